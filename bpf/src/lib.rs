@@ -1,0 +1,1 @@
+//! The BPF programs, the words they share with Rust, and how they are loaded and attached.

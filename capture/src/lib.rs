@@ -1,0 +1,1 @@
+//! Frames back from the wire: rings, writers, and where each frame went.

@@ -1,0 +1,1 @@
+//! The pktgen language: text to commands to configuration, and back to the text of the control files.

@@ -1,0 +1,1 @@
+//! The control tree over FUSE: a write becomes a command.

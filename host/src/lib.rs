@@ -1,0 +1,1 @@
+//! The machine around us: network namespaces, links, neighbours, CPUs.

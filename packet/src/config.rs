@@ -1,0 +1,228 @@
+//! What a user asked for, for one device instance, in the words and limits of pktgen.
+//!
+//! Plain data with no opinion: the texts of addresses are kept as they were typed, zero sizes mean "the
+//! default", and nothing is checked here beyond what a type can hold. Making sense of it is the business of
+//! `Plan::new`; reading and printing it as text is the business of the `command` room.
+
+use crate::MacAddr;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// `delay_ns` of a device that never sends (pktgen: `delay 2147483647`).
+pub const NEVER_NS: u64 = u64::MAX;
+
+/// pktgen's per-device flags, with the values of Linux 7.3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flags(pub u32);
+
+#[expect(missing_docs, reason = "the names are pktgen's own; section 5 of the specification explains each")]
+impl Flags {
+    pub const IPV6: Self = Self(0x1);
+    pub const IPSRC_RND: Self = Self(0x2);
+    pub const IPDST_RND: Self = Self(0x4);
+    pub const TXSIZE_RND: Self = Self(0x8);
+    pub const UDPSRC_RND: Self = Self(0x10);
+    pub const UDPDST_RND: Self = Self(0x20);
+    pub const UDPCSUM: Self = Self(0x40);
+    pub const NO_TIMESTAMP: Self = Self(0x80);
+    pub const MPLS_RND: Self = Self(0x100);
+    pub const QUEUE_MAP_RND: Self = Self(0x200);
+    pub const QUEUE_MAP_CPU: Self = Self(0x400);
+    pub const FLOW_SEQ: Self = Self(0x800);
+    pub const IPSEC: Self = Self(0x1000);
+    pub const MACSRC_RND: Self = Self(0x2000);
+    pub const MACDST_RND: Self = Self(0x4000);
+    pub const VID_RND: Self = Self(0x8000);
+    pub const SVID_RND: Self = Self(0x10000);
+    pub const NODE: Self = Self(0x20000);
+    pub const SHARED: Self = Self(0x40000);
+
+    /// True when every bit of `other` is set.
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Sets or clears every bit of `other`.
+    pub fn set(&mut self, other: Self, on: bool) {
+        if on {
+            self.0 |= other.0;
+        } else {
+            self.0 &= !other.0;
+        }
+    }
+}
+
+/// Where frames enter the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum XmitMode {
+    /// Straight to the driver, past qdisc and packet taps.
+    #[default]
+    StartXmit,
+    /// Through the qdisc.
+    QueueXmit,
+    /// Into the receive path of the device, as if they had come from the wire.
+    NetifReceive,
+}
+
+/// One size of an internet mix and how often it is to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImixEntry {
+    /// Frame length in bytes, without FCS.
+    pub size: u32,
+    /// Share of this size, relative to the sum of all weights; at least 1.
+    pub weight: u64,
+}
+
+/// Everything a user can ask of one device instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Frames to send, 0 for no end.
+    pub count: u64,
+    /// Shortest frame in bytes without FCS; 0 until set or started, then the default of the IP version.
+    pub min_pkt_size: u32,
+    /// Longest frame in bytes without FCS.
+    pub max_pkt_size: u32,
+    /// Internet mix; used while `min_pkt_size >= max_pkt_size`.
+    pub imix: Vec<ImixEntry>,
+    /// Page fragments that hold the payload; 0 or less for none, 17 at most are used.
+    pub frags: i32,
+    /// Time between the starts of two frames; 0 for as fast as it goes, [`NEVER_NS`] for never.
+    pub delay_ns: u64,
+    /// Times each built frame goes out; 0 means 1.
+    pub clone_skb: i32,
+    /// Frames handed over in one go.
+    pub burst: u32,
+    /// Where frames enter the kernel.
+    pub xmit_mode: XmitMode,
+    /// Number of flows; 0 for none, 65,536 at most.
+    pub flows: u32,
+    /// Frames in one flow.
+    pub flow_len: u32,
+    /// First transmit queue.
+    pub queue_map_min: u16,
+    /// Last transmit queue.
+    pub queue_map_max: u16,
+    /// `skb->priority` of each frame.
+    pub skb_priority: u32,
+    /// NUMA node for the memory of the frames; negative for "not set".
+    pub node: i32,
+    /// IPv4 destinations as typed: first or only. Empty for 0.0.0.0.
+    pub dst_min: String,
+    /// IPv4 destinations as typed: last. Empty for "just one".
+    pub dst_max: String,
+    /// IPv4 sources as typed: first or only. Empty for the device's own address.
+    pub src_min: String,
+    /// IPv4 sources as typed: last. Empty for "just one".
+    pub src_max: String,
+    /// IPv6 source; `::` for the device's link-local address.
+    pub src6: Ipv6Addr,
+    /// IPv6 destination.
+    pub dst6: Ipv6Addr,
+    /// Bits set in every random IPv6 destination; `::` for no random destinations.
+    pub dst6_min: Ipv6Addr,
+    /// Bits allowed in a random IPv6 destination.
+    pub dst6_max: Ipv6Addr,
+    /// Source MAC; zero for the device's own.
+    pub src_mac: MacAddr,
+    /// Destination MAC.
+    pub dst_mac: MacAddr,
+    /// Source MACs to count through from `src_mac`; 0 or 1 for just that one.
+    pub src_mac_count: u32,
+    /// Destination MACs to count through from `dst_mac`.
+    pub dst_mac_count: u32,
+    /// First UDP source port.
+    pub udp_src_min: u16,
+    /// End of the UDP source ports; itself not used when larger than the first.
+    pub udp_src_max: u16,
+    /// First UDP destination port.
+    pub udp_dst_min: u16,
+    /// End of the UDP destination ports; itself not used when larger than the first.
+    pub udp_dst_max: u16,
+    /// MPLS label stack entries, outermost first, as typed (bit 0x100 marks a random label).
+    pub mpls: Vec<u32>,
+    /// VLAN id 0 to 4095, `None` for untagged.
+    pub vlan_id: Option<u16>,
+    /// VLAN priority 0 to 7.
+    pub vlan_p: u8,
+    /// VLAN drop eligible bit.
+    pub vlan_cfi: u8,
+    /// Outer VLAN id 0 to 4095, `None` for no outer tag.
+    pub svlan_id: Option<u16>,
+    /// Outer VLAN priority 0 to 7.
+    pub svlan_p: u8,
+    /// Outer VLAN drop eligible bit.
+    pub svlan_cfi: u8,
+    /// IPv4 type of service.
+    pub tos: u8,
+    /// IPv6 traffic class.
+    pub traffic_class: u8,
+    /// Security association for IPSEC; 0 to look one up by addresses.
+    pub spi: u32,
+    /// pktgen's flags.
+    pub flags: Flags,
+    /// Seed of every random draw; `None` for a new one each run.
+    pub seed: Option<u64>,
+}
+
+impl Default for Config {
+    /// A device instance as `add_device` makes it (Linux 7.3).
+    fn default() -> Self {
+        Self {
+            count: 1000,
+            min_pkt_size: 0,
+            max_pkt_size: 0,
+            imix: Vec::new(),
+            frags: 0,
+            delay_ns: 0,
+            clone_skb: 0,
+            burst: 1,
+            xmit_mode: XmitMode::StartXmit,
+            flows: 0,
+            flow_len: 0,
+            queue_map_min: 0,
+            queue_map_max: 0,
+            skb_priority: 0,
+            node: -1,
+            dst_min: String::new(),
+            dst_max: String::new(),
+            src_min: String::new(),
+            src_max: String::new(),
+            src6: Ipv6Addr::UNSPECIFIED,
+            dst6: Ipv6Addr::UNSPECIFIED,
+            dst6_min: Ipv6Addr::UNSPECIFIED,
+            dst6_max: Ipv6Addr::UNSPECIFIED,
+            src_mac: MacAddr::ZERO,
+            dst_mac: MacAddr::ZERO,
+            src_mac_count: 0,
+            dst_mac_count: 0,
+            udp_src_min: 9,
+            udp_src_max: 9,
+            udp_dst_min: 9,
+            udp_dst_max: 9,
+            mpls: Vec::new(),
+            vlan_id: None,
+            vlan_p: 0,
+            vlan_cfi: 0,
+            svlan_id: None,
+            svlan_p: 0,
+            svlan_cfi: 0,
+            tos: 0,
+            traffic_class: 0,
+            spi: 0,
+            flags: Flags::SHARED,
+            seed: None,
+        }
+    }
+}
+
+/// What a plan needs to know of the device it is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceFacts {
+    /// The device's own address.
+    pub mac: MacAddr,
+    /// Its first IPv4 address.
+    pub v4: Option<Ipv4Addr>,
+    /// Its first usable IPv6 link-local address.
+    pub v6_link_local: Option<Ipv6Addr>,
+    /// Its transmit queues; at least 1.
+    pub tx_queues: u16,
+}

@@ -1,0 +1,1 @@
+//! pcapng blocks to bytes and back, over any Read and Write.

@@ -1,0 +1,3 @@
+//! The program: arguments, terminal, reports, signals, exit codes.
+
+fn main() {}
