@@ -4,7 +4,7 @@
 //! default", and nothing is checked here beyond what a type can hold. Making sense of it is the business of
 //! `Plan::new`; reading and printing it as text is the business of the `command` room.
 
-use crate::MacAddr;
+use crate::{MacAddr, plan};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// `delay_ns` of a device that never sends (pktgen: `delay 2147483647`).
@@ -163,6 +163,20 @@ pub struct Config {
     pub seed: Option<u64>,
 }
 
+impl Config {
+    /// What `start` does to the settings themselves: sizes that were never set get the default of the IP
+    /// version, the largest size is raised to the smallest, and queues end at the device's last one.
+    pub fn prepare(&mut self, facts: &DeviceFacts) {
+        if self.min_pkt_size == 0 {
+            self.min_pkt_size = plan::default_size(self);
+        }
+        self.max_pkt_size = self.max_pkt_size.max(self.min_pkt_size);
+        let last_queue = facts.tx_queues.max(1) - 1;
+        self.queue_map_min = self.queue_map_min.min(last_queue);
+        self.queue_map_max = self.queue_map_max.min(last_queue);
+    }
+}
+
 impl Default for Config {
     /// A device instance as `add_device` makes it (Linux 7.3).
     fn default() -> Self {
@@ -225,4 +239,6 @@ pub struct DeviceFacts {
     pub v6_link_local: Option<Ipv6Addr>,
     /// Its transmit queues; at least 1.
     pub tx_queues: u16,
+    /// CPU of the thread that sends (QUEUE_MAP_CPU).
+    pub cpu: u32,
 }

@@ -3,7 +3,7 @@
 //! These are pktgen's `cur_*` fields. `start` sets most of them back, some live as long as the device instance
 //! (the IP id, the flow table, the random source), and a few commands move one at once.
 
-use crate::Rng;
+use crate::{Config, DeviceFacts, PlanError, Rng, plan};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// One entry of the flow table.
@@ -15,6 +15,23 @@ pub struct Flow {
     pub count: u32,
     /// True from its first frame until it is closed.
     pub is_open: bool,
+}
+
+/// What the frame built last carries beside the cursor's own values; sent again while `repeats_left` lasts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Built {
+    /// Its sequence number.
+    pub seq_num: u32,
+    /// Its IPv4 identification.
+    pub ip_id: u16,
+    /// Its place in the source MACs.
+    pub src_mac_offset: u32,
+    /// Its place in the destination MACs.
+    pub dst_mac_offset: u32,
+    /// Seconds of its time stamp.
+    pub tv_sec: u32,
+    /// Microseconds of its time stamp.
+    pub tv_usec: u32,
 }
 
 /// Where the next frame of a device instance starts from.
@@ -44,6 +61,8 @@ pub struct Cursor {
     pub udp_dst: u16,
     /// Last transmit queue.
     pub queue: u16,
+    /// A queue was chosen since `add_device`; the first goes to the lower end of its range.
+    pub queue_started: bool,
     /// Flow of the last frame.
     pub flow_index: u32,
     /// Flows opened since `start`.
@@ -52,8 +71,18 @@ pub struct Cursor {
     pub flows: Vec<Flow>,
     /// Frames of each IMIX size sent since `start`.
     pub imix_counts: Vec<u64>,
+    /// VLAN id of the last frame.
+    pub vlan_id: u16,
+    /// Outer VLAN id of the last frame.
+    pub svlan_id: u16,
+    /// MPLS stack of the last frame, in the words of the setting (bit 0x100 marks a random one).
+    pub mpls: Vec<u32>,
+    /// The frame built last.
+    pub built: Built,
     /// Times the frame built last is still to go out unchanged (`clone_skb`, `burst`).
     pub repeats_left: u32,
+    /// Bytes of tags and labels that the frame sizes of this run include.
+    pub overhead: u32,
     /// The source of every random draw.
     pub rng: Rng,
 }
@@ -74,12 +103,71 @@ impl Default for Cursor {
             udp_src: 0,
             udp_dst: 0,
             queue: 0,
+            queue_started: false,
             flow_index: 0,
             flows_started: 0,
             flows: Vec::new(),
             imix_counts: Vec::new(),
+            vlan_id: 0,
+            svlan_id: 0,
+            mpls: Vec::new(),
+            built: Built::default(),
             repeats_left: 0,
+            overhead: 0,
             rng: Rng::default(),
+        }
+    }
+}
+
+impl Cursor {
+    /// What `start` sets up: counters of the run to their beginning, addresses, ports and size to their first.
+    ///
+    /// The IP id, the flow table, the queue and randomised tags go on from where they were, as in pktgen. A
+    /// seed in the configuration makes the run draw what it drew before; without one, `fresh_seed` is used.
+    ///
+    /// # Errors
+    /// [`PlanError::BadIpv4`] for an address text that is none.
+    pub fn start(&mut self, config: &Config, facts: &DeviceFacts, fresh_seed: u64) -> Result<(), PlanError> {
+        self.rng = Rng(config.seed.unwrap_or(fresh_seed));
+        self.seq_num = 1;
+        self.frame_size = config.min_pkt_size;
+        self.src_mac_offset = 0;
+        self.dst_mac_offset = 0;
+        self.udp_src = config.udp_src_min;
+        self.udp_dst = config.udp_dst_min;
+        self.flows_started = 0;
+        self.repeats_left = 0;
+        self.overhead = plan::overhead(config);
+        self.imix_counts = vec![0; config.imix.len()];
+        if config.flags.has(crate::Flags::IPV6) {
+            if self.src_v6.is_unspecified() {
+                self.src_v6 = facts.v6_link_local.unwrap_or(Ipv6Addr::UNSPECIFIED);
+            }
+        } else {
+            self.src_v4 = Ipv4Addr::from(plan::source_range(config, facts)?.min);
+            self.dst_v4 = Ipv4Addr::from(plan::parse_ipv4("dst_min", &config.dst_min)?);
+        }
+        self.follow(config);
+        Ok(())
+    }
+
+    /// Takes over what a change of the settings means for a run that goes on: tables of the right size, tags
+    /// and labels as set.
+    pub fn follow(&mut self, config: &Config) {
+        self.flows.resize(config.flows as usize, Flow::default());
+        self.flow_index = if self.flow_index < config.flows { self.flow_index } else { 0 };
+        self.imix_counts.resize(config.imix.len(), 0);
+        self.vlan_id = config.vlan_id.unwrap_or(0);
+        self.svlan_id = config.svlan_id.unwrap_or(0);
+        self.mpls.clone_from(&config.mpls);
+    }
+
+    /// Writes tags and labels that were drawn at random back into the settings, where pktgen shows them.
+    pub fn write_back(&self, config: &mut Config) {
+        config.vlan_id = config.vlan_id.map(|_| self.vlan_id);
+        config.svlan_id = config.svlan_id.map(|_| self.svlan_id);
+        if config.mpls.len() == self.mpls.len() {
+            config.mpls.clone_from(&self.mpls);
         }
     }
 }

@@ -8,10 +8,19 @@
 pub mod checksum;
 mod config;
 mod cursor;
+mod emit;
 mod mac;
+mod plan;
 mod rng;
+#[cfg(any(test, feature = "sample"))]
+pub mod sample;
 
 pub use config::{Config, DeviceFacts, Flags, ImixEntry, NEVER_NS, XmitMode};
-pub use cursor::{Cursor, Flow};
-pub use mac::MacAddr;
+pub use cursor::{Built, Cursor, Flow};
+pub use emit::WallTime;
+pub use mac::{BadMac, MacAddr};
+pub use plan::{
+    FLOWS_MAX, FRAME_LEN_MAX, IMIX_ENTRIES_MAX, Imix, Layout, MPLS_LABELS_MAX, PKTGEN_HEADER_LEN,
+    PKTGEN_MAGIC, Plan, PlanError, Range, Walk,
+};
 pub use rng::Rng;

@@ -1,0 +1,501 @@
+//! What each frame will be: a header template, the movers that change it, and the rule of its length.
+//!
+//! A plan is made once from a [`Config`] and the facts of its device, and is the same for every engine. Plain
+//! numbers only, so that the BPF program can be given the same plan (`bpf/src/bpf/shared.h`) and a test can
+//! compare the two, byte for byte. How a frame is written from a plan is next door, in `emit`.
+//! Semantics: Linux 7.3 pktgen, sections 4 to 6 of the specification.
+
+use crate::{Config, Cursor, DeviceFacts, Flags, MacAddr, checksum};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// First word of the pktgen header.
+pub const PKTGEN_MAGIC: u32 = 0xbe9b_e955;
+/// Bytes of the pktgen header: magic, sequence number, seconds, microseconds.
+pub const PKTGEN_HEADER_LEN: usize = 16;
+/// Most labels in an MPLS stack.
+pub const MPLS_LABELS_MAX: usize = 16;
+/// Most entries in an internet mix.
+pub const IMIX_ENTRIES_MAX: usize = 20;
+/// Most flows.
+pub const FLOWS_MAX: u32 = 65_536;
+/// Longest frame a plan can describe: what an IPv4 total length can say behind the longest other headers.
+pub const FRAME_LEN_MAX: u32 = 65_535;
+
+const ETHERNET_LEN: usize = 14;
+const IPV4_LEN: usize = 20;
+const IPV6_LEN: usize = 40;
+const UDP_LEN: usize = 8;
+const TAG_LEN: usize = 4;
+const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_VLAN: u16 = 0x8100;
+const ETHERTYPE_IPV6: u16 = 0x86dd;
+const ETHERTYPE_MPLS: u16 = 0x8847;
+const HOP_LIMIT: u8 = 32;
+const PROTOCOL_UDP: u8 = 17;
+/// Bottom-of-stack bit of an MPLS label stack entry; in a setting it marks a label to be drawn at random.
+pub(crate) const MPLS_BOTTOM: u32 = 0x100;
+
+/// A configuration that no frame can be made of.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// The text of an IPv4 setting is not an address.
+    #[error("{setting}: \"{text}\" is not an IPv4 address")]
+    BadIpv4 {
+        /// The setting, as a command.
+        setting: &'static str,
+        /// What it was set to.
+        text: String,
+    },
+    /// Every destination of a random range is one that random destinations leave out.
+    #[error(
+        "IPDST_RND: no address from {min} up to {max} can be drawn \
+         (0.0.0.0/8, 127.0.0.0/8, 224.0.0.0/4 and 255.255.255.255 are left out)"
+    )]
+    NoDestination {
+        /// First address.
+        min: Ipv4Addr,
+        /// End of the range, itself not drawn.
+        max: Ipv4Addr,
+    },
+    /// A frame longer than the length fields of its headers can say.
+    #[error("pkt_size {frame_len} is too long: a frame has at most {FRAME_LEN_MAX} bytes")]
+    TooLong {
+        /// The length asked for, in bytes without FCS.
+        frame_len: u32,
+    },
+    /// More entries than a table holds.
+    #[error("{what}: {value} is more than the {max} that fit")]
+    TooMany {
+        /// The setting.
+        what: &'static str,
+        /// What it was set to.
+        value: usize,
+        /// The most there can be.
+        max: usize,
+    },
+}
+
+/// How a field moves from frame to frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Walk {
+    /// It does not.
+    #[default]
+    Fixed,
+    /// One further each time, back to the start at the end.
+    Count,
+    /// Drawn anew each time.
+    Random,
+}
+
+impl Walk {
+    fn new(moves: bool, random: bool) -> Self {
+        match (moves, random) {
+            (false, _) => Self::Fixed,
+            (true, false) => Self::Count,
+            (true, true) => Self::Random,
+        }
+    }
+}
+
+/// A numeric field and its range. What `max` means depends on the field: see [`Plan`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Range {
+    /// How it moves.
+    pub walk: Walk,
+    /// First or only value.
+    pub min: u32,
+    /// Last value or end.
+    pub max: u32,
+}
+
+impl Range {
+    fn new(min: u32, max: u32, random: bool) -> Self {
+        Self { walk: Walk::new(min < max, random), min, max }
+    }
+}
+
+/// Places inside the header template, in bytes from the Ethernet destination.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// Outer VLAN TCI; 0 when there is none.
+    pub svlan: usize,
+    /// VLAN TCI; 0 when there is none.
+    pub vlan: usize,
+    /// First MPLS entry; 0 when there is none.
+    pub mpls: usize,
+    /// IPv4 or IPv6 header.
+    pub ip: usize,
+    /// UDP header.
+    pub udp: usize,
+    /// pktgen header.
+    pub stamp: usize,
+    /// End of the headers, start of the zeros.
+    pub end: usize,
+}
+
+/// An internet mix made ready for drawing: entry `i` is taken when it is the first whose `last[i]` is not
+/// below a draw of 32 random bits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Imix {
+    /// Frame lengths.
+    pub sizes: Vec<u32>,
+    /// Last draw that takes the entry.
+    pub last: Vec<u32>,
+}
+
+/// What each frame of one device instance on one thread will be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// All headers with every moving field zero.
+    pub header: Vec<u8>,
+    /// Where things are in it.
+    pub layout: Layout,
+    /// True for IPv6, false for IPv4.
+    pub is_ipv6: bool,
+    /// Base of the source addresses.
+    pub src_mac: MacAddr,
+    /// Count or draw below `max`; the first is offset 0.
+    pub src_mac_offset: Range,
+    /// Base of the destination addresses.
+    pub dst_mac: MacAddr,
+    /// As `src_mac_offset`.
+    pub dst_mac_offset: Range,
+    /// Entries of the MPLS stack that get a random label, by bit from the outermost.
+    pub mpls_random: u16,
+    /// Number of MPLS entries.
+    pub mpls_count: usize,
+    /// The VLAN id is drawn for each frame.
+    pub vlan_random: bool,
+    /// The outer VLAN id is drawn for each frame.
+    pub svlan_random: bool,
+    /// TCI without the id.
+    pub vlan_tci: u16,
+    /// Outer TCI without the id.
+    pub svlan_tci: u16,
+    /// Source ports, `max` excluded.
+    pub udp_src: Range,
+    /// Destination ports, `max` excluded.
+    pub udp_dst: Range,
+    /// IPv4 sources: `max` included when counting, excluded when random.
+    pub src_v4: Range,
+    /// IPv4 destinations: as `src_v4`.
+    pub dst_v4: Range,
+    /// What random IPv4 destinations are drawn from: up to three stretches of (first, length).
+    pub dst_v4_allowed: [(u32, u32); 3],
+    /// Bits set in a random IPv6 destination, and bits allowed; `None` for a fixed one.
+    pub dst_v6_masks: Option<(Ipv6Addr, Ipv6Addr)>,
+    /// Frame lengths as asked for: `max` included when counting, excluded when random.
+    pub frame_size: Range,
+    /// The mix; empty when not used.
+    pub imix: Imix,
+    /// Header bytes that `frame_size` includes beside Ethernet, IP and UDP; fixed when a run starts.
+    pub overhead: u32,
+    /// Transmit queues, `max` included.
+    pub queue: Range,
+    /// Queues of the device; at least 1.
+    pub queue_count: u16,
+    /// Number of flows, 0 for none.
+    pub flow_count: u32,
+    /// Frames of one flow.
+    pub flow_len: u32,
+    /// Flows are visited one after the other instead of at random.
+    pub flow_sequential: bool,
+    /// Times each built frame goes out; at least 1.
+    pub repeats: u32,
+    /// The UDP checksum is filled in.
+    pub has_udp_checksum: bool,
+    /// The pktgen header carries the time.
+    pub has_timestamp: bool,
+    /// Sum over the fixed part of the IPv4 header.
+    pub ip_sum: u32,
+    /// Sum over the fixed part of UDP's pseudo header and the pktgen magic.
+    pub udp_sum: u32,
+}
+
+impl Plan {
+    /// Makes the plan of a started device instance ([`Cursor::start`] set its `overhead`).
+    ///
+    /// # Errors
+    /// [`PlanError`] for settings that no frame can be made of.
+    pub fn new(config: &Config, facts: &DeviceFacts, cursor: &Cursor) -> Result<Self, PlanError> {
+        let flags = config.flags;
+        let is_ipv6 = flags.has(Flags::IPV6);
+        check_limits(config)?;
+        let src_v4 = source_range(config, facts)?;
+        let dst_v4 = Range::new(
+            parse_ipv4("dst_min", &config.dst_min)?,
+            parse_ipv4("dst_max", &config.dst_max)?,
+            flags.has(Flags::IPDST_RND),
+        );
+        let (header, layout) = template(config, cursor, is_ipv6);
+        let shares = flags.has(Flags::SHARED);
+        let repeats =
+            if shares { (config.clone_skb.max(1) as u32).saturating_mul(config.burst.max(1)) } else { 1 };
+        let mut plan = Self {
+            is_ipv6,
+            src_mac: if config.src_mac.is_zero() { facts.mac } else { config.src_mac },
+            src_mac_offset: offsets(config.src_mac_count, flags.has(Flags::MACSRC_RND)),
+            dst_mac: config.dst_mac,
+            dst_mac_offset: offsets(config.dst_mac_count, flags.has(Flags::MACDST_RND)),
+            mpls_random: random_labels(config),
+            mpls_count: config.mpls.len(),
+            vlan_random: config.vlan_id.is_some() && flags.has(Flags::VID_RND),
+            svlan_random: config.svlan_id.is_some() && flags.has(Flags::SVID_RND),
+            vlan_tci: tci(config.vlan_p, config.vlan_cfi),
+            svlan_tci: tci(config.svlan_p, config.svlan_cfi),
+            udp_src: ports(config.udp_src_min, config.udp_src_max, flags.has(Flags::UDPSRC_RND)),
+            udp_dst: ports(config.udp_dst_min, config.udp_dst_max, flags.has(Flags::UDPDST_RND)),
+            src_v4,
+            dst_v4_allowed: allowed_destinations(&dst_v4),
+            dst_v4,
+            dst_v6_masks: (!config.dst6_min.is_unspecified()).then_some((config.dst6_min, config.dst6_max)),
+            frame_size: Range::new(config.min_pkt_size, config.max_pkt_size, flags.has(Flags::TXSIZE_RND)),
+            imix: if config.min_pkt_size < config.max_pkt_size { Imix::default() } else { imix(config) },
+            overhead: cursor.overhead,
+            queue: queues(config, facts),
+            queue_count: facts.tx_queues.max(1),
+            flow_count: config.flows,
+            flow_len: config.flow_len,
+            flow_sequential: flags.has(Flags::FLOW_SEQ),
+            repeats,
+            has_udp_checksum: flags.has(Flags::UDPCSUM),
+            has_timestamp: !flags.has(Flags::NO_TIMESTAMP),
+            ip_sum: 0,
+            udp_sum: 0,
+            header,
+            layout,
+        };
+        plan.check_destinations()?;
+        plan.sum_fixed_parts(cursor);
+        Ok(plan)
+    }
+
+    /// The longest frame that can come, in bytes without FCS.
+    pub fn frame_len_max(&self) -> u32 {
+        let asked = match self.imix.sizes.iter().max() {
+            Some(longest) => *longest,
+            None => self.frame_size.max.max(self.frame_size.min),
+        };
+        self.frame_len(asked)
+    }
+
+    /// The real length of a frame asked to be `frame_size` long: never shorter than its headers (and the 16
+    /// bytes of the pktgen header), and longer by tags that were added after the run had started.
+    pub fn frame_len(&self, frame_size: u32) -> u32 {
+        self.payload_len(frame_size) + self.layout.stamp as u32
+    }
+
+    /// Bytes behind the UDP header of a frame asked to be `frame_size` long.
+    pub(crate) fn payload_len(&self, frame_size: u32) -> u32 {
+        let ip_len = if self.is_ipv6 { IPV6_LEN } else { IPV4_LEN };
+        let fixed = (ETHERNET_LEN + ip_len + UDP_LEN) as u32 + self.overhead;
+        frame_size.saturating_sub(fixed).max(PKTGEN_HEADER_LEN as u32)
+    }
+
+    /// True when something beside sequence number, IP id and time differs from frame to frame.
+    pub fn has_movers(&self) -> bool {
+        let ranges = [
+            &self.src_mac_offset,
+            &self.dst_mac_offset,
+            &self.udp_src,
+            &self.udp_dst,
+            &self.src_v4,
+            &self.dst_v4,
+            &self.frame_size,
+        ];
+        ranges.iter().any(|range| range.walk != Walk::Fixed)
+            || self.mpls_random != 0
+            || self.vlan_random
+            || self.svlan_random
+            || self.dst_v6_masks.is_some()
+            || !self.imix.sizes.is_empty()
+    }
+
+    fn check_destinations(&self) -> Result<(), PlanError> {
+        let total: u64 = self.dst_v4_allowed.iter().map(|(_, count)| u64::from(*count)).sum();
+        if self.is_ipv6 || self.dst_v4.walk != Walk::Random || total > 0 {
+            return Ok(());
+        }
+        Err(PlanError::NoDestination {
+            min: Ipv4Addr::from(self.dst_v4.min),
+            max: Ipv4Addr::from(self.dst_v4.max),
+        })
+    }
+
+    /// What of both checksums is the same in every frame.
+    fn sum_fixed_parts(&mut self, cursor: &Cursor) {
+        let ip = self.layout.ip;
+        let mut udp = u64::from(PROTOCOL_UDP) + checksum::add(0, &PKTGEN_MAGIC.to_be_bytes());
+        if self.is_ipv6 {
+            udp = checksum::add(udp, &cursor.src_v6.octets());
+        } else {
+            self.ip_sum = checksum::add(0, &self.header[ip..ip + IPV4_LEN]) as u32;
+        }
+        self.udp_sum = udp as u32;
+    }
+}
+
+/// Bytes of tags and labels that a frame of this configuration carries.
+pub(crate) fn overhead(config: &Config) -> u32 {
+    let tags = usize::from(config.vlan_id.is_some()) + usize::from(config.svlan_id.is_some());
+    ((config.mpls.len() + tags) * TAG_LEN) as u32
+}
+
+/// The shortest useful frame, which `start` takes when no size was set: 58 bytes for IPv4, 78 for IPv6.
+pub(crate) fn default_size(config: &Config) -> u32 {
+    let ip_len = if config.flags.has(Flags::IPV6) { IPV6_LEN } else { IPV4_LEN };
+    (ETHERNET_LEN + ip_len + UDP_LEN + PKTGEN_HEADER_LEN) as u32
+}
+
+/// An IPv4 setting: empty is 0.0.0.0.
+pub(crate) fn parse_ipv4(setting: &'static str, text: &str) -> Result<u32, PlanError> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    let bad = || PlanError::BadIpv4 { setting, text: text.to_owned() };
+    text.parse::<Ipv4Addr>().map(u32::from).map_err(|_| bad())
+}
+
+pub(crate) fn source_range(config: &Config, facts: &DeviceFacts) -> Result<Range, PlanError> {
+    let random = config.flags.has(Flags::IPSRC_RND);
+    if config.src_min.is_empty() {
+        let own = facts.v4.map_or(0, u32::from);
+        return Ok(Range::new(own, own, random));
+    }
+    Ok(Range::new(parse_ipv4("src_min", &config.src_min)?, parse_ipv4("src_max", &config.src_max)?, random))
+}
+
+fn check_limits(config: &Config) -> Result<(), PlanError> {
+    let longest = config.imix.iter().map(|entry| entry.size).max().unwrap_or(0);
+    let frame_len = longest.max(config.min_pkt_size).max(config.max_pkt_size);
+    if frame_len > FRAME_LEN_MAX {
+        return Err(PlanError::TooLong { frame_len });
+    }
+    let tables = [
+        ("mpls", config.mpls.len(), MPLS_LABELS_MAX),
+        ("imix_weights", config.imix.len(), IMIX_ENTRIES_MAX),
+        ("flows", config.flows as usize, FLOWS_MAX as usize),
+    ];
+    match tables.into_iter().find(|(_, value, max)| value > max) {
+        Some((what, value, max)) => Err(PlanError::TooMany { what, value, max }),
+        None => Ok(()),
+    }
+}
+
+fn offsets(count: u32, random: bool) -> Range {
+    Range { walk: Walk::new(count > 1, random), min: 0, max: count }
+}
+
+fn ports(min: u16, max: u16, random: bool) -> Range {
+    Range::new(u32::from(min), u32::from(max), random)
+}
+
+fn queues(config: &Config, facts: &DeviceFacts) -> Range {
+    let (min, max) = (u32::from(config.queue_map_min), u32::from(config.queue_map_max));
+    if config.flags.has(Flags::QUEUE_MAP_CPU) {
+        return Range { walk: Walk::Count, min: facts.cpu, max: facts.cpu };
+    }
+    let walk = Walk::new(min <= max, config.flags.has(Flags::QUEUE_MAP_RND));
+    Range { walk, min, max }
+}
+
+fn tci(priority: u8, drop_eligible: u8) -> u16 {
+    u16::from(priority & 7) << 13 | u16::from(drop_eligible & 1) << 12
+}
+
+fn random_labels(config: &Config) -> u16 {
+    if !config.flags.has(Flags::MPLS_RND) {
+        return 0;
+    }
+    let marked = |(index, label): (usize, &u32)| u16::from(label & MPLS_BOTTOM != 0) << index;
+    config.mpls.iter().enumerate().map(marked).sum()
+}
+
+fn imix(config: &Config) -> Imix {
+    let total: u128 = config.imix.iter().map(|entry| u128::from(entry.weight)).sum();
+    let mut result = Imix::default();
+    let mut cumulative = 0u128;
+    for entry in &config.imix {
+        cumulative += u128::from(entry.weight);
+        // An entry whose share is below 2^-32 cannot be drawn from 32 bits; it takes its successor's place.
+        let end = (cumulative << 32) / total.max(1);
+        result.sizes.push(entry.size);
+        result.last.push(end.saturating_sub(1) as u32);
+    }
+    result
+}
+
+/// The parts of `[min, max)` that random destinations are drawn from: without 0.0.0.0/8, 127.0.0.0/8,
+/// 224.0.0.0/4 and the broadcast address.
+fn allowed_destinations(range: &Range) -> [(u32, u32); 3] {
+    const STRETCHES: [(u32, u32); 3] =
+        [(0x0100_0000, 0x7f00_0000), (0x8000_0000, 0xe000_0000), (0xf000_0000, 0xffff_ffff)];
+    STRETCHES.map(|(first, end)| {
+        let (first, end) = (first.max(range.min), end.min(range.max));
+        (first, end.saturating_sub(first))
+    })
+}
+
+/// All headers, moving fields zero, and where they are.
+fn template(config: &Config, cursor: &Cursor, is_ipv6: bool) -> (Vec<u8>, Layout) {
+    let mut layout = Layout::default();
+    let mut bytes = vec![0; 12];
+    let inner = if is_ipv6 { ETHERTYPE_IPV6 } else { ETHERTYPE_IPV4 };
+    if !config.mpls.is_empty() {
+        bytes.extend(ETHERTYPE_MPLS.to_be_bytes());
+        layout.mpls = bytes.len();
+        bytes.extend(label_stack(&config.mpls));
+    } else {
+        // Both tags are 0x8100, the outer one too, as pktgen sends them.
+        let tags = [(&mut layout.svlan, config.svlan_id), (&mut layout.vlan, config.vlan_id)];
+        for (place, id) in tags {
+            if let Some(id) = id {
+                bytes.extend(ETHERTYPE_VLAN.to_be_bytes());
+                *place = bytes.len();
+                bytes.extend(id.to_be_bytes());
+            }
+        }
+        bytes.extend(inner.to_be_bytes());
+    }
+    add_tag_priorities(config, &layout, &mut bytes);
+    layout.ip = bytes.len();
+    if is_ipv6 {
+        bytes.extend((0x6000_0000 | u32::from(config.traffic_class) << 20).to_be_bytes());
+        bytes.extend([0, 0, PROTOCOL_UDP, HOP_LIMIT]);
+        bytes.extend(cursor.src_v6.octets());
+        bytes.extend([0; 16]);
+    } else {
+        bytes.extend([0x45, config.tos, 0, 0, 0, 0, 0, 0, HOP_LIMIT, PROTOCOL_UDP, 0, 0]);
+        bytes.extend([0; 8]);
+    }
+    layout.udp = bytes.len();
+    bytes.extend([0; UDP_LEN]);
+    layout.stamp = bytes.len();
+    bytes.extend(PKTGEN_MAGIC.to_be_bytes());
+    bytes.extend([0; 12]);
+    layout.end = bytes.len();
+    (bytes, layout)
+}
+
+fn add_tag_priorities(config: &Config, layout: &Layout, bytes: &mut [u8]) {
+    let tags = [
+        (layout.svlan, tci(config.svlan_p, config.svlan_cfi)),
+        (layout.vlan, tci(config.vlan_p, config.vlan_cfi)),
+    ];
+    for (place, priority) in tags {
+        if place != 0 {
+            bytes[place] |= priority.to_be_bytes()[0];
+        }
+    }
+}
+
+/// Labels as sent: the bottom-of-stack bit on the last and on no other.
+fn label_stack(labels: &[u32]) -> Vec<u8> {
+    let last = labels.len() - 1;
+    let entry = |(index, label): (usize, &u32)| {
+        let bottom = if index == last { MPLS_BOTTOM } else { 0 };
+        (label & !MPLS_BOTTOM | bottom).to_be_bytes()
+    };
+    labels.iter().enumerate().flat_map(entry).collect()
+}
