@@ -1,3 +1,7 @@
-//! The program: arguments, terminal, reports, signals, exit codes.
+//! The process: arguments in, exit code out. All work is in the library beside it, where tests reach it.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    wirerate::run(std::env::args_os())
+}

@@ -1,0 +1,35 @@
+//! The subcommands: one enum, one file each.
+
+pub mod completions;
+pub mod help;
+pub mod man;
+
+use crate::outcome::{Failure, Outcome};
+use crate::stop::Stop;
+
+/// What wirerate can do.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Explain wirerate or one of its commands
+    Help(help::Args),
+    /// Print the completion script of a shell
+    #[command(hide = true)]
+    Completions(completions::Args),
+    /// Print the manual page
+    #[command(hide = true)]
+    Man(man::Args),
+}
+
+impl Command {
+    /// Does it. `stop` is set by Ctrl-C.
+    ///
+    /// # Errors
+    /// What could not be done, ready to be printed.
+    pub fn run(self, _stop: &Stop) -> Result<Outcome, Failure> {
+        match self {
+            Self::Help(args) => help::run(&args),
+            Self::Completions(args) => completions::run(&args),
+            Self::Man(args) => man::run(&args),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Data to stdout: text for people, and one JSON object a line for programs.
+//!
+//! Every JSON object begins with `schema`, its name and version (`"wirerate.send/1"`). A version grows when a
+//! field changes its meaning or goes away, not when one is added. The fields are described in `docs/json.md`.
+
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// Stdout did not take what we had to say.
+#[derive(Debug, thiserror::Error)]
+#[error("writing to standard output failed")]
+pub struct OutError {
+    #[from]
+    source: io::Error,
+}
+
+impl OutError {
+    /// True when the reader of a pipe went away.
+    pub fn is_closed_pipe(&self) -> bool {
+        self.source.kind() == io::ErrorKind::BrokenPipe
+    }
+}
+
+#[derive(Serialize)]
+struct Line<'a, T> {
+    schema: &'a str,
+    #[serde(flatten)]
+    body: &'a T,
+}
+
+/// Prints `text` as it is.
+///
+/// # Errors
+/// When stdout is closed or full.
+pub fn text(text: &str) -> Result<(), OutError> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    Ok(stdout.flush()?)
+}
+
+/// Prints `body` as one line of JSON under the name and version `schema`.
+///
+/// # Errors
+/// When stdout is closed or full.
+pub fn json<T: Serialize>(schema: &str, body: &T) -> Result<(), OutError> {
+    text(&json_line(schema, body))
+}
+
+/// The line that [`json`] prints, newline included.
+pub fn json_line<T: Serialize>(schema: &str, body: &T) -> String {
+    let line = serde_json::to_string(&Line { schema, body });
+    // Our own report structures have string keys and finite numbers, so this is a promise between ourselves.
+    line.expect("a report is always representable as JSON") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schema_comes_first_and_the_object_takes_one_line() {
+        #[derive(Serialize)]
+        struct Body {
+            text: &'static str,
+            sent: u64,
+        }
+        let line = json_line("wirerate.test/1", &Body { text: "a\nb", sent: u64::MAX });
+        assert_eq!(
+            line,
+            "{\"schema\":\"wirerate.test/1\",\"text\":\"a\\nb\",\"sent\":18446744073709551615}\n"
+        );
+    }
+}

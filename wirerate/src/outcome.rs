@@ -1,0 +1,158 @@
+//! How a subcommand ends: exit codes, and errors as people read them.
+//!
+//! ```text
+//! wirerate: cannot start the xdp engine: driver foonic of eth0 cannot transmit from XDP
+//!   try: --engine af-packet (slower, any driver)
+//! ```
+//! 0 done, 1 ran but the answer is no, 2 bad usage, 3 host or device refused.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// A subcommand that ran to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Did what was asked (exit code 0).
+    Done,
+    /// Ran, but the answer is no: frames were lost, errors were counted (exit code 1).
+    No,
+}
+
+/// Why a subcommand could not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The words do not make sense together (exit code 2).
+    Usage,
+    /// The host or the device refused (exit code 3).
+    Refused,
+    /// The reader of our output went away (exit code 0, in silence: `wirerate ... | head`).
+    NobodyReads,
+}
+
+/// A subcommand that could not run: what failed, the chain of causes, and what to try.
+pub struct Failure {
+    cause: Cause,
+    text: String,
+    tries: Vec<String>,
+}
+
+impl Failure {
+    /// Bad usage: `act` is what cannot be done ("use --rate with --pps"), `why` the reason.
+    pub fn usage(act: impl fmt::Display, why: impl fmt::Display) -> Self {
+        Self::usage_text(format!("wirerate: cannot {act}: {why}\n"))
+    }
+
+    /// Bad usage that another voice (clap) has already put into words.
+    pub fn usage_text(text: String) -> Self {
+        Self { cause: Cause::Usage, text, tries: Vec::new() }
+    }
+
+    /// The host or device refused: `act` is what cannot be done ("send on eth0"), `why` its chain of causes.
+    pub fn refused(act: impl fmt::Display, why: impl Into<anyhow::Error>) -> Self {
+        Self {
+            cause: Cause::Refused,
+            text: format!("wirerate: cannot {act}: {:#}\n", why.into()),
+            tries: Vec::new(),
+        }
+    }
+
+    /// Adds an indented line that says what to try.
+    #[must_use]
+    pub fn try_this(mut self, what: impl fmt::Display) -> Self {
+        self.tries.push(what.to_string());
+        self
+    }
+
+    /// Why it could not run.
+    pub fn cause(&self) -> Cause {
+        self.cause
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)?;
+        self.tries.iter().try_for_each(|what| writeln!(f, "  try: {what}"))
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.cause)
+    }
+}
+
+impl From<crate::out::OutError> for Failure {
+    fn from(error: crate::out::OutError) -> Self {
+        if error.is_closed_pipe() {
+            return Self { cause: Cause::NobodyReads, text: String::new(), tries: Vec::new() };
+        }
+        Self::refused("print the answer", error)
+    }
+}
+
+impl From<crate::stop::SignalError> for Failure {
+    fn from(error: crate::stop::SignalError) -> Self {
+        Self::refused("listen for Ctrl-C", error)
+    }
+}
+
+/// Adds to any error what was being done.
+pub trait Refused<T> {
+    /// The host or device refused to do `act` ("send on eth0").
+    ///
+    /// # Errors
+    /// The error itself, as a [`Failure`] with exit code 3.
+    fn refused(self, act: impl fmt::Display) -> Result<T, Failure>;
+}
+
+impl<T, E: Into<anyhow::Error>> Refused<T> for Result<T, E> {
+    fn refused(self, act: impl fmt::Display) -> Result<T, Failure> {
+        self.map_err(|why| Failure::refused(act, why))
+    }
+}
+
+/// Prints a failure to stderr and turns the end of a subcommand into the exit code of the process.
+pub fn exit_code(ended: Result<Outcome, Failure>) -> ExitCode {
+    if let Err(failure) = &ended {
+        eprint!("{failure}");
+    }
+    ExitCode::from(code(&ended))
+}
+
+fn code(ended: &Result<Outcome, Failure>) -> u8 {
+    match ended {
+        Ok(Outcome::Done) => 0,
+        Ok(Outcome::No) => 1,
+        Err(failure) => match failure.cause {
+            Cause::NobodyReads => 0,
+            Cause::Usage => 2,
+            Cause::Refused => 3,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[test]
+    fn exit_codes_are_those_of_the_style_page() {
+        assert_eq!(code(&Ok(Outcome::Done)), 0);
+        assert_eq!(code(&Ok(Outcome::No)), 1);
+        assert_eq!(code(&Err(Failure::usage("x", "y"))), 2);
+        assert_eq!(code(&Err(Failure::refused("x", io::Error::other("y")))), 3);
+    }
+
+    #[test]
+    fn a_failure_names_the_act_the_chain_and_what_to_try() {
+        let source = io::Error::new(io::ErrorKind::NotFound, "no such device");
+        let chain = anyhow::Error::new(source).context("eth7 was not found");
+        let failure = Failure::refused("send on eth7", chain).try_this("`ip link` shows the devices here");
+        assert_eq!(
+            failure.to_string(),
+            "wirerate: cannot send on eth7: eth7 was not found: no such device\n  try: `ip link` shows the devices here\n"
+        );
+    }
+}

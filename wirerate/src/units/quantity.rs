@@ -1,0 +1,227 @@
+//! One number with a unit: durations, bit rates, packet rates.
+
+use super::BadText;
+use std::fmt;
+use std::str::FromStr;
+
+/// The units of a kind of quantity: spelling and size. The first spelling of each size is the one we print.
+struct Kind {
+    name: &'static str,
+    units: &'static [(&'static str, u64)],
+    /// Whether spellings are matched with their case ("M" is mega, "m" is a minute).
+    exact_case: bool,
+    accepted: &'static str,
+}
+
+const TIME: Kind = Kind {
+    name: "time",
+    units: &[
+        ("h", 3_600_000_000_000),
+        ("min", 60_000_000_000),
+        ("m", 60_000_000_000),
+        ("s", 1_000_000_000),
+        ("ms", 1_000_000),
+        ("us", 1_000),
+        ("µs", 1_000),
+        ("ns", 1),
+    ],
+    exact_case: true,
+    accepted: "a number and one of ns, us, ms, s, min, h, such as 10s, 500ms or 1.5us",
+};
+
+const RATE: Kind = Kind {
+    name: "bit rate",
+    units: &[
+        ("Tbit", 1_000_000_000_000),
+        ("Gbit", 1_000_000_000),
+        ("Mbit", 1_000_000),
+        ("kbit", 1_000),
+        ("bit", 1),
+        ("T", 1_000_000_000_000),
+        ("G", 1_000_000_000),
+        ("M", 1_000_000),
+        ("k", 1_000),
+        ("bps", 1),
+        ("kbps", 1_000),
+        ("Mbps", 1_000_000),
+        ("Gbps", 1_000_000_000),
+        ("Tbps", 1_000_000_000_000),
+    ],
+    exact_case: false,
+    accepted: "bits per second: a number and one of bit, kbit, Mbit, Gbit, Tbit (or k, M, G, T), such as 1Gbit or 300M",
+};
+
+const FRAMES: Kind = Kind {
+    name: "packet rate",
+    units: &[
+        ("G", 1_000_000_000),
+        ("M", 1_000_000),
+        ("k", 1_000),
+        ("", 1),
+        ("pps", 1),
+        ("kpps", 1_000),
+        ("Mpps", 1_000_000),
+        ("Gpps", 1_000_000_000),
+    ],
+    exact_case: false,
+    accepted: "frames per second: a whole number, or a number and k, M or G, such as 1000, 1M or 14.88M",
+};
+
+impl Kind {
+    /// Reads `text`, exactly.
+    fn parse(&self, text: &str) -> Result<u64, BadText> {
+        let digits_len = text.bytes().take_while(|b| b.is_ascii_digit() || *b == b'.').count();
+        let (number, unit) = text.split_at(digits_len);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let is_number = !whole.is_empty() && !fraction.contains('.') && !number.ends_with('.');
+        if !is_number {
+            let end = digits_len.max(text.chars().next().map_or(0, char::len_utf8));
+            return Err(self.bad(text, 0..end, format!("\"{text}\" does not begin with a number")));
+        }
+        let scale = self.scale(unit).ok_or_else(|| self.bad_unit(text, digits_len))?;
+        value(whole, fraction, scale)
+            .map_err(|why| self.bad(text, 0..digits_len, format!("{why} in a {}", self.name)))
+    }
+
+    fn scale(&self, unit: &str) -> Option<u64> {
+        let same = |spelling: &str| match self.exact_case {
+            true => spelling == unit,
+            false => spelling.eq_ignore_ascii_case(unit.strip_suffix("/s").unwrap_or(unit)),
+        };
+        self.units.iter().find(|(spelling, _)| same(spelling)).map(|(_, scale)| *scale)
+    }
+
+    fn bad_unit(&self, text: &str, start: usize) -> BadText {
+        match &text[start..] {
+            "" => self.bad(text, 0..start, format!("{text} has no unit")),
+            unit => self.bad(text, start..text.len(), format!("\"{unit}\" is not a unit of a {}", self.name)),
+        }
+    }
+
+    fn bad(&self, text: &str, range: std::ops::Range<usize>, why: String) -> BadText {
+        BadText::new(text, range, why, self.accepted)
+    }
+
+    /// The largest unit that `value` is a whole number of.
+    fn print(&self, value: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fits = |(_, scale): &&(&str, u64)| value.is_multiple_of(*scale) && (value != 0 || *scale == 1);
+        let (unit, scale) = self.units.iter().find(fits).expect("every kind has a unit of 1");
+        write!(f, "{}{unit}", value / scale)
+    }
+}
+
+/// `whole.fraction` times `scale`, or why that is not a whole number of 64 bits.
+fn value(whole: &str, fraction: &str, scale: u64) -> Result<u64, &'static str> {
+    const TOO_LARGE: &str = "too large a number";
+    let fraction = fraction.trim_end_matches('0');
+    let digits = |text: &str| {
+        text.bytes().try_fold(0u128, |n, b| n.checked_mul(10)?.checked_add(u128::from(b - b'0')))
+    };
+    let mantissa = digits(&format!("{whole}{fraction}")).ok_or(TOO_LARGE)?;
+    let scaled = mantissa.checked_mul(u128::from(scale)).ok_or(TOO_LARGE)?;
+    let divisor =
+        10u128.checked_pow(u32::try_from(fraction.len()).unwrap_or(u32::MAX)).ok_or("too fine a fraction")?;
+    if scaled % divisor != 0 {
+        return Err("too fine a fraction");
+    }
+    u64::try_from(scaled / divisor).map_err(|_| TOO_LARGE)
+}
+
+macro_rules! quantity {
+    ($(#[$doc:meta])* $name:ident, $kind:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+        pub struct $name(pub u64);
+
+        impl FromStr for $name {
+            type Err = BadText;
+
+            fn from_str(text: &str) -> Result<Self, BadText> {
+                $kind.parse(text).map(Self)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                $kind.print(self.0, f)
+            }
+        }
+    };
+}
+
+quantity!(
+    /// A duration in nanoseconds, written `10s`, `500ms`, `1.5us`.
+    Nanos,
+    TIME
+);
+quantity!(
+    /// Bits per second, written `1Gbit`, `300M`.
+    BitRate,
+    RATE
+);
+quantity!(
+    /// Frames per second, written `1000`, `1M`, `14.88M`.
+    Pps,
+    FRAMES
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn people_write_it_like_this() {
+        for (text, ns) in [
+            ("10s", 10_000_000_000),
+            ("500ms", 500_000_000),
+            ("10us", 10_000),
+            ("1.5us", 1_500),
+            ("67ns", 67),
+            ("2min", 120_000_000_000),
+            ("2m", 120_000_000_000),
+            ("0.50s", 500_000_000),
+        ] {
+            assert_eq!(text.parse(), Ok(Nanos(ns)), "{text}");
+        }
+        for (text, bps) in
+            [("1Gbit", 1_000_000_000), ("300M", 300_000_000), ("1gbit/s", 1_000_000_000), ("9.6kbit", 9_600)]
+        {
+            assert_eq!(text.parse(), Ok(BitRate(bps)), "{text}");
+        }
+        for (text, pps) in [("1M", 1_000_000), ("14.88M", 14_880_000), ("1000", 1000), ("5kpps", 5000)] {
+            assert_eq!(text.parse(), Ok(Pps(pps)), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_mark_stands_under_the_bad_part() {
+        let mark = |bad: BadText| bad.bad();
+        assert_eq!(mark("10parsec".parse::<Nanos>().unwrap_err()), 2..8);
+        assert_eq!(mark("10".parse::<Nanos>().unwrap_err()), 0..2);
+        assert_eq!(mark("".parse::<Nanos>().unwrap_err()), 0..0);
+        assert_eq!(mark("µ".parse::<Nanos>().unwrap_err()), 0..2);
+        assert_eq!(mark("-5s".parse::<Nanos>().unwrap_err()), 0..1);
+        assert_eq!(mark("1.2.3s".parse::<Nanos>().unwrap_err()), 0..5);
+        assert_eq!(mark("1.s".parse::<Nanos>().unwrap_err()), 0..2);
+        assert_eq!(mark("0.5ns".parse::<Nanos>().unwrap_err()), 0..3);
+        assert_eq!(mark("300".parse::<BitRate>().unwrap_err()), 0..3);
+        assert_eq!(mark("99999999999999999999M".parse::<Pps>().unwrap_err()), 0..20);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_reads_the_same(n: u64) {
+            prop_assert_eq!(Nanos(n).to_string().parse(), Ok(Nanos(n)));
+            prop_assert_eq!(BitRate(n).to_string().parse(), Ok(BitRate(n)));
+            prop_assert_eq!(Pps(n).to_string().parse(), Ok(Pps(n)));
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in "\\PC{0,12}|[0-9.]{0,40}[a-zA-Z/]{0,5}") {
+            let _ = text.parse::<Nanos>().map_err(|bad| bad.to_string());
+            let _ = text.parse::<BitRate>().map_err(|bad| bad.to_string());
+            let _ = text.parse::<Pps>().map_err(|bad| bad.to_string());
+        }
+    }
+}
