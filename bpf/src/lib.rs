@@ -1,1 +1,9 @@
 //! The BPF programs, the words they share with Rust, and how they are loaded and attached.
+//!
+//! `src/bpf/*.bpf.c` are compiled by `build.rs`; `src/bpf/shared.h` and `abi` are the two sides of one page.
+//! This room knows programs, maps and links. What a record or a counter means to a person is not its business.
+
+#![deny(unsafe_code)]
+
+pub mod abi;
+pub mod skel;

@@ -1,0 +1,89 @@
+//! Compiles every `src/bpf/*.bpf.c` with clang and writes one Rust skeleton for each into `OUT_DIR`.
+//!
+//! The kernel's own headers come from the UAPI package that every C compiler brings along; no `vmlinux.h` and
+//! no BTF of the build machine is used, so a build in a container is the same build. `CLANG` names another
+//! compiler.
+
+use libbpf_cargo::SkeletonBuilder;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const INSTALL: &str = "the BPF programs are compiled by clang; on Debian and Ubuntu: \
+                       apt-get install clang libelf-dev zlib1g-dev linux-libc-dev (or set CLANG=/path/to/clang)";
+
+type Failure = Box<dyn std::error::Error>;
+
+fn main() {
+    if let Err(error) = build() {
+        // Cargo shows the standard error of a failed build script; a panic would bury the sentence in a trace.
+        eprintln!("error: {error}");
+        std::process::exit(1);
+    }
+}
+
+fn build() -> Result<(), Failure> {
+    println!("cargo:rerun-if-env-changed=CLANG");
+    println!("cargo:rerun-if-changed=src/bpf");
+    let clang = PathBuf::from(std::env::var_os("CLANG").unwrap_or_else(|| "clang".into()));
+    let out_dir =
+        PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: run this through cargo")?);
+    let mut args = flags();
+    args.extend(system_includes(&clang)?);
+    for source in sources(Path::new("src/bpf"))? {
+        println!("cargo:rerun-if-changed={}", source.display());
+        generate(&clang, &args, &source, &out_dir)?;
+    }
+    Ok(())
+}
+
+fn flags() -> Vec<OsString> {
+    // v3: 32-bit compares and atomics with a result, in every kernel from 5.12 on.
+    ["-mcpu=v3", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"].map(OsString::from).to_vec()
+}
+
+/// The include directories of the host compiler. With `-target bpf` clang forgets the one that holds
+/// `asm/types.h`, and its name differs between machines, so it is asked.
+fn system_includes(clang: &Path) -> Result<Vec<OsString>, Failure> {
+    let output = Command::new(clang)
+        .args(["-v", "-E", "-x", "c", "/dev/null"])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("cannot run `{}`: {error}\n  {INSTALL}", clang.display()))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(format!("`{}` does not work: {said}\n  {INSTALL}", clang.display()).into());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    let listed = text
+        .lines()
+        .skip_while(|line| !line.starts_with("#include <"))
+        .skip(1)
+        .take_while(|line| !line.starts_with("End of search list"));
+    Ok(listed.flat_map(|dir| [OsString::from("-idirafter"), OsString::from(dir.trim())]).collect())
+}
+
+fn sources(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.to_string_lossy().ends_with(".bpf.c") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn generate(clang: &Path, args: &[OsString], source: &Path, out_dir: &Path) -> Result<(), Failure> {
+    let file_name = source.file_name().unwrap_or_default().to_string_lossy();
+    let output = out_dir.join(file_name.replace(".bpf.c", ".skel.rs"));
+    SkeletonBuilder::new().source(source).clang(clang).clang_args(args).build_and_generate(output).map_err(
+        |error| {
+            let text = format!("{error:#}");
+            // A header that is not there is a package that is not there; anything else is our mistake.
+            let hint = if text.contains("file not found") { INSTALL } else { "" };
+            format!("{text}\n  {hint}").into()
+        },
+    )
+}

@@ -1,0 +1,158 @@
+/* capture.bpf.c: copies time, length and the first bytes of each frame into the ring of this CPU.
+ *
+ * One producer a ring (the softirq of the CPU it belongs to) and one consumer (a reader in user space that
+ * maps ring and control lines). Whatever goes wrong, the verdict is the one asked for and the frame is
+ * counted.
+ */
+#include "shared.h"
+#include <linux/bpf.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <bpf/bpf_helpers.h>
+
+/* Set before load. */
+const volatile __u32 wr_snaplen = 96;
+const volatile __u32 wr_ring_slots = 1; /* slots of one CPU's ring, a power of two */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* one for each possible CPU */
+	__type(key, __u32);
+	__type(value, struct wr_capture_cpu);
+} wr_capture_cpus SEC(".maps");
+
+/* The rings, one after the other: slot i of CPU c is entry c * wr_ring_slots + i. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, 128); /* head and snaplen bytes, rounded up */
+} wr_capture_rings SEC(".maps");
+
+#define read_once(place) (*(const volatile typeof(place) *)&(place))
+
+/* Makes a filled slot visible to the reader, after all bytes of it. */
+static __always_inline void publish(__u64 *head, __u64 next)
+{
+#if defined(__TARGET_ARCH_x86) || defined(__TARGET_ARCH_s390)
+	/* Stores are seen in order here, so keeping clang from moving them is enough. */
+	barrier();
+	*(volatile __u64 *)head = next;
+#else
+	/* BPF of clang 14 knows no release store; an atomic with a result orders everything. */
+	__sync_lock_test_and_set(head, next);
+#endif
+}
+
+/* 32 bytes in four loads: packets are not aligned, and the machines this runs on do not mind. */
+static __always_inline void copy_32(__u8 *to, const __u8 *from)
+{
+	__u64 a = ((const __u64 *)from)[0], b = ((const __u64 *)from)[1];
+	__u64 c = ((const __u64 *)from)[2], d = ((const __u64 *)from)[3];
+
+	((__u64 *)to)[0] = a;
+	((__u64 *)to)[1] = b;
+	((__u64 *)to)[2] = c;
+	((__u64 *)to)[3] = d;
+}
+
+#define WR_COPY_MAX 96 /* the longest copy done by load and store; beyond it the helper is as fast */
+
+/* Copies len bytes (32 to WR_COPY_MAX) that lie in the linear part: whole pieces of 32 from the front, and
+ * one from the back that overlaps them. False when the frame is not as long as that.
+ */
+static __always_inline bool copy_linear(struct xdp_md *ctx, __u8 *to, __u64 len)
+{
+	const __u8 *data = (const __u8 *)(long)ctx->data;
+	const __u8 *data_end = (const __u8 *)(long)ctx->data_end;
+	__u64 back = len - 32;
+	const __u8 *piece;
+
+	if (len >= 64) {
+		if (data + 64 > data_end)
+			return false;
+		copy_32(to, data);
+		copy_32(to + 32, data + 32);
+	} else {
+		if (data + 32 > data_end)
+			return false;
+		copy_32(to, data);
+	}
+	barrier_var(back); /* clang knows that the check below holds; the verifier wants to see it */
+	if (back > WR_COPY_MAX - 32)
+		return false;
+	piece = data + back;
+	if (piece + 32 > data_end)
+		return false;
+	copy_32(to + back, piece);
+	return true;
+}
+
+static __always_inline bool copy_frame(struct xdp_md *ctx, __u8 *to, __u64 len)
+{
+	if (len >= 32 && len <= WR_COPY_MAX && wr_snaplen >= WR_COPY_MAX && copy_linear(ctx, to, len))
+		return true;
+	barrier_var(len);
+	if (len == 0 || len > wr_snaplen)
+		return false;
+	return bpf_xdp_load_bytes(ctx, 0, to, len) == 0;
+}
+
+/* The next free slot of this CPU's ring, or nothing when the reader is a whole ring behind. */
+static __always_inline struct wr_slot *next_slot(struct wr_capture_cpu *own, __u32 cpu)
+{
+	__u64 head = own->head;
+	__u32 index = cpu * wr_ring_slots + ((__u32)head & (wr_ring_slots - 1));
+
+	if (head - own->tail_seen >= wr_ring_slots) {
+		own->tail_seen = read_once(own->tail);
+		if (head - own->tail_seen >= wr_ring_slots)
+			return NULL;
+	}
+	/* No entry: a CPU that came up after the capture began. */
+	return bpf_map_lookup_elem(&wr_capture_rings, &index);
+}
+
+static __always_inline int capture(struct xdp_md *ctx, __u64 frame_len)
+{
+	__u64 len = frame_len < wr_snaplen ? frame_len : wr_snaplen;
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct wr_capture_cpu *own;
+	int verdict = XDP_PASS; /* whatever goes wrong, the host keeps its packet */
+	struct wr_slot *slot;
+
+	own = bpf_map_lookup_elem(&wr_capture_cpus, &cpu);
+	if (!own)
+		goto out; /* there is one for every possible CPU */
+	if (read_once(own->mode) == WR_CAPTURE_DROP)
+		verdict = XDP_DROP;
+	own->frame_bytes += frame_len;
+	slot = next_slot(own, cpu);
+	if (!slot || !copy_frame(ctx, (__u8 *)(slot + 1), len)) {
+		own->lost_ring++; /* a loss we report beats a loss we cannot see */
+		goto out;
+	}
+	slot->time_ns = bpf_ktime_get_ns();
+	slot->frame_len = frame_len;
+	slot->captured_len = len;
+	slot->ifindex = ctx->ingress_ifindex;
+	slot->queue_index = ctx->rx_queue_index;
+	slot->flags = 0;
+	slot->lost_before = own->lost_ring - own->lost_noted;
+	slot->vlan_tci = 0;
+	slot->vlan_proto = 0;
+	own->lost_noted = own->lost_ring;
+	publish(&own->head, own->head + 1);
+out:
+	return verdict;
+}
+
+SEC("xdp")
+int wr_capture(struct xdp_md *ctx)
+{
+	return capture(ctx, ctx->data_end - ctx->data);
+}
+
+char wr_license[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,15 @@
+//! The skeletons that `libbpf-cargo` wrote from the programs: one module for each `*.bpf.c`.
+
+/// `capture.bpf.c`.
+#[allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    missing_docs,
+    unreachable_pub,
+    unsafe_code,
+    unsafe_op_in_unsafe_fn,
+    reason = "generated code; its unsafe is libbpf-cargo's own"
+)]
+pub mod capture {
+    include!(concat!(env!("OUT_DIR"), "/capture.skel.rs"));
+}
