@@ -1,1 +1,38 @@
 //! pcapng blocks to bytes and back, over any Read and Write.
+//!
+//! Follows draft-ietf-opsawg-pcapng ("the draft" below). This room knows bytes and nothing of where frames come
+//! from: no sockets, no clock, no files of its own. Times are nanoseconds since 1970 everywhere in the API; the
+//! resolution and the offset of an interface are applied when a file is read and written.
+//!
+//! Three ways to write, from the fastest to the easiest:
+//! - [`Template`] and [`Packet::emit`] append one packet to a `Vec<u8>` that the caller owns and re-uses;
+//! - `emit` of [`Section`], [`Interface`], [`Statistics`], [`Names`], [`Custom`] and [`Unknown`] does so for the
+//!   rare blocks;
+//! - [`Writer`] keeps the rules of the format (interfaces first, times after the offset) over any `Write`.
+
+#![forbid(unsafe_code)]
+
+mod block;
+mod error;
+mod frame;
+mod interface;
+mod names;
+mod options;
+mod order;
+mod packet;
+mod section;
+mod statistics;
+mod template;
+mod writer;
+
+pub use block::{Block, Custom, Unknown};
+pub use error::WriteError;
+pub use interface::{Interface, LINK_TYPE_ETHERNET};
+pub use names::{Name, Names};
+pub use options::RawOption;
+pub use order::ByteOrder;
+pub use packet::{Flags, Packet, PacketBuf};
+pub use section::Section;
+pub use statistics::Statistics;
+pub use template::Template;
+pub use writer::Writer;

@@ -1,0 +1,73 @@
+//! Any block of a file, and the two kinds whose body is nobody's business here.
+
+use crate::{ByteOrder, Interface, Names, Section, Statistics, frame};
+
+/// One block of a file. `P` is [`crate::Packet`] while it lives in a reader's buffer, [`crate::PacketBuf`] when it
+/// owns its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Block<P> {
+    /// A new section begins; interfaces count from 0 again.
+    Section(Section),
+    /// The next interface of the section.
+    Interface(Interface),
+    /// A packet.
+    Packet(P),
+    /// Counts of an interface.
+    Statistics(Statistics),
+    /// Names of addresses.
+    Names(Names),
+    /// A block of some company's own.
+    Custom(Custom),
+    /// A block of a type that is not read here, kept as it is.
+    Unknown(Unknown),
+}
+
+/// A block whose content only its owner knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Custom {
+    /// The owner's private enterprise number, as registered with IANA.
+    pub enterprise: u32,
+    /// Whether a program that does not know it should copy it into files made from this one.
+    pub may_copy: bool,
+    /// Data and options of the owner, padded with zeros to a multiple of four bytes when written.
+    pub data: Vec<u8>,
+}
+
+/// A block of any type: its body as it was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unknown {
+    /// The block's type.
+    pub block_type: u32,
+    /// The bytes between the two lengths, in the byte order of the section; padded with zeros to a multiple of
+    /// four bytes when written.
+    pub body: Vec<u8>,
+}
+
+impl Custom {
+    /// Appends the block in little-endian order.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        self.emit_as(ByteOrder::Little, out);
+    }
+
+    /// Appends the block in the order of its section.
+    pub fn emit_as(&self, order: ByteOrder, out: &mut Vec<u8>) {
+        let block_type = if self.may_copy { frame::CUSTOM } else { frame::CUSTOM_DO_NOT_COPY };
+        frame::emit(order, block_type, out, |out| {
+            out.extend_from_slice(&order.emit_u32(self.enterprise));
+            out.extend_from_slice(&self.data);
+        });
+    }
+}
+
+impl Unknown {
+    /// Appends the block in little-endian order.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        self.emit_as(ByteOrder::Little, out);
+    }
+
+    /// Appends the block in the order of its section. The body is copied as it is.
+    pub fn emit_as(&self, order: ByteOrder, out: &mut Vec<u8>) {
+        frame::emit(order, self.block_type, out, |out| out.extend_from_slice(&self.body));
+    }
+}

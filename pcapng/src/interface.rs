@@ -1,0 +1,119 @@
+//! Interface description: where packets came from, and what their times mean.
+
+use crate::options::{COMMENT, Emitter, VALUE_LEN_MAX};
+use crate::{ByteOrder, RawOption, frame};
+
+/// Link type of Ethernet frames (LINKTYPE_ETHERNET).
+pub const LINK_TYPE_ETHERNET: u16 = 1;
+
+pub(crate) const NAME: u16 = 2;
+pub(crate) const DESCRIPTION: u16 = 3;
+pub(crate) const MAC: u16 = 6;
+pub(crate) const SPEED: u16 = 8;
+pub(crate) const TIME_RESOLUTION: u16 = 9;
+pub(crate) const FILTER: u16 = 11;
+pub(crate) const OS: u16 = 12;
+pub(crate) const TIME_OFFSET: u16 = 14;
+pub(crate) const HARDWARE: u16 = 15;
+
+/// First byte of a filter option whose rest is the text of a libpcap filter.
+pub(crate) const FILTER_TEXT: u8 = 0;
+/// Times in units of 10^-9 seconds, which is what is always written.
+pub(crate) const NANOSECONDS: u8 = 9;
+
+/// One place where packets were captured. The first of a section is number 0, the next 1, and so on.
+///
+/// Times are always written in nanoseconds (`if_tsresol` 9). `if_fcslen` is never written: Linux hands frames over
+/// without their FCS and does not say how long it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// What the bytes of a packet begin with, as registered for pcap; see [`LINK_TYPE_ETHERNET`].
+    pub link_type: u16,
+    /// Most bytes kept of a packet; 0 for no limit.
+    pub snaplen: u32,
+    /// The system's name of it, such as `eth0`.
+    pub name: Option<String>,
+    /// A person's name of it.
+    pub description: Option<String>,
+    /// Its address on an Ethernet.
+    pub mac: Option<[u8; 6]>,
+    /// Link speed in bits per second.
+    pub speed_bps: Option<u64>,
+    /// The filter that packets had to pass, in libpcap's language.
+    pub filter: Option<String>,
+    /// The operating system of the machine it is in.
+    pub os: Option<String>,
+    /// The device's make ("ixgbe 10GBASE-T"); the name of its driver is a good start.
+    pub hardware: Option<String>,
+    /// Seconds added to every time of the file to give seconds since 1970. Written when not zero.
+    pub time_offset_s: i64,
+    /// Words of whoever wrote it.
+    pub comment: Option<String>,
+    /// Options that no field above holds.
+    pub other: Vec<RawOption>,
+}
+
+impl Default for Interface {
+    /// An Ethernet without a limit and without a name.
+    fn default() -> Self {
+        Self {
+            link_type: LINK_TYPE_ETHERNET,
+            snaplen: 0,
+            name: None,
+            description: None,
+            mac: None,
+            speed_bps: None,
+            filter: None,
+            os: None,
+            hardware: None,
+            time_offset_s: 0,
+            comment: None,
+            other: Vec::new(),
+        }
+    }
+}
+
+impl Interface {
+    /// Appends the block in little-endian order.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        self.emit_as(ByteOrder::Little, out);
+    }
+
+    /// Appends the block in the order of its section.
+    pub fn emit_as(&self, order: ByteOrder, out: &mut Vec<u8>) {
+        frame::emit(order, frame::INTERFACE, out, |out| {
+            out.extend_from_slice(&order.emit_u16(self.link_type));
+            out.extend_from_slice(&[0; 2]);
+            out.extend_from_slice(&order.emit_u32(self.snaplen));
+            self.emit_options(Emitter::new(order, out));
+        });
+    }
+
+    fn emit_options(&self, mut options: Emitter<'_>) {
+        options.text(COMMENT, self.comment.as_deref());
+        options.text(NAME, self.name.as_deref());
+        options.text(DESCRIPTION, self.description.as_deref());
+        if let Some(mac) = &self.mac {
+            options.bytes(MAC, mac);
+        }
+        options.number_u64(SPEED, self.speed_bps);
+        options.bytes(TIME_RESOLUTION, &[NANOSECONDS]);
+        if let Some(filter) = &self.filter {
+            options.bytes(FILTER, &filter_value(filter));
+        }
+        options.text(OS, self.os.as_deref());
+        options.text(HARDWARE, self.hardware.as_deref());
+        if self.time_offset_s != 0 {
+            options.number_u64(TIME_OFFSET, Some(self.time_offset_s as u64));
+        }
+        options.raw(&self.other);
+        options.end();
+    }
+}
+
+fn filter_value(filter: &str) -> Vec<u8> {
+    let len = filter.floor_char_boundary(VALUE_LEN_MAX - 1);
+    let mut value = vec![FILTER_TEXT];
+    value.extend_from_slice(&filter.as_bytes()[..len]);
+    value
+}

@@ -1,0 +1,106 @@
+//! Options: the typed values at the end of most blocks.
+//!
+//! An option whose value does not fit its type (a flag word of three bytes, a comment that is not UTF-8) is no
+//! reason to refuse a file: it is kept as a [`RawOption`] among the options that no field holds.
+
+use crate::{ByteOrder, frame};
+
+pub(crate) const END: u16 = 0;
+pub(crate) const COMMENT: u16 = 1;
+
+/// The longest value of an option: its length is a 16-bit number.
+pub(crate) const VALUE_LEN_MAX: usize = u16::MAX as usize;
+
+/// An option kept as it is: of a code without a field here, or a second one where a field holds one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RawOption {
+    /// What it is; its meaning depends on the block. Zero would end the options and must not be used.
+    pub code: u16,
+    /// The value without padding, numbers in the byte order of the section. At most 65,535 bytes.
+    pub value: Vec<u8>,
+}
+
+/// Appends options to a block and ends them.
+pub(crate) struct Emitter<'a> {
+    out: &'a mut Vec<u8>,
+    pub(crate) order: ByteOrder,
+    start: usize,
+}
+
+impl<'a> Emitter<'a> {
+    pub(crate) fn new(order: ByteOrder, out: &'a mut Vec<u8>) -> Self {
+        let start = out.len();
+        Self { out, order, start }
+    }
+
+    /// # Panics
+    /// When the code is zero or the value longer than 65,535 bytes.
+    pub(crate) fn bytes(&mut self, code: u16, value: &[u8]) {
+        assert!(code != END, "option code 0 ends the options and carries no value");
+        let len = u16::try_from(value.len()).expect("the value of an option has at most 65,535 bytes");
+        self.out.extend_from_slice(&self.order.emit_u16(code));
+        self.out.extend_from_slice(&self.order.emit_u16(len));
+        self.out.extend_from_slice(value);
+        frame::pad(self.out, self.start);
+    }
+
+    /// A text, cut at a character's border to what an option can hold.
+    pub(crate) fn text(&mut self, code: u16, value: Option<&str>) {
+        if let Some(text) = value {
+            self.bytes(code, &text.as_bytes()[..text.floor_char_boundary(VALUE_LEN_MAX)]);
+        }
+    }
+
+    pub(crate) fn number_u64(&mut self, code: u16, value: Option<u64>) {
+        if let Some(number) = value {
+            self.bytes(code, &self.order.emit_u64(number));
+        }
+    }
+
+    pub(crate) fn number_u32(&mut self, code: u16, value: Option<u32>) {
+        if let Some(number) = value {
+            self.bytes(code, &self.order.emit_u32(number));
+        }
+    }
+
+    pub(crate) fn time(&mut self, code: u16, units: Option<u64>) {
+        if let Some(units) = units {
+            self.bytes(code, &self.order.emit_time(units));
+        }
+    }
+
+    pub(crate) fn raw(&mut self, options: &[RawOption]) {
+        for option in options {
+            self.bytes(option.code, &option.value);
+        }
+    }
+
+    /// Writes the end marker, unless there was no option at all.
+    pub(crate) fn end(self) {
+        if self.out.len() > self.start {
+            self.out.extend_from_slice(&[0; 4]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_options_need_no_end() {
+        let mut out = vec![0xee];
+        Emitter::new(ByteOrder::Little, &mut out).end();
+        assert_eq!(out, [0xee]);
+    }
+
+    #[test]
+    fn a_text_too_long_is_cut_at_a_character() {
+        let text = format!("{}é", "x".repeat(VALUE_LEN_MAX - 1));
+        let mut out = Vec::new();
+        Emitter::new(ByteOrder::Little, &mut out).text(COMMENT, Some(&text));
+        assert_eq!(out[..4], [1, 0, 0xfe, 0xff]);
+        assert_eq!(out.len(), 4 + VALUE_LEN_MAX + 1);
+        assert_eq!(out[out.len() - 3..], [b'x', 0, 0]);
+    }
+}

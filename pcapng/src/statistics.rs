@@ -1,0 +1,65 @@
+//! Interface statistics: how many packets came, and where the missing ones were lost.
+
+use crate::options::{COMMENT, Emitter};
+use crate::{ByteOrder, RawOption, frame};
+
+pub(crate) const START_TIME: u16 = 2;
+pub(crate) const END_TIME: u16 = 3;
+pub(crate) const RECEIVED: u16 = 4;
+pub(crate) const DROPPED_BY_INTERFACE: u16 = 5;
+pub(crate) const ACCEPTED_BY_FILTER: u16 = 6;
+pub(crate) const DROPPED_BY_OS: u16 = 7;
+pub(crate) const DELIVERED: u16 = 8;
+
+/// Counts of one interface up to a moment. `None` says that the number is not known, which is not zero.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Number of the interface within the section.
+    pub interface: u32,
+    /// When the counts were taken, in nanoseconds since 1970.
+    pub time_ns: u64,
+    /// When the capture began, in nanoseconds since 1970.
+    pub start_time_ns: Option<u64>,
+    /// When the capture ended, in nanoseconds since 1970.
+    pub end_time_ns: Option<u64>,
+    /// Packets that came from the wire since the start (`isb_ifrecv`).
+    pub received: Option<u64>,
+    /// Packets that the interface lost for want of room (`isb_ifdrop`).
+    pub dropped_by_interface: Option<u64>,
+    /// Packets that the filter let through (`isb_filteraccept`).
+    pub accepted_by_filter: Option<u64>,
+    /// Packets that passed the filter and were lost in the operating system (`isb_osdrop`).
+    pub dropped_by_os: Option<u64>,
+    /// Packets that reached the capturing program (`isb_usrdeliv`).
+    pub delivered: Option<u64>,
+    /// Words of whoever wrote it.
+    pub comment: Option<String>,
+    /// Options that no field above holds.
+    pub other: Vec<RawOption>,
+}
+
+impl Statistics {
+    /// Appends the block in little-endian order, for an interface without a time offset.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        self.emit_as(ByteOrder::Little, out);
+    }
+
+    /// Appends the block in the order of its section, for an interface without a time offset.
+    pub fn emit_as(&self, order: ByteOrder, out: &mut Vec<u8>) {
+        frame::emit(order, frame::STATISTICS, out, |out| {
+            out.extend_from_slice(&order.emit_u32(self.interface));
+            out.extend_from_slice(&order.emit_time(self.time_ns));
+            let mut options = Emitter::new(order, out);
+            options.text(COMMENT, self.comment.as_deref());
+            options.time(START_TIME, self.start_time_ns);
+            options.time(END_TIME, self.end_time_ns);
+            options.number_u64(RECEIVED, self.received);
+            options.number_u64(DROPPED_BY_INTERFACE, self.dropped_by_interface);
+            options.number_u64(ACCEPTED_BY_FILTER, self.accepted_by_filter);
+            options.number_u64(DROPPED_BY_OS, self.dropped_by_os);
+            options.number_u64(DELIVERED, self.delivered);
+            options.raw(&self.other);
+            options.end();
+        });
+    }
+}
