@@ -1,0 +1,37 @@
+# The same lines on a laptop and in CI. `make` alone lists them; each first installs what it misses.
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help build demo test netns lint fmt clean
+
+WIRERATE := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/wirerate
+export WIRERATE
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+build: ## the program, as target/release/wirerate
+	@tools/install.sh build
+	cargo build --release --locked --package wirerate
+
+demo: build ## two namespaces, ten million frames, a capture, a report (as root)
+	@tools/install.sh demo
+	$(WIRERATE) demo
+
+test: build ## unit, golden, property and end-to-end tests (the last as root)
+	@tools/install.sh test
+	cargo test --workspace --locked
+
+netns: build ## the end-to-end tests alone (as root)
+	@tools/install.sh test
+	cargo test --package wirerate --test netns --locked
+
+lint: ## formatting, clippy, docs, licences and sources, shell scripts
+	@tools/install.sh lint
+	tools/lint.sh
+
+fmt: ## let rustfmt and clang-format lay out the code
+	cargo fmt --all
+	clang-format -i $$(git ls-files '*.c' '*.h')
+
+clean: ## remove what was built
+	cargo clean

@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# Installs what `make build|demo|test|lint` needs and this machine does not have yet (Debian 12 and its kin).
+#
+#   tools/install.sh build|demo|test|lint|bench
+#
+# What is there already costs nothing: no network, no privilege, no output. Exit 3 when something is
+# missing and cannot be installed, with the line to type.
+set -euo pipefail
+
+# One a line: the package, and the command or file that shows that it is installed.
+packages_for() {
+	case "$1" in
+	build) cat <<-END ;;
+		clang            clang
+		gcc              cc
+		libc6-dev        /usr/include/stdio.h
+		libelf-dev       /usr/include/libelf.h
+		make             make
+		pkg-config       pkg-config
+		zlib1g-dev       /usr/include/zlib.h
+	END
+	demo) ;;
+	test) cat <<-END ;;
+		ethtool          ethtool
+		iproute2         ip
+		tshark           tshark
+		wireshark-common capinfos
+	END
+	bench) cat <<-END ;;
+		ethtool          ethtool
+		iproute2         ip
+		netsniff-ng      trafgen
+		tcpdump          tcpdump
+	END
+	lint) cat <<-END ;;
+		clang-format     clang-format
+		shellcheck       shellcheck
+	END
+	*)
+		echo "tools/install.sh: \"$1\" is not a set (build, demo, test, lint, bench)" >&2
+		exit 2
+		;;
+	esac
+}
+
+is_there() {
+	case "$1" in
+	/*) [ -e "$1" ] ;;
+	*) PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null ;;
+	esac
+}
+
+missing_packages() {
+	local package witness
+	packages_for "$1" | while read -r package witness; do
+		is_there "$witness" || echo "$package"
+	done
+}
+
+apt() {
+	DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" </dev/null
+}
+
+apt_install() {
+	apt update && apt install --yes --no-install-recommends "$@" >/dev/null
+}
+
+install_packages() {
+	local packages="$*" # names without spaces, so a string will do
+	if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+		echo "wirerate: this machine lacks what these packages bring: $packages" >&2
+		echo "  try: as root, apt-get update && apt-get install $packages" >&2
+		exit 3
+	fi
+	echo "installing $packages" >&2
+	# A mirror that is being updated fails for a moment, so once more before giving up.
+	# shellcheck disable=SC2086 # one word a package is what we want
+	if ! apt_install $packages && ! { sleep 5 && apt_install $packages; }; then
+		echo "wirerate: apt-get could not install $packages" >&2
+		echo "  try: apt-get update && apt-get install $packages, and read what it says" >&2
+		exit 3
+	fi
+}
+
+need_rust() {
+	local tool
+	for tool in "$@"; do
+		if ! "$tool" --version >/dev/null 2>&1; then
+			echo "wirerate: $tool does not run here" >&2
+			echo "  try: install Rust 1.91 or later with rustfmt and clippy, and put ~/.cargo/bin into PATH" >&2
+			exit 3
+		fi
+	done
+}
+
+# Into cargo's own bin directory, outside this tree, so one build serves every clone.
+install_cargo_deny() {
+	cargo deny --version >/dev/null 2>&1 && return
+	echo "installing cargo-deny (a few minutes, once)" >&2
+	cargo install --quiet --locked cargo-deny --version '^0.20'
+}
+
+set_name=${1:?"which set: build, demo, test, lint or bench"}
+mapfile -t missing < <(missing_packages "$set_name")
+if [ "${#missing[@]}" -gt 0 ]; then
+	install_packages "${missing[@]}"
+fi
+need_rust cargo rustc
+if [ "$set_name" = lint ]; then
+	need_rust cargo-fmt cargo-clippy
+	install_cargo_deny
+fi

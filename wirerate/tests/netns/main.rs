@@ -1,0 +1,64 @@
+//! The real program over a real veth pair: two network namespaces, as root.
+//!
+//! Each test makes its own [`lab::Lab`], runs the binary that the user runs, and asks somebody else what
+//! arrived: the receiver's counters, tshark, capinfos. A test that cannot run here is shown as ignored with
+//! its reason; with `CI` set in the environment it fails instead.
+
+mod lab;
+mod program;
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// What a test returns: an error or a panic is a failure.
+type TestResult = Result<(), Failed>;
+
+/// One test: its name, the commands it asks for besides `ip` and `ethtool`, and what it does.
+struct Case {
+    name: &'static str,
+    tools: &'static [&'static str],
+    body: fn() -> TestResult,
+}
+
+/// Shorthand for one row of a table of cases.
+const fn case(name: &'static str, tools: &'static [&'static str], body: fn() -> TestResult) -> Case {
+    Case { name, tools, body }
+}
+
+fn main() {
+    let mut arguments = Arguments::from_args();
+    // The tests measure: side by side they would take the time from each other.
+    arguments.test_threads = arguments.test_threads.or(Some(1));
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).expect("these may be caught");
+    std::thread::spawn(move || clean_up_on(signals));
+    lab::sweep();
+    let trials = [lab::CASES, program::CASES].into_iter().flatten().map(trial).collect();
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// Leaves nothing behind when the tests are interrupted.
+fn clean_up_on(mut signals: Signals) {
+    if let Some(signal) = signals.forever().next() {
+        program::stop_all();
+        lab::remove_all();
+        std::process::exit(128 + signal);
+    }
+}
+
+fn trial(case: &'static Case) -> Trial {
+    Trial::ignorable_test(case.name, || match missing(case) {
+        None => (case.body)().map(|()| Completion::Completed),
+        Some(reason) if std::env::var_os("CI").is_some() => Err(format!("cannot run: {reason}").into()),
+        Some(reason) => Ok(Completion::ignored_with(format!("skip: {reason}"))),
+    })
+}
+
+/// Why this test cannot run on this machine.
+fn missing(case: &Case) -> Option<String> {
+    if !nix::unistd::geteuid().is_root() {
+        return Some("needs root (CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_BPF)".to_owned());
+    }
+    let tools = ["ip", "ethtool"].iter().chain(case.tools);
+    tools.copied().find(|tool| !program::is_installed(tool)).map(|tool| format!("needs {tool}"))
+}
