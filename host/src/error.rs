@@ -1,0 +1,167 @@
+//! What can go wrong between us and the machine, in words a person can act on.
+
+use std::io;
+
+/// What the kernel answered: its error number and, from newer kernels, a sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{}", io::Error::from_raw_os_error(*errno), detail.as_ref().map(|d| format!(": {d}")).unwrap_or_default())]
+pub struct KernelSays {
+    /// A number of `errno(3)`.
+    pub errno: i32,
+    /// The extended acknowledgement of netlink, where there was one.
+    pub detail: Option<String>,
+}
+
+impl KernelSays {
+    pub(crate) fn io(error: &io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(errno) => Self { errno, detail: None },
+            None => Self { errno: libc::EIO, detail: Some(error.to_string()) },
+        }
+    }
+}
+
+impl From<nix::errno::Errno> for KernelSays {
+    fn from(errno: nix::errno::Errno) -> Self {
+        Self { errno: errno as i32, detail: None }
+    }
+}
+
+impl From<io::Error> for KernelSays {
+    fn from(error: io::Error) -> Self {
+        Self::io(&error)
+    }
+}
+
+/// Something the host refused or does not have.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HostError {
+    /// The kernel refused an act.
+    #[error("cannot {act} {object}")]
+    Refused {
+        /// What was tried, an infinitive: "open", "set the MTU of".
+        act: &'static str,
+        /// On what.
+        object: String,
+        /// Its answer.
+        #[source]
+        source: KernelSays,
+    },
+    /// No namespace of that name.
+    #[error("there is no network namespace named {name}")]
+    NoNetns {
+        /// The name as given.
+        name: String,
+    },
+    /// No device of that name or number.
+    #[error("there is no device {link} in {netns}")]
+    NoLink {
+        /// Name or `number N`.
+        link: String,
+        /// The namespace, in words.
+        netns: String,
+    },
+    /// A name the kernel would not take.
+    #[error("\"{name}\" cannot be the name of a {what}: {why}")]
+    BadName {
+        /// Of what.
+        what: &'static str,
+        /// The name as given.
+        name: String,
+        /// The rule it breaks.
+        why: &'static str,
+    },
+    /// An answer of the kernel that this version does not understand.
+    #[error("cannot {act} {object}: the answer of the kernel cannot be read: {why}")]
+    Unreadable {
+        /// What was tried.
+        act: &'static str,
+        /// On what.
+        object: String,
+        /// Where reading stopped.
+        why: String,
+    },
+    /// A device took the wish for a feature and did not follow it.
+    #[error("{object} keeps {feature} {}", if *.on { "off" } else { "on" })]
+    FeatureFixed {
+        /// Device and namespace.
+        object: String,
+        /// ethtool's name of the feature.
+        feature: String,
+        /// What was asked for.
+        on: bool,
+    },
+    /// The kernel here has no such interface.
+    #[error("cannot {act} {object}: this kernel has no {what}")]
+    Missing {
+        /// What was tried.
+        act: &'static str,
+        /// On what.
+        object: String,
+        /// The interface.
+        what: &'static str,
+    },
+}
+
+impl HostError {
+    /// The kernel's error number, where it gave one.
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Self::Refused { source, .. } => Some(source.errno),
+            Self::NoNetns { .. } => Some(libc::ENOENT),
+            Self::NoLink { .. } => Some(libc::ENODEV),
+            _ => None,
+        }
+    }
+
+    /// What a person could try next, without the word "try".
+    pub fn advice(&self) -> Option<String> {
+        match self {
+            Self::NoNetns { .. } => Some("`ip netns list` shows the names there are".to_owned()),
+            Self::NoLink { netns, .. } => {
+                Some(format!("`ip link` in {netns}; --netns NAME looks into another namespace"))
+            }
+            Self::Refused { source, .. } => advice_for(source.errno).map(str::to_owned),
+            Self::FeatureFixed { .. } => {
+                Some("`ethtool -k` shows what the driver lets one change".to_owned())
+            }
+            Self::BadName { .. } | Self::Unreadable { .. } | Self::Missing { .. } => None,
+        }
+    }
+
+    pub(crate) fn refused<S: Into<KernelSays>>(
+        act: &'static str,
+        object: impl Into<String>,
+    ) -> impl FnOnce(S) -> Self {
+        let object = object.into();
+        move |source| Self::Refused { act, object, source: source.into() }
+    }
+}
+
+fn advice_for(errno: i32) -> Option<&'static str> {
+    match errno {
+        libc::EPERM | libc::EACCES => Some("run as root, or with CAP_NET_ADMIN and CAP_SYS_ADMIN"),
+        libc::EEXIST => Some("another name, or remove what is there first"),
+        libc::EBUSY => Some("end what uses it first"),
+        libc::EOPNOTSUPP => Some("another kind of device, or a newer kernel or driver"),
+        libc::EMFILE | libc::ENFILE => Some("a larger `ulimit -n`"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusal_names_act_object_answer_and_cure() {
+        let source = KernelSays { errno: libc::EPERM, detail: Some("not yours".to_owned()) };
+        let error = HostError::Refused { act: "delete", object: "veth0".to_owned(), source };
+        assert_eq!(error.to_string(), "cannot delete veth0");
+        let cause = std::error::Error::source(&error).unwrap().to_string();
+        assert_eq!(cause, "Operation not permitted (os error 1): not yours");
+        assert!(error.advice().unwrap().contains("root"));
+        assert_eq!(error.errno(), Some(libc::EPERM));
+    }
+}

@@ -1,0 +1,357 @@
+//! What the kernel tells about one network device, as a plain value: a snapshot that never changes.
+
+use netlink_packet_route::link::{
+    LinkAttribute, LinkFlags, LinkInfo, LinkMessage, LinkXdp, State, Stats64, XdpAttached,
+};
+use packet::MacAddr;
+
+/// Frames and bytes of a device since it was made, as its driver counts them (`rtnl_link_stats64`).
+///
+/// Bytes are frame lengths without FCS; XDP frames are counted by most drivers, not by all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Frames received.
+    pub rx_packets: u64,
+    /// Frames sent.
+    pub tx_packets: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Frames dropped on receive for want of room or a taker.
+    pub rx_dropped: u64,
+    /// Frames dropped on transmit.
+    pub tx_dropped: u64,
+    /// Bad frames received.
+    pub rx_errors: u64,
+    /// Frames that could not be sent.
+    pub tx_errors: u64,
+    /// Frames the device had no room for.
+    pub rx_missed: u64,
+}
+
+impl Counters {
+    /// What was counted since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            rx_packets: self.rx_packets.wrapping_sub(earlier.rx_packets),
+            tx_packets: self.tx_packets.wrapping_sub(earlier.tx_packets),
+            rx_bytes: self.rx_bytes.wrapping_sub(earlier.rx_bytes),
+            tx_bytes: self.tx_bytes.wrapping_sub(earlier.tx_bytes),
+            rx_dropped: self.rx_dropped.wrapping_sub(earlier.rx_dropped),
+            tx_dropped: self.tx_dropped.wrapping_sub(earlier.tx_dropped),
+            rx_errors: self.rx_errors.wrapping_sub(earlier.rx_errors),
+            tx_errors: self.tx_errors.wrapping_sub(earlier.tx_errors),
+            rx_missed: self.rx_missed.wrapping_sub(earlier.rx_missed),
+        }
+    }
+}
+
+impl From<&Stats64> for Counters {
+    fn from(stats: &Stats64) -> Self {
+        Self {
+            rx_packets: stats.rx_packets,
+            tx_packets: stats.tx_packets,
+            rx_bytes: stats.rx_bytes,
+            tx_bytes: stats.tx_bytes,
+            rx_dropped: stats.rx_dropped,
+            tx_dropped: stats.tx_dropped,
+            rx_errors: stats.rx_errors,
+            tx_errors: stats.tx_errors,
+            rx_missed: stats.rx_missed_errors,
+        }
+    }
+}
+
+/// What frames on a device begin with (`ARPHRD_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LinkLayer {
+    /// An Ethernet header.
+    Ethernet,
+    /// An Ethernet header of zeros.
+    Loopback,
+    /// An IEEE 802.11 header, maybe with radiotap in front (monitor mode).
+    Wireless {
+        /// True when radiotap comes first.
+        radiotap: bool,
+    },
+    /// The IP header itself (tun, WireGuard).
+    None,
+    /// Something else, with the kernel's number.
+    Other(u16),
+}
+
+impl From<u16> for LinkLayer {
+    fn from(number: u16) -> Self {
+        match number {
+            libc::ARPHRD_ETHER => Self::Ethernet,
+            libc::ARPHRD_LOOPBACK => Self::Loopback,
+            libc::ARPHRD_IEEE80211 => Self::Wireless { radiotap: false },
+            libc::ARPHRD_IEEE80211_RADIOTAP => Self::Wireless { radiotap: true },
+            libc::ARPHRD_NONE => Self::None,
+            other => Self::Other(other),
+        }
+    }
+}
+
+/// Where the other end is: of a veth its peer, of a VLAN the device below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Number of the device, in its own namespace.
+    pub index: u32,
+    /// The namespace as this one numbers it; `None` for the same namespace. See [`crate::Stack::number_of`].
+    pub netns_number: Option<i32>,
+}
+
+/// How an XDP program is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum XdpMode {
+    /// By the driver, before an skb exists.
+    Native,
+    /// By the stack, on an skb: works everywhere, slow.
+    Generic,
+    /// On the card.
+    Offloaded,
+    /// In more than one way at once.
+    Several,
+}
+
+/// The XDP program on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttachedXdp {
+    /// How it is attached.
+    pub mode: XdpMode,
+    /// Its number, as `bpftool prog` shows it.
+    pub program_id: u32,
+}
+
+/// What a device hangs on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parent {
+    /// `pci`, `virtio`, `usb`, ...
+    pub bus: String,
+    /// Its name there, such as `0000:01:00.0`.
+    pub name: String,
+}
+
+/// One network device, as of the moment it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// `ifindex`: its number in its namespace.
+    pub index: u32,
+    /// Its name in its namespace.
+    pub name: String,
+    /// Other names it listens to.
+    pub other_names: Vec<String>,
+    /// Its Ethernet address, if it has one of six bytes.
+    pub mac: Option<MacAddr>,
+    /// Largest layer 3 packet in bytes.
+    pub mtu: u32,
+    /// `veth`, `tun`, `bridge`, ... as in `ip -d link`; `None` for hardware and loopback.
+    pub kind: Option<String>,
+    /// What frames begin with.
+    pub layer: LinkLayer,
+    /// Transmit queues, at least 1.
+    pub tx_queues: u32,
+    /// Receive queues, at least 1.
+    pub rx_queues: u32,
+    /// The other end, where there is one.
+    pub peer: Option<Peer>,
+    /// The bridge, bond, ... that has taken this device.
+    pub master: Option<u32>,
+    /// The XDP program on it.
+    pub xdp: Option<AttachedXdp>,
+    /// Largest packet the stack may hand over for segmentation, in bytes.
+    pub gso_max_size: Option<u32>,
+    /// Largest packet that GRO may build, in bytes.
+    pub gro_max_size: Option<u32>,
+    /// What it hangs on, for hardware.
+    pub parent: Option<Parent>,
+    /// What it counted.
+    pub counters: Counters,
+    flags: u32,
+    carrier: bool,
+    dormant: bool,
+}
+
+impl Link {
+    /// Switched on (`ip link set up`).
+    pub fn is_up(&self) -> bool {
+        self.has(LinkFlags::Up)
+    }
+
+    /// Switched on and able to carry frames, as the kernel sees it (`IFF_RUNNING`).
+    pub fn is_running(&self) -> bool {
+        self.has(LinkFlags::Running) && !self.dormant
+    }
+
+    /// The cable, or the other end, is there. Only said of a device that is up.
+    pub fn has_carrier(&self) -> bool {
+        self.carrier
+    }
+
+    /// It gives back what is sent.
+    pub fn is_loopback(&self) -> bool {
+        self.has(LinkFlags::Loopback)
+    }
+
+    /// It knows broadcast, as Ethernet does.
+    pub fn is_broadcast(&self) -> bool {
+        self.has(LinkFlags::Broadcast)
+    }
+
+    /// It resolves no addresses (tun, ifb).
+    pub fn is_noarp(&self) -> bool {
+        self.has(LinkFlags::Noarp)
+    }
+
+    /// It takes frames for any address.
+    pub fn is_promiscuous(&self) -> bool {
+        self.has(LinkFlags::Promisc)
+    }
+
+    /// `kind` as in `ip -d link`.
+    pub fn is_kind(&self, kind: &str) -> bool {
+        self.kind.as_deref() == Some(kind)
+    }
+
+    /// `IFF_*` bits as the kernel gave them.
+    pub fn raw_flags(&self) -> u32 {
+        self.flags
+    }
+
+    fn has(&self, flag: LinkFlags) -> bool {
+        self.flags & flag.bits() != 0
+    }
+}
+
+impl From<LinkMessage> for Link {
+    fn from(message: LinkMessage) -> Self {
+        let flags = message.header.flags;
+        let mut link = Self {
+            index: message.header.index,
+            name: String::new(),
+            other_names: Vec::new(),
+            mac: None,
+            mtu: 0,
+            kind: None,
+            layer: u16::from(message.header.link_layer_type).into(),
+            tx_queues: 1,
+            rx_queues: 1,
+            peer: None,
+            master: None,
+            xdp: None,
+            gso_max_size: None,
+            gro_max_size: None,
+            parent: None,
+            counters: Counters::default(),
+            flags: flags.bits(),
+            carrier: flags.contains(LinkFlags::LowerUp),
+            dormant: flags.contains(LinkFlags::Dormant),
+        };
+        let (mut peer_index, mut netns_number) = (None, None);
+        let (mut parent_bus, mut parent_name) = (None, None);
+        for attribute in message.attributes {
+            match attribute {
+                LinkAttribute::IfName(name) => link.name = name,
+                LinkAttribute::PropList(names) => {
+                    link.other_names = names.into_iter().filter_map(other_name).collect()
+                }
+                LinkAttribute::Address(bytes) => link.mac = bytes.try_into().ok().map(MacAddr),
+                LinkAttribute::Mtu(mtu) => link.mtu = mtu,
+                LinkAttribute::LinkInfo(infos) => link.kind = infos.into_iter().find_map(kind),
+                LinkAttribute::NumTxQueues(count) => link.tx_queues = count.max(1),
+                LinkAttribute::NumRxQueues(count) => link.rx_queues = count.max(1),
+                LinkAttribute::Link(index) => peer_index = Some(index).filter(|index| *index != 0),
+                LinkAttribute::LinkNetNsId(number) => netns_number = Some(number),
+                LinkAttribute::Controller(index) => link.master = Some(index),
+                LinkAttribute::Xdp(facts) => link.xdp = attached_xdp(&facts),
+                LinkAttribute::GsoMaxSize(size) => link.gso_max_size = Some(size),
+                LinkAttribute::GroMaxSize(size) => link.gro_max_size = Some(size),
+                LinkAttribute::ParentDevBusName(bus) => parent_bus = Some(bus),
+                LinkAttribute::ParentDevName(name) => parent_name = Some(name),
+                LinkAttribute::OperState(state) => link.dormant |= state == State::Dormant,
+                LinkAttribute::Stats64(stats) => link.counters = Counters::from(&stats),
+                _ => {}
+            }
+        }
+        link.peer = peer_index.map(|index| Peer { index, netns_number });
+        link.parent = parent_bus.zip(parent_name).map(|(bus, name)| Parent { bus, name });
+        link
+    }
+}
+
+fn other_name(property: netlink_packet_route::link::Prop) -> Option<String> {
+    match property {
+        netlink_packet_route::link::Prop::AltIfName(name) => Some(name),
+        _ => None,
+    }
+}
+
+fn kind(info: LinkInfo) -> Option<String> {
+    match info {
+        LinkInfo::Kind(kind) => Some(kind.to_string()),
+        _ => None,
+    }
+}
+
+fn attached_xdp(facts: &[LinkXdp]) -> Option<AttachedXdp> {
+    let mode = facts.iter().find_map(|fact| match fact {
+        LinkXdp::Attached(XdpAttached::Driver) => Some(XdpMode::Native),
+        LinkXdp::Attached(XdpAttached::SocketBuffer) => Some(XdpMode::Generic),
+        LinkXdp::Attached(XdpAttached::Hardware) => Some(XdpMode::Offloaded),
+        LinkXdp::Attached(XdpAttached::Multiple) => Some(XdpMode::Several),
+        _ => None,
+    })?;
+    // With several programs there is no ProgId; the driver's is the one that sees frames first.
+    let id = |wanted: fn(&LinkXdp) -> Option<u32>| facts.iter().find_map(wanted);
+    let program_id = id(|fact| if let LinkXdp::ProgId(id) = fact { Some(*id) } else { None })
+        .or_else(|| id(|fact| if let LinkXdp::DrvProgId(id) = fact { Some(*id) } else { None }))
+        .or_else(|| id(|fact| if let LinkXdp::SkbProgId(id) = fact { Some(*id) } else { None }))
+        .unwrap_or(0);
+    Some(AttachedXdp { mode, program_id })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_of_a_message_end_up_in_their_places() {
+        let mut message = LinkMessage::default();
+        message.header.index = 7;
+        message.header.link_layer_type = libc::ARPHRD_ETHER.into();
+        message.header.flags = LinkFlags::Up | LinkFlags::LowerUp | LinkFlags::Running | LinkFlags::Broadcast;
+        message.attributes = vec![
+            LinkAttribute::IfName("veth0".to_owned()),
+            LinkAttribute::Address(vec![2, 0, 0, 0, 0, 9]),
+            LinkAttribute::Link(5),
+            LinkAttribute::LinkNetNsId(3),
+            LinkAttribute::NumTxQueues(4),
+            LinkAttribute::Xdp(vec![LinkXdp::Attached(XdpAttached::Driver), LinkXdp::ProgId(41)]),
+        ];
+        let link = Link::from(message);
+        assert_eq!((link.index, link.name.as_str(), link.tx_queues, link.rx_queues), (7, "veth0", 4, 1));
+        assert_eq!(link.mac, Some(MacAddr([2, 0, 0, 0, 0, 9])));
+        assert_eq!(link.peer, Some(Peer { index: 5, netns_number: Some(3) }));
+        assert_eq!(link.xdp, Some(AttachedXdp { mode: XdpMode::Native, program_id: 41 }));
+        assert_eq!(link.layer, LinkLayer::Ethernet);
+        assert!(link.is_up() && link.is_running() && link.has_carrier() && link.is_broadcast());
+        assert!(!link.is_loopback() && !link.is_noarp());
+    }
+
+    #[test]
+    fn addresses_that_are_not_six_bytes_are_none() {
+        let mut message = LinkMessage::default();
+        message.attributes = vec![LinkAttribute::Address(vec![1, 2, 3, 4])];
+        assert_eq!(Link::from(message).mac, None);
+    }
+
+    #[test]
+    fn counters_survive_a_wrap() {
+        let earlier = Counters { rx_packets: u64::MAX, ..Counters::default() };
+        let later = Counters { rx_packets: 1, ..Counters::default() };
+        assert_eq!(later.since(&earlier).rx_packets, 2);
+    }
+}

@@ -1,0 +1,197 @@
+//! Asking the kernel over a netlink socket, one question at a time, and waiting for the whole answer.
+//!
+//! A netlink socket belongs to the namespace it was opened in, whichever thread uses it later. What the
+//! questions are is the business of the callers.
+
+use crate::{HostError, KernelSays};
+use netlink_packet_core::{
+    ErrorMessage, NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkBuffer,
+    NetlinkDeserializable, NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable, NlasIterator,
+};
+use netlink_sys::{Socket, SocketAddr};
+use std::io;
+
+/// How often a listing that changed while it was read is read again.
+const TRIES: usize = 8;
+/// `NLMSGERR_ATTR_MSG`: the sentence in an extended acknowledgement.
+const ERROR_TEXT: u16 = 1;
+/// Length of `struct nlmsghdr`.
+const HEADER_LEN: usize = 16;
+
+/// Why a question got no answer; becomes a [`HostError`] once act and object are known.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Kernel(KernelSays),
+    Unreadable(String),
+}
+
+impl Failure {
+    /// For `map_err`: what was tried, on what.
+    pub(crate) fn on(act: &'static str, object: impl Into<String>) -> impl FnOnce(Self) -> HostError {
+        let object = object.into();
+        move |failure| match failure {
+            Self::Kernel(source) => HostError::Refused { act, object, source },
+            Self::Unreadable(why) => HostError::Unreadable { act, object, why },
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Kernel(error.into())
+    }
+}
+
+/// Opens a socket for `protocol` (`NETLINK_ROUTE`, ...) in the namespace of the calling thread.
+pub(crate) fn open_socket(protocol: isize) -> io::Result<Socket> {
+    let mut socket = Socket::new(protocol)?;
+    socket.bind_auto()?;
+    Ok(socket)
+}
+
+/// A socket with at most one question under way.
+#[derive(Debug)]
+pub(crate) struct Netlink {
+    socket: Socket,
+    sequence: u32,
+}
+
+impl Netlink {
+    /// In the namespace of the calling thread.
+    pub(crate) fn open(protocol: isize) -> io::Result<Self> {
+        let socket = open_socket(protocol)?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        // Sentences with errors (4.12), without the question in front of them; older kernels do without.
+        let _ = socket.set_ext_ack(true);
+        let _ = socket.set_cap_ack(true);
+        Ok(Self { socket, sequence: 0 })
+    }
+
+    /// Sends `question` and returns what came before its acknowledgement.
+    pub(crate) fn ask<M>(&mut self, question: M, flags: u16) -> Result<Vec<M>, Failure>
+    where
+        M: NetlinkSerializable + NetlinkDeserializable,
+    {
+        self.send(question, flags | NLM_F_ACK)?;
+        Ok(self.receive()?.0)
+    }
+
+    /// Sends `question` and returns the whole listing, consistent in itself.
+    pub(crate) fn list<M>(&mut self, question: M) -> Result<Vec<M>, Failure>
+    where
+        M: NetlinkSerializable + NetlinkDeserializable + Clone,
+    {
+        let mut last = Vec::new();
+        for _ in 0..TRIES {
+            self.send(question.clone(), NLM_F_DUMP)?;
+            let (rows, interrupted) = self.receive()?;
+            if !interrupted {
+                return Ok(rows);
+            }
+            last = rows;
+        }
+        // On a machine where links come and go all the time some listing is better than none.
+        Ok(last)
+    }
+
+    fn send<M: NetlinkSerializable>(&mut self, question: M, flags: u16) -> Result<(), Failure> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | flags;
+        header.sequence_number = self.sequence;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(question));
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        self.socket.send(&bytes, 0)?;
+        Ok(())
+    }
+
+    /// Everything up to the end of the answer, and whether the kernel says that it changed on the way.
+    fn receive<M: NetlinkDeserializable>(&mut self) -> Result<(Vec<M>, bool), Failure> {
+        let mut rows = Vec::new();
+        let mut interrupted = false;
+        loop {
+            let bytes = receive_datagram(&self.socket)?;
+            for message in Messages(&bytes).typed::<M>() {
+                let (header, payload) = message?;
+                if header.sequence_number != self.sequence {
+                    continue; // the rest of an answer whose reader gave up
+                }
+                interrupted |= header.flags & NLM_F_DUMP_INTR != 0;
+                match payload {
+                    NetlinkPayload::Done(done) if done.code < 0 => {
+                        return Err(Failure::Kernel(KernelSays { errno: -done.code, detail: None }));
+                    }
+                    NetlinkPayload::Done(_) => return Ok((rows, interrupted)),
+                    NetlinkPayload::Error(error) if error.code.is_some() => {
+                        return Err(Failure::Kernel(read_refusal(&error)));
+                    }
+                    NetlinkPayload::Error(_) => return Ok((rows, interrupted)),
+                    NetlinkPayload::InnerMessage(row) => rows.push(row),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// One datagram, whatever its length.
+pub(crate) fn receive_datagram(socket: &Socket) -> io::Result<Vec<u8>> {
+    loop {
+        match socket.recv_from_full() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return other.map(|(bytes, _)| bytes),
+        }
+    }
+}
+
+/// The messages in one datagram.
+pub(crate) struct Messages<'a>(pub(crate) &'a [u8]);
+
+impl Messages<'_> {
+    /// The next message, typed by the caller; `None` at the end.
+    fn take<M: NetlinkDeserializable>(
+        &mut self,
+    ) -> Option<Result<(NetlinkHeader, NetlinkPayload<M>), Failure>> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let unreadable = |why: String| Some(Err(Failure::Unreadable(why)));
+        let len = match NetlinkBuffer::new_checked(self.0) {
+            Ok(buffer) => buffer.length() as usize,
+            Err(why) => {
+                self.0 = &[];
+                return unreadable(why.to_string());
+            }
+        };
+        let (this, rest) = self.0.split_at(len);
+        self.0 = rest.get((4 - len % 4) % 4..).unwrap_or_default();
+        match NetlinkMessage::<M>::deserialize(this) {
+            Ok(message) => Some(Ok((message.header, message.payload))),
+            Err(why) => unreadable(why.to_string()),
+        }
+    }
+
+    /// Reads them as type `M`.
+    pub(crate) fn typed<M: NetlinkDeserializable>(
+        mut self,
+    ) -> impl Iterator<Item = Result<(NetlinkHeader, NetlinkPayload<M>), Failure>> {
+        std::iter::from_fn(move || self.take())
+    }
+}
+
+fn read_refusal(error: &ErrorMessage) -> KernelSays {
+    // With NETLINK_CAP_ACK only the header of the question stands between number and sentence.
+    let attributes = error.header.get(HEADER_LEN..).unwrap_or_default();
+    let detail = NlasIterator::new(attributes)
+        .filter_map(Result::ok)
+        .find(|attribute| attribute.kind() == ERROR_TEXT)
+        .map(|attribute| text(attribute.value()));
+    KernelSays { errno: -error.raw_code(), detail }
+}
+
+/// A string attribute, with or without its zero byte.
+pub(crate) fn text(value: &[u8]) -> String {
+    String::from_utf8_lossy(value).trim_end_matches('\0').to_owned()
+}
