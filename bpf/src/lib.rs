@@ -6,4 +6,11 @@
 #![deny(unsafe_code)]
 
 pub mod abi;
+pub mod capture;
+mod error;
+pub mod log;
 pub mod skel;
+pub mod sys;
+pub mod xdp;
+
+pub use error::BpfError;

@@ -152,7 +152,8 @@ out:
 SEC("xdp")
 int wr_capture(struct xdp_md *ctx)
 {
-	return capture(ctx, ctx->data_end - ctx->data);
+	/* In 64 bits: of a 32-bit difference the verifier knows nothing afterwards. */
+	return capture(ctx, (long)ctx->data_end - (long)ctx->data);
 }
 
 char wr_license[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,161 @@
+//! Loads the capture program and maps what it shares: one ring and one page of counters for each CPU.
+//!
+//! Shapes only: how large, where, since when. Reading a ring and what a record means are the business of the
+//! `capture` room.
+
+use crate::abi::{CaptureCpu, Slot};
+use crate::sys::MapMemory;
+use crate::xdp::{self, ModeWish, XdpLink};
+use crate::{BpfError, log, skel};
+use libbpf_rs::OpenMapMut;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+const OBJECT: &str = "capture";
+
+/// Slots are a multiple of this long: a cache line.
+const SLOT_UNIT_BYTES: u32 = 64;
+
+/// The shape of the rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Bytes kept of a frame.
+    pub snaplen: u32,
+    /// Slots of one ring; a power of two.
+    pub slots: u32,
+    /// Number of rings, for CPU 0 and up. A frame on a CPU without one is counted as lost.
+    pub rings: u32,
+    /// CPUs that have counters: all that the machine could ever have.
+    pub cpus: u32,
+}
+
+impl Geometry {
+    /// Bytes of one slot: its head and `snaplen`, in whole cache lines (128 for a snaplen of 96).
+    pub fn slot_size_bytes(&self) -> u32 {
+        (size_of::<Slot>() as u32 + self.snaplen).next_multiple_of(SLOT_UNIT_BYTES)
+    }
+
+    /// Bytes of one ring.
+    pub fn ring_size_bytes(&self) -> usize {
+        self.slots as usize * self.slot_size_bytes() as usize
+    }
+
+    fn check(&self) {
+        assert!(self.snaplen > 0, "a snaplen of 0 keeps nothing");
+        assert!(self.slots.is_power_of_two(), "{} slots are no power of two", self.slots);
+        assert!(self.rings > 0 && self.rings <= self.cpus, "{} rings for {} CPUs", self.rings, self.cpus);
+        let entries = u64::from(self.slots) * u64::from(self.rings);
+        assert!(entries <= u64::from(u32::MAX), "{entries} slots do not fit into one map");
+    }
+}
+
+/// The program in the kernel, with its memory mapped here. Nothing is captured until it is attached.
+#[derive(Debug)]
+pub struct CaptureProgram {
+    program: OwnedFd,
+    geometry: Geometry,
+    /// One [`CaptureCpu`] for each CPU.
+    pub cpus: MapMemory,
+    /// The rings, one after the other; not writable here.
+    pub rings: MapMemory,
+}
+
+impl CaptureProgram {
+    /// Loads the program and makes its rings.
+    ///
+    /// # Errors
+    /// [`BpfError::Load`] (EPERM without CAP_BPF and CAP_NET_ADMIN, ENOMEM when the rings are too large),
+    /// [`BpfError::MapMemory`].
+    ///
+    /// # Panics
+    /// When the geometry is not as [`Geometry`] says.
+    pub fn load(geometry: Geometry) -> Result<Self, BpfError> {
+        geometry.check();
+        let (loaded, printed) = log::collect(|| load_fds(&geometry));
+        let [program, cpus, rings] = loaded.map_err(|error| BpfError::Load {
+            object: OBJECT,
+            reason: error.to_string(),
+            log: printed,
+        })?;
+        let cpus_bytes = geometry.cpus as usize * size_of::<CaptureCpu>();
+        let rings_bytes = geometry.rings as usize * geometry.ring_size_bytes();
+        Ok(Self {
+            program,
+            geometry,
+            cpus: map(&cpus, "wr_capture_cpus", cpus_bytes, true)?,
+            rings: map(&rings, "wr_capture_rings", rings_bytes, false)?,
+        })
+    }
+
+    /// The shape it was loaded with.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Attaches it to a device of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// As [`xdp::attach`].
+    pub fn attach(&self, ifindex: u32, ifname: &str, wish: ModeWish) -> Result<XdpLink, BpfError> {
+        xdp::attach(self.program.as_fd(), ifindex, ifname, wish)
+    }
+}
+
+impl AsFd for CaptureProgram {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.program.as_fd()
+    }
+}
+
+/// Program, counters and rings. The descriptors keep all three alive, so the libbpf object need not stay.
+fn load_fds(geometry: &Geometry) -> libbpf_rs::Result<[OwnedFd; 3]> {
+    let mut storage = MaybeUninit::uninit();
+    let mut open = skel::capture::CaptureSkelBuilder::default().open(&mut storage)?;
+    let settings = open.maps.rodata_data.as_deref_mut().expect("the program has settings");
+    settings.wr_snaplen = geometry.snaplen;
+    settings.wr_ring_slots = geometry.slots;
+    open.maps.wr_capture_cpus.set_max_entries(geometry.cpus)?;
+    shape_rings(&mut open.maps.wr_capture_rings, geometry)?;
+    let skel = open.load()?;
+    Ok([
+        skel.progs.wr_capture.as_fd().try_clone_to_owned()?,
+        skel.maps.wr_capture_cpus.as_fd().try_clone_to_owned()?,
+        skel.maps.wr_capture_rings.as_fd().try_clone_to_owned()?,
+    ])
+}
+
+fn shape_rings(rings: &mut OpenMapMut<'_>, geometry: &Geometry) -> libbpf_rs::Result<()> {
+    rings.set_value_size(geometry.slot_size_bytes())?;
+    rings.set_max_entries(geometry.slots * geometry.rings)
+}
+
+fn map(fd: &OwnedFd, name: &'static str, bytes: usize, is_writable: bool) -> Result<MapMemory, BpfError> {
+    MapMemory::new(fd.as_fd(), bytes, is_writable).map_err(|source| BpfError::MapMemory {
+        map: name,
+        bytes,
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn geometry(snaplen: u32) -> Geometry {
+        Geometry { snaplen, slots: 8, rings: 1, cpus: 1 }
+    }
+
+    #[test]
+    fn slots_are_whole_cache_lines_that_hold_head_and_snaplen() {
+        for (snaplen, slot_size) in [(1, 64), (32, 64), (33, 128), (96, 128), (97, 192), (65_535, 65_600)] {
+            assert_eq!(geometry(snaplen).slot_size_bytes(), slot_size, "snaplen {snaplen}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "no power of two")]
+    fn slots_that_are_no_power_of_two_are_a_broken_promise() {
+        Geometry { slots: 12, ..geometry(96) }.check();
+    }
+}

@@ -1,0 +1,93 @@
+//! What can go wrong between a program in this binary and the same program at work in the kernel.
+
+use crate::xdp::XdpMode;
+use std::io;
+
+/// Errors of this room.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BpfError {
+    /// libbpf or the verifier refused an object.
+    #[error("cannot load the BPF object {object}: {reason}{log}", log = LogTail(log))]
+    Load {
+        /// Name of the `*.bpf.c` file without its ending.
+        object: &'static str,
+        /// What libbpf returned.
+        reason: String,
+        /// What libbpf and the verifier printed; may be long.
+        log: String,
+    },
+    /// A map of a loaded object could not be mapped.
+    #[error("cannot map {bytes} bytes of the BPF map {map}")]
+    MapMemory {
+        /// Name of the map.
+        map: &'static str,
+        /// Bytes asked for.
+        bytes: usize,
+        /// What mmap(2) said.
+        #[source]
+        source: io::Error,
+    },
+    /// The device could not be asked which programs it has.
+    #[error("cannot ask {ifname} for its XDP programs")]
+    XdpQuery {
+        /// Name of the device.
+        ifname: String,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// Another program has the device.
+    #[error("{ifname} already runs the XDP program {name} (id {id}, {mode})")]
+    XdpBusy {
+        /// Name of the device.
+        ifname: String,
+        /// Name of the program there, `?` when it could not be read.
+        name: String,
+        /// Id of the program there, for `bpftool prog show id`.
+        id: u32,
+        /// How it is attached.
+        mode: XdpMode,
+    },
+    /// Neither the driver nor the generic hook took the program.
+    #[error("cannot attach an XDP program to {ifname} (native: {native}; generic: {generic})")]
+    XdpAttach {
+        /// Name of the device.
+        ifname: String,
+        /// What the driver said, or that it was not asked.
+        native: String,
+        /// What the generic hook said, or that it was not asked.
+        generic: String,
+        /// The last of the two.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// The last lines of a log: the verifier says at the end what it did not like.
+struct LogTail<'a>(&'a str);
+
+impl std::fmt::Display for LogTail<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        const LINES: usize = 12;
+        let lines: Vec<&str> = self.0.lines().filter(|line| !line.trim().is_empty()).collect();
+        let skipped = lines.len().saturating_sub(LINES);
+        for line in &lines[skipped..] {
+            write!(f, "\n  {line}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn load_error_ends_with_the_last_lines_of_the_log() {
+        let log: String = (0..40).map(|i| format!("line {i}\n\n")).collect();
+        let text = BpfError::Load { object: "capture", reason: "EACCES".into(), log }.to_string();
+        assert!(text.starts_with("cannot load the BPF object capture: EACCES\n  line 28\n"), "{text}");
+        assert!(text.ends_with("line 39"), "{text}");
+    }
+}

@@ -1,0 +1,226 @@
+//! The calls that Rust cannot check: bpf(2), netlink through libbpf, and memory shared with the kernel.
+//!
+//! Kernel spelling lives here; everything above uses the safe names. All functions return what the kernel said
+//! as an `io::Error`, without adding words: their callers know what was being done and to which device.
+
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// libbpf returns a negative errno and sets `errno` as well; older paths only set `errno`.
+fn checked(result: c_int) -> io::Result<c_int> {
+    match result {
+        0.. => Ok(result),
+        -1 => Err(io::Error::last_os_error()),
+        code => Err(io::Error::from_raw_os_error(-code)),
+    }
+}
+
+/// Attaches an XDP program to the device `ifindex` of the caller's network namespace as a link, which the kernel
+/// removes when the last descriptor of it is closed. `flags` are `XDP_FLAGS_*`.
+pub(crate) fn xdp_link(program: BorrowedFd<'_>, ifindex: c_int, flags: u32) -> io::Result<OwnedFd> {
+    let opts = libbpf_sys::bpf_link_create_opts {
+        sz: size_of::<libbpf_sys::bpf_link_create_opts>() as _,
+        flags,
+        ..Default::default()
+    };
+    // SAFETY: `opts` is a whole, zero-filled structure with its own size in `sz` and lives during the call, which
+    // reads it and keeps nothing. Both numbers are plain values that the kernel checks.
+    let fd = checked(unsafe {
+        libbpf_sys::bpf_link_create(program.as_raw_fd(), ifindex, libbpf_sys::BPF_XDP, &opts)
+    })?;
+    // SAFETY: the call succeeded, so `fd` is a new descriptor that nobody else knows.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Ids of the XDP programs on a device; 0 where there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct XdpIds {
+    pub(crate) native: u32,
+    pub(crate) generic: u32,
+    pub(crate) offloaded: u32,
+}
+
+/// The XDP programs on the device `ifindex` of the caller's network namespace.
+pub(crate) fn xdp_query(ifindex: c_int) -> io::Result<XdpIds> {
+    let mut opts = libbpf_sys::bpf_xdp_query_opts {
+        sz: size_of::<libbpf_sys::bpf_xdp_query_opts>() as _,
+        ..Default::default()
+    };
+    // SAFETY: `opts` is a whole structure with its own size in `sz`, exclusively ours; the call fills at most that
+    // many bytes and keeps no pointer.
+    checked(unsafe { libbpf_sys::bpf_xdp_query(ifindex, 0, &mut opts) })?;
+    Ok(XdpIds { native: opts.drv_prog_id, generic: opts.skb_prog_id, offloaded: opts.hw_prog_id })
+}
+
+/// Name of a loaded program, at most 15 bytes long.
+pub(crate) fn program_name(id: u32) -> io::Result<String> {
+    // SAFETY: a plain number in, a descriptor or an error out.
+    let fd = checked(unsafe { libbpf_sys::bpf_prog_get_fd_by_id(id) })?;
+    // SAFETY: the call succeeded, so `fd` is a new descriptor that nobody else knows.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut len = size_of::<libbpf_sys::bpf_prog_info>() as u32;
+    // SAFETY: `info` is `len` bytes, exclusively ours, and zero, so that it asks for no arrays to be filled.
+    checked(unsafe { libbpf_sys::bpf_prog_get_info_by_fd(fd.as_raw_fd(), &mut info, &mut len) })?;
+    let bytes: Vec<u8> = info.name.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// What to run a program with, for [`prog_run`].
+#[derive(Debug, Default)]
+pub struct ProgRun<'a> {
+    /// The packet, or nothing for programs that take none.
+    pub data_in: &'a [u8],
+    /// Where the packet goes that the program leaves; cut when longer. Ignored by live frames.
+    pub data_out: &'a mut [u8],
+    /// The program's context (`struct xdp_md` for XDP), or nothing.
+    pub context_in: &'a [u8],
+    /// Number of runs; 0 counts as 1.
+    pub repeat: u32,
+    /// `BPF_F_TEST_*`.
+    pub flags: u32,
+    /// Frames for each turn of a live-frame run, 0 for the kernel's default (64).
+    pub batch_size: u32,
+}
+
+/// What a run left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgRan {
+    /// The program's return value, for XDP the verdict.
+    pub return_value: u32,
+    /// Length of the packet that it left.
+    pub data_out_len: u32,
+    /// Mean time of one run.
+    pub duration_ns: u32,
+}
+
+/// Runs a program with `BPF_PROG_RUN`, in the network namespace of the calling thread.
+///
+/// # Errors
+/// What bpf(2) says: EPERM without CAP_BPF, ENOSPC when `data_out` was too short, EINTR after a signal.
+pub fn prog_run(program: BorrowedFd<'_>, run: &mut ProgRun<'_>) -> io::Result<ProgRan> {
+    let pointer =
+        |bytes: &[u8]| if bytes.is_empty() { std::ptr::null() } else { bytes.as_ptr().cast::<c_void>() };
+    let mut opts = libbpf_sys::bpf_test_run_opts {
+        sz: size_of::<libbpf_sys::bpf_test_run_opts>() as _,
+        data_in: pointer(run.data_in),
+        data_size_in: run.data_in.len() as u32,
+        data_out: if run.data_out.is_empty() {
+            std::ptr::null_mut()
+        } else {
+            run.data_out.as_mut_ptr().cast()
+        },
+        data_size_out: run.data_out.len() as u32,
+        ctx_in: pointer(run.context_in),
+        ctx_size_in: run.context_in.len() as u32,
+        repeat: run.repeat as c_int,
+        flags: run.flags,
+        batch_size: run.batch_size,
+        ..Default::default()
+    };
+    // SAFETY: each pointer is null with size 0 or comes from a slice that `run` borrows for the whole call, with
+    // that slice's length beside it; only `data_out` is written and it is borrowed exclusively.
+    checked(unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &mut opts) })?;
+    Ok(ProgRan { return_value: opts.retval, data_out_len: opts.data_size_out, duration_ns: opts.duration })
+}
+
+/// The values of an array map made with `BPF_F_MMAPABLE`, mapped into this process.
+///
+/// The kernel side may write at any moment, so it hands out atomics, and plain bytes only through an unsafe call.
+#[derive(Debug)]
+pub struct MapMemory {
+    base: NonNull<u8>,
+    len: usize,
+    is_writable: bool,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and every access goes through atomics or through
+// `bytes`, whose caller answers for the absence of writers.
+unsafe impl Send for MapMemory {}
+// SAFETY: as above; `&MapMemory` gives no plain mutable access.
+unsafe impl Sync for MapMemory {}
+
+impl MapMemory {
+    /// Maps the first `len` bytes of the values of `map`, with all pages present.
+    ///
+    /// # Errors
+    /// What mmap(2) says: EINVAL when `len` is 0 or more than the map has, EPERM for writing to a frozen map.
+    pub fn new(map: BorrowedFd<'_>, len: usize, is_writable: bool) -> io::Result<Self> {
+        let protection = if is_writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+        let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+        // SAFETY: no address is asked for, so nothing of ours is replaced; the kernel checks length and descriptor.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, map.as_raw_fd(), 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at address zero"))?;
+        Ok(Self { base, len, is_writable })
+    }
+
+    /// Mapped length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True when nothing is mapped, which `new` does not allow.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The word at `offset`, which must be a multiple of 8 inside a writable mapping.
+    pub fn atomic_u64(&self, offset: usize) -> &AtomicU64 {
+        self.check_word(offset, 8);
+        // SAFETY: `check_word` asserted that 8 aligned bytes at `offset` lie inside the mapping and may be written;
+        // they stay mapped until drop, which the borrow prevents. The other writer (BPF) uses whole aligned words.
+        unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(offset).cast()) }
+    }
+
+    /// The word at `offset`, which must be a multiple of 4 inside a writable mapping.
+    pub fn atomic_u32(&self, offset: usize) -> &AtomicU32 {
+        self.check_word(offset, 4);
+        // SAFETY: as for `atomic_u64`, with 4 bytes.
+        unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(offset).cast()) }
+    }
+
+    /// `len` bytes from `offset`.
+    ///
+    /// # Safety
+    /// Until the borrow ends nothing may write to these bytes: neither the kernel side, with which the caller has
+    /// a protocol (say, a ring's tail that is not moved yet), nor another mapping of the same map.
+    pub unsafe fn bytes(&self, offset: usize, len: usize) -> &[u8] {
+        let end = offset.checked_add(len).expect("the range fits into memory");
+        assert!(end <= self.len, "bytes {offset} to {end} of {}", self.len);
+        // SAFETY: the range was just checked against the mapping, which lives as long as the borrow; the kernel
+        // filled it with zeros when it made the map; the caller answers for writers.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(offset), len) }
+    }
+
+    fn check_word(&self, offset: usize, size: usize) {
+        assert!(self.is_writable, "atomics need a writable mapping");
+        assert!(offset.is_multiple_of(size), "offset {offset} of a word of {size} bytes");
+        assert!(offset < self.len && self.len - offset >= size, "word at {offset} of {}", self.len);
+    }
+}
+
+impl Drop for MapMemory {
+    fn drop(&mut self) {
+        // SAFETY: `base` and `len` are what mmap gave in `new`, unmapped once, and every borrow ended before drop.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// Waits until every BPF program that was running when this was called has ended (one RCU grace period).
+///
+/// # Errors
+/// EINVAL on kernels that run with `nohz_full`, ENOSYS without `CONFIG_MEMBARRIER`.
+pub fn wait_for_running_programs() -> io::Result<()> {
+    const MEMBARRIER_CMD_GLOBAL: c_int = 1; // is synchronize_rcu() in the kernel
+    // SAFETY: a system call with numbers only; it touches no memory of ours.
+    let result = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -1,0 +1,137 @@
+//! XDP programs on devices: what is there, and how ours gets there and away again.
+//!
+//! Ours is attached as a link, so the kernel takes it off when the process ends, however it ends. All calls work
+//! in the network namespace of the calling thread.
+
+use crate::BpfError;
+use crate::sys;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Where on its way a frame meets the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XdpMode {
+    /// In the driver, before the kernel spends anything on the frame.
+    Native,
+    /// In the stack, for any driver: each frame is an skb by then.
+    Generic,
+    /// On the card.
+    Offloaded,
+}
+
+impl fmt::Display for XdpMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Native => "native",
+            Self::Generic => "generic",
+            Self::Offloaded => "offloaded",
+        })
+    }
+}
+
+/// A program found on a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// For `bpftool prog show id`.
+    pub id: u32,
+    /// At most 15 bytes; `?` when the kernel would not tell.
+    pub name: String,
+    /// How it is attached.
+    pub mode: XdpMode,
+}
+
+/// Which of the two modes may be used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ModeWish {
+    /// Native, and generic where the driver cannot.
+    #[default]
+    Best,
+    /// Native or an error.
+    Native,
+    /// Generic or an error.
+    Generic,
+}
+
+/// One program on one device; dropping it takes the program off.
+#[derive(Debug)]
+pub struct XdpLink {
+    link: OwnedFd,
+    mode: XdpMode,
+    native_refusal: Option<io::Error>,
+}
+
+impl XdpLink {
+    /// How the program is attached.
+    pub fn mode(&self) -> XdpMode {
+        self.mode
+    }
+
+    /// Why it is not native, when that was tried first.
+    pub fn native_refusal(&self) -> Option<&io::Error> {
+        self.native_refusal.as_ref()
+    }
+}
+
+impl AsFd for XdpLink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.link.as_fd()
+    }
+}
+
+/// The XDP programs on a device.
+///
+/// # Errors
+/// [`BpfError::XdpQuery`] when there is no device with this index here.
+pub fn programs(ifindex: u32, ifname: &str) -> Result<Vec<Found>, BpfError> {
+    let ids = sys::xdp_query(ifindex.cast_signed())
+        .map_err(|source| BpfError::XdpQuery { ifname: ifname.to_owned(), source })?;
+    let places =
+        [(ids.native, XdpMode::Native), (ids.generic, XdpMode::Generic), (ids.offloaded, XdpMode::Offloaded)];
+    let taken = places.into_iter().filter(|(id, _)| *id != 0);
+    Ok(taken
+        .map(|(id, mode)| Found { id, name: sys::program_name(id).unwrap_or_else(|_| "?".to_owned()), mode })
+        .collect())
+}
+
+/// Attaches `program` to a device that has none; `ifname` is for messages.
+///
+/// # Errors
+/// [`BpfError::XdpBusy`] when a program is there, [`BpfError::XdpAttach`] with what the kernel said about each mode
+/// that was tried.
+pub fn attach(
+    program: BorrowedFd<'_>,
+    ifindex: u32,
+    ifname: &str,
+    wish: ModeWish,
+) -> Result<XdpLink, BpfError> {
+    refuse_if_busy(ifindex, ifname)?;
+    let try_mode = |flags| sys::xdp_link(program, ifindex.cast_signed(), flags);
+    let native_refusal = match (wish != ModeWish::Generic).then(|| try_mode(libbpf_sys::XDP_FLAGS_DRV_MODE)) {
+        Some(Ok(link)) => return Ok(XdpLink { link, mode: XdpMode::Native, native_refusal: None }),
+        Some(Err(refusal)) => Some(refusal),
+        None => None,
+    };
+    let generic_refusal = match (wish != ModeWish::Native).then(|| try_mode(libbpf_sys::XDP_FLAGS_SKB_MODE)) {
+        Some(Ok(link)) => return Ok(XdpLink { link, mode: XdpMode::Generic, native_refusal }),
+        Some(Err(refusal)) => Some(refusal),
+        None => None,
+    };
+    let said =
+        |refusal: &Option<io::Error>| refusal.as_ref().map_or("not tried".to_owned(), io::Error::to_string);
+    Err(BpfError::XdpAttach {
+        ifname: ifname.to_owned(),
+        native: said(&native_refusal),
+        generic: said(&generic_refusal),
+        source: generic_refusal.or(native_refusal).expect("every wish tries a mode"),
+    })
+}
+
+fn refuse_if_busy(ifindex: u32, ifname: &str) -> Result<(), BpfError> {
+    match programs(ifindex, ifname)?.into_iter().next() {
+        None => Ok(()),
+        Some(Found { id, name, mode }) => {
+            Err(BpfError::XdpBusy { ifname: ifname.to_owned(), name, id, mode })
+        }
+    }
+}
