@@ -14,6 +14,7 @@ packages_for() {
 		clang            clang
 		gcc              cc
 		libc6-dev        /usr/include/stdio.h
+		linux-libc-dev   /usr/include/linux/bpf.h
 		libelf-dev       /usr/include/libelf.h
 		make             make
 		pkg-config       pkg-config
