@@ -14,6 +14,7 @@ mod plan;
 mod rng;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
+mod wire;
 
 pub use config::{Config, DeviceFacts, Flags, ImixEntry, NEVER_NS, XmitMode};
 pub use cursor::{Built, Cursor, Flow};
@@ -24,3 +25,4 @@ pub use plan::{
     PKTGEN_MAGIC, Plan, PlanError, Range, Walk,
 };
 pub use rng::Rng;
+pub use wire::{FRAME_LEN_MIN, Stamp, WIRE_OVERHEAD, wire_len};

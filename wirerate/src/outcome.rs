@@ -56,6 +56,13 @@ impl Failure {
         }
     }
 
+    /// The host refused, and says what to try where it can.
+    pub fn host(act: impl fmt::Display, why: host::HostError) -> Self {
+        let advice = why.advice();
+        let failure = Self::refused(act, why);
+        advice.into_iter().fold(failure, Self::try_this)
+    }
+
     /// Adds an indented line that says what to try.
     #[must_use]
     pub fn try_this(mut self, what: impl fmt::Display) -> Self {

@@ -58,10 +58,72 @@ fn unknown_command_is_bad_usage() {
 }
 
 #[test]
+fn help_of_send() {
+    golden("send_help.txt", &["send", "--help"]);
+}
+
+/// Fields that do not depend on the machine or the moment.
+const SHOW: [&str; 7] = ["send", "no-such-dev", "--dry-run=3", "--no-timestamp", "--seed", "7", "--csum"];
+
+fn show(name: &str, words: &str) {
+    let args: Vec<_> = SHOW.into_iter().chain(words.split_whitespace()).collect();
+    golden(name, &args);
+}
+
+#[test]
+fn dry_run_shows_the_first_frames() {
+    show("dry_run_v4.txt", "--dst 198.18.0.0/30 --dst-mac 02:00:00:00:00:02 --udp-dst 10-12 --rate 1Gbit");
+    show("dry_run_v6.txt", "--dst fd00::/112 --src fd01::1 --size 86-1514 --vlan 5 --svlan 9 --random size");
+    show("dry_run_json.txt", "--dst 198.18.0.0/15 --random dst,udp-src --udp-src 1000-1999 --json --count 2");
+}
+
+#[test]
+fn words_that_cannot_be_read_are_underlined() {
+    for (name, words) in [
+        ("bad_rate.txt", "--rate 1Gbut"),
+        ("bad_duration.txt", "--duration 10"),
+        ("bad_address.txt", "--dst 10.0.0.1-10.0.0.300"),
+        ("bad_field.txt", "--random dst,flavour"),
+    ] {
+        show(name, words);
+    }
+}
+
+#[test]
+fn words_that_do_not_go_together_are_bad_usage() {
+    for (name, words) in [
+        ("rate_and_pps.txt", "--dst 10.0.0.1 --rate 1Gbit --pps 1M"),
+        ("threads_and_cpus.txt", "--dst 10.0.0.1 --threads 2 --cpus 0,1"),
+        ("nobody_to_send_to.txt", ""),
+        ("v6_range.txt", "--dst fd00::1-fd00::9"),
+        ("last_port.txt", "--dst 10.0.0.1 --udp-dst 60000-65535"),
+        ("short_frame.txt", "--dst 10.0.0.1 --size 42"),
+        ("rate_zero.txt", "--dst 10.0.0.1 --rate 0bit"),
+        ("no_netns.txt", "--dst 10.0.0.1 --netns no-such-namespace"),
+        ("unwritable.txt", "--dst 10.0.0.1 --write /no/such/folder/frames.pcapng"),
+    ] {
+        show(name, words);
+    }
+}
+
+#[test]
+fn dry_run_writes_a_file_that_begins_as_pcapng() {
+    let path = std::env::temp_dir().join(format!("wirerate-golden-{}.pcapng", std::process::id()));
+    let said =
+        wirerate(&["send", "x", "--dst", "10.0.0.1", "--dry-run=5", "--write", path.to_str().unwrap()]);
+    let bytes = std::fs::read(&path).expect("the file was written");
+    std::fs::remove_file(&path).expect("and can be removed");
+    assert_eq!(said.status, 0, "{}", said.stderr);
+    assert_eq!(bytes[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
+    let frames = bytes.windows(4).filter(|window| *window == 0xbe9b_e955_u32.to_be_bytes()).count();
+    assert_eq!(frames, 5);
+}
+
+#[test]
 fn man_page_and_completions_name_every_command() {
     for args in [&["man"][..], &["completions", "bash"], &["completions", "zsh"], &["completions", "fish"]] {
         let said = wirerate(args);
         assert_eq!(said.status, 0, "{args:?}: {}", said.stderr);
-        assert!(said.stdout.contains("help"), "{args:?}");
+        assert!(said.stdout.contains("send"), "{args:?}");
     }
 }

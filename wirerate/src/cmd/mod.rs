@@ -3,6 +3,7 @@
 pub mod completions;
 pub mod help;
 pub mod man;
+pub mod send;
 
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
@@ -10,6 +11,8 @@ use crate::stop::Stop;
 /// What wirerate can do.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
+    /// Generate frames and send them on a device
+    Send(Box<send::Args>),
     /// Explain wirerate or one of its commands
     Help(help::Args),
     /// Print the completion script of a shell
@@ -25,8 +28,9 @@ impl Command {
     ///
     /// # Errors
     /// What could not be done, ready to be printed.
-    pub fn run(self, _stop: &Stop) -> Result<Outcome, Failure> {
+    pub fn run(self, stop: &Stop) -> Result<Outcome, Failure> {
         match self {
+            Self::Send(args) => send::run(&args, stop),
             Self::Help(args) => help::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),

@@ -6,9 +6,11 @@
 mod bad_text;
 mod human;
 mod interval;
+mod mix;
 mod quantity;
 
 pub use bad_text::BadText;
 pub use human::{human_bps, human_count, human_duration, human_pps};
 pub use interval::{Addresses, CpuList, Interval};
-pub use quantity::{BitRate, Nanos, Pps};
+pub use mix::{Mix, byte};
+pub use quantity::{BitRate, Count, Nanos, Pps};

@@ -67,6 +67,13 @@ const FRAMES: Kind = Kind {
     accepted: "frames per second: a whole number, or a number and k, M or G, such as 1000, 1M or 14.88M",
 };
 
+const COUNT: Kind = Kind {
+    name: "count",
+    units: &[("G", 1_000_000_000), ("M", 1_000_000), ("k", 1_000), ("", 1)],
+    exact_case: false,
+    accepted: "a whole number, or a number and k, M or G, such as 1000 or 10M",
+};
+
 impl Kind {
     /// Reads `text`, exactly.
     fn parse(&self, text: &str) -> Result<u64, BadText> {
@@ -164,6 +171,11 @@ quantity!(
     Pps,
     FRAMES
 );
+quantity!(
+    /// A number of frames, written `1000`, `10M`.
+    Count,
+    COUNT
+);
 
 #[cfg(test)]
 mod tests {
@@ -215,6 +227,7 @@ mod tests {
             prop_assert_eq!(Nanos(n).to_string().parse(), Ok(Nanos(n)));
             prop_assert_eq!(BitRate(n).to_string().parse(), Ok(BitRate(n)));
             prop_assert_eq!(Pps(n).to_string().parse(), Ok(Pps(n)));
+            prop_assert_eq!(Count(n).to_string().parse(), Ok(Count(n)));
         }
 
         #[test]

@@ -1,0 +1,55 @@
+//! How long a frame is for the wire, and what the pktgen header of a received one says.
+
+use crate::{PKTGEN_MAGIC, WallTime};
+
+/// Bytes that a frame takes beside its own: preamble and start (8), FCS (4), gap (12).
+pub const WIRE_OVERHEAD: u32 = 24;
+/// Shortest frame without FCS; the driver or the device pads what is shorter.
+pub const FRAME_LEN_MIN: u32 = 60;
+
+/// Bytes of time that a frame of `frame_len` bytes (without FCS) takes on an Ethernet: never below 84.
+pub const fn wire_len(frame_len: u32) -> u32 {
+    let padded = if frame_len < FRAME_LEN_MIN { FRAME_LEN_MIN } else { frame_len };
+    padded + WIRE_OVERHEAD
+}
+
+/// What a pktgen header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Sequence number.
+    pub seq_num: u32,
+    /// Time of day when the frame was built; zero when it carries none.
+    pub time: WallTime,
+}
+
+impl Stamp {
+    /// Reads the header at the start of a UDP payload; `None` when there is no pktgen header.
+    pub fn parse(payload: &[u8]) -> Option<Self> {
+        let word = |index: usize| {
+            let bytes = payload.get(4 * index..4 * index + 4)?;
+            Some(u32::from_be_bytes(bytes.try_into().ok()?))
+        };
+        let time = WallTime { sec: word(2)?, usec: word(3)? };
+        (word(0)? == PKTGEN_MAGIC).then_some(Self { seq_num: word(1)?, time })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shortest_frame_takes_84_bytes_of_wire() {
+        assert_eq!([14, 58, 60, 61, 1514].map(wire_len), [84, 84, 84, 85, 1538]);
+    }
+
+    #[test]
+    fn a_header_is_read_whole_or_not_at_all() {
+        let mut bytes = [0xbe, 0x9b, 0xe9, 0x55, 0, 0, 1, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0xee];
+        let stamp = Stamp { seq_num: 258, time: WallTime { sec: 3, usec: 4 } };
+        assert_eq!(Stamp::parse(&bytes), Some(stamp));
+        assert_eq!(Stamp::parse(&bytes[..15]), None);
+        bytes[3] = 0;
+        assert_eq!(Stamp::parse(&bytes), None);
+    }
+}

@@ -1,0 +1,168 @@
+//! The arguments of `wirerate send`.
+
+use crate::units::{Addresses, BitRate, Count, CpuList, Interval, Mix, Nanos, Pps};
+use clap::ValueEnum;
+use packet::MacAddr;
+use std::path::PathBuf;
+
+/// A field that can be drawn at random instead of counted through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Field {
+    /// Destination address
+    Dst,
+    /// Source address
+    Src,
+    /// UDP destination port
+    UdpDst,
+    /// UDP source port
+    UdpSrc,
+    /// Frame length
+    Size,
+    /// Destination MAC
+    DstMac,
+    /// Source MAC
+    SrcMac,
+    /// VLAN id, from 0 to 4095
+    Vlan,
+    /// Outer VLAN id, from 0 to 4095
+    Svlan,
+}
+
+/// Where frames enter the kernel, in pktgen's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Entry {
+    /// Straight to the driver, past qdisc and packet taps
+    #[value(name = "start_xmit")]
+    StartXmit,
+    /// Through the qdisc
+    #[value(name = "queue_xmit")]
+    QueueXmit,
+    /// Into the receive path of the device, as if they had come from the wire
+    #[value(name = "netif_receive")]
+    NetifReceive,
+}
+
+/// Arguments of `wirerate send`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    next_line_help = false,
+    after_help = "Ranges A-B hold both ends. A range is counted through, one step a frame, and as with pktgen the \
+                  first frame carries the second value (a range 1-4 sends 2, 3, 4, 1, ...); --random draws instead. \
+                  IPv6 destinations are always drawn, from an aligned block such as fd00::/120.\n\n\
+                  Examples:\n  \
+                  wirerate send veth0 --dst 198.18.0.1 --dst-mac 02:00:00:00:00:01 --count 10M\n  \
+                  wirerate send eth1 --dst 198.18.0.0/15 --udp-dst 1000-1999 --random dst --rate 1Gbit --duration 10s\n  \
+                  wirerate send eth1 --dst fd00::/112 --size 78-1514 --dry-run"
+)]
+pub struct Args {
+    /// The device to send on
+    #[arg(value_name = "DEV")]
+    pub device: String,
+
+    /// Destination MAC address, or a range of them; without it that of the next hop to --dst, where known
+    #[arg(long, value_name = "MAC[-MAC]", help_heading = "Frames")]
+    pub dst_mac: Option<Interval<MacAddr>>,
+    /// Source MAC address, or a range of them [default: the device's own]
+    #[arg(long, value_name = "MAC[-MAC]", help_heading = "Frames")]
+    pub src_mac: Option<Interval<MacAddr>>,
+    /// Destination address, a range of them or a prefix, IPv4 or IPv6 [default with --dst-mac: 198.18.0.1]
+    #[arg(long, value_name = "IP[-IP]", help_heading = "Frames")]
+    pub dst: Option<Addresses>,
+    /// Source address, a range of them or a prefix [default: the device's own; link-local for IPv6]
+    #[arg(long, value_name = "IP[-IP]", help_heading = "Frames")]
+    pub src: Option<Addresses>,
+    /// UDP destination port or range
+    #[arg(long, value_name = "PORT[-PORT]", default_value = "9", help_heading = "Frames")]
+    pub udp_dst: Interval<u16>,
+    /// UDP source port or range
+    #[arg(long, value_name = "PORT[-PORT]", default_value = "9", help_heading = "Frames")]
+    pub udp_src: Interval<u16>,
+    /// Frame length in bytes without FCS, or a range of lengths [default: 60; 78 for IPv6]
+    #[arg(long, value_name = "BYTES[-BYTES]", help_heading = "Frames")]
+    pub size: Option<Interval<u32>>,
+    /// Mix of frame lengths with their weights, such as 60:7,594:4,1514:1
+    #[arg(long, value_name = "BYTES:WEIGHT,...", conflicts_with = "size", help_heading = "Frames")]
+    pub imix: Option<Mix>,
+    /// Fields to draw at random from their ranges instead of counting through them
+    #[arg(
+        long,
+        value_name = "FIELD,...",
+        value_delimiter = ',',
+        help_heading = "Frames",
+        hide_possible_values = true,
+        long_help = "Fields to draw at random from their ranges instead of counting through them: \
+                       dst, src, udp-dst, udp-src, size, dst-mac, src-mac, vlan, svlan"
+    )]
+    pub random: Vec<Field>,
+    /// Destinations that stay open at a time: flows of --flow-len frames each (IPv4)
+    #[arg(long, value_name = "N", help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub flows: Option<u32>,
+    /// Frames of one flow
+    #[arg(long, value_name = "N", requires = "flows", help_heading = "Frames")]
+    pub flow_len: Option<u32>,
+    /// VLAN id
+    #[arg(long, value_name = "ID", help_heading = "Frames", value_parser = clap::value_parser!(u16).range(0..=4095))]
+    pub vlan: Option<u16>,
+    /// Outer VLAN id (its type is 0x8100, as pktgen's)
+    #[arg(long, value_name = "ID", requires = "vlan", help_heading = "Frames",
+          value_parser = clap::value_parser!(u16).range(0..=4095))]
+    pub svlan: Option<u16>,
+    /// Type of service (IPv4) or traffic class (IPv6), 0 to 255 or 0x00 to 0xff
+    #[arg(long, value_name = "N", help_heading = "Frames", value_parser = crate::units::byte)]
+    pub tos: Option<u8>,
+    /// Fill in the UDP checksum
+    #[arg(long, help_heading = "Frames")]
+    pub csum: bool,
+    /// Leave the time in the pktgen header zero
+    #[arg(long, help_heading = "Frames")]
+    pub no_timestamp: bool,
+    /// Seed of every random draw, which makes a run repeatable [default: a new one each run]
+    #[arg(long, value_name = "N", help_heading = "Frames")]
+    pub seed: Option<u64>,
+
+    /// Frames to send, 0 for no end [default: 1000; no end with --duration]
+    #[arg(long, value_name = "N", help_heading = "Run")]
+    pub count: Option<Count>,
+    /// Time to send for, such as 10s
+    #[arg(long, value_name = "TIME", help_heading = "Run")]
+    pub duration: Option<Nanos>,
+    /// Bits per second on the wire, such as 1Gbit: frame, FCS (4 bytes), preamble (8) and gap (12)
+    #[arg(long, value_name = "RATE", group = "pace", help_heading = "Run")]
+    pub rate: Option<BitRate>,
+    /// Frames per second, such as 14.88M
+    #[arg(long, value_name = "PPS", group = "pace", help_heading = "Run")]
+    pub pps: Option<Pps>,
+    /// Time from the start of one frame to the start of the next, such as 10us
+    #[arg(long, value_name = "TIME", group = "pace", help_heading = "Run")]
+    pub delay: Option<Nanos>,
+    /// Threads to send from, each on a CPU of its own [default: 1]
+    #[arg(long, value_name = "N", group = "workers", help_heading = "Run",
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: Option<u32>,
+    /// CPUs to send from, one thread each, such as 0,2-3
+    #[arg(long, value_name = "LIST", group = "workers", help_heading = "Run")]
+    pub cpus: Option<CpuList>,
+    /// Network namespace that the device is in
+    #[arg(long, value_name = "NAME", help_heading = "Run")]
+    pub netns: Option<String>,
+    /// Frames handed to the driver in one go, 1 to 256 [default: the engine's choice]
+    #[arg(long, value_name = "N", help_heading = "Run", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub batch: Option<u32>,
+    /// Where frames enter the kernel
+    #[arg(long, value_enum, value_name = "MODE", default_value = "start_xmit", help_heading = "Run")]
+    pub xmit_mode: Entry,
+    /// Send although the device carries the default route of this host
+    #[arg(long, help_heading = "Run")]
+    pub allow_default_route: bool,
+
+    /// Show the first N frames instead of sending (4 without =N); needs no privilege and no device
+    #[arg(long, value_name = "N", required = true, num_args = 0..=1, require_equals = true, default_missing_value = "4",
+          help_heading = "Output", value_parser = clap::value_parser!(u64).range(1..))]
+    pub dry_run: Option<u64>,
+    /// With --dry-run: write those frames to this pcapng file as well
+    #[arg(long, value_name = "FILE.pcapng", requires = "dry_run", help_heading = "Output")]
+    pub write: Option<PathBuf>,
+    /// Print the report as one line of JSON (docs/json.md)
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+}

@@ -1,0 +1,97 @@
+//! `wirerate send --dry-run`: the first frames of a plan, shown and written to a file, without a device.
+
+use super::decode::Frame;
+use crate::out;
+use crate::outcome::{Failure, Outcome, Refused};
+use packet::{Config, Cursor, DeviceFacts, Plan, WallTime};
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+
+/// What to show, and how.
+#[derive(Debug)]
+pub struct Preview<'a> {
+    /// Name of the device that would send.
+    pub device: &'a str,
+    /// Frames to show.
+    pub frame_count: u64,
+    /// Mean time between two frames, in picoseconds.
+    pub interval_ps: u64,
+    /// Time of day of the first frame, in nanoseconds since 1970.
+    pub start_ns: u64,
+    /// Seed for a configuration that has none.
+    pub fresh_seed: u64,
+    /// Print JSON.
+    pub json: bool,
+    /// A pcapng file for the frames.
+    pub write: Option<&'a Path>,
+}
+
+/// Shows the first frames that `config` makes on a device with these `facts`.
+///
+/// # Errors
+/// Bad usage for a configuration that no frame can be made of; refused when the file cannot be written.
+pub fn run(mut config: Config, facts: &DeviceFacts, preview: &Preview<'_>) -> Result<Outcome, Failure> {
+    let (plan, mut cursor) = super::plan(&mut config, facts, preview.fresh_seed)?;
+    let mut file = preview.write.map(|path| FrameFile::create(path, preview.device)).transpose()?;
+    let last = if config.count == 0 { preview.frame_count } else { preview.frame_count.min(config.count) };
+    let mut bytes = vec![0; plan.frame_len_max() as usize];
+    for number in 1..=last {
+        let time_ns = u128::from(number - 1) * u128::from(preview.interval_ps) / 1000;
+        let time_ns = u64::try_from(time_ns).unwrap_or(u64::MAX);
+        let frame = next(&plan, &mut cursor, preview.start_ns.saturating_add(time_ns), &mut bytes);
+        let decoded = Frame::decode(number, time_ns, frame).refused("show a frame that was just made")?;
+        match preview.json {
+            true => out::text(&decoded.json_line())?,
+            false => out::text(&decoded.to_string())?,
+        }
+        if let Some(file) = &mut file {
+            file.add(preview.start_ns.saturating_add(time_ns), frame)?;
+        }
+    }
+    file.map_or(Ok(()), FrameFile::finish)?;
+    Ok(Outcome::Done)
+}
+
+/// The next frame of the plan.
+fn next<'a>(plan: &Plan, cursor: &mut Cursor, time_ns: u64, bytes: &'a mut [u8]) -> &'a [u8] {
+    let frame_len = plan.emit(cursor, WallTime::from_ns(time_ns), bytes);
+    &bytes[..frame_len]
+}
+
+/// A pcapng file with one interface.
+struct FrameFile<'a> {
+    path: &'a Path,
+    writer: pcapng::Writer<BufWriter<File>>,
+    interface: u32,
+}
+
+impl<'a> FrameFile<'a> {
+    fn create(path: &'a Path, device: &str) -> Result<Self, Failure> {
+        let act = || format!("write {}", path.display());
+        let out = BufWriter::new(File::create(path).refused(act())?);
+        let application = Some(concat!("wirerate ", env!("CARGO_PKG_VERSION"), " --dry-run").to_owned());
+        let section = pcapng::Section { application, ..pcapng::Section::default() };
+        let mut writer = pcapng::Writer::new(out, &section).refused(act())?;
+        let interface = pcapng::Interface { name: Some(device.to_owned()), ..pcapng::Interface::default() };
+        let interface = writer.add_interface(&interface).refused(act())?;
+        Ok(Self { path, writer, interface })
+    }
+
+    fn add(&mut self, time_ns: u64, frame: &[u8]) -> Result<(), Failure> {
+        let packet = pcapng::PacketBuf {
+            interface: self.interface,
+            time_ns,
+            frame_len: frame.len() as u32,
+            data: frame.to_vec(),
+            flags: Some(pcapng::Flags::OUTBOUND),
+            ..pcapng::PacketBuf::default()
+        };
+        self.writer.packet(&packet.as_packet()).refused(format!("write {}", self.path.display()))
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        self.writer.finish().refused(format!("write {}", self.path.display()))?;
+        Ok(())
+    }
+}

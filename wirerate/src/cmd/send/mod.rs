@@ -1,0 +1,69 @@
+//! `wirerate send DEV`: frames out of a device.
+
+pub mod args;
+pub mod decode;
+pub mod device;
+pub mod dry_run;
+pub mod pace;
+pub mod wish;
+
+pub use args::Args;
+
+use crate::outcome::{Failure, Outcome};
+use crate::stop::Stop;
+use packet::{Config, Cursor, DeviceFacts, Plan};
+use std::hash::{BuildHasher, RandomState};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Sends, or shows what would be sent.
+///
+/// # Errors
+/// What could not be done, ready to be printed.
+pub fn run(args: &Args, _stop: &Stop) -> Result<Outcome, Failure> {
+    let config = wish::config(args)?;
+    let pace = pace::Pace::of(args)?;
+    let frame_count = args.dry_run.unwrap_or(4);
+    show(args, config, pace, frame_count)
+}
+
+/// The dry run: no device needed, nothing sent.
+fn show(args: &Args, config: Config, pace: pace::Pace, frame_count: u64) -> Result<Outcome, Failure> {
+    let (facts, note) = device::facts_for_show(args.netns.as_deref(), &args.device)?;
+    let no_mac = "no destination MAC is known here: the frames are shown with zeros in its place";
+    for note in note.into_iter().chain(config.dst_mac.is_zero().then(|| no_mac.to_owned())) {
+        eprintln!("wirerate: {note}");
+    }
+    let preview = dry_run::Preview {
+        device: &args.device,
+        frame_count,
+        interval_ps: pace.interval_ps(&config),
+        start_ns: time_of_day_ns(),
+        fresh_seed: fresh_seed(),
+        json: args.json,
+        write: args.write.as_deref(),
+    };
+    dry_run::run(config, &facts, &preview)
+}
+
+/// The plan of a run from its beginning, and the cursor at its start.
+///
+/// # Errors
+/// Bad usage for a configuration that no frame can be made of.
+pub fn plan(config: &mut Config, facts: &DeviceFacts, fresh_seed: u64) -> Result<(Plan, Cursor), Failure> {
+    config.prepare(facts);
+    let mut cursor = Cursor { src_v6: config.src6, dst_v6: config.dst6, ..Cursor::default() };
+    let planned = cursor.start(config, facts, fresh_seed).and_then(|()| Plan::new(config, facts, &cursor));
+    planned.map(|plan| (plan, cursor)).map_err(|why| Failure::usage("make frames of that", why))
+}
+
+/// A seed for a run that nobody wants to repeat.
+fn fresh_seed() -> u64 {
+    // Random keys of the standard library's hash maps: a new one for each `RandomState`.
+    RandomState::new().hash_one(0u8)
+}
+
+/// Time of day, in nanoseconds since 1970.
+fn time_of_day_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,428 @@
+//! From the arguments of `wirerate send` to a configuration in pktgen's terms, or an error that says what to type.
+//!
+//! Ranges on the command line hold both ends. pktgen leaves the end out of ports and of everything drawn at
+//! random, so one is added here where that is so. What pktgen cannot say is refused, never bent.
+
+use super::args::{Args, Entry, Field};
+use crate::outcome::Failure;
+use crate::units::{Addresses, Interval};
+use packet::{Config, FLOWS_MAX, Flags, IMIX_ENTRIES_MAX, ImixEntry, MacAddr, XmitMode};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Destination when only a MAC address was given: of the network set aside for benchmarks (RFC 2544).
+const DST_DEFAULT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+/// Shortest frame on an Ethernet, without FCS.
+const SIZE_DEFAULT: u32 = 60;
+
+/// The configuration that `args` ask for. The destination MAC stays zero when it was not given.
+///
+/// # Errors
+/// Bad usage, when the arguments do not go together or pktgen's terms cannot express them.
+pub fn config(args: &Args) -> Result<Config, Failure> {
+    let mut config = Config { seed: args.seed, ..Config::default() };
+    config.count = count(args);
+    set_flags(&mut config, args)?;
+    set_addresses(&mut config, args)?;
+    (config.src_mac, config.src_mac_count) = macs("--src-mac", args.src_mac, args.is_random(Field::SrcMac))?;
+    (config.dst_mac, config.dst_mac_count) = macs("--dst-mac", args.dst_mac, args.is_random(Field::DstMac))?;
+    (config.udp_src_min, config.udp_src_max) =
+        ports("--udp-src", args.udp_src, args.is_random(Field::UdpSrc))?;
+    (config.udp_dst_min, config.udp_dst_max) =
+        ports("--udp-dst", args.udp_dst, args.is_random(Field::UdpDst))?;
+    (config.vlan_id, config.svlan_id) = (args.vlan, args.svlan);
+    set_sizes(&mut config, args)?;
+    set_flows(&mut config, args)?;
+    (config.tos, config.traffic_class) = (args.tos.unwrap_or(0), args.tos.unwrap_or(0));
+    config.xmit_mode = match args.xmit_mode {
+        Entry::StartXmit => XmitMode::StartXmit,
+        Entry::QueueXmit => XmitMode::QueueXmit,
+        Entry::NetifReceive => XmitMode::NetifReceive,
+    };
+    Ok(config)
+}
+
+/// Frames to send, 0 for no end: pktgen's own default unless a duration ends the run.
+fn count(args: &Args) -> u64 {
+    match (args.count, args.duration) {
+        (Some(count), _) => count.0,
+        (None, Some(_)) => 0,
+        (None, None) => Config::default().count,
+    }
+}
+
+impl Args {
+    /// True when `field` is to be drawn at random.
+    pub fn is_random(&self, field: Field) -> bool {
+        self.random.contains(&field)
+    }
+
+    /// True when the frames are IPv6.
+    pub fn is_ipv6(&self) -> bool {
+        self.dst.or(self.src).is_some_and(|addresses| addresses.is_v6())
+    }
+}
+
+fn set_flags(config: &mut Config, args: &Args) -> Result<(), Failure> {
+    for (on, flag) in [
+        (args.is_ipv6(), Flags::IPV6),
+        (args.csum, Flags::UDPCSUM),
+        (args.no_timestamp, Flags::NO_TIMESTAMP),
+        (args.is_random(Field::Src), Flags::IPSRC_RND),
+        (args.is_random(Field::Dst), Flags::IPDST_RND),
+        (args.is_random(Field::UdpSrc), Flags::UDPSRC_RND),
+        (args.is_random(Field::UdpDst), Flags::UDPDST_RND),
+        (args.is_random(Field::Size), Flags::TXSIZE_RND),
+        (args.is_random(Field::SrcMac), Flags::MACSRC_RND),
+        (args.is_random(Field::DstMac), Flags::MACDST_RND),
+        (args.is_random(Field::Vlan), Flags::VID_RND),
+        (args.is_random(Field::Svlan), Flags::SVID_RND),
+    ] {
+        config.flags.set(flag, on);
+    }
+    let missing = |field, option| Err(nothing_to_draw(field, option));
+    match () {
+        () if args.is_random(Field::Vlan) && args.vlan.is_none() => {
+            missing("vlan", "--vlan ID (any: it is replaced)")
+        }
+        () if args.is_random(Field::Svlan) && args.svlan.is_none() => {
+            missing("svlan", "--svlan ID (any: it is replaced)")
+        }
+        () => Ok(()),
+    }
+}
+
+/// `--random field` without a range to draw from.
+fn nothing_to_draw(field: &str, option: &str) -> Failure {
+    Failure::usage(format!("draw {field} at random"), "there is nothing to draw from").try_this(option)
+}
+
+fn set_addresses(config: &mut Config, args: &Args) -> Result<(), Failure> {
+    if args.dst.is_none() && args.dst_mac.is_none() {
+        return Err(Failure::usage(format!("send on {}", args.device), "nobody to send to")
+            .try_this("--dst ADDRESS (a neighbour, or anything behind one)")
+            .try_this("--dst-mac MAC (frames then go to 198.18.0.1)"));
+    }
+    if let (Some(dst), Some(src)) = (args.dst, args.src)
+        && dst.is_v6() != src.is_v6()
+    {
+        return Err(Failure::usage(
+            format!("send from {src} to {dst}"),
+            "source and destination are of two IP versions",
+        ));
+    }
+    let random = args.is_random(Field::Dst);
+    match args.dst {
+        Some(Addresses::V6(dst)) => set_dst6(config, dst, random)?,
+        Some(Addresses::V4(dst)) => (config.dst_min, config.dst_max) = v4_range("dst", dst, random)?,
+        None if config.flags.has(Flags::IPV6) => {
+            return Err(Failure::usage("send over IPv6", "there is no destination").try_this("--dst ADDRESS"));
+        }
+        None if random => return Err(nothing_to_draw("dst", "--dst 198.18.0.0/15")),
+        None => config.dst_min = DST_DEFAULT.to_string(),
+    }
+    let random = args.is_random(Field::Src);
+    match args.src {
+        Some(Addresses::V6(src)) => set_src6(config, src, random)?,
+        Some(Addresses::V4(src)) => (config.src_min, config.src_max) = v4_range("src", src, random)?,
+        None if random => return Err(nothing_to_draw("src", "--src 198.18.0.0/15")),
+        None => {}
+    }
+    Ok(())
+}
+
+/// IPv4 addresses as pktgen's two texts.
+fn v4_range(field: &str, range: Interval<Ipv4Addr>, random: bool) -> Result<(String, String), Failure> {
+    if range.is_one() {
+        return match random {
+            true => Err(nothing_to_draw(field, &format!("--{field} 198.18.0.0/15"))),
+            false => Ok((range.first.to_string(), String::new())),
+        };
+    }
+    let end = match random {
+        false => range.last,
+        true => Ipv4Addr::from_bits(range.last.to_bits().checked_add(1).ok_or_else(|| {
+            Failure::usage(
+                format!("draw --{field} from {range}"),
+                "pktgen leaves the end of a random range out, and there is no address after the last",
+            )
+            .try_this(format!("--{field} {}-255.255.255.254", range.first))
+        })?),
+    };
+    Ok((range.first.to_string(), end.to_string()))
+}
+
+/// IPv6 destinations: pktgen draws each as (random OR min) AND max, which reaches every address of a block
+/// whose size is a power of two and which begins at a multiple of that size, and of nothing else.
+fn set_dst6(config: &mut Config, range: Interval<Ipv6Addr>, random: bool) -> Result<(), Failure> {
+    let (first, last) = (range.first.to_bits(), range.last.to_bits());
+    config.dst6 = range.first;
+    if range.is_one() {
+        return if random { Err(nothing_to_draw("dst", "--dst fd00::/112")) } else { Ok(()) };
+    }
+    let free = first ^ last;
+    let is_block = free & free.wrapping_add(1) == 0 && first & free == 0;
+    if !is_block {
+        let bits = 128 - free.leading_zeros();
+        let start = if bits == 128 { 0 } else { first >> bits << bits };
+        return Err(Failure::usage(
+            format!("send to {range}"),
+            "a range of IPv6 destinations must be an aligned block: only whole low bits can vary",
+        )
+        .try_this(format!(
+            "--dst {}/{} (the smallest block around it)",
+            Ipv6Addr::from_bits(start),
+            128 - bits
+        )));
+    }
+    if first == 0 {
+        return Err(Failure::usage(
+            format!("send to {range}"),
+            "a block of IPv6 destinations cannot begin at ::",
+        )
+        .try_this("--dst fd00::/112"));
+    }
+    (config.dst6_min, config.dst6_max) = (range.first, range.last);
+    Ok(())
+}
+
+fn set_src6(config: &mut Config, range: Interval<Ipv6Addr>, random: bool) -> Result<(), Failure> {
+    if random || !range.is_one() {
+        return Err(Failure::usage(format!("send from {range}"), "an IPv6 source can only be one address")
+            .try_this(format!("--src {}", range.first)));
+    }
+    config.src6 = range.first;
+    Ok(())
+}
+
+/// A first MAC address and how many there are from it; pktgen counts in the last five bytes, up to 2^32.
+fn macs(option: &str, range: Option<Interval<MacAddr>>, random: bool) -> Result<(MacAddr, u32), Failure> {
+    let number = |mac: MacAddr| mac.0.iter().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
+    let example = || format!("{option} 02:00:00:00:00:01-02:00:00:00:00:ff");
+    let Some(Interval { first, last }) = range.filter(|range| !random || !range.is_one()) else {
+        return match (random, range) {
+            (true, _) => Err(nothing_to_draw(option.trim_start_matches("--"), &example())),
+            (false, _) => Ok((MacAddr::ZERO, 0)),
+        };
+    };
+    if first.is_zero() {
+        return Err(
+            Failure::usage(format!("use {option} {first}"), "all zero is not an address").try_this(example())
+        );
+    }
+    if first == last {
+        return Ok((first, 0));
+    }
+    let count = number(last) - number(first) + 1;
+    match u32::try_from(count) {
+        Ok(count) if first.0[0] == last.0[0] => Ok((first, count)),
+        _ => Err(Failure::usage(
+            format!("use {option} {first}-{last}"),
+            format!("{count} addresses; a range has the same first byte and at most 4294967295 addresses"),
+        )
+        .try_this(example())),
+    }
+}
+
+/// Ports with pktgen's end, which is one after the last.
+fn ports(option: &str, range: Interval<u16>, random: bool) -> Result<(u16, u16), Failure> {
+    if range.is_one() {
+        return match random {
+            true => Err(nothing_to_draw(option.trim_start_matches("--"), &format!("{option} 1000-1999"))),
+            false => Ok((range.first, range.first)),
+        };
+    }
+    let end = range.last.checked_add(1).ok_or_else(|| {
+        Failure::usage(
+            format!("use {option} {range}"),
+            "pktgen leaves the end of a range of ports out, and there is no port after 65535",
+        )
+        .try_this(format!("{option} {}", Interval { first: range.first.min(65533), last: 65534 }))
+    })?;
+    Ok((range.first, end))
+}
+
+fn set_sizes(config: &mut Config, args: &Args) -> Result<(), Failure> {
+    let shortest = shortest_frame(config);
+    let random = args.is_random(Field::Size);
+    if let Some(mix) = &args.imix {
+        if mix.0.len() > IMIX_ENTRIES_MAX {
+            return Err(Failure::usage("use --imix", format!("it has more than {IMIX_ENTRIES_MAX} entries")));
+        }
+        mix.0.iter().try_for_each(|(size, _)| check_size("--imix", *size, shortest))?;
+        config.imix = mix.0.iter().map(|(size, weight)| ImixEntry { size: *size, weight: *weight }).collect();
+    }
+    let default = Interval::one(SIZE_DEFAULT.max(shortest));
+    let size = args.size.unwrap_or(default);
+    check_size("--size", size.first, shortest)?;
+    check_size("--size", size.last, shortest)?;
+    if random && size.is_one() {
+        return Err(nothing_to_draw("size", "--size 60-1514"));
+    }
+    config.min_pkt_size = size.first;
+    config.max_pkt_size = if random { size.last + 1 } else { size.last };
+    Ok(())
+}
+
+/// Bytes of the headers and the pktgen header: no frame is shorter.
+fn shortest_frame(config: &Config) -> u32 {
+    let mut bare = Config { min_pkt_size: 0, ..config.clone() };
+    bare.prepare(&packet::DeviceFacts::default());
+    let tags = u32::from(config.vlan_id.is_some()) + u32::from(config.svlan_id.is_some());
+    bare.min_pkt_size + 4 * tags
+}
+
+fn check_size(option: &str, size: u32, shortest: u32) -> Result<(), Failure> {
+    if size < shortest {
+        return Err(Failure::usage(
+            format!("use {option} {size}"),
+            format!("the headers of these frames take {shortest} bytes (Ethernet, tags, IP, UDP and 16 for pktgen's)"),
+        )
+        .try_this(format!("{option} {}", shortest.max(SIZE_DEFAULT))));
+    }
+    // One below the longest, so that the end of a random range can be said as well.
+    if size >= packet::FRAME_LEN_MAX {
+        return Err(Failure::usage(
+            format!("use {option} {size}"),
+            format!("a frame has at most {} bytes", packet::FRAME_LEN_MAX - 1),
+        ));
+    }
+    Ok(())
+}
+
+fn set_flows(config: &mut Config, args: &Args) -> Result<(), Failure> {
+    let Some(flows) = args.flows else { return Ok(()) };
+    assert!(flows <= FLOWS_MAX, "the parser lets no more through");
+    if config.flags.has(Flags::IPV6) {
+        return Err(Failure::usage("use --flows", "flows are IPv4 only, as in pktgen"));
+    }
+    config.flows = flows;
+    config.flow_len = args.flow_len.unwrap_or(1);
+    config.flags.set(Flags::FLOW_SEQ, true);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use proptest::prelude::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// What `wirerate send veth0 WORDS` asks for.
+    fn ask(words: &str) -> Result<Config, Failure> {
+        let line = ["send", "veth0", "--dry-run"].into_iter().chain(words.split_whitespace());
+        config(&Line::try_parse_from(line).unwrap_or_else(|bad| panic!("{bad}")).args)
+    }
+
+    fn refusal(words: &str) -> String {
+        ask(words).expect_err(words).to_string()
+    }
+
+    #[test]
+    fn a_line_without_wishes_sends_a_thousand_frames_of_60_bytes() {
+        let config = ask("--dst 10.0.0.2").unwrap();
+        assert_eq!((config.count, config.min_pkt_size, config.max_pkt_size), (1000, 60, 60));
+        assert_eq!((config.dst_min.as_str(), config.dst_max.as_str()), ("10.0.0.2", ""));
+        assert_eq!(config.flags, Flags::SHARED);
+        assert_eq!(ask("--dst fd00::2").unwrap().min_pkt_size, 78);
+        assert_eq!(ask("--dst 10.0.0.2 --duration 1s").unwrap().count, 0);
+        assert_eq!(ask("--dst-mac 02:00:00:00:00:01").unwrap().dst_min, "198.18.0.1");
+    }
+
+    #[test]
+    fn both_ends_of_a_range_are_sent_counted_or_drawn() {
+        let counted = ask("--dst 10.0.0.1-10.0.0.4 --udp-dst 1000-1999 --size 60-64").unwrap();
+        assert_eq!((counted.dst_min.as_str(), counted.dst_max.as_str()), ("10.0.0.1", "10.0.0.4"));
+        assert_eq!((counted.udp_dst_min, counted.udp_dst_max), (1000, 2000));
+        assert_eq!((counted.min_pkt_size, counted.max_pkt_size), (60, 64));
+        let drawn =
+            ask("--dst 10.0.0.1-10.0.0.4 --src 10.1.0.0/16 --size 60-64 --random dst,src,size").unwrap();
+        assert_eq!((drawn.dst_max.as_str(), drawn.src_max.as_str()), ("10.0.0.5", "10.2.0.0"));
+        assert_eq!((drawn.min_pkt_size, drawn.max_pkt_size), (60, 65));
+        assert!(drawn.flags.has(Flags(Flags::IPDST_RND.0 | Flags::IPSRC_RND.0 | Flags::TXSIZE_RND.0)));
+    }
+
+    #[test]
+    fn a_range_that_pktgen_cannot_end_says_where_it_can() {
+        assert!(refusal("--dst 10.0.0.1 --udp-src 60000-65535").contains("try: --udp-src 60000-65534"));
+        assert_eq!(ask("--dst 10.0.0.1 --udp-src 65535").unwrap().udp_src_min, 65535);
+        assert!(refusal("--dst 240.0.0.0/4 --random dst").contains("try: --dst 240.0.0.0-255.255.255.254"));
+        assert_eq!(ask("--dst 240.0.0.0/4").unwrap().dst_max, "255.255.255.255");
+    }
+
+    #[test]
+    fn ipv6_ranges_are_aligned_blocks() {
+        let config = ask("--dst fd00::/120").unwrap();
+        assert_eq!(config.dst6_min, "fd00::".parse::<Ipv6Addr>().unwrap());
+        assert_eq!(config.dst6_max, "fd00::ff".parse::<Ipv6Addr>().unwrap());
+        assert!(config.flags.has(Flags::IPV6));
+        assert!(refusal("--dst fd00::1-fd00::4").contains("try: --dst fd00::/125"));
+        assert!(refusal("--dst fd00::1-fd00::ff").contains("try: --dst fd00::/120"));
+        assert!(refusal("--dst ::/0").contains("cannot begin at ::"));
+        assert!(refusal("--dst fd00::1 --src fd00::/64").contains("try: --src fd00::"));
+    }
+
+    #[test]
+    fn random_needs_a_range() {
+        for (words, hint) in [
+            ("--random dst", "--dst 198.18.0.0/15"),
+            ("--random src", "--src 198.18.0.0/15"),
+            ("--random udp-dst", "--udp-dst 1000-1999"),
+            ("--random udp-src", "--udp-src 1000-1999"),
+            ("--random size", "--size 60-1514"),
+            ("--random src-mac", "--src-mac 02:"),
+            ("--random vlan", "--vlan ID"),
+            ("--vlan 5 --random svlan", "--svlan ID"),
+        ] {
+            let said = refusal(&format!("--dst-mac 02:00:00:00:00:01 {words}"));
+            assert!(said.contains(hint), "{words}: {said}");
+        }
+    }
+
+    #[test]
+    fn frames_shorter_than_their_headers_are_refused() {
+        assert!(refusal("--dst 10.0.0.1 --size 42").contains("58 bytes"));
+        assert!(refusal("--dst fd00::1 --size 60").contains("78 bytes"));
+        assert!(refusal("--dst 10.0.0.1 --vlan 5 --svlan 6 --size 65").contains("66 bytes"));
+        assert!(refusal("--dst 10.0.0.1 --imix 60:1,42:1").contains("--imix 42"));
+        assert!(refusal("--dst 10.0.0.1 --size 60-65535").contains("at most 65534"));
+        assert_eq!(ask("--dst 10.0.0.1 --vlan 5 --svlan 6").unwrap().min_pkt_size, 66);
+    }
+
+    #[test]
+    fn macs_are_a_first_and_a_count() {
+        let config = ask("--dst-mac 02:00:00:00:00:01-02:00:00:00:01:00 --dst 10.0.0.1").unwrap();
+        assert_eq!((config.dst_mac, config.dst_mac_count), (MacAddr([2, 0, 0, 0, 0, 1]), 256));
+        assert_eq!(ask("--dst-mac 02:00:00:00:00:01").unwrap().dst_mac_count, 0);
+        assert!(refusal("--dst-mac 02:00:00:00:00:01-04:00:00:00:00:01").contains("same first byte"));
+        assert!(refusal("--dst-mac 00:00:00:00:00:00").contains("not an address"));
+    }
+
+    #[test]
+    fn words_that_do_not_go_together_are_refused() {
+        assert!(refusal("").contains("nobody to send to"));
+        assert!(refusal("--dst 10.0.0.1 --src fd00::1").contains("two IP versions"));
+        assert!(refusal("--src fd00::1 --dst-mac 02:00:00:00:00:01").contains("no destination"));
+        assert!(refusal("--dst fd00::1 --flows 5").contains("IPv4 only"));
+    }
+
+    proptest! {
+        /// The block rule against its definition: (r OR min) AND max over all r is every address from min to max.
+        #[test]
+        fn a_block_is_drawn_whole_and_nothing_else(low in 0u128..64, high in 0u128..64) {
+            let base = 0xfd00u128 << 112;
+            let range = Interval { first: Ipv6Addr::from(base | low.min(high)), last: Ipv6Addr::from(base | low.max(high)) };
+            prop_assume!(!range.is_one());
+            let mut config = Config::default();
+            let accepted = set_dst6(&mut config, range, false).is_ok();
+            let (min, max) = (low.min(high), low.max(high));
+            let drawn: std::collections::BTreeSet<u128> = (0..64).map(|r| (r | min) & max).collect();
+            prop_assert_eq!(accepted, drawn.into_iter().eq(min..=max));
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Small words of their own: a mix of frame lengths with weights, and one byte in decimal or hex.
+
+use super::BadText;
+use std::fmt;
+use std::str::FromStr;
+
+/// Frame lengths in bytes without FCS and their weights, written `60:7,594:4,1514:1`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mix(pub Vec<(u32, u64)>);
+
+const MIX: &str = "frame length and weight with a colon, entries with commas, such as 60:7,594:4,1514:1";
+
+impl FromStr for Mix {
+    type Err = BadText;
+
+    fn from_str(text: &str) -> Result<Self, BadText> {
+        let mut entries = Vec::new();
+        let mut offset = 0;
+        for part in text.split(',') {
+            entries.push(entry(part).map_err(|bad| bad.within(text, offset))?);
+            offset += part.len() + 1;
+        }
+        Ok(Self(entries))
+    }
+}
+
+fn entry(part: &str) -> Result<(u32, u64), BadText> {
+    let bad = |why: &str| BadText::whole(part, format!("\"{part}\" {why}"), MIX);
+    let (size, weight) = part.split_once(':').ok_or_else(|| bad("has no weight"))?;
+    let size = size.parse().map_err(|_| bad("does not begin with a length"))?;
+    match weight.parse() {
+        Ok(0) | Err(_) => Err(bad("does not end with a weight of at least 1")),
+        Ok(weight) => Ok((size, weight)),
+    }
+}
+
+impl fmt::Display for Mix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (size, weight)) in self.0.iter().enumerate() {
+            write!(f, "{}{size}:{weight}", if index > 0 { "," } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads one byte, in decimal or in hex after `0x`.
+///
+/// # Errors
+/// [`BadText`] for everything else.
+pub fn byte(text: &str) -> Result<u8, BadText> {
+    let value = match text.strip_prefix("0x") {
+        Some(hex) => u8::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    value.map_err(|_| {
+        BadText::whole(
+            text,
+            format!("\"{text}\" is not one byte"),
+            "0 to 255, or 0x00 to 0xff, such as 184 or 0xb8",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_mark_stands_under_the_bad_entry() {
+        let mark = |text: &str| text.parse::<Mix>().unwrap_err().bad();
+        assert_eq!(mark("60:7,594,1514:1"), 5..8);
+        assert_eq!(mark("60:7,594:0"), 5..10);
+        assert_eq!(mark("60:7,"), 5..5);
+    }
+
+    #[test]
+    fn a_byte_in_decimal_or_hex() {
+        assert_eq!((byte("184"), byte("0xB8")), (Ok(184), Ok(0xb8)));
+        assert!(["256", "0x100", "0x", "", "b8", "-1"].iter().all(|bad| byte(bad).is_err()));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_reads_the_same(entries in prop::collection::vec((any::<u32>(), 1..u64::MAX), 1..20)) {
+            let mix = Mix(entries);
+            prop_assert_eq!(mix.to_string().parse(), Ok(mix));
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in "\\PC{0,20}|[0-9:,]{0,40}") {
+            let _ = text.parse::<Mix>().map_err(|bad| bad.to_string());
+            let _ = byte(&text).map_err(|bad| bad.to_string());
+        }
+    }
+}
