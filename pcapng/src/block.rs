@@ -1,6 +1,7 @@
 //! Any block of a file, and the two kinds whose body is nobody's business here.
 
-use crate::{ByteOrder, Interface, Names, Section, Statistics, frame};
+use crate::body::Body;
+use crate::{ByteOrder, Interface, Names, Packet, PacketBuf, ReadError, Section, Statistics, frame};
 
 /// One block of a file. `P` is [`crate::Packet`] while it lives in a reader's buffer, [`crate::PacketBuf`] when it
 /// owns its bytes.
@@ -21,6 +22,22 @@ pub enum Block<P> {
     Custom(Custom),
     /// A block of a type that is not read here, kept as it is.
     Unknown(Unknown),
+}
+
+impl Block<Packet<'_>> {
+    /// The same block, owning its bytes.
+    #[must_use]
+    pub fn into_buf(self) -> Block<PacketBuf> {
+        match self {
+            Self::Packet(packet) => Block::Packet(packet.to_buf()),
+            Self::Section(section) => Block::Section(section),
+            Self::Interface(interface) => Block::Interface(interface),
+            Self::Statistics(statistics) => Block::Statistics(statistics),
+            Self::Names(names) => Block::Names(names),
+            Self::Custom(custom) => Block::Custom(custom),
+            Self::Unknown(unknown) => Block::Unknown(unknown),
+        }
+    }
 }
 
 /// A block whose content only its owner knows.
@@ -57,6 +74,11 @@ impl Custom {
             out.extend_from_slice(&order.emit_u32(self.enterprise));
             out.extend_from_slice(&self.data);
         });
+    }
+
+    pub(crate) fn parse(mut body: Body<'_>, may_copy: bool) -> Result<Self, ReadError> {
+        let enterprise = body.u32("the enterprise number")?;
+        Ok(Self { enterprise, may_copy, data: body.rest().to_vec() })
     }
 }
 

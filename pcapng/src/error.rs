@@ -40,3 +40,146 @@ pub enum WriteError {
         limit: &'static str,
     },
 }
+
+/// Why a file, or one block of it, could not be read. `offset` is the place in the file, in bytes from its start.
+///
+/// After [`ReadError::is_final`] errors the rest of the file is out of reach; after the others the reader goes on
+/// with the next block.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The input failed.
+    #[error("reading at byte {offset} failed")]
+    Io {
+        /// Where.
+        offset: u64,
+        /// What the input said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file ends within a block or a record. All before it was whole.
+    #[error("the file ends within the {what} at byte {offset}: {needed} bytes expected, {found} found")]
+    Truncated {
+        /// Where the block or record begins.
+        offset: u64,
+        /// Which part of it is cut.
+        what: &'static str,
+        /// How many bytes that part has.
+        needed: u64,
+        /// How many of them are there.
+        found: u64,
+    },
+    /// The file is of another format.
+    #[error("byte {offset}: {expected} expected, {found:#010x} found")]
+    Magic {
+        /// Where.
+        offset: u64,
+        /// What should be there.
+        expected: &'static str,
+        /// What is there, as a little-endian number.
+        found: u32,
+    },
+    /// A newer format than this reader knows.
+    #[error("byte {offset}: version {expected} expected, {major}.{minor} found")]
+    Version {
+        /// Where.
+        offset: u64,
+        /// What this reader knows.
+        expected: &'static str,
+        /// Major version found.
+        major: u16,
+        /// Minor version found.
+        minor: u16,
+    },
+    /// A length that cannot be.
+    #[error("byte {offset}: the length of the {what} should be {expected}, {found} found")]
+    Length {
+        /// Where the length stands.
+        offset: u64,
+        /// Of what.
+        what: &'static str,
+        /// What would do.
+        expected: Expected,
+        /// What the file says.
+        found: u64,
+    },
+    /// A block is too short for one of its fields.
+    #[error("byte {offset}: {needed} bytes of {what} expected, the block has {found} left")]
+    Field {
+        /// Where the field begins.
+        offset: u64,
+        /// Which field.
+        what: &'static str,
+        /// Its length in bytes.
+        needed: u64,
+        /// Bytes left in the block.
+        found: u64,
+    },
+    /// A block is for an interface that was not described before it, or whose description could not be read.
+    #[error(
+        "byte {offset}: one of the {count} interfaces described so far expected, number {interface} found"
+    )]
+    NoSuchInterface {
+        /// Where the block begins.
+        offset: u64,
+        /// The number it names.
+        interface: u32,
+        /// Readable interface descriptions of the section so far.
+        count: usize,
+    },
+    /// More interfaces than this reader will keep.
+    #[error("byte {offset}: at most {limit} interfaces expected in a section")]
+    TooManyInterfaces {
+        /// Where the block begins.
+        offset: u64,
+        /// Most interfaces of a section.
+        limit: usize,
+    },
+    /// A time before 1970 or after 2554.
+    #[error("byte {offset}: a time from 1970 to 2554 expected, {units} units found at {scale}")]
+    TimeOutOfRange {
+        /// Where the time stands.
+        offset: u64,
+        /// The time as the file has it.
+        units: u64,
+        /// What a unit is, and from when they count.
+        scale: crate::time::TimeScale,
+    },
+}
+
+impl ReadError {
+    /// Whether nothing more can be read after it: the place of the next block is not known.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        matches!(
+            self,
+            Self::Io { .. }
+                | Self::Truncated { .. }
+                | Self::Magic { .. }
+                | Self::Version { .. }
+                | Self::Length { .. }
+        )
+    }
+}
+
+/// A rule for a length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Expected {
+    /// A multiple of four, not less than this.
+    MultipleOfFourFrom(u32),
+    /// Not more than this.
+    AtMost(u64),
+    /// Exactly this.
+    Exactly(u64),
+}
+
+impl std::fmt::Display for Expected {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::MultipleOfFourFrom(least) => write!(f, "a multiple of 4 from {least} on"),
+            Self::AtMost(most) => write!(f, "at most {most}"),
+            Self::Exactly(len) => write!(f, "{len}"),
+        }
+    }
+}

@@ -6,6 +6,8 @@ use crate::ByteOrder;
 
 pub(crate) const SECTION: u32 = 0x0a0d_0d0a;
 pub(crate) const INTERFACE: u32 = 1;
+pub(crate) const OLD_PACKET: u32 = 2;
+pub(crate) const SIMPLE_PACKET: u32 = 3;
 pub(crate) const NAMES: u32 = 4;
 pub(crate) const STATISTICS: u32 = 5;
 pub(crate) const PACKET: u32 = 6;

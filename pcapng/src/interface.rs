@@ -1,7 +1,9 @@
 //! Interface description: where packets came from, and what their times mean.
 
-use crate::options::{COMMENT, Emitter, VALUE_LEN_MAX};
-use crate::{ByteOrder, RawOption, frame};
+use crate::body::Body;
+use crate::options::{self, COMMENT, Emitter, RawValue, VALUE_LEN_MAX, set};
+use crate::time::TimeScale;
+use crate::{ByteOrder, RawOption, ReadError, frame};
 
 /// Link type of Ethernet frames (LINKTYPE_ETHERNET).
 pub const LINK_TYPE_ETHERNET: u16 = 1;
@@ -109,6 +111,44 @@ impl Interface {
         options.raw(&self.other);
         options.end();
     }
+
+    /// The interface, and how its times are to be read.
+    pub(crate) fn parse(mut body: Body<'_>) -> Result<(Self, TimeScale), ReadError> {
+        let mut interface = Self { link_type: body.u16("the link type")?, ..Self::default() };
+        body.u16("the reserved field")?;
+        interface.snaplen = body.u32("the snaplen")?;
+        let mut resolution = None;
+        let mut time_offset_s = None;
+        options::parse(body, &mut interface.other, |option| match option.code {
+            COMMENT => set(&mut interface.comment, option.string()),
+            NAME => set(&mut interface.name, option.string()),
+            DESCRIPTION => set(&mut interface.description, option.string()),
+            MAC => set(&mut interface.mac, option.bytes()),
+            SPEED => set(&mut interface.speed_bps, option.number_u64()),
+            FILTER => set(&mut interface.filter, filter_text(option)),
+            OS => set(&mut interface.os, option.string()),
+            HARDWARE => set(&mut interface.hardware, option.string()),
+            // These two are never kept raw: a second one beside the one that we write would be read as it likes.
+            TIME_RESOLUTION => {
+                set(&mut resolution, option.bytes());
+                true
+            }
+            TIME_OFFSET => {
+                set(&mut time_offset_s, option.number_u64());
+                true
+            }
+            _ => false,
+        })?;
+        interface.time_offset_s = time_offset_s.unwrap_or(0) as i64;
+        let [resolution] = resolution.unwrap_or([TimeScale::RESOLUTION_DEFAULT]);
+        let scale = TimeScale { resolution, offset_s: interface.time_offset_s };
+        Ok((interface, scale))
+    }
+}
+
+fn filter_text(option: &RawValue<'_>) -> Option<String> {
+    let text = option.value.strip_prefix(&[FILTER_TEXT])?;
+    str::from_utf8(text).ok().map(str::to_owned)
 }
 
 fn filter_value(filter: &str) -> Vec<u8> {

@@ -9,30 +9,39 @@
 //! - `emit` of [`Section`], [`Interface`], [`Statistics`], [`Names`], [`Custom`] and [`Unknown`] does so for the
 //!   rare blocks;
 //! - [`Writer`] keeps the rules of the format (interfaces first, times after the offset) over any `Write`.
+//!
+//! Classic pcap is in [`pcap`]. [`Reader`] gives the blocks back from any `Read`, of either byte order, and survives what others wrote.
 
 #![forbid(unsafe_code)]
 
 mod block;
+mod body;
 mod error;
 mod frame;
+mod input;
 mod interface;
 mod names;
 mod options;
 mod order;
 mod packet;
+pub mod pcap;
+mod reader;
 mod section;
 mod statistics;
 mod template;
+mod time;
 mod writer;
 
 pub use block::{Block, Custom, Unknown};
-pub use error::WriteError;
+pub use error::{Expected, ReadError, WriteError};
 pub use interface::{Interface, LINK_TYPE_ETHERNET};
 pub use names::{Name, Names};
 pub use options::RawOption;
 pub use order::ByteOrder;
 pub use packet::{Flags, Packet, PacketBuf};
+pub use reader::{BLOCK_LEN_MAX_DEFAULT, INTERFACE_COUNT_MAX, Reader};
 pub use section::Section;
 pub use statistics::Statistics;
 pub use template::Template;
+pub use time::TimeScale;
 pub use writer::Writer;

@@ -1,7 +1,8 @@
 //! Name resolution: which names belong to which addresses, so that a reader far away need not ask.
 
-use crate::options::{COMMENT, Emitter};
-use crate::{ByteOrder, RawOption, frame};
+use crate::body::Body;
+use crate::options::{self, COMMENT, Emitter, set};
+use crate::{ByteOrder, RawOption, ReadError, frame};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub(crate) const RECORD_END: u16 = 0;
@@ -17,7 +18,8 @@ pub(crate) const DNS_V6: u16 = 4;
 pub struct Name {
     /// The address.
     pub address: IpAddr,
-    /// Its names, the main one first; without NUL characters, which end a name in the file.
+    /// Its names, the main one first; none empty, none with a NUL, which ends a name
+    /// in the file.
     pub names: Vec<String>,
 }
 
@@ -66,6 +68,29 @@ impl Names {
             options.end();
         });
     }
+
+    pub(crate) fn parse(mut body: Body<'_>) -> Result<Self, ReadError> {
+        let mut names = Self::default();
+        // A missing end marker is forgiven when the block ends there.
+        while !body.is_empty() {
+            let record_type = body.u16("a name record's type")?;
+            let len = usize::from(body.u16("a name record's length")?);
+            let value = body.take("a name record", len)?;
+            body.skip(frame::pad_len(len));
+            if record_type == RECORD_END {
+                break;
+            }
+            names.entries.extend(Name::parse(record_type, value));
+        }
+        options::parse(body, &mut names.other, |option| match option.code {
+            COMMENT => set(&mut names.comment, option.string()),
+            DNS_NAME => set(&mut names.dns_name, option.string()),
+            DNS_V4 => set(&mut names.dns_v4, option.bytes::<4>().map(Ipv4Addr::from)),
+            DNS_V6 => set(&mut names.dns_v6, option.bytes::<16>().map(Ipv6Addr::from)),
+            _ => false,
+        })?;
+        Ok(names)
+    }
 }
 
 impl Name {
@@ -85,5 +110,17 @@ impl Name {
         let len = u16::try_from(out.len() - value_start).expect("a name record has at most 65,535 bytes");
         out[value_start - 2..value_start].copy_from_slice(&order.emit_u16(len));
         frame::pad(out, value_start);
+    }
+
+    /// Nothing for records that are not of IP addresses (EUI-48, EUI-64) or too short for theirs.
+    fn parse(record_type: u16, value: &[u8]) -> Option<Self> {
+        let (address, names) = match record_type {
+            RECORD_V4 => value.split_first_chunk::<4>().map(|(a, rest)| (IpAddr::from(*a), rest))?,
+            RECORD_V6 => value.split_first_chunk::<16>().map(|(a, rest)| (IpAddr::from(*a), rest))?,
+            _ => return None,
+        };
+        let names = names.split(|&byte| byte == 0).filter(|name| !name.is_empty());
+        let names = names.map(|name| String::from_utf8_lossy(name).into_owned());
+        Some(Self { address, names: names.collect() })
     }
 }

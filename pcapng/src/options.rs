@@ -3,7 +3,8 @@
 //! An option whose value does not fit its type (a flag word of three bytes, a comment that is not UTF-8) is no
 //! reason to refuse a file: it is kept as a [`RawOption`] among the options that no field holds.
 
-use crate::{ByteOrder, frame};
+use crate::body::Body;
+use crate::{ByteOrder, ReadError, frame};
 
 pub(crate) const END: u16 = 0;
 pub(crate) const COMMENT: u16 = 1;
@@ -81,6 +82,70 @@ impl<'a> Emitter<'a> {
             self.out.extend_from_slice(&[0; 4]);
         }
     }
+}
+
+/// Calls `take` with each option; what it does not take is kept in `other`.
+pub(crate) fn parse<'a>(
+    mut body: Body<'a>,
+    other: &mut Vec<RawOption>,
+    mut take: impl FnMut(&RawValue<'a>) -> bool,
+) -> Result<(), ReadError> {
+    while !body.is_empty() {
+        let code = body.u16("an option's code")?;
+        let len = usize::from(body.u16("an option's length")?);
+        if code == END {
+            break;
+        }
+        let option = RawValue { order: body.order, code, value: body.take("an option's value", len)? };
+        // The last option's padding is sometimes missing; what matters is that the next one begins after it.
+        body.skip(frame::pad_len(len));
+        if !take(&option) {
+            other.push(RawOption { code, value: option.value.to_vec() });
+        }
+    }
+    Ok(())
+}
+
+/// One option as it stands in the file.
+pub(crate) struct RawValue<'a> {
+    order: ByteOrder,
+    pub(crate) code: u16,
+    pub(crate) value: &'a [u8],
+}
+
+impl<'a> RawValue<'a> {
+    pub(crate) fn text(&self) -> Option<&'a str> {
+        str::from_utf8(self.value).ok()
+    }
+
+    pub(crate) fn string(&self) -> Option<String> {
+        self.text().map(str::to_owned)
+    }
+
+    pub(crate) fn bytes<const N: usize>(&self) -> Option<[u8; N]> {
+        self.value.try_into().ok()
+    }
+
+    pub(crate) fn number_u32(&self) -> Option<u32> {
+        self.bytes().map(|bytes| self.order.parse_u32(bytes))
+    }
+
+    pub(crate) fn number_u64(&self) -> Option<u64> {
+        self.bytes().map(|bytes| self.order.parse_u64(bytes))
+    }
+
+    pub(crate) fn time(&self) -> Option<u64> {
+        self.bytes().map(|bytes| self.order.parse_time(bytes))
+    }
+}
+
+/// Puts a value into an empty field; says whether it did. The first option of a code wins.
+pub(crate) fn set<T>(field: &mut Option<T>, value: Option<T>) -> bool {
+    let is_first = field.is_none() && value.is_some();
+    if is_first {
+        *field = value;
+    }
+    is_first
 }
 
 #[cfg(test)]

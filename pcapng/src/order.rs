@@ -43,6 +43,32 @@ impl ByteOrder {
         bytes[4..].copy_from_slice(&self.emit_u32(units as u32));
         bytes
     }
+
+    pub(crate) fn parse_u16(self, bytes: [u8; 2]) -> u16 {
+        match self {
+            Self::Little => u16::from_le_bytes(bytes),
+            Self::Big => u16::from_be_bytes(bytes),
+        }
+    }
+
+    pub(crate) fn parse_u32(self, bytes: [u8; 4]) -> u32 {
+        match self {
+            Self::Little => u32::from_le_bytes(bytes),
+            Self::Big => u32::from_be_bytes(bytes),
+        }
+    }
+
+    pub(crate) fn parse_u64(self, bytes: [u8; 8]) -> u64 {
+        match self {
+            Self::Little => u64::from_le_bytes(bytes),
+            Self::Big => u64::from_be_bytes(bytes),
+        }
+    }
+
+    pub(crate) fn parse_time(self, bytes: [u8; 8]) -> u64 {
+        let [a, b, c, d, e, f, g, h] = bytes;
+        u64::from(self.parse_u32([a, b, c, d])) << 32 | u64::from(self.parse_u32([e, f, g, h]))
+    }
 }
 
 #[cfg(test)]
@@ -54,5 +80,7 @@ mod tests {
         let units = 0x0102_0304_0506_0708;
         assert_eq!(ByteOrder::Little.emit_time(units), [4, 3, 2, 1, 8, 7, 6, 5]);
         assert_eq!(ByteOrder::Big.emit_time(units), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(ByteOrder::Little.parse_time([4, 3, 2, 1, 8, 7, 6, 5]), units);
+        assert_eq!(ByteOrder::Big.parse_time([1, 2, 3, 4, 5, 6, 7, 8]), units);
     }
 }

@@ -3,8 +3,10 @@
 //! This is the block that is written millions of times a second: without a comment or raw options it is put
 //! together in registers and on the stack, and appended in three copies.
 
-use crate::options::{COMMENT, Emitter};
-use crate::{ByteOrder, RawOption, frame};
+use crate::body::Body;
+use crate::options::{self, COMMENT, Emitter, set};
+use crate::reader::Sources;
+use crate::{ByteOrder, RawOption, ReadError, frame};
 
 pub(crate) const FLAGS: u16 = 2;
 pub(crate) const DROP_COUNT: u16 = 4;
@@ -172,6 +174,71 @@ impl Packet<'_> {
             options.raw(self.other);
             options.end();
         });
+    }
+}
+
+impl<'a> Packet<'a> {
+    /// An enhanced packet block. Options without a field are put into `other`, which was empty.
+    pub(crate) fn parse(
+        mut body: Body<'a>,
+        sources: &Sources,
+        other: &'a mut Vec<RawOption>,
+    ) -> Result<Self, ReadError> {
+        let mut packet = Self { interface: body.u32("the interface")?, ..Self::default() };
+        let scale = sources.find(body.block_offset(), packet.interface)?.scale;
+        packet.time_ns = scale.to_ns(body.offset(), body.time("the time")?)?;
+        packet.parse_data(&mut body)?;
+        packet.parse_options(body, other)?;
+        Ok(packet)
+    }
+
+    /// The packet block that the enhanced one replaced: 16-bit interface, and a 16-bit count of drops in which
+    /// all ones mean "not known".
+    pub(crate) fn parse_old(
+        mut body: Body<'a>,
+        sources: &Sources,
+        other: &'a mut Vec<RawOption>,
+    ) -> Result<Self, ReadError> {
+        let mut packet = Self { interface: u32::from(body.u16("the interface")?), ..Self::default() };
+        let drop_count = body.u16("the drop count")?;
+        let scale = sources.find(body.block_offset(), packet.interface)?.scale;
+        packet.time_ns = scale.to_ns(body.offset(), body.time("the time")?)?;
+        packet.parse_data(&mut body)?;
+        packet.parse_options(body, other)?;
+        if drop_count != u16::MAX {
+            packet.drop_count = Some(u64::from(drop_count));
+        }
+        Ok(packet)
+    }
+
+    /// A simple packet block: of interface 0, cut to its snaplen, at no known time (0 here).
+    pub(crate) fn parse_simple(mut body: Body<'a>, sources: &Sources) -> Result<Self, ReadError> {
+        let snaplen = sources.find(body.block_offset(), 0)?.snaplen;
+        let frame_len = body.u32("the original length")?;
+        let captured_len = if snaplen == 0 { frame_len } else { frame_len.min(snaplen) };
+        let data = body.take("captured bytes", captured_len as usize)?;
+        Ok(Self { frame_len, data, ..Self::default() })
+    }
+
+    fn parse_data(&mut self, body: &mut Body<'a>) -> Result<(), ReadError> {
+        let captured_len = body.u32("the captured length")? as usize;
+        self.frame_len = body.u32("the original length")?;
+        self.data = body.take("captured bytes", captured_len)?;
+        body.skip(frame::pad_len(captured_len));
+        Ok(())
+    }
+
+    fn parse_options(&mut self, body: Body<'a>, other: &'a mut Vec<RawOption>) -> Result<(), ReadError> {
+        options::parse(body, other, |option| match option.code {
+            COMMENT => set(&mut self.comment, option.text()),
+            FLAGS => set(&mut self.flags, option.number_u32().map(Flags)),
+            DROP_COUNT => set(&mut self.drop_count, option.number_u64()),
+            PACKET_ID => set(&mut self.packet_id, option.number_u64()),
+            QUEUE => set(&mut self.queue, option.number_u32()),
+            _ => false,
+        })?;
+        self.other = other;
+        Ok(())
     }
 }
 

@@ -1,7 +1,8 @@
 //! Section header: the first block of a file, and of every later part with its own byte order and interfaces.
 
-use crate::options::{COMMENT, Emitter};
-use crate::{ByteOrder, RawOption, frame};
+use crate::body::Body;
+use crate::options::{self, COMMENT, Emitter, set};
+use crate::{ByteOrder, RawOption, ReadError, frame};
 
 pub(crate) const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 pub(crate) const VERSION_MAJOR: u16 = 1;
@@ -47,5 +48,19 @@ impl Section {
             options.raw(&self.other);
             options.end();
         });
+    }
+
+    /// The block whose body, after byte-order magic and version, is `body`.
+    pub(crate) fn parse(mut body: Body<'_>) -> Result<Self, ReadError> {
+        body.u64("the section's length")?;
+        let mut section = Self::default();
+        options::parse(body, &mut section.other, |option| match option.code {
+            COMMENT => set(&mut section.comment, option.string()),
+            HARDWARE => set(&mut section.hardware, option.string()),
+            OS => set(&mut section.os, option.string()),
+            APPLICATION => set(&mut section.application, option.string()),
+            _ => false,
+        })?;
+        Ok(section)
     }
 }

@@ -1,7 +1,9 @@
 //! Interface statistics: how many packets came, and where the missing ones were lost.
 
-use crate::options::{COMMENT, Emitter};
-use crate::{ByteOrder, RawOption, frame};
+use crate::body::Body;
+use crate::options::{self, COMMENT, Emitter, set};
+use crate::reader::Sources;
+use crate::{ByteOrder, RawOption, ReadError, frame};
 
 pub(crate) const START_TIME: u16 = 2;
 pub(crate) const END_TIME: u16 = 3;
@@ -61,5 +63,30 @@ impl Statistics {
             options.raw(&self.other);
             options.end();
         });
+    }
+
+    pub(crate) fn parse(mut body: Body<'_>, sources: &Sources) -> Result<Self, ReadError> {
+        let block_offset = body.block_offset();
+        let mut statistics = Self { interface: body.u32("the interface")?, ..Self::default() };
+        let scale = sources.find(block_offset, statistics.interface)?.scale;
+        let time_offset = body.offset();
+        statistics.time_ns = scale.to_ns(time_offset, body.time("the time")?)?;
+        let (mut start_units, mut end_units) = (None, None);
+        let options_offset = body.offset();
+        options::parse(body, &mut statistics.other, |option| match option.code {
+            COMMENT => set(&mut statistics.comment, option.string()),
+            START_TIME => set(&mut start_units, option.time()),
+            END_TIME => set(&mut end_units, option.time()),
+            RECEIVED => set(&mut statistics.received, option.number_u64()),
+            DROPPED_BY_INTERFACE => set(&mut statistics.dropped_by_interface, option.number_u64()),
+            ACCEPTED_BY_FILTER => set(&mut statistics.accepted_by_filter, option.number_u64()),
+            DROPPED_BY_OS => set(&mut statistics.dropped_by_os, option.number_u64()),
+            DELIVERED => set(&mut statistics.delivered, option.number_u64()),
+            _ => false,
+        })?;
+        let to_ns = |units| scale.to_ns(options_offset, units);
+        statistics.start_time_ns = start_units.map(to_ns).transpose()?;
+        statistics.end_time_ns = end_units.map(to_ns).transpose()?;
+        Ok(statistics)
     }
 }

@@ -1,0 +1,130 @@
+//! Bytes of a file, taken one item (a block, a record) at a time.
+//!
+//! Memory grows with the bytes that really come, never with what a length in the file promises.
+
+use crate::ReadError;
+use std::io::{BufReader, ErrorKind, Read};
+
+/// Bytes asked from the input at once; how far the buffer may run ahead of what came.
+const CHUNK_LEN: usize = 64 << 10;
+
+/// An input and the item at hand.
+#[derive(Debug)]
+pub(crate) struct Input<R> {
+    reader: BufReader<R>,
+    /// Where the item at hand begins.
+    offset: u64,
+    /// What was read of the item at hand.
+    item: Vec<u8>,
+}
+
+impl<R: Read> Input<R> {
+    pub(crate) fn new(reader: R) -> Self {
+        Self { reader: BufReader::with_capacity(CHUNK_LEN, reader), offset: 0, item: Vec::new() }
+    }
+
+    /// Where the item at hand begins.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// What was read of the item at hand.
+    pub(crate) fn item(&self) -> &[u8] {
+        &self.item
+    }
+
+    /// Drops the item at hand, which is whole: the next one begins behind it.
+    pub(crate) fn next_item(&mut self) {
+        self.offset += self.item.len() as u64;
+        self.item.clear();
+    }
+
+    /// Reads on until the item has `end` bytes, which must be there, and gives those from `start` on. `what` is
+    /// the part of the file that reaches to `end`.
+    pub(crate) fn require<const N: usize>(
+        &mut self,
+        what: &'static str,
+        start: usize,
+        end: usize,
+    ) -> Result<[u8; N], ReadError> {
+        self.require_len(what, end)?;
+        Ok(self.item[start..end].try_into().expect("the caller asks for as many bytes as it names"))
+    }
+
+    /// Reads on until the item has `len` bytes, which must be there.
+    pub(crate) fn require_len(&mut self, what: &'static str, len: usize) -> Result<(), ReadError> {
+        let found = self.fill(len)?;
+        if found < len {
+            let (offset, needed, found) = (self.offset, len as u64, found as u64);
+            return Err(ReadError::Truncated { offset, what, needed, found });
+        }
+        Ok(())
+    }
+
+    /// Reads on until the item has `len` bytes or the input ends; gives how many it has.
+    pub(crate) fn fill(&mut self, len: usize) -> Result<usize, ReadError> {
+        let mut filled = self.item.len();
+        while filled < len {
+            self.item.resize(len.min(filled + CHUNK_LEN), 0);
+            match self.reader.read(&mut self.item[filled..]) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(source) => return Err(ReadError::Io { offset: self.offset, source }),
+            }
+        }
+        self.item.truncate(filled);
+        Ok(filled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_promised_length_reserves_nothing() {
+        let mut input = Input::new(&[1, 2, 3][..]);
+        let error = input.require_len("block", 1 << 30).unwrap_err();
+        assert!(matches!(error, ReadError::Truncated { needed: 0x4000_0000, found: 3, .. }));
+        assert!(input.item.capacity() <= 2 * CHUNK_LEN);
+        assert_eq!(input.item(), [1, 2, 3]);
+    }
+
+    /// Gives one byte at a time, with an interruption before each.
+    struct Drip<'a>(&'a [u8], bool);
+
+    impl Read for Drip<'_> {
+        fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+            self.1 = !self.1;
+            if self.1 {
+                return Err(ErrorKind::Interrupted.into());
+            }
+            self.0.read(&mut into[..1])
+        }
+    }
+
+    #[test]
+    fn a_slow_input_is_waited_for() {
+        let mut input = Input::new(Drip(&[1, 2, 3, 4, 5], false));
+        assert_eq!(input.require("block", 1, 3).unwrap(), [2, 3]);
+        input.next_item();
+        assert_eq!((input.offset(), input.fill(4).unwrap()), (3, 2));
+    }
+
+    struct Broken;
+
+    impl Read for Broken {
+        fn read(&mut self, _into: &mut [u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::other("bad sector"))
+        }
+    }
+
+    #[test]
+    fn a_failing_input_is_told_with_its_place() {
+        let mut input = Input::new((&[0; 9][..]).chain(Broken));
+        input.require_len("block", 8).unwrap();
+        input.next_item();
+        assert_eq!(input.fill(8).unwrap_err().to_string(), "reading at byte 8 failed");
+    }
+}

@@ -1,0 +1,92 @@
+//! What the times of an interface mean: their unit and where they start.
+
+use crate::ReadError;
+
+const NS_PER_S: u128 = 1_000_000_000;
+
+/// Unit and start of the times of one interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeScale {
+    /// As in `if_tsresol`: a unit is 10^-n seconds; with the highest bit set 2^-n, n being the other bits.
+    pub resolution: u8,
+    /// Seconds to add, as in `if_tsoffset`.
+    pub offset_s: i64,
+}
+
+impl TimeScale {
+    /// Microseconds, where a file says nothing.
+    pub(crate) const RESOLUTION_DEFAULT: u8 = 6;
+
+    /// `units` in nanoseconds since 1970; finer units are rounded down. `offset` is for the error.
+    pub(crate) fn to_ns(self, offset: u64, units: u64) -> Result<u64, ReadError> {
+        let ns = self.unit_ns(units) + i128::from(self.offset_s) * NS_PER_S as i128;
+        u64::try_from(ns).map_err(|_| ReadError::TimeOutOfRange { offset, units, scale: self })
+    }
+
+    /// `units` in nanoseconds, at most 2^94.
+    fn unit_ns(self, units: u64) -> i128 {
+        let exponent = u32::from(self.resolution & 0x7f);
+        let whole = u128::from(units) * NS_PER_S;
+        let ns = if self.resolution & 0x80 != 0 {
+            whole >> exponent
+        } else {
+            // 10^39 does not fit; no 64-bit number of such units is as long as a nanosecond.
+            10_u128.checked_pow(exponent).map_or(0, |divisor| whole / divisor)
+        };
+        ns as i128
+    }
+}
+
+impl std::fmt::Display for TimeScale {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let base = if self.resolution & 0x80 != 0 { 2 } else { 10 };
+        write!(f, "{base}^-{} s each from {} s after 1970", self.resolution & 0x7f, self.offset_s)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn to_ns(resolution: u8, offset_s: i64, units: u64) -> Option<u64> {
+        TimeScale { resolution, offset_s }.to_ns(0, units).ok()
+    }
+
+    #[test]
+    fn powers_of_ten_and_of_two() {
+        assert_eq!(to_ns(6, 0, 1_700_000_000_000_001), Some(1_700_000_000_000_001_000));
+        assert_eq!(to_ns(9, 0, u64::MAX), Some(u64::MAX));
+        assert_eq!(to_ns(0, 0, 3), Some(3_000_000_000));
+        assert_eq!(to_ns(12, 0, 1_999), Some(1));
+        assert_eq!(to_ns(0x80, 0, 3), Some(3_000_000_000));
+        assert_eq!(to_ns(0x80 | 10, 0, 512), Some(500_000_000));
+        assert_eq!(to_ns(0x80 | 32, 0, 1 << 33), Some(2_000_000_000));
+    }
+
+    #[test]
+    fn extreme_units_do_not_overflow() {
+        for exponent in 0..=0x7f {
+            to_ns(exponent, i64::MAX, u64::MAX);
+            to_ns(exponent | 0x80, i64::MIN, u64::MAX);
+        }
+        assert_eq!(to_ns(127, 0, u64::MAX), Some(0));
+        assert_eq!(to_ns(0xff, 0, u64::MAX), Some(0));
+    }
+
+    #[test]
+    fn the_offset_is_in_seconds_and_has_a_sign() {
+        assert_eq!(to_ns(9, 2, 5), Some(2_000_000_005));
+        assert_eq!(to_ns(9, -2, 5_000_000_000), Some(3_000_000_000));
+        assert_eq!(to_ns(9, -2, 1), None);
+        assert_eq!(to_ns(6, 0, u64::MAX), None);
+    }
+
+    #[test]
+    fn a_time_out_of_range_is_told_with_its_unit() {
+        let scale = TimeScale { resolution: 0x80 | 3, offset_s: -9 };
+        assert_eq!(
+            scale.to_ns(40, 7).unwrap_err().to_string(),
+            "byte 40: a time from 1970 to 2554 expected, 7 units found at 2^-3 s each from -9 s after 1970"
+        );
+    }
+}
