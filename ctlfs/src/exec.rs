@@ -1,0 +1,190 @@
+//! One command with the control tree at `/proc/net/pktgen`, seen by it and its children only.
+//!
+//! CMD stays in our process group, so the terminal treats both as one job: Ctrl-C reaches CMD directly, and we
+//! only wait. Signals sent to us alone are passed on. What remains afterwards: nothing, also if we are killed,
+//! since every mount is in a namespace that ends with its last process.
+
+use crate::mount::{MountError, Shape, mount};
+use crate::private::{Private, PrivateError};
+use crate::signals::{Received, Signals};
+use crate::sys;
+use crate::tree::Tree;
+use host::{HostError, Netns};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+
+/// What is passed on to CMD.
+const PASSED_ON: &[Signal] = &[
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGALRM,
+    Signal::SIGWINCH,
+];
+
+/// What to run, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exec {
+    /// Network namespace of CMD and the tree (an `ip netns` name); `None` for the caller's.
+    pub netns: Option<String>,
+    /// The command.
+    pub program: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+}
+
+/// Why CMD did not run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExecError {
+    /// The network namespace cannot be entered.
+    #[error(transparent)]
+    Netns(#[from] HostError),
+    /// The private mount namespace cannot be made.
+    #[error(transparent)]
+    Private(#[from] PrivateError),
+    /// The control tree cannot be mounted.
+    #[error(transparent)]
+    Mount(#[from] MountError),
+    /// The control tree cannot be made.
+    #[error("cannot make the control tree")]
+    Plant(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// CMD cannot be started; a shell would exit with 127 (not found) or 126.
+    #[error("cannot run {program:?}")]
+    Spawn {
+        /// The command.
+        program: OsString,
+        /// What the kernel answered.
+        #[source]
+        source: io::Error,
+    },
+    /// Signals cannot be queued, or CMD cannot be waited for.
+    #[error("cannot {step}")]
+    Wait {
+        /// What was tried.
+        step: &'static str,
+        /// What the kernel answered.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl ExecError {
+    /// The exit status a shell would report for this, if it is about CMD itself.
+    pub fn shell_status(&self) -> Option<u8> {
+        match self {
+            Self::Spawn { source, .. } if source.kind() == io::ErrorKind::NotFound => Some(127),
+            Self::Spawn { .. } => Some(126),
+            _ => None,
+        }
+    }
+}
+
+/// Runs CMD and returns its exit status, or 128 and the number of the signal that ended it.
+///
+/// `plant` makes the tree; it is called inside the network namespace, before any of our threads is started. Call
+/// this from the main thread of a process that has no other threads yet: namespaces belong to threads.
+///
+/// # Errors
+/// [`ExecError`] when CMD could not be started or waited for.
+pub fn run<E>(exec: &Exec, plant: impl FnOnce() -> Result<Arc<dyn Tree>, E>) -> Result<u8, ExecError>
+where
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let signals = queue_signals()?;
+    if let Some(name) = &exec.netns {
+        Netns::named(name)?.enter()?;
+    }
+    let private = Private::enter()?;
+    if exec.netns.is_some() {
+        Private::renew_sys()?;
+    }
+    private.add_modprobe()?;
+    let tree = plant().map_err(|error| ExecError::Plant(error.into()))?;
+    let source = format!("wirerate:{}", std::process::id());
+    let mounted = mount(Arc::clone(&tree), &private.net(), Shape::ProcNet, &source)?;
+    private.cover_proc_net()?;
+    let status = start(exec, &private, &signals).and_then(|child| wait(child, &signals));
+    tree.drain();
+    if let Err(error) = mounted.unmount() {
+        tracing::warn!(%error, "cannot unmount the control tree; it ends with the last process of its namespace");
+    }
+    status.map(shell_status)
+}
+
+fn queue_signals() -> Result<Signals, ExecError> {
+    sys::heed_children();
+    let all: Vec<_> = PASSED_ON.iter().copied().chain([Signal::SIGCHLD]).collect();
+    Signals::queue(&all).map_err(|source| ExecError::Wait { step: "queue signals", source })
+}
+
+fn start(exec: &Exec, private: &Private, signals: &Signals) -> Result<Child, ExecError> {
+    let mut command = Command::new(&exec.program);
+    let mut path = private.bin().into_os_string();
+    if let Some(rest) = std::env::var_os("PATH") {
+        path.push(":");
+        path.push(rest);
+    }
+    command.args(&exec.args).env("PATH", path);
+    sys::prepare_child(&mut command, signals.mask_before());
+    command.spawn().map_err(|source| ExecError::Spawn { program: exec.program.clone(), source })
+}
+
+/// Waits for CMD's end and passes signals on meanwhile.
+fn wait(mut child: Child, signals: &Signals) -> Result<ExitStatus, ExecError> {
+    loop {
+        let received = signals.next().map_err(|source| ExecError::Wait { step: "read signals", source })?;
+        if received.signal == Signal::SIGCHLD {
+            let ended = child
+                .try_wait()
+                .map_err(|source| ExecError::Wait { step: "wait for the command", source })?;
+            if let Some(status) = ended {
+                return Ok(status);
+            }
+        } else if is_passed_on(received) {
+            // CMD is not reaped yet, so the number is still its own; a zombie takes the signal silently.
+            let _ = kill(Pid::from_raw(child.id().cast_signed()), received.signal);
+        }
+    }
+}
+
+/// What the terminal sends goes to the whole foreground group: CMD has it already.
+fn is_passed_on(received: Received) -> bool {
+    !received.is_from_kernel
+}
+
+fn shell_status(status: ExitStatus) -> u8 {
+    let status = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    u8::try_from(status).unwrap_or(u8::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_death_by_signal_reads_as_a_shell_says_it() {
+        assert_eq!(shell_status(ExitStatus::from_raw(libc::SIGKILL)), 137);
+        assert_eq!(shell_status(ExitStatus::from_raw(7 << 8)), 7);
+    }
+
+    #[test]
+    fn a_key_on_the_terminal_is_not_doubled() {
+        assert!(!is_passed_on(Received { signal: Signal::SIGINT, is_from_kernel: true }));
+        assert!(is_passed_on(Received { signal: Signal::SIGTERM, is_from_kernel: false }));
+    }
+
+    #[test]
+    fn a_missing_command_is_127() {
+        let error = ExecError::Spawn { program: "nosuch".into(), source: io::ErrorKind::NotFound.into() };
+        assert_eq!(error.shell_status(), Some(127));
+    }
+}

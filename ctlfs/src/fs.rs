@@ -1,0 +1,551 @@
+//! The file system: FUSE requests answered as procfs answers for pktgen's directory.
+//!
+//! Nothing is cached by the kernel (no time-outs, direct I/O), so files come and go at once. A read shows the
+//! text as it was when the reader started, like a seq_file; a write is one command, whatever its offset. Calls
+//! into the tree run on threads of their own, so a blocked `start` holds up nobody. A signal to a writer arrives
+//! as FUSE_INTERRUPT and fires its [`Cancel`]; the writer still gets the tree's answer, with full length.
+
+use crate::nodes::{Node, Nodes};
+use crate::offsets::Offsets;
+use crate::tree::{Cancel, Errno, Tree};
+use fuse3::raw::prelude::*;
+use fuse3::{Result, Timestamp};
+use futures_util::stream::{self, Stream};
+use std::collections::{HashMap, VecDeque};
+use std::ffi::{OsStr, OsString};
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// `FOPEN_DIRECT_IO` of the FUSE protocol: each read and write reaches the server as it was made.
+const FOPEN_DIRECT_IO: u32 = 1;
+/// Longest write that arrives in one piece; a longer one is split by the kernel.
+const MAX_WRITE_BYTES: NonZeroU32 = NonZeroU32::new(1 << 20).unwrap();
+/// The kernel may keep nothing.
+const NO_CACHING: Duration = Duration::ZERO;
+/// "Unknown" as a directory entry's inode number: listing must not count as looking up.
+const UNKNOWN_INODE: u64 = 0xffff_ffff;
+/// Interrupts remembered for requests whose task has not started yet.
+const EARLY_INTERRUPTS: usize = 64;
+
+/// The seq_file position of one open.
+#[derive(Debug, Default)]
+struct Reading {
+    offsets: Offsets,
+    /// The text being shown and the byte at which the last read of it ended.
+    snapshot: Option<(Vec<u8>, u64)>,
+}
+
+/// One open of a control file.
+#[derive(Debug)]
+struct Handle {
+    name: OsString,
+    is_append: bool,
+    reading: Mutex<Reading>,
+}
+
+/// Writes that wait for the tree, and interrupts that overtook theirs.
+#[derive(Debug, Default)]
+struct Pending {
+    writes: HashMap<u64, Cancel>,
+    early: VecDeque<u64>,
+}
+
+/// A [`Tree`] as a FUSE server.
+pub(crate) struct ControlFs {
+    tree: Arc<dyn Tree>,
+    nodes: Mutex<Nodes>,
+    files: Mutex<HashMap<u64, Arc<Handle>>>,
+    listings: Mutex<HashMap<u64, Arc<Vec<Listed>>>>,
+    pending: Mutex<Pending>,
+    next_handle: AtomicU64,
+}
+
+/// One row of a listing.
+type Listed = (OsString, FileType);
+
+impl ControlFs {
+    /// Serves `tree` with `root` ([`Node::Pktgen`] or [`Node::ProcNet`]) at the mount point.
+    pub(crate) fn new(tree: Arc<dyn Tree>, root: Node) -> Self {
+        Self {
+            tree,
+            nodes: Mutex::new(Nodes::new(root)),
+            files: Mutex::default(),
+            listings: Mutex::default(),
+            pending: Mutex::default(),
+            next_handle: AtomicU64::new(1),
+        }
+    }
+
+    fn node(&self, id: u64) -> Result<Node> {
+        lock(&self.nodes).node(id).ok_or_else(|| libc::ESTALE.into())
+    }
+
+    fn handle(&self, fh: u64) -> Result<Arc<Handle>> {
+        lock(&self.files).get(&fh).cloned().ok_or_else(|| libc::EBADF.into())
+    }
+
+    /// What stands under `name` in the directory `parent`, if anything.
+    fn child(&self, parent: u64, name: &OsStr, pid: u32) -> Result<Node> {
+        match self.node(parent)? {
+            Node::Pktgen if self.tree.contains(name) => Ok(Node::File(name.to_owned())),
+            Node::ProcNet if name == "pktgen" => Ok(Node::Pktgen),
+            Node::ProcNet if proc_net_of(pid).join(name).symlink_metadata().is_ok() => {
+                Ok(Node::Link(name.to_owned()))
+            }
+            Node::Pktgen | Node::ProcNet => Err(libc::ENOENT.into()),
+            Node::File(_) | Node::Link(_) => Err(libc::ENOTDIR.into()),
+        }
+    }
+
+    /// The rows of a directory, as seen by the process `pid`.
+    fn listing(&self, id: u64, pid: u32) -> Result<Vec<Listed>> {
+        let mut rows = vec![(".".into(), FileType::Directory), ("..".into(), FileType::Directory)];
+        match self.node(id)? {
+            Node::Pktgen => {
+                rows.extend(self.tree.names().into_iter().map(|name| (name, FileType::RegularFile)))
+            }
+            Node::ProcNet => {
+                rows.push(("pktgen".into(), FileType::Directory));
+                let entries = proc_net_of(pid).read_dir().map_err(fuse3::Errno::from)?;
+                let names = entries.filter_map(|entry| entry.ok().map(|entry| entry.file_name()));
+                rows.extend(names.filter(|name| name != "pktgen").map(|name| (name, FileType::Symlink)));
+            }
+            Node::File(_) | Node::Link(_) => return Err(libc::ENOTDIR.into()),
+        }
+        Ok(rows)
+    }
+
+    fn open_file(&self, name: &OsStr, flags: u32) -> ReplyOpen {
+        let fh = self.next_handle.fetch_add(1, Ordering::Relaxed);
+        let is_append = flags & libc::O_APPEND.cast_unsigned() != 0;
+        let handle = Handle { name: name.to_owned(), is_append, reading: Mutex::default() };
+        lock(&self.files).insert(fh, Arc::new(handle));
+        ReplyOpen { fh, flags: FOPEN_DIRECT_IO }
+    }
+
+    /// The rows that a listing started with; a rewound directory is listed anew.
+    fn rows(&self, req: Request, id: u64, fh: u64, offset: u64) -> Result<Arc<Vec<Listed>>> {
+        if offset == 0 {
+            let rows = Arc::new(self.listing(id, req.pid)?);
+            lock(&self.listings).insert(fh, Arc::clone(&rows));
+            return Ok(rows);
+        }
+        lock(&self.listings).get(&fh).cloned().ok_or_else(|| libc::EBADF.into())
+    }
+
+    /// Registers a write; an interrupt that overtook it has fired its token already.
+    fn begin_write(&self, unique: u64) -> Cancel {
+        let cancel = Cancel::new();
+        let mut pending = lock(&self.pending);
+        if let Some(index) = pending.early.iter().position(|early| *early == unique) {
+            pending.early.remove(index);
+            cancel.fire();
+        }
+        pending.writes.insert(unique, cancel.clone());
+        cancel
+    }
+}
+
+impl Filesystem for ControlFs {
+    async fn init(&self, _req: Request) -> Result<ReplyInit> {
+        Ok(ReplyInit::new(MAX_WRITE_BYTES))
+    }
+
+    async fn destroy(&self, _req: Request) {}
+
+    async fn lookup(&self, req: Request, parent: u64, name: &OsStr) -> Result<ReplyEntry> {
+        let node = self.child(parent, name, req.pid)?;
+        let id = lock(&self.nodes).look_up(&node);
+        Ok(ReplyEntry { ttl: NO_CACHING, attr: attributes(id, &node), generation: 0 })
+    }
+
+    async fn forget(&self, _req: Request, inode: u64, _nlookup: u64) {
+        lock(&self.nodes).forget(inode);
+    }
+
+    async fn batch_forget(&self, _req: Request, inodes: &[(u64, u64)]) {
+        let mut nodes = lock(&self.nodes);
+        inodes.iter().for_each(|(inode, _)| nodes.forget(*inode));
+    }
+
+    async fn getattr(&self, _req: Request, inode: u64, _fh: Option<u64>, _flags: u32) -> Result<ReplyAttr> {
+        let node = self.node(inode)?;
+        Ok(ReplyAttr { ttl: NO_CACHING, attr: attributes(node.inode_number(), &node) })
+    }
+
+    /// `chmod`, `touch` and `truncate` succeed and change nothing.
+    async fn setattr(&self, req: Request, inode: u64, fh: Option<u64>, _attr: SetAttr) -> Result<ReplyAttr> {
+        self.getattr(req, inode, fh, 0).await
+    }
+
+    async fn readlink(&self, _req: Request, inode: u64) -> Result<ReplyData> {
+        let Node::Link(name) = self.node(inode)? else { return Err(libc::EINVAL.into()) };
+        let target = Path::new("/proc/self/net").join(name);
+        Ok(ReplyData { data: target.into_os_string().into_encoded_bytes().into() })
+    }
+
+    async fn mknod(
+        &self,
+        _req: Request,
+        _parent: u64,
+        _name: &OsStr,
+        _mode: u32,
+        _rdev: u32,
+    ) -> Result<ReplyEntry> {
+        Err(libc::ENOENT.into())
+    }
+
+    async fn mkdir(
+        &self,
+        _req: Request,
+        _parent: u64,
+        _name: &OsStr,
+        _mode: u32,
+        _umask: u32,
+    ) -> Result<ReplyEntry> {
+        Err(libc::ENOENT.into())
+    }
+
+    async fn symlink(&self, _req: Request, _parent: u64, _name: &OsStr, _link: &OsStr) -> Result<ReplyEntry> {
+        Err(libc::ENOENT.into())
+    }
+
+    async fn link(&self, _req: Request, _inode: u64, _parent: u64, _name: &OsStr) -> Result<ReplyEntry> {
+        Err(libc::ENOENT.into())
+    }
+
+    async fn unlink(&self, _req: Request, _parent: u64, _name: &OsStr) -> Result<()> {
+        Err(libc::EPERM.into())
+    }
+
+    async fn rmdir(&self, _req: Request, _parent: u64, _name: &OsStr) -> Result<()> {
+        Err(libc::EPERM.into())
+    }
+
+    async fn rename(
+        &self,
+        _req: Request,
+        _parent: u64,
+        _name: &OsStr,
+        _new_parent: u64,
+        _new: &OsStr,
+    ) -> Result<()> {
+        Err(libc::ENOENT.into())
+    }
+
+    async fn rename2(
+        &self,
+        _req: Request,
+        _parent: u64,
+        _name: &OsStr,
+        _new_parent: u64,
+        _new: &OsStr,
+        _flags: u32,
+    ) -> Result<()> {
+        Err(libc::ENOENT.into())
+    }
+
+    async fn open(&self, _req: Request, inode: u64, flags: u32) -> Result<ReplyOpen> {
+        let Node::File(name) = self.node(inode)? else { return Err(libc::EINVAL.into()) };
+        if !self.tree.contains(&name) {
+            return Err(libc::ENOENT.into());
+        }
+        Ok(self.open_file(&name, flags))
+    }
+
+    /// The kernel asks this for a name it did not find; it is there only if it was added since.
+    async fn create(
+        &self,
+        req: Request,
+        parent: u64,
+        name: &OsStr,
+        _mode: u32,
+        flags: u32,
+    ) -> Result<ReplyCreated> {
+        let ReplyEntry { ttl, attr, generation } = self.lookup(req, parent, name).await?;
+        let ReplyOpen { fh, flags } = self.open_file(name, flags);
+        Ok(ReplyCreated { ttl, attr, generation, fh, flags })
+    }
+
+    async fn read(&self, _req: Request, _inode: u64, fh: u64, offset: u64, size: u32) -> Result<ReplyData> {
+        let (handle, tree) = (self.handle(fh)?, Arc::clone(&self.tree));
+        let data = on_own_thread(move || handle.read(&*tree, offset, size)).await?;
+        Ok(ReplyData { data: data.into() })
+    }
+
+    async fn write(
+        &self,
+        req: Request,
+        _inode: u64,
+        fh: u64,
+        offset: u64,
+        data: &[u8],
+        _write_flags: u32,
+        _flags: u32,
+    ) -> Result<ReplyWrite> {
+        let cancel = self.begin_write(req.unique);
+        let answer = match self.handle(fh) {
+            Ok(handle) => {
+                let (tree, bytes) = (Arc::clone(&self.tree), data.to_vec());
+                on_own_thread(move || handle.write(&*tree, offset, &bytes, &cancel)).await
+            }
+            Err(errno) => Err(errno),
+        };
+        lock(&self.pending).writes.remove(&req.unique);
+        answer.map(|()| ReplyWrite {
+            written: u32::try_from(data.len()).expect("a write fits MAX_WRITE_BYTES"),
+        })
+    }
+
+    async fn release(
+        &self,
+        _req: Request,
+        _inode: u64,
+        fh: u64,
+        _flags: u32,
+        _lock_owner: u64,
+        _flush: bool,
+    ) -> Result<()> {
+        lock(&self.files).remove(&fh);
+        Ok(())
+    }
+
+    async fn fsync(&self, _req: Request, _inode: u64, _fh: u64, _datasync: bool) -> Result<()> {
+        Err(libc::EINVAL.into())
+    }
+
+    async fn interrupt(&self, _req: Request, unique: u64) -> Result<()> {
+        let mut pending = lock(&self.pending);
+        if let Some(cancel) = pending.writes.get(&unique) {
+            cancel.fire();
+            return Ok(());
+        }
+        if pending.early.len() == EARLY_INTERRUPTS {
+            pending.early.pop_front();
+        }
+        pending.early.push_back(unique);
+        Ok(())
+    }
+
+    async fn statfs(&self, _req: Request, _inode: u64) -> Result<ReplyStatFs> {
+        Ok(ReplyStatFs {
+            blocks: 0,
+            bfree: 0,
+            bavail: 0,
+            files: 0,
+            ffree: 0,
+            bsize: 4096,
+            namelen: 255,
+            frsize: 0,
+        })
+    }
+
+    async fn opendir(&self, _req: Request, _inode: u64, _flags: u32) -> Result<ReplyOpen> {
+        Ok(ReplyOpen { fh: self.next_handle.fetch_add(1, Ordering::Relaxed), flags: 0 })
+    }
+
+    async fn readdir<'a>(
+        &'a self,
+        req: Request,
+        parent: u64,
+        fh: u64,
+        offset: i64,
+    ) -> Result<ReplyDirectory<impl Stream<Item = Result<DirectoryEntry>> + Send + 'a>> {
+        let rows = self.rows(req, parent, fh, offset.cast_unsigned())?;
+        let entries: Vec<_> = numbered(&rows, offset.cast_unsigned())
+            .map(|(next, (name, kind))| {
+                Ok(DirectoryEntry { inode: UNKNOWN_INODE, kind: *kind, name: name.clone(), offset: next })
+            })
+            .collect();
+        Ok(ReplyDirectory { entries: stream::iter(entries) })
+    }
+
+    /// Like `readdir`: a zero node number tells the kernel that nothing was looked up.
+    async fn readdirplus<'a>(
+        &'a self,
+        req: Request,
+        parent: u64,
+        fh: u64,
+        offset: u64,
+        _lock_owner: u64,
+    ) -> Result<ReplyDirectoryPlus<impl Stream<Item = Result<DirectoryEntryPlus>> + Send + 'a>> {
+        let rows = self.rows(req, parent, fh, offset)?;
+        let entries: Vec<_> = numbered(&rows, offset)
+            .map(|(next, (name, kind))| {
+                Ok(DirectoryEntryPlus {
+                    inode: UNKNOWN_INODE,
+                    generation: 0,
+                    kind: *kind,
+                    name: name.clone(),
+                    offset: next,
+                    attr: attributes(0, &Node::Pktgen),
+                    entry_ttl: NO_CACHING,
+                    attr_ttl: NO_CACHING,
+                })
+            })
+            .collect();
+        Ok(ReplyDirectoryPlus { entries: stream::iter(entries) })
+    }
+
+    async fn releasedir(&self, _req: Request, _inode: u64, fh: u64, _flags: u32) -> Result<()> {
+        lock(&self.listings).remove(&fh);
+        Ok(())
+    }
+}
+
+impl Handle {
+    /// Up to `size` bytes at `offset` of the snapshot; a reader that starts or seeks gets a new one.
+    fn read(&self, tree: &dyn Tree, offset: u64, size: u32) -> Result<Vec<u8>> {
+        let mut reading = lock(&self.reading);
+        let place = reading.offsets.place_of(offset);
+        let text = match reading.snapshot.take() {
+            Some((text, end)) if place == end && place != 0 => text,
+            _ => tree.read(&self.name).map_err(of_open_file)?,
+        };
+        let start = usize::try_from(place).unwrap_or(usize::MAX).min(text.len());
+        let data = text[start..].iter().take(size as usize).copied().collect::<Vec<u8>>();
+        reading.offsets.after_read(offset, data.len() as u64);
+        reading.snapshot = Some((text, place + data.len() as u64));
+        Ok(data)
+    }
+
+    fn write(&self, tree: &dyn Tree, offset: u64, bytes: &[u8], cancel: &Cancel) -> Result<()> {
+        tree.write(&self.name, bytes, cancel).map_err(of_open_file)?;
+        lock(&self.reading).offsets.after_write(offset, bytes.len() as u64, self.is_append);
+        Ok(())
+    }
+}
+
+/// procfs answers EIO on a descriptor whose file is gone.
+fn of_open_file(errno: Errno) -> fuse3::Errno {
+    let errno = if errno == Errno::ENOENT { Errno::EIO } else { errno };
+    fuse3::Errno::from(errno as i32)
+}
+
+/// Runs a call into the tree where it may block.
+async fn on_own_thread<T: Send + 'static>(call: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(call).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "the control tree panicked; the caller gets EIO");
+        Err(libc::EIO.into())
+    })
+}
+
+/// The rows from `offset` on, each with the offset of the row after it.
+fn numbered(rows: &[Listed], offset: u64) -> impl Iterator<Item = (i64, &Listed)> {
+    (1..).zip(rows).skip(usize::try_from(offset).unwrap_or(usize::MAX))
+}
+
+/// `/proc/net` as the process `pid` sees it; 0 is a process of another pid namespace.
+fn proc_net_of(pid: u32) -> PathBuf {
+    if pid == 0 { PathBuf::from("/proc/self/net") } else { PathBuf::from(format!("/proc/{pid}/net")) }
+}
+
+/// Modes as procfs shows them; all times are the epoch.
+fn attributes(id: u64, node: &Node) -> FileAttr {
+    let (kind, perm, nlink) = match node {
+        Node::ProcNet | Node::Pktgen => (FileType::Directory, 0o555, 2),
+        Node::File(_) => (FileType::RegularFile, 0o600, 1),
+        Node::Link(_) => (FileType::Symlink, 0o777, 1),
+    };
+    let epoch = Timestamp::new(0, 0);
+    FileAttr {
+        ino: id,
+        size: 0,
+        blocks: 0,
+        atime: epoch,
+        mtime: epoch,
+        ctime: epoch,
+        kind,
+        perm,
+        nlink,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        blksize: 1024,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+
+    /// One file whose text counts how often it was asked for.
+    #[derive(Default)]
+    struct Counter(AtomicU32);
+
+    impl Tree for Counter {
+        fn names(&self) -> Vec<OsString> {
+            vec!["lo".into()]
+        }
+        fn contains(&self, name: &OsStr) -> bool {
+            name == "lo"
+        }
+        fn read(&self, _name: &OsStr) -> std::result::Result<Vec<u8>, Errno> {
+            Ok(format!("text {}\n", self.0.fetch_add(1, Ordering::Relaxed)).into_bytes())
+        }
+        fn write(&self, _name: &OsStr, _bytes: &[u8], _cancel: &Cancel) -> std::result::Result<(), Errno> {
+            Ok(())
+        }
+        fn drain(&self) {}
+    }
+
+    fn opened() -> Handle {
+        Handle { name: "lo".into(), is_append: false, reading: Mutex::default() }
+    }
+
+    #[test]
+    fn small_reads_show_one_snapshot_and_then_end() {
+        let (tree, handle) = (Counter::default(), opened());
+        let mut text = Vec::new();
+        loop {
+            let piece = handle.read(&tree, text.len() as u64, 2).unwrap();
+            if piece.is_empty() {
+                break;
+            }
+            text.extend(piece);
+        }
+        assert_eq!(text, b"text 0\n");
+    }
+
+    #[test]
+    fn a_seek_makes_a_new_snapshot() {
+        let (tree, handle) = (Counter::default(), opened());
+        assert_eq!(handle.read(&tree, 0, 100).unwrap(), b"text 0\n");
+        assert_eq!(handle.read(&tree, 0, 3).unwrap(), b"tex");
+        assert_eq!(handle.read(&tree, 5, 100).unwrap(), b"2\n");
+    }
+
+    #[test]
+    fn a_write_does_not_move_the_reader() {
+        let (tree, handle) = (Counter::default(), opened());
+        handle.write(&tree, 0, b"count 5\n", &Cancel::new()).unwrap();
+        assert_eq!(handle.read(&tree, 8, 4).unwrap(), b"text");
+        handle.write(&tree, 12, b"count 6\n", &Cancel::new()).unwrap();
+        assert_eq!(handle.read(&tree, 20, 100).unwrap(), b" 0\n");
+    }
+
+    #[test]
+    fn an_interrupt_that_overtakes_its_write_is_not_lost() {
+        let fs = ControlFs::new(Arc::new(Counter::default()), Node::Pktgen);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(fs.interrupt(Request::default(), 12)).unwrap();
+        assert!(!fs.begin_write(10).is_fired());
+        assert!(fs.begin_write(12).is_fired());
+        assert!(!fs.begin_write(12).is_fired(), "it is spent");
+    }
+
+    #[test]
+    fn a_listing_keeps_its_rows_until_it_is_rewound() {
+        let rows = [("a".into(), FileType::RegularFile), ("b".into(), FileType::RegularFile)];
+        let after_first: Vec<_> = numbered(&rows, 1).map(|(next, (name, _))| (next, name.clone())).collect();
+        assert_eq!(after_first, [(2, OsString::from("b"))]);
+    }
+}

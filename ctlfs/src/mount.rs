@@ -1,0 +1,137 @@
+//! A tree on a directory: the FUSE session, its threads, and the end of both.
+
+use crate::fs::ControlFs;
+use crate::nodes::Node;
+use crate::tree::Tree;
+use fuse3::MountOptions;
+use fuse3::raw::Session;
+use nix::mount::{MntFlags, umount2};
+use std::io;
+use std::mem::ManuallyDrop;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+
+/// Threads that take requests; calls into the tree have threads of their own.
+const SERVER_THREADS: usize = 2;
+/// How long the last requests may take after the mount is gone.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What stands at the mount point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// The control files themselves.
+    Tree,
+    /// A view of `/proc/net` (links to each process's own) with the control files in its `pktgen`.
+    ProcNet,
+}
+
+/// Why a tree could not be mounted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MountError {
+    /// The threads of the server could not be started.
+    #[error("cannot start the threads of the control tree")]
+    Threads(#[source] io::Error),
+    /// The kernel refused the mount.
+    #[error("cannot mount the control tree on {path} (needs root and /dev/fuse: `modprobe fuse`)")]
+    Mount {
+        /// The directory.
+        path: PathBuf,
+        /// What the kernel answered.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// A mounted tree; unmounted at the latest when dropped.
+#[derive(Debug)]
+pub struct Mounted {
+    path: PathBuf,
+    runtime: Option<Runtime>,
+    ended: mpsc::Receiver<()>,
+}
+
+/// Mounts `tree` on the directory `path`; `source` is the name that mount tables show for it.
+///
+/// # Errors
+/// [`MountError`] when threads or the mount are refused.
+pub fn mount(tree: Arc<dyn Tree>, path: &Path, shape: Shape, source: &str) -> Result<Mounted, MountError> {
+    mount_and_then(tree, path, shape, source, || ())
+}
+
+/// As [`mount()`]; `at_end` is called once the session has ended, by whomever.
+pub(crate) fn mount_and_then(
+    tree: Arc<dyn Tree>,
+    path: &Path,
+    shape: Shape,
+    source: &str,
+    at_end: impl FnOnce() + Send + 'static,
+) -> Result<Mounted, MountError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(SERVER_THREADS)
+        .thread_name("ctlfs")
+        .enable_all()
+        .build()
+        .map_err(MountError::Threads)?;
+    let mut options = MountOptions::default();
+    options.fs_name(source).allow_other(true).default_permissions(true).nonempty(true);
+    let root = match shape {
+        Shape::Tree => Node::Pktgen,
+        Shape::ProcNet => Node::ProcNet,
+    };
+    let handle = runtime
+        .block_on(Session::new(options).mount(ControlFs::new(tree, root), path))
+        .map_err(|source| MountError::Mount { path: path.to_owned(), source })?;
+    let (tell, ended) = mpsc::channel();
+    runtime.spawn(async move {
+        // Dropping an unfinished handle unmounts `path` a second time, whatever is there by then.
+        let mut handle = ManuallyDrop::new(handle);
+        if let Err(error) = (&mut *handle).await {
+            tracing::error!(%error, "the FUSE session of the control tree broke");
+        }
+        at_end();
+        // Nobody may be listening any more, and that is fine.
+        let _ = tell.send(());
+    });
+    Ok(Mounted { path: path.to_owned(), runtime: Some(runtime), ended })
+}
+
+impl Mounted {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes the tree away, also under the feet of those who have its files open.
+    ///
+    /// # Errors
+    /// What the kernel answered; `EINVAL` when somebody else has unmounted it.
+    pub fn unmount(mut self) -> io::Result<()> {
+        self.end()
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        let Some(runtime) = self.runtime.take() else { return Ok(()) };
+        let done = match self.ended.try_recv() {
+            Ok(()) => Ok(()),
+            Err(_) => umount2(&self.path, MntFlags::MNT_DETACH),
+        };
+        if done.is_ok() {
+            // A descriptor that stays open keeps the session alive; closing ours ends it then.
+            let _ = self.ended.recv_timeout(END_TIMEOUT);
+        }
+        runtime.shutdown_background();
+        Ok(done?)
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            tracing::warn!(path = %self.path.display(), %error, "cannot unmount the control tree");
+        }
+    }
+}

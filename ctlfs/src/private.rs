@@ -1,0 +1,105 @@
+//! A mount namespace of our own, with a place for our files and a way to put them at `/proc/net`.
+//!
+//! `/proc/net` is a symbolic link, and procfs lets nobody make a directory below what it points to. But a
+//! symbolic link can be mounted over a symbolic link: so `/proc/net` becomes a link of ours to a directory of
+//! ours. All of it is seen only inside this namespace and goes with the last process in it. Mounts that the host
+//! makes meanwhile still arrive (slave propagation), ours never reach the host.
+
+use crate::sys;
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use std::io;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// Directories that every kernel has and nobody uses, so that no directory must be made on the host for ours.
+const PLACES: &[&str] = &["/proc/tty/ldisc", "/proc/driver", "/proc/fs"];
+
+/// A stand-in that knows pktgen is there already; anything else is the real program's business.
+const MODPROBE: &str = r#"#!/bin/sh
+# wirerate exec: the control tree needs no kernel module.
+for word do
+    case $word in pktgen) exit 0 ;; esac
+done
+here=${0%/*}
+path=
+IFS=:
+for dir in $PATH; do
+    [ "$dir" = "$here" ] || path=$path${path:+:}$dir
+done
+unset IFS
+PATH=$path exec modprobe "$@"
+"#;
+
+/// A step towards a private namespace that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {step} (needs CAP_SYS_ADMIN)")]
+pub struct PrivateError {
+    /// What was tried, on what.
+    step: String,
+    /// What the kernel answered.
+    #[source]
+    source: io::Error,
+}
+
+/// Our directory inside the private namespace.
+#[derive(Debug)]
+pub(crate) struct Private {
+    dir: PathBuf,
+}
+
+impl Private {
+    /// Moves the calling thread, and what it starts from now on, to a mount namespace of its own.
+    pub(crate) fn enter() -> Result<Self, PrivateError> {
+        try_to("make a mount namespace", unshare(CloneFlags::CLONE_NEWNS))?;
+        let slave = MsFlags::MS_REC | MsFlags::MS_SLAVE;
+        try_to("keep our mounts from the host", mount(None::<&str>, "/", None::<&str>, slave, None::<&str>))?;
+        let dir = PLACES.iter().map(Path::new).find(|dir| dir.is_dir()).unwrap_or(Path::new("/proc/fs"));
+        mount_fresh("tmpfs", dir, Some("mode=755,size=1m"))?;
+        let made = Self { dir: dir.to_owned() };
+        try_to("make our directories", std::fs::create_dir(made.net()))?;
+        try_to("make our directories", std::fs::create_dir(made.bin()))?;
+        Ok(made)
+    }
+
+    /// Shows `/sys` of the network namespace that the caller is in.
+    pub(crate) fn renew_sys() -> Result<(), PrivateError> {
+        mount_fresh("sysfs", Path::new("/sys"), None)
+    }
+
+    /// The directory to mount our view of `/proc/net` on.
+    pub(crate) fn net(&self) -> PathBuf {
+        self.dir.join("net")
+    }
+
+    /// The directory of programs that come first in CMD's PATH.
+    pub(crate) fn bin(&self) -> PathBuf {
+        self.dir.join("bin")
+    }
+
+    /// Puts the stand-in for `modprobe` into [`Self::bin`].
+    pub(crate) fn add_modprobe(&self) -> Result<(), PrivateError> {
+        let path = self.bin().join("modprobe");
+        try_to("write our modprobe", std::fs::write(&path, MODPROBE))?;
+        try_to("write our modprobe", std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)))
+    }
+
+    /// Makes `/proc/net` lead to [`Self::net`].
+    pub(crate) fn cover_proc_net(&self) -> Result<(), PrivateError> {
+        let link = self.dir.join("link");
+        try_to("make our link", symlink(self.net(), &link))?;
+        try_to("mount our link over /proc/net", sys::bind_no_follow(&link, Path::new("/proc/net")))
+    }
+}
+
+fn mount_fresh(kind: &str, dir: &Path, options: Option<&str>) -> Result<(), PrivateError> {
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    try_to(
+        &format!("mount {kind} on {}", dir.display()),
+        mount(Some("wirerate"), dir, Some(kind), flags, options),
+    )
+}
+
+fn try_to<T, E: Into<io::Error>>(step: &str, done: Result<T, E>) -> Result<T, PrivateError> {
+    done.map_err(|error| PrivateError { step: step.to_owned(), source: error.into() })
+}

@@ -1,0 +1,293 @@
+//! The daemon: the control tree on a directory, for everyone, until a signal ends it.
+//!
+//! Whoever has the directory is known from the mount table, where our mounts carry the owner's process id; no
+//! pid file can go stale. A mount whose daemon died answers `ENOTCONN` and is taken over.
+
+use crate::mount::{MountError, Mounted, Shape, mount_and_then};
+use crate::notify::notify;
+use crate::signals::Signals;
+use crate::tree::Tree;
+use host::{HostError, Netns};
+use nix::fcntl::{Flock, FlockArg};
+use nix::mount::{MntFlags, umount2};
+use nix::sys::signal::Signal;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+/// Where the tree is when nobody says otherwise.
+pub const DEFAULT_MOUNT: &str = "/run/wirerate/pktgen";
+/// How long the owner of a mount may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Start of the source that our mounts carry; the process id follows.
+const SOURCE: &str = "wirerate:";
+
+/// What to serve, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Serve {
+    /// The directory; made if it is missing, and then removed at the end.
+    pub mount: PathBuf,
+    /// Network namespace of the tree (an `ip netns` name); `None` for the caller's.
+    pub netns: Option<String>,
+}
+
+/// Why the daemon could not start, or ended badly.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// Another daemon has the directory.
+    #[error("{path} is already served by process {pid}{}", if *.answers { "" } else { ", which does not answer" })]
+    Owned {
+        /// The directory.
+        path: PathBuf,
+        /// Its owner.
+        pid: u32,
+        /// False when the owner hangs.
+        answers: bool,
+    },
+    /// There are files at the mount point that the tree would hide.
+    #[error("{path} is not empty (choose another directory with --mount)")]
+    NotEmpty {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory or the queue of signals cannot be prepared.
+    #[error("cannot {step} {path}")]
+    Prepare {
+        /// What was tried.
+        step: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the kernel answered.
+        #[source]
+        source: io::Error,
+    },
+    /// The network namespace cannot be entered.
+    #[error(transparent)]
+    Netns(#[from] HostError),
+    /// The control tree cannot be mounted.
+    #[error(transparent)]
+    Mount(#[from] MountError),
+    /// The control tree cannot be made.
+    #[error("cannot make the control tree")]
+    Plant(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Somebody unmounted the directory while it was served.
+    #[error("{path} was unmounted by somebody else")]
+    Unmounted {
+        /// The directory.
+        path: PathBuf,
+    },
+}
+
+/// What the main thread waits for.
+enum Event {
+    Signal,
+    SessionEnd,
+}
+
+/// Serves until SIGTERM, SIGINT or SIGHUP; then ends all runs, lets writers have their answers, and unmounts.
+///
+/// `plant` makes the tree, inside the network namespace. Call this from the main thread of a process that has no
+/// other threads yet.
+///
+/// # Errors
+/// [`ServeError`] when the tree cannot be served or was taken away.
+pub fn run<E>(serve: &Serve, plant: impl FnOnce() -> Result<Arc<dyn Tree>, E>) -> Result<(), ServeError>
+where
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let signals = Signals::queue(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP])
+        .map_err(prepare_error("queue signals for", &serve.mount))?;
+    if let Some(name) = &serve.netns {
+        Netns::named(name)?.enter()?;
+    }
+    let place = Place::claim(&serve.mount)?;
+    let tree = plant().map_err(|error| ServeError::Plant(error.into()))?;
+    let (events, inbox) = mpsc::channel();
+    let at_end = events.clone();
+    let source = format!("{SOURCE}{}", std::process::id());
+    let mounted = mount_and_then(Arc::clone(&tree), &place.path, Shape::Tree, &source, move || {
+        // The main thread may be past listening, on its way out.
+        let _ = at_end.send(Event::SessionEnd);
+    })?;
+    let path = place.mounted();
+    thread::spawn(move || while signals.next().is_ok() && events.send(Event::Signal).is_ok() {});
+    tell_manager("READY=1\n");
+    let event = inbox.recv().unwrap_or(Event::Signal);
+    tell_manager("STOPPING=1\n");
+    tree.drain();
+    finish(mounted, event, &path)
+}
+
+fn finish(mounted: Mounted, event: Event, path: &Ready) -> Result<(), ServeError> {
+    let done = mounted.unmount();
+    path.remove();
+    match event {
+        Event::Signal => done.map_err(prepare_error("unmount", &path.path)),
+        Event::SessionEnd => Err(ServeError::Unmounted { path: path.path.clone() }),
+    }
+}
+
+fn tell_manager(state: &str) {
+    if let Err(error) = notify(state) {
+        tracing::warn!(%error, "cannot tell the service manager {state:?}");
+    }
+}
+
+/// A directory that is ours to mount on; locked against another start until it is mounted.
+struct Place {
+    path: PathBuf,
+    is_new: bool,
+    _claim: Flock<File>,
+}
+
+/// The directory while it is served.
+struct Ready {
+    path: PathBuf,
+    is_new: bool,
+}
+
+impl Place {
+    fn claim(path: &Path) -> Result<Self, ServeError> {
+        let (parent, name) = match (path.parent(), path.file_name()) {
+            (Some(parent), Some(name)) if parent.as_os_str().is_empty() => (Path::new("."), name),
+            (Some(parent), Some(name)) => (parent, name),
+            _ => return Err(prepare_error("serve on", path)(io::ErrorKind::InvalidInput.into())),
+        };
+        fs::create_dir_all(parent).map_err(prepare_error("make directory", parent))?;
+        let parent = parent.canonicalize().map_err(prepare_error("find", parent))?;
+        let dir = File::open(&parent).map_err(prepare_error("open", &parent))?;
+        let claim = Flock::lock(dir, FlockArg::LockExclusive)
+            .map_err(|(_, errno)| prepare_error("lock", &parent)(errno.into()))?;
+        let path = parent.join(name);
+        clear_stale(&path)?;
+        let is_new = make_dir(&path)?;
+        Ok(Self { path, is_new, _claim: claim })
+    }
+
+    fn mounted(self) -> Ready {
+        Ready { path: self.path, is_new: self.is_new }
+    }
+}
+
+impl Ready {
+    fn remove(&self) {
+        if self.is_new
+            && let Err(error) = fs::remove_dir(&self.path)
+        {
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove the mount point");
+        }
+    }
+}
+
+/// Makes sure that there is an empty directory; true when it had to be made.
+fn make_dir(path: &Path) -> Result<bool, ServeError> {
+    match fs::create_dir(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let mut entries = path.read_dir().map_err(prepare_error("list", path))?;
+            if entries.next().is_some() {
+                return Err(ServeError::NotEmpty { path: path.to_owned() });
+            }
+            Ok(false)
+        }
+        Err(error) => Err(prepare_error("make directory", path)(error)),
+    }
+}
+
+/// Takes away what dead daemons left mounted on `path`; a living one is an error.
+fn clear_stale(path: &Path) -> Result<(), ServeError> {
+    let table = Path::new("/proc/self/mountinfo");
+    loop {
+        let mounts = fs::read_to_string(table).map_err(prepare_error("read", table))?;
+        let Some(pid) = owner_of(&mounts, path) else { return Ok(()) };
+        match answer_of(path) {
+            Answer::Dead => umount2(path, MntFlags::MNT_DETACH)
+                .map_err(|errno| prepare_error("unmount the dead", path)(errno.into()))?,
+            answer => {
+                return Err(ServeError::Owned {
+                    path: path.to_owned(),
+                    pid,
+                    answers: matches!(answer, Answer::Alive),
+                });
+            }
+        }
+        tracing::info!(path = %path.display(), pid, "took over from a daemon that is gone");
+    }
+}
+
+/// Whether somebody serves a mount.
+enum Answer {
+    Alive,
+    Dead,
+    Hangs,
+}
+
+/// Asks for the attributes of `path` on a thread that may be left behind.
+fn answer_of(path: &Path) -> Answer {
+    let (sender, receiver) = mpsc::channel();
+    let path = path.to_owned();
+    thread::spawn(move || sender.send(fs::metadata(path).map(|_| ())));
+    match receiver.recv_timeout(ANSWER_TIMEOUT) {
+        Ok(Ok(())) => Answer::Alive,
+        Ok(Err(error)) => match error.raw_os_error() {
+            Some(libc::ENOTCONN | libc::ECONNABORTED) => Answer::Dead,
+            _ => Answer::Alive,
+        },
+        Err(_) => Answer::Hangs,
+    }
+}
+
+/// The process that mounted what is on top at `path`, if it is one of our mounts (proc_pid_mountinfo(5)).
+fn owner_of(mounts: &str, path: &Path) -> Option<u32> {
+    let top = mounts
+        .lines()
+        .rev()
+        .find(|line| line.split(' ').nth(4).is_some_and(|point| Path::new(&unescape(point)) == path))?;
+    let (_, after) = top.split_once(" - ")?;
+    after.split(' ').nth(1)?.strip_prefix(SOURCE)?.parse().ok()
+}
+
+/// Undoes the octal escapes for space, tab, newline and backslash.
+fn unescape(point: &str) -> String {
+    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    escapes.iter().fold(point.to_owned(), |point, (escape, plain)| point.replace(escape, plain))
+}
+
+fn prepare_error(step: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ServeError {
+    let path = path.to_owned();
+    move |source| ServeError::Prepare { step, path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "22 1 0:20 / /run rw - tmpfs tmpfs rw\n\
+        40 22 0:50 / /run/wirerate/pktgen rw - fuse wirerate:77 rw,user_id=0\n\
+        41 22 0:51 / /run/with\\040space rw shared:5 - fuse wirerate:78 rw\n\
+        42 40 0:52 / /run/wirerate/pktgen rw - fuse wirerate:79 rw\n\
+        43 22 0:53 / /mnt rw - fuse sshfs rw\n";
+
+    #[test]
+    fn the_top_mount_names_its_owner() {
+        assert_eq!(owner_of(MOUNTS, Path::new("/run/wirerate/pktgen")), Some(79));
+        assert_eq!(owner_of(MOUNTS, Path::new("/run/with space")), Some(78));
+    }
+
+    #[test]
+    fn mounts_of_others_have_no_owner_for_us() {
+        assert_eq!(owner_of(MOUNTS, Path::new("/mnt")), None);
+        assert_eq!(owner_of(MOUNTS, Path::new("/run")), None);
+        assert_eq!(owner_of(MOUNTS, Path::new("/nowhere")), None);
+    }
+
+    #[test]
+    fn a_second_start_says_who_has_it() {
+        let error = ServeError::Owned { path: "/run/wirerate/pktgen".into(), pid: 77, answers: true };
+        assert_eq!(error.to_string(), "/run/wirerate/pktgen is already served by process 77");
+    }
+}

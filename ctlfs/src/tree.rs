@@ -1,0 +1,106 @@
+//! The seam between the file system and what stands behind it.
+//!
+//! The file system knows names, texts and bytes; a [`Tree`] knows what they mean. A write may take as long as a
+//! run takes, so it is handed a [`Cancel`] that fires when the writer is interrupted or killed.
+
+use std::ffi::{OsStr, OsString};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What a refused write or read answers, 1 to 511: FUSE passes no other number on.
+pub use nix::errno::Errno;
+
+/// A flat directory of control files.
+///
+/// `names` and `contains` are asked on every path look-up and must not wait for a run; `read` and `write` are
+/// called on threads of their own, any number at once.
+pub trait Tree: Send + Sync + 'static {
+    /// Every file there is now, in the order a listing shows.
+    fn names(&self) -> Vec<OsString>;
+
+    /// True when `name` is a file now.
+    fn contains(&self, name: &OsStr) -> bool;
+
+    /// The text of `name` now.
+    ///
+    /// # Errors
+    /// `ENOENT` when there is no such file any more.
+    fn read(&self, name: &OsStr) -> Result<Vec<u8>, Errno>;
+
+    /// Takes one `write(2)` to `name`. Returns when its effect is there, which may be as long as a run takes;
+    /// after `cancel` fires it must end soon. Success stands for all bytes.
+    ///
+    /// # Errors
+    /// What `write(2)` answers the writer.
+    fn write(&self, name: &OsStr, bytes: &[u8], cancel: &Cancel) -> Result<(), Errno>;
+
+    /// Ends all that still runs and waits for it; writers that wait then get their answer. Called once, before
+    /// the tree is unmounted.
+    fn drain(&self);
+}
+
+/// Says that nobody waits for an answer any longer: the writer had a signal.
+///
+/// Clones share one state.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    fired: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Cancel {
+    /// A token that has not fired.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Fires it, for good.
+    pub fn fire(&self) {
+        *self.0.fired.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.changed.notify_all();
+    }
+
+    /// True once it has fired.
+    pub fn is_fired(&self) -> bool {
+        *self.0.fired.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until it fires, `timeout` at most; true when it has fired.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let deadline = Instant::now() + timeout;
+        let mut fired = self.0.fired.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*fired {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            fired = self.0.changed.wait_timeout(fired, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *fired
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_waiter_wakes_when_the_token_fires() {
+        let cancel = Cancel::new();
+        let other = cancel.clone();
+        let waiter = std::thread::spawn(move || other.wait(Duration::from_secs(30)));
+        let before = Instant::now();
+        cancel.fire();
+        assert!(waiter.join().unwrap());
+        assert!(before.elapsed() < Duration::from_secs(10));
+        assert!(cancel.is_fired());
+    }
+
+    #[test]
+    fn waiting_ends_without_a_signal() {
+        assert!(!Cancel::new().wait(Duration::from_millis(5)));
+    }
+}

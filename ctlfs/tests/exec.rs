@@ -1,0 +1,170 @@
+//! `exec` as a person sees it: one command with the control tree at `/proc/net/pktgen` (root).
+//!
+//! Runs the example `dry`, whose tree has only `pgctrl`.
+
+mod dry;
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Runs a bash script under `exec`; `None` (said aloud) where that cannot work.
+fn under_exec(test: &str, script: &str) -> Option<Output> {
+    let output = dry::command(test)?.args(["exec", "--", "bash", "-c", script]).output().unwrap();
+    assert_no_trace();
+    Some(output)
+}
+
+fn assert_no_trace() {
+    assert_eq!(fs::read_link("/proc/net").unwrap(), Path::new("self/net"));
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.contains("/proc/tty/ldisc"), "{mounts}");
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_tree_is_at_its_old_place_and_the_rest_of_proc_works() {
+    let script = "
+        cat /proc/net/pktgen/pgctrl
+        [[ -d /proc/net/pktgen ]] && echo directory
+        head -n 1 /proc/net/dev; grep -c . /proc/self/stat; head -n 1 /proc/interrupts
+        sleep 5 & cat /proc/$!/comm; kill $!
+        unshare -n cat /proc/net/dev | grep -c :";
+    let Some(output) = under_exec("place", script) else { return };
+    let out = text(&output.stdout);
+    let lines: Vec<_> = out.lines().collect();
+    assert_eq!(lines[0], "Packet Generator for packet performance testing. Version: 2.75");
+    assert_eq!(lines[1], "directory");
+    assert!(lines[2].starts_with("Inter-|"), "{out}");
+    assert_eq!(lines[3], "1");
+    assert!(lines[4].contains("CPU0"), "{out}");
+    assert!(["sleep", "bash"].contains(&lines[5]), "{out}");
+    assert_eq!(lines[6], "1", "a process in another namespace sees its own devices");
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn the_status_is_that_of_the_command() {
+    for (script, status) in [("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137), ("true", 0)] {
+        let Some(output) = under_exec("status", script) else { return };
+        assert_eq!(output.status.code(), Some(status), "{script}");
+    }
+    let Some(mut missing) = dry::command("status") else { return };
+    assert_eq!(missing.args(["exec", "--", "no-such-command"]).status().unwrap().code(), Some(127));
+}
+
+#[test]
+fn modprobe_knows_pktgen_and_asks_the_real_one_for_the_rest() {
+    let bin = std::env::temp_dir().join(format!("wrd-modprobe-{}", std::process::id()));
+    fs::create_dir(&bin).unwrap();
+    let real = bin.join("modprobe");
+    fs::write(&real, "#!/bin/sh\necho real: \"$@\"\nexit 5\n").unwrap();
+    fs::set_permissions(&real, PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    if let Some(mut command) = dry::command("modprobe") {
+        let script =
+            "modprobe pktgen; echo $?; modprobe -q pktgen pg_delay_d=0; echo $?; modprobe -r 'a b'; echo $?";
+        let output = command.args(["exec", "--", "bash", "-c", script]).env("PATH", path).output().unwrap();
+        assert_eq!(text(&output.stdout), "0\n0\nreal: -r a b\n5\n");
+    }
+    fs::remove_dir_all(&bin).unwrap();
+}
+
+#[test]
+fn writers_left_behind_get_their_answer_at_the_end() {
+    let script = "(echo start > /proc/net/pktgen/pgctrl; echo status $?) & sleep 0.3; echo over";
+    let Some(output) = under_exec("behind", script) else { return };
+    assert_eq!(text(&output.stdout), "over\nstatus 0\n");
+}
+
+#[test]
+fn ctrl_c_on_the_terminal_ends_the_run_and_not_the_script() {
+    let Some(command) = dry::command("terminal") else { return };
+    let job = format!(
+        "{} exec -- bash -c 'trap true INT; echo begin; echo start > /proc/net/pktgen/pgctrl; echo status $?'",
+        command.get_program().display()
+    );
+    let mut terminal = Command::new("script")
+        .args(["-qec", &job, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    thread::sleep(Duration::from_millis(700));
+    let before = Instant::now();
+    let mut keys = terminal.stdin.take().unwrap();
+    keys.write_all(b"\x03").unwrap();
+    keys.flush().unwrap();
+    let output = terminal.wait_with_output().unwrap();
+    drop(keys);
+    let out = text(&output.stdout).replace('\r', "");
+    assert!(out.contains("begin\n") && out.ends_with("status 0\n"), "{out:?}");
+    assert!(before.elapsed() < Duration::from_secs(5));
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn sigterm_is_passed_on() {
+    let Some(mut command) = dry::command("sigterm") else { return };
+    let script = "trap 'echo caught; exit 9' TERM; echo ready; for i in $(seq 100); do sleep 0.1; done";
+    let child = command
+        .args(["exec", "--", "bash", "-c", script])
+        .stdout(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    thread::sleep(Duration::from_millis(700));
+    dry::signal(&child, "TERM");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(text(&output.stdout), "ready\ncaught\n");
+    assert_eq!(output.status.code(), Some(9));
+}
+
+#[test]
+fn nothing_remains_when_exec_is_killed() {
+    let Some(mut command) = dry::command("killed") else { return };
+    let script = "echo $$; exec sleep 30";
+    let child = command
+        .args(["exec", "--", "bash", "-c", script])
+        .stdout(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    thread::sleep(Duration::from_millis(700));
+    dry::signal(&child, "KILL");
+    let output = child.wait_with_output().unwrap();
+    let pid = text(&output.stdout).trim().to_owned();
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while fs::exists(format!("/proc/{pid}")).unwrap() {
+        assert!(Instant::now() < deadline, "the command outlives exec");
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_no_trace();
+}
+
+#[test]
+fn a_namespace_is_entered_with_its_devices() {
+    let Some(mut command) = dry::command("netns") else { return };
+    let name = format!("wrd{}", std::process::id());
+    host::Netns::create(&name).unwrap();
+    let script = "ls /sys/class/net; grep -c : /proc/net/dev; ls /proc/net/pktgen";
+    let output = command.args(["exec", "--netns", &name, "--", "bash", "-c", script]).output().unwrap();
+    host::Netns::remove(&name).unwrap();
+    assert_eq!(text(&output.stdout), "lo\n1\npgctrl\n", "{output:?}");
+}
+
+#[test]
+fn exec_inside_exec_works() {
+    let Some(command) = dry::command("inside") else { return };
+    let script = format!("{} exec -- cat /proc/net/pktgen/pgctrl", command.get_program().display());
+    let Some(output) = under_exec("inside", &script) else { return };
+    assert_eq!(text(&output.stdout), "Packet Generator for packet performance testing. Version: 2.75\n");
+}

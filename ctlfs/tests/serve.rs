@@ -1,0 +1,118 @@
+//! `serve` as a service manager sees it (root).
+
+mod dry;
+
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A directory name of our own for one test; nothing is there yet.
+fn place(test: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("wrd-serve-{test}-{}", std::process::id()))
+}
+
+/// Starts a daemon and waits until the tree is there.
+fn daemon(test: &str, dir: &Path) -> Option<Child> {
+    let child = dry::command(test)?.arg("serve").arg(dir).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the tree is there", || dir.join("pgctrl").exists());
+    Some(child)
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn is_mounted(dir: &Path) -> bool {
+    fs::read_to_string("/proc/self/mountinfo").unwrap().contains(&dir.display().to_string())
+}
+
+#[test]
+fn sigterm_answers_writers_and_unmounts() {
+    let dir = place("term");
+    let Some(mut child) = daemon("term", &dir) else { return };
+    let writer = Command::new("bash")
+        .args(["-c", &format!("echo start > {}/pgctrl; echo status $?", dir.display())])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    thread::sleep(Duration::from_millis(200));
+    dry::signal(&child, "TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(String::from_utf8(writer.wait_with_output().unwrap().stdout).unwrap(), "status 0\n");
+    assert!(!is_mounted(&dir));
+    assert!(!dir.exists(), "the directory that it made is gone");
+}
+
+#[test]
+fn a_second_start_says_who_owns_the_mount() {
+    let dir = place("second");
+    let Some(mut child) = daemon("second", &dir) else { return };
+    let second = dry::command("second").unwrap().arg("serve").arg(&dir).output().unwrap();
+    assert_eq!(second.status.code(), Some(3));
+    let expected = format!("dry: {} is already served by process {}\n", dir.display(), child.id());
+    assert_eq!(String::from_utf8(second.stderr).unwrap(), expected);
+    assert!(dir.join("pgctrl").exists(), "the first one goes on");
+    dry::signal(&child, "TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn the_mount_of_a_killed_daemon_is_taken_over() {
+    let dir = place("stale");
+    let Some(mut first) = daemon("stale", &dir) else { return };
+    dry::signal(&first, "KILL");
+    first.wait().unwrap();
+    assert!(is_mounted(&dir));
+    let mut second = daemon("stale", &dir).unwrap();
+    dry::signal(&second, "TERM");
+    assert_eq!(second.wait().unwrap().code(), Some(0));
+    assert!(!is_mounted(&dir));
+    fs::remove_dir(&dir).unwrap();
+}
+
+#[test]
+fn the_service_manager_is_told() {
+    let dir = place("notify");
+    let socket_path = dir.with_extension("socket");
+    let Some(mut command) = dry::command("notify") else { return };
+    let socket = UnixDatagram::bind(&socket_path).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let mut child = command.arg("serve").arg(&dir).env("NOTIFY_SOCKET", &socket_path).spawn().unwrap();
+    let mut buffer = [0xee; 64];
+    let len = socket.recv(&mut buffer).unwrap();
+    assert_eq!(&buffer[..len], b"READY=1\n");
+    assert!(dir.join("pgctrl").exists(), "ready means that the tree is there");
+    dry::signal(&child, "TERM");
+    let len = socket.recv(&mut buffer).unwrap();
+    assert_eq!(&buffer[..len], b"STOPPING=1\n");
+    child.wait().unwrap();
+    fs::remove_file(&socket_path).unwrap();
+}
+
+#[test]
+fn files_that_the_tree_would_hide_are_an_error() {
+    let dir = place("full");
+    let Some(mut command) = dry::command("full") else { return };
+    fs::create_dir(&dir).unwrap();
+    fs::write(dir.join("precious"), "").unwrap();
+    let output = command.arg("serve").arg(&dir).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("is not empty"));
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn an_unmount_by_somebody_else_ends_the_daemon() {
+    let dir = place("umount");
+    let Some(mut child) = daemon("umount", &dir) else { return };
+    assert!(Command::new("umount").arg(&dir).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+    assert!(!dir.exists());
+}
