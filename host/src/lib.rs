@@ -5,16 +5,29 @@
 //! business of the callers.
 #![deny(unsafe_code)]
 
+mod address;
 mod change;
 mod error;
+mod ethtool;
+mod genl;
 mod link;
 mod netlink;
 mod netns;
+mod route;
 mod stack;
+#[expect(unsafe_code, reason = "ethtool's ioctl, and nothing else")]
+mod sys;
+mod xdp;
 
+pub use address::Address;
 pub use change::{NewRoute, VethEnd};
 pub use error::{HostError, KernelSays};
+pub use ethtool::{
+    Driver, FEATURE_GRO, FEATURE_GSO, FEATURE_TSO, FEATURE_TX_CHECKSUM, Features, Queues, Timestamping,
+};
 pub use link::{AttachedXdp, Counters, Link, LinkLayer, Parent, Peer, XdpMode};
 pub use netns::{Netns, NetnsId};
 pub use packet::MacAddr;
+pub use route::{NextHop, Route};
 pub use stack::{LinkId, Stack};
+pub use xdp::XdpFeatures;

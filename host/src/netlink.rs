@@ -67,6 +67,10 @@ impl Netlink {
         Ok(Self { socket, sequence: 0 })
     }
 
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
     /// Sends `question` and returns what came before its acknowledgement.
     pub(crate) fn ask<M>(&mut self, question: M, flags: u16) -> Result<Vec<M>, Failure>
     where

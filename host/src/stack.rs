@@ -3,6 +3,7 @@
 //! The sockets are opened inside the namespace once; after that the namespace of the calling thread does not
 //! matter. Questions wait for each other, since each needs the socket for itself.
 
+use crate::genl::GenericNetlink;
 use crate::link::Link;
 use crate::netlink::{Failure, Netlink};
 use crate::{HostError, Netns};
@@ -12,7 +13,7 @@ use netlink_packet_route::link::{LinkAttribute, LinkMessage};
 use netlink_packet_route::nsid::{NsidAttribute, NsidMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use std::fmt;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// `IFNAMSIZ` less the zero byte; the other names of a device may be longer.
@@ -65,6 +66,7 @@ impl fmt::Display for LinkId<'_> {
 pub struct Stack {
     netns: Netns,
     route: Mutex<Netlink>,
+    generic: Mutex<GenericNetlink>,
 }
 
 impl Stack {
@@ -79,9 +81,10 @@ impl Stack {
     }
 
     fn open_here(netns: Netns) -> Result<Self, HostError> {
-        let refused = HostError::refused("open a netlink socket in", netns.to_string());
-        let route = Netlink::open(NETLINK_ROUTE).map_err(refused)?;
-        Ok(Self { netns, route: Mutex::new(route) })
+        let refused = || HostError::refused("open a netlink socket in", netns.to_string());
+        let route = Netlink::open(NETLINK_ROUTE).map_err(refused())?;
+        let generic = GenericNetlink::open().map_err(refused())?;
+        Ok(Self { netns, route: Mutex::new(route), generic: Mutex::new(generic) })
     }
 
     /// The namespace this is the stack of.
@@ -149,6 +152,15 @@ impl Stack {
     pub(crate) fn route(&self) -> MutexGuard<'_, Netlink> {
         // A panic half way leaves at most an unread answer, which the sequence numbers skip.
         self.route.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn generic(&self) -> MutexGuard<'_, GenericNetlink> {
+        self.generic.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A socket of this namespace, for ioctls about its devices; any kind will do.
+    pub(crate) fn socket<'a>(&self, route: &'a Netlink) -> BorrowedFd<'a> {
+        route.socket().as_fd()
     }
 
     /// The namespace in words.

@@ -1,7 +1,8 @@
 //! Namespaces and what is in them, on the real kernel. Needs root; makes and removes its own namespaces.
 
-use host::{HostError, MacAddr, Netns, NewRoute, Stack, VethEnd};
+use host::{FEATURE_GRO, FEATURE_TX_CHECKSUM, HostError, MacAddr, Netns, NewRoute, Queues, Stack, VethEnd};
 use std::net::IpAddr;
+use std::time::Duration;
 
 /// A namespace with a name that goes away with the value, also when a test panics.
 struct Named(String);
@@ -180,4 +181,166 @@ fn refusals_say_what_the_kernel_said() {
     assert_eq!(near.add_address("a", ip("192.0.2.1"), 24).unwrap_err().errno(), Some(libc::EEXIST));
     let route = NewRoute { destination: ip("198.51.100.0"), prefix_len: 24, via: Some(ip("203.0.113.9")) };
     assert_eq!(near.add_route("a", &route).unwrap_err().errno(), Some(libc::ENETUNREACH));
+}
+
+#[test]
+fn gro_at_one_end_makes_the_other_accept_xdp_frames() {
+    if !may_make_namespaces() {
+        return;
+    }
+    let (near, far) = pair();
+    let Some(before) = near.xdp_features("a").unwrap() else {
+        println!("skip: needs a kernel with the netdev family (6.3)");
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "CI must have Linux 6.3 or later");
+        return;
+    };
+    assert!(before.basic && !before.redirect_target);
+    assert!(!far.features("b").unwrap().is_on(FEATURE_GRO));
+    far.set_feature("b", FEATURE_GRO, true).unwrap();
+    assert!(far.features("b").unwrap().is_on(FEATURE_GRO));
+    assert!(near.xdp_features("a").unwrap().unwrap().redirect_target);
+    far.set_feature("b", FEATURE_GRO, false).unwrap();
+    assert!(!near.xdp_features("a").unwrap().unwrap().redirect_target);
+}
+
+#[test]
+fn drivers_tell_who_they_are_and_what_they_counted() {
+    if !may_make_namespaces() {
+        return;
+    }
+    let (near, far) = (Netns::anonymous().unwrap(), Netns::anonymous().unwrap());
+    let (near, far) = (Stack::of(&near).unwrap(), Stack::of(&far).unwrap());
+    near.create_veth(&VethEnd { queues: 3, ..end("a") }, &end("b"), far.netns()).unwrap();
+    assert_eq!(near.driver("a").unwrap().unwrap().name, "veth");
+    assert_eq!(near.driver("a").unwrap(), near.driver(near.link("a").unwrap().index).unwrap());
+    let counters = near.driver_counters("a").unwrap();
+    for name in ["peer_ifindex", "rx_queue_0_xdp_packets", "rx_queue_2_xdp_drops"] {
+        assert!(counters.iter().any(|(found, _)| found == name), "no {name} in {counters:?}");
+    }
+    let (_, peer) = counters.iter().find(|(name, _)| name == "peer_ifindex").unwrap();
+    assert_eq!(*peer, u64::from(far.link("b").unwrap().index));
+    assert_eq!(near.queues("a").unwrap(), Queues { tx: 3, rx: 3 });
+    assert_eq!(near.queues("lo").unwrap(), Queues { tx: 1, rx: 1 });
+    assert_eq!(near.driver("lo").unwrap(), None);
+    assert_eq!(near.driver_counters("lo").unwrap(), []);
+    assert_eq!(near.speed_bps("a").unwrap(), Some(10_000_000_000));
+    assert_eq!(near.speed_bps("lo").unwrap(), None);
+    let time = near.timestamping("a").unwrap();
+    assert!(!time.is_hardware_receive() && time.abilities.iter().any(|able| able == "software-receive"));
+    for error in [near.driver("zz").unwrap_err(), near.speed_bps("zz").unwrap_err()] {
+        assert!(matches!(error, HostError::NoLink { .. }), "{error}");
+    }
+}
+
+#[test]
+fn features_that_cannot_change_are_an_error() {
+    if !may_make_namespaces() {
+        return;
+    }
+    let (near, _far) = pair();
+    near.set_feature("a", FEATURE_TX_CHECKSUM, false).unwrap();
+    assert!(!near.features("a").unwrap().is_on(FEATURE_TX_CHECKSUM));
+    let features = near.features("lo").unwrap();
+    assert!(features.is_on("loopback") && !features.is_changeable("loopback"));
+    let error = near.set_feature("lo", "loopback", false).unwrap_err();
+    assert!(matches!(error, HostError::FeatureFixed { .. }), "{error}");
+    let unknown = near.set_feature("a", "warp-drive", true).unwrap_err();
+    assert!(matches!(unknown, HostError::Refused { .. }), "{unknown}");
+}
+
+#[test]
+fn addresses_are_listed_in_order_and_make_the_facts() {
+    if !may_make_namespaces() {
+        return;
+    }
+    let (near, far) = (Netns::anonymous().unwrap(), Netns::anonymous().unwrap());
+    let (near, far) = (Stack::of(&near).unwrap(), Stack::of(&far).unwrap());
+    near.netns().set_sysctl("ipv6/conf/default/addr_gen_mode", "1").unwrap();
+    let mac = MacAddr([2, 0, 0, 0, 0, 1]);
+    near.create_veth(&VethEnd { mac: Some(mac), queues: 2, ..end("a") }, &end("b"), far.netns()).unwrap();
+    near.set_up("a").unwrap();
+    assert_eq!(near.addresses("a").unwrap(), []);
+    assert_eq!((near.first_v4("a").unwrap(), near.link_local_v6("a").unwrap()), (None, None));
+    for (address, prefix_len) in [("198.18.0.1", 24), ("198.18.9.1", 16), ("2001:2::1", 64), ("fe80::5", 64)]
+    {
+        near.add_address("a", ip(address), prefix_len).unwrap();
+    }
+    let found = near.addresses("a").unwrap();
+    assert_eq!(found.len(), 4);
+    assert!(found.iter().all(|address| address.usable), "no detection was asked for: {found:?}");
+    let facts = near.facts("a").unwrap();
+    assert_eq!((facts.mac, facts.tx_queues), (mac, 2));
+    assert_eq!(facts.v4.map(IpAddr::from), Some(ip("198.18.0.1")));
+    assert_eq!(facts.v6_link_local.map(IpAddr::from), Some(ip("fe80::5")));
+    assert_eq!(near.facts("lo").unwrap().mac, MacAddr::ZERO);
+}
+
+#[test]
+fn the_next_hop_comes_from_routes_and_neighbours() {
+    if !may_make_namespaces() {
+        return;
+    }
+    let (near, _far) = pair();
+    let index = near.link("a").unwrap().index;
+    assert_eq!(near.route_to(ip("203.0.113.5")).unwrap(), None);
+    assert_eq!(near.route_to(ip("2001:db8::5")).unwrap(), None);
+    near.add_address("a", ip("198.18.0.1"), 24).unwrap();
+    near.add_address("a", ip("2001:2::1"), 64).unwrap();
+    for (destination, router) in [("203.0.113.0", "198.18.0.9"), ("2001:db8::", "2001:2::9")] {
+        let route = NewRoute { destination: ip(destination), prefix_len: 24, via: Some(ip(router)) };
+        near.add_route("a", &route).unwrap();
+    }
+    let route = near.route_to(ip("203.0.113.5")).unwrap().unwrap();
+    assert_eq!(
+        (route.link_index, route.via, route.source),
+        (index, Some(ip("198.18.0.9")), Some(ip("198.18.0.1")))
+    );
+    assert!(!route.is_local);
+    assert_eq!(near.route_to(ip("198.18.0.5")).unwrap().unwrap().via, None);
+    near.set_up("lo").unwrap();
+    assert!(near.route_to(ip("198.18.0.1")).unwrap().unwrap().is_local);
+
+    let hop = near.next_hop("a", ip("203.0.113.5")).unwrap();
+    assert_eq!((hop.ip, hop.mac), (ip("198.18.0.9"), None));
+    let mac = MacAddr([2, 0, 0, 0, 0, 9]);
+    for router in ["198.18.0.9", "2001:2::9"] {
+        near.add_neighbour("a", ip(router), mac).unwrap();
+    }
+    assert_eq!(near.next_hop("a", ip("203.0.113.5")).unwrap().mac, Some(mac));
+    assert_eq!(near.next_hop("a", ip("2001:db8::5")).unwrap().mac, Some(mac));
+    assert_eq!(near.neighbour("a", ip("198.18.0.8")).unwrap(), None);
+    // No route at all: as if on the link.
+    assert_eq!(near.next_hop("a", ip("192.0.2.1")).unwrap().ip, ip("192.0.2.1"));
+}
+
+#[test]
+fn the_kernel_asks_a_neighbour_for_us() {
+    if !may_make_namespaces() {
+        return;
+    }
+    let (near, far) = pair();
+    near.add_address("a", ip("198.18.0.1"), 24).unwrap();
+    far.add_address("b", ip("198.18.0.2"), 24).unwrap();
+    assert_eq!(near.neighbour("a", ip("198.18.0.2")).unwrap(), None);
+    let mac = near.resolve_neighbour("a", ip("198.18.0.2"), Duration::from_secs(5)).unwrap();
+    assert_eq!(mac, far.link("b").unwrap().mac);
+    assert_eq!(near.next_hop("a", ip("198.18.0.2")).unwrap().mac, mac);
+    let silent = near.resolve_neighbour("a", ip("198.18.0.77"), Duration::from_millis(20)).unwrap();
+    assert_eq!(silent, None);
+}
+
+#[test]
+fn the_device_of_the_default_route_is_known() {
+    if !may_make_namespaces() {
+        return;
+    }
+    for (address, prefix_len, all) in [("198.18.0.1", 24, "0.0.0.0"), ("2001:2::1", 64, "::")] {
+        let (near, _far) = pair();
+        near.add_address("a", ip(address), prefix_len).unwrap();
+        assert_eq!(near.default_route_links().unwrap(), [0; 0]);
+        assert!(!near.carries_default_route("a").unwrap());
+        near.add_route("a", &NewRoute { destination: ip(all), prefix_len: 0, via: None }).unwrap();
+        assert_eq!(near.default_route_links().unwrap(), [near.link("a").unwrap().index]);
+        assert!(near.carries_default_route("a").unwrap() && !near.carries_default_route("lo").unwrap());
+    }
 }

@@ -1,0 +1,289 @@
+//! What drivers tell and take: who they are, their own counters, features, speed, queues, time stamps.
+
+use crate::genl::{Attribute, Attributes, Generic};
+use crate::stack::{LinkId, Stack};
+use crate::{HostError, KernelSays, sys};
+use std::collections::BTreeSet;
+
+/// Generic receive offload; on a veth it also makes the peer able to transmit XDP frames.
+pub const FEATURE_GRO: &str = "rx-gro";
+/// Checksums left to the device on transmit; on a veth they are then never computed.
+pub const FEATURE_TX_CHECKSUM: &str = "tx-checksum-ip-generic";
+/// Generic segmentation offload.
+pub const FEATURE_GSO: &str = "tx-generic-segmentation";
+/// TCP segmentation offload.
+pub const FEATURE_TSO: &str = "tx-tcp-segmentation";
+
+const FAMILY: &str = "ethtool";
+const LINKMODES_GET: u8 = 4;
+const FEATURES_GET: u8 = 11;
+const FEATURES_SET: u8 = 12;
+const CHANNELS_GET: u8 = 17;
+const TSINFO_GET: u8 = 25;
+
+/// Who drives a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Driver {
+    /// `veth`, `virtio_net`, `igb`, ...
+    pub name: String,
+    /// Its version; for drivers of the kernel tree that of the kernel.
+    pub version: String,
+    /// Version of the device's firmware, empty where unknown.
+    pub firmware: String,
+    /// Where the device is, such as `0000:00:03.0`; empty for virtual ones.
+    pub bus_info: String,
+}
+
+/// What a device does with packets on the way, by ethtool's names (`ethtool -k`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    active: BTreeSet<String>,
+    changeable: BTreeSet<String>,
+}
+
+impl Features {
+    /// True when `name` is on.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.active.contains(name)
+    }
+
+    /// True when the driver lets `name` be changed.
+    pub fn is_changeable(&self, name: &str) -> bool {
+        self.changeable.contains(name)
+    }
+
+    /// Those that are on.
+    pub fn active(&self) -> impl Iterator<Item = &str> {
+        self.active.iter().map(String::as_str)
+    }
+}
+
+/// Queues in use, as opposed to those that could be ([`crate::Link::tx_queues`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queues {
+    /// For transmit, at least 1.
+    pub tx: u32,
+    /// For receive, at least 1.
+    pub rx: u32,
+}
+
+/// What a device can do about time (`ethtool -T`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Timestamping {
+    /// ethtool's words: `hardware-receive`, `hardware-raw-clock`, ...
+    pub abilities: Vec<String>,
+    /// Which frames can be stamped on receive: `all`, `ptpv2-event`, ...
+    pub rx_filters: Vec<String>,
+    /// N of `/dev/ptpN`, the clock of the stamps.
+    pub clock_index: Option<u32>,
+}
+
+impl Timestamping {
+    /// True when frames can carry the time at which the device saw them.
+    pub fn is_hardware_receive(&self) -> bool {
+        ["hardware-receive", "hardware-raw-clock"]
+            .iter()
+            .all(|word| self.abilities.iter().any(|able| able == word))
+    }
+}
+
+impl Stack {
+    /// Who drives a device; `None` for those without a driver (loopback). Works for every namespace, unlike
+    /// a look into `/sys`.
+    pub fn driver<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Option<Driver>, HostError> {
+        Ok(self.driver_info(id.into())?.map(|info| Driver {
+            name: sys::text(&info.driver),
+            version: sys::text(&info.version),
+            firmware: sys::text(&info.firmware),
+            bus_info: sys::text(&info.bus_info),
+        }))
+    }
+
+    /// The driver's own counters by name, in its order (`ethtool -S`); empty where it has none. A veth counts
+    /// XDP here: `rx_queue_0_xdp_packets`, `rx_queue_0_xdp_drops`, ...
+    pub fn driver_counters<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Vec<(String, u64)>, HostError> {
+        let id = id.into();
+        let count = self.driver_info(id)?.map_or(0, |info| info.counter_count);
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let name = self.name_of(id)?;
+        let (names, values) = sys::driver_counters(self.socket(&self.route()), &name, count)
+            .map_err(HostError::refused("read the counters of", self.object(id)))?;
+        Ok(names.into_iter().zip(values).collect())
+    }
+
+    /// What a device does with packets on the way.
+    pub fn features<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Features, HostError> {
+        const HARDWARE: u16 = 2;
+        const ACTIVE: u16 = 4;
+        let rows = self.ethtool(FEATURES_GET, id.into(), "read the features of", Vec::new())?;
+        let words =
+            |kind| rows.iter().find_map(|row| row.attributes().get(kind)).map(words).unwrap_or_default();
+        Ok(Features { active: words(ACTIVE), changeable: words(HARDWARE) })
+    }
+
+    /// Switches one feature, such as [`FEATURE_GRO`]. A driver that does not follow is an error.
+    pub fn set_feature<'a>(
+        &self,
+        id: impl Into<LinkId<'a>>,
+        feature: &str,
+        on: bool,
+    ) -> Result<(), HostError> {
+        const WANTED: u16 = 3;
+        let id = id.into();
+        self.ethtool(FEATURES_SET, id, "change the features of", vec![bit(WANTED, feature, on)])?;
+        if self.features(id)?.is_on(feature) == on {
+            return Ok(());
+        }
+        Err(HostError::FeatureFixed { object: self.object(id), feature: feature.to_owned(), on })
+    }
+
+    /// Bits per second of the line; `None` when the device has none or does not know.
+    pub fn speed_bps<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Option<u64>, HostError> {
+        const SPEED_MBPS: u16 = 5;
+        let answer = self.ethtool(LINKMODES_GET, id.into(), "read the speed of", Vec::new());
+        let rows = optional(answer)?;
+        let mbps = rows.iter().find_map(|row| row.attributes().u32(SPEED_MBPS));
+        Ok(mbps.filter(|mbps| ![0, u32::MAX].contains(mbps)).map(|mbps| u64::from(mbps) * 1_000_000))
+    }
+
+    /// Queues in use.
+    pub fn queues<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Queues, HostError> {
+        const RX: u16 = 6;
+        const TX: u16 = 7;
+        const COMBINED: u16 = 9;
+        let id = id.into();
+        let rows = optional(self.ethtool(CHANNELS_GET, id, "read the queues of", Vec::new()))?;
+        let found = |kind| rows.iter().find_map(|row| row.attributes().u32(kind)).unwrap_or(0);
+        let count = |kind| found(kind) + found(COMBINED);
+        if count(TX) == 0 && count(RX) == 0 {
+            // A driver without a word on it uses what it has.
+            let link = self.link(id)?;
+            return Ok(Queues { tx: link.tx_queues, rx: link.rx_queues });
+        }
+        Ok(Queues { tx: count(TX).max(1), rx: count(RX).max(1) })
+    }
+
+    /// What a device can do about time.
+    pub fn timestamping<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Timestamping, HostError> {
+        const ABILITIES: u16 = 2;
+        const RX_FILTERS: u16 = 4;
+        const CLOCK_INDEX: u16 = 5;
+        let rows = self.ethtool(TSINFO_GET, id.into(), "read the time stamping of", Vec::new())?;
+        let words = |kind| {
+            let found = rows.iter().find_map(|row| row.attributes().get(kind));
+            found.map(words).unwrap_or_default().into_iter().collect()
+        };
+        Ok(Timestamping {
+            abilities: words(ABILITIES),
+            rx_filters: words(RX_FILTERS),
+            clock_index: rows.iter().find_map(|row| row.attributes().u32(CLOCK_INDEX)),
+        })
+    }
+
+    fn driver_info(&self, id: LinkId<'_>) -> Result<Option<sys::DriverInfo>, HostError> {
+        let name = self.name_of(id)?;
+        let answer = sys::driver_info(self.socket(&self.route()), &name);
+        match answer {
+            Ok(info) => Ok(Some(info)),
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
+            Err(error) => {
+                let refused = HostError::refused("read the driver of", self.object(id))(error);
+                Err(self.clarify(refused, id))
+            }
+        }
+    }
+
+    /// The ioctl wants first names.
+    fn name_of(&self, id: LinkId<'_>) -> Result<String, HostError> {
+        Ok(self.link(id)?.name)
+    }
+
+    fn ethtool(
+        &self,
+        command: u8,
+        id: LinkId<'_>,
+        act: &'static str,
+        mut more: Vec<Attribute>,
+    ) -> Result<Vec<Generic>, HostError> {
+        const HEADER: u16 = 1;
+        const DEV_INDEX: u16 = 1;
+        const DEV_NAME: u16 = 2;
+        let device = match id {
+            LinkId::Index(index) => Attribute::u32(DEV_INDEX, index),
+            LinkId::Name(name) => Attribute::text(DEV_NAME, name),
+        };
+        more.insert(0, Attribute::Nest(HEADER, vec![device]));
+        self.generic()
+            .ask(FAMILY, command, &more, act, || self.object(id))
+            .map_err(|error| self.clarify(error, id))
+    }
+}
+
+/// No answer where the driver has none to give.
+fn optional(answer: Result<Vec<Generic>, HostError>) -> Result<Vec<Generic>, HostError> {
+    match answer {
+        Err(HostError::Refused { source: KernelSays { errno: libc::EOPNOTSUPP, .. }, .. }) => Ok(Vec::new()),
+        other => other,
+    }
+}
+
+const BITS_NO_MASK: u16 = 1;
+const BITS: u16 = 3;
+const BIT: u16 = 1;
+const BIT_NAME: u16 = 2;
+const BIT_VALUE: u16 = 3;
+
+/// A set of one named bit to be changed.
+fn bit(kind: u16, name: &str, on: bool) -> Attribute {
+    let mut bit = vec![Attribute::text(BIT_NAME, name)];
+    bit.extend(on.then(|| Attribute::flag(BIT_VALUE)));
+    Attribute::Nest(kind, vec![Attribute::Nest(BITS, vec![Attribute::Nest(BIT, bit)])])
+}
+
+/// The names of the bits that are set. With a mask every bit of the mask is listed, set or not.
+fn words(set: Attributes<'_>) -> BTreeSet<String> {
+    let all_listed_are_set = set.has(BITS_NO_MASK);
+    let bits = set.get(BITS).into_iter().flat_map(Attributes::all).filter(|(kind, _)| *kind == BIT);
+    bits.filter(|(_, bit)| all_listed_are_set || bit.has(BIT_VALUE))
+        .filter_map(|(_, bit)| bit.text(BIT_NAME))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netlink_packet_core::Emitable;
+
+    fn emitted(attribute: &Attribute) -> Vec<u8> {
+        let mut bytes = vec![0; attribute.buffer_len()];
+        attribute.emit(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn a_masked_set_lists_bits_that_are_off() {
+        let bits = |name: &str, on| {
+            let Attribute::Nest(_, inner) = bit(4, name, on) else { unreachable!("bit is a nest") };
+            let Attribute::Nest(_, mut bits) = inner[0].clone() else { unreachable!("bits is a nest") };
+            bits.remove(0)
+        };
+        let both = vec![bits("rx-gro", true), bits("tx-gso-list", false)];
+        let masked = emitted(&Attribute::Nest(4, vec![Attribute::Nest(BITS, both.clone())]));
+        assert_eq!(Vec::from_iter(words(Attributes(&masked).get(4).unwrap())), ["rx-gro"]);
+        let plain = vec![Attribute::flag(BITS_NO_MASK), Attribute::Nest(BITS, both)];
+        let plain = emitted(&Attribute::Nest(4, plain));
+        assert_eq!(words(Attributes(&plain).get(4).unwrap()).len(), 2);
+    }
+
+    #[test]
+    fn stamps_need_both_the_clock_and_the_receiver() {
+        let able = |words: &[&str]| Timestamping {
+            abilities: words.iter().map(|word| (*word).to_owned()).collect(),
+            ..Timestamping::default()
+        };
+        assert!(able(&["hardware-receive", "hardware-raw-clock"]).is_hardware_receive());
+        assert!(!able(&["hardware-receive", "software-receive"]).is_hardware_receive());
+    }
+}

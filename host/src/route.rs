@@ -1,0 +1,248 @@
+//! Where a frame has to go: the route to an address, the neighbour on it, and who carries the default route.
+
+use crate::HostError;
+use crate::change::family_of;
+use crate::netlink::Failure;
+use crate::stack::{LinkId, Stack};
+use netlink_packet_core::NLM_F_CREATE;
+use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState};
+use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteType, RouteVia};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use packet::MacAddr;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// How often [`Stack::resolve_neighbour`] looks whether an answer came.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// The kernel's way to a destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Number of the device the way leads through.
+    pub link_index: u32,
+    /// The router to hand the packet to; `None` when the destination is on the link.
+    pub via: Option<IpAddr>,
+    /// The address of ours that the kernel would send from.
+    pub source: Option<IpAddr>,
+    /// The destination is this host.
+    pub is_local: bool,
+}
+
+/// Who gets the frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextHop {
+    /// A router, or the destination itself.
+    pub ip: IpAddr,
+    /// Its MAC, when the neighbour table knows one.
+    pub mac: Option<MacAddr>,
+}
+
+impl Stack {
+    /// The way to `destination`; `None` when there is none.
+    pub fn route_to(&self, destination: IpAddr) -> Result<Option<Route>, HostError> {
+        self.route_lookup(destination, None)
+    }
+
+    /// Who gets a frame for `destination` that leaves through this device. Without a route the destination
+    /// counts as on the link.
+    pub fn next_hop<'a>(&self, id: impl Into<LinkId<'a>>, destination: IpAddr) -> Result<NextHop, HostError> {
+        let index = self.index_of(id.into())?;
+        let route = self.route_lookup(destination, Some(index))?;
+        let via = route.filter(|route| route.link_index == index).and_then(|route| route.via);
+        let ip = via.unwrap_or(destination);
+        Ok(NextHop { ip, mac: self.neighbour(index, ip)? })
+    }
+
+    /// The MAC of a neighbour on a device, when the table has a valid one.
+    pub fn neighbour<'a>(&self, id: impl Into<LinkId<'a>>, ip: IpAddr) -> Result<Option<MacAddr>, HostError> {
+        let id = id.into();
+        let message = neighbour_message(self.index_of(id)?, ip);
+        let failed = Failure::on("look up neighbour", format!("{ip} of {}", self.object(id)));
+        let answer = self.route().ask(RouteNetlinkMessage::GetNeighbour(message), 0).map_err(failed);
+        match answer {
+            Ok(rows) => Ok(rows.into_iter().find_map(into_mac)),
+            Err(error) if error.errno() == Some(libc::ENOENT) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// As [`Stack::neighbour`], but lets the kernel ask the neighbour (ARP, ND) and waits up to `patience`.
+    pub fn resolve_neighbour<'a>(
+        &self,
+        id: impl Into<LinkId<'a>>,
+        ip: IpAddr,
+        patience: Duration,
+    ) -> Result<Option<MacAddr>, HostError> {
+        let id = id.into();
+        let index = self.index_of(id)?;
+        if let Some(mac) = self.neighbour(index, ip)? {
+            return Ok(Some(mac));
+        }
+        let mut message = neighbour_message(index, ip);
+        // "Use": the kernel resolves the entry as if there were a packet waiting for it.
+        message.header.flags = NeighbourFlags::Use;
+        message.header.kind = RouteType::Unicast;
+        let failed = Failure::on("ask neighbour", format!("{ip} of {}", self.object(id)));
+        self.route().ask(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE).map_err(failed)?;
+        let deadline = Instant::now() + patience;
+        loop {
+            let found = self.neighbour(index, ip)?;
+            if found.is_some() || Instant::now() >= deadline {
+                return Ok(found);
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Numbers of the devices that a default route leads through, IPv4 or IPv6, in any table. The halves of
+    /// the address space count too (`0.0.0.0/1`), since VPN programs write a default route so.
+    pub fn default_route_links(&self) -> Result<Vec<u32>, HostError> {
+        let mut links = Vec::new();
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let mut message = RouteMessage::default();
+            message.header.address_family = family;
+            let rows = self
+                .route()
+                .list(RouteNetlinkMessage::GetRoute(message))
+                .map_err(Failure::on("list the routes of", self.text()))?;
+            links.extend(rows.into_iter().flat_map(default_links));
+        }
+        links.sort_unstable();
+        links.dedup();
+        Ok(links)
+    }
+
+    /// True when a default route leads through this device.
+    pub fn carries_default_route<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<bool, HostError> {
+        let index = self.index_of(id.into())?;
+        Ok(self.default_route_links()?.contains(&index))
+    }
+
+    fn route_lookup(&self, destination: IpAddr, out: Option<u32>) -> Result<Option<Route>, HostError> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = family_of(destination);
+        message.header.destination_prefix_length = if destination.is_ipv4() { 32 } else { 128 };
+        message.attributes = vec![RouteAttribute::Destination(destination.into())];
+        message.attributes.extend(out.map(RouteAttribute::Oif));
+        let failed = Failure::on("look up the route to", format!("{destination} in {}", self.netns()));
+        let answer = self.route().ask(RouteNetlinkMessage::GetRoute(message), 0).map_err(failed);
+        match answer {
+            Ok(rows) => Ok(rows.into_iter().find_map(into_route)),
+            Err(error) if matches!(error.errno(), Some(libc::ENETUNREACH | libc::EHOSTUNREACH)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn neighbour_message(index: u32, ip: IpAddr) -> NeighbourMessage {
+    let mut message = NeighbourMessage::default();
+    message.header.family = family_of(ip);
+    message.header.ifindex = index;
+    message.attributes = vec![NeighbourAttribute::Destination(ip.into())];
+    message
+}
+
+fn into_mac(row: RouteNetlinkMessage) -> Option<MacAddr> {
+    let RouteNetlinkMessage::NewNeighbour(message) = row else { return None };
+    // NUD_VALID: all states in which the kernel would use the address itself.
+    let valid = matches!(
+        message.header.state,
+        NeighbourState::Permanent
+            | NeighbourState::Noarp
+            | NeighbourState::Reachable
+            | NeighbourState::Probe
+            | NeighbourState::Stale
+            | NeighbourState::Delay
+    );
+    message.attributes.into_iter().find_map(|attribute| match attribute {
+        NeighbourAttribute::LinkLayerAddress(bytes) if valid => bytes.try_into().ok().map(MacAddr),
+        _ => None,
+    })
+}
+
+fn into_route(row: RouteNetlinkMessage) -> Option<Route> {
+    let RouteNetlinkMessage::NewRoute(message) = row else { return None };
+    let is_local = match message.header.kind {
+        RouteType::Local => true,
+        RouteType::Unicast | RouteType::Broadcast | RouteType::Multicast | RouteType::Anycast => false,
+        _ => return None, // unreachable, blackhole, prohibit: IPv6 answers with them instead of an error
+    };
+    let (mut link_index, mut via, mut source) = (None, None, None);
+    for attribute in message.attributes {
+        match attribute {
+            RouteAttribute::Oif(index) => link_index = Some(index),
+            RouteAttribute::Gateway(address) => via = into_ip(&address),
+            // An IPv4 route through an IPv6 router (RFC 8950).
+            RouteAttribute::Via(RouteVia::Inet6(ip)) => via = Some(ip.into()),
+            RouteAttribute::Via(RouteVia::Inet(ip)) => via = Some(ip.into()),
+            RouteAttribute::PrefSource(address) => source = into_ip(&address),
+            _ => {}
+        }
+    }
+    Some(Route { link_index: link_index?, via, source, is_local })
+}
+
+fn into_ip(address: &RouteAddress) -> Option<IpAddr> {
+    match address {
+        RouteAddress::Inet(ip) => Some((*ip).into()),
+        RouteAddress::Inet6(ip) => Some((*ip).into()),
+        _ => None,
+    }
+}
+
+fn default_links(row: RouteNetlinkMessage) -> Vec<u32> {
+    let RouteNetlinkMessage::NewRoute(message) = row else { return Vec::new() };
+    if message.header.destination_prefix_length > 1 || message.header.kind != RouteType::Unicast {
+        return Vec::new();
+    }
+    let links = |attribute| match attribute {
+        RouteAttribute::Oif(index) => vec![index],
+        RouteAttribute::MultiPath(hops) => hops.iter().map(|hop| hop.interface_index).collect(),
+        _ => Vec::new(),
+    };
+    message.attributes.into_iter().flat_map(links).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(kind: RouteType, prefix_len: u8, attributes: Vec<RouteAttribute>) -> RouteNetlinkMessage {
+        let mut message = RouteMessage::default();
+        message.header.kind = kind;
+        message.header.destination_prefix_length = prefix_len;
+        message.attributes = attributes;
+        RouteNetlinkMessage::NewRoute(message)
+    }
+
+    #[test]
+    fn default_routes_are_unicast_and_short() {
+        let oif = || vec![RouteAttribute::Oif(3)];
+        assert_eq!(default_links(route(RouteType::Unicast, 0, oif())), [3]);
+        assert_eq!(default_links(route(RouteType::Unicast, 1, oif())), [3]);
+        assert_eq!(default_links(route(RouteType::Unicast, 8, oif())), [0; 0]);
+        // IPv6 keeps "unreachable default dev lo" in every namespace.
+        assert_eq!(default_links(route(RouteType::Unreachable, 0, oif())), [0; 0]);
+    }
+
+    #[test]
+    fn an_unreachable_answer_is_no_route() {
+        assert_eq!(into_route(route(RouteType::Unreachable, 128, vec![RouteAttribute::Oif(1)])), None);
+    }
+
+    #[test]
+    fn a_failed_neighbour_has_no_mac() {
+        let mut message = neighbour_message(2, "192.0.2.9".parse().unwrap());
+        message.attributes.push(NeighbourAttribute::LinkLayerAddress(vec![2, 0, 0, 0, 0, 1]));
+        for (state, known) in [
+            (NeighbourState::Failed, false),
+            (NeighbourState::Incomplete, false),
+            (NeighbourState::Stale, true),
+            (NeighbourState::Permanent, true),
+        ] {
+            message.header.state = state;
+            let row = RouteNetlinkMessage::NewNeighbour(message.clone());
+            assert_eq!(into_mac(row).is_some(), known, "{state:?}");
+        }
+    }
+}

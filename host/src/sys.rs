@@ -1,0 +1,138 @@
+//! The `SIOCETHTOOL` questions that have no netlink form: who drives a device, and the driver's own counters.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+const GET_DRIVER: u32 = 0x03;
+const GET_STRINGS: u32 = 0x1b;
+const GET_STATS: u32 = 0x1d;
+/// `ETH_SS_STATS`: the names of the driver's counters.
+const SET_STATS: u32 = 1;
+/// `ETH_GSTRING_LEN`.
+const STRING_LEN: usize = 32;
+
+/// `struct ethtool_drvinfo`.
+#[repr(C)]
+pub(crate) struct DriverInfo {
+    command: u32,
+    pub(crate) driver: [u8; 32],
+    pub(crate) version: [u8; 32],
+    pub(crate) firmware: [u8; 32],
+    pub(crate) bus_info: [u8; 32],
+    rom: [u8; 32],
+    reserved: [u8; 12],
+    private_flag_count: u32,
+    pub(crate) counter_count: u32,
+    other_counts: [u32; 3],
+}
+const _: () = assert!(size_of::<DriverInfo>() == 196, "keep in step with linux/ethtool.h");
+
+/// Who drives the device `ifname` of the namespace that `socket` is in.
+pub(crate) fn driver_info(socket: BorrowedFd<'_>, ifname: &str) -> io::Result<DriverInfo> {
+    let mut info = DriverInfo {
+        command: GET_DRIVER,
+        driver: [0; 32],
+        version: [0; 32],
+        firmware: [0; 32],
+        bus_info: [0; 32],
+        rom: [0; 32],
+        reserved: [0; 12],
+        private_flag_count: 0,
+        counter_count: 0,
+        other_counts: [0; 3],
+    };
+    // SAFETY: ETHTOOL_GDRVINFO reads and writes exactly one `struct ethtool_drvinfo`, which `info` is; it is
+    // ours alone and outlives the call.
+    unsafe { ethtool(socket, ifname, (&raw mut info).cast())? };
+    Ok(info)
+}
+
+/// The driver's own counters by name; `count` is what [`driver_info`] said.
+pub(crate) fn driver_counters(
+    socket: BorrowedFd<'_>,
+    ifname: &str,
+    count: u32,
+) -> io::Result<(Vec<String>, Vec<u64>)> {
+    let names = counter_names(socket, ifname, count)?;
+    let values = counter_values(socket, ifname, count)?;
+    Ok((names, values))
+}
+
+fn counter_names(socket: BorrowedFd<'_>, ifname: &str, count: u32) -> io::Result<Vec<String>> {
+    // struct ethtool_gstrings: command, set, count, then 32 bytes each.
+    const HEAD_LEN: usize = 12;
+    let mut buffer = vec![0u32; (HEAD_LEN + room(count) * STRING_LEN).div_ceil(4)];
+    buffer[..3].copy_from_slice(&[GET_STRINGS, SET_STATS, count]);
+    // SAFETY: `buffer` is ours alone, outlives the call and holds the head and `room(count)` names. The kernel
+    // writes as many as the driver has now, whatever we ask for; `room` leaves space for that to have grown.
+    unsafe { ethtool(socket, ifname, buffer.as_mut_ptr().cast())? };
+    let found = (buffer[2] as usize).min(room(count));
+    let bytes: Vec<u8> = buffer[3..].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    Ok(bytes.chunks_exact(STRING_LEN).take(found).map(text).collect())
+}
+
+fn counter_values(socket: BorrowedFd<'_>, ifname: &str, count: u32) -> io::Result<Vec<u64>> {
+    // struct ethtool_stats: command and count in one word of 8 bytes, then the values.
+    let mut buffer = vec![0u64; 1 + room(count)];
+    buffer[0] = pair(GET_STATS, count);
+    // SAFETY: as for the names: the head and `room(count)` values, ours alone for the time of the call.
+    unsafe { ethtool(socket, ifname, buffer.as_mut_ptr().cast())? };
+    let [_, _, _, _, count @ ..] = buffer[0].to_ne_bytes();
+    let found = (u32::from_ne_bytes(count) as usize).min(buffer.len() - 1);
+    Ok(buffer[1..=found].to_vec())
+}
+
+/// Room for more counters than there were: a device that gets more queues between two calls has more counters.
+/// Twice as many and 4096 is more than any driver adds at once.
+fn room(count: u32) -> usize {
+    count as usize * 2 + 4096
+}
+
+/// Two words as they lie next to each other in memory.
+fn pair(first: u32, second: u32) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&first.to_ne_bytes());
+    bytes[4..].copy_from_slice(&second.to_ne_bytes());
+    u64::from_ne_bytes(bytes)
+}
+
+/// Bytes up to the first zero.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).trim().to_owned()
+}
+
+/// # Safety
+/// `argument` begins with an ethtool command and is valid for every byte that command reads and writes.
+unsafe fn ethtool(socket: BorrowedFd<'_>, ifname: &str, argument: *mut libc::c_char) -> io::Result<()> {
+    // SAFETY: `ifreq` is plain integers, arrays and pointers, for which zero is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if ifname.len() >= request.ifr_name.len() {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(ifname.bytes()) {
+        *to = from.cast_signed();
+    }
+    request.ifr_ifru.ifru_data = argument;
+    // SAFETY: `request` is a whole `struct ifreq` with a terminated name, ours for the time of the call; what
+    // its pointer leads to is the caller's promise.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_end_at_their_zero_byte() {
+        assert_eq!(text(b"veth\0garbage"), "veth");
+        assert_eq!(text(b"full"), "full");
+        assert_eq!(text(b""), "");
+    }
+
+    #[test]
+    fn a_pair_lies_in_memory_in_order() {
+        assert_eq!(pair(1, 2).to_ne_bytes()[..4], 1u32.to_ne_bytes());
+    }
+}

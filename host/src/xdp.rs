@@ -1,0 +1,100 @@
+//! What the driver of a device says about XDP (the `netdev` family, Linux 6.3).
+
+use crate::HostError;
+use crate::genl::Attribute;
+use crate::stack::{LinkId, Stack};
+
+const FAMILY: &str = "netdev";
+const DEV_GET: u8 = 1;
+const IFINDEX: u16 = 1;
+const XDP_FEATURES: u16 = 3;
+const ZERO_COPY_SEGMENTS_MAX: u16 = 4;
+const RX_METADATA: u16 = 5;
+const XSK_FEATURES: u16 = 6;
+
+/// XDP abilities of a device, as of now: a veth gains `redirect_target` when its peer polls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct XdpFeatures {
+    /// Runs programs in the driver: `XDP_PASS`, `XDP_DROP`, `XDP_TX`, `XDP_ABORTED`.
+    pub basic: bool,
+    /// Programs may answer `XDP_REDIRECT`.
+    pub redirect: bool,
+    /// Takes frames redirected from elsewhere and live frames (`ndo_xdp_xmit`).
+    pub redirect_target: bool,
+    /// AF_XDP without copying.
+    pub xsk_zero_copy: bool,
+    /// Runs programs on the card.
+    pub hw_offload: bool,
+    /// Programs see frames of more than one buffer.
+    pub rx_multi_buffer: bool,
+    /// Redirected frames may have more than one buffer.
+    pub redirect_multi_buffer: bool,
+    /// Most buffers of one AF_XDP zero-copy frame.
+    pub zero_copy_segments_max: u32,
+    /// `bpf_xdp_metadata_rx_timestamp` has an answer.
+    pub rx_timestamp: bool,
+    /// `bpf_xdp_metadata_rx_hash` has an answer.
+    pub rx_hash: bool,
+    /// `bpf_xdp_metadata_rx_vlan_tag` has an answer.
+    pub rx_vlan_tag: bool,
+    /// AF_XDP transmit tells when a frame left.
+    pub xsk_tx_timestamp: bool,
+    /// AF_XDP transmit can fill in checksums.
+    pub xsk_tx_checksum: bool,
+}
+
+impl XdpFeatures {
+    fn from_bits(xdp: u64, rx_metadata: u64, xsk: u64, zero_copy_segments_max: u32) -> Self {
+        let has = |bits: u64, number: u32| bits >> number & 1 == 1;
+        Self {
+            basic: has(xdp, 0),
+            redirect: has(xdp, 1),
+            redirect_target: has(xdp, 2),
+            xsk_zero_copy: has(xdp, 3),
+            hw_offload: has(xdp, 4),
+            rx_multi_buffer: has(xdp, 5),
+            redirect_multi_buffer: has(xdp, 6),
+            zero_copy_segments_max,
+            rx_timestamp: has(rx_metadata, 0),
+            rx_hash: has(rx_metadata, 1),
+            rx_vlan_tag: has(rx_metadata, 2),
+            xsk_tx_timestamp: has(xsk, 0),
+            xsk_tx_checksum: has(xsk, 1),
+        }
+    }
+}
+
+impl Stack {
+    /// What a device can do with XDP; `None` from kernels that do not tell (before 6.3).
+    pub fn xdp_features<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Option<XdpFeatures>, HostError> {
+        let id = id.into();
+        let index = Attribute::u32(IFINDEX, self.index_of(id)?);
+        let object = || self.object(id);
+        let answer = match self.generic().ask(FAMILY, DEV_GET, &[index], "read the XDP features of", object) {
+            Err(HostError::Missing { .. }) => return Ok(None),
+            other => other.map_err(|error| self.clarify(error, id))?,
+        };
+        Ok(answer.first().map(|row| {
+            let attributes = row.attributes();
+            XdpFeatures::from_bits(
+                attributes.u64(XDP_FEATURES).unwrap_or(0),
+                attributes.u64(RX_METADATA).unwrap_or(0),
+                attributes.u64(XSK_FEATURES).unwrap_or(0),
+                attributes.u32(ZERO_COPY_SEGMENTS_MAX).unwrap_or(0),
+            )
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_of_a_veth_whose_peer_polls() {
+        // ynl on 6.18: basic, redirect, ndo-xmit, rx-sg, ndo-xmit-sg.
+        let features = XdpFeatures::from_bits(0x67, 7, 0, 1);
+        assert!(features.basic && features.redirect && features.redirect_target && features.rx_timestamp);
+        assert!(!features.xsk_zero_copy && !features.hw_offload && !features.xsk_tx_checksum);
+    }
+}
