@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 pub mod cmd;
+#[cfg(test)]
+mod golden;
 pub mod out;
 pub mod outcome;
 pub mod stop;

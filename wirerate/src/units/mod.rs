@@ -8,9 +8,11 @@ mod human;
 mod interval;
 mod mix;
 mod quantity;
+mod table;
 
 pub use bad_text::BadText;
 pub use human::{human_bps, human_count, human_duration, human_pps};
 pub use interval::{Addresses, CpuList, Interval};
 pub use mix::{Mix, byte};
 pub use quantity::{BitRate, Count, Nanos, Pps};
+pub use table::Table;

@@ -1,19 +1,29 @@
-//! The device that frames leave by: what the plan needs to know of it.
+//! The device that frames leave by: what the plan needs to know of it, who gets the frames, and whether it is
+//! one that nobody should flood by mistake.
 
 use crate::outcome::Failure;
+use anyhow::anyhow;
 use host::{HostError, Link, Netns, Stack};
-use packet::{DeviceFacts, MacAddr};
+use packet::{Config, DeviceFacts, MacAddr};
+use std::net::IpAddr;
+use std::time::Duration;
 
 /// Source of the frames of a dry run when there is no such device.
 const MAC_MADE_UP: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0x01]);
+/// How long a neighbour may take to say its MAC address: two ARP requests.
+const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// A device, found in its namespace.
 #[derive(Debug)]
 pub struct Device {
-    /// The namespace's stack.
+    /// The namespace.
+    pub netns: Netns,
+    /// Its network stack.
     pub stack: Stack,
     /// The device as it was when found.
     pub link: Link,
+    /// What the plan needs to know.
+    pub facts: DeviceFacts,
 }
 
 impl Device {
@@ -22,35 +32,88 @@ impl Device {
     /// # Errors
     /// As the host says: no such namespace, no such device.
     pub fn find(netns: Option<&str>, name: &str) -> Result<Self, HostError> {
-        let stack = match netns {
-            Some(netns) => Stack::of(&Netns::named(netns)?)?,
-            None => Stack::here()?,
-        };
+        let netns = netns.map_or_else(Netns::current, Netns::named)?;
+        let stack = Stack::of(&netns)?;
         let link = stack.link(name)?;
-        Ok(Self { stack, link })
+        let facts = stack.facts(&link)?;
+        Ok(Self { netns, stack, link, facts })
     }
 
-    /// What the plan needs to know.
-    pub fn facts(&self) -> DeviceFacts {
-        DeviceFacts {
-            mac: self.link.mac.unwrap_or_default(),
-            tx_queues: u16::try_from(self.link.tx_queues).unwrap_or(u16::MAX),
-            ..DeviceFacts::default()
+    /// Refuses the device that carries the default route: a flood there cuts the host off.
+    ///
+    /// # Errors
+    /// Refused, with the option that allows it.
+    pub fn spare_default_route(&self) -> Result<(), Failure> {
+        let act = || format!("send on {}", self.link.name);
+        match self.stack.carries_default_route(&self.link) {
+            Ok(false) => Ok(()),
+            Ok(true) => Err(Failure::refused(
+                act(),
+                anyhow!("it carries the default route of this host, and a flood of frames could cut it off"),
+            )
+            .try_this("--allow-default-route if that is what you want")
+            .try_this("`wirerate demo` to see it work on devices of its own")),
+            Err(why) => Err(Failure::host(act(), why)),
         }
+    }
+
+    /// Fills in the MAC address of the next hop, unless the configuration has one. The kernel may ask for it
+    /// (ARP, ND) when `may_ask`.
+    ///
+    /// # Errors
+    /// Refused when nobody knows it, with what to type.
+    pub fn fill_in_dst_mac(&self, config: &mut Config, to: IpAddr, may_ask: bool) -> Result<(), Failure> {
+        // Nobody looks at MAC addresses on a loopback device.
+        if !config.dst_mac.is_zero() || self.link.is_loopback() {
+            return Ok(());
+        }
+        let act = || format!("send to {to} on {}", self.link.name);
+        let failed = |why| Failure::host(act(), why);
+        let hop = self.stack.next_hop(&self.link, to).map_err(failed)?;
+        let ask = || self.stack.resolve_neighbour(&self.link, hop.ip, PATIENCE).map_err(failed);
+        let mac = if hop.mac.is_none() && may_ask && self.link.is_running() { ask()? } else { hop.mac };
+        config.dst_mac = mac.ok_or_else(|| {
+            let who = if hop.ip == to { String::new() } else { format!(" (the next hop to {to})") };
+            Failure::refused(act(), anyhow!("nobody knows the MAC address of {}{who}", hop.ip))
+                .try_this("--dst-mac MAC, such as --dst-mac 02:00:00:00:00:01")
+                .try_this(format!("ip neighbour replace {} lladdr MAC dev {}", hop.ip, self.link.name))
+        })?;
+        Ok(())
     }
 }
 
+/// What a dry run knows of the device, and what a person should know of that.
+#[derive(Debug)]
+pub struct Shown {
+    /// Facts of the device, or made up.
+    pub facts: DeviceFacts,
+    /// What is not as it would be in a real run.
+    pub notes: Vec<String>,
+}
+
 /// Facts for frames that are only shown: those of the device if it is there, else made up, with a note.
+/// Asks nobody for a MAC address, but looks it up.
 ///
 /// # Errors
-/// Bad usage for a namespace that does not exist.
-pub fn facts_for_show(netns: Option<&str>, name: &str) -> Result<(DeviceFacts, Option<String>), Failure> {
-    match Device::find(netns, name) {
-        Ok(device) => Ok((device.facts(), None)),
-        Err(HostError::NoLink { .. }) => Ok((
-            DeviceFacts { mac: MAC_MADE_UP, tx_queues: 1, ..DeviceFacts::default() },
-            Some(format!("there is no device {name}: the frames are shown as from {MAC_MADE_UP}")),
-        )),
-        Err(why) => Err(Failure::host(format!("look at {name}"), why)),
+/// Refused for a namespace that does not exist.
+pub fn for_show(netns: Option<&str>, name: &str, config: &mut Config, to: IpAddr) -> Result<Shown, Failure> {
+    let mut notes = Vec::new();
+    let facts = match Device::find(netns, name) {
+        Ok(device) => {
+            // Not known is no failure here: the note below says so.
+            let _ = device.fill_in_dst_mac(config, to, false);
+            device.facts
+        }
+        Err(HostError::NoLink { .. }) => {
+            notes.push(format!("there is no device {name}: the frames are shown as from {MAC_MADE_UP}"));
+            DeviceFacts { mac: MAC_MADE_UP, tx_queues: 1, ..DeviceFacts::default() }
+        }
+        Err(why) => return Err(Failure::host(format!("look at {name}"), why)),
+    };
+    if config.dst_mac.is_zero() {
+        notes.push(
+            "no destination MAC is known here: the frames are shown with zeros in its place".to_owned(),
+        );
     }
+    Ok(Shown { facts, notes })
 }

@@ -5,6 +5,7 @@ pub mod decode;
 pub mod device;
 pub mod dry_run;
 pub mod pace;
+pub mod report;
 pub mod wish;
 
 pub use args::Args;
@@ -27,12 +28,10 @@ pub fn run(args: &Args, _stop: &Stop) -> Result<Outcome, Failure> {
 }
 
 /// The dry run: no device needed, nothing sent.
-fn show(args: &Args, config: Config, pace: pace::Pace, frame_count: u64) -> Result<Outcome, Failure> {
-    let (facts, note) = device::facts_for_show(args.netns.as_deref(), &args.device)?;
-    let no_mac = "no destination MAC is known here: the frames are shown with zeros in its place";
-    for note in note.into_iter().chain(config.dst_mac.is_zero().then(|| no_mac.to_owned())) {
-        eprintln!("wirerate: {note}");
-    }
+fn show(args: &Args, mut config: Config, pace: pace::Pace, frame_count: u64) -> Result<Outcome, Failure> {
+    let to = wish::first_destination(args);
+    let shown = device::for_show(args.netns.as_deref(), &args.device, &mut config, to)?;
+    shown.notes.iter().for_each(|note| eprintln!("wirerate: {note}"));
     let preview = dry_run::Preview {
         device: &args.device,
         frame_count,
@@ -42,7 +41,7 @@ fn show(args: &Args, config: Config, pace: pace::Pace, frame_count: u64) -> Resu
         json: args.json,
         write: args.write.as_deref(),
     };
-    dry_run::run(config, &facts, &preview)
+    dry_run::run(config, &shown.facts, &preview)
 }
 
 /// The plan of a run from its beginning, and the cursor at its start.

@@ -7,7 +7,7 @@ use super::args::{Args, Entry, Field};
 use crate::outcome::Failure;
 use crate::units::{Addresses, Interval};
 use packet::{Config, FLOWS_MAX, Flags, IMIX_ENTRIES_MAX, ImixEntry, MacAddr, XmitMode};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Destination when only a MAC address was given: of the network set aside for benchmarks (RFC 2544).
 const DST_DEFAULT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
@@ -48,6 +48,11 @@ fn count(args: &Args) -> u64 {
         (None, Some(_)) => 0,
         (None, None) => Config::default().count,
     }
+}
+
+/// The first address that frames go to.
+pub fn first_destination(args: &Args) -> IpAddr {
+    args.dst.map_or(DST_DEFAULT.into(), |dst| dst.first())
 }
 
 impl Args {
