@@ -1,0 +1,216 @@
+//! Why a command is refused: in words, as an errno, and where in the text.
+
+use std::ops::Range;
+
+/// The error numbers that a write to a control file can answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Errno {
+    /// Argument list too long: more entries than the table holds.
+    E2BIG = 7,
+    /// Out of memory.
+    ENOMEM = 12,
+    /// This name is taken.
+    EBUSY = 16,
+    /// No such interface.
+    ENODEV = 19,
+    /// Not a command, or not a value of it.
+    EINVAL = 22,
+    /// The device or the mode cannot do that.
+    EOPNOTSUPP = 95,
+    /// The interface is not up.
+    ENETDOWN = 100,
+}
+
+impl Errno {
+    /// The number Linux has for it.
+    pub fn raw(self) -> i32 {
+        self as i32
+    }
+}
+
+/// What is wrong with a command.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A write of no bytes.
+    #[error("an empty write is no command")]
+    Empty,
+    /// Not a word of the table for this file.
+    #[error("\"{word}\" is not a {file} command (`wirerate help commands` lists them)")]
+    UnknownCommand {
+        /// The kind of file written to.
+        file: &'static str,
+        /// The word, as far as it was read.
+        word: String,
+    },
+    /// Not an IPv4 address.
+    #[error("{setting}: \"{text}\" is not an IPv4 address")]
+    NotIpv4 {
+        /// The command.
+        setting: &'static str,
+        /// Its value.
+        text: String,
+    },
+    /// Not an IPv6 address.
+    #[error("{setting}: \"{text}\" is not an IPv6 address")]
+    NotIpv6 {
+        /// The command.
+        setting: &'static str,
+        /// Its value.
+        text: String,
+    },
+    /// Not a MAC address.
+    #[error(
+        "{setting}: \"{text}\" is not a MAC address (six pairs of hex digits, such as 02:00:00:00:00:01)"
+    )]
+    NotMac {
+        /// The command.
+        setting: &'static str,
+        /// Its value.
+        text: String,
+    },
+    /// A rate of zero; there is no time between frames for that.
+    #[error("{setting} must be 1 or more (`delay 2147483647` is for never)")]
+    ZeroRate {
+        /// The command.
+        setting: &'static str,
+    },
+    /// A seed beyond 64 bits.
+    #[error("seed: \"{text}\" does not fit into 64 bits")]
+    SeedTooLarge {
+        /// Its value.
+        text: String,
+    },
+    /// Something other than `SIZE,WEIGHT` in an internet mix.
+    #[error(
+        "imix_weights: entry {entry} is not SIZE,WEIGHT with a weight of 1 or more (one space between entries)"
+    )]
+    BadImix {
+        /// Which, from 1.
+        entry: usize,
+    },
+    /// An internet mix together with `clone_skb`.
+    #[error("imix_weights and clone_skb exclude each other (`clone_skb 0` first)")]
+    ImixWithClones,
+    /// More entries than the table holds.
+    #[error("{setting}: at most {max} entries")]
+    TooMany {
+        /// The command.
+        setting: &'static str,
+        /// The most there can be.
+        max: usize,
+    },
+    /// A label missing at the end of the write.
+    #[error("mpls: a label is missing (`mpls 0` turns MPLS off)")]
+    NoLabel,
+    /// The device does not let one packet be sent twice.
+    #[error("{setting}: loopback does not send one frame more than once; try another device")]
+    NotShareable {
+        /// The command.
+        setting: &'static str,
+    },
+    /// The mode does not do that.
+    #[error("{setting} does not go with xmit_mode {mode}")]
+    NotInMode {
+        /// The command.
+        setting: &'static str,
+        /// The mode, as a word of `xmit_mode`.
+        mode: &'static str,
+    },
+    /// Flag SHARED is off.
+    #[error("{setting} needs flag SHARED")]
+    NeedsShared {
+        /// The command.
+        setting: &'static str,
+    },
+    /// Flag SHARED is needed.
+    #[error("flag !SHARED: clone_skb or burst still need it (`clone_skb 0`, `burst 1` first)")]
+    SharedInUse,
+    /// The tree has no such thread.
+    #[error("there is no thread for CPU {cpu}")]
+    NoThread {
+        /// The CPU asked for.
+        cpu: u32,
+    },
+    /// The name is in use, on whatever thread.
+    #[error("{name} is already on a thread")]
+    NameTaken {
+        /// The name.
+        name: String,
+    },
+    /// No such interface.
+    #[error("there is no interface for \"{name}\"")]
+    NoInterface {
+        /// The name, as given.
+        name: String,
+    },
+    /// Not Ethernet and not loopback.
+    #[error("{name} is neither Ethernet nor loopback")]
+    NotEthernet {
+        /// The name, as given.
+        name: String,
+    },
+    /// Not up.
+    #[error("{name} is down (`ip link set DEV up` first)")]
+    InterfaceDown {
+        /// The name, as given.
+        name: String,
+    },
+    /// No file can have that name.
+    #[error("\"{name}\" cannot be the name of a control file")]
+    NotAFileName {
+        /// The name, as given.
+        name: String,
+    },
+}
+
+impl Fault {
+    /// What `write(2)` answers for it.
+    pub fn errno(&self) -> Errno {
+        match self {
+            Self::TooMany { .. } => Errno::E2BIG,
+            Self::NotShareable { .. } | Self::NotInMode { .. } => Errno::EOPNOTSUPP,
+            Self::NameTaken { .. } => Errno::EBUSY,
+            Self::NoInterface { .. } => Errno::ENODEV,
+            Self::InterfaceDown { .. } => Errno::ENETDOWN,
+            _ => Errno::EINVAL,
+        }
+    }
+}
+
+/// A refused command: what is wrong, and with which bytes of the write.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{fault}")]
+pub struct Refused {
+    /// What is wrong.
+    pub fault: Fault,
+    /// The bad bytes; empty and at the end when something is missing.
+    pub span: Range<usize>,
+}
+
+impl Refused {
+    /// What `write(2)` answers.
+    pub fn errno(&self) -> Errno {
+        self.fault.errno()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_linux() {
+        let all = [
+            (Errno::EINVAL, 22),
+            (Errno::E2BIG, 7),
+            (Errno::EOPNOTSUPP, 95),
+            (Errno::ENODEV, 19),
+            (Errno::ENETDOWN, 100),
+            (Errno::EBUSY, 16),
+            (Errno::ENOMEM, 12),
+        ];
+        assert!(all.iter().all(|(errno, raw)| errno.raw() == *raw));
+    }
+}

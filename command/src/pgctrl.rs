@@ -1,0 +1,86 @@
+//! The file `pgctrl`: three words, and one line to read.
+
+use crate::scan::until_nul;
+use crate::table::Act;
+use crate::{COMMANDS, Fault, Place, Refused};
+
+/// All that reading `pgctrl` ever says, newline included.
+pub const VERSION_LINE: &str = "Packet Generator for packet performance testing. Version: 2.75\n";
+
+/// Bytes of a write that are looked at.
+const LOOKED_AT: usize = 127;
+
+/// What `pgctrl` can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PgctrlCommand {
+    /// Run every device instance of the tree and wait for the end.
+    Start,
+    /// End all runs, without waiting.
+    Stop,
+    /// End all runs and remove every device instance.
+    Reset,
+}
+
+impl PgctrlCommand {
+    /// Reads one write: exactly a word, one newline behind it or a NUL and anything.
+    ///
+    /// # Errors
+    /// [`Fault::Empty`] and [`Fault::UnknownCommand`], both EINVAL.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Refused> {
+        if bytes.is_empty() {
+            return Err(Refused { fault: Fault::Empty, span: 0..0 });
+        }
+        let seen = &bytes[..bytes.len().min(LOOKED_AT)];
+        let word = until_nul(seen.strip_suffix(b"\n").unwrap_or(seen));
+        let commands = COMMANDS.iter().filter(|spec| spec.place == Place::Pgctrl);
+        let found = commands.filter(|spec| spec.word.as_bytes() == word).find_map(|spec| match spec.act {
+            Act::Pgctrl(command) => Some(command),
+            _ => None,
+        });
+        found.ok_or_else(|| Refused {
+            fault: Fault::UnknownCommand { file: "pgctrl", word: String::from_utf8_lossy(word).into_owned() },
+            span: 0..word.len(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Errno;
+
+    #[test]
+    fn a_word_one_newline_or_a_nul() {
+        assert_eq!(PgctrlCommand::parse(b"start"), Ok(PgctrlCommand::Start));
+        assert_eq!(PgctrlCommand::parse(b"stop\n"), Ok(PgctrlCommand::Stop));
+        assert_eq!(PgctrlCommand::parse(b"reset\0junk"), Ok(PgctrlCommand::Reset));
+        let bad: [&[u8]; 11] = [
+            b"",
+            b"\n",
+            b"stop ",
+            b" stop",
+            b"STOP",
+            b"stop\n\n",
+            b"stop\r\n",
+            b"start now",
+            b"sto",
+            b"stopp",
+            b"count",
+        ];
+        for bytes in bad {
+            assert_eq!(PgctrlCommand::parse(bytes).unwrap_err().errno(), Errno::EINVAL, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn only_127_bytes_are_looked_at() {
+        let mut bytes = b"stop\0".to_vec();
+        bytes.resize(1000, b'x');
+        assert_eq!(PgctrlCommand::parse(&bytes), Ok(PgctrlCommand::Stop));
+        // The newline that is dropped is the last byte looked at, not the last one written.
+        let mut bytes = vec![b'x'; 200];
+        bytes[..4].copy_from_slice(b"stop");
+        bytes[126] = b'\n';
+        assert!(PgctrlCommand::parse(&bytes).is_err());
+    }
+}

@@ -1,0 +1,74 @@
+//! What a device command does with its value: one function for each command of the table.
+//!
+//! A setter changes settings (and the cursor, where the kernel does so at once), and answers with the text for
+//! `Result: `, with silence where the kernel leaves the old text, or with a refusal.
+
+mod addresses;
+mod frames;
+mod tags;
+mod transmit;
+
+pub(crate) use addresses::{
+    dst_mac, dst_max, dst_min, dst6, dst6_max, dst6_min, src_mac, src_max, src_min, src6,
+};
+pub(crate) use frames::{imix_weights, max_pkt_size, min_pkt_size, pkt_size, rate, ratep};
+pub(crate) use tags::{mpls, svlan_cfi, svlan_id, svlan_p, tos, traffic_class, vlan_cfi, vlan_id, vlan_p};
+pub(crate) use transmit::{burst, clear_counters, clone_skb, delay, flag, node, seed, xmit_mode};
+
+use crate::{Device, Facts, Fault, Refused};
+use std::fmt::Display;
+use std::ops::Range;
+
+/// What a setter is given: the word and its value, read by the kind that the table says.
+pub(crate) struct Given<'a> {
+    /// The command, in the spelling of the table.
+    pub(crate) word: &'static str,
+    /// The value of a number, 0 for anything else.
+    pub(crate) number: u64,
+    /// The bytes of the value: the digits of a number, a word up to a NUL, all that is left of a list.
+    pub(crate) text: &'a [u8],
+    /// Where they are in the write.
+    pub(crate) span: Range<usize>,
+    /// The device and its host.
+    pub(crate) facts: &'a Facts,
+}
+
+/// What becomes of the result text.
+pub(crate) enum Reply {
+    /// This is the new one.
+    Say(Vec<u8>),
+    /// The old one stays.
+    Stale,
+}
+
+/// What a setter answers.
+pub(crate) type Answer = Result<Reply, Refused>;
+/// Applies one command to a device instance.
+pub(crate) type Setter = fn(&mut Device, &Given<'_>) -> Answer;
+
+impl Given<'_> {
+    /// `OK: word=value`.
+    pub(crate) fn ok(&self, value: impl Display) -> Answer {
+        say(format!("OK: {}={value}", self.word))
+    }
+
+    pub(crate) fn refuse(&self, fault: Fault) -> Answer {
+        Err(Refused { fault, span: self.span.clone() })
+    }
+
+    /// The value as text for messages.
+    pub(crate) fn lossy(&self) -> String {
+        String::from_utf8_lossy(self.text).into_owned()
+    }
+
+    /// A refusal that the result text tells as well: `ERROR: word: "value" problem`.
+    pub(crate) fn refuse_aloud(&self, device: &mut Device, problem: &str, fault: Fault) -> Answer {
+        let head = format!("ERROR: {}: \"", self.word).into_bytes();
+        device.result = [head.as_slice(), self.text, b"\" ", problem.as_bytes()].concat();
+        self.refuse(fault)
+    }
+}
+
+pub(crate) fn say(text: impl Into<String>) -> Answer {
+    Ok(Reply::Say(text.into().into_bytes()))
+}
