@@ -4,7 +4,10 @@
 //! anything of its own accord (no IPv6, no ARP), so every frame that `rx0` counts came from the test.
 
 use crate::program::run;
+use crate::readers::on_the_wire;
 use crate::{Case, TestResult, case};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -19,10 +22,10 @@ pub(crate) const RX_MAC: &str = "02:00:00:00:00:02";
 /// Queues of each end, in both directions.
 pub(crate) const QUEUE_COUNT: u32 = 4;
 
-/// Namespaces of ours begin with this, then the pid of the test program.
+/// Names of labs begin with this, then the pid of the test program.
 const PREFIX: &str = "wre-";
 
-/// Names of the namespaces that exist now, for [`remove_all`].
+/// Names of the labs that exist now, for [`remove_all`].
 static LIVE: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// What the receiver does with frames that come by XDP.
@@ -34,9 +37,33 @@ pub(crate) enum Peer {
     Deaf,
 }
 
-/// The two namespaces; dropping it removes them.
+/// A name of our own and a folder; dropping it removes the folder.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    name: String,
+}
+
+impl Scratch {
+    /// Makes the folder.
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{PREFIX}{}-{number}", std::process::id());
+        LIVE.lock().unwrap().push(name.clone());
+        std::fs::create_dir(folder(&name)).expect("the temporary folder can be written");
+        Self { name }
+    }
+
+    /// A path for a file that goes when the folder goes.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        folder(&self.name).join(name)
+    }
+}
+
+/// The two namespaces and a folder; dropping it removes them.
 #[derive(Debug)]
 pub(crate) struct Lab {
+    scratch: Scratch,
     /// Namespace of the sender.
     pub(crate) tx_netns: String,
     /// Namespace of the receiver.
@@ -46,12 +73,10 @@ pub(crate) struct Lab {
 impl Lab {
     /// Makes the pair, up and running.
     pub(crate) fn new(peer: Peer) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let base = format!("{PREFIX}{}-{number}", std::process::id());
-        let lab = Self { tx_netns: format!("{base}-tx"), rx_netns: format!("{base}-rx") };
+        let scratch = Scratch::new();
+        let [tx_netns, rx_netns] = netns_names(&scratch.name);
+        let lab = Self { scratch, tx_netns, rx_netns };
         for netns in [&lab.tx_netns, &lab.rx_netns] {
-            LIVE.lock().unwrap().push(netns.clone());
             run(&["ip", "netns", "add", netns]);
             let quiet = "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6";
             run(&["ip", "netns", "exec", netns, "sh", "-c", quiet]);
@@ -78,6 +103,11 @@ impl Lab {
         run(&["ip", "-n", netns, "address", "add", address, "dev", dev]);
         run(&["ip", "-n", netns, "link", "set", dev, "up"]);
         run(&["ip", "-n", netns, "neighbour", "replace", ip, "lladdr", mac, "dev", dev, "nud", "permanent"]);
+    }
+
+    /// A path for a file that goes when the lab goes.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.scratch.file(name)
     }
 
     /// Turns GRO at the receiver on or off; with it on, veth takes frames that come by XDP.
@@ -111,27 +141,29 @@ impl Lab {
     }
 }
 
-impl Drop for Lab {
+impl Drop for Scratch {
     fn drop(&mut self) {
-        for netns in [&self.tx_netns, &self.rx_netns] {
-            remove(netns);
+        remove(&self.name);
+        // Not `unwrap`: this runs in a panic as well.
+        if let Ok(mut live) = LIVE.lock() {
+            live.retain(|name| *name != self.name);
         }
-        LIVE.lock().unwrap().retain(|name| *name != self.tx_netns && *name != self.rx_netns);
     }
 }
 
-/// Removes every namespace that a lab of this process still holds.
+/// Removes every lab that this process still holds.
 pub(crate) fn remove_all() {
-    // Not `unwrap`: a test that panicked with the lock held must not keep the rest from being removed.
     let names = LIVE.lock().map(|live| live.clone()).unwrap_or_else(|poisoned| poisoned.into_inner().clone());
     names.iter().for_each(|name| remove(name));
 }
 
-/// Removes the namespaces that test programs left which were killed.
+/// Removes the labs that test programs left which were killed.
 pub(crate) fn sweep() {
-    for name in namespaces().iter().filter(|name| is_stale(name)) {
-        remove(name);
-    }
+    let files = std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+    let files = files.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let names: BTreeSet<String> =
+        namespaces().into_iter().chain(files).filter_map(|name| stale(&name)).collect();
+    names.iter().for_each(|name| remove(name));
 }
 
 /// Names of all network namespaces that have one.
@@ -140,22 +172,39 @@ pub(crate) fn namespaces() -> Vec<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-fn is_stale(name: &str) -> bool {
-    let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
-    pid.and_then(|pid| pid.parse::<u32>().ok())
-        .is_some_and(|pid| !std::fs::exists(format!("/proc/{pid}")).unwrap_or(true))
+fn netns_names(lab: &str) -> [String; 2] {
+    [format!("{lab}-tx"), format!("{lab}-rx")]
 }
 
-/// Removes one namespace. Its name may be gone already, so what `ip` says of it is no concern.
+fn folder(lab: &str) -> PathBuf {
+    std::env::temp_dir().join(lab)
+}
+
+/// The lab that a namespace or folder called `name` belongs to, if its test program is no more.
+fn stale(name: &str) -> Option<String> {
+    let mut parts = name.strip_prefix(PREFIX)?.split('-');
+    let (pid, number) = (parts.next()?.parse::<u32>().ok()?, parts.next()?.parse::<u32>().ok()?);
+    let is_gone = !std::fs::exists(format!("/proc/{pid}")).unwrap_or(true);
+    is_gone.then(|| format!("{PREFIX}{pid}-{number}"))
+}
+
+/// Removes what there is of one lab. Any part may be missing, so what the removers say is no concern.
 fn remove(name: &str) {
-    let _ = std::process::Command::new("ip").args(["netns", "delete", name]).output();
+    for netns in netns_names(name) {
+        let _ = std::process::Command::new("ip").args(["netns", "delete", &netns]).output();
+    }
+    let _ = std::fs::remove_dir_all(folder(name));
 }
 
 /// Tests of the lab itself: the others rest on it.
 pub(crate) const CASES: &[Case] = &[
     case("lab::goes_when_dropped_and_when_a_test_panics", &[], goes_when_dropped_and_when_a_test_panics),
     case("lab::sweep_takes_what_the_dead_left_and_spares_the_living", &[], sweep_spares_the_living),
-    case("lab::is_silent_until_someone_sends", &["bash"], is_silent_until_someone_sends),
+    case(
+        "lab::is_silent_until_someone_sends",
+        &["bash", "dumpcap", "editcap"],
+        is_silent_until_someone_sends,
+    ),
 ];
 
 fn goes_when_dropped_and_when_a_test_panics() -> TestResult {
@@ -189,7 +238,11 @@ fn is_silent_until_someone_sends() -> TestResult {
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert_eq!(lab.received(), 0);
     let three = "for i in 1 2 3; do echo $i > /dev/udp/198.18.0.2/9; done";
-    run(&["ip", "netns", "exec", &lab.tx_netns, "bash", "-c", three]);
+    let seen = on_the_wire(&lab, 3, || {
+        run(&["ip", "netns", "exec", &lab.tx_netns, "bash", "-c", three]);
+    });
+    let payloads: Vec<&[u8]> = seen.iter().map(|frame| &frame.bytes[42..]).collect();
+    assert_eq!(payloads, [b"1\n", b"2\n", b"3\n"]);
     assert_eq!(lab.received(), 3);
     assert_eq!(lab.strangers(), [""; 0]);
     Ok(())

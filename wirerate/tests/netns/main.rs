@@ -2,10 +2,13 @@
 //!
 //! Each test makes its own [`lab::Lab`], runs the binary that the user runs, and asks somebody else what
 //! arrived: the receiver's counters, tshark, capinfos. A test that cannot run here is shown as ignored with
-//! its reason; with `CI` set in the environment it fails instead.
+//! its reason; with `CI=true` in the environment it fails instead. `WIRERATE` names the binary to test, by
+//! default the one that cargo built along with these tests.
 
+mod dry_run;
 mod lab;
 mod program;
+mod readers;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -33,7 +36,7 @@ fn main() {
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).expect("these may be caught");
     std::thread::spawn(move || clean_up_on(signals));
     lab::sweep();
-    let trials = [lab::CASES, program::CASES].into_iter().flatten().map(trial).collect();
+    let trials = [lab::CASES, program::CASES, dry_run::CASES].into_iter().flatten().map(trial).collect();
     libtest_mimic::run(&arguments, trials).exit();
 }
 
@@ -49,7 +52,9 @@ fn clean_up_on(mut signals: Signals) {
 fn trial(case: &'static Case) -> Trial {
     Trial::ignorable_test(case.name, || match missing(case) {
         None => (case.body)().map(|()| Completion::Completed),
-        Some(reason) if std::env::var_os("CI").is_some() => Err(format!("cannot run: {reason}").into()),
+        Some(reason) if std::env::var("CI").as_deref() == Ok("true") => {
+            Err(format!("cannot run: {reason}").into())
+        }
         Some(reason) => Ok(Completion::ignored_with(format!("skip: {reason}"))),
     })
 }

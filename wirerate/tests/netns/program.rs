@@ -5,9 +5,12 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+/// Longest time a run may take that says nothing else.
+const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// Children that run now, for [`stop_all`].
 static RUNNING: Mutex<Vec<u32>> = Mutex::new(Vec::new());
@@ -39,8 +42,15 @@ impl Outcome {
 pub(crate) struct Running {
     child: Child,
     started: Instant,
-    stdout: Option<JoinHandle<String>>,
-    stderr: Option<JoinHandle<String>>,
+    stdout: Stream,
+    stderr: Stream,
+}
+
+/// What a child writes, read by a thread of its own so that the child never waits for us.
+#[derive(Debug)]
+struct Stream {
+    seen: Arc<Mutex<Vec<u8>>>,
+    reader: Option<JoinHandle<()>>,
 }
 
 impl Running {
@@ -49,14 +59,20 @@ impl Running {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         RUNNING.lock().unwrap().push(child.id());
-        let stdout = child.stdout.take().map(collect);
-        let stderr = child.stderr.take().map(collect);
+        let stdout = Stream::of(child.stdout.take().expect("it is piped"));
+        let stderr = Stream::of(child.stderr.take().expect("it is piped"));
         Self { child, started: Instant::now(), stdout, stderr }
     }
 
     /// Sends `signal` to it.
     pub(crate) fn signal(&self, signal: Signal) {
         kill(pid(self.child.id()), signal).expect("it is our child, and we have not waited for it");
+    }
+
+    /// Waits until `text` has come on stderr.
+    #[track_caller]
+    pub(crate) fn until_it_says(&self, text: &str) {
+        until(text, || self.stderr.text().contains(text));
     }
 
     /// Waits for its end; panics if that takes longer than `limit`.
@@ -71,8 +87,7 @@ impl Running {
             std::thread::sleep(Duration::from_millis(2));
         };
         let elapsed = self.started.elapsed();
-        let [stdout, stderr] =
-            [self.stdout.take(), self.stderr.take()].map(|reader| reader.unwrap().join().unwrap());
+        let [stdout, stderr] = [&mut self.stdout, &mut self.stderr].map(Stream::finish);
         Outcome { code: status.code(), stdout, stderr, elapsed }
     }
 }
@@ -86,12 +101,30 @@ impl Drop for Running {
     }
 }
 
-fn collect(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        pipe.read_to_end(&mut bytes).expect("a pipe can be read");
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
+impl Stream {
+    fn of(mut pipe: impl Read + Send + 'static) -> Self {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&seen);
+        let reader = std::thread::spawn(move || {
+            let mut chunk = [0; 4096];
+            while let Ok(read @ 1..) = pipe.read(&mut chunk) {
+                sink.lock().unwrap().extend_from_slice(&chunk[..read]);
+            }
+        });
+        Self { seen, reader: Some(reader) }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()
+    }
+
+    /// All of it, once the child has closed its end.
+    fn finish(&mut self) -> String {
+        if let Some(reader) = self.reader.take() {
+            reader.join().expect("reading does not panic");
+        }
+        self.text()
+    }
 }
 
 fn pid(id: u32) -> Pid {
@@ -106,6 +139,42 @@ pub(crate) fn stop_all() {
     }
     if !running.is_empty() {
         std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// The program under test, to be given arguments.
+pub(crate) fn wirerate() -> Command {
+    Command::new(std::env::var_os("WIRERATE").unwrap_or_else(|| env!("CARGO_BIN_EXE_wirerate").into()))
+}
+
+/// Starts the program under test with the words of `arguments`, which must not hold blanks themselves.
+#[track_caller]
+pub(crate) fn wirerate_start(arguments: &str) -> Running {
+    let mut command = wirerate();
+    command.args(arguments.split_whitespace());
+    Running::start(command)
+}
+
+/// Runs the program under test to its end.
+#[track_caller]
+pub(crate) fn wirerate_run(arguments: &str) -> Outcome {
+    wirerate_start(arguments).wait(TIME_LIMIT)
+}
+
+/// A command that runs in a network namespace.
+pub(crate) fn in_netns(netns: &str, tool: &str) -> Command {
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", netns, tool]);
+    command
+}
+
+/// Waits until `is_so`, for ten seconds at most.
+#[track_caller]
+pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "never came about: {what}");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

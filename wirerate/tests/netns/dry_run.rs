@@ -1,0 +1,86 @@
+//! `send --dry-run --write`: an independent reader finds in the file what was asked for.
+
+use crate::lab::Scratch;
+use crate::program::wirerate_run;
+use crate::readers::{frames, packet_count, tshark};
+use crate::{Case, TestResult, case};
+
+/// Tests of the frames that a dry run writes.
+pub(crate) const CASES: &[Case] = &[
+    case("dry_run::tshark_decodes_every_frame_and_finds_the_checksums_right", &["tshark"], tshark_agrees),
+    case("dry_run::ranges_come_in_the_order_of_pktgen", &["tshark"], ranges_in_order),
+    case("dry_run::a_seed_repeats_a_run_and_another_does_not", &["editcap"], seed_repeats),
+];
+
+const TO: &str = "--dst-mac 02:00:00:00:00:02 --src-mac 02:00:00:00:00:01";
+
+fn tshark_agrees() -> TestResult {
+    let scratch = Scratch::new();
+    for (frame_count, words) in [
+        (1, "--dst 198.18.0.2"),
+        (500, "--dst 198.18.0.2 --size 60-300"),
+        (500, "--dst 198.18.0.0-198.18.255.255 --random dst,udp-src --udp-src 1-65534"),
+        (500, "--src 10.0.0.1-10.0.0.200 --dst 198.18.0.2-198.18.0.9 --vlan 7 --size 64-1514 --random size"),
+        (500, "--dst 198.18.0.2 --vlan 7 --svlan 9"),
+        (500, "--dst fd00::2 --src fd00::1 --size 78-1514 --random size"),
+        (500, "--dst fd00::/112 --src fd00::1 --vlan 4095"),
+        (500, "--dst 198.18.0.2 --imix 60:7,594:4,1514:1"),
+        (500, "--dst 198.18.0.2 --flows 20 --flow-len 3 --tos 0xb8"),
+    ] {
+        let path = scratch.file("dry.pcapng");
+        let shown = path.display();
+        wirerate_run(&format!(
+            "send none {TO} {words} --csum --count {frame_count} --dry-run={frame_count} --write {shown}"
+        ))
+        .expect_code(0);
+        assert_eq!(packet_count(&path), frame_count, "{words}");
+        let good =
+            tshark(&path, "udp.checksum.status == Good and pktgen.magic == 0xbe9be955", &["pktgen.seqnum"]);
+        let expected: Vec<String> = (1..=frame_count).map(|seq_num| seq_num.to_string()).collect();
+        assert_eq!(good, expected, "{words}");
+        let bad = tshark(&path, "_ws.malformed or ip.checksum.status == Bad", &["frame.number"]);
+        assert_eq!(bad, [""; 0], "{words}");
+    }
+    Ok(())
+}
+
+fn ranges_in_order() -> TestResult {
+    let scratch = Scratch::new();
+    let path = scratch.file("dry.pcapng");
+    let words =
+        "--src 10.0.0.1-10.0.0.2 --dst 198.18.0.2-198.18.0.5 --udp-src 5-5 --udp-dst 10-12 --size 60-63";
+    let shown = path.display();
+    wirerate_run(&format!("send none {TO} {words} --count 8 --dry-run=8 --write {shown}")).expect_code(0);
+    let fields = ["ip.src", "ip.dst", "udp.srcport", "udp.dstport", "frame.len"];
+    // As with pktgen, a counted range steps before the first frame.
+    let expected = [
+        "10.0.0.2 198.18.0.3 5 11 61",
+        "10.0.0.1 198.18.0.4 5 12 62",
+        "10.0.0.2 198.18.0.5 5 10 63",
+        "10.0.0.1 198.18.0.2 5 11 60",
+        "10.0.0.2 198.18.0.3 5 12 61",
+        "10.0.0.1 198.18.0.4 5 10 62",
+        "10.0.0.2 198.18.0.5 5 11 63",
+        "10.0.0.1 198.18.0.2 5 12 60",
+    ];
+    assert_eq!(tshark(&path, "pktgen", &fields), expected);
+    Ok(())
+}
+
+fn seed_repeats() -> TestResult {
+    let scratch = Scratch::new();
+    let words =
+        "--dst 198.18.0.0/16 --udp-dst 1-65534 --size 60-1514 --random dst,udp-dst,size --no-timestamp";
+    let of_seed = |seed: u32, name: &str| {
+        let path = scratch.file(name);
+        let shown = path.display();
+        let run = format!("send none {TO} {words} --seed {seed} --count 100 --dry-run=100 --write {shown}");
+        wirerate_run(&run).expect_code(0);
+        frames(&path).into_iter().map(|frame| frame.bytes).collect::<Vec<_>>()
+    };
+    let first = of_seed(7, "first.pcapng");
+    assert_eq!(first.len(), 100);
+    assert_eq!(first, of_seed(7, "again.pcapng"));
+    assert_ne!(first, of_seed(8, "other.pcapng"));
+    Ok(())
+}
