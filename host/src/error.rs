@@ -102,6 +102,20 @@ pub enum HostError {
         /// The interface.
         what: &'static str,
     },
+    /// Text that is not a list of CPUs.
+    #[error("\"{text}\" is not a list of CPUs")]
+    BadCpuList {
+        /// The text as given.
+        text: String,
+    },
+    /// A CPU that is not there, or not for this process.
+    #[error("CPU {cpu} cannot be used here")]
+    NoCpu {
+        /// Its number.
+        cpu: u32,
+        /// Those that run.
+        online: crate::CpuList,
+    },
 }
 
 impl HostError {
@@ -126,6 +140,8 @@ impl HostError {
             Self::FeatureFixed { .. } => {
                 Some("`ethtool -k` shows what the driver lets one change".to_owned())
             }
+            Self::BadCpuList { .. } => Some("numbers and ranges with commas, such as 0,2-3".to_owned()),
+            Self::NoCpu { online, .. } => Some(format!("one of CPU {online}")),
             Self::BadName { .. } | Self::Unreadable { .. } | Self::Missing { .. } => None,
         }
     }

@@ -7,6 +7,8 @@
 
 mod address;
 mod change;
+mod clock;
+mod cpu;
 mod error;
 mod ethtool;
 mod genl;
@@ -17,10 +19,13 @@ mod route;
 mod stack;
 #[expect(unsafe_code, reason = "ethtool's ioctl, and nothing else")]
 mod sys;
+mod watch;
 mod xdp;
 
 pub use address::Address;
 pub use change::{NewRoute, VethEnd};
+pub use clock::{ClockOffset, monotonic_ns, realtime_ns, uptime_us};
+pub use cpu::{CpuList, node_of_cpu, pin_thread, process_cpu_time, thread_cpu_time};
 pub use error::{HostError, KernelSays};
 pub use ethtool::{
     Driver, FEATURE_GRO, FEATURE_GSO, FEATURE_TSO, FEATURE_TX_CHECKSUM, Features, Queues, Timestamping,
@@ -30,4 +35,5 @@ pub use netns::{Netns, NetnsId};
 pub use packet::MacAddr;
 pub use route::{NextHop, Route};
 pub use stack::{LinkId, Stack};
+pub use watch::{LinkChange, LinkEvent, LinkWatch, WatchStop, Watched};
 pub use xdp::XdpFeatures;

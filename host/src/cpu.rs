@@ -1,0 +1,247 @@
+//! CPUs and NUMA nodes: which there are, which are ours, where a thread runs and how much it used.
+
+use crate::stack::{LinkId, Stack};
+use crate::{HostError, KernelSays};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::Pid;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+
+const CPUS: &str = "/sys/devices/system/cpu";
+const NODES: &str = "/sys/devices/system/node";
+/// More than any kernel is built for; keeps "0-4000000000" from filling the memory.
+const NUMBER_MAX: u32 = 65_535;
+
+/// CPUs, or NUMA nodes, in rising order, written as the kernel writes them: `0,2-3`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CpuList(Vec<u32>);
+
+impl CpuList {
+    /// CPUs that run now.
+    pub fn online() -> Result<Self, HostError> {
+        read_list(&format!("{CPUS}/online"))
+    }
+
+    /// CPUs this process may use (`taskset`, cpusets).
+    pub fn allowed() -> Result<Self, HostError> {
+        let path = "/proc/self/status";
+        let text = read(path)?;
+        let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        list.unwrap_or_default().trim().parse()
+    }
+
+    /// CPUs that the scheduler leaves alone (`isolcpus=`).
+    pub fn isolated() -> Result<Self, HostError> {
+        read_list(&format!("{CPUS}/isolated"))
+    }
+
+    /// NUMA nodes this machine could have; node 0 where the kernel knows of none.
+    pub fn possible_nodes() -> Result<Self, HostError> {
+        match read_list(&format!("{NODES}/possible")) {
+            Err(error) if error.errno() == Some(libc::ENOENT) => Ok(Self(vec![0])),
+            other => other,
+        }
+    }
+
+    /// Rising.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// Rising.
+    pub fn as_slice(&self) -> &[u32] {
+        &self.0
+    }
+
+    /// True when `number` is in it.
+    pub fn contains(&self, number: u32) -> bool {
+        self.0.binary_search(&number).is_ok()
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True when there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromIterator<u32> for CpuList {
+    fn from_iter<I: IntoIterator<Item = u32>>(numbers: I) -> Self {
+        let mut numbers = Vec::from_iter(numbers);
+        numbers.sort_unstable();
+        numbers.dedup();
+        Self(numbers)
+    }
+}
+
+impl FromStr for CpuList {
+    type Err = HostError;
+
+    /// Numbers and ranges with commas; the empty text is the empty list.
+    fn from_str(text: &str) -> Result<Self, HostError> {
+        let bad = || HostError::BadCpuList { text: text.to_owned() };
+        if text.is_empty() {
+            return Ok(Self::default());
+        }
+        let ranges: Option<Vec<_>> = text.split(',').map(range).collect();
+        Ok(ranges.ok_or_else(bad)?.into_iter().flatten().collect())
+    }
+}
+
+fn range(text: &str) -> Option<std::ops::RangeInclusive<u32>> {
+    let number = |text: &str| {
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse().ok().filter(|number| digits && *number <= NUMBER_MAX)
+    };
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = (number(first)?, number(last)?);
+    (first <= last).then_some(first..=last)
+}
+
+impl fmt::Display for CpuList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let runs = self.0.chunk_by(|a, b| b - a == 1);
+        for (place, run) in runs.enumerate() {
+            let comma = if place == 0 { "" } else { "," };
+            match run {
+                [one] => write!(f, "{comma}{one}")?,
+                [first, .., last] => write!(f, "{comma}{first}-{last}")?,
+                [] => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Keeps the calling thread on one CPU.
+pub fn pin_thread(cpu: u32) -> Result<(), HostError> {
+    let mut set = CpuSet::new();
+    let answer = set.set(cpu as usize).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
+    match answer {
+        Ok(()) => Ok(()),
+        Err(nix::errno::Errno::EINVAL) => Err(HostError::NoCpu { cpu, online: CpuList::online()? }),
+        Err(errno) => Err(HostError::refused("pin a thread to", format!("CPU {cpu}"))(errno)),
+    }
+}
+
+/// The NUMA node of a CPU; `None` where the kernel knows of no nodes.
+pub fn node_of_cpu(cpu: u32) -> Option<u32> {
+    let entries = fs::read_dir(format!("{CPUS}/cpu{cpu}")).ok()?;
+    entries.flatten().find_map(|entry| entry.file_name().to_str()?.strip_prefix("node")?.parse().ok())
+}
+
+/// CPU time the calling thread has used.
+pub fn thread_cpu_time() -> Duration {
+    cpu_time(ClockId::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// CPU time all threads of this process have used.
+pub fn process_cpu_time() -> Duration {
+    cpu_time(ClockId::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn cpu_time(clock: ClockId) -> Duration {
+    clock_gettime(clock).expect("this clock is always there (2.6.12)").into()
+}
+
+impl Stack {
+    /// The NUMA node a device hangs on; `None` for virtual devices and where the machine does not say.
+    pub fn numa_node<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Option<u32>, HostError> {
+        let Some(parent) = self.link(id)?.parent else { return Ok(None) };
+        // Not by way of /sys/class/net, which shows the devices of one namespace only.
+        let device = format!("/sys/bus/{}/devices/{}", parent.bus, parent.name);
+        let Ok(device) = fs::canonicalize(device) else { return Ok(None) };
+        Ok(device.ancestors().find_map(node_of_folder))
+    }
+}
+
+/// A virtio device has none of its own, but the PCI device it hangs on has; -1 stands for "not known".
+fn node_of_folder(folder: &Path) -> Option<u32> {
+    fs::read_to_string(folder.join("numa_node")).ok()?.trim().parse().ok()
+}
+
+fn read_list(path: &str) -> Result<CpuList, HostError> {
+    read(path)?.trim().parse()
+}
+
+fn read(path: &str) -> Result<String, HostError> {
+    fs::read_to_string(path).map_err(|error| HostError::Refused {
+        act: "read",
+        object: path.to_owned(),
+        source: KernelSays::from(error),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lists_are_read_and_written_as_the_kernel_does() {
+        let list: CpuList = "0,2-3,7,5-6".parse().unwrap();
+        assert_eq!(list.as_slice(), [0, 2, 3, 5, 6, 7]);
+        assert_eq!(list.to_string(), "0,2-3,5-7");
+        assert!(list.contains(6) && !list.contains(1));
+        assert_eq!("".parse::<CpuList>().unwrap().to_string(), "");
+        assert_eq!("1,1,0-1".parse::<CpuList>().unwrap().as_slice(), [0, 1]);
+    }
+
+    #[test]
+    fn bad_lists_are_refused() {
+        for bad in ["a", "1-", "-1", "3-2", "1,,2", " 1", "+1", "1-2-3", "0-4000000000", "65536", ","] {
+            let error = bad.parse::<CpuList>().unwrap_err();
+            assert!(matches!(error, HostError::BadCpuList { .. }), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn text_round_trips(numbers in prop::collection::vec(0..300u32, 0..40)) {
+            let list: CpuList = numbers.into_iter().collect();
+            prop_assert_eq!(list.to_string().parse::<CpuList>().unwrap(), list);
+        }
+    }
+
+    #[test]
+    fn this_machine_has_cpus_and_we_may_use_some() {
+        let (online, allowed) = (CpuList::online().unwrap(), CpuList::allowed().unwrap());
+        assert!(!online.is_empty() && !allowed.is_empty());
+        assert!(CpuList::isolated().unwrap().len() < online.len());
+        assert!(!CpuList::possible_nodes().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_pinned_thread_stays_and_a_missing_cpu_is_said() {
+        let cpu = CpuList::allowed().unwrap().as_slice()[0];
+        std::thread::spawn(move || {
+            pin_thread(cpu).unwrap();
+            assert_eq!(nix::sched::sched_getcpu().unwrap(), cpu as usize);
+        })
+        .join()
+        .unwrap();
+        for missing in [1023, 4000] {
+            let error = pin_thread(missing).unwrap_err();
+            assert!(matches!(error, HostError::NoCpu { .. }), "{error:?}");
+            assert!(error.advice().unwrap().contains(&CpuList::online().unwrap().to_string()));
+        }
+    }
+
+    #[test]
+    fn work_costs_cpu_time() {
+        let before = thread_cpu_time();
+        let mut sum = 0u64;
+        while thread_cpu_time() == before {
+            sum = std::hint::black_box(sum + 1);
+        }
+        assert!(process_cpu_time() >= thread_cpu_time() - before);
+    }
+}
