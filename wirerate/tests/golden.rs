@@ -58,6 +58,16 @@ fn unknown_command_is_bad_usage() {
 }
 
 #[test]
+fn help_commands_is_the_table() {
+    let said = wirerate(&["help", "commands"]);
+    assert_eq!(said.status, 0, "{}", said.stderr);
+    for word in ["pkt_size", "rem_device_all", "UDPDST_RND"] {
+        assert!(said.stdout.contains(word), "{word}");
+        assert!(wirerate(&["man"]).stdout.contains(word), "{word}");
+    }
+}
+
+#[test]
 fn help_of_send() {
     golden("send_help.txt", &["send", "--help"]);
 }

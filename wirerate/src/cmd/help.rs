@@ -1,4 +1,4 @@
-//! `wirerate help [COMMAND]`: the long help of a command.
+//! `wirerate help [COMMAND]`: the long help of a command, or the words of the control files.
 
 use crate::out;
 use crate::outcome::{Failure, Outcome};
@@ -6,7 +6,7 @@ use crate::outcome::{Failure, Outcome};
 /// Arguments of `wirerate help`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The command to explain
+    /// The command to explain; "commands" for the words that control files understand
     #[arg(value_name = "COMMAND")]
     pub command: Option<String>,
 }
@@ -16,6 +16,10 @@ pub struct Args {
 /// # Errors
 /// Bad usage when there is no such command.
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
+    if args.command.as_deref() == Some("commands") {
+        out::text(&command::commands_text())?;
+        return Ok(Outcome::Done);
+    }
     let mut parser = crate::parser();
     parser.build();
     let about = match &args.command {

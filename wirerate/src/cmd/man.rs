@@ -18,17 +18,17 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let mut parser = crate::parser();
     parser.build();
-    let about = match &args.command {
-        None => parser,
-        Some(name) => parser
-            .find_subcommand(name)
-            .ok_or_else(|| {
-                Failure::usage(format!("print the page of \"{name}\""), "there is no such command")
-            })?
-            .clone(),
+    let (about, appendix) = match &args.command {
+        None => (parser, format!(".SH \"CONTROL FILES\"\n{}", command::commands_roff())),
+        Some(name) => (subcommand(&parser, name)?, String::new()),
     };
     let mut page = Vec::new();
     clap_mangen::Man::new(about).render(&mut page).refused("write the manual page")?;
-    out::text(&String::from_utf8_lossy(&page))?;
+    out::text(&(String::from_utf8_lossy(&page).into_owned() + &appendix))?;
     Ok(Outcome::Done)
+}
+
+fn subcommand(parser: &clap::Command, name: &str) -> Result<clap::Command, Failure> {
+    let none = || Failure::usage(format!("print the page of \"{name}\""), "there is no such command");
+    parser.find_subcommand(name).cloned().ok_or_else(none)
 }

@@ -1,5 +1,6 @@
 //! The subcommands: one enum, one file each.
 
+pub mod capture;
 pub mod completions;
 pub mod help;
 pub mod man;

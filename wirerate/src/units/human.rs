@@ -53,6 +53,11 @@ pub fn human_count(count: u64) -> String {
     text
 }
 
+/// `count` in `duration_ns`, as a rate; 0 for no time.
+pub fn per_second(count: u64, duration_ns: u64) -> f64 {
+    if duration_ns == 0 { 0.0 } else { count as f64 * 1e9 / duration_ns as f64 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,7 +11,7 @@ mod quantity;
 mod table;
 
 pub use bad_text::BadText;
-pub use human::{human_bps, human_count, human_duration, human_pps};
+pub use human::{human_bps, human_count, human_duration, human_pps, per_second};
 pub use interval::{Addresses, CpuList, Interval};
 pub use mix::{Mix, byte};
 pub use quantity::{BitRate, Count, Nanos, Pps};

@@ -3,7 +3,7 @@
 //! The structure is filled from the engine's report next door (`run`); here it is only added up and shown.
 
 use crate::out;
-use crate::units::{Table, human_bps, human_count, human_duration, human_pps};
+use crate::units::{Table, human_bps, human_count, human_duration, human_pps, per_second};
 use serde::Serialize;
 use std::fmt;
 
@@ -178,11 +178,6 @@ impl fmt::Display for Report {
         self.notes.iter().for_each(|note| table.text("note", note));
         write!(f, "{table}")
     }
-}
-
-/// `count` in `duration_ns`, as a rate.
-pub fn per_second(count: u64, duration_ns: u64) -> f64 {
-    if duration_ns == 0 { 0.0 } else { count as f64 * 1e9 / duration_ns as f64 }
 }
 
 impl fmt::Display for Gaps {

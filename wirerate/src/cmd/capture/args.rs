@@ -1,0 +1,52 @@
+//! The arguments of `wirerate capture`.
+
+use crate::units::{Count, Nanos};
+use clap::ValueEnum;
+use std::path::PathBuf;
+
+/// What becomes of a frame after its bytes were copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// The host gets it as if nobody looked
+    Mirror,
+    /// It ends here; the host never sees it
+    Drop,
+}
+
+/// Arguments of `wirerate capture`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Ctrl-C ends a capture: what waits in the rings is written, the file is closed.\n\
+                        The exit code is 1 when frames were lost; the report says how many and where.\n\n\
+                        Examples:\n  \
+                        wirerate capture eth1 -w frames.pcapng --count 1M\n  \
+                        wirerate capture eth1 -w - | tshark -i -\n  \
+                        wirerate capture eth1 --mode drop --duration 10s")]
+pub struct Args {
+    /// The device to capture on
+    #[arg(value_name = "DEV")]
+    pub device: String,
+    /// Write the frames to this pcapng file, `-` for standard output; without it they are only counted
+    #[arg(short, long, value_name = "FILE")]
+    pub write: Option<PathBuf>,
+    /// What becomes of a frame after its bytes were copied
+    #[arg(long, value_enum, default_value = "mirror")]
+    pub mode: Mode,
+    /// Bytes kept of each frame
+    #[arg(long, value_name = "BYTES", default_value = "96", value_parser = clap::value_parser!(u32).range(1..=65535))]
+    pub snaplen: u32,
+    /// Frames to write; the capture ends then
+    #[arg(long, value_name = "N")]
+    pub count: Option<Count>,
+    /// Time to capture for, such as 10s
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Nanos>,
+    /// Network namespace that the device is in
+    #[arg(long, value_name = "NAME")]
+    pub netns: Option<String>,
+    /// Frames that each CPU's ring can hold [default: 32768, fewer when --snaplen is long]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=16777216))]
+    pub ring: Option<u32>,
+    /// Print the report as one line of JSON (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}

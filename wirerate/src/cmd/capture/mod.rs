@@ -1,0 +1,6 @@
+//! `wirerate capture DEV`: frames from a device into a pcapng file, or only counted.
+
+pub mod args;
+pub mod report;
+
+pub use args::Args;

@@ -1,0 +1,153 @@
+//! What a capture did: for people as a small table, for programs as `wirerate.capture/1`.
+
+use crate::out;
+use crate::units::{Table, human_bps, human_count, human_duration, human_pps, per_second};
+use serde::Serialize;
+use std::fmt;
+
+/// Name and version of the report as JSON.
+pub const SCHEMA: &str = "wirerate.capture/1";
+
+/// What became of the frames that one CPU received.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Cpu {
+    /// The CPU.
+    pub cpu: u32,
+    /// Frames that it received.
+    pub received: u64,
+    /// Of these, lost because its ring was full.
+    pub lost_ring: u64,
+}
+
+/// The whole capture.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// The device.
+    pub device: String,
+    /// Its namespace, where one was named.
+    pub netns: Option<String>,
+    /// `mirror` or `drop`.
+    pub mode: &'static str,
+    /// How the program was attached.
+    pub source: String,
+    /// Time from attaching to detaching, in nanoseconds.
+    pub duration_ns: u64,
+    /// Frames that reached the capture program.
+    pub received: u64,
+    /// Their lengths in bytes, without FCS.
+    pub received_bytes: u64,
+    /// Frames in the file, or counted when there is none.
+    pub written: u64,
+    /// Frames received after enough were written.
+    pub after_limit: u64,
+    /// Frames lost, wherever: `received` = `written` + `after_limit` + `lost`.
+    pub lost: u64,
+    /// Lost because a ring was full.
+    pub lost_ring: u64,
+    /// Lost because the file took no more.
+    pub lost_disk: u64,
+    /// The file.
+    pub file: Option<String>,
+    /// Its length in bytes.
+    pub file_bytes: u64,
+    /// Each CPU that received frames.
+    pub cpus: Vec<Cpu>,
+}
+
+impl Report {
+    /// The report as one line of JSON.
+    pub fn json_line(&self) -> String {
+        out::json_line(SCHEMA, self)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = match &self.netns {
+            Some(netns) => format!("{} in {netns}", self.device),
+            None => self.device.clone(),
+        };
+        let time = human_duration(self.duration_ns);
+        writeln!(f, "{place}: {} frames received in {time}", human_count(self.received))?;
+        let mut table = Table::default();
+        let rate = human_pps(per_second(self.received, self.duration_ns));
+        let bits = human_bps(per_second(self.received_bytes * 8, self.duration_ns));
+        table.count("received", self.received, &format!("{rate}, {bits} without FCS"));
+        let file = self.file.as_ref().map_or_else(
+            || "(counted only: no --write)".to_owned(),
+            |file| format!("{file}, {} bytes", human_count(self.file_bytes)),
+        );
+        table.count("written", self.written, &file);
+        if self.after_limit > 0 {
+            table.count("not wanted", self.after_limit, "came after enough were written");
+        }
+        table.count("lost", self.lost, "");
+        for (name, count, meaning) in [
+            ("  ring", self.lost_ring, "the ring was full: --ring larger, or --snaplen shorter"),
+            ("  disk", self.lost_disk, "the file took no more"),
+        ] {
+            if count > 0 {
+                table.count(name, count, meaning);
+            }
+        }
+        if self.cpus.len() > 1 {
+            for Cpu { cpu, received, lost_ring } in &self.cpus {
+                let lost =
+                    if *lost_ring == 0 { String::new() } else { format!("{} lost", human_count(*lost_ring)) };
+                table.count(&format!("CPU {cpu}"), *received, &lost);
+            }
+        }
+        table.text("source", &format!("{}, {} mode", self.source, self.mode));
+        write!(f, "{table}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::golden;
+
+    fn report() -> Report {
+        Report {
+            device: "veth1".into(),
+            mode: "mirror",
+            source: "XDP, native".into(),
+            duration_ns: 2_000_000_000,
+            received: 1_000_000,
+            received_bytes: 60_000_000,
+            written: 1_000_000,
+            file: Some("frames.pcapng".into()),
+            file_bytes: 96_000_248,
+            cpus: vec![Cpu { cpu: 1, received: 1_000_000, lost_ring: 0 }],
+            ..Report::default()
+        }
+    }
+
+    fn bad_report() -> Report {
+        Report {
+            netns: Some("lab".into()),
+            mode: "drop",
+            written: 900_000,
+            after_limit: 90_000,
+            lost: 10_000,
+            lost_ring: 9_000,
+            lost_disk: 1_000,
+            cpus: vec![
+                Cpu { cpu: 0, received: 600_000, lost_ring: 9_000 },
+                Cpu { cpu: 1, received: 400_000, lost_ring: 0 },
+            ],
+            ..report()
+        }
+    }
+
+    #[test]
+    fn a_report_reads_like_this() {
+        let counted = Report { file: None, file_bytes: 0, ..report() };
+        golden("report_capture.txt", &format!("{}\n{counted}\n{}", report(), bad_report()));
+    }
+
+    #[test]
+    fn a_report_is_one_line_of_json() {
+        golden("report_capture.json", &(report().json_line() + &bad_report().json_line()));
+    }
+}
