@@ -3,6 +3,8 @@
 //! Same names without the `wr_` prefix, same order, same sizes; both sides check the sizes when they are
 //! compiled. Values are in host order unless their name ends in `_be`.
 
+use bytemuck::{Pod, Zeroable};
+
 /// Two cache lines; x86 fetches lines in pairs (`WR_LINE`).
 pub const LINE: usize = 128;
 
@@ -70,3 +72,178 @@ const _: () = assert!(size_of::<Slot>() == 32, "keep in step with src/bpf/shared
 const _: () = assert!(size_of::<CaptureCpu>() == 3 * LINE, "keep in step with src/bpf/shared.h");
 const _: () = assert!(std::mem::offset_of!(CaptureCpu, tail) == LINE, "the reader's line");
 const _: () = assert!(std::mem::offset_of!(CaptureCpu, mode) == 2 * LINE, "the control line");
+
+/// Longest header template in bytes (`WR_HEADER_MAX`).
+pub const HEADER_MAX: usize = 144;
+/// Entries of an internet mix (`WR_IMIX_MAX`).
+pub const IMIX_MAX: usize = 20;
+/// Entries of an MPLS stack (`WR_MPLS_MAX`).
+pub const MPLS_MAX: usize = 16;
+
+/// The field stays (`WR_WALK_FIXED`).
+pub const WALK_FIXED: u32 = 0;
+/// One further each time (`WR_WALK_COUNT`).
+pub const WALK_COUNT: u32 = 1;
+/// Drawn anew each time (`WR_WALK_RANDOM`).
+pub const WALK_RANDOM: u32 = 2;
+
+/// IPv6 instead of IPv4 (`WR_PLAN_IPV6`).
+pub const PLAN_IPV6: u32 = 0x01;
+/// The UDP checksum is filled in (`WR_PLAN_UDP_CHECKSUM`).
+pub const PLAN_UDP_CHECKSUM: u32 = 0x02;
+/// The pktgen header carries the time (`WR_PLAN_TIMESTAMP`).
+pub const PLAN_TIMESTAMP: u32 = 0x04;
+/// The VLAN id is drawn (`WR_PLAN_VLAN_RANDOM`).
+pub const PLAN_VLAN_RANDOM: u32 = 0x08;
+/// The outer VLAN id is drawn (`WR_PLAN_SVLAN_RANDOM`).
+pub const PLAN_SVLAN_RANDOM: u32 = 0x10;
+/// Flows one after the other (`WR_PLAN_FLOW_SEQ`).
+pub const PLAN_FLOW_SEQ: u32 = 0x20;
+/// The IPv6 destination is drawn (`WR_PLAN_DST_V6_RANDOM`).
+pub const PLAN_DST_V6_RANDOM: u32 = 0x40;
+/// Into the receive path of the device instead of out of it (`WR_PLAN_RECEIVE`).
+pub const PLAN_RECEIVE: u32 = 0x80;
+
+/// A field's walk and its range.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Range {
+    /// `WALK_*`.
+    pub walk: u32,
+    /// First or only value.
+    pub min: u32,
+    /// Last value or end, as the field has it.
+    pub max: u32,
+}
+
+/// What each frame will be; numbers in host order, header bytes as sent. Field by field as in `shared.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+#[expect(missing_docs, reason = "shared.h and packet::Plan say what each field is")]
+pub struct Plan {
+    pub header: [u8; HEADER_MAX],
+    pub header_len: u32,
+    pub svlan_at: u32,
+    pub vlan_at: u32,
+    pub mpls_at: u32,
+    pub ip_at: u32,
+    pub udp_at: u32,
+    pub stamp_at: u32,
+    pub flags: u32,
+    pub ifindex: u32,
+    pub frame_len_max: u32,
+    pub fixed_len: u32,
+    pub repeats: u32,
+    pub mpls_count: u32,
+    pub mpls_random: u32,
+    pub vlan_tci: u32,
+    pub svlan_tci: u32,
+    pub src_mac_offset: Range,
+    pub dst_mac_offset: Range,
+    pub udp_src: Range,
+    pub udp_dst: Range,
+    pub src_v4: Range,
+    pub dst_v4: Range,
+    pub frame_size: Range,
+    pub queue: Range,
+    pub queue_count: u32,
+    pub flow_count: u32,
+    pub flow_len: u32,
+    pub imix_count: u32,
+    pub imix_size: [u32; IMIX_MAX],
+    pub imix_last: [u32; IMIX_MAX],
+    pub dst_start: [u32; 3],
+    pub dst_count: [u32; 3],
+    pub dst_v6_set: [u32; 4],
+    pub dst_v6_allowed: [u32; 4],
+    pub ip_sum: u32,
+    pub udp_sum: u32,
+    pub src_mac: u64,
+    pub dst_mac: u64,
+}
+
+/// One entry of the flow table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Flow {
+    /// The destination that belongs to the flow while it is open.
+    pub dst_v4: u32,
+    /// Frames sent in it.
+    pub count: u32,
+    /// 1 from its first frame until it is closed.
+    pub is_open: u32,
+    /// Unused.
+    pub pad: u32,
+}
+
+/// How far a run has come. Written by the program while it runs, by the worker between runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+#[expect(missing_docs, reason = "shared.h and packet::Cursor say what each field is")]
+pub struct Cursor {
+    pub rng: u64,
+    pub offered: u64,
+    pub frame_bytes: u64,
+    pub malformed: u64,
+    pub wall_offset_ns: u64,
+    pub clock_every: u32,
+    pub clock_left: u32,
+    pub now_sec: u32,
+    pub now_usec: u32,
+    pub seq_num: u32,
+    pub ip_id: u32,
+    pub frame_size: u32,
+    pub src_mac_offset: u32,
+    pub dst_mac_offset: u32,
+    pub src_v4: u32,
+    pub dst_v4: u32,
+    pub dst_v6: [u32; 4],
+    pub udp_src: u32,
+    pub udp_dst: u32,
+    pub queue: u32,
+    pub queue_started: u32,
+    pub flow_index: u32,
+    pub flows_started: u32,
+    pub vlan_id: u32,
+    pub svlan_id: u32,
+    pub mpls: [u32; MPLS_MAX],
+    pub repeats_left: u32,
+    pub built_seq_num: u32,
+    pub built_ip_id: u32,
+    pub built_src_mac_offset: u32,
+    pub built_dst_mac_offset: u32,
+    pub built_sec: u32,
+    pub built_usec: u32,
+    pub imix_counts: [u64; IMIX_MAX],
+}
+
+/// What the driver said to the frames that the worker on one CPU sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Meter {
+    /// Thread and process of the worker, 0 when nobody sends; written by the worker.
+    pub pid_tgid: u64,
+    /// The device it sends to; written by the worker.
+    pub ifindex: u32,
+    /// Unused.
+    pub pad0: u32,
+    /// Unused.
+    pub pad1: [u64; 14],
+    /// Frames accepted by the driver.
+    pub sent: u64,
+    /// Frames it had no room for.
+    pub ring_full: u64,
+    /// Frames of bulks that it refused whole, with an error.
+    pub refused: u64,
+    /// The last such error, negative.
+    pub last_errno: i64,
+    /// Bulks handed to it.
+    pub bulks: u64,
+    /// Unused.
+    pub pad2: [u64; 11],
+}
+
+const _: () = assert!(size_of::<Plan>() == 560, "keep in step with src/bpf/shared.h");
+const _: () = assert!(size_of::<Flow>() == 16, "keep in step with src/bpf/shared.h");
+const _: () = assert!(size_of::<Cursor>() == 384, "keep in step with src/bpf/shared.h");
+const _: () = assert!(size_of::<Meter>() == 2 * LINE, "keep in step with src/bpf/shared.h");

@@ -9,8 +9,13 @@ pub mod abi;
 pub mod capture;
 mod error;
 pub mod log;
+mod meter;
+mod send;
+mod shared;
 pub mod skel;
 pub mod sys;
 pub mod xdp;
 
 pub use error::BpfError;
+pub use meter::{Claim, Meter, Verdict};
+pub use send::Sender;

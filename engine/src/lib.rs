@@ -1,1 +1,27 @@
 //! Ways of putting the frames of a plan out, and the workers that pace them.
+//!
+//! An [`Engine`] sends bursts of one plan to one device. A `Run` moves an engine to its end at its pace; a
+//! [`Worker`] is the pinned thread that serves runs. What is counted as sent was accepted by the driver, and
+//! sent + errors = offered, always. What the settings mean in words is the business of `command`.
+#![deny(unsafe_code)]
+
+mod choose;
+mod clock;
+mod engine;
+mod error;
+mod gaps;
+mod mem;
+mod pacer;
+mod run;
+mod worker;
+mod xdp;
+
+pub use clock::{Clock, SystemClock};
+pub use engine::{Burst, Engine, EngineKind, Errors};
+pub use error::EngineError;
+pub use gaps::Gaps;
+pub use mem::{MemEngine, Sink};
+pub use pacer::{Pace, Pacer, WIRE_OVERHEAD_BYTES};
+pub use run::{End, Progress, Run, RunReport, Step, Terms};
+pub use worker::{Request, RunHandle, Snapshot, Worker};
+pub use xdp::{BATCH_DEFAULT, BATCH_MAX};

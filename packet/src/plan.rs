@@ -288,9 +288,13 @@ impl Plan {
 
     /// Bytes behind the UDP header of a frame asked to be `frame_size` long.
     pub(crate) fn payload_len(&self, frame_size: u32) -> u32 {
+        frame_size.saturating_sub(self.fixed_len()).max(PKTGEN_HEADER_LEN as u32)
+    }
+
+    /// What a frame's length as asked for includes beside the payload.
+    pub fn fixed_len(&self) -> u32 {
         let ip_len = if self.is_ipv6 { IPV6_LEN } else { IPV4_LEN };
-        let fixed = (ETHERNET_LEN + ip_len + UDP_LEN) as u32 + self.overhead;
-        frame_size.saturating_sub(fixed).max(PKTGEN_HEADER_LEN as u32)
+        (ETHERNET_LEN + ip_len + UDP_LEN) as u32 + self.overhead
     }
 
     /// True when something beside sequence number, IP id and time differs from frame to frame.

@@ -57,4 +57,144 @@ _Static_assert(sizeof(struct wr_capture_cpu) == 3 * WR_LINE, "keep in step with 
 _Static_assert(__builtin_offsetof(struct wr_capture_cpu, tail) == WR_LINE, "reader's line");
 _Static_assert(__builtin_offsetof(struct wr_capture_cpu, mode) == 2 * WR_LINE, "control line");
 
+/* ---- send ------------------------------------------------------------------------------------------- */
+
+/* Longest header: Ethernet, 16 MPLS entries, IPv6, UDP and pktgen's own 16 bytes are 142. */
+#define WR_HEADER_MAX	 144
+#define WR_IMIX_MAX	 20
+#define WR_MPLS_MAX	 16
+#define WR_DST_STRETCHES 3
+
+/* How a field moves from frame to frame. */
+#define WR_WALK_FIXED  0
+#define WR_WALK_COUNT  1
+#define WR_WALK_RANDOM 2
+
+/* Bits of wr_plan.flags. */
+#define WR_PLAN_IPV6	      0x01
+#define WR_PLAN_UDP_CHECKSUM  0x02
+#define WR_PLAN_TIMESTAMP     0x04
+#define WR_PLAN_VLAN_RANDOM   0x08
+#define WR_PLAN_SVLAN_RANDOM  0x10
+#define WR_PLAN_FLOW_SEQ      0x20
+#define WR_PLAN_DST_V6_RANDOM 0x40
+#define WR_PLAN_RECEIVE	      0x80 /* into the receive path of the device instead of out of it */
+
+struct wr_range {
+	__u32 walk; /* WR_WALK_* */
+	__u32 min;
+	__u32 max;
+};
+
+/* What each frame will be: packet::Plan in the words of the kernel side. Read-only once loaded, so that the
+ * verifier drops every branch that this plan does not take. Numbers in host order, header bytes as sent.
+ */
+struct wr_plan {
+	__u8 header[WR_HEADER_MAX];
+	__u32 header_len;
+	__u32 svlan_at; /* places in the header; 0 for "not there" */
+	__u32 vlan_at;
+	__u32 mpls_at;
+	__u32 ip_at;
+	__u32 udp_at;
+	__u32 stamp_at;
+	__u32 flags; /* WR_PLAN_* */
+	__u32 ifindex;
+	__u32 frame_len_max; /* length of the memory that each frame starts with */
+	__u32 fixed_len;     /* what frame_size includes beside the payload */
+	__u32 repeats;	     /* times each built frame goes out */
+	__u32 mpls_count;
+	__u32 mpls_random; /* bit mask */
+	__u32 vlan_tci;	   /* without the id */
+	__u32 svlan_tci;
+	struct wr_range src_mac_offset;
+	struct wr_range dst_mac_offset;
+	struct wr_range udp_src;
+	struct wr_range udp_dst;
+	struct wr_range src_v4;
+	struct wr_range dst_v4;
+	struct wr_range frame_size;
+	struct wr_range queue;
+	__u32 queue_count;
+	__u32 flow_count;
+	__u32 flow_len;
+	__u32 imix_count;
+	__u32 imix_size[WR_IMIX_MAX];
+	__u32 imix_last[WR_IMIX_MAX];
+	__u32 dst_start[WR_DST_STRETCHES];
+	__u32 dst_count[WR_DST_STRETCHES];
+	__u32 dst_v6_set[4];
+	__u32 dst_v6_allowed[4];
+	__u32 ip_sum;
+	__u32 udp_sum;
+	__u64 src_mac; /* low 48 bits */
+	__u64 dst_mac;
+};
+_Static_assert(sizeof(struct wr_plan) == 560, "keep in step with bpf/src/abi.rs");
+
+/* One entry of the flow table. */
+struct wr_flow {
+	__u32 dst_v4;
+	__u32 count;
+	__u32 is_open;
+	__u32 pad;
+};
+_Static_assert(sizeof(struct wr_flow) == 16, "keep in step with bpf/src/abi.rs");
+
+/* How far a run has come: packet::Cursor. Written by the program while it runs, by the worker between runs. */
+struct wr_cursor {
+	__u64 rng;
+	__u64 offered;	      /* frames handed to the redirect or to the stack since the program was loaded */
+	__u64 frame_bytes;    /* and their lengths */
+	__u64 malformed;      /* frames that did not come with the memory they should have; never sent */
+	__u64 wall_offset_ns; /* wall clock minus CLOCK_MONOTONIC */
+	__u32 clock_every;    /* frames that share one reading of the clock */
+	__u32 clock_left;     /* frames until the next reading */
+	__u32 now_sec;
+	__u32 now_usec;
+	__u32 seq_num;
+	__u32 ip_id;
+	__u32 frame_size;
+	__u32 src_mac_offset;
+	__u32 dst_mac_offset;
+	__u32 src_v4;
+	__u32 dst_v4;
+	__u32 dst_v6[4]; /* host order words, most significant first */
+	__u32 udp_src;
+	__u32 udp_dst;
+	__u32 queue;
+	__u32 queue_started;
+	__u32 flow_index;
+	__u32 flows_started;
+	__u32 vlan_id;
+	__u32 svlan_id;
+	__u32 mpls[WR_MPLS_MAX];
+	__u32 repeats_left;
+	__u32 built_seq_num;
+	__u32 built_ip_id;
+	__u32 built_src_mac_offset;
+	__u32 built_dst_mac_offset;
+	__u32 built_sec;
+	__u32 built_usec;
+	__u64 imix_counts[WR_IMIX_MAX];
+};
+_Static_assert(sizeof(struct wr_cursor) == 384, "keep in step with bpf/src/abi.rs");
+
+/* One for each CPU: what the driver said to the frames that the worker on this CPU sent. */
+struct wr_meter {
+	/* Written by the worker before it sends. */
+	__u64 pid_tgid; /* as bpf_get_current_pid_tgid() has it; 0 when nobody sends */
+	__u32 ifindex;
+	__u32 pad0;
+	__u64 pad1[14];
+	/* Written by the tracepoint. */
+	__u64 sent;	   /* accepted by the driver */
+	__u64 ring_full;   /* refused one by one: no room */
+	__u64 refused;	   /* a whole bulk refused with an error */
+	__s64 last_errno;  /* of the last refused bulk, negative */
+	__u64 bulks;
+	__u64 pad2[11];
+};
+_Static_assert(sizeof(struct wr_meter) == 2 * WR_LINE, "keep in step with bpf/src/abi.rs");
+
 #endif

@@ -1,0 +1,118 @@
+//! The one small trait: a way of putting the frames of a plan on one queue.
+
+use crate::EngineError;
+use packet::Cursor;
+use std::fmt;
+use std::num::NonZeroU32;
+
+/// The ways there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EngineKind {
+    /// Live frames of `BPF_PROG_RUN`, redirected to the driver.
+    Xdp,
+    /// Frames into memory.
+    Mem,
+}
+
+impl EngineKind {
+    /// Its name in commands, reports and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Xdp => "xdp",
+            Self::Mem => "mem",
+        }
+    }
+}
+
+impl fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What became of the frames of one burst. `sent` + `errors` = offered, always.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Burst {
+    /// Accepted by the driver.
+    pub sent: u64,
+    /// Not accepted, by cause.
+    pub errors: Errors,
+    /// Lengths of all frames offered, in bytes without FCS.
+    pub frame_bytes: u64,
+}
+
+impl Burst {
+    /// Frames that the engine tried to send.
+    pub fn offered(&self) -> u64 {
+        self.sent + self.errors.total()
+    }
+
+    /// Adds what another burst did.
+    pub fn add(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.frame_bytes += other.frame_bytes;
+        self.errors.add(&other.errors);
+    }
+}
+
+/// Frames offered and not sent, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Errors {
+    /// The driver's ring had no room.
+    pub ring_full: u64,
+    /// The driver refused a whole bulk with an error.
+    pub refused: u64,
+    /// The last such error as a positive errno, 0 for none.
+    pub last_errno: i32,
+    /// The kernel dropped them before the driver saw them.
+    pub not_handed_over: u64,
+}
+
+impl Errors {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.ring_full + self.refused + self.not_handed_over
+    }
+
+    /// True when some frames met more than a full ring.
+    pub fn is_serious(&self) -> bool {
+        self.refused > 0 || self.not_handed_over > 0
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.ring_full += other.ring_full;
+        self.refused += other.refused;
+        self.not_handed_over += other.not_handed_over;
+        if other.last_errno != 0 {
+            self.last_errno = other.last_errno;
+        }
+    }
+}
+
+/// One way to put frames on one device. Starts no threads, prints nothing, and comes back within the time that
+/// its budget takes.
+pub trait Engine {
+    /// Which one it is.
+    fn kind(&self) -> EngineKind;
+
+    /// The device it sends to, for messages.
+    fn device_name(&self) -> String;
+
+    /// Sends up to `budget` frames of the plan it was built with. Frames that the driver does not take are
+    /// counted by cause and not tried again: the plan has moved on.
+    ///
+    /// # Errors
+    /// When nothing was sent and nothing can be.
+    fn send_burst(&mut self, budget: NonZeroU32) -> Result<Burst, EngineError>;
+
+    /// Why frames were refused, asked of the kernel after a burst with serious errors; `None` when the device
+    /// looks able to send.
+    fn explain(&mut self, errors: &Errors) -> Option<EngineError>;
+
+    /// Where the next frame starts from.
+    fn cursor(&self) -> Cursor;
+
+    /// The frames that share one reading of the clock; 1 for paced runs. Engines that read it for each frame
+    /// anyway ignore it.
+    fn set_clock_sharing(&mut self, _frames: u32) {}
+}

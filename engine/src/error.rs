@@ -1,0 +1,118 @@
+//! What can go wrong between a plan and the wire, in words a person can act on.
+
+use bpf::BpfError;
+use host::HostError;
+use std::io;
+
+/// Errors of this room. `Display` says what failed and on what; [`EngineError::cure`] says what to try.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The host refused something that every engine needs.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The kernel refused one of our programs.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// A system call of an engine failed.
+    #[error("{call} for {ifname} failed")]
+    Syscall {
+        /// The call.
+        call: &'static str,
+        /// The device.
+        ifname: String,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// There is no such device any more.
+    #[error("{ifname} is gone")]
+    Gone {
+        /// The device.
+        ifname: String,
+    },
+    /// The device is switched off.
+    #[error("{ifname} is down")]
+    Down {
+        /// The device.
+        ifname: String,
+    },
+    /// The device is up but the other end is not there.
+    #[error("{ifname} has no carrier")]
+    NoCarrier {
+        /// The device.
+        ifname: String,
+    },
+    /// The other end of a veth takes no frames from XDP, and the kernel would drop them without a word.
+    #[error(
+        "{peer}, the other end of {ifname}, takes no frames from XDP: it has neither an XDP program nor GRO"
+    )]
+    PeerTakesNoXdp {
+        /// The device.
+        ifname: String,
+        /// The other end.
+        peer: String,
+    },
+    /// The driver has no XDP transmit.
+    #[error("the driver of {ifname} ({driver}) cannot transmit from XDP")]
+    NoXdpTransmit {
+        /// The device.
+        ifname: String,
+        /// Its kind or driver.
+        driver: String,
+    },
+    /// The driver refused frames for a reason that the state of the device does not explain.
+    #[error("the driver of {ifname} refuses frames")]
+    Refused {
+        /// The device.
+        ifname: String,
+        /// Its error.
+        #[source]
+        source: io::Error,
+    },
+    /// The device accepted nothing for a while.
+    #[error("{ifname} has accepted no frame for {seconds} s: its ring stays full")]
+    Stalled {
+        /// The device.
+        ifname: String,
+        /// How long.
+        seconds: u64,
+    },
+    /// The redirect lost frames and nothing says why.
+    #[error("frames for {ifname} were not handed to its driver, and nothing says why")]
+    Swallowed {
+        /// The device.
+        ifname: String,
+    },
+    /// The engine cannot do what the plan or the configuration asks.
+    #[error("the {engine} engine cannot do {what}")]
+    Unable {
+        /// The engine.
+        engine: &'static str,
+        /// What was asked, in pktgen's words where there are some.
+        what: String,
+    },
+}
+
+impl EngineError {
+    /// What a person can try, where there is something.
+    pub fn cure(&self) -> Option<String> {
+        match self {
+            Self::Down { ifname } => Some(format!("ip link set {ifname} up")),
+            Self::NoCarrier { ifname } => Some(format!("connect {ifname}, or set its other end up")),
+            Self::PeerTakesNoXdp { peer, .. } => {
+                Some(format!("`ethtool -K {peer} gro on`, or capture there: `wirerate capture {peer}`"))
+            }
+            Self::Stalled { ifname, .. } => {
+                Some(format!("see whether anything reads the other end of {ifname}"))
+            }
+            Self::Bpf(_) => Some("run as root, with BPF and XDP in the kernel".to_owned()),
+            _ => None,
+        }
+    }
+
+    /// The device went away under the run, which for a script is a normal end.
+    pub fn is_device_gone(&self) -> bool {
+        matches!(self, Self::Gone { .. } | Self::Down { .. } | Self::NoCarrier { .. })
+    }
+}

@@ -1,0 +1,90 @@
+//! The mem engine: frames into memory, for tests and dry runs. No device, no privilege.
+
+use crate::clock::Clock;
+use crate::engine::{Burst, Engine, EngineKind, Errors};
+use crate::{EngineError, SystemClock};
+use packet::{Cursor, Plan, WallTime};
+use std::num::NonZeroU32;
+
+/// Where the frames of the mem engine go.
+pub trait Sink {
+    /// Takes one frame.
+    ///
+    /// # Errors
+    /// What kept it from being taken; the frame counts as refused then.
+    fn take(&mut self, frame: &[u8]) -> std::io::Result<()>;
+}
+
+impl Sink for Vec<Vec<u8>> {
+    fn take(&mut self, frame: &[u8]) -> std::io::Result<()> {
+        self.push(frame.to_vec());
+        Ok(())
+    }
+}
+
+/// Writes the frames of a plan into a sink.
+#[derive(Debug)]
+pub struct MemEngine<S, C = SystemClock> {
+    plan: Plan,
+    cursor: Cursor,
+    clock: C,
+    frame: Vec<u8>,
+    sink: S,
+}
+
+impl<S: Sink> MemEngine<S> {
+    /// With the machine's clock.
+    pub fn new(plan: Plan, cursor: Cursor, sink: S) -> Self {
+        Self::with_clock(plan, cursor, sink, SystemClock)
+    }
+}
+
+impl<S: Sink, C: Clock> MemEngine<S, C> {
+    /// With a clock of the caller's.
+    pub fn with_clock(plan: Plan, cursor: Cursor, sink: S, clock: C) -> Self {
+        let frame = vec![0; plan.frame_len_max() as usize];
+        Self { plan, cursor, clock, frame, sink }
+    }
+
+    /// What was taken.
+    pub fn into_sink(self) -> S {
+        self.sink
+    }
+}
+
+impl<S: Sink, C: Clock> Engine for MemEngine<S, C> {
+    fn kind(&self) -> EngineKind {
+        EngineKind::Mem
+    }
+
+    fn device_name(&self) -> String {
+        "memory".to_owned()
+    }
+
+    fn send_burst(&mut self, budget: NonZeroU32) -> Result<Burst, EngineError> {
+        let mut burst = Burst::default();
+        for _ in 0..budget.get() {
+            let now = WallTime::from_ns(self.clock.wall_ns());
+            let len = self.plan.emit(&mut self.cursor, now, &mut self.frame);
+            burst.frame_bytes += len as u64;
+            match self.sink.take(&self.frame[..len]) {
+                Ok(()) => burst.sent += 1,
+                Err(error) => {
+                    burst.errors.refused += 1;
+                    burst.errors.last_errno = error.raw_os_error().unwrap_or(libc::EIO);
+                    break;
+                }
+            }
+        }
+        Ok(burst)
+    }
+
+    fn explain(&mut self, errors: &Errors) -> Option<EngineError> {
+        let source = std::io::Error::from_raw_os_error(errors.last_errno);
+        Some(EngineError::Refused { ifname: self.device_name(), source })
+    }
+
+    fn cursor(&self) -> Cursor {
+        self.cursor.clone()
+    }
+}

@@ -1,0 +1,353 @@
+//! A thread of the generator: pinned to one CPU, inside one network namespace, serving any number of runs.
+//!
+//! Among its runs the one whose next frame is due first goes on; of several that are not paced the newest goes
+//! on until it has ended, as in pktgen. Orders come in by a channel, wishes to stop by a flag that every step
+//! looks at.
+
+use crate::choose::{Need, build};
+use crate::clock::{Clock, SystemClock};
+use crate::run::{End, Progress, Run, RunReport, Step, Terms};
+use crate::{EngineError, EngineKind};
+use host::Netns;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+use packet::{Cursor, Plan, XmitMode};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often a run shows where it stands.
+const SNAPSHOT_NS: u64 = 10_000_000;
+
+/// One run to be made.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The device, by its name in the worker's namespace.
+    pub ifname: String,
+    /// What each frame will be.
+    pub plan: Plan,
+    /// Where the first frame starts from.
+    pub cursor: Cursor,
+    /// Where frames enter the kernel.
+    pub mode: XmitMode,
+    /// When it ends and how fast it goes.
+    pub terms: Terms,
+    /// The engine that the user insists on.
+    pub engine: Option<EngineKind>,
+    /// Frames handled together, for engines that know such a thing.
+    pub batch: Option<u32>,
+}
+
+/// Where a run stands; made anew every 10 ms while it goes on.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Where the next frame starts from.
+    pub cursor: Cursor,
+    /// `CLOCK_MONOTONIC` when it began; 0 before.
+    pub started_ns: u64,
+    /// Time spent waiting for deadlines.
+    pub idle_ns: u64,
+    /// The engine at work.
+    pub engine: Option<EngineKind>,
+    /// Why this engine.
+    pub reason: String,
+}
+
+/// One run, seen from outside its thread.
+#[derive(Debug, Default)]
+pub struct RunHandle {
+    progress: Progress,
+    stop: AtomicBool,
+    change: Mutex<Option<Request>>,
+    is_changed: AtomicBool,
+    snapshot: Mutex<Snapshot>,
+    report: Mutex<Option<RunReport>>,
+    ended: Condvar,
+    has_ended: AtomicBool,
+}
+
+impl RunHandle {
+    /// Frames so far.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Asks the run to end; it does within 10 ms.
+    pub fn stop(&self) {
+        self.stop.store(true, Relaxed);
+    }
+
+    /// Goes on with another plan, other terms or another mode. Of `request.cursor` nothing is taken: the run
+    /// goes on where it is.
+    pub fn change(&self, request: Request) {
+        *lock(&self.change) = Some(request);
+        self.is_changed.store(true, Relaxed);
+    }
+
+    /// Where it stood at most 10 ms ago.
+    pub fn snapshot(&self) -> Snapshot {
+        lock(&self.snapshot).clone()
+    }
+
+    /// True once there is a report.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended.load(Relaxed)
+    }
+
+    /// Waits for the end at most this long, and takes the report; it can be taken once.
+    pub fn wait(&self, timeout: Duration) -> Option<RunReport> {
+        let deadline = Instant::now() + timeout;
+        let mut report = lock(&self.report);
+        while report.is_none() {
+            let left = deadline.checked_duration_since(Instant::now())?;
+            (report, _) = self.ended.wait_timeout(report, left).unwrap_or_else(PoisonError::into_inner);
+        }
+        report.take()
+    }
+
+    fn finish(&self, report: RunReport) {
+        lock(&self.snapshot).cursor.clone_from(&report.cursor);
+        *lock(&self.report) = Some(report);
+        self.has_ended.store(true, Relaxed);
+        self.ended.notify_all();
+    }
+
+    fn show(&self, run: &Run) {
+        let mut snapshot = lock(&self.snapshot);
+        snapshot.cursor = run.cursor();
+        snapshot.started_ns = run.started_ns();
+        snapshot.idle_ns = run.idle_ns();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic elsewhere leaves plain values behind, which stay good to read.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The thread. Dropping it stops all runs and waits for their ends.
+#[derive(Debug)]
+pub struct Worker {
+    cpu: usize,
+    orders: Option<Sender<(Request, Arc<RunHandle>)>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Worker {
+    /// Starts a thread on `cpu` in `netns`.
+    ///
+    /// # Errors
+    /// When the thread cannot be made, pinned, or brought into the namespace.
+    pub fn spawn(cpu: usize, netns: &Netns) -> Result<Self, EngineError> {
+        let (orders, inbox) = channel();
+        let (ready, started) = channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        let (netns, quit) = (netns.clone(), Arc::clone(&stop));
+        let body = move || {
+            let prepared = prepare(cpu, &netns);
+            let is_good = prepared.is_ok();
+            // The receiver waits below for exactly this.
+            let _ = ready.send(prepared);
+            if is_good {
+                Shift { cpu, inbox, quit, clock: SystemClock, active: Vec::new() }.serve();
+            }
+        };
+        let failed =
+            |source| EngineError::Syscall { call: "clone", ifname: format!("kpktgend_{cpu}"), source };
+        let thread =
+            std::thread::Builder::new().name(format!("kpktgend_{cpu}")).spawn(body).map_err(failed)?;
+        started.recv().unwrap_or(Ok(()))?;
+        Ok(Self { cpu, orders: Some(orders), stop, thread: Some(thread) })
+    }
+
+    /// The CPU it is pinned to.
+    pub fn cpu(&self) -> usize {
+        self.cpu
+    }
+
+    /// Begins a run as soon as the thread is free to; what becomes of it is in the handle.
+    pub fn start(&self, request: Request) -> Arc<RunHandle> {
+        let handle = Arc::new(RunHandle::default());
+        if let Some(orders) = &self.orders {
+            // A thread that is gone has left its runs with reports; this one gets its report below.
+            if let Err(lost) = orders.send((request, Arc::clone(&handle))) {
+                let (request, handle) = lost.0;
+                let gone = EngineError::Unable {
+                    engine: "thread",
+                    what: format!("a run: kpktgend_{} has ended", self.cpu),
+                };
+                handle.finish(RunReport::failed(gone, SystemClock.now_ns(), request.cursor));
+            }
+        }
+        handle
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic in the thread was already printed; there is nobody left to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn prepare(cpu: usize, netns: &Netns) -> Result<(), EngineError> {
+    netns.enter()?;
+    let refused = |source: nix::Error| EngineError::Syscall {
+        call: "sched_setaffinity",
+        ifname: format!("CPU {cpu}"),
+        source: source.into(),
+    };
+    let mut only = CpuSet::new();
+    only.set(cpu).map_err(refused)?;
+    sched_setaffinity(Pid::from_raw(0), &only).map_err(refused)?;
+    // Sleeps end when they are due; without this the kernel may add 50 µs. A refusal costs only exactness.
+    let _ = nix::sys::prctl::set_timerslack(1);
+    Ok(())
+}
+
+/// What the thread works with.
+struct Shift {
+    cpu: usize,
+    inbox: Receiver<(Request, Arc<RunHandle>)>,
+    quit: Arc<AtomicBool>,
+    clock: SystemClock,
+    active: Vec<Active>,
+}
+
+/// A run and those who watch it.
+struct Active {
+    run: Run,
+    request: Request,
+    handle: Arc<RunHandle>,
+    shown_ns: u64,
+}
+
+impl Shift {
+    fn serve(mut self) {
+        while self.take_orders() {
+            self.turn();
+        }
+        let now_ns = self.clock.now_ns();
+        for active in self.active.drain(..) {
+            active.handle.finish(active.run.into_report(End::Stopped, now_ns));
+        }
+    }
+
+    /// Begins the runs that were ordered, waiting for an order when there is nothing to do. False to quit.
+    fn take_orders(&mut self) -> bool {
+        if self.active.is_empty() {
+            match self.inbox.recv() {
+                Ok(order) => self.begin(order),
+                Err(_) => return false,
+            }
+        }
+        loop {
+            match self.inbox.try_recv() {
+                Ok(order) => self.begin(order),
+                Err(TryRecvError::Empty) => return !self.quit.load(Relaxed),
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+
+    fn begin(&mut self, (request, handle): (Request, Arc<RunHandle>)) {
+        if handle.stop.load(Relaxed) {
+            let mut report = RunReport::failed(
+                EngineError::Gone { ifname: request.ifname },
+                self.clock.now_ns(),
+                request.cursor,
+            );
+            report.end = End::Stopped;
+            handle.finish(report);
+            return;
+        }
+        match build(&need(&request, request.cursor.clone(), self.cpu)) {
+            Err(error) => handle.finish(RunReport::failed(error, self.clock.now_ns(), request.cursor)),
+            Ok(chosen) => {
+                {
+                    let mut snapshot = lock(&handle.snapshot);
+                    snapshot.engine = Some(chosen.engine.kind());
+                    snapshot.reason = chosen.reason;
+                }
+                let now_ns = self.clock.now_ns();
+                let run = Run::new(chosen.engine, request.terms, now_ns);
+                handle.show(&run);
+                self.active.push(Active { run, request, handle, shown_ns: now_ns });
+            }
+        }
+    }
+
+    /// One step of the run that is due first; of equals the first in the list.
+    fn turn(&mut self) {
+        self.apply_wishes();
+        let due = |(_, active): &(usize, &Active)| active.run.next_ns();
+        let Some((index, _)) = self.active.iter().enumerate().min_by_key(due) else { return };
+        let active = &mut self.active[index];
+        match active.run.step(&self.clock, &active.handle.progress) {
+            Step::Sent => active.show_sometimes(&self.clock),
+            Step::WaitUntil(deadline_ns) => {
+                let before_ns = self.clock.now_ns();
+                self.clock.wait_until(deadline_ns);
+                active.run.waited(self.clock.now_ns() - before_ns);
+                active.show_sometimes(&self.clock);
+            }
+            Step::Ended(end) => self.end(index, end),
+        }
+    }
+
+    fn end(&mut self, index: usize, end: End) {
+        let Active { run, handle, .. } = self.active.remove(index);
+        handle.finish(run.into_report(end, self.clock.now_ns()));
+    }
+
+    /// Stops and changes that were asked for since the last turn.
+    fn apply_wishes(&mut self) {
+        for index in (0..self.active.len()).rev() {
+            let active = &mut self.active[index];
+            if active.handle.stop.load(Relaxed) {
+                self.end(index, End::Stopped);
+            } else if active.handle.is_changed.swap(false, Relaxed)
+                && let Err(error) = active.change(self.cpu, &self.clock)
+            {
+                self.end(index, End::Failed(error));
+            }
+        }
+    }
+}
+
+impl Active {
+    fn show_sometimes(&mut self, clock: &SystemClock) {
+        let now_ns = clock.now_ns();
+        if now_ns - self.shown_ns >= SNAPSHOT_NS {
+            self.handle.show(&self.run);
+            self.shown_ns = now_ns;
+        }
+    }
+
+    fn change(&mut self, cpu: usize, clock: &SystemClock) -> Result<(), EngineError> {
+        let Some(request) = lock(&self.handle.change).take() else { return Ok(()) };
+        let chosen = build(&need(&request, self.run.cursor(), cpu))?;
+        self.run.replace(chosen.engine, request.terms, clock.now_ns());
+        self.request = request;
+        Ok(())
+    }
+}
+
+fn need(request: &Request, cursor: Cursor, cpu: usize) -> Need<'_> {
+    Need {
+        ifname: &request.ifname,
+        plan: &request.plan,
+        cursor,
+        mode: request.mode,
+        engine: request.engine,
+        batch: request.batch,
+        cpu,
+    }
+}

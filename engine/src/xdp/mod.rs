@@ -1,0 +1,188 @@
+//! The xdp engine: live frames of `BPF_PROG_RUN`, written by a BPF program and redirected to the device.
+//!
+//! What the driver accepted is read from the meter, never from the return value of the run, which also calls
+//! frames done that a device swallowed.
+
+mod device;
+#[cfg(test)]
+mod tests;
+mod translate;
+
+use crate::clock::Clock;
+use crate::engine::{Burst, Engine, EngineKind, Errors};
+use crate::{EngineError, SystemClock};
+use bpf::xdp::XdpLink;
+use bpf::{Claim, Meter, Sender, Verdict};
+use host::Netns;
+use packet::{Cursor, Plan, XmitMode};
+use std::io;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+pub(crate) use device::Device;
+
+/// Frames handled together unless the user says otherwise: near the top of the curve, and a quarter of the
+/// ring that a veth has for XDP.
+pub const BATCH_DEFAULT: u32 = 64;
+/// The kernel takes no more.
+pub const BATCH_MAX: u32 = 256;
+/// Frames longer than this do not fit into the page of a live frame beside its headroom; the kernel has the
+/// last word for shorter ones.
+const FRAME_LEN_MAX: u32 = 3520;
+
+/// One program for one plan on one device, for the thread that made it.
+#[derive(Debug)]
+pub(crate) struct XdpEngine {
+    device: Device,
+    sender: Sender,
+    claim: Option<Claim>,
+    cursor: Cursor,
+    page: Vec<u8>,
+    batch: u32,
+    clock_sharing: u32,
+    // Fields drop in order: the link before its namespace.
+    _pin: XdpLink,
+    _pin_netns: Netns,
+}
+
+/// What the engine needs beside plan and device.
+#[derive(Clone, Debug)]
+pub(crate) struct XdpSetup {
+    /// The CPU that the calling thread is pinned to.
+    pub(crate) cpu: usize,
+    /// Frames handled together.
+    pub(crate) batch: u32,
+    /// The meter of this process.
+    pub(crate) meter: Arc<Meter>,
+}
+
+impl XdpEngine {
+    /// Loads the program for `plan`. The calling thread is pinned to `setup.cpu`, is in the namespace of the
+    /// device, and is the one that sends.
+    ///
+    /// # Errors
+    /// What this engine cannot do, a device that would swallow the frames, or a refusal of the kernel.
+    pub(crate) fn new(
+        device: Device,
+        mode: XmitMode,
+        plan: &Plan,
+        cursor: Cursor,
+        setup: &XdpSetup,
+    ) -> Result<Self, EngineError> {
+        let receive = mode == XmitMode::NetifReceive;
+        check_ability(plan, mode)?;
+        if let Some(trouble) = device.trouble(!receive)? {
+            return Err(trouble);
+        }
+        let sender = Sender::load(&translate::plan(plan, device.ifindex(), receive))?;
+        sender.set_cursor(&translate::cursor(&cursor));
+        sender.set_flows(&translate::flows(&cursor.flows));
+        let pin_netns = Netns::anonymous()?;
+        let pin = pin_netns.run(|| sender.attach_to_loopback())??;
+        let claim = if receive { None } else { Some(claim(setup, &device)?) };
+        Ok(Self {
+            device,
+            sender,
+            claim,
+            cursor,
+            page: vec![0; plan.frame_len_max() as usize],
+            batch: setup.batch.clamp(1, BATCH_MAX),
+            clock_sharing: 1,
+            _pin: pin,
+            _pin_netns: pin_netns,
+        })
+    }
+
+    fn verdict(&self) -> Option<Verdict> {
+        self.claim.as_ref().map(Claim::verdict)
+    }
+}
+
+fn claim(setup: &XdpSetup, device: &Device) -> Result<Claim, EngineError> {
+    let refused = |source| EngineError::Syscall { call: "bpf(BPF_PROG_RUN)", ifname: device.name(), source };
+    setup.meter.claim(setup.cpu, device.ifindex()).map_err(refused)
+}
+
+fn check_ability(plan: &Plan, mode: XmitMode) -> Result<(), EngineError> {
+    let unable = |what: String| Err(EngineError::Unable { engine: EngineKind::Xdp.name(), what });
+    if mode == XmitMode::QueueXmit {
+        return unable("xmit_mode queue_xmit: it goes past the qdisc".to_owned());
+    }
+    if plan.frame_len_max() > FRAME_LEN_MAX {
+        return unable(format!("frames of {} bytes: they must fit into one page", plan.frame_len_max()));
+    }
+    Ok(())
+}
+
+impl Engine for XdpEngine {
+    fn kind(&self) -> EngineKind {
+        EngineKind::Xdp
+    }
+
+    fn device_name(&self) -> String {
+        self.device.name()
+    }
+
+    fn send_burst(&mut self, budget: NonZeroU32) -> Result<Burst, EngineError> {
+        let (offered, bytes) = (self.sender.offered(), self.sender.frame_bytes());
+        let before = self.verdict();
+        let clock = SystemClock;
+        self.sender.set_clock(clock.wall_ns().wrapping_sub(clock.now_ns()), self.clock_sharing);
+        self.sender.run_live(&self.page, budget.get(), self.batch.min(budget.get())).map_err(|source| {
+            match source.raw_os_error() {
+                Some(libc::EINVAL) => EngineError::Unable {
+                    engine: EngineKind::Xdp.name(),
+                    what: format!("live frames of {} bytes on this kernel", self.page.len()),
+                },
+                _ => EngineError::Syscall { call: "bpf(BPF_PROG_RUN)", ifname: self.device.name(), source },
+            }
+        })?;
+        assert_eq!(self.sender.malformed(), 0, "a live frame came without the memory asked for");
+        let offered = self.sender.offered() - offered;
+        let frame_bytes = self.sender.frame_bytes() - bytes;
+        let Some((before, after)) = before.zip(self.verdict()) else {
+            return Ok(Burst { sent: offered, frame_bytes, errors: Errors::default() });
+        };
+        Ok(Burst { frame_bytes, ..sorted(offered, &after.since(&before)) })
+    }
+
+    fn explain(&mut self, errors: &Errors) -> Option<EngineError> {
+        match self.device.trouble(self.claim.is_some()) {
+            Ok(Some(trouble)) => Some(trouble),
+            Err(error) => Some(error),
+            Ok(None) if errors.refused > 0 => {
+                let source = io::Error::from_raw_os_error(errors.last_errno);
+                Some(EngineError::Refused { ifname: self.device.name(), source })
+            }
+            Ok(None) => Some(EngineError::Swallowed { ifname: self.device.name() }),
+        }
+    }
+
+    fn cursor(&self) -> Cursor {
+        let mut cursor = self.cursor.clone();
+        translate::update(&mut cursor, &self.sender.cursor());
+        if !cursor.flows.is_empty() {
+            cursor.flows = translate::flows_back(&self.sender.flows());
+        }
+        cursor
+    }
+
+    fn set_clock_sharing(&mut self, frames: u32) {
+        self.clock_sharing = frames.max(1);
+    }
+}
+
+/// Frames that the driver was never asked about did not reach it.
+fn sorted(offered: u64, verdict: &Verdict) -> Burst {
+    let asked = verdict.sent + verdict.ring_full + verdict.refused;
+    Burst {
+        sent: verdict.sent,
+        errors: Errors {
+            ring_full: verdict.ring_full,
+            refused: verdict.refused,
+            last_errno: if verdict.refused > 0 { verdict.last_errno } else { 0 },
+            not_handed_over: offered.saturating_sub(asked),
+        },
+        frame_bytes: 0,
+    }
+}

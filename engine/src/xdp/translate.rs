@@ -1,0 +1,187 @@
+//! A plan and a cursor in the words of the BPF program, and back.
+
+use bpf::abi;
+use packet::{Cursor, Flow, Plan, Range, Rng, Walk};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// The plan for one device, sent out (`receive` false) or into its receive path.
+///
+/// # Panics
+/// When the header is longer than the program's template; the longest plan there is fits.
+pub(crate) fn plan(plan: &Plan, ifindex: u32, receive: bool) -> abi::Plan {
+    let mut header = [0; abi::HEADER_MAX];
+    header[..plan.header.len()].copy_from_slice(&plan.header);
+    let (set, allowed) = plan.dst_v6_masks.unwrap_or((Ipv6Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED));
+    let layout = &plan.layout;
+    abi::Plan {
+        header,
+        header_len: layout.end as u32,
+        svlan_at: layout.svlan as u32,
+        vlan_at: layout.vlan as u32,
+        mpls_at: layout.mpls as u32,
+        ip_at: layout.ip as u32,
+        udp_at: layout.udp as u32,
+        stamp_at: layout.stamp as u32,
+        flags: flags(plan, receive),
+        ifindex,
+        frame_len_max: plan.frame_len_max(),
+        fixed_len: plan.fixed_len(),
+        repeats: plan.repeats,
+        mpls_count: plan.mpls_count as u32,
+        mpls_random: u32::from(plan.mpls_random),
+        vlan_tci: u32::from(plan.vlan_tci),
+        svlan_tci: u32::from(plan.svlan_tci),
+        src_mac_offset: range(&plan.src_mac_offset),
+        dst_mac_offset: range(&plan.dst_mac_offset),
+        udp_src: range(&plan.udp_src),
+        udp_dst: range(&plan.udp_dst),
+        src_v4: range(&plan.src_v4),
+        dst_v4: range(&plan.dst_v4),
+        frame_size: range(&plan.frame_size),
+        queue: range(&plan.queue),
+        queue_count: u32::from(plan.queue_count),
+        flow_count: plan.flow_count,
+        flow_len: plan.flow_len,
+        imix_count: plan.imix.sizes.len() as u32,
+        imix_size: padded(&plan.imix.sizes),
+        imix_last: padded(&plan.imix.last),
+        dst_start: plan.dst_v4_allowed.map(|(start, _)| start),
+        dst_count: plan.dst_v4_allowed.map(|(_, count)| count),
+        dst_v6_set: words(set),
+        dst_v6_allowed: words(allowed),
+        ip_sum: plan.ip_sum,
+        udp_sum: plan.udp_sum,
+        src_mac: mac_word(plan.src_mac.0),
+        dst_mac: mac_word(plan.dst_mac.0),
+    }
+}
+
+fn flags(plan: &Plan, receive: bool) -> u32 {
+    let bits = [
+        (plan.is_ipv6, abi::PLAN_IPV6),
+        (plan.has_udp_checksum, abi::PLAN_UDP_CHECKSUM),
+        (plan.has_timestamp, abi::PLAN_TIMESTAMP),
+        (plan.vlan_random, abi::PLAN_VLAN_RANDOM),
+        (plan.svlan_random, abi::PLAN_SVLAN_RANDOM),
+        (plan.flow_sequential, abi::PLAN_FLOW_SEQ),
+        (plan.dst_v6_masks.is_some(), abi::PLAN_DST_V6_RANDOM),
+        (receive, abi::PLAN_RECEIVE),
+    ];
+    bits.iter().filter(|(on, _)| *on).map(|(_, bit)| bit).sum()
+}
+
+fn range(range: &Range) -> abi::Range {
+    let walk = match range.walk {
+        Walk::Fixed => abi::WALK_FIXED,
+        Walk::Count => abi::WALK_COUNT,
+        Walk::Random => abi::WALK_RANDOM,
+    };
+    abi::Range { walk, min: range.min, max: range.max }
+}
+
+fn padded<T: Copy + Default, const N: usize>(values: &[T]) -> [T; N] {
+    std::array::from_fn(|index| values.get(index).copied().unwrap_or_default())
+}
+
+fn words(address: Ipv6Addr) -> [u32; 4] {
+    std::array::from_fn(|word| (address.to_bits() >> (96 - 32 * word)) as u32)
+}
+
+fn address(words: [u32; 4]) -> Ipv6Addr {
+    Ipv6Addr::from_bits(words.iter().fold(0, |bits, word| bits << 32 | u128::from(*word)))
+}
+
+fn mac_word(bytes: [u8; 6]) -> u64 {
+    bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
+
+/// The cursor for the program. Its counters of frames start at 0, its clock is read at the first frame.
+pub(crate) fn cursor(cursor: &Cursor) -> abi::Cursor {
+    let built = &cursor.built;
+    abi::Cursor {
+        rng: cursor.rng.0,
+        offered: 0,
+        frame_bytes: 0,
+        malformed: 0,
+        wall_offset_ns: 0,
+        clock_every: 1,
+        clock_left: 0,
+        now_sec: 0,
+        now_usec: 0,
+        seq_num: cursor.seq_num,
+        ip_id: u32::from(cursor.ip_id),
+        frame_size: cursor.frame_size,
+        src_mac_offset: cursor.src_mac_offset,
+        dst_mac_offset: cursor.dst_mac_offset,
+        src_v4: cursor.src_v4.into(),
+        dst_v4: cursor.dst_v4.into(),
+        dst_v6: words(cursor.dst_v6),
+        udp_src: u32::from(cursor.udp_src),
+        udp_dst: u32::from(cursor.udp_dst),
+        queue: u32::from(cursor.queue),
+        queue_started: u32::from(cursor.queue_started),
+        flow_index: cursor.flow_index,
+        flows_started: cursor.flows_started,
+        vlan_id: u32::from(cursor.vlan_id),
+        svlan_id: u32::from(cursor.svlan_id),
+        mpls: padded(&cursor.mpls),
+        repeats_left: cursor.repeats_left,
+        built_seq_num: built.seq_num,
+        built_ip_id: u32::from(built.ip_id),
+        built_src_mac_offset: built.src_mac_offset,
+        built_dst_mac_offset: built.dst_mac_offset,
+        built_sec: built.tv_sec,
+        built_usec: built.tv_usec,
+        imix_counts: padded(&cursor.imix_counts),
+    }
+}
+
+/// Takes over how far the program has come.
+pub(crate) fn update(cursor: &mut Cursor, from: &abi::Cursor) {
+    cursor.rng = Rng(from.rng);
+    cursor.seq_num = from.seq_num;
+    cursor.ip_id = from.ip_id as u16;
+    cursor.frame_size = from.frame_size;
+    cursor.src_mac_offset = from.src_mac_offset;
+    cursor.dst_mac_offset = from.dst_mac_offset;
+    cursor.src_v4 = Ipv4Addr::from(from.src_v4);
+    cursor.dst_v4 = Ipv4Addr::from(from.dst_v4);
+    cursor.dst_v6 = address(from.dst_v6);
+    cursor.udp_src = from.udp_src as u16;
+    cursor.udp_dst = from.udp_dst as u16;
+    cursor.queue = from.queue as u16;
+    cursor.queue_started = from.queue_started != 0;
+    cursor.flow_index = from.flow_index;
+    cursor.flows_started = from.flows_started;
+    cursor.vlan_id = from.vlan_id as u16;
+    cursor.svlan_id = from.svlan_id as u16;
+    cursor.repeats_left = from.repeats_left;
+    cursor.mpls.iter_mut().zip(from.mpls).for_each(|(to, from)| *to = from);
+    cursor.imix_counts.iter_mut().zip(from.imix_counts).for_each(|(to, from)| *to = from);
+    cursor.built = packet::Built {
+        seq_num: from.built_seq_num,
+        ip_id: from.built_ip_id as u16,
+        src_mac_offset: from.built_src_mac_offset,
+        dst_mac_offset: from.built_dst_mac_offset,
+        tv_sec: from.built_sec,
+        tv_usec: from.built_usec,
+    };
+}
+
+/// The flow table for the program.
+pub(crate) fn flows(flows: &[Flow]) -> Vec<abi::Flow> {
+    let entry = |flow: &Flow| abi::Flow {
+        dst_v4: flow.dst_v4,
+        count: flow.count,
+        is_open: u32::from(flow.is_open),
+        pad: 0,
+    };
+    flows.iter().map(entry).collect()
+}
+
+/// The flow table as the program left it.
+pub(crate) fn flows_back(flows: &[abi::Flow]) -> Vec<Flow> {
+    let entry =
+        |flow: &abi::Flow| Flow { dst_v4: flow.dst_v4, count: flow.count, is_open: flow.is_open != 0 };
+    flows.iter().map(entry).collect()
+}
