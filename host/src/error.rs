@@ -102,6 +102,12 @@ pub enum HostError {
         /// The interface.
         what: &'static str,
     },
+    /// A device that did not come up in time.
+    #[error("{object} does not carry frames: it is off, or its other end is")]
+    NotRunning {
+        /// Device and namespace.
+        object: String,
+    },
     /// Text that is not a list of CPUs.
     #[error("\"{text}\" is not a list of CPUs")]
     BadCpuList {
@@ -140,6 +146,7 @@ impl HostError {
             Self::FeatureFixed { .. } => {
                 Some("`ethtool -k` shows what the driver lets one change".to_owned())
             }
+            Self::NotRunning { .. } => Some("`ip link set DEV up` at both ends".to_owned()),
             Self::BadCpuList { .. } => Some("numbers and ranges with commas, such as 0,2-3".to_owned()),
             Self::NoCpu { online, .. } => Some(format!("one of CPU {online}")),
             Self::BadName { .. } | Self::Unreadable { .. } | Self::Missing { .. } => None,

@@ -4,6 +4,7 @@ use crate::genl::{Attribute, Attributes, Generic};
 use crate::stack::{LinkId, Stack};
 use crate::{HostError, KernelSays, sys};
 use std::collections::BTreeSet;
+use std::fmt;
 
 /// Generic receive offload; on a veth it also makes the peer able to transmit XDP frames.
 pub const FEATURE_GRO: &str = "rx-gro";
@@ -32,6 +33,21 @@ pub struct Driver {
     pub firmware: String,
     /// Where the device is, such as `0000:00:03.0`; empty for virtual ones.
     pub bus_info: String,
+}
+
+/// For people and for the hardware field of a capture file: `igb at 0000:00:03.0, firmware 3.25`.
+impl fmt::Display for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        let known = |text: &str| !["", "N/A"].contains(&text);
+        if known(&self.bus_info) {
+            write!(f, " at {}", self.bus_info)?;
+        }
+        if known(&self.firmware) {
+            write!(f, ", firmware {}", self.firmware)?;
+        }
+        Ok(())
+    }
 }
 
 /// What a device does with packets on the way, by ethtool's names (`ethtool -k`).
@@ -275,6 +291,17 @@ mod tests {
         let plain = vec![Attribute::flag(BITS_NO_MASK), Attribute::Nest(BITS, both)];
         let plain = emitted(&Attribute::Nest(4, plain));
         assert_eq!(words(Attributes(&plain).get(4).unwrap()).len(), 2);
+    }
+
+    #[test]
+    fn a_driver_is_named_with_what_is_known_of_it() {
+        let text = |name: &str, bus_info: &str, firmware: &str| {
+            let [name, bus_info, firmware] = [name, bus_info, firmware].map(str::to_owned);
+            Driver { name, bus_info, firmware, version: "6.18".to_owned() }.to_string()
+        };
+        assert_eq!(text("igb", "0000:00:03.0", "3.25"), "igb at 0000:00:03.0, firmware 3.25");
+        assert_eq!(text("veth", "", ""), "veth");
+        assert_eq!(text("tun", "", "N/A"), "tun");
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod cpu;
 mod error;
 mod ethtool;
 mod genl;
+mod lab;
 mod link;
 mod netlink;
 mod netns;
@@ -30,6 +31,7 @@ pub use error::{HostError, KernelSays};
 pub use ethtool::{
     Driver, FEATURE_GRO, FEATURE_GSO, FEATURE_TSO, FEATURE_TX_CHECKSUM, Features, Queues, Timestamping,
 };
+pub use lab::{Lab, LabEnd, LabOptions};
 pub use link::{AttachedXdp, Counters, Link, LinkLayer, Parent, Peer, XdpMode};
 pub use netns::{Netns, NetnsId};
 pub use packet::MacAddr;

@@ -1,5 +1,8 @@
 //! Namespaces and what is in them, on the real kernel. Needs root; makes and removes its own namespaces.
 
+mod common;
+
+use common::{may_make_namespaces, skip};
 use host::{
     FEATURE_GRO, FEATURE_TX_CHECKSUM, HostError, LinkChange, LinkWatch, MacAddr, Netns, NewRoute, Queues,
     Stack, VethEnd, Watched,
@@ -21,19 +24,6 @@ impl Named {
 impl Drop for Named {
     fn drop(&mut self) {
         let _ = Netns::remove(&self.0);
-    }
-}
-
-/// True when this process may make namespaces; otherwise says so, and fails where CI promised the right.
-fn may_make_namespaces() -> bool {
-    match Netns::anonymous() {
-        Ok(_) => true,
-        Err(error) if error.errno() == Some(libc::EPERM) => {
-            println!("skip: needs CAP_NET_ADMIN");
-            assert!(std::env::var("CI").as_deref() != Ok("true"), "CI must be able to make namespaces");
-            false
-        }
-        Err(error) => panic!("{error}"),
     }
 }
 
@@ -88,9 +78,7 @@ fn ip_netns_sees_what_we_made_and_we_see_what_it_made() {
         return;
     }
     let Ok(listing) = std::process::Command::new("ip").args(["netns", "list"]).output() else {
-        println!("skip: needs the program ip");
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "CI must have iproute2");
-        return;
+        return skip("needs the program ip");
     };
     assert!(listing.status.success());
     let (ours, _) = Named::new("ours");
@@ -193,9 +181,7 @@ fn gro_at_one_end_makes_the_other_accept_xdp_frames() {
     }
     let (near, far) = pair();
     let Some(before) = near.xdp_features("a").unwrap() else {
-        println!("skip: needs a kernel with the netdev family (6.3)");
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "CI must have Linux 6.3 or later");
-        return;
+        return skip("needs a kernel with the netdev family (6.3)");
     };
     assert!(before.basic && !before.redirect_target);
     assert!(!far.features("b").unwrap().is_on(FEATURE_GRO));
