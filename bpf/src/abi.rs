@@ -15,8 +15,6 @@ pub const CAPTURE_DROP: u32 = 1;
 
 /// `Slot::time_ns` is the clock of the device, not `CLOCK_MONOTONIC` (`WR_SLOT_HARDWARE_TIME`).
 pub const SLOT_HARDWARE_TIME: u16 = 0x1;
-/// The hardware took a VLAN tag off (`WR_SLOT_VLAN`).
-pub const SLOT_VLAN: u16 = 0x2;
 
 /// Head of a ring slot; the first `captured_len` bytes of the frame follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,10 +34,8 @@ pub struct Slot {
     pub flags: u16,
     /// Frames of this CPU lost between the record before and this one.
     pub lost_before: u32,
-    /// Priority, DEI and VLAN id, when `SLOT_VLAN` is set.
-    pub vlan_tci: u16,
-    /// The tag's EtherType in network order, when `SLOT_VLAN` is set.
-    pub vlan_proto_be: u16,
+    /// Zero.
+    pub pad0: u32,
 }
 
 /// Counters and progress of one CPU. Shared with the kernel: read through atomics only.

@@ -108,6 +108,16 @@ impl AsFd for CaptureProgram {
     }
 }
 
+/// Number of CPUs that this machine could ever have.
+///
+/// # Errors
+/// [`BpfError::Cpus`] when the kernel does not say.
+pub fn possible_cpus() -> Result<u32, BpfError> {
+    let count =
+        libbpf_rs::num_possible_cpus().map_err(|error| BpfError::Cpus { reason: error.to_string() })?;
+    Ok(count as u32)
+}
+
 /// Program, counters and rings. The descriptors keep all three alive, so the libbpf object need not stay.
 fn load_fds(geometry: &Geometry) -> libbpf_rs::Result<[OwnedFd; 3]> {
     let mut storage = MaybeUninit::uninit();

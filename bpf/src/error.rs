@@ -17,6 +17,12 @@ pub enum BpfError {
         /// What libbpf and the verifier printed; may be long.
         log: String,
     },
+    /// The CPUs of the machine could not be counted.
+    #[error("cannot count the CPUs of this machine: {reason}")]
+    Cpus {
+        /// What libbpf returned.
+        reason: String,
+    },
     /// A map of a loaded object could not be mapped.
     #[error("cannot map {bytes} bytes of the BPF map {map}")]
     MapMemory {

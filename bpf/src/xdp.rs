@@ -127,7 +127,11 @@ pub fn attach(
     })
 }
 
-fn refuse_if_busy(ifindex: u32, ifname: &str) -> Result<(), BpfError> {
+/// Looks whether a device is free for a program.
+///
+/// # Errors
+/// [`BpfError::XdpBusy`] when it has one, [`BpfError::XdpQuery`].
+pub fn refuse_if_busy(ifindex: u32, ifname: &str) -> Result<(), BpfError> {
     match programs(ifindex, ifname)?.into_iter().next() {
         None => Ok(()),
         Some(Found { id, name, mode }) => {

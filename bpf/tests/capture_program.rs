@@ -85,8 +85,7 @@ fn slot(program: &CaptureProgram, index: usize) -> (Slot, Vec<u8>) {
         queue_index: half(20),
         flags: half(22),
         lost_before: word(24),
-        vlan_tci: half(28),
-        vlan_proto_be: half(30),
+        pad0: word(28),
     };
     (head, bytes[size_of::<Slot>()..].to_vec())
 }
@@ -134,7 +133,7 @@ fn record_has_time_device_and_no_flags() {
         (1, 0),
         "a run without context is one of the loopback device"
     );
-    assert_eq!((head.flags, head.lost_before, head.vlan_tci, head.vlan_proto_be), (0, 0, 0, 0));
+    assert_eq!((head.flags, head.lost_before, head.pad0), (0, 0, 0));
 }
 
 fn monotonic_ns() -> u64 {

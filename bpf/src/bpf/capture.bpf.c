@@ -141,8 +141,7 @@ static __always_inline int capture(struct xdp_md *ctx, __u64 frame_len)
 	slot->queue_index = ctx->rx_queue_index;
 	slot->flags = 0;
 	slot->lost_before = own->lost_ring - own->lost_noted;
-	slot->vlan_tci = 0;
-	slot->vlan_proto = 0;
+	slot->pad0 = 0;
 	own->lost_noted = own->lost_ring;
 	publish(&own->head, own->head + 1);
 out:

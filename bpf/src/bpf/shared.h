@@ -30,8 +30,7 @@ struct wr_slot {
 	__u16 queue_index;
 	__u16 flags;	   /* WR_SLOT_* */
 	__u32 lost_before; /* frames of this CPU lost between the record before and this one */
-	__u16 vlan_tci;
-	__be16 vlan_proto;
+	__u32 pad0;
 };
 _Static_assert(sizeof(struct wr_slot) == 32, "keep in step with bpf/src/abi.rs");
 

@@ -1,0 +1,124 @@
+//! From the kernel's monotonic clock to time of day.
+//!
+//! The two run at the same rate (NTP slews both), so their difference only changes when somebody sets the time.
+//! It is measured again and again, but a new value is taken only when the old one cannot be true any more: the
+//! noise of a measurement must not move the times of frames against each other.
+
+use nix::time::{ClockId, clock_gettime};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+
+/// How long an offset is believed without looking again.
+const AGE_NS_MAX: u64 = 10_000_000;
+/// Readings for one measurement; the one that took least time counts.
+const READINGS: usize = 5;
+
+/// Time of day minus monotonic time, known to lie between two bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Measured {
+    offset_ns_min: i64,
+    offset_ns_max: i64,
+}
+
+impl Measured {
+    /// From a reading of the time of day that lies between two of the monotonic clock.
+    fn between(before_ns: u64, day_ns: u64, after_ns: u64) -> Self {
+        let day_ns = day_ns as i64;
+        Self { offset_ns_min: day_ns - after_ns as i64, offset_ns_max: day_ns - before_ns as i64 }
+    }
+
+    fn width_ns(&self) -> i64 {
+        self.offset_ns_max - self.offset_ns_min
+    }
+
+    /// `known_ns` while it can be true, the middle of what can be true otherwise.
+    fn corrected(&self, known_ns: i64) -> i64 {
+        if (self.offset_ns_min..=self.offset_ns_max).contains(&known_ns) {
+            return known_ns;
+        }
+        self.offset_ns_min + self.width_ns() / 2
+    }
+}
+
+fn now_ns(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock).expect("every Linux has this clock");
+    now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
+}
+
+fn measure() -> Measured {
+    let readings = (0..READINGS).map(|_| {
+        let before_ns = now_ns(ClockId::CLOCK_MONOTONIC);
+        let day_ns = now_ns(ClockId::CLOCK_REALTIME);
+        Measured::between(before_ns, day_ns, now_ns(ClockId::CLOCK_MONOTONIC))
+    });
+    readings.min_by_key(Measured::width_ns).expect("READINGS is not zero")
+}
+
+/// Nanoseconds since 1970.
+pub(crate) fn utc_now_ns() -> u64 {
+    now_ns(ClockId::CLOCK_REALTIME)
+}
+
+/// The offset that all writers of a session use.
+#[derive(Debug)]
+pub(crate) struct UtcClock {
+    offset_ns: AtomicI64,
+    measured_at_ns: AtomicU64,
+}
+
+impl UtcClock {
+    pub(crate) fn new() -> Self {
+        let measured = measure();
+        Self {
+            offset_ns: AtomicI64::new(measured.corrected(measured.offset_ns_min)),
+            measured_at_ns: AtomicU64::new(now_ns(ClockId::CLOCK_MONOTONIC)),
+        }
+    }
+
+    /// Nanoseconds to add to monotonic times around now to get nanoseconds since 1970. Measures when the last
+    /// measurement is too old.
+    pub(crate) fn offset_ns(&self) -> i64 {
+        let now_ns = now_ns(ClockId::CLOCK_MONOTONIC);
+        let measured_at_ns = self.measured_at_ns.load(Relaxed);
+        let is_old = now_ns.saturating_sub(measured_at_ns) > AGE_NS_MAX;
+        // Whoever moves the time measures; the others go on with what is known.
+        if is_old && self.measured_at_ns.compare_exchange(measured_at_ns, now_ns, Relaxed, Relaxed).is_ok() {
+            self.offset_ns.store(measure().corrected(self.offset_ns.load(Relaxed)), Relaxed);
+        }
+        self.offset_ns.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn noise_of_a_measurement_does_not_move_the_offset() {
+        let measured = Measured::between(1_000, 900_040, 1_080);
+        assert_eq!((measured.offset_ns_min, measured.offset_ns_max), (898_960, 899_040));
+        for known_ns in [898_960, 899_000, 899_040] {
+            assert_eq!(measured.corrected(known_ns), known_ns);
+        }
+    }
+
+    #[test]
+    fn a_step_of_the_time_of_day_is_followed_both_ways() {
+        let measured = Measured::between(1_000, 900_040, 1_080);
+        for known_ns in [898_959, 899_041, 0, -5_000_000_000, 7_000_000_000_000] {
+            assert_eq!(measured.corrected(known_ns), 899_000);
+        }
+    }
+
+    #[test]
+    fn the_offset_gives_the_time_of_day() {
+        let clock = UtcClock::new();
+        for _ in 0..3 {
+            let before_ns = utc_now_ns();
+            let derived_ns = now_ns(ClockId::CLOCK_MONOTONIC).wrapping_add_signed(clock.offset_ns());
+            let after_ns = utc_now_ns();
+            let slack_ns = 1_000_000;
+            assert!(derived_ns + slack_ns > before_ns && derived_ns < after_ns + slack_ns);
+            std::thread::sleep(std::time::Duration::from_millis(11));
+        }
+    }
+}

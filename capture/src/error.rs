@@ -1,0 +1,71 @@
+//! What can go wrong between a device and a file.
+
+use bpf::BpfError;
+use host::{HostError, LinkLayer};
+use std::io;
+
+/// Errors of this room.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CaptureError {
+    /// An option makes no sense.
+    #[error("{what} is {value}, but must be {must}")]
+    BadOption {
+        /// The option.
+        what: &'static str,
+        /// What was given.
+        value: u64,
+        /// What it may be.
+        must: String,
+    },
+    /// The device or its namespace.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The XDP program.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// Frames of this device do not begin as a capture file would have to say.
+    #[error("{ifname} has frames of a kind that cannot be captured ({layer:?})")]
+    LinkLayer {
+        /// Name of the device.
+        ifname: String,
+        /// What its frames begin with.
+        layer: LinkLayer,
+    },
+    /// The capture file could not be made.
+    #[error("cannot create the capture file {name}")]
+    Create {
+        /// Path of the file.
+        name: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The capture file did not take more. It ends with the last whole block.
+    #[error("cannot write to {name} after {len} bytes")]
+    Write {
+        /// Path of the file, or what stands for it.
+        name: String,
+        /// Bytes of whole blocks that are in it.
+        len: u64,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// No thread for a ring.
+    #[error("cannot start the writer of CPU {cpu}")]
+    Thread {
+        /// The CPU whose ring has no reader.
+        cpu: u32,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl CaptureError {
+    /// True when the reader of a pipe went away.
+    pub fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+    }
+}

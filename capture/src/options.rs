@@ -1,0 +1,168 @@
+//! What a user can ask of a capture, and what follows from it for the rings.
+
+use crate::CaptureError;
+use bpf::capture::Geometry;
+use bpf::xdp::ModeWish;
+use host::Netns;
+use std::fmt;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Bytes kept of a frame unless asked otherwise: with the record's head a slot of two cache lines.
+pub const SNAPLEN_DEFAULT: u32 = 96;
+/// Largest snaplen: the largest frame.
+pub const SNAPLEN_MAX: u32 = 65_535;
+/// Slots of a ring unless asked otherwise: 3 ms of 10 million frames a second.
+pub const RING_SLOTS_DEFAULT: u32 = 32_768;
+/// Fewest slots of a ring.
+pub const RING_SLOTS_MIN: u32 = 2;
+/// Most slots of a ring.
+pub const RING_SLOTS_MAX: u32 = 1 << 24;
+
+/// Without a wish a ring has no more than this, so that a long snaplen does not take all memory.
+const RING_SIZE_BYTES_MAX: u64 = 64 << 20;
+
+/// What becomes of a frame after its bytes were copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// The host gets it as if nobody looked.
+    #[default]
+    Mirror,
+    /// It ends here; the host never sees it.
+    Drop,
+}
+
+impl Mode {
+    pub(crate) fn number(self) -> u32 {
+        match self {
+            Self::Mirror => bpf::abi::CAPTURE_MIRROR,
+            Self::Drop => bpf::abi::CAPTURE_DROP,
+        }
+    }
+}
+
+/// Where the pcapng bytes go.
+#[derive(Default)]
+pub enum Output {
+    /// Nowhere: frames are counted and forgotten.
+    #[default]
+    Nowhere,
+    /// A file, made or emptied at the start.
+    File(PathBuf),
+    /// Anything else that takes bytes; given large pieces, each ending with a block.
+    Stream {
+        /// What to call it in messages.
+        name: String,
+        /// The taker.
+        to: Box<dyn Write + Send>,
+    },
+}
+
+impl fmt::Debug for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nowhere => f.write_str("Nowhere"),
+            Self::File(path) => write!(f, "File({})", path.display()),
+            Self::Stream { name, .. } => write!(f, "Stream({name})"),
+        }
+    }
+}
+
+/// A capture to be made.
+#[derive(Debug)]
+pub struct Options {
+    /// The device, by any of its names.
+    pub ifname: String,
+    /// Its namespace; `None` for that of the calling thread.
+    pub netns: Option<Netns>,
+    /// What becomes of captured frames; can be changed later.
+    pub mode: Mode,
+    /// How the XDP program may be attached.
+    pub xdp: ModeWish,
+    /// Bytes kept of a frame, 1 to [`SNAPLEN_MAX`].
+    pub snaplen: u32,
+    /// Slots of each CPU's ring, rounded up to a power of two; `None` for [`RING_SLOTS_DEFAULT`], or fewer when
+    /// `snaplen` is long.
+    pub ring_slots: Option<u32>,
+    /// Write exactly this many frames at most; later ones are counted as after the limit.
+    pub frames_max: Option<u64>,
+    /// Where the frames go.
+    pub output: Output,
+    /// Name and version of the program, for the file.
+    pub application: String,
+}
+
+impl Options {
+    /// A capture of `ifname` that counts frames and lets the host have them.
+    pub fn new(ifname: impl Into<String>) -> Self {
+        Self {
+            ifname: ifname.into(),
+            netns: None,
+            mode: Mode::default(),
+            xdp: ModeWish::default(),
+            snaplen: SNAPLEN_DEFAULT,
+            ring_slots: None,
+            frames_max: None,
+            output: Output::default(),
+            application: concat!("wirerate ", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+
+    /// The rings for a machine of `cpus` CPUs, of which `rings` can receive.
+    pub(crate) fn geometry(&self, rings: u32, cpus: u32) -> Result<Geometry, CaptureError> {
+        check("snaplen", self.snaplen, 1, SNAPLEN_MAX)?;
+        let mut geometry = Geometry { snaplen: self.snaplen, slots: RING_SLOTS_DEFAULT, rings, cpus };
+        geometry.slots = match self.ring_slots {
+            Some(slots) => {
+                check("number of ring slots", slots, RING_SLOTS_MIN, RING_SLOTS_MAX)?.next_power_of_two()
+            }
+            None => slots_within(RING_SIZE_BYTES_MAX, geometry.slot_size_bytes()).min(RING_SLOTS_DEFAULT),
+        };
+        Ok(geometry)
+    }
+}
+
+fn check(what: &'static str, value: u32, min: u32, max: u32) -> Result<u32, CaptureError> {
+    if (min..=max).contains(&value) {
+        return Ok(value);
+    }
+    Err(CaptureError::BadOption { what, value: value.into(), must: format!("from {min} to {max}") })
+}
+
+/// The largest power of two of slots that fits.
+fn slots_within(size_bytes: u64, slot_size_bytes: u32) -> u32 {
+    let slots = (size_bytes / u64::from(slot_size_bytes)).max(1);
+    1 << slots.ilog2().min(31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_snaplens_get_fewer_slots_unless_asked() {
+        for (snaplen, ring_slots, slots) in [
+            (96, None, 32_768),
+            (1514, None, 32_768),
+            (9014, None, 4096),
+            (65_535, None, 512),
+            (65_535, Some(4096), 4096),
+            (96, Some(1000), 1024),
+        ] {
+            let options = Options { snaplen, ring_slots, ..Options::new("eth0") };
+            let geometry = options.geometry(2, 4).unwrap();
+            assert_eq!(geometry, Geometry { snaplen, slots, rings: 2, cpus: 4 });
+        }
+    }
+
+    #[test]
+    fn impossible_wishes_are_refused_with_what_may_be() {
+        let options = Options { snaplen: 65_536, ..Options::new("eth0") };
+        let error = options.geometry(1, 1).unwrap_err();
+        assert_eq!(error.to_string(), "snaplen is 65536, but must be from 1 to 65535");
+        for ring_slots in [0, 1, RING_SLOTS_MAX + 1] {
+            let options = Options { ring_slots: Some(ring_slots), ..Options::new("eth0") };
+            assert!(matches!(options.geometry(1, 1), Err(CaptureError::BadOption { .. })));
+        }
+    }
+}

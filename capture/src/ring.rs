@@ -1,0 +1,255 @@
+//! The reading half of a ring: which slots are filled, and what a slot says.
+//!
+//! A ring is `slots` slots of one size, `slots` a power of two. The producer counts the slots that it ever filled
+//! (head), the reader those it ever gave back (tail); slot number n lies at place n modulo `slots`. Everything here
+//! is a function over bytes and numbers: whose memory it is and who else writes is the business of `sys`.
+
+use bpf::abi::{SLOT_HARDWARE_TIME, Slot};
+use std::ops::Range;
+
+const SLOT_HEAD_LEN: usize = size_of::<Slot>();
+
+/// Which clock a record's time comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeSource {
+    /// `CLOCK_MONOTONIC` of the kernel.
+    Software,
+    /// The clock of the device.
+    Hardware,
+}
+
+/// One captured frame, as it lies in the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// When it came, in nanoseconds of the clock that `time_source` names.
+    pub time_ns: u64,
+    /// Whose clock that was.
+    pub time_source: TimeSource,
+    /// Length on the wire without FCS, in bytes.
+    pub frame_len: u32,
+    /// Device number, in the device's namespace.
+    pub ifindex: u32,
+    /// Receive queue of the device.
+    pub queue_index: u16,
+    /// Frames lost on this CPU between the record before and this one.
+    pub lost_before: u32,
+    /// The first bytes of the frame.
+    pub data: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// Reads one slot. A captured length beyond the slot, which the producer never writes, is cut to the slot.
+    ///
+    /// # Panics
+    /// When `slot` is shorter than the head of a slot.
+    #[inline]
+    pub fn parse(slot: &'a [u8]) -> Self {
+        let (head, room) = slot.split_first_chunk::<SLOT_HEAD_LEN>().expect("a slot has a head");
+        let word = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let half = |at: usize| u16::from_ne_bytes([head[at], head[at + 1]]);
+        let (time, _) = head.split_first_chunk::<8>().expect("a head begins with a time");
+        let flags = half(22);
+        let time_source =
+            if flags & SLOT_HARDWARE_TIME == 0 { TimeSource::Software } else { TimeSource::Hardware };
+        Self {
+            time_ns: u64::from_ne_bytes(*time),
+            time_source,
+            frame_len: word(8),
+            ifindex: word(16),
+            queue_index: half(20),
+            lost_before: word(24),
+            data: &room[..room.len().min(word(12) as usize)],
+        }
+    }
+}
+
+const _: () = {
+    use std::mem::offset_of;
+    assert!(offset_of!(Slot, time_ns) == 0 && offset_of!(Slot, frame_len) == 8);
+    assert!(offset_of!(Slot, captured_len) == 12 && offset_of!(Slot, ifindex) == 16);
+    assert!(offset_of!(Slot, queue_index) == 20 && offset_of!(Slot, flags) == 22);
+    assert!(offset_of!(Slot, lost_before) == 24);
+};
+
+/// The shape of one ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// A power of two.
+    pub slots: u32,
+    /// Bytes of one slot, at least the head's 32.
+    pub slot_size_bytes: u32,
+}
+
+impl Shape {
+    /// Bytes of the whole ring.
+    pub fn size_bytes(&self) -> usize {
+        self.slots as usize * self.slot_size_bytes as usize
+    }
+
+    /// Byte ranges of the slots from number `tail` to before number `head`, at most `batch` of them: up to the
+    /// end of the ring, and from its beginning.
+    ///
+    /// # Panics
+    /// When the producer is more than a ring ahead, which it never is.
+    pub fn filled(&self, tail: u64, head: u64, batch: u32) -> [Range<usize>; 2] {
+        let pending = head.wrapping_sub(tail);
+        assert!(
+            pending <= u64::from(self.slots),
+            "head {head} is over {} slots ahead of tail {tail}",
+            self.slots
+        );
+        let count = pending.min(u64::from(batch)) as usize;
+        let first = (tail % u64::from(self.slots)) as usize;
+        let until_end = count.min(self.slots as usize - first);
+        let bytes = |slots: Range<usize>| {
+            slots.start * self.slot_size_bytes as usize..slots.end * self.slot_size_bytes as usize
+        };
+        [bytes(first..first + until_end), bytes(0..count - until_end)]
+    }
+}
+
+/// Filled slots, lent until the tail moves past them.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    slot_size_bytes: usize,
+    parts: [&'a [u8]; 2],
+}
+
+impl<'a> Batch<'a> {
+    /// Slots in the order of their numbers; each part is whole slots.
+    pub fn new(slot_size_bytes: usize, parts: [&'a [u8]; 2]) -> Self {
+        assert!(slot_size_bytes >= SLOT_HEAD_LEN, "slots of {slot_size_bytes} bytes");
+        Self { slot_size_bytes, parts }
+    }
+
+    /// Number of slots.
+    pub fn len(&self) -> usize {
+        (self.parts[0].len() + self.parts[1].len()) / self.slot_size_bytes
+    }
+
+    /// True without slots.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The records, oldest first.
+    pub fn records(&self) -> impl Iterator<Item = Record<'a>> + use<'a> {
+        let [first, second] = self.parts;
+        let slot_size = self.slot_size_bytes;
+        first.chunks_exact(slot_size).chain(second.chunks_exact(slot_size)).map(Record::parse)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SLOT_SIZE: usize = 64;
+
+    /// A producer as the BPF program is one, over plain memory.
+    struct Producer {
+        shape: Shape,
+        memory: Vec<u8>,
+        head: u64,
+        lost: u32,
+        lost_noted: u32,
+    }
+
+    impl Producer {
+        fn new(slots: u32) -> Self {
+            let shape = Shape { slots, slot_size_bytes: SLOT_SIZE as u32 };
+            let memory = vec![0xee; shape.size_bytes()];
+            Self { shape, memory, head: 0, lost: 0, lost_noted: 0 }
+        }
+
+        fn receive(&mut self, number: u64, frame_len: u32, tail: u64) {
+            if self.head - tail >= u64::from(self.shape.slots) {
+                self.lost += 1;
+                return;
+            }
+            let at = (self.head % u64::from(self.shape.slots)) as usize * SLOT_SIZE;
+            let captured_len = frame_len.min(32);
+            let slot = &mut self.memory[at..at + SLOT_SIZE];
+            slot[0..8].copy_from_slice(&number.to_ne_bytes());
+            slot[8..12].copy_from_slice(&frame_len.to_ne_bytes());
+            slot[12..16].copy_from_slice(&captured_len.to_ne_bytes());
+            slot[16..20].copy_from_slice(&7_u32.to_ne_bytes());
+            slot[20..22].copy_from_slice(&3_u16.to_ne_bytes());
+            slot[22..24].copy_from_slice(&0_u16.to_ne_bytes());
+            slot[24..28].copy_from_slice(&(self.lost - self.lost_noted).to_ne_bytes());
+            slot[32..32 + captured_len as usize].fill(number as u8);
+            self.lost_noted = self.lost;
+            self.head += 1;
+        }
+
+        fn batch(&self, tail: u64, batch: u32) -> Batch<'_> {
+            let ranges = self.shape.filled(tail, self.head, batch);
+            Batch::new(SLOT_SIZE, ranges.map(|range| &self.memory[range]))
+        }
+    }
+
+    proptest! {
+        /// Whatever the order of receiving and reading, every frame is read once and in order, or counted as lost
+        /// in the record after it.
+        #[test]
+        fn every_frame_is_read_or_told_lost(
+            slots_log2 in 0..5_u32,
+            steps in prop::collection::vec((0..20_u64, 1..20_u32), 1..200),
+        ) {
+            let mut producer = Producer::new(1 << slots_log2);
+            let (mut number, mut tail, mut expected) = (0, 0, 0);
+            for (frames, batch) in steps {
+                for _ in 0..frames {
+                    producer.receive(number, 14 + (number % 60) as u32, tail);
+                    number += 1;
+                }
+                let records: Vec<Record<'_>> = producer.batch(tail, batch).records().collect();
+                tail += records.len() as u64;
+                for record in records {
+                    expected += u64::from(record.lost_before);
+                    prop_assert_eq!(record.time_ns, expected);
+                    prop_assert_eq!(record.frame_len, 14 + (expected % 60) as u32);
+                    prop_assert_eq!(record.data.len(), record.frame_len.min(32) as usize);
+                    prop_assert!(record.data.iter().all(|&byte| byte == expected as u8));
+                    expected += 1;
+                }
+            }
+            let waiting = producer.head - tail;
+            let told_later: u64 = producer.batch(tail, u32::MAX).records().map(|r| u64::from(r.lost_before)).sum();
+            prop_assert_eq!(expected + waiting + told_later + u64::from(producer.lost - producer.lost_noted), number);
+        }
+
+        /// No bytes make the reader panic or look outside the slot.
+        #[test]
+        fn any_bytes_are_a_record(bytes in prop::collection::vec(any::<u8>(), 32..200)) {
+            let record = Record::parse(&bytes);
+            prop_assert!(record.data.len() <= bytes.len() - 32);
+        }
+
+        /// Numbers near the end of 64 bits wrap like any others.
+        #[test]
+        fn ranges_are_whole_slots_in_the_ring(tail in any::<u64>(), pending in 0..=64_u64, batch in 0..100_u32) {
+            let shape = Shape { slots: 64, slot_size_bytes: 128 };
+            let [first, second] = shape.filled(tail, tail.wrapping_add(pending), batch);
+            prop_assert_eq!(((first.len() + second.len()) / 128) as u64, pending.min(u64::from(batch)));
+            prop_assert_eq!(first.start, (tail % 64) as usize * 128);
+            prop_assert!(first.end <= shape.size_bytes() && second.end <= first.start);
+            prop_assert!(second.is_empty() || first.end == shape.size_bytes());
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "over 4 slots ahead")]
+    fn a_head_beyond_the_ring_is_a_broken_promise() {
+        Shape { slots: 4, slot_size_bytes: 64 }.filled(10, 15, 100);
+    }
+
+    #[test]
+    fn flags_name_the_clock() {
+        let mut slot = [0; 64];
+        assert_eq!(Record::parse(&slot).time_source, TimeSource::Software);
+        slot[22..24].copy_from_slice(&SLOT_HARDWARE_TIME.to_ne_bytes());
+        assert_eq!(Record::parse(&slot).time_source, TimeSource::Hardware);
+    }
+}

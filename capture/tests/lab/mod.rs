@@ -1,0 +1,201 @@
+//! Two private namespaces with a veth pair between them, a sender of raw frames and a listener.
+//!
+//! The namespaces have no names and so need no cleaning up: they end with the test. Neither end says anything of
+//! its own accord, so every frame that arrives came from the test.
+
+use capture::{Options, Output};
+use host::{Netns, Stack, VethEnd};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub(crate) const TX_DEV: &str = "tx0";
+pub(crate) const RX_DEV: &str = "rx0";
+
+/// True when the test can run. If not it is skipped aloud, and fails in CI.
+pub(crate) fn can_run() -> bool {
+    if nix::unistd::geteuid().is_root() {
+        return true;
+    }
+    assert!(std::env::var_os("CI").is_none(), "CI must run this test as root");
+    eprintln!("skip: needs root (CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_BPF)");
+    false
+}
+
+pub(crate) struct Lab {
+    pub(crate) tx: Netns,
+    pub(crate) rx: Netns,
+}
+
+impl Lab {
+    pub(crate) fn new(queues: u32) -> Self {
+        Self::with_mtu(queues, 1500)
+    }
+
+    pub(crate) fn with_mtu(queues: u32, mtu: u32) -> Self {
+        let (tx, rx) = (Netns::anonymous().unwrap(), Netns::anonymous().unwrap());
+        for netns in [&tx, &rx] {
+            netns.set_sysctl("ipv6/conf/default/disable_ipv6", "1").unwrap();
+        }
+        let end = |name| VethEnd { name, mac: None, queues, mtu: Some(mtu) };
+        let (tx_stack, rx_stack) = (Stack::of(&tx).unwrap(), Stack::of(&rx).unwrap());
+        tx_stack.create_veth(&end(TX_DEV), &end(RX_DEV), &rx).unwrap();
+        tx_stack.set_up(TX_DEV).unwrap();
+        rx_stack.set_up(RX_DEV).unwrap();
+        Self { tx, rx }
+    }
+
+    /// A capture at the receiving end.
+    pub(crate) fn options(&self, output: Output) -> Options {
+        Options { netns: Some(self.rx.clone()), output, ..Options::new(RX_DEV) }
+    }
+
+    pub(crate) fn sender(&self) -> RawSocket {
+        RawSocket::open(&self.tx, TX_DEV, 0)
+    }
+
+    /// Counts what the receiving host gets to see.
+    pub(crate) fn listener(&self) -> RawSocket {
+        RawSocket::open(&self.rx, RX_DEV, libc::ETH_P_ALL as u16)
+    }
+}
+
+/// An AF_PACKET socket on one device.
+pub(crate) struct RawSocket(OwnedFd);
+
+impl RawSocket {
+    fn open(netns: &Netns, device: &str, protocol: u16) -> Self {
+        let index = Stack::of(netns).unwrap().link(device).unwrap().index;
+        netns.run(|| Self::open_here(index, protocol)).unwrap()
+    }
+
+    fn open_here(index: u32, protocol: u16) -> Self {
+        // SAFETY: numbers in, a descriptor or -1 out.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+        assert!(fd >= 0, "socket: {}", io::Error::last_os_error());
+        // SAFETY: the call succeeded, so the descriptor is new and ours.
+        let socket = Self(unsafe { OwnedFd::from_raw_fd(fd) });
+        let address = libc::sockaddr_ll {
+            sll_family: libc::AF_PACKET as u16,
+            sll_protocol: protocol.to_be(),
+            sll_ifindex: index as i32,
+            sll_hatype: 0,
+            sll_pkttype: 0,
+            sll_halen: 0,
+            sll_addr: [0; 8],
+        };
+        socket.set_buffer();
+        // SAFETY: `address` is a whole sockaddr_ll, which the call reads with its own size.
+        let result = unsafe {
+            libc::bind(fd, (&raw const address).cast(), size_of::<libc::sockaddr_ll>() as libc::socklen_t)
+        };
+        assert_eq!(result, 0, "bind: {}", io::Error::last_os_error());
+        socket
+    }
+
+    fn set_buffer(&self) {
+        let size_bytes: i32 = 512 << 20;
+        for option in [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE] {
+            // SAFETY: the value is an i32 that lives during the call, given with its size.
+            let result = unsafe {
+                libc::setsockopt(
+                    self.0.as_raw_fd(),
+                    libc::SOL_SOCKET,
+                    option,
+                    (&raw const size_bytes).cast(),
+                    4,
+                )
+            };
+            assert_eq!(result, 0, "setsockopt: {}", io::Error::last_os_error());
+        }
+    }
+
+    pub(crate) fn send(&self, frame: &[u8]) {
+        // SAFETY: the call reads `frame.len()` bytes of `frame`, which lives during the call.
+        let sent = unsafe { libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
+        assert_eq!(sent, frame.len() as isize, "send: {}", io::Error::last_os_error());
+    }
+
+    /// Frames received since the socket was opened, as the kernel counts them, lost ones included.
+    pub(crate) fn received(&self) -> u64 {
+        let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let mut len = size_of::<libc::tpacket_stats>() as libc::socklen_t;
+        // SAFETY: `stats` is `len` bytes, ours alone, and the call fills no more than that.
+        let result = unsafe {
+            libc::getsockopt(
+                self.0.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut stats).cast(),
+                &raw mut len,
+            )
+        };
+        assert_eq!(result, 0, "getsockopt: {}", io::Error::last_os_error());
+        stats.tp_packets.into()
+    }
+}
+
+/// A UDP frame whose bytes tell its number, `len` bytes long or 42, whichever is more.
+pub(crate) fn frame(number: u32, len: usize) -> Vec<u8> {
+    let len = len.max(46);
+    let mut frame = vec![0_u8; len];
+    frame[..6].fill(0xff);
+    frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
+    frame[12..14].copy_from_slice(&[8, 0]);
+    let ip_len = (len - 14) as u16;
+    frame[14] = 0x45;
+    frame[16..18].copy_from_slice(&ip_len.to_be_bytes());
+    frame[22..24].copy_from_slice(&[64, 17]);
+    frame[26..34].copy_from_slice(&[198, 18, 0, 1, 198, 18, 0, 2]);
+    let sum =
+        (14..34).step_by(2).map(|i| u32::from(u16::from_be_bytes([frame[i], frame[i + 1]]))).sum::<u32>();
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame[34..36].copy_from_slice(&(1024 + (number % 512) as u16).to_be_bytes());
+    frame[36..38].copy_from_slice(&[0, 9]);
+    frame[38..40].copy_from_slice(&(ip_len - 20).to_be_bytes());
+    frame[42..46].copy_from_slice(&number.to_be_bytes());
+    frame[46..].iter_mut().enumerate().for_each(|(i, byte)| *byte = (i as u32 + number) as u8);
+    frame
+}
+
+/// A place for files, gone with the value.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("wrc-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Mounted or not, nothing of it may stay.
+        let _ = nix::mount::umount(&self.0);
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What a program that we trust says; its exit code must be 0.
+pub(crate) fn run(program: &str, args: &[&str]) -> String {
+    let output =
+        Command::new(program).args(args).output().unwrap_or_else(|error| panic!("{program}: {error}"));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{program} {args:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
+    said
+}
+
+/// One row for each packet of a file as tshark reads it, with these fields.
+pub(crate) fn tshark(file: &Path, fields: &[&str]) -> Vec<Vec<String>> {
+    let mut args = vec!["-r", file.to_str().unwrap(), "-T", "fields", "-E", "separator=;"];
+    fields.iter().for_each(|field| args.extend(["-e", field]));
+    let said = run("tshark", &args);
+    said.lines().map(|line| line.split(';').map(str::to_owned).collect()).collect()
+}
