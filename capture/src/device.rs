@@ -1,7 +1,7 @@
 //! What a capture file says about the device and the machine.
 
 use crate::CaptureError;
-use host::{Link, LinkLayer};
+use host::{Driver, Link, LinkLayer, Stack};
 use nix::sys::utsname::uname;
 use pcapng::{Interface, LINK_TYPE_ETHERNET, Section};
 
@@ -20,16 +20,24 @@ pub(crate) fn section(application: &str, cpus: u32) -> Section {
     }
 }
 
-/// The interface of a capture on `link`.
-pub(crate) fn interface(link: &Link, netns: Option<&str>, snaplen: u32) -> Result<Interface, CaptureError> {
+/// The interface of a capture on `link`, a device of `stack`.
+pub(crate) fn interface(
+    stack: &Stack,
+    link: &Link,
+    netns: Option<&str>,
+    snaplen: u32,
+) -> Result<Interface, CaptureError> {
+    // What a driver does not tell is left out of the file; it is no reason not to capture.
+    let driver = stack.driver(link).ok().flatten();
     Ok(Interface {
         link_type: link_type(link)?,
         snaplen,
         name: Some(link.name.clone()),
         description: Some(description(link, netns)),
         mac: link.mac.map(|mac| mac.0),
+        speed_bps: stack.speed_bps(link).ok().flatten(),
         os: os(),
-        hardware: Some(hardware(link)),
+        hardware: driver.as_ref().map(hardware),
         ..Interface::default()
     })
 }
@@ -59,9 +67,37 @@ fn description(link: &Link, netns: Option<&str>) -> String {
     }
 }
 
-fn hardware(link: &Link) -> String {
-    match &link.parent {
-        Some(parent) => format!("{} {}", parent.bus, parent.name),
-        None => "virtual".to_owned(),
+/// `igb at 0000:01:00.0, firmware 3.25`, or just `veth`.
+fn hardware(driver: &Driver) -> String {
+    let mut text = driver.name.clone();
+    for (word, fact) in [(" at ", &driver.bus_info), (", firmware ", &driver.firmware)] {
+        if !fact.is_empty() {
+            text.push_str(word);
+            text.push_str(fact);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hardware_is_the_driver_and_what_it_knows() {
+        let mut driver = Driver { name: "veth".to_owned(), ..Driver::default() };
+        assert_eq!(hardware(&driver), "veth");
+        driver.firmware = "3.25".to_owned();
+        assert_eq!(hardware(&driver), "veth, firmware 3.25");
+        driver.bus_info = "0000:01:00.0".to_owned();
+        assert_eq!(hardware(&driver), "veth at 0000:01:00.0, firmware 3.25");
+    }
+
+    #[test]
+    fn section_names_machine_system_and_program() {
+        let section = section("wirerate 9", 2);
+        assert!(section.hardware.unwrap().ends_with(", 2 CPUs"));
+        assert!(section.os.unwrap().starts_with("Linux "));
+        assert_eq!(section.application.as_deref(), Some("wirerate 9"));
     }
 }

@@ -105,9 +105,10 @@ impl Session {
 
     /// As [`Session::start`], in the namespace of the device. Threads started here stay in it, which does no harm.
     fn start_here(options: Options) -> Result<Self, CaptureError> {
-        let device = Stack::here()?.link(&options.ifname)?;
+        let stack = Stack::here()?;
+        let device = stack.link(&options.ifname)?;
         let netns = options.netns.as_ref().map(Netns::to_string);
-        let interface = device::interface(&device, netns.as_deref(), options.snaplen)?;
+        let interface = device::interface(&stack, &device, netns.as_deref(), options.snaplen)?;
         let program = Arc::new(load(&options)?);
         // Before the file is emptied: a busy device is the most likely reason to fail.
         bpf::xdp::refuse_if_busy(device.index, &device.name)?;

@@ -50,7 +50,8 @@ fn mirror_mode_writes_every_frame_and_the_host_sees_it_too() {
     let listener = lab.listener();
     assert_eq!(session.xdp().mode, XdpMode::Native);
     let before_ns = utc_ns();
-    send(&lab, COUNT);
+    // One ring gets all frames, so the file has them in order.
+    on_cpu_0(|| send(&lab, COUNT));
     let report = session.stop();
     assert!(report.output_error.is_none());
     assert_eq!(report.stats.total(), whole(COUNT));
@@ -77,6 +78,17 @@ fn mirror_mode_writes_every_frame_and_the_host_sees_it_too() {
     assert!(facts.contains("Capture length = 96"), "{facts}");
     assert!(facts.contains("Name = rx0") && facts.contains("Time ticks per second = 1000000000"), "{facts}");
     assert!(facts.contains("Number of stat entries = 1"), "{facts}");
+}
+
+fn on_cpu_0(work: impl FnOnce() + Send) {
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut cpus = nix::sched::CpuSet::new();
+            cpus.set(0).unwrap();
+            nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &cpus).unwrap();
+            work();
+        });
+    });
 }
 
 fn utc_ns() -> u64 {
@@ -187,10 +199,12 @@ fn frames_lost_in_a_full_ring_are_counted_and_told_in_the_file() {
     let output = Output::Stream { name: "slow".to_owned(), to: Box::new(Slow(Arc::clone(&bytes))) };
     let options = Options { ring_slots: Some(64), ..lab.options(output) };
     let session = Session::start(options).unwrap();
-    send(&lab, COUNT);
-    // The last frame comes after the flood, so that it tells of the frames lost before it.
-    thread::sleep(Duration::from_millis(100));
-    lab.sender().send(&frame(COUNT, 60));
+    on_cpu_0(|| {
+        send(&lab, COUNT);
+        // Comes after the flood and into the same ring, so that it tells of the frames lost before it.
+        thread::sleep(Duration::from_millis(100));
+        lab.sender().send(&frame(COUNT, 60));
+    });
     let total = session.stop().stats.total();
     assert_eq!(total.received, u64::from(COUNT) + 1);
     assert!(total.lost_ring > 0 && total.captured >= 64, "{total:?}");
