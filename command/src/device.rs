@@ -183,3 +183,227 @@ fn find(word: &[u8], facts: &Facts) -> Option<(&'static Spec, crate::set::Setter
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::told::Told;
+    use packet::{Flags, ImixEntry, MacAddr, WallTime};
+    use proptest::prelude::*;
+
+    #[test]
+    fn words_are_cut_at_15_bytes_and_compared_up_to_a_nul() {
+        let mut told = Told::new();
+        told.expect(&[
+            ("max_before_softirq 5", "EINVAL No such parameter \"max_before_soft\""),
+            ("count\0 99", "OK: count=99"),
+            ("count,5", "EINVAL No such parameter \"count,5\""),
+            ("Count 5", "EINVAL No such parameter \"Count\""),
+            (" \n", "EINVAL No such parameter \"\""),
+            ("start", "EINVAL No such parameter \"start\""),
+            ("add_device lo", "EINVAL No such parameter \"add_device\""),
+        ]);
+        assert_eq!(told.device.write(b"", &told.facts).unwrap_err().fault, Fault::Empty);
+        let refused = told.device.write(b"\t\xffoo 5", &told.facts).unwrap_err();
+        assert_eq!((refused.errno(), refused.span), (crate::Errno::EINVAL, 1..4));
+        assert_eq!(told.device.result, b"No such parameter \"\xffoo\"", "bytes, not characters");
+    }
+
+    #[test]
+    fn ports_are_compared_as_typed_and_cut_to_16_bits() {
+        let mut told = Told::new();
+        told.expect(&[("udp_src_min 9", "OK: udp_src_min=9"), ("udp_dst_max 70000", "OK: udp_dst_max=4464")]);
+        assert_eq!(
+            told.line("cur_udp_dst").unwrap(),
+            "cur_udp_dst: 4464  cur_udp_src: 0",
+            "9 was set already"
+        );
+        told.expect(&[("udp_src_min 65545", "OK: udp_src_min=9")]);
+        assert_eq!(told.line("cur_udp_dst").unwrap(), "cur_udp_dst: 4464  cur_udp_src: 9");
+    }
+
+    #[test]
+    fn mac_counts_start_over_when_they_change() {
+        let mut told = Told::new();
+        (told.device.cursor.src_mac_offset, told.device.cursor.dst_mac_offset) = (2, 3);
+        told.expect(&[
+            ("src_mac_count 0", "OK: src_mac_count=0"),
+            ("dst_mac_count 4294967295", "OK: dst_mac_count=-1"),
+        ]);
+        assert_eq!(told.line("seq_num").unwrap(), "seq_num: 0  cur_dst_mac_offset: 0  cur_src_mac_offset: 2");
+    }
+
+    #[test]
+    fn plain_numbers_have_the_widths_of_the_kernel() {
+        Told::new().expect(&[
+            ("flows 4294967296", "OK: flows=0"),
+            ("flows 65537", "OK: flows=65536"),
+            ("flowlen 9999999999", "OK: flowlen=1410065407"),
+            ("frags 4294967295", "OK: frags=-1"),
+            ("queue_map_min 99999", "OK: queue_map_min=34463"),
+            ("queue_map_max 123456", "OK: queue_map_max=12345"),
+            ("skb_priority 4294967295", "OK: skb_priority=429496729"),
+            ("spi 4294967296", "OK: spi=0"),
+            ("debug 4294967295", "OK: debug=4294967295"),
+            ("show_engine 10", "OK: show_engine=1"),
+        ]);
+    }
+
+    #[test]
+    fn a_run_goes_from_starting_to_a_result() {
+        let mut told = Told::after(&["count 3", "src_mac_count 2"]);
+        let facts = DeviceFacts { mac: MacAddr([2; 6]), tx_queues: 1, ..DeviceFacts::default() };
+        let plan = told.device.start(&facts, 5_000, 1).unwrap();
+        assert_eq!((told.device.result.as_slice(), told.device.is_running), (&b"Starting"[..], true));
+        let mut frame = [0; 58];
+        for _ in 0..3 {
+            plan.emit(&mut told.device.cursor, WallTime::default(), &mut frame);
+            told.device.counters.sofar += 1;
+        }
+        let text = String::from_utf8(told.device.read(&told.facts, 9_999, None)).unwrap();
+        assert!(text.contains("\n     started: 5us  stopped: 9us idle: 0us\n"), "{text}");
+        assert!(text.contains("min_pkt_size: 58  max_pkt_size: 58\n"), "{text}");
+        told.device.stop(2_000_005_000, crate::fragments(&told.device.config, &plan, 58));
+        assert_eq!(
+            String::from_utf8_lossy(&told.device.result),
+            "OK: 2000000(c2000000+d0) usec, 3 (58byte,0frags)\n  1pps 0Mb/sec (464bps) errors: 0"
+        );
+        told.device.stop(9_000_000_000, NO_FRAME);
+        assert_eq!(told.device.counters.stopped_ns, 2_000_005_000, "it had stopped already");
+        told.device.start(&facts, 1, 1).unwrap();
+        assert_eq!((told.device.counters.sofar, told.device.cursor.seq_num), (0, 1));
+    }
+
+    #[test]
+    fn a_run_that_cannot_be_planned_says_why() {
+        let mut told = Told::after(&["dst_min 224.0.0.1", "dst_max 239.0.0.1", "flag IPDST_RND"]);
+        told.device.start(&DeviceFacts::default(), 1, 1).unwrap_err();
+        assert!(told.device.result.starts_with(b"ERROR: IPDST_RND: no address from 224.0.0.1"));
+        assert!(!told.device.is_running);
+        let mut told = Told::new();
+        told.device.start(&DeviceFacts::default(), 1, 1).unwrap();
+        told.device.fail(2, "no engine");
+        assert_eq!(
+            (told.device.result.as_slice(), told.device.is_running),
+            (&b"ERROR: no engine"[..], false)
+        );
+    }
+
+    #[test]
+    fn the_rate_of_a_mix_is_that_of_its_sizes() {
+        let mut told = Told::after(&["imix_weights 100,1 200,1"]);
+        told.device.start(&DeviceFacts::default(), 0, 1).unwrap();
+        told.device.cursor.imix_counts = vec![3, 1];
+        told.device.counters.sofar = 4;
+        told.device.stop(1_000_000_000, 0);
+        assert!(told.device.result.ends_with(b"4pps 0Mb/sec (4000bps) errors: 0"));
+        assert_eq!(told.line("imix_size_counts").unwrap(), "imix_size_counts: 100,3 200,1 ");
+    }
+
+    #[test]
+    fn random_tags_show_and_stay() {
+        let mut told = Told::after(&["vlan_id 5", "flag VID_RND"]);
+        told.device.start(&DeviceFacts::default(), 0, 1).unwrap();
+        told.device.cursor.vlan_id = 77;
+        assert_eq!(told.line("vlan_id").unwrap(), "vlan_id: 77  vlan_p: 0  vlan_cfi: 0");
+        told.tell("count 5");
+        assert_eq!(told.line("vlan_id").unwrap(), "vlan_id: 77  vlan_p: 0  vlan_cfi: 0");
+        told.tell("vlan_id 6");
+        assert_eq!(told.line("vlan_id").unwrap(), "vlan_id: 6  vlan_p: 0  vlan_cfi: 0");
+        told.device.cursor.vlan_id = 78;
+        told.device.stop(1, 0);
+        assert_eq!(told.device.config.vlan_id, Some(78));
+    }
+
+    /// Bytes of any kind, and bytes that look like commands.
+    fn writes() -> impl Strategy<Value = Vec<u8>> {
+        let words: Vec<&'static str> = COMMANDS.iter().map(|spec| spec.word).collect();
+        let value = prop_oneof![
+            proptest::collection::vec(any::<u8>(), 0..40),
+            "[0-9a-f,:. !=\"_A-Z]{0,30}".prop_map(String::into_bytes),
+            any::<u64>().prop_map(|number| number.to_string().into_bytes()),
+        ];
+        prop_oneof![
+            proptest::collection::vec(any::<u8>(), 0..200),
+            (proptest::sample::select(words), "[ =\t\n\"]{0,2}", value).prop_map(|(word, space, value)| [
+                word.as_bytes(),
+                space.as_bytes(),
+                &value
+            ]
+            .concat()),
+        ]
+    }
+
+    /// A read-out is `Params:`, lines with five spaces, `Current:`, more of those, and a result.
+    fn assert_well_formed(device: &Device, facts: &Facts) {
+        let text = device.read(facts, 1, Some("mem"));
+        assert_eq!(text.last(), Some(&b'\n'));
+        let result_at = text.windows(9).position(|window| window == b"\nResult: ").expect("a result") + 1;
+        let head = std::str::from_utf8(&text[..result_at]).expect("settings are text");
+        let lines: Vec<&str> = head.lines().collect();
+        assert!(lines[0].starts_with("Params: count "));
+        assert_eq!(lines.iter().filter(|line| **line == "Current:").count(), 1);
+        let goes_on = |line: &&str| line.starts_with("     ") && !line.starts_with("      ");
+        assert!(lines[1..].iter().all(|line| goes_on(line) || *line == "Current:"), "{head}");
+        let expected = if device.result.is_empty() { b"Idle" } else { device.result.as_slice() };
+        assert_eq!(&text[result_at + 8..text.len() - 1], expected);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_do_harm(writes in proptest::collection::vec(writes(), 1..40), shares: bool, xfrm: bool) {
+            let facts = Facts { forbids_shared_skb: !shares, has_xfrm: xfrm, ..Facts::default() };
+            let mut device = Device::new("eth0");
+            for bytes in writes {
+                match device.write(&bytes, &facts) {
+                    Ok(len) => prop_assert_eq!(len, bytes.len()),
+                    Err(refused) => {
+                        prop_assert!(refused.span.start <= refused.span.end && refused.span.end <= bytes.len());
+                        prop_assert!(refused.errno().raw() < 512);
+                    }
+                }
+                // The kernel's buffer; no text may be longer.
+                prop_assert!(device.result.len() < 512);
+                prop_assert!(device.config.flags.0 < 1 << 19);
+                prop_assert!(device.config.imix.iter().all(|entry: &ImixEntry| entry.weight > 0));
+                assert_well_formed(&device, &facts);
+            }
+            if device.config.count > 0 && device.start(&facts.link, 1, 1).is_ok() {
+                device.stop(2, 0);
+                prop_assert!(device.is_ok());
+            }
+            assert_well_formed(&device, &facts);
+        }
+
+        #[test]
+        fn commands_of_a_configuration_make_it_again(
+            writes in proptest::collection::vec(writes(), 1..60), shares: bool
+        ) {
+            let facts = Facts { forbids_shared_skb: !shares, possible_nodes: vec![0..=3], ..Facts::default() };
+            let mut device = Device::new("eth0");
+            for bytes in writes {
+                let _ = device.write(&bytes, &facts);
+            }
+            // No command can say a delay of more than ten digits, nor this one.
+            if device.config.delay_ns != packet::NEVER_NS
+                && (device.config.delay_ns > 9_999_999_999 || device.config.delay_ns == 0x7fff_ffff)
+            {
+                device.config.delay_ns = 0;
+            }
+            let commands = crate::commands_for(&device.config);
+            let mut copy = Device::new("eth0");
+            for command in &commands {
+                prop_assert!(copy.write(command.as_bytes(), &facts).is_ok(), "{}: {:?}", command, commands);
+            }
+            prop_assert_eq!(&copy.config, &device.config, "{:?}", commands);
+            prop_assert_eq!(device.config.flags.has(Flags::IPV6), device.line_has_ipv6());
+        }
+    }
+
+    impl Device {
+        fn line_has_ipv6(&self) -> bool {
+            let text = self.read(&Facts::default(), 0, None);
+            text.windows(11).any(|window| window == b"     saddr:")
+        }
+    }
+}

@@ -24,6 +24,8 @@ mod scan;
 mod set;
 mod table;
 mod thread;
+#[cfg(test)]
+mod told;
 mod tree;
 
 pub use device::{Counters, Device, NO_FRAME};
@@ -33,7 +35,7 @@ pub use flags::{FLAGS, FlagSpec};
 pub use help::{commands_roff, commands_text, device_words, flag_words, xmit_mode_words};
 pub use pgctrl::{PgctrlCommand, VERSION_LINE};
 pub use result::{RunTotals, fragments};
-pub use saved::{commands_for, differing_commands};
+pub use saved::commands_for;
 pub use table::{Arg, COMMANDS, Place, Spec};
 pub use thread::{Thread, ThreadCommand};
 pub use tree::{ControlTree, Entry, interface_of};

@@ -190,3 +190,95 @@ fn spaced_pairs(pairs: impl Iterator<Item = (u64, u64)>) -> String {
         text
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::told::Told;
+
+    #[test]
+    fn a_new_device_instance_reads_as_in_the_kernel() {
+        let text = String::from_utf8(Told::new().device.read(&Facts::default(), 5_000, Some("xdp"))).unwrap();
+        let expected = "Params: count 1000  min_pkt_size: 0  max_pkt_size: 0\n     \
+             frags: 0  delay: 0  clone_skb: 0  ifname: eth0@1\n     flows: 0 flowlen: 0\n     \
+             queue_map_min: 0  queue_map_max: 0\n     dst_min:   dst_max: \n     src_min:   src_max: \n     \
+             src_mac: 00:00:00:00:00:00 dst_mac: 00:00:00:00:00:00\n     \
+             udp_src_min: 9  udp_src_max: 9  udp_dst_min: 9  udp_dst_max: 9\n     \
+             src_mac_count: 0  dst_mac_count: 0\n     Flags: SHARED  \nCurrent:\n     \
+             pkts-sofar: 0  errors: 0\n     started: 0us  stopped: 0us idle: 0us\n     \
+             seq_num: 0  cur_dst_mac_offset: 0  cur_src_mac_offset: 0\n     \
+             cur_saddr: 0.0.0.0  cur_daddr: 0.0.0.0\n     cur_udp_dst: 0  cur_udp_src: 0\n     \
+             cur_queue_map: 0\n     flows: 0\nResult: Idle\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn all_conditional_lines_come_in_the_kernels_order() {
+        let told = Told::after(&[
+            "imix_weights 64,1",
+            "skb_priority 7",
+            "vlan_id 5",
+            "svlan_id 6",
+            "tos 28",
+            "traffic_class b8",
+            "burst 4",
+            "node 0",
+            "xmit_mode netif_receive",
+            "flows 3",
+            "flag IPSEC",
+            "spi 9",
+            "seed 3",
+            "show_engine 1",
+        ]);
+        let text = String::from_utf8(told.device.read(&told.facts, 0, Some("xdp"))).unwrap();
+        let starts: Vec<&str> =
+            text.lines().map(|line| line.trim().split([':', ' ']).next().unwrap()).collect();
+        assert_eq!(
+            starts[..24],
+            [
+                "Params",
+                "imix_weights",
+                "frags",
+                "flows",
+                "queue_map_min",
+                "skb_priority",
+                "dst_min",
+                "src_min",
+                "src_mac",
+                "udp_src_min",
+                "src_mac_count",
+                "vlan_id",
+                "svlan_id",
+                "tos",
+                "traffic_class",
+                "burst",
+                "node",
+                "xmit_mode",
+                "Flags",
+                "seed",
+                "engine",
+                "Current",
+                "pkts-sofar",
+                "imix_size_counts",
+            ]
+        );
+        assert!(text.contains(
+            "     Flags: FLOW_RND  IPSEC  spi:9  SHARED  \n     seed: 3\n     engine: xdp\nCurrent:\n"
+        ));
+    }
+
+    #[test]
+    fn the_order_of_flows_shows_only_while_there_are_flows() {
+        let mut told = Told::after(&["flag FLOW_SEQ"]);
+        assert_eq!(told.line("Flags").unwrap(), "Flags: SHARED  ");
+        told.tell("flows 1");
+        assert_eq!(told.line("Flags").unwrap(), "Flags: FLOW_SEQ  SHARED  ");
+        told.tell("flag FLOW_RND");
+        assert_eq!(told.line("Flags").unwrap(), "Flags: FLOW_RND  SHARED  ");
+    }
+
+    #[test]
+    fn no_flag_leaves_one_space() {
+        assert_eq!(Told::after(&["flag !SHARED"]).line("Flags").unwrap(), "Flags: ");
+    }
+}

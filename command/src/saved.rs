@@ -1,7 +1,7 @@
 //! A configuration as the commands that make it.
 //!
-//! Written to a new device instance in this order, they give an equal configuration: some commands undo what
-//! others did (a VLAN clears MPLS), so the order matters.
+//! Written to a new device instance in this order they give an equal configuration. Some commands undo what
+//! others did (a VLAN clears MPLS) or need another state for a moment, so the order matters.
 
 use crate::FLAGS;
 use crate::address::ipv6_text;
@@ -12,26 +12,22 @@ use std::net::Ipv6Addr;
 const SIZE_MIN: u64 = 42;
 const CUT: u64 = 1 << 32;
 /// Longest delay that can be typed.
-const DELAY_MAX: u64 = 9_999_999_999;
+const DELAY_MAX_NS: u64 = 9_999_999_999;
+/// In a label as typed: this one is to be drawn at random.
+const RANDOM_LABEL: u32 = 0x100;
 
-/// The commands that turn a new device instance into one with this configuration.
+/// The commands that turn a new device instance into one with this configuration; none for a new one.
 ///
 /// A delay that no command can say (from `rate` with a size of gigabytes) becomes the longest one there is.
 pub fn commands_for(config: &Config) -> Vec<String> {
-    let mut words = vec![format!("count {}", config.count)];
-    words.extend(sizes(config));
-    words.extend(transmit(config));
-    words.extend(addresses(config));
-    words.extend(tags(config));
-    words.extend(numbers(config));
-    words.extend(flags(config));
-    words
-}
-
-/// The same without what a new device instance has anyway.
-pub fn differing_commands(config: &Config) -> Vec<String> {
-    let usual = commands_for(&Config::default());
-    commands_for(config).into_iter().filter(|command| !usual.contains(command)).collect()
+    let usual = plain(&Config::default());
+    let mut commands: Vec<String> =
+        plain(config).into_iter().filter(|command| !usual.contains(command)).collect();
+    commands.extend(transmit(config));
+    commands.extend(ipv6(config));
+    commands.extend(tags(config));
+    commands.extend(flags(config));
+    commands
 }
 
 /// The number to type for a size.
@@ -39,119 +35,148 @@ fn typed(size: u32) -> u64 {
     if u64::from(size) < SIZE_MIN { CUT + u64::from(size) } else { u64::from(size) }
 }
 
-fn sizes(config: &Config) -> Vec<String> {
-    let mut words = Vec::new();
-    if config.min_pkt_size != 0 {
-        words.push(format!("min_pkt_size {}", typed(config.min_pkt_size)));
-    }
-    if config.max_pkt_size != 0 {
-        words.push(format!("max_pkt_size {}", typed(config.max_pkt_size)));
-    }
-    words.push(format!("frags {}", config.frags as u32));
+/// Commands that neither need nor change anything else.
+fn plain(config: &Config) -> Vec<String> {
     let delay = match config.delay_ns {
         NEVER_NS => 0x7fff_ffff,
         0x7fff_ffff => 0x7fff_fffe,
-        delay_ns => delay_ns.min(DELAY_MAX),
+        delay_ns => delay_ns.min(DELAY_MAX_NS),
     };
-    words.push(format!("delay {delay}"));
-    words
-}
-
-/// `netif_receive` is where a burst is always taken, and where clones never are.
-fn transmit(config: &Config) -> Vec<String> {
-    let mode = match config.xmit_mode {
-        XmitMode::StartXmit => "start_xmit",
-        XmitMode::QueueXmit => "queue_xmit",
-        XmitMode::NetifReceive => "netif_receive",
-    };
-    let mut words = Vec::new();
-    if config.burst != 1 {
-        let typed = if config.burst == 0 { CUT } else { u64::from(config.burst) };
-        words.extend(["xmit_mode netif_receive".to_owned(), format!("burst {typed}")]);
-        words.push("xmit_mode start_xmit".to_owned());
-    }
-    words.extend([format!("clone_skb {}", config.clone_skb as u32), format!("xmit_mode {mode}")]);
-    if !config.imix.is_empty() {
-        let entries: Vec<String> =
-            config.imix.iter().map(|entry| format!("{},{}", typed(entry.size), entry.weight)).collect();
-        words.push(format!("imix_weights {}", entries.join(" ")));
-    }
-    words
-}
-
-fn addresses(config: &Config) -> Vec<String> {
-    let v4 = [
-        ("dst_min", &config.dst_min),
-        ("dst_max", &config.dst_max),
-        ("src_min", &config.src_min),
-        ("src_max", &config.src_max),
-    ];
-    let v6 = [
-        ("dst6", config.dst6),
-        ("dst6_min", config.dst6_min),
-        ("dst6_max", config.dst6_max),
-        ("src6", config.src6),
-    ];
-    let mut words: Vec<String> = v4.iter().map(|(word, text)| format!("{word} {text}")).collect();
-    if config.flags.has(Flags::IPV6) || v6.iter().any(|(_, address)| *address != Ipv6Addr::UNSPECIFIED) {
-        words.extend(v6.iter().map(|(word, address)| format!("{word} {}", ipv6_text(*address))));
-    }
-    words.push(format!("dst_mac {}", config.dst_mac));
-    words.push(format!("src_mac {}", config.src_mac));
-    words
-}
-
-/// Bits of a tag can only be set while the tag is on.
-fn tags(config: &Config) -> Vec<String> {
-    let mut words = Vec::new();
-    let bits = [config.vlan_p, config.vlan_cfi, config.svlan_p, config.svlan_cfi];
-    if config.vlan_id.is_some() || bits != [0; 4] {
-        words.push(format!("vlan_id {}", config.vlan_id.unwrap_or(0)));
-        words.push(format!("svlan_id {}", config.svlan_id.unwrap_or(0)));
-        let names = ["vlan_p", "vlan_cfi", "svlan_p", "svlan_cfi"];
-        words.extend(names.iter().zip(bits).map(|(name, value)| format!("{name} {value}")));
-        if config.svlan_id.is_none() {
-            words.push("svlan_id 9999".to_owned());
-            words.extend(config.vlan_id.map(|id| format!("vlan_id {id}")));
-        }
-    }
-    if !config.mpls.is_empty() {
-        let labels: Vec<String> = config.mpls.iter().map(|label| format!("{label:08x}")).collect();
-        words.push(format!("mpls {}", labels.join(",")));
-    }
-    words.push(format!("tos {:02x}", config.tos));
-    words.push(format!("traffic_class {:02x}", config.traffic_class));
-    words
-}
-
-fn numbers(config: &Config) -> Vec<String> {
-    let always = [
-        ("dst_mac_count", config.dst_mac_count),
-        ("src_mac_count", config.src_mac_count),
+    let numbers = [
+        ("count", config.count),
+        ("frags", u64::from(config.frags as u32)),
+        ("delay", delay),
+        ("dst_mac_count", config.dst_mac_count.into()),
+        ("src_mac_count", config.src_mac_count.into()),
         ("udp_src_min", config.udp_src_min.into()),
         ("udp_src_max", config.udp_src_max.into()),
         ("udp_dst_min", config.udp_dst_min.into()),
         ("udp_dst_max", config.udp_dst_max.into()),
-        ("flows", config.flows),
-        ("flowlen", config.flow_len),
+        ("flows", config.flows.into()),
+        ("flowlen", config.flow_len.into()),
         ("queue_map_min", config.queue_map_min.into()),
         ("queue_map_max", config.queue_map_max.into()),
-        ("skb_priority", config.skb_priority),
+        ("skb_priority", config.skb_priority.into()),
+        ("spi", config.spi.into()),
     ];
-    let mut words: Vec<String> = always.iter().map(|(word, value)| format!("{word} {value}")).collect();
-    words.extend(u32::try_from(config.node).ok().map(|node| format!("node {node}")));
-    words.extend((config.spi != 0).then(|| format!("spi {}", config.spi)));
-    words.extend(config.seed.map(|seed| format!("seed {seed}")));
-    words
+    let sizes = [("min_pkt_size", config.min_pkt_size), ("max_pkt_size", config.max_pkt_size)];
+    let texts = [
+        ("dst_min", config.dst_min.clone()),
+        ("dst_max", config.dst_max.clone()),
+        ("src_min", config.src_min.clone()),
+        ("src_max", config.src_max.clone()),
+        ("dst_mac", config.dst_mac.to_string()),
+        ("src_mac", config.src_mac.to_string()),
+        ("tos", format!("{:02x}", config.tos)),
+        ("traffic_class", format!("{:02x}", config.traffic_class)),
+    ];
+    // A size of 0 is no number that one would type: it means that none was set.
+    let mut commands: Vec<String> = sizes
+        .into_iter()
+        .filter(|(_, size)| *size != 0)
+        .map(|(word, size)| format!("{word} {}", typed(size)))
+        .collect();
+    commands.extend(numbers.iter().map(|(word, number)| format!("{word} {number}")));
+    commands.extend(texts.iter().map(|(word, text)| format!("{word} {text}")));
+    commands.extend(u32::try_from(config.node).ok().map(|node| format!("node {node}")));
+    commands.extend(config.seed.map(|seed| format!("seed {seed}")));
+    commands
 }
 
-/// Last, since other commands set some of them.
+/// `netif_receive` is where a burst is always taken, and where clones never are.
+fn transmit(config: &Config) -> Vec<String> {
+    let mut commands = Vec::new();
+    if config.burst != 1 {
+        let typed = if config.burst == 0 { CUT } else { u64::from(config.burst) };
+        commands.extend(["xmit_mode netif_receive".to_owned(), format!("burst {typed}")]);
+        commands.push("xmit_mode start_xmit".to_owned());
+    }
+    if config.clone_skb != 0 {
+        commands.push(format!("clone_skb {}", config.clone_skb as u32));
+    }
+    match config.xmit_mode {
+        XmitMode::StartXmit => {}
+        XmitMode::QueueXmit => commands.push("xmit_mode queue_xmit".to_owned()),
+        XmitMode::NetifReceive => commands.push("xmit_mode netif_receive".to_owned()),
+    }
+    if !config.imix.is_empty() {
+        let entry = |entry: &packet::ImixEntry| format!("{},{}", typed(entry.size), entry.weight);
+        let entries: Vec<String> = config.imix.iter().map(entry).collect();
+        commands.push(format!("imix_weights {}", entries.join(" ")));
+    }
+    commands
+}
+
+/// Each of these turns IPv6 on; one of them has to when it is on without an address.
+fn ipv6(config: &Config) -> Vec<String> {
+    let addresses = [
+        ("dst6_min", config.dst6_min),
+        ("dst6_max", config.dst6_max),
+        ("src6", config.src6),
+        ("dst6", config.dst6),
+    ];
+    let mut commands: Vec<String> = addresses
+        .iter()
+        .filter(|(_, address)| *address != Ipv6Addr::UNSPECIFIED)
+        .map(|(word, address)| format!("{word} {}", ipv6_text(*address)))
+        .collect();
+    if commands.is_empty() && config.flags.has(Flags::IPV6) {
+        commands.push("dst6 ::".to_owned());
+    }
+    commands
+}
+
+/// Bits of a tag can only be set while the tag is on.
+fn tags(config: &Config) -> Vec<String> {
+    let mut commands = Vec::new();
+    let inner = [("vlan_p", config.vlan_p), ("vlan_cfi", config.vlan_cfi)];
+    let outer = [("svlan_p", config.svlan_p), ("svlan_cfi", config.svlan_cfi)];
+    let has_outer = config.svlan_id.is_some() || outer.iter().any(|(_, value)| *value != 0);
+    if has_outer || config.vlan_id.is_some() || inner.iter().any(|(_, value)| *value != 0) {
+        commands.push(format!("vlan_id {}", config.vlan_id.unwrap_or(0)));
+        commands.extend(has_outer.then(|| format!("svlan_id {}", config.svlan_id.unwrap_or(0))));
+        let bits = inner.iter().chain(&outer).filter(|(_, value)| *value != 0);
+        commands.extend(bits.map(|(word, value)| format!("{word} {value}")));
+        // Off again what was on for its bits only; that takes both, and the inner one comes back.
+        if config.vlan_id.is_none() || (has_outer && config.svlan_id.is_none()) {
+            commands.push("vlan_id 9999".to_owned());
+            commands.extend(config.vlan_id.map(|id| format!("vlan_id {id}")));
+        }
+    }
+    if !config.mpls.is_empty() {
+        let labels: Vec<String> = config.mpls.iter().map(|label| format!("{label:08x}")).collect();
+        commands.push(format!("mpls {}", labels.join(",")));
+    }
+    commands
+}
+
+/// Last, since addresses and labels set some of them.
 fn flags(config: &Config) -> Vec<String> {
-    let word = |spec: &crate::FlagSpec| match (config.flags.has(spec.flag), spec.flag) {
-        (true, Flags::IPV6) => None,
-        (true, _) => Some(format!("flag {}", spec.name)),
-        (false, Flags::IPSEC) => None,
-        (false, _) => Some(format!("flag !{}", spec.name)),
-    };
-    FLAGS.iter().filter_map(word).collect()
+    let mut flags = Config::default().flags;
+    flags.set(Flags::IPV6, !ipv6(config).is_empty());
+    flags.set(Flags::MPLS_RND, config.mpls.iter().any(|label| label & RANDOM_LABEL != 0));
+    let differing = FLAGS.iter().filter(|spec| config.flags.has(spec.flag) != flags.has(spec.flag));
+    differing
+        .map(|spec| format!("flag {}{}", if config.flags.has(spec.flag) { "" } else { "!" }, spec.name))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_device_instance_needs_no_command() {
+        assert_eq!(commands_for(&Config::default()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn only_what_differs_is_said() {
+        let config =
+            Config { count: 7, vlan_id: Some(5), dst_min: "10.0.0.1".to_owned(), ..Config::default() };
+        assert_eq!(commands_for(&config), ["count 7", "dst_min 10.0.0.1", "vlan_id 5"]);
+        let config = Config { vlan_id: Some(5), svlan_p: 3, ..Config::default() };
+        let commands = ["vlan_id 5", "svlan_id 0", "svlan_p 3", "vlan_id 9999", "vlan_id 5"];
+        assert_eq!(commands_for(&config), commands);
+    }
 }

@@ -106,3 +106,91 @@ fn mac(given: &Given<'_>) -> Result<MacAddr, crate::Refused> {
     let fault = || Fault::NotMac { setting: given.word, text: given.lossy() };
     parse_mac(given.text).ok_or_else(|| crate::Refused { fault: fault(), span: given.span.clone() })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::told::Told;
+
+    #[test]
+    fn ipv4_is_kept_as_typed_and_current_at_once() {
+        let mut told = Told::new();
+        told.expect(&[
+            ("dst 10.0.0.1", "OK: dst_min=10.0.0.1"),
+            ("dst_max 10.0.0.9", "OK: dst_max=10.0.0.9"),
+            ("src_min 1.2.3.4\0junk", "OK: src_min=1.2.3.4"),
+        ]);
+        assert_eq!(told.line("cur_saddr").unwrap(), "cur_saddr: 1.2.3.4  cur_daddr: 10.0.0.9");
+        told.tell("dst_min 10.0.0.1");
+        assert_eq!(told.line("cur_saddr").unwrap(), "cur_saddr: 1.2.3.4  cur_daddr: 10.0.0.9", "no new text");
+        told.expect(&[("dst", "OK: dst_min="), ("src_max", "OK: src_max=")]);
+        assert_eq!(told.line("cur_saddr").unwrap(), "cur_saddr: 1.2.3.4  cur_daddr: 0.0.0.0");
+        assert_eq!(told.line("dst_min").unwrap(), "dst_min:   dst_max: 10.0.0.9");
+    }
+
+    #[test]
+    fn bad_ipv4_is_refused_aloud_and_changes_nothing() {
+        let mut told = Told::after(&["dst 10.0.0.1"]);
+        told.expect(&[
+            ("dst 198.18.0.0/15", "EINVAL ERROR: dst_min: \"198.18.0.0/15\" is not an IPv4 address"),
+            ("src_max 10.1", "EINVAL ERROR: src_max: \"10.1\" is not an IPv4 address"),
+            ("src_min .1.2.3.4", "EINVAL ERROR: src_min: \".1.2.3.4\" is not an IPv4 address"),
+        ]);
+        assert_eq!(told.line("dst_min").unwrap(), "dst_min: 10.0.0.1  dst_max: ");
+        assert_eq!(told.line("cur_saddr").unwrap(), "cur_saddr: 0.0.0.0  cur_daddr: 10.0.0.1");
+        let refused = told.device.write(b" dst = 1.2.3 ", &told.facts).unwrap_err();
+        assert_eq!(refused.span, 7..12);
+        assert_eq!(refused.to_string(), "dst_min: \"1.2.3\" is not an IPv4 address");
+    }
+
+    #[test]
+    fn only_31_characters_of_ipv4_are_looked_at() {
+        let long = format!("dst {}", "1".repeat(40));
+        let answer = format!("EINVAL ERROR: dst_min: \"{}\" is not an IPv4 address", "1".repeat(31));
+        assert_eq!(Told::new().tell(&long), answer);
+    }
+
+    #[test]
+    fn ipv6_turns_ipv6_on_and_is_current_at_once() {
+        let mut told = Told::new();
+        told.expect(&[("dst6 FD00::1/64", "OK: dst6=fd00::1"), ("src6 fe80::1:2", "OK: src6=fe80::1:2")]);
+        assert_eq!(told.line("Flags").unwrap(), "Flags: IPV6  SHARED  ");
+        assert_eq!(told.line("saddr").unwrap(), "saddr: fe80::1:2  min_saddr: ::  max_saddr: ::");
+        told.expect(&[
+            ("dst6_min fd00::10", "OK: dst6_min=fd00::10"),
+            ("dst6_max ::ffff:1.2.3.4", "OK: dst6_max=::ffff:1.2.3.4"),
+        ]);
+        assert_eq!(
+            told.line("daddr").unwrap(),
+            "daddr: fd00::1  min_daddr: fd00::10  max_daddr: ::ffff:1.2.3.4"
+        );
+        assert_eq!(told.line("cur_saddr").unwrap(), "cur_saddr: fe80::1:2  cur_daddr: fd00::10");
+        told.tell("flag !IPV6");
+        assert_eq!(told.line("dst_min").unwrap(), "dst_min:   dst_max: ");
+        assert_eq!(told.line("cur_saddr").unwrap(), "cur_saddr: 0.0.0.0  cur_daddr: 0.0.0.0");
+    }
+
+    #[test]
+    fn bad_ipv6_is_refused_aloud_and_does_not_turn_ipv6_on() {
+        let mut told = Told::new();
+        told.expect(&[
+            ("dst6 fd00", "EINVAL ERROR: dst6: \"fd00\" is not an IPv6 address"),
+            ("src6", "EINVAL ERROR: src6: \"\" is not an IPv6 address"),
+        ]);
+        assert_eq!(told.line("Flags").unwrap(), "Flags: SHARED  ");
+    }
+
+    #[test]
+    fn mac_results_have_no_equals_sign() {
+        let mut told = Told::new();
+        told.expect(&[
+            ("dst_mac  AA:BB:CC:DD:EE:FF:00", "OK: dstmac aa:bb:cc:dd:ee:ff"),
+            ("srcmac 02:00:00:00:00:01", "OK: srcmac 02:00:00:00:00:01"),
+            ("dst_mac 00-11-22-33-44-66", "EINVAL OK: srcmac 02:00:00:00:00:01"),
+            ("dst_mac", "EINVAL OK: srcmac 02:00:00:00:00:01"),
+        ]);
+        assert_eq!(told.line("src_mac").unwrap(), "src_mac: 02:00:00:00:00:01 dst_mac: aa:bb:cc:dd:ee:ff");
+        told.facts.link.mac = "52:54:00:12:34:56".parse().unwrap();
+        told.tell("src_mac 00:00:00:00:00:00");
+        assert_eq!(told.line("src_mac").unwrap(), "src_mac: 52:54:00:12:34:56 dst_mac: aa:bb:cc:dd:ee:ff");
+    }
+}

@@ -100,3 +100,104 @@ fn imix_entry(scan: &mut Scan<'_>) -> Option<ImixEntry> {
     // Cut to 32 bits, as the kernel does when it takes the size for a frame.
     (weight > 0).then(|| ImixEntry { size: size.max(SIZE_MIN) as u32, weight })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::told::Told;
+
+    #[test]
+    fn sizes_are_raised_to_42_and_cut_to_32_bits() {
+        Told::new().expect(&[
+            ("min_pkt_size 41", "OK: min_pkt_size=42"),
+            ("min_pkt_size 4294967295", "OK: min_pkt_size=-1"),
+            ("min_pkt_size 4294967297", "OK: min_pkt_size=1"),
+            ("max_pkt_size 4294967338", "OK: max_pkt_size=42"),
+            ("pkt_size", "OK: pkt_size=42"),
+        ]);
+    }
+
+    #[test]
+    fn pkt_size_does_nothing_when_the_smallest_size_is_it_already() {
+        let mut told = Told::after(&["min_pkt_size 60", "max_pkt_size 1500", "pkt_size 60"]);
+        assert_eq!(told.line("count"), None);
+        assert_eq!((told.device.config.min_pkt_size, told.device.config.max_pkt_size), (60, 1500));
+        assert_eq!(told.device.cursor.frame_size, 1500, "the size set last");
+        told.tell("pkt_size 61");
+        assert_eq!((told.device.config.max_pkt_size, told.device.cursor.frame_size), (61, 61));
+    }
+
+    #[test]
+    fn a_size_is_compared_as_typed() {
+        let mut told = Told::after(&["pkt_size 60", "max_pkt_size 1500"]);
+        told.tell("pkt_size 4294967356");
+        assert_eq!(told.device.config.max_pkt_size, 60, "2^32 + 60 is another number than 60");
+    }
+
+    #[test]
+    fn rates_become_delays_by_the_size_of_now() {
+        let mut told = Told::new();
+        told.expect(&[("rate 100", "OK: rate=100"), ("pkt_size 60", "OK: pkt_size=60")]);
+        assert_eq!(told.device.config.delay_ns, 0, "no size was set yet");
+        told.expect(&[("rate 300M", "OK: rate=300")]);
+        assert_eq!(told.device.config.delay_ns, 1600);
+        told.expect(&[("ratep 3", "OK: rate=3")]);
+        assert_eq!(told.device.config.delay_ns, 333_333_333);
+        told.expect(&[("rate 0", "EINVAL OK: rate=3"), ("ratep abc", "EINVAL OK: rate=3")]);
+        assert_eq!(told.device.config.delay_ns, 333_333_333);
+    }
+
+    #[test]
+    fn rate_wraps_like_a_signed_int() {
+        let mut told = Told::after(&["pkt_size 1410065407", "rate 1"]);
+        assert_eq!(told.device.config.delay_ns, (-1_604_378_632_000_i64) as u64);
+        told.tell("rate 9999999999");
+        assert_eq!(told.device.config.delay_ns, ((-1_604_378_632_000_i64) as u64) / 9_999_999_999);
+    }
+
+    fn mix(told: &Told) -> Vec<(u32, u64)> {
+        told.device.config.imix.iter().map(|entry| (entry.size, entry.weight)).collect()
+    }
+
+    #[test]
+    fn a_mix_says_nothing_and_keeps_what_came_before_a_fault() {
+        let mut told = Told::new();
+        told.expect(&[("imix_weights 64,7 576,4 1500,1\n", "")]);
+        assert_eq!(mix(&told), [(64, 7), (576, 4), (1500, 1)]);
+        assert_eq!(told.line("imix_weights").unwrap(), "imix_weights: 64,7 576,4 1500,1 ");
+        assert_eq!(told.line("imix_size_counts").unwrap(), "imix_size_counts: 64,0 576,0 1500,0 ");
+        for (command, kept) in [
+            ("imix_weights 10,5 x", 1),
+            ("imix_weights 10,5  20,5", 1),
+            ("imix_weights 10,5 20", 1),
+            ("imix_weights 10,5 20,", 1),
+            ("imix_weights 10,5 20,0", 1),
+            ("imix_weights 10,5 20,5 ", 2),
+            ("imix_weights x", 0),
+            ("imix_weights", 0),
+        ] {
+            assert_eq!(told.tell(command), "EINVAL ", "{command}");
+            assert_eq!(mix(&told).len(), kept, "{command}");
+        }
+        assert_eq!(told.tell("imix_weights 10,5,20,5"), "", "any byte but a space ends the list");
+        assert_eq!(mix(&told), [(42, 5)]);
+        assert_eq!(told.tell("imix_weights ,5"), "", "no digit is 0");
+    }
+
+    #[test]
+    fn a_mix_has_20_entries_at_most() {
+        let entries = |count: usize| format!("imix_weights {}", vec!["64,1"; count].join(" "));
+        let mut told = Told::new();
+        assert_eq!(told.tell(&entries(20)), "");
+        assert_eq!(told.tell(&entries(21)), "E2BIG ");
+        assert_eq!(mix(&told).len(), 20);
+    }
+
+    #[test]
+    fn a_mix_and_clones_exclude_each_other() {
+        let mut told = Told::after(&["clone_skb 1"]);
+        assert_eq!(told.tell("imix_weights 64,1"), "EINVAL OK: clone_skb=1");
+        let mut told = Told::after(&["imix_weights 64,1"]);
+        assert_eq!(told.tell("clone_skb 1"), "EINVAL ");
+        assert_eq!(told.tell("clone_skb 0"), "OK: clone_skb=0");
+    }
+}

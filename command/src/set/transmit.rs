@@ -119,3 +119,155 @@ pub(crate) fn clear_counters(device: &mut Device, _: &Given<'_>) -> Answer {
     (counters.sofar, counters.errors, counters.idle_ns) = (0, 0, 0);
     say("OK: Clearing counters.\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::told::Told;
+
+    #[test]
+    fn loopback_shares_nothing_but_bursts_into_its_receive_path() {
+        let mut told = Told::new();
+        told.facts.forbids_shared_skb = true;
+        told.expect(&[
+            ("clone_skb 1", "EOPNOTSUPP "),
+            ("burst 2", "EOPNOTSUPP "),
+            ("burst 0", "OK: burst=1"),
+            ("clone_skb 0", "OK: clone_skb=0"),
+            ("xmit_mode netif_receive", "OK: xmit_mode=netif_receive"),
+            ("burst 16", "OK: burst=16"),
+            ("xmit_mode start_xmit", "OK: xmit_mode=start_xmit"),
+            ("burst 8", "EOPNOTSUPP OK: xmit_mode=start_xmit"),
+        ]);
+        assert_eq!(told.line("burst").unwrap(), "burst: 16");
+    }
+
+    #[test]
+    fn modes_and_clones_stand_in_each_others_way() {
+        Told::new().expect(&[
+            ("clone_skb 3", "OK: clone_skb=3"),
+            ("xmit_mode netif_receive", "EOPNOTSUPP OK: clone_skb=3"),
+            ("xmit_mode queue_xmit", "OK: xmit_mode=queue_xmit"),
+            ("burst 2", "EOPNOTSUPP OK: xmit_mode=queue_xmit"),
+            ("clone_skb 0", "OK: clone_skb=0"),
+            ("xmit_mode netif_receive", "OK: xmit_mode=netif_receive"),
+            ("clone_skb 1", "EOPNOTSUPP OK: xmit_mode=netif_receive"),
+        ]);
+    }
+
+    #[test]
+    fn numbers_are_checked_before_they_are_cut() {
+        let mut told = Told::new();
+        told.expect(&[
+            ("clone_skb 4294967295", "OK: clone_skb=-1"),
+            ("clone_skb 4294967296", "OK: clone_skb=0"),
+            ("burst 4294967295", "OK: burst=4294967295"),
+        ]);
+        assert_eq!(told.line("burst"), None, "shown as a signed number, and only above 1");
+        told.expect(&[("burst 4294967296", "OK: burst=0")]);
+    }
+
+    #[test]
+    fn shared_stays_on_while_it_is_used() {
+        Told::new().expect(&[
+            ("clone_skb 4294967295", "OK: clone_skb=-1"),
+            ("flag !SHARED", "EINVAL OK: clone_skb=-1"),
+            ("clone_skb 0", "OK: clone_skb=0"),
+            ("burst 2", "OK: burst=2"),
+            ("flag !SHARED", "EINVAL OK: burst=2"),
+            ("burst 1", "OK: burst=1"),
+            ("flag !SHARED", "OK: flags=0x0"),
+            ("clone_skb 1", "EINVAL OK: flags=0x0"),
+            ("burst 2", "EINVAL OK: flags=0x0"),
+        ]);
+    }
+
+    #[test]
+    fn unknown_modes_are_a_success_that_says_so() {
+        let text =
+            |word| format!("xmit_mode -:{word}:- unknown\nAvailable modes: start_xmit, netif_receive\n");
+        let mut told = Told::new();
+        for (command, word) in [
+            ("xmit_mode", ""),
+            ("xmit_mode START_XMIT", "START_XMIT"),
+            ("xmit_mode queue_xmit,", "queue_xmit,"),
+            ("xmit_mode start_xmit_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "start_xmit_xxxxxxxxxxxxxxxxxxxx"),
+        ] {
+            assert_eq!(told.tell(command), text(word));
+        }
+        assert_eq!(told.tell("xmit_mode queue_xmit\0junk"), "OK: xmit_mode=queue_xmit");
+        assert_eq!(told.line("xmit_mode").unwrap(), "xmit_mode: xmit_queue");
+    }
+
+    #[test]
+    fn unknown_flags_list_the_known_ones() {
+        let mut told = Told::new();
+        let answer = told.tell("flag ! UDPCSUM");
+        assert!(answer.starts_with(
+            "Flag -:!:- unknown\nAvailable flags, (prepend ! to un-set flag):\nIPV6, IPSRC_RND, "
+        ));
+        assert!(
+            answer.ends_with(", FLOW_SEQ, IPSEC, MACSRC_RND, MACDST_RND, VID_RND, SVID_RND, NODE, SHARED")
+        );
+        told.facts.has_xfrm = false;
+        let answer = told.tell("flag IPSEC");
+        assert!(
+            answer.starts_with("Flag -:IPSEC:- unknown\n") && answer.contains("FLOW_SEQ, MACSRC_RND"),
+            "{answer}"
+        );
+        assert_eq!(told.tell("spi 5"), "EINVAL No such parameter \"spi\"");
+    }
+
+    #[test]
+    fn never_is_a_number_of_its_own() {
+        Told::new().expect(&[
+            ("delay 2147483646", "OK: delay=2147483646"),
+            ("delay 2147483647", "OK: delay=18446744073709551615"),
+            ("delay 2147483648", "OK: delay=2147483648"),
+            ("delay 100us", "OK: delay=100"),
+        ]);
+    }
+
+    #[test]
+    fn nodes_are_those_of_the_host() {
+        let mut told = Told::new();
+        told.facts.possible_nodes = vec![0..=1];
+        told.expect(&[
+            ("node 1", "OK: node=1"),
+            ("node 2", "ERROR: node not possible"),
+            ("node 1024", "ERROR: node not possible"),
+            ("node 4294967295", "ERROR: node not possible"),
+            ("node 4294967296", "OK: node=0"),
+        ]);
+        assert_eq!(told.line("node").unwrap(), "node: 0");
+    }
+
+    #[test]
+    fn seeds_are_64_bits_or_none() {
+        let mut told = Told::new();
+        told.expect(&[
+            ("seed 18446744073709551615", "OK: seed=18446744073709551615"),
+            (
+                "seed 18446744073709551616",
+                "EINVAL ERROR: seed: \"18446744073709551616\" does not fit into 64 bits",
+            ),
+        ]);
+        assert_eq!(told.line("seed").unwrap(), "seed: 18446744073709551615");
+        told.expect(&[("seed", "OK: seed=")]);
+        assert_eq!(told.device.config.seed, None);
+        assert_eq!(told.line("seed:"), None);
+    }
+
+    #[test]
+    fn cleared_counters_leave_the_start_time() {
+        let mut told = Told::new();
+        told.device.counters =
+            crate::Counters { sofar: 5, errors: 2, started_ns: 7000, stopped_ns: 9000, idle_ns: 1000 };
+        told.device.cursor.imix_counts = vec![3];
+        assert_eq!(told.tell("clear_counters now"), "OK: Clearing counters.\n");
+        assert_eq!(told.line("pkts-sofar").unwrap(), "pkts-sofar: 0  errors: 0");
+        assert_eq!(told.line("started").unwrap(), "started: 7us  stopped: 9us idle: 0us");
+        assert_eq!(told.device.cursor.seq_num, 1);
+        let text = told.device.read(&told.facts, 0, None);
+        assert!(text.ends_with(b"\nResult: OK: Clearing counters.\n\n"), "an empty line ends the file");
+    }
+}

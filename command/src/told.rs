@@ -1,0 +1,57 @@
+//! For the unit tests of this room: a device instance that is told commands.
+
+use crate::{Device, Facts};
+
+/// A device instance, its host, and what it answers.
+pub(crate) struct Told {
+    pub(crate) device: Device,
+    pub(crate) facts: Facts,
+}
+
+impl Told {
+    pub(crate) fn new() -> Self {
+        Self { device: Device::new("eth0@1"), facts: Facts::default() }
+    }
+
+    /// One that has been told `commands`; none of them may fail.
+    pub(crate) fn after(commands: &[&str]) -> Self {
+        let mut told = Self::new();
+        for command in commands {
+            told.device.write(command.as_bytes(), &told.facts).unwrap();
+        }
+        told
+    }
+
+    /// The result text; with the errno before it when the write fails.
+    pub(crate) fn tell(&mut self, command: &str) -> String {
+        let answer = self.device.write(command.as_bytes(), &self.facts);
+        let result = String::from_utf8_lossy(&self.device.result).into_owned();
+        match answer {
+            Ok(len) => {
+                assert_eq!(len, command.len(), "a success takes all bytes");
+                result
+            }
+            Err(refused) => {
+                let inside = refused.span.start <= refused.span.end && refused.span.end <= command.len();
+                assert!(inside, "{command:?}: {:?}", refused.span);
+                assert!(!refused.to_string().is_empty());
+                format!("{:?} {result}", refused.errno())
+            }
+        }
+    }
+
+    /// Tells one command after the other and compares each answer.
+    pub(crate) fn expect(&mut self, answers: &[(&str, &str)]) {
+        for (command, answer) in answers {
+            assert_eq!(self.tell(command), *answer, "{command:?}");
+        }
+    }
+
+    /// The line of the read-out that begins with `start` behind its five spaces.
+    pub(crate) fn line(&self, start: &str) -> Option<String> {
+        let text = String::from_utf8(self.device.read(&self.facts, 0, None)).unwrap();
+        let line =
+            text.lines().find(|line| line.strip_prefix("     ").is_some_and(|line| line.starts_with(start)));
+        line.map(|line| line.trim_start().to_owned())
+    }
+}
