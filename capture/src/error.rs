@@ -64,6 +64,24 @@ pub enum CaptureError {
 }
 
 impl CaptureError {
+    /// What a person could do about it.
+    pub fn cure(&self) -> Option<String> {
+        match self {
+            Self::Host(error) => error.advice(),
+            Self::Bpf(BpfError::XdpBusy { ifname, name, id, .. }) => Some(match name.as_str() {
+                "wr_capture" => format!("end the other capture on {ifname}"),
+                _ => format!(
+                    "`bpftool prog show id {id}` says more; `ip link set dev {ifname} xdp off` takes it off unless \
+                     a link holds it"
+                ),
+            }),
+            Self::Bpf(BpfError::Load { .. }) if !nix::unistd::geteuid().is_root() => {
+                Some("run it as root (CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON)".to_owned())
+            }
+            _ => None,
+        }
+    }
+
     /// True when the reader of a pipe went away.
     pub fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)

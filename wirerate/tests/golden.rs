@@ -70,6 +70,7 @@ fn help_commands_is_the_table() {
 #[test]
 fn help_of_send() {
     golden("send_help.txt", &["send", "--help"]);
+    golden("capture_help.txt", &["capture", "--help"]);
 }
 
 /// Fields that do not depend on the machine or the moment.

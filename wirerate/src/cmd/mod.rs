@@ -14,6 +14,8 @@ use crate::stop::Stop;
 pub enum Command {
     /// Generate frames and send them on a device
     Send(Box<send::Args>),
+    /// Capture the frames that a device receives
+    Capture(capture::Args),
     /// Explain wirerate or one of its commands
     Help(help::Args),
     /// Print the completion script of a shell
@@ -32,6 +34,7 @@ impl Command {
     pub fn run(self, stop: &Stop) -> Result<Outcome, Failure> {
         match self {
             Self::Send(args) => send::run(&args, stop),
+            Self::Capture(args) => capture::run(&args, stop),
             Self::Help(args) => help::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),

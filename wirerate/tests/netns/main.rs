@@ -5,6 +5,7 @@
 //! its reason; with `CI=true` in the environment it fails instead. `WIRERATE` names the binary to test, by
 //! default the one that cargo built along with these tests.
 
+mod capture;
 mod dry_run;
 mod lab;
 mod program;
@@ -36,7 +37,11 @@ fn main() {
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).expect("these may be caught");
     std::thread::spawn(move || clean_up_on(signals));
     lab::sweep();
-    let trials = [lab::CASES, program::CASES, dry_run::CASES].into_iter().flatten().map(trial).collect();
+    let trials = [capture::CASES, lab::CASES, program::CASES, dry_run::CASES]
+        .into_iter()
+        .flatten()
+        .map(trial)
+        .collect();
     libtest_mimic::run(&arguments, trials).exit();
 }
 

@@ -1,0 +1,179 @@
+//! A run of `wirerate capture`: start, live line, end, report.
+
+use super::args::{Args, Mode};
+use super::report::{Cpu, Report};
+use crate::out;
+use crate::outcome::{Failure, Outcome};
+use crate::stop::Stop;
+use crate::term::{Progress, REDRAW};
+use crate::units::{human_count, human_pps, per_second};
+use capture::{CaptureError, Options, Output, Session, Stats, XdpFacts};
+use host::Netns;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Time between two looks at what may end a capture.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Captures until somebody or something ends it, and prints the report.
+///
+/// # Errors
+/// Refused by the host or the device before the first frame, or by the file later.
+pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
+    if args.json && is_stdout(args) {
+        let why = "both want standard output";
+        return Err(Failure::usage("use --json with --write -", why).try_this("--write FILE --json"));
+    }
+    let session = Session::start(options(args)?).map_err(|why| failure(args, why))?;
+    eprintln!("wirerate: capturing on {} ({})", args.device, source(session.xdp()));
+    if !session.device().is_up() {
+        eprintln!("wirerate: {} is down: nothing can arrive until it is up", args.device);
+    }
+    watch(&session, args, stop);
+    let ended = session.stop();
+    conclude(args, &report(args, &ended), ended.output_error)
+}
+
+fn is_stdout(args: &Args) -> bool {
+    args.write.as_deref() == Some(Path::new("-"))
+}
+
+fn options(args: &Args) -> Result<Options, Failure> {
+    let netns = args.netns.as_deref().map(Netns::named).transpose();
+    Ok(Options {
+        netns: netns.map_err(|why| Failure::host(act(args), why))?,
+        mode: match args.mode {
+            Mode::Mirror => capture::Mode::Mirror,
+            Mode::Drop => capture::Mode::Drop,
+        },
+        snaplen: args.snaplen,
+        ring_slots: args.ring,
+        frames_max: args.count.map(|count| count.0).filter(|count| *count > 0),
+        output: output(args).map_err(|why| Failure::refused("write to standard output", why))?,
+        application: format!("wirerate {}", env!("CARGO_PKG_VERSION")),
+        ..Options::new(&args.device)
+    })
+}
+
+fn output(args: &Args) -> io::Result<Output> {
+    Ok(match &args.write {
+        None => Output::Nowhere,
+        Some(_) if is_stdout(args) => {
+            // The descriptor itself: Rust's standard output looks for line ends in everything.
+            let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+            Output::Stream { name: "standard output".to_owned(), to: Box::new(file) }
+        }
+        Some(path) => Output::File(path.clone()),
+    })
+}
+
+fn act(args: &Args) -> String {
+    match &args.netns {
+        Some(netns) => format!("capture on {} in {netns}", args.device),
+        None => format!("capture on {}", args.device),
+    }
+}
+
+fn failure(args: &Args, why: CaptureError) -> Failure {
+    let cure = why.cure();
+    let failure = Failure::refused(act(args), why);
+    cure.into_iter().fold(failure, Failure::try_this)
+}
+
+/// Shows how it goes until it is time to end.
+fn watch(session: &Session, args: &Args, stop: &Stop) {
+    let progress = Progress::new(!args.json, args.count.map_or(0, |count| count.0));
+    let end = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
+    let mut before = session.stats();
+    while !stop.is_set() && !session.is_finished() && end.is_none_or(|end| Instant::now() < end) {
+        let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()));
+        thread::sleep(LOOK.min(left));
+        if progress.is_visible() && session.stats().elapsed >= before.elapsed + REDRAW {
+            let now = session.stats();
+            progress.show(now.total().written, live_text(&before, &now));
+            before = now;
+        }
+    }
+}
+
+fn live_text(before: &Stats, now: &Stats) -> String {
+    let (total, passed) = (now.total(), now.elapsed.saturating_sub(before.elapsed));
+    let rate = per_second(total.received - before.total().received, passed.as_nanos() as u64);
+    let mean = per_second(total.received, now.elapsed.as_nanos() as u64);
+    let [rate, mean] = [rate, mean].map(human_pps);
+    let (received, lost) = (human_count(total.received), human_count(total.lost()));
+    format!("{received} received, {rate} now, {mean} mean, {lost} lost")
+}
+
+fn source(xdp: &XdpFacts) -> String {
+    match &xdp.native_refusal {
+        Some(refusal) => format!("XDP, {}; native: {refusal}", xdp.mode),
+        None => format!("XDP, {}", xdp.mode),
+    }
+}
+
+fn report(args: &Args, ended: &capture::Report) -> Report {
+    let total = ended.stats.total();
+    let received_some = ended.stats.cpus.iter().filter(|cpu| cpu.counts.received > 0);
+    Report {
+        device: args.device.clone(),
+        netns: args.netns.clone(),
+        mode: match args.mode {
+            Mode::Mirror => "mirror",
+            Mode::Drop => "drop",
+        },
+        source: source(&ended.xdp),
+        duration_ns: ended.stats.elapsed.as_nanos() as u64,
+        received: total.received,
+        received_bytes: total.received_bytes,
+        written: total.written,
+        after_limit: total.after_limit,
+        lost: total.lost(),
+        lost_ring: total.lost_ring,
+        lost_disk: total.lost_disk,
+        file: args.write.as_ref().map(|path| path.display().to_string()),
+        file_bytes: ended.stats.output_bytes,
+        cpus: received_some
+            .map(|cpu| Cpu { cpu: cpu.cpu, received: cpu.counts.received, lost_ring: cpu.counts.lost_ring })
+            .collect(),
+    }
+}
+
+/// Prints the report where it does not get into the way of frames, and says how the capture ended.
+fn conclude(args: &Args, report: &Report, output_error: Option<CaptureError>) -> Result<Outcome, Failure> {
+    if is_stdout(args) {
+        eprint!("{report}");
+    } else {
+        out::text(&if args.json { report.json_line() } else { report.to_string() })?;
+    }
+    match output_error {
+        // Whoever read our frames has seen enough: that is an end like Ctrl-C.
+        Some(error) if error.is_closed_pipe() => Ok(Outcome::Done),
+        Some(error) => Err(failure(args, error)),
+        None if report.lost > 0 => Ok(Outcome::No),
+        None => Ok(Outcome::Done),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capture::{Counts, CpuStats};
+
+    #[test]
+    fn the_live_line_tells_the_rate_since_the_last_one() {
+        let stats = |elapsed_ms, received, lost_ring| Stats {
+            elapsed: Duration::from_millis(elapsed_ms),
+            cpus: vec![CpuStats { cpu: 0, counts: Counts { received, lost_ring, ..Counts::default() } }],
+            output_bytes: 0,
+        };
+        assert_eq!(
+            live_text(&stats(500, 1_000_000, 0), &stats(1_000, 3_000_000, 12)),
+            "3,000,000 received, 4.000 Mpps now, 3.000 Mpps mean, 12 lost"
+        );
+    }
+}

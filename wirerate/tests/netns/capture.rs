@@ -1,0 +1,208 @@
+//! `wirerate capture`: what comes in is counted and written, however the capture ends.
+
+use crate::lab::{Lab, Peer, RX_DEV};
+use crate::program::{Outcome, Running, run, until, wirerate, wirerate_run, wirerate_start};
+use crate::{Case, TestResult, case};
+use nix::sys::signal::Signal;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const TIME_LIMIT: Duration = Duration::from_secs(20);
+
+/// Tests of the capture command.
+pub(crate) const CASES: &[Case] = &[
+    case("capture::ends_by_itself_after_count", &["bash", "capinfos"], ends_by_itself_after_count),
+    case("capture::ends_by_itself_after_duration", &["bash"], ends_by_itself_after_duration),
+    case("capture::writes_what_waits_on_ctrl_c", &["bash", "capinfos"], writes_what_waits_on_ctrl_c),
+    case("capture::leaves_no_program_when_killed", &[], leaves_no_program_when_killed),
+    case("capture::drop_mode_hides_frames_from_the_host", &["bash"], drop_mode_hides_frames_from_the_host),
+    case("capture::streams_to_a_pipe", &["bash", "tshark"], streams_to_a_pipe),
+    case("capture::full_disk_ends_it_and_names_the_file", &["bash", "mount", "tshark"], full_disk_ends_it),
+    case("capture::says_who_has_the_device", &[], says_who_has_the_device),
+    case("capture::says_that_there_is_no_such_device", &[], says_that_there_is_no_such_device),
+    case("capture::json_and_frames_do_not_share_a_pipe", &[], json_and_frames_do_not_share_a_pipe),
+];
+
+/// A capture at the receiver, that has begun.
+fn capture(lab: &Lab, arguments: &str) -> Running {
+    let running = wirerate_start(&format!("capture {RX_DEV} --netns {} {arguments}", lab.rx_netns));
+    running.until_it_says("capturing on rx0 (XDP, native)");
+    running
+}
+
+/// Sends so many UDP frames of 46 bytes to the receiver.
+fn send(lab: &Lab, count: u32) {
+    let script = format!("for ((i = 100; i < 100 + {count}; i++)); do echo $i > /dev/udp/198.18.0.2/9; done");
+    run(&["ip", "netns", "exec", &lab.tx_netns, "bash", "-c", &script]);
+}
+
+/// Packets of a file, by capinfos.
+fn packet_count(file: &Path) -> u64 {
+    let said = run(&["capinfos", "-M", "-c", file.to_str().expect("a plain path")]);
+    let count = said.rsplit(' ').next().expect("the number comes last");
+    count.trim().parse().unwrap_or_else(|_| panic!("capinfos says {said:?}"))
+}
+
+/// A number of the report in JSON.
+#[track_caller]
+fn number(outcome: &Outcome, field: &str) -> u64 {
+    let report: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("one line of JSON");
+    assert_eq!(report["schema"], "wirerate.capture/1");
+    report[field].as_u64().unwrap_or_else(|| panic!("no {field} in {report}"))
+}
+
+fn ends_by_itself_after_count() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let file = lab.file("x.pcapng");
+    for count in [1, 2, 63, 64, 65] {
+        let running = capture(&lab, &format!("--count {count} --json -w {}", file.display()));
+        send(&lab, 70);
+        let outcome = running.wait(TIME_LIMIT).expect_code(0);
+        assert_eq!((number(&outcome, "written"), number(&outcome, "lost")), (count, 0));
+        assert_eq!(number(&outcome, "received"), count + number(&outcome, "after_limit"));
+        assert_eq!(packet_count(&file), count);
+        assert_eq!(number(&outcome, "file_bytes"), std::fs::metadata(&file)?.len());
+    }
+    Ok(())
+}
+
+fn ends_by_itself_after_duration() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let running = capture(&lab, "--duration 500ms --json");
+    send(&lab, 10);
+    let outcome = running.wait(TIME_LIMIT).expect_code(0);
+    assert_eq!((number(&outcome, "received"), number(&outcome, "written")), (10, 10));
+    assert!(outcome.elapsed >= Duration::from_millis(500) && outcome.elapsed < Duration::from_secs(3));
+    Ok(())
+}
+
+fn writes_what_waits_on_ctrl_c() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let file = lab.file("x.pcapng");
+        let running = capture(&lab, &format!("-w {}", file.display()));
+        send(&lab, 500);
+        running.signal(signal);
+        let outcome = running.wait(TIME_LIMIT).expect_code(0);
+        assert!(outcome.stdout.contains("received  500"), "{}", outcome.stdout);
+        assert_eq!(packet_count(&file), 500);
+    }
+    Ok(())
+}
+
+/// True when the receiver's device has an XDP program.
+fn has_program(lab: &Lab) -> bool {
+    run(&["ip", "-n", &lab.rx_netns, "link", "show", RX_DEV]).contains("xdp")
+}
+
+fn leaves_no_program_when_killed() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let running = capture(&lab, "");
+    assert!(has_program(&lab));
+    running.signal(Signal::SIGKILL);
+    assert_eq!(running.wait(TIME_LIMIT).code, None);
+    until("the device is free", || !has_program(&lab));
+    Ok(())
+}
+
+fn drop_mode_hides_frames_from_the_host() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let udp_received = || {
+        let text = run(&["ip", "netns", "exec", &lab.rx_netns, "cat", "/proc/net/snmp"]);
+        let row = text.lines().filter(|line| line.starts_with("Ip:")).nth(1).expect("the numbers of Ip");
+        row.split(' ').nth(3).expect("InReceives").parse::<u64>().expect("a number")
+    };
+    for (mode, seen) in [("mirror", 20), ("drop", 0)] {
+        let before = udp_received();
+        let running = capture(&lab, &format!("--mode {mode} --count 20 --json"));
+        send(&lab, 20);
+        assert_eq!(number(&running.wait(TIME_LIMIT).expect_code(0), "written"), 20);
+        assert_eq!(udp_received() - before, seen, "{mode}");
+    }
+    Ok(())
+}
+
+fn streams_to_a_pipe() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let mut command = wirerate();
+    command.args(["capture", RX_DEV, "--netns", &lab.rx_netns, "--write", "-", "--count", "40"]);
+    let mut capture = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let frames = capture.stdout.take().expect("it is piped");
+    let reader = Command::new("tshark")
+        .args(["-r", "-", "-T", "fields", "-e", "udp.dstport"])
+        .stdin(frames)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    until("it captures", || has_program(&lab));
+    send(&lab, 40);
+    let read = String::from_utf8(reader.wait_with_output()?.stdout)?;
+    assert_eq!(read, "9\n".repeat(40));
+    let ended = capture.wait_with_output()?;
+    assert!(ended.status.success(), "{ended:?}");
+    let said = String::from_utf8(ended.stderr)?;
+    assert!(said.contains("written   40  -, "), "the report is out of the way of the frames: {said}");
+    Ok(())
+}
+
+fn full_disk_ends_it() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let disk = lab.file("disk");
+    std::fs::create_dir(&disk)?;
+    let path = disk.to_str().expect("a plain path");
+    run(&["mount", "-t", "tmpfs", "-o", "size=16k", "wre", path]);
+    let result = std::panic::catch_unwind(|| {
+        let file = disk.join("x.pcapng");
+        let running = capture(&lab, &format!("--json -w {}", file.display()));
+        send(&lab, 400);
+        let outcome = running.wait(TIME_LIMIT).expect_code(3);
+        let (written, lost_disk) = (number(&outcome, "written"), number(&outcome, "lost_disk"));
+        assert!(lost_disk > 0 && written > 50, "{}", outcome.stdout);
+        assert_eq!(number(&outcome, "received"), written + number(&outcome, "lost"));
+        let said = format!("cannot capture on rx0 in {}: cannot write to {}", lab.rx_netns, file.display());
+        assert!(outcome.stderr.contains(&said), "{}", outcome.stderr);
+        let read = run(&[
+            "tshark",
+            "-r",
+            file.to_str().expect("a plain path"),
+            "-T",
+            "fields",
+            "-e",
+            "frame.number",
+        ]);
+        assert_eq!(read.lines().count() as u64, written);
+        std::fs::write(disk.join("rest"), [0; 1 << 16]).expect_err("the disk is full");
+        let refused = wirerate_run(&format!("capture {RX_DEV} --netns {} -w {path}/y.pcapng", lab.rx_netns));
+        assert!(refused.expect_code(3).stderr.contains("y.pcapng after 0 bytes: No space left on device"));
+    });
+    run(&["umount", path]);
+    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    Ok(())
+}
+
+fn says_who_has_the_device() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let first = capture(&lab, "");
+    let second = wirerate_run(&format!("capture {RX_DEV} --netns {}", lab.rx_netns)).expect_code(3);
+    assert!(second.stderr.contains("rx0 already runs the XDP program wr_capture (id "), "{}", second.stderr);
+    assert!(second.stderr.contains("\n  try: end the other capture on rx0\n"), "{}", second.stderr);
+    first.signal(Signal::SIGINT);
+    first.wait(TIME_LIMIT).expect_code(0);
+    Ok(())
+}
+
+fn says_that_there_is_no_such_device() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let outcome = wirerate_run(&format!("capture rx7 --netns {}", lab.rx_netns)).expect_code(3);
+    assert!(outcome.stderr.contains("cannot capture on rx7 in "), "{}", outcome.stderr);
+    let outcome = wirerate_run("capture rx0 --netns wre-there-is-none").expect_code(3);
+    assert!(outcome.stderr.contains("wre-there-is-none"), "{}", outcome.stderr);
+    Ok(())
+}
+
+fn json_and_frames_do_not_share_a_pipe() -> TestResult {
+    let outcome = wirerate_run("capture lo --json -w -").expect_code(2);
+    assert!(outcome.stderr.contains("both want standard output"), "{}", outcome.stderr);
+    Ok(())
+}
