@@ -1,0 +1,353 @@
+//! Names of capture files made from a time: the conversions of strftime, without a locale.
+//!
+//! The offset of local time from UTC comes in as a number and stays the same for a run: an hour that a clock change
+//! repeats does not bring a name back.
+
+const S_PER_DAY: u64 = 86_400;
+
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+/// The first of January 1970 was a Thursday.
+const DAYS: [&str; 7] = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
+
+/// The conversions that [`NamePattern`] knows, for help texts.
+pub const CONVERSIONS: &[(char, &str)] = &[
+    ('Y', "year, four digits"),
+    ('y', "year, two digits"),
+    ('m', "month, 01 to 12"),
+    ('b', "month's short English name"),
+    ('B', "month's English name"),
+    ('d', "day of the month, 01 to 31"),
+    ('j', "day of the year, 001 to 366"),
+    ('a', "day's short English name"),
+    ('A', "day's English name"),
+    ('u', "day of the week, 1 (Monday) to 7"),
+    ('H', "hour, 00 to 23"),
+    ('I', "hour, 01 to 12"),
+    ('p', "AM or PM"),
+    ('M', "minute"),
+    ('S', "second"),
+    ('N', "nanoseconds, nine digits"),
+    ('F', "year-month-day"),
+    ('T', "hour:minute:second"),
+    ('R', "hour:minute"),
+    ('s', "seconds since 1970"),
+    ('z', "offset from UTC, +hhmm"),
+    ('%', "a percent sign"),
+];
+
+/// Why a pattern is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PatternError {
+    /// A conversion that is not known.
+    #[error(
+        "%{conversion} in the file name {pattern} is unknown: try %Y%m%d_%H%M%S, or %% for a percent sign"
+    )]
+    Unknown {
+        /// The letter behind the percent sign.
+        conversion: char,
+        /// The whole pattern.
+        pattern: String,
+    },
+    /// The pattern ends with a percent sign.
+    #[error("the file name {pattern} ends in the middle of a conversion: try %% for a percent sign")]
+    Unfinished {
+        /// The whole pattern.
+        pattern: String,
+    },
+    /// There is no name in it.
+    #[error("a file name is missing in {pattern:?}")]
+    Empty {
+        /// The whole pattern.
+        pattern: String,
+    },
+}
+
+/// A file name, or a path, with conversions such as `%H`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamePattern {
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Conversion(char),
+}
+
+impl NamePattern {
+    /// Reads a pattern such as `cap_%Y%m%d_%H%M%S.pcapng`.
+    ///
+    /// # Errors
+    /// A [`PatternError`] that names what is wrong.
+    pub fn parse(pattern: &str) -> Result<Self, PatternError> {
+        let pattern_owned = || pattern.to_owned();
+        if pattern.is_empty() || pattern.ends_with('/') {
+            return Err(PatternError::Empty { pattern: pattern_owned() });
+        }
+        let mut parts = Vec::new();
+        let mut text = String::new();
+        let mut letters = pattern.chars();
+        while let Some(letter) = letters.next() {
+            if letter != '%' {
+                text.push(letter);
+                continue;
+            }
+            let unfinished = || PatternError::Unfinished { pattern: pattern_owned() };
+            let conversion = letters.next().ok_or_else(unfinished)?;
+            if !CONVERSIONS.iter().any(|(known, _)| *known == conversion) {
+                return Err(PatternError::Unknown { conversion, pattern: pattern_owned() });
+            }
+            if conversion == '%' {
+                text.push('%');
+            } else {
+                parts.push(Part::Text(std::mem::take(&mut text)));
+                parts.push(Part::Conversion(conversion));
+            }
+        }
+        parts.push(Part::Text(text));
+        Ok(Self { parts })
+    }
+
+    /// Whether names depend on the time.
+    #[must_use]
+    pub fn has_time(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Conversion(_)))
+    }
+
+    /// The name for a time in nanoseconds since 1970, at a place `utc_offset_s` seconds east of UTC.
+    #[must_use]
+    pub fn expand(&self, time_ns: u64, utc_offset_s: i32) -> String {
+        let local = Local::new(time_ns, utc_offset_s);
+        let part = |part: &Part| match part {
+            Part::Text(text) => text.clone(),
+            Part::Conversion(conversion) => local.convert(*conversion),
+        };
+        self.parts.iter().map(part).collect()
+    }
+}
+
+/// Puts a number before the extension of a path: `a/b.pcapng.zst`, 7 with two digits, gives `a/b_07.pcapng.zst`.
+#[must_use]
+pub fn with_number(path: &str, number: u64, digits: usize) -> String {
+    const COMPRESSED: [&str; 3] = [".zst", ".lz4", ".gz"];
+    let name_start = path.rfind('/').map_or(0, |slash| slash + 1);
+    let compressed = COMPRESSED.iter().find(|suffix| path[name_start..].ends_with(**suffix));
+    let plain_end = path.len() - compressed.map_or(0, |suffix| suffix.len());
+    // A dot that begins the name hides the file and is no extension.
+    let dot = path[name_start..plain_end].rfind('.').filter(|&dot| dot > 0);
+    let (stem, extension) = path.split_at(dot.map_or(plain_end, |dot| name_start + dot));
+    format!("{stem}_{number:0digits$}{extension}")
+}
+
+/// A moment as a calendar and a clock show it.
+#[derive(Clone, Copy, Debug)]
+struct Local {
+    unix_s: u64,
+    nanosecond: u64,
+    utc_offset_s: i32,
+    days: u64,
+    second_of_day: u64,
+    year: u64,
+    /// 0 for January.
+    month: usize,
+    day: u64,
+    /// 0 for the first of January.
+    day_of_year: u64,
+}
+
+impl Local {
+    fn new(time_ns: u64, utc_offset_s: i32) -> Self {
+        let unix_s = time_ns / 1_000_000_000;
+        // The first hours of 1970 west of Greenwich are shown as its first second.
+        let local_s = unix_s.saturating_add_signed(i64::from(utc_offset_s));
+        let days = local_s / S_PER_DAY;
+        let (year, day_of_year) = year_of(days);
+        let (month, day) = month_of(day_of_year, is_leap(year));
+        Self {
+            unix_s,
+            nanosecond: time_ns % 1_000_000_000,
+            utc_offset_s,
+            days,
+            second_of_day: local_s % S_PER_DAY,
+            year,
+            month,
+            day,
+            day_of_year,
+        }
+    }
+
+    fn convert(&self, conversion: char) -> String {
+        let (hour, minute, second) =
+            (self.second_of_day / 3600, self.second_of_day / 60 % 60, self.second_of_day % 60);
+        let (month_name, day_name) = (MONTHS[self.month], DAYS[(self.days % 7) as usize]);
+        let month = self.month + 1;
+        match conversion {
+            'Y' => format!("{:04}", self.year),
+            'y' => format!("{:02}", self.year % 100),
+            'm' => format!("{month:02}"),
+            'b' => month_name[..3].to_owned(),
+            'B' => month_name.to_owned(),
+            'd' => format!("{:02}", self.day),
+            'j' => format!("{:03}", self.day_of_year + 1),
+            'a' => day_name[..3].to_owned(),
+            'A' => day_name.to_owned(),
+            // Day 4, a Monday, is the first of its week.
+            'u' => ((self.days + 3) % 7 + 1).to_string(),
+            'H' => format!("{hour:02}"),
+            'I' => format!("{:02}", (hour + 11) % 12 + 1),
+            'p' => (if hour < 12 { "AM" } else { "PM" }).to_owned(),
+            'M' => format!("{minute:02}"),
+            'S' => format!("{second:02}"),
+            'N' => format!("{:09}", self.nanosecond),
+            'F' => format!("{:04}-{month:02}-{:02}", self.year, self.day),
+            'T' => format!("{hour:02}:{minute:02}:{second:02}"),
+            'R' => format!("{hour:02}:{minute:02}"),
+            's' => self.unix_s.to_string(),
+            'z' => {
+                let (sign, minutes) =
+                    (if self.utc_offset_s < 0 { '-' } else { '+' }, self.utc_offset_s.abs() / 60);
+                format!("{sign}{:02}{:02}", minutes / 60, minutes % 60)
+            }
+            other => unreachable!("%{other} passed the parser and has no meaning"),
+        }
+    }
+}
+
+fn is_leap(year: u64) -> bool {
+    year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400)
+}
+
+/// Year, and day of the year from 0, of a day counted from 1970. Times of 64 bits end in 2554, so counting years is
+/// quick enough for a file name.
+fn year_of(days: u64) -> (u64, u64) {
+    let (mut year, mut day) = (1970, days);
+    loop {
+        let year_len = if is_leap(year) { 366 } else { 365 };
+        if day < year_len {
+            return (year, day);
+        }
+        (year, day) = (year + 1, day - year_len);
+    }
+}
+
+/// Month from 0, and day of the month from 1.
+fn month_of(day_of_year: u64, is_leap: bool) -> (usize, u64) {
+    let february = if is_leap { 29 } else { 28 };
+    let lens = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut day = day_of_year;
+    for (month, len) in lens.into_iter().enumerate() {
+        if day < len {
+            return (month, day + 1);
+        }
+        day -= len;
+    }
+    unreachable!("a year has at most 366 days")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::process::Command;
+
+    fn expand(pattern: &str, time_s: u64, utc_offset_s: i32) -> String {
+        NamePattern::parse(pattern).unwrap().expand(time_s * 1_000_000_000 + 7, utc_offset_s)
+    }
+
+    #[test]
+    fn the_usual_pattern() {
+        assert_eq!(expand("cap_%Y%m%d_%H%M%S.pcapng", 1_700_000_000, 0), "cap_20231114_221320.pcapng");
+        assert_eq!(expand("%F/%T.%N%z", 1_700_000_000, 3_600), "2023-11-14/23:13:20.000000007+0100");
+        assert_eq!(expand("%F %z", 1_700_000_000, -12_600), "2023-11-14 -0330");
+        assert_eq!(expand("100%%", 0, 0), "100%");
+    }
+
+    #[test]
+    fn days_that_calendars_get_wrong() {
+        assert_eq!(expand("%F %j", 951_782_400, 0), "2000-02-29 060");
+        assert_eq!(expand("%F %j", 4_107_542_400, 0), "2100-03-01 060");
+        assert_eq!(expand("%F %j", 978_220_800, 0), "2000-12-31 366");
+        assert_eq!(expand("%F %A %u", 0, -3_600), "1970-01-01 Thursday 4");
+        assert_eq!(expand("%I %p", 0, 0), "12 AM");
+        assert_eq!(expand("%I %p", 43_200, 0), "12 PM");
+    }
+
+    #[test]
+    fn a_pattern_with_a_mistake_is_refused() {
+        let error = |pattern| NamePattern::parse(pattern).unwrap_err().to_string();
+        assert_eq!(
+            error("a%Q"),
+            "%Q in the file name a%Q is unknown: try %Y%m%d_%H%M%S, or %% for a percent sign"
+        );
+        assert_eq!(
+            error("100%"),
+            "the file name 100% ends in the middle of a conversion: try %% for a percent sign"
+        );
+        assert_eq!(error(""), "a file name is missing in \"\"");
+        assert_eq!(error("dir/"), "a file name is missing in \"dir/\"");
+    }
+
+    #[test]
+    fn a_number_goes_before_the_extension() {
+        assert_eq!(with_number("a.b/c.pcapng", 7, 5), "a.b/c_00007.pcapng");
+        assert_eq!(with_number("c.pcapng.zst", 12, 1), "c_12.pcapng.zst");
+        assert_eq!(with_number("a.b/c", 1, 2), "a.b/c_01");
+        assert_eq!(with_number("a/.hidden", 1, 2), "a/.hidden_01");
+        assert_eq!(with_number("c.zst", 1, 1), "c_1.zst");
+    }
+
+    #[test]
+    fn every_conversion_in_the_table_has_a_meaning() {
+        for (conversion, _) in CONVERSIONS {
+            assert!(!expand(&format!("%{conversion}"), 1_700_000_000, 0).is_empty());
+        }
+    }
+
+    #[test]
+    fn date_agrees() {
+        let pattern = "%Y %y %m %b %B %d %j %a %A %u %H %I %p %M %S %N %F %T %R %s %z %%";
+        for time_s in [0, 68_169_600, 951_782_399, 1_700_000_000, 4_107_542_399, 18_000_000_000] {
+            let run = Command::new("date")
+                .env("LC_ALL", "C")
+                .args(["-u", "-d", &format!("@{time_s}.000000007"), &format!("+{pattern}")])
+                .output();
+            let Ok(output) = run else {
+                println!("skip: needs date");
+                assert!(!std::env::var("CI").is_ok_and(|ci| ci == "true"), "CI must have date");
+                return;
+            };
+            assert_eq!(expand(pattern, time_s, 0), String::from_utf8(output.stdout).unwrap().trim_end());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_pattern_is_read_or_refused(pattern in "[a-zA-Z%./]{0,12}", time_ns: u64, offset_s in -50_400..=50_400) {
+            if let Ok(pattern) = NamePattern::parse(&pattern) {
+                prop_assert!(!pattern.expand(time_ns, offset_s).is_empty());
+            }
+        }
+
+        #[test]
+        fn later_times_have_later_names(a: u64, b: u64, offset_s in -50_400..=50_400) {
+            let pattern = NamePattern::parse("%F_%T.%N").unwrap();
+            let day_ns = 86_400_000_000_000;
+            let (a, b) = (a.saturating_add(day_ns), b.saturating_add(day_ns));
+            prop_assert_eq!(a.cmp(&b), pattern.expand(a, offset_s).cmp(&pattern.expand(b, offset_s)));
+        }
+    }
+}
