@@ -84,21 +84,45 @@ pub const WALK_COUNT: u32 = 1;
 pub const WALK_RANDOM: u32 = 2;
 
 /// IPv6 instead of IPv4 (`WR_PLAN_IPV6`).
-pub const PLAN_IPV6: u32 = 0x01;
+pub const PLAN_IPV6: u32 = 0x1;
 /// The UDP checksum is filled in (`WR_PLAN_UDP_CHECKSUM`).
-pub const PLAN_UDP_CHECKSUM: u32 = 0x02;
+pub const PLAN_UDP_CHECKSUM: u32 = 0x2;
 /// The pktgen header carries the time (`WR_PLAN_TIMESTAMP`).
-pub const PLAN_TIMESTAMP: u32 = 0x04;
-/// The VLAN id is drawn (`WR_PLAN_VLAN_RANDOM`).
-pub const PLAN_VLAN_RANDOM: u32 = 0x08;
-/// The outer VLAN id is drawn (`WR_PLAN_SVLAN_RANDOM`).
-pub const PLAN_SVLAN_RANDOM: u32 = 0x10;
-/// Flows one after the other (`WR_PLAN_FLOW_SEQ`).
-pub const PLAN_FLOW_SEQ: u32 = 0x20;
-/// The IPv6 destination is drawn (`WR_PLAN_DST_V6_RANDOM`).
-pub const PLAN_DST_V6_RANDOM: u32 = 0x40;
+pub const PLAN_TIMESTAMP: u32 = 0x4;
 /// Into the receive path of the device instead of out of it (`WR_PLAN_RECEIVE`).
-pub const PLAN_RECEIVE: u32 = 0x80;
+pub const PLAN_RECEIVE: u32 = 0x8;
+/// Each built frame goes out more than once (`WR_PLAN_REPEATS`).
+pub const PLAN_REPEATS: u32 = 0x10;
+/// Destinations belong to flows (`WR_PLAN_FLOWS`).
+pub const PLAN_FLOWS: u32 = 0x20;
+/// Flows one after the other (`WR_PLAN_FLOW_SEQ`).
+pub const PLAN_FLOW_SEQ: u32 = 0x40;
+/// Sizes are drawn from a mix (`WR_PLAN_IMIX`).
+pub const PLAN_IMIX: u32 = 0x80;
+/// The source MAC moves (`WR_PLAN_SRC_MAC_MOVES`).
+pub const PLAN_SRC_MAC_MOVES: u32 = 0x100;
+/// The destination MAC moves (`WR_PLAN_DST_MAC_MOVES`).
+pub const PLAN_DST_MAC_MOVES: u32 = 0x200;
+/// Some labels are drawn (`WR_PLAN_MPLS_RANDOM`).
+pub const PLAN_MPLS_RANDOM: u32 = 0x400;
+/// The VLAN id is drawn (`WR_PLAN_VLAN_RANDOM`).
+pub const PLAN_VLAN_RANDOM: u32 = 0x800;
+/// The outer VLAN id is drawn (`WR_PLAN_SVLAN_RANDOM`).
+pub const PLAN_SVLAN_RANDOM: u32 = 0x1000;
+/// The IPv4 source moves (`WR_PLAN_SRC_MOVES`).
+pub const PLAN_SRC_MOVES: u32 = 0x2000;
+/// The destination address moves (`WR_PLAN_DST_MOVES`).
+pub const PLAN_DST_MOVES: u32 = 0x4000;
+/// The IPv4 destination is drawn (`WR_PLAN_DST_RANDOM`).
+pub const PLAN_DST_RANDOM: u32 = 0x8000;
+/// The UDP source port moves (`WR_PLAN_UDP_SRC_MOVES`).
+pub const PLAN_UDP_SRC_MOVES: u32 = 0x10000;
+/// The UDP destination port moves (`WR_PLAN_UDP_DST_MOVES`).
+pub const PLAN_UDP_DST_MOVES: u32 = 0x20000;
+/// The length differs from frame to frame (`WR_PLAN_SIZE_MOVES`).
+pub const PLAN_SIZE_MOVES: u32 = 0x40000;
+/// The queue moves (`WR_PLAN_QUEUE_MOVES`).
+pub const PLAN_QUEUE_MOVES: u32 = 0x80000;
 
 /// A field's walk and its range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]

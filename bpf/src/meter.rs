@@ -67,7 +67,8 @@ impl Meter {
     ///
     /// # Errors
     /// What bpf(2) says to the small program that notes who the caller is.
-    pub fn claim(self: &Arc<Self>, cpu: usize, ifindex: u32) -> io::Result<Claim> {
+    pub fn claim(self: &Arc<Self>, cpu: u32, ifindex: u32) -> io::Result<Claim> {
+        let cpu = cpu as usize;
         self.slots.set_half_word(cpu, offset_of!(abi::Meter, ifindex), ifindex);
         let ran = sys::prog_run(self.claim.as_fd(), &mut ProgRun::default())?;
         let owner = self.slots.counter(cpu, offset_of!(abi::Meter, pid_tgid));

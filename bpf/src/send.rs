@@ -20,6 +20,7 @@ pub struct Sender {
     cursor: SharedArray<abi::Cursor>,
     flows: SharedArray<abi::Flow>,
     ingress_ifindex: u32,
+    fixed_frame_len: Option<u32>,
 }
 
 impl Sender {
@@ -40,6 +41,7 @@ impl Sender {
             program,
             cursor: SharedArray::new(cursor.as_fd(), "cursor", 1)?,
             flows: SharedArray::new(flows.as_fd(), "wr_flows", flow_count as usize)?,
+            fixed_frame_len: (plan.flags & abi::PLAN_SIZE_MOVES == 0).then_some(plan.frame_len_max),
             ingress_ifindex: if plan.flags & abi::PLAN_RECEIVE != 0 { plan.ifindex } else { 0 },
         })
     }
@@ -92,7 +94,10 @@ impl Sender {
 
     /// The lengths of those frames, in bytes without FCS.
     pub fn frame_bytes(&self) -> u64 {
-        self.cursor.counter(0, offset_of!(abi::Cursor, frame_bytes))
+        match self.fixed_frame_len {
+            Some(frame_len) => self.offered() * u64::from(frame_len),
+            None => self.cursor.counter(0, offset_of!(abi::Cursor, frame_bytes)),
+        }
     }
 
     /// Frames that did not come with the memory they should have, and were not sent.

@@ -17,7 +17,7 @@ pub(crate) struct Need<'a> {
     pub(crate) mode: XmitMode,
     pub(crate) engine: Option<EngineKind>,
     pub(crate) batch: Option<u32>,
-    pub(crate) cpu: usize,
+    pub(crate) cpu: u32,
 }
 
 /// An engine and why it is this one.

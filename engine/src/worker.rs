@@ -9,8 +9,6 @@ use crate::clock::{Clock, SystemClock};
 use crate::run::{End, Progress, Run, RunReport, Step, Terms};
 use crate::{EngineError, EngineKind};
 use host::Netns;
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
 use packet::{Cursor, Plan, XmitMode};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -130,7 +128,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The thread. Dropping it stops all runs and waits for their ends.
 #[derive(Debug)]
 pub struct Worker {
-    cpu: usize,
+    cpu: u32,
     orders: Option<Sender<(Request, Arc<RunHandle>)>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -141,7 +139,7 @@ impl Worker {
     ///
     /// # Errors
     /// When the thread cannot be made, pinned, or brought into the namespace.
-    pub fn spawn(cpu: usize, netns: &Netns) -> Result<Self, EngineError> {
+    pub fn spawn(cpu: u32, netns: &Netns) -> Result<Self, EngineError> {
         let (orders, inbox) = channel();
         let (ready, started) = channel();
         let stop = Arc::new(AtomicBool::new(false));
@@ -164,7 +162,7 @@ impl Worker {
     }
 
     /// The CPU it is pinned to.
-    pub fn cpu(&self) -> usize {
+    pub fn cpu(&self) -> u32 {
         self.cpu
     }
 
@@ -197,16 +195,9 @@ impl Drop for Worker {
     }
 }
 
-fn prepare(cpu: usize, netns: &Netns) -> Result<(), EngineError> {
+fn prepare(cpu: u32, netns: &Netns) -> Result<(), EngineError> {
     netns.enter()?;
-    let refused = |source: nix::Error| EngineError::Syscall {
-        call: "sched_setaffinity",
-        ifname: format!("CPU {cpu}"),
-        source: source.into(),
-    };
-    let mut only = CpuSet::new();
-    only.set(cpu).map_err(refused)?;
-    sched_setaffinity(Pid::from_raw(0), &only).map_err(refused)?;
+    host::pin_thread(cpu)?;
     // Sleeps end when they are due; without this the kernel may add 50 µs. A refusal costs only exactness.
     let _ = nix::sys::prctl::set_timerslack(1);
     Ok(())
@@ -214,7 +205,7 @@ fn prepare(cpu: usize, netns: &Netns) -> Result<(), EngineError> {
 
 /// What the thread works with.
 struct Shift {
-    cpu: usize,
+    cpu: u32,
     inbox: Receiver<(Request, Arc<RunHandle>)>,
     quit: Arc<AtomicBool>,
     clock: SystemClock,
@@ -331,7 +322,7 @@ impl Active {
         }
     }
 
-    fn change(&mut self, cpu: usize, clock: &SystemClock) -> Result<(), EngineError> {
+    fn change(&mut self, cpu: u32, clock: &SystemClock) -> Result<(), EngineError> {
         let Some(request) = lock(&self.handle.change).take() else { return Ok(()) };
         let chosen = build(&need(&request, self.run.cursor(), cpu))?;
         self.run.replace(chosen.engine, request.terms, clock.now_ns());
@@ -340,7 +331,7 @@ impl Active {
     }
 }
 
-fn need(request: &Request, cursor: Cursor, cpu: usize) -> Need<'_> {
+fn need(request: &Request, cursor: Cursor, cpu: u32) -> Need<'_> {
     Need {
         ifname: &request.ifname,
         plan: &request.plan,

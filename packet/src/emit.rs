@@ -159,12 +159,12 @@ impl Plan {
     /// A queue that is not in the range (as on a fresh device) is followed by the first one of the range.
     fn step_queue(&self, cursor: &mut Cursor) {
         let Range { walk, min, max } = self.queue;
+        let current = u32::from(cursor.queue);
         let next = match walk {
-            Walk::Fixed => u32::from(cursor.queue),
+            Walk::Fixed => min,
             Walk::Random => min + cursor.rng.below(max - min + 1),
-            Walk::Count if !cursor.queue_started || u32::from(cursor.queue) < min => min,
-            Walk::Count if u32::from(cursor.queue) >= max => min,
-            Walk::Count => u32::from(cursor.queue) + 1,
+            Walk::Count if !cursor.queue_started || current < min || current >= max => min,
+            Walk::Count => current + 1,
         };
         cursor.queue_started = true;
         cursor.queue = (next % u32::from(self.queue_count)) as u16;
@@ -177,12 +177,16 @@ impl Plan {
         let (header, zeros) = out[..frame_len].split_at_mut(self.layout.end);
         header.copy_from_slice(&self.header);
         zeros.fill(0);
-        header[..6].copy_from_slice(&self.dst_mac.offset(cursor.built.dst_mac_offset).0);
-        header[6..12].copy_from_slice(&self.src_mac.offset(cursor.built.src_mac_offset).0);
+        if self.dst_mac_offset.walk != Walk::Fixed {
+            header[..6].copy_from_slice(&self.dst_mac.offset(cursor.built.dst_mac_offset).0);
+        }
+        if self.src_mac_offset.walk != Walk::Fixed {
+            header[6..12].copy_from_slice(&self.src_mac.offset(cursor.built.src_mac_offset).0);
+        }
         self.write_tags(cursor, header);
-        let udp_len = payload_len + 8;
-        let address_sum = self.write_ip(cursor, header, udp_len);
-        self.write_udp(cursor, header, udp_len, address_sum);
+        let moving_udp_len = if self.size_moves() { payload_len + 8 } else { 0 };
+        let address_sum = self.write_ip(cursor, header, moving_udp_len);
+        self.write_udp(cursor, header, moving_udp_len, address_sum);
         frame_len
     }
 
@@ -201,20 +205,31 @@ impl Plan {
         }
     }
 
-    /// Writes what moves in the IP header and returns the sum over the moving addresses.
+    /// Writes what moves in the IP header and returns the sum over the addresses that move. The UDP length is 0
+    /// when it stays and is in the template.
     fn write_ip(&self, cursor: &Cursor, header: &mut [u8], udp_len: u32) -> u64 {
         let ip = self.layout.ip;
+        let mut addresses = 0;
         if self.is_ipv6 {
-            put_u16(header, ip + 4, udp_len as u16);
-            header[ip + 24..ip + 40].copy_from_slice(&cursor.dst_v6.octets());
-            return checksum::add(0, &cursor.dst_v6.octets());
+            if udp_len != 0 {
+                put_u16(header, ip + 4, udp_len as u16);
+            }
+            if self.destination_moves() {
+                addresses = put_address(header, ip + 24, &cursor.dst_v6.octets());
+            }
+            return addresses;
         }
-        let total_len = udp_len + 20;
-        let addresses = checksum::add(checksum::add(0, &cursor.src_v4.octets()), &cursor.dst_v4.octets());
-        put_u16(header, ip + 2, total_len as u16);
+        let total_len = if udp_len != 0 { udp_len + 20 } else { 0 };
+        if udp_len != 0 {
+            put_u16(header, ip + 2, total_len as u16);
+        }
+        if self.src_v4.walk != Walk::Fixed {
+            addresses += put_address(header, ip + 12, &cursor.src_v4.octets());
+        }
+        if self.destination_moves() {
+            addresses += put_address(header, ip + 16, &cursor.dst_v4.octets());
+        }
         put_u16(header, ip + 4, cursor.built.ip_id);
-        header[ip + 12..ip + 16].copy_from_slice(&cursor.src_v4.octets());
-        header[ip + 16..ip + 20].copy_from_slice(&cursor.dst_v4.octets());
         let sum = u64::from(self.ip_sum) + u64::from(total_len) + u64::from(cursor.built.ip_id) + addresses;
         put_u16(header, ip + 10, checksum::finish(sum));
         addresses
@@ -222,21 +237,35 @@ impl Plan {
 
     fn write_udp(&self, cursor: &Cursor, header: &mut [u8], udp_len: u32, address_sum: u64) {
         let (udp, stamp, built) = (self.layout.udp, self.layout.stamp, &cursor.built);
-        put_u16(header, udp, cursor.udp_src);
-        put_u16(header, udp + 2, cursor.udp_dst);
-        put_u16(header, udp + 4, udp_len as u16);
+        // The pseudo header has the length once more.
+        let mut sum = u64::from(self.udp_sum) + address_sum + 2 * u64::from(udp_len);
+        if self.udp_src.walk != Walk::Fixed {
+            put_u16(header, udp, cursor.udp_src);
+            sum += u64::from(cursor.udp_src);
+        }
+        if self.udp_dst.walk != Walk::Fixed {
+            put_u16(header, udp + 2, cursor.udp_dst);
+            sum += u64::from(cursor.udp_dst);
+        }
+        if udp_len != 0 {
+            put_u16(header, udp + 4, udp_len as u16);
+        }
         put_u32(header, stamp + 4, built.seq_num);
         put_u32(header, stamp + 8, built.tv_sec);
         put_u32(header, stamp + 12, built.tv_usec);
         if self.has_udp_checksum {
-            let moving = checksum::add(0, &header[udp..udp + 6]);
-            let stamps = checksum::add(0, &header[stamp + 4..stamp + PKTGEN_HEADER_LEN]);
-            let sum = u64::from(self.udp_sum) + u64::from(udp_len) + address_sum + moving + stamps;
+            sum = checksum::add(sum, &header[stamp + 4..stamp + PKTGEN_HEADER_LEN]);
             // Zero would mean "no checksum" (RFC 768).
             let checksum = Some(checksum::finish(sum)).filter(|sum| *sum != 0).unwrap_or(0xffff);
             put_u16(header, udp + 6, checksum);
         }
     }
+}
+
+/// Writes an address and returns the sum over it.
+fn put_address(header: &mut [u8], at: usize, address: &[u8]) -> u64 {
+    header[at..at + address.len()].copy_from_slice(address);
+    checksum::add(0, address)
 }
 
 /// A range whose last value is sent when counting and never drawn when random.

@@ -147,7 +147,7 @@ pub struct Imix {
 /// What each frame of one device instance on one thread will be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// All headers with every moving field zero.
+    /// All headers: fields that stay are filled in, those that move are zero.
     pub header: Vec<u8>,
     /// Where things are in it.
     pub layout: Layout,
@@ -207,9 +207,9 @@ pub struct Plan {
     pub has_udp_checksum: bool,
     /// The pktgen header carries the time.
     pub has_timestamp: bool,
-    /// Sum over the fixed part of the IPv4 header.
+    /// Sum over what stays of the IPv4 header.
     pub ip_sum: u32,
-    /// Sum over the fixed part of UDP's pseudo header and the pktgen magic.
+    /// Sum over what stays of UDP's pseudo header, the UDP header and the pktgen header.
     pub udp_sum: u32,
 }
 
@@ -228,7 +228,7 @@ impl Plan {
             parse_ipv4("dst_max", &config.dst_max)?,
             flags.has(Flags::IPDST_RND),
         );
-        let (header, layout) = template(config, cursor, is_ipv6);
+        let (header, layout) = template(config, is_ipv6);
         let shares = flags.has(Flags::SHARED);
         let repeats =
             if shares { (config.clone_skb.max(1) as u32).saturating_mul(config.burst.max(1)) } else { 1 };
@@ -253,7 +253,7 @@ impl Plan {
             frame_size: Range::new(config.min_pkt_size, config.max_pkt_size, flags.has(Flags::TXSIZE_RND)),
             imix: if config.min_pkt_size < config.max_pkt_size { Imix::default() } else { imix(config) },
             overhead: cursor.overhead,
-            queue: queues(config, facts),
+            queue: queues(config, facts, cursor),
             queue_count: facts.tx_queues.max(1),
             flow_count: config.flows,
             flow_len: config.flow_len,
@@ -267,7 +267,8 @@ impl Plan {
             layout,
         };
         plan.check_destinations()?;
-        plan.sum_fixed_parts(cursor);
+        plan.fill_in(cursor);
+        plan.sum();
         Ok(plan)
     }
 
@@ -327,16 +328,68 @@ impl Plan {
         })
     }
 
-    /// What of both checksums is the same in every frame.
-    fn sum_fixed_parts(&mut self, cursor: &Cursor) {
-        let ip = self.layout.ip;
-        let mut udp = u64::from(PROTOCOL_UDP) + checksum::add(0, &PKTGEN_MAGIC.to_be_bytes());
-        if self.is_ipv6 {
-            udp = checksum::add(udp, &cursor.src_v6.octets());
-        } else {
-            self.ip_sum = checksum::add(0, &self.header[ip..ip + IPV4_LEN]) as u32;
+    /// True when the length differs from frame to frame.
+    pub fn size_moves(&self) -> bool {
+        self.frame_size.walk != Walk::Fixed || !self.imix.sizes.is_empty()
+    }
+
+    /// True when the destination address differs from frame to frame.
+    pub fn destination_moves(&self) -> bool {
+        match self.is_ipv6 {
+            true => self.dst_v6_masks.is_some(),
+            false => self.dst_v4.walk != Walk::Fixed || self.flow_count > 0,
         }
-        self.udp_sum = udp as u32;
+    }
+
+    /// Writes every field that stays into the template, so that an engine need not.
+    fn fill_in(&mut self, cursor: &Cursor) {
+        if self.dst_mac_offset.walk == Walk::Fixed {
+            self.header[..6].copy_from_slice(&self.dst_mac.0);
+        }
+        if self.src_mac_offset.walk == Walk::Fixed {
+            self.header[6..12].copy_from_slice(&self.src_mac.0);
+        }
+        let (ip, udp) = (self.layout.ip, self.layout.udp);
+        let (source, destination) = if self.is_ipv6 { (ip + 8, ip + 24) } else { (ip + 12, ip + 16) };
+        if self.is_ipv6 {
+            self.put(source, &cursor.src_v6.octets());
+        } else if self.src_v4.walk == Walk::Fixed {
+            self.put(source, &cursor.src_v4.octets());
+        }
+        match (self.destination_moves(), self.is_ipv6) {
+            (true, _) => {}
+            (false, true) => self.put(destination, &cursor.dst_v6.octets()),
+            (false, false) => self.put(destination, &cursor.dst_v4.octets()),
+        }
+        if self.udp_src.walk == Walk::Fixed {
+            self.put(udp, &cursor.udp_src.to_be_bytes());
+        }
+        if self.udp_dst.walk == Walk::Fixed {
+            self.put(udp + 2, &cursor.udp_dst.to_be_bytes());
+        }
+        if !self.size_moves() {
+            let udp_len = self.payload_len(cursor.frame_size) as u16 + UDP_LEN as u16;
+            let (ip_len_at, ip_len) =
+                if self.is_ipv6 { (ip + 4, udp_len) } else { (ip + 2, udp_len + IPV4_LEN as u16) };
+            self.put(ip_len_at, &ip_len.to_be_bytes());
+            self.put(udp + 4, &udp_len.to_be_bytes());
+        }
+    }
+
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        self.header[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Sums what stays; UDP's length counts twice, in its header and in the pseudo header.
+    fn sum(&mut self) {
+        let Layout { ip, udp, end, .. } = self.layout;
+        let addresses = if self.is_ipv6 { ip + 8..udp } else { ip + 12..udp };
+        if !self.is_ipv6 {
+            self.ip_sum = checksum::add(0, &self.header[ip..udp]) as u32;
+        }
+        let parts = [&self.header[addresses], &self.header[udp..end], &self.header[udp + 4..udp + 6]];
+        let sum = parts.into_iter().fold(u64::from(PROTOCOL_UDP), checksum::add);
+        self.udp_sum = sum as u32;
     }
 }
 
@@ -395,13 +448,20 @@ fn ports(min: u16, max: u16, random: bool) -> Range {
     Range::new(u32::from(min), u32::from(max), random)
 }
 
-fn queues(config: &Config, facts: &DeviceFacts) -> Range {
+/// A range of one queue stays there; one that is turned round leaves the queue where it is.
+fn queues(config: &Config, facts: &DeviceFacts, cursor: &Cursor) -> Range {
+    let count = u32::from(facts.tx_queues.max(1));
+    let fixed = |queue: u32| Range { walk: Walk::Fixed, min: queue % count, max: queue % count };
     let (min, max) = (u32::from(config.queue_map_min), u32::from(config.queue_map_max));
     if config.flags.has(Flags::QUEUE_MAP_CPU) {
-        return Range { walk: Walk::Count, min: facts.cpu, max: facts.cpu };
+        fixed(facts.cpu)
+    } else if min > max {
+        fixed(u32::from(cursor.queue))
+    } else if min == max {
+        fixed(min)
+    } else {
+        Range::new(min, max, config.flags.has(Flags::QUEUE_MAP_RND))
     }
-    let walk = Walk::new(min <= max, config.flags.has(Flags::QUEUE_MAP_RND));
-    Range { walk, min, max }
 }
 
 fn tci(priority: u8, drop_eligible: u8) -> u16 {
@@ -442,7 +502,7 @@ fn allowed_destinations(range: &Range) -> [(u32, u32); 3] {
 }
 
 /// All headers, moving fields zero, and where they are.
-fn template(config: &Config, cursor: &Cursor, is_ipv6: bool) -> (Vec<u8>, Layout) {
+fn template(config: &Config, is_ipv6: bool) -> (Vec<u8>, Layout) {
     let mut layout = Layout::default();
     let mut bytes = vec![0; 12];
     let inner = if is_ipv6 { ETHERTYPE_IPV6 } else { ETHERTYPE_IPV4 };
@@ -467,8 +527,7 @@ fn template(config: &Config, cursor: &Cursor, is_ipv6: bool) -> (Vec<u8>, Layout
     if is_ipv6 {
         bytes.extend((0x6000_0000 | u32::from(config.traffic_class) << 20).to_be_bytes());
         bytes.extend([0, 0, PROTOCOL_UDP, HOP_LIMIT]);
-        bytes.extend(cursor.src_v6.octets());
-        bytes.extend([0; 16]);
+        bytes.extend([0; 32]);
     } else {
         bytes.extend([0x45, config.tos, 0, 0, 0, 0, 0, 0, HOP_LIMIT, PROTOCOL_UDP, 0, 0]);
         bytes.extend([0; 8]);

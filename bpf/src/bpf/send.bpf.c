@@ -82,17 +82,17 @@ static __always_inline __u32 step_offset(const volatile struct wr_range *range, 
 }
 
 /* The flow of the next frame; closes it first when it has had its frames. */
-static __always_inline struct wr_flow *pick_flow(void)
+static __always_inline struct wr_flow *pick_flow(__u32 flags)
 {
 	__u32 index = cursor.flow_index;
 	struct wr_flow *flow;
 
-	if (!(plan.flags & WR_PLAN_FLOW_SEQ))
+	if (!(flags & WR_PLAN_FLOW_SEQ))
 		index = draw_below(plan.flow_count);
 	flow = bpf_map_lookup_elem(&wr_flows, &index);
 	if (!flow)
 		return NULL;
-	if (plan.flags & WR_PLAN_FLOW_SEQ) {
+	if (flags & WR_PLAN_FLOW_SEQ) {
 		if (flow->count >= plan.flow_len) {
 			flow->count = 0;
 			flow->is_open = 0;
@@ -107,16 +107,20 @@ static __always_inline struct wr_flow *pick_flow(void)
 	return flow;
 }
 
-static __always_inline void draw_tags(void)
+static __always_inline void draw_tags(__u32 flags)
 {
+	if (flags & WR_PLAN_MPLS_RANDOM) {
+		__u32 random = plan.mpls_random;
+
 #pragma unroll
-	for (__u32 i = 0; i < WR_MPLS_MAX; i++) {
-		if (plan.mpls_random & (1u << i))
-			cursor.mpls[i] = MPLS_BOTTOM | (draw() & 0xfffff);
+		for (__u32 i = 0; i < WR_MPLS_MAX; i++) {
+			if (random & (1u << i))
+				cursor.mpls[i] = MPLS_BOTTOM | (draw() & 0xfffff);
+		}
 	}
-	if (plan.flags & WR_PLAN_VLAN_RANDOM)
+	if (flags & WR_PLAN_VLAN_RANDOM)
 		cursor.vlan_id = draw_below(4096);
-	if (plan.flags & WR_PLAN_SVLAN_RANDOM)
+	if (flags & WR_PLAN_SVLAN_RANDOM)
 		cursor.svlan_id = draw_below(4096);
 }
 
@@ -133,13 +137,13 @@ static __always_inline __u32 draw_destination(void)
 	return plan.dst_start[2] + place - plan.dst_count[1];
 }
 
-static __always_inline void step_dst_v4(struct wr_flow *flow)
+static __always_inline void step_dst_v4(struct wr_flow *flow, __u32 flags)
 {
 	if (flow && flow->is_open) {
 		cursor.dst_v4 = flow->dst_v4;
 		return;
 	}
-	if (plan.dst_v4.walk == WR_WALK_RANDOM)
+	if (flags & WR_PLAN_DST_RANDOM)
 		cursor.dst_v4 = draw_destination();
 	else
 		cursor.dst_v4 = step(&plan.dst_v4, cursor.dst_v4);
@@ -157,18 +161,19 @@ static __always_inline void draw_v6(void)
 		cursor.dst_v6[i] = (draw() | plan.dst_v6_set[i]) & plan.dst_v6_allowed[i];
 }
 
-static __always_inline void step_size(void)
+static __always_inline void step_size(__u32 flags)
 {
-	__u32 drawn;
+	__u32 count, drawn;
 
-	if (!plan.imix_count) {
+	if (!(flags & WR_PLAN_IMIX)) {
 		cursor.frame_size = step(&plan.frame_size, cursor.frame_size);
 		return;
 	}
+	count = plan.imix_count;
 	drawn = draw();
 #pragma unroll
 	for (__u32 i = 0; i < WR_IMIX_MAX; i++) {
-		if (i < plan.imix_count && (drawn <= plan.imix_last[i] || i + 1 == plan.imix_count)) {
+		if (i < count && (drawn <= plan.imix_last[i] || i + 1 == count)) {
 			cursor.frame_size = plan.imix_size[i];
 			cursor.imix_counts[i]++;
 			return;
@@ -183,10 +188,10 @@ static __always_inline void step_queue(void)
 
 	if (plan.queue.walk == WR_WALK_RANDOM)
 		next = plan.queue.min + draw_below(plan.queue.max - plan.queue.min + 1);
-	else if (plan.queue.walk == WR_WALK_COUNT)
-		next = !cursor.queue_started || next < plan.queue.min || next >= plan.queue.max
-			   ? plan.queue.min
-			   : next + 1;
+	else if (!cursor.queue_started || next < plan.queue.min || next >= plan.queue.max)
+		next = plan.queue.min;
+	else
+		next++;
 	cursor.queue_started = 1;
 	if (plan.queue.max >= plan.queue_count)
 		next %= plan.queue_count;
@@ -209,37 +214,46 @@ static __always_inline void read_clock(void)
 }
 
 /* Moves every field on and fixes what the next plan.repeats frames carry. */
-static __always_inline void build(void)
+static __always_inline void build(__u32 flags)
 {
 	struct wr_flow *flow = NULL;
+	__u32 ip_id = cursor.ip_id;
 
-	if (plan.flow_count)
-		flow = pick_flow();
-	cursor.built_src_mac_offset = step_offset(&plan.src_mac_offset, &cursor.src_mac_offset);
-	cursor.built_dst_mac_offset = step_offset(&plan.dst_mac_offset, &cursor.dst_mac_offset);
-	draw_tags();
-	cursor.udp_src = step_port(&plan.udp_src, cursor.udp_src);
-	cursor.udp_dst = step_port(&plan.udp_dst, cursor.udp_dst);
-	if (plan.flags & WR_PLAN_IPV6) {
-		if (plan.flags & WR_PLAN_DST_V6_RANDOM)
-			draw_v6();
-	} else {
+	if (flags & WR_PLAN_FLOWS)
+		flow = pick_flow(flags);
+	if (flags & WR_PLAN_SRC_MAC_MOVES)
+		cursor.built_src_mac_offset = step_offset(&plan.src_mac_offset, &cursor.src_mac_offset);
+	if (flags & WR_PLAN_DST_MAC_MOVES)
+		cursor.built_dst_mac_offset = step_offset(&plan.dst_mac_offset, &cursor.dst_mac_offset);
+	draw_tags(flags);
+	if (flags & WR_PLAN_UDP_SRC_MOVES)
+		cursor.udp_src = step_port(&plan.udp_src, cursor.udp_src);
+	if (flags & WR_PLAN_UDP_DST_MOVES)
+		cursor.udp_dst = step_port(&plan.udp_dst, cursor.udp_dst);
+	if (flags & WR_PLAN_SRC_MOVES)
 		cursor.src_v4 = step(&plan.src_v4, cursor.src_v4);
-		step_dst_v4(flow);
+	if (flags & WR_PLAN_DST_MOVES) {
+		if (flags & WR_PLAN_IPV6)
+			draw_v6();
+		else
+			step_dst_v4(flow, flags);
 	}
-	step_size();
-	step_queue();
+	if (flags & WR_PLAN_SIZE_MOVES)
+		step_size(flags);
+	if (flags & WR_PLAN_QUEUE_MOVES)
+		step_queue();
 	if (flow)
 		flow->count++;
 	cursor.built_seq_num = cursor.seq_num;
-	cursor.built_ip_id = cursor.ip_id;
-	cursor.ip_id = (cursor.ip_id + 1) & 0xffff;
-	if (plan.flags & WR_PLAN_TIMESTAMP)
+	cursor.built_ip_id = ip_id;
+	cursor.ip_id = (ip_id + 1) & 0xffff;
+	if (flags & WR_PLAN_TIMESTAMP)
 		read_clock();
-	cursor.repeats_left = plan.repeats;
+	if (flags & WR_PLAN_REPEATS)
+		cursor.repeats_left = plan.repeats;
 }
 
-static __always_inline __u32 fold(__u64 sum)
+static __always_inline __u32 fold(__u32 sum)
 {
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
@@ -269,113 +283,146 @@ static __always_inline void write_mac(void *at, __u64 base, __u32 offset)
 	put16(at + 4, mac & 0xffff);
 }
 
-static __always_inline void write_tags(void *frame)
+static __always_inline void write_tags(void *frame, __u32 flags)
 {
-	if (plan.flags & WR_PLAN_VLAN_RANDOM)
+	if (flags & WR_PLAN_VLAN_RANDOM)
 		put16(frame + plan.vlan_at, plan.vlan_tci | cursor.vlan_id);
-	if (plan.flags & WR_PLAN_SVLAN_RANDOM)
+	if (flags & WR_PLAN_SVLAN_RANDOM)
 		put16(frame + plan.svlan_at, plan.svlan_tci | cursor.svlan_id);
+	if (flags & WR_PLAN_MPLS_RANDOM) {
+		__u32 random = plan.mpls_random;
+		void *labels = frame + plan.mpls_at;
+
 #pragma unroll
-	for (__u32 i = 0; i < WR_MPLS_MAX; i++) {
-		if (plan.mpls_random & (1u << i)) {
+		for (__u32 i = 0; i < WR_MPLS_MAX; i++) {
 			__u32 bottom = i + 1 == plan.mpls_count ? MPLS_BOTTOM : 0;
 
-			put32(frame + plan.mpls_at + 4 * i, (cursor.mpls[i] & ~MPLS_BOTTOM) | bottom);
+			if (random & (1u << i))
+				put32(labels + 4 * i, (cursor.mpls[i] & ~MPLS_BOTTOM) | bottom);
 		}
 	}
 }
 
-/* Writes what moves in the IP header; returns the sum over the moving addresses. */
-static __always_inline __u32 write_ip(void *ip, __u32 udp_len)
+/* Writes what moves in the IP header; returns the sum over the addresses that move. */
+static __always_inline __u32 write_ip(void *ip, __u32 udp_len, __u32 flags)
 {
-	__u32 addresses = 0;
+	__u32 addresses = 0, sum;
 
-	if (plan.flags & WR_PLAN_IPV6) {
-		put16(ip + 4, udp_len);
+	if (flags & WR_PLAN_IPV6) {
+		if (flags & WR_PLAN_SIZE_MOVES)
+			put16(ip + 4, udp_len);
+		if (flags & WR_PLAN_DST_MOVES) {
 #pragma unroll
-		for (__u32 i = 0; i < 4; i++) {
-			put32(ip + 24 + 4 * i, cursor.dst_v6[i]);
-			addresses += halves(cursor.dst_v6[i]);
+			for (__u32 i = 0; i < 4; i++) {
+				put32(ip + 24 + 4 * i, cursor.dst_v6[i]);
+				addresses += halves(cursor.dst_v6[i]);
+			}
 		}
 		return addresses;
 	}
-	addresses = halves(cursor.src_v4) + halves(cursor.dst_v4);
-	put16(ip + 2, udp_len + IPV4_LEN);
+	if (flags & WR_PLAN_SRC_MOVES) {
+		put32(ip + 12, cursor.src_v4);
+		addresses += halves(cursor.src_v4);
+	}
+	if (flags & WR_PLAN_DST_MOVES) {
+		put32(ip + 16, cursor.dst_v4);
+		addresses += halves(cursor.dst_v4);
+	}
+	sum = plan.ip_sum + addresses + cursor.built_ip_id;
+	if (flags & WR_PLAN_SIZE_MOVES) {
+		put16(ip + 2, udp_len + IPV4_LEN);
+		sum += udp_len + IPV4_LEN;
+	}
 	put16(ip + 4, cursor.built_ip_id);
-	put16(ip + 10, fold((__u64)plan.ip_sum + udp_len + IPV4_LEN + cursor.built_ip_id + addresses));
-	put32(ip + 12, cursor.src_v4);
-	put32(ip + 16, cursor.dst_v4);
+	put16(ip + 10, fold(sum));
 	return addresses;
 }
 
-static __always_inline void write_udp(void *udp, void *stamp, __u32 udp_len, __u32 addresses)
+static __always_inline void write_udp(void *udp, void *stamp, __u32 udp_len, __u32 addresses, __u32 flags)
 {
-	put16(udp, cursor.udp_src);
-	put16(udp + 2, cursor.udp_dst);
-	put16(udp + 4, udp_len);
+	__u32 sum = plan.udp_sum + addresses;
+
+	if (flags & WR_PLAN_UDP_SRC_MOVES) {
+		put16(udp, cursor.udp_src);
+		sum += cursor.udp_src;
+	}
+	if (flags & WR_PLAN_UDP_DST_MOVES) {
+		put16(udp + 2, cursor.udp_dst);
+		sum += cursor.udp_dst;
+	}
+	if (flags & WR_PLAN_SIZE_MOVES) {
+		put16(udp + 4, udp_len);
+		sum += 2 * udp_len; /* the pseudo header has it once more */
+	}
 	put32(stamp + 4, cursor.built_seq_num);
-	if (plan.flags & WR_PLAN_TIMESTAMP) {
+	if (flags & WR_PLAN_TIMESTAMP) {
 		put32(stamp + 8, cursor.built_sec);
 		put32(stamp + 12, cursor.built_usec);
 	}
-	if (plan.flags & WR_PLAN_UDP_CHECKSUM) {
-		__u64 sum = (__u64)plan.udp_sum + addresses + 2 * udp_len + cursor.udp_src + cursor.udp_dst +
-			    halves(cursor.built_seq_num);
-		__u32 checksum;
-
-		if (plan.flags & WR_PLAN_TIMESTAMP)
+	if (flags & WR_PLAN_UDP_CHECKSUM) {
+		sum += halves(cursor.built_seq_num);
+		if (flags & WR_PLAN_TIMESTAMP)
 			sum += halves(cursor.built_sec) + halves(cursor.built_usec);
-		checksum = fold(sum);
-		put16(udp + 6, checksum ?: 0xffff); /* 0 would mean "no checksum" (RFC 768) */
+		sum = fold(sum);
+		put16(udp + 6, sum ?: 0xffff); /* 0 would mean "no checksum" (RFC 768) */
 	}
 }
 
 /* The template, in words of eight bytes; the last one overlaps the one before. */
-static __always_inline void copy_header(void *frame)
+static __always_inline void copy_header(void *frame, __u32 header_len)
 {
 #pragma unroll
 	for (__u32 at = 0; at + 8 <= WR_HEADER_MAX; at += 8) {
-		if (at + 8 <= plan.header_len)
+		if (at + 8 <= header_len)
 			*(__u64 *)(frame + at) = *(const volatile __u64 *)(plan.header + at);
 	}
-	if (plan.header_len & 7)
-		*(__u64 *)(frame + plan.header_len - 8) =
-		    *(const volatile __u64 *)(plan.header + plan.header_len - 8);
+	if (header_len & 7)
+		*(__u64 *)(frame + header_len - 8) = *(const volatile __u64 *)(plan.header + header_len - 8);
 }
 
 SEC("xdp")
 int wr_send(struct xdp_md *ctx)
 {
-	__u32 payload_len, frame_len;
+	__u32 flags = plan.flags, header_len = plan.header_len;
+	__u32 frame_len = plan.frame_len_max;
+	__u32 udp_len = 0;
 	void *frame, *end;
 
-	if (!cursor.repeats_left)
-		build();
+	if (!(flags & WR_PLAN_REPEATS) || !cursor.repeats_left)
+		build(flags);
 
-	payload_len = STAMP_LEN;
-	if (cursor.frame_size > plan.fixed_len + STAMP_LEN)
-		payload_len = cursor.frame_size - plan.fixed_len;
-	frame_len = plan.stamp_at + payload_len;
-	if (frame_len != plan.frame_len_max &&
-	    bpf_xdp_adjust_tail(ctx, (int)frame_len - (int)plan.frame_len_max))
-		goto malformed;
+	if (flags & WR_PLAN_SIZE_MOVES) {
+		__u32 payload_len = STAMP_LEN;
+
+		if (cursor.frame_size > plan.fixed_len + STAMP_LEN)
+			payload_len = cursor.frame_size - plan.fixed_len;
+		udp_len = payload_len + UDP_LEN;
+		frame_len = plan.stamp_at + payload_len;
+		if (frame_len != plan.frame_len_max &&
+		    bpf_xdp_adjust_tail(ctx, (int)frame_len - (int)plan.frame_len_max))
+			goto malformed;
+	}
 
 	frame = (void *)(long)ctx->data;
 	end = (void *)(long)ctx->data_end;
-	if (frame + plan.header_len > end)
+	if (frame + header_len > end)
 		goto malformed;
-	copy_header(frame);
-	write_mac(frame, plan.dst_mac, cursor.built_dst_mac_offset);
-	write_mac(frame + 6, plan.src_mac, cursor.built_src_mac_offset);
-	write_tags(frame);
-	write_udp(frame + plan.udp_at, frame + plan.stamp_at, payload_len + UDP_LEN,
-		  write_ip(frame + plan.ip_at, payload_len + UDP_LEN));
+	copy_header(frame, header_len);
+	if (flags & WR_PLAN_DST_MAC_MOVES)
+		write_mac(frame, plan.dst_mac, cursor.built_dst_mac_offset);
+	if (flags & WR_PLAN_SRC_MAC_MOVES)
+		write_mac(frame + 6, plan.src_mac, cursor.built_src_mac_offset);
+	write_tags(frame, flags);
+	write_udp(frame + plan.udp_at, frame + plan.stamp_at, udp_len,
+		  write_ip(frame + plan.ip_at, udp_len, flags), flags);
 
-	cursor.repeats_left--;
+	if (flags & WR_PLAN_REPEATS)
+		cursor.repeats_left--;
 	cursor.seq_num++;
 	cursor.offered++;
-	cursor.frame_bytes += frame_len;
-	if (plan.flags & WR_PLAN_RECEIVE)
+	if (flags & WR_PLAN_SIZE_MOVES)
+		cursor.frame_bytes += frame_len;
+	if (flags & WR_PLAN_RECEIVE)
 		return XDP_PASS;
 	return bpf_redirect(plan.ifindex, 0);
 

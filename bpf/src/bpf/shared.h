@@ -59,25 +59,38 @@ _Static_assert(__builtin_offsetof(struct wr_capture_cpu, mode) == 2 * WR_LINE, "
 /* ---- send ------------------------------------------------------------------------------------------- */
 
 /* Longest header: Ethernet, 16 MPLS entries, IPv6, UDP and pktgen's own 16 bytes are 142. */
-#define WR_HEADER_MAX	 144
-#define WR_IMIX_MAX	 20
-#define WR_MPLS_MAX	 16
+#define WR_HEADER_MAX 144
+#define WR_IMIX_MAX 20
+#define WR_MPLS_MAX 16
 #define WR_DST_STRETCHES 3
 
 /* How a field moves from frame to frame. */
-#define WR_WALK_FIXED  0
-#define WR_WALK_COUNT  1
+#define WR_WALK_FIXED 0
+#define WR_WALK_COUNT 1
 #define WR_WALK_RANDOM 2
 
 /* Bits of wr_plan.flags. */
-#define WR_PLAN_IPV6	      0x01
-#define WR_PLAN_UDP_CHECKSUM  0x02
-#define WR_PLAN_TIMESTAMP     0x04
-#define WR_PLAN_VLAN_RANDOM   0x08
-#define WR_PLAN_SVLAN_RANDOM  0x10
-#define WR_PLAN_FLOW_SEQ      0x20
-#define WR_PLAN_DST_V6_RANDOM 0x40
-#define WR_PLAN_RECEIVE	      0x80 /* into the receive path of the device instead of out of it */
+#define WR_PLAN_IPV6 0x00001
+#define WR_PLAN_UDP_CHECKSUM 0x00002
+#define WR_PLAN_TIMESTAMP 0x00004
+#define WR_PLAN_RECEIVE 0x00008 /* into the receive path of the device instead of out of it */
+#define WR_PLAN_REPEATS 0x00010 /* each built frame goes out plan.repeats times */
+#define WR_PLAN_FLOWS 0x00020
+#define WR_PLAN_FLOW_SEQ 0x00040
+#define WR_PLAN_IMIX 0x00080
+/* What moves from frame to frame; everything else is filled in in the header. */
+#define WR_PLAN_SRC_MAC_MOVES 0x00100
+#define WR_PLAN_DST_MAC_MOVES 0x00200
+#define WR_PLAN_MPLS_RANDOM 0x00400
+#define WR_PLAN_VLAN_RANDOM 0x00800
+#define WR_PLAN_SVLAN_RANDOM 0x01000
+#define WR_PLAN_SRC_MOVES 0x02000  /* IPv4 source */
+#define WR_PLAN_DST_MOVES 0x04000  /* destination address */
+#define WR_PLAN_DST_RANDOM 0x08000 /* IPv4 destination drawn */
+#define WR_PLAN_UDP_SRC_MOVES 0x10000
+#define WR_PLAN_UDP_DST_MOVES 0x20000
+#define WR_PLAN_SIZE_MOVES 0x40000
+#define WR_PLAN_QUEUE_MOVES 0x80000
 
 struct wr_range {
 	__u32 walk; /* WR_WALK_* */
@@ -86,7 +99,8 @@ struct wr_range {
 };
 
 /* What each frame will be: packet::Plan in the words of the kernel side. Read-only once loaded, so that the
- * verifier drops every branch that this plan does not take. Numbers in host order, header bytes as sent.
+ * verifier drops every branch that this plan does not take. The header holds every field that stays. Numbers
+ * in host order, header bytes as sent.
  */
 struct wr_plan {
 	__u8 header[WR_HEADER_MAX];
@@ -140,11 +154,12 @@ struct wr_flow {
 };
 _Static_assert(sizeof(struct wr_flow) == 16, "keep in step with bpf/src/abi.rs");
 
-/* How far a run has come: packet::Cursor. Written by the program while it runs, by the worker between runs. */
+/* How far a run has come: packet::Cursor. Written by the program while it runs, by the worker between runs.
+ */
 struct wr_cursor {
 	__u64 rng;
 	__u64 offered;	      /* frames handed to the redirect or to the stack since the program was loaded */
-	__u64 frame_bytes;    /* and their lengths */
+	__u64 frame_bytes;    /* and their lengths, when these move */
 	__u64 malformed;      /* frames that did not come with the memory they should have; never sent */
 	__u64 wall_offset_ns; /* wall clock minus CLOCK_MONOTONIC */
 	__u32 clock_every;    /* frames that share one reading of the clock */
@@ -187,10 +202,10 @@ struct wr_meter {
 	__u32 pad0;
 	__u64 pad1[14];
 	/* Written by the tracepoint. */
-	__u64 sent;	   /* accepted by the driver */
-	__u64 ring_full;   /* refused one by one: no room */
-	__u64 refused;	   /* a whole bulk refused with an error */
-	__s64 last_errno;  /* of the last refused bulk, negative */
+	__u64 sent;	  /* accepted by the driver */
+	__u64 ring_full;  /* refused one by one: no room */
+	__u64 refused;	  /* a whole bulk refused with an error */
+	__s64 last_errno; /* of the last refused bulk, negative */
 	__u64 bulks;
 	__u64 pad2[11];
 };

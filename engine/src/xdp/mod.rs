@@ -49,7 +49,7 @@ pub(crate) struct XdpEngine {
 #[derive(Clone, Debug)]
 pub(crate) struct XdpSetup {
     /// The CPU that the calling thread is pinned to.
-    pub(crate) cpu: usize,
+    pub(crate) cpu: u32,
     /// Frames handled together.
     pub(crate) batch: u32,
     /// The meter of this process.
@@ -75,7 +75,7 @@ impl XdpEngine {
             return Err(trouble);
         }
         let sender = Sender::load(&translate::plan(plan, device.ifindex(), receive))?;
-        sender.set_cursor(&translate::cursor(&cursor));
+        sender.set_cursor(&translate::cursor(&cursor, plan));
         sender.set_flows(&translate::flows(&cursor.flows));
         let pin_netns = Netns::anonymous()?;
         let pin = pin_netns.run(|| sender.attach_to_loopback())??;

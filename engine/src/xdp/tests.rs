@@ -21,7 +21,7 @@ fn compare(seed: u64) -> Result<(), BpfError> {
     let plan = Plan::new(&config, &facts, &cursor).expect("random configurations are good");
 
     let sender = Sender::load(&translate::plan(&plan, 1, false))?;
-    sender.set_cursor(&translate::cursor(&cursor));
+    sender.set_cursor(&translate::cursor(&cursor, &plan));
     sender.set_flows(&translate::flows(&cursor.flows));
     let dirty = vec![0xee; plan.frame_len_max() as usize];
     for frame in 0..FRAMES {

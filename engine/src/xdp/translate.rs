@@ -57,15 +57,28 @@ pub(crate) fn plan(plan: &Plan, ifindex: u32, receive: bool) -> abi::Plan {
 }
 
 fn flags(plan: &Plan, receive: bool) -> u32 {
+    let moves = |range: &Range| range.walk != Walk::Fixed;
     let bits = [
         (plan.is_ipv6, abi::PLAN_IPV6),
         (plan.has_udp_checksum, abi::PLAN_UDP_CHECKSUM),
         (plan.has_timestamp, abi::PLAN_TIMESTAMP),
+        (receive, abi::PLAN_RECEIVE),
+        (plan.repeats > 1, abi::PLAN_REPEATS),
+        (plan.flow_count > 0, abi::PLAN_FLOWS),
+        (plan.flow_sequential, abi::PLAN_FLOW_SEQ),
+        (!plan.imix.sizes.is_empty(), abi::PLAN_IMIX),
+        (moves(&plan.src_mac_offset), abi::PLAN_SRC_MAC_MOVES),
+        (moves(&plan.dst_mac_offset), abi::PLAN_DST_MAC_MOVES),
+        (plan.mpls_random != 0, abi::PLAN_MPLS_RANDOM),
         (plan.vlan_random, abi::PLAN_VLAN_RANDOM),
         (plan.svlan_random, abi::PLAN_SVLAN_RANDOM),
-        (plan.flow_sequential, abi::PLAN_FLOW_SEQ),
-        (plan.dst_v6_masks.is_some(), abi::PLAN_DST_V6_RANDOM),
-        (receive, abi::PLAN_RECEIVE),
+        (!plan.is_ipv6 && moves(&plan.src_v4), abi::PLAN_SRC_MOVES),
+        (plan.destination_moves(), abi::PLAN_DST_MOVES),
+        (!plan.is_ipv6 && plan.dst_v4.walk == Walk::Random, abi::PLAN_DST_RANDOM),
+        (moves(&plan.udp_src), abi::PLAN_UDP_SRC_MOVES),
+        (moves(&plan.udp_dst), abi::PLAN_UDP_DST_MOVES),
+        (plan.size_moves(), abi::PLAN_SIZE_MOVES),
+        (moves(&plan.queue), abi::PLAN_QUEUE_MOVES),
     ];
     bits.iter().filter(|(on, _)| *on).map(|(_, bit)| bit).sum()
 }
@@ -95,9 +108,10 @@ fn mac_word(bytes: [u8; 6]) -> u64 {
     bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
-/// The cursor for the program. Its counters of frames start at 0, its clock is read at the first frame.
-pub(crate) fn cursor(cursor: &Cursor) -> abi::Cursor {
+/// The cursor for the program, standing at the queue of a plan that has just one. Its counters of frames start at 0, its clock is read at the first frame.
+pub(crate) fn cursor(cursor: &Cursor, plan: &Plan) -> abi::Cursor {
     let built = &cursor.built;
+    let queue = if plan.queue.walk == Walk::Fixed { plan.queue.min } else { u32::from(cursor.queue) };
     abi::Cursor {
         rng: cursor.rng.0,
         offered: 0,
@@ -118,8 +132,8 @@ pub(crate) fn cursor(cursor: &Cursor) -> abi::Cursor {
         dst_v6: words(cursor.dst_v6),
         udp_src: u32::from(cursor.udp_src),
         udp_dst: u32::from(cursor.udp_dst),
-        queue: u32::from(cursor.queue),
-        queue_started: u32::from(cursor.queue_started),
+        queue,
+        queue_started: u32::from(cursor.queue_started || plan.queue.walk == Walk::Fixed),
         flow_index: cursor.flow_index,
         flows_started: cursor.flows_started,
         vlan_id: u32::from(cursor.vlan_id),
