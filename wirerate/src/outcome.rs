@@ -63,6 +63,13 @@ impl Failure {
         advice.into_iter().fold(failure, Self::try_this)
     }
 
+    /// An engine could not do it, and says what to try where it can.
+    pub fn engine(act: impl fmt::Display, why: engine::EngineError) -> Self {
+        let cure = why.cure();
+        let failure = Self::refused(act, why);
+        cure.into_iter().fold(failure, Self::try_this)
+    }
+
     /// Adds an indented line that says what to try.
     #[must_use]
     pub fn try_this(mut self, what: impl fmt::Display) -> Self {

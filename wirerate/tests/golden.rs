@@ -117,6 +117,12 @@ fn words_that_do_not_go_together_are_bad_usage() {
     }
 }
 
+/// The device is looked for before anything that needs a privilege.
+#[test]
+fn a_missing_device_is_refused() {
+    golden("no_device.txt", &["send", "no-such-dev", "--dst", "10.0.0.1"]);
+}
+
 #[test]
 fn dry_run_writes_a_file_that_begins_as_pcapng() {
     let path = std::env::temp_dir().join(format!("wirerate-golden-{}.pcapng", std::process::id()));

@@ -42,6 +42,21 @@ pub enum Entry {
     NetifReceive,
 }
 
+/// A way to put frames out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EngineName {
+    /// Live frames from an XDP program, straight to the driver
+    Xdp,
+}
+
+impl From<EngineName> for engine::EngineKind {
+    fn from(name: EngineName) -> Self {
+        match name {
+            EngineName::Xdp => Self::Xdp,
+        }
+    }
+}
+
 /// Arguments of `wirerate send`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
@@ -151,12 +166,15 @@ pub struct Args {
     /// Where frames enter the kernel
     #[arg(long, value_enum, value_name = "MODE", default_value = "start_xmit", help_heading = "Run")]
     pub xmit_mode: Entry,
+    /// The way to put frames out [default: the first that this device and these options allow]
+    #[arg(long, value_enum, value_name = "ENGINE", help_heading = "Run")]
+    pub engine: Option<EngineName>,
     /// Send although the device carries the default route of this host
     #[arg(long, help_heading = "Run")]
     pub allow_default_route: bool,
 
     /// Show the first N frames instead of sending (4 without =N); needs no privilege and no device
-    #[arg(long, value_name = "N", required = true, num_args = 0..=1, require_equals = true, default_missing_value = "4",
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "4",
           help_heading = "Output", value_parser = clap::value_parser!(u64).range(1..))]
     pub dry_run: Option<u64>,
     /// With --dry-run: write those frames to this pcapng file as well

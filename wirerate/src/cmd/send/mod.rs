@@ -4,8 +4,12 @@ pub mod args;
 pub mod decode;
 pub mod device;
 pub mod dry_run;
+pub mod fleet;
+pub mod live;
 pub mod pace;
 pub mod report;
+pub mod share;
+pub mod summary;
 pub mod wish;
 
 pub use args::Args;
@@ -20,11 +24,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 ///
 /// # Errors
 /// What could not be done, ready to be printed.
-pub fn run(args: &Args, _stop: &Stop) -> Result<Outcome, Failure> {
+pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let config = wish::config(args)?;
     let pace = pace::Pace::of(args)?;
-    let frame_count = args.dry_run.unwrap_or(4);
-    show(args, config, pace, frame_count)
+    match args.dry_run {
+        Some(frame_count) => show(args, config, pace, frame_count),
+        None => live::run(args, config, pace, stop),
+    }
 }
 
 /// The dry run: no device needed, nothing sent.

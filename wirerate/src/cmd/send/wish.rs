@@ -320,7 +320,7 @@ mod tests {
 
     /// What `wirerate send veth0 WORDS` asks for.
     fn ask(words: &str) -> Result<Config, Failure> {
-        let line = ["send", "veth0", "--dry-run"].into_iter().chain(words.split_whitespace());
+        let line = ["send", "veth0"].into_iter().chain(words.split_whitespace());
         config(&Line::try_parse_from(line).unwrap_or_else(|bad| panic!("{bad}")).args)
     }
 

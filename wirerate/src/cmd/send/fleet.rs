@@ -1,0 +1,93 @@
+//! The threads of one run: started together, watched, stopped together.
+
+use crate::outcome::Failure;
+use crate::stop::Stop;
+use engine::{Request, RunHandle, RunReport, Worker};
+use host::Netns;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often the threads are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Threads at work on one run.
+#[derive(Debug)]
+pub struct Fleet {
+    members: Vec<Member>,
+}
+
+#[derive(Debug)]
+struct Member {
+    worker: Worker,
+    handle: Arc<RunHandle>,
+}
+
+/// What one thread did.
+#[derive(Debug)]
+pub struct Done {
+    /// The CPU it ran on.
+    pub cpu: u32,
+    /// Its run.
+    pub run: RunReport,
+    /// Why its engine was chosen.
+    pub why: String,
+}
+
+/// How far all threads together are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sofar {
+    /// Frames accepted by the driver.
+    pub sent: u64,
+    /// Frames not accepted.
+    pub errors: u64,
+}
+
+impl Fleet {
+    /// Starts a thread for each request, on the CPU beside it, in `netns`. All threads are there before the
+    /// first frame goes out.
+    ///
+    /// # Errors
+    /// Refused when a thread cannot be had; the others are gone again then.
+    pub fn start(netns: &Netns, requests: Vec<(u32, Request)>) -> Result<Self, Failure> {
+        let spawn = |(cpu, request): (u32, Request)| match Worker::spawn(cpu as usize, netns) {
+            Ok(worker) => Ok((worker, request)),
+            Err(why) => Err(Failure::engine(format!("send from CPU {cpu}"), why)),
+        };
+        let ready: Vec<_> = requests.into_iter().map(spawn).collect::<Result<_, _>>()?;
+        let begin = |(worker, request): (Worker, Request)| Member { handle: worker.start(request), worker };
+        Ok(Self { members: ready.into_iter().map(begin).collect() })
+    }
+
+    /// How far it is.
+    pub fn sofar(&self) -> Sofar {
+        self.members.iter().fold(Sofar::default(), |sum, member| {
+            let progress = member.handle.progress();
+            Sofar { sent: sum.sent + progress.sent(), errors: sum.errors + progress.errors() }
+        })
+    }
+
+    /// True once every thread is done.
+    pub fn has_ended(&self) -> bool {
+        self.members.iter().all(|member| member.handle.has_ended())
+    }
+
+    /// Waits for the end, which comes early when `stop` is set or one thread fails. `look` is called about ten
+    /// times a second.
+    pub fn finish(self, stop: &Stop, mut look: impl FnMut(Sofar)) -> Vec<Done> {
+        let mut done: Vec<Option<Done>> = self.members.iter().map(|_| None).collect();
+        while let Some(waiting) = done.iter().position(Option::is_none) {
+            let Member { worker, handle } = &self.members[waiting];
+            let run = handle.wait(LOOK_EVERY);
+            let failed = run.as_ref().is_some_and(|run| matches!(run.end, engine::End::Failed(_)));
+            if let Some(run) = run {
+                let why = handle.snapshot().reason;
+                done[waiting] = Some(Done { cpu: worker.cpu() as u32, run, why });
+            }
+            if stop.is_set() || failed {
+                self.members.iter().for_each(|member| member.handle.stop());
+            }
+            look(self.sofar());
+        }
+        done.into_iter().flatten().collect()
+    }
+}

@@ -1,0 +1,113 @@
+//! One wish divided among several threads: counts, sequence numbers, rates and random numbers.
+
+use super::pace::Pace;
+use packet::Rng;
+
+/// Sequence numbers there are.
+const SEQ_NUMS: u64 = 1 << 32;
+/// pktgen counts frames from 1.
+const SEQ_NUM_FIRST: u32 = 1;
+
+/// What one thread is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Frames to send, 0 for no end.
+    pub count: u64,
+    /// Sequence number of its first frame.
+    pub seq_num: u32,
+    /// How fast.
+    pub pace: engine::Pace,
+    /// Its random numbers.
+    pub rng: Rng,
+}
+
+/// Divides `count` frames (0 for no end) and `pace` among `threads`, so that the sums are exact and nobody
+/// sends a sequence number of another's (for as long as there are enough of them). A thread that would have
+/// nothing to send gets no share.
+pub fn shares(count: u64, pace: Pace, seed: u64, threads: u32) -> Vec<Share> {
+    let threads = if count == 0 { u64::from(threads) } else { u64::from(threads).min(count) };
+    let mut seq_num = u64::from(SEQ_NUM_FIRST);
+    let mut shares = Vec::new();
+    for thread in 0..threads {
+        let count = part(count, threads, thread);
+        shares.push(Share {
+            count,
+            seq_num: (seq_num % SEQ_NUMS) as u32,
+            pace: pace_of(pace, threads, thread),
+            rng: if thread == 0 { Rng(seed) } else { Rng::for_worker(seed, thread) },
+        });
+        seq_num += if count == 0 { SEQ_NUMS / threads } else { count };
+    }
+    shares
+}
+
+/// The part of `whole` that belongs to one of `threads`; the parts differ by one at most.
+fn part(whole: u64, threads: u64, thread: u64) -> u64 {
+    whole / threads + u64::from(thread < whole % threads)
+}
+
+fn pace_of(pace: Pace, threads: u64, thread: u64) -> engine::Pace {
+    match pace {
+        Pace::Full => engine::Pace::Unpaced,
+        Pace::Delay(delay) => engine::Pace::Delay { delay_ns: delay.0.saturating_mul(threads) },
+        // At less than one a second each, the slowest thread sends nothing rather than too much.
+        Pace::Frames(rate) => match part(rate.0, threads, thread) {
+            0 => engine::Pace::Never,
+            rate_pps => engine::Pace::FrameRate { rate_pps },
+        },
+        Pace::Wire(rate) => match part(rate.0, threads, thread) {
+            0 => engine::Pace::Never,
+            rate_bps => engine::Pace::WireRate { rate_bps },
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{BitRate, Nanos, Pps};
+    use proptest::prelude::*;
+
+    #[test]
+    fn one_thread_does_it_all() {
+        let [share] = shares(10, Pace::Frames(Pps(5)), 7, 1)[..] else { panic!("one share") };
+        assert_eq!((share.count, share.seq_num, share.rng), (10, 1, Rng(7)));
+        assert_eq!(share.pace, engine::Pace::FrameRate { rate_pps: 5 });
+    }
+
+    #[test]
+    fn no_end_divides_the_sequence_numbers() {
+        let starts: Vec<_> = shares(0, Pace::Full, 7, 4).iter().map(|share| share.seq_num).collect();
+        assert_eq!(starts, [1, 0x4000_0001, 0x8000_0001, 0xc000_0001]);
+    }
+
+    #[test]
+    fn a_thread_without_frames_is_not_started() {
+        assert_eq!(shares(2, Pace::Full, 7, 4).len(), 2);
+    }
+
+    #[test]
+    fn delays_grow_and_rates_shrink() {
+        let paces = |pace| shares(0, pace, 7, 2).iter().map(|share| share.pace).collect::<Vec<_>>();
+        assert_eq!(paces(Pace::Delay(Nanos(10))), [engine::Pace::Delay { delay_ns: 20 }; 2]);
+        let wire = |rate_bps| engine::Pace::WireRate { rate_bps };
+        assert_eq!(paces(Pace::Wire(BitRate(5))), [wire(3), wire(2)]);
+    }
+
+    proptest! {
+        #[test]
+        fn parts_sum_up_and_sequence_numbers_follow_each_other(count in 1u64..1 << 40, threads in 1u32..65) {
+            let shares = shares(count, Pace::Frames(Pps(count)), 7, threads);
+            prop_assert_eq!(shares.iter().map(|share| share.count).sum::<u64>(), count);
+            let rates = shares.iter().map(|share| match share.pace {
+                engine::Pace::FrameRate { rate_pps } => rate_pps,
+                _ => 0,
+            });
+            prop_assert_eq!(rates.sum::<u64>(), count);
+            for pair in shares.windows(2) {
+                let next = (u64::from(pair[0].seq_num) + pair[0].count) % SEQ_NUMS;
+                prop_assert_eq!(u64::from(pair[1].seq_num), next);
+            }
+        }
+    }
+}
