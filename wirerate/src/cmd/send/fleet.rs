@@ -49,7 +49,7 @@ impl Fleet {
     /// # Errors
     /// Refused when a thread cannot be had; the others are gone again then.
     pub fn start(netns: &Netns, requests: Vec<(u32, Request)>) -> Result<Self, Failure> {
-        let spawn = |(cpu, request): (u32, Request)| match Worker::spawn(cpu as usize, netns) {
+        let spawn = |(cpu, request): (u32, Request)| match Worker::spawn(cpu, netns) {
             Ok(worker) => Ok((worker, request)),
             Err(why) => Err(Failure::engine(format!("send from CPU {cpu}"), why)),
         };
@@ -81,7 +81,7 @@ impl Fleet {
             let failed = run.as_ref().is_some_and(|run| matches!(run.end, engine::End::Failed(_)));
             if let Some(run) = run {
                 let why = handle.snapshot().reason;
-                done[waiting] = Some(Done { cpu: worker.cpu() as u32, run, why });
+                done[waiting] = Some(Done { cpu: worker.cpu(), run, why });
             }
             if stop.is_set() || failed {
                 self.members.iter().for_each(|member| member.handle.stop());
