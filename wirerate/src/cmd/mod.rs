@@ -2,6 +2,7 @@
 
 pub mod capture;
 pub mod completions;
+pub mod demo;
 pub mod help;
 pub mod man;
 pub mod send;
@@ -16,6 +17,8 @@ pub enum Command {
     Send(Box<send::Args>),
     /// Capture the frames that a device receives
     Capture(capture::Args),
+    /// Send ten million frames between devices made for it, capture them, and account for each
+    Demo(demo::Args),
     /// Explain wirerate or one of its commands
     Help(help::Args),
     /// Print the completion script of a shell
@@ -35,6 +38,7 @@ impl Command {
         match self {
             Self::Send(args) => send::run(&args, stop),
             Self::Capture(args) => capture::run(&args, stop),
+            Self::Demo(args) => demo::run(&args, stop),
             Self::Help(args) => help::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),

@@ -6,6 +6,7 @@
 //! default the one that cargo built along with these tests.
 
 mod capture;
+mod demo;
 mod dry_run;
 mod lab;
 mod program;
@@ -37,7 +38,7 @@ fn main() {
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).expect("these may be caught");
     std::thread::spawn(move || clean_up_on(signals));
     lab::sweep();
-    let trials = [capture::CASES, lab::CASES, program::CASES, dry_run::CASES]
+    let trials = [capture::CASES, demo::CASES, lab::CASES, program::CASES, dry_run::CASES]
         .into_iter()
         .flatten()
         .map(trial)

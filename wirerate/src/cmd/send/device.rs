@@ -32,7 +32,14 @@ impl Device {
     /// # Errors
     /// As the host says: no such namespace, no such device.
     pub fn find(netns: Option<&str>, name: &str) -> Result<Self, HostError> {
-        let netns = netns.map_or_else(Netns::current, Netns::named)?;
+        Self::find_in(netns.map_or_else(Netns::current, Netns::named)?, name)
+    }
+
+    /// Finds `name` in `netns`.
+    ///
+    /// # Errors
+    /// As the host says: no such device.
+    pub fn find_in(netns: Netns, name: &str) -> Result<Self, HostError> {
         let stack = Stack::of(&netns)?;
         let link = stack.link(name)?;
         let facts = stack.facts(&link)?;

@@ -5,6 +5,7 @@ pub mod decode;
 pub mod device;
 pub mod dry_run;
 pub mod fleet;
+pub mod job;
 pub mod live;
 pub mod pace;
 pub mod report;

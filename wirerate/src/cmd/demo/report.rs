@@ -1,0 +1,181 @@
+//! What became of the frames of a demo: for people as a small table, for programs as `wirerate.demo/1`.
+
+use crate::out;
+use crate::units::{Table, human_count, human_duration, human_pps, per_second};
+use serde::Serialize;
+use std::fmt;
+
+/// Name and version of the report as JSON.
+pub const SCHEMA: &str = "wirerate.demo/1";
+
+/// Every place that a frame can reach, and every place where it can be lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Frames that the engine tried to send.
+    pub offered: u64,
+    /// Frames that the driver accepted.
+    pub sent: u64,
+    /// Frames that it did not: its ring was full.
+    pub errors_ring_full: u64,
+    /// Frames that it did not, for other reasons.
+    pub errors_other: u64,
+    /// Frames that the other end says it dropped before the capture program saw them.
+    pub lost_at_device: u64,
+    /// Frames that reached the capture program.
+    pub received: u64,
+    /// Frames lost because a ring of the capture was full.
+    pub lost_ring: u64,
+    /// Frames that the capture took out of the rings.
+    pub captured: u64,
+    /// Of these, frames in the file: the first ones.
+    pub written: u64,
+    /// Of these, frames only counted, since the file had enough.
+    pub after_limit: u64,
+    /// Of these, frames that the file did not take.
+    pub lost_disk: u64,
+    /// The file.
+    pub file: String,
+    /// Its length in bytes.
+    pub file_bytes: u64,
+    /// Time that sending took, in nanoseconds.
+    pub duration_ns: u64,
+    /// The engine.
+    pub engine: String,
+    /// How the capture program was attached.
+    pub source: String,
+    /// Somebody stopped it before the end.
+    pub stopped: bool,
+}
+
+impl Report {
+    /// Frames lost, wherever it is known.
+    pub fn lost(&self) -> u64 {
+        self.lost_at_device + self.lost_ring + self.lost_disk
+    }
+
+    /// Frames that are missing, or too many, at any place without a counter that says why.
+    pub fn unexplained(&self) -> u64 {
+        let errors = self.errors_ring_full + self.errors_other;
+        [
+            (self.offered, self.sent + errors),
+            (self.sent, self.received + self.lost_at_device),
+            (self.received, self.captured + self.lost_ring),
+            (self.captured, self.written + self.after_limit + self.lost_disk),
+        ]
+        .iter()
+        .map(|(before, after)| before.abs_diff(*after))
+        .sum()
+    }
+
+    /// The report as one line of JSON.
+    pub fn json_line(&self) -> String {
+        #[derive(Serialize)]
+        struct Whole<'a> {
+            #[serde(flatten)]
+            report: &'a Report,
+            lost: u64,
+            unexplained: u64,
+        }
+        let whole = Whole { report: self, lost: self.lost(), unexplained: self.unexplained() };
+        out::json_line(SCHEMA, &whole)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = human_duration(self.duration_ns);
+        let stopped = if self.stopped { ", stopped" } else { "" };
+        writeln!(f, "demo: {} frames from tx0 to rx0 in {time}{stopped}", human_count(self.sent))?;
+        let mut table = Table::default();
+        let rate = |count| human_pps(per_second(count, self.duration_ns));
+        table.count("offered", self.offered, &format!("by the {} engine", self.engine));
+        table.count("sent", self.sent, &format!("accepted by the driver, {}", rate(self.sent)));
+        let or_none = |table: &mut Table, name, count, remark: &str| {
+            if count > 0 {
+                table.count(name, count, remark);
+            }
+        };
+        or_none(
+            &mut table,
+            "errors",
+            self.errors_ring_full,
+            "the ring of the driver was full: offered again",
+        );
+        or_none(&mut table, "errors", self.errors_other, "the driver refused them");
+        table.count("received", self.received, &format!("at the other end ({})", self.source));
+        table.count("captured", self.captured, "taken from the rings");
+        let written = format!("the first ones: {}, {} bytes", self.file, human_count(self.file_bytes));
+        table.count("written", self.written, &written);
+        table.count("lost", self.lost(), "");
+        or_none(&mut table, "  device", self.lost_at_device, "the other end dropped them");
+        or_none(
+            &mut table,
+            "  ring",
+            self.lost_ring,
+            "the capture's ring was full: too few CPUs for this rate",
+        );
+        or_none(&mut table, "  disk", self.lost_disk, "the file took no more");
+        table.count("unexplained", self.unexplained(), "");
+        write!(f, "{table}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::golden;
+
+    fn report() -> Report {
+        Report {
+            offered: 10_000_000,
+            sent: 10_000_000,
+            received: 10_000_000,
+            captured: 10_000_000,
+            written: 100_000,
+            after_limit: 9_900_000,
+            file: "wirerate-demo.pcapng".into(),
+            file_bytes: 9_600_248,
+            duration_ns: 1_250_000_000,
+            engine: "xdp".into(),
+            source: "XDP, native".into(),
+            ..Report::default()
+        }
+    }
+
+    fn lossy_report() -> Report {
+        Report {
+            offered: 10_000_100,
+            errors_ring_full: 90,
+            errors_other: 10,
+            lost_at_device: 7,
+            received: 9_999_993,
+            lost_ring: 93,
+            captured: 9_999_900,
+            after_limit: 9_899_000,
+            lost_disk: 900,
+            stopped: true,
+            ..report()
+        }
+    }
+
+    #[test]
+    fn a_report_reads_like_this() {
+        golden("report_demo.txt", &format!("{}\n{}", report(), lossy_report()));
+        golden("report_demo.json", &report().json_line());
+    }
+
+    #[test]
+    fn a_frame_missing_anywhere_is_unexplained() {
+        assert_eq!((report().unexplained(), lossy_report().unexplained()), (0, 0));
+        for spoil in [
+            |report: &mut Report| report.errors_other += 1,
+            |report: &mut Report| report.lost_at_device += 1,
+            |report: &mut Report| report.lost_ring += 1,
+            |report: &mut Report| report.written -= 1,
+        ] {
+            let mut spoiled = lossy_report();
+            spoil(&mut spoiled);
+            assert_eq!(spoiled.unexplained(), 1);
+        }
+    }
+}

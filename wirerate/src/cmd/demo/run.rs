@@ -1,0 +1,153 @@
+//! The demo itself: a lab, a capture at one end, frames from the other, and the table.
+
+use super::report::Report;
+use crate::cmd::send::device::Device;
+use crate::cmd::send::job::Job;
+use crate::cmd::send::live::nearest_cpus;
+use crate::cmd::send::pace::Pace;
+use crate::cmd::send::report as send;
+use crate::out;
+use crate::outcome::{Failure, Outcome, Refused};
+use crate::stop::Stop;
+use crate::units::Count;
+use capture::{Mode, Options, Output, Session};
+use host::{Counters, Lab, LabOptions};
+use packet::{Config, Flags};
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Frames that the file gets.
+const FILE_FRAMES: u64 = 100_000;
+/// How long the last frames may take from one end to the other.
+const PATIENCE: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// Arguments of `wirerate demo`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    after_help = "Makes two network namespaces with a veth pair between them, sends from one end, captures at \
+                        the other, and removes everything again, also after Ctrl-C. Needs root. The exit code is 1 \
+                        when a frame is missing and no counter says why."
+)]
+pub struct Args {
+    /// Frames to send
+    #[arg(long, value_name = "N", default_value = "10M")]
+    pub count: Count,
+    /// File for the first 100,000 frames
+    #[arg(short, long, value_name = "FILE", default_value = "wirerate-demo.pcapng")]
+    pub write: PathBuf,
+    /// Print the report as one line of JSON (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the demo and prints its table.
+///
+/// # Errors
+/// Refused when the host does not let us make namespaces, load programs or write the file.
+pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
+    if args.count.0 == 0 {
+        return Err(Failure::usage("run a demo of 0 frames", "there would be nothing to see"));
+    }
+    let lab = Lab::new(&LabOptions::default()).map_err(|why| Failure::host("make a lab", why))?;
+    let ended = run_in(&lab, args, stop);
+    lab.remove().map_err(|why| Failure::host("remove the lab", why))?;
+    let report = ended?;
+    out::text(&if args.json { report.json_line() } else { report.to_string() })?;
+    Ok(if report.unexplained() == 0 { Outcome::Done } else { Outcome::No })
+}
+
+fn run_in(lab: &Lab, args: &Args, stop: &Stop) -> Result<Report, Failure> {
+    let [tx, rx] = [&lab.tx, &lab.rx];
+    eprintln!("wirerate: {} in {} sends to {} in {}", tx.ifname, tx.netns_name, rx.ifname, rx.netns_name);
+    let device =
+        Device::find_in(tx.netns().clone(), tx.ifname).map_err(|why| Failure::host("find tx0", why))?;
+    let before = counters(lab)?;
+    let session = start_capture(lab, args)?;
+    let job = Job {
+        cpus: nearest_cpus(&device, 1)?,
+        device: &device,
+        netns: Some(tx.netns_name.clone()),
+        config: config(lab, args.count.0),
+        pace: Pace::Full,
+        duration_ns: 0,
+        engine: None,
+        batch: None,
+    };
+    let (sent, error) = job.run(stop, !args.json)?;
+    if let Some(error) = error {
+        return Err(Failure::engine(format!("send on {}", tx.ifname), error));
+    }
+    let dropped = || Ok::<_, Failure>(counters(lab)?.since(&before).rx_dropped);
+    let deadline = Instant::now() + PATIENCE;
+    while session.stats().total().received + dropped()? < sent.sent && Instant::now() < deadline {
+        sleep(LOOK_EVERY);
+    }
+    let captured = session.stop();
+    if let Some(error) = captured.output_error {
+        return Err(Failure::refused(format!("write {}", args.write.display()), error));
+    }
+    Ok(report(args, &sent, &captured, dropped()?))
+}
+
+/// Counters of the receiving device.
+fn counters(lab: &Lab) -> Result<Counters, Failure> {
+    let link = lab.rx.link().map_err(|why| Failure::host("read the counters of rx0", why))?;
+    Ok(link.counters)
+}
+
+/// Drop mode: the frames have served their purpose when they were copied.
+fn start_capture(lab: &Lab, args: &Args) -> Result<Session, Failure> {
+    let options = Options {
+        netns: Some(lab.rx.netns().clone()),
+        mode: Mode::Drop,
+        frames_max: Some(FILE_FRAMES),
+        output: Output::File(args.write.clone()),
+        application: format!("wirerate {} demo", env!("CARGO_PKG_VERSION")),
+        ..Options::new(lab.rx.ifname)
+    };
+    Session::start(options).refused(format!("capture on {}", lab.rx.ifname))
+}
+
+/// Frames with something to see in them: a thousand ports, checksums, times.
+fn config(lab: &Lab, count: u64) -> Config {
+    let mut config = Config {
+        count,
+        min_pkt_size: 60,
+        max_pkt_size: 60,
+        dst_mac: lab.rx.mac,
+        dst_min: lab.rx.v4.to_string(),
+        udp_dst_min: 1000,
+        udp_dst_max: 2000,
+        ..Config::default()
+    };
+    config.flags.set(Flags::UDPCSUM, true);
+    config
+}
+
+fn report(args: &Args, sent: &send::Report, captured: &capture::Report, dropped: u64) -> Report {
+    let total = captured.stats.total();
+    let ring_full =
+        sent.error_causes.iter().filter(|cause| cause.cause == "ring_full").map(|cause| cause.count);
+    let errors_ring_full = ring_full.sum();
+    Report {
+        offered: sent.offered,
+        sent: sent.sent,
+        errors_ring_full,
+        errors_other: sent.errors - errors_ring_full,
+        lost_at_device: dropped,
+        received: total.received,
+        lost_ring: total.lost_ring,
+        captured: total.captured,
+        written: total.written,
+        after_limit: total.after_limit,
+        lost_disk: total.lost_disk,
+        file: args.write.display().to_string(),
+        file_bytes: captured.stats.output_bytes,
+        duration_ns: sent.duration_ns,
+        engine: sent.engine.name.to_owned(),
+        source: format!("XDP, {}", captured.xdp.mode),
+        stopped: sent.end == send::End::Stopped,
+    }
+}

@@ -1,0 +1,147 @@
+//! One wish made into work for threads: a plan, a cursor and terms for each.
+
+use super::device::Device;
+use super::fleet::{Fleet, Sofar};
+use super::pace::Pace;
+use super::report::Report;
+use super::share::shares;
+use super::summary::{self, Setting};
+use crate::outcome::Failure;
+use crate::stop::Stop;
+use crate::term::Progress;
+use crate::units::{human_count, human_pps, per_second};
+use engine::{EngineError, EngineKind, Request, Terms};
+use packet::{Config, DeviceFacts, Flags};
+use std::time::Instant;
+
+/// Frames to send on one device.
+#[derive(Debug)]
+pub struct Job<'a> {
+    /// The device.
+    pub device: &'a Device,
+    /// Its namespace, as the user named it.
+    pub netns: Option<String>,
+    /// The frames.
+    pub config: Config,
+    /// How fast.
+    pub pace: Pace,
+    /// How long, in nanoseconds; 0 for no end.
+    pub duration_ns: u64,
+    /// The CPUs to send from, one thread each.
+    pub cpus: Vec<u32>,
+    /// The engine that the user insists on.
+    pub engine: Option<EngineKind>,
+    /// Frames handed over in one go, where the user said so.
+    pub batch: Option<u32>,
+}
+
+impl Job<'_> {
+    /// Sends until everything is sent, the time is over or somebody stops it. The error, if there is one, is
+    /// why it ended early; what was sent until then is in the report.
+    ///
+    /// # Errors
+    /// When not even the threads can be had.
+    pub fn run(mut self, stop: &Stop, show: bool) -> Result<(Report, Option<EngineError>), Failure> {
+        let seed = self.config.seed.unwrap_or_else(super::fresh_seed);
+        let requests = self.requests(seed)?;
+        let cpu_time = host::process_cpu_time();
+        let fleet = Fleet::start(&self.device.netns, requests)?;
+        let progress = Progress::new(show, self.config.count);
+        let mut meter = Meter::new();
+        let done = fleet.finish(stop, |sofar| {
+            if progress.is_visible() {
+                progress.show(sofar.sent, meter.text(sofar, Instant::now()));
+            }
+        });
+        drop(progress);
+        let cpu_time = host::process_cpu_time() - cpu_time;
+        let report = summary::report(self.setting(seed), &done, cpu_time);
+        Ok((report, summary::failure(done)))
+    }
+
+    fn setting(self, seed: u64) -> Setting {
+        Setting {
+            device: self.device.link.name.clone(),
+            netns: self.netns,
+            interval_ps: self.pace.interval_ps(&self.config),
+            seed,
+            notes: notes(&self.config),
+        }
+    }
+
+    fn requests(&mut self, seed: u64) -> Result<Vec<(u32, Request)>, Failure> {
+        let shares = shares(self.config.count, self.pace, seed, self.cpus.len() as u32);
+        let mut requests = Vec::new();
+        for (share, cpu) in shares.into_iter().zip(&self.cpus) {
+            let facts = DeviceFacts { cpu: *cpu, ..self.device.facts };
+            let (plan, mut cursor) = super::plan(&mut self.config, &facts, seed)?;
+            cursor.seq_num = share.seq_num;
+            cursor.rng = share.rng;
+            let request = Request {
+                ifname: self.device.link.name.clone(),
+                plan,
+                cursor,
+                mode: self.config.xmit_mode,
+                terms: Terms { count: share.count, duration_ns: self.duration_ns, pace: share.pace },
+                engine: self.engine,
+                batch: self.batch,
+            };
+            requests.push((*cpu, request));
+        }
+        Ok(requests)
+    }
+}
+
+/// Things about a configuration that may surprise.
+fn notes(config: &Config) -> Vec<String> {
+    let drawn = config.flags.has(Flags::IPV6) && !config.dst6_min.is_unspecified();
+    let asked = config.flags.has(Flags::IPDST_RND);
+    let note = "IPv6 destinations are drawn at random: they cannot be counted through".to_owned();
+    if drawn && !asked { vec![note] } else { Vec::new() }
+}
+
+/// The rate now and on average, for the live line.
+struct Meter {
+    start: Instant,
+    last: (Instant, Sofar),
+    now_pps: f64,
+}
+
+impl Meter {
+    fn new() -> Self {
+        let start = Instant::now();
+        Self { start, last: (start, Sofar::default()), now_pps: 0.0 }
+    }
+
+    fn text(&mut self, sofar: Sofar, now: Instant) -> String {
+        let (then, before) = self.last;
+        let elapsed = now.duration_since(then);
+        if elapsed >= crate::term::REDRAW {
+            self.now_pps = per_second(sofar.sent - before.sent, elapsed.as_nanos() as u64);
+            self.last = (now, sofar);
+        }
+        let mean = per_second(sofar.sent, now.duration_since(self.start).as_nanos() as u64);
+        let [now, mean] = [self.now_pps, mean].map(human_pps);
+        format!(
+            "{} sent, {now} now, {mean} mean, {} errors",
+            human_count(sofar.sent),
+            human_count(sofar.errors)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn the_live_line_tells_the_rate_now_from_the_mean() {
+        let mut meter = Meter::new();
+        let at = |ms| Duration::from_millis(ms);
+        let start = meter.start;
+        meter.text(Sofar { sent: 1000, errors: 0 }, start + at(1000));
+        let text = meter.text(Sofar { sent: 4000, errors: 7 }, start + at(2000));
+        assert_eq!(text, "4,000 sent, 3.000 kpps now, 2.000 kpps mean, 7 errors");
+    }
+}
