@@ -53,7 +53,10 @@ impl Geometry {
 /// The program in the kernel, with its memory mapped here. Nothing is captured until it is attached.
 #[derive(Debug)]
 pub struct CaptureProgram {
+    /// For frames in one piece.
     program: OwnedFd,
+    /// For frames in several pieces, where the kernel knows those.
+    program_for_pieces: Option<OwnedFd>,
     geometry: Geometry,
     /// One [`CaptureCpu`] for each CPU.
     pub cpus: MapMemory,
@@ -72,8 +75,11 @@ impl CaptureProgram {
     /// When the geometry is not as [`Geometry`] says.
     pub fn load(geometry: Geometry) -> Result<Self, BpfError> {
         geometry.check();
-        let (loaded, printed) = log::collect(|| load_fds(&geometry));
-        let [program, cpus, rings] = loaded.map_err(|error| BpfError::Load {
+        let (loaded, printed) = log::collect(|| {
+            // Before Linux 5.18 there are no frames in pieces, and no program for them.
+            load_fds(&geometry, true).or_else(|error| load_fds(&geometry, false).map_err(|_| error))
+        });
+        let Loaded { program, program_for_pieces, cpus, rings } = loaded.map_err(|error| BpfError::Load {
             object: OBJECT,
             reason: error.to_string(),
             log: printed,
@@ -82,6 +88,7 @@ impl CaptureProgram {
         let rings_bytes = geometry.rings as usize * geometry.ring_size_bytes();
         Ok(Self {
             program,
+            program_for_pieces,
             geometry,
             cpus: map(&cpus, "wr_capture_cpus", cpus_bytes, true)?,
             rings: map(&rings, "wr_capture_rings", rings_bytes, false)?,
@@ -98,7 +105,14 @@ impl CaptureProgram {
     /// # Errors
     /// As [`xdp::attach`].
     pub fn attach(&self, ifindex: u32, ifname: &str, wish: ModeWish) -> Result<XdpLink, BpfError> {
-        xdp::attach(self.program.as_fd(), ifindex, ifname, wish)
+        let programs = [Some(&self.program), self.program_for_pieces.as_ref()];
+        let programs: Vec<BorrowedFd<'_>> = programs.into_iter().flatten().map(AsFd::as_fd).collect();
+        xdp::attach(&programs, ifindex, ifname, wish)
+    }
+
+    /// The program for frames in several pieces, where there is one.
+    pub fn for_pieces(&self) -> Option<BorrowedFd<'_>> {
+        self.program_for_pieces.as_ref().map(AsFd::as_fd)
     }
 }
 
@@ -118,21 +132,31 @@ pub fn possible_cpus() -> Result<u32, BpfError> {
     Ok(count as u32)
 }
 
-/// Program, counters and rings. The descriptors keep all three alive, so the libbpf object need not stay.
-fn load_fds(geometry: &Geometry) -> libbpf_rs::Result<[OwnedFd; 3]> {
+/// What stays of a loaded object. The descriptors keep all of it alive, so libbpf's own object need not stay.
+struct Loaded {
+    program: OwnedFd,
+    program_for_pieces: Option<OwnedFd>,
+    cpus: OwnedFd,
+    rings: OwnedFd,
+}
+
+fn load_fds(geometry: &Geometry, for_pieces: bool) -> libbpf_rs::Result<Loaded> {
     let mut storage = MaybeUninit::uninit();
     let mut open = skel::capture::CaptureSkelBuilder::default().open(&mut storage)?;
     let settings = open.maps.rodata_data.as_deref_mut().expect("the program has settings");
     settings.wr_snaplen = geometry.snaplen;
     settings.wr_ring_slots = geometry.slots;
+    open.progs.wr_capture_all.set_autoload(for_pieces);
     open.maps.wr_capture_cpus.set_max_entries(geometry.cpus)?;
     shape_rings(&mut open.maps.wr_capture_rings, geometry)?;
     let skel = open.load()?;
-    Ok([
-        skel.progs.wr_capture.as_fd().try_clone_to_owned()?,
-        skel.maps.wr_capture_cpus.as_fd().try_clone_to_owned()?,
-        skel.maps.wr_capture_rings.as_fd().try_clone_to_owned()?,
-    ])
+    let keep = |fd: BorrowedFd<'_>| fd.try_clone_to_owned();
+    Ok(Loaded {
+        program: keep(skel.progs.wr_capture.as_fd())?,
+        program_for_pieces: for_pieces.then(|| keep(skel.progs.wr_capture_all.as_fd())).transpose()?,
+        cpus: keep(skel.maps.wr_capture_cpus.as_fd())?,
+        rings: keep(skel.maps.wr_capture_rings.as_fd())?,
+    })
 }
 
 fn shape_rings(rings: &mut OpenMapMut<'_>, geometry: &Geometry) -> libbpf_rs::Result<()> {

@@ -53,7 +53,7 @@ impl Sender {
     /// # Errors
     /// As [`xdp::attach`].
     pub fn attach_to_loopback(&self) -> Result<XdpLink, BpfError> {
-        xdp::attach(self.program.as_fd(), LOOPBACK_IFINDEX, "lo", ModeWish::Generic)
+        xdp::attach(&[self.program.as_fd()], LOOPBACK_IFINDEX, "lo", ModeWish::Generic)
     }
 
     /// Where the next frame starts from.

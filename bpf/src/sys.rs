@@ -37,6 +37,17 @@ pub(crate) fn xdp_link(program: BorrowedFd<'_>, ifindex: c_int, flags: u32) -> i
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// The device that an XDP link is on; 0 when the device is gone.
+pub(crate) fn xdp_link_ifindex(link: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut info = libbpf_sys::bpf_link_info::default();
+    let mut len = size_of::<libbpf_sys::bpf_link_info>() as u32;
+    // SAFETY: `info` is `len` bytes, exclusively ours, and zero, so that it asks for no arrays to be filled.
+    checked(unsafe { libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &mut info, &mut len) })?;
+    // SAFETY: the link was made as one of type XDP, whose part of the union is this; it is a plain number, and
+    // all bytes of the union were zero before the call.
+    Ok(unsafe { info.__bindgen_anon_1.xdp.ifindex })
+}
+
 /// Ids of the XDP programs on a device; 0 where there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct XdpIds {

@@ -67,6 +67,12 @@ impl XdpLink {
         self.mode
     }
 
+    /// False once the device is gone, and the program with it.
+    pub fn is_attached(&self) -> bool {
+        // No answer is no reason to believe that anything has changed.
+        sys::xdp_link_ifindex(self.link.as_fd()).map_or(true, |ifindex| ifindex != 0)
+    }
+
     /// Why it is not native, when that was tried first.
     pub fn native_refusal(&self) -> Option<&io::Error> {
         self.native_refusal.as_ref()
@@ -94,25 +100,31 @@ pub fn programs(ifindex: u32, ifname: &str) -> Result<Vec<Found>, BpfError> {
         .collect())
 }
 
-/// Attaches `program` to a device that has none; `ifname` is for messages.
+/// Attaches one of `programs` to a device that has none; `ifname` is for messages. The first program is the one to
+/// prefer, the last the one that can do most: drivers with a large MTU refuse programs that expect each frame in
+/// one piece, and the generic hook spares itself a copy with one that does not.
 ///
 /// # Errors
 /// [`BpfError::XdpBusy`] when a program is there, [`BpfError::XdpAttach`] with what the kernel said about each mode
 /// that was tried.
+///
+/// # Panics
+/// Without programs.
 pub fn attach(
-    program: BorrowedFd<'_>,
+    programs: &[BorrowedFd<'_>],
     ifindex: u32,
     ifname: &str,
     wish: ModeWish,
 ) -> Result<XdpLink, BpfError> {
     refuse_if_busy(ifindex, ifname)?;
-    let try_mode = |flags| sys::xdp_link(program, ifindex.cast_signed(), flags);
-    let native_refusal = match (wish != ModeWish::Generic).then(|| try_mode(libbpf_sys::XDP_FLAGS_DRV_MODE)) {
+    let native = || first_taken(programs.iter(), ifindex, libbpf_sys::XDP_FLAGS_DRV_MODE);
+    let native_refusal = match (wish != ModeWish::Generic).then(native) {
         Some(Ok(link)) => return Ok(XdpLink { link, mode: XdpMode::Native, native_refusal: None }),
         Some(Err(refusal)) => Some(refusal),
         None => None,
     };
-    let generic_refusal = match (wish != ModeWish::Native).then(|| try_mode(libbpf_sys::XDP_FLAGS_SKB_MODE)) {
+    let generic = || first_taken(programs.iter().rev(), ifindex, libbpf_sys::XDP_FLAGS_SKB_MODE);
+    let generic_refusal = match (wish != ModeWish::Native).then(generic) {
         Some(Ok(link)) => return Ok(XdpLink { link, mode: XdpMode::Generic, native_refusal }),
         Some(Err(refusal)) => Some(refusal),
         None => None,
@@ -125,6 +137,22 @@ pub fn attach(
         generic: said(&generic_refusal),
         source: generic_refusal.or(native_refusal).expect("every wish tries a mode"),
     })
+}
+
+/// A link of the first program that the device takes, or why it took none.
+fn first_taken<'a>(
+    programs: impl Iterator<Item = &'a BorrowedFd<'a>>,
+    ifindex: u32,
+    flags: u32,
+) -> io::Result<OwnedFd> {
+    let mut refusal = None;
+    for program in programs {
+        match sys::xdp_link(*program, ifindex.cast_signed(), flags) {
+            Ok(link) => return Ok(link),
+            Err(error) => refusal = Some(error),
+        }
+    }
+    Err(refusal.expect("there is a program"))
 }
 
 /// Looks whether a device is free for a program.

@@ -5,7 +5,7 @@ use bpf::abi::{CAPTURE_DROP, CAPTURE_MIRROR, CaptureCpu, LINE, Slot};
 use bpf::capture::{CaptureProgram, Geometry};
 use bpf::sys::{ProgRun, prog_run};
 use std::mem::offset_of;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering::Relaxed;
 
 const XDP_DROP: u32 = 1;
@@ -46,8 +46,12 @@ fn frame(len: usize) -> Vec<u8> {
 
 /// Runs the program on one frame as if it came in on the loopback device.
 fn receive(program: &CaptureProgram, frame: &[u8]) -> u32 {
+    receive_by(program.as_fd(), frame)
+}
+
+fn receive_by(program: BorrowedFd<'_>, frame: &[u8]) -> u32 {
     let mut run = ProgRun { data_in: frame, repeat: 1, ..Default::default() };
-    prog_run(program.as_fd(), &mut run).expect("the program runs").return_value
+    prog_run(program, &mut run).expect("the program runs").return_value
 }
 
 fn counter(program: &CaptureProgram, cpu: usize, field: usize) -> u64 {
@@ -115,6 +119,43 @@ fn every_length_against_every_snaplen_keeps_the_right_bytes() {
         assert_eq!((head(&program), lost(&program)), (frame_lens.len() as u64, 0));
         let bytes = counter(&program, 0, offset_of!(CaptureCpu, frame_bytes));
         assert_eq!(bytes, frame_lens.iter().sum::<usize>() as u64);
+    }
+}
+
+#[test]
+fn frames_in_several_pieces_keep_the_right_bytes() {
+    if !may_load() {
+        return;
+    }
+    let program = load(65_535, 16);
+    let Some(for_pieces) = program.for_pieces() else {
+        eprintln!("skip: needs Linux 5.18");
+        return;
+    };
+    // The kernel's test run puts what does not fit into the first page into further pieces.
+    for (index, len) in [14, 60, 96, 97, 3_000, 4_000, 5_000, 9_014, 20_000].into_iter().enumerate() {
+        let sent = frame(len);
+        assert_eq!(receive_by(for_pieces, &sent), XDP_PASS);
+        let (head, bytes) = slot(&program, index);
+        assert_eq!((head.frame_len as usize, head.captured_len as usize), (len, len));
+        assert_eq!(bytes[..len], sent, "frame of {len}");
+    }
+    assert_eq!((head(&program), lost(&program)), (9, 0));
+}
+
+#[test]
+fn short_snaplens_of_frames_in_several_pieces() {
+    if !may_load() {
+        return;
+    }
+    let program = load(96, 16);
+    let Some(for_pieces) = program.for_pieces() else { return };
+    for (index, len) in [14, 31, 64, 96, 9_014].into_iter().enumerate() {
+        let sent = frame(len);
+        receive_by(for_pieces, &sent);
+        let (head, bytes) = slot(&program, index);
+        assert_eq!((head.frame_len as usize, head.captured_len as usize), (len, len.min(96)));
+        assert_eq!(bytes[..len.min(96)], sent[..len.min(96)], "frame of {len}");
     }
 }
 

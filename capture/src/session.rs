@@ -87,6 +87,8 @@ pub struct Report {
     pub start_time_ns: u64,
     /// When it ended, in nanoseconds since 1970.
     pub end_time_ns: u64,
+    /// True when the device was deleted, or left its namespace, before the end.
+    pub is_device_gone: bool,
     /// What the output refused; the frames that cost are in `stats`.
     pub output_error: Option<CaptureError>,
 }
@@ -174,9 +176,16 @@ impl Session {
         sys::set_mode(&self.shared.program, mode.number());
     }
 
-    /// True when there is nothing more to wait for: enough frames were written, or the output failed.
+    /// True when there is nothing more to wait for: enough frames were written, the output failed, or the device
+    /// is gone.
     pub fn is_finished(&self) -> bool {
-        self.shared.limit.is_spent() || self.shared.sink.as_ref().is_some_and(Sink::has_failed)
+        self.shared.limit.is_spent()
+            || self.shared.sink.as_ref().is_some_and(Sink::has_failed)
+            || self.is_device_gone()
+    }
+
+    fn is_device_gone(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| !link.is_attached())
     }
 
     /// Where frames went until now. Numbers are read one after the other while they move.
@@ -206,8 +215,10 @@ impl Session {
 
     /// Takes the program off the device, empties the rings, writes the statistics and closes the file.
     pub fn stop(mut self) -> Report {
+        let is_device_gone = self.is_device_gone();
         let output_error = self.end();
         Report {
+            is_device_gone,
             stats: self.stats(),
             xdp: self.xdp.clone(),
             start_time_ns: self.start_time_ns,

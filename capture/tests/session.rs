@@ -124,7 +124,9 @@ fn switching_the_mode_under_load_loses_nothing() {
     }
     const COUNT: u32 = 100_000;
     let lab = Lab::new(1);
-    let session = Session::start(lab.options(Output::File("/dev/null".into()))).unwrap();
+    // Room for all of them: how fast a busy machine lets the writer run is not the question here.
+    let options = Options { ring_slots: Some(COUNT), ..lab.options(Output::File("/dev/null".into())) };
+    let session = Session::start(options).unwrap();
     let listener = lab.listener();
     let switches = thread::scope(|scope| {
         let sender = scope.spawn(|| send(&lab, COUNT));
@@ -349,6 +351,49 @@ fn every_queue_is_captured_and_named() {
     queues.sort();
     queues.dedup();
     assert!(queues.len() > 1 && queues.iter().all(|queue| queue.parse::<u32>().unwrap() < 4), "{queues:?}");
+}
+
+#[test]
+fn jumbo_frames_are_captured_whole_and_native() {
+    if !can_run() {
+        return;
+    }
+    let (lab, folder) = (Lab::with_mtu(1, 9000), Folder::new("jumbo"));
+    let file = folder.path().join("x.pcapng");
+    let options = Options { snaplen: 65_535, ..lab.options(Output::File(file.clone())) };
+    let session = Session::start(options).unwrap();
+    assert_eq!(session.xdp().mode, XdpMode::Native);
+    let sender = lab.sender();
+    let lens = [60, 1514, 3506, 4096, 9014];
+    lens.iter().for_each(|&len| sender.send(&frame(7, len)));
+    let total = session.stop().stats.total();
+    assert_eq!(
+        (total.received, total.written, total.received_bytes),
+        (5, 5, lens.iter().sum::<usize>() as u64)
+    );
+    let bytes = std::fs::read(&file).unwrap();
+    for len in lens {
+        let sent = frame(7, len);
+        assert!(bytes.windows(len).any(|window| window == sent), "the frame of {len} bytes");
+    }
+}
+
+#[test]
+fn device_that_is_deleted_ends_the_capture() {
+    if !can_run() {
+        return;
+    }
+    let (lab, folder) = (Lab::new(1), Folder::new("gone"));
+    let file = folder.path().join("x.pcapng");
+    let session = Session::start(lab.options(Output::File(file.clone()))).unwrap();
+    send(&lab, 1_000);
+    assert!(!session.is_finished());
+    Stack::of(&lab.tx).unwrap().delete_link(lab::TX_DEV).unwrap();
+    wait_until(|| session.is_finished());
+    let report = session.stop();
+    assert!(report.is_device_gone && report.output_error.is_none());
+    assert_eq!(report.stats.total(), whole(1_000));
+    assert_eq!(tshark(&file, &["frame.number"]).len(), 1_000);
 }
 
 #[test]

@@ -155,4 +155,11 @@ int wr_capture(struct xdp_md *ctx)
 	return capture(ctx, (long)ctx->data_end - (long)ctx->data);
 }
 
+/* For frames in more than one piece (jumbo frames, Linux 5.18): drivers with a large MTU take no other. */
+SEC("xdp.frags")
+int wr_capture_all(struct xdp_md *ctx)
+{
+	return capture(ctx, bpf_xdp_get_buff_len(ctx));
+}
+
 char wr_license[] SEC("license") = "Dual BSD/GPL";

@@ -35,7 +35,10 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     }
     watch(&session, args, stop);
     let ended = session.stop();
-    conclude(args, &report(args, &ended), ended.output_error)
+    if ended.is_device_gone {
+        eprintln!("wirerate: {} went away: the capture ends here", args.device);
+    }
+    conclude(args, &report(args, &ended), ended)
 }
 
 fn is_stdout(args: &Args) -> bool {
@@ -144,17 +147,17 @@ fn report(args: &Args, ended: &capture::Report) -> Report {
 }
 
 /// Prints the report where it does not get into the way of frames, and says how the capture ended.
-fn conclude(args: &Args, report: &Report, output_error: Option<CaptureError>) -> Result<Outcome, Failure> {
+fn conclude(args: &Args, report: &Report, ended: capture::Report) -> Result<Outcome, Failure> {
     if is_stdout(args) {
         eprint!("{report}");
     } else {
         out::text(&if args.json { report.json_line() } else { report.to_string() })?;
     }
-    match output_error {
+    match ended.output_error {
         // Whoever read our frames has seen enough: that is an end like Ctrl-C.
         Some(error) if error.is_closed_pipe() => Ok(Outcome::Done),
         Some(error) => Err(failure(args, error)),
-        None if report.lost > 0 => Ok(Outcome::No),
+        None if report.lost > 0 || ended.is_device_gone => Ok(Outcome::No),
         None => Ok(Outcome::Done),
     }
 }
