@@ -237,18 +237,15 @@ pub struct Cursor {
     pub imix_counts: [u64; IMIX_MAX],
 }
 
-/// What the driver said to the frames that the worker on one CPU sent.
+/// Threads of one process that can send from XDP at a time (`WR_METERS_MAX`).
+pub const METERS_MAX: usize = 1024;
+
+/// What drivers said to the frames of one sending thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Meter {
-    /// Thread and process of the worker, 0 when nobody sends; written by the worker.
+    /// The thread, as `bpf_get_current_pid_tgid` has it.
     pub pid_tgid: u64,
-    /// The device it sends to; written by the worker.
-    pub ifindex: u32,
-    /// Unused.
-    pub pad0: u32,
-    /// Unused.
-    pub pad1: [u64; 14],
     /// Frames accepted by the driver.
     pub sent: u64,
     /// Frames it had no room for.
@@ -260,10 +257,10 @@ pub struct Meter {
     /// Bulks handed to it.
     pub bulks: u64,
     /// Unused.
-    pub pad2: [u64; 11],
+    pub pad: [u64; 10],
 }
 
 const _: () = assert!(size_of::<Plan>() == 560, "keep in step with src/bpf/shared.h");
 const _: () = assert!(size_of::<Flow>() == 16, "keep in step with src/bpf/shared.h");
 const _: () = assert!(size_of::<Cursor>() == 384, "keep in step with src/bpf/shared.h");
-const _: () = assert!(size_of::<Meter>() == 2 * LINE, "keep in step with src/bpf/shared.h");
+const _: () = assert!(size_of::<Meter>() == LINE, "keep in step with src/bpf/shared.h");

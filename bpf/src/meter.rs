@@ -4,12 +4,13 @@ use crate::abi;
 use crate::shared::SharedArray;
 use crate::sys::{self, ProgRun};
 use crate::{BpfError, log, skel};
-use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapHandle};
 use std::io;
+use std::marker::PhantomData;
 use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 const OBJECT: &str = "meter";
 
@@ -17,7 +18,10 @@ const OBJECT: &str = "meter";
 #[derive(Debug)]
 pub struct Meter {
     slots: SharedArray<abi::Meter>,
+    threads: MapHandle,
     claim: OwnedFd,
+    claimed: SharedArray<u32>,
+    free: Mutex<Vec<u32>>,
     _link: Link,
 }
 
@@ -47,47 +51,59 @@ impl Verdict {
 }
 
 impl Meter {
-    /// Loads and attaches the program, with a slot for each possible CPU.
+    /// Loads and attaches the program.
     ///
     /// # Errors
     /// [`BpfError::Load`] (EPERM without CAP_BPF and CAP_PERFMON), [`BpfError::MapMemory`].
     pub fn attach() -> Result<Arc<Self>, BpfError> {
         let (loaded, printed) = log::collect(load_and_attach);
-        let (link, claim, slots, cpus) = loaded.map_err(|error| BpfError::Load {
+        let loaded = loaded.map_err(|error| BpfError::Load {
             object: OBJECT,
             reason: error.to_string(),
             log: printed,
         })?;
-        let slots = SharedArray::new(slots.as_fd(), "wr_meters", cpus)?;
-        Ok(Arc::new(Self { slots, claim, _link: link }))
+        Ok(Arc::new(Self {
+            slots: SharedArray::new(loaded.slots.as_fd(), "wr_meters", abi::METERS_MAX)?,
+            threads: loaded.threads,
+            claim: loaded.claim,
+            claimed: SharedArray::new(loaded.claimed.as_fd(), "wr_claimed", 1)?,
+            free: Mutex::new((0..abi::METERS_MAX as u32).rev().collect()),
+            _link: loaded.link,
+        }))
     }
 
-    /// Claims the slot of the CPU that the calling thread is pinned to, for frames to one device. Dropping the
-    /// claim frees it. One claim a CPU at a time.
+    /// Gives the calling thread a slot: what drivers say to frames that it sends is counted there until the
+    /// claim is dropped. One claim a thread.
     ///
     /// # Errors
-    /// What bpf(2) says to the small program that notes who the caller is.
-    pub fn claim(self: &Arc<Self>, cpu: u32, ifindex: u32) -> io::Result<Claim> {
-        let cpu = cpu as usize;
-        self.slots.set_half_word(cpu, offset_of!(abi::Meter, ifindex), ifindex);
-        let ran = sys::prog_run(self.claim.as_fd(), &mut ProgRun::default())?;
-        let owner = self.slots.counter(cpu, offset_of!(abi::Meter, pid_tgid));
-        assert!(ran.return_value == 0 && owner != 0, "the calling thread is not pinned to CPU {cpu}");
-        Ok(Claim { meter: Arc::clone(self), cpu })
+    /// What bpf(2) says to the small program that notes who the caller is, or that all slots are taken.
+    pub fn claim(self: &Arc<Self>) -> io::Result<Claim> {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = free.pop().ok_or_else(|| io::Error::other("every slot for a sending thread is taken"))?;
+        self.claimed.set(0, &slot);
+        let ran = sys::prog_run(self.claim.as_fd(), &mut ProgRun::default());
+        match ran.map(|ran| ran.return_value) {
+            Ok(0) => Ok(Claim { meter: Arc::clone(self), slot, thread: PhantomData }),
+            other => {
+                free.push(slot);
+                Err(other.err().unwrap_or_else(|| io::Error::other("the slot could not be noted")))
+            }
+        }
     }
 }
 
-/// The right of one thread to one CPU's slot.
+/// The right of one thread to its slot. Stays with that thread.
 #[derive(Debug)]
 pub struct Claim {
     meter: Arc<Meter>,
-    cpu: usize,
+    slot: u32,
+    thread: PhantomData<*const ()>,
 }
 
 impl Claim {
-    /// What the driver has said so far.
+    /// What drivers have said so far.
     pub fn verdict(&self) -> Verdict {
-        let counter = |offset| self.meter.slots.counter(self.cpu, offset);
+        let counter = |offset| self.meter.slots.counter(self.slot as usize, offset);
         Verdict {
             sent: counter(offset_of!(abi::Meter, sent)),
             ring_full: counter(offset_of!(abi::Meter, ring_full)),
@@ -99,17 +115,31 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.meter.slots.set_word(self.cpu, offset_of!(abi::Meter, pid_tgid), 0);
+        let thread = self.meter.slots.counter(self.slot as usize, offset_of!(abi::Meter, pid_tgid));
+        // An entry that stays behind would count frames of a later thread with the same ids: its slot is then
+        // not given to anybody else.
+        if self.meter.threads.delete(&thread.to_ne_bytes()).is_ok() {
+            self.meter.free.lock().unwrap_or_else(PoisonError::into_inner).push(self.slot);
+        }
     }
 }
 
-fn load_and_attach() -> libbpf_rs::Result<(Link, OwnedFd, OwnedFd, usize)> {
-    let cpus = libbpf_rs::num_possible_cpus()?;
+struct Loaded {
+    link: Link,
+    claim: OwnedFd,
+    slots: OwnedFd,
+    claimed: OwnedFd,
+    threads: MapHandle,
+}
+
+fn load_and_attach() -> libbpf_rs::Result<Loaded> {
     let mut storage = MaybeUninit::uninit();
-    let mut open = skel::meter::MeterSkelBuilder::default().open(&mut storage)?;
-    open.maps.wr_meters.set_max_entries(cpus as u32)?;
-    let skel = open.load()?;
-    let link = skel.progs.wr_meter.attach()?;
-    let claim = skel.progs.wr_claim.as_fd().try_clone_to_owned()?;
-    Ok((link, claim, skel.maps.wr_meters.as_fd().try_clone_to_owned()?, cpus))
+    let skel = skel::meter::MeterSkelBuilder::default().open(&mut storage)?.load()?;
+    Ok(Loaded {
+        link: skel.progs.wr_meter.attach()?,
+        claim: skel.progs.wr_claim.as_fd().try_clone_to_owned()?,
+        slots: skel.maps.wr_meters.as_fd().try_clone_to_owned()?,
+        claimed: skel.maps.bss.as_fd().try_clone_to_owned()?,
+        threads: MapHandle::try_from(&skel.maps.wr_meter_slots)?,
+    })
 }

@@ -162,10 +162,20 @@ impl MapMemory {
     /// # Errors
     /// What mmap(2) says: EINVAL when `len` is 0 or more than the map has, EPERM for writing to a frozen map.
     pub fn new(map: BorrowedFd<'_>, len: usize, is_writable: bool) -> io::Result<Self> {
+        Self::at(map, 0, len, is_writable)
+    }
+
+    /// As [`Self::new`], from `offset` on: the rings of an AF_XDP socket are mapped like this, each at an offset
+    /// that the kernel gave a meaning.
+    ///
+    /// # Errors
+    /// What mmap(2) says.
+    pub fn at(map: BorrowedFd<'_>, offset: i64, len: usize, is_writable: bool) -> io::Result<Self> {
         let protection = if is_writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
         // SAFETY: no address is asked for, so nothing of ours is replaced; the kernel checks length and descriptor.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, map.as_raw_fd(), 0) };
+        let base =
+            unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, map.as_raw_fd(), offset) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

@@ -10,6 +10,8 @@ use std::num::NonZeroU32;
 pub enum EngineKind {
     /// Live frames of `BPF_PROG_RUN`, redirected to the driver.
     Xdp,
+    /// AF_XDP sockets, one a queue.
+    AfXdp,
     /// Frames into memory.
     Mem,
 }
@@ -19,6 +21,7 @@ impl EngineKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Xdp => "xdp",
+            Self::AfXdp => "af_xdp",
             Self::Mem => "mem",
         }
     }

@@ -5,6 +5,7 @@
 //! sent + errors = offered, always. What the settings mean in words is the business of `command`.
 #![deny(unsafe_code)]
 
+mod af_xdp;
 mod choose;
 mod clock;
 mod engine;

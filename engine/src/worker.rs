@@ -4,7 +4,7 @@
 //! on until it has ended, as in pktgen. Orders come in by a channel, wishes to stop by a flag that every step
 //! looks at.
 
-use crate::choose::{Need, build};
+use crate::choose::{Need, Tools, build};
 use crate::clock::{Clock, SystemClock};
 use crate::run::{End, Progress, Run, RunReport, Step, Terms};
 use crate::{EngineError, EngineKind};
@@ -150,7 +150,8 @@ impl Worker {
             // The receiver waits below for exactly this.
             let _ = ready.send(prepared);
             if is_good {
-                Shift { cpu, inbox, quit, clock: SystemClock, active: Vec::new() }.serve();
+                Shift { cpu, inbox, quit, clock: SystemClock, tools: Tools::default(), active: Vec::new() }
+                    .serve();
             }
         };
         let failed =
@@ -209,6 +210,7 @@ struct Shift {
     inbox: Receiver<(Request, Arc<RunHandle>)>,
     quit: Arc<AtomicBool>,
     clock: SystemClock,
+    tools: Tools,
     active: Vec<Active>,
 }
 
@@ -259,7 +261,7 @@ impl Shift {
             handle.finish(report);
             return;
         }
-        match build(&need(&request, request.cursor.clone(), self.cpu)) {
+        match build(&need(&request, request.cursor.clone(), self.cpu), &mut self.tools) {
             Err(error) => handle.finish(RunReport::failed(error, self.clock.now_ns(), request.cursor)),
             Ok(chosen) => {
                 {
@@ -305,7 +307,7 @@ impl Shift {
             if active.handle.stop.load(Relaxed) {
                 self.end(index, End::Stopped);
             } else if active.handle.is_changed.swap(false, Relaxed)
-                && let Err(error) = active.change(self.cpu, &self.clock)
+                && let Err(error) = active.change(self.cpu, &self.clock, &mut self.tools)
             {
                 self.end(index, End::Failed(error));
             }
@@ -322,9 +324,9 @@ impl Active {
         }
     }
 
-    fn change(&mut self, cpu: u32, clock: &SystemClock) -> Result<(), EngineError> {
+    fn change(&mut self, cpu: u32, clock: &SystemClock, tools: &mut Tools) -> Result<(), EngineError> {
         let Some(request) = lock(&self.handle.change).take() else { return Ok(()) };
-        let chosen = build(&need(&request, self.run.cursor(), cpu))?;
+        let chosen = build(&need(&request, self.run.cursor(), cpu), tools)?;
         self.run.replace(chosen.engine, request.terms, clock.now_ns());
         self.request = request;
         Ok(())

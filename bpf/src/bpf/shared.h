@@ -194,21 +194,19 @@ struct wr_cursor {
 };
 _Static_assert(sizeof(struct wr_cursor) == 384, "keep in step with bpf/src/abi.rs");
 
-/* One for each CPU: what the driver said to the frames that the worker on this CPU sent. */
+/* Threads of one process that can send from XDP at a time. */
+#define WR_METERS_MAX 1024
+
+/* One for each sending thread: what drivers said to its frames. Written by the tracepoint. */
 struct wr_meter {
-	/* Written by the worker before it sends. */
-	__u64 pid_tgid; /* as bpf_get_current_pid_tgid() has it; 0 when nobody sends */
-	__u32 ifindex;
-	__u32 pad0;
-	__u64 pad1[14];
-	/* Written by the tracepoint. */
+	__u64 pid_tgid;	  /* the thread, as bpf_get_current_pid_tgid has it */
 	__u64 sent;	  /* accepted by the driver */
 	__u64 ring_full;  /* refused one by one: no room */
 	__u64 refused;	  /* a whole bulk refused with an error */
 	__s64 last_errno; /* of the last refused bulk, negative */
 	__u64 bulks;
-	__u64 pad2[11];
+	__u64 pad[10];
 };
-_Static_assert(sizeof(struct wr_meter) == 2 * WR_LINE, "keep in step with bpf/src/abi.rs");
+_Static_assert(sizeof(struct wr_meter) == WR_LINE, "keep in step with bpf/src/abi.rs");
 
 #endif

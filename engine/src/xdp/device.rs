@@ -37,20 +37,25 @@ impl Device {
     /// # Errors
     /// When the kernel cannot be asked.
     pub(crate) fn trouble(&self, transmit: bool) -> Result<Option<EngineError>, EngineError> {
+        match self.state_trouble()? {
+            Some(EngineError::NoCarrier { .. }) if !transmit => Ok(None),
+            None if transmit => self.transmit_trouble(&self.stack.link(self.ifindex)?),
+            other => Ok(other),
+        }
+    }
+
+    /// Why no frame at all would be sent: gone, down, or without the other end.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    pub(crate) fn state_trouble(&self) -> Result<Option<EngineError>, EngineError> {
         let ifname = self.name();
-        let Some(link) = self.stack.find_link(self.ifindex)? else {
-            return Ok(Some(EngineError::Gone { ifname }));
-        };
-        if !link.is_up() {
-            return Ok(Some(EngineError::Down { ifname }));
-        }
-        if !transmit {
-            return Ok(None);
-        }
-        if !link.has_carrier() {
-            return Ok(Some(EngineError::NoCarrier { ifname }));
-        }
-        self.transmit_trouble(&link)
+        Ok(match self.stack.find_link(self.ifindex)? {
+            None => Some(EngineError::Gone { ifname }),
+            Some(link) if !link.is_up() => Some(EngineError::Down { ifname }),
+            Some(link) if !link.has_carrier() => Some(EngineError::NoCarrier { ifname }),
+            Some(_) => None,
+        })
     }
 
     /// A driver without XDP transmit, or a veth whose peer does not take part.

@@ -12,12 +12,12 @@ use crate::clock::Clock;
 use crate::engine::{Burst, Engine, EngineKind, Errors};
 use crate::{EngineError, SystemClock};
 use bpf::xdp::XdpLink;
-use bpf::{Claim, Meter, Sender, Verdict};
+use bpf::{Claim, Sender, Verdict};
 use host::Netns;
 use packet::{Cursor, Plan, XmitMode};
 use std::io;
 use std::num::NonZeroU32;
-use std::sync::Arc;
+use std::rc::Rc;
 
 pub(crate) use device::Device;
 
@@ -35,7 +35,8 @@ const FRAME_LEN_MAX: u32 = 3520;
 pub(crate) struct XdpEngine {
     device: Device,
     sender: Sender,
-    claim: Option<Claim>,
+    /// `None` into the receive path, where no driver has a say.
+    claim: Option<Rc<Claim>>,
     cursor: Cursor,
     page: Vec<u8>,
     batch: u32,
@@ -45,20 +46,9 @@ pub(crate) struct XdpEngine {
     _pin_netns: Netns,
 }
 
-/// What the engine needs beside plan and device.
-#[derive(Clone, Debug)]
-pub(crate) struct XdpSetup {
-    /// The CPU that the calling thread is pinned to.
-    pub(crate) cpu: u32,
-    /// Frames handled together.
-    pub(crate) batch: u32,
-    /// The meter of this process.
-    pub(crate) meter: Arc<Meter>,
-}
-
 impl XdpEngine {
-    /// Loads the program for `plan`. The calling thread is pinned to `setup.cpu`, is in the namespace of the
-    /// device, and is the one that sends.
+    /// Loads the program for `plan`. The calling thread is in the namespace of the device, has the claim, and is
+    /// the one that sends.
     ///
     /// # Errors
     /// What this engine cannot do, a device that would swallow the frames, or a refusal of the kernel.
@@ -67,7 +57,8 @@ impl XdpEngine {
         mode: XmitMode,
         plan: &Plan,
         cursor: Cursor,
-        setup: &XdpSetup,
+        claim: Rc<Claim>,
+        batch: u32,
     ) -> Result<Self, EngineError> {
         let receive = mode == XmitMode::NetifReceive;
         check_ability(plan, mode)?;
@@ -79,14 +70,14 @@ impl XdpEngine {
         sender.set_flows(&translate::flows(&cursor.flows));
         let pin_netns = Netns::anonymous()?;
         let pin = pin_netns.run(|| sender.attach_to_loopback())??;
-        let claim = if receive { None } else { Some(claim(setup, &device)?) };
+        let claim = (!receive).then_some(claim);
         Ok(Self {
             device,
             sender,
             claim,
             cursor,
             page: vec![0; plan.frame_len_max() as usize],
-            batch: setup.batch.clamp(1, BATCH_MAX),
+            batch: batch.clamp(1, BATCH_MAX),
             clock_sharing: 1,
             _pin: pin,
             _pin_netns: pin_netns,
@@ -94,13 +85,8 @@ impl XdpEngine {
     }
 
     fn verdict(&self) -> Option<Verdict> {
-        self.claim.as_ref().map(Claim::verdict)
+        self.claim.as_deref().map(Claim::verdict)
     }
-}
-
-fn claim(setup: &XdpSetup, device: &Device) -> Result<Claim, EngineError> {
-    let refused = |source| EngineError::Syscall { call: "bpf(BPF_PROG_RUN)", ifname: device.name(), source };
-    setup.meter.claim(setup.cpu, device.ifindex()).map_err(refused)
 }
 
 fn check_ability(plan: &Plan, mode: XmitMode) -> Result<(), EngineError> {

@@ -1,0 +1,81 @@
+//! One ring of an AF_XDP socket: 32-bit counters that only rise, and descriptors between them.
+//!
+//! All access goes through atomics, so the kernel on the other side can do what it likes.
+
+use super::sys::RingLayout;
+use bpf::sys::MapMemory;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// The kernel wants to be told when there is something new.
+const NEED_WAKEUP: u32 = 1;
+
+/// A ring and our view of it.
+#[derive(Debug)]
+pub(super) struct Ring {
+    memory: MapMemory,
+    layout: RingLayout,
+    mask: u32,
+    entry_len: usize,
+    /// Our own counter: of a ring that we fill the producer's, of one that we empty the consumer's.
+    ours: u32,
+}
+
+impl Ring {
+    /// Bytes to be mapped for `entries` of `entry_len` bytes.
+    pub(super) fn map_len(layout: &RingLayout, entries: u32, entry_len: usize) -> usize {
+        layout.descriptors + entries as usize * entry_len
+    }
+
+    pub(super) fn new(memory: MapMemory, layout: RingLayout, entries: u32, entry_len: usize) -> Self {
+        assert!(entries.is_power_of_two(), "{entries} entries are no power of two");
+        Self { memory, layout, mask: entries - 1, entry_len, ours: 0 }
+    }
+
+    /// Entries that we have given and the kernel has not taken.
+    pub(super) fn not_taken(&self) -> u32 {
+        self.ours.wrapping_sub(self.word(self.layout.consumer).load(Acquire))
+    }
+
+    /// Entries that can be given now.
+    pub(super) fn room(&self) -> u32 {
+        self.mask + 1 - self.not_taken()
+    }
+
+    /// Writes a transmit descriptor; the kernel sees it after [`Self::publish`]. There must be room.
+    pub(super) fn put(&mut self, address: u64, len: u32, options: u32) {
+        let at = self.place(self.ours);
+        self.memory.atomic_u64(at).store(address, Relaxed);
+        self.memory.atomic_u32(at + 8).store(len, Relaxed);
+        self.memory.atomic_u32(at + 12).store(options, Relaxed);
+        self.ours = self.ours.wrapping_add(1);
+    }
+
+    /// Shows the kernel all that was put.
+    pub(super) fn publish(&self) {
+        self.word(self.layout.producer).store(self.ours, Release);
+    }
+
+    /// Takes the next address that the kernel has given back.
+    pub(super) fn take(&mut self) -> Option<u64> {
+        if self.ours == self.word(self.layout.producer).load(Acquire) {
+            return None;
+        }
+        let address = self.memory.atomic_u64(self.place(self.ours)).load(Relaxed);
+        self.ours = self.ours.wrapping_add(1);
+        self.word(self.layout.consumer).store(self.ours, Release);
+        Some(address)
+    }
+
+    /// True when the kernel sleeps until it is told of new entries.
+    pub(super) fn needs_wakeup(&self) -> bool {
+        self.word(self.layout.flags).load(Relaxed) & NEED_WAKEUP != 0
+    }
+
+    fn place(&self, number: u32) -> usize {
+        self.layout.descriptors + (number & self.mask) as usize * self.entry_len
+    }
+
+    fn word(&self, offset: usize) -> &std::sync::atomic::AtomicU32 {
+        self.memory.atomic_u32(offset)
+    }
+}

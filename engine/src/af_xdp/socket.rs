@@ -1,0 +1,183 @@
+//! One AF_XDP socket on one queue: frame memory, a transmit ring, and the completions that free its chunks.
+
+use super::ring::Ring;
+use super::sys;
+use bpf::sys::MapMemory;
+use memmap2::MmapMut;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// Descriptors of each ring, and chunks of frame memory: a few hundred microseconds at the fastest rates.
+pub(super) const RING_ENTRIES: u32 = 2048;
+/// The kernel insists on a fill ring even for a socket that never receives.
+const FILL_ENTRIES: u32 = 2;
+const CHUNK_SMALL: usize = 2048;
+const CHUNK_LARGE: usize = 4096;
+/// How long a queue may be busy.
+const PATIENCE: Duration = Duration::from_secs(1);
+const TX_DESCRIPTOR_LEN: usize = 16;
+const ADDRESS_LEN: usize = 8;
+
+/// Whether the driver may take the frames from our memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Copying {
+    /// Zero-copy where the driver can, else copying. Zero-copy can take a queue away from the host's traffic.
+    Avoid,
+    /// The kernel copies each frame into an skb.
+    Always,
+}
+
+/// What one kick did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Kicked {
+    /// A frame was taken from the ring and dropped by the driver.
+    pub(super) dropped: u64,
+    /// The kernel had no room and took nothing more.
+    pub(super) is_busy: bool,
+}
+
+/// The socket. Its memory outlives it: fields drop in order, the descriptor first.
+#[derive(Debug)]
+pub(super) struct Xsk {
+    socket: OwnedFd,
+    tx: Ring,
+    completion: Ring,
+    _fill: MapMemory,
+    memory: MmapMut,
+    chunk_len: usize,
+    free: Vec<u64>,
+    is_zero_copy: bool,
+}
+
+impl Xsk {
+    /// Opens a socket on `queue` of the device `ifindex` of the caller's namespace, for frames of at most
+    /// `frame_len_max` bytes.
+    pub(super) fn open(ifindex: u32, queue: u32, frame_len_max: usize, copying: Copying) -> io::Result<Self> {
+        let flags = |extra: u16| libc::XDP_USE_NEED_WAKEUP | extra | sg_flag(frame_len_max);
+        if copying == Copying::Avoid
+            && let Ok(socket) = Self::bound(ifindex, queue, frame_len_max, flags(libc::XDP_ZEROCOPY))
+        {
+            return Ok(socket);
+        }
+        Self::bound_patiently(ifindex, queue, frame_len_max, flags(libc::XDP_COPY))
+    }
+
+    /// The kernel gives a queue back some time after the last socket on it was closed.
+    fn bound_patiently(ifindex: u32, queue: u32, frame_len_max: usize, flags: u16) -> io::Result<Self> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match Self::bound(ifindex, queue, frame_len_max, flags) {
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn bound(ifindex: u32, queue: u32, frame_len_max: usize, flags: u16) -> io::Result<Self> {
+        let chunk_len = if frame_len_max <= CHUNK_SMALL { CHUNK_SMALL } else { CHUNK_LARGE };
+        let memory = MmapMut::map_anon(chunk_len * RING_ENTRIES as usize)?;
+        let socket = sys::socket()?;
+        sys::register_umem(&socket, &memory, chunk_len as u32)?;
+        sys::make_ring(&socket, libc::XDP_TX_RING, RING_ENTRIES)?;
+        sys::make_ring(&socket, libc::XDP_UMEM_FILL_RING, FILL_ENTRIES)?;
+        sys::make_ring(&socket, libc::XDP_UMEM_COMPLETION_RING, RING_ENTRIES)?;
+        sys::raise_send_budget(&socket, RING_ENTRIES);
+        let [tx, fill, completion] = sys::layouts(&socket)?;
+        let map = |offset: u64, layout, entries, entry_len| {
+            MapMemory::at(
+                socket.as_fd(),
+                offset.cast_signed(),
+                Ring::map_len(layout, entries, entry_len),
+                true,
+            )
+        };
+        let tx_memory = map(libc::XDP_PGOFF_TX_RING as u64, &tx, RING_ENTRIES, TX_DESCRIPTOR_LEN)?;
+        let fill_memory = map(libc::XDP_UMEM_PGOFF_FILL_RING, &fill, FILL_ENTRIES, ADDRESS_LEN)?;
+        let completion_memory =
+            map(libc::XDP_UMEM_PGOFF_COMPLETION_RING, &completion, RING_ENTRIES, ADDRESS_LEN)?;
+        sys::bind(&socket, ifindex, queue, flags)?;
+        Ok(Self {
+            is_zero_copy: sys::is_zero_copy(&socket)?,
+            tx: Ring::new(tx_memory, tx, RING_ENTRIES, TX_DESCRIPTOR_LEN),
+            completion: Ring::new(completion_memory, completion, RING_ENTRIES, ADDRESS_LEN),
+            _fill: fill_memory,
+            free: (0..u64::from(RING_ENTRIES)).map(|chunk| chunk * chunk_len as u64).collect(),
+            memory,
+            chunk_len,
+            socket,
+        })
+    }
+
+    pub(super) fn is_zero_copy(&self) -> bool {
+        self.is_zero_copy
+    }
+
+    /// Bytes that one descriptor can hold.
+    pub(super) fn chunk_len(&self) -> usize {
+        self.chunk_len
+    }
+
+    /// True when `chunks` descriptors can be put now.
+    pub(super) fn has_room(&mut self, chunks: usize) -> bool {
+        while let Some(address) = self.completion.take() {
+            // An address comes back as it was given; chunks are aligned.
+            self.free.push(address - address % self.chunk_len as u64);
+        }
+        self.free.len() >= chunks && self.tx.room() as usize >= chunks
+    }
+
+    /// Puts one descriptor of `len` bytes, written by `fill`. There must be room for it.
+    pub(super) fn put(&mut self, len: usize, is_continued: bool, fill: impl FnOnce(&mut [u8])) {
+        let chunk = self.free.pop().expect("has_room was asked");
+        fill(&mut self.memory[chunk as usize..chunk as usize + len]);
+        let options = if is_continued { libc::XDP_PKT_CONTD } else { 0 };
+        self.tx.put(chunk, len as u32, options);
+    }
+
+    /// Puts one descriptor whose length is known only when it is written; `fill` returns it.
+    pub(super) fn put_whole(&mut self, fill: impl FnOnce(&mut [u8]) -> usize) -> usize {
+        let chunk = self.free.pop().expect("has_room was asked");
+        let len = fill(&mut self.memory[chunk as usize..chunk as usize + self.chunk_len]);
+        self.tx.put(chunk, len as u32, 0);
+        len
+    }
+
+    /// Shows the kernel what was put.
+    pub(super) fn publish(&self) {
+        self.tx.publish();
+    }
+
+    /// Descriptors that the kernel has not taken yet.
+    pub(super) fn not_taken(&self) -> u32 {
+        self.tx.not_taken()
+    }
+
+    /// Descriptors that the kernel found invalid since the socket was opened.
+    pub(super) fn invalid_descriptors(&self) -> io::Result<u64> {
+        sys::invalid_descriptors(&self.socket)
+    }
+
+    /// Tells the kernel to go on, if it wants to be told.
+    pub(super) fn kick(&self) -> io::Result<Kicked> {
+        if self.is_zero_copy && !self.tx.needs_wakeup() {
+            return Ok(Kicked::default());
+        }
+        match sys::kick(self.socket.as_fd()) {
+            Ok(()) => Ok(Kicked::default()),
+            Err(error) => match error.raw_os_error() {
+                // The driver dropped one frame; the rest of the ring is untouched.
+                Some(libc::EBUSY) => Ok(Kicked { dropped: 1, is_busy: true }),
+                Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => Ok(Kicked { dropped: 0, is_busy: true }),
+                _ => Err(error),
+            },
+        }
+    }
+}
+
+/// Frames of more than one chunk need the kernel's leave (Linux 6.6).
+fn sg_flag(frame_len_max: usize) -> u16 {
+    if frame_len_max > CHUNK_LARGE { libc::XDP_USE_SG } else { 0 }
+}
