@@ -1,7 +1,7 @@
 # The same lines on a laptop and in CI. `make` alone lists them; each first installs what it misses.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo test netns lint fmt clean
+.PHONY: help build demo test netns bench lint fmt clean
 
 WIRERATE := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/wirerate
 export WIRERATE
@@ -14,7 +14,6 @@ build: ## the program, as target/release/wirerate
 	cargo build --release --locked --package wirerate
 
 demo: build ## two namespaces, ten million frames, a capture, a report (as root)
-	@tools/install.sh demo
 	$(WIRERATE) demo
 
 test: build ## unit, golden, property and end-to-end tests (the last as root)
@@ -24,6 +23,10 @@ test: build ## unit, golden, property and end-to-end tests (the last as root)
 netns: build ## the end-to-end tests alone (as root)
 	@tools/install.sh test
 	cargo test --package wirerate --test netns --locked
+
+bench: build ## how fast: against trafgen and tcpdump, on an idle machine (as root)
+	@tools/install.sh bench
+	cargo test --quiet --package wirerate --test netns --locked -- --bench
 
 lint: ## formatting, clippy, docs, licences and sources, shell scripts
 	@tools/install.sh lint

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what `make build|demo|test|lint` needs and this machine does not have yet (Debian 12 and its kin).
+# Installs what `make` needs and this machine does not have yet (Debian 12 and its kin).
 #
-#   tools/install.sh build|demo|test|lint|bench
+#   tools/install.sh build|test|lint|bench
 #
 # What is there already costs nothing: no network, no privilege, no output. Exit 3 when something is
 # missing and cannot be installed, with the line to type.
@@ -20,25 +20,21 @@ packages_for() {
 		pkg-config       pkg-config
 		zlib1g-dev       /usr/include/zlib.h
 	END
-	demo) ;;
 	test) cat <<-END ;;
-		ethtool          ethtool
-		iproute2         ip
-		tshark           tshark
-		wireshark-common capinfos
-	END
-	bench) cat <<-END ;;
 		ethtool          ethtool
 		iproute2         ip
 		netsniff-ng      trafgen
 		tcpdump          tcpdump
+		tshark           tshark
+		wireshark-common dumpcap
 	END
+	bench) packages_for test ;;
 	lint) cat <<-END ;;
 		clang-format     clang-format
 		shellcheck       shellcheck
 	END
 	*)
-		echo "tools/install.sh: \"$1\" is not a set (build, demo, test, lint, bench)" >&2
+		echo "tools/install.sh: \"$1\" is not a set (build, test, lint, bench)" >&2
 		exit 2
 		;;
 	esac
@@ -51,10 +47,11 @@ is_there() {
 	esac
 }
 
+# Those of the lines on standard input that are not there.
 missing_packages() {
 	local package witness
-	packages_for "$1" | while read -r package witness; do
-		is_there "$witness" || echo "$package"
+	while read -r package witness; do
+		[ -z "$package" ] || is_there "$witness" || echo "$package"
 	done
 }
 
@@ -101,8 +98,9 @@ install_cargo_deny() {
 	cargo install --quiet --locked cargo-deny --version '^0.20'
 }
 
-set_name=${1:?"which set: build, demo, test, lint or bench"}
-mapfile -t missing < <(missing_packages "$set_name")
+set_name=${1:?"which set: build, test, lint or bench"}
+wanted=$(packages_for "$set_name")
+mapfile -t missing < <(missing_packages <<<"$wanted")
 if [ "${#missing[@]}" -gt 0 ]; then
 	install_packages "${missing[@]}"
 fi

@@ -2,9 +2,9 @@
 
 use crate::lab::{Lab, Peer, RX_DEV};
 use crate::program::{Outcome, Running, run, until, wirerate, wirerate_run, wirerate_start};
+use crate::readers::packet_count;
 use crate::{Case, TestResult, case};
 use nix::sys::signal::Signal;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -35,13 +35,6 @@ fn capture(lab: &Lab, arguments: &str) -> Running {
 fn send(lab: &Lab, count: u32) {
     let script = format!("for ((i = 100; i < 100 + {count}; i++)); do echo $i > /dev/udp/198.18.0.2/9; done");
     run(&["ip", "netns", "exec", &lab.tx_netns, "bash", "-c", &script]);
-}
-
-/// Packets of a file, by capinfos.
-fn packet_count(file: &Path) -> u64 {
-    let said = run(&["capinfos", "-M", "-c", file.to_str().expect("a plain path")]);
-    let count = said.rsplit(' ').next().expect("the number comes last");
-    count.trim().parse().unwrap_or_else(|_| panic!("capinfos says {said:?}"))
 }
 
 /// A number of the report in JSON.
@@ -91,18 +84,13 @@ fn writes_what_waits_on_ctrl_c() -> TestResult {
     Ok(())
 }
 
-/// True when the receiver's device has an XDP program.
-fn has_program(lab: &Lab) -> bool {
-    run(&["ip", "-n", &lab.rx_netns, "link", "show", RX_DEV]).contains("xdp")
-}
-
 fn leaves_no_program_when_killed() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let running = capture(&lab, "");
-    assert!(has_program(&lab));
+    assert!(lab.has_xdp());
     running.signal(Signal::SIGKILL);
     assert_eq!(running.wait(TIME_LIMIT).code, None);
-    until("the device is free", || !has_program(&lab));
+    until("the device is free", || !lab.has_xdp());
     Ok(())
 }
 
@@ -135,7 +123,7 @@ fn streams_to_a_pipe() -> TestResult {
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
-    until("it captures", || has_program(&lab));
+    until("it captures", || lab.has_xdp());
     send(&lab, 40);
     let read = String::from_utf8(reader.wait_with_output()?.stdout)?;
     assert_eq!(read, "9\n".repeat(40));

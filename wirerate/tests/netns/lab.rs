@@ -35,7 +35,14 @@ pub(crate) enum Peer {
     Gro,
     /// Neither GRO nor an XDP program: veth drops XDP frames before they arrive.
     Deaf,
+    /// An XDP program ends every frame: the cheapest receiver there is.
+    Sink,
 }
+
+/// The program of [`Peer::Sink`]: XDP_DROP for everything.
+const SINK: &str =
+    "__attribute__((section(\"xdp\"), used)) int sink(void *context) { (void)context; return 1; }
+char terms[] __attribute__((section(\"license\"), used)) = \"Dual BSD/GPL\";";
 
 /// A name of our own and a folder; dropping it removes the folder.
 #[derive(Debug)]
@@ -85,7 +92,30 @@ impl Lab {
         lab.set_up(&lab.tx_netns, TX_DEV, "198.18.0.1/24", ("198.18.0.2", RX_MAC));
         lab.set_up(&lab.rx_netns, RX_DEV, "198.18.0.2/24", ("198.18.0.1", TX_MAC));
         lab.set_gro(peer == Peer::Gro);
+        if peer == Peer::Sink {
+            lab.attach_sink();
+        }
         lab
+    }
+
+    fn attach_sink(&self) {
+        let [source, object] = ["sink.c", "sink.o"].map(|name| self.file(name).display().to_string());
+        std::fs::write(&source, SINK).expect("the lab's folder can be written");
+        run(&["clang", "-O2", "-target", "bpf", "-c", &source, "-o", &object]);
+        run(&[
+            "ip",
+            "-n",
+            &self.rx_netns,
+            "link",
+            "set",
+            "dev",
+            RX_DEV,
+            "xdp",
+            "object",
+            &object,
+            "section",
+            "xdp",
+        ]);
     }
 
     fn add_links(&self) {
@@ -121,11 +151,29 @@ impl Lab {
         self.rx_counter("rx_packets")
     }
 
+    /// The same, once it is `expected` or half a second has passed: the last frames may still be in a queue.
+    pub(crate) fn received_at_last(&self, expected: u64) -> u64 {
+        for _ in 0..50 {
+            if self.received() == expected {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        // Once more, so that frames too many have their chance to be seen.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        self.received()
+    }
+
     /// One of the receiver's counters, by its name under `/sys/class/net/rx0/statistics`.
     pub(crate) fn rx_counter(&self, name: &str) -> u64 {
         let path = format!("/sys/class/net/{RX_DEV}/statistics/{name}");
         let text = run(&["ip", "netns", "exec", &self.rx_netns, "cat", &path]);
         text.trim().parse().unwrap_or_else(|_| panic!("{path} holds {text:?}"))
+    }
+
+    /// True when an XDP program is on the receiver's device.
+    pub(crate) fn has_xdp(&self) -> bool {
+        run(&["ip", "-n", &self.rx_netns, "link", "show", "dev", RX_DEV]).contains("xdp")
     }
 
     /// Names of the devices in the sender's namespace that the test did not make.

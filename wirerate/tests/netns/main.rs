@@ -5,12 +5,15 @@
 //! its reason; with `CI=true` in the environment it fails instead. `WIRERATE` names the binary to test, by
 //! default the one that cargo built along with these tests.
 
+mod bench;
 mod capture;
 mod demo;
 mod dry_run;
 mod lab;
 mod program;
 mod readers;
+mod round_trip;
+mod send;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -31,6 +34,18 @@ const fn case(name: &'static str, tools: &'static [&'static str], body: fn() -> 
     Case { name, tools, body }
 }
 
+/// All tests, room by room.
+const CASES: &[&[Case]] = &[
+    lab::CASES,
+    program::CASES,
+    dry_run::CASES,
+    send::CASES,
+    capture::CASES,
+    round_trip::CASES,
+    demo::CASES,
+    bench::CASES,
+];
+
 fn main() {
     let mut arguments = Arguments::from_args();
     // The tests measure: side by side they would take the time from each other.
@@ -38,11 +53,10 @@ fn main() {
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).expect("these may be caught");
     std::thread::spawn(move || clean_up_on(signals));
     lab::sweep();
-    let trials = [capture::CASES, demo::CASES, lab::CASES, program::CASES, dry_run::CASES]
-        .into_iter()
-        .flatten()
-        .map(trial)
-        .collect();
+    if arguments.bench {
+        return bench::main();
+    }
+    let trials = CASES.iter().copied().flatten().map(trial).collect();
     libtest_mimic::run(&arguments, trials).exit();
 }
 

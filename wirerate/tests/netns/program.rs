@@ -1,9 +1,10 @@
 //! Running programs: the one under test, with a time limit and signals, and the tools around it.
 
 use crate::{Case, TestResult, case};
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -35,6 +36,14 @@ impl Outcome {
         assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
         self
     }
+
+    /// Asserts that each of `words` is in what it wrote to stderr.
+    #[track_caller]
+    pub(crate) fn says(&self, words: &[&str]) {
+        for word in words {
+            assert!(self.stderr.contains(word), "no {word:?} in:\n{}", self.stderr);
+        }
+    }
 }
 
 /// A program that may still run; dropping it kills it.
@@ -57,6 +66,8 @@ impl Running {
     /// Starts `command` with its output collected and nothing to read.
     pub(crate) fn start(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A group of its own, so that a signal reaches the processes it starts as well.
+        command.process_group(0);
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         RUNNING.lock().unwrap().push(child.id());
         let stdout = Stream::of(child.stdout.take().expect("it is piped"));
@@ -64,15 +75,32 @@ impl Running {
         Self { child, started: Instant::now(), stdout, stderr }
     }
 
-    /// Sends `signal` to it.
+    /// Sends `signal` to it and to what it started.
     pub(crate) fn signal(&self, signal: Signal) {
-        kill(pid(self.child.id()), signal).expect("it is our child, and we have not waited for it");
+        killpg(pid(self.child.id()), signal).expect("it is our child, and we have not waited for it");
     }
 
     /// Waits until `text` has come on stderr.
     #[track_caller]
     pub(crate) fn until_it_says(&self, text: &str) {
         until(text, || self.stderr.text().contains(text));
+    }
+
+    /// True when it runs no more.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("it is our child").is_some()
+    }
+
+    /// Gives it `limit` to end of its own accord, then interrupts it.
+    pub(crate) fn until_it_ends(mut self, limit: Duration) -> Self {
+        let deadline = Instant::now() + limit;
+        while Instant::now() < deadline && !self.has_ended() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if !self.has_ended() {
+            self.signal(Signal::SIGINT);
+        }
+        self
     }
 
     /// Waits for its end; panics if that takes longer than `limit`.
@@ -95,7 +123,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         // Both fail when it has ended already, which is what we want.
-        let _ = self.child.kill();
+        let _ = killpg(pid(self.child.id()), Signal::SIGKILL);
         let _ = self.child.wait();
         RUNNING.lock().unwrap().retain(|id| *id != self.child.id());
     }
@@ -135,7 +163,7 @@ fn pid(id: u32) -> Pid {
 pub(crate) fn stop_all() {
     let running = RUNNING.lock().map(|ids| ids.clone()).unwrap_or_default();
     for id in &running {
-        let _ = kill(pid(*id), Signal::SIGTERM);
+        let _ = killpg(pid(*id), Signal::SIGTERM);
     }
     if !running.is_empty() {
         std::thread::sleep(Duration::from_secs(1));
@@ -170,7 +198,7 @@ pub(crate) fn in_netns(netns: &str, tool: &str) -> Command {
 
 /// Waits until `is_so`, for ten seconds at most.
 #[track_caller]
-pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !is_so() {
         assert!(Instant::now() < deadline, "never came about: {what}");

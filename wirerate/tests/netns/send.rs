@@ -1,0 +1,317 @@
+//! `wirerate send`: the receiver's counters decide what was sent, dumpcap sees which bytes came.
+
+use crate::lab::{Lab, Peer, RX_DEV, RX_MAC, TX_DEV};
+use crate::program::{Outcome, Running, run, wirerate_run, wirerate_start};
+use crate::readers::{Frame, frames, on_the_wire, tshark};
+use crate::{Case, TestResult, case};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::time::Duration;
+
+/// Tests of `wirerate send`.
+pub(crate) const CASES: &[Case] = &[
+    case("send::the_receiver_counts_exactly_what_was_asked_for", &[], exact_counts),
+    case("send::ten_million_and_one_frames_arrive", &["clang"], ten_million_and_one),
+    case("send::several_threads_share_a_count", &[], threads_share_a_count),
+    case("send::frames_on_the_wire_are_those_of_the_dry_run", &["dumpcap", "editcap"], same_bytes_as_dry_run),
+    case(
+        "send::ranges_are_on_the_wire_in_order_with_right_checksums",
+        &["dumpcap", "editcap", "tshark"],
+        ranges,
+    ),
+    case("send::the_mac_of_the_neighbour_is_found", &["dumpcap", "editcap"], neighbour_is_found),
+    case("send::an_unknown_neighbour_is_refused_with_what_to_type", &[], unknown_neighbour),
+    case("send::a_peer_without_xdp_or_gro_is_refused_with_the_cure", &[], deaf_peer),
+    case("send::a_peer_that_goes_deaf_on_the_way_costs_errors_not_silence", &[], peer_goes_deaf),
+    case("send::a_missing_device_and_a_missing_namespace_are_named", &[], missing_device),
+    case("send::a_link_that_is_down_is_refused", &[], link_down),
+    case("send::a_link_that_goes_down_ends_the_run_with_a_report", &[], link_goes_down),
+    case("send::a_wrong_mac_is_bad_usage", &[], wrong_mac),
+    case("send::frames_for_a_stranger_arrive_and_are_counted", &[], mac_of_a_stranger),
+    case("send::the_device_of_the_default_route_is_refused", &[], default_route),
+    case("send::ctrl_c_at_any_moment_loses_nothing_uncounted", &[], ctrl_c),
+    case("send::a_duration_ends_the_run", &[], duration),
+    case("send::a_pace_is_kept_on_average", &[], pace),
+];
+
+/// The words that name device, namespace and receiver, and `words`.
+pub(crate) fn sending(lab: &Lab, words: &str) -> String {
+    let to = if words.contains("--dst ") { "" } else { "--dst 198.18.0.2" };
+    format!("send {TX_DEV} --netns {} --dst-mac {RX_MAC} --json {to} {words}", lab.tx_netns)
+}
+
+/// Sends with `words` added and expects exit code 0; the report.
+#[track_caller]
+fn send(lab: &Lab, words: &str) -> Value {
+    report(&wirerate_run(&sending(lab, words)).expect_code(0))
+}
+
+/// The report that a run printed. Checks what is true of each: every frame offered is sent or an error.
+#[track_caller]
+pub(crate) fn report(outcome: &Outcome) -> Value {
+    let report: Value = serde_json::from_str(outcome.stdout.trim())
+        .unwrap_or_else(|error| panic!("{error}\nstdout:\n{}\nstderr:\n{}", outcome.stdout, outcome.stderr));
+    let causes: u64 =
+        report["error_causes"].as_array().expect("a list").iter().map(|c| number(c, "count")).sum();
+    assert_eq!(number(&report, "offered"), number(&report, "sent") + number(&report, "errors"), "{report}");
+    assert_eq!(number(&report, "errors"), causes, "{report}");
+    report
+}
+
+/// A whole number of a report.
+#[track_caller]
+pub(crate) fn number(report: &Value, field: &str) -> u64 {
+    report[field].as_u64().unwrap_or_else(|| panic!("no {field} in {report}"))
+}
+
+/// Asserts that a run of `sent` frames, and nothing else, has come to the receiver since it counted `before`.
+#[track_caller]
+fn assert_arrived(lab: &Lab, before: u64, sent: u64) {
+    assert_eq!(lab.received_at_last(before + sent) - before, sent, "frames at the receiver");
+}
+
+fn exact_counts() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    for count in [1, 2, 63, 64, 65, 1000] {
+        let before = lab.received();
+        let report = send(&lab, &format!("--count {count}"));
+        assert_eq!((number(&report, "offered"), number(&report, "sent")), (count, count));
+        assert_arrived(&lab, before, count);
+    }
+    Ok(())
+}
+
+fn ten_million_and_one() -> TestResult {
+    let lab = Lab::new(Peer::Sink);
+    let report = send(&lab, "--count 10000001");
+    assert_eq!(number(&report, "sent"), 10_000_001);
+    assert_arrived(&lab, 0, 10_000_001);
+    Ok(())
+}
+
+fn threads_share_a_count() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let report = send(&lab, "--count 100001 --threads 2");
+    let threads = report["threads"].as_array().expect("a list");
+    assert_eq!(threads.len(), 2);
+    assert_eq!(threads.iter().map(|thread| number(thread, "sent")).sum::<u64>(), 100_001);
+    assert_ne!(threads[0]["cpu"], threads[1]["cpu"]);
+    assert_arrived(&lab, 0, 100_001);
+    Ok(())
+}
+
+/// The bytes that `words` make, by way of a dry run.
+fn planned(lab: &Lab, frame_count: usize, words: &str) -> Vec<Vec<u8>> {
+    let path = lab.file("plan.pcapng");
+    let shown = path.display();
+    wirerate_run(&sending(lab, &format!("{words} --dry-run={frame_count} --write {shown}"))).expect_code(0);
+    bytes(frames(&path))
+}
+
+fn bytes(frames: Vec<Frame>) -> Vec<Vec<u8>> {
+    frames.into_iter().map(|frame| frame.bytes).collect()
+}
+
+fn same_bytes_as_dry_run() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    for words in [
+        "--size 60",
+        "--size 60-1514 --random size,udp-src --udp-src 1000-40000 --csum",
+        "--src 10.0.0.1-10.0.0.7 --udp-dst 20-29 --src-mac 02:00:00:00:01:00-02:00:00:00:01:05 --csum",
+        "--dst 198.18.0.0/16 --random dst --vlan 100 --svlan 200",
+        "--dst fd00::/112 --src fd00::1 --size 78-200 --csum",
+        "--imix 60:7,594:4,1514:1 --tos 0x10",
+    ] {
+        let words = format!("{words} --no-timestamp --seed 11 --count 300");
+        let seen = bytes(on_the_wire(&lab, 300, || {
+            send(&lab, &words);
+        }));
+        let planned = planned(&lab, 300, &words);
+        assert_eq!(seen.len(), planned.len(), "{words}");
+        for (number, (seen, planned)) in seen.iter().zip(&planned).enumerate() {
+            assert_eq!(seen, planned, "frame {} of {words}", number + 1);
+        }
+    }
+    Ok(())
+}
+
+fn ranges() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let words = "--src 10.0.0.1-10.0.0.2 --udp-src 7-7 --udp-dst 20-22 --size 60-63 --csum --count 8";
+    on_the_wire(&lab, 8, || {
+        send(&lab, words);
+    });
+    let fields = ["ip.src", "udp.srcport", "udp.dstport", "frame.len", "pktgen.seqnum"];
+    let seen = tshark(
+        &lab.file("wire.pcapng"),
+        "ip.checksum.status == Good and udp.checksum.status == Good",
+        &fields,
+    );
+    let expected = [
+        "10.0.0.2 7 21 61 1",
+        "10.0.0.1 7 22 62 2",
+        "10.0.0.2 7 20 63 3",
+        "10.0.0.1 7 21 60 4",
+        "10.0.0.2 7 22 61 5",
+        "10.0.0.1 7 20 62 6",
+        "10.0.0.2 7 21 63 7",
+        "10.0.0.1 7 22 60 8",
+    ];
+    assert_eq!(seen, expected);
+    Ok(())
+}
+
+fn neighbour_is_found() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let seen = on_the_wire(&lab, 3, || {
+        let words = format!("send {TX_DEV} --netns {} --dst 198.18.0.2 --count 3", lab.tx_netns);
+        wirerate_run(&words).expect_code(0);
+    });
+    let header = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+    assert!(seen.iter().all(|frame| frame.bytes.starts_with(&header)), "{seen:02x?}");
+    Ok(())
+}
+
+fn unknown_neighbour() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let words = format!("send {TX_DEV} --netns {} --dst 198.18.0.99 --count 3", lab.tx_netns);
+    let outcome = wirerate_run(&words);
+    assert!(matches!(outcome.code, Some(2 | 3)), "{outcome:?}");
+    outcome.says(&["198.18.0.99", "try:", "--dst-mac"]);
+    Ok(())
+}
+
+fn deaf_peer() -> TestResult {
+    let lab = Lab::new(Peer::Deaf);
+    let outcome = wirerate_run(&sending(&lab, "--count 1000")).expect_code(3);
+    outcome.says(&[TX_DEV, "try:", "gro on"]);
+    assert_eq!(lab.received(), 0);
+    Ok(())
+}
+
+fn peer_goes_deaf() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let sender = start(&lab, "--pps 20000 --count 20000");
+    std::thread::sleep(Duration::from_millis(400));
+    lab.set_gro(false);
+    let outcome = sender.wait(Duration::from_secs(10));
+    assert!(matches!(outcome.code, Some(1 | 3)), "{outcome:?}");
+    let report = report(&outcome);
+    assert!(number(&report, "sent") > 0 && number(&report, "errors") > 0, "{report}");
+    assert_arrived(&lab, 0, number(&report, "sent"));
+    Ok(())
+}
+
+/// Starts an endless or long run and waits until frames arrive.
+#[track_caller]
+fn start(lab: &Lab, words: &str) -> Running {
+    let sender = wirerate_start(&sending(lab, words));
+    crate::program::until("the first frame arrives", || lab.received() > 0);
+    sender
+}
+
+fn missing_device() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let netns = &lab.tx_netns;
+    let to = format!("--dst-mac {RX_MAC} --count 1");
+    wirerate_run(&format!("send nosuch0 --netns {netns} {to}")).expect_code(3).says(&["nosuch0"]);
+    wirerate_run(&format!("send {TX_DEV} --netns nosuchns {to}")).expect_code(3).says(&["nosuchns"]);
+    Ok(())
+}
+
+fn link_down() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    run(&["ip", "-n", &lab.tx_netns, "link", "set", TX_DEV, "down"]);
+    wirerate_run(&sending(&lab, "--count 10")).expect_code(3).says(&[TX_DEV, "down", "try:"]);
+    run(&["ip", "-n", &lab.tx_netns, "link", "set", TX_DEV, "up"]);
+    // The peer's end down takes the carrier away, which is another thing to say.
+    run(&["ip", "-n", &lab.rx_netns, "link", "set", RX_DEV, "down"]);
+    wirerate_run(&sending(&lab, "--count 10")).expect_code(3).says(&[TX_DEV, "try:"]);
+    assert_eq!(lab.received(), 0);
+    Ok(())
+}
+
+fn link_goes_down() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let sender = start(&lab, "--count 0");
+    run(&["ip", "-n", &lab.tx_netns, "link", "set", TX_DEV, "down"]);
+    let outcome = sender.wait(Duration::from_secs(5));
+    let report = report(&outcome);
+    assert_eq!(report["end"], "device_gone", "{report}");
+    assert_arrived(&lab, 0, number(&report, "sent"));
+    Ok(())
+}
+
+fn wrong_mac() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    for wrong in ["02:00:00:00:00", "02:00:00:00:00:0g", "198.18.0.2"] {
+        let words = format!("send {TX_DEV} --netns {} --dst-mac {wrong} --count 1", lab.tx_netns);
+        wirerate_run(&words).expect_code(2).says(&["--dst-mac", wrong]);
+    }
+    assert_eq!(lab.received(), 0);
+    Ok(())
+}
+
+fn mac_of_a_stranger() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let words = format!("send {TX_DEV} --netns {} --dst-mac 02:00:00:00:00:99 --count 500", lab.tx_netns);
+    wirerate_run(&words).expect_code(0);
+    assert_arrived(&lab, 0, 500);
+    Ok(())
+}
+
+fn default_route() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    run(&["ip", "-n", &lab.tx_netns, "route", "add", "default", "via", "198.18.0.2"]);
+    let refused = wirerate_run(&sending(&lab, "--count 10")).expect_code(3);
+    refused.says(&[TX_DEV, "default route", "--allow-default-route"]);
+    assert_eq!(lab.received(), 0);
+    send(&lab, "--count 10 --allow-default-route");
+    assert_arrived(&lab, 0, 10);
+    Ok(())
+}
+
+fn ctrl_c() -> TestResult {
+    for (signal, after_ms) in [
+        (Signal::SIGINT, 0),
+        (Signal::SIGINT, 3),
+        (Signal::SIGTERM, 41),
+        (Signal::SIGINT, 170),
+        (Signal::SIGTERM, 333),
+    ] {
+        let lab = Lab::new(Peer::Gro);
+        let sender = start(&lab, "--count 0 --threads 2");
+        std::thread::sleep(Duration::from_millis(after_ms));
+        sender.signal(signal);
+        let outcome = sender.wait(Duration::from_secs(2)).expect_code(0);
+        let report = report(&outcome);
+        assert_eq!(report["end"], "stopped", "{signal} after {after_ms} ms: {report}");
+        assert_arrived(&lab, 0, number(&report, "sent"));
+    }
+    Ok(())
+}
+
+fn duration() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let report = send(&lab, "--duration 300ms");
+    assert_eq!(report["end"], "duration");
+    let duration_ms = number(&report, "duration_ns") / 1_000_000;
+    assert!((295..400).contains(&duration_ms), "{duration_ms} ms");
+    assert_arrived(&lab, 0, number(&report, "sent"));
+    Ok(())
+}
+
+fn pace() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    for (words, least_ms, most_ms) in [
+        ("--pps 10k --count 3001", 295, 340),
+        ("--delay 1ms --count 301", 295, 340),
+        ("--rate 6.72Mbit --count 3001", 295, 340),
+    ] {
+        let report = send(&lab, words);
+        let duration_ms = number(&report, "duration_ns") / 1_000_000;
+        assert!((least_ms..most_ms).contains(&duration_ms), "{words}: {duration_ms} ms");
+        assert!(report["gaps"].is_object(), "{words}: {report}");
+    }
+    Ok(())
+}
