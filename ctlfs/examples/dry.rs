@@ -1,56 +1,18 @@
-//! The control tree without an engine: to try scripts, and for the tests of `exec` and `serve`.
+//! The control tree with a runner that makes frames and throws them away: to try scripts without sending, and
+//! for the tests.
 //!
 //!     dry exec [--netns NAME] -- CMD [ARG]...
 //!     dry serve DIR
-//!
-//! `pgctrl` takes `start`, which blocks until it is interrupted or drained, ten seconds at most.
 
-use ctlfs::{Cancel, Errno, Tree, exec, serve};
-use std::convert::Infallible;
+use ctlfs::control::Control;
+use ctlfs::{Tree, exec, serve};
+use engine::EngineError;
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-#[derive(Default)]
-struct Dry {
-    drained: AtomicBool,
-}
-
-impl Tree for Dry {
-    fn names(&self) -> Vec<OsString> {
-        vec!["pgctrl".into()]
-    }
-
-    fn contains(&self, name: &OsStr) -> bool {
-        name == "pgctrl"
-    }
-
-    fn read(&self, _name: &OsStr) -> Result<Vec<u8>, Errno> {
-        Ok(b"Packet Generator for packet performance testing. Version: 2.75\n".to_vec())
-    }
-
-    fn write(&self, _name: &OsStr, bytes: &[u8], cancel: &Cancel) -> Result<(), Errno> {
-        if bytes.strip_suffix(b"\n").unwrap_or(bytes) != b"start" {
-            return Err(Errno::EINVAL);
-        }
-        for _ in 0..1000 {
-            if self.drained.load(Ordering::Relaxed) || cancel.wait(Duration::from_millis(10)) {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn drain(&self) {
-        self.drained.store(true, Ordering::Relaxed);
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
-fn plant() -> Result<Arc<dyn Tree>, Infallible> {
-    Ok(Arc::new(Dry::default()))
+fn plant() -> Result<Arc<dyn Tree>, EngineError> {
+    Ok(Arc::new(Control::dry()?))
 }
 
 fn complain(error: &dyn std::error::Error) -> u8 {

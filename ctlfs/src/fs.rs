@@ -88,9 +88,9 @@ impl ControlFs {
     }
 
     /// What stands under `name` in the directory `parent`, if anything.
-    fn child(&self, parent: u64, name: &OsStr, pid: u32) -> Result<Node> {
+    async fn child(&self, parent: u64, name: &OsStr, pid: u32) -> Result<Node> {
         match self.node(parent)? {
-            Node::Pktgen if self.tree.contains(name) => Ok(Node::File(name.to_owned())),
+            Node::Pktgen if self.contains(name).await? => Ok(Node::File(name.to_owned())),
             Node::ProcNet if name == "pktgen" => Ok(Node::Pktgen),
             Node::ProcNet if proc_net_of(pid).join(name).symlink_metadata().is_ok() => {
                 Ok(Node::Link(name.to_owned()))
@@ -100,12 +100,19 @@ impl ControlFs {
         }
     }
 
+    async fn contains(&self, name: &OsStr) -> Result<bool> {
+        let (tree, name) = (Arc::clone(&self.tree), name.to_owned());
+        on_own_thread(move || Ok(tree.contains(&name))).await
+    }
+
     /// The rows of a directory, as seen by the process `pid`.
-    fn listing(&self, id: u64, pid: u32) -> Result<Vec<Listed>> {
+    async fn listing(&self, id: u64, pid: u32) -> Result<Vec<Listed>> {
         let mut rows = vec![(".".into(), FileType::Directory), ("..".into(), FileType::Directory)];
         match self.node(id)? {
             Node::Pktgen => {
-                rows.extend(self.tree.names().into_iter().map(|name| (name, FileType::RegularFile)))
+                let tree = Arc::clone(&self.tree);
+                let names = on_own_thread(move || Ok(tree.names())).await?;
+                rows.extend(names.into_iter().map(|name| (name, FileType::RegularFile)));
             }
             Node::ProcNet => {
                 rows.push(("pktgen".into(), FileType::Directory));
@@ -127,9 +134,9 @@ impl ControlFs {
     }
 
     /// The rows that a listing started with; a rewound directory is listed anew.
-    fn rows(&self, req: Request, id: u64, fh: u64, offset: u64) -> Result<Arc<Vec<Listed>>> {
+    async fn rows(&self, req: Request, id: u64, fh: u64, offset: u64) -> Result<Arc<Vec<Listed>>> {
         if offset == 0 {
-            let rows = Arc::new(self.listing(id, req.pid)?);
+            let rows = Arc::new(self.listing(id, req.pid).await?);
             lock(&self.listings).insert(fh, Arc::clone(&rows));
             return Ok(rows);
         }
@@ -157,7 +164,7 @@ impl Filesystem for ControlFs {
     async fn destroy(&self, _req: Request) {}
 
     async fn lookup(&self, req: Request, parent: u64, name: &OsStr) -> Result<ReplyEntry> {
-        let node = self.child(parent, name, req.pid)?;
+        let node = self.child(parent, name, req.pid).await?;
         let id = lock(&self.nodes).look_up(&node);
         Ok(ReplyEntry { ttl: NO_CACHING, attr: attributes(id, &node), generation: 0 })
     }
@@ -250,7 +257,7 @@ impl Filesystem for ControlFs {
 
     async fn open(&self, _req: Request, inode: u64, flags: u32) -> Result<ReplyOpen> {
         let Node::File(name) = self.node(inode)? else { return Err(libc::EINVAL.into()) };
-        if !self.tree.contains(&name) {
+        if !self.contains(&name).await? {
             return Err(libc::ENOENT.into());
         }
         Ok(self.open_file(&name, flags))
@@ -354,7 +361,7 @@ impl Filesystem for ControlFs {
         fh: u64,
         offset: i64,
     ) -> Result<ReplyDirectory<impl Stream<Item = Result<DirectoryEntry>> + Send + 'a>> {
-        let rows = self.rows(req, parent, fh, offset.cast_unsigned())?;
+        let rows = self.rows(req, parent, fh, offset.cast_unsigned()).await?;
         let entries: Vec<_> = numbered(&rows, offset.cast_unsigned())
             .map(|(next, (name, kind))| {
                 Ok(DirectoryEntry { inode: UNKNOWN_INODE, kind: *kind, name: name.clone(), offset: next })
@@ -372,7 +379,7 @@ impl Filesystem for ControlFs {
         offset: u64,
         _lock_owner: u64,
     ) -> Result<ReplyDirectoryPlus<impl Stream<Item = Result<DirectoryEntryPlus>> + Send + 'a>> {
-        let rows = self.rows(req, parent, fh, offset)?;
+        let rows = self.rows(req, parent, fh, offset).await?;
         let entries: Vec<_> = numbered(&rows, offset)
             .map(|(next, (name, kind))| {
                 Ok(DirectoryEntryPlus {

@@ -6,6 +6,7 @@
 //! What a frame looks like and which engine sends it is none of this room's business.
 #![deny(unsafe_code)]
 
+pub mod control;
 pub mod exec;
 mod fs;
 mod mount;

@@ -12,8 +12,8 @@ pub use nix::errno::Errno;
 
 /// A flat directory of control files.
 ///
-/// `names` and `contains` are asked on every path look-up and must not wait for a run; `read` and `write` are
-/// called on threads of their own, any number at once.
+/// All calls come on threads of their own, any number at once. `names` and `contains` are asked on every path
+/// look-up and must not wait for a run.
 pub trait Tree: Send + Sync + 'static {
     /// Every file there is now, in the order a listing shows.
     fn names(&self) -> Vec<OsString>;

@@ -37,12 +37,16 @@ fn is_mounted(dir: &Path) -> bool {
 fn sigterm_answers_writers_and_unmounts() {
     let dir = place("term");
     let Some(mut child) = daemon("term", &dir) else { return };
+    let script = "echo add_device lo > kpktgend_0; echo count 0 > lo; echo delay 1000000 > lo
+        echo start > pgctrl; echo status $?";
     let writer = Command::new("bash")
-        .args(["-c", &format!("echo start > {}/pgctrl; echo status $?", dir.display())])
+        .args(["-c", &format!("cd {} && {script}", dir.display())])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    thread::sleep(Duration::from_millis(200));
+    wait_until("it runs", || {
+        fs::read_to_string(dir.join("kpktgend_0")).is_ok_and(|text| text.starts_with("Running: lo "))
+    });
     dry::signal(&child, "TERM");
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_eq!(String::from_utf8(writer.wait_with_output().unwrap().stdout).unwrap(), "status 0\n");

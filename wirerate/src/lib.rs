@@ -8,6 +8,7 @@
 pub mod cmd;
 #[cfg(test)]
 mod golden;
+pub mod log;
 pub mod out;
 pub mod outcome;
 pub mod stop;
@@ -44,6 +45,7 @@ pub fn parser() -> clap::Command {
 /// Runs the program with `args` (the first is its own name) and says how it ended.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let ended = match Cli::try_parse_from(args) {
+        Ok(cli) if cli.command.owns_signals() => cli.command.run(&stop::Stop::default()),
         Ok(cli) => stop::Stop::on_signals().map_err(Failure::from).and_then(|stop| cli.command.run(&stop)),
         Err(asked) => explain(&asked),
     };

@@ -16,6 +16,8 @@ pub enum Outcome {
     Done,
     /// Ran, but the answer is no: frames were lost, errors were counted (exit code 1).
     No,
+    /// A command of the user's ended with this exit status, and so do we.
+    Status(u8),
 }
 
 /// Why a subcommand could not run.
@@ -138,6 +140,7 @@ fn code(ended: &Result<Outcome, Failure>) -> u8 {
     match ended {
         Ok(Outcome::Done) => 0,
         Ok(Outcome::No) => 1,
+        Ok(Outcome::Status(status)) => *status,
         Err(failure) => match failure.cause {
             Cause::NobodyReads => 0,
             Cause::Usage => 2,
@@ -155,6 +158,7 @@ mod tests {
     fn exit_codes_are_those_of_the_style_page() {
         assert_eq!(code(&Ok(Outcome::Done)), 0);
         assert_eq!(code(&Ok(Outcome::No)), 1);
+        assert_eq!(code(&Ok(Outcome::Status(137))), 137);
         assert_eq!(code(&Err(Failure::usage("x", "y"))), 2);
         assert_eq!(code(&Err(Failure::refused("x", io::Error::other("y")))), 3);
     }

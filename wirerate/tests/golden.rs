@@ -71,6 +71,8 @@ fn help_commands_is_the_table() {
 fn help_of_send() {
     golden("send_help.txt", &["send", "--help"]);
     golden("capture_help.txt", &["capture", "--help"]);
+    golden("exec_help.txt", &["exec", "--help"]);
+    golden("serve_help.txt", &["serve", "--help"]);
 }
 
 /// Fields that do not depend on the machine or the moment.

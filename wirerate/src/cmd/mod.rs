@@ -3,9 +3,11 @@
 pub mod capture;
 pub mod completions;
 pub mod demo;
+pub mod exec;
 pub mod help;
 pub mod man;
 pub mod send;
+pub mod serve;
 
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
@@ -19,6 +21,10 @@ pub enum Command {
     Capture(capture::Args),
     /// Send ten million frames between devices made for it, capture them, and account for each
     Demo(demo::Args),
+    /// Run a command that finds pktgen's control files at /proc/net/pktgen
+    Exec(exec::Args),
+    /// Keep pktgen's control files on a directory, for everyone
+    Serve(serve::Args),
     /// Explain wirerate or one of its commands
     Help(help::Args),
     /// Print the completion script of a shell
@@ -30,6 +36,11 @@ pub enum Command {
 }
 
 impl Command {
+    /// True for commands that queue signals themselves, and must find them as the caller left them.
+    pub fn owns_signals(&self) -> bool {
+        matches!(self, Self::Exec(_) | Self::Serve(_))
+    }
+
     /// Does it. `stop` is set by Ctrl-C.
     ///
     /// # Errors
@@ -39,6 +50,8 @@ impl Command {
             Self::Send(args) => send::run(&args, stop),
             Self::Capture(args) => capture::run(&args, stop),
             Self::Demo(args) => demo::run(&args, stop),
+            Self::Exec(args) => exec::run(&args),
+            Self::Serve(args) => serve::run(&args),
             Self::Help(args) => help::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),

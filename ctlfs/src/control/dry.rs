@@ -1,0 +1,135 @@
+//! A runner that makes every frame, at its pace, and throws it away: for tests, and to try scripts.
+
+use super::runner::{Ending, Order, Runner, Running, Standing, Why};
+use crate::Cancel;
+use host::{monotonic_ns, realtime_ns};
+use packet::{NEVER_NS, WallTime};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// Frames between two looks at the wishes of others, when nothing is paced.
+const CHUNK: u32 = 1000;
+/// A waiting run looks up at least this often.
+const NAP_NS: u64 = 5_000_000;
+
+/// Sends nothing. Runs of one thread of the tree go on side by side, each on a thread of its own.
+#[derive(Debug, Default)]
+pub struct DryRunner;
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    ended: Condvar,
+    stop: Cancel,
+}
+
+#[derive(Debug)]
+struct State {
+    standing: Standing,
+    count: u64,
+    delay_ns: u64,
+    ending: Option<Ending>,
+}
+
+impl Runner for DryRunner {
+    fn begin(&self, order: Order) -> Box<dyn Running> {
+        let standing = Standing {
+            sent: 0,
+            errors: 0,
+            idle_ns: 0,
+            started_ns: monotonic_ns(),
+            cursor: order.cursor.clone(),
+            engine: Some("dry"),
+        };
+        let state = State { standing, count: order.count, delay_ns: order.config.delay_ns, ending: None };
+        let shared =
+            Arc::new(Shared { state: Mutex::new(state), ended: Condvar::new(), stop: Cancel::new() });
+        let work = Arc::clone(&shared);
+        thread::spawn(move || work.serve(order));
+        Box::new(DryRun(shared))
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn serve(&self, mut order: Order) {
+        let mut frame = vec![0; order.plan.frame_len_max() as usize];
+        let mut next_ns = monotonic_ns();
+        while !self.stop.is_fired() {
+            let (left, delay_ns) = {
+                let state = self.lock();
+                let left =
+                    if state.count == 0 { u64::MAX } else { state.count.saturating_sub(state.standing.sent) };
+                (left, state.delay_ns)
+            };
+            if left == 0 {
+                break;
+            }
+            let waited_ns = self.wait_for(next_ns, delay_ns);
+            let frames = match delay_ns {
+                0 => u64::from(CHUNK).min(left),
+                _ => u64::from(monotonic_ns() >= next_ns && delay_ns != NEVER_NS),
+            };
+            for _ in 0..frames {
+                order.plan.emit(&mut order.cursor, WallTime::from_ns(realtime_ns()), &mut frame);
+            }
+            next_ns += frames * if delay_ns == NEVER_NS { 0 } else { delay_ns };
+            let mut state = self.lock();
+            state.standing.sent += frames;
+            state.standing.idle_ns += waited_ns;
+            state.standing.cursor.clone_from(&order.cursor);
+        }
+        let mut state = self.lock();
+        state.ending =
+            Some(Ending { last: state.standing.clone(), stopped_ns: monotonic_ns(), why: Why::Done });
+        self.ended.notify_all();
+    }
+
+    /// Waits a little for the next frame; the time that took.
+    fn wait_for(&self, next_ns: u64, delay_ns: u64) -> u64 {
+        let before_ns = monotonic_ns();
+        let left_ns =
+            if delay_ns == NEVER_NS { NAP_NS } else { next_ns.saturating_sub(before_ns).min(NAP_NS) };
+        if delay_ns == 0 || left_ns == 0 {
+            return 0;
+        }
+        self.stop.wait(Duration::from_nanos(left_ns));
+        monotonic_ns() - before_ns
+    }
+}
+
+struct DryRun(Arc<Shared>);
+
+impl Running for DryRun {
+    fn standing(&self) -> Option<Standing> {
+        Some(self.0.lock().standing.clone())
+    }
+
+    fn change_terms(&self, order: Order) {
+        let mut state = self.0.lock();
+        state.count = order.count;
+        state.delay_ns = order.config.delay_ns;
+    }
+
+    fn stop(&self) {
+        self.0.stop.fire();
+    }
+
+    fn wait(&self, timeout: Duration) -> Option<Ending> {
+        let state = self.0.lock();
+        let goes_on = |state: &mut State| state.ending.is_none();
+        let (mut state, _) =
+            self.0.ended.wait_timeout_while(state, timeout, goes_on).unwrap_or_else(PoisonError::into_inner);
+        state.ending.take()
+    }
+}
+
+impl Drop for DryRun {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

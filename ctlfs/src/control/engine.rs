@@ -1,0 +1,156 @@
+//! The runner that sends: `engine`'s pinned threads, one for each thread of the tree.
+
+use super::runner::{Ending, Order, Over, Runner, Running, Standing, Why};
+use engine::{BATCH_MAX, End, EngineError, Pace, Request, RunHandle, RunReport, Terms, Worker};
+use host::{Netns, monotonic_ns};
+use packet::{Config, Flags};
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The threads of one tree.
+#[derive(Debug)]
+pub struct EngineRunner {
+    workers: Vec<Worker>,
+}
+
+impl EngineRunner {
+    /// Starts a thread on each of `cpus`, all inside `netns`.
+    ///
+    /// # Errors
+    /// When a thread cannot be made, pinned, or brought into the namespace.
+    pub fn new(cpus: &[u32], netns: &Netns) -> Result<Self, EngineError> {
+        let workers = cpus.iter().map(|cpu| Worker::spawn(*cpu, netns)).collect::<Result<_, _>>()?;
+        Ok(Self { workers })
+    }
+}
+
+impl Runner for EngineRunner {
+    fn begin(&self, order: Order) -> Box<dyn Running> {
+        let worker = self.workers.iter().find(|worker| worker.cpu() == order.cpu);
+        let why = match (refusal(&order.config), worker) {
+            (None, Some(worker)) => return Box::new(EngineRun(worker.start(request(order)))),
+            (Some(why), _) => why,
+            (None, None) => format!("there is no thread on CPU {}", order.cpu),
+        };
+        Box::new(Over::with(Ending::at_once(&order, monotonic_ns(), Why::Failed(why))))
+    }
+}
+
+/// Settings that no engine follows yet: refused, since ignoring them would send something else.
+fn refusal(config: &Config) -> Option<String> {
+    let what = if config.flags.has(Flags::IPSEC) && config.flows > 0 {
+        "flag IPSEC"
+    } else if config.skb_priority != 0 {
+        "skb_priority"
+    } else {
+        return None;
+    };
+    Some(format!("no engine can do {what} yet"))
+}
+
+fn request(order: Order) -> Request {
+    let burst = order.config.burst.min(BATCH_MAX);
+    Request {
+        mode: order.config.xmit_mode,
+        terms: Terms { count: order.count, duration_ns: 0, pace: Pace::from_delay_ns(order.config.delay_ns) },
+        ifname: order.ifname,
+        plan: order.plan,
+        cursor: order.cursor,
+        engine: None,
+        batch: (burst > 1).then_some(burst),
+    }
+}
+
+struct EngineRun(Arc<RunHandle>);
+
+impl Running for EngineRun {
+    fn standing(&self) -> Option<Standing> {
+        let snapshot = self.0.snapshot();
+        let progress = self.0.progress();
+        (snapshot.started_ns != 0).then(|| Standing {
+            sent: progress.sent(),
+            errors: progress.errors(),
+            idle_ns: snapshot.idle_ns,
+            started_ns: snapshot.started_ns,
+            cursor: snapshot.cursor,
+            engine: snapshot.engine.map(|kind| kind.name()),
+        })
+    }
+
+    fn change_terms(&self, order: Order) {
+        self.0.change(request(order));
+    }
+
+    fn stop(&self) {
+        self.0.stop();
+    }
+
+    fn wait(&self, timeout: Duration) -> Option<Ending> {
+        self.0.wait(timeout).map(ending)
+    }
+}
+
+impl Drop for EngineRun {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+fn ending(report: RunReport) -> Ending {
+    Ending {
+        stopped_ns: report.stopped_ns,
+        why: match report.end {
+            End::Count | End::Duration | End::Stopped => Why::Done,
+            End::Failed(error) if error.is_device_gone() => Why::DeviceGone,
+            End::Failed(error) => Why::Failed(in_words(&error)),
+        },
+        last: Standing {
+            sent: report.total.sent,
+            errors: report.total.errors.total(),
+            idle_ns: report.idle_ns,
+            started_ns: report.started_ns,
+            cursor: report.cursor,
+            engine: report.engine.map(|kind| kind.name()),
+        },
+    }
+}
+
+/// The chain of causes and what to try, on one line.
+fn in_words(error: &EngineError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        text += &format!(": {next}");
+        cause = next.source();
+    }
+    if let Some(cure) = error.cure() {
+        text += &format!(" (try: {cure})");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_nobody_follows_are_refused_in_words() {
+        let ipsec = Flags(Flags::SHARED.0 | Flags::IPSEC.0);
+        let with = |config: Config| refusal(&config);
+        assert_eq!(with(Config::default()), None);
+        assert_eq!(
+            with(Config { flags: ipsec, ..Config::default() }),
+            None,
+            "IPSEC does nothing without flows"
+        );
+        assert!(with(Config { flags: ipsec, flows: 1, ..Config::default() }).unwrap().contains("IPSEC"));
+        assert!(with(Config { skb_priority: 3, ..Config::default() }).unwrap().contains("skb_priority"));
+    }
+
+    #[test]
+    fn an_error_is_one_line_with_its_cure() {
+        let error = EngineError::Down { ifname: "eth7".into() };
+        assert_eq!(in_words(&error), "eth7 is down (try: ip link set eth7 up)");
+    }
+}

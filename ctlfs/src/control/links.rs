@@ -1,0 +1,132 @@
+//! What the control room wants to know of the interfaces of its network namespace.
+
+use command::{Facts, LinkState};
+use host::{CpuList, HostError, LinkLayer, Netns, Stack};
+use packet::DeviceFacts;
+use std::ops::RangeInclusive;
+
+/// One interface, as of the moment it was asked for.
+#[derive(Clone, Debug)]
+pub struct Interface {
+    /// Its number: stays the same when it is renamed.
+    pub index: u32,
+    /// Its name now.
+    pub name: String,
+    /// What `add_device` wants to know.
+    pub state: LinkState,
+    /// The cable, or the other end, is there.
+    pub has_carrier: bool,
+    /// It gives back what is sent.
+    pub is_loopback: bool,
+}
+
+impl Interface {
+    /// It is up and has carrier; pktgen ends a run when that is not so.
+    pub fn can_send(&self) -> bool {
+        self.state.is_up && self.has_carrier
+    }
+}
+
+/// The interfaces of one network namespace.
+pub trait Links: Send + Sync + 'static {
+    /// By name; `None` when there is none.
+    fn named(&self, name: &str) -> Option<Interface>;
+
+    /// By number, whatever its name is now; `None` when it is gone.
+    fn numbered(&self, index: u32) -> Option<Interface>;
+
+    /// Addresses and queues of one; what cannot be had is left empty.
+    fn facts(&self, index: u32) -> Facts;
+}
+
+/// The real ones, asked over netlink each time.
+#[derive(Debug)]
+pub struct HostLinks {
+    stack: Stack,
+    has_xfrm: bool,
+    possible_nodes: Vec<RangeInclusive<u32>>,
+}
+
+impl HostLinks {
+    /// Those of the network namespace that the calling thread is in.
+    ///
+    /// # Errors
+    /// When no netlink socket can be had.
+    pub fn here() -> Result<Self, HostError> {
+        let possible_nodes = CpuList::possible_nodes()?.iter().map(|node| node..=node).collect();
+        Ok(Self {
+            stack: Stack::here()?,
+            // This setting is there in every kernel with CONFIG_XFRM, in every namespace.
+            has_xfrm: std::fs::exists("/proc/sys/net/core/xfrm_acq_expires").unwrap_or(false),
+            possible_nodes,
+        })
+    }
+
+    /// The namespace.
+    pub fn netns(&self) -> &Netns {
+        self.stack.netns()
+    }
+}
+
+impl Links for HostLinks {
+    fn named(&self, name: &str) -> Option<Interface> {
+        said(self.stack.find_link(name)).flatten().map(Interface::from)
+    }
+
+    fn numbered(&self, index: u32) -> Option<Interface> {
+        said(self.stack.find_link(index)).flatten().map(Interface::from)
+    }
+
+    fn facts(&self, index: u32) -> Facts {
+        let link =
+            said(self.stack.facts(index)).unwrap_or(DeviceFacts { tx_queues: 1, ..DeviceFacts::default() });
+        let is_loopback = self.numbered(index).is_some_and(|interface| interface.is_loopback);
+        Facts {
+            link,
+            forbids_shared_skb: is_loopback,
+            has_xfrm: self.has_xfrm,
+            possible_nodes: self.possible_nodes.clone(),
+        }
+    }
+}
+
+impl From<host::Link> for Interface {
+    fn from(link: host::Link) -> Self {
+        let is_ethernet_or_loopback = matches!(link.layer, LinkLayer::Ethernet | LinkLayer::Loopback);
+        Self {
+            index: link.index,
+            state: LinkState { is_up: link.is_up(), is_ethernet_or_loopback },
+            has_carrier: link.has_carrier(),
+            is_loopback: link.is_loopback(),
+            name: link.name,
+        }
+    }
+}
+
+/// An answer that cannot be had is no interface, and is said in the log.
+fn said<T>(answer: Result<T, HostError>) -> Option<T> {
+    match answer {
+        Ok(value) => Some(value),
+        // Names that no interface can have, and interfaces that went meanwhile.
+        Err(HostError::NoLink { .. } | HostError::BadName { .. }) => None,
+        Err(error) => {
+            tracing::warn!(%error, "cannot ask for an interface");
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_a_loopback() {
+        let links = HostLinks::here().unwrap();
+        let lo = links.named("lo").unwrap();
+        assert!(lo.is_loopback && lo.state.is_ethernet_or_loopback);
+        assert_eq!(links.numbered(lo.index).unwrap().name, "lo");
+        assert!(links.facts(lo.index).forbids_shared_skb);
+        assert!(links.named("no-such-interface-with-a-long-name").is_none());
+    }
+}

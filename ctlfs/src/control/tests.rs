@@ -1,0 +1,341 @@
+//! The control room with made-up interfaces and a runner that sends nothing.
+
+use super::*;
+use crate::Cancel;
+use ::command::{Facts, LinkState};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+/// Interfaces as a test wants them, by number.
+#[derive(Clone, Default)]
+struct Table(Arc<Mutex<HashMap<u32, Interface>>>);
+
+impl Table {
+    fn set(&self, index: u32, name: &str, is_up: bool) {
+        let state = LinkState { is_up, is_ethernet_or_loopback: true };
+        let interface =
+            Interface { index, name: name.into(), state, has_carrier: is_up, is_loopback: name == "lo" };
+        self.0.lock().unwrap().insert(index, interface);
+    }
+
+    fn remove(&self, index: u32) {
+        self.0.lock().unwrap().remove(&index);
+    }
+}
+
+impl Links for Table {
+    fn named(&self, name: &str) -> Option<Interface> {
+        self.0.lock().unwrap().values().find(|interface| interface.name == name).cloned()
+    }
+
+    fn numbered(&self, index: u32) -> Option<Interface> {
+        self.0.lock().unwrap().get(&index).cloned()
+    }
+
+    fn facts(&self, _index: u32) -> Facts {
+        Facts::default()
+    }
+}
+
+/// A tree with two threads over `eth0` and `eth1`, both up.
+struct Room {
+    control: Arc<Control>,
+    table: Table,
+}
+
+fn room() -> Room {
+    room_with(DryRunner)
+}
+
+fn room_with(runner: impl Runner) -> Room {
+    let table = Table::default();
+    table.set(2, "eth0", true);
+    table.set(3, "eth1", true);
+    Room { control: Arc::new(Control::new(vec![0, 1], table.clone(), runner)), table }
+}
+
+impl Room {
+    fn try_write(&self, file: &str, text: &str) -> Result<(), Errno> {
+        self.control.write(OsStr::new(file), text.as_bytes(), &Cancel::new())
+    }
+
+    #[track_caller]
+    fn write(&self, file: &str, text: &str) {
+        assert_eq!(self.try_write(file, text), Ok(()), "{text} > {file}");
+    }
+
+    /// Adds a device instance to thread 0 and writes its commands.
+    #[track_caller]
+    fn add(&self, name: &str, commands: &[&str]) {
+        self.write("kpktgend_0", &format!("add_device {name}"));
+        commands.iter().for_each(|command| self.write(name, command));
+    }
+
+    #[track_caller]
+    fn read(&self, file: &str) -> String {
+        String::from_utf8(self.control.read(OsStr::new(file)).unwrap()).unwrap()
+    }
+
+    /// Behind `Result: `.
+    #[track_caller]
+    fn result(&self, file: &str) -> String {
+        let text = self.read(file);
+        text.split_once("Result: ").unwrap().1.trim_end().to_owned()
+    }
+
+    fn number(&self, file: &str, label: &str) -> u64 {
+        let text = self.read(file);
+        let digits = text.split_once(label).unwrap().1;
+        digits
+            .split(|letter: char| !letter.is_ascii_digit())
+            .find(|part| !part.is_empty())
+            .unwrap()
+            .parse()
+            .unwrap()
+    }
+
+    fn sofar(&self, file: &str) -> u64 {
+        self.number(file, "pkts-sofar:")
+    }
+
+    /// `start` by another thread.
+    fn start(&self) -> (JoinHandle<Result<(), Errno>>, Cancel) {
+        let (control, cancel) = (Arc::clone(&self.control), Cancel::new());
+        let token = cancel.clone();
+        let writer = thread::spawn(move || control.write(OsStr::new("pgctrl"), b"start\n", &token));
+        (writer, cancel)
+    }
+
+    #[track_caller]
+    fn wait_until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !is_so(self) {
+            assert!(Instant::now() < deadline, "waited in vain until {what}");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Runs without end, a frame each half millisecond.
+const ENDLESS: &[&str] = &["count 0", "delay 500000"];
+
+#[test]
+fn start_comes_back_with_the_results() {
+    let room = room();
+    room.add("eth0", &["count 5"]);
+    room.add("eth0@1", &["count 7"]);
+    room.write("kpktgend_1", "add_device eth1");
+    room.write("pgctrl", "start");
+    assert!(room.result("eth0").starts_with("OK: ") && room.result("eth0").contains(", 5 (58byte,0frags)"));
+    assert_eq!((room.sofar("eth0@1"), room.sofar("eth1")), (7, 1000));
+    assert_eq!(room.read("kpktgend_0"), "Running: \nStopped: eth0@1 eth0 \nResult: OK: add_device=eth0@1\n");
+}
+
+#[test]
+fn start_with_nothing_to_do_comes_back() {
+    let room = room();
+    room.write("pgctrl", "start");
+    room.add("eth0", &["count 1"]);
+    room.write("kpktgend_0", "rem_device_all");
+    room.write("pgctrl", "start");
+}
+
+#[test]
+fn a_signal_to_the_writer_ends_the_run_with_success_and_results() {
+    let room = room();
+    room.add("eth0", ENDLESS);
+    let (writer, cancel) = room.start();
+    room.wait_until("frames go out", |room| room.sofar("eth0") > 3);
+    assert_eq!(room.read("kpktgend_0").lines().next(), Some("Running: eth0 "));
+    cancel.fire();
+    assert_eq!(writer.join().unwrap(), Ok(()));
+    assert!(room.result("eth0").starts_with("OK: "), "{}", room.result("eth0"));
+}
+
+#[test]
+fn stop_ends_the_run_of_another_writer() {
+    let room = room();
+    room.add("eth0", ENDLESS);
+    let (writer, _) = room.start();
+    room.wait_until("frames go out", |room| room.sofar("eth0") > 3);
+    room.write("pgctrl", "stop");
+    assert!(room.result("eth0").starts_with("OK: "), "the result is there when stop comes back");
+    assert_eq!(writer.join().unwrap(), Ok(()));
+}
+
+#[test]
+fn a_second_start_begins_anew_and_both_writers_succeed() {
+    let room = room();
+    room.add("eth0", &["count 200", "delay 1000000"]);
+    let (first, _) = room.start();
+    room.wait_until("frames go out", |room| room.sofar("eth0") > 50);
+    let before = room.number("eth0", "started:");
+    let (second, _) = room.start();
+    room.wait_until("it has begun anew", |room| room.number("eth0", "started:") > before);
+    assert!(room.sofar("eth0") < 50);
+    assert_eq!((first.join().unwrap(), second.join().unwrap()), (Ok(()), Ok(())));
+    assert_eq!((room.sofar("eth0"), room.number("eth0", "seq_num:")), (200, 201));
+}
+
+#[test]
+fn reset_during_a_run_removes_all_and_the_writer_succeeds() {
+    let room = room();
+    room.add("eth0", ENDLESS);
+    let (writer, _) = room.start();
+    room.wait_until("frames go out", |room| room.sofar("eth0") > 3);
+    room.write("pgctrl", "reset");
+    assert_eq!(writer.join().unwrap(), Ok(()));
+    assert_eq!(room.control.names(), ["pgctrl", "kpktgend_0", "kpktgend_1"]);
+}
+
+#[test]
+fn a_device_added_during_a_run_waits_for_the_next_start() {
+    let room = room();
+    room.add("eth0", ENDLESS);
+    let (writer, _) = room.start();
+    room.wait_until("frames go out", |room| room.sofar("eth0") > 3);
+    room.add("eth1", &["count 4"]);
+    thread::sleep(Duration::from_millis(20));
+    assert_eq!((room.sofar("eth1"), room.result("eth1").as_str()), (0, "OK: count=4"));
+    room.write("kpktgend_0", "rem_device_all");
+    assert_eq!(writer.join().unwrap(), Ok(()));
+}
+
+#[test]
+fn commands_during_a_run_change_its_frames_and_keep_its_counters() {
+    let room = room();
+    room.add("eth0", &["count 400", "delay 500000", "pkt_size 100"]);
+    let (writer, _) = room.start();
+    room.wait_until("frames go out", |room| room.sofar("eth0") > 20);
+    let before = room.sofar("eth0");
+    room.write("eth0", "udp_dst_min 4000");
+    assert_eq!(room.number("eth0", "cur_udp_dst:"), 4000);
+    assert!(room.sofar("eth0") >= before);
+    room.write("eth0", "pkt_size 60");
+    room.write("eth0", "delay 100000");
+    assert_eq!(room.try_write("eth0", "nonsense"), Err(Errno::EINVAL));
+    assert_eq!(writer.join().unwrap(), Ok(()));
+    assert!(room.result("eth0").contains(", 400 (60byte,0frags)"), "{}", room.result("eth0"));
+    assert_eq!(room.number("eth0", "seq_num:"), 401);
+}
+
+#[test]
+fn a_lowered_count_ends_the_run_and_cleared_counters_begin_again() {
+    let room = room();
+    room.add("eth0", ENDLESS);
+    let (writer, _) = room.start();
+    room.wait_until("frames go out", |room| room.sofar("eth0") > 100);
+    room.write("eth0", "clear_counters");
+    assert!(room.sofar("eth0") < 100);
+    room.wait_until("frames go out", |room| room.sofar("eth0") > 20);
+    room.write("eth0", "count 10");
+    assert_eq!(writer.join().unwrap(), Ok(()));
+    assert!((20..100).contains(&room.sofar("eth0")), "it ends with what was sent by then");
+}
+
+#[test]
+fn a_device_that_goes_down_ends_its_run_normally() {
+    let room = room();
+    room.add("eth0", ENDLESS);
+    let (writer, _) = room.start();
+    room.wait_until("frames go out", |room| room.sofar("eth0") > 3);
+    room.table.set(2, "eth0", false);
+    assert_eq!(writer.join().unwrap(), Ok(()));
+    assert!(room.result("eth0").starts_with("OK: "), "{}", room.result("eth0"));
+    room.write("pgctrl", "start");
+    assert!(room.result("eth0").contains(", 0 (58byte,-1frags)"), "{}", room.result("eth0"));
+}
+
+#[test]
+fn a_renamed_device_is_followed_during_its_run() {
+    let room = room();
+    room.add("eth0", ENDLESS);
+    room.write("kpktgend_1", "add_device eth0@7");
+    let (writer, _) = room.start();
+    room.wait_until("frames go out", |room| room.sofar("eth0") > 3);
+    room.table.set(2, "wan0", true);
+    room.wait_until("the file has moved", |room| room.control.contains(OsStr::new("wan0")));
+    let names: Vec<_> = room.control.names().into_iter().skip(3).collect();
+    assert_eq!(names, ["wan0", "wan0@7"]);
+    let before = room.sofar("wan0");
+    room.wait_until("it goes on", |room| room.sofar("wan0") > before);
+    room.write("pgctrl", "stop");
+    assert_eq!(writer.join().unwrap(), Ok(()));
+    assert!(room.result("wan0").starts_with("OK: "));
+}
+
+#[test]
+fn a_deleted_device_takes_its_files_along() {
+    let room = room();
+    room.add("eth0", ENDLESS);
+    room.add("eth0@1", ENDLESS);
+    room.add("eth1", &["count 3"]);
+    let (writer, _) = room.start();
+    room.wait_until("frames go out", |room| room.sofar("eth0") > 3);
+    room.table.remove(2);
+    assert_eq!(writer.join().unwrap(), Ok(()));
+    assert_eq!(room.control.names().last(), Some(&OsString::from("eth1")));
+    assert_eq!(room.control.read(OsStr::new("eth0")), Err(Errno::ENOENT));
+    assert_eq!(room.sofar("eth1"), 3);
+}
+
+#[test]
+fn no_command_is_lost_and_nothing_hangs_with_many_at_once() {
+    let room = room();
+    for index in 0..64 {
+        room.add(&format!("eth0@{index}"), ENDLESS);
+    }
+    let (writer, _) = room.start();
+    room.wait_until("all run", |room| room.read("kpktgend_0").contains("Stopped: \n"));
+    thread::scope(|scope| {
+        for index in 0..8 {
+            let room = &room;
+            scope.spawn(move || {
+                let name = format!("eth0@{index}");
+                for count in 1..=20 {
+                    room.write(&name, &format!("flows {count}"));
+                    assert_eq!(room.number(&name, "flows:"), count, "nobody else writes to {name}");
+                }
+            });
+        }
+    });
+    room.write("pgctrl", "stop");
+    assert_eq!(writer.join().unwrap(), Ok(()));
+    for round in 0..1000 {
+        room.write("kpktgend_1", &format!("add_device eth1@{round}"));
+        room.write("kpktgend_1", "rem_device_all");
+    }
+    room.write("pgctrl", "reset");
+    assert_eq!(room.control.names().len(), 3);
+}
+
+/// Refuses every order.
+struct Refusing;
+
+impl Runner for Refusing {
+    fn begin(&self, order: Order) -> Box<dyn Running> {
+        let why = Why::Failed(format!("no engine for {}", order.ifname));
+        Box::new(runner::Over::with(Ending::at_once(&order, host::monotonic_ns(), why)))
+    }
+}
+
+#[test]
+fn what_no_engine_can_do_is_said_in_the_result() {
+    let room = room_with(Refusing);
+    room.add("eth0", &["count 5"]);
+    room.write("pgctrl", "start");
+    assert_eq!(room.result("eth0"), "ERROR: no engine for eth0");
+}
+
+#[test]
+fn draining_ends_runs_and_answers_their_writers() {
+    let room = room();
+    room.add("eth0", ENDLESS);
+    let (writer, _) = room.start();
+    room.wait_until("frames go out", |room| room.sofar("eth0") > 3);
+    room.control.drain();
+    assert_eq!(writer.join().unwrap(), Ok(()));
+    room.write("pgctrl", "start");
+    assert!(room.result("eth0").starts_with("OK: "), "no run begins any more");
+}

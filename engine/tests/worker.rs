@@ -1,0 +1,83 @@
+//! One thread that serves several runs, on real devices (root).
+
+use engine::{End, Pace, Request, Terms, Worker};
+use host::{Lab, LabOptions, VethEnd};
+use packet::{Config, Cursor, MacAddr, Plan, XmitMode};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A lab, and the right to CPU 0: the meter of a process knows one thread a CPU.
+fn lab(test: &str) -> Option<(Lab, MutexGuard<'static, ()>)> {
+    static TURN: Mutex<()> = Mutex::new(());
+    if !nix::unistd::Uid::effective().is_root() {
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "{test} needs root");
+        println!("skip: {test} needs root");
+        return None;
+    }
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let lab = Lab::new(&LabOptions { rx_gro: true, ..LabOptions::default() }).expect("a lab can be made");
+    Some((lab, turn))
+}
+
+fn request(ifname: &str, count: u64, pace: Pace) -> Request {
+    let config = Config { min_pkt_size: 60, max_pkt_size: 60, ..Config::default() };
+    let facts = packet::DeviceFacts { mac: MacAddr([2, 0, 0, 0, 0, 1]), tx_queues: 1, ..Default::default() };
+    let mut cursor = Cursor::default();
+    cursor.start(&config, &facts, 1).expect("plain settings");
+    let plan = Plan::new(&config, &facts, &cursor).expect("plain settings");
+    Request {
+        ifname: ifname.to_owned(),
+        plan,
+        cursor,
+        mode: XmitMode::StartXmit,
+        terms: Terms { count, duration_ns: 0, pace },
+        engine: None,
+        batch: None,
+    }
+}
+
+const SOME: Pace = Pace::Delay { delay_ns: 500_000 };
+
+#[test]
+fn a_run_goes_on_when_another_of_its_thread_has_ended() {
+    let Some((lab, _turn)) = lab("two runs") else { return };
+    let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
+    let long = worker.start(request(lab.tx.ifname, 400, SOME));
+    let short = worker.start(request(lab.tx.ifname, 20, SOME));
+    for (run, count) in [(short, 20), (long, 400)] {
+        let report = run.wait(Duration::from_secs(10)).expect("it ends");
+        assert!(matches!(report.end, End::Count), "{:?}", report.end);
+        assert_eq!((report.total.sent, report.total.errors.total()), (count, 0));
+    }
+}
+
+#[test]
+fn two_devices_on_one_thread_are_told_apart() {
+    let Some((lab, _turn)) = lab("two devices") else { return };
+    let end = |name| VethEnd { name, mac: None, queues: 1, mtu: None };
+    let stack = &lab.tx.stack;
+    stack.create_veth(&end("wrw0"), &end("wrw1"), lab.tx.netns()).expect("a second pair");
+    stack.set_feature("wrw1", host::FEATURE_GRO, true).expect("GRO");
+    stack.set_up("wrw0").expect("up");
+    stack.set_up("wrw1").expect("up");
+    stack.wait_running("wrw0", Duration::from_secs(5)).expect("carrier");
+    let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
+    let runs = [worker.start(request(lab.tx.ifname, 300, SOME)), worker.start(request("wrw0", 200, SOME))];
+    for (run, count) in runs.into_iter().zip([300, 200]) {
+        let report = run.wait(Duration::from_secs(10)).expect("it ends");
+        assert!(matches!(report.end, End::Count), "{:?}", report.end);
+        assert_eq!((report.total.sent, report.total.errors.total()), (count, 0));
+    }
+}
+
+#[test]
+fn another_pace_during_a_run_loses_no_frame() {
+    let Some((lab, _turn)) = lab("change") else { return };
+    let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
+    let run = worker.start(request(lab.tx.ifname, 1000, Pace::Delay { delay_ns: 1_000_000 }));
+    std::thread::sleep(Duration::from_millis(100));
+    run.change(request(lab.tx.ifname, 1000, Pace::Delay { delay_ns: 100_000 }));
+    let report = run.wait(Duration::from_secs(10)).expect("it ends");
+    assert!(matches!(report.end, End::Count), "{:?}", report.end);
+    assert_eq!((report.total.sent, report.total.errors.total()), (1000, 0));
+}

@@ -1,0 +1,61 @@
+//! `wirerate exec -- CMD`: a command that finds pktgen's control files at `/proc/net/pktgen`.
+
+use crate::log;
+use crate::outcome::{Failure, Outcome, Refused};
+use ctlfs::Tree;
+use ctlfs::control::Control;
+use ctlfs::exec::{Exec, ExecError};
+use std::ffi::OsString;
+use std::sync::Arc;
+
+/// Arguments of `wirerate exec`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Every script for the kernel's pktgen runs unchanged: the control files are at /proc/net/pktgen for \
+CMD and its children, and `modprobe pktgen` succeeds. Nothing of it is seen outside, or remains.
+
+Exit code: that of CMD, 128 and the signal number when a signal ended it; 127 when there is no such \
+command, 126 when it cannot be run.")]
+pub struct Args {
+    /// Network namespace of the command and its devices, as in `ip netns`
+    #[arg(long, value_name = "NAME")]
+    netns: Option<String>,
+    /// Make every frame and send none
+    #[arg(long)]
+    dry_run: bool,
+    /// The command and its arguments
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+/// Runs the command and ends as it ends.
+///
+/// # Errors
+/// When the control tree cannot be set up.
+pub fn run(args: &Args) -> Result<Outcome, Failure> {
+    log::to_stderr(log::Level::WARN);
+    let (program, rest) = args.command.split_first().expect("clap asks for one word at least");
+    let exec = Exec { netns: args.netns.clone(), program: program.clone(), args: rest.to_vec() };
+    match ctlfs::exec::run(&exec, || plant(args.dry_run)) {
+        Ok(status) => Ok(Outcome::Status(status)),
+        Err(error) => fail(error),
+    }
+}
+
+/// A shell's words for a command that cannot be run are its exit codes.
+fn fail(error: ExecError) -> Result<Outcome, Failure> {
+    let status = error.shell_status();
+    let failed = Err(error).refused("set up a control tree for the command");
+    match (status, failed) {
+        (Some(status), Err(failure)) => {
+            eprint!("{failure}");
+            Ok(Outcome::Status(status))
+        }
+        (_, failed) => failed,
+    }
+}
+
+/// The tree of the namespace we are in.
+pub(crate) fn plant(dry_run: bool) -> Result<Arc<dyn Tree>, engine::EngineError> {
+    Ok(Arc::new(if dry_run { Control::dry()? } else { Control::here()? }))
+}
