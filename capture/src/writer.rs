@@ -6,7 +6,7 @@ use crate::limit::Limit;
 use crate::ring::Batch;
 use crate::sink::Sink;
 use crate::stats::WriterCounts;
-use crate::sys::RingReader;
+use crate::sys::{self, RingReader};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use std::sync::atomic::Ordering::Relaxed;
@@ -32,6 +32,8 @@ pub(crate) trait Shared: Send + Sync {
 /// Empties one ring until the end.
 pub(crate) fn run(mut reader: RingReader, mut encoder: Encoder, shared: &dyn Shared) {
     leave_to_producer(reader.cpu());
+    // Without the right to it the writer is one thread among others, and losses are counted as ever.
+    let _ = sys::run_before_others();
     let mut buffer = Vec::with_capacity(BUFFER_LEN + BUFFER_LEN / 4);
     let mut pause = Pause::new(reader.shape().slots);
     loop {
