@@ -190,6 +190,11 @@ impl Run {
         self.engine.cursor()
     }
 
+    /// It was to begin at `started_ns`, and waited for others until now.
+    pub(crate) fn backdate(&mut self, started_ns: u64) {
+        self.started_ns = started_ns;
+    }
+
     /// The caller has waited for this run.
     pub fn waited(&mut self, wait_ns: u64) {
         self.idle_ns += wait_ns;

@@ -6,10 +6,12 @@
 
 use crate::choose::{Need, Tools, build};
 use crate::clock::{Clock, SystemClock};
+use crate::pacer::Pace;
 use crate::run::{End, Progress, Run, RunReport, Step, Terms};
 use crate::{EngineError, EngineKind};
 use host::Netns;
 use packet::{Cursor, Plan, XmitMode};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -150,8 +152,9 @@ impl Worker {
             // The receiver waits below for exactly this.
             let _ = ready.send(prepared);
             if is_good {
-                Shift { cpu, inbox, quit, clock: SystemClock, tools: Tools::default(), active: Vec::new() }
-                    .serve();
+                let (clock, tools) = (SystemClock, Tools::default());
+                let (waiting, active) = (VecDeque::new(), Vec::new());
+                Shift { cpu, inbox, quit, clock, tools, waiting, free_ns: 0, active }.serve();
             }
         };
         let failed =
@@ -211,7 +214,19 @@ struct Shift {
     quit: Arc<AtomicBool>,
     clock: SystemClock,
     tools: Tools,
+    /// Runs that are not paced, behind the one that is served. Each engine costs memory and, beyond 48 programs,
+    /// the XDP dispatcher its speed; so theirs are built when their turn comes.
+    waiting: VecDeque<Waiting>,
+    /// When the last run that was not paced ended.
+    free_ns: u64,
     active: Vec<Active>,
+}
+
+/// A run whose turn has not come.
+struct Waiting {
+    request: Request,
+    handle: Arc<RunHandle>,
+    ordered_ns: u64,
 }
 
 /// A run and those who watch it.
@@ -231,36 +246,52 @@ impl Shift {
         for active in self.active.drain(..) {
             active.handle.finish(active.run.into_report(End::Stopped, now_ns));
         }
+        for waiting in self.waiting.drain(..) {
+            waiting.stop(now_ns);
+        }
     }
 
-    /// Begins the runs that were ordered, waiting for an order when there is nothing to do. False to quit.
+    /// Takes what was ordered, waiting for an order when there is nothing to do. False to quit.
     fn take_orders(&mut self) -> bool {
-        if self.active.is_empty() {
+        if self.active.is_empty() && self.waiting.is_empty() {
             match self.inbox.recv() {
-                Ok(order) => self.begin(order),
+                Ok(order) => self.take(order),
                 Err(_) => return false,
             }
         }
         loop {
             match self.inbox.try_recv() {
-                Ok(order) => self.begin(order),
+                Ok(order) => self.take(order),
                 Err(TryRecvError::Empty) => return !self.quit.load(Relaxed),
                 Err(TryRecvError::Disconnected) => return false,
             }
         }
     }
 
-    fn begin(&mut self, (request, handle): (Request, Arc<RunHandle>)) {
-        if handle.stop.load(Relaxed) {
-            let mut report = RunReport::failed(
-                EngineError::Gone { ifname: request.ifname },
-                self.clock.now_ns(),
-                request.cursor,
-            );
-            report.end = End::Stopped;
-            handle.finish(report);
+    /// Begins a paced run at once; the others wait in line.
+    fn take(&mut self, (request, handle): (Request, Arc<RunHandle>)) {
+        let order = Waiting { request, handle, ordered_ns: self.clock.now_ns() };
+        if order.request.terms.pace == Pace::Unpaced {
+            self.waiting.push_back(order);
+        } else {
+            self.begin(order);
+        }
+    }
+
+    /// Begins the next run that is not paced, once the one before is over.
+    fn advance(&mut self) {
+        while !self.active.iter().any(|active| active.request.terms.pace == Pace::Unpaced) {
+            let Some(order) = self.waiting.pop_front() else { return };
+            self.begin(order);
+        }
+    }
+
+    fn begin(&mut self, order: Waiting) {
+        if order.handle.stop.load(Relaxed) {
+            order.stop(self.clock.now_ns());
             return;
         }
+        let Waiting { request, handle, ordered_ns } = order;
         match build(&need(&request, request.cursor.clone(), self.cpu), &mut self.tools) {
             Err(error) => handle.finish(RunReport::failed(error, self.clock.now_ns(), request.cursor)),
             Ok(chosen) => {
@@ -270,7 +301,11 @@ impl Shift {
                     snapshot.reason = chosen.reason;
                 }
                 let now_ns = self.clock.now_ns();
-                let run = Run::new(chosen.engine, request.terms, now_ns);
+                let mut run = Run::new(chosen.engine, request.terms, now_ns);
+                if ordered_ns < self.free_ns {
+                    // It waited for others: that is part of its time, as in pktgen.
+                    run.backdate(ordered_ns);
+                }
                 handle.show(&run);
                 self.active.push(Active { run, request, handle, shown_ns: now_ns });
             }
@@ -280,6 +315,7 @@ impl Shift {
     /// One step of the run that is due first; of equals the first in the list.
     fn turn(&mut self) {
         self.apply_wishes();
+        self.advance();
         let due = |(_, active): &(usize, &Active)| active.run.next_ns();
         let Some((index, _)) = self.active.iter().enumerate().min_by_key(due) else { return };
         let active = &mut self.active[index];
@@ -296,8 +332,12 @@ impl Shift {
     }
 
     fn end(&mut self, index: usize, end: End) {
-        let Active { run, handle, .. } = self.active.remove(index);
-        handle.finish(run.into_report(end, self.clock.now_ns()));
+        let Active { run, request, handle, .. } = self.active.remove(index);
+        let now_ns = self.clock.now_ns();
+        if request.terms.pace == Pace::Unpaced {
+            self.free_ns = now_ns;
+        }
+        handle.finish(run.into_report(end, now_ns));
     }
 
     /// Stops and changes that were asked for since the last turn.
@@ -312,6 +352,36 @@ impl Shift {
                 self.end(index, End::Failed(error));
             }
         }
+        self.apply_wishes_to_waiting();
+    }
+
+    fn apply_wishes_to_waiting(&mut self) {
+        let now_ns = self.clock.now_ns();
+        for mut order in std::mem::take(&mut self.waiting) {
+            if order.handle.is_changed.swap(false, Relaxed)
+                && let Some(request) = lock(&order.handle.change).take()
+            {
+                order.request = Request { cursor: order.request.cursor, ..request };
+            }
+            if order.handle.stop.load(Relaxed) {
+                order.stop(now_ns);
+            } else if order.request.terms.pace == Pace::Unpaced {
+                self.waiting.push_back(order);
+            } else {
+                self.begin(order);
+            }
+        }
+    }
+}
+
+impl Waiting {
+    /// Ends a run that never began.
+    fn stop(self, now_ns: u64) {
+        let gone = EngineError::Gone { ifname: self.request.ifname };
+        let mut report = RunReport::failed(gone, now_ns, self.request.cursor);
+        report.end = End::Stopped;
+        report.started_ns = self.ordered_ns;
+        self.handle.finish(report);
     }
 }
 

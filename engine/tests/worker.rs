@@ -81,3 +81,39 @@ fn another_pace_during_a_run_loses_no_frame() {
     assert!(matches!(report.end, End::Count), "{:?}", report.end);
     assert_eq!((report.total.sent, report.total.errors.total()), (1000, 0));
 }
+
+#[test]
+fn sixty_four_runs_on_one_thread_go_one_after_the_other() {
+    let Some((lab, _turn)) = lab("sixty-four") else { return };
+    let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
+    let runs: Vec<_> = (0..64).map(|_| worker.start(request(lab.tx.ifname, 1000, Pace::Unpaced))).collect();
+    let mut last_ns = 0;
+    for run in runs {
+        let report = run.wait(Duration::from_secs(20)).expect("it ends");
+        assert!(matches!(report.end, End::Count), "{:?}", report.end);
+        assert_eq!(report.total.sent, 1000);
+        assert!(report.stopped_ns > last_ns, "in the order of their orders");
+        last_ns = report.stopped_ns;
+    }
+}
+
+#[test]
+fn a_run_that_waits_can_be_stopped_and_given_a_pace() {
+    let Some((lab, _turn)) = lab("waiting") else { return };
+    let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
+    let endless = worker.start(request(lab.tx.ifname, 0, Pace::Unpaced));
+    let [stopped, paced] = [0, 0].map(|count| worker.start(request(lab.tx.ifname, count, Pace::Unpaced)));
+    stopped.stop();
+    let report = stopped.wait(Duration::from_secs(5)).expect("it ends while another goes on");
+    assert!(matches!(report.end, End::Stopped) && report.total.sent == 0, "{report:?}");
+    paced.change(request(lab.tx.ifname, 0, Pace::Never));
+    while paced.snapshot().started_ns == 0 {
+        assert!(!endless.has_ended());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    endless.stop();
+    assert!(endless.wait(Duration::from_secs(5)).is_some());
+    drop(worker);
+    let report = paced.wait(Duration::from_secs(5)).expect("it ends with its thread");
+    assert!(matches!(report.end, End::Stopped), "{report:?}");
+}
