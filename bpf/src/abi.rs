@@ -123,6 +123,8 @@ pub const PLAN_UDP_DST_MOVES: u32 = 0x20000;
 pub const PLAN_SIZE_MOVES: u32 = 0x40000;
 /// The queue moves (`WR_PLAN_QUEUE_MOVES`).
 pub const PLAN_QUEUE_MOVES: u32 = 0x80000;
+/// The queue is written into the skb (`WR_PLAN_QUEUE_MAPPED`).
+pub const PLAN_QUEUE_MAPPED: u32 = 0x10_0000;
 
 /// A field's walk and its range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
@@ -237,6 +239,26 @@ pub struct Cursor {
     pub imix_counts: [u64; IMIX_MAX],
 }
 
+/// One call of `skb.bpf.c`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct SkbRun {
+    /// Frames that the call may still send; set by the worker.
+    pub left: u32,
+    /// 1 while the frame that the cursor stands at is still to be sent.
+    pub is_kept: u32,
+    /// 1 while the skb holds that frame; cleared by the worker.
+    pub is_written: u32,
+    /// Frames for one run of the program at most; set by the worker.
+    pub turns: u32,
+    /// Times that the device had no room.
+    pub no_room: u64,
+    /// Frames for which the queueing discipline dropped one.
+    pub congested: u64,
+    /// Negative errno that ended the call, 0 for none.
+    pub last_error: i64,
+}
+
 /// Threads of one process that can send from XDP at a time (`WR_METERS_MAX`).
 pub const METERS_MAX: usize = 1024;
 
@@ -263,4 +285,5 @@ pub struct Meter {
 const _: () = assert!(size_of::<Plan>() == 560, "keep in step with src/bpf/shared.h");
 const _: () = assert!(size_of::<Flow>() == 16, "keep in step with src/bpf/shared.h");
 const _: () = assert!(size_of::<Cursor>() == 384, "keep in step with src/bpf/shared.h");
+const _: () = assert!(size_of::<SkbRun>() == 40, "keep in step with src/bpf/shared.h");
 const _: () = assert!(size_of::<Meter>() == LINE, "keep in step with src/bpf/shared.h");

@@ -12,10 +12,14 @@ pub mod log;
 mod meter;
 mod send;
 mod shared;
+mod skb;
 pub mod skel;
+mod state;
 pub mod sys;
 pub mod xdp;
 
 pub use error::BpfError;
 pub use meter::{Claim, Meter, Verdict};
 pub use send::Sender;
+pub use skb::{Said, SkbSender};
+pub use state::State;

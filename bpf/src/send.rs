@@ -1,13 +1,13 @@
 //! `send.bpf.c` loaded with one plan: the program that writes frames inside the kernel, and its cursor.
 
 use crate::abi;
-use crate::shared::SharedArray;
+use crate::state::{State, flow_entries};
 use crate::sys::{self, ProgRun};
 use crate::xdp::{self, ModeWish, XdpLink};
 use crate::{BpfError, log, skel};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use std::io;
-use std::mem::{MaybeUninit, offset_of};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 const OBJECT: &str = "send";
@@ -17,10 +17,8 @@ const LOOPBACK_IFINDEX: u32 = 1;
 #[derive(Debug)]
 pub struct Sender {
     program: OwnedFd,
-    cursor: SharedArray<abi::Cursor>,
-    flows: SharedArray<abi::Flow>,
+    state: State,
     ingress_ifindex: u32,
-    fixed_frame_len: Option<u32>,
 }
 
 impl Sender {
@@ -30,8 +28,7 @@ impl Sender {
     /// [`BpfError::Load`] when the verifier refuses (EPERM without CAP_BPF and CAP_NET_ADMIN),
     /// [`BpfError::MapMemory`].
     pub fn load(plan: &abi::Plan) -> Result<Self, BpfError> {
-        let flow_count = plan.flow_count.max(1);
-        let (loaded, printed) = log::collect(|| load_fds(plan, flow_count));
+        let (loaded, printed) = log::collect(|| load_fds(plan));
         let [program, cursor, flows] = loaded.map_err(|error| BpfError::Load {
             object: OBJECT,
             reason: error.to_string(),
@@ -39,9 +36,7 @@ impl Sender {
         })?;
         Ok(Self {
             program,
-            cursor: SharedArray::new(cursor.as_fd(), "cursor", 1)?,
-            flows: SharedArray::new(flows.as_fd(), "wr_flows", flow_count as usize)?,
-            fixed_frame_len: (plan.flags & abi::PLAN_SIZE_MOVES == 0).then_some(plan.frame_len_max),
+            state: State::map(plan, cursor.as_fd(), flows.as_fd())?,
             ingress_ifindex: if plan.flags & abi::PLAN_RECEIVE != 0 { plan.ifindex } else { 0 },
         })
     }
@@ -56,59 +51,15 @@ impl Sender {
         xdp::attach(&[self.program.as_fd()], LOOPBACK_IFINDEX, "lo", ModeWish::Generic)
     }
 
-    /// Where the next frame starts from.
-    pub fn cursor(&self) -> abi::Cursor {
-        self.cursor.get(0)
-    }
-
-    /// Sets where the next frame starts from; not while the program runs.
-    pub fn set_cursor(&self, cursor: &abi::Cursor) {
-        self.cursor.set(0, cursor);
-    }
-
-    /// Sets what the wall clock is ahead of `CLOCK_MONOTONIC`, and that the next frame reads the clock and
-    /// `frames` frames share each reading; not while the program runs.
-    pub fn set_clock(&self, wall_offset_ns: u64, frames: u32) {
-        self.cursor.set_word(0, offset_of!(abi::Cursor, wall_offset_ns), wall_offset_ns);
-        self.cursor.set_half_word(0, offset_of!(abi::Cursor, clock_every), frames);
-        self.cursor.set_half_word(0, offset_of!(abi::Cursor, clock_left), 0);
-    }
-
-    /// The flow table; one unused entry when the plan has no flows.
-    pub fn flows(&self) -> Vec<abi::Flow> {
-        (0..self.flows.len()).map(|index| self.flows.get(index)).collect()
-    }
-
-    /// Sets the flow table, of which there must not be more entries than the plan has flows. Not while the
-    /// program runs.
-    pub fn set_flows(&self, flows: &[abi::Flow]) {
-        for (index, flow) in flows.iter().enumerate() {
-            self.flows.set(index, flow);
-        }
-    }
-
-    /// Frames that the program has handed on since it was loaded.
-    pub fn offered(&self) -> u64 {
-        self.cursor.counter(0, offset_of!(abi::Cursor, offered))
-    }
-
-    /// The lengths of those frames, in bytes without FCS.
-    pub fn frame_bytes(&self) -> u64 {
-        match self.fixed_frame_len {
-            Some(frame_len) => self.offered() * u64::from(frame_len),
-            None => self.cursor.counter(0, offset_of!(abi::Cursor, frame_bytes)),
-        }
-    }
-
-    /// Frames that did not come with the memory they should have, and were not sent.
-    pub fn malformed(&self) -> u64 {
-        self.cursor.counter(0, offset_of!(abi::Cursor, malformed))
+    /// Where it stands.
+    pub fn state(&self) -> &State {
+        &self.state
     }
 
     /// Runs the program on `frames` live frames, `batch` at a time (1 to 256), each starting as `data`.
     ///
     /// The redirect looks the device up in the caller's network namespace. Interrupted by a signal it returns
-    /// early and without an error: [`Sender::offered`] says how far it came.
+    /// early and without an error: [`State::offered`] says how far it came.
     ///
     /// # Errors
     /// What bpf(2) says; nothing was sent then.
@@ -160,11 +111,11 @@ impl AsFd for Sender {
 }
 
 /// Program, cursor and flow table. The descriptors keep all three alive, so the libbpf object need not stay.
-fn load_fds(plan: &abi::Plan, flow_count: u32) -> libbpf_rs::Result<[OwnedFd; 3]> {
+fn load_fds(plan: &abi::Plan) -> libbpf_rs::Result<[OwnedFd; 3]> {
     let mut storage = MaybeUninit::uninit();
     let mut open = skel::send::SendSkelBuilder::default().open(&mut storage)?;
     open.maps.rodata.set_initial_value(bytemuck::bytes_of(plan))?;
-    open.maps.wr_flows.set_max_entries(flow_count)?;
+    open.maps.wr_flows.set_max_entries(flow_entries(plan))?;
     let skel = open.load()?;
     Ok([
         skel.progs.wr_send.as_fd().try_clone_to_owned()?,

@@ -12,6 +12,10 @@ pub enum EngineKind {
     Xdp,
     /// AF_XDP sockets, one a queue.
     AfXdp,
+    /// Clones of one skb, handed on by a tc program under `BPF_PROG_RUN`.
+    Skb,
+    /// Messages on a packet socket.
+    AfPacket,
     /// Frames into memory.
     Mem,
 }
@@ -22,6 +26,8 @@ impl EngineKind {
         match self {
             Self::Xdp => "xdp",
             Self::AfXdp => "af_xdp",
+            Self::Skb => "skb",
+            Self::AfPacket => "af_packet",
             Self::Mem => "mem",
         }
     }
@@ -42,6 +48,9 @@ pub struct Burst {
     pub errors: Errors,
     /// Lengths of all frames offered, in bytes without FCS.
     pub frame_bytes: u64,
+    /// Times that a frame found no room and was kept, to be offered again as the same frame. No frame is lost or
+    /// counted by this.
+    pub retries: u64,
 }
 
 impl Burst {
@@ -54,6 +63,7 @@ impl Burst {
     pub fn add(&mut self, other: &Self) {
         self.sent += other.sent;
         self.frame_bytes += other.frame_bytes;
+        self.retries += other.retries;
         self.errors.add(&other.errors);
     }
 }
@@ -69,23 +79,26 @@ pub struct Errors {
     pub last_errno: i32,
     /// The kernel dropped them before the driver saw them.
     pub not_handed_over: u64,
+    /// The queueing discipline dropped them, or others in their place.
+    pub qdisc_dropped: u64,
 }
 
 impl Errors {
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.ring_full + self.refused + self.not_handed_over
+        self.ring_full + self.refused + self.not_handed_over + self.qdisc_dropped
     }
 
     /// True when some frames met more than a full ring.
     pub fn is_serious(&self) -> bool {
-        self.refused > 0 || self.not_handed_over > 0
+        self.refused + self.not_handed_over + self.qdisc_dropped > 0
     }
 
     fn add(&mut self, other: &Self) {
         self.ring_full += other.ring_full;
         self.refused += other.refused;
         self.not_handed_over += other.not_handed_over;
+        self.qdisc_dropped += other.qdisc_dropped;
         if other.last_errno != 0 {
             self.last_errno = other.last_errno;
         }
@@ -101,11 +114,12 @@ pub trait Engine {
     /// The device it sends to, for messages.
     fn device_name(&self) -> String;
 
-    /// Sends up to `budget` frames of the plan it was built with. Frames that the driver does not take are
-    /// counted by cause and not tried again: the plan has moved on.
+    /// Sends up to `budget` frames of the plan it was built with. A frame that the driver does not take is
+    /// either kept and offered again by the next call (`retries`), or counted by cause (`errors`) when the
+    /// plan has moved on.
     ///
     /// # Errors
-    /// When nothing was sent and nothing can be.
+    /// When nothing was sent and nothing can be. A frame that is still kept was not offered.
     fn send_burst(&mut self, budget: NonZeroU32) -> Result<Burst, EngineError>;
 
     /// Why frames were refused, asked of the kernel after a burst with serious errors; `None` when the device

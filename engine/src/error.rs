@@ -1,5 +1,6 @@
 //! What can go wrong between a plan and the wire, in words a person can act on.
 
+use crate::EngineKind;
 use bpf::BpfError;
 use host::HostError;
 use std::io;
@@ -61,6 +62,16 @@ pub enum EngineError {
         /// Its kind or driver.
         driver: String,
     },
+    /// Frames that the device would not let pass.
+    #[error("frames of {frame_len} bytes are longer than {ifname} lets pass: its MTU is {mtu}")]
+    LongerThanMtu {
+        /// The device.
+        ifname: String,
+        /// Length of the longest frame, in bytes without FCS.
+        frame_len: u32,
+        /// Largest layer 3 packet in bytes.
+        mtu: u32,
+    },
     /// The driver refused frames for a reason that the state of the device does not explain.
     #[error("the driver of {ifname} refuses frames")]
     Refused {
@@ -92,9 +103,38 @@ pub enum EngineError {
         /// What was asked, in pktgen's words where there are some.
         what: String,
     },
+    /// Every engine refused.
+    #[error("no engine can send this to {ifname}: {reasons}")]
+    NoEngine {
+        /// The device.
+        ifname: String,
+        /// What each of them said.
+        reasons: String,
+    },
 }
 
 impl EngineError {
+    /// An engine cannot do `what`.
+    pub(crate) fn unable(engine: EngineKind, what: impl Into<String>) -> Self {
+        Self::Unable { engine: engine.name(), what: what.into() }
+    }
+
+    /// What happened and why, in one line.
+    pub(crate) fn in_one_line(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(error) = source {
+            text = format!("{text}: {error}");
+            source = error.source();
+        }
+        text.lines().next().unwrap_or_default().to_owned()
+    }
+
+    /// True when no engine could do better.
+    pub(crate) fn concerns_all_engines(&self) -> bool {
+        self.is_device_gone() || matches!(self, Self::Host(_) | Self::LongerThanMtu { .. })
+    }
+
     /// What a person can try, where there is something.
     pub fn cure(&self) -> Option<String> {
         match self {
@@ -106,6 +146,10 @@ impl EngineError {
             Self::Stalled { ifname, .. } => {
                 Some(format!("see whether anything reads the other end of {ifname}"))
             }
+            Self::LongerThanMtu { ifname, frame_len, .. } => Some(format!(
+                "ip link set {ifname} mtu {}, at the other end as well",
+                frame_len.saturating_sub(14)
+            )),
             Self::Bpf(_) => Some("run as root, with BPF and XDP in the kernel".to_owned()),
             _ => None,
         }

@@ -5,15 +5,22 @@
 //! sent + errors = offered, always. What the settings mean in words is the business of `command`.
 #![deny(unsafe_code)]
 
+mod af_packet;
 mod af_xdp;
 mod choose;
 mod clock;
+mod device;
 mod engine;
 mod error;
 mod gaps;
 mod mem;
+mod need;
 mod pacer;
 mod run;
+#[cfg(test)]
+mod same_bytes;
+mod skb;
+mod translate;
 mod worker;
 mod xdp;
 
@@ -22,6 +29,7 @@ pub use engine::{Burst, Engine, EngineKind, Errors};
 pub use error::EngineError;
 pub use gaps::Gaps;
 pub use mem::{MemEngine, Sink};
+pub use need::Wish;
 pub use pacer::{Pace, Pacer, WIRE_OVERHEAD_BYTES};
 pub use run::{End, Progress, Run, RunReport, Step, Terms};
 pub use worker::{Request, RunHandle, Snapshot, Worker};

@@ -144,7 +144,8 @@ pub struct Run {
     idle_ns: u64,
     gaps: Option<Gaps>,
     burst_frames: u32,
-    progress_ns: u64,
+    /// When the device began to accept nothing; `None` while it accepts.
+    stuck_ns: Option<u64>,
 }
 
 impl Run {
@@ -161,7 +162,7 @@ impl Run {
             idle_ns: 0,
             gaps: is_paced.then(Gaps::new),
             burst_frames: BURST_FIRST,
-            progress_ns: now_ns,
+            stuck_ns: None,
         }
     }
 
@@ -275,9 +276,8 @@ impl Run {
     fn count(&mut self, burst: &Burst, start_ns: u64, end_ns: u64) {
         self.total.add(burst);
         self.pacer.sent(burst.sent, burst.frame_bytes);
-        if burst.sent > 0 {
-            self.progress_ns = end_ns;
-        }
+        let is_stuck = burst.sent == 0 && burst.errors.ring_full + burst.retries > 0;
+        self.stuck_ns = is_stuck.then(|| self.stuck_ns.unwrap_or(start_ns));
         if let Some(gaps) = &mut self.gaps {
             gaps.burst(start_ns, end_ns, burst.sent);
         }
@@ -292,7 +292,7 @@ impl Run {
         if errors.is_serious() {
             return self.engine.explain(errors);
         }
-        let is_stalled = errors.ring_full > 0 && now_ns - self.progress_ns >= STALL_NS;
+        let is_stalled = self.stuck_ns.is_some_and(|stuck_ns| now_ns - stuck_ns >= STALL_NS);
         is_stalled.then(|| EngineError::Stalled {
             ifname: self.engine.device_name(),
             seconds: STALL_NS / 1_000_000_000,

@@ -8,7 +8,7 @@ use crate::choose::{Need, Tools, build};
 use crate::clock::{Clock, SystemClock};
 use crate::pacer::Pace;
 use crate::run::{End, Progress, Run, RunReport, Step, Terms};
-use crate::{EngineError, EngineKind};
+use crate::{EngineError, EngineKind, Wish};
 use host::Netns;
 use packet::{Cursor, Plan, XmitMode};
 use std::collections::VecDeque;
@@ -32,6 +32,8 @@ pub struct Request {
     pub cursor: Cursor,
     /// Where frames enter the kernel.
     pub mode: XmitMode,
+    /// What is asked beside the plan.
+    pub wish: Wish,
     /// When it ends and how fast it goes.
     pub terms: Terms,
     /// The engine that the user insists on.
@@ -409,6 +411,7 @@ fn need(request: &Request, cursor: Cursor, cpu: u32) -> Need<'_> {
         plan: &request.plan,
         cursor,
         mode: request.mode,
+        wish: request.wish,
         engine: request.engine,
         batch: request.batch,
         cpu,

@@ -1,12 +1,12 @@
 //! Engines on a real wire: a veth pair between two namespaces, the receiver's counters as the judge.
 
-use engine::{End, EngineError, EngineKind, Request, RunReport, Terms, Worker};
+use engine::{End, EngineError, EngineKind, Request, RunReport, Terms, Wish, Worker};
 use host::{Lab, LabOptions};
-use packet::{Config, Cursor, Plan, XmitMode};
+use packet::{Config, Cursor, Plan};
 use std::time::{Duration, Instant};
 
 /// The engines that this file tests, each with every count that has an edge.
-const ENGINES: [EngineKind; 2] = [EngineKind::Xdp, EngineKind::AfXdp];
+const ENGINES: [EngineKind; 4] = [EngineKind::Xdp, EngineKind::Skb, EngineKind::AfPacket, EngineKind::AfXdp];
 const COUNTS: [u64; 7] = [1, 2, 63, 64, 65, 1000, 100_001];
 
 /// A lab, or `None` with a word about it where nobody may make one.
@@ -32,7 +32,8 @@ fn request(lab: &Lab, config: &Config, terms: Terms, engine: EngineKind) -> Requ
     cursor.start(&config, &facts, 1).expect("the configuration is good");
     let plan = Plan::new(&config, &facts, &cursor).expect("the configuration is good");
     let ifname = lab.tx.ifname.to_owned();
-    Request { ifname, plan, cursor, mode: XmitMode::StartXmit, terms, engine: Some(engine), batch: None }
+    let (mode, wish) = (config.xmit_mode, Wish::of(&config));
+    Request { ifname, plan, cursor, mode, wish, terms, engine: Some(engine), batch: None }
 }
 
 /// Runs to the end; a test that hangs fails here.

@@ -1,6 +1,6 @@
 //! One thread that serves several runs, on real devices (root).
 
-use engine::{End, Pace, Request, Terms, Worker};
+use engine::{End, Pace, Request, Terms, Wish, Worker};
 use host::{Lab, LabOptions, VethEnd};
 use packet::{Config, Cursor, MacAddr, Plan, XmitMode};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -30,6 +30,7 @@ fn request(ifname: &str, count: u64, pace: Pace) -> Request {
         plan,
         cursor,
         mode: XmitMode::StartXmit,
+        wish: Wish::default(),
         terms: Terms { count, duration_ns: 0, pace },
         engine: None,
         batch: None,

@@ -156,6 +156,8 @@ pub struct Link {
     pub tx_queues: u32,
     /// Receive queues, at least 1.
     pub rx_queues: u32,
+    /// The queueing discipline at its root, such as `noqueue`, `mq` or `fq_codel`.
+    pub qdisc: Option<String>,
     /// The other end, where there is one.
     pub peer: Option<Peer>,
     /// The bridge, bond, ... that has taken this device.
@@ -239,6 +241,7 @@ impl From<LinkMessage> for Link {
             layer: u16::from(message.header.link_layer_type).into(),
             tx_queues: 1,
             rx_queues: 1,
+            qdisc: None,
             peer: None,
             master: None,
             xdp: None,
@@ -263,6 +266,7 @@ impl From<LinkMessage> for Link {
                 LinkAttribute::LinkInfo(infos) => link.kind = infos.into_iter().find_map(kind),
                 LinkAttribute::NumTxQueues(count) => link.tx_queues = count.max(1),
                 LinkAttribute::NumRxQueues(count) => link.rx_queues = count.max(1),
+                LinkAttribute::Qdisc(name) => link.qdisc = Some(name),
                 LinkAttribute::Link(index) => peer_index = Some(index).filter(|index| *index != 0),
                 LinkAttribute::LinkNetNsId(number) => netns_number = Some(number),
                 LinkAttribute::Controller(index) => link.master = Some(index),

@@ -91,6 +91,7 @@ _Static_assert(__builtin_offsetof(struct wr_capture_cpu, mode) == 2 * WR_LINE, "
 #define WR_PLAN_UDP_DST_MOVES 0x20000
 #define WR_PLAN_SIZE_MOVES 0x40000
 #define WR_PLAN_QUEUE_MOVES 0x80000
+#define WR_PLAN_QUEUE_MAPPED 0x100000 /* skb only: the queue is written into the skb */
 
 struct wr_range {
 	__u32 walk; /* WR_WALK_* */
@@ -193,6 +194,19 @@ struct wr_cursor {
 	__u64 imix_counts[WR_IMIX_MAX];
 };
 _Static_assert(sizeof(struct wr_cursor) == 384, "keep in step with bpf/src/abi.rs");
+
+/* skb.bpf.c: one call of the program, from the worker and back. */
+struct wr_skb_run {
+	__u32 left;	  /* frames that the call may still send; set by the worker */
+	__u32 is_kept;	  /* the frame that the cursor stands at is still to be sent */
+	__u32 is_written; /* the skb holds that frame; cleared by the worker, since each call has an skb of
+			     its own */
+	__u32 turns;	  /* frames for one run of the program at most; set by the worker */
+	__u64 no_room;	  /* times that the device had no room; the frame was kept */
+	__u64 congested;  /* frames for which the queueing discipline dropped one, this or another */
+	__s64 last_error; /* negative errno that ended the call, 0 for none; the frame was kept */
+};
+_Static_assert(sizeof(struct wr_skb_run) == 40, "keep in step with bpf/src/abi.rs");
 
 /* Threads of one process that can send from XDP at a time. */
 #define WR_METERS_MAX 1024

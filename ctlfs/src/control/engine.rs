@@ -1,7 +1,7 @@
 //! The runner that sends: `engine`'s pinned threads, one for each thread of the tree.
 
 use super::runner::{Ending, Order, Over, Runner, Running, Standing, Why};
-use engine::{BATCH_MAX, End, EngineError, Pace, Request, RunHandle, RunReport, Terms, Worker};
+use engine::{BATCH_MAX, End, EngineError, Pace, Request, RunHandle, RunReport, Terms, Wish, Worker};
 use host::{Netns, monotonic_ns};
 use packet::{Config, Flags};
 use std::error::Error;
@@ -39,20 +39,15 @@ impl Runner for EngineRunner {
 
 /// Settings that no engine follows yet: refused, since ignoring them would send something else.
 fn refusal(config: &Config) -> Option<String> {
-    let what = if config.flags.has(Flags::IPSEC) && config.flows > 0 {
-        "flag IPSEC"
-    } else if config.skb_priority != 0 {
-        "skb_priority"
-    } else {
-        return None;
-    };
-    Some(format!("no engine can do {what} yet"))
+    let is_ipsec = config.flags.has(Flags::IPSEC) && config.flows > 0;
+    is_ipsec.then(|| "no engine can do flag IPSEC yet".to_owned())
 }
 
 fn request(order: Order) -> Request {
     let burst = order.config.burst.min(BATCH_MAX);
     Request {
         mode: order.config.xmit_mode,
+        wish: Wish::of(&order.config),
         terms: Terms { count: order.count, duration_ns: 0, pace: Pace::from_delay_ns(order.config.delay_ns) },
         ifname: order.ifname,
         plan: order.plan,
@@ -145,7 +140,6 @@ mod tests {
             "IPSEC does nothing without flows"
         );
         assert!(with(Config { flags: ipsec, flows: 1, ..Config::default() }).unwrap().contains("IPSEC"));
-        assert!(with(Config { skb_priority: 3, ..Config::default() }).unwrap().contains("skb_priority"));
     }
 
     #[test]

@@ -8,8 +8,9 @@ mod socket;
 mod sys;
 
 use crate::clock::Clock;
+use crate::device::Device;
 use crate::engine::{Burst, Engine, EngineKind, Errors};
-use crate::xdp::Device;
+use crate::need::Asked;
 use crate::{EngineError, SystemClock};
 use packet::{Cursor, Plan, WallTime, XmitMode};
 use socket::{RING_ENTRIES, Xsk};
@@ -60,10 +61,11 @@ impl AfXdpEngine {
         mode: XmitMode,
         plan: &Plan,
         cursor: Cursor,
+        asked: &Asked,
         copying: Copying,
     ) -> Result<Self, EngineError> {
-        let chunks_each = check_ability(plan, mode)?;
-        if let Some(trouble) = device.state_trouble()? {
+        let chunks_each = check_ability(plan, mode, asked)?;
+        if let Some(trouble) = device.trouble(true)? {
             return Err(trouble);
         }
         let (first, last) = queues(plan);
@@ -201,7 +203,7 @@ impl Engine for AfXdpEngine {
     }
 
     fn explain(&mut self, errors: &Errors) -> Option<EngineError> {
-        match self.device.state_trouble() {
+        match self.device.trouble(true) {
             Ok(Some(trouble)) => Some(trouble),
             Err(error) => Some(error),
             Ok(None) => {
@@ -223,7 +225,7 @@ impl Engine for AfXdpEngine {
 impl AfXdpEngine {
     /// The state of the device says more than an error number.
     fn explained(&self, error: EngineError) -> EngineError {
-        match self.device.state_trouble() {
+        match self.device.trouble(true) {
             Ok(Some(trouble)) => trouble,
             _ => error,
         }
@@ -238,9 +240,11 @@ fn queues(plan: &Plan) -> (u16, u16) {
 
 /// Descriptors of each frame, or what cannot be done. Lengths that need different numbers of descriptors are
 /// left to other engines.
-fn check_ability(plan: &Plan, mode: XmitMode) -> Result<u32, EngineError> {
-    let unable =
-        |what: &str| Err(EngineError::Unable { engine: EngineKind::AfXdp.name(), what: what.to_owned() });
+fn check_ability(plan: &Plan, mode: XmitMode, asked: &Asked) -> Result<u32, EngineError> {
+    let unable = |what: &str| Err(EngineError::unable(EngineKind::AfXdp, what));
+    if asked.wish.priority != 0 {
+        return unable("skb_priority: the kernel chooses it");
+    }
     match mode {
         XmitMode::StartXmit => {}
         XmitMode::QueueXmit => return unable("xmit_mode queue_xmit: it goes past the qdisc"),

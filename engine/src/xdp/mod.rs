@@ -3,14 +3,11 @@
 //! What the driver accepted is read from the meter, never from the return value of the run, which also calls
 //! frames done that a device swallowed.
 
-mod device;
-#[cfg(test)]
-mod tests;
-mod translate;
-
 use crate::clock::Clock;
+use crate::device::Device;
 use crate::engine::{Burst, Engine, EngineKind, Errors};
-use crate::{EngineError, SystemClock};
+use crate::need::{Asked, QueueMap, Wish};
+use crate::{EngineError, SystemClock, translate};
 use bpf::xdp::XdpLink;
 use bpf::{Claim, Sender, Verdict};
 use host::Netns;
@@ -18,8 +15,6 @@ use packet::{Cursor, Plan, XmitMode};
 use std::io;
 use std::num::NonZeroU32;
 use std::rc::Rc;
-
-pub(crate) use device::Device;
 
 /// Frames handled together unless the user says otherwise: near the top of the curve, and a quarter of the
 /// ring that a veth has for XDP.
@@ -57,27 +52,27 @@ impl XdpEngine {
         mode: XmitMode,
         plan: &Plan,
         cursor: Cursor,
-        claim: Rc<Claim>,
-        batch: u32,
+        asked: &Asked,
+        claim: impl FnOnce() -> Result<Rc<Claim>, EngineError>,
     ) -> Result<Self, EngineError> {
         let receive = mode == XmitMode::NetifReceive;
-        check_ability(plan, mode)?;
-        if let Some(trouble) = device.trouble(!receive)? {
+        check_ability(plan, mode, asked)?;
+        if let Some(trouble) = trouble(&device, !receive)? {
             return Err(trouble);
         }
         let sender = Sender::load(&translate::plan(plan, device.ifindex(), receive))?;
-        sender.set_cursor(&translate::cursor(&cursor, plan));
-        sender.set_flows(&translate::flows(&cursor.flows));
+        sender.state().set_cursor(&translate::cursor(&cursor, plan));
+        sender.state().set_flows(&translate::flows(&cursor.flows));
         let pin_netns = Netns::anonymous()?;
         let pin = pin_netns.run(|| sender.attach_to_loopback())??;
-        let claim = (!receive).then_some(claim);
+        let claim = if receive { None } else { Some(claim()?) };
         Ok(Self {
             device,
             sender,
             claim,
             cursor,
             page: vec![0; plan.frame_len_max() as usize],
-            batch: batch.clamp(1, BATCH_MAX),
+            batch: asked.batch.unwrap_or(BATCH_DEFAULT).clamp(1, BATCH_MAX),
             clock_sharing: 1,
             _pin: pin,
             _pin_netns: pin_netns,
@@ -89,8 +84,25 @@ impl XdpEngine {
     }
 }
 
-fn check_ability(plan: &Plan, mode: XmitMode) -> Result<(), EngineError> {
-    let unable = |what: String| Err(EngineError::Unable { engine: EngineKind::Xdp.name(), what });
+fn trouble(device: &Device, transmit: bool) -> Result<Option<EngineError>, EngineError> {
+    match device.trouble(transmit)? {
+        None if transmit => device.xdp_trouble(),
+        found => Ok(found),
+    }
+}
+
+fn check_ability(plan: &Plan, mode: XmitMode, asked: &Asked) -> Result<(), EngineError> {
+    let unable = |what: String| Err(EngineError::unable(EngineKind::Xdp, what));
+    let Wish { priority, frags, .. } = asked.wish;
+    if priority != 0 {
+        return unable(format!("skb_priority {priority}: its frames are no skbs"));
+    }
+    if frags > 0 {
+        return unable(format!("frags {frags}: its frames are in one piece"));
+    }
+    if mode == XmitMode::StartXmit && asked.queues == QueueMap::Listed {
+        return unable("queue_map_min or queue_map_max: it takes the queue of its CPU".to_owned());
+    }
     if mode == XmitMode::QueueXmit {
         return unable("xmit_mode queue_xmit: it goes past the qdisc".to_owned());
     }
@@ -110,10 +122,10 @@ impl Engine for XdpEngine {
     }
 
     fn send_burst(&mut self, budget: NonZeroU32) -> Result<Burst, EngineError> {
-        let (offered, bytes) = (self.sender.offered(), self.sender.frame_bytes());
+        let (offered, bytes) = (self.sender.state().offered(), self.sender.state().frame_bytes());
         let before = self.verdict();
         let clock = SystemClock;
-        self.sender.set_clock(clock.wall_ns().wrapping_sub(clock.now_ns()), self.clock_sharing);
+        self.sender.state().set_clock(clock.wall_ns().wrapping_sub(clock.now_ns()), self.clock_sharing);
         self.sender.run_live(&self.page, budget.get(), self.batch.min(budget.get())).map_err(|source| {
             match source.raw_os_error() {
                 Some(libc::EINVAL) => EngineError::Unable {
@@ -123,17 +135,17 @@ impl Engine for XdpEngine {
                 _ => EngineError::Syscall { call: "bpf(BPF_PROG_RUN)", ifname: self.device.name(), source },
             }
         })?;
-        assert_eq!(self.sender.malformed(), 0, "a live frame came without the memory asked for");
-        let offered = self.sender.offered() - offered;
-        let frame_bytes = self.sender.frame_bytes() - bytes;
+        assert_eq!(self.sender.state().malformed(), 0, "a live frame came without the memory asked for");
+        let offered = self.sender.state().offered() - offered;
+        let frame_bytes = self.sender.state().frame_bytes() - bytes;
         let Some((before, after)) = before.zip(self.verdict()) else {
-            return Ok(Burst { sent: offered, frame_bytes, errors: Errors::default() });
+            return Ok(Burst { sent: offered, frame_bytes, ..Burst::default() });
         };
         Ok(Burst { frame_bytes, ..sorted(offered, &after.since(&before)) })
     }
 
     fn explain(&mut self, errors: &Errors) -> Option<EngineError> {
-        match self.device.trouble(self.claim.is_some()) {
+        match trouble(&self.device, self.claim.is_some()) {
             Ok(Some(trouble)) => Some(trouble),
             Err(error) => Some(error),
             Ok(None) if errors.refused > 0 => {
@@ -146,9 +158,9 @@ impl Engine for XdpEngine {
 
     fn cursor(&self) -> Cursor {
         let mut cursor = self.cursor.clone();
-        translate::update(&mut cursor, &self.sender.cursor());
+        translate::update(&mut cursor, &self.sender.state().cursor());
         if !cursor.flows.is_empty() {
-            cursor.flows = translate::flows_back(&self.sender.flows());
+            cursor.flows = translate::flows_back(&self.sender.state().flows());
         }
         cursor
     }
@@ -168,7 +180,8 @@ fn sorted(offered: u64, verdict: &Verdict) -> Burst {
             refused: verdict.refused,
             last_errno: if verdict.refused > 0 { verdict.last_errno } else { 0 },
             not_handed_over: offered.saturating_sub(asked),
+            ..Errors::default()
         },
-        frame_bytes: 0,
+        ..Burst::default()
     }
 }

@@ -21,7 +21,7 @@ pub(crate) const CASES: &[Case] = &[
     ),
     case("send::the_mac_of_the_neighbour_is_found", &["dumpcap", "editcap"], neighbour_is_found),
     case("send::an_unknown_neighbour_is_refused_with_what_to_type", &[], unknown_neighbour),
-    case("send::a_peer_without_xdp_or_gro_is_refused_with_the_cure", &[], deaf_peer),
+    case("send::a_peer_without_xdp_or_gro_is_refused_by_xdp_and_served_by_skb", &[], deaf_peer),
     case("send::a_peer_that_goes_deaf_on_the_way_costs_errors_not_silence", &[], peer_goes_deaf),
     case("send::a_missing_device_and_a_missing_namespace_are_named", &[], missing_device),
     case("send::a_link_that_is_down_is_refused", &[], link_down),
@@ -183,9 +183,14 @@ fn unknown_neighbour() -> TestResult {
 
 fn deaf_peer() -> TestResult {
     let lab = Lab::new(Peer::Deaf);
-    let outcome = wirerate_run(&sending(&lab, "--count 1000")).expect_code(3);
+    let outcome = wirerate_run(&sending(&lab, "--engine xdp --count 1000")).expect_code(3);
     outcome.says(&[TX_DEV, "try:", "gro on"]);
     assert_eq!(lab.received(), 0);
+    let outcome = wirerate_run(&sending(&lab, "--count 1000")).expect_code(0);
+    let report = report(&outcome);
+    assert_eq!(report["engine"]["name"], "skb", "{report}");
+    assert!(report["engine"]["why"].to_string().contains("not xdp: "), "{report}");
+    assert_arrived(&lab, 0, 1000);
     Ok(())
 }
 

@@ -47,12 +47,23 @@ pub enum Entry {
 pub enum EngineName {
     /// Live frames from an XDP program, straight to the driver
     Xdp,
+    /// Clones of one packet of the stack, by way of the qdisc where there is one
+    Skb,
+    /// A packet socket: slower, any device, any frame
+    #[value(name = "af_packet", alias = "af-packet")]
+    AfPacket,
+    /// AF_XDP sockets, zero-copy where the driver can
+    #[value(name = "af_xdp", alias = "af-xdp")]
+    AfXdp,
 }
 
 impl From<EngineName> for engine::EngineKind {
     fn from(name: EngineName) -> Self {
         match name {
             EngineName::Xdp => Self::Xdp,
+            EngineName::Skb => Self::Skb,
+            EngineName::AfPacket => Self::AfPacket,
+            EngineName::AfXdp => Self::AfXdp,
         }
     }
 }

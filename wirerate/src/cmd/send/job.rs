@@ -10,7 +10,7 @@ use crate::outcome::Failure;
 use crate::stop::Stop;
 use crate::term::Progress;
 use crate::units::{human_count, human_pps, per_second};
-use engine::{EngineError, EngineKind, Request, Terms};
+use engine::{EngineError, EngineKind, Request, Terms, Wish};
 use packet::{Config, DeviceFacts, Flags};
 use std::time::Instant;
 
@@ -82,6 +82,7 @@ impl Job<'_> {
                 plan,
                 cursor,
                 mode: self.config.xmit_mode,
+                wish: Wish::of(&self.config),
                 terms: Terms { count: share.count, duration_ns: self.duration_ns, pace: share.pace },
                 engine: self.engine,
                 batch: self.batch,

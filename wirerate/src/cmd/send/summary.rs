@@ -99,10 +99,12 @@ fn causes(errors: &engine::Errors) -> Vec<Cause> {
     };
     let full = "the ring of the driver was full".to_owned();
     let dropped = "the kernel dropped them before the driver saw them".to_owned();
+    let queue = "the qdisc dropped them, or others in their place".to_owned();
     [
         ("ring_full", full, errors.ring_full),
         ("refused", refused, errors.refused),
         ("not_handed_over", dropped, errors.not_handed_over),
+        ("qdisc_dropped", queue, errors.qdisc_dropped),
     ]
     .into_iter()
     .filter(|(.., count)| *count > 0)
@@ -151,7 +153,7 @@ mod tests {
         RunReport {
             end,
             engine: Some(EngineKind::Xdp),
-            total: Burst { sent, errors, frame_bytes },
+            total: Burst { sent, errors, frame_bytes, ..Burst::default() },
             started_ns: 1_000_000_000,
             stopped_ns,
             idle_ns: 0,
@@ -171,7 +173,8 @@ mod tests {
 
     #[test]
     fn threads_sum_up_and_offered_is_sent_and_errors() {
-        let errors = Errors { ring_full: 10, refused: 5, last_errno: 100, not_handed_over: 1 };
+        let errors =
+            Errors { ring_full: 10, refused: 5, last_errno: 100, not_handed_over: 1, ..Errors::default() };
         let done = [
             done(0, run(engine::End::Count, 1000, Errors::default(), 1_500_000_000)),
             done(1, run(engine::End::Count, 900, errors, 2_000_000_000)),

@@ -1,0 +1,416 @@
+/* frame.h: the next frame of a plan, for every program that writes frames.
+ *
+ * Included by one program at a time: it brings the plan, the cursor and the flow table with it. The order of
+ * the steps and of the random draws is that of packet/src/emit.rs; a test compares the bytes. The plan is
+ * read-only data, so the verifier removes what a plan does not use.
+ */
+#ifndef WR_FRAME_H
+#define WR_FRAME_H
+
+#include "shared.h"
+
+#define MPLS_BOTTOM 0x100
+#define NSEC_PER_SEC 1000000000ull
+#define NSEC_PER_USEC 1000ull
+#define IPV4_LEN 20
+#define UDP_LEN 8
+#define STAMP_LEN 16
+#define MAC_TAIL_MASK 0xffffffffffull /* the five bytes that count */
+
+const volatile struct wr_plan plan;
+struct wr_cursor cursor;
+
+/* Resized before load to one entry for each flow. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct wr_flow);
+} wr_flows SEC(".maps");
+
+/* SplitMix64, as packet/src/rng.rs. */
+static __always_inline __u32 draw(void)
+{
+	__u64 mixed;
+
+	cursor.rng += 0x9e3779b97f4a7c15ull;
+	mixed = cursor.rng;
+	mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9ull;
+	mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebull;
+	return (mixed ^ (mixed >> 31)) >> 32;
+}
+
+static __always_inline __u32 draw_below(__u32 bound)
+{
+	return ((__u64)draw() * bound) >> 32;
+}
+
+/* The last value is sent when counting and never drawn when random. */
+static __always_inline __u32 step(const volatile struct wr_range *range, __u32 current)
+{
+	if (range->walk == WR_WALK_RANDOM)
+		return range->min + draw_below(range->max - range->min);
+	if (range->walk == WR_WALK_COUNT)
+		return current < range->max ? current + 1 : range->min;
+	return current;
+}
+
+/* The end is never sent. */
+static __always_inline __u32 step_port(const volatile struct wr_range *range, __u32 current)
+{
+	if (range->walk == WR_WALK_COUNT && current + 1 >= range->max)
+		return range->min;
+	return step(range, current) & 0xffff;
+}
+
+/* Used first, moved on then. */
+static __always_inline __u32 step_offset(const volatile struct wr_range *range, __u32 *next)
+{
+	__u32 used = *next;
+
+	if (range->walk == WR_WALK_RANDOM)
+		return draw_below(range->max);
+	if (range->walk == WR_WALK_FIXED)
+		return 0;
+	*next = used + 1 >= range->max ? 0 : used + 1;
+	return used;
+}
+
+/* The flow of the next frame; closes it first when it has had its frames. */
+static __always_inline struct wr_flow *pick_flow(__u32 flags)
+{
+	__u32 index = cursor.flow_index;
+	struct wr_flow *flow;
+
+	if (!(flags & WR_PLAN_FLOW_SEQ))
+		index = draw_below(plan.flow_count);
+	flow = bpf_map_lookup_elem(&wr_flows, &index);
+	if (!flow)
+		return NULL;
+	if (flags & WR_PLAN_FLOW_SEQ) {
+		if (flow->count >= plan.flow_len) {
+			flow->count = 0;
+			flow->is_open = 0;
+			index = index + 1 >= plan.flow_count ? 0 : index + 1;
+			flow = bpf_map_lookup_elem(&wr_flows, &index);
+		}
+	} else if (flow->count > plan.flow_len) {
+		flow->count = 0;
+		flow->is_open = 0;
+	}
+	cursor.flow_index = index;
+	return flow;
+}
+
+static __always_inline void draw_tags(__u32 flags)
+{
+	if (flags & WR_PLAN_MPLS_RANDOM) {
+		__u32 random = plan.mpls_random;
+
+#pragma unroll
+		for (__u32 i = 0; i < WR_MPLS_MAX; i++) {
+			if (random & (1u << i))
+				cursor.mpls[i] = MPLS_BOTTOM | (draw() & 0xfffff);
+		}
+	}
+	if (flags & WR_PLAN_VLAN_RANDOM)
+		cursor.vlan_id = draw_below(4096);
+	if (flags & WR_PLAN_SVLAN_RANDOM)
+		cursor.svlan_id = draw_below(4096);
+}
+
+/* A uniform draw from the stretches that hold no loopback, multicast or broadcast address. */
+static __always_inline __u32 draw_destination(void)
+{
+	__u32 place = draw_below(plan.dst_count[0] + plan.dst_count[1] + plan.dst_count[2]);
+
+	if (place < plan.dst_count[0])
+		return plan.dst_start[0] + place;
+	place -= plan.dst_count[0];
+	if (place < plan.dst_count[1])
+		return plan.dst_start[1] + place;
+	return plan.dst_start[2] + place - plan.dst_count[1];
+}
+
+static __always_inline void step_dst_v4(struct wr_flow *flow, __u32 flags)
+{
+	if (flow && flow->is_open) {
+		cursor.dst_v4 = flow->dst_v4;
+		return;
+	}
+	if (flags & WR_PLAN_DST_RANDOM)
+		cursor.dst_v4 = draw_destination();
+	else
+		cursor.dst_v4 = step(&plan.dst_v4, cursor.dst_v4);
+	if (flow) {
+		flow->dst_v4 = cursor.dst_v4;
+		flow->is_open = 1;
+		cursor.flows_started++;
+	}
+}
+
+static __always_inline void draw_v6(void)
+{
+#pragma unroll
+	for (__u32 i = 0; i < 4; i++)
+		cursor.dst_v6[i] = (draw() | plan.dst_v6_set[i]) & plan.dst_v6_allowed[i];
+}
+
+static __always_inline void step_size(__u32 flags)
+{
+	__u32 count, drawn;
+
+	if (!(flags & WR_PLAN_IMIX)) {
+		cursor.frame_size = step(&plan.frame_size, cursor.frame_size);
+		return;
+	}
+	count = plan.imix_count;
+	drawn = draw();
+#pragma unroll
+	for (__u32 i = 0; i < WR_IMIX_MAX; i++) {
+		if (i < count && (drawn <= plan.imix_last[i] || i + 1 == count)) {
+			cursor.frame_size = plan.imix_size[i];
+			cursor.imix_counts[i]++;
+			return;
+		}
+	}
+}
+
+/* A queue outside of the range is followed by the first one of the range. */
+static __always_inline void step_queue(void)
+{
+	__u32 next = cursor.queue;
+
+	if (plan.queue.walk == WR_WALK_RANDOM)
+		next = plan.queue.min + draw_below(plan.queue.max - plan.queue.min + 1);
+	else if (!cursor.queue_started || next < plan.queue.min || next >= plan.queue.max)
+		next = plan.queue.min;
+	else
+		next++;
+	cursor.queue_started = 1;
+	if (plan.queue.max >= plan.queue_count)
+		next %= plan.queue_count;
+	cursor.queue = next;
+}
+
+static __always_inline void read_clock(void)
+{
+	if (!cursor.clock_left) {
+		__u64 now_ns = bpf_ktime_get_ns() + cursor.wall_offset_ns;
+		__u64 sec = now_ns / NSEC_PER_SEC;
+
+		cursor.now_sec = sec;
+		cursor.now_usec = (now_ns - sec * NSEC_PER_SEC) / NSEC_PER_USEC;
+		cursor.clock_left = cursor.clock_every;
+	}
+	cursor.clock_left--;
+	cursor.built_sec = cursor.now_sec;
+	cursor.built_usec = cursor.now_usec;
+}
+
+/* Moves every field on and fixes what the next plan.repeats frames carry. */
+static __always_inline void build(__u32 flags)
+{
+	struct wr_flow *flow = NULL;
+	__u32 ip_id = cursor.ip_id;
+
+	if (flags & WR_PLAN_FLOWS)
+		flow = pick_flow(flags);
+	if (flags & WR_PLAN_SRC_MAC_MOVES)
+		cursor.built_src_mac_offset = step_offset(&plan.src_mac_offset, &cursor.src_mac_offset);
+	if (flags & WR_PLAN_DST_MAC_MOVES)
+		cursor.built_dst_mac_offset = step_offset(&plan.dst_mac_offset, &cursor.dst_mac_offset);
+	draw_tags(flags);
+	if (flags & WR_PLAN_UDP_SRC_MOVES)
+		cursor.udp_src = step_port(&plan.udp_src, cursor.udp_src);
+	if (flags & WR_PLAN_UDP_DST_MOVES)
+		cursor.udp_dst = step_port(&plan.udp_dst, cursor.udp_dst);
+	if (flags & WR_PLAN_SRC_MOVES)
+		cursor.src_v4 = step(&plan.src_v4, cursor.src_v4);
+	if (flags & WR_PLAN_DST_MOVES) {
+		if (flags & WR_PLAN_IPV6)
+			draw_v6();
+		else
+			step_dst_v4(flow, flags);
+	}
+	if (flags & WR_PLAN_SIZE_MOVES)
+		step_size(flags);
+	if (flags & WR_PLAN_QUEUE_MOVES)
+		step_queue();
+	if (flow)
+		flow->count++;
+	cursor.built_seq_num = cursor.seq_num;
+	cursor.built_ip_id = ip_id;
+	cursor.ip_id = (ip_id + 1) & 0xffff;
+	if (flags & WR_PLAN_TIMESTAMP)
+		read_clock();
+	if (flags & WR_PLAN_REPEATS)
+		cursor.repeats_left = plan.repeats;
+}
+
+static __always_inline __u32 fold(__u32 sum)
+{
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return ~sum & 0xffff;
+}
+
+static __always_inline __u32 halves(__u32 word)
+{
+	return (word >> 16) + (word & 0xffff);
+}
+
+static __always_inline void put16(void *at, __u32 value)
+{
+	*(__be16 *)at = bpf_htons(value);
+}
+
+static __always_inline void put32(void *at, __u32 value)
+{
+	*(__be32 *)at = bpf_htonl(value);
+}
+
+static __always_inline void write_mac(void *at, __u64 base, __u32 offset)
+{
+	__u64 mac = (base & ~MAC_TAIL_MASK) | ((base + offset) & MAC_TAIL_MASK);
+
+	put32(at, mac >> 16);
+	put16(at + 4, mac & 0xffff);
+}
+
+static __always_inline void write_tags(void *frame, __u32 flags)
+{
+	if (flags & WR_PLAN_VLAN_RANDOM)
+		put16(frame + plan.vlan_at, plan.vlan_tci | cursor.vlan_id);
+	if (flags & WR_PLAN_SVLAN_RANDOM)
+		put16(frame + plan.svlan_at, plan.svlan_tci | cursor.svlan_id);
+	if (flags & WR_PLAN_MPLS_RANDOM) {
+		__u32 random = plan.mpls_random;
+		void *labels = frame + plan.mpls_at;
+
+#pragma unroll
+		for (__u32 i = 0; i < WR_MPLS_MAX; i++) {
+			__u32 bottom = i + 1 == plan.mpls_count ? MPLS_BOTTOM : 0;
+
+			if (random & (1u << i))
+				put32(labels + 4 * i, (cursor.mpls[i] & ~MPLS_BOTTOM) | bottom);
+		}
+	}
+}
+
+/* Writes what moves in the IP header; returns the sum over the addresses that move. */
+static __always_inline __u32 write_ip(void *ip, __u32 udp_len, __u32 flags)
+{
+	__u32 addresses = 0, sum;
+
+	if (flags & WR_PLAN_IPV6) {
+		if (flags & WR_PLAN_SIZE_MOVES)
+			put16(ip + 4, udp_len);
+		if (flags & WR_PLAN_DST_MOVES) {
+#pragma unroll
+			for (__u32 i = 0; i < 4; i++) {
+				put32(ip + 24 + 4 * i, cursor.dst_v6[i]);
+				addresses += halves(cursor.dst_v6[i]);
+			}
+		}
+		return addresses;
+	}
+	if (flags & WR_PLAN_SRC_MOVES) {
+		put32(ip + 12, cursor.src_v4);
+		addresses += halves(cursor.src_v4);
+	}
+	if (flags & WR_PLAN_DST_MOVES) {
+		put32(ip + 16, cursor.dst_v4);
+		addresses += halves(cursor.dst_v4);
+	}
+	sum = plan.ip_sum + addresses + cursor.built_ip_id;
+	if (flags & WR_PLAN_SIZE_MOVES) {
+		put16(ip + 2, udp_len + IPV4_LEN);
+		sum += udp_len + IPV4_LEN;
+	}
+	put16(ip + 4, cursor.built_ip_id);
+	put16(ip + 10, fold(sum));
+	return addresses;
+}
+
+static __always_inline void write_udp(void *udp, void *stamp, __u32 udp_len, __u32 addresses, __u32 flags)
+{
+	__u32 sum = plan.udp_sum + addresses;
+
+	if (flags & WR_PLAN_UDP_SRC_MOVES) {
+		put16(udp, cursor.udp_src);
+		sum += cursor.udp_src;
+	}
+	if (flags & WR_PLAN_UDP_DST_MOVES) {
+		put16(udp + 2, cursor.udp_dst);
+		sum += cursor.udp_dst;
+	}
+	if (flags & WR_PLAN_SIZE_MOVES) {
+		put16(udp + 4, udp_len);
+		sum += 2 * udp_len; /* the pseudo header has it once more */
+	}
+	put32(stamp + 4, cursor.built_seq_num);
+	if (flags & WR_PLAN_TIMESTAMP) {
+		put32(stamp + 8, cursor.built_sec);
+		put32(stamp + 12, cursor.built_usec);
+	}
+	if (flags & WR_PLAN_UDP_CHECKSUM) {
+		sum += halves(cursor.built_seq_num);
+		if (flags & WR_PLAN_TIMESTAMP)
+			sum += halves(cursor.built_sec) + halves(cursor.built_usec);
+		sum = fold(sum);
+		put16(udp + 6, sum ?: 0xffff); /* 0 would mean "no checksum" (RFC 768) */
+	}
+}
+
+/* The template, in words of eight bytes; the last one overlaps the one before. */
+static __always_inline void copy_header(void *frame, __u32 header_len)
+{
+#pragma unroll
+	for (__u32 at = 0; at + 8 <= WR_HEADER_MAX; at += 8) {
+		if (at + 8 <= header_len)
+			*(__u64 *)(frame + at) = *(const volatile __u64 *)(plan.header + at);
+	}
+	if (header_len & 7)
+		*(__u64 *)(frame + header_len - 8) = *(const volatile __u64 *)(plan.header + header_len - 8);
+}
+
+/* The length of the frame that the cursor stands at, without FCS; the UDP length only when lengths move. */
+static __always_inline __u32 frame_length(__u32 flags, __u32 *udp_len)
+{
+	__u32 payload_len = STAMP_LEN;
+
+	if (!(flags & WR_PLAN_SIZE_MOVES))
+		return plan.frame_len_max;
+	if (cursor.frame_size > plan.fixed_len + STAMP_LEN)
+		payload_len = cursor.frame_size - plan.fixed_len;
+	*udp_len = payload_len + UDP_LEN;
+	return plan.stamp_at + payload_len;
+}
+
+/* Every header byte of the frame that the cursor stands at. */
+static __always_inline void write_frame(void *frame, __u32 header_len, __u32 udp_len, __u32 flags)
+{
+	copy_header(frame, header_len);
+	if (flags & WR_PLAN_DST_MAC_MOVES)
+		write_mac(frame, plan.dst_mac, cursor.built_dst_mac_offset);
+	if (flags & WR_PLAN_SRC_MAC_MOVES)
+		write_mac(frame + 6, plan.src_mac, cursor.built_src_mac_offset);
+	write_tags(frame, flags);
+	write_udp(frame + plan.udp_at, frame + plan.stamp_at, udp_len,
+		  write_ip(frame + plan.ip_at, udp_len, flags), flags);
+}
+
+/* The frame was handed on. */
+static __always_inline void count_frame(__u32 frame_len, __u32 flags)
+{
+	if (flags & WR_PLAN_REPEATS)
+		cursor.repeats_left--;
+	cursor.seq_num++;
+	cursor.offered++;
+	if (flags & WR_PLAN_SIZE_MOVES)
+		cursor.frame_bytes += frame_len;
+}
+
+#endif

@@ -1,0 +1,84 @@
+//! What every program that writes frames shares with its worker: the cursor and the flow table (`frame.h`).
+
+use crate::BpfError;
+use crate::abi;
+use crate::shared::SharedArray;
+use std::mem::offset_of;
+use std::os::fd::BorrowedFd;
+
+/// Where a program stands. Changed by the program while it runs, by its worker between runs.
+#[derive(Debug)]
+pub struct State {
+    cursor: SharedArray<abi::Cursor>,
+    flows: SharedArray<abi::Flow>,
+    fixed_frame_len: Option<u32>,
+}
+
+impl State {
+    /// Maps both of a program that was loaded with `plan`.
+    pub(crate) fn map(
+        plan: &abi::Plan,
+        cursor: BorrowedFd<'_>,
+        flows: BorrowedFd<'_>,
+    ) -> Result<Self, BpfError> {
+        Ok(Self {
+            cursor: SharedArray::new(cursor, "cursor", 1)?,
+            flows: SharedArray::new(flows, "wr_flows", flow_entries(plan) as usize)?,
+            fixed_frame_len: (plan.flags & abi::PLAN_SIZE_MOVES == 0).then_some(plan.frame_len_max),
+        })
+    }
+
+    /// Where the next frame starts from.
+    pub fn cursor(&self) -> abi::Cursor {
+        self.cursor.get(0)
+    }
+
+    /// Sets where the next frame starts from; not while the program runs.
+    pub fn set_cursor(&self, cursor: &abi::Cursor) {
+        self.cursor.set(0, cursor);
+    }
+
+    /// Sets what the wall clock is ahead of `CLOCK_MONOTONIC`, and that the next frame reads the clock and
+    /// `frames` frames share each reading; not while the program runs.
+    pub fn set_clock(&self, wall_offset_ns: u64, frames: u32) {
+        self.cursor.set_word(0, offset_of!(abi::Cursor, wall_offset_ns), wall_offset_ns);
+        self.cursor.set_half_word(0, offset_of!(abi::Cursor, clock_every), frames);
+        self.cursor.set_half_word(0, offset_of!(abi::Cursor, clock_left), 0);
+    }
+
+    /// The flow table; one unused entry when the plan has no flows.
+    pub fn flows(&self) -> Vec<abi::Flow> {
+        (0..self.flows.len()).map(|index| self.flows.get(index)).collect()
+    }
+
+    /// Sets the flow table, of which there must not be more entries than the plan has flows. Not while the
+    /// program runs.
+    pub fn set_flows(&self, flows: &[abi::Flow]) {
+        for (index, flow) in flows.iter().enumerate() {
+            self.flows.set(index, flow);
+        }
+    }
+
+    /// Frames that the program has handed on, or tried to, since it was loaded.
+    pub fn offered(&self) -> u64 {
+        self.cursor.counter(0, offset_of!(abi::Cursor, offered))
+    }
+
+    /// The lengths of those frames, in bytes without FCS.
+    pub fn frame_bytes(&self) -> u64 {
+        match self.fixed_frame_len {
+            Some(frame_len) => self.offered() * u64::from(frame_len),
+            None => self.cursor.counter(0, offset_of!(abi::Cursor, frame_bytes)),
+        }
+    }
+
+    /// Frames that did not come with the memory they should have, and were not sent.
+    pub fn malformed(&self) -> u64 {
+        self.cursor.counter(0, offset_of!(abi::Cursor, malformed))
+    }
+}
+
+/// Entries of the flow table of `plan`: a map has at least one.
+pub(crate) fn flow_entries(plan: &abi::Plan) -> u32 {
+    plan.flow_count.max(1)
+}

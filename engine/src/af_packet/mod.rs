@@ -1,0 +1,245 @@
+//! The af_packet engine: frames written by the plan, handed to a packet socket many at a time.
+//!
+//! It works on every device, at the price of one system call for each batch and one copy for each frame. A frame
+//! that finds no room is kept and goes first the next time, so the plan never moves on for a frame that was not
+//! sent: nothing is lost, nothing is counted twice, and `errors` stays 0.
+
+mod source;
+#[expect(unsafe_code, reason = "a packet socket and sendmmsg, and nothing else")]
+mod sys;
+#[cfg(test)]
+mod tests;
+
+use crate::clock::Clock;
+use crate::device::Device;
+use crate::engine::{Burst, Engine, EngineKind, Errors};
+use crate::need::{Asked, QueueMap};
+use crate::{EngineError, SystemClock};
+use packet::{Cursor, Plan, XmitMode};
+use source::Source;
+use std::io;
+use std::num::NonZeroU32;
+use sys::{Frames, PacketSocket, SocketOptions};
+
+/// Messages for one call unless the user says otherwise; more gain nothing.
+const BATCH_DEFAULT: u32 = 64;
+/// Messages for one call at most, so that a batch of the longest frames stays within 64 MiB.
+const BATCH_MAX: u32 = 1024;
+/// Kernel memory for frames on their way: some 5,000 short ones, more than a queueing discipline holds.
+const SEND_BUFFER_BYTES: i32 = 4 << 20;
+/// How often a device that takes nothing is asked for the reason.
+const LOOK_EVERY_NS: u64 = 10_000_000;
+/// Frames start this far apart in memory, or a multiple of it: a cache line.
+const SLOT_ALIGN: usize = 64;
+
+/// Where frames go; a packet socket, or a test's.
+pub(crate) trait Outlet {
+    /// Takes up to `count` frames from `first` on and returns how many it took, at least one.
+    fn send(&mut self, frames: &mut Frames, first: usize, count: usize) -> io::Result<usize>;
+}
+
+impl Outlet for PacketSocket {
+    fn send(&mut self, frames: &mut Frames, first: usize, count: usize) -> io::Result<usize> {
+        self.send(frames, first, count)
+    }
+}
+
+/// What is known of the device; asked of the kernel, or a test's.
+pub(crate) trait Health {
+    fn name(&self) -> String;
+
+    /// Why it sends nothing, if there is a reason.
+    fn trouble(&self) -> Result<Option<EngineError>, EngineError>;
+
+    /// Why it does not let frames of this length pass, if there is a reason.
+    fn length_trouble(&self, frame_len: u32, tagged: bool) -> Result<Option<EngineError>, EngineError>;
+}
+
+impl Health for Device {
+    fn name(&self) -> String {
+        self.name()
+    }
+
+    fn trouble(&self) -> Result<Option<EngineError>, EngineError> {
+        self.trouble(true)
+    }
+
+    fn length_trouble(&self, frame_len: u32, tagged: bool) -> Result<Option<EngineError>, EngineError> {
+        self.length_trouble(frame_len, tagged)
+    }
+}
+
+/// One plan on one packet socket.
+#[derive(Debug)]
+pub(crate) struct AfPacketEngine<O = PacketSocket, H = Device, C = SystemClock> {
+    outlet: O,
+    health: H,
+    clock: C,
+    source: Source,
+    frames: Frames,
+    /// Frames written and not sent yet: `first` up to `end`.
+    first: usize,
+    end: usize,
+    clock_sharing: u32,
+    looked_ns: u64,
+}
+
+impl AfPacketEngine {
+    /// Opens a socket for `plan` on `device`, in whose namespace the calling thread is.
+    ///
+    /// # Errors
+    /// What this engine cannot do, a device that cannot send, or a refusal of the kernel.
+    pub(crate) fn new(
+        device: Device,
+        mode: XmitMode,
+        plan: Plan,
+        cursor: Cursor,
+        asked: &Asked,
+    ) -> Result<Self, EngineError> {
+        check_ability(mode, asked.queues)?;
+        if let Some(trouble) = device.trouble(true)? {
+            return Err(trouble);
+        }
+        if let Some(trouble) = device.length_trouble(plan.frame_len_max(), is_tagged(&plan))? {
+            return Err(trouble);
+        }
+        let options = SocketOptions {
+            ifindex: device.ifindex(),
+            bypass_qdisc: mode == XmitMode::StartXmit,
+            priority: asked.wish.priority,
+            send_buffer_bytes: SEND_BUFFER_BYTES,
+        };
+        let outlet = PacketSocket::open(&options).map_err(|(call, source)| EngineError::Syscall {
+            call,
+            ifname: device.name(),
+            source,
+        })?;
+        let batch = asked.batch.unwrap_or(BATCH_DEFAULT).clamp(1, BATCH_MAX);
+        Ok(Self::over(outlet, device, SystemClock, Source::new(plan, cursor), batch))
+    }
+}
+
+impl<O, H, C> AfPacketEngine<O, H, C> {
+    fn over(outlet: O, health: H, clock: C, source: Source, batch: u32) -> Self {
+        let slot_len = (source.plan().frame_len_max() as usize).next_multiple_of(SLOT_ALIGN);
+        let frames = Frames::new(batch as usize, slot_len);
+        Self { outlet, health, clock, source, frames, first: 0, end: 0, clock_sharing: 1, looked_ns: 0 }
+    }
+}
+
+fn is_tagged(plan: &Plan) -> bool {
+    plan.layout.vlan != 0 || plan.layout.svlan != 0
+}
+
+fn check_ability(mode: XmitMode, queues: QueueMap) -> Result<(), EngineError> {
+    let unable = |what: &str| Err(EngineError::unable(EngineKind::AfPacket, what));
+    if mode == XmitMode::NetifReceive {
+        return unable("xmit_mode netif_receive: a socket only sends");
+    }
+    match queues {
+        QueueMap::Any => Ok(()),
+        QueueMap::OfCpu if mode == XmitMode::StartXmit => Ok(()),
+        _ => unable("queue_map_min, queue_map_max or QUEUE_MAP_*: the kernel chooses the queue of a socket"),
+    }
+}
+
+impl<O: Outlet, H: Health, C: Clock> AfPacketEngine<O, H, C> {
+    /// Writes the next frames, at most `count` of them.
+    fn fill(&mut self, count: usize) {
+        self.source.checkpoint();
+        self.first = 0;
+        self.end = count.min(self.frames.slots());
+        let sharing = self.clock_sharing as usize;
+        let mut wall_ns = 0;
+        for index in 0..self.end {
+            if index % sharing == 0 {
+                wall_ns = self.clock.wall_ns();
+            }
+            let frame_len = self.source.emit(wall_ns, self.frames.slot(index));
+            self.frames.set_frame_len(index, frame_len);
+        }
+    }
+
+    /// Takes note of frames that the device took.
+    fn sent(&mut self, count: usize, burst: &mut Burst) {
+        let bytes: usize = (self.first..self.first + count).map(|index| self.frames.frame_len(index)).sum();
+        burst.sent += count as u64;
+        burst.frame_bytes += bytes as u64;
+        self.first += count;
+    }
+
+    /// What to make of an error: `Ok` to try the same frame again later.
+    fn judge(&mut self, error: io::Error) -> Result<(), EngineError> {
+        match error.raw_os_error() {
+            Some(libc::EINTR) => Ok(()),
+            Some(libc::ENOBUFS | libc::EAGAIN | libc::ENOMEM) => self.look(),
+            Some(libc::EMSGSIZE) => {
+                let frame_len = self.frames.frame_len(self.first) as u32;
+                let trouble = self.health.length_trouble(frame_len, is_tagged(self.source.plan()))?;
+                Err(trouble.unwrap_or_else(|| self.failed(error)))
+            }
+            _ => Err(self.health.trouble()?.unwrap_or_else(|| self.failed(error))),
+        }
+    }
+
+    /// A device without carrier refuses like one whose ring is full, so now and then it is asked.
+    fn look(&mut self) -> Result<(), EngineError> {
+        let now_ns = self.clock.now_ns();
+        if now_ns.saturating_sub(self.looked_ns) < LOOK_EVERY_NS {
+            return Ok(());
+        }
+        self.looked_ns = now_ns;
+        self.health.trouble()?.map_or(Ok(()), Err)
+    }
+
+    fn failed(&self, source: io::Error) -> EngineError {
+        EngineError::Syscall { call: "sendmmsg", ifname: self.health.name(), source }
+    }
+}
+
+impl<O: Outlet, H: Health, C: Clock> Engine for AfPacketEngine<O, H, C> {
+    fn kind(&self) -> EngineKind {
+        EngineKind::AfPacket
+    }
+
+    fn device_name(&self) -> String {
+        self.health.name()
+    }
+
+    fn send_burst(&mut self, budget: NonZeroU32) -> Result<Burst, EngineError> {
+        let mut burst = Burst::default();
+        while burst.sent < u64::from(budget.get()) {
+            let left = budget.get() as usize - burst.sent as usize;
+            if self.first == self.end {
+                self.fill(left);
+            }
+            let count = left.min(self.end - self.first);
+            match self.outlet.send(&mut self.frames, self.first, count) {
+                Ok(count) => self.sent(count, &mut burst),
+                Err(error) => {
+                    burst.retries += 1;
+                    return match self.judge(error) {
+                        // What was sent is reported first; the next call meets the same error.
+                        Err(error) if burst.sent == 0 => Err(error),
+                        _ => Ok(burst),
+                    };
+                }
+            }
+        }
+        Ok(burst)
+    }
+
+    fn explain(&mut self, _: &Errors) -> Option<EngineError> {
+        // No frame ever counts as an error here.
+        None
+    }
+
+    fn cursor(&self) -> Cursor {
+        let pending = self.end - self.first;
+        self.source.cursor_before(pending, (pending > 0).then(|| self.frames.frame(self.first)))
+    }
+
+    fn set_clock_sharing(&mut self, frames: u32) {
+        self.clock_sharing = frames.max(1);
+    }
+}

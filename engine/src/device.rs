@@ -1,0 +1,107 @@
+//! The device that frames are for: whether it can send, and why not.
+
+use crate::EngineError;
+use host::{Link, Stack};
+
+/// Bytes of an Ethernet header, which the MTU leaves out.
+const ETHERNET_LEN: u32 = 14;
+/// A device takes frames with one VLAN tag beyond its MTU.
+const VLAN_TAG_LEN: u32 = 4;
+/// What the kernel calls the queueing discipline of a device that has none.
+const NO_QUEUE: &str = "noqueue";
+
+/// One device in the namespace of its stack.
+#[derive(Debug)]
+pub(crate) struct Device {
+    stack: Stack,
+    ifindex: u32,
+    ifname: String,
+}
+
+impl Device {
+    /// The device called `ifname`.
+    ///
+    /// # Errors
+    /// When there is none, or the kernel cannot be asked.
+    pub(crate) fn new(stack: Stack, ifname: &str) -> Result<Self, EngineError> {
+        let link = stack.link(ifname)?;
+        Ok(Self { ifindex: link.index, ifname: link.name, stack })
+    }
+
+    /// Its number in its namespace.
+    pub(crate) fn ifindex(&self) -> u32 {
+        self.ifindex
+    }
+
+    /// Its name when it was opened.
+    pub(crate) fn name(&self) -> String {
+        self.ifname.clone()
+    }
+
+    /// Why no engine could send to the device now; `None` when nothing speaks against it. Into the receive path
+    /// (`transmit` false) any device goes that is up.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    pub(crate) fn trouble(&self, transmit: bool) -> Result<Option<EngineError>, EngineError> {
+        let ifname = self.name();
+        let Some(link) = self.stack.find_link(self.ifindex)? else {
+            return Ok(Some(EngineError::Gone { ifname }));
+        };
+        if !link.is_up() {
+            return Ok(Some(EngineError::Down { ifname }));
+        }
+        if transmit && !link.has_carrier() {
+            return Ok(Some(EngineError::NoCarrier { ifname }));
+        }
+        Ok(None)
+    }
+
+    /// Why frames redirected to the device from XDP would not be sent: a driver without XDP transmit, or a veth
+    /// whose peer does not take part. `None` when nothing speaks against it.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    pub(crate) fn xdp_trouble(&self) -> Result<Option<EngineError>, EngineError> {
+        let link = self.stack.link(self.ifindex)?;
+        // Kernels before 6.3 do not tell; the first burst will.
+        if self.stack.xdp_features(link.index)?.is_none_or(|features| features.redirect_target) {
+            return Ok(None);
+        }
+        let ifname = self.name();
+        if link.is_kind("veth") {
+            let peer = self.stack.peer(&link)?;
+            let peer = peer.map_or_else(|| "the device there".to_owned(), |peer| peer.name);
+            return Ok(Some(EngineError::PeerTakesNoXdp { ifname, peer }));
+        }
+        let driver = kind(&link);
+        Ok(Some(EngineError::NoXdpTransmit { ifname, driver }))
+    }
+
+    /// Why frames of `frame_len` bytes are longer than the device lets pass; `None` when they fit.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked, or the device is gone.
+    pub(crate) fn length_trouble(
+        &self,
+        frame_len: u32,
+        tagged: bool,
+    ) -> Result<Option<EngineError>, EngineError> {
+        let mtu = self.stack.link(self.ifindex)?.mtu;
+        let longest = mtu + ETHERNET_LEN + if tagged { VLAN_TAG_LEN } else { 0 };
+        let ifname = self.name();
+        Ok((frame_len > longest).then_some(EngineError::LongerThanMtu { ifname, frame_len, mtu }))
+    }
+
+    /// The queueing discipline between the stack and the driver; `None` when frames meet none.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked, or the device is gone.
+    pub(crate) fn qdisc(&self) -> Result<Option<String>, EngineError> {
+        Ok(self.stack.link(self.ifindex)?.qdisc.filter(|name| name != NO_QUEUE))
+    }
+}
+
+fn kind(link: &Link) -> String {
+    link.kind.clone().unwrap_or_else(|| "hardware".to_owned())
+}

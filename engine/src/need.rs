@@ -1,0 +1,98 @@
+//! What a run asks of an engine beside its plan.
+
+use packet::{Config, Flags, Plan, Range, Walk};
+
+/// Settings that reach the wire, or the way there, without being in the bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// `skb->priority` of each frame.
+    pub priority: u32,
+    /// Page fragments that are to hold the payload; 0 for none.
+    pub frags: u32,
+    /// NUMA node for the memory of the frames.
+    pub node: Option<u32>,
+    /// Frames are to be protected (IPSEC, which pktgen looks at only when there are flows).
+    pub ipsec: bool,
+}
+
+impl Wish {
+    /// What `config` asks.
+    pub fn of(config: &Config) -> Self {
+        let node = u32::try_from(config.node).ok();
+        Self {
+            priority: config.skb_priority,
+            frags: u32::try_from(config.frags).unwrap_or(0),
+            node: node.filter(|_| config.flags.has(Flags::NODE)),
+            ipsec: config.flags.has(Flags::IPSEC) && config.flows > 0,
+        }
+    }
+}
+
+/// What an engine is asked for beside the plan.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) wish: Wish,
+    pub(crate) queues: QueueMap,
+    /// Frames handled together; each engine has its own idea of it and its own limits.
+    pub(crate) batch: Option<u32>,
+}
+
+/// Transmit queues that frames are to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QueueMap {
+    /// No wish.
+    Any,
+    /// That of the sending CPU.
+    OfCpu,
+    /// Those that the plan names for each frame.
+    Listed,
+}
+
+impl QueueMap {
+    /// Which queues the frames of `plan` are to take when they are sent from `cpu`. Queue 0 alone is the default
+    /// of pktgen and counts as no wish.
+    pub(crate) fn of(plan: &Plan, cpu: u32) -> Self {
+        let count = u32::from(plan.queue_count);
+        match plan.queue {
+            _ if count <= 1 => Self::Any,
+            Range { walk: Walk::Fixed, min: 0, .. } => Self::Any,
+            Range { walk: Walk::Fixed, min, .. } if min == cpu % count => Self::OfCpu,
+            _ => Self::Listed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packet::{Cursor, DeviceFacts, sample};
+
+    fn queue_map(change: fn(&mut Config), tx_queues: u16) -> QueueMap {
+        let mut config = Config::default();
+        change(&mut config);
+        let facts = DeviceFacts { tx_queues, ..sample::facts() };
+        config.prepare(&facts);
+        let mut cursor = Cursor::default();
+        cursor.start(&config, &facts, 1).expect("a good configuration");
+        let plan = Plan::new(&config, &facts, &cursor).expect("a good configuration");
+        QueueMap::of(&plan, facts.cpu)
+    }
+
+    #[test]
+    fn queue_zero_alone_is_no_wish_and_one_queue_needs_none() {
+        assert_eq!(queue_map(|_| (), 4), QueueMap::Any);
+        assert_eq!(queue_map(|config| config.queue_map_max = 2, 4), QueueMap::Listed);
+        assert_eq!(queue_map(|config| config.queue_map_max = 2, 1), QueueMap::Any);
+        assert_eq!(queue_map(|config| config.flags.set(Flags::QUEUE_MAP_CPU, true), 4), QueueMap::OfCpu);
+        let one = |config: &mut Config| (config.queue_map_min, config.queue_map_max) = (2, 2);
+        assert_eq!(queue_map(one, 4), QueueMap::Listed);
+    }
+
+    #[test]
+    fn a_node_without_its_flag_is_no_wish() {
+        let mut config = Config { node: 1, frags: -3, ..Config::default() };
+        assert_eq!(Wish::of(&config), Wish::default());
+        config.flags.set(Flags::NODE, true);
+        assert_eq!(Wish::of(&config).node, Some(1));
+    }
+}
