@@ -201,13 +201,13 @@ impl Run {
         self.idle_ns += wait_ns;
     }
 
-    /// Goes on with another engine and other terms: a plan was changed while it ran.
-    pub fn replace(&mut self, mut engine: Box<dyn Engine>, terms: Terms, now_ns: u64) {
-        engine.set_clock_sharing(if terms.pace == Pace::Unpaced { CLOCK_SHARING } else { 1 });
-        self.engine = engine;
+    /// Goes on with other terms; another pace counts from now.
+    pub fn change_terms(&mut self, terms: Terms, now_ns: u64) {
         if terms.pace != self.terms.pace {
+            let is_paced = terms.pace != Pace::Unpaced;
+            self.engine.set_clock_sharing(if is_paced { 1 } else { CLOCK_SHARING });
             self.pacer = Pacer::new(terms.pace, now_ns);
-            self.gaps = self.gaps.take().or_else(|| (terms.pace != Pace::Unpaced).then(Gaps::new));
+            self.gaps = self.gaps.take().or_else(|| is_paced.then(Gaps::new));
         }
         self.terms = terms;
     }

@@ -62,7 +62,7 @@ pub struct Snapshot {
 pub struct RunHandle {
     progress: Progress,
     stop: AtomicBool,
-    change: Mutex<Option<Request>>,
+    new_terms: Mutex<Option<Terms>>,
     is_changed: AtomicBool,
     snapshot: Mutex<Snapshot>,
     report: Mutex<Option<RunReport>>,
@@ -81,10 +81,9 @@ impl RunHandle {
         self.stop.store(true, Relaxed);
     }
 
-    /// Goes on with another plan, other terms or another mode. Of `request.cursor` nothing is taken: the run
-    /// goes on where it is.
-    pub fn change(&self, request: Request) {
-        *lock(&self.change) = Some(request);
+    /// Goes on with another count, another end or another pace, from the next frame on.
+    pub fn change_terms(&self, terms: Terms) {
+        *lock(&self.new_terms) = Some(terms);
         self.is_changed.store(true, Relaxed);
     }
 
@@ -107,6 +106,11 @@ impl RunHandle {
             (report, _) = self.ended.wait_timeout(report, left).unwrap_or_else(PoisonError::into_inner);
         }
         report.take()
+    }
+
+    /// Terms that were set since the last look.
+    fn take_terms(&self) -> Option<Terms> {
+        if self.is_changed.swap(false, Relaxed) { lock(&self.new_terms).take() } else { None }
     }
 
     fn finish(&self, report: RunReport) {
@@ -348,10 +352,9 @@ impl Shift {
             let active = &mut self.active[index];
             if active.handle.stop.load(Relaxed) {
                 self.end(index, End::Stopped);
-            } else if active.handle.is_changed.swap(false, Relaxed)
-                && let Err(error) = active.change(self.cpu, &self.clock, &mut self.tools)
-            {
-                self.end(index, End::Failed(error));
+            } else if let Some(terms) = active.handle.take_terms() {
+                active.request.terms = terms;
+                active.run.change_terms(terms, self.clock.now_ns());
             }
         }
         self.apply_wishes_to_waiting();
@@ -360,11 +363,7 @@ impl Shift {
     fn apply_wishes_to_waiting(&mut self) {
         let now_ns = self.clock.now_ns();
         for mut order in std::mem::take(&mut self.waiting) {
-            if order.handle.is_changed.swap(false, Relaxed)
-                && let Some(request) = lock(&order.handle.change).take()
-            {
-                order.request = Request { cursor: order.request.cursor, ..request };
-            }
+            order.request.terms = order.handle.take_terms().unwrap_or(order.request.terms);
             if order.handle.stop.load(Relaxed) {
                 order.stop(now_ns);
             } else if order.request.terms.pace == Pace::Unpaced {
@@ -394,14 +393,6 @@ impl Active {
             self.handle.show(&self.run);
             self.shown_ns = now_ns;
         }
-    }
-
-    fn change(&mut self, cpu: u32, clock: &SystemClock, tools: &mut Tools) -> Result<(), EngineError> {
-        let Some(request) = lock(&self.handle.change).take() else { return Ok(()) };
-        let chosen = build(&need(&request, self.run.cursor(), cpu), tools)?;
-        self.run.replace(chosen.engine, request.terms, clock.now_ns());
-        self.request = request;
-        Ok(())
     }
 }
 

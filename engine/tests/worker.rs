@@ -77,7 +77,7 @@ fn another_pace_during_a_run_loses_no_frame() {
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
     let run = worker.start(request(lab.tx.ifname, 1000, Pace::Delay { delay_ns: 1_000_000 }));
     std::thread::sleep(Duration::from_millis(100));
-    run.change(request(lab.tx.ifname, 1000, Pace::Delay { delay_ns: 100_000 }));
+    run.change_terms(Terms { count: 1000, pace: Pace::Delay { delay_ns: 100_000 }, ..Terms::default() });
     let report = run.wait(Duration::from_secs(10)).expect("it ends");
     assert!(matches!(report.end, End::Count), "{:?}", report.end);
     assert_eq!((report.total.sent, report.total.errors.total()), (1000, 0));
@@ -107,7 +107,7 @@ fn a_run_that_waits_can_be_stopped_and_given_a_pace() {
     stopped.stop();
     let report = stopped.wait(Duration::from_secs(5)).expect("it ends while another goes on");
     assert!(matches!(report.end, End::Stopped) && report.total.sent == 0, "{report:?}");
-    paced.change(request(lab.tx.ifname, 0, Pace::Never));
+    paced.change_terms(Terms { pace: Pace::Never, ..Terms::default() });
     while paced.snapshot().started_ns == 0 {
         assert!(!endless.has_ended());
         std::thread::sleep(Duration::from_millis(1));

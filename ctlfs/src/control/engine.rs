@@ -48,13 +48,17 @@ fn request(order: Order) -> Request {
     Request {
         mode: order.config.xmit_mode,
         wish: Wish::of(&order.config),
-        terms: Terms { count: order.count, duration_ns: 0, pace: Pace::from_delay_ns(order.config.delay_ns) },
+        terms: terms(&order),
         ifname: order.ifname,
         plan: order.plan,
         cursor: order.cursor,
         engine: None,
         batch: (burst > 1).then_some(burst),
     }
+}
+
+fn terms(order: &Order) -> Terms {
+    Terms { count: order.count, duration_ns: 0, pace: Pace::from_delay_ns(order.config.delay_ns) }
 }
 
 struct EngineRun(Arc<RunHandle>);
@@ -74,7 +78,7 @@ impl Running for EngineRun {
     }
 
     fn change_terms(&self, order: Order) {
-        self.0.change(request(order));
+        self.0.change_terms(terms(&order));
     }
 
     fn stop(&self) {
