@@ -45,7 +45,7 @@ pub trait End: Copy + PartialOrd + FromStr {
 }
 
 impl End for u16 {
-    const NAME: &'static str = "a port";
+    const NAME: &'static str = "a number up to 65535";
     const ACCEPTED: &'static str = "a number from 0 to 65535, or two with a dash, such as 9 or 1000-1999";
 }
 

@@ -112,7 +112,7 @@ impl fmt::Display for Report {
             &mut table,
             "  ring",
             self.lost_ring,
-            "the capture's ring was full: too few CPUs for this rate",
+            "the capture's ring was full: its writer got too little CPU",
         );
         or_none(&mut table, "  disk", self.lost_disk, "the file took no more");
         table.count("unexplained", self.unexplained(), "");

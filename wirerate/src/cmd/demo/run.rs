@@ -11,7 +11,7 @@ use crate::outcome::{Failure, Outcome, Refused};
 use crate::stop::Stop;
 use crate::units::Count;
 use capture::{Mode, Options, Output, Session};
-use host::{Counters, Lab, LabOptions};
+use host::{Counters, CpuList, Lab, LabOptions};
 use packet::{Config, Flags};
 use std::path::PathBuf;
 use std::thread::sleep;
@@ -21,6 +21,11 @@ use std::time::{Duration, Instant};
 const FILE_FRAMES: u64 = 100_000;
 /// How long the last frames may take from one end to the other.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Memory for all rings together: on two CPUs half a million frames each, so that a writer that waits for its CPU
+/// costs no frames.
+const RINGS_SIZE_BYTES: usize = 128 << 20;
+/// Bytes of a slot for a snaplen of 96.
+const SLOT_SIZE_BYTES: usize = 128;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Arguments of `wirerate demo`.
@@ -99,7 +104,10 @@ fn counters(lab: &Lab) -> Result<Counters, Failure> {
 
 /// Drop mode: the frames have served their purpose when they were copied.
 fn start_capture(lab: &Lab, args: &Args) -> Result<Session, Failure> {
+    let cpus = CpuList::online().map_err(|why| Failure::host("count the CPUs", why))?;
+    let slots = RINGS_SIZE_BYTES / SLOT_SIZE_BYTES / cpus.len().max(1);
     let options = Options {
+        ring_slots: Some((slots as u32).max(capture::RING_SLOTS_DEFAULT)),
         netns: Some(lab.rx.netns().clone()),
         mode: Mode::Drop,
         frames_max: Some(FILE_FRAMES),

@@ -26,6 +26,8 @@ pub enum Field {
     Vlan,
     /// Outer VLAN id, from 0 to 4095
     Svlan,
+    /// Transmit queue
+    Queue,
 }
 
 /// Where frames enter the kernel, in pktgen's words.
@@ -117,7 +119,7 @@ pub struct Args {
         help_heading = "Frames",
         hide_possible_values = true,
         long_help = "Fields to draw at random from their ranges instead of counting through them: \
-                       dst, src, udp-dst, udp-src, size, dst-mac, src-mac, vlan, svlan"
+                       dst, src, udp-dst, udp-src, size, dst-mac, src-mac, vlan, svlan, queue"
     )]
     pub random: Vec<Field>,
     /// Destinations that stay open at a time: flows of --flow-len frames each (IPv4)
@@ -174,6 +176,9 @@ pub struct Args {
     /// Frames handed to the driver in one go, 1 to 256 [default: the engine's choice]
     #[arg(long, value_name = "N", help_heading = "Run", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub batch: Option<u32>,
+    /// Transmit queue of the device, or a range of them to go through frame by frame [default: the CPU's]
+    #[arg(long, value_name = "N[-N]", help_heading = "Run")]
+    pub queues: Option<Interval<u16>>,
     /// Where frames enter the kernel
     #[arg(long, value_enum, value_name = "MODE", default_value = "start_xmit", help_heading = "Run")]
     pub xmit_mode: Entry,

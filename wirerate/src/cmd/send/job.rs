@@ -44,7 +44,7 @@ impl Job<'_> {
     pub fn run(mut self, stop: &Stop, show: bool) -> Result<(Report, Option<EngineError>), Failure> {
         let seed = self.config.seed.unwrap_or_else(super::fresh_seed);
         let requests = self.requests(seed)?;
-        let cpu_time = host::process_cpu_time();
+        let (started, cpu_time) = (Instant::now(), host::process_cpu_time());
         let fleet = Fleet::start(&self.device.netns, requests)?;
         let progress = Progress::new(show, self.config.count);
         let mut meter = Meter::new();
@@ -54,8 +54,9 @@ impl Job<'_> {
             }
         });
         drop(progress);
-        let cpu_time = host::process_cpu_time() - cpu_time;
-        let report = summary::report(self.setting(seed), &done, cpu_time);
+        // Both from before the engines are made until after they are gone, which counts in a short run.
+        let cpus_busy = (host::process_cpu_time() - cpu_time).div_duration_f64(started.elapsed());
+        let report = summary::report(self.setting(seed), &done, cpus_busy);
         Ok((report, summary::failure(done)))
     }
 

@@ -9,6 +9,8 @@ use super::wish;
 use crate::out;
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
+use crate::units::Interval;
+use anyhow::anyhow;
 use host::CpuList;
 use packet::{Config, XmitMode};
 
@@ -23,6 +25,7 @@ pub fn run(args: &Args, mut config: Config, pace: Pace, stop: &Stop) -> Result<O
     if !args.allow_default_route {
         device.spare_default_route()?;
     }
+    check_queues(args, &device)?;
     if config.xmit_mode == XmitMode::NetifReceive && config.dst_mac.is_zero() {
         // Into the device's own receive path: anybody else's frame would be thrown away there.
         config.dst_mac = device.facts.mac;
@@ -40,6 +43,22 @@ pub fn run(args: &Args, mut config: Config, pace: Pace, stop: &Stop) -> Result<O
     };
     let (report, error) = job.run(stop, !args.json)?;
     conclude(args, &report, error)
+}
+
+/// pktgen would take the last queue in silence for one that is not there, and no wish for queue 0.
+fn check_queues(args: &Args, device: &Device) -> Result<(), Failure> {
+    let Some(queues) = args.queues else { return Ok(()) };
+    let act = || format!("send to queue {queues} of {}", args.device);
+    let count = device.facts.tx_queues.max(1);
+    if queues.last >= count {
+        let why = anyhow!("it has {count} transmit queues, the last is {}", count - 1);
+        return Err(Failure::refused(act(), why).try_this(format!("--queues 0-{}", count - 1)));
+    }
+    if queues == Interval::one(0) && args.engine.is_none() {
+        let why = "queue 0 alone is also what pktgen says for no wish, so the engine must be named";
+        return Err(Failure::usage(act(), why).try_this("--engine af_xdp"));
+    }
+    Ok(())
 }
 
 /// Prints the report, or the error when nothing was sent at all, and says whether the answer is yes.

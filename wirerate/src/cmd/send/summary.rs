@@ -6,7 +6,6 @@ use crate::units::per_second;
 use engine::{Burst, EngineError};
 use packet::{FRAME_LEN_MIN, WIRE_OVERHEAD};
 use std::io;
-use std::time::Duration;
 
 /// What the report says beside what the threads did.
 #[derive(Clone, Debug)]
@@ -23,8 +22,8 @@ pub struct Setting {
     pub notes: Vec<String>,
 }
 
-/// Adds up what the threads did. `cpu_time` is what the process used meanwhile.
-pub fn report(setting: Setting, done: &[Done], cpu_time: Duration) -> Report {
+/// Adds up what the threads did. `cpus_busy` is the CPU time that the process used meanwhile, in CPUs.
+pub fn report(setting: Setting, done: &[Done], cpus_busy: f64) -> Report {
     let mut total = Burst::default();
     done.iter().for_each(|done| total.add(&done.run.total));
     let started_ns = done.iter().map(|done| done.run.started_ns).min().unwrap_or(0);
@@ -46,7 +45,7 @@ pub fn report(setting: Setting, done: &[Done], cpu_time: Duration) -> Report {
         wire_bps: rate(wire_bytes(frame_bytes, total.sent)),
         frame_bytes,
         gaps: gaps(done, setting.interval_ps),
-        cpus_busy: if duration_ns == 0 { 0.0 } else { cpu_time.as_nanos() as f64 / duration_ns as f64 },
+        cpus_busy,
         threads: done.iter().map(thread).collect(),
         engine: choice(done),
         seed: setting.seed,
@@ -168,7 +167,7 @@ mod tests {
 
     fn add_up(done: &[Done]) -> Report {
         let setting = Setting { device: "d".into(), netns: None, interval_ps: 0, seed: 1, notes: Vec::new() };
-        report(setting, done, Duration::from_millis(1500))
+        report(setting, done, 1.5)
     }
 
     #[test]
@@ -203,6 +202,6 @@ mod tests {
     #[test]
     fn a_run_of_no_time_and_no_frames_has_no_rates() {
         let report = add_up(&[done(0, run(engine::End::Stopped, 0, Errors::default(), 1_000_000_000))]);
-        assert_eq!((report.rate_pps, report.wire_bps, report.cpus_busy), (0.0, 0.0, 0.0));
+        assert_eq!((report.rate_pps, report.wire_bps, report.frame_bps), (0.0, 0.0, 0.0));
     }
 }

@@ -32,6 +32,9 @@ pub fn config(args: &Args) -> Result<Config, Failure> {
     (config.vlan_id, config.svlan_id) = (args.vlan, args.svlan);
     set_sizes(&mut config, args)?;
     set_flows(&mut config, args)?;
+    if let Some(queues) = args.queues {
+        (config.queue_map_min, config.queue_map_max) = (queues.first, queues.last);
+    }
     (config.tos, config.traffic_class) = (args.tos.unwrap_or(0), args.tos.unwrap_or(0));
     config.xmit_mode = match args.xmit_mode {
         Entry::StartXmit => XmitMode::StartXmit,
@@ -81,6 +84,7 @@ fn set_flags(config: &mut Config, args: &Args) -> Result<(), Failure> {
         (args.is_random(Field::DstMac), Flags::MACDST_RND),
         (args.is_random(Field::Vlan), Flags::VID_RND),
         (args.is_random(Field::Svlan), Flags::SVID_RND),
+        (args.is_random(Field::Queue), Flags::QUEUE_MAP_RND),
     ] {
         config.flags.set(flag, on);
     }
@@ -91,6 +95,9 @@ fn set_flags(config: &mut Config, args: &Args) -> Result<(), Failure> {
         }
         () if args.is_random(Field::Svlan) && args.svlan.is_none() => {
             missing("svlan", "--svlan ID (any: it is replaced)")
+        }
+        () if args.is_random(Field::Queue) && args.queues.is_none_or(|queues| queues.is_one()) => {
+            missing("queue", "--queues 0-3")
         }
         () => Ok(()),
     }
@@ -383,6 +390,7 @@ mod tests {
             ("--random src-mac", "--src-mac 02:"),
             ("--random vlan", "--vlan ID"),
             ("--vlan 5 --random svlan", "--svlan ID"),
+            ("--queues 3 --random queue", "--queues 0-3"),
         ] {
             let said = refusal(&format!("--dst-mac 02:00:00:00:00:01 {words}"));
             assert!(said.contains(hint), "{words}: {said}");
