@@ -3,7 +3,7 @@
 //! These are pktgen's `cur_*` fields. `start` sets most of them back, some live as long as the device instance
 //! (the IP id, the flow table, the random source), and a few commands move one at once.
 
-use crate::ipsec::{self, Associations, Numbers};
+use crate::ipsec::{Associations, Numbers};
 use crate::{Config, DeviceFacts, PlanError, Rng, plan};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -165,7 +165,7 @@ impl Cursor {
     /// and labels as set.
     pub fn follow(&mut self, config: &Config) {
         self.flows.resize(config.flows as usize, Flow::default());
-        let source_count = if ipsec::is_asked(config) { config.flows as usize } else { 0 };
+        let source_count = if config.asks_for_ipsec() { config.flows as usize } else { 0 };
         self.flow_sources.resize(source_count, Ipv4Addr::UNSPECIFIED);
         self.flow_index = if self.flow_index < config.flows { self.flow_index } else { 0 };
         self.imix_counts.resize(config.imix.len(), 0);

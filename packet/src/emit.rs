@@ -36,10 +36,23 @@ impl Plan {
     pub fn emit(&self, cursor: &mut Cursor, now: WallTime, out: &mut [u8]) -> usize {
         if cursor.repeats_left == 0 {
             self.build(cursor, now);
+            if let Some(ipsec) = &self.ipsec {
+                ipsec.take_sequence(cursor);
+            }
         }
         cursor.repeats_left -= 1;
         cursor.seq_num = cursor.seq_num.wrapping_add(1);
         self.write(cursor, out)
+    }
+
+    /// Moves the cursor over the next frame as [`Plan::emit`] does with the time at zero, and takes no sequence
+    /// number of IPsec: for finding the way to a frame that was made before.
+    pub fn skip(&self, cursor: &mut Cursor) {
+        if cursor.repeats_left == 0 {
+            self.build(cursor, WallTime::default());
+        }
+        cursor.repeats_left -= 1;
+        cursor.seq_num = cursor.seq_num.wrapping_add(1);
     }
 
     /// Moves every field on and fixes what the next `repeats` frames carry.
@@ -52,7 +65,7 @@ impl Plan {
         cursor.ip_id = cursor.ip_id.wrapping_add(1);
         cursor.repeats_left = self.repeats;
         if let Some(ipsec) = &self.ipsec {
-            ipsec.take_numbers(cursor);
+            ipsec.draw_iv(cursor);
         }
     }
 

@@ -106,9 +106,6 @@ fn check_ability(plan: &Plan, mode: XmitMode, asked: &Asked) -> Result<(), Engin
     if mode == XmitMode::QueueXmit {
         return unable("xmit_mode queue_xmit: it goes past the qdisc".to_owned());
     }
-    if plan.ipsec.is_some() {
-        return unable("flag IPSEC: its program has no ciphers".to_owned());
-    }
     if plan.frame_len_max() > FRAME_LEN_MAX {
         return unable(format!("frames of {} bytes: they must fit into one page", plan.frame_len_max()));
     }

@@ -10,7 +10,6 @@ mod table;
 
 pub use algorithm::{Hash, Integrity, Secret, Transform};
 pub use plan::Ipsec;
-pub(crate) use plan::is_asked;
 pub use seal::Numbers;
 pub use table::{Associations, Unusable};
 

@@ -4,7 +4,7 @@
 //! only made when every flow that can come has one.
 
 use super::{Associations, SecurityAssociation};
-use crate::{Config, Cursor, Flags, Plan, PlanError, Walk};
+use crate::{Config, Cursor, Plan, PlanError, Walk};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl Ipsec {
     /// # Errors
     /// [`PlanError::NoAssociation`] for an SPI that is not there.
     pub(crate) fn new(config: &Config, cursor: &Cursor) -> Result<Option<Self>, PlanError> {
-        if !is_asked(config) {
+        if !config.asks_for_ipsec() {
             return Ok(None);
         }
         let associations = Arc::clone(&cursor.associations);
@@ -75,11 +75,16 @@ impl Ipsec {
         self.candidates().iter().map(sealed).max().unwrap_or(0)
     }
 
-    /// Fixes the numbers of the frame that was just moved on to.
-    pub(crate) fn take_numbers(&self, cursor: &mut Cursor) {
-        let Some(association) = self.current(cursor) else { return };
-        cursor.built.numbers.sequence = association.take_sequence();
-        if association.needs_random_iv() {
+    /// Numbers the frame that was just moved on to.
+    pub(crate) fn take_sequence(&self, cursor: &mut Cursor) {
+        if let Some(association) = self.current(cursor) {
+            cursor.built.numbers.sequence = association.take_sequence();
+        }
+    }
+
+    /// Draws what the cipher of the frame that was just moved on to wants drawn.
+    pub(crate) fn draw_iv(&self, cursor: &mut Cursor) {
+        if self.current(cursor).is_some_and(SecurityAssociation::needs_random_iv) {
             for word in cursor.built.numbers.iv.chunks_exact_mut(4) {
                 word.copy_from_slice(&cursor.rng.next_u32().to_be_bytes());
             }
@@ -91,11 +96,6 @@ impl Ipsec {
         let source = cursor.flow_sources.get(cursor.flow_index as usize);
         self.find(cursor.dst_v4, source.copied().unwrap_or(Ipv4Addr::UNSPECIFIED))
     }
-}
-
-/// True when the settings ask for associations, so that the kernel has to be asked for them.
-pub(crate) fn is_asked(config: &Config) -> bool {
-    config.flags.has(Flags::IPSEC) && config.flows > 0 && !config.flags.has(Flags::IPV6)
 }
 
 fn no_spi(spi: u32, associations: &Associations) -> PlanError {
@@ -148,7 +148,7 @@ mod tests {
     use super::super::seal::tests::association;
     use super::super::{Association, Mode, Secret, Transform, Unusable};
     use super::*;
-    use crate::{Rng, WallTime, sample};
+    use crate::{Flags, Rng, WallTime, sample};
 
     const NULL: Transform = Transform::EspNull { integrity: None };
 
@@ -284,6 +284,23 @@ mod tests {
     }
 
     #[test]
+    fn skipping_moves_the_cursor_as_sending_does_and_takes_no_number() {
+        let cbc = Transform::EspCbc { key: Secret(vec![3; 16]), integrity: None };
+        let all = [one(5, "10.0.0.1", "10.0.0.2", cbc)];
+        let config = Config { max_pkt_size: 120, clone_skb: 2, ..asked() };
+        let (plan, mut cursor) = begin(&config, &all).unwrap();
+        let mut skipped = cursor.clone();
+        for sent in 1..8_u64 {
+            send(&plan, &mut cursor);
+            plan.skip(&mut skipped);
+            assert_eq!(cursor.associations.usable()[0].sequence(), sent.div_ceil(2));
+            let mut numbered = skipped.clone();
+            numbered.built.numbers.sequence = cursor.built.numbers.sequence;
+            assert_eq!(numbered, cursor);
+        }
+    }
+
+    #[test]
     fn a_flow_that_another_plan_opened_is_never_sent_in_clear() {
         let all = [one(5, "10.0.0.1", "10.0.0.2", gcm())];
         let (plan, mut cursor) = begin(&asked(), &all).unwrap();
@@ -298,8 +315,11 @@ mod tests {
         let config = Config { min_pkt_size: 65_535, max_pkt_size: 65_535, spi: 5, ..asked() };
         let what = Association { mode: Mode::Tunnel, ..one(5, "10.0.0.1", "10.0.0.2", gcm()) };
         assert!(
-            begin(&Config { min_pkt_size: 65_000, max_pkt_size: 0, ..config.clone() }, &[what.clone()])
-                .is_ok()
+            begin(
+                &Config { min_pkt_size: 65_000, max_pkt_size: 0, ..config.clone() },
+                std::slice::from_ref(&what)
+            )
+            .is_ok()
         );
         assert!(refusal(&config, &[what]).contains("is too long"));
     }

@@ -365,7 +365,7 @@ pub(super) mod tests {
             padded[..block.len()].copy_from_slice(block);
             sum = multiply(sum ^ u128::from_be_bytes(padded), hash_key);
         }
-        let lengths = (8 * aad.len() as u128) << 64 | 8 * sealed.len() as u128;
+        let lengths = ((8 * aad.len() as u128) << 64) | (8 * sealed.len() as u128);
         let tag = (multiply(sum ^ lengths, hash_key) ^ counter(1)).to_be_bytes();
         let key_stream = (2..).flat_map(|number| counter(number).to_be_bytes());
         let text = sealed.iter().zip(key_stream).map(|(byte, key)| byte ^ key).collect();

@@ -48,8 +48,12 @@ impl Associations {
     /// Takes over the sequence numbers of every association that is in `before`, too, so that they go on rising
     /// when the kernel, which does not know of our frames, is asked again.
     pub fn continue_from(&mut self, before: &Self) {
+        let name = |one: &SecurityAssociation| (one.what().spi, one.what().dst);
+        let known: HashMap<_, _> = before.usable.iter().map(|old| (name(old), old)).collect();
         for association in &mut self.usable {
-            before.usable.iter().for_each(|old| association.continue_from(old));
+            if let Some(old) = known.get(&name(association)) {
+                association.continue_from(old);
+            }
         }
     }
 
