@@ -24,6 +24,7 @@ packages_for() {
 		ethtool          ethtool
 		iproute2         ip
 		netsniff-ng      trafgen
+		python3          python3
 		tcpdump          tcpdump
 		tshark           tshark
 		wireshark-common dumpcap

@@ -3,7 +3,6 @@
 //! Runs the example `dry`, which makes frames and sends none.
 
 mod dry;
-mod oracle;
 
 use std::fs;
 use std::io::Write;

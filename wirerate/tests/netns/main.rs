@@ -7,6 +7,7 @@
 
 mod bench;
 mod capture;
+mod control;
 mod demo;
 mod dry_run;
 mod lab;
@@ -41,6 +42,7 @@ const CASES: &[&[Case]] = &[
     dry_run::CASES,
     send::CASES,
     capture::CASES,
+    control::CASES,
     round_trip::CASES,
     demo::CASES,
     bench::CASES,

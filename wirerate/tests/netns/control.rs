@@ -1,0 +1,258 @@
+//! `wirerate exec` and `wirerate serve`: scripts that write control files, and what then arrives.
+
+use crate::lab::{Lab, Peer, RX_DEV, RX_MAC, TX_DEV, TX_MAC};
+use crate::program::{Outcome, Running, in_netns, run, until, wirerate, wirerate_run, wirerate_start};
+use crate::{Case, TestResult, case};
+use nix::sys::signal::Signal;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Tests of the control tree.
+pub(crate) const CASES: &[Case] = &[
+    case("control::a_script_sends_what_its_receiver_counts", &[], script_counts),
+    case("control::ctrl_c_ends_the_run_and_the_script_reads_its_result", &[], ctrl_c),
+    case("control::commands_during_a_run_lose_no_frame", &[], during_a_run),
+    case("control::a_device_that_goes_down_ends_its_run_normally", &[], link_goes_down),
+    case("control::sixty_four_device_instances_share_a_thread", &[], sixty_four),
+    case("control::a_daemon_serves_writers_and_goes_politely", &[], daemon),
+    case("control::answers_are_those_of_a_real_pktgen", &["python3"], answers_of_the_oracle),
+    case("control::frames_are_those_of_a_real_pktgen", &["python3", "dumpcap"], frames_of_the_oracle),
+];
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Shell: `pg FILE COMMAND...` writes commands, one each.
+const PG: &str = "set -eu
+P=/proc/net/pktgen
+pg() { file=$1; shift; for command; do echo \"$command\" > $P/$file; done; }
+";
+
+/// A script under `exec` in the sender's namespace.
+fn exec(lab: &Lab, script: &str) -> Running {
+    let mut command = wirerate();
+    let script = format!("{PG}pg kpktgend_0 'add_device {TX_DEV}'\npg {TX_DEV} 'dst_mac {RX_MAC}'\n{script}");
+    command.args(["exec", "--netns", &lab.tx_netns, "--", "bash", "-c", &script]);
+    Running::start(command)
+}
+
+#[track_caller]
+fn run_script(lab: &Lab, script: &str) -> Outcome {
+    exec(lab, script).wait(LIMIT).expect_code(0)
+}
+
+/// The number behind `label`.
+#[track_caller]
+fn number(text: &str, label: &str) -> u64 {
+    let rest = text.split_once(label).unwrap_or_else(|| panic!("no {label} in {text}")).1.trim_start();
+    let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..end].parse().unwrap_or_else(|_| panic!("no number behind {label} in {text}"))
+}
+
+fn script_counts() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let script = "pg tx0 'count 12345' 'pkt_size 100' 'show_engine 1'; pg pgctrl start; cat $P/tx0";
+    let text = run_script(&lab, script).stdout;
+    assert_eq!(number(&text, "pkts-sofar:"), 12345, "{text}");
+    assert!(text.contains("Result: OK: ") && text.contains(" usec, 12345 (100byte,0frags)"), "{text}");
+    assert_eq!(lab.received_at_last(12345), 12345);
+    assert!(!fs::exists("/proc/net/pktgen")?, "nothing is seen outside");
+    Ok(())
+}
+
+fn ctrl_c() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let script = "trap true INT
+        pg tx0 'count 0' 'ratep 5000'; echo ready >&2; pg pgctrl start; echo status $?; cat $P/tx0";
+    let running = exec(&lab, script);
+    running.until_it_says("ready");
+    until("frames arrive", || lab.received() > 100);
+    running.signal(Signal::SIGINT);
+    let text = running.wait(LIMIT).expect_code(0).stdout;
+    assert!(text.starts_with("status 0\n") && text.contains("\nResult: OK: "), "{text}");
+    let sent = number(&text, "pkts-sofar:");
+    assert_eq!(lab.received_at_last(sent), sent);
+    Ok(())
+}
+
+fn during_a_run() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let script = "pg tx0 'count 3000' 'ratep 2000'
+        pg pgctrl start &
+        sleep 0.3; pg tx0 'pkt_size 200'; sleep 0.1; pg tx0 'udp_dst_min 4000' 'ratep 4000'
+        for i in 1 2 3 4 5; do cat $P/tx0 $P/kpktgend_0 > /dev/null; done
+        wait; cat $P/tx0";
+    let text = run_script(&lab, script).stdout;
+    assert!(text.contains("pkts-sofar: 3000  errors: 0"), "{text}");
+    assert_eq!(number(&text, "seq_num:"), 3001, "{text}");
+    assert!(text.contains("3000 (200byte,0frags)"), "{text}");
+    assert_eq!(lab.received_at_last(3000), 3000);
+    Ok(())
+}
+
+fn link_goes_down() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let script = "pg tx0 'count 0' 'ratep 1000'
+        (sleep 0.5; ip link set tx0 down) &
+        pg pgctrl start; cat $P/tx0; cat $P/kpktgend_0";
+    let text = run_script(&lab, script).stdout;
+    assert!(text.contains("\nResult: OK: ") && text.contains("Stopped: tx0 \n"), "{text}");
+    assert!(number(&text, "pkts-sofar:") > 100, "{text}");
+    Ok(())
+}
+
+fn sixty_four() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let script = "for i in $(seq 63); do pg kpktgend_0 \"add_device tx0@$i\"; pg tx0@$i 'count 100'; done
+        pg tx0 'count 100'; pg pgctrl start; cat $P/kpktgend_0; grep -hc 'pkts-sofar: 100 ' $P/tx0* | sort | uniq -c";
+    let text = run_script(&lab, script).stdout;
+    assert!(text.starts_with("Running: \nStopped: tx0@63 tx0@62 "), "{text}");
+    assert!(text.trim_end().ends_with(" 64 1"), "{text}");
+    assert_eq!(lab.received_at_last(6400), 6400);
+    Ok(())
+}
+
+fn daemon() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let dir = lab.file("pktgen");
+    let words = format!("serve --netns {} --mount {}", lab.tx_netns, dir.display());
+    let daemon = wirerate_start(&words);
+    until("the tree is there", || dir.join("pgctrl").exists());
+    for (file, text) in [
+        ("kpktgend_1", format!("add_device {TX_DEV}")),
+        (TX_DEV, format!("dst_mac {RX_MAC}")),
+        (TX_DEV, "count 500".into()),
+        ("pgctrl", "start".into()),
+        (TX_DEV, "count 0".into()),
+        (TX_DEV, "ratep 1000".into()),
+    ] {
+        fs::write(dir.join(file), text)?;
+    }
+    assert_eq!(lab.received_at_last(500), 500);
+    let second = wirerate_run(&words);
+    assert_eq!(second.code, Some(3));
+    assert!(second.stderr.contains("is already served by process"), "{}", second.stderr);
+    let pgctrl = dir.join("pgctrl");
+    let writer = std::thread::spawn(move || fs::write(pgctrl, "start\n"));
+    until("it sends", || lab.received() > 600);
+    daemon.signal(Signal::SIGTERM);
+    daemon.wait(LIMIT).expect_code(0);
+    assert!(writer.join().expect("the writer ends").is_ok(), "a writer that waits gets its answer");
+    assert!(!dir.exists());
+    Ok(())
+}
+
+/// Answers of the oracle that differ on purpose: scenario, steps, and their row of docs/differences.md.
+const OTHER_ANSWERS: &[(&str, &[u32], &str)] = &[
+    (
+        "thread/rename",
+        &[3, 4, 5, 7, 8, 9],
+        "row 7: device instances follow their interface and keep their suffix",
+    ),
+    ("xmit/veth", &[2, 3, 8, 9, 10, 11, 12], "row 8: no skb is shared, so veth may have clone_skb and burst"),
+    ("flag/each", &[22], "row 10: NODE_ALLOC as the HOWTO has it"),
+    ("device/unknown", &[9, 12, 13, 14], "row 10: svlan, dstmac and srcmac as the HOWTO has them"),
+];
+
+fn answers_of_the_oracle() -> TestResult {
+    let oracle = oracle()?;
+    let lab = Lab::new(Peer::Gro);
+    // A tap carries no frames here, but it is a device that shares skbs.
+    let script = format!(
+        "ip link set lo up; ip tuntap add tap0 mode tap; ip link set tap0 up; cd {}
+        exec python3 replay_commands.py --fresh --sharing-device tap0 commands.jsonl",
+        oracle.display()
+    );
+    let mut command = wirerate();
+    command.args(["exec", "--netns", &lab.tx_netns, "--", "bash", "-c", &script]);
+    let out = Running::start(command).wait(LIMIT).expect_code(1).stdout;
+    let (summary, failed) =
+        out.trim_end().rsplit_once('\n').map_or(("", ""), |(failed, summary)| (summary, failed));
+    let expected: Vec<(String, &str)> = OTHER_ANSWERS
+        .iter()
+        .flat_map(|(scenario, steps, why)| {
+            steps.iter().map(move |s| (format!("FAIL {scenario} step {s}: "), *why))
+        })
+        .collect();
+    for line in failed.lines() {
+        assert!(expected.iter().any(|(start, _)| line.starts_with(start)), "{line}");
+    }
+    for (start, why) in &expected {
+        let differs = failed.lines().any(|line| line.starts_with(start));
+        assert!(differs, "{start}differs no longer; it was listed for {why}");
+    }
+    assert_eq!(summary, format!("581 passed, {} failed, 0 skipped", expected.len()));
+    Ok(())
+}
+
+/// Cases of the oracle that differ on purpose, and why.
+const OTHER_FRAMES: &[(&str, &str)] = &[
+    ("burst-2", "docs/differences.md, row 2: exactly `count` frames are sent"),
+    ("burst-4", "docs/differences.md, row 2: exactly `count` frames are sent"),
+];
+
+fn frames_of_the_oracle() -> TestResult {
+    let oracle = oracle()?;
+    let tool = oracle.join("check_frames.py").display().to_string();
+    let data = oracle.join("frames.json").display().to_string();
+    let lab = Lab::new(Peer::Gro);
+    let names: Vec<String> = run(&["python3", &tool, "--list", &data])
+        .lines()
+        .filter_map(|line| line.split('\t').next().map(str::to_owned))
+        .collect();
+    assert!(names.len() > 60, "{names:?}");
+    let mut script = "pg pgctrl reset\n".to_owned();
+    for name in &names {
+        script += &run(&["python3", &tool, "--commands", name, TX_DEV, &data]);
+        script += &format!("\ncat $P/{TX_DEV} > {}; pg pgctrl reset\n", status_file(&lab, name).display());
+    }
+    let wire = lab.file("wire.pcapng");
+    let mut dumpcap = in_netns(&lab.rx_netns, "dumpcap");
+    dumpcap.args(["-q", "-B", "64", "-i", RX_DEV, "-w"]).arg(&wire);
+    let watcher = Running::start(dumpcap);
+    watcher.until_it_says("File: ");
+    run_script(&lab, &script);
+    std::thread::sleep(Duration::from_millis(500));
+    watcher.signal(Signal::SIGINT);
+    watcher.wait(LIMIT).expect_code(0);
+    let failed: Vec<String> =
+        names.iter().filter_map(|name| check(&lab, &tool, &data, name, &wire)).collect();
+    for (name, why) in OTHER_FRAMES {
+        let differs = failed.iter().any(|text| text.starts_with(&format!("{name} ")));
+        assert!(differs, "{name} differs no longer; it was listed for this: {why}");
+    }
+    let is_meant =
+        |text: &&String| OTHER_FRAMES.iter().any(|(name, _)| text.starts_with(&format!("{name} ")));
+    let unmeant: Vec<_> = failed.iter().filter(|text| !is_meant(text)).collect();
+    assert!(unmeant.is_empty(), "{}", unmeant.into_iter().cloned().collect::<Vec<_>>().join("\n"));
+    Ok(())
+}
+
+fn status_file(lab: &Lab, name: &str) -> PathBuf {
+    lab.file(&format!("{name}.status"))
+}
+
+/// What the oracle finds wrong with the frames and the device file of a case, if anything.
+fn check(lab: &Lab, tool: &str, data: &str, name: &str, wire: &Path) -> Option<String> {
+    let mut command = std::process::Command::new("python3");
+    command.args([tool, "--case", name, "--capture"]).arg(wire).arg("--status").arg(status_file(lab, name));
+    command.args([
+        "--device",
+        TX_DEV,
+        "--src-mac",
+        TX_MAC,
+        "--src-ip",
+        "198.18.0.1",
+        "--src-ip6",
+        "::",
+        data,
+    ]);
+    let outcome = Running::start(command).wait(LIMIT);
+    (outcome.code != Some(0)).then(|| format!("{name} {}{}", outcome.stdout, outcome.stderr))
+}
+
+fn oracle() -> Result<PathBuf, String> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut places = here.ancestors().map(|dir| dir.join("shared/oracle"));
+    places.find(|dir| dir.is_dir()).ok_or_else(|| "../shared/oracle is missing".to_owned())
+}
