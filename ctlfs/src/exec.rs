@@ -4,7 +4,7 @@
 //! only wait. Signals sent to us alone are passed on. What remains afterwards: nothing, also if we are killed,
 //! since every mount is in a namespace that ends with its last process.
 
-use crate::mount::{MountError, Shape, mount};
+use crate::mount::{MOUNT_ADVICE, MountError, Shape, mount};
 use crate::private::{Private, PrivateError};
 use crate::signals::{Received, Signals};
 use crate::sys;
@@ -83,6 +83,18 @@ impl ExecError {
         match self {
             Self::Spawn { source, .. } if source.kind() == io::ErrorKind::NotFound => Some(127),
             Self::Spawn { .. } => Some(126),
+            _ => None,
+        }
+    }
+
+    /// What a person could try next, without the word "try".
+    pub fn advice(&self) -> Option<String> {
+        match self {
+            Self::Netns(error) => error.advice(),
+            Self::Private(_) => {
+                Some("run it as root: it needs CAP_SYS_ADMIN for mounts of its own".to_owned())
+            }
+            Self::Mount(_) => Some(MOUNT_ADVICE.to_owned()),
             _ => None,
         }
     }

@@ -19,6 +19,9 @@ const SERVER_THREADS: usize = 2;
 /// How long the last requests may take after the mount is gone.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// What to try when a mount is refused.
+pub(crate) const MOUNT_ADVICE: &str = "run it as root, with /dev/fuse (`modprobe fuse`)";
+
 /// What stands at the mount point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
@@ -36,7 +39,7 @@ pub enum MountError {
     #[error("cannot start the threads of the control tree")]
     Threads(#[source] io::Error),
     /// The kernel refused the mount.
-    #[error("cannot mount the control tree on {path} (needs root and /dev/fuse: `modprobe fuse`)")]
+    #[error("cannot mount the control tree on {path}")]
     Mount {
         /// The directory.
         path: PathBuf,

@@ -33,7 +33,7 @@ PATH=$path exec modprobe "$@"
 
 /// A step towards a private namespace that failed.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {step} (needs CAP_SYS_ADMIN)")]
+#[error("cannot {step}")]
 pub struct PrivateError {
     /// What was tried, on what.
     step: String,

@@ -3,7 +3,7 @@
 //! Whoever has the directory is known from the mount table, where our mounts carry the owner's process id; no
 //! pid file can go stale. A mount whose daemon died answers `ENOTCONN` and is taken over.
 
-use crate::mount::{MountError, Mounted, Shape, mount_and_then};
+use crate::mount::{MOUNT_ADVICE, MountError, Mounted, Shape, mount_and_then};
 use crate::notify::notify;
 use crate::signals::Signals;
 use crate::tree::Tree;
@@ -49,7 +49,7 @@ pub enum ServeError {
         answers: bool,
     },
     /// There are files at the mount point that the tree would hide.
-    #[error("{path} is not empty (choose another directory with --mount)")]
+    #[error("{path} is not empty")]
     NotEmpty {
         /// The directory.
         path: PathBuf,
@@ -80,6 +80,24 @@ pub enum ServeError {
         /// The directory.
         path: PathBuf,
     },
+}
+
+impl ServeError {
+    /// What a person could try next, without the word "try".
+    pub fn advice(&self) -> Option<String> {
+        match self {
+            Self::Owned { pid, .. } => {
+                Some(format!("--mount DIR for another place, or `kill {pid}` to end that one"))
+            }
+            Self::NotEmpty { .. } => Some("--mount DIR with a directory that is empty or missing".to_owned()),
+            Self::Prepare { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                Some("run it as root".to_owned())
+            }
+            Self::Netns(error) => error.advice(),
+            Self::Mount(_) => Some(MOUNT_ADVICE.to_owned()),
+            _ => None,
+        }
+    }
 }
 
 /// What the main thread waits for.

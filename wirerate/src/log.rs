@@ -1,5 +1,6 @@
 //! What the rooms log, on stderr: for commands that run as long as others use them.
 
+use std::io::IsTerminal;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;

@@ -37,6 +37,9 @@ pub trait Links: Send + Sync + 'static {
 
     /// Addresses and queues of one; what cannot be had is left empty.
     fn facts(&self, index: u32) -> Facts;
+
+    /// Frames to the rest of the world leave by this one.
+    fn carries_default_route(&self, index: u32) -> bool;
 }
 
 /// The real ones, asked over netlink each time.
@@ -87,6 +90,10 @@ impl Links for HostLinks {
             has_xfrm: self.has_xfrm,
             possible_nodes: self.possible_nodes.clone(),
         }
+    }
+
+    fn carries_default_route(&self, index: u32) -> bool {
+        said(self.stack.carries_default_route(index)).unwrap_or(false)
     }
 }
 

@@ -64,6 +64,9 @@ impl State {
         let state = interface.as_ref().map(|interface| interface.state);
         let name = self.tree.add_device(cpu, name, state)?.name().to_owned();
         let index = interface.map_or(0, |interface| interface.index);
+        if links.carries_default_route(index) {
+            tracing::warn!("{name} carries the default route of this host: `start` will send there");
+        }
         self.seats.insert(name, Seat { index, run: None, engine: None });
         Ok(())
     }

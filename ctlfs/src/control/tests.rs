@@ -36,6 +36,10 @@ impl Links for Table {
     fn facts(&self, _index: u32) -> Facts {
         Facts::default()
     }
+
+    fn carries_default_route(&self, _index: u32) -> bool {
+        false
+    }
 }
 
 /// A tree with two threads over `eth0` and `eth1`, both up.

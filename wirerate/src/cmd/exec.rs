@@ -1,7 +1,7 @@
 //! `wirerate exec -- CMD`: a command that finds pktgen's control files at `/proc/net/pktgen`.
 
 use crate::log;
-use crate::outcome::{Failure, Outcome, Refused};
+use crate::outcome::{Failure, Outcome};
 use ctlfs::Tree;
 use ctlfs::control::Control;
 use ctlfs::exec::{Exec, ExecError};
@@ -42,16 +42,22 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     }
 }
 
-/// A shell's words for a command that cannot be run are its exit codes.
+/// A command that cannot be run is told apart by its exit code, as in a shell.
 fn fail(error: ExecError) -> Result<Outcome, Failure> {
-    let status = error.shell_status();
-    let failed = Err(error).refused("set up a control tree for the command");
-    match (status, failed) {
-        (Some(status), Err(failure)) => {
+    let (status, advice) = (error.shell_status(), error.advice());
+    let failure = match error {
+        ExecError::Spawn { program, source } => {
+            Failure::refused(format!("run {}", program.display()), source)
+        }
+        error => Failure::refused("set up the control files for CMD", error),
+    };
+    let failure = advice.into_iter().fold(failure, Failure::try_this);
+    match status {
+        Some(status) => {
             eprint!("{failure}");
             Ok(Outcome::Status(status))
         }
-        (_, failed) => failed,
+        None => Err(failure),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::exec::plant;
 use crate::log;
-use crate::outcome::{Failure, Outcome, Refused};
+use crate::outcome::{Failure, Outcome};
 use ctlfs::serve::{DEFAULT_MOUNT, Serve};
 use std::path::PathBuf;
 
@@ -30,7 +30,9 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
     log::to_stderr(log::Level::INFO);
     let serve = Serve { mount: args.mount.clone(), netns: args.netns.clone() };
-    ctlfs::serve::run(&serve, || plant(args.dry_run))
-        .map(|()| Outcome::Done)
-        .refused(format!("serve {}", args.mount.display()))
+    ctlfs::serve::run(&serve, || plant(args.dry_run)).map(|()| Outcome::Done).map_err(|error| {
+        let advice = error.advice();
+        let failure = Failure::refused(format!("serve {}", args.mount.display()), error);
+        advice.into_iter().fold(failure, Failure::try_this)
+    })
 }
