@@ -11,8 +11,9 @@ pub use tracing::Level;
 /// asker had gone, which is daily life here; only its errors are shown.
 pub fn to_stderr(level: Level) {
     let filter = Targets::new().with_default(level).with_target("fuse3", Level::ERROR);
-    let lines =
-        tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false).without_time();
+    let colours = std::io::stderr().is_terminal();
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
+    let lines = lines.with_target(false).without_time();
     // A second call, in tests, changes nothing.
     let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
 }
