@@ -282,6 +282,19 @@ pub struct Meter {
     pub pad: [u64; 10],
 }
 
+/// What the sink dropped on one CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct SinkCpu {
+    /// Frames.
+    pub frames: u64,
+    /// Their lengths in bytes, without FCS.
+    pub frame_bytes: u64,
+    /// Unused.
+    pub pad0: [u64; 14],
+}
+
+const _: () = assert!(size_of::<SinkCpu>() == LINE, "keep in step with src/bpf/shared.h");
 const _: () = assert!(size_of::<Plan>() == 560, "keep in step with src/bpf/shared.h");
 const _: () = assert!(size_of::<Flow>() == 16, "keep in step with src/bpf/shared.h");
 const _: () = assert!(size_of::<Cursor>() == 384, "keep in step with src/bpf/shared.h");

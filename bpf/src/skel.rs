@@ -42,6 +42,20 @@ pub mod send {
     include!(concat!(env!("OUT_DIR"), "/send.skel.rs"));
 }
 
+/// `sink.bpf.c`.
+#[allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    missing_docs,
+    unreachable_pub,
+    unsafe_code,
+    unsafe_op_in_unsafe_fn,
+    reason = "generated code; its unsafe is libbpf-cargo's own"
+)]
+pub mod sink {
+    include!(concat!(env!("OUT_DIR"), "/sink.skel.rs"));
+}
+
 /// `skb.bpf.c`.
 #[allow(
     clippy::all,

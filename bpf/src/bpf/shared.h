@@ -223,4 +223,14 @@ struct wr_meter {
 };
 _Static_assert(sizeof(struct wr_meter) == WR_LINE, "keep in step with bpf/src/abi.rs");
 
+/* ---- sink ------------------------------------------------------------------------------------------- */
+
+/* One for each CPU, written by the XDP program on it. */
+struct wr_sink_cpu {
+	__u64 frames;
+	__u64 frame_bytes; /* their lengths, without FCS */
+	__u64 pad0[14];
+};
+_Static_assert(sizeof(struct wr_sink_cpu) == WR_LINE, "keep in step with bpf/src/abi.rs");
+
 #endif

@@ -1,0 +1,28 @@
+//! `sink.bpf.c`, run by `BPF_PROG_RUN` on made-up frames. Needs CAP_BPF.
+
+use bpf::sys::{ProgRun, prog_run};
+use bpf::{Sink, SinkCount};
+use std::os::fd::AsFd;
+
+const XDP_DROP: u32 = 1;
+
+#[test]
+fn every_frame_is_counted_and_dropped() {
+    // SAFETY: geteuid has no arguments and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI must run this test with CAP_BPF");
+        eprintln!("skip: needs CAP_BPF");
+        return;
+    }
+    let sink = Sink::load().expect("the program loads");
+    assert_eq!(sink.total(), SinkCount::default());
+    for len in [14, 60, 1514, 3000] {
+        let mut run = ProgRun { data_in: &vec![0xee; len], repeat: 5, ..Default::default() };
+        assert_eq!(prog_run(sink.as_fd(), &mut run).expect("the program runs").return_value, XDP_DROP);
+    }
+    let expected = SinkCount { frames: 20, frame_bytes: 5 * (14 + 60 + 1514 + 3000) };
+    assert_eq!(sink.total(), expected);
+    // A test run stays on one CPU, unless the thread was moved between two of them.
+    assert!(sink.per_cpu().any(|cpu| cpu.frames >= 5));
+    assert_eq!(sink.per_cpu().map(|cpu| cpu.frames).sum::<u64>(), 20);
+}
