@@ -1,0 +1,388 @@
+//! Captures: the highest offered rate at which every frame that arrived is in the output.
+//!
+//! Arrived is what the receiver's counter says. Kept is what the output holds: the length of the file, or for
+//! /dev/null the bytes that the kernel saw written there, divided by the length of a record, which was learned
+//! from a file before.
+
+use crate::bed::Bed;
+use crate::process::Tool;
+use crate::records::{self, Shape};
+use crate::report::{Report, ResultRow, mpps};
+use crate::samples::{Sample, steady_pps, whole_pps};
+use crate::schedule::{Rounds, Turn};
+use crate::search::{Search, Trial};
+use crate::settings::{Deadline, Settings};
+use crate::stats::Estimate;
+use crate::tool::{CAPTURERS, Capturer, Flood, Program, Programs, Take, cut_program, paced};
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Without FCS.
+const FRAME_LEN: usize = 128;
+/// Bytes kept of each frame: wirerate's default.
+const SNAPLEN: u32 = 96;
+/// The rate of a proof, which everybody can follow.
+const PROOF_PPS: f64 = 50_000.0;
+/// How long the generator may take to end after its time.
+const PATIENCE: Duration = Duration::from_secs(10);
+const SAMPLE_EVERY: Duration = Duration::from_millis(5);
+/// Upwards in a search that knows nothing, and in one that knows where to look.
+const GROWTH_FAR: f64 = 2.0;
+const GROWTH_NEAR: f64 = 1.2;
+/// Where a search begins that knows where to look, as a part of what was found before.
+const BEGIN_NEAR: f64 = 0.85;
+/// Where the first search into a file begins, as a part of what was found for /dev/null.
+const BEGIN_FILE: f64 = 0.5;
+
+/// Where frames go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Output {
+    Null,
+    File,
+}
+
+impl Output {
+    fn case(self) -> &'static str {
+        match self {
+            Self::Null => "capture into /dev/null",
+            Self::File => "capture into a file in memory",
+        }
+    }
+
+    fn path(self, bed: &Bed) -> PathBuf {
+        match self {
+            Self::Null => "/dev/null".into(),
+            Self::File => bed.file("frames"),
+        }
+    }
+}
+
+/// A tool that is installed and has shown that it captures.
+struct Contender {
+    tool: &'static Capturer,
+    program: PathBuf,
+    shape: Shape,
+}
+
+/// What all trials have in common.
+struct Ground<'a> {
+    bed: &'a Bed,
+    sender: PathBuf,
+    settings: &'a Settings,
+    deadline: Deadline,
+    /// The best rate so far by output and tool, where the next search begins.
+    known_pps: HashMap<(&'static str, &'static str), f64>,
+}
+
+/// One trial, as it is noted.
+#[derive(Debug, Serialize)]
+struct TrialRow<'a> {
+    case: &'a str,
+    part: &'a str,
+    round: usize,
+    tool: &'a str,
+    frame_len: usize,
+    asked_pps: f64,
+    arrived_pps: f64,
+    arrived: u64,
+    kept: u64,
+    lost: u64,
+    cpu_ns_per_frame: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct SearchRow<'a> {
+    case: &'a str,
+    part: &'a str,
+    round: usize,
+    tool: &'a str,
+    lossless_pps: f64,
+    at_limit: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Proof<'a> {
+    case: &'a str,
+    tool: &'a str,
+    asked: u64,
+    received: u64,
+    kept: u64,
+    record_bytes: u64,
+}
+
+/// Measures all that are installed.
+pub(crate) fn run(
+    bed: &Bed,
+    programs: &Programs,
+    settings: &Settings,
+    deadline: Deadline,
+    report: &mut Report,
+) -> Result<()> {
+    report.say(&format!(
+        "\ncapture: {FRAME_LEN}-byte frames, {SNAPLEN} bytes kept of each, sender and receive path on CPU {}, \
+         capture on CPU {}; highest rate without loss in trials of {} ms, {} rounds",
+        bed.generator_cpu,
+        bed.capture_cpu,
+        settings.trial.as_millis(),
+        settings.capture_rounds
+    ))?;
+    if bed.capture_cpu == bed.generator_cpu {
+        report.complain("there is only one CPU, so all of them share it with the generator")?;
+    }
+    let sender = programs.find(Program::Wirerate).context("there is no wirerate")?;
+    let mut ground = Ground { bed, sender, settings, deadline, known_pps: HashMap::new() };
+    fs::write(cut_file(bed), cut_program(SNAPLEN)).context("cannot write a filter")?;
+    let contenders = ground.contenders(programs, report)?;
+    let all: Vec<&Contender> = contenders.iter().collect();
+    ground.noise(all[0], report)?;
+    for output in [Output::Null, Output::File] {
+        ground.compare(output, &all, report)?;
+    }
+    Ok(())
+}
+
+fn cut_file(bed: &Bed) -> PathBuf {
+    bed.file("cut")
+}
+
+impl Ground<'_> {
+    fn contenders(&self, programs: &Programs, report: &mut Report) -> Result<Vec<Contender>> {
+        let mut found = Vec::new();
+        for tool in CAPTURERS.iter().filter(|tool| tool.in_quick || self.settings.all_captures) {
+            match programs.find(tool.program) {
+                Some(program) => found.push(self.prove(tool, program, report)?),
+                None => report.complain(&format!("{} is not installed, so it is left out", tool.title))?,
+            }
+        }
+        Ok(found)
+    }
+
+    fn start(&self, tool: &Capturer, program: &Path, file: &Path) -> Result<Tool> {
+        let (end, cpu) = (&self.bed.lab.rx, self.bed.capture_cpu);
+        let take = Take { end, cpu, snaplen: SNAPLEN, file, cut: &cut_file(self.bed) };
+        let started = Tool::start(program, &(tool.words)(&take), end.netns(), cpu)?;
+        started.until_it_says(tool.ready, &self.bed.stop)?;
+        Ok(started)
+    }
+
+    /// Offers frames until the count or the time is over; readings of the receiver's counter meanwhile.
+    fn offer(&self, count: u64, rate_pps: f64, time: Option<Duration>) -> Result<Vec<Sample>> {
+        let (end, cpu) = (&self.bed.lab.tx, self.bed.generator_cpu);
+        let flood = Flood { end, cpu, frame_len: FRAME_LEN, count };
+        let mut samples = vec![self.bed.settled()?];
+        let sender = Tool::start(&self.sender, &paced(&flood, rate_pps, time), end.netns(), cpu)?;
+        while !sender.has_ended()? {
+            self.bed.stop.sleep(SAMPLE_EVERY)?;
+            samples.push(self.bed.sample()?);
+        }
+        let ended = sender.wait(PATIENCE, &self.bed.stop)?;
+        ensure!(ended.status.success(), "the generator ended with {}: {}", ended.status, ended.said.trim());
+        samples.push(self.bed.settled()?);
+        Ok(samples)
+    }
+
+    /// Lets a tool capture a number of frames into a file, reads the file, and learns the length of a record.
+    fn prove(&self, tool: &'static Capturer, program: PathBuf, report: &mut Report) -> Result<Contender> {
+        let asked = self.settings.proof_frames;
+        let file = Output::File.path(self.bed);
+        let capture = self.start(tool, &program, &file)?;
+        let samples = self.offer(asked, PROOF_PPS, None)?;
+        self.bed.stop.sleep(tool.drain)?;
+        let ended = capture.stop(&self.bed.stop)?;
+        let name = tool.name;
+        let shape = records::learn(&file, asked);
+        let shape =
+            shape.with_context(|| format!("{name} did not capture {asked} frames: {}", ended.said))?;
+        let received = received(&samples);
+        let kept = shape.records(ended.file_bytes);
+        let record_bytes = shape.record_bytes;
+        report.row("proof", &Proof { case: "capture", tool: name, asked, received, kept, record_bytes })?;
+        if (received, kept) != (asked, asked) {
+            report.complain(&format!(
+                "{name} was offered {asked} frames: {received} were received, {kept} written by the kernel's count"
+            ))?;
+        }
+        fs::remove_file(&file).context("cannot remove a file of our own")?;
+        Ok(Contender { tool, program, shape })
+    }
+
+    /// One tool against itself.
+    fn noise(&mut self, contender: &Contender, report: &mut Report) -> Result<()> {
+        let twice = [contender, contender];
+        let rounds = self.settings.capture_noise_rounds;
+        if rounds == 0 {
+            return Ok(());
+        }
+        self.scout(Output::Null, &twice[..1], report)?;
+        let found = self.rounds(Output::Null, &twice, "noise", rounds, report)?;
+        if let Some(ratio) = Estimate::of_ratios(found.of(0), found.of(1)) {
+            report.say(&format!("  {ratio} x  {} against itself: the noise", contender.tool.title))?;
+        }
+        Ok(())
+    }
+
+    fn compare(&mut self, output: Output, contenders: &[&Contender], report: &mut Report) -> Result<()> {
+        let case = output.case();
+        self.scout(output, contenders, report)?;
+        let wanted = self.settings.capture_rounds;
+        let found = self.rounds(output, contenders, "rounds", wanted, report)?;
+        report.say(&format!("  {case}"))?;
+        if found.whole() < wanted {
+            report.say(&format!("  time is up after {} of {wanted} rounds", found.whole()))?;
+        }
+        for (index, contender) in contenders.iter().enumerate() {
+            let Some(rate) = Estimate::of(found.of(index)) else { continue };
+            report.say(&format!("  {:>18}  {}", mpps(rate), contender.tool.title))?;
+            report.row("result", &ResultRow::rate(case, contender.tool.name, rate))?;
+        }
+        for (index, rival) in contenders.iter().enumerate().skip(1) {
+            let ours = contenders[0].tool;
+            let Some(ratio) = Estimate::of_ratios(found.of(0), found.of(index)) else { continue };
+            report.say(&format!("  {}: {ratio} x of {}", ours.title, rival.tool.title))?;
+            report.row("result", &ResultRow::ratio(case, ours.name, rival.tool.name, ratio))?;
+        }
+        Ok(())
+    }
+
+    /// Finds out roughly where each of them ends; the rounds begin there.
+    fn scout(&mut self, output: Output, contenders: &[&Contender], report: &mut Report) -> Result<()> {
+        let turn = Turn { round: 0, contender: 0 };
+        for contender in contenders {
+            let known = |output: Output| self.known_pps.get(&(output.case(), contender.tool.name));
+            if known(output).is_some() {
+                continue;
+            }
+            let start_pps = known(Output::Null).map_or(self.settings.start_pps, |pps| pps * BEGIN_FILE);
+            let mut search = Search::new(start_pps, GROWTH_FAR, self.settings.trials_first);
+            while let Some(rate_pps) = search.next_pps() {
+                search.learn(&self.trial(output, contender, "scout", turn, rate_pps, report)?);
+            }
+            self.learn(output, contender, search.found().pps);
+        }
+        Ok(())
+    }
+
+    fn learn(&mut self, output: Output, contender: &Contender, best_pps: f64) {
+        if best_pps > 0.0 {
+            self.known_pps.insert((output.case(), contender.tool.name), best_pps);
+        }
+    }
+
+    /// In each round everyone searches, trial by trial in turn.
+    fn rounds(
+        &mut self,
+        output: Output,
+        contenders: &[&Contender],
+        part: &str,
+        count: usize,
+        report: &mut Report,
+    ) -> Result<Rounds> {
+        let mut best = Rounds::new(contenders.len());
+        for round in 0..count {
+            if round > 0 && self.deadline.is_over() {
+                break;
+            }
+            let mut searches: Vec<Search> =
+                contenders.iter().map(|contender| self.search_near(output, contender)).collect();
+            while searches.iter().any(|search| search.next_pps().is_some()) {
+                for (index, search) in searches.iter_mut().enumerate() {
+                    let Some(rate_pps) = search.next_pps() else { continue };
+                    let turn = Turn { round, contender: index };
+                    search.learn(&self.trial(output, contenders[index], part, turn, rate_pps, report)?);
+                }
+            }
+            for (index, (search, contender)) in searches.iter().zip(contenders).enumerate() {
+                let found = search.found();
+                let (case, tool, at_limit) = (output.case(), contender.tool.name, found.at_limit);
+                report.row(
+                    "search",
+                    &SearchRow { case, part, round, tool, lossless_pps: found.pps, at_limit },
+                )?;
+                best.push(Turn { round, contender: index }, found.pps);
+                self.learn(output, contender, found.pps);
+            }
+        }
+        Ok(best)
+    }
+
+    fn search_near(&self, output: Output, contender: &Contender) -> Search {
+        let known = self.known_pps.get(&(output.case(), contender.tool.name));
+        let start_pps = known.map_or(self.settings.start_pps, |pps| pps * BEGIN_NEAR);
+        Search::new(start_pps, GROWTH_NEAR, self.settings.trials_next)
+    }
+
+    /// Offers one rate for a moment and sees what is kept of it.
+    fn trial(
+        &self,
+        output: Output,
+        contender: &Contender,
+        part: &str,
+        turn: Turn,
+        asked_pps: f64,
+        report: &mut Report,
+    ) -> Result<Trial> {
+        let name = contender.tool.name;
+        let tried = self.try_rate(output, contender, asked_pps);
+        let row = tried.with_context(|| format!("cannot try {name} at {asked_pps:.0} pps"))?;
+        let row = TrialRow { part, round: turn.round, ..row };
+        if row.kept > row.arrived {
+            report.complain(&format!("{name} kept {} of {} frames that arrived", row.kept, row.arrived))?;
+        }
+        report.row("trial", &row)?;
+        Ok(Trial { asked_pps, arrived_pps: row.arrived_pps, lost: row.lost })
+    }
+
+    fn try_rate(&self, output: Output, contender: &Contender, asked_pps: f64) -> Result<TrialRow<'static>> {
+        let (bed, tool, shape) = (self.bed, contender.tool, contender.shape);
+        let needed = asked_pps * self.settings.trial.as_secs_f64() * shape.record_bytes as f64;
+        if output == Output::File {
+            let free = bed.free_bytes()? as f64;
+            ensure!(
+                needed < free,
+                "that takes {:.0} MB of memory, and {:.0} are free",
+                needed / 1e6,
+                free / 1e6
+            );
+        }
+        let file = output.path(bed);
+        let capture = self.start(tool, &contender.program, &file)?;
+        let samples = self.offer(0, asked_pps, Some(self.settings.trial))?;
+        bed.stop.sleep(tool.drain)?;
+        let ended = capture.stop(&bed.stop)?;
+        let bytes = match output {
+            Output::Null => ended.file_bytes,
+            Output::File => {
+                let len = fs::metadata(&file).context("the capture left no file")?.len();
+                fs::remove_file(&file).context("cannot remove a file of our own")?;
+                len
+            }
+        };
+        let (arrived, kept) = (received(&samples), shape.records(bytes));
+        // On a busy machine all of a short trial may come between two readings.
+        let arrived_pps = steady_pps(&samples).or_else(|| whole_pps(&samples)).context("no frame arrived")?;
+        Ok(TrialRow {
+            case: output.case(),
+            part: "",
+            round: 0,
+            tool: tool.name,
+            frame_len: FRAME_LEN,
+            asked_pps,
+            arrived_pps,
+            arrived,
+            kept,
+            lost: arrived.saturating_sub(kept),
+            cpu_ns_per_frame: ended.cpu_ns as f64 / kept.max(1) as f64,
+        })
+    }
+}
+
+fn received(samples: &[Sample]) -> u64 {
+    match samples {
+        [first, .., last] => last.frames - first.frames,
+        _ => 0,
+    }
+}

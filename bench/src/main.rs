@@ -1,0 +1,184 @@
+//! `wirerate-bench`: wirerate and its peers side by side, on one machine, on one wire that it makes itself.
+//!
+//! The rules: runs are interleaved (A B A B ...); a tool runs against itself first, which shows the noise; all
+//! do the same work with the same means; what arrived is what the receiver's counters say and what was kept is
+//! what the output holds, never what a tool says of itself; ratios come with their spread.
+#![deny(unsafe_code)]
+
+mod bed;
+mod capture;
+mod facts;
+mod flood;
+mod frame;
+mod generate;
+mod process;
+mod records;
+mod report;
+mod samples;
+mod schedule;
+mod search;
+mod settings;
+mod stats;
+mod stop;
+#[expect(unsafe_code, reason = "the socket calls of the sendmmsg loop, and nothing else")]
+mod sys;
+mod tool;
+
+use anyhow::{Context, Result, ensure};
+use bed::Bed;
+use clap::{Parser, ValueEnum};
+use facts::{Host, Shares, Ticks};
+use report::Report;
+use serde::Serialize;
+use settings::{Deadline, FULL, QUICK, Settings, TINY};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use stop::Stop;
+use tool::Programs;
+
+/// Measures wirerate against trafgen, sendmmsg and tcpdump; the receiver's counters decide.
+#[derive(Debug, Parser)]
+#[command(
+    name = "wirerate-bench",
+    args_conflicts_with_subcommands = true,
+    after_help = "Exit codes: 0 done, 1 done but something was not as it should be, 2 bad usage, 3 host refused."
+)]
+struct Args {
+    /// How much to measure
+    #[arg(long, value_enum, default_value = "quick")]
+    size: Size,
+    /// Measure only this
+    #[arg(long, value_enum)]
+    only: Option<Case>,
+    /// Folder for the rows (JSON lines)
+    #[arg(long, value_name = "DIR", default_value = "bench/out")]
+    out: PathBuf,
+    /// The binary to measure [default: $WIRERATE, or the one beside this program]
+    #[arg(long, value_name = "FILE")]
+    wirerate: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Clone, Debug, clap::Subcommand)]
+enum Command {
+    /// Send with a bare sendmmsg loop
+    #[command(hide = true)]
+    Flood(flood::Args),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Size {
+    /// Seconds: shows that it works, and nothing else
+    Tiny,
+    /// Less than three minutes
+    Quick,
+    /// A quarter of an hour, all tools
+    Full,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Case {
+    /// Generators
+    Generate,
+    /// Captures
+    Capture,
+}
+
+#[derive(Serialize)]
+struct Start<'a> {
+    time_s: u64,
+    size: &'a str,
+    #[serde(flatten)]
+    host: Host,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let ended = match &args.command {
+        Some(Command::Flood(flood)) => flood::run(flood).map(|()| true),
+        None => run(&args),
+    };
+    match ended {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("wirerate-bench: {error:#}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+/// True when all went as it should.
+fn run(args: &Args) -> Result<bool> {
+    let settings = match args.size {
+        Size::Tiny => TINY,
+        Size::Quick => QUICK,
+        Size::Full => FULL,
+    };
+    ensure!(nix::unistd::geteuid().is_root(), "needs root: it makes namespaces and devices");
+    let stop = Stop::on_signals()?;
+    let programs = programs(args)?;
+    let time_s = host::realtime_ns() / 1_000_000_000;
+    let mut report = Report::create(&args.out, time_s)?;
+    let host = Host::read(&programs.wirerate.display().to_string())?;
+    introduce(&report, &settings, &host)?;
+    report.row("host", &Start { time_s, size: settings.name, host })?;
+    let ticks = Ticks::read()?;
+    measure(args, &settings, &programs, stop, &mut report)?;
+    let shares = Ticks::read()?.since(ticks);
+    report.row("end", &shares)?;
+    say_busy(&report, shares)?;
+    report.say(&format!("rows: {}", report.path().display()))?;
+    Ok(report.is_good())
+}
+
+fn measure(
+    args: &Args,
+    settings: &Settings,
+    programs: &Programs,
+    stop: Stop,
+    report: &mut Report,
+) -> Result<()> {
+    let deadline = Deadline::after(settings.budget);
+    let bed = Bed::new(tool::GENERATOR_CPU, stop)?;
+    let wants = |case| args.only.is_none_or(|only| only == case);
+    if wants(Case::Generate) {
+        generate::run(&bed, programs, settings, deadline, report)?;
+    }
+    if wants(Case::Capture) {
+        capture::run(&bed, programs, settings, deadline, report)?;
+    }
+    Ok(())
+}
+
+fn programs(args: &Args) -> Result<Programs> {
+    let own = std::env::current_exe().context("cannot find this program")?;
+    let given = args.wirerate.clone().or_else(|| std::env::var_os("WIRERATE").map(PathBuf::from));
+    let wirerate = given.unwrap_or_else(|| own.with_file_name("wirerate"));
+    ensure!(
+        wirerate.is_file(),
+        "there is no {}; `cargo build --release --package wirerate` makes it, --wirerate names another",
+        wirerate.display()
+    );
+    Ok(Programs { wirerate, own })
+}
+
+fn introduce(report: &Report, settings: &Settings, host: &Host) -> Result<()> {
+    let warning =
+        if settings.name == TINY.name { ": it shows that the bench works, and nothing else" } else { "" };
+    report.say(&format!("size: {}{warning}", settings.name))?;
+    let governor = host.governor.as_ref().map_or_else(String::new, |name| format!(", governor {name}"));
+    report.say(&format!("host: {}, CPUs {}{governor}, {}, veth", host.cpu, host.cpus, host.kernel))?;
+    report.say(&format!("load before: {:.2}", host.load))?;
+    report.say(&format!("binary: {}", host.wirerate))
+}
+
+fn say_busy(report: &Report, shares: Shares) -> Result<()> {
+    let Shares { busy, steal } = shares;
+    report.say(&format!(
+        "\nmeanwhile: all CPUs {:.0} % busy, {:.1} % stolen by the hypervisor",
+        busy * 100.0,
+        steal * 100.0
+    ))
+}

@@ -1,0 +1,263 @@
+//! Tools as child processes: started in a namespace on a CPU, stopped politely, and watched by the kernel.
+//!
+//! What a tool says of itself is kept for people. What counts is what the kernel says of it: the bytes it wrote
+//! and the CPU time it used.
+
+use crate::stop::Stop;
+use anyhow::{Context, Result, bail};
+use host::Netns;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::time::TimeVal;
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
+use std::fs;
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Where root's commands are; not everybody's PATH has them.
+const MORE_PATH: &str = "/usr/sbin:/sbin";
+/// How long a tool may take to end after it was asked to.
+const PATIENCE: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// How long the words of a tool that has ended may take to arrive.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// The file of a command of that name, if it is installed.
+pub(crate) fn find_tool(name: &str) -> Option<PathBuf> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    path.split(':')
+        .chain(MORE_PATH.split(':'))
+        .map(|dir| Path::new(dir).join(name))
+        .find(|file| file.is_file())
+}
+
+/// A tool that may still run. Dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Tool {
+    name: String,
+    child: Child,
+    is_reaped: bool,
+    said: Arc<Mutex<Vec<u8>>>,
+    readers: Vec<JoinHandle<()>>,
+}
+
+/// How a tool ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    /// Its exit status.
+    pub(crate) status: ExitStatus,
+    /// What it wrote to stdout and stderr.
+    pub(crate) said: String,
+    /// Bytes it wrote to anything else, by the kernel's count: its file.
+    pub(crate) file_bytes: u64,
+    /// CPU time that it and its children used, in nanoseconds.
+    pub(crate) cpu_ns: u64,
+}
+
+impl Ended {
+    /// True when it ended well, or by the Ctrl-C that it was sent.
+    pub(crate) fn is_good(&self) -> bool {
+        self.status.success() || self.status.signal() == Some(Signal::SIGINT as i32)
+    }
+}
+
+impl Tool {
+    /// Starts `program` in `netns`, on `cpu` unless it chooses another one itself.
+    pub(crate) fn start(program: &Path, words: &[String], netns: &Netns, cpu: u32) -> Result<Self> {
+        let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut command = Command::new(program);
+        // A group of its own: it is stopped as a whole, and Ctrl-C at the terminal is for us alone.
+        command
+            .args(words)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        // A child inherits namespace and CPUs from the thread that starts it.
+        let spawned = netns.run(|| host::pin_thread(cpu).map(|()| command.spawn()))??;
+        let mut child = spawned.with_context(|| format!("cannot start {}", program.display()))?;
+        let said = Arc::default();
+        let readers = vec![
+            reader(child.stdout.take().expect("it is piped"), &said),
+            reader(child.stderr.take().expect("it is piped"), &said),
+        ];
+        Ok(Self { name, child, is_reaped: false, said, readers })
+    }
+
+    /// What it has said so far.
+    fn said(&self) -> String {
+        String::from_utf8_lossy(&self.said.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+    }
+
+    /// What it has said, for an error that ends its story. Words of the dead may still be in the pipe.
+    pub(crate) fn last_words(&self) -> String {
+        let deadline = Instant::now() + LAST_WORDS;
+        while !self.readers.iter().all(JoinHandle::is_finished) && Instant::now() < deadline {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        self.said().trim().to_owned()
+    }
+
+    /// Waits until it has said `text`.
+    pub(crate) fn until_it_says(&self, text: &str, stop: &Stop) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.said().contains(text) {
+            if self.has_ended()? || Instant::now() >= deadline {
+                bail!("{} did not say \"{text}\", but: {}", self.name, self.last_words());
+            }
+            stop.sleep(LOOK_EVERY)?;
+        }
+        Ok(())
+    }
+
+    /// True when it runs no more.
+    pub(crate) fn has_ended(&self) -> Result<bool> {
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        let status = waitid(Id::Pid(self.pid()), flags);
+        Ok(status.with_context(|| format!("cannot look after {}", self.name))? != WaitStatus::StillAlive)
+    }
+
+    /// Asks it to end, as Ctrl-C does.
+    pub(crate) fn interrupt(&self) {
+        // It may have ended by itself, which is as good.
+        let _ = killpg(self.pid(), Signal::SIGINT);
+    }
+
+    /// Waits for its end. What takes longer than `patience` is killed, and that is an error.
+    pub(crate) fn wait(mut self, patience: Duration, stop: &Stop) -> Result<Ended> {
+        let deadline = Instant::now() + patience;
+        while !self.has_ended()? {
+            if Instant::now() >= deadline {
+                bail!("{} did not end within {patience:?}; it said: {}", self.name, self.last_words());
+            }
+            stop.sleep(LOOK_EVERY)?;
+        }
+        // Dead but not buried: the kernel still shows what it did.
+        let written = bytes_written(self.pid())?;
+        let before_ns = cpu_of_children_ns()?;
+        let status = self.child.wait().with_context(|| format!("cannot wait for {}", self.name))?;
+        self.is_reaped = true;
+        self.readers.drain(..).for_each(|reader| reader.join().expect("reading does not panic"));
+        let said = self.said();
+        Ok(Ended {
+            status,
+            file_bytes: written.saturating_sub(said.len() as u64),
+            said,
+            cpu_ns: cpu_of_children_ns()? - before_ns,
+        })
+    }
+
+    /// Asks it to end and waits until it has.
+    pub(crate) fn stop(self, stop: &Stop) -> Result<Ended> {
+        self.interrupt();
+        self.wait(PATIENCE, stop)
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id().cast_signed())
+    }
+}
+
+impl Drop for Tool {
+    fn drop(&mut self) {
+        if !self.is_reaped {
+            // Both fail when it has ended already, which is what we want.
+            let _ = killpg(self.pid(), Signal::SIGKILL);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Reads in a thread of its own, so that the child never waits for us.
+fn reader(mut pipe: impl Read + Send + 'static, said: &Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
+    let said = Arc::clone(said);
+    std::thread::spawn(move || {
+        let mut chunk = [0; 4096];
+        while let Ok(len @ 1..) = pipe.read(&mut chunk) {
+            said.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&chunk[..len]);
+        }
+    })
+}
+
+/// Bytes that a process, with all its threads, gave to write(2) and its kin (`wchar`).
+fn bytes_written(pid: Pid) -> Result<u64> {
+    let path = format!("/proc/{pid}/io");
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("wchar: "));
+    line.and_then(|number| number.parse().ok()).with_context(|| format!("{path} says {text:?}"))
+}
+
+fn cpu_of_children_ns() -> Result<u64> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("cannot ask for the CPU time of children")?;
+    let ns = |time: TimeVal| (time.tv_sec() * 1_000_000 + time.tv_usec()).cast_unsigned() * 1_000;
+    Ok(ns(usage.user_time()) + ns(usage.system_time()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(script: &str) -> Tool {
+        let words = ["-c".to_owned(), script.to_owned()];
+        Tool::start(&find_tool("sh").unwrap(), &words, &Netns::current().unwrap(), first_cpu()).unwrap()
+    }
+
+    fn first_cpu() -> u32 {
+        host::CpuList::allowed().unwrap().as_slice()[0]
+    }
+
+    /// Entering a namespace, even one's own, takes root.
+    fn may_enter() -> bool {
+        let is_root = nix::unistd::geteuid().is_root();
+        if !is_root {
+            assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI must run this test as root");
+            eprintln!("skip: needs CAP_SYS_ADMIN");
+        }
+        is_root
+    }
+
+    #[test]
+    fn the_kernel_counts_what_goes_into_the_file_and_not_what_is_said() {
+        if !may_enter() {
+            return;
+        }
+        let tool = start("echo hello; echo world >&2; exec head -c 100000 /dev/zero > /dev/null");
+        let ended = tool.wait(PATIENCE, &Stop::default()).unwrap();
+        assert!(ended.status.success() && ended.said.len() == 12, "{ended:?}");
+        assert_eq!(ended.file_bytes, 100_000);
+    }
+
+    #[test]
+    fn is_stopped_politely_and_the_stubborn_are_killed() {
+        if !may_enter() {
+            return;
+        }
+        let polite = start("trap 'echo bye; exit 0' INT; echo up; while :; do sleep 0.01; done");
+        polite.until_it_says("up", &Stop::default()).unwrap();
+        let ended = polite.stop(&Stop::default()).unwrap();
+        assert!(ended.said.ends_with("bye\n") && ended.cpu_ns > 0, "{ended:?}");
+        let stubborn = start("trap '' INT; echo up; sleep 60");
+        stubborn.until_it_says("up", &Stop::default()).unwrap();
+        stubborn.interrupt();
+        let pid = stubborn.pid();
+        let error = stubborn.wait(Duration::from_millis(100), &Stop::default()).unwrap_err();
+        assert!(error.to_string().contains("did not end"), "{error}");
+        assert!(!Path::new(&format!("/proc/{pid}")).exists(), "it is still there");
+    }
+
+    #[test]
+    fn a_tool_that_ends_early_is_quoted() {
+        if !may_enter() {
+            return;
+        }
+        let error = start("echo no such device").until_it_says("ready", &Stop::default()).unwrap_err();
+        assert!(error.to_string().contains("no such device"), "{error}");
+        assert_eq!(find_tool("wirerate-bench-no-such-tool"), None);
+    }
+}

@@ -1,0 +1,150 @@
+//! What a bench says: lines for people on stdout, rows of JSON for programs in a file.
+//!
+//! A row is one object on one line; `schema` and `row` come first, units are part of a name. Rows of kinds
+//! `run` and `trial` are the raw measurements, `result` is what was made of them.
+
+use crate::stats::Estimate;
+use anyhow::{Context, Result};
+use serde::Serialize;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Name and version of the rows.
+const SCHEMA: &str = "wirerate.bench/1";
+
+/// Where both go.
+#[derive(Debug)]
+pub(crate) struct Report {
+    rows: File,
+    path: PathBuf,
+    /// Things that should have been otherwise; the answer of the bench is then no.
+    complaints: u32,
+}
+
+#[derive(Serialize)]
+struct Row<'a, T> {
+    schema: &'static str,
+    row: &'a str,
+    #[serde(flatten)]
+    fields: &'a T,
+}
+
+/// What was made of all rounds of one tool.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ResultRow<'a> {
+    case: &'a str,
+    tool: &'a str,
+    /// What the numbers are: `rate_pps`, `cpu_ns_per_frame`, `rate_ratio`, `cpu_ratio`.
+    value: &'a str,
+    /// Of a ratio: the other tool.
+    against: Option<&'a str>,
+    median: f64,
+    /// How far the rounds lie apart, in the same unit.
+    spread: f64,
+    rounds: usize,
+}
+
+impl<'a> ResultRow<'a> {
+    /// Frames a second.
+    pub(crate) fn rate(case: &'a str, tool: &'a str, estimate: Estimate) -> Self {
+        Self::new(case, tool, "rate_pps", None, estimate)
+    }
+
+    /// CPU time of a frame.
+    pub(crate) fn cost(case: &'a str, tool: &'a str, estimate: Estimate) -> Self {
+        Self::new(case, tool, "cpu_ns_per_frame", None, estimate)
+    }
+
+    /// How many times the rate of another.
+    pub(crate) fn ratio(case: &'a str, tool: &'a str, against: &'a str, estimate: Estimate) -> Self {
+        Self::new(case, tool, "rate_ratio", Some(against), estimate)
+    }
+
+    /// How many times as much CPU time the other one needs for a frame.
+    pub(crate) fn cost_ratio(case: &'a str, tool: &'a str, against: &'a str, estimate: Estimate) -> Self {
+        Self::new(case, tool, "cpu_ratio", Some(against), estimate)
+    }
+
+    fn new(
+        case: &'a str,
+        tool: &'a str,
+        value: &'a str,
+        against: Option<&'a str>,
+        estimate: Estimate,
+    ) -> Self {
+        let Estimate { median, spread, count } = estimate;
+        Self { case, tool, value, against, median, spread, rounds: count }
+    }
+}
+
+impl Report {
+    /// Begins a file of rows in `folder`, which is made where needed. `time_s` (since 1970) names it.
+    pub(crate) fn create(folder: &Path, time_s: u64) -> Result<Self> {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let path = folder.join(format!("{time_s}.jsonl"));
+        let rows = File::create(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(Self { rows, path, complaints: 0 })
+    }
+
+    /// The file of rows.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a row of that kind.
+    pub(crate) fn row(&mut self, kind: &str, fields: &impl Serialize) -> Result<()> {
+        let line = serde_json::to_string(&Row { schema: SCHEMA, row: kind, fields })?;
+        writeln!(self.rows, "{line}").with_context(|| format!("cannot write to {}", self.path.display()))
+    }
+
+    /// A line for people.
+    pub(crate) fn say(&self, line: &str) -> Result<()> {
+        writeln!(io::stdout().lock(), "{line}").context("cannot write to standard output")
+    }
+
+    /// A line for people about something that is not as it should be.
+    pub(crate) fn complain(&mut self, line: &str) -> Result<()> {
+        self.complaints += 1;
+        self.say(&format!("  !  {line}"))
+    }
+
+    /// True when there was nothing to complain about.
+    pub(crate) fn is_good(&self) -> bool {
+        self.complaints == 0
+    }
+}
+
+/// Frames a second: `14.9 ± 0.3 Mpps`.
+pub(crate) fn mpps(rate: Estimate) -> String {
+    let scaled = Estimate { median: rate.median / 1e6, spread: rate.spread / 1e6, ..rate };
+    format!("{scaled} Mpps")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_objects_with_schema_and_kind_first() {
+        let folder = std::env::temp_dir().join(format!("wirerate-bench-report-{}", std::process::id()));
+        let mut report = Report::create(&folder, 7).unwrap();
+        let estimate = Estimate { median: 12.5, spread: 0.5, count: 3 };
+        report.row("result", &ResultRow::ratio("generate", "a", "b", estimate)).unwrap();
+        let text = fs::read_to_string(folder.join("7.jsonl")).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(
+            text,
+            "{\"schema\":\"wirerate.bench/1\",\"row\":\"result\",\"case\":\"generate\",\"tool\":\"a\",\
+             \"value\":\"rate_ratio\",\"against\":\"b\",\"median\":12.5,\"spread\":0.5,\"rounds\":3}\n"
+        );
+        assert!(report.is_good());
+        report.complain("something").unwrap();
+        assert!(!report.is_good());
+    }
+
+    #[test]
+    fn rates_are_in_millions() {
+        assert_eq!(mpps(Estimate { median: 14.88e6, spread: 0.31e6, count: 3 }), "14.9 ± 0.3 Mpps");
+    }
+}

@@ -1,0 +1,54 @@
+//! Ctrl-C ends a bench at the next moment that somebody waits; what was started and made goes away then.
+
+use anyhow::{Context, Result, bail};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Longest sleep without a look at the flag.
+const NAP: Duration = Duration::from_millis(20);
+
+/// Set by SIGINT, SIGTERM and SIGHUP.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// A flag that signals set from now on.
+    pub(crate) fn on_signals() -> Result<Self> {
+        let stop = Self::default();
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&stop.0)).context("cannot listen for Ctrl-C")?;
+        }
+        Ok(stop)
+    }
+
+    /// Sleeps, unless somebody asks to stop; that is an error, so that everything unwinds.
+    pub(crate) fn sleep(&self, time: Duration) -> Result<()> {
+        let deadline = Instant::now() + time;
+        loop {
+            if self.0.load(Relaxed) {
+                bail!("stopped by a signal");
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(NAP));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_flag_ends_a_sleep_early() {
+        let stop = Stop::default();
+        stop.sleep(Duration::from_millis(1)).unwrap();
+        stop.0.store(true, Relaxed);
+        let began = Instant::now();
+        assert!(stop.sleep(Duration::from_secs(60)).is_err() && began.elapsed() < Duration::from_secs(1));
+    }
+}

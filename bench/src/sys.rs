@@ -1,0 +1,78 @@
+//! The calls of the sendmmsg loop that Rust cannot check.
+
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// A packet socket that sends on one device and receives nothing, past the qdisc.
+#[derive(Debug)]
+pub(crate) struct PacketSocket(OwnedFd);
+
+impl PacketSocket {
+    /// On the device `ifindex` of the calling thread's network namespace.
+    pub(crate) fn open(ifindex: u32) -> io::Result<Self> {
+        // SAFETY: numbers in, a descriptor or an error out. Protocol 0 receives nothing.
+        let fd = checked(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) })?;
+        // SAFETY: the call succeeded, so `fd` is a new descriptor that nobody else knows.
+        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        let address = libc::sockaddr_ll {
+            sll_family: libc::AF_PACKET as u16,
+            sll_protocol: 0,
+            sll_ifindex: ifindex.cast_signed(),
+            sll_hatype: 0,
+            sll_pkttype: 0,
+            sll_halen: 0,
+            sll_addr: [0; 8],
+        };
+        let len = size_of_val(&address) as libc::socklen_t;
+        // SAFETY: `address` is a whole structure of the length given, read during the call and not kept.
+        checked(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })?;
+        let on: libc::c_int = 1;
+        let len = size_of_val(&on) as libc::socklen_t;
+        // SAFETY: as above, with an int.
+        checked(unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_QDISC_BYPASS,
+                (&raw const on).cast(),
+                len,
+            )
+        })?;
+        Ok(Self(socket))
+    }
+
+    /// Sends the first `count` messages of a batch by one call; returns how many were sent.
+    pub(crate) fn send(&self, batch: &mut Batch<'_>, count: usize) -> io::Result<usize> {
+        let messages = &mut batch.messages[..count];
+        // SAFETY: the slice holds `count` headers, exclusively ours; all of them point to the batch's piece, which
+        // points to a frame that the batch borrows. The kernel writes only the lengths in the headers.
+        let sent = unsafe { libc::sendmmsg(self.0.as_raw_fd(), messages.as_mut_ptr(), count as u32, 0) };
+        Ok(checked(sent)? as usize)
+    }
+}
+
+/// The same frame many times, ready for sendmmsg(2).
+pub(crate) struct Batch<'a> {
+    messages: Vec<libc::mmsghdr>,
+    /// What all messages point to; in a box so that it stays where it is.
+    _piece: Box<libc::iovec>,
+    _frame: PhantomData<&'a [u8]>,
+}
+
+impl<'a> Batch<'a> {
+    /// `len` times `frame`.
+    pub(crate) fn new(frame: &'a [u8], len: usize) -> Self {
+        let mut piece =
+            Box::new(libc::iovec { iov_base: frame.as_ptr().cast_mut().cast(), iov_len: frame.len() });
+        // SAFETY: all fields of this C structure are numbers and pointers, for which zero is a value.
+        let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
+        message.msg_hdr.msg_iov = &raw mut *piece;
+        message.msg_hdr.msg_iovlen = 1;
+        Self { messages: vec![message; len], _piece: piece, _frame: PhantomData }
+    }
+}
+
+fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}

@@ -1,0 +1,335 @@
+//! The tools that are compared, one row each: how each is started, how it is known to be ready.
+//!
+//! Rules: one core each, the same device, the same frame length, the same snaplen, and the same memory for the
+//! ring between kernel and tool. How many frames came is never asked of the tool itself.
+
+use crate::frame;
+use crate::process::find_tool;
+use host::LabEnd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Memory between kernel and capture tool, for all of them: wirerate's default of 32,768 slots of 128 bytes.
+const RING_MIB: u32 = 4;
+const RING_SLOTS: u32 = 32_768;
+
+/// Whose program a tool is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Program {
+    /// The binary under test.
+    Wirerate,
+    /// This binary.
+    Own,
+    /// A command of the system.
+    Installed(&'static str),
+}
+
+/// Where the programs are.
+#[derive(Clone, Debug)]
+pub(crate) struct Programs {
+    /// The binary under test.
+    pub(crate) wirerate: PathBuf,
+    /// This binary.
+    pub(crate) own: PathBuf,
+}
+
+impl Programs {
+    /// The file of a program, `None` when it is not installed.
+    pub(crate) fn find(&self, program: Program) -> Option<PathBuf> {
+        match program {
+            Program::Wirerate => Some(self.wirerate.clone()),
+            Program::Own => Some(self.own.clone()),
+            Program::Installed(name) => find_tool(name),
+        }
+    }
+}
+
+/// A flood that a generator is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flood<'a> {
+    /// Where from.
+    pub(crate) end: &'a LabEnd,
+    /// The only CPU.
+    pub(crate) cpu: u32,
+    /// Without FCS.
+    pub(crate) frame_len: usize,
+    /// Exactly so many frames.
+    pub(crate) count: u64,
+}
+
+impl Flood<'_> {
+    fn frame(&self) -> Vec<u8> {
+        frame::udp(self.end.mac, self.end.v4, self.frame_len)
+    }
+}
+
+/// A generator. It is ready when the first frame arrives, and sends exactly the frames it is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Generator {
+    /// In rows.
+    pub(crate) name: &'static str,
+    /// For people.
+    pub(crate) title: &'static str,
+    /// Whose.
+    pub(crate) program: Program,
+    /// Frames that take it well over ten seconds: a run of no particular length, which still has an end.
+    pub(crate) plenty: u64,
+    /// Its arguments.
+    pub(crate) words: fn(&Flood<'_>) -> Vec<String>,
+    /// Names of those that it is compared with; the first list is empty.
+    pub(crate) rivals: &'static [&'static str],
+}
+
+const TRAFGENS: &[&str] = &["trafgen", "trafgen-sendto", "sendmmsg"];
+
+/// All generators. The first one is the one under test.
+pub(crate) const GENERATORS: &[Generator] = &[
+    Generator {
+        name: "wirerate",
+        title: "wirerate",
+        program: Program::Wirerate,
+        plenty: 1_000_000_000,
+        words: |flood| wirerate_send(flood, &["--no-timestamp"]),
+        rivals: TRAFGENS,
+    },
+    Generator {
+        name: "wirerate-rich",
+        title: "wirerate, ranges + checksum + time stamps",
+        program: Program::Wirerate,
+        plenty: 1_000_000_000,
+        words: |flood| {
+            let moving =
+                ["--dst", "198.18.1.1-198.18.1.254", "--udp-src", "1-255", "--udp-dst", "768-1023", "--csum"];
+            wirerate_send(flood, &moving)
+        },
+        rivals: &["trafgen", "trafgen-sendto", "trafgen-moving"],
+    },
+    Generator {
+        name: "trafgen",
+        title: "trafgen, tx ring",
+        program: Program::Installed("trafgen"),
+        plenty: 60_000_000,
+        words: |flood| trafgen(flood, &[], frame::trafgen),
+        rivals: &[],
+    },
+    Generator {
+        name: "trafgen-sendto",
+        title: "trafgen, sendto",
+        program: Program::Installed("trafgen"),
+        plenty: 60_000_000,
+        // Any gap, even none, makes trafgen leave its ring for one sendto(2) a frame.
+        words: |flood| trafgen(flood, &["-t", "0ns"], frame::trafgen),
+        rivals: &[],
+    },
+    Generator {
+        name: "trafgen-moving",
+        title: "trafgen, tx ring, moving fields + checksums",
+        program: Program::Installed("trafgen"),
+        plenty: 60_000_000,
+        words: |flood| trafgen(flood, &[], frame::trafgen_moving),
+        rivals: &[],
+    },
+    Generator {
+        name: "sendmmsg",
+        title: "bare sendmmsg loop",
+        program: Program::Own,
+        plenty: 60_000_000,
+        words: |flood| {
+            let (size, count) = (flood.frame_len.to_string(), flood.count.to_string());
+            owned(&["flood", flood.end.ifname, "--size", &size, "--count", &count])
+        },
+        rivals: &[],
+    },
+];
+
+fn trafgen(flood: &Flood<'_>, more: &[&str], config: fn(&[u8]) -> String) -> Vec<String> {
+    // One process, which trafgen puts on CPU 0 whatever we say, so the others go there as well.
+    let count = flood.count.to_string();
+    let mut words = owned(&["--dev", flood.end.ifname, "--cpus", "1", "--notouch-irq", "--num", &count]);
+    words.push("--no-sock-mem".to_owned());
+    words.extend(owned(more));
+    words.push(config(&flood.frame()));
+    words
+}
+
+/// The CPU that generators run on.
+pub(crate) const GENERATOR_CPU: u32 = 0;
+
+fn wirerate_send(flood: &Flood<'_>, more: &[&str]) -> Vec<String> {
+    let (size, cpu) = (flood.frame_len.to_string(), flood.cpu.to_string());
+    let (count, nobody, dst) = (flood.count.to_string(), frame::NOBODY.to_string(), frame::DST.to_string());
+    let mut words = owned(&["send", flood.end.ifname, "--netns", &flood.end.netns_name, "--engine", "xdp"]);
+    words.extend(owned(&[
+        "--dst-mac",
+        &nobody,
+        "--size",
+        &size,
+        "--cpus",
+        &cpu,
+        "--count",
+        &count,
+        "--json",
+    ]));
+    if !more.contains(&"--dst") {
+        words.extend(owned(&["--dst", &dst]));
+    }
+    words.extend(owned(more));
+    words
+}
+
+/// `wirerate send` at a pace, until it has sent its count (0 for no end) or for `time`: what captures are tried with.
+pub(crate) fn paced(flood: &Flood<'_>, rate_pps: f64, time: Option<Duration>) -> Vec<String> {
+    let pps = (rate_pps as u64).max(1).to_string();
+    let mut words = wirerate_send(flood, &["--no-timestamp", "--pps", &pps]);
+    words.extend(time.iter().flat_map(|time| ["--duration".to_owned(), format!("{}ms", time.as_millis())]));
+    words
+}
+
+/// What a capture tool is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Take<'a> {
+    /// Where.
+    pub(crate) end: &'a LabEnd,
+    /// The only CPU.
+    pub(crate) cpu: u32,
+    /// Bytes kept of each frame.
+    pub(crate) snaplen: u32,
+    /// Where the frames go; `/dev/null` is such a place.
+    pub(crate) file: &'a Path,
+    /// A classic BPF program that accepts everything and cuts at snaplen, for tools without such an option.
+    pub(crate) cut: &'a Path,
+}
+
+/// The program of [`Take::cut`], as netsniff-ng reads it.
+pub(crate) fn cut_program(snaplen: u32) -> String {
+    format!("{{ 0x06, 0, 0, {snaplen:#010x} }},\n")
+}
+
+/// A capture tool.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Capturer {
+    /// In rows.
+    pub(crate) name: &'static str,
+    /// For people.
+    pub(crate) title: &'static str,
+    /// Whose.
+    pub(crate) program: Program,
+    /// What it says when it has begun.
+    pub(crate) ready: &'static str,
+    /// How long frames may wait in the kernel before it gets them. Some of these tools leave behind what they
+    /// have not seen when they are interrupted, so they are given this time.
+    pub(crate) drain: Duration,
+    /// Its arguments.
+    pub(crate) words: fn(&Take<'_>) -> Vec<String>,
+    /// Takes part in quick runs.
+    pub(crate) in_quick: bool,
+}
+
+/// All capture tools. The first one is the one under test, the second the one it is measured by.
+pub(crate) const CAPTURERS: &[Capturer] = &[
+    Capturer {
+        name: "wirerate",
+        title: "wirerate, drop mode",
+        program: Program::Wirerate,
+        ready: "capturing on",
+        drain: Duration::ZERO,
+        words: |take| wirerate_capture(take, "drop"),
+        in_quick: true,
+    },
+    Capturer {
+        name: "tcpdump",
+        title: "tcpdump",
+        program: Program::Installed("tcpdump"),
+        ready: "listening on",
+        // A block of its ring that is not full comes after a second.
+        drain: Duration::from_millis(1_150),
+        words: |take| {
+            let (snaplen, ring) = (take.snaplen.to_string(), (RING_MIB * 1024).to_string());
+            owned(&["-i", take.end.ifname, "-n", "-s", &snaplen, "-B", &ring, "-Z", "root", "-w", file(take)])
+        },
+        in_quick: true,
+    },
+    Capturer {
+        name: "wirerate-mirror",
+        title: "wirerate, mirror mode",
+        program: Program::Wirerate,
+        ready: "capturing on",
+        drain: Duration::ZERO,
+        words: |take| wirerate_capture(take, "mirror"),
+        in_quick: false,
+    },
+    Capturer {
+        name: "netsniff-ng",
+        title: "netsniff-ng",
+        program: Program::Installed("netsniff-ng"),
+        ready: "Running!",
+        drain: Duration::from_millis(150),
+        words: |take| {
+            let (ring, cpu) = (format!("{RING_MIB}MiB"), take.cpu.to_string());
+            let mut words = owned(&["--in", take.end.ifname, "--out", file(take), "--silent"]);
+            words.extend(owned(&["--bind-cpu", &cpu, "--ring-size", &ring, "--notouch-irq", "--filter"]));
+            words.extend(owned(&[take.cut.to_str().expect("our own names are UTF-8")]));
+            words
+        },
+        in_quick: false,
+    },
+    Capturer {
+        name: "dumpcap",
+        title: "dumpcap",
+        program: Program::Installed("dumpcap"),
+        ready: "File:",
+        drain: Duration::from_millis(400),
+        words: |take| {
+            let (snaplen, ring) = (take.snaplen.to_string(), RING_MIB.to_string());
+            owned(&["-i", take.end.ifname, "-q", "-s", &snaplen, "-B", &ring, "-w", file(take)])
+        },
+        in_quick: false,
+    },
+];
+
+fn wirerate_capture(take: &Take<'_>, mode: &str) -> Vec<String> {
+    let (snaplen, ring) = (take.snaplen.to_string(), RING_SLOTS.to_string());
+    let mut words = owned(&["capture", take.end.ifname, "--netns", &take.end.netns_name, "--mode", mode]);
+    words.extend(owned(&["--snaplen", &snaplen, "--ring", &ring, "--write", file(take), "--json"]));
+    words
+}
+
+fn file<'a>(take: &Take<'a>) -> &'a str {
+    take.file.to_str().expect("our own names are UTF-8")
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_different_and_rivals_are_there() {
+        let names: BTreeSet<_> = GENERATORS.iter().map(|tool| tool.name).collect();
+        assert_eq!(names.len(), GENERATORS.len());
+        assert!(GENERATORS.iter().flat_map(|tool| tool.rivals).all(|rival| names.contains(rival)));
+        let names: BTreeSet<_> = CAPTURERS.iter().map(|tool| tool.name).collect();
+        assert_eq!(names.len(), CAPTURERS.len());
+        assert_eq!(
+            (GENERATORS[0].name, CAPTURERS[0].name, CAPTURERS[1].name),
+            ("wirerate", "wirerate", "tcpdump")
+        );
+    }
+
+    #[test]
+    fn missing_tools_are_not_found() {
+        let programs = Programs { wirerate: "/w".into(), own: "/o".into() };
+        assert_eq!(programs.find(Program::Wirerate), Some("/w".into()));
+        assert_eq!(programs.find(Program::Own), Some("/o".into()));
+        assert_eq!(programs.find(Program::Installed("wirerate-bench-none")), None);
+    }
+
+    #[test]
+    fn the_cut_is_one_return_instruction() {
+        assert_eq!(cut_program(96), "{ 0x06, 0, 0, 0x00000060 },\n");
+    }
+}
