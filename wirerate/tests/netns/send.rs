@@ -22,6 +22,11 @@ pub(crate) const CASES: &[Case] = &[
     case("send::the_mac_of_the_neighbour_is_found", &["dumpcap", "editcap"], neighbour_is_found),
     case("send::an_unknown_neighbour_is_refused_with_what_to_type", &[], unknown_neighbour),
     case("send::a_peer_without_xdp_or_gro_is_refused_by_xdp_and_served_by_skb", &[], deaf_peer),
+    case(
+        "send::every_engine_sends_exactly_its_count_and_the_same_bytes",
+        &["dumpcap", "editcap"],
+        every_engine,
+    ),
     case("send::a_peer_that_goes_deaf_on_the_way_costs_errors_not_silence", &[], peer_goes_deaf),
     case("send::a_missing_device_and_a_missing_namespace_are_named", &[], missing_device),
     case("send::a_link_that_is_down_is_refused", &[], link_down),
@@ -194,9 +199,23 @@ fn deaf_peer() -> TestResult {
     Ok(())
 }
 
+fn every_engine() -> TestResult {
+    let words = "--size 60-300 --random size,udp-src --udp-src 1000-40000 --csum --no-timestamp --seed 12 --count 300";
+    for engine in ["xdp", "skb", "af_packet", "af_xdp"] {
+        let lab = Lab::new(Peer::Gro);
+        let words = format!("{words} --engine {engine}");
+        let seen = bytes(on_the_wire(&lab, 300, || {
+            assert_eq!(send(&lab, &words)["engine"]["name"], engine);
+        }));
+        assert_arrived(&lab, 0, 300);
+        assert_eq!(seen, planned(&lab, 300, &words), "{engine}");
+    }
+    Ok(())
+}
+
 fn peer_goes_deaf() -> TestResult {
     let lab = Lab::new(Peer::Gro);
-    let sender = start(&lab, "--pps 20000 --count 20000");
+    let sender = start(&lab, "--engine xdp --pps 20000 --count 20000");
     std::thread::sleep(Duration::from_millis(400));
     lab.set_gro(false);
     let outcome = sender.wait(Duration::from_secs(10));
