@@ -75,15 +75,9 @@ impl CaptureProgram {
     /// When the geometry is not as [`Geometry`] says.
     pub fn load(geometry: Geometry) -> Result<Self, BpfError> {
         geometry.check();
-        let (loaded, printed) = log::collect(|| {
-            // Before Linux 5.18 there are no frames in pieces, and no program for them.
-            load_fds(&geometry, true).or_else(|error| load_fds(&geometry, false).map_err(|_| error))
-        });
-        let Loaded { program, program_for_pieces, cpus, rings } = loaded.map_err(|error| BpfError::Load {
-            object: OBJECT,
-            reason: error.to_string(),
-            log: printed,
-        })?;
+        // Before Linux 5.18 there are no frames in pieces, and no program for them.
+        let loaded = load(&geometry, true).or_else(|error| load(&geometry, false).map_err(|_| error));
+        let Loaded { program, program_for_pieces, cpus, rings } = loaded?;
         let cpus_bytes = geometry.cpus as usize * size_of::<CaptureCpu>();
         let rings_bytes = geometry.rings as usize * geometry.ring_size_bytes();
         Ok(Self {
@@ -138,6 +132,11 @@ struct Loaded {
     program_for_pieces: Option<OwnedFd>,
     cpus: OwnedFd,
     rings: OwnedFd,
+}
+
+fn load(geometry: &Geometry, for_pieces: bool) -> Result<Loaded, BpfError> {
+    let (loaded, log) = log::collect(|| load_fds(geometry, for_pieces));
+    loaded.map_err(|error| BpfError::Load { object: OBJECT, reason: error.to_string(), log })
 }
 
 fn load_fds(geometry: &Geometry, for_pieces: bool) -> libbpf_rs::Result<Loaded> {

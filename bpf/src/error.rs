@@ -76,6 +76,10 @@ struct LogTail<'a>(&'a str);
 impl std::fmt::Display for LogTail<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         const LINES: usize = 12;
+        // Without the right to load anything libbpf guesses at length what may be wrong. The reason says it.
+        if self.0.contains("libbpf: Error in bpf_object__probe_loading(): -EPERM") {
+            return Ok(());
+        }
         let lines: Vec<&str> = self.0.lines().filter(|line| !line.trim().is_empty()).collect();
         let skipped = lines.len().saturating_sub(LINES);
         for line in &lines[skipped..] {
@@ -88,6 +92,15 @@ impl std::fmt::Display for LogTail<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn missing_right_is_said_once() {
+        let log = "libbpf: Failed to bump RLIMIT_MEMLOCK (err = -EPERM)\n\
+                   libbpf: Error in bpf_object__probe_loading(): -EPERM. Couldn't load trivial BPF program.\n";
+        let error =
+            BpfError::Load { object: "capture", reason: "Operation not permitted".into(), log: log.into() };
+        assert_eq!(error.to_string(), "cannot load the BPF object capture: Operation not permitted");
+    }
 
     #[test]
     fn load_error_ends_with_the_last_lines_of_the_log() {

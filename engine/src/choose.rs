@@ -104,8 +104,8 @@ fn climb(need: &Need<'_>, tools: &mut Tools) -> Result<Chosen, EngineError> {
 impl Rung {
     fn try_build(&self, need: &Need<'_>, tools: &mut Tools) -> Tried {
         let asked = Asked { wish: need.wish, queues: QueueMap::of(need.plan, need.cpu), batch: need.batch };
-        if asked.wish.ipsec {
-            return Err(EngineError::unable(self.kind, "flag IPSEC"));
+        if let Some(trouble) = cipher_trouble(self.kind, need.plan) {
+            return Err(trouble);
         }
         if let Some(node) = asked.wish.node
             && host::node_of_cpu(need.cpu).is_some_and(|own| own != node)
@@ -115,6 +115,12 @@ impl Rung {
         }
         (self.build)(need, Device::new(Stack::here()?, need.ifname)?, &asked, tools)
     }
+}
+
+/// Only frames that `Plan::emit` writes can be sealed.
+fn cipher_trouble(kind: EngineKind, plan: &Plan) -> Option<EngineError> {
+    let has_none = matches!(kind, EngineKind::Xdp | EngineKind::Skb) && plan.ipsec.is_some();
+    has_none.then(|| EngineError::unable(kind, "flag IPSEC: its program has no ciphers"))
 }
 
 fn build_xdp(need: &Need<'_>, device: Device, asked: &Asked, tools: &mut Tools) -> Tried {
@@ -155,4 +161,49 @@ fn meter() -> Result<Arc<Meter>, BpfError> {
     let meter = Meter::attach()?;
     *shared = Arc::downgrade(&meter);
     Ok(meter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packet::ipsec::{Association, Associations, Mode, SecurityAssociation, Transform};
+    use packet::{Config, Flags, sample};
+
+    fn plan(associations: Associations, flags: Flags) -> Plan {
+        let mut config = Config { flows: 1, spi: 5, flags, ..Config::default() };
+        config.prepare(&sample::facts());
+        let mut cursor = Cursor { associations: Arc::new(associations), ..Cursor::default() };
+        cursor.start(&config, &sample::facts(), 1).expect("a good configuration");
+        Plan::new(&config, &sample::facts(), &cursor).expect("a good configuration")
+    }
+
+    #[test]
+    fn engines_without_ciphers_say_so_and_the_others_take_what_is_sealed() {
+        let what = Association {
+            spi: 5,
+            mode: Mode::Transport,
+            src: [10, 0, 0, 1].into(),
+            dst: [10, 0, 0, 2].into(),
+            transform: Transform::EspNull { integrity: None },
+            has_esn: false,
+            sequence: 0,
+            by_address: true,
+            copies_dscp: true,
+            copies_ecn: true,
+        };
+        let ready = SecurityAssociation::new(what).expect("no key can be wrong");
+        let sealed = plan(Associations::new(vec![ready], Vec::new()), Flags::IPSEC);
+        let clear = plan(Associations::default(), Flags::SHARED);
+        for rung in LADDER {
+            let refusal = cipher_trouble(rung.kind, &sealed).map(|error| error.to_string());
+            let expected = match rung.kind {
+                EngineKind::Xdp | EngineKind::Skb => {
+                    Some(format!("the {} engine cannot do flag IPSEC: its program has no ciphers", rung.kind))
+                }
+                _ => None,
+            };
+            assert_eq!(refusal, expected);
+            assert!(cipher_trouble(rung.kind, &clear).is_none());
+        }
+    }
 }

@@ -66,6 +66,11 @@ impl<S: Sink, C: Clock> Engine for MemEngine<S, C> {
         for _ in 0..budget.get() {
             let now = WallTime::from_ns(self.clock.wall_ns());
             let len = self.plan.emit(&mut self.cursor, now, &mut self.frame);
+            if len == 0 {
+                burst.errors.refused += 1;
+                burst.errors.last_errno = libc::ENOENT;
+                continue;
+            }
             burst.frame_bytes += len as u64;
             match self.sink.take(&self.frame[..len]) {
                 Ok(()) => burst.sent += 1,

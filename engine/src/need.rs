@@ -11,8 +11,6 @@ pub struct Wish {
     pub frags: u32,
     /// NUMA node for the memory of the frames.
     pub node: Option<u32>,
-    /// Frames are to be protected (IPSEC, which pktgen looks at only when there are flows).
-    pub ipsec: bool,
 }
 
 impl Wish {
@@ -23,7 +21,6 @@ impl Wish {
             priority: config.skb_priority,
             frags: u32::try_from(config.frags).unwrap_or(0),
             node: node.filter(|_| config.flags.has(Flags::NODE)),
-            ipsec: config.flags.has(Flags::IPSEC) && config.flows > 0,
         }
     }
 }

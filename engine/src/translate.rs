@@ -179,6 +179,7 @@ pub(crate) fn update(cursor: &mut Cursor, from: &abi::Cursor) {
         dst_mac_offset: from.built_dst_mac_offset,
         tv_sec: from.built_sec,
         tv_usec: from.built_usec,
+        ..packet::Built::default()
     };
 }
 

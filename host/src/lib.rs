@@ -1,4 +1,4 @@
-//! The machine around us: network namespaces, links, neighbours, routes, CPUs, clocks.
+//! The machine around us: network namespaces, links, neighbours, routes, IPsec keys, CPUs, clocks.
 //!
 //! Everything here is synchronous, and nothing depends on which namespace the calling thread is in: a
 //! [`Stack`] is opened for one namespace and can be used from any thread. What is done with the answers is the
@@ -22,6 +22,7 @@ mod stack;
 mod sys;
 mod watch;
 mod xdp;
+mod xfrm;
 
 pub use address::Address;
 pub use change::{NewRoute, VethEnd};

@@ -175,6 +175,12 @@ impl Config {
         self.queue_map_min = self.queue_map_min.min(last_queue);
         self.queue_map_max = self.queue_map_max.min(last_queue);
     }
+
+    /// True when frames are to be sealed by security associations: [`crate::Cursor::associations`] has to be
+    /// read from the kernel before a start then. pktgen does so for IPv4 with flows only.
+    pub fn asks_for_ipsec(&self) -> bool {
+        self.flags.has(Flags::IPSEC) && self.flows > 0 && !self.flags.has(Flags::IPV6)
+    }
 }
 
 impl Default for Config {

@@ -3,8 +3,10 @@
 //! These are pktgen's `cur_*` fields. `start` sets most of them back, some live as long as the device instance
 //! (the IP id, the flow table, the random source), and a few commands move one at once.
 
+use crate::ipsec::{Associations, Numbers};
 use crate::{Config, DeviceFacts, PlanError, Rng, plan};
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 /// One entry of the flow table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub struct Built {
     pub tv_sec: u32,
     /// Microseconds of its time stamp.
     pub tv_usec: u32,
+    /// What IPsec numbers it with.
+    pub numbers: Numbers,
 }
 
 /// Where the next frame of a device instance starts from.
@@ -69,6 +73,10 @@ pub struct Cursor {
     pub flows_started: u32,
     /// The flow table; grows to as many entries as there are flows.
     pub flows: Vec<Flow>,
+    /// The source that each flow was opened with, by which it found its association; empty without IPSEC.
+    pub flow_sources: Vec<Ipv4Addr>,
+    /// The associations that a run with IPSEC goes by: to be read from the kernel before [`Cursor::start`].
+    pub associations: Arc<Associations>,
     /// Frames of each IMIX size sent since `start`.
     pub imix_counts: Vec<u64>,
     /// VLAN id of the last frame.
@@ -107,6 +115,8 @@ impl Default for Cursor {
             flow_index: 0,
             flows_started: 0,
             flows: Vec::new(),
+            flow_sources: Vec::new(),
+            associations: Arc::default(),
             imix_counts: Vec::new(),
             vlan_id: 0,
             svlan_id: 0,
@@ -155,6 +165,8 @@ impl Cursor {
     /// and labels as set.
     pub fn follow(&mut self, config: &Config) {
         self.flows.resize(config.flows as usize, Flow::default());
+        let source_count = if config.asks_for_ipsec() { config.flows as usize } else { 0 };
+        self.flow_sources.resize(source_count, Ipv4Addr::UNSPECIFIED);
         self.flow_index = if self.flow_index < config.flows { self.flow_index } else { 0 };
         self.imix_counts.resize(config.imix.len(), 0);
         self.vlan_id = config.vlan_id.unwrap_or(0);

@@ -26,6 +26,9 @@ impl WallTime {
 impl Plan {
     /// Writes the next frame to the start of `out` and returns its length in bytes without FCS.
     ///
+    /// 0 stands for a frame that must not go out: one of a flow which another plan opened, and which has no
+    /// security association here.
+    ///
     /// `now` is the time for its pktgen header; it is not looked at when the frame before goes out again.
     ///
     /// # Panics
@@ -33,10 +36,23 @@ impl Plan {
     pub fn emit(&self, cursor: &mut Cursor, now: WallTime, out: &mut [u8]) -> usize {
         if cursor.repeats_left == 0 {
             self.build(cursor, now);
+            if let Some(ipsec) = &self.ipsec {
+                ipsec.take_sequence(cursor);
+            }
         }
         cursor.repeats_left -= 1;
         cursor.seq_num = cursor.seq_num.wrapping_add(1);
         self.write(cursor, out)
+    }
+
+    /// Moves the cursor over the next frame as [`Plan::emit`] does with the time at zero, and takes no sequence
+    /// number of IPsec: for finding the way to a frame that was made before.
+    pub fn skip(&self, cursor: &mut Cursor) {
+        if cursor.repeats_left == 0 {
+            self.build(cursor, WallTime::default());
+        }
+        cursor.repeats_left -= 1;
+        cursor.seq_num = cursor.seq_num.wrapping_add(1);
     }
 
     /// Moves every field on and fixes what the next `repeats` frames carry.
@@ -48,6 +64,9 @@ impl Plan {
             if self.has_timestamp { (now.sec, now.usec) } else { (0, 0) };
         cursor.ip_id = cursor.ip_id.wrapping_add(1);
         cursor.repeats_left = self.repeats;
+        if let Some(ipsec) = &self.ipsec {
+            ipsec.draw_iv(cursor);
+        }
     }
 
     fn advance(&self, cursor: &mut Cursor) {
@@ -119,6 +138,9 @@ impl Plan {
         if let Some(flow) = flow {
             cursor.flows[flow] = Flow { dst_v4: next, is_open: true, ..cursor.flows[flow] };
             cursor.flows_started = cursor.flows_started.wrapping_add(1);
+            if let Some(source) = cursor.flow_sources.get_mut(flow) {
+                *source = cursor.src_v4;
+            }
         }
     }
 
@@ -172,7 +194,15 @@ impl Plan {
 
     /// Writes the frame that the cursor stands at.
     fn write(&self, cursor: &Cursor, out: &mut [u8]) -> usize {
-        let payload_len = self.payload_len(cursor.frame_size);
+        match &self.ipsec {
+            None => self.write_clear(cursor, cursor.frame_size, out),
+            Some(ipsec) => self.write_sealed(ipsec, cursor, out),
+        }
+    }
+
+    /// Writes it in clear, as if asked to be `frame_size` bytes long.
+    pub(crate) fn write_clear(&self, cursor: &Cursor, frame_size: u32, out: &mut [u8]) -> usize {
+        let payload_len = self.payload_len(frame_size);
         let frame_len = self.layout.stamp + payload_len as usize;
         let (header, zeros) = out[..frame_len].split_at_mut(self.layout.end);
         header.copy_from_slice(&self.header);

@@ -9,6 +9,7 @@ pub mod checksum;
 mod config;
 mod cursor;
 mod emit;
+pub mod ipsec;
 mod mac;
 mod plan;
 mod rng;

@@ -5,6 +5,7 @@
 //! compare the two, byte for byte. How a frame is written from a plan is next door, in `emit`.
 //! Semantics: Linux 7.3 pktgen, sections 4 to 6 of the specification.
 
+use crate::ipsec::Ipsec;
 use crate::{Config, Cursor, DeviceFacts, Flags, MacAddr, checksum};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -73,6 +74,20 @@ pub enum PlanError {
         value: usize,
         /// The most there can be.
         max: usize,
+    },
+    /// The kernel has no association for frames that may come.
+    #[error("IPSEC: there is no security association {what}")]
+    NoAssociation {
+        /// Which, in words.
+        what: String,
+    },
+    /// The kernel has one, and we cannot do what it asks.
+    #[error("IPSEC: the security association {what} cannot be used: {why}")]
+    UnusableAssociation {
+        /// Which, in words.
+        what: String,
+        /// Why not.
+        why: String,
     },
 }
 
@@ -211,6 +226,8 @@ pub struct Plan {
     pub ip_sum: u32,
     /// Sum over what stays of UDP's pseudo header, the UDP header and the pktgen header.
     pub udp_sum: u32,
+    /// How frames find their security associations; `None` for frames in clear.
+    pub ipsec: Option<Ipsec>,
 }
 
 impl Plan {
@@ -263,10 +280,12 @@ impl Plan {
             has_timestamp: !flags.has(Flags::NO_TIMESTAMP),
             ip_sum: 0,
             udp_sum: 0,
+            ipsec: Ipsec::new(config, cursor)?,
             header,
             layout,
         };
         plan.check_destinations()?;
+        plan.check_associations(cursor)?;
         plan.fill_in(cursor);
         plan.sum();
         Ok(plan)
@@ -278,10 +297,13 @@ impl Plan {
             Some(longest) => *longest,
             None => self.frame_size.max.max(self.frame_size.min),
         };
-        self.frame_len(asked)
+        let clear_len = |header_len: u32| self.frame_len(asked.saturating_sub(header_len));
+        self.ipsec
+            .as_ref()
+            .map_or_else(|| clear_len(0), |ipsec| ipsec.frame_len_max(self.layout.ip, clear_len))
     }
 
-    /// The real length of a frame asked to be `frame_size` long: never shorter than its headers (and the 16
+    /// The real length of a frame in clear asked to be `frame_size` long: never shorter than its headers (and the 16
     /// bytes of the pktgen header), and longer by tags that were added after the run had started.
     pub fn frame_len(&self, frame_size: u32) -> u32 {
         self.payload_len(frame_size) + self.layout.stamp as u32
@@ -328,9 +350,19 @@ impl Plan {
         })
     }
 
-    /// True when the length differs from frame to frame.
+    /// Every frame that can come has an association, and is no longer in it than a packet can be.
+    fn check_associations(&self, cursor: &Cursor) -> Result<(), PlanError> {
+        let Some(ipsec) = &self.ipsec else { return Ok(()) };
+        ipsec.check(self, cursor)?;
+        match self.frame_len_max() {
+            frame_len if frame_len > FRAME_LEN_MAX => Err(PlanError::TooLong { frame_len }),
+            _ => Ok(()),
+        }
+    }
+
+    /// True when the length differs from frame to frame; that of sealed frames hangs on their association.
     pub fn size_moves(&self) -> bool {
-        self.frame_size.walk != Walk::Fixed || !self.imix.sizes.is_empty()
+        self.frame_size.walk != Walk::Fixed || !self.imix.sizes.is_empty() || self.ipsec.is_some()
     }
 
     /// True when the destination address differs from frame to frame.

@@ -47,9 +47,8 @@ impl Source {
     pub(super) fn cursor_before(&self, pending: usize, first: Option<&[u8]>) -> Cursor {
         let Some(first) = first else { return self.cursor.clone() };
         let mut cursor = self.past.clone();
-        let mut scratch = vec![0; self.plan.frame_len_max() as usize];
         for _ in 0..self.since - pending {
-            self.plan.emit(&mut cursor, WallTime::default(), &mut scratch);
+            self.plan.skip(&mut cursor);
         }
         // A frame that is to go out again has its time already; it is in the bytes.
         if cursor.repeats_left > 0

@@ -47,7 +47,7 @@ impl Job<'_> {
         let (started, cpu_time) = (Instant::now(), host::process_cpu_time());
         let fleet = Fleet::start(&self.device.netns, requests)?;
         let progress = Progress::new(show, self.config.count);
-        let mut meter = Meter::new();
+        let mut meter = Meter::default();
         let done = fleet.finish(stop, |sofar| {
             if progress.is_visible() {
                 progress.show(sofar.sent, meter.text(sofar, Instant::now()));
@@ -102,33 +102,33 @@ fn notes(config: &Config) -> Vec<String> {
     if drawn && !asked { vec![note] } else { Vec::new() }
 }
 
-/// The rate now and on average, for the live line.
+/// The rate now and on average, for the live line. Its time begins when frames have been seen: making an engine
+/// takes a moment, which is no part of the rate.
+#[derive(Default)]
 struct Meter {
-    start: Instant,
-    last: (Instant, Sofar),
-    now_pps: f64,
+    first: Option<(Instant, Sofar)>,
+    last: Option<(Instant, Sofar)>,
+    now_pps: Option<f64>,
 }
 
 impl Meter {
-    fn new() -> Self {
-        let start = Instant::now();
-        Self { start, last: (start, Sofar::default()), now_pps: 0.0 }
-    }
-
     fn text(&mut self, sofar: Sofar, now: Instant) -> String {
-        let (then, before) = self.last;
-        let elapsed = now.duration_since(then);
-        if elapsed >= crate::term::REDRAW {
-            self.now_pps = per_second(sofar.sent - before.sent, elapsed.as_nanos() as u64);
-            self.last = (now, sofar);
+        let counts = format!("{} sent", human_count(sofar.sent));
+        if sofar.sent == 0 {
+            return counts;
         }
-        let mean = per_second(sofar.sent, now.duration_since(self.start).as_nanos() as u64);
-        let [now, mean] = [self.now_pps, mean].map(human_pps);
-        format!(
-            "{} sent, {now} now, {mean} mean, {} errors",
-            human_count(sofar.sent),
-            human_count(sofar.errors)
-        )
+        let since = |&mut (then, before): &mut (Instant, Sofar)| {
+            let elapsed = now.duration_since(then);
+            (elapsed, per_second(sofar.sent - before.sent, elapsed.as_nanos() as u64))
+        };
+        let (_, mean_pps) = since(self.first.get_or_insert((now, sofar)));
+        let (elapsed, now_pps) = since(self.last.get_or_insert((now, sofar)));
+        if elapsed >= crate::term::REDRAW {
+            self.now_pps = Some(now_pps);
+            self.last = Some((now, sofar));
+        }
+        let [now, mean] = [self.now_pps.unwrap_or(mean_pps), mean_pps].map(human_pps);
+        format!("{counts}, {now} now, {mean} mean, {} errors", human_count(sofar.errors))
     }
 }
 
@@ -139,11 +139,13 @@ mod tests {
 
     #[test]
     fn the_live_line_tells_the_rate_now_from_the_mean() {
-        let mut meter = Meter::new();
-        let at = |ms| Duration::from_millis(ms);
-        let start = meter.start;
-        meter.text(Sofar { sent: 1000, errors: 0 }, start + at(1000));
-        let text = meter.text(Sofar { sent: 4000, errors: 7 }, start + at(2000));
-        assert_eq!(text, "4,000 sent, 3.000 kpps now, 2.000 kpps mean, 7 errors");
+        let mut meter = Meter::default();
+        let start = Instant::now();
+        let mut text =
+            |sent, errors, ms| meter.text(Sofar { sent, errors }, start + Duration::from_millis(ms));
+        assert_eq!(text(0, 0, 900), "0 sent");
+        text(1000, 0, 1000);
+        text(2000, 0, 2000);
+        assert_eq!(text(5000, 7, 3000), "5,000 sent, 3.000 kpps now, 2.000 kpps mean, 7 errors");
     }
 }
