@@ -188,6 +188,7 @@ fn writes_return_their_length_or_the_errno() {
     let long = vec![b'x'; 300_000];
     assert_eq!(file.write(&long).unwrap(), long.len());
     assert_eq!(file.write(b"y").unwrap(), 1);
+    assert_eq!(file.write(b"").unwrap(), 0, "the kernel keeps it from us");
     assert_eq!(file.write(b"bad").unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
     assert_eq!(fs::read_to_string(lab.path("lo@0")).unwrap(), "value: y\nResult: OK\n");
 }

@@ -14,6 +14,7 @@ mod lab;
 mod program;
 mod readers;
 mod round_trip;
+mod scripts;
 mod send;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -45,6 +46,7 @@ const CASES: &[&[Case]] = &[
     control::CASES,
     round_trip::CASES,
     demo::CASES,
+    scripts::CASES,
     bench::CASES,
 ];
 
