@@ -5,7 +5,6 @@
 //! its reason; with `CI=true` in the environment it fails instead. `WIRERATE` names the binary to test, by
 //! default the one that cargo built along with these tests.
 
-mod bench;
 mod capture;
 mod control;
 mod demo;
@@ -47,7 +46,6 @@ const CASES: &[&[Case]] = &[
     round_trip::CASES,
     demo::CASES,
     scripts::CASES,
-    bench::CASES,
 ];
 
 fn main() {
@@ -57,9 +55,6 @@ fn main() {
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).expect("these may be caught");
     std::thread::spawn(move || clean_up_on(signals));
     lab::sweep();
-    if arguments.bench {
-        return bench::main();
-    }
     let trials = CASES.iter().copied().flatten().map(trial).collect();
     libtest_mimic::run(&arguments, trials).exit();
 }
