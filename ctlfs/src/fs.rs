@@ -23,8 +23,10 @@ use std::time::Duration;
 const FOPEN_DIRECT_IO: u32 = 1;
 /// Longest write that arrives in one piece; a longer one is split by the kernel.
 const MAX_WRITE_BYTES: NonZeroU32 = NonZeroU32::new(1 << 20).unwrap();
-/// The kernel may keep nothing.
+/// Of files and links the kernel may keep nothing.
 const NO_CACHING: Duration = Duration::ZERO;
+/// The directories themselves never change, and every path goes through them.
+const DIRECTORY_CACHING: Duration = Duration::from_secs(3600);
 /// "Unknown" as a directory entry's inode number: listing must not count as looking up.
 const UNKNOWN_INODE: u64 = 0xffff_ffff;
 /// Interrupts remembered for requests whose task has not started yet.
@@ -166,7 +168,7 @@ impl Filesystem for ControlFs {
     async fn lookup(&self, req: Request, parent: u64, name: &OsStr) -> Result<ReplyEntry> {
         let node = self.child(parent, name, req.pid).await?;
         let id = lock(&self.nodes).look_up(&node);
-        Ok(ReplyEntry { ttl: NO_CACHING, attr: attributes(id, &node), generation: 0 })
+        Ok(ReplyEntry { ttl: caching(&node), attr: attributes(id, &node), generation: 0 })
     }
 
     async fn forget(&self, _req: Request, inode: u64, _nlookup: u64) {
@@ -180,7 +182,7 @@ impl Filesystem for ControlFs {
 
     async fn getattr(&self, _req: Request, inode: u64, _fh: Option<u64>, _flags: u32) -> Result<ReplyAttr> {
         let node = self.node(inode)?;
-        Ok(ReplyAttr { ttl: NO_CACHING, attr: attributes(node.inode_number(), &node) })
+        Ok(ReplyAttr { ttl: caching(&node), attr: attributes(node.inode_number(), &node) })
     }
 
     /// `chmod`, `touch` and `truncate` succeed and change nothing.
@@ -448,6 +450,14 @@ fn numbered(rows: &[Listed], offset: u64) -> impl Iterator<Item = (i64, &Listed)
 /// `/proc/net` as the process `pid` sees it; 0 is a process of another pid namespace.
 fn proc_net_of(pid: u32) -> PathBuf {
     if pid == 0 { PathBuf::from("/proc/self/net") } else { PathBuf::from(format!("/proc/{pid}/net")) }
+}
+
+/// How long the kernel may keep a look-up and attributes.
+fn caching(node: &Node) -> Duration {
+    match node {
+        Node::ProcNet | Node::Pktgen => DIRECTORY_CACHING,
+        Node::File(_) | Node::Link(_) => NO_CACHING,
+    }
 }
 
 /// Modes as procfs shows them; all times are the epoch.

@@ -244,11 +244,12 @@ enum Answer {
     Hangs,
 }
 
-/// Asks for the attributes of `path` on a thread that may be left behind.
+/// Opens the directory `path` on a thread that may be left behind. (Its attributes the kernel would know without
+/// asking the daemon.)
 fn answer_of(path: &Path) -> Answer {
     let (sender, receiver) = mpsc::channel();
     let path = path.to_owned();
-    thread::spawn(move || sender.send(fs::metadata(path).map(|_| ())));
+    thread::spawn(move || sender.send(fs::read_dir(path).map(drop)));
     match receiver.recv_timeout(ANSWER_TIMEOUT) {
         Ok(Ok(())) => Answer::Alive,
         Ok(Err(error)) => match error.raw_os_error() {

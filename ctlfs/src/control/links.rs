@@ -2,7 +2,7 @@
 
 use command::{Facts, LinkState};
 use host::{CpuList, HostError, LinkLayer, Netns, Stack};
-use packet::DeviceFacts;
+use packet::{DeviceFacts, MacAddr};
 use std::ops::RangeInclusive;
 
 /// One interface, as of the moment it was asked for.
@@ -12,6 +12,8 @@ pub struct Interface {
     pub index: u32,
     /// Its name now.
     pub name: String,
+    /// Its own address; zero where it has none.
+    pub mac: MacAddr,
     /// What `add_device` wants to know.
     pub state: LinkState,
     /// The cable, or the other end, is there.
@@ -35,8 +37,11 @@ pub trait Links: Send + Sync + 'static {
     /// By number, whatever its name is now; `None` when it is gone.
     fn numbered(&self, index: u32) -> Option<Interface>;
 
-    /// Addresses and queues of one; what cannot be had is left empty.
-    fn facts(&self, index: u32) -> Facts;
+    /// What commands and read-outs need to know of one.
+    fn facts(&self, interface: &Interface) -> Facts;
+
+    /// What a run needs to know: addresses and queues. What cannot be had is left empty.
+    fn device_facts(&self, index: u32) -> DeviceFacts;
 
     /// Frames to the rest of the world leave by this one.
     fn carries_default_route(&self, index: u32) -> bool;
@@ -80,16 +85,17 @@ impl Links for HostLinks {
         said(self.stack.find_link(index)).flatten().map(Interface::from)
     }
 
-    fn facts(&self, index: u32) -> Facts {
-        let link =
-            said(self.stack.facts(index)).unwrap_or(DeviceFacts { tx_queues: 1, ..DeviceFacts::default() });
-        let is_loopback = self.numbered(index).is_some_and(|interface| interface.is_loopback);
+    fn facts(&self, interface: &Interface) -> Facts {
         Facts {
-            link,
-            forbids_shared_skb: is_loopback,
+            link: DeviceFacts { mac: interface.mac, tx_queues: 1, ..DeviceFacts::default() },
+            forbids_shared_skb: interface.is_loopback,
             has_xfrm: self.has_xfrm,
             possible_nodes: self.possible_nodes.clone(),
         }
+    }
+
+    fn device_facts(&self, index: u32) -> DeviceFacts {
+        said(self.stack.facts(index)).unwrap_or(DeviceFacts { tx_queues: 1, ..DeviceFacts::default() })
     }
 
     fn carries_default_route(&self, index: u32) -> bool {
@@ -102,6 +108,7 @@ impl From<host::Link> for Interface {
         let is_ethernet_or_loopback = matches!(link.layer, LinkLayer::Ethernet | LinkLayer::Loopback);
         Self {
             index: link.index,
+            mac: link.mac.unwrap_or_default(),
             state: LinkState { is_up: link.is_up(), is_ethernet_or_loopback },
             has_carrier: link.has_carrier(),
             is_loopback: link.is_loopback(),
@@ -133,7 +140,8 @@ mod tests {
         let lo = links.named("lo").unwrap();
         assert!(lo.is_loopback && lo.state.is_ethernet_or_loopback);
         assert_eq!(links.numbered(lo.index).unwrap().name, "lo");
-        assert!(links.facts(lo.index).forbids_shared_skb);
+        assert!(links.facts(&lo).forbids_shared_skb);
+        assert!(links.device_facts(lo.index).tx_queues >= 1);
         assert!(links.named("no-such-interface-with-a-long-name").is_none());
     }
 }

@@ -6,7 +6,7 @@ use super::links::{Interface, Links};
 use super::runner::{Ending, Order, Over, Runner, Running, Standing, Why};
 use command::{ControlTree, Counters, Device, Facts, NO_FRAME, Refused, fragments, interface_of};
 use host::monotonic_ns;
-use packet::{Config, Plan};
+use packet::{Config, DeviceFacts, Plan};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
@@ -39,12 +39,19 @@ struct Live {
 pub(super) struct State {
     pub(super) tree: ControlTree,
     seats: HashMap<String, Seat>,
+    /// The interfaces of the device instances, as of the last look.
+    interfaces: HashMap<u32, Interface>,
     last_look: Option<Instant>,
 }
 
 impl State {
     pub(super) fn new(cpus: Vec<u32>) -> Self {
-        Self { tree: ControlTree::new(cpus), seats: HashMap::new(), last_look: None }
+        Self {
+            tree: ControlTree::new(cpus),
+            seats: HashMap::new(),
+            interfaces: HashMap::new(),
+            last_look: None,
+        }
     }
 
     pub(super) fn is_running(&self) -> bool {
@@ -63,10 +70,13 @@ impl State {
         let interface = links.named(interface_of(&text));
         let state = interface.as_ref().map(|interface| interface.state);
         let name = self.tree.add_device(cpu, name, state)?.name().to_owned();
-        let index = interface.map_or(0, |interface| interface.index);
+        // `add_device` refuses a name without an interface.
+        let Some(interface) = interface else { return Ok(()) };
+        let index = interface.index;
         if links.carries_default_route(index) {
             tracing::warn!("{name} carries the default route of this host: `start` will send there");
         }
+        self.interfaces.insert(index, interface);
         self.seats.insert(name, Seat { index, run: None, engine: None });
         Ok(())
     }
@@ -90,14 +100,14 @@ impl State {
         self.stop(None);
         self.wait_for_ends();
         for (cpu, name) in self.places() {
-            let Some(facts) = self.facts(links, &name) else { continue };
             let (Some(device), Some(seat)) = (self.tree.device_mut(&name), self.seats.get_mut(&name)) else {
                 continue;
             };
+            let facts = DeviceFacts { cpu, ..links.device_facts(seat.index) };
             let seed = RandomState::new().hash_one(monotonic_ns());
             // A plan that cannot be made is told in the result text.
-            if let Ok(plan) = device.start(&facts.link, monotonic_ns(), seed) {
-                match links.numbered(seat.index).is_some_and(|interface| interface.can_send()) {
+            if let Ok(plan) = device.start(&facts, monotonic_ns(), seed) {
+                match self.interfaces.get(&seat.index).is_some_and(Interface::can_send) {
                     true => seat.begin(device, cpu, plan, true, runner),
                     false => seat.begin_down(device, cpu, plan),
                 }
@@ -134,7 +144,7 @@ impl State {
         }
         let written = self.tree.write_device(name, bytes, &facts).map(drop);
         match effect {
-            Effect::Frames => self.resume(runner, name, &facts),
+            Effect::Frames => self.resume(links, runner, name),
             Effect::Terms => self.change_terms(name),
             Effect::Nothing => {}
         }
@@ -166,9 +176,7 @@ impl State {
     }
 
     fn facts(&self, links: &dyn Links, name: &str) -> Option<Facts> {
-        let mut facts = links.facts(self.seats.get(name)?.index);
-        facts.link.cpu = self.cpu_of(name);
-        Some(facts)
+        self.interfaces.get(&self.seats.get(name)?.index).map(|interface| links.facts(interface))
     }
 
     fn sync_run(&mut self, name: &str) {
@@ -213,7 +221,7 @@ impl State {
         }
     }
 
-    fn resume(&mut self, runner: &dyn Runner, name: &str, facts: &Facts) {
+    fn resume(&mut self, links: &dyn Links, runner: &dyn Runner, name: &str) {
         let cpu = self.cpu_of(name);
         let (Some(device), Some(seat)) = (self.tree.device_mut(name), self.seats.get_mut(name)) else {
             return;
@@ -221,7 +229,8 @@ impl State {
         if !device.is_running {
             return;
         }
-        match Plan::new(&device.config, &facts.link, &device.cursor) {
+        let facts = DeviceFacts { cpu, ..links.device_facts(seat.index) };
+        match Plan::new(&device.config, &facts, &device.cursor) {
             Ok(plan) => seat.begin(device, cpu, plan, false, runner),
             Err(error) => device.fail(monotonic_ns(), &error.to_string()),
         }
@@ -240,6 +249,7 @@ impl State {
         let mut indexes: Vec<u32> = self.seats.values().map(|seat| seat.index).collect();
         indexes.sort_unstable();
         indexes.dedup();
+        self.interfaces.clear();
         for index in indexes {
             match links.numbered(index) {
                 None => self.remove_index(index),
@@ -248,6 +258,7 @@ impl State {
                     if !interface.can_send() {
                         self.stop_index(index);
                     }
+                    self.interfaces.insert(index, interface);
                 }
             }
         }

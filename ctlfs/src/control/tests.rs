@@ -3,6 +3,7 @@
 use super::*;
 use crate::Cancel;
 use ::command::{Facts, LinkState};
+use packet::{DeviceFacts, MacAddr};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -14,8 +15,14 @@ struct Table(Arc<Mutex<HashMap<u32, Interface>>>);
 impl Table {
     fn set(&self, index: u32, name: &str, is_up: bool) {
         let state = LinkState { is_up, is_ethernet_or_loopback: true };
-        let interface =
-            Interface { index, name: name.into(), state, has_carrier: is_up, is_loopback: name == "lo" };
+        let interface = Interface {
+            index,
+            name: name.into(),
+            mac: MacAddr::ZERO,
+            state,
+            has_carrier: is_up,
+            is_loopback: name == "lo",
+        };
         self.0.lock().unwrap().insert(index, interface);
     }
 
@@ -33,8 +40,12 @@ impl Links for Table {
         self.0.lock().unwrap().get(&index).cloned()
     }
 
-    fn facts(&self, _index: u32) -> Facts {
+    fn facts(&self, _interface: &Interface) -> Facts {
         Facts::default()
+    }
+
+    fn device_facts(&self, _index: u32) -> DeviceFacts {
+        Facts::default().link
     }
 
     fn carries_default_route(&self, _index: u32) -> bool {
