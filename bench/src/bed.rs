@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// Where a file system in memory may be, best first.
 const IN_MEMORY: [&str; 3] = ["/dev/shm", "/run", "/tmp"];
+/// Names of our folders begin with this; the pid of the bench follows.
+const FOLDER: &str = "wirerate-bench-";
 /// How long the counters are watched for standing still.
 const STANDSTILL: Duration = Duration::from_millis(10);
 
@@ -41,7 +43,8 @@ impl Bed {
         let place = IN_MEMORY.iter().find(|path| is_in_memory(path));
         let place =
             place.with_context(|| format!("none of {IN_MEMORY:?} is a file system in memory (tmpfs)"))?;
-        let folder = Path::new(place).join(format!("wirerate-bench-{}", std::process::id()));
+        sweep(Path::new(place));
+        let folder = Path::new(place).join(format!("{FOLDER}{}", std::process::id()));
         fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         Ok(Self { lab, generator_cpu, capture_cpu, stop, folder })
     }
@@ -106,6 +109,36 @@ impl AttachedSink {
     }
 }
 
+/// Removes the folders of benches that were killed, since what is in them takes memory.
+fn sweep(place: &Path) {
+    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+        if is_left(&entry.file_name().to_string_lossy(), |pid| Path::new(&format!("/proc/{pid}")).exists()) {
+            // Another bench may sweep, too.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// True for the name of a folder whose bench runs no more.
+fn is_left(name: &str, runs: impl Fn(u32) -> bool) -> bool {
+    let pid = name.strip_prefix(FOLDER).and_then(|pid| pid.parse().ok());
+    pid.is_some_and(|pid| !runs(pid))
+}
+
 fn is_in_memory(path: &str) -> bool {
     statfs(path).is_ok_and(|place| place.filesystem_type() == TMPFS_MAGIC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_folders_of_dead_benches_are_swept() {
+        let runs = |pid| pid == 7;
+        assert!(is_left("wirerate-bench-8", runs));
+        for kept in ["wirerate-bench-7", "wirerate-bench-", "wirerate-bench-8x", "other-8", ""] {
+            assert!(!is_left(kept, runs), "{kept}");
+        }
+    }
 }

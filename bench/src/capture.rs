@@ -7,7 +7,7 @@
 use crate::bed::Bed;
 use crate::process::Tool;
 use crate::records::{self, Shape};
-use crate::report::{Report, ResultRow, mpps};
+use crate::report::{self, Report, ResultRow, mpps};
 use crate::samples::{Sample, steady_pps, whole_pps};
 use crate::schedule::{Rounds, Turn};
 use crate::search::{Search, Trial};
@@ -38,6 +38,9 @@ const BEGIN_NEAR: f64 = 0.85;
 /// Where the first search into a file begins, as a part of what was found for /dev/null.
 const BEGIN_FILE: f64 = 0.5;
 
+/// Whose multiple the goals are.
+const GOAL_RIVAL: &str = "tcpdump";
+
 /// Where frames go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Output {
@@ -50,6 +53,14 @@ impl Output {
         match self {
             Self::Null => "capture into /dev/null",
             Self::File => "capture into a file in memory",
+        }
+    }
+
+    /// How many times tcpdump's rate is aimed at, by the issue of the first light.
+    fn goal(self) -> f64 {
+        match self {
+            Self::Null => 3.0,
+            Self::File => 1.5,
         }
     }
 
@@ -76,6 +87,14 @@ struct Ground<'a> {
     deadline: Deadline,
     /// The best rate so far by output and tool, where the next search begins.
     known_pps: HashMap<(&'static str, &'static str), f64>,
+}
+
+/// What all rounds found.
+struct Best {
+    /// Highest rate without loss, in frames a second.
+    rates: Rounds,
+    /// For each contender the number of rounds in which no more could be offered.
+    limited: Vec<usize>,
 }
 
 /// One trial, as it is noted.
@@ -219,7 +238,7 @@ impl Ground<'_> {
         }
         self.scout(Output::Null, &twice[..1], report)?;
         let found = self.rounds(Output::Null, &twice, "noise", rounds, report)?;
-        if let Some(ratio) = Estimate::of_ratios(found.of(0), found.of(1)) {
+        if let Some(ratio) = Estimate::of_ratios(found.rates.of(0), found.rates.of(1)) {
             report.say(&format!("  {ratio} x  {} against itself: the noise", contender.tool.title))?;
         }
         Ok(())
@@ -231,19 +250,25 @@ impl Ground<'_> {
         let wanted = self.settings.capture_rounds;
         let found = self.rounds(output, contenders, "rounds", wanted, report)?;
         report.say(&format!("  {case}"))?;
-        if found.whole() < wanted {
-            report.say(&format!("  time is up after {} of {wanted} rounds", found.whole()))?;
+        if found.rates.whole() < wanted {
+            report.say(&format!("  time is up after {} of {wanted} rounds", found.rates.whole()))?;
         }
         for (index, contender) in contenders.iter().enumerate() {
-            let Some(rate) = Estimate::of(found.of(index)) else { continue };
-            report.say(&format!("  {:>18}  {}", mpps(rate), contender.tool.title))?;
+            let Some(rate) = Estimate::of(found.rates.of(index)) else { continue };
+            let limit = match found.limited[index] {
+                0 => String::new(),
+                limited => format!(" (in {limited} rounds no more could be offered)"),
+            };
+            report.say(&format!("  {:>18}  {}{limit}", mpps(rate), contender.tool.title))?;
             report.row("result", &ResultRow::rate(case, contender.tool.name, rate))?;
         }
         for (index, rival) in contenders.iter().enumerate().skip(1) {
             let ours = contenders[0].tool;
-            let Some(ratio) = Estimate::of_ratios(found.of(0), found.of(index)) else { continue };
-            report.say(&format!("  {}: {ratio} x of {}", ours.title, rival.tool.title))?;
-            report.row("result", &ResultRow::ratio(case, ours.name, rival.tool.name, ratio))?;
+            let Some(ratio) = Estimate::of_ratios(found.rates.of(0), found.rates.of(index)) else { continue };
+            let goal = (rival.tool.name == GOAL_RIVAL).then(|| output.goal());
+            let goal_text = report::goal(goal);
+            report.say(&format!("  {}: {ratio} x of {}{goal_text}", ours.title, rival.tool.title))?;
+            report.row("result", &ResultRow::ratio(case, ours.name, rival.tool.name, ratio, goal))?;
         }
         Ok(())
     }
@@ -280,8 +305,8 @@ impl Ground<'_> {
         part: &str,
         count: usize,
         report: &mut Report,
-    ) -> Result<Rounds> {
-        let mut best = Rounds::new(contenders.len());
+    ) -> Result<Best> {
+        let mut best = Best { rates: Rounds::new(contenders.len()), limited: vec![0; contenders.len()] };
         for round in 0..count {
             if round > 0 && self.deadline.is_over() {
                 break;
@@ -302,7 +327,8 @@ impl Ground<'_> {
                     "search",
                     &SearchRow { case, part, round, tool, lossless_pps: found.pps, at_limit },
                 )?;
-                best.push(Turn { round, contender: index }, found.pps);
+                best.rates.push(Turn { round, contender: index }, found.pps);
+                best.limited[index] += usize::from(at_limit);
                 self.learn(output, contender, found.pps);
             }
         }

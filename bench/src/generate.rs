@@ -3,7 +3,7 @@
 use crate::bed::{AttachedSink, Bed};
 use crate::facts::Ticks;
 use crate::process::{Ended, Tool};
-use crate::report::{Report, ResultRow, mpps};
+use crate::report::{self, Report, ResultRow, mpps};
 use crate::samples::{Sample, rate_pps};
 use crate::schedule::{Rounds, interleaved};
 use crate::settings::{Deadline, Settings};
@@ -228,8 +228,8 @@ fn conclude(
     }
     for (ours, contender) in contenders.iter().enumerate() {
         for (theirs, rival) in contenders.iter().enumerate() {
-            if contender.tool.rivals.contains(&rival.tool.name) {
-                compare((ours, contender.tool), (theirs, rival.tool), measured, report)?;
+            if let Some(wish) = contender.tool.rivals.iter().find(|wish| wish.name == rival.tool.name) {
+                compare((ours, contender.tool), (theirs, rival.tool), wish.goal, measured, report)?;
             }
         }
     }
@@ -239,6 +239,7 @@ fn conclude(
 fn compare(
     (ours, tool): (usize, &Generator),
     (theirs, rival): (usize, &Generator),
+    goal: Option<f64>,
     measured: &Measured,
     report: &mut Report,
 ) -> Result<()> {
@@ -246,7 +247,9 @@ fn compare(
     // The other way round: less is better.
     let cost = Estimate::of_ratios(measured.costs.of(theirs), measured.costs.of(ours));
     let (Some(rate), Some(cost)) = (rate, cost) else { return Ok(()) };
-    report.say(&format!("  {}: {rate} x of {} ({cost} x by CPU time)", tool.title, rival.title))?;
-    report.row("result", &ResultRow::ratio(CASE, tool.name, rival.name, rate))?;
+    let goal_text = report::goal(goal);
+    report
+        .say(&format!("  {}: {rate} x of {}{goal_text} ({cost} x by CPU time)", tool.title, rival.title))?;
+    report.row("result", &ResultRow::ratio(CASE, tool.name, rival.name, rate, goal))?;
     report.row("result", &ResultRow::cost_ratio(CASE, tool.name, rival.name, cost))
 }

@@ -33,15 +33,18 @@ use serde::Serialize;
 use settings::{Deadline, FULL, QUICK, Settings, TINY};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use stop::Stop;
+use stop::{Stop, Stopped};
 use tool::Programs;
+
+/// A machine with less load than this is taken as idle.
+const LOAD_QUIET: f64 = 0.5;
 
 /// Measures wirerate against trafgen, sendmmsg and tcpdump; the receiver's counters decide.
 #[derive(Debug, Parser)]
 #[command(
     name = "wirerate-bench",
     args_conflicts_with_subcommands = true,
-    after_help = "Exit codes: 0 done, 1 done but something was not as it should be, 2 bad usage, 3 host refused."
+    after_help = "Exit codes: 0 done, 1 stopped, or something was not as it should be, 2 bad usage, 3 host refused."
 )]
 struct Args {
     /// How much to measure
@@ -73,7 +76,7 @@ enum Size {
     Tiny,
     /// Less than three minutes
     Quick,
-    /// A quarter of an hour, all tools
+    /// About a quarter of an hour, all tools
     Full,
 }
 
@@ -104,7 +107,7 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::from(1),
         Err(error) => {
             eprintln!("wirerate-bench: {error:#}");
-            ExitCode::from(3)
+            ExitCode::from(if error.is::<Stopped>() { 1 } else { 3 })
         }
     }
 }
@@ -170,7 +173,8 @@ fn introduce(report: &Report, settings: &Settings, host: &Host) -> Result<()> {
     report.say(&format!("size: {}{warning}", settings.name))?;
     let governor = host.governor.as_ref().map_or_else(String::new, |name| format!(", governor {name}"));
     report.say(&format!("host: {}, CPUs {}{governor}, {}, veth", host.cpu, host.cpus, host.kernel))?;
-    report.say(&format!("load before: {:.2}", host.load))?;
+    let busy = if host.load > LOAD_QUIET { ": others use the CPUs, so rates are too low" } else { "" };
+    report.say(&format!("load before: {:.2}{busy}", host.load))?;
     report.say(&format!("binary: {}", host.wirerate))
 }
 

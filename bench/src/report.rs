@@ -43,6 +43,8 @@ pub(crate) struct ResultRow<'a> {
     /// How far the rounds lie apart, in the same unit.
     spread: f64,
     rounds: usize,
+    /// Of a ratio: what is aimed at.
+    goal: Option<f64>,
 }
 
 impl<'a> ResultRow<'a> {
@@ -57,8 +59,14 @@ impl<'a> ResultRow<'a> {
     }
 
     /// How many times the rate of another.
-    pub(crate) fn ratio(case: &'a str, tool: &'a str, against: &'a str, estimate: Estimate) -> Self {
-        Self::new(case, tool, "rate_ratio", Some(against), estimate)
+    pub(crate) fn ratio(
+        case: &'a str,
+        tool: &'a str,
+        against: &'a str,
+        estimate: Estimate,
+        goal: Option<f64>,
+    ) -> Self {
+        Self { goal, ..Self::new(case, tool, "rate_ratio", Some(against), estimate) }
     }
 
     /// How many times as much CPU time the other one needs for a frame.
@@ -74,7 +82,7 @@ impl<'a> ResultRow<'a> {
         estimate: Estimate,
     ) -> Self {
         let Estimate { median, spread, count } = estimate;
-        Self { case, tool, value, against, median, spread, rounds: count }
+        Self { case, tool, value, against, median, spread, rounds: count, goal: None }
     }
 }
 
@@ -115,6 +123,11 @@ impl Report {
     }
 }
 
+/// What is aimed at, as a part of a line.
+pub(crate) fn goal(goal: Option<f64>) -> String {
+    goal.map_or_else(String::new, |goal| format!(", goal {goal}"))
+}
+
 /// Frames a second: `14.9 ± 0.3 Mpps`.
 pub(crate) fn mpps(rate: Estimate) -> String {
     let scaled = Estimate { median: rate.median / 1e6, spread: rate.spread / 1e6, ..rate };
@@ -130,13 +143,13 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("wirerate-bench-report-{}", std::process::id()));
         let mut report = Report::create(&folder, 7).unwrap();
         let estimate = Estimate { median: 12.5, spread: 0.5, count: 3 };
-        report.row("result", &ResultRow::ratio("generate", "a", "b", estimate)).unwrap();
+        report.row("result", &ResultRow::ratio("generate", "a", "b", estimate, Some(12.0))).unwrap();
         let text = fs::read_to_string(folder.join("7.jsonl")).unwrap();
         fs::remove_dir_all(&folder).unwrap();
         assert_eq!(
             text,
             "{\"schema\":\"wirerate.bench/1\",\"row\":\"result\",\"case\":\"generate\",\"tool\":\"a\",\
-             \"value\":\"rate_ratio\",\"against\":\"b\",\"median\":12.5,\"spread\":0.5,\"rounds\":3}\n"
+             \"value\":\"rate_ratio\",\"against\":\"b\",\"median\":12.5,\"spread\":0.5,\"rounds\":3,\"goal\":12.0}\n"
         );
         assert!(report.is_good());
         report.complain("something").unwrap();

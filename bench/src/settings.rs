@@ -51,9 +51,9 @@ pub(crate) const TINY: Settings = Settings {
     capture_noise_rounds: 0,
     trial: ms(60),
     start_pps: 20_000.0,
-    trials_first: 1,
+    trials_first: 0,
     trials_next: 1,
-    all_captures: false,
+    all_captures: true,
     budget: ms(60_000),
 };
 
@@ -70,11 +70,12 @@ pub(crate) const QUICK: Settings = Settings {
     start_pps: 2_000_000.0,
     trials_first: 6,
     trials_next: 5,
+    all_captures: false,
     budget: ms(165_000),
     ..TINY
 };
 
-/// A quarter of an hour at most, every tool.
+/// About a quarter of an hour, every tool.
 pub(crate) const FULL: Settings = Settings {
     name: "full",
     generate_rounds: 11,
@@ -83,8 +84,8 @@ pub(crate) const FULL: Settings = Settings {
     generate_noise_rounds: 5,
     capture_noise_rounds: 3,
     trial: ms(1_000),
-    trials_first: 12,
-    trials_next: 8,
+    trials_first: 10,
+    trials_next: 6,
     all_captures: true,
     budget: ms(15 * 60_000),
     ..QUICK

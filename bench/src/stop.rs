@@ -1,13 +1,26 @@
 //! Ctrl-C ends a bench at the next moment that somebody waits; what was started and made goes away then.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Longest sleep without a look at the flag.
 const NAP: Duration = Duration::from_millis(20);
+
+/// What every wait returns once somebody asked to stop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stopped;
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("stopped by a signal")
+    }
+}
+
+impl std::error::Error for Stopped {}
 
 /// Set by SIGINT, SIGTERM and SIGHUP.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +41,7 @@ impl Stop {
         let deadline = Instant::now() + time;
         loop {
             if self.0.load(Relaxed) {
-                bail!("stopped by a signal");
+                return Err(Stopped.into());
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -49,6 +62,7 @@ mod tests {
         stop.sleep(Duration::from_millis(1)).unwrap();
         stop.0.store(true, Relaxed);
         let began = Instant::now();
-        assert!(stop.sleep(Duration::from_secs(60)).is_err() && began.elapsed() < Duration::from_secs(1));
+        let error = stop.sleep(Duration::from_secs(60)).context("cannot wait").unwrap_err();
+        assert!(error.is::<Stopped>() && began.elapsed() < Duration::from_secs(1));
     }
 }

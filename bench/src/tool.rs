@@ -76,11 +76,22 @@ pub(crate) struct Generator {
     pub(crate) plenty: u64,
     /// Its arguments.
     pub(crate) words: fn(&Flood<'_>) -> Vec<String>,
-    /// Names of those that it is compared with; the first list is empty.
-    pub(crate) rivals: &'static [&'static str],
+    /// Those that it is compared with; nobody for the rivals themselves.
+    pub(crate) rivals: &'static [Rival],
 }
 
-const TRAFGENS: &[&str] = &["trafgen", "trafgen-sendto", "sendmmsg"];
+/// Somebody to be compared with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Rival {
+    /// Its name in rows.
+    pub(crate) name: &'static str,
+    /// How many times its rate is aimed at, by the issue of the first light.
+    pub(crate) goal: Option<f64>,
+}
+
+const fn rival(name: &'static str, goal: Option<f64>) -> Rival {
+    Rival { name, goal }
+}
 
 /// All generators. The first one is the one under test.
 pub(crate) const GENERATORS: &[Generator] = &[
@@ -90,7 +101,7 @@ pub(crate) const GENERATORS: &[Generator] = &[
         program: Program::Wirerate,
         plenty: 1_000_000_000,
         words: |flood| wirerate_send(flood, &["--no-timestamp"]),
-        rivals: TRAFGENS,
+        rivals: &[rival("trafgen", Some(12.0)), rival("trafgen-sendto", Some(12.0)), rival("sendmmsg", None)],
     },
     Generator {
         name: "wirerate-rich",
@@ -102,7 +113,11 @@ pub(crate) const GENERATORS: &[Generator] = &[
                 ["--dst", "198.18.1.1-198.18.1.254", "--udp-src", "1-255", "--udp-dst", "768-1023", "--csum"];
             wirerate_send(flood, &moving)
         },
-        rivals: &["trafgen", "trafgen-sendto", "trafgen-moving"],
+        rivals: &[
+            rival("trafgen", Some(9.0)),
+            rival("trafgen-sendto", Some(9.0)),
+            rival("trafgen-moving", None),
+        ],
     },
     Generator {
         name: "trafgen",
@@ -311,7 +326,7 @@ mod tests {
     fn names_are_different_and_rivals_are_there() {
         let names: BTreeSet<_> = GENERATORS.iter().map(|tool| tool.name).collect();
         assert_eq!(names.len(), GENERATORS.len());
-        assert!(GENERATORS.iter().flat_map(|tool| tool.rivals).all(|rival| names.contains(rival)));
+        assert!(GENERATORS.iter().flat_map(|tool| tool.rivals).all(|rival| names.contains(rival.name)));
         let names: BTreeSet<_> = CAPTURERS.iter().map(|tool| tool.name).collect();
         assert_eq!(names.len(), CAPTURERS.len());
         assert_eq!(

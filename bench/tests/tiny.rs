@@ -13,7 +13,10 @@ fn missing() -> Option<String> {
     }
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     let is_there = |tool: &&str| path.split(':').any(|dir| Path::new(dir).join(tool).is_file());
-    ["trafgen", "tcpdump"].into_iter().find(|tool| !is_there(tool)).map(str::to_owned)
+    ["trafgen", "tcpdump", "netsniff-ng", "dumpcap"]
+        .into_iter()
+        .find(|tool| !is_there(tool))
+        .map(str::to_owned)
 }
 
 /// A folder that goes when the test is over.
@@ -80,7 +83,7 @@ fn every_tool_delivers_what_it_is_asked_for_and_is_reported() {
     assert!(runs.iter().all(|run| number(run, "frames") > 0.0 && number(run, "rate_pps") > 0.0), "{runs:?}");
     assert_eq!(runs.iter().filter(|run| run["part"] == "noise").count(), 2, "A against A comes first");
 
-    let captures = ["tcpdump", "wirerate"].into();
+    let captures = ["dumpcap", "netsniff-ng", "tcpdump", "wirerate", "wirerate-mirror"].into();
     let proofs = of(&rows, "proof", "capture");
     assert_eq!(tools(&proofs), captures);
     assert!(proofs.iter().all(|proof| proof["kept"] == proof["asked"]), "{proofs:?}");
@@ -96,9 +99,13 @@ fn every_tool_delivers_what_it_is_asked_for_and_is_reported() {
 
     let ratio_is_reported = |row: &&Value| row["value"] == "rate_ratio" && row["against"] == "trafgen";
     assert_eq!(of(&rows, "result", "generate").into_iter().filter(ratio_is_reported).count(), 2);
-    for text in
-        ["host: ", "against itself: the noise", " x of trafgen, tx ring (", "Mpps  tcpdump", "stolen by"]
-    {
+    for text in [
+        "host: ",
+        "against itself: the noise",
+        " x of trafgen, tx ring, goal 12 (",
+        "Mpps  tcpdump",
+        "stolen by",
+    ] {
         assert!(said.contains(text), "no {text:?} in:\n{said}");
     }
 }
