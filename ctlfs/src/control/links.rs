@@ -35,7 +35,10 @@ pub trait Links: Send + Sync + 'static {
     fn named(&self, name: &str) -> Option<Interface>;
 
     /// By number, whatever its name is now; `None` when it is gone.
-    fn numbered(&self, index: u32) -> Option<Interface>;
+    ///
+    /// # Errors
+    /// When nobody can say: it may well be there.
+    fn numbered(&self, index: u32) -> Result<Option<Interface>, HostError>;
 
     /// What commands and read-outs need to know of one.
     fn facts(&self, interface: &Interface) -> Facts;
@@ -81,8 +84,8 @@ impl Links for HostLinks {
         said(self.stack.find_link(name)).flatten().map(Interface::from)
     }
 
-    fn numbered(&self, index: u32) -> Option<Interface> {
-        said(self.stack.find_link(index)).flatten().map(Interface::from)
+    fn numbered(&self, index: u32) -> Result<Option<Interface>, HostError> {
+        Ok(self.stack.find_link(index)?.map(Interface::from))
     }
 
     fn facts(&self, interface: &Interface) -> Facts {
@@ -139,7 +142,7 @@ mod tests {
         let links = HostLinks::here().unwrap();
         let lo = links.named("lo").unwrap();
         assert!(lo.is_loopback && lo.state.is_ethernet_or_loopback);
-        assert_eq!(links.numbered(lo.index).unwrap().name, "lo");
+        assert_eq!(links.numbered(lo.index).unwrap().unwrap().name, "lo");
         assert!(links.facts(&lo).forbids_shared_skb);
         assert!(links.device_facts(lo.index).tx_queues >= 1);
         assert!(links.named("no-such-interface-with-a-long-name").is_none());

@@ -249,19 +249,22 @@ impl State {
         let mut indexes: Vec<u32> = self.seats.values().map(|seat| seat.index).collect();
         indexes.sort_unstable();
         indexes.dedup();
-        self.interfaces.clear();
+        self.interfaces.retain(|index, _| indexes.binary_search(index).is_ok());
         for index in indexes {
             match links.numbered(index) {
-                None => self.remove_index(index),
-                Some(interface) => {
-                    self.follow_rename(&interface);
-                    if !interface.can_send() {
-                        self.stop_index(index);
-                    }
-                    self.interfaces.insert(index, interface);
-                }
+                Err(error) => tracing::warn!(%error, "an interface is taken to be as it was"),
+                Ok(None) => self.remove_index(index),
+                Ok(Some(interface)) => self.follow(interface),
             }
         }
+    }
+
+    fn follow(&mut self, interface: Interface) {
+        self.follow_rename(&interface);
+        if !interface.can_send() {
+            self.stop_index(interface.index);
+        }
+        self.interfaces.insert(interface.index, interface);
     }
 
     fn names_on(&self, index: u32) -> Vec<String> {
@@ -271,6 +274,7 @@ impl State {
 
     fn remove_index(&mut self, index: u32) {
         self.stop_index(index);
+        self.interfaces.remove(&index);
         for name in self.names_on(index) {
             self.seats.remove(&name);
             self.tree.remove_interface(interface_of(&name));

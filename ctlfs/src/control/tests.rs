@@ -3,14 +3,15 @@
 use super::*;
 use crate::Cancel;
 use ::command::{Facts, LinkState};
+use host::HostError;
 use packet::{DeviceFacts, MacAddr};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-/// Interfaces as a test wants them, by number.
+/// Interfaces as a test wants them, by number, and whether nobody can say anything of them.
 #[derive(Clone, Default)]
-struct Table(Arc<Mutex<HashMap<u32, Interface>>>);
+struct Table(Arc<Mutex<HashMap<u32, Interface>>>, Arc<AtomicBool>);
 
 impl Table {
     fn set(&self, index: u32, name: &str, is_up: bool) {
@@ -36,8 +37,11 @@ impl Links for Table {
         self.0.lock().unwrap().values().find(|interface| interface.name == name).cloned()
     }
 
-    fn numbered(&self, index: u32) -> Option<Interface> {
-        self.0.lock().unwrap().get(&index).cloned()
+    fn numbered(&self, index: u32) -> Result<Option<Interface>, HostError> {
+        if self.1.load(Ordering::Relaxed) {
+            return Err(HostError::NoNetns { name: "test".into() });
+        }
+        Ok(self.0.lock().unwrap().get(&index).cloned())
     }
 
     fn facts(&self, _interface: &Interface) -> Facts {
@@ -293,6 +297,16 @@ fn a_deleted_device_takes_its_files_along() {
     assert_eq!(room.control.names().last(), Some(&OsString::from("eth1")));
     assert_eq!(room.control.read(OsStr::new("eth0")), Err(Errno::ENOENT));
     assert_eq!(room.sofar("eth1"), 3);
+}
+
+#[test]
+fn an_answer_that_cannot_be_had_removes_nothing() {
+    let room = room();
+    room.add("eth0", &["count 3"]);
+    room.table.1.store(true, Ordering::Relaxed);
+    thread::sleep(Duration::from_millis(5));
+    room.write("pgctrl", "start");
+    assert_eq!(room.sofar("eth0"), 3);
 }
 
 #[test]
