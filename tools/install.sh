@@ -25,6 +25,7 @@ packages_for() {
 		iproute2         ip
 		netsniff-ng      trafgen
 		python3          python3
+		qemu-system-x86  qemu-system-x86_64
 		tcpdump          tcpdump
 		tshark           tshark
 		wireshark-common dumpcap
@@ -99,6 +100,21 @@ install_cargo_deny() {
 	cargo install --quiet --locked cargo-deny --version '^0.20'
 }
 
+# A kernel with ESP and AH for the tests of IPsec (engine/tests/ipsec), unpacked and not installed: it only ever
+# runs in a virtual machine.
+fetch_vm_kernel() {
+	local dir=/var/cache/wirerate/vm-kernel new package
+	[ "$(uname -m)" = x86_64 ] && [ ! -e "$dir" ] || return 0
+	echo "fetching a kernel for virtual machines" >&2
+	new=$(mktemp -d)
+	chmod 755 "$new"
+	apt update
+	package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
+	(cd "$new" && apt download "$package" && dpkg-deb -x ./*.deb . && rm -- *.deb)
+	mkdir -p "${dir%/*}"
+	mv -- "$new" "$dir"
+}
+
 set_name=${1:?"which set: build, test, lint or bench"}
 wanted=$(packages_for "$set_name")
 mapfile -t missing < <(missing_packages <<<"$wanted")
@@ -106,6 +122,9 @@ if [ "${#missing[@]}" -gt 0 ]; then
 	install_packages "${missing[@]}"
 fi
 need_rust cargo rustc
+if [ "$set_name" = test ]; then
+	fetch_vm_kernel
+fi
 if [ "$set_name" = lint ]; then
 	need_rust cargo-fmt cargo-clippy
 	install_cargo_deny
