@@ -5,8 +5,8 @@
 //! into the tree run on threads of their own, so a blocked `start` holds up nobody. A signal to a writer arrives
 //! as FUSE_INTERRUPT and fires its [`Cancel`]; the writer still gets the tree's answer, with full length.
 
+use crate::handle::Handle;
 use crate::nodes::{Node, Nodes};
-use crate::offsets::Offsets;
 use crate::tree::{Cancel, Errno, Tree};
 use fuse3::raw::prelude::*;
 use fuse3::{Result, Timestamp};
@@ -32,27 +32,35 @@ const UNKNOWN_INODE: u64 = 0xffff_ffff;
 /// Interrupts remembered for requests whose task has not started yet.
 const EARLY_INTERRUPTS: usize = 64;
 
-/// The seq_file position of one open.
-#[derive(Debug, Default)]
-struct Reading {
-    offsets: Offsets,
-    /// The text being shown and the byte at which the last read of it ended.
-    snapshot: Option<(Vec<u8>, u64)>,
-}
-
-/// One open of a control file.
-#[derive(Debug)]
-struct Handle {
-    name: OsString,
-    is_append: bool,
-    reading: Mutex<Reading>,
-}
-
 /// Writes that wait for the tree, and interrupts that overtook theirs.
 #[derive(Debug, Default)]
 struct Pending {
     writes: HashMap<u64, Cancel>,
     early: VecDeque<u64>,
+}
+
+impl Pending {
+    /// Registers a write; an interrupt that overtook it has fired its token already.
+    fn begin(&mut self, unique: u64) -> Cancel {
+        let cancel = Cancel::new();
+        if let Some(index) = self.early.iter().position(|early| *early == unique) {
+            self.early.remove(index);
+            cancel.fire();
+        }
+        self.writes.insert(unique, cancel.clone());
+        cancel
+    }
+
+    fn interrupt(&mut self, unique: u64) {
+        if let Some(cancel) = self.writes.get(&unique) {
+            cancel.fire();
+            return;
+        }
+        if self.early.len() == EARLY_INTERRUPTS {
+            self.early.pop_front();
+        }
+        self.early.push_back(unique);
+    }
 }
 
 /// A [`Tree`] as a FUSE server.
@@ -130,7 +138,7 @@ impl ControlFs {
     fn open_file(&self, name: &OsStr, flags: u32) -> ReplyOpen {
         let fh = self.next_handle.fetch_add(1, Ordering::Relaxed);
         let is_append = flags & libc::O_APPEND.cast_unsigned() != 0;
-        let handle = Handle { name: name.to_owned(), is_append, reading: Mutex::default() };
+        let handle = Handle::new(name.to_owned(), is_append);
         lock(&self.files).insert(fh, Arc::new(handle));
         ReplyOpen { fh, flags: FOPEN_DIRECT_IO }
     }
@@ -143,18 +151,6 @@ impl ControlFs {
             return Ok(rows);
         }
         lock(&self.listings).get(&fh).cloned().ok_or_else(|| libc::EBADF.into())
-    }
-
-    /// Registers a write; an interrupt that overtook it has fired its token already.
-    fn begin_write(&self, unique: u64) -> Cancel {
-        let cancel = Cancel::new();
-        let mut pending = lock(&self.pending);
-        if let Some(index) = pending.early.iter().position(|early| *early == unique) {
-            pending.early.remove(index);
-            cancel.fire();
-        }
-        pending.writes.insert(unique, cancel.clone());
-        cancel
     }
 }
 
@@ -281,7 +277,7 @@ impl Filesystem for ControlFs {
 
     async fn read(&self, _req: Request, _inode: u64, fh: u64, offset: u64, size: u32) -> Result<ReplyData> {
         let (handle, tree) = (self.handle(fh)?, Arc::clone(&self.tree));
-        let data = on_own_thread(move || handle.read(&*tree, offset, size)).await?;
+        let data = on_own_thread(move || handle.read(&*tree, offset, size).map_err(to_fuse)).await?;
         Ok(ReplyData { data: data.into() })
     }
 
@@ -295,11 +291,11 @@ impl Filesystem for ControlFs {
         _write_flags: u32,
         _flags: u32,
     ) -> Result<ReplyWrite> {
-        let cancel = self.begin_write(req.unique);
+        let cancel = lock(&self.pending).begin(req.unique);
         let answer = match self.handle(fh) {
             Ok(handle) => {
                 let (tree, bytes) = (Arc::clone(&self.tree), data.to_vec());
-                on_own_thread(move || handle.write(&*tree, offset, &bytes, &cancel)).await
+                on_own_thread(move || handle.write(&*tree, offset, &bytes, &cancel).map_err(to_fuse)).await
             }
             Err(errno) => Err(errno),
         };
@@ -327,15 +323,7 @@ impl Filesystem for ControlFs {
     }
 
     async fn interrupt(&self, _req: Request, unique: u64) -> Result<()> {
-        let mut pending = lock(&self.pending);
-        if let Some(cancel) = pending.writes.get(&unique) {
-            cancel.fire();
-            return Ok(());
-        }
-        if pending.early.len() == EARLY_INTERRUPTS {
-            pending.early.pop_front();
-        }
-        pending.early.push_back(unique);
+        lock(&self.pending).interrupt(unique);
         Ok(())
     }
 
@@ -405,32 +393,7 @@ impl Filesystem for ControlFs {
     }
 }
 
-impl Handle {
-    /// Up to `size` bytes at `offset` of the snapshot; a reader that starts or seeks gets a new one.
-    fn read(&self, tree: &dyn Tree, offset: u64, size: u32) -> Result<Vec<u8>> {
-        let mut reading = lock(&self.reading);
-        let place = reading.offsets.place_of(offset);
-        let text = match reading.snapshot.take() {
-            Some((text, end)) if place == end && place != 0 => text,
-            _ => tree.read(&self.name).map_err(of_open_file)?,
-        };
-        let start = usize::try_from(place).unwrap_or(usize::MAX).min(text.len());
-        let data = text[start..].iter().take(size as usize).copied().collect::<Vec<u8>>();
-        reading.offsets.after_read(offset, data.len() as u64);
-        reading.snapshot = Some((text, place + data.len() as u64));
-        Ok(data)
-    }
-
-    fn write(&self, tree: &dyn Tree, offset: u64, bytes: &[u8], cancel: &Cancel) -> Result<()> {
-        tree.write(&self.name, bytes, cancel).map_err(of_open_file)?;
-        lock(&self.reading).offsets.after_write(offset, bytes.len() as u64, self.is_append);
-        Ok(())
-    }
-}
-
-/// procfs answers EIO on a descriptor whose file is gone.
-fn of_open_file(errno: Errno) -> fuse3::Errno {
-    let errno = if errno == Errno::ENOENT { Errno::EIO } else { errno };
+fn to_fuse(errno: Errno) -> fuse3::Errno {
     fuse3::Errno::from(errno as i32)
 }
 
@@ -492,71 +455,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicU32;
-
-    /// One file whose text counts how often it was asked for.
-    #[derive(Default)]
-    struct Counter(AtomicU32);
-
-    impl Tree for Counter {
-        fn names(&self) -> Vec<OsString> {
-            vec!["lo".into()]
-        }
-        fn contains(&self, name: &OsStr) -> bool {
-            name == "lo"
-        }
-        fn read(&self, _name: &OsStr) -> std::result::Result<Vec<u8>, Errno> {
-            Ok(format!("text {}\n", self.0.fetch_add(1, Ordering::Relaxed)).into_bytes())
-        }
-        fn write(&self, _name: &OsStr, _bytes: &[u8], _cancel: &Cancel) -> std::result::Result<(), Errno> {
-            Ok(())
-        }
-        fn drain(&self) {}
-    }
-
-    fn opened() -> Handle {
-        Handle { name: "lo".into(), is_append: false, reading: Mutex::default() }
-    }
-
-    #[test]
-    fn small_reads_show_one_snapshot_and_then_end() {
-        let (tree, handle) = (Counter::default(), opened());
-        let mut text = Vec::new();
-        loop {
-            let piece = handle.read(&tree, text.len() as u64, 2).unwrap();
-            if piece.is_empty() {
-                break;
-            }
-            text.extend(piece);
-        }
-        assert_eq!(text, b"text 0\n");
-    }
-
-    #[test]
-    fn a_seek_makes_a_new_snapshot() {
-        let (tree, handle) = (Counter::default(), opened());
-        assert_eq!(handle.read(&tree, 0, 100).unwrap(), b"text 0\n");
-        assert_eq!(handle.read(&tree, 0, 3).unwrap(), b"tex");
-        assert_eq!(handle.read(&tree, 5, 100).unwrap(), b"2\n");
-    }
-
-    #[test]
-    fn a_write_does_not_move_the_reader() {
-        let (tree, handle) = (Counter::default(), opened());
-        handle.write(&tree, 0, b"count 5\n", &Cancel::new()).unwrap();
-        assert_eq!(handle.read(&tree, 8, 4).unwrap(), b"text");
-        handle.write(&tree, 12, b"count 6\n", &Cancel::new()).unwrap();
-        assert_eq!(handle.read(&tree, 20, 100).unwrap(), b" 0\n");
-    }
 
     #[test]
     fn an_interrupt_that_overtakes_its_write_is_not_lost() {
-        let fs = ControlFs::new(Arc::new(Counter::default()), Node::Pktgen);
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(fs.interrupt(Request::default(), 12)).unwrap();
-        assert!(!fs.begin_write(10).is_fired());
-        assert!(fs.begin_write(12).is_fired());
-        assert!(!fs.begin_write(12).is_fired(), "it is spent");
+        let mut pending = Pending::default();
+        pending.interrupt(12);
+        assert!(!pending.begin(10).is_fired());
+        assert!(pending.begin(12).is_fired());
+        assert!(!pending.begin(12).is_fired(), "it is spent");
+        (0..1000).for_each(|unique| pending.interrupt(1000 + unique));
+        assert_eq!(
+            pending.early.len(),
+            EARLY_INTERRUPTS,
+            "those whose request has ended are not kept for good"
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@
 pub mod control;
 pub mod exec;
 mod fs;
+mod handle;
 mod mount;
 mod nodes;
 pub mod notify;

@@ -7,6 +7,7 @@ mod dry;
 mod engine;
 mod links;
 mod runner;
+mod seat;
 mod state;
 #[cfg(test)]
 mod tests;

@@ -3,37 +3,17 @@
 //! Nothing here waits for long; ends of runs and changes of interfaces are noticed whenever somebody looks.
 
 use super::links::{Interface, Links};
-use super::runner::{Ending, Order, Over, Runner, Running, Standing, Why};
-use command::{ControlTree, Counters, Device, Facts, NO_FRAME, Refused, fragments, interface_of};
+use super::runner::Runner;
+use super::seat::{Effect, Seat, effect_of};
+use command::{ControlTree, Device, Facts, Refused, interface_of};
 use host::monotonic_ns;
-use packet::{Config, DeviceFacts, Plan};
+use packet::{DeviceFacts, Plan};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-/// How long a run may take to end after it was told to.
-const END_TIMEOUT: Duration = Duration::from_secs(2);
 /// The interfaces are asked after at most this often.
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
-
-/// What the tree of `command` does not know of a device instance.
-struct Seat {
-    /// Number of the interface.
-    index: u32,
-    run: Option<Live>,
-    /// The engine of this run or the last one.
-    engine: Option<&'static str>,
-}
-
-/// A run that goes on.
-struct Live {
-    run: Box<dyn Running>,
-    plan: Plan,
-    /// What earlier parts of this run came to, before commands cut it.
-    base: Counters,
-    /// This is the first part: the run begins when the engine is ready, not when it was asked for.
-    is_first: bool,
-}
 
 /// Everything behind the files.
 pub(super) struct State {
@@ -61,7 +41,7 @@ impl State {
     /// The text of a device file.
     pub(super) fn read_device(&mut self, links: &dyn Links, name: &str) -> Option<Vec<u8>> {
         let facts = self.facts(links, name)?;
-        let engine = self.seats.get(name).and_then(|seat| seat.engine);
+        let engine = self.seats.get(name).and_then(Seat::engine);
         Some(self.tree.device(name)?.read(&facts, monotonic_ns(), engine))
     }
 
@@ -77,14 +57,13 @@ impl State {
             tracing::warn!("{name} carries the default route of this host: `start` will send there");
         }
         self.interfaces.insert(index, interface);
-        self.seats.insert(name, Seat { index, run: None, engine: None });
+        self.seats.insert(name, Seat::new(index));
         Ok(())
     }
 
     /// Takes the device instances of one thread, or of all, out; their runs end first.
     pub(super) fn remove(&mut self, cpu: Option<u32>) -> Result<(), Refused> {
-        self.stop(cpu);
-        self.wait_for_ends();
+        self.end(cpu);
         let removed = match cpu {
             Some(cpu) => self.tree.remove_all(cpu)?,
             None => self.tree.reset(),
@@ -97,17 +76,16 @@ impl State {
 
     /// Starts every device instance from the beginning.
     pub(super) fn start(&mut self, links: &dyn Links, runner: &dyn Runner) {
-        self.stop(None);
-        self.wait_for_ends();
-        for (cpu, name) in self.places() {
-            let (Some(device), Some(seat)) = (self.tree.device_mut(&name), self.seats.get_mut(&name)) else {
-                continue;
-            };
-            let facts = DeviceFacts { cpu, ..links.device_facts(seat.index) };
+        self.end(None);
+        for (cpu, name) in self.places(None) {
+            let Some(seat) = self.seats.get(&name) else { continue };
+            let facts = DeviceFacts { cpu, ..links.device_facts(seat.index()) };
+            let can_send = self.interfaces.get(&seat.index()).is_some_and(Interface::can_send);
+            let Some((device, seat)) = self.both(&name) else { continue };
             let seed = RandomState::new().hash_one(monotonic_ns());
             // A plan that cannot be made is told in the result text.
             if let Ok(plan) = device.start(&facts, monotonic_ns(), seed) {
-                match self.interfaces.get(&seat.index).is_some_and(Interface::can_send) {
+                match can_send {
                     true => seat.begin(device, cpu, plan, true, runner),
                     false => seat.begin_down(device, cpu, plan),
                 }
@@ -117,11 +95,19 @@ impl State {
 
     /// Asks all runs of a thread, or of all threads, to end.
     pub(super) fn stop(&self, cpu: Option<u32>) {
-        for (at, name) in self.places() {
-            if cpu.is_none_or(|cpu| cpu == at)
-                && let Some(live) = self.seats.get(&name).and_then(|seat| seat.run.as_ref())
-            {
-                live.run.stop();
+        for (_, name) in self.places(cpu) {
+            if let Some(seat) = self.seats.get(&name) {
+                seat.stop();
+            }
+        }
+    }
+
+    /// Ends them and waits.
+    fn end(&mut self, cpu: Option<u32>) {
+        self.stop(cpu);
+        for (_, name) in self.places(cpu) {
+            if let Some((device, seat)) = self.both(&name) {
+                seat.wait_for_end(device);
             }
         }
     }
@@ -153,8 +139,10 @@ impl State {
 
     /// Brings counters, cursors and results up to now, and follows the interfaces.
     pub(super) fn sync(&mut self, links: &dyn Links) {
-        for (_, name) in self.places() {
-            self.sync_run(&name);
+        for (_, name) in self.places(None) {
+            if let Some((device, seat)) = self.both(&name) {
+                seat.sync(device);
+            }
         }
         if self.last_look.is_none_or(|look| look.elapsed() >= LOOK_INTERVAL) {
             self.follow_interfaces(links);
@@ -162,9 +150,9 @@ impl State {
         }
     }
 
-    /// Each device instance and the CPU of its thread, newest first within a thread.
-    fn places(&self) -> Vec<(u32, String)> {
-        let threads = self.tree.threads().iter();
+    /// The device instances of a thread, or of all, with their CPU; newest first within a thread.
+    fn places(&self, cpu: Option<u32>) -> Vec<(u32, String)> {
+        let threads = self.tree.threads().iter().filter(|thread| cpu.is_none_or(|cpu| cpu == thread.cpu()));
         threads
             .flat_map(|thread| thread.devices().iter().map(|device| (thread.cpu(), device.name().to_owned())))
             .collect()
@@ -176,60 +164,24 @@ impl State {
     }
 
     fn facts(&self, links: &dyn Links, name: &str) -> Option<Facts> {
-        self.interfaces.get(&self.seats.get(name)?.index).map(|interface| links.facts(interface))
+        self.interfaces.get(&self.seats.get(name)?.index()).map(|interface| links.facts(interface))
     }
 
-    fn sync_run(&mut self, name: &str) {
-        let (Some(device), Some(seat)) = (self.tree.device_mut(name), self.seats.get_mut(name)) else {
-            return;
-        };
-        let Some(live) = &seat.run else { return };
-        if let Some(ending) = live.run.wait(Duration::ZERO) {
-            seat.finish(device, ending);
-        } else if let Some(standing) = live.run.standing() {
-            seat.engine = standing.engine.or(seat.engine);
-            live.show(device, &standing);
-        }
+    /// The device instance of that name with its seat.
+    fn both(&mut self, name: &str) -> Option<(&mut Device, &mut Seat)> {
+        Some((self.tree.device_mut(name)?, self.seats.get_mut(name)?))
     }
 
-    /// Waits for all runs that were told to stop; those that were not go on.
-    fn wait_for_ends(&mut self) {
-        for (_, name) in self.places() {
-            self.wait_for_end(&name, Seat::finish);
-        }
-    }
-
-    fn wait_for_end(&mut self, name: &str, then: fn(&mut Seat, &mut Device, Ending)) {
-        let (Some(device), Some(seat)) = (self.tree.device_mut(name), self.seats.get_mut(name)) else {
-            return;
-        };
-        let Some(live) = &seat.run else { return };
-        match live.run.wait(END_TIMEOUT) {
-            Some(ending) => then(seat, device, ending),
-            None => {
-                seat.run = None;
-                device.fail(monotonic_ns(), "the run did not end when it was told to");
-            }
-        }
-    }
-
-    /// Ends this part of a run at the next frame, to go on with other frames.
     fn pause(&mut self, name: &str) {
-        if let Some(live) = self.seats.get(name).and_then(|seat| seat.run.as_ref()) {
-            live.run.stop();
-            self.wait_for_end(name, Seat::absorb);
+        if let Some((device, seat)) = self.both(name) {
+            seat.pause(device);
         }
     }
 
     fn resume(&mut self, links: &dyn Links, runner: &dyn Runner, name: &str) {
         let cpu = self.cpu_of(name);
-        let (Some(device), Some(seat)) = (self.tree.device_mut(name), self.seats.get_mut(name)) else {
-            return;
-        };
-        if !device.is_running {
-            return;
-        }
-        let facts = DeviceFacts { cpu, ..links.device_facts(seat.index) };
+        let Some((device, seat)) = self.both(name).filter(|(device, _)| device.is_running) else { return };
+        let facts = DeviceFacts { cpu, ..links.device_facts(seat.index()) };
         match Plan::new(&device.config, &facts, &device.cursor) {
             Ok(plan) => seat.begin(device, cpu, plan, false, runner),
             Err(error) => device.fail(monotonic_ns(), &error.to_string()),
@@ -238,15 +190,14 @@ impl State {
 
     fn change_terms(&mut self, name: &str) {
         let cpu = self.cpu_of(name);
-        let (Some(device), Some(seat)) = (self.tree.device(name), self.seats.get(name)) else { return };
-        if let Some(live) = &seat.run {
-            live.run.change_terms(order(device, cpu, live.plan.clone(), &live.base));
+        if let Some((device, seat)) = self.both(name) {
+            seat.change_terms(device, cpu);
         }
     }
 
     /// Renames, ends and removes device instances as their interfaces do.
     fn follow_interfaces(&mut self, links: &dyn Links) {
-        let mut indexes: Vec<u32> = self.seats.values().map(|seat| seat.index).collect();
+        let mut indexes: Vec<u32> = self.seats.values().map(Seat::index).collect();
         indexes.sort_unstable();
         indexes.dedup();
         self.interfaces.retain(|index, _| indexes.binary_search(index).is_ok());
@@ -268,7 +219,7 @@ impl State {
     }
 
     fn names_on(&self, index: u32) -> Vec<String> {
-        let on_it = self.seats.iter().filter(|(_, seat)| seat.index == index);
+        let on_it = self.seats.iter().filter(|(_, seat)| seat.index() == index);
         on_it.map(|(name, _)| name.clone()).collect()
     }
 
@@ -282,11 +233,7 @@ impl State {
     }
 
     fn stop_index(&self, index: u32) {
-        for name in self.names_on(index) {
-            if let Some(live) = self.seats.get(&name).and_then(|seat| seat.run.as_ref()) {
-                live.run.stop();
-            }
-        }
+        self.seats.values().filter(|seat| seat.index() == index).for_each(Seat::stop);
     }
 
     fn follow_rename(&mut self, interface: &Interface) {
@@ -305,114 +252,5 @@ impl State {
                 self.seats.insert(new_name, seat);
             }
         }
-    }
-}
-
-impl Seat {
-    fn begin(&mut self, device: &Device, cpu: u32, plan: Plan, is_first: bool, runner: &dyn Runner) {
-        let base = device.counters;
-        let order = order(device, cpu, plan.clone(), &base);
-        // A count lowered below what was sent already: one frame more would be one too many.
-        let is_reached = device.config.count != 0 && base.sofar >= device.config.count;
-        let run = if is_reached { over(&order, Why::Done) } else { runner.begin(order) };
-        self.run = Some(Live { run, plan, base, is_first });
-    }
-
-    /// As [`Self::begin`] on a device that is down: a normal end before the first frame.
-    fn begin_down(&mut self, device: &Device, cpu: u32, plan: Plan) {
-        let base = device.counters;
-        let order = order(device, cpu, plan.clone(), &base);
-        self.run = Some(Live { run: over(&order, Why::DeviceGone), plan, base, is_first: true });
-    }
-
-    /// Takes over what the part of a run that has just ended did.
-    fn take_over(&mut self, device: &mut Device, last: &Standing) -> Option<Plan> {
-        let live = self.run.take()?;
-        live.show(device, last);
-        self.engine = last.engine.or(self.engine);
-        Some(live.plan)
-    }
-
-    /// The run is over: result and all.
-    fn finish(&mut self, device: &mut Device, ending: Ending) {
-        let Some(plan) = self.take_over(device, &ending.last) else { return };
-        let has_frame = device.counters.sofar + device.counters.errors > 0;
-        let fragments =
-            if has_frame { fragments(&device.config, &plan, device.cursor.frame_size) } else { NO_FRAME };
-        match ending.why {
-            Why::Done | Why::DeviceGone => device.stop(ending.stopped_ns, fragments),
-            Why::Failed(why) => device.fail(ending.stopped_ns, &why),
-        }
-    }
-
-    /// A part is over and the run is to go on, unless it cannot.
-    fn absorb(&mut self, device: &mut Device, ending: Ending) {
-        match ending.why {
-            Why::Done => drop(self.take_over(device, &ending.last)),
-            Why::DeviceGone | Why::Failed(_) => self.finish(device, ending),
-        }
-    }
-}
-
-impl Live {
-    /// Shows in the device instance where its run stands.
-    fn show(&self, device: &mut Device, standing: &Standing) {
-        let counters = &mut device.counters;
-        counters.sofar = self.base.sofar + standing.sent;
-        counters.errors = self.base.errors + standing.errors;
-        counters.idle_ns = self.base.idle_ns + standing.idle_ns;
-        if self.is_first {
-            counters.started_ns = standing.started_ns;
-        }
-        device.cursor.clone_from(&standing.cursor);
-    }
-}
-
-/// What a write does to a run that goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Effect {
-    /// Nothing, or there is no run.
-    Nothing,
-    /// When it ends and how fast it goes.
-    Terms,
-    /// What the frames are.
-    Frames,
-}
-
-/// Tries a write on a copy.
-fn effect_of(device: &Device, bytes: &[u8], facts: &Facts) -> Effect {
-    if !device.is_running {
-        return Effect::Nothing;
-    }
-    let mut before = device.clone();
-    before.cursor.write_back(&mut before.config);
-    let mut after = device.clone();
-    // A refused write can change settings too.
-    let _ = after.write(bytes, facts);
-    let frames = |config: &Config| Config { count: 0, delay_ns: 0, ..config.clone() };
-    let is_same_frames = frames(&before.config) == frames(&after.config)
-        && before.cursor == after.cursor
-        && before.counters == after.counters;
-    match is_same_frames {
-        false => Effect::Frames,
-        true if before.config == after.config => Effect::Nothing,
-        true => Effect::Terms,
-    }
-}
-
-fn over(order: &Order, why: Why) -> Box<dyn Running> {
-    Box::new(Over::with(Ending::at_once(order, monotonic_ns(), why)))
-}
-
-fn order(device: &Device, cpu: u32, plan: Plan, base: &Counters) -> Order {
-    let count = device.config.count;
-    Order {
-        ifname: device.interface().to_owned(),
-        cpu,
-        config: device.config.clone(),
-        plan,
-        cursor: device.cursor.clone(),
-        // A count that is reached already must not become 0, which is no end.
-        count: if count == 0 { 0 } else { count.saturating_sub(base.sofar).max(1) },
     }
 }

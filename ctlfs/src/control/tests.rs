@@ -222,6 +222,23 @@ fn a_device_added_during_a_run_waits_for_the_next_start() {
 }
 
 #[test]
+fn emptying_one_thread_leaves_the_runs_of_another_alone() {
+    let room = room();
+    room.add("eth0", ENDLESS);
+    room.write("kpktgend_1", "add_device eth1");
+    let (writer, _) = room.start();
+    room.wait_until("frames go out", |room| room.sofar("eth0") > 3);
+    let before = Instant::now();
+    room.write("kpktgend_1", "rem_device_all");
+    assert!(before.elapsed() < Duration::from_secs(1));
+    let sofar = room.sofar("eth0");
+    room.wait_until("it goes on", |room| room.sofar("eth0") > sofar);
+    room.write("pgctrl", "stop");
+    assert_eq!(writer.join().unwrap(), Ok(()));
+    assert!(room.result("eth0").starts_with("OK: "), "{}", room.result("eth0"));
+}
+
+#[test]
 fn commands_during_a_run_change_its_frames_and_keep_its_counters() {
     let room = room();
     room.add("eth0", &["count 400", "delay 500000", "pkt_size 100"]);

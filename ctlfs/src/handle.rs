@@ -1,0 +1,128 @@
+//! One open of a control file: what its reader sees, and where.
+
+use crate::offsets::Offsets;
+use crate::tree::{Cancel, Errno, Tree};
+use std::ffi::OsString;
+use std::sync::{Mutex, PoisonError};
+
+/// The seq_file position of one open.
+#[derive(Debug, Default)]
+struct Reading {
+    offsets: Offsets,
+    /// The text being shown and the byte at which the last read of it ended.
+    snapshot: Option<(Vec<u8>, u64)>,
+}
+
+/// One open of a control file.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    name: OsString,
+    is_append: bool,
+    reading: Mutex<Reading>,
+}
+
+impl Handle {
+    /// Nothing read yet.
+    pub(crate) fn new(name: OsString, is_append: bool) -> Self {
+        Self { name, is_append, reading: Mutex::default() }
+    }
+
+    /// Up to `size` bytes at `offset` of the snapshot; a reader that starts or seeks gets a new one.
+    pub(crate) fn read(&self, tree: &dyn Tree, offset: u64, size: u32) -> Result<Vec<u8>, Errno> {
+        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = reading.offsets.place_of(offset);
+        let text = match reading.snapshot.take() {
+            Some((text, end)) if place == end && place != 0 => text,
+            _ => tree.read(&self.name).map_err(of_open_file)?,
+        };
+        let start = usize::try_from(place).unwrap_or(usize::MAX).min(text.len());
+        let data = text[start..].iter().take(size as usize).copied().collect::<Vec<u8>>();
+        reading.offsets.after_read(offset, data.len() as u64);
+        reading.snapshot = Some((text, place + data.len() as u64));
+        Ok(data)
+    }
+
+    /// One command.
+    pub(crate) fn write(
+        &self,
+        tree: &dyn Tree,
+        offset: u64,
+        bytes: &[u8],
+        cancel: &Cancel,
+    ) -> Result<(), Errno> {
+        tree.write(&self.name, bytes, cancel).map_err(of_open_file)?;
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner).offsets.after_write(
+            offset,
+            bytes.len() as u64,
+            self.is_append,
+        );
+        Ok(())
+    }
+}
+
+/// procfs answers EIO on a descriptor whose file is gone.
+fn of_open_file(errno: Errno) -> Errno {
+    if errno == Errno::ENOENT { Errno::EIO } else { errno }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// One file whose text counts how often it was asked for.
+    #[derive(Default)]
+    struct Counter(AtomicU32);
+
+    impl Tree for Counter {
+        fn names(&self) -> Vec<OsString> {
+            vec!["lo".into()]
+        }
+        fn contains(&self, name: &OsStr) -> bool {
+            name == "lo"
+        }
+        fn read(&self, _name: &OsStr) -> std::result::Result<Vec<u8>, Errno> {
+            Ok(format!("text {}\n", self.0.fetch_add(1, Ordering::Relaxed)).into_bytes())
+        }
+        fn write(&self, _name: &OsStr, _bytes: &[u8], _cancel: &Cancel) -> std::result::Result<(), Errno> {
+            Ok(())
+        }
+        fn drain(&self) {}
+    }
+
+    fn opened() -> Handle {
+        Handle { name: "lo".into(), is_append: false, reading: Mutex::default() }
+    }
+
+    #[test]
+    fn small_reads_show_one_snapshot_and_then_end() {
+        let (tree, handle) = (Counter::default(), opened());
+        let mut text = Vec::new();
+        loop {
+            let piece = handle.read(&tree, text.len() as u64, 2).unwrap();
+            if piece.is_empty() {
+                break;
+            }
+            text.extend(piece);
+        }
+        assert_eq!(text, b"text 0\n");
+    }
+
+    #[test]
+    fn a_seek_makes_a_new_snapshot() {
+        let (tree, handle) = (Counter::default(), opened());
+        assert_eq!(handle.read(&tree, 0, 100).unwrap(), b"text 0\n");
+        assert_eq!(handle.read(&tree, 0, 3).unwrap(), b"tex");
+        assert_eq!(handle.read(&tree, 5, 100).unwrap(), b"2\n");
+    }
+
+    #[test]
+    fn a_write_does_not_move_the_reader() {
+        let (tree, handle) = (Counter::default(), opened());
+        handle.write(&tree, 0, b"count 5\n", &Cancel::new()).unwrap();
+        assert_eq!(handle.read(&tree, 8, 4).unwrap(), b"text");
+        handle.write(&tree, 12, b"count 6\n", &Cancel::new()).unwrap();
+        assert_eq!(handle.read(&tree, 20, 100).unwrap(), b" 0\n");
+    }
+}
