@@ -102,6 +102,11 @@ fn climb(need: &Need<'_>, tools: &mut Tools) -> Result<Chosen, EngineError> {
 }
 
 impl Rung {
+    /// A packet socket grants the bytes of a VLAN tag to frames that have one, everything else to all.
+    fn is_tagged(&self, plan: &Plan) -> bool {
+        self.kind != EngineKind::AfPacket || plan.layout.vlan != 0 || plan.layout.svlan != 0
+    }
+
     fn try_build(&self, need: &Need<'_>, tools: &mut Tools) -> Tried {
         let asked = Asked { wish: need.wish, queues: QueueMap::of(need.plan, need.cpu), batch: need.batch };
         if let Some(trouble) = cipher_trouble(self.kind, need.plan) {
@@ -113,7 +118,14 @@ impl Rung {
             let what = format!("node {node}: the memory of its frames is that of CPU {}", need.cpu);
             return Err(EngineError::unable(self.kind, what));
         }
-        (self.build)(need, Device::new(Stack::here()?, need.ifname)?, &asked, tools)
+        let device = Device::new(Stack::here()?, need.ifname)?;
+        if need.mode != XmitMode::NetifReceive
+            && let Some(trouble) =
+                device.length_trouble(need.plan.frame_len_max(), self.is_tagged(need.plan))?
+        {
+            return Err(trouble);
+        }
+        (self.build)(need, device, &asked, tools)
     }
 }
 

@@ -1,59 +1,15 @@
 //! Engines on a real wire: a veth pair between two namespaces, the receiver's counters as the judge.
 
-use engine::{End, EngineError, EngineKind, Request, RunReport, Terms, Wish, Worker};
-use host::{Lab, LabOptions};
-use packet::{Config, Cursor, Plan};
-use std::time::{Duration, Instant};
+mod lab;
 
-/// The engines that this file tests, each with every count that has an edge.
-const ENGINES: [EngineKind; 4] = [EngineKind::Xdp, EngineKind::Skb, EngineKind::AfPacket, EngineKind::AfXdp];
+use engine::{End, EngineError, EngineKind, Worker};
+use host::LabOptions;
+use lab::{ENGINES, failure, lab, polling_lab, received, request, run};
+use packet::Config;
+use std::time::Duration;
+
+/// Every count that has an edge.
 const COUNTS: [u64; 7] = [1, 2, 63, 64, 65, 1000, 100_001];
-
-/// A lab, or `None` with a word about it where nobody may make one.
-fn lab(options: &LabOptions) -> Option<Lab> {
-    if !nix::unistd::geteuid().is_root() {
-        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI must run this test as root");
-        println!("skip: needs CAP_NET_ADMIN and CAP_BPF");
-        return None;
-    }
-    Some(Lab::new(options).expect("a lab can be made"))
-}
-
-/// A lab whose sending end takes frames from XDP.
-fn polling_lab() -> Option<Lab> {
-    lab(&LabOptions { rx_gro: true, ..LabOptions::default() })
-}
-
-fn request(lab: &Lab, config: &Config, terms: Terms, engine: EngineKind) -> Request {
-    let facts = lab.tx.stack.facts(lab.tx.ifname).expect("the device can be asked");
-    let mut config = Config { dst_mac: lab.rx.mac, dst_min: lab.rx.v4.to_string(), ..config.clone() };
-    config.prepare(&facts);
-    let mut cursor = Cursor::default();
-    cursor.start(&config, &facts, 1).expect("the configuration is good");
-    let plan = Plan::new(&config, &facts, &cursor).expect("the configuration is good");
-    let ifname = lab.tx.ifname.to_owned();
-    let (mode, wish) = (config.xmit_mode, Wish::of(&config));
-    Request { ifname, plan, cursor, mode, wish, terms, engine: Some(engine), batch: None }
-}
-
-/// Runs to the end; a test that hangs fails here.
-fn run(lab: &Lab, request: Request) -> RunReport {
-    let worker = Worker::spawn(0, lab.tx.netns()).expect("a thread can be had");
-    worker.start(request).wait(Duration::from_secs(60)).expect("the run ends within a minute")
-}
-
-/// Frames that the receiving end has counted; the last ones may still be on their way through its softirq.
-fn received(lab: &Lab, expected: u64) -> u64 {
-    let deadline = Instant::now() + Duration::from_secs(5);
-    loop {
-        let counters = lab.rx.link().expect("the device can be asked").counters;
-        let count = counters.rx_packets + counters.rx_dropped;
-        if count >= expected || Instant::now() > deadline {
-            return count;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
 
 #[test]
 fn exactly_count_frames_arrive() {
@@ -61,8 +17,7 @@ fn exactly_count_frames_arrive() {
     for engine in ENGINES {
         for count in COUNTS {
             let before = received(&lab, 0);
-            let report =
-                run(&lab, request(&lab, &Config::default(), Terms { count, ..Terms::default() }, engine));
+            let report = run(&lab, request(&lab, &Config::default(), count, Some(engine)));
             assert!(matches!(report.end, End::Count), "{engine} {count}: {:?}", report.end);
             assert_eq!(report.total.sent, count, "{engine}");
             assert_eq!(received(&lab, before + count) - before, count, "{engine}");
@@ -77,7 +32,7 @@ fn frames_of_changing_length_arrive_with_their_bytes() {
     let config = Config { min_pkt_size: 60, max_pkt_size: 1500, ..Config::default() };
     for engine in ENGINES {
         let before = lab.rx.link().expect("the device can be asked").counters;
-        let report = run(&lab, request(&lab, &config, Terms { count: 5000, ..Terms::default() }, engine));
+        let report = run(&lab, request(&lab, &config, 5000, Some(engine)));
         received(&lab, before.rx_packets + 5000);
         let after = lab.rx.link().expect("the device can be asked").counters.since(&before);
         assert_eq!((report.total.sent, report.total.errors.total()), (5000, 0), "{engine}");
@@ -89,7 +44,6 @@ fn frames_of_changing_length_arrive_with_their_bytes() {
 fn af_xdp_sends_on_the_queues_that_the_plan_names() {
     let Some(lab) = polling_lab() else { return };
     let config = Config { queue_map_min: 1, queue_map_max: 3, ..Config::default() };
-    let terms = Terms { count: 3000, ..Terms::default() };
     let counters = || {
         let rows = lab.rx.stack.driver_counters(lab.rx.ifname).expect("veth has counters");
         let of = |queue: u32| {
@@ -99,7 +53,7 @@ fn af_xdp_sends_on_the_queues_that_the_plan_names() {
         [of(0), of(1), of(2), of(3)]
     };
     let before = counters();
-    let report = run(&lab, request(&lab, &config, terms, EngineKind::AfXdp));
+    let report = run(&lab, request(&lab, &config, 3000, Some(EngineKind::AfXdp)));
     assert_eq!(report.total.sent, 3000);
     assert_eq!(report.cursor.queue, 3, "one after the other, 1 first");
     received(&lab, 3000);
@@ -112,7 +66,7 @@ fn a_run_without_end_stops_within_moments_and_counts_all() {
     for engine in ENGINES {
         let before = received(&lab, 0);
         let worker = Worker::spawn(0, lab.tx.netns()).expect("a thread can be had");
-        let handle = worker.start(request(&lab, &Config::default(), Terms::default(), engine));
+        let handle = worker.start(request(&lab, &Config::default(), 0, Some(engine)));
         while handle.progress().sent() == 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -126,15 +80,7 @@ fn a_run_without_end_stops_within_moments_and_counts_all() {
 #[test]
 fn devices_that_cannot_send_are_named_with_what_to_try() {
     let Some(lab) = lab(&LabOptions::default()) else { return };
-    let failure = |engine| {
-        let report =
-            run(&lab, request(&lab, &Config::default(), Terms { count: 9, ..Terms::default() }, engine));
-        assert_eq!(report.total.offered(), 0);
-        match report.end {
-            End::Failed(error) => error,
-            other => panic!("{engine}: {other:?}"),
-        }
-    };
+    let failure = |engine| failure(&lab, request(&lab, &Config::default(), 9, Some(engine)));
     let error = failure(EngineKind::Xdp);
     assert!(matches!(error, EngineError::PeerTakesNoXdp { .. }), "{error}");
     assert!(error.cure().is_some_and(|cure| cure.contains("ethtool -K rx0 gro on")), "{:?}", error.cure());
@@ -153,7 +99,7 @@ fn a_device_deleted_under_the_run_ends_it_and_every_frame_is_counted() {
     for engine in ENGINES {
         let Some(lab) = polling_lab() else { return };
         let worker = Worker::spawn(0, lab.tx.netns()).expect("a thread can be had");
-        let handle = worker.start(request(&lab, &Config::default(), Terms::default(), engine));
+        let handle = worker.start(request(&lab, &Config::default(), 0, Some(engine)));
         while handle.progress().sent() == 0 {
             std::thread::sleep(Duration::from_millis(1));
         }

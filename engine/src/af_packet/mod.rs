@@ -2,7 +2,7 @@
 //!
 //! It works on every device, at the price of one system call for each batch and one copy for each frame. A frame
 //! that finds no room is kept and goes first the next time, so the plan never moves on for a frame that was not
-//! sent: nothing is lost, nothing is counted twice, and `errors` stays 0.
+//! sent: nothing is lost, nothing is counted twice. `errors` are only frames that the plan cannot make.
 
 mod source;
 #[expect(unsafe_code, reason = "a packet socket and sendmmsg, and nothing else")]
@@ -80,6 +80,8 @@ pub(crate) struct AfPacketEngine<O = PacketSocket, H = Device, C = SystemClock> 
     /// Frames written and not sent yet: `first` up to `end`.
     first: usize,
     end: usize,
+    /// Frames behind `end` that must not go out and are not counted yet: 0 or 1.
+    unsealed: usize,
     clock_sharing: u32,
     looked_ns: u64,
 }
@@ -98,9 +100,6 @@ impl AfPacketEngine {
     ) -> Result<Self, EngineError> {
         check_ability(mode, asked.queues)?;
         if let Some(trouble) = device.trouble(true)? {
-            return Err(trouble);
-        }
-        if let Some(trouble) = device.length_trouble(plan.frame_len_max(), is_tagged(&plan))? {
             return Err(trouble);
         }
         let options = SocketOptions {
@@ -123,7 +122,18 @@ impl<O, H, C> AfPacketEngine<O, H, C> {
     fn over(outlet: O, health: H, clock: C, source: Source, batch: u32) -> Self {
         let slot_len = (source.plan().frame_len_max() as usize).next_multiple_of(SLOT_ALIGN);
         let frames = Frames::new(batch as usize, slot_len);
-        Self { outlet, health, clock, source, frames, first: 0, end: 0, clock_sharing: 1, looked_ns: 0 }
+        Self {
+            outlet,
+            health,
+            clock,
+            source,
+            frames,
+            first: 0,
+            end: 0,
+            unsealed: 0,
+            clock_sharing: 1,
+            looked_ns: 0,
+        }
     }
 }
 
@@ -144,19 +154,23 @@ fn check_ability(mode: XmitMode, queues: QueueMap) -> Result<(), EngineError> {
 }
 
 impl<O: Outlet, H: Health, C: Clock> AfPacketEngine<O, H, C> {
-    /// Writes the next frames, at most `count` of them.
+    /// Writes the next frames, at most `count` of them, up to the first that must not go out.
     fn fill(&mut self, count: usize) {
         self.source.checkpoint();
-        self.first = 0;
-        self.end = count.min(self.frames.slots());
+        (self.first, self.end) = (0, 0);
         let sharing = self.clock_sharing as usize;
         let mut wall_ns = 0;
-        for index in 0..self.end {
+        for index in 0..count.min(self.frames.slots()) {
             if index % sharing == 0 {
                 wall_ns = self.clock.wall_ns();
             }
             let frame_len = self.source.emit(wall_ns, self.frames.slot(index));
+            if frame_len == 0 {
+                self.unsealed = 1;
+                return;
+            }
             self.frames.set_frame_len(index, frame_len);
+            self.end = index + 1;
         }
     }
 
@@ -211,7 +225,13 @@ impl<O: Outlet, H: Health, C: Clock> Engine for AfPacketEngine<O, H, C> {
         while burst.sent < u64::from(budget.get()) {
             let left = budget.get() as usize - burst.sent as usize;
             if self.first == self.end {
+                if self.unsealed > 0 {
+                    burst.errors.refused += std::mem::take(&mut self.unsealed) as u64;
+                    burst.errors.last_errno = libc::ENOENT;
+                    return Ok(burst);
+                }
                 self.fill(left);
+                continue;
             }
             let count = left.min(self.end - self.first);
             match self.outlet.send(&mut self.frames, self.first, count) {
@@ -229,14 +249,16 @@ impl<O: Outlet, H: Health, C: Clock> Engine for AfPacketEngine<O, H, C> {
         Ok(burst)
     }
 
-    fn explain(&mut self, _: &Errors) -> Option<EngineError> {
-        // No frame ever counts as an error here.
-        None
+    fn explain(&mut self, errors: &Errors) -> Option<EngineError> {
+        // A device refuses nothing for good here; the plan does.
+        let what = "flag IPSEC for a flow without a security association";
+        (errors.refused > 0).then(|| EngineError::unable(EngineKind::AfPacket, what))
     }
 
     fn cursor(&self) -> Cursor {
         let pending = self.end - self.first;
-        self.source.cursor_before(pending, (pending > 0).then(|| self.frames.frame(self.first)))
+        let first = (pending > 0).then(|| self.frames.frame(self.first));
+        self.source.cursor_before(pending + self.unsealed, first)
     }
 
     fn set_clock_sharing(&mut self, frames: u32) {

@@ -43,15 +43,19 @@ impl Source {
         self.plan.emit(&mut self.cursor, WallTime::from_ns(wall_ns), out)
     }
 
-    /// The cursor as it was before the last `pending` frames, of which `first` is the first.
+    /// The cursor as it was before the last `pending` frames, the first of which has the bytes
+    /// `first`, if it has any.
     pub(super) fn cursor_before(&self, pending: usize, first: Option<&[u8]>) -> Cursor {
-        let Some(first) = first else { return self.cursor.clone() };
+        if pending == 0 {
+            return self.cursor.clone();
+        }
         let mut cursor = self.past.clone();
         for _ in 0..self.since - pending {
             self.plan.skip(&mut cursor);
         }
         // A frame that is to go out again has its time already; it is in the bytes.
         if cursor.repeats_left > 0
+            && let Some(first) = first
             && let Some(stamp) = Stamp::parse(&first[self.plan.layout.stamp..])
         {
             (cursor.built.tv_sec, cursor.built.tv_usec) = (stamp.time.sec, stamp.time.usec);

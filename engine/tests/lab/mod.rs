@@ -1,0 +1,95 @@
+//! What the tests on a real wire share: a lab, a request for it, and the receiver's word.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+pub(crate) mod tap;
+
+use engine::{End, EngineError, EngineKind, Request, RunReport, Terms, Wish, Worker};
+use host::{Lab, LabOptions};
+use packet::{Config, Cursor, Plan};
+use std::time::{Duration, Instant};
+
+/// Every engine that sends to devices.
+pub(crate) const ENGINES: [EngineKind; 4] =
+    [EngineKind::Xdp, EngineKind::Skb, EngineKind::AfPacket, EngineKind::AfXdp];
+
+/// A lab, or `None` with a word about it where nobody may make one.
+pub(crate) fn lab(options: &LabOptions) -> Option<Lab> {
+    if !nix::unistd::geteuid().is_root() {
+        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI must run this test as root");
+        println!("skip: needs CAP_NET_ADMIN and CAP_BPF");
+        return None;
+    }
+    Some(Lab::new(options).expect("a lab can be made"))
+}
+
+/// A lab whose sending end takes frames from XDP.
+pub(crate) fn polling_lab() -> Option<Lab> {
+    lab(&LabOptions { rx_gro: true, ..LabOptions::default() })
+}
+
+/// A run of `config`, addressed to the receiving end; `engine` or the first that can.
+pub(crate) fn request(lab: &Lab, config: &Config, count: u64, engine: Option<EngineKind>) -> Request {
+    let facts = lab.tx.stack.facts(lab.tx.ifname).expect("the device can be asked");
+    let mut config = Config { dst_mac: lab.rx.mac, ..config.clone() };
+    if config.dst_min.is_empty() {
+        config.dst_min = lab.rx.v4.to_string();
+    }
+    config.prepare(&facts);
+    let mut cursor = Cursor { src_v6: config.src6, dst_v6: config.dst6, ..Cursor::default() };
+    cursor.start(&config, &facts, 1).expect("the configuration is good");
+    let plan = Plan::new(&config, &facts, &cursor).expect("the configuration is good");
+    let ifname = lab.tx.ifname.to_owned();
+    let (mode, wish) = (config.xmit_mode, Wish::of(&config));
+    let terms = Terms { count, ..Terms::default() };
+    Request { ifname, plan, cursor, mode, wish, terms, engine, batch: None }
+}
+
+/// Runs to the end and says why the engine was chosen; a test that hangs fails here.
+pub(crate) fn run_with_reason(lab: &Lab, request: Request) -> (RunReport, String) {
+    let worker = Worker::spawn(0, lab.tx.netns()).expect("a thread can be had");
+    let handle = worker.start(request);
+    let report = handle.wait(Duration::from_secs(60)).expect("the run ends within a minute");
+    (report, handle.snapshot().reason)
+}
+
+/// Runs to the end.
+pub(crate) fn run(lab: &Lab, request: Request) -> RunReport {
+    run_with_reason(lab, request).0
+}
+
+/// Why a run ended that could not even begin.
+#[track_caller]
+pub(crate) fn failure(lab: &Lab, request: Request) -> EngineError {
+    let report = run(lab, request);
+    assert_eq!(report.total.offered(), 0);
+    match report.end {
+        End::Failed(error) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Frames that the receiving end has counted; the last ones may still be on their way through its softirq.
+pub(crate) fn received(lab: &Lab, expected: u64) -> u64 {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        let counters = lab.rx.link().expect("the device can be asked").counters;
+        let count = counters.rx_packets + counters.rx_dropped;
+        if count >= expected || Instant::now() > deadline {
+            return count;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Runs `tc` in the sender's namespace.
+#[track_caller]
+pub(crate) fn tc(lab: &Lab, words: &str) {
+    let netns = &lab.tx.netns_name;
+    let status = std::process::Command::new("ip")
+        .args(["netns", "exec", netns, "tc"])
+        .args(words.split(' '))
+        .status()
+        .expect("ip can be run");
+    assert!(status.success(), "tc {words}");
+}

@@ -1,0 +1,227 @@
+//! Where frames enter the kernel, which queue they take, and who says no to what.
+
+mod lab;
+
+use bpf::Sink;
+use bpf::xdp::ModeWish;
+use engine::{End, EngineKind, RunReport};
+use host::{Lab, LabOptions};
+use lab::tap::Tap;
+use lab::{ENGINES, failure, lab, polling_lab, received, request, run, run_with_reason, tc};
+use packet::{Config, Flags, XmitMode};
+use std::time::{Duration, Instant};
+
+fn mode(xmit_mode: XmitMode) -> Config {
+    Config { xmit_mode, ..Config::default() }
+}
+
+#[track_caller]
+fn all_sent(report: &RunReport, count: u64) {
+    assert!(matches!(report.end, End::Count), "{:?}", report.end);
+    assert_eq!((report.total.sent, report.total.errors.total()), (count, 0));
+}
+
+#[test]
+fn a_slow_qdisc_is_waited_for_and_every_frame_arrives_once() {
+    let Some(lab) = lab(&LabOptions::default()) else { return };
+    // Room for a few frames, and half a second for all of them.
+    tc(&lab, "qdisc replace dev tx0 root tbf rate 800kbit burst 2000 limit 3000");
+    for engine in [EngineKind::Skb, EngineKind::AfPacket] {
+        let tap = Tap::new(lab.rx.netns());
+        let report = run(&lab, request(&lab, &mode(XmitMode::QueueXmit), 700, Some(engine)));
+        all_sent(&report, 700);
+        assert!(report.total.retries > 0, "{engine} never met a full queue");
+        let seen = tap.frames(700);
+        let numbers: Vec<_> = seen.iter().map(|frame| frame[46..50].to_vec()).collect();
+        let wanted: Vec<_> = (1..=700u32).map(|number| number.to_be_bytes().to_vec()).collect();
+        assert!(numbers == wanted, "{engine}: {} frames", seen.len());
+        assert!(report.elapsed_ns() > 200_000_000, "{engine} did not go through the qdisc");
+    }
+}
+
+#[test]
+fn start_xmit_goes_past_the_qdisc_or_not_at_all() {
+    let Some(lab) = lab(&LabOptions::default()) else { return };
+    tc(&lab, "qdisc replace dev tx0 root tbf rate 8kbit burst 2000 limit 3000");
+    let error = failure(&lab, request(&lab, &Config::default(), 9, Some(EngineKind::Skb)));
+    assert!(error.to_string().contains("xmit_mode start_xmit: it would go through the tbf qdisc"), "{error}");
+    let (report, reason) = run_with_reason(&lab, request(&lab, &Config::default(), 5000, None));
+    all_sent(&report, 5000);
+    assert_eq!(report.engine, Some(EngineKind::AfPacket), "{reason}");
+    assert!(reason.contains("not xdp: rx0, the other end of tx0") && reason.contains("tbf"), "{reason}");
+    assert_eq!(received(&lab, 5000), 5000);
+    assert!(report.elapsed_ns() < 5_000_000_000, "8 kbit/s would take minutes");
+}
+
+#[test]
+fn exact_counts_go_into_the_receive_path() {
+    let Some(lab) = polling_lab() else { return };
+    for engine in [EngineKind::Xdp, EngineKind::Skb] {
+        for count in [1, 2, 63, 64, 65, 1000, 5001] {
+            let tap = Tap::new(lab.tx.netns());
+            all_sent(&run(&lab, request(&lab, &mode(XmitMode::NetifReceive), count, Some(engine))), count);
+            assert_eq!(tap.frames(count as usize).len() as u64, count, "{engine}");
+        }
+    }
+    assert_eq!(received(&lab, 0), 0, "nothing went out");
+}
+
+/// Frames that came in on each queue of the receiving end.
+fn by_queue(lab: &Lab) -> [u64; 4] {
+    let rows = lab.rx.stack.driver_counters(lab.rx.ifname).expect("veth has counters");
+    [0, 1, 2, 3].map(|queue| {
+        let name = format!("rx_queue_{queue}_xdp_packets");
+        rows.iter().find(|row| row.0 == name).map_or(0, |row| row.1)
+    })
+}
+
+#[test]
+fn skb_sends_on_the_queues_that_the_plan_names() {
+    let Some(lab) = polling_lab() else { return };
+    // With a program at the far end each of its queues is served, and counted, by itself.
+    let (index, name) = (lab.rx.index, lab.rx.ifname);
+    let attach = || {
+        let sink = Sink::load().expect("the sink loads");
+        let link = sink.attach(index, name, ModeWish::Native).expect("veth takes programs");
+        (sink, link)
+    };
+    let (sink, _link) = lab.rx.netns().run(attach).expect("the namespace can be entered");
+    let config = Config { queue_map_min: 1, queue_map_max: 3, ..Config::default() };
+    let before = by_queue(&lab);
+    let (report, reason) = run_with_reason(&lab, request(&lab, &config, 3000, None));
+    all_sent(&report, 3000);
+    assert_eq!(report.engine, Some(EngineKind::Skb), "{reason}");
+    assert!(reason.contains("not xdp: the xdp engine cannot do queue_map_min"), "{reason}");
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while sink.total().frames < 3000 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // The driver counts a batch when it is done with it.
+    std::thread::sleep(Duration::from_millis(50));
+    let after = by_queue(&lab);
+    let grown: Vec<_> = after.iter().zip(before).map(|(after, before)| after - before).collect();
+    assert_eq!(grown, [0, 1000, 1000, 1000]);
+}
+
+#[test]
+fn cloned_frames_are_the_same_and_a_number_apart() {
+    let Some(lab) = polling_lab() else { return };
+    let mut config = Config { clone_skb: 7, udp_src_max: 500, ..Config::default() };
+    config.flags.set(Flags::NO_TIMESTAMP, true);
+    for engine in ENGINES {
+        let tap = Tap::new(lab.rx.netns());
+        all_sent(&run(&lab, request(&lab, &config, 30, Some(engine))), 30);
+        let seen = tap.frames(30);
+        assert!(seen.chunks(7).all(|clones| clones.iter().all(|frame| *frame == clones[0])), "{engine}");
+        let firsts: Vec<_> = seen.chunks(7).map(|clones| clones[0][49]).collect();
+        assert_eq!(firsts, [1, 8, 15, 22, 29], "{engine}");
+    }
+}
+
+#[test]
+fn each_engine_refuses_what_it_cannot_do_and_says_what() {
+    use EngineKind::{AfPacket, AfXdp, Mem, Skb, Xdp};
+    let Some(lab) = polling_lab() else { return };
+    let node = {
+        let mut config = Config { node: 77, ..Config::default() };
+        config.flags.set(Flags::NODE, true);
+        config
+    };
+    let queues = || Config { queue_map_max: 3, ..Config::default() };
+    let priority = || Config { skb_priority: 5, ..Config::default() };
+    let frags = || Config { frags: 2, ..Config::default() };
+    let rows = [
+        (Xdp, mode(XmitMode::QueueXmit), "xmit_mode queue_xmit"),
+        (Xdp, priority(), "skb_priority 5"),
+        (Xdp, frags(), "frags 2"),
+        (Xdp, queues(), "queue_map_min"),
+        (Xdp, node.clone(), "node 77"),
+        (Skb, frags(), "frags 2"),
+        (Skb, node.clone(), "node 77"),
+        (AfPacket, mode(XmitMode::NetifReceive), "xmit_mode netif_receive"),
+        (AfPacket, queues(), "queue_map_min"),
+        (AfPacket, node, "node 77"),
+        (AfXdp, mode(XmitMode::QueueXmit), "xmit_mode queue_xmit"),
+        (AfXdp, mode(XmitMode::NetifReceive), "xmit_mode netif_receive"),
+        (AfXdp, priority(), "skb_priority"),
+        (Mem, Config::default(), "frames on a device"),
+    ];
+    for (engine, config, what) in rows {
+        let error = failure(&lab, request(&lab, &config, 9, Some(engine))).to_string();
+        assert!(error.starts_with(&format!("the {engine} engine cannot do ")), "{error}");
+        assert!(error.contains(what), "{error}");
+    }
+    assert_eq!(received(&lab, 0), 0);
+}
+
+#[test]
+fn a_plan_that_no_engine_carries_names_them_all() {
+    let Some(lab) = polling_lab() else { return };
+    let config = Config { frags: 2, xmit_mode: XmitMode::NetifReceive, ..Config::default() };
+    let error = failure(&lab, request(&lab, &config, 9, None)).to_string();
+    assert!(error.starts_with("no engine can send this to tx0: "), "{error}");
+    assert!(ENGINES.iter().all(|engine| error.contains(&format!("not {engine}: "))), "{error}");
+}
+
+#[test]
+fn frames_beyond_the_mtu_are_refused_with_what_to_type() {
+    let Some(lab) = polling_lab() else { return };
+    let config = Config { min_pkt_size: 1600, ..Config::default() };
+    for engine in [Some(EngineKind::Skb), Some(EngineKind::AfPacket), None] {
+        let error = failure(&lab, request(&lab, &config, 9, engine));
+        assert!(error.to_string().contains("its MTU is 1500"), "{error}");
+        assert!(
+            error.cure().is_some_and(|cure| cure.contains("ip link set tx0 mtu 1586")),
+            "{:?}",
+            error.cure()
+        );
+    }
+}
+
+#[test]
+fn priority_is_taken_by_the_engines_that_make_skbs() {
+    let Some(lab) = polling_lab() else { return };
+    let config = Config { skb_priority: 6, ..Config::default() };
+    let (report, reason) = run_with_reason(&lab, request(&lab, &config, 100, None));
+    all_sent(&report, 100);
+    assert_eq!(report.engine, Some(EngineKind::Skb), "{reason}");
+    all_sent(&run(&lab, request(&lab, &config, 100, Some(EngineKind::AfPacket))), 100);
+}
+
+/// Waits for frames, spoils the device, and checks the end: explained, and all that was sent arrived.
+fn spoiled(engine: EngineKind, spoil: fn(&Lab), is_explained: fn(&engine::EngineError) -> bool) {
+    let Some(lab) = polling_lab() else { return };
+    let worker = engine::Worker::spawn(0, lab.tx.netns()).expect("a thread can be had");
+    let handle = worker.start(request(&lab, &Config::default(), 0, Some(engine)));
+    while handle.progress().sent() < 1000 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    spoil(&lab);
+    let report = handle.wait(Duration::from_secs(10)).expect("the run ends with its device");
+    match report.end {
+        End::Failed(error) => assert!(is_explained(&error), "{engine}: {error}"),
+        other => panic!("{engine}: {other:?}"),
+    }
+    let total = report.total;
+    assert_eq!(total.offered(), total.sent + total.errors.total());
+    assert_eq!(u64::from(report.cursor.seq_num), total.offered() + 1, "{engine}");
+    // Frames that a far end refuses, and which are kept here, count as dropped there.
+    let refused = total.retries + 64;
+    assert!((total.sent..=total.sent + refused).contains(&received(&lab, total.sent)), "{engine}: {total:?}");
+}
+
+#[test]
+fn a_device_set_down_under_the_run_ends_it_with_that_word() {
+    for engine in [EngineKind::Skb, EngineKind::AfPacket] {
+        let down = |lab: &Lab| lab.tx.stack.set_down(lab.tx.ifname).expect("it goes down");
+        spoiled(engine, down, |error| matches!(error, engine::EngineError::Down { .. }));
+    }
+}
+
+#[test]
+fn a_far_end_set_down_under_the_run_ends_it_with_that_word() {
+    for engine in [EngineKind::Skb, EngineKind::AfPacket] {
+        let down = |lab: &Lab| lab.rx.stack.set_down(lab.rx.ifname).expect("it goes down");
+        spoiled(engine, down, |error| matches!(error, engine::EngineError::NoCarrier { .. }));
+    }
+}
