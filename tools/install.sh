@@ -24,11 +24,13 @@ packages_for() {
 		ethtool          ethtool
 		iproute2         ip
 		netsniff-ng      trafgen
+		procps           /usr/bin/kill
 		python3          python3
 		qemu-system-x86  qemu-system-x86_64
 		tcpdump          tcpdump
 		tshark           tshark
 		wireshark-common dumpcap
+		xz-utils         xz
 	END
 	bench) packages_for test ;;
 	lint) cat <<-END ;;
