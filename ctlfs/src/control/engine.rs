@@ -3,7 +3,6 @@
 use super::runner::{Ending, Order, Over, Runner, Running, Standing, Why};
 use engine::{BATCH_MAX, End, EngineError, Pace, Request, RunHandle, RunReport, Terms, Wish, Worker};
 use host::{Netns, monotonic_ns};
-use packet::{Config, Flags};
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,19 +27,12 @@ impl EngineRunner {
 impl Runner for EngineRunner {
     fn begin(&self, order: Order) -> Box<dyn Running> {
         let worker = self.workers.iter().find(|worker| worker.cpu() == order.cpu);
-        let why = match (refusal(&order.config), worker) {
-            (None, Some(worker)) => return Box::new(EngineRun(worker.start(request(order)))),
-            (Some(why), _) => why,
-            (None, None) => format!("there is no thread on CPU {}", order.cpu),
-        };
+        if let Some(worker) = worker {
+            return Box::new(EngineRun(worker.start(request(order))));
+        }
+        let why = format!("there is no thread on CPU {}", order.cpu);
         Box::new(Over::with(Ending::at_once(&order, monotonic_ns(), Why::Failed(why))))
     }
-}
-
-/// Settings that no engine follows yet: refused, since ignoring them would send something else.
-fn refusal(config: &Config) -> Option<String> {
-    let is_ipsec = config.flags.has(Flags::IPSEC) && config.flows > 0;
-    is_ipsec.then(|| "no engine can do flag IPSEC yet".to_owned())
 }
 
 fn request(order: Order) -> Request {
@@ -132,19 +124,6 @@ fn in_words(error: &EngineError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn settings_nobody_follows_are_refused_in_words() {
-        let ipsec = Flags(Flags::SHARED.0 | Flags::IPSEC.0);
-        let with = |config: Config| refusal(&config);
-        assert_eq!(with(Config::default()), None);
-        assert_eq!(
-            with(Config { flags: ipsec, ..Config::default() }),
-            None,
-            "IPSEC does nothing without flows"
-        );
-        assert!(with(Config { flags: ipsec, flows: 1, ..Config::default() }).unwrap().contains("IPSEC"));
-    }
 
     #[test]
     fn an_error_is_one_line_with_its_cure() {

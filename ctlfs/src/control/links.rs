@@ -2,8 +2,10 @@
 
 use command::{Facts, LinkState};
 use host::{CpuList, HostError, LinkLayer, Netns, Stack};
+use packet::ipsec::Associations;
 use packet::{DeviceFacts, MacAddr};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 /// One interface, as of the moment it was asked for.
 #[derive(Clone, Debug)]
@@ -48,6 +50,9 @@ pub trait Links: Send + Sync + 'static {
 
     /// Frames to the rest of the world leave by this one.
     fn carries_default_route(&self, index: u32) -> bool;
+
+    /// The security associations that frames may be sealed by; none when they cannot be had.
+    fn associations(&self) -> Arc<Associations>;
 }
 
 /// The real ones, asked over netlink each time.
@@ -103,6 +108,10 @@ impl Links for HostLinks {
 
     fn carries_default_route(&self, index: u32) -> bool {
         said(self.stack.carries_default_route(index)).unwrap_or(false)
+    }
+
+    fn associations(&self) -> Arc<Associations> {
+        said(self.stack.associations()).unwrap_or_default()
     }
 }
 

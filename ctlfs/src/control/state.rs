@@ -82,6 +82,7 @@ impl State {
             let facts = DeviceFacts { cpu, ..links.device_facts(seat.index()) };
             let can_send = self.interfaces.get(&seat.index()).is_some_and(Interface::can_send);
             let Some((device, seat)) = self.both(&name) else { continue };
+            learn_associations(device, links);
             let seed = RandomState::new().hash_one(monotonic_ns());
             // A plan that cannot be made is told in the result text.
             if let Ok(plan) = device.start(&facts, monotonic_ns(), seed) {
@@ -182,6 +183,7 @@ impl State {
         let cpu = self.cpu_of(name);
         let Some((device, seat)) = self.both(name).filter(|(device, _)| device.is_running) else { return };
         let facts = DeviceFacts { cpu, ..links.device_facts(seat.index()) };
+        learn_associations(device, links);
         match Plan::new(&device.config, &facts, &device.cursor) {
             Ok(plan) => seat.begin(device, cpu, plan, false, runner),
             Err(error) => device.fail(monotonic_ns(), &error.to_string()),
@@ -252,5 +254,12 @@ impl State {
                 self.seats.insert(new_name, seat);
             }
         }
+    }
+}
+
+/// Asks for the security associations as they are now, where frames are to be sealed.
+fn learn_associations(device: &mut Device, links: &dyn Links) {
+    if device.config.asks_for_ipsec() {
+        device.cursor.associations = links.associations();
     }
 }

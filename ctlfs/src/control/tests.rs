@@ -4,6 +4,7 @@ use super::*;
 use crate::Cancel;
 use ::command::{Facts, LinkState};
 use host::HostError;
+use packet::ipsec::{Association, Associations, Mode, SecurityAssociation, Transform};
 use packet::{DeviceFacts, MacAddr};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -55,6 +56,27 @@ impl Links for Table {
     fn carries_default_route(&self, _index: u32) -> bool {
         false
     }
+
+    fn associations(&self) -> Arc<Associations> {
+        Arc::new(Associations::new(vec![association()], Vec::new()))
+    }
+}
+
+/// The only association that these interfaces have, with spi 7.
+fn association() -> SecurityAssociation {
+    let what = Association {
+        spi: 7,
+        mode: Mode::Transport,
+        src: [10, 0, 0, 1].into(),
+        dst: [10, 0, 0, 2].into(),
+        transform: Transform::EspNull { integrity: None },
+        has_esn: false,
+        sequence: 0,
+        by_address: true,
+        copies_dscp: true,
+        copies_ecn: true,
+    };
+    SecurityAssociation::new(what).unwrap()
 }
 
 /// A tree with two threads over `eth0` and `eth1`, both up.
@@ -384,4 +406,21 @@ fn draining_ends_runs_and_answers_their_writers() {
     assert_eq!(writer.join().unwrap(), Ok(()));
     room.write("pgctrl", "start");
     assert!(room.result("eth0").starts_with("OK: "), "no run begins any more");
+}
+
+#[test]
+fn without_its_association_nothing_is_sent_and_the_result_says_which() {
+    let room = room();
+    room.add("eth0", &["count 5", "flag IPSEC", "flows 1", "spi 9"]);
+    room.write("pgctrl", "start");
+    assert_eq!(room.result("eth0"), "ERROR: IPSEC: there is no security association with spi 9");
+    assert_eq!(room.sofar("eth0"), 0);
+    for command in ["spi 7", "spi 0"] {
+        for setting in [command, "src_min 10.0.0.1", "dst 10.0.0.2"] {
+            room.write("eth0", setting);
+        }
+        room.write("pgctrl", "start");
+        assert!(room.result("eth0").starts_with("OK: "), "{}", room.result("eth0"));
+        assert_eq!(room.sofar("eth0"), 5);
+    }
 }
