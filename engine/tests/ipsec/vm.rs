@@ -148,7 +148,7 @@ fn pack(archive: &Path, modules: &Path) -> io::Result<()> {
     for module in found {
         let name = module.file_name().and_then(OsStr::to_str).unwrap_or_default().to_owned();
         let is_wanted = |wanted: &&str| name == format!("{wanted}.ko");
-        if WANTED_MODULES.iter().any(|wanted| is_wanted(wanted)) {
+        if WANTED_MODULES.iter().any(is_wanted) {
             out.entry(&format!("{}/{name}", &MODULES[1..]), Kind::File, &fs::read(&module)?)?;
         }
     }

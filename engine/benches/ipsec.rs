@@ -1,0 +1,93 @@
+//! What a sealed frame costs: CPU time of building it, for each transform and two sizes, no device involved.
+//!
+//!     cargo bench -p engine --bench ipsec
+//!
+//! CPU time and not rate, since the machine may be shared. `cargo test` runs it tiny, so that it does not rot.
+
+use packet::ipsec::{
+    Association, Associations, Hash, Integrity, Mode, Secret, SecurityAssociation, Transform,
+};
+use packet::{Config, Cursor, DeviceFacts, Flags, Plan, WallTime};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What issue 4 asks of AES-GCM on one core.
+const GCM_GOAL_PPS: f64 = 200_000.0;
+const ROUNDS: u32 = 5;
+
+fn main() {
+    let is_real = std::env::args().any(|argument| argument == "--bench");
+    let frames = if is_real { 400_000 } else { 200 };
+    println!("{:24} {:>5} {:>10} {:>12}", "transform", "bytes", "ns/frame", "frames/s");
+    for (name, transform) in transforms() {
+        for frame_len in [60, 1400] {
+            let cost_ns = cost_ns(transform.clone(), frame_len, frames);
+            println!("{name:24} {frame_len:5} {cost_ns:10.0} {:12.0}", 1e9 / cost_ns);
+            let is_goal = is_real && name.starts_with("AES-GCM");
+            assert!(!is_goal || 1e9 / cost_ns >= GCM_GOAL_PPS, "below {GCM_GOAL_PPS} frames/s");
+        }
+    }
+}
+
+fn transforms() -> Vec<(&'static str, Option<Transform>)> {
+    let key = |len: u8| Secret((0..len).collect());
+    let sha1 = || Integrity { hash: Hash::Sha1, key: key(20), icv_len: 12 };
+    let sha256 = || Integrity { hash: Hash::Sha256, key: key(32), icv_len: 16 };
+    vec![
+        ("none", None),
+        ("null", Some(Transform::EspNull { integrity: None })),
+        ("AES-GCM 128", Some(Transform::EspGcm { key: key(16), salt: [1; 4], icv_len: 16 })),
+        ("AES-GCM 256", Some(Transform::EspGcm { key: key(32), salt: [1; 4], icv_len: 16 })),
+        ("AES-CBC 128 HMAC-SHA1", Some(Transform::EspCbc { key: key(16), integrity: Some(sha1()) })),
+        ("AES-CBC 256 HMAC-SHA256", Some(Transform::EspCbc { key: key(32), integrity: Some(sha256()) })),
+        ("AH HMAC-SHA256", Some(Transform::Ah { integrity: sha256(), align4: false })),
+    ]
+}
+
+/// The least of several rounds, in nanoseconds of CPU time for each frame.
+fn cost_ns(transform: Option<Transform>, frame_len: u32, frames: u32) -> f64 {
+    let (plan, mut cursor) = plan(transform, frame_len);
+    let mut bytes = vec![0; plan.frame_len_max() as usize];
+    let mut round = || {
+        let before = host::thread_cpu_time();
+        for _ in 0..frames {
+            std::hint::black_box(plan.emit(&mut cursor, WallTime::default(), &mut bytes));
+        }
+        host::thread_cpu_time() - before
+    };
+    let best = (0..ROUNDS).map(|_| round()).min().unwrap_or(Duration::ZERO);
+    best.as_secs_f64() * 1e9 / f64::from(frames)
+}
+
+fn plan(transform: Option<Transform>, frame_len: u32) -> (Plan, Cursor) {
+    let facts = DeviceFacts { v4: Some([198, 18, 0, 1].into()), tx_queues: 1, ..DeviceFacts::default() };
+    let mut config = Config {
+        min_pkt_size: frame_len,
+        max_pkt_size: frame_len,
+        dst_min: "198.18.0.2".to_owned(),
+        flows: 1,
+        flow_len: 1000,
+        spi: 7,
+        ..Config::default()
+    };
+    config.flags.set(Flags::IPSEC, transform.is_some());
+    let association = |transform| Association {
+        spi: 7,
+        mode: Mode::Transport,
+        src: [198, 18, 0, 1].into(),
+        dst: [198, 18, 0, 2].into(),
+        transform,
+        has_esn: false,
+        sequence: 0,
+        by_address: true,
+        copies_dscp: true,
+        copies_ecn: true,
+    };
+    let ready = |transform| SecurityAssociation::new(association(transform)).expect("good keys");
+    let usable = transform.into_iter().map(ready).collect();
+    let associations = Arc::new(Associations::new(usable, Vec::new()));
+    let mut cursor = Cursor { associations, ..Cursor::default() };
+    cursor.start(&config, &facts, 1).expect("a good configuration");
+    let plan = Plan::new(&config, &facts, &cursor).expect("a good configuration");
+    (plan, cursor)
+}
