@@ -171,7 +171,12 @@ fn cut_file(bed: &Bed) -> PathBuf {
 impl Ground<'_> {
     fn contenders(&self, programs: &Programs, report: &mut Report) -> Result<Vec<Contender>> {
         let mut found = Vec::new();
-        for tool in CAPTURERS.iter().filter(|tool| tool.in_quick || self.settings.all_captures) {
+        // Who is named takes part in any size.
+        let is_in = |tool: &&Capturer| {
+            let in_size = tool.in_quick || self.settings.all_captures || !programs.only.is_empty();
+            in_size && programs.wants(tool.name, tool.program)
+        };
+        for tool in CAPTURERS.iter().filter(is_in) {
             match programs.find(tool.program) {
                 Some(program) => found.push(self.prove(tool, program, report)?),
                 None => report.complain(&format!("{} is not installed, so it is left out", tool.title))?,

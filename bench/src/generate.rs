@@ -95,7 +95,7 @@ pub(crate) fn run(
 
 fn installed(programs: &Programs, report: &mut Report) -> Result<Vec<Contender>> {
     let mut found = Vec::new();
-    for tool in GENERATORS {
+    for tool in GENERATORS.iter().filter(|tool| programs.wants(tool.name, tool.program)) {
         match programs.find(tool.program) {
             Some(program) => found.push(Contender { tool, program }),
             None => report.complain(&format!("{} is not installed, so it is left out", tool.title))?,

@@ -59,6 +59,12 @@ struct Args {
     /// The binary to measure [default: $WIRERATE, or the one beside this program]
     #[arg(long, value_name = "FILE")]
     wirerate: Option<PathBuf>,
+    /// Another build of it, to be compared with
+    #[arg(long, value_name = "FILE")]
+    against: Option<PathBuf>,
+    /// Only these tools take part, by their names in rows, besides the one under test
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    tools: Vec<String>,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -98,6 +104,10 @@ struct Start<'a> {
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if let Some((stranger, known)) = tool::unknown(&args.tools) {
+        eprintln!("wirerate-bench: there is no tool {stranger:?}\n  try: --tools with some of {known}");
+        return ExitCode::from(2);
+    }
     let ended = match &args.command {
         Some(Command::Flood(flood)) => flood::run(flood).map(|()| true),
         None => run(&args),
@@ -159,12 +169,14 @@ fn programs(args: &Args) -> Result<Programs> {
     let own = std::env::current_exe().context("cannot find this program")?;
     let given = args.wirerate.clone().or_else(|| std::env::var_os("WIRERATE").map(PathBuf::from));
     let wirerate = given.unwrap_or_else(|| own.with_file_name("wirerate"));
-    ensure!(
-        wirerate.is_file(),
-        "there is no {}; `cargo build --release --package wirerate` makes it, --wirerate names another",
-        wirerate.display()
-    );
-    Ok(Programs { wirerate, own })
+    for file in args.against.iter().chain([&wirerate]) {
+        ensure!(
+            file.is_file(),
+            "there is no {}; `cargo build --release --package wirerate` makes one, --wirerate names it",
+            file.display()
+        );
+    }
+    Ok(Programs { wirerate, against: args.against.clone(), own, only: args.tools.clone() })
 }
 
 fn introduce(report: &Report, settings: &Settings, host: &Host) -> Result<()> {

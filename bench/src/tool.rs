@@ -6,6 +6,7 @@
 use crate::frame;
 use crate::process::find_tool;
 use host::LabEnd;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,11 +14,16 @@ use std::time::Duration;
 const RING_MIB: u32 = 4;
 const RING_SLOTS: u32 = 32_768;
 
+/// Name of the tool under test, among generators and among captures.
+pub(crate) const UNDER_TEST: &str = "wirerate";
+
 /// Whose program a tool is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
     /// The binary under test.
     Wirerate,
+    /// Another build of it, where one was named.
+    Against,
     /// This binary.
     Own,
     /// A command of the system.
@@ -29,8 +35,12 @@ pub(crate) enum Program {
 pub(crate) struct Programs {
     /// The binary under test.
     pub(crate) wirerate: PathBuf,
+    /// Another build of it.
+    pub(crate) against: Option<PathBuf>,
     /// This binary.
     pub(crate) own: PathBuf,
+    /// Names of the tools that take part; empty for all.
+    pub(crate) only: Vec<String>,
 }
 
 impl Programs {
@@ -38,9 +48,17 @@ impl Programs {
     pub(crate) fn find(&self, program: Program) -> Option<PathBuf> {
         match program {
             Program::Wirerate => Some(self.wirerate.clone()),
+            Program::Against => self.against.clone(),
             Program::Own => Some(self.own.clone()),
             Program::Installed(name) => find_tool(name),
         }
+    }
+
+    /// True for a tool that takes part when it is installed. The one under test always does.
+    pub(crate) fn wants(&self, name: &str, program: Program) -> bool {
+        let is_named =
+            self.only.is_empty() || name == UNDER_TEST || self.only.iter().any(|only| only == name);
+        is_named && (program != Program::Against || self.against.is_some())
     }
 }
 
@@ -93,6 +111,10 @@ const fn rival(name: &'static str, goal: Option<f64>) -> Rival {
     Rival { name, goal }
 }
 
+/// What moves in rich frames; the time stamp is there unless it is declined.
+const MOVING: &[&str] =
+    &["--dst", "198.18.1.1-198.18.1.254", "--udp-src", "1-255", "--udp-dst", "768-1023", "--csum"];
+
 /// All generators. The first one is the one under test.
 pub(crate) const GENERATORS: &[Generator] = &[
     Generator {
@@ -108,16 +130,29 @@ pub(crate) const GENERATORS: &[Generator] = &[
         title: "wirerate, ranges + checksum + time stamps",
         program: Program::Wirerate,
         plenty: 1_000_000_000,
-        words: |flood| {
-            let moving =
-                ["--dst", "198.18.1.1-198.18.1.254", "--udp-src", "1-255", "--udp-dst", "768-1023", "--csum"];
-            wirerate_send(flood, &moving)
-        },
+        words: |flood| wirerate_send(flood, MOVING),
         rivals: &[
             rival("trafgen", Some(9.0)),
             rival("trafgen-sendto", Some(9.0)),
             rival("trafgen-moving", None),
+            rival("against-rich", None),
         ],
+    },
+    Generator {
+        name: "against",
+        title: "the other wirerate",
+        program: Program::Against,
+        plenty: 1_000_000_000,
+        words: |flood| wirerate_send(flood, &["--no-timestamp"]),
+        rivals: &[],
+    },
+    Generator {
+        name: "against-rich",
+        title: "the other wirerate, ranges + checksum + time stamps",
+        program: Program::Against,
+        plenty: 1_000_000_000,
+        words: |flood| wirerate_send(flood, MOVING),
+        rivals: &[],
     },
     Generator {
         name: "trafgen",
@@ -240,7 +275,7 @@ pub(crate) struct Capturer {
     pub(crate) in_quick: bool,
 }
 
-/// All capture tools. The first one is the one under test, the second the one it is measured by.
+/// All capture tools. The first one is the one under test.
 pub(crate) const CAPTURERS: &[Capturer] = &[
     Capturer {
         name: "wirerate",
@@ -262,6 +297,15 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
             let (snaplen, ring) = (take.snaplen.to_string(), (RING_MIB * 1024).to_string());
             owned(&["-i", take.end.ifname, "-n", "-s", &snaplen, "-B", &ring, "-Z", "root", "-w", file(take)])
         },
+        in_quick: true,
+    },
+    Capturer {
+        name: "against",
+        title: "the other wirerate, drop mode",
+        program: Program::Against,
+        ready: "capturing on",
+        drain: Duration::ZERO,
+        words: |take| wirerate_capture(take, "drop"),
         in_quick: true,
     },
     Capturer {
@@ -317,10 +361,17 @@ fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
+/// The first of `names` that is no tool's, and who there is instead.
+pub(crate) fn unknown(names: &[String]) -> Option<(&str, String)> {
+    let known: BTreeSet<&str> =
+        GENERATORS.iter().map(|tool| tool.name).chain(CAPTURERS.iter().map(|tool| tool.name)).collect();
+    let stranger = names.iter().find(|name| !known.contains(name.as_str()))?;
+    Some((stranger, known.into_iter().collect::<Vec<_>>().join(", ")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
 
     #[test]
     fn names_are_different_and_rivals_are_there() {
@@ -337,10 +388,34 @@ mod tests {
 
     #[test]
     fn missing_tools_are_not_found() {
-        let programs = Programs { wirerate: "/w".into(), own: "/o".into() };
+        let programs = programs(None, &[]);
         assert_eq!(programs.find(Program::Wirerate), Some("/w".into()));
         assert_eq!(programs.find(Program::Own), Some("/o".into()));
         assert_eq!(programs.find(Program::Installed("wirerate-bench-none")), None);
+    }
+
+    fn programs(against: Option<&str>, only: &[&str]) -> Programs {
+        let against = against.map(PathBuf::from);
+        Programs { wirerate: "/w".into(), against, own: "/o".into(), only: owned(only) }
+    }
+
+    #[test]
+    fn strangers_are_named() {
+        assert_eq!(unknown(&owned(&["trafgen", "tcpdump", "against"])), None);
+        let names = owned(&["trafgen", "tcpdumb"]);
+        let (stranger, known) = unknown(&names).unwrap();
+        assert_eq!(stranger, "tcpdumb");
+        assert!(known.starts_with("against, against-rich, dumpcap,"), "{known}");
+    }
+
+    #[test]
+    fn those_take_part_that_are_named_and_there() {
+        let trafgen = Program::Installed("trafgen");
+        assert!(programs(None, &[]).wants("trafgen", trafgen));
+        assert!(!programs(None, &["against"]).wants("trafgen", trafgen));
+        assert!(programs(None, &["trafgen"]).wants(UNDER_TEST, Program::Wirerate));
+        assert!(!programs(None, &["against"]).wants("against", Program::Against));
+        assert!(programs(Some("/a"), &["against"]).wants("against", Program::Against));
     }
 
     #[test]
