@@ -14,7 +14,7 @@ use packet::{Cursor, Plan, XmitMode};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Barrier, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -40,6 +40,8 @@ pub struct Request {
     pub engine: Option<EngineKind>,
     /// Frames handled together, for engines that know such a thing.
     pub batch: Option<u32>,
+    /// Runs of other threads that this one is to begin with: each has the same barrier, made for their number.
+    pub together: Option<Arc<Barrier>>,
 }
 
 /// Where a run stands; made anew every 10 ms while it goes on.
@@ -293,12 +295,17 @@ impl Shift {
     }
 
     fn begin(&mut self, order: Waiting) {
+        let built = build(&need(&order.request, order.request.cursor.clone(), self.cpu), &mut self.tools);
+        if let Some(barrier) = &order.request.together {
+            // Also when there is no engine: the others wait for every thread.
+            barrier.wait();
+        }
         if order.handle.stop.load(Relaxed) {
             order.stop(self.clock.now_ns());
             return;
         }
         let Waiting { request, handle, ordered_ns } = order;
-        match build(&need(&request, request.cursor.clone(), self.cpu), &mut self.tools) {
+        match built {
             Err(error) => handle.finish(RunReport::failed(error, self.clock.now_ns(), request.cursor)),
             Ok(chosen) => {
                 {

@@ -34,6 +34,7 @@ fn request(ifname: &str, count: u64, pace: Pace) -> Request {
         terms: Terms { count, duration_ns: 0, pace },
         engine: None,
         batch: None,
+        together: None,
     }
 }
 

@@ -46,6 +46,7 @@ fn request(order: Order) -> Request {
         cursor: order.cursor,
         engine: None,
         batch: (burst > 1).then_some(burst),
+        together: None,
     }
 }
 

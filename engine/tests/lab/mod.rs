@@ -42,7 +42,7 @@ pub(crate) fn request(lab: &Lab, config: &Config, count: u64, engine: Option<Eng
     let ifname = lab.tx.ifname.to_owned();
     let (mode, wish) = (config.xmit_mode, Wish::of(&config));
     let terms = Terms { count, ..Terms::default() };
-    Request { ifname, plan, cursor, mode, wish, terms, engine, batch: None }
+    Request { ifname, plan, cursor, mode, wish, terms, engine, batch: None, together: None }
 }
 
 /// Runs to the end and says why the engine was chosen; a test that hangs fails here.

@@ -4,7 +4,7 @@ use crate::outcome::Failure;
 use crate::stop::Stop;
 use engine::{Request, RunHandle, RunReport, Worker};
 use host::Netns;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 /// How often the threads are looked at.
@@ -43,8 +43,8 @@ pub struct Sofar {
 }
 
 impl Fleet {
-    /// Starts a thread for each request, on the CPU beside it, in `netns`. All threads are there before the
-    /// first frame goes out.
+    /// Starts a thread for each request, on the CPU beside it, in `netns`. No frame goes out before
+    /// every thread has its engine.
     ///
     /// # Errors
     /// Refused when a thread cannot be had; the others are gone again then.
@@ -54,7 +54,11 @@ impl Fleet {
             Err(why) => Err(Failure::engine(format!("send from CPU {cpu}"), why)),
         };
         let ready: Vec<_> = requests.into_iter().map(spawn).collect::<Result<_, _>>()?;
-        let begin = |(worker, request): (Worker, Request)| Member { handle: worker.start(request), worker };
+        let together = (ready.len() > 1).then(|| Arc::new(Barrier::new(ready.len())));
+        let begin = |(worker, request): (Worker, Request)| {
+            let request = Request { together: together.clone(), ..request };
+            Member { handle: worker.start(request), worker }
+        };
         Ok(Self { members: ready.into_iter().map(begin).collect() })
     }
 
