@@ -209,6 +209,7 @@ impl Case {
             engine: (self.how == How::Clear).then_some(EngineKind::AfPacket),
             wish: Wish::of(&config),
             batch: None,
+            together: None,
         };
         let run = worker.start(request);
         let report = run.wait(Duration::from_secs(20)).ok_or("the run does not end")?;
