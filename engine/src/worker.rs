@@ -9,7 +9,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::pacer::Pace;
 use crate::run::{End, Progress, Run, RunReport, Step, Terms};
 use crate::{EngineError, EngineKind, Wish};
-use host::Netns;
+use host::{Netns, Stack};
 use packet::{Cursor, Plan, XmitMode};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -215,6 +215,14 @@ fn prepare(cpu: u32, netns: &Netns) -> Result<(), EngineError> {
     Ok(())
 }
 
+/// Tells the kernel how far the numbers of its IPsec associations have come.
+fn store_sequences(plan: &Plan) {
+    if let Some(ipsec) = &plan.ipsec {
+        // All frames are out. A refusal costs this program nothing; the next one would begin where it began.
+        let _ = Stack::here().and_then(|stack| stack.store_sequences(&ipsec.associations));
+    }
+}
+
 /// What the thread works with.
 struct Shift {
     cpu: u32,
@@ -252,6 +260,7 @@ impl Shift {
         }
         let now_ns = self.clock.now_ns();
         for active in self.active.drain(..) {
+            store_sequences(&active.request.plan);
             active.handle.finish(active.run.into_report(End::Stopped, now_ns));
         }
         for waiting in self.waiting.drain(..) {
@@ -350,6 +359,7 @@ impl Shift {
         if request.terms.pace == Pace::Unpaced {
             self.free_ns = now_ns;
         }
+        store_sequences(&request.plan);
         handle.finish(run.into_report(end, now_ns));
     }
 

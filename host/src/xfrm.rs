@@ -3,10 +3,12 @@
 //! Only sending by them is of interest, and only IPv4. What cannot be worked with is kept with the reason, so
 //! that a run which needs it can say more than "not there". How frames are sealed is the business of `packet`.
 
-use crate::genl::Attributes;
+use crate::genl::{Attribute, Attributes};
 use crate::netlink::{Failure, Netlink};
 use crate::{HostError, NetnsId, Stack};
-use netlink_packet_core::{DecodeError, NetlinkDeserializable, NetlinkHeader, NetlinkSerializable};
+use netlink_packet_core::{
+    DecodeError, Emitable, NLM_F_REPLACE, NetlinkDeserializable, NetlinkHeader, NetlinkSerializable,
+};
 use netlink_sys::protocols::NETLINK_XFRM;
 use packet::ipsec::{
     Association, Associations, Hash, Integrity, Mode, Secret, SecurityAssociation, Transform, Unusable,
@@ -16,6 +18,7 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 const XFRM_MSG_GETSA: u16 = 0x12;
+const XFRM_MSG_NEWAE: u16 = 0x1e;
 /// Length of `struct xfrm_usersa_info`, in front of the attributes; the offsets below are into it.
 const INFO_LEN: usize = 224;
 const DST_AT: usize = 56;
@@ -58,13 +61,7 @@ impl Stack {
     /// # Errors
     /// When the kernel has no such interface or the caller no right to the keys (CAP_NET_ADMIN).
     pub fn associations(&self) -> Result<Arc<Associations>, HostError> {
-        const ACT: &str = "list the IPsec associations of";
-        let missing = || HostError::Missing { act: ACT, object: self.text(), what: "NETLINK_XFRM" };
-        let mut netlink = match self.netns().run(|| Netlink::open(NETLINK_XFRM))? {
-            Err(error) if error.raw_os_error() == Some(libc::EPROTONOSUPPORT) => return Err(missing()),
-            other => other.map_err(HostError::refused(ACT, self.text()))?,
-        };
-        let rows = netlink.list(Xfrm::list_associations()).map_err(Failure::on(ACT, self.text()))?;
+        let (_, rows) = self.list_associations()?;
         let (mut usable, mut unusable) = (Vec::new(), Vec::new());
         for row in rows.iter().filter_map(|row| read(&row.body)) {
             match row {
@@ -74,6 +71,76 @@ impl Stack {
         }
         Ok(remember(self.netns().id(), Associations::new(usable, unusable)))
     }
+
+    /// Tells the kernel how far the sequence numbers of `associations` have come, so that the next program, or the
+    /// kernel itself, goes on from there. What is gone meanwhile is left alone.
+    ///
+    /// # Errors
+    /// As [`Stack::associations`], or when the kernel refuses a number.
+    pub fn store_sequences(&self, associations: &Associations) -> Result<(), HostError> {
+        let (mut netlink, rows) = self.list_associations()?;
+        let failed = || Failure::on("set the sequence number of an IPsec association of", self.text());
+        let known = |row: &Xfrm| {
+            let found = read(&row.body)?.ok()?;
+            let ours = associations.usable().iter().find(|ours| is_same(ours, &found))?;
+            let sequence = ours.sequence();
+            (sequence > found.sequence()).then(|| advance(&row.body, sequence)).flatten()
+        };
+        for question in rows.iter().filter_map(known) {
+            netlink.ask(question, NLM_F_REPLACE).map_err(failed())?;
+        }
+        Ok(())
+    }
+
+    fn list_associations(&self) -> Result<(Netlink, Vec<Xfrm>), HostError> {
+        const ACT: &str = "list the IPsec associations of";
+        let missing = || HostError::Missing { act: ACT, object: self.text(), what: "NETLINK_XFRM" };
+        let mut netlink = match self.netns().run(|| Netlink::open(NETLINK_XFRM))? {
+            Err(error) if error.raw_os_error() == Some(libc::EPROTONOSUPPORT) => return Err(missing()),
+            other => other.map_err(HostError::refused(ACT, self.text()))?,
+        };
+        let rows = netlink.list(Xfrm::list_associations()).map_err(Failure::on(ACT, self.text()))?;
+        Ok((netlink, rows))
+    }
+}
+
+/// The same but for numbers.
+fn is_same(one: &SecurityAssociation, other: &SecurityAssociation) -> bool {
+    let without_number = |what: &Association| Association { sequence: 0, ..what.clone() };
+    (one.what().spi, one.what().dst) == (other.what().spi, other.what().dst)
+        && without_number(one.what()) == without_number(other.what())
+}
+
+/// The question that sets the sending number of the association in `body` and leaves all else as it was there;
+/// `None` when it has none.
+fn advance(body: &[u8], sequence: u64) -> Option<Xfrm> {
+    let (info, attributes) = body.split_at_checked(INFO_LEN)?;
+    let attributes = Attributes(attributes);
+    let (low, high) = ((sequence as u32).to_ne_bytes(), ((sequence >> 32) as u32).to_ne_bytes());
+    let mut replay = match attributes.get(REPLAY_ESN) {
+        Some(state) => {
+            let mut state = state.0.to_vec();
+            state.get_mut(4..8)?.copy_from_slice(&low);
+            if info[FLAGS_AT] & FLAG_ESN != 0 {
+                state.get_mut(12..16)?.copy_from_slice(&high);
+            }
+            vec![Attribute::Bytes(REPLAY_ESN, state)]
+        }
+        None => {
+            let mut state = attributes.get(REPLAY)?.0.to_vec();
+            state.get_mut(..4)?.copy_from_slice(&low);
+            vec![Attribute::Bytes(REPLAY, state)]
+        }
+    };
+    replay.extend(attributes.get(MARK).map(|mark| Attribute::Bytes(MARK, mark.0.to_vec())));
+    // `struct xfrm_aevent_id`: destination, SPI, family, protocol, source, flags, request number.
+    let family = &info[FAMILY_AT..FAMILY_AT + 2];
+    let name = [&info[DST_AT..SPI_AT + 4], family, &[info[PROTOCOL_AT], 0], &info[SRC_AT..SRC_AT + 16]];
+    let mut question = [name.concat(), vec![0; 8]].concat();
+    let attributes_at = question.len();
+    question.resize(attributes_at + replay.as_slice().buffer_len(), 0);
+    replay.as_slice().emit(&mut question[attributes_at..]);
+    Some(Xfrm { kind: XFRM_MSG_NEWAE, body: question })
 }
 
 /// Sequence numbers outlive a run: the kernel does not know of our frames, and a receiver drops what it has
@@ -353,6 +420,27 @@ mod tests {
         assert_eq!(icv_len(&row(50, 0, 0, &[auth.clone(), truncated, crypt.clone()])), 16);
         let old = row(50, 0, 0, &[auth, crypt, replay]);
         assert_eq!((icv_len(&old), what(&old).sequence), (12, 5));
+    }
+
+    #[test]
+    fn a_number_is_set_and_the_rest_of_the_window_stays() {
+        let replay = [7_u32, 8, 9].map(u32::to_ne_bytes).concat();
+        let mark = (MARK, vec![1; 8]);
+        let null = || (ALG_CRYPT, algorithm("cipher_null", None, &[]));
+        let question = advance(&row(50, 0, 0, &[null(), (REPLAY, replay), mark]), 5 << 32 | 99).unwrap();
+        assert_eq!((question.kind, question.body.len()), (XFRM_MSG_NEWAE, 48 + 16 + 12));
+        assert_eq!(question.body[..4], [10, 0, 0, 2]);
+        assert_eq!(question.body[16..24], [0, 0, 0x12, 0x34, 2, 0, 50, 0]);
+        assert_eq!(question.body[24..28], [10, 0, 0, 1]);
+        let attributes = Attributes(&question.body[48..]);
+        assert_eq!(attributes.get(REPLAY).unwrap().0, [99_u32, 8, 9].map(u32::to_ne_bytes).concat());
+        assert!(attributes.has(MARK));
+
+        let replay = [1_u32, 7, 8, 2, 9, 32, 4].map(u32::to_ne_bytes).concat();
+        let question = advance(&row(50, 0, FLAG_ESN, &[null(), (REPLAY_ESN, replay)]), 5 << 32 | 99).unwrap();
+        let state = Attributes(&question.body[48..]).get(REPLAY_ESN).unwrap().0;
+        assert_eq!(state, [1_u32, 99, 8, 5, 9, 32, 4].map(u32::to_ne_bytes).concat());
+        assert!(advance(&row(50, 0, 0, &[null()]), 1).is_none());
     }
 
     #[test]

@@ -141,7 +141,14 @@ impl Case {
                 .into());
             }
         }
-        Ok(())
+        let text = ip(&["-n", &lab.tx.netns_name, "xfrm", "state"])?;
+        let start = if self.how == How::Extended { 0xffff_ffe0_u32 } else { 0 };
+        let sent = if self.how == How::Clear { 0 } else { 2 * FRAMES as u32 };
+        let reached = format!("oseq 0x{:x}", start.wrapping_add(sent));
+        match text.contains(&reached) {
+            true => Ok(()),
+            false => Err(format!("the sender's kernel does not know of {reached}:\n{text}").into()),
+        }
     }
 
     fn set_up(&self, lab: &Lab) -> Result<(), Failed> {

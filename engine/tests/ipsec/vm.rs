@@ -54,7 +54,7 @@ pub(crate) fn run() -> Result<HashMap<String, Option<String>>, String> {
     if Command::new(QEMU).arg("--version").stdout(Stdio::null()).status().is_err() {
         return Err(format!("needs {QEMU} (tools/install.sh test)"));
     }
-    let archive = std::env::temp_dir().join(format!("wirerate-ipsec-{}.cpio", std::process::id()));
+    let archive = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ipsec.cpio");
     let output =
         pack(&archive, &dir.join("lib/modules")).map_err(|error| format!("{}: {error}", archive.display()));
     let output = output.and_then(|()| boot(&image, &archive).map_err(|error| format!("{QEMU}: {error}")));
