@@ -245,12 +245,16 @@ pub struct Cursor {
 pub struct SkbRun {
     /// Frames that the call may still send; set by the worker.
     pub left: u32,
+    /// Frames for one run of the program at most; set by the worker.
+    pub turns: u32,
+    /// `skb->queue_mapping` where the plan names no queue; set by the worker.
+    pub queue_mapping: u32,
     /// 1 while the frame that the cursor stands at is still to be sent.
     pub is_kept: u32,
     /// 1 while the skb holds that frame; cleared by the worker.
     pub is_written: u32,
-    /// Frames for one run of the program at most; set by the worker.
-    pub turns: u32,
+    /// Unused.
+    pub pad: u32,
     /// Times that the device had no room.
     pub no_room: u64,
     /// Frames for which the queueing discipline dropped one.
@@ -298,5 +302,5 @@ const _: () = assert!(size_of::<SinkCpu>() == LINE, "keep in step with src/bpf/s
 const _: () = assert!(size_of::<Plan>() == 560, "keep in step with src/bpf/shared.h");
 const _: () = assert!(size_of::<Flow>() == 16, "keep in step with src/bpf/shared.h");
 const _: () = assert!(size_of::<Cursor>() == 384, "keep in step with src/bpf/shared.h");
-const _: () = assert!(size_of::<SkbRun>() == 40, "keep in step with src/bpf/shared.h");
+const _: () = assert!(size_of::<SkbRun>() == 48, "keep in step with src/bpf/shared.h");
 const _: () = assert!(size_of::<Meter>() == LINE, "keep in step with src/bpf/shared.h");

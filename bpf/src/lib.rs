@@ -23,5 +23,5 @@ pub use error::BpfError;
 pub use meter::{Claim, Meter, Verdict};
 pub use send::Sender;
 pub use sink::{Sink, SinkCount};
-pub use skb::{Said, SkbSender};
+pub use skb::{Said, SkbHow, SkbSender};
 pub use state::State;

@@ -21,6 +21,17 @@ pub struct SkbSender {
     run: SharedArray<abi::SkbRun>,
 }
 
+/// What the frames of a call are to be like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SkbHow {
+    /// Frames for each run of the program; softirqs run between two.
+    pub turns: u32,
+    /// `skb->priority`.
+    pub priority: u32,
+    /// The transmit queue of a plan that names none; `None` to have the stack choose by a hash of each frame.
+    pub queue: Option<u16>,
+}
+
 /// What the kernel said to the frames of one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Said {
@@ -64,9 +75,8 @@ impl SkbSender {
         self.run.set(0, &abi::SkbRun { is_kept: u32::from(is_kept), ..self.run.get(0) });
     }
 
-    /// Hands on up to `frames` frames, `turns` in each run of the program, from an skb that starts as `data` and
-    /// has `priority`. What the skb holds at the end goes to `data_out` unless that is empty; the length of it
-    /// is returned.
+    /// Hands on up to `frames` frames from an skb that starts as `data`. What the skb holds at the end goes to
+    /// `data_out` unless that is empty; the length of it is returned.
     ///
     /// The device is looked up in the caller's network namespace. Interrupted by a signal it returns early and
     /// without an error: [`State::offered`] says how far it came.
@@ -78,19 +88,27 @@ impl SkbSender {
         data: &[u8],
         data_out: &mut [u8],
         frames: u32,
-        turns: u32,
-        priority: u32,
+        how: &SkbHow,
     ) -> io::Result<(Said, usize)> {
         let before = self.run.get(0);
-        let start = abi::SkbRun { left: frames, is_written: 0, turns, last_error: 0, ..before };
-        self.run.set(0, &start);
+        self.run.set(
+            0,
+            &abi::SkbRun {
+                left: frames,
+                turns: how.turns,
+                queue_mapping: how.queue.map_or(0, |queue| u32::from(queue) + 1),
+                is_written: 0,
+                last_error: 0,
+                ..before
+            },
+        );
         let mut context = [0u32; PRIORITY_WORD + 1];
-        context[PRIORITY_WORD] = priority;
+        context[PRIORITY_WORD] = how.priority;
         let mut run = ProgRun {
             data_in: data,
             data_out,
             context_in: bytemuck::cast_slice(&context),
-            repeat: frames.div_ceil(turns.max(1)),
+            repeat: frames.div_ceil(how.turns.max(1)),
             ..ProgRun::default()
         };
         let data_out_len = match sys::prog_run(self.program.as_fd(), &mut run) {

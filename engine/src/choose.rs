@@ -146,7 +146,7 @@ fn build_xdp(need: &Need<'_>, device: Device, asked: &Asked, tools: &mut Tools) 
 }
 
 fn build_skb(need: &Need<'_>, device: Device, asked: &Asked, _: &mut Tools) -> Tried {
-    let engine = SkbEngine::new(device, need.mode, need.plan, need.cursor.clone(), asked)?;
+    let engine = SkbEngine::new(device, need.mode, need.plan, need.cursor.clone(), asked, need.cpu)?;
     Ok((Box::new(engine), "the kernel makes the frames"))
 }
 

@@ -2,7 +2,7 @@
 //! table, for random plans.
 
 use crate::translate;
-use bpf::{BpfError, Sender, SkbSender, State, abi};
+use bpf::{BpfError, Sender, SkbHow, SkbSender, State, abi};
 use host::{Netns, Stack};
 use packet::{Cursor, Plan, Rng, WallTime, sample};
 
@@ -45,8 +45,9 @@ impl Writer for SkbSender {
     }
 
     fn write(&self, start: &[u8]) -> Vec<u8> {
+        let how = SkbHow { turns: 1, ..SkbHow::default() };
         let mut frame = vec![0; start.len()];
-        let (said, len) = self.run(start, &mut frame, 1, 1, 0).expect("the program can be run");
+        let (said, len) = self.run(start, &mut frame, 1, &how).expect("the program can be run");
         assert_eq!(said, bpf::Said::default());
         frame.truncate(len);
         frame

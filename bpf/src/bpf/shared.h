@@ -197,16 +197,17 @@ _Static_assert(sizeof(struct wr_cursor) == 384, "keep in step with bpf/src/abi.r
 
 /* skb.bpf.c: one call of the program, from the worker and back. */
 struct wr_skb_run {
-	__u32 left;	  /* frames that the call may still send; set by the worker */
-	__u32 is_kept;	  /* the frame that the cursor stands at is still to be sent */
-	__u32 is_written; /* the skb holds that frame; cleared by the worker, since each call has an skb of
-			     its own */
-	__u32 turns;	  /* frames for one run of the program at most; set by the worker */
+	__u32 left;	     /* frames that the call may still send; set by the worker */
+	__u32 turns;	     /* frames for one run of the program at most; set by the worker */
+	__u32 queue_mapping; /* skb->queue_mapping where the plan names no queue; set by the worker */
+	__u32 is_kept;	     /* the frame that the cursor stands at is still to be sent */
+	__u32 is_written;    /* the skb holds that frame; cleared by the worker, each call has its own skb */
+	__u32 pad;
 	__u64 no_room;	  /* times that the device had no room; the frame was kept */
 	__u64 congested;  /* frames for which the queueing discipline dropped one, this or another */
 	__s64 last_error; /* negative errno that ended the call, 0 for none; the frame was kept */
 };
-_Static_assert(sizeof(struct wr_skb_run) == 40, "keep in step with bpf/src/abi.rs");
+_Static_assert(sizeof(struct wr_skb_run) == 48, "keep in step with bpf/src/abi.rs");
 
 /* Threads of one process that can send from XDP at a time. */
 #define WR_METERS_MAX 1024

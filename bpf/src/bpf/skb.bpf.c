@@ -37,8 +37,10 @@ static __always_inline int fill(struct __sk_buff *skb, __u32 frame_len, __u32 ud
 	if (frame + header_len > end)
 		return -1;
 	write_frame(frame, header_len, udp_len, flags);
-	if (flags & WR_PLAN_QUEUE_MAPPED)
-		skb->queue_mapping = cursor.queue + 1; /* 0 would be "not recorded" */
+	/* A recorded queue is taken as it is; without one the stack dissects each frame for a hash. 0 would
+	 * be "not recorded".
+	 */
+	skb->queue_mapping = flags & WR_PLAN_QUEUE_MAPPED ? cursor.queue + 1 : run.queue_mapping;
 	return 0;
 }
 

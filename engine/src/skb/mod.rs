@@ -9,7 +9,7 @@ use crate::device::Device;
 use crate::engine::{Burst, Engine, EngineKind, Errors};
 use crate::need::{Asked, QueueMap};
 use crate::{EngineError, SystemClock, translate};
-use bpf::{Said, SkbSender, abi};
+use bpf::{Said, SkbHow, SkbSender, abi};
 use packet::{Cursor, Plan, XmitMode};
 use std::io;
 use std::num::NonZeroU32;
@@ -33,15 +33,15 @@ pub(crate) struct SkbEngine {
     cursor: Cursor,
     /// What the skb of each call starts as: its headers tell the stack the protocol.
     start: Vec<u8>,
-    batch: u32,
-    priority: u32,
+    how: SkbHow,
     transmits: bool,
     clock_sharing: u32,
     looked_ns: u64,
 }
 
 impl SkbEngine {
-    /// Loads the program for `plan`. The calling thread is in the namespace of the device, and sends.
+    /// Loads the program for `plan`. The calling thread is pinned to `cpu`, is in the namespace of the device, and is
+    /// the one that sends.
     ///
     /// # Errors
     /// What this engine cannot do, a device that cannot send, or a refusal of the kernel.
@@ -51,6 +51,7 @@ impl SkbEngine {
         plan: &Plan,
         cursor: Cursor,
         asked: &Asked,
+        cpu: u32,
     ) -> Result<Self, EngineError> {
         check_ability(&device, plan, mode, asked)?;
         let transmits = mode != XmitMode::NetifReceive;
@@ -72,8 +73,11 @@ impl SkbEngine {
             sender,
             cursor,
             start,
-            batch: asked.batch.unwrap_or(BATCH_DEFAULT).clamp(1, BATCH_MAX),
-            priority: asked.wish.priority,
+            how: SkbHow {
+                turns: asked.batch.unwrap_or(BATCH_DEFAULT).clamp(1, BATCH_MAX),
+                priority: asked.wish.priority,
+                queue: transmits.then_some((cpu % u32::from(plan.queue_count)) as u16),
+            },
             transmits,
             clock_sharing: 1,
             looked_ns: 0,
@@ -130,7 +134,7 @@ impl Engine for SkbEngine {
         let (offered, bytes) = (state.offered(), state.frame_bytes());
         let clock = SystemClock;
         state.set_clock(clock.wall_ns().wrapping_sub(clock.now_ns()), self.clock_sharing);
-        let ran = self.sender.run(&self.start, &mut [], budget.get(), self.batch, self.priority);
+        let ran = self.sender.run(&self.start, &mut [], budget.get(), &self.how);
         let (said, _) = ran.map_err(|source| match source.raw_os_error() {
             Some(libc::EINVAL) => EngineError::unable(
                 EngineKind::Skb,
