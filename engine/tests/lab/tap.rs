@@ -11,6 +11,12 @@ const PATIENCE: libc::timeval = libc::timeval { tv_sec: 5, tv_usec: 0 };
 const PKTGEN_MAGIC: [u8; 4] = [0xbe, 0x9b, 0xe9, 0x55];
 const PACKET_OUTGOING: u8 = 4;
 
+/// A frame and when the kernel took it in, in nanoseconds since 1970.
+pub(crate) struct Stamped {
+    pub(crate) time_ns: u64,
+    pub(crate) frame: Vec<u8>,
+}
+
 /// Sees the frames of all devices of one namespace.
 pub(crate) struct Tap(OwnedFd);
 
@@ -32,6 +38,7 @@ impl Tap {
         tap.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &BUFFER_BYTES)?;
         tap.set(libc::SOL_SOCKET, libc::SO_RCVTIMEO, &PATIENCE)?;
         tap.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1)?;
+        tap.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1)?;
         Ok(tap)
     }
 
@@ -46,11 +53,16 @@ impl Tap {
 
     /// The next `count` frames of pktgen that came in; fewer when none comes for a while.
     pub(crate) fn frames(&self, count: usize) -> Vec<Vec<u8>> {
+        self.stamped(count).into_iter().map(|stamped| stamped.frame).collect()
+    }
+
+    /// As [`Tap::frames`], with the time of each.
+    pub(crate) fn stamped(&self, count: usize) -> Vec<Stamped> {
         let mut frames = Vec::new();
         while frames.len() < count {
             match self.frame() {
                 Some((PACKET_OUTGOING, _)) => {}
-                Some((_, frame)) => frames.extend(is_pktgen(&frame).then_some(frame)),
+                Some((_, stamped)) => frames.extend(is_pktgen(&stamped.frame).then_some(stamped)),
                 None => break,
             }
         }
@@ -58,7 +70,7 @@ impl Tap {
     }
 
     /// One frame and which way it went; `None` when nothing comes.
-    fn frame(&self) -> Option<(u8, Vec<u8>)> {
+    fn frame(&self) -> Option<(u8, Stamped)> {
         let mut bytes = vec![0u8; 65_536];
         let mut control = [0u64; 16];
         let mut iovec = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
@@ -73,25 +85,50 @@ impl Tap {
         // SAFETY: every pointer in `header` is to memory of ours of the length beside it, alive during the call.
         let len = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut header, 0) };
         bytes.truncate(usize::try_from(len).ok()?);
-        if let Some(tag) = vlan_tag(&header) {
+        let aside = Aside::of(&header);
+        if let Some(tag) = aside.vlan_tag {
             bytes.splice(12..12, tag);
         }
-        Some((from.sll_pkttype, bytes))
+        Some((from.sll_pkttype, Stamped { time_ns: aside.time_ns, frame: bytes }))
     }
 }
 
-/// The tag that the kernel took out of the frame.
-fn vlan_tag(header: &libc::msghdr) -> Option<[u8; 4]> {
-    // SAFETY: `header` is as recvmsg left it, its control memory still alive.
-    let message = unsafe { libc::CMSG_FIRSTHDR(header).as_ref() }?;
-    if (message.cmsg_level, message.cmsg_type) != (libc::SOL_PACKET, libc::PACKET_AUXDATA) {
-        return None;
+/// What the kernel said beside the bytes.
+#[derive(Default)]
+struct Aside {
+    /// The tag that it took out of the frame.
+    vlan_tag: Option<[u8; 4]>,
+    time_ns: u64,
+}
+
+impl Aside {
+    fn of(header: &libc::msghdr) -> Self {
+        let mut aside = Self::default();
+        // SAFETY: `header` is as recvmsg left it, its control memory still alive.
+        let mut next = unsafe { libc::CMSG_FIRSTHDR(header).as_ref() };
+        while let Some(message) = next {
+            match (message.cmsg_level, message.cmsg_type) {
+                (libc::SOL_PACKET, libc::PACKET_AUXDATA) => {
+                    // SAFETY: the kernel put a whole tpacket_auxdata behind the head of a message of this kind.
+                    let aux =
+                        unsafe { libc::CMSG_DATA(message).cast::<libc::tpacket_auxdata>().read_unaligned() };
+                    let [a, b] = aux.tp_vlan_tpid.to_be_bytes();
+                    let [c, d] = aux.tp_vlan_tci.to_be_bytes();
+                    aside.vlan_tag =
+                        (aux.tp_status & libc::TP_STATUS_VLAN_VALID != 0).then_some([a, b, c, d]);
+                }
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                    // SAFETY: as above, with a timespec.
+                    let time = unsafe { libc::CMSG_DATA(message).cast::<libc::timespec>().read_unaligned() };
+                    aside.time_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+                }
+                _ => {}
+            }
+            // SAFETY: `message` is one of the messages of `header`.
+            next = unsafe { libc::CMSG_NXTHDR(header, message).as_ref() };
+        }
+        aside
     }
-    // SAFETY: the kernel put a whole tpacket_auxdata behind the head of a message of this kind.
-    let aux = unsafe { libc::CMSG_DATA(message).cast::<libc::tpacket_auxdata>().read_unaligned() };
-    let [a, b] = aux.tp_vlan_tpid.to_be_bytes();
-    let [c, d] = aux.tp_vlan_tci.to_be_bytes();
-    (aux.tp_status & libc::TP_STATUS_VLAN_VALID != 0).then_some([a, b, c, d])
 }
 
 fn is_pktgen(frame: &[u8]) -> bool {
