@@ -262,7 +262,7 @@ impl Ground<'_> {
             let Some(rate) = Estimate::of(found.rates.of(index)) else { continue };
             let limit = match found.limited[index] {
                 0 => String::new(),
-                limited => format!(" (in {limited} rounds no more could be offered)"),
+                limited => format!(" (at least: in {limited} rounds no more arrived)"),
             };
             report.say(&format!("  {:>18}  {}{limit}", mpps(rate), contender.tool.title))?;
             report.row("result", &ResultRow::rate(case, contender.tool.name, rate))?;
@@ -296,9 +296,11 @@ impl Ground<'_> {
         Ok(())
     }
 
-    fn learn(&mut self, output: Output, contender: &Contender, best_pps: f64) {
-        if best_pps > 0.0 {
-            self.known_pps.insert((output.case(), contender.tool.name), best_pps);
+    /// The best so far, so that a round in which the machine was busy does not lower where the next begins.
+    fn learn(&mut self, output: Output, contender: &Contender, found_pps: f64) {
+        if found_pps > 0.0 {
+            let best_pps = self.known_pps.entry((output.case(), contender.tool.name)).or_insert(found_pps);
+            *best_pps = best_pps.max(found_pps);
         }
     }
 

@@ -11,6 +11,7 @@ mod facts;
 mod flood;
 mod frame;
 mod generate;
+mod priority;
 mod process;
 mod records;
 mod report;
@@ -20,7 +21,7 @@ mod search;
 mod settings;
 mod stats;
 mod stop;
-#[expect(unsafe_code, reason = "the socket calls of the sendmmsg loop, and nothing else")]
+#[expect(unsafe_code, reason = "socket calls and a priority, and nothing else")]
 mod sys;
 mod tool;
 
@@ -28,6 +29,7 @@ use anyhow::{Context, Result, ensure};
 use bed::Bed;
 use clap::{Parser, ValueEnum};
 use facts::{Host, Shares, Ticks};
+use priority::FirstSession;
 use report::Report;
 use serde::Serialize;
 use settings::{Deadline, FULL, QUICK, Settings, TINY};
@@ -154,6 +156,7 @@ fn measure(
     report: &mut Report,
 ) -> Result<()> {
     let deadline = Deadline::after(settings.budget);
+    let _first = FirstSession::begin()?;
     let bed = Bed::new(tool::GENERATOR_CPU, stop)?;
     let wants = |case| args.only.is_none_or(|only| only == case);
     if wants(Case::Generate) {
@@ -185,7 +188,7 @@ fn introduce(report: &Report, settings: &Settings, host: &Host) -> Result<()> {
     report.say(&format!("size: {}{warning}", settings.name))?;
     let governor = host.governor.as_ref().map_or_else(String::new, |name| format!(", governor {name}"));
     report.say(&format!("host: {}, CPUs {}{governor}, {}, veth", host.cpu, host.cpus, host.kernel))?;
-    let busy = if host.load > LOAD_QUIET { ": others use the CPUs, so rates are too low" } else { "" };
+    let busy = if host.load > LOAD_QUIET { ": others want the CPUs, and have to wait" } else { "" };
     report.say(&format!("load before: {:.2}{busy}", host.load))?;
     report.say(&format!("binary: {}", host.wirerate))
 }

@@ -4,6 +4,7 @@
 //! and the CPU time it used.
 
 use crate::stop::Stop;
+use crate::sys;
 use anyhow::{Context, Result, bail};
 use host::Netns;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -79,9 +80,14 @@ impl Tool {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
-        // A child inherits namespace and CPUs from the thread that starts it.
-        let spawned = netns.run(|| host::pin_thread(cpu).map(|()| command.spawn()))??;
-        let mut child = spawned.with_context(|| format!("cannot start {}", program.display()))?;
+        // A child inherits namespace, CPUs and priority from the thread that starts it. What else runs on this
+        // machine is not to be measured, so it has to wait.
+        let spawn = || {
+            host::pin_thread(cpu)?;
+            sys::run_before_others().context("cannot run before others")?;
+            command.spawn().with_context(|| format!("cannot start {}", program.display()))
+        };
+        let mut child = netns.run(spawn)??;
         let said = Arc::default();
         let readers = vec![
             reader(child.stdout.take().expect("it is piped"), &said),

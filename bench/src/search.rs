@@ -29,7 +29,7 @@ pub(crate) struct Search {
     good_pps: Option<f64>,
     /// Lowest rate asked for that did not.
     bad_pps: Option<f64>,
-    /// A loss that may have been an accident: asked for once more.
+    /// A rate that went badly, maybe by accident: asked for once more.
     doubtful_pps: Option<f64>,
     best_pps: f64,
     at_limit: bool,
@@ -82,28 +82,21 @@ impl Search {
         self.trials_left = self.trials_left.saturating_sub(1);
         let is_second = self.doubtful_pps.take().is_some();
         let keeps_up = trial.arrived_pps >= KEEPS_UP * trial.asked_pps;
-        if trial.lost > 0 {
-            if is_second {
-                self.bad_pps = Some(trial.asked_pps);
-                // It would have lost more at a higher rate, so the limit was not that of the generator.
-                self.at_limit = false;
-            } else {
-                self.doubtful_pps = Some(trial.asked_pps);
-            }
-            return;
+        if trial.lost == 0 {
+            self.best_pps = self.best_pps.max(trial.arrived_pps);
         }
-        self.best_pps = self.best_pps.max(trial.arrived_pps);
-        if keeps_up {
-            self.good_pps = Some(trial.asked_pps);
-        } else {
-            self.bad_pps = Some(trial.asked_pps);
-            self.at_limit = true;
+        match (trial.lost, keeps_up) {
+            (0, true) => self.good_pps = Some(trial.asked_pps),
+            _ if !is_second => self.doubtful_pps = Some(trial.asked_pps),
+            // Nothing was lost of what there was: this says nothing about the tool, and more cannot be offered.
+            (0, false) => (self.at_limit, self.trials_left) = (true, 0),
+            _ => self.bad_pps = Some(trial.asked_pps),
         }
     }
 
     /// What was found so far.
     pub(crate) fn found(&self) -> Found {
-        Found { pps: self.best_pps, at_limit: self.at_limit && self.best_pps > 0.0 }
+        Found { pps: self.best_pps, at_limit: self.at_limit }
     }
 }
 
@@ -112,7 +105,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Searches against a tool that keeps up to `limit_pps`, with a generator that gives up to `offer_pps`;
+    /// Searches with a tool that keeps up to `limit_pps`, with a generator that gives up to `offer_pps`;
     /// trials whose number is in `accidents` lose a frame for no reason.
     fn search(mut search: Search, limit_pps: f64, offer_pps: f64, accidents: &[u32]) -> (Found, u32) {
         let mut trials = 0;
@@ -141,8 +134,19 @@ mod tests {
 
     #[test]
     fn says_when_no_more_could_be_offered() {
-        let (found, _) = search(Search::new(1e6, 2.0, 10), 30e6, 5e6, &[]);
-        assert_eq!(found, Found { pps: 5e6, at_limit: true });
+        let (found, trials) = search(Search::new(1e6, 2.0, 10), 30e6, 5e6, &[]);
+        // 1, 2, 4, and twice 8 million, of which five arrive.
+        assert_eq!((found, trials), (Found { pps: 5e6, at_limit: true }, 5));
+    }
+
+    #[test]
+    fn a_generator_that_was_held_up_once_does_not_end_the_search() {
+        let mut search = Search::new(1e6, 2.0, 9);
+        let trial = |asked_pps, arrived_pps| Trial { asked_pps, arrived_pps, lost: 0 };
+        search.learn(&trial(1e6, 0.3e6));
+        assert_eq!((search.next_pps(), search.found().at_limit), (Some(1e6), false));
+        search.learn(&trial(1e6, 1e6));
+        assert_eq!((search.next_pps(), search.found().pps), (Some(2e6), 1e6));
     }
 
     #[test]
