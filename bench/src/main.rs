@@ -175,7 +175,7 @@ fn programs(args: &Args) -> Result<Programs> {
     for file in args.against.iter().chain([&wirerate]) {
         ensure!(
             file.is_file(),
-            "there is no {}; `cargo build --release --package wirerate` makes one, --wirerate names it",
+            "there is no {}; `cargo build --package wirerate` makes one, --wirerate or $WIRERATE names another",
             file.display()
         );
     }
