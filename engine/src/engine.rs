@@ -14,7 +14,7 @@ pub enum EngineKind {
     AfXdp,
     /// Clones of one skb, handed on by a tc program under `BPF_PROG_RUN`.
     Skb,
-    /// Messages on a packet socket.
+    /// The transmit ring of a packet socket.
     AfPacket,
     /// Frames into memory.
     Mem,

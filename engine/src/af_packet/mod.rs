@@ -1,11 +1,11 @@
-//! The af_packet engine: frames written by the plan, handed to a packet socket many at a time.
+//! The af_packet engine: frames written by the plan into the transmit ring of a packet socket, sent many at a time.
 //!
 //! It works on every device, at the price of one system call for each batch and one copy for each frame. A frame
 //! that finds no room is kept and goes first the next time, so the plan never moves on for a frame that was not
 //! sent: nothing is lost, nothing is counted twice. `errors` are only frames that the plan cannot make.
 
 mod source;
-#[expect(unsafe_code, reason = "a packet socket and sendmmsg, and nothing else")]
+#[expect(unsafe_code, reason = "a packet socket and its ring, and nothing else")]
 mod sys;
 #[cfg(test)]
 mod tests;
@@ -19,28 +19,55 @@ use packet::{Cursor, Plan, XmitMode};
 use source::Source;
 use std::io;
 use std::num::NonZeroU32;
-use sys::{Frames, PacketSocket, SocketOptions};
+use sys::{PacketRing, RingOptions};
 
-/// Messages for one call unless the user says otherwise; more gain nothing.
+/// Frames for one call unless the user says otherwise; more gain nothing.
 const BATCH_DEFAULT: u32 = 64;
-/// Messages for one call at most, so that a batch of the longest frames stays within 64 MiB.
+/// Frames for one call at most.
 const BATCH_MAX: u32 = 1024;
+/// Slots of the ring for each frame of a batch: the kernel keeps a slot until the frame has left the device.
+const SLOTS_EACH: usize = 4;
 /// Kernel memory for frames on their way: some 5,000 short ones, more than a queueing discipline holds.
 const SEND_BUFFER_BYTES: i32 = 4 << 20;
 /// How often a device that takes nothing is asked for the reason.
 const LOOK_EVERY_NS: u64 = 10_000_000;
-/// Frames start this far apart in memory, or a multiple of it: a cache line.
-const SLOT_ALIGN: usize = 64;
-
-/// Where frames go; a packet socket, or a test's.
+/// Where frames are written, and where they go; the ring of a packet socket, or a test's.
 pub(crate) trait Outlet {
-    /// Takes up to `count` frames from `first` on and returns how many it took, at least one.
-    fn send(&mut self, frames: &mut Frames, first: usize, count: usize) -> io::Result<usize>;
+    /// How many frames there is room for.
+    fn slots(&self) -> usize;
+
+    /// The memory of one frame; `None` while the kernel has not done with what was there.
+    fn slot(&mut self, index: usize) -> Option<&mut [u8]>;
+
+    /// Says how long the frame in one slot is.
+    fn set_frame_len(&mut self, index: usize, frame_len: usize);
+
+    /// The bytes of the frame in one slot.
+    fn frame(&self, index: usize) -> &[u8];
+
+    /// Takes up to `count` frames from slot `first` on, round the end, and returns how many it took, at least one.
+    fn send(&mut self, first: usize, count: usize) -> io::Result<usize>;
 }
 
-impl Outlet for PacketSocket {
-    fn send(&mut self, frames: &mut Frames, first: usize, count: usize) -> io::Result<usize> {
-        self.send(frames, first, count)
+impl Outlet for PacketRing {
+    fn slots(&self) -> usize {
+        self.slots()
+    }
+
+    fn slot(&mut self, index: usize) -> Option<&mut [u8]> {
+        self.slot(index)
+    }
+
+    fn set_frame_len(&mut self, index: usize, frame_len: usize) {
+        self.set_frame_len(index, frame_len);
+    }
+
+    fn frame(&self, index: usize) -> &[u8] {
+        self.frame(index)
+    }
+
+    fn send(&mut self, first: usize, count: usize) -> io::Result<usize> {
+        self.send(first, count)
     }
 }
 
@@ -69,18 +96,19 @@ impl Health for Device {
     }
 }
 
-/// One plan on one packet socket.
+/// One plan on one ring.
 #[derive(Debug)]
-pub(crate) struct AfPacketEngine<O = PacketSocket, H = Device, C = SystemClock> {
+pub(crate) struct AfPacketEngine<O = PacketRing, H = Device, C = SystemClock> {
     outlet: O,
     health: H,
     clock: C,
     source: Source,
-    frames: Frames,
-    /// Frames written and not sent yet: `first` up to `end`.
+    batch: usize,
+    /// The slot of the first frame that is written and not sent yet.
     first: usize,
-    end: usize,
-    /// Frames behind `end` that must not go out and are not counted yet: 0 or 1.
+    /// Frames that are written and not sent yet.
+    pending: usize,
+    /// Frames behind those that must not go out and are not counted yet: 0 or 1.
     unsealed: usize,
     clock_sharing: u32,
     looked_ns: u64,
@@ -102,34 +130,34 @@ impl AfPacketEngine {
         if let Some(trouble) = device.trouble(true)? {
             return Err(trouble);
         }
-        let options = SocketOptions {
+        let batch = asked.batch.unwrap_or(BATCH_DEFAULT).clamp(1, BATCH_MAX);
+        let options = RingOptions {
             ifindex: device.ifindex(),
             bypass_qdisc: mode == XmitMode::StartXmit,
             priority: asked.wish.priority,
             send_buffer_bytes: SEND_BUFFER_BYTES,
+            slots: SLOTS_EACH * batch as usize,
+            frame_len_max: plan.frame_len_max() as usize,
         };
-        let outlet = PacketSocket::open(&options).map_err(|(call, source)| EngineError::Syscall {
+        let outlet = PacketRing::open(&options).map_err(|(call, source)| EngineError::Syscall {
             call,
             ifname: device.name(),
             source,
         })?;
-        let batch = asked.batch.unwrap_or(BATCH_DEFAULT).clamp(1, BATCH_MAX);
         Ok(Self::over(outlet, device, SystemClock, Source::new(plan, cursor), batch))
     }
 }
 
 impl<O, H, C> AfPacketEngine<O, H, C> {
     fn over(outlet: O, health: H, clock: C, source: Source, batch: u32) -> Self {
-        let slot_len = (source.plan().frame_len_max() as usize).next_multiple_of(SLOT_ALIGN);
-        let frames = Frames::new(batch as usize, slot_len);
         Self {
             outlet,
             health,
             clock,
             source,
-            frames,
+            batch: batch as usize,
             first: 0,
-            end: 0,
+            pending: 0,
             unsealed: 0,
             clock_sharing: 1,
             looked_ns: 0,
@@ -154,32 +182,47 @@ fn check_ability(mode: XmitMode, queues: QueueMap) -> Result<(), EngineError> {
 }
 
 impl<O: Outlet, H: Health, C: Clock> AfPacketEngine<O, H, C> {
-    /// Writes the next frames, at most `count` of them, up to the first that must not go out.
+    /// Writes the next frames, at most `count` of them, up to the first that must not go out or has no room.
     fn fill(&mut self, count: usize) {
         self.source.checkpoint();
-        (self.first, self.end) = (0, 0);
         let sharing = self.clock_sharing as usize;
         let mut wall_ns = 0;
-        for index in 0..count.min(self.frames.slots()) {
-            if index % sharing == 0 {
+        for done in 0..count.min(self.batch).min(self.outlet.slots()) {
+            let index = self.index(done);
+            let Some(slot) = self.outlet.slot(index) else { return };
+            if done % sharing == 0 {
                 wall_ns = self.clock.wall_ns();
             }
-            let frame_len = self.source.emit(wall_ns, self.frames.slot(index));
+            let frame_len = self.source.emit(wall_ns, slot);
             if frame_len == 0 {
                 self.unsealed = 1;
                 return;
             }
-            self.frames.set_frame_len(index, frame_len);
-            self.end = index + 1;
+            self.outlet.set_frame_len(index, frame_len);
+            self.pending = done + 1;
+        }
+    }
+
+    /// The slot of a frame that is written and not sent yet, or of the next to be written.
+    fn index(&self, place: usize) -> usize {
+        (self.first + place) % self.outlet.slots()
+    }
+
+    /// Offers the first `count` frames. Without one there was no slot: the kernel still has them all.
+    fn offer(&mut self, count: usize) -> io::Result<usize> {
+        match count {
+            0 => Err(io::Error::from_raw_os_error(libc::EAGAIN)),
+            count => self.outlet.send(self.first, count),
         }
     }
 
     /// Takes note of frames that the device took.
     fn sent(&mut self, count: usize, burst: &mut Burst) {
-        let bytes: usize = (self.first..self.first + count).map(|index| self.frames.frame_len(index)).sum();
+        let lengths = (0..count).map(|place| self.outlet.frame(self.index(place)).len() as u64);
+        burst.frame_bytes += lengths.sum::<u64>();
         burst.sent += count as u64;
-        burst.frame_bytes += bytes as u64;
-        self.first += count;
+        self.first = self.index(count);
+        self.pending -= count;
     }
 
     /// What to make of an error: `Ok` to try the same frame again later.
@@ -188,7 +231,7 @@ impl<O: Outlet, H: Health, C: Clock> AfPacketEngine<O, H, C> {
             Some(libc::EINTR) => Ok(()),
             Some(libc::ENOBUFS | libc::EAGAIN | libc::ENOMEM) => self.look(),
             Some(libc::EMSGSIZE) => {
-                let frame_len = self.frames.frame_len(self.first) as u32;
+                let frame_len = self.outlet.frame(self.first).len() as u32;
                 let trouble = self.health.length_trouble(frame_len, is_tagged(self.source.plan()))?;
                 Err(trouble.unwrap_or_else(|| self.failed(error)))
             }
@@ -207,7 +250,7 @@ impl<O: Outlet, H: Health, C: Clock> AfPacketEngine<O, H, C> {
     }
 
     fn failed(&self, source: io::Error) -> EngineError {
-        EngineError::Syscall { call: "sendmmsg", ifname: self.health.name(), source }
+        EngineError::Syscall { call: "sendto(AF_PACKET)", ifname: self.health.name(), source }
     }
 }
 
@@ -224,17 +267,15 @@ impl<O: Outlet, H: Health, C: Clock> Engine for AfPacketEngine<O, H, C> {
         let mut burst = Burst::default();
         while burst.sent < u64::from(budget.get()) {
             let left = budget.get() as usize - burst.sent as usize;
-            if self.first == self.end {
-                if self.unsealed > 0 {
-                    burst.errors.refused += std::mem::take(&mut self.unsealed) as u64;
-                    burst.errors.last_errno = libc::ENOENT;
-                    return Ok(burst);
-                }
+            if self.pending == 0 && self.unsealed == 0 {
                 self.fill(left);
-                continue;
             }
-            let count = left.min(self.end - self.first);
-            match self.outlet.send(&mut self.frames, self.first, count) {
+            if self.pending == 0 && self.unsealed > 0 {
+                burst.errors.refused += std::mem::take(&mut self.unsealed) as u64;
+                burst.errors.last_errno = libc::ENOENT;
+                return Ok(burst);
+            }
+            match self.offer(left.min(self.pending)) {
                 Ok(count) => self.sent(count, &mut burst),
                 Err(error) => {
                     burst.retries += 1;
@@ -256,9 +297,8 @@ impl<O: Outlet, H: Health, C: Clock> Engine for AfPacketEngine<O, H, C> {
     }
 
     fn cursor(&self) -> Cursor {
-        let pending = self.end - self.first;
-        let first = (pending > 0).then(|| self.frames.frame(self.first));
-        self.source.cursor_before(pending + self.unsealed, first)
+        let first = (self.pending > 0).then(|| self.outlet.frame(self.first));
+        self.source.cursor_before(self.pending + self.unsealed, first)
     }
 
     fn set_clock_sharing(&mut self, frames: u32) {

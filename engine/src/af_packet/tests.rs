@@ -33,14 +33,44 @@ impl Script {
     }
 }
 
-impl Outlet for Script {
-    fn send(&mut self, frames: &mut Frames, first: usize, count: usize) -> io::Result<usize> {
-        let (script, taken) = &mut *self.0.borrow_mut();
+/// A ring of eleven slots, dirty from the start, that a script empties.
+struct ScriptedRing {
+    script: Script,
+    slots: Vec<(Vec<u8>, usize)>,
+}
+
+impl ScriptedRing {
+    fn new(script: &Script, slot_len: usize) -> Self {
+        Self { script: script.clone(), slots: vec![(vec![0xee; slot_len], 0); 11] }
+    }
+}
+
+impl Outlet for ScriptedRing {
+    fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn slot(&mut self, index: usize) -> Option<&mut [u8]> {
+        Some(&mut self.slots[index].0)
+    }
+
+    fn set_frame_len(&mut self, index: usize, frame_len: usize) {
+        self.slots[index].1 = frame_len;
+    }
+
+    fn frame(&self, index: usize) -> &[u8] {
+        let (bytes, len) = &self.slots[index];
+        &bytes[..*len]
+    }
+
+    fn send(&mut self, first: usize, count: usize) -> io::Result<usize> {
+        let (script, taken) = &mut *self.script.0.borrow_mut();
         let count = match script.pop_front().unwrap_or(Says::Takes(count)) {
             Says::Takes(most) => most.min(count),
             Says::Refuses(errno) => return Err(io::Error::from_raw_os_error(errno)),
         };
-        taken.extend((first..first + count).map(|index| frames.frame(index).to_vec()));
+        let slots = self.slots.len();
+        taken.extend((first..first + count).map(|index| self.frame(index % slots).to_vec()));
         Ok(count)
     }
 }
@@ -69,11 +99,12 @@ impl Health for Patient {
 
 const WELL: Patient = Patient { is_down: false, mtu: 1500 };
 
-type Tested = AfPacketEngine<Script, Patient, FakeClock>;
+type Tested = AfPacketEngine<ScriptedRing, Patient, FakeClock>;
 
 fn engine(script: &Script, health: Patient, config: &Config) -> Tested {
     let (plan, cursor) = start(config);
-    AfPacketEngine::over(script.clone(), health, FakeClock::default(), Source::new(plan, cursor), 8)
+    let ring = ScriptedRing::new(script, plan.frame_len_max() as usize);
+    AfPacketEngine::over(ring, health, FakeClock::default(), Source::new(plan, cursor), 8)
 }
 
 fn start(config: &Config) -> (Plan, Cursor) {
@@ -203,5 +234,5 @@ fn a_frame_beyond_the_mtu_says_so() {
 fn what_nobody_expected_names_the_call_and_the_device() {
     let script = Script::of(&[Says::Refuses(libc::EPERM)]);
     let error = engine(&script, WELL, &Config::default()).send_burst(budget(1)).expect_err("not allowed");
-    assert!(matches!(error, EngineError::Syscall { call: "sendmmsg", .. }), "{error}");
+    assert!(matches!(error, EngineError::Syscall { call: "sendto(AF_PACKET)", .. }), "{error}");
 }
