@@ -16,13 +16,16 @@ build: ## the program, as target/release/wirerate
 demo: build ## two namespaces, ten million frames, a capture, a report (as root)
 	$(WIRERATE) demo
 
+# A shell that starts us in the background lets us inherit an ignored Ctrl-C, which is what some tests send.
+WITH_SIGNALS := env --default-signal=INT,QUIT,HUP,TERM
+
 test: build ## unit, golden, property and end-to-end tests (the last as root)
 	@tools/install.sh test
-	cargo test --workspace --locked
+	$(WITH_SIGNALS) cargo test --workspace --locked --no-fail-fast
 
 netns: build ## the end-to-end tests alone (as root)
 	@tools/install.sh test
-	cargo test --package wirerate --test netns --locked
+	$(WITH_SIGNALS) cargo test --package wirerate --test netns --locked
 
 # BENCH holds arguments: make bench BENCH="--size full --only capture"
 bench: build ## against trafgen, sendmmsg and tcpdump, in three minutes (as root)
