@@ -78,7 +78,8 @@ impl Device {
         Ok(Some(EngineError::NoXdpTransmit { ifname, driver }))
     }
 
-    /// Why frames of `frame_len` bytes are longer than the device lets pass; `None` when they fit.
+    /// Why frames of `frame_len` bytes are longer than the device lets pass, or the far end of a veth, which drops
+    /// what is beyond its own MTU; `None` when they fit.
     ///
     /// # Errors
     /// When the kernel cannot be asked, or the device is gone.
@@ -87,10 +88,14 @@ impl Device {
         frame_len: u32,
         tagged: bool,
     ) -> Result<Option<EngineError>, EngineError> {
-        let mtu = self.stack.link(self.ifindex)?.mtu;
-        let longest = mtu + ETHERNET_LEN + if tagged { VLAN_TAG_LEN } else { 0 };
-        let ifname = self.name();
-        Ok((frame_len > longest).then_some(EngineError::LongerThanMtu { ifname, frame_len, mtu }))
+        let link = self.stack.link(self.ifindex)?;
+        let peer = if link.is_kind("veth") { self.stack.peer(&link)? } else { None };
+        let far = peer.map(|peer| (peer.name, peer.mtu, true));
+        let mut ends = std::iter::once((self.name(), link.mtu, tagged)).chain(far);
+        let is_short = |end: &(String, u32, bool)| {
+            frame_len > end.1 + ETHERNET_LEN + if end.2 { VLAN_TAG_LEN } else { 0 }
+        };
+        Ok(ends.find(is_short).map(|(ifname, mtu, _)| EngineError::LongerThanMtu { ifname, frame_len, mtu }))
     }
 
     /// The queueing discipline between the stack and the driver; `None` when frames meet none.

@@ -179,6 +179,28 @@ fn frames_beyond_the_mtu_are_refused_with_what_to_type() {
 }
 
 #[test]
+fn a_far_end_with_a_smaller_mtu_is_named_before_and_during_a_run() {
+    let config = Config { min_pkt_size: 1400, ..Config::default() };
+    for engine in [EngineKind::Skb, EngineKind::AfPacket] {
+        let Some(lab) = polling_lab() else { return };
+        let worker = engine::Worker::spawn(0, lab.tx.netns()).expect("a thread can be had");
+        let handle = worker.start(request(&lab, &config, 0, Some(engine)));
+        while handle.progress().sent() < 1000 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        lab.rx.stack.set_mtu(lab.rx.ifname, 1000).expect("the MTU can be set");
+        let report = handle.wait(Duration::from_secs(10)).expect("the run ends");
+        let End::Failed(error) = report.end else { panic!("{engine}: {:?}", report.end) };
+        assert!(
+            error.to_string().contains("longer than rx0 lets pass: its MTU is 1000"),
+            "{engine}: {error}"
+        );
+        let error = failure(&lab, request(&lab, &config, 9, None)).to_string();
+        assert!(error.contains("longer than rx0 lets pass"), "{error}");
+    }
+}
+
+#[test]
 fn priority_is_taken_by_the_engines_that_make_skbs() {
     let Some(lab) = polling_lab() else { return };
     let config = Config { skb_priority: 6, ..Config::default() };

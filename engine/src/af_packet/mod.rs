@@ -230,23 +230,27 @@ impl<O: Outlet, H: Health, C: Clock> AfPacketEngine<O, H, C> {
         match error.raw_os_error() {
             Some(libc::EINTR) => Ok(()),
             Some(libc::ENOBUFS | libc::EAGAIN | libc::ENOMEM) => self.look(),
-            Some(libc::EMSGSIZE) => {
-                let frame_len = self.outlet.frame(self.first).len() as u32;
-                let trouble = self.health.length_trouble(frame_len, is_tagged(self.source.plan()))?;
-                Err(trouble.unwrap_or_else(|| self.failed(error)))
-            }
-            _ => Err(self.health.trouble()?.unwrap_or_else(|| self.failed(error))),
+            _ => Err(self.reason()?.unwrap_or_else(|| self.failed(error))),
         }
     }
 
-    /// A device without carrier refuses like one whose ring is full, so now and then it is asked.
+    /// A device without carrier, or with a new MTU, refuses like one whose ring is full, so now and then it is asked.
     fn look(&mut self) -> Result<(), EngineError> {
         let now_ns = self.clock.now_ns();
         if now_ns.saturating_sub(self.looked_ns) < LOOK_EVERY_NS {
             return Ok(());
         }
         self.looked_ns = now_ns;
-        self.health.trouble()?.map_or(Ok(()), Err)
+        self.reason()?.map_or(Ok(()), Err)
+    }
+
+    /// What speaks against the next frame.
+    fn reason(&self) -> Result<Option<EngineError>, EngineError> {
+        if let Some(trouble) = self.health.trouble()? {
+            return Ok(Some(trouble));
+        }
+        let frame_len = if self.pending > 0 { self.outlet.frame(self.first).len() } else { 0 };
+        self.health.length_trouble(frame_len as u32, is_tagged(self.source.plan()))
     }
 
     fn failed(&self, source: io::Error) -> EngineError {

@@ -84,6 +84,14 @@ impl SkbEngine {
         })
     }
 
+    /// What speaks against the next frame, if anything does.
+    fn reason(&self) -> Result<Option<EngineError>, EngineError> {
+        match self.device.trouble(self.transmits)? {
+            None if self.transmits => self.device.length_trouble(self.start.len() as u32, true),
+            found => Ok(found),
+        }
+    }
+
     /// What to make of a frame that was kept: `Ok` to try again later.
     fn judge(&mut self, said: &Said) -> Result<(), EngineError> {
         let now_ns = SystemClock.now_ns();
@@ -91,7 +99,7 @@ impl SkbEngine {
             return Ok(());
         }
         self.looked_ns = now_ns;
-        match (self.device.trouble(self.transmits)?, said.errno) {
+        match (self.reason()?, said.errno) {
             (Some(trouble), _) => Err(trouble),
             // The last is what the stack says when a driver without a queue is busy.
             (None, 0 | libc::ENOMEM | libc::ENOBUFS | libc::ENETDOWN) => Ok(()),
