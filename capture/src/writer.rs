@@ -35,7 +35,7 @@ pub(crate) fn run(mut reader: RingReader, mut encoder: Encoder, shared: &dyn Sha
     // Without the right to it the writer is one thread among others, and losses are counted as ever.
     let _ = sys::run_before_others();
     let mut buffer = Vec::with_capacity(BUFFER_LEN + BUFFER_LEN / 4);
-    let mut pause = Pause::new(reader.shape().slots);
+    let mut pause = Pause::new(reader.shape().slots, batch_slots(reader.shape().slot_size_bytes));
     loop {
         // Asked before looking: what came until then is seen.
         let is_last_look = shared.is_draining();
@@ -105,13 +105,16 @@ fn encode(batch: &Batch<'_>, wanted: u64, encoder: &mut Encoder, utc_offset_ns: 
 /// How long to sleep: long enough that a look at the ring finds a batch, short enough that it never fills.
 #[derive(Debug)]
 struct Pause {
-    slots: u64,
+    /// A look that found this many frames is followed by another at once.
+    much: u64,
     sleep: Duration,
 }
 
 impl Pause {
-    fn new(slots: u32) -> Self {
-        Self { slots: slots.into(), sleep: SLEEP_MIN }
+    /// For a ring of `slots` that is emptied `batch` slots at a time: however large the ring is, a full batch
+    /// is much.
+    fn new(slots: u32, batch: u32) -> Self {
+        Self { much: u64::from((slots / 32).min(batch / 2)), sleep: SLEEP_MIN }
     }
 
     /// Sleeps after a look that found `taken` frames.
@@ -123,12 +126,12 @@ impl Pause {
 
     /// No sleep while there is much to do; the less was found, the longer the next sleep.
     fn next(&mut self, taken: u64) -> Option<Duration> {
-        if taken > self.slots / 32 {
+        if taken > self.much {
             self.sleep = SLEEP_MIN;
             return None;
         }
         let sleep = self.sleep;
-        self.sleep = if taken > self.slots / 128 { SLEEP_MIN } else { (sleep * 2).min(SLEEP_MAX) };
+        self.sleep = if taken > self.much / 4 { SLEEP_MIN } else { (sleep * 2).min(SLEEP_MAX) };
         Some(sleep)
     }
 }
@@ -139,12 +142,20 @@ mod tests {
 
     #[test]
     fn a_busy_ring_is_not_slept_over_and_a_quiet_one_longer_and_longer() {
-        let mut pause = Pause::new(32_768);
+        let mut pause = Pause::new(32_768, 2048);
         assert_eq!(pause.next(2048), None);
         let sleeps: Vec<u128> = (0..7).map(|_| pause.next(1).unwrap().as_micros()).collect();
         assert_eq!(sleeps, [50, 100, 200, 400, 800, 1000, 1000]);
         assert_eq!(pause.next(500), Some(SLEEP_MAX));
         assert_eq!(pause.next(500), Some(SLEEP_MIN));
+    }
+
+    #[test]
+    fn full_batches_of_a_large_ring_are_not_slept_over() {
+        let mut pause = Pause::new(1 << 20, 2048);
+        assert_eq!(pause.next(2048), None);
+        assert_eq!(pause.next(1025), None);
+        assert_eq!(pause.next(3), Some(SLEEP_MIN));
     }
 
     #[test]
