@@ -126,8 +126,8 @@ fn config(lab: &Lab, count: u64) -> Config {
         max_pkt_size: 60,
         dst_mac: lab.rx.mac,
         dst_min: lab.rx.v4.to_string(),
-        udp_dst_min: 1000,
-        udp_dst_max: 2000,
+        udp_dst_min: 40000,
+        udp_dst_max: 41000,
         ..Config::default()
     };
     config.flags.set(Flags::UDPCSUM, true);
