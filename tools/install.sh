@@ -105,15 +105,23 @@ install_cargo_deny() {
 # A kernel with ESP and AH for the tests of IPsec (engine/tests/ipsec), unpacked and not installed: it only ever
 # runs in a virtual machine.
 fetch_vm_kernel() {
-	local dir=/var/cache/wirerate/vm-kernel new package
+	local dir=/var/cache/wirerate/vm-kernel
 	[ "$(uname -m)" = x86_64 ] && [ ! -e "$dir" ] || return 0
 	echo "fetching a kernel for virtual machines" >&2
-	new=$(mktemp -d)
-	chmod 755 "$new"
-	apt update
+	# As above: once more before giving up.
+	if ! unpack_vm_kernel "$dir" && ! { sleep 5 && unpack_vm_kernel "$dir"; }; then
+		echo "wirerate: apt-get could not fetch the kernel of linux-image-cloud-amd64" >&2
+		echo "  try: as root, apt-get update && apt-get download linux-image-cloud-amd64, and read what it says" >&2
+		exit 3
+	fi
+}
+
+# Into a folder beside its place first, so that half a kernel is never taken for one.
+unpack_vm_kernel() {
+	local dir=$1 new=$1.new package
+	rm -rf -- "$new" && mkdir -p -- "$new" && apt update || return
 	package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
-	(cd "$new" && apt download "$package" && dpkg-deb -x ./*.deb . && rm -- *.deb)
-	mkdir -p "${dir%/*}"
+	(cd "$new" && apt download "$package" && dpkg-deb -x ./*.deb . && rm -- *.deb) || return
 	mv -- "$new" "$dir"
 }
 
