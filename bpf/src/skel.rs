@@ -1,71 +1,25 @@
 //! The skeletons that `libbpf-cargo` wrote from the programs: one module for each `*.bpf.c`.
 
-/// `capture.bpf.c`.
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    missing_docs,
-    unreachable_pub,
-    unsafe_code,
-    unsafe_op_in_unsafe_fn,
-    reason = "generated code; its unsafe is libbpf-cargo's own"
-)]
-pub mod capture {
-    include!(concat!(env!("OUT_DIR"), "/capture.skel.rs"));
+macro_rules! skeleton {
+    ($module:ident, $program:literal, $file:literal) => {
+        #[doc = concat!("`", $program, "`.")]
+        #[allow(
+            clippy::all,
+            clippy::undocumented_unsafe_blocks,
+            missing_docs,
+            unreachable_pub,
+            unsafe_code,
+            unsafe_op_in_unsafe_fn,
+            reason = "generated code; its unsafe is libbpf-cargo's own"
+        )]
+        pub mod $module {
+            include!(concat!(env!("OUT_DIR"), $file));
+        }
+    };
 }
 
-/// `meter.bpf.c`.
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    missing_docs,
-    unreachable_pub,
-    unsafe_code,
-    unsafe_op_in_unsafe_fn,
-    reason = "generated code; its unsafe is libbpf-cargo's own"
-)]
-pub mod meter {
-    include!(concat!(env!("OUT_DIR"), "/meter.skel.rs"));
-}
-
-/// `send.bpf.c`.
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    missing_docs,
-    unreachable_pub,
-    unsafe_code,
-    unsafe_op_in_unsafe_fn,
-    reason = "generated code; its unsafe is libbpf-cargo's own"
-)]
-pub mod send {
-    include!(concat!(env!("OUT_DIR"), "/send.skel.rs"));
-}
-
-/// `sink.bpf.c`.
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    missing_docs,
-    unreachable_pub,
-    unsafe_code,
-    unsafe_op_in_unsafe_fn,
-    reason = "generated code; its unsafe is libbpf-cargo's own"
-)]
-pub mod sink {
-    include!(concat!(env!("OUT_DIR"), "/sink.skel.rs"));
-}
-
-/// `skb.bpf.c`.
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    missing_docs,
-    unreachable_pub,
-    unsafe_code,
-    unsafe_op_in_unsafe_fn,
-    reason = "generated code; its unsafe is libbpf-cargo's own"
-)]
-pub mod skb {
-    include!(concat!(env!("OUT_DIR"), "/skb.skel.rs"));
-}
+skeleton!(capture, "capture.bpf.c", "/capture.skel.rs");
+skeleton!(meter, "meter.bpf.c", "/meter.skel.rs");
+skeleton!(send, "send.bpf.c", "/send.skel.rs");
+skeleton!(sink, "sink.bpf.c", "/sink.skel.rs");
+skeleton!(skb, "skb.bpf.c", "/skb.skel.rs");
