@@ -1,14 +1,19 @@
 //! `send --dry-run --write`: an independent reader finds in the file what was asked for.
 
 use crate::lab::Scratch;
-use crate::program::wirerate_run;
+use crate::program::{Running, wirerate, wirerate_run};
 use crate::readers::{frames, packet_count, tshark};
 use crate::{Case, TestResult, case};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::time::Duration;
 
 /// Tests of the frames that a dry run writes.
 pub(crate) const CASES: &[Case] = &[
     case("dry_run::tshark_decodes_every_frame_and_finds_the_checksums_right", &["tshark"], tshark_agrees),
     case("dry_run::ranges_come_in_the_order_of_pktgen", &["tshark"], ranges_in_order),
+    case("dry_run::needs_no_privilege", &["setpriv", "capinfos"], needs_no_privilege),
     case("dry_run::a_seed_repeats_a_run_and_another_does_not", &["editcap"], seed_repeats),
 ];
 
@@ -40,6 +45,25 @@ fn tshark_agrees() -> TestResult {
         assert_eq!(good, expected, "{words}");
         let bad = tshark(&path, "_ws.malformed or ip.checksum.status == Bad", &["frame.number"]);
         assert_eq!(bad, [""; 0], "{words}");
+    }
+    Ok(())
+}
+
+/// As nobody, also for a device that is there and asked for its addresses.
+fn needs_no_privilege() -> TestResult {
+    let scratch = Scratch::new();
+    let (program, path) = (scratch.file("wirerate"), scratch.file("dry.pcapng"));
+    // Where the program was built may be closed to others.
+    fs::copy(wirerate().get_program(), &program)?;
+    fs::set_permissions(scratch.file("."), fs::Permissions::from_mode(0o777))?;
+    for device in ["none", "lo"] {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]).arg(&program);
+        command.args(["send", device, "--dst", "198.18.0.2", "--count", "5", "--dry-run=5", "--write"]);
+        command.arg(&path).args(TO.split(' '));
+        Running::start(command).wait(Duration::from_secs(20)).expect_code(0);
+        assert_eq!(packet_count(&path), 5, "{device}");
+        fs::remove_file(&path)?;
     }
     Ok(())
 }
