@@ -22,6 +22,6 @@ pub mod xdp;
 pub use error::BpfError;
 pub use meter::{Claim, Meter, Verdict};
 pub use send::Sender;
-pub use sink::{Sink, SinkCount};
+pub use sink::{Sink, SinkCount, SinkVerdict};
 pub use skb::{Said, SkbHow, SkbSender};
 pub use state::State;

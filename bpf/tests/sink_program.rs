@@ -1,17 +1,26 @@
 //! `sink.bpf.c`, run by `BPF_PROG_RUN` on made-up frames. Needs CAP_BPF.
 
 use bpf::sys::{ProgRun, prog_run};
-use bpf::{Sink, SinkCount};
+use bpf::{Sink, SinkCount, SinkVerdict};
 use std::os::fd::AsFd;
 
 const XDP_DROP: u32 = 1;
+const XDP_PASS: u32 = 2;
+
+/// False, with a word on it, where programs cannot be loaded.
+fn can_load() -> bool {
+    // SAFETY: geteuid has no arguments and cannot fail.
+    if unsafe { libc::geteuid() } == 0 {
+        return true;
+    }
+    assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI must run this test with CAP_BPF");
+    eprintln!("skip: needs CAP_BPF");
+    false
+}
 
 #[test]
 fn every_frame_is_counted_and_dropped() {
-    // SAFETY: geteuid has no arguments and cannot fail.
-    if unsafe { libc::geteuid() } != 0 {
-        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI must run this test with CAP_BPF");
-        eprintln!("skip: needs CAP_BPF");
+    if !can_load() {
         return;
     }
     let sink = Sink::load().expect("the program loads");
@@ -25,4 +34,20 @@ fn every_frame_is_counted_and_dropped() {
     // A test run stays on one CPU, unless the thread was moved between two of them.
     assert!(sink.per_cpu().any(|cpu| cpu.frames >= 5));
     assert_eq!(sink.per_cpu().map(|cpu| cpu.frames).sum::<u64>(), 20);
+}
+
+#[test]
+fn a_frame_in_pieces_is_counted_whole_and_can_go_on() {
+    if !can_load() {
+        return;
+    }
+    for (verdict, answer) in [(SinkVerdict::Drop, XDP_DROP), (SinkVerdict::Pass, XDP_PASS)] {
+        let sink = Sink::load_with(verdict).expect("the program loads");
+        let program = sink.for_pieces().expect("this kernel knows frames in pieces");
+        for len in [60, 9014, 60_000] {
+            let mut run = ProgRun { data_in: &vec![0xee; len], ..Default::default() };
+            assert_eq!(prog_run(program, &mut run).expect("the program runs").return_value, answer, "{len}");
+        }
+        assert_eq!(sink.total(), SinkCount { frames: 3, frame_bytes: 60 + 9014 + 60_000 });
+    }
 }

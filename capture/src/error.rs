@@ -69,7 +69,10 @@ impl CaptureError {
         match self {
             Self::Host(error) => error.advice(),
             Self::Bpf(BpfError::XdpBusy { ifname, name, id, .. }) => Some(match name.as_str() {
-                "wr_capture" => format!("end the other capture on {ifname}"),
+                "wr_capture" | "wr_capture_all" => format!("end the other capture on {ifname}"),
+                "wr_sink" | "wr_sink_all" => {
+                    format!("end the `wirerate count` or `wirerate sink` on {ifname}")
+                }
                 _ => format!(
                     "`bpftool prog show id {id}` says more; `ip link set dev {ifname} xdp off` takes it off unless \
                      a link holds it"

@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 mod clock;
+mod counting;
 mod cpus;
 mod device;
 mod encode;
@@ -24,6 +25,7 @@ mod sys;
 mod writer;
 
 pub use bpf::xdp::{ModeWish, XdpMode};
+pub use counting::{CountOptions, Counted, Counting, CpuCount};
 pub use error::CaptureError;
 pub use options::{
     Mode, Options, Output, RING_SLOTS_DEFAULT, RING_SLOTS_MAX, RING_SLOTS_MIN, SNAPLEN_DEFAULT, SNAPLEN_MAX,

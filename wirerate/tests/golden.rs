@@ -71,6 +71,8 @@ fn help_commands_is_the_table() {
 fn help_of_send() {
     golden("send_help.txt", &["send", "--help"]);
     golden("capture_help.txt", &["capture", "--help"]);
+    golden("count_help.txt", &["count", "--help"]);
+    golden("sink_help.txt", &["sink", "--help"]);
     golden("exec_help.txt", &["exec", "--help"]);
     golden("serve_help.txt", &["serve", "--help"]);
 }

@@ -2,6 +2,7 @@
 
 pub mod capture;
 pub mod completions;
+pub mod count;
 pub mod demo;
 pub mod exec;
 pub mod help;
@@ -12,6 +13,20 @@ pub mod serve;
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 
+const COUNT_HELP: &str = "\
+Each second one line on standard output: frames of each CPU, their sum, and frames in that second.\n\
+Ctrl-C ends it; the report at the end is exact.\n\n\
+Examples:\n  \
+wirerate count eth1\n  \
+wirerate count eth1 --count 1M --json";
+
+const SINK_HELP: &str = "\
+The cheapest receiver there is, for measuring a sender: the host sees none of the frames.\n\
+Each second one line on standard output: frames of each CPU, their sum, and frames in that second.\n\n\
+Examples:\n  \
+wirerate sink eth1 --duration 10s\n  \
+wirerate sink veth1 --netns lab";
+
 /// What wirerate can do.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -19,6 +34,12 @@ pub enum Command {
     Send(Box<send::Args>),
     /// Capture the frames that a device receives
     Capture(capture::Args),
+    /// Count the frames that a device receives, and do nothing else to them
+    #[command(after_help = COUNT_HELP)]
+    Count(count::Args),
+    /// Count the frames that a device receives, and drop them in the driver
+    #[command(after_help = SINK_HELP)]
+    Sink(count::Args),
     /// Send ten million frames between devices made for it, capture them, and account for each
     Demo(demo::Args),
     /// Run a command that finds pktgen's control files at /proc/net/pktgen
@@ -49,6 +70,8 @@ impl Command {
         match self {
             Self::Send(args) => send::run(&args, stop),
             Self::Capture(args) => capture::run(&args, stop),
+            Self::Count(args) => count::run(count::Kind::Count, &args, stop),
+            Self::Sink(args) => count::run(count::Kind::Sink, &args, stop),
             Self::Demo(args) => demo::run(&args, stop),
             Self::Exec(args) => exec::run(&args),
             Self::Serve(args) => serve::run(&args),

@@ -7,6 +7,7 @@
 
 mod capture;
 mod control;
+mod count;
 mod demo;
 mod dry_run;
 mod lab;
@@ -42,6 +43,7 @@ const CASES: &[&[Case]] = &[
     dry_run::CASES,
     send::CASES,
     capture::CASES,
+    count::CASES,
     control::CASES,
     round_trip::CASES,
     demo::CASES,

@@ -86,6 +86,12 @@ impl Running {
         until(text, || self.stderr.text().contains(text));
     }
 
+    /// Waits until `text` has come on stdout.
+    #[track_caller]
+    pub(crate) fn until_it_prints(&self, text: &str) {
+        until(text, || self.stdout.text().contains(text));
+    }
+
     /// True when it runs no more.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("it is our child").is_some()

@@ -1,0 +1,127 @@
+//! Receive and count, nothing else: no ring, no copy, no writer. What a capture is measured against.
+
+use crate::options::Mode;
+use crate::{CaptureError, ModeWish, XdpFacts};
+use bpf::xdp::XdpLink;
+use bpf::{Sink, SinkVerdict};
+use host::{Link, Netns, Stack};
+use std::time::{Duration, Instant};
+
+/// Where there is no way to wait for running programs, counters are taken as final after this.
+const STANDSTILL: Duration = Duration::from_millis(50);
+
+/// What to count.
+#[derive(Clone, Debug)]
+pub struct CountOptions {
+    /// The device, by any of its names.
+    pub ifname: String,
+    /// Its namespace; `None` for that of the calling thread.
+    pub netns: Option<Netns>,
+    /// What becomes of a frame that was counted.
+    pub mode: Mode,
+    /// How the XDP program may be attached.
+    pub xdp: ModeWish,
+}
+
+/// Frames that one CPU received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuCount {
+    /// The CPU.
+    pub cpu: u32,
+    /// Frames since the start.
+    pub frames: u64,
+    /// Their lengths in bytes, without FCS.
+    pub frame_bytes: u64,
+}
+
+/// A device that is counted on. Dropping it takes the program off.
+#[derive(Debug)]
+pub struct Counting {
+    sink: Sink,
+    link: XdpLink,
+    xdp: XdpFacts,
+    device: Link,
+    started: Instant,
+}
+
+/// How counting ended.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    /// Every CPU that received frames, from CPU 0 up; exact, since nothing is added any more.
+    pub cpus: Vec<CpuCount>,
+    /// Time from attaching to detaching.
+    pub elapsed: Duration,
+    /// True when the device was deleted, or left its namespace, before the end.
+    pub is_device_gone: bool,
+}
+
+impl Counting {
+    /// Starts to count.
+    ///
+    /// # Errors
+    /// [`CaptureError::Host`] when there is no such device; [`CaptureError::Bpf`] when the program cannot be loaded or
+    /// attached, or the device has one.
+    pub fn start(options: &CountOptions) -> Result<Self, CaptureError> {
+        match &options.netns {
+            Some(netns) => netns.run(|| Self::start_here(options))?,
+            None => Self::start_here(options),
+        }
+    }
+
+    fn start_here(options: &CountOptions) -> Result<Self, CaptureError> {
+        let device = Stack::here()?.link(&options.ifname)?;
+        bpf::xdp::refuse_if_busy(device.index, &device.name)?;
+        let sink = Sink::load_with(match options.mode {
+            Mode::Mirror => SinkVerdict::Pass,
+            Mode::Drop => SinkVerdict::Drop,
+        })?;
+        let started = Instant::now();
+        let link = sink.attach(device.index, &device.name, options.xdp)?;
+        let native_refusal = link.native_refusal().map(ToString::to_string);
+        let xdp = XdpFacts { mode: link.mode(), native_refusal };
+        Ok(Self { sink, link, xdp, device, started })
+    }
+
+    /// The device, as it was at the start.
+    pub fn device(&self) -> &Link {
+        &self.device
+    }
+
+    /// How the program is attached.
+    pub fn xdp(&self) -> &XdpFacts {
+        &self.xdp
+    }
+
+    /// Time since the start.
+    pub fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// True when the device was deleted, or left its namespace.
+    pub fn is_device_gone(&self) -> bool {
+        !self.link.is_attached()
+    }
+
+    /// What each CPU counted so far; only those that received something.
+    pub fn cpus(&self) -> Vec<CpuCount> {
+        busy_cpus(&self.sink)
+    }
+
+    /// Takes the program off and waits until it runs nowhere, so that the numbers are final.
+    pub fn stop(self) -> Counted {
+        let is_device_gone = self.is_device_gone();
+        drop(self.link);
+        let elapsed = self.started.elapsed();
+        if bpf::sys::wait_for_running_programs().is_err() {
+            std::thread::sleep(STANDSTILL);
+        }
+        Counted { cpus: busy_cpus(&self.sink), elapsed, is_device_gone }
+    }
+}
+
+fn busy_cpus(sink: &Sink) -> Vec<CpuCount> {
+    let counts = (0..).zip(sink.per_cpu());
+    let counts =
+        counts.map(|(cpu, count)| CpuCount { cpu, frames: count.frames, frame_bytes: count.frame_bytes });
+    counts.filter(|count| count.frames > 0).collect()
+}

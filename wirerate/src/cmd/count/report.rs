@@ -1,0 +1,101 @@
+//! What was counted, at the end: for people as a small table, for programs as `wirerate.count/1`.
+
+use super::Cpu;
+use crate::out;
+use crate::units::{Table, human_bps, human_count, human_duration, human_pps, per_second};
+use serde::Serialize;
+use std::fmt;
+
+/// Name and version of the report as JSON.
+const SCHEMA: &str = "wirerate.count/1";
+
+/// Everything counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// The device.
+    pub device: String,
+    /// Its namespace, where one was named.
+    pub netns: Option<String>,
+    /// `mirror` or `drop`.
+    pub mode: &'static str,
+    /// How the program was attached.
+    pub source: String,
+    /// Time from attaching to detaching, in nanoseconds.
+    pub duration_ns: u64,
+    /// Frames that reached the program.
+    pub received: u64,
+    /// Their lengths in bytes, without FCS.
+    pub received_bytes: u64,
+    /// Each CPU that received frames.
+    pub cpus: Vec<Cpu>,
+}
+
+impl Report {
+    /// The report as one line of JSON.
+    pub fn json_line(&self) -> String {
+        out::json_line(SCHEMA, self)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = match &self.netns {
+            Some(netns) => format!("{} in {netns}", self.device),
+            None => self.device.clone(),
+        };
+        let time = human_duration(self.duration_ns);
+        writeln!(f, "{place}: {} frames received in {time}", human_count(self.received))?;
+        let mut table = Table::default();
+        let rate = human_pps(per_second(self.received, self.duration_ns));
+        let bits = human_bps(per_second(self.received_bytes * 8, self.duration_ns));
+        table.count("received", self.received, &format!("{rate}, {bits} without FCS"));
+        for Cpu { cpu, received } in self.cpus.iter().filter(|_| self.cpus.len() > 1) {
+            table.count(&format!("CPU {cpu}"), *received, "");
+        }
+        table.text("source", &format!("{}, {} mode", self.source, self.mode));
+        write!(f, "{table}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        Report {
+            device: "veth1".into(),
+            netns: Some("lab".into()),
+            mode: "drop",
+            source: "XDP, native".into(),
+            duration_ns: 2_000_000_000,
+            received: 1_000_000,
+            received_bytes: 60_000_000,
+            cpus: vec![Cpu { cpu: 0, received: 600_000 }, Cpu { cpu: 1, received: 400_000 }],
+        }
+    }
+
+    #[test]
+    fn a_report_reads_like_this() {
+        assert_eq!(
+            report().to_string(),
+            "veth1 in lab: 1,000,000 frames received in 2.000 s\n  \
+             received  1,000,000  500.0 kpps, 240.0 Mbit/s without FCS\n  \
+             CPU 0       600,000\n  \
+             CPU 1       400,000\n  \
+             source    XDP, native, drop mode\n"
+        );
+    }
+
+    #[test]
+    fn a_report_is_one_line_of_json() {
+        let line = report().json_line();
+        assert!(
+            line.starts_with("{\"schema\":\"wirerate.count/1\",\"device\":\"veth1\",\"netns\":\"lab\""),
+            "{line}"
+        );
+        assert!(
+            line.ends_with("\"cpus\":[{\"cpu\":0,\"received\":600000},{\"cpu\":1,\"received\":400000}]}\n"),
+            "{line}"
+        );
+    }
+}

@@ -1,0 +1,131 @@
+//! A run of `wirerate count` or `wirerate sink`: start, a line each second, end, report.
+
+use super::{Args, Cpu, Report, Tally};
+use crate::out::{self, OutError};
+use crate::outcome::{Failure, Outcome};
+use crate::stop::Stop;
+use capture::{CaptureError, CountOptions, Counted, Counting, CpuCount, Mode, ModeWish, XdpFacts};
+use host::Netns;
+use std::thread;
+use std::time::Duration;
+
+/// Time between two looks at what may end it.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Which of the two commands it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The host gets the frames.
+    Count,
+    /// They end here.
+    Sink,
+}
+
+impl Kind {
+    fn mode(self) -> Mode {
+        match self {
+            Self::Count => Mode::Mirror,
+            Self::Sink => Mode::Drop,
+        }
+    }
+
+    fn mode_word(self) -> &'static str {
+        match self {
+            Self::Count => "mirror",
+            Self::Sink => "drop",
+        }
+    }
+
+    fn doing(self) -> &'static str {
+        match self {
+            Self::Count => "counting frames of",
+            Self::Sink => "counting and dropping frames of",
+        }
+    }
+}
+
+/// Counts until somebody or something ends it, and prints the report.
+///
+/// # Errors
+/// Refused by the host or the device.
+pub fn run(kind: Kind, args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
+    let counting = start(kind, args)?;
+    let source = source(counting.xdp());
+    eprintln!("wirerate: {} {} ({source})", kind.doing(), args.device);
+    if !counting.device().is_up() {
+        eprintln!("wirerate: {} is down: nothing can arrive until it is up", args.device);
+    }
+    let watched = watch(&counting, args, stop);
+    let ended = counting.stop();
+    if ended.is_device_gone {
+        eprintln!("wirerate: {} went away: counting ends here", args.device);
+    }
+    watched?;
+    let report = report(kind, args, source, &ended);
+    out::text(&if args.json { report.json_line() } else { report.to_string() })?;
+    Ok(if ended.is_device_gone { Outcome::No } else { Outcome::Done })
+}
+
+fn start(kind: Kind, args: &Args) -> Result<Counting, Failure> {
+    let act = || match &args.netns {
+        Some(netns) => format!("count on {} in {netns}", args.device),
+        None => format!("count on {}", args.device),
+    };
+    let netns = args.netns.as_deref().map(Netns::named).transpose();
+    let options = CountOptions {
+        ifname: args.device.clone(),
+        netns: netns.map_err(|why| Failure::host(act(), why))?,
+        mode: kind.mode(),
+        xdp: ModeWish::Best,
+    };
+    Counting::start(&options).map_err(|why: CaptureError| {
+        let cure = why.cure();
+        cure.into_iter().fold(Failure::refused(act(), why), Failure::try_this)
+    })
+}
+
+/// Prints a line each second until it is time to end.
+fn watch(counting: &Counting, args: &Args, stop: &Stop) -> Result<(), OutError> {
+    let wanted = args.count.map(|count| count.0).filter(|count| *count > 0);
+    let duration = args.duration.map(|duration| Duration::from_nanos(duration.0));
+    let mut tally = Tally::default();
+    loop {
+        let (cpus, elapsed) = (counting.cpus(), counting.elapsed());
+        let received: u64 = cpus.iter().map(|cpu| cpu.frames).sum();
+        if tally.is_due(elapsed) {
+            let second = tally.next(elapsed, rows(&cpus));
+            out::text(&if args.json { second.json_line() } else { second.to_string() })?;
+        }
+        let is_enough = wanted.is_some_and(|wanted| received >= wanted);
+        let is_late = duration.is_some_and(|duration| elapsed >= duration);
+        if stop.is_set() || is_enough || is_late || counting.is_device_gone() {
+            return Ok(());
+        }
+        let left = duration.map_or(LOOK, |duration| duration.saturating_sub(elapsed));
+        thread::sleep(LOOK.min(left));
+    }
+}
+
+fn rows(cpus: &[CpuCount]) -> Vec<Cpu> {
+    cpus.iter().map(|count| Cpu { cpu: count.cpu, received: count.frames }).collect()
+}
+
+fn source(xdp: &XdpFacts) -> String {
+    match &xdp.native_refusal {
+        Some(refusal) => format!("XDP, {}; native: {refusal}", xdp.mode),
+        None => format!("XDP, {}", xdp.mode),
+    }
+}
+
+fn report(kind: Kind, args: &Args, source: String, ended: &Counted) -> Report {
+    Report {
+        device: args.device.clone(),
+        netns: args.netns.clone(),
+        mode: kind.mode_word(),
+        source,
+        duration_ns: ended.elapsed.as_nanos() as u64,
+        received: ended.cpus.iter().map(|cpu| cpu.frames).sum(),
+        received_bytes: ended.cpus.iter().map(|cpu| cpu.frame_bytes).sum(),
+        cpus: rows(&ended.cpus),
+    }
+}

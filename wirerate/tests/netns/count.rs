@@ -1,0 +1,137 @@
+//! `wirerate count` and `wirerate sink`: every frame is counted once, and goes on or does not.
+
+use crate::lab::{Lab, Peer, RX_DEV, TX_DEV};
+use crate::program::{Running, run, until, wirerate_run, wirerate_start};
+use crate::{Case, TestResult, case};
+use nix::sys::signal::Signal;
+use std::time::Duration;
+
+const TIME_LIMIT: Duration = Duration::from_secs(20);
+
+/// Tests of the counting commands.
+pub(crate) const CASES: &[Case] = &[
+    case("count::counts_every_frame_and_lets_it_go_on", &[], counts_every_frame_and_lets_it_go_on),
+    case("count::sink_counts_every_frame_and_ends_it", &[], sink_counts_every_frame_and_ends_it),
+    case("count::prints_a_line_each_second", &[], prints_a_line_each_second),
+    case("count::names_the_program_that_has_the_device", &[], names_the_program_that_has_the_device),
+    case("count::takes_jumbo_frames_in_pieces", &["bash"], takes_jumbo_frames_in_pieces),
+    case("count::ends_when_the_device_goes", &[], ends_when_the_device_goes),
+];
+
+fn start(lab: &Lab, words: &str) -> Running {
+    let (command, rest) = words.split_once(' ').unwrap_or((words, ""));
+    let running = wirerate_start(&format!("{command} {RX_DEV} --netns {} {rest}", lab.rx_netns));
+    running.until_it_says("frames of rx0 (XDP, native)");
+    running
+}
+
+fn send(lab: &Lab, count: u32, more: &str) {
+    let sent = wirerate_run(&format!(
+        "send {TX_DEV} --netns {} --dst 198.18.0.2 --count {count} {more}",
+        lab.tx_netns
+    ));
+    sent.expect_code(0);
+}
+
+/// Frames that reached the receiver's IP layer.
+fn seen_by_host(lab: &Lab) -> u64 {
+    let text = run(&["ip", "netns", "exec", &lab.rx_netns, "cat", "/proc/net/snmp"]);
+    let row = text.lines().filter(|line| line.starts_with("Ip:")).nth(1).expect("the numbers of Ip");
+    row.split(' ').nth(3).expect("InReceives").parse().expect("a number")
+}
+
+#[track_caller]
+fn report(text: &str) -> serde_json::Value {
+    let last = text.lines().last().expect("there is a report");
+    let report: serde_json::Value = serde_json::from_str(last).expect("one line of JSON");
+    assert_eq!(report["schema"], "wirerate.count/1", "{text}");
+    let cpus = report["cpus"].as_array().expect("CPUs");
+    let sum: u64 = cpus.iter().map(|cpu| cpu["received"].as_u64().expect("a number")).sum();
+    assert_eq!(report["received"].as_u64(), Some(sum), "{report}");
+    report
+}
+
+fn counts_every_frame_and_lets_it_go_on() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let before = seen_by_host(&lab);
+    let running = start(&lab, "count --count 5000 --json");
+    send(&lab, 5000, "--size 60");
+    let report = report(&running.wait(TIME_LIMIT).expect_code(0).stdout);
+    assert_eq!((report["received"].as_u64(), report["received_bytes"].as_u64()), (Some(5000), Some(300_000)));
+    assert_eq!(report["mode"], "mirror");
+    until("the host has them all", || seen_by_host(&lab) - before == 5000);
+    assert!(!lab.has_xdp());
+    Ok(())
+}
+
+fn sink_counts_every_frame_and_ends_it() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let before = seen_by_host(&lab);
+    let running = start(&lab, "sink --json");
+    send(&lab, 100_000, "--size 60");
+    running.signal(Signal::SIGINT);
+    let report = report(&running.wait(TIME_LIMIT).expect_code(0).stdout);
+    assert_eq!(report["received"].as_u64(), Some(100_000));
+    assert_eq!(report["mode"], "drop");
+    assert_eq!(seen_by_host(&lab), before);
+    assert!(!lab.has_xdp());
+    Ok(())
+}
+
+fn prints_a_line_each_second() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let running = start(&lab, "count");
+    send(&lab, 1000, "");
+    running.until_it_prints("sum:1000 pps:");
+    running.until_it_prints("sum:1000 pps:0\n");
+    running.signal(Signal::SIGINT);
+    let outcome = running.wait(TIME_LIMIT).expect_code(0);
+    assert!(outcome.elapsed > Duration::from_secs(1));
+    let timed = start(&lab, "count --duration 100ms").wait(TIME_LIMIT).expect_code(0);
+    assert!(
+        timed.elapsed >= Duration::from_millis(100) && !timed.stdout.contains("pps:"),
+        "{}",
+        timed.stdout
+    );
+    assert!(outcome.stdout.contains("rx0 in "), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains(": 1,000 frames received in "), "{}", outcome.stdout);
+    Ok(())
+}
+
+fn names_the_program_that_has_the_device() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let first = start(&lab, "sink");
+    for command in ["count", "sink", "capture"] {
+        let second = wirerate_run(&format!("{command} {RX_DEV} --netns {}", lab.rx_netns)).expect_code(3);
+        second
+            .says(&["rx0 already runs the XDP program wr_sink (id ", "\n  try: end the `wirerate count` or"]);
+    }
+    first.signal(Signal::SIGTERM);
+    first.wait(TIME_LIMIT).expect_code(0);
+    wirerate_run("count no-such-dev")
+        .expect_code(3)
+        .says(&["cannot count on no-such-dev: there is no device"]);
+    Ok(())
+}
+
+/// Above one page a veth takes only programs that know frames in pieces.
+fn takes_jumbo_frames_in_pieces() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    for (netns, dev) in [(&lab.tx_netns, TX_DEV), (&lab.rx_netns, RX_DEV)] {
+        run(&["ip", "-n", netns, "link", "set", "dev", dev, "mtu", "9000"]);
+    }
+    let running = start(&lab, "count --count 3 --json");
+    let big = "for i in 1 2 3; do dd if=/dev/zero bs=8000 count=1 status=none > /dev/udp/198.18.0.2/9; done";
+    run(&["ip", "netns", "exec", &lab.tx_netns, "bash", "-c", big]);
+    let report = report(&running.wait(TIME_LIMIT).expect_code(0).stdout);
+    assert_eq!(report["received_bytes"].as_u64(), Some(3 * (8000 + 8 + 20 + 14)));
+    Ok(())
+}
+
+fn ends_when_the_device_goes() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let running = start(&lab, "count");
+    run(&["ip", "-n", &lab.rx_netns, "link", "delete", RX_DEV]);
+    running.wait(TIME_LIMIT).expect_code(1).says(&["rx0 went away"]);
+    Ok(())
+}
