@@ -12,7 +12,7 @@ const FIRST: i32 = -20;
 /// Gives the session its former place back when dropped.
 #[derive(Debug)]
 pub(crate) struct FirstSession {
-    /// `None` where the kernel does not group by session.
+    /// `None` where the kernel does not group by session, or not this one.
     former: Option<i32>,
 }
 
@@ -20,9 +20,12 @@ impl FirstSession {
     /// Begins.
     pub(crate) fn begin() -> Result<Self> {
         let Ok(text) = fs::read_to_string(AUTOGROUP) else { return Ok(Self { former: None }) };
-        let former = niceness(&text).with_context(|| format!("{AUTOGROUP} says {text:?}"))?;
-        fs::write(AUTOGROUP, FIRST.to_string()).with_context(|| format!("cannot write to {AUTOGROUP}"))?;
-        Ok(Self { former: Some(former) })
+        let former = niceness(&text)?;
+        if former.is_some() {
+            fs::write(AUTOGROUP, FIRST.to_string())
+                .with_context(|| format!("cannot write to {AUTOGROUP}"))?;
+        }
+        Ok(Self { former })
     }
 }
 
@@ -35,9 +38,15 @@ impl Drop for FirstSession {
     }
 }
 
-/// Of `/autogroup-123 nice 0`.
-fn niceness(text: &str) -> Option<i32> {
-    text.trim().rsplit_once(" nice ")?.1.parse().ok()
+/// Of `/autogroup-123 nice 0`; `None` of an empty file, which is what a process has that never was in a session
+/// of its own, such as the child of a container's first process.
+fn niceness(text: &str) -> Result<Option<i32>> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let number = text.rsplit_once(" nice ").and_then(|(_, number)| number.parse().ok());
+    number.map(Some).with_context(|| format!("{AUTOGROUP} says {text:?}"))
 }
 
 #[cfg(test)]
@@ -46,8 +55,16 @@ mod tests {
 
     #[test]
     fn niceness_is_read_as_the_kernel_writes_it() {
-        assert_eq!(niceness("/autogroup-123 nice 0\n"), Some(0));
-        assert_eq!(niceness("/autogroup-4 nice -20\n"), Some(-20));
-        assert_eq!(niceness("/autogroup-4\n"), None);
+        assert_eq!(niceness("/autogroup-123 nice 0\n").unwrap(), Some(0));
+        assert_eq!(niceness("/autogroup-4 nice -20\n").unwrap(), Some(-20));
+        assert_eq!(
+            niceness("/autogroup-4\n").unwrap_err().to_string(),
+            r#"/proc/self/autogroup says "/autogroup-4""#
+        );
+    }
+
+    #[test]
+    fn a_process_that_was_never_in_a_session_of_its_own_is_not_an_error() {
+        assert_eq!(niceness("").unwrap(), None);
     }
 }
