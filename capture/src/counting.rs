@@ -77,8 +77,7 @@ impl Counting {
         })?;
         let started = Instant::now();
         let link = sink.attach(device.index, &device.name, options.xdp)?;
-        let native_refusal = link.native_refusal().map(ToString::to_string);
-        let xdp = XdpFacts { mode: link.mode(), native_refusal };
+        let xdp = XdpFacts::from(&link);
         Ok(Self { sink, link, xdp, device, started })
     }
 

@@ -1,22 +1,28 @@
 //! From records to the blocks of a capture file, in the writer's own buffer.
 
-use crate::ring::{Record, TimeSource};
-use pcapng::{Interface, Packet, Template};
+use crate::interfaces::Numbering;
+use crate::ring::{Record, TimeSource, VlanTag};
+use pcapng::{Flags, Interface, Packet, Template};
 
-/// Number of the only interface of our files.
-const INTERFACE: u32 = 0;
+/// Two addresses stand before the tag of a frame.
+const TAG_AT: usize = 12;
 
 /// Encodes the records of one ring. Allocates only for a queue that it sees for the first time.
 #[derive(Debug)]
 pub(crate) struct Encoder {
-    interface: Interface,
-    /// One for each queue seen, by its number.
+    numbering: Numbering,
+    /// Most bytes of a frame in the file.
+    snaplen: usize,
+    /// One for each queue seen, by its number; for frames that came in, with nothing lost before.
     templates: Vec<Template>,
+    /// Where a tag is put back.
+    scratch: Vec<u8>,
 }
 
 impl Encoder {
-    pub(crate) fn new(interface: Interface) -> Self {
-        Self { interface, templates: Vec::new() }
+    /// For one ring of the device that has these interfaces.
+    pub(crate) fn new(numbering: Numbering, snaplen: u32) -> Self {
+        Self { numbering, snaplen: snaplen as usize, templates: Vec::new(), scratch: Vec::new() }
     }
 
     /// Appends one enhanced packet block. `utc_offset_ns` turns monotonic time into time of day.
@@ -26,8 +32,9 @@ impl Encoder {
             TimeSource::Software => record.time_ns.wrapping_add_signed(utc_offset_ns),
             TimeSource::Hardware => record.time_ns,
         };
-        if record.lost_before != 0 {
-            return emit_after_loss(record, time_ns, out);
+        let is_plain = record.lost_before == 0 && record.flags == Flags::INBOUND && record.vlan.is_none();
+        if !is_plain {
+            return self.emit_whole(record, time_ns, out);
         }
         let queue = usize::from(record.queue_index);
         if queue >= self.templates.len() {
@@ -39,27 +46,48 @@ impl Encoder {
     #[cold]
     fn add_queues(&mut self, last: u16) {
         for queue in self.templates.len() as u32..=u32::from(last) {
-            self.templates.push(Template::new(&self.interface, &like(queue)));
+            let like = Packet { flags: Some(Flags::INBOUND), ..self.like(queue as u16) };
+            self.templates.push(Template::new(&Interface::default(), &like));
         }
+    }
+
+    /// What all packets of a queue have in common.
+    fn like<'a>(&self, queue_index: u16) -> Packet<'a> {
+        let interface = self.numbering.of_queue(queue_index);
+        Packet { interface, queue: Some(queue_index.into()), ..Packet::default() }
+    }
+
+    /// For frames that have more to say: went out, had a tag, came after others were lost.
+    #[cold]
+    fn emit_whole(&mut self, record: &Record<'_>, time_ns: u64, out: &mut Vec<u8>) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let data = match record.vlan {
+            None => record.data,
+            Some(tag) => with_tag(record.data, tag, self.snaplen, &mut scratch),
+        };
+        let packet = Packet {
+            time_ns,
+            frame_len: record.frame_len,
+            data,
+            flags: (record.flags != Flags::default()).then_some(record.flags),
+            drop_count: (record.lost_before != 0).then_some(record.lost_before.into()),
+            ..self.like(record.queue_index)
+        };
+        packet.emit(out);
+        self.scratch = scratch;
     }
 }
 
-/// What all packets of a queue have in common.
-fn like<'a>(queue: u32) -> Packet<'a> {
-    Packet { interface: INTERFACE, queue: Some(queue), ..Packet::default() }
-}
-
-/// The rare frame before which others were lost says how many.
-#[cold]
-fn emit_after_loss(record: &Record<'_>, time_ns: u64, out: &mut Vec<u8>) {
-    let packet = Packet {
-        time_ns,
-        frame_len: record.frame_len,
-        data: record.data,
-        drop_count: Some(record.lost_before.into()),
-        ..like(record.queue_index.into())
-    };
-    packet.emit(out);
+/// `data` with its tag, at most `snaplen` bytes. A frame too short for one stays as it is.
+fn with_tag<'a>(data: &'a [u8], tag: VlanTag, snaplen: usize, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+    let Some((addresses, rest)) = data.split_at_checked(TAG_AT) else { return data };
+    scratch.clear();
+    scratch.extend_from_slice(addresses);
+    scratch.extend_from_slice(&tag.tpid.to_be_bytes());
+    scratch.extend_from_slice(&tag.tci.to_be_bytes());
+    scratch.extend_from_slice(rest);
+    scratch.truncate(snaplen);
+    scratch
 }
 
 /// Length of the block at the start of `blocks`, which our own encoder wrote.
@@ -92,14 +120,20 @@ mod tests {
             frame_len: 1514,
             ifindex: 3,
             queue_index,
+            flags: Flags::INBOUND,
+            vlan: None,
             lost_before,
             data,
         }
     }
 
+    fn encoder() -> Encoder {
+        Encoder::new(Numbering::single(), 96)
+    }
+
     fn encoded(record: &Record<'_>, utc_offset_ns: i64) -> Vec<u8> {
         let mut out = Vec::new();
-        Encoder::new(Interface::default()).emit(record, utc_offset_ns, &mut out);
+        encoder().emit(record, utc_offset_ns, &mut out);
         out
     }
 
@@ -117,6 +151,7 @@ mod tests {
                 frame_len: 1514,
                 data,
                 queue: Some(queue_index.into()),
+                flags: Some(Flags::INBOUND),
                 ..Packet::default()
             };
             assert_eq!(encoded(&record(queue_index, 0, data), 1_700_000_000_000_000_000), expected(&packet));
@@ -137,10 +172,42 @@ mod tests {
             frame_len: 1514,
             data: &[9; 20],
             queue: Some(1),
+            flags: Some(Flags::INBOUND),
             drop_count: Some(77),
             ..Packet::default()
         };
         assert_eq!(encoded(&record(1, 77, &[9; 20]), 0), expected(&packet));
+    }
+
+    #[test]
+    fn frames_that_went_out_say_so_and_unknown_ones_say_nothing() {
+        for (flags, told) in [(Flags::OUTBOUND, Some(Flags::OUTBOUND)), (Flags::default(), None)] {
+            let packet = Packet {
+                time_ns: 1_000,
+                frame_len: 1514,
+                data: &[9; 20],
+                queue: Some(1),
+                flags: told,
+                ..Packet::default()
+            };
+            assert_eq!(encoded(&Record { flags, ..record(1, 0, &[9; 20]) }, 0), expected(&packet));
+        }
+    }
+
+    #[test]
+    fn a_tag_that_the_hardware_took_is_put_back_within_the_snaplen() {
+        let data: Vec<u8> = (0..96).collect();
+        for len in [0, 11, 12, 60, 92, 93, 96] {
+            let mut scratch = vec![0xee; 7];
+            let tag = VlanTag { tpid: 0x8100, tci: 0x6005 };
+            let tagged = with_tag(&data[..len], tag, 96, &mut scratch);
+            if len < 12 {
+                assert_eq!(tagged, &data[..len]);
+                continue;
+            }
+            let whole = [&data[..12], &[0x81, 0, 0x60, 5], &data[12..len]].concat();
+            assert_eq!(tagged, &whole[..whole.len().min(96)], "{len} bytes");
+        }
     }
 
     #[test]

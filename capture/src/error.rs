@@ -53,10 +53,10 @@ pub enum CaptureError {
         source: io::Error,
     },
     /// No thread for a ring.
-    #[error("cannot start the writer of CPU {cpu}")]
+    #[error("cannot start the reader of ring {number}")]
     Thread {
-        /// The CPU whose ring has no reader.
-        cpu: u32,
+        /// The ring that has no reader.
+        number: usize,
         /// What the system said.
         #[source]
         source: io::Error,

@@ -1,8 +1,9 @@
-//! Frames back from the wire: rings, writers, and where each frame went.
+//! Frames back from the wire: sources, records, writers, and where each frame went.
 //!
-//! An XDP program (room `bpf`) copies each frame into the ring of the CPU that received it; one thread for each
-//! ring turns the records into pcapng blocks and writes them. [`Session`] is all of it from start to end, and
-//! [`Stats`] accounts for every frame. Command text and terminals are unknown here.
+//! Three stages. A *source* is one ring with one reader thread; the XDP program (room `bpf`) fills one for each CPU. It
+//! gives batches of *records*, which its reader turns into pcapng blocks. The *writer* puts the blocks of all readers
+//! into one output. [`Session`] is all of it from start to end, and [`Stats`] accounts for every frame. Command text
+//! and terminals are unknown here.
 
 #![deny(unsafe_code)]
 
@@ -13,16 +14,20 @@ mod device;
 mod encode;
 mod error;
 pub mod file_name;
+mod interfaces;
 mod limit;
 pub mod merge;
 mod options;
+mod reader;
 mod ring;
 pub mod rotate;
 mod session;
 mod sink;
+mod source;
 mod stats;
 mod sys;
-mod writer;
+mod tap;
+mod xdp;
 
 pub use bpf::xdp::{ModeWish, XdpMode};
 pub use counting::{CountOptions, Counted, Counting, CpuCount};
@@ -30,6 +35,7 @@ pub use error::CaptureError;
 pub use options::{
     Mode, Options, Output, RING_SLOTS_DEFAULT, RING_SLOTS_MAX, RING_SLOTS_MIN, SNAPLEN_DEFAULT, SNAPLEN_MAX,
 };
-pub use ring::{Batch, Record, Shape, TimeSource};
-pub use session::{Report, Session, XdpFacts};
-pub use stats::{Counts, CpuStats, Stats};
+pub use ring::{Batch, Record, Shape, TimeSource, VlanTag};
+pub use session::{DeviceFacts, Report, Session};
+pub use stats::{Counts, DeviceStats, RingStats, Stats};
+pub use tap::{SourceFacts, XdpFacts};

@@ -71,10 +71,12 @@ impl fmt::Debug for Output {
 /// A capture to be made.
 #[derive(Debug)]
 pub struct Options {
-    /// The device, by any of its names.
-    pub ifname: String,
-    /// Its namespace; `None` for that of the calling thread.
+    /// The devices, by any of their names; at least one. Each is an interface of the file, in this order.
+    pub ifnames: Vec<String>,
+    /// Their namespace; `None` for that of the calling thread.
     pub netns: Option<Netns>,
+    /// Make each receive queue an interface of the file.
+    pub per_queue: bool,
     /// What becomes of captured frames; can be changed later.
     pub mode: Mode,
     /// How the XDP program may be attached.
@@ -96,8 +98,9 @@ impl Options {
     /// A capture of `ifname` that counts frames and lets the host have them.
     pub fn new(ifname: impl Into<String>) -> Self {
         Self {
-            ifname: ifname.into(),
+            ifnames: vec![ifname.into()],
             netns: None,
+            per_queue: false,
             mode: Mode::default(),
             xdp: ModeWish::default(),
             snaplen: SNAPLEN_DEFAULT,

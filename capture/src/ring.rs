@@ -5,6 +5,7 @@
 //! is a function over bytes and numbers: whose memory it is and who else writes is the business of `sys`.
 
 use bpf::abi::{SLOT_HARDWARE_TIME, Slot};
+use pcapng::Flags;
 use std::ops::Range;
 
 const SLOT_HEAD_LEN: usize = size_of::<Slot>();
@@ -18,6 +19,15 @@ pub enum TimeSource {
     Hardware,
 }
 
+/// A tag that the hardware took off a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VlanTag {
+    /// The Ethernet type of the tag, such as 0x8100.
+    pub tpid: u16,
+    /// Priority, drop bit and number.
+    pub tci: u16,
+}
+
 /// One captured frame, as it lies in the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
@@ -25,13 +35,17 @@ pub struct Record<'a> {
     pub time_ns: u64,
     /// Whose clock that was.
     pub time_source: TimeSource,
-    /// Length on the wire without FCS, in bytes.
+    /// Length on the wire without FCS, in bytes; with the tag of `vlan`.
     pub frame_len: u32,
     /// Device number, in the device's namespace.
     pub ifindex: u32,
     /// Receive queue of the device.
     pub queue_index: u16,
-    /// Frames lost on this CPU between the record before and this one.
+    /// Its direction and what else the link layer knew.
+    pub flags: Flags,
+    /// The tag that is missing after the two addresses in `data`; it is put back when the frame is written.
+    pub vlan: Option<VlanTag>,
+    /// Frames lost in this ring between the record before and this one.
     pub lost_before: u32,
     /// The first bytes of the frame.
     pub data: &'a [u8],
@@ -57,6 +71,8 @@ impl<'a> Record<'a> {
             frame_len: word(8),
             ifindex: word(16),
             queue_index: half(20),
+            flags: Flags::INBOUND,
+            vlan: None,
             lost_before: word(24),
             data: &room[..room.len().min(word(12) as usize)],
         }

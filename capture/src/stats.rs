@@ -1,18 +1,21 @@
 //! Where each frame went.
 //!
-//! `received = captured + lost_ring`, and after the end `captured = written + lost_disk + after_limit`. While a
-//! capture runs, frames that wait in a ring are the difference.
+//! `received = filtered + captured + lost_ring`, and after the end `captured = written + lost_disk + after_limit`.
+//! While a capture runs, frames that wait in a ring or on their way to the file are the difference. What the device
+//! itself lost never was received: `offered = received + lost_nic`.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Frames counted at each place where one can go on or end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// Frames that the device handed to the XDP program.
+    /// Frames that the device handed over.
     pub received: u64,
     /// Their lengths in bytes, without FCS.
     pub received_bytes: u64,
+    /// Frames that the filter turned away; `None` when the kernel does not count them.
+    pub filtered: Option<u64>,
     /// Frames copied into a ring.
     pub captured: u64,
     /// Frames lost because the ring was full.
@@ -25,8 +28,29 @@ pub struct Counts {
     pub after_limit: u64,
 }
 
+impl Default for Counts {
+    /// Nothing yet, and known to be nothing.
+    fn default() -> Self {
+        Self {
+            received: 0,
+            received_bytes: 0,
+            filtered: Some(0),
+            captured: 0,
+            lost_ring: 0,
+            written: 0,
+            lost_disk: 0,
+            after_limit: 0,
+        }
+    }
+}
+
+/// The sum of two numbers, unknown when one of them is.
+fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    Some(a? + b?)
+}
+
 impl Counts {
-    /// Frames lost, wherever.
+    /// Frames lost on this side of the device.
     pub fn lost(&self) -> u64 {
         self.lost_ring + self.lost_disk
     }
@@ -39,6 +63,7 @@ impl Counts {
     fn add(&mut self, other: &Self) {
         self.received += other.received;
         self.received_bytes += other.received_bytes;
+        self.filtered = sum(self.filtered, other.filtered);
         self.captured += other.captured;
         self.lost_ring += other.lost_ring;
         self.written += other.written;
@@ -47,47 +72,70 @@ impl Counts {
     }
 }
 
-/// The counts of one CPU.
+/// The counts of one ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CpuStats {
-    /// The CPU that received the frames.
+pub struct RingStats {
+    /// Number of the device in the order of the options.
+    pub device: usize,
+    /// The CPU that received the frames; of rings that belong to no CPU their number.
     pub cpu: u32,
     /// What became of them.
     pub counts: Counts,
 }
 
+/// The counts of one device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceStats {
+    /// Frames that the device had no room for (`rx_missed_errors`) since the start; `None` when it does not say.
+    pub lost_nic: Option<u64>,
+}
+
 /// All counts at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Since the program was attached; stands still after the end.
+    /// Since the start; stands still after the end.
     pub elapsed: Duration,
-    /// Every CPU that has a ring, and others that received something.
-    pub cpus: Vec<CpuStats>,
+    /// Every ring, and CPUs without one that received something.
+    pub rings: Vec<RingStats>,
+    /// Every device, in the order of the options.
+    pub devices: Vec<DeviceStats>,
     /// Bytes of the output so far.
     pub output_bytes: u64,
 }
 
 impl Stats {
-    /// The sum over all CPUs.
+    /// The sum over all rings.
     pub fn total(&self) -> Counts {
+        self.sum_of(|_| true)
+    }
+
+    /// The sum over the rings of one device.
+    pub fn of_device(&self, device: usize) -> Counts {
+        self.sum_of(|ring| ring.device == device)
+    }
+
+    /// Frames that the devices lost for want of room; `None` when one of them does not say.
+    pub fn lost_nic(&self) -> Option<u64> {
+        self.devices.iter().map(|device| device.lost_nic).try_fold(0, |total, lost| Some(total + lost?))
+    }
+
+    fn sum_of(&self, is_wanted: impl Fn(&RingStats) -> bool) -> Counts {
         let mut total = Counts::default();
-        for cpu in &self.cpus {
-            total.add(&cpu.counts);
-        }
+        self.rings.iter().filter(|ring| is_wanted(ring)).for_each(|ring| total.add(&ring.counts));
         total
     }
 }
 
-/// What one writer counts, read by anybody.
+/// What the reader of one ring counts, read by anybody.
 #[derive(Debug, Default)]
-pub(crate) struct WriterCounts {
+pub(crate) struct ReaderCounts {
     pub(crate) written: AtomicU64,
     pub(crate) lost_disk: AtomicU64,
     pub(crate) after_limit: AtomicU64,
 }
 
-impl WriterCounts {
-    /// Adds these counts to what the program counted.
+impl ReaderCounts {
+    /// Adds these counts to what the kernel counted.
     pub(crate) fn add_to(&self, counts: &mut Counts) {
         counts.written += self.written.load(Relaxed);
         counts.lost_disk += self.lost_disk.load(Relaxed);
@@ -104,17 +152,21 @@ mod tests {
         let counts = Counts {
             received: 1,
             received_bytes: 2,
+            filtered: Some(8),
             captured: 3,
             lost_ring: 4,
             written: 5,
             lost_disk: 6,
             after_limit: 7,
         };
-        let cpus = (0..3).map(|cpu| CpuStats { cpu, counts }).collect();
-        let total = Stats { cpus, ..Stats::default() }.total();
+        let rings = (0..3).map(|cpu| RingStats { device: cpu as usize / 2, cpu, counts }).collect();
+        let stats = Stats { rings, ..Stats::default() };
+        let total = stats.total();
+        assert_eq!((stats.of_device(0).received, stats.of_device(1).received), (2, 1));
         let expected = Counts {
             received: 3,
             received_bytes: 6,
+            filtered: Some(24),
             captured: 9,
             lost_ring: 12,
             written: 15,
@@ -123,6 +175,21 @@ mod tests {
         };
         assert_eq!(total, expected);
         assert_eq!(total.lost(), 30);
+    }
+
+    #[test]
+    fn a_sum_with_an_unknown_number_is_unknown() {
+        let ring =
+            |filtered| RingStats { counts: Counts { filtered, ..Counts::default() }, ..RingStats::default() };
+        let stats = Stats { rings: vec![ring(Some(3)), ring(None)], ..Stats::default() };
+        assert_eq!(stats.total().filtered, None);
+        let device = |lost_nic| DeviceStats { lost_nic };
+        let stats = Stats { devices: vec![device(Some(1)), device(Some(2))], ..Stats::default() };
+        assert_eq!(stats.lost_nic(), Some(3));
+        assert_eq!(
+            Stats { devices: vec![device(Some(1)), device(None)], ..Stats::default() }.lost_nic(),
+            None
+        );
     }
 
     #[test]

@@ -3,7 +3,9 @@
 
 mod lab;
 
-use capture::{CaptureError, Counts, Mode, ModeWish, Options, Output, Session, XdpMode};
+use capture::{
+    CaptureError, Counts, Mode, ModeWish, Options, Output, Session, SourceFacts, XdpFacts, XdpMode,
+};
 use host::{Netns, Stack};
 use lab::{Folder, Lab, RX_DEV, can_run, frame, run, tshark};
 use std::io::{self, Write};
@@ -27,6 +29,14 @@ fn bytes_sent(count: u32) -> u64 {
     (0..count).map(|number| frame_len(number) as u64).sum()
 }
 
+/// How the only device's program is attached.
+fn xdp(session: &Session) -> XdpFacts {
+    match &session.devices()[0].source {
+        SourceFacts::Xdp(facts) => facts.clone(),
+        other => panic!("{other}"),
+    }
+}
+
 /// Everything received was written.
 fn whole(count: u32) -> Counts {
     Counts {
@@ -48,7 +58,7 @@ fn mirror_mode_writes_every_frame_and_the_host_sees_it_too() {
     let file = folder.path().join("x.pcapng");
     let session = Session::start(lab.options(Output::File(file.clone()))).unwrap();
     let listener = lab.listener();
-    assert_eq!(session.xdp().mode, XdpMode::Native);
+    assert_eq!(xdp(&session).mode, XdpMode::Native);
     let before_ns = utc_ns();
     // One ring gets all frames, so the file has them in order.
     on_cpu_0(|| send(&lab, COUNT));
@@ -132,7 +142,7 @@ fn switching_the_mode_under_load_loses_nothing() {
         let sender = scope.spawn(|| send(&lab, COUNT));
         let mut switches = 0;
         while !sender.is_finished() || switches < 1_000 {
-            session.set_mode(if switches % 2 == 0 { Mode::Drop } else { Mode::Mirror });
+            session.set_mode(if switches % 2 == 0 { Mode::Drop } else { Mode::Mirror }).unwrap();
             switches += 1;
             thread::sleep(Duration::from_micros(100));
         }
@@ -300,8 +310,9 @@ fn missing_device_is_named_with_its_namespace() {
         return;
     }
     let lab = Lab::new(1);
-    let error =
-        Session::start(Options { ifname: "rx7".to_owned(), ..lab.options(Output::Nowhere) }).err().unwrap();
+    let error = Session::start(Options { ifnames: vec!["rx7".to_owned()], ..lab.options(Output::Nowhere) })
+        .err()
+        .unwrap();
     assert!(error.to_string().contains("rx7"), "{error}");
 }
 
@@ -314,8 +325,8 @@ fn generic_mode_captures_on_devices_that_know_nothing_of_xdp() {
     Stack::of(&netns).unwrap().set_up("lo").unwrap();
     let options = Options { netns: Some(netns.clone()), ..Options::new("lo") };
     let session = Session::start(options).unwrap();
-    assert_eq!(session.xdp().mode, XdpMode::Generic);
-    assert!(session.xdp().native_refusal.is_some());
+    assert_eq!(xdp(&session).mode, XdpMode::Generic);
+    assert!(xdp(&session).native_refusal.is_some());
     netns
         .run(|| {
             let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -329,7 +340,7 @@ fn generic_mode_captures_on_devices_that_know_nothing_of_xdp() {
 
     let lab = Lab::new(1);
     let session = Session::start(Options { xdp: ModeWish::Generic, ..lab.options(Output::Nowhere) }).unwrap();
-    assert_eq!((session.xdp().mode, session.xdp().native_refusal.as_ref()), (XdpMode::Generic, None));
+    assert_eq!(xdp(&session), XdpFacts { mode: XdpMode::Generic, native_refusal: None });
     send(&lab, 200);
     assert_eq!(session.stop().stats.total(), whole(200));
 }
@@ -362,7 +373,7 @@ fn jumbo_frames_are_captured_whole_and_native() {
     let file = folder.path().join("x.pcapng");
     let options = Options { snaplen: 65_535, ..lab.options(Output::File(file.clone())) };
     let session = Session::start(options).unwrap();
-    assert_eq!(session.xdp().mode, XdpMode::Native);
+    assert_eq!(xdp(&session).mode, XdpMode::Native);
     let sender = lab.sender();
     let lens = [60, 1514, 3506, 4096, 9014];
     lens.iter().for_each(|&len| sender.send(&frame(7, len)));
@@ -391,7 +402,7 @@ fn device_that_is_deleted_ends_the_capture() {
     Stack::of(&lab.tx).unwrap().delete_link(lab::TX_DEV).unwrap();
     wait_until(|| session.is_finished());
     let report = session.stop();
-    assert!(report.is_device_gone && report.output_error.is_none());
+    assert!(report.devices[0].is_gone && report.output_error.is_none());
     assert_eq!(report.stats.total(), whole(1_000));
     assert_eq!(tshark(&file, &["frame.number"]).len(), 1_000);
 }

@@ -7,7 +7,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use crate::term::{Progress, REDRAW};
 use crate::units::{human_count, human_pps, per_second};
-use capture::{CaptureError, Options, Output, Session, Stats, XdpFacts};
+use capture::{CaptureError, Options, Output, Session, Stats};
 use host::Netns;
 use std::fs::File;
 use std::io;
@@ -29,14 +29,16 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         return Err(Failure::usage("use --json with --write -", why).try_this("--write FILE --json"));
     }
     let session = Session::start(options(args)?).map_err(|why| failure(args, why))?;
-    eprintln!("wirerate: capturing on {} ({})", args.device, source(session.xdp()));
-    if !session.device().is_up() {
-        eprintln!("wirerate: {} is down: nothing can arrive until it is up", args.device);
+    for device in session.devices() {
+        eprintln!("wirerate: capturing on {} ({})", args.device, device.source);
+        if !device.link.is_up() {
+            eprintln!("wirerate: {} is down: nothing can arrive until it is up", args.device);
+        }
     }
     watch(&session, args, stop);
     let ended = session.stop();
-    if ended.is_device_gone {
-        eprintln!("wirerate: {} went away: the capture ends here", args.device);
+    for device in ended.devices.iter().filter(|device| device.is_gone) {
+        eprintln!("wirerate: {} went away", device.link.name);
     }
     conclude(args, &report(args, &ended), ended)
 }
@@ -112,16 +114,10 @@ fn live_text(before: &Stats, now: &Stats) -> String {
     format!("{received} received, {rate} now, {mean} mean, {lost} lost")
 }
 
-fn source(xdp: &XdpFacts) -> String {
-    match &xdp.native_refusal {
-        Some(refusal) => format!("XDP, {}; native: {refusal}", xdp.mode),
-        None => format!("XDP, {}", xdp.mode),
-    }
-}
-
 fn report(args: &Args, ended: &capture::Report) -> Report {
     let total = ended.stats.total();
-    let received_some = ended.stats.cpus.iter().filter(|cpu| cpu.counts.received > 0);
+    let received_some = ended.stats.rings.iter().filter(|ring| ring.counts.received > 0);
+    let sources = ended.devices.iter().map(|device| device.source.to_string());
     Report {
         device: args.device.clone(),
         netns: args.netns.clone(),
@@ -129,7 +125,7 @@ fn report(args: &Args, ended: &capture::Report) -> Report {
             Mode::Mirror => "mirror",
             Mode::Drop => "drop",
         },
-        source: source(&ended.xdp),
+        source: sources.collect::<Vec<_>>().join(" and "),
         duration_ns: ended.stats.elapsed.as_nanos() as u64,
         received: total.received,
         received_bytes: total.received_bytes,
@@ -157,7 +153,7 @@ fn conclude(args: &Args, report: &Report, ended: capture::Report) -> Result<Outc
         // Whoever read our frames has seen enough: that is an end like Ctrl-C.
         Some(error) if error.is_closed_pipe() => Ok(Outcome::Done),
         Some(error) => Err(failure(args, error)),
-        None if report.lost > 0 || ended.is_device_gone => Ok(Outcome::No),
+        None if report.lost > 0 || ended.devices.iter().any(|device| device.is_gone) => Ok(Outcome::No),
         None => Ok(Outcome::Done),
     }
 }
@@ -165,14 +161,17 @@ fn conclude(args: &Args, report: &Report, ended: capture::Report) -> Result<Outc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use capture::{Counts, CpuStats};
+    use capture::{Counts, RingStats};
 
     #[test]
     fn the_live_line_tells_the_rate_since_the_last_one() {
         let stats = |elapsed_ms, received, lost_ring| Stats {
             elapsed: Duration::from_millis(elapsed_ms),
-            cpus: vec![CpuStats { cpu: 0, counts: Counts { received, lost_ring, ..Counts::default() } }],
-            output_bytes: 0,
+            rings: vec![RingStats {
+                counts: Counts { received, lost_ring, ..Counts::default() },
+                ..RingStats::default()
+            }],
+            ..Stats::default()
         };
         assert_eq!(
             live_text(&stats(500, 1_000_000, 0), &stats(1_000, 3_000_000, 12)),

@@ -4,7 +4,7 @@ use super::{Args, Cpu, Report, Tally};
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
-use capture::{CaptureError, CountOptions, Counted, Counting, CpuCount, Mode, ModeWish, XdpFacts};
+use capture::{CaptureError, CountOptions, Counted, Counting, CpuCount, Mode, ModeWish};
 use host::Netns;
 use std::thread;
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl Kind {
 /// Refused by the host or the device.
 pub fn run(kind: Kind, args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let counting = start(kind, args)?;
-    let source = source(counting.xdp());
+    let source = counting.xdp().to_string();
     eprintln!("wirerate: {} {} ({source})", kind.doing(), args.device);
     if !counting.device().is_up() {
         eprintln!("wirerate: {} is down: nothing can arrive until it is up", args.device);
@@ -108,13 +108,6 @@ fn watch(counting: &Counting, args: &Args, stop: &Stop) -> Result<(), OutError> 
 
 fn rows(cpus: &[CpuCount]) -> Vec<Cpu> {
     cpus.iter().map(|count| Cpu { cpu: count.cpu, received: count.frames }).collect()
-}
-
-fn source(xdp: &XdpFacts) -> String {
-    match &xdp.native_refusal {
-        Some(refusal) => format!("XDP, {}; native: {refusal}", xdp.mode),
-        None => format!("XDP, {}", xdp.mode),
-    }
 }
 
 fn report(kind: Kind, args: &Args, source: String, ended: &Counted) -> Report {

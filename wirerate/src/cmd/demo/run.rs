@@ -155,7 +155,7 @@ fn report(args: &Args, sent: &send::Report, captured: &capture::Report, dropped:
         file_bytes: captured.stats.output_bytes,
         duration_ns: sent.duration_ns,
         engine: sent.engine.name.to_owned(),
-        source: format!("XDP, {}", captured.xdp.mode),
+        source: captured.devices[0].source.to_string(),
         stopped: sent.end == send::End::Stopped,
     }
 }

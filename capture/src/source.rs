@@ -1,0 +1,46 @@
+//! What a ring looks like to the thread that empties it.
+//!
+//! Three stages: a [`Source`] lends batches of [`Record`]s, its reader thread (`reader`) turns them into blocks of a
+//! file, and what comes after puts the blocks of all readers into one order. Kinds of rings differ in how they lend;
+//! everything behind them is the same code, compiled for each kind so that no call is made for a single frame.
+
+use crate::ring::Record;
+
+/// One ring and its only reader.
+///
+/// The order of calls is `look`, `for_each` (as often as wanted), `give_back`, and again.
+pub(crate) trait Source: Send + 'static {
+    /// Takes the oldest records into view, as many as encode to about `len_max` bytes, and says how many that are.
+    /// Does not wait: 0 says that the ring is empty now.
+    fn look(&mut self, len_max: usize) -> u64;
+
+    /// Shows the first `count` records in view, oldest first.
+    fn for_each(&self, count: u64, take: impl FnMut(Record<'_>));
+
+    /// Gives the records in view back to whoever fills the ring.
+    fn give_back(&mut self);
+
+    /// A look that found more records than this is followed by another at once, instead of a sleep in which the
+    /// ring could fill: a small part of what the ring can hold, and of what a look finds at most.
+    fn much(&self, len_max: usize) -> u64;
+}
+
+/// One ring with its reader's place in the session, ready for a thread.
+pub(crate) struct Ring {
+    /// The CPU whose softirq fills it, when that is always the same one: its reader keeps off it.
+    pub(crate) cpu: Option<u32>,
+    /// The source, whatever its kind.
+    pub(crate) source: Box<dyn AnySource>,
+}
+
+/// Any [`Source`], to be asked once for each thread instead of once for each frame.
+pub(crate) trait AnySource: Send {
+    /// Empties the ring until the end.
+    fn run(self: Box<Self>, reader: crate::reader::Reader);
+}
+
+impl<S: Source> AnySource for S {
+    fn run(self: Box<Self>, reader: crate::reader::Reader) {
+        reader.run(*self);
+    }
+}

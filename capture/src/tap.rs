@@ -1,0 +1,95 @@
+//! One device and one way of taking frames off it.
+//!
+//! A tap is opened (everything that can be refused is refused then), attached (frames begin to fill its rings), and
+//! detached (they end). Its rings are [`Source`](crate::source::Source)s with a reader thread each.
+
+use crate::source::Ring;
+use crate::xdp::XdpTap;
+use crate::{CaptureError, Mode, Options};
+use bpf::xdp::{XdpLink, XdpMode};
+use host::Link;
+use std::fmt;
+
+/// How an XDP program is attached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XdpFacts {
+    /// Native or generic.
+    pub mode: XdpMode,
+    /// Why not native, in the kernel's words.
+    pub native_refusal: Option<String>,
+}
+
+impl From<&XdpLink> for XdpFacts {
+    fn from(link: &XdpLink) -> Self {
+        Self { mode: link.mode(), native_refusal: link.native_refusal().map(ToString::to_string) }
+    }
+}
+
+impl fmt::Display for XdpFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.native_refusal {
+            None => write!(f, "XDP, {}", self.mode),
+            Some(refusal) => write!(f, "XDP, {}; native: {refusal}", self.mode),
+        }
+    }
+}
+
+/// How frames are taken off a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SourceFacts {
+    /// By a program at the driver, or where the stack begins.
+    Xdp(XdpFacts),
+}
+
+impl fmt::Display for SourceFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Xdp(facts) => facts.fmt(f),
+        }
+    }
+}
+
+/// What one ring was offered, as the kernel counts it: `received = filtered + captured + lost_ring`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RingCounts {
+    /// The CPU that fills the ring; of rings that belong to no CPU their number.
+    pub(crate) cpu: u32,
+    /// Frames that came.
+    pub(crate) received: u64,
+    /// Their lengths in bytes, without FCS; without those of frames whose length nobody told.
+    pub(crate) received_bytes: u64,
+    /// Frames that the filter turned away; `None` when the kernel does not count them.
+    pub(crate) filtered: Option<u64>,
+    /// Frames put into the ring.
+    pub(crate) captured: u64,
+    /// Frames for which the ring had no room.
+    pub(crate) lost_ring: u64,
+}
+
+/// A way of taking frames off one device.
+pub(crate) trait Tap: Send + Sync {
+    /// Begins to fill rings, and gives them; called once.
+    fn attach(&mut self) -> Result<Vec<Ring>, CaptureError>;
+
+    /// How frames are taken; complete after `attach`.
+    fn facts(&self) -> SourceFacts;
+
+    /// Changes what becomes of frames from now on. No frame is lost by it.
+    fn set_mode(&self, mode: Mode) -> Result<(), CaptureError>;
+
+    /// True when the device was deleted or left its namespace.
+    fn is_gone(&self) -> bool;
+
+    /// The counts of every ring in the order of `attach`; after these, of places that have no ring. Numbers are
+    /// read one after the other while they move, `captured` not before the others.
+    fn counts(&self) -> Vec<RingCounts>;
+
+    /// Ends it: when this returns, nothing is added to the rings any more.
+    fn detach(&mut self);
+}
+
+/// The best way that the device has, opened but not attached. `link` is a device of the calling thread's namespace.
+pub(crate) fn open(link: &Link, options: &Options) -> Result<Box<dyn Tap>, CaptureError> {
+    Ok(Box::new(XdpTap::open(link, options)?))
+}

@@ -1,0 +1,177 @@
+//! The XDP tap: a program on the device, a ring and counters for each CPU.
+
+use crate::ring::Record;
+use crate::source::{Ring, Source};
+use crate::sys::{self, RingReader};
+use crate::tap::{RingCounts, SourceFacts, Tap};
+use crate::{CaptureError, Mode, Options, cpus};
+use bpf::capture::CaptureProgram;
+use bpf::xdp::{ModeWish, XdpLink};
+use host::Link;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// Where there is no way to wait for running programs, counters that stand still for so long are taken as final.
+const STANDSTILL: Duration = Duration::from_millis(50);
+
+/// See the top of the file.
+pub(crate) struct XdpTap {
+    program: Arc<CaptureProgram>,
+    ifindex: u32,
+    ifname: String,
+    wish: ModeWish,
+    mode: Mode,
+    /// `None` before the program is on the device and once it is off again.
+    link: Option<XdpLink>,
+    facts: Option<SourceFacts>,
+}
+
+impl XdpTap {
+    /// Loads the program.
+    ///
+    /// # Errors
+    /// [`CaptureError::BadOption`]; [`CaptureError::Bpf`] when the program cannot be loaded or the device has one.
+    pub(crate) fn open(link: &Link, options: &Options) -> Result<Self, CaptureError> {
+        let possible = bpf::capture::possible_cpus()?;
+        let geometry = options.geometry(cpus::online_end(possible), possible)?;
+        let program = Arc::new(CaptureProgram::load(geometry)?);
+        bpf::xdp::refuse_if_busy(link.index, &link.name)?;
+        Ok(Self {
+            program,
+            ifindex: link.index,
+            ifname: link.name.clone(),
+            wish: options.xdp,
+            mode: options.mode,
+            link: None,
+            facts: None,
+        })
+    }
+
+    /// After this no program of ours runs on any CPU, so the heads of the rings stand still.
+    fn wait_for_last_frames(&self) {
+        if bpf::sys::wait_for_running_programs().is_ok() {
+            return;
+        }
+        let received = || self.counts().iter().map(|ring| ring.received).sum::<u64>();
+        let mut before = received();
+        loop {
+            thread::sleep(STANDSTILL);
+            let now = received();
+            if now == before {
+                return;
+            }
+            before = now;
+        }
+    }
+}
+
+impl Tap for XdpTap {
+    fn attach(&mut self) -> Result<Vec<Ring>, CaptureError> {
+        sys::set_mode(&self.program, self.mode.number());
+        let link = self.program.attach(self.ifindex, &self.ifname, self.wish)?;
+        self.facts = Some(SourceFacts::Xdp((&link).into()));
+        self.link = Some(link);
+        let readers = RingReader::all(&self.program).into_iter();
+        let ring = |reader: RingReader| Ring {
+            cpu: Some(reader.cpu()),
+            source: Box::new(XdpSource { reader, in_view: 0 }),
+        };
+        Ok(readers.map(ring).collect())
+    }
+
+    fn facts(&self) -> SourceFacts {
+        self.facts.clone().expect("asked after attach")
+    }
+
+    fn set_mode(&self, mode: Mode) -> Result<(), CaptureError> {
+        sys::set_mode(&self.program, mode.number());
+        Ok(())
+    }
+
+    fn is_gone(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| !link.is_attached())
+    }
+
+    fn counts(&self) -> Vec<RingCounts> {
+        let geometry = self.program.geometry();
+        let counts = (0..geometry.cpus).map(|cpu| {
+            let program = sys::counts(&self.program, cpu);
+            RingCounts {
+                cpu,
+                received: program.head + program.lost_ring,
+                received_bytes: program.frame_bytes,
+                filtered: Some(0),
+                captured: program.head,
+                lost_ring: program.lost_ring,
+            }
+        });
+        counts.filter(|counts| counts.cpu < geometry.rings || counts.received > 0).collect()
+    }
+
+    fn detach(&mut self) {
+        if let Some(link) = self.link.take() {
+            drop(link);
+            self.wait_for_last_frames();
+        }
+    }
+}
+
+/// The ring of one CPU.
+struct XdpSource {
+    reader: RingReader,
+    /// Slots in view.
+    in_view: u32,
+}
+
+impl Source for XdpSource {
+    fn look(&mut self, len_max: usize) -> u64 {
+        let batch_slots = batch_slots(len_max, self.reader.shape().slot_size_bytes);
+        self.in_view = self.reader.filled(batch_slots).len() as u32;
+        self.in_view.into()
+    }
+
+    #[inline]
+    fn for_each(&self, count: u64, take: impl FnMut(Record<'_>)) {
+        self.reader.filled(self.in_view).records().take(count as usize).for_each(take);
+    }
+
+    fn give_back(&mut self) {
+        self.reader.give_back(self.in_view.into());
+        self.in_view = 0;
+    }
+
+    fn much(&self, len_max: usize) -> u64 {
+        let shape = self.reader.shape();
+        much(shape.slots, batch_slots(len_max, shape.slot_size_bytes))
+    }
+}
+
+/// Slots whose blocks fill `len_max` bytes, when all of them are full.
+fn batch_slots(len_max: usize, slot_size_bytes: u32) -> u32 {
+    (len_max as u32 / slot_size_bytes).max(1)
+}
+
+/// For a ring of `slots` that is emptied `batch` slots at a time: however large the ring is, a full batch is much.
+fn much(slots: u32, batch: u32) -> u64 {
+    (slots / 32).min(batch / 2).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn full_batches_of_a_large_ring_are_not_slept_over() {
+        assert_eq!(much(32_768, 2048), 1024);
+        assert_eq!(much(1 << 20, 2048), 1024);
+        assert_eq!(much(64, 2048), 2);
+    }
+
+    #[test]
+    fn a_batch_is_at_least_one_slot_and_fits_the_buffer() {
+        assert_eq!(batch_slots(256 << 10, 128), 2048);
+        assert_eq!(batch_slots(256 << 10, 65_600), 3);
+        assert_eq!(batch_slots(256 << 10, 1 << 20), 1);
+    }
+}
