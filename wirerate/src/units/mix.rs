@@ -1,4 +1,4 @@
-//! Small words of their own: a mix of frame lengths with weights, and one byte in decimal or hex.
+//! Small words of their own: a mix of frame lengths with weights, one byte, and the number of an IPsec association.
 
 use super::BadText;
 use std::fmt;
@@ -61,6 +61,24 @@ pub fn byte(text: &str) -> Result<u8, BadText> {
     })
 }
 
+/// Reads the number of an IPsec association, in decimal or, as `ip xfrm` prints it, in hex after `0x`.
+///
+/// # Errors
+/// [`BadText`] for everything else, and for 0, which is no association.
+pub fn spi(text: &str) -> Result<u32, BadText> {
+    let value = match text.strip_prefix("0x") {
+        Some(hex) => u32::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    value.ok().filter(|spi| *spi != 0).ok_or_else(|| {
+        BadText::whole(
+            text,
+            format!("\"{text}\" is no SPI"),
+            "1 to 4294967295, or 0x1 to 0xffffffff, such as 256 or 0x100",
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +98,12 @@ mod tests {
         assert!(["256", "0x100", "0x", "", "b8", "-1"].iter().all(|bad| byte(bad).is_err()));
     }
 
+    #[test]
+    fn an_spi_in_decimal_or_hex_and_never_zero() {
+        assert_eq!((spi("256"), spi("0x100"), spi("4294967295")), (Ok(256), Ok(256), Ok(u32::MAX)));
+        assert!(["0", "0x0", "4294967296", "", "-1"].iter().all(|bad| spi(bad).is_err()));
+    }
+
     proptest! {
         #[test]
         fn what_is_printed_reads_the_same(entries in prop::collection::vec((any::<u32>(), 1..u64::MAX), 1..20)) {
@@ -91,6 +115,7 @@ mod tests {
         fn no_text_makes_it_panic(text in "\\PC{0,20}|[0-9:,]{0,40}") {
             let _ = text.parse::<Mix>().map_err(|bad| bad.to_string());
             let _ = byte(&text).map_err(|bad| bad.to_string());
+            let _ = spi(&text).map_err(|bad| bad.to_string());
         }
     }
 }

@@ -6,13 +6,17 @@
 mod bad_text;
 mod human;
 mod interval;
+mod labels;
 mod mix;
 mod quantity;
+mod queues;
 mod table;
 
 pub use bad_text::BadText;
 pub use human::{human_bps, human_count, human_duration, human_pps, per_second};
 pub use interval::{Addresses, CpuList, Interval};
-pub use mix::{Mix, byte};
+pub use labels::Labels;
+pub use mix::{Mix, byte, spi};
 pub use quantity::{BitRate, Count, Nanos, Pps};
+pub use queues::Queues;
 pub use table::Table;

@@ -2,6 +2,8 @@
 
 use crate::lab::{Lab, Peer, RX_DEV, RX_MAC, TX_DEV, TX_MAC};
 use crate::program::{Outcome, Running, in_netns, run, until, wirerate, wirerate_run, wirerate_start};
+use crate::readers::on_the_wire;
+use crate::send::sending;
 use crate::{Case, TestResult, case};
 use nix::sys::signal::Signal;
 use std::fs;
@@ -16,6 +18,11 @@ pub(crate) const CASES: &[Case] = &[
     case("control::a_device_that_goes_down_ends_its_run_normally", &[], link_goes_down),
     case("control::sixty_four_device_instances_share_a_thread", &[], sixty_four),
     case("control::a_daemon_serves_writers_and_goes_politely", &[], daemon),
+    case(
+        "control::a_line_of_send_and_its_script_send_the_same_frames",
+        &["dumpcap", "editcap"],
+        same_as_send,
+    ),
     case("control::answers_are_those_of_a_real_pktgen", &["python3"], answers_of_the_oracle),
     case("control::frames_are_those_of_a_real_pktgen", &["python3", "dumpcap"], frames_of_the_oracle),
 ];
@@ -139,6 +146,63 @@ fn daemon() -> TestResult {
     daemon.wait(LIMIT).expect_code(0);
     assert!(writer.join().expect("the writer ends").is_ok(), "a writer that waits gets its answer");
     assert!(!dir.exists());
+    Ok(())
+}
+
+/// Options of `send`, and what says the same in a script.
+const SAME: &[(&str, &[&str])] = &[
+    ("--mpls 16,0x0002000a", &["mpls 00010040,0002000a"]),
+    ("--mpls 16,17 --random mpls", &["mpls 00010140,00011140"]),
+    (
+        "--vlan 5 --vlan-p 7 --vlan-cfi --svlan 6 --svlan-p 3 --svlan-cfi --size 80",
+        &["vlan_id 5", "vlan_p 7", "vlan_cfi 1", "svlan_id 6", "svlan_p 3", "svlan_cfi 1", "pkt_size 80"],
+    ),
+    (
+        "--vlan 5 --svlan 6 --random vlan,svlan --size 70",
+        &["vlan_id 5", "svlan_id 6", "flag VID_RND", "flag SVID_RND", "pkt_size 70"],
+    ),
+    ("--clone 7 --udp-src 9-108", &["clone_skb 7", "udp_src_max 109"]),
+    ("--frags 3 --size 200", &["frags 3", "pkt_size 200"]),
+    ("--tos 0xb8 --csum", &["tos b8", "flag UDPCSUM"]),
+    ("--imix 60:7,594:4,1514:1", &["imix_weights 60,7 594,4 1514,1"]),
+    (
+        "--flows 4 --flow-len 5 --dst 10.0.0.1-10.0.0.9",
+        &["flows 4", "flowlen 5", "flag FLOW_SEQ", "dst_min 10.0.0.1", "dst_max 10.0.0.9"],
+    ),
+    (
+        "--flows 4 --flow-len 5 --dst 10.0.0.0/24 --random dst,flow",
+        &["flows 4", "flowlen 5", "flag IPDST_RND", "dst_min 10.0.0.0", "dst_max 10.0.1.0"],
+    ),
+    (
+        "--queues cpu --skb-priority 6 --node 0",
+        &["flag QUEUE_MAP_CPU", "skb_priority 6", "flag NODE", "node 0"],
+    ),
+    (
+        "--queues 2 --size 61-66",
+        &["queue_map_min 2", "queue_map_max 2", "min_pkt_size 61", "max_pkt_size 66"],
+    ),
+    (
+        "--xmit-mode queue_xmit --size 61-67 --random size",
+        &["xmit_mode queue_xmit", "min_pkt_size 61", "max_pkt_size 68", "flag TXSIZE_RND"],
+    ),
+];
+
+fn same_as_send() -> TestResult {
+    const FRAMES: usize = 60;
+    let lab = Lab::new(Peer::Gro);
+    for (words, commands) in SAME {
+        let mut sent = on_the_wire(&lab, FRAMES, || {
+            let words = format!("--no-timestamp --seed 11 --count {FRAMES} --cpus 0 {words}");
+            wirerate_run(&sending(&lab, &words)).expect_code(0);
+        });
+        let commands: String = commands.iter().map(|command| format!(" '{command}'")).collect();
+        let scripted = on_the_wire(&lab, FRAMES, || {
+            let all = "'pkt_size 60' 'dst 198.18.0.2' 'seed 11' 'flag NO_TIMESTAMP'";
+            run_script(&lab, &format!("pg tx0 'count {FRAMES}' {all}{commands}\npg pgctrl start"));
+        });
+        sent.iter_mut().zip(&scripted).for_each(|(sent, scripted)| sent.time_ns = scripted.time_ns);
+        assert_eq!(sent, scripted, "{words}");
+    }
     Ok(())
 }
 

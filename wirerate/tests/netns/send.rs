@@ -31,6 +31,8 @@ pub(crate) const CASES: &[Case] = &[
     case("send::a_missing_device_and_a_missing_namespace_are_named", &[], missing_device),
     case("send::a_link_that_is_down_is_refused", &[], link_down),
     case("send::a_link_that_goes_down_ends_the_run_with_a_report", &[], link_goes_down),
+    case("send::without_its_association_nothing_is_sent_in_clear", &[], no_association),
+    case("send::a_node_that_is_not_there_is_refused", &[], no_such_node),
     case("send::a_wrong_mac_is_bad_usage", &[], wrong_mac),
     case("send::frames_for_a_stranger_arrive_and_are_counted", &[], mac_of_a_stranger),
     case("send::the_device_of_the_default_route_is_refused", &[], default_route),
@@ -126,6 +128,7 @@ fn same_bytes_as_dry_run() -> TestResult {
         "--dst 198.18.0.0/16 --random dst --vlan 100 --svlan 200",
         "--dst fd00::/112 --src fd00::1 --size 78-200 --csum",
         "--imix 60:7,594:4,1514:1 --tos 0x10",
+        "--mpls 16,17,18 --random mpls --udp-src 5-9 --clone 4",
     ] {
         let words = format!("{words} --no-timestamp --seed 11 --count 300");
         let seen = bytes(on_the_wire(&lab, 300, || {
@@ -263,6 +266,24 @@ fn link_goes_down() -> TestResult {
     let report = report(&outcome);
     assert_eq!(report["end"], "device_gone", "{report}");
     assert_arrived(&lab, 0, number(&report, "sent"));
+    Ok(())
+}
+
+fn no_association() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    for (words, missing) in [("--ipsec --spi 0x100", "256"), ("--ipsec --flows 8", "198.18.0.2")] {
+        let refused = wirerate_run(&sending(&lab, words)).expect_code(3);
+        refused.says(&["no security association", missing, "ip xfrm state add"]);
+    }
+    assert_eq!(lab.received_at_last(0), 0);
+    Ok(())
+}
+
+fn no_such_node() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let refused = wirerate_run(&sending(&lab, "--node 1023")).expect_code(3);
+    refused.says(&["node 1023", "this machine has node"]);
+    assert_eq!(lab.received_at_last(0), 0);
     Ok(())
 }
 

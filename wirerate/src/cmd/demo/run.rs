@@ -71,7 +71,7 @@ fn run_in(lab: &Lab, args: &Args, stop: &Stop) -> Result<Report, Failure> {
     let before = counters(lab)?;
     let session = start_capture(lab, args)?;
     let job = Job {
-        cpus: nearest_cpus(&device, 1)?,
+        cpus: nearest_cpus(&device, None, 1)?,
         device: &device,
         netns: Some(tx.netns_name.clone()),
         config: config(lab, args.count.0),

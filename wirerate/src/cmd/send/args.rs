@@ -1,6 +1,6 @@
 //! The arguments of `wirerate send`.
 
-use crate::units::{Addresses, BitRate, Count, CpuList, Interval, Mix, Nanos, Pps};
+use crate::units::{Addresses, BitRate, Count, CpuList, Interval, Labels, Mix, Nanos, Pps, Queues};
 use clap::ValueEnum;
 use packet::MacAddr;
 use std::path::PathBuf;
@@ -26,8 +26,12 @@ pub enum Field {
     Vlan,
     /// Outer VLAN id, from 0 to 4095
     Svlan,
+    /// MPLS labels, with their class and time to live
+    Mpls,
     /// Transmit queue
     Queue,
+    /// The flow of each frame
+    Flow,
 }
 
 /// Where frames enter the kernel, in pktgen's words.
@@ -119,7 +123,7 @@ pub struct Args {
         help_heading = "Frames",
         hide_possible_values = true,
         long_help = "Fields to draw at random from their ranges instead of counting through them: \
-                       dst, src, udp-dst, udp-src, size, dst-mac, src-mac, vlan, svlan, queue"
+                       dst, src, udp-dst, udp-src, size, dst-mac, src-mac, vlan, svlan, mpls, queue, flow"
     )]
     pub random: Vec<Field>,
     /// Destinations that stay open at a time: flows of --flow-len frames each (IPv4)
@@ -131,16 +135,48 @@ pub struct Args {
     /// VLAN id
     #[arg(long, value_name = "ID", help_heading = "Frames", value_parser = clap::value_parser!(u16).range(0..=4095))]
     pub vlan: Option<u16>,
+    /// VLAN priority, 0 to 7
+    #[arg(long, value_name = "N", requires = "vlan", default_value = "0", hide_default_value = true,
+          help_heading = "Frames", value_parser = clap::value_parser!(u8).range(0..=7))]
+    pub vlan_p: u8,
+    /// Set the drop eligible (canonical format) bit of the VLAN tag
+    #[arg(long, requires = "vlan", help_heading = "Frames")]
+    pub vlan_cfi: bool,
     /// Outer VLAN id (its type is 0x8100, as pktgen's)
     #[arg(long, value_name = "ID", requires = "vlan", help_heading = "Frames",
           value_parser = clap::value_parser!(u16).range(0..=4095))]
     pub svlan: Option<u16>,
+    /// Outer VLAN priority, 0 to 7
+    #[arg(long, value_name = "N", requires = "svlan", default_value = "0", hide_default_value = true,
+          help_heading = "Frames", value_parser = clap::value_parser!(u8).range(0..=7))]
+    pub svlan_p: u8,
+    /// Set the drop eligible (canonical format) bit of the outer VLAN tag
+    #[arg(long, requires = "svlan", help_heading = "Frames")]
+    pub svlan_cfi: bool,
+    /// MPLS labels, outermost first, such as 16,17 (time to live 64), or whole stack entries in hex, such as
+    /// 0x0001000a
+    #[arg(long, value_name = "LABEL,...", conflicts_with_all = ["vlan", "svlan"], help_heading = "Frames")]
+    pub mpls: Option<Labels>,
     /// Type of service (IPv4) or traffic class (IPv6), 0 to 255 or 0x00 to 0xff
     #[arg(long, value_name = "N", help_heading = "Frames", value_parser = crate::units::byte)]
     pub tos: Option<u8>,
     /// Fill in the UDP checksum
     #[arg(long, help_heading = "Frames")]
     pub csum: bool,
+    /// Seal frames by the IPsec associations of the device's namespace (`ip xfrm state`): that of --spi, else ESP in
+    /// transport mode by addresses (IPv4)
+    #[arg(long, help_heading = "Frames")]
+    pub ipsec: bool,
+    /// The association to seal frames by, in any mode
+    #[arg(long, value_name = "N", requires = "ipsec", help_heading = "Frames", value_parser = crate::units::spi)]
+    pub spi: Option<u32>,
+    /// Page fragments that hold the payload, 1 to 17; the bytes on the wire are the same
+    #[arg(long, value_name = "N", help_heading = "Frames", value_parser = clap::value_parser!(i32).range(1..=17))]
+    pub frags: Option<i32>,
+    /// Times each frame goes out unchanged, as one and the same (clone_skb)
+    #[arg(long, value_name = "N", conflicts_with = "imix", help_heading = "Frames",
+          value_parser = clap::value_parser!(i32).range(1..))]
+    pub clone: Option<i32>,
     /// Leave the time in the pktgen header zero
     #[arg(long, help_heading = "Frames")]
     pub no_timestamp: bool,
@@ -176,9 +212,16 @@ pub struct Args {
     /// Frames handed to the driver in one go, 1 to 256 [default: the engine's choice]
     #[arg(long, value_name = "N", help_heading = "Run", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub batch: Option<u32>,
-    /// Transmit queue of the device, or a range of them to go through frame by frame [default: the CPU's]
-    #[arg(long, value_name = "N[-N]", help_heading = "Run")]
-    pub queues: Option<Interval<u16>>,
+    /// Transmit queue of the device, a range of them to go through frame by frame, or `cpu` for that of each
+    /// thread's CPU [default: the engine's choice, which is the CPU's where it can]
+    #[arg(long, value_name = "N[-N]|cpu", help_heading = "Run")]
+    pub queues: Option<Queues>,
+    /// Priority of the frames for the qdisc
+    #[arg(long, value_name = "N", help_heading = "Run")]
+    pub skb_priority: Option<u32>,
+    /// NUMA node for the memory of the frames; without --cpus, threads run there as well
+    #[arg(long, value_name = "N", help_heading = "Run", value_parser = clap::value_parser!(u32).range(0..=1023))]
+    pub node: Option<u32>,
     /// Where frames enter the kernel
     #[arg(long, value_enum, value_name = "MODE", default_value = "start_xmit", help_heading = "Run")]
     pub xmit_mode: Entry,

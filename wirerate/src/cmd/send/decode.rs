@@ -2,16 +2,23 @@
 
 use crate::out;
 use crate::units::human_duration;
-use etherparse::{LinkExtSlice, LinkSlice, NetSlice, SlicedPacket, TransportSlice, UdpSlice};
+use etherparse::{
+    Ethernet2Slice, IpNumber, LinkExtSlice, LinkSlice, NetSlice, SlicedPacket, TransportSlice, UdpSlice,
+};
 use packet::{MacAddr, Stamp, wire_len};
 use serde::Serialize;
 use std::fmt;
 use std::net::IpAddr;
 
+/// EtherType of MPLS.
+const MPLS: u16 = 0x8847;
+/// Bytes of an MPLS label.
+const LABEL_LEN: usize = 4;
+
 /// Name and version of a frame as JSON.
 pub const FRAME_SCHEMA: &str = "wirerate.frame/1";
 
-/// A frame that does not decode as the UDP that every plan sends.
+/// A frame that does not decode as the UDP, in clear or sealed, that every plan sends.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     /// Bytes that contradict each other.
@@ -34,6 +41,56 @@ pub enum Checksum {
     Wrong,
 }
 
+/// One MPLS label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Label {
+    /// The label.
+    pub label: u32,
+    /// Traffic class.
+    pub class: u8,
+    /// Time to live.
+    pub ttl: u8,
+}
+
+impl Label {
+    /// Of four bytes, and whether it is the bottom of its stack (RFC 3032).
+    fn decode(bytes: [u8; LABEL_LEN]) -> (Self, bool) {
+        let entry = u32::from_be_bytes(bytes);
+        let label = Self { label: entry >> 12, class: (entry >> 9 & 7) as u8, ttl: entry as u8 };
+        (label, entry & 0x100 != 0)
+    }
+}
+
+/// What a frame carries over IP.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Content {
+    /// UDP with a pktgen header.
+    Udp {
+        /// UDP source port.
+        udp_src: u16,
+        /// UDP destination port.
+        udp_dst: u16,
+        /// The UDP checksum.
+        udp_checksum: Checksum,
+        /// Sequence number in the pktgen header.
+        seq_num: u32,
+        /// Seconds in the pktgen header.
+        tv_sec: u32,
+        /// Microseconds in the pktgen header.
+        tv_usec: u32,
+    },
+    /// What a security association made of that.
+    Sealed {
+        /// `esp` or `ah`.
+        ipsec: &'static str,
+        /// The association.
+        spi: u32,
+        /// Its number of this frame, the lower half of it with ESN.
+        ipsec_seq_num: u32,
+    },
+}
+
 /// One frame, decoded.
 #[derive(Clone, Debug, Serialize)]
 pub struct Frame {
@@ -51,6 +108,8 @@ pub struct Frame {
     pub src_mac: String,
     /// VLAN ids, outermost first.
     pub vlan_ids: Vec<u16>,
+    /// MPLS labels, outermost first.
+    pub mpls: Vec<Label>,
     /// Source address.
     pub src: IpAddr,
     /// Destination address.
@@ -61,35 +120,24 @@ pub struct Frame {
     pub hop_limit: u8,
     /// Identification; IPv4 only.
     pub ip_id: Option<u16>,
-    /// UDP source port.
-    pub udp_src: u16,
-    /// UDP destination port.
-    pub udp_dst: u16,
-    /// The UDP checksum.
-    pub udp_checksum: Checksum,
-    /// Sequence number in the pktgen header.
-    pub seq_num: u32,
-    /// Seconds in the pktgen header.
-    pub tv_sec: u32,
-    /// Microseconds in the pktgen header.
-    pub tv_usec: u32,
+    /// What it carries.
+    #[serde(flatten)]
+    pub content: Content,
 }
 
 impl Frame {
     /// Decodes `bytes`, frame `number` of a run, due `time_ns` after its start.
     ///
     /// # Errors
-    /// [`DecodeError`] when it is not a whole UDP frame with a pktgen header.
+    /// [`DecodeError`] when it is not a whole frame with UDP and a pktgen header, or a sealed one.
     pub fn decode(number: u64, time_ns: u64, bytes: &[u8]) -> Result<Self, DecodeError> {
-        let sliced = SlicedPacket::from_ethernet(bytes)?;
-        let Some(LinkSlice::Ethernet2(ethernet)) = &sliced.link else {
+        let link = SlicedPacket::from_ethernet(bytes)?;
+        let Some(LinkSlice::Ethernet2(ethernet)) = &link.link else {
             return Err(DecodeError::Missing("Ethernet"));
         };
+        let (mpls, packet) = labels(ethernet)?;
+        let sliced = if mpls.is_empty() { link.clone() } else { SlicedPacket::from_ip(packet)? };
         let net = sliced.net.as_ref().ok_or(DecodeError::Missing("IP"))?;
-        let Some(TransportSlice::Udp(udp)) = &sliced.transport else {
-            return Err(DecodeError::Missing("UDP"));
-        };
-        let stamp = Stamp::parse(udp.payload()).ok_or(DecodeError::Missing("pktgen"))?;
         let ip = Ip::of(net)?;
         let frame_len = bytes.len() as u32;
         Ok(Self {
@@ -99,18 +147,17 @@ impl Frame {
             wire_len: wire_len(frame_len),
             dst_mac: MacAddr(ethernet.destination()).to_string(),
             src_mac: MacAddr(ethernet.source()).to_string(),
-            vlan_ids: sliced.link_exts.iter().filter_map(vlan_id).collect(),
+            vlan_ids: link.link_exts.iter().filter_map(vlan_id).collect(),
+            mpls,
             src: ip.src,
             dst: ip.dst,
             tos: ip.tos,
             hop_limit: ip.hop_limit,
             ip_id: ip.id,
-            udp_src: udp.source_port(),
-            udp_dst: udp.destination_port(),
-            udp_checksum: checksum(&ip, udp),
-            seq_num: stamp.seq_num,
-            tv_sec: stamp.time.sec,
-            tv_usec: stamp.time.usec,
+            content: match sealed(net) {
+                Some(sealed) => sealed,
+                None => in_clear(&ip, sliced.transport.as_ref())?,
+            },
         })
     }
 
@@ -118,6 +165,55 @@ impl Frame {
     pub fn json_line(&self) -> String {
         out::json_line(FRAME_SCHEMA, self)
     }
+}
+
+/// The MPLS labels of a frame, if it has any, and what follows them.
+fn labels<'a>(ethernet: &Ethernet2Slice<'a>) -> Result<(Vec<Label>, &'a [u8]), DecodeError> {
+    let mut labels = Vec::new();
+    let mut rest = ethernet.payload_slice();
+    if ethernet.ether_type().0 != MPLS {
+        return Ok((labels, rest));
+    }
+    while let Some((bytes, after)) = rest.split_first_chunk::<LABEL_LEN>() {
+        let (label, is_last) = Label::decode(*bytes);
+        labels.push(label);
+        rest = after;
+        if is_last {
+            return Ok((labels, rest));
+        }
+    }
+    Err(DecodeError::Missing("bottom MPLS"))
+}
+
+/// What ESP or AH says in front of what it seals.
+fn sealed(net: &NetSlice<'_>) -> Option<Content> {
+    let NetSlice::Ipv4(v4) = net else { return None };
+    if let Some(ah) = &v4.extensions().auth {
+        let (spi, ipsec_seq_num) = (ah.spi(), ah.sequence_number());
+        return Some(Content::Sealed { ipsec: "ah", spi, ipsec_seq_num });
+    }
+    if v4.header().protocol() != IpNumber::ENCAPSULATING_SECURITY_PAYLOAD {
+        return None;
+    }
+    let (spi, rest) = v4.payload().payload.split_first_chunk()?;
+    let (ipsec_seq_num, _) = rest.split_first_chunk()?;
+    let [spi, ipsec_seq_num] = [spi, ipsec_seq_num].map(|word| u32::from_be_bytes(*word));
+    Some(Content::Sealed { ipsec: "esp", spi, ipsec_seq_num })
+}
+
+fn in_clear(ip: &Ip, transport: Option<&TransportSlice<'_>>) -> Result<Content, DecodeError> {
+    let Some(TransportSlice::Udp(udp)) = transport else {
+        return Err(DecodeError::Missing("UDP"));
+    };
+    let stamp = Stamp::parse(udp.payload()).ok_or(DecodeError::Missing("pktgen"))?;
+    Ok(Content::Udp {
+        udp_src: udp.source_port(),
+        udp_dst: udp.destination_port(),
+        udp_checksum: checksum(ip, udp),
+        seq_num: stamp.seq_num,
+        tv_sec: stamp.time.sec,
+        tv_usec: stamp.time.usec,
+    })
 }
 
 /// What both IP versions say.
@@ -192,6 +288,9 @@ impl fmt::Display for Frame {
         }
         write!(f, "  Ethernet  {} > {}", self.src_mac, self.dst_mac)?;
         self.vlan_ids.iter().try_for_each(|id| write!(f, "  VLAN {id}"))?;
+        for (index, label) in self.mpls.iter().enumerate() {
+            write!(f, "{}{}", if index == 0 { "  MPLS " } else { " " }, label.label)?;
+        }
         match self.ip_id {
             Some(id) => {
                 write!(
@@ -208,12 +307,77 @@ impl fmt::Display for Frame {
                 )?;
             }
         }
-        let checksum = match self.udp_checksum {
-            Checksum::None => "none",
-            Checksum::Right => "right",
-            Checksum::Wrong => "WRONG",
+        writeln!(f, "\n  {}", self.content)
+    }
+}
+
+impl fmt::Display for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sealed { ipsec, spi, ipsec_seq_num } => {
+                write!(f, "{:<9} spi {spi:#x}  seq {ipsec_seq_num}", ipsec.to_uppercase())
+            }
+            Self::Udp { udp_src, udp_dst, udp_checksum, seq_num, tv_sec, tv_usec } => {
+                let checksum = match udp_checksum {
+                    Checksum::None => "none",
+                    Checksum::Right => "right",
+                    Checksum::Wrong => "WRONG",
+                };
+                writeln!(f, "UDP       {udp_src} > {udp_dst}  checksum {checksum}")?;
+                write!(f, "  pktgen    seq {seq_num}  time {tv_sec}.{tv_usec:06}")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cmd::send;
+    use packet::ipsec::{Association, Associations, Mode, SecurityAssociation, Transform};
+    use packet::{Config, DeviceFacts, Flags, WallTime};
+    use std::sync::Arc;
+
+    /// The first frame of `config`, decoded.
+    fn first(mut config: Config, associations: Associations) -> Frame {
+        config.dst_min = "10.0.0.2".into();
+        let facts = DeviceFacts::default();
+        let (plan, mut cursor) = send::plan(&mut config, &facts, 1, &Arc::new(associations)).unwrap();
+        let mut bytes = vec![0; plan.frame_len_max() as usize];
+        let len = plan.emit(&mut cursor, WallTime::default(), &mut bytes);
+        Frame::decode(1, 0, &bytes[..len]).unwrap()
+    }
+
+    #[test]
+    fn labels_are_shown_from_the_outside_in() {
+        let config = Config { mpls: vec![0x0001_0e40, 0x0001_100a], ..Config::default() };
+        let frame = first(config, Associations::default());
+        let label = |label, class, ttl| Label { label, class, ttl };
+        assert_eq!(frame.mpls, [label(16, 7, 64), label(17, 0, 10)]);
+        assert!(frame.to_string().contains("  MPLS 16 17\n  IPv4 "), "{frame}");
+        assert!(matches!(frame.content, Content::Udp { seq_num: 1, .. }));
+    }
+
+    #[test]
+    fn a_sealed_frame_shows_its_association_and_number() {
+        let what = Association {
+            spi: 0x100,
+            mode: Mode::Transport,
+            src: [0, 0, 0, 0].into(),
+            dst: [10, 0, 0, 2].into(),
+            transform: Transform::EspNull { integrity: None },
+            has_esn: false,
+            sequence: 6,
+            by_address: true,
+            copies_dscp: true,
+            copies_ecn: true,
         };
-        writeln!(f, "\n  UDP       {} > {}  checksum {checksum}", self.udp_src, self.udp_dst)?;
-        writeln!(f, "  pktgen    seq {}  time {}.{:06}", self.seq_num, self.tv_sec, self.tv_usec)
+        let ready = SecurityAssociation::new(what).expect("no key can be wrong");
+        let mut config = Config { flows: 1, spi: 0x100, ..Config::default() };
+        config.flags.set(Flags::IPSEC, true);
+        let frame = first(config, Associations::new(vec![ready], Vec::new()));
+        assert!(frame.to_string().ends_with("  ESP       spi 0x100  seq 7\n"), "{frame}");
+        let json = frame.json_line();
+        assert!(json.contains(r#""ipsec":"esp","spi":256,"ipsec_seq_num":7}"#), "{json}");
     }
 }

@@ -4,8 +4,10 @@
 use crate::outcome::Failure;
 use anyhow::anyhow;
 use host::{HostError, Link, Netns, Stack};
+use packet::ipsec::Associations;
 use packet::{Config, DeviceFacts, MacAddr};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Source of the frames of a dry run when there is no such device.
@@ -64,6 +66,17 @@ impl Device {
         }
     }
 
+    /// The security associations of its namespace, where `config` asks for frames to be sealed.
+    ///
+    /// # Errors
+    /// As the host says: no IPsec in the kernel, or no privilege to read keys.
+    pub fn associations(&self, config: &Config) -> Result<Arc<Associations>, HostError> {
+        match config.asks_for_ipsec() {
+            true => self.stack.associations(),
+            false => Ok(Arc::default()),
+        }
+    }
+
     /// Fills in the MAC address of the next hop, unless the configuration has one. The kernel may ask for it
     /// (ARP, ND) when `may_ask`.
     ///
@@ -94,6 +107,8 @@ impl Device {
 pub struct Shown {
     /// Facts of the device, or made up.
     pub facts: DeviceFacts,
+    /// The security associations that frames are to be sealed by.
+    pub associations: Arc<Associations>,
     /// What is not as it would be in a real run.
     pub notes: Vec<String>,
 }
@@ -105,10 +120,14 @@ pub struct Shown {
 /// Refused for a namespace that does not exist.
 pub fn for_show(netns: Option<&str>, name: &str, config: &mut Config, to: IpAddr) -> Result<Shown, Failure> {
     let mut notes = Vec::new();
+    let mut associations = Arc::default();
     let facts = match Device::find(netns, name) {
         Ok(device) => {
             // Not known is no failure here: the note below says so.
             let _ = device.fill_in_dst_mac(config, to, false);
+            associations = device
+                .associations(config)
+                .map_err(|why| Failure::host("read security associations", why))?;
             device.facts
         }
         Err(HostError::NoLink { .. }) => {
@@ -122,5 +141,5 @@ pub fn for_show(netns: Option<&str>, name: &str, config: &mut Config, to: IpAddr
             "no destination MAC is known here: the frames are shown with zeros in its place".to_owned(),
         );
     }
-    Ok(Shown { facts, notes })
+    Ok(Shown { facts, associations, notes })
 }

@@ -3,10 +3,13 @@
 use super::decode::Frame;
 use crate::out;
 use crate::outcome::{Failure, Outcome, Refused};
+use anyhow::anyhow;
+use packet::ipsec::Associations;
 use packet::{Config, Cursor, DeviceFacts, Plan, WallTime};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
+use std::sync::Arc;
 
 /// What to show, and how.
 #[derive(Debug)]
@@ -19,6 +22,8 @@ pub struct Preview<'a> {
     pub interval_ps: u64,
     /// Time of day of the first frame, in nanoseconds since 1970.
     pub start_ns: u64,
+    /// The security associations that frames are to be sealed by.
+    pub associations: &'a Arc<Associations>,
     /// Seed for a configuration that has none.
     pub fresh_seed: u64,
     /// Print JSON.
@@ -32,7 +37,7 @@ pub struct Preview<'a> {
 /// # Errors
 /// Bad usage for a configuration that no frame can be made of; refused when the file cannot be written.
 pub fn run(mut config: Config, facts: &DeviceFacts, preview: &Preview<'_>) -> Result<Outcome, Failure> {
-    let (plan, mut cursor) = super::plan(&mut config, facts, preview.fresh_seed)?;
+    let (plan, mut cursor) = super::plan(&mut config, facts, preview.fresh_seed, preview.associations)?;
     let mut file = preview.write.map(|path| FrameFile::create(path, preview.device)).transpose()?;
     let last = if config.count == 0 { preview.frame_count } else { preview.frame_count.min(config.count) };
     let mut bytes = vec![0; plan.frame_len_max() as usize];
@@ -40,6 +45,9 @@ pub fn run(mut config: Config, facts: &DeviceFacts, preview: &Preview<'_>) -> Re
         let time_ns = u128::from(number - 1) * u128::from(preview.interval_ps) / 1000;
         let time_ns = u64::try_from(time_ns).unwrap_or(u64::MAX);
         let frame = next(&plan, &mut cursor, preview.start_ns.saturating_add(time_ns), &mut bytes);
+        if frame.is_empty() {
+            return Err(unsealed(number));
+        }
         let decoded = Frame::decode(number, time_ns, frame).refused("show a frame that was just made")?;
         match preview.json {
             true => out::text(&decoded.json_line())?,
@@ -53,7 +61,13 @@ pub fn run(mut config: Config, facts: &DeviceFacts, preview: &Preview<'_>) -> Re
     Ok(Outcome::Done)
 }
 
-/// The next frame of the plan.
+/// A frame that must not go out in clear.
+fn unsealed(number: u64) -> Failure {
+    let why = anyhow!("there is no security association for its addresses");
+    Failure::refused(format!("seal frame {number}"), why).try_this("ip xfrm state add ...")
+}
+
+/// The next frame of the plan; empty when it cannot be sealed.
 fn next<'a>(plan: &Plan, cursor: &mut Cursor, time_ns: u64, bytes: &'a mut [u8]) -> &'a [u8] {
     let frame_len = plan.emit(cursor, WallTime::from_ns(time_ns), bytes);
     &bytes[..frame_len]

@@ -72,10 +72,12 @@ impl Job<'_> {
 
     fn requests(&mut self, seed: u64) -> Result<Vec<(u32, Request)>, Failure> {
         let shares = shares(self.config.count, self.pace, seed, self.cpus.len() as u32);
+        let associations = self.device.associations(&self.config);
+        let associations = associations.map_err(|why| Failure::host("read security associations", why))?;
         let mut requests = Vec::new();
         for (share, cpu) in shares.into_iter().zip(&self.cpus) {
             let facts = DeviceFacts { cpu: *cpu, ..self.device.facts };
-            let (plan, mut cursor) = super::plan(&mut self.config, &facts, seed)?;
+            let (plan, mut cursor) = super::plan(&mut self.config, &facts, seed, &associations)?;
             cursor.seq_num = share.seq_num;
             cursor.rng = share.rng;
             let request = Request {
@@ -99,8 +101,19 @@ impl Job<'_> {
 fn notes(config: &Config) -> Vec<String> {
     let drawn = config.flags.has(Flags::IPV6) && !config.dst6_min.is_unspecified();
     let asked = config.flags.has(Flags::IPDST_RND);
-    let note = "IPv6 destinations are drawn at random: they cannot be counted through".to_owned();
-    if drawn && !asked { vec![note] } else { Vec::new() }
+    let seals = config.asks_for_ipsec();
+    [
+        (drawn && !asked, "IPv6 destinations are drawn at random: they cannot be counted through"),
+        (seals, "sealed frames are longer than asked for by their padding and integrity check"),
+        (
+            seals && config.clone_skb > 1,
+            "frames that go out again have the number they had: a replay window drops them",
+        ),
+    ]
+    .into_iter()
+    .filter(|(applies, _)| *applies)
+    .map(|(_, note)| note.to_owned())
+    .collect()
 }
 
 /// The rate now and on average, for the live line. Its time begins when frames have been seen: making an engine

@@ -9,7 +9,7 @@ use super::wish;
 use crate::out;
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
-use crate::units::Interval;
+use crate::units::{Interval, Queues};
 use anyhow::anyhow;
 use host::CpuList;
 use packet::{Config, XmitMode};
@@ -26,6 +26,7 @@ pub fn run(args: &Args, mut config: Config, pace: Pace, stop: &Stop) -> Result<O
         device.spare_default_route()?;
     }
     check_queues(args, &device)?;
+    check_node(args)?;
     if config.xmit_mode == XmitMode::NetifReceive && config.dst_mac.is_zero() {
         // Into the device's own receive path: anybody else's frame would be thrown away there.
         config.dst_mac = device.facts.mac;
@@ -47,7 +48,7 @@ pub fn run(args: &Args, mut config: Config, pace: Pace, stop: &Stop) -> Result<O
 
 /// pktgen would take the last queue in silence for one that is not there, and no wish for queue 0.
 fn check_queues(args: &Args, device: &Device) -> Result<(), Failure> {
-    let Some(queues) = args.queues else { return Ok(()) };
+    let Some(Queues::Listed(queues)) = args.queues else { return Ok(()) };
     let act = || format!("send to queue {queues} of {}", args.device);
     let count = device.facts.tx_queues.max(1);
     if queues.last >= count {
@@ -59,6 +60,17 @@ fn check_queues(args: &Args, device: &Device) -> Result<(), Failure> {
         return Err(Failure::usage(act(), why).try_this("--engine af_xdp"));
     }
     Ok(())
+}
+
+/// pktgen says `ERROR: node not possible` and goes on without.
+fn check_node(args: &Args) -> Result<(), Failure> {
+    let Some(node) = args.node else { return Ok(()) };
+    let act = || format!("use memory of node {node}");
+    let nodes = CpuList::possible_nodes().map_err(|why| Failure::host(act(), why))?;
+    match nodes.contains(node) {
+        true => Ok(()),
+        false => Err(Failure::refused(act(), anyhow!("this machine has node {nodes} only"))),
+    }
 }
 
 /// Prints the report, or the error when nothing was sent at all, and says whether the answer is yes.
@@ -86,17 +98,20 @@ fn cpus(args: &Args, device: &Device) -> Result<Vec<u32>, Failure> {
     if let Some(list) = &args.cpus {
         return Ok(list.0.clone());
     }
-    nearest_cpus(device, args.threads.unwrap_or(1) as usize)
+    nearest_cpus(device, args.node, args.threads.unwrap_or(1) as usize)
 }
 
-/// CPUs to send from, as near to the device as can be.
+/// CPUs to send from, those of `node` where one is named, else as near to the device as can be.
 ///
 /// # Errors
 /// Bad usage when there are not so many.
-pub fn nearest_cpus(device: &Device, wanted: usize) -> Result<Vec<u32>, Failure> {
+pub fn nearest_cpus(device: &Device, node: Option<u32>, wanted: usize) -> Result<Vec<u32>, Failure> {
     let failed = |why| Failure::host("choose CPUs to send from", why);
     let allowed = CpuList::allowed().map_err(failed)?;
-    let node = device.stack.numa_node(&device.link).map_err(failed)?;
+    let node = match node {
+        Some(node) => Some(node),
+        None => device.stack.numa_node(&device.link).map_err(failed)?,
+    };
     let mut cpus: Vec<_> = allowed.iter().collect();
     // Near the device first; of these the last, since the first often serve everybody's interrupts.
     cpus.sort_by_key(|cpu| (node.is_some() && host::node_of_cpu(*cpu) != node, std::cmp::Reverse(*cpu)));

@@ -9,6 +9,7 @@ pub mod job;
 pub mod live;
 pub mod pace;
 pub mod report;
+pub mod shape;
 pub mod share;
 pub mod summary;
 pub mod wish;
@@ -17,8 +18,10 @@ pub use args::Args;
 
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
-use packet::{Config, Cursor, DeviceFacts, Plan};
+use packet::ipsec::Associations;
+use packet::{Config, Cursor, DeviceFacts, Plan, PlanError};
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Sends, or shows what would be sent.
@@ -42,6 +45,7 @@ fn show(args: &Args, mut config: Config, pace: pace::Pace, frame_count: u64) -> 
     let preview = dry_run::Preview {
         device: &args.device,
         frame_count,
+        associations: &shown.associations,
         interval_ps: pace.interval_ps(&config),
         start_ns: time_of_day_ns(),
         fresh_seed: fresh_seed(),
@@ -54,12 +58,28 @@ fn show(args: &Args, mut config: Config, pace: pace::Pace, frame_count: u64) -> 
 /// The plan of a run from its beginning, and the cursor at its start.
 ///
 /// # Errors
-/// Bad usage for a configuration that no frame can be made of.
-pub fn plan(config: &mut Config, facts: &DeviceFacts, fresh_seed: u64) -> Result<(Plan, Cursor), Failure> {
+/// Bad usage for a configuration that no frame can be made of; refused without the security association.
+pub fn plan(
+    config: &mut Config,
+    facts: &DeviceFacts,
+    fresh_seed: u64,
+    associations: &Arc<Associations>,
+) -> Result<(Plan, Cursor), Failure> {
     config.prepare(facts);
-    let mut cursor = Cursor { src_v6: config.src6, dst_v6: config.dst6, ..Cursor::default() };
+    let mut cursor = Cursor {
+        src_v6: config.src6,
+        dst_v6: config.dst6,
+        associations: Arc::clone(associations),
+        ..Cursor::default()
+    };
     let planned = cursor.start(config, facts, fresh_seed).and_then(|()| Plan::new(config, facts, &cursor));
-    planned.map(|plan| (plan, cursor)).map_err(|why| Failure::usage("make frames of that", why))
+    planned.map(|plan| (plan, cursor)).map_err(|why| match why {
+        PlanError::NoAssociation { .. } | PlanError::UnusableAssociation { .. } => {
+            Failure::refused("seal frames", why)
+                .try_this("ip xfrm state add ... in the namespace of the device")
+        }
+        _ => Failure::usage("make frames of that", why),
+    })
 }
 
 /// A seed for a run that nobody wants to repeat.

@@ -4,13 +4,16 @@
 //! random, so one is added here where that is so. What pktgen cannot say is refused, never bent.
 
 use super::args::{Args, Entry, Field};
+use super::shape;
 use crate::outcome::Failure;
-use crate::units::{Addresses, Interval};
+use crate::units::{Addresses, Interval, Queues};
 use packet::{Config, FLOWS_MAX, Flags, IMIX_ENTRIES_MAX, ImixEntry, MacAddr, XmitMode};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Destination when only a MAC address was given: of the network set aside for benchmarks (RFC 2544).
 const DST_DEFAULT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+/// A VLAN tag or an MPLS label, in bytes.
+const TAG_LEN: usize = 4;
 /// Shortest frame on an Ethernet, without FCS.
 const SIZE_DEFAULT: u32 = 60;
 
@@ -29,12 +32,15 @@ pub fn config(args: &Args) -> Result<Config, Failure> {
         ports("--udp-src", args.udp_src, args.is_random(Field::UdpSrc))?;
     (config.udp_dst_min, config.udp_dst_max) =
         ports("--udp-dst", args.udp_dst, args.is_random(Field::UdpDst))?;
-    (config.vlan_id, config.svlan_id) = (args.vlan, args.svlan);
+    shape::set_tags(&mut config, args)?;
     set_sizes(&mut config, args)?;
     set_flows(&mut config, args)?;
-    if let Some(queues) = args.queues {
+    shape::set_ipsec(&mut config, args)?;
+    shape::set_memory(&mut config, args)?;
+    if let Some(Queues::Listed(queues)) = args.queues {
         (config.queue_map_min, config.queue_map_max) = (queues.first, queues.last);
     }
+    config.skb_priority = args.skb_priority.unwrap_or(0);
     (config.tos, config.traffic_class) = (args.tos.unwrap_or(0), args.tos.unwrap_or(0));
     config.xmit_mode = match args.xmit_mode {
         Entry::StartXmit => XmitMode::StartXmit,
@@ -84,7 +90,9 @@ fn set_flags(config: &mut Config, args: &Args) -> Result<(), Failure> {
         (args.is_random(Field::DstMac), Flags::MACDST_RND),
         (args.is_random(Field::Vlan), Flags::VID_RND),
         (args.is_random(Field::Svlan), Flags::SVID_RND),
+        (args.is_random(Field::Mpls), Flags::MPLS_RND),
         (args.is_random(Field::Queue), Flags::QUEUE_MAP_RND),
+        (args.queues == Some(Queues::OfCpu), Flags::QUEUE_MAP_CPU),
     ] {
         config.flags.set(flag, on);
     }
@@ -96,11 +104,17 @@ fn set_flags(config: &mut Config, args: &Args) -> Result<(), Failure> {
         () if args.is_random(Field::Svlan) && args.svlan.is_none() => {
             missing("svlan", "--svlan ID (any: it is replaced)")
         }
-        () if args.is_random(Field::Queue) && args.queues.is_none_or(|queues| queues.is_one()) => {
-            missing("queue", "--queues 0-3")
+        () if args.is_random(Field::Mpls) && args.mpls.is_none() => {
+            missing("mpls", "--mpls LABEL (any: it is replaced)")
         }
+        () if args.is_random(Field::Queue) && !has_queue_range(args) => missing("queue", "--queues 0-3"),
+        () if args.is_random(Field::Flow) && args.flows.is_none() => missing("flow", "--flows 100"),
         () => Ok(()),
     }
+}
+
+fn has_queue_range(args: &Args) -> bool {
+    matches!(args.queues, Some(Queues::Listed(queues)) if !queues.is_one())
 }
 
 /// `--random field` without a range to draw from.
@@ -279,8 +293,8 @@ fn set_sizes(config: &mut Config, args: &Args) -> Result<(), Failure> {
 fn shortest_frame(config: &Config) -> u32 {
     let mut bare = Config { min_pkt_size: 0, ..config.clone() };
     bare.prepare(&packet::DeviceFacts::default());
-    let tags = u32::from(config.vlan_id.is_some()) + u32::from(config.svlan_id.is_some());
-    bare.min_pkt_size + 4 * tags
+    let tags = usize::from(config.vlan_id.is_some()) + usize::from(config.svlan_id.is_some());
+    bare.min_pkt_size + (TAG_LEN * (tags + config.mpls.len())) as u32
 }
 
 fn check_size(option: &str, size: u32, shortest: u32) -> Result<(), Failure> {
@@ -309,7 +323,7 @@ fn set_flows(config: &mut Config, args: &Args) -> Result<(), Failure> {
     }
     config.flows = flows;
     config.flow_len = args.flow_len.unwrap_or(1);
-    config.flags.set(Flags::FLOW_SEQ, true);
+    config.flags.set(Flags::FLOW_SEQ, !args.is_random(Field::Flow));
     Ok(())
 }
 
@@ -391,6 +405,9 @@ mod tests {
             ("--random vlan", "--vlan ID"),
             ("--vlan 5 --random svlan", "--svlan ID"),
             ("--queues 3 --random queue", "--queues 0-3"),
+            ("--queues cpu --random queue", "--queues 0-3"),
+            ("--random mpls", "--mpls LABEL"),
+            ("--random flow", "--flows 100"),
         ] {
             let said = refusal(&format!("--dst-mac 02:00:00:00:00:01 {words}"));
             assert!(said.contains(hint), "{words}: {said}");
@@ -402,6 +419,7 @@ mod tests {
         assert!(refusal("--dst 10.0.0.1 --size 42").contains("58 bytes"));
         assert!(refusal("--dst fd00::1 --size 60").contains("78 bytes"));
         assert!(refusal("--dst 10.0.0.1 --vlan 5 --svlan 6 --size 65").contains("66 bytes"));
+        assert!(refusal("--dst 10.0.0.1 --mpls 16,17,18 --size 69").contains("70 bytes"));
         assert!(refusal("--dst 10.0.0.1 --imix 60:1,42:1").contains("--imix 42"));
         assert!(refusal("--dst 10.0.0.1 --size 60-65535").contains("at most 65534"));
         assert_eq!(ask("--dst 10.0.0.1 --vlan 5 --svlan 6").unwrap().min_pkt_size, 66);
@@ -422,6 +440,40 @@ mod tests {
         assert!(refusal("--dst 10.0.0.1 --src fd00::1").contains("two IP versions"));
         assert!(refusal("--src fd00::1 --dst-mac 02:00:00:00:00:01").contains("no destination"));
         assert!(refusal("--dst fd00::1 --flows 5").contains("IPv4 only"));
+    }
+
+    #[test]
+    fn tags_are_those_of_pktgen() {
+        let config = ask("--dst 10.0.0.1 --vlan 5 --vlan-p 7 --svlan 6 --svlan-p 3 --svlan-cfi").unwrap();
+        assert_eq!((config.vlan_p, config.vlan_cfi, config.svlan_p, config.svlan_cfi), (7, 0, 3, 1));
+        let config = ask("--dst 10.0.0.1 --mpls 16,0x0002000a").unwrap();
+        assert_eq!((config.mpls.as_slice(), config.min_pkt_size), (&[0x0001_0040, 0x0002_000a][..], 66));
+        assert!(!config.flags.has(Flags::MPLS_RND));
+        let drawn = ask("--dst 10.0.0.1 --mpls 16,17 --random mpls").unwrap();
+        assert_eq!(drawn.mpls, [0x0001_0140, 0x0001_1140]);
+        assert!(drawn.flags.has(Flags::MPLS_RND));
+        assert!(ask("--dst 10.0.0.1 --mpls 1,0x100").unwrap().flags.has(Flags::MPLS_RND));
+        assert!(refusal(&format!("--dst 10.0.0.1 --mpls 1{}", ",2".repeat(16))).contains("more than 16"));
+    }
+
+    #[test]
+    fn sealed_frames_are_flows_over_ipv4() {
+        let config = ask("--dst 10.0.0.1 --ipsec --spi 0x100").unwrap();
+        assert_eq!((config.flows, config.flow_len, config.spi), (1, 1, 256));
+        assert!(config.asks_for_ipsec() && config.flags.has(Flags::FLOW_SEQ));
+        let config = ask("--dst 10.0.0.1 --ipsec --flows 8 --flow-len 10 --random flow").unwrap();
+        assert_eq!((config.flows, config.flow_len, config.spi), (8, 10, 0));
+        assert!(!config.flags.has(Flags::FLOW_SEQ));
+        assert!(refusal("--dst fd00::1 --ipsec").contains("IPv4 only"));
+    }
+
+    #[test]
+    fn every_other_word_of_pktgen_has_its_option() {
+        let config =
+            ask("--dst 10.0.0.1 --clone 7 --frags 3 --node 0 --skb-priority 6 --queues cpu").unwrap();
+        assert_eq!((config.clone_skb, config.frags, config.node, config.skb_priority), (7, 3, 0, 6));
+        assert!(config.flags.has(Flags(Flags::NODE.0 | Flags::QUEUE_MAP_CPU.0)));
+        assert!(refusal("--dst 10.0.0.1 --clone 7 --xmit-mode netif_receive").contains("keeps each frame"));
     }
 
     proptest! {
