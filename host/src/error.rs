@@ -92,6 +92,22 @@ pub enum HostError {
         /// What was asked for.
         on: bool,
     },
+    /// No hardware time on this device.
+    #[error("{object} has no clock of its own that stamps received frames")]
+    NoStamps {
+        /// Device and namespace.
+        object: String,
+    },
+    /// Hardware time, but not for these frames.
+    #[error("{object} cannot stamp the frames of the filter {wish}; it offers {}", offers.join(", "))]
+    NoStampFilter {
+        /// Device and namespace.
+        object: String,
+        /// ethtool's word of the filter asked for.
+        wish: &'static str,
+        /// ethtool's words of the filters there are.
+        offers: Vec<String>,
+    },
     /// The kernel here has no such interface.
     #[error("cannot {act} {object}: this kernel has no {what}")]
     Missing {
@@ -146,10 +162,21 @@ impl HostError {
             Self::FeatureFixed { .. } => {
                 Some("`ethtool -k` shows what the driver lets one change".to_owned())
             }
+            Self::NoStamps { .. } => {
+                Some("captures take the kernel's clock there; nothing to switch on".to_owned())
+            }
+            Self::NoStampFilter { wish: "all", offers, .. }
+                if offers.iter().any(|word| word.contains("ptp")) =>
+            {
+                Some("`--filter ptp` stamps the event messages of PTP".to_owned())
+            }
             Self::NotRunning { .. } => Some("`ip link set DEV up` at both ends".to_owned()),
             Self::BadCpuList { .. } => Some("numbers and ranges with commas, such as 0,2-3".to_owned()),
             Self::NoCpu { online, .. } => Some(format!("one of CPU {online}")),
-            Self::BadName { .. } | Self::Unreadable { .. } | Self::Missing { .. } => None,
+            Self::BadName { .. }
+            | Self::Unreadable { .. }
+            | Self::Missing { .. }
+            | Self::NoStampFilter { .. } => None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::genl::{Attribute, Attributes, Generic};
 use crate::stack::{LinkId, Stack};
-use crate::{HostError, KernelSays, sys};
+use crate::{HostError, KernelSays, StampConfig, sys};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -21,6 +21,12 @@ const FEATURES_GET: u8 = 11;
 const FEATURES_SET: u8 = 12;
 const CHANNELS_GET: u8 = 17;
 const TSINFO_GET: u8 = 25;
+/// Linux 6.14; before there is only the ioctl.
+const TSCONFIG_GET: u8 = 46;
+const TSCONFIG_SET: u8 = 47;
+const TSCONFIG_TX_TYPES: u16 = 3;
+const TSCONFIG_RX_FILTERS: u16 = 4;
+const TSCONFIG_FLAGS: u16 = 5;
 
 /// Who drives a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,6 +96,8 @@ pub struct Timestamping {
     pub abilities: Vec<String>,
     /// Which frames can be stamped on receive: `all`, `ptpv2-event`, ...
     pub rx_filters: Vec<String>,
+    /// Which frames can be stamped on transmit: `off`, `on`, `onestep-sync`, ...
+    pub tx_types: Vec<String>,
     /// N of `/dev/ptpN`, the clock of the stamps.
     pub clock_index: Option<u32>,
 }
@@ -184,6 +192,7 @@ impl Stack {
     /// What a device can do about time.
     pub fn timestamping<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Timestamping, HostError> {
         const ABILITIES: u16 = 2;
+        const TX_TYPES: u16 = 3;
         const RX_FILTERS: u16 = 4;
         const CLOCK_INDEX: u16 = 5;
         let rows = self.ethtool(TSINFO_GET, id.into(), "read the time stamping of", Vec::new())?;
@@ -194,7 +203,37 @@ impl Stack {
         Ok(Timestamping {
             abilities: words(ABILITIES),
             rx_filters: words(RX_FILTERS),
+            tx_types: words(TX_TYPES),
             clock_index: rows.iter().find_map(|row| row.attributes().u32(CLOCK_INDEX)),
+        })
+    }
+
+    /// What a device stamps now. EOPNOTSUPP from kernels before 6.14 and from drivers that know only the ioctl.
+    pub(crate) fn stamp_config(&self, id: LinkId<'_>) -> Result<StampConfig, HostError> {
+        let rows = self.ethtool(TSCONFIG_GET, id, "read the time stamping of", Vec::new())?;
+        self.read_stamp_config(&rows, id)
+    }
+
+    /// Sets what a device stamps; what was granted. Errors as [`Stack::stamp_config`], and ERANGE.
+    pub(crate) fn set_stamp_config(
+        &self,
+        id: LinkId<'_>,
+        config: StampConfig,
+    ) -> Result<StampConfig, HostError> {
+        let rows = self.ethtool(TSCONFIG_SET, id, "change the time stamping of", stamp_wish(config))?;
+        match self.read_stamp_config(&rows, id) {
+            // A kernel that acknowledges without an answer did what it was told.
+            Err(HostError::Unreadable { .. }) if rows.is_empty() => Ok(config),
+            other => other,
+        }
+    }
+
+    fn read_stamp_config(&self, rows: &[Generic], id: LinkId<'_>) -> Result<StampConfig, HostError> {
+        let config = rows.iter().find_map(|row| stamp_config(row.attributes()));
+        config.ok_or_else(|| HostError::Unreadable {
+            act: "read the time stamping of",
+            object: self.object(id),
+            why: "neither a filter nor a transmit type is in it".to_owned(),
         })
     }
 
@@ -248,6 +287,7 @@ fn optional(answer: Result<Vec<Generic>, HostError>) -> Result<Vec<Generic>, Hos
 const BITS_NO_MASK: u16 = 1;
 const BITS: u16 = 3;
 const BIT: u16 = 1;
+const BIT_INDEX: u16 = 1;
 const BIT_NAME: u16 = 2;
 const BIT_VALUE: u16 = 3;
 
@@ -258,13 +298,47 @@ fn bit(kind: u16, name: &str, on: bool) -> Attribute {
     Attribute::Nest(kind, vec![Attribute::Nest(BITS, vec![Attribute::Nest(BIT, bit)])])
 }
 
+/// A set of which only bit `number` is on.
+fn only_bit(kind: u16, number: u32) -> Attribute {
+    let bit = Attribute::Nest(BIT, vec![Attribute::u32(BIT_INDEX, number)]);
+    Attribute::Nest(kind, vec![Attribute::flag(BITS_NO_MASK), Attribute::Nest(BITS, vec![bit])])
+}
+
+/// The filter and the transmit type of `config`; flags stay as they are.
+fn stamp_wish(config: StampConfig) -> Vec<Attribute> {
+    vec![only_bit(TSCONFIG_TX_TYPES, config.tx_type), only_bit(TSCONFIG_RX_FILTERS, config.rx_filter)]
+}
+
+/// Of each set the one bit that is on. A device for which nothing was set up yet names none.
+fn stamp_config(answer: Attributes<'_>) -> Option<StampConfig> {
+    let on = |kind| answer.get(kind).map(|set| numbers(set).next().unwrap_or(0));
+    let (tx_type, rx_filter) = (on(TSCONFIG_TX_TYPES), on(TSCONFIG_RX_FILTERS));
+    if tx_type.is_none() && rx_filter.is_none() {
+        return None;
+    }
+    let flags = answer.get(TSCONFIG_FLAGS).into_iter().flat_map(numbers).filter(|bit| *bit < 32);
+    Some(StampConfig {
+        tx_type: tx_type.unwrap_or(0),
+        rx_filter: rx_filter.unwrap_or(0),
+        flags: flags.fold(0, |flags, bit| flags | 1 << bit),
+    })
+}
+
+/// The numbers of the bits that are set.
+fn numbers(set: Attributes<'_>) -> impl Iterator<Item = u32> {
+    set_bits(set).filter_map(|bit| bit.u32(BIT_INDEX))
+}
+
 /// The names of the bits that are set. With a mask every bit of the mask is listed, set or not.
 fn words(set: Attributes<'_>) -> BTreeSet<String> {
+    set_bits(set).filter_map(|bit| bit.text(BIT_NAME)).collect()
+}
+
+/// The bits that are set, as the kernel lists them.
+fn set_bits(set: Attributes<'_>) -> impl Iterator<Item = Attributes<'_>> {
     let all_listed_are_set = set.has(BITS_NO_MASK);
     let bits = set.get(BITS).into_iter().flat_map(Attributes::all).filter(|(kind, _)| *kind == BIT);
-    bits.filter(|(_, bit)| all_listed_are_set || bit.has(BIT_VALUE))
-        .filter_map(|(_, bit)| bit.text(BIT_NAME))
-        .collect()
+    bits.map(|(_, bit)| bit).filter(move |bit| all_listed_are_set || bit.has(BIT_VALUE))
 }
 
 #[cfg(test)]
@@ -291,6 +365,56 @@ mod tests {
         let plain = vec![Attribute::flag(BITS_NO_MASK), Attribute::Nest(BITS, both)];
         let plain = emitted(&Attribute::Nest(4, plain));
         assert_eq!(words(Attributes(&plain).get(4).unwrap()).len(), 2);
+    }
+
+    /// What `ethtool --set-hwtimestamp-cfg DEV tx on rx-filter ptpv2-event` puts after its header on 6.14.
+    #[test]
+    fn a_wish_for_stamps_is_these_bytes() {
+        let wish = stamp_wish(StampConfig { tx_type: 1, rx_filter: 12, flags: 0 });
+        let bytes: Vec<u8> = wish.iter().flat_map(emitted).collect();
+        #[rustfmt::skip]
+        let expected = [
+            24, 0, 3, 0x80,             // ETHTOOL_A_TSCONFIG_TX_TYPES, nested
+                4, 0, 1, 0,             // ETHTOOL_A_BITSET_NOMASK
+                16, 0, 3, 0x80,         // ETHTOOL_A_BITSET_BITS, nested
+                    12, 0, 1, 0x80,     // ETHTOOL_A_BITSET_BITS_BIT, nested
+                        8, 0, 1, 0, 1, 0, 0, 0, // ETHTOOL_A_BITSET_BIT_INDEX: HWTSTAMP_TX_ON
+            24, 0, 4, 0x80,             // ETHTOOL_A_TSCONFIG_RX_FILTERS, nested
+                4, 0, 1, 0,
+                16, 0, 3, 0x80,
+                    12, 0, 1, 0x80,
+                        8, 0, 1, 0, 12, 0, 0, 0, // HWTSTAMP_FILTER_PTP_V2_EVENT
+        ];
+        assert_eq!(bytes, expected);
+    }
+
+    #[test]
+    fn an_answer_about_stamps_is_read_bit_by_bit() {
+        let set = |kind, number, name| {
+            let bit = vec![Attribute::u32(BIT_INDEX, number), Attribute::text(BIT_NAME, name)];
+            let bits = Attribute::Nest(BITS, vec![Attribute::Nest(BIT, bit)]);
+            Attribute::Nest(kind, vec![Attribute::flag(BITS_NO_MASK), Attribute::u32(2, 16), bits])
+        };
+        let answer = [
+            set(TSCONFIG_TX_TYPES, 1, "on"),
+            set(TSCONFIG_RX_FILTERS, 12, "ptpv2-event"),
+            set(TSCONFIG_FLAGS, 0, "bonded-phc-index"),
+        ];
+        let bytes: Vec<u8> = answer.iter().flat_map(emitted).collect();
+        let config = StampConfig { tx_type: 1, rx_filter: 12, flags: 1 };
+        assert_eq!(stamp_config(Attributes(&bytes)), Some(config));
+        assert_eq!(stamp_config(Attributes(&[])), None);
+        let empty = Attribute::Nest(TSCONFIG_RX_FILTERS, vec![Attribute::flag(BITS_NO_MASK)]);
+        assert_eq!(stamp_config(Attributes(&emitted(&empty))), Some(StampConfig::default()));
+    }
+
+    #[test]
+    fn what_is_wished_is_what_is_read() {
+        for (tx_type, rx_filter) in (0..4).flat_map(|tx| (0..16).map(move |rx| (tx, rx))) {
+            let config = StampConfig { tx_type, rx_filter, flags: 0 };
+            let bytes: Vec<u8> = stamp_wish(config).iter().flat_map(emitted).collect();
+            assert_eq!(stamp_config(Attributes(&bytes)), Some(config));
+        }
     }
 
     #[test]

@@ -18,7 +18,8 @@ mod netlink;
 mod netns;
 mod route;
 mod stack;
-#[expect(unsafe_code, reason = "ethtool's ioctl, and nothing else")]
+mod stamping;
+#[expect(unsafe_code, reason = "the ioctls of drivers, and nothing else")]
 mod sys;
 mod watch;
 mod xdp;
@@ -38,5 +39,6 @@ pub use netns::{Netns, NetnsId};
 pub use packet::MacAddr;
 pub use route::{NextHop, Route};
 pub use stack::{LinkId, Stack};
+pub use stamping::{DeviceStamps, StampConfig, StampDriver, StampWish, Stamped, switch_stamps};
 pub use watch::{LinkChange, LinkEvent, LinkWatch, WatchStop, Watched};
 pub use xdp::XdpFeatures;

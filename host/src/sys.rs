@@ -1,5 +1,7 @@
-//! The `SIOCETHTOOL` questions that have no netlink form: who drives a device, and the driver's own counters.
+//! The ioctls of drivers that have no netlink form, or had none for long: who drives a device, the driver's own
+//! counters, and which frames are stamped.
 
+use crate::StampConfig;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -96,6 +98,62 @@ fn pair(first: u32, second: u32) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
+/// `struct hwtstamp_config`.
+#[repr(C)]
+struct KernelStampConfig {
+    flags: libc::c_int,
+    tx_type: libc::c_int,
+    rx_filter: libc::c_int,
+}
+
+impl From<StampConfig> for KernelStampConfig {
+    fn from(config: StampConfig) -> Self {
+        let StampConfig { tx_type, rx_filter, flags } = config;
+        Self {
+            flags: flags.cast_signed(),
+            tx_type: tx_type.cast_signed(),
+            rx_filter: rx_filter.cast_signed(),
+        }
+    }
+}
+
+impl From<KernelStampConfig> for StampConfig {
+    fn from(config: KernelStampConfig) -> Self {
+        Self {
+            tx_type: config.tx_type.cast_unsigned(),
+            rx_filter: config.rx_filter.cast_unsigned(),
+            flags: config.flags.cast_unsigned(),
+        }
+    }
+}
+
+/// What the device stamps (`SIOCGHWTSTAMP`). EOPNOTSUPP from drivers that do not tell.
+pub(crate) fn stamp_config(socket: BorrowedFd<'_>, ifname: &str) -> io::Result<StampConfig> {
+    exchange_stamp_config(socket, libc::SIOCGHWTSTAMP as _, ifname, StampConfig::default())
+}
+
+/// Sets what the device stamps (`SIOCSHWTSTAMP`); what was granted.
+pub(crate) fn set_stamp_config(
+    socket: BorrowedFd<'_>,
+    ifname: &str,
+    config: StampConfig,
+) -> io::Result<StampConfig> {
+    exchange_stamp_config(socket, libc::SIOCSHWTSTAMP as _, ifname, config)
+}
+
+fn exchange_stamp_config(
+    socket: BorrowedFd<'_>,
+    request: libc::c_ulong,
+    ifname: &str,
+    config: StampConfig,
+) -> io::Result<StampConfig> {
+    let mut config = KernelStampConfig::from(config);
+    // SAFETY: both requests read and write exactly one `struct hwtstamp_config`, which `config` is; it is ours
+    // alone and outlives the call.
+    unsafe { device_ioctl(socket, request, ifname, (&raw mut config).cast())? };
+    Ok(config.into())
+}
+
 /// Bytes up to the first zero.
 pub(crate) fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
@@ -105,6 +163,18 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 /// # Safety
 /// `argument` begins with an ethtool command and is valid for every byte that command reads and writes.
 unsafe fn ethtool(socket: BorrowedFd<'_>, ifname: &str, argument: *mut libc::c_char) -> io::Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { device_ioctl(socket, libc::SIOCETHTOOL as _, ifname, argument) }
+}
+
+/// # Safety
+/// `argument` is valid for every byte that `request` reads and writes behind the pointer of a `struct ifreq`.
+unsafe fn device_ioctl(
+    socket: BorrowedFd<'_>,
+    request_number: libc::c_ulong,
+    ifname: &str,
+    argument: *mut libc::c_char,
+) -> io::Result<()> {
     // SAFETY: `ifreq` is plain integers, arrays and pointers, for which zero is a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if ifname.len() >= request.ifr_name.len() {
@@ -116,7 +186,7 @@ unsafe fn ethtool(socket: BorrowedFd<'_>, ifname: &str, argument: *mut libc::c_c
     request.ifr_ifru.ifru_data = argument;
     // SAFETY: `request` is a whole `struct ifreq` with a terminated name, ours for the time of the call; what
     // its pointer leads to is the caller's promise.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), request_number as _, &raw mut request) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -5,7 +5,7 @@ mod common;
 use common::{may_make_namespaces, skip};
 use host::{
     FEATURE_GRO, FEATURE_TX_CHECKSUM, HostError, LinkChange, LinkWatch, MacAddr, Netns, NewRoute, Queues,
-    Stack, VethEnd, Watched,
+    Stack, StampConfig, StampDriver, StampWish, VethEnd, Watched, switch_stamps,
 };
 use std::net::IpAddr;
 use std::time::Duration;
@@ -216,6 +216,16 @@ fn drivers_tell_who_they_are_and_what_they_counted() {
     assert_eq!(near.speed_bps("lo").unwrap(), None);
     let time = near.timestamping("a").unwrap();
     assert!(!time.is_hardware_receive() && time.abilities.iter().any(|able| able == "software-receive"));
+    for device in ["a", "lo"] {
+        let stamps = near.stamps(device).unwrap();
+        assert_eq!(stamps.config().unwrap(), None, "{device}");
+        let error = switch_stamps(&stamps, StampWish::All).unwrap_err();
+        assert!(matches!(error, HostError::NoStamps { .. }), "{error}");
+        assert!(!switch_stamps(&stamps, StampWish::Off).unwrap().now.is_receive_on());
+        // The kernel's own answer: neither way in is closed by a mistake of ours.
+        assert_eq!(stamps.set(StampConfig::default()).unwrap_err().errno(), Some(libc::EOPNOTSUPP));
+    }
+    assert!(matches!(near.stamps("zz"), Err(HostError::NoLink { .. })));
     for error in [near.driver("zz").unwrap_err(), near.speed_bps("zz").unwrap_err()] {
         assert!(matches!(error, HostError::NoLink { .. }), "{error}");
     }

@@ -73,6 +73,7 @@ fn help_of_send() {
     golden("capture_help.txt", &["capture", "--help"]);
     golden("count_help.txt", &["count", "--help"]);
     golden("sink_help.txt", &["sink", "--help"]);
+    golden("timestamp_help.txt", &["timestamp", "--help"]);
     golden("exec_help.txt", &["exec", "--help"]);
     golden("serve_help.txt", &["serve", "--help"]);
 }

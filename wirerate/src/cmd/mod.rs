@@ -9,6 +9,7 @@ pub mod help;
 pub mod man;
 pub mod send;
 pub mod serve;
+pub mod timestamp;
 
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
@@ -40,6 +41,8 @@ pub enum Command {
     /// Count the frames that a device receives, and drop them in the driver
     #[command(after_help = SINK_HELP)]
     Sink(count::Args),
+    /// Let a device stamp the frames that it receives, and show what it can do
+    Timestamp(timestamp::Args),
     /// Send ten million frames between devices made for it, capture them, and account for each
     Demo(demo::Args),
     /// Run a command that finds pktgen's control files at /proc/net/pktgen
@@ -72,6 +75,7 @@ impl Command {
             Self::Capture(args) => capture::run(&args, stop),
             Self::Count(args) => count::run(count::Kind::Count, &args, stop),
             Self::Sink(args) => count::run(count::Kind::Sink, &args, stop),
+            Self::Timestamp(args) => timestamp::run(&args),
             Self::Demo(args) => demo::run(&args, stop),
             Self::Exec(args) => exec::run(&args),
             Self::Serve(args) => serve::run(&args),

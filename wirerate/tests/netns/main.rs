@@ -16,6 +16,7 @@ mod readers;
 mod round_trip;
 mod scripts;
 mod send;
+mod timestamp;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -44,6 +45,7 @@ const CASES: &[&[Case]] = &[
     send::CASES,
     capture::CASES,
     count::CASES,
+    timestamp::CASES,
     control::CASES,
     round_trip::CASES,
     demo::CASES,

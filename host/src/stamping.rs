@@ -1,0 +1,423 @@
+//! Which received frames a device stamps with its own clock: asked, changed, and read back.
+//!
+//! What is decided here is tested against a driver made of a few numbers ([`StampDriver`]); how a real one is asked is
+//! the business of `ethtool` (netlink, Linux 6.14) and `sys` (the older ioctl). What other programs have set up for
+//! transmit stays as it is: a ptp4l that runs goes on running.
+
+use crate::stack::LinkId;
+use crate::{HostError, Stack, Timestamping, sys};
+
+/// `enum hwtstamp_rx_filters` in ethtool's words.
+const RX_FILTERS: [&str; 16] = [
+    "none",
+    "all",
+    "some",
+    "ptpv1-l4-event",
+    "ptpv1-l4-sync",
+    "ptpv1-l4-delay-req",
+    "ptpv2-l4-event",
+    "ptpv2-l4-sync",
+    "ptpv2-l4-delay-req",
+    "ptpv2-l2-event",
+    "ptpv2-l2-sync",
+    "ptpv2-l2-delay-req",
+    "ptpv2-event",
+    "ptpv2-sync",
+    "ptpv2-delay-req",
+    "ntp-all",
+];
+/// `enum hwtstamp_tx_types` in ethtool's words.
+const TX_TYPES: [&str; 4] = ["off", "on", "onestep-sync", "onestep-p2p"];
+
+const FILTER_NONE: u32 = 0;
+const FILTER_ALL: u32 = 1;
+const FILTER_SOME: u32 = 2;
+const FILTER_PTP_V2_EVENT: u32 = 12;
+const TX_OFF: u32 = 0;
+const TX_ON: u32 = 1;
+
+/// Devices that hand such questions to the one below them. Asked by netlink about these, kernels from 6.14 up to the
+/// last candidates of 6.18 can follow a null pointer; the ioctl is safe everywhere.
+const STACKED: [&str; 6] = ["vlan", "macvlan", "macvtap", "ipvlan", "bond", "team"];
+
+/// What a device stamps now (`struct hwtstamp_config`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StampConfig {
+    /// Number of `enum hwtstamp_tx_types`.
+    pub tx_type: u32,
+    /// Number of `enum hwtstamp_rx_filters`.
+    pub rx_filter: u32,
+    /// `HWTSTAMP_FLAG_*`.
+    pub flags: u32,
+}
+
+impl StampConfig {
+    /// Which received frames are stamped, in ethtool's words.
+    pub fn rx_word(&self) -> String {
+        word(&RX_FILTERS, self.rx_filter)
+    }
+
+    /// Which transmitted frames are stamped, in ethtool's words.
+    pub fn tx_word(&self) -> String {
+        word(&TX_TYPES, self.tx_type)
+    }
+
+    /// True when somebody has transmitted frames stamped: a PTP daemon, most likely.
+    pub fn is_transmit_on(&self) -> bool {
+        self.tx_type != TX_OFF
+    }
+
+    /// True when received frames are stamped, all or some.
+    pub fn is_receive_on(&self) -> bool {
+        self.rx_filter != FILTER_NONE
+    }
+}
+
+fn word(table: &[&str], number: u32) -> String {
+    table.get(number as usize).map_or_else(|| format!("number {number}"), |word| (*word).to_owned())
+}
+
+/// Which received frames shall be stamped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StampWish {
+    /// None.
+    Off,
+    /// Every one.
+    All,
+    /// The event messages of PTP version 2.
+    Ptp,
+}
+
+impl StampWish {
+    /// Filters that would do, the one to prefer first.
+    fn filters(self) -> &'static [u32] {
+        match self {
+            Self::Off => &[FILTER_NONE],
+            Self::All => &[FILTER_ALL],
+            Self::Ptp => &[FILTER_PTP_V2_EVENT, FILTER_ALL],
+        }
+    }
+
+    /// True when nothing is missing under `filter`. Drivers may stamp more than they were asked for.
+    fn is_met_by(self, filter: u32) -> bool {
+        match self {
+            Self::Off => filter == FILTER_NONE,
+            Self::All => filter == FILTER_ALL,
+            Self::Ptp => [FILTER_PTP_V2_EVENT, FILTER_ALL, FILTER_SOME].contains(&filter),
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Off => "none",
+            Self::All => "all",
+            Self::Ptp => "ptpv2-event",
+        }
+    }
+}
+
+/// How a change ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamped {
+    /// What was set before; `None` where the driver does not tell.
+    pub before: Option<StampConfig>,
+    /// What the driver granted, read back from it where it tells.
+    pub now: StampConfig,
+}
+
+/// A driver that can be asked about its stamps.
+pub trait StampDriver {
+    /// Device and namespace, for messages.
+    fn object(&self) -> String;
+    /// What it can do.
+    ///
+    /// # Errors
+    /// When there is no such device.
+    fn abilities(&self) -> Result<Timestamping, HostError>;
+    /// What is set now; `None` where it does not tell.
+    ///
+    /// # Errors
+    /// When there is no such device, or the question is refused for another reason than not being understood.
+    fn config(&self) -> Result<Option<StampConfig>, HostError>;
+    /// Sets all of `config` and returns what was granted.
+    ///
+    /// # Errors
+    /// Refused: ERANGE for a filter that it does not have, EPERM.
+    fn set(&self, config: StampConfig) -> Result<StampConfig, HostError>;
+}
+
+/// Changes which received frames are stamped, and nothing else.
+///
+/// # Errors
+/// [`HostError::NoStamps`] when the device has no clock for it; [`HostError::NoStampFilter`] with what it does offer;
+/// what the driver answers.
+pub fn switch_stamps(driver: &dyn StampDriver, wish: StampWish) -> Result<Stamped, HostError> {
+    let abilities = driver.abilities()?;
+    let before = driver.config()?;
+    if !abilities.is_hardware_receive() {
+        return match wish {
+            StampWish::Off => Ok(Stamped { before, now: before.unwrap_or_default() }),
+            _ => Err(HostError::NoStamps { object: driver.object() }),
+        };
+    }
+    if let Some(now) = before.filter(|config| wish.is_met_by(config.rx_filter)) {
+        return Ok(Stamped { before, now });
+    }
+    // Without an answer the transmit side may be in use; "on" stamps only frames whose sender asks for it.
+    let kept = before.unwrap_or_else(|| StampConfig {
+        tx_type: if abilities.tx_types.iter().any(|word| word == "on") { TX_ON } else { TX_OFF },
+        ..StampConfig::default()
+    });
+    let offered = |filter: &&u32| {
+        abilities.rx_filters.is_empty() || abilities.rx_filters.contains(&word(&RX_FILTERS, **filter))
+    };
+    for &rx_filter in wish.filters().iter().filter(offered) {
+        match driver.set(StampConfig { rx_filter, ..kept }) {
+            Ok(granted) => {
+                let now = driver.config()?.unwrap_or(granted);
+                if wish.is_met_by(now.rx_filter) {
+                    return Ok(Stamped { before, now });
+                }
+            }
+            Err(error) if error.errno() == Some(libc::ERANGE) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let offers = abilities.rx_filters;
+    Err(HostError::NoStampFilter { object: driver.object(), wish: wish.words(), offers })
+}
+
+/// The driver of a device of a [`Stack`].
+#[derive(Debug)]
+pub struct DeviceStamps<'a> {
+    stack: &'a Stack,
+    id: LinkId<'a>,
+    name: String,
+    is_stacked: bool,
+}
+
+impl Stack {
+    /// The stamps of one device.
+    ///
+    /// # Errors
+    /// When there is no such device.
+    pub fn stamps<'a>(&'a self, id: impl Into<LinkId<'a>>) -> Result<DeviceStamps<'a>, HostError> {
+        let id = id.into();
+        let link = self.link(id)?;
+        let is_stacked = link.kind.as_deref().is_some_and(|kind| STACKED.contains(&kind));
+        Ok(DeviceStamps { stack: self, id, name: link.name, is_stacked })
+    }
+}
+
+impl StampDriver for DeviceStamps<'_> {
+    fn object(&self) -> String {
+        self.stack.object(self.id)
+    }
+
+    fn abilities(&self) -> Result<Timestamping, HostError> {
+        self.stack.timestamping(self.id)
+    }
+
+    fn config(&self) -> Result<Option<StampConfig>, HostError> {
+        if !self.is_stacked
+            && let Some(config) = not_supported_is_none(self.stack.stamp_config(self.id))?
+        {
+            return Ok(Some(config));
+        }
+        let answer = sys::stamp_config(self.stack.socket(&self.stack.route()), &self.name);
+        not_supported_is_none(answer.map_err(HostError::refused("read the time stamping of", self.object())))
+    }
+
+    fn set(&self, config: StampConfig) -> Result<StampConfig, HostError> {
+        if !self.is_stacked
+            && let Some(granted) = not_supported_is_none(self.stack.set_stamp_config(self.id, config))?
+        {
+            return Ok(granted);
+        }
+        sys::set_stamp_config(self.stack.socket(&self.stack.route()), &self.name, config)
+            .map_err(HostError::refused("change the time stamping of", self.object()))
+    }
+}
+
+/// Neither kernels without the interface nor drivers without the call are an error yet.
+fn not_supported_is_none<T>(answer: Result<T, HostError>) -> Result<Option<T>, HostError> {
+    match answer {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.errno() == Some(libc::EOPNOTSUPP) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::KernelSays;
+    use std::cell::RefCell;
+
+    /// A driver made of what it can do and what is set.
+    struct Fake {
+        rx_filters: Vec<&'static str>,
+        /// Filters that it takes, and what it makes of each.
+        grants: Vec<(u32, u32)>,
+        is_readable: bool,
+        config: RefCell<StampConfig>,
+        asked: RefCell<Vec<StampConfig>>,
+    }
+
+    impl Fake {
+        fn new(rx_filters: &[&'static str], grants: &[(u32, u32)]) -> Self {
+            Self {
+                rx_filters: rx_filters.to_vec(),
+                grants: grants.to_vec(),
+                is_readable: true,
+                config: RefCell::default(),
+                asked: RefCell::default(),
+            }
+        }
+
+        fn with(self, tx_type: u32, rx_filter: u32) -> Self {
+            self.config.replace(StampConfig { tx_type, rx_filter, flags: 0 });
+            self
+        }
+    }
+
+    fn refused(errno: i32) -> HostError {
+        let source = KernelSays { errno, detail: None };
+        HostError::Refused { act: "change the time stamping of", object: "fake0".to_owned(), source }
+    }
+
+    impl StampDriver for Fake {
+        fn object(&self) -> String {
+            "fake0".to_owned()
+        }
+
+        fn abilities(&self) -> Result<Timestamping, HostError> {
+            let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+            let hardware: &[&str] = &["hardware-transmit", "hardware-receive", "hardware-raw-clock"];
+            Ok(Timestamping {
+                abilities: words(if self.rx_filters.is_empty() { &["software-receive"] } else { hardware }),
+                rx_filters: words(&self.rx_filters),
+                tx_types: words(&["off", "on"]),
+                clock_index: Some(0),
+            })
+        }
+
+        fn config(&self) -> Result<Option<StampConfig>, HostError> {
+            Ok(self.is_readable.then(|| *self.config.borrow()))
+        }
+
+        fn set(&self, config: StampConfig) -> Result<StampConfig, HostError> {
+            self.asked.borrow_mut().push(config);
+            let grant = self.grants.iter().find(|(asked, _)| *asked == config.rx_filter);
+            let rx_filter = grant.ok_or_else(|| refused(libc::ERANGE))?.1;
+            self.config.replace(StampConfig { rx_filter, ..config });
+            Ok(*self.config.borrow())
+        }
+    }
+
+    #[test]
+    fn a_wish_that_is_met_already_changes_nothing() {
+        for (wish, rx_filter) in [
+            (StampWish::All, FILTER_ALL),
+            (StampWish::Ptp, FILTER_ALL),
+            (StampWish::Ptp, FILTER_PTP_V2_EVENT),
+            (StampWish::Off, FILTER_NONE),
+        ] {
+            let fake = Fake::new(&["none", "all"], &[]).with(TX_ON, rx_filter);
+            let stamped = switch_stamps(&fake, wish).unwrap();
+            assert_eq!(stamped.before, Some(stamped.now));
+            assert!(fake.asked.borrow().is_empty());
+        }
+    }
+
+    #[test]
+    fn stamps_of_transmitted_frames_stay_as_ptp4l_set_them() {
+        for (wish, granted) in [(StampWish::All, FILTER_ALL), (StampWish::Off, FILTER_NONE)] {
+            let fake = Fake::new(&["none", "all", "ptpv2-event"], &[(0, 0), (1, 1)]).with(2, 12);
+            let now = switch_stamps(&fake, wish).unwrap().now;
+            assert_eq!(now, StampConfig { tx_type: 2, rx_filter: granted, flags: 0 });
+        }
+    }
+
+    #[test]
+    fn where_the_driver_does_not_tell_transmit_stamps_are_allowed() {
+        let fake = Fake { is_readable: false, ..Fake::new(&["all"], &[(1, 1)]) };
+        let stamped = switch_stamps(&fake, StampWish::All).unwrap();
+        assert_eq!(stamped.before, None);
+        assert_eq!((stamped.now.tx_type, stamped.now.rx_filter), (TX_ON, FILTER_ALL));
+    }
+
+    #[test]
+    fn more_than_was_asked_for_is_granted_and_said() {
+        let fake = Fake::new(&["none", "ptpv2-event", "all"], &[(12, 1)]);
+        assert_eq!(switch_stamps(&fake, StampWish::Ptp).unwrap().now.rx_word(), "all");
+    }
+
+    #[test]
+    fn a_driver_that_stamps_only_all_does_for_ptp() {
+        let fake = Fake::new(&["none", "all"], &[(1, 1)]);
+        assert_eq!(switch_stamps(&fake, StampWish::Ptp).unwrap().now.rx_filter, FILTER_ALL);
+        // One that does not say what it has is tried.
+        let fake = Fake::new(&["none", "ptpv2-event", "all"], &[(1, 1)]);
+        assert_eq!(switch_stamps(&fake, StampWish::Ptp).unwrap().now.rx_filter, FILTER_ALL);
+        assert_eq!(fake.asked.borrow().len(), 2);
+    }
+
+    #[test]
+    fn a_filter_that_is_refused_comes_with_those_there_are() {
+        let never_offered = Fake::new(&["none", "ptpv2-l4-event", "ptpv2-event"], &[(12, 12)]);
+        let offered_and_refused = Fake::new(&["none", "all"], &[]);
+        for (fake, offers) in
+            [(never_offered, "none, ptpv2-l4-event, ptpv2-event"), (offered_and_refused, "none, all")]
+        {
+            let error = switch_stamps(&fake, StampWish::All).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!("fake0 cannot stamp the frames of the filter all; it offers {offers}")
+            );
+        }
+    }
+
+    #[test]
+    fn less_than_was_asked_for_is_no_success() {
+        let fake = Fake::new(&["none", "all"], &[(1, 12)]);
+        assert!(matches!(switch_stamps(&fake, StampWish::All), Err(HostError::NoStampFilter { .. })));
+    }
+
+    #[test]
+    fn a_device_without_a_clock_is_said_to_have_none() {
+        let fake = Fake::new(&[], &[]);
+        let error = switch_stamps(&fake, StampWish::All).unwrap_err();
+        assert_eq!(error.to_string(), "fake0 has no clock of its own that stamps received frames");
+        assert_eq!(switch_stamps(&fake, StampWish::Off).unwrap().now, StampConfig::default());
+        assert!(fake.asked.borrow().is_empty());
+    }
+
+    #[test]
+    fn other_refusals_are_passed_on() {
+        struct Forbids(Fake);
+        impl StampDriver for Forbids {
+            fn object(&self) -> String {
+                self.0.object()
+            }
+            fn abilities(&self) -> Result<Timestamping, HostError> {
+                self.0.abilities()
+            }
+            fn config(&self) -> Result<Option<StampConfig>, HostError> {
+                self.0.config()
+            }
+            fn set(&self, _config: StampConfig) -> Result<StampConfig, HostError> {
+                Err(refused(libc::EPERM))
+            }
+        }
+        let error = switch_stamps(&Forbids(Fake::new(&["all"], &[])), StampWish::All).unwrap_err();
+        assert_eq!(error.errno(), Some(libc::EPERM));
+    }
+
+    #[test]
+    fn numbers_have_ethtools_words() {
+        let config = StampConfig { tx_type: 3, rx_filter: 15, flags: 0 };
+        assert_eq!((config.tx_word().as_str(), config.rx_word().as_str()), ("onestep-p2p", "ntp-all"));
+        assert_eq!(StampConfig { rx_filter: 16, ..config }.rx_word(), "number 16");
+    }
+}

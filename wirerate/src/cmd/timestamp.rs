@@ -1,0 +1,274 @@
+//! `wirerate timestamp DEV on|off|show`: whether the device stamps the frames that it receives.
+
+use crate::out;
+use crate::outcome::{Failure, Outcome};
+use crate::units::Table;
+use clap::ValueEnum;
+use host::{HostError, Netns, Stack, StampConfig, StampDriver, StampWish, Timestamping, XdpFeatures};
+use serde::Serialize;
+use std::fmt;
+
+/// Name and version of the report as JSON.
+const SCHEMA: &str = "wirerate.timestamp/1";
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Act {
+    /// Stamp received frames
+    On,
+    /// Stamp no received frames
+    Off,
+    /// Say what is set and what the device can do
+    Show,
+}
+
+/// Which frames to stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Filter {
+    /// Every received frame
+    All,
+    /// Event messages of PTP version 2
+    Ptp,
+}
+
+/// Arguments of `wirerate timestamp`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+What is printed is what the driver granted, read back from it. Stamps of transmitted frames stay as they \
+are, so that a ptp4l that runs goes on running.\n\n\
+Examples:\n  \
+wirerate timestamp eth1 show\n  \
+wirerate timestamp eth1 on\n  \
+wirerate timestamp eth1 on --filter ptp")]
+pub struct Args {
+    /// The device
+    #[arg(value_name = "DEV")]
+    pub device: String,
+    /// What to do
+    #[arg(value_enum, default_value = "show")]
+    pub act: Act,
+    /// Which frames to stamp [default: all]
+    #[arg(long, value_enum)]
+    pub filter: Option<Filter>,
+    /// Network namespace that the device is in
+    #[arg(long, value_name = "NAME")]
+    pub netns: Option<String>,
+    /// Print the report as one line of JSON (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Everything about the stamps of one device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// The device.
+    pub device: String,
+    /// Its namespace, where one was named.
+    pub netns: Option<String>,
+    /// Name of its driver.
+    pub driver: Option<String>,
+    /// Which received frames are stamped, in ethtool's words; `None` where the driver does not tell.
+    pub rx_filter: Option<String>,
+    /// Which transmitted frames are stamped.
+    pub tx_type: Option<String>,
+    /// N of `/dev/ptpN`.
+    pub clock_index: Option<u32>,
+    /// True when it can stamp received frames with that clock.
+    pub hardware_receive: bool,
+    /// What it can do, in ethtool's words.
+    pub abilities: Vec<String>,
+    /// Filters that it has.
+    pub rx_filters: Vec<String>,
+    /// Transmit types that it has.
+    pub tx_types: Vec<String>,
+    /// True when XDP programs can read the stamps; `None` when the kernel does not tell.
+    pub xdp_rx_timestamp: Option<bool>,
+    /// True when XDP programs can read VLAN tags that the device took off.
+    pub xdp_rx_vlan_tag: Option<bool>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = match &self.netns {
+            Some(netns) => format!("{} in {netns}", self.device),
+            None => self.device.clone(),
+        };
+        let state = match (&self.rx_filter, self.hardware_receive) {
+            (_, false) => "cannot be stamped by the device".to_owned(),
+            (None, true) => "may be stamped: the driver does not tell".to_owned(),
+            (Some(filter), true) if filter == "none" => "are not stamped by the device".to_owned(),
+            (Some(filter), true) => format!("are stamped by the device (filter {filter})"),
+        };
+        writeln!(f, "{place}: received frames {state}")?;
+        let list = |words: &[String]| if words.is_empty() { "none".to_owned() } else { words.join(", ") };
+        let told = |word: &Option<String>| word.clone().unwrap_or_else(|| "not told".to_owned());
+        let mut table = Table::default();
+        table.text("driver", self.driver.as_deref().unwrap_or("none"));
+        table.text("transmit", &told(&self.tx_type));
+        let clock = self.clock_index.map_or_else(|| "none".to_owned(), |index| format!("/dev/ptp{index}"));
+        table.text("clock", &clock);
+        table.text("abilities", &list(&self.abilities));
+        table.text("filters", &list(&self.rx_filters));
+        table.text("in XDP", &self.xdp_words());
+        write!(f, "{table}")
+    }
+}
+
+impl Report {
+    fn xdp_words(&self) -> String {
+        if self.xdp_rx_timestamp.is_none() && self.xdp_rx_vlan_tag.is_none() {
+            return "the kernel does not tell".to_owned();
+        }
+        let words = [("time stamps", self.xdp_rx_timestamp), ("VLAN tags", self.xdp_rx_vlan_tag)];
+        let able: Vec<_> = words.iter().filter(|(_, is)| *is == Some(true)).map(|(word, _)| *word).collect();
+        if able.is_empty() { "nothing".to_owned() } else { able.join(", ") }
+    }
+}
+
+/// Changes what is asked and prints what is so.
+///
+/// # Errors
+/// When the device is not there, cannot stamp, or has no such filter.
+pub fn run(args: &Args) -> Result<Outcome, Failure> {
+    let wish = wish(args)?;
+    let report = report(args, wish).map_err(|why| Failure::host(act_words(args), why))?;
+    if wish == Some(StampWish::Off) && report.tx_type.as_deref().is_some_and(|word| word != "off") {
+        eprintln!(
+            "wirerate: {} stamps transmitted frames: a PTP daemon on it now misses the stamps of received ones",
+            args.device
+        );
+    }
+    out::text(&if args.json { out::json_line(SCHEMA, &report) } else { report.to_string() })?;
+    Ok(Outcome::Done)
+}
+
+fn wish(args: &Args) -> Result<Option<StampWish>, Failure> {
+    match (args.act, args.filter) {
+        (Act::On, None | Some(Filter::All)) => Ok(Some(StampWish::All)),
+        (Act::On, Some(Filter::Ptp)) => Ok(Some(StampWish::Ptp)),
+        (Act::Off, None) => Ok(Some(StampWish::Off)),
+        (Act::Show, None) => Ok(None),
+        (Act::Off | Act::Show, Some(_)) => {
+            Err(Failure::usage("use --filter with off or show", "it says which frames to stamp")
+                .try_this("wirerate timestamp DEV on --filter ptp"))
+        }
+    }
+}
+
+fn act_words(args: &Args) -> String {
+    let act = match args.act {
+        Act::On => "switch on the time stamps of",
+        Act::Off => "switch off the time stamps of",
+        Act::Show => "show the time stamps of",
+    };
+    match &args.netns {
+        Some(netns) => format!("{act} {} in {netns}", args.device),
+        None => format!("{act} {}", args.device),
+    }
+}
+
+fn report(args: &Args, wish: Option<StampWish>) -> Result<Report, HostError> {
+    let stack = match &args.netns {
+        Some(netns) => Stack::of(&Netns::named(netns)?)?,
+        None => Stack::here()?,
+    };
+    let device = args.device.as_str();
+    let stamps = stack.stamps(device)?;
+    let config = match wish {
+        Some(wish) => Some(host::switch_stamps(&stamps, wish)?.now),
+        None => stamps.config()?,
+    };
+    // What XDP can read is known only to newer kernels, and no reason to fail.
+    let xdp = stack.xdp_features(device).ok().flatten();
+    let driver = stack.driver(device)?.map(|driver| driver.name);
+    Ok(describe(args, driver, &stamps.abilities()?, config, xdp.as_ref()))
+}
+
+fn describe(
+    args: &Args,
+    driver: Option<String>,
+    abilities: &Timestamping,
+    config: Option<StampConfig>,
+    xdp: Option<&XdpFeatures>,
+) -> Report {
+    Report {
+        device: args.device.clone(),
+        netns: args.netns.clone(),
+        driver,
+        rx_filter: config.map(|config| config.rx_word()),
+        tx_type: config.map(|config| config.tx_word()),
+        clock_index: abilities.clock_index,
+        hardware_receive: abilities.is_hardware_receive(),
+        abilities: abilities.abilities.clone(),
+        rx_filters: abilities.rx_filters.clone(),
+        tx_types: abilities.tx_types.clone(),
+        xdp_rx_timestamp: xdp.map(|xdp| xdp.rx_timestamp),
+        xdp_rx_vlan_tag: xdp.map(|xdp| xdp.rx_vlan_tag),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(act: Act, filter: Option<Filter>) -> Args {
+        Args { device: "eth1".into(), act, filter, netns: None, json: false }
+    }
+
+    fn igb() -> Report {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let abilities = Timestamping {
+            abilities: words(&["hardware-raw-clock", "hardware-receive", "hardware-transmit"]),
+            rx_filters: words(&["all", "none"]),
+            tx_types: words(&["off", "on"]),
+            clock_index: Some(0),
+        };
+        let config = StampConfig { tx_type: 1, rx_filter: 1, flags: 0 };
+        let xdp = XdpFeatures { rx_timestamp: true, ..XdpFeatures::default() };
+        describe(&args(Act::On, None), Some("igb".into()), &abilities, Some(config), Some(&xdp))
+    }
+
+    #[test]
+    fn a_device_that_stamps_reads_like_this() {
+        assert_eq!(
+            igb().to_string(),
+            "eth1: received frames are stamped by the device (filter all)\n  \
+             driver     igb\n  \
+             transmit   on\n  \
+             clock      /dev/ptp0\n  \
+             abilities  hardware-raw-clock, hardware-receive, hardware-transmit\n  \
+             filters    all, none\n  \
+             in XDP     time stamps\n"
+        );
+    }
+
+    #[test]
+    fn states_are_told_apart() {
+        let first = |report: Report| report.to_string().lines().next().unwrap_or_default().to_owned();
+        let none = Report { rx_filter: Some("none".into()), ..igb() };
+        assert_eq!(first(none), "eth1: received frames are not stamped by the device");
+        let untold = Report { rx_filter: None, ..igb() };
+        assert_eq!(first(untold), "eth1: received frames may be stamped: the driver does not tell");
+        let cannot = Report { hardware_receive: false, ..igb() };
+        assert_eq!(first(cannot), "eth1: received frames cannot be stamped by the device");
+    }
+
+    #[test]
+    fn a_report_is_one_line_of_json() {
+        assert_eq!(
+            out::json_line(SCHEMA, &igb()),
+            "{\"schema\":\"wirerate.timestamp/1\",\"device\":\"eth1\",\"netns\":null,\"driver\":\"igb\",\
+             \"rx_filter\":\"all\",\"tx_type\":\"on\",\"clock_index\":0,\"hardware_receive\":true,\
+             \"abilities\":[\"hardware-raw-clock\",\"hardware-receive\",\"hardware-transmit\"],\
+             \"rx_filters\":[\"all\",\"none\"],\"tx_types\":[\"off\",\"on\"],\
+             \"xdp_rx_timestamp\":true,\"xdp_rx_vlan_tag\":false}\n"
+        );
+    }
+
+    #[test]
+    fn a_filter_belongs_to_on() {
+        assert_eq!(wish(&args(Act::On, Some(Filter::Ptp))).unwrap(), Some(StampWish::Ptp));
+        assert_eq!(wish(&args(Act::Show, None)).unwrap(), None);
+        assert!(wish(&args(Act::Off, Some(Filter::All))).is_err());
+    }
+}
