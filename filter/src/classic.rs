@@ -1,0 +1,396 @@
+//! Classic BPF: the instructions, and which sequences of them are a filter.
+//!
+//! The machine of McCanne and Jacobson (1993) as Linux has it (`Documentation/networking/filter.rst`): two 32-bit
+//! registers A and X, 16 words of memory, jumps forward only, and a return value that says how many bytes to keep, 0
+//! for none. A load beyond the end of the frame and a division by zero end the filter with 0.
+
+use crate::FilterError;
+
+/// Most instructions of a filter (the kernel's `BPF_MAXINSNS`).
+pub const INSTRUCTIONS_MAX: usize = 4096;
+
+/// Words of memory that a filter has.
+pub(crate) const MEMORY_WORDS: u32 = 16;
+
+/// From here on an offset is a negative number, by which the kernel means something beside the frame (`SKF_*_OFF`).
+const EXTENSIONS_START: u32 = 0x8000_0000;
+
+/// One instruction as it is stored (`struct sock_filter`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Instruction {
+    /// What to do.
+    pub code: u16,
+    /// Instructions to skip when a test holds.
+    pub jt: u8,
+    /// Instructions to skip when it does not.
+    pub jf: u8,
+    /// Constant, offset or distance.
+    pub k: u32,
+}
+
+/// One of the two registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Register {
+    /// The accumulator.
+    A,
+    /// The index.
+    X,
+}
+
+/// The second operand of a calculation or a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operand {
+    /// A constant.
+    K(u32),
+    /// The register X.
+    X,
+}
+
+/// How much of a frame is loaded; numbers are big-endian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// One byte.
+    Byte,
+    /// Two bytes.
+    Half,
+    /// Four bytes.
+    Word,
+}
+
+impl Size {
+    /// In bytes.
+    pub fn bytes(self) -> u32 {
+        match self {
+            Self::Byte => 1,
+            Self::Half => 2,
+            Self::Word => 4,
+        }
+    }
+}
+
+/// Where in a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// So many bytes from its beginning.
+    At(u32),
+    /// So many bytes after byte X; the sum is a number of 33 bits, it does not wrap.
+    AfterX(u32),
+}
+
+/// What A is calculated with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum AluOp {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Mod,
+    Or,
+    And,
+    Xor,
+    ShiftLeft,
+    ShiftRight,
+}
+
+/// What A is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Test {
+    /// A is the operand.
+    Equal,
+    /// A is greater.
+    Greater,
+    /// A is not less.
+    GreaterOrEqual,
+    /// A and the operand have a bit in common.
+    AnyBit,
+}
+
+/// One instruction, understood. Jumps name the instruction they go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// A becomes a number of the frame.
+    Load(Size, Place),
+    /// X becomes four times the low half of a byte: the length of an IPv4 header.
+    LoadHeaderLen(u32),
+    /// A register becomes a constant.
+    Set(Register, u32),
+    /// A register becomes the length of the frame.
+    SetLen(Register),
+    /// A register becomes a word of memory.
+    Recall(Register, u8),
+    /// A word of memory becomes a register.
+    Remember(Register, u8),
+    /// A becomes A with the operand.
+    Alu(AluOp, Operand),
+    /// A becomes -A.
+    Negate,
+    /// X becomes A.
+    CopyToX,
+    /// A becomes X.
+    CopyToA,
+    /// On to another instruction.
+    Jump(usize),
+    /// On to one or another instruction.
+    Branch {
+        /// What is asked.
+        test: Test,
+        /// Of A and this.
+        operand: Operand,
+        /// Where it goes on when the answer is yes.
+        yes: usize,
+        /// And when it is no.
+        no: usize,
+    },
+    /// The end, with a constant.
+    ReturnK(u32),
+    /// The end, with A.
+    ReturnA,
+}
+
+/// A filter whose every instruction is known and which comes to an end on every way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Classic {
+    instructions: Vec<Instruction>,
+    ops: Vec<Op>,
+}
+
+impl Classic {
+    /// Checks a program as the kernel would, and for what it has that only Linux sockets know.
+    ///
+    /// # Errors
+    /// Every variant of [`FilterError`] but [`FilterError::TooLong`].
+    pub fn new(instructions: Vec<Instruction>) -> Result<Self, FilterError> {
+        let count = instructions.len();
+        if count == 0 || count > INSTRUCTIONS_MAX {
+            return Err(FilterError::Length { count, max: INSTRUCTIONS_MAX });
+        }
+        let decoded = instructions.iter().enumerate().map(|(at, one)| decode(at, one, count));
+        let ops = decoded.collect::<Result<Vec<Op>, FilterError>>()?;
+        match ops[count - 1] {
+            Op::ReturnK(_) | Op::ReturnA => Ok(Self { instructions, ops }),
+            _ => Err(FilterError::PastEnd { at: count - 1 }),
+        }
+    }
+
+    /// A filter that keeps the first `len` bytes of every frame; of 0 bytes: that keeps no frame.
+    pub fn keep(len: u32) -> Self {
+        let instruction = Instruction { code: code::RET_K, k: len, ..Instruction::default() };
+        Self { instructions: vec![instruction], ops: vec![Op::ReturnK(len)] }
+    }
+
+    /// The same filter behind a question about the frame's packet type (`PACKET_OUTGOING`, ...), a thing that only
+    /// sockets know: with `is_wanted` the filter is asked about frames of that type only, without about all others.
+    pub fn for_socket_with_type(&self, packet_type: u32, is_wanted: bool) -> Vec<Instruction> {
+        // As many instructions to skip as `ret 0` is long.
+        let (jt, jf) = if is_wanted { (1, 0) } else { (0, 1) };
+        let load = Instruction { code: code::LD_W_ABS, k: EXTENSION_PACKET_TYPE, ..Instruction::default() };
+        let test = Instruction { code: code::JEQ_K, jt, jf, k: packet_type };
+        let refuse = Instruction { code: code::RET_K, ..Instruction::default() };
+        // A filter may count on A being 0 at its start.
+        let clear = Instruction { code: code::LD_IMM, ..Instruction::default() };
+        [load, test, refuse, clear].into_iter().chain(self.instructions.iter().copied()).collect()
+    }
+
+    /// The program, for a socket.
+    pub fn instructions(&self) -> &[Instruction] {
+        &self.instructions
+    }
+
+    /// The program, understood.
+    pub fn ops(&self) -> &[Op] {
+        &self.ops
+    }
+}
+
+/// Loads the type of a packet (`SKF_AD_OFF + SKF_AD_PKTTYPE`).
+const EXTENSION_PACKET_TYPE: u32 = 0xffff_f004;
+
+/// Codes: the low three bits are the class (`linux/bpf_common.h`, `linux/filter.h`).
+#[allow(missing_docs, reason = "the kernel's names")]
+pub(crate) mod code {
+    pub(crate) const LD_W_ABS: u16 = 0x20;
+    pub(crate) const LD_H_ABS: u16 = 0x28;
+    pub(crate) const LD_B_ABS: u16 = 0x30;
+    pub(crate) const LD_W_IND: u16 = 0x40;
+    pub(crate) const LD_H_IND: u16 = 0x48;
+    pub(crate) const LD_B_IND: u16 = 0x50;
+    pub(crate) const LD_IMM: u16 = 0x00;
+    pub(crate) const LD_MEM: u16 = 0x60;
+    pub(crate) const LD_LEN: u16 = 0x80;
+    pub(crate) const LDX_IMM: u16 = 0x01;
+    pub(crate) const LDX_MEM: u16 = 0x61;
+    pub(crate) const LDX_LEN: u16 = 0x81;
+    pub(crate) const LDX_B_MSH: u16 = 0xb1;
+    pub(crate) const ST: u16 = 0x02;
+    pub(crate) const STX: u16 = 0x03;
+    pub(crate) const NEG: u16 = 0x84;
+    pub(crate) const JA: u16 = 0x05;
+    pub(crate) const JEQ_K: u16 = 0x15;
+    pub(crate) const RET_K: u16 = 0x06;
+    pub(crate) const RET_A: u16 = 0x16;
+    pub(crate) const TAX: u16 = 0x07;
+    pub(crate) const TXA: u16 = 0x87;
+    /// Set where the operand is X.
+    pub(crate) const SOURCE_X: u16 = 0x08;
+    pub(crate) const CLASS_ALU: u16 = 0x04;
+    pub(crate) const CLASS_JMP: u16 = 0x05;
+}
+
+fn decode(at: usize, one: &Instruction, count: usize) -> Result<Op, FilterError> {
+    use Register::{A, X};
+    let k = one.k;
+    let word = || match k {
+        0..MEMORY_WORDS => Ok(k as u8),
+        _ => Err(FilterError::Memory { at, word: k }),
+    };
+    let load = |size, place| match k {
+        0..EXTENSIONS_START => Ok(Op::Load(size, place)),
+        _ => Err(FilterError::Extension { at, offset: k }),
+    };
+    match one.code {
+        code::LD_W_ABS => load(Size::Word, Place::At(k)),
+        code::LD_H_ABS => load(Size::Half, Place::At(k)),
+        code::LD_B_ABS => load(Size::Byte, Place::At(k)),
+        code::LD_W_IND => Ok(Op::Load(Size::Word, Place::AfterX(k))),
+        code::LD_H_IND => Ok(Op::Load(Size::Half, Place::AfterX(k))),
+        code::LD_B_IND => Ok(Op::Load(Size::Byte, Place::AfterX(k))),
+        code::LD_IMM => Ok(Op::Set(A, k)),
+        code::LDX_IMM => Ok(Op::Set(X, k)),
+        code::LD_MEM => Ok(Op::Recall(A, word()?)),
+        code::LDX_MEM => Ok(Op::Recall(X, word()?)),
+        code::LD_LEN => Ok(Op::SetLen(A)),
+        code::LDX_LEN => Ok(Op::SetLen(X)),
+        code::LDX_B_MSH => load(Size::Byte, Place::At(k)).map(|_| Op::LoadHeaderLen(k)),
+        code::ST => Ok(Op::Remember(A, word()?)),
+        code::STX => Ok(Op::Remember(X, word()?)),
+        code::NEG => Ok(Op::Negate),
+        code::TAX => Ok(Op::CopyToX),
+        code::TXA => Ok(Op::CopyToA),
+        code::RET_K => Ok(Op::ReturnK(k)),
+        code::RET_A => Ok(Op::ReturnA),
+        code::JA => target(at, k, count).map(Op::Jump),
+        _ => decode_with_operand(at, one, count),
+    }
+}
+
+/// Calculations and tests: a class, an operation, and where the operand comes from.
+fn decode_with_operand(at: usize, one: &Instruction, count: usize) -> Result<Op, FilterError> {
+    let operand = if one.code & code::SOURCE_X == 0 { Operand::K(one.k) } else { Operand::X };
+    let operation = one.code & !(code::SOURCE_X | 7);
+    let unknown = || FilterError::Unknown { at, code: one.code };
+    match one.code & 7 {
+        code::CLASS_ALU => {
+            let op = alu(operation).ok_or_else(unknown)?;
+            check_constant(at, op, operand)?;
+            Ok(Op::Alu(op, operand))
+        }
+        code::CLASS_JMP => {
+            let test = test(operation).ok_or_else(unknown)?;
+            let (yes, no) = (target(at, one.jt.into(), count)?, target(at, one.jf.into(), count)?);
+            Ok(Op::Branch { test, operand, yes, no })
+        }
+        _ => Err(unknown()),
+    }
+}
+
+fn alu(operation: u16) -> Option<AluOp> {
+    Some(match operation {
+        0x00 => AluOp::Add,
+        0x10 => AluOp::Sub,
+        0x20 => AluOp::Mul,
+        0x30 => AluOp::Div,
+        0x40 => AluOp::Or,
+        0x50 => AluOp::And,
+        0x60 => AluOp::ShiftLeft,
+        0x70 => AluOp::ShiftRight,
+        0x90 => AluOp::Mod,
+        0xa0 => AluOp::Xor,
+        _ => return None,
+    })
+}
+
+fn test(operation: u16) -> Option<Test> {
+    Some(match operation {
+        0x10 => Test::Equal,
+        0x20 => Test::Greater,
+        0x30 => Test::GreaterOrEqual,
+        0x40 => Test::AnyBit,
+        _ => return None,
+    })
+}
+
+fn check_constant(at: usize, op: AluOp, operand: Operand) -> Result<(), FilterError> {
+    match (op, operand) {
+        (AluOp::Div | AluOp::Mod, Operand::K(0)) => Err(FilterError::Constant { at, value: 0 }),
+        (AluOp::ShiftLeft | AluOp::ShiftRight, Operand::K(value @ 32..)) => {
+            Err(FilterError::Constant { at, value })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The instruction that a jump over `distance` others leads to.
+fn target(at: usize, distance: u32, count: usize) -> Result<usize, FilterError> {
+    if distance.cast_signed() < 0 {
+        return Err(FilterError::Loop { at });
+    }
+    let target = at + 1 + distance as usize;
+    if target < count { Ok(target) } else { Err(FilterError::PastEnd { at }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(code: u16, jt: u8, jf: u8, k: u32) -> Instruction {
+        Instruction { code, jt, jf, k }
+    }
+
+    const RETURN: Instruction = Instruction { code: code::RET_K, jt: 0, jf: 0, k: 96 };
+
+    #[test]
+    fn what_the_kernel_refuses_is_refused_with_its_place() {
+        use FilterError as E;
+        for (bad, error) in [
+            (one(0x0e, 0, 0, 0), E::Unknown { at: 0, code: 0x0e }),
+            (one(0xb4, 0, 0, 0), E::Unknown { at: 0, code: 0xb4 }),
+            (one(code::JA, 0, 0, 0xffff_fffe), E::Loop { at: 0 }),
+            (one(code::JA, 0, 0, 1), E::PastEnd { at: 0 }),
+            (one(code::JEQ_K, 1, 0, 0), E::PastEnd { at: 0 }),
+            (one(code::JEQ_K, 0, 1, 0), E::PastEnd { at: 0 }),
+            (one(0x34, 0, 0, 0), E::Constant { at: 0, value: 0 }),
+            (one(0x94, 0, 0, 0), E::Constant { at: 0, value: 0 }),
+            (one(0x64, 0, 0, 32), E::Constant { at: 0, value: 32 }),
+            (one(code::ST, 0, 0, 16), E::Memory { at: 0, word: 16 }),
+            (one(code::LDX_MEM, 0, 0, 99), E::Memory { at: 0, word: 99 }),
+            (one(code::LD_H_ABS, 0, 0, 0xffff_f02c), E::Extension { at: 0, offset: 0xffff_f02c }),
+        ] {
+            assert_eq!(Classic::new(vec![bad, RETURN]), Err(error), "{bad:?}");
+        }
+        assert_eq!(Classic::new(vec![]), Err(E::Length { count: 0, max: 4096 }));
+        assert_eq!(Classic::new(vec![RETURN; 4097]), Err(E::Length { count: 4097, max: 4096 }));
+        assert_eq!(Classic::new(vec![RETURN, one(code::TAX, 0, 0, 0)]), Err(E::PastEnd { at: 1 }));
+    }
+
+    #[test]
+    fn a_filter_is_understood_word_by_word() {
+        // `tcpdump -ddd ip`
+        let ip = [one(0x28, 0, 0, 12), one(0x15, 0, 1, 0x800), RETURN, one(code::RET_K, 0, 0, 0)];
+        let filter = Classic::new(ip.to_vec()).unwrap();
+        let branch = Op::Branch { test: Test::Equal, operand: Operand::K(0x800), yes: 2, no: 3 };
+        let ops = [Op::Load(Size::Half, Place::At(12)), branch, Op::ReturnK(96), Op::ReturnK(0)];
+        assert_eq!(filter.ops(), ops);
+        assert_eq!(filter.instructions(), ip);
+    }
+
+    #[test]
+    fn a_socket_filter_asks_for_the_packet_type_first() {
+        let outgoing_only = Classic::keep(96).for_socket_with_type(4, true);
+        assert_eq!(outgoing_only.len(), 5);
+        assert_eq!((outgoing_only[1].jt, outgoing_only[1].jf, outgoing_only[1].k), (1, 0, 4));
+        let others = Classic::keep(96).for_socket_with_type(4, false);
+        assert_eq!((others[1].jt, others[1].jf), (0, 1));
+        assert_eq!(others[2..], [one(code::RET_K, 0, 0, 0), one(code::LD_IMM, 0, 0, 0), RETURN]);
+    }
+}

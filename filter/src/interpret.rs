@@ -1,0 +1,163 @@
+//! Classic filters run in plain Rust: what the other two ways of running one are held against.
+
+use crate::classic::{AluOp, Classic, MEMORY_WORDS, Op, Operand, Place, Register, Size, Test};
+
+/// The state of a running filter.
+#[derive(Default)]
+struct Machine {
+    a: u32,
+    x: u32,
+    memory: [u32; MEMORY_WORDS as usize],
+}
+
+impl Classic {
+    /// Bytes of the frame that the filter would keep, 0 for a frame that it does not accept.
+    pub fn run(&self, frame: &[u8]) -> u32 {
+        let mut machine = Machine::default();
+        let mut at = 0;
+        loop {
+            match machine.step(self.ops()[at], at, frame) {
+                Next::At(next) => at = next,
+                Next::End(kept) => return kept,
+            }
+        }
+    }
+}
+
+enum Next {
+    At(usize),
+    End(u32),
+}
+
+impl Machine {
+    fn step(&mut self, op: Op, at: usize, frame: &[u8]) -> Next {
+        let len = frame.len() as u32;
+        match op {
+            Op::Load(size, place) => match self.number(size, place, frame) {
+                Some(number) => self.a = number,
+                None => return Next::End(0),
+            },
+            Op::LoadHeaderLen(offset) => match self.number(Size::Byte, Place::At(offset), frame) {
+                Some(number) => self.x = 4 * (number & 0xf),
+                None => return Next::End(0),
+            },
+            Op::Set(register, k) => *self.register(register) = k,
+            Op::SetLen(register) => *self.register(register) = len,
+            Op::Recall(register, word) => *self.register(register) = self.memory[usize::from(word)],
+            Op::Remember(register, word) => self.memory[usize::from(word)] = *self.register(register),
+            Op::Alu(op, operand) => match calculate(op, self.a, self.operand(operand)) {
+                Some(number) => self.a = number,
+                None => return Next::End(0),
+            },
+            Op::Negate => self.a = self.a.wrapping_neg(),
+            Op::CopyToX => self.x = self.a,
+            Op::CopyToA => self.a = self.x,
+            Op::Jump(target) => return Next::At(target),
+            Op::Branch { test, operand, yes, no } => {
+                let holds = holds(test, self.a, self.operand(operand));
+                return Next::At(if holds { yes } else { no });
+            }
+            Op::ReturnK(k) => return Next::End(k),
+            Op::ReturnA => return Next::End(self.a),
+        }
+        Next::At(at + 1)
+    }
+
+    fn register(&mut self, register: Register) -> &mut u32 {
+        match register {
+            Register::A => &mut self.a,
+            Register::X => &mut self.x,
+        }
+    }
+
+    fn operand(&self, operand: Operand) -> u32 {
+        match operand {
+            Operand::K(k) => k,
+            Operand::X => self.x,
+        }
+    }
+
+    fn number(&self, size: Size, place: Place, frame: &[u8]) -> Option<u32> {
+        let start = match place {
+            Place::At(offset) => offset as usize,
+            Place::AfterX(offset) => self.x as usize + offset as usize,
+        };
+        let bytes = frame.get(start..start + size.bytes() as usize)?;
+        Some(bytes.iter().fold(0, |number, &byte| number << 8 | u32::from(byte)))
+    }
+}
+
+/// `None` for a division by zero. A shift by 32 or more leaves nothing.
+fn calculate(op: AluOp, a: u32, operand: u32) -> Option<u32> {
+    Some(match op {
+        AluOp::Add => a.wrapping_add(operand),
+        AluOp::Sub => a.wrapping_sub(operand),
+        AluOp::Mul => a.wrapping_mul(operand),
+        AluOp::Div => a.checked_div(operand)?,
+        AluOp::Mod => a.checked_rem(operand)?,
+        AluOp::Or => a | operand,
+        AluOp::And => a & operand,
+        AluOp::Xor => a ^ operand,
+        AluOp::ShiftLeft => a.checked_shl(operand).unwrap_or(0),
+        AluOp::ShiftRight => a.checked_shr(operand).unwrap_or(0),
+    })
+}
+
+fn holds(test: Test, a: u32, operand: u32) -> bool {
+    match test {
+        Test::Equal => a == operand,
+        Test::Greater => a > operand,
+        Test::GreaterOrEqual => a >= operand,
+        Test::AnyBit => a & operand != 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Instruction;
+
+    fn run(program: &[(u16, u8, u8, u32)], frame: &[u8]) -> u32 {
+        let program = program.iter().map(|&(code, jt, jf, k)| Instruction { code, jt, jf, k });
+        Classic::new(program.collect()).unwrap().run(frame)
+    }
+
+    #[test]
+    fn udp_port_9_as_libpcap_compiles_it() {
+        let program = [
+            (0x28, 0, 0, 12),
+            (0x15, 0, 8, 0x800),
+            (0x30, 0, 0, 23),
+            (0x15, 0, 6, 17),
+            (0x28, 0, 0, 20),
+            (0x45, 4, 0, 0x1fff),
+            (0xb1, 0, 0, 14),
+            (0x48, 0, 0, 16),
+            (0x15, 0, 1, 9),
+            (0x06, 0, 0, 96),
+            (0x06, 0, 0, 0),
+        ];
+        let mut frame = [0; 60];
+        frame[12] = 8;
+        frame[14] = 0x45;
+        frame[23] = 17;
+        frame[37] = 9;
+        assert_eq!(run(&program, &frame), 96);
+        assert_eq!(run(&program, &frame[..37]), 0, "the port is cut off");
+        frame[20] = 1;
+        assert_eq!(run(&program, &frame), 0, "a fragment");
+    }
+
+    #[test]
+    fn divisions_by_zero_and_long_shifts() {
+        assert_eq!(run(&[(0x00, 0, 0, 8), (0x3c, 0, 0, 0), (0x06, 0, 0, 1)], &[]), 0);
+        assert_eq!(run(&[(0x00, 0, 0, 8), (0x9c, 0, 0, 0), (0x06, 0, 0, 1)], &[]), 0);
+        assert_eq!(run(&[(0x00, 0, 0, 8), (0x01, 0, 0, 32), (0x6c, 0, 0, 0), (0x16, 0, 0, 0)], &[]), 0);
+        assert_eq!(run(&[(0x00, 0, 0, 8), (0x01, 0, 0, 3), (0x7c, 0, 0, 0), (0x16, 0, 0, 0)], &[]), 1);
+    }
+
+    #[test]
+    fn a_sum_beyond_32_bits_is_beyond_the_frame() {
+        assert_eq!(run(&[(0x01, 0, 0, 0xffff_ffff), (0x50, 0, 0, 1), (0x06, 0, 0, 1)], &[7, 7]), 0);
+    }
+}
