@@ -42,7 +42,7 @@ pub struct Slot {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct CaptureCpu {
-    /// Slots filled since the start. Frames received are `head + lost_ring`.
+    /// Slots filled since the start. Frames received are `head + lost_ring + filtered`.
     pub head: u64,
     /// The tail when the XDP program last looked at it.
     pub tail_seen: u64,
@@ -52,8 +52,10 @@ pub struct CaptureCpu {
     pub lost_noted: u64,
     /// `frame_len` of all frames received, recorded or not.
     pub frame_bytes: u64,
+    /// Frames that the filter did not accept.
+    pub filtered: u64,
     /// Unused.
-    pub pad0: [u64; 11],
+    pub pad0: [u64; 10],
     /// Slots given back since the start; written by the reader.
     pub tail: u64,
     /// Unused.

@@ -4,11 +4,14 @@
 //! `capture` room.
 
 use crate::abi::{CaptureCpu, Slot};
+use crate::filter::Wish;
 use crate::sys::MapMemory;
 use crate::xdp::{self, ModeWish, XdpLink};
 use crate::{BpfError, log, skel};
+use filter::Ebpf;
 use libbpf_rs::OpenMapMut;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_sys::bpf_insn;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -74,9 +77,21 @@ impl CaptureProgram {
     /// # Panics
     /// When the geometry is not as [`Geometry`] says.
     pub fn load(geometry: Geometry) -> Result<Self, BpfError> {
+        Self::load_filtered(geometry, None)
+    }
+
+    /// As [`CaptureProgram::load`], for frames that a filter accepts: a function from [`filter::translate`].
+    ///
+    /// # Errors
+    /// As [`CaptureProgram::load`]; [`BpfError::Load`] as well when the verifier does not like the filter.
+    ///
+    /// # Panics
+    /// When the geometry is not as [`Geometry`] says.
+    pub fn load_filtered(geometry: Geometry, filter: Option<&[Ebpf]>) -> Result<Self, BpfError> {
         geometry.check();
         // Before Linux 5.18 there are no frames in pieces, and no program for them.
-        let loaded = load(&geometry, true).or_else(|error| load(&geometry, false).map_err(|_| error));
+        let loaded =
+            load(&geometry, filter, true).or_else(|error| load(&geometry, filter, false).map_err(|_| error));
         let Loaded { program, program_for_pieces, cpus, rings } = loaded?;
         let cpus_bytes = geometry.cpus as usize * size_of::<CaptureCpu>();
         let rings_bytes = geometry.rings as usize * geometry.ring_size_bytes();
@@ -134,28 +149,49 @@ struct Loaded {
     rings: OwnedFd,
 }
 
-fn load(geometry: &Geometry, for_pieces: bool) -> Result<Loaded, BpfError> {
-    let (loaded, log) = log::collect(|| load_fds(geometry, for_pieces));
-    loaded.map_err(|error| BpfError::Load { object: OBJECT, reason: error.to_string(), log })
+fn load(geometry: &Geometry, filter: Option<&[Ebpf]>, for_pieces: bool) -> Result<Loaded, BpfError> {
+    let (loaded, log) = log::collect(|| load_fds(geometry, filter, for_pieces));
+    loaded.map_err(|error| BpfError::Load { object: OBJECT, reason: error.to_string(), log })?
 }
 
-fn load_fds(geometry: &Geometry, for_pieces: bool) -> libbpf_rs::Result<Loaded> {
+/// The inner error is that of the filter.
+fn load_fds(
+    geometry: &Geometry,
+    filter: Option<&[Ebpf]>,
+    for_pieces: bool,
+) -> libbpf_rs::Result<Result<Loaded, BpfError>> {
     let mut storage = MaybeUninit::uninit();
     let mut open = skel::capture::CaptureSkelBuilder::default().open(&mut storage)?;
     let settings = open.maps.rodata_data.as_deref_mut().expect("the program has settings");
     settings.wr_snaplen = geometry.snaplen;
     settings.wr_ring_slots = geometry.slots;
+    settings.wr_is_filtered = filter.is_some();
     open.progs.wr_capture_all.set_autoload(for_pieces);
     open.maps.wr_capture_cpus.set_max_entries(geometry.cpus)?;
     shape_rings(&mut open.maps.wr_capture_rings, geometry)?;
     let skel = open.load()?;
     let keep = |fd: BorrowedFd<'_>| fd.try_clone_to_owned();
-    Ok(Loaded {
+    let mut loaded = Loaded {
         program: keep(skel.progs.wr_capture.as_fd())?,
         program_for_pieces: for_pieces.then(|| keep(skel.progs.wr_capture_all.as_fd())).transpose()?,
         cpus: keep(skel.maps.wr_capture_cpus.as_fd())?,
         rings: keep(skel.maps.wr_capture_rings.as_fd())?,
-    })
+    };
+    let programs = [skel.progs.wr_capture.insns(), skel.progs.wr_capture_all.insns()];
+    Ok(filter.map_or(Ok(()), |filter| loaded.put_in(filter, programs)).map(|()| loaded))
+}
+
+impl Loaded {
+    /// Loads the programs again, with a filter.
+    fn put_in(&mut self, filter: &[Ebpf], [program, for_pieces]: [&[bpf_insn]; 2]) -> Result<(), BpfError> {
+        let wish = Wish { name: c"wr_capture", for_pieces: false };
+        self.program = crate::filter::load(program, filter, wish)?;
+        if let Some(kept) = &mut self.program_for_pieces {
+            let wish = Wish { name: c"wr_capture_all", for_pieces: true };
+            *kept = crate::filter::load(for_pieces, filter, wish)?;
+        }
+        Ok(())
+    }
 }
 
 fn shape_rings(rings: &mut OpenMapMut<'_>, geometry: &Geometry) -> libbpf_rs::Result<()> {

@@ -8,6 +8,7 @@
 pub mod abi;
 pub mod capture;
 mod error;
+mod filter;
 pub mod log;
 mod meter;
 mod send;

@@ -5,7 +5,7 @@
 
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
@@ -18,6 +18,38 @@ fn checked(result: c_int) -> io::Result<c_int> {
         -1 => Err(io::Error::last_os_error()),
         code => Err(io::Error::from_raw_os_error(-code)),
     }
+}
+
+/// Loads an XDP program; `log` gets what the verifier says when it refuses it.
+pub(crate) fn load_xdp(
+    name: &CStr,
+    instructions: &[libbpf_sys::bpf_insn],
+    for_pieces: bool,
+    log: &mut [u8],
+) -> io::Result<OwnedFd> {
+    let mut opts = libbpf_sys::bpf_prog_load_opts {
+        sz: size_of::<libbpf_sys::bpf_prog_load_opts>() as _,
+        expected_attach_type: libbpf_sys::BPF_XDP,
+        prog_flags: if for_pieces { libbpf_sys::BPF_F_XDP_HAS_FRAGS } else { 0 },
+        log_buf: log.as_mut_ptr().cast(),
+        log_size: log.len() as u32,
+        ..Default::default()
+    };
+    // SAFETY: both strings end with a zero, `instructions` is passed with its length, `opts` is a whole structure with
+    // its own size in `sz` and names `log` with its length, which nobody else uses during the call. The kernel copies
+    // all it reads and keeps no pointer. With a log level of 0 libbpf asks for the log when the first try fails.
+    let fd = checked(unsafe {
+        libbpf_sys::bpf_prog_load(
+            libbpf_sys::BPF_PROG_TYPE_XDP,
+            name.as_ptr(),
+            c"Dual BSD/GPL".as_ptr(),
+            instructions.as_ptr(),
+            instructions.len() as _,
+            &mut opts,
+        )
+    })?;
+    // SAFETY: the call succeeded, so `fd` is a new descriptor that nobody else knows.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Attaches an XDP program to the device `ifindex` of the caller's network namespace as a link, which the kernel

@@ -13,6 +13,7 @@
 /* Set before load. */
 const volatile __u32 wr_snaplen = 96;
 const volatile __u32 wr_ring_slots = 1; /* slots of one CPU's ring, a power of two */
+const volatile bool wr_is_filtered = false;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -115,6 +116,18 @@ static __always_inline struct wr_slot *next_slot(struct wr_capture_cpu *own, __u
 	return bpf_map_lookup_elem(&wr_capture_rings, &index);
 }
 
+/* Bytes of the frame that the filter keeps, 0 for a frame that is not wanted. The loader overwrites this
+ * function, which must be the last of the program, with a translated filter; it knows it by the constant
+ * (bpf/src/filter.rs).
+ */
+static __noinline __u32 wr_filter(struct xdp_md *ctx)
+{
+	__u64 kept;
+
+	asm volatile("%0 = 0x77726662" : "=r"(kept) : "r"(ctx));
+	return kept;
+}
+
 static __always_inline int capture(struct xdp_md *ctx, __u64 frame_len)
 {
 	__u64 len = frame_len < wr_snaplen ? frame_len : wr_snaplen;
@@ -126,9 +139,13 @@ static __always_inline int capture(struct xdp_md *ctx, __u64 frame_len)
 	own = bpf_map_lookup_elem(&wr_capture_cpus, &cpu);
 	if (!own)
 		goto out; /* there is one for every possible CPU */
+	own->frame_bytes += frame_len;
+	if (wr_is_filtered && !wr_filter(ctx)) {
+		own->filtered++; /* not ours, so the host keeps it in drop mode, too */
+		goto out;
+	}
 	if (read_once(own->mode) == WR_CAPTURE_DROP)
 		verdict = XDP_DROP;
-	own->frame_bytes += frame_len;
 	slot = next_slot(own, cpu);
 	if (!slot || !copy_frame(ctx, (__u8 *)(slot + 1), len)) {
 		own->lost_ring++; /* a loss we report beats a loss we cannot see */

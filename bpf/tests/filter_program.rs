@@ -1,0 +1,101 @@
+//! Filters inside the capture program: the verifier takes them, and the kernel says of every frame what the
+//! classic filter says. Needs CAP_BPF.
+
+use bpf::abi::{CAPTURE_DROP, CaptureCpu, LINE};
+use bpf::capture::{CaptureProgram, Geometry};
+use bpf::sys::{ProgRun, prog_run};
+use filter::sample::{self, Numbers};
+use filter::{Classic, Instruction, translate};
+use std::mem::offset_of;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::Ordering::Relaxed;
+
+const XDP_DROP: u32 = 1;
+const XDP_PASS: u32 = 2;
+/// The kernel's test run takes no shorter ones.
+const FRAME_LEN_MIN: u32 = 14;
+
+/// True when this process may load programs. Without that right a test is skipped aloud, and in CI it fails.
+fn may_load() -> bool {
+    // SAFETY: geteuid has no arguments and cannot fail.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    if !is_root {
+        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI must run this test with CAP_BPF");
+        eprintln!("skip: needs CAP_BPF");
+    }
+    is_root
+}
+
+/// The program in drop mode, so that the verdict tells what the filter said.
+fn load(filter: &Classic) -> CaptureProgram {
+    let cpus = libbpf_rs::num_possible_cpus().expect("CPUs can be counted") as u32;
+    let geometry = Geometry { snaplen: 96, slots: 1024, rings: cpus, cpus };
+    let code = translate(filter).expect("short filters can be translated");
+    let program = CaptureProgram::load_filtered(geometry, Some(&code))
+        .unwrap_or_else(|error| panic!("{error}\n{filter:#?}"));
+    for cpu in 0..cpus as usize {
+        program.cpus.atomic_u32(cpu * size_of::<CaptureCpu>() + 2 * LINE).store(CAPTURE_DROP, Relaxed);
+    }
+    program
+}
+
+fn verdict(program: BorrowedFd<'_>, frame: &[u8]) -> u32 {
+    let mut run = ProgRun { data_in: frame, repeat: 1, ..Default::default() };
+    prog_run(program, &mut run).expect("the program runs").return_value
+}
+
+/// Sum of a counter over all CPUs.
+fn sum(program: &CaptureProgram, field: usize) -> u64 {
+    let place = |cpu| cpu as usize * size_of::<CaptureCpu>() + field;
+    (0..program.geometry().cpus).map(|cpu| program.cpus.atomic_u64(place(cpu)).load(Relaxed)).sum()
+}
+
+#[test]
+fn random_filters_pass_the_verifier_and_say_what_the_classic_ones_say() {
+    if !may_load() {
+        return;
+    }
+    let mut wanted_ever = 0;
+    for seed in 0..60 {
+        let mut numbers = Numbers::new(seed);
+        let filter = sample::filter(&mut numbers);
+        let program = load(&filter);
+        let (mut wanted, mut filtered) = (0, 0);
+        for len_max in [60, 60, 60, 200, 200, 1514, 9000, 20_000] {
+            let mut frame = sample::frame(&mut numbers, len_max);
+            frame.resize(frame.len().max(FRAME_LEN_MIN as usize), 0x5a);
+            // The first program takes frames of one piece only.
+            let linear = (frame.len() < 3_000).then(|| program.as_fd());
+            let expected = if filter.run(&frame) != 0 { XDP_DROP } else { XDP_PASS };
+            for by in linear.into_iter().chain(program.for_pieces()) {
+                assert_eq!(verdict(by, &frame), expected, "seed {seed}, {frame:?}\n{filter:#?}");
+                *(if expected == XDP_DROP { &mut wanted } else { &mut filtered }) += 1;
+            }
+        }
+        assert_eq!(sum(&program, offset_of!(CaptureCpu, head)), wanted);
+        assert_eq!(sum(&program, offset_of!(CaptureCpu, filtered)), filtered);
+        wanted_ever += wanted;
+    }
+    assert!(wanted_ever > 100, "filters that accept nothing prove little: {wanted_ever}");
+}
+
+#[test]
+fn long_filters_pass_the_verifier() {
+    if !may_load() {
+        return;
+    }
+    // Four hundred ports: a frame is compared with one after the other.
+    let one = |code, jt, jf, k| Instruction { code, jt, jf, k };
+    let mut program = vec![one(0xb1, 0, 0, 14), one(0x48, 0, 0, 16)];
+    for port in 0..400 {
+        program.extend([one(0x15, 0, 1, port * 7), one(0x06, 0, 0, 96)]);
+    }
+    program.push(one(0x06, 0, 0, 0));
+    let program = load(&Classic::new(program).expect("it is a filter"));
+    let mut frame = [0; 60];
+    frame[14] = 0x45;
+    for (port, expected) in [(7 * 399_u16, XDP_DROP), (7 * 400, XDP_PASS), (8, XDP_PASS), (0, XDP_DROP)] {
+        frame[36..38].copy_from_slice(&port.to_be_bytes());
+        assert_eq!(verdict(program.as_fd(), &frame), expected, "port {port}");
+    }
+}
