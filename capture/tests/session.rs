@@ -7,7 +7,7 @@ use capture::{
     CaptureError, Counts, Mode, ModeWish, Options, Output, Session, SourceFacts, XdpFacts, XdpMode,
 };
 use host::{Netns, Stack};
-use lab::{Folder, Lab, RX_DEV, can_run, frame, run, tshark};
+use lab::{Folder, Lab, RX_DEV, can_run, frame, run, tshark, wait_until};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -19,10 +19,7 @@ fn frame_len(number: u32) -> usize {
 }
 
 fn send(lab: &Lab, count: u32) {
-    let sender = lab.sender();
-    for number in 0..count {
-        sender.send(&frame(number, frame_len(number)));
-    }
+    lab.send((0..count).map(|number| frame(number, frame_len(number))));
 }
 
 fn bytes_sent(count: u32) -> u64 {
@@ -175,16 +172,6 @@ fn exactly_the_limit_is_written_and_the_rest_is_counted() {
     }
 }
 
-fn wait_until(mut done: impl FnMut() -> bool) {
-    for _ in 0..2000 {
-        if done() {
-            return;
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    panic!("waited for two seconds");
-}
-
 /// Takes its time for every piece.
 struct Slow(Arc<Mutex<Vec<u8>>>);
 
@@ -214,8 +201,11 @@ fn frames_lost_in_a_full_ring_are_counted_and_told_in_the_file() {
     on_cpu_0(|| {
         send(&lab, COUNT);
         // Comes after the flood and into the same ring, so that it tells of the frames lost before it.
-        thread::sleep(Duration::from_millis(100));
-        lab.sender().send(&frame(COUNT, 60));
+        wait_until(|| {
+            let total = session.stats().total();
+            total.written == total.captured
+        });
+        lab.send([frame(COUNT, 60)]);
     });
     let total = session.stop().stats.total();
     assert_eq!(total.received, u64::from(COUNT) + 1);
@@ -335,6 +325,7 @@ fn generic_mode_captures_on_devices_that_know_nothing_of_xdp() {
             }
         })
         .unwrap();
+    wait_until(|| session.stats().total().received >= 100);
     let total = session.stop().stats.total();
     assert_eq!((total.received, total.received_bytes), (100, 100 * (14 + 20 + 8 + 5)));
 
@@ -374,9 +365,8 @@ fn jumbo_frames_are_captured_whole_and_native() {
     let options = Options { snaplen: 65_535, ..lab.options(Output::File(file.clone())) };
     let session = Session::start(options).unwrap();
     assert_eq!(xdp(&session).mode, XdpMode::Native);
-    let sender = lab.sender();
     let lens = [60, 1514, 3506, 4096, 9014];
-    lens.iter().for_each(|&len| sender.send(&frame(7, len)));
+    lab.send(lens.map(|len| frame(7, len)));
     let total = session.stop().stats.total();
     assert_eq!(
         (total.received, total.written, total.received_bytes),
@@ -417,9 +407,8 @@ fn snaplen_up_to_the_whole_frame_keeps_the_right_bytes() {
         let file = folder.path().join(format!("{snaplen}.pcapng"));
         let options = Options { snaplen, ..lab.options(Output::File(file.clone())) };
         let session = Session::start(options).unwrap();
-        let sender = lab.sender();
-        let frames: Vec<Vec<u8>> = [60, 201, 1514, 3400].map(|len| frame(9, len)).to_vec();
-        frames.iter().for_each(|frame| sender.send(frame));
+        let frames = [60, 201, 1514, 3400].map(|len| frame(9, len));
+        lab.send(frames.clone());
         assert_eq!(session.stop().stats.total().written, 4);
         for (row, frame) in tshark(&file, &["frame.len", "frame.cap_len"]).iter().zip(&frames) {
             assert_eq!(row[0], frame.len().to_string());

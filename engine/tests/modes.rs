@@ -7,7 +7,9 @@ use bpf::xdp::ModeWish;
 use engine::{End, EngineKind, RunReport};
 use host::{Lab, LabOptions};
 use lab::tap::Tap;
-use lab::{ENGINES, failure, lab, polling_lab, received, request, run, run_with_reason, tc};
+use lab::{
+    ENGINES, PATIENCE, failure, lab, polling_lab, received, request, run, run_with_reason, tc, until_sent,
+};
 use packet::{Config, Flags, XmitMode};
 use std::time::{Duration, Instant};
 
@@ -50,7 +52,7 @@ fn start_xmit_goes_past_the_qdisc_or_not_at_all() {
     assert_eq!(report.engine, Some(EngineKind::AfPacket), "{reason}");
     assert!(reason.contains("not xdp: rx0, the other end of tx0") && reason.contains("tbf"), "{reason}");
     assert_eq!(received(&lab, 5000), 5000);
-    assert!(report.elapsed_ns() < 5_000_000_000, "8 kbit/s would take minutes");
+    assert!(report.elapsed_ns() < 60_000_000_000, "8 kbit/s would take five minutes");
 }
 
 #[test]
@@ -92,15 +94,16 @@ fn skb_sends_on_the_queues_that_the_plan_names() {
     all_sent(&report, 3000);
     assert_eq!(report.engine, Some(EngineKind::Skb), "{reason}");
     assert!(reason.contains("not xdp: the xdp engine cannot do queue_map_min"), "{reason}");
-    let deadline = Instant::now() + Duration::from_secs(5);
-    while sink.total().frames < 3000 && Instant::now() < deadline {
+    let grown = || {
+        let after = by_queue(&lab);
+        [0, 1, 2, 3].map(|queue| after[queue] - before[queue])
+    };
+    // The driver counts a batch when it is done with it.
+    let deadline = Instant::now() + PATIENCE;
+    while grown().iter().sum::<u64>() < 3000 && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(1));
     }
-    // The driver counts a batch when it is done with it.
-    std::thread::sleep(Duration::from_millis(50));
-    let after = by_queue(&lab);
-    let grown: Vec<_> = after.iter().zip(before).map(|(after, before)| after - before).collect();
-    assert_eq!(grown, [0, 1000, 1000, 1000]);
+    assert_eq!((grown(), sink.total().frames), ([0, 1000, 1000, 1000], 3000));
 }
 
 #[test]
@@ -185,11 +188,9 @@ fn a_far_end_with_a_smaller_mtu_is_named_before_and_during_a_run() {
         let Some(lab) = polling_lab() else { return };
         let worker = engine::Worker::spawn(0, lab.tx.netns()).expect("a thread can be had");
         let handle = worker.start(request(&lab, &config, 0, Some(engine)));
-        while handle.progress().sent() < 1000 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        until_sent(&handle, 1000);
         lab.rx.stack.set_mtu(lab.rx.ifname, 1000).expect("the MTU can be set");
-        let report = handle.wait(Duration::from_secs(10)).expect("the run ends");
+        let report = handle.wait(PATIENCE).expect("the run ends");
         let End::Failed(error) = report.end else { panic!("{engine}: {:?}", report.end) };
         assert!(
             error.to_string().contains("longer than rx0 lets pass: its MTU is 1000"),
@@ -215,11 +216,9 @@ fn spoiled(engine: EngineKind, spoil: fn(&Lab), is_explained: fn(&engine::Engine
     let Some(lab) = polling_lab() else { return };
     let worker = engine::Worker::spawn(0, lab.tx.netns()).expect("a thread can be had");
     let handle = worker.start(request(&lab, &Config::default(), 0, Some(engine)));
-    while handle.progress().sent() < 1000 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    until_sent(&handle, 1000);
     spoil(&lab);
-    let report = handle.wait(Duration::from_secs(10)).expect("the run ends with its device");
+    let report = handle.wait(PATIENCE).expect("the run ends with its device");
     match report.end {
         End::Failed(error) => assert!(is_explained(&error), "{engine}: {error}"),
         other => panic!("{engine}: {other:?}"),

@@ -4,9 +4,8 @@ mod lab;
 
 use engine::{End, EngineError, EngineKind, Worker};
 use host::LabOptions;
-use lab::{ENGINES, failure, lab, polling_lab, received, request, run};
+use lab::{ENGINES, PATIENCE, failure, lab, polling_lab, received, request, run, until_sent};
 use packet::Config;
-use std::time::Duration;
 
 /// Every count that has an edge.
 const COUNTS: [u64; 7] = [1, 2, 63, 64, 65, 1000, 100_001];
@@ -67,11 +66,9 @@ fn a_run_without_end_stops_within_moments_and_counts_all() {
         let before = received(&lab, 0);
         let worker = Worker::spawn(0, lab.tx.netns()).expect("a thread can be had");
         let handle = worker.start(request(&lab, &Config::default(), 0, Some(engine)));
-        while handle.progress().sent() == 0 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        until_sent(&handle, 1);
         handle.stop();
-        let report = handle.wait(Duration::from_secs(5)).expect("the run ends when told to");
+        let report = handle.wait(PATIENCE).expect("the run ends when told to");
         assert!(matches!(report.end, End::Stopped), "{engine}: {:?}", report.end);
         assert_eq!(received(&lab, before + report.total.sent) - before, report.total.sent, "{engine}");
     }
@@ -100,11 +97,9 @@ fn a_device_deleted_under_the_run_ends_it_and_every_frame_is_counted() {
         let Some(lab) = polling_lab() else { return };
         let worker = Worker::spawn(0, lab.tx.netns()).expect("a thread can be had");
         let handle = worker.start(request(&lab, &Config::default(), 0, Some(engine)));
-        while handle.progress().sent() == 0 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        until_sent(&handle, 1);
         lab.tx.stack.delete_link(lab.tx.ifname).expect("the device can be deleted");
-        let report = handle.wait(Duration::from_secs(10)).expect("the run ends with its device");
+        let report = handle.wait(PATIENCE).expect("the run ends with its device");
         match report.end {
             End::Failed(error) => assert!(error.is_device_gone(), "{engine}: {error}"),
             other => panic!("{engine}: {other:?}"),

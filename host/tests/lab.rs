@@ -5,7 +5,10 @@ mod common;
 use common::may_make_namespaces;
 use host::{Lab, LabOptions, Netns};
 use std::net::UdpSocket;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Longest wait for something that a loaded machine does late, but does.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn names_of(lab: &Lab) -> [String; 2] {
     [lab.tx.netns_name.clone(), lab.rx.netns_name.clone()]
@@ -30,6 +33,11 @@ fn frames_cross_and_nothing_else_does() {
         (0..5).map(|_| socket.send_to(b"12345", to).unwrap()).sum::<usize>()
     });
     assert_eq!(sent.unwrap(), 25);
+    // On a busy machine the receiver's softirq comes late.
+    let deadline = Instant::now() + PATIENCE;
+    while lab.rx.link().unwrap().counters.since(&before).rx_packets < 5 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let seen = lab.rx.link().unwrap().counters.since(&before);
     assert_eq!((seen.rx_packets, seen.rx_bytes), (5, 5 * (14 + 20 + 8 + 5)));
 }
@@ -44,7 +52,7 @@ fn addresses_of_version_6_and_gro_come_when_asked_for() {
     assert_eq!(lab.tx.stack.next_hop(index, v6.into()).unwrap().mac, Some(lab.rx.mac));
     assert_eq!(lab.tx.stack.link_local_v6(index).unwrap(), Some("fe80::1".parse().unwrap()));
     let answer = lab.rx.netns().run(|| UdpSocket::bind((v6, 7)).unwrap()).unwrap();
-    answer.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    answer.set_read_timeout(Some(PATIENCE)).unwrap();
     lab.tx.netns().run(|| UdpSocket::bind("[::]:0").unwrap().send_to(b"hello", (v6, 7)).unwrap()).unwrap();
     let mut bytes = [0; 16];
     assert_eq!(answer.recv_from(&mut bytes).unwrap().0, 5);
@@ -108,7 +116,7 @@ fn a_lab_that_cannot_be_made_leaves_nothing() {
         let links = host::Stack::of(&netns).and_then(|stack| stack.links());
         links.is_ok_and(|links| !links.iter().any(|link| link.is_kind("veth")))
     };
-    let deadline = std::time::Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + PATIENCE;
     loop {
         let left: Vec<String> =
             Netns::names().unwrap().into_iter().filter(|name| name.contains(&ours)).collect();
@@ -116,7 +124,7 @@ fn a_lab_that_cannot_be_made_leaves_nothing() {
         if !left.iter().any(empty) {
             break;
         }
-        assert!(std::time::Instant::now() < deadline, "left behind: {left:?}");
+        assert!(Instant::now() < deadline, "left behind: {left:?}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -346,7 +346,7 @@ fn the_device_of_the_default_route_is_known() {
 
 /// The next change, as name and what happened; a test that waits for ever says nothing.
 fn next_change(watch: &mut LinkWatch) -> (String, LinkChange) {
-    match watch.wait(Some(Duration::from_secs(10))).unwrap() {
+    match watch.wait(Some(Duration::from_secs(60))).unwrap() {
         Watched::Event(event) => (event.name, event.change),
         other => panic!("no event, but {other:?}"),
     }

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 pub(crate) const TX_DEV: &str = "tx0";
 pub(crate) const RX_DEV: &str = "rx0";
@@ -53,6 +54,15 @@ impl Lab {
 
     pub(crate) fn sender(&self) -> RawSocket {
         RawSocket::open(&self.tx, TX_DEV, 0)
+    }
+
+    /// Sends frames and waits until the receiving end has counted them: on a busy machine that comes late.
+    pub(crate) fn send(&self, frames: impl IntoIterator<Item = Vec<u8>>) {
+        let stack = Stack::of(&self.rx).unwrap();
+        let received = || stack.link(RX_DEV).unwrap().counters.rx_packets;
+        let (before, sender) = (received(), self.sender());
+        let count = frames.into_iter().inspect(|frame| sender.send(frame)).count() as u64;
+        wait_until(|| received() >= before + count);
     }
 
     /// Counts what the receiving host gets to see.
@@ -133,6 +143,16 @@ impl RawSocket {
         };
         assert_eq!(result, 0, "getsockopt: {}", io::Error::last_os_error());
         stats.tp_packets.into()
+    }
+}
+
+/// Waits for something that a busy machine does late, but does.
+#[track_caller]
+pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited in vain");
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -150,7 +150,7 @@ impl Room {
 
     #[track_caller]
     fn wait_until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while !is_so(self) {
             assert!(Instant::now() < deadline, "waited in vain until {what}");
             thread::sleep(Duration::from_millis(1));
@@ -160,6 +160,9 @@ impl Room {
 
 /// Runs without end, a frame each half millisecond.
 const ENDLESS: &[&str] = &["count 0", "delay 500000"];
+
+/// Ten frames a second: time enough for what a test does meanwhile, also on a busy machine.
+const SLOW: &str = "delay 100000000";
 
 #[test]
 fn start_comes_back_with_the_results() {
@@ -208,13 +211,16 @@ fn stop_ends_the_run_of_another_writer() {
 #[test]
 fn a_second_start_begins_anew_and_both_writers_succeed() {
     let room = room();
-    room.add("eth0", &["count 200", "delay 1000000"]);
+    room.add("eth0", ENDLESS);
     let (first, _) = room.start();
     room.wait_until("frames go out", |room| room.sofar("eth0") > 50);
+    room.write("eth0", SLOW);
     let before = room.number("eth0", "started:");
     let (second, _) = room.start();
     room.wait_until("it has begun anew", |room| room.number("eth0", "started:") > before);
     assert!(room.sofar("eth0") < 50);
+    room.write("eth0", "count 200");
+    room.write("eth0", "delay 0");
     assert_eq!((first.join().unwrap(), second.join().unwrap()), (Ok(()), Ok(())));
     assert_eq!((room.sofar("eth0"), room.number("eth0", "seq_num:")), (200, 201));
 }
@@ -252,7 +258,7 @@ fn emptying_one_thread_leaves_the_runs_of_another_alone() {
     room.wait_until("frames go out", |room| room.sofar("eth0") > 3);
     let before = Instant::now();
     room.write("kpktgend_1", "rem_device_all");
-    assert!(before.elapsed() < Duration::from_secs(1));
+    assert!(before.elapsed() < Duration::from_secs(30));
     let sofar = room.sofar("eth0");
     room.wait_until("it goes on", |room| room.sofar("eth0") > sofar);
     room.write("pgctrl", "stop");
@@ -263,9 +269,9 @@ fn emptying_one_thread_leaves_the_runs_of_another_alone() {
 #[test]
 fn commands_during_a_run_change_its_frames_and_keep_its_counters() {
     let room = room();
-    room.add("eth0", &["count 400", "delay 500000", "pkt_size 100"]);
+    room.add("eth0", &["count 400", SLOW, "pkt_size 100"]);
     let (writer, _) = room.start();
-    room.wait_until("frames go out", |room| room.sofar("eth0") > 20);
+    room.wait_until("frames go out", |room| room.sofar("eth0") > 2);
     let before = room.sofar("eth0");
     room.write("eth0", "udp_dst_min 4000");
     assert_eq!(room.number("eth0", "cur_udp_dst:"), 4000);
@@ -284,12 +290,13 @@ fn a_lowered_count_ends_the_run_and_cleared_counters_begin_again() {
     room.add("eth0", ENDLESS);
     let (writer, _) = room.start();
     room.wait_until("frames go out", |room| room.sofar("eth0") > 100);
+    room.write("eth0", SLOW);
     room.write("eth0", "clear_counters");
     assert!(room.sofar("eth0") < 100);
-    room.wait_until("frames go out", |room| room.sofar("eth0") > 20);
-    room.write("eth0", "count 10");
+    room.wait_until("frames go out", |room| room.sofar("eth0") > 4);
+    room.write("eth0", "count 2");
     assert_eq!(writer.join().unwrap(), Ok(()));
-    assert!((20..100).contains(&room.sofar("eth0")), "it ends with what was sent by then");
+    assert!((5..100).contains(&room.sofar("eth0")), "it ends with what was sent by then");
 }
 
 #[test]

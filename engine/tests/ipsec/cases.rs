@@ -123,7 +123,7 @@ impl Case {
         self.set_up(&lab)?;
         let socket = lab.rx.netns().run(|| UdpSocket::bind((lab.rx.v4, 9)))??;
         let refuses = matches!(self.how, How::Clear | How::WrongKey);
-        socket.set_read_timeout(Some(Duration::from_millis(if refuses { 300 } else { 5000 })))?;
+        socket.set_read_timeout(Some(Duration::from_millis(if refuses { 300 } else { 30_000 })))?;
         let worker = Worker::spawn(0, lab.tx.netns())?;
         for round in 0..2 {
             let expected = if refuses { 0 } else { FRAMES };
@@ -219,7 +219,7 @@ impl Case {
             together: None,
         };
         let run = worker.start(request);
-        let report = run.wait(Duration::from_secs(20)).ok_or("the run does not end")?;
+        let report = run.wait(Duration::from_secs(60)).ok_or("the run does not end")?;
         match report.end {
             End::Count if report.total.sent == FRAMES => Ok(()),
             other => Err(format!("{} sent, and the run ended with {other:?}", report.total.sent).into()),

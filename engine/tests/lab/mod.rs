@@ -4,10 +4,13 @@
 
 pub(crate) mod tap;
 
-use engine::{End, EngineError, EngineKind, Request, RunReport, Terms, Wish, Worker};
+use engine::{End, EngineError, EngineKind, Request, RunHandle, RunReport, Terms, Wish, Worker};
 use host::{Lab, LabOptions};
 use packet::{Config, Cursor, Plan};
 use std::time::{Duration, Instant};
+
+/// Longest wait for something that a loaded machine does late, but does.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Every engine that sends to devices.
 pub(crate) const ENGINES: [EngineKind; 4] =
@@ -49,7 +52,7 @@ pub(crate) fn request(lab: &Lab, config: &Config, count: u64, engine: Option<Eng
 pub(crate) fn run_with_reason(lab: &Lab, request: Request) -> (RunReport, String) {
     let worker = Worker::spawn(0, lab.tx.netns()).expect("a thread can be had");
     let handle = worker.start(request);
-    let report = handle.wait(Duration::from_secs(60)).expect("the run ends within a minute");
+    let report = handle.wait(PATIENCE).expect("the run ends within a minute");
     (report, handle.snapshot().reason)
 }
 
@@ -69,9 +72,19 @@ pub(crate) fn failure(lab: &Lab, request: Request) -> EngineError {
     }
 }
 
+/// Waits until a run has sent so many frames.
+#[track_caller]
+pub(crate) fn until_sent(run: &RunHandle, count: u64) {
+    let deadline = Instant::now() + PATIENCE;
+    while run.progress().sent() < count {
+        assert!(!run.has_ended() && Instant::now() < deadline, "it has sent {}", run.progress().sent());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Frames that the receiving end has counted; the last ones may still be on their way through its softirq.
 pub(crate) fn received(lab: &Lab, expected: u64) -> u64 {
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + PATIENCE;
     loop {
         let counters = lab.rx.link().expect("the device can be asked").counters;
         let count = counters.rx_packets + counters.rx_dropped;

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 const BUFFER_BYTES: libc::c_int = 64 << 20;
-const PATIENCE: libc::timeval = libc::timeval { tv_sec: 5, tv_usec: 0 };
+const PATIENCE: libc::timeval = libc::timeval { tv_sec: 30, tv_usec: 0 };
 const PKTGEN_MAGIC: [u8; 4] = [0xbe, 0x9b, 0xe9, 0x55];
 const PACKET_OUTGOING: u8 = 4;
 

@@ -30,9 +30,18 @@ pub(crate) const CASES: &[Case] = &[
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Shell: `pg FILE COMMAND...` writes commands, one each.
+/// `until_sent N` waits until `tx0` has sent so many frames, a minute at most.
 const PG: &str = "set -eu
 P=/proc/net/pktgen
 pg() { file=$1; shift; for command; do echo \"$command\" > $P/$file; done; }
+until_sent() {
+    for try in $(seq 3000); do
+        sofar=$(sed -n 's/.*pkts-sofar: \\([0-9]*\\).*/\\1/p' $P/tx0)
+        if [ $sofar -ge $1 ]; then return; fi
+        sleep 0.02
+    done
+    return 1
+}
 ";
 
 /// A script under `exec` in the sender's namespace.
@@ -84,9 +93,9 @@ fn ctrl_c() -> TestResult {
 
 fn during_a_run() -> TestResult {
     let lab = Lab::new(Peer::Gro);
-    let script = "pg tx0 'count 3000' 'ratep 2000'
+    let script = "pg tx0 'count 3000' 'ratep 200'
         pg pgctrl start &
-        sleep 0.3; pg tx0 'pkt_size 200'; sleep 0.1; pg tx0 'udp_dst_min 4000' 'ratep 4000'
+        until_sent 20; pg tx0 'pkt_size 200'; until_sent 40; pg tx0 'udp_dst_min 4000' 'ratep 4000'
         for i in 1 2 3 4 5; do cat $P/tx0 $P/kpktgend_0 > /dev/null; done
         wait; cat $P/tx0";
     let text = run_script(&lab, script).stdout;
@@ -99,8 +108,9 @@ fn during_a_run() -> TestResult {
 
 fn link_goes_down() -> TestResult {
     let lab = Lab::new(Peer::Gro);
+    // What sets it down is no child of the shell that writes: the signal of its end would end the run as well.
     let script = "pg tx0 'count 0' 'ratep 1000'
-        (sleep 0.5; ip link set tx0 down) &
+        ((until_sent 101; ip link set tx0 down) &)
         pg pgctrl start; cat $P/tx0; cat $P/kpktgend_0";
     let text = run_script(&lab, script).stdout;
     assert!(text.contains("\nResult: OK: ") && text.contains("Stopped: tx0 \n"), "{text}");
@@ -272,11 +282,13 @@ fn frames_of_the_oracle() -> TestResult {
     }
     let wire = lab.file("wire.pcapng");
     let mut dumpcap = in_netns(&lab.rx_netns, "dumpcap");
-    dumpcap.args(["-q", "-B", "64", "-i", RX_DEV, "-w"]).arg(&wire);
+    dumpcap.args(["-B", "64", "-i", RX_DEV, "-w"]).arg(&wire);
     let watcher = Running::start(dumpcap);
     watcher.until_it_says("File: ");
     run_script(&lab, &script);
-    std::thread::sleep(Duration::from_millis(500));
+    // It says how many it has as they come, so once it has all of them nothing is on its way any more.
+    let all = format!("Packets: {} ", lab.received());
+    watcher.until_it_says(&all);
     watcher.signal(Signal::SIGINT);
     watcher.wait(LIMIT).expect_code(0);
     let failed: Vec<String> =

@@ -1,12 +1,10 @@
 //! `wirerate count` and `wirerate sink`: every frame is counted once, and goes on or does not.
 
 use crate::lab::{Lab, Peer, RX_DEV, TX_DEV};
-use crate::program::{Running, run, until, wirerate_run, wirerate_start};
+use crate::program::{Running, TIME_LIMIT, run, until, wirerate_run, wirerate_start};
 use crate::{Case, TestResult, case};
 use nix::sys::signal::Signal;
 use std::time::Duration;
-
-const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// Tests of the counting commands.
 pub(crate) const CASES: &[Case] = &[
@@ -26,11 +24,13 @@ fn start(lab: &Lab, words: &str) -> Running {
 }
 
 fn send(lab: &Lab, count: u32, more: &str) {
+    let before = lab.received();
     let sent = wirerate_run(&format!(
         "send {TX_DEV} --netns {} --dst 198.18.0.2 --count {count} {more}",
         lab.tx_netns
     ));
     sent.expect_code(0);
+    assert_eq!(lab.received_at_last(before + u64::from(count)), before + u64::from(count));
 }
 
 /// Frames that reached the receiver's IP layer.

@@ -1,12 +1,10 @@
 //! `wirerate demo`: every frame accounted for, and nothing left behind however it ends.
 
 use crate::lab::{Scratch, namespaces};
-use crate::program::{Outcome, run, wirerate_run, wirerate_start};
+use crate::program::{Outcome, TIME_LIMIT, run, wirerate_run, wirerate_start};
 use crate::{Case, TestResult, case};
 use nix::sys::signal::Signal;
 use std::time::Duration;
-
-const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// Tests of the demo.
 pub(crate) const CASES: &[Case] = &[

@@ -1,13 +1,12 @@
 //! `send --dry-run --write`: an independent reader finds in the file what was asked for.
 
 use crate::lab::Scratch;
-use crate::program::{Running, wirerate, wirerate_run};
+use crate::program::{Running, TIME_LIMIT, wirerate, wirerate_run};
 use crate::readers::{frames, packet_count, tshark};
 use crate::{Case, TestResult, case};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
-use std::time::Duration;
 
 /// Tests of the frames that a dry run writes.
 pub(crate) const CASES: &[Case] = &[
@@ -61,7 +60,7 @@ fn needs_no_privilege() -> TestResult {
         command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]).arg(&program);
         command.args(["send", device, "--dst", "198.18.0.2", "--count", "5", "--dry-run=5", "--write"]);
         command.arg(&path).args(TO.split(' '));
-        Running::start(command).wait(Duration::from_secs(20)).expect_code(0);
+        Running::start(command).wait(TIME_LIMIT).expect_code(0);
         assert_eq!(packet_count(&path), 5, "{device}");
         fs::remove_file(&path)?;
     }

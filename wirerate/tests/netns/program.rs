@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Longest time a run may take that says nothing else.
-const TIME_LIMIT: Duration = Duration::from_secs(120);
+/// Longest time that anything may take: a loaded machine does it late, but does it.
+pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// Children that run now, for [`stop_all`].
 static RUNNING: Mutex<Vec<u32>> = Mutex::new(Vec::new());
@@ -202,10 +202,10 @@ pub(crate) fn in_netns(netns: &str, tool: &str) -> Command {
     command
 }
 
-/// Waits until `is_so`, for ten seconds at most.
+/// Waits until `is_so`, for a minute at most.
 #[track_caller]
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !is_so() {
         assert!(Instant::now() < deadline, "never came about: {what}");
         std::thread::sleep(Duration::from_millis(5));
@@ -235,10 +235,9 @@ fn is_interrupted() -> TestResult {
     let mut command = Command::new("sh");
     command.args(["-c", "trap 'echo bye; exit 7' INT; echo up >&2; while :; do sleep 0.01; done"]);
     let running = Running::start(command);
-    std::thread::sleep(Duration::from_millis(200));
+    running.until_it_says("up");
     running.signal(Signal::SIGINT);
-    let outcome = running.wait(Duration::from_secs(5)).expect_code(7);
+    let outcome = running.wait(TIME_LIMIT).expect_code(7);
     assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("bye\n", "up\n"));
-    assert!(outcome.elapsed < Duration::from_secs(4), "{:?}", outcome.elapsed);
     Ok(())
 }

@@ -3,9 +3,8 @@
 //! None of them shares a line of code with wirerate, so where they agree with it, it is right.
 
 use crate::lab::{Lab, RX_DEV, RX_MAC};
-use crate::program::{Running, in_netns, run};
+use crate::program::{Running, TIME_LIMIT, in_netns, run};
 use std::path::Path;
-use std::time::Duration;
 
 /// One frame of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,12 +66,12 @@ pub(crate) fn on_the_wire(lab: &Lab, frame_count: usize, act: impl FnOnce()) -> 
     let count = frame_count.to_string();
     let inbound = format!("not ether src {RX_MAC}");
     let mut dumpcap = in_netns(&lab.rx_netns, "dumpcap");
-    dumpcap.args(["-i", RX_DEV, "-f", &inbound, "-c", &count, "-a", "duration:20", "-w", text(&path)]);
+    dumpcap.args(["-i", RX_DEV, "-f", &inbound, "-c", &count, "-a", "duration:60", "-w", text(&path)]);
     let watcher = Running::start(dumpcap);
     // It names its file when the device is open.
     watcher.until_it_says("File: ");
     act();
-    watcher.wait(Duration::from_secs(25)).expect_code(0);
+    watcher.wait(TIME_LIMIT).expect_code(0);
     frames(&path)
 }
 

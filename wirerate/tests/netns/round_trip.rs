@@ -2,7 +2,7 @@
 //! the report.
 
 use crate::lab::{Lab, Peer, RX_DEV};
-use crate::program::{Outcome, Running, until, wirerate, wirerate_run, wirerate_start};
+use crate::program::{Outcome, Running, TIME_LIMIT, until, wirerate, wirerate_run, wirerate_start};
 use crate::readers::{frames, packet_count, tshark};
 use crate::send::{number, sending};
 use crate::{Case, TestResult, case};
@@ -38,7 +38,7 @@ fn until_attached(lab: &Lab) {
 #[track_caller]
 fn stop(capture: Running) -> Value {
     capture.signal(Signal::SIGINT);
-    report(&capture.wait(Duration::from_secs(20)).expect_code(0))
+    report(&capture.wait(TIME_LIMIT).expect_code(0))
 }
 
 /// The report that a capture printed. Checks what is true of each: every frame received is somewhere.
@@ -54,9 +54,13 @@ fn report(outcome: &Outcome) -> Value {
     report
 }
 
+/// Sends, and waits until all of it has arrived.
 #[track_caller]
 fn send(lab: &Lab, words: &str) {
-    wirerate_run(&sending(lab, words)).expect_code(0);
+    let before = lab.received();
+    let report = crate::send::report(&wirerate_run(&sending(lab, words)).expect_code(0));
+    let expected = before + number(&report, "sent");
+    assert_eq!(lab.received_at_last(expected), expected);
 }
 
 fn tshark_reads_all() -> TestResult {
@@ -80,7 +84,8 @@ fn captured_and_planned(lab: &Lab, snaplen: u32, words: &str) -> Vec<(crate::rea
     let capture = start(lab, &format!("-w {} --snaplen {snaplen}", seen.display()));
     send(lab, &format!("{words} --count 1000"));
     stop(capture);
-    send(lab, &format!("{words} --count 1000 --dry-run=1000 --write {}", plan.display()));
+    let dry = format!("{words} --count 1000 --dry-run=1000 --write {}", plan.display());
+    wirerate_run(&sending(lab, &dry)).expect_code(0);
     let (seen, plan) = (frames(&seen), frames(&plan));
     assert_eq!((seen.len(), plan.len()), (1000, 1000), "{words}");
     seen.into_iter().zip(plan.into_iter().map(|frame| frame.bytes)).collect()
@@ -120,7 +125,7 @@ fn ten_million_and_one() -> TestResult {
     let capture = start(&lab, "--mode drop -w /dev/null");
     send(&lab, "--count 10000001");
     capture.signal(Signal::SIGINT);
-    let outcome = capture.wait(Duration::from_secs(20));
+    let outcome = capture.wait(TIME_LIMIT);
     let report = report(&outcome);
     assert_eq!(number(&report, "received"), 10_000_001);
     // Whether the reader keeps up is a matter of the machine; that the exit code tells is not.
@@ -144,8 +149,8 @@ fn full_disk() -> TestResult {
     let capture = Running::start(on_a_full_disk(&lab));
     until_attached(&lab);
     let sender = wirerate_start(&sending(&lab, "--count 100000"));
-    let outcome = capture.until_it_ends(Duration::from_secs(3)).wait(Duration::from_secs(10));
-    sender.wait(Duration::from_secs(20));
+    let outcome = capture.until_it_ends(Duration::from_secs(60)).wait(TIME_LIMIT);
+    sender.wait(TIME_LIMIT);
     assert!(matches!(outcome.code, Some(1 | 3)), "{outcome:?}");
     outcome.says(&["full.pcapng", "No space left"]);
     let report = report(&outcome);
@@ -164,9 +169,9 @@ fn ctrl_c() -> TestResult {
         until("the first frame arrives", || lab.received() > 0);
         std::thread::sleep(Duration::from_millis(after_ms));
         capture.signal(signal);
-        let outcome = capture.wait(Duration::from_secs(20));
+        let outcome = capture.wait(TIME_LIMIT);
         sender.signal(Signal::SIGINT);
-        sender.wait(Duration::from_secs(5)).expect_code(0);
+        sender.wait(TIME_LIMIT).expect_code(0);
         let report = report(&outcome);
         let moment = format!("{signal} after {after_ms} ms: {report}");
         assert_eq!(outcome.code, Some(i32::from(number(&report, "lost") > 0)), "{moment}");
