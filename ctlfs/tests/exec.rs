@@ -152,8 +152,9 @@ fn ctrl_c_on_the_terminal_ends_the_run_and_not_the_script() {
             echo start > $P/pgctrl; echo status $?; grep Result: $P/lo'",
         command.get_program().display()
     );
-    let mut terminal = Command::new("script")
-        .args(["-qec", &job, "/dev/null"])
+    // Who started the tests in the background lets them inherit an ignored Ctrl-C, which no shell can trap.
+    let mut terminal = Command::new("env")
+        .args(["--default-signal=INT", "script", "-qec", &job, "/dev/null"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

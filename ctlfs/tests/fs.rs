@@ -101,8 +101,9 @@ impl Lab {
     /// A shell that is blocked in a write to `ctrl` and says what became of it.
     fn blocked_shell(&self, before: &str) -> std::process::Child {
         let script = format!("{before} echo wait > {}; echo status $?", self.path("ctrl").display());
-        let child = Command::new("bash")
-            .args(["-c", &script])
+        // Who started the tests in the background lets them inherit an ignored Ctrl-C, which no shell can trap.
+        let child = Command::new("env")
+            .args(["--default-signal=INT", "bash", "-c", &script])
             .process_group(0)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
