@@ -15,6 +15,13 @@ pub const CAPTURE_DROP: u32 = 1;
 
 /// `Slot::time_ns` is the clock of the device, not `CLOCK_MONOTONIC` (`WR_SLOT_HARDWARE_TIME`).
 pub const SLOT_HARDWARE_TIME: u16 = 0x1;
+/// The hardware took a VLAN tag off (`WR_SLOT_VLAN`).
+pub const SLOT_VLAN: u16 = 0x2;
+
+/// Ask the driver when each frame came (`WR_ASK_TIME`).
+pub const ASK_TIME: u32 = 0x1;
+/// Ask the driver for the tag that the hardware took off (`WR_ASK_VLAN`).
+pub const ASK_VLAN: u32 = 0x2;
 
 /// Head of a ring slot; the first `captured_len` bytes of the frame follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,8 +41,10 @@ pub struct Slot {
     pub flags: u16,
     /// Frames of this CPU lost between the record before and this one.
     pub lost_before: u32,
-    /// Zero.
-    pub pad0: u32,
+    /// Ethernet type of the tag that the hardware took off, where the flags say so; else 0.
+    pub vlan_tpid: u16,
+    /// The rest of that tag.
+    pub vlan_tci: u16,
 }
 
 /// Counters and progress of one CPU. Shared with the kernel: read through atomics only.
@@ -54,8 +63,10 @@ pub struct CaptureCpu {
     pub frame_bytes: u64,
     /// Frames that the filter did not accept.
     pub filtered: u64,
+    /// Records with [`SLOT_HARDWARE_TIME`].
+    pub hardware_time: u64,
     /// Unused.
-    pub pad0: [u64; 10],
+    pub pad0: [u64; 9],
     /// Slots given back since the start; written by the reader.
     pub tail: u64,
     /// Unused.

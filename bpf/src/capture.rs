@@ -3,7 +3,7 @@
 //! Shapes only: how large, where, since when. Reading a ring and what a record means are the business of the
 //! `capture` room.
 
-use crate::abi::{CaptureCpu, Slot};
+use crate::abi::{ASK_TIME, ASK_VLAN, CaptureCpu, Slot};
 use crate::filter::Wish;
 use crate::sys::MapMemory;
 use crate::xdp::{self, ModeWish, XdpLink};
@@ -53,6 +53,24 @@ impl Geometry {
     }
 }
 
+/// What the driver of one device is asked about each frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// The device, in the network namespace of the calling thread. The program that asks works nowhere else.
+    pub ifindex: u32,
+    /// When the device saw the frame, by its own clock (Linux 6.3).
+    pub time: bool,
+    /// The VLAN tag that it took off (Linux 6.8).
+    pub vlan: bool,
+}
+
+impl Ask {
+    fn bits(&self) -> u32 {
+        let bit = |is_asked, bit| if is_asked { bit } else { 0 };
+        bit(self.time, ASK_TIME) | bit(self.vlan, ASK_VLAN)
+    }
+}
+
 /// The program in the kernel, with its memory mapped here. Nothing is captured until it is attached.
 #[derive(Debug)]
 pub struct CaptureProgram {
@@ -60,6 +78,9 @@ pub struct CaptureProgram {
     program: OwnedFd,
     /// For frames in several pieces, where the kernel knows those.
     program_for_pieces: Option<OwnedFd>,
+    /// The same two, for the one device whose driver they ask.
+    bound: Vec<OwnedFd>,
+    ask_refusal: Option<String>,
     geometry: Geometry,
     /// One [`CaptureCpu`] for each CPU.
     pub cpus: MapMemory,
@@ -88,20 +109,50 @@ impl CaptureProgram {
     /// # Panics
     /// When the geometry is not as [`Geometry`] says.
     pub fn load_filtered(geometry: Geometry, filter: Option<&[Ebpf]>) -> Result<Self, BpfError> {
+        Self::load_asking(geometry, filter, None)
+    }
+
+    /// As [`CaptureProgram::load_filtered`], and asks the driver of a device about each frame. Kernels and drivers that
+    /// cannot be asked are no error: [`CaptureProgram::ask_refusal`] tells.
+    ///
+    /// # Errors
+    /// As [`CaptureProgram::load_filtered`].
+    ///
+    /// # Panics
+    /// When the geometry is not as [`Geometry`] says.
+    pub fn load_asking(
+        geometry: Geometry,
+        filter: Option<&[Ebpf]>,
+        ask: Option<Ask>,
+    ) -> Result<Self, BpfError> {
         geometry.check();
-        // Before Linux 5.18 there are no frames in pieces, and no program for them.
-        let loaded =
-            load(&geometry, filter, true).or_else(|error| load(&geometry, filter, false).map_err(|_| error));
-        let Loaded { program, program_for_pieces, cpus, rings } = loaded?;
+        let asked = ask.filter(|ask| ask.bits() != 0).map(|ask| load(&geometry, filter, true, Some(ask)));
+        let (asked, ask_refusal) = match asked.transpose() {
+            Ok(asked) => (asked, None),
+            Err(refusal) => (None, Some(refusal.to_string())),
+        };
+        let Loaded { program, program_for_pieces, bound, cpus, rings } = match asked {
+            Some(loaded) => loaded,
+            // Before Linux 5.18 there are no frames in pieces, and no program for them.
+            None => load(&geometry, filter, true, None)
+                .or_else(|error| load(&geometry, filter, false, None).map_err(|_| error))?,
+        };
         let cpus_bytes = geometry.cpus as usize * size_of::<CaptureCpu>();
         let rings_bytes = geometry.rings as usize * geometry.ring_size_bytes();
         Ok(Self {
             program,
             program_for_pieces,
+            bound,
+            ask_refusal,
             geometry,
             cpus: map(&cpus, "wr_capture_cpus", cpus_bytes, true)?,
             rings: map(&rings, "wr_capture_rings", rings_bytes, false)?,
         })
+    }
+
+    /// Why the driver is not asked, although that was wished: what the verifier said.
+    pub fn ask_refusal(&self) -> Option<&str> {
+        self.ask_refusal.as_deref()
     }
 
     /// The shape it was loaded with.
@@ -109,11 +160,20 @@ impl CaptureProgram {
         &self.geometry
     }
 
-    /// Attaches it to a device of the calling thread's network namespace.
+    /// Attaches it to a device of the calling thread's network namespace. Where it asks the driver, that must be the
+    /// device that it was loaded for.
     ///
     /// # Errors
     /// As [`xdp::attach`].
     pub fn attach(&self, ifindex: u32, ifname: &str, wish: ModeWish) -> Result<XdpLink, BpfError> {
+        let bound: Vec<BorrowedFd<'_>> = self.bound.iter().map(AsFd::as_fd).collect();
+        // The generic hook takes no bound program.
+        if !bound.is_empty()
+            && wish != ModeWish::Generic
+            && let Ok(link) = xdp::attach(&bound, ifindex, ifname, ModeWish::Native)
+        {
+            return Ok(link.asking());
+        }
         let programs = [Some(&self.program), self.program_for_pieces.as_ref()];
         let programs: Vec<BorrowedFd<'_>> = programs.into_iter().flatten().map(AsFd::as_fd).collect();
         xdp::attach(&programs, ifindex, ifname, wish)
@@ -145,12 +205,18 @@ pub fn possible_cpus() -> Result<u32, BpfError> {
 struct Loaded {
     program: OwnedFd,
     program_for_pieces: Option<OwnedFd>,
+    bound: Vec<OwnedFd>,
     cpus: OwnedFd,
     rings: OwnedFd,
 }
 
-fn load(geometry: &Geometry, filter: Option<&[Ebpf]>, for_pieces: bool) -> Result<Loaded, BpfError> {
-    let (loaded, log) = log::collect(|| load_fds(geometry, filter, for_pieces));
+fn load(
+    geometry: &Geometry,
+    filter: Option<&[Ebpf]>,
+    for_pieces: bool,
+    ask: Option<Ask>,
+) -> Result<Loaded, BpfError> {
+    let (loaded, log) = log::collect(|| load_fds(geometry, filter, for_pieces, ask));
     loaded.map_err(|error| BpfError::Load { object: OBJECT, reason: error.to_string(), log })?
 }
 
@@ -159,6 +225,7 @@ fn load_fds(
     geometry: &Geometry,
     filter: Option<&[Ebpf]>,
     for_pieces: bool,
+    ask: Option<Ask>,
 ) -> libbpf_rs::Result<Result<Loaded, BpfError>> {
     let mut storage = MaybeUninit::uninit();
     let mut open = skel::capture::CaptureSkelBuilder::default().open(&mut storage)?;
@@ -166,30 +233,66 @@ fn load_fds(
     settings.wr_snaplen = geometry.snaplen;
     settings.wr_ring_slots = geometry.slots;
     settings.wr_is_filtered = filter.is_some();
+    settings.wr_ask = ask.map_or(0, |ask| ask.bits());
     open.progs.wr_capture_all.set_autoload(for_pieces);
+    for bound in [&mut open.progs.wr_capture_hw, &mut open.progs.wr_capture_hwall] {
+        bound.set_autoload(ask.is_some());
+        if let Some(ask) = ask {
+            bound.set_ifindex(ask.ifindex);
+            bound.set_flags(libbpf_sys::BPF_F_XDP_DEV_BOUND_ONLY);
+        }
+    }
     open.maps.wr_capture_cpus.set_max_entries(geometry.cpus)?;
     shape_rings(&mut open.maps.wr_capture_rings, geometry)?;
     let skel = open.load()?;
     let keep = |fd: BorrowedFd<'_>| fd.try_clone_to_owned();
+    let bound = match ask {
+        None => Vec::new(),
+        Some(_) => vec![keep(skel.progs.wr_capture_hw.as_fd())?, keep(skel.progs.wr_capture_hwall.as_fd())?],
+    };
     let mut loaded = Loaded {
         program: keep(skel.progs.wr_capture.as_fd())?,
         program_for_pieces: for_pieces.then(|| keep(skel.progs.wr_capture_all.as_fd())).transpose()?,
+        bound,
         cpus: keep(skel.maps.wr_capture_cpus.as_fd())?,
         rings: keep(skel.maps.wr_capture_rings.as_fd())?,
     };
-    let programs = [skel.progs.wr_capture.insns(), skel.progs.wr_capture_all.insns()];
-    Ok(filter.map_or(Ok(()), |filter| loaded.put_in(filter, programs)).map(|()| loaded))
+    let Some(filter) = filter else { return Ok(Ok(loaded)) };
+    let plain = [skel.progs.wr_capture.insns(), skel.progs.wr_capture_all.insns()];
+    let asking = [skel.progs.wr_capture_hw.insns(), skel.progs.wr_capture_hwall.insns()];
+    let put_in = loaded.put_in(filter, plain).and_then(|()| match ask {
+        None => Ok(()),
+        Some(ask) => loaded.put_in_bound(filter, asking, ask.ifindex),
+    });
+    Ok(put_in.map(|()| loaded))
 }
 
 impl Loaded {
     /// Loads the programs again, with a filter.
     fn put_in(&mut self, filter: &[Ebpf], [program, for_pieces]: [&[bpf_insn]; 2]) -> Result<(), BpfError> {
-        let wish = Wish { name: c"wr_capture", for_pieces: false };
+        let wish = Wish { name: c"wr_capture", for_pieces: false, bound_to: 0 };
         self.program = crate::filter::load(program, filter, wish)?;
         if let Some(kept) = &mut self.program_for_pieces {
-            let wish = Wish { name: c"wr_capture_all", for_pieces: true };
+            let wish = Wish { name: c"wr_capture_all", for_pieces: true, bound_to: 0 };
             *kept = crate::filter::load(for_pieces, filter, wish)?;
         }
+        Ok(())
+    }
+
+    /// The same with those that are bound to a device.
+    fn put_in_bound(
+        &mut self,
+        filter: &[Ebpf],
+        [program, for_pieces]: [&[bpf_insn]; 2],
+        bound_to: u32,
+    ) -> Result<(), BpfError> {
+        let one = Wish { name: c"wr_capture_hw", for_pieces: false, bound_to };
+        let all = Wish { name: c"wr_capture_hwal", for_pieces: true, bound_to };
+        let loaded = [(program, one), (for_pieces, all)];
+        self.bound = loaded
+            .into_iter()
+            .map(|(program, wish)| crate::filter::load(program, filter, wish))
+            .collect::<Result<_, _>>()?;
         Ok(())
     }
 }

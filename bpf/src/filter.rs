@@ -26,13 +26,15 @@ pub(crate) struct Wish {
     pub(crate) name: &'static std::ffi::CStr,
     /// True for a program that takes frames in several pieces.
     pub(crate) for_pieces: bool,
+    /// The device that it asks about its hardware, 0 for a program that works on any.
+    pub(crate) bound_to: u32,
 }
 
 /// Loads `program` again, with `filter` in the place of `wr_filter`.
 pub(crate) fn load(program: &[bpf_insn], filter: &[Ebpf], wish: Wish) -> Result<OwnedFd, BpfError> {
     let whole = put_in(program, filter);
     let mut log = vec![0; LOG_LEN];
-    sys::load_xdp(wish.name, &whole, wish.for_pieces, &mut log).map_err(|source: io::Error| {
+    sys::load_xdp(wish.name, &whole, wish.for_pieces, wish.bound_to, &mut log).map_err(|source: io::Error| {
         let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
         BpfError::Load {
             object: "capture, with the filter",

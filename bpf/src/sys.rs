@@ -20,17 +20,22 @@ fn checked(result: c_int) -> io::Result<c_int> {
     }
 }
 
-/// Loads an XDP program; `log` gets what the verifier says when it refuses it.
+/// Loads an XDP program, bound to a device of the caller's network namespace unless `bound_to` is 0; `log` gets what
+/// the verifier says when it refuses it.
 pub(crate) fn load_xdp(
     name: &CStr,
     instructions: &[libbpf_sys::bpf_insn],
     for_pieces: bool,
+    bound_to: u32,
     log: &mut [u8],
 ) -> io::Result<OwnedFd> {
+    let flag = |is_set, flag| if is_set { flag } else { 0 };
     let mut opts = libbpf_sys::bpf_prog_load_opts {
         sz: size_of::<libbpf_sys::bpf_prog_load_opts>() as _,
         expected_attach_type: libbpf_sys::BPF_XDP,
-        prog_flags: if for_pieces { libbpf_sys::BPF_F_XDP_HAS_FRAGS } else { 0 },
+        prog_flags: flag(for_pieces, libbpf_sys::BPF_F_XDP_HAS_FRAGS)
+            | flag(bound_to != 0, libbpf_sys::BPF_F_XDP_DEV_BOUND_ONLY),
+        prog_ifindex: bound_to,
         log_buf: log.as_mut_ptr().cast(),
         log_size: log.len() as u32,
         ..Default::default()

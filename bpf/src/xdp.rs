@@ -59,9 +59,20 @@ pub struct XdpLink {
     link: OwnedFd,
     mode: XdpMode,
     native_refusal: Option<io::Error>,
+    asks: bool,
 }
 
 impl XdpLink {
+    /// The link of a program that asks the driver.
+    pub(crate) fn asking(self) -> Self {
+        Self { asks: true, ..self }
+    }
+
+    /// True when the program asks the driver about the hardware's time stamps and tags.
+    pub fn asks(&self) -> bool {
+        self.asks
+    }
+
     /// How the program is attached.
     pub fn mode(&self) -> XdpMode {
         self.mode
@@ -119,13 +130,15 @@ pub fn attach(
     refuse_if_busy(ifindex, ifname)?;
     let native = || first_taken(programs.iter(), ifindex, libbpf_sys::XDP_FLAGS_DRV_MODE);
     let native_refusal = match (wish != ModeWish::Generic).then(native) {
-        Some(Ok(link)) => return Ok(XdpLink { link, mode: XdpMode::Native, native_refusal: None }),
+        Some(Ok(link)) => {
+            return Ok(XdpLink { link, mode: XdpMode::Native, native_refusal: None, asks: false });
+        }
         Some(Err(refusal)) => Some(refusal),
         None => None,
     };
     let generic = || first_taken(programs.iter().rev(), ifindex, libbpf_sys::XDP_FLAGS_SKB_MODE);
     let generic_refusal = match (wish != ModeWish::Native).then(generic) {
-        Some(Ok(link)) => return Ok(XdpLink { link, mode: XdpMode::Generic, native_refusal }),
+        Some(Ok(link)) => return Ok(XdpLink { link, mode: XdpMode::Generic, native_refusal, asks: false }),
         Some(Err(refusal)) => Some(refusal),
         None => None,
     };

@@ -89,7 +89,8 @@ fn slot(program: &CaptureProgram, index: usize) -> (Slot, Vec<u8>) {
         queue_index: half(20),
         flags: half(22),
         lost_before: word(24),
-        pad0: word(28),
+        vlan_tpid: half(28),
+        vlan_tci: half(30),
     };
     (head, bytes[size_of::<Slot>()..].to_vec())
 }
@@ -174,7 +175,8 @@ fn record_has_time_device_and_no_flags() {
         (1, 0),
         "a run without context is one of the loopback device"
     );
-    assert_eq!((head.flags, head.lost_before, head.pad0), (0, 0, 0));
+    assert_eq!((head.flags, head.lost_before), (0, 0));
+    assert_eq!((head.vlan_tpid, head.vlan_tci), (0, 0));
 }
 
 fn monotonic_ns() -> u64 {

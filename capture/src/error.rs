@@ -69,7 +69,7 @@ impl CaptureError {
         match self {
             Self::Host(error) => error.advice(),
             Self::Bpf(BpfError::XdpBusy { ifname, name, id, .. }) => Some(match name.as_str() {
-                "wr_capture" | "wr_capture_all" => format!("end the other capture on {ifname}"),
+                name if name.starts_with("wr_capture") => format!("end the other capture on {ifname}"),
                 "wr_sink" | "wr_sink_all" => {
                     format!("end the `wirerate count` or `wirerate sink` on {ifname}")
                 }

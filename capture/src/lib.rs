@@ -14,6 +14,7 @@ mod device;
 mod encode;
 mod error;
 pub mod file_name;
+mod hardware;
 mod interfaces;
 mod limit;
 pub mod merge;

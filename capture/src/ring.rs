@@ -4,11 +4,13 @@
 //! (head), the reader those it ever gave back (tail); slot number n lies at place n modulo `slots`. Everything here
 //! is a function over bytes and numbers: whose memory it is and who else writes is the business of `sys`.
 
-use bpf::abi::{SLOT_HARDWARE_TIME, Slot};
+use bpf::abi::{SLOT_HARDWARE_TIME, SLOT_VLAN, Slot};
 use pcapng::Flags;
 use std::ops::Range;
 
 const SLOT_HEAD_LEN: usize = size_of::<Slot>();
+/// Bytes of a tag in a frame.
+const VLAN_TAG_LEN: u32 = 4;
 
 /// Which clock a record's time comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,14 +67,16 @@ impl<'a> Record<'a> {
         let flags = half(22);
         let time_source =
             if flags & SLOT_HARDWARE_TIME == 0 { TimeSource::Software } else { TimeSource::Hardware };
+        let vlan = (flags & SLOT_VLAN != 0).then(|| VlanTag { tpid: half(28), tci: half(30) });
         Self {
             time_ns: u64::from_ne_bytes(*time),
             time_source,
-            frame_len: word(8),
+            // The kernel's length does not know of the tag, the wire did.
+            frame_len: word(8).saturating_add(vlan.map_or(0, |_| VLAN_TAG_LEN)),
             ifindex: word(16),
             queue_index: half(20),
             flags: Flags::INBOUND,
-            vlan: None,
+            vlan,
             lost_before: word(24),
             data: &room[..room.len().min(word(12) as usize)],
         }
@@ -84,7 +88,8 @@ const _: () = {
     assert!(offset_of!(Slot, time_ns) == 0 && offset_of!(Slot, frame_len) == 8);
     assert!(offset_of!(Slot, captured_len) == 12 && offset_of!(Slot, ifindex) == 16);
     assert!(offset_of!(Slot, queue_index) == 20 && offset_of!(Slot, flags) == 22);
-    assert!(offset_of!(Slot, lost_before) == 24);
+    assert!(offset_of!(Slot, lost_before) == 24 && offset_of!(Slot, vlan_tpid) == 28);
+    assert!(offset_of!(Slot, vlan_tci) == 30);
 };
 
 /// The shape of one ring.
@@ -259,6 +264,19 @@ mod tests {
     #[should_panic(expected = "over 4 slots ahead")]
     fn a_head_beyond_the_ring_is_a_broken_promise() {
         Shape { slots: 4, slot_size_bytes: 64 }.filled(10, 15, 100);
+    }
+
+    #[test]
+    fn a_tag_beside_the_frame_counts_for_its_length() {
+        let mut slot = [0; 64];
+        slot[8..12].copy_from_slice(&60_u32.to_ne_bytes());
+        assert_eq!((Record::parse(&slot).vlan, Record::parse(&slot).frame_len), (None, 60));
+        slot[22..24].copy_from_slice(&SLOT_VLAN.to_ne_bytes());
+        slot[28..30].copy_from_slice(&0x8100_u16.to_ne_bytes());
+        slot[30..32].copy_from_slice(&0x2007_u16.to_ne_bytes());
+        let record = Record::parse(&slot);
+        assert_eq!(record.vlan, Some(VlanTag { tpid: 0x8100, tci: 0x2007 }));
+        assert_eq!(record.frame_len, 64);
     }
 
     #[test]

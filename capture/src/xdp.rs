@@ -4,10 +4,10 @@ use crate::ring::Record;
 use crate::source::{Ring, Source};
 use crate::sys::{self, RingReader};
 use crate::tap::{RingCounts, SourceFacts, Tap};
-use crate::{CaptureError, Mode, Options, cpus};
+use crate::{CaptureError, Mode, Options, cpus, hardware};
 use bpf::capture::CaptureProgram;
 use bpf::xdp::{ModeWish, XdpLink};
-use host::Link;
+use host::{Link, Stack};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -35,7 +35,8 @@ impl XdpTap {
     pub(crate) fn open(link: &Link, options: &Options) -> Result<Self, CaptureError> {
         let possible = bpf::capture::possible_cpus()?;
         let geometry = options.geometry(cpus::online_end(possible), possible)?;
-        let program = Arc::new(CaptureProgram::load(geometry)?);
+        let ask = hardware::ask(&Stack::here()?, link, false);
+        let program = Arc::new(CaptureProgram::load_asking(geometry, None, ask)?);
         bpf::xdp::refuse_if_busy(link.index, &link.name)?;
         Ok(Self {
             program,

@@ -64,6 +64,12 @@ pub struct Features {
 }
 
 impl Features {
+    /// Those of a device on which just `names` are on.
+    pub fn with_active(names: &[&str]) -> Self {
+        let active: BTreeSet<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        Self { changeable: active.clone(), active }
+    }
+
     /// True when `name` is on.
     pub fn is_on(&self, name: &str) -> bool {
         self.active.contains(name)

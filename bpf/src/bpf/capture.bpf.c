@@ -8,12 +8,20 @@
 #include <linux/bpf.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
 /* Set before load. */
 const volatile __u32 wr_snaplen = 96;
 const volatile __u32 wr_ring_slots = 1; /* slots of one CPU's ring, a power of two */
 const volatile bool wr_is_filtered = false;
+
+const volatile __u32 wr_ask = 0; /* WR_ASK_*; counts in programs bound to a device only */
+
+/* Linux 6.3 and 6.8. The verifier takes calls of them in bound programs only, and has the driver answer. */
+extern int bpf_xdp_metadata_rx_timestamp(const struct xdp_md *ctx, __u64 *timestamp) __ksym __weak;
+extern int bpf_xdp_metadata_rx_vlan_tag(const struct xdp_md *ctx, __be16 *vlan_proto,
+					__u16 *vlan_tci) __ksym __weak;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -128,13 +136,43 @@ static __noinline __u32 wr_filter(struct xdp_md *ctx)
 	return kept;
 }
 
-static __always_inline int capture(struct xdp_md *ctx, __u64 frame_len)
+/* When the device saw the frame, by its own clock; 0 where it does not say. veth answers 0 for every frame.
+ */
+static __always_inline __u64 hardware_time_ns(struct xdp_md *ctx)
+{
+	__u64 time_ns = 0;
+
+	if (!(wr_ask & WR_ASK_TIME) || !bpf_ksym_exists(bpf_xdp_metadata_rx_timestamp))
+		return 0;
+	if (bpf_xdp_metadata_rx_timestamp(ctx, &time_ns))
+		return 0;
+	return time_ns;
+}
+
+/* The tag that the device took off, for the reader to put back. */
+static __always_inline void note_vlan(struct xdp_md *ctx, struct wr_slot *slot)
+{
+	__be16 tpid = 0;
+	__u16 tci = 0;
+
+	if (!(wr_ask & WR_ASK_VLAN) || !bpf_ksym_exists(bpf_xdp_metadata_rx_vlan_tag))
+		return;
+	if (bpf_xdp_metadata_rx_vlan_tag(ctx, &tpid, &tci))
+		return;
+	slot->flags |= WR_SLOT_VLAN;
+	slot->vlan_tpid = bpf_ntohs(tpid);
+	slot->vlan_tci = tci;
+}
+
+/* is_bound: the program may ask the driver. */
+static __always_inline int capture(struct xdp_md *ctx, __u64 frame_len, bool is_bound)
 {
 	__u64 len = frame_len < wr_snaplen ? frame_len : wr_snaplen;
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct wr_capture_cpu *own;
 	int verdict = XDP_PASS; /* whatever goes wrong, the host keeps its packet */
 	struct wr_slot *slot;
+	__u64 time_ns;
 
 	own = bpf_map_lookup_elem(&wr_capture_cpus, &cpu);
 	if (!own)
@@ -151,14 +189,20 @@ static __always_inline int capture(struct xdp_md *ctx, __u64 frame_len)
 		own->lost_ring++; /* a loss we report beats a loss we cannot see */
 		goto out;
 	}
-	slot->time_ns = bpf_ktime_get_ns();
+	time_ns = is_bound ? hardware_time_ns(ctx) : 0;
+	slot->time_ns = time_ns ? time_ns : bpf_ktime_get_ns();
 	slot->frame_len = frame_len;
 	slot->captured_len = len;
 	slot->ifindex = ctx->ingress_ifindex;
 	slot->queue_index = ctx->rx_queue_index;
-	slot->flags = 0;
+	slot->flags = time_ns ? WR_SLOT_HARDWARE_TIME : 0;
 	slot->lost_before = own->lost_ring - own->lost_noted;
-	slot->pad0 = 0;
+	slot->vlan_tpid = 0;
+	slot->vlan_tci = 0;
+	if (is_bound)
+		note_vlan(ctx, slot);
+	if (time_ns)
+		own->hardware_time++;
 	own->lost_noted = own->lost_ring;
 	publish(&own->head, own->head + 1);
 out:
@@ -169,14 +213,27 @@ SEC("xdp")
 int wr_capture(struct xdp_md *ctx)
 {
 	/* In 64 bits: of a 32-bit difference the verifier knows nothing afterwards. */
-	return capture(ctx, (long)ctx->data_end - (long)ctx->data);
+	return capture(ctx, (long)ctx->data_end - (long)ctx->data, false);
 }
 
 /* For frames in more than one piece (jumbo frames, Linux 5.18): drivers with a large MTU take no other. */
 SEC("xdp.frags")
 int wr_capture_all(struct xdp_md *ctx)
 {
-	return capture(ctx, bpf_xdp_get_buff_len(ctx));
+	return capture(ctx, bpf_xdp_get_buff_len(ctx), false);
+}
+
+/* The same two, for one device that answers for its hardware. */
+SEC("xdp")
+int wr_capture_hw(struct xdp_md *ctx)
+{
+	return capture(ctx, (long)ctx->data_end - (long)ctx->data, true);
+}
+
+SEC("xdp.frags")
+int wr_capture_hwall(struct xdp_md *ctx)
+{
+	return capture(ctx, bpf_xdp_get_buff_len(ctx), true);
 }
 
 char wr_license[] SEC("license") = "Dual BSD/GPL";

@@ -21,6 +21,10 @@
 #define WR_SLOT_HARDWARE_TIME 0x1 /* time_ns is the clock of the device, not CLOCK_MONOTONIC */
 #define WR_SLOT_VLAN 0x2	  /* the hardware took a VLAN tag off; vlan_* hold it */
 
+/* What to ask the driver about each frame (bound programs only). */
+#define WR_ASK_TIME 0x1
+#define WR_ASK_VLAN 0x2
+
 /* Head of a ring slot; the first captured_len bytes of the frame follow. */
 struct wr_slot {
 	__u64 time_ns;	    /* CLOCK_MONOTONIC, or as the flags say */
@@ -30,7 +34,8 @@ struct wr_slot {
 	__u16 queue_index;
 	__u16 flags;	   /* WR_SLOT_* */
 	__u32 lost_before; /* frames of this CPU lost between the record before and this one */
-	__u32 pad0;
+	__u16 vlan_tpid;   /* of the tag that the hardware took off, where the flags say so; else 0 */
+	__u16 vlan_tci;
 };
 _Static_assert(sizeof(struct wr_slot) == 32, "keep in step with bpf/src/abi.rs");
 
@@ -39,13 +44,14 @@ _Static_assert(sizeof(struct wr_slot) == 32, "keep in step with bpf/src/abi.rs")
  */
 struct wr_capture_cpu {
 	/* Written by the XDP program. Frames received = head + lost_ring + filtered. */
-	__u64 head;	   /* slots filled since the start; slot of one is number % slots */
-	__u64 tail_seen;   /* the tail when it was last looked at */
-	__u64 lost_ring;   /* frames not recorded because the ring was full */
-	__u64 lost_noted;  /* lost_ring when the last record was written */
-	__u64 frame_bytes; /* frame_len of all frames received, recorded or not */
-	__u64 filtered;	   /* frames that the filter did not accept */
-	__u64 pad0[10];
+	__u64 head;	     /* slots filled since the start; slot of one is number % slots */
+	__u64 tail_seen;     /* the tail when it was last looked at */
+	__u64 lost_ring;     /* frames not recorded because the ring was full */
+	__u64 lost_noted;    /* lost_ring when the last record was written */
+	__u64 frame_bytes;   /* frame_len of all frames received, recorded or not */
+	__u64 filtered;	     /* frames that the filter did not accept */
+	__u64 hardware_time; /* records with WR_SLOT_HARDWARE_TIME */
+	__u64 pad0[9];
 	/* Written by the reader. */
 	__u64 tail; /* slots given back since the start */
 	__u64 pad1[15];

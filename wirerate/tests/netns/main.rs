@@ -10,6 +10,7 @@ mod control;
 mod count;
 mod demo;
 mod dry_run;
+mod hardware;
 mod lab;
 mod program;
 mod readers;
@@ -45,6 +46,7 @@ const CASES: &[&[Case]] = &[
     send::CASES,
     capture::CASES,
     count::CASES,
+    hardware::CASES,
     timestamp::CASES,
     control::CASES,
     round_trip::CASES,

@@ -1,0 +1,185 @@
+//! The capture program bound to a device, which asks the driver for time stamps and VLAN tags. Needs root; a veth in a
+//! namespace of its own is the device. What veth answers (6.18): 0 as the time of every frame that came as an skb,
+//! and the tag that was left to the device by whoever sent.
+
+use bpf::abi::{CaptureCpu, SLOT_VLAN};
+use bpf::capture::{Ask, CaptureProgram, Geometry, possible_cpus};
+use bpf::xdp::{ModeWish, XdpMode};
+use std::mem::offset_of;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::process::Command;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+fn ip(words: &str) {
+    let output = Command::new("ip").args(words.split(' ')).output().expect("ip runs");
+    assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A pair `b0`, `b1` in a namespace that only this thread is in; false where that cannot be had.
+fn enter_lab() -> bool {
+    // SAFETY: no arguments, cannot fail.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    if !is_root {
+        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI must run this test as root");
+        eprintln!("skip: needs root");
+        return false;
+    }
+    // SAFETY: numbers only; the calling thread alone moves to a new namespace, which ends with it.
+    let moved = unsafe { libc::unshare(libc::CLONE_NEWNET) };
+    assert_eq!(moved, 0, "a namespace can be made");
+    ip("link add b0 address 02:00:00:00:00:01 type veth peer name b1 address 02:00:00:00:00:02");
+    for name in ["b0", "b1"] {
+        std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1")
+            .expect("silence can be asked for");
+        ip(&format!("link set {name} up"));
+    }
+    true
+}
+
+fn index(name: &str) -> u32 {
+    let name = std::ffi::CString::new(name).expect("no zero in it");
+    // SAFETY: a string that ends with a zero, read during the call.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    assert_ne!(index, 0, "{name:?} is there");
+    index
+}
+
+/// Heads of all filled slots of all rings: flags, tpid, tci, frame length, time.
+fn slots(program: &CaptureProgram) -> Vec<(u16, u16, u16, u32, u64)> {
+    let geometry = *program.geometry();
+    let size = geometry.slot_size_bytes() as usize;
+    let mut found = Vec::new();
+    for cpu in 0..geometry.rings as usize {
+        let head = program.cpus.atomic_u64(cpu * size_of::<CaptureCpu>() + offset_of!(CaptureCpu, head));
+        for number in 0..head.load(Relaxed) as usize {
+            // SAFETY: the ring was never full, so slots before the head are written no more.
+            let bytes = unsafe { program.rings.bytes(cpu * geometry.ring_size_bytes() + number * size, 32) };
+            let half = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
+            let frame_len = u32::from_ne_bytes(bytes[8..12].try_into().expect("four bytes"));
+            let time_ns = u64::from_ne_bytes(bytes[..8].try_into().expect("eight bytes"));
+            found.push((half(22), half(28), half(30), frame_len, time_ns));
+        }
+    }
+    found
+}
+
+/// Until it is dropped, frames that leave the device get the tag 7 of 802.1Q, beside their bytes and not in them: what
+/// a VLAN device does, of which not every kernel has the code.
+fn push_tags(ifindex: u32) -> [OwnedFd; 2] {
+    const VLAN_PUSH: i32 = 18; // bpf_skb_vlan_push(context, tpid, tci)
+    let instruction = |code: u8, dst: u8, imm: i32| {
+        let mut one = libbpf_sys::bpf_insn { code, imm, ..Default::default() };
+        one.set_dst_reg(dst);
+        one
+    };
+    let (set, call, exit) = (0xb7, 0x85, 0x95);
+    let program = [
+        instruction(set, 2, i32::from(0x8100_u16.to_be())),
+        instruction(set, 3, 7),
+        instruction(call, 0, VLAN_PUSH),
+        instruction(set, 0, 0), // TC_ACT_OK
+        instruction(exit, 0, 0),
+    ];
+    // SAFETY: strings end with a zero, the instructions are passed with their number, no options; the kernel copies
+    // all of it. A descriptor that is not negative is new and ours.
+    let program = unsafe {
+        let fd = libbpf_sys::bpf_prog_load(
+            libbpf_sys::BPF_PROG_TYPE_SCHED_CLS,
+            c"push_tags".as_ptr(),
+            c"GPL".as_ptr(),
+            program.as_ptr(),
+            program.len() as _,
+            std::ptr::null_mut(),
+        );
+        assert!(fd >= 0, "the tagging program loads: {fd}");
+        OwnedFd::from_raw_fd(fd)
+    };
+    // SAFETY: numbers only, no options; the descriptor is new and ours when it is not negative.
+    let link = unsafe {
+        let fd = libbpf_sys::bpf_link_create(
+            program.as_raw_fd(),
+            ifindex as _,
+            libbpf_sys::BPF_TCX_EGRESS,
+            std::ptr::null(),
+        );
+        assert!(fd >= 0, "the tagging program can be attached: {fd}");
+        OwnedFd::from_raw_fd(fd)
+    };
+    [link, program]
+}
+
+fn geometry() -> Geometry {
+    let cpus = possible_cpus().expect("CPUs can be counted");
+    Geometry { snaplen: 96, slots: 64, rings: cpus, cpus }
+}
+
+fn monotonic_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is a whole timespec, ours alone.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) }, 0);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+#[test]
+fn a_tag_that_the_device_took_off_is_noted_and_time_zero_is_no_time() {
+    if !enter_lab() {
+        return;
+    }
+    ip("address add 198.18.0.1/24 dev b0");
+    ip("neighbour add 198.18.0.2 lladdr 02:00:00:00:00:02 dev b0");
+    let ask = Ask { ifindex: index("b1"), time: true, vlan: true };
+    let program = CaptureProgram::load_asking(geometry(), None, Some(ask)).expect("the program loads");
+    assert_eq!(program.ask_refusal(), None);
+    let link = program.attach(ask.ifindex, "b1", ModeWish::Best).expect("the program can be attached");
+    assert!(link.asks() && link.mode() == XdpMode::Native);
+    drop(link);
+    // With a filter as well, which means to be loaded a second time.
+    let everything = [
+        filter::Ebpf { code: 0xb4, imm: 1, ..Default::default() },
+        filter::Ebpf { code: 0x95, ..Default::default() },
+    ];
+    let program = CaptureProgram::load_asking(geometry(), Some(&everything), Some(ask)).expect("it loads");
+    assert_eq!(program.ask_refusal(), None);
+    let link = program.attach(ask.ifindex, "b1", ModeWish::Best).expect("the program can be attached");
+    assert!(link.asks() && link.mode() == XdpMode::Native);
+    let before_ns = monotonic_ns();
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").expect("a socket");
+    let send = || assert_eq!(socket.send_to(b"12345678", "198.18.0.2:9").expect("it can be sent"), 8);
+    let tagging = push_tags(index("b0"));
+    send();
+    drop(tagging);
+    send();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while slots(&program).iter().filter(|slot| slot.3 == 50).count() < 2 {
+        assert!(Instant::now() < deadline, "never came: {:?}", slots(&program));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let found: Vec<_> = slots(&program).into_iter().filter(|slot| slot.3 == 50).collect();
+    let tags: Vec<_> = found.iter().map(|slot| (slot.0, slot.1, slot.2)).collect();
+    assert!(tags.contains(&(SLOT_VLAN, 0x8100, 7)) && tags.contains(&(0, 0, 0)), "{tags:?}");
+    let after_ns = monotonic_ns();
+    assert!(found.iter().all(|slot| (before_ns..after_ns).contains(&slot.4)), "{found:?}");
+}
+
+#[test]
+fn where_the_driver_cannot_be_asked_the_plain_program_does_the_work() {
+    if !enter_lab() {
+        return;
+    }
+    ip("link set lo up");
+    let ask = Ask { ifindex: index("lo"), time: true, vlan: true };
+    let program = CaptureProgram::load_asking(geometry(), None, Some(ask)).expect("it loads all the same");
+    assert!(program.ask_refusal().is_some(), "the loopback device has no driver to ask");
+    let link = program.attach(ask.ifindex, "lo", ModeWish::Best).expect("the program can be attached");
+    assert!(!link.asks() && link.mode() == XdpMode::Generic);
+    drop(link);
+    // Asked nothing, nothing is bound; asked for generic, a bound program is not tried.
+    let nothing = Ask { time: false, vlan: false, ..ask };
+    let program = CaptureProgram::load_asking(geometry(), None, Some(nothing)).expect("it loads");
+    assert_eq!(program.ask_refusal(), None);
+    let ask = Ask { ifindex: index("b1"), time: true, vlan: false };
+    let program = CaptureProgram::load_asking(geometry(), None, Some(ask)).expect("it loads");
+    let link = program.attach(ask.ifindex, "b1", ModeWish::Generic).expect("the program can be attached");
+    assert!(!link.asks() && link.mode() == XdpMode::Generic);
+}
