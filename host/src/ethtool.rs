@@ -8,6 +8,10 @@ use std::fmt;
 
 /// Generic receive offload; on a veth it also makes the peer able to transmit XDP frames.
 pub const FEATURE_GRO: &str = "rx-gro";
+/// Receive offload on the card: what comes is what the card made of several frames.
+pub const FEATURE_GRO_HARDWARE: &str = "rx-gro-hw";
+/// Large receive offload: as [`FEATURE_GRO_HARDWARE`], and what is merged cannot be told apart again.
+pub const FEATURE_LRO: &str = "rx-lro";
 /// Checksums left to the device on transmit; on a veth they are then never computed.
 pub const FEATURE_TX_CHECKSUM: &str = "tx-checksum-ip-generic";
 /// Generic segmentation offload.
@@ -261,7 +265,7 @@ impl Stack {
         Ok(self.link(id)?.name)
     }
 
-    fn ethtool(
+    pub(crate) fn ethtool(
         &self,
         command: u8,
         id: LinkId<'_>,
@@ -283,7 +287,7 @@ impl Stack {
 }
 
 /// No answer where the driver has none to give.
-fn optional(answer: Result<Vec<Generic>, HostError>) -> Result<Vec<Generic>, HostError> {
+pub(crate) fn optional(answer: Result<Vec<Generic>, HostError>) -> Result<Vec<Generic>, HostError> {
     match answer {
         Err(HostError::Refused { source: KernelSays { errno: libc::EOPNOTSUPP, .. }, .. }) => Ok(Vec::new()),
         other => other,

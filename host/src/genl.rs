@@ -84,6 +84,10 @@ impl<'a> Attributes<'a> {
         self.get(kind).is_some()
     }
 
+    pub(crate) fn u8(self, kind: u16) -> Option<u8> {
+        self.get(kind)?.0.first().copied()
+    }
+
     pub(crate) fn u16(self, kind: u16) -> Option<u16> {
         Some(u16::from_ne_bytes(self.get(kind)?.0.try_into().ok()?))
     }

@@ -9,18 +9,22 @@ mod address;
 mod change;
 mod clock;
 mod cpu;
+mod device;
 mod error;
 mod ethtool;
 mod genl;
 mod lab;
+mod limits;
 mod link;
+mod machine;
 mod netlink;
 mod netns;
 mod route;
 mod stack;
 mod stamping;
-#[expect(unsafe_code, reason = "the ioctls of drivers, and nothing else")]
+#[expect(unsafe_code, reason = "the ioctls of drivers and a socket, and nothing else")]
 mod sys;
+mod sysfs;
 mod watch;
 mod xdp;
 mod xfrm;
@@ -29,16 +33,21 @@ pub use address::Address;
 pub use change::{NewRoute, VethEnd};
 pub use clock::{ClockOffset, monotonic_ns, realtime_ns, uptime_us};
 pub use cpu::{CpuList, node_of_cpu, pin_thread, process_cpu_time, thread_cpu_time};
+pub use device::DeviceState;
 pub use error::{HostError, KernelSays};
 pub use ethtool::{
-    Driver, FEATURE_GRO, FEATURE_GSO, FEATURE_TSO, FEATURE_TX_CHECKSUM, Features, Queues, Timestamping,
+    Driver, FEATURE_GRO, FEATURE_GRO_HARDWARE, FEATURE_GSO, FEATURE_LRO, FEATURE_TSO, FEATURE_TX_CHECKSUM,
+    Features, Queues, Timestamping,
 };
 pub use lab::{Lab, LabEnd, LabOptions};
+pub use limits::{Pause, Ring, Rings};
 pub use link::{AttachedXdp, Counters, Link, LinkLayer, Parent, Peer, XdpMode};
+pub use machine::{Machine, Right, Setting};
 pub use netns::{Netns, NetnsId};
 pub use packet::MacAddr;
 pub use route::{NextHop, Route};
 pub use stack::{LinkId, Stack};
 pub use stamping::{DeviceStamps, StampConfig, StampDriver, StampWish, Stamped, switch_stamps};
+pub use sysfs::{Interrupt, Steering};
 pub use watch::{LinkChange, LinkEvent, LinkWatch, WatchStop, Watched};
 pub use xdp::XdpFeatures;

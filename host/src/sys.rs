@@ -1,9 +1,9 @@
 //! The ioctls of drivers that have no netlink form, or had none for long: who drives a device, the driver's own
-//! counters, and which frames are stamped.
+//! counters, and which frames are stamped; and which kinds of socket this kernel knows.
 
 use crate::StampConfig;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 const GET_DRIVER: u32 = 0x03;
 const GET_STRINGS: u32 = 0x1b;
@@ -12,6 +12,18 @@ const GET_STATS: u32 = 0x1d;
 const SET_STATS: u32 = 1;
 /// `ETH_GSTRING_LEN`.
 const STRING_LEN: usize = 32;
+
+/// True when the kernel has sockets of that address family, for us or for others.
+pub(crate) fn knows_sockets(family: i32) -> bool {
+    // SAFETY: numbers in, a descriptor or an error out. Protocol 0 receives nothing.
+    let fd = unsafe { libc::socket(family, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return io::Error::last_os_error().raw_os_error() == Some(libc::EPERM);
+    }
+    // SAFETY: the call succeeded, so `fd` is a new descriptor that nobody else knows.
+    drop(unsafe { OwnedFd::from_raw_fd(fd) });
+    true
+}
 
 /// `struct ethtool_drvinfo`.
 #[repr(C)]

@@ -411,3 +411,25 @@ fn a_watch_is_stopped_from_another_thread() {
     stop.stop();
     assert_eq!(waiting.join().unwrap(), 0);
 }
+
+#[test]
+fn the_state_of_a_device_of_another_namespace_is_read_whole() {
+    if !may_make_namespaces() {
+        return;
+    }
+    let (named, netns) = Named::new("state");
+    let stack = Stack::of(&netns).unwrap();
+    stack.create_veth(&end("a"), &end("b"), &netns).unwrap();
+    let set = "echo 1 > /sys/class/net/a/queues/rx-0/rps_cpus";
+    let status = std::process::Command::new("ip").args(["netns", "exec", &named.0, "sh", "-c", set]).status();
+    assert!(status.expect("ip can be run").success());
+    let state = stack.device_state("a").unwrap();
+    assert_eq!(state.unknown, Vec::<String>::new());
+    assert_eq!(state.steering.map(|steering| (steering.rps_queues, steering.xps_queues)), Some((1, 0)));
+    assert_eq!(
+        (state.peer.map(|peer| peer.name), state.is_default_route),
+        (Some("b".to_owned()), Some(false))
+    );
+    assert_eq!(state.driver.map(|driver| driver.name), Some("veth".to_owned()));
+    assert!(state.xdp.is_some_and(|xdp| xdp.basic && !xdp.redirect_target));
+}

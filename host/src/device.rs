@@ -1,0 +1,120 @@
+//! What of one device matters to packets a second: a snapshot that is read, not judged, and changes nothing.
+
+use crate::ethtool::{Driver, Features, Queues, Timestamping};
+use crate::limits::{Pause, Rings};
+use crate::link::Link;
+use crate::stack::Stack;
+use crate::sysfs::{Interrupt, Steering};
+use crate::xdp::XdpFeatures;
+use crate::{HostError, KernelSays};
+
+/// A device, as of the moment it was looked at. `None` where its driver, or this kernel, does not say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceState {
+    /// The device.
+    pub link: Link,
+    /// The other end of a veth.
+    pub peer: Option<Link>,
+    /// Who drives it.
+    pub driver: Option<Driver>,
+    /// XDP abilities of the driver.
+    pub xdp: Option<XdpFeatures>,
+    /// What is done with packets on the way.
+    pub features: Option<Features>,
+    /// Bits per second of the line.
+    pub speed_bps: Option<u64>,
+    /// Descriptors.
+    pub rings: Option<Rings>,
+    /// Queues in use.
+    pub queues: Option<Queues>,
+    /// Queues there could be.
+    pub queues_max: Option<Queues>,
+    /// Pause frames.
+    pub pause: Option<Pause>,
+    /// Abilities to stamp frames.
+    pub timestamping: Option<Timestamping>,
+    /// The NUMA node it hangs on.
+    pub node: Option<u32>,
+    /// Interrupts of its hardware.
+    pub interrupts: Vec<Interrupt>,
+    /// RPS and XPS.
+    pub steering: Option<Steering>,
+    /// What the IOMMU does with it.
+    pub iommu_domain: Option<String>,
+    /// A default route leads through it.
+    pub is_default_route: Option<bool>,
+    /// What could not be found out, and why, each in one line.
+    pub unknown: Vec<String>,
+}
+
+impl Stack {
+    /// Looks at a device from all sides.
+    ///
+    /// # Errors
+    /// When there is no such device. What else cannot be read is left out and named in `unknown`.
+    pub fn device_state(&self, name: &str) -> Result<DeviceState, HostError> {
+        let link = self.link(name)?;
+        let mut unknown = Vec::new();
+        Ok(DeviceState {
+            peer: known(&mut unknown, self.peer(&link)).flatten(),
+            driver: known(&mut unknown, self.driver(&link)).flatten(),
+            xdp: known(&mut unknown, self.xdp_features(&link)).flatten(),
+            features: known(&mut unknown, self.features(&link)),
+            speed_bps: known(&mut unknown, self.speed_bps(&link)).flatten(),
+            rings: known(&mut unknown, self.rings(&link)).flatten(),
+            queues: known(&mut unknown, self.queues(&link)),
+            queues_max: known(&mut unknown, self.queues_max(&link)).flatten(),
+            pause: known(&mut unknown, self.pause(&link)).flatten(),
+            timestamping: known(&mut unknown, self.timestamping(&link)),
+            node: known(&mut unknown, self.numa_node(&link)).flatten(),
+            interrupts: self.interrupts(&link),
+            steering: known(&mut unknown, self.steering(&link)),
+            iommu_domain: self.iommu_domain(&link),
+            is_default_route: known(&mut unknown, self.carries_default_route(&link)),
+            unknown,
+            link,
+        })
+    }
+}
+
+/// What is known; "no such thing here" is no news, any other refusal is.
+fn known<T>(unknown: &mut Vec<String>, answer: Result<T, HostError>) -> Option<T> {
+    match answer {
+        Ok(value) => Some(value),
+        Err(HostError::Refused { source: KernelSays { errno: libc::EOPNOTSUPP, .. }, .. }) => None,
+        Err(error) => {
+            let why = std::error::Error::source(&error).map(|source| format!(": {source}"));
+            unknown.push(format!("{error}{}", why.unwrap_or_default()));
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_looked_at_without_a_right() {
+        let state = Stack::here().unwrap().device_state("lo").unwrap();
+        assert!(state.link.is_loopback() && state.features.is_some());
+        assert_eq!((state.driver, state.rings, state.peer), (None, None, None));
+        assert_eq!(state.unknown, Vec::<String>::new());
+        let missing = Stack::here().unwrap().device_state("wrh-none");
+        assert!(matches!(missing, Err(HostError::NoLink { .. })));
+    }
+
+    #[test]
+    fn a_refusal_is_told_and_a_thing_that_is_not_there_is_not() {
+        let refused = |errno| HostError::Refused {
+            act: "read",
+            object: "x".to_owned(),
+            source: KernelSays { errno, detail: None },
+        };
+        let mut unknown = Vec::new();
+        assert_eq!(known::<u32>(&mut unknown, Err(refused(libc::EOPNOTSUPP))), None);
+        assert_eq!(known(&mut unknown, Ok(7)), Some(7));
+        assert_eq!(known::<u32>(&mut unknown, Err(refused(libc::EPERM))), None);
+        assert_eq!(unknown, ["cannot read x: Operation not permitted (os error 1)"]);
+    }
+}

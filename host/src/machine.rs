@@ -1,0 +1,272 @@
+//! What of this machine matters to packets a second: a snapshot that is read, not judged, and changes nothing.
+//!
+//! Whether the kernel can do something is asked by trying; its build options and version say less.
+
+use crate::cpu::CpuList;
+use crate::sys;
+use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::utsname::uname;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+const CPUS: &str = "/sys/devices/system/cpu";
+const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0";
+
+/// One setting under `/proc/sys`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Setting {
+    /// Its value.
+    Is(i64),
+    /// It is there, but not for us to read.
+    Hidden,
+    /// This kernel, or this network namespace, has none.
+    #[default]
+    Missing,
+}
+
+/// A right that wirerate needs (capabilities(7)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Right {
+    /// Devices and XDP.
+    NetAdmin,
+    /// Packet sockets.
+    NetRaw,
+    /// Locked memory without limit.
+    IpcLock,
+    /// Other namespaces.
+    SysAdmin,
+    /// Tracepoints.
+    PerfMon,
+    /// BPF programs.
+    Bpf,
+}
+
+impl Right {
+    const ALL: [Self; 6] =
+        [Self::NetAdmin, Self::NetRaw, Self::IpcLock, Self::SysAdmin, Self::PerfMon, Self::Bpf];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NetAdmin => "CAP_NET_ADMIN",
+            Self::NetRaw => "CAP_NET_RAW",
+            Self::IpcLock => "CAP_IPC_LOCK",
+            Self::SysAdmin => "CAP_SYS_ADMIN",
+            Self::PerfMon => "CAP_PERFMON",
+            Self::Bpf => "CAP_BPF",
+        }
+    }
+
+    /// Its number in `linux/capability.h`.
+    fn bit(self) -> u32 {
+        match self {
+            Self::NetAdmin => 12,
+            Self::NetRaw => 13,
+            Self::IpcLock => 14,
+            Self::SysAdmin => 21,
+            Self::PerfMon => 38,
+            Self::Bpf => 39,
+        }
+    }
+
+    /// CAP_SYS_ADMIN was all of the newer ones before they were made (Linux 5.8).
+    fn is_held(self, held: u64) -> bool {
+        let has = |right: Self| held >> right.bit() & 1 == 1;
+        has(self) || matches!(self, Self::PerfMon | Self::Bpf) && has(Self::SysAdmin)
+    }
+}
+
+/// The machine, as of the moment it was looked at.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Machine {
+    /// `Linux 6.18.44`.
+    pub kernel: String,
+    /// `x86_64`, ...
+    pub architecture: String,
+    /// CPUs that run.
+    pub online: CpuList,
+    /// CPUs this process may use.
+    pub allowed: CpuList,
+    /// CPUs that the scheduler leaves alone.
+    pub isolated: CpuList,
+    /// NUMA nodes that could be.
+    pub nodes: CpuList,
+    /// Two threads share a core; `None` where the kernel does not say.
+    pub smt: Option<bool>,
+    /// Frequency governors at work; none where the hypervisor or the firmware decides.
+    pub governors: BTreeSet<String>,
+    /// What the kernel does about flaws of the CPU, by the name of the flaw.
+    pub vulnerabilities: BTreeMap<String, String>,
+    /// What tells the time.
+    pub clocksource: Option<String>,
+    /// What could tell it.
+    pub clocksources: Vec<String>,
+    /// Share of all CPU time since boot that the hypervisor gave to others, from 0 to 1.
+    pub stolen: Option<f64>,
+    /// Mean number of runnable tasks in the last minute.
+    pub load: Option<f64>,
+    /// `net.core.bpf_jit_enable`; missing in other network namespaces than the first.
+    pub jit: Setting,
+    /// `net.core.bpf_jit_harden`.
+    pub jit_harden: Setting,
+    /// `kernel.bpf_stats_enabled`.
+    pub bpf_stats: Setting,
+    /// `kernel.sched_rt_runtime_us`: what real-time threads may use of `sched_rt_period_us`; -1 for all of it.
+    pub rt_runtime_us: Setting,
+    /// `kernel.sched_rt_period_us`.
+    pub rt_period_us: Setting,
+    /// This process has real-time priority (`chrt`).
+    pub is_real_time: bool,
+    /// Memory that may be locked, in bytes; `None` for no limit.
+    pub memlock_bytes: Option<u64>,
+    /// The kernel describes its own types (`/sys/kernel/btf/vmlinux`).
+    pub has_btf: bool,
+    /// It knows AF_XDP sockets.
+    pub has_xdp_sockets: bool,
+    /// It knows packet sockets.
+    pub has_packet_sockets: bool,
+    /// `/dev/fuse` is there.
+    pub has_fuse: bool,
+    /// An IOMMU is at work.
+    pub has_iommu: bool,
+    /// Rights that this process does not have.
+    pub missing_rights: Vec<Right>,
+}
+
+impl Machine {
+    /// As of now. What cannot be read is as if it were not there.
+    pub fn read() -> Self {
+        let word = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
+        let kernel = uname().ok().map(|uts| {
+            let text = |part: &std::ffi::OsStr| part.to_string_lossy().into_owned();
+            (format!("{} {}", text(uts.sysname()), text(uts.release())), text(uts.machine()))
+        });
+        let (kernel, architecture) = kernel.unwrap_or_default();
+        let clocks = word(&format!("{CLOCK}/available_clocksource")).unwrap_or_default();
+        Self {
+            kernel,
+            architecture,
+            online: CpuList::online().unwrap_or_default(),
+            allowed: CpuList::allowed().unwrap_or_default(),
+            isolated: CpuList::isolated().unwrap_or_default(),
+            nodes: CpuList::possible_nodes().unwrap_or_default(),
+            smt: word(&format!("{CPUS}/smt/active")).map(|text| text == "1"),
+            governors: governors(),
+            vulnerabilities: vulnerabilities(),
+            clocksource: word(&format!("{CLOCK}/current_clocksource")),
+            clocksources: clocks.split_whitespace().map(str::to_owned).collect(),
+            stolen: word("/proc/stat").and_then(|text| stolen(&text)),
+            load: word("/proc/loadavg").and_then(|text| text.split(' ').next()?.parse().ok()),
+            jit: setting("net/core/bpf_jit_enable"),
+            jit_harden: setting("net/core/bpf_jit_harden"),
+            bpf_stats: setting("kernel/bpf_stats_enabled"),
+            rt_runtime_us: setting("kernel/sched_rt_runtime_us"),
+            rt_period_us: setting("kernel/sched_rt_period_us"),
+            is_real_time: word("/proc/self/stat").is_some_and(|text| is_real_time(&text)),
+            memlock_bytes: memlock_bytes(),
+            has_btf: Path::new("/sys/kernel/btf/vmlinux").exists(),
+            has_xdp_sockets: sys::knows_sockets(libc::AF_XDP),
+            has_packet_sockets: sys::knows_sockets(libc::AF_PACKET),
+            has_fuse: Path::new("/dev/fuse").exists(),
+            has_iommu: fs::read_dir("/sys/class/iommu").is_ok_and(|mut units| units.next().is_some()),
+            missing_rights: word("/proc/self/status").map(|text| missing_rights(&text)).unwrap_or_default(),
+        }
+    }
+
+    /// True when this process lacks that right.
+    pub fn lacks(&self, right: Right) -> bool {
+        self.missing_rights.contains(&right)
+    }
+}
+
+fn setting(key: &str) -> Setting {
+    match fs::read_to_string(format!("/proc/sys/{key}")) {
+        Ok(text) => text.trim().parse().map_or(Setting::Hidden, Setting::Is),
+        Err(error) if error.kind() == ErrorKind::NotFound => Setting::Missing,
+        Err(_) => Setting::Hidden,
+    }
+}
+
+fn governors() -> BTreeSet<String> {
+    let policies = fs::read_dir(format!("{CPUS}/cpufreq")).into_iter().flatten().flatten();
+    let read = |policy: fs::DirEntry| fs::read_to_string(policy.path().join("scaling_governor")).ok();
+    policies.filter_map(read).map(|name| name.trim().to_owned()).collect()
+}
+
+fn vulnerabilities() -> BTreeMap<String, String> {
+    let files = fs::read_dir(format!("{CPUS}/vulnerabilities")).into_iter().flatten().flatten();
+    files
+        .filter_map(|file| {
+            let text = fs::read_to_string(file.path()).ok()?;
+            Some((file.file_name().into_string().ok()?, text.trim().to_owned()))
+        })
+        .collect()
+}
+
+/// From the first line of `/proc/stat`.
+fn stolen(stat: &str) -> Option<f64> {
+    let line = stat.lines().next()?.strip_prefix("cpu ")?;
+    let ticks: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
+    // user nice system idle iowait irq softirq steal; what follows is part of user.
+    let counted = ticks.get(..8)?;
+    let total: u64 = counted.iter().sum();
+    (total > 0).then(|| counted[7] as f64 / total as f64)
+}
+
+/// From `/proc/self/stat`, whose second field may hold anything, also spaces and parentheses.
+fn is_real_time(stat: &str) -> bool {
+    // Field 41, counted from 1; the third comes first behind the name.
+    const POLICY: usize = 41 - 3;
+    let policy = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(POLICY));
+    policy.is_some_and(|policy| ["1", "2"].contains(&policy)) // SCHED_FIFO, SCHED_RR
+}
+
+fn memlock_bytes() -> Option<u64> {
+    let (soft, _) = getrlimit(Resource::RLIMIT_MEMLOCK).ok()?;
+    (soft != libc::RLIM_INFINITY).then_some(soft)
+}
+
+/// From `/proc/self/status`.
+fn missing_rights(status: &str) -> Vec<Right> {
+    let held = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let held = held.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+    Right::ALL.into_iter().filter(|right| !right.is_held(held)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_is_read_without_a_right() {
+        let machine = Machine::read();
+        assert!(machine.kernel.starts_with("Linux ") && !machine.architecture.is_empty());
+        assert!(machine.online.len() >= machine.isolated.len() && !machine.allowed.is_empty());
+        assert!(machine.has_packet_sockets, "every kernel that runs these tests has them");
+        assert!(!machine.is_real_time);
+    }
+
+    #[test]
+    fn rights_are_bits_and_the_old_one_holds_the_new() {
+        assert_eq!(missing_rights("Name:\tx\nCapEff:\t000001ffffffffff\n"), []);
+        assert_eq!(missing_rights("CapEff:\t0000000000000000"), Right::ALL);
+        assert_eq!(missing_rights(""), Right::ALL);
+        let old = 1u64 << 12 | 1 << 13 | 1 << 21;
+        assert_eq!(missing_rights(&format!("CapEff:\t{old:016x}")), [Right::IpcLock]);
+    }
+
+    #[test]
+    fn a_policy_is_found_behind_any_name() {
+        let fields = |policy: u32| format!("7 (a) b) S {} {policy} 0", ["0"; 37].join(" "));
+        assert!(is_real_time(&fields(1)) && is_real_time(&fields(2)));
+        assert!(!is_real_time(&fields(0)) && !is_real_time("") && !is_real_time("7 (x) S 1"));
+    }
+
+    #[test]
+    fn stolen_time_is_a_share() {
+        assert_eq!(stolen("cpu  50 0 0 40 0 0 0 10 0 0\ncpu0 1"), Some(0.1));
+        assert_eq!((stolen("cpu  0 0 0 0 0 0 0 0"), stolen("cpu 1 2"), stolen("")), (None, None, None));
+    }
+}
