@@ -70,6 +70,20 @@ pub enum BpfError {
     },
 }
 
+impl BpfError {
+    /// The kernel did not let this process ask. A verifier that refuses a program says EACCES, which is another thing.
+    pub fn is_denied(&self) -> bool {
+        match self {
+            // libbpf's error is kept as its text, which is that of EPERM.
+            Self::Load { reason, .. } | Self::Cpus { reason } => reason.contains("Operation not permitted"),
+            Self::MapMemory { source, .. }
+            | Self::XdpQuery { source, .. }
+            | Self::XdpAttach { source, .. } => source.raw_os_error() == Some(libc::EPERM),
+            Self::XdpBusy { .. } => false,
+        }
+    }
+}
+
 /// The last lines of a log: the verifier says at the end what it did not like.
 struct LogTail<'a>(&'a str);
 
@@ -99,6 +113,7 @@ mod tests {
                    libbpf: Error in bpf_object__probe_loading(): -EPERM. Couldn't load trivial BPF program.\n";
         let error =
             BpfError::Load { object: "capture", reason: "Operation not permitted".into(), log: log.into() };
+        assert!(error.is_denied());
         assert_eq!(error.to_string(), "cannot load the BPF object capture: Operation not permitted");
     }
 

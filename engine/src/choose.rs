@@ -101,6 +101,14 @@ fn climb(need: &Need<'_>, tools: &mut Tools) -> Result<Chosen, EngineError> {
     Err(EngineError::NoEngine { ifname: need.ifname.to_owned(), reasons: refusals.join("; ") })
 }
 
+/// What every engine says, in the order of the ladder; each is gone again before the next is asked.
+pub(crate) fn ask_all(
+    need: &Need<'_>,
+    tools: &mut Tools,
+) -> impl Iterator<Item = (EngineKind, Result<&'static str, EngineError>)> {
+    LADDER.iter().map(|rung| (rung.kind, rung.try_build(need, tools).map(|(_, merit)| merit)))
+}
+
 impl Rung {
     /// A packet socket grants the bytes of a VLAN tag to frames that have one, everything else to all.
     fn is_tagged(&self, plan: &Plan) -> bool {

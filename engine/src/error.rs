@@ -120,7 +120,7 @@ impl EngineError {
     }
 
     /// What happened and why, in one line.
-    pub(crate) fn in_one_line(&self) -> String {
+    pub fn in_one_line(&self) -> String {
         let mut text = self.to_string();
         let mut source = std::error::Error::source(self);
         while let Some(error) = source {
@@ -133,6 +133,17 @@ impl EngineError {
     /// True when no engine could do better.
     pub(crate) fn concerns_all_engines(&self) -> bool {
         self.is_device_gone() || matches!(self, Self::Host(_) | Self::LongerThanMtu { .. })
+    }
+
+    /// This process may not ask, which says nothing about what another one may.
+    pub fn is_denied(&self) -> bool {
+        let is_denial = |errno: Option<i32>| errno == Some(libc::EPERM);
+        match self {
+            Self::Host(error) => is_denial(error.errno()),
+            Self::Bpf(error) => error.is_denied(),
+            Self::Syscall { source, .. } | Self::Refused { source, .. } => is_denial(source.raw_os_error()),
+            _ => false,
+        }
     }
 
     /// What a person can try, where there is something.

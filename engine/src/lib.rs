@@ -16,6 +16,7 @@ mod gaps;
 mod mem;
 mod need;
 mod pacer;
+mod probe;
 mod run;
 #[cfg(test)]
 mod same_bytes;
@@ -31,6 +32,7 @@ pub use gaps::Gaps;
 pub use mem::{MemEngine, Sink};
 pub use need::Wish;
 pub use pacer::{Pace, Pacer, WIRE_OVERHEAD_BYTES};
+pub use probe::{Probed, probe};
 pub use run::{End, Progress, Run, RunReport, Step, Terms};
 pub use worker::{Request, RunHandle, Snapshot, Worker};
 pub use xdp::{BATCH_DEFAULT, BATCH_MAX};

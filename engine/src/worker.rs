@@ -413,7 +413,7 @@ impl Active {
     }
 }
 
-fn need(request: &Request, cursor: Cursor, cpu: u32) -> Need<'_> {
+pub(crate) fn need(request: &Request, cursor: Cursor, cpu: u32) -> Need<'_> {
     Need {
         ifname: &request.ifname,
         plan: &request.plan,

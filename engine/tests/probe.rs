@@ -1,0 +1,62 @@
+//! Asking the engines: what they say, and that nobody else hears of it.
+
+mod lab;
+
+use engine::{EngineError, EngineKind, Probed, Request, Terms, Wish, probe};
+use host::{LabOptions, Netns, Stack};
+use lab::{ENGINES, lab, polling_lab, request};
+use packet::{Config, Cursor, Plan};
+
+fn ask(lab: &host::Lab) -> Vec<Probed> {
+    let request = request(lab, &Config::default(), 0, None);
+    probe(lab.tx.netns(), 0, &request).expect("the namespace can be entered")
+}
+
+#[test]
+fn every_engine_says_yes_to_a_plain_plan_and_no_frame_is_sent() {
+    let Some(lab) = polling_lab() else { return };
+    let before = lab.tx.link().expect("the device can be asked");
+    let answers = ask(&lab);
+    assert_eq!(answers.iter().map(|probed| probed.kind).collect::<Vec<_>>(), ENGINES);
+    assert!(answers.iter().all(|probed| probed.answer.is_ok()), "{answers:?}");
+    let after = lab.tx.link().expect("the device can be asked");
+    assert_eq!(after, before, "counters, programs, flags: all as it was");
+    assert_eq!(lab.rx.link().expect("the device can be asked").counters.rx_packets, 0);
+}
+
+#[test]
+fn an_engine_that_cannot_does_not_keep_the_others_from_answering() {
+    let Some(lab) = lab(&LabOptions::default()) else { return };
+    let answers = ask(&lab);
+    assert!(matches!(answers[0].answer, Err(EngineError::PeerTakesNoXdp { .. })), "{answers:?}");
+    assert!(answers[1..].iter().all(|probed| probed.answer.is_ok()), "{answers:?}");
+    assert!(answers.iter().all(|probed| !matches!(&probed.answer, Err(error) if error.is_denied())));
+}
+
+#[test]
+fn a_device_that_is_gone_is_told_by_every_engine() {
+    let stack = Stack::here().expect("netlink is there");
+    let facts = stack.facts("lo").expect("every namespace has one");
+    let mut config = Config { dst_min: "127.0.0.1".to_owned(), ..Config::default() };
+    config.prepare(&facts);
+    let mut cursor = Cursor::default();
+    cursor.start(&config, &facts, 1).expect("the configuration is good");
+    let request = Request {
+        ifname: "wr-none".to_owned(),
+        plan: Plan::new(&config, &facts, &cursor).expect("the configuration is good"),
+        cursor,
+        mode: config.xmit_mode,
+        wish: Wish::default(),
+        terms: Terms::default(),
+        engine: Some(EngineKind::Skb),
+        batch: None,
+        together: None,
+    };
+    let cpu = host::CpuList::allowed().expect("this process may run").as_slice()[0];
+    let netns = Netns::current().expect("this process is in one");
+    let answers = probe(&netns, cpu, &request).expect("its own namespace can be entered");
+    assert_eq!(answers.len(), 4);
+    let is_gone =
+        |probed: &Probed| matches!(&probed.answer, Err(EngineError::Host(host::HostError::NoLink { .. })));
+    assert!(answers.iter().all(is_gone), "{answers:?}");
+}
