@@ -20,6 +20,8 @@ mod machine;
 mod netlink;
 mod netns;
 mod route;
+#[cfg(feature = "sample")]
+pub mod sample;
 mod stack;
 mod stamping;
 #[expect(unsafe_code, reason = "the ioctls of drivers and a socket, and nothing else")]

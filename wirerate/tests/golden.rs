@@ -74,6 +74,7 @@ fn help_of_send() {
     golden("count_help.txt", &["count", "--help"]);
     golden("sink_help.txt", &["sink", "--help"]);
     golden("timestamp_help.txt", &["timestamp", "--help"]);
+    golden("doctor_help.txt", &["doctor", "--help"]);
     golden("exec_help.txt", &["exec", "--help"]);
     golden("serve_help.txt", &["serve", "--help"]);
 }
@@ -126,6 +127,7 @@ fn words_that_do_not_go_together_are_bad_usage() {
 #[test]
 fn a_missing_device_is_refused() {
     golden("no_device.txt", &["send", "no-such-dev", "--dst", "10.0.0.1"]);
+    golden("doctor_no_device.txt", &["doctor", "no-such-dev"]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ pub mod capture;
 pub mod completions;
 pub mod count;
 pub mod demo;
+pub mod doctor;
 pub mod exec;
 pub mod help;
 pub mod man;
@@ -45,6 +46,8 @@ pub enum Command {
     Timestamp(timestamp::Args),
     /// Send ten million frames between devices made for it, capture them, and account for each
     Demo(demo::Args),
+    /// Say what works on this machine and its devices, what limits them, and what to type
+    Doctor(doctor::Args),
     /// Run a command that finds pktgen's control files at /proc/net/pktgen
     Exec(exec::Args),
     /// Keep pktgen's control files on a directory, for everyone
@@ -77,6 +80,7 @@ impl Command {
             Self::Sink(args) => count::run(count::Kind::Sink, &args, stop),
             Self::Timestamp(args) => timestamp::run(&args),
             Self::Demo(args) => demo::run(&args, stop),
+            Self::Doctor(args) => doctor::run(&args),
             Self::Exec(args) => exec::run(&args),
             Self::Serve(args) => serve::run(&args),
             Self::Help(args) => help::run(&args),

@@ -23,6 +23,7 @@ pub(crate) const CASES: &[Case] = &[
         &["dumpcap", "editcap"],
         same_as_send,
     ),
+    case("control::a_priority_reaches_its_class_of_the_qdisc", &["tc"], priorities),
     case("control::answers_are_those_of_a_real_pktgen", &["python3"], answers_of_the_oracle),
     case("control::frames_are_those_of_a_real_pktgen", &["python3", "dumpcap"], frames_of_the_oracle),
 ];
@@ -73,6 +74,38 @@ fn script_counts() -> TestResult {
     assert!(text.contains("Result: OK: ") && text.contains(" usec, 12345 (100byte,0frags)"), "{text}");
     assert_eq!(lab.received_at_last(12345), 12345);
     assert!(!fs::exists("/proc/net/pktgen")?, "nothing is seen outside");
+    Ok(())
+}
+
+/// HTB takes a priority that is the number of one of its classes for just that; class 2 is for all others.
+fn priorities() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let tc = |words: &str| {
+        let all = format!("ip netns exec {} tc {words}", lab.tx_netns);
+        run(&all.split(' ').collect::<Vec<_>>())
+    };
+    tc(&format!("qdisc add dev {TX_DEV} root handle 1: htb default 2"));
+    for class in ["1:2", "1:5"] {
+        tc(&format!("class add dev {TX_DEV} parent 1: classid {class} htb rate 10gbit quantum 60000"));
+    }
+    let through = |class: &str| {
+        let text = tc(&format!("-s class show dev {TX_DEV}"));
+        let (_, rest) =
+            text.split_once(&format!("class htb {class} ")).unwrap_or_else(|| panic!("no {class}: {text}"));
+        number(rest.split_once(" bytes ").unwrap_or_else(|| panic!("no counter: {text}")).1, "")
+    };
+    // Fragments are what skb cannot do, so af_packet takes over.
+    for (engine, setting) in [("skb", "frags 0"), ("af_packet", "frags 2")] {
+        let before = (through("1:2"), through("1:5"));
+        let script = format!(
+            "pg tx0 'xmit_mode queue_xmit' '{setting}' 'show_engine 1' 'count 300' 'skb_priority 65541'
+            pg pgctrl start; cat $P/tx0; pg tx0 'skb_priority 0' 'count 70'; pg pgctrl start"
+        );
+        let text = run_script(&lab, &script).stdout;
+        assert!(text.contains(&format!("engine: {engine}")), "{text}");
+        assert_eq!((through("1:2") - before.0, through("1:5") - before.1), (70, 300), "{engine}");
+    }
+    assert_eq!(lab.received_at_last(740), 740);
     Ok(())
 }
 

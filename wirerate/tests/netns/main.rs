@@ -9,6 +9,7 @@ mod capture;
 mod control;
 mod count;
 mod demo;
+mod doctor;
 mod dry_run;
 mod hardware;
 mod lab;
@@ -51,6 +52,7 @@ const CASES: &[&[Case]] = &[
     control::CASES,
     round_trip::CASES,
     demo::CASES,
+    doctor::CASES,
     scripts::CASES,
 ];
 

@@ -1,0 +1,312 @@
+//! What was found: for people by gravity, for programs as `wirerate.doctor/1`.
+
+use super::engines::{Answer, Choice, Row};
+use super::finding::{About, Finding};
+use crate::out;
+use crate::outcome::Outcome;
+use host::{DeviceState, Link, Machine};
+use serde::Serialize;
+use std::fmt;
+
+/// Name and version of the report as JSON.
+pub const SCHEMA: &str = "wirerate.doctor/1";
+
+/// Everything that was found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The device asked about; none for an overview.
+    pub device: Option<Device>,
+    /// Its namespace, or that of the overview, where one was named.
+    pub netns: Option<String>,
+    /// Each engine, in the order in which they are tried; of the device.
+    pub engines: Vec<Row>,
+    /// The engine that `send` takes for plain frames; of the device.
+    pub engine: Option<Choice>,
+    /// Each source of a capture, best first; of the device.
+    pub captures: Vec<Row>,
+    /// All devices, in an overview.
+    pub devices: Vec<Listed>,
+    /// The machine.
+    pub host: Host,
+    /// What limits device and machine.
+    pub findings: Vec<Finding>,
+    /// What could not be found out, and why.
+    pub unknown: Vec<String>,
+}
+
+/// The machine in a line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Host {
+    /// `Linux 6.18.44`.
+    pub kernel: String,
+    /// `x86_64`, ...
+    pub architecture: String,
+    /// CPUs that run, as the kernel writes them.
+    pub cpus: String,
+    /// NUMA nodes.
+    pub nodes: String,
+}
+
+/// A device in a line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Device {
+    /// Its name.
+    pub name: String,
+    /// `veth`, `tun`, ..., `loopback` or `hardware`.
+    pub kind: String,
+    /// Who drives it.
+    pub driver: Option<String>,
+    /// `up`, `down` or `no_carrier`.
+    pub state: &'static str,
+}
+
+/// A device of an overview.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Listed {
+    /// The device.
+    #[serde(flatten)]
+    pub device: Device,
+    /// A default route leads through it.
+    pub is_default_route: bool,
+    /// The engine that `send` takes for plain frames.
+    pub engine: Choice,
+    /// Some engine works, or none may be asked.
+    #[serde(skip)]
+    pub has_hope: bool,
+}
+
+impl Host {
+    /// From its facts.
+    pub fn of(machine: &Machine) -> Self {
+        Self {
+            kernel: machine.kernel.clone(),
+            architecture: machine.architecture.clone(),
+            cpus: machine.online.to_string(),
+            nodes: machine.nodes.to_string(),
+        }
+    }
+}
+
+impl Device {
+    /// From its facts.
+    pub fn of(state: &DeviceState) -> Self {
+        let driver = state.driver.as_ref().map(ToString::to_string);
+        Self { driver, ..Self::from(&state.link) }
+    }
+}
+
+impl From<&Link> for Device {
+    fn from(link: &Link) -> Self {
+        let other = if link.is_loopback() { "loopback" } else { "hardware" };
+        Self {
+            name: link.name.clone(),
+            kind: link.kind.clone().unwrap_or_else(|| other.to_owned()),
+            driver: None,
+            state: match (link.is_up(), link.has_carrier()) {
+                (false, _) => "down",
+                (true, false) => "no_carrier",
+                (true, true) => "up",
+            },
+        }
+    }
+}
+
+/// True when an engine works, or nobody may know.
+pub fn has_hope(answers: impl IntoIterator<Item = Answer>) -> bool {
+    answers.into_iter().any(|answer| answer != Answer::No)
+}
+
+impl Report {
+    /// The report as one line of JSON.
+    pub fn json_line(&self) -> String {
+        out::json_line(SCHEMA, self)
+    }
+
+    /// Whether frames can be sent: on the device, or on any of them.
+    pub fn outcome(&self) -> Outcome {
+        let can = match self.device {
+            Some(_) => has_hope(self.engines.iter().map(|row| row.answer)),
+            None => self.devices.iter().any(|listed| listed.has_hope),
+        };
+        if can { Outcome::Done } else { Outcome::No }
+    }
+
+    fn write_device(&self, f: &mut fmt::Formatter<'_>, device: &Device) -> fmt::Result {
+        let netns = self.netns.as_ref().map(|netns| format!(" in {netns}")).unwrap_or_default();
+        let driver = device.driver.as_ref().map(|driver| format!(", driver {driver}")).unwrap_or_default();
+        writeln!(f, "{}{netns}: {}{driver}, {}", device.name, device.kind, device.state.replace('_', " "))?;
+        writeln!(f, "\nengines, in the order in which send tries them")?;
+        write_rows(f, &self.engines)?;
+        if let Some(choice) = &self.engine {
+            writeln!(f, "  {}", sentence(choice))?;
+        }
+        writeln!(f, "\ncaptures")?;
+        write_rows(f, &self.captures)?;
+        writeln!(f, "\ndevice")?;
+        self.write_findings(f, About::Device)?;
+        writeln!(f)
+    }
+
+    fn write_devices(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let netns = self.netns.as_ref().map(|netns| format!(" in {netns}")).unwrap_or_default();
+        writeln!(f, "devices{netns}; `wirerate doctor DEV` says more")?;
+        let width = self.devices.iter().map(|listed| listed.device.name.len()).max().unwrap_or(0);
+        for Listed { device, is_default_route, engine, .. } in &self.devices {
+            let route = if *is_default_route { ", default route" } else { "" };
+            let about = format!("{}, {}{route}", device.kind, device.state.replace('_', " "));
+            writeln!(f, "  {:width$}  {about}: {}", device.name, sentence(engine))?;
+        }
+        writeln!(f)
+    }
+
+    /// The gravest first.
+    fn write_findings(&self, f: &mut fmt::Formatter<'_>, about: About) -> fmt::Result {
+        let mut found: Vec<_> = self.findings.iter().filter(|finding| finding.about == about).collect();
+        found.sort_by_key(|finding| finding.severity);
+        found.iter().try_for_each(|finding| write!(f, "{finding}"))
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.device {
+            Some(device) => self.write_device(f, device)?,
+            None => self.write_devices(f)?,
+        }
+        let Host { kernel, architecture, cpus, nodes } = &self.host;
+        writeln!(f, "host: {kernel} on {architecture}, CPUs {cpus}, NUMA nodes {nodes}")?;
+        self.write_findings(f, About::Host)?;
+        if !self.unknown.is_empty() {
+            writeln!(f, "\nnot known")?;
+        }
+        self.unknown.iter().try_for_each(|line| writeln!(f, "  {line}"))
+    }
+}
+
+fn write_rows(f: &mut fmt::Formatter<'_>, rows: &[Row]) -> fmt::Result {
+    const INDENT: &str = "                            ";
+    for row in rows {
+        let answer = match row.answer {
+            Answer::Yes => "yes",
+            Answer::No => "no",
+            Answer::NotAllowed => "not allowed",
+            Answer::NotKnown => "not known",
+        };
+        writeln!(f, "  {:11}  {answer:11}  {}", row.name, row.why)?;
+        row.notes.iter().try_for_each(|note| writeln!(f, "{INDENT}{note}"))?;
+        row.tries.iter().try_for_each(|what| writeln!(f, "{INDENT}try: {what}"))?;
+    }
+    Ok(())
+}
+
+/// `send takes skb: the kernel makes the frames; not xdp: ...`.
+fn sentence(choice: &Choice) -> String {
+    let why = choice.why.join("; ");
+    match (choice.name, choice.is_known) {
+        (Some(name), _) => format!("send takes {name}: {why}"),
+        (None, true) => format!("send takes none: {why}"),
+        (None, false) => format!("nobody here may know what send takes: {why}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::device::{self, Look};
+    use super::super::engines::{self, Said};
+    use super::super::host::tests::good;
+    use super::super::place::Place;
+    use super::super::{device::tests::card, host as machine_room};
+    use super::*;
+    use crate::golden::golden;
+    use engine::EngineKind;
+    use host::{Right, Setting};
+
+    fn said(kind: EngineKind, answer: Answer, why: &str, cure: Option<&str>) -> Said {
+        Said { kind, answer, why: why.to_owned(), cure: cure.map(str::to_owned) }
+    }
+
+    fn report(said: &[Said], state: &DeviceState, machine: &Machine) -> Report {
+        let place = Place { ifname: state.link.name.clone(), netns: None };
+        let look = Look { place: &place, state, machine, cpu: 7, near: None };
+        let mut findings = device::findings(&look);
+        findings.extend(machine_room::findings(machine));
+        Report {
+            device: Some(Device::of(state)),
+            netns: None,
+            engines: engines::rows(said, state),
+            engine: Some(engines::choice(said)),
+            captures: engines::captures(state, machine, &place),
+            devices: Vec::new(),
+            host: Host::of(machine),
+            findings,
+            unknown: machine_room::unknown(machine),
+        }
+    }
+
+    fn all_kinds(xdp: Said) -> [Said; 4] {
+        [
+            xdp,
+            said(EngineKind::Skb, Answer::Yes, "the kernel makes the frames", None),
+            said(EngineKind::AfPacket, Answer::Yes, "it works on every device", None),
+            said(EngineKind::AfXdp, Answer::Yes, "copying", None),
+        ]
+    }
+
+    #[test]
+    fn a_report_reads_like_this() {
+        let refused = "the driver of eth1 (hardware) cannot transmit from XDP";
+        let said = all_kinds(said(EngineKind::Xdp, Answer::No, refused, None));
+        let report = report(&said, &card(), &good());
+        assert_eq!(report.outcome(), Outcome::Done);
+        golden("report_doctor.txt", &report.to_string());
+        golden("report_doctor.json", &report.json_line());
+    }
+
+    #[test]
+    fn without_a_right_nothing_is_claimed() {
+        let why = "cannot load the BPF object send: Operation not permitted";
+        let denied = |kind| said(kind, Answer::NotAllowed, why, None);
+        let said = [EngineKind::Xdp, EngineKind::Skb, EngineKind::AfPacket, EngineKind::AfXdp].map(denied);
+        let machine = Machine {
+            missing_rights: vec![Right::NetAdmin, Right::NetRaw, Right::Bpf],
+            jit: Setting::Hidden,
+            ..good()
+        };
+        let report = report(&said, &card(), &machine);
+        assert_eq!(report.outcome(), Outcome::Done, "nobody knows that it could not");
+        assert_eq!(report.engine.as_ref().and_then(|choice| choice.name), None);
+        golden("report_doctor_denied.txt", &report.to_string());
+    }
+
+    #[test]
+    fn only_a_device_on_which_nothing_works_is_a_no() {
+        let no = |kind| said(kind, Answer::No, "eth1 is down", Some("ip link set eth1 up"));
+        let said = [EngineKind::Xdp, EngineKind::Skb, EngineKind::AfPacket, EngineKind::AfXdp].map(no);
+        assert_eq!(report(&said, &card(), &good()).outcome(), Outcome::No);
+        assert_eq!(report(&[], &card(), &good()).outcome(), Outcome::No);
+    }
+
+    #[test]
+    fn an_overview_has_a_line_for_each_device() {
+        let choice = |name, why: &str| Choice { name, is_known: true, why: vec![why.to_owned()] };
+        let listed = |state: &DeviceState, is_default_route, engine: Choice| Listed {
+            device: Device::from(&state.link),
+            is_default_route,
+            has_hope: engine.name.is_some(),
+            engine,
+        };
+        let mut down = card();
+        down.link.name = "eth10".to_owned();
+        let mut report = report(&[], &card(), &good());
+        report.devices = vec![
+            listed(&card(), true, choice(Some("xdp"), "the driver takes frames from XDP")),
+            listed(&down, false, choice(None, "not xdp: eth10 is down")),
+        ];
+        (report.device, report.engine) = (None, None);
+        report.findings.retain(|finding| finding.about == About::Host);
+        assert_eq!(report.outcome(), Outcome::Done);
+        golden("report_doctor_all.txt", &report.to_string());
+        report.devices.remove(0);
+        assert_eq!(report.outcome(), Outcome::No);
+    }
+}
