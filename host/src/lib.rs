@@ -19,6 +19,7 @@ mod link;
 mod machine;
 mod netlink;
 mod netns;
+mod phc;
 mod route;
 #[cfg(feature = "sample")]
 pub mod sample;
@@ -47,6 +48,7 @@ pub use link::{AttachedXdp, Counters, Link, LinkLayer, Parent, Peer, XdpMode};
 pub use machine::{Machine, Right, Setting};
 pub use netns::{Netns, NetnsId};
 pub use packet::MacAddr;
+pub use phc::{Phc, PhcRead, PhcReading, tai_offset_s};
 pub use route::{NextHop, Route};
 pub use stack::{LinkId, Stack};
 pub use stamping::{DeviceStamps, StampConfig, StampDriver, StampWish, Stamped, switch_stamps};

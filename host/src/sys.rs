@@ -166,6 +166,82 @@ fn exchange_stamp_config(
     Ok(config.into())
 }
 
+/// `struct ptp_clock_time`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct PtpTime {
+    sec: i64,
+    nsec: u32,
+    reserved: u32,
+}
+
+impl PtpTime {
+    fn ns(self) -> i64 {
+        self.sec.saturating_mul(1_000_000_000).saturating_add(self.nsec.into())
+    }
+}
+
+/// `struct ptp_sys_offset_precise`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct PtpPrecise {
+    device: PtpTime,
+    realtime: PtpTime,
+    raw_monotonic: PtpTime,
+    reserved: [u32; 4],
+}
+const _: () = assert!(size_of::<PtpPrecise>() == 64, "keep in step with linux/ptp_clock.h");
+
+/// `PTP_MAX_SAMPLES`.
+const PTP_SAMPLES_MAX: usize = 25;
+
+/// `struct ptp_sys_offset_extended`.
+#[repr(C)]
+struct PtpExtended {
+    sample_count: u32,
+    /// Which clock to compare with; 0 is that of the day.
+    clock: i32,
+    reserved: [u32; 2],
+    samples: [[PtpTime; 3]; PTP_SAMPLES_MAX],
+}
+const _: () = assert!(size_of::<PtpExtended>() == 1216, "keep in step with linux/ptp_clock.h");
+
+/// `_IOWR('=', number, T)` of linux/ptp_clock.h, as the machines have it on which this is built (not MIPS, PowerPC
+/// and SPARC, whose directions are other bits).
+const fn ptp_request<T>(number: libc::c_ulong) -> libc::c_ulong {
+    const READ_AND_WRITE: libc::c_ulong = 3;
+    READ_AND_WRITE << 30 | (size_of::<T>() as libc::c_ulong) << 16 | (b'=' as libc::c_ulong) << 8 | number
+}
+
+/// The clock of a card and the time of day, latched at once.
+pub(crate) fn phc_precise(clock: BorrowedFd<'_>) -> io::Result<[i64; 2]> {
+    const PTP_SYS_OFFSET_PRECISE: libc::c_ulong = ptp_request::<PtpPrecise>(8);
+    let mut times = PtpPrecise::default();
+    // SAFETY: the request reads and writes exactly one `struct ptp_sys_offset_precise`, which `times` is; it is ours
+    // alone and outlives the call.
+    let result = unsafe { libc::ioctl(clock.as_raw_fd(), PTP_SYS_OFFSET_PRECISE as _, &raw mut times) };
+    if result == 0 { Ok([times.device.ns(), times.realtime.ns()]) } else { Err(io::Error::last_os_error()) }
+}
+
+/// `count` times the time of day, the clock of a card, and the time of day again.
+pub(crate) fn phc_extended(clock: BorrowedFd<'_>, count: u32) -> io::Result<Vec<[i64; 3]>> {
+    const PTP_SYS_OFFSET_EXTENDED: libc::c_ulong = ptp_request::<PtpExtended>(9);
+    let count = count.min(PTP_SAMPLES_MAX as u32);
+    let mut samples = PtpExtended {
+        sample_count: count,
+        clock: 0,
+        reserved: [0; 2],
+        samples: [[PtpTime::default(); 3]; PTP_SAMPLES_MAX],
+    };
+    // SAFETY: the request reads and writes exactly one `struct ptp_sys_offset_extended`, which `samples` is; it is
+    // ours alone and outlives the call.
+    let result = unsafe { libc::ioctl(clock.as_raw_fd(), PTP_SYS_OFFSET_EXTENDED as _, &raw mut samples) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(samples.samples[..count as usize].iter().map(|sample| sample.map(PtpTime::ns)).collect())
+}
+
 /// Bytes up to the first zero.
 pub(crate) fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
@@ -211,6 +287,14 @@ mod tests {
         assert_eq!(text(b"veth\0garbage"), "veth");
         assert_eq!(text(b"full"), "full");
         assert_eq!(text(b""), "");
+    }
+
+    /// The numbers that strace shows for phc_ctl and chronyd.
+    #[test]
+    fn requests_have_the_numbers_of_the_kernel() {
+        assert_eq!(ptp_request::<PtpPrecise>(8), 0xc040_3d08);
+        assert_eq!(ptp_request::<PtpExtended>(9), 0xc4c0_3d09);
+        assert_eq!(PtpTime { sec: 2, nsec: 5, reserved: 0 }.ns(), 2_000_000_005);
     }
 
     #[test]
