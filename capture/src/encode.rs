@@ -79,7 +79,12 @@ impl Encoder {
 }
 
 /// `data` with its tag, at most `snaplen` bytes. A frame too short for one stays as it is.
-fn with_tag<'a>(data: &'a [u8], tag: VlanTag, snaplen: usize, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+pub(crate) fn with_tag<'a>(
+    data: &'a [u8],
+    tag: VlanTag,
+    snaplen: usize,
+    scratch: &'a mut Vec<u8>,
+) -> &'a [u8] {
     let Some((addresses, rest)) = data.split_at_checked(TAG_AT) else { return data };
     scratch.clear();
     scratch.extend_from_slice(addresses);

@@ -24,6 +24,8 @@ mod ring;
 pub mod rotate;
 mod session;
 mod sink;
+mod slot;
+mod slots;
 mod source;
 mod stats;
 mod sys;
@@ -38,5 +40,7 @@ pub use options::{
 };
 pub use ring::{Batch, Record, Shape, TimeSource, VlanTag};
 pub use session::{DeviceFacts, Report, Session};
+pub use slot::{MgcapSlot, SLOT_DATA_LEN, SLOT_LEN, SlotReader, emit_slot};
+pub use slots::{SlotCapture, SlotCounts};
 pub use stats::{Counts, DeviceStats, RingStats, Stats};
 pub use tap::{SourceFacts, XdpFacts};

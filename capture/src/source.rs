@@ -35,11 +35,20 @@ pub(crate) struct Ring {
 
 /// Any [`Source`], to be asked once for each thread instead of once for each frame.
 pub(crate) trait AnySource: Send {
+    /// Takes what a look finds out of the ring at once, for those who read without a thread.
+    fn take(&mut self, len_max: usize, take: &mut dyn FnMut(Record<'_>));
+
     /// Empties the ring until the end.
     fn run(self: Box<Self>, reader: crate::reader::Reader);
 }
 
 impl<S: Source> AnySource for S {
+    fn take(&mut self, len_max: usize, take: &mut dyn FnMut(Record<'_>)) {
+        let count = self.look(len_max);
+        self.for_each(count, take);
+        self.give_back();
+    }
+
     fn run(self: Box<Self>, reader: crate::reader::Reader) {
         reader.run(*self);
     }

@@ -1,0 +1,158 @@
+//! A capture that is read like mgcap's device file: slots on demand, from the ring of a CPU or from all in turn.
+//!
+//! There is no thread and no buffer in between: frames wait in the rings that the program fills until somebody asks,
+//! and a ring that nobody empties counts what it loses.
+
+use crate::clock::UtcClock;
+use crate::encode::with_tag;
+use crate::ring::{Record, TimeSource};
+use crate::slot::{SLOT_DATA_LEN, SLOT_LEN, emit_slot};
+use crate::source::Ring;
+use crate::tap::{self, SourceFacts, Tap};
+use crate::{CaptureError, Mode, Options};
+use host::Stack;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A running capture. Dropping it takes everything off the device.
+pub struct SlotCapture {
+    tap: Box<dyn Tap>,
+    rings: Vec<Mutex<SlotRing>>,
+    /// The ring at which the next reader of all rings begins.
+    next: AtomicUsize,
+    clock: UtcClock,
+    mode: Mutex<Mode>,
+    delivered: AtomicU64,
+}
+
+/// One ring, and slots that were taken out of it and did not fit.
+struct SlotRing {
+    ring: Ring,
+    spare: Vec<u8>,
+    scratch: Vec<u8>,
+}
+
+/// Where the frames of such a capture went: `received = delivered + waiting + lost`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlotCounts {
+    /// Frames that the device handed over.
+    pub received: u64,
+    /// Frames handed to readers.
+    pub delivered: u64,
+    /// Frames lost because a ring was full: nobody read, or not fast enough.
+    pub lost: u64,
+}
+
+impl SlotCapture {
+    /// Starts to capture on `ifname`, in the namespace of the calling thread, in mirror mode.
+    ///
+    /// # Errors
+    /// As [`crate::Session::start`], without those of files.
+    pub fn start(ifname: &str) -> Result<Self, CaptureError> {
+        let options = Options { snaplen: SLOT_DATA_LEN as u32, ..Options::new(ifname) };
+        let link = Stack::here()?.link(ifname)?;
+        let mut tap = tap::open(&link, &options)?;
+        let slot_ring = |ring| Mutex::new(SlotRing { ring, spare: Vec::new(), scratch: Vec::new() });
+        let rings = tap.attach()?.into_iter().map(slot_ring).collect();
+        let mode = Mutex::new(options.mode);
+        let (next, delivered) = (AtomicUsize::new(0), AtomicU64::new(0));
+        Ok(Self { tap, rings, next, clock: UtcClock::new(), mode, delivered })
+    }
+
+    /// How frames are taken off the device.
+    pub fn source(&self) -> SourceFacts {
+        self.tap.facts()
+    }
+
+    /// What becomes of captured frames.
+    pub fn mode(&self) -> Mode {
+        *lock(&self.mode)
+    }
+
+    /// Changes what becomes of frames from now on.
+    ///
+    /// # Errors
+    /// When the way that frames are taken cannot do it.
+    pub fn set_mode(&self, mode: Mode) -> Result<(), CaptureError> {
+        let mut known = lock(&self.mode);
+        self.tap.set_mode(mode)?;
+        *known = mode;
+        Ok(())
+    }
+
+    /// True when the device was deleted, or left its namespace.
+    pub fn is_gone(&self) -> bool {
+        self.tap.is_gone()
+    }
+
+    /// Appends as many whole slots as fit into `len_max` bytes and are there: of the ring of `cpu`, or of all rings in
+    /// turn for a reader that belongs to no CPU. Does not wait.
+    pub fn take(&self, cpu: Option<u32>, len_max: usize, out: &mut Vec<u8>) {
+        let end = out.len() + len_max / SLOT_LEN * SLOT_LEN;
+        match cpu {
+            Some(cpu) => self.take_from(self.ring_of(cpu), end, out),
+            None => {
+                let first = self.next.fetch_add(1, Relaxed);
+                (0..self.rings.len()).for_each(|turn| self.take_from(first.wrapping_add(turn), end, out));
+            }
+        }
+    }
+
+    /// The ring whose CPU this is. Rings that belong to no CPU are shared out among the CPUs.
+    fn ring_of(&self, cpu: u32) -> usize {
+        self.rings.iter().position(|ring| lock(ring).ring.cpu == Some(cpu)).unwrap_or(cpu as usize)
+    }
+
+    fn take_from(&self, ring: usize, end: usize, out: &mut Vec<u8>) {
+        let Some(ring) = self.rings.get(ring % self.rings.len().max(1)) else { return };
+        let before = out.len();
+        lock(ring).take(self.clock.offset_ns(), end - before, out);
+        self.delivered.fetch_add(((out.len() - before) / SLOT_LEN) as u64, Relaxed);
+    }
+
+    /// Where frames went until now.
+    pub fn counts(&self) -> SlotCounts {
+        let delivered = self.delivered.load(Relaxed);
+        let rings = self.tap.counts();
+        SlotCounts {
+            received: rings.iter().map(|ring| ring.received).sum(),
+            delivered,
+            lost: rings.iter().map(|ring| ring.lost_ring).sum(),
+        }
+    }
+}
+
+impl Drop for SlotCapture {
+    fn drop(&mut self) {
+        self.tap.detach();
+    }
+}
+
+impl SlotRing {
+    fn take(&mut self, utc_offset_ns: i64, len_max: usize, out: &mut Vec<u8>) {
+        if self.spare.is_empty() && len_max > 0 {
+            let Self { ring, spare, scratch } = self;
+            ring.source.take(len_max, &mut |record| emit(&record, utc_offset_ns, scratch, spare));
+        }
+        let len = self.spare.len().min(len_max);
+        out.extend(self.spare.drain(..len));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic half way leaves slots that are whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The stamp of the device as it is, as the module had it; where there is none, time of day instead of its 0.
+fn emit(record: &Record<'_>, utc_offset_ns: i64, scratch: &mut Vec<u8>, out: &mut Vec<u8>) {
+    let time_ns = match record.time_source {
+        TimeSource::Software => record.time_ns.wrapping_add_signed(utc_offset_ns),
+        TimeSource::Hardware => record.time_ns,
+    };
+    let data = match record.vlan {
+        None => record.data,
+        Some(tag) => with_tag(record.data, tag, SLOT_DATA_LEN, scratch),
+    };
+    emit_slot(record.frame_len, time_ns.cast_signed(), data, out);
+}
