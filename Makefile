@@ -19,7 +19,9 @@ demo: build ## two namespaces, ten million frames, a capture, a report (as root)
 # A shell that starts us in the background lets us inherit an ignored Ctrl-C, which is what some tests send.
 WITH_SIGNALS := env --default-signal=INT,QUIT,HUP,TERM
 
-test: build ## unit, golden, property and end-to-end tests (the last as root)
+# Seconds for each fuzzer; WIRERATE_FUZZ_SEED brings one round back.
+test: export WIRERATE_FUZZ_SECONDS ?= 30
+test: build ## unit, golden, property, fuzz and end-to-end tests (the last as root)
 	@tools/install.sh test
 	$(WITH_SIGNALS) cargo test --workspace --locked --no-fail-fast
 

@@ -188,8 +188,7 @@ fn find(word: &[u8], facts: &Facts) -> Option<(&'static Spec, crate::set::Setter
 mod tests {
     use super::*;
     use crate::told::Told;
-    use packet::{Flags, ImixEntry, MacAddr, WallTime};
-    use proptest::prelude::*;
+    use packet::{MacAddr, WallTime};
 
     #[test]
     fn words_are_cut_at_15_bytes_and_compared_up_to_a_nul() {
@@ -301,6 +300,24 @@ mod tests {
     }
 
     #[test]
+    fn a_mix_changed_during_a_run_never_leaves_a_frame_longer_than_its_plan() {
+        let mut told = Told::after(&["pkt_size 100", "burst 4", "imix_weights 700,1"]);
+        let link = told.facts.link;
+        let mut plan = told.device.start(&link, 0, 1).unwrap();
+        for (command, frame_len) in
+            [("imix_weights 60,1", 60), ("imix_weights 700,1", 700), ("imix_weights x", 700)]
+        {
+            let mut bytes = vec![0; plan.frame_len_max() as usize];
+            plan.emit(&mut told.device.cursor, WallTime::default(), &mut bytes);
+            // One that is no mix takes the old one away, and the last size stays, as in the kernel.
+            let _ = told.device.write(command.as_bytes(), &told.facts);
+            plan = Plan::new(&told.device.config, &link, &told.device.cursor).unwrap();
+            let mut bytes = vec![0; plan.frame_len_max() as usize];
+            assert_eq!(plan.emit(&mut told.device.cursor, WallTime::default(), &mut bytes), frame_len);
+        }
+    }
+
+    #[test]
     fn random_tags_show_and_stay() {
         let mut told = Told::after(&["vlan_id 5", "flag VID_RND"]);
         told.device.start(&DeviceFacts::default(), 0, 1).unwrap();
@@ -313,97 +330,5 @@ mod tests {
         told.device.cursor.vlan_id = 78;
         told.device.stop(1, 0);
         assert_eq!(told.device.config.vlan_id, Some(78));
-    }
-
-    /// Bytes of any kind, and bytes that look like commands.
-    fn writes() -> impl Strategy<Value = Vec<u8>> {
-        let words: Vec<&'static str> = COMMANDS.iter().map(|spec| spec.word).collect();
-        let value = prop_oneof![
-            proptest::collection::vec(any::<u8>(), 0..40),
-            "[0-9a-f,:. !=\"_A-Z]{0,30}".prop_map(String::into_bytes),
-            any::<u64>().prop_map(|number| number.to_string().into_bytes()),
-        ];
-        prop_oneof![
-            proptest::collection::vec(any::<u8>(), 0..200),
-            (proptest::sample::select(words), "[ =\t\n\"]{0,2}", value).prop_map(|(word, space, value)| [
-                word.as_bytes(),
-                space.as_bytes(),
-                &value
-            ]
-            .concat()),
-        ]
-    }
-
-    /// A read-out is `Params:`, lines with five spaces, `Current:`, more of those, and a result.
-    fn assert_well_formed(device: &Device, facts: &Facts) {
-        let text = device.read(facts, 1, Some("mem"));
-        assert_eq!(text.last(), Some(&b'\n'));
-        let result_at = text.windows(9).position(|window| window == b"\nResult: ").expect("a result") + 1;
-        let head = std::str::from_utf8(&text[..result_at]).expect("settings are text");
-        let lines: Vec<&str> = head.lines().collect();
-        assert!(lines[0].starts_with("Params: count "));
-        assert_eq!(lines.iter().filter(|line| **line == "Current:").count(), 1);
-        let goes_on = |line: &&str| line.starts_with("     ") && !line.starts_with("      ");
-        assert!(lines[1..].iter().all(|line| goes_on(line) || *line == "Current:"), "{head}");
-        let expected = if device.result.is_empty() { b"Idle" } else { device.result.as_slice() };
-        assert_eq!(&text[result_at + 8..text.len() - 1], expected);
-    }
-
-    proptest! {
-        #[test]
-        fn no_bytes_do_harm(writes in proptest::collection::vec(writes(), 1..40), shares: bool, xfrm: bool) {
-            let facts = Facts { forbids_shared_skb: !shares, has_xfrm: xfrm, ..Facts::default() };
-            let mut device = Device::new("eth0");
-            for bytes in writes {
-                match device.write(&bytes, &facts) {
-                    Ok(len) => prop_assert_eq!(len, bytes.len()),
-                    Err(refused) => {
-                        prop_assert!(refused.span.start <= refused.span.end && refused.span.end <= bytes.len());
-                        prop_assert!(refused.errno().raw() < 512);
-                    }
-                }
-                // The kernel's buffer; no text may be longer.
-                prop_assert!(device.result.len() < 512);
-                prop_assert!(device.config.flags.0 < 1 << 19);
-                prop_assert!(device.config.imix.iter().all(|entry: &ImixEntry| entry.weight > 0));
-                assert_well_formed(&device, &facts);
-            }
-            if device.config.count > 0 && device.start(&facts.link, 1, 1).is_ok() {
-                device.stop(2, 0);
-                prop_assert!(device.is_ok());
-            }
-            assert_well_formed(&device, &facts);
-        }
-
-        #[test]
-        fn commands_of_a_configuration_make_it_again(
-            writes in proptest::collection::vec(writes(), 1..60), shares: bool
-        ) {
-            let facts = Facts { forbids_shared_skb: !shares, possible_nodes: vec![0..=3], ..Facts::default() };
-            let mut device = Device::new("eth0");
-            for bytes in writes {
-                let _ = device.write(&bytes, &facts);
-            }
-            // No command can say a delay of more than ten digits, nor this one.
-            if device.config.delay_ns != packet::NEVER_NS
-                && (device.config.delay_ns > 9_999_999_999 || device.config.delay_ns == 0x7fff_ffff)
-            {
-                device.config.delay_ns = 0;
-            }
-            let commands = crate::commands_for(&device.config);
-            let mut copy = Device::new("eth0");
-            for command in &commands {
-                prop_assert!(copy.write(command.as_bytes(), &facts).is_ok(), "{}: {:?}", command, commands);
-            }
-            prop_assert_eq!(&copy.config, &device.config, "{:?}", commands);
-            prop_assert_eq!(device.config.flags.has(Flags::IPV6), device.line_has_ipv6());
-        }
-    }
-
-    impl Device {
-        fn line_has_ipv6(&self) -> bool {
-            let text = self.read(&Facts::default(), 0, None);
-            text.windows(11).any(|window| window == b"     saddr:")
-        }
     }
 }

@@ -267,7 +267,7 @@ impl Plan {
             dst_v4_allowed: allowed_destinations(&dst_v4),
             dst_v4,
             dst_v6_masks: (!config.dst6_min.is_unspecified()).then_some((config.dst6_min, config.dst6_max)),
-            frame_size: Range::new(config.min_pkt_size, config.max_pkt_size, flags.has(Flags::TXSIZE_RND)),
+            frame_size: sizes(config, cursor),
             imix: if config.min_pkt_size < config.max_pkt_size { Imix::default() } else { imix(config) },
             overhead: cursor.overhead,
             queue: queues(config, facts, cursor),
@@ -478,6 +478,16 @@ fn offsets(count: u32, random: bool) -> Range {
 
 fn ports(min: u16, max: u16, random: bool) -> Range {
     Range::new(u32::from(min), u32::from(max), random)
+}
+
+/// A size that stays is that of the frame before, which is neither end when a mix was taken away during a run.
+fn sizes(config: &Config, cursor: &Cursor) -> Range {
+    let random = config.flags.has(Flags::TXSIZE_RND);
+    let range = Range::new(config.min_pkt_size, config.max_pkt_size, random);
+    match (range.walk, cursor.frame_size) {
+        (Walk::Fixed, size @ 1..) => Range { min: size, max: size, ..range },
+        _ => range,
+    }
 }
 
 /// A range of one queue stays there; one that is turned round leaves the queue where it is.

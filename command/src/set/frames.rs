@@ -76,6 +76,8 @@ pub(crate) fn imix_weights(device: &mut Device, given: &Given<'_>) -> Answer {
     }
     let entries = &mut device.config.imix;
     entries.clear();
+    // A burst is one act in the kernel: what goes out after this command is a frame of the new mix.
+    device.cursor.repeats_left = 0;
     let mut scan = Scan::new(given.text);
     loop {
         if entries.len() == IMIX_ENTRIES_MAX {
