@@ -74,6 +74,11 @@ impl UtcClock {
         }
     }
 
+    /// Nanoseconds since 1970 as this clock has them for records that are stamped now.
+    pub(crate) fn now_ns(&self) -> u64 {
+        now_ns(ClockId::CLOCK_MONOTONIC).wrapping_add_signed(self.offset_ns())
+    }
+
     /// Nanoseconds to add to monotonic times around now to get nanoseconds since 1970. Measures when the last
     /// measurement is too old.
     pub(crate) fn offset_ns(&self) -> i64 {

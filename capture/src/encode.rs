@@ -1,8 +1,9 @@
 //! From records to the blocks of a capture file, in the writer's own buffer.
 
+use crate::format::Format;
 use crate::interfaces::Numbering;
 use crate::ring::{Record, TimeSource, VlanTag};
-use pcapng::{Flags, Interface, Packet, Template};
+use pcapng::{Flags, Interface, Packet, Template, pcap};
 
 /// Two addresses stand before the tag of a frame.
 const TAG_AT: usize = 12;
@@ -10,6 +11,7 @@ const TAG_AT: usize = 12;
 /// Encodes the records of one ring. Allocates only for a queue that it sees for the first time.
 #[derive(Debug)]
 pub(crate) struct Encoder {
+    format: Format,
     numbering: Numbering,
     /// Most bytes of a frame in the file.
     snaplen: usize,
@@ -17,30 +19,46 @@ pub(crate) struct Encoder {
     templates: Vec<Template>,
     /// Where a tag is put back.
     scratch: Vec<u8>,
+    /// The id of the next packet, when packets have ids.
+    packet_id: Option<u64>,
 }
 
 impl Encoder {
     /// For one ring of the device that has these interfaces.
-    pub(crate) fn new(numbering: Numbering, snaplen: u32) -> Self {
-        Self { numbering, snaplen: snaplen as usize, templates: Vec::new(), scratch: Vec::new() }
+    pub(crate) fn new(format: Format, numbering: Numbering, snaplen: u32) -> Self {
+        let (templates, scratch) = (Vec::new(), Vec::new());
+        Self { format, numbering, snaplen: snaplen as usize, templates, scratch, packet_id: None }
     }
 
-    /// Appends one enhanced packet block. `utc_offset_ns` turns monotonic time into time of day.
+    /// Gives each packet an id: the number of the ring in the upper 16 bits, below it the number of the frame among all
+    /// that the ring was offered, lost ones included.
+    pub(crate) fn with_packet_ids(self, ring: usize) -> Self {
+        Self { packet_id: Some((ring as u64) << 48), ..self }
+    }
+
+    /// Appends one record and gives its time in nanoseconds since 1970. `utc_offset_ns` turns monotonic time into time
+    /// of day.
     #[inline]
-    pub(crate) fn emit(&mut self, record: &Record<'_>, utc_offset_ns: i64, out: &mut Vec<u8>) {
+    pub(crate) fn emit(&mut self, record: &Record<'_>, utc_offset_ns: i64, out: &mut Vec<u8>) -> u64 {
         let time_ns = match record.time_source {
             TimeSource::Software => record.time_ns.wrapping_add_signed(utc_offset_ns),
             TimeSource::Hardware => record.time_ns,
         };
         let is_plain = record.lost_before == 0 && record.flags == Flags::INBOUND && record.vlan.is_none();
-        if !is_plain {
-            return self.emit_whole(record, time_ns, out);
+        if !is_plain || self.packet_id.is_some() {
+            self.emit_whole(record, time_ns, out);
+            return time_ns;
+        }
+        if self.format == Format::Pcap {
+            emit_pcap(time_ns, record.frame_len, record.data, out);
+            return time_ns;
         }
         let queue = usize::from(record.queue_index);
         if queue >= self.templates.len() {
             self.add_queues(record.queue_index);
         }
         self.templates[queue].emit(time_ns, record.frame_len, record.data, out);
+        time_ns
     }
 
     #[cold]
@@ -65,17 +83,36 @@ impl Encoder {
             None => record.data,
             Some(tag) => with_tag(record.data, tag, self.snaplen, &mut scratch),
         };
+        let packet_id = self.packet_id.as_mut().map(|next| {
+            let id = *next + u64::from(record.lost_before);
+            *next = id + 1;
+            id
+        });
         let packet = Packet {
             time_ns,
             frame_len: record.frame_len,
             data,
+            packet_id,
             flags: (record.flags != Flags::default()).then_some(record.flags),
             drop_count: (record.lost_before != 0).then_some(record.lost_before.into()),
             ..self.like(record.queue_index)
         };
-        packet.emit(out);
+        match self.format {
+            Format::Pcapng => packet.emit(out),
+            Format::Pcap => emit_pcap(time_ns, record.frame_len, data, out),
+        }
         self.scratch = scratch;
     }
+}
+
+/// The last nanosecond that the format can tell.
+const PCAP_TIME_NS_MAX: u64 = u32::MAX as u64 * 1_000_000_000 + 999_999_999;
+
+#[inline]
+fn emit_pcap(time_ns: u64, frame_len: u32, data: &[u8], out: &mut Vec<u8>) {
+    // A device's clock may say anything; no frame is lost for it.
+    let record = pcap::Record { time_ns: time_ns.min(PCAP_TIME_NS_MAX), frame_len, data };
+    pcap::Header::default().emit_record(&record, out).expect("the time is in range");
 }
 
 /// `data` with its tag, at most `snaplen` bytes. A frame too short for one stays as it is.
@@ -93,25 +130,6 @@ pub(crate) fn with_tag<'a>(
     scratch.extend_from_slice(rest);
     scratch.truncate(snaplen);
     scratch
-}
-
-/// Length of the block at the start of `blocks`, which our own encoder wrote.
-fn block_len(blocks: &[u8]) -> usize {
-    let (_, rest) = blocks.split_at(4);
-    u32::from_le_bytes(*rest.first_chunk().expect("a block has a length")) as usize
-}
-
-/// Number of whole blocks in the first `len` bytes of `blocks`, and how long they are together.
-pub(crate) fn whole_blocks(blocks: &[u8], len: usize) -> (u64, usize) {
-    let (mut count, mut end) = (0, 0);
-    while end < len {
-        let next = end + block_len(&blocks[end..]);
-        if next > len {
-            break;
-        }
-        (count, end) = (count + 1, next);
-    }
-    (count, end)
 }
 
 #[cfg(test)]
@@ -133,7 +151,7 @@ mod tests {
     }
 
     fn encoder() -> Encoder {
-        Encoder::new(Numbering::single(), 96)
+        Encoder::new(Format::Pcapng, Numbering::single(), 96)
     }
 
     fn encoded(record: &Record<'_>, utc_offset_ns: i64) -> Vec<u8> {
@@ -185,6 +203,26 @@ mod tests {
     }
 
     #[test]
+    fn packet_ids_count_lost_frames_too() {
+        let mut encoder = encoder().with_packet_ids(3);
+        for (lost_before, id) in [(0, 0), (0, 1), (5, 7), (0, 8)] {
+            let mut out = Vec::new();
+            encoder.emit(&record(1, lost_before, &[9; 20]), 0, &mut out);
+            let packet = Packet {
+                time_ns: 1_000,
+                frame_len: 1514,
+                data: &[9; 20],
+                queue: Some(1),
+                flags: Some(Flags::INBOUND),
+                packet_id: Some(3 << 48 | id),
+                drop_count: (lost_before > 0).then_some(lost_before.into()),
+                ..Packet::default()
+            };
+            assert_eq!(out, expected(&packet));
+        }
+    }
+
+    #[test]
     fn frames_that_went_out_say_so_and_unknown_ones_say_nothing() {
         for (flags, told) in [(Flags::OUTBOUND, Some(Flags::OUTBOUND)), (Flags::default(), None)] {
             let packet = Packet {
@@ -212,23 +250,6 @@ mod tests {
             }
             let whole = [&data[..12], &[0x81, 0, 0x60, 5], &data[12..len]].concat();
             assert_eq!(tagged, &whole[..whole.len().min(96)], "{len} bytes");
-        }
-    }
-
-    #[test]
-    fn whole_blocks_end_before_the_cut() {
-        let mut blocks = encoded(&record(0, 0, &[1; 60]), 0);
-        let first = blocks.len();
-        blocks.extend(encoded(&record(0, 0, &[1; 96]), 0));
-        for (len, count, end) in [
-            (0, 0, 0),
-            (first - 1, 0, 0),
-            (first, 1, first),
-            (first + 1, 1, first),
-            (blocks.len() - 1, 1, first),
-            (blocks.len(), 2, blocks.len()),
-        ] {
-            assert_eq!(whole_blocks(&blocks, len), (count, end), "cut after {len}");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What can go wrong between a device and a file.
 
+use crate::file_name::PatternError;
+use crate::rotate::PolicyError;
 use bpf::BpfError;
 use host::{HostError, LinkLayer};
 use std::io;
@@ -52,11 +54,51 @@ pub enum CaptureError {
         #[source]
         source: io::Error,
     },
-    /// No thread for a ring.
-    #[error("cannot start the reader of ring {number}")]
+    /// A complete file could not be given its name.
+    #[error("cannot rename {part} to {name}")]
+    Rename {
+        /// What it is called while it is written, and still.
+        part: String,
+        /// What it should be called.
+        name: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// An old file of a ring of files could not be removed.
+    #[error("cannot remove {name}")]
+    Remove {
+        /// The file.
+        name: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The name of the files is no pattern.
+    #[error(transparent)]
+    Name(#[from] PatternError),
+    /// The name of a file is not text, so nothing can be put into it.
+    #[error("the name {name} is no text that a number could be put into")]
+    NotText {
+        /// The name, as far as it can be shown.
+        name: String,
+    },
+    /// Wishes for files that contradict each other.
+    #[error(transparent)]
+    Rotate(#[from] PolicyError),
+    /// Wishes of which only one can be had.
+    #[error("{what} cannot be had with {other}")]
+    Contradiction {
+        /// One wish.
+        what: &'static str,
+        /// The other.
+        other: &'static str,
+    },
+    /// No thread for a part of the work.
+    #[error("cannot start a thread for {what}")]
     Thread {
-        /// The ring that has no reader.
-        number: usize,
+        /// What it was for.
+        what: String,
         /// What the system said.
         #[source]
         source: io::Error,

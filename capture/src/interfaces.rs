@@ -41,6 +41,11 @@ pub(crate) struct Interfaces {
 }
 
 impl Interfaces {
+    /// What the frames of each begin with.
+    pub(crate) fn link_types(&self) -> Vec<u16> {
+        self.all.iter().map(|interface| interface.link_type).collect()
+    }
+
     /// Adds those of `link`, a device of `stack`.
     ///
     /// # Errors

@@ -7,21 +7,29 @@
 
 #![deny(unsafe_code)]
 
+mod assembly;
+mod board;
 mod clock;
+mod command;
 mod counting;
 mod cpus;
 mod device;
 mod encode;
 mod error;
 pub mod file_name;
+mod files;
+mod format;
 mod hardware;
 mod interfaces;
 mod limit;
 pub mod merge;
 mod options;
+mod packer;
+mod pool;
 mod reader;
 mod ring;
 pub mod rotate;
+mod run;
 mod session;
 mod sink;
 mod slot;
@@ -30,16 +38,22 @@ mod source;
 mod stats;
 mod sys;
 mod tap;
+mod writer;
 mod xdp;
 
+pub use board::DeviceFacts;
 pub use bpf::xdp::{ModeWish, XdpMode};
 pub use counting::{CountOptions, Counted, Counting, CpuCount};
 pub use error::CaptureError;
+pub use format::Format;
+pub use merge::MergeReport;
 pub use options::{
-    Mode, Options, Output, RING_SLOTS_DEFAULT, RING_SLOTS_MAX, RING_SLOTS_MIN, SNAPLEN_DEFAULT, SNAPLEN_MAX,
+    BUFFER_SIZE_BYTES_DEFAULT, Mode, OnError, Options, Order, Output, RING_SLOTS_DEFAULT, RING_SLOTS_MAX,
+    RING_SLOTS_MIN, SNAPLEN_DEFAULT, SNAPLEN_MAX, WINDOW_NS_DEFAULT,
 };
+pub use packer::Compression;
 pub use ring::{Batch, Record, Shape, TimeSource, VlanTag};
-pub use session::{DeviceFacts, Report, Session};
+pub use session::{Report, Session};
 pub use slot::{MgcapSlot, SLOT_DATA_LEN, SLOT_LEN, SlotReader, emit_slot};
 pub use slots::{SlotCapture, SlotCounts};
 pub use stats::{Counts, DeviceStats, RingStats, Stats};

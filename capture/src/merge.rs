@@ -123,6 +123,19 @@ impl Merger {
         }
     }
 
+    /// Counts `count` records that were taken together, each not older than the one before it. False, and nothing
+    /// counted, when the first is older than one taken before: then each must be counted by itself.
+    #[inline]
+    #[must_use]
+    pub fn took_run(&mut self, count: u64, first_ns: u64, last_ns: u64) -> bool {
+        if first_ns < self.youngest_taken_ns {
+            return false;
+        }
+        self.report.taken += count;
+        self.youngest_taken_ns = last_ns;
+        true
+    }
+
     /// How well the order was kept so far.
     #[must_use]
     pub fn report(&self) -> MergeReport {
@@ -273,6 +286,16 @@ mod tests {
         let mut merger = Merger::new(1, 0);
         [10, 20, 15, 20, 12, 21].into_iter().for_each(|time_ns| merger.took(time_ns));
         assert_eq!(merger.report(), MergeReport { taken: 6, late: 2, late_max_ns: 8 });
+    }
+
+    #[test]
+    fn a_run_in_order_is_counted_at_once_and_another_one_refused() {
+        let mut merger = Merger::new(1, 0);
+        assert!(merger.took_run(3, 10, 20));
+        assert!(!merger.took_run(2, 19, 30));
+        assert!(merger.took_run(1, 20, 20));
+        merger.took(15);
+        assert_eq!(merger.report(), MergeReport { taken: 5, late: 1, late_max_ns: 5 });
     }
 
     /// A queue in which each record, put down as its time, can be seen `delay_ns` after it.

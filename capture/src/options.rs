@@ -1,6 +1,9 @@
 //! What a user can ask of a capture, and what follows from it for the rings.
 
 use crate::CaptureError;
+use crate::format::Format;
+use crate::packer::Compression;
+use crate::rotate::RotatePolicy;
 use bpf::capture::Geometry;
 use bpf::xdp::ModeWish;
 use host::Netns;
@@ -41,13 +44,51 @@ impl Mode {
     }
 }
 
-/// Where the pcapng bytes go.
+/// How records of several rings are put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// In order of time. A record may be seen this many nanoseconds after its time and still get its place; one that
+    /// comes later is written late, and counted.
+    Time {
+        /// The window.
+        window_ns: u64,
+    },
+    /// As they come: each ring in its order, batch by batch.
+    AsTheyCome,
+    /// A file for each ring. The number of its CPU is put before the extension of the name.
+    FilePerRing,
+}
+
+/// The window of [`Order::Time`] unless asked otherwise: far more than lies between the stamp of a frame and its
+/// place in the ring, unless the CPU is taken from under the program.
+pub const WINDOW_NS_DEFAULT: u64 = 200_000;
+
+impl Default for Order {
+    fn default() -> Self {
+        Self::Time { window_ns: WINDOW_NS_DEFAULT }
+    }
+}
+
+/// What to do when the output refuses something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// End the capture.
+    #[default]
+    Stop,
+    /// Count what is lost, and try again every now and then. A pipe that was closed ends the capture all the same.
+    GoOn,
+}
+
+/// Memory for encoded records of one ring unless asked otherwise: what a disk may lag behind.
+pub const BUFFER_SIZE_BYTES_DEFAULT: usize = 16 << 20;
+
+/// Where the bytes go.
 #[derive(Default)]
 pub enum Output {
     /// Nowhere: frames are counted and forgotten.
     #[default]
     Nowhere,
-    /// A file, made or emptied at the start.
+    /// A file, made or emptied at the start; or the pattern of files (see [`crate::file_name`]).
     File(PathBuf),
     /// Anything else that takes bytes; given large pieces, each ending with a block.
     Stream {
@@ -90,6 +131,25 @@ pub struct Options {
     pub frames_max: Option<u64>,
     /// Where the frames go.
     pub output: Output,
+    /// What files look like.
+    pub format: Format,
+    /// How records of several rings are put together.
+    pub order: Order,
+    /// Give each packet an id (`epb_packetid`): the ring in the upper 16 bits, below it the number of the frame among
+    /// all that the ring was offered.
+    pub packet_ids: bool,
+    /// When files end and how many stay.
+    pub rotate: RotatePolicy,
+    /// Seconds that local time is east of UTC, for names and aligned intervals.
+    pub utc_offset_s: i32,
+    /// Run by `sh` for each complete file, whose name is one more word.
+    pub rotate_command: Option<String>,
+    /// How files are compressed.
+    pub compression: Option<Compression>,
+    /// What to do when the output refuses something.
+    pub on_error: OnError,
+    /// Memory for encoded records of one ring that is in use.
+    pub buffer_size_bytes: usize,
     /// Name and version of the program, for the file.
     pub application: String,
 }
@@ -107,8 +167,39 @@ impl Options {
             ring_slots: None,
             frames_max: None,
             output: Output::default(),
+            format: Format::default(),
+            order: Order::default(),
+            packet_ids: false,
+            rotate: RotatePolicy::default(),
+            utc_offset_s: 0,
+            rotate_command: None,
+            compression: None,
+            on_error: OnError::default(),
+            buffer_size_bytes: BUFFER_SIZE_BYTES_DEFAULT,
             application: concat!("wirerate ", env!("CARGO_PKG_VERSION")).to_owned(),
         }
+    }
+
+    /// Whether wishes can be had together; `output` is the one that was taken out of `self`.
+    pub(crate) fn check(&self, output: &Output, link_types: &[u16]) -> Result<(), CaptureError> {
+        let refuse = |what, other| Err(CaptureError::Contradiction { what, other });
+        let is_stream = matches!(output, Output::Stream { .. });
+        if is_stream && (self.rotate.rotates() || self.rotate.ring_files.is_some()) {
+            return refuse("files that follow each other", "output that is a stream");
+        }
+        if is_stream && self.order == Order::FilePerRing {
+            return refuse("a file for each CPU", "output that is a stream");
+        }
+        if self.rotate_command.is_some() && !self.rotate.rotates() {
+            return refuse("a command for each complete file", "a single file");
+        }
+        if self.format == Format::Pcap && self.per_queue {
+            return refuse("an interface for each queue", "the pcap format");
+        }
+        if self.format == Format::Pcap && link_types.iter().any(|link_type| *link_type != link_types[0]) {
+            return refuse("devices with different kinds of frames", "the pcap format");
+        }
+        Ok(())
     }
 
     /// The rings for a machine of `cpus` CPUs, of which `rings` can receive.
@@ -156,6 +247,30 @@ mod tests {
             let geometry = options.geometry(2, 4).unwrap();
             assert_eq!(geometry, Geometry { snaplen, slots, rings: 2, cpus: 4 });
         }
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        let refusal = |options: Options| options.check(&options.output, &[1, 1]).unwrap_err().to_string();
+        let stream = || Output::Stream { name: "pipe".to_owned(), to: Box::new(std::io::sink()) };
+        let ring_files = std::num::NonZeroU32::new(2);
+        let rotate = RotatePolicy { ring_files, ..RotatePolicy::default() };
+        let options = Options { output: stream(), rotate, ..Options::new("eth0") };
+        assert_eq!(
+            refusal(options),
+            "files that follow each other cannot be had with output that is a stream"
+        );
+        let options = Options { output: stream(), order: Order::FilePerRing, ..Options::new("eth0") };
+        assert_eq!(refusal(options), "a file for each CPU cannot be had with output that is a stream");
+        let options = Options { rotate_command: Some("gzip".to_owned()), ..Options::new("eth0") };
+        assert_eq!(refusal(options), "a command for each complete file cannot be had with a single file");
+        let options = Options { format: Format::Pcap, per_queue: true, ..Options::new("eth0") };
+        assert_eq!(refusal(options), "an interface for each queue cannot be had with the pcap format");
+        let options = Options { format: Format::Pcap, ..Options::new("eth0") };
+        assert!(
+            options.check(&Output::Nowhere, &[1, 101]).is_err()
+                && options.check(&Output::Nowhere, &[101]).is_ok()
+        );
     }
 
     #[test]

@@ -1,59 +1,69 @@
-//! One thread for each ring: takes what is filled, encodes it, gives the room back, writes.
+//! One thread for each ring: takes what is filled, encodes it, gives the room back, hands it to the writer.
 
 use crate::clock::UtcClock;
 use crate::encode::Encoder;
 use crate::limit::Limit;
-use crate::sink::Sink;
+use crate::pool::BUFFER_LEN;
+use crate::ring::Record;
+use crate::run::{Lane, Run};
 use crate::source::Source;
-use crate::stats::ReaderCounts;
 use crate::sys;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-/// A batch ends when so many bytes are encoded: few enough to stay in a CPU's own cache until they are written.
-const BUFFER_LEN: usize = 256 << 10;
 /// Shortest and longest sleep over an empty ring. A ring of the default size holds 3 ms at 10 million frames a
 /// second; a frame waits no longer than this in a quiet one.
 const SLEEP_MIN: Duration = Duration::from_micros(50);
 const SLEEP_MAX: Duration = Duration::from_millis(1);
+/// How long to wait for a buffer before looking again how full the ring is.
+const BUFFER_WAIT: Duration = Duration::from_micros(200);
 
-/// What readers share with each other and with whoever started them.
+/// What readers and the writer share with each other and with whoever started them.
 pub(crate) struct Shared {
     pub(crate) clock: UtcClock,
     pub(crate) limit: Limit,
-    pub(crate) sink: Option<Sink>,
     /// True when nothing is added to the rings any more, so that an empty one means the end.
     pub(crate) is_draining: AtomicBool,
+    /// True once the output refused something and nothing more is to be written.
+    pub(crate) has_failed: AtomicBool,
 }
 
 /// One reader's place in the session.
 pub(crate) struct Reader {
     pub(crate) shared: Arc<Shared>,
-    /// The CPU to keep off.
-    pub(crate) cpu: Option<u32>,
+    /// Number of its ring in the session.
+    pub(crate) ring: usize,
     pub(crate) encoder: Encoder,
-    pub(crate) counts: Arc<ReaderCounts>,
+    pub(crate) lane: Arc<Lane>,
+    /// Where runs go; `None` when frames are only counted.
+    pub(crate) writer: Option<Sender<Run>>,
+    /// Frames that were read and then lost for want of a buffer, not told in the file yet.
+    pub(crate) lost_here: u32,
 }
 
 impl Reader {
     /// Empties one ring until the end.
     pub(crate) fn run(mut self, mut source: impl Source) {
-        if let Some(cpu) = self.cpu {
-            leave_to_producer(cpu);
+        if let (Some(cpu), Ok(allowed)) = (self.lane.cpu, sched_getaffinity(Pid::from_raw(0))) {
+            keep_off(allowed, &[cpu]);
         }
         // Without the right to it the reader is one thread among others, and losses are counted as ever.
         let _ = sys::run_before_others();
-        let mut buffer = Vec::with_capacity(BUFFER_LEN + BUFFER_LEN / 4);
         let mut pause = Pause::new(source.much(BUFFER_LEN));
         loop {
             // Asked before looking: what came until then is seen.
             let is_last_look = self.shared.is_draining.load(Relaxed);
-            let taken = self.take_batch(&mut source, &mut buffer);
-            if taken == 0 && is_last_look {
-                return;
+            let before_ns = self.shared.clock.now_ns();
+            let taken = self.take_batch(&mut source);
+            if taken == 0 {
+                self.lane.progress.was_empty_at(before_ns);
+                if is_last_look {
+                    return;
+                }
             }
             if !is_last_look {
                 pause.after(taken);
@@ -62,40 +72,86 @@ impl Reader {
     }
 
     /// Handles one batch; 0 when the ring was empty.
-    fn take_batch(&mut self, source: &mut impl Source, buffer: &mut Vec<u8>) -> u64 {
-        buffer.clear();
+    fn take_batch(&mut self, source: &mut impl Source) -> u64 {
         let taken = source.look(BUFFER_LEN);
         if taken == 0 {
             return 0;
         }
-        let shared = &*self.shared;
-        let wanted = shared.limit.take(taken);
-        if shared.sink.as_ref().is_some_and(|sink| !sink.has_failed()) {
-            let (encoder, utc_offset_ns) = (&mut self.encoder, shared.clock.offset_ns());
-            source.for_each(wanted, |record| encoder.emit(&record, utc_offset_ns, buffer));
+        let wanted = self.shared.limit.take(taken);
+        let counts = &self.lane.counts;
+        counts.after_limit.fetch_add(taken - wanted, Relaxed);
+        if self.writer.is_none() {
+            counts.written.fetch_add(wanted, Relaxed);
+            source.give_back();
+        } else if wanted > 0 {
+            self.hand_on(source, wanted);
+        } else {
+            source.give_back();
+        }
+        self.lane.progress.took(taken);
+        taken
+    }
+
+    /// Encodes the first `wanted` records in view and sends them to the writer, or counts them as lost.
+    fn hand_on(&mut self, source: &mut impl Source, wanted: u64) {
+        let buffer = if self.shared.has_failed.load(Relaxed) { None } else { self.buffer(source) };
+        let run = buffer.map(|buffer| self.encode(source, wanted, buffer));
+        if run.is_none() {
+            // The next frame that is written tells of these, and of those that these would have told of.
+            source.for_each(wanted, |record| {
+                self.lost_here = self.lost_here.saturating_add(record.lost_before.saturating_add(1));
+            });
         }
         // The ring has room again before the bytes are on their way: writing may take long.
         source.give_back();
-        let written = match &shared.sink {
-            None => wanted,
-            Some(_) if buffer.is_empty() => 0,
-            Some(sink) => sink.append(buffer, wanted),
+        let sent = match (run, &self.writer) {
+            (Some(run), Some(writer)) => writer.send(run).is_ok(),
+            _ => false,
         };
-        self.counts.written.fetch_add(written, Relaxed);
-        self.counts.lost_disk.fetch_add(wanted - written, Relaxed);
-        self.counts.after_limit.fetch_add(taken - wanted, Relaxed);
-        taken
+        if !sent {
+            self.lane.counts.lost_disk.fetch_add(wanted, Relaxed);
+        }
+    }
+
+    /// A buffer as soon as the writer has given one back, or none when waiting longer would make the ring overflow.
+    fn buffer(&self, source: &impl Source) -> Option<Vec<u8>> {
+        loop {
+            let buffer = self.lane.pool.take(BUFFER_WAIT);
+            if buffer.is_some() || source.is_filling() || self.shared.has_failed.load(Relaxed) {
+                return buffer;
+            }
+        }
+    }
+
+    fn encode(&mut self, source: &impl Source, wanted: u64, mut bytes: Vec<u8>) -> Run {
+        let utc_offset_ns = self.shared.clock.offset_ns();
+        let (mut first_ns, mut last_ns, mut is_in_order) = (None, 0, true);
+        let (encoder, lost_here) = (&mut self.encoder, std::mem::take(&mut self.lost_here));
+        source.for_each(wanted, |record| {
+            let time_ns = if first_ns.is_none() && lost_here > 0 {
+                let lost_before = record.lost_before.saturating_add(lost_here);
+                encoder.emit(&Record { lost_before, ..record }, utc_offset_ns, &mut bytes)
+            } else {
+                encoder.emit(&record, utc_offset_ns, &mut bytes)
+            };
+            first_ns.get_or_insert(time_ns);
+            is_in_order &= time_ns >= last_ns;
+            last_ns = last_ns.max(time_ns);
+        });
+        let first_ns = first_ns.unwrap_or(0);
+        Run { ring: self.ring, bytes, count: wanted, first_ns, last_ns, is_in_order }
     }
 }
 
-/// Keeps this thread off the CPU whose softirq fills the ring, where it would only get what that leaves over.
-/// Best effort: on one CPU, or when that is all the process may use, there is no choice.
-fn leave_to_producer(cpu: u32) {
-    let this_thread = Pid::from_raw(0);
-    let Ok(mut cpus) = sched_getaffinity(this_thread) else { return };
-    let others = (0..CpuSet::count()).any(|other| other != cpu as usize && cpus.is_set(other) == Ok(true));
-    if others && cpus.unset(cpu as usize).is_ok() {
-        let _ = sched_setaffinity(this_thread, &cpus);
+/// Lets this thread run on the CPUs of `allowed` without those whose softirq fills a ring, where it would only get what
+/// that leaves over. Best effort: when these are all there are, there is no choice.
+pub(crate) fn keep_off(allowed: CpuSet, busy: &[u32]) {
+    let is_left = |cpu: usize| allowed.is_set(cpu) == Ok(true) && !busy.contains(&(cpu as u32));
+    let mut cpus = allowed;
+    if (0..CpuSet::count()).any(is_left) && busy.iter().all(|cpu| cpus.unset(*cpu as usize).is_ok()) {
+        let _ = sched_setaffinity(Pid::from_raw(0), &cpus);
+    } else {
+        let _ = sched_setaffinity(Pid::from_raw(0), &allowed);
     }
 }
 

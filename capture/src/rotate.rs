@@ -169,6 +169,13 @@ impl Rotator {
         self.file = OpenFile { bytes: header_bytes, ..OpenFile::default() };
     }
 
+    /// True while the file at hand has no record.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.file.first_record_ns.is_none()
+    }
+
     /// Whether the file must be finished before a record of this time and length in bytes. A file without records
     /// never is. With a length of 0 it asks for the time alone, as a writer does that has nothing to write.
     #[inline]

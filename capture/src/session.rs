@@ -1,53 +1,39 @@
-//! One capture from start to end: taps, rings, readers, file.
+//! One capture from start to end: taps, rings, readers, writer, files.
 
-use crate::clock::{UtcClock, utc_now_ns};
+use crate::board::{Board, Device, DeviceFacts};
+use crate::clock::UtcClock;
+use crate::clock::utc_now_ns;
+use crate::command::CommandRunner;
 use crate::encode::Encoder;
-use crate::interfaces::{Interfaces, Numbering};
+use crate::file_name::with_number;
+use crate::files::{Files, Plan};
+use crate::format::Format;
+use crate::interfaces::Interfaces;
 use crate::limit::Limit;
+use crate::merge::MergeReport;
+use crate::pool::Pool;
 use crate::reader::{Reader, Shared};
-use crate::sink::Sink;
+use crate::run::{Lane, Progress, Run};
 use crate::source::Ring;
-use crate::stats::{Counts, DeviceStats, ReaderCounts, RingStats, Stats};
-use crate::tap::{self, RingCounts, SourceFacts, Tap};
-use crate::{CaptureError, Mode, Options, device};
-use host::{Link, Netns, Stack};
-use pcapng::{Interface, Statistics};
-use std::sync::Arc;
+use crate::stats::Stats;
+use crate::writer::{Outcome, Writer};
+use crate::{CaptureError, Mode, Options, Order, Output, device, tap};
+use host::{Netns, Stack};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
 
 /// A running capture. Ends with [`Session::stop`]; a session that is dropped instead ends too, but what it would
 /// have said is lost.
 pub struct Session {
     shared: Arc<Shared>,
-    stack: Stack,
-    devices: Vec<Device>,
-    threads: Vec<JoinHandle<()>>,
-    started: Instant,
-    start_time_ns: u64,
-    stopped_after: Option<Duration>,
-}
-
-/// One device of a session.
-struct Device {
-    link: Link,
-    numbering: Numbering,
-    tap: Box<dyn Tap>,
-    /// One for each ring of the tap.
-    readers: Vec<Arc<ReaderCounts>>,
-}
-
-/// One device of a capture.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct DeviceFacts {
-    /// As it was at the start.
-    pub link: Link,
-    /// How frames are taken off it.
-    pub source: SourceFacts,
-    /// True when it was deleted, or left its namespace, before the end.
-    pub is_gone: bool,
+    board: Arc<Board>,
+    command: Option<Arc<CommandRunner>>,
+    readers: Vec<JoinHandle<()>>,
+    /// `None` when frames are only counted.
+    writer: Option<JoinHandle<Outcome>>,
 }
 
 /// How a capture ended.
@@ -61,7 +47,13 @@ pub struct Report {
     pub start_time_ns: u64,
     /// When it ended, in nanoseconds since 1970.
     pub end_time_ns: u64,
-    /// What the output refused; the frames that cost are in `stats`.
+    /// How well the order of time was kept; `None` when nobody asked for it or nothing is written.
+    pub merge: Option<MergeReport>,
+    /// Complete files, where files follow each other.
+    pub files: Option<u64>,
+    /// Times that the command for complete files did not succeed.
+    pub commands_failed: u64,
+    /// What the output refused first; the frames that cost are in `stats`.
     pub output_error: Option<CaptureError>,
 }
 
@@ -69,81 +61,140 @@ impl Session {
     /// Starts to capture. Nothing is left behind when it fails.
     ///
     /// # Errors
-    /// [`CaptureError::BadOption`]; [`CaptureError::Host`] when there is no such device; [`CaptureError::Bpf`] when
-    /// the program cannot be loaded or attached, or the device has one; [`CaptureError::Create`] and
-    /// [`CaptureError::Write`] for the file.
-    pub fn start(options: Options) -> Result<Self, CaptureError> {
+    /// [`CaptureError::BadOption`] and [`CaptureError::Contradiction`]; [`CaptureError::Host`] when there is no such
+    /// device; [`CaptureError::Bpf`] when the program cannot be loaded or attached, or the device has one;
+    /// [`CaptureError::Create`], [`CaptureError::Write`], [`CaptureError::Name`] and [`CaptureError::Rotate`] for files;
+    /// [`CaptureError::Thread`].
+    pub fn start(mut options: Options) -> Result<Self, CaptureError> {
         let netns = options.netns.clone();
-        in_netns(netns.as_ref(), move || Self::start_here(options))?
+        // Begun here: commands run in the namespace of the caller, not in that of the devices.
+        let command = options.rotate_command.clone().map(CommandRunner::start).transpose();
+        let command =
+            command.map_err(|source| no_thread("the command for complete files", source))?.map(Arc::new);
+        let output = std::mem::take(&mut options.output);
+        in_netns(netns.as_ref(), move || Self::start_here(&options, output, command))?
     }
 
     /// As [`Session::start`], in the namespace of the devices. Threads started here stay in it, which does no harm.
-    fn start_here(options: Options) -> Result<Self, CaptureError> {
+    fn start_here(
+        options: &Options,
+        output: Output,
+        command: Option<Arc<CommandRunner>>,
+    ) -> Result<Self, CaptureError> {
         let stack = Stack::here()?;
         let mut interfaces = Interfaces::default();
-        let mut devices = Vec::new();
-        for ifname in &options.ifnames {
-            let link = stack.link(ifname)?;
-            let numbering = interfaces.add(&stack, &link, &options)?;
-            let tap = tap::open(&link, &options)?;
-            devices.push(Device { link, numbering, tap, readers: Vec::new() });
-        }
-        // Only now is the file emptied: a busy device is the most likely reason to fail.
-        let sink = Sink::create(options.output)?;
-        if let Some(sink) = &sink {
-            sink.begin(&header(&options.application, &interfaces.all)).inspect_err(|_| sink.discard())?;
-        }
-        let shared = Arc::new(Shared {
-            clock: UtcClock::new(),
-            limit: Limit::new(options.frames_max),
-            sink,
-            is_draining: AtomicBool::new(false),
-        });
-        let mut session = Self {
-            shared,
-            stack,
-            devices,
-            threads: Vec::new(),
-            started: Instant::now(),
-            start_time_ns: utc_now_ns(),
-            stopped_after: None,
+        let devices = open_devices(&stack, options, &mut interfaces)?;
+        options.check(&output, &interfaces.link_types())?;
+        let board = Arc::new(Board::new(stack, devices));
+        let plan = plan(options, &interfaces, &board);
+        // Only now is a file emptied: a busy device is the most likely reason to fail.
+        let outputs = Outputs { output, plan, command: command.clone(), start_time_ns: board.start_time_ns };
+        let opened = outputs.open(options.order)?;
+        let session = Self {
+            shared: Arc::new(Shared {
+                clock: UtcClock::new(),
+                limit: Limit::new(options.frames_max),
+                is_draining: AtomicBool::new(false),
+                has_failed: AtomicBool::new(false),
+            }),
+            board,
+            command,
+            readers: Vec::new(),
+            writer: None,
         };
-        session.attach(options.snaplen).inspect_err(|_| session.discard())?;
-        Ok(session)
+        session.attach_and_run(options, opened)
     }
 
-    /// Lets frames come. Readers begin when every device has been attached.
-    fn attach(&mut self, snaplen: u32) -> Result<(), CaptureError> {
-        let mut rings = Vec::new();
-        for device in &mut self.devices {
-            for ring in device.tap.attach()? {
-                let counts = Arc::<ReaderCounts>::default();
-                device.readers.push(Arc::clone(&counts));
-                let encoder = Encoder::new(device.numbering, snaplen);
-                let shared = Arc::clone(&self.shared);
-                rings.push((Reader { shared, cpu: ring.cpu, encoder, counts }, ring));
+    /// Lets frames come, then starts the threads.
+    fn attach_and_run(mut self, options: &Options, opened: Opened) -> Result<Self, CaptureError> {
+        let rings = match self.attach(options.buffer_size_bytes) {
+            Ok(rings) => rings,
+            Err(error) => {
+                self.board.detach();
+                opened.discard();
+                return Err(error);
             }
+        };
+        let cpus: Vec<Option<u32>> = rings.iter().map(|(_, ring)| ring.cpu).collect();
+        let files = opened.files(&cpus)?;
+        let (runs, receiver) = channel();
+        let writes = !files.is_empty();
+        if writes {
+            let lanes = rings.iter().map(|(place, _)| Arc::clone(&place.lane)).collect();
+            self.writer = Some(self.start_writer(options, lanes, receiver, files)?);
         }
-        for (number, (reader, ring)) in rings.into_iter().enumerate() {
-            self.threads.push(start_reader(number, reader, ring)?);
+        for (number, (place, ring)) in rings.into_iter().enumerate() {
+            let reader = self.reader(options, number, place, writes.then(|| runs.clone()));
+            self.readers.push(start_reader(number, reader, ring)?);
         }
-        Ok(())
+        Ok(self)
     }
 
-    /// Takes back what a start that failed has begun.
-    fn discard(&mut self) {
-        self.end();
-        self.shared.sink.iter().for_each(Sink::discard);
+    /// Attaches every device; the rings of all of them in order.
+    fn attach(&self, buffer_size_bytes: usize) -> Result<Vec<(RingPlace, Ring)>, CaptureError> {
+        let mut rings = Vec::new();
+        for (device, held) in self.board.devices.iter().enumerate() {
+            let attached = held.tap.write().unwrap_or_else(PoisonError::into_inner).attach()?;
+            let first = rings.len();
+            rings.extend(attached.into_iter().map(|ring| {
+                let lane = Arc::new(Lane {
+                    pool: Pool::new(buffer_size_bytes),
+                    counts: Arc::default(),
+                    progress: Progress::default(),
+                    probe: ring.source.probe(),
+                    cpu: ring.cpu,
+                    delay_ns: ring.source.delay_ns(),
+                });
+                (RingPlace { device, lane }, ring)
+            }));
+            let lanes = rings[first..].iter().map(|(place, _)| Arc::clone(&place.lane)).collect();
+            held.lanes.set(lanes).map_err(drop).expect("a device is attached once");
+        }
+        Ok(rings)
+    }
+
+    fn start_writer(
+        &self,
+        options: &Options,
+        lanes: Vec<Arc<Lane>>,
+        runs: Receiver<Run>,
+        files: Vec<Files>,
+    ) -> Result<JoinHandle<Outcome>, CaptureError> {
+        let writer = Writer {
+            shared: Arc::clone(&self.shared),
+            written: Arc::clone(&self.board.written),
+            lanes,
+            runs,
+            format: options.format,
+            order: options.order,
+            files,
+        };
+        let thread = thread::Builder::new().name("capture-writer".to_owned());
+        thread.spawn(move || writer.run()).map_err(|source| no_thread("the writer", source))
+    }
+
+    fn reader(
+        &self,
+        options: &Options,
+        ring: usize,
+        place: RingPlace,
+        writer: Option<Sender<Run>>,
+    ) -> Reader {
+        let numbering = self.board.devices[place.device].numbering;
+        let encoder = Encoder::new(options.format, numbering, options.snaplen);
+        Reader {
+            shared: Arc::clone(&self.shared),
+            ring,
+            encoder: if options.packet_ids { encoder.with_packet_ids(ring) } else { encoder },
+            lane: place.lane,
+            writer,
+            lost_here: 0,
+        }
     }
 
     /// The devices and how frames are taken off them, in the order of the options.
     pub fn devices(&self) -> Vec<DeviceFacts> {
-        let facts = |device: &Device| DeviceFacts {
-            link: device.link.clone(),
-            source: device.tap.facts(),
-            is_gone: device.tap.is_gone(),
-        };
-        self.devices.iter().map(facts).collect()
+        self.board.facts()
     }
 
     /// Changes what becomes of frames from now on. No frame is lost by it.
@@ -151,124 +202,160 @@ impl Session {
     /// # Errors
     /// When a device cannot do it.
     pub fn set_mode(&self, mode: Mode) -> Result<(), CaptureError> {
-        self.devices.iter().try_for_each(|device| device.tap.set_mode(mode))
+        self.board.set_mode(mode)
     }
 
-    /// True when there is nothing more to wait for: enough frames were written, the output failed, or every device
-    /// is gone.
+    /// True when there is nothing more to wait for: enough frames were taken, the output failed, or every device is
+    /// gone.
     pub fn is_finished(&self) -> bool {
-        self.shared.limit.is_spent()
-            || self.shared.sink.as_ref().is_some_and(Sink::has_failed)
-            || self.devices.iter().all(|device| device.tap.is_gone())
+        self.shared.limit.is_spent() || self.shared.has_failed.load(Relaxed) || self.board.are_all_gone()
     }
 
     /// Where frames went until now. Numbers are read one after the other while they move.
     pub fn stats(&self) -> Stats {
-        Stats {
-            elapsed: self.stopped_after.unwrap_or_else(|| self.started.elapsed()),
-            rings: self
-                .devices
-                .iter()
-                .enumerate()
-                .flat_map(|(number, device)| device.stats(number))
-                .collect(),
-            devices: self.devices.iter().map(|device| self.device_stats(device)).collect(),
-            output_bytes: self.shared.sink.as_ref().map_or(0, Sink::len),
-        }
+        self.board.stats()
     }
 
-    fn device_stats(&self, device: &Device) -> DeviceStats {
-        let now = self.stack.link(device.link.index).ok();
-        let lost_nic = now.map(|now| now.counters.since(&device.link.counters).rx_missed);
-        DeviceStats { lost_nic }
-    }
-
-    /// Takes everything off the devices, empties the rings, writes the statistics and closes the file.
+    /// Takes everything off the devices, empties the rings, writes the statistics and closes the files.
     pub fn stop(mut self) -> Report {
         let devices = self.devices();
-        let output_error = self.end();
+        let outcome = self.end();
+        let (mut output_error, mut files) = (None, None);
+        for ended in outcome.files {
+            output_error = output_error.or(ended.failure);
+            files = ended.count.map(|count| files.unwrap_or(0) + count).or(files);
+        }
+        let command = self.command.take().and_then(Arc::into_inner);
         Report {
             stats: self.stats(),
             devices,
-            start_time_ns: self.start_time_ns,
+            start_time_ns: self.board.start_time_ns,
             end_time_ns: utc_now_ns(),
+            merge: outcome.merge,
+            files,
+            commands_failed: command.map_or(0, CommandRunner::end),
             output_error,
         }
     }
 
-    fn end(&mut self) -> Option<CaptureError> {
-        if self.stopped_after.is_some() {
-            return None;
+    /// Everything comes to rest; of no effect the second time.
+    fn end(&mut self) -> Outcome {
+        if self.board.stopped_after.set(self.board.started.elapsed()).is_ok() {
+            self.board.detach();
         }
-        self.stopped_after = Some(self.started.elapsed());
-        self.devices.iter_mut().for_each(|device| device.tap.detach());
         self.shared.is_draining.store(true, Relaxed);
-        for thread in self.threads.drain(..) {
-            if let Err(panic) = thread.join() {
-                std::panic::resume_unwind(panic);
-            }
-        }
-        let sink = self.shared.sink.as_ref()?;
-        sink.finish(&self.closing_blocks()).err()
-    }
-
-    /// What is known of each interface at the end.
-    fn closing_blocks(&self) -> Vec<u8> {
-        let (stats, now_ns) = (self.stats(), utc_now_ns());
-        let mut blocks = Vec::new();
-        for (number, device) in self.devices.iter().enumerate() {
-            let counts = stats.of_device(number);
-            for interface in device.numbering.numbers() {
-                let statistics = Statistics {
-                    interface,
-                    time_ns: now_ns,
-                    start_time_ns: Some(self.start_time_ns),
-                    end_time_ns: Some(now_ns),
-                    received: Some(counts.received),
-                    dropped_by_interface: stats.devices[number].lost_nic,
-                    accepted_by_filter: counts.filtered.map(|filtered| counts.received - filtered),
-                    dropped_by_os: Some(counts.lost()),
-                    delivered: Some(counts.written),
-                    ..Statistics::default()
-                };
-                statistics.emit(&mut blocks);
-            }
-        }
-        blocks
+        self.readers.drain(..).for_each(|reader| joined(reader.join()));
+        // The last reader was the last to send, so the writer ends, too.
+        self.writer.take().map_or_else(Outcome::default, |writer| joined(writer.join()))
     }
 }
 
-impl Device {
-    fn stats(&self, device: usize) -> Vec<RingStats> {
-        // The readers' numbers first: what they wrote was captured before.
-        let mut read: Vec<Counts> = vec![Counts::default(); self.readers.len()];
-        self.readers.iter().zip(&mut read).for_each(|(reader, counts)| reader.add_to(counts));
-        let kernel = self.tap.counts().into_iter().enumerate();
-        let ring = |(number, ring): (usize, RingCounts)| {
-            let read = read.get(number).copied().unwrap_or_default();
-            RingStats { device, cpu: ring.cpu, counts: with_kernel(read, &ring) }
+/// A ring's place among the devices.
+struct RingPlace {
+    device: usize,
+    lane: Arc<Lane>,
+}
+
+fn open_devices(
+    stack: &Stack,
+    options: &Options,
+    interfaces: &mut Interfaces,
+) -> Result<Vec<Device>, CaptureError> {
+    let open = |ifname: &String| {
+        let link = stack.link(ifname)?;
+        let numbering = interfaces.add(stack, &link, options)?;
+        let tap = RwLock::new(tap::open(&link, options)?);
+        Ok(Device { link, numbering, tap, lanes: OnceLock::new() })
+    };
+    options.ifnames.iter().map(open).collect()
+}
+
+fn plan(options: &Options, interfaces: &Interfaces, board: &Arc<Board>) -> Arc<Plan> {
+    let (is_pcapng, closer) = (options.format == Format::Pcapng, Arc::clone(board));
+    Arc::new(Plan {
+        format: options.format,
+        header: options.format.header(&device::section(&options.application), &interfaces.all),
+        closing: Arc::new(move || if is_pcapng { closer.closing_blocks() } else { Vec::new() }),
+        closing_len_max: if is_pcapng { board.closing_len_max() } else { 0 },
+        rotate: options.rotate,
+        utc_offset_s: options.utc_offset_s,
+        compression: options.compression,
+        on_error: options.on_error,
+    })
+}
+
+/// Outputs to be opened.
+struct Outputs {
+    output: Output,
+    plan: Arc<Plan>,
+    command: Option<Arc<CommandRunner>>,
+    start_time_ns: u64,
+}
+
+/// Outputs that are open, as far as they can be before the rings are known.
+enum Opened {
+    Files(Option<Box<Files>>),
+    PerRing(Outputs),
+}
+
+impl Outputs {
+    fn open(self, order: Order) -> Result<Opened, CaptureError> {
+        if order == Order::FilePerRing {
+            return Ok(Opened::PerRing(self));
+        }
+        let files = Files::create(self.output, self.plan, self.command, self.start_time_ns)?;
+        Ok(Opened::Files(files.map(Box::new)))
+    }
+
+    /// The file of one ring.
+    fn of_ring(&self, number: u32) -> Result<Option<Files>, CaptureError> {
+        let output = match &self.output {
+            Output::File(path) => Output::File(numbered(path, number)?.into()),
+            Output::Nowhere | Output::Stream { .. } => Output::Nowhere,
         };
-        kernel.map(ring).collect()
+        Files::create(output, Arc::clone(&self.plan), self.command.clone(), self.start_time_ns)
     }
 }
 
-/// A reader's counts with those of the kernel.
-fn with_kernel(read: Counts, ring: &RingCounts) -> Counts {
-    Counts {
-        received: ring.received,
-        received_bytes: ring.received_bytes,
-        filtered: ring.filtered,
-        captured: ring.captured,
-        lost_ring: ring.lost_ring,
-        ..read
+impl Opened {
+    /// One for all rings, one for each, or none.
+    fn files(self, cpus: &[Option<u32>]) -> Result<Vec<Files>, CaptureError> {
+        match self {
+            Self::Files(files) => Ok(files.into_iter().map(|files| *files).collect()),
+            Self::PerRing(outputs) => {
+                let numbers = cpus.iter().zip(0..).map(|(cpu, number)| cpu.unwrap_or(number));
+                let files = numbers.map(|number| outputs.of_ring(number)).collect::<Result<Vec<_>, _>>()?;
+                Ok(files.into_iter().flatten().collect())
+            }
+        }
     }
+
+    fn discard(self) {
+        if let Self::Files(Some(files)) = self {
+            files.discard();
+        }
+    }
+}
+
+/// `x.pcapng` of the ring of CPU 3 is `x_3.pcapng`.
+fn numbered(path: &Path, number: u32) -> Result<String, CaptureError> {
+    let text = path.to_str().ok_or_else(|| CaptureError::NotText { name: path.display().to_string() })?;
+    Ok(with_number(text, number.into(), 1))
 }
 
 fn start_reader(number: usize, reader: Reader, ring: Ring) -> Result<JoinHandle<()>, CaptureError> {
     thread::Builder::new()
         .name(format!("capture-{number}"))
         .spawn(move || ring.source.run(reader))
-        .map_err(|source| CaptureError::Thread { number, source })
+        .map_err(|source| no_thread(&format!("ring {number}"), source))
+}
+
+fn no_thread(what: &str, source: std::io::Error) -> CaptureError {
+    CaptureError::Thread { what: what.to_owned(), source }
+}
+
+fn joined<T>(result: thread::Result<T>) -> T {
+    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 impl Drop for Session {
@@ -283,11 +370,4 @@ fn in_netns<T: Send>(netns: Option<&Netns>, work: impl FnOnce() -> T + Send) -> 
         Some(netns) => Ok(netns.run(work)?),
         None => Ok(work()),
     }
-}
-
-fn header(application: &str, interfaces: &[Interface]) -> Vec<u8> {
-    let mut header = Vec::new();
-    device::section(application).emit(&mut header);
-    interfaces.iter().for_each(|interface| interface.emit(&mut header));
-    header
 }

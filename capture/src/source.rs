@@ -23,6 +23,30 @@ pub(crate) trait Source: Send + 'static {
     /// A look that found more records than this is followed by another at once, instead of a sleep in which the
     /// ring could fill: a small part of what the ring can hold, and of what a look finds at most.
     fn much(&self, len_max: usize) -> u64;
+
+    /// True when the ring is so full that it is better to lose what is in it, and to say where, than to wait for the
+    /// writer. A source that does not know waits, and the kernel counts the losses as those of the ring.
+    fn is_filling(&self) -> bool {
+        false
+    }
+
+    /// How long a record may lie in the ring before `look` shows it, in nanoseconds, beyond the few microseconds that
+    /// stamping and filling take: a block that is handed over when it is full or old, a stamp taken by the device.
+    fn delay_ns(&self) -> u64 {
+        0
+    }
+
+    /// Tells other threads how much the ring was ever given, where that is to be seen. Without it others know that the
+    /// ring is empty only from its reader, who sleeps.
+    fn probe(&self) -> Option<Box<dyn Probe>> {
+        None
+    }
+}
+
+/// Looks at a ring from outside its reader.
+pub(crate) trait Probe: Send + Sync {
+    /// Records ever put into the ring.
+    fn filled(&self) -> u64;
 }
 
 /// One ring with its reader's place in the session, ready for a thread.
@@ -38,6 +62,12 @@ pub(crate) trait AnySource: Send {
     /// Takes what a look finds out of the ring at once, for those who read without a thread.
     fn take(&mut self, len_max: usize, take: &mut dyn FnMut(Record<'_>));
 
+    /// See [`Source::probe`].
+    fn probe(&self) -> Option<Box<dyn Probe>>;
+
+    /// See [`Source::delay_ns`].
+    fn delay_ns(&self) -> u64;
+
     /// Empties the ring until the end.
     fn run(self: Box<Self>, reader: crate::reader::Reader);
 }
@@ -47,6 +77,14 @@ impl<S: Source> AnySource for S {
         let count = self.look(len_max);
         self.for_each(count, take);
         self.give_back();
+    }
+
+    fn probe(&self) -> Option<Box<dyn Probe>> {
+        Source::probe(self)
+    }
+
+    fn delay_ns(&self) -> u64 {
+        Source::delay_ns(self)
     }
 
     fn run(self: Box<Self>, reader: crate::reader::Reader) {

@@ -126,7 +126,7 @@ impl Stats {
     }
 }
 
-/// What the reader of one ring counts, read by anybody.
+/// What the reader of one ring and the writer count, read by anybody.
 #[derive(Debug, Default)]
 pub(crate) struct ReaderCounts {
     pub(crate) written: AtomicU64,
@@ -135,11 +135,14 @@ pub(crate) struct ReaderCounts {
 }
 
 impl ReaderCounts {
-    /// Adds these counts to what the kernel counted.
-    pub(crate) fn add_to(&self, counts: &mut Counts) {
-        counts.written += self.written.load(Relaxed);
-        counts.lost_disk += self.lost_disk.load(Relaxed);
-        counts.after_limit += self.after_limit.load(Relaxed);
+    /// These counts as of now.
+    pub(crate) fn get(&self) -> Counts {
+        Counts {
+            written: self.written.load(Relaxed),
+            lost_disk: self.lost_disk.load(Relaxed),
+            after_limit: self.after_limit.load(Relaxed),
+            ..Counts::default()
+        }
     }
 }
 

@@ -81,6 +81,11 @@ impl RingReader {
         self.cpu
     }
 
+    /// Lets others see how far the producer is.
+    pub(crate) fn watch(&self) -> RingWatch {
+        RingWatch { program: Arc::clone(&self.program), cpu: self.cpu }
+    }
+
     /// The shape of this ring.
     pub(crate) fn shape(&self) -> Shape {
         self.shape
@@ -110,5 +115,19 @@ impl RingReader {
 
     fn word(&self, field: usize) -> &std::sync::atomic::AtomicU64 {
         self.program.cpus.atomic_u64(place(self.cpu, field))
+    }
+}
+
+/// Sees how far the producer of one ring is, from any thread.
+#[derive(Debug)]
+pub(crate) struct RingWatch {
+    program: Arc<CaptureProgram>,
+    cpu: u32,
+}
+
+impl RingWatch {
+    /// Slots ever filled.
+    pub(crate) fn head(&self) -> u64 {
+        self.program.cpus.atomic_u64(place(self.cpu, offset_of!(CaptureCpu, head))).load(Acquire)
     }
 }

@@ -1,8 +1,8 @@
 //! The XDP tap: a program on the device, a ring and counters for each CPU.
 
 use crate::ring::Record;
-use crate::source::{Ring, Source};
-use crate::sys::{self, RingReader};
+use crate::source::{Probe, Ring, Source};
+use crate::sys::{self, RingReader, RingWatch};
 use crate::tap::{RingCounts, SourceFacts, Tap};
 use crate::{CaptureError, Mode, Options, cpus, hardware};
 use bpf::capture::CaptureProgram;
@@ -145,6 +145,21 @@ impl Source for XdpSource {
     fn much(&self, len_max: usize) -> u64 {
         let shape = self.reader.shape();
         much(shape.slots, batch_slots(len_max, shape.slot_size_bytes))
+    }
+
+    fn is_filling(&self) -> bool {
+        let slots = self.reader.shape().slots;
+        self.reader.filled(slots).len() >= (slots - slots / 4) as usize
+    }
+
+    fn probe(&self) -> Option<Box<dyn Probe>> {
+        Some(Box::new(self.reader.watch()))
+    }
+}
+
+impl Probe for RingWatch {
+    fn filled(&self) -> u64 {
+        self.head()
     }
 }
 

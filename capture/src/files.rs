@@ -1,0 +1,412 @@
+//! From stretches to files: which file is open, when the next one begins, what it is called when it is complete.
+//!
+//! One file that never ends is written under its own name and can be read at any moment, up to its last whole record.
+//! Files that follow each other are written under a name that ends in `.part` and get their own when they are complete.
+
+use crate::assembly::{Part, Stretch};
+use crate::command::CommandRunner;
+use crate::file_name::NamePattern;
+use crate::format::Format;
+use crate::packer::{Compression, Packer};
+use crate::rotate::{RotatePolicy, Rotator};
+use crate::sink::{Place, Sink};
+use crate::{CaptureError, OnError, Output};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a file that is being written is called: its name and this.
+const PART_SUFFIX: &str = ".part";
+
+/// What all files of a capture have in common.
+pub(crate) struct Plan {
+    pub(crate) format: Format,
+    /// What each begins with.
+    pub(crate) header: Vec<u8>,
+    /// What each ends with, as of now.
+    pub(crate) closing: Arc<dyn Fn() -> Vec<u8> + Send + Sync>,
+    /// Bytes of that at most.
+    pub(crate) closing_len_max: usize,
+    pub(crate) rotate: RotatePolicy,
+    pub(crate) utc_offset_s: i32,
+    pub(crate) compression: Option<Compression>,
+    pub(crate) on_error: OnError,
+}
+
+/// Says of which records how many are in a file; the others of them are lost.
+pub(crate) type Credit<'a> = dyn FnMut(&[Part], u64) + 'a;
+
+/// See the top of the file.
+pub(crate) struct Files {
+    plan: Arc<Plan>,
+    command: Option<Arc<CommandRunner>>,
+    packer: Option<Packer>,
+    /// Where there is more than one file.
+    rotation: Option<Rotation>,
+    /// `None` when the next file could not be made.
+    sink: Option<Sink>,
+    /// What is being written.
+    name: String,
+    /// True when what is written cannot be taken back.
+    is_stream: bool,
+    /// The file, when it was not there before.
+    made: Option<PathBuf>,
+    /// Bytes of all files before.
+    bytes_before: u64,
+    failure: Option<CaptureError>,
+}
+
+struct Rotation {
+    rotator: Rotator,
+    /// Names files that are being written.
+    pattern: NamePattern,
+    /// Files that are complete.
+    count: u64,
+}
+
+/// How files ended.
+pub(crate) struct Ended {
+    /// Bytes of all files.
+    pub(crate) bytes: u64,
+    /// Complete files; `None` when there is but one.
+    pub(crate) count: Option<u64>,
+    pub(crate) failure: Option<CaptureError>,
+}
+
+impl Files {
+    /// Makes or empties the first file and writes its beginning.
+    ///
+    /// # Errors
+    /// [`CaptureError::Name`], [`CaptureError::Rotate`], [`CaptureError::Create`], [`CaptureError::Write`].
+    pub(crate) fn create(
+        output: Output,
+        plan: Arc<Plan>,
+        command: Option<Arc<CommandRunner>>,
+        now_ns: u64,
+    ) -> Result<Option<Self>, CaptureError> {
+        let packer = plan.compression.map(Packer::new).transpose();
+        let packer =
+            packer.map_err(|source| CaptureError::Thread { what: "compression".to_owned(), source })?;
+        let mut files = Self {
+            command,
+            packer,
+            rotation: None,
+            sink: None,
+            name: String::new(),
+            is_stream: false,
+            made: None,
+            bytes_before: 0,
+            failure: None,
+            plan,
+        };
+        match output {
+            Output::Nowhere => return Ok(None),
+            Output::Stream { name, to } => files.open_stream(name, to)?,
+            Output::File(path) => files.open_first(&path, now_ns)?,
+        }
+        Ok(Some(files))
+    }
+
+    /// Takes the file away that `create` made, for a capture that never began.
+    pub(crate) fn discard(self) {
+        if let Some(path) = &self.made {
+            // It is empty or holds a header; should it stay, it does no harm.
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    /// Writes records, into one file or as many as the policy wants.
+    pub(crate) fn append(&mut self, stretch: &Stretch<'_>, credit: &mut Credit<'_>) {
+        let fits = self.fits_whole(stretch);
+        if fits {
+            return self.put(stretch, credit);
+        }
+        let (mut bytes, mut parts) = (stretch.bytes, stretch.parts.to_vec());
+        while !bytes.is_empty() {
+            let (len, count, last_ns) = self.fitting(bytes);
+            if len == 0 {
+                self.rotate(credit);
+                continue;
+            }
+            let (now, rest) = bytes.split_at(len);
+            let taken = split_off(&mut parts, count);
+            let first_ns = self.plan.format.first(now).time_ns;
+            self.put(&Stretch { bytes: now, first_ns, last_ns, parts: &taken }, credit);
+            bytes = rest;
+        }
+    }
+
+    /// What is due by time alone: a file ends on an idle line, others see what was written.
+    pub(crate) fn tick(&mut self, now_ns: u64, credit: &mut Credit<'_>) {
+        if self.rotation.as_ref().is_some_and(|rotation| rotation.rotator.due(now_ns, 0).is_some()) {
+            self.rotate(credit);
+        }
+        if let Some(packer) = &mut self.packer {
+            packer.tick();
+            self.collect(false, credit);
+        }
+        if let Some(sink) = &mut self.sink {
+            sink.flush();
+        }
+    }
+
+    /// Bytes of all files so far.
+    pub(crate) fn len(&self) -> u64 {
+        self.bytes_before + self.sink.as_ref().map_or(0, Sink::len)
+    }
+
+    /// True once something was refused, and nothing more is to be written.
+    pub(crate) fn has_failed(&self) -> bool {
+        let has_failed = self.failure.is_some() || self.sink.as_ref().is_none_or(Sink::has_failed);
+        has_failed && !self.goes_on()
+    }
+
+    /// Ends the last file. `now_ns` names it if there never was a record.
+    pub(crate) fn finish(mut self, now_ns: u64, credit: &mut Credit<'_>) -> Ended {
+        let is_empty = self.rotation.as_ref().is_some_and(|rotation| rotation.rotator.is_empty());
+        let is_first = self.rotation.as_ref().is_none_or(|rotation| rotation.count == 0);
+        if is_empty && !is_first {
+            // What was begun after the last record is no file.
+            let _ = fs::remove_file(&self.name);
+        } else {
+            self.end_file(Some(now_ns), credit);
+        }
+        let count = self.rotation.map(|rotation| rotation.count);
+        Ended { bytes: self.bytes_before, count, failure: self.failure }
+    }
+
+    fn open_stream(&mut self, name: String, to: Box<dyn io::Write + Send>) -> Result<(), CaptureError> {
+        self.name = name;
+        self.begin(Place::Stream(to))
+    }
+
+    fn open_first(&mut self, path: &Path, now_ns: u64) -> Result<(), CaptureError> {
+        let plan = Arc::clone(&self.plan);
+        if let Some(text) = path.to_str() {
+            let pattern = NamePattern::parse(text)?;
+            if plan.rotate.rotates() || plan.rotate.ring_files.is_some() {
+                let rotator = Rotator::new(plan.rotate, pattern.clone(), plan.utc_offset_s)?;
+                self.rotation = Some(Rotation { rotator, pattern, count: 0 });
+                return self.open_part(now_ns);
+            }
+            return self.open(PathBuf::from(pattern.expand(now_ns, plan.utc_offset_s)));
+        }
+        // A name that is no text has no conversions in it.
+        self.open(path.to_owned())
+    }
+
+    fn open_part(&mut self, now_ns: u64) -> Result<(), CaptureError> {
+        let rotation = self.rotation.as_ref().expect("only called for files that follow each other");
+        let name = rotation.pattern.expand(now_ns, self.plan.utc_offset_s) + PART_SUFFIX;
+        self.open(PathBuf::from(name))?;
+        let header_len = self.plan.header.len() as u64;
+        self.rotation.iter_mut().for_each(|rotation| rotation.rotator.begin(header_len));
+        Ok(())
+    }
+
+    fn open(&mut self, path: PathBuf) -> Result<(), CaptureError> {
+        self.name = path.display().to_string();
+        let is_new = !path.exists();
+        let place = make_folder(&path).and_then(|()| File::create(&path)).and_then(Place::of);
+        let place = place.map_err(|source| CaptureError::Create { name: self.name.clone(), source })?;
+        self.made = is_new.then_some(path);
+        self.begin(place).inspect_err(|_| {
+            // Nothing is left behind of a file that never began.
+            let _ = self.made.take().map(fs::remove_file);
+        })
+    }
+
+    fn begin(&mut self, place: Place) -> Result<(), CaptureError> {
+        let plan = Arc::clone(&self.plan);
+        self.is_stream = matches!(place, Place::Stream(_));
+        let mut sink = Sink::new(place, plan.format, plan.closing_len_max);
+        sink.retry_after_failure(self.goes_on());
+        let begun = match &mut self.packer {
+            None => sink.begin(&plan.header),
+            Some(packer) => {
+                packer.add(&plan.header, &[]);
+                packer.submit();
+                let frame = packer.next(true).expect("it was submitted");
+                let begun = sink.begin(&frame.bytes);
+                packer.written(frame);
+                begun
+            }
+        };
+        begun.map_err(|source| CaptureError::Write { name: self.name.clone(), len: 0, source })?;
+        self.sink = Some(sink);
+        Ok(())
+    }
+
+    fn goes_on(&self) -> bool {
+        self.plan.on_error == OnError::GoOn && !self.is_stream
+    }
+
+    /// True when all of a stretch goes into the file at hand.
+    fn fits_whole(&self, stretch: &Stretch<'_>) -> bool {
+        let Some(Rotation { rotator, .. }) = &self.rotation else { return true };
+        !rotator.is_empty() && rotator.due(stretch.last_ns, stretch.bytes.len() as u64).is_none()
+    }
+
+    /// Length, number and largest time of the records that go into the file at hand; of an empty file the first one,
+    /// since it decides when the file ends.
+    fn fitting(&self, bytes: &[u8]) -> (usize, u64, u64) {
+        let rotator = &self.rotation.as_ref().expect("one file takes everything").rotator;
+        let (mut len, mut count, mut last_ns) = (0, 0, 0);
+        for record in self.plan.format.records(bytes) {
+            if rotator.due(record.time_ns, (len + record.len) as u64).is_some() {
+                break;
+            }
+            (len, count, last_ns) = (len + record.len, count + 1, record.time_ns.max(last_ns));
+            if rotator.is_empty() {
+                break;
+            }
+        }
+        (len, count, last_ns)
+    }
+
+    /// Writes records into the file at hand.
+    fn put(&mut self, stretch: &Stretch<'_>, credit: &mut Credit<'_>) {
+        self.make_room(stretch.bytes.len() as u64);
+        if let Some(rotation) = &mut self.rotation {
+            rotation.rotator.wrote(stretch.first_ns, stretch.bytes.len() as u64);
+        }
+        if let Some(packer) = &mut self.packer {
+            packer.add(stretch.bytes, stretch.parts);
+            return self.collect(false, credit);
+        }
+        let count = stretch.parts.iter().map(|part| part.count).sum();
+        let kept = self.sink.as_mut().map_or(0, |sink| sink.append(stretch.bytes, count));
+        credit(stretch.parts, kept);
+    }
+
+    /// Writes what has been compressed; with `all` waits for what has not.
+    fn collect(&mut self, all: bool, credit: &mut Credit<'_>) {
+        let Some(packer) = &mut self.packer else { return };
+        while let Some(frame) = packer.next(all) {
+            let is_in = self.sink.as_mut().is_some_and(|sink| sink.append_piece(&frame.bytes));
+            let count = frame.parts.iter().map(|part| part.count).sum::<u64>();
+            credit(&frame.parts, if is_in { count } else { 0 });
+            if is_in { packer.written(frame) } else { packer.done_with(frame) }
+        }
+    }
+
+    /// Removes old files until `bytes` more are within the quota.
+    fn make_room(&mut self, bytes: u64) {
+        while let Some(name) = self.rotation.as_mut().and_then(|rotation| rotation.rotator.evict(bytes)) {
+            self.remove(&name);
+        }
+    }
+
+    /// Ends the file at hand and begins the next one.
+    fn rotate(&mut self, credit: &mut Credit<'_>) {
+        self.end_file(None, credit);
+        self.make_room(self.plan.header.len() as u64);
+        let now_ns = crate::clock::utc_now_ns();
+        if let Err(error) = self.open_part(now_ns) {
+            self.failure.get_or_insert(error);
+            // Records that follow are counted as lost, and the policy goes on as if they were written.
+            let header_len = self.plan.header.len() as u64;
+            self.rotation.iter_mut().for_each(|rotation| rotation.rotator.begin(header_len));
+        }
+    }
+
+    fn end_file(&mut self, named_by_ns: Option<u64>, credit: &mut Credit<'_>) {
+        let mut closing = (self.plan.closing)();
+        if let Some(packer) = &mut self.packer {
+            packer.add(&closing, &[]);
+            packer.submit();
+            self.collect(true, credit);
+            closing = self.packer.as_mut().map(Packer::end_of_file).unwrap_or_default();
+        }
+        let is_written = self.sink.is_some();
+        if let Some(sink) = self.sink.take() {
+            let (len, error) = sink.finish(&closing);
+            self.bytes_before += len;
+            if let Some(source) = error {
+                let name = self.name.clone();
+                self.failure.get_or_insert(CaptureError::Write { name, len, source });
+            }
+        }
+        let Some(rotation) = &mut self.rotation else { return };
+        rotation.rotator.wrote_extra(closing.len() as u64);
+        let finished = match named_by_ns {
+            Some(now_ns) => rotation.rotator.finish_at(now_ns),
+            None => rotation.rotator.finish().expect("only files with records end for others"),
+        };
+        if is_written {
+            rotation.count += 1;
+            self.publish(&finished.name);
+        }
+        finished.remove.iter().for_each(|name| self.remove(name));
+    }
+
+    /// Gives a complete file its own name.
+    fn publish(&mut self, name: &str) {
+        let renamed = make_folder(Path::new(name)).and_then(|()| fs::rename(&self.name, name));
+        match renamed {
+            Ok(()) => self.command.iter().for_each(|command| command.finished(name)),
+            Err(source) => {
+                let (part, name) = (self.name.clone(), name.to_owned());
+                self.failure.get_or_insert(CaptureError::Rename { part, name, source });
+            }
+        }
+    }
+
+    fn remove(&mut self, name: &str) {
+        match fs::remove_file(name) {
+            Ok(()) => {}
+            // Somebody has moved it to where it is needed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => {
+                self.failure.get_or_insert(CaptureError::Remove { name: name.to_owned(), source });
+            }
+        }
+    }
+}
+
+/// The folder that a file is to be made in.
+fn make_folder(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.exists() => fs::create_dir_all(folder),
+        _ => Ok(()),
+    }
+}
+
+/// Takes the first `count` records off.
+fn split_off(parts: &mut Vec<Part>, count: u64) -> Vec<Part> {
+    let (mut left, mut whole) = (count, 0);
+    while left > 0 && parts[whole].count <= left {
+        left -= parts[whole].count;
+        whole += 1;
+    }
+    let mut taken: Vec<Part> = parts.drain(..whole).collect();
+    if left > 0 {
+        parts[0].count -= left;
+        taken.push(Part { count: left, ..parts[0] });
+    }
+    taken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_split_at_a_record() {
+        let parts = |counts: &[(usize, u64)]| -> Vec<Part> {
+            counts.iter().map(|&(ring, count)| Part { ring, count }).collect()
+        };
+        for (count, taken, left) in [
+            (0, &[][..], &[(0, 3), (1, 2)][..]),
+            (2, &[(0, 2)], &[(0, 1), (1, 2)]),
+            (3, &[(0, 3)], &[(1, 2)]),
+            (4, &[(0, 3), (1, 1)], &[(1, 1)]),
+            (5, &[(0, 3), (1, 2)], &[]),
+        ] {
+            let mut all = parts(&[(0, 3), (1, 2)]);
+            assert_eq!(split_off(&mut all, count), parts(taken));
+            assert_eq!(all, parts(left));
+        }
+    }
+}

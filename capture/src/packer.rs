@@ -1,0 +1,299 @@
+//! Compression on threads of its own: stretches are gathered into frames that can each be unpacked alone.
+//!
+//! The writer gives stretches and gets packed frames back in their order; it alone writes, and it alone counts, so a
+//! frame that the disk refuses is lost with exactly the records in it. zstd files end with the table of the seekable
+//! format (facebook/zstd, contrib/seekable_format), so that a reader finds any place without unpacking what is before.
+
+use crate::assembly::Part;
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Bytes of one frame before packing: enough to pack well, little to unpack for one packet.
+const FRAME_LEN: usize = 1 << 20;
+/// What waits longer than this goes into a frame of its own, so that others see it.
+const AGE_MAX: Duration = Duration::from_millis(500);
+/// More threads than this write faster than disks.
+const THREADS_MAX: usize = 8;
+
+const ZSTD_SKIPPABLE_MAGIC: u32 = 0x184d_2a5e;
+const ZSTD_SEEKABLE_MAGIC: u32 = 0x8f92_eab1;
+
+/// How files are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// zstd in the seekable format.
+    Zstd {
+        /// 1 (fast) to 22 (small); negative ones are faster still.
+        level: i32,
+    },
+    /// lz4 frames: little smaller, very fast.
+    Lz4,
+}
+
+impl Compression {
+    /// What file names end with, the dot included.
+    #[must_use]
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Zstd { .. } => ".zst",
+            Self::Lz4 => ".lz4",
+        }
+    }
+
+    fn pack(self, raw: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Zstd { level } => zstd::bulk::compress(raw, level).expect("memory takes every byte"),
+            Self::Lz4 => {
+                let mut encoder = lz4_flex::frame::FrameEncoder::new(Vec::new());
+                std::io::Write::write_all(&mut encoder, raw).expect("memory takes every byte");
+                encoder.finish().expect("memory takes every byte")
+            }
+        }
+    }
+}
+
+/// A frame to be packed.
+struct Job {
+    number: u64,
+    raw: Vec<u8>,
+    parts: Vec<Part>,
+}
+
+/// A packed frame.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    number: u64,
+    pub(crate) bytes: Vec<u8>,
+    /// The records in it.
+    pub(crate) parts: Vec<Part>,
+    raw: Vec<u8>,
+}
+
+/// See the top of the file.
+pub(crate) struct Packer {
+    compression: Compression,
+    raw: Vec<u8>,
+    parts: Vec<Part>,
+    /// Since when `raw` is not empty.
+    since: Option<Instant>,
+    /// `None` only while it is dropped.
+    jobs: Option<SyncSender<Job>>,
+    packed: Receiver<Frame>,
+    threads: Vec<JoinHandle<()>>,
+    /// Packed before their turn.
+    early: BTreeMap<u64, Frame>,
+    submitted: u64,
+    returned: u64,
+    /// Lengths of the frames of this file, packed and not.
+    table: Vec<(u32, u32)>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Packer {
+    /// Starts the threads.
+    pub(crate) fn new(compression: Compression) -> std::io::Result<Self> {
+        let count = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+        let (jobs, queue) = sync_channel(count);
+        let (done, packed) = channel();
+        let queue = Arc::new(Mutex::new(queue));
+        let threads = (0..count).map(|number| {
+            let (queue, done) = (Arc::clone(&queue), done.clone());
+            thread::Builder::new()
+                .name(format!("pack-{number}"))
+                .spawn(move || pack_all(compression, &queue, &done))
+        });
+        Ok(Self {
+            compression,
+            raw: Vec::new(),
+            parts: Vec::new(),
+            since: None,
+            threads: threads.collect::<Result<_, _>>()?,
+            jobs: Some(jobs),
+            packed,
+            early: BTreeMap::new(),
+            submitted: 0,
+            returned: 0,
+            table: Vec::new(),
+            spare: Vec::new(),
+        })
+    }
+
+    /// Takes whole records, or with no parts bytes that are no records. Waits when all threads are busy.
+    pub(crate) fn add(&mut self, bytes: &[u8], parts: &[Part]) {
+        self.since.get_or_insert_with(Instant::now);
+        self.raw.extend_from_slice(bytes);
+        self.parts.extend_from_slice(parts);
+        if self.raw.len() >= FRAME_LEN {
+            self.submit();
+        }
+    }
+
+    /// Sends what waits too long on its way.
+    pub(crate) fn tick(&mut self) {
+        if self.since.is_some_and(|since| since.elapsed() >= AGE_MAX) {
+            self.submit();
+        }
+    }
+
+    /// The next packed frame; with `all` waits for those that are on their way.
+    pub(crate) fn next(&mut self, all: bool) -> Option<Frame> {
+        while self.returned < self.submitted {
+            if let Some(frame) = self.early.remove(&self.returned) {
+                self.returned += 1;
+                return Some(frame);
+            }
+            let frame = if all { self.packed.recv().ok() } else { self.packed.try_recv().ok() }?;
+            self.early.insert(frame.number, frame);
+        }
+        None
+    }
+
+    /// A frame went into the file: its place is told at the end, its memory used again.
+    pub(crate) fn written(&mut self, frame: Frame) {
+        self.table.push((frame.bytes.len() as u32, frame.raw.len() as u32));
+        self.done_with(frame);
+    }
+
+    /// A frame is not needed any more.
+    pub(crate) fn done_with(&mut self, frame: Frame) {
+        let mut raw = frame.raw;
+        raw.clear();
+        self.spare.push(raw);
+    }
+
+    /// Packs what is left of a file.
+    pub(crate) fn submit(&mut self) {
+        self.since = None;
+        if self.raw.is_empty() {
+            return;
+        }
+        let raw = std::mem::replace(&mut self.raw, self.spare.pop().unwrap_or_default());
+        let job = Job { number: self.submitted, raw, parts: std::mem::take(&mut self.parts) };
+        let jobs = self.jobs.as_ref().expect("it is there until the drop");
+        jobs.send(job).expect("the threads run as long as there may be jobs");
+        self.submitted += 1;
+    }
+
+    /// What a file ends with, after its last frame was written.
+    pub(crate) fn end_of_file(&mut self) -> Vec<u8> {
+        let table = std::mem::take(&mut self.table);
+        match self.compression {
+            Compression::Zstd { .. } => seek_table(&table),
+            Compression::Lz4 => Vec::new(),
+        }
+    }
+}
+
+impl Drop for Packer {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        for thread in self.threads.drain(..) {
+            // A panic there was told by its thread; there is nothing to add.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn pack_all(compression: Compression, queue: &Mutex<Receiver<Job>>, done: &Sender<Frame>) {
+    loop {
+        let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(Job { number, raw, parts }) = job else { return };
+        let bytes = compression.pack(&raw);
+        if done.send(Frame { number, bytes, parts, raw }).is_err() {
+            return;
+        }
+    }
+}
+
+/// A frame that decoders skip, with the lengths of all frames before it.
+fn seek_table(frames: &[(u32, u32)]) -> Vec<u8> {
+    let mut table = Vec::with_capacity(17 + frames.len() * 8);
+    table.extend_from_slice(&ZSTD_SKIPPABLE_MAGIC.to_le_bytes());
+    table.extend_from_slice(&((frames.len() * 8 + 9) as u32).to_le_bytes());
+    for (packed, raw) in frames {
+        table.extend_from_slice(&packed.to_le_bytes());
+        table.extend_from_slice(&raw.to_le_bytes());
+    }
+    table.extend_from_slice(&(frames.len() as u32).to_le_bytes());
+    // No checksums.
+    table.push(0);
+    table.extend_from_slice(&ZSTD_SEEKABLE_MAGIC.to_le_bytes());
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pack(compression: Compression, pieces: usize) -> (Vec<u8>, Vec<u8>, u64) {
+        let mut packer = Packer::new(compression).unwrap();
+        let (mut raw, mut file, mut count) = (Vec::new(), Vec::new(), 0);
+        let mut write = |packer: &mut Packer, all| {
+            while let Some(frame) = packer.next(all) {
+                file.extend_from_slice(&frame.bytes);
+                count += frame.parts.iter().map(|part| part.count).sum::<u64>();
+                packer.written(frame);
+            }
+        };
+        for number in 0..pieces {
+            let piece: Vec<u8> = (0..100_000).map(|i: usize| (i * number / 7) as u8).collect();
+            raw.extend_from_slice(&piece);
+            packer.add(&piece, &[Part { ring: 0, count: 10 }]);
+            write(&mut packer, false);
+        }
+        packer.submit();
+        write(&mut packer, true);
+        file.extend(packer.end_of_file());
+        (raw, file, count)
+    }
+
+    #[test]
+    fn frames_come_in_order_with_their_records() {
+        for compression in [Compression::Zstd { level: 3 }, Compression::Lz4] {
+            let (raw, file, count) = pack(compression, 50);
+            assert_eq!(count, 500);
+            let unpacked = match compression {
+                Compression::Zstd { .. } => zstd::decode_all(&file[..]).unwrap(),
+                Compression::Lz4 => {
+                    let (mut unpacked, mut rest) = (Vec::new(), &file[..]);
+                    while !rest.is_empty() {
+                        let mut decoder = lz4_flex::frame::FrameDecoder::new(&mut rest);
+                        std::io::Read::read_to_end(&mut decoder, &mut unpacked).unwrap();
+                    }
+                    unpacked
+                }
+            };
+            assert!(unpacked == raw, "{compression:?}");
+        }
+    }
+
+    #[test]
+    fn the_table_finds_each_frame() {
+        let (raw, file, _) = pack(Compression::Zstd { level: 1 }, 50);
+        let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap()) as usize;
+        assert_eq!(word(file.len() - 4), ZSTD_SEEKABLE_MAGIC as usize);
+        let count = word(file.len() - 9);
+        assert!(count > 3, "{count} frames");
+        let table = file.len() - 9 - count * 8;
+        let (mut packed_at, mut raw_at) = (0, 0);
+        for number in 0..count {
+            let (packed_len, raw_len) = (word(table + number * 8), word(table + number * 8 + 4));
+            let frame = zstd::decode_all(&file[packed_at..packed_at + packed_len]).unwrap();
+            assert!(frame == raw[raw_at..raw_at + raw_len], "frame {number}");
+            (packed_at, raw_at) = (packed_at + packed_len, raw_at + raw_len);
+        }
+        assert_eq!((packed_at, raw_at), (table - 8, raw.len()));
+    }
+
+    #[test]
+    fn nothing_is_packed_for_nothing() {
+        let mut packer = Packer::new(Compression::Lz4).unwrap();
+        packer.submit();
+        packer.tick();
+        assert!(packer.next(true).is_none());
+        assert!(packer.end_of_file().is_empty());
+    }
+}

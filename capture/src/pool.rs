@@ -1,0 +1,104 @@
+//! Buffers between the reader of one ring and the writer: a bounded number, handed round.
+//!
+//! The one given back last is taken first, so that a writer that keeps up leaves the same few in a CPU's cache; the
+//! others are only made when it falls behind.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Bytes of encoded records in one buffer: few enough to stay in a CPU's own cache until they are written.
+pub(crate) const BUFFER_LEN: usize = 256 << 10;
+
+#[derive(Debug, Default)]
+struct Buffers {
+    free: Vec<Vec<u8>>,
+    made: usize,
+}
+
+/// The buffers of one ring.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    buffers: Mutex<Buffers>,
+    given_back: Condvar,
+    count_max: usize,
+}
+
+impl Pool {
+    /// At most so many bytes of buffers, and at least two buffers.
+    pub(crate) fn new(size_bytes_max: usize) -> Self {
+        let count_max = (size_bytes_max / BUFFER_LEN).max(2);
+        Self { buffers: Mutex::default(), given_back: Condvar::new(), count_max }
+    }
+
+    /// An empty buffer; waits for one up to `patience` when all are with the writer.
+    pub(crate) fn take(&self, patience: Duration) -> Option<Vec<u8>> {
+        let mut buffers = self.lock();
+        if buffers.free.is_empty() && buffers.made == self.count_max {
+            let wait =
+                self.given_back.wait_timeout_while(buffers, patience, |buffers| buffers.free.is_empty());
+            buffers = wait.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if let Some(buffer) = buffers.free.pop() {
+            return Some(buffer);
+        }
+        if buffers.made == self.count_max {
+            return None;
+        }
+        buffers.made += 1;
+        Some(Vec::with_capacity(BUFFER_LEN + BUFFER_LEN / 4))
+    }
+
+    /// Takes a buffer back.
+    pub(crate) fn give_back(&self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        self.lock().free.push(buffer);
+        self.given_back.notify_one();
+    }
+
+    /// True when the reader will soon have to wait.
+    pub(crate) fn is_short(&self) -> bool {
+        let buffers = self.lock();
+        (buffers.made - buffers.free.len()) * 4 > self.count_max * 3
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Buffers> {
+        // Nothing in here panics half way.
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    const SHORT: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn no_more_buffers_than_allowed_and_the_warm_one_first() {
+        let pool = Pool::new(4 * BUFFER_LEN);
+        let mut taken: Vec<Vec<u8>> = (0..4).map(|_| pool.take(SHORT).unwrap()).collect();
+        assert!(pool.is_short());
+        assert!(pool.take(SHORT).is_none());
+        let mut last = taken.pop().unwrap();
+        last.extend_from_slice(b"old");
+        let address = last.as_ptr();
+        pool.give_back(taken.pop().unwrap());
+        pool.give_back(last);
+        assert!(!pool.is_short());
+        let again = pool.take(SHORT).unwrap();
+        assert_eq!((again.as_ptr(), again.len()), (address, 0));
+    }
+
+    #[test]
+    fn a_reader_that_waits_gets_what_is_given_back() {
+        let pool = Arc::new(Pool::new(0));
+        let buffers = [pool.take(SHORT).unwrap(), pool.take(SHORT).unwrap()];
+        let waiting = std::thread::spawn({
+            let pool = Arc::clone(&pool);
+            move || pool.take(Duration::from_secs(60)).is_some()
+        });
+        buffers.into_iter().for_each(|buffer| pool.give_back(buffer));
+        assert!(waiting.join().unwrap());
+    }
+}
