@@ -276,6 +276,29 @@ pub struct SkbRun {
     pub last_error: i64,
 }
 
+/// Longest frame that the worker can write for a program to hand on (`WR_WRITTEN_MAX`).
+pub const WRITTEN_MAX: usize = 3712;
+/// Bytes from one frame of `written.bpf.c` to the next (`struct wr_written`).
+pub const WRITTEN_LEN: usize = 8 + WRITTEN_MAX;
+
+/// One call of `written.bpf.c`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct WrittenRun {
+    /// Slot of the first frame; set by the worker.
+    pub first: u32,
+    /// Frames that the call may still send; set by the worker.
+    pub left: u32,
+    /// Frames for one run of the program at most; set by the worker.
+    pub turns: u32,
+    /// Frames that were taken; cleared by the worker.
+    pub taken: u32,
+    /// Frames of those for which the queueing discipline dropped one, this or another.
+    pub congested: u64,
+    /// Negative errno that ended the call, 0 for none or no room.
+    pub last_error: i64,
+}
+
 /// Threads of one process that can send from XDP at a time (`WR_METERS_MAX`).
 pub const METERS_MAX: usize = 1024;
 
@@ -316,4 +339,5 @@ const _: () = assert!(size_of::<Plan>() == 560, "keep in step with src/bpf/share
 const _: () = assert!(size_of::<Flow>() == 16, "keep in step with src/bpf/shared.h");
 const _: () = assert!(size_of::<Cursor>() == 384, "keep in step with src/bpf/shared.h");
 const _: () = assert!(size_of::<SkbRun>() == 48, "keep in step with src/bpf/shared.h");
+const _: () = assert!(size_of::<WrittenRun>() == 32, "keep in step with src/bpf/shared.h");
 const _: () = assert!(size_of::<Meter>() == LINE, "keep in step with src/bpf/shared.h");

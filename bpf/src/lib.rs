@@ -18,6 +18,7 @@ mod skb;
 pub mod skel;
 mod state;
 pub mod sys;
+mod written;
 pub mod xdp;
 
 pub use error::BpfError;
@@ -26,3 +27,4 @@ pub use send::Sender;
 pub use sink::{Sink, SinkCount, SinkVerdict};
 pub use skb::{Said, SkbHow, SkbSender};
 pub use state::State;
+pub use written::{Handed, WrittenSender};

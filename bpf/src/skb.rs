@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 const OBJECT: &str = "skb";
 /// Place of `priority` among the words of `struct __sk_buff`.
-const PRIORITY_WORD: usize = 8;
+pub(crate) const PRIORITY_WORD: usize = 8;
 
 /// One loaded program. Run by one thread at a time; others may look at its counters meanwhile.
 #[derive(Debug)]

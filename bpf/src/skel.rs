@@ -23,3 +23,4 @@ skeleton!(meter, "meter.bpf.c", "/meter.skel.rs");
 skeleton!(send, "send.bpf.c", "/send.skel.rs");
 skeleton!(sink, "sink.bpf.c", "/sink.skel.rs");
 skeleton!(skb, "skb.bpf.c", "/skb.skel.rs");
+skeleton!(written, "written.bpf.c", "/written.skel.rs");

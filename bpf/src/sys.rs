@@ -7,7 +7,7 @@
 
 use std::ffi::{CStr, c_int, c_void};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -269,6 +269,37 @@ impl Drop for MapMemory {
     fn drop(&mut self) {
         // SAFETY: `base` and `len` are what mmap gave in `new`, unmapped once, and every borrow ended before drop.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// The values of an array map that no program touches but one that its owner runs: plain bytes between two runs.
+///
+/// (`BPF_F_RDONLY_PROG` would have the verifier see to that, but the kernel lets nobody map such a map for writing.)
+#[derive(Debug)]
+pub(crate) struct OwnValues(MapMemory);
+
+impl OwnValues {
+    /// Maps the first `len` bytes of the values of `map`. Its descriptor goes, so that nobody maps it once more. The
+    /// owner of the result is the only one to run the program that uses the map, and does so under `&mut`.
+    pub(crate) fn new(map: OwnedFd, len: usize) -> io::Result<Self> {
+        MapMemory::new(map.as_fd(), len, true).map(Self)
+    }
+
+    /// `len` bytes from `offset`.
+    pub(crate) fn bytes(&self, offset: usize, len: usize) -> &[u8] {
+        // SAFETY: ours is the only mapping, writing to that needs the exclusive borrow that `bytes_mut` takes, and
+        // the program runs under an exclusive borrow of the owner, which ends this one.
+        unsafe { self.0.bytes(offset, len) }
+    }
+
+    /// `len` bytes from `offset`, to be written.
+    pub(crate) fn bytes_mut(&mut self, offset: usize, len: usize) -> &mut [u8] {
+        let end = offset.checked_add(len).expect("the range fits into memory");
+        assert!(end <= self.0.len, "bytes {offset} to {end} of {}", self.0.len);
+        // SAFETY: the range was just checked against the mapping, which is writable and lives as long as the
+        // borrow. The borrow is exclusive, ours is the only mapping, and the program runs under an exclusive
+        // borrow of the owner, which ends this one.
+        unsafe { std::slice::from_raw_parts_mut(self.0.base.as_ptr().add(offset), len) }
     }
 }
 

@@ -2,12 +2,12 @@
 //!
 //! Every rung is asked by building it, which asks the kernel. What it says is the reason that the report gives.
 
-use crate::af_packet::AfPacketEngine;
+use crate::af_packet;
 use crate::af_xdp::{AfXdpEngine, Copying};
 use crate::device::Device;
 use crate::engine::Engine;
 use crate::need::{Asked, QueueMap, Wish};
-use crate::skb::SkbEngine;
+use crate::skb::{self, SkbEngine};
 use crate::xdp::XdpEngine;
 use crate::{EngineError, EngineKind};
 use bpf::{BpfError, Claim, Meter};
@@ -139,7 +139,7 @@ impl Rung {
 
 /// Only frames that `Plan::emit` writes can be sealed.
 fn cipher_trouble(kind: EngineKind, plan: &Plan) -> Option<EngineError> {
-    let has_none = matches!(kind, EngineKind::Xdp | EngineKind::Skb) && plan.ipsec.is_some();
+    let has_none = kind == EngineKind::Xdp && plan.ipsec.is_some();
     has_none.then(|| EngineError::unable(kind, "flag IPSEC: its program has no ciphers"))
 }
 
@@ -154,13 +154,18 @@ fn build_xdp(need: &Need<'_>, device: Device, asked: &Asked, tools: &mut Tools) 
 }
 
 fn build_skb(need: &Need<'_>, device: Device, asked: &Asked, _: &mut Tools) -> Tried {
-    let engine = SkbEngine::new(device, need.mode, need.plan, need.cursor.clone(), asked, need.cpu)?;
+    let (plan, cursor) = (need.plan, need.cursor.clone());
+    if plan.ipsec.is_some() {
+        let engine = skb::open_sealed(device, need.mode, plan, cursor, asked, need.cpu)?;
+        return Ok((Box::new(engine), "the kernel hands on sealed frames"));
+    }
+    let engine = SkbEngine::new(device, need.mode, plan, cursor, asked, need.cpu)?;
     Ok((Box::new(engine), "the kernel makes the frames"))
 }
 
 fn build_af_packet(need: &Need<'_>, device: Device, asked: &Asked, _: &mut Tools) -> Tried {
     let (plan, cursor) = (need.plan.clone(), need.cursor.clone());
-    let engine = AfPacketEngine::new(device, need.mode, plan, cursor, asked)?;
+    let engine = af_packet::open(device, need.mode, plan, cursor, asked)?;
     Ok((Box::new(engine), "it works on every device"))
 }
 
@@ -217,7 +222,7 @@ mod tests {
         for rung in LADDER {
             let refusal = cipher_trouble(rung.kind, &sealed).map(|error| error.to_string());
             let expected = match rung.kind {
-                EngineKind::Xdp | EngineKind::Skb => {
+                EngineKind::Xdp => {
                     Some(format!("the {} engine cannot do flag IPSEC: its program has no ciphers", rung.kind))
                 }
                 _ => None,

@@ -81,17 +81,19 @@ pub struct Errors {
     pub not_handed_over: u64,
     /// The queueing discipline dropped them, or others in their place.
     pub qdisc_dropped: u64,
+    /// The kernel found their descriptors invalid, which is a mistake of ours.
+    pub invalid: u64,
 }
 
 impl Errors {
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.ring_full + self.refused + self.not_handed_over + self.qdisc_dropped
+        self.ring_full + self.refused + self.not_handed_over + self.qdisc_dropped + self.invalid
     }
 
     /// True when some frames met more than a full ring.
     pub fn is_serious(&self) -> bool {
-        self.refused + self.not_handed_over + self.qdisc_dropped > 0
+        self.refused + self.not_handed_over + self.qdisc_dropped + self.invalid > 0
     }
 
     fn add(&mut self, other: &Self) {
@@ -99,6 +101,7 @@ impl Errors {
         self.refused += other.refused;
         self.not_handed_over += other.not_handed_over;
         self.qdisc_dropped += other.qdisc_dropped;
+        self.invalid += other.invalid;
         if other.last_errno != 0 {
             self.last_errno = other.last_errno;
         }

@@ -103,6 +103,18 @@ pub enum EngineError {
         /// What was asked, in pktgen's words where there are some.
         what: String,
     },
+    /// The kernel does not accept descriptors of ours.
+    #[error("the kernel finds descriptors of frames for {ifname} invalid")]
+    Invalid {
+        /// The device.
+        ifname: String,
+    },
+    /// A frame that no security association is for, which must not go out in clear.
+    #[error("the {engine} engine cannot seal a frame: its flow has no security association")]
+    Unsealed {
+        /// The engine.
+        engine: &'static str,
+    },
     /// Every engine refused.
     #[error("no engine can send this to {ifname}: {reasons}")]
     NoEngine {
@@ -161,6 +173,10 @@ impl EngineError {
                 "ip link set {ifname} mtu {}, at the other end as well",
                 frame_len.saturating_sub(14)
             )),
+            Self::Invalid { .. } => {
+                Some("another --engine; and please report this, it is a mistake of wirerate's".to_owned())
+            }
+            Self::Unsealed { .. } => Some("ip xfrm state add ... for each destination, or --spi".to_owned()),
             Self::Bpf(_) => Some("run as root, with BPF and XDP in the kernel".to_owned()),
             _ => None,
         }

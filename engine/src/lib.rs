@@ -23,6 +23,7 @@ mod same_bytes;
 mod skb;
 mod translate;
 mod worker;
+mod written;
 mod xdp;
 
 pub use clock::{Clock, SystemClock};

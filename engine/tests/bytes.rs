@@ -102,3 +102,33 @@ fn jumbo_frames_and_fragments_go_by_the_engine_that_can() {
         assert!(without_time(tap.frames(100)) == without_time(wanted), "{reason}");
     }
 }
+
+#[test]
+fn af_xdp_cuts_long_frames_into_pieces_of_whatever_number() {
+    let Some(lab) = lab(&LabOptions { mtu: 16_000, ..LabOptions::default() }) else { return };
+    let mut config = Config {
+        min_pkt_size: 60,
+        max_pkt_size: 15_900,
+        queue_map_max: 1,
+        seed: Some(3),
+        ..Config::default()
+    };
+    config.flags.set(Flags::TXSIZE_RND, true);
+    config.flags.set(Flags::NO_TIMESTAMP, true);
+    for (config, most) in
+        [(config.clone(), 3000), (Config { max_pkt_size: 15_900, min_pkt_size: 15_900, ..config }, 900)]
+    {
+        let request = request(&lab, &config, most, Some(EngineKind::AfXdp));
+        let tap = Tap::new(lab.rx.netns());
+        let mut wanted = expected(&request, most);
+        let lengths: usize = wanted.iter().map(Vec::len).sum();
+        let report = run(&lab, request);
+        assert!(matches!(report.end, engine::End::Count), "{:?}", report.end);
+        assert_eq!((report.total.sent, report.total.frame_bytes), (most, lengths as u64));
+        // Two queues: each in order, and a number in every frame tells which is which.
+        let mut seen = tap.frames(wanted.len());
+        seen.sort();
+        wanted.sort();
+        assert!(seen == wanted);
+    }
+}

@@ -216,6 +216,28 @@ struct wr_skb_run {
 };
 _Static_assert(sizeof(struct wr_skb_run) == 48, "keep in step with bpf/src/abi.rs");
 
+/* written.bpf.c: longest frame that fits into the page of a test run beside headroom and skb_shared_info. */
+#define WR_WRITTEN_MAX 3712
+
+/* A frame as the worker wrote it. */
+struct wr_written {
+	__u32 frame_len;
+	__u32 queue_mapping; /* skb->queue_mapping: queue + 1, 0 to have the stack choose */
+	__u8 frame[WR_WRITTEN_MAX];
+};
+_Static_assert(sizeof(struct wr_written) == 3720, "keep in step with bpf/src/abi.rs");
+
+/* written.bpf.c: one call of the program, from the worker and back. */
+struct wr_written_run {
+	__u32 first;	  /* slot of the first frame; set by the worker */
+	__u32 left;	  /* frames that the call may still send; set by the worker */
+	__u32 turns;	  /* frames for one run of the program at most; set by the worker */
+	__u32 taken;	  /* frames that were taken; cleared by the worker */
+	__u64 congested;  /* frames of those for which the queueing discipline dropped one, this or another */
+	__s64 last_error; /* negative errno that ended the call, 0 for none or no room */
+};
+_Static_assert(sizeof(struct wr_written_run) == 32, "keep in step with bpf/src/abi.rs");
+
 /* Threads of one process that can send from XDP at a time. */
 #define WR_METERS_MAX 1024
 

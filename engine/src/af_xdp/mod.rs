@@ -1,8 +1,9 @@
 //! The af_xdp engine: frames written into memory that the driver, or the kernel on its behalf, sends from.
 //!
 //! One socket a queue, so each frame goes to the queue that its plan says. A frame counts as sent once the
-//! kernel has taken its descriptor from the ring and reported no error.
+//! kernel has taken its descriptors from the ring and reported no error.
 
+mod lane;
 mod ring;
 mod socket;
 mod sys;
@@ -11,9 +12,11 @@ use crate::clock::Clock;
 use crate::device::Device;
 use crate::engine::{Burst, Engine, EngineKind, Errors};
 use crate::need::Asked;
+use crate::written::Source;
 use crate::{EngineError, SystemClock};
-use packet::{Cursor, Plan, WallTime, XmitMode};
-use socket::{RING_ENTRIES, Xsk};
+use lane::Lane;
+use packet::{Cursor, Plan, XmitMode};
+use socket::{CHUNK_LARGE, RING_ENTRIES, Xsk};
 use std::io;
 use std::num::NonZeroU32;
 
@@ -30,25 +33,18 @@ const PATIENCE_NS: u64 = 5_000_000;
 #[derive(Debug)]
 pub(crate) struct AfXdpEngine {
     device: Device,
-    plan: Plan,
-    cursor: Cursor,
+    source: Source,
     lanes: Vec<Lane>,
     first_queue: u16,
+    /// Descriptors of the longest frame.
+    chunks_max: usize,
+    /// Where a frame is written that is to be cut into pieces, or whose queue is not known before.
     frame: Vec<u8>,
+    /// The plan has come to a frame that must not go out; it is counted behind those in the rings.
+    is_unsealed: bool,
     clock_sharing: u32,
     clock_left: u32,
-    now: WallTime,
-}
-
-/// One queue: its socket, and the frames in its ring that the kernel has not taken yet, oldest first.
-#[derive(Debug)]
-struct Lane {
-    socket: Xsk,
-    /// Descriptors of frames put and not yet counted.
-    pending: u32,
-    /// Descriptors of one frame, when all frames have as many.
-    chunks_each: u32,
-    invalid: u64,
+    wall_ns: u64,
 }
 
 impl AfXdpEngine {
@@ -64,7 +60,7 @@ impl AfXdpEngine {
         asked: &Asked,
         copying: Copying,
     ) -> Result<Self, EngineError> {
-        let chunks_each = check_ability(plan, mode, asked)?;
+        let chunks_max = check_ability(plan, mode, asked)?;
         if let Some(trouble) = device.trouble(true)? {
             return Err(trouble);
         }
@@ -73,19 +69,20 @@ impl AfXdpEngine {
         let open = |queue: u16| {
             let socket = Xsk::open(device.ifindex(), u32::from(queue), frame_len_max, copying)
                 .map_err(|source| refused(&device, queue, source))?;
-            Ok(Lane { socket, pending: 0, chunks_each, invalid: 0 })
+            Ok(Lane::new(socket, (!plan.size_moves()).then_some(frame_len_max)))
         };
         let lanes = (first..=last).map(open).collect::<Result<_, EngineError>>()?;
         Ok(Self {
             device,
-            plan: plan.clone(),
-            cursor,
+            source: Source::new(plan.clone(), cursor),
             lanes,
             first_queue: first,
+            chunks_max,
             frame: vec![0; frame_len_max],
+            is_unsealed: false,
             clock_sharing: 1,
             clock_left: 0,
-            now: WallTime::default(),
+            wall_ns: 0,
         })
     }
 
@@ -94,78 +91,92 @@ impl AfXdpEngine {
         self.lanes.iter().all(|lane| lane.socket.is_zero_copy())
     }
 
+    /// Frames that were put and that the kernel has not taken.
     fn pending(&self) -> u32 {
-        self.lanes.iter().map(|lane| lane.pending / lane.chunks_each).sum()
+        self.lanes.iter().map(Lane::pending).sum()
     }
 
-    /// Writes the next frame into the ring of its queue. False when the ring of some queue has no room: which
-    /// queue comes next is known only when the frame has been made.
-    fn put_next(&mut self, burst: &mut Burst) -> bool {
-        let chunks = self.lanes[0].chunks_each as usize;
-        if !self.lanes.iter_mut().all(|lane| lane.socket.has_room(chunks)) {
-            return false;
+    /// Writes up to `count` frames into the rings of their queues and says how many. Fewer when the ring of some
+    /// queue has no room, since which queue comes next is known only when the frame has been made, and when there is
+    /// a frame that must not go out.
+    fn put(&mut self, count: u32) -> u32 {
+        if self.pending() == 0 {
+            self.source.checkpoint();
         }
-        let now = self.stamp();
-        if chunks == 1 && self.lanes.len() == 1 {
-            let (plan, cursor) = (&self.plan, &mut self.cursor);
-            burst.frame_bytes += self.lanes[0].socket.put_whole(|out| plan.emit(cursor, now, out)) as u64;
-            self.lanes[0].pending += 1;
-            return true;
+        for done in 0..count {
+            let chunks = self.chunks_max;
+            if !self.lanes.iter_mut().all(|lane| lane.socket.has_room(chunks)) {
+                return done;
+            }
+            if self.put_next() == 0 {
+                self.is_unsealed = true;
+                return done;
+            }
         }
-        let len = self.plan.emit(&mut self.cursor, now, &mut self.frame);
-        burst.frame_bytes += len as u64;
-        let lane = &mut self.lanes[usize::from(self.cursor.queue - self.first_queue)];
-        lane.put(&self.frame[..len]);
-        true
+        count
     }
 
-    fn stamp(&mut self) -> WallTime {
+    /// Writes the next frame, for which there is room, and returns its length; 0 when it must not go out.
+    fn put_next(&mut self) -> usize {
+        let wall_ns = self.stamp();
+        let source = &mut self.source;
+        if let [lane] = &mut self.lanes[..]
+            && self.chunks_max == 1
+        {
+            return lane.put_whole(|out| source.emit(wall_ns, out));
+        }
+        let len = source.emit(wall_ns, &mut self.frame);
+        if len > 0 {
+            let queue = usize::from(source.queue() - self.first_queue);
+            self.lanes[queue].put(&self.frame[..len]);
+        }
+        len
+    }
+
+    fn stamp(&mut self) -> u64 {
         if self.clock_left == 0 {
-            self.now = WallTime::from_ns(SystemClock.wall_ns());
+            self.wall_ns = SystemClock.wall_ns();
             self.clock_left = self.clock_sharing;
         }
         self.clock_left -= 1;
-        self.now
+        self.wall_ns
     }
 
     /// Lets the kernel take what is in the rings and counts it.
     fn drive(&mut self, burst: &mut Burst) -> Result<(), EngineError> {
-        for lane in &mut self.lanes {
-            lane.drive(burst).map_err(|source| EngineError::Syscall {
-                call: "sendto(AF_XDP)",
-                ifname: self.device.name(),
-                source,
-            })?;
+        let failed =
+            |source| EngineError::Syscall { call: "sendto(AF_XDP)", ifname: self.device.name(), source };
+        self.lanes.iter_mut().try_for_each(|lane| lane.drive(burst)).map_err(failed)
+    }
+
+    /// What the kernel says only when it is asked.
+    fn settle(&mut self, burst: &mut Burst) -> Result<(), EngineError> {
+        let failed = |source| EngineError::Syscall {
+            call: "getsockopt(XDP_STATISTICS)",
+            ifname: self.device.name(),
+            source,
+        };
+        self.lanes.iter_mut().try_for_each(|lane| lane.settle(burst)).map_err(failed)
+    }
+
+    /// Sends up to `budget` frames, those first that a call before left in the rings.
+    fn send(&mut self, budget: u32, burst: &mut Burst) -> Result<(), EngineError> {
+        let mut to_put = budget.saturating_sub(self.pending());
+        let mut moved_ns = SystemClock.now_ns();
+        self.clock_left = 0;
+        while to_put > 0 || self.pending() > 0 {
+            let offered = burst.offered();
+            let put = if self.is_unsealed { 0 } else { self.put(to_put.min(ROUND)) };
+            to_put = if self.is_unsealed { 0 } else { to_put - put };
+            self.drive(burst)?;
+            let now_ns = SystemClock.now_ns();
+            if burst.offered() > offered || put > 0 {
+                moved_ns = now_ns;
+            } else if now_ns - moved_ns > PATIENCE_NS {
+                break;
+            }
         }
         Ok(())
-    }
-}
-
-impl Lane {
-    fn put(&mut self, frame: &[u8]) {
-        let chunk_len = self.socket.chunk_len();
-        let pieces = frame.len().div_ceil(chunk_len);
-        for (index, piece) in frame.chunks(chunk_len).enumerate() {
-            self.socket.put(piece.len(), index + 1 < pieces, |out| out.copy_from_slice(piece));
-        }
-        self.pending += pieces as u32;
-    }
-
-    fn drive(&mut self, burst: &mut Burst) -> io::Result<()> {
-        if self.pending == 0 {
-            return Ok(());
-        }
-        self.socket.publish();
-        let kicked = self.socket.kick();
-        let taken = self.pending - self.socket.not_taken();
-        self.pending -= taken;
-        let frames = u64::from(taken / self.chunks_each);
-        let invalid = self.socket.invalid_descriptors()?;
-        let lost = (kicked.as_ref().map_or(0, |kicked| kicked.dropped) + invalid - self.invalid).min(frames);
-        self.invalid = invalid;
-        burst.sent += frames - lost;
-        burst.errors.ring_full += lost;
-        kicked.map(drop)
     }
 }
 
@@ -180,41 +191,32 @@ impl Engine for AfXdpEngine {
 
     fn send_burst(&mut self, budget: NonZeroU32) -> Result<Burst, EngineError> {
         let mut burst = Burst::default();
-        let mut to_put = budget.get().saturating_sub(self.pending());
-        let mut moved_ns = SystemClock.now_ns();
-        self.clock_left = 0;
-        while to_put > 0 || self.pending() > 0 {
-            let offered = burst.offered();
-            let round = to_put.min(ROUND);
-            let put = (0..round).take_while(|_| self.put_next(&mut burst)).count() as u32;
-            to_put -= put;
-            if let Err(error) = self.drive(&mut burst) {
-                // What the kernel took before it refused is counted; the rest stays in the ring.
-                return if burst.offered() > 0 { Ok(burst) } else { Err(self.explained(error)) };
-            }
-            let now_ns = SystemClock.now_ns();
-            if burst.offered() > offered || put > 0 {
-                moved_ns = now_ns;
-            } else if now_ns - moved_ns > PATIENCE_NS {
-                break;
-            }
+        let sent = self.send(budget.get(), &mut burst);
+        self.settle(&mut burst)?;
+        if self.is_unsealed && self.pending() == 0 {
+            self.is_unsealed = false;
+            burst.errors.refused += 1;
+            burst.errors.last_errno = libc::ENOENT;
         }
-        Ok(burst)
+        match sent {
+            // What the kernel took before it refused is counted; the rest stays in the ring.
+            Err(error) if burst.offered() == 0 => Err(self.explained(error)),
+            _ => Ok(burst),
+        }
     }
 
     fn explain(&mut self, errors: &Errors) -> Option<EngineError> {
         match self.device.trouble(true) {
             Ok(Some(trouble)) => Some(trouble),
             Err(error) => Some(error),
-            Ok(None) => {
-                let source = io::Error::from_raw_os_error(errors.last_errno);
-                Some(EngineError::Refused { ifname: self.device.name(), source })
-            }
+            Ok(None) if errors.invalid > 0 => Some(EngineError::Invalid { ifname: self.device.name() }),
+            // A device refuses nothing for good here; the plan does.
+            Ok(None) => Some(EngineError::Unsealed { engine: EngineKind::AfXdp.name() }),
         }
     }
 
     fn cursor(&self) -> Cursor {
-        self.cursor.clone()
+        self.source.cursor_before(self.pending() as usize + usize::from(self.is_unsealed), None)
     }
 
     fn set_clock_sharing(&mut self, frames: u32) {
@@ -238,9 +240,8 @@ fn queues(plan: &Plan) -> (u16, u16) {
     ((plan.queue.min as u16).min(last), last)
 }
 
-/// Descriptors of each frame, or what cannot be done. Lengths that need different numbers of descriptors are
-/// left to other engines.
-fn check_ability(plan: &Plan, mode: XmitMode, asked: &Asked) -> Result<u32, EngineError> {
+/// Descriptors of the longest frame, or what cannot be done.
+fn check_ability(plan: &Plan, mode: XmitMode, asked: &Asked) -> Result<usize, EngineError> {
     let unable = |what: &str| Err(EngineError::unable(EngineKind::AfXdp, what));
     if asked.wish.priority != 0 {
         return unable("skb_priority: the kernel chooses it");
@@ -250,20 +251,53 @@ fn check_ability(plan: &Plan, mode: XmitMode, asked: &Asked) -> Result<u32, Engi
         XmitMode::QueueXmit => return unable("xmit_mode queue_xmit: it goes past the qdisc"),
         XmitMode::NetifReceive => return unable("xmit_mode netif_receive: it only transmits"),
     }
-    let chunk_len = 4096;
-    let longest = plan.frame_len_max() as usize;
-    let chunks = longest.div_ceil(chunk_len);
+    let chunks = (plan.frame_len_max() as usize).div_ceil(CHUNK_LARGE);
     if chunks > CHUNKS_MAX {
         return unable("frames of more than 17 pages");
     }
-    if chunks > 1 && plan.size_moves() {
-        return unable("frames of changing length beyond a page");
-    }
     assert!(chunks <= RING_ENTRIES as usize, "a frame fits into the ring");
-    Ok(chunks as u32)
+    Ok(chunks)
 }
 
 fn refused(device: &Device, queue: u16, source: io::Error) -> EngineError {
     let ifname = format!("{} queue {queue}", device.name());
     EngineError::Syscall { call: "bind(AF_XDP)", ifname, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::need::{QueueMap, Wish};
+    use host::{Lab, LabOptions, Stack};
+    use packet::{Config, sample};
+
+    /// A descriptor that leaves its chunk counts by itself, not as sent, and not as a full ring.
+    #[test]
+    fn what_the_kernel_finds_invalid_is_an_error_of_its_own() {
+        if !nix::unistd::geteuid().is_root() {
+            assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI must run this test as root");
+            return println!("skip: needs CAP_NET_ADMIN and CAP_NET_RAW");
+        }
+        let lab = Lab::new(&LabOptions::default()).expect("a lab can be made");
+        let run = || {
+            let device = Device::new(Stack::here()?, lab.tx.ifname)?;
+            let (mut config, mut cursor) = (Config::default(), Cursor::default());
+            config.prepare(&sample::facts());
+            cursor.start(&config, &sample::facts(), 1).expect("a good configuration");
+            let plan = Plan::new(&config, &sample::facts(), &cursor).expect("a good configuration");
+            let asked = Asked { wish: Wish::default(), queues: QueueMap::Any, batch: None };
+            let mut engine =
+                AfXdpEngine::new(device, XmitMode::StartXmit, &plan, cursor, &asked, Copying::Always)?;
+            let mut burst = Burst::default();
+            engine.put(3);
+            engine.lanes[0].put_invalid();
+            engine.drive(&mut burst)?;
+            engine.settle(&mut burst)?;
+            assert_eq!((burst.sent, burst.errors.invalid, burst.errors.ring_full), (3, 1, 0));
+            let explained = engine.explain(&burst.errors).expect("there is a reason");
+            assert!(matches!(explained, EngineError::Invalid { .. }), "{explained}");
+            Ok::<(), EngineError>(())
+        };
+        lab.tx.netns().run(run).expect("the namespace can be entered").expect("the engine works");
+    }
 }

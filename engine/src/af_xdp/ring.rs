@@ -36,11 +36,6 @@ impl Ring {
         self.ours.wrapping_sub(self.word(self.layout.consumer).load(Acquire))
     }
 
-    /// Entries that can be given now.
-    pub(super) fn room(&self) -> u32 {
-        self.mask + 1 - self.not_taken()
-    }
-
     /// Writes a transmit descriptor; the kernel sees it after [`Self::publish`]. There must be room.
     pub(super) fn put(&mut self, address: u64, len: u32, options: u32) {
         let at = self.place(self.ours);
@@ -55,15 +50,17 @@ impl Ring {
         self.word(self.layout.producer).store(self.ours, Release);
     }
 
-    /// Takes the next address that the kernel has given back.
-    pub(super) fn take(&mut self) -> Option<u64> {
-        if self.ours == self.word(self.layout.producer).load(Acquire) {
-            return None;
+    /// Takes all addresses that the kernel has given back, at the price of one look and one note for all of them.
+    pub(super) fn take_all(&mut self, mut each: impl FnMut(u64)) {
+        let end = self.word(self.layout.producer).load(Acquire);
+        if self.ours == end {
+            return;
         }
-        let address = self.memory.atomic_u64(self.place(self.ours)).load(Relaxed);
-        self.ours = self.ours.wrapping_add(1);
+        while self.ours != end {
+            each(self.memory.atomic_u64(self.place(self.ours)).load(Relaxed));
+            self.ours = self.ours.wrapping_add(1);
+        }
         self.word(self.layout.consumer).store(self.ours, Release);
-        Some(address)
     }
 
     /// True when the kernel sleeps until it is told of new entries.

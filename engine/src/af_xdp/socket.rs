@@ -13,9 +13,12 @@ pub(super) const RING_ENTRIES: u32 = 2048;
 /// The kernel insists on a fill ring even for a socket that never receives.
 const FILL_ENTRIES: u32 = 2;
 const CHUNK_SMALL: usize = 2048;
-const CHUNK_LARGE: usize = 4096;
+pub(super) const CHUNK_LARGE: usize = 4096;
 /// How long a queue may be busy.
 const PATIENCE: Duration = Duration::from_secs(1);
+const CACHE_LINE: usize = 64;
+/// Cache lines of one page.
+const COLOURS_MAX: usize = 64;
 const TX_DESCRIPTOR_LEN: usize = 16;
 const ADDRESS_LEN: usize = 8;
 
@@ -31,10 +34,8 @@ pub(crate) enum Copying {
 /// What one kick did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Kicked {
-    /// A frame was taken from the ring and dropped by the driver.
+    /// Frames that were taken from the ring and dropped by the driver: 0 or 1.
     pub(super) dropped: u64,
-    /// The kernel had no room and took nothing more.
-    pub(super) is_busy: bool,
 }
 
 /// The socket. Its memory outlives it: fields drop in order, the descriptor first.
@@ -46,6 +47,8 @@ pub(super) struct Xsk {
     _fill: MapMemory,
     memory: MmapMut,
     chunk_len: usize,
+    /// Places in a chunk at which a frame can begin.
+    colours: usize,
     free: Vec<u64>,
     is_zero_copy: bool,
 }
@@ -106,6 +109,7 @@ impl Xsk {
             _fill: fill_memory,
             free: (0..u64::from(RING_ENTRIES)).map(|chunk| chunk * chunk_len as u64).collect(),
             memory,
+            colours: (chunk_len.saturating_sub(frame_len_max) / CACHE_LINE + 1).min(COLOURS_MAX),
             chunk_len,
             socket,
         })
@@ -120,13 +124,15 @@ impl Xsk {
         self.chunk_len
     }
 
-    /// True when `chunks` descriptors can be put now.
+    /// True when `chunks` descriptors can be put now. There are as many chunks as places in the ring, so where there
+    /// is a free chunk there is a place.
     pub(super) fn has_room(&mut self, chunks: usize) -> bool {
-        while let Some(address) = self.completion.take() {
-            // An address comes back as it was given; chunks are aligned.
-            self.free.push(address - address % self.chunk_len as u64);
+        if self.free.len() < chunks {
+            let (free, chunk_len) = (&mut self.free, self.chunk_len as u64);
+            // An address comes back as it was given, somewhere in its chunk.
+            self.completion.take_all(|address| free.push(address - address % chunk_len));
         }
-        self.free.len() >= chunks && self.tx.room() as usize >= chunks
+        self.free.len() >= chunks
     }
 
     /// Puts one descriptor of `len` bytes, written by `fill`. There must be room for it.
@@ -137,12 +143,29 @@ impl Xsk {
         self.tx.put(chunk, len as u32, options);
     }
 
-    /// Puts one descriptor whose length is known only when it is written; `fill` returns it.
+    /// Puts one descriptor whose length is known only when it is written; `fill` returns it, 0 to put none.
     pub(super) fn put_whole(&mut self, fill: impl FnOnce(&mut [u8]) -> usize) -> usize {
         let chunk = self.free.pop().expect("has_room was asked");
-        let len = fill(&mut self.memory[chunk as usize..chunk as usize + self.chunk_len]);
-        self.tx.put(chunk, len as u32, 0);
+        let start = chunk as usize + self.colour(chunk);
+        let len = fill(&mut self.memory[start..chunk as usize + self.chunk_len]);
+        match len {
+            0 => self.free.push(chunk),
+            _ => self.tx.put(start as u64, len as u32, 0),
+        }
         len
+    }
+
+    /// Puts a descriptor that leaves its chunk.
+    #[cfg(test)]
+    pub(super) fn put_invalid(&mut self) {
+        let chunk = self.free.pop().expect("there is room");
+        self.tx.put(chunk, self.chunk_len as u32 + 1, 0);
+    }
+
+    /// Where in its chunk a frame begins: one cache line further from chunk to chunk, so that neighbours do not push
+    /// each other out of a cache whose sets are half a page apart.
+    fn colour(&self, chunk: u64) -> usize {
+        (chunk as usize / self.chunk_len) % self.colours * CACHE_LINE
     }
 
     /// Shows the kernel what was put.
@@ -169,8 +192,8 @@ impl Xsk {
             Ok(()) => Ok(Kicked::default()),
             Err(error) => match error.raw_os_error() {
                 // The driver dropped one frame; the rest of the ring is untouched.
-                Some(libc::EBUSY) => Ok(Kicked { dropped: 1, is_busy: true }),
-                Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => Ok(Kicked { dropped: 0, is_busy: true }),
+                Some(libc::EBUSY) => Ok(Kicked { dropped: 1 }),
+                Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => Ok(Kicked::default()),
                 _ => Err(error),
             },
         }

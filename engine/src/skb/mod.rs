@@ -2,7 +2,10 @@
 //!
 //! Real packets of the stack on every device, through its queueing discipline or into its receive path, without a
 //! system call for each. The kernel says of every clone whether it was taken; one that found no room is kept and
-//! goes first the next time, so the plan never moves on for a frame that was not sent.
+//! goes first the next time, so the plan never moves on for a frame that was not sent. Frames to be sealed, for which
+//! no program has the ciphers, are written by the plan (`sealed`) and handed on in the same way.
+
+mod sealed;
 
 use crate::clock::Clock;
 use crate::device::Device;
@@ -13,6 +16,8 @@ use bpf::{Said, SkbHow, SkbSender, abi};
 use packet::{Cursor, Plan, XmitMode};
 use std::io;
 use std::num::NonZeroU32;
+
+pub(crate) use sealed::open as open_sealed;
 
 /// Frames for one run of the program unless the user says otherwise. Softirqs run between two runs, and what a
 /// run puts into the queue of the receive path (1,000 frames by default) must fit beside what is there.
@@ -66,22 +71,9 @@ impl SkbEngine {
         sender.state().set_cursor(&translate::cursor(&cursor, plan));
         sender.state().set_flows(&translate::flows(&cursor.flows));
         sender.set_frame_kept(cursor.repeats_left > 0);
-        let mut start = vec![0; plan.frame_len_max() as usize];
-        start[..plan.header.len()].copy_from_slice(&plan.header);
-        Ok(Self {
-            device,
-            sender,
-            cursor,
-            start,
-            how: SkbHow {
-                turns: asked.batch.unwrap_or(BATCH_DEFAULT).clamp(1, BATCH_MAX),
-                priority: asked.wish.priority,
-                queue: transmits.then_some((cpu % u32::from(plan.queue_count)) as u16),
-            },
-            transmits,
-            clock_sharing: 1,
-            looked_ns: 0,
-        })
+        let start = start(plan);
+        let how = how(plan, asked, cpu, transmits);
+        Ok(Self { device, sender, cursor, start, how, transmits, clock_sharing: 1, looked_ns: 0 })
     }
 
     /// What speaks against the next frame, if anything does.
@@ -109,6 +101,22 @@ impl SkbEngine {
                 source: io::Error::from_raw_os_error(errno),
             }),
         }
+    }
+}
+
+/// What the skb of each call is at first.
+fn start(plan: &Plan) -> Vec<u8> {
+    let mut start = vec![0; plan.frame_len_max() as usize];
+    start[..plan.header.len()].copy_from_slice(&plan.header);
+    start
+}
+
+/// What the frames are to be like; without a queue of their own, they take that of the CPU.
+fn how(plan: &Plan, asked: &Asked, cpu: u32, transmits: bool) -> SkbHow {
+    SkbHow {
+        turns: asked.batch.unwrap_or(BATCH_DEFAULT).clamp(1, BATCH_MAX),
+        priority: asked.wish.priority,
+        queue: transmits.then_some((cpu % u32::from(plan.queue_count)) as u16),
     }
 }
 

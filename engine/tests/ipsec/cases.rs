@@ -25,6 +25,14 @@ const ESN: &[&str] = &["flag", "esn"];
 const ESN_TX: &[&str] = &["replay-oseq", "0xffffffe0", "replay-oseq-hi", "2"];
 const ESN_RX: &[&str] = &["replay-seq", "0xffffffe0", "replay-seq-hi", "2"];
 
+/// Every way that sealed frames go out by.
+const WAYS: &[(EngineKind, XmitMode)] = &[
+    (EngineKind::AfPacket, XmitMode::StartXmit),
+    (EngineKind::Skb, XmitMode::StartXmit),
+    (EngineKind::Skb, XmitMode::QueueXmit),
+    (EngineKind::AfXdp, XmitMode::StartXmit),
+];
+
 /// What the associations of both sides are.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
@@ -117,7 +125,16 @@ pub(crate) fn kernel_has_esp_and_ah() -> bool {
 }
 
 impl Case {
-    /// Two runs, so that the numbers of the second must go on from those of the first.
+    /// Two ways to send, other ones from case to case; frames in clear go by the first, which takes all.
+    fn ways(&self) -> [(EngineKind, XmitMode); 2] {
+        let index = CASES.iter().position(|case| case.name == self.name).unwrap_or(0);
+        match self.how {
+            How::Clear => [WAYS[0]; 2],
+            _ => [WAYS[index % WAYS.len()], WAYS[(index + 1) % WAYS.len()]],
+        }
+    }
+
+    /// A run each by two ways, so that the numbers of the second must go on from those of the first.
     pub(crate) fn run(&self) -> Result<(), Failed> {
         let lab = Lab::new(&LabOptions::default())?;
         self.set_up(&lab)?;
@@ -125,18 +142,18 @@ impl Case {
         let refuses = matches!(self.how, How::Clear | How::WrongKey);
         socket.set_read_timeout(Some(Duration::from_millis(if refuses { 300 } else { 30_000 })))?;
         let worker = Worker::spawn(0, lab.tx.netns())?;
-        for round in 0..2 {
+        for (engine, mode) in self.ways() {
             let expected = if refuses { 0 } else { FRAMES };
             let arrived = std::thread::scope(|scope| {
                 let receiver = scope.spawn(|| receive(&socket, FRAMES));
-                self.send(&lab, &worker)?;
+                self.send(&lab, &worker, engine, mode)?;
                 receiver.join().map_err(|_| Failed::from("the receiver panicked"))?
             })?;
             let errors = xfrm_errors(lab.rx.netns())?;
             if arrived != expected || errors.is_empty() == refuses {
                 let states = ip(&["-n", &lab.rx.netns_name, "-s", "xfrm", "state"])?;
                 return Err(format!(
-                    "run {round}: {arrived} of {FRAMES} frames arrived, the kernel counts {errors:?}\n{states}"
+                    "{engine}, {mode:?}: {arrived} of {FRAMES} frames arrived, the kernel counts {errors:?}\n{states}"
                 )
                 .into());
             }
@@ -200,7 +217,7 @@ impl Case {
         config
     }
 
-    fn send(&self, lab: &Lab, worker: &Worker) -> Result<(), Failed> {
+    fn send(&self, lab: &Lab, worker: &Worker, engine: EngineKind, mode: XmitMode) -> Result<(), Failed> {
         let mut config = self.config(lab);
         let facts = lab.tx.stack.facts(lab.tx.ifname)?;
         config.prepare(&facts);
@@ -211,9 +228,9 @@ impl Case {
             ifname: lab.tx.ifname.to_owned(),
             plan,
             cursor,
-            mode: XmitMode::StartXmit,
+            mode,
             terms: Terms { count: FRAMES, duration_ns: 0, pace: Pace::Delay { delay_ns: 1_000_000 } },
-            engine: (self.how == How::Clear).then_some(EngineKind::AfPacket),
+            engine: Some(engine),
             wish: Wish::of(&config),
             batch: None,
             together: None,
@@ -222,7 +239,10 @@ impl Case {
         let report = run.wait(Duration::from_secs(60)).ok_or("the run does not end")?;
         match report.end {
             End::Count if report.total.sent == FRAMES => Ok(()),
-            other => Err(format!("{} sent, and the run ended with {other:?}", report.total.sent).into()),
+            other => {
+                let sent = report.total.sent;
+                Err(format!("{engine}, {mode:?}: {sent} sent, and the run ended with {other:?}").into())
+            }
         }
     }
 }

@@ -16,8 +16,8 @@ const QEMU: &str = "qemu-system-x86_64";
 /// Emulated: KVM inside another virtual machine hung or gave up where it was tried. A plain processor, since the
 /// kernel's ciphers for newer ones fail their self-tests under emulation.
 const MACHINE: [&str; 4] = ["-machine", "q35,accel=tcg", "-cpu", "qemu64,+rdrand,+rdseed"];
-/// It takes some 20 seconds.
-const PATIENCE: Duration = Duration::from_secs(200);
+/// It takes some 20 seconds when it has a processor for itself.
+const PATIENCE: Duration = Duration::from_secs(400);
 /// Those that ESP, AH and the wire need; the kernel has the others built in.
 const WANTED_MODULES: &[&str] = &[
     "ah4",

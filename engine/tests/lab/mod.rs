@@ -4,9 +4,13 @@
 
 pub(crate) mod tap;
 
+use bpf::Sink;
+use bpf::xdp::ModeWish;
 use engine::{End, EngineError, EngineKind, Request, RunHandle, RunReport, Terms, Wish, Worker};
 use host::{Lab, LabOptions};
+use packet::ipsec::Associations;
 use packet::{Config, Cursor, Plan};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Longest wait for something that a loaded machine does late, but does.
@@ -33,13 +37,25 @@ pub(crate) fn polling_lab() -> Option<Lab> {
 
 /// A run of `config`, addressed to the receiving end; `engine` or the first that can.
 pub(crate) fn request(lab: &Lab, config: &Config, count: u64, engine: Option<EngineKind>) -> Request {
+    sealed_request(lab, config, Associations::default(), count, engine)
+}
+
+/// As [`request`], with frames sealed by `associations` where `config` asks for that.
+pub(crate) fn sealed_request(
+    lab: &Lab,
+    config: &Config,
+    associations: Associations,
+    count: u64,
+    engine: Option<EngineKind>,
+) -> Request {
     let facts = lab.tx.stack.facts(lab.tx.ifname).expect("the device can be asked");
     let mut config = Config { dst_mac: lab.rx.mac, ..config.clone() };
     if config.dst_min.is_empty() {
         config.dst_min = lab.rx.v4.to_string();
     }
     config.prepare(&facts);
-    let mut cursor = Cursor { src_v6: config.src6, dst_v6: config.dst6, ..Cursor::default() };
+    let associations = Arc::new(associations);
+    let mut cursor = Cursor { src_v6: config.src6, dst_v6: config.dst6, associations, ..Cursor::default() };
     cursor.start(&config, &facts, 1).expect("the configuration is good");
     let plan = Plan::new(&config, &facts, &cursor).expect("the configuration is good");
     let ifname = lab.tx.ifname.to_owned();
@@ -90,6 +106,39 @@ pub(crate) fn received(lab: &Lab, expected: u64) -> u64 {
         let count = counters.rx_packets + counters.rx_dropped;
         if count >= expected || Instant::now() > deadline {
             return count;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Frames that came in on each queue of the receiving end, by the counters of its driver.
+pub(crate) fn by_queue(lab: &Lab) -> [u64; 4] {
+    let rows = lab.rx.stack.driver_counters(lab.rx.ifname).expect("veth has counters");
+    [0, 1, 2, 3].map(|queue| {
+        let name = format!("rx_queue_{queue}_xdp_packets");
+        rows.iter().find(|row| row.0 == name).map_or(0, |row| row.1)
+    })
+}
+
+/// Runs `request` against a sink at the far end, where each queue is served, and counted, by itself, and says how
+/// many of its `count` frames came on each.
+pub(crate) fn run_by_queue(lab: &Lab, request: Request, count: u64) -> (RunReport, String, [u64; 4]) {
+    let (index, name) = (lab.rx.index, lab.rx.ifname);
+    let attach = || {
+        let sink = Sink::load().expect("the sink loads");
+        let link = sink.attach(index, name, ModeWish::Native).expect("veth takes programs");
+        (sink, link)
+    };
+    let (sink, _link) = lab.rx.netns().run(attach).expect("the namespace can be entered");
+    let before = by_queue(lab);
+    let (report, reason) = run_with_reason(lab, request);
+    // The driver counts a batch when it is done with it, after the sink.
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let grown: Vec<_> = by_queue(lab).iter().zip(before).map(|(after, before)| after - before).collect();
+        if grown.iter().sum::<u64>() >= count || Instant::now() > deadline {
+            assert_eq!(sink.total().frames, grown.iter().sum::<u64>());
+            return (report, reason, grown.try_into().expect("four queues"));
         }
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -98,12 +98,14 @@ fn causes(errors: &engine::Errors) -> Vec<Cause> {
     };
     let full = "the ring of the driver was full".to_owned();
     let dropped = "the kernel dropped them before the driver saw them".to_owned();
+    let invalid = "the kernel found their descriptors invalid".to_owned();
     let queue = "the qdisc dropped them, or others in their place".to_owned();
     [
         ("ring_full", full, errors.ring_full),
         ("refused", refused, errors.refused),
         ("not_handed_over", dropped, errors.not_handed_over),
         ("qdisc_dropped", queue, errors.qdisc_dropped),
+        ("invalid", invalid, errors.invalid),
     ]
     .into_iter()
     .filter(|(.., count)| *count > 0)

@@ -46,6 +46,9 @@ impl ScriptedRing {
 }
 
 impl Outlet for ScriptedRing {
+    const KIND: EngineKind = EngineKind::AfPacket;
+    const CALL: &'static str = "a script";
+
     fn slots(&self) -> usize {
         self.slots.len()
     }
@@ -63,7 +66,7 @@ impl Outlet for ScriptedRing {
         &bytes[..*len]
     }
 
-    fn send(&mut self, first: usize, count: usize) -> io::Result<usize> {
+    fn send(&mut self, first: usize, count: usize) -> io::Result<Taken> {
         let (script, taken) = &mut *self.script.0.borrow_mut();
         let count = match script.pop_front().unwrap_or(Says::Takes(count)) {
             Says::Takes(most) => most.min(count),
@@ -71,7 +74,7 @@ impl Outlet for ScriptedRing {
         };
         let slots = self.slots.len();
         taken.extend((first..first + count).map(|index| self.frame(index % slots).to_vec()));
-        Ok(count)
+        Ok(Taken { count, congested: 0 })
     }
 }
 
@@ -99,12 +102,12 @@ impl Health for Patient {
 
 const WELL: Patient = Patient { is_down: false, mtu: 1500 };
 
-type Tested = AfPacketEngine<ScriptedRing, Patient, FakeClock>;
+type Tested = WrittenEngine<ScriptedRing, Patient, FakeClock>;
 
 fn engine(script: &Script, health: Patient, config: &Config) -> Tested {
     let (plan, cursor) = start(config);
     let ring = ScriptedRing::new(script, plan.frame_len_max() as usize);
-    AfPacketEngine::over(ring, health, FakeClock::default(), Source::new(plan, cursor), 8)
+    WrittenEngine::over(ring, health, FakeClock::default(), Source::new(plan, cursor), 8)
 }
 
 fn start(config: &Config) -> (Plan, Cursor) {
@@ -234,5 +237,5 @@ fn a_frame_beyond_the_mtu_says_so() {
 fn what_nobody_expected_names_the_call_and_the_device() {
     let script = Script::of(&[Says::Refuses(libc::EPERM)]);
     let error = engine(&script, WELL, &Config::default()).send_burst(budget(1)).expect_err("not allowed");
-    assert!(matches!(error, EngineError::Syscall { call: "sendto(AF_PACKET)", .. }), "{error}");
+    assert!(matches!(error, EngineError::Syscall { call: "a script", .. }), "{error}");
 }

@@ -10,7 +10,7 @@ const COPY_EVERY: usize = 1024;
 
 /// A plan, its cursor, and how to get back.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(crate) struct Source {
     plan: Plan,
     cursor: Cursor,
     past: Cursor,
@@ -20,17 +20,17 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub(super) fn new(plan: Plan, cursor: Cursor) -> Self {
+    pub(crate) fn new(plan: Plan, cursor: Cursor) -> Self {
         let copy_every = COPY_EVERY.max(plan.flow_count as usize);
         Self { plan, past: cursor.clone(), cursor, since: 0, copy_every }
     }
 
-    pub(super) fn plan(&self) -> &Plan {
+    pub(crate) fn plan(&self) -> &Plan {
         &self.plan
     }
 
     /// Called while no frame is kept: nobody will go back to before here.
-    pub(super) fn checkpoint(&mut self) {
+    pub(crate) fn checkpoint(&mut self) {
         if self.since >= self.copy_every {
             self.past = self.cursor.clone();
             self.since = 0;
@@ -38,14 +38,19 @@ impl Source {
     }
 
     /// Writes the next frame, stamped `wall_ns`, and returns its length.
-    pub(super) fn emit(&mut self, wall_ns: u64, out: &mut [u8]) -> usize {
+    pub(crate) fn emit(&mut self, wall_ns: u64, out: &mut [u8]) -> usize {
         self.since += 1;
         self.plan.emit(&mut self.cursor, WallTime::from_ns(wall_ns), out)
     }
 
+    /// The transmit queue of the frame written last.
+    pub(crate) fn queue(&self) -> u16 {
+        self.cursor.queue
+    }
+
     /// The cursor as it was before the last `pending` frames, the first of which has the bytes
     /// `first`, if it has any.
-    pub(super) fn cursor_before(&self, pending: usize, first: Option<&[u8]>) -> Cursor {
+    pub(crate) fn cursor_before(&self, pending: usize, first: Option<&[u8]>) -> Cursor {
         if pending == 0 {
             return self.cursor.clone();
         }
