@@ -29,6 +29,11 @@ const NO_CACHING: Duration = Duration::ZERO;
 const DIRECTORY_CACHING: Duration = Duration::from_secs(3600);
 /// "Unknown" as a directory entry's inode number: listing must not count as looking up.
 const UNKNOWN_INODE: u64 = 0xffff_ffff;
+/// The length of a file for `sendfile`, which busybox's `cat` is made of. procfs gives everything to it though it shows
+/// a length of zero; FUSE gives no more than the length it knows, so a look-up tells it one that is longer than any
+/// text. A shorter answer to the read corrects it, and `stat`, which asks anew, gets procfs's zero. An open must not
+/// ask anew in between, as the kernel does when it checks permissions itself: so they are checked here.
+const LEN_UNTIL_READ: u64 = 1 << 20;
 /// Interrupts remembered for requests whose task has not started yet.
 const EARLY_INTERRUPTS: usize = 64;
 
@@ -164,7 +169,11 @@ impl Filesystem for ControlFs {
     async fn lookup(&self, req: Request, parent: u64, name: &OsStr) -> Result<ReplyEntry> {
         let node = self.child(parent, name, req.pid).await?;
         let id = lock(&self.nodes).look_up(&node);
-        Ok(ReplyEntry { ttl: caching(&node), attr: attributes(id, &node), generation: 0 })
+        let mut attr = attributes(id, &node);
+        if let Node::File(_) = node {
+            attr.size = LEN_UNTIL_READ;
+        }
+        Ok(ReplyEntry { ttl: caching(&node), attr, generation: 0 })
     }
 
     async fn forget(&self, _req: Request, inode: u64, _nlookup: u64) {
@@ -181,9 +190,23 @@ impl Filesystem for ControlFs {
         Ok(ReplyAttr { ttl: caching(&node), attr: attributes(node.inode_number(), &node) })
     }
 
-    /// `chmod`, `touch` and `truncate` succeed and change nothing.
-    async fn setattr(&self, req: Request, inode: u64, fh: Option<u64>, _attr: SetAttr) -> Result<ReplyAttr> {
+    /// `chmod`, `touch` and `truncate` succeed and change nothing, for root.
+    async fn setattr(&self, req: Request, inode: u64, fh: Option<u64>, attr: SetAttr) -> Result<ReplyAttr> {
+        // One who has the file open was let in before.
+        if !is_root(req) && !(fh.is_some() && attr.size.is_some()) {
+            return Err(if attr.size.is_some() { libc::EACCES } else { libc::EPERM }.into());
+        }
         self.getattr(req, inode, fh, 0).await
+    }
+
+    async fn access(&self, req: Request, inode: u64, mask: u32) -> Result<()> {
+        let is_allowed = match self.node(inode)? {
+            // Execution is nobody's.
+            Node::File(_) => is_root(req) && mask & libc::X_OK.cast_unsigned() == 0,
+            Node::Link(_) => true,
+            Node::ProcNet | Node::Pktgen => is_root(req) || mask & libc::W_OK.cast_unsigned() == 0,
+        };
+        is_allowed.then_some(()).ok_or_else(|| libc::EACCES.into())
     }
 
     async fn readlink(&self, _req: Request, inode: u64) -> Result<ReplyData> {
@@ -194,66 +217,75 @@ impl Filesystem for ControlFs {
 
     async fn mknod(
         &self,
-        _req: Request,
+        req: Request,
         _parent: u64,
         _name: &OsStr,
         _mode: u32,
         _rdev: u32,
     ) -> Result<ReplyEntry> {
+        only_root(req)?;
         Err(libc::ENOENT.into())
     }
 
     async fn mkdir(
         &self,
-        _req: Request,
+        req: Request,
         _parent: u64,
         _name: &OsStr,
         _mode: u32,
         _umask: u32,
     ) -> Result<ReplyEntry> {
+        only_root(req)?;
         Err(libc::ENOENT.into())
     }
 
-    async fn symlink(&self, _req: Request, _parent: u64, _name: &OsStr, _link: &OsStr) -> Result<ReplyEntry> {
+    async fn symlink(&self, req: Request, _parent: u64, _name: &OsStr, _link: &OsStr) -> Result<ReplyEntry> {
+        only_root(req)?;
         Err(libc::ENOENT.into())
     }
 
-    async fn link(&self, _req: Request, _inode: u64, _parent: u64, _name: &OsStr) -> Result<ReplyEntry> {
+    async fn link(&self, req: Request, _inode: u64, _parent: u64, _name: &OsStr) -> Result<ReplyEntry> {
+        only_root(req)?;
         Err(libc::ENOENT.into())
     }
 
-    async fn unlink(&self, _req: Request, _parent: u64, _name: &OsStr) -> Result<()> {
+    async fn unlink(&self, req: Request, _parent: u64, _name: &OsStr) -> Result<()> {
+        only_root(req)?;
         Err(libc::EPERM.into())
     }
 
-    async fn rmdir(&self, _req: Request, _parent: u64, _name: &OsStr) -> Result<()> {
+    async fn rmdir(&self, req: Request, _parent: u64, _name: &OsStr) -> Result<()> {
+        only_root(req)?;
         Err(libc::EPERM.into())
     }
 
     async fn rename(
         &self,
-        _req: Request,
+        req: Request,
         _parent: u64,
         _name: &OsStr,
         _new_parent: u64,
         _new: &OsStr,
     ) -> Result<()> {
+        only_root(req)?;
         Err(libc::ENOENT.into())
     }
 
     async fn rename2(
         &self,
-        _req: Request,
+        req: Request,
         _parent: u64,
         _name: &OsStr,
         _new_parent: u64,
         _new: &OsStr,
         _flags: u32,
     ) -> Result<()> {
+        only_root(req)?;
         Err(libc::ENOENT.into())
     }
 
-    async fn open(&self, _req: Request, inode: u64, flags: u32) -> Result<ReplyOpen> {
+    async fn open(&self, req: Request, inode: u64, flags: u32) -> Result<ReplyOpen> {
+        only_root(req)?;
         let Node::File(name) = self.node(inode)? else { return Err(libc::EINVAL.into()) };
         if !self.contains(&name).await? {
             return Err(libc::ENOENT.into());
@@ -270,6 +302,7 @@ impl Filesystem for ControlFs {
         _mode: u32,
         flags: u32,
     ) -> Result<ReplyCreated> {
+        only_root(req)?;
         let ReplyEntry { ttl, attr, generation } = self.lookup(req, parent, name).await?;
         let ReplyOpen { fh, flags } = self.open_file(name, flags);
         Ok(ReplyCreated { ttl, attr, generation, fh, flags })
@@ -391,6 +424,15 @@ impl Filesystem for ControlFs {
         lock(&self.listings).remove(&fh);
         Ok(())
     }
+}
+
+fn is_root(req: Request) -> bool {
+    req.uid == 0
+}
+
+/// The files are root's, and so are the directories.
+fn only_root(req: Request) -> Result<()> {
+    if is_root(req) { Ok(()) } else { Err(libc::EACCES.into()) }
 }
 
 fn to_fuse(errno: Errno) -> fuse3::Errno {

@@ -80,7 +80,7 @@ pub(crate) fn mount_and_then(
         .build()
         .map_err(MountError::Threads)?;
     let mut options = MountOptions::default();
-    options.fs_name(source).allow_other(true).default_permissions(true).nonempty(true);
+    options.fs_name(source).allow_other(true).nonempty(true);
     let root = match shape {
         Shape::Tree => Node::Pktgen,
         Shape::ProcNet => Node::ProcNet,

@@ -132,6 +132,30 @@ fn shell(script: &str) -> (i32, String) {
     (output.status.code().unwrap(), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// A program that reads as busybox's `cat` does.
+#[test]
+fn busybox_cat_of_a_control_file_is_not_empty() {
+    let Some(lab) = lab("sendfile", Shape::Tree) else { return };
+    for text in ["a", "a longer one", "b"] {
+        fs::write(lab.path("lo@0"), text).unwrap();
+        let file = File::open(lab.path("lo@0")).unwrap();
+        let (mut out, into) = std::io::pipe().unwrap();
+        let mut sent = 0;
+        loop {
+            match nix::sys::sendfile::sendfile(&into, &file, None, 1 << 16).unwrap() {
+                0 => break,
+                len => sent += len,
+            }
+        }
+        drop(into);
+        let mut read = String::new();
+        out.read_to_string(&mut read).unwrap();
+        assert_eq!(read, format!("value: {text}\nResult: OK\n"));
+        assert_eq!(sent, read.len());
+    }
+    assert_eq!(fs::metadata(lab.path("lo@0")).unwrap().len(), 0, "as procfs shows it");
+}
+
 #[test]
 fn files_look_as_in_procfs() {
     let Some(lab) = lab("look", Shape::Tree) else { return };
@@ -151,6 +175,27 @@ fn others_may_list_and_nothing_else() {
     assert_eq!(String::from_utf8_lossy(&list.stdout), "ctrl\nlo@0\n");
     let read = Command::new("cat").arg(lab.path("ctrl")).uid(65534).gid(65534).output().unwrap();
     assert!(String::from_utf8_lossy(&read.stderr).contains("Permission denied"), "{read:?}");
+    let ctrl = lab.path("ctrl").display().to_string();
+    let dir = lab.dir.display().to_string();
+    for (script, words) in [
+        (format!("echo add x > {ctrl}"), "Permission denied"),
+        (format!("echo x > {dir}/new"), "Permission denied"),
+        (format!("rm -f {ctrl}"), "Permission denied"),
+        (format!("mkdir {dir}/new"), "Permission denied"),
+        (format!("chmod 666 {ctrl}"), "Operation not permitted"),
+        (format!("truncate -s 0 {ctrl}"), "Permission denied"),
+        (format!("test -r {ctrl} || echo may not read >&2"), "may not read"),
+        (format!("test -w {dir} || echo may not write >&2"), "may not write"),
+    ] {
+        let output = Command::new("bash").args(["-c", &script]).uid(65534).gid(65534).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(words), "{script}: {said:?}");
+    }
+    assert_eq!(lab.slate.names(), ["ctrl", "lo@0"]);
+    assert_eq!(
+        shell(&format!("test -x {ctrl} || echo no program; test -w {dir} && echo root may")),
+        (0, "no program\nroot may\n".into())
+    );
 }
 
 #[test]
