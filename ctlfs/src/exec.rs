@@ -138,13 +138,14 @@ fn queue_signals() -> Result<Signals, ExecError> {
     Signals::queue(&all).map_err(|source| ExecError::Wait { step: "queue signals", source })
 }
 
+/// Where programs are looked for when nobody said: as shells do. Ours alone would hide all others.
+const PATH_IF_UNSET: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 fn start(exec: &Exec, private: &Private, signals: &Signals) -> Result<Child, ExecError> {
     let mut command = Command::new(&exec.program);
     let mut path = private.bin().into_os_string();
-    if let Some(rest) = std::env::var_os("PATH") {
-        path.push(":");
-        path.push(rest);
-    }
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_else(|| PATH_IF_UNSET.into()));
     command.args(&exec.args).env("PATH", path);
     sys::prepare_child(&mut command, signals.mask_before());
     command.spawn().map_err(|source| ExecError::Spawn { program: exec.program.clone(), source })

@@ -119,6 +119,14 @@ fn the_status_is_that_of_the_command() {
 }
 
 #[test]
+fn commands_are_found_where_path_is_not_set() {
+    let Some(mut command) = dry::command("unset") else { return };
+    let output =
+        command.args(["exec", "--", "ls", "/proc/net/pktgen/pgctrl"]).env_remove("PATH").output().unwrap();
+    assert_eq!(text(&output.stdout), "/proc/net/pktgen/pgctrl\n", "{output:?}");
+}
+
+#[test]
 fn modprobe_knows_pktgen_and_asks_the_real_one_for_the_rest() {
     let bin = std::env::temp_dir().join(format!("wrd-modprobe-{}", std::process::id()));
     fs::create_dir(&bin).unwrap();
