@@ -57,4 +57,5 @@ pub use session::{Report, Session};
 pub use slot::{MgcapSlot, SLOT_DATA_LEN, SLOT_LEN, SlotReader, emit_slot};
 pub use slots::{SlotCapture, SlotCounts};
 pub use stats::{Counts, DeviceStats, RingStats, Stats};
+pub use sys::local_utc_offset_s;
 pub use tap::{SourceFacts, XdpFacts};

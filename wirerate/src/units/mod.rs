@@ -17,6 +17,6 @@ pub use human::{human_bps, human_count, human_duration, human_pps, per_second};
 pub use interval::{Addresses, CpuList, Interval};
 pub use labels::Labels;
 pub use mix::{Mix, byte, spi};
-pub use quantity::{BitRate, Count, Nanos, Pps};
+pub use quantity::{BitRate, Count, Nanos, Pps, Size};
 pub use queues::Queues;
 pub use table::Table;

@@ -74,6 +74,28 @@ const COUNT: Kind = Kind {
     accepted: "a whole number, or a number and k, M or G, such as 1000 or 10M",
 };
 
+const SIZE: Kind = Kind {
+    name: "size",
+    units: &[
+        ("TiB", 1 << 40),
+        ("GiB", 1 << 30),
+        ("MiB", 1 << 20),
+        ("KiB", 1 << 10),
+        ("TB", 1_000_000_000_000),
+        ("GB", 1_000_000_000),
+        ("MB", 1_000_000),
+        ("kB", 1_000),
+        ("T", 1_000_000_000_000),
+        ("G", 1_000_000_000),
+        ("M", 1_000_000),
+        ("k", 1_000),
+        ("", 1),
+        ("B", 1),
+    ],
+    exact_case: false,
+    accepted: "bytes: a number and k, M, G or T (thousands), or KiB, MiB, GiB or TiB, such as 500M or 2GiB",
+};
+
 impl Kind {
     /// Reads `text`, exactly.
     fn parse(&self, text: &str) -> Result<u64, BadText> {
@@ -177,6 +199,12 @@ quantity!(
     COUNT
 );
 
+quantity!(
+    /// A number of bytes, written `1000`, `500M`, `2GiB`.
+    Size,
+    SIZE
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,6 +228,9 @@ mod tests {
             [("1Gbit", 1_000_000_000), ("300M", 300_000_000), ("1gbit/s", 1_000_000_000), ("9.6kbit", 9_600)]
         {
             assert_eq!(text.parse(), Ok(BitRate(bps)), "{text}");
+        }
+        for (text, bytes) in [("500M", 500_000_000), ("2GiB", 2 << 30), ("1.5kb", 1_500), ("100", 100)] {
+            assert_eq!(text.parse(), Ok(Size(bytes)), "{text}");
         }
         for (text, pps) in [("1M", 1_000_000), ("14.88M", 14_880_000), ("1000", 1000), ("5kpps", 5000)] {
             assert_eq!(text.parse(), Ok(Pps(pps)), "{text}");
@@ -228,6 +259,7 @@ mod tests {
             prop_assert_eq!(BitRate(n).to_string().parse(), Ok(BitRate(n)));
             prop_assert_eq!(Pps(n).to_string().parse(), Ok(Pps(n)));
             prop_assert_eq!(Count(n).to_string().parse(), Ok(Count(n)));
+            prop_assert_eq!(Size(n).to_string().parse(), Ok(Size(n)));
         }
 
         #[test]

@@ -1,5 +1,6 @@
 //! The arguments of `wirerate capture`.
 
+use super::files::FileArgs;
 use crate::units::{Count, Nanos};
 use clap::ValueEnum;
 use std::path::PathBuf;
@@ -20,12 +21,14 @@ pub enum Mode {
                         Examples:\n  \
                         wirerate capture eth1 -w frames.pcapng --count 1M\n  \
                         wirerate capture eth1 -w - | tshark -i -\n  \
+                        wirerate capture eth1 -w day/%H%M%S.pcapng.zst --rotate-every 10min --files 144\n  \
                         wirerate capture eth1 --mode drop --duration 10s")]
 pub struct Args {
     /// The device to capture on
     #[arg(value_name = "DEV")]
     pub device: String,
-    /// Write the frames to this pcapng file, `-` for standard output; without it they are only counted
+    /// Write the frames to this file, `-` for standard output; without it they are only counted. Its name may hold
+    /// times as in strftime(3), such as %H
     #[arg(short, long, value_name = "FILE")]
     pub write: Option<PathBuf>,
     /// What becomes of a frame after its bytes were copied
@@ -46,7 +49,13 @@ pub struct Args {
     /// Frames that each CPU's ring can hold [default: 32768, fewer when --snaplen is long]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=16777216))]
     pub ring: Option<u32>,
+    /// Tell each second what each CPU received and where frames went
+    #[arg(long)]
+    pub every_second: bool,
     /// Print the report as one line of JSON (docs/json.md)
     #[arg(long)]
     pub json: bool,
+    /// What files look like, when they end and how many stay
+    #[command(flatten)]
+    pub files: FileArgs,
 }

@@ -1,8 +1,10 @@
 //! A run of `wirerate capture`: start, live line, end, report.
 
 use super::args::{Args, Mode};
+use super::files::ErrorWish;
 use super::report::{Cpu, Report};
-use crate::out;
+use super::tally::{Second, Tally};
+use crate::out::{self, OutError};
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use crate::term::{Progress, REDRAW};
@@ -35,11 +37,12 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
             eprintln!("wirerate: {} is down: nothing can arrive until it is up", args.device);
         }
     }
-    watch(&session, args, stop);
+    let watched = watch(&session, args, stop);
     let ended = session.stop();
     for device in ended.devices.iter().filter(|device| device.is_gone) {
         eprintln!("wirerate: {} went away", device.link.name);
     }
+    watched?;
     conclude(args, &report(args, &ended), ended)
 }
 
@@ -49,7 +52,7 @@ fn is_stdout(args: &Args) -> bool {
 
 fn options(args: &Args) -> Result<Options, Failure> {
     let netns = args.netns.as_deref().map(Netns::named).transpose();
-    Ok(Options {
+    let options = Options {
         netns: netns.map_err(|why| Failure::host(act(args), why))?,
         mode: match args.mode {
             Mode::Mirror => capture::Mode::Mirror,
@@ -61,7 +64,8 @@ fn options(args: &Args) -> Result<Options, Failure> {
         output: output(args).map_err(|why| Failure::refused("write to standard output", why))?,
         application: format!("wirerate {}", env!("CARGO_PKG_VERSION")),
         ..Options::new(&args.device)
-    })
+    };
+    Ok(args.files.apply(args.write.as_deref(), capture::local_utc_offset_s(), options))
 }
 
 fn output(args: &Args) -> io::Result<Output> {
@@ -90,19 +94,34 @@ fn failure(args: &Args, why: CaptureError) -> Failure {
 }
 
 /// Shows how it goes until it is time to end.
-fn watch(session: &Session, args: &Args, stop: &Stop) {
-    let progress = Progress::new(!args.json, args.count.map_or(0, |count| count.0));
-    let end = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
+fn watch(session: &Session, args: &Args, stop: &Stop) -> Result<(), OutError> {
+    let progress = Progress::new(!args.json && !args.every_second, args.count.map_or(0, |count| count.0));
+    let (started, mut tally, mut redrawn) = (Instant::now(), Tally::default(), Duration::ZERO);
+    let end = args.duration.map(|duration| started + Duration::from_nanos(duration.0));
     let mut before = session.stats();
     while !stop.is_set() && !session.is_finished() && end.is_none_or(|end| Instant::now() < end) {
         let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()));
         thread::sleep(LOOK.min(left));
-        if progress.is_visible() && session.stats().elapsed >= before.elapsed + REDRAW {
+        let elapsed = started.elapsed();
+        if args.every_second && tally.is_due(elapsed) {
+            tell(&tally.next(&session.stats()), args)?;
+        }
+        if progress.is_visible() && elapsed >= redrawn + REDRAW {
             let now = session.stats();
             progress.show(now.total().written, live_text(&before, &now));
-            before = now;
+            (before, redrawn) = (now, elapsed);
         }
     }
+    Ok(())
+}
+
+/// As JSON it is data, else it is for a person and out of the way of frames.
+fn tell(second: &Second, args: &Args) -> Result<(), OutError> {
+    if args.json {
+        return out::text(&second.json_line());
+    }
+    eprint!("{second}");
+    Ok(())
 }
 
 fn live_text(before: &Stats, now: &Stats) -> String {
@@ -131,11 +150,17 @@ fn report(args: &Args, ended: &capture::Report) -> Report {
         received_bytes: total.received_bytes,
         written: total.written,
         after_limit: total.after_limit,
+        offered: ended.stats.lost_nic().map(|lost_nic| total.received + lost_nic),
         lost: total.lost(),
+        lost_nic: ended.stats.lost_nic(),
         lost_ring: total.lost_ring,
         lost_disk: total.lost_disk,
         file: args.write.as_ref().map(|path| path.display().to_string()),
         file_bytes: ended.stats.output_bytes,
+        files: ended.files,
+        late: ended.merge.map(|merge| merge.late),
+        late_max_ns: ended.merge.map(|merge| merge.late_max_ns),
+        commands_failed: ended.commands_failed,
         cpus: received_some
             .map(|cpu| Cpu { cpu: cpu.cpu, received: cpu.counts.received, lost_ring: cpu.counts.lost_ring })
             .collect(),
@@ -152,8 +177,15 @@ fn conclude(args: &Args, report: &Report, ended: capture::Report) -> Result<Outc
     match ended.output_error {
         // Whoever read our frames has seen enough: that is an end like Ctrl-C.
         Some(error) if error.is_closed_pipe() => Ok(Outcome::Done),
+        Some(error) if args.files.on_error == ErrorWish::GoOn => {
+            eprintln!("wirerate: {:#}", anyhow::Error::from(error));
+            Ok(Outcome::No)
+        }
         Some(error) => Err(failure(args, error)),
-        None if report.lost > 0 || ended.devices.iter().any(|device| device.is_gone) => Ok(Outcome::No),
+        None if report.lost > 0 || report.lost_nic.is_some_and(|lost| lost > 0) => Ok(Outcome::No),
+        None if report.commands_failed > 0 || ended.devices.iter().any(|device| device.is_gone) => {
+            Ok(Outcome::No)
+        }
         None => Ok(Outcome::Done),
     }
 }

@@ -32,6 +32,8 @@ pub struct Report {
     pub source: String,
     /// Time from attaching to detaching, in nanoseconds.
     pub duration_ns: u64,
+    /// Frames on the wire: `received` and `lost_nic`; `null` where the device does not say what it lost.
+    pub offered: Option<u64>,
     /// Frames that reached the capture program.
     pub received: u64,
     /// Their lengths in bytes, without FCS.
@@ -42,14 +44,24 @@ pub struct Report {
     pub after_limit: u64,
     /// Frames lost, wherever: `received` = `written` + `after_limit` + `lost`.
     pub lost: u64,
+    /// Lost in the device, for want of room, before they were received; `null` where it does not say.
+    pub lost_nic: Option<u64>,
     /// Lost because a ring was full.
     pub lost_ring: u64,
     /// Lost because the file took no more.
     pub lost_disk: u64,
     /// The file.
     pub file: Option<String>,
-    /// Its length in bytes.
+    /// Its length in bytes, or of all files.
     pub file_bytes: u64,
+    /// Complete files, where files follow each other.
+    pub files: Option<u64>,
+    /// Frames written after a younger one; `null` when the order of time was not asked for.
+    pub late: Option<u64>,
+    /// The most by which one was late, in nanoseconds.
+    pub late_max_ns: Option<u64>,
+    /// Times that the command for complete files did not succeed.
+    pub commands_failed: u64,
     /// Each CPU that received frames.
     pub cpus: Vec<Cpu>,
 }
@@ -75,13 +87,26 @@ impl fmt::Display for Report {
         table.count("received", self.received, &format!("{rate}, {bits} without FCS"));
         let file = self.file.as_ref().map_or_else(
             || "(counted only: no --write)".to_owned(),
-            |file| format!("{file}, {} bytes", human_count(self.file_bytes)),
+            |file| match self.files {
+                None => format!("{file}, {} bytes", human_count(self.file_bytes)),
+                Some(1) => format!("{file}, 1 file, {} bytes", human_count(self.file_bytes)),
+                Some(count) => {
+                    format!("{file}, {} files, {} bytes", human_count(count), human_count(self.file_bytes))
+                }
+            },
         );
         table.count("written", self.written, &file);
         if self.after_limit > 0 {
             table.count("not wanted", self.after_limit, "came after enough were written");
         }
         table.count("lost", self.lost, "");
+        match self.lost_nic {
+            Some(0) => {}
+            Some(lost_nic) => {
+                table.count("  nic", lost_nic, "the device had no room; not among the received")
+            }
+            None => table.text("  nic", "unknown: the device does not say"),
+        }
         for (name, count, meaning) in [
             ("  ring", self.lost_ring, "the ring was full: --ring larger, or --snaplen shorter"),
             ("  disk", self.lost_disk, "the file took no more"),
@@ -89,6 +114,13 @@ impl fmt::Display for Report {
             if count > 0 {
                 table.count(name, count, meaning);
             }
+        }
+        if let (Some(late @ 1..), Some(late_max_ns)) = (self.late, self.late_max_ns) {
+            let most = human_duration(late_max_ns);
+            table.count("late", late, &format!("written out of order, by {most} at most: --window longer"));
+        }
+        if self.commands_failed > 0 {
+            table.count("commands", self.commands_failed, "did not succeed");
         }
         if self.cpus.len() > 1 {
             for Cpu { cpu, received, lost_ring } in &self.cpus {
@@ -113,6 +145,10 @@ mod tests {
             mode: "mirror",
             source: "XDP, native".into(),
             duration_ns: 2_000_000_000,
+            offered: Some(1_000_000),
+            lost_nic: Some(0),
+            late: Some(0),
+            late_max_ns: Some(0),
             received: 1_000_000,
             received_bytes: 60_000_000,
             written: 1_000_000,
@@ -130,8 +166,14 @@ mod tests {
             written: 900_000,
             after_limit: 90_000,
             lost: 10_000,
+            offered: None,
+            lost_nic: None,
             lost_ring: 9_000,
             lost_disk: 1_000,
+            files: Some(12),
+            late: Some(34),
+            late_max_ns: Some(250_000),
+            commands_failed: 2,
             cpus: vec![
                 Cpu { cpu: 0, received: 600_000, lost_ring: 9_000 },
                 Cpu { cpu: 1, received: 400_000, lost_ring: 0 },

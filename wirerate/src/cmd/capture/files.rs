@@ -1,0 +1,217 @@
+//! The arguments of `wirerate capture` that say what files look like, when they end and how many stay.
+
+use crate::units::{Count, Nanos, Size};
+use capture::rotate::{Interval, RotatePolicy};
+use capture::{Compression, Format, OnError, Options, Order};
+use clap::ValueEnum;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::path::Path;
+
+/// Formats of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FileFormat {
+    /// Queues, direction, losses, statistics
+    Pcapng,
+    /// The classic format with nanoseconds: time, length and bytes
+    Pcap,
+}
+
+/// What to do when a file takes no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ErrorWish {
+    /// End the capture
+    Stop,
+    /// Count what is lost and try again
+    GoOn,
+}
+
+/// See the top of the file.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Files")]
+pub struct FileArgs {
+    /// Format of the file [default: pcap for names that end so, else pcapng]
+    #[arg(long, value_enum)]
+    pub format: Option<FileFormat>,
+    /// Compress: zstd, zstd:LEVEL or lz4 [default: by the name's end, .zst or .lz4]
+    #[arg(long, value_name = "HOW", value_parser = compression)]
+    pub compress: Option<Compression>,
+    /// Write frames as they come, without bringing queues into order of time
+    #[arg(long, conflicts_with = "per_cpu")]
+    pub unordered: bool,
+    /// Write a file for each CPU; its number is put before the extension
+    #[arg(long)]
+    pub per_cpu: bool,
+    /// How late a frame may be seen and still get its place in order of time
+    #[arg(long, value_name = "TIME", default_value = "200us")]
+    pub window: Nanos,
+    /// Make each receive queue an interface of the file
+    #[arg(long)]
+    pub per_queue: bool,
+    /// Give each packet an id that counts lost frames too
+    #[arg(long)]
+    pub packet_ids: bool,
+    /// Begin the next file before this one is longer, before compression
+    #[arg(long, value_name = "SIZE")]
+    pub rotate_size: Option<Size>,
+    /// Begin the next file after this time
+    #[arg(long, value_name = "TIME")]
+    pub rotate_every: Option<Nanos>,
+    /// End files where the clock on the wall has a multiple of --rotate-every
+    #[arg(long, requires = "rotate_every")]
+    pub aligned: bool,
+    /// Keep so many files, the one being written included
+    #[arg(long, value_name = "N")]
+    pub files: Option<Count>,
+    /// Keep all files together below this, before compression
+    #[arg(long, value_name = "SIZE")]
+    pub quota: Option<Size>,
+    /// Run this in a shell for each complete file, with its name as one more word
+    #[arg(long, value_name = "COMMAND")]
+    pub rotate_command: Option<String>,
+    /// What to do when a file takes no more
+    #[arg(long, value_enum, default_value = "stop")]
+    pub on_error: ErrorWish,
+    /// Memory for each CPU that receives, for a disk that lags behind
+    #[arg(long, value_name = "SIZE", default_value = "16MiB")]
+    pub buffer: Size,
+}
+
+impl FileArgs {
+    /// `options` with these wishes, for the file `name`.
+    pub fn apply(&self, name: Option<&Path>, utc_offset_s: i32, options: Options) -> Options {
+        let name = name.and_then(Path::to_str).unwrap_or_default();
+        let compression = self.compress.or_else(|| compression_of(name));
+        Options {
+            format: self.format.map_or_else(|| format_of(name), FileFormat::into),
+            order: self.order(),
+            per_queue: self.per_queue,
+            packet_ids: self.packet_ids,
+            rotate: self.policy(),
+            utc_offset_s,
+            rotate_command: self.rotate_command.clone(),
+            compression,
+            on_error: match self.on_error {
+                ErrorWish::Stop => OnError::Stop,
+                ErrorWish::GoOn => OnError::GoOn,
+            },
+            buffer_size_bytes: usize::try_from(self.buffer.0).unwrap_or(usize::MAX),
+            ..options
+        }
+    }
+
+    fn order(&self) -> Order {
+        match (self.unordered, self.per_cpu) {
+            (_, true) => Order::FilePerRing,
+            (true, false) => Order::AsTheyCome,
+            (false, false) => Order::Time { window_ns: self.window.0 },
+        }
+    }
+
+    fn policy(&self) -> RotatePolicy {
+        let interval = |length_ns| Interval { length_ns, is_aligned: self.aligned };
+        let files = self.files.map(|files| u32::try_from(files.0).unwrap_or(u32::MAX));
+        RotatePolicy {
+            size_max_bytes: self.rotate_size.and_then(|size| NonZeroU64::new(size.0)),
+            interval: self.rotate_every.and_then(|every| NonZeroU64::new(every.0)).map(interval),
+            ring_files: files.and_then(NonZeroU32::new),
+            quota_bytes: self.quota.and_then(|quota| NonZeroU64::new(quota.0)),
+        }
+    }
+}
+
+impl From<FileFormat> for Format {
+    fn from(format: FileFormat) -> Self {
+        match format {
+            FileFormat::Pcapng => Self::Pcapng,
+            FileFormat::Pcap => Self::Pcap,
+        }
+    }
+}
+
+/// The format that a name asks for: `x.pcap` and `x.pcap.zst` are pcap.
+fn format_of(name: &str) -> Format {
+    let plain = [".zst", ".lz4"].iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
+    if plain.ends_with(".pcap") { Format::Pcap } else { Format::Pcapng }
+}
+
+fn compression_of(name: &str) -> Option<Compression> {
+    let all = [Compression::Zstd { level: LEVEL_DEFAULT }, Compression::Lz4];
+    all.into_iter().find(|compression| name.ends_with(compression.suffix()))
+}
+
+/// Fast enough for a gigabit a core, and half of what can be gained at all.
+const LEVEL_DEFAULT: i32 = 3;
+
+/// Reads `zstd`, `zstd:19` or `lz4`.
+fn compression(text: &str) -> Result<Compression, String> {
+    match text.split_once(':') {
+        None if text == "zstd" => Ok(Compression::Zstd { level: LEVEL_DEFAULT }),
+        None if text == "lz4" => Ok(Compression::Lz4),
+        Some(("zstd", level)) => match level.parse() {
+            Ok(level) if (-7..=22).contains(&level) => Ok(Compression::Zstd { level }),
+            _ => Err(format!("{level} is no level of zstd: -7 (fast) to 22 (small)")),
+        },
+        _ => Err("zstd, zstd:LEVEL or lz4".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        files: FileArgs,
+    }
+
+    fn options(name: &str, words: &str) -> Options {
+        let words = std::iter::once("capture").chain(words.split_whitespace());
+        Line::parse_from(words).files.apply(Some(Path::new(name)), 3_600, Options::new("eth0"))
+    }
+
+    #[test]
+    fn the_name_says_what_it_is_unless_told_otherwise() {
+        for (name, format, compression) in [
+            ("x.pcapng", Format::Pcapng, None),
+            ("x", Format::Pcapng, None),
+            ("x.pcap", Format::Pcap, None),
+            ("x.pcap.lz4", Format::Pcap, Some(Compression::Lz4)),
+            ("x.pcapng.zst", Format::Pcapng, Some(Compression::Zstd { level: 3 })),
+        ] {
+            let options = options(name, "");
+            assert_eq!((options.format, options.compression), (format, compression), "{name}");
+        }
+        let options = options("x.pcap.lz4", "--format pcapng --compress zstd:19");
+        assert_eq!(options.format, Format::Pcapng);
+        assert_eq!(options.compression, Some(Compression::Zstd { level: 19 }));
+    }
+
+    #[test]
+    fn wishes_become_a_policy() {
+        let words = "--rotate-size 10MB --rotate-every 1h --aligned --files 24 --quota 1GiB";
+        let policy = options("x", words).rotate;
+        assert_eq!(policy.size_max_bytes, NonZeroU64::new(10_000_000));
+        let interval = policy.interval.unwrap();
+        assert_eq!((interval.length_ns.get(), interval.is_aligned), (3_600_000_000_000, true));
+        assert_eq!((policy.ring_files, policy.quota_bytes), (NonZeroU32::new(24), NonZeroU64::new(1 << 30)));
+        assert!(!options("x", "").rotate.rotates());
+    }
+
+    #[test]
+    fn order_is_of_time_unless_told_otherwise() {
+        assert_eq!(options("x", "").order, Order::default());
+        assert_eq!(options("x", "--window 5ms").order, Order::Time { window_ns: 5_000_000 });
+        assert_eq!(options("x", "--unordered").order, Order::AsTheyCome);
+        assert_eq!(options("x", "--per-cpu").order, Order::FilePerRing);
+    }
+
+    #[test]
+    fn levels_that_there_are_not_are_refused() {
+        assert_eq!(compression("zstd:23").unwrap_err(), "23 is no level of zstd: -7 (fast) to 22 (small)");
+        assert!(
+            compression("zstd:x").is_err() && compression("gzip").is_err() && compression("lz4:1").is_err()
+        );
+    }
+}

@@ -1,0 +1,158 @@
+//! The line of each second: frames of each CPU as mgdump told them, and where the others went.
+
+use crate::out;
+use crate::units::per_second;
+use capture::Stats;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// Name and version of a line as JSON.
+const SCHEMA: &str = "wirerate.capture-second/1";
+
+/// Frames of one CPU since the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Cpu {
+    /// The CPU.
+    pub cpu: u32,
+    /// Frames that it received.
+    pub received: u64,
+}
+
+/// One line. All counts are since the start; `offered` is the sum of all others but `received`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Second {
+    /// Since the start.
+    pub elapsed_ns: u64,
+    /// Frames on the wire; `null` where the device does not say what it lost.
+    pub offered: Option<u64>,
+    /// Frames that the device handed over.
+    pub received: u64,
+    /// Frames handed over in a second, since the line before.
+    pub rate_pps: u64,
+    /// Frames in the file.
+    pub written: u64,
+    /// Frames on their way to the file.
+    pub waiting: u64,
+    /// Frames that the filter turned away; `null` where the kernel does not count them.
+    pub filtered: Option<u64>,
+    /// Frames received after enough were written.
+    pub after_limit: u64,
+    /// Frames lost in the device.
+    pub lost_nic: Option<u64>,
+    /// Frames lost because a ring was full.
+    pub lost_ring: u64,
+    /// Frames lost because the file took no more.
+    pub lost_disk: u64,
+    /// Each CPU that received frames.
+    pub cpus: Vec<Cpu>,
+}
+
+impl Second {
+    /// The line as JSON.
+    pub fn json_line(&self) -> String {
+        out::json_line(SCHEMA, self)
+    }
+}
+
+impl fmt::Display for Second {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = |count: Option<u64>| count.map_or("unknown".to_owned(), |count| count.to_string());
+        self.cpus.iter().try_for_each(|cpu| write!(f, "{}:{} ", cpu.cpu, cpu.received))?;
+        write!(f, "sum:{} pps:{} written:{} ", self.received, self.rate_pps, self.written)?;
+        write!(f, "filtered:{} ", known(self.filtered))?;
+        let lost_nic = known(self.lost_nic);
+        writeln!(f, "lost in nic:{lost_nic} ring:{} disk:{}", self.lost_ring, self.lost_disk)
+    }
+}
+
+/// Knows when the next line is due and what the last one said.
+#[derive(Debug, Default)]
+pub struct Tally {
+    last: Duration,
+    last_received: u64,
+}
+
+impl Tally {
+    /// True when another whole second since the start has passed, so that lines that come late do not add up.
+    pub fn is_due(&self, elapsed: Duration) -> bool {
+        elapsed.as_secs() > self.last.as_secs()
+    }
+
+    /// The line for what was counted until now.
+    pub fn next(&mut self, stats: &Stats) -> Second {
+        let total = stats.total();
+        let passed = stats.elapsed.saturating_sub(self.last);
+        let gained = total.received.saturating_sub(self.last_received);
+        (self.last, self.last_received) = (stats.elapsed, total.received);
+        Second {
+            elapsed_ns: stats.elapsed.as_nanos() as u64,
+            offered: stats.lost_nic().map(|lost_nic| total.received + lost_nic),
+            received: total.received,
+            rate_pps: per_second(gained, passed.as_nanos().max(1) as u64) as u64,
+            written: total.written,
+            waiting: total.waiting(),
+            filtered: total.filtered,
+            after_limit: total.after_limit,
+            lost_nic: stats.lost_nic(),
+            lost_ring: total.lost_ring,
+            lost_disk: total.lost_disk,
+            cpus: cpus(stats),
+        }
+    }
+}
+
+/// Frames of each CPU that received some, whatever the device.
+fn cpus(stats: &Stats) -> Vec<Cpu> {
+    let mut cpus = BTreeMap::new();
+    for ring in &stats.rings {
+        *cpus.entry(ring.cpu).or_insert(0) += ring.counts.received;
+    }
+    let cpus = cpus.into_iter().map(|(cpu, received)| Cpu { cpu, received });
+    cpus.filter(|cpu| cpu.received > 0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capture::{Counts, DeviceStats, RingStats};
+
+    fn stats(elapsed_ms: u64, received: &[(u32, u64)], lost_nic: Option<u64>) -> Stats {
+        let ring = |&(cpu, received): &(u32, u64)| RingStats {
+            cpu,
+            counts: Counts {
+                received,
+                captured: received - 1,
+                lost_ring: 1,
+                written: 2,
+                ..Counts::default()
+            },
+            ..RingStats::default()
+        };
+        Stats {
+            elapsed: Duration::from_millis(elapsed_ms),
+            rings: received.iter().map(ring).collect(),
+            devices: vec![DeviceStats { lost_nic }],
+            ..Stats::default()
+        }
+    }
+
+    #[test]
+    fn a_line_tells_each_cpu_the_sum_what_is_new_and_what_was_lost() {
+        let mut tally = Tally::default();
+        assert!(!tally.is_due(Duration::from_millis(999)) && tally.is_due(Duration::from_secs(1)));
+        let second = tally.next(&stats(1_000, &[(0, 7), (1, 3), (0, 5)], Some(4)));
+        assert_eq!(
+            second.to_string(),
+            "0:12 1:3 sum:15 pps:15 written:6 filtered:0 lost in nic:4 ring:3 disk:0\n"
+        );
+        assert_eq!((second.offered, second.waiting), (Some(19), 6));
+        let second = tally.next(&stats(2_500, &[(0, 307), (1, 8)], None));
+        assert_eq!((second.rate_pps, second.offered, second.lost_nic), (200, None, None));
+        assert!(
+            second.to_string().contains("nic:unknown") && second.json_line().contains("\"lost_nic\":null")
+        );
+        assert!(!tally.is_due(Duration::from_millis(2_999)));
+    }
+}
