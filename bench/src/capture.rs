@@ -196,7 +196,7 @@ impl Ground<'_> {
     /// Offers frames until the count or the time is over; readings of the receiver's counter meanwhile.
     fn offer(&self, count: u64, rate_pps: f64, time: Option<Duration>) -> Result<Vec<Sample>> {
         let (end, cpu) = (&self.bed.lab.tx, self.bed.generator_cpu);
-        let flood = Flood { end, cpu, frame_len: FRAME_LEN, count };
+        let flood = Flood { end, cpu, other_cpu: cpu, frame_len: FRAME_LEN, count };
         let mut samples = vec![self.bed.settled()?];
         let sender = Tool::start(&self.sender, &paced(&flood, rate_pps, time), end.netns(), cpu)?;
         while !sender.has_ended()? {

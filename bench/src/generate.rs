@@ -1,4 +1,6 @@
-//! Generators: frames a second that reach the receiver, on one core, with a sink that drops them in the driver.
+//! Generators: frames a second that reach the receiver, with a sink that drops them in the driver.
+//!
+//! The same contest serves all lists of generators: wirerate and its peers, and wirerate against itself with more to do.
 
 use crate::bed::{AttachedSink, Bed};
 use crate::facts::Ticks;
@@ -8,21 +10,32 @@ use crate::samples::{Sample, rate_pps};
 use crate::schedule::{Rounds, interleaved};
 use crate::settings::{Deadline, Settings};
 use crate::stats::Estimate;
-use crate::tool::{Flood, GENERATORS, Generator, Programs};
+use crate::tool::{Flood, Generator, Programs};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-const CASE: &str = "generate";
 /// Without FCS; the shortest that Ethernet knows.
-const FRAME_LEN: usize = 60;
+pub(crate) const FRAME_LEN: usize = 60;
 /// How long a tool may take to its first frame, and to send the frames of its proof.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
+/// Who takes part in what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Contest {
+    /// In rows.
+    pub(crate) case: &'static str,
+    /// For people: where they run.
+    pub(crate) place: &'static str,
+    /// The first one is measured against itself before all take part.
+    pub(crate) tools: &'static [Generator],
+}
+
 /// A generator that is installed.
 struct Contender {
+    case: &'static str,
     tool: &'static Generator,
     program: PathBuf,
 }
@@ -65,6 +78,7 @@ struct Proof<'a> {
 
 /// Measures all that are installed.
 pub(crate) fn run(
+    contest: &Contest,
     bed: &Bed,
     programs: &Programs,
     settings: &Settings,
@@ -72,13 +86,14 @@ pub(crate) fn run(
     report: &mut Report,
 ) -> Result<()> {
     report.say(&format!(
-        "\n{CASE}: {FRAME_LEN}-byte frames, sender and receiver on CPU {}, XDP_DROP at the receiver; \
+        "\n{}: {FRAME_LEN}-byte frames, {}, XDP_DROP at the receiver; \
          {} rounds of {} ms, counted at the receiver",
-        bed.generator_cpu,
+        contest.case,
+        contest.place,
         settings.generate_rounds,
         settings.window.as_millis()
     ))?;
-    let contenders = installed(programs, report)?;
+    let contenders = installed(contest, bed, programs, report)?;
     let sink = bed.sink()?;
     for contender in &contenders {
         prove(bed, &sink, contender, settings.proof_frames, report)?;
@@ -93,11 +108,20 @@ pub(crate) fn run(
     conclude(&all, &measured, settings.generate_rounds, report)
 }
 
-fn installed(programs: &Programs, report: &mut Report) -> Result<Vec<Contender>> {
+fn installed(
+    contest: &Contest,
+    bed: &Bed,
+    programs: &Programs,
+    report: &mut Report,
+) -> Result<Vec<Contender>> {
     let mut found = Vec::new();
-    for tool in GENERATORS.iter().filter(|tool| programs.wants(tool.name, tool.program)) {
+    for tool in contest.tools.iter().filter(|tool| programs.wants(tool.name, tool.program)) {
+        if tool.needs_two_cpus && bed.capture_cpu == bed.generator_cpu {
+            report.complain(&format!("{} needs a second CPU, so it is left out", tool.title))?;
+            continue;
+        }
         match programs.find(tool.program) {
-            Some(program) => found.push(Contender { tool, program }),
+            Some(program) => found.push(Contender { case: contest.case, tool, program }),
             None => report.complain(&format!("{} is not installed, so it is left out", tool.title))?,
         }
     }
@@ -106,7 +130,8 @@ fn installed(programs: &Programs, report: &mut Report) -> Result<Vec<Contender>>
 
 fn start(bed: &Bed, contender: &Contender, count: u64) -> Result<Tool> {
     let end = &bed.lab.tx;
-    let flood = Flood { end, cpu: bed.generator_cpu, frame_len: FRAME_LEN, count };
+    let flood =
+        Flood { end, cpu: bed.generator_cpu, other_cpu: bed.capture_cpu, frame_len: FRAME_LEN, count };
     Tool::start(&contender.program, &(contender.tool.words)(&flood), end.netns(), bed.generator_cpu)
 }
 
@@ -122,7 +147,8 @@ fn prove(
     let ended = start(bed, contender, asked)?.wait(PATIENCE, &bed.stop)?;
     let received = bed.settled()?.frames - before.frames;
     let name = contender.tool.name;
-    let proof = Proof { case: CASE, tool: name, asked, received, sink: sink.frames() - dropped_before };
+    let proof =
+        Proof { case: contender.case, tool: name, asked, received, sink: sink.frames() - dropped_before };
     report.row("proof", &proof)?;
     check(contender, &ended)?;
     if (proof.received, proof.sink) != (asked, asked) {
@@ -182,7 +208,7 @@ fn measure(bed: &Bed, contender: &Contender, settings: &Settings) -> Result<Run<
     check(contender, &ended)?;
     let life = bed.settled()?.frames - before.frames;
     Ok(Run {
-        case: CASE,
+        case: contender.case,
         part: "",
         round: 0,
         tool: contender.tool.name,
@@ -196,7 +222,7 @@ fn measure(bed: &Bed, contender: &Contender, settings: &Settings) -> Result<Run<
     })
 }
 
-fn until_frames_come(bed: &Bed, tool: &Tool, before: Sample) -> Result<()> {
+pub(crate) fn until_frames_come(bed: &Bed, tool: &Tool, before: Sample) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while bed.sample()?.frames == before.frames {
         if tool.has_ended()? || Instant::now() >= deadline {
@@ -223,13 +249,13 @@ fn conclude(
         let (Some(rate), Some(cost)) = values else { continue };
         let cost_text = format!("{cost} ns of CPU a frame");
         report.say(&format!("  {:>18}  {cost_text:>29}  {}", mpps(rate), contender.tool.title))?;
-        report.row("result", &ResultRow::rate(CASE, contender.tool.name, rate))?;
-        report.row("result", &ResultRow::cost(CASE, contender.tool.name, cost))?;
+        report.row("result", &ResultRow::rate(contender.case, contender.tool.name, rate))?;
+        report.row("result", &ResultRow::cost(contender.case, contender.tool.name, cost))?;
     }
     for (ours, contender) in contenders.iter().enumerate() {
         for (theirs, rival) in contenders.iter().enumerate() {
             if let Some(wish) = contender.tool.rivals.iter().find(|wish| wish.name == rival.tool.name) {
-                compare((ours, contender.tool), (theirs, rival.tool), wish.goal, measured, report)?;
+                compare((ours, contender), (theirs, rival.tool), wish.goal, measured, report)?;
             }
         }
     }
@@ -237,7 +263,7 @@ fn conclude(
 }
 
 fn compare(
-    (ours, tool): (usize, &Generator),
+    (ours, Contender { case, tool, .. }): (usize, &Contender),
     (theirs, rival): (usize, &Generator),
     goal: Option<f64>,
     measured: &Measured,
@@ -250,6 +276,6 @@ fn compare(
     let goal_text = report::goal(goal);
     report
         .say(&format!("  {}: {rate} x of {}{goal_text} ({cost} x by CPU time)", tool.title, rival.title))?;
-    report.row("result", &ResultRow::ratio(CASE, tool.name, rival.name, rate, goal))?;
-    report.row("result", &ResultRow::cost_ratio(CASE, tool.name, rival.name, cost))
+    report.row("result", &ResultRow::ratio(case, tool.name, rival.name, rate, goal))?;
+    report.row("result", &ResultRow::cost_ratio(case, tool.name, rival.name, cost))
 }

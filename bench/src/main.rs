@@ -11,11 +11,13 @@ mod facts;
 mod flood;
 mod frame;
 mod generate;
+mod pacing;
 mod priority;
 mod process;
 mod records;
 mod report;
 mod samples;
+mod scaling;
 mod schedule;
 mod search;
 mod settings;
@@ -52,7 +54,7 @@ struct Args {
     /// How much to measure
     #[arg(long, value_enum, default_value = "quick")]
     size: Size,
-    /// Measure only this
+    /// Measure only this [default: generate and capture]
     #[arg(long, value_enum)]
     only: Option<Case>,
     /// Folder for the rows (JSON lines)
@@ -94,6 +96,10 @@ enum Case {
     Generate,
     /// Captures
     Capture,
+    /// How well each engine keeps a pace, from a thousand frames a second to five million
+    Pacing,
+    /// What more flows, more CPUs, more instances and more time do to the rate
+    Scaling,
 }
 
 #[derive(Serialize)]
@@ -158,14 +164,18 @@ fn measure(
     let deadline = Deadline::after(settings.budget);
     let _first = FirstSession::begin()?;
     let bed = Bed::new(tool::GENERATOR_CPU, stop)?;
-    let wants = |case| args.only.is_none_or(|only| only == case);
-    if wants(Case::Generate) {
-        generate::run(&bed, programs, settings, deadline, report)?;
+    let only = args.only;
+    if only.is_none_or(|only| only == Case::Generate) {
+        let place = "sender and receiver on CPU 0";
+        let contest = generate::Contest { case: "generate", place, tools: tool::GENERATORS };
+        generate::run(&contest, &bed, programs, settings, deadline, report)?;
     }
-    if wants(Case::Capture) {
-        capture::run(&bed, programs, settings, deadline, report)?;
+    match only {
+        None | Some(Case::Capture) => capture::run(&bed, programs, settings, deadline, report),
+        Some(Case::Pacing) => pacing::run(&bed, programs, settings, deadline, report),
+        Some(Case::Scaling) => scaling::run(&bed, programs, settings, deadline, report),
+        Some(Case::Generate) => Ok(()),
     }
-    Ok(())
 }
 
 fn programs(args: &Args) -> Result<Programs> {

@@ -21,6 +21,10 @@ pub(crate) struct Settings {
     pub(crate) generate_noise_rounds: usize,
     /// Rounds of a capture against itself.
     pub(crate) capture_noise_rounds: usize,
+    /// How long each rate is watched for its pace.
+    pub(crate) pacing: Duration,
+    /// A short run and a long one, to be compared.
+    pub(crate) runs: [Duration; 2],
     /// How long frames are offered to a capture.
     pub(crate) trial: Duration,
     /// The first rate offered.
@@ -49,6 +53,8 @@ pub(crate) const TINY: Settings = Settings {
     capture_rounds: 1,
     generate_noise_rounds: 1,
     capture_noise_rounds: 0,
+    pacing: ms(60),
+    runs: [ms(30), ms(120)],
     trial: ms(60),
     start_pps: 20_000.0,
     trials_first: 0,
@@ -66,6 +72,8 @@ pub(crate) const QUICK: Settings = Settings {
     capture_rounds: 3,
     generate_noise_rounds: 5,
     capture_noise_rounds: 3,
+    pacing: ms(2_000),
+    runs: [ms(2_000), ms(12_000)],
     trial: ms(400),
     start_pps: 2_000_000.0,
     trials_first: 6,
@@ -81,6 +89,8 @@ pub(crate) const FULL: Settings = Settings {
     generate_rounds: 11,
     window: ms(1_000),
     capture_rounds: 5,
+    pacing: ms(10_000),
+    runs: [ms(10_000), ms(60_000)],
     trial: ms(1_000),
     trials_first: 10,
     trials_next: 6,

@@ -5,6 +5,7 @@
 
 use crate::frame;
 use crate::process::find_tool;
+use crate::scaling::SCALING;
 use host::LabEnd;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -67,8 +68,10 @@ impl Programs {
 pub(crate) struct Flood<'a> {
     /// Where from.
     pub(crate) end: &'a LabEnd,
-    /// The only CPU.
+    /// The only CPU, except for those that are measured on two.
     pub(crate) cpu: u32,
+    /// The second CPU of those.
+    pub(crate) other_cpu: u32,
     /// Without FCS.
     pub(crate) frame_len: usize,
     /// Exactly so many frames.
@@ -96,6 +99,8 @@ pub(crate) struct Generator {
     pub(crate) words: fn(&Flood<'_>) -> Vec<String>,
     /// Those that it is compared with; nobody for the rivals themselves.
     pub(crate) rivals: &'static [Rival],
+    /// It sends from two CPUs.
+    pub(crate) needs_two_cpus: bool,
 }
 
 /// Somebody to be compared with.
@@ -103,11 +108,11 @@ pub(crate) struct Generator {
 pub(crate) struct Rival {
     /// Its name in rows.
     pub(crate) name: &'static str,
-    /// How many times its rate is aimed at, by the issue of the first light.
+    /// How many times its rate is aimed at.
     pub(crate) goal: Option<f64>,
 }
 
-const fn rival(name: &'static str, goal: Option<f64>) -> Rival {
+pub(crate) const fn rival(name: &'static str, goal: Option<f64>) -> Rival {
     Rival { name, goal }
 }
 
@@ -124,6 +129,7 @@ pub(crate) const GENERATORS: &[Generator] = &[
         plenty: 1_000_000_000,
         words: |flood| wirerate_send(flood, &["--no-timestamp"]),
         rivals: &[rival("trafgen", Some(12.0)), rival("trafgen-sendto", Some(12.0)), rival("sendmmsg", None)],
+        needs_two_cpus: false,
     },
     Generator {
         name: "wirerate-rich",
@@ -137,6 +143,7 @@ pub(crate) const GENERATORS: &[Generator] = &[
             rival("trafgen-moving", None),
             rival("against-rich", None),
         ],
+        needs_two_cpus: false,
     },
     Generator {
         name: "against",
@@ -145,6 +152,7 @@ pub(crate) const GENERATORS: &[Generator] = &[
         plenty: 1_000_000_000,
         words: |flood| wirerate_send(flood, &["--no-timestamp"]),
         rivals: &[],
+        needs_two_cpus: false,
     },
     Generator {
         name: "against-rich",
@@ -153,6 +161,7 @@ pub(crate) const GENERATORS: &[Generator] = &[
         plenty: 1_000_000_000,
         words: |flood| wirerate_send(flood, MOVING),
         rivals: &[],
+        needs_two_cpus: false,
     },
     Generator {
         name: "trafgen",
@@ -161,6 +170,7 @@ pub(crate) const GENERATORS: &[Generator] = &[
         plenty: 60_000_000,
         words: |flood| trafgen(flood, &[], frame::trafgen),
         rivals: &[],
+        needs_two_cpus: false,
     },
     Generator {
         name: "trafgen-sendto",
@@ -170,6 +180,7 @@ pub(crate) const GENERATORS: &[Generator] = &[
         // Any gap, even none, makes trafgen leave its ring for one sendto(2) a frame.
         words: |flood| trafgen(flood, &["-t", "0ns"], frame::trafgen),
         rivals: &[],
+        needs_two_cpus: false,
     },
     Generator {
         name: "trafgen-moving",
@@ -178,6 +189,7 @@ pub(crate) const GENERATORS: &[Generator] = &[
         plenty: 60_000_000,
         words: |flood| trafgen(flood, &[], frame::trafgen_moving),
         rivals: &[],
+        needs_two_cpus: false,
     },
     Generator {
         name: "sendmmsg",
@@ -189,6 +201,7 @@ pub(crate) const GENERATORS: &[Generator] = &[
             owned(&["flood", flood.end.ifname, "--size", &size, "--count", &count])
         },
         rivals: &[],
+        needs_two_cpus: false,
     },
 ];
 
@@ -206,20 +219,15 @@ fn trafgen(flood: &Flood<'_>, more: &[&str], config: fn(&[u8]) -> String) -> Vec
 pub(crate) const GENERATOR_CPU: u32 = 0;
 
 fn wirerate_send(flood: &Flood<'_>, more: &[&str]) -> Vec<String> {
-    let (size, cpu) = (flood.frame_len.to_string(), flood.cpu.to_string());
+    wirerate_by("xdp", &flood.cpu.to_string(), flood, more)
+}
+
+/// `wirerate send` by one engine from a list of CPUs.
+pub(crate) fn wirerate_by(engine: &str, cpu: &str, flood: &Flood<'_>, more: &[&str]) -> Vec<String> {
+    let size = flood.frame_len.to_string();
     let (count, nobody, dst) = (flood.count.to_string(), frame::NOBODY.to_string(), frame::DST.to_string());
-    let mut words = owned(&["send", flood.end.ifname, "--netns", &flood.end.netns_name, "--engine", "xdp"]);
-    words.extend(owned(&[
-        "--dst-mac",
-        &nobody,
-        "--size",
-        &size,
-        "--cpus",
-        &cpu,
-        "--count",
-        &count,
-        "--json",
-    ]));
+    let mut words = owned(&["send", flood.end.ifname, "--netns", &flood.end.netns_name, "--engine", engine]);
+    words.extend(owned(&["--dst-mac", &nobody, "--size", &size, "--cpus", cpu, "--count", &count, "--json"]));
     if !more.contains(&"--dst") {
         words.extend(owned(&["--dst", &dst]));
     }
@@ -357,14 +365,14 @@ fn file<'a>(take: &Take<'a>) -> &'a str {
     take.file.to_str().expect("our own names are UTF-8")
 }
 
-fn owned(words: &[&str]) -> Vec<String> {
+pub(crate) fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
 /// The first of `names` that is no tool's, and who there is instead.
 pub(crate) fn unknown(names: &[String]) -> Option<(&str, String)> {
-    let known: BTreeSet<&str> =
-        GENERATORS.iter().map(|tool| tool.name).chain(CAPTURERS.iter().map(|tool| tool.name)).collect();
+    let generators = GENERATORS.iter().chain(SCALING).map(|tool| tool.name);
+    let known: BTreeSet<&str> = generators.chain(CAPTURERS.iter().map(|tool| tool.name)).collect();
     let stranger = names.iter().find(|name| !known.contains(name.as_str()))?;
     Some((stranger, known.into_iter().collect::<Vec<_>>().join(", ")))
 }
@@ -378,6 +386,9 @@ mod tests {
         let names: BTreeSet<_> = GENERATORS.iter().map(|tool| tool.name).collect();
         assert_eq!(names.len(), GENERATORS.len());
         assert!(GENERATORS.iter().flat_map(|tool| tool.rivals).all(|rival| names.contains(rival.name)));
+        let names: BTreeSet<_> = SCALING.iter().map(|tool| tool.name).collect();
+        assert_eq!(names.len(), SCALING.len());
+        assert!(SCALING.iter().flat_map(|tool| tool.rivals).all(|rival| names.contains(rival.name)));
         let names: BTreeSet<_> = CAPTURERS.iter().map(|tool| tool.name).collect();
         assert_eq!(names.len(), CAPTURERS.len());
         assert_eq!(
