@@ -6,10 +6,25 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The rights that are missing here.
+fn missing_rights() -> Option<String> {
+    let is_root = nix::unistd::geteuid().is_root();
+    (!is_root).then(|| "root (CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_BPF)".to_owned())
+}
+
+/// True when something is missing, which is said; CI has it all.
+fn skips(missing: Option<String>) -> bool {
+    if let Some(what) = &missing {
+        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "cannot run: needs {what}");
+        eprintln!("skip: needs {what}");
+    }
+    missing.is_some()
+}
+
 /// Why this test cannot run here.
 fn missing() -> Option<String> {
-    if !nix::unistd::geteuid().is_root() {
-        return Some("root (CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_BPF)".to_owned());
+    if let Some(rights) = missing_rights() {
+        return Some(rights);
     }
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     let is_there = |tool: &&str| path.split(':').any(|dir| Path::new(dir).join(tool).is_file());
@@ -54,22 +69,62 @@ fn number(row: &Value, field: &str) -> f64 {
     row[field].as_f64().unwrap_or_else(|| panic!("no {field} in {row}"))
 }
 
-#[test]
-fn every_tool_delivers_what_it_is_asked_for_and_is_reported() {
-    if let Some(what) = missing() {
-        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "cannot run: needs {what}");
-        eprintln!("skip: needs {what}");
-        return;
-    }
-    let folder = Folder(std::env::temp_dir().join(format!("wirerate-bench-tiny-{}", std::process::id())));
+/// One tiny run of the bench, its words and its rows.
+fn bench(name: &str, words: &[&str]) -> (String, Vec<Value>) {
+    let folder = std::env::temp_dir().join(format!("wirerate-bench-{name}-{}", std::process::id()));
+    let folder = Folder(folder);
     let output = Command::new(env!("CARGO_BIN_EXE_wirerate-bench"))
         .args(["--size", "tiny", "--out"])
         .arg(&folder.0)
+        .args(words)
         .output()
         .expect("the bench starts");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    let rows = rows(&folder.0);
+    (said, rows(&folder.0))
+}
+
+#[test]
+fn every_engine_is_paced_at_every_rate_and_reports_its_gaps() {
+    if skips(missing_rights()) {
+        return;
+    }
+    let (said, rows) = bench("pacing", &["--only", "pacing"]);
+    let paced = of(&rows, "paced", "pacing");
+    let engines: BTreeSet<_> = paced.iter().map(|row| row["engine"].as_str().expect("a name")).collect();
+    assert_eq!(engines, ["af_packet", "af_xdp", "skb", "xdp"].into(), "{said}");
+    assert_eq!(paced.len(), 4 * 5);
+    for row in paced {
+        assert!(number(row, "rate_pps") > 0.0 && number(row, "window_ns") > 0.0, "{row}");
+        assert!(number(&row["gaps"], "p50_ns") <= number(&row["gaps"], "max_ns"), "{row}");
+    }
+    assert!(said.contains("longest gap") && said.contains("5000000"), "{said}");
+}
+
+#[test]
+fn more_flows_and_instances_are_measured_and_deliver_what_they_are_asked_for() {
+    if skips(missing_rights()) {
+        return;
+    }
+    let (said, rows) = bench("scaling", &["--only", "scaling"]);
+    let proofs = of(&rows, "proof", "scaling");
+    assert!(
+        tools(&proofs).is_superset(&["plain", "flows-1", "flows-1000", "flows-65536", "skb"].into()),
+        "{said}"
+    );
+    assert!(proofs.iter().all(|proof| proof["received"] == proof["asked"]), "{proofs:?}");
+    let ratios = rows.iter().filter(|row| row["value"] == "rate_ratio" && row["against"] == "plain");
+    assert!(ratios.count() >= 3, "{said}");
+    let [lengths] = of(&rows, "lengths", "scaling")[..] else { panic!("one row of lengths: {said}") };
+    assert!(number(lengths, "long_ns") > number(lengths, "short_ns"), "{lengths}");
+}
+
+#[test]
+fn every_tool_delivers_what_it_is_asked_for_and_is_reported() {
+    if skips(missing()) {
+        return;
+    }
+    let (said, rows) = bench("tiny", &[]);
 
     let generators =
         ["sendmmsg", "trafgen", "trafgen-moving", "trafgen-sendto", "wirerate", "wirerate-rich"].into();
