@@ -13,6 +13,8 @@ const DIGITS: u8 = 2;
 #[derive(Clone, Debug)]
 pub struct Gaps {
     histogram: Histogram<u64>,
+    /// Of all gaps, exact where the histogram rounds.
+    sum_ns: u128,
     last_ns: Option<u64>,
 }
 
@@ -23,7 +25,7 @@ impl Gaps {
     /// Never: the bounds are constants that the histogram takes.
     pub fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, GAP_NS_MAX, DIGITS).expect("constant bounds are good");
-        Self { histogram, last_ns: None }
+        Self { histogram, sum_ns: 0, last_ns: None }
     }
 
     /// A burst of `frames` between two times.
@@ -32,13 +34,18 @@ impl Gaps {
             return;
         }
         if let Some(last_ns) = self.last_ns {
-            self.histogram.saturating_record(start_ns.saturating_sub(last_ns));
+            self.record(start_ns.saturating_sub(last_ns), 1);
         }
         let spacing_ns = end_ns.saturating_sub(start_ns) / frames;
         if frames > 1 {
-            self.histogram.saturating_record_n(spacing_ns, frames - 1);
+            self.record(spacing_ns, frames - 1);
         }
         self.last_ns = Some(start_ns + spacing_ns * (frames - 1));
+    }
+
+    fn record(&mut self, gap_ns: u64, count: u64) {
+        self.histogram.saturating_record_n(gap_ns, count);
+        self.sum_ns += u128::from(gap_ns) * u128::from(count);
     }
 
     /// Gaps recorded.
@@ -53,7 +60,7 @@ impl Gaps {
 
     /// The mean gap in nanoseconds.
     pub fn mean_ns(&self) -> f64 {
-        self.histogram.mean()
+        if self.count() == 0 { 0.0 } else { self.sum_ns as f64 / self.count() as f64 }
     }
 
     /// The longest gap in nanoseconds.
@@ -61,9 +68,24 @@ impl Gaps {
         self.histogram.max()
     }
 
+    /// How many gaps were below each power of two, in nanoseconds, and not below the one before; powers without a
+    /// gap are left out.
+    pub fn octaves(&self) -> Vec<(u64, u64)> {
+        let mut octaves: Vec<(u64, u64)> = Vec::new();
+        for step in self.histogram.iter_recorded() {
+            let below_ns = (step.value_iterated_to() + 1).next_power_of_two();
+            match octaves.last_mut().filter(|last| last.0 == below_ns) {
+                Some(last) => last.1 += step.count_at_value(),
+                None => octaves.push((below_ns, step.count_at_value())),
+            }
+        }
+        octaves
+    }
+
     /// Adds the gaps of another thread.
     pub fn add(&mut self, other: &Self) {
         self.histogram += &other.histogram;
+        self.sum_ns += other.sum_ns;
     }
 }
 
@@ -87,5 +109,22 @@ mod tests {
         gaps.burst(30_000, 31_000, 10);
         assert_eq!(gaps.count(), 12);
         assert_eq!(gaps.quantile_ns(0.5), 100);
+        assert_eq!(gaps.mean_ns(), (2.0 * 10_000.0 + 10_000.0 + 9.0 * 100.0) / 12.0);
+    }
+
+    #[test]
+    fn octaves_hold_every_gap_once_and_in_order() {
+        let mut gaps = Gaps::new();
+        let mut now_ns = 0;
+        for gap_ns in [0, 1, 2, 3, 4, 1023, 1024, 5000, 5000, 1 << 40] {
+            gaps.burst(now_ns, now_ns, 1);
+            now_ns += gap_ns;
+        }
+        gaps.burst(now_ns, now_ns, 1);
+        let octaves = gaps.octaves();
+        assert_eq!(octaves[..5], [(1, 1), (2, 1), (4, 2), (8, 1), (1024, 1)]);
+        assert_eq!(octaves[5..7], [(2048, 1), (8192, 2)]);
+        assert_eq!(octaves.iter().map(|octave| octave.1).sum::<u64>(), gaps.count());
+        assert!(octaves.last().is_some_and(|octave| octave.0 >= GAP_NS_MAX));
     }
 }

@@ -395,6 +395,76 @@ mod tests {
         assert!((990..1010).contains(&gaps.quantile_ns(0.5)), "{}", gaps.quantile_ns(0.5));
     }
 
+    /// An engine that loses its CPU for 3 ms now and then, and one frame in 500 to a full ring.
+    #[test]
+    fn lateness_does_not_add_up() {
+        for rate_pps in [1_000, 10_000, 99_999, 1_000_000, 5_000_000] {
+            let clock = Rc::new(FakeClock::default());
+            let stolen = Stolen { clock: Rc::clone(&clock), calls: 0 };
+            let terms = Terms { pace: Pace::FrameRate { rate_pps }, ..Terms::default() };
+            let mut run = Run::new(Box::new(stolen), terms, 0);
+            let progress = Progress::default();
+            for second in 1..=3 {
+                let until_ns = second * 1_000_000_000;
+                while clock.now_ns() < until_ns {
+                    if let Step::WaitUntil(deadline_ns) = run.step(&*clock, &progress) {
+                        clock.wait_until(deadline_ns);
+                    }
+                }
+                // Due at the last look, which was 3 ms ago at most.
+                let due = |ns: u64| ns * rate_pps / 1_000_000_000 + 1;
+                let sent = run.total().sent;
+                let expected = due(until_ns - 3_100_000) * 499 / 500..=due(clock.now_ns());
+                assert!(expected.contains(&sent), "{rate_pps} a second, {second} s: {sent}");
+            }
+        }
+    }
+
+    #[test]
+    fn on_time_each_frame_goes_alone_below_a_hundred_thousand_a_second() {
+        for (rate_pps, largest_burst) in [(1_000, 1), (99_999, 1), (50_000_000, 64)] {
+            let pace = Pace::FrameRate { rate_pps };
+            let terms = Terms { count: 10_000, pace, ..Terms::default() };
+            let (report, _, largest) = finish(terms, |_| true);
+            assert_eq!(report.total.sent, 10_000);
+            assert!((1..=largest_burst).contains(&largest), "{rate_pps}: bursts of {largest}");
+        }
+    }
+
+    /// Takes 20 ns a frame and 1 µs a call; each 100th call comes 3 ms late; one frame in 500 finds no room.
+    struct Stolen {
+        clock: Rc<FakeClock>,
+        calls: u64,
+    }
+
+    impl Engine for Stolen {
+        fn kind(&self) -> EngineKind {
+            EngineKind::Mem
+        }
+
+        fn device_name(&self) -> String {
+            "stolen".to_owned()
+        }
+
+        fn send_burst(&mut self, budget: NonZeroU32) -> Result<Burst, EngineError> {
+            self.calls += 1;
+            let pause_ns = if self.calls.is_multiple_of(100) { 3_000_000 } else { 0 };
+            let frames = u64::from(budget.get());
+            self.clock.0.set(self.clock.0.get() + 1_000 + 20 * frames + pause_ns);
+            let ring_full = (frames / 500).min(frames - 1);
+            let errors = Errors { ring_full, ..Errors::default() };
+            Ok(Burst { sent: frames - ring_full, errors, frame_bytes: 60 * frames, ..Burst::default() })
+        }
+
+        fn explain(&mut self, _: &Errors) -> Option<EngineError> {
+            None
+        }
+
+        fn cursor(&self) -> Cursor {
+            Cursor::default()
+        }
+    }
+
     #[test]
     fn a_ring_that_stays_full_ends_the_run_and_every_frame_is_counted() {
         let (report, offered, _) = finish(Terms::default(), |number| number < 100);

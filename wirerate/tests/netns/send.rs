@@ -1,11 +1,12 @@
 //! `wirerate send`: the receiver's counters decide what was sent, dumpcap sees which bytes came.
 
 use crate::lab::{Lab, Peer, RX_DEV, RX_MAC, TX_DEV};
-use crate::program::{Outcome, Running, TIME_LIMIT, run, wirerate_run, wirerate_start};
+use crate::program::{Outcome, Running, TIME_LIMIT, run, wirerate, wirerate_run, wirerate_start};
 use crate::readers::{Frame, frames, on_the_wire, tshark};
 use crate::{Case, TestResult, case};
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use std::process::Command;
 use std::time::Duration;
 
 /// Tests of `wirerate send`.
@@ -38,7 +39,7 @@ pub(crate) const CASES: &[Case] = &[
     case("send::the_device_of_the_default_route_is_refused", &[], default_route),
     case("send::ctrl_c_at_any_moment_loses_nothing_uncounted", &[], ctrl_c),
     case("send::a_duration_ends_the_run", &[], duration),
-    case("send::a_pace_is_kept_on_average", &[], pace),
+    case("send::a_pace_is_kept_and_lateness_does_not_add_up", &["chrt"], pace),
 ];
 
 /// The words that name device, namespace and receiver, and `words`.
@@ -345,18 +346,42 @@ fn duration() -> TestResult {
     Ok(())
 }
 
+/// How late a run was at its end, beside what its frames take at that pace; it may never be early.
+fn lateness_ns(lab: &Lab, words: &str, count: u64, interval_ns: u64) -> u64 {
+    let words = sending(lab, &format!("{words} --count {count}"));
+    // Before ordinary threads, of which this machine may have many. A run of 300 ms is not throttled.
+    let mut command = Command::new("chrt");
+    command.args(["--fifo", "1"]).arg(wirerate().get_program()).args(words.split_whitespace());
+    let report = report(&Running::start(command).wait(TIME_LIMIT).expect_code(0));
+    let due_ns = (count - 1) * interval_ns;
+    let duration_ns = number(&report, "duration_ns");
+    assert!(duration_ns >= due_ns, "{words}: {duration_ns} ns, too early");
+    let gaps = &report["gaps"];
+    let octaves = gaps["histogram"].as_array().expect("a list");
+    assert_eq!(octaves.iter().map(|octave| number(octave, "count")).sum::<u64>(), count - 1, "{gaps}");
+    assert!(number(gaps, "p50_ns") <= number(gaps, "p99_ns"), "{gaps}");
+    duration_ns - due_ns
+}
+
+/// Deadlines are absolute, so a run that lost its CPU catches up: it is late only by what it lost at its very end.
+/// That can be much when the hypervisor takes the CPU away, so one of several runs has to be on time; a pace that
+/// drifts never is.
 fn pace() -> TestResult {
+    const ATTEMPTS: u32 = 20;
     let lab = Lab::new(Peer::Gro);
-    for words in ["--pps 10k --count 3001", "--delay 1ms --count 301", "--rate 6.72Mbit --count 3001"] {
-        // A busy machine makes a run late, so one in time out of many will do; nothing may make it early.
-        let mut tries_ms = Vec::new();
-        while tries_ms.len() < 30 && tries_ms.last().is_none_or(|ms| *ms >= 340) {
-            let report = send(&lab, words);
-            assert!(report["gaps"].is_object(), "{words}: {report}");
-            tries_ms.push(number(&report, "duration_ns") / 1_000_000);
-            assert!(tries_ms.last() >= Some(&295), "{words}: {tries_ms:?} ms");
-        }
-        assert!(tries_ms.last() < Some(&340), "{words}: {tries_ms:?} ms");
+    for (words, count, interval_ns) in [
+        ("--pps 1k", 301, 1_000_000),
+        ("--pps 10k", 3_001, 100_000),
+        ("--pps 100k", 30_001, 10_000),
+        ("--delay 1ms", 301, 1_000_000),
+        ("--rate 6.72Mbit", 3_001, 100_000),
+        ("--pps 10k --engine skb", 3_001, 100_000),
+        ("--pps 10k --engine af_packet", 3_001, 100_000),
+        ("--pps 10k --engine af_xdp", 3_001, 100_000),
+    ] {
+        // A thousandth of the 300 ms that each of these takes.
+        let is_on_time = (0..ATTEMPTS).any(|_| lateness_ns(&lab, words, count, interval_ns) <= 300_000);
+        assert!(is_on_time, "{words}: late by more than 0.1 %, {ATTEMPTS} times");
     }
     Ok(())
 }

@@ -50,6 +50,17 @@ pub struct Gaps {
     pub p99_ns: u64,
     /// The longest.
     pub max_ns: u64,
+    /// All of them, by length.
+    pub histogram: Vec<Octave>,
+}
+
+/// Gaps from half of a length up to that length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Octave {
+    /// The length, a power of two.
+    pub below_ns: u64,
+    /// How many.
+    pub count: u64,
 }
 
 /// What one thread did.
@@ -163,6 +174,7 @@ impl fmt::Display for Report {
         );
         if let Some(gaps) = &self.gaps {
             table.text("gaps", &gaps.to_string());
+            gaps.shares().iter().for_each(|share| table.text("", share));
         }
         let cpus: Vec<_> = self.threads.iter().map(|thread| thread.cpu.to_string()).collect();
         let s = if cpus.len() == 1 { "" } else { "s" };
@@ -177,6 +189,27 @@ impl fmt::Display for Report {
         self.engine.why.iter().for_each(|why| table.text("", why));
         self.notes.iter().for_each(|note| table.text("note", note));
         write!(f, "{table}")
+    }
+}
+
+/// Octaves with a smaller part of all gaps are not worth a line of their own.
+const SHARE_MIN: f64 = 0.001;
+
+impl Gaps {
+    /// The octaves that hold most gaps as parts of all, and the rest in a line.
+    fn shares(&self) -> Vec<String> {
+        let total: u64 = self.histogram.iter().map(|octave| octave.count).sum();
+        let share = |count: u64| count as f64 / total.max(1) as f64;
+        let (large, small): (Vec<Octave>, Vec<Octave>) =
+            self.histogram.iter().partition(|octave| share(octave.count) >= SHARE_MIN);
+        let line = |octave: &Octave| {
+            let below = format!("below {}", human_duration(octave.below_ns));
+            format!("{below:16}  {:5.1} %", share(octave.count) * 100.0)
+        };
+        let mut lines: Vec<String> = large.iter().map(line).collect();
+        let rest: u64 = small.iter().map(|octave| octave.count).sum();
+        lines.extend((rest > 0).then(|| format!("{:16}  {:>5}", "others", human_count(rest))));
+        lines
     }
 }
 
@@ -238,6 +271,9 @@ mod tests {
                 p50_ns: 1_000,
                 p99_ns: 1_210,
                 max_ns: 33_000,
+                histogram: [(1024, 611_000), (2048, 387_000), (4096, 900), (65_536, 98)]
+                    .map(|(below_ns, count)| Octave { below_ns, count })
+                    .into(),
             }),
             threads: vec![thread(0, 500_000), thread(3, 499_000)],
             notes: vec!["IPv6 destinations are drawn at random".into()],

@@ -1,7 +1,7 @@
 //! From what the threads did to the report.
 
 use super::fleet::Done;
-use super::report::{Cause, Choice, End, Gaps, Report, Thread};
+use super::report::{Cause, Choice, End, Gaps, Octave, Report, Thread};
 use crate::units::per_second;
 use engine::{Burst, EngineError};
 use packet::{FRAME_LEN_MIN, WIRE_OVERHEAD};
@@ -128,6 +128,7 @@ fn gaps(done: &[Done], interval_ps: u64) -> Option<Gaps> {
         p50_ns: sum.quantile_ns(0.5),
         p99_ns: sum.quantile_ns(0.99),
         max_ns: sum.max_ns(),
+        histogram: sum.octaves().into_iter().map(|(below_ns, count)| Octave { below_ns, count }).collect(),
     })
 }
 
