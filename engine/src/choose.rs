@@ -25,6 +25,8 @@ pub(crate) struct Need<'a> {
     pub(crate) mode: XmitMode,
     pub(crate) wish: Wish,
     pub(crate) engine: Option<EngineKind>,
+    /// Engines that were tried and sent nothing, and why.
+    pub(crate) ruled_out: &'a [(EngineKind, String)],
     pub(crate) batch: Option<u32>,
     pub(crate) cpu: u32,
 }
@@ -89,6 +91,10 @@ pub(crate) fn build(need: &Need<'_>, tools: &mut Tools) -> Result<Chosen, Engine
 fn climb(need: &Need<'_>, tools: &mut Tools) -> Result<Chosen, EngineError> {
     let mut refusals = Vec::new();
     for rung in LADDER {
+        if let Some((_, why)) = need.ruled_out.iter().find(|(kind, _)| *kind == rung.kind) {
+            refusals.push(format!("not {}: {why}", rung.kind));
+            continue;
+        }
         match rung.try_build(need, tools) {
             Ok((engine, merit)) => {
                 refusals.insert(0, merit.to_owned());
@@ -148,7 +154,8 @@ fn build_xdp(need: &Need<'_>, device: Device, asked: &Asked, tools: &mut Tools) 
     let engine = XdpEngine::new(device, need.mode, need.plan, need.cursor.clone(), asked, claim)?;
     let merit = match need.mode {
         XmitMode::NetifReceive => "injects into the receive path",
-        _ => "the driver takes frames from XDP",
+        _ if engine.is_told() => "the driver takes frames from XDP",
+        _ => "this kernel does not say whether the driver takes frames from XDP: the first batch does",
     };
     Ok((Box::new(engine), merit))
 }

@@ -57,6 +57,14 @@ impl Device {
         Ok(None)
     }
 
+    /// True when the kernel says what its driver can do with XDP (Linux 6.3).
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    pub(crate) fn tells_xdp(&self) -> Result<bool, EngineError> {
+        Ok(self.stack.xdp_features(self.ifindex)?.is_some())
+    }
+
     /// Why frames redirected to the device from XDP would not be sent: a driver without XDP transmit, or a veth
     /// whose peer does not take part. `None` when nothing speaks against it.
     ///
@@ -64,7 +72,7 @@ impl Device {
     /// When the kernel cannot be asked.
     pub(crate) fn xdp_trouble(&self) -> Result<Option<EngineError>, EngineError> {
         let link = self.stack.link(self.ifindex)?;
-        // Kernels before 6.3 do not tell; the first burst will.
+        // Kernels before 6.3 do not tell; the first burst will, and the worker then tries the next engine.
         if self.stack.xdp_features(link.index)?.is_none_or(|features| features.redirect_target) {
             return Ok(None);
         }

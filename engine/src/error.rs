@@ -158,6 +158,18 @@ impl EngineError {
         }
     }
 
+    /// True when another engine may do what this one, which has sent nothing, turned out not to.
+    pub(crate) fn is_of_one_engine(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused { .. }
+                | Self::Swallowed { .. }
+                | Self::Unable { .. }
+                | Self::PeerTakesNoXdp { .. }
+                | Self::NoXdpTransmit { .. }
+        )
+    }
+
     /// What a person can try, where there is something.
     pub fn cure(&self) -> Option<String> {
         match self {

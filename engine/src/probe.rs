@@ -25,7 +25,7 @@ pub struct Probed {
 pub fn probe(netns: &Netns, cpu: u32, request: &Request) -> Result<Vec<Probed>, EngineError> {
     netns.run(|| {
         host::pin_thread(cpu)?;
-        let need = need(request, request.cursor.clone(), cpu);
+        let need = need(request, &[], cpu);
         let mut tools = Tools::default();
         let answers = ask_all(&need, &mut tools);
         Ok(answers.map(|(kind, answer)| Probed { kind, answer }).collect())

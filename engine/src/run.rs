@@ -166,6 +166,11 @@ impl Run {
         }
     }
 
+    /// The engine at work.
+    pub(crate) fn engine_kind(&self) -> EngineKind {
+        self.engine.kind()
+    }
+
     /// When the next frame is due.
     pub fn next_ns(&self) -> u64 {
         self.pacer.next_ns()

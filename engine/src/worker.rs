@@ -4,7 +4,7 @@
 //! on until it has ended, as in pktgen. Orders come in by a channel, wishes to stop by a flag that every step
 //! looks at.
 
-use crate::choose::{Need, Tools, build};
+use crate::choose::{Chosen, Need, Tools, build};
 use crate::clock::{Clock, SystemClock};
 use crate::pacer::Pace;
 use crate::run::{End, Progress, Run, RunReport, Step, Terms};
@@ -120,6 +120,12 @@ impl RunHandle {
         *lock(&self.report) = Some(report);
         self.has_ended.store(true, Relaxed);
         self.ended.notify_all();
+    }
+
+    fn show_choice(&self, chosen: &Chosen) {
+        let mut snapshot = lock(&self.snapshot);
+        snapshot.engine = Some(chosen.engine.kind());
+        snapshot.reason.clone_from(&chosen.reason);
     }
 
     fn show(&self, run: &Run) {
@@ -251,6 +257,8 @@ struct Active {
     request: Request,
     handle: Arc<RunHandle>,
     shown_ns: u64,
+    /// Engines that turned out to send nothing, and why.
+    ruled_out: Vec<(EngineKind, String)>,
 }
 
 impl Shift {
@@ -304,7 +312,7 @@ impl Shift {
     }
 
     fn begin(&mut self, order: Waiting) {
-        let built = build(&need(&order.request, order.request.cursor.clone(), self.cpu), &mut self.tools);
+        let built = build(&need(&order.request, &[], self.cpu), &mut self.tools);
         if let Some(barrier) = &order.request.together {
             // Also when there is no engine: the others wait for every thread.
             barrier.wait();
@@ -317,11 +325,7 @@ impl Shift {
         match built {
             Err(error) => handle.finish(RunReport::failed(error, self.clock.now_ns(), request.cursor)),
             Ok(chosen) => {
-                {
-                    let mut snapshot = lock(&handle.snapshot);
-                    snapshot.engine = Some(chosen.engine.kind());
-                    snapshot.reason = chosen.reason;
-                }
+                handle.show_choice(&chosen);
                 let now_ns = self.clock.now_ns();
                 let mut run = Run::new(chosen.engine, request.terms, now_ns);
                 if ordered_ns < self.free_ns {
@@ -329,7 +333,7 @@ impl Shift {
                     run.backdate(ordered_ns);
                 }
                 handle.show(&run);
-                self.active.push(Active { run, request, handle, shown_ns: now_ns });
+                self.active.push(Active { run, request, handle, shown_ns: now_ns, ruled_out: Vec::new() });
             }
         }
     }
@@ -349,7 +353,26 @@ impl Shift {
                 active.run.waited(self.clock.now_ns() - before_ns);
                 active.show_sometimes(&self.clock);
             }
+            Step::Ended(End::Failed(error)) if active.may_try_another(&error) => {
+                self.try_another(index, &error);
+            }
             Step::Ended(end) => self.end(index, end),
+        }
+    }
+
+    /// Begins the run anew with the next engine: what an engine was built for and its first frames met differ where
+    /// a kernel does not tell beforehand. Those frames reached no wire, so the plan begins where it began.
+    fn try_another(&mut self, index: usize, error: &EngineError) {
+        let active = &mut self.active[index];
+        active.ruled_out.push((active.run.engine_kind(), error.in_one_line()));
+        match build(&need(&active.request, &active.ruled_out, self.cpu), &mut self.tools) {
+            Err(error) => self.end(index, End::Failed(error)),
+            Ok(chosen) => {
+                active.handle.show_choice(&chosen);
+                let started_ns = active.run.started_ns();
+                active.run = Run::new(chosen.engine, active.request.terms, self.clock.now_ns());
+                active.run.backdate(started_ns);
+            }
         }
     }
 
@@ -404,6 +427,11 @@ impl Waiting {
 }
 
 impl Active {
+    /// True when nothing was sent, for a reason that another engine may not have, and nobody insists on this one.
+    fn may_try_another(&self, error: &EngineError) -> bool {
+        self.request.engine.is_none() && self.run.total().sent == 0 && error.is_of_one_engine()
+    }
+
     fn show_sometimes(&mut self, clock: &SystemClock) {
         let now_ns = clock.now_ns();
         if now_ns - self.shown_ns >= SNAPSHOT_NS {
@@ -413,14 +441,15 @@ impl Active {
     }
 }
 
-pub(crate) fn need(request: &Request, cursor: Cursor, cpu: u32) -> Need<'_> {
+pub(crate) fn need<'a>(request: &'a Request, ruled_out: &'a [(EngineKind, String)], cpu: u32) -> Need<'a> {
     Need {
         ifname: &request.ifname,
         plan: &request.plan,
-        cursor,
+        cursor: request.cursor.clone(),
         mode: request.mode,
         wish: request.wish,
         engine: request.engine,
+        ruled_out,
         batch: request.batch,
         cpu,
     }

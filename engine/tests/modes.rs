@@ -2,7 +2,7 @@
 
 mod lab;
 
-use engine::{End, EngineKind, RunReport};
+use engine::{End, EngineKind, Pace, RunReport, Terms};
 use host::{Lab, LabOptions};
 use lab::tap::Tap;
 use lab::{
@@ -10,6 +10,7 @@ use lab::{
     until_sent,
 };
 use packet::{Config, Flags, XmitMode};
+use std::time::{Duration, Instant};
 
 fn mode(xmit_mode: XmitMode) -> Config {
     Config { xmit_mode, ..Config::default() }
@@ -135,6 +136,42 @@ fn a_plan_that_no_engine_carries_names_them_all() {
     let error = failure(&lab, request(&lab, &config, 9, None)).to_string();
     assert!(error.starts_with("no engine can send this to tx0: "), "{error}");
     assert!(ENGINES.iter().all(|engine| error.contains(&format!("not {engine}: "))), "{error}");
+}
+
+/// A far end that goes deaf between the choice and the first frame is like a kernel that could not tell: the driver
+/// refuses the first batch. Both ways the next engine begins anew, and every frame arrives.
+#[test]
+fn an_engine_whose_first_frames_are_refused_makes_way_for_the_next() {
+    let Some(lab) = polling_lab() else { return };
+    let gro = |on| lab.rx.stack.set_feature(lab.rx.ifname, host::FEATURE_GRO, on).expect("veth has GRO");
+    for insists in [None, Some(EngineKind::Xdp)] {
+        gro(true);
+        let before = received(&lab, 0);
+        let mut request = request(&lab, &Config::default(), 500, insists);
+        let terms = std::mem::replace(&mut request.terms, Terms { pace: Pace::Never, ..Terms::default() });
+        let worker = engine::Worker::spawn(0, lab.tx.netns()).expect("a thread can be had");
+        let handle = worker.start(request);
+        let deadline = Instant::now() + PATIENCE;
+        while handle.snapshot().engine.is_none() {
+            assert!(Instant::now() < deadline, "no engine was chosen");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(handle.snapshot().engine, Some(EngineKind::Xdp));
+        gro(false);
+        handle.change_terms(terms);
+        let report = handle.wait(PATIENCE).expect("the run ends");
+        match insists {
+            Some(_) => assert!(matches!(report.end, End::Failed(engine::EngineError::PeerTakesNoXdp { .. }))),
+            None => {
+                let reason = handle.snapshot().reason;
+                all_sent(&report, 500);
+                assert_eq!(report.engine, Some(EngineKind::Skb), "{reason}");
+                assert!(reason.contains("not xdp: rx0, the other end of tx0, takes no frames"), "{reason}");
+                assert_eq!(report.cursor.seq_num, 501);
+                assert_eq!(received(&lab, before + 500), before + 500);
+            }
+        }
+    }
 }
 
 #[test]

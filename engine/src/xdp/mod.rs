@@ -36,6 +36,8 @@ pub(crate) struct XdpEngine {
     page: Vec<u8>,
     batch: u32,
     clock_sharing: u32,
+    /// The kernel has told that the driver takes frames.
+    is_told: bool,
     // Fields drop in order: the link before its namespace.
     _pin: XdpLink,
     _pin_netns: Netns,
@@ -60,6 +62,7 @@ impl XdpEngine {
         if let Some(trouble) = trouble(&device, !receive)? {
             return Err(trouble);
         }
+        let is_told = device.tells_xdp()?;
         let sender = Sender::load(&translate::plan(plan, device.ifindex(), receive))?;
         sender.state().set_cursor(&translate::cursor(&cursor, plan));
         sender.state().set_flows(&translate::flows(&cursor.flows));
@@ -74,9 +77,15 @@ impl XdpEngine {
             page: vec![0; plan.frame_len_max() as usize],
             batch: asked.batch.unwrap_or(BATCH_DEFAULT).clamp(1, BATCH_MAX),
             clock_sharing: 1,
+            is_told,
             _pin: pin,
             _pin_netns: pin_netns,
         })
+    }
+
+    /// True when the kernel says what the driver can; else the first frames will tell.
+    pub(crate) fn is_told(&self) -> bool {
+        self.is_told
     }
 
     fn verdict(&self) -> Option<Verdict> {

@@ -1,7 +1,7 @@
 //! The first and only program of the virtual machine: makes the kernel ready, runs all cases, says how they
 //! ended, and switches off.
 
-use crate::cases::CASES;
+use crate::everything;
 use nix::kmod::{ModuleInitFlags, finit_module};
 use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
@@ -17,13 +17,13 @@ pub(crate) const MODULES: &str = "/modules";
 pub(crate) fn main() -> ! {
     println!();
     match prepare() {
-        Ok(()) => CASES.iter().for_each(|case| {
-            let ending = match std::panic::catch_unwind(|| case.run()) {
+        Ok(()) => everything().into_iter().for_each(|(name, body)| {
+            let ending = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)) {
                 Ok(Ok(())) => "ok".to_owned(),
                 Ok(Err(why)) => format!("failed {:?}", why.message().unwrap_or("without a reason")),
                 Err(_) => "failed \"it panicked\"".to_owned(),
             };
-            println!("{MARK}{} {ending}", case.name);
+            println!("{MARK}{name} {ending}");
         }),
         Err(why) => println!("{MARK}prepare failed {why:?}"),
     }

@@ -77,8 +77,8 @@ fn read(output: &str) -> HashMap<String, Option<String>> {
     if !output.contains(&format!("{MARK}end")) || all.contains_key("prepare") {
         let tail: Vec<&str> = output.lines().rev().take(40).collect();
         let words = tail.into_iter().rev().collect::<Vec<_>>().join("\n");
-        for case in crate::cases::CASES {
-            all.entry(case.name.to_owned()).or_insert_with(|| Some(words.clone()));
+        for (name, _) in crate::everything() {
+            all.entry(name.to_owned()).or_insert_with(|| Some(words.clone()));
         }
     }
     all
