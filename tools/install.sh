@@ -23,6 +23,7 @@ packages_for() {
 	test) cat <<-END ;;
 		ethtool          ethtool
 		iproute2         ip
+		lz4              lz4
 		netsniff-ng      trafgen
 		procps           /usr/bin/kill
 		python3          python3
@@ -31,6 +32,7 @@ packages_for() {
 		tshark           tshark
 		wireshark-common dumpcap
 		xz-utils         xz
+		zstd             zstd
 	END
 	bench) packages_for test ;;
 	lint) cat <<-END ;;

@@ -1,0 +1,124 @@
+//! The readers given what nobody meant to write: good files with bytes changed, cut, doubled, and plain noise.
+//!
+//! Whatever comes, a reader ends with an error or the end of the file, does not panic, does not take memory that the
+//! file does not have, and blocks that it gives can be written and read again.
+
+#[path = "../../packet/tests/fuzz/rounds.rs"]
+mod rounds;
+
+use packet::Rng;
+use pcapng::{Block, Flags, Interface, Packet, Reader, Section, Statistics, Writer, pcap};
+
+/// A number below `end`.
+fn below(rng: &mut Rng, end: usize) -> usize {
+    rng.below(end.max(1) as u32) as usize
+}
+
+/// A file with blocks of every kind that capture programs write.
+fn good_file(rng: &mut Rng) -> Vec<u8> {
+    let section = Section { os: Some("Linux".to_owned()), ..Section::default() };
+    let mut writer = Writer::new(Vec::new(), &section).unwrap();
+    for _ in 0..1 + below(rng, 3) {
+        let interface = Interface { name: Some("eth0".to_owned()), snaplen: 96, ..Interface::default() };
+        writer.add_interface(&interface).unwrap();
+    }
+    for time_ns in 0..below(rng, 20) as u64 {
+        let data = vec![0xa5; below(rng, 120)];
+        let packet = Packet {
+            time_ns,
+            frame_len: 1514,
+            data: &data,
+            flags: (below(rng, 2) == 0).then_some(Flags::INBOUND),
+            queue: (below(rng, 2) == 0).then_some(3),
+            drop_count: (below(rng, 2) == 0).then_some(7),
+            comment: (below(rng, 4) == 0).then_some("why"),
+            ..Packet::default()
+        };
+        writer.packet(&packet).unwrap();
+    }
+    writer.statistics(&Statistics { received: Some(9), ..Statistics::default() }).unwrap();
+    writer.finish().unwrap()
+}
+
+fn good_pcap(rng: &mut Rng) -> Vec<u8> {
+    let mut writer = pcap::Writer::new(Vec::new(), &pcap::Header::default()).unwrap();
+    for time_ns in 0..below(rng, 20) as u64 {
+        let data = vec![0xa5; below(rng, 120)];
+        writer.record(&pcap::Record { time_ns, frame_len: 1514, data: &data }).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+/// Does to a file what disks, networks and enemies do.
+fn spoil(rng: &mut Rng, file: &mut Vec<u8>) {
+    for _ in 0..below(rng, 6) {
+        if file.is_empty() {
+            return;
+        }
+        let at = below(rng, file.len());
+        match below(rng, 7) {
+            0 => file[at] ^= 1 << below(rng, 8),
+            1 => file[at] = rng.next_u32() as u8,
+            2 => file.truncate(at),
+            3 => {
+                let end = (at + below(rng, 64)).min(file.len());
+                file.drain(at..end);
+            }
+            4 => {
+                let piece = file[at..(at + below(rng, 200)).min(file.len())].to_vec();
+                let to = below(rng, file.len());
+                file.splice(to..to, piece);
+            }
+            5 => {
+                // Lengths and counts at their ends.
+                let number = [0, 1, 3, 0xffff, 0x7fff_ffff, u32::MAX][below(rng, 6)];
+                let at = at & !3;
+                let end = (at + 4).min(file.len());
+                file[at..end].copy_from_slice(&number.to_le_bytes()[..end - at]);
+            }
+            _ => file.extend((0..below(rng, 100)).map(|_| rng.next_u32() as u8)),
+        }
+    }
+}
+
+/// What was read from a block is written and read again.
+fn read_all(file: &[u8]) {
+    let mut reader = Reader::new(file);
+    let mut again = Vec::new();
+    let mut packets = 0;
+    while let Ok(Some(block)) = reader.next_block() {
+        if let Block::Packet(packet) = block {
+            assert!(packet.data.len() <= file.len(), "a packet is longer than its file");
+            again.clear();
+            packet.emit(&mut again);
+            packets += 1;
+            assert!(packets <= file.len() / 12, "more packets than fit");
+        }
+    }
+    assert!(reader.offset() <= file.len() as u64);
+}
+
+#[test]
+fn pcapng_reader_survives_everything() {
+    rounds::rounds("pcapng_reader_survives_everything", |rng| {
+        let mut file = good_file(rng);
+        read_all(&file);
+        spoil(rng, &mut file);
+        read_all(&file);
+    });
+}
+
+#[test]
+fn pcap_reader_survives_everything() {
+    rounds::rounds("pcap_reader_survives_everything", |rng| {
+        let mut file = good_pcap(rng);
+        spoil(rng, &mut file);
+        let Ok(mut reader) = pcap::Reader::new(&file[..]) else { return };
+        let mut count = 0;
+        while let Ok(Some(record)) = reader.next_record() {
+            assert!(record.data.len() <= file.len());
+            count += 1;
+        }
+        assert!(count <= file.len() / pcap::RECORD_HEADER_LEN);
+    });
+}
