@@ -105,6 +105,23 @@ pub(crate) fn xdp_query(ifindex: c_int) -> io::Result<XdpIds> {
     Ok(XdpIds { native: opts.drv_prog_id, generic: opts.skb_prog_id, offloaded: opts.hw_prog_id })
 }
 
+/// Takes the program `id` off a device, unless another has taken its place meanwhile. `flag` is the `XDP_FLAGS_*` of
+/// how it is attached.
+pub(crate) fn xdp_detach(ifindex: c_int, id: u32, flag: u32) -> io::Result<()> {
+    // SAFETY: a plain number in, a descriptor or an error out.
+    let fd = checked(unsafe { libbpf_sys::bpf_prog_get_fd_by_id(id) })?;
+    // SAFETY: the call succeeded, so `fd` is a new descriptor that nobody else knows.
+    let program = unsafe { OwnedFd::from_raw_fd(fd) };
+    let opts = libbpf_sys::bpf_xdp_attach_opts {
+        sz: size_of::<libbpf_sys::bpf_xdp_attach_opts>() as _,
+        old_prog_fd: program.as_raw_fd(),
+        ..Default::default()
+    };
+    // SAFETY: `opts` is a whole structure with its own size in `sz` that lives during the call, which keeps nothing.
+    checked(unsafe { libbpf_sys::bpf_xdp_detach(ifindex, flag, &opts) })?;
+    Ok(())
+}
+
 /// Name of a loaded program, at most 15 bytes long.
 pub(crate) fn program_name(id: u32) -> io::Result<String> {
     // SAFETY: a plain number in, a descriptor or an error out.

@@ -20,6 +20,16 @@ pub enum XdpMode {
     Offloaded,
 }
 
+impl XdpMode {
+    fn flag(self) -> u32 {
+        match self {
+            Self::Native => libbpf_sys::XDP_FLAGS_DRV_MODE,
+            Self::Generic => libbpf_sys::XDP_FLAGS_SKB_MODE,
+            Self::Offloaded => libbpf_sys::XDP_FLAGS_HW_MODE,
+        }
+    }
+}
+
 impl fmt::Display for XdpMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -166,6 +176,24 @@ fn first_taken<'a>(
         }
     }
     Err(refusal.expect("there is a program"))
+}
+
+/// What the names of all our programs begin with.
+const OURS: &str = "wr_";
+
+/// Takes programs of ours off a device that nobody holds any more: attached without a link, as by `ip link`. One
+/// that a running process holds by a link stays, and so does every other program.
+///
+/// # Errors
+/// [`BpfError::XdpQuery`].
+pub fn remove_ours(ifindex: u32, ifname: &str) -> Result<(), BpfError> {
+    for found in programs(ifindex, ifname)? {
+        if found.name.starts_with(OURS) {
+            // Refused by the kernel while a link holds it; whoever wants the device is told then that it is taken.
+            let _ = sys::xdp_detach(ifindex.cast_signed(), found.id, found.mode.flag());
+        }
+    }
+    Ok(())
 }
 
 /// Looks whether a device is free for a program.

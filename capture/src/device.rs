@@ -7,6 +7,9 @@ use pcapng::{Interface, LINK_TYPE_ETHERNET, Section};
 
 /// Link type of frames that begin with an IP header (LINKTYPE_RAW).
 const LINK_TYPE_RAW: u16 = 101;
+/// Link types of a wireless device in monitor mode: the header of IEEE 802.11, or radiotap in front of it.
+const LINK_TYPE_IEEE802_11: u16 = 105;
+const LINK_TYPE_RADIOTAP: u16 = 127;
 
 /// The section of a file that `application` writes on this machine.
 pub(crate) fn section(application: &str) -> Section {
@@ -48,10 +51,16 @@ fn os() -> Option<String> {
     Some(format!("{} {}", uts.sysname().to_string_lossy(), uts.release().to_string_lossy()))
 }
 
-fn link_type(link: &Link) -> Result<u16, CaptureError> {
+/// What frames of a device begin with, as capture files number it.
+///
+/// # Errors
+/// [`CaptureError::LinkLayer`] when files have no number for it.
+pub(crate) fn link_type(link: &Link) -> Result<u16, CaptureError> {
     match link.layer {
         LinkLayer::Ethernet | LinkLayer::Loopback => Ok(LINK_TYPE_ETHERNET),
         LinkLayer::None => Ok(LINK_TYPE_RAW),
+        LinkLayer::Wireless { radiotap: false } => Ok(LINK_TYPE_IEEE802_11),
+        LinkLayer::Wireless { radiotap: true } => Ok(LINK_TYPE_RADIOTAP),
         layer => Err(CaptureError::LinkLayer { ifname: link.name.clone(), layer }),
     }
 }

@@ -13,6 +13,8 @@ const TAG_AT: usize = 12;
 pub(crate) struct Encoder {
     format: Format,
     numbering: Numbering,
+    /// Whether the file says which queue a frame came by.
+    knows_queues: bool,
     /// Most bytes of a frame in the file.
     snaplen: usize,
     /// One for each queue seen, by its number; for frames that came in, with nothing lost before.
@@ -27,7 +29,13 @@ impl Encoder {
     /// For one ring of the device that has these interfaces.
     pub(crate) fn new(format: Format, numbering: Numbering, snaplen: u32) -> Self {
         let (templates, scratch) = (Vec::new(), Vec::new());
-        Self { format, numbering, snaplen: snaplen as usize, templates, scratch, packet_id: None }
+        let snaplen = snaplen as usize;
+        Self { format, numbering, knows_queues: true, snaplen, templates, scratch, packet_id: None }
+    }
+
+    /// The same, for records whose queue is known or not.
+    pub(crate) fn knowing_queues(self, knows_queues: bool) -> Self {
+        Self { knows_queues, ..self }
     }
 
     /// Gives each packet an id: the number of the ring in the upper 16 bits, below it the number of the frame among all
@@ -42,7 +50,7 @@ impl Encoder {
     pub(crate) fn emit(&mut self, record: &Record<'_>, utc_offset_ns: i64, out: &mut Vec<u8>) -> u64 {
         let time_ns = match record.time_source {
             TimeSource::Software => record.time_ns.wrapping_add_signed(utc_offset_ns),
-            TimeSource::Hardware => record.time_ns,
+            TimeSource::Hardware | TimeSource::TimeOfDay => record.time_ns,
         };
         let is_plain = record.lost_before == 0 && record.flags == Flags::INBOUND && record.vlan.is_none();
         if !is_plain || self.packet_id.is_some() {
@@ -72,7 +80,8 @@ impl Encoder {
     /// What all packets of a queue have in common.
     fn like<'a>(&self, queue_index: u16) -> Packet<'a> {
         let interface = self.numbering.of_queue(queue_index);
-        Packet { interface, queue: Some(queue_index.into()), ..Packet::default() }
+        let queue = self.knows_queues.then_some(queue_index.into());
+        Packet { interface, queue, ..Packet::default() }
     }
 
     /// For frames that have more to say: went out, had a tag, came after others were lost.

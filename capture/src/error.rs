@@ -3,6 +3,7 @@
 use crate::file_name::PatternError;
 use crate::rotate::PolicyError;
 use bpf::BpfError;
+use filter::FilterError;
 use host::{HostError, LinkLayer};
 use std::io;
 
@@ -33,6 +34,52 @@ pub enum CaptureError {
         ifname: String,
         /// What its frames begin with.
         layer: LinkLayer,
+    },
+    /// Drop mode was asked of packet sockets, which only get copies.
+    #[error("packet sockets cannot keep frames of {ifname} from the host: drop mode needs XDP")]
+    DropNeedsXdp {
+        /// Name of the device.
+        ifname: String,
+    },
+    /// Frames that the host sends were asked of XDP.
+    #[error("XDP on {ifname} sees incoming frames only")]
+    OnlyIncoming {
+        /// Name of the device.
+        ifname: String,
+    },
+    /// A packet socket could not be made or used.
+    #[error("cannot {act} {ifname}")]
+    PacketSocket {
+        /// Name of the device.
+        ifname: String,
+        /// What was tried with it, ending so that the name fits.
+        act: &'static str,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A filter needs libpcap, which is not here.
+    #[error("filters are compiled by libpcap, which cannot be loaded: {reason}")]
+    NoLibpcap {
+        /// What the dynamic linker said.
+        reason: String,
+    },
+    /// libpcap does not understand a filter.
+    #[error("the filter {expression:?} is not understood: {reason}")]
+    Filter {
+        /// The expression.
+        expression: String,
+        /// What libpcap said.
+        reason: String,
+    },
+    /// libpcap understands a filter, but no kernel could run it.
+    #[error("the filter {expression:?} cannot be applied to a running capture")]
+    FilterProgram {
+        /// The expression.
+        expression: String,
+        /// Why.
+        #[source]
+        source: FilterError,
     },
     /// The capture file could not be made.
     #[error("cannot create the capture file {name}")]
@@ -111,15 +158,31 @@ impl CaptureError {
         match self {
             Self::Host(error) => error.advice(),
             Self::Bpf(BpfError::XdpBusy { ifname, name, id, .. }) => Some(match name.as_str() {
-                name if name.starts_with("wr_capture") => format!("end the other capture on {ifname}"),
+                name if name.starts_with("wr_capture") => {
+                    format!("end the other capture on {ifname}, or --source tpacket")
+                }
                 "wr_sink" | "wr_sink_all" => {
                     format!("end the `wirerate count` or `wirerate sink` on {ifname}")
                 }
                 _ => format!(
-                    "`bpftool prog show id {id}` says more; `ip link set dev {ifname} xdp off` takes it off unless \
-                     a link holds it"
+                    "--source tpacket goes without a program; `bpftool prog show id {id}` says whose this one is, \
+                     and `ip link set dev {ifname} xdp off` takes it off unless a link holds it"
                 ),
             }),
+            Self::DropNeedsXdp { .. } => Some("--source xdp, or --mode mirror".to_owned()),
+            Self::OnlyIncoming { .. } => Some("--source tpacket, or --direction in".to_owned()),
+            Self::PacketSocket { source, .. } => match source.raw_os_error()? {
+                libc::EPERM => Some("run it as root (CAP_NET_RAW)".to_owned()),
+                libc::ENOMEM => Some("a smaller --ring".to_owned()),
+                _ => None,
+            },
+            Self::NoLibpcap { .. } => Some(
+                "install it: `apt-get install libpcap0.8` on Debian and Ubuntu, `libpcap` elsewhere"
+                    .to_owned(),
+            ),
+            Self::Filter { .. } | Self::FilterProgram { .. } => {
+                Some("pcap-filter(7) describes the language; `tcpdump -d EXPRESSION` tries one".to_owned())
+            }
             Self::Bpf(BpfError::Load { .. }) if !nix::unistd::geteuid().is_root() => {
                 Some("run it as root (CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON)".to_owned())
             }

@@ -57,7 +57,10 @@ impl Interfaces {
         options: &Options,
     ) -> Result<Numbering, CaptureError> {
         let netns = options.netns.as_ref().map(ToString::to_string);
-        let interface = device::interface(stack, link, netns.as_deref(), options.snaplen)?;
+        let interface = Interface {
+            filter: options.filter.clone(),
+            ..device::interface(stack, link, netns.as_deref(), options.snaplen)?
+        };
         let first = self.all.len() as u32;
         if !options.per_queue {
             self.all.push(interface);

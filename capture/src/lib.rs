@@ -9,6 +9,7 @@
 
 mod assembly;
 mod board;
+mod choose;
 mod clock;
 mod command;
 mod counting;
@@ -18,6 +19,7 @@ mod encode;
 mod error;
 pub mod file_name;
 mod files;
+mod filter;
 mod format;
 mod hardware;
 mod interfaces;
@@ -38,6 +40,8 @@ mod source;
 mod stats;
 mod sys;
 mod tap;
+mod tpacket;
+mod wish;
 mod writer;
 mod xdp;
 
@@ -59,3 +63,5 @@ pub use slots::{SlotCapture, SlotCounts};
 pub use stats::{Counts, DeviceStats, RingStats, Stats};
 pub use sys::local_utc_offset_s;
 pub use tap::{SourceFacts, XdpFacts};
+pub use tpacket::TpacketFacts;
+pub use wish::{Direction, Fanout, SourceWish};

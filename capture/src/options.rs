@@ -1,9 +1,9 @@
 //! What a user can ask of a capture, and what follows from it for the rings.
 
-use crate::CaptureError;
 use crate::format::Format;
 use crate::packer::Compression;
 use crate::rotate::RotatePolicy;
+use crate::{CaptureError, Direction, Fanout, SourceWish};
 use bpf::capture::Geometry;
 use bpf::xdp::ModeWish;
 use host::Netns;
@@ -120,8 +120,18 @@ pub struct Options {
     pub per_queue: bool,
     /// What becomes of captured frames; can be changed later.
     pub mode: Mode,
+    /// Where frames are taken off the device.
+    pub source: SourceWish,
+    /// Which frames: XDP knows incoming ones only.
+    pub direction: Direction,
+    /// What shares the frames out among packet sockets.
+    pub fanout: Fanout,
+    /// Whether an XDP program that an earlier wirerate left on the device is taken off first.
+    pub replace_ours: bool,
     /// How the XDP program may be attached.
     pub xdp: ModeWish,
+    /// Which frames are captured, in the language of pcap-filter(7); others are counted and stay with the host.
+    pub filter: Option<String>,
     /// Bytes kept of a frame, 1 to [`SNAPLEN_MAX`].
     pub snaplen: u32,
     /// Slots of each CPU's ring, rounded up to a power of two; `None` for [`RING_SLOTS_DEFAULT`], or fewer when
@@ -162,7 +172,12 @@ impl Options {
             netns: None,
             per_queue: false,
             mode: Mode::default(),
+            source: SourceWish::default(),
+            direction: Direction::default(),
+            fanout: Fanout::default(),
+            replace_ours: false,
             xdp: ModeWish::default(),
+            filter: None,
             snaplen: SNAPLEN_DEFAULT,
             ring_slots: None,
             frames_max: None,
@@ -200,6 +215,11 @@ impl Options {
             return refuse("devices with different kinds of frames", "the pcap format");
         }
         Ok(())
+    }
+
+    /// Frames that a ring is to hold, before the largest that rings can be.
+    pub(crate) fn slots_wanted(&self) -> u32 {
+        self.ring_slots.unwrap_or(RING_SLOTS_DEFAULT)
     }
 
     /// The rings for a machine of `cpus` CPUs, of which `rings` can receive.

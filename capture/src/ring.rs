@@ -17,6 +17,8 @@ const VLAN_TAG_LEN: u32 = 4;
 pub enum TimeSource {
     /// `CLOCK_MONOTONIC` of the kernel.
     Software,
+    /// `CLOCK_REALTIME` of the kernel.
+    TimeOfDay,
     /// The clock of the device.
     Hardware,
 }

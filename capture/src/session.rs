@@ -17,7 +17,7 @@ use crate::run::{Lane, Progress, Run};
 use crate::source::Ring;
 use crate::stats::Stats;
 use crate::writer::{Outcome, Writer};
-use crate::{CaptureError, Mode, Options, Order, Output, device, tap};
+use crate::{CaptureError, Mode, Options, Order, Output, choose, device};
 use host::{Netns, Stack};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -145,7 +145,7 @@ impl Session {
                     cpu: ring.cpu,
                     delay_ns: ring.source.delay_ns(),
                 });
-                (RingPlace { device, lane }, ring)
+                (RingPlace { device, lane, knows_queues: ring.knows_queues }, ring)
             }));
             let lanes = rings[first..].iter().map(|(place, _)| Arc::clone(&place.lane)).collect();
             held.lanes.set(lanes).map_err(drop).expect("a device is attached once");
@@ -181,7 +181,8 @@ impl Session {
         writer: Option<Sender<Run>>,
     ) -> Reader {
         let numbering = self.board.devices[place.device].numbering;
-        let encoder = Encoder::new(options.format, numbering, options.snaplen);
+        let encoder =
+            Encoder::new(options.format, numbering, options.snaplen).knowing_queues(place.knows_queues);
         Reader {
             shared: Arc::clone(&self.shared),
             ring,
@@ -253,6 +254,7 @@ impl Session {
 /// A ring's place among the devices.
 struct RingPlace {
     device: usize,
+    knows_queues: bool,
     lane: Arc<Lane>,
 }
 
@@ -264,7 +266,7 @@ fn open_devices(
     let open = |ifname: &String| {
         let link = stack.link(ifname)?;
         let numbering = interfaces.add(stack, &link, options)?;
-        let tap = RwLock::new(tap::open(&link, options)?);
+        let tap = RwLock::new(choose::open(&link, options)?);
         Ok(Device { link, numbering, tap, lanes: OnceLock::new() })
     };
     options.ifnames.iter().map(open).collect()

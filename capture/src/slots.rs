@@ -8,8 +8,8 @@ use crate::encode::with_tag;
 use crate::ring::{Record, TimeSource};
 use crate::slot::{SLOT_DATA_LEN, SLOT_LEN, emit_slot};
 use crate::source::Ring;
-use crate::tap::{self, SourceFacts, Tap};
-use crate::{CaptureError, Mode, Options};
+use crate::tap::{SourceFacts, Tap};
+use crate::{CaptureError, Mode, Options, SourceWish, choose};
 use host::Stack;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -49,9 +49,11 @@ impl SlotCapture {
     /// # Errors
     /// As [`crate::Session::start`], without those of files.
     pub fn start(ifname: &str) -> Result<Self, CaptureError> {
-        let options = Options { snaplen: SLOT_DATA_LEN as u32, ..Options::new(ifname) };
+        // XDP, also on the loopback device: packet sockets could not be switched to drop mode later.
+        let options =
+            Options { snaplen: SLOT_DATA_LEN as u32, source: SourceWish::Xdp, ..Options::new(ifname) };
         let link = Stack::here()?.link(ifname)?;
-        let mut tap = tap::open(&link, &options)?;
+        let mut tap = choose::open(&link, &options)?;
         let slot_ring = |ring| Mutex::new(SlotRing { ring, spare: Vec::new(), scratch: Vec::new() });
         let rings = tap.attach()?.into_iter().map(slot_ring).collect();
         let mode = Mutex::new(options.mode);
@@ -148,7 +150,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn emit(record: &Record<'_>, utc_offset_ns: i64, scratch: &mut Vec<u8>, out: &mut Vec<u8>) {
     let time_ns = match record.time_source {
         TimeSource::Software => record.time_ns.wrapping_add_signed(utc_offset_ns),
-        TimeSource::Hardware => record.time_ns,
+        TimeSource::Hardware | TimeSource::TimeOfDay => record.time_ns,
     };
     let data = match record.vlan {
         None => record.data,

@@ -53,6 +53,8 @@ pub(crate) trait Probe: Send + Sync {
 pub(crate) struct Ring {
     /// The CPU whose softirq fills it, when that is always the same one: its reader keeps off it.
     pub(crate) cpu: Option<u32>,
+    /// True when its records know their queue.
+    pub(crate) knows_queues: bool,
     /// The source, whatever its kind.
     pub(crate) source: Box<dyn AnySource>,
 }

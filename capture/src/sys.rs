@@ -5,6 +5,9 @@
 
 #![allow(unsafe_code)]
 
+pub(crate) mod packet_socket;
+pub(crate) mod pcap;
+
 use crate::ring::{Batch, Shape};
 use bpf::abi::CaptureCpu;
 use bpf::capture::CaptureProgram;
@@ -18,6 +21,7 @@ pub(crate) struct CpuCounts {
     pub(crate) head: u64,
     pub(crate) lost_ring: u64,
     pub(crate) frame_bytes: u64,
+    pub(crate) filtered: u64,
 }
 
 /// Offset of a field of one CPU's part of the counters.
@@ -32,6 +36,7 @@ pub(crate) fn counts(program: &CaptureProgram, cpu: u32) -> CpuCounts {
         head: word(offset_of!(CaptureCpu, head)),
         lost_ring: word(offset_of!(CaptureCpu, lost_ring)),
         frame_bytes: word(offset_of!(CaptureCpu, frame_bytes)),
+        filtered: word(offset_of!(CaptureCpu, filtered)),
     }
 }
 

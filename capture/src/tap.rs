@@ -4,10 +4,9 @@
 //! detached (they end). Its rings are [`Source`](crate::source::Source)s with a reader thread each.
 
 use crate::source::Ring;
-use crate::xdp::XdpTap;
-use crate::{CaptureError, Mode, Options};
+use crate::tpacket::TpacketFacts;
+use crate::{CaptureError, Mode};
 use bpf::xdp::{XdpLink, XdpMode};
-use host::Link;
 use std::fmt;
 
 /// How an XDP program is attached.
@@ -40,12 +39,15 @@ impl fmt::Display for XdpFacts {
 pub enum SourceFacts {
     /// By a program at the driver, or where the stack begins.
     Xdp(XdpFacts),
+    /// By packet sockets, beside the stack.
+    Tpacket(TpacketFacts),
 }
 
 impl fmt::Display for SourceFacts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Xdp(facts) => facts.fmt(f),
+            Self::Tpacket(facts) => facts.fmt(f),
         }
     }
 }
@@ -87,9 +89,4 @@ pub(crate) trait Tap: Send + Sync {
 
     /// Ends it: when this returns, nothing is added to the rings any more.
     fn detach(&mut self);
-}
-
-/// The best way that the device has, opened but not attached. `link` is a device of the calling thread's namespace.
-pub(crate) fn open(link: &Link, options: &Options) -> Result<Box<dyn Tap>, CaptureError> {
-    Ok(Box::new(XdpTap::open(link, options)?))
 }

@@ -4,7 +4,8 @@ use crate::ring::Record;
 use crate::source::{Probe, Ring, Source};
 use crate::sys::{self, RingReader, RingWatch};
 use crate::tap::{RingCounts, SourceFacts, Tap};
-use crate::{CaptureError, Mode, Options, cpus, hardware};
+use crate::{CaptureError, Mode, Options, cpus, device, filter, hardware};
+use ::filter::Ebpf;
 use bpf::capture::CaptureProgram;
 use bpf::xdp::{ModeWish, XdpLink};
 use host::{Link, Stack};
@@ -35,8 +36,12 @@ impl XdpTap {
     pub(crate) fn open(link: &Link, options: &Options) -> Result<Self, CaptureError> {
         let possible = bpf::capture::possible_cpus()?;
         let geometry = options.geometry(cpus::online_end(possible), possible)?;
+        let filter = options.filter.as_deref().map(|filter| translated(filter, link, options)).transpose()?;
         let ask = hardware::ask(&Stack::here()?, link, false);
-        let program = Arc::new(CaptureProgram::load_asking(geometry, None, ask)?);
+        let program = Arc::new(CaptureProgram::load_asking(geometry, filter.as_deref(), ask)?);
+        if options.replace_ours {
+            bpf::xdp::remove_ours(link.index, &link.name)?;
+        }
         bpf::xdp::refuse_if_busy(link.index, &link.name)?;
         Ok(Self {
             program,
@@ -76,6 +81,7 @@ impl Tap for XdpTap {
         let readers = RingReader::all(&self.program).into_iter();
         let ring = |reader: RingReader| Ring {
             cpu: Some(reader.cpu()),
+            knows_queues: true,
             source: Box::new(XdpSource { reader, in_view: 0 }),
         };
         Ok(readers.map(ring).collect())
@@ -100,9 +106,9 @@ impl Tap for XdpTap {
             let program = sys::counts(&self.program, cpu);
             RingCounts {
                 cpu,
-                received: program.head + program.lost_ring,
+                received: program.head + program.lost_ring + program.filtered,
                 received_bytes: program.frame_bytes,
-                filtered: Some(0),
+                filtered: Some(program.filtered),
                 captured: program.head,
                 lost_ring: program.lost_ring,
             }
@@ -116,6 +122,13 @@ impl Tap for XdpTap {
             self.wait_for_last_frames();
         }
     }
+}
+
+/// A filter as a function for the program.
+fn translated(expression: &str, link: &Link, options: &Options) -> Result<Vec<Ebpf>, CaptureError> {
+    let classic = filter::compile(expression, device::link_type(link)?, options.snaplen)?;
+    ::filter::translate(&classic)
+        .map_err(|source| CaptureError::FilterProgram { expression: expression.to_owned(), source })
 }
 
 /// The ring of one CPU.

@@ -4,7 +4,8 @@
 mod lab;
 
 use capture::{
-    CaptureError, Counts, Mode, ModeWish, Options, Output, Session, SourceFacts, XdpFacts, XdpMode,
+    CaptureError, Counts, Mode, ModeWish, Options, Output, Session, SourceFacts, SourceWish, XdpFacts,
+    XdpMode,
 };
 use host::{Netns, Stack};
 use lab::{Folder, Lab, RX_DEV, can_run, frame, run, tshark, wait_until};
@@ -284,7 +285,8 @@ fn device_with_a_program_is_refused_by_its_name_and_the_file_is_not_touched() {
     let file = folder.path().join("x.pcapng");
     std::fs::write(&file, "precious").unwrap();
     let first = Session::start(lab.options(Output::Nowhere)).unwrap();
-    let error = Session::start(lab.options(Output::File(file.clone()))).err().unwrap().to_string();
+    let second = Options { source: SourceWish::Xdp, ..lab.options(Output::File(file.clone())) };
+    let error = Session::start(second).err().unwrap().to_string();
     assert!(error.starts_with("rx0 already runs the XDP program wr_capture"), "{error}");
     assert!(error.ends_with(", native)"), "{error}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
@@ -312,7 +314,7 @@ fn generic_mode_captures_on_devices_that_know_nothing_of_xdp() {
     }
     let netns = Netns::anonymous().unwrap();
     Stack::of(&netns).unwrap().set_up("lo").unwrap();
-    let options = Options { netns: Some(netns.clone()), ..Options::new("lo") };
+    let options = Options { netns: Some(netns.clone()), source: SourceWish::Xdp, ..Options::new("lo") };
     let session = Session::start(options).unwrap();
     assert_eq!(xdp(&session).mode, XdpMode::Generic);
     assert!(xdp(&session).native_refusal.is_some());
@@ -329,7 +331,12 @@ fn generic_mode_captures_on_devices_that_know_nothing_of_xdp() {
     assert_eq!((total.received, total.received_bytes), (100, 100 * (14 + 20 + 8 + 5)));
 
     let lab = Lab::new(1);
-    let session = Session::start(Options { xdp: ModeWish::Generic, ..lab.options(Output::Nowhere) }).unwrap();
+    let session = Session::start(Options {
+        xdp: ModeWish::Generic,
+        source: SourceWish::Xdp,
+        ..lab.options(Output::Nowhere)
+    })
+    .unwrap();
     assert_eq!(xdp(&session), XdpFacts { mode: XdpMode::Generic, native_refusal: None });
     send(&lab, 200);
     assert_eq!(session.stop().stats.total(), whole(200));

@@ -75,7 +75,7 @@ impl Lab {
 pub(crate) struct RawSocket(OwnedFd);
 
 impl RawSocket {
-    fn open(netns: &Netns, device: &str, protocol: u16) -> Self {
+    pub(crate) fn open(netns: &Netns, device: &str, protocol: u16) -> Self {
         let index = Stack::of(netns).unwrap().link(device).unwrap().index;
         netns.run(|| Self::open_here(index, protocol)).unwrap()
     }

@@ -1,6 +1,7 @@
 //! The arguments of `wirerate capture`.
 
 use super::files::FileArgs;
+use super::source::SourceArgs;
 use crate::units::{Count, Nanos};
 use clap::ValueEnum;
 use std::path::PathBuf;
@@ -22,11 +23,11 @@ pub enum Mode {
                         wirerate capture eth1 -w frames.pcapng --count 1M\n  \
                         wirerate capture eth1 -w - | tshark -i -\n  \
                         wirerate capture eth1 -w day/%H%M%S.pcapng.zst --rotate-every 10min --files 144\n  \
-                        wirerate capture eth1 --mode drop --duration 10s")]
+                        wirerate capture eth1 eth2 --filter 'udp port 9' --mode drop --duration 10s")]
 pub struct Args {
-    /// The device to capture on
-    #[arg(value_name = "DEV")]
-    pub device: String,
+    /// The devices to capture on
+    #[arg(value_name = "DEV", required = true)]
+    pub devices: Vec<String>,
     /// Write the frames to this file, `-` for standard output; without it they are only counted. Its name may hold
     /// times as in strftime(3), such as %H
     #[arg(short, long, value_name = "FILE")]
@@ -34,6 +35,9 @@ pub struct Args {
     /// What becomes of a frame after its bytes were copied
     #[arg(long, value_enum, default_value = "mirror")]
     pub mode: Mode,
+    /// Which frames are taken, and where
+    #[command(flatten)]
+    pub source: SourceArgs,
     /// Bytes kept of each frame
     #[arg(long, value_name = "BYTES", default_value = "96", value_parser = clap::value_parser!(u32).range(1..=65535))]
     pub snaplen: u32,

@@ -32,9 +32,10 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     }
     let session = Session::start(options(args)?).map_err(|why| failure(args, why))?;
     for device in session.devices() {
-        eprintln!("wirerate: capturing on {} ({})", args.device, device.source);
+        let name = &device.link.name;
+        eprintln!("wirerate: capturing on {name} ({})", device.source);
         if !device.link.is_up() {
-            eprintln!("wirerate: {} is down: nothing can arrive until it is up", args.device);
+            eprintln!("wirerate: {name} is down: nothing can arrive until it is up");
         }
     }
     let watched = watch(&session, args, stop);
@@ -53,6 +54,7 @@ fn is_stdout(args: &Args) -> bool {
 fn options(args: &Args) -> Result<Options, Failure> {
     let netns = args.netns.as_deref().map(Netns::named).transpose();
     let options = Options {
+        ifnames: args.devices.clone(),
         netns: netns.map_err(|why| Failure::host(act(args), why))?,
         mode: match args.mode {
             Mode::Mirror => capture::Mode::Mirror,
@@ -63,9 +65,15 @@ fn options(args: &Args) -> Result<Options, Failure> {
         frames_max: args.count.map(|count| count.0).filter(|count| *count > 0),
         output: output(args).map_err(|why| Failure::refused("write to standard output", why))?,
         application: format!("wirerate {}", env!("CARGO_PKG_VERSION")),
-        ..Options::new(&args.device)
+        ..Options::new("")
     };
+    let options = args.source.apply(options);
     Ok(args.files.apply(args.write.as_deref(), capture::local_utc_offset_s(), options))
+}
+
+/// `eth1 and eth2`
+fn devices(args: &Args) -> String {
+    args.devices.join(" and ")
 }
 
 fn output(args: &Args) -> io::Result<Output> {
@@ -82,8 +90,8 @@ fn output(args: &Args) -> io::Result<Output> {
 
 fn act(args: &Args) -> String {
     match &args.netns {
-        Some(netns) => format!("capture on {} in {netns}", args.device),
-        None => format!("capture on {}", args.device),
+        Some(netns) => format!("capture on {} in {netns}", devices(args)),
+        None => format!("capture on {}", devices(args)),
     }
 }
 
@@ -136,18 +144,21 @@ fn live_text(before: &Stats, now: &Stats) -> String {
 fn report(args: &Args, ended: &capture::Report) -> Report {
     let total = ended.stats.total();
     let received_some = ended.stats.rings.iter().filter(|ring| ring.counts.received > 0);
-    let sources = ended.devices.iter().map(|device| device.source.to_string());
+    let mut sources: Vec<String> = ended.devices.iter().map(|device| device.source.to_string()).collect();
+    // Devices of a kind are told once.
+    sources.dedup();
     Report {
-        device: args.device.clone(),
+        device: devices(args),
         netns: args.netns.clone(),
         mode: match args.mode {
             Mode::Mirror => "mirror",
             Mode::Drop => "drop",
         },
-        source: sources.collect::<Vec<_>>().join(" and "),
+        source: sources.join("; "),
         duration_ns: ended.stats.elapsed.as_nanos() as u64,
         received: total.received,
         received_bytes: total.received_bytes,
+        filtered: total.filtered,
         written: total.written,
         after_limit: total.after_limit,
         offered: ended.stats.lost_nic().map(|lost_nic| total.received + lost_nic),

@@ -4,6 +4,7 @@ pub mod args;
 pub mod files;
 pub mod live;
 pub mod report;
+pub mod source;
 pub mod tally;
 
 pub use args::Args;

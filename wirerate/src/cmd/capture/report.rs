@@ -38,11 +38,13 @@ pub struct Report {
     pub received: u64,
     /// Their lengths in bytes, without FCS.
     pub received_bytes: u64,
+    /// Frames that the filter turned away; `null` where the kernel does not count them, as with packet sockets.
+    pub filtered: Option<u64>,
     /// Frames in the file, or counted when there is none.
     pub written: u64,
     /// Frames received after enough were written.
     pub after_limit: u64,
-    /// Frames lost, wherever: `received` = `written` + `after_limit` + `lost`.
+    /// Frames lost, wherever: `received` = `filtered` + `written` + `after_limit` + `lost`.
     pub lost: u64,
     /// Lost in the device, for want of room, before they were received; `null` where it does not say.
     pub lost_nic: Option<u64>,
@@ -85,6 +87,11 @@ impl fmt::Display for Report {
         let rate = human_pps(per_second(self.received, self.duration_ns));
         let bits = human_bps(per_second(self.received_bytes * 8, self.duration_ns));
         table.count("received", self.received, &format!("{rate}, {bits} without FCS"));
+        match self.filtered {
+            Some(0) => {}
+            Some(filtered) => table.count("filtered", filtered, "did not match --filter"),
+            None => table.text("filtered", "unknown: packet sockets do not count what does not match"),
+        }
         let file = self.file.as_ref().map_or_else(
             || "(counted only: no --write)".to_owned(),
             |file| match self.files {
@@ -151,6 +158,7 @@ mod tests {
             late_max_ns: Some(0),
             received: 1_000_000,
             received_bytes: 60_000_000,
+            filtered: Some(0),
             written: 1_000_000,
             file: Some("frames.pcapng".into()),
             file_bytes: 96_000_248,
@@ -163,7 +171,8 @@ mod tests {
         Report {
             netns: Some("lab".into()),
             mode: "drop",
-            written: 900_000,
+            filtered: Some(50_000),
+            written: 850_000,
             after_limit: 90_000,
             lost: 10_000,
             offered: None,

@@ -1,0 +1,332 @@
+//! The packet socket tap: TPACKET_V3 rings joined by FANOUT, for what XDP cannot see or do.
+//!
+//! Frames that the host sends, the loopback device, wireless devices, devices whose XDP hook is taken. Each frame is
+//! an skb by then and is copied with a head of 80 bytes, so this is the slower way. The host keeps every frame: there
+//! is no drop mode.
+
+mod block;
+mod source;
+
+use crate::source::Ring;
+use crate::sys::packet_socket::{PacketSocket, ReceiveRing, RingShape};
+use crate::tap::{RingCounts, SourceFacts, Tap};
+use crate::{CaptureError, Direction, Fanout, Mode, Options, cpus, device, filter};
+use ::filter::{Classic, Instruction};
+use host::Link;
+use source::{Tally, TpacketSource};
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Large enough for the largest frame, small enough to stay in a CPU's own cache.
+const BLOCK_SIZE_BYTES: u32 = 256 << 10;
+const BLOCKS_MIN: u32 = 8;
+/// One gigabyte, and what a ring takes at most when nobody asked for more.
+const BLOCKS_MAX: u32 = 4096;
+const BLOCKS_UNASKED: u32 = 256;
+/// What a frame costs beside its bytes: the head, the address, and what it takes to begin the next at 16 bytes.
+const FRAME_OVERHEAD: u64 = 96;
+/// A frame waits no longer than twice this in a block that is not full.
+const RETIRE_MS: u32 = 10;
+
+/// At the end, frames that the reader has not seen after so long without seeing one are not waited for.
+const PATIENCE: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_millis(2);
+
+/// How frames are taken off a device by packet sockets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TpacketFacts {
+    /// Number of rings, with a thread each.
+    pub rings: u32,
+    /// What decides which ring a frame goes to.
+    pub fanout: Fanout,
+    /// Which frames are seen.
+    pub direction: Direction,
+    /// Why not XDP, when that was not what was asked for.
+    pub why: Option<String>,
+}
+
+impl fmt::Display for TpacketFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TPACKET_V3")?;
+        if self.rings > 1 {
+            write!(f, ", {} rings by {}", self.rings, self.fanout)?;
+        }
+        if self.direction != Direction::In {
+            write!(f, ", direction {}", self.direction)?;
+        }
+        match &self.why {
+            Some(why) => write!(f, "; not XDP: {why}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// See the top of the file.
+pub(crate) struct TpacketTap {
+    ifname: String,
+    /// What passes while the tap is attached.
+    filter: Vec<Instruction>,
+    /// True when the kernel turns frames away that it does not count.
+    is_filtered: bool,
+    facts: TpacketFacts,
+    tallies: Vec<Arc<Tally>>,
+    /// Until they are given to readers.
+    rings: Vec<ReceiveRing>,
+    is_attached: bool,
+}
+
+/// What a capture by packet sockets is to be, with the filter compiled.
+#[derive(Clone, Debug)]
+pub(crate) struct PacketWish {
+    mode: Mode,
+    filter: Option<Classic>,
+    snaplen: u32,
+    shape: RingShape,
+    direction: Direction,
+    fanout: Fanout,
+}
+
+impl PacketWish {
+    /// From what the user asked for.
+    ///
+    /// # Errors
+    /// What a filter can be refused for.
+    pub(crate) fn new(link: &Link, options: &Options) -> Result<Self, CaptureError> {
+        let compile =
+            |expression: &String| filter::compile(expression, device::link_type(link)?, options.snaplen);
+        Ok(Self {
+            mode: options.mode,
+            filter: options.filter.as_ref().map(compile).transpose()?,
+            snaplen: options.snaplen,
+            shape: shape(options),
+            direction: direction(link, options),
+            fanout: options.fanout,
+        })
+    }
+}
+
+impl TpacketTap {
+    /// Makes the sockets and joins them. `why` tells why it is not XDP, for the report.
+    ///
+    /// # Errors
+    /// [`CaptureError::DropNeedsXdp`], [`CaptureError::PacketSocket`].
+    pub(crate) fn open(link: &Link, wish: PacketWish, why: Option<String>) -> Result<Self, CaptureError> {
+        if wish.mode == Mode::Drop {
+            return Err(CaptureError::DropNeedsXdp { ifname: link.name.clone() });
+        }
+        let failed =
+            |act| move |source| CaptureError::PacketSocket { ifname: link.name.clone(), act, source };
+        let rings = cpus::online_end(bpf::capture::possible_cpus()?);
+        let PacketWish { fanout, direction, shape, .. } = wish;
+        let is_filtered = wish.filter.is_some();
+        let classic = wish.filter.unwrap_or_else(|| Classic::keep(wish.snaplen));
+        let mut group = Group::new(fanout, direction);
+        let mut tap = Self {
+            ifname: link.name.clone(),
+            filter: with_direction(&classic, direction),
+            is_filtered,
+            facts: TpacketFacts { rings, fanout, direction, why },
+            tallies: Vec::new(),
+            rings: Vec::new(),
+            is_attached: false,
+        };
+        for _ in 0..rings {
+            let (socket, ring) = PacketSocket::new(shape).map_err(failed("make a packet ring for"))?;
+            // A socket gets every frame until it is in its group, so nothing passes until all of them are.
+            socket.set_filter(Classic::keep(0).instructions()).map_err(failed("set a filter for"))?;
+            // Both are refinements: without them the filter does the work, and times are the kernel's.
+            let _ = socket.ask_for_hardware_time();
+            if direction == Direction::In {
+                let _ = socket.ignore_outgoing();
+            }
+            socket.bind(link.index).map_err(failed("bind a packet socket to"))?;
+            if rings > 1 {
+                group.join(&socket).map_err(failed("share out the frames of"))?;
+            }
+            tap.tallies.push(Arc::new(Tally::new(socket)));
+            tap.rings.push(ring);
+        }
+        Ok(tap)
+    }
+
+    fn set_filters(&self, filter: &[Instruction]) -> io::Result<()> {
+        self.tallies.iter().try_for_each(|tally| tally.socket().set_filter(filter))
+    }
+
+    /// Frames in rings that no reader has seen.
+    fn unseen(&self) -> u64 {
+        let unseen = |tally: &Arc<Tally>| {
+            tally.with_totals(|totals| totals.captured).saturating_sub(tally.seen.load(Relaxed))
+        };
+        self.tallies.iter().map(unseen).sum()
+    }
+}
+
+impl Tap for TpacketTap {
+    fn attach(&mut self) -> Result<Vec<Ring>, CaptureError> {
+        self.set_filters(&self.filter).map_err(|source| CaptureError::PacketSocket {
+            ifname: self.ifname.clone(),
+            act: "set the filter for",
+            source,
+        })?;
+        self.is_attached = true;
+        let is_by_cpu = self.facts.fanout == Fanout::Cpu && self.rings.len() > 1;
+        let ring = |(number, (ring, tally)): (usize, (ReceiveRing, &Arc<Tally>))| Ring {
+            cpu: is_by_cpu.then_some(number as u32),
+            knows_queues: false,
+            source: Box::new(TpacketSource::new(ring, Arc::clone(tally))),
+        };
+        Ok(self.rings.drain(..).zip(&self.tallies).enumerate().map(ring).collect())
+    }
+
+    fn facts(&self) -> SourceFacts {
+        SourceFacts::Tpacket(self.facts.clone())
+    }
+
+    fn set_mode(&self, mode: Mode) -> Result<(), CaptureError> {
+        match mode {
+            Mode::Mirror => Ok(()),
+            Mode::Drop => Err(CaptureError::DropNeedsXdp { ifname: self.ifname.clone() }),
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.tallies.first().is_some_and(|tally| !tally.socket().is_bound())
+    }
+
+    fn counts(&self) -> Vec<RingCounts> {
+        let counts = |(number, tally): (usize, &Arc<Tally>)| {
+            let (captured, lost_ring) = tally.with_totals(|totals| (totals.captured, totals.lost));
+            RingCounts {
+                cpu: number as u32,
+                received: captured + lost_ring,
+                received_bytes: tally.seen_bytes.load(Relaxed),
+                filtered: (!self.is_filtered).then_some(0),
+                captured,
+                lost_ring,
+            }
+        };
+        self.tallies.iter().enumerate().map(counts).collect()
+    }
+
+    fn detach(&mut self) {
+        if !std::mem::take(&mut self.is_attached) {
+            return;
+        }
+        // Cannot fail where the filter before it was taken; if it does, the readers stop at the next empty look.
+        let _ = self.set_filters(Classic::keep(0).instructions());
+        // Whoever still asks the old filter gets done.
+        let _ = bpf::sys::wait_for_running_programs();
+        // Blocks that are not full are handed over when they are old enough; the readers go on meanwhile.
+        let mut unseen = self.unseen();
+        let mut last_seen = Instant::now();
+        while unseen > 0 && last_seen.elapsed() < PATIENCE {
+            thread::sleep(LOOK);
+            let now = self.unseen();
+            if now != unseen {
+                (unseen, last_seen) = (now, Instant::now());
+            }
+        }
+    }
+}
+
+/// On the loopback device each frame goes out and comes in; once is enough.
+fn direction(link: &Link, options: &Options) -> Direction {
+    match options.direction {
+        Direction::Both if link.is_loopback() => Direction::In,
+        direction => direction,
+    }
+}
+
+fn with_direction(filter: &Classic, direction: Direction) -> Vec<Instruction> {
+    let outgoing = block::OUTGOING.into();
+    match direction {
+        Direction::In => filter.for_socket_with_type(outgoing, false),
+        Direction::Out => filter.for_socket_with_type(outgoing, true),
+        Direction::Both => filter.instructions().to_vec(),
+    }
+}
+
+fn shape(options: &Options) -> RingShape {
+    let (slots, snaplen) = (options.slots_wanted(), options.snaplen);
+    let size_bytes = u64::from(slots) * (u64::from(snaplen) + FRAME_OVERHEAD);
+    let blocks = size_bytes.div_ceil(BLOCK_SIZE_BYTES.into());
+    let most = if options.ring_slots.is_some() { BLOCKS_MAX } else { BLOCKS_UNASKED };
+    RingShape {
+        block_size_bytes: BLOCK_SIZE_BYTES,
+        block_count: blocks.clamp(BLOCKS_MIN.into(), most.into()) as u32,
+        retire_ms: RETIRE_MS,
+    }
+}
+
+/// The sockets of one device, which share its frames.
+struct Group {
+    kind: u32,
+    number: Option<u16>,
+}
+
+impl Group {
+    fn new(fanout: Fanout, direction: Direction) -> Self {
+        let kind = match fanout {
+            Fanout::Cpu => libc::PACKET_FANOUT_CPU,
+            Fanout::Hash => libc::PACKET_FANOUT_HASH,
+        };
+        let outgoing = match direction {
+            Direction::In => libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING,
+            Direction::Out | Direction::Both => 0,
+        };
+        Self { kind: kind | outgoing, number: None }
+    }
+
+    fn join(&mut self, socket: &PacketSocket) -> io::Result<()> {
+        match self.number {
+            Some(number) => socket.join(number, self.kind),
+            None => {
+                self.found(socket).or_else(|error| match error.raw_os_error() {
+                    // Before Linux 5.11 groups cannot ignore what the host sends, so the filter has to.
+                    Some(libc::EINVAL) => {
+                        self.kind &= !libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
+                        self.found(socket)
+                    }
+                    _ => Err(error),
+                })
+            }
+        }
+    }
+
+    /// Begins a group under a number that the kernel chooses.
+    fn found(&mut self, socket: &PacketSocket) -> io::Result<()> {
+        socket.join(0, self.kind | libc::PACKET_FANOUT_FLAG_UNIQUEID)?;
+        self.number = Some(socket.group()?);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_hold_as_many_frames_as_asked_within_reason() {
+        for (snaplen, ring_slots, blocks) in
+            [(96, None, 24), (65_535, None, 256), (96, Some(2), 8), (65_535, Some(1 << 24), 4096)]
+        {
+            let options = Options { snaplen, ring_slots, ..Options::new("eth0") };
+            assert_eq!(shape(&options).block_count, blocks, "snaplen {snaplen}, {ring_slots:?} slots");
+        }
+    }
+
+    #[test]
+    fn the_source_is_told_in_one_line() {
+        let facts = TpacketFacts { rings: 1, fanout: Fanout::Cpu, direction: Direction::In, why: None };
+        assert_eq!(facts.to_string(), "TPACKET_V3");
+        let why = Some("lo is the loopback device".to_owned());
+        let facts = TpacketFacts { rings: 2, direction: Direction::Both, why, ..facts };
+        let text = "TPACKET_V3, 2 rings by CPU, direction both; not XDP: lo is the loopback device";
+        assert_eq!(facts.to_string(), text);
+    }
+}

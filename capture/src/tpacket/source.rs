@@ -1,0 +1,166 @@
+//! One TPACKET_V3 ring as a source: a look shows one block.
+
+use crate::ring::Record;
+use crate::source::{Probe, Source};
+use crate::sys::packet_socket::{PacketSocket, ReceiveRing};
+use crate::tpacket::block::Frames;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What the kernel counted of one ring since the start. Frames that got in are numbered from 0.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    /// Frames put into the ring.
+    pub(crate) captured: u64,
+    /// Frames for which the ring had no room.
+    pub(crate) lost: u64,
+    /// Losses that no record has told yet: number of a frame that came after them, and how many.
+    untold: VecDeque<(u64, u64)>,
+}
+
+impl Totals {
+    fn add(&mut self, packets: u64, drops: u64) {
+        // The kernel counts what it had no room for among the packets.
+        self.captured += packets.saturating_sub(drops);
+        self.lost += drops;
+        if drops > 0 {
+            self.untold.push_back((self.captured, drops));
+        }
+    }
+
+    /// Losses that happened before frame `number` and are still to be told.
+    fn tell_before(&mut self, number: u64) -> u64 {
+        let mut lost = 0;
+        while let Some((_, drops)) = self.untold.front().filter(|(at, _)| *at <= number) {
+            lost += drops;
+            self.untold.pop_front();
+        }
+        lost
+    }
+}
+
+/// The counts of one ring, for its reader and for whoever asks.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    socket: PacketSocket,
+    totals: Mutex<Totals>,
+    /// Frames that the reader has had in view.
+    pub(crate) seen: AtomicU64,
+    /// Their lengths.
+    pub(crate) seen_bytes: AtomicU64,
+}
+
+impl Tally {
+    pub(crate) fn new(socket: PacketSocket) -> Self {
+        Self { socket, totals: Mutex::default(), seen: AtomicU64::new(0), seen_bytes: AtomicU64::new(0) }
+    }
+
+    /// The socket whose ring this is.
+    pub(crate) fn socket(&self) -> &PacketSocket {
+        &self.socket
+    }
+
+    /// Asks the kernel, which forgets what it tells, and gives `read` the sums.
+    pub(crate) fn with_totals<T>(&self, read: impl FnOnce(&mut Totals) -> T) -> T {
+        let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
+        // A socket with a ring always answers this.
+        if let Ok(counted) = self.socket.take_counts() {
+            totals.add(counted.packets.into(), counted.drops.into());
+        }
+        read(&mut totals)
+    }
+}
+
+/// The reader's end of one ring.
+pub(crate) struct TpacketSource {
+    ring: ReceiveRing,
+    tally: Arc<Tally>,
+    /// The block to be handed over next.
+    next: u32,
+    /// True while that block is in view.
+    is_in_view: bool,
+    /// Frames lost before the first one in view.
+    lost_before: u32,
+}
+
+impl TpacketSource {
+    pub(crate) fn new(ring: ReceiveRing, tally: Arc<Tally>) -> Self {
+        Self { ring, tally, next: 0, is_in_view: false, lost_before: 0 }
+    }
+
+    /// Frames of the next block, and their lengths together; `None` when the kernel has not handed it over.
+    fn measure(&self) -> Option<(u64, u64)> {
+        let frames = Frames::of(self.ring.block(self.next)?);
+        Some(frames.fold((0, 0), |(count, bytes), frame| (count + 1, bytes + u64::from(frame.frame_len))))
+    }
+}
+
+impl Source for TpacketSource {
+    fn look(&mut self, _len_max: usize) -> u64 {
+        while let Some((count, bytes)) = self.measure() {
+            self.is_in_view = true;
+            if count > 0 {
+                let first = self.tally.seen.fetch_add(count, Relaxed);
+                self.tally.seen_bytes.fetch_add(bytes, Relaxed);
+                let lost = self.tally.with_totals(|totals| totals.tell_before(first));
+                self.lost_before = lost.try_into().unwrap_or(u32::MAX);
+                return count;
+            }
+            self.give_back();
+        }
+        0
+    }
+
+    #[inline]
+    fn for_each(&self, count: u64, mut take: impl FnMut(Record<'_>)) {
+        let Some(block) = self.ring.block(self.next) else { return };
+        let mut lost_before = self.lost_before;
+        for record in Frames::of(block).take(count as usize) {
+            take(Record { lost_before, ..record });
+            lost_before = 0;
+        }
+    }
+
+    fn give_back(&mut self) {
+        if std::mem::take(&mut self.is_in_view) {
+            self.ring.release(self.next);
+            self.next = (self.next + 1) % self.ring.block_count();
+        }
+    }
+
+    fn much(&self, _len_max: usize) -> u64 {
+        // Blocks come when they are full or old; behind one there may be more at once.
+        0
+    }
+
+    fn probe(&self) -> Option<Box<dyn Probe>> {
+        Some(Box::new(Arc::clone(&self.tally)))
+    }
+}
+
+/// The kernel counts a frame with the lock under which it puts it into a block, so this sees frames in blocks that
+/// are not handed over yet.
+impl Probe for Arc<Tally> {
+    fn filled(&self) -> u64 {
+        self.with_totals(|totals| totals.captured)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_told_by_a_frame_that_came_after_them() {
+        let mut totals = Totals::default();
+        totals.add(100, 0);
+        assert_eq!(totals.tell_before(50), 0);
+        totals.add(30, 10);
+        totals.add(5, 5);
+        assert_eq!((totals.captured, totals.lost), (120, 15));
+        assert_eq!(totals.tell_before(119), 0, "these frames may have been there before the loss");
+        assert_eq!(totals.tell_before(120), 15);
+        assert_eq!(totals.tell_before(500), 0, "told once");
+    }
+}
