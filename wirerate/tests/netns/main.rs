@@ -6,6 +6,7 @@
 //! default the one that cargo built along with these tests.
 
 mod capture;
+mod capture_files;
 mod control;
 mod count;
 mod demo;
@@ -46,6 +47,7 @@ const CASES: &[&[Case]] = &[
     dry_run::CASES,
     send::CASES,
     capture::CASES,
+    capture_files::CASES,
     count::CASES,
     hardware::CASES,
     timestamp::CASES,

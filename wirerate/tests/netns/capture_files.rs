@@ -1,0 +1,218 @@
+//! `wirerate capture` under load and after blows: what its files hold, what its lines say, how much memory it takes.
+
+use crate::lab::{Lab, Peer, RX_DEV, TX_DEV};
+use crate::program::{Outcome, Running, TIME_LIMIT, run, until, wirerate, wirerate_run, wirerate_start};
+use crate::readers::packet_count;
+use crate::{Case, TestResult, case};
+use nix::sys::signal::Signal;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Tests of captures into files.
+pub(crate) const CASES: &[Case] = &[
+    case("capture_files::killed_under_load_it_leaves_a_file_that_is_read", &["tshark"], killed_under_load),
+    case("capture_files::rotation_under_load_loses_nothing", &["capinfos"], rotation_under_load),
+    case("capture_files::tshark_sees_frames_as_they_come", &["tshark"], tshark_sees_frames_as_they_come),
+    case("capture_files::a_closed_pipe_ends_it", &[], a_closed_pipe_ends_it),
+    case("capture_files::each_second_everything_is_accounted_for", &[], each_second),
+    case("capture_files::memory_does_not_grow_with_the_run", &[], memory_does_not_grow),
+    case("capture_files::names_say_format_and_compression", &["capinfos", "zstd"], names_say_format),
+];
+
+/// A capture at the receiver, that has begun; the rings hold what a busy machine lets wait.
+fn capture(lab: &Lab, arguments: &str) -> Running {
+    let running =
+        wirerate_start(&format!("capture {RX_DEV} --netns {} --ring 262144 {arguments}", lab.rx_netns));
+    running.until_it_says("capturing on rx0 (XDP, native)");
+    running
+}
+
+fn send(lab: &Lab, count: u32, more: &str) {
+    let words = format!("send {TX_DEV} --netns {} --dst 198.18.0.2 --count {count} {more}", lab.tx_netns);
+    wirerate_run(&words).expect_code(0);
+}
+
+/// The last line of JSON.
+#[track_caller]
+fn report(outcome: &Outcome) -> serde_json::Value {
+    let last = outcome.stdout.lines().last().expect("there is a report");
+    let report: serde_json::Value = serde_json::from_str(last).expect("one line of JSON");
+    assert_eq!(report["schema"], "wirerate.capture/1");
+    report
+}
+
+#[track_caller]
+fn number(object: &serde_json::Value, field: &str) -> u64 {
+    object[field].as_u64().unwrap_or_else(|| panic!("no {field} in {object}"))
+}
+
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .expect("it is there")
+        .map(|entry| entry.expect("readable").path())
+        .collect();
+    files.sort();
+    files
+}
+
+fn killed_under_load() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let file = lab.file("x.pcapng");
+    let running = capture(&lab, &format!("-w {}", file.display()));
+    let words = format!("send {TX_DEV} --netns {} --dst 198.18.0.2 --count 0 --pps 50k", lab.tx_netns);
+    let sender = wirerate_start(&words);
+    until("frames are in the file", || file.metadata().is_ok_and(|file| file.len() > 1_000_000));
+    running.signal(Signal::SIGKILL);
+    assert_eq!(running.wait(TIME_LIMIT).code, None);
+    sender.signal(Signal::SIGINT);
+    sender.wait(TIME_LIMIT).expect_code(0);
+    until("the device is free", || !lab.has_xdp());
+    let path = file.to_str().expect("a plain path");
+    // The last block may be cut in two: tshark says so when it has read all that is before.
+    let read = Command::new("tshark").args(["-r", path, "-T", "fields", "-e", "frame.number"]).output()?;
+    let (rows, said) = (String::from_utf8(read.stdout)?, String::from_utf8(read.stderr)?);
+    assert!(read.status.success() || said.contains("cut short"), "{said}");
+    let (count, len) = (rows.lines().count() as u64, file.metadata()?.len());
+    // Blocks of 60 bytes are 112 long with head, options and end; the header has some hundred more.
+    assert!(count * 112 + 1_000 > len && count * 112 < len, "{count} packets in {len} bytes");
+    Ok(())
+}
+
+fn rotation_under_load() -> TestResult {
+    const COUNT: u32 = 300_000;
+    let lab = Lab::new(Peer::Gro);
+    let folder = lab.file("files");
+    let name = folder.join("%H%M%S.pcapng");
+    let words = "--rotate-size 2MB --rotate-every 1s --aligned --buffer 256MiB --json";
+    let running = capture(&lab, &format!("-w {} {words} --count {COUNT}", name.display()));
+    send(&lab, COUNT, "--size 60 --pps 200k");
+    let outcome = running.wait(TIME_LIMIT).expect_code(0);
+    let report = report(&outcome);
+    let files = files_in(&folder);
+    assert_eq!((number(&report, "written"), number(&report, "lost")), (COUNT.into(), 0));
+    assert_eq!(number(&report, "files"), files.len() as u64);
+    assert!(files.len() >= 16, "33.6 MB in files of 2 MB: {files:?}");
+    assert_eq!(files.iter().map(|file| packet_count(file)).sum::<u64>(), u64::from(COUNT));
+    Ok(())
+}
+
+fn stream(lab: &Lab, to: Stdio, more: &str) -> std::io::Result<std::process::Child> {
+    let mut command = wirerate();
+    command.args(["capture", RX_DEV, "--netns", &lab.rx_netns, "-w", "-"]);
+    command.args(more.split_whitespace()).stdin(Stdio::null()).stdout(to).stderr(Stdio::piped()).spawn()
+}
+
+fn tshark_sees_frames_as_they_come() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let mut capture = stream(&lab, Stdio::piped(), "")?;
+    let frames = capture.stdout.take().expect("it is piped");
+    let mut reader = Command::new("tshark")
+        .args(["-i", "-", "-l", "-c", "3", "-T", "fields", "-e", "udp.dstport"])
+        .stdin(frames)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    until("it captures", || lab.has_xdp());
+    let mut lines = BufReader::new(reader.stdout.take().expect("it is piped")).lines();
+    for _ in 0..3 {
+        // Each is seen before the next one is sent: nothing waits for a buffer to be full.
+        send(&lab, 1, "--udp-dst 1234");
+        assert_eq!(lines.next().expect("a line")?, "1234");
+    }
+    assert!(reader.wait()?.success());
+    // tshark has gone; the next frame finds nobody, and that is an end like any other.
+    until("the capture has ended", || {
+        send(&lab, 1, "");
+        capture.try_wait().is_ok_and(|status| status.is_some())
+    });
+    let ended = capture.wait_with_output()?;
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    Ok(())
+}
+
+fn a_closed_pipe_ends_it() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    for more in ["", "--on-error go-on", "--format pcap --unordered", "--compress lz4"] {
+        let mut capture = stream(&lab, Stdio::piped(), more)?;
+        until("it captures", || lab.has_xdp());
+        drop(capture.stdout.take());
+        until("the capture has ended", || {
+            send(&lab, 1, "");
+            capture.try_wait().is_ok_and(|status| status.is_some())
+        });
+        let ended = capture.wait_with_output()?;
+        assert!(ended.status.success(), "{more}: {}", String::from_utf8_lossy(&ended.stderr));
+    }
+    Ok(())
+}
+
+fn each_second() -> TestResult {
+    const COUNT: u32 = 5_000;
+    let lab = Lab::new(Peer::Gro);
+    let file = lab.file("x.pcapng");
+    let words = format!("--every-second --json --duration 3500ms -w {}", file.display());
+    let running = capture(&lab, &words);
+    send(&lab, COUNT, "");
+    let outcome = running.wait(TIME_LIMIT).expect_code(0);
+    let lines: Vec<serde_json::Value> =
+        outcome.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let (report, seconds) = lines.split_last().expect("there is a report");
+    assert!((1..=3).contains(&seconds.len()), "{}", outcome.stdout);
+    for second in seconds {
+        assert_eq!(second["schema"], "wirerate.capture-second/1");
+        let places = ["written", "waiting", "filtered", "after_limit", "lost_ring", "lost_disk"];
+        let sum: u64 = places.iter().map(|place| number(second, place)).sum();
+        assert_eq!(sum, number(second, "received"), "{second}");
+        assert_eq!(number(second, "offered"), number(second, "received") + number(second, "lost_nic"));
+        let cpus = second["cpus"].as_array().expect("CPUs");
+        assert_eq!(cpus.iter().map(|cpu| number(cpu, "received")).sum::<u64>(), number(second, "received"));
+    }
+    assert!(number(report, "received") >= COUNT.into());
+    let text = capture(&lab, "--every-second --duration 1500ms").wait(TIME_LIMIT).expect_code(0);
+    text.says(&["sum:", "pps:", "lost in nic:0 ring:0 disk:0"]);
+    Ok(())
+}
+
+fn memory_does_not_grow() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let words = format!(
+        "capture {RX_DEV} --netns {} --ring 4096 --buffer 4MiB --mode drop --json -w /dev/null",
+        lab.rx_netns
+    );
+    let mut command = wirerate();
+    command.args(words.split_whitespace()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut capture = command.spawn()?;
+    until("it captures", || lab.has_xdp());
+    let status = format!("/proc/{}/status", capture.id());
+    let peak_kb = || -> u64 {
+        let text = std::fs::read_to_string(&status).expect("it runs");
+        let row = text.lines().find(|line| line.starts_with("VmHWM:")).expect("a peak");
+        row.split_whitespace().nth(1).expect("a number").parse().expect("a number")
+    };
+    send(&lab, 1_000_000, "--size 60");
+    let early = peak_kb();
+    for _ in 0..4 {
+        send(&lab, 1_000_000, "--size 60");
+    }
+    let late = peak_kb();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(capture.id() as i32), Signal::SIGINT)?;
+    capture.wait()?;
+    // Every CPU may come to use its buffers at last: 4 MiB each, and what is put together for the file.
+    let cpus = std::thread::available_parallelism()?.get() as u64;
+    assert!(late - early < (cpus * 6 + 4) * 1024, "{early} kB, then {late} kB");
+    Ok(())
+}
+
+fn names_say_format() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let (packed, plain) = (lab.file("x.pcap.zst"), lab.file("x.pcap"));
+    let running = capture(&lab, &format!("--count 100 -w {}", packed.display()));
+    send(&lab, 100, "");
+    running.wait(TIME_LIMIT).expect_code(0);
+    let [packed, unpacked] = [&packed, &plain].map(|path| path.to_str().expect("a plain path"));
+    run(&["zstd", "-dqf", packed, "-o", unpacked]);
+    assert_eq!(packet_count(&plain), 100);
+    assert!(run(&["capinfos", "-t", unpacked]).contains("nanosecond"), "pcap with nanoseconds");
+    Ok(())
+}
