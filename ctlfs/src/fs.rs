@@ -193,7 +193,7 @@ impl Filesystem for ControlFs {
     /// `chmod`, `touch` and `truncate` succeed and change nothing, for root.
     async fn setattr(&self, req: Request, inode: u64, fh: Option<u64>, attr: SetAttr) -> Result<ReplyAttr> {
         // One who has the file open was let in before.
-        if !is_root(req) && !(fh.is_some() && attr.size.is_some()) {
+        if !is_root(req) && (fh.is_none() || attr.size.is_none()) {
             return Err(if attr.size.is_some() { libc::EACCES } else { libc::EPERM }.into());
         }
         self.getattr(req, inode, fh, 0).await

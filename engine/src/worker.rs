@@ -236,8 +236,8 @@ struct Shift {
     quit: Arc<AtomicBool>,
     clock: SystemClock,
     tools: Tools,
-    /// Runs that are not paced, behind the one that is served. Each engine costs memory and, beyond 48 programs,
-    /// the XDP dispatcher its speed; so theirs are built when their turn comes.
+    /// Runs that are not paced, behind the one that is served. Each engine costs memory and one of 48 places in
+    /// the XDP dispatcher; so theirs are built when their turn comes.
     waiting: VecDeque<Waiting>,
     /// When the last run that was not paced ended.
     free_ns: u64,

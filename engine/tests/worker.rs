@@ -1,6 +1,6 @@
 //! One thread that serves several runs, on real devices (root).
 
-use engine::{End, Pace, Request, Terms, Wish, Worker};
+use engine::{End, EngineKind, Pace, Request, Terms, Wish, Worker};
 use host::{Lab, LabOptions, VethEnd};
 use packet::{Config, Cursor, MacAddr, Plan, XmitMode};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -124,4 +124,19 @@ fn a_run_that_waits_can_be_stopped_and_given_a_pace() {
     drop(worker);
     let report = paced.wait(PATIENCE).expect("it ends with its thread");
     assert!(matches!(report.end, End::Stopped), "{report:?}");
+}
+
+#[test]
+fn sixty_four_paced_runs_on_one_thread_all_go_by_xdp_and_end_with_their_count() {
+    let Some((lab, _turn)) = lab("sixty-four paced") else { return };
+    let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
+    let pace = |number: u64| Pace::Delay { delay_ns: 10_000_000 + 100_000 * number };
+    let runs: Vec<_> = (0..64).map(|number| worker.start(request(lab.tx.ifname, 50, pace(number)))).collect();
+    for (number, run) in runs.into_iter().enumerate() {
+        let report = run.wait(PATIENCE).expect("it ends");
+        assert!(matches!(report.end, End::Count), "{number}: {:?}", report.end);
+        assert_eq!(report.engine, Some(EngineKind::Xdp), "{number}: {}", run.snapshot().reason);
+        assert_eq!((report.total.sent, report.total.errors.total()), (50, 0), "{number}");
+        assert!(report.elapsed_ns() >= 485_000_000, "{number} ended after {} ns", report.elapsed_ns());
+    }
 }

@@ -3,15 +3,16 @@
 //! What the driver accepted is read from the meter, never from the return value of the run, which also calls
 //! frames done that a device swallowed.
 
+mod pin;
+
 use crate::clock::Clock;
 use crate::device::Device;
 use crate::engine::{Burst, Engine, EngineKind, Errors};
 use crate::need::{Asked, QueueMap, Wish};
 use crate::{EngineError, SystemClock, translate};
-use bpf::xdp::XdpLink;
 use bpf::{Claim, Sender, Verdict};
-use host::Netns;
 use packet::{Cursor, Plan, XmitMode};
+use pin::Pin;
 use std::io;
 use std::num::NonZeroU32;
 use std::rc::Rc;
@@ -38,9 +39,7 @@ pub(crate) struct XdpEngine {
     clock_sharing: u32,
     /// The kernel has told that the driver takes frames.
     is_told: bool,
-    // Fields drop in order: the link before its namespace.
-    _pin: XdpLink,
-    _pin_netns: Netns,
+    _pin: Pin,
 }
 
 impl XdpEngine {
@@ -66,8 +65,7 @@ impl XdpEngine {
         let sender = Sender::load(&translate::plan(plan, device.ifindex(), receive))?;
         sender.state().set_cursor(&translate::cursor(&cursor, plan));
         sender.state().set_flows(&translate::flows(&cursor.flows));
-        let pin_netns = Netns::anonymous()?;
-        let pin = pin_netns.run(|| sender.attach_to_loopback())??;
+        let pin = Pin::new(&sender)?;
         let claim = if receive { None } else { Some(claim()?) };
         Ok(Self {
             device,
@@ -79,7 +77,6 @@ impl XdpEngine {
             clock_sharing: 1,
             is_told,
             _pin: pin,
-            _pin_netns: pin_netns,
         })
     }
 

@@ -17,6 +17,7 @@ pub(crate) const CASES: &[Case] = &[
     case("control::commands_during_a_run_lose_no_frame", &[], during_a_run),
     case("control::a_device_that_goes_down_ends_its_run_normally", &[], link_goes_down),
     case("control::sixty_four_device_instances_share_a_thread", &[], sixty_four),
+    case("control::eight_device_instances_on_two_threads_all_send_their_count", &[], eight_on_two),
     case("control::a_daemon_serves_writers_and_goes_politely", &[], daemon),
     case(
         "control::a_line_of_send_and_its_script_send_the_same_frames",
@@ -154,11 +155,28 @@ fn link_goes_down() -> TestResult {
 fn sixty_four() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let script = "for i in $(seq 63); do pg kpktgend_0 \"add_device tx0@$i\"; pg tx0@$i 'count 100'; done
-        pg tx0 'count 100'; pg pgctrl start; cat $P/kpktgend_0; grep -hc 'pkts-sofar: 100 ' $P/tx0* | sort | uniq -c";
+        pg tx0 'count 100'; pg pgctrl start; cat $P/kpktgend_0; grep -hc 'pkts-sofar: 100 ' $P/tx0* | sort | uniq -c
+        for file in $P/tx0*; do echo 'ratep 200' > $file; done
+        pg pgctrl start; grep -hc 'pkts-sofar: 100  errors: 0' $P/tx0* | sort | uniq -c";
     let text = run_script(&lab, script).stdout;
     assert!(text.starts_with("Running: \nStopped: tx0@63 tx0@62 "), "{text}");
-    assert!(text.trim_end().ends_with(" 64 1"), "{text}");
-    assert_eq!(lab.received_at_last(6400), 6400);
+    assert_eq!(text.matches(" 64 1\n").count(), 2, "unpaced and paced: {text}");
+    assert_eq!(lab.received_at_last(12_800), 12_800);
+    Ok(())
+}
+
+fn eight_on_two() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let script = "for i in 1 2 3; do pg kpktgend_0 \"add_device tx0@$i\"; done
+        for i in 4 5 6 7; do pg kpktgend_1 \"add_device tx0@$i\"; done
+        for file in $P/tx0*; do echo 'count 200' > $file; done
+        for i in 2 3 6 7; do pg tx0@$i 'ratep 400'; done
+        pg pgctrl start; cat $P/kpktgend_[01]; grep -hc 'pkts-sofar: 200  errors: 0' $P/tx0* | sort | uniq -c";
+    let text = run_script(&lab, script).stdout;
+    assert!(text.contains("Stopped: tx0@3 tx0@2 tx0@1 tx0 \n"), "{text}");
+    assert!(text.contains("Stopped: tx0@7 tx0@6 tx0@5 tx0@4 \n"), "{text}");
+    assert!(text.ends_with(" 8 1\n"), "{text}");
+    assert_eq!(lab.received_at_last(1600), 1600);
     Ok(())
 }
 

@@ -40,6 +40,7 @@ pub(crate) const CASES: &[Case] = &[
     case("send::ctrl_c_at_any_moment_loses_nothing_uncounted", &[], ctrl_c),
     case("send::a_duration_ends_the_run", &[], duration),
     case("send::a_pace_is_kept_and_lateness_does_not_add_up", &["chrt"], pace),
+    case("send::a_full_queue_costs_retries_and_no_frame", &["tc"], full_queue),
 ];
 
 /// The words that name device, namespace and receiver, and `words`.
@@ -382,6 +383,22 @@ fn pace() -> TestResult {
         // A thousandth of the 300 ms that each of these takes.
         let is_on_time = (0..ATTEMPTS).any(|_| lateness_ns(&lab, words, count, interval_ns) <= 300_000);
         assert!(is_on_time, "{words}: late by more than 0.1 %, {ATTEMPTS} times");
+    }
+    Ok(())
+}
+
+fn full_queue() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    // Room for a few frames, and half a second for all of them.
+    let slow = "qdisc replace dev tx0 root tbf rate 800kbit burst 2000 limit 3000";
+    run(&[&["ip", "netns", "exec", &lab.tx_netns, "tc"], slow.split(' ').collect::<Vec<_>>().as_slice()]
+        .concat());
+    for engine in ["skb", "af_packet"] {
+        let before = lab.received();
+        let report = send(&lab, &format!("--engine {engine} --xmit-mode queue_xmit --count 700"));
+        assert_eq!((number(&report, "sent"), number(&report, "errors")), (700, 0), "{report}");
+        assert!(number(&report, "retries") > 0, "{report}");
+        assert_arrived(&lab, before, 700);
     }
     Ok(())
 }

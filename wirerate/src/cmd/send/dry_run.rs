@@ -3,6 +3,7 @@
 use super::decode::Frame;
 use crate::out;
 use crate::outcome::{Failure, Outcome, Refused};
+use crate::units::human_count;
 use anyhow::anyhow;
 use packet::ipsec::Associations;
 use packet::{Config, Cursor, DeviceFacts, Plan, WallTime};
@@ -58,7 +59,23 @@ pub fn run(mut config: Config, facts: &DeviceFacts, preview: &Preview<'_>) -> Re
         }
     }
     file.map_or(Ok(()), FrameFile::finish)?;
+    if let Some(rest) = rest(last, config.count) {
+        eprintln!("wirerate: {rest}");
+    }
     Ok(Outcome::Done)
+}
+
+/// What to say of the frames that were not shown, if there are any; a count of 0 has no end.
+fn rest(shown: u64, count: u64) -> Option<String> {
+    let frames =
+        if shown == 1 { "the first frame" } else { &format!("the first {} frames", human_count(shown)) };
+    match count.checked_sub(shown) {
+        Some(0) => None,
+        Some(more) => {
+            Some(format!("{frames}; {} more would follow (--dry-run=N shows N)", human_count(more)))
+        }
+        None => Some(format!("{frames}; more would follow without end (--dry-run=N shows N)")),
+    }
 }
 
 /// A frame that must not go out in clear.
@@ -107,5 +124,22 @@ impl<'a> FrameFile<'a> {
     fn finish(self) -> Result<(), Failure> {
         self.writer.finish().refused(format!("write {}", self.path.display()))?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_that_are_not_shown_are_counted() {
+        assert_eq!(rest(4, 4), None);
+        assert_eq!(rest(2, 2), None, "two are all there are");
+        let said = rest(4, 10_000).unwrap();
+        assert_eq!(said, "the first 4 frames; 9,996 more would follow (--dry-run=N shows N)");
+        let said = rest(1, 2).unwrap();
+        assert_eq!(said, "the first frame; 1 more would follow (--dry-run=N shows N)");
+        let said = rest(4, 0).unwrap();
+        assert_eq!(said, "the first 4 frames; more would follow without end (--dry-run=N shows N)");
     }
 }

@@ -102,6 +102,8 @@ pub struct Report {
     pub errors: u64,
     /// The same by cause, without those of no frames.
     pub error_causes: Vec<Cause>,
+    /// Times that a frame found a full queue or ring and was kept, to go out later; no frame is lost by it.
+    pub retries: u64,
     /// Time from the first frame to the last, in nanoseconds.
     pub duration_ns: u64,
     /// Frames sent each second.
@@ -165,6 +167,9 @@ impl fmt::Display for Report {
         table.count("errors", self.errors, "");
         for cause in &self.error_causes {
             table.count(&format!("  {}", cause.cause), cause.count, &cause.meaning);
+        }
+        if self.retries > 0 {
+            table.count("retries", self.retries, "times a queue was full, and the frame waited for room");
         }
         table.text("wire", &format!("{} (with FCS, preamble and gap)", human_bps(self.wire_bps)));
         let frame_len = self.mean_frame_len();
@@ -236,6 +241,7 @@ mod tests {
             sent: 10_000_000,
             errors: 0,
             error_causes: Vec::new(),
+            retries: 0,
             duration_ns: 512_000_000,
             rate_pps: 19_531_250.0,
             frame_bps: 9.375e9,
@@ -263,6 +269,7 @@ mod tests {
                 cause("ring_full", "the driver's ring had no room", 900),
                 cause("refused", "the driver refused them: ENETDOWN", 100),
             ],
+            retries: 12_345,
             duration_ns: 1_000_000_000,
             rate_pps: 999_000.0,
             gaps: Some(Gaps {

@@ -39,6 +39,7 @@ pub fn report(setting: Setting, done: &[Done], cpus_busy: f64) -> Report {
         sent: total.sent,
         errors: total.errors.total(),
         error_causes: causes(&total.errors),
+        retries: total.retries,
         duration_ns,
         rate_pps: per_second(total.sent, duration_ns),
         frame_bps: rate(frame_bytes),
@@ -155,7 +156,7 @@ mod tests {
         RunReport {
             end,
             engine: Some(EngineKind::Xdp),
-            total: Burst { sent, errors, frame_bytes, ..Burst::default() },
+            total: Burst { sent, errors, frame_bytes, retries: sent / 100 },
             started_ns: 1_000_000_000,
             stopped_ns,
             idle_ns: 0,
@@ -182,7 +183,7 @@ mod tests {
             done(1, run(engine::End::Count, 900, errors, 2_000_000_000)),
         ];
         let report = add_up(&done);
-        assert_eq!((report.offered, report.sent, report.errors), (1916, 1900, 16));
+        assert_eq!((report.offered, report.sent, report.errors, report.retries), (1916, 1900, 16, 19));
         assert_eq!(report.error_causes.iter().map(|cause| cause.count).collect::<Vec<_>>(), [10, 5, 1]);
         assert!(report.error_causes[1].meaning.contains("Network is down"));
         assert_eq!((report.duration_ns, report.rate_pps), (1_000_000_000, 1900.0));
