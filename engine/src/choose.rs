@@ -122,7 +122,11 @@ impl Rung {
     }
 
     fn try_build(&self, need: &Need<'_>, tools: &mut Tools) -> Tried {
-        let asked = Asked { wish: need.wish, queues: QueueMap::of(need.plan, need.cpu), batch: need.batch };
+        let asked = Asked {
+            wish: need.wish,
+            queues: QueueMap::of(need.plan, need.cpu, need.wish),
+            batch: need.batch,
+        };
         if let Some(trouble) = cipher_trouble(self.kind, need.plan) {
             return Err(trouble);
         }

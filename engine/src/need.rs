@@ -11,6 +11,8 @@ pub struct Wish {
     pub frags: u32,
     /// NUMA node for the memory of the frames.
     pub node: Option<u32>,
+    /// The transmit queue is to be that of the CPU (QUEUE_MAP_CPU); on CPU 0 the plan cannot tell that from no wish.
+    pub queue_of_cpu: bool,
 }
 
 impl Wish {
@@ -21,6 +23,7 @@ impl Wish {
             priority: config.skb_priority,
             frags: u32::try_from(config.frags).unwrap_or(0),
             node: node.filter(|_| config.flags.has(Flags::NODE)),
+            queue_of_cpu: config.flags.has(Flags::QUEUE_MAP_CPU),
         }
     }
 }
@@ -48,10 +51,11 @@ pub(crate) enum QueueMap {
 impl QueueMap {
     /// Which queues the frames of `plan` are to take when they are sent from `cpu`. Queue 0 alone is the default
     /// of pktgen and counts as no wish.
-    pub(crate) fn of(plan: &Plan, cpu: u32) -> Self {
+    pub(crate) fn of(plan: &Plan, cpu: u32, wish: Wish) -> Self {
         let count = u32::from(plan.queue_count);
         match plan.queue {
             _ if count <= 1 => Self::Any,
+            _ if wish.queue_of_cpu => Self::OfCpu,
             Range { walk: Walk::Fixed, min: 0, .. } => Self::Any,
             Range { walk: Walk::Fixed, min, .. } if min == cpu % count => Self::OfCpu,
             _ => Self::Listed,
@@ -72,7 +76,7 @@ mod tests {
         let mut cursor = Cursor::default();
         cursor.start(&config, &facts, 1).expect("a good configuration");
         let plan = Plan::new(&config, &facts, &cursor).expect("a good configuration");
-        QueueMap::of(&plan, facts.cpu)
+        QueueMap::of(&plan, facts.cpu, Wish::of(&config))
     }
 
     #[test]
@@ -81,6 +85,7 @@ mod tests {
         assert_eq!(queue_map(|config| config.queue_map_max = 2, 4), QueueMap::Listed);
         assert_eq!(queue_map(|config| config.queue_map_max = 2, 1), QueueMap::Any);
         assert_eq!(queue_map(|config| config.flags.set(Flags::QUEUE_MAP_CPU, true), 4), QueueMap::OfCpu);
+        assert_eq!(queue_map(|config| config.flags.set(Flags::QUEUE_MAP_CPU, true), 1), QueueMap::Any);
         let one = |config: &mut Config| (config.queue_map_min, config.queue_map_max) = (2, 2);
         assert_eq!(queue_map(one, 4), QueueMap::Listed);
     }

@@ -78,6 +78,46 @@ fn skb_sends_on_the_queues_that_the_plan_names() {
     assert_eq!(by_queue, [0, 1000, 1000, 1000]);
 }
 
+/// The other ways to name queues: at random, just one, that of the CPU.
+#[test]
+fn queue_maps_mean_the_same_on_the_engines_that_have_them() {
+    let Some(lab) = polling_lab() else { return };
+    for engine in [EngineKind::Skb, EngineKind::AfXdp] {
+        let mut config = Config { queue_map_min: 1, queue_map_max: 3, seed: Some(5), ..Config::default() };
+        config.flags.set(Flags::QUEUE_MAP_RND, true);
+        let (report, _, random) = run_by_queue(&lab, request(&lab, &config, 3000, Some(engine)), 3000);
+        all_sent(&report, 3000);
+        assert!(random[0] == 0 && random[1..].iter().all(|count| (800..1200).contains(count)), "{random:?}");
+        let one = Config { queue_map_min: 2, queue_map_max: 2, ..Config::default() };
+        let (_, _, by_queue) = run_by_queue(&lab, request(&lab, &one, 500, Some(engine)), 500);
+        assert_eq!(by_queue, [0, 0, 500, 0], "{engine}");
+    }
+    // The thread is on CPU 0, and all engines can say that; a packet socket only past the qdisc.
+    let mut config = Config { queue_map_max: 3, ..Config::default() };
+    config.flags.set(Flags::QUEUE_MAP_CPU, true);
+    for engine in ENGINES {
+        let (report, _, by_queue) = run_by_queue(&lab, request(&lab, &config, 500, Some(engine)), 500);
+        all_sent(&report, 500);
+        assert_eq!(by_queue, [500, 0, 0, 0], "{engine}");
+    }
+    let through = Config { xmit_mode: XmitMode::QueueXmit, queue_map_max: 3, ..config };
+    let error = failure(&lab, request(&lab, &through, 9, Some(EngineKind::AfPacket))).to_string();
+    assert!(error.contains("queue_map_min"), "{error}");
+}
+
+#[test]
+fn frames_beyond_a_page_are_refused_by_the_engines_that_have_one_page() {
+    let Some(lab) = lab(&LabOptions { mtu: 9000, rx_gro: true, ..LabOptions::default() }) else { return };
+    for (engine, frame_len) in [(EngineKind::Xdp, 3521), (EngineKind::Skb, 3713)] {
+        let config = Config { min_pkt_size: frame_len, ..Config::default() };
+        let error = failure(&lab, request(&lab, &config, 9, Some(engine))).to_string();
+        let wanted =
+            format!("the {engine} engine cannot do frames of {frame_len} bytes: they must fit into one page");
+        assert_eq!(error, wanted);
+    }
+    assert_eq!(received(&lab, 0), 0);
+}
+
 #[test]
 fn cloned_frames_are_the_same_and_a_number_apart() {
     let Some(lab) = polling_lab() else { return };
@@ -115,10 +155,11 @@ fn each_engine_refuses_what_it_cannot_do_and_says_what() {
         (Skb, node.clone(), "node 77"),
         (AfPacket, mode(XmitMode::NetifReceive), "xmit_mode netif_receive"),
         (AfPacket, queues(), "queue_map_min"),
-        (AfPacket, node, "node 77"),
+        (AfPacket, node.clone(), "node 77"),
         (AfXdp, mode(XmitMode::QueueXmit), "xmit_mode queue_xmit"),
         (AfXdp, mode(XmitMode::NetifReceive), "xmit_mode netif_receive"),
         (AfXdp, priority(), "skb_priority"),
+        (AfXdp, node, "node 77"),
         (Mem, Config::default(), "frames on a device"),
     ];
     for (engine, config, what) in rows {
@@ -241,7 +282,7 @@ fn spoiled(engine: EngineKind, spoil: fn(&Lab), is_explained: fn(&engine::Engine
 
 #[test]
 fn a_device_set_down_under_the_run_ends_it_with_that_word() {
-    for engine in [EngineKind::Skb, EngineKind::AfPacket] {
+    for engine in [EngineKind::Skb, EngineKind::AfPacket, EngineKind::AfXdp] {
         let down = |lab: &Lab| lab.tx.stack.set_down(lab.tx.ifname).expect("it goes down");
         spoiled(engine, down, |error| matches!(error, engine::EngineError::Down { .. }));
     }
