@@ -1,7 +1,7 @@
 # The same lines on a laptop and in CI. `make` alone lists them; each first installs what it misses.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo test netns bench lint fmt clean
+.PHONY: help build install demo test netns bench lint fmt clean
 
 WIRERATE := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/wirerate
 export WIRERATE
@@ -12,6 +12,17 @@ help: ## this list
 build: ## the program, as target/release/wirerate
 	@tools/install.sh build
 	cargo build --release --locked --package wirerate
+
+# Where to: make install PREFIX=/usr DESTDIR=/tmp/package. The small names are those of mgcap's programs.
+PREFIX ?= /usr/local
+SMALL_NAMES := mgdump mgcap mgcap_hwtstamp_config
+
+install: build ## the program and its small names, to PREFIX/bin (/usr/local/bin), manual page and completions
+	install -D --mode=755 $(WIRERATE) $(DESTDIR)$(PREFIX)/bin/wirerate
+	for name in $(SMALL_NAMES); do ln -sfn wirerate $(DESTDIR)$(PREFIX)/bin/$$name; done
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	$(WIRERATE) man > $(DESTDIR)$(PREFIX)/share/man/man1/wirerate.1
+	$(WIRERATE) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/wirerate
 
 demo: build ## two namespaces, ten million frames, a capture, a report (as root)
 	$(WIRERATE) demo

@@ -23,6 +23,7 @@ packages_for() {
 	test) cat <<-END ;;
 		ethtool          ethtool
 		iproute2         ip
+		iputils-ping     ping
 		lz4              lz4
 		netsniff-ng      trafgen
 		procps           /usr/bin/kill

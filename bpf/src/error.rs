@@ -82,6 +82,11 @@ impl BpfError {
             Self::XdpBusy { .. } => false,
         }
     }
+
+    /// True when the device has a program already.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::XdpBusy { .. })
+    }
 }
 
 /// The last lines of a log: the verifier says at the end what it did not like.

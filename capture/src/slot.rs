@@ -106,7 +106,10 @@ mod tests {
         }
     }
 
-    fn read_all(bytes: &[u8], pieces: Vec<usize>, room: usize) -> (Vec<(u16, i64, Vec<u8>)>, io::Result<()>) {
+    /// Length, time and bytes of a slot.
+    type Owned = (u16, i64, Vec<u8>);
+
+    fn read_all(bytes: &[u8], pieces: Vec<usize>, room: usize) -> (Vec<Owned>, io::Result<()>) {
         let mut reader = SlotReader::new(Pieces(bytes, pieces, 0), room);
         let mut found = Vec::new();
         loop {

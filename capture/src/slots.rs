@@ -100,6 +100,20 @@ impl SlotCapture {
         }
     }
 
+    /// True when `take` would find something.
+    pub fn is_ready(&self, cpu: Option<u32>) -> bool {
+        let utc_offset_ns = self.clock.offset_ns();
+        let is_ready = |ring: &Mutex<SlotRing>| {
+            let mut ring = lock(ring);
+            ring.fill(utc_offset_ns, SLOT_LEN);
+            !ring.spare.is_empty()
+        };
+        match cpu {
+            Some(cpu) => self.rings.get(self.ring_of(cpu) % self.rings.len().max(1)).is_some_and(is_ready),
+            None => self.rings.iter().any(is_ready),
+        }
+    }
+
     /// The ring whose CPU this is. Rings that belong to no CPU are shared out among the CPUs.
     fn ring_of(&self, cpu: u32) -> usize {
         self.rings.iter().position(|ring| lock(ring).ring.cpu == Some(cpu)).unwrap_or(cpu as usize)
@@ -131,13 +145,23 @@ impl Drop for SlotCapture {
 }
 
 impl SlotRing {
-    fn take(&mut self, utc_offset_ns: i64, len_max: usize, out: &mut Vec<u8>) {
-        if self.spare.is_empty() && len_max > 0 {
-            let Self { ring, spare, scratch } = self;
+    /// Takes slots out of the ring, about `len_max` bytes, unless some are here.
+    fn fill(&mut self, utc_offset_ns: i64, len_max: usize) {
+        let Self { ring, spare, scratch } = self;
+        if spare.is_empty() && len_max > 0 {
             ring.source.take(len_max, &mut |record| emit(&record, utc_offset_ns, scratch, spare));
         }
-        let len = self.spare.len().min(len_max);
-        out.extend(self.spare.drain(..len));
+    }
+
+    fn take(&mut self, utc_offset_ns: i64, len_max: usize, out: &mut Vec<u8>) {
+        let end = out.len() + len_max;
+        // Twice: what a look left over first, then what is new.
+        for _ in 0..2 {
+            let room = end - out.len();
+            self.fill(utc_offset_ns, room);
+            let len = self.spare.len().min(room);
+            out.extend(self.spare.drain(..len));
+        }
     }
 }
 

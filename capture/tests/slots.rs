@@ -72,6 +72,7 @@ fn a_reader_of_one_cpu_gets_what_came_there() {
     (0..50).for_each(|number| sender.send(&frame(number, 60)));
     let cpus = std::thread::available_parallelism().unwrap().get() as u32;
     let mut sum = 0;
+    assert!(capture.is_ready(None) && (0..cpus).any(|cpu| capture.is_ready(Some(cpu))));
     for cpu in 0..cpus {
         let mut bytes = Vec::new();
         capture.take(Some(cpu), 1 << 20, &mut bytes);
@@ -80,5 +81,6 @@ fn a_reader_of_one_cpu_gets_what_came_there() {
         capture.take(Some(cpu), 1 << 20, &mut again);
         assert!(again.is_empty());
     }
-    assert_eq!(sum, 50);
+    assert_eq!(sum, 50, "a look whether something is there takes nothing away");
+    assert!(!capture.is_ready(None));
 }

@@ -4,9 +4,11 @@
 //! only wait. Signals sent to us alone are passed on. What remains afterwards: nothing, also if we are killed,
 //! since every mount is in a namespace that ends with its last process.
 
-use crate::mount::{MOUNT_ADVICE, MountError, Shape, mount};
+use crate::dev::Appearing;
+use crate::mount::{MOUNT_ADVICE, MountError, Mounted, Shape, mount};
 use crate::private::{Private, PrivateError};
 use crate::signals::{Received, Signals};
+use crate::slots::{SlotTree, mount_slots};
 use crate::sys;
 use crate::tree::Tree;
 use host::{HostError, Netns};
@@ -111,6 +113,21 @@ pub fn run<E>(exec: &Exec, plant: impl FnOnce() -> Result<Arc<dyn Tree>, E>) -> 
 where
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    run_with(exec, plant, None)
+}
+
+/// As [`run`], with captures: CMD finds `ip mgcap`, and their device files at `/dev/mgcap` from the first one on.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with<E>(
+    exec: &Exec,
+    plant: impl FnOnce() -> Result<Arc<dyn Tree>, E>,
+    slots: Option<Arc<dyn SlotTree>>,
+) -> Result<u8, ExecError>
+where
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
     let signals = queue_signals()?;
     if let Some(name) = &exec.netns {
         Netns::named(name)?.enter()?;
@@ -124,12 +141,31 @@ where
     let source = format!("wirerate:{}", std::process::id());
     let mounted = mount(Arc::clone(&tree), &private.net(), Shape::ProcNet, &source)?;
     private.cover_proc_net()?;
+    let slots = slots.map(|slots| offer(slots, &private, &source)).transpose()?;
     let status = start(exec, &private, &signals).and_then(|child| wait(child, &signals));
     tree.drain();
-    if let Err(error) = mounted.unmount() {
-        tracing::warn!(%error, "cannot unmount the control tree; it ends with the last process of its namespace");
+    if let Some((appearing, _)) = &slots {
+        appearing.vanish();
+    }
+    for mounted in [Some(mounted), slots.map(|(_, mounted)| mounted)].into_iter().flatten() {
+        if let Err(error) = mounted.unmount() {
+            tracing::warn!(%error, "cannot unmount our files; they end with the last process of their namespace");
+        }
     }
     status.map(shell_status)
+}
+
+/// Puts the device files of captures where `ip mgcap` finds them.
+fn offer(
+    slots: Arc<dyn SlotTree>,
+    private: &Private,
+    source: &str,
+) -> Result<(Arc<Appearing>, Mounted), ExecError> {
+    let dir = private.mgcap()?;
+    private.add_ip()?;
+    let appearing = Arc::new(Appearing::new(slots, dir.clone()));
+    let tree: Arc<dyn SlotTree> = appearing.clone();
+    Ok((appearing, mount_slots(tree, &dir, source)?))
 }
 
 fn queue_signals() -> Result<Signals, ExecError> {

@@ -39,14 +39,14 @@ const EARLY_INTERRUPTS: usize = 64;
 
 /// Writes that wait for the tree, and interrupts that overtook theirs.
 #[derive(Debug, Default)]
-struct Pending {
+pub(crate) struct Pending {
     writes: HashMap<u64, Cancel>,
     early: VecDeque<u64>,
 }
 
 impl Pending {
     /// Registers a write; an interrupt that overtook it has fired its token already.
-    fn begin(&mut self, unique: u64) -> Cancel {
+    pub(crate) fn begin(&mut self, unique: u64) -> Cancel {
         let cancel = Cancel::new();
         if let Some(index) = self.early.iter().position(|early| *early == unique) {
             self.early.remove(index);
@@ -56,7 +56,12 @@ impl Pending {
         cancel
     }
 
-    fn interrupt(&mut self, unique: u64) {
+    /// The request has its answer.
+    pub(crate) fn end(&mut self, unique: u64) {
+        self.writes.remove(&unique);
+    }
+
+    pub(crate) fn interrupt(&mut self, unique: u64) {
         if let Some(cancel) = self.writes.get(&unique) {
             cancel.fire();
             return;
@@ -332,7 +337,7 @@ impl Filesystem for ControlFs {
             }
             Err(errno) => Err(errno),
         };
-        lock(&self.pending).writes.remove(&req.unique);
+        lock(&self.pending).end(req.unique);
         answer.map(|()| ReplyWrite {
             written: u32::try_from(data.len()).expect("a write fits MAX_WRITE_BYTES"),
         })
@@ -440,7 +445,9 @@ fn to_fuse(errno: Errno) -> fuse3::Errno {
 }
 
 /// Runs a call into the tree where it may block.
-async fn on_own_thread<T: Send + 'static>(call: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+pub(crate) async fn on_own_thread<T: Send + 'static>(
+    call: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
     tokio::task::spawn_blocking(call).await.unwrap_or_else(|error| {
         tracing::error!(%error, "the control tree panicked; the caller gets EIO");
         Err(libc::EIO.into())

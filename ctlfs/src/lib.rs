@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 pub mod control;
+mod dev;
 pub mod exec;
 mod fs;
 mod handle;
@@ -17,6 +18,7 @@ mod offsets;
 mod private;
 pub mod serve;
 mod signals;
+pub mod slots;
 #[allow(unsafe_code, reason = "the one place of this room that calls the kernel directly")]
 mod sys;
 mod tree;

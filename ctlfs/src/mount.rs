@@ -4,7 +4,7 @@ use crate::fs::ControlFs;
 use crate::nodes::Node;
 use crate::tree::Tree;
 use fuse3::MountOptions;
-use fuse3::raw::Session;
+use fuse3::raw::{Filesystem, Session};
 use nix::mount::{MntFlags, umount2};
 use std::io;
 use std::mem::ManuallyDrop;
@@ -73,6 +73,30 @@ pub(crate) fn mount_and_then(
     source: &str,
     at_end: impl FnOnce() + Send + 'static,
 ) -> Result<Mounted, MountError> {
+    let root = match shape {
+        Shape::Tree => Node::Pktgen,
+        Shape::ProcNet => Node::ProcNet,
+    };
+    mount_fs(ControlFs::new(tree, root), path, source, Permissions::Own, at_end)
+}
+
+/// Who looks whether a process may open a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Permissions {
+    /// The file system itself.
+    Own,
+    /// The kernel, by the modes that the file system shows.
+    AsShown,
+}
+
+/// Mounts any file system of ours.
+pub(crate) fn mount_fs(
+    fs: impl Filesystem + Sync + 'static,
+    path: &Path,
+    source: &str,
+    permissions: Permissions,
+    at_end: impl FnOnce() + Send + 'static,
+) -> Result<Mounted, MountError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(SERVER_THREADS)
         .thread_name("ctlfs")
@@ -81,12 +105,9 @@ pub(crate) fn mount_and_then(
         .map_err(MountError::Threads)?;
     let mut options = MountOptions::default();
     options.fs_name(source).allow_other(true).nonempty(true);
-    let root = match shape {
-        Shape::Tree => Node::Pktgen,
-        Shape::ProcNet => Node::ProcNet,
-    };
+    options.default_permissions(permissions == Permissions::AsShown);
     let handle = runtime
-        .block_on(Session::new(options).mount(ControlFs::new(tree, root), path))
+        .block_on(Session::new(options).mount(fs, path))
         .map_err(|source| MountError::Mount { path: path.to_owned(), source })?;
     let (tell, ended) = mpsc::channel();
     runtime.spawn(async move {

@@ -31,6 +31,24 @@ unset IFS
 PATH=$path exec modprobe "$@"
 "#;
 
+/// A stand-in that knows `ip mgcap`; anything else is the real program's business. A line that says where we are is put
+/// in.
+const IP: &str = r#"#!/bin/sh
+# wirerate exec: `ip mgcap` needs neither a kernel module nor another ip.
+here=${0%/*}
+if [ "$1" = mgcap ]; then
+    shift
+    exec "$WIRERATE_EXE" mgcap --dir "$here/../mgcap" "$@"
+fi
+path=
+IFS=:
+for dir in $PATH; do
+    [ "$dir" = "$here" ] || path=$path${path:+:}$dir
+done
+unset IFS
+PATH=$path exec ip "$@"
+"#;
+
 /// A step towards a private namespace that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {step}")]
@@ -77,11 +95,32 @@ impl Private {
         self.dir.join("bin")
     }
 
+    /// The directory to mount mgcap's device files on.
+    pub(crate) fn mgcap(&self) -> Result<PathBuf, PrivateError> {
+        let dir = self.dir.join("mgcap");
+        try_to("make our directories", std::fs::create_dir(&dir))?;
+        Ok(dir)
+    }
+
     /// Puts the stand-in for `modprobe` into [`Self::bin`].
     pub(crate) fn add_modprobe(&self) -> Result<(), PrivateError> {
-        let path = self.bin().join("modprobe");
-        try_to("write our modprobe", std::fs::write(&path, MODPROBE))?;
-        try_to("write our modprobe", std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)))
+        self.add_program("modprobe", MODPROBE)
+    }
+
+    /// Puts the stand-in for `ip` into [`Self::bin`].
+    pub(crate) fn add_ip(&self) -> Result<(), PrivateError> {
+        let exe = try_to("find our own program", std::env::current_exe())?;
+        // In quotes of the shell, which end at a quote and begin again after it.
+        let exe = exe.to_string_lossy().replace('\'', r"'\''");
+        let named = IP.replacen("here=", &format!("WIRERATE_EXE='{exe}'\nhere="), 1);
+        self.add_program("ip", &named)
+    }
+
+    fn add_program(&self, name: &str, text: &str) -> Result<(), PrivateError> {
+        let path = self.bin().join(name);
+        let step = format!("write our {name}");
+        try_to(&step, std::fs::write(&path, text))?;
+        try_to(&step, std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)))
     }
 
     /// Makes `/proc/net` lead to [`Self::net`].

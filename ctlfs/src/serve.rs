@@ -6,6 +6,7 @@
 use crate::mount::{MOUNT_ADVICE, MountError, Mounted, Shape, mount_and_then};
 use crate::notify::notify;
 use crate::signals::Signals;
+use crate::slots::{SlotTree, mount_slots};
 use crate::tree::Tree;
 use host::{HostError, Netns};
 use nix::fcntl::{Flock, FlockArg};
@@ -117,6 +118,21 @@ pub fn run<E>(serve: &Serve, plant: impl FnOnce() -> Result<Arc<dyn Tree>, E>) -
 where
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    run_with(serve, plant, None)
+}
+
+/// As [`run`], with captures: a directory for their device files, made if it is missing and then removed at the end.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with<E>(
+    serve: &Serve,
+    plant: impl FnOnce() -> Result<Arc<dyn Tree>, E>,
+    slots: Option<(&Path, Arc<dyn SlotTree>)>,
+) -> Result<(), ServeError>
+where
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
     let signals = Signals::queue(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP])
         .map_err(prepare_error("queue signals for", &serve.mount))?;
     if let Some(name) = &serve.netns {
@@ -132,12 +148,26 @@ where
         let _ = at_end.send(Event::SessionEnd);
     })?;
     let path = place.mounted();
+    let slots = slots.map(|(dir, tree)| offer(dir, tree, &source)).transpose()?;
     thread::spawn(move || while signals.next().is_ok() && events.send(Event::Signal).is_ok() {});
     tell_manager("READY=1\n");
     let event = inbox.recv().unwrap_or(Event::Signal);
     tell_manager("STOPPING=1\n");
     tree.drain();
+    if let Some((mounted, path)) = slots {
+        if let Err(error) = mounted.unmount() {
+            tracing::warn!(path = %path.path.display(), %error, "cannot unmount the device files");
+        }
+        path.remove();
+    }
     finish(mounted, event, &path)
+}
+
+/// Puts the device files of captures into their directory.
+fn offer(dir: &Path, tree: Arc<dyn SlotTree>, source: &str) -> Result<(Mounted, Ready), ServeError> {
+    let place = Place::claim(dir)?;
+    let mounted = mount_slots(tree, &place.path, source)?;
+    Ok((mounted, place.mounted()))
 }
 
 fn finish(mounted: Mounted, event: Event, path: &Ready) -> Result<(), ServeError> {

@@ -18,7 +18,8 @@ pub mod units;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use outcome::Failure;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Generates, captures and measures packets at the speed of the kernel.
@@ -42,9 +43,22 @@ pub fn parser() -> clap::Command {
     Cli::command()
 }
 
+/// Names under which the program is one of its commands: `make install` makes links of these names to it.
+pub const SMALL_NAMES: [&str; 3] = ["mgdump", "mgcap", "mgcap_hwtstamp_config"];
+
+/// The arguments as they would be without the small name that the program was called by.
+fn spelled_out(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut args: Vec<OsString> = args.into_iter().collect();
+    let called = args.first().and_then(|name| Path::new(name).file_name()).map(OsStr::to_owned);
+    if let Some(called) = called.filter(|called| SMALL_NAMES.iter().any(|name| *name == called)) {
+        args.splice(..1, [OsString::from("wirerate"), called]);
+    }
+    args
+}
+
 /// Runs the program with `args` (the first is its own name) and says how it ended.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let ended = match Cli::try_parse_from(args) {
+    let ended = match Cli::try_parse_from(spelled_out(args)) {
         Ok(cli) if cli.command.owns_signals() => cli.command.run(&stop::Stop::default()),
         Ok(cli) => stop::Stop::on_signals().map_err(Failure::from).and_then(|stop| cli.command.run(&stop)),
         Err(asked) => explain(&asked),
@@ -62,5 +76,30 @@ fn explain(asked: &clap::Error) -> Result<outcome::Outcome, Failure> {
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Err(Failure::usage_text(text)),
         _ => Err(Failure::usage_text(text.replacen("error: ", "wirerate: ", 1))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_names_are_commands() {
+        let spelled = |words: &str| {
+            let words = words.split(' ').map(OsString::from);
+            spelled_out(words).join(OsStr::new(" ")).into_string().expect("plain words")
+        };
+        for (called, meant) in [
+            ("mgdump lo", "wirerate mgdump lo"),
+            ("/usr/local/bin/mgcap start dev lo", "wirerate mgcap start dev lo"),
+            ("./mgcap_hwtstamp_config eth1 1", "wirerate mgcap_hwtstamp_config eth1 1"),
+            ("/usr/bin/wirerate mgdump lo", "/usr/bin/wirerate mgdump lo"),
+            ("mgdump2 lo", "mgdump2 lo"),
+        ] {
+            assert_eq!(spelled(called), meant);
+        }
+        for name in SMALL_NAMES {
+            assert!(parser().find_subcommand(name).is_some(), "{name}");
+        }
     }
 }

@@ -74,6 +74,8 @@ fn help_of_send() {
     golden("count_help.txt", &["count", "--help"]);
     golden("sink_help.txt", &["sink", "--help"]);
     golden("timestamp_help.txt", &["timestamp", "--help"]);
+    golden("mgdump_help.txt", &["mgdump", "--help"]);
+    golden("mgcap_help.txt", &["mgcap", "--help"]);
     golden("doctor_help.txt", &["doctor", "--help"]);
     golden("exec_help.txt", &["exec", "--help"]);
     golden("serve_help.txt", &["serve", "--help"]);

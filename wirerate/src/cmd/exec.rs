@@ -1,5 +1,6 @@
 //! `wirerate exec -- CMD`: a command that finds pktgen's control files at `/proc/net/pktgen`.
 
+use super::mgcap::Captures;
 use crate::log;
 use crate::outcome::{Failure, Outcome};
 use ctlfs::Tree;
@@ -12,7 +13,8 @@ use std::sync::Arc;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Every script for the kernel's pktgen runs unchanged: the control files are at /proc/net/pktgen for \
-CMD and its children, and `modprobe pktgen` succeeds. Nothing of it is seen outside, or remains.
+CMD and its children, and `modprobe pktgen` succeeds. So does `ip mgcap start dev DEV`, which captures to \
+/dev/mgcap/DEV. Nothing of it is seen outside, or remains.
 
 Exit code: that of CMD, 128 and the signal number when a signal ended it; 127 when there is no such \
 command, 126 when it cannot be run.")]
@@ -36,7 +38,8 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     log::to_stderr(log::Level::WARN);
     let (program, rest) = args.command.split_first().expect("clap asks for one word at least");
     let exec = Exec { netns: args.netns.clone(), program: program.clone(), args: rest.to_vec() };
-    match ctlfs::exec::run(&exec, || plant(args.dry_run)) {
+    let captures = Arc::new(Captures::default());
+    match ctlfs::exec::run_with(&exec, || plant(args.dry_run), Some(captures)) {
         Ok(status) => Ok(Outcome::Status(status)),
         Err(error) => fail(error),
     }

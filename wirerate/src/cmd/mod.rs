@@ -8,6 +8,8 @@ pub mod doctor;
 pub mod exec;
 pub mod help;
 pub mod man;
+pub mod mgcap;
+pub mod mgdump;
 pub mod send;
 pub mod serve;
 pub mod timestamp;
@@ -52,6 +54,13 @@ pub enum Command {
     Exec(exec::Args),
     /// Keep pktgen's control files on a directory, for everyone
     Serve(serve::Args),
+    /// Capture to output.pcapng as mgcap's mgdump did; also by that name
+    Mgdump(mgdump::Args),
+    /// Keep captures that are read from /dev/mgcap/DEV; also by that name
+    Mgcap(mgcap::Args),
+    /// Switch the time stamps of a network card as mgcap_hwtstamp_config did
+    #[command(hide = true, name = "mgcap_hwtstamp_config")]
+    MgcapHwtstampConfig(timestamp::OldArgs),
     /// Explain wirerate or one of its commands
     Help(help::Args),
     /// Print the completion script of a shell
@@ -83,6 +92,9 @@ impl Command {
             Self::Doctor(args) => doctor::run(&args),
             Self::Exec(args) => exec::run(&args),
             Self::Serve(args) => serve::run(&args),
+            Self::Mgdump(args) => mgdump::run(&args, stop),
+            Self::Mgcap(args) => mgcap::run(&args),
+            Self::MgcapHwtstampConfig(args) => timestamp::run(&args.into()),
             Self::Help(args) => help::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),

@@ -1,10 +1,13 @@
 //! `wirerate serve`: the control files on a directory, for everyone, until it is stopped.
 
 use super::exec::plant;
+use super::mgcap::Captures;
 use crate::log;
 use crate::outcome::{Failure, Outcome};
 use ctlfs::serve::{DEFAULT_MOUNT, Serve};
-use std::path::PathBuf;
+use ctlfs::slots::{DEFAULT_DIR, SlotTree};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Arguments of `wirerate serve`.
 #[derive(Debug, clap::Args)]
@@ -15,12 +18,21 @@ pub struct Args {
     /// Where to mount the control files; made if it is missing
     #[arg(long, value_name = "DIR", default_value = DEFAULT_MOUNT)]
     mount: PathBuf,
+    /// Where to mount the device files of `mgcap start`; made if it is missing [default: /dev/mgcap, unless --mount is given]
+    #[arg(long, value_name = "DIR")]
+    mgcap: Option<PathBuf>,
     /// Network namespace of the devices, as in `ip netns`
     #[arg(long, value_name = "NAME")]
     netns: Option<String>,
     /// Make every frame and send none
     #[arg(long)]
     dry_run: bool,
+}
+
+/// A second daemon, at a place of its own, leaves the one at the usual place alone.
+fn mgcap_dir(args: &Args) -> Option<PathBuf> {
+    let usual = || (args.mount == Path::new(DEFAULT_MOUNT)).then(|| PathBuf::from(DEFAULT_DIR));
+    args.mgcap.clone().or_else(usual)
 }
 
 /// Serves until a signal.
@@ -30,9 +42,14 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
     log::to_stderr(log::Level::INFO);
     let serve = Serve { mount: args.mount.clone(), netns: args.netns.clone() };
-    ctlfs::serve::run(&serve, || plant(args.dry_run)).map(|()| Outcome::Done).map_err(|error| {
-        let advice = error.advice();
-        let failure = Failure::refused(format!("serve {}", args.mount.display()), error);
-        advice.into_iter().fold(failure, Failure::try_this)
-    })
+    let dir = mgcap_dir(args);
+    let captures: Option<(_, Arc<dyn SlotTree>)> =
+        dir.as_deref().map(|dir| (dir, Arc::new(Captures::default()) as _));
+    ctlfs::serve::run_with(&serve, || plant(args.dry_run), captures).map(|()| Outcome::Done).map_err(
+        |error| {
+            let advice = error.advice();
+            let failure = Failure::refused(format!("serve {}", args.mount.display()), error);
+            advice.into_iter().fold(failure, Failure::try_this)
+        },
+    )
 }

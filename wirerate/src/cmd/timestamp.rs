@@ -58,6 +58,24 @@ pub struct Args {
     pub json: bool,
 }
 
+/// Arguments of `mgcap_hwtstamp_config`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct OldArgs {
+    /// The device
+    #[arg(value_name = "DEV")]
+    pub device: String,
+    /// 1 to stamp every received frame, 0 to stamp none
+    #[arg(value_name = "1|0", value_parser = clap::value_parser!(u8).range(0..=1))]
+    pub is_on: u8,
+}
+
+impl From<OldArgs> for Args {
+    fn from(old: OldArgs) -> Self {
+        let act = if old.is_on == 1 { Act::On } else { Act::Off };
+        Self { device: old.device, act, filter: None, netns: None, json: false }
+    }
+}
+
 /// Everything about the stamps of one device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {

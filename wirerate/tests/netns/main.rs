@@ -14,6 +14,7 @@ mod doctor;
 mod dry_run;
 mod hardware;
 mod lab;
+mod mgcap;
 mod program;
 mod readers;
 mod round_trip;
@@ -50,6 +51,7 @@ const CASES: &[&[Case]] = &[
     capture_files::CASES,
     count::CASES,
     hardware::CASES,
+    mgcap::CASES,
     timestamp::CASES,
     control::CASES,
     round_trip::CASES,

@@ -1,0 +1,83 @@
+//! mgdump of a device that nobody captures yet: a capture of our own.
+
+use super::{Args, LOOK, Summary, name_for};
+use crate::cmd::count::{Cpu, Tally};
+use crate::out::{self, OutError};
+use crate::outcome::Failure;
+use crate::stop::Stop;
+use capture::{CaptureError, Options, Order, Output, Session, Stats};
+use host::Netns;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::thread;
+
+pub(super) fn run(args: &Args, device: String, stop: &Stop) -> Result<Summary, Failure> {
+    let act = format!("capture on {device}");
+    let refused = |why: CaptureError| {
+        let cure = why.cure();
+        cure.into_iter().fold(Failure::refused(&act, why), Failure::try_this)
+    };
+    let netns = args.netns.as_deref().map(Netns::named).transpose();
+    let options = Options {
+        netns: netns.map_err(|why| Failure::host(&act, why))?,
+        mode: args.mode(),
+        frames_max: args.frames_max(),
+        output: Output::File(args.write.clone()),
+        order: if args.per_cpu { Order::FilePerRing } else { Order::default() },
+        ..Options::new(&device)
+    };
+    let session = Session::start(options).map_err(refused)?;
+    for facts in session.devices() {
+        eprintln!("mgdump: listening on {} ({})", facts.link.name, facts.source);
+    }
+    let cpus: Vec<u32> = session.stats().rings.iter().map(|ring| ring.cpu).collect();
+    let watched = watch(&session, args, stop);
+    let ended = session.stop();
+    watched?;
+    if let Some(error) = ended.output_error {
+        return Err(refused(error));
+    }
+    let total = ended.stats.total();
+    Ok(Summary {
+        device,
+        written: total.written,
+        lost: vec![
+            ("at the device", ended.stats.lost_nic().unwrap_or(0)),
+            ("in the ring", total.lost_ring),
+            ("at the disk", total.lost_disk),
+        ],
+        files: files(args, &cpus),
+    })
+}
+
+/// Prints a line each second until it is time to end.
+fn watch(session: &Session, args: &Args, stop: &Stop) -> Result<(), OutError> {
+    let mut tally = Tally::default();
+    loop {
+        let stats = session.stats();
+        if tally.is_due(stats.elapsed) {
+            out::text(&tally.next(stats.elapsed, cpus(&stats)).to_string())?;
+        }
+        let is_late = args.duration().is_some_and(|duration| stats.elapsed >= duration);
+        if stop.is_set() || is_late || session.is_finished() {
+            return Ok(());
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// Frames of each CPU; a CPU without any says so.
+fn cpus(stats: &Stats) -> Vec<Cpu> {
+    let mut by_cpu = BTreeMap::new();
+    stats.rings.iter().for_each(|ring| *by_cpu.entry(ring.cpu).or_default() += ring.counts.received);
+    by_cpu.into_iter().map(|(cpu, received)| Cpu { cpu, received }).collect()
+}
+
+/// The files that were written.
+fn files(args: &Args, cpus: &[u32]) -> Vec<PathBuf> {
+    if args.per_cpu {
+        cpus.iter().map(|cpu| name_for(args, *cpu)).collect()
+    } else {
+        vec![args.write.clone()]
+    }
+}

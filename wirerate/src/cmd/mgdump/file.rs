@@ -1,0 +1,149 @@
+//! mgdump of a device file: a reader for each CPU, pcapng out of slots.
+
+use super::slots::{Counts, Reader, Shared, open};
+use super::{Args, LOOK, Summary};
+use crate::cmd::count::{Cpu, Tally};
+use crate::cmd::mgcap;
+use crate::out::{self, OutError};
+use crate::outcome::{Failure, Refused};
+use crate::stop::Stop;
+use capture::{MgcapSlot, SLOT_DATA_LEN};
+use pcapng::{Interface, Packet, Section};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+/// A file took no more.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write to {path}")]
+pub(super) struct WriteFailed {
+    path: PathBuf,
+    #[source]
+    source: io::Error,
+}
+
+/// A file that several readers append whole blocks to.
+#[derive(Debug)]
+pub(super) struct SharedFile {
+    path: PathBuf,
+    file: Mutex<File>,
+}
+
+impl SharedFile {
+    fn create(path: PathBuf, device: &str) -> Result<Self, WriteFailed> {
+        let failed = |source| WriteFailed { path: path.clone(), source };
+        let mut file = File::create(&path).map_err(failed)?;
+        file.write_all(&header(device)).map_err(failed)?;
+        Ok(Self { file: Mutex::new(file), path })
+    }
+
+    /// One slot as a packet.
+    pub(super) fn encode(&self, slot: &MgcapSlot<'_>, out: &mut Vec<u8>) {
+        // Times before 1970 cannot be told, and no clock that was asked for has them.
+        let time_ns = u64::try_from(slot.time_ns).unwrap_or(0);
+        let packet =
+            Packet { time_ns, frame_len: slot.frame_len.into(), data: slot.data, ..Packet::default() };
+        packet.emit(out);
+    }
+
+    /// Appends whole blocks.
+    pub(super) fn append(&self, blocks: &[u8]) -> Result<(), WriteFailed> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.write_all(blocks).map_err(|source| WriteFailed { path: self.path.clone(), source })
+    }
+}
+
+fn header(device: &str) -> Vec<u8> {
+    let mut header = Vec::new();
+    let application = Some(format!("wirerate {}", env!("CARGO_PKG_VERSION")));
+    Section { application, ..Section::default() }.emit(&mut header);
+    let name = Some(device.to_owned());
+    Interface { name, snaplen: SLOT_DATA_LEN as u32, ..Interface::default() }.emit(&mut header);
+    header
+}
+
+/// Readers at work.
+struct Readers {
+    shared: Arc<Shared>,
+    counts: Vec<(u32, Arc<Counts>)>,
+    threads: Vec<JoinHandle<Result<(), WriteFailed>>>,
+    files: Vec<PathBuf>,
+}
+
+pub(super) fn run(args: &Args, path: &Path, device: String, stop: &Stop) -> Result<Summary, Failure> {
+    let act = format!("read {}", path.display());
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let lost_before = mgcap::state_of(dir, &device).map_or(0, |state| state.lost);
+    let mut readers = start(args, path, &device, stop, &act)?;
+    let watched = watch(&readers, args, stop);
+    readers.shared.stop.set();
+    let mut failed = None;
+    for thread in readers.threads.drain(..) {
+        match thread.join() {
+            Ok(ended) => failed = failed.or(ended.err()),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+    watched?;
+    if let Some(failed) = failed {
+        return Err(Failure::refused(act, failed));
+    }
+    let lost_now = mgcap::state_of(dir, &device).map_or(lost_before, |state| state.lost);
+    Ok(Summary {
+        device,
+        written: readers.counts.iter().map(|(_, counts)| counts.written.load(Relaxed)).sum(),
+        lost: vec![("in the ring", lost_now.saturating_sub(lost_before))],
+        files: readers.files,
+    })
+}
+
+fn start(args: &Args, path: &Path, device: &str, stop: &Stop, act: &str) -> Result<Readers, Failure> {
+    let shared = Shared { frames_max: args.frames_max(), stop: stop.clone(), ..Shared::default() };
+    let cpus = host::CpuList::allowed().map_err(|why| Failure::host(act, why))?;
+    let mut readers =
+        Readers { shared: Arc::new(shared), counts: Vec::new(), threads: Vec::new(), files: Vec::new() };
+    let mut to = None;
+    for cpu in cpus.iter() {
+        let own = match to.take().filter(|_| !args.per_cpu) {
+            Some(file) => file,
+            None => {
+                let name = super::name_for(args, cpu);
+                readers.files.push(name.clone());
+                Arc::new(SharedFile::create(name, device).refused(act)?)
+            }
+        };
+        to = Some(Arc::clone(&own));
+        let counts = Arc::<Counts>::default();
+        readers.counts.push((cpu, Arc::clone(&counts)));
+        let device = open(path).refused(act)?;
+        let reader = Reader { cpu, device, shared: Arc::clone(&readers.shared), counts, to: own };
+        let thread = thread::Builder::new().name(format!("mgdump-{cpu}"));
+        readers.threads.push(thread.spawn(move || reader.run()).refused(act)?);
+        eprintln!("mgdump: listening on {} from CPU {cpu}", path.display());
+    }
+    Ok(readers)
+}
+
+/// Prints a line each second until it is time to end.
+fn watch(readers: &Readers, args: &Args, stop: &Stop) -> Result<(), OutError> {
+    let (mut tally, started) = (Tally::default(), Instant::now());
+    loop {
+        let elapsed = started.elapsed();
+        if tally.is_due(elapsed) {
+            let counts = readers.counts.iter();
+            let cpus = counts.map(|(cpu, counts)| Cpu { cpu: *cpu, received: counts.received.load(Relaxed) });
+            out::text(&tally.next(elapsed, cpus.collect()).to_string())?;
+        }
+        let is_late = args.duration().is_some_and(|duration| elapsed >= duration);
+        let is_over = readers.shared.is_over.load(Relaxed) || readers.shared.is_enough();
+        let has_failed = readers.threads.iter().any(JoinHandle::is_finished);
+        if stop.is_set() || is_late || is_over || has_failed {
+            return Ok(());
+        }
+        thread::sleep(LOOK);
+    }
+}

@@ -1,0 +1,196 @@
+//! `wirerate mgdump`: what mgcap's capture program did, for those who know it.
+//!
+//! A device that somebody captures already (`mgcap start`) is read from its device file, slot by slot, by a thread for
+//! each CPU; any other is captured here, with all that `wirerate capture` has.
+
+mod direct;
+mod file;
+mod slots;
+
+use crate::outcome::{Failure, Outcome};
+use crate::stop::Stop;
+use crate::units::{Count, Nanos, human_count};
+use capture::Mode;
+use ctlfs::slots::DEFAULT_DIR;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Time between two looks at what may end it.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Arguments of `wirerate mgdump`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+Each second one line on standard output: frames of each CPU, their sum, and frames in that second. Ctrl-C ends it.\n\n\
+Examples:\n  \
+mgdump /dev/mgcap/lo\n  \
+mgdump eth1 --per-cpu")]
+pub struct Args {
+    /// The device, or its file, such as /dev/mgcap/eth1
+    #[arg(value_name = "DEV")]
+    pub device: String,
+    /// The file to write
+    #[arg(short, long, value_name = "FILE", default_value = "output.pcapng")]
+    pub write: PathBuf,
+    /// Write a file for each CPU, whose number is put before the ending of the name
+    #[arg(long)]
+    pub per_cpu: bool,
+    /// Frames to write; it ends then
+    #[arg(long, value_name = "N")]
+    pub count: Option<Count>,
+    /// Time to capture for, such as 10s
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Nanos>,
+    /// End frames here instead of letting the host have them (not for device files: `mgcap set`)
+    #[arg(long)]
+    pub drop: bool,
+    /// Network namespace that the device is in
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["dir"])]
+    pub netns: Option<String>,
+    /// Directory of the device files
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
+    pub dir: PathBuf,
+}
+
+impl Args {
+    fn mode(&self) -> Mode {
+        if self.drop { Mode::Drop } else { Mode::Mirror }
+    }
+
+    fn frames_max(&self) -> Option<u64> {
+        self.count.map(|count| count.0).filter(|count| *count > 0)
+    }
+
+    fn duration(&self) -> Option<Duration> {
+        self.duration.map(|duration| Duration::from_nanos(duration.0))
+    }
+}
+
+/// The file for frames of a CPU.
+fn name_for(args: &Args, cpu: u32) -> PathBuf {
+    match args.write.to_str() {
+        Some(name) if args.per_cpu => capture::file_name::with_number(name, cpu.into(), 1).into(),
+        _ => args.write.clone(),
+    }
+}
+
+/// Where frames come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// A device file that is there.
+    File { path: PathBuf, device: String },
+    /// A device, to be captured here.
+    Device(String),
+}
+
+/// The file when there is one; else the device that it would be of.
+fn place(args: &Args, exists: impl Fn(&Path) -> bool) -> Place {
+    let given = Path::new(&args.device);
+    let device =
+        given.file_name().map_or_else(|| args.device.clone(), |name| name.to_string_lossy().into_owned());
+    let path = if args.device.contains('/') { given.to_owned() } else { args.dir.join(given) };
+    if args.netns.is_none() && exists(&path) { Place::File { path, device } } else { Place::Device(device) }
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Summary {
+    device: String,
+    written: u64,
+    /// Each place where frames were lost.
+    lost: Vec<(&'static str, u64)>,
+    files: Vec<PathBuf>,
+}
+
+impl Summary {
+    fn lost(&self) -> u64 {
+        self.lost.iter().map(|(_, count)| count).sum()
+    }
+
+    fn text(&self) -> String {
+        let files: Vec<_> = self.files.iter().map(|path| path.display().to_string()).collect();
+        let lost = match self.lost() {
+            0 => "none lost".to_owned(),
+            lost => {
+                let places = self.lost.iter().filter(|(_, count)| *count > 0);
+                let places: Vec<_> =
+                    places.map(|(place, count)| format!("{} {place}", human_count(*count))).collect();
+                format!("{} lost ({})", human_count(lost), places.join(", "))
+            }
+        };
+        format!(
+            "{}: {} frames captured, {lost}: {}\n",
+            self.device,
+            human_count(self.written),
+            files.join(" ")
+        )
+    }
+}
+
+/// Captures until somebody or something ends it.
+///
+/// # Errors
+/// Refused by the host, the device or the file.
+pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
+    let summary = match place(args, |path| path.exists()) {
+        Place::File { .. } if args.drop => {
+            return Err(Failure::usage("use --drop with a device file", "its capture has a mode of its own")
+                .try_this(format!("mgcap set dev {} mode drop", args.device)));
+        }
+        Place::File { path, device } => file::run(args, &path, device, stop)?,
+        Place::Device(device) => direct::run(args, device, stop)?,
+    };
+    crate::out::text(&summary.text())?;
+    Ok(if summary.lost() > 0 { Outcome::No } else { Outcome::Done })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn args(words: &str) -> Args {
+        Cli::parse_from(["mgdump"].into_iter().chain(words.split(' '))).args
+    }
+
+    #[test]
+    fn a_device_file_is_read_where_there_is_one() {
+        let file = |path: &str, device: &str| Place::File { path: path.into(), device: device.into() };
+        let device = |name: &str| Place::Device(name.into());
+        for (words, there, expected) in [
+            ("lo", true, file("/dev/mgcap/lo", "lo")),
+            ("lo", false, device("lo")),
+            ("/dev/mgcap/lo", true, file("/dev/mgcap/lo", "lo")),
+            ("/dev/mgcap/lo", false, device("lo")),
+            ("lo --dir /tmp/x", true, file("/tmp/x/lo", "lo")),
+            ("lo --netns lab", true, device("lo")),
+        ] {
+            assert_eq!(place(&args(words), |_| there), expected, "{words}");
+        }
+    }
+
+    #[test]
+    fn the_end_tells_what_was_lost_and_where() {
+        let mut summary = Summary {
+            device: "lo".into(),
+            written: 12_345,
+            lost: vec![("in the ring", 0), ("at the disk", 0)],
+            files: vec!["output_0.pcapng".into(), "output_1.pcapng".into()],
+        };
+        assert_eq!(
+            summary.text(),
+            "lo: 12,345 frames captured, none lost: output_0.pcapng output_1.pcapng\n"
+        );
+        summary.lost[0].1 = 1_000;
+        assert_eq!(
+            summary.text(),
+            "lo: 12,345 frames captured, 1,000 lost (1,000 in the ring): output_0.pcapng output_1.pcapng\n"
+        );
+    }
+}

@@ -1,0 +1,130 @@
+//! One reader of a device file: pinned to its CPU, it gets what came in there, as the module's readers did.
+
+use super::file::{SharedFile, WriteFailed};
+use crate::stop::Stop;
+use capture::{MgcapSlot, SLOT_LEN, SlotReader};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Slots of one read.
+const SLOTS: usize = 1024;
+/// Sleep over an empty ring, which holds 3 ms at 10 million frames a second.
+const SLEEP: Duration = Duration::from_micros(500);
+
+/// What readers share with the one who started them.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    /// Set when it is time to end: what is in the rings then is still read.
+    pub(super) stop: Stop,
+    /// Frames that all readers together have taken, where that is limited.
+    pub(super) taken: AtomicU64,
+    /// Most frames to write.
+    pub(super) frames_max: Option<u64>,
+    /// The capture ended, or a file took no more.
+    pub(super) is_over: AtomicBool,
+}
+
+impl Shared {
+    /// True for a frame that is still wanted.
+    fn wants_one(&self) -> bool {
+        self.frames_max.is_none_or(|frames_max| self.taken.fetch_add(1, Relaxed) < frames_max)
+    }
+
+    pub(super) fn is_enough(&self) -> bool {
+        self.frames_max.is_some_and(|frames_max| self.taken.load(Relaxed) >= frames_max)
+    }
+}
+
+/// What one reader counts.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) received: AtomicU64,
+    pub(super) written: AtomicU64,
+}
+
+/// `O_NONBLOCK` as the kernel numbers it on the machines that this is built for (not MIPS, SPARC and Alpha).
+const O_NONBLOCK: i32 = 0o4000;
+
+/// Opens the device file so that reads do not wait.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    File::options().read(true).custom_flags(O_NONBLOCK).open(path)
+}
+
+/// Reads until the end, on the CPU that the calling thread is pinned to.
+pub(super) fn run(
+    device: File,
+    shared: &Shared,
+    counts: &Counts,
+    to: &SharedFile,
+) -> Result<(), WriteFailed> {
+    let mut reader = SlotReader::new(device, SLOTS);
+    let mut blocks = Vec::with_capacity(2 * SLOTS * SLOT_LEN);
+    loop {
+        // Asked before looking: what came until then is read.
+        let is_last_look = shared.stop.is_set() || shared.is_over.load(Relaxed);
+        blocks.clear();
+        let mut wanted = 0;
+        let read = reader.read(|slot: MgcapSlot<'_>| {
+            if shared.wants_one() {
+                to.encode(&slot, &mut blocks);
+                wanted += 1;
+            }
+        });
+        let is_idle = !matches!(read, Ok(Some(_)));
+        match read {
+            Ok(Some(count)) => {
+                counts.received.fetch_add(count as u64, Relaxed);
+                to.append(&blocks)?;
+                counts.written.fetch_add(wanted, Relaxed);
+            }
+            // The capture was stopped, or whoever keeps the file is gone.
+            Ok(None) => shared.is_over.store(true, Relaxed),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => shared.is_over.store(true, Relaxed),
+            Err(_) if is_last_look => return Ok(()),
+            Err(_) => std::thread::sleep(SLEEP),
+        }
+        if is_last_look && is_idle || shared.is_enough() {
+            return Ok(());
+        }
+    }
+}
+
+/// Everything a reader thread needs.
+pub(super) struct Reader {
+    pub(super) cpu: u32,
+    pub(super) device: File,
+    pub(super) shared: Arc<Shared>,
+    pub(super) counts: Arc<Counts>,
+    pub(super) to: Arc<SharedFile>,
+}
+
+impl Reader {
+    /// On a thread of its own.
+    pub(super) fn run(self) -> Result<(), WriteFailed> {
+        // Without the pin it reads what others read as well; each slot still goes to one of them.
+        if let Err(why) = host::pin_thread(self.cpu) {
+            eprintln!("mgdump: cannot read on CPU {} only: {why}", self.cpu);
+        }
+        run(self.device, &self.shared, &self.counts, &self.to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exactly_as_many_frames_as_asked_for_are_wanted() {
+        let shared = Shared { frames_max: Some(3), ..Shared::default() };
+        let wanted = (0..10).filter(|_| shared.wants_one()).count();
+        assert_eq!((wanted, shared.is_enough()), (3, true));
+        let shared = Shared::default();
+        assert!((0..10).all(|_| shared.wants_one()) && !shared.is_enough());
+    }
+}

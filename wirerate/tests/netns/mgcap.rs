@@ -1,0 +1,214 @@
+//! mgcap's names and device files: what its document tells people to type works.
+
+use crate::lab::{Lab, Peer, RX_DEV, Scratch, TX_DEV};
+use crate::program::{Running, in_netns, run, until, wirerate, wirerate_run};
+use crate::readers::packet_count;
+use crate::{Case, TestResult, case};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{OpenOptionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+const SLOT_LEN: usize = 128;
+
+/// Tests of mgcap's ways.
+pub(crate) const CASES: &[Case] = &[
+    case(
+        "mgcap::mgdump_captures_a_device_that_nobody_captures",
+        &["capinfos", "tshark"],
+        mgdump_captures_a_device,
+    ),
+    case(
+        "mgcap::device_files_are_streams_of_slots",
+        &["capinfos", "tshark"],
+        device_files_are_streams_of_slots,
+    ),
+    case("mgcap::ip_mgcap_works_under_exec", &["bash", "ping", "capinfos"], ip_mgcap_works_under_exec),
+    case("mgcap::small_names_are_the_same_program", &[], small_names_are_the_same_program),
+    case("mgcap::nobody_there_is_said_with_what_to_do", &[], nobody_there_is_said),
+];
+
+/// The program under one of its small names, in a folder.
+fn small_name(lab: &Scratch, name: &str) -> PathBuf {
+    let program = std::fs::canonicalize(wirerate().get_program()).expect("the program is there");
+    let link = lab.file(name);
+    symlink(program, &link).expect("a link can be made");
+    link
+}
+
+fn send(lab: &Lab, count: u32, size: u32) {
+    let to = format!("--netns {} --dst 198.18.0.2 --count {count} --size {size}", lab.tx_netns);
+    wirerate_run(&format!("send {TX_DEV} {to}")).expect_code(0);
+}
+
+fn mgdump_captures_a_device() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let scratch = Scratch::new();
+    let mgdump = small_name(&scratch, "mgdump");
+    for (words, files) in
+        [("", &["output.pcapng"][..]), ("--per-cpu", &["output_0.pcapng", "output_1.pcapng"])]
+    {
+        let mut command = Command::new(&mgdump);
+        // Nobody has made the device file, so its last word is the device.
+        command.arg(format!("/dev/mgcap/{RX_DEV}")).args(["--netns", &lab.rx_netns]);
+        command.args(words.split_whitespace()).current_dir(scratch.file(""));
+        let running = Running::start(command);
+        running.until_it_says("mgdump: listening on rx0 (XDP");
+        send(&lab, 1000, 60);
+        running.until_it_prints("sum:1000 pps:");
+        running.signal(Signal::SIGINT);
+        let ended = running.wait(TIME_LIMIT).expect_code(0);
+        assert!(ended.stdout.contains("rx0: 1,000 frames captured, none lost: output"), "{}", ended.stdout);
+        let files = files.iter().map(|name| scratch.file(name)).filter(|path| path.exists());
+        assert_eq!(files.map(|path| packet_count(&path)).sum::<u64>(), 1000, "{words}");
+    }
+    Ok(())
+}
+
+/// A daemon in the receiver's namespace with its directories in the lab's folder.
+fn serve(lab: &Lab) -> (Running, PathBuf) {
+    let (mount, dir) = (lab.file("pktgen"), lab.file("mgcap"));
+    let mut command = wirerate();
+    command.args(["serve", "--netns", &lab.rx_netns]);
+    command.arg("--mount").arg(&mount).arg("--mgcap").arg(&dir);
+    let running = Running::start(command);
+    until("the device files are there", || dir.join(".control").exists());
+    (running, dir)
+}
+
+fn mgcap(dir: &Path, words: &str) -> crate::program::Outcome {
+    let mut command = wirerate();
+    command.args(["mgcap", "--dir"]).arg(dir).args(words.split_whitespace());
+    Running::start(command).wait(TIME_LIMIT)
+}
+
+fn is_readable(file: &File, timeout_ms: u16) -> bool {
+    let mut polled = [PollFd::new(file.as_fd(), PollFlags::POLLIN)];
+    poll(&mut polled, PollTimeout::from(timeout_ms)).expect("it can be polled") == 1
+}
+
+fn device_files_are_streams_of_slots() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let (daemon, dir) = serve(&lab);
+    mgcap(&dir, "stop dev rx0").expect_code(3).says(&["cannot end the capture of rx0: rx0 is not captured"]);
+    mgcap(&dir, "start dev rx7").expect_code(3).says(&["cannot capture rx7: there is no device rx7"]);
+    mgcap(&dir, "start dev rx0").expect_code(0);
+    mgcap(&dir, "start dev rx0").expect_code(3).says(&["rx0 is captured already"]);
+    assert_eq!(std::fs::read_dir(&dir)?.count(), 1, "the control file is hidden");
+
+    // Slots, whole and once each; without any, a reader that must not wait is told so and poll sleeps.
+    let mut file = File::options().read(true).custom_flags(0o4000).open(dir.join(RX_DEV))?;
+    let mut bytes = vec![0xee; 64 * SLOT_LEN];
+    assert_eq!(file.read(&mut bytes).unwrap_err().kind(), ErrorKind::WouldBlock);
+    assert!(!is_readable(&file, 50));
+    send(&lab, 5, 70);
+    assert!(is_readable(&file, 20_000));
+    let mut got = Vec::new();
+    until("five slots", || {
+        if let Ok(len) = file.read(&mut bytes) {
+            got.extend_from_slice(&bytes[..len]);
+        }
+        got.len() >= 5 * SLOT_LEN
+    });
+    assert_eq!(got.len(), 5 * SLOT_LEN);
+    for slot in got.chunks(SLOT_LEN) {
+        assert_eq!(u16::from_ne_bytes([slot[0], slot[1]]), 70);
+        assert!(i64::from_ne_bytes(slot[2..10].try_into()?) > 1_600_000_000_000_000_000);
+        assert_eq!(slot[10..16], [2, 0, 0, 0, 0, 2]);
+        assert!(slot[10 + 70..].iter().all(|byte| *byte == 0), "unused bytes are zero");
+    }
+    assert!(!is_readable(&file, 50));
+
+    // mgdump finds the file, reads on every CPU, and ends when the capture does.
+    let output = lab.file("output.pcapng");
+    let mut command = wirerate();
+    command.args(["mgdump", RX_DEV, "--dir"]).arg(&dir).arg("--write").arg(&output);
+    let reader = Running::start(command);
+    reader.until_it_says("from CPU 0");
+    mgcap(&dir, "set dev rx0 mode drop").expect_code(0);
+    send(&lab, 3000, 60);
+    reader.until_it_prints("sum:3000 pps:");
+    let shown = mgcap(&dir, "show dev rx0").expect_code(0).stdout;
+    assert!(shown.contains("rx0: mode drop, 3,005 received, 3,005 read, 0 lost (XDP, native"), "{shown}");
+    mgcap(&dir, "stop dev rx0").expect_code(0);
+    let ended = reader.wait(TIME_LIMIT).expect_code(0);
+    assert!(ended.stdout.contains("rx0: 3,000 frames captured, none lost"), "{}", ended.stdout);
+    assert_eq!(packet_count(&output), 3000);
+    assert!(!lab.has_xdp() && !dir.join(RX_DEV).exists());
+    mgcap(&dir, "show dev rx0").expect_code(1);
+
+    daemon.signal(Signal::SIGTERM);
+    daemon.wait(TIME_LIMIT).expect_code(0);
+    assert!(!dir.exists());
+    Ok(())
+}
+
+/// The lines of the document, as they stand there.
+const DOCUMENT: &str = "set -e
+ip link set lo up
+ip mgcap start dev lo
+ping -q -c 3 -i 0.01 127.0.0.1 > /dev/null
+ls /dev/mgcap
+timeout 30 head -c 768 /dev/mgcap/lo | wc -c
+folder=$(mktemp -d); cd $folder
+\"$0\" mgdump /dev/mgcap/lo --count 4 > out &
+ip mgcap set dev lo mode mirror
+while kill -0 $! 2> /dev/null; do ping -q -c 2 -i 0.01 127.0.0.1 > /dev/null; done
+wait $!
+grep captured out
+capinfos -M -c output.pcapng | tail -n 1 | tr -dc 0-9; echo
+cd /; rm -r $folder
+ip mgcap set dev lo mode drop
+if ping -q -c 1 -W 1 127.0.0.1 > /dev/null; then echo 'not dropped'; exit 1; fi
+ip mgcap stop dev lo
+ping -q -c 1 127.0.0.1 > /dev/null
+ip -brief link show lo | cut -c1-2
+ip mgcap stop dev lo || echo refused
+";
+
+fn ip_mgcap_works_under_exec() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let mut command = wirerate();
+    let program = std::fs::canonicalize(command.get_program())?;
+    command.args(["exec", "--netns", &lab.rx_netns, "--", "bash", "-c", DOCUMENT]).arg(program);
+    let ended = Running::start(command).wait(TIME_LIMIT).expect_code(0);
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    let captured = "lo: 4 frames captured, none lost: output.pcapng";
+    assert_eq!(lines, ["lo", "768", captured, "4", "lo", "refused"], "{}", ended.stdout);
+    ended.says(&["cannot end the capture of lo: lo is not captured"]);
+    let lo = run(&["ip", "-n", &lab.rx_netns, "link", "show", "dev", "lo"]);
+    assert!(!lo.contains("xdp"), "{lo}");
+    assert!(!Path::new("/dev/mgcap/lo").exists());
+    Ok(())
+}
+
+fn small_names_are_the_same_program() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let scratch = Scratch::new();
+    let config = small_name(&scratch, "mgcap_hwtstamp_config");
+    let run_in = |words: &[&str]| {
+        let mut command = in_netns(&lab.rx_netns, config.to_str().expect("a plain path"));
+        command.args(words);
+        Running::start(command).wait(TIME_LIMIT)
+    };
+    run_in(&[RX_DEV, "0"]).expect_code(0);
+    run_in(&[RX_DEV, "1"]).expect_code(3).says(&["has no clock of its own"]);
+    run_in(&[RX_DEV, "2"]).expect_code(2);
+    Ok(())
+}
+
+fn nobody_there_is_said() -> TestResult {
+    let scratch = Scratch::new();
+    for words in ["start dev lo", "show"] {
+        let ended = mgcap(&scratch.file("none"), words).expect_code(3);
+        ended.says(&["nobody keeps device files at ", "try: `wirerate serve`"]);
+    }
+    mgcap(&scratch.file("none"), "begin dev lo").expect_code(2).says(&["\"begin\" is none of start"]);
+    Ok(())
+}
