@@ -12,6 +12,7 @@ mod board;
 mod choose;
 mod clock;
 mod command;
+pub mod control;
 mod counting;
 mod cpus;
 mod device;

@@ -12,6 +12,7 @@ pub mod mgcap;
 pub mod mgdump;
 pub mod send;
 pub mod serve;
+pub mod tell;
 pub mod timestamp;
 
 use crate::outcome::{Failure, Outcome};
@@ -23,6 +24,14 @@ Ctrl-C ends it; the report at the end is exact.\n\n\
 Examples:\n  \
 wirerate count eth1\n  \
 wirerate count eth1 --count 1M --json";
+
+const TELL_HELP: &str = "\
+A capture of several devices is told by the name of any of them, and it is told as a whole.\n\n\
+Examples:\n  \
+wirerate tell eth1 mode drop\n  \
+wirerate tell eth1 mode mirror\n  \
+wirerate tell eth1 stats\n  \
+wirerate tell eth1 stop";
 
 const SINK_HELP: &str = "\
 The cheapest receiver there is, for measuring a sender: the host sees none of the frames.\n\
@@ -38,6 +47,9 @@ pub enum Command {
     Send(Box<send::Args>),
     /// Capture the frames that a device receives
     Capture(capture::Args),
+    /// Tell a running capture to switch its mode, to say how it goes, or to stop
+    #[command(after_help = TELL_HELP)]
+    Tell(tell::Args),
     /// Count the frames that a device receives, and do nothing else to them
     #[command(after_help = COUNT_HELP)]
     Count(count::Args),
@@ -85,6 +97,7 @@ impl Command {
         match self {
             Self::Send(args) => send::run(&args, stop),
             Self::Capture(args) => capture::run(&args, stop),
+            Self::Tell(args) => tell::run(&args),
             Self::Count(args) => count::run(count::Kind::Count, &args, stop),
             Self::Sink(args) => count::run(count::Kind::Sink, &args, stop),
             Self::Timestamp(args) => timestamp::run(&args),

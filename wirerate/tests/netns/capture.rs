@@ -172,13 +172,18 @@ fn full_disk_ends_it() -> TestResult {
 fn says_who_has_the_device() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let first = capture(&lab, "");
-    let second = wirerate_run(&format!("capture {RX_DEV} --netns {}", lab.rx_netns)).expect_code(3);
+    let second =
+        wirerate_run(&format!("capture {RX_DEV} --source xdp --netns {}", lab.rx_netns)).expect_code(3);
     assert!(
         second.stderr.contains("rx0 already runs the XDP program wr_capture_hw (id "),
         "{}",
         second.stderr
     );
-    assert!(second.stderr.contains("\n  try: end the other capture on rx0\n"), "{}", second.stderr);
+    assert!(
+        second.stderr.contains("\n  try: end the other capture on rx0, or --source tpacket\n"),
+        "{}",
+        second.stderr
+    );
     first.signal(Signal::SIGINT);
     first.wait(TIME_LIMIT).expect_code(0);
     Ok(())

@@ -20,6 +20,7 @@ mod readers;
 mod round_trip;
 mod scripts;
 mod send;
+mod sources;
 mod timestamp;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -49,6 +50,7 @@ const CASES: &[&[Case]] = &[
     send::CASES,
     capture::CASES,
     capture_files::CASES,
+    sources::CASES,
     count::CASES,
     hardware::CASES,
     mgcap::CASES,

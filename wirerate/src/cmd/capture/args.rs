@@ -15,6 +15,15 @@ pub enum Mode {
     Drop,
 }
 
+impl From<capture::Mode> for Mode {
+    fn from(mode: capture::Mode) -> Self {
+        match mode {
+            capture::Mode::Mirror => Self::Mirror,
+            capture::Mode::Drop => Self::Drop,
+        }
+    }
+}
+
 /// Arguments of `wirerate capture`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Ctrl-C ends a capture: what waits in the rings is written, the file is closed.\n\

@@ -9,6 +9,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use crate::term::{Progress, REDRAW};
 use crate::units::{human_count, human_pps, per_second};
+use capture::control::{Desk, Order};
 use capture::{CaptureError, Options, Output, Session, Stats};
 use host::Netns;
 use std::fs::File;
@@ -38,24 +39,31 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
             eprintln!("wirerate: {name} is down: nothing can arrive until it is up");
         }
     }
-    let watched = watch(&session, args, stop);
+    let mut desk = desk(args, &session)?;
+    let mut mode = args.mode;
+    let watched = watch(&session, args, stop, &mut desk, &mut mode);
+    drop(desk);
     let ended = session.stop();
     for device in ended.devices.iter().filter(|device| device.is_gone) {
         eprintln!("wirerate: {} went away", device.link.name);
     }
     watched?;
-    conclude(args, &report(args, &ended), ended)
+    conclude(args, &report(args, mode, &ended), ended)
 }
 
 fn is_stdout(args: &Args) -> bool {
     args.write.as_deref() == Some(Path::new("-"))
 }
 
-fn options(args: &Args) -> Result<Options, Failure> {
+fn netns(args: &Args) -> Result<Option<Netns>, Failure> {
     let netns = args.netns.as_deref().map(Netns::named).transpose();
+    netns.map_err(|why| Failure::host(act(args), why))
+}
+
+fn options(args: &Args) -> Result<Options, Failure> {
     let options = Options {
         ifnames: args.devices.clone(),
-        netns: netns.map_err(|why| Failure::host(act(args), why))?,
+        netns: netns(args)?,
         mode: match args.mode {
             Mode::Mirror => capture::Mode::Mirror,
             Mode::Drop => capture::Mode::Drop,
@@ -101,15 +109,61 @@ fn failure(args: &Args, why: CaptureError) -> Failure {
     cure.into_iter().fold(failure, Failure::try_this)
 }
 
+/// Where `wirerate tell` finds this capture. Without one it goes on, and says so.
+fn desk(args: &Args, session: &Session) -> Result<Option<Desk>, Failure> {
+    let netns = netns(args)?.map_or_else(Netns::current, Ok).map_err(|why| Failure::host(act(args), why))?;
+    let names: Vec<String> = session.devices().into_iter().map(|device| device.link.name).collect();
+    let desk = Desk::open(&netns, &names);
+    if let Err(error) = &desk {
+        eprintln!("wirerate: this capture cannot be told anything while it runs: {error}");
+    }
+    Ok(desk.ok())
+}
+
+/// Does as it was told.
+fn obey(
+    order: Order,
+    session: &Session,
+    mode: &mut Mode,
+    is_over: &mut bool,
+    asked: &mut Tally,
+) -> Result<String, String> {
+    match order {
+        Order::Mode(wanted) => {
+            session.set_mode(wanted).map_err(|error| error.to_string())?;
+            *mode = Mode::from(wanted);
+            Ok(String::new())
+        }
+        Order::Stats => Ok(asked.next(&session.stats()).json_line()),
+        Order::Stop => {
+            *is_over = true;
+            Ok(String::new())
+        }
+    }
+}
+
 /// Shows how it goes until it is time to end.
-fn watch(session: &Session, args: &Args, stop: &Stop) -> Result<(), OutError> {
+fn watch(
+    session: &Session,
+    args: &Args,
+    stop: &Stop,
+    desk: &mut Option<Desk>,
+    mode: &mut Mode,
+) -> Result<(), OutError> {
     let progress = Progress::new(!args.json && !args.every_second, args.count.map_or(0, |count| count.0));
     let (started, mut tally, mut redrawn) = (Instant::now(), Tally::default(), Duration::ZERO);
     let end = args.duration.map(|duration| started + Duration::from_nanos(duration.0));
     let mut before = session.stats();
-    while !stop.is_set() && !session.is_finished() && end.is_none_or(|end| Instant::now() < end) {
+    let (mut is_over, mut asked) = (false, Tally::default());
+    while !is_over && !stop.is_set() && !session.is_finished() && end.is_none_or(|end| Instant::now() < end) {
         let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()));
-        thread::sleep(LOOK.min(left));
+        match desk {
+            None => thread::sleep(LOOK.min(left)),
+            Some(desk) => {
+                desk.wait(LOOK.min(left));
+                desk.serve(|order| obey(order, session, mode, &mut is_over, &mut asked));
+            }
+        }
         let elapsed = started.elapsed();
         if args.every_second && tally.is_due(elapsed) {
             tell(&tally.next(&session.stats()), args)?;
@@ -141,7 +195,7 @@ fn live_text(before: &Stats, now: &Stats) -> String {
     format!("{received} received, {rate} now, {mean} mean, {lost} lost")
 }
 
-fn report(args: &Args, ended: &capture::Report) -> Report {
+fn report(args: &Args, mode: Mode, ended: &capture::Report) -> Report {
     let total = ended.stats.total();
     let received_some = ended.stats.rings.iter().filter(|ring| ring.counts.received > 0);
     let mut sources: Vec<String> = ended.devices.iter().map(|device| device.source.to_string()).collect();
@@ -150,7 +204,7 @@ fn report(args: &Args, ended: &capture::Report) -> Report {
     Report {
         device: devices(args),
         netns: args.netns.clone(),
-        mode: match args.mode {
+        mode: match mode {
             Mode::Mirror => "mirror",
             Mode::Drop => "drop",
         },

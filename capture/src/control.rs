@@ -1,0 +1,384 @@
+//! Telling a running capture something from outside: one socket for each of its devices.
+//!
+//! The sockets are files, `/run/wirerate/capture/NETNS-DEV`, NETNS being the inode number of the device's namespace,
+//! so that whoever knows a device finds its capture. An order is a line (`mode mirror`, `mode drop`, `stats`, `stop`),
+//! and so is the answer: `ok`, `ok` and more, or `error` and why. Any number of orders may follow each other.
+//! What an order does is the business of whoever runs the capture; nothing here waits for a client.
+
+use crate::Mode;
+use host::{Netns, NetnsId};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::fmt;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Where the sockets are.
+pub const FOLDER: &str = "/run/wirerate/capture";
+
+/// Longest line that is an order.
+const LINE_LEN_MAX: usize = 64;
+/// Clients at a time; whoever comes later waits in the queue of the socket.
+const CLIENTS_MAX: usize = 16;
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a running capture can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// What becomes of frames from now on.
+    Mode(Mode),
+    /// Where frames went until now.
+    Stats,
+    /// The end.
+    Stop,
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mode(Mode::Mirror) => "mode mirror",
+            Self::Mode(Mode::Drop) => "mode drop",
+            Self::Stats => "stats",
+            Self::Stop => "stop",
+        })
+    }
+}
+
+/// No order.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is none of: mode mirror, mode drop, stats, stop")]
+pub struct BadOrder(pub String);
+
+impl FromStr for Order {
+    type Err = BadOrder;
+
+    fn from_str(text: &str) -> Result<Self, BadOrder> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        match words[..] {
+            ["mode", "mirror"] => Ok(Self::Mode(Mode::Mirror)),
+            ["mode", "drop"] => Ok(Self::Mode(Mode::Drop)),
+            ["stats"] => Ok(Self::Stats),
+            ["stop"] => Ok(Self::Stop),
+            _ => Err(BadOrder(text.trim().to_owned())),
+        }
+    }
+}
+
+/// Why a capture did not do as it was told.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// Nobody listens.
+    #[error("no capture runs on {ifname} here")]
+    Nobody {
+        /// Name of the device.
+        ifname: String,
+    },
+    /// The conversation broke off.
+    #[error("the capture on {ifname} does not answer")]
+    Silent {
+        /// Name of the device.
+        ifname: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The capture refused.
+    #[error("the capture on {ifname} refuses: {reason}")]
+    Refused {
+        /// Name of the device.
+        ifname: String,
+        /// In its own words.
+        reason: String,
+    },
+}
+
+/// The socket of the capture on a device.
+pub fn socket_path(netns: NetnsId, ifname: &str) -> PathBuf {
+    Path::new(FOLDER).join(format!("{}-{ifname}", netns.inode))
+}
+
+/// Tells the capture on `ifname`, a device of `netns`, something, and gives what it answers beside `ok`.
+///
+/// # Errors
+/// See [`ControlError`].
+pub fn tell(netns: &Netns, ifname: &str, order: Order) -> Result<String, ControlError> {
+    tell_at(&socket_path(netns.id(), ifname), ifname, order)
+}
+
+fn tell_at(path: &Path, ifname: &str, order: Order) -> Result<String, ControlError> {
+    let nobody = |_| ControlError::Nobody { ifname: ifname.to_owned() };
+    let stream = UnixStream::connect(path).map_err(nobody)?;
+    let answer = converse(&stream, order)
+        .map_err(|source| ControlError::Silent { ifname: ifname.to_owned(), source })?;
+    match answer.strip_prefix("ok") {
+        Some(answer) => Ok(answer.trim_start().to_owned()),
+        None => {
+            let reason = answer.strip_prefix("error ").unwrap_or(&answer).to_owned();
+            Err(ControlError::Refused { ifname: ifname.to_owned(), reason })
+        }
+    }
+}
+
+fn converse(mut stream: &UnixStream, order: Order) -> io::Result<String> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    writeln!(stream, "{order}")?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer)?;
+    match answer.strip_suffix('\n') {
+        Some(answer) => Ok(answer.to_owned()),
+        None => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// Where a running capture hears orders. Dropping it removes the sockets.
+#[derive(Debug)]
+pub struct Desk {
+    seats: Vec<Seat>,
+    clients: Vec<Client>,
+}
+
+#[derive(Debug)]
+struct Seat {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Desk {
+    /// Listens for orders to the capture on `ifnames`, devices of `netns`.
+    ///
+    /// # Errors
+    /// `AddrInUse` when another capture on one of them hears orders; what the file system says.
+    pub fn open(netns: &Netns, ifnames: &[String]) -> io::Result<Self> {
+        // For everybody to see who captures; the sockets themselves are for the owner.
+        fs::DirBuilder::new().recursive(true).mode(0o755).create(FOLDER)?;
+        Self::open_at(ifnames.iter().map(|ifname| socket_path(netns.id(), ifname)))
+    }
+
+    fn open_at(paths: impl IntoIterator<Item = PathBuf>) -> io::Result<Self> {
+        let mut desk = Self { seats: Vec::new(), clients: Vec::new() };
+        for path in paths {
+            desk.seats.push(Seat::open(path)?);
+        }
+        Ok(desk)
+    }
+
+    /// Waits until somebody says something, at most so long.
+    pub fn wait(&self, timeout: Duration) {
+        let readable = PollFlags::POLLIN;
+        let seats = self.seats.iter().map(|seat| PollFd::new(seat.listener.as_fd(), readable));
+        let seats = if self.clients.len() < CLIENTS_MAX { seats.take(usize::MAX) } else { seats.take(0) };
+        let clients = self.clients.iter().map(|client| PollFd::new(client.stream.as_fd(), readable));
+        let mut fds: Vec<PollFd<'_>> = seats.chain(clients).collect();
+        let timeout_ms = timeout.as_micros().div_ceil(1000).try_into().unwrap_or(u16::MAX);
+        // A signal ends the wait early, which is what the caller wants then.
+        let _ = poll(&mut fds, PollTimeout::from(timeout_ms));
+    }
+
+    /// Answers what was said until now. `answer` gets each order and says what it did, or why not.
+    pub fn serve(&mut self, mut answer: impl FnMut(Order) -> Result<String, String>) {
+        for seat in &self.seats {
+            while self.clients.len() < CLIENTS_MAX {
+                let Ok((stream, _)) = seat.listener.accept() else { break };
+                if stream.set_nonblocking(true).is_ok() {
+                    self.clients.push(Client { stream, heard: Vec::new() });
+                }
+            }
+        }
+        self.clients.retain_mut(|client| client.serve(&mut answer));
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        for seat in &self.seats {
+            // Gone already when somebody tidied up; nothing else can be wrong with it.
+            let _ = fs::remove_file(&seat.path);
+        }
+    }
+}
+
+impl Seat {
+    fn open(path: PathBuf) -> io::Result<Self> {
+        let listener = match UnixListener::bind(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && UnixStream::connect(&path).is_err() => {
+                // Left by a capture that was killed.
+                fs::remove_file(&path)?;
+                UnixListener::bind(&path)?
+            }
+            bound => bound?,
+        };
+        let seat = Self { listener, path };
+        fs::set_permissions(&seat.path, fs::Permissions::from_mode(0o600))?;
+        seat.listener.set_nonblocking(true)?;
+        Ok(seat)
+    }
+}
+
+#[derive(Debug)]
+struct Client {
+    stream: UnixStream,
+    /// Of the next line.
+    heard: Vec<u8>,
+}
+
+impl Client {
+    /// Answers every whole line; false when the client is to be forgotten.
+    fn serve(&mut self, answer: &mut impl FnMut(Order) -> Result<String, String>) -> bool {
+        let is_open = self.hear();
+        while let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.heard.drain(..=end).collect();
+            let line = String::from_utf8_lossy(&line[..end]).into_owned();
+            let said = line.parse().map_err(|error: BadOrder| error.to_string()).and_then(&mut *answer);
+            let said = match said {
+                Ok(text) if text.is_empty() => "ok\n".to_owned(),
+                Ok(text) => format!("ok {}\n", in_one_line(&text)),
+                Err(reason) => format!("error {}\n", in_one_line(&reason)),
+            };
+            // A client that does not read what it asked for is not waited for.
+            if self.stream.write_all(said.as_bytes()).is_err() {
+                return false;
+            }
+        }
+        is_open && self.heard.len() <= LINE_LEN_MAX
+    }
+
+    /// Takes what is there; false at the end of the conversation.
+    fn hear(&mut self) -> bool {
+        let mut bytes = [0; 4 * LINE_LEN_MAX];
+        match self.stream.read(&mut bytes) {
+            Ok(0) => false,
+            Ok(len) => {
+                self.heard.extend_from_slice(&bytes[..len]);
+                true
+            }
+            Err(error) => matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
+        }
+    }
+}
+
+fn in_one_line(text: &str) -> String {
+    text.trim().replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+    use std::thread;
+
+    /// A place for a socket, gone with the value.
+    struct Place(PathBuf);
+
+    impl Place {
+        fn new() -> Self {
+            static NUMBER: AtomicU32 = AtomicU32::new(0);
+            let name = format!("wr-control-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
+            Self(std::env::temp_dir().join(name))
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = fs::remove_file(&self.0);
+        }
+    }
+
+    /// Serves a desk while `work` runs.
+    fn while_served<T>(
+        place: &Place,
+        answer: impl FnMut(Order) -> Result<String, String> + Send,
+        work: impl FnOnce() -> T,
+    ) -> T {
+        let (mut desk, is_over) = (Desk::open_at([place.0.clone()]).unwrap(), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let mut answer = answer;
+            let is_over = &is_over;
+            scope.spawn(move || {
+                while !is_over.load(Relaxed) {
+                    desk.wait(Duration::from_millis(5));
+                    desk.serve(&mut answer);
+                }
+            });
+            let result = work();
+            is_over.store(true, Relaxed);
+            result
+        })
+    }
+
+    #[test]
+    fn orders_are_lines_and_so_are_answers() {
+        for text in ["mode mirror", "mode drop", "stats", "stop"] {
+            assert_eq!(text.parse::<Order>().unwrap().to_string(), text);
+        }
+        for text in ["", "mode", "mode dorp", "stop now", "Stop"] {
+            assert_eq!(text.parse::<Order>(), Err(BadOrder(text.to_owned())));
+        }
+        let place = Place::new();
+        let answer = |order| match order {
+            Order::Stats => Ok("two\nlines".to_owned()),
+            Order::Mode(_) => Ok(String::new()),
+            Order::Stop => Err("not\nnow".to_owned()),
+        };
+        while_served(&place, answer, || {
+            assert_eq!(tell_at(&place.0, "eth0", Order::Stats).unwrap(), "two lines");
+            assert_eq!(tell_at(&place.0, "eth0", Order::Mode(Mode::Drop)).unwrap(), "");
+            let error = tell_at(&place.0, "eth0", Order::Stop).unwrap_err();
+            assert_eq!(error.to_string(), "the capture on eth0 refuses: not now");
+        });
+        let error = tell_at(&place.0, "eth0", Order::Stop).unwrap_err();
+        assert_eq!(error.to_string(), "no capture runs on eth0 here", "the socket went with the desk");
+    }
+
+    #[test]
+    fn many_orders_in_one_conversation_and_nonsense_between_them() {
+        let place = Place::new();
+        while_served(
+            &place,
+            |order| Ok(order.to_string()),
+            || {
+                let mut stream = UnixStream::connect(&place.0).unwrap();
+                stream.write_all(b"stats\nmode\nmode drop\n").unwrap();
+                let lines: Vec<String> =
+                    BufReader::new(&stream).lines().take(3).map(Result::unwrap).collect();
+                assert_eq!((&*lines[0], &*lines[2]), ("ok stats", "ok mode drop"));
+                assert!(lines[1].starts_with("error \"mode\" is none of: mode mirror"), "{}", lines[1]);
+                // No line at all: the desk goes on without this client.
+                let mut endless = UnixStream::connect(&place.0).unwrap();
+                endless.write_all(&[b'x'; 1000]).unwrap();
+                assert_eq!(endless.read(&mut [0; 10]).unwrap_or(0), 0);
+                assert_eq!(tell_at(&place.0, "eth0", Order::Stop).unwrap(), "stop");
+            },
+        );
+    }
+
+    #[test]
+    fn a_socket_left_by_a_killed_capture_is_taken_over_and_a_live_one_is_not() {
+        let place = Place::new();
+        drop(UnixListener::bind(&place.0).unwrap());
+        assert!(place.0.exists());
+        let desk = Desk::open_at([place.0.clone()]).unwrap();
+        let error = Desk::open_at([place.0.clone()]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(fs::metadata(&place.0).unwrap().permissions().mode() & 0o777, 0o600);
+        drop(desk);
+        assert!(!place.0.exists());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_an_order_or_an_error(text in ".*") {
+            if let Ok(order) = text.parse::<Order>() {
+                prop_assert_eq!(order.to_string().parse::<Order>(), Ok(order));
+            }
+        }
+    }
+}
