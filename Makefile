@@ -1,7 +1,11 @@
 # The same lines on a laptop and in CI. `make` alone lists them; each first installs what it misses.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build install demo test netns bench lint fmt clean
+.PHONY: help build install demo test netns vm bench lint fmt clean
+
+# `make vm SHELL=1` is for a person; for make itself the word means what runs these lines.
+WANTS_SHELL := $(filter 1,$(SHELL))
+override SHELL := /bin/sh
 
 WIRERATE := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/wirerate
 export WIRERATE
@@ -39,6 +43,12 @@ test: build ## unit, golden, property, fuzz and end-to-end tests (the last as ro
 netns: build ## the end-to-end tests alone (as root)
 	@tools/install.sh test
 	$(WITH_SIGNALS) cargo test --package wirerate --test netns --locked
+
+# VM holds arguments: make vm VM="--kernel 6.1 --only engines"; SHELL=1 drops you into a machine.
+vm: build ## on Debian's kernels 6.1, 6.12 and the newest, in virtual machines (as root)
+	@tools/install.sh vm
+	cargo build --release --locked --package vm
+	$(dir $(WIRERATE))wirerate-vm $(if $(WANTS_SHELL),--shell) $(VM)
 
 # BENCH holds arguments: make bench BENCH="--size full --only capture"
 bench: build ## against trafgen, sendmmsg and tcpdump, in three minutes (as root)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what `make` needs and this machine does not have yet (Debian 12 and its kin).
 #
-#   tools/install.sh build|test|lint|bench
+#   tools/install.sh build|test|vm|lint|bench
 #
 # What is there already costs nothing: no network, no privilege, no output. Exit 3 when something is
 # missing and cannot be installed, with the line to type.
@@ -35,13 +35,24 @@ packages_for() {
 		xz-utils         xz
 		zstd             zstd
 	END
+	vm)
+		packages_for test
+		cat <<-END
+			busybox-static   busybox
+			dash             dash
+			hostapd          hostapd
+			iw               iw
+			seabios          /usr/share/seabios/bios-256k.bin
+			wpasupplicant    wpa_supplicant
+		END
+		;;
 	bench) packages_for test ;;
 	lint) cat <<-END ;;
 		clang-format     clang-format
 		shellcheck       shellcheck
 	END
 	*)
-		echo "tools/install.sh: \"$1\" is not a set (build, test, lint, bench)" >&2
+		echo "tools/install.sh: \"$1\" is not a set (build, test, vm, lint, bench)" >&2
 		exit 2
 		;;
 	esac
@@ -128,7 +139,7 @@ unpack_vm_kernel() {
 	mv -- "$new" "$dir"
 }
 
-set_name=${1:?"which set: build, test, lint or bench"}
+set_name=${1:?"which set: build, test, vm, lint or bench"}
 wanted=$(packages_for "$set_name")
 mapfile -t missing < <(missing_packages <<<"$wanted")
 if [ "${#missing[@]}" -gt 0 ]; then
@@ -137,6 +148,9 @@ fi
 need_rust cargo rustc
 if [ "$set_name" = test ]; then
 	fetch_vm_kernel
+fi
+if [ "$set_name" = vm ]; then
+	"$(dirname "$0")/vm-cache.sh"
 fi
 if [ "$set_name" = lint ]; then
 	need_rust cargo-fmt cargo-clippy

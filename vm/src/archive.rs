@@ -1,0 +1,146 @@
+//! The file system of a machine: an archive as the kernel reads it at its start (`newc`, of cpio).
+
+use crate::{Kernel, module};
+use anyhow::{Context, Result, bail};
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where modules are in there, all in one folder.
+pub(crate) const MODULES: &str = "/modules";
+
+/// An archive that is being written.
+pub(crate) struct Archive {
+    out: BufWriter<File>,
+    entries: u32,
+    /// Names that are there.
+    names: HashSet<String>,
+}
+
+enum Kind {
+    Folder,
+    File,
+    Program,
+    Link,
+    Console,
+}
+
+impl Archive {
+    /// With the folders that every system has.
+    pub(crate) fn create(path: &Path) -> Result<Self> {
+        let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
+        let mut archive = Self { out: BufWriter::new(file), entries: 0, names: HashSet::new() };
+        for name in ["proc", "sys", "dev", "run", "tmp", "root", "etc", "var", "usr", "bin", &MODULES[1..]] {
+            archive.entry(name, Kind::Folder, &[])?;
+        }
+        // Programs are called by any of the names that people and scripts know.
+        for name in ["sbin", "usr/bin", "usr/sbin"] {
+            archive.entry(name, Kind::Link, b"/bin")?;
+        }
+        archive.entry("dev/console", Kind::Console, &[])?;
+        Ok(archive)
+    }
+
+    /// A file of text.
+    pub(crate) fn text(&mut self, name: &str, text: &str) -> Result<()> {
+        self.folders_of(name)?;
+        self.entry(name, Kind::File, text.as_bytes())
+    }
+
+    /// A symbolic link.
+    pub(crate) fn link(&mut self, name: &str, target: &str) -> Result<()> {
+        self.entry(name, Kind::Link, target.as_bytes())
+    }
+
+    /// A program of this machine, under a name there, with the libraries it is linked to.
+    pub(crate) fn program(&mut self, name: &str, path: &Path) -> Result<()> {
+        self.file(name, path)?;
+        for library in libraries(path)? {
+            let name = library.to_str().context("a library whose path is no text")?;
+            self.file(&name[1..], &library)?;
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, name: &str, path: &Path) -> Result<()> {
+        self.folders_of(name)?;
+        let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        self.entry(name, Kind::Program, &bytes)
+    }
+
+    /// Modules and all that they need; those that a kernel does not have are left out: it may have them built in.
+    pub(crate) fn modules(&mut self, kernel: &Kernel, names: &[&str]) -> Result<()> {
+        let index = module::index(&kernel.modules)?;
+        let mut wanted: Vec<String> = names.iter().map(|name| name.replace('-', "_")).collect();
+        while let Some(name) = wanted.pop() {
+            let entry = format!("{}/{name}.ko", &MODULES[1..]);
+            let Some(path) = index.get(&name).filter(|_| !self.names.contains(&entry)) else { continue };
+            let bytes = module::read(path)?;
+            wanted.extend(module::needs(&bytes));
+            self.entry(&entry, Kind::File, &bytes)?;
+        }
+        Ok(())
+    }
+
+    fn folders_of(&mut self, name: &str) -> Result<()> {
+        let slashes: Vec<usize> = name.match_indices('/').map(|(at, _)| at).collect();
+        slashes.into_iter().try_for_each(|at| self.entry(&name[..at], Kind::Folder, &[]))
+    }
+
+    fn entry(&mut self, name: &str, kind: Kind, bytes: &[u8]) -> Result<()> {
+        if !self.names.insert(name.to_owned()) {
+            return Ok(());
+        }
+        let (mode, major, minor) = match kind {
+            Kind::Folder => (0o040_755, 0, 0),
+            Kind::File => (0o100_644, 0, 0),
+            Kind::Program => (0o100_755, 0, 0),
+            Kind::Link => (0o120_777, 0, 0),
+            Kind::Console => (0o020_600, 5, 1),
+        };
+        self.entries += 1;
+        let len = u32::try_from(bytes.len()).with_context(|| format!("{name} is too long"))?;
+        let name_len = name.len() as u32 + 1;
+        let fields = [self.entries, mode, 0, 0, 1, 0, len, 0, 0, major, minor, name_len, 0];
+        let header: String = fields.iter().map(|field| format!("{field:08x}")).collect();
+        self.padded(format!("070701{header}{name}\0").as_bytes())?;
+        self.padded(bytes)
+    }
+
+    fn padded(&mut self, bytes: &[u8]) -> Result<()> {
+        self.out.write_all(bytes)?;
+        let padding = bytes.len().next_multiple_of(4) - bytes.len();
+        Ok(self.out.write_all(&[0; 4][..padding])?)
+    }
+
+    /// Ends it; it is on the disk then.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        self.entry("TRAILER!!!", Kind::File, &[])?;
+        Ok(self.out.flush()?)
+    }
+}
+
+/// A program of this machine, wherever Debian puts it.
+pub(crate) fn find_program(name: &str) -> Result<PathBuf> {
+    let places = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(|folder| Path::new(folder).join(name));
+    match places.into_iter().find(|path| path.exists()) {
+        // `/bin/tcpdump` may be a link to another name.
+        Some(path) => Ok(fs::canonicalize(path)?),
+        None => bail!("no {name} here; try: tools/install.sh test"),
+    }
+}
+
+/// What the dynamic linker loads for a program, itself included. Nothing for one that is linked statically.
+fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
+    let output = Command::new("ldd").arg(program).output().context("cannot run ldd")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let path = |word: &str| word.starts_with('/').then(|| PathBuf::from(word));
+    Ok(text.lines().filter_map(|line| line.split_whitespace().find_map(path)).collect())
+}
+
+/// Programs, all by one call each.
+pub(crate) fn programs(archive: &mut Archive, names: &HashMap<&str, PathBuf>) -> Result<()> {
+    names.iter().try_for_each(|(name, path)| archive.program(&format!("bin/{name}"), path))
+}

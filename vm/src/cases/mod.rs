@@ -1,0 +1,50 @@
+//! What is shown on every kernel: one table, a room for each subject.
+
+mod engines;
+pub mod oracle;
+mod wireless;
+
+use anyhow::Result;
+use std::collections::BTreeMap;
+
+/// What a case found out while it ran.
+#[derive(Debug, Default)]
+pub struct Finding {
+    /// For the table, by a short name.
+    pub facts: BTreeMap<String, String>,
+    /// What this kernel does not have, when that ends the case.
+    pub lacks: Option<String>,
+}
+
+impl Finding {
+    /// Notes a fact for the table.
+    pub fn note(&mut self, name: &str, value: impl ToString) {
+        self.facts.insert(name.to_owned(), value.to_string());
+    }
+}
+
+/// One row of the table.
+pub struct Case {
+    /// Lower case, with `_`.
+    pub name: &'static str,
+    /// What it shows, in a line for a person.
+    pub what: &'static str,
+    /// Kernel modules that it loads.
+    pub modules: &'static [&'static str],
+    /// Arguments of QEMU for the devices that it needs.
+    pub devices: &'static [&'static str],
+    /// Runs it, in the machine.
+    pub run: fn(&mut Finding) -> Result<()>,
+}
+
+/// All of them, in the order in which they run.
+#[must_use]
+pub fn all() -> Vec<&'static Case> {
+    [engines::CASES, wireless::CASES, oracle::CASES].into_iter().flatten().collect()
+}
+
+/// The case of that name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Case> {
+    all().into_iter().find(|case| case.name == name)
+}

@@ -1,0 +1,92 @@
+//! One run of the sequences against the tree at `/proc/net/pktgen`, whoever keeps it: as a program of its own.
+
+use super::generate::Sequence;
+use anyhow::{Context, Result};
+use pcapng::pcap::Reader;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufReader, Write};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const ROOT: &str = "/proc/net/pktgen";
+/// Between two sequences, so that each frame is of one of them.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// What one sequence was answered.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Answers {
+    /// Of each write: its length or the errno, and the `Result:` of that file after it.
+    pub(super) writes: Vec<(Result<usize, i32>, String)>,
+    /// The device file at the end.
+    pub(super) device: String,
+    /// The thread file at the end.
+    pub(super) thread: String,
+    /// From when until when, in nanoseconds since 1970.
+    span_ns: (u64, u64),
+    /// What arrived meanwhile at the far end.
+    #[serde(skip)]
+    pub(super) frames: Vec<Vec<u8>>,
+}
+
+/// `/init replay SEQUENCES ANSWERS`.
+pub fn main(arguments: &[String]) -> Result<()> {
+    let [sequences, out] = arguments else { anyhow::bail!("replay SEQUENCES ANSWERS") };
+    let sequences: Vec<Sequence> = serde_json::from_slice(&fs::read(sequences)?)?;
+    let answers = sequences.iter().map(answers).collect::<Result<Vec<_>>>()?;
+    fs::write(out, serde_json::to_vec(&answers)?)?;
+    Ok(())
+}
+
+fn answers(sequence: &Sequence) -> Result<Answers> {
+    eprintln!("seed {}: {:?}", sequence.seed, sequence.steps);
+    if sequence.has_start || sequence.seed.is_multiple_of(50) {
+        write("kpktgend_0", "rem_device_all\n").0.map_err(std::io::Error::from_raw_os_error)?;
+    }
+    std::thread::sleep(PAUSE);
+    let begin_ns = now_ns();
+    let writes = sequence.steps.iter().map(|(file, bytes)| bounded(sequence, file, bytes)).collect();
+    let read =
+        |file: &str| fs::read_to_string(format!("{ROOT}/{file}")).unwrap_or_else(|error| error.to_string());
+    let (device, thread) = (read(&sequence.device), read("kpktgend_0"));
+    std::thread::sleep(PAUSE);
+    Ok(Answers { writes, device, thread, span_ns: (begin_ns, now_ns()), frames: Vec::new() })
+}
+
+/// As [`write`], but no run without end: that would be the end of us as well.
+fn bounded(sequence: &Sequence, file: &str, bytes: &str) -> (Result<usize, i32>, String) {
+    let text = fs::read_to_string(format!("{ROOT}/{}", sequence.device)).unwrap_or_default();
+    if file == "pgctrl" && bytes == "start\n" && text.starts_with("Params: count 0 ") {
+        return (Ok(0), "it would run without end".to_owned());
+    }
+    write(file, bytes)
+}
+
+fn write(file: &str, bytes: &str) -> (Result<usize, i32>, String) {
+    let path = format!("{ROOT}/{file}");
+    let opened = OpenOptions::new().write(true).open(&path);
+    let answer = opened.and_then(|mut file: File| file.write(bytes.as_bytes()));
+    let text = fs::read_to_string(&path).unwrap_or_default();
+    let result = text.split_once("Result: ").map_or(String::new(), |(_, result)| result.to_owned());
+    (answer.map_err(|error| error.raw_os_error().unwrap_or(-1)), result)
+}
+
+fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// Gives each sequence the frames that arrived while it ran.
+pub(super) fn add_frames(answers: &mut [Answers], pcap: &str) -> Result<()> {
+    let file = File::open(pcap).with_context(|| format!("cannot open {pcap}"))?;
+    let mut reader = Reader::new(BufReader::new(file))?;
+    let mut at = 0;
+    while let Some(record) = reader.next_record()? {
+        while answers.get(at).is_some_and(|answers| answers.span_ns.1 < record.time_ns) {
+            at += 1;
+        }
+        let Some(answers) = answers.get_mut(at) else { break };
+        if record.time_ns >= answers.span_ns.0 {
+            answers.frames.push(record.data.to_vec());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! Modules into the kernel, each after those it needs.
+
+use crate::{archive, module};
+use anyhow::{Context, Result};
+use nix::errno::Errno;
+use nix::kmod::init_module;
+use std::ffi::CString;
+use std::fs;
+use std::path::PathBuf;
+
+fn path(name: &str) -> PathBuf {
+    PathBuf::from(format!("{}/{}.ko", archive::MODULES, name.replace('-', "_")))
+}
+
+/// True when the archive holds that module. It may be built in as well.
+#[must_use]
+pub fn has_module(name: &str) -> bool {
+    path(name).exists()
+}
+
+/// Loads a module. One that is not there is taken as built in: what needs it will say so if it is not.
+///
+/// # Errors
+/// What the kernel says of the module.
+pub fn load(name: &str, parameters: &str) -> Result<()> {
+    let path = path(name);
+    if !path.exists() {
+        return Ok(());
+    }
+    let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    module::needs(&bytes).iter().try_for_each(|needed| load(needed, ""))?;
+    let words = CString::new(parameters).context("parameters of a module hold no NUL")?;
+    match init_module(&bytes, &words) {
+        // ENODEV: for a processor that this one is not.
+        Ok(()) | Err(Errno::EEXIST | Errno::ENODEV) => Ok(()),
+        Err(errno) => Err(errno).with_context(|| format!("cannot load the module {name}")),
+    }
+}

@@ -1,0 +1,185 @@
+//! One run of a machine: packs its file system, starts QEMU, reads what the guest says, ends it in any case.
+
+use crate::archive::{self, Archive};
+use crate::cases::Case;
+use crate::{Ending, Kernel, Lab, Outcome, guest};
+use anyhow::{Context, Result};
+use std::collections::{BTreeMap, HashMap};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Emulated: KVM inside another virtual machine hung or gave up where it was tried.
+const MACHINE: [&str; 6] = ["-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max"];
+const MEMORY_MIB: &str = "2048";
+const CPUS: &str = "2";
+/// Programs of this machine that cases call; `sh` is dash, since busybox prefers its own `ip` to the real one.
+const PROGRAMS: [(&str, &str); 14] = [
+    ("bash", "bash"),
+    ("busybox", "busybox"),
+    ("sh", "dash"),
+    ("ethtool", "ethtool"),
+    ("hostapd", "hostapd"),
+    ("ip", "ip"),
+    ("iw", "iw"),
+    ("kill", "kill"),
+    ("sysctl", "sysctl"),
+    ("tc", "tc"),
+    ("tcpdump", "tcpdump"),
+    ("trafgen", "trafgen"),
+    ("wpa_cli", "wpa_cli"),
+    ("wpa_supplicant", "wpa_supplicant"),
+];
+/// What busybox does there, under its own names.
+const APPLETS: [&str; 30] = [
+    "awk", "cat", "chmod", "cp", "cut", "date", "dmesg", "env", "find", "grep", "head", "hexdump", "ln",
+    "ls", "mkdir", "mount", "mv", "rm", "rmdir", "sed", "seq", "sleep", "sort", "tail", "timeout", "touch",
+    "tr", "umount", "uname", "wc",
+];
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct Boot<'a> {
+    /// What machines are made of.
+    pub lab: &'a Lab,
+    /// Which of the kernels.
+    pub kernel: &'a Kernel,
+    /// The program under test.
+    pub wirerate: PathBuf,
+    /// This program, which is the init of the machine.
+    pub init: PathBuf,
+    /// The machine ends after so long, whatever it does.
+    pub patience: Duration,
+}
+
+impl Boot<'_> {
+    /// Runs cases there, one after the other, and says how each ended, in their order.
+    ///
+    /// # Errors
+    /// When the machine cannot be started; what goes wrong in there is an outcome.
+    pub fn run(&self, cases: &[&Case], work: &Path) -> Result<Vec<Outcome>> {
+        let archive = self.pack(cases, work)?;
+        let names: Vec<&str> = cases.iter().map(|case| case.name).collect();
+        let append = format!("{} {}", guest::CASES_PARAMETER, names.join(","));
+        let mut command = self.qemu(&archive, &append.replacen(' ', "=", 1));
+        command.args(cases.iter().flat_map(|case| case.devices.iter().copied()));
+        command.args(["-display", "none", "-serial", "stdio"]);
+        let said = self.watch(command.stdin(Stdio::null()))?;
+        // It is large, and of no use any more; should it stay, the next run replaces it.
+        let _ = std::fs::remove_file(&archive);
+        Ok(judge(cases, &said))
+    }
+
+    /// Starts a shell there for a person, with all that the cases have.
+    ///
+    /// # Errors
+    /// When the machine cannot be started.
+    pub fn shell(&self, cases: &[&Case], work: &Path) -> Result<ExitStatus> {
+        let archive = self.pack(cases, work)?;
+        let mut command = self.qemu(&archive, guest::SHELL_PARAMETER);
+        command.args(cases.iter().flat_map(|case| case.devices.iter().copied()));
+        command.args(["-nographic", "-serial", "mon:stdio"]);
+        let status = command.status().context("cannot start QEMU");
+        let _ = std::fs::remove_file(&archive);
+        status
+    }
+
+    fn qemu(&self, archive: &Path, parameter: &str) -> Command {
+        let mut command = Command::new(&self.lab.qemu);
+        command.env("QEMU_MODULE_DIR", &self.lab.qemu_modules);
+        command.args(MACHINE).args([
+            "-smp",
+            CPUS,
+            "-m",
+            MEMORY_MIB,
+            "-nodefaults",
+            "-no-user-config",
+            "-no-reboot",
+        ]);
+        for folder in &self.lab.firmware {
+            command.arg("-L").arg(folder);
+        }
+        command.arg("-kernel").arg(&self.kernel.image).arg("-initrd").arg(archive);
+        // Mitigations cost a lot under emulation and protect nobody there.
+        let words = "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off rdinit=/init";
+        let wish = std::env::var("WIRERATE_ORACLE").map(|wish| format!(" wirerate_oracle={wish}"));
+        command.args(["-append", &format!("{words} {parameter}{}", wish.unwrap_or_default())]);
+        command
+    }
+
+    fn pack(&self, cases: &[&Case], work: &Path) -> Result<PathBuf> {
+        let path = work.join(format!("{}-{}.cpio", self.kernel.name, std::process::id()));
+        let mut archive = Archive::create(&path)?;
+        archive.program("init", &self.init)?;
+        archive.program("bin/wirerate", &self.wirerate)?;
+        let programs = PROGRAMS.iter().map(|(name, here)| Ok((*name, archive::find_program(here)?)));
+        archive::programs(&mut archive, &programs.collect::<Result<HashMap<_, _>>>()?)?;
+        APPLETS.iter().try_for_each(|applet| archive.link(&format!("bin/{applet}"), "busybox"))?;
+        archive.link("bin/modprobe", "/init")?;
+        archive.text("etc/passwd", "root:x:0:0:root:/root:/bin/sh\n")?;
+        archive.text("etc/group", "root:x:0:\n")?;
+        let mut modules: Vec<&str> = guest::MODULES.to_vec();
+        modules.extend(cases.iter().flat_map(|case| case.modules));
+        archive.modules(self.kernel, &modules)?;
+        archive.finish()?;
+        Ok(path)
+    }
+
+    /// What the machine wrote until it ended, or until patience did.
+    fn watch(&self, command: &mut Command) -> Result<String> {
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = Guarded(child.with_context(|| format!("cannot start {}", self.lab.qemu.display()))?);
+        let readers = [reader(child.0.stdout.take()), reader(child.0.stderr.take())];
+        let deadline = Instant::now() + self.patience;
+        let mut ending = "";
+        while child.0.try_wait()?.is_none() {
+            if Instant::now() > deadline {
+                ending = "the machine was ended: it took too long\n";
+                child.0.kill()?;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let [out, error] = readers.map(|reader| reader.join().unwrap_or_default());
+        Ok(format!("{out}\n{error}{ending}"))
+    }
+}
+
+/// QEMU, which ends with us, whatever happens.
+struct Guarded(Child);
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        // It has ended in the usual case.
+        let _ = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
+
+fn reader(from: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What came before an error is all there is to tell.
+        let _ = from.map(|mut from| from.read_to_end(&mut bytes));
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// The outcome of each case; one that never came is a failure, with the machine's last words.
+fn judge(cases: &[&Case], said: &str) -> Vec<Outcome> {
+    let mut came: HashMap<String, Outcome> =
+        Outcome::all_in(said).into_iter().map(|outcome| (outcome.case.clone(), outcome)).collect();
+    let last_words = || {
+        let lines: Vec<&str> = said.lines().collect();
+        lines[lines.len().saturating_sub(40)..].join("\n")
+    };
+    let outcome = |case: &&Case| {
+        came.remove(case.name).unwrap_or_else(|| Outcome {
+            case: case.name.to_owned(),
+            ending: Ending::Failed(format!("the machine ended before it:\n{}", last_words())),
+            facts: BTreeMap::new(),
+            took_ms: 0,
+        })
+    };
+    cases.iter().map(outcome).collect()
+}
