@@ -211,6 +211,9 @@ impl Options {
         if self.format == Format::Pcap && self.per_queue {
             return refuse("an interface for each queue", "the pcap format");
         }
+        if self.format == Format::Pcap && self.packet_ids {
+            return refuse("an id for each packet", "the pcap format");
+        }
         if self.format == Format::Pcap && link_types.iter().any(|link_type| *link_type != link_types[0]) {
             return refuse("devices with different kinds of frames", "the pcap format");
         }
@@ -286,6 +289,8 @@ mod tests {
         assert_eq!(refusal(options), "a command for each complete file cannot be had with a single file");
         let options = Options { format: Format::Pcap, per_queue: true, ..Options::new("eth0") };
         assert_eq!(refusal(options), "an interface for each queue cannot be had with the pcap format");
+        let options = Options { format: Format::Pcap, packet_ids: true, ..Options::new("eth0") };
+        assert_eq!(refusal(options), "an id for each packet cannot be had with the pcap format");
         let options = Options { format: Format::Pcap, ..Options::new("eth0") };
         assert!(
             options.check(&Output::Nowhere, &[1, 101]).is_err()
