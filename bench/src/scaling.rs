@@ -7,15 +7,18 @@ use crate::frame;
 use crate::generate::{self, Contest, FRAME_LEN, until_frames_come};
 use crate::process::Tool;
 use crate::report::{Report, mpps};
-use crate::samples::rate_pps;
+use crate::samples::{Sample, rate_pps};
 use crate::settings::{Deadline, Settings};
-use crate::stats::Estimate;
+use crate::stats::{Estimate, median};
 use crate::tool::{Flood, Generator, Program, Programs, owned, rival, wirerate_by};
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
+use std::path::Path;
 use std::time::Duration;
 
 const CASE: &str = "scaling";
+/// Windows in each watched part of a long run.
+const WINDOWS: u32 = 10;
 /// Frames of a run without end.
 const PLENTY: u64 = 4_000_000_000;
 /// Destinations that flows are drawn from: more than there are flows.
@@ -107,16 +110,37 @@ fn instances(flood: &Flood<'_>, number: u64) -> Vec<String> {
     owned(&["exec", "--netns", &flood.end.netns_name, "--", "bash", "-c", &script])
 }
 
-/// A short run and a long one.
-#[derive(Debug, Serialize)]
-struct Lengths {
+/// What one long run did at its beginning and at its end.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Length {
     case: &'static str,
-    short_ns: u64,
-    short_pps: f64,
-    long_ns: u64,
-    long_pps: f64,
-    /// Rate of the long run in rates of the short one.
+    run_ns: u64,
+    /// At the beginning.
+    first: Part,
+    /// At the end, as long.
+    last: Part,
+    /// The best of the end in the best of the beginning: others take from a rate, now and then, but nobody adds to it.
     ratio: f64,
+}
+
+/// A part of a run, in windows.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct Part {
+    part_ns: u64,
+    best_pps: f64,
+    median_pps: f64,
+}
+
+impl Part {
+    /// From the readings of a counter at the edges of the windows.
+    fn of(samples: &[Sample]) -> Option<Self> {
+        let rates: Vec<f64> = samples.windows(2).filter_map(|pair| rate_pps(pair[0], pair[1])).collect();
+        Some(Self {
+            part_ns: samples.last()?.time_ns - samples.first()?.time_ns,
+            best_pps: rates.iter().copied().reduce(f64::max)?,
+            median_pps: median(&rates)?,
+        })
+    }
 }
 
 /// Measures all of it.
@@ -131,44 +155,62 @@ pub(crate) fn run(
         Contest { case: CASE, place: "senders on CPU 0, or on two CPUs where it says so", tools: SCALING };
     generate::run(&contest, bed, programs, settings, deadline, report)?;
     let sink = bed.sink()?;
-    let lengths = lengths(bed, programs, settings.runs)?;
+    let program = programs.find(Program::Wirerate).context("there is no wirerate to measure")?;
+    let length = length(bed, &program, settings.runs)?;
     drop(sink);
-    report.row("lengths", &lengths)?;
-    let rate = |pps: f64| mpps(Estimate { median: pps, spread: 0.0, count: 1 });
+    report.row("length", &length)?;
+    let text = |part: Part| {
+        let rate = |pps| mpps(Estimate { median: pps, spread: 0.0, count: 1 });
+        let seconds = part.part_ns as f64 / 1e9;
+        format!("{seconds:.1} s {} at best, {} in the middle", rate(part.best_pps), rate(part.median_pps))
+    };
     report.say(&format!(
-        "  one run: {} in its first {:.0} s, {} in {:.0} s: {:.3} x",
-        rate(lengths.short_pps),
-        lengths.short_ns as f64 / 1e9,
-        rate(lengths.long_pps),
-        lengths.long_ns as f64 / 1e9,
-        lengths.ratio
+        "  one run of {:.1} s: in its first {}; in its last {}: {:.2} x by the best",
+        length.run_ns as f64 / 1e9,
+        text(length.first),
+        text(length.last),
+        length.ratio
     ))
 }
 
-/// One run, read after a while and after a long while.
-fn lengths(bed: &Bed, programs: &Programs, [short, long]: [Duration; 2]) -> Result<Lengths> {
+/// One run, watched from its first frame on.
+fn length(bed: &Bed, program: &Path, [part, whole]: [Duration; 2]) -> Result<Length> {
     let before = bed.settled()?;
     let (end, cpu) = (&bed.lab.tx, bed.generator_cpu);
     let flood = Flood { end, cpu, other_cpu: cpu, frame_len: FRAME_LEN, count: PLENTY };
-    let program = programs.find(Program::Wirerate).context("there is no wirerate to measure")?;
-    let tool = Tool::start(&program, &(SCALING[0].words)(&flood), end.netns(), cpu)?;
+    let tool = Tool::start(program, &(SCALING[0].words)(&flood), end.netns(), cpu)?;
     until_frames_come(bed, &tool, before)?;
-    let from = bed.sample()?;
-    bed.stop.sleep(short)?;
-    let middle = bed.sample()?;
-    bed.stop.sleep(long.saturating_sub(short))?;
-    let to = bed.sample()?;
+    let first = watch(bed, part)?;
+    bed.stop.sleep(whole.saturating_sub(2 * part))?;
+    let last = watch(bed, part)?;
     ensure!(!tool.has_ended()?, "it ended before it was asked to: {}", tool.last_words());
     let ended = tool.stop(&bed.stop)?;
     ensure!(ended.is_good(), "it ended with {}: {}", ended.status, ended.said.trim());
-    let rate = |to| rate_pps(from, to).context("no time passed");
-    let (short_pps, long_pps) = (rate(middle)?, rate(to)?);
-    Ok(Lengths {
-        case: CASE,
-        short_ns: middle.time_ns - from.time_ns,
-        short_pps,
-        long_ns: to.time_ns - from.time_ns,
-        long_pps,
-        ratio: long_pps / short_pps,
-    })
+    let run_ns = last.last().context("no reading")?.time_ns - first.first().context("no reading")?.time_ns;
+    let (first, last) = Part::of(&first).zip(Part::of(&last)).context("no time passed")?;
+    Ok(Length { case: CASE, run_ns, first, last, ratio: last.best_pps / first.best_pps })
+}
+
+/// Reads the counter at the edges of windows, for a while.
+fn watch(bed: &Bed, part: Duration) -> Result<Vec<Sample>> {
+    let mut samples = vec![bed.sample()?];
+    for _ in 0..WINDOWS {
+        bed.stop.sleep(part / WINDOWS)?;
+        samples.push(bed.sample()?);
+    }
+    Ok(samples)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_has_a_best_window_and_one_in_the_middle() {
+        let sample = |ms: u64, frames| Sample { time_ns: ms * 1_000_000, frames };
+        let samples = [sample(0, 100), sample(1, 1_100), sample(2, 1_200), sample(3, 3_200)];
+        let part = Part::of(&samples).expect("there are windows");
+        assert_eq!(part, Part { part_ns: 3_000_000, best_pps: 2e6, median_pps: 1e6 });
+        assert_eq!((Part::of(&samples[..1]), Part::of(&[])), (None, None));
+    }
 }

@@ -23,7 +23,7 @@ pub(crate) struct Settings {
     pub(crate) capture_noise_rounds: usize,
     /// How long each rate is watched for its pace.
     pub(crate) pacing: Duration,
-    /// A short run and a long one, to be compared.
+    /// A long run: the parts of it that are watched, at its beginning and at its end, and all of it.
     pub(crate) runs: [Duration; 2],
     /// How long frames are offered to a capture.
     pub(crate) trial: Duration,

@@ -115,8 +115,10 @@ fn more_flows_and_instances_are_measured_and_deliver_what_they_are_asked_for() {
     assert!(proofs.iter().all(|proof| proof["received"] == proof["asked"]), "{proofs:?}");
     let ratios = rows.iter().filter(|row| row["value"] == "rate_ratio" && row["against"] == "plain");
     assert!(ratios.count() >= 3, "{said}");
-    let [lengths] = of(&rows, "lengths", "scaling")[..] else { panic!("one row of lengths: {said}") };
-    assert!(number(lengths, "long_ns") > number(lengths, "short_ns"), "{lengths}");
+    let [length] = of(&rows, "length", "scaling")[..] else { panic!("one row of a long run: {said}") };
+    let best = |part: &str| number(&length[part], "best_pps");
+    // Text and back costs the last digit.
+    assert!((number(length, "ratio") - best("last") / best("first")).abs() < 1e-9, "{length}");
 }
 
 #[test]
