@@ -28,7 +28,7 @@ const SNAPLEN: u32 = 96;
 /// The rate of a proof, which everybody can follow.
 const PROOF_PPS: f64 = 50_000.0;
 /// How long the generator may take to end after its time.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 const SAMPLE_EVERY: Duration = Duration::from_millis(5);
 /// Upwards in a search that knows nothing, and in one that knows where to look.
 const GROWTH_FAR: f64 = 2.0;

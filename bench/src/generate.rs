@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// Without FCS; the shortest that Ethernet knows.
 pub(crate) const FRAME_LEN: usize = 60;
 /// How long a tool may take to its first frame, and to send the frames of its proof.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// Who takes part in what.

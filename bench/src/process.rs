@@ -24,10 +24,10 @@ use std::time::{Duration, Instant};
 /// Where root's commands are; not everybody's PATH has them.
 const MORE_PATH: &str = "/usr/sbin:/sbin";
 /// How long a tool may take to end after it was asked to.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// How long the words of a tool that has ended may take to arrive.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// The file of a command of that name, if it is installed.
 pub(crate) fn find_tool(name: &str) -> Option<PathBuf> {

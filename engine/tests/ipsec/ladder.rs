@@ -36,7 +36,7 @@ pub(crate) fn run() -> Result<(), Failed> {
             together: None,
         };
         let handle = worker.start(request);
-        let report = handle.wait(Duration::from_secs(20)).ok_or("the run does not end")?;
+        let report = handle.wait(Duration::from_secs(60)).ok_or("the run does not end")?;
         let reason = handle.snapshot().reason;
         let is_good = matches!(report.end, End::Count)
             && report.engine == Some(EngineKind::Skb)

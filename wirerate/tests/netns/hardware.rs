@@ -1,9 +1,8 @@
 //! What a device knows of a frame beside its bytes: tags that it took off are in the file again.
 
 use crate::lab::{Lab, Peer, RX_DEV, TX_DEV};
-use crate::program::{run, until, wirerate_start};
+use crate::program::{TIME_LIMIT, run, until, wirerate_start};
 use crate::{Case, TestResult, case};
-use std::time::Duration;
 
 /// Tests of tags and clocks.
 pub(crate) const CASES: &[Case] = &[case(
@@ -38,7 +37,7 @@ fn a_tag_beside_the_frame_is_put_back() -> TestResult {
         until("the program is there", || lab.has_xdp());
         let two = "for i in 1 2; do echo $i > /dev/udp/198.18.0.2/9; done";
         run(&["ip", "netns", "exec", &lab.tx_netns, "bash", "-c", two]);
-        running.wait(Duration::from_secs(20)).expect_code(0);
+        running.wait(TIME_LIMIT).expect_code(0);
         let path = file.to_str().expect("a plain path");
         let fields = ["vlan.id", "vlan.priority", "frame.len", "frame.cap_len", "udp.dstport"];
         let mut words = vec!["tshark", "-r", path, "-T", "fields"];
