@@ -304,9 +304,12 @@ mod tests {
         let mut told = Told::after(&["pkt_size 100", "burst 4", "imix_weights 700,1"]);
         let link = told.facts.link;
         let mut plan = told.device.start(&link, 0, 1).unwrap();
-        for (command, frame_len) in
-            [("imix_weights 60,1", 60), ("imix_weights 700,1", 700), ("imix_weights x", 700)]
-        {
+        for (command, frame_len) in [
+            ("imix_weights 60,1", 60),
+            ("imix_weights 700,1", 700),
+            ("pkt_size 1400", 700),
+            ("imix_weights x", 700),
+        ] {
             let mut bytes = vec![0; plan.frame_len_max() as usize];
             plan.emit(&mut told.device.cursor, WallTime::default(), &mut bytes);
             // One that is no mix takes the old one away, and the last size stays, as in the kernel.

@@ -18,11 +18,20 @@ fn differs(typed: u64, setting: u32) -> bool {
     typed != setting as i32 as u64
 }
 
+/// Where sizes go on from. A mix does not look there, but a frame of it that is still to go out again would: only
+/// those of a burst are, which is one act in the kernel, so that a command never comes in the middle of it.
+fn next_size(device: &mut Device, size: u64) {
+    device.cursor.frame_size = size as u32;
+    if !device.config.imix.is_empty() {
+        device.cursor.repeats_left = 0;
+    }
+}
+
 pub(crate) fn min_pkt_size(device: &mut Device, given: &Given<'_>) -> Answer {
     let size = given.number.max(SIZE_MIN);
     if differs(size, device.config.min_pkt_size) {
         device.config.min_pkt_size = size as u32;
-        device.cursor.frame_size = size as u32;
+        next_size(device, size);
     }
     given.ok(device.config.min_pkt_size as i32)
 }
@@ -31,7 +40,7 @@ pub(crate) fn max_pkt_size(device: &mut Device, given: &Given<'_>) -> Answer {
     let size = given.number.max(SIZE_MIN);
     if differs(size, device.config.max_pkt_size) {
         device.config.max_pkt_size = size as u32;
-        device.cursor.frame_size = size as u32;
+        next_size(device, size);
     }
     given.ok(device.config.max_pkt_size as i32)
 }
@@ -42,7 +51,7 @@ pub(crate) fn pkt_size(device: &mut Device, given: &Given<'_>) -> Answer {
     if differs(size, device.config.min_pkt_size) {
         device.config.min_pkt_size = size as u32;
         device.config.max_pkt_size = size as u32;
-        device.cursor.frame_size = size as u32;
+        next_size(device, size);
     }
     given.ok(device.config.min_pkt_size as i32)
 }
@@ -76,7 +85,6 @@ pub(crate) fn imix_weights(device: &mut Device, given: &Given<'_>) -> Answer {
     }
     let entries = &mut device.config.imix;
     entries.clear();
-    // A burst is one act in the kernel: what goes out after this command is a frame of the new mix.
     device.cursor.repeats_left = 0;
     let mut scan = Scan::new(given.text);
     loop {
