@@ -69,7 +69,16 @@ impl Board {
     }
 
     pub(crate) fn set_mode(&self, mode: Mode) -> Result<(), CaptureError> {
-        self.devices.iter().try_for_each(|device| device.with_tap(|tap| tap.set_mode(mode)))
+        for (number, device) in self.devices.iter().enumerate() {
+            if let Err(error) = device.with_tap(|tap| tap.set_mode(mode)) {
+                // Drop mode, on a device that can only mirror: none of the others stays behind in it.
+                for device in &self.devices[..number] {
+                    device.with_tap(|tap| tap.set_mode(Mode::Mirror))?;
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn are_all_gone(&self) -> bool {

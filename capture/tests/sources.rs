@@ -403,6 +403,59 @@ fn a_deleted_device_ends_a_capture_by_packet_sockets() {
 }
 
 #[test]
+fn a_mode_that_one_device_cannot_have_none_has() {
+    if !can_run() {
+        return;
+    }
+    let lab = Lab::new(1);
+    Stack::of(&lab.rx).unwrap().set_up("lo").unwrap();
+    let ifnames = vec![RX_DEV.to_owned(), "lo".to_owned()];
+    let session = Session::start(Options { ifnames, ..lab.options(Output::Nowhere) }).unwrap();
+    assert!(matches!(session.set_mode(Mode::Drop), Err(CaptureError::DropNeedsXdp { .. })));
+    let listener = lab.listener();
+    lab.send((0..20).map(|number| frame(number, 60)));
+    assert_eq!(listener.received(), 20, "the device that could drop mirrors as before");
+    assert_eq!(session.stop().stats.of_device(0).written, 20);
+}
+
+#[test]
+fn datagrams_as_long_as_they_can_be() {
+    if !can_run() {
+        return;
+    }
+    // Of 65,507 bytes the frame is longer than a capture keeps.
+    const LENS: [usize; 5] = [1, 1_472, 9_000, 40_000, 65_507];
+    for source in [SourceWish::Xdp, SourceWish::Tpacket] {
+        let (lab, folder) = (Lab::new(1), Folder::new("long"));
+        Stack::of(&lab.rx).unwrap().set_up("lo").unwrap();
+        let file = folder.path().join("x.pcapng");
+        let options = Options { source, snaplen: 65_535, ..lab.options(Output::File(file.clone())) };
+        let session = Session::start(Options { ifnames: vec!["lo".to_owned()], ..options }).unwrap();
+        lab.rx
+            .run(|| {
+                let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+                let listener = UdpSocket::bind("127.0.0.1:0").unwrap();
+                for len in LENS {
+                    socket.send_to(&vec![7; len], listener.local_addr().unwrap()).unwrap();
+                    // Handed over before the next one: what a socket has no room for is not the question.
+                    assert_eq!(listener.recv(&mut vec![0; len]).unwrap(), len);
+                }
+            })
+            .unwrap();
+        assert_eq!(session.stop().stats.total().written, LENS.len() as u64, "{source:?}");
+        let lens: Vec<(u32, usize)> = packets(&file)
+            .iter()
+            .map(|packet| (packet.len() as u32, packet.iter().filter(|byte| **byte == 7).count()))
+            .collect();
+        let expected = LENS.map(|len| ((42 + len).min(65_535) as u32, len.min(65_535 - 42)));
+        for ((packet_len, sevens), (expected_len, expected_sevens)) in lens.into_iter().zip(expected) {
+            assert_eq!(packet_len, expected_len, "{source:?}");
+            assert!(sevens >= expected_sevens, "{source:?}: {sevens} of {expected_sevens} bytes");
+        }
+    }
+}
+
+#[test]
 fn nothing_is_left_when_the_second_device_does_not_exist() {
     if !can_run() {
         return;
