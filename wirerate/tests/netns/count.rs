@@ -101,8 +101,9 @@ fn prints_a_line_each_second() -> TestResult {
 fn names_the_program_that_has_the_device() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let first = start(&lab, "sink");
-    for command in ["count", "sink", "capture"] {
-        let second = wirerate_run(&format!("{command} {RX_DEV} --netns {}", lab.rx_netns)).expect_code(3);
+    for (command, more) in [("count", ""), ("sink", ""), ("capture", "--source xdp")] {
+        let words = format!("{command} {RX_DEV} --netns {} {more}", lab.rx_netns);
+        let second = wirerate_run(&words).expect_code(3);
         second
             .says(&["rx0 already runs the XDP program wr_sink (id ", "\n  try: end the `wirerate count` or"]);
     }
