@@ -18,8 +18,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// Time between two looks at rings that may have something older than what is at hand.
-const LOOK: Duration = Duration::from_micros(200);
+/// Time between two looks at rings that may have something older than what is at hand. While frames come, runs come more
+/// often than this, and each is a reason to look.
+const LOOK: Duration = Duration::from_millis(1);
 /// Time between two looks at what is due by time alone; others see what was written after two of them.
 const TICK: Duration = Duration::from_millis(100);
 
