@@ -190,6 +190,115 @@ impl Pause {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::Format;
+    use crate::interfaces::Numbering;
+    use crate::pool::Pool;
+    use crate::run::Progress;
+    use crate::source::fake::FakeSource;
+    use crate::stats::Counts;
+    use pcapng::{Block, Interface, Section};
+    use std::sync::mpsc::{Receiver, channel};
+
+    /// A reader with two buffers, and the other end of what it sends.
+    fn reader(frames_max: Option<u64>) -> (Reader, Receiver<Run>) {
+        let (writer, runs) = channel();
+        let lane = Lane {
+            pool: Pool::new(0),
+            counts: Arc::default(),
+            progress: Progress::default(),
+            probe: None,
+            cpu: None,
+            delay_ns: 0,
+        };
+        let shared = Shared {
+            clock: UtcClock::new(),
+            limit: Limit::new(frames_max),
+            is_draining: AtomicBool::new(true),
+            has_failed: AtomicBool::new(false),
+        };
+        let reader = Reader {
+            shared: Arc::new(shared),
+            ring: 0,
+            encoder: Encoder::new(Format::Pcapng, Numbering::single(), 96),
+            lane: Arc::new(lane),
+            writer: Some(writer),
+            lost_here: 0,
+        };
+        (reader, runs)
+    }
+
+    fn source(times_ns: std::ops::Range<u64>) -> FakeSource {
+        FakeSource { times_ns: times_ns.collect(), ..FakeSource::default() }
+    }
+
+    /// Time and drop count of each packet of a run.
+    fn packets(run: &Run) -> Vec<(u64, Option<u64>)> {
+        let mut file = Vec::new();
+        Section::default().emit(&mut file);
+        Interface::default().emit(&mut file);
+        file.extend_from_slice(&run.bytes);
+        let (mut reader, mut packets) = (pcapng::Reader::new(&file[..]), Vec::new());
+        while let Some(block) = reader.next_block().unwrap() {
+            if let Block::Packet(packet) = block {
+                packets.push((packet.time_ns, packet.drop_count));
+            }
+        }
+        packets
+    }
+
+    #[test]
+    fn everything_of_a_ring_is_sent_in_its_order_until_it_is_empty() {
+        let (reader, runs) = reader(None);
+        let lane = Arc::clone(&reader.lane);
+        let writer = std::thread::spawn(move || {
+            let mut times_ns = Vec::new();
+            for run in runs {
+                let sent = packets(&run);
+                assert_eq!((run.count, run.is_in_order), (sent.len() as u64, true));
+                assert_eq!((run.first_ns, run.last_ns), (sent[0].0, sent[sent.len() - 1].0));
+                times_ns.extend(sent.iter().map(|packet| packet.0));
+                lane.pool.give_back(run.bytes);
+            }
+            times_ns
+        });
+        let (lane, end) = (Arc::clone(&reader.lane), 30_000);
+        reader.run(source(0..end));
+        assert!(writer.join().unwrap().into_iter().eq(0..end));
+        assert_eq!(lane.progress.taken(), end);
+        assert_eq!(lane.counts.get(), Counts::default(), "the writer counts what is written");
+    }
+
+    #[test]
+    fn frames_that_find_no_buffer_in_a_filling_ring_are_told_by_the_next_one() {
+        let (mut reader, runs) = reader(None);
+        let mut ring = FakeSource { is_filling: true, ..source(0..10_000) };
+        while reader.take_batch(&mut ring) > 0 {}
+        let held: Vec<Run> = runs.try_iter().collect();
+        assert_eq!(
+            held.iter().map(|run| run.count).collect::<Vec<_>>(),
+            [2048, 2048],
+            "there are two buffers"
+        );
+        let lost = 10_000 - 2 * 2048;
+        assert_eq!(reader.lane.counts.get().lost_disk, lost);
+        held.into_iter().for_each(|run| reader.lane.pool.give_back(run.bytes));
+        ring.times_ns.extend([20_000, 20_001]);
+        assert_eq!(reader.take_batch(&mut ring), 2);
+        assert_eq!(packets(&runs.try_recv().unwrap()), [(20_000, Some(lost)), (20_001, None)]);
+    }
+
+    #[test]
+    fn nothing_is_encoded_after_the_limit_or_for_an_output_that_failed() {
+        let (mut limited, runs) = reader(Some(7));
+        while limited.take_batch(&mut source(0..10)) > 0 && !limited.shared.limit.is_spent() {}
+        assert_eq!(packets(&runs.try_recv().unwrap()).len(), 7);
+        assert_eq!(limited.lane.counts.get().after_limit, 3);
+        let (mut failed, runs) = reader(None);
+        failed.shared.has_failed.store(true, Relaxed);
+        failed.take_batch(&mut source(0..10));
+        assert!(runs.try_recv().is_err());
+        assert_eq!(failed.lane.counts.get().lost_disk, 10);
+    }
 
     #[test]
     fn a_busy_ring_is_not_slept_over_and_a_quiet_one_longer_and_longer() {

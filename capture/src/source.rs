@@ -93,3 +93,55 @@ impl<S: Source> AnySource for S {
         reader.run(*self);
     }
 }
+
+/// A ring of frames that no kernel fills, for tests.
+#[cfg(test)]
+pub(crate) mod fake {
+    use super::Source;
+    use crate::ring::{Record, TimeSource};
+    use pcapng::Flags;
+    use std::collections::VecDeque;
+
+    /// Holds times; every frame is 60 bytes long.
+    #[derive(Default)]
+    pub(crate) struct FakeSource {
+        pub(crate) times_ns: VecDeque<u64>,
+        pub(crate) is_filling: bool,
+        pub(crate) in_view: usize,
+    }
+
+    impl Source for FakeSource {
+        fn look(&mut self, len_max: usize) -> u64 {
+            self.in_view = self.times_ns.len().min(len_max / 128);
+            self.in_view as u64
+        }
+
+        fn for_each(&self, count: u64, take: impl FnMut(Record<'_>)) {
+            let record = |time_ns: &u64| Record {
+                time_ns: *time_ns,
+                time_source: TimeSource::Hardware,
+                frame_len: 60,
+                ifindex: 1,
+                queue_index: 0,
+                flags: Flags::INBOUND,
+                vlan: None,
+                lost_before: 0,
+                data: &[0xee; 60],
+            };
+            self.times_ns.iter().take(self.in_view.min(count as usize)).map(record).for_each(take);
+        }
+
+        fn give_back(&mut self) {
+            self.times_ns.drain(..self.in_view);
+            self.in_view = 0;
+        }
+
+        fn much(&self, _: usize) -> u64 {
+            10
+        }
+
+        fn is_filling(&self) -> bool {
+            self.is_filling
+        }
+    }
+}
