@@ -82,7 +82,7 @@ impl Device {
             let peer = peer.map_or_else(|| "the device there".to_owned(), |peer| peer.name);
             return Ok(Some(EngineError::PeerTakesNoXdp { ifname, peer }));
         }
-        let driver = kind(&link);
+        let driver = self.driver(&link);
         Ok(Some(EngineError::NoXdpTransmit { ifname, driver }))
     }
 
@@ -106,6 +106,13 @@ impl Device {
         Ok(ends.find(is_short).map(|(ifname, mtu, _)| EngineError::LongerThanMtu { ifname, frame_len, mtu }))
     }
 
+    /// Who drives it: its kind, or the name of the driver of hardware.
+    fn driver(&self, link: &Link) -> String {
+        let unnamed = if link.is_loopback() { "loopback" } else { "hardware" };
+        let named = || Some(self.stack.driver(link).ok()??.name);
+        link.kind.clone().or_else(named).unwrap_or_else(|| unnamed.to_owned())
+    }
+
     /// The queueing discipline between the stack and the driver; `None` when frames meet none.
     ///
     /// # Errors
@@ -113,8 +120,4 @@ impl Device {
     pub(crate) fn qdisc(&self) -> Result<Option<String>, EngineError> {
         Ok(self.stack.link(self.ifindex)?.qdisc.filter(|name| name != NO_QUEUE))
     }
-}
-
-fn kind(link: &Link) -> String {
-    link.kind.clone().unwrap_or_else(|| "hardware".to_owned())
 }

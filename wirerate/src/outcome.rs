@@ -6,6 +6,7 @@
 //! ```
 //! 0 done, 1 ran but the answer is no, 2 bad usage, 3 host or device refused.
 
+use engine::EngineError;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -66,10 +67,16 @@ impl Failure {
     }
 
     /// An engine could not do it, and says what to try where it can.
-    pub fn engine(act: impl fmt::Display, why: engine::EngineError) -> Self {
+    pub fn engine(act: impl fmt::Display, why: EngineError) -> Self {
         let cure = why.cure();
+        let doctor = match &why {
+            EngineError::NoEngine { ifname, .. } | EngineError::NoXdpTransmit { ifname, .. } => {
+                Some(format!("`wirerate doctor {ifname}` to see what works there"))
+            }
+            _ => None,
+        };
         let failure = Self::refused(act, why);
-        cure.into_iter().fold(failure, Self::try_this)
+        cure.into_iter().chain(doctor).fold(failure, Self::try_this)
     }
 
     /// Adds an indented line that says what to try.
@@ -161,6 +168,13 @@ mod tests {
         assert_eq!(code(&Ok(Outcome::Status(137))), 137);
         assert_eq!(code(&Err(Failure::usage("x", "y"))), 2);
         assert_eq!(code(&Err(Failure::refused("x", io::Error::other("y")))), 3);
+    }
+
+    #[test]
+    fn where_no_engine_works_the_doctor_is_near() {
+        let why = EngineError::NoXdpTransmit { ifname: "eth7".into(), driver: "foonic".into() };
+        let text = Failure::engine("send on eth7", why).to_string();
+        assert!(text.ends_with("  try: `wirerate doctor eth7` to see what works there\n"), "{text}");
     }
 
     #[test]

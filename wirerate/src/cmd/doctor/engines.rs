@@ -2,7 +2,7 @@
 
 use super::place::Place;
 use engine::EngineKind;
-use host::{DeviceState, Machine, Right};
+use host::{DeviceState, LinkLayer, Machine, Right};
 use serde::Serialize;
 
 /// Yes, no, or nobody may know.
@@ -61,12 +61,12 @@ impl Said {
     }
 }
 
-/// The engine that `send` takes for plain frames.
+/// The engine that `send` takes for plain frames, or the source that `capture` takes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Choice {
     /// Its name; `null` when there is none, or none can be known.
     pub name: Option<&'static str>,
-    /// False when an engine that comes first may not be asked.
+    /// False when nobody can tell of one that comes first.
     pub is_known: bool,
     /// Why this one, then why each before it was not.
     pub why: Vec<String>,
@@ -85,18 +85,45 @@ pub fn rows(said: &[Said], state: &DeviceState) -> Vec<Row> {
         .collect()
 }
 
-/// The first that says yes. Behind one that may not be asked nothing is certain.
-pub fn choice(said: &[Said]) -> Choice {
-    let chosen = said.iter().position(|said| matches!(said.answer, Answer::Yes | Answer::NotAllowed));
-    let before = said[..chosen.unwrap_or(said.len())].iter();
-    let not = before.map(|said| format!("not {}: {}", said.kind, said.why));
-    match chosen.map(|index| &said[index]) {
-        Some(Said { kind, answer: Answer::Yes, why, .. }) => {
-            let why = std::iter::once(why.clone()).chain(not).collect();
-            Choice { name: Some(kind.name()), is_known: true, why }
+/// What `send` takes: the first engine that says yes.
+pub fn engine_choice(said: &[Said]) -> Choice {
+    let answers: Vec<_> =
+        said.iter().map(|said| (said.kind.name(), said.answer, said.why.as_str())).collect();
+    choice(&answers)
+}
+
+/// What `capture` takes in mirror mode, unless it is told otherwise.
+pub fn capture_choice(captures: &[Row], state: &DeviceState) -> Choice {
+    let answer = |row: &Row| match row.name {
+        // Both ways go through it, and XDP sees one of them.
+        "xdp_native" | "xdp_generic" if state.link.is_loopback() => (Answer::No, "it is the loopback device"),
+        _ => (row.answer, ""),
+    };
+    let answers: Vec<_> = captures
+        .iter()
+        .map(|row| {
+            let (said, why) = answer(row);
+            (row.name, said, if why.is_empty() { row.why.as_str() } else { why })
+        })
+        .collect();
+    choice(&answers)
+}
+
+/// The first that says yes. Behind one that nobody can tell of nothing is certain.
+fn choice(answers: &[(&'static str, Answer, &str)]) -> Choice {
+    let chosen = answers.iter().position(|(_, answer, _)| *answer != Answer::No);
+    let before = answers[..chosen.unwrap_or(answers.len())].iter();
+    let not = before.map(|(name, _, why)| format!("not {name}: {why}"));
+    match chosen.map(|index| answers[index]) {
+        Some((name, Answer::Yes, why)) => {
+            let why = std::iter::once(why.to_owned()).chain(not).collect();
+            Choice { name: Some(name), is_known: true, why }
         }
-        Some(said) => {
-            let unknown = format!("{} may not be asked: {}", said.kind, said.why);
+        Some((name, answer, why)) => {
+            let unknown = match answer {
+                Answer::NotAllowed => format!("{name} may not be asked: {why}"),
+                _ => format!("{name} may work: {why}"),
+            };
             Choice { name: None, is_known: false, why: not.chain([unknown]).collect() }
         }
         None => Choice { name: None, is_known: true, why: not.collect() },
@@ -147,6 +174,9 @@ fn row(name: &'static str, answer: Answer, why: impl Into<String>) -> Row {
 fn xdp_trouble(name: &'static str, state: &DeviceState, machine: &Machine, place: &Place) -> Option<Row> {
     if machine.lacks(Right::Bpf) || machine.lacks(Right::NetAdmin) {
         return Some(row(name, Answer::NotAllowed, "it needs CAP_BPF and CAP_NET_ADMIN"));
+    }
+    if !matches!(state.link.layer, LinkLayer::Ethernet | LinkLayer::Loopback) {
+        return Some(row(name, Answer::No, "its frames have no Ethernet header"));
     }
     let xdp = state.link.xdp?;
     let off = place.ip(&format!("link set dev {} xdp off", place.ifname));

@@ -74,13 +74,15 @@ fn look_at(place: Place, machine: &Machine) -> Result<Report, Failure> {
     let look = device::Look { place: &place, state: &state, machine, cpu, near: near.as_ref() };
     let mut findings = device::findings(&look);
     findings.extend(host::findings(machine));
+    let captures = engines::captures(&state, machine, &place);
     let mut unknown = state.unknown.clone();
     unknown.extend(host::unknown(machine));
     Ok(Report {
         device: Some(report::Device::of(&state)),
         engines: engines::rows(&said, &state),
-        engine: Some(engines::choice(&said)),
-        captures: engines::captures(&state, machine, &place),
+        engine: Some(engines::engine_choice(&said)),
+        capture: Some(engines::capture_choice(&captures, &state)),
+        captures,
         devices: Vec::new(),
         host: Host::of(machine),
         netns: place.netns,
@@ -108,6 +110,7 @@ fn overview(netns: Option<String>, machine: &Machine) -> Result<Report, Failure>
         engines: Vec::new(),
         engine: None,
         captures: Vec::new(),
+        capture: None,
         devices,
         host: Host::of(machine),
         netns,
@@ -124,7 +127,7 @@ fn listed(netns: &Netns, stack: &Stack, link: &Link) -> Result<Listed, Failure> 
         device: report::Device::from(link),
         is_default_route: stack.carries_default_route(link).map_err(&failed)?,
         has_hope: report::has_hope(said.iter().map(|said| said.answer)),
-        engine: engines::choice(&said),
+        engine: engines::engine_choice(&said),
     })
 }
 

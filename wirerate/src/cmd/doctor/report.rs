@@ -24,6 +24,8 @@ pub struct Report {
     pub engine: Option<Choice>,
     /// Each source of a capture, best first; of the device.
     pub captures: Vec<Row>,
+    /// The source that `capture` takes in mirror mode; of the device.
+    pub capture: Option<Choice>,
     /// All devices, in an overview.
     pub devices: Vec<Listed>,
     /// The machine.
@@ -137,11 +139,10 @@ impl Report {
         writeln!(f, "{}{netns}: {}{driver}, {}", device.name, device.kind, device.state.replace('_', " "))?;
         writeln!(f, "\nengines, in the order in which send tries them")?;
         write_rows(f, &self.engines)?;
-        if let Some(choice) = &self.engine {
-            writeln!(f, "  {}", sentence(choice))?;
-        }
+        self.engine.iter().try_for_each(|choice| writeln!(f, "  {}", sentence("send", choice)))?;
         writeln!(f, "\ncaptures")?;
         write_rows(f, &self.captures)?;
+        self.capture.iter().try_for_each(|choice| writeln!(f, "  {}", sentence("capture", choice)))?;
         writeln!(f, "\ndevice")?;
         self.write_findings(f, About::Device)?;
         writeln!(f)
@@ -154,7 +155,7 @@ impl Report {
         for Listed { device, is_default_route, engine, .. } in &self.devices {
             let route = if *is_default_route { ", default route" } else { "" };
             let about = format!("{}, {}{route}", device.kind, device.state.replace('_', " "));
-            writeln!(f, "  {:width$}  {about}: {}", device.name, sentence(engine))?;
+            writeln!(f, "  {:width$}  {about}: {}", device.name, sentence("send", engine))?;
         }
         writeln!(f)
     }
@@ -200,12 +201,12 @@ fn write_rows(f: &mut fmt::Formatter<'_>, rows: &[Row]) -> fmt::Result {
 }
 
 /// `send takes skb: the kernel makes the frames; not xdp: ...`.
-fn sentence(choice: &Choice) -> String {
+fn sentence(command: &str, choice: &Choice) -> String {
     let why = choice.why.join("; ");
     match (choice.name, choice.is_known) {
-        (Some(name), _) => format!("send takes {name}: {why}"),
-        (None, true) => format!("send takes none: {why}"),
-        (None, false) => format!("nobody here may know what send takes: {why}"),
+        (Some(name), _) => format!("{command} takes {name}: {why}"),
+        (None, true) => format!("{command} takes none: {why}"),
+        (None, false) => format!("nobody here may know what {command} takes: {why}"),
     }
 }
 
@@ -230,12 +231,14 @@ mod tests {
         let look = Look { place: &place, state, machine, cpu: 7, near: None };
         let mut findings = device::findings(&look);
         findings.extend(machine_room::findings(machine));
+        let captures = engines::captures(state, machine, &place);
         Report {
             device: Some(Device::of(state)),
             netns: None,
             engines: engines::rows(said, state),
-            engine: Some(engines::choice(said)),
-            captures: engines::captures(state, machine, &place),
+            engine: Some(engines::engine_choice(said)),
+            capture: Some(engines::capture_choice(&captures, state)),
+            captures,
             devices: Vec::new(),
             host: Host::of(machine),
             findings,
@@ -254,12 +257,30 @@ mod tests {
 
     #[test]
     fn a_report_reads_like_this() {
-        let refused = "the driver of eth1 (hardware) cannot transmit from XDP";
+        let refused = "the driver of eth1 (foonic) cannot transmit from XDP";
         let said = all_kinds(said(EngineKind::Xdp, Answer::No, refused, None));
         let report = report(&said, &card(), &good());
         assert_eq!(report.outcome(), Outcome::Done);
         golden("report_doctor.txt", &report.to_string());
         golden("report_doctor.json", &report.json_line());
+    }
+
+    #[test]
+    fn a_capture_takes_the_first_source_that_can() {
+        let takes = |spoil: fn(&mut DeviceState)| {
+            let mut state = card();
+            spoil(&mut state);
+            let choice = report(&[], &state, &good()).capture.expect("there is a device");
+            (choice.name, choice.is_known, choice.why.len())
+        };
+        assert_eq!(takes(|_| ()), (Some("xdp_native"), true, 1));
+        assert_eq!(takes(|state| state.xdp = Some(Default::default())), (Some("xdp_generic"), true, 2));
+        assert_eq!(takes(|state| state.xdp = None), (None, false, 1));
+        let busy = |state: &mut DeviceState| {
+            state.link.xdp = Some(host::AttachedXdp { mode: host::XdpMode::Native, program_id: 7 });
+        };
+        assert_eq!(takes(busy), (Some("tpacket"), true, 3));
+        assert_eq!(takes(|state| state.link.layer = host::LinkLayer::None), (Some("tpacket"), true, 3));
     }
 
     #[test]
@@ -302,7 +323,7 @@ mod tests {
             listed(&card(), true, choice(Some("xdp"), "the driver takes frames from XDP")),
             listed(&down, false, choice(None, "not xdp: eth10 is down")),
         ];
-        (report.device, report.engine) = (None, None);
+        (report.device, report.engine, report.capture) = (None, None, None);
         report.findings.retain(|finding| finding.about == About::Host);
         assert_eq!(report.outcome(), Outcome::Done);
         golden("report_doctor_all.txt", &report.to_string());
