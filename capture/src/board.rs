@@ -2,11 +2,12 @@
 
 use crate::clock::utc_now_ns;
 use crate::interfaces::Numbering;
+use crate::phc::PhcClock;
 use crate::run::Lane;
 use crate::stats::{Counts, DeviceStats, RingStats, Stats};
 use crate::tap::{RingCounts, SourceFacts, Tap};
 use crate::writer::Written;
-use crate::{CaptureError, Mode};
+use crate::{CaptureError, Mode, PhcFacts};
 use host::{Link, Stack};
 use pcapng::Statistics;
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,12 +27,16 @@ pub struct DeviceFacts {
     pub source: SourceFacts,
     /// True when it was deleted, or left its namespace, before the end.
     pub is_gone: bool,
+    /// Its clock, where it stamps frames.
+    pub clock: Option<PhcFacts>,
 }
 
 /// One device and the way of taking frames off it.
 pub(crate) struct Device {
     pub(crate) link: Link,
     pub(crate) numbering: Numbering,
+    /// Its clock, where it stamps frames.
+    pub(crate) clock: Option<Arc<PhcClock>>,
     /// Written to attach and to detach it.
     pub(crate) tap: RwLock<Box<dyn Tap>>,
     /// One for each ring, once it is attached.
@@ -63,7 +68,8 @@ impl Board {
     pub(crate) fn facts(&self) -> Vec<DeviceFacts> {
         let facts = |device: &Device| {
             let (source, is_gone) = device.with_tap(|tap| (tap.facts(), tap.is_gone()));
-            DeviceFacts { link: device.link.clone(), source, is_gone }
+            let clock = device.clock.as_ref().map(|clock| clock.facts());
+            DeviceFacts { link: device.link.clone(), source, is_gone, clock }
         };
         self.devices.iter().map(facts).collect()
     }

@@ -58,6 +58,11 @@ pub(crate) fn utc_now_ns() -> u64 {
     now_ns(ClockId::CLOCK_REALTIME)
 }
 
+/// Nanoseconds of the clock that stamps of the kernel come from.
+pub(crate) fn monotonic_now_ns() -> u64 {
+    now_ns(ClockId::CLOCK_MONOTONIC)
+}
+
 /// The offset that all writers of a session use.
 #[derive(Debug)]
 pub(crate) struct UtcClock {

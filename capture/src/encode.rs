@@ -1,15 +1,25 @@
 //! From records to the blocks of a capture file, in the writer's own buffer.
 
+use crate::clock::monotonic_now_ns;
 use crate::format::Format;
 use crate::interfaces::Numbering;
+use crate::phc::{Line, PhcClock};
 use crate::ring::{Record, TimeSource, VlanTag};
 use pcapng::{Flags, Interface, Packet, Template, pcap};
+use std::sync::Arc;
 
 /// Two addresses stand before the tag of a frame.
 const TAG_AT: usize = 12;
 
+/// What becomes of the stamps of a device.
+pub(crate) struct Stamps {
+    /// Its clock.
+    pub(crate) clock: Arc<PhcClock>,
+    /// True when the file gets them as they are.
+    pub(crate) as_they_are: bool,
+}
+
 /// Encodes the records of one ring. Allocates only for a queue that it sees for the first time.
-#[derive(Debug)]
 pub(crate) struct Encoder {
     format: Format,
     numbering: Numbering,
@@ -17,8 +27,14 @@ pub(crate) struct Encoder {
     knows_queues: bool,
     /// Most bytes of a frame in the file.
     snaplen: usize,
-    /// One for each queue seen, by its number; for frames that came in, with nothing lost before.
-    templates: Vec<Template>,
+    /// One for each queue seen, by its number; for frames that came in, with nothing lost before. Those that the device
+    /// stamped have their own.
+    templates: [Vec<Template>; 2],
+    stamps: Option<Stamps>,
+    /// Of the batch at work.
+    line: Line,
+    /// Records stamped by the device, not counted elsewhere yet.
+    stamped: u64,
     /// Where a tag is put back.
     scratch: Vec<u8>,
     /// The id of the next packet, when packets have ids.
@@ -28,9 +44,39 @@ pub(crate) struct Encoder {
 impl Encoder {
     /// For one ring of the device that has these interfaces.
     pub(crate) fn new(format: Format, numbering: Numbering, snaplen: u32) -> Self {
-        let (templates, scratch) = (Vec::new(), Vec::new());
+        let (templates, scratch) = (<[Vec<_>; 2]>::default(), Vec::new());
         let snaplen = snaplen as usize;
-        Self { format, numbering, knows_queues: true, snaplen, templates, scratch, packet_id: None }
+        let (stamps, line, stamped) = (None, Line::default(), 0);
+        let (knows_queues, packet_id) = (true, None);
+        Self {
+            format,
+            numbering,
+            knows_queues,
+            snaplen,
+            templates,
+            stamps,
+            line,
+            stamped,
+            scratch,
+            packet_id,
+        }
+    }
+
+    /// The same, for a device whose stamps mean something.
+    pub(crate) fn with_stamps(self, stamps: Option<Stamps>) -> Self {
+        Self { stamps, ..self }
+    }
+
+    /// To be called before each batch: clocks drift.
+    pub(crate) fn begin_batch(&mut self) {
+        if let Some(stamps) = &self.stamps {
+            self.line = stamps.clock.line(monotonic_now_ns());
+        }
+    }
+
+    /// Records stamped by the device since this was asked last.
+    pub(crate) fn take_stamped(&mut self) -> u64 {
+        std::mem::take(&mut self.stamped)
     }
 
     /// The same, for records whose queue is known or not.
@@ -48,45 +94,66 @@ impl Encoder {
     /// of day.
     #[inline]
     pub(crate) fn emit(&mut self, record: &Record<'_>, utc_offset_ns: i64, out: &mut Vec<u8>) -> u64 {
-        let time_ns = match record.time_source {
-            TimeSource::Software => record.time_ns.wrapping_add_signed(utc_offset_ns),
-            TimeSource::Hardware | TimeSource::TimeOfDay => record.time_ns,
+        let (time_ns, is_stamped) = match record.time_source {
+            TimeSource::Software => (record.time_ns.wrapping_add_signed(utc_offset_ns), false),
+            TimeSource::TimeOfDay => (record.time_ns, false),
+            TimeSource::Hardware => return self.emit_stamped(record, out),
         };
-        let is_plain = record.lost_before == 0 && record.flags == Flags::INBOUND && record.vlan.is_none();
-        if !is_plain || self.packet_id.is_some() {
-            self.emit_whole(record, time_ns, out);
-            return time_ns;
-        }
-        if self.format == Format::Pcap {
-            emit_pcap(time_ns, record.frame_len, record.data, out);
-            return time_ns;
-        }
-        let queue = usize::from(record.queue_index);
-        if queue >= self.templates.len() {
-            self.add_queues(record.queue_index);
-        }
-        self.templates[queue].emit(time_ns, record.frame_len, record.data, out);
+        self.emit_at(record, time_ns, is_stamped, out);
         time_ns
     }
 
+    /// A record with the device's own time. What comes back is the time of day, by which records are put in order.
+    fn emit_stamped(&mut self, record: &Record<'_>, out: &mut Vec<u8>) -> u64 {
+        self.stamped += 1;
+        let utc_ns = match self.stamps {
+            Some(_) => self.line.utc_ns(record.time_ns),
+            None => record.time_ns,
+        };
+        let as_they_are = self.stamps.as_ref().is_some_and(|stamps| stamps.as_they_are);
+        self.emit_at(record, if as_they_are { record.time_ns } else { utc_ns }, true, out);
+        utc_ns
+    }
+
+    #[inline]
+    fn emit_at(&mut self, record: &Record<'_>, time_ns: u64, is_stamped: bool, out: &mut Vec<u8>) {
+        let is_plain = record.lost_before == 0 && record.flags == Flags::INBOUND && record.vlan.is_none();
+        if !is_plain || self.packet_id.is_some() {
+            return self.emit_whole(record, time_ns, is_stamped, out);
+        }
+        if self.format == Format::Pcap {
+            return emit_pcap(time_ns, record.frame_len, record.data, out);
+        }
+        let queue = usize::from(record.queue_index);
+        if queue >= self.templates[usize::from(is_stamped)].len() {
+            self.add_queues(record.queue_index, is_stamped);
+        }
+        self.templates[usize::from(is_stamped)][queue].emit(time_ns, record.frame_len, record.data, out);
+    }
+
     #[cold]
-    fn add_queues(&mut self, last: u16) {
-        for queue in self.templates.len() as u32..=u32::from(last) {
-            let like = Packet { flags: Some(Flags::INBOUND), ..self.like(queue as u16) };
-            self.templates.push(Template::new(&Interface::default(), &like));
+    fn add_queues(&mut self, last: u16, is_stamped: bool) {
+        let known = self.templates[usize::from(is_stamped)].len() as u32;
+        for queue in known..=u32::from(last) {
+            let like = Packet { flags: Some(Flags::INBOUND), ..self.like(queue as u16, is_stamped) };
+            let template = Template::new(&Interface::default(), &like);
+            self.templates[usize::from(is_stamped)].push(template);
         }
     }
 
     /// What all packets of a queue have in common.
-    fn like<'a>(&self, queue_index: u16) -> Packet<'a> {
-        let interface = self.numbering.of_queue(queue_index);
+    fn like<'a>(&self, queue_index: u16, is_stamped: bool) -> Packet<'a> {
+        let interface = match is_stamped {
+            false => self.numbering.of_queue(queue_index),
+            true => self.numbering.of_stamped(queue_index),
+        };
         let queue = self.knows_queues.then_some(queue_index.into());
         Packet { interface, queue, ..Packet::default() }
     }
 
     /// For frames that have more to say: went out, had a tag, came after others were lost.
     #[cold]
-    fn emit_whole(&mut self, record: &Record<'_>, time_ns: u64, out: &mut Vec<u8>) {
+    fn emit_whole(&mut self, record: &Record<'_>, time_ns: u64, is_stamped: bool, out: &mut Vec<u8>) {
         let mut scratch = std::mem::take(&mut self.scratch);
         let data = match record.vlan {
             None => record.data,
@@ -104,7 +171,7 @@ impl Encoder {
             packet_id,
             flags: (record.flags != Flags::default()).then_some(record.flags),
             drop_count: (record.lost_before != 0).then_some(record.lost_before.into()),
-            ..self.like(record.queue_index)
+            ..self.like(record.queue_index, is_stamped)
         };
         match self.format {
             Format::Pcapng => packet.emit(out),
@@ -187,6 +254,58 @@ mod tests {
                 ..Packet::default()
             };
             assert_eq!(encoded(&record(queue_index, 0, data), 1_700_000_000_000_000_000), expected(&packet));
+        }
+    }
+
+    /// A card that is 37 s ahead.
+    struct Ahead;
+
+    impl host::PhcRead for Ahead {
+        fn read(&self) -> std::io::Result<host::PhcReading> {
+            Ok(host::PhcReading { phc_ns: 137_000_000_000, utc_ns: 100_000_000_000, uncertainty_ns: 1 })
+        }
+    }
+
+    #[test]
+    fn stamps_of_the_device_have_an_interface_and_the_time_of_day_or_their_own() {
+        let clock = Arc::new(PhcClock::new(0, Box::new(Ahead), monotonic_now_ns()).unwrap());
+        let numbering = Numbering::single().with_clock();
+        for (as_they_are, in_file_ns) in [(false, 101_000_000_000), (true, 138_000_000_000)] {
+            let stamps = Stamps { clock: Arc::clone(&clock), as_they_are };
+            let mut encoder = Encoder::new(Format::Pcapng, numbering, 96).with_stamps(Some(stamps));
+            encoder.begin_batch();
+            for lost_before in [0, 3] {
+                let stamped = Record {
+                    time_ns: 138_000_000_000,
+                    time_source: TimeSource::Hardware,
+                    ..record(2, lost_before, &[7; 64])
+                };
+                let mut out = Vec::new();
+                assert_eq!(encoder.emit(&stamped, 55, &mut out), 101_000_000_000, "in order of time of day");
+                let packet = Packet {
+                    interface: 1,
+                    time_ns: in_file_ns,
+                    frame_len: 1514,
+                    data: &[7; 64],
+                    queue: Some(2),
+                    flags: Some(Flags::INBOUND),
+                    drop_count: (lost_before > 0).then_some(lost_before.into()),
+                    ..Packet::default()
+                };
+                assert_eq!(out, expected(&packet));
+            }
+            let mut out = Vec::new();
+            encoder.emit(&record(2, 0, &[7; 64]), 55, &mut out);
+            let others = Packet {
+                time_ns: 1_055,
+                frame_len: 1514,
+                data: &[7; 64],
+                queue: Some(2),
+                flags: Some(Flags::INBOUND),
+                ..Packet::default()
+            };
+            assert_eq!(out, expected(&others));
+            assert_eq!((encoder.take_stamped(), encoder.take_stamped()), (2, 0));
         }
     }
 

@@ -141,6 +141,21 @@ pub enum CaptureError {
         /// The other.
         other: &'static str,
     },
+    /// The device could stamp frames, and does not.
+    #[error("{device} stamps no received frames now")]
+    NotStamping {
+        /// The device and where it is.
+        device: String,
+    },
+    /// The clock of a device cannot be read.
+    #[error("cannot read the clock /dev/ptp{index}")]
+    PhcRead {
+        /// N of `/dev/ptpN`.
+        index: u32,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
     /// No thread for a part of the work.
     #[error("cannot start a thread for {what}")]
     Thread {
@@ -157,6 +172,7 @@ impl CaptureError {
     pub fn cure(&self) -> Option<String> {
         match self {
             Self::Host(error) => error.advice(),
+            Self::NotStamping { .. } => Some("`wirerate timestamp DEV on`".to_owned()),
             Self::Bpf(BpfError::XdpBusy { ifname, name, id, .. }) => Some(match name.as_str() {
                 name if name.starts_with("wr_capture") => {
                     format!("end the other capture on {ifname}, or --source tpacket")

@@ -3,8 +3,11 @@
 //! Asking costs a call into the driver for each frame, so only what can have an answer is asked: tags where the device
 //! takes them off, time stamps where it makes some.
 
+use crate::phc::PhcClock;
+use crate::{CaptureError, ClockWish};
 use bpf::capture::Ask;
-use host::{Features, Link, Stack, XdpFeatures};
+use host::{Features, HostError, Link, Phc, Stack, StampConfig, StampDriver, Timestamping, XdpFeatures};
+use std::sync::Arc;
 
 /// ethtool's names for "tags are taken off received frames".
 const STRIPS: [&str; 2] = ["rx-vlan-hw-parse", "rx-vlan-stag-hw-parse"];
@@ -16,6 +19,50 @@ pub(crate) fn ask(stack: &Stack, link: &Link, wants_time: bool) -> Option<Ask> {
     worth_asking(link.index, &able, &features, wants_time)
 }
 
+/// The clock of the stamps of `link`, or nothing where frames get the kernel's time: it was asked for, the device makes
+/// no stamps now, or its clock cannot be read.
+///
+/// # Errors
+/// Under [`ClockWish::Phc`], why there is none.
+pub(crate) fn clock(
+    stack: &Stack,
+    link: &Link,
+    wish: ClockWish,
+) -> Result<Option<Arc<PhcClock>>, CaptureError> {
+    if wish == ClockWish::System {
+        return Ok(None);
+    }
+    match open_clock(stack, link) {
+        Ok(clock) => Ok(Some(Arc::new(clock))),
+        Err(_) if wish == ClockWish::Utc => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn open_clock(stack: &Stack, link: &Link) -> Result<PhcClock, CaptureError> {
+    let stamps = stack.stamps(link)?;
+    let index = clock_index(&stamps.object(), &stamps.abilities()?, stamps.config()?)?;
+    let phc = Phc::open(index)?;
+    PhcClock::new(index, Box::new(phc), host::monotonic_ns())
+        .map_err(|source| CaptureError::PhcRead { index, source })
+}
+
+/// The clock of a device that stamps received frames now, or may: not every driver tells.
+fn clock_index(
+    object: &str,
+    abilities: &Timestamping,
+    config: Option<StampConfig>,
+) -> Result<u32, CaptureError> {
+    let none = || HostError::NoStamps { object: object.to_owned() };
+    let index = abilities.clock_index.filter(|_| abilities.is_hardware_receive()).ok_or_else(none)?;
+    match config {
+        Some(config) if !config.is_receive_on() => {
+            Err(CaptureError::NotStamping { device: object.to_owned() })
+        }
+        _ => Ok(index),
+    }
+}
+
 fn worth_asking(ifindex: u32, able: &XdpFeatures, features: &Features, wants_time: bool) -> Option<Ask> {
     let strips = STRIPS.iter().any(|name| features.is_on(name));
     let ask = Ask { ifindex, time: wants_time && able.rx_timestamp, vlan: strips && able.rx_vlan_tag };
@@ -25,6 +72,26 @@ fn worth_asking(ifindex: u32, able: &XdpFeatures, features: &Features, wants_tim
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_is_one_that_stamps_now_or_may() {
+        let able = Timestamping {
+            abilities: ["hardware-receive", "hardware-raw-clock"].map(str::to_owned).to_vec(),
+            clock_index: Some(2),
+            ..Timestamping::default()
+        };
+        let config = |rx_filter| Some(StampConfig { rx_filter, ..StampConfig::default() });
+        assert_eq!(clock_index("x", &able, config(1)).unwrap(), 2);
+        assert_eq!(clock_index("x", &able, None).unwrap(), 2);
+        let error = clock_index("x", &able, config(0)).unwrap_err();
+        assert_eq!(error.to_string(), "x stamps no received frames now");
+        let clockless = Timestamping { clock_index: None, ..able.clone() };
+        let unable = Timestamping { abilities: vec!["software-receive".to_owned()], ..able };
+        for abilities in [clockless, unable, Timestamping::default()] {
+            let error = clock_index("x", &abilities, config(1)).unwrap_err();
+            assert_eq!(error.to_string(), "x has no clock of its own that stamps received frames");
+        }
+    }
 
     #[test]
     fn what_cannot_have_an_answer_is_not_asked() {

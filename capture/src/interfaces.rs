@@ -1,6 +1,8 @@
 //! The interfaces of a file: which number frames of a device and queue go by, and what the file says of each.
 
-use crate::{CaptureError, Options, device};
+use crate::format::Format;
+use crate::phc::PhcClock;
+use crate::{CaptureError, ClockWish, Options, device};
 use host::{Link, Stack};
 use pcapng::Interface;
 
@@ -11,6 +13,8 @@ pub(crate) struct Numbering {
     first: u32,
     /// How many interfaces it has: one, or one for each queue.
     count: u32,
+    /// True when as many follow for the frames that the device stamped.
+    has_clock: bool,
 }
 
 impl Numbering {
@@ -21,15 +25,26 @@ impl Numbering {
         self.first + u32::from(queue_index).min(self.count - 1)
     }
 
+    /// The interface of a queue for frames that the device stamped.
+    pub(crate) fn of_stamped(&self, queue_index: u16) -> u32 {
+        self.of_queue(queue_index) + if self.has_clock { self.count } else { 0 }
+    }
+
     /// That of a capture of one device, whose queues share one interface.
     #[cfg(test)]
     pub(crate) fn single() -> Self {
-        Self { first: 0, count: 1 }
+        Self { first: 0, count: 1, has_clock: false }
+    }
+
+    /// The same device with stamps of its own.
+    #[cfg(test)]
+    pub(crate) fn with_clock(self) -> Self {
+        Self { has_clock: true, ..self }
     }
 
     /// All of them.
     pub(crate) fn numbers(&self) -> std::ops::Range<u32> {
-        self.first..self.first + self.count
+        self.first..self.first + self.count * if self.has_clock { 2 } else { 1 }
     }
 }
 
@@ -46,7 +61,7 @@ impl Interfaces {
         self.all.iter().map(|interface| interface.link_type).collect()
     }
 
-    /// Adds those of `link`, a device of `stack`.
+    /// Adds those of `link`, a device of `stack`; frames stamped by `clock` have interfaces of their own.
     ///
     /// # Errors
     /// [`CaptureError::LinkLayer`].
@@ -55,6 +70,7 @@ impl Interfaces {
         stack: &Stack,
         link: &Link,
         options: &Options,
+        clock: Option<&PhcClock>,
     ) -> Result<Numbering, CaptureError> {
         let netns = options.netns.as_ref().map(ToString::to_string);
         let interface = Interface {
@@ -62,14 +78,29 @@ impl Interfaces {
             ..device::interface(stack, link, netns.as_deref(), options.snaplen)?
         };
         let first = self.all.len() as u32;
-        if !options.per_queue {
-            self.all.push(interface);
-            return Ok(Numbering { first, count: 1 });
+        let own = match options.per_queue {
+            false => vec![interface],
+            true => (0..link.rx_queues.max(1)).map(|queue| of_queue(&interface, queue)).collect(),
+        };
+        self.all.extend_from_slice(&own);
+        // One kind of interface for each clock: any tool shows by which one a packet came.
+        let has_clock = clock.is_some() && options.format == Format::Pcapng;
+        if let Some(clock) = clock.filter(|_| has_clock) {
+            self.all.extend(own.iter().map(|interface| stamped(interface, clock, options.clock)));
         }
-        let count = link.rx_queues.max(1);
-        self.all.extend((0..count).map(|queue| of_queue(&interface, queue)));
-        Ok(Numbering { first, count })
+        Ok(Numbering { first, count: own.len() as u32, has_clock })
     }
+}
+
+/// The same place for frames that the device stamped: `eth0 hardware`.
+fn stamped(interface: &Interface, clock: &PhcClock, wish: ClockWish) -> Interface {
+    let what = match wish {
+        ClockWish::Phc => "as they are",
+        ClockWish::Utc | ClockWish::System => "converted to time of day",
+    };
+    let words = [interface.description.as_deref().unwrap_or_default(), &clock.describe(), what].join("; ");
+    let name = interface.name.as_deref().unwrap_or_default();
+    Interface { name: Some(format!("{name} hardware")), description: Some(words), ..interface.clone() }
 }
 
 /// `eth0` and its third queue make `eth0 queue 2`.
@@ -84,10 +115,14 @@ mod tests {
 
     #[test]
     fn queues_without_an_interface_go_by_the_last_one() {
-        let numbering = Numbering { first: 3, count: 4 };
+        let numbering = Numbering { first: 3, count: 4, has_clock: false };
         assert_eq!([0, 3, 4, 65_535].map(|queue| numbering.of_queue(queue)), [3, 6, 6, 6]);
         assert_eq!(numbering.numbers(), 3..7);
-        assert_eq!(Numbering { first: 2, count: 1 }.of_queue(9), 2);
+        assert_eq!(numbering.of_stamped(3), 6);
+        let clocked = Numbering { has_clock: true, ..numbering };
+        assert_eq!([0, 3, 65_535].map(|queue| clocked.of_stamped(queue)), [7, 10, 10]);
+        assert_eq!((clocked.of_queue(3), clocked.numbers()), (6, 3..11));
+        assert_eq!(Numbering { first: 2, count: 1, has_clock: false }.of_queue(9), 2);
     }
 
     #[test]

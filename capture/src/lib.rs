@@ -28,6 +28,7 @@ mod limit;
 pub mod merge;
 mod options;
 mod packer;
+mod phc;
 mod pool;
 mod reader;
 mod ring;
@@ -57,6 +58,7 @@ pub use options::{
     RING_SLOTS_MIN, SNAPLEN_DEFAULT, SNAPLEN_MAX, WINDOW_NS_DEFAULT,
 };
 pub use packer::Compression;
+pub use phc::PhcFacts;
 pub use ring::{Batch, Record, Shape, TimeSource, VlanTag};
 pub use session::{Report, Session};
 pub use slot::{MgcapSlot, SLOT_DATA_LEN, SLOT_LEN, SlotReader, emit_slot};
@@ -65,4 +67,4 @@ pub use stats::{Counts, DeviceStats, RingStats, Stats};
 pub use sys::local_utc_offset_s;
 pub use tap::{SourceFacts, XdpFacts};
 pub use tpacket::TpacketFacts;
-pub use wish::{Direction, Fanout, SourceWish};
+pub use wish::{ClockWish, Direction, Fanout, SourceWish};

@@ -3,7 +3,7 @@
 use crate::format::Format;
 use crate::packer::Compression;
 use crate::rotate::RotatePolicy;
-use crate::{CaptureError, Direction, Fanout, SourceWish};
+use crate::{CaptureError, ClockWish, Direction, Fanout, SourceWish};
 use bpf::capture::Geometry;
 use bpf::xdp::ModeWish;
 use host::Netns;
@@ -122,6 +122,8 @@ pub struct Options {
     pub mode: Mode,
     /// Where frames are taken off the device.
     pub source: SourceWish,
+    /// Whose clock gives the times of frames.
+    pub clock: ClockWish,
     /// Which frames: XDP knows incoming ones only.
     pub direction: Direction,
     /// What shares the frames out among packet sockets.
@@ -173,6 +175,7 @@ impl Options {
             per_queue: false,
             mode: Mode::default(),
             source: SourceWish::default(),
+            clock: ClockWish::default(),
             direction: Direction::default(),
             fanout: Fanout::default(),
             replace_ours: false,
@@ -207,6 +210,9 @@ impl Options {
         }
         if self.rotate_command.is_some() && !self.rotate.rotates() {
             return refuse("a command for each complete file", "a single file");
+        }
+        if self.format == Format::Pcap && self.clock == ClockWish::Phc {
+            return refuse("times of two clocks", "the pcap format");
         }
         if self.format == Format::Pcap && self.per_queue {
             return refuse("an interface for each queue", "the pcap format");

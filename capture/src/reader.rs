@@ -125,6 +125,7 @@ impl Reader {
 
     fn encode(&mut self, source: &impl Source, wanted: u64, mut bytes: Vec<u8>) -> Run {
         let utc_offset_ns = self.shared.clock.offset_ns();
+        self.encoder.begin_batch();
         let (mut first_ns, mut last_ns, mut is_in_order) = (None, 0, true);
         let (encoder, lost_here) = (&mut self.encoder, std::mem::take(&mut self.lost_here));
         source.for_each(wanted, |record| {
@@ -138,6 +139,7 @@ impl Reader {
             is_in_order &= time_ns >= last_ns;
             last_ns = last_ns.max(time_ns);
         });
+        self.lane.counts.hardware_time.fetch_add(encoder.take_stamped(), Relaxed);
         let first_ns = first_ns.unwrap_or(0);
         Run { ring: self.ring, bytes, count: wanted, first_ns, last_ns, is_in_order }
     }

@@ -4,7 +4,7 @@ use crate::board::{Board, Device, DeviceFacts};
 use crate::clock::UtcClock;
 use crate::clock::utc_now_ns;
 use crate::command::CommandRunner;
-use crate::encode::Encoder;
+use crate::encode::{Encoder, Stamps};
 use crate::file_name::with_number;
 use crate::files::{Files, Plan};
 use crate::format::Format;
@@ -17,7 +17,7 @@ use crate::run::{Lane, Progress, Run};
 use crate::source::Ring;
 use crate::stats::Stats;
 use crate::writer::{Outcome, Writer};
-use crate::{CaptureError, Mode, Options, Order, Output, choose, device};
+use crate::{CaptureError, ClockWish, Mode, Options, Order, Output, choose, device, hardware};
 use host::{Netns, Stack};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -180,9 +180,14 @@ impl Session {
         place: RingPlace,
         writer: Option<Sender<Run>>,
     ) -> Reader {
-        let numbering = self.board.devices[place.device].numbering;
-        let encoder =
-            Encoder::new(options.format, numbering, options.snaplen).knowing_queues(place.knows_queues);
+        let device = &self.board.devices[place.device];
+        let stamps = device
+            .clock
+            .as_ref()
+            .map(|clock| Stamps { clock: Arc::clone(clock), as_they_are: options.clock == ClockWish::Phc });
+        let encoder = Encoder::new(options.format, device.numbering, options.snaplen)
+            .knowing_queues(place.knows_queues);
+        let encoder = encoder.with_stamps(stamps);
         Reader {
             shared: Arc::clone(&self.shared),
             ring,
@@ -265,9 +270,10 @@ fn open_devices(
 ) -> Result<Vec<Device>, CaptureError> {
     let open = |ifname: &String| {
         let link = stack.link(ifname)?;
-        let numbering = interfaces.add(stack, &link, options)?;
+        let clock = hardware::clock(stack, &link, options.clock)?;
+        let numbering = interfaces.add(stack, &link, options, clock.as_deref())?;
         let tap = RwLock::new(choose::open(&link, options)?);
-        Ok(Device { link, numbering, tap, lanes: OnceLock::new() })
+        Ok(Device { link, numbering, clock, tap, lanes: OnceLock::new() })
     };
     options.ifnames.iter().map(open).collect()
 }

@@ -3,16 +3,17 @@
 //! There is no thread and no buffer in between: frames wait in the rings that the program fills until somebody asks,
 //! and a ring that nobody empties counts what it loses.
 
-use crate::clock::UtcClock;
+use crate::clock::{UtcClock, monotonic_now_ns};
 use crate::encode::with_tag;
+use crate::phc::{Line, PhcClock};
 use crate::ring::{Record, TimeSource};
 use crate::slot::{SLOT_DATA_LEN, SLOT_LEN, emit_slot};
 use crate::source::Ring;
 use crate::tap::{SourceFacts, Tap};
-use crate::{CaptureError, Mode, Options, SourceWish, choose};
+use crate::{CaptureError, Mode, Options, SourceWish, choose, hardware};
 use host::Stack;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A running capture. Dropping it takes everything off the device.
 pub struct SlotCapture {
@@ -21,8 +22,17 @@ pub struct SlotCapture {
     /// The ring at which the next reader of all rings begins.
     next: AtomicUsize,
     clock: UtcClock,
+    /// The device's clock, where it stamps frames.
+    stamps: Option<Arc<PhcClock>>,
     mode: Mutex<Mode>,
     delivered: AtomicU64,
+}
+
+/// From stamps around now to time of day.
+#[derive(Clone, Copy)]
+struct Times {
+    utc_offset_ns: i64,
+    stamps: Option<Line>,
 }
 
 /// One ring, and slots that were taken out of it and did not fit.
@@ -52,13 +62,15 @@ impl SlotCapture {
         // XDP, also on the loopback device: packet sockets could not be switched to drop mode later.
         let options =
             Options { snaplen: SLOT_DATA_LEN as u32, source: SourceWish::Xdp, ..Options::new(ifname) };
-        let link = Stack::here()?.link(ifname)?;
+        let stack = Stack::here()?;
+        let link = stack.link(ifname)?;
+        let stamps = hardware::clock(&stack, &link, options.clock)?;
         let mut tap = choose::open(&link, &options)?;
         let slot_ring = |ring| Mutex::new(SlotRing { ring, spare: Vec::new(), scratch: Vec::new() });
         let rings = tap.attach()?.into_iter().map(slot_ring).collect();
         let mode = Mutex::new(options.mode);
         let (next, delivered) = (AtomicUsize::new(0), AtomicU64::new(0));
-        Ok(Self { tap, rings, next, clock: UtcClock::new(), mode, delivered })
+        Ok(Self { tap, rings, next, clock: UtcClock::new(), stamps, mode, delivered })
     }
 
     /// How frames are taken off the device.
@@ -102,16 +114,21 @@ impl SlotCapture {
 
     /// True when `take` would find something.
     pub fn is_ready(&self, cpu: Option<u32>) -> bool {
-        let utc_offset_ns = self.clock.offset_ns();
+        let times = self.times();
         let is_ready = |ring: &Mutex<SlotRing>| {
             let mut ring = lock(ring);
-            ring.fill(utc_offset_ns, SLOT_LEN);
+            ring.fill(times, SLOT_LEN);
             !ring.spare.is_empty()
         };
         match cpu {
             Some(cpu) => self.rings.get(self.ring_of(cpu) % self.rings.len().max(1)).is_some_and(is_ready),
             None => self.rings.iter().any(is_ready),
         }
+    }
+
+    fn times(&self) -> Times {
+        let stamps = self.stamps.as_ref().map(|clock| clock.line(monotonic_now_ns()));
+        Times { utc_offset_ns: self.clock.offset_ns(), stamps }
     }
 
     /// The ring whose CPU this is. Rings that belong to no CPU are shared out among the CPUs.
@@ -122,7 +139,7 @@ impl SlotCapture {
     fn take_from(&self, ring: usize, end: usize, out: &mut Vec<u8>) {
         let Some(ring) = self.rings.get(ring % self.rings.len().max(1)) else { return };
         let before = out.len();
-        lock(ring).take(self.clock.offset_ns(), end - before, out);
+        lock(ring).take(self.times(), end - before, out);
         self.delivered.fetch_add(((out.len() - before) / SLOT_LEN) as u64, Relaxed);
     }
 
@@ -146,19 +163,19 @@ impl Drop for SlotCapture {
 
 impl SlotRing {
     /// Takes slots out of the ring, about `len_max` bytes, unless some are here.
-    fn fill(&mut self, utc_offset_ns: i64, len_max: usize) {
+    fn fill(&mut self, times: Times, len_max: usize) {
         let Self { ring, spare, scratch } = self;
         if spare.is_empty() && len_max > 0 {
-            ring.source.take(len_max, &mut |record| emit(&record, utc_offset_ns, scratch, spare));
+            ring.source.take(len_max, &mut |record| emit(&record, times, scratch, spare));
         }
     }
 
-    fn take(&mut self, utc_offset_ns: i64, len_max: usize, out: &mut Vec<u8>) {
+    fn take(&mut self, times: Times, len_max: usize, out: &mut Vec<u8>) {
         let end = out.len() + len_max;
         // Twice: what a look left over first, then what is new.
         for _ in 0..2 {
             let room = end - out.len();
-            self.fill(utc_offset_ns, room);
+            self.fill(times, room);
             let len = self.spare.len().min(room);
             out.extend(self.spare.drain(..len));
         }
@@ -170,11 +187,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The stamp of the device as it is, as the module had it; where there is none, time of day instead of its 0.
-fn emit(record: &Record<'_>, utc_offset_ns: i64, scratch: &mut Vec<u8>, out: &mut Vec<u8>) {
+/// Time of day, whichever clock stamped the frame. (The module gave the device's clock as it was, and 0 without one.)
+fn emit(record: &Record<'_>, times: Times, scratch: &mut Vec<u8>, out: &mut Vec<u8>) {
     let time_ns = match record.time_source {
-        TimeSource::Software => record.time_ns.wrapping_add_signed(utc_offset_ns),
-        TimeSource::Hardware | TimeSource::TimeOfDay => record.time_ns,
+        TimeSource::Software => record.time_ns.wrapping_add_signed(times.utc_offset_ns),
+        TimeSource::Hardware => times.stamps.map_or(record.time_ns, |line| line.utc_ns(record.time_ns)),
+        TimeSource::TimeOfDay => record.time_ns,
     };
     let data = match record.vlan {
         None => record.data,

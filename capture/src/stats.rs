@@ -26,6 +26,8 @@ pub struct Counts {
     pub lost_disk: u64,
     /// Frames not wanted any more: enough were written.
     pub after_limit: u64,
+    /// Frames made ready for the output with the time of the device's own clock; all others have the kernel's.
+    pub hardware_time: u64,
 }
 
 impl Default for Counts {
@@ -40,6 +42,7 @@ impl Default for Counts {
             written: 0,
             lost_disk: 0,
             after_limit: 0,
+            hardware_time: 0,
         }
     }
 }
@@ -69,6 +72,7 @@ impl Counts {
         self.written += other.written;
         self.lost_disk += other.lost_disk;
         self.after_limit += other.after_limit;
+        self.hardware_time += other.hardware_time;
     }
 }
 
@@ -132,6 +136,7 @@ pub(crate) struct ReaderCounts {
     pub(crate) written: AtomicU64,
     pub(crate) lost_disk: AtomicU64,
     pub(crate) after_limit: AtomicU64,
+    pub(crate) hardware_time: AtomicU64,
 }
 
 impl ReaderCounts {
@@ -141,6 +146,7 @@ impl ReaderCounts {
             written: self.written.load(Relaxed),
             lost_disk: self.lost_disk.load(Relaxed),
             after_limit: self.after_limit.load(Relaxed),
+            hardware_time: self.hardware_time.load(Relaxed),
             ..Counts::default()
         }
     }
@@ -161,6 +167,7 @@ mod tests {
             written: 5,
             lost_disk: 6,
             after_limit: 7,
+            hardware_time: 8,
         };
         let rings = (0..3).map(|cpu| RingStats { device: cpu as usize / 2, cpu, counts }).collect();
         let stats = Stats { rings, ..Stats::default() };
@@ -175,6 +182,7 @@ mod tests {
             written: 15,
             lost_disk: 18,
             after_limit: 21,
+            hardware_time: 24,
         };
         assert_eq!(total, expected);
         assert_eq!(total.lost(), 30);

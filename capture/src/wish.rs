@@ -14,6 +14,18 @@ pub enum SourceWish {
     Tpacket,
 }
 
+/// Whose clock gives the times of frames, and what is made of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClockWish {
+    /// The device's where it stamps frames, as time of day; the kernel's for all others.
+    #[default]
+    Utc,
+    /// The device's as it is, for the frames that it stamps; a device that stamps none is an error.
+    Phc,
+    /// The kernel's for every frame.
+    System,
+}
+
 /// Frames on their way to the host, from it, or both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {

@@ -23,6 +23,7 @@ pub(crate) struct XdpTap {
     ifname: String,
     wish: ModeWish,
     mode: Mode,
+    wants_time: bool,
     /// `None` before the program is on the device and once it is off again.
     link: Option<XdpLink>,
     facts: Option<SourceFacts>,
@@ -37,7 +38,9 @@ impl XdpTap {
         let possible = bpf::capture::possible_cpus()?;
         let geometry = options.geometry(cpus::online_end(possible), possible)?;
         let filter = options.filter.as_deref().map(|filter| translated(filter, link, options)).transpose()?;
-        let ask = hardware::ask(&Stack::here()?, link, false);
+        let stack = Stack::here()?;
+        let wants_time = hardware::clock(&stack, link, options.clock)?.is_some();
+        let ask = hardware::ask(&stack, link, wants_time);
         let program = Arc::new(CaptureProgram::load_asking(geometry, filter.as_deref(), ask)?);
         if options.replace_ours {
             bpf::xdp::remove_ours(link.index, &link.name)?;
@@ -49,6 +52,7 @@ impl XdpTap {
             ifname: link.name.clone(),
             wish: options.xdp,
             mode: options.mode,
+            wants_time,
             link: None,
             facts: None,
         })
@@ -79,10 +83,11 @@ impl Tap for XdpTap {
         self.facts = Some(SourceFacts::Xdp((&link).into()));
         self.link = Some(link);
         let readers = RingReader::all(&self.program).into_iter();
+        let is_stamped = self.wants_time;
         let ring = |reader: RingReader| Ring {
             cpu: Some(reader.cpu()),
             knows_queues: true,
-            source: Box::new(XdpSource { reader, in_view: 0 }),
+            source: Box::new(XdpSource { reader, is_stamped, in_view: 0 }),
         };
         Ok(readers.map(ring).collect())
     }
@@ -131,9 +136,14 @@ fn translated(expression: &str, link: &Link, options: &Options) -> Result<Vec<Eb
         .map_err(|source| CaptureError::FilterProgram { expression: expression.to_owned(), source })
 }
 
+/// From the stamp of a device to the program, at most: the device collects frames before it interrupts.
+const STAMP_DELAY_NS: u64 = 1_000_000;
+
 /// The ring of one CPU.
 struct XdpSource {
     reader: RingReader,
+    /// Whether times may be the device's.
+    is_stamped: bool,
     /// Slots in view.
     in_view: u32,
 }
@@ -153,6 +163,10 @@ impl Source for XdpSource {
     fn give_back(&mut self) {
         self.reader.give_back(self.in_view.into());
         self.in_view = 0;
+    }
+
+    fn delay_ns(&self) -> u64 {
+        if self.is_stamped { STAMP_DELAY_NS } else { 0 }
     }
 
     fn much(&self, len_max: usize) -> u64 {

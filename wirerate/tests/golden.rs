@@ -119,7 +119,7 @@ fn words_that_do_not_go_together_are_bad_usage() {
         ("short_frame.txt", "--dst 10.0.0.1 --size 42"),
         ("rate_zero.txt", "--dst 10.0.0.1 --rate 0bit"),
         ("no_netns.txt", "--dst 10.0.0.1 --netns no-such-namespace"),
-        ("unwritable.txt", "--dst 10.0.0.1 --write /no/such/folder/frames.pcapng"),
+        ("unwritable.txt", "--dst 10.0.0.1 --write /proc/no/such/frames.pcapng"),
     ] {
         show(name, words);
     }

@@ -10,9 +10,9 @@ mod source;
 use crate::source::Ring;
 use crate::sys::packet_socket::{PacketSocket, ReceiveRing, RingShape};
 use crate::tap::{RingCounts, SourceFacts, Tap};
-use crate::{CaptureError, Direction, Fanout, Mode, Options, cpus, device, filter};
+use crate::{CaptureError, Direction, Fanout, Mode, Options, cpus, device, filter, hardware};
 use ::filter::{Classic, Instruction};
-use host::Link;
+use host::{Link, Stack};
 use source::{Tally, TpacketSource};
 use std::fmt;
 use std::io;
@@ -88,6 +88,7 @@ pub(crate) struct PacketWish {
     shape: RingShape,
     direction: Direction,
     fanout: Fanout,
+    wants_time: bool,
 }
 
 impl PacketWish {
@@ -105,6 +106,7 @@ impl PacketWish {
             shape: shape(options),
             direction: direction(link, options),
             fanout: options.fanout,
+            wants_time: hardware::clock(&Stack::here()?, link, options.clock)?.is_some(),
         })
     }
 }
@@ -139,7 +141,9 @@ impl TpacketTap {
             // A socket gets every frame until it is in its group, so nothing passes until all of them are.
             socket.set_filter(Classic::keep(0).instructions()).map_err(failed("set a filter for"))?;
             // Both are refinements: without them the filter does the work, and times are the kernel's.
-            let _ = socket.ask_for_hardware_time();
+            if wish.wants_time {
+                let _ = socket.ask_for_hardware_time();
+            }
             if direction == Direction::In {
                 let _ = socket.ignore_outgoing();
             }

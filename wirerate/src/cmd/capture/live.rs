@@ -2,7 +2,7 @@
 
 use super::args::{Args, Mode};
 use super::files::ErrorWish;
-use super::report::{Cpu, Report};
+use super::report::{Clock, Cpu, Report};
 use super::tally::{Second, Tally};
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Outcome};
@@ -226,10 +226,27 @@ fn report(args: &Args, mode: Mode, ended: &capture::Report) -> Report {
         late: ended.merge.map(|merge| merge.late),
         late_max_ns: ended.merge.map(|merge| merge.late_max_ns),
         commands_failed: ended.commands_failed,
+        hardware_time: total.hardware_time,
+        software_time: total.written.saturating_sub(total.hardware_time),
+        clocks: ended.devices.iter().filter_map(clock).collect(),
         cpus: received_some
             .map(|cpu| Cpu { cpu: cpu.cpu, received: cpu.counts.received, lost_ring: cpu.counts.lost_ring })
             .collect(),
     }
+}
+
+fn clock(device: &capture::DeviceFacts) -> Option<Clock> {
+    let facts = device.clock?;
+    Some(Clock {
+        device: device.link.name.clone(),
+        index: facts.index,
+        ahead_ns: facts.ahead_ns,
+        drift_ppb: facts.drift_ppb,
+        uncertainty_ns: facts.uncertainty_ns,
+        steps: facts.steps,
+        failures: facts.failures,
+        is_tai: facts.is_tai(),
+    })
 }
 
 /// Prints the report where it does not get into the way of frames, and says how the capture ended.

@@ -19,6 +19,45 @@ pub struct Cpu {
     pub lost_ring: u64,
 }
 
+/// The clock of one device, when last measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Clock {
+    /// The device.
+    pub device: String,
+    /// N of `/dev/ptpN`.
+    pub index: u32,
+    /// The clock minus UTC.
+    pub ahead_ns: i64,
+    /// How much faster it runs, in nanoseconds a second.
+    pub drift_ppb: i64,
+    /// How well the difference is known.
+    pub uncertainty_ns: u64,
+    /// Times that one of the two was set.
+    pub steps: u64,
+    /// Times that it could not be read.
+    pub failures: u64,
+    /// True when it shows TAI.
+    pub is_tai: bool,
+}
+
+impl fmt::Display for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { device, index, drift_ppb, uncertainty_ns, steps, failures, .. } = self;
+        let tai = if self.is_tai { ", TAI" } else { "" };
+        // In whole numbers: a float has too few digits for the nanoseconds of a clock that counts from 1970.
+        let (sign, ahead_ns) = (if self.ahead_ns < 0 { '-' } else { '+' }, self.ahead_ns.unsigned_abs());
+        let (s, ns) = (ahead_ns / 1_000_000_000, ahead_ns % 1_000_000_000);
+        write!(
+            f,
+            "{device} by /dev/ptp{index}: UTC {sign}{s}.{ns:09} s{tai}, {drift_ppb:+} ppb, within {uncertainty_ns} ns"
+        )?;
+        if *steps + *failures > 0 {
+            write!(f, "; set {steps} times, not readable {failures} times")?;
+        }
+        Ok(())
+    }
+}
+
 /// The whole capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
@@ -64,6 +103,12 @@ pub struct Report {
     pub late_max_ns: Option<u64>,
     /// Times that the command for complete files did not succeed.
     pub commands_failed: u64,
+    /// Of the frames written, those with the time of the device's own clock.
+    pub hardware_time: u64,
+    /// Of the frames written, those with the kernel's time.
+    pub software_time: u64,
+    /// The clock of each device that stamps frames.
+    pub clocks: Vec<Clock>,
     /// Each CPU that received frames.
     pub cpus: Vec<Cpu>,
 }
@@ -136,6 +181,11 @@ impl fmt::Display for Report {
                 table.count(&format!("CPU {cpu}"), *received, &lost);
             }
         }
+        if !self.clocks.is_empty() {
+            table.count("device time", self.hardware_time, "stamped by the device itself");
+            table.count("kernel time", self.software_time, "");
+        }
+        self.clocks.iter().for_each(|clock| table.text("clock", &clock.to_string()));
         table.text("source", &format!("{}, {} mode", self.source, self.mode));
         write!(f, "{table}")
     }
@@ -195,6 +245,28 @@ mod tests {
     fn a_report_reads_like_this() {
         let counted = Report { file: None, file_bytes: 0, ..report() };
         golden("report_capture.txt", &format!("{}\n{counted}\n{}", report(), bad_report()));
+    }
+
+    #[test]
+    fn a_clock_reads_like_this() {
+        let clock = Clock {
+            device: "eth1".into(),
+            ahead_ns: 37_000_000_012,
+            drift_ppb: -120,
+            uncertainty_ns: 85,
+            is_tai: true,
+            ..Clock::default()
+        };
+        assert_eq!(clock.to_string(), "eth1 by /dev/ptp0: UTC +37.000000012 s, TAI, -120 ppb, within 85 ns");
+        let set = Clock { ahead_ns: -5, is_tai: false, steps: 2, ..clock };
+        assert_eq!(
+            set.to_string(),
+            "eth1 by /dev/ptp0: UTC -0.000000005 s, -120 ppb, within 85 ns; set 2 times, not readable 0 times"
+        );
+        let report = Report { hardware_time: 999_000, software_time: 1_000, clocks: vec![set], ..report() };
+        let text = report.to_string();
+        assert!(text.contains("  device time    999,000  stamped by the device itself\n"), "{text}");
+        assert!(text.contains("  kernel time      1,000\n"), "{text}");
     }
 
     #[test]

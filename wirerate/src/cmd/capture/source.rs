@@ -23,6 +23,18 @@ pub enum Direction {
     Both,
 }
 
+/// Whose clock gives the times of frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Clock {
+    /// The device's where it stamps frames, converted to time of day; the kernel's for all others
+    #[default]
+    Utc,
+    /// The device's as it is, for the frames that it stamps
+    Phc,
+    /// The kernel's for every frame
+    System,
+}
+
 /// What shares frames out among the threads of packet sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Fanout {
@@ -41,6 +53,9 @@ pub struct SourceArgs {
     /// Where frames are taken off the device [default: xdp where it can]
     #[arg(long, value_enum)]
     pub source: Option<Source>,
+    /// Whose clock gives the times of frames
+    #[arg(long, value_enum, default_value = "utc")]
+    pub clock: Clock,
     /// Which frames; all but `in` need packet sockets
     #[arg(long, value_enum, default_value = "in")]
     pub direction: Direction,
@@ -61,6 +76,11 @@ impl SourceArgs {
                 None => capture::SourceWish::Best,
                 Some(Source::Xdp) => capture::SourceWish::Xdp,
                 Some(Source::Tpacket) => capture::SourceWish::Tpacket,
+            },
+            clock: match self.clock {
+                Clock::Utc => capture::ClockWish::Utc,
+                Clock::Phc => capture::ClockWish::Phc,
+                Clock::System => capture::ClockWish::System,
             },
             direction: match self.direction {
                 Direction::In => capture::Direction::In,
