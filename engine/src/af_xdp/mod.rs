@@ -103,9 +103,9 @@ impl AfXdpEngine {
         if self.pending() == 0 {
             self.source.checkpoint();
         }
+        self.lanes.iter_mut().for_each(|lane| lane.socket.reap());
         for done in 0..count {
-            let chunks = self.chunks_max;
-            if !self.lanes.iter_mut().all(|lane| lane.socket.has_room(chunks)) {
+            if !self.lanes.iter().all(|lane| lane.socket.has_room(self.chunks_max)) {
                 return done;
             }
             if self.put_next() == 0 {

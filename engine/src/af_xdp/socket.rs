@@ -124,14 +124,17 @@ impl Xsk {
         self.chunk_len
     }
 
+    /// Takes back the chunks that the kernel has done with. Those come next that came back last: a few that stay in
+    /// the cache are worth more than the time that a look at the ring takes.
+    pub(super) fn reap(&mut self) {
+        let (free, chunk_len) = (&mut self.free, self.chunk_len as u64);
+        // An address comes back as it was given, somewhere in its chunk.
+        self.completion.take_all(|address| free.push(address - address % chunk_len));
+    }
+
     /// True when `chunks` descriptors can be put now. There are as many chunks as places in the ring, so where there
     /// is a free chunk there is a place.
-    pub(super) fn has_room(&mut self, chunks: usize) -> bool {
-        if self.free.len() < chunks {
-            let (free, chunk_len) = (&mut self.free, self.chunk_len as u64);
-            // An address comes back as it was given, somewhere in its chunk.
-            self.completion.take_all(|address| free.push(address - address % chunk_len));
-        }
+    pub(super) fn has_room(&self, chunks: usize) -> bool {
         self.free.len() >= chunks
     }
 
