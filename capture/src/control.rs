@@ -25,6 +25,8 @@ pub const FOLDER: &str = "/run/wirerate/capture";
 const LINE_LEN_MAX: usize = 64;
 /// Clients at a time; whoever comes later waits in the queue of the socket.
 const CLIENTS_MAX: usize = 16;
+/// A socket older than this that nobody listens to has been left behind.
+const AGE_MIN: Duration = Duration::from_secs(10);
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -159,6 +161,7 @@ impl Desk {
     pub fn open(netns: &Netns, ifnames: &[String]) -> io::Result<Self> {
         // For everybody to see who captures; the sockets themselves are for the owner.
         fs::DirBuilder::new().recursive(true).mode(0o755).create(FOLDER)?;
+        sweep(Path::new(FOLDER));
         Self::open_at(ifnames.iter().map(|ifname| socket_path(netns.id(), ifname)))
     }
 
@@ -193,6 +196,21 @@ impl Desk {
             }
         }
         self.clients.retain_mut(|client| client.serve(&mut answer));
+    }
+}
+
+/// Removes what captures that were killed have left. Best effort: whatever stays is in nobody's way.
+fn sweep(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        // One that has just been made may not listen yet.
+        let is_old = fs::metadata(&path)
+            .and_then(|meta| meta.modified())
+            .is_ok_and(|made| made.elapsed().is_ok_and(|age| age > AGE_MIN));
+        let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+        if is_old && UnixStream::connect(&path).is_err_and(is_refused) {
+            let _ = fs::remove_file(&path);
+        }
     }
 }
 
@@ -371,6 +389,27 @@ mod tests {
         assert_eq!(fs::metadata(&place.0).unwrap().permissions().mode() & 0o777, 0o600);
         drop(desk);
         assert!(!place.0.exists());
+    }
+
+    #[test]
+    fn only_old_sockets_without_a_capture_are_swept() {
+        let place = Place::new();
+        fs::create_dir(&place.0).unwrap();
+        let [left, new, live] = ["1-eth0", "2-eth0", "3-eth0"].map(|name| place.0.join(name));
+        let long_ago = std::time::SystemTime::now() - 2 * AGE_MIN;
+        let age = |path: &Path| {
+            let times = nix::sys::time::TimeVal::from(nix::libc::timeval {
+                tv_sec: long_ago.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64,
+                tv_usec: 0,
+            });
+            nix::sys::stat::utimes(path, &times, &times).unwrap();
+        };
+        [&left, &new].into_iter().for_each(|path| drop(UnixListener::bind(path).unwrap()));
+        let _listener = UnixListener::bind(&live).unwrap();
+        [&left, &live].into_iter().for_each(|path| age(path));
+        sweep(&place.0);
+        assert_eq!([&left, &new, &live].map(|path| path.exists()), [false, true, true]);
+        fs::remove_dir_all(&place.0).unwrap();
     }
 
     proptest! {
