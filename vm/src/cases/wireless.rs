@@ -82,10 +82,10 @@ fn received() -> Result<u64> {
     text.trim().parse().with_context(|| text.clone())
 }
 
-/// A read-out without its numbers.
+/// A read-out without its numbers, and without the flag SHARED, which pktgen shows since Linux 6.7.
 fn form(text: &str) -> String {
     let mut out = String::new();
-    for char in text.chars() {
+    for char in text.replace("SHARED  ", "").chars() {
         match char.is_ascii_digit() {
             true if out.ends_with('#') => {}
             true => out.push('#'),
