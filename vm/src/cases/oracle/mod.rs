@@ -75,7 +75,7 @@ fn wish() -> Result<(u64, u64)> {
 fn answers(command: &str, name: &str) -> Result<Vec<Answers>> {
     let pcap = format!("/tmp/{name}.pcap");
     let watch = format!(
-        "exec tcpdump -Z root -i pgv1 -Q in -B 65536 -s 0 --time-stamp-precision=nano -U -w {pcap} 2>/tmp/tcpdump"
+        "exec tcpdump -Z root -i pgv1 -Q in -B 65536 -s 0 --immediate-mode --time-stamp-precision=nano -U -w {pcap} 2>/tmp/tcpdump"
     );
     let tcpdump = Background::start(&watch)?;
     sh("until grep -q 'listening on' /tmp/tcpdump; do sleep 0.1; done")?;
@@ -84,7 +84,7 @@ fn answers(command: &str, name: &str) -> Result<Vec<Answers>> {
         "timeout 240 {command} /tmp/sequences /tmp/{name}.json 2>/tmp/{name}.log || {{
              echo status $?; tail -n 3 /tmp/{name}.log; cat /proc/net/pktgen/*; dmesg | tail -n 30; exit 1; }}"
     ))?;
-    // What is on its way to tcpdump has arrived when tcpdump has ended.
+    // Without immediate mode the last frames would wait a second for company, and be lost at the end.
     sh("sleep 0.5")?;
     tcpdump.interrupt()?;
     let mut answers: Vec<Answers> = serde_json::from_slice(&fs::read(format!("/tmp/{name}.json"))?)?;
