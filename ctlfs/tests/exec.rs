@@ -155,8 +155,9 @@ fn ctrl_c_on_the_terminal_ends_the_run_and_not_the_script() {
     let Some(command) = dry::command("terminal") else { return };
     // What waits is no child of the shell that writes: any signal ends a run, also SIGCHLD, as in the kernel. And
     // background jobs of a shell without job control ignore the Ctrl-C.
+    // `script` runs the job by $SHELL, and dash as it waits would end by the Ctrl-C itself: hence the exec.
     let job = format!(
-        "{} exec -- bash -c '{ENDLESS} trap true INT; ((until_it_runs && echo running) &)
+        "exec {} exec -- bash -c '{ENDLESS} trap true INT; ((until_it_runs && echo running) &)
             echo start > $P/pgctrl; echo status $?; grep Result: $P/lo'",
         command.get_program().display()
     );
