@@ -206,6 +206,20 @@ impl CaptureError {
         }
     }
 
+    /// True when what was asked makes no sense on any device.
+    pub fn is_bad_usage(&self) -> bool {
+        matches!(
+            self,
+            Self::BadOption { .. }
+                | Self::Filter { .. }
+                | Self::FilterProgram { .. }
+                | Self::Name(_)
+                | Self::NotText { .. }
+                | Self::Rotate(_)
+                | Self::Contradiction { .. }
+        )
+    }
+
     /// True when the reader of a pipe went away.
     pub fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)

@@ -89,7 +89,7 @@ pub(crate) fn build(need: &Need<'_>, tools: &mut Tools) -> Result<Chosen, Engine
 }
 
 fn climb(need: &Need<'_>, tools: &mut Tools) -> Result<Chosen, EngineError> {
-    let mut refusals = Vec::new();
+    let (mut refusals, mut is_denied) = (Vec::new(), false);
     for rung in LADDER {
         if let Some((_, why)) = need.ruled_out.iter().find(|(kind, _)| *kind == rung.kind) {
             refusals.push(format!("not {}: {why}", rung.kind));
@@ -101,10 +101,13 @@ fn climb(need: &Need<'_>, tools: &mut Tools) -> Result<Chosen, EngineError> {
                 return Ok(Chosen { engine, reason: refusals.join("; ") });
             }
             Err(error) if error.concerns_all_engines() => return Err(error),
-            Err(error) => refusals.push(format!("not {}: {}", rung.kind, error.in_one_line())),
+            Err(error) => {
+                is_denied |= error.is_denied();
+                refusals.push(format!("not {}: {}", rung.kind, error.in_one_line()));
+            }
         }
     }
-    Err(EngineError::NoEngine { ifname: need.ifname.to_owned(), reasons: refusals.join("; ") })
+    Err(EngineError::NoEngine { ifname: need.ifname.to_owned(), reasons: refusals.join("; "), is_denied })
 }
 
 /// What every engine says, in the order of the ladder; each is gone again before the next is asked.

@@ -122,6 +122,8 @@ pub enum EngineError {
         ifname: String,
         /// What each of them said.
         reasons: String,
+        /// At least one was not asked at all, for want of rights.
+        is_denied: bool,
     },
 }
 
@@ -153,6 +155,7 @@ impl EngineError {
         match self {
             Self::Host(error) => is_denial(error.errno()),
             Self::Bpf(error) => error.is_denied(),
+            Self::NoEngine { is_denied, .. } => *is_denied,
             Self::Syscall { source, .. } | Self::Refused { source, .. } => is_denial(source.raw_os_error()),
             _ => false,
         }
@@ -189,6 +192,9 @@ impl EngineError {
                 Some("another --engine; and please report this, it is a mistake of wirerate's".to_owned())
             }
             Self::Unsealed { .. } => Some("ip xfrm state add ... for each destination, or --spi".to_owned()),
+            Self::NoEngine { is_denied: true, .. } => {
+                Some("run it as root (CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and CAP_PERFMON)".to_owned())
+            }
             Self::Bpf(_) => Some("run as root, with BPF and XDP in the kernel".to_owned()),
             _ => None,
         }

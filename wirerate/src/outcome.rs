@@ -70,6 +70,7 @@ impl Failure {
     pub fn engine(act: impl fmt::Display, why: EngineError) -> Self {
         let cure = why.cure();
         let doctor = match &why {
+            _ if why.is_denied() => None,
             EngineError::NoEngine { ifname, .. } | EngineError::NoXdpTransmit { ifname, .. } => {
                 Some(format!("`wirerate doctor {ifname}` to see what works there"))
             }
@@ -77,6 +78,13 @@ impl Failure {
         };
         let failure = Self::refused(act, why);
         cure.into_iter().chain(doctor).fold(failure, Self::try_this)
+    }
+
+    /// The words were at fault, not the host, though it took another room to see it.
+    #[must_use]
+    pub fn of_usage(mut self) -> Self {
+        self.cause = Cause::Usage;
+        self
     }
 
     /// Adds an indented line that says what to try.
@@ -175,6 +183,17 @@ mod tests {
         let why = EngineError::NoXdpTransmit { ifname: "eth7".into(), driver: "foonic".into() };
         let text = Failure::engine("send on eth7", why).to_string();
         assert!(text.ends_with("  try: `wirerate doctor eth7` to see what works there\n"), "{text}");
+    }
+
+    #[test]
+    fn who_may_not_send_is_told_so_and_not_sent_to_the_doctor() {
+        let why = EngineError::NoEngine { ifname: "eth7".into(), reasons: String::new(), is_denied: true };
+        let text = Failure::engine("send on eth7", why).to_string();
+        assert!(
+            text.ends_with("  try: run it as root (CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and CAP_PERFMON)\n"),
+            "{text}"
+        );
+        assert!(!text.contains("doctor"), "{text}");
     }
 
     #[test]

@@ -131,7 +131,7 @@ fn wrong_filters_are_refused_in_words() -> TestResult {
                 "--filter",
                 filter,
             ]);
-            let outcome = Running::start(command).wait(TIME_LIMIT).expect_code(3);
+            let outcome = Running::start(command).wait(TIME_LIMIT).expect_code(2);
             outcome.says(&[filter, words, "\n  try: pcap-filter(7) describes the language"]);
         }
     }

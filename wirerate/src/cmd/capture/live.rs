@@ -104,8 +104,9 @@ fn act(args: &Args) -> String {
 }
 
 fn failure(args: &Args, why: CaptureError) -> Failure {
-    let cure = why.cure();
+    let (cure, is_bad_usage) = (why.cure(), why.is_bad_usage());
     let failure = Failure::refused(act(args), why);
+    let failure = if is_bad_usage { failure.of_usage() } else { failure };
     cure.into_iter().fold(failure, Failure::try_this)
 }
 
