@@ -34,6 +34,8 @@ const UNKNOWN_INODE: u64 = 0xffff_ffff;
 /// text. A shorter answer to the read corrects it, and `stat`, which asks anew, gets procfs's zero. An open must not
 /// ask anew in between, as the kernel does when it checks permissions itself: so they are checked here.
 const LEN_UNTIL_READ: u64 = 1 << 20;
+/// What `stat` calls a good size for reads and writes, as procfs does.
+const BLOCK_BYTES: u32 = 1024;
 /// Interrupts remembered for requests whose task has not started yet.
 const EARLY_INTERRUPTS: usize = 64;
 
@@ -472,13 +474,18 @@ fn caching(node: &Node) -> Duration {
     }
 }
 
-/// Modes as procfs shows them; all times are the epoch.
+/// Modes as procfs shows them.
 fn attributes(id: u64, node: &Node) -> FileAttr {
     let (kind, perm, nlink) = match node {
         Node::ProcNet | Node::Pktgen => (FileType::Directory, 0o555, 2),
         Node::File(_) => (FileType::RegularFile, 0o600, 1),
         Node::Link(_) => (FileType::Symlink, 0o777, 1),
     };
+    plain_attributes(id, kind, perm, nlink)
+}
+
+/// Root's, empty, and of no time: the epoch.
+pub(crate) fn plain_attributes(id: u64, kind: FileType, perm: u16, nlink: u32) -> FileAttr {
     let epoch = Timestamp::new(0, 0);
     FileAttr {
         ino: id,
@@ -493,11 +500,12 @@ fn attributes(id: u64, node: &Node) -> FileAttr {
         uid: 0,
         gid: 0,
         rdev: 0,
-        blksize: 1024,
+        blksize: BLOCK_BYTES,
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// What is behind locks here stays whole when a thread that held one panics.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -15,39 +15,25 @@ use std::path::{Path, PathBuf};
 /// Directories that every kernel has and nobody uses, so that no directory must be made on the host for ours.
 const PLACES: &[&str] = &["/proc/tty/ldisc", "/proc/driver", "/proc/fs"];
 
-/// A stand-in that knows pktgen is there already; anything else is the real program's business.
-const MODPROBE: &str = r#"#!/bin/sh
-# wirerate exec: the control tree needs no kernel module.
-for word do
+/// What `modprobe` is told of pktgen: it is there already.
+const MODPROBE_PKTGEN: &str = r#"for word do
     case $word in pktgen) exit 0 ;; esac
-done
-here=${0%/*}
-path=
-IFS=:
-for dir in $PATH; do
-    [ "$dir" = "$here" ] || path=$path${path:+:}$dir
-done
-unset IFS
-PATH=$path exec modprobe "$@"
-"#;
+done"#;
 
-/// A stand-in that knows `ip mgcap`; anything else is the real program's business. A line that says where we are is put
-/// in.
-const IP: &str = r#"#!/bin/sh
-# wirerate exec: `ip mgcap` needs neither a kernel module nor another ip.
-here=${0%/*}
-if [ "$1" = mgcap ]; then
+/// `ip mgcap`, which needs neither a kernel module nor another ip.
+const IP_MGCAP: &str = r#"if [ "$1" = mgcap ]; then
     shift
     exec "$WIRERATE_EXE" mgcap --dir "$here/../mgcap" "$@"
-fi
-path=
+fi"#;
+
+/// Hands the call to the program of that name which comes after us in PATH.
+const REAL_PROGRAM: &str = r#"path=
 IFS=:
 for dir in $PATH; do
     [ "$dir" = "$here" ] || path=$path${path:+:}$dir
 done
 unset IFS
-PATH=$path exec ip "$@"
-"#;
+PATH=$path exec "${0##*/}" "$@""#;
 
 /// A step towards a private namespace that failed.
 #[derive(Debug, thiserror::Error)]
@@ -104,7 +90,7 @@ impl Private {
 
     /// Puts the stand-in for `modprobe` into [`Self::bin`].
     pub(crate) fn add_modprobe(&self) -> Result<(), PrivateError> {
-        self.add_program("modprobe", MODPROBE)
+        self.add_stand_in("modprobe", MODPROBE_PKTGEN)
     }
 
     /// Puts the stand-in for `ip` into [`Self::bin`].
@@ -112,11 +98,12 @@ impl Private {
         let exe = try_to("find our own program", std::env::current_exe())?;
         // In quotes of the shell, which end at a quote and begin again after it.
         let exe = exe.to_string_lossy().replace('\'', r"'\''");
-        let named = IP.replacen("here=", &format!("WIRERATE_EXE='{exe}'\nhere="), 1);
-        self.add_program("ip", &named)
+        self.add_stand_in("ip", &format!("WIRERATE_EXE='{exe}'\n{IP_MGCAP}"))
     }
 
-    fn add_program(&self, name: &str, text: &str) -> Result<(), PrivateError> {
+    /// `ours` is what the shell does for the calls that are for us, and ends there.
+    fn add_stand_in(&self, name: &str, ours: &str) -> Result<(), PrivateError> {
+        let text = format!("#!/bin/sh\n# wirerate exec\nhere=${{0%/*}}\n{ours}\n{REAL_PROGRAM}\n");
         let path = self.bin().join(name);
         let step = format!("write our {name}");
         try_to(&step, std::fs::write(&path, text))?;

@@ -5,12 +5,12 @@
 //! hidden file `.control`, one for each write; reading it tells what is captured, or, after an order that was refused
 //! on the same descriptor, why. What a slot holds is not known here: [`SlotTree`] is the seam.
 
-use crate::fs::{Pending, on_own_thread};
+use crate::fs::{Pending, lock, on_own_thread, plain_attributes};
 use crate::mount::{MountError, Mounted, Permissions, mount_fs};
 use crate::tree::{Cancel, Errno};
+use fuse3::Result;
 use fuse3::notify::Notify;
 use fuse3::raw::prelude::*;
-use fuse3::{Result, Timestamp};
 use futures_util::stream::{self, Stream};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
@@ -20,7 +20,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Where the kernel module had its device files.
@@ -393,26 +393,7 @@ fn number_of(name: &OsStr) -> u64 {
 fn attributes(id: u64) -> FileAttr {
     let (kind, perm, nlink) =
         if id == ROOT_ID { (FileType::Directory, 0o755, 2) } else { (FileType::RegularFile, 0o600, 1) };
-    let epoch = Timestamp::new(0, 0);
-    FileAttr {
-        ino: id,
-        size: 0,
-        blocks: 0,
-        atime: epoch,
-        mtime: epoch,
-        ctime: epoch,
-        kind,
-        perm,
-        nlink,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        blksize: 4096,
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    plain_attributes(id, kind, perm, nlink)
 }
 
 #[cfg(test)]
