@@ -10,6 +10,7 @@ pub mod help;
 pub mod man;
 pub mod mgcap;
 pub mod mgdump;
+pub mod received;
 pub mod send;
 pub mod serve;
 pub mod tell;

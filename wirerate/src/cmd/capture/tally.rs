@@ -1,7 +1,7 @@
 //! The line of each second: frames of each CPU as mgdump told them, and where the others went.
 
+use crate::cmd::received::{Beat, Cpu};
 use crate::out;
-use crate::units::per_second;
 use capture::Stats;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -10,15 +10,6 @@ use std::time::Duration;
 
 /// Name and version of a line as JSON.
 const SCHEMA: &str = "wirerate.capture-second/1";
-
-/// Frames of one CPU since the start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Cpu {
-    /// The CPU.
-    pub cpu: u32,
-    /// Frames that it received.
-    pub received: u64,
-}
 
 /// One line. All counts are since the start; `offered` is the sum of all others but `received`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -67,30 +58,26 @@ impl fmt::Display for Second {
     }
 }
 
-/// Knows when the next line is due and what the last one said.
+/// Makes the lines.
 #[derive(Debug, Default)]
 pub struct Tally {
-    last: Duration,
-    last_received: u64,
+    beat: Beat,
 }
 
 impl Tally {
-    /// True when another whole second since the start has passed, so that lines that come late do not add up.
+    /// True when the next line is due.
     pub fn is_due(&self, elapsed: Duration) -> bool {
-        elapsed.as_secs() > self.last.as_secs()
+        self.beat.is_due(elapsed)
     }
 
     /// The line for what was counted until now.
     pub fn next(&mut self, stats: &Stats) -> Second {
         let total = stats.total();
-        let passed = stats.elapsed.saturating_sub(self.last);
-        let gained = total.received.saturating_sub(self.last_received);
-        (self.last, self.last_received) = (stats.elapsed, total.received);
         Second {
             elapsed_ns: stats.elapsed.as_nanos() as u64,
             offered: stats.lost_nic().map(|lost_nic| total.received + lost_nic),
             received: total.received,
-            rate_pps: per_second(gained, passed.as_nanos().max(1) as u64) as u64,
+            rate_pps: self.beat.rate_pps(stats.elapsed, total.received),
             written: total.written,
             waiting: total.waiting(),
             filtered: total.filtered,

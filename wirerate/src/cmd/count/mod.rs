@@ -6,7 +6,7 @@ mod tally;
 
 pub use report::Report;
 pub use run::{Kind, run};
-pub use tally::{Cpu, Tally};
+pub use tally::Tally;
 
 use crate::units::{Count, Nanos};
 

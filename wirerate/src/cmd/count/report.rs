@@ -1,8 +1,7 @@
 //! What was counted, at the end: for people as a small table, for programs as `wirerate.count/1`.
 
-use super::Cpu;
+use crate::cmd::received::{Cpu, Head};
 use crate::out;
-use crate::units::{Table, human_bps, human_count, human_duration, human_pps, per_second};
 use serde::Serialize;
 use std::fmt;
 
@@ -39,16 +38,14 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = match &self.netns {
-            Some(netns) => format!("{} in {netns}", self.device),
-            None => self.device.clone(),
+        let head = Head {
+            device: &self.device,
+            netns: self.netns.as_deref(),
+            duration_ns: self.duration_ns,
+            received: self.received,
+            received_bytes: self.received_bytes,
         };
-        let time = human_duration(self.duration_ns);
-        writeln!(f, "{place}: {} frames received in {time}", human_count(self.received))?;
-        let mut table = Table::default();
-        let rate = human_pps(per_second(self.received, self.duration_ns));
-        let bits = human_bps(per_second(self.received_bytes * 8, self.duration_ns));
-        table.count("received", self.received, &format!("{rate}, {bits} without FCS"));
+        let mut table = head.write(f)?;
         for Cpu { cpu, received } in self.cpus.iter().filter(|_| self.cpus.len() > 1) {
             table.count(&format!("CPU {cpu}"), *received, "");
         }

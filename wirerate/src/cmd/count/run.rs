@@ -1,6 +1,7 @@
 //! A run of `wirerate count` or `wirerate sink`: start, a line each second, end, report.
 
-use super::{Args, Cpu, Report, Tally};
+use super::{Args, Report, Tally};
+use crate::cmd::received::Cpu;
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;

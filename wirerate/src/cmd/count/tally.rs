@@ -1,5 +1,6 @@
 //! The line of each second: frames of each CPU, their sum, and how many came since the line before.
 
+use crate::cmd::received::{Beat, Cpu};
 use crate::out;
 use serde::Serialize;
 use std::fmt;
@@ -7,18 +8,6 @@ use std::time::Duration;
 
 /// Name and version of a line as JSON.
 const SCHEMA: &str = "wirerate.count-second/1";
-/// Time between two lines.
-const PERIOD: Duration = Duration::from_secs(1);
-
-/// Frames of one CPU since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Cpu {
-    /// The CPU.
-    pub cpu: u32,
-    /// Frames that it received.
-    pub received: u64,
-}
-
 /// One line, as mgdump wrote it: `0:1200 1:800 sum:2000 pps:1000`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Second {
@@ -46,33 +35,30 @@ impl fmt::Display for Second {
     }
 }
 
-/// Knows when the next line is due and what the last one said.
+/// Makes the lines.
 #[derive(Debug, Default)]
 pub struct Tally {
-    last: Duration,
-    last_received: u64,
+    beat: Beat,
 }
 
 impl Tally {
-    /// True when another whole second since the start has passed, so that lines that come late do not add up.
+    /// True when the next line is due.
     pub fn is_due(&self, elapsed: Duration) -> bool {
-        elapsed.as_secs() / PERIOD.as_secs() > self.last.as_secs() / PERIOD.as_secs()
+        self.beat.is_due(elapsed)
     }
 
     /// The line for what was counted until now.
     pub fn next(&mut self, elapsed: Duration, cpus: Vec<Cpu>) -> Second {
         let received = cpus.iter().map(|cpu| cpu.received).sum();
-        let passed_ns = elapsed.saturating_sub(self.last).as_nanos().max(1);
-        let gained = received - self.last_received.min(received);
-        let rate_pps = u128::from(gained) * 1_000_000_000 / passed_ns;
-        (self.last, self.last_received) = (elapsed, received);
-        Second { elapsed_ns: elapsed.as_nanos() as u64, received, rate_pps: rate_pps as u64, cpus }
+        let rate_pps = self.beat.rate_pps(elapsed, received);
+        Second { elapsed_ns: elapsed.as_nanos() as u64, received, rate_pps, cpus }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cmd::received::PERIOD;
 
     fn cpus(counts: &[u64]) -> Vec<Cpu> {
         (0..).zip(counts).map(|(cpu, received)| Cpu { cpu, received: *received }).collect()
@@ -81,12 +67,9 @@ mod tests {
     #[test]
     fn a_line_tells_each_cpu_the_sum_and_what_is_new() {
         let mut tally = Tally::default();
-        assert!(!tally.is_due(Duration::from_millis(999)) && tally.is_due(PERIOD));
         assert_eq!(tally.next(PERIOD, cpus(&[7, 3])).to_string(), "0:7 1:3 sum:10 pps:10\n");
-        let half_a_second_late = PERIOD * 2 + PERIOD / 2;
-        let second = tally.next(half_a_second_late, cpus(&[307, 3]));
-        assert_eq!(second.to_string(), "0:307 1:3 sum:310 pps:200\n");
-        assert!(!tally.is_due(half_a_second_late + PERIOD / 3) && tally.is_due(PERIOD * 3));
+        let second = tally.next(PERIOD * 2, cpus(&[207, 3]));
+        assert_eq!(second.to_string(), "0:207 1:3 sum:210 pps:200\n");
     }
 
     #[test]

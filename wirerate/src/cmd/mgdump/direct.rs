@@ -1,7 +1,8 @@
 //! mgdump of a device that nobody captures yet: a capture of our own.
 
 use super::{Args, LOOK, Summary, name_for};
-use crate::cmd::count::{Cpu, Tally};
+use crate::cmd::count::Tally;
+use crate::cmd::received::Cpu;
 use crate::out::{self, OutError};
 use crate::outcome::Failure;
 use crate::stop::Stop;

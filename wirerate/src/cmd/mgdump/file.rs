@@ -2,8 +2,9 @@
 
 use super::slots::{Counts, Reader, Shared, open};
 use super::{Args, LOOK, Summary};
-use crate::cmd::count::{Cpu, Tally};
+use crate::cmd::count::Tally;
 use crate::cmd::mgcap;
+use crate::cmd::received::Cpu;
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Refused};
 use crate::stop::Stop;
