@@ -2,6 +2,9 @@
 //! namespace of its own is the device. What veth answers (6.18): 0 as the time of every frame that came as an skb,
 //! and the tag that was left to the device by whoever sent.
 
+#[expect(dead_code, reason = "it serves other tests too")]
+mod common;
+
 use bpf::abi::{CaptureCpu, SLOT_VLAN};
 use bpf::capture::{Ask, CaptureProgram, Geometry, possible_cpus};
 use bpf::xdp::{ModeWish, XdpMode};
@@ -18,11 +21,7 @@ fn ip(words: &str) {
 
 /// A pair `b0`, `b1` in a namespace that only this thread is in; false where that cannot be had.
 fn enter_lab() -> bool {
-    // SAFETY: no arguments, cannot fail.
-    let is_root = unsafe { libc::geteuid() } == 0;
-    if !is_root {
-        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI must run this test as root");
-        eprintln!("skip: needs root");
+    if !common::may_load() {
         return false;
     }
     // SAFETY: numbers only; the calling thread alone moves to a new namespace, which ends with it.

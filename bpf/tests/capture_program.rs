@@ -1,26 +1,15 @@
 //! Every branch of `capture.bpf.c`, run by `BPF_PROG_RUN` on made-up frames: what lands in the ring, what is
 //! counted, and which verdict comes back. Needs CAP_BPF.
 
+mod common;
+
 use bpf::abi::{CAPTURE_DROP, CAPTURE_MIRROR, CaptureCpu, LINE, Slot};
 use bpf::capture::{CaptureProgram, Geometry};
 use bpf::sys::{ProgRun, prog_run};
+use common::{XDP_DROP, XDP_PASS, may_load};
 use std::mem::offset_of;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering::Relaxed;
-
-const XDP_DROP: u32 = 1;
-const XDP_PASS: u32 = 2;
-
-/// True when this process may load programs. Without that right a test is skipped aloud, and in CI it fails.
-fn may_load() -> bool {
-    // SAFETY: geteuid has no arguments and cannot fail.
-    let is_root = unsafe { libc::geteuid() } == 0;
-    if !is_root {
-        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI must run this test with CAP_BPF");
-        eprintln!("skip: needs CAP_BPF");
-    }
-    is_root
-}
 
 /// The program with one small ring for CPU 0, on which the calling thread runs from now on.
 fn load(snaplen: u32, slots: u32) -> CaptureProgram {

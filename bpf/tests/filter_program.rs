@@ -1,30 +1,20 @@
 //! Filters inside the capture program: the verifier takes them, and the kernel says of every frame what the
 //! classic filter says. Needs CAP_BPF.
 
+mod common;
+
 use bpf::abi::{CAPTURE_DROP, CaptureCpu, LINE};
 use bpf::capture::{CaptureProgram, Geometry};
 use bpf::sys::{ProgRun, prog_run};
+use common::{XDP_DROP, XDP_PASS, may_load};
 use filter::sample::{self, Numbers};
 use filter::{Classic, Instruction, translate};
 use std::mem::offset_of;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering::Relaxed;
 
-const XDP_DROP: u32 = 1;
-const XDP_PASS: u32 = 2;
 /// The kernel's test run takes no shorter ones.
 const FRAME_LEN_MIN: u32 = 14;
-
-/// True when this process may load programs. Without that right a test is skipped aloud, and in CI it fails.
-fn may_load() -> bool {
-    // SAFETY: geteuid has no arguments and cannot fail.
-    let is_root = unsafe { libc::geteuid() } == 0;
-    if !is_root {
-        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI must run this test with CAP_BPF");
-        eprintln!("skip: needs CAP_BPF");
-    }
-    is_root
-}
 
 /// The program in drop mode, so that the verdict tells what the filter said.
 fn load(filter: &Classic) -> CaptureProgram {

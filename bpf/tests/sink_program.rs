@@ -1,26 +1,15 @@
 //! `sink.bpf.c`, run by `BPF_PROG_RUN` on made-up frames. Needs CAP_BPF.
 
+mod common;
+
 use bpf::sys::{ProgRun, prog_run};
 use bpf::{Sink, SinkCount, SinkVerdict};
+use common::{XDP_DROP, XDP_PASS, may_load};
 use std::os::fd::AsFd;
-
-const XDP_DROP: u32 = 1;
-const XDP_PASS: u32 = 2;
-
-/// False, with a word on it, where programs cannot be loaded.
-fn can_load() -> bool {
-    // SAFETY: geteuid has no arguments and cannot fail.
-    if unsafe { libc::geteuid() } == 0 {
-        return true;
-    }
-    assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI must run this test with CAP_BPF");
-    eprintln!("skip: needs CAP_BPF");
-    false
-}
 
 #[test]
 fn every_frame_is_counted_and_dropped() {
-    if !can_load() {
+    if !may_load() {
         return;
     }
     let sink = Sink::load().expect("the program loads");
@@ -38,7 +27,7 @@ fn every_frame_is_counted_and_dropped() {
 
 #[test]
 fn a_frame_in_pieces_is_counted_whole_and_can_go_on() {
-    if !can_load() {
+    if !may_load() {
         return;
     }
     for (verdict, answer) in [(SinkVerdict::Drop, XDP_DROP), (SinkVerdict::Pass, XDP_PASS)] {

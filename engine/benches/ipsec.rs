@@ -7,9 +7,7 @@
 
 use engine::{EngineKind, Pace, Request, Terms, Wish, Worker};
 use host::{Lab, LabOptions};
-use packet::ipsec::{
-    Association, Associations, Hash, Integrity, Mode, Secret, SecurityAssociation, Transform,
-};
+use packet::ipsec::{Association, Associations, Hash, Integrity, Secret, SecurityAssociation, Transform};
 use packet::{Config, Cursor, DeviceFacts, Flags, Plan, WallTime};
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,18 +116,8 @@ fn setting(transform: Option<Transform>, frame_len: u32) -> (Config, Arc<Associa
         ..Config::default()
     };
     config.flags.set(Flags::IPSEC, transform.is_some());
-    let association = |transform| Association {
-        spi: 7,
-        mode: Mode::Transport,
-        src: [198, 18, 0, 1].into(),
-        dst: [198, 18, 0, 2].into(),
-        transform,
-        has_esn: false,
-        sequence: 0,
-        by_address: true,
-        copies_dscp: true,
-        copies_ecn: true,
-    };
+    let association =
+        |transform| Association::transport(7, [198, 18, 0, 1].into(), [198, 18, 0, 2].into(), transform);
     let ready = |transform| SecurityAssociation::new(association(transform)).expect("good keys");
     let usable = transform.into_iter().map(ready).collect();
     (config, Arc::new(Associations::new(usable, Vec::new())))

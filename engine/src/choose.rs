@@ -205,7 +205,7 @@ fn meter() -> Result<Arc<Meter>, BpfError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use packet::ipsec::{Association, Associations, Mode, SecurityAssociation, Transform};
+    use packet::ipsec::{Association, Associations, SecurityAssociation, Transform};
     use packet::{Config, Flags, sample};
 
     fn plan(associations: Associations, flags: Flags) -> Plan {
@@ -218,18 +218,12 @@ mod tests {
 
     #[test]
     fn engines_without_ciphers_say_so_and_the_others_take_what_is_sealed() {
-        let what = Association {
-            spi: 5,
-            mode: Mode::Transport,
-            src: [10, 0, 0, 1].into(),
-            dst: [10, 0, 0, 2].into(),
-            transform: Transform::EspNull { integrity: None },
-            has_esn: false,
-            sequence: 0,
-            by_address: true,
-            copies_dscp: true,
-            copies_ecn: true,
-        };
+        let what = Association::transport(
+            5,
+            [10, 0, 0, 1].into(),
+            [10, 0, 0, 2].into(),
+            Transform::EspNull { integrity: None },
+        );
         let ready = SecurityAssociation::new(what).expect("no key can be wrong");
         let sealed = plan(Associations::new(vec![ready], Vec::new()), Flags::IPSEC);
         let clear = plan(Associations::default(), Flags::SHARED);

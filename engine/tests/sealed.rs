@@ -23,18 +23,8 @@ const SEALING: [EngineKind; 3] = [EngineKind::Skb, EngineKind::AfPacket, EngineK
 /// One association whose bytes can still be read, with a check over them; by SPI or by address.
 fn associations(lab: &Lab, mode: Mode, dst: Ipv4Addr) -> Associations {
     let integrity = Integrity { hash: Hash::Sha1, key: Secret(vec![7; 20]), icv_len: 12 };
-    let what = Association {
-        spi: SPI,
-        mode,
-        src: lab.tx.v4,
-        dst,
-        transform: Transform::EspNull { integrity: Some(integrity) },
-        has_esn: false,
-        sequence: 0,
-        by_address: true,
-        copies_dscp: true,
-        copies_ecn: true,
-    };
+    let transform = Transform::EspNull { integrity: Some(integrity) };
+    let what = Association { mode, ..Association::transport(SPI, lab.tx.v4, dst, transform) };
     Associations::new(vec![SecurityAssociation::new(what).expect("a good key")], Vec::new())
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::Cancel;
 use ::command::{Facts, LinkState};
 use host::HostError;
-use packet::ipsec::{Association, Associations, Mode, SecurityAssociation, Transform};
+use packet::ipsec::{Association, Associations, SecurityAssociation, Transform};
 use packet::{DeviceFacts, MacAddr};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -64,18 +64,12 @@ impl Links for Table {
 
 /// The only association that these interfaces have, with spi 7.
 fn association() -> SecurityAssociation {
-    let what = Association {
-        spi: 7,
-        mode: Mode::Transport,
-        src: [10, 0, 0, 1].into(),
-        dst: [10, 0, 0, 2].into(),
-        transform: Transform::EspNull { integrity: None },
-        has_esn: false,
-        sequence: 0,
-        by_address: true,
-        copies_dscp: true,
-        copies_ecn: true,
-    };
+    let what = Association::transport(
+        7,
+        [10, 0, 0, 1].into(),
+        [10, 0, 0, 2].into(),
+        Transform::EspNull { integrity: None },
+    );
     SecurityAssociation::new(what).unwrap()
 }
 

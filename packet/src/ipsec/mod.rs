@@ -53,6 +53,25 @@ pub struct Association {
     pub copies_ecn: bool,
 }
 
+impl Association {
+    /// One that nothing was sent by yet, in transport mode, that frames find by addresses too: what
+    /// `ip xfrm state add` makes when told no more.
+    pub fn transport(spi: u32, src: Ipv4Addr, dst: Ipv4Addr, transform: Transform) -> Self {
+        Self {
+            spi,
+            mode: Mode::Transport,
+            src,
+            dst,
+            transform,
+            has_esn: false,
+            sequence: 0,
+            by_address: true,
+            copies_dscp: true,
+            copies_ecn: true,
+        }
+    }
+}
+
 /// Why an association cannot be worked with.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -217,18 +217,8 @@ pub(super) mod tests {
     }
 
     pub(in crate::ipsec) fn association(mode: Mode, transform: Transform) -> Association {
-        Association {
-            spi: 0x4321,
-            mode,
-            src: [198, 18, 0, 1].into(),
-            dst: [198, 18, 0, 2].into(),
-            transform,
-            has_esn: false,
-            sequence: 0,
-            by_address: true,
-            copies_dscp: true,
-            copies_ecn: true,
-        }
+        let [src, dst] = [1, 2].map(|host| [198, 18, 0, host].into());
+        Association { mode, ..Association::transport(0x4321, src, dst, transform) }
     }
 
     fn sha256(icv_len: usize) -> Integrity {

@@ -334,7 +334,7 @@ impl fmt::Display for Content {
 mod tests {
     use super::*;
     use crate::cmd::send;
-    use packet::ipsec::{Association, Associations, Mode, SecurityAssociation, Transform};
+    use packet::ipsec::{Association, Associations, SecurityAssociation, Transform};
     use packet::{Config, DeviceFacts, Flags, WallTime};
     use std::sync::Arc;
 
@@ -361,16 +361,13 @@ mod tests {
     #[test]
     fn a_sealed_frame_shows_its_association_and_number() {
         let what = Association {
-            spi: 0x100,
-            mode: Mode::Transport,
-            src: [0, 0, 0, 0].into(),
-            dst: [10, 0, 0, 2].into(),
-            transform: Transform::EspNull { integrity: None },
-            has_esn: false,
             sequence: 6,
-            by_address: true,
-            copies_dscp: true,
-            copies_ecn: true,
+            ..Association::transport(
+                0x100,
+                [0, 0, 0, 0].into(),
+                [10, 0, 0, 2].into(),
+                Transform::EspNull { integrity: None },
+            )
         };
         let ready = SecurityAssociation::new(what).expect("no key can be wrong");
         let mut config = Config { flows: 1, spi: 0x100, ..Config::default() };
