@@ -18,11 +18,10 @@ use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Without FCS.
-const FRAME_LEN: usize = 128;
 /// Bytes kept of each frame: wirerate's default.
 const SNAPLEN: u32 = 96;
 /// The rate of a proof, which everybody can follow.
@@ -41,18 +40,35 @@ const BEGIN_FILE: f64 = 0.5;
 /// Whose multiple the goals are.
 const GOAL_RIVAL: &str = "tcpdump";
 
-/// Where frames go.
+/// What is offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Output {
+pub(crate) struct Load {
+    /// Without FCS.
+    pub(crate) frame_len: usize,
+    /// Receive queues in use. With one, sender and receive path share a CPU and the capture has another; with two they
+    /// are on two CPUs, and the capture has what they leave of both.
+    pub(crate) queues: u32,
+}
+
+/// What is measured unless asked otherwise.
+const LOAD: Load = Load { frame_len: 128, queues: 1 };
+
+/// Where frames go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Output {
     Null,
     File,
 }
 
 impl Output {
-    fn case(self) -> &'static str {
+    /// Both.
+    pub(crate) const ALL: [Self; 2] = [Self::Null, Self::File];
+
+    /// For people, as the end of a sentence.
+    pub(crate) fn title(self) -> &'static str {
         match self {
-            Self::Null => "capture into /dev/null",
-            Self::File => "capture into a file in memory",
+            Self::Null => "into /dev/null",
+            Self::File => "into a file in memory",
         }
     }
 
@@ -73,28 +89,36 @@ impl Output {
 }
 
 /// A tool that is installed and has shown that it captures.
-struct Contender {
-    tool: &'static Capturer,
+pub(crate) struct Contender {
+    pub(crate) tool: &'static Capturer,
     program: PathBuf,
     shape: Shape,
 }
 
 /// What all trials have in common.
-struct Ground<'a> {
-    bed: &'a Bed,
+pub(crate) struct Ground<'a> {
+    pub(crate) bed: &'a Bed,
     sender: PathBuf,
-    settings: &'a Settings,
+    pub(crate) settings: &'a Settings,
     deadline: Deadline,
+    load: Load,
+    /// What rows are called, before where frames go.
+    case: String,
+    /// Memory is touched before frames go there, so that no tool waits for the host of a virtual machine to find it.
+    warms: bool,
     /// The best rate so far by output and tool, where the next search begins.
-    known_pps: HashMap<(&'static str, &'static str), f64>,
+    known_pps: Known,
 }
 
+/// Rates in frames a second, by output and name of a tool.
+pub(crate) type Known = HashMap<(Output, &'static str), f64>;
+
 /// What all rounds found.
-struct Best {
+pub(crate) struct Best {
     /// Highest rate without loss, in frames a second.
-    rates: Rounds,
+    pub(crate) rates: Rounds,
     /// For each contender the number of rounds in which no more could be offered.
-    limited: Vec<usize>,
+    pub(crate) limited: Vec<usize>,
 }
 
 /// One trial, as it is noted.
@@ -105,6 +129,7 @@ struct TrialRow<'a> {
     round: usize,
     tool: &'a str,
     frame_len: usize,
+    queues: u32,
     asked_pps: f64,
     arrived_pps: f64,
     arrived: u64,
@@ -142,8 +167,9 @@ pub(crate) fn run(
     report: &mut Report,
 ) -> Result<()> {
     report.say(&format!(
-        "\ncapture: {FRAME_LEN}-byte frames, {SNAPLEN} bytes kept of each, sender and receive path on CPU {}, \
+        "\ncapture: {}-byte frames, {SNAPLEN} bytes kept of each, sender and receive path on CPU {}, \
          capture on CPU {}; highest rate without loss in trials of {} ms, {} rounds",
+        LOAD.frame_len,
         bed.generator_cpu,
         bed.capture_cpu,
         settings.trial.as_millis(),
@@ -152,13 +178,12 @@ pub(crate) fn run(
     if bed.capture_cpu == bed.generator_cpu {
         report.complain("there is only one CPU, so all of them share it with the generator")?;
     }
-    let sender = programs.find(Program::Wirerate).context("there is no wirerate")?;
-    let mut ground = Ground { bed, sender, settings, deadline, known_pps: HashMap::new() };
-    fs::write(cut_file(bed), cut_program(SNAPLEN)).context("cannot write a filter")?;
-    let contenders = ground.contenders(programs, report)?;
+    let mut ground = Ground::new(bed, programs, settings, deadline, LOAD)?;
+    let all_tools = settings.all_captures;
+    let contenders = ground.contenders(programs, all_tools, report)?;
     let all: Vec<&Contender> = contenders.iter().collect();
     ground.noise(all[0], report)?;
-    for output in [Output::Null, Output::File] {
+    for output in Output::ALL {
         ground.compare(output, &all, report)?;
     }
     Ok(())
@@ -168,12 +193,51 @@ fn cut_file(bed: &Bed) -> PathBuf {
     bed.file("cut")
 }
 
-impl Ground<'_> {
-    fn contenders(&self, programs: &Programs, report: &mut Report) -> Result<Vec<Contender>> {
+impl<'a> Ground<'a> {
+    /// For one load.
+    pub(crate) fn new(
+        bed: &'a Bed,
+        programs: &Programs,
+        settings: &'a Settings,
+        deadline: Deadline,
+        load: Load,
+    ) -> Result<Self> {
+        let sender = programs.find(Program::Wirerate).context("there is no wirerate")?;
+        fs::write(cut_file(bed), cut_program(SNAPLEN)).context("cannot write a filter")?;
+        let case = "capture".to_owned();
+        Ok(Self { bed, sender, settings, deadline, load, case, warms: false, known_pps: Known::new() })
+    }
+
+    /// The same for a page of many loads: rows say which, memory is warm, and what is known of other loads tells where
+    /// to begin.
+    pub(crate) fn on_a_page(self, known_pps: Known) -> Self {
+        let Load { frame_len, queues } = self.load;
+        let plural = if queues == 1 { "" } else { "s" };
+        let case = format!("page: {frame_len} bytes, {queues} queue{plural}");
+        Self { case, warms: true, known_pps, ..self }
+    }
+
+    /// What is known by now.
+    pub(crate) fn into_known(self) -> Known {
+        self.known_pps
+    }
+
+    /// What rows are called.
+    pub(crate) fn case(&self, output: Output) -> String {
+        format!("{} {}", self.case, output.title())
+    }
+
+    /// Those that are installed and asked for, after each has shown that it captures.
+    pub(crate) fn contenders(
+        &self,
+        programs: &Programs,
+        all: bool,
+        report: &mut Report,
+    ) -> Result<Vec<Contender>> {
         let mut found = Vec::new();
         // Who is named takes part in any size.
         let is_in = |tool: &&Capturer| {
-            let in_size = tool.in_quick || self.settings.all_captures || !programs.only.is_empty();
+            let in_size = tool.in_quick || all || !programs.only.is_empty();
             in_size && programs.wants(tool.name, tool.program)
         };
         for tool in CAPTURERS.iter().filter(is_in) {
@@ -186,19 +250,33 @@ impl Ground<'_> {
     }
 
     fn start(&self, tool: &Capturer, program: &Path, file: &Path) -> Result<Tool> {
-        let (end, cpu) = (&self.bed.lab.rx, self.bed.capture_cpu);
+        let end = &self.bed.lab.rx;
+        let cpu = (self.load.queues == 1).then_some(self.bed.capture_cpu);
         let take = Take { end, cpu, snaplen: SNAPLEN, file, cut: &cut_file(self.bed) };
-        let started = Tool::start(program, &(tool.words)(&take), end.netns(), cpu)?;
+        let started = Tool::start_on(program, &(tool.words)(&take), end.netns(), cpu)?;
         started.until_it_says(tool.ready, &self.bed.stop)?;
         Ok(started)
     }
 
     /// Offers frames until the count or the time is over; readings of the receiver's counter meanwhile.
     fn offer(&self, count: u64, rate_pps: f64, time: Option<Duration>) -> Result<Vec<Sample>> {
+        Ok(self.offer_and_tell(count, rate_pps, time)?.0)
+    }
+
+    /// The same, with what the sender said.
+    fn offer_and_tell(
+        &self,
+        count: u64,
+        rate_pps: f64,
+        time: Option<Duration>,
+    ) -> Result<(Vec<Sample>, String)> {
         let (end, cpu) = (&self.bed.lab.tx, self.bed.generator_cpu);
-        let flood = Flood { end, cpu, other_cpu: cpu, frame_len: FRAME_LEN, count };
+        // The capture's CPU is the second one of the sender, when two queues are wanted.
+        let other_cpu = if self.load.queues == 1 { cpu } else { self.bed.capture_cpu };
+        let flood = Flood { end, cpu, other_cpu, frame_len: self.load.frame_len, count };
         let mut samples = vec![self.bed.settled()?];
-        let sender = Tool::start(&self.sender, &paced(&flood, rate_pps, time), end.netns(), cpu)?;
+        let pin = (other_cpu == cpu).then_some(cpu);
+        let sender = Tool::start_on(&self.sender, &paced(&flood, rate_pps, time), end.netns(), pin)?;
         while !sender.has_ended()? {
             self.bed.stop.sleep(SAMPLE_EVERY)?;
             samples.push(self.bed.sample()?);
@@ -206,7 +284,7 @@ impl Ground<'_> {
         let ended = sender.wait(PATIENCE, &self.bed.stop)?;
         ensure!(ended.status.success(), "the generator ended with {}: {}", ended.status, ended.said.trim());
         samples.push(self.bed.settled()?);
-        Ok(samples)
+        Ok((samples, ended.said))
     }
 
     /// Lets a tool capture a number of frames into a file, reads the file, and learns the length of a record.
@@ -224,7 +302,7 @@ impl Ground<'_> {
         let received = received(&samples);
         let kept = shape.records(ended.file_bytes);
         let record_bytes = shape.record_bytes;
-        report.row("proof", &Proof { case: "capture", tool: name, asked, received, kept, record_bytes })?;
+        report.row("proof", &Proof { case: &self.case, tool: name, asked, received, kept, record_bytes })?;
         if (received, kept) != (asked, asked) {
             report.complain(&format!(
                 "{name} was offered {asked} frames: {received} were received, {kept} written by the kernel's count"
@@ -250,7 +328,8 @@ impl Ground<'_> {
     }
 
     fn compare(&mut self, output: Output, contenders: &[&Contender], report: &mut Report) -> Result<()> {
-        let case = output.case();
+        let case = self.case(output);
+        let case = case.as_str();
         self.scout(output, contenders, report)?;
         let wanted = self.settings.capture_rounds;
         let found = self.rounds(output, contenders, "rounds", wanted, report)?;
@@ -282,7 +361,7 @@ impl Ground<'_> {
     fn scout(&mut self, output: Output, contenders: &[&Contender], report: &mut Report) -> Result<()> {
         let turn = Turn { round: 0, contender: 0 };
         for contender in contenders {
-            let known = |output: Output| self.known_pps.get(&(output.case(), contender.tool.name));
+            let known = |output: Output| self.known_pps.get(&(output, contender.tool.name));
             if known(output).is_some() {
                 continue;
             }
@@ -299,13 +378,13 @@ impl Ground<'_> {
     /// The best so far, so that a round in which the machine was busy does not lower where the next begins.
     fn learn(&mut self, output: Output, contender: &Contender, found_pps: f64) {
         if found_pps > 0.0 {
-            let best_pps = self.known_pps.entry((output.case(), contender.tool.name)).or_insert(found_pps);
+            let best_pps = self.known_pps.entry((output, contender.tool.name)).or_insert(found_pps);
             *best_pps = best_pps.max(found_pps);
         }
     }
 
     /// In each round everyone searches, trial by trial in turn.
-    fn rounds(
+    pub(crate) fn rounds(
         &mut self,
         output: Output,
         contenders: &[&Contender],
@@ -313,6 +392,7 @@ impl Ground<'_> {
         count: usize,
         report: &mut Report,
     ) -> Result<Best> {
+        let case = self.case(output);
         let mut best = Best { rates: Rounds::new(contenders.len()), limited: vec![0; contenders.len()] };
         for round in 0..count {
             if round > 0 && self.deadline.is_over() {
@@ -329,10 +409,10 @@ impl Ground<'_> {
             }
             for (index, (search, contender)) in searches.iter().zip(contenders).enumerate() {
                 let found = search.found();
-                let (case, tool, at_limit) = (output.case(), contender.tool.name, found.at_limit);
+                let (tool, at_limit) = (contender.tool.name, found.at_limit);
                 report.row(
                     "search",
-                    &SearchRow { case, part, round, tool, lossless_pps: found.pps, at_limit },
+                    &SearchRow { case: &case, part, round, tool, lossless_pps: found.pps, at_limit },
                 )?;
                 best.rates.push(Turn { round, contender: index }, found.pps);
                 best.limited[index] += usize::from(at_limit);
@@ -343,9 +423,14 @@ impl Ground<'_> {
     }
 
     fn search_near(&self, output: Output, contender: &Contender) -> Search {
-        let known = self.known_pps.get(&(output.case(), contender.tool.name));
-        let start_pps = known.map_or(self.settings.start_pps, |pps| pps * BEGIN_NEAR);
-        Search::new(start_pps, GROWTH_NEAR, self.settings.trials_next)
+        let known = |output| self.known_pps.get(&(output, contender.tool.name));
+        let Settings { start_pps, trials_first, trials_next, .. } = *self.settings;
+        let (start_pps, growth, trials) = match (known(output), known(Output::Null)) {
+            (Some(pps), _) => (pps * BEGIN_NEAR, GROWTH_NEAR, trials_next),
+            (None, Some(pps)) => (pps * BEGIN_FILE, GROWTH_NEAR, trials_first + trials_next),
+            (None, None) => (start_pps, GROWTH_FAR, trials_first + trials_next),
+        };
+        Search::new(start_pps, growth, trials)
     }
 
     /// Offers one rate for a moment and sees what is kept of it.
@@ -359,19 +444,52 @@ impl Ground<'_> {
         report: &mut Report,
     ) -> Result<Trial> {
         let name = contender.tool.name;
-        let tried = self.try_rate(output, contender, asked_pps);
-        let row = tried.with_context(|| format!("cannot try {name} at {asked_pps:.0} pps"))?;
-        let row = TrialRow { part, round: turn.round, ..row };
-        if row.kept > row.arrived {
-            report.complain(&format!("{name} kept {} of {} frames that arrived", row.kept, row.arrived))?;
+        let tried = self.try_rate(output, contender, asked_pps, false)?;
+        let Tried { arrived, arrived_pps, kept, .. } = tried;
+        if kept > arrived {
+            report.complain(&format!("{name} kept {kept} of {arrived} frames that arrived"))?;
         }
+        let lost = arrived.saturating_sub(kept);
+        let row = TrialRow {
+            case: &self.case(output),
+            part,
+            round: turn.round,
+            tool: name,
+            frame_len: self.load.frame_len,
+            queues: self.load.queues,
+            asked_pps,
+            arrived_pps,
+            arrived,
+            kept,
+            lost,
+            cpu_ns_per_frame: tried.cpu_ns as f64 / kept.max(1) as f64,
+        };
         report.row("trial", &row)?;
-        Ok(Trial { asked_pps, arrived_pps: row.arrived_pps, lost: row.lost })
+        Ok(Trial { asked_pps, arrived_pps, lost })
     }
 
-    fn try_rate(&self, output: Output, contender: &Contender, asked_pps: f64) -> Result<TrialRow<'static>> {
+    /// Offers one rate for a moment; with `counts` the records of a file are counted instead of taken from its length.
+    pub(crate) fn try_rate(
+        &self,
+        output: Output,
+        contender: &Contender,
+        asked_pps: f64,
+        counts: bool,
+    ) -> Result<Tried> {
+        let tried = self.try_rate_of(output, contender, asked_pps, counts);
+        tried.with_context(|| format!("cannot try {} at {asked_pps:.0} pps", contender.tool.name))
+    }
+
+    fn try_rate_of(
+        &self,
+        output: Output,
+        contender: &Contender,
+        asked_pps: f64,
+        counts: bool,
+    ) -> Result<Tried> {
         let (bed, tool, shape) = (self.bed, contender.tool, contender.shape);
         let needed = asked_pps * self.settings.trial.as_secs_f64() * shape.record_bytes as f64;
+        let file = output.path(bed);
         if output == Output::File {
             let free = bed.free_bytes()? as f64;
             ensure!(
@@ -380,37 +498,61 @@ impl Ground<'_> {
                 needed / 1e6,
                 free / 1e6
             );
+            if self.warms {
+                warm(&file, needed as u64)?;
+            }
         }
-        let file = output.path(bed);
         let capture = self.start(tool, &contender.program, &file)?;
-        let samples = self.offer(0, asked_pps, Some(self.settings.trial))?;
+        let mut counted = None;
+        let (samples, sender_said) = self.offer_and_tell(0, asked_pps, Some(self.settings.trial))?;
         bed.stop.sleep(tool.drain)?;
         let ended = capture.stop(&bed.stop)?;
         let bytes = match output {
             Output::Null => ended.file_bytes,
             Output::File => {
                 let len = fs::metadata(&file).context("the capture left no file")?.len();
+                counted = counts.then(|| records::count(&file)).transpose()?;
                 fs::remove_file(&file).context("cannot remove a file of our own")?;
                 len
             }
         };
-        let (arrived, kept) = (received(&samples), shape.records(bytes));
-        // On a busy machine all of a short trial may come between two readings.
-        let arrived_pps = steady_pps(&samples).or_else(|| whole_pps(&samples)).context("no frame arrived")?;
-        Ok(TrialRow {
-            case: output.case(),
-            part: "",
-            round: 0,
-            tool: tool.name,
-            frame_len: FRAME_LEN,
-            asked_pps,
-            arrived_pps,
-            arrived,
-            kept,
-            lost: arrived.saturating_sub(kept),
-            cpu_ns_per_frame: ended.cpu_ns as f64 / kept.max(1) as f64,
+        Ok(Tried {
+            arrived: received(&samples),
+            // On a busy machine all of a short trial may come between two readings.
+            arrived_pps: steady_pps(&samples).or_else(|| whole_pps(&samples)).context("no frame arrived")?,
+            kept: shape.records(bytes),
+            counted,
+            cpu_ns: ended.cpu_ns,
+            sender_said,
+            capture_said: ended.said,
         })
     }
+}
+
+/// What came of offering one rate.
+pub(crate) struct Tried {
+    /// By the receiver's counter.
+    pub(crate) arrived: u64,
+    /// The rate of that.
+    pub(crate) arrived_pps: f64,
+    /// Records in the output, from its length: a little too many where records tell of losses.
+    kept: u64,
+    /// Records in the file, by our own reader, where that was asked for.
+    pub(crate) counted: Option<u64>,
+    /// CPU time of the capture, in nanoseconds.
+    cpu_ns: u64,
+    /// Words of the sender.
+    pub(crate) sender_said: String,
+    /// Words of the capture.
+    pub(crate) capture_said: String,
+}
+
+/// Touches so much memory, and gives it back.
+fn warm(file: &Path, len: u64) -> Result<()> {
+    let act = || format!("cannot fill {}", file.display());
+    let mut to = fs::File::create(file).with_context(act)?;
+    std::io::copy(&mut std::io::repeat(0).take(len), &mut to).with_context(act)?;
+    fs::remove_file(file).context("cannot remove a file of our own")
 }
 
 fn received(samples: &[Sample]) -> u64 {

@@ -12,6 +12,7 @@ mod flood;
 mod frame;
 mod generate;
 mod pacing;
+mod page;
 mod priority;
 mod process;
 mod records;
@@ -69,6 +70,13 @@ struct Args {
     /// Only these tools take part, by their names in rows, besides the one under test
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     tools: Vec<String>,
+    /// Of the page: frame lengths without FCS
+    #[arg(long, value_name = "BYTES,...", value_delimiter = ',', default_values_t = page::FRAME_LENS)]
+    frame_lens: Vec<usize>,
+    /// Of the page: receive queues in use, 1 or 2
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = page::QUEUES,
+          value_parser = clap::value_parser!(u32).range(1..=2))]
+    queues: Vec<u32>,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -100,6 +108,8 @@ enum Case {
     Pacing,
     /// What more flows, more CPUs, more instances and more time do to the rate
     Scaling,
+    /// Captures on one page: all tools, frame lengths, numbers of queues and outputs, and losses at twice the rate
+    Page,
 }
 
 #[derive(Serialize)]
@@ -174,6 +184,10 @@ fn measure(
         None | Some(Case::Capture) => capture::run(&bed, programs, settings, deadline, report),
         Some(Case::Pacing) => pacing::run(&bed, programs, settings, deadline, report),
         Some(Case::Scaling) => scaling::run(&bed, programs, settings, deadline, report),
+        Some(Case::Page) => {
+            let wish = page::Wish { frame_lens: args.frame_lens.clone(), queues: args.queues.clone() };
+            page::run(&wish, &bed, programs, settings, deadline, report)
+        }
         Some(Case::Generate) => Ok(()),
     }
 }

@@ -12,6 +12,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::time::TimeVal;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
+use serde::de::DeserializeOwned;
 use std::fs;
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -36,6 +37,11 @@ pub(crate) fn find_tool(name: &str) -> Option<PathBuf> {
         .chain(MORE_PATH.split(':'))
         .map(|dir| Path::new(dir).join(name))
         .find(|file| file.is_file())
+}
+
+/// The last line of `said` that is an object of that kind.
+pub(crate) fn find_json<T: DeserializeOwned>(said: &str) -> Option<T> {
+    said.lines().rev().find_map(|line| serde_json::from_str(line).ok())
 }
 
 /// A tool that may still run. Dropping it kills it.
@@ -71,6 +77,16 @@ impl Ended {
 impl Tool {
     /// Starts `program` in `netns`, on `cpu` unless it chooses another one itself.
     pub(crate) fn start(program: &Path, words: &[String], netns: &Netns, cpu: u32) -> Result<Self> {
+        Self::start_on(program, words, netns, Some(cpu))
+    }
+
+    /// The same; without a CPU on any.
+    pub(crate) fn start_on(
+        program: &Path,
+        words: &[String],
+        netns: &Netns,
+        cpu: Option<u32>,
+    ) -> Result<Self> {
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut command = Command::new(program);
         // A group of its own: it is stopped as a whole, and Ctrl-C at the terminal is for us alone.
@@ -83,7 +99,7 @@ impl Tool {
         // A child inherits namespace, CPUs and priority from the thread that starts it. What else runs on this
         // machine is not to be measured, so it has to wait.
         let spawn = || {
-            host::pin_thread(cpu)?;
+            cpu.map_or(Ok(()), host::pin_thread)?;
             sys::run_before_others().context("cannot run before others")?;
             command.spawn().with_context(|| format!("cannot start {}", program.display()))
         };

@@ -17,6 +17,8 @@ pub(crate) struct Settings {
     pub(crate) window: Duration,
     /// Rounds of captures into each kind of output.
     pub(crate) capture_rounds: usize,
+    /// Rounds of each line of the page of captures.
+    pub(crate) page_rounds: usize,
     /// Rounds of a generator against itself.
     pub(crate) generate_noise_rounds: usize,
     /// Rounds of a capture against itself.
@@ -51,6 +53,7 @@ pub(crate) const TINY: Settings = Settings {
     settle: ms(5),
     window: ms(30),
     capture_rounds: 1,
+    page_rounds: 1,
     generate_noise_rounds: 1,
     capture_noise_rounds: 0,
     pacing: ms(60),
@@ -89,6 +92,7 @@ pub(crate) const FULL: Settings = Settings {
     generate_rounds: 11,
     window: ms(1_000),
     capture_rounds: 5,
+    page_rounds: 3,
     pacing: ms(10_000),
     runs: [ms(10_000), ms(60_000)],
     trial: ms(1_000),

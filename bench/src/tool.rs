@@ -235,10 +235,15 @@ pub(crate) fn wirerate_by(engine: &str, cpu: &str, flood: &Flood<'_>, more: &[&s
     words
 }
 
-/// `wirerate send` at a pace, until it has sent its count (0 for no end) or for `time`: what captures are tried with.
+/// `wirerate send` at a pace, from both CPUs where they differ, until it has sent its count (0 for no end) or for `time`:
+/// what captures are tried with.
 pub(crate) fn paced(flood: &Flood<'_>, rate_pps: f64, time: Option<Duration>) -> Vec<String> {
     let pps = (rate_pps as u64).max(1).to_string();
-    let mut words = wirerate_send(flood, &["--no-timestamp", "--pps", &pps]);
+    let cpus = match flood.cpu == flood.other_cpu {
+        true => flood.cpu.to_string(),
+        false => format!("{},{}", flood.cpu, flood.other_cpu),
+    };
+    let mut words = wirerate_by("xdp", &cpus, flood, &["--no-timestamp", "--pps", &pps]);
     words.extend(time.iter().flat_map(|time| ["--duration".to_owned(), format!("{}ms", time.as_millis())]));
     words
 }
@@ -248,8 +253,8 @@ pub(crate) fn paced(flood: &Flood<'_>, rate_pps: f64, time: Option<Duration>) ->
 pub(crate) struct Take<'a> {
     /// Where.
     pub(crate) end: &'a LabEnd,
-    /// The only CPU.
-    pub(crate) cpu: u32,
+    /// The only CPU, where it has one for itself.
+    pub(crate) cpu: Option<u32>,
     /// Bytes kept of each frame.
     pub(crate) snaplen: u32,
     /// Where the frames go; `/dev/null` is such a place.
@@ -326,15 +331,25 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
         in_quick: false,
     },
     Capturer {
+        name: "wirerate-tpacket",
+        title: "wirerate, packet sockets",
+        program: Program::Wirerate,
+        ready: "capturing on",
+        drain: Duration::ZERO,
+        words: |take| [wirerate_capture(take, "mirror"), owned(&["--source", "tpacket"])].concat(),
+        in_quick: false,
+    },
+    Capturer {
         name: "netsniff-ng",
         title: "netsniff-ng",
         program: Program::Installed("netsniff-ng"),
         ready: "Running!",
         drain: Duration::from_millis(150),
         words: |take| {
-            let (ring, cpu) = (format!("{RING_MIB}MiB"), take.cpu.to_string());
+            let ring = format!("{RING_MIB}MiB");
             let mut words = owned(&["--in", take.end.ifname, "--out", file(take), "--silent"]);
-            words.extend(owned(&["--bind-cpu", &cpu, "--ring-size", &ring, "--notouch-irq", "--filter"]));
+            words.extend(take.cpu.iter().flat_map(|cpu| ["--bind-cpu".to_owned(), cpu.to_string()]));
+            words.extend(owned(&["--ring-size", &ring, "--notouch-irq", "--filter"]));
             words.extend(owned(&[take.cut.to_str().expect("our own names are UTF-8")]));
             words
         },

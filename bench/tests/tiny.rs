@@ -121,6 +121,31 @@ fn more_flows_and_instances_are_measured_and_deliver_what_they_are_asked_for() {
     assert!((number(length, "ratio") - best("last") / best("first")).abs() < 1e-9, "{length}");
 }
 
+/// All that are compared.
+const CAPTURES: [&str; 6] =
+    ["dumpcap", "netsniff-ng", "tcpdump", "wirerate", "wirerate-mirror", "wirerate-tpacket"];
+
+#[test]
+fn the_page_of_captures_has_a_line_for_each_output_and_counts_every_loss() {
+    if skips(missing()) {
+        return;
+    }
+    let (said, rows) = bench("page", &["--only", "page", "--frame-lens", "64", "--queues", "2"]);
+    for case in ["page: 64 bytes, 2 queues into /dev/null", "page: 64 bytes, 2 queues into a file in memory"]
+    {
+        let trials = of(&rows, "trial", case);
+        assert_eq!(tools(&trials), CAPTURES.into());
+        assert!(trials.iter().all(|trial| trial["frame_len"] == 64 && trial["queues"] == 2), "{trials:?}");
+        // A tool that lost something in its only trial has no rate to be doubled.
+        for overload in of(&rows, "overload", case) {
+            assert!(number(overload, "sent") > 0.0 && overload["is_exact"] == true, "{overload}");
+            assert_eq!(overload["sent"], overload["offered"], "{overload}");
+        }
+    }
+    assert!(!of(&rows, "overload", "page").is_empty(), "{said}");
+    assert!(said.contains("queues") && said.contains("of the best peer"), "{said}");
+}
+
 #[test]
 fn every_tool_delivers_what_it_is_asked_for_and_is_reported() {
     if skips(missing()) {
@@ -140,7 +165,7 @@ fn every_tool_delivers_what_it_is_asked_for_and_is_reported() {
     assert!(runs.iter().all(|run| number(run, "frames") > 0.0 && number(run, "rate_pps") > 0.0), "{runs:?}");
     assert_eq!(runs.iter().filter(|run| run["part"] == "noise").count(), 2, "A against A comes first");
 
-    let captures = ["dumpcap", "netsniff-ng", "tcpdump", "wirerate", "wirerate-mirror"].into();
+    let captures = CAPTURES.into();
     let proofs = of(&rows, "proof", "capture");
     assert_eq!(tools(&proofs), captures);
     assert!(proofs.iter().all(|proof| proof["kept"] == proof["asked"]), "{proofs:?}");
