@@ -8,6 +8,7 @@
 
 mod archive;
 pub mod cases;
+mod golden;
 pub mod guest;
 mod kernels;
 mod machine;

@@ -2,9 +2,9 @@
 
 use crate::archive::{self, Archive};
 use crate::cases::Case;
-use crate::{Ending, Kernel, Lab, Outcome, guest};
+use crate::{Ending, Kernel, Lab, Outcome, golden, guest};
 use anyhow::{Context, Result};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -64,12 +64,12 @@ impl Boot<'_> {
         let names: Vec<&str> = cases.iter().map(|case| case.name).collect();
         let append = format!("{} {}", guest::CASES_PARAMETER, names.join(","));
         let mut command = self.qemu(&archive, &append.replacen(' ', "=", 1));
-        command.args(cases.iter().flat_map(|case| case.devices.iter().copied()));
+        command.args(devices(cases));
         command.args(["-display", "none", "-serial", "stdio"]);
         let said = self.watch(command.stdin(Stdio::null()))?;
         // It is large, and of no use any more; should it stay, the next run replaces it.
         let _ = std::fs::remove_file(&archive);
-        Ok(judge(cases, &said))
+        Ok(golden::check(&self.kernel.name, judge(cases, &said)))
     }
 
     /// Starts a shell there for a person, with all that the cases have.
@@ -79,7 +79,7 @@ impl Boot<'_> {
     pub fn shell(&self, cases: &[&Case], work: &Path) -> Result<ExitStatus> {
         let archive = self.pack(cases, work)?;
         let mut command = self.qemu(&archive, guest::SHELL_PARAMETER);
-        command.args(cases.iter().flat_map(|case| case.devices.iter().copied()));
+        command.args(devices(cases));
         command.args(["-nographic", "-serial", "mon:stdio"]);
         let status = command.status().context("cannot start QEMU");
         let _ = std::fs::remove_file(&archive);
@@ -146,6 +146,12 @@ impl Boot<'_> {
     }
 }
 
+/// Arguments for the devices of these cases, each device once.
+fn devices<'a>(cases: &'a [&Case]) -> impl Iterator<Item = &'static str> + 'a {
+    let sets: BTreeSet<&'static [&'static str]> = cases.iter().map(|case| case.devices).collect();
+    sets.into_iter().flatten().copied()
+}
+
 /// QEMU, which ends with us, whatever happens.
 struct Guarded(Child);
 
@@ -178,6 +184,7 @@ fn judge(cases: &[&Case], said: &str) -> Vec<Outcome> {
             case: case.name.to_owned(),
             ending: Ending::Failed(format!("the machine ended before it:\n{}", last_words())),
             facts: BTreeMap::new(),
+            golden: BTreeMap::new(),
             took_ms: 0,
         })
     };

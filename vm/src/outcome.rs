@@ -28,6 +28,9 @@ pub struct Outcome {
     /// What it found out, by a short name: for the table.
     #[serde(default)]
     pub facts: BTreeMap<String, String>,
+    /// Texts that the repository knows, by the names of their files.
+    #[serde(default)]
+    pub golden: BTreeMap<String, String>,
     /// How long it took in there, in milliseconds.
     pub took_ms: u64,
 }
@@ -57,6 +60,7 @@ mod tests {
             case: "a".to_owned(),
             ending: Ending::Failed("two\nlines, \"quoted\"".to_owned()),
             facts: BTreeMap::from([("ratio".to_owned(), "1.5".to_owned())]),
+            golden: BTreeMap::from([("b".to_owned(), "c\n".to_owned())]),
             took_ms: 7,
         };
         let console = format!("[ 1.0] hello\r\n{}\r\nwirerate-guest: {{half\n", outcome.to_line());

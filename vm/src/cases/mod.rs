@@ -1,6 +1,7 @@
 //! What is shown on every kernel: one table, a room for each subject.
 
 mod engines;
+mod nics;
 pub mod oracle;
 mod wireless;
 
@@ -12,6 +13,8 @@ use std::collections::BTreeMap;
 pub struct Finding {
     /// For the table, by a short name.
     pub facts: BTreeMap<String, String>,
+    /// Texts to compare with those of the repository.
+    pub golden: BTreeMap<String, String>,
     /// What this kernel does not have, when that ends the case.
     pub lacks: Option<String>,
 }
@@ -20,6 +23,11 @@ impl Finding {
     /// Notes a fact for the table.
     pub fn note(&mut self, name: &str, value: impl ToString) {
         self.facts.insert(name.to_owned(), value.to_string());
+    }
+
+    /// Has a text compared with this kernel's section of `vm/tests/golden/NAME.txt`.
+    pub fn compare(&mut self, name: &str, text: String) {
+        self.golden.insert(name.to_owned(), text);
     }
 }
 
@@ -31,7 +39,7 @@ pub struct Case {
     pub what: &'static str,
     /// Kernel modules that it loads.
     pub modules: &'static [&'static str],
-    /// Arguments of QEMU for the devices that it needs.
+    /// Arguments of QEMU for the devices that it needs; cases that name the same ones share them.
     pub devices: &'static [&'static str],
     /// Runs it, in the machine.
     pub run: fn(&mut Finding) -> Result<()>,
@@ -40,7 +48,7 @@ pub struct Case {
 /// All of them, in the order in which they run.
 #[must_use]
 pub fn all() -> Vec<&'static Case> {
-    [engines::CASES, wireless::CASES, oracle::CASES].into_iter().flatten().collect()
+    [engines::CASES, wireless::CASES, nics::CASES, oracle::CASES].into_iter().flatten().collect()
 }
 
 /// The case of that name.

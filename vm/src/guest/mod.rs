@@ -81,7 +81,14 @@ fn run(name: &str) {
         let ending = Ending::Failed(format!("its process ended with {status:?}"));
         println!(
             "{}",
-            Outcome { case: name.to_owned(), ending, facts: Default::default(), took_ms: 0 }.to_line()
+            Outcome {
+                case: name.to_owned(),
+                ending,
+                facts: Default::default(),
+                golden: Default::default(),
+                took_ms: 0
+            }
+            .to_line()
         );
     }
 }
@@ -99,7 +106,10 @@ pub fn run_case() -> bool {
         },
     };
     let took_ms = started.elapsed().as_millis() as u64;
-    println!("{}", Outcome { case: name, ending, facts: finding.facts, took_ms }.to_line());
+    println!(
+        "{}",
+        Outcome { case: name, ending, facts: finding.facts, golden: finding.golden, took_ms }.to_line()
+    );
     true
 }
 

@@ -1,0 +1,263 @@
+//! Real drivers on emulated network cards: which engine each gets and why, and that what is sent arrives.
+//!
+//! Two cards of a kind are joined inside QEMU, and each end stands in a namespace of its own, as `tx0` and `rx0`.
+
+use super::{Case, Finding};
+use crate::guest::{load, sh, try_sh};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::fmt::Write;
+
+/// Frames of a run: many times the transmit ring of a card. The receive ring holds all of them: emulated cards of
+/// Intel lose what finds no room there, and count it nowhere. That of virtio-net is small and makes the sender wait.
+const FRAMES: u64 = 4_000;
+const RECEIVE_RING: &str = "4096";
+const CAPTURED: u64 = 1_000;
+
+pub(super) const CASES: &[Case] = &[
+    Case {
+        name: "nic_virtio",
+        what: "virtio-net: doctor, engines, capture and stamps as in the golden file; what is sent arrives",
+        modules: VIRTIO.modules,
+        devices: VIRTIO.devices,
+        run: |finding| nic(&VIRTIO, finding),
+    },
+    Case {
+        name: "nic_igb",
+        what: "igb: the same",
+        modules: IGB.modules,
+        devices: IGB.devices,
+        run: |finding| nic(&IGB, finding),
+    },
+    Case {
+        name: "nic_e1000e",
+        what: "e1000e: the same",
+        modules: E1000E.modules,
+        devices: E1000E.devices,
+        run: |finding| nic(&E1000E, finding),
+    },
+];
+
+/// A kind of card.
+#[derive(Debug)]
+pub(super) struct Card {
+    /// Of its case and of the golden file.
+    name: &'static str,
+    /// Which bring its driver.
+    pub(super) modules: &'static [&'static str],
+    /// Two of them, joined.
+    pub(super) devices: &'static [&'static str],
+    /// The addresses of both.
+    macs: [&'static str; 2],
+}
+
+pub(super) const VIRTIO: Card = Card {
+    name: "nic_virtio",
+    modules: &["virtio_pci", "virtio_net"],
+    devices: &[
+        "-netdev",
+        "hubport,id=virtio0,hubid=1",
+        "-netdev",
+        "hubport,id=virtio1,hubid=1",
+        "-device",
+        "virtio-net-pci,netdev=virtio0,mac=02:00:00:00:01:00",
+        "-device",
+        "virtio-net-pci,netdev=virtio1,mac=02:00:00:00:01:01",
+    ],
+    macs: ["02:00:00:00:01:00", "02:00:00:00:01:01"],
+};
+
+pub(super) const IGB: Card = Card {
+    name: "nic_igb",
+    modules: &["igb"],
+    // Each needs a port of its own: it has virtual functions.
+    devices: &[
+        "-netdev",
+        "hubport,id=igb0,hubid=2",
+        "-netdev",
+        "hubport,id=igb1,hubid=2",
+        "-device",
+        "pcie-root-port,id=port0,chassis=1,slot=1",
+        "-device",
+        "pcie-root-port,id=port1,chassis=2,slot=2",
+        "-device",
+        "igb,netdev=igb0,bus=port0,mac=02:00:00:00:02:00",
+        "-device",
+        "igb,netdev=igb1,bus=port1,mac=02:00:00:00:02:01",
+    ],
+    macs: ["02:00:00:00:02:00", "02:00:00:00:02:01"],
+};
+
+pub(super) const E1000E: Card = Card {
+    name: "nic_e1000e",
+    modules: &["e1000e"],
+    devices: &[
+        "-netdev",
+        "hubport,id=e1000e0,hubid=3",
+        "-netdev",
+        "hubport,id=e1000e1,hubid=3",
+        "-device",
+        "e1000e,netdev=e1000e0,mac=02:00:00:00:03:00",
+        "-device",
+        "e1000e,netdev=e1000e1,mac=02:00:00:00:03:01",
+    ],
+    macs: ["02:00:00:00:03:00", "02:00:00:00:03:01"],
+};
+
+/// Both cards, up, each in its namespace; back where they were when dropped.
+pub(super) struct CardPair {
+    card: &'static Card,
+}
+
+impl CardPair {
+    pub(super) fn new(card: &'static Card) -> Result<Self> {
+        card.modules.iter().try_for_each(|module| load(module, ""))?;
+        for (end, mac) in ["tx", "rx"].into_iter().zip(card.macs) {
+            sh(&format!(
+                "for i in $(seq 100); do name=$(ip -br link | grep -i {mac} | cut -d' ' -f1)
+                 [ -n \"$name\" ] && break; sleep 0.1; done
+                 ip netns add {end}
+                 ip link set $name down; ip link set $name netns {end} name {end}0
+                 ip netns exec {end} sysctl -qw net.ipv6.conf.{end}0.disable_ipv6=1
+                 ip -n {end} link set {end}0 up promisc on"
+            ))?;
+        }
+        sh(&format!(
+            "ip -n tx address add 198.18.0.1/15 dev tx0
+             ip netns exec rx ethtool -G rx0 rx {RECEIVE_RING} 2>/dev/null || true"
+        ))?;
+        let pair = Self { card };
+        pair.wait_for_carrier()?;
+        Ok(pair)
+    }
+
+    /// Cards look for a link when they are switched on, and some whenever a program comes or goes: seconds.
+    pub(super) fn wait_for_carrier(&self) -> Result<()> {
+        sh("for i in $(seq 300)
+            do a=$(ip netns exec tx cat /sys/class/net/tx0/carrier) b=$(ip netns exec rx cat /sys/class/net/rx0/carrier)
+            [ $a$b = 11 ] && exit 0; sleep 0.1; done; ip -n tx link; ip -n rx link; exit 1")?;
+        Ok(())
+    }
+
+    /// `wirerate send` from `tx0` with these options; its report.
+    pub(super) fn send(&self, options: &str) -> Result<Value> {
+        let script = format!("wirerate send tx0 --netns tx --dst-mac {} --json {options}", self.card.macs[1]);
+        let text = sh(&script)?;
+        serde_json::from_str(text.trim()).with_context(|| format!("{script} says {text:?}"))
+    }
+
+    /// Sends [`FRAMES`] frames with these options, all of which must arrive.
+    fn send_all(&self, options: &str) -> Result<Value> {
+        let before = self.received()?;
+        let report = self.send(&format!("--count {FRAMES} {options}"))?;
+        ensure!(report["sent"] == FRAMES, "{report}");
+        let arrived = self.arrived(before, FRAMES)?;
+        ensure!(arrived == FRAMES, "{arrived} of {FRAMES} frames arrived: {report}");
+        Ok(report)
+    }
+
+    fn received(&self) -> Result<u64> {
+        let text = sh("ip netns exec rx cat /sys/class/net/rx0/statistics/rx_packets")?;
+        text.trim().parse().with_context(|| format!("{text:?} frames"))
+    }
+
+    /// Waits until so many have arrived since `before`; cards tell their counts late, some by a timer.
+    fn arrived(&self, before: u64, wanted: u64) -> Result<u64> {
+        let mut count = 0;
+        for _ in 0..50 {
+            count = self.received()? - before;
+            if count >= wanted {
+                break;
+            }
+            sh("sleep 0.1")?;
+        }
+        Ok(count)
+    }
+
+    /// A capture by the best source, which must see what is sent; its report.
+    fn capture(&self) -> Result<Value> {
+        sh(&format!(
+            "wirerate capture rx0 --netns rx --count {CAPTURED} --json >/tmp/report 2>/tmp/said & echo $! >/tmp/pid
+             for i in $(seq 300); do grep -q capturing /tmp/said && exit 0; sleep 0.1; done; cat /tmp/said; exit 1"
+        ))?;
+        self.wait_for_carrier()?;
+        self.send(&format!("--count {CAPTURED} --pps 5000"))?;
+        let text = sh("for i in $(seq 100); do [ -s /tmp/report ] && break; sleep 0.1; done
+                       [ -s /tmp/report ] || kill -INT $(cat /tmp/pid); cat /tmp/report /tmp/said")?;
+        let report = text.lines().next().unwrap_or_default();
+        let report: Value = serde_json::from_str(report).with_context(|| text.clone())?;
+        ensure!(report["written"] == CAPTURED && report["lost"] == 0, "{report}");
+        Ok(report)
+    }
+}
+
+impl Drop for CardPair {
+    fn drop(&mut self) {
+        for (end, number) in [("tx", 0), ("rx", 1)] {
+            let name = format!("{}{number}", self.card.name.trim_start_matches("nic_"));
+            // What remains would be in the way of the next case, which says so then.
+            let _ = sh(&format!(
+                "ip -n {end} link set {end}0 down; ip -n {end} link set {end}0 netns 1 name {name}; ip netns del {end}"
+            ));
+        }
+    }
+}
+
+fn nic(card: &'static Card, finding: &mut Finding) -> Result<()> {
+    let pair = CardPair::new(card)?;
+    let mut text = told_by_doctor(&sh("wirerate doctor tx0 --netns tx")?)?;
+    let report = pair.send_all("")?;
+    let engine = word(&report["engine"]["name"]);
+    text += &format!("$ wirerate send\n{engine}\n{}\n", lines(&report["engine"]["why"]));
+    finding.note("send", engine);
+    pair.send_all("--engine af_packet")?;
+    // What fq_codel drops when the machine is slow was sent as far as the engine can know.
+    sh("tc -n tx qdisc replace dev tx0 root pfifo limit 10000")?;
+    pair.send_all("--engine skb --xmit-mode queue_xmit --pps 4000")?;
+    sh("tc -n tx qdisc del dev tx0 root")?;
+    let report = pair.capture()?;
+    text += &format!("$ wirerate capture\n{}\n", word(&report["source"]));
+    finding.note("capture", word(&report["source"]));
+    finding.compare(card.name, text + &stamps()?);
+    Ok(())
+}
+
+/// One a line.
+fn lines(reasons: &Value) -> String {
+    let all = reasons.as_array().map(Vec::as_slice).unwrap_or_default();
+    all.iter().map(word).collect::<Vec<_>>().join("\n")
+}
+
+fn word(value: &Value) -> &str {
+    value.as_str().unwrap_or("?")
+}
+
+/// What doctor says of engines and captures; what it says of this moment and of the host is not for a file.
+fn told_by_doctor(text: &str) -> Result<String> {
+    let (_, rest) = text.split_once("\nengines").with_context(|| text.to_owned())?;
+    let (told, _) = rest.split_once("\ndevice\n").with_context(|| text.to_owned())?;
+    Ok(format!("$ wirerate doctor\nengines{told}"))
+}
+
+/// What `timestamp` answers to each order, one after the other.
+fn stamps() -> Result<String> {
+    let mut out = String::new();
+    for order in ["show", "on", "on --filter ptp", "show", "off"] {
+        let output = try_sh(&format!("wirerate timestamp rx0 --netns rx {order} 2>&1"))?;
+        let code = output.status.code().unwrap_or(-1);
+        let said = without_number(&String::from_utf8_lossy(&output.stdout));
+        writeln!(out, "$ wirerate timestamp {order} => {code}\n{}", said.trim_end())?;
+    }
+    Ok(out)
+}
+
+/// The number of a clock depends on which cards the machine has.
+fn without_number(text: &str) -> String {
+    let mut parts = text.split("/dev/ptp");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        out += "/dev/ptpN";
+        out += part.trim_start_matches(|char: char| char.is_ascii_digit());
+    }
+    out
+}
