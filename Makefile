@@ -51,7 +51,7 @@ vm: build ## on Debian's kernels 6.1, 6.12 and the newest, in virtual machines (
 	$(dir $(WIRERATE))wirerate-vm $(if $(WANTS_SHELL),--shell) $(VM)
 
 # BENCH holds arguments: make bench BENCH="--size full --only capture"
-bench: build ## against trafgen, sendmmsg and tcpdump, in three minutes (as root)
+bench: build ## against trafgen, tcpreplay, tcpdump and others, in five minutes (as root)
 	@tools/install.sh bench
 	cargo build --release --locked --package bench
 	$(dir $(WIRERATE))wirerate-bench $(BENCH)

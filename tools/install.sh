@@ -30,6 +30,7 @@ packages_for() {
 		python3          python3
 		qemu-system-x86  qemu-system-x86_64
 		tcpdump          tcpdump
+		tcpreplay        tcpreplay
 		tshark           tshark
 		wireshark-common dumpcap
 		xz-utils         xz

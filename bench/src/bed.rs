@@ -49,6 +49,14 @@ impl Bed {
         Ok(Self { lab, generator_cpu, capture_cpu, stop, folder })
     }
 
+    /// So many CPUs for generators; `None` where there are fewer.
+    pub(crate) fn cpus(&self, count: usize) -> Option<Vec<u32>> {
+        let mut cpus = vec![self.generator_cpu, self.capture_cpu];
+        cpus.dedup();
+        cpus.truncate(count);
+        (cpus.len() == count).then_some(cpus)
+    }
+
     /// A path in memory, for a file that goes with the bed.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)

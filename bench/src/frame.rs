@@ -1,8 +1,13 @@
 //! The frame that tools send which cannot make one of their own: the same bytes for all of them.
 
+use anyhow::{Context, Result};
 use packet::{MacAddr, checksum};
+use pcapng::pcap;
 use std::fmt::Write;
+use std::fs::File;
+use std::io::BufWriter;
 use std::net::Ipv4Addr;
+use std::path::Path;
 
 /// Nobody's address: the stack throws such frames away as soon as everyone who listens has seen them, so a
 /// capture is not slowed by a host that answers.
@@ -47,13 +52,14 @@ pub(crate) fn trafgen(frame: &[u8]) -> String {
     text
 }
 
-/// The same frame for trafgen with a destination address and ports that count, and both checksums made anew.
-pub(crate) fn trafgen_moving(frame: &[u8]) -> String {
+/// The same frame for trafgen with a destination address and ports that count, the IPv4 checksum made anew, and
+/// where asked for that of UDP.
+pub(crate) fn trafgen_moving(frame: &[u8], with_checksum: bool) -> String {
     let hex = |bytes: &[u8]| trafgen(bytes).trim_matches(['{', '}', ' ']).to_owned();
     let udp = ETHERNET_LEN + IPV4_LEN;
+    let sum = if with_checksum { format!("csumudp({ETHERNET_LEN}, {udp})") } else { hex(&[0, 0]) };
     format!(
-        "{{ {}, csumip({ETHERNET_LEN}, {}), {}, dinc(1, 254), {}, dinc(0, 255), 0x03, dinc(0, 255), {}, \
-         csumudp({ETHERNET_LEN}, {udp}), {} }}",
+        "{{ {}, csumip({ETHERNET_LEN}, {}), {}, dinc(1, 254), {}, dinc(0, 255), 0x03, dinc(0, 255), {}, {sum}, {} }}",
         hex(&frame[..ETHERNET_LEN + 10]),
         udp - 1,
         hex(&frame[ETHERNET_LEN + 12..udp - 1]),
@@ -61,6 +67,26 @@ pub(crate) fn trafgen_moving(frame: &[u8]) -> String {
         hex(&frame[udp + 4..udp + 6]),
         hex(&frame[udp + 8..]),
     )
+}
+
+/// These frames in turns as a pcap file of at least `count_min`.
+pub(crate) fn write_pcap(path: &Path, turn: &[Vec<u8>], count_min: usize) -> Result<()> {
+    let header = pcap::Header {
+        precision: pcap::Precision::Microseconds,
+        order: pcapng::ByteOrder::Little,
+        snaplen: 65_535,
+        link_type: 1,
+        fcs_bits: 0,
+    };
+    let mut writer = pcap::Writer::new(BufWriter::new(File::create(path)?), &header)?;
+    for _ in 0..count_min.div_ceil(turn.len().max(1)) {
+        for frame in turn {
+            let frame_len = u32::try_from(frame.len()).context("a frame is too long")?;
+            writer.record(&pcap::Record { time_ns: 0, frame_len, data: frame })?;
+        }
+    }
+    writer.finish()?.into_inner().context("cannot write the last of it")?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -90,8 +116,9 @@ mod tests {
         );
         assert_eq!(text.matches("0x").count(), 60);
         // Moving bytes: one of the address, two of the ports; checksums: two bytes each.
-        let moving = trafgen_moving(&frame(60));
+        let moving = trafgen_moving(&frame(60), true);
         assert_eq!(moving.matches("0x").count(), 60 - 3 - 4);
         assert_eq!(moving.matches("dinc").count(), 3);
+        assert_eq!(trafgen_moving(&frame(60), false).matches("0x").count(), 60 - 3 - 2);
     }
 }

@@ -1,43 +1,44 @@
 //! Generators: frames a second that reach the receiver, with a sink that drops them in the driver.
 //!
-//! The same contest serves all lists of generators: wirerate and its peers, and wirerate against itself with more to do.
+//! A sweep of the table is one contest for each frame length and number of CPUs. In a contest everyone has its turn,
+//! then everyone again; wirerate against itself comes before the first one.
 
 use crate::bed::{AttachedSink, Bed};
 use crate::facts::Ticks;
-use crate::process::{Ended, Tool};
-use crate::report::{self, Report, ResultRow, mpps};
-use crate::samples::{Sample, rate_pps};
+use crate::frame;
+use crate::generators::{Contender, Job, Work};
+use crate::report::{self, Cell, Report, ResultRow, mpps};
+use crate::running::Running;
+use crate::samples::rate_pps;
 use crate::schedule::{Rounds, interleaved};
-use crate::settings::{Deadline, Settings};
+use crate::settings::Deadline;
 use crate::stats::Estimate;
-use crate::tool::{Flood, Generator, Programs};
-use anyhow::{Context, Result, bail, ensure};
+use crate::table::{Plan, Sweep, Times};
+use crate::tool::Programs;
+use anyhow::{Context, Result};
 use serde::Serialize;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::process::Command;
 
-/// Without FCS; the shortest that Ethernet knows.
-pub(crate) const FRAME_LEN: usize = 60;
-/// How long a tool may take to its first frame, and to send the frames of its proof.
-const PATIENCE: Duration = Duration::from_secs(60);
-const LOOK_EVERY: Duration = Duration::from_millis(1);
-
-/// Who takes part in what.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Contest {
-    /// In rows.
-    pub(crate) case: &'static str,
-    /// For people: where they run.
-    pub(crate) place: &'static str,
-    /// The first one is measured against itself before all take part.
-    pub(crate) tools: &'static [Generator],
-}
+/// Frames in the file that tcpreplay loads: at least so many, in whole turns of the work.
+const FILE_FRAMES: usize = 1_024;
 
 /// A generator that is installed.
-struct Contender {
-    case: &'static str,
-    tool: &'static Generator,
-    program: PathBuf,
+#[derive(Debug)]
+pub(crate) struct Entrant {
+    /// Who, and what it sends.
+    pub(crate) contender: Contender,
+    /// Its file.
+    pub(crate) program: PathBuf,
+}
+
+/// Everyone at one frame length on one number of CPUs.
+struct Contest<'a> {
+    bed: &'a Bed,
+    times: &'a Times,
+    case: &'a str,
+    cell: Cell,
+    cpus: Vec<u32>,
 }
 
 /// All rounds.
@@ -56,7 +57,8 @@ struct Run<'a> {
     part: &'a str,
     round: usize,
     tool: &'a str,
-    frame_len: usize,
+    #[serde(flatten)]
+    cell: Cell,
     /// At the receiver, in the window.
     frames: u64,
     window_ns: u64,
@@ -71,211 +73,276 @@ struct Run<'a> {
 struct Proof<'a> {
     case: &'a str,
     tool: &'a str,
+    #[serde(flatten)]
+    cell: Cell,
     asked: u64,
     received: u64,
     sink: u64,
 }
 
-/// Measures all that are installed.
+/// Who does not take part, and why.
+#[derive(Debug, Serialize)]
+struct LeftOut<'a> {
+    case: &'a str,
+    tool: &'a str,
+    why: &'a str,
+}
+
+/// Measures all sweeps of the plan, with those that are installed.
 pub(crate) fn run(
-    contest: &Contest,
     bed: &Bed,
     programs: &Programs,
-    settings: &Settings,
+    plan: &Plan,
     deadline: Deadline,
     report: &mut Report,
 ) -> Result<()> {
+    let times = &plan.times;
     report.say(&format!(
-        "\n{}: {FRAME_LEN}-byte frames, {}, XDP_DROP at the receiver; \
-         {} rounds of {} ms, counted at the receiver",
-        contest.case,
-        contest.place,
-        settings.generate_rounds,
-        settings.window.as_millis()
+        "\ngenerate: from CPU {}, XDP_DROP at the receiver; {} rounds of {} ms, counted at the receiver",
+        bed.generator_cpu,
+        times.rounds,
+        times.window().as_millis()
     ))?;
-    let contenders = installed(contest, bed, programs, report)?;
     let sink = bed.sink()?;
-    for contender in &contenders {
-        prove(bed, &sink, contender, settings.proof_frames, report)?;
+    let mut is_first = true;
+    for sweep in &plan.generate {
+        let entrants = installed(&sweep.name, sweep.contenders()?, bed, programs, report)?;
+        for (frame_len, cpus) in sweep.cells() {
+            let name = &sweep.name;
+            if deadline.is_over() {
+                report.complain(&format!("time is up before {name} at {frame_len} bytes, {cpus} CPUs"))?;
+                continue;
+            }
+            let cell = Cell { frame_len, cpus };
+            let Some(cpus) = bed.cpus(cpus) else {
+                report.say(&format!("  {name} on {cpus} CPUs is left out: there are fewer"))?;
+                continue;
+            };
+            let contest = Contest { bed, times, case: name, cell, cpus };
+            for entrant in &entrants {
+                contest.prove(&sink, entrant, report)?;
+            }
+            if std::mem::take(&mut is_first) {
+                contest.noise(&entrants[0], deadline, report)?;
+            }
+            contest.compare(sweep, &entrants, deadline, report)?;
+        }
     }
-    let itself = [&contenders[0], &contenders[0]];
-    let noise = rounds(bed, &itself, "noise", settings, settings.generate_noise_rounds, deadline, report)?;
-    if let Some(ratio) = Estimate::of_ratios(noise.rates.of(0), noise.rates.of(1)) {
-        report.say(&format!("  {ratio} x  {} against itself: the noise", contenders[0].tool.title))?;
-    }
-    let all: Vec<&Contender> = contenders.iter().collect();
-    let measured = rounds(bed, &all, "rounds", settings, settings.generate_rounds, deadline, report)?;
-    conclude(&all, &measured, settings.generate_rounds, report)
+    Ok(())
 }
 
-fn installed(
-    contest: &Contest,
+/// Those of `contenders` that can take part here; for the others it is said why not.
+pub(crate) fn installed(
+    case: &str,
+    contenders: Vec<Contender>,
     bed: &Bed,
     programs: &Programs,
     report: &mut Report,
-) -> Result<Vec<Contender>> {
+) -> Result<Vec<Entrant>> {
     let mut found = Vec::new();
-    for tool in contest.tools.iter().filter(|tool| programs.wants(tool.name, tool.program)) {
-        if tool.needs_two_cpus && bed.capture_cpu == bed.generator_cpu {
-            report.complain(&format!("{} needs a second CPU, so it is left out", tool.title))?;
+    for contender in contenders.into_iter().filter(|contender| programs.wants_generator(contender.tool)) {
+        let left_out = |why| LeftOut { case, tool: &contender.name, why };
+        if contender.work == Work::Ipsec && !associate(bed)? {
+            let why = "this kernel has no ESP";
+            report.say(&format!("  {} is left out: {why}", contender.title()))?;
+            report.row("left_out", &left_out(why))?;
             continue;
         }
-        match programs.find(tool.program) {
-            Some(program) => found.push(Contender { case: contest.case, tool, program }),
-            None => report.complain(&format!("{} is not installed, so it is left out", tool.title))?,
-        }
-    }
-    Ok(found)
-}
-
-fn start(bed: &Bed, contender: &Contender, count: u64) -> Result<Tool> {
-    let end = &bed.lab.tx;
-    let flood =
-        Flood { end, cpu: bed.generator_cpu, other_cpu: bed.capture_cpu, frame_len: FRAME_LEN, count };
-    Tool::start(&contender.program, &(contender.tool.words)(&flood), end.netns(), bed.generator_cpu)
-}
-
-/// Lets it send a number of frames, which must arrive, all and no more.
-fn prove(
-    bed: &Bed,
-    sink: &AttachedSink,
-    contender: &Contender,
-    asked: u64,
-    report: &mut Report,
-) -> Result<()> {
-    let (before, dropped_before) = (bed.settled()?, sink.frames());
-    let ended = start(bed, contender, asked)?.wait(PATIENCE, &bed.stop)?;
-    let received = bed.settled()?.frames - before.frames;
-    let name = contender.tool.name;
-    let proof =
-        Proof { case: contender.case, tool: name, asked, received, sink: sink.frames() - dropped_before };
-    report.row("proof", &proof)?;
-    check(contender, &ended)?;
-    if (proof.received, proof.sink) != (asked, asked) {
-        report.complain(&format!(
-            "{name} was asked for {asked} frames: {received} were received, {} dropped by the sink",
-            proof.sink
-        ))?;
-    }
-    Ok(())
-}
-
-fn check(contender: &Contender, ended: &Ended) -> Result<()> {
-    let name = contender.tool.name;
-    ensure!(ended.is_good(), "{name} ended with {}: {}", ended.status, ended.said.trim());
-    Ok(())
-}
-
-/// Everyone in turn, as often as asked for or as time allows.
-fn rounds(
-    bed: &Bed,
-    contenders: &[&Contender],
-    part: &str,
-    settings: &Settings,
-    count: usize,
-    deadline: Deadline,
-    report: &mut Report,
-) -> Result<Measured> {
-    let mut measured =
-        Measured { rates: Rounds::new(contenders.len()), costs: Rounds::new(contenders.len()) };
-    for turn in interleaved(contenders.len(), count) {
-        if turn.contender == 0 && turn.round > 0 && deadline.is_over() {
-            break;
-        }
-        let contender = contenders[turn.contender];
-        let name = contender.tool.name;
-        let run = measure(bed, contender, settings).with_context(|| format!("cannot measure {name}"))?;
-        let run = Run { part, round: turn.round, ..run };
-        report.row("run", &run)?;
-        measured.rates.push(turn, run.rate_pps);
-        measured.costs.push(turn, run.cpu_ns_per_frame);
-    }
-    Ok(measured)
-}
-
-/// Starts it, measures in mid-flight, stops it.
-fn measure(bed: &Bed, contender: &Contender, settings: &Settings) -> Result<Run<'static>> {
-    let before = bed.settled()?;
-    let tool = start(bed, contender, contender.tool.plenty)?;
-    until_frames_come(bed, &tool, before)?;
-    bed.stop.sleep(settings.settle)?;
-    let (ticks, from) = (Ticks::read()?, bed.sample()?);
-    bed.stop.sleep(settings.window)?;
-    let to = bed.sample()?;
-    let shares = Ticks::read()?.since(ticks);
-    ensure!(!tool.has_ended()?, "it ended before it was asked to: {}", tool.last_words());
-    let ended = tool.stop(&bed.stop)?;
-    check(contender, &ended)?;
-    let life = bed.settled()?.frames - before.frames;
-    Ok(Run {
-        case: contender.case,
-        part: "",
-        round: 0,
-        tool: contender.tool.name,
-        frame_len: FRAME_LEN,
-        frames: to.frames - from.frames,
-        window_ns: to.time_ns - from.time_ns,
-        rate_pps: rate_pps(from, to).context("no time passed")?,
-        cpu_ns_per_frame: ended.cpu_ns as f64 / life.max(1) as f64,
-        busy: shares.busy,
-        steal: shares.steal,
-    })
-}
-
-pub(crate) fn until_frames_come(bed: &Bed, tool: &Tool, before: Sample) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    while bed.sample()?.frames == before.frames {
-        if tool.has_ended()? || Instant::now() >= deadline {
-            bail!("no frame of it arrived; it said: {}", tool.last_words());
-        }
-        bed.stop.sleep(LOOK_EVERY)?;
-    }
-    Ok(())
-}
-
-/// Medians of all, and the ratios of ours to theirs.
-fn conclude(
-    contenders: &[&Contender],
-    measured: &Measured,
-    wanted: usize,
-    report: &mut Report,
-) -> Result<()> {
-    let whole = measured.rates.whole();
-    if whole < wanted {
-        report.say(&format!("  time is up after {whole} of {wanted} rounds"))?;
-    }
-    for (index, contender) in contenders.iter().enumerate() {
-        let values = (Estimate::of(measured.rates.of(index)), Estimate::of(measured.costs.of(index)));
-        let (Some(rate), Some(cost)) = values else { continue };
-        let cost_text = format!("{cost} ns of CPU a frame");
-        report.say(&format!("  {:>18}  {cost_text:>29}  {}", mpps(rate), contender.tool.title))?;
-        report.row("result", &ResultRow::rate(contender.case, contender.tool.name, rate))?;
-        report.row("result", &ResultRow::cost(contender.case, contender.tool.name, cost))?;
-    }
-    for (ours, contender) in contenders.iter().enumerate() {
-        for (theirs, rival) in contenders.iter().enumerate() {
-            if let Some(wish) = contender.tool.rivals.iter().find(|wish| wish.name == rival.tool.name) {
-                compare((ours, contender), (theirs, rival.tool), wish.goal, measured, report)?;
+        match programs.find(contender.tool.program) {
+            Some(program) => found.push(Entrant { contender, program }),
+            None => {
+                report.complain(&format!("{} is not installed, so it is left out", contender.title()))?;
+                report.row("left_out", &left_out("not installed"))?;
             }
         }
     }
-    Ok(())
+    anyhow::ensure!(!found.is_empty(), "{case}: nobody is left to take part");
+    Ok(found)
 }
 
-fn compare(
-    (ours, Contender { case, tool, .. }): (usize, &Contender),
-    (theirs, rival): (usize, &Generator),
-    goal: Option<f64>,
-    measured: &Measured,
-    report: &mut Report,
-) -> Result<()> {
-    let rate = Estimate::of_ratios(measured.rates.of(ours), measured.rates.of(theirs));
-    // The other way round: less is better.
-    let cost = Estimate::of_ratios(measured.costs.of(theirs), measured.costs.of(ours));
-    let (Some(rate), Some(cost)) = (rate, cost) else { return Ok(()) };
-    let goal_text = report::goal(goal);
-    report
-        .say(&format!("  {}: {rate} x of {}{goal_text} ({cost} x by CPU time)", tool.title, rival.title))?;
-    report.row("result", &ResultRow::ratio(case, tool.name, rival.name, rate, goal))?;
-    report.row("result", &ResultRow::cost_ratio(case, tool.name, rival.name, cost))
+/// Gives the sender an association for ESP; false where the kernel has none.
+fn associate(bed: &Bed) -> Result<bool> {
+    const KEYS: [&str; 6] = [
+        "auth",
+        "hmac(sha1)",
+        "0x0123456789012345678901234567890123456789",
+        "enc",
+        "cbc(aes)",
+        "0x01234567890123456789012345678901",
+    ];
+    let (src, dst) = (bed.lab.tx.v4.to_string(), frame::DST.to_string());
+    let ip = |verb: &str, more: &[&str]| {
+        let words =
+            ["-n", &bed.lab.tx.netns_name, "xfrm", "state", verb, "src", &src, "dst", &dst, "proto", "esp"];
+        Command::new("ip").args(words).args(["spi", "0x100"]).args(more).output().context("cannot run ip")
+    };
+    // Whoever came first has made it.
+    Ok(ip("get", &[])?.status.success()
+        || ip("add", &[&["mode", "transport"], &KEYS[..]].concat())?.status.success())
+}
+
+/// The frames of a job as a pcap file, which is made where it is not there yet.
+pub(crate) fn frames_file(bed: &Bed, contender: &Contender, frame_len: usize) -> Result<PathBuf> {
+    let kind = if contender.work == Work::Imix { "imix".to_owned() } else { frame_len.to_string() };
+    let path = bed.file(&format!("frames-{kind}.pcap"));
+    if !path.exists() {
+        let nothing = PathBuf::new();
+        let job = Job { frames: &nothing, ..Job::plain(&bed.lab.tx, &[], frame_len) };
+        frame::write_pcap(&path, &Job { work: contender.work, ..job }.turn(), FILE_FRAMES)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(path)
+}
+
+impl Contest<'_> {
+    fn start(&self, entrant: &Entrant, count: u64) -> Result<Running> {
+        let frames = frames_file(self.bed, &entrant.contender, self.cell.frame_len)?;
+        let work = entrant.contender.work;
+        let plain = Job::plain(&self.bed.lab.tx, &self.cpus, self.cell.frame_len);
+        Running::start(&entrant.program, &entrant.contender, &Job { count, work, frames: &frames, ..plain })
+    }
+
+    /// Lets it send a number of frames, which must arrive, all and no more.
+    fn prove(&self, sink: &AttachedSink, entrant: &Entrant, report: &mut Report) -> Result<()> {
+        let (bed, asked, tool) = (self.bed, self.times.proof_frames, entrant.contender.name.as_str());
+        let (before, dropped_before) = (bed.settled()?, sink.frames());
+        let proved = self.start(entrant, asked)?.wait(&bed.stop);
+        proved.with_context(|| format!("{tool} does not send {asked} frames"))?;
+        let received = bed.settled()?.frames - before.frames;
+        let sink = sink.frames() - dropped_before;
+        report.row("proof", &Proof { case: self.case, tool, cell: self.cell, asked, received, sink })?;
+        if (received, sink) != (asked, asked) {
+            report.complain(&format!(
+                "{tool} was asked for {asked} frames: {received} were received, {sink} dropped by the sink"
+            ))?;
+        }
+        Ok(())
+    }
+
+    fn noise(&self, entrant: &Entrant, deadline: Deadline, report: &mut Report) -> Result<()> {
+        let twice = [entrant, entrant];
+        let noise = self.rounds(&twice, "noise", self.times.noise_rounds, deadline, report)?;
+        if let Some(ratio) = Estimate::of_ratios(noise.rates.of(0), noise.rates.of(1)) {
+            let name = &entrant.contender.name;
+            report.say(&format!("  {ratio} x  {} against itself: the noise", entrant.contender.title()))?;
+            report.row("result", &ResultRow::ratio("noise", name, name, ratio, None).at(self.cell))?;
+        }
+        Ok(())
+    }
+
+    /// Everyone in turn, as often as asked for or as time allows.
+    fn rounds(
+        &self,
+        entrants: &[&Entrant],
+        part: &str,
+        count: usize,
+        deadline: Deadline,
+        report: &mut Report,
+    ) -> Result<Measured> {
+        let mut measured =
+            Measured { rates: Rounds::new(entrants.len()), costs: Rounds::new(entrants.len()) };
+        for turn in interleaved(entrants.len(), count) {
+            if turn.contender == 0 && turn.round > 0 && deadline.is_over() {
+                break;
+            }
+            let entrant = entrants[turn.contender];
+            let name = &entrant.contender.name;
+            let run = self.measure(entrant).with_context(|| format!("cannot measure {name}"))?;
+            let run = Run { part, round: turn.round, ..run };
+            report.row("run", &run)?;
+            measured.rates.push(turn, run.rate_pps);
+            measured.costs.push(turn, run.cpu_ns_per_frame);
+        }
+        Ok(measured)
+    }
+
+    /// Starts it, measures in mid-flight, stops it.
+    fn measure<'a>(&'a self, entrant: &'a Entrant) -> Result<Run<'a>> {
+        let bed = self.bed;
+        let before = bed.settled()?;
+        let running = self.start(entrant, entrant.contender.tool.plenty)?;
+        running.until_frames_come(bed, before)?;
+        bed.stop.sleep(self.times.settle())?;
+        let (ticks, from) = (Ticks::read()?, bed.sample()?);
+        bed.stop.sleep(self.times.window())?;
+        let to = bed.sample()?;
+        let shares = Ticks::read()?.since(ticks);
+        running.still_runs()?;
+        let ended = running.stop(&bed.stop)?;
+        let life = bed.settled()?.frames - before.frames;
+        Ok(Run {
+            case: self.case,
+            part: "",
+            round: 0,
+            tool: &entrant.contender.name,
+            cell: self.cell,
+            frames: to.frames - from.frames,
+            window_ns: to.time_ns - from.time_ns,
+            rate_pps: rate_pps(from, to).context("no time passed")?,
+            cpu_ns_per_frame: ended.cpu_ns as f64 / life.max(1) as f64,
+            busy: shares.busy,
+            steal: shares.steal,
+        })
+    }
+
+    /// All rounds, the medians of all, and the ratios of ours to theirs.
+    fn compare(
+        &self,
+        sweep: &Sweep,
+        entrants: &[Entrant],
+        deadline: Deadline,
+        report: &mut Report,
+    ) -> Result<()> {
+        let all: Vec<&Entrant> = entrants.iter().collect();
+        let measured = self.rounds(&all, "rounds", self.times.rounds, deadline, report)?;
+        let Cell { frame_len, cpus } = self.cell;
+        let of_cpus = if cpus == 1 { "one CPU".to_owned() } else { format!("{cpus} CPUs") };
+        report.say(&format!("  {}, {frame_len} bytes, {of_cpus}:", self.case))?;
+        if measured.rates.whole() < self.times.rounds {
+            report.say(&format!("  time is up after {} rounds", measured.rates.whole()))?;
+        }
+        for (index, entrant) in all.iter().enumerate() {
+            let values = (Estimate::of(measured.rates.of(index)), Estimate::of(measured.costs.of(index)));
+            let (Some(rate), Some(cost)) = values else { continue };
+            let Contender { name, .. } = &entrant.contender;
+            let cost_text = format!("{cost} ns of CPU a frame");
+            report.say(&format!("  {:>18}  {cost_text:>29}  {}", mpps(rate), entrant.contender.title()))?;
+            report.row("result", &ResultRow::rate(self.case, name, rate).at(self.cell))?;
+            report.row("result", &ResultRow::cost(self.case, name, cost).at(self.cell))?;
+        }
+        for (ours, entrant) in all.iter().enumerate().filter(|(_, entrant)| entrant.contender.is_ours()) {
+            for (theirs, rival) in all.iter().enumerate() {
+                let is_rival = ours != theirs && sweep.against.contains(&rival.contender.name);
+                if is_rival {
+                    let goal = sweep.goals.get(&rival.contender.name).filter(|_| ours == 0).copied();
+                    let pair = ((ours, &entrant.contender), (theirs, &rival.contender));
+                    self.ratio(pair.0, pair.1, goal, &measured, report)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn ratio(
+        &self,
+        (ours, our): (usize, &Contender),
+        (theirs, their): (usize, &Contender),
+        goal: Option<f64>,
+        measured: &Measured,
+        report: &mut Report,
+    ) -> Result<()> {
+        let rate = Estimate::of_ratios(measured.rates.of(ours), measured.rates.of(theirs));
+        // The other way round: less is better.
+        let cost = Estimate::of_ratios(measured.costs.of(theirs), measured.costs.of(ours));
+        let (Some(rate), Some(cost)) = (rate, cost) else { return Ok(()) };
+        // The others are in the rows, for those who want to know.
+        if ours == 0 || their.is_ours() {
+            let goal_text = report::goal(goal);
+            let (us, them) = (our.title(), their.title());
+            report.say(&format!("  {us}: {rate} x of {them}{goal_text} ({cost} x by CPU time)"))?;
+        }
+        let (case, us, them) = (self.case, &our.name, &their.name);
+        report.row("result", &ResultRow::ratio(case, us, them, rate, goal).at(self.cell))?;
+        report.row("result", &ResultRow::cost_ratio(case, us, them, cost).at(self.cell))
+    }
 }

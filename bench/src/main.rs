@@ -10,15 +10,18 @@ mod capture;
 mod facts;
 mod flood;
 mod frame;
+mod gaps;
 mod generate;
+mod generators;
+mod growth;
 mod pacing;
 mod page;
 mod priority;
 mod process;
 mod records;
 mod report;
+mod running;
 mod samples;
-mod scaling;
 mod schedule;
 mod search;
 mod settings;
@@ -26,6 +29,7 @@ mod stats;
 mod stop;
 #[expect(unsafe_code, reason = "socket calls and a priority, and nothing else")]
 mod sys;
+mod table;
 mod tool;
 
 use anyhow::{Context, Result, ensure};
@@ -39,6 +43,7 @@ use settings::{Deadline, FULL, QUICK, Settings, TINY};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use stop::{Stop, Stopped};
+use table::{Plan, Size};
 use tool::Programs;
 
 /// A machine with less load than this is taken as idle.
@@ -55,7 +60,7 @@ struct Args {
     /// How much to measure
     #[arg(long, value_enum, default_value = "quick")]
     size: Size,
-    /// Measure only this [default: generate and capture]
+    /// Measure only this
     #[arg(long, value_enum)]
     only: Option<Case>,
     /// Folder for the rows (JSON lines)
@@ -89,25 +94,15 @@ enum Command {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Size {
-    /// Seconds: shows that it works, and nothing else
-    Tiny,
-    /// Less than three minutes
-    Quick,
-    /// About a quarter of an hour, all tools
-    Full,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Case {
     /// Generators
     Generate,
     /// Captures
     Capture,
-    /// How well each engine keeps a pace, from a thousand frames a second to five million
+    /// How well each generator keeps a pace, from a thousand frames a second to a million
     Pacing,
-    /// What more flows, more CPUs, more instances and more time do to the rate
-    Scaling,
+    /// What more time, more instances and more captured frames cost
+    Growth,
     /// Captures on one page: all tools, frame lengths, numbers of queues and outputs, and losses at twice the rate
     Page,
 }
@@ -171,25 +166,28 @@ fn measure(
     stop: Stop,
     report: &mut Report,
 ) -> Result<()> {
+    let plan = Plan::built_in(args.size)?;
     let deadline = Deadline::after(settings.budget);
     let _first = FirstSession::begin()?;
     let bed = Bed::new(tool::GENERATOR_CPU, stop)?;
-    let only = args.only;
-    if only.is_none_or(|only| only == Case::Generate) {
-        let place = "sender and receiver on CPU 0";
-        let contest = generate::Contest { case: "generate", place, tools: tool::GENERATORS };
-        generate::run(&contest, &bed, programs, settings, deadline, report)?;
+    let wants = |case| args.only.is_none_or(|only| only == case);
+    if wants(Case::Generate) {
+        generate::run(&bed, programs, &plan, deadline, report)?;
     }
-    match only {
-        None | Some(Case::Capture) => capture::run(&bed, programs, settings, deadline, report),
-        Some(Case::Pacing) => pacing::run(&bed, programs, settings, deadline, report),
-        Some(Case::Scaling) => scaling::run(&bed, programs, settings, deadline, report),
-        Some(Case::Page) => {
-            let wish = page::Wish { frame_lens: args.frame_lens.clone(), queues: args.queues.clone() };
-            page::run(&wish, &bed, programs, settings, deadline, report)
-        }
-        Some(Case::Generate) => Ok(()),
+    if wants(Case::Pacing) {
+        pacing::run(&bed, programs, &plan, deadline, report)?;
     }
+    if wants(Case::Growth) {
+        growth::run(&bed, programs, &plan, deadline, report)?;
+    }
+    if wants(Case::Capture) {
+        capture::run(&bed, programs, settings, deadline, report)?;
+    }
+    if args.only == Some(Case::Page) {
+        let wish = page::Wish { frame_lens: args.frame_lens.clone(), queues: args.queues.clone() };
+        page::run(&wish, &bed, programs, settings, deadline, report)?;
+    }
+    Ok(())
 }
 
 fn programs(args: &Args) -> Result<Programs> {

@@ -1,50 +1,52 @@
-//! How well a pace is kept: what was asked for beside what arrived, for each engine, from slow to fast.
+//! How well a pace is kept: what was asked for beside what arrived, for each tool, from slow to fast.
 //!
-//! The mean is the receiver's: two readings of its counter, the clock beside it. The gaps are those that the engine
-//! reports of itself, since a receiver that stamps each frame would make what it measures.
+//! Mean and gaps are the receiver's: readings of its counter, the clock beside it, and the kernel's time of each frame
+//! in a capture by XDP (drop mode), which costs some 40 ns a frame and is the same for all.
 
 use crate::bed::Bed;
 use crate::facts::Ticks;
-use crate::generate::{FRAME_LEN, until_frames_come};
+use crate::gaps::{self, Gaps};
+use crate::generate::{Entrant, frames_file, installed};
+use crate::generators::Job;
 use crate::process::Tool;
 use crate::report::Report;
+use crate::running::Running;
 use crate::samples::rate_pps;
-use crate::settings::{Deadline, Settings};
-use crate::tool::{Flood, Program, Programs, wirerate_by};
-use anyhow::{Context, Result, ensure};
-use serde::{Deserialize, Serialize};
-use std::path::Path;
+use crate::settings::Deadline;
+use crate::table::{Plan, Times};
+use crate::tool::{Program, Programs, owned};
+use anyhow::{Context, Result};
+use serde::Serialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const CASE: &str = "pacing";
-/// Frames a second.
-const RATES_PPS: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 5_000_000];
-const ENGINES: [&str; 4] = ["xdp", "skb", "af_packet", "af_xdp"];
+/// Without FCS; the shortest that Ethernet knows.
+const FRAME_LEN: usize = 60;
 /// How far the mean may be from what was asked for.
 const GOAL: f64 = 0.001;
-/// An engine that is further below than this cannot reach the rate.
+/// A tool that is further below than this cannot reach the rate.
 const OUT_OF_REACH: f64 = 0.05;
+/// Frames of one capture: what fits into memory.
+const CAPTURED_MAX: u64 = 3_000_000;
+/// Slots of its ring.
+const RING_SLOTS: &str = "262144";
 
-/// The gaps that wirerate reports of itself, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-struct Gaps {
-    mean_ns: f64,
-    p50_ns: u64,
-    p99_ns: u64,
-    max_ns: u64,
-}
-
-/// One rate on one engine.
+/// One rate of one tool.
 #[derive(Debug, Serialize)]
 struct Paced<'a> {
     case: &'a str,
-    engine: &'a str,
+    tool: &'a str,
     asked_pps: u64,
     /// At the receiver.
     rate_pps: f64,
     /// Of the rate from what was asked, as a part of that.
     deviation: f64,
     window_ns: u64,
-    gaps: Gaps,
+    /// At the receiver; `None` when its capture lost a frame, and when fewer than two came.
+    gaps: Option<Gaps>,
+    cpu_ns_per_frame: f64,
     busy: f64,
     steal: f64,
 }
@@ -57,104 +59,122 @@ impl Paced<'_> {
             _ => "  !",
         }
     }
+
+    fn line(&self) -> String {
+        let us = |ns: u64| format!("{:.2} us", ns as f64 / 1e3);
+        let gaps = match self.gaps {
+            None => "no gaps seen".to_owned(),
+            Some(Gaps { p50_ns, p99_ns, p999_ns, max_ns }) => {
+                let [p50, p99, p999, max] = [p50_ns, p99_ns, p999_ns, max_ns].map(us);
+                format!("{p50:>11}  {p99:>11}  {p999:>12}  {max:>12}")
+            }
+        };
+        let Self { tool, asked_pps, rate_pps, .. } = self;
+        let off = self.deviation * 100.0;
+        format!("  {tool:9}  {asked_pps:>9}  {rate_pps:>13.1}  {off:>+9.4} %  {gaps}{}", self.verdict())
+    }
 }
 
-/// Measures every rate on every engine.
+/// What all of it shares.
+struct Ground<'a> {
+    bed: &'a Bed,
+    times: &'a Times,
+    wirerate: PathBuf,
+}
+
+/// Measures every rate of every tool.
 pub(crate) fn run(
     bed: &Bed,
     programs: &Programs,
-    settings: &Settings,
+    plan: &Plan,
     deadline: Deadline,
     report: &mut Report,
 ) -> Result<()> {
+    let times = &plan.times;
     report.say(&format!(
-        "\n{CASE}: {FRAME_LEN}-byte frames from CPU {}, XDP_DROP at the receiver; {} s each, the mean counted at the \
-         receiver, the gaps by wirerate; goal {} %",
+        "\n{CASE}: {FRAME_LEN}-byte frames from CPU {}, {} s each, mean and gaps at the receiver; goal {} %",
         bed.generator_cpu,
-        settings.pacing.as_secs_f64(),
+        times.pace().as_secs_f64(),
         GOAL * 100.0
     ))?;
     report.say(
-        "  engine       asked pps     counted pps      off by       p50 gap       p99 gap   longest gap",
+        "  tool       asked pps    counted pps      off by       p50 gap      p99 gap     p99.9 gap   longest gap",
     )?;
-    let program = programs.find(Program::Wirerate).context("there is no wirerate to measure")?;
-    let _sink = bed.sink()?;
-    for engine in ENGINES {
-        for asked_pps in RATES_PPS {
-            if deadline.is_over() {
-                return report.say("  time is up");
+    let wirerate = programs.find(Program::Wirerate).context("there is no wirerate to measure")?;
+    let ground = Ground { bed, times, wirerate };
+    for sweep in &plan.pace {
+        let entrants = installed(CASE, sweep.contenders()?, bed, programs, report)?;
+        for asked_pps in &sweep.rates_pps {
+            for entrant in &entrants {
+                if deadline.is_over() {
+                    return report.complain("time is up");
+                }
+                let name = &entrant.contender.name;
+                let row = ground.measure(entrant, *asked_pps);
+                let row =
+                    row.with_context(|| format!("cannot measure {name} at {asked_pps} frames a second"))?;
+                report.row("paced", &row)?;
+                report.say(&row.line())?;
             }
-            let row = measure(bed, &program, engine, asked_pps, settings)
-                .with_context(|| format!("cannot measure {engine} at {asked_pps} frames a second"))?;
-            report.row("paced", &row)?;
-            report.say(&line(&row))?;
         }
     }
     Ok(())
 }
 
-fn line(row: &Paced<'_>) -> String {
-    let us = |ns: u64| format!("{:.2} us", ns as f64 / 1e3);
-    format!(
-        "  {:9}  {:>11}  {:>14.1}  {:>+9.4} %  {:>12}  {:>12}  {:>12}{}",
-        row.engine,
-        row.asked_pps,
-        row.rate_pps,
-        row.deviation * 100.0,
-        us(row.gaps.p50_ns),
-        us(row.gaps.p99_ns),
-        us(row.gaps.max_ns),
-        row.verdict()
-    )
-}
-
-/// Starts it, counts in mid-flight, stops it, and reads what it says of its gaps.
-fn measure<'a>(
-    bed: &Bed,
-    program: &Path,
-    engine: &'a str,
-    asked_pps: u64,
-    settings: &Settings,
-) -> Result<Paced<'a>> {
-    let before = bed.settled()?;
-    let (end, cpu) = (&bed.lab.tx, bed.generator_cpu);
-    let flood = Flood { end, cpu, other_cpu: cpu, frame_len: FRAME_LEN, count: 0 };
-    let pps = asked_pps.to_string();
-    let words = wirerate_by(engine, &cpu.to_string(), &flood, &["--no-timestamp", "--pps", &pps]);
-    let tool = Tool::start(program, &words, end.netns(), cpu)?;
-    until_frames_come(bed, &tool, before)?;
-    bed.stop.sleep(settings.settle)?;
-    let (ticks, from) = (Ticks::read()?, bed.sample()?);
-    bed.stop.sleep(settings.pacing)?;
-    let to = bed.sample()?;
-    let shares = Ticks::read()?.since(ticks);
-    ensure!(!tool.has_ended()?, "it ended before it was asked to: {}", tool.last_words());
-    let ended = tool.stop(&bed.stop)?;
-    ensure!(ended.is_good(), "it ended with {}: {}", ended.status, ended.said.trim());
-    let rate_pps = rate_pps(from, to).context("no time passed")?;
-    Ok(Paced {
-        case: CASE,
-        engine,
-        asked_pps,
-        rate_pps,
-        deviation: rate_pps / asked_pps as f64 - 1.0,
-        window_ns: to.time_ns - from.time_ns,
-        gaps: gaps(&ended.said)?,
-        busy: shares.busy,
-        steal: shares.steal,
-    })
-}
-
-/// From the report that `wirerate send --json` printed, among whatever else it said.
-fn gaps(said: &str) -> Result<Gaps> {
-    #[derive(Deserialize)]
-    struct Said {
-        gaps: Gaps,
+impl Ground<'_> {
+    /// Starts it, counts in mid-flight, stops it, and reads what the receiver kept of it.
+    fn measure<'a>(&self, entrant: &'a Entrant, asked_pps: u64) -> Result<Paced<'a>> {
+        let (bed, file) = (self.bed, self.bed.file("paced.pcapng"));
+        let capture = self.capture(&file)?;
+        let before = bed.settled()?;
+        let frames = frames_file(bed, &entrant.contender, FRAME_LEN)?;
+        let (cpus, work) = ([bed.generator_cpu], entrant.contender.work);
+        let job = Job { work, frames: &frames, ..Job::plain(&bed.lab.tx, &cpus, FRAME_LEN) };
+        let job = Job { count: entrant.contender.tool.plenty, pace_pps: Some(asked_pps), ..job };
+        let running = Running::start(&entrant.program, &entrant.contender, &job)?;
+        running.until_frames_come(bed, before)?;
+        bed.stop.sleep(self.times.settle())?;
+        let (ticks, from, from_ns) = (Ticks::read()?, bed.sample()?, host::realtime_ns());
+        bed.stop.sleep(self.watch(asked_pps))?;
+        let (to_ns, to) = (host::realtime_ns(), bed.sample()?);
+        let shares = Ticks::read()?.since(ticks);
+        running.still_runs()?;
+        let ended = running.stop(&bed.stop)?;
+        let received = bed.settled()?.frames - before.frames;
+        let captured = capture.stop(&bed.stop)?;
+        let times_ns = gaps::times_ns(&file)
+            .with_context(|| format!("the capture at the receiver said: {}", captured.said))?;
+        fs::remove_file(&file).context("cannot remove a file of our own")?;
+        let is_whole = times_ns.len() as u64 == received;
+        let rate_pps = rate_pps(from, to).context("no time passed")?;
+        Ok(Paced {
+            case: CASE,
+            tool: &entrant.contender.name,
+            asked_pps,
+            rate_pps,
+            deviation: rate_pps / asked_pps as f64 - 1.0,
+            window_ns: to.time_ns - from.time_ns,
+            gaps: Gaps::of(gaps::within(&times_ns, from_ns..to_ns)).filter(|_| is_whole),
+            cpu_ns_per_frame: ended.cpu_ns as f64 / received.max(1) as f64,
+            busy: shares.busy,
+            steal: shares.steal,
+        })
     }
-    let line = said.lines().find(|line| line.starts_with("{\"schema\":\"wirerate.send/"));
-    let line = line.with_context(|| format!("it printed no report: {}", said.trim()))?;
-    let said: Said = serde_json::from_str(line).context("its report has no gaps")?;
-    Ok(said.gaps)
+
+    /// Takes all frames off the receiver, with their times.
+    fn capture(&self, file: &Path) -> Result<Tool> {
+        let (end, cpu) = (&self.bed.lab.rx, self.bed.capture_cpu);
+        let file = file.to_str().expect("our own names are UTF-8");
+        let words = ["capture", end.ifname, "--netns", &end.netns_name, "--mode", "drop", "--snaplen", "64"];
+        let words = [&words[..], &["--ring", RING_SLOTS, "--clock", "system", "--write", file]].concat();
+        let tool = Tool::start(&self.wirerate, &owned(&words), end.netns(), cpu)?;
+        tool.until_it_says("capturing on", &self.bed.stop)?;
+        Ok(tool)
+    }
+
+    fn watch(&self, asked_pps: u64) -> Duration {
+        self.times.pace().min(Duration::from_secs_f64(CAPTURED_MAX as f64 / asked_pps as f64))
+    }
 }
 
 #[cfg(test)]
@@ -162,30 +182,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gaps_are_found_among_other_words() {
-        let said = "a note\n{\"schema\":\"wirerate.send/1\",\"sent\":5,\"gaps\":{\"asked_ns\":1000.0,\"mean_ns\":1000.5,\
-                    \"p50_ns\":999,\"p99_ns\":1500,\"max_ns\":9000}}\n";
-        let expected = Gaps { mean_ns: 1000.5, p50_ns: 999, p99_ns: 1500, max_ns: 9000 };
-        assert_eq!(gaps(said).unwrap(), expected);
-        assert!(gaps("nothing").unwrap_err().to_string().contains("no report: nothing"));
-        assert!(gaps("{\"schema\":\"wirerate.send/1\",\"gaps\":null}").is_err());
-    }
-
-    #[test]
     fn only_a_rate_that_was_near_is_blamed() {
         let paced = |deviation| Paced {
             case: CASE,
-            engine: "xdp",
+            tool: "xdp",
             asked_pps: 1000,
             rate_pps: 1000.0,
             deviation,
             window_ns: 1,
-            gaps: Gaps { mean_ns: 1.0, p50_ns: 1, p99_ns: 1, max_ns: 1 },
+            gaps: None,
+            cpu_ns_per_frame: 1.0,
             busy: 0.0,
             steal: 0.0,
         };
         let verdicts = [0.0009, -0.002, -0.4, 0.2].map(|off| paced(off).verdict().trim().to_owned());
         assert_eq!(verdicts, ["", "!", "out of reach", "!"]);
-        assert!(line(&paced(-0.0005)).contains("-0.0500 %"));
+        assert!(paced(-0.0005).line().contains("-0.0500 %"));
     }
 }

@@ -145,6 +145,15 @@ impl Tool {
         Ok(status.with_context(|| format!("cannot look after {}", self.name))? != WaitStatus::StillAlive)
     }
 
+    /// Resident memory of its first process at its highest, in bytes.
+    pub(crate) fn memory_peak_bytes(&self) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.pid());
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let number = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        Ok(number.with_context(|| format!("{path} says nothing of memory"))? * 1_024)
+    }
+
     /// Asks it to end, as Ctrl-C does.
     pub(crate) fn interrupt(&self) {
         // It may have ended by itself, which is as good.
@@ -262,6 +271,7 @@ mod tests {
         }
         let polite = start("trap 'echo bye; exit 0' INT; echo up; while :; do sleep 0.01; done");
         polite.until_it_says("up", &Stop::default()).unwrap();
+        assert!(polite.memory_peak_bytes().unwrap() > 4096);
         let ended = polite.stop(&Stop::default()).unwrap();
         assert!(ended.said.ends_with("bye\n") && ended.cpu_ns > 0, "{ended:?}");
         let stubborn = start("trap '' INT; echo up; sleep 60");

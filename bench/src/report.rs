@@ -5,7 +5,7 @@
 
 use crate::stats::Estimate;
 use anyhow::{Context, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -30,6 +30,15 @@ struct Row<'a, T> {
     fields: &'a T,
 }
 
+/// What frames, sent from how many CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Cell {
+    /// Without FCS.
+    pub(crate) frame_len: usize,
+    /// Number of CPUs.
+    pub(crate) cpus: usize,
+}
+
 /// What was made of all rounds of one tool.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ResultRow<'a> {
@@ -45,6 +54,8 @@ pub(crate) struct ResultRow<'a> {
     rounds: usize,
     /// Of a ratio: what is aimed at.
     goal: Option<f64>,
+    #[serde(flatten)]
+    cell: Option<Cell>,
 }
 
 impl<'a> ResultRow<'a> {
@@ -74,6 +85,11 @@ impl<'a> ResultRow<'a> {
         Self::new(case, tool, "cpu_ratio", Some(against), estimate)
     }
 
+    /// Measured with these frames.
+    pub(crate) fn at(self, cell: Cell) -> Self {
+        Self { cell: Some(cell), ..self }
+    }
+
     fn new(
         case: &'a str,
         tool: &'a str,
@@ -82,7 +98,7 @@ impl<'a> ResultRow<'a> {
         estimate: Estimate,
     ) -> Self {
         let Estimate { median, spread, count } = estimate;
-        Self { case, tool, value, against, median, spread, rounds: count, goal: None }
+        Self { case, tool, value, against, median, spread, rounds: count, goal: None, cell: None }
     }
 }
 

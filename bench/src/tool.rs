@@ -3,9 +3,8 @@
 //! Rules: one core each, the same device, the same frame length, the same snaplen, and the same memory for the
 //! ring between kernel and tool. How many frames came is never asked of the tool itself.
 
-use crate::frame;
+use crate::generators::{GENERATORS, Generator, Job, send};
 use crate::process::find_tool;
-use crate::scaling::SCALING;
 use host::LabEnd;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -55,6 +54,11 @@ impl Programs {
         }
     }
 
+    /// True for a generator that takes part when it is installed. Where some are named, wirerate takes part as well.
+    pub(crate) fn wants_generator(&self, tool: &Generator) -> bool {
+        tool.program == Program::Wirerate || self.wants(tool.name, tool.program)
+    }
+
     /// True for a tool that takes part when it is installed. The one under test always does.
     pub(crate) fn wants(&self, name: &str, program: Program) -> bool {
         let is_named =
@@ -68,9 +72,9 @@ impl Programs {
 pub(crate) struct Flood<'a> {
     /// Where from.
     pub(crate) end: &'a LabEnd,
-    /// The only CPU, except for those that are measured on two.
+    /// The only CPU, or the first one.
     pub(crate) cpu: u32,
-    /// The second CPU of those.
+    /// The second one; the same where there is none.
     pub(crate) other_cpu: u32,
     /// Without FCS.
     pub(crate) frame_len: usize,
@@ -78,172 +82,16 @@ pub(crate) struct Flood<'a> {
     pub(crate) count: u64,
 }
 
-impl Flood<'_> {
-    fn frame(&self) -> Vec<u8> {
-        frame::udp(self.end.mac, self.end.v4, self.frame_len)
-    }
-}
-
-/// A generator. It is ready when the first frame arrives, and sends exactly the frames it is asked for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Generator {
-    /// In rows.
-    pub(crate) name: &'static str,
-    /// For people.
-    pub(crate) title: &'static str,
-    /// Whose.
-    pub(crate) program: Program,
-    /// Frames that take it well over ten seconds: a run of no particular length, which still has an end.
-    pub(crate) plenty: u64,
-    /// Its arguments.
-    pub(crate) words: fn(&Flood<'_>) -> Vec<String>,
-    /// Those that it is compared with; nobody for the rivals themselves.
-    pub(crate) rivals: &'static [Rival],
-    /// It sends from two CPUs.
-    pub(crate) needs_two_cpus: bool,
-}
-
-/// Somebody to be compared with.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Rival {
-    /// Its name in rows.
-    pub(crate) name: &'static str,
-    /// How many times its rate is aimed at.
-    pub(crate) goal: Option<f64>,
-}
-
-pub(crate) const fn rival(name: &'static str, goal: Option<f64>) -> Rival {
-    Rival { name, goal }
-}
-
-/// What moves in rich frames; the time stamp is there unless it is declined.
-const MOVING: &[&str] =
-    &["--dst", "198.18.1.1-198.18.1.254", "--udp-src", "1-255", "--udp-dst", "768-1023", "--csum"];
-
-/// All generators. The first one is the one under test.
-pub(crate) const GENERATORS: &[Generator] = &[
-    Generator {
-        name: "wirerate",
-        title: "wirerate",
-        program: Program::Wirerate,
-        plenty: 1_000_000_000,
-        words: |flood| wirerate_send(flood, &["--no-timestamp"]),
-        rivals: &[rival("trafgen", Some(12.0)), rival("trafgen-sendto", Some(12.0)), rival("sendmmsg", None)],
-        needs_two_cpus: false,
-    },
-    Generator {
-        name: "wirerate-rich",
-        title: "wirerate, ranges + checksum + time stamps",
-        program: Program::Wirerate,
-        plenty: 1_000_000_000,
-        words: |flood| wirerate_send(flood, MOVING),
-        rivals: &[
-            rival("trafgen", Some(9.0)),
-            rival("trafgen-sendto", Some(9.0)),
-            rival("trafgen-moving", None),
-            rival("against-rich", None),
-        ],
-        needs_two_cpus: false,
-    },
-    Generator {
-        name: "against",
-        title: "the other wirerate",
-        program: Program::Against,
-        plenty: 1_000_000_000,
-        words: |flood| wirerate_send(flood, &["--no-timestamp"]),
-        rivals: &[],
-        needs_two_cpus: false,
-    },
-    Generator {
-        name: "against-rich",
-        title: "the other wirerate, ranges + checksum + time stamps",
-        program: Program::Against,
-        plenty: 1_000_000_000,
-        words: |flood| wirerate_send(flood, MOVING),
-        rivals: &[],
-        needs_two_cpus: false,
-    },
-    Generator {
-        name: "trafgen",
-        title: "trafgen, tx ring",
-        program: Program::Installed("trafgen"),
-        plenty: 60_000_000,
-        words: |flood| trafgen(flood, &[], frame::trafgen),
-        rivals: &[],
-        needs_two_cpus: false,
-    },
-    Generator {
-        name: "trafgen-sendto",
-        title: "trafgen, sendto",
-        program: Program::Installed("trafgen"),
-        plenty: 60_000_000,
-        // Any gap, even none, makes trafgen leave its ring for one sendto(2) a frame.
-        words: |flood| trafgen(flood, &["-t", "0ns"], frame::trafgen),
-        rivals: &[],
-        needs_two_cpus: false,
-    },
-    Generator {
-        name: "trafgen-moving",
-        title: "trafgen, tx ring, moving fields + checksums",
-        program: Program::Installed("trafgen"),
-        plenty: 60_000_000,
-        words: |flood| trafgen(flood, &[], frame::trafgen_moving),
-        rivals: &[],
-        needs_two_cpus: false,
-    },
-    Generator {
-        name: "sendmmsg",
-        title: "bare sendmmsg loop",
-        program: Program::Own,
-        plenty: 60_000_000,
-        words: |flood| {
-            let (size, count) = (flood.frame_len.to_string(), flood.count.to_string());
-            owned(&["flood", flood.end.ifname, "--size", &size, "--count", &count])
-        },
-        rivals: &[],
-        needs_two_cpus: false,
-    },
-];
-
-fn trafgen(flood: &Flood<'_>, more: &[&str], config: fn(&[u8]) -> String) -> Vec<String> {
-    // One process, which trafgen puts on CPU 0 whatever we say, so the others go there as well.
-    let count = flood.count.to_string();
-    let mut words = owned(&["--dev", flood.end.ifname, "--cpus", "1", "--notouch-irq", "--num", &count]);
-    words.push("--no-sock-mem".to_owned());
-    words.extend(owned(more));
-    words.push(config(&flood.frame()));
-    words
-}
-
 /// The CPU that generators run on.
 pub(crate) const GENERATOR_CPU: u32 = 0;
-
-fn wirerate_send(flood: &Flood<'_>, more: &[&str]) -> Vec<String> {
-    wirerate_by("xdp", &flood.cpu.to_string(), flood, more)
-}
-
-/// `wirerate send` by one engine from a list of CPUs.
-pub(crate) fn wirerate_by(engine: &str, cpu: &str, flood: &Flood<'_>, more: &[&str]) -> Vec<String> {
-    let size = flood.frame_len.to_string();
-    let (count, nobody, dst) = (flood.count.to_string(), frame::NOBODY.to_string(), frame::DST.to_string());
-    let mut words = owned(&["send", flood.end.ifname, "--netns", &flood.end.netns_name, "--engine", engine]);
-    words.extend(owned(&["--dst-mac", &nobody, "--size", &size, "--cpus", cpu, "--count", &count, "--json"]));
-    if !more.contains(&"--dst") {
-        words.extend(owned(&["--dst", &dst]));
-    }
-    words.extend(owned(more));
-    words
-}
 
 /// `wirerate send` at a pace, from both CPUs where they differ, until it has sent its count (0 for no end) or for `time`:
 /// what captures are tried with.
 pub(crate) fn paced(flood: &Flood<'_>, rate_pps: f64, time: Option<Duration>) -> Vec<String> {
-    let pps = (rate_pps as u64).max(1).to_string();
-    let cpus = match flood.cpu == flood.other_cpu {
-        true => flood.cpu.to_string(),
-        false => format!("{},{}", flood.cpu, flood.other_cpu),
-    };
-    let mut words = wirerate_by("xdp", &cpus, flood, &["--no-timestamp", "--pps", &pps]);
+    let mut cpus = vec![flood.cpu, flood.other_cpu];
+    cpus.dedup();
+    let job = Job { count: flood.count, ..Job::plain(flood.end, &cpus, flood.frame_len) };
+    let mut words = send("xdp", &Job { pace_pps: Some((rate_pps as u64).max(1)), ..job });
     words.extend(time.iter().flat_map(|time| ["--duration".to_owned(), format!("{}ms", time.as_millis())]));
     words
 }
@@ -386,7 +234,7 @@ pub(crate) fn owned(words: &[&str]) -> Vec<String> {
 
 /// The first of `names` that is no tool's, and who there is instead.
 pub(crate) fn unknown(names: &[String]) -> Option<(&str, String)> {
-    let generators = GENERATORS.iter().chain(SCALING).map(|tool| tool.name);
+    let generators = GENERATORS.iter().map(|tool| tool.name);
     let known: BTreeSet<&str> = generators.chain(CAPTURERS.iter().map(|tool| tool.name)).collect();
     let stranger = names.iter().find(|name| !known.contains(name.as_str()))?;
     Some((stranger, known.into_iter().collect::<Vec<_>>().join(", ")))
@@ -397,19 +245,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_different_and_rivals_are_there() {
-        let names: BTreeSet<_> = GENERATORS.iter().map(|tool| tool.name).collect();
-        assert_eq!(names.len(), GENERATORS.len());
-        assert!(GENERATORS.iter().flat_map(|tool| tool.rivals).all(|rival| names.contains(rival.name)));
-        let names: BTreeSet<_> = SCALING.iter().map(|tool| tool.name).collect();
-        assert_eq!(names.len(), SCALING.len());
-        assert!(SCALING.iter().flat_map(|tool| tool.rivals).all(|rival| names.contains(rival.name)));
+    fn names_are_different() {
         let names: BTreeSet<_> = CAPTURERS.iter().map(|tool| tool.name).collect();
         assert_eq!(names.len(), CAPTURERS.len());
-        assert_eq!(
-            (GENERATORS[0].name, CAPTURERS[0].name, CAPTURERS[1].name),
-            ("wirerate", "wirerate", "tcpdump")
-        );
+        assert_eq!((CAPTURERS[0].name, CAPTURERS[1].name), ("wirerate", "tcpdump"));
     }
 
     #[test]
@@ -431,7 +270,7 @@ mod tests {
         let names = owned(&["trafgen", "tcpdumb"]);
         let (stranger, known) = unknown(&names).unwrap();
         assert_eq!(stranger, "tcpdumb");
-        assert!(known.starts_with("against, against-rich, dumpcap,"), "{known}");
+        assert!(known.starts_with("af_packet, af_xdp, against, dumpcap,"), "{known}");
     }
 
     #[test]

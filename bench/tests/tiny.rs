@@ -5,6 +5,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 /// The rights that are missing here.
 fn missing_rights() -> Option<String> {
@@ -28,7 +29,7 @@ fn missing() -> Option<String> {
     }
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     let is_there = |tool: &&str| path.split(':').any(|dir| Path::new(dir).join(tool).is_file());
-    ["trafgen", "tcpdump", "netsniff-ng", "dumpcap"]
+    ["trafgen", "mausezahn", "tcpreplay", "tcpdump", "netsniff-ng", "dumpcap"]
         .into_iter()
         .find(|tool| !is_there(tool))
         .map(str::to_owned)
@@ -69,8 +70,12 @@ fn number(row: &Value, field: &str) -> f64 {
     row[field].as_f64().unwrap_or_else(|| panic!("no {field} in {row}"))
 }
 
+/// One at a time: benches that fill the same CPU with frames learn nothing from each other.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// One tiny run of the bench, its words and its rows.
 fn bench(name: &str, words: &[&str]) -> (String, Vec<Value>) {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = std::env::temp_dir().join(format!("wirerate-bench-{name}-{}", std::process::id()));
     let folder = Folder(folder);
     let output = Command::new(env!("CARGO_BIN_EXE_wirerate-bench"))
@@ -85,40 +90,43 @@ fn bench(name: &str, words: &[&str]) -> (String, Vec<Value>) {
 }
 
 #[test]
-fn every_engine_is_paced_at_every_rate_and_reports_its_gaps() {
-    if skips(missing_rights()) {
+fn every_tool_is_paced_at_every_rate_and_its_gaps_are_the_receivers() {
+    if skips(missing()) {
         return;
     }
     let (said, rows) = bench("pacing", &["--only", "pacing"]);
     let paced = of(&rows, "paced", "pacing");
-    let engines: BTreeSet<_> = paced.iter().map(|row| row["engine"].as_str().expect("a name")).collect();
-    assert_eq!(engines, ["af_packet", "af_xdp", "skb", "xdp"].into(), "{said}");
-    assert_eq!(paced.len(), 4 * 5);
-    for row in paced {
+    let engines =
+        ["af_packet", "af_xdp", "mausezahn", "skb", "tcpreplay", "trafgen", "trafgen-sendto", "xdp"];
+    assert_eq!(tools(&paced), engines.into(), "{said}");
+    assert_eq!(paced.len(), 8 * 4 + 4);
+    // trafgen sends the frames of each second at once, mostly not in this moment.
+    for row in paced.iter().filter(|row| row["tool"] != "trafgen") {
         assert!(number(row, "rate_pps") > 0.0 && number(row, "window_ns") > 0.0, "{row}");
+    }
+    // On a busy machine one capture or the other loses frames, which is then said; hardly all of them.
+    let seen: Vec<_> = paced.iter().filter(|row| !row["gaps"].is_null()).collect();
+    assert!(!seen.is_empty(), "{said}");
+    for row in seen {
         assert!(number(&row["gaps"], "p50_ns") <= number(&row["gaps"], "max_ns"), "{row}");
     }
     assert!(said.contains("longest gap") && said.contains("5000000"), "{said}");
 }
 
 #[test]
-fn more_flows_and_instances_are_measured_and_deliver_what_they_are_asked_for() {
+fn growth_of_time_instances_and_captures_is_measured() {
     if skips(missing_rights()) {
         return;
     }
-    let (said, rows) = bench("scaling", &["--only", "scaling"]);
-    let proofs = of(&rows, "proof", "scaling");
-    assert!(
-        tools(&proofs).is_superset(&["plain", "flows-1", "flows-1000", "flows-65536", "skb"].into()),
-        "{said}"
-    );
-    assert!(proofs.iter().all(|proof| proof["received"] == proof["asked"]), "{proofs:?}");
-    let ratios = rows.iter().filter(|row| row["value"] == "rate_ratio" && row["against"] == "plain");
-    assert!(ratios.count() >= 3, "{said}");
-    let [length] = of(&rows, "length", "scaling")[..] else { panic!("one row of a long run: {said}") };
-    let best = |part: &str| number(&length[part], "best_pps");
-    // Text and back costs the last digit.
-    assert!((number(length, "ratio") - best("last") / best("first")).abs() < 1e-9, "{length}");
+    let (said, rows) = bench("growth", &["--only", "growth"]);
+    let grown = of(&rows, "grown", "growth");
+    let steps: Vec<_> = grown.iter().map(|row| row["what"].as_str().expect("a word")).collect();
+    let expected = ["seconds", "seconds", "instances", "instances", "instances", "frames", "frames"];
+    assert_eq!(steps, expected, "{said}");
+    for row in grown {
+        assert!(number(row, "rate_pps") > 0.0 && number(row, "memory_bytes") > 1e6, "{row}");
+    }
+    assert!(said.contains("64 instances"), "{said}");
 }
 
 /// All that are compared.
@@ -147,23 +155,49 @@ fn the_page_of_captures_has_a_line_for_each_output_and_counts_every_loss() {
 }
 
 #[test]
-fn every_tool_delivers_what_it_is_asked_for_and_is_reported() {
+fn every_generator_delivers_what_it_is_asked_for_and_is_reported() {
     if skips(missing()) {
         return;
     }
-    let (said, rows) = bench("tiny", &[]);
-
-    let generators =
-        ["sendmmsg", "trafgen", "trafgen-moving", "trafgen-sendto", "wirerate", "wirerate-rich"].into();
-    let proofs = of(&rows, "proof", "generate");
-    assert_eq!(tools(&proofs), generators);
-    for proof in proofs {
+    let (said, rows) = bench("generate", &["--only", "generate"]);
+    let left_out: BTreeSet<_> = rows
+        .iter()
+        .filter(|row| row["row"] == "left_out")
+        .map(|row| row["tool"].as_str().expect("a name"))
+        .collect();
+    // Whether the kernel has ESP is its own affair.
+    assert!(left_out.is_subset(&["skb/ipsec"].into()), "{said}");
+    let plain = ["af_packet", "af_xdp", "sendmmsg", "skb", "tcpreplay", "trafgen", "trafgen-sendto", "xdp"];
+    let proofs = of(&rows, "proof", "plain");
+    assert_eq!(tools(&proofs), plain.into());
+    let works = ["xdp/rich", "xdp/imix", "xdp/flows-65536", "trafgen/rich", "trafgen/imix", "skb/rich"];
+    assert!(tools(&of(&rows, "proof", "work")).is_superset(&works.into()), "{said}");
+    for proof in rows.iter().filter(|row| row["row"] == "proof") {
         assert_eq!((&proof["received"], &proof["sink"]), (&proof["asked"], &proof["asked"]), "{proof}");
     }
-    let runs = of(&rows, "run", "generate");
-    assert_eq!(tools(&runs), generators);
+    let runs = of(&rows, "run", "plain");
+    assert_eq!(tools(&runs), plain.into());
     assert!(runs.iter().all(|run| number(run, "frames") > 0.0 && number(run, "rate_pps") > 0.0), "{runs:?}");
-    assert_eq!(runs.iter().filter(|run| run["part"] == "noise").count(), 2, "A against A comes first");
+    let cells: BTreeSet<_> =
+        runs.iter().map(|run| (run["frame_len"].as_u64(), run["cpus"].as_u64())).collect();
+    let cells_wanted =
+        [(60, 1), (60, 2), (256, 1), (1514, 1), (1514, 2)].map(|(len, cpus)| (Some(len), Some(cpus)));
+    assert_eq!(cells, cells_wanted.into(), "{said}");
+    let noise = rows.iter().filter(|row| row["row"] == "run" && row["part"] == "noise");
+    assert_eq!(noise.count(), 2, "A against A comes first");
+    let ratio_is_reported = |row: &&&Value| row["value"] == "rate_ratio" && row["against"] == "trafgen";
+    assert!(of(&rows, "result", "plain").iter().filter(ratio_is_reported).count() >= 4);
+    for text in ["host: ", "against itself: the noise", " x of trafgen, tx ring, goal 12 (", "stolen by"] {
+        assert!(said.contains(text), "no {text:?} in:\n{said}");
+    }
+}
+
+#[test]
+fn every_capture_keeps_what_it_is_offered_and_is_reported() {
+    if skips(missing()) {
+        return;
+    }
+    let (said, rows) = bench("capture", &["--only", "capture"]);
 
     let captures = CAPTURES.into();
     let proofs = of(&rows, "proof", "capture");
@@ -178,16 +212,5 @@ fn every_tool_delivers_what_it_is_asked_for_and_is_reported() {
         }
         assert_eq!(tools(&of(&rows, "search", case)), captures);
     }
-
-    let ratio_is_reported = |row: &&Value| row["value"] == "rate_ratio" && row["against"] == "trafgen";
-    assert_eq!(of(&rows, "result", "generate").into_iter().filter(ratio_is_reported).count(), 2);
-    for text in [
-        "host: ",
-        "against itself: the noise",
-        " x of trafgen, tx ring, goal 12 (",
-        "Mpps  tcpdump",
-        "stolen by",
-    ] {
-        assert!(said.contains(text), "no {text:?} in:\n{said}");
-    }
+    assert!(said.contains("Mpps  tcpdump"), "{said}");
 }

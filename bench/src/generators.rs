@@ -1,0 +1,374 @@
+//! Generators, one row each: how each is told what to send, and what it can be told.
+//!
+//! Rules: the same device, the same frames, the same CPUs. How many frames came is never asked of the tool itself.
+
+use crate::frame;
+use crate::tool::{Program, owned};
+use anyhow::{Context, Result, bail};
+use host::LabEnd;
+use std::path::Path;
+
+/// Addresses and ports that count.
+const RANGES: &[&str] = &["--dst", "198.18.1.1-198.18.1.254", "--udp-src", "1-255", "--udp-dst", "768-1023"];
+/// Destinations that flows are drawn from: more than there are flows.
+const FLOWS: &[&str] = &["--dst", "198.18.0.0/15", "--flow-len", "16"];
+/// Frame lengths and weights of simple IMIX, as the traffic generators of the trade have it.
+pub(crate) const IMIX: [(usize, usize); 3] = [(60, 7), (594, 4), (1514, 1)];
+
+/// What is in the frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// The same bytes each time, no checksum.
+    Plain,
+    /// The time in each frame.
+    Time,
+    /// An address and ports that count.
+    Ranges,
+    /// A UDP checksum.
+    Checksum,
+    /// These three.
+    Rich,
+    /// Three lengths.
+    Imix,
+    /// ESP.
+    Ipsec,
+    /// So many destinations open at a time, 16 frames each.
+    Flows(u32),
+}
+
+impl Work {
+    fn parse(word: &str) -> Option<Self> {
+        Some(match word {
+            "plain" => Self::Plain,
+            "time" => Self::Time,
+            "ranges" => Self::Ranges,
+            "checksum" => Self::Checksum,
+            "rich" => Self::Rich,
+            "imix" => Self::Imix,
+            "ipsec" => Self::Ipsec,
+            _ => Self::Flows(word.strip_prefix("flows-")?.parse().ok().filter(|flows| *flows > 0)?),
+        })
+    }
+
+    /// For people, after the name of a tool.
+    fn title(self) -> String {
+        match self {
+            Self::Plain => String::new(),
+            Self::Time => ", time stamps".to_owned(),
+            Self::Ranges => ", ranges".to_owned(),
+            Self::Checksum => ", checksums".to_owned(),
+            Self::Rich => ", ranges + checksums + time stamps".to_owned(),
+            Self::Imix => ", IMIX".to_owned(),
+            Self::Ipsec => ", ESP".to_owned(),
+            Self::Flows(1) => ", 1 flow".to_owned(),
+            Self::Flows(flows) => format!(", {flows} flows"),
+        }
+    }
+}
+
+/// What a generator is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Job<'a> {
+    /// Where from.
+    pub(crate) end: &'a LabEnd,
+    /// Where it runs.
+    pub(crate) cpus: &'a [u32],
+    /// Without FCS.
+    pub(crate) frame_len: usize,
+    /// Exactly so many frames; 0 for no end, for those that can.
+    pub(crate) count: u64,
+    /// What is in them.
+    pub(crate) work: Work,
+    /// Frames a second; as many as it can where not told.
+    pub(crate) pace_pps: Option<u64>,
+    /// Device instances that share the count, for the control files.
+    pub(crate) instances: u64,
+    /// The same frames in a pcap file, for who reads one.
+    pub(crate) frames: &'a Path,
+}
+
+impl<'a> Job<'a> {
+    /// Frames that are all the same, as many as it can, without end.
+    pub(crate) fn plain(end: &'a LabEnd, cpus: &'a [u32], frame_len: usize) -> Self {
+        let frames = Path::new("");
+        Self { end, cpus, frame_len, count: 0, work: Work::Plain, pace_pps: None, instances: 1, frames }
+    }
+
+    fn frame(&self) -> Vec<u8> {
+        frame::udp(self.end.mac, self.end.v4, self.frame_len)
+    }
+
+    /// All frames of a turn through the work.
+    pub(crate) fn turn(&self) -> Vec<Vec<u8>> {
+        match self.work {
+            Work::Imix => IMIX
+                .iter()
+                .flat_map(|(len, weight)| vec![frame::udp(self.end.mac, self.end.v4, *len); *weight])
+                .collect(),
+            _ => vec![self.frame()],
+        }
+    }
+}
+
+/// A generator. It is ready when the first frame arrives, and sends exactly the frames it is asked for.
+#[derive(Debug)]
+pub(crate) struct Generator {
+    /// In rows and in the table.
+    pub(crate) name: &'static str,
+    /// For people.
+    title: &'static str,
+    /// Whose.
+    pub(crate) program: Program,
+    /// Frames that take it well over ten seconds: a run of no particular length, which still has an end.
+    pub(crate) plenty: u64,
+    /// More than one CPU takes more than one process.
+    pub(crate) is_single: bool,
+    /// Its exit status when it is interrupted, unless it dies of that.
+    pub(crate) status_interrupted: i32,
+    /// It keeps a pace.
+    is_paced: bool,
+    can: fn(Work) -> bool,
+    /// Its arguments.
+    pub(crate) words: fn(&Job<'_>) -> Vec<String>,
+}
+
+/// A generator and what is in its frames.
+#[derive(Clone, Debug)]
+pub(crate) struct Contender {
+    /// In rows and in the table.
+    pub(crate) name: String,
+    /// Who.
+    pub(crate) tool: &'static Generator,
+    /// What.
+    pub(crate) work: Work,
+}
+
+impl Contender {
+    /// By its name in the table: `xdp`, `xdp/rich`.
+    pub(crate) fn of(name: &str) -> Result<Self> {
+        let (tool, work) = name.split_once('/').unwrap_or((name, "plain"));
+        let found = GENERATORS.iter().find(|generator| generator.name == tool);
+        let tool = found.with_context(|| format!("there is no tool {tool:?} in the table's {name:?}"))?;
+        let work = Work::parse(work).with_context(|| format!("{name}: nobody knows what {work:?} is"))?;
+        Ok(Self { name: name.to_owned(), tool, work })
+    }
+
+    /// It can do that, `is_paced` or not.
+    pub(crate) fn check(&self, is_paced: bool) -> Result<()> {
+        if !(self.tool.can)(self.work) || is_paced && !self.tool.is_paced {
+            bail!("{}: {} cannot do that", self.name, self.tool.title);
+        }
+        Ok(())
+    }
+
+    /// For people.
+    pub(crate) fn title(&self) -> String {
+        self.tool.title.to_owned() + &self.work.title()
+    }
+
+    /// It is wirerate.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.tool.program == Program::Wirerate
+    }
+}
+
+const fn wirerate(name: &'static str, title: &'static str, words: fn(&Job<'_>) -> Vec<String>) -> Generator {
+    let can = |_| true;
+    Generator {
+        name,
+        title,
+        program: Program::Wirerate,
+        plenty: 4_000_000_000,
+        is_single: false,
+        status_interrupted: 0,
+        is_paced: true,
+        can,
+        words,
+    }
+}
+
+const fn peer(name: &'static str, title: &'static str, program: &'static str) -> Generator {
+    Generator {
+        name,
+        title,
+        program: Program::Installed(program),
+        plenty: 60_000_000,
+        is_single: true,
+        status_interrupted: 0,
+        is_paced: true,
+        can: |work| matches!(work, Work::Plain),
+        words: |_| Vec::new(),
+    }
+}
+
+/// All generators.
+pub(crate) const GENERATORS: &[Generator] = &[
+    wirerate("xdp", "xdp", |job| send("xdp", job)),
+    wirerate("skb", "skb", |job| send("skb", job)),
+    wirerate("af_packet", "af_packet", |job| send("af_packet", job)),
+    wirerate("af_xdp", "af_xdp", |job| send("af_xdp", job)),
+    Generator {
+        can: |work| work == Work::Plain,
+        is_paced: false,
+        ..wirerate("files", "control files", files)
+    },
+    Generator {
+        program: Program::Against,
+        ..wirerate("against", "xdp of the other wirerate", |job| send("xdp", job))
+    },
+    Generator {
+        is_single: false,
+        can: |work| matches!(work, Work::Plain | Work::Ranges | Work::Rich | Work::Imix),
+        words: |job| {
+            let rate = job.pace_pps.map(|pps| ["--rate".to_owned(), format!("{pps}pps")]);
+            trafgen(job, rate.as_slice().as_flattened())
+        },
+        ..peer("trafgen", "trafgen, tx ring", "trafgen")
+    },
+    Generator {
+        is_single: false,
+        // Any gap, even none, makes trafgen leave its ring for one sendto(2) a frame.
+        words: |job| {
+            let gap_ns = job.pace_pps.map_or(0, |pps| 1_000_000_000 / pps);
+            trafgen(job, &["--gap".to_owned(), format!("{gap_ns}ns")])
+        },
+        ..peer("trafgen-sendto", "trafgen, sendto", "trafgen")
+    },
+    Generator {
+        can: |work| matches!(work, Work::Plain | Work::Imix),
+        words: tcpreplay,
+        ..peer("tcpreplay", "tcpreplay, preloaded", "tcpreplay")
+    },
+    Generator {
+        plenty: 2_000_000,
+        status_interrupted: 2,
+        words: mausezahn,
+        ..peer("mausezahn", "mausezahn", "mausezahn")
+    },
+    Generator {
+        program: Program::Own,
+        is_paced: false,
+        words: |job| {
+            let (size, count) = (job.frame_len.to_string(), job.count.to_string());
+            owned(&["flood", job.end.ifname, "--size", &size, "--count", &count])
+        },
+        ..peer("sendmmsg", "bare sendmmsg loop", "")
+    },
+];
+
+/// `wirerate send` by one engine.
+pub(crate) fn send(engine: &str, job: &Job<'_>) -> Vec<String> {
+    let (size, count) = (job.frame_len.to_string(), job.count.to_string());
+    let (nobody, dst) = (frame::NOBODY.to_string(), frame::DST.to_string());
+    let cpus: Vec<String> = job.cpus.iter().map(u32::to_string).collect();
+    let mut words = owned(&["send", job.end.ifname, "--netns", &job.end.netns_name, "--engine", engine]);
+    words.extend(owned(&["--dst-mac", &nobody, "--cpus", &cpus.join(","), "--count", &count, "--json"]));
+    let fixed = ["--dst", dst.as_str()];
+    let (flows, imix) = match job.work {
+        Work::Flows(flows) => (flows.to_string(), String::new()),
+        _ => (String::new(), IMIX.map(|(len, weight)| format!("{len}:{weight}")).join(",")),
+    };
+    let more: &[&[&str]] = match job.work {
+        Work::Plain | Work::Time => &[&fixed],
+        Work::Ranges => &[RANGES],
+        Work::Checksum => &[&fixed, &["--csum"]],
+        Work::Rich => &[RANGES, &["--csum"]],
+        Work::Imix => &[&fixed, &["--imix", &imix]],
+        Work::Ipsec => &[&fixed, &["--ipsec"]],
+        Work::Flows(_) => &[FLOWS, &["--flows", &flows]],
+    };
+    words.extend(owned(&more.concat()));
+    if job.work != Work::Imix {
+        words.extend(owned(&["--size", &size]));
+    }
+    if !matches!(job.work, Work::Time | Work::Rich) {
+        words.push("--no-timestamp".to_owned());
+    }
+    if engine == "af_xdp" && job.cpus.len() > 1 {
+        words.extend(owned(&["--queues", "cpu"]));
+    }
+    words.extend(job.pace_pps.iter().flat_map(|pps| ["--pps".to_owned(), pps.to_string()]));
+    words
+}
+
+/// Control files: instances of the device, spread over the threads of its CPUs, which share the count.
+fn files(job: &Job<'_>) -> Vec<String> {
+    let (dev, count, size) = (job.end.ifname, job.count / job.instances, job.frame_len);
+    let mut script = "set -eu; trap true INT; P=/proc/net/pktgen\n".to_owned();
+    for (instance, cpu) in (0..job.instances).zip(job.cpus.iter().cycle()) {
+        script += &format!("echo add_device {dev}@{instance} > $P/kpktgend_{cpu}\n");
+        let (nobody, dst) = (frame::NOBODY, frame::DST);
+        let commands = [
+            format!("count {count}"),
+            format!("pkt_size {size}"),
+            format!("dst_mac {nobody}"),
+            format!("dst {dst}"),
+            "flag NO_TIMESTAMP".to_owned(),
+        ];
+        for command in commands {
+            script += &format!("echo {command} > $P/{dev}@{instance}\n");
+        }
+    }
+    script += "echo start > $P/pgctrl\n";
+    owned(&["exec", "--netns", &job.end.netns_name, "--", "bash", "-c", &script])
+}
+
+fn trafgen(job: &Job<'_>, more: &[String]) -> Vec<String> {
+    // Its processes go to the first CPUs whatever we say, so the others go there as well.
+    let (count, cpus) = (job.count.to_string(), job.cpus.len().to_string());
+    let mut words = owned(&["--dev", job.end.ifname, "--cpus", &cpus, "--notouch-irq", "--num", &count]);
+    words.push("--no-sock-mem".to_owned());
+    words.extend_from_slice(more);
+    words.push(match job.work {
+        Work::Ranges => frame::trafgen_moving(&job.frame(), false),
+        Work::Rich => frame::trafgen_moving(&job.frame(), true),
+        _ => job.turn().iter().map(|frame| frame::trafgen(frame)).collect::<Vec<_>>().join(" "),
+    });
+    words
+}
+
+fn tcpreplay(job: &Job<'_>) -> Vec<String> {
+    let count = job.count.to_string();
+    let mut words = owned(&["--intf1", job.end.ifname, "--preload-pcap", "--no-flow-stats", "--loop", "0"]);
+    if job.count > 0 {
+        words.extend(owned(&["--limit", &count]));
+    }
+    match job.pace_pps {
+        Some(pps) => words.extend(["--pps".to_owned(), pps.to_string()]),
+        None => words.push("--topspeed".to_owned()),
+    }
+    words.push(job.frames.to_str().expect("our own names are UTF-8").to_owned());
+    words
+}
+
+fn mausezahn(job: &Job<'_>) -> Vec<String> {
+    let hex: Vec<String> = job.frame().iter().map(|byte| format!("{byte:02x}")).collect();
+    // Whole microseconds are all it knows.
+    let delay_us = job.pace_pps.map_or(0, |pps| 1_000_000 / pps);
+    let (count, delay) = (job.count.to_string(), format!("{delay_us}usec"));
+    owned(&[job.end.ifname, "-q", "-c", &count, "-d", &delay, &hex.join(":")])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_different() {
+        let names: BTreeSet<_> = GENERATORS.iter().map(|tool| tool.name).collect();
+        assert_eq!(names.len(), GENERATORS.len());
+    }
+
+    #[test]
+    fn works_have_names_and_numbers() {
+        assert_eq!(Work::parse("flows-65536"), Some(Work::Flows(65_536)));
+        for wrong in ["", "flows-", "flows-0", "flows-x", "riches"] {
+            assert_eq!(Work::parse(wrong), None, "{wrong}");
+        }
+        let contender = Contender::of("xdp/flows-1").expect("there is one");
+        assert_eq!((contender.title().as_str(), contender.is_ours()), ("xdp, 1 flow", true));
+        assert!(Contender::of("sendmmsg/rich").expect("it has a name").check(false).is_err());
+        assert!(Contender::of("trafgen").expect("it has a name").check(true).is_ok());
+    }
+}

@@ -1,0 +1,111 @@
+//! A generator at work: one process, or one for each CPU where it knows no better.
+
+use crate::bed::Bed;
+use crate::generators::{Contender, Job};
+use crate::process::{Ended, Tool};
+use crate::samples::Sample;
+use crate::stop::Stop;
+use anyhow::{Context, Result, bail, ensure};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long a tool may take to its first frame, and to send the frames of its proof.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// All processes of a generator. Dropping it kills them.
+#[derive(Debug)]
+pub(crate) struct Running {
+    contender: Contender,
+    tools: Vec<Tool>,
+}
+
+impl Running {
+    /// Starts `program` as `contender`. Where it takes several processes, they share the count.
+    pub(crate) fn start(program: &Path, contender: &Contender, job: &Job<'_>) -> Result<Self> {
+        let jobs = if contender.tool.is_single { split(job) } else { vec![*job] };
+        let start = |job: &Job<'_>| {
+            let cpu = *job.cpus.first().context("a generator without a CPU")?;
+            Tool::start(program, &(contender.tool.words)(job), job.end.netns(), cpu)
+        };
+        let tools = jobs.iter().map(start).collect::<Result<_>>()?;
+        Ok(Self { contender: contender.clone(), tools })
+    }
+
+    /// Waits for the first frame after `before`.
+    pub(crate) fn until_frames_come(&self, bed: &Bed, before: Sample) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while bed.sample()?.frames == before.frames {
+            if self.has_ended()? || Instant::now() >= deadline {
+                bail!("no frame of it arrived; it said: {}", self.last_words());
+            }
+            bed.stop.sleep(LOOK_EVERY)?;
+        }
+        Ok(())
+    }
+
+    /// Fails unless all of it still runs.
+    pub(crate) fn still_runs(&self) -> Result<()> {
+        ensure!(!self.has_ended()?, "it ended before it was asked to: {}", self.last_words());
+        Ok(())
+    }
+
+    /// Resident memory at its highest, in bytes.
+    pub(crate) fn memory_peak_bytes(&self) -> Result<u64> {
+        self.tools.iter().map(Tool::memory_peak_bytes).sum()
+    }
+
+    /// Interrupts it and waits for its end, which has to be a good one.
+    pub(crate) fn stop(self, stop: &Stop) -> Result<Ended> {
+        self.tools.iter().for_each(Tool::interrupt);
+        let status = self.contender.tool.status_interrupted;
+        self.end(stop, |ended| ended.is_good() || ended.status.code() == Some(status))
+    }
+
+    /// Waits for its end, which has to be a good one. Times and words are those of all processes.
+    pub(crate) fn wait(self, stop: &Stop) -> Result<Ended> {
+        self.end(stop, Ended::is_good)
+    }
+
+    fn end(self, stop: &Stop, is_good: impl Fn(&Ended) -> bool) -> Result<Ended> {
+        let mut whole: Option<Ended> = None;
+        for tool in self.tools {
+            let ended = tool.wait(PATIENCE, stop)?;
+            let name = &self.contender.name;
+            ensure!(is_good(&ended), "{name} ended with {}: {}", ended.status, ended.said.trim());
+            whole = Some(match whole {
+                None => ended,
+                Some(all) => Ended {
+                    cpu_ns: all.cpu_ns + ended.cpu_ns,
+                    file_bytes: all.file_bytes + ended.file_bytes,
+                    said: all.said + &ended.said,
+                    status: ended.status,
+                },
+            });
+        }
+        whole.context("a generator without a process")
+    }
+
+    fn has_ended(&self) -> Result<bool> {
+        for tool in &self.tools {
+            if tool.has_ended()? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn last_words(&self) -> String {
+        self.tools.iter().map(Tool::last_words).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// One job a CPU; the first ones take what does not divide.
+fn split<'a>(job: &Job<'a>) -> Vec<Job<'a>> {
+    let parts = job.cpus.len() as u64;
+    let part = |(index, cpu): (usize, &'a u32)| {
+        let count = job.count / parts + u64::from((index as u64) < job.count % parts);
+        Job { cpus: std::slice::from_ref(cpu), count, ..*job }
+    };
+    job.cpus.iter().enumerate().map(part).collect()
+}
