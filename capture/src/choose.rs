@@ -4,8 +4,8 @@ use crate::source::Ring;
 use crate::tap::{RingCounts, SourceFacts, Tap};
 use crate::tpacket::{PacketWish, TpacketTap};
 use crate::xdp::XdpTap;
-use crate::{CaptureError, Direction, Mode, Options, SourceWish};
-use host::{Link, LinkLayer};
+use crate::{CaptureError, Direction, Mode, Options, SourceWish, hardware};
+use host::{Link, LinkLayer, Stack};
 
 /// The best way that the device has, opened but not attached. `link` is a device of the calling thread's namespace.
 ///
@@ -25,7 +25,9 @@ pub(crate) fn open(link: &Link, options: &Options) -> Result<Box<dyn Tap>, Captu
 
 fn open_best(link: &Link, options: &Options) -> Result<Box<dyn Tap>, CaptureError> {
     let wish = PacketWish::new(link, options)?;
-    if let Some(why) = not_for_xdp(link, options) {
+    if let Some(why) = not_for_xdp(link, options)
+        .map_or_else(|| stamps_are_not_for_xdp(link, options), |why| Ok(Some(why)))?
+    {
         return Ok(Box::new(TpacketTap::open(link, wish, Some(why))?));
     }
     match XdpTap::open(link, options) {
@@ -45,6 +47,17 @@ fn not_for_xdp(link: &Link, options: &Options) -> Option<String> {
         (Direction::In, LinkLayer::Ethernet | LinkLayer::Loopback) => None,
         (Direction::In, _) => Some(format!("frames of {name} have no Ethernet header")),
     }
+}
+
+/// Why XDP would lose what the card knows: it stamps frames now, and programs of its driver cannot read that. Whoever
+/// wants the rate and not the stamps asks for XDP, or for `--clock system`.
+fn stamps_are_not_for_xdp(link: &Link, options: &Options) -> Result<Option<String>, CaptureError> {
+    // Only XDP can drop.
+    if options.mode == Mode::Drop || !hardware::only_sockets_get_stamps(&Stack::here()?, link, options.clock)
+    {
+        return Ok(None);
+    }
+    Ok(Some(format!("{} stamps frames, and XDP programs cannot read the stamps of its driver", link.name)))
 }
 
 /// Packet sockets, after XDP was refused; its error when they cannot do it.

@@ -39,6 +39,19 @@ pub(crate) fn clock(
     }
 }
 
+/// True when `link` stamps frames now, by a clock that can be read, and XDP programs do not get the stamps. What the
+/// driver does not tell is no reason to leave the faster way.
+pub(crate) fn only_sockets_get_stamps(stack: &Stack, link: &Link, wish: ClockWish) -> bool {
+    let config = || stack.stamps(link).ok()?.config().ok()?;
+    let able = || stack.xdp_features(link).ok().flatten();
+    wish != ClockWish::System && is_beyond_xdp(config(), able()) && open_clock(stack, link).is_ok()
+}
+
+/// Frames are stamped, and the driver does not say that programs may read that.
+fn is_beyond_xdp(config: Option<StampConfig>, able: Option<XdpFeatures>) -> bool {
+    config.is_some_and(|config| config.is_receive_on()) && !able.is_some_and(|able| able.rx_timestamp)
+}
+
 fn open_clock(stack: &Stack, link: &Link) -> Result<PhcClock, CaptureError> {
     let stamps = stack.stamps(link)?;
     let index = clock_index(&stamps.object(), &stamps.abilities()?, stamps.config()?)?;
@@ -91,6 +104,17 @@ mod tests {
             let error = clock_index("x", &abilities, config(1)).unwrap_err();
             assert_eq!(error.to_string(), "x has no clock of its own that stamps received frames");
         }
+    }
+
+    /// A capture on igb, whose driver stamps and tells packet sockets only, had no stamp in its file.
+    #[test]
+    fn stamps_that_xdp_cannot_read_are_left_to_packet_sockets() {
+        let config = |rx_filter| Some(StampConfig { rx_filter, ..StampConfig::default() });
+        let able = |rx_timestamp| Some(XdpFeatures { rx_timestamp, ..XdpFeatures::default() });
+        assert!(is_beyond_xdp(config(12), able(false)) && is_beyond_xdp(config(1), None));
+        assert!(!is_beyond_xdp(config(1), able(true)), "XDP gets them");
+        assert!(!is_beyond_xdp(config(0), able(false)), "nothing is stamped");
+        assert!(!is_beyond_xdp(None, able(false)), "the driver does not tell");
     }
 
     #[test]

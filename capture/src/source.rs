@@ -6,6 +6,9 @@
 
 use crate::ring::Record;
 
+/// From the stamp of a device until the frame is in a ring, at most: the device collects frames before it interrupts.
+pub(crate) const STAMP_DELAY_NS: u64 = 1_000_000;
+
 /// One ring and its only reader.
 ///
 /// The order of calls is `look`, `for_each` (as often as wanted), `give_back`, and again.

@@ -1,7 +1,7 @@
 //! The XDP tap: a program on the device, a ring and counters for each CPU.
 
 use crate::ring::Record;
-use crate::source::{Probe, Ring, Source};
+use crate::source::{Probe, Ring, STAMP_DELAY_NS, Source};
 use crate::sys::{self, RingReader, RingWatch};
 use crate::tap::{RingCounts, SourceFacts, Tap};
 use crate::{CaptureError, Mode, Options, cpus, device, filter, hardware};
@@ -135,9 +135,6 @@ fn translated(expression: &str, link: &Link, options: &Options) -> Result<Vec<Eb
     ::filter::translate(&classic)
         .map_err(|source| CaptureError::FilterProgram { expression: expression.to_owned(), source })
 }
-
-/// From the stamp of a device to the program, at most: the device collects frames before it interrupts.
-const STAMP_DELAY_NS: u64 = 1_000_000;
 
 /// The ring of one CPU.
 struct XdpSource {

@@ -4,6 +4,7 @@ use crate::ethtool::{Driver, Features, Queues, Timestamping};
 use crate::limits::{Pause, Rings};
 use crate::link::Link;
 use crate::stack::Stack;
+use crate::stamping::{StampConfig, StampDriver};
 use crate::sysfs::{Interrupt, Steering};
 use crate::xdp::XdpFeatures;
 use crate::{HostError, KernelSays};
@@ -33,6 +34,8 @@ pub struct DeviceState {
     pub pause: Option<Pause>,
     /// Abilities to stamp frames.
     pub timestamping: Option<Timestamping>,
+    /// What it stamps now.
+    pub stamps: Option<StampConfig>,
     /// The NUMA node it hangs on.
     pub node: Option<u32>,
     /// Interrupts of its hardware.
@@ -66,6 +69,7 @@ impl Stack {
             queues_max: known(&mut unknown, self.queues_max(&link)).flatten(),
             pause: known(&mut unknown, self.pause(&link)).flatten(),
             timestamping: known(&mut unknown, self.timestamping(&link)),
+            stamps: known(&mut unknown, self.stamps(&link).and_then(|stamps| stamps.config())).flatten(),
             node: known(&mut unknown, self.numa_node(&link)).flatten(),
             interrupts: self.interrupts(&link),
             steering: known(&mut unknown, self.steering(&link)),

@@ -76,6 +76,8 @@ pub(crate) struct TpacketTap {
     tallies: Vec<Arc<Tally>>,
     /// Until they are given to readers.
     rings: Vec<ReceiveRing>,
+    /// Whether the device's stamps were asked for.
+    is_stamped: bool,
     is_attached: bool,
 }
 
@@ -134,6 +136,7 @@ impl TpacketTap {
             facts: TpacketFacts { rings, fanout, direction, why },
             tallies: Vec::new(),
             rings: Vec::new(),
+            is_stamped: wish.wants_time,
             is_attached: false,
         };
         for _ in 0..rings {
@@ -179,10 +182,11 @@ impl Tap for TpacketTap {
         })?;
         self.is_attached = true;
         let is_by_cpu = self.facts.fanout == Fanout::Cpu && self.rings.len() > 1;
+        let is_stamped = self.is_stamped;
         let ring = |(number, (ring, tally)): (usize, (ReceiveRing, &Arc<Tally>))| Ring {
             cpu: is_by_cpu.then_some(number as u32),
             knows_queues: false,
-            source: Box::new(TpacketSource::new(ring, Arc::clone(tally))),
+            source: Box::new(TpacketSource::new(ring, Arc::clone(tally), is_stamped)),
         };
         Ok(self.rings.drain(..).zip(&self.tallies).enumerate().map(ring).collect())
     }

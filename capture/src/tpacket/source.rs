@@ -1,7 +1,7 @@
 //! One TPACKET_V3 ring as a source: a look shows one block.
 
 use crate::ring::Record;
-use crate::source::{Probe, Source};
+use crate::source::{Probe, STAMP_DELAY_NS, Source};
 use crate::sys::packet_socket::{PacketSocket, ReceiveRing};
 use crate::tpacket::block::Frames;
 use std::collections::VecDeque;
@@ -82,11 +82,13 @@ pub(crate) struct TpacketSource {
     is_in_view: bool,
     /// Frames lost before the first one in view.
     lost_before: u32,
+    /// Whether times may be the device's.
+    is_stamped: bool,
 }
 
 impl TpacketSource {
-    pub(crate) fn new(ring: ReceiveRing, tally: Arc<Tally>) -> Self {
-        Self { ring, tally, next: 0, is_in_view: false, lost_before: 0 }
+    pub(crate) fn new(ring: ReceiveRing, tally: Arc<Tally>, is_stamped: bool) -> Self {
+        Self { ring, tally, next: 0, is_in_view: false, lost_before: 0, is_stamped }
     }
 
     /// Frames of the next block, and their lengths together; `None` when the kernel has not handed it over.
@@ -127,6 +129,10 @@ impl Source for TpacketSource {
             self.ring.release(self.next);
             self.next = (self.next + 1) % self.ring.block_count();
         }
+    }
+
+    fn delay_ns(&self) -> u64 {
+        if self.is_stamped { STAMP_DELAY_NS } else { 0 }
     }
 
     fn much(&self, _len_max: usize) -> u64 {

@@ -3,6 +3,7 @@
 mod engines;
 mod nics;
 pub mod oracle;
+mod stamps;
 mod wireless;
 
 use anyhow::Result;
@@ -48,7 +49,10 @@ pub struct Case {
 /// All of them, in the order in which they run.
 #[must_use]
 pub fn all() -> Vec<&'static Case> {
-    [engines::CASES, wireless::CASES, nics::CASES, oracle::CASES].into_iter().flatten().collect()
+    [engines::CASES, wireless::CASES, nics::CASES, stamps::CASES, oracle::CASES]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// The case of that name.

@@ -176,18 +176,31 @@ impl CardPair {
 
     /// A capture by the best source, which must see what is sent; its report.
     fn capture(&self) -> Result<Value> {
-        sh(&format!(
-            "wirerate capture rx0 --netns rx --count {CAPTURED} --json >/tmp/report 2>/tmp/said & echo $! >/tmp/pid
-             for i in $(seq 300); do grep -q capturing /tmp/said && exit 0; sleep 0.1; done; cat /tmp/said; exit 1"
-        ))?;
-        self.wait_for_carrier()?;
+        self.start_capture(&format!("--count {CAPTURED}"))?;
         self.send(&format!("--count {CAPTURED} --pps 5000"))?;
-        let text = sh("for i in $(seq 100); do [ -s /tmp/report ] && break; sleep 0.1; done
-                       [ -s /tmp/report ] || kill -INT $(cat /tmp/pid); cat /tmp/report /tmp/said")?;
-        let report = text.lines().next().unwrap_or_default();
-        let report: Value = serde_json::from_str(report).with_context(|| text.clone())?;
+        let report = self.end_capture()?;
         ensure!(report["written"] == CAPTURED && report["lost"] == 0, "{report}");
         Ok(report)
+    }
+
+    /// Starts a capture of `rx0` that ends by itself; it sees all frames from now on.
+    pub(super) fn start_capture(&self, options: &str) -> Result<()> {
+        sh(&format!(
+            "rm -f /tmp/report
+             wirerate capture rx0 --netns rx --json {options} >/tmp/report 2>/tmp/said & echo $! >/tmp/pid
+             for i in $(seq 300); do grep -q capturing /tmp/said && exit 0; sleep 0.1; done; cat /tmp/said; exit 1"
+        ))?;
+        self.wait_for_carrier()
+    }
+
+    /// Its report; ends it if it is still waiting for frames.
+    pub(super) fn end_capture(&self) -> Result<Value> {
+        let text = sh("for i in $(seq 100); do [ -s /tmp/report ] && break; sleep 0.1; done
+                       [ -s /tmp/report ] || { kill -INT $(cat /tmp/pid)
+                       for i in $(seq 100); do [ -s /tmp/report ] && break; sleep 0.1; done; }
+                       cat /tmp/report /tmp/said")?;
+        let report = text.lines().next().unwrap_or_default();
+        serde_json::from_str(report).with_context(|| text.clone())
     }
 }
 

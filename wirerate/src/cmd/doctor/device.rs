@@ -341,9 +341,9 @@ fn stamps(look: &Look<'_>) -> Option<Finding> {
     let by_xdp = look.state.xdp.is_some_and(|xdp| xdp.rx_timestamp);
     match (is_hardware, by_xdp) {
         (true, true) => {
-            ok("timestamps", "the card stamps received frames, and XDP programs may read the stamp")
+            ok("timestamps", "the card can stamp received frames, and XDP programs may read the stamp")
         }
-        (true, false) => ok("timestamps", "the card stamps received frames"),
+        (true, false) => ok("timestamps", "the card can stamp received frames, for packet sockets"),
         _ => ok("timestamps", "received frames are stamped by the kernel, not by a card"),
     }
 }
@@ -389,6 +389,7 @@ pub(super) mod tests {
             queues_max: Some(Queues { tx: 64, rx: 64 }),
             pause: Some(Pause::default()),
             timestamping: Some(Timestamping::default()),
+            stamps: None,
             node: Some(0),
             interrupts: (0..8)
                 .map(|cpu| Interrupt {

@@ -97,6 +97,9 @@ pub fn capture_choice(captures: &[Row], state: &DeviceState) -> Choice {
     let answer = |row: &Row| match row.name {
         // Both ways go through it, and XDP sees one of them.
         "xdp_native" | "xdp_generic" if state.link.is_loopback() => (Answer::No, "it is the loopback device"),
+        "xdp_native" | "xdp_generic" if stamps_beyond_xdp(state) => {
+            (Answer::No, "the card stamps frames, and XDP programs cannot read the stamps of its driver")
+        }
         _ => (row.answer, ""),
     };
     let answers: Vec<_> = captures
@@ -107,6 +110,17 @@ pub fn capture_choice(captures: &[Row], state: &DeviceState) -> Choice {
         })
         .collect();
     choice(&answers)
+}
+
+/// A card that stamps now, whose driver does not hand the stamps to XDP programs.
+fn stamps_beyond_xdp(state: &DeviceState) -> bool {
+    let has_clock = state
+        .timestamping
+        .as_ref()
+        .is_some_and(|able| able.is_hardware_receive() && able.clock_index.is_some());
+    has_clock
+        && state.stamps.is_some_and(|config| config.is_receive_on())
+        && !state.xdp.is_some_and(|xdp| xdp.rx_timestamp)
 }
 
 /// The first that says yes. Behind one that nobody can tell of nothing is certain.
@@ -227,4 +241,38 @@ fn packet_socket(machine: &Machine) -> Row {
         Answer::Yes,
         "packet sockets work on every device, at the price of an skb and a copy for each frame",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::device::tests::card;
+    use super::*;
+    use host::{StampConfig, Timestamping, XdpFeatures};
+
+    #[test]
+    fn a_card_whose_stamps_xdp_cannot_read_is_captured_by_packet_sockets() {
+        let rows = || {
+            [("xdp_native", "the driver runs XDP programs"), ("tpacket", "any device")]
+                .map(|(name, why)| row(name, Answer::Yes, why))
+        };
+        let abilities = ["hardware-receive", "hardware-raw-clock"].map(str::to_owned).to_vec();
+        let stamping = DeviceState {
+            timestamping: Some(Timestamping { abilities, clock_index: Some(0), ..Timestamping::default() }),
+            stamps: Some(StampConfig { rx_filter: 12, ..StampConfig::default() }),
+            xdp: Some(XdpFeatures { basic: true, ..XdpFeatures::default() }),
+            ..card()
+        };
+        let choice = capture_choice(&rows(), &stamping);
+        assert_eq!(choice.name, Some("tpacket"));
+        assert!(choice.why[1].starts_with("not xdp_native: the card stamps frames"), "{:?}", choice.why);
+        for state in [
+            DeviceState { stamps: Some(StampConfig::default()), ..stamping.clone() },
+            DeviceState {
+                xdp: Some(XdpFeatures { rx_timestamp: true, ..XdpFeatures::default() }),
+                ..stamping
+            },
+        ] {
+            assert_eq!(capture_choice(&rows(), &state).name, Some("xdp_native"));
+        }
+    }
 }
