@@ -96,28 +96,53 @@ fetch_kernel() {
 	mv -- "$(find "$new" -name 'vmlinuz*' -type f)" "$work/laid/vmlinuz"
 	mv -- "$(find "$new" -type d -path '*/lib/modules/*' -name kernel -prune)" "$work/laid/modules"
 	rm -r -- "$new"
-	mv -- "$work/laid" "$cache/$name"
+	mv --no-target-directory -- "$work/laid" "$cache/$name"
 }
 
 fetch_qemu() {
 	echo "fetching QEMU for virtual machines" >&2
 	unpack bookworm-backports "$work/qemu" qemu-system-x86 qemu-system-common qemu-system-data
-	mv -- "$work/qemu" "$cache/qemu"
+	mv --no-target-directory -- "$work/qemu" "$cache/qemu"
 }
 
-wanted=$(
+# What is not there. Half a kernel never is: each comes into its place whole.
+missing() {
+	local name suite
 	kernels | while read -r name suite; do
 		[ -e "$cache/$name" ] || echo "$name $suite"
 	done
-)
-[ -n "$wanted" ] || [ ! -e "$cache/qemu" ] || exit 0
-mkdir -p "$cache"
-work=$(mktemp -d "$cache/.new.XXXXXX")
-trap 'rm -rf -- "$work"' EXIT
-prepare_apt
-if [ -n "$wanted" ]; then
+	[ -e "$cache/qemu" ] || echo qemu
+}
+
+fetch_missing() {
+	local wanted name suite
+	wanted=$(missing)
+	work=$(mktemp -d "$cache/.new.XXXXXX")
+	trap 'rm -rf -- "$work"' EXIT
+	prepare_apt
 	while read -r name suite; do
-		fetch_kernel "$name" "$suite"
+		if [ "$name" = qemu ]; then fetch_qemu; else fetch_kernel "$name" "$suite"; fi
 	done <<<"$wanted"
+}
+
+if [ "${2:-}" = once ]; then
+	fetch_missing
+	exit
 fi
-[ -e "$cache/qemu" ] || fetch_qemu
+[ -n "$(missing)" ] || exit 0
+if ! { mkdir -p "$cache" && : >>"$cache/.lock"; } 2>/dev/null; then
+	echo "wirerate: $cache cannot be written" >&2
+	echo "  try: as root, tools/vm-cache.sh, or another place in WIRERATE_VM_CACHE" >&2
+	exit 3
+fi
+# Another run may be fetching the same; then there is nothing left to do.
+exec 9>>"$cache/.lock"
+flock 9
+# Nobody is at work now, so these are from runs that were killed.
+rm -rf -- "$cache"/.new.*
+# A mirror that is being updated fails for a moment, so once more before giving up.
+if [ -n "$(missing)" ] && ! "$0" "$cache" once && ! { sleep 5 && "$0" "$cache" once; }; then
+	echo "wirerate: apt-get could not fetch what virtual machines are made of: $(missing | cut -d ' ' -f 1 | tr '\n' ' ')" >&2
+	echo "  try: apt-get update, then tools/vm-cache.sh, and read what it says" >&2
+	exit 3
+fi

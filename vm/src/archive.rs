@@ -29,8 +29,7 @@ enum Kind {
 
 impl Archive {
     /// With the folders that every system has.
-    pub(crate) fn create(path: &Path) -> Result<Self> {
-        let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
+    pub(crate) fn create(file: File) -> Result<Self> {
         let mut archive = Self { out: BufWriter::new(file), entries: 0, names: HashSet::new() };
         for name in ["proc", "sys", "dev", "run", "tmp", "root", "etc", "var", "usr", "bin", &MODULES[1..]] {
             archive.entry(name, Kind::Folder, &[])?;
@@ -115,10 +114,10 @@ impl Archive {
         Ok(self.out.write_all(&[0; 4][..padding])?)
     }
 
-    /// Ends it; it is on the disk then.
-    pub(crate) fn finish(mut self) -> Result<()> {
+    /// Ends it; all of it is in its file then.
+    pub(crate) fn finish(mut self) -> Result<File> {
         self.entry("TRAILER!!!", Kind::File, &[])?;
-        Ok(self.out.flush()?)
+        Ok(self.out.into_inner()?)
     }
 }
 
@@ -128,7 +127,7 @@ pub(crate) fn find_program(name: &str) -> Result<PathBuf> {
     match places.into_iter().find(|path| path.exists()) {
         // `/bin/tcpdump` may be a link to another name.
         Some(path) => Ok(fs::canonicalize(path)?),
-        None => bail!("no {name} here; try: tools/install.sh test"),
+        None => bail!("no {name} here; try: tools/install.sh vm"),
     }
 }
 

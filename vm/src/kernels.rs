@@ -25,6 +25,8 @@ pub struct Kernel {
 pub struct Lab {
     /// Oldest first.
     pub kernels: Vec<Kernel>,
+    /// What the cache lacks, in words for a person.
+    pub missing: Vec<String>,
     pub(crate) qemu: PathBuf,
     /// Where QEMU finds what it reads itself: firmware, and its own modules.
     pub(crate) firmware: Vec<PathBuf>,
@@ -35,21 +37,27 @@ impl Lab {
     /// What the cache holds.
     ///
     /// # Errors
-    /// When something is missing: what, and what to type.
+    /// When no machine can be started here: what is missing, and what to type.
     pub fn open() -> Result<Self> {
         let cache = PathBuf::from(std::env::var_os("WIRERATE_VM_CACHE").unwrap_or(CACHE.into()));
-        let kernels = NAMES.iter().map(|name| Kernel::in_folder(name, &cache.join(name)));
-        let kernels = kernels.collect::<Result<Vec<_>>>()?;
+        let (mut kernels, mut missing) = (Vec::new(), Vec::new());
+        for name in NAMES {
+            match Kernel::in_folder(name, &cache.join(name)) {
+                Ok(kernel) => kernels.push(kernel),
+                Err(why) => missing.push(why.to_string()),
+            }
+        }
         let root = cache.join("qemu/usr");
         let qemu = root.join("bin/qemu-system-x86_64");
         let runs = Command::new(&qemu).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
         ensure!(
             runs.is_ok_and(|status| status.success()),
-            "{} does not run here; try: tools/install.sh test",
+            "{} does not run here; try: tools/install.sh vm",
             qemu.display()
         );
         Ok(Self {
             kernels,
+            missing,
             firmware: vec![root.join("share/qemu"), "/usr/share/seabios".into(), "/usr/share/qemu".into()],
             qemu_modules: root.join("lib/x86_64-linux-gnu/qemu"),
             qemu,
@@ -62,7 +70,8 @@ impl Lab {
     /// When there is none: with the names of those there are.
     pub fn kernel(&self, name: &str) -> Result<&Kernel> {
         let Some(kernel) = self.kernels.iter().find(|kernel| kernel.name == name) else {
-            bail!("no kernel is called {name:?}; there are {}", NAMES.join(", "))
+            let are: Vec<&str> = self.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+            bail!("no kernel is called {name:?}; there are {}", are.join(", "))
         };
         Ok(kernel)
     }
@@ -73,7 +82,7 @@ impl Kernel {
         let (image, modules) = (folder.join("vmlinuz"), folder.join("modules"));
         ensure!(
             image.exists() && modules.exists(),
-            "no kernel {name} in {}; try: tools/install.sh test",
+            "no kernel {name} in {}; try: tools/install.sh vm",
             folder.display()
         );
         Ok(Self { name: name.to_owned(), image, modules })

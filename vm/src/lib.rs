@@ -14,9 +14,11 @@ mod kernels;
 mod machine;
 mod module;
 mod outcome;
+mod side;
 mod table;
 
 pub use kernels::{Kernel, Lab};
 pub use machine::Boot;
 pub use outcome::{Ending, Outcome};
+pub use side::Run;
 pub use table::{markdown, plain};

@@ -1,20 +1,22 @@
 //! One run of a machine: packs its file system, starts QEMU, reads what the guest says, ends it in any case.
 
 use crate::archive::{self, Archive};
-use crate::cases::Case;
+use crate::cases::{Case, Machine};
 use crate::{Ending, Kernel, Lab, Outcome, golden, guest};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::{self, File};
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Emulated: KVM inside another virtual machine hung or gave up where it was tried.
 const MACHINE: [&str; 6] = ["-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max"];
 const MEMORY_MIB: &str = "2048";
-const CPUS: &str = "2";
 /// Programs of this machine that cases call; `sh` is dash, since busybox prefers its own `ip` to the real one.
 const PROGRAMS: [(&str, &str); 14] = [
     ("bash", "bash"),
@@ -46,29 +48,30 @@ pub struct Boot<'a> {
     pub lab: &'a Lab,
     /// Which of the kernels.
     pub kernel: &'a Kernel,
+    /// Which of the machines.
+    pub machine: Machine,
     /// The program under test.
-    pub wirerate: PathBuf,
+    pub wirerate: &'a Path,
     /// This program, which is the init of the machine.
-    pub init: PathBuf,
+    pub init: &'a Path,
     /// The machine ends after so long, whatever it does.
     pub patience: Duration,
+    /// The machine ends when this says so.
+    pub stop: &'a AtomicBool,
 }
 
 impl Boot<'_> {
     /// Runs cases there, one after the other, and says how each ended, in their order.
     ///
     /// # Errors
-    /// When the machine cannot be started; what goes wrong in there is an outcome.
-    pub fn run(&self, cases: &[&Case], work: &Path) -> Result<Vec<Outcome>> {
-        let archive = self.pack(cases, work)?;
+    /// When the machine cannot be started, or was stopped; what goes wrong in there is an outcome.
+    pub fn run(&self, cases: &[&Case]) -> Result<Vec<Outcome>> {
+        let archive = self.pack(cases)?;
         let names: Vec<&str> = cases.iter().map(|case| case.name).collect();
-        let append = format!("{} {}", guest::CASES_PARAMETER, names.join(","));
-        let mut command = self.qemu(&archive, &append.replacen(' ', "=", 1));
+        let mut command = self.qemu(&archive, &format!("{}={}", guest::CASES_PARAMETER, names.join(",")));
         command.args(devices(cases));
         command.args(["-display", "none", "-serial", "stdio"]);
         let said = self.watch(command.stdin(Stdio::null()))?;
-        // It is large, and of no use any more; should it stay, the next run replaces it.
-        let _ = std::fs::remove_file(&archive);
         Ok(golden::check(&self.kernel.name, judge(cases, &said)))
     }
 
@@ -76,32 +79,26 @@ impl Boot<'_> {
     ///
     /// # Errors
     /// When the machine cannot be started.
-    pub fn shell(&self, cases: &[&Case], work: &Path) -> Result<ExitStatus> {
-        let archive = self.pack(cases, work)?;
+    pub fn shell(&self, cases: &[&Case]) -> Result<ExitStatus> {
+        let archive = self.pack(cases)?;
         let mut command = self.qemu(&archive, guest::SHELL_PARAMETER);
         command.args(devices(cases));
         command.args(["-nographic", "-serial", "mon:stdio"]);
-        let status = command.status().context("cannot start QEMU");
-        let _ = std::fs::remove_file(&archive);
-        status
+        command.status().context("cannot start QEMU")
     }
 
-    fn qemu(&self, archive: &Path, parameter: &str) -> Command {
-        let mut command = Command::new(&self.lab.qemu);
+    fn qemu(&self, archive: &File, parameter: &str) -> Command {
+        // Whatever ends us, the machine ends as well.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--"]).arg(&self.lab.qemu);
         command.env("QEMU_MODULE_DIR", &self.lab.qemu_modules);
-        command.args(MACHINE).args([
-            "-smp",
-            CPUS,
-            "-m",
-            MEMORY_MIB,
-            "-nodefaults",
-            "-no-user-config",
-            "-no-reboot",
-        ]);
+        command.args(MACHINE).args(["-smp", &self.machine.cpus().to_string(), "-m", MEMORY_MIB]);
+        command.args(["-nodefaults", "-no-user-config", "-no-reboot"]);
         for folder in &self.lab.firmware {
             command.arg("-L").arg(folder);
         }
-        command.arg("-kernel").arg(&self.kernel.image).arg("-initrd").arg(archive);
+        command.arg("-kernel").arg(&self.kernel.image).arg("-initrd");
+        command.arg(format!("/proc/{}/fd/{}", std::process::id(), archive.as_raw_fd()));
         // Mitigations cost a lot under emulation and protect nobody there.
         let words = "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off rdinit=/init";
         let wish = std::env::var("WIRERATE_ORACLE").map(|wish| format!(" wirerate_oracle={wish}"));
@@ -109,11 +106,10 @@ impl Boot<'_> {
         command
     }
 
-    fn pack(&self, cases: &[&Case], work: &Path) -> Result<PathBuf> {
-        let path = work.join(format!("{}-{}.cpio", self.kernel.name, std::process::id()));
-        let mut archive = Archive::create(&path)?;
-        archive.program("init", &self.init)?;
-        archive.program("bin/wirerate", &self.wirerate)?;
+    fn pack(&self, cases: &[&Case]) -> Result<File> {
+        let mut archive = Archive::create(nameless()?)?;
+        archive.program("init", self.init)?;
+        archive.program("bin/wirerate", self.wirerate)?;
         let programs = PROGRAMS.iter().map(|(name, here)| Ok((*name, archive::find_program(here)?)));
         archive::programs(&mut archive, &programs.collect::<Result<HashMap<_, _>>>()?)?;
         APPLETS.iter().try_for_each(|applet| archive.link(&format!("bin/{applet}"), "busybox"))?;
@@ -123,8 +119,7 @@ impl Boot<'_> {
         let mut modules: Vec<&str> = guest::MODULES.to_vec();
         modules.extend(cases.iter().flat_map(|case| case.modules));
         archive.modules(self.kernel, &modules)?;
-        archive.finish()?;
-        Ok(path)
+        archive.finish()
     }
 
     /// What the machine wrote until it ended, or until patience did.
@@ -133,10 +128,11 @@ impl Boot<'_> {
         let mut child = Guarded(child.with_context(|| format!("cannot start {}", self.lab.qemu.display()))?);
         let readers = [reader(child.0.stdout.take()), reader(child.0.stderr.take())];
         let deadline = Instant::now() + self.patience;
-        let mut ending = "";
+        let mut ending = String::new();
         while child.0.try_wait()?.is_none() {
+            ensure!(!self.stop.load(Ordering::Relaxed), "stopped");
             if Instant::now() > deadline {
-                ending = "the machine was ended: it took too long\n";
+                ending = format!("the machine was ended: it took more than {:?}\n", self.patience);
                 child.0.kill()?;
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -152,7 +148,17 @@ fn devices<'a>(cases: &'a [&Case]) -> impl Iterator<Item = &'static str> + 'a {
     sets.into_iter().flatten().copied()
 }
 
-/// QEMU, which ends with us, whatever happens.
+/// A file that is gone when we are, however we end.
+fn nameless() -> Result<File> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("wirerate-vm-{}-{number}.cpio", std::process::id()));
+    let file = File::create_new(&path).with_context(|| format!("cannot create {}", path.display()))?;
+    fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+    Ok(file)
+}
+
+/// QEMU, which ends when this is dropped.
 struct Guarded(Child);
 
 impl Drop for Guarded {

@@ -6,20 +6,17 @@ use std::fmt::Write;
 /// The outcomes of one kernel.
 type OfKernel = (String, Vec<Outcome>);
 
-/// A line for each case and kernel, for a person who waits.
+/// A line for each case of a kernel, for a person who waits.
 #[must_use]
-pub fn plain(kernels: &[OfKernel]) -> String {
+pub fn plain(kernel: &str, outcomes: &[Outcome]) -> String {
     let mut out = String::new();
-    for (kernel, outcomes) in kernels {
-        for outcome in outcomes {
-            let seconds = outcome.took_ms as f64 / 1000.0;
-            // Writing to a string does not fail.
-            let _ =
-                write!(out, "{kernel:>8}  {:<24} {:<7} {seconds:6.1} s", outcome.case, word(&outcome.ending));
-            let facts: Vec<String> =
-                outcome.facts.iter().map(|(name, value)| format!("{name} {value}")).collect();
-            let _ = writeln!(out, "  {}", facts.join(", "));
-        }
+    for outcome in outcomes {
+        let seconds = outcome.took_ms as f64 / 1000.0;
+        // Writing to a string does not fail.
+        let _ = write!(out, "{kernel:>8}  {:<24} {:<7} {seconds:6.1} s", outcome.case, word(&outcome.ending));
+        let facts: Vec<String> =
+            outcome.facts.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        let _ = writeln!(out, "  {}", facts.join(", "));
     }
     out
 }

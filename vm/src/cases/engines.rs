@@ -1,6 +1,6 @@
 //! Each engine between two namespaces: what it says it sent is there.
 
-use super::{Case, Finding};
+use super::{Case, Finding, Machine};
 use crate::guest::{sh, try_sh};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -14,6 +14,7 @@ pub(super) const CASES: &[Case] = &[
         what: "xdp, skb, af_xdp and af_packet send 20,000 frames over a veth pair, and all arrive",
         modules: &[],
         devices: &[],
+        machine: Machine::Common,
         run: engines,
     },
     Case {
@@ -21,6 +22,7 @@ pub(super) const CASES: &[Case] = &[
         what: "a veth pair whose far end takes no live frames gets the next engine, and all arrive",
         modules: &[],
         devices: &[],
+        machine: Machine::Common,
         run: ladder,
     },
     Case {
@@ -28,9 +30,17 @@ pub(super) const CASES: &[Case] = &[
         what: "20,000 frames are captured in both modes and counted in the file",
         modules: &[],
         devices: &[],
+        machine: Machine::Common,
         run: capture,
     },
-    Case { name: "demo", what: "`wirerate demo` with 100,000 frames", modules: &[], devices: &[], run: demo },
+    Case {
+        name: "demo",
+        what: "`wirerate demo` with 100,000 frames",
+        modules: &[],
+        devices: &[],
+        machine: Machine::Common,
+        run: demo,
+    },
 ];
 
 /// A veth pair between two namespaces, gone when dropped.

@@ -32,6 +32,32 @@ impl Finding {
     }
 }
 
+/// A machine of a kernel, with the cases that share it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Machine {
+    /// One processor. A conversation of many words is several times faster there: to wake another emulated processor
+    /// takes longer than all else.
+    Single,
+    /// Two processors, and network cards.
+    Cards,
+    /// Two processors.
+    Common,
+}
+
+impl Machine {
+    /// All, those that take longest first.
+    pub const ALL: [Self; 3] = [Self::Single, Self::Cards, Self::Common];
+
+    /// How many processors it has.
+    #[must_use]
+    pub fn cpus(self) -> u32 {
+        match self {
+            Self::Single => 1,
+            Self::Cards | Self::Common => 2,
+        }
+    }
+}
+
 /// One row of the table.
 pub struct Case {
     /// Lower case, with `_`.
@@ -42,6 +68,8 @@ pub struct Case {
     pub modules: &'static [&'static str],
     /// Arguments of QEMU for the devices that it needs; cases that name the same ones share them.
     pub devices: &'static [&'static str],
+    /// In which machine.
+    pub machine: Machine,
     /// Runs it, in the machine.
     pub run: fn(&mut Finding) -> Result<()>,
 }

@@ -2,7 +2,7 @@
 //!
 //! Two cards of a kind are joined inside QEMU, and each end stands in a namespace of its own, as `tx0` and `rx0`.
 
-use super::{Case, Finding};
+use super::{Case, Finding, Machine};
 use crate::guest::{load, sh, try_sh};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -20,6 +20,7 @@ pub(super) const CASES: &[Case] = &[
         what: "virtio-net: doctor, engines, capture and stamps as in the golden file; what is sent arrives",
         modules: VIRTIO.modules,
         devices: VIRTIO.devices,
+        machine: Machine::Cards,
         run: |finding| nic(&VIRTIO, finding),
     },
     Case {
@@ -27,6 +28,7 @@ pub(super) const CASES: &[Case] = &[
         what: "igb: the same",
         modules: IGB.modules,
         devices: IGB.devices,
+        machine: Machine::Cards,
         run: |finding| nic(&IGB, finding),
     },
     Case {
@@ -34,6 +36,7 @@ pub(super) const CASES: &[Case] = &[
         what: "e1000e: the same",
         modules: E1000E.modules,
         devices: E1000E.devices,
+        machine: Machine::Cards,
         run: |finding| nic(&E1000E, finding),
     },
 ];

@@ -1,7 +1,7 @@
 //! The kernel's page on pktgen with `mac80211_hwsim`, word for word: an access point, a station, ten thousand
 //! frames. In place of `modprobe pktgen` stands `wirerate exec`; beside it runs the kernel's own.
 
-use super::{Case, Finding};
+use super::{Case, Finding, Machine};
 use crate::guest::{Background, load, sh};
 use anyhow::{Context, Result, ensure};
 
@@ -10,6 +10,7 @@ pub(super) const CASES: &[Case] = &[Case {
     what: "the page of the kernel's documentation: 10,000 frames through mac80211 from wlan1 to wlan0",
     modules: &["mac80211_hwsim", "pktgen", "ccm", "ctr", "cmac", "gcm"],
     devices: &[],
+    machine: Machine::Common,
     run: wireless,
 }];
 

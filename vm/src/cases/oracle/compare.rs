@@ -31,7 +31,10 @@ fn first(sequence: &Sequence, theirs: &Answers, ours: &Answers) -> Option<String
 
 /// Lines whose numbers are drawn.
 fn is_drawn(line: &str) -> bool {
-    ["     seq_num:", "     cur_", "     flows: "].iter().any(|head| line.starts_with(head))
+    // With VID_RND and SVID_RND the two IDs are those of the last frame.
+    ["     seq_num:", "     cur_", "     flows: ", "     vlan_id:", "     svlan_id:"]
+        .iter()
+        .any(|head| line.starts_with(head))
         && !line.contains("flowlen")
 }
 

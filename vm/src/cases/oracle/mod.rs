@@ -5,7 +5,7 @@ mod compare;
 mod generate;
 pub mod replay;
 
-use super::{Case, Finding};
+use super::{Case, Finding, Machine};
 use crate::guest::{Background, load, sh};
 use anyhow::{Context, Result, bail, ensure};
 use generate::Sequence;
@@ -17,6 +17,7 @@ pub(super) const CASES: &[Case] = &[Case {
     what: "random command sequences: writes, read-outs and frames as the kernel's pktgen has them",
     modules: &["pktgen"],
     devices: &[],
+    machine: Machine::Single,
     run: oracle,
 }];
 
@@ -81,7 +82,7 @@ fn answers(command: &str, name: &str) -> Result<Vec<Answers>> {
     sh("until grep -q 'listening on' /tmp/tcpdump; do sleep 0.1; done")?;
     // A kernel thread that spins is nobody's to end; the last lines say at which sequence.
     sh(&format!(
-        "timeout 240 {command} /tmp/sequences /tmp/{name}.json 2>/tmp/{name}.log || {{
+        "timeout 500 {command} /tmp/sequences /tmp/{name}.json 2>/tmp/{name}.log || {{
              echo status $?; tail -n 3 /tmp/{name}.log; cat /proc/net/pktgen/*; dmesg | tail -n 30; exit 1; }}"
     ))?;
     // Without immediate mode the last frames would wait a second for company, and be lost at the end.

@@ -4,13 +4,17 @@ use super::generate::Sequence;
 use anyhow::{Context, Result};
 use pcapng::pcap::Reader;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufReader, Write};
+use std::io::{self, BufReader, Write};
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const ROOT: &str = "/proc/net/pktgen";
 /// Between two sequences, so that each frame is of one of them.
 const PAUSE: Duration = Duration::from_millis(2);
+/// Longer than any of the texts.
+const TEXT_BYTES: usize = 1 << 16;
 
 /// What one sequence was answered.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -40,34 +44,53 @@ pub fn main(arguments: &[String]) -> Result<()> {
 fn answers(sequence: &Sequence) -> Result<Answers> {
     eprintln!("seed {}: {:?}", sequence.seed, sequence.steps);
     if sequence.has_start || sequence.seed.is_multiple_of(50) {
-        write("kpktgend_0", "rem_device_all\n").0.map_err(std::io::Error::from_raw_os_error)?;
+        write("kpktgend_0", "rem_device_all\n")?;
     }
+    let mut texts = Texts::default();
     std::thread::sleep(PAUSE);
     let begin_ns = now_ns();
-    let writes = sequence.steps.iter().map(|(file, bytes)| bounded(sequence, file, bytes)).collect();
-    let read =
-        |file: &str| fs::read_to_string(format!("{ROOT}/{file}")).unwrap_or_else(|error| error.to_string());
+    let writes =
+        sequence.steps.iter().map(|(file, bytes)| bounded(sequence, &mut texts, file, bytes)).collect();
+    let mut read = |file: &str| texts.read(file).unwrap_or_else(|error| error.to_string());
     let (device, thread) = (read(&sequence.device), read("kpktgend_0"));
     std::thread::sleep(PAUSE);
     Ok(Answers { writes, device, thread, span_ns: (begin_ns, now_ns()), frames: Vec::new() })
 }
 
-/// As [`write`], but no run without end: that would be the end of us as well.
-fn bounded(sequence: &Sequence, file: &str, bytes: &str) -> (Result<usize, i32>, String) {
-    let text = fs::read_to_string(format!("{ROOT}/{}", sequence.device)).unwrap_or_default();
-    if file == "pgctrl" && bytes == "start\n" && text.starts_with("Params: count 0 ") {
+/// One write and the `Result:` after it, but no run without end: that would be the end of us as well.
+fn bounded(sequence: &Sequence, texts: &mut Texts, file: &str, bytes: &str) -> (Result<usize, i32>, String) {
+    let is_endless = |text: String| text.starts_with("Params: count 0 ");
+    if file == "pgctrl" && bytes == "start\n" && texts.read(&sequence.device).is_ok_and(is_endless) {
         return (Ok(0), "it would run without end".to_owned());
     }
-    write(file, bytes)
-}
-
-fn write(file: &str, bytes: &str) -> (Result<usize, i32>, String) {
-    let path = format!("{ROOT}/{file}");
-    let opened = OpenOptions::new().write(true).open(&path);
-    let answer = opened.and_then(|mut file: File| file.write(bytes.as_bytes()));
-    let text = fs::read_to_string(&path).unwrap_or_default();
+    let answer = write(file, bytes);
+    let text = texts.read(file).unwrap_or_default();
     let result = text.split_once("Result: ").map_or(String::new(), |(_, result)| result.to_owned());
     (answer.map_err(|error| error.raw_os_error().unwrap_or(-1)), result)
+}
+
+/// As `echo` does it: one open, one write, one close.
+fn write(file: &str, bytes: &str) -> io::Result<usize> {
+    OpenOptions::new().write(true).open(format!("{ROOT}/{file}"))?.write(bytes.as_bytes())
+}
+
+/// The files of one sequence, open for reading. A read from the start is a text of this moment, and a single
+/// request where an open and a close would be five more.
+#[derive(Default)]
+struct Texts {
+    open: HashMap<String, File>,
+}
+
+impl Texts {
+    fn read(&mut self, name: &str) -> io::Result<String> {
+        if !self.open.contains_key(name) {
+            self.open.insert(name.to_owned(), File::open(format!("{ROOT}/{name}"))?);
+        }
+        let mut bytes = vec![0; TEXT_BYTES];
+        let len = self.open[name].read_at(&mut bytes, 0)?;
+        bytes.truncate(len);
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
 }
 
 fn now_ns() -> u64 {

@@ -1,0 +1,141 @@
+//! Machines side by side, as many as there are processors for them, and what each said.
+
+use crate::cases::{Case, Machine};
+use crate::{Boot, Kernel, Lab, Outcome};
+use anyhow::Result;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// What all machines of a run have in common.
+#[derive(Debug)]
+pub struct Run<'a> {
+    /// What machines are made of.
+    pub lab: &'a Lab,
+    /// The program under test.
+    pub wirerate: PathBuf,
+    /// This program, which is the init of each machine.
+    pub init: PathBuf,
+    /// No machine takes longer.
+    pub patience: Duration,
+    /// All machines end when this says so.
+    pub stop: &'a AtomicBool,
+}
+
+/// One machine to come: whose kernel, and which cases.
+struct Job<'a> {
+    kernel: &'a Kernel,
+    machine: Machine,
+    cases: Vec<&'a Case>,
+}
+
+impl Run<'_> {
+    /// A machine of this run.
+    #[must_use]
+    pub fn boot<'a>(&'a self, kernel: &'a Kernel, machine: Machine) -> Boot<'a> {
+        let Self { lab, wirerate, init, patience, stop } = self;
+        Boot { lab, kernel, machine, wirerate, init, patience: *patience, stop }
+    }
+
+    /// Runs the cases on each kernel, `at_once` machines at a time, and tells `said` of each machine that ended. The
+    /// outcomes are in the order of kernels and cases.
+    ///
+    /// # Errors
+    /// When a machine could not be started, or the run was stopped.
+    pub fn all(
+        &self,
+        kernels: &[&Kernel],
+        cases: &[&Case],
+        at_once: usize,
+        said: impl Fn(&Kernel, &[Outcome]) + Sync,
+    ) -> Result<Vec<(String, Vec<Outcome>)>> {
+        let jobs = jobs(kernels, cases);
+        let (next, all) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let work = || -> Result<()> {
+            while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let outcomes = self.boot(job.kernel, job.machine).run(&job.cases)?;
+                said(job.kernel, &outcomes);
+                all.lock().unwrap_or_else(PoisonError::into_inner).push((job.kernel.name.clone(), outcomes));
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..at_once).map(|_| scope.spawn(work)).collect();
+            workers.into_iter().try_for_each(|worker| match worker.join() {
+                Ok(ended) => ended,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+        })?;
+        let all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(kernels.iter().map(|kernel| (kernel.name.clone(), in_order(&all, &kernel.name, cases))).collect())
+    }
+}
+
+/// The machines, those that take longest first, so that none is left over at the end.
+fn jobs<'a>(kernels: &[&'a Kernel], cases: &[&'a Case]) -> Vec<Job<'a>> {
+    let of = |machine| {
+        kernels.iter().map(move |kernel| {
+            let cases = cases.iter().copied().filter(|case| case.machine == machine).collect();
+            Job { kernel, machine, cases }
+        })
+    };
+    Machine::ALL.into_iter().flat_map(of).filter(|job| !job.cases.is_empty()).collect()
+}
+
+/// The outcomes of one kernel, in the order of the cases.
+fn in_order(all: &[(String, Vec<Outcome>)], kernel: &str, cases: &[&Case]) -> Vec<Outcome> {
+    let of_kernel = || all.iter().filter(|(name, _)| name == kernel).flat_map(|(_, outcomes)| outcomes);
+    cases.iter().filter_map(|case| of_kernel().find(|outcome| outcome.case == case.name).cloned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Ending;
+    use std::collections::BTreeMap;
+
+    fn kernel(name: &str) -> Kernel {
+        Kernel { name: name.to_owned(), image: PathBuf::new(), modules: PathBuf::new() }
+    }
+
+    #[test]
+    fn every_case_runs_once_on_every_kernel_and_the_long_ones_come_first() {
+        let kernels = [kernel("6.1"), kernel("newest")];
+        let kernels: Vec<&Kernel> = kernels.iter().collect();
+        let cases = crate::cases::all();
+        let jobs = jobs(&kernels, &cases);
+        for kernel in &kernels {
+            let mut names: Vec<_> = jobs
+                .iter()
+                .filter(|job| job.kernel.name == kernel.name)
+                .flat_map(|job| job.cases.iter().map(|case| case.name))
+                .collect();
+            names.sort_unstable();
+            let mut expected: Vec<_> = cases.iter().map(|case| case.name).collect();
+            expected.sort_unstable();
+            assert_eq!(names, expected);
+        }
+        assert!(jobs[..2].iter().all(|job| job.machine == Machine::Single));
+    }
+
+    #[test]
+    fn outcomes_come_in_the_order_of_the_cases_whichever_machine_was_first() {
+        let cases = &crate::cases::all()[..2];
+        let outcome = |case: &Case| Outcome {
+            case: case.name.to_owned(),
+            ending: Ending::Passed,
+            facts: BTreeMap::new(),
+            golden: BTreeMap::new(),
+            took_ms: 0,
+        };
+        let all = [
+            ("6.1".to_owned(), vec![outcome(cases[1])]),
+            ("newest".to_owned(), vec![outcome(cases[1])]),
+            ("6.1".to_owned(), vec![outcome(cases[0])]),
+        ];
+        let names: Vec<_> = in_order(&all, "6.1", cases).into_iter().map(|outcome| outcome.case).collect();
+        assert_eq!(names, [cases[0].name, cases[1].name]);
+        assert_eq!(in_order(&all, "newest", cases).len(), 1);
+    }
+}
