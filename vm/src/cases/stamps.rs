@@ -5,7 +5,7 @@
 //! Frames are sent between two looks at the system's clock, which is what a stamp is compared with.
 
 use super::nics::{CardPair, E1000E, IGB};
-use super::{Case, Finding};
+use super::{Case, Finding, Machine};
 use crate::guest::sh;
 use anyhow::{Context, Result, ensure};
 use pcapng::{Block, PacketBuf, Reader};
@@ -20,6 +20,7 @@ pub(super) const CASES: &[Case] = &[
         what: "the frame that igb stamped has the card's time, by `--clock utc` and `phc`; all others have the kernel's",
         modules: IGB.modules,
         devices: IGB.devices,
+        machine: Machine::Cards,
         run: igb,
     },
     Case {
@@ -27,6 +28,7 @@ pub(super) const CASES: &[Case] = &[
         what: "e1000e grants stamps and makes none: all frames have the kernel's time, and the report says so",
         modules: E1000E.modules,
         devices: E1000E.devices,
+        machine: Machine::Cards,
         run: e1000e,
     },
 ];
