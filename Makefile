@@ -50,11 +50,11 @@ vm: build ## on Debian's kernels 6.1, 6.12 and the newest, in virtual machines (
 	cargo build --release --locked --package vm
 	$(dir $(WIRERATE))wirerate-vm $(if $(WANTS_SHELL),--shell) $(VM)
 
-# BENCH holds arguments: make bench BENCH="--size full --only capture"
+# BENCH holds arguments: make bench BENCH="--size full --only capture". Without, the page of results is made anew.
 bench: build ## against trafgen, tcpreplay, tcpdump and others, in five minutes (as root)
 	@tools/install.sh bench
 	cargo build --release --locked --package bench
-	$(dir $(WIRERATE))wirerate-bench $(BENCH)
+	$(dir $(WIRERATE))wirerate-bench $(or $(BENCH),--page bench)
 
 lint: ## formatting, clippy, docs, licences and sources, shell scripts
 	@tools/install.sh lint

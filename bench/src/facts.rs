@@ -3,6 +3,8 @@
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 /// What stays the same during a bench.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -15,15 +17,21 @@ pub(crate) struct Host {
     pub(crate) kernel: String,
     /// Frequency governor of the first CPU, where there is one.
     pub(crate) governor: Option<String>,
+    /// What the kernel does against faults of the CPU, each with its name.
+    pub(crate) mitigations: Vec<String>,
+    /// An IOMMU is in use.
+    pub(crate) iommu: bool,
     /// Mean number of runnable tasks in the last minute.
     pub(crate) load: f64,
     /// Where the binary under test is.
     pub(crate) wirerate: String,
+    /// What it says of its version.
+    pub(crate) version: String,
 }
 
 impl Host {
     /// As of now.
-    pub(crate) fn read(wirerate: &str) -> Result<Self> {
+    pub(crate) fn read(wirerate: &Path) -> Result<Self> {
         let word = |path: &str| -> Result<String> {
             Ok(fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?.trim().to_owned())
         };
@@ -35,9 +43,32 @@ impl Host {
             kernel: format!("{} {} {}", system?, release?, std::env::consts::ARCH),
             governor: word("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").ok(),
             load: load(&word("/proc/loadavg")?),
-            wirerate: wirerate.to_owned(),
+            mitigations: mitigations(Path::new("/sys/devices/system/cpu/vulnerabilities")),
+            iommu: fs::read_dir("/sys/class/iommu").is_ok_and(|mut found| found.next().is_some()),
+            wirerate: wirerate.display().to_string(),
+            version: version(wirerate),
         })
     }
+}
+
+/// `retbleed: Enhanced IBRS`, of each fault that something is done against.
+fn mitigations(folder: &Path) -> Vec<String> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found: Vec<String> = files
+        .filter_map(|file| {
+            let text = fs::read_to_string(file.path()).ok()?;
+            let what = text.trim().strip_prefix("Mitigation: ")?;
+            Some(format!("{}: {}", file.file_name().to_string_lossy(), what.split(';').next()?))
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+/// What a program says of its version; nothing where it says nothing.
+fn version(program: &Path) -> String {
+    let said = Command::new(program).arg("--version").output();
+    said.map_or(String::new(), |said| String::from_utf8_lossy(&said.stdout).trim().to_owned())
 }
 
 fn cpu_model(cpuinfo: &str) -> String {
@@ -119,8 +150,22 @@ mod tests {
     }
 
     #[test]
+    fn only_what_is_done_against_faults_is_told() {
+        let folder = std::env::temp_dir().join(format!("wirerate-bench-facts-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        for (name, text) in
+            [("b", "Mitigation: IBRS; more\n"), ("a", "Not affected\n"), ("c", "Vulnerable\n")]
+        {
+            fs::write(folder.join(name), text).unwrap();
+        }
+        let told = mitigations(&folder);
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(told, ["b: IBRS"]);
+    }
+
+    #[test]
     fn this_machine_has_facts() {
-        let host = Host::read("x").unwrap();
+        let host = Host::read(Path::new("/bin/true")).unwrap();
         assert!(!host.cpu.is_empty() && host.kernel.starts_with("Linux ") && host.load >= 0.0, "{host:?}");
         assert!(Ticks::read().unwrap().total > 0);
     }

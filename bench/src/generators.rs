@@ -15,6 +15,9 @@ const FLOWS: &[&str] = &["--dst", "198.18.0.0/15", "--flow-len", "16"];
 /// Frame lengths and weights of simple IMIX, as the traffic generators of the trade have it.
 pub(crate) const IMIX: [(usize, usize); 3] = [(60, 7), (594, 4), (1514, 1)];
 
+/// What the script of the control files says before the time of day at which it starts.
+pub(crate) const STARTS: &str = "starts";
+
 /// What is in the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
@@ -309,7 +312,7 @@ fn files(job: &Job<'_>) -> Vec<String> {
             script += &format!("echo {command} > $P/{dev}@{instance}\n");
         }
     }
-    script += "echo start > $P/pgctrl\n";
+    script += &format!("echo {STARTS} $EPOCHREALTIME\necho start > $P/pgctrl\n");
     owned(&["exec", "--netns", &job.end.netns_name, "--", "bash", "-c", &script])
 }
 

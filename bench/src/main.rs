@@ -8,6 +8,7 @@
 mod bed;
 mod capture;
 mod facts;
+mod figures;
 mod flood;
 mod frame;
 mod gaps;
@@ -18,12 +19,15 @@ mod pacing;
 mod page;
 mod priority;
 mod process;
+mod prompt;
 mod records;
 mod report;
+mod results;
 mod running;
 mod samples;
 mod schedule;
 mod search;
+mod sections;
 mod settings;
 mod stats;
 mod stop;
@@ -66,6 +70,9 @@ struct Args {
     /// Folder for the rows (JSON lines)
     #[arg(long, value_name = "DIR", default_value = "bench/out")]
     out: PathBuf,
+    /// Make the page of results, RESULTS.md, with its figures there
+    #[arg(long, value_name = "DIR")]
+    page: Option<PathBuf>,
     /// The binary to measure [default: $WIRERATE, or the one beside this program]
     #[arg(long, value_name = "FILE")]
     wirerate: Option<PathBuf>,
@@ -91,6 +98,8 @@ enum Command {
     /// Send with a bare sendmmsg loop
     #[command(hide = true)]
     Flood(flood::Args),
+    /// Make the page of results from rows
+    Results(results::Args),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -101,6 +110,8 @@ enum Case {
     Capture,
     /// How well each generator keeps a pace, from a thousand frames a second to a million
     Pacing,
+    /// How soon generators begin and end, and whether they send what they are asked for
+    Prompt,
     /// What more time, more instances and more captured frames cost
     Growth,
     /// Captures on one page: all tools, frame lengths, numbers of queues and outputs, and losses at twice the rate
@@ -123,6 +134,7 @@ fn main() -> ExitCode {
     }
     let ended = match &args.command {
         Some(Command::Flood(flood)) => flood::run(flood).map(|()| true),
+        Some(Command::Results(wish)) => results::run(wish).map(|()| true),
         None => run(&args),
     };
     match ended {
@@ -147,7 +159,7 @@ fn run(args: &Args) -> Result<bool> {
     let programs = programs(args)?;
     let time_s = host::realtime_ns() / 1_000_000_000;
     let mut report = Report::create(&args.out, time_s)?;
-    let host = Host::read(&programs.wirerate.display().to_string())?;
+    let host = Host::read(&programs.wirerate)?;
     introduce(&report, &settings, &host)?;
     report.row("host", &Start { time_s, size: settings.name, host })?;
     let ticks = Ticks::read()?;
@@ -156,6 +168,10 @@ fn run(args: &Args) -> Result<bool> {
     report.row("end", &shares)?;
     say_busy(&report, shares)?;
     report.say(&format!("rows: {}", report.path().display()))?;
+    if let Some(folder) = &args.page {
+        results::write(&[report.path().to_owned()], folder)?;
+        report.say(&format!("page: {}", folder.join("RESULTS.md").display()))?;
+    }
     Ok(report.is_good())
 }
 
@@ -176,6 +192,9 @@ fn measure(
     }
     if wants(Case::Pacing) {
         pacing::run(&bed, programs, &plan, deadline, report)?;
+    }
+    if wants(Case::Prompt) {
+        prompt::run(&bed, programs, &plan, deadline, report)?;
     }
     if wants(Case::Growth) {
         growth::run(&bed, programs, &plan, deadline, report)?;

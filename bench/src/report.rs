@@ -69,6 +69,11 @@ impl<'a> ResultRow<'a> {
         Self::new(case, tool, "cpu_ns_per_frame", None, estimate)
     }
 
+    /// A time; `value` says of what.
+    pub(crate) fn time(case: &'a str, tool: &'a str, value: &'a str, estimate: Estimate) -> Self {
+        Self::new(case, tool, value, None, estimate)
+    }
+
     /// How many times the rate of another.
     pub(crate) fn ratio(
         case: &'a str,

@@ -57,7 +57,17 @@ impl Running {
 
     /// Interrupts it and waits for its end, which has to be a good one.
     pub(crate) fn stop(self, stop: &Stop) -> Result<Ended> {
+        self.interrupt();
+        self.stopped(stop)
+    }
+
+    /// Asks it to end, as Ctrl-C does.
+    pub(crate) fn interrupt(&self) {
         self.tools.iter().for_each(Tool::interrupt);
+    }
+
+    /// Waits for the end of what was interrupted, which has to be a good one.
+    pub(crate) fn stopped(self, stop: &Stop) -> Result<Ended> {
         let status = self.contender.tool.status_interrupted;
         self.end(stop, |ended| ended.is_good() || ended.status.code() == Some(status))
     }
@@ -95,7 +105,8 @@ impl Running {
         Ok(false)
     }
 
-    fn last_words(&self) -> String {
+    /// What it has said, for an error that ends its story.
+    pub(crate) fn last_words(&self) -> String {
         self.tools.iter().map(Tool::last_words).collect::<Vec<_>>().join("\n")
     }
 }

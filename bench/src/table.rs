@@ -31,6 +31,7 @@ struct Table {
     generate: Vec<Sweep>,
     #[serde(default)]
     pace: Vec<PaceSweep>,
+    prompt: Prompt,
 }
 
 /// How long and how often, in one size.
@@ -44,6 +45,8 @@ pub(crate) struct Times {
     settle_ms: u64,
     window_ms: u64,
     pace_ms: u64,
+    /// Rounds of starts and stops.
+    pub(crate) prompt_rounds: usize,
     /// Lengths of runs.
     pub(crate) seconds: Vec<f64>,
     /// Numbers of device instances.
@@ -104,6 +107,15 @@ pub(crate) struct PaceSweep {
     pub(crate) rates_pps: Vec<u64>,
 }
 
+/// Generators that begin, end and count.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Prompt {
+    tools: Vec<String>,
+    /// Frames asked for.
+    pub(crate) counts: Vec<u64>,
+}
+
 /// What one size measures.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan {
@@ -113,6 +125,8 @@ pub(crate) struct Plan {
     pub(crate) generate: Vec<Sweep>,
     /// Paces.
     pub(crate) pace: Vec<PaceSweep>,
+    /// Starts, stops and counts.
+    pub(crate) prompt: Prompt,
 }
 
 impl Plan {
@@ -128,10 +142,11 @@ impl Plan {
         let is_in = |from: Size| size == Size::Tiny || from <= size;
         table.generate.iter().try_for_each(Sweep::check)?;
         table.pace.iter().try_for_each(PaceSweep::check)?;
+        table.prompt.contenders()?.iter().try_for_each(|contender| contender.check(false))?;
         table.generate.retain(|sweep| is_in(sweep.from));
         table.pace.retain(|sweep| is_in(sweep.from));
         table.generate.iter_mut().for_each(|sweep| sweep.is_tiny = size == Size::Tiny);
-        Ok(Self { times, generate: table.generate, pace: table.pace })
+        Ok(Self { times, generate: table.generate, pace: table.pace, prompt: table.prompt })
     }
 }
 
@@ -174,6 +189,13 @@ impl PaceSweep {
     fn check(&self) -> Result<()> {
         ensure!(self.rates_pps.iter().all(|rate| *rate > 0), "a pace of no frames a second");
         self.contenders()?.iter().try_for_each(|contender| contender.check(true))
+    }
+}
+
+impl Prompt {
+    /// Who takes part.
+    pub(crate) fn contenders(&self) -> Result<Vec<Contender>> {
+        self.tools.iter().map(|name| Contender::of(name)).collect()
     }
 }
 

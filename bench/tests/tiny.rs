@@ -114,11 +114,32 @@ fn every_tool_is_paced_at_every_rate_and_its_gaps_are_the_receivers() {
 }
 
 #[test]
+fn starts_stops_and_counts_are_measured() {
+    if skips(missing()) {
+        return;
+    }
+    let (said, rows) = bench("prompt", &["--only", "prompt"]);
+    let all = ["af_packet", "af_xdp", "files", "sendmmsg", "skb", "tcpreplay", "trafgen", "xdp"];
+    let prompt = of(&rows, "prompt", "prompt");
+    assert_eq!(tools(&prompt), all.into(), "{said}");
+    assert!(prompt.iter().all(|row| number(row, "start_ns") > 0.0), "{prompt:?}");
+    let counts = of(&rows, "count", "prompt");
+    assert_eq!(counts.len(), 3 * all.len());
+    assert!(counts.iter().all(|row| row["asked"] == row["received"]), "{counts:?}");
+}
+
+#[test]
 fn growth_of_time_instances_and_captures_is_measured() {
     if skips(missing_rights()) {
         return;
     }
-    let (said, rows) = bench("growth", &["--only", "growth"]);
+    let page = Folder(std::env::temp_dir().join(format!("wirerate-bench-the-page-{}", std::process::id())));
+    let (said, rows) =
+        bench("growth", &["--only", "growth", "--page", page.0.to_str().expect("it is UTF-8")]);
+    let text = std::fs::read_to_string(page.0.join("RESULTS.md")).expect("there is a page");
+    for part in ["# Where wirerate stands", "size tiny", "## What more costs", "| 64 instances |"] {
+        assert!(text.contains(part), "no {part:?} in:\n{text}");
+    }
     let grown = of(&rows, "grown", "growth");
     let steps: Vec<_> = grown.iter().map(|row| row["what"].as_str().expect("a word")).collect();
     let expected = ["seconds", "seconds", "instances", "instances", "instances", "frames", "frames"];

@@ -1,0 +1,462 @@
+//! The page of results (`bench/RESULTS.md`): rows of JSON in, Markdown out, and nothing but what the rows say.
+//!
+//! Its first table has a line for each thing that was measured, with the best of wirerate beside the best of its peers, and
+//! says who is behind. The tables after it are in `sections`.
+
+use crate::figures::Figure;
+use crate::gaps::Gaps;
+use crate::{sections, stats};
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Tools that are wirerate; what follows a slash does not matter.
+const OURS: [&str; 9] = [
+    "xdp",
+    "skb",
+    "af_packet",
+    "af_xdp",
+    "files",
+    "wirerate",
+    "wirerate-mirror",
+    "wirerate-tpacket",
+    "capture",
+];
+/// A mean that is further off than this does not keep its pace.
+const KEEPS_PACE: f64 = 0.01;
+/// Times that differ by less are the same.
+const SAME: f64 = 1.1;
+
+/// Arguments of the command `results`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Files of rows; of what two of them say, the later one counts
+    #[arg(required = true)]
+    rows: Vec<PathBuf>,
+    /// Folder for RESULTS.md, its figures and its rows
+    #[arg(long, value_name = "DIR", default_value = "bench")]
+    to: PathBuf,
+}
+
+/// One row of any kind; what a kind does not have is zero or empty.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Row {
+    pub(crate) row: String,
+    pub(crate) case: String,
+    pub(crate) tool: String,
+    /// A name in `result`, a number in `grown`.
+    pub(crate) value: serde_json::Value,
+    pub(crate) against: Option<String>,
+    pub(crate) median: f64,
+    pub(crate) spread: f64,
+    pub(crate) frame_len: Option<usize>,
+    /// A number in `result`, a list in `host`.
+    pub(crate) cpus: serde_json::Value,
+    pub(crate) why: String,
+    // Of a machine.
+    pub(crate) time_s: u64,
+    pub(crate) size: String,
+    pub(crate) cpu: String,
+    pub(crate) kernel: String,
+    pub(crate) governor: Option<String>,
+    pub(crate) mitigations: Vec<String>,
+    pub(crate) iommu: bool,
+    pub(crate) version: String,
+    pub(crate) load: f64,
+    pub(crate) steal: f64,
+    // Of a pace.
+    pub(crate) asked_pps: f64,
+    pub(crate) rate_pps: f64,
+    pub(crate) deviation: f64,
+    pub(crate) gaps: Option<Gaps>,
+    // Of a count.
+    pub(crate) asked: u64,
+    pub(crate) received: u64,
+    // Of growth.
+    pub(crate) what: String,
+    pub(crate) cpu_ns_per_frame: f64,
+    pub(crate) memory_bytes: u64,
+    // Of captures.
+    pub(crate) is_exact: bool,
+    pub(crate) at_limit: bool,
+}
+
+/// A case, a frame length, a number of CPUs.
+pub(crate) type Cell = (String, usize, usize);
+
+/// Somebody's numbers in a cell.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Entry {
+    pub(crate) rate: Option<Value>,
+    pub(crate) cost: Option<Value>,
+    /// How many times the rate of another.
+    pub(crate) ratios: BTreeMap<String, Value>,
+}
+
+/// Everybody's numbers in a cell.
+pub(crate) type Entries = BTreeMap<String, Entry>;
+
+/// A median and how far the rounds lie apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Value {
+    pub(crate) median: f64,
+    pub(crate) spread: f64,
+}
+
+impl Value {
+    /// Of a result.
+    pub(crate) fn of(row: &Row) -> Self {
+        Self { median: row.median, spread: row.spread }
+    }
+
+    /// In that unit.
+    pub(crate) fn text(self, unit: f64) -> String {
+        let (median, spread) = (self.median / unit, self.spread / unit);
+        stats::Estimate { median, spread, count: 2 }.to_string()
+    }
+}
+
+/// What is known of rates.
+pub(crate) struct Known {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) cells: BTreeMap<Cell, Entries>,
+}
+
+/// A line of the first table.
+struct Line {
+    what: String,
+    ours: String,
+    peer: String,
+    verdict: String,
+}
+
+/// Reads rows and writes the page, its figures and the rows that it was made of.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    write(&args.rows, &args.to)
+}
+
+/// As [`run`].
+pub(crate) fn write(rows: &[PathBuf], to: &Path) -> Result<()> {
+    let mut text = String::new();
+    for path in rows {
+        text += &fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    }
+    let (markdown, figures) = page(&text)?;
+    let folder = to.join("figures");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    for figure in &figures {
+        for (name, svg) in figure.draw()? {
+            put(&folder.join(name), &svg)?;
+        }
+    }
+    put(&to.join("RESULTS.jsonl"), &text)?;
+    put(&to.join("RESULTS.md"), &markdown)
+}
+
+fn put(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The page and its figures.
+fn page(rows: &str) -> Result<(String, Vec<Figure>)> {
+    let known = Known::of(rows)?;
+    let mut text = head(&known)?;
+    text += "## In short\n\nThe best of wirerate beside the best of its peers, the ratio with its spread, and where \
+             wirerate is behind.\n\n| what | wirerate | best peer | |\n|---|---|---|---|\n";
+    for Line { what, ours, peer, verdict } in
+        known.rates().into_iter().chain(known.paces()).chain(known.prompts())
+    {
+        writeln!(text, "| {what} | {ours} | {peer} | {verdict} |")?;
+    }
+    text.push('\n');
+    let figures = sections::write(&known, &mut text)?;
+    Ok((text, figures))
+}
+
+/// What was measured, where and how.
+fn head(known: &Known) -> Result<String> {
+    let host = known.rows.iter().rev().find(|row| row.row == "host").context("no machine")?;
+    let mut text = "# Where wirerate stands\n\nMade by `make bench` from rows of JSON ([RESULTS.jsonl](RESULTS.jsonl)), \
+                    not by hand. How it is measured: [docs/bench.md](../docs/bench.md).\n\n| | |\n|---|---|\n"
+        .to_owned();
+    let list = |words: &[String]| match words {
+        [] => "none".to_owned(),
+        words => words.join("; "),
+    };
+    let steal = known.of_kind("end").map(|row| row.steal).fold(0.0, f64::max) * 100.0;
+    let facts = [
+        ("when", format!("{} UTC, size {}", date(host.time_s), host.size)),
+        ("machine", format!("{}, CPUs {}", host.cpu, host.cpus.as_str().unwrap_or("?"))),
+        ("kernel", host.kernel.clone()),
+        ("program", host.version.clone()),
+        ("governor", list(host.governor.as_slice())),
+        ("IOMMU", if host.iommu { "there is one".to_owned() } else { list(&[]) }),
+        ("mitigations", list(&host.mitigations)),
+        ("device", "veth, four queues, XDP_DROP at the receiver; captures have rings of 4 MiB".to_owned()),
+        ("load before", format!("{:.2}; stolen by the hypervisor meanwhile: {steal:.1} %", host.load)),
+    ];
+    for (name, fact) in facts.iter().filter(|(_, fact)| !fact.is_empty()) {
+        writeln!(text, "| {name} | {fact} |")?;
+    }
+    text.push('\n');
+    Ok(text)
+}
+
+/// True for a tool that is wirerate.
+pub(crate) fn is_ours(tool: &str) -> bool {
+    OURS.contains(&tool.split('/').next().unwrap_or(tool))
+}
+
+/// True for a build of wirerate that is only compared with.
+fn is_other(tool: &str) -> bool {
+    tool.starts_with("against")
+}
+
+fn best(entries: &Entries, is_in: impl Fn(&str) -> bool) -> Option<(&str, Value)> {
+    let rates = entries.iter().filter(|(name, _)| is_in(name));
+    let rates = rates.filter_map(|(name, entry)| Some((name.as_str(), entry.rate?)));
+    rates.max_by(|a, b| a.1.median.total_cmp(&b.1.median))
+}
+
+impl Known {
+    fn of(text: &str) -> Result<Self> {
+        let parse = |(number, line): (usize, &str)| {
+            serde_json::from_str(line).with_context(|| format!("line {} is no row of a bench", number + 1))
+        };
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.is_empty());
+        let rows: Vec<Row> = lines.map(parse).collect::<Result<_>>()?;
+        ensure!(rows.iter().any(|row| row.row == "host"), "there is no row of kind \"host\"");
+        let mut cells: BTreeMap<Cell, Entries> = BTreeMap::new();
+        for row in rows.iter().filter(|row| row.row == "result") {
+            let cpus = row.cpus.as_u64().unwrap_or(1) as usize;
+            let cell = (row.case.clone(), row.frame_len.unwrap_or(0), cpus);
+            let entry = cells.entry(cell).or_default().entry(row.tool.clone()).or_default();
+            match (row.value.as_str().unwrap_or(""), &row.against) {
+                ("rate_pps", _) => entry.rate = Some(Value::of(row)),
+                ("cpu_ns_per_frame", _) => entry.cost = Some(Value::of(row)),
+                ("rate_ratio", Some(against)) => {
+                    entry.ratios.insert(against.clone(), Value::of(row));
+                }
+                _ => {}
+            }
+        }
+        Ok(Self { rows, cells })
+    }
+
+    /// All rows of a kind.
+    pub(crate) fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Row> + Clone {
+        self.rows.iter().filter(move |row| row.row == kind)
+    }
+
+    /// All results of that name.
+    pub(crate) fn results<'a>(&'a self, value: &'a str) -> impl Iterator<Item = &'a Row> + Clone {
+        self.of_kind("result").filter(move |row| row.value == value)
+    }
+
+    /// Cells whose case is so.
+    pub(crate) fn cells_of(&self, is_so: impl Fn(&str) -> bool) -> Vec<(&Cell, &Entries)> {
+        self.cells.iter().filter(|((case, ..), _)| is_so(case)).collect()
+    }
+
+    fn rates(&self) -> Vec<Line> {
+        let line = |(cell, entries): (&Cell, &Entries)| {
+            // Who makes frames that differ is compared with who makes frames that differ.
+            let is_in = |name: &str| cell.0 != "work" || name.ends_with("/rich");
+            let (ours, our_rate) = best(entries, |name| is_ours(name) && is_in(name))?;
+            let (peer, peer_rate) = best(entries, |name| !is_ours(name) && !is_other(name) && is_in(name))?;
+            let plain = Value { median: our_rate.median / peer_rate.median.max(1.0), spread: 0.0 };
+            let ratio = entries[ours].ratios.get(peer).copied().unwrap_or(plain);
+            Some(Line {
+                what: title(cell),
+                ours: format!("{} Mpps ({ours})", our_rate.text(1e6)),
+                peer: format!("{} Mpps ({peer})", peer_rate.text(1e6)),
+                verdict: verdict(ratio),
+            })
+        };
+        self.cells_of(|case| case != "noise").into_iter().filter_map(line).collect()
+    }
+
+    /// Of those who keep a pace, who has the shorter p99 gap.
+    fn paces(&self) -> Vec<Line> {
+        let rates: BTreeSet<u64> = self.of_kind("paced").map(|row| row.asked_pps as u64).collect();
+        let line = |rate: u64| {
+            let of = |ours: bool| {
+                let rows = self.of_kind("paced").filter(|row| row.asked_pps as u64 == rate);
+                let rows = rows.filter(|row| row.deviation.abs() < KEEPS_PACE && is_ours(&row.tool) == ours);
+                rows.filter_map(|row| Some((row, row.gaps?))).min_by_key(|(_, gaps)| gaps.p99_ns)
+            };
+            let words = |(row, gaps): (&Row, Gaps)| {
+                let p99 = time(gaps.p99_ns as f64);
+                format!("{:+.3} %, p99 gap {p99} ({})", row.deviation * 100.0, row.tool)
+            };
+            let us = of(true)?;
+            let what = format!("keep {} frames a second", thousands(rate as f64));
+            let Some(them) = of(false) else {
+                let peer = "nobody within 1 %".to_owned();
+                return Some(Line { what, ours: words(us), peer, verdict: "alone".to_owned() });
+            };
+            let verdict = match us.1.p99_ns as f64 / them.1.p99_ns.max(1) as f64 {
+                ratio if ratio > SAME => format!("**behind**: p99 gap {ratio:.2} x as long"),
+                ratio if ratio > 1.0 / SAME => "even".to_owned(),
+                ratio => format!("p99 gap {:.2} x shorter", 1.0 / ratio),
+            };
+            Some(Line { what, ours: words(us), peer: words(them), verdict })
+        };
+        rates.into_iter().filter_map(line).collect()
+    }
+
+    fn prompts(&self) -> Vec<Line> {
+        let of = |value, ours: bool| {
+            let rows = self.results(value).filter(move |row| is_ours(&row.tool) == ours);
+            rows.min_by(|a, b| a.median.total_cmp(&b.median))
+        };
+        let line = |(value, what): (&'static str, &str)| {
+            let (us, peer) = of(value, true).zip(of(value, false))?;
+            let words = |row: &Row| format!("{} ms ({})", Value::of(row).text(1e6), row.tool);
+            let verdict = match us.median / peer.median.max(1.0) {
+                ratio if ratio > SAME => format!("**behind**: {ratio:.1} x as long"),
+                ratio if ratio > 1.0 / SAME => "even".to_owned(),
+                ratio => format!("{:.1} x sooner", 1.0 / ratio),
+            };
+            Some(Line { what: what.to_owned(), ours: words(us), peer: words(peer), verdict })
+        };
+        let values = [("start_ns", "first frame after the start"), ("stop_ns", "last frame after Ctrl-C")];
+        values.into_iter().filter_map(line).collect()
+    }
+}
+
+/// A cell for people.
+pub(crate) fn title((case, frame_len, cpus): &Cell) -> String {
+    let cpus = if *cpus == 1 { "one CPU".to_owned() } else { format!("{cpus} CPUs") };
+    match case.as_str() {
+        "plain" => format!("send, {frame_len} bytes, {cpus}"),
+        "work" => format!("send ranges + checksums, {frame_len} bytes, {cpus}"),
+        case => case.trim_start_matches("page: ").to_owned(),
+    }
+}
+
+fn verdict(ratio: Value) -> String {
+    let text = ratio.text(1.0);
+    match ratio {
+        Value { median, spread } if median + spread < 1.0 => format!("**behind**: {text} x"),
+        Value { median, spread } if median - spread <= 1.0 => format!("even: {text} x"),
+        _ => format!("{text} x"),
+    }
+}
+
+/// `1,234,567`.
+pub(crate) fn thousands(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1.50 µs`, `20.00 ms`.
+pub(crate) fn time(ns: f64) -> String {
+    match ns {
+        ns if ns < 1e3 => format!("{ns:.0} ns"),
+        ns if ns < 1e6 => format!("{:.2} µs", ns / 1e3),
+        ns if ns < 1e9 => format!("{:.2} ms", ns / 1e6),
+        ns => format!("{:.2} s", ns / 1e9),
+    }
+}
+
+/// `2026-11-22 02:15` of seconds since 1970.
+fn date(time_s: u64) -> String {
+    let (mut day, rest) = (time_s / 86_400, time_s % 86_400);
+    let is_leap =
+        |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let mut year = 1970;
+    while day >= 365 + u64::from(is_leap(year)) {
+        day -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let mut month = 1;
+    for len in [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if day < len {
+            break;
+        }
+        day -= len;
+        month += 1;
+    }
+    format!("{year}-{month:02}-{:02} {:02}:{:02}", day + 1, rest / 3_600, rest % 3_600 / 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROWS: &str = r#"{"row":"host","time_s":1795313700,"size":"quick","cpu":"Xeon","cpus":"0-1","kernel":"Linux 6.18","load":0.1}
+{"row":"result","case":"noise","tool":"xdp","value":"rate_ratio","against":"xdp","median":1.01,"spread":0.02,"rounds":5,"goal":null,"frame_len":60,"cpus":1}
+{"row":"result","case":"plain","tool":"xdp","value":"rate_pps","against":null,"median":17.2e6,"spread":1e5,"frame_len":60,"cpus":1}
+{"row":"result","case":"plain","tool":"trafgen","value":"rate_pps","against":null,"median":1.8e6,"spread":1e5,"frame_len":60,"cpus":1}
+{"row":"result","case":"plain","tool":"xdp","value":"rate_ratio","against":"trafgen","median":9.6,"spread":0.4,"frame_len":60,"cpus":1}
+{"row":"result","case":"work","tool":"xdp/rich","value":"rate_pps","median":1e6,"spread":1e4,"frame_len":60,"cpus":1}
+{"row":"result","case":"work","tool":"trafgen/rich","value":"rate_pps","median":2e6,"spread":1e4,"frame_len":60,"cpus":1}
+{"row":"result","case":"work","tool":"xdp/rich","value":"rate_ratio","against":"trafgen/rich","median":0.5,"spread":0.1,"frame_len":60,"cpus":1}
+{"row":"paced","case":"pacing","tool":"xdp","asked_pps":1000,"rate_pps":1000.0,"deviation":0.0001,"gaps":{"p50_ns":1000000,"p99_ns":1500000,"p999_ns":1600000,"max_ns":1700000}}
+{"row":"paced","case":"pacing","tool":"tcpreplay","asked_pps":1000,"rate_pps":999.0,"deviation":-0.001,"gaps":{"p50_ns":1000000,"p99_ns":1010000,"p999_ns":1600000,"max_ns":1700000}}
+{"row":"paced","case":"pacing","tool":"mausezahn","asked_pps":1000,"rate_pps":800.0,"deviation":-0.2,"gaps":null}
+{"row":"result","case":"prompt","tool":"xdp","value":"start_ns","median":150e6,"spread":5e6}
+{"row":"result","case":"prompt","tool":"trafgen","value":"start_ns","median":20e6,"spread":5e6}
+{"row":"result","case":"prompt","tool":"xdp","value":"stop_ns","median":1e6,"spread":1e5}
+{"row":"result","case":"prompt","tool":"trafgen","value":"stop_ns","median":2e6,"spread":1e5}
+{"row":"count","case":"prompt","tool":"trafgen","asked":1000,"received":1001}
+{"row":"grown","case":"growth","tool":"xdp","what":"seconds","value":6.0,"rate_pps":17e6,"cpu_ns_per_frame":58.0,"memory_bytes":20000000}
+{"row":"result","case":"capture into /dev/null","tool":"wirerate","value":"rate_pps","median":11e6,"spread":1e5}
+{"row":"result","case":"capture into /dev/null","tool":"tcpdump","value":"rate_pps","median":4e6,"spread":1e5}
+{"row":"search","case":"capture into /dev/null","tool":"wirerate","lossless_pps":11e6,"at_limit":true}
+{"row":"left_out","case":"work","tool":"skb/ipsec","why":"this kernel has no ESP"}
+{"row":"end","busy":0.5,"steal":0.01}
+"#;
+
+    #[test]
+    fn the_page_says_what_the_rows_say_and_who_is_behind() {
+        let (page, figures) = page(ROWS).expect("they are rows");
+        for line in [
+            "| when | 2026-11-22 02:15 UTC, size quick |",
+            "| send, 60 bytes, one CPU | 17.2 ± 0.1 Mpps (xdp) | 1.80 ± 0.10 Mpps (trafgen) | 9.60 ± 0.40 x |",
+            "| send ranges + checksums, 60 bytes, one CPU | 1.00 ± 0.01 Mpps (xdp/rich) | 2.00 ± 0.01 Mpps (trafgen/rich) | **behind**: 0.50 ± 0.10 x |",
+            "| keep 1,000 frames a second | +0.010 %, p99 gap 1.50 ms (xdp) | -0.100 %, p99 gap 1.01 ms (tcpreplay) | **behind**: p99 gap 1.49 x as long |",
+            "| first frame after the start | 150 ± 5 ms (xdp) | 20.0 ± 5.0 ms (trafgen) | **behind**: 7.5 x as long |",
+            "| last frame after Ctrl-C | 1.00 ± 0.10 ms (xdp) | 2.00 ± 0.10 ms (trafgen) | 2.0 x sooner |",
+            "xdp against itself: 1.01 ± 0.02 x",
+            "| 1,000 | mausezahn | out of reach: 800 |",
+            "| trafgen | 20.0 ± 5.0 | 2.00 ± 0.10 | **1,000: 1,001** |",
+            "| 6 seconds | 17.00 | 58.0 | 20.0 |",
+            "> 11.0 ± 0.1",
+            "skb/ipsec (this kernel has no ESP)",
+        ] {
+            assert!(page.contains(line), "no {line:?} in:\n{page}");
+        }
+        let names: Vec<&str> = figures.iter().map(|figure| figure.name).collect();
+        assert_eq!(names, ["generate", "pace", "capture"]);
+        assert!(names.iter().all(|name| page.contains(&format!("figures/{name}-light.svg"))));
+    }
+
+    #[test]
+    fn what_is_no_row_is_refused_with_its_line() {
+        let error = page("{\"row\":\"host\"}\n{").expect_err("it is no row");
+        assert!(error.to_string().starts_with("line 2 "), "{error}");
+        assert!(page("{}").expect_err("no machine").to_string().contains("host"));
+    }
+
+    #[test]
+    fn numbers_are_written_for_people() {
+        assert_eq!(thousands(1_234_567.0), "1,234,567");
+        assert_eq!(thousands(999.0), "999");
+        assert_eq!([3.0, 1_500.0, 2e7, 1.5e9].map(time), ["3 ns", "1.50 µs", "20.00 ms", "1.50 s"]);
+        assert_eq!(date(951_782_400), "2000-02-29 00:00");
+        assert_eq!(date(1_767_225_599), "2025-12-31 23:59");
+    }
+}

@@ -1,0 +1,261 @@
+//! The sections of the page of results, one function each. What was not measured has no section.
+
+use crate::figures::{Figure, Kind};
+use crate::results::{Entries, Entry, Known, Row, Value, is_ours, thousands, time, title};
+use anyhow::Result;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// A tool that is further below its pace than this cannot reach it.
+const OUT_OF_REACH: f64 = -0.05;
+
+/// Writes all of them and returns their figures.
+pub(crate) fn write(known: &Known, text: &mut String) -> Result<Vec<Figure>> {
+    noise(known, text)?;
+    let mut figures = Vec::new();
+    figures.extend(plain(known, text)?);
+    work(known, text)?;
+    figures.extend(pace(known, text)?);
+    prompt(known, text)?;
+    figures.extend(captures(known, text)?);
+    growth(known, text)?;
+    left_out(known, text)?;
+    Ok(figures)
+}
+
+fn noise(known: &Known, text: &mut String) -> Result<()> {
+    for (_, entries) in known.cells_of(|case| case == "noise") {
+        for (tool, entry) in entries {
+            for ratio in entry.ratios.values() {
+                let ratio = ratio.text(1.0);
+                writeln!(
+                    text,
+                    "The noise: {tool} against itself: {ratio} x. What differs by less is the same.\n"
+                )?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn text_of(value: Option<Value>, unit: f64) -> String {
+    value.map_or(String::new(), |value| value.text(unit))
+}
+
+/// Fastest first.
+fn sorted(entries: &Entries) -> Vec<(&String, &Entry)> {
+    let mut entries: Vec<_> = entries.iter().filter(|(_, entry)| entry.rate.is_some()).collect();
+    entries.sort_by(|a, b| median(b.1).total_cmp(&median(a.1)));
+    entries
+}
+
+fn median(entry: &Entry) -> f64 {
+    entry.rate.map_or(0.0, |rate| rate.median)
+}
+
+/// Millions a second, for a figure.
+fn mpps(entries: &Entries, tool: &str) -> Option<f32> {
+    Some((entries.get(tool)?.rate?.median / 1e6) as f32)
+}
+
+/// Bars of some cells, sorted by the first of them.
+fn bars(
+    name: &'static str,
+    figure_title: &'static str,
+    cells: &[(String, &Entries)],
+    text: &mut String,
+) -> Option<Figure> {
+    let (_, first) = cells.first()?;
+    let tools: BTreeSet<&String> = cells.iter().flat_map(|(_, entries)| entries.keys()).collect();
+    let mut labels: Vec<String> = tools.into_iter().cloned().collect();
+    let rate = |tool: &str| mpps(first, tool).unwrap_or(0.0);
+    labels.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
+    let values = cells
+        .iter()
+        .map(|(name, entries)| (name.clone(), labels.iter().map(|tool| mpps(entries, tool)).collect()))
+        .collect();
+    let figure = Figure { kind: Kind::Bars, name, title: figure_title, labels, values };
+    *text += &figure.markdown();
+    Some(figure)
+}
+
+fn plain(known: &Known, text: &mut String) -> Result<Option<Figure>> {
+    let cells = known.cells_of(|case| case == "plain");
+    if cells.is_empty() {
+        return Ok(None);
+    }
+    *text += "## Generators: the same frame again and again\n\n";
+    let shortest: Vec<(String, &Entries)> = cells
+        .iter()
+        .filter(|((_, frame_len, _), _)| *frame_len == 60)
+        .map(|((.., cpus), entries)| {
+            let name = if *cpus == 1 { "one CPU".to_owned() } else { format!("{cpus} CPUs") };
+            (name, *entries)
+        })
+        .collect();
+    let figure = bars("generate", "60-byte frames, millions a second at the receiver", &shortest, text);
+    for (cell, entries) in &cells {
+        let entries = sorted(entries);
+        let Some((first, ours)) = entries.iter().find(|(name, _)| is_ours(name)) else { continue };
+        writeln!(
+            text,
+            "{}:\n\n| tool | Mpps | CPU ns a frame | {first} is |\n|---|---|---|---|",
+            title(cell)
+        )?;
+        for (name, entry) in &entries {
+            let ratio = ours.ratios.get(*name).map_or(String::new(), |ratio| ratio.text(1.0) + " x");
+            let (rate, cost) = (text_of(entry.rate, 1e6), text_of(entry.cost, 1.0));
+            writeln!(text, "| {name} | {rate} | {cost} | {ratio} |")?;
+        }
+        text.push('\n');
+    }
+    Ok(figure)
+}
+
+fn work(known: &Known, text: &mut String) -> Result<()> {
+    let cells = known.cells_of(|case| case == "work");
+    if cells.is_empty() {
+        return Ok(());
+    }
+    *text += "## Generators: frames that differ\n\n`rich`: an address and ports that count, checksums, time stamps. `imix`: \
+              60, 594 and 1514 bytes, 7:4:1. \"of xdp\" is what it takes off the plain rate.\n\n";
+    for ((_, frame_len, _), entries) in cells {
+        writeln!(text, "{frame_len} bytes, one CPU:\n")?;
+        *text += "| tool | Mpps | CPU ns a frame | of xdp | of trafgen/rich |\n|---|---|---|---|---|\n";
+        for (name, entry) in sorted(entries) {
+            let ratio = |against: &str| text_of(entry.ratios.get(against).copied(), 1.0);
+            let (rate, cost) = (text_of(entry.rate, 1e6), text_of(entry.cost, 1.0));
+            writeln!(text, "| {name} | {rate} | {cost} | {} | {} |", ratio("xdp"), ratio("trafgen/rich"))?;
+        }
+        text.push('\n');
+    }
+    Ok(())
+}
+
+fn pace(known: &Known, text: &mut String) -> Result<Option<Figure>> {
+    let paced: Vec<&Row> = known.of_kind("paced").collect();
+    if paced.is_empty() {
+        return Ok(None);
+    }
+    *text += "## Pace\n\nMean and gaps at the receiver, by the kernel's time of each frame.\n\n\
+              | asked, a second | tool | off by | p50 gap | p99 | p99.9 | longest |\n|---|---|---|---|---|---|---|\n";
+    for row in &paced {
+        let off = match row.deviation {
+            off if off < OUT_OF_REACH => format!("out of reach: {}", thousands(row.rate_pps)),
+            off => format!("{:+.4} %", off * 100.0),
+        };
+        let gaps = row.gaps.map_or("not seen | | |".to_owned(), |gaps| {
+            let times = [gaps.p50_ns, gaps.p99_ns, gaps.p999_ns, gaps.max_ns].map(|ns| time(ns as f64));
+            times.join(" | ")
+        });
+        writeln!(text, "| {} | {} | {off} | {gaps} |", thousands(row.asked_pps), row.tool)?;
+    }
+    text.push('\n');
+    let rates: BTreeSet<u64> = paced.iter().map(|row| row.asked_pps as u64).collect();
+    let tools: BTreeSet<&str> = paced.iter().map(|row| row.tool.as_str()).collect();
+    let p99_us = |tool: &str, rate: u64| {
+        let row = paced.iter().find(|row| row.tool == tool && row.asked_pps as u64 == rate)?;
+        let gaps = row.gaps.filter(|_| row.deviation >= OUT_OF_REACH)?;
+        Some(gaps.p99_ns as f32 / 1e3)
+    };
+    let line =
+        |tool: &&str| ((*tool).to_owned(), rates.iter().map(|rate| p99_us(tool, *rate)).collect::<Vec<_>>());
+    let mut values: Vec<_> = tools.iter().map(line).collect();
+    values.push(("asked".to_owned(), rates.iter().map(|rate| Some(1e6 / *rate as f32)).collect()));
+    let figure = Figure {
+        kind: Kind::Lines,
+        name: "pace",
+        title: "99 of 100 gaps are no longer than so many µs, by frames a second asked for",
+        labels: rates.iter().map(|rate| thousands(*rate as f64)).collect(),
+        values,
+    };
+    *text += &figure.markdown();
+    Ok(Some(figure))
+}
+
+fn prompt(known: &Known, text: &mut String) -> Result<()> {
+    if known.results("start_ns").next().is_none() {
+        return Ok(());
+    }
+    *text += "## Start, stop, count\n\nFrom the start of the program (`files`: from `start` in the control files) to the first \
+              frame at the receiver; from Ctrl-C at full speed to the last.\n\n\
+              | tool | ms to the first | ms to the last | asked for |\n|---|---|---|---|\n";
+    for start in known.results("start_ns") {
+        let tool = &start.tool;
+        let stop = known.results("stop_ns").find(|row| row.tool == *tool).map(Value::of);
+        let count = |row: &Row| match row.asked == row.received {
+            true => format!("{}: exact", thousands(row.asked as f64)),
+            false => format!("**{}: {}**", thousands(row.asked as f64), thousands(row.received as f64)),
+        };
+        let counts: Vec<String> = known.of_kind("count").filter(|row| row.tool == *tool).map(count).collect();
+        let (start, stop) = (Value::of(start).text(1e6), text_of(stop, 1e6));
+        writeln!(text, "| {tool} | {start} | {stop} | {} |", counts.join(", "))?;
+    }
+    text.push('\n');
+    Ok(())
+}
+
+fn captures(known: &Known, text: &mut String) -> Result<Option<Figure>> {
+    let cells = known.cells_of(|case| case.starts_with("capture") || case.starts_with("page"));
+    if cells.is_empty() {
+        return Ok(None);
+    }
+    let rated = |(_, entries): &(_, &Entries)| {
+        sorted(entries).into_iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
+    };
+    let tools: BTreeSet<String> = cells.iter().flat_map(rated).collect();
+    *text += "## Captures\n\nThe highest rate without loss, in Mpps. `>`: in most rounds no more could be offered, so the tool's own \
+              limit lies higher.\n\n| |";
+    tools.iter().for_each(|tool| *text += &format!(" {tool} |"));
+    *text += "\n|---|";
+    tools.iter().for_each(|_| *text += "---|");
+    for (cell, entries) in &cells {
+        write!(text, "\n| {} |", title(cell))?;
+        for tool in &tools {
+            let searches = known.of_kind("search").filter(|row| row.case == cell.0 && row.tool == *tool);
+            let limited = searches.clone().filter(|row| row.at_limit).count();
+            let sign = if 2 * limited > searches.count() { "> " } else { "" };
+            let rate = entries.get(tool).and_then(|entry| entry.rate);
+            write!(text, " {} |", rate.map_or(String::new(), |rate| sign.to_owned() + &rate.text(1e6)))?;
+        }
+    }
+    *text += "\n\n";
+    let overloads = known.of_kind("overload");
+    let (exact, all) = (overloads.clone().filter(|row| row.is_exact).count(), overloads.count());
+    if all > 0 {
+        writeln!(
+            text,
+            "At twice the rate the counts of sender, receiver, capture and file were the same in {exact} of {all} trials.\n"
+        )?;
+    }
+    let first: Vec<(String, &Entries)> =
+        cells.iter().take(2).map(|(cell, entries)| (title(cell), *entries)).collect();
+    Ok(bars("capture", "Captured without loss, million frames a second", &first, text))
+}
+
+fn growth(known: &Known, text: &mut String) -> Result<()> {
+    if known.of_kind("grown").next().is_none() {
+        return Ok(());
+    }
+    *text += "## What more costs\n\nxdp on one CPU for so long; control files with so many instances on two CPUs; a capture of so \
+              many frames into `/dev/null`. Memory is what was resident at its highest.\n\n\
+              | what | Mpps | CPU ns a frame | MB |\n|---|---|---|---|\n";
+    for row in known.of_kind("grown") {
+        let value = row.value.as_f64().unwrap_or(0.0);
+        let value = if value.fract() == 0.0 { thousands(value) } else { value.to_string() };
+        let what = if row.what == "frames" { "frames captured" } else { &row.what };
+        let (rate, cost, memory) = (row.rate_pps / 1e6, row.cpu_ns_per_frame, row.memory_bytes as f64 / 1e6);
+        writeln!(text, "| {value} {what} | {rate:.2} | {cost:.1} | {memory:.1} |")?;
+    }
+    text.push('\n');
+    Ok(())
+}
+
+fn left_out(known: &Known, text: &mut String) -> Result<()> {
+    let words = |row: &Row| format!("{} ({})", row.tool, row.why);
+    let out: BTreeSet<String> = known.of_kind("left_out").map(words).collect();
+    if !out.is_empty() {
+        writeln!(text, "Left out here: {}.", out.into_iter().collect::<Vec<_>>().join(", "))?;
+    }
+    Ok(())
+}
