@@ -291,6 +291,14 @@ impl Files {
         }
     }
 
+    /// Writes everything that was given to the packer.
+    fn pack_rest(&mut self, credit: &mut Credit<'_>) {
+        if let Some(packer) = &mut self.packer {
+            packer.submit();
+        }
+        self.collect(true, credit);
+    }
+
     /// Removes old files until `bytes` more are within the quota.
     fn make_room(&mut self, bytes: u64) {
         while let Some(name) = self.rotation.as_mut().and_then(|rotation| rotation.rotator.evict(bytes)) {
@@ -312,11 +320,12 @@ impl Files {
     }
 
     fn end_file(&mut self, named_by_ns: Option<u64>, credit: &mut Credit<'_>) {
+        // Records that are still being packed count when they are in the file, and the closing tells the counts.
+        self.pack_rest(credit);
         let mut closing = (self.plan.closing)();
         if let Some(packer) = &mut self.packer {
             packer.add(&closing, &[]);
-            packer.submit();
-            self.collect(true, credit);
+            self.pack_rest(credit);
             closing = self.packer.as_mut().map(Packer::end_of_file).unwrap_or_default();
         }
         let is_written = self.sink.is_some();
@@ -391,6 +400,62 @@ fn split_off(parts: &mut Vec<Part>, count: u64) -> Vec<Part> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pcapng::{Interface, Packet, Section};
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    /// An output that can be read when everything is over.
+    #[derive(Clone, Default)]
+    struct Memory(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Memory {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Files that end with the number of records written.
+    fn plan(written: &Arc<AtomicU64>) -> Plan {
+        let written = Arc::clone(written);
+        Plan {
+            format: Format::Pcapng,
+            header: Format::Pcapng.header(&Section::default(), &[Interface::default()]),
+            closing: Arc::new(move || written.load(Relaxed).to_le_bytes().to_vec()),
+            closing_len_max: 8,
+            rotate: RotatePolicy::default(),
+            utc_offset_s: 0,
+            compression: None,
+            on_error: OnError::default(),
+        }
+    }
+
+    #[test]
+    fn a_compressed_file_ends_with_counts_of_its_last_frames_too() {
+        for compression in [None, Some(Compression::Zstd { level: 1 })] {
+            let (written, memory) = (Arc::default(), Memory::default());
+            let plan = Arc::new(Plan { compression, ..plan(&written) });
+            let output = Output::Stream { name: "memory".to_owned(), to: Box::new(memory.clone()) };
+            let mut files = Files::create(output, plan, None, 0).unwrap().unwrap();
+            let mut credit = |_: &[Part], kept| {
+                written.fetch_add(kept, Relaxed);
+            };
+            let mut record = Vec::new();
+            Packet { data: &[1; 60], ..Packet::default() }.emit(&mut record);
+            for _ in 0..3 {
+                let parts = &[Part { ring: 0, count: 1 }];
+                files.append(&Stretch { bytes: &record, first_ns: 0, last_ns: 0, parts }, &mut credit);
+            }
+            assert!(files.finish(0, &mut credit).failure.is_none());
+            let file = memory.0.lock().unwrap();
+            let file = compression.map_or_else(|| file.clone(), |_| zstd::decode_all(&file[..]).unwrap());
+            assert_eq!(file.last_chunk(), Some(&3_u64.to_le_bytes()), "{compression:?}");
+        }
+    }
 
     #[test]
     fn parts_are_split_at_a_record() {
