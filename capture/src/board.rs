@@ -91,6 +91,11 @@ impl Board {
         self.devices.iter().all(|device| device.with_tap(|tap| tap.is_gone()))
     }
 
+    /// Those of all rings.
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        self.devices.iter().filter_map(|device| device.lanes.get()).flatten().map(|lane| &**lane)
+    }
+
     /// Ends all taps.
     pub(crate) fn detach(&self) {
         for device in &self.devices {

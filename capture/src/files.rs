@@ -5,6 +5,7 @@
 
 use crate::assembly::{Part, Stretch};
 use crate::command::CommandRunner;
+use crate::credit::Credit;
 use crate::file_name::NamePattern;
 use crate::format::Format;
 use crate::packer::{Compression, Packer};
@@ -33,9 +34,6 @@ pub(crate) struct Plan {
     pub(crate) compression: Option<Compression>,
     pub(crate) on_error: OnError,
 }
-
-/// Says of which records how many are in a file; the others of them are lost.
-pub(crate) type Credit<'a> = dyn FnMut(&[Part], u64) + 'a;
 
 /// See the top of the file.
 pub(crate) struct Files {
@@ -149,6 +147,11 @@ impl Files {
         if let Some(sink) = &mut self.sink {
             sink.flush();
         }
+    }
+
+    /// Writes everything that waits to be packed with more.
+    pub(crate) fn push_out(&mut self, credit: &mut Credit<'_>) {
+        self.pack_rest(credit);
     }
 
     /// Bytes of all files so far.
@@ -277,7 +280,7 @@ impl Files {
         }
         let count = stretch.parts.iter().map(|part| part.count).sum();
         let kept = self.sink.as_mut().map_or(0, |sink| sink.append(stretch.bytes, count));
-        credit(stretch.parts, kept);
+        credit.give(stretch.parts, kept);
     }
 
     /// Writes what has been compressed; with `all` waits for what has not.
@@ -286,7 +289,7 @@ impl Files {
         while let Some(frame) = packer.next(all) {
             let is_in = self.sink.as_mut().is_some_and(|sink| sink.append_piece(&frame.bytes));
             let count = frame.parts.iter().map(|part| part.count).sum::<u64>();
-            credit(&frame.parts, if is_in { count } else { 0 });
+            credit.give(&frame.parts, if is_in { count } else { 0 });
             if is_in { packer.written(frame) } else { packer.done_with(frame) }
         }
     }
@@ -400,9 +403,10 @@ fn split_off(parts: &mut Vec<Part>, count: u64) -> Vec<Part> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limit::Limit;
+    use crate::run::Lane;
     use pcapng::{Interface, Packet, Section};
     use std::sync::Mutex;
-    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     /// An output that can be read when everything is over.
     #[derive(Clone, Default)]
@@ -420,12 +424,12 @@ mod tests {
     }
 
     /// Files that end with the number of records written.
-    fn plan(written: &Arc<AtomicU64>) -> Plan {
-        let written = Arc::clone(written);
+    fn plan(lane: &Arc<Lane>) -> Plan {
+        let lane = Arc::clone(lane);
         Plan {
             format: Format::Pcapng,
             header: Format::Pcapng.header(&Section::default(), &[Interface::default()]),
-            closing: Arc::new(move || written.load(Relaxed).to_le_bytes().to_vec()),
+            closing: Arc::new(move || lane.counts.get().written.to_le_bytes().to_vec()),
             closing_len_max: 8,
             rotate: RotatePolicy::default(),
             utc_offset_s: 0,
@@ -437,13 +441,12 @@ mod tests {
     #[test]
     fn a_compressed_file_ends_with_counts_of_its_last_frames_too() {
         for compression in [None, Some(Compression::Zstd { level: 1 })] {
-            let (written, memory) = (Arc::default(), Memory::default());
-            let plan = Arc::new(Plan { compression, ..plan(&written) });
+            let (lane, memory) = (Lane::for_test(), Memory::default());
+            let plan = Arc::new(Plan { compression, ..plan(&lane) });
             let output = Output::Stream { name: "memory".to_owned(), to: Box::new(memory.clone()) };
             let mut files = Files::create(output, plan, None, 0).unwrap().unwrap();
-            let mut credit = |_: &[Part], kept| {
-                written.fetch_add(kept, Relaxed);
-            };
+            let (lanes, limit) = ([lane], Limit::new(None));
+            let mut credit = Credit { lanes: &lanes, limit: &limit };
             let mut record = Vec::new();
             Packet { data: &[1; 60], ..Packet::default() }.emit(&mut record);
             for _ in 0..3 {

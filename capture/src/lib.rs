@@ -15,6 +15,7 @@ mod command;
 pub mod control;
 mod counting;
 mod cpus;
+mod credit;
 mod device;
 mod encode;
 mod error;

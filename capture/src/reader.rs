@@ -43,6 +43,8 @@ pub(crate) struct Reader {
     pub(crate) writer: Option<Sender<Run>>,
     /// Frames that were read and then lost for want of a buffer, not told in the file yet.
     pub(crate) lost_here: u32,
+    /// What the file is to be told of if surplus frames turn out to be lost.
+    pub(crate) surplus_here: u32,
 }
 
 impl Reader {
@@ -77,11 +79,15 @@ impl Reader {
         if taken == 0 {
             return 0;
         }
+        let given_back = self.shared.limit.given_back();
         let wanted = self.shared.limit.take(taken);
-        let counts = &self.lane.counts;
-        counts.after_limit.fetch_add(taken - wanted, Relaxed);
+        self.judge_surplus();
+        if wanted < taken {
+            self.pass_over(source, wanted, taken, given_back);
+        }
         if self.writer.is_none() {
-            counts.written.fetch_add(wanted, Relaxed);
+            self.lane.counts.written.fetch_add(wanted, Relaxed);
+            self.shared.limit.wrote(wanted);
             source.give_back();
         } else if wanted > 0 {
             self.hand_on(source, wanted);
@@ -90,6 +96,25 @@ impl Reader {
         }
         self.lane.progress.took(taken);
         taken
+    }
+
+    /// What came when nothing was left is lost if the writer has given something back since.
+    fn judge_surplus(&mut self) {
+        if self.lane.counts.judge_surplus(&self.shared.limit) {
+            self.lost_here = self.lost_here.saturating_add(std::mem::take(&mut self.surplus_here));
+        }
+    }
+
+    /// The records in view beyond the first `wanted` came when nothing was left.
+    fn pass_over(&mut self, source: &impl Source, wanted: u64, taken: u64, given_back: u64) {
+        let mut number = 0;
+        source.for_each(taken, |record| {
+            number += 1;
+            if number > wanted {
+                self.surplus_here = self.surplus_here.saturating_add(record.lost_before.saturating_add(1));
+            }
+        });
+        self.lane.counts.surplus.add(taken - wanted, given_back);
     }
 
     /// Encodes the first `wanted` records in view and sends them to the writer, or counts them as lost.
@@ -110,6 +135,7 @@ impl Reader {
         };
         if !sent {
             self.lane.counts.lost_disk.fetch_add(wanted, Relaxed);
+            self.shared.limit.give_back(wanted);
         }
     }
 
@@ -192,10 +218,10 @@ impl Pause {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::assembly::Part;
+    use crate::credit::Credit;
     use crate::format::Format;
     use crate::interfaces::Numbering;
-    use crate::pool::Pool;
-    use crate::run::Progress;
     use crate::source::fake::FakeSource;
     use crate::stats::Counts;
     use pcapng::{Block, Interface, Section};
@@ -204,14 +230,6 @@ mod tests {
     /// A reader with two buffers, and the other end of what it sends.
     fn reader(frames_max: Option<u64>) -> (Reader, Receiver<Run>) {
         let (writer, runs) = channel();
-        let lane = Lane {
-            pool: Pool::new(0),
-            counts: Arc::default(),
-            progress: Progress::default(),
-            probe: None,
-            cpu: None,
-            delay_ns: 0,
-        };
         let shared = Shared {
             clock: UtcClock::new(),
             limit: Limit::new(frames_max),
@@ -222,9 +240,10 @@ mod tests {
             shared: Arc::new(shared),
             ring: 0,
             encoder: Encoder::new(Format::Pcapng, Numbering::single(), 96),
-            lane: Arc::new(lane),
+            lane: Lane::for_test(),
             writer: Some(writer),
             lost_here: 0,
+            surplus_here: 0,
         };
         (reader, runs)
     }
@@ -295,12 +314,63 @@ mod tests {
         let (mut limited, runs) = reader(Some(7));
         while limited.take_batch(&mut source(0..10)) > 0 && !limited.shared.limit.is_spent() {}
         assert_eq!(packets(&runs.try_recv().unwrap()).len(), 7);
-        assert_eq!(limited.lane.counts.get().after_limit, 3);
+        limited.shared.limit.wrote(7);
+        limited.judge_surplus();
+        assert_eq!(
+            limited.lane.counts.get(),
+            Counts { after_limit: 3, hardware_time: 7, ..Counts::default() }
+        );
         let (mut failed, runs) = reader(None);
         failed.shared.has_failed.store(true, Relaxed);
         failed.take_batch(&mut source(0..10));
         assert!(runs.try_recv().is_err());
         assert_eq!(failed.lane.counts.get().lost_disk, 10);
+    }
+
+    #[test]
+    fn frames_lost_on_the_way_to_the_file_do_not_count_for_the_limit() {
+        let (mut reader, runs) = reader(Some(5_000));
+        let mut ring = FakeSource { is_filling: true, ..source(0..10_000) };
+        while reader.take_batch(&mut ring) > 0 {}
+        let held: Vec<Run> = runs.try_iter().collect();
+        // Two buffers are full; what found none was given back, again and again.
+        assert_eq!(held.iter().map(|run| run.count).sum::<u64>(), 4096);
+        assert!(!reader.shared.limit.is_spent(), "904 more may be written");
+        assert_eq!(reader.lane.counts.get().lost_disk, 5_000);
+        assert_eq!(reader.lane.counts.get().after_limit, 0, "the last 904 stand open");
+        // The disk refuses one of them and takes the other.
+        let (shared, lanes) = (Arc::clone(&reader.shared), [Arc::clone(&reader.lane)]);
+        let mut credit = Credit { lanes: &lanes, limit: &shared.limit };
+        for (run, kept) in held.into_iter().zip([0, 2048]) {
+            credit.give(&[Part { ring: 0, count: run.count }], kept);
+            reader.lane.pool.give_back(run.bytes);
+        }
+        ring.times_ns.extend(20_000..30_000);
+        while reader.take_batch(&mut ring) > 0 {
+            for run in runs.try_iter() {
+                credit.give(&[Part { ring: 0, count: run.count }], run.count);
+                reader.lane.pool.give_back(run.bytes);
+            }
+        }
+        reader.judge_surplus();
+        assert!(shared.limit.is_reached());
+        let told = Counts { written: 5_000, lost_disk: 7_952, after_limit: 7_048, ..Counts::default() };
+        let counts = reader.lane.counts.get();
+        assert_eq!(Counts { hardware_time: 0, ..counts }, told);
+    }
+
+    #[test]
+    fn frames_passed_over_while_the_limit_was_on_its_way_are_lost_if_it_never_arrives() {
+        let (mut reader, runs) = reader(Some(100));
+        let mut ring = source(0..150);
+        reader.take_batch(&mut ring);
+        assert_eq!(reader.lane.counts.get().after_limit, 0, "not known yet");
+        let run = runs.try_recv().unwrap();
+        reader.shared.limit.give_back(run.count);
+        ring.times_ns.extend([500, 501]);
+        reader.take_batch(&mut ring);
+        assert_eq!(packets(&runs.try_recv().unwrap()), [(500, Some(50)), (501, None)]);
+        assert_eq!(reader.lane.counts.get().lost_disk, 50);
     }
 
     #[test]

@@ -62,6 +62,19 @@ impl Progress {
 }
 
 impl Lane {
+    /// That of a ring with two buffers, of which only its reader tells when it is empty.
+    #[cfg(test)]
+    pub(crate) fn for_test() -> Arc<Self> {
+        Arc::new(Self {
+            pool: Pool::new(0),
+            counts: Arc::default(),
+            progress: Progress::default(),
+            probe: None,
+            cpu: None,
+            delay_ns: 0,
+        })
+    }
+
     /// A time at which the ring had nothing that is not in the channel by now, in nanoseconds since 1970. 0 when there
     /// is none to be told.
     pub(crate) fn empty_at_ns(&self, clock: &UtcClock) -> u64 {

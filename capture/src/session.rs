@@ -195,6 +195,7 @@ impl Session {
             lane: place.lane,
             writer,
             lost_here: 0,
+            surplus_here: 0,
         }
     }
 
@@ -211,10 +212,10 @@ impl Session {
         self.board.set_mode(mode)
     }
 
-    /// True when there is nothing more to wait for: enough frames were taken, the output failed, or every device is
+    /// True when there is nothing more to wait for: enough frames were written, the output failed, or every device is
     /// gone.
     pub fn is_finished(&self) -> bool {
-        self.shared.limit.is_spent() || self.shared.has_failed.load(Relaxed) || self.board.are_all_gone()
+        self.shared.limit.is_reached() || self.shared.has_failed.load(Relaxed) || self.board.are_all_gone()
     }
 
     /// Where frames went until now. Numbers are read one after the other while they move.
@@ -252,7 +253,11 @@ impl Session {
         self.shared.is_draining.store(true, Relaxed);
         self.readers.drain(..).for_each(|reader| joined(reader.join()));
         // The last reader was the last to send, so the writer ends, too.
-        self.writer.take().map_or_else(Outcome::default, |writer| joined(writer.join()))
+        let outcome = self.writer.take().map_or_else(Outcome::default, |writer| joined(writer.join()));
+        for lane in self.board.lanes() {
+            lane.counts.judge_surplus(&self.shared.limit);
+        }
+        outcome
     }
 }
 

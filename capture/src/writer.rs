@@ -5,6 +5,7 @@
 
 use crate::assembly::{Assembly, Part, Stretch, Taker};
 use crate::clock::utc_now_ns;
+use crate::credit::Credit;
 use crate::files::{Ended, Files};
 use crate::format::Format;
 use crate::merge::MergeReport;
@@ -137,8 +138,8 @@ impl Taker for Desk {
     fn stretch(&mut self, stretch: &Stretch<'_>) {
         // One for all, or one for each: the last one is the first one too.
         let file = stretch.parts[0].ring.min(self.files.len() - 1);
-        let lanes = &self.lanes;
-        self.files[file].append(stretch, &mut |parts, kept| credit(lanes, parts, kept));
+        let mut credit = Credit { lanes: &self.lanes, limit: &self.shared.limit };
+        self.files[file].append(stretch, &mut credit);
         self.note();
     }
 
@@ -157,14 +158,25 @@ impl Desk {
         self.lanes.iter().any(|lane| lane.pool.is_short())
     }
 
+    /// Once everything that may be written has been handed out, what waits to be packed is what the end waits for.
+    fn push_out_last(&mut self) {
+        let limit = &self.shared.limit;
+        if limit.is_spent() && !limit.is_reached() {
+            let mut credit = Credit { lanes: &self.lanes, limit };
+            self.files.iter_mut().for_each(|file| file.push_out(&mut credit));
+            self.note();
+        }
+    }
+
     fn tick(&mut self) {
+        self.push_out_last();
         if self.ticked.elapsed() < TICK {
             return;
         }
         self.ticked = Instant::now();
-        let (lanes, now_ns) = (&self.lanes, utc_now_ns());
+        let (mut credit, now_ns) = (Credit { lanes: &self.lanes, limit: &self.shared.limit }, utc_now_ns());
         for file in &mut self.files {
-            file.tick(now_ns, &mut |parts, kept| credit(lanes, parts, kept));
+            file.tick(now_ns, &mut credit);
         }
         self.place.choose(&self.lanes);
         self.note();
@@ -178,22 +190,12 @@ impl Desk {
     }
 
     fn end(self, merge: Option<MergeReport>) -> Outcome {
-        let (lanes, now_ns) = (&self.lanes, utc_now_ns());
-        let end = |file: Files| file.finish(now_ns, &mut |parts, kept| credit(lanes, parts, kept));
+        let mut credit = Credit { lanes: &self.lanes, limit: &self.shared.limit };
+        let now_ns = utc_now_ns();
+        let end = |file: Files| file.finish(now_ns, &mut credit);
         let files: Vec<Ended> = self.files.into_iter().map(end).collect();
         self.written.bytes.store(files.iter().map(|file| file.bytes).sum(), Relaxed);
         Outcome { files, merge }
-    }
-}
-
-/// Counts the first `kept` records as written and the others as lost at the disk.
-fn credit(lanes: &[Arc<Lane>], parts: &[Part], mut kept: u64) {
-    for part in parts {
-        let written = part.count.min(kept);
-        kept -= written;
-        let counts = &lanes[part.ring].counts;
-        counts.written.fetch_add(written, Relaxed);
-        counts.lost_disk.fetch_add(part.count - written, Relaxed);
     }
 }
 

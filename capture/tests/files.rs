@@ -477,3 +477,34 @@ fn what_a_stuck_disk_costs_is_lost_at_the_disk_and_not_in_the_ring() {
     assert!(total.lost_disk > 1_000 && total.lost_ring < total.lost_disk, "{total:?}");
     assert_eq!(total.captured, total.written + total.lost_disk);
 }
+
+#[test]
+fn a_count_is_written_though_the_disk_was_stuck_for_a_while() {
+    if !can_run() {
+        return;
+    }
+    const COUNT: u32 = 20_000;
+    let lab = Lab::new(1);
+    let (let_go, held) = std::sync::mpsc::channel();
+    let output = Output::Stream { name: "stuck".to_owned(), to: Box::new(Stuck(held)) };
+    let options = Options {
+        frames_max: Some(COUNT.into()),
+        ring_slots: Some(1024),
+        buffer_size_bytes: 1 << 20,
+        ..lab.options(output)
+    };
+    let session = Session::start(options).unwrap();
+    wait_until(|| {
+        lab.send((0..500).map(|number| frame(number, 100)));
+        session.stats().total().lost_disk > 10_000
+    });
+    assert!(!session.is_finished(), "what is not written does not count");
+    drop(let_go);
+    wait_until(|| {
+        lab.send((0..500).map(|number| frame(number, 100)));
+        session.is_finished()
+    });
+    let total = session.stop().stats.total();
+    assert_eq!(total.written, u64::from(COUNT), "{total:?}");
+    assert_eq!(total.captured, total.written + total.lost_disk + total.after_limit, "{total:?}");
+}
