@@ -47,7 +47,12 @@ packages_for() {
 			wpasupplicant    wpa_supplicant
 		END
 		;;
-	bench) packages_for test ;;
+	bench)
+		packages_for test
+		cat <<-END
+			valgrind         valgrind
+		END
+		;;
 	lint) cat <<-END ;;
 		clang-format     clang-format
 		shellcheck       shellcheck

@@ -15,6 +15,7 @@ mod gaps;
 mod generate;
 mod generators;
 mod growth;
+mod instructions;
 mod pacing;
 mod page;
 mod priority;
@@ -98,6 +99,11 @@ enum Command {
     /// Send with a bare sendmmsg loop
     #[command(hide = true)]
     Flood(flood::Args),
+    /// Count instructions a frame by callgrind, and add them to the history
+    History(instructions::Args),
+    /// Run a loop whose instructions are counted
+    #[command(hide = true)]
+    Loop(instructions::LoopArgs),
     /// Make the page of results from rows
     Results(results::Args),
 }
@@ -134,6 +140,8 @@ fn main() -> ExitCode {
     }
     let ended = match &args.command {
         Some(Command::Flood(flood)) => flood::run(flood).map(|()| true),
+        Some(Command::History(wish)) => instructions::run(wish).map(|()| true),
+        Some(Command::Loop(wish)) => instructions::run_loop(wish).map(|()| true),
         Some(Command::Results(wish)) => results::run(wish).map(|()| true),
         None => run(&args),
     };
