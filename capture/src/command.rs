@@ -1,6 +1,7 @@
 //! A command of the user's for each file that is complete, on a thread of its own so that no frame waits for it.
 
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -45,16 +46,28 @@ impl CommandRunner {
     }
 }
 
-/// True when it succeeded. What it says goes to our stderr: stdout may be somebody's data.
+/// True when it succeeded. What it says goes to our stderr: stdout may be somebody's data. It has a process group of its
+/// own, so that the Ctrl-C that ends a capture does not end it half way.
 fn run(command: &str, name: &str) -> bool {
     let script = format!("{command} \"$1\" >&2");
-    let status = Command::new("sh").args(["-c", &script, "sh", name]).stdin(Stdio::null()).status();
-    status.is_ok_and(|status| status.success())
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script, "sh", name]).stdin(Stdio::null()).process_group(0);
+    shell.status().is_ok_and(|status| status.success())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ctrl_c_for_the_capture_is_none_for_its_commands() {
+        let told = std::env::temp_dir().join(format!("wrc-group-{}", std::process::id()));
+        assert!(run(&format!("f() {{ cut -d' ' -f1,5 /proc/$$/stat > {}; }}; f", told.display()), "x"));
+        let text = std::fs::read_to_string(&told).unwrap();
+        let (pid, group) = text.trim().split_once(' ').unwrap();
+        assert_eq!(pid, group, "it leads its own group");
+        std::fs::remove_file(told).unwrap();
+    }
 
     #[test]
     fn each_file_is_a_word_whatever_its_name_and_failures_are_counted() {

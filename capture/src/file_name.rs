@@ -143,6 +143,12 @@ impl NamePattern {
 /// Puts a number before the extension of a path: `a/b.pcapng.zst`, 7 with two digits, gives `a/b_07.pcapng.zst`.
 #[must_use]
 pub fn with_number(path: &str, number: u64, digits: usize) -> String {
+    with_label(path, &format!("{number:0digits$}"))
+}
+
+/// As [`with_number`], with a word.
+#[must_use]
+pub fn with_label(path: &str, label: &str) -> String {
     const COMPRESSED: [&str; 3] = [".zst", ".lz4", ".gz"];
     let name_start = path.rfind('/').map_or(0, |slash| slash + 1);
     let compressed = COMPRESSED.iter().find(|suffix| path[name_start..].ends_with(**suffix));
@@ -150,7 +156,7 @@ pub fn with_number(path: &str, number: u64, digits: usize) -> String {
     // A dot that begins the name hides the file and is no extension.
     let dot = path[name_start..plain_end].rfind('.').filter(|&dot| dot > 0);
     let (stem, extension) = path.split_at(dot.map_or(plain_end, |dot| name_start + dot));
-    format!("{stem}_{number:0digits$}{extension}")
+    format!("{stem}_{label}{extension}")
 }
 
 /// A moment as a calendar and a clock show it.

@@ -271,6 +271,9 @@ impl Files {
     /// Writes records into the file at hand.
     fn put(&mut self, stretch: &Stretch<'_>, credit: &mut Credit<'_>) {
         self.make_room(stretch.bytes.len() as u64);
+        while let Some(name) = self.rotation.as_mut().and_then(|rotation| rotation.rotator.displace()) {
+            self.remove(&name);
+        }
         if let Some(rotation) = &mut self.rotation {
             rotation.rotator.wrote(stretch.first_ns, stretch.bytes.len() as u64);
         }
@@ -350,7 +353,6 @@ impl Files {
             rotation.count += 1;
             self.publish(&finished.name);
         }
-        finished.remove.iter().for_each(|name| self.remove(name));
     }
 
     /// Gives a complete file its own name.

@@ -93,8 +93,6 @@ pub struct Finished {
     pub name: String,
     /// Its length in bytes.
     pub bytes: u64,
-    /// Names of files that have to go before the next one begins.
-    pub remove: Vec<String>,
 }
 
 /// Follows one capture from file to file.
@@ -205,6 +203,15 @@ impl Rotator {
         self.forget_oldest()
     }
 
+    /// A file to remove before the first record of the file at hand is written, for which the ring of files has no place
+    /// left. Ask again until there is none. Not earlier: should there never be a record, the ring stays whole.
+    #[inline]
+    pub fn displace(&mut self) -> Option<String> {
+        let is_full = |files: NonZeroU32| self.kept.len() >= files.get() as usize;
+        let has_no_place = self.is_empty() && self.policy.ring_files.is_some_and(is_full);
+        if has_no_place { self.forget_oldest() } else { None }
+    }
+
     /// A record, or bytes that belong to it, was written. A record from before the file's interval, which comes
     /// late, stays in the file at hand.
     #[inline]
@@ -222,7 +229,7 @@ impl Rotator {
         self.file.bytes += bytes;
     }
 
-    /// The file is complete: gives its name and the files that have to go. Nothing when it has no record, so that
+    /// The file is complete: gives its name. Nothing when it has no record, so that
     /// its name is not known; [`Rotator::finish_at`] names such a file.
     pub fn finish(&mut self) -> Option<Finished> {
         let first_record_ns = self.file.first_record_ns?;
@@ -234,15 +241,10 @@ impl Rotator {
         let name = self.name(self.file.first_record_ns.unwrap_or(time_ns));
         let bytes = self.file.bytes;
         self.file = OpenFile::default();
-        let mut remove = Vec::new();
         if self.policy.ring_files.is_some() || self.policy.quota_bytes.is_some() {
             self.keep(Kept { name: name.clone(), bytes });
-            let kept_max = self.policy.ring_files.map_or(usize::MAX, |files| files.get() as usize - 1);
-            while self.kept.len() > kept_max {
-                remove.extend(self.forget_oldest());
-            }
         }
-        Finished { name, bytes, remove }
+        Finished { name, bytes }
     }
 
     fn is_over_quota(&self, bytes: u64) -> bool {
@@ -354,7 +356,6 @@ mod tests {
         fn begin(&mut self) {
             self.evict(HEADER_BYTES);
             self.rotator.begin(HEADER_BYTES);
-            self.look();
         }
 
         fn look(&mut self) {
@@ -380,6 +381,9 @@ mod tests {
                 self.begin();
             }
             self.evict(bytes);
+            while let Some(name) = self.rotator.displace() {
+                self.remove(&name);
+            }
             self.rotator.wrote(time_ns, bytes);
             self.times_ns.push(time_ns);
             self.look();
@@ -392,7 +396,6 @@ mod tests {
                 self.removed_records += replaced.len();
             }
             self.names.push(finished.name);
-            finished.remove.iter().for_each(|name| self.remove(name));
         }
 
         fn end(mut self) -> Self {
@@ -487,7 +490,17 @@ mod tests {
         let policy = RotatePolicy { ring_files: NonZeroU32::new(3), ..size(200) };
         let writer = write(rotator(policy, "r"), (0..10).map(|s| (s, 100)));
         assert_eq!(writer.files_max, 3);
-        assert_eq!(writer.disk.keys().collect::<Vec<_>>(), ["r_00009", "r_00010"]);
+        assert_eq!(writer.disk.keys().collect::<Vec<_>>(), ["r_00008", "r_00009", "r_00010"]);
+    }
+
+    #[test]
+    fn a_ring_of_one_file_keeps_the_last_one() {
+        let policy = RotatePolicy { ring_files: NonZeroU32::new(1), ..size(200) };
+        let mut writer = write(rotator(policy, "r"), (0..10).map(|s| (s, 100)));
+        assert_eq!((writer.files_max, writer.disk.len()), (1, 1));
+        writer.begin();
+        assert_eq!(writer.rotator.finish(), None, "begun after the last record, it displaces nothing");
+        assert_eq!(writer.disk.keys().collect::<Vec<_>>(), ["r_00010"]);
     }
 
     #[test]
@@ -557,6 +570,8 @@ mod tests {
             prop_assert_eq!(left + writer.removed_records, records.len());
             if let Some(files) = policy.ring_files {
                 prop_assert!(writer.files_max <= files.get() as usize);
+                let last = writer.names.len().min(files.get() as usize);
+                prop_assert!(policy.quota_bytes.is_some() || pattern == "%S" || writer.disk.len() == last);
             }
             if let Some(quota) = policy.quota_bytes {
                 // A record that fits no quota is written all the same: losing it is not for a file name to decide.

@@ -5,7 +5,7 @@ use crate::clock::UtcClock;
 use crate::clock::utc_now_ns;
 use crate::command::CommandRunner;
 use crate::encode::{Encoder, Stamps};
-use crate::file_name::with_number;
+use crate::file_name::with_label;
 use crate::files::{Files, Plan};
 use crate::format::Format;
 use crate::interfaces::Interfaces;
@@ -115,8 +115,7 @@ impl Session {
                 return Err(error);
             }
         };
-        let cpus: Vec<Option<u32>> = rings.iter().map(|(_, ring)| ring.cpu).collect();
-        let files = opened.files(&cpus)?;
+        let files = opened.files(&self.labels(&rings))?;
         let (runs, receiver) = channel();
         let writes = !files.is_empty();
         if writes {
@@ -151,6 +150,21 @@ impl Session {
             held.lanes.set(lanes).map_err(drop).expect("a device is attached once");
         }
         Ok(rings)
+    }
+
+    /// What tells the files of rings apart: the CPU, or a number where a ring has none, and the device if there are
+    /// several.
+    fn labels(&self, rings: &[(RingPlace, Ring)]) -> Vec<String> {
+        let mut numbers = vec![0_u32..; self.board.devices.len()];
+        let label = |(place, ring): &(RingPlace, Ring)| {
+            let number = numbers[place.device].next().expect("more rings than numbers");
+            let number = ring.cpu.unwrap_or(number);
+            match self.board.devices.as_slice() {
+                [_] => number.to_string(),
+                devices => format!("{}_{number}", devices[place.device].link.name),
+            }
+        };
+        rings.iter().map(label).collect()
     }
 
     fn start_writer(
@@ -321,9 +335,9 @@ impl Outputs {
     }
 
     /// The file of one ring.
-    fn of_ring(&self, number: u32) -> Result<Option<Files>, CaptureError> {
+    fn of_ring(&self, label: &str) -> Result<Option<Files>, CaptureError> {
         let output = match &self.output {
-            Output::File(path) => Output::File(numbered(path, number)?.into()),
+            Output::File(path) => Output::File(labelled(path, label)?.into()),
             Output::Nowhere | Output::Stream { .. } => Output::Nowhere,
         };
         Files::create(output, Arc::clone(&self.plan), self.command.clone(), self.start_time_ns)
@@ -332,12 +346,12 @@ impl Outputs {
 
 impl Opened {
     /// One for all rings, one for each, or none.
-    fn files(self, cpus: &[Option<u32>]) -> Result<Vec<Files>, CaptureError> {
+    fn files(self, labels: &[String]) -> Result<Vec<Files>, CaptureError> {
         match self {
             Self::Files(files) => Ok(files.into_iter().map(|files| *files).collect()),
             Self::PerRing(outputs) => {
-                let numbers = cpus.iter().zip(0..).map(|(cpu, number)| cpu.unwrap_or(number));
-                let files = numbers.map(|number| outputs.of_ring(number)).collect::<Result<Vec<_>, _>>()?;
+                let files = labels.iter().map(|label| outputs.of_ring(label));
+                let files = files.collect::<Result<Vec<_>, _>>()?;
                 Ok(files.into_iter().flatten().collect())
             }
         }
@@ -350,10 +364,10 @@ impl Opened {
     }
 }
 
-/// `x.pcapng` of the ring of CPU 3 is `x_3.pcapng`.
-fn numbered(path: &Path, number: u32) -> Result<String, CaptureError> {
+/// `x.pcapng` of the ring of CPU 3 is `x_3.pcapng`. A `%` in the name of a device is no conversion.
+fn labelled(path: &Path, label: &str) -> Result<String, CaptureError> {
     let text = path.to_str().ok_or_else(|| CaptureError::NotText { name: path.display().to_string() })?;
-    Ok(with_number(text, number.into(), 1))
+    Ok(with_label(text, &label.replace('%', "%%")))
 }
 
 fn start_reader(number: usize, reader: Reader, ring: Ring) -> Result<JoinHandle<()>, CaptureError> {

@@ -5,6 +5,7 @@
 //! itself lost never was received: `offered = received + lost_nic`.
 
 use crate::limit::{Limit, Surplus, Verdict};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -117,6 +118,13 @@ impl Stats {
     /// The sum over the rings of one device.
     pub fn of_device(&self, device: usize) -> Counts {
         self.sum_of(|ring| ring.device == device)
+    }
+
+    /// The sum over the rings of each CPU, whatever the device.
+    pub fn by_cpu(&self) -> BTreeMap<u32, Counts> {
+        let mut cpus = BTreeMap::<u32, Counts>::new();
+        self.rings.iter().for_each(|ring| cpus.entry(ring.cpu).or_default().add(&ring.counts));
+        cpus
     }
 
     /// Frames that the devices lost for want of room; `None` when one of them does not say.

@@ -6,6 +6,7 @@
 //! ```
 //! 0 done, 1 ran but the answer is no, 2 bad usage, 3 host or device refused.
 
+use capture::CaptureError;
 use engine::EngineError;
 use std::fmt;
 use std::process::ExitCode;
@@ -80,11 +81,13 @@ impl Failure {
         cure.into_iter().chain(doctor).fold(failure, Self::try_this)
     }
 
-    /// The words were at fault, not the host, though it took another room to see it.
-    #[must_use]
-    pub fn of_usage(mut self) -> Self {
-        self.cause = Cause::Usage;
-        self
+    /// A capture could not do it, and says what to try where it can. Words that make no sense on any device are bad
+    /// usage, though it took another room to see it.
+    pub fn capture(act: impl fmt::Display, why: CaptureError) -> Self {
+        let (cure, is_bad_usage) = (why.cure(), why.is_bad_usage());
+        let refused = Self::refused(act, why);
+        let cause = if is_bad_usage { Cause::Usage } else { refused.cause };
+        cure.into_iter().fold(Self { cause, ..refused }, Self::try_this)
     }
 
     /// Adds an indented line that says what to try.

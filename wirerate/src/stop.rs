@@ -1,6 +1,7 @@
-//! When to stop: Ctrl-C and SIGTERM set one flag that every worker reads; a second one quits at once.
+//! When to stop: Ctrl-C, SIGTERM and the end of the terminal set one flag that every worker reads; a second Ctrl-C or
+//! SIGTERM quits at once.
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::io;
 use std::sync::Arc;
@@ -22,7 +23,8 @@ pub struct SignalError {
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// A flag that the first SIGINT or SIGTERM sets; the second one ends the process at once with status 130.
+    /// A flag that the first SIGINT, SIGTERM or SIGHUP sets; SIGINT or SIGTERM after that ends the process at once with
+    /// status 130. Who was started by nohup(1) goes on.
     ///
     /// # Errors
     /// When the kernel refuses a handler.
@@ -33,6 +35,9 @@ impl Stop {
             flag::register_conditional_shutdown(signal, STATUS_QUIT, stop.flag())
                 .and_then(|_| flag::register(signal, stop.flag()))
                 .map_err(|source| SignalError { signal, source })?;
+        }
+        if !is_ignored(SIGHUP) {
+            flag::register(SIGHUP, stop.flag()).map_err(|source| SignalError { signal: SIGHUP, source })?;
         }
         Ok(stop)
     }
@@ -53,9 +58,28 @@ impl Stop {
     }
 }
 
+/// True for a signal that whoever started us wants us not to hear.
+fn is_ignored(signal: i32) -> bool {
+    std::fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores(&status, signal))
+}
+
+fn ignores(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nohup_is_seen() {
+        let status = |mask: &str| format!("SigBlk:\t0000000000000001\nSigIgn:\t{mask}\n");
+        assert!(ignores(&status("0000000000001001"), SIGHUP));
+        assert!(!ignores(&status("0000000000001000"), SIGHUP));
+        assert!(!ignores("", SIGHUP));
+    }
 
     #[test]
     fn a_signal_sets_the_flag_of_every_clone() {

@@ -72,7 +72,7 @@ fn ends_by_itself_after_duration() -> TestResult {
 
 fn writes_what_waits_on_ctrl_c() -> TestResult {
     let lab = Lab::new(Peer::Gro);
-    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         let file = lab.file("x.pcapng");
         let running = capture(&lab, &format!("-w {}", file.display()));
         send(&lab, 500);

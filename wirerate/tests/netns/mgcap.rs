@@ -1,7 +1,7 @@
 //! mgcap's names and device files: what its document tells people to type works.
 
 use crate::lab::{Lab, Peer, RX_DEV, Scratch, TX_DEV};
-use crate::program::{Running, in_netns, run, until, wirerate, wirerate_run};
+use crate::program::{Running, in_netns, run, until, wirerate, wirerate_run, wirerate_start};
 use crate::readers::packet_count;
 use crate::{Case, TestResult, case};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -29,6 +29,8 @@ pub(crate) const CASES: &[Case] = &[
         &["capinfos", "tshark"],
         device_files_are_streams_of_slots,
     ),
+    case("mgcap::mgdump_says_when_the_device_goes", &[], mgdump_says_when_the_device_goes),
+    case("mgcap::a_reader_ends_however_fast_frames_come", &[], a_reader_ends_however_fast_frames_come),
     case("mgcap::ip_mgcap_works_under_exec", &["bash", "ping", "capinfos"], ip_mgcap_works_under_exec),
     case("mgcap::small_names_are_the_same_program", &[], small_names_are_the_same_program),
     case("mgcap::nobody_there_is_said_with_what_to_do", &[], nobody_there_is_said),
@@ -68,6 +70,23 @@ fn mgdump_captures_a_device() -> TestResult {
         let files = files.iter().map(|name| scratch.file(name)).filter(|path| path.exists());
         assert_eq!(files.map(|path| packet_count(&path)).sum::<u64>(), 1000, "{words}");
     }
+    Ok(())
+}
+
+fn mgdump_says_when_the_device_goes() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let words = |file: &str| {
+        let mut command = wirerate();
+        command.args(["mgdump", RX_DEV, "--netns", &lab.rx_netns, "--write"]).arg(lab.file(file));
+        Running::start(command)
+    };
+    let refused = words("x.pcap").wait(TIME_LIMIT).expect_code(2);
+    refused.says(&["mgdump writes pcapng, not compressed", "--write FILE.pcapng, or wirerate capture rx0"]);
+    let running = words("x.pcapng");
+    running.until_it_says("listening on rx0");
+    run(&["ip", "-n", &lab.rx_netns, "link", "delete", RX_DEV]);
+    running.wait(TIME_LIMIT).expect_code(1).says(&["mgdump: rx0 went away"]);
+    assert_eq!(packet_count(&lab.file("x.pcapng")), 0);
     Ok(())
 }
 
@@ -146,6 +165,31 @@ fn device_files_are_streams_of_slots() -> TestResult {
     daemon.signal(Signal::SIGTERM);
     daemon.wait(TIME_LIMIT).expect_code(0);
     assert!(!dir.exists());
+    Ok(())
+}
+
+/// The capture behind a device file goes on for others, so its rings may never be empty.
+fn a_reader_ends_however_fast_frames_come() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let (daemon, dir) = serve(&lab);
+    mgcap(&dir, "start dev rx0").expect_code(0);
+    mgcap(&dir, "set dev rx0 mode drop").expect_code(0);
+    let flood = wirerate_start(&format!("send {TX_DEV} --netns {} --dst 198.18.0.2 --count 0", lab.tx_netns));
+    let mut command = wirerate();
+    command.args(["mgdump", RX_DEV, "--dir"]).arg(&dir).args(["--write", "/dev/null"]);
+    let reader = Running::start(command);
+    reader.until_it_prints("sum:");
+    reader.signal(Signal::SIGINT);
+    let ended = reader.wait(TIME_LIMIT);
+    assert!(
+        ended.stdout.contains("rx0: ") && ended.stdout.contains(" frames captured, "),
+        "{}",
+        ended.stdout
+    );
+    flood.signal(Signal::SIGINT);
+    flood.wait(TIME_LIMIT).expect_code(0);
+    daemon.signal(Signal::SIGTERM);
+    daemon.wait(TIME_LIMIT).expect_code(0);
     Ok(())
 }
 

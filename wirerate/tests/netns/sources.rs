@@ -2,11 +2,12 @@
 
 use crate::lab::{Lab, Peer, RX_DEV, TX_DEV};
 use crate::program::{Outcome, Running, TIME_LIMIT, in_netns, run, until, wirerate, wirerate_run};
-use crate::readers::{frames, tshark};
+use crate::readers::{frames, packet_count, tshark};
 use crate::send::sending;
 use crate::{Case, TestResult, case};
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
@@ -24,6 +25,11 @@ pub(crate) const CASES: &[Case] = &[
     case("sources::a_strange_program_is_never_replaced", &["clang"], a_strange_program_is_never_replaced),
     case("sources::frames_without_a_link_header", &["python3", "tcpdump"], frames_without_a_link_header),
     case("sources::two_devices_in_one_file", &["tshark"], two_devices_in_one_file),
+    case(
+        "sources::two_devices_with_a_file_for_each_cpu",
+        &["capinfos", "ping"],
+        two_devices_with_a_file_for_each_cpu,
+    ),
     case("sources::a_thousand_switches_lose_nothing", &[], a_thousand_switches_lose_nothing),
     case("sources::a_capture_does_as_it_is_told", &[], a_capture_does_as_it_is_told),
 ];
@@ -296,6 +302,30 @@ fn two_devices_in_one_file() -> TestResult {
     let count = |filter: &str| tshark(&path, filter, &["frame.number"]).len() as u64;
     assert_eq!(count("frame.interface_name == rx0 and frame.len == 100"), sent);
     assert_eq!(count("frame.interface_name == far and frame.len == 200"), 30);
+    Ok(())
+}
+
+/// Rings of the same CPU, but of two devices, have two files.
+fn two_devices_with_a_file_for_each_cpu() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    run(&["ip", "-n", &lab.rx_netns, "link", "set", "dev", "lo", "up"]);
+    let path = lab.file("each.pcapng");
+    let running = capture(&lab, &[RX_DEV, "lo", "--per-cpu", "-w", path.to_str().unwrap()]);
+    let sent = send(&lab, "--count 300 --size 100");
+    run(&["ip", "netns", "exec", &lab.rx_netns, "ping", "-q", "-c", "5", "-i", "0.01", "127.0.0.1"]);
+    let report = end(running);
+    assert_eq!(number(&report, "received"), sent + 10);
+    let rows = report["cpus"].as_array().expect("a row for each CPU");
+    let cpus: BTreeSet<u64> = rows.iter().filter_map(|row| row["cpu"].as_u64()).collect();
+    assert_eq!(cpus.len(), rows.len(), "one row for each CPU: {report}");
+    let count_of = |device: &str| {
+        let entries = std::fs::read_dir(path.parent().unwrap()).expect("a folder");
+        let paths = entries.map(|entry| entry.expect("an entry").path());
+        let begin = format!("each_{device}_");
+        let of_device = paths.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(&begin));
+        of_device.map(|path| packet_count(&path)).sum::<u64>()
+    };
+    assert_eq!((count_of(RX_DEV), count_of("lo")), (sent, 10), "{report}");
     Ok(())
 }
 

@@ -4,8 +4,10 @@ use crate::units::{Count, Nanos, Size};
 use capture::rotate::{Interval, RotatePolicy};
 use capture::{Compression, Format, OnError, Options, Order};
 use clap::ValueEnum;
+use std::fmt::Display;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::Path;
+use std::str::FromStr;
 
 /// Formats of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -38,7 +40,7 @@ pub struct FileArgs {
     /// Write frames as they come, without bringing queues into order of time
     #[arg(long, conflicts_with = "per_cpu")]
     pub unordered: bool,
-    /// Write a file for each CPU; its number is put before the extension
+    /// Write a file for each CPU, whose number is put before the extension; for several devices, also their names
     #[arg(long)]
     pub per_cpu: bool,
     /// How late a frame may be seen and still get its place in order of time
@@ -51,19 +53,19 @@ pub struct FileArgs {
     #[arg(long)]
     pub packet_ids: bool,
     /// Begin the next file before this one is longer, before compression
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = above_zero(|size: &Size| size.0))]
     pub rotate_size: Option<Size>,
     /// Begin the next file after this time
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = above_zero(|time: &Nanos| time.0))]
     pub rotate_every: Option<Nanos>,
     /// End files where the clock on the wall has a multiple of --rotate-every
     #[arg(long, requires = "rotate_every")]
     pub aligned: bool,
     /// Keep so many files, the one being written included
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = above_zero(|count: &Count| count.0))]
     pub files: Option<Count>,
     /// Keep all files together below this, before compression
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = above_zero(|size: &Size| size.0))]
     pub quota: Option<Size>,
     /// Run this in a shell for each complete file, with its name as one more word
     #[arg(long, value_name = "COMMAND")]
@@ -125,6 +127,20 @@ impl From<FileFormat> for Format {
             FileFormat::Pcapng => Self::Pcapng,
             FileFormat::Pcap => Self::Pcap,
         }
+    }
+}
+
+/// Reads a limit. Zero would mean none at all, which is said by leaving the word away.
+fn above_zero<T>(number: fn(&T) -> u64) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: FromStr,
+    T::Err: Display,
+{
+    move |text| match text.parse::<T>() {
+        Ok(limit) if number(&limit) == 0 => {
+            Err("it must be more than 0; leave it away for no limit".to_owned())
+        }
+        limit => limit.map_err(|bad| bad.to_string()),
     }
 }
 
@@ -197,6 +213,17 @@ mod tests {
         assert_eq!((interval.length_ns.get(), interval.is_aligned), (3_600_000_000_000, true));
         assert_eq!((policy.ring_files, policy.quota_bytes), (NonZeroU32::new(24), NonZeroU64::new(1 << 30)));
         assert!(!options("x", "").rotate.rotates());
+    }
+
+    #[test]
+    fn a_limit_of_zero_is_none_and_refused() {
+        for words in ["--files 0", "--quota 0", "--rotate-size 0", "--rotate-every 0s"] {
+            let words = std::iter::once("capture").chain(words.split_whitespace());
+            let refused = Line::try_parse_from(words).map(drop).unwrap_err().to_string();
+            assert!(refused.contains("it must be more than 0; leave it away for no limit"), "{refused}");
+        }
+        let refused = Line::try_parse_from(["capture", "--quota", "1x"]).map(drop).unwrap_err().to_string();
+        assert!(refused.contains("GiB"), "what can be written is told: {refused}");
     }
 
     #[test]

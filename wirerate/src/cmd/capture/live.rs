@@ -104,10 +104,7 @@ fn act(args: &Args) -> String {
 }
 
 fn failure(args: &Args, why: CaptureError) -> Failure {
-    let (cure, is_bad_usage) = (why.cure(), why.is_bad_usage());
-    let failure = Failure::refused(act(args), why);
-    let failure = if is_bad_usage { failure.of_usage() } else { failure };
-    cure.into_iter().fold(failure, Failure::try_this)
+    Failure::capture(act(args), why)
 }
 
 /// Where `wirerate tell` finds this capture. Without one it goes on, and says so.
@@ -198,7 +195,6 @@ fn live_text(before: &Stats, now: &Stats) -> String {
 
 fn report(args: &Args, mode: Mode, ended: &capture::Report) -> Report {
     let total = ended.stats.total();
-    let received_some = ended.stats.rings.iter().filter(|ring| ring.counts.received > 0);
     let mut sources: Vec<String> = ended.devices.iter().map(|device| device.source.to_string()).collect();
     // Devices of a kind are told once.
     sources.dedup();
@@ -230,8 +226,9 @@ fn report(args: &Args, mode: Mode, ended: &capture::Report) -> Report {
         hardware_time: total.hardware_time,
         software_time: total.written.saturating_sub(total.hardware_time),
         clocks: ended.devices.iter().filter_map(clock).collect(),
-        cpus: received_some
-            .map(|cpu| Cpu { cpu: cpu.cpu, received: cpu.counts.received, lost_ring: cpu.counts.lost_ring })
+        cpus: (ended.stats.by_cpu().into_iter())
+            .filter(|(_, counts)| counts.received > 0)
+            .map(|(cpu, counts)| Cpu { cpu, received: counts.received, lost_ring: counts.lost_ring })
             .collect(),
     }
 }

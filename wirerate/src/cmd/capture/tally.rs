@@ -4,7 +4,6 @@ use crate::cmd::received::{Beat, Cpu};
 use crate::out;
 use capture::Stats;
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -90,13 +89,9 @@ impl Tally {
     }
 }
 
-/// Frames of each CPU that received some, whatever the device.
+/// Frames of each CPU that received some.
 fn cpus(stats: &Stats) -> Vec<Cpu> {
-    let mut cpus = BTreeMap::new();
-    for ring in &stats.rings {
-        *cpus.entry(ring.cpu).or_insert(0) += ring.counts.received;
-    }
-    let cpus = cpus.into_iter().map(|(cpu, received)| Cpu { cpu, received });
+    let cpus = stats.by_cpu().into_iter().map(|(cpu, counts)| Cpu { cpu, received: counts.received });
     cpus.filter(|cpu| cpu.received > 0).collect()
 }
 

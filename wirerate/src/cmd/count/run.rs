@@ -5,7 +5,7 @@ use crate::cmd::received::Cpu;
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
-use capture::{CaptureError, CountOptions, Counted, Counting, CpuCount, Mode, ModeWish};
+use capture::{CountOptions, Counted, Counting, CpuCount, Mode, ModeWish};
 use host::Netns;
 use std::thread;
 use std::time::Duration;
@@ -79,10 +79,7 @@ fn start(kind: Kind, args: &Args) -> Result<Counting, Failure> {
         mode: kind.mode(),
         xdp: ModeWish::Best,
     };
-    Counting::start(&options).map_err(|why: CaptureError| {
-        let cure = why.cure();
-        cure.into_iter().fold(Failure::refused(act(), why), Failure::try_this)
-    })
+    Counting::start(&options).map_err(|why| Failure::capture(act(), why))
 }
 
 /// Prints a line each second until it is time to end.

@@ -6,18 +6,14 @@ use crate::cmd::received::Cpu;
 use crate::out::{self, OutError};
 use crate::outcome::Failure;
 use crate::stop::Stop;
-use capture::{CaptureError, Options, Order, Output, Session, Stats};
+use capture::{Options, Order, Output, Session, Stats};
 use host::Netns;
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::thread;
 
 pub(super) fn run(args: &Args, device: String, stop: &Stop) -> Result<Summary, Failure> {
     let act = format!("capture on {device}");
-    let refused = |why: CaptureError| {
-        let cure = why.cure();
-        cure.into_iter().fold(Failure::refused(&act, why), Failure::try_this)
-    };
+    let refused = |why| Failure::capture(&act, why);
     let netns = args.netns.as_deref().map(Netns::named).transpose();
     let options = Options {
         netns: netns.map_err(|why| Failure::host(&act, why))?,
@@ -34,6 +30,8 @@ pub(super) fn run(args: &Args, device: String, stop: &Stop) -> Result<Summary, F
     let cpus: Vec<u32> = session.stats().rings.iter().map(|ring| ring.cpu).collect();
     let watched = watch(&session, args, stop);
     let ended = session.stop();
+    let gone = ended.devices.iter().filter(|device| device.is_gone);
+    let is_gone = gone.inspect(|device| eprintln!("mgdump: {} went away", device.link.name)).count() > 0;
     watched?;
     if let Some(error) = ended.output_error {
         return Err(refused(error));
@@ -43,11 +41,12 @@ pub(super) fn run(args: &Args, device: String, stop: &Stop) -> Result<Summary, F
         device,
         written: total.written,
         lost: vec![
-            ("at the device", ended.stats.lost_nic().unwrap_or(0)),
-            ("in the ring", total.lost_ring),
-            ("at the disk", total.lost_disk),
+            ("at the device", ended.stats.lost_nic()),
+            ("in the ring", Some(total.lost_ring)),
+            ("at the disk", Some(total.lost_disk)),
         ],
         files: files(args, &cpus),
+        is_gone,
     })
 }
 
@@ -69,9 +68,7 @@ fn watch(session: &Session, args: &Args, stop: &Stop) -> Result<(), OutError> {
 
 /// Frames of each CPU; a CPU without any says so.
 fn cpus(stats: &Stats) -> Vec<Cpu> {
-    let mut by_cpu = BTreeMap::new();
-    stats.rings.iter().for_each(|ring| *by_cpu.entry(ring.cpu).or_default() += ring.counts.received);
-    by_cpu.into_iter().map(|(cpu, received)| Cpu { cpu, received }).collect()
+    stats.by_cpu().into_iter().map(|(cpu, counts)| Cpu { cpu, received: counts.received }).collect()
 }
 
 /// The files that were written.

@@ -97,8 +97,9 @@ pub(super) fn run(args: &Args, path: &Path, device: String, stop: &Stop) -> Resu
     Ok(Summary {
         device,
         written: readers.counts.iter().map(|(_, counts)| counts.written.load(Relaxed)).sum(),
-        lost: vec![("in the ring", lost_now.saturating_sub(lost_before))],
+        lost: vec![("in the ring", Some(lost_now.saturating_sub(lost_before)))],
         files: readers.files,
+        is_gone: false,
     })
 }
 

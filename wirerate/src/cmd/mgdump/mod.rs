@@ -97,26 +97,29 @@ fn place(args: &Args, exists: impl Fn(&Path) -> bool) -> Place {
 struct Summary {
     device: String,
     written: u64,
-    /// Each place where frames were lost.
-    lost: Vec<(&'static str, u64)>,
+    /// Each place where frames were lost; `None` where nobody counts.
+    lost: Vec<(&'static str, Option<u64>)>,
     files: Vec<PathBuf>,
+    /// The device was deleted.
+    is_gone: bool,
 }
 
 impl Summary {
     fn lost(&self) -> u64 {
-        self.lost.iter().map(|(_, count)| count).sum()
+        self.lost.iter().filter_map(|(_, count)| *count).sum()
     }
 
     fn text(&self) -> String {
         let files: Vec<_> = self.files.iter().map(|path| path.display().to_string()).collect();
+        let places = self.lost.iter().filter_map(|(place, count)| match count {
+            Some(0) => None,
+            Some(count) => Some(format!("{} {place}", human_count(*count))),
+            None => Some(format!("unknown {place}")),
+        });
+        let places: Vec<_> = places.collect();
         let lost = match self.lost() {
-            0 => "none lost".to_owned(),
-            lost => {
-                let places = self.lost.iter().filter(|(_, count)| *count > 0);
-                let places: Vec<_> =
-                    places.map(|(place, count)| format!("{} {place}", human_count(*count))).collect();
-                format!("{} lost ({})", human_count(lost), places.join(", "))
-            }
+            0 if places.is_empty() => "none lost".to_owned(),
+            lost => format!("{} lost ({})", human_count(lost), places.join(", ")),
         };
         format!(
             "{}: {} frames captured, {lost}: {}\n",
@@ -132,6 +135,11 @@ impl Summary {
 /// # Errors
 /// Refused by the host, the device or the file.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
+    let name = args.write.to_string_lossy();
+    if [".pcap", ".zst", ".lz4"].iter().any(|ending| name.ends_with(ending)) {
+        return Err(Failure::usage(format!("write {name}"), "mgdump writes pcapng, not compressed")
+            .try_this(format!("--write FILE.pcapng, or wirerate capture {} --write {name}", args.device)));
+    }
     let summary = match place(args, |path| path.exists()) {
         Place::File { .. } if args.drop => {
             return Err(Failure::usage("use --drop with a device file", "its capture has a mode of its own")
@@ -141,7 +149,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         Place::Device(device) => direct::run(args, device, stop)?,
     };
     crate::out::text(&summary.text())?;
-    Ok(if summary.lost() > 0 { Outcome::No } else { Outcome::Done })
+    Ok(if summary.lost() > 0 || summary.is_gone { Outcome::No } else { Outcome::Done })
 }
 
 #[cfg(test)]
@@ -176,21 +184,21 @@ mod tests {
     }
 
     #[test]
-    fn the_end_tells_what_was_lost_and_where() {
-        let mut summary = Summary {
+    fn the_end_tells_what_was_lost_and_where_and_what_nobody_counts() {
+        let summary = |nic, ring| Summary {
             device: "lo".into(),
             written: 12_345,
-            lost: vec![("in the ring", 0), ("at the disk", 0)],
+            lost: vec![("at the device", nic), ("in the ring", Some(ring))],
             files: vec!["output_0.pcapng".into(), "output_1.pcapng".into()],
+            is_gone: false,
         };
-        assert_eq!(
-            summary.text(),
-            "lo: 12,345 frames captured, none lost: output_0.pcapng output_1.pcapng\n"
-        );
-        summary.lost[0].1 = 1_000;
-        assert_eq!(
-            summary.text(),
-            "lo: 12,345 frames captured, 1,000 lost (1,000 in the ring): output_0.pcapng output_1.pcapng\n"
-        );
+        for (nic, ring, lost) in [
+            (Some(0), 0, "none lost"),
+            (None, 0, "0 lost (unknown at the device)"),
+            (Some(3), 1_200, "1,203 lost (3 at the device, 1,200 in the ring)"),
+        ] {
+            let expected = format!("lo: 12,345 frames captured, {lost}: output_0.pcapng output_1.pcapng\n");
+            assert_eq!(summary(nic, ring).text(), expected);
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::file::{SharedFile, WriteFailed};
 use crate::stop::Stop;
-use capture::{MgcapSlot, SLOT_LEN, SlotReader};
+use capture::{MgcapSlot, RING_SLOTS_DEFAULT, SLOT_LEN, SlotReader};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -55,7 +55,8 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(O_NONBLOCK).open(path)
 }
 
-/// Reads until the end, on the CPU that the calling thread is pinned to.
+/// Reads until the end, on the CPU that the calling thread is pinned to. The capture goes on when we end, so after the
+/// stop no more is read than its ring can have held then.
 pub(super) fn run(
     device: File,
     shared: &Shared,
@@ -64,6 +65,7 @@ pub(super) fn run(
 ) -> Result<(), WriteFailed> {
     let mut reader = SlotReader::new(device, SLOTS);
     let mut blocks = Vec::with_capacity(2 * SLOTS * SLOT_LEN);
+    let mut left = RING_SLOTS_DEFAULT as usize;
     loop {
         // Asked before looking: what came until then is read.
         let is_last_look = shared.stop.is_set() || shared.is_over.load(Relaxed);
@@ -81,6 +83,9 @@ pub(super) fn run(
                 counts.received.fetch_add(count as u64, Relaxed);
                 to.append(&blocks)?;
                 counts.written.fetch_add(wanted, Relaxed);
+                if is_last_look {
+                    left = left.saturating_sub(count);
+                }
             }
             // The capture was stopped, or whoever keeps the file is gone.
             Ok(None) => shared.is_over.store(true, Relaxed),
@@ -89,7 +94,7 @@ pub(super) fn run(
             Err(_) if is_last_look => return Ok(()),
             Err(_) => std::thread::sleep(SLEEP),
         }
-        if is_last_look && is_idle || shared.is_enough() {
+        if is_last_look && (is_idle || left == 0) || shared.is_enough() {
             return Ok(());
         }
     }
