@@ -48,8 +48,11 @@ struct Row<'a> {
     instructions_per_frame: f64,
 }
 
-/// What is counted: a name, and what so many frames take.
-const LOOPS: &[(&str, fn(u64) -> Result<()>)] = &[
+/// Makes so many frames.
+type Loop = fn(u64) -> Result<()>;
+
+/// What is counted, by name.
+const LOOPS: &[(&str, Loop)] = &[
     ("packet/plain", |frames| emit(frames, |_| ())),
     ("packet/rich", |frames| {
         emit(frames, |config| {
