@@ -4,7 +4,7 @@
 use crate::translate;
 use bpf::{BpfError, Sender, SkbHow, SkbSender, State, abi};
 use host::{Netns, Stack};
-use packet::{Cursor, Plan, Rng, WallTime, sample};
+use packet::{Config, Cursor, Plan, Rng, WallTime, sample};
 
 const XDP_REDIRECT: u32 = 4;
 const LOOPBACK: u32 = 1;
@@ -15,6 +15,8 @@ const FRAMES: usize = 9;
 trait Writer: Sized {
     fn load(plan: &abi::Plan) -> Result<Self, BpfError>;
     fn state(&self) -> &State;
+    /// Whether the frame that the cursor stands at is still to be sent, where the program asks.
+    fn set_frame_kept(&self, _is_kept: bool) {}
     /// The next frame, written over `start`.
     fn write(&self, start: &[u8]) -> Vec<u8>;
 }
@@ -44,6 +46,10 @@ impl Writer for SkbSender {
         self.state()
     }
 
+    fn set_frame_kept(&self, is_kept: bool) {
+        self.set_frame_kept(is_kept);
+    }
+
     fn write(&self, start: &[u8]) -> Vec<u8> {
         let how = SkbHow { turns: 1, ..SkbHow::default() };
         let mut frame = vec![0; start.len()];
@@ -54,7 +60,7 @@ impl Writer for SkbSender {
     }
 }
 
-/// Runs one plan on both, from one cursor.
+/// Runs one plan on both, from one cursor; of every fourth the repeats and the ports change in the middle.
 fn compare<W: Writer>(seed: u64) -> Result<(), BpfError> {
     let rng = &mut Rng(seed);
     let mut config = sample::config(rng, 1514);
@@ -64,12 +70,26 @@ fn compare<W: Writer>(seed: u64) -> Result<(), BpfError> {
     cursor.ip_id = rng.next_u32() as u16;
     cursor.start(&config, &facts, seed).expect("random configurations are good");
     cursor.seq_num = u32::MAX - 3;
-    let plan = Plan::new(&config, &facts, &cursor).expect("random configurations are good");
+    let mut repeats = go_on::<W>(&config, &mut cursor, seed)?;
+    for _ in 0..if seed % 4 == 0 { 2 } else { 0 } {
+        (config.clone_skb, config.burst) = (rng.below(4) as i32, 1 + rng.below(3));
+        config.udp_dst_max = config.udp_dst_min.saturating_add(rng.below(9) as u16);
+        if rng.below(2) == 0 {
+            cursor.end_repeats(repeats);
+        }
+        repeats = go_on::<W>(&config, &mut cursor, seed)?;
+    }
+    Ok(())
+}
 
-    let writer = W::load(&translate::plan(&plan, LOOPBACK, false))?;
+/// Some frames of one plan on both; says how often each goes out.
+fn go_on<W: Writer>(config: &Config, cursor: &mut Cursor, seed: u64) -> Result<u32, BpfError> {
+    let plan = Plan::new(config, &sample::facts(), cursor).expect("random configurations are good");
+    let writer = W::load(&translate::plan(&plan, cursor, LOOPBACK, false))?;
     let state = writer.state();
-    state.set_cursor(&translate::cursor(&cursor, &plan));
+    state.set_cursor(&translate::cursor(cursor, &plan));
     state.set_flows(&translate::flows(&cursor.flows));
+    writer.set_frame_kept(cursor.repeats_left > 0);
     let dirty = vec![0xee; plan.frame_len_max() as usize];
     for frame in 0..FRAMES {
         let mut start = dirty.clone();
@@ -78,15 +98,15 @@ fn compare<W: Writer>(seed: u64) -> Result<(), BpfError> {
         let after = state.cursor();
         let now = WallTime { sec: after.built_sec, usec: after.built_usec };
         let mut expected = dirty.clone();
-        let len = plan.emit(&mut cursor, now, &mut expected);
+        let len = plan.emit(cursor, now, &mut expected);
         assert_eq!(sent, expected[..len], "seed {seed} frame {frame}: {config:?}");
     }
     let mut back = cursor.clone();
     translate::update(&mut back, &state.cursor());
-    assert_eq!(back, cursor, "seed {seed}: {config:?}");
+    assert_eq!(&back, cursor, "seed {seed}: {config:?}");
     let flows = translate::flows_back(&state.flows());
     assert_eq!(flows[..cursor.flows.len()], cursor.flows, "seed {seed}: {config:?}");
-    Ok(())
+    Ok(plan.repeats)
 }
 
 fn compare_all<W: Writer>() {

@@ -4,11 +4,11 @@ use bpf::abi;
 use packet::{Cursor, Flow, Plan, Range, Rng, Walk};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The plan for one device, sent out (`receive` false) or into its receive path.
+/// The plan for one device, sent out (`receive` false) or into its receive path, for a program that starts at `cursor`.
 ///
 /// # Panics
 /// When the header is longer than the program's template; the longest plan there is fits.
-pub(crate) fn plan(plan: &Plan, ifindex: u32, receive: bool) -> abi::Plan {
+pub(crate) fn plan(plan: &Plan, cursor: &Cursor, ifindex: u32, receive: bool) -> abi::Plan {
     let mut header = [0; abi::HEADER_MAX];
     header[..plan.header.len()].copy_from_slice(&plan.header);
     let (set, allowed) = plan.dst_v6_masks.unwrap_or((Ipv6Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED));
@@ -22,7 +22,7 @@ pub(crate) fn plan(plan: &Plan, ifindex: u32, receive: bool) -> abi::Plan {
         ip_at: layout.ip as u32,
         udp_at: layout.udp as u32,
         stamp_at: layout.stamp as u32,
-        flags: flags(plan, receive),
+        flags: flags(plan, cursor, receive),
         ifindex,
         frame_len_max: plan.frame_len_max(),
         fixed_len: plan.fixed_len(),
@@ -56,14 +56,15 @@ pub(crate) fn plan(plan: &Plan, ifindex: u32, receive: bool) -> abi::Plan {
     }
 }
 
-fn flags(plan: &Plan, receive: bool) -> u32 {
+fn flags(plan: &Plan, cursor: &Cursor, receive: bool) -> u32 {
     let moves = |range: &Range| range.walk != Walk::Fixed;
     let bits = [
         (plan.is_ipv6, abi::PLAN_IPV6),
         (plan.has_udp_checksum, abi::PLAN_UDP_CHECKSUM),
         (plan.has_timestamp, abi::PLAN_TIMESTAMP),
         (receive, abi::PLAN_RECEIVE),
-        (plan.repeats > 1, abi::PLAN_REPEATS),
+        // Also for a single frame that was built by another program and is still to go out.
+        (plan.repeats > 1 || cursor.repeats_left > 0, abi::PLAN_REPEATS),
         (plan.flow_count > 0, abi::PLAN_FLOWS),
         (plan.flow_sequential, abi::PLAN_FLOW_SEQ),
         (!plan.imix.sizes.is_empty(), abi::PLAN_IMIX),

@@ -174,6 +174,14 @@ impl Cursor {
         self.mpls.clone_from(&config.mpls);
     }
 
+    /// Ends the repeats of a frame that has gone out already, of `repeats` times; one that was built and found no room
+    /// yet stays the next. To be called before what frames are changes.
+    pub fn end_repeats(&mut self, repeats: u32) {
+        if self.repeats_left < repeats {
+            self.repeats_left = 0;
+        }
+    }
+
     /// Writes tags and labels that were drawn at random back into the settings, where pktgen shows them.
     pub fn write_back(&self, config: &mut Config) {
         config.vlan_id = config.vlan_id.map(|_| self.vlan_id);

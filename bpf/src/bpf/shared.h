@@ -81,7 +81,7 @@ _Static_assert(__builtin_offsetof(struct wr_capture_cpu, mode) == 2 * WR_LINE, "
 #define WR_PLAN_UDP_CHECKSUM 0x00002
 #define WR_PLAN_TIMESTAMP 0x00004
 #define WR_PLAN_RECEIVE 0x00008 /* into the receive path of the device instead of out of it */
-#define WR_PLAN_REPEATS 0x00010 /* each built frame goes out plan.repeats times */
+#define WR_PLAN_REPEATS 0x00010 /* frames are repeated, or one is when the program starts */
 #define WR_PLAN_FLOWS 0x00020
 #define WR_PLAN_FLOW_SEQ 0x00040
 #define WR_PLAN_IMIX 0x00080

@@ -99,7 +99,11 @@ impl Seat {
         runner: &dyn Runner,
     ) {
         let base = device.counters;
-        let order = order(device, cpu, plan.clone(), &base);
+        let mut order = order(device, cpu, plan.clone(), &base);
+        if order.cursor.repeats_left > 0 {
+            // Built and not sent before the change: it goes out as often as is wanted now.
+            order.cursor.repeats_left = plan.repeats;
+        }
         // A count lowered below what was sent already: one frame more would be one too many.
         let is_reached = device.config.count != 0 && base.sofar >= device.config.count;
         let run = if is_reached { over(&order, Why::Done) } else { runner.begin(order) };
@@ -136,7 +140,11 @@ impl Seat {
     /// A part is over and the run is to go on, unless it cannot.
     fn absorb(&mut self, device: &mut Device, ending: Ending) {
         match ending.why {
-            Why::Done => drop(self.take_over(device, &ending.last)),
+            Why::Done => {
+                if let Some(plan) = self.take_over(device, &ending.last) {
+                    device.cursor.end_repeats(plan.repeats);
+                }
+            }
             Why::DeviceGone | Why::Failed(_) => self.finish(device, ending),
         }
     }

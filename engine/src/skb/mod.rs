@@ -63,7 +63,7 @@ impl SkbEngine {
         if let Some(trouble) = device.trouble(transmits)? {
             return Err(trouble);
         }
-        let mut words = translate::plan(plan, device.ifindex(), !transmits);
+        let mut words = translate::plan(plan, &cursor, device.ifindex(), !transmits);
         if transmits && asked.queues != QueueMap::Any {
             words.flags |= abi::PLAN_QUEUE_MAPPED;
         }

@@ -62,7 +62,7 @@ impl XdpEngine {
             return Err(trouble);
         }
         let is_told = device.tells_xdp()?;
-        let sender = Sender::load(&translate::plan(plan, device.ifindex(), receive))?;
+        let sender = Sender::load(&translate::plan(plan, &cursor, device.ifindex(), receive))?;
         sender.state().set_cursor(&translate::cursor(&cursor, plan));
         sender.state().set_flows(&translate::flows(&cursor.flows));
         let pin = Pin::new(&sender)?;
