@@ -16,6 +16,7 @@ const FRAMES: u64 = 150;
 fn config(seed: u64, frame_len_max: u32) -> Config {
     let mut config = sample::config(&mut Rng(seed), frame_len_max);
     config.flags.set(Flags::NO_TIMESTAMP, true);
+    config.xmit_mode = XmitMode::StartXmit;
     config
 }
 

@@ -176,6 +176,17 @@ impl Config {
         self.queue_map_max = self.queue_map_max.min(last_queue);
     }
 
+    /// Frames that one transmit call of pktgen sends, all the same: `burst`, but 1 through a queueing discipline and
+    /// without SHARED.
+    pub fn frames_each_call(&self) -> u32 {
+        match self.xmit_mode {
+            XmitMode::StartXmit | XmitMode::NetifReceive if self.flags.has(Flags::SHARED) => {
+                self.burst.max(1)
+            }
+            _ => 1,
+        }
+    }
+
     /// True when frames are to be sealed by security associations: [`crate::Cursor::associations`] has to be
     /// read from the kernel before a start then. pktgen does so for IPv4 with flows only.
     pub fn asks_for_ipsec(&self) -> bool {

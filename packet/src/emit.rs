@@ -340,7 +340,7 @@ fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Config, DeviceFacts, Flags, ImixEntry, MacAddr, sample};
+    use crate::{Config, DeviceFacts, Flags, ImixEntry, MacAddr, XmitMode, sample};
 
     const NOON: WallTime = WallTime { sec: 0x6740_0000, usec: 123_456 };
 
@@ -416,6 +416,17 @@ mod tests {
         assert!(sent[..4].iter().all(|frame| *frame == sent[0]));
         assert_eq!(words(&sent, 48)[3..], [1, 5], "sequence numbers");
         assert_eq!(words(&sent, 18)[3..], [0, 1], "IP ids");
+    }
+
+    #[test]
+    fn a_burst_through_the_qdisc_is_of_frames_of_their_own() {
+        let burst = Config { burst: 4, ..base() };
+        let firsts = |config| words(&frames(config, &facts(), 3), 48);
+        assert_eq!(firsts(Config { xmit_mode: XmitMode::QueueXmit, ..burst.clone() }), [1, 2, 3]);
+        assert_eq!(firsts(Config { xmit_mode: XmitMode::NetifReceive, ..burst.clone() }), [1; 3]);
+        let mut alone = burst;
+        alone.flags.set(Flags::SHARED, false);
+        assert_eq!(firsts(alone), [1, 2, 3]);
     }
 
     #[test]

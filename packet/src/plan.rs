@@ -246,9 +246,7 @@ impl Plan {
             flags.has(Flags::IPDST_RND),
         );
         let (header, layout) = template(config, is_ipv6);
-        let shares = flags.has(Flags::SHARED);
-        let repeats =
-            if shares { (config.clone_skb.max(1) as u32).saturating_mul(config.burst.max(1)) } else { 1 };
+        let clones = if flags.has(Flags::SHARED) { config.clone_skb.max(1) as u32 } else { 1 };
         let mut plan = Self {
             is_ipv6,
             src_mac: if config.src_mac.is_zero() { facts.mac } else { config.src_mac },
@@ -275,7 +273,7 @@ impl Plan {
             flow_count: config.flows,
             flow_len: config.flow_len,
             flow_sequential: flags.has(Flags::FLOW_SEQ),
-            repeats,
+            repeats: clones.saturating_mul(config.frames_each_call()),
             has_udp_checksum: flags.has(Flags::UDPCSUM),
             has_timestamp: !flags.has(Flags::NO_TIMESTAMP),
             ip_sum: 0,

@@ -1,7 +1,7 @@
 //! Random configurations from a seed, for the tests of this room and of every room that has to send the same
 //! bytes as this one.
 
-use crate::{Config, DeviceFacts, Flags, ImixEntry, MacAddr, Rng};
+use crate::{Config, DeviceFacts, Flags, ImixEntry, MacAddr, Rng, XmitMode};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The device that random configurations are for.
@@ -58,6 +58,11 @@ pub fn config(rng: &mut Rng, frame_len_max: u32) -> Config {
     if rng.below(4) == 0 {
         config.imix = (0..1 + rng.below(20)).map(|_| imix_entry(rng, frame_len_max)).collect();
     }
+    config.xmit_mode = match rng.below(4) {
+        0 => XmitMode::QueueXmit,
+        1 => XmitMode::NetifReceive,
+        _ => XmitMode::StartXmit,
+    };
     config
 }
 

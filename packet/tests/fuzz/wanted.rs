@@ -1,7 +1,7 @@
 //! What a configuration asks of each of its frames, worked out from the words of pktgen alone.
 
 use crate::frame::{Frame, Tag};
-use packet::{Config, DeviceFacts, Flags, MacAddr, PKTGEN_MAGIC, WallTime};
+use packet::{Config, DeviceFacts, Flags, MacAddr, PKTGEN_MAGIC, WallTime, XmitMode};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A setting that is gone through.
@@ -94,7 +94,8 @@ impl<'a> Wanted<'a> {
         if !self.has(Flags::SHARED) {
             return 1;
         }
-        (self.config.clone_skb.max(1) as u32) * self.config.burst.max(1)
+        let burst = if self.config.xmit_mode == XmitMode::QueueXmit { 1 } else { self.config.burst.max(1) };
+        (self.config.clone_skb.max(1) as u32) * burst
     }
 
     fn check_len(&self, frame: &Frame, build: u32) -> Result<(), String> {
