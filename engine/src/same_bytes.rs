@@ -71,7 +71,7 @@ fn compare<W: Writer>(seed: u64) -> Result<(), BpfError> {
     cursor.start(&config, &facts, seed).expect("random configurations are good");
     cursor.seq_num = u32::MAX - 3;
     let mut repeats = go_on::<W>(&config, &mut cursor, seed)?;
-    for _ in 0..if seed % 4 == 0 { 2 } else { 0 } {
+    for _ in 0..if seed.is_multiple_of(4) { 2 } else { 0 } {
         (config.clone_skb, config.burst) = (rng.below(4) as i32, 1 + rng.below(3));
         config.udp_dst_max = config.udp_dst_min.saturating_add(rng.below(9) as u16);
         if rng.below(2) == 0 {
