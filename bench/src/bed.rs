@@ -2,28 +2,106 @@
 
 use crate::samples::Sample;
 use crate::stop::Stop;
+use crate::sys::PacketSocket;
 use anyhow::{Context, Result, ensure};
 use bpf::Sink;
 use bpf::xdp::{ModeWish, XdpLink};
-use host::{CpuList, Lab, LabOptions, monotonic_ns};
+use host::{CpuList, Lab, LabEnd, LabOptions, MacAddr, Netns, Stack, monotonic_ns};
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use nix::sys::statvfs::statvfs;
 use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Where a file system in memory may be, best first.
 const IN_MEMORY: [&str; 3] = ["/dev/shm", "/run", "/tmp"];
 /// Names of our folders begin with this; the pid of the bench follows.
 const FOLDER: &str = "wirerate-bench-";
+/// The sender's address where it has none.
+const SRC: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 /// How long the counters are watched for standing still.
 const STANDSTILL: Duration = Duration::from_millis(10);
+
+/// A device, and the namespace that it is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    ifname: String,
+    /// The bench's own where nothing is said.
+    netns: Option<String>,
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    /// Of `DEV` or `DEV@NETNS`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (ifname, netns) = match text.split_once('@') {
+            Some((ifname, netns)) => (ifname, Some(netns)),
+            None => (text, None),
+        };
+        match ifname.is_empty() || netns.is_some_and(str::is_empty) {
+            true => Err("it is DEV or DEV@NETNS".to_owned()),
+            false => Ok(Self { ifname: ifname.to_owned(), netns: netns.map(str::to_owned) }),
+        }
+    }
+}
+
+/// Two devices at the ends of one wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pair {
+    /// Sends.
+    pub(crate) tx: Place,
+    /// Receives.
+    pub(crate) rx: Place,
+}
+
+#[derive(Debug)]
+enum Wire {
+    /// Our own. The receiver polls (GRO), so XDP frames reach its stack, too.
+    Lab(Box<Lab>),
+    /// Somebody's.
+    Given { tx: Box<LabEnd>, rx: Box<LabEnd>, _listens: PacketSocket },
+}
+
+impl Wire {
+    fn given(pair: &Pair) -> Result<Self> {
+        let [tx, rx] = [Self::end(&pair.tx)?, Self::end(&pair.rx)?];
+        // Frames are addressed to nobody, so that no host answers; a card lets those in only when it is told to.
+        let listens = rx.netns().run(|| PacketSocket::promiscuous(rx.index))?;
+        let listens = listens.with_context(|| format!("cannot make {} promiscuous", rx.ifname))?;
+        Ok(Self::Given { tx: Box::new(tx), rx: Box::new(rx), _listens: listens })
+    }
+
+    fn end(place: &Place) -> Result<LabEnd> {
+        let stack = match &place.netns {
+            Some(name) => Stack::of(&Netns::named(name)?)?,
+            None => Stack::here()?,
+        };
+        let link = stack.link(place.ifname.as_str())?;
+        let addresses = stack.addresses(link.index)?;
+        let v4 = addresses.iter().find_map(|address| match address.ip {
+            IpAddr::V4(v4) => Some(v4),
+            IpAddr::V6(_) => None,
+        });
+        Ok(LabEnd {
+            netns_name: place.netns.clone().unwrap_or_default(),
+            stack,
+            // Two names in the life of a program.
+            ifname: Box::leak(place.ifname.clone().into_boxed_str()),
+            index: link.index,
+            mac: link.mac.unwrap_or(MacAddr::ZERO),
+            v4: v4.unwrap_or(SRC),
+            v6: None,
+        })
+    }
+}
 
 /// The wire, and everything around it. Dropping it removes all.
 #[derive(Debug)]
 pub(crate) struct Bed {
-    /// Sender at one end, receiver at the other. The receiver polls (GRO), so XDP frames reach its stack, too.
-    pub(crate) lab: Lab,
+    wire: Wire,
     /// What generators and, since a veth receives where it sends, the receive path run on.
     pub(crate) generator_cpu: u32,
     /// What captures run on: another one, where there is another one.
@@ -35,18 +113,50 @@ pub(crate) struct Bed {
 
 impl Bed {
     /// Makes it.
-    pub(crate) fn new(generator_cpu: u32, stop: Stop) -> Result<Self> {
+    pub(crate) fn new(generator_cpu: u32, stop: Stop, pair: Option<&Pair>) -> Result<Self> {
         let allowed = CpuList::allowed()?;
         ensure!(allowed.contains(generator_cpu), "CPU {generator_cpu} may not be used here, only {allowed}");
         let capture_cpu = allowed.iter().filter(|cpu| *cpu != generator_cpu).last().unwrap_or(generator_cpu);
-        let lab = Lab::new(&LabOptions { rx_gro: true, ..LabOptions::default() })?;
+        let wire = match pair {
+            Some(pair) => Wire::given(pair)?,
+            None => Wire::Lab(Box::new(Lab::new(&LabOptions { rx_gro: true, ..LabOptions::default() })?)),
+        };
         let place = IN_MEMORY.iter().find(|path| is_in_memory(path));
         let place =
             place.with_context(|| format!("none of {IN_MEMORY:?} is a file system in memory (tmpfs)"))?;
         sweep(Path::new(place));
         let folder = Path::new(place).join(format!("{FOLDER}{}", std::process::id()));
         fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        Ok(Self { lab, generator_cpu, capture_cpu, stop, folder })
+        Ok(Self { wire, generator_cpu, capture_cpu, stop, folder })
+    }
+
+    /// The sender's end.
+    pub(crate) fn tx(&self) -> &LabEnd {
+        match &self.wire {
+            Wire::Lab(lab) => &lab.tx,
+            Wire::Given { tx, .. } => tx,
+        }
+    }
+
+    /// The receiver's end.
+    pub(crate) fn rx(&self) -> &LabEnd {
+        match &self.wire {
+            Wire::Lab(lab) => &lab.rx,
+            Wire::Given { rx, .. } => rx,
+        }
+    }
+
+    /// True for devices that we made.
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self.wire, Wire::Lab(_))
+    }
+
+    /// The wire for people.
+    pub(crate) fn wire(&self) -> String {
+        match &self.wire {
+            Wire::Lab(_) => "veth".to_owned(),
+            Wire::Given { tx, rx, .. } => format!("{} to {}", tx.ifname, rx.ifname),
+        }
     }
 
     /// So many CPUs for generators; `None` where there are fewer.
@@ -70,7 +180,7 @@ impl Bed {
 
     /// The receiver's counter, now.
     pub(crate) fn sample(&self) -> Result<Sample> {
-        let frames = self.lab.rx.link()?.counters.rx_packets;
+        let frames = self.rx().link()?.counters.rx_packets;
         Ok(Sample { time_ns: monotonic_ns(), frames })
     }
 
@@ -90,7 +200,7 @@ impl Bed {
     /// Puts the sink at the receiver.
     pub(crate) fn sink(&self) -> Result<AttachedSink> {
         let sink = Sink::load()?;
-        let end = &self.lab.rx;
+        let end = self.rx();
         let link = end.netns().run(|| sink.attach(end.index, end.ifname, ModeWish::Native))??;
         Ok(AttachedSink { sink, _link: link })
     }
@@ -140,6 +250,19 @@ fn is_in_memory(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_are_devices_with_or_without_a_namespace() {
+        let place = |ifname: &str, netns: Option<&str>| Place {
+            ifname: ifname.to_owned(),
+            netns: netns.map(str::to_owned),
+        };
+        assert_eq!("eth1".parse(), Ok(place("eth1", None)));
+        assert_eq!("eth1@lab".parse(), Ok(place("eth1", Some("lab"))));
+        for wrong in ["", "@lab", "eth1@"] {
+            assert!(wrong.parse::<Place>().is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn only_folders_of_dead_benches_are_swept() {

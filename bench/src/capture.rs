@@ -250,7 +250,7 @@ impl<'a> Ground<'a> {
     }
 
     fn start(&self, tool: &Capturer, program: &Path, file: &Path) -> Result<Tool> {
-        let end = &self.bed.lab.rx;
+        let end = self.bed.rx();
         let cpu = (self.load.queues == 1).then_some(self.bed.capture_cpu);
         let take = Take { end, cpu, snaplen: SNAPLEN, file, cut: &cut_file(self.bed) };
         let started = Tool::start_on(program, &(tool.words)(&take), end.netns(), cpu)?;
@@ -270,7 +270,7 @@ impl<'a> Ground<'a> {
         rate_pps: f64,
         time: Option<Duration>,
     ) -> Result<(Vec<Sample>, String)> {
-        let (end, cpu) = (&self.bed.lab.tx, self.bed.generator_cpu);
+        let (end, cpu) = (self.bed.tx(), self.bed.generator_cpu);
         // The capture's CPU is the second one of the sender, when two queues are wanted.
         let other_cpu = if self.load.queues == 1 { cpu } else { self.bed.capture_cpu };
         let flood = Flood { end, cpu, other_cpu, frame_len: self.load.frame_len, count };

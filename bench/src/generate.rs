@@ -142,8 +142,9 @@ pub(crate) fn installed(
     let mut found = Vec::new();
     for contender in contenders.into_iter().filter(|contender| programs.wants_generator(contender.tool)) {
         let left_out = |why| LeftOut { case, tool: &contender.name, why };
-        if contender.work == Work::Ipsec && !associate(bed)? {
-            let why = "this kernel has no ESP";
+        if contender.work == Work::Ipsec
+            && let Some(why) = associate(bed)?
+        {
             report.say(&format!("  {} is left out: {why}", contender.title()))?;
             report.row("left_out", &left_out(why))?;
             continue;
@@ -160,9 +161,11 @@ pub(crate) fn installed(
     Ok(found)
 }
 
-/// Gives the sender an association for ESP; false where the kernel has none.
-fn associate(bed: &Bed) -> Result<bool> {
-    const KEYS: [&str; 6] = [
+/// Gives the sender an association for ESP, or says why not.
+fn associate(bed: &Bed) -> Result<Option<&'static str>> {
+    const KEYS: [&str; 8] = [
+        "mode",
+        "transport",
         "auth",
         "hmac(sha1)",
         "0x0123456789012345678901234567890123456789",
@@ -170,15 +173,19 @@ fn associate(bed: &Bed) -> Result<bool> {
         "cbc(aes)",
         "0x01234567890123456789012345678901",
     ];
-    let (src, dst) = (bed.lab.tx.v4.to_string(), frame::DST.to_string());
+    if !bed.is_ours() {
+        return Ok(Some("it takes an association, which is not made on a device of yours"));
+    }
+    let (src, dst) = (bed.tx().v4.to_string(), frame::DST.to_string());
     let ip = |verb: &str, more: &[&str]| {
-        let words =
-            ["-n", &bed.lab.tx.netns_name, "xfrm", "state", verb, "src", &src, "dst", &dst, "proto", "esp"];
-        Command::new("ip").args(words).args(["spi", "0x100"]).args(more).output().context("cannot run ip")
+        let words = ["xfrm", "state", verb, "src", &src, "dst", &dst, "proto", "esp", "spi", "0x100"];
+        let mut command = Command::new("ip");
+        command.args(words).args(more);
+        let said = bed.tx().netns().run(|| command.output())?.context("cannot run ip")?;
+        anyhow::Ok(said.status.success())
     };
     // Whoever came first has made it.
-    Ok(ip("get", &[])?.status.success()
-        || ip("add", &[&["mode", "transport"], &KEYS[..]].concat())?.status.success())
+    Ok(if ip("get", &[])? || ip("add", &KEYS)? { None } else { Some("this kernel has no ESP") })
 }
 
 /// The frames of a job as a pcap file, which is made where it is not there yet.
@@ -187,7 +194,7 @@ pub(crate) fn frames_file(bed: &Bed, contender: &Contender, frame_len: usize) ->
     let path = bed.file(&format!("frames-{kind}.pcap"));
     if !path.exists() {
         let nothing = PathBuf::new();
-        let job = Job { frames: &nothing, ..Job::plain(&bed.lab.tx, &[], frame_len) };
+        let job = Job { frames: &nothing, ..Job::plain(bed.tx(), &[], frame_len) };
         frame::write_pcap(&path, &Job { work: contender.work, ..job }.turn(), FILE_FRAMES)
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
@@ -198,7 +205,7 @@ impl Contest<'_> {
     fn start(&self, entrant: &Entrant, count: u64) -> Result<Running> {
         let frames = frames_file(self.bed, &entrant.contender, self.cell.frame_len)?;
         let work = entrant.contender.work;
-        let plain = Job::plain(&self.bed.lab.tx, &self.cpus, self.cell.frame_len);
+        let plain = Job::plain(self.bed.tx(), &self.cpus, self.cell.frame_len);
         Running::start(&entrant.program, &entrant.contender, &Job { count, work, frames: &frames, ..plain })
     }
 

@@ -3,7 +3,7 @@
 //! Rules: the same device, the same frames, the same CPUs. How many frames came is never asked of the tool itself.
 
 use crate::frame;
-use crate::tool::{Program, owned};
+use crate::tool::{Program, netns, owned};
 use anyhow::{Context, Result, bail};
 use host::LabEnd;
 use std::path::Path;
@@ -264,7 +264,8 @@ pub(crate) fn send(engine: &str, job: &Job<'_>) -> Vec<String> {
     let (size, count) = (job.frame_len.to_string(), job.count.to_string());
     let (nobody, dst) = (frame::NOBODY.to_string(), frame::DST.to_string());
     let cpus: Vec<String> = job.cpus.iter().map(u32::to_string).collect();
-    let mut words = owned(&["send", job.end.ifname, "--netns", &job.end.netns_name, "--engine", engine]);
+    let mut words = owned(&["send", job.end.ifname, "--engine", engine, "--src", &job.end.v4.to_string()]);
+    words.extend(netns(job.end));
     words.extend(owned(&["--dst-mac", &nobody, "--cpus", &cpus.join(","), "--count", &count, "--json"]));
     let fixed = ["--dst", dst.as_str()];
     let (flows, imix) = match job.work {
@@ -313,7 +314,7 @@ fn files(job: &Job<'_>) -> Vec<String> {
         }
     }
     script += &format!("echo {STARTS} $EPOCHREALTIME\necho start > $P/pgctrl\n");
-    owned(&["exec", "--netns", &job.end.netns_name, "--", "bash", "-c", &script])
+    [owned(&["exec"]), netns(job.end), owned(&["--", "bash", "-c", &script])].concat()
 }
 
 fn trafgen(job: &Job<'_>, more: &[String]) -> Vec<String> {

@@ -11,7 +11,7 @@ use crate::samples::rate_pps;
 use crate::settings::Deadline;
 use crate::stats::Estimate;
 use crate::table::{Plan, Times};
-use crate::tool::{Flood, Program, Programs, owned, paced};
+use crate::tool::{Flood, Program, Programs, netns, owned, paced};
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -108,7 +108,7 @@ impl Ground<'_> {
         let (bed, contender) = (self.bed, Contender::of(tool)?);
         let _sink = bed.sink()?;
         let before = bed.settled()?;
-        let job = Job { instances, count: contender.tool.plenty, ..Job::plain(&bed.lab.tx, cpus, FRAME_LEN) };
+        let job = Job { instances, count: contender.tool.plenty, ..Job::plain(bed.tx(), cpus, FRAME_LEN) };
         let running = Running::start(&self.wirerate, &contender, &job)?;
         running.until_frames_come(bed, before)?;
         let window = self.times.window().min(time);
@@ -128,10 +128,10 @@ impl Ground<'_> {
     /// Captures into `/dev/null`.
     fn capture(&self, frames: u64) -> Result<Grown> {
         let bed = self.bed;
-        let (rx, tx, cpu) = (&bed.lab.rx, &bed.lab.tx, bed.generator_cpu);
+        let (rx, tx, cpu) = (bed.rx(), bed.tx(), bed.generator_cpu);
         let words =
-            ["capture", rx.ifname, "--netns", &rx.netns_name, "--mode", "drop", "--write", "/dev/null"];
-        let capture = Tool::start(&self.wirerate, &owned(&words), rx.netns(), bed.capture_cpu)?;
+            [owned(&["capture", rx.ifname, "--mode", "drop", "--write", "/dev/null"]), netns(rx)].concat();
+        let capture = Tool::start(&self.wirerate, &words, rx.netns(), bed.capture_cpu)?;
         capture.until_it_says("capturing on", &bed.stop)?;
         let before = bed.settled()?;
         let flood = Flood { end: tx, cpu, other_cpu: cpu, frame_len: FRAME_LEN, count: frames };

@@ -14,7 +14,7 @@ use crate::running::Running;
 use crate::samples::rate_pps;
 use crate::settings::Deadline;
 use crate::table::{Plan, Times};
-use crate::tool::{Program, Programs, owned};
+use crate::tool::{Program, Programs, netns, owned};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::fs;
@@ -129,7 +129,7 @@ impl Ground<'_> {
         let before = bed.settled()?;
         let frames = frames_file(bed, &entrant.contender, FRAME_LEN)?;
         let (cpus, work) = ([bed.generator_cpu], entrant.contender.work);
-        let job = Job { work, frames: &frames, ..Job::plain(&bed.lab.tx, &cpus, FRAME_LEN) };
+        let job = Job { work, frames: &frames, ..Job::plain(bed.tx(), &cpus, FRAME_LEN) };
         let job = Job { count: entrant.contender.tool.plenty, pace_pps: Some(asked_pps), ..job };
         let running = Running::start(&entrant.program, &entrant.contender, &job)?;
         running.until_frames_come(bed, before)?;
@@ -163,11 +163,11 @@ impl Ground<'_> {
 
     /// Takes all frames off the receiver, with their times.
     fn capture(&self, file: &Path) -> Result<Tool> {
-        let (end, cpu) = (&self.bed.lab.rx, self.bed.capture_cpu);
+        let (end, cpu) = (self.bed.rx(), self.bed.capture_cpu);
         let file = file.to_str().expect("our own names are UTF-8");
-        let words = ["capture", end.ifname, "--netns", &end.netns_name, "--mode", "drop", "--snaplen", "64"];
+        let words = ["capture", end.ifname, "--mode", "drop", "--snaplen", "64"];
         let words = [&words[..], &["--ring", RING_SLOTS, "--clock", "system", "--write", file]].concat();
-        let tool = Tool::start(&self.wirerate, &owned(&words), end.netns(), cpu)?;
+        let tool = Tool::start(&self.wirerate, &[owned(&words), netns(end)].concat(), end.netns(), cpu)?;
         tool.until_it_says("capturing on", &self.bed.stop)?;
         Ok(tool)
     }

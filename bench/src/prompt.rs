@@ -100,7 +100,7 @@ fn ms(time: Estimate) -> Estimate {
 fn start(bed: &Bed, entrant: &Entrant, count: u64) -> Result<Running> {
     let frames = frames_file(bed, &entrant.contender, FRAME_LEN)?;
     let (cpus, work) = ([bed.generator_cpu], entrant.contender.work);
-    let job = Job { count, work, frames: &frames, ..Job::plain(&bed.lab.tx, &cpus, FRAME_LEN) };
+    let job = Job { count, work, frames: &frames, ..Job::plain(bed.tx(), &cpus, FRAME_LEN) };
     Running::start(&entrant.program, &entrant.contender, &job)
 }
 

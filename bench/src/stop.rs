@@ -1,6 +1,9 @@
 //! Ctrl-C ends a bench at the next moment that somebody waits; what was started and made goes away then.
 
-use anyhow::{Context, Result};
+#[cfg(feature = "page")]
+use anyhow::Context;
+use anyhow::Result;
+#[cfg(feature = "page")]
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fmt;
 use std::sync::Arc;
@@ -26,8 +29,16 @@ impl std::error::Error for Stopped {}
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stop(Arc<AtomicBool>);
 
+impl From<Arc<AtomicBool>> for Stop {
+    /// Somebody else's flag.
+    fn from(flag: Arc<AtomicBool>) -> Self {
+        Self(flag)
+    }
+}
+
 impl Stop {
     /// A flag that signals set from now on.
+    #[cfg(feature = "page")]
     pub(crate) fn on_signals() -> Result<Self> {
         let stop = Self::default();
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -55,6 +66,7 @@ impl Stop {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anyhow::Context;
 
     #[test]
     fn a_set_flag_ends_a_sleep_early() {

@@ -1,6 +1,7 @@
 //! The calls that Rust cannot check: those of the sendmmsg loop, and the priority of a thread.
 
 use std::io;
+#[cfg(feature = "page")]
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -42,6 +43,30 @@ impl PacketSocket {
         Ok(Self(socket))
     }
 
+    /// A socket that receives nothing and lets the device `ifindex` receive frames for everybody, until it is dropped.
+    pub(crate) fn promiscuous(ifindex: u32) -> io::Result<Self> {
+        let socket = Self::open(ifindex)?;
+        let wish = libc::packet_mreq {
+            mr_ifindex: ifindex.cast_signed(),
+            mr_type: libc::PACKET_MR_PROMISC as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        let len = size_of_val(&wish) as libc::socklen_t;
+        // SAFETY: `wish` is a whole structure of the length given, read during the call and not kept.
+        checked(unsafe {
+            libc::setsockopt(
+                socket.0.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_ADD_MEMBERSHIP,
+                (&raw const wish).cast(),
+                len,
+            )
+        })?;
+        Ok(socket)
+    }
+
+    #[cfg(feature = "page")]
     /// Sends the first `count` messages of a batch by one call; returns how many were sent.
     pub(crate) fn send(&self, batch: &mut Batch<'_>, count: usize) -> io::Result<usize> {
         let messages = &mut batch.messages[..count];
@@ -53,6 +78,7 @@ impl PacketSocket {
 }
 
 /// The same frame many times, ready for sendmmsg(2).
+#[cfg(feature = "page")]
 pub(crate) struct Batch<'a> {
     messages: Vec<libc::mmsghdr>,
     /// What all messages point to; in a box so that it stays where it is.
@@ -60,6 +86,7 @@ pub(crate) struct Batch<'a> {
     _frame: PhantomData<&'a [u8]>,
 }
 
+#[cfg(feature = "page")]
 impl<'a> Batch<'a> {
     /// `len` times `frame`.
     pub(crate) fn new(frame: &'a [u8], len: usize) -> Self {

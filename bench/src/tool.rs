@@ -3,10 +3,9 @@
 //! Rules: one core each, the same device, the same frame length, the same snaplen, and the same memory for the
 //! ring between kernel and tool. How many frames came is never asked of the tool itself.
 
-use crate::generators::{GENERATORS, Generator, Job, send};
+use crate::generators::{Generator, Job, send};
 use crate::process::find_tool;
 use host::LabEnd;
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -41,6 +40,8 @@ pub(crate) struct Programs {
     pub(crate) own: PathBuf,
     /// Names of the tools that take part; empty for all.
     pub(crate) only: Vec<String>,
+    /// False: wirerate alone.
+    pub(crate) has_peers: bool,
 }
 
 impl Programs {
@@ -56,11 +57,14 @@ impl Programs {
 
     /// True for a generator that takes part when it is installed. Where some are named, wirerate takes part as well.
     pub(crate) fn wants_generator(&self, tool: &Generator) -> bool {
-        tool.program == Program::Wirerate || self.wants(tool.name, tool.program)
+        tool.program == Program::Wirerate || self.has_peers && self.wants(tool.name, tool.program)
     }
 
     /// True for a tool that takes part when it is installed. The one under test always does.
     pub(crate) fn wants(&self, name: &str, program: Program) -> bool {
+        if !self.has_peers && program != Program::Wirerate {
+            return false;
+        }
         let is_named =
             self.only.is_empty() || name == UNDER_TEST || self.only.iter().any(|only| only == name);
         is_named && (program != Program::Against || self.against.is_some())
@@ -219,9 +223,18 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
 
 fn wirerate_capture(take: &Take<'_>, mode: &str) -> Vec<String> {
     let (snaplen, ring) = (take.snaplen.to_string(), RING_SLOTS.to_string());
-    let mut words = owned(&["capture", take.end.ifname, "--netns", &take.end.netns_name, "--mode", mode]);
+    let mut words = owned(&["capture", take.end.ifname, "--mode", mode]);
+    words.extend(netns(take.end));
     words.extend(owned(&["--snaplen", &snaplen, "--ring", &ring, "--write", file(take), "--json"]));
     words
+}
+
+/// Words for the namespace of a device, where it has a name.
+pub(crate) fn netns(end: &LabEnd) -> Vec<String> {
+    match end.netns_name.as_str() {
+        "" => Vec::new(),
+        name => owned(&["--netns", name]),
+    }
 }
 
 fn file<'a>(take: &Take<'a>) -> &'a str {
@@ -232,17 +245,11 @@ pub(crate) fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// The first of `names` that is no tool's, and who there is instead.
-pub(crate) fn unknown(names: &[String]) -> Option<(&str, String)> {
-    let generators = GENERATORS.iter().map(|tool| tool.name);
-    let known: BTreeSet<&str> = generators.chain(CAPTURERS.iter().map(|tool| tool.name)).collect();
-    let stranger = names.iter().find(|name| !known.contains(name.as_str()))?;
-    Some((stranger, known.into_iter().collect::<Vec<_>>().join(", ")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::generators::GENERATORS;
+    use std::collections::BTreeSet;
 
     #[test]
     fn names_are_different() {
@@ -261,16 +268,7 @@ mod tests {
 
     fn programs(against: Option<&str>, only: &[&str]) -> Programs {
         let against = against.map(PathBuf::from);
-        Programs { wirerate: "/w".into(), against, own: "/o".into(), only: owned(only) }
-    }
-
-    #[test]
-    fn strangers_are_named() {
-        assert_eq!(unknown(&owned(&["trafgen", "tcpdump", "against"])), None);
-        let names = owned(&["trafgen", "tcpdumb"]);
-        let (stranger, known) = unknown(&names).unwrap();
-        assert_eq!(stranger, "tcpdumb");
-        assert!(known.starts_with("af_packet, af_xdp, against, dumpcap,"), "{known}");
+        Programs { wirerate: "/w".into(), against, own: "/o".into(), only: owned(only), has_peers: true }
     }
 
     #[test]
@@ -281,6 +279,20 @@ mod tests {
         assert!(programs(None, &["trafgen"]).wants(UNDER_TEST, Program::Wirerate));
         assert!(!programs(None, &["against"]).wants("against", Program::Against));
         assert!(programs(Some("/a"), &["against"]).wants("against", Program::Against));
+    }
+
+    #[test]
+    fn without_peers_wirerate_is_alone() {
+        let programs = Programs { has_peers: false, ..programs(Some("/a"), &[]) };
+        assert!(programs.wants(UNDER_TEST, Program::Wirerate));
+        assert!(!programs.wants("tcpdump", Program::Installed("tcpdump")));
+        let takes_part = |name: &str| {
+            let tool = GENERATORS.iter().find(|tool| tool.name == name);
+            programs.wants_generator(tool.expect("there is one"))
+        };
+        assert!(
+            takes_part("skb") && !takes_part("trafgen") && !takes_part("sendmmsg") && !takes_part("against")
+        );
     }
 
     #[test]

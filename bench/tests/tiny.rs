@@ -1,6 +1,7 @@
 //! The whole bench with tiny numbers, as root: every tool still starts, delivers what it is asked for, and is
 //! reported. What the rates are is not asked.
 
+use host::{Lab, LabOptions};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -234,4 +235,34 @@ fn every_capture_keeps_what_it_is_offered_and_is_reported() {
         assert_eq!(tools(&of(&rows, "search", case)), captures);
     }
     assert!(said.contains("Mpps  tcpdump"), "{said}");
+}
+
+/// The binary under test, as the bench finds it.
+fn wirerate() -> PathBuf {
+    let beside = Path::new(env!("CARGO_BIN_EXE_wirerate-bench")).with_file_name("wirerate");
+    std::env::var_os("WIRERATE").map_or(beside, PathBuf::from)
+}
+
+#[test]
+fn wirerate_measures_itself_on_a_pair_that_is_named() {
+    if skips(missing_rights()) {
+        return;
+    }
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = Folder(std::env::temp_dir().join(format!("wirerate-bench-own-{}", std::process::id())));
+    let lab = Lab::new(&LabOptions { rx_gro: true, ..LabOptions::default() }).expect("a lab can be made");
+    let [tx, rx] = [&lab.tx, &lab.rx].map(|end| format!("{}@{}", end.ifname, end.netns_name));
+    let output = Command::new(wirerate())
+        .args(["bench", "--tiny", "--only", "generate", "--tx", &tx, "--rx", &rx, "--rows"])
+        .arg(&folder.0)
+        .output()
+        .expect("wirerate starts");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains(", tx0 to rx0"), "{said}");
+    let rows = rows(&folder.0);
+    let runs = of(&rows, "run", "plain");
+    assert_eq!(tools(&runs), ["af_packet", "af_xdp", "skb", "xdp"].into(), "peers take no part: {said}");
+    let link = lab.rx.link().expect("the receiver is still there");
+    assert!(link.counters.rx_packets > 0, "{said}");
 }

@@ -1,5 +1,6 @@
 //! The subcommands: one enum, one file each.
 
+pub mod bench;
 pub mod capture;
 pub mod completions;
 pub mod count;
@@ -41,6 +42,13 @@ Examples:\n  \
 wirerate sink eth1 --duration 10s\n  \
 wirerate sink veth1 --netns lab";
 
+const BENCH_HELP: &str = "\
+What arrived is what the counter of the receiving device says. Nobody else should use the two devices meanwhile.\n\n\
+Examples:\n  \
+wirerate bench\n  \
+wirerate bench --only pacing\n  \
+wirerate bench --only generate --tx eth1 --rx eth2@receiver";
+
 /// What wirerate can do.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -61,6 +69,9 @@ pub enum Command {
     Timestamp(timestamp::Args),
     /// Send ten million frames between devices made for it, capture them, and account for each
     Demo(demo::Args),
+    /// Measure rates, paces, starts and captures, on devices made for it or on two of yours
+    #[command(after_help = BENCH_HELP)]
+    Bench(bench::Args),
     /// Say what works on this machine and its devices, what limits them, and what to type
     Doctor(doctor::Args),
     /// Run a command that finds pktgen's control files at /proc/net/pktgen
@@ -103,6 +114,7 @@ impl Command {
             Self::Sink(args) => count::run(count::Kind::Sink, &args, stop),
             Self::Timestamp(args) => timestamp::run(&args),
             Self::Demo(args) => demo::run(&args, stop),
+            Self::Bench(args) => bench::run(&args, stop),
             Self::Doctor(args) => doctor::run(&args),
             Self::Exec(args) => exec::run(&args),
             Self::Serve(args) => serve::run(&args),

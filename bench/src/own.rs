@@ -1,0 +1,107 @@
+//! `wirerate bench`: what wirerate does on its user's own hardware, without peers.
+
+use crate::bed::{Pair, Place};
+use crate::measure::{self, Case, Wish};
+use crate::page;
+use crate::stop::{Stop, Stopped};
+use crate::table::Size;
+use crate::tool::Programs;
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Arguments of `wirerate bench`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Measure only this
+    #[arg(long, value_enum)]
+    only: Option<Part>,
+    /// More rounds, longer, every engine: up to three quarters of an hour instead of five minutes
+    #[arg(long)]
+    full: bool,
+    /// Seconds: shows that it works, and nothing else
+    #[arg(long, hide = true, conflicts_with = "full")]
+    tiny: bool,
+    /// The device that sends, DEV or DEV@NETNS; without it a veth pair is made
+    #[arg(long, value_name = "DEV", requires = "rx")]
+    tx: Option<Place>,
+    /// The device that receives, at the other end of the wire. Frames end there: its host sees none of them
+    #[arg(long, value_name = "DEV", requires = "tx")]
+    rx: Option<Place>,
+    /// Folder for the rows (JSON lines)
+    #[arg(long, value_name = "DIR", default_value = "wirerate-bench")]
+    rows: PathBuf,
+}
+
+/// What a user may measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Frames a second of each engine: lengths, CPUs, fields that move
+    Generate,
+    /// The highest rate that a capture keeps without loss
+    Capture,
+    /// How well a pace is kept, with gaps at the receiver
+    Pacing,
+    /// How soon the first frame comes, and the last after Ctrl-C; whether counts are exact
+    Prompt,
+    /// What more time, more instances and more captured frames cost
+    Growth,
+}
+
+impl From<Part> for Case {
+    fn from(part: Part) -> Self {
+        match part {
+            Part::Generate => Self::Generate,
+            Part::Capture => Self::Capture,
+            Part::Pacing => Self::Pacing,
+            Part::Prompt => Self::Prompt,
+            Part::Growth => Self::Growth,
+        }
+    }
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All was as it should be.
+    Good,
+    /// Something was not, which has been said.
+    Bad,
+    /// Somebody asked it to stop.
+    Stopped,
+}
+
+/// Measures this program on `args`' devices and prints what came of it. `stop` ends it early.
+///
+/// # Errors
+/// What the host refused.
+pub fn run(args: &Args, stop: Arc<AtomicBool>) -> Result<Ended> {
+    let wirerate = std::env::current_exe().context("cannot find this program")?;
+    let size = match (args.tiny, args.full) {
+        (true, _) => Size::Tiny,
+        (_, true) => Size::Full,
+        _ => Size::Quick,
+    };
+    let wish = Wish {
+        size,
+        only: args.only.map(Case::from),
+        out: args.rows.clone(),
+        programs: Programs {
+            own: wirerate.clone(),
+            wirerate,
+            against: None,
+            only: Vec::new(),
+            has_peers: false,
+        },
+        page: page::Wish { frame_lens: page::FRAME_LENS.to_vec(), queues: page::QUEUES.to_vec() },
+        wire: args.tx.clone().zip(args.rx.clone()).map(|(tx, rx)| Pair { tx, rx }),
+    };
+    match measure::measure(&wish, Stop::from(stop)) {
+        Ok(report) if report.is_good() => Ok(Ended::Good),
+        Ok(_) => Ok(Ended::Bad),
+        Err(error) if error.is::<Stopped>() => Ok(Ended::Stopped),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,19 @@
+//! `wirerate bench`: rates, paces, starts and captures of wirerate on its user's own hardware.
+
+use crate::outcome::{Failure, Outcome};
+use crate::stop::Stop;
+use bench::own::{self, Ended};
+
+pub use bench::own::Args;
+
+/// Does it.
+///
+/// # Errors
+/// What the host refused.
+pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
+    match own::run(args, stop.flag()) {
+        Ok(Ended::Good) => Ok(Outcome::Done),
+        Ok(Ended::Bad | Ended::Stopped) => Ok(Outcome::No),
+        Err(error) => Err(Failure::refused("measure", error).try_this("wirerate doctor")),
+    }
+}
