@@ -249,10 +249,11 @@ impl<'a> Ground<'a> {
         Ok(found)
     }
 
-    fn start(&self, tool: &Capturer, program: &Path, file: &Path) -> Result<Tool> {
+    fn start(&self, tool: &Capturer, program: &Path, file: &Path, preallocate_bytes: u64) -> Result<Tool> {
         let end = self.bed.rx();
         let cpu = (self.load.queues == 1).then_some(self.bed.capture_cpu);
-        let take = Take { end, cpu, snaplen: SNAPLEN, file, cut: &cut_file(self.bed) };
+        let cut = &cut_file(self.bed);
+        let take = Take { end, cpu, snaplen: SNAPLEN, file, preallocate_bytes, cut };
         let started = Tool::start_on(program, &(tool.words)(&take), end.netns(), cpu)?;
         started.until_it_says(tool.ready, &self.bed.stop)?;
         Ok(started)
@@ -291,7 +292,7 @@ impl<'a> Ground<'a> {
     fn prove(&self, tool: &'static Capturer, program: PathBuf, report: &mut Report) -> Result<Contender> {
         let asked = self.settings.proof_frames;
         let file = Output::File.path(self.bed);
-        let capture = self.start(tool, &program, &file)?;
+        let capture = self.start(tool, &program, &file, 0)?;
         let samples = self.offer(asked, PROOF_PPS, None)?;
         self.bed.stop.sleep(tool.drain)?;
         let ended = capture.stop(&self.bed.stop)?;
@@ -502,7 +503,8 @@ impl<'a> Ground<'a> {
                 warm(&file, needed as u64)?;
             }
         }
-        let capture = self.start(tool, &contender.program, &file)?;
+        let preallocate_bytes = if self.warms && output == Output::File { needed as u64 } else { 0 };
+        let capture = self.start(tool, &contender.program, &file, preallocate_bytes)?;
         let mut counted = None;
         let (samples, sender_said) = self.offer_and_tell(0, asked_pps, Some(self.settings.trial))?;
         bed.stop.sleep(tool.drain)?;

@@ -10,6 +10,7 @@
 
 mod bed;
 mod capture;
+mod disk;
 mod facts;
 #[cfg(feature = "page")]
 mod figures;

@@ -8,7 +8,7 @@ use crate::settings::{Deadline, FULL, QUICK, Settings, TINY};
 use crate::stop::Stop;
 use crate::table::{Plan, Size};
 use crate::tool::Programs;
-use crate::{capture, generate, growth, pacing, page, prompt, tool};
+use crate::{capture, disk, generate, growth, pacing, page, prompt, tool};
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use serde::Serialize;
@@ -22,7 +22,7 @@ const LOAD_QUIET: f64 = 0.5;
 pub(crate) struct Wish {
     /// How much.
     pub(crate) size: Size,
-    /// This alone; everything but the page of captures where nothing is said.
+    /// This alone; everything but the page of captures and the disk where nothing is said.
     pub(crate) only: Option<Case>,
     /// Folder for the rows.
     pub(crate) out: PathBuf,
@@ -49,6 +49,8 @@ pub(crate) enum Case {
     Growth,
     /// Captures on one page: all tools, frame lengths, numbers of queues and outputs, and losses at twice the rate
     Page,
+    /// Ways of writing large buffers into a file, without a capture
+    Disk,
 }
 
 #[derive(Serialize)]
@@ -105,6 +107,9 @@ fn cases(wish: &Wish, settings: &Settings, bed: &Bed, report: &mut Report) -> Re
     }
     if *only == Some(Case::Page) {
         page::run(&wish.page, bed, programs, settings, deadline, report)?;
+    }
+    if *only == Some(Case::Disk) {
+        disk::run(bed, &wish.out, settings, report)?;
     }
     Ok(())
 }

@@ -111,6 +111,8 @@ pub(crate) struct Take<'a> {
     pub(crate) snaplen: u32,
     /// Where the frames go; `/dev/null` is such a place.
     pub(crate) file: &'a Path,
+    /// Space to be allocated before frames come, by tools that can.
+    pub(crate) preallocate_bytes: u64,
     /// A classic BPF program that accepts everything and cuts at snaplen, for tools without such an option.
     pub(crate) cut: &'a Path,
 }
@@ -170,7 +172,8 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
         program: Program::Against,
         ready: "capturing on",
         drain: Duration::ZERO,
-        words: |take| wirerate_capture(take, "drop"),
+        // An older build may not know how to allocate.
+        words: |take| wirerate_capture(&Take { preallocate_bytes: 0, ..*take }, "drop"),
         in_quick: true,
     },
     Capturer {
@@ -226,6 +229,9 @@ fn wirerate_capture(take: &Take<'_>, mode: &str) -> Vec<String> {
     let mut words = owned(&["capture", take.end.ifname, "--mode", mode]);
     words.extend(netns(take.end));
     words.extend(owned(&["--snaplen", &snaplen, "--ring", &ring, "--write", file(take), "--json"]));
+    if take.preallocate_bytes > 0 {
+        words.extend(owned(&["--preallocate", &take.preallocate_bytes.to_string()]));
+    }
     words
 }
 

@@ -177,6 +177,21 @@ fn the_page_of_captures_has_a_line_for_each_output_and_counts_every_loss() {
 }
 
 #[test]
+fn every_way_of_writing_is_tried_in_memory_and_on_the_disk() {
+    if skips(missing_rights()) {
+        return;
+    }
+    let (said, rows) = bench("disk", &["--only", "disk"]);
+    for case in ["disk: memory", "disk: folder"] {
+        let written = of(&rows, "written", case);
+        assert_eq!(tools(&written).len(), 7, "{said}");
+        assert!(
+            written.iter().all(|row| number(row, "rate_bps") > 0.0 && number(row, "longest_write_ns") > 0.0)
+        );
+    }
+}
+
+#[test]
 fn every_generator_delivers_what_it_is_asked_for_and_is_reported() {
     if skips(missing()) {
         return;
