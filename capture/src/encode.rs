@@ -92,7 +92,7 @@ impl Encoder {
 
     /// Appends one record and gives its time in nanoseconds since 1970. `utc_offset_ns` turns monotonic time into time
     /// of day.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn emit(&mut self, record: &Record<'_>, utc_offset_ns: i64, out: &mut Vec<u8>) -> u64 {
         let (time_ns, is_stamped) = match record.time_source {
             TimeSource::Software => (record.time_ns.wrapping_add_signed(utc_offset_ns), false),
@@ -103,7 +103,9 @@ impl Encoder {
         time_ns
     }
 
-    /// A record with the device's own time. What comes back is the time of day, by which records are put in order.
+    /// A record with the device's own time. What comes back is the time of day, by which records are put in order. A call,
+    /// so that the loop over all others stays short.
+    #[inline(never)]
     fn emit_stamped(&mut self, record: &Record<'_>, out: &mut Vec<u8>) -> u64 {
         self.stamped += 1;
         let utc_ns = match self.stamps {
@@ -115,7 +117,7 @@ impl Encoder {
         utc_ns
     }
 
-    #[inline]
+    #[inline(always)]
     fn emit_at(&mut self, record: &Record<'_>, time_ns: u64, is_stamped: bool, out: &mut Vec<u8>) {
         let is_plain = record.lost_before == 0 && record.flags == Flags::INBOUND && record.vlan.is_none();
         if !is_plain || self.packet_id.is_some() {

@@ -6,16 +6,18 @@
 use crate::assembly::{Part, Stretch};
 use crate::command::CommandRunner;
 use crate::credit::Credit;
+use crate::disk::Ways;
 use crate::file_name::NamePattern;
 use crate::format::Format;
 use crate::packer::{Compression, Packer};
 use crate::rotate::{RotatePolicy, Rotator};
-use crate::sink::{Place, Sink};
+use crate::sink::{Place, RETRY_AFTER, Sink};
 use crate::{CaptureError, OnError, Output};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// What a file that is being written is called: its name and this.
 const PART_SUFFIX: &str = ".part";
@@ -33,6 +35,10 @@ pub(crate) struct Plan {
     pub(crate) utc_offset_s: i32,
     pub(crate) compression: Option<Compression>,
     pub(crate) on_error: OnError,
+    /// Space to be allocated when a file begins.
+    pub(crate) preallocate_bytes: u64,
+    /// Files are written past the page cache.
+    pub(crate) is_direct: bool,
 }
 
 /// See the top of the file.
@@ -52,6 +58,8 @@ pub(crate) struct Files {
     made: Option<PathBuf>,
     /// Bytes of all files before.
     bytes_before: u64,
+    /// When a file could not be made.
+    not_made: Option<Instant>,
     failure: Option<CaptureError>,
 }
 
@@ -95,6 +103,7 @@ impl Files {
             is_stream: false,
             made: None,
             bytes_before: 0,
+            not_made: None,
             failure: None,
             plan,
         };
@@ -211,7 +220,13 @@ impl Files {
     fn open(&mut self, path: PathBuf) -> Result<(), CaptureError> {
         self.name = path.display().to_string();
         let is_new = !path.exists();
-        let place = make_folder(&path).and_then(|()| File::create(&path)).and_then(Place::of);
+        let ways = Ways {
+            preallocate_bytes: self.plan.preallocate_bytes,
+            is_direct: self.plan.is_direct,
+            is_first: self.bytes_before == 0 && self.not_made.is_none(),
+        };
+        let file = make_folder(&path).and_then(|()| File::create(&path));
+        let place = file.and_then(|file| Place::of(file, ways));
         let place = place.map_err(|source| CaptureError::Create { name: self.name.clone(), source })?;
         self.made = is_new.then_some(path);
         self.begin(place).inspect_err(|_| {
@@ -270,6 +285,9 @@ impl Files {
 
     /// Writes records into the file at hand.
     fn put(&mut self, stretch: &Stretch<'_>, credit: &mut Credit<'_>) {
+        if self.not_made.is_some_and(|at| at.elapsed() >= RETRY_AFTER) && self.goes_on() {
+            self.try_again(credit);
+        }
         self.make_room(stretch.bytes.len() as u64);
         while let Some(name) = self.rotation.as_mut().and_then(|rotation| rotation.rotator.displace()) {
             self.remove(&name);
@@ -279,7 +297,8 @@ impl Files {
         }
         if let Some(packer) = &mut self.packer {
             packer.add(stretch.bytes, stretch.parts);
-            return self.collect(false, credit);
+            self.collect(false, credit);
+            return self.note_room();
         }
         let count = stretch.parts.iter().map(|part| part.count).sum();
         let kept = self.sink.as_mut().map_or(0, |sink| sink.append(stretch.bytes, count));
@@ -305,6 +324,13 @@ impl Files {
         self.collect(true, credit);
     }
 
+    /// What the file at hand takes of the disk, as far as that is known: what is not packed yet takes less.
+    fn note_room(&mut self) {
+        let packed = self.sink.as_ref().map_or(0, Sink::len);
+        let waiting = self.packer.as_ref().map_or(0, Packer::waiting_len) as u64;
+        self.rotation.iter_mut().for_each(|rotation| rotation.rotator.takes(packed + waiting));
+    }
+
     /// Removes old files until `bytes` more are within the quota.
     fn make_room(&mut self, bytes: u64) {
         while let Some(name) = self.rotation.as_mut().and_then(|rotation| rotation.rotator.evict(bytes)) {
@@ -316,13 +342,29 @@ impl Files {
     fn rotate(&mut self, credit: &mut Credit<'_>) {
         self.end_file(None, credit);
         self.make_room(self.plan.header.len() as u64);
-        let now_ns = crate::clock::utc_now_ns();
-        if let Err(error) = self.open_part(now_ns) {
-            self.failure.get_or_insert(error);
+        if !self.open_next() {
             // Records that follow are counted as lost, and the policy goes on as if they were written.
             let header_len = self.plan.header.len() as u64;
             self.rotation.iter_mut().for_each(|rotation| rotation.rotator.begin(header_len));
         }
+    }
+
+    /// False when the next file cannot be made.
+    fn open_next(&mut self) -> bool {
+        match self.open_part(crate::clock::utc_now_ns()) {
+            Ok(()) => self.not_made = None,
+            Err(error) => {
+                self.not_made = Some(Instant::now());
+                self.failure.get_or_insert(error);
+            }
+        }
+        self.not_made.is_none()
+    }
+
+    /// Tries to make the file that could not be made. What came for it meanwhile is lost.
+    fn try_again(&mut self, credit: &mut Credit<'_>) {
+        self.pack_rest(credit);
+        self.open_next();
     }
 
     fn end_file(&mut self, named_by_ns: Option<u64>, credit: &mut Credit<'_>) {
@@ -334,22 +376,23 @@ impl Files {
             self.pack_rest(credit);
             closing = self.packer.as_mut().map(Packer::end_of_file).unwrap_or_default();
         }
-        let is_written = self.sink.is_some();
+        let mut written_len = None;
         if let Some(sink) = self.sink.take() {
             let (len, error) = sink.finish(&closing);
             self.bytes_before += len;
+            written_len = Some(len);
             if let Some(source) = error {
                 let name = self.name.clone();
                 self.failure.get_or_insert(CaptureError::Write { name, len, source });
             }
         }
         let Some(rotation) = &mut self.rotation else { return };
-        rotation.rotator.wrote_extra(closing.len() as u64);
+        rotation.rotator.takes(written_len.unwrap_or(0));
         let finished = match named_by_ns {
             Some(now_ns) => rotation.rotator.finish_at(now_ns),
             None => rotation.rotator.finish().expect("only files with records end for others"),
         };
-        if is_written {
+        if written_len.is_some() {
             rotation.count += 1;
             self.publish(&finished.name);
         }
@@ -408,7 +451,9 @@ mod tests {
     use crate::limit::Limit;
     use crate::run::Lane;
     use pcapng::{Interface, Packet, Section};
+    use std::num::NonZeroU64;
     use std::sync::Mutex;
+    use std::time::Duration;
 
     /// An output that can be read when everything is over.
     #[derive(Clone, Default)]
@@ -437,6 +482,8 @@ mod tests {
             utc_offset_s: 0,
             compression: None,
             on_error: OnError::default(),
+            preallocate_bytes: 0,
+            is_direct: false,
         }
     }
 
@@ -459,6 +506,56 @@ mod tests {
             let file = memory.0.lock().unwrap();
             let file = compression.map_or_else(|| file.clone(), |_| zstd::decode_all(&file[..]).unwrap());
             assert_eq!(file.last_chunk(), Some(&3_u64.to_le_bytes()), "{compression:?}");
+        }
+    }
+
+    fn records(count: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        (0..count).for_each(|_| Packet { data: &[7; 96], ..Packet::default() }.emit(&mut bytes));
+        bytes
+    }
+
+    #[test]
+    fn a_file_that_could_not_be_made_is_tried_again_long_before_the_next_is_due() {
+        let folder = std::env::temp_dir().join(format!("wirerate-files-{}", std::process::id()));
+        let one = records(1).len() as u64;
+        for compression in [None, Some(Compression::Lz4)] {
+            let lane = Lane::for_test();
+            let like = plan(&lane);
+            let size_max_bytes = NonZeroU64::new(like.header.len() as u64 + 100_000 * one);
+            let rotate = RotatePolicy { size_max_bytes, ..RotatePolicy::default() };
+            let closing = Arc::new(Vec::new);
+            let plan = Plan { closing, rotate, compression, on_error: OnError::GoOn, ..like };
+            let output = Output::File(folder.join("x"));
+            let mut files = Files::create(output, Arc::new(plan), None, 0).unwrap().unwrap();
+            let (lanes, limit, mut offered) = ([lane], Limit::new(None), 0);
+            let mut append = |files: &mut Files, count: usize| {
+                let (bytes, parts) = (records(count), [Part { ring: 0, count: count as u64 }]);
+                offered += count as u64;
+                let mut credit = Credit { lanes: &lanes, limit: &limit };
+                let stretch = Stretch { bytes: &bytes, first_ns: 0, last_ns: 0, parts: &parts };
+                files.append(&stretch, &mut credit);
+                // What is compressed goes when it is old enough.
+                files.tick(0, &mut credit);
+                lanes[0].counts.get().written
+            };
+            append(&mut files, 99_999);
+            // A file where the folder was: the next one cannot be made.
+            fs::remove_dir_all(&folder).unwrap();
+            fs::write(&folder, "in the way").unwrap();
+            let before = append(&mut files, 100);
+            assert!(!files.has_failed(), "it goes on");
+            fs::remove_file(&folder).unwrap();
+            let started = Instant::now();
+            while append(&mut files, 1) == before || !folder.exists() {
+                std::thread::sleep(Duration::from_millis(10));
+                assert!(started.elapsed() < Duration::from_secs(60), "nothing was written again");
+            }
+            files.finish(0, &mut Credit { lanes: &lanes, limit: &limit });
+            let written = lanes[0].counts.get().written;
+            // The file that began before is gone; of what came between, nothing is in a file.
+            assert!(written < offered && offered < 100_000 + 90_000, "{written} of {offered}");
+            fs::remove_dir_all(&folder).unwrap();
         }
     }
 

@@ -17,6 +17,7 @@ mod counting;
 mod cpus;
 mod credit;
 mod device;
+mod disk;
 mod encode;
 mod error;
 pub mod file_name;

@@ -160,6 +160,11 @@ pub struct Options {
     pub compression: Option<Compression>,
     /// What to do when the output refuses something.
     pub on_error: OnError,
+    /// Space that is allocated when a file begins, for the first one before frames come; given back at its end. Files
+    /// on tmpfs that follow the first one have to do without.
+    pub preallocate_bytes: u64,
+    /// Write files past the page cache (`O_DIRECT`).
+    pub is_direct: bool,
     /// Memory for encoded records of one ring that is in use.
     pub buffer_size_bytes: usize,
     /// Name and version of the program, for the file.
@@ -193,6 +198,8 @@ impl Options {
             rotate_command: None,
             compression: None,
             on_error: OnError::default(),
+            preallocate_bytes: 0,
+            is_direct: false,
             buffer_size_bytes: BUFFER_SIZE_BYTES_DEFAULT,
             application: concat!("wirerate ", env!("CARGO_PKG_VERSION")).to_owned(),
         }

@@ -87,6 +87,8 @@ pub(crate) struct Packer {
     early: BTreeMap<u64, Frame>,
     submitted: u64,
     returned: u64,
+    /// Bytes that came and were not given back packed.
+    waiting_len: usize,
     /// Lengths of the frames of this file, packed and not.
     table: Vec<(u32, u32)>,
     spare: Vec<Vec<u8>>,
@@ -116,6 +118,7 @@ impl Packer {
             early: BTreeMap::new(),
             submitted: 0,
             returned: 0,
+            waiting_len: 0,
             table: Vec::new(),
             spare: Vec::new(),
         })
@@ -125,6 +128,7 @@ impl Packer {
     pub(crate) fn add(&mut self, bytes: &[u8], parts: &[Part]) {
         self.since.get_or_insert_with(Instant::now);
         self.raw.extend_from_slice(bytes);
+        self.waiting_len += bytes.len();
         self.parts.extend_from_slice(parts);
         if self.raw.len() >= FRAME_LEN {
             self.submit();
@@ -143,12 +147,18 @@ impl Packer {
         while self.returned < self.submitted {
             if let Some(frame) = self.early.remove(&self.returned) {
                 self.returned += 1;
+                self.waiting_len -= frame.raw.len();
                 return Some(frame);
             }
             let frame = if all { self.packed.recv().ok() } else { self.packed.try_recv().ok() }?;
             self.early.insert(frame.number, frame);
         }
         None
+    }
+
+    /// Bytes that came and were not given back packed.
+    pub(crate) fn waiting_len(&self) -> usize {
+        self.waiting_len
     }
 
     /// A frame went into the file: its place is told at the end, its memory used again.

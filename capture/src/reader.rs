@@ -153,14 +153,11 @@ impl Reader {
         let utc_offset_ns = self.shared.clock.offset_ns();
         self.encoder.begin_batch();
         let (mut first_ns, mut last_ns, mut is_in_order) = (None, 0, true);
-        let (encoder, lost_here) = (&mut self.encoder, std::mem::take(&mut self.lost_here));
+        let (encoder, mut lost_here) = (&mut self.encoder, std::mem::take(&mut self.lost_here));
         source.for_each(wanted, |record| {
-            let time_ns = if first_ns.is_none() && lost_here > 0 {
-                let lost_before = record.lost_before.saturating_add(lost_here);
-                encoder.emit(&Record { lost_before, ..record }, utc_offset_ns, &mut bytes)
-            } else {
-                encoder.emit(&record, utc_offset_ns, &mut bytes)
-            };
+            // The first one tells of those that were lost here.
+            let lost_before = record.lost_before.saturating_add(std::mem::take(&mut lost_here));
+            let time_ns = encoder.emit(&Record { lost_before, ..record }, utc_offset_ns, &mut bytes);
             first_ns.get_or_insert(time_ns);
             is_in_order &= time_ns >= last_ns;
             last_ns = last_ns.max(time_ns);
@@ -183,17 +180,20 @@ pub(crate) fn keep_off(allowed: CpuSet, busy: &[u32]) {
     }
 }
 
-/// How long to sleep: long enough that a look at the ring finds a batch, short enough that it never fills.
+/// How long to sleep: long enough that a look at the ring finds a good batch, since each costs two wake-ups (the reader's and
+/// the writer's) whatever its size, and short enough that the ring never fills.
 #[derive(Debug)]
 struct Pause {
     /// A look that found this many frames is followed by another at once.
     much: u64,
     sleep: Duration,
+    /// Whether there was a sleep before the look at hand. Without one it says nothing about the rate.
+    has_slept: bool,
 }
 
 impl Pause {
     fn new(much: u64) -> Self {
-        Self { much, sleep: SLEEP_MIN }
+        Self { much, sleep: SLEEP_MIN, has_slept: false }
     }
 
     /// Sleeps after a look that found `taken` frames.
@@ -203,15 +203,19 @@ impl Pause {
         }
     }
 
-    /// No sleep while there is much to do; the less was found, the longer the next sleep.
+    /// No sleep while there is much to do; the less a sleep brought, the longer the next one.
     fn next(&mut self, taken: u64) -> Option<Duration> {
+        let has_slept = std::mem::replace(&mut self.has_slept, taken <= self.much);
         if taken > self.much {
-            self.sleep = SLEEP_MIN;
+            if has_slept {
+                self.sleep = (self.sleep / 2).max(SLEEP_MIN);
+            }
             return None;
         }
-        let sleep = self.sleep;
-        self.sleep = if taken > self.much / 4 { SLEEP_MIN } else { (sleep * 2).min(SLEEP_MAX) };
-        Some(sleep)
+        if has_slept && taken <= self.much / 2 {
+            self.sleep = (self.sleep * 2).min(SLEEP_MAX);
+        }
+        Some(self.sleep)
     }
 }
 
@@ -377,9 +381,19 @@ mod tests {
     fn a_busy_ring_is_not_slept_over_and_a_quiet_one_longer_and_longer() {
         let mut pause = Pause::new(1024);
         assert_eq!(pause.next(2048), None);
-        let sleeps: Vec<u128> = (0..7).map(|_| pause.next(1).unwrap().as_micros()).collect();
-        assert_eq!(sleeps, [50, 100, 200, 400, 800, 1000, 1000]);
-        assert_eq!(pause.next(500), Some(SLEEP_MAX));
-        assert_eq!(pause.next(500), Some(SLEEP_MIN));
+        let mut sleeps = |taken, times: usize| -> Vec<u128> {
+            (0..times).map(|_| pause.next(taken).map_or(0, |sleep| sleep.as_micros())).collect()
+        };
+        assert_eq!(sleeps(1, 7), [50, 100, 200, 400, 800, 1000, 1000]);
+        // More than half of what is much: just right.
+        assert_eq!(sleeps(600, 3), [1000, 1000, 1000]);
+        // Too much for a sleep of that length; what comes without a sleep says nothing.
+        assert_eq!(sleeps(1025, 3), [0, 0, 0]);
+        assert_eq!(sleeps(100, 2), [500, 1000]);
+        for _ in 0..9 {
+            assert_eq!(sleeps(1025, 1), [0]);
+            sleeps(600, 1);
+        }
+        assert_eq!(sleeps(600, 1), [50], "never shorter than that");
     }
 }

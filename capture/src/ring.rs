@@ -4,9 +4,16 @@
 //! (head), the reader those it ever gave back (tail); slot number n lies at place n modulo `slots`. Everything here
 //! is a function over bytes and numbers: whose memory it is and who else writes is the business of `sys`.
 
+use crate::sys;
 use bpf::abi::{SLOT_HARDWARE_TIME, SLOT_VLAN, Slot};
 use pcapng::Flags;
 use std::ops::Range;
+
+/// Slots that are fetched before they are looked at: they come from the cache of the CPU that filled them, which takes as
+/// long as it takes to encode a few records.
+const AHEAD: usize = 8;
+/// Bytes of a slot that are fetched ahead: head and the default snaplen. What follows in a longer one the CPU fetches by itself.
+const PREFETCH_LEN_MAX: usize = 128;
 
 const SLOT_HEAD_LEN: usize = size_of::<Slot>();
 /// Bytes of a tag in a frame.
@@ -155,11 +162,23 @@ impl<'a> Batch<'a> {
         self.len() == 0
     }
 
-    /// The records, oldest first.
-    pub fn records(&self) -> impl Iterator<Item = Record<'a>> + use<'a> {
-        let [first, second] = self.parts;
-        let slot_size = self.slot_size_bytes;
-        first.chunks_exact(slot_size).chain(second.chunks_exact(slot_size)).map(Record::parse)
+    /// Shows the first `count` records, oldest first.
+    ///
+    /// A loop and no iterator: what is done with a record is compiled into the loop then, and the record stays in
+    /// registers. Passed through memory it costs a third of all that is done for a frame.
+    #[inline]
+    pub fn for_each(&self, count: u64, mut take: impl FnMut(Record<'a>)) {
+        let (slot_size, mut left) = (self.slot_size_bytes, count);
+        for slots in self.parts {
+            for (number, slot) in slots.chunks_exact(slot_size).enumerate() {
+                if left == 0 {
+                    return;
+                }
+                left -= 1;
+                sys::prefetch(slots, (number + AHEAD) * slot_size, slot_size.min(PREFETCH_LEN_MAX));
+                take(Record::parse(slot));
+            }
+        }
     }
 }
 
@@ -212,6 +231,15 @@ mod tests {
         }
     }
 
+    fn records<'a>(batch: &Batch<'a>) -> Vec<Record<'a>> {
+        let mut records = Vec::new();
+        batch.for_each(u64::MAX, |record| records.push(record));
+        let mut first = Vec::new();
+        batch.for_each(1, |record| first.push(record));
+        assert_eq!(first, records[..first.len()]);
+        records
+    }
+
     proptest! {
         /// Whatever the order of receiving and reading, every frame is read once and in order, or counted as lost
         /// in the record after it.
@@ -227,7 +255,7 @@ mod tests {
                     producer.receive(number, 14 + (number % 60) as u32, tail);
                     number += 1;
                 }
-                let records: Vec<Record<'_>> = producer.batch(tail, batch).records().collect();
+                let records = records(&producer.batch(tail, batch));
                 tail += records.len() as u64;
                 for record in records {
                     expected += u64::from(record.lost_before);
@@ -239,7 +267,8 @@ mod tests {
                 }
             }
             let waiting = producer.head - tail;
-            let told_later: u64 = producer.batch(tail, u32::MAX).records().map(|r| u64::from(r.lost_before)).sum();
+            let unread = records(&producer.batch(tail, u32::MAX));
+            let told_later: u64 = unread.iter().map(|record| u64::from(record.lost_before)).sum();
             prop_assert_eq!(expected + waiting + told_later + u64::from(producer.lost - producer.lost_noted), number);
         }
 

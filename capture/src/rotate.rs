@@ -12,13 +12,13 @@ const NUMBER_DIGITS: usize = 5;
 /// When files end and how many of them stay. The default is one file that never ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RotatePolicy {
-    /// Most bytes of a file. Only a record that is longer by itself makes a file longer.
+    /// Most bytes of a file before compression. Only a record that is longer by itself makes a file longer.
     pub size_max_bytes: Option<NonZeroU64>,
     /// How long a file lasts.
     pub interval: Option<Interval>,
     /// Most files at a time, the one being written included.
     pub ring_files: Option<NonZeroU32>,
-    /// Most bytes of all files at a time, the one being written included.
+    /// Most bytes of all files at a time, the one being written included, as they lie on the disk.
     pub quota_bytes: Option<NonZeroU64>,
 }
 
@@ -91,7 +91,7 @@ pub struct Finished {
     /// Its name, from the time of its first record. A file of that name from an earlier run or an earlier turn of a
     /// pattern that repeats (`%H`) is replaced.
     pub name: String,
-    /// Its length in bytes.
+    /// Its length in bytes, as it lies on the disk.
     pub bytes: u64,
 }
 
@@ -132,6 +132,8 @@ pub struct Rotator {
 #[derive(Clone, Copy, Debug, Default)]
 struct OpenFile {
     bytes: u64,
+    /// The same, as they lie on the disk.
+    disk_bytes: u64,
     first_record_ns: Option<u64>,
     /// When its interval is over.
     end_ns: Option<u64>,
@@ -164,7 +166,7 @@ impl Rotator {
 
     /// A file was begun with `header_bytes` bytes that are no records.
     pub fn begin(&mut self, header_bytes: u64) {
-        self.file = OpenFile { bytes: header_bytes, ..OpenFile::default() };
+        self.file = OpenFile { bytes: header_bytes, disk_bytes: header_bytes, ..OpenFile::default() };
     }
 
     /// True while the file at hand has no record.
@@ -185,7 +187,7 @@ impl Rotator {
             Some(Reason::Interval)
         } else if self.policy.size_max_bytes.is_some_and(|size_max_bytes| file_bytes > size_max_bytes.get()) {
             Some(Reason::Size)
-        } else if self.is_over_quota(file_bytes) {
+        } else if self.is_over_quota(self.file.disk_bytes.saturating_add(record_bytes)) {
             Some(Reason::Quota)
         } else {
             None
@@ -196,7 +198,7 @@ impl Rotator {
     /// until there is none.
     #[inline]
     pub fn evict(&mut self, bytes: u64) -> Option<String> {
-        let wanted_bytes = self.kept_bytes.saturating_add(self.file.bytes).saturating_add(bytes);
+        let wanted_bytes = self.kept_bytes.saturating_add(self.file.disk_bytes).saturating_add(bytes);
         if !self.is_over_quota(wanted_bytes) {
             return None;
         }
@@ -217,6 +219,7 @@ impl Rotator {
     #[inline]
     pub fn wrote(&mut self, time_ns: u64, bytes: u64) {
         self.file.bytes += bytes;
+        self.file.disk_bytes += bytes;
         if self.file.first_record_ns.is_none() {
             self.file.first_record_ns = Some(time_ns);
             self.file.end_ns =
@@ -224,9 +227,9 @@ impl Rotator {
         }
     }
 
-    /// Bytes that are no record were written, such as statistics at the end.
-    pub fn wrote_extra(&mut self, bytes: u64) {
-        self.file.bytes += bytes;
+    /// The file at hand takes `bytes` of the disk now, whatever was written into it: it is compressed, or was cut.
+    pub fn takes(&mut self, bytes: u64) {
+        self.file.disk_bytes = bytes;
     }
 
     /// The file is complete: gives its name. Nothing when it has no record, so that
@@ -239,7 +242,7 @@ impl Rotator {
     /// As [`Rotator::finish`], for a file that has no record: `time_ns` names it.
     pub fn finish_at(&mut self, time_ns: u64) -> Finished {
         let name = self.name(self.file.first_record_ns.unwrap_or(time_ns));
-        let bytes = self.file.bytes;
+        let bytes = self.file.disk_bytes;
         self.file = OpenFile::default();
         if self.policy.ring_files.is_some() || self.policy.quota_bytes.is_some() {
             self.keep(Kept { name: name.clone(), bytes });
@@ -408,6 +411,25 @@ mod tests {
         let mut writer = Writer::new(rotator);
         records.into_iter().for_each(|(time_ns, bytes)| writer.record(time_ns, bytes));
         writer.end()
+    }
+
+    #[test]
+    fn a_quota_is_of_what_lies_on_the_disk() {
+        let quota_bytes = NonZeroU64::new(1_000);
+        let policy = RotatePolicy { quota_bytes, ..size(2_000) };
+        assert!(policy.check().is_err(), "a file may be larger than all of them");
+        let mut rotator = rotator(RotatePolicy { quota_bytes, ..size(900) }, "x.pcapng.zst");
+        for file in 1..=3 {
+            rotator.begin(HEADER_BYTES);
+            rotator.wrote(0, 800);
+            rotator.takes(300);
+            assert_eq!(rotator.evict(0), None, "file {file}: three of 300 bytes fit");
+            assert_eq!(rotator.due(0, 1), Some(Reason::Size), "900 bytes before compression");
+            assert_eq!(rotator.finish().unwrap().bytes, 300);
+        }
+        rotator.begin(HEADER_BYTES);
+        assert_eq!(rotator.evict(1), Some("x_00001.pcapng.zst".to_owned()));
+        assert_eq!(rotator.evict(1), None);
     }
 
     #[test]

@@ -308,6 +308,8 @@ fn plan(options: &Options, interfaces: &Interfaces, board: &Arc<Board>) -> Arc<P
         utc_offset_s: options.utc_offset_s,
         compression: options.compression,
         on_error: options.on_error,
+        preallocate_bytes: options.preallocate_bytes,
+        is_direct: options.is_direct,
     })
 }
 

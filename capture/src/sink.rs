@@ -3,38 +3,38 @@
 //! When the system refuses more bytes, a file is cut back to its last whole record, with room for the statistics at
 //! its end: what is in it stays readable, what is not is counted.
 
+use crate::disk::{DiskFile, Ways};
 use crate::format::Format;
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 /// A file that refused something is asked again after this, where the capture goes on.
-const RETRY_AFTER: Duration = Duration::from_millis(100);
+pub(crate) const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// Where bytes end up.
 pub(crate) enum Place {
     /// Can be cut back.
-    Regular(File),
+    Regular(DiskFile),
     /// Devices, pipes, and whatever a caller gave.
     Stream(Box<dyn Write + Send>),
 }
 
 impl Place {
     /// What kind of file it is decides what can be done with it.
-    pub(crate) fn of(file: File) -> io::Result<Self> {
-        if file.metadata()?.is_file() { Ok(Self::Regular(file)) } else { Ok(Self::Stream(Box::new(file))) }
-    }
-
-    fn writer(&mut self) -> &mut dyn Write {
-        match self {
-            Self::Regular(file) => file,
-            Self::Stream(stream) => stream,
+    pub(crate) fn of(file: File, ways: Ways) -> io::Result<Self> {
+        match file.metadata()?.is_file() {
+            true => Ok(Self::Regular(DiskFile::new(file, ways)?)),
+            false => Ok(Self::Stream(Box::new(file))),
         }
     }
 
     /// Writes everything, or says how many bytes went out before the failure.
     fn write(&mut self, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
-        let to = self.writer();
+        let to = match self {
+            Self::Regular(file) => return file.write(bytes),
+            Self::Stream(stream) => stream,
+        };
         let mut written = 0;
         while written < bytes.len() {
             match to.write(&bytes[written..]) {
@@ -135,12 +135,12 @@ impl Sink {
 
     /// Lets the other end see everything.
     pub(crate) fn flush(&mut self) {
-        if let Place::Stream(stream) = &mut self.place
-            && std::mem::take(&mut self.is_unflushed)
-            && let Err(error) = stream.flush()
-        {
-            self.fail(error);
-        }
+        let flushed = match &mut self.place {
+            Place::Stream(stream) if std::mem::take(&mut self.is_unflushed) => stream.flush(),
+            Place::Stream(_) => Ok(()),
+            Place::Regular(file) => file.show(),
+        };
+        flushed.unwrap_or_else(|error| self.fail(error));
     }
 
     /// Writes the last bytes and says what went wrong, now or before.
@@ -154,6 +154,11 @@ impl Sink {
             }
             self.is_unflushed = true;
             self.flush();
+        }
+        if let Place::Regular(file) = self.place
+            && let Err(error) = file.finish()
+        {
+            self.failure.get_or_insert(error);
         }
         (self.len, self.failure)
     }
@@ -191,7 +196,7 @@ impl Sink {
         if let Place::Regular(file) = &mut self.place {
             self.len += kept_len as u64;
             // A shorter file needs no room. Should even this fail, readers stop at the last whole record by themselves.
-            let _ = file.set_len(self.len).and_then(|()| file.seek(SeekFrom::Start(self.len)));
+            let _ = file.cut(self.len);
         }
     }
 }
@@ -281,7 +286,7 @@ mod tests {
     fn devices_are_written_to_like_pipes() {
         let open = |path| {
             let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
-            Sink::new(Place::of(file).unwrap(), Format::Pcapng, 256)
+            Sink::new(Place::of(file, Ways::default()).unwrap(), Format::Pcapng, 256)
         };
         let mut null = open("/dev/null");
         assert_eq!(null.append(&blocks(3), 3), 3);

@@ -154,7 +154,7 @@ impl Source for XdpSource {
 
     #[inline]
     fn for_each(&self, count: u64, take: impl FnMut(Record<'_>)) {
-        self.reader.filled(self.in_view).records().take(count as usize).for_each(take);
+        self.reader.filled(self.in_view).for_each(count, take);
     }
 
     fn give_back(&mut self) {

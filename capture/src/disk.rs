@@ -1,0 +1,303 @@
+//! A regular file that grows: space allocated ahead of what is written, and on wish past the page cache.
+//!
+//! Allocated space is never part of the file: its length is that of what was written, at any moment, so that whatever
+//! ends the program leaves no zeros behind the last record. Past the page cache (O_DIRECT) only whole pages go; what is
+//! left of the last one waits here until more comes, or until nobody writes, and goes through the page cache then. Its
+//! place has been allocated before, so that a disk that is full by then cannot refuse it.
+
+use nix::fcntl::{FallocateFlags, OFlag, fallocate};
+use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+
+/// What addresses, lengths and places have to be multiples of: enough for every disk there is.
+const PAGE_LEN: usize = 4096;
+/// Bytes of one write at most. Those of a capture are a little longer than a buffer of records.
+const WRITE_LEN_MAX: usize = 512 << 10;
+/// Bytes that are allocated at once, where the page cache is passed.
+const STEP_LEN: u64 = 64 << 20;
+
+/// How space is had and bytes go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ways {
+    /// Space to be allocated when a file begins.
+    pub(crate) preallocate_bytes: u64,
+    /// Past the page cache.
+    pub(crate) is_direct: bool,
+    /// True before frames come, when there is time.
+    pub(crate) is_first: bool,
+}
+
+/// See the top of the file.
+pub(crate) struct DiskFile {
+    file: File,
+    direct: Option<Direct>,
+    /// Bytes of the file, with those that still wait for their page to be full.
+    len: u64,
+    /// Bytes that have space.
+    allocated: u64,
+}
+
+/// The way past the page cache.
+struct Direct {
+    file: File,
+    /// Where `page` begins to be well placed.
+    start: usize,
+    /// What is about to be written, and after that the beginning of a page.
+    page: Vec<u8>,
+    page_len: usize,
+    /// Bytes of `page` that are in the file by the page cache.
+    shown_len: usize,
+    /// Nothing came since this was last asked.
+    is_idle: bool,
+}
+
+impl DiskFile {
+    /// Takes an empty file.
+    ///
+    /// # Errors
+    /// When there is no space for what is to be allocated before frames come, or the file system knows no such thing.
+    pub(crate) fn new(file: File, ways: Ways) -> io::Result<Self> {
+        let direct = ways.is_direct.then(|| Direct::open(&file)).transpose()?;
+        let mut file = Self { file, direct, len: 0, allocated: 0 };
+        // On tmpfs it takes as long as writing, and then frames would have to wait.
+        if ways.preallocate_bytes > 0 && (ways.is_first || !file.is_in_memory()) {
+            let allocated = file.allocate(ways.preallocate_bytes);
+            if ways.is_first {
+                allocated?;
+            }
+        }
+        Ok(file)
+    }
+
+    /// Writes everything, or says how many bytes went out before the failure.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
+        if self.direct.is_some() {
+            if self.write_direct(bytes).is_ok() {
+                self.len += bytes.len() as u64;
+                return Ok(());
+            }
+            // Whatever that was, the page cache does it or says why not.
+            self.leave_direct().map_err(|error| (0, error))?;
+        }
+        let mut written = 0;
+        while written < bytes.len() {
+            match self.file.write_at(&bytes[written..], self.len) {
+                Ok(0) => return Err((written, io::ErrorKind::WriteZero.into())),
+                Ok(len) => {
+                    written += len;
+                    self.len += len as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err((written, error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets others see what waits for its page to be full, on an idle line.
+    pub(crate) fn show(&mut self) -> io::Result<()> {
+        let Some(direct) = &mut self.direct else { return Ok(()) };
+        if std::mem::replace(&mut direct.is_idle, true) { direct.show(&self.file, self.len) } else { Ok(()) }
+    }
+
+    /// Makes the file `len` bytes long, which is not longer than it is, and gives other space back.
+    pub(crate) fn cut(&mut self, len: u64) -> io::Result<()> {
+        (self.len, self.allocated) = (len, 0);
+        self.file.set_len(len)
+    }
+
+    /// Brings everything into the file and gives back what it does not need.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        self.leave_direct()?;
+        if self.allocated > self.len { self.file.set_len(self.len) } else { Ok(()) }
+    }
+
+    /// Everything goes by the page cache from now on.
+    fn leave_direct(&mut self) -> io::Result<()> {
+        match self.direct.take() {
+            Some(mut direct) => direct.show(&self.file, self.len),
+            None => Ok(()),
+        }
+    }
+
+    fn write_direct(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let needed = self.len + (bytes.len() + PAGE_LEN) as u64;
+        if needed > self.allocated {
+            self.allocate(needed.next_multiple_of(STEP_LEN) - self.allocated)?;
+        }
+        let Some(direct) = &mut self.direct else { return Ok(()) };
+        direct.write(bytes, self.len)
+    }
+
+    fn allocate(&mut self, len: u64) -> io::Result<()> {
+        let (from, len) = (self.allocated.cast_signed(), len.cast_signed());
+        fallocate(&self.file, FallocateFlags::FALLOC_FL_KEEP_SIZE, from, len)?;
+        self.allocated += len.cast_unsigned();
+        Ok(())
+    }
+
+    fn is_in_memory(&self) -> bool {
+        fstatfs(&self.file).is_ok_and(|place| place.filesystem_type() == TMPFS_MAGIC)
+    }
+}
+
+impl Direct {
+    fn open(file: &File) -> io::Result<Self> {
+        // By the descriptor: the name may be another file's by now.
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let flags = OFlag::O_DIRECT.bits();
+        let direct = OpenOptions::new().write(true).custom_flags(flags).open(path).map_err(|error| {
+            io::Error::new(error.kind(), format!("its file system has no way past the page cache ({error})"))
+        })?;
+        let page = vec![0; WRITE_LEN_MAX + PAGE_LEN];
+        let start = page.as_ptr().align_offset(PAGE_LEN);
+        Ok(Self { file: direct, start, page, page_len: 0, shown_len: 0, is_idle: false })
+    }
+
+    /// Writes whole pages and keeps the rest. When it fails, what was kept before is still here and nothing of `bytes`
+    /// counts. `file_len` is without `bytes`.
+    fn write(&mut self, bytes: &[u8], file_len: u64) -> io::Result<()> {
+        let kept = self.page_len;
+        let page_start = file_len - kept as u64;
+        let (mut at, mut rest) = (page_start, bytes);
+        let first: Vec<u8> = self.page[self.start..self.start + kept].to_vec();
+        while !rest.is_empty() {
+            let room = &mut self.page[self.start..self.start + WRITE_LEN_MAX][self.page_len..];
+            let (now, later) = rest.split_at(room.len().min(rest.len()));
+            room[..now.len()].copy_from_slice(now);
+            self.page_len += now.len();
+            rest = later;
+            let whole = self.page_len - self.page_len % PAGE_LEN;
+            let written = self.file.write_all_at(&self.page[self.start..self.start + whole], at);
+            if let Err(error) = written {
+                self.page[self.start..self.start + kept].copy_from_slice(&first);
+                (self.page_len, self.shown_len) = (kept, 0);
+                return Err(error);
+            }
+            at += whole as u64;
+            self.page.copy_within(self.start + whole..self.start + self.page_len, self.start);
+            self.page_len -= whole;
+            self.shown_len = if whole > 0 { 0 } else { self.shown_len };
+        }
+        self.is_idle = false;
+        Ok(())
+    }
+
+    /// Writes what is kept by the page cache, and goes on keeping it.
+    fn show(&mut self, file: &File, file_len: u64) -> io::Result<()> {
+        if self.shown_len < self.page_len {
+            let kept = &self.page[self.start..self.start + self.page_len];
+            file.write_all_at(kept, file_len - self.page_len as u64)?;
+            self.shown_len = self.page_len;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use std::fs;
+    use std::os::unix::fs::MetadataExt;
+    use std::path::PathBuf;
+
+    /// A file that is gone when the test is over.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            Self(std::env::temp_dir().join(format!("wirerate-disk-{name}-{}", std::process::id())))
+        }
+
+        fn begin(&self, ways: Ways) -> io::Result<DiskFile> {
+            DiskFile::new(File::create(&self.0).unwrap(), ways)
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_file(&self.0);
+        }
+    }
+
+    const ALL: [Ways; 4] = [
+        Ways { preallocate_bytes: 0, is_direct: false, is_first: true },
+        Ways { preallocate_bytes: 3 << 20, is_direct: false, is_first: true },
+        Ways { preallocate_bytes: 0, is_direct: true, is_first: true },
+        Ways { preallocate_bytes: 3 << 20, is_direct: true, is_first: false },
+    ];
+
+    #[test]
+    fn there_are_no_zeros_behind_what_was_written_and_no_space_at_the_end() {
+        let scratch = Scratch::new("space");
+        for ways in ALL {
+            let mut file = scratch.begin(ways).unwrap();
+            assert_eq!(fs::metadata(&scratch.0).unwrap().len(), 0, "{ways:?}");
+            file.write(&[7; 100_000]).unwrap();
+            let now = fs::metadata(&scratch.0).unwrap();
+            assert!(now.len() <= 100_000 && now.len() > 95_000, "{ways:?}: {} bytes", now.len());
+            if ways.preallocate_bytes > 0 && ways.is_first {
+                assert!(now.blocks() * 512 >= ways.preallocate_bytes, "{ways:?}: {} blocks", now.blocks());
+            }
+            // Something came, then nothing: now it is shown.
+            file.show().unwrap();
+            file.show().unwrap();
+            assert_eq!(fs::read(&scratch.0).unwrap(), [7; 100_000], "{ways:?}");
+            file.finish().unwrap();
+            let end = fs::metadata(&scratch.0).unwrap();
+            assert!(
+                end.len() == 100_000 && end.blocks() * 512 < 300_000,
+                "{ways:?}: {} blocks",
+                end.blocks()
+            );
+        }
+    }
+
+    #[test]
+    fn more_than_there_is_room_for_is_refused_before_frames_come() {
+        let ways = Ways { preallocate_bytes: 1 << 60, is_direct: false, is_first: true };
+        assert!(Scratch::new("much").begin(ways).is_err());
+    }
+
+    #[test]
+    fn a_file_that_is_cut_goes_on_where_it_was_cut() {
+        let scratch = Scratch::new("cut");
+        let mut file = scratch.begin(ALL[1]).unwrap();
+        file.write(b"one two").unwrap();
+        file.cut(3).unwrap();
+        file.write(b" three").unwrap();
+        file.finish().unwrap();
+        assert_eq!(fs::read(&scratch.0).unwrap(), b"one three");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        /// Pieces of any length, shown or not between them: the file holds them in their order, and never anything else.
+        #[test]
+        fn what_is_written_is_in_the_file(
+            pieces in vec((prop_oneof![0..9000_usize, 250_000..600_000_usize], any::<bool>()), 1..12),
+            ways in prop::sample::select(&ALL[..]),
+        ) {
+            let scratch = Scratch::new("pieces");
+            let (mut file, mut expected) = (scratch.begin(ways).unwrap(), Vec::new());
+            for (number, (len, is_shown)) in pieces.into_iter().enumerate() {
+                let piece: Vec<u8> = (0..len).map(|at| (at * 7 + number) as u8 | 1).collect();
+                file.write(&piece).unwrap();
+                expected.extend_from_slice(&piece);
+                if is_shown {
+                    file.show().unwrap();
+                    file.show().unwrap();
+                }
+                let now = fs::read(&scratch.0).unwrap();
+                prop_assert!(now.len() + PAGE_LEN > expected.len() && expected.starts_with(&now));
+            }
+            file.finish().unwrap();
+            prop_assert!(fs::read(&scratch.0).unwrap() == expected);
+        }
+    }
+}
