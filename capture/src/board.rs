@@ -2,6 +2,7 @@
 
 use crate::clock::utc_now_ns;
 use crate::interfaces::Numbering;
+use crate::nic_loss::NicLoss;
 use crate::phc::PhcClock;
 use crate::run::Lane;
 use crate::stats::{Counts, DeviceStats, RingStats, Stats};
@@ -35,6 +36,8 @@ pub struct DeviceFacts {
 pub(crate) struct Device {
     pub(crate) link: Link,
     pub(crate) numbering: Numbering,
+    /// Since it was opened.
+    pub(crate) nic_loss: NicLoss,
     /// Its clock, where it stamps frames.
     pub(crate) clock: Option<Arc<PhcClock>>,
     /// Written to attach and to detach it.
@@ -114,9 +117,8 @@ impl Board {
     }
 
     fn device_stats(&self, device: &Device) -> DeviceStats {
-        let now = self.stack.link(device.link.index).ok();
-        let lost_nic = now.map(|now| now.counters.since(&device.link.counters).rx_missed);
-        DeviceStats { lost_nic }
+        let lost_nic = device.nic_loss.now(&self.stack, device.link.index);
+        DeviceStats { lost_nic, freezes: device.with_tap(|tap| tap.freezes()) }
     }
 
     /// What is known of each interface now, for the end of a file.

@@ -28,6 +28,7 @@ mod hardware;
 mod interfaces;
 mod limit;
 pub mod merge;
+mod nic_loss;
 mod options;
 mod packer;
 mod phc;

@@ -12,8 +12,6 @@ use std::ops::Range;
 /// Slots that are fetched before they are looked at: they come from the cache of the CPU that filled them, which takes as
 /// long as it takes to encode a few records.
 const AHEAD: usize = 8;
-/// Bytes of a slot that are fetched ahead: head and the default snaplen. What follows in a longer one the CPU fetches by itself.
-const PREFETCH_LEN_MAX: usize = 128;
 
 const SLOT_HEAD_LEN: usize = size_of::<Slot>();
 /// Bytes of a tag in a frame.
@@ -175,7 +173,7 @@ impl<'a> Batch<'a> {
                     return;
                 }
                 left -= 1;
-                sys::prefetch(slots, (number + AHEAD) * slot_size, slot_size.min(PREFETCH_LEN_MAX));
+                sys::prefetch(slots, (number + AHEAD) * slot_size);
                 take(Record::parse(slot));
             }
         }

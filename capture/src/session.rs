@@ -11,6 +11,7 @@ use crate::format::Format;
 use crate::interfaces::Interfaces;
 use crate::limit::Limit;
 use crate::merge::MergeReport;
+use crate::nic_loss::NicLoss;
 use crate::pool::Pool;
 use crate::reader::{Reader, Shared};
 use crate::run::{Lane, Progress, Run};
@@ -292,7 +293,8 @@ fn open_devices(
         let clock = hardware::clock(stack, &link, options.clock)?;
         let numbering = interfaces.add(stack, &link, options, clock.as_deref())?;
         let tap = RwLock::new(choose::open(&link, options)?);
-        Ok(Device { link, numbering, clock, tap, lanes: OnceLock::new() })
+        let nic_loss = NicLoss::new(stack, &link);
+        Ok(Device { link, numbering, nic_loss, clock, tap, lanes: OnceLock::new() })
     };
     options.ifnames.iter().map(open).collect()
 }

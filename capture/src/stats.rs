@@ -92,8 +92,10 @@ pub struct RingStats {
 /// The counts of one device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceStats {
-    /// Frames that the device had no room for (`rx_missed_errors`) since the start; `None` when it does not say.
+    /// Frames that the device had no room for since the start; `None` when it does not say.
     pub lost_nic: Option<u64>,
+    /// Times that a ring of a packet socket became full; `None` for other rings.
+    pub freezes: Option<u64>,
 }
 
 /// All counts at one moment.
@@ -130,6 +132,11 @@ impl Stats {
     /// Frames that the devices lost for want of room; `None` when one of them does not say.
     pub fn lost_nic(&self) -> Option<u64> {
         self.devices.iter().map(|device| device.lost_nic).try_fold(0, |total, lost| Some(total + lost?))
+    }
+
+    /// Times that rings of packet sockets became full; `None` when there are none.
+    pub fn freezes(&self) -> Option<u64> {
+        self.devices.iter().filter_map(|device| device.freezes).reduce(|total, freezes| total + freezes)
     }
 
     fn sum_of(&self, is_wanted: impl Fn(&RingStats) -> bool) -> Counts {
@@ -220,9 +227,9 @@ mod tests {
             |filtered| RingStats { counts: Counts { filtered, ..Counts::default() }, ..RingStats::default() };
         let stats = Stats { rings: vec![ring(Some(3)), ring(None)], ..Stats::default() };
         assert_eq!(stats.total().filtered, None);
-        let device = |lost_nic| DeviceStats { lost_nic };
+        let device = |lost_nic| DeviceStats { lost_nic, freezes: lost_nic };
         let stats = Stats { devices: vec![device(Some(1)), device(Some(2))], ..Stats::default() };
-        assert_eq!(stats.lost_nic(), Some(3));
+        assert_eq!((stats.lost_nic(), stats.freezes()), (Some(3), Some(3)));
         assert_eq!(
             Stats { devices: vec![device(Some(1)), device(None)], ..Stats::default() }.lost_nic(),
             None

@@ -87,6 +87,11 @@ pub(crate) trait Tap: Send + Sync {
     /// read one after the other while they move, `captured` not before the others.
     fn counts(&self) -> Vec<RingCounts>;
 
+    /// Times that a ring became full, where the kernel counts that.
+    fn freezes(&self) -> Option<u64> {
+        None
+    }
+
     /// Ends it: when this returns, nothing is added to the rings any more.
     fn detach(&mut self);
 }

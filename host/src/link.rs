@@ -28,6 +28,8 @@ pub struct Counters {
     pub tx_errors: u64,
     /// Frames the device had no room for.
     pub rx_missed: u64,
+    /// What the driver counts as overruns: frames or events, with or without those of `rx_missed`.
+    pub rx_fifo: u64,
 }
 
 impl Counters {
@@ -44,6 +46,7 @@ impl Counters {
             rx_errors: self.rx_errors.wrapping_sub(earlier.rx_errors),
             tx_errors: self.tx_errors.wrapping_sub(earlier.tx_errors),
             rx_missed: self.rx_missed.wrapping_sub(earlier.rx_missed),
+            rx_fifo: self.rx_fifo.wrapping_sub(earlier.rx_fifo),
         }
     }
 }
@@ -60,6 +63,7 @@ impl From<&Stats64> for Counters {
             rx_errors: stats.rx_errors,
             tx_errors: stats.tx_errors,
             rx_missed: stats.rx_missed_errors,
+            rx_fifo: stats.rx_fifo_errors,
         }
     }
 }

@@ -221,6 +221,10 @@ impl Tap for TpacketTap {
         self.tallies.iter().enumerate().map(counts).collect()
     }
 
+    fn freezes(&self) -> Option<u64> {
+        Some(self.tallies.iter().map(|tally| tally.with_totals(|totals| totals.freezes)).sum())
+    }
+
     fn detach(&mut self) {
         if !std::mem::take(&mut self.is_attached) {
             return;

@@ -15,6 +15,8 @@ pub(crate) struct Totals {
     pub(crate) captured: u64,
     /// Frames for which the ring had no room.
     pub(crate) lost: u64,
+    /// Times that all blocks were full.
+    pub(crate) freezes: u64,
     /// Losses that no record has told yet: number of a frame that came after them, and how many.
     untold: VecDeque<(u64, u64)>,
 }
@@ -67,6 +69,7 @@ impl Tally {
         // A socket with a ring always answers this.
         if let Ok(counted) = self.socket.take_counts() {
             totals.add(counted.packets.into(), counted.drops.into());
+            totals.freezes += u64::from(counted.freezes);
         }
         read(&mut totals)
     }

@@ -217,6 +217,7 @@ fn report(args: &Args, mode: Mode, ended: &capture::Report) -> Report {
         lost_nic: ended.stats.lost_nic(),
         lost_ring: total.lost_ring,
         lost_disk: total.lost_disk,
+        ring_freezes: ended.stats.freezes(),
         file: args.write.as_ref().map(|path| path.display().to_string()),
         file_bytes: ended.stats.output_bytes,
         files: ended.files,

@@ -92,6 +92,8 @@ pub struct Report {
     pub lost_ring: u64,
     /// Lost because the file took no more.
     pub lost_disk: u64,
+    /// Times that a ring of a packet socket became full; `null` for XDP, whose rings only count frames.
+    pub ring_freezes: Option<u64>,
     /// The file.
     pub file: Option<String>,
     /// Its length in bytes, or of all files.
@@ -166,6 +168,9 @@ impl fmt::Display for Report {
                 table.count(name, count, meaning);
             }
         }
+        if let Some(freezes @ 1..) = self.ring_freezes {
+            table.count("  freezes", freezes, "times that a ring became full");
+        }
         if let (Some(late @ 1..), Some(late_max_ns)) = (self.late, self.late_max_ns) {
             let most = human_duration(late_max_ns);
             table.count("late", late, &format!("written out of order, by {most} at most: --window longer"));
@@ -227,6 +232,7 @@ mod tests {
             offered: None,
             lost_nic: None,
             lost_ring: 9_000,
+            ring_freezes: Some(3),
             lost_disk: 1_000,
             files: Some(12),
             late: Some(34),

@@ -115,7 +115,7 @@ mod tests {
         Stats {
             elapsed: Duration::from_millis(elapsed_ms),
             rings: received.iter().map(ring).collect(),
-            devices: vec![DeviceStats { lost_nic }],
+            devices: vec![DeviceStats { lost_nic, ..DeviceStats::default() }],
             ..Stats::default()
         }
     }
