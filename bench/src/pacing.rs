@@ -64,14 +64,14 @@ impl Paced<'_> {
         let us = |ns: u64| format!("{:.2} us", ns as f64 / 1e3);
         let gaps = match self.gaps {
             None => "no gaps seen".to_owned(),
-            Some(Gaps { p50_ns, p99_ns, p999_ns, max_ns }) => {
-                let [p50, p99, p999, max] = [p50_ns, p99_ns, p999_ns, max_ns].map(us);
-                format!("{p50:>11}  {p99:>11}  {p999:>12}  {max:>12}")
+            Some(Gaps { p50_ns, p99_ns, p999_ns, max_ns, off_p99_ns }) => {
+                let [p50, p99, p999, max, off] = [p50_ns, p99_ns, p999_ns, max_ns, off_p99_ns].map(us);
+                format!("{p50:>11}  {p99:>11}  {p999:>12}  {max:>12}  {off:>12}")
             }
         };
         let Self { tool, asked_pps, rate_pps, .. } = self;
         let off = self.deviation * 100.0;
-        format!("  {tool:9}  {asked_pps:>9}  {rate_pps:>13.1}  {off:>+9.4} %  {gaps}{}", self.verdict())
+        format!("  {tool:14}  {asked_pps:>9}  {rate_pps:>13.1}  {off:>+9.4} %  {gaps}{}", self.verdict())
     }
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn run(
         GOAL * 100.0
     ))?;
     report.say(
-        "  tool       asked pps    counted pps      off by       p50 gap      p99 gap     p99.9 gap   longest gap",
+        "  tool            asked pps    counted pps      off by       p50 gap      p99 gap     p99.9 gap   longest gap  99 % within",
     )?;
     let wirerate = programs.find(Program::Wirerate).context("there is no wirerate to measure")?;
     let ground = Ground { bed, times, wirerate };
@@ -154,7 +154,8 @@ impl Ground<'_> {
             rate_pps,
             deviation: rate_pps / asked_pps as f64 - 1.0,
             window_ns: to.time_ns - from.time_ns,
-            gaps: Gaps::of(gaps::within(&times_ns, from_ns..to_ns)).filter(|_| is_whole),
+            gaps: Gaps::of(gaps::within(&times_ns, from_ns..to_ns), 1_000_000_000 / asked_pps)
+                .filter(|_| is_whole),
             cpu_ns_per_frame: ended.cpu_ns as f64 / received.max(1) as f64,
             busy: shares.busy,
             steal: shares.steal,
