@@ -62,7 +62,8 @@ impl Sender {
     /// early and without an error: [`State::offered`] says how far it came.
     ///
     /// # Errors
-    /// What bpf(2) says; nothing was sent then.
+    /// What bpf(2) says. Frames of batches before the one that had no memory are gone out then, as
+    /// [`State::offered`] says.
     pub fn run_live(&self, data: &[u8], frames: u32, batch: u32) -> io::Result<()> {
         let context = libbpf_sys::xdp_md {
             data_end: data.len() as u32,

@@ -65,6 +65,14 @@ impl Device {
         Ok(self.stack.xdp_features(self.ifindex)?.is_some())
     }
 
+    /// True for a device of this `kind`, as in `ip -d link`.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked, or the device is gone.
+    pub(crate) fn is_kind(&self, kind: &str) -> Result<bool, EngineError> {
+        Ok(self.stack.link(self.ifindex)?.is_kind(kind))
+    }
+
     /// Why frames redirected to the device from XDP would not be sent: a driver without XDP transmit, or a veth
     /// whose peer does not take part. `None` when nothing speaks against it.
     ///

@@ -129,6 +129,12 @@ pub trait Engine {
     /// looks able to send.
     fn explain(&mut self, errors: &Errors) -> Option<EngineError>;
 
+    /// Waits a little for frames that were sent and are still on their way to the wire, where the end of the engine
+    /// would lose them. Returns how many it loses: of `sent`, not handed over.
+    fn finish(&mut self) -> u64 {
+        0
+    }
+
     /// Where the next frame starts from.
     fn cursor(&self) -> Cursor;
 

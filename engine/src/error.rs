@@ -89,6 +89,14 @@ pub enum EngineError {
         /// How long.
         seconds: u64,
     },
+    /// Frames that went before still hold all the numbers for memory of XDP.
+    #[error(
+        "the kernel has no number left for the memory of XDP frames: earlier frames for {ifname} are still under way"
+    )]
+    NoXdpMemory {
+        /// The device.
+        ifname: String,
+    },
     /// The redirect lost frames and nothing says why.
     #[error("frames for {ifname} were not handed to its driver, and nothing says why")]
     Swallowed {
@@ -170,6 +178,7 @@ impl EngineError {
                 | Self::Unable { .. }
                 | Self::PeerTakesNoXdp { .. }
                 | Self::NoXdpTransmit { .. }
+                | Self::NoXdpMemory { .. }
         )
     }
 
@@ -188,6 +197,9 @@ impl EngineError {
                 "ip link set {ifname} mtu {}, at the other end as well",
                 frame_len.saturating_sub(14)
             )),
+            Self::NoXdpMemory { .. } => Some(
+                "wait some seconds, and send larger bursts (--burst) or by --engine af_packet".to_owned(),
+            ),
             Self::Invalid { .. } => {
                 Some("another --engine; and please report this, it is a mistake of wirerate's".to_owned())
             }

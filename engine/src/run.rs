@@ -241,7 +241,10 @@ impl Run {
     }
 
     /// The report of a run that has ended.
-    pub fn into_report(self, end: End, now_ns: u64) -> RunReport {
+    pub fn into_report(mut self, end: End, now_ns: u64) -> RunReport {
+        let unsent = self.engine.finish().min(self.total.sent);
+        self.total.sent -= unsent;
+        self.total.errors.not_handed_over += unsent;
         RunReport {
             end,
             engine: Some(self.engine.kind()),

@@ -69,6 +69,16 @@ impl Lane {
         kicked.map(drop)
     }
 
+    /// Frames that a driver took from our memory and has not sent: closing the socket would take them off its ring.
+    /// Of frames in several pieces at least so many. What the kernel copied is its own.
+    pub(super) fn under_way(&mut self, pieces_max: usize) -> u32 {
+        if !self.socket.is_zero_copy() {
+            return 0;
+        }
+        self.socket.reap();
+        self.socket.under_way().div_ceil(pieces_max as u32)
+    }
+
     /// Takes back what was counted as sent and was not, since the kernel found its descriptor invalid.
     pub(super) fn settle(&mut self, burst: &mut Burst) -> io::Result<()> {
         let invalid = self.socket.invalid_descriptors()?;

@@ -19,6 +19,7 @@ use packet::{Cursor, Plan, XmitMode};
 use socket::{CHUNK_LARGE, RING_ENTRIES, Xsk};
 use std::io;
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 pub(crate) use socket::Copying;
 
@@ -28,6 +29,8 @@ const CHUNKS_MAX: usize = 17;
 const ROUND: u32 = 64;
 /// A burst waits this long for a ring that does not move.
 const PATIENCE_NS: u64 = 5_000_000;
+/// How long the frames of the last burst may take to the wire: that of a ring at 10 Mbit/s, or a line that is paused.
+const FLUSH_NS: u64 = 100_000_000;
 
 /// Sockets for one plan on one device.
 #[derive(Debug)]
@@ -212,6 +215,19 @@ impl Engine for AfXdpEngine {
             Ok(None) if errors.invalid > 0 => Some(EngineError::Invalid { ifname: self.device.name() }),
             // A device refuses nothing for good here; the plan does.
             Ok(None) => Some(EngineError::Unsealed { engine: EngineKind::AfXdp.name() }),
+        }
+    }
+
+    fn finish(&mut self) -> u64 {
+        let deadline_ns = SystemClock.now_ns() + FLUSH_NS;
+        loop {
+            let under_way: u32 = self.lanes.iter_mut().map(|lane| lane.under_way(self.chunks_max)).sum();
+            if under_way == 0 || SystemClock.now_ns() > deadline_ns {
+                return u64::from(under_way);
+            }
+            // A driver may clean its ring only when it is told to go on.
+            self.lanes.iter().for_each(|lane| drop(lane.socket.kick()));
+            std::thread::sleep(Duration::from_micros(50));
         }
     }
 

@@ -59,7 +59,8 @@ impl Xsk {
     pub(super) fn open(ifindex: u32, queue: u32, frame_len_max: usize, copying: Copying) -> io::Result<Self> {
         let flags = |extra: u16| libc::XDP_USE_NEED_WAKEUP | extra | sg_flag(frame_len_max);
         if copying == Copying::Avoid
-            && let Ok(socket) = Self::bound(ifindex, queue, frame_len_max, flags(libc::XDP_ZEROCOPY))
+            && let Ok(socket) =
+                Self::bound_patiently(ifindex, queue, frame_len_max, flags(libc::XDP_ZEROCOPY))
         {
             return Ok(socket);
         }
@@ -122,6 +123,11 @@ impl Xsk {
     /// Bytes that one descriptor can hold.
     pub(super) fn chunk_len(&self) -> usize {
         self.chunk_len
+    }
+
+    /// Chunks that the driver took and has not said to be done with.
+    pub(super) fn under_way(&self) -> u32 {
+        RING_ENTRIES - self.free.len() as u32 - self.tx.not_taken()
     }
 
     /// Takes back the chunks that the kernel has done with. Those come next that came back last: a few that stay in

@@ -3,6 +3,7 @@
 //! What the driver accepted is read from the meter, never from the return value of the run, which also calls
 //! frames done that a device swallowed.
 
+mod calls;
 mod pin;
 
 use crate::clock::Clock;
@@ -11,6 +12,7 @@ use crate::engine::{Burst, Engine, EngineKind, Errors};
 use crate::need::{Asked, QueueMap, Wish};
 use crate::{EngineError, SystemClock, translate};
 use bpf::{Claim, Sender, Verdict};
+use calls::Calls;
 use packet::{Cursor, Plan, XmitMode};
 use pin::Pin;
 use std::io;
@@ -39,6 +41,7 @@ pub(crate) struct XdpEngine {
     clock_sharing: u32,
     /// The kernel has told that the driver takes frames.
     is_told: bool,
+    calls: Calls,
     _pin: Pin,
 }
 
@@ -62,6 +65,7 @@ impl XdpEngine {
             return Err(trouble);
         }
         let is_told = device.tells_xdp()?;
+        let calls = Calls::new(receive || device.is_kind("veth")?);
         let sender = Sender::load(&translate::plan(plan, &cursor, device.ifindex(), receive))?;
         sender.state().set_cursor(&translate::cursor(&cursor, plan));
         sender.state().set_flows(&translate::flows(&cursor.flows));
@@ -76,6 +80,7 @@ impl XdpEngine {
             batch: asked.batch.unwrap_or(BATCH_DEFAULT).clamp(1, BATCH_MAX),
             clock_sharing: 1,
             is_told,
+            calls,
             _pin: pin,
         })
     }
@@ -83,6 +88,21 @@ impl XdpEngine {
     /// True when the kernel says what the driver can; else the first frames will tell.
     pub(crate) fn is_told(&self) -> bool {
         self.is_told
+    }
+
+    /// The kernel took none of the frames of a call.
+    fn refused(&mut self, source: io::Error) -> Result<Burst, EngineError> {
+        match source.raw_os_error() {
+            Some(libc::ENOSPC) => {
+                self.calls.without_number(&SystemClock, &self.device.name())?;
+                Ok(Burst { retries: 1, ..Burst::default() })
+            }
+            Some(libc::EINVAL) => Err(EngineError::Unable {
+                engine: EngineKind::Xdp.name(),
+                what: format!("live frames of {} bytes on this kernel", self.page.len()),
+            }),
+            _ => Err(EngineError::Syscall { call: "bpf(BPF_PROG_RUN)", ifname: self.device.name(), source }),
+        }
     }
 
     fn verdict(&self) -> Option<Verdict> {
@@ -132,17 +152,16 @@ impl Engine for XdpEngine {
         let before = self.verdict();
         let clock = SystemClock;
         self.sender.state().set_clock(clock.wall_ns().wrapping_sub(clock.now_ns()), self.clock_sharing);
-        self.sender.run_live(&self.page, budget.get(), self.batch.min(budget.get())).map_err(|source| {
-            match source.raw_os_error() {
-                Some(libc::EINVAL) => EngineError::Unable {
-                    engine: EngineKind::Xdp.name(),
-                    what: format!("live frames of {} bytes on this kernel", self.page.len()),
-                },
-                _ => EngineError::Syscall { call: "bpf(BPF_PROG_RUN)", ifname: self.device.name(), source },
-            }
-        })?;
+        self.calls.wait(&clock);
+        let ran = self.sender.run_live(&self.page, budget.get(), self.batch.min(budget.get()));
         assert_eq!(self.sender.state().malformed(), 0, "a live frame came without the memory asked for");
         let offered = self.sender.state().offered() - offered;
+        match ran {
+            // Also where the kernel had no memory half way: what went before is counted, and the next call says it.
+            Ok(()) => self.calls.went_well(),
+            Err(_) if offered > 0 => {}
+            Err(source) => return self.refused(source),
+        }
         let frame_bytes = self.sender.state().frame_bytes() - bytes;
         let Some((before, after)) = before.zip(self.verdict()) else {
             return Ok(Burst { sent: offered, frame_bytes, ..Burst::default() });
