@@ -64,8 +64,8 @@ impl Paced<'_> {
         let us = |ns: u64| format!("{:.2} us", ns as f64 / 1e3);
         let gaps = match self.gaps {
             None => "no gaps seen".to_owned(),
-            Some(Gaps { p50_ns, p99_ns, p999_ns, max_ns, off_p99_ns }) => {
-                let [p50, p99, p999, max, off] = [p50_ns, p99_ns, p999_ns, max_ns, off_p99_ns].map(us);
+            Some(Gaps { p50_ns, p99_ns, p999_ns, max_ns, off_mean_ns }) => {
+                let [p50, p99, p999, max, off] = [p50_ns, p99_ns, p999_ns, max_ns, off_mean_ns].map(us);
                 format!("{p50:>11}  {p99:>11}  {p999:>12}  {max:>12}  {off:>12}")
             }
         };
@@ -98,7 +98,7 @@ pub(crate) fn run(
         GOAL * 100.0
     ))?;
     report.say(
-        "  tool            asked pps    counted pps      off by       p50 gap      p99 gap     p99.9 gap   longest gap  99 % within",
+        "  tool            asked pps    counted pps      off by       p50 gap      p99 gap     p99.9 gap   longest gap      gaps off",
     )?;
     let wirerate = programs.find(Program::Wirerate).context("there is no wirerate to measure")?;
     let ground = Ground { bed, times, wirerate };

@@ -287,11 +287,11 @@ impl Known {
             let of = |ours: bool| {
                 let rows = self.of_kind("paced").filter(|row| row.asked_pps as u64 == rate);
                 let rows = rows.filter(|row| row.deviation.abs() < KEEPS_PACE && is_ours(&row.tool) == ours);
-                rows.filter_map(|row| Some((row, row.gaps?))).min_by_key(|(_, gaps)| gaps.off_p99_ns)
+                rows.filter_map(|row| Some((row, row.gaps?))).min_by_key(|(_, gaps)| gaps.off_mean_ns)
             };
             let words = |(row, gaps): (&Row, Gaps)| {
-                let off = time(gaps.off_p99_ns as f64);
-                format!("{:+.3} %, 99 % of gaps within {off} ({})", row.deviation * 100.0, row.tool)
+                let off = time(gaps.off_mean_ns as f64);
+                format!("{:+.3} %, gaps off by {off} ({})", row.deviation * 100.0, row.tool)
             };
             let us = of(true)?;
             let what = format!("keep {} frames a second", thousands(rate as f64));
@@ -299,7 +299,7 @@ impl Known {
                 let peer = "nobody within 1 %".to_owned();
                 return Some(Line { what, ours: words(us), peer, verdict: "alone".to_owned() });
             };
-            let verdict = match us.1.off_p99_ns as f64 / them.1.off_p99_ns.max(1) as f64 {
+            let verdict = match us.1.off_mean_ns as f64 / them.1.off_mean_ns.max(1) as f64 {
                 ratio if ratio > SAME => format!("**behind**: {ratio:.2} x as far off"),
                 ratio if ratio > 1.0 / SAME => "even".to_owned(),
                 ratio => format!("{:.2} x closer", 1.0 / ratio),
@@ -404,8 +404,8 @@ mod tests {
 {"row":"result","case":"work","tool":"xdp/rich","value":"rate_pps","median":1e6,"spread":1e4,"frame_len":60,"cpus":1}
 {"row":"result","case":"work","tool":"trafgen/rich","value":"rate_pps","median":2e6,"spread":1e4,"frame_len":60,"cpus":1}
 {"row":"result","case":"work","tool":"xdp/rich","value":"rate_ratio","against":"trafgen/rich","median":0.5,"spread":0.1,"frame_len":60,"cpus":1}
-{"row":"paced","case":"pacing","tool":"xdp","asked_pps":1000,"rate_pps":1000.0,"deviation":0.0001,"gaps":{"p50_ns":1000000,"p99_ns":1500000,"p999_ns":1600000,"max_ns":1700000,"off_p99_ns":500000}}
-{"row":"paced","case":"pacing","tool":"tcpreplay","asked_pps":1000,"rate_pps":999.0,"deviation":-0.001,"gaps":{"p50_ns":1000000,"p99_ns":1010000,"p999_ns":1600000,"max_ns":1700000,"off_p99_ns":250000}}
+{"row":"paced","case":"pacing","tool":"xdp","asked_pps":1000,"rate_pps":1000.0,"deviation":0.0001,"gaps":{"p50_ns":1000000,"p99_ns":1500000,"p999_ns":1600000,"max_ns":1700000,"off_mean_ns":500000}}
+{"row":"paced","case":"pacing","tool":"tcpreplay","asked_pps":1000,"rate_pps":999.0,"deviation":-0.001,"gaps":{"p50_ns":1000000,"p99_ns":1010000,"p999_ns":1600000,"max_ns":1700000,"off_mean_ns":250000}}
 {"row":"paced","case":"pacing","tool":"mausezahn","asked_pps":1000,"rate_pps":800.0,"deviation":-0.2,"gaps":null}
 {"row":"result","case":"prompt","tool":"xdp","value":"start_ns","median":150e6,"spread":5e6}
 {"row":"result","case":"prompt","tool":"trafgen","value":"start_ns","median":20e6,"spread":5e6}
@@ -427,7 +427,7 @@ mod tests {
             "| when | 2026-11-22 02:15 UTC, size quick |",
             "| send, 60 bytes, one CPU | 17.2 ± 0.1 Mpps (xdp) | 1.80 ± 0.10 Mpps (trafgen) | 9.60 ± 0.40 x |",
             "| send ranges + checksums, 60 bytes, one CPU | 1.00 ± 0.01 Mpps (xdp/rich) | 2.00 ± 0.01 Mpps (trafgen/rich) | **behind**: 0.50 ± 0.10 x |",
-            "| keep 1,000 frames a second | +0.010 %, 99 % of gaps within 500.00 µs (xdp) | -0.100 %, 99 % of gaps within 250.00 µs (tcpreplay) | **behind**: 2.00 x as far off |",
+            "| keep 1,000 frames a second | +0.010 %, gaps off by 500.00 µs (xdp) | -0.100 %, gaps off by 250.00 µs (tcpreplay) | **behind**: 2.00 x as far off |",
             "| first frame after the start | 150 ± 5 ms (xdp) | 20.0 ± 5.0 ms (trafgen) | **behind**: 7.5 x as long |",
             "| last frame after Ctrl-C | 1.00 ± 0.10 ms (xdp) | 2.00 ± 0.10 ms (trafgen) | 2.0 x sooner |",
             "xdp against itself: 1.01 ± 0.02 x",
