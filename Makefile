@@ -36,19 +36,21 @@ WITH_SIGNALS := env --default-signal=INT,QUIT,HUP,TERM
 
 # Seconds for each fuzzer; WIRERATE_FUZZ_SEED brings one round back.
 test: export WIRERATE_FUZZ_SECONDS ?= 30
-test: build ## unit, golden, property, fuzz and end-to-end tests (the last as root)
+test: build ## unit, golden, property, fuzz and end-to-end tests (the last as root), and those of `make vm`
 	@tools/install.sh test
-	$(WITH_SIGNALS) cargo test --workspace --locked --no-fail-fast
+	cargo build --release --locked --package vm
+	status=0; $(WITH_SIGNALS) cargo test --workspace --locked --no-fail-fast || status=1; \
+	$(WITH_SIGNALS) $(dir $(WIRERATE))wirerate-vm || status=1; exit $$status
 
 netns: build ## the end-to-end tests alone (as root)
-	@tools/install.sh test
+	@tools/install.sh netns
 	$(WITH_SIGNALS) cargo test --package wirerate --test netns --locked
 
 # VM holds arguments: make vm VM="--kernel 6.1 --only engines"; SHELL=1 drops you into a machine.
-vm: build ## on Debian's kernels 6.1, 6.12 and the newest, in virtual machines (as root)
+vm: build ## on Debian's kernels 6.1, 6.12 and the newest, in virtual machines
 	@tools/install.sh vm
 	cargo build --release --locked --package vm
-	$(dir $(WIRERATE))wirerate-vm $(if $(WANTS_SHELL),--shell) $(VM)
+	$(WITH_SIGNALS) $(dir $(WIRERATE))wirerate-vm $(if $(WANTS_SHELL),--shell) $(VM)
 
 # BENCH holds arguments: make bench BENCH="--size full --only capture". Without, the page of results is made anew.
 bench: build ## against trafgen, tcpreplay, tcpdump and others, in five minutes (as root)

@@ -8,8 +8,8 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where modules are in there, all in one folder.
-pub(crate) const MODULES: &str = "/modules";
+/// Where modules are in a machine, all in one folder.
+pub const MODULES: &str = "/modules";
 
 /// An archive that is being written.
 pub(crate) struct Archive {

@@ -15,10 +15,13 @@ mod machine;
 mod module;
 mod outcome;
 mod side;
+mod small;
 mod table;
 
+pub use archive::MODULES;
 pub use kernels::{Kernel, Lab};
 pub use machine::Boot;
 pub use outcome::{Ending, Outcome};
 pub use side::Run;
+pub use small::Small;
 pub use table::{markdown, plain};

@@ -15,7 +15,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Emulated: KVM inside another virtual machine hung or gave up where it was tried.
-const MACHINE: [&str; 6] = ["-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max"];
+const MACHINE: [&str; 4] = ["-machine", "q35", "-accel", "tcg,thread=multi"];
+const CPU: &str = "max";
 const MEMORY_MIB: &str = "2048";
 /// Programs of this machine that cases call; `sh` is dash, since busybox prefers its own `ip` to the real one.
 const PROGRAMS: [(&str, &str); 14] = [
@@ -71,7 +72,7 @@ impl Boot<'_> {
         let mut command = self.qemu(&archive, &format!("{}={}", guest::CASES_PARAMETER, names.join(",")));
         command.args(devices(cases));
         command.args(["-display", "none", "-serial", "stdio"]);
-        let said = self.watch(command.stdin(Stdio::null()))?;
+        let said = watch(command.stdin(Stdio::null()), self.patience, self.stop)?;
         Ok(golden::check(&self.kernel.name, judge(cases, &said)))
     }
 
@@ -88,21 +89,9 @@ impl Boot<'_> {
     }
 
     fn qemu(&self, archive: &File, parameter: &str) -> Command {
-        // Whatever ends us, the machine ends as well.
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "--"]).arg(&self.lab.qemu);
-        command.env("QEMU_MODULE_DIR", &self.lab.qemu_modules);
-        command.args(MACHINE).args(["-smp", &self.machine.cpus().to_string(), "-m", MEMORY_MIB]);
-        command.args(["-nodefaults", "-no-user-config", "-no-reboot"]);
-        for folder in &self.lab.firmware {
-            command.arg("-L").arg(folder);
-        }
-        command.arg("-kernel").arg(&self.kernel.image).arg("-initrd");
-        command.arg(format!("/proc/{}/fd/{}", std::process::id(), archive.as_raw_fd()));
-        // Mitigations cost a lot under emulation and protect nobody there.
-        let words = "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off rdinit=/init";
+        let mut command = qemu(self.lab, CPU, self.machine.cpus());
         let wish = std::env::var("WIRERATE_ORACLE").map(|wish| format!(" wirerate_oracle={wish}"));
-        command.args(["-append", &format!("{words} {parameter}{}", wish.unwrap_or_default())]);
+        start(&mut command, self.kernel, archive, &format!("{parameter}{}", wish.unwrap_or_default()));
         command
     }
 
@@ -121,25 +110,47 @@ impl Boot<'_> {
         archive.modules(self.kernel, &modules)?;
         archive.finish()
     }
+}
 
-    /// What the machine wrote until it ended, or until patience did.
-    fn watch(&self, command: &mut Command) -> Result<String> {
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        let mut child = Guarded(child.with_context(|| format!("cannot start {}", self.lab.qemu.display()))?);
-        let readers = [reader(child.0.stdout.take()), reader(child.0.stderr.take())];
-        let deadline = Instant::now() + self.patience;
-        let mut ending = String::new();
-        while child.0.try_wait()?.is_none() {
-            ensure!(!self.stop.load(Ordering::Relaxed), "stopped");
-            if Instant::now() > deadline {
-                ending = format!("the machine was ended: it took more than {:?}\n", self.patience);
-                child.0.kill()?;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let [out, error] = readers.map(|reader| reader.join().unwrap_or_default());
-        Ok(format!("{out}\n{error}{ending}"))
+/// QEMU without a device, which ends when the thread that started it does.
+pub(crate) fn qemu(lab: &Lab, cpu: &str, cpus: u32) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]).arg(&lab.qemu);
+    command.env("QEMU_MODULE_DIR", &lab.qemu_modules);
+    command.args(MACHINE).args(["-cpu", cpu, "-smp", &cpus.to_string(), "-m", MEMORY_MIB]);
+    command.args(["-nodefaults", "-no-user-config", "-no-reboot"]);
+    for folder in &lab.firmware {
+        command.arg("-L").arg(folder);
     }
+    command
+}
+
+/// What it starts: a kernel, its first files, words for its command line.
+pub(crate) fn start(command: &mut Command, kernel: &Kernel, archive: &File, words: &str) {
+    command.arg("-kernel").arg(&kernel.image).arg("-initrd");
+    command.arg(format!("/proc/{}/fd/{}", std::process::id(), archive.as_raw_fd()));
+    // Mitigations cost a lot under emulation and protect nobody there.
+    let common = "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off rdinit=/init";
+    command.args(["-append", &format!("{common} {words}")]);
+}
+
+/// What the machine wrote until it ended, or until patience did.
+pub(crate) fn watch(command: &mut Command, patience: Duration, stop: &AtomicBool) -> Result<String> {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = Guarded(child.context("cannot start QEMU by setpriv")?);
+    let readers = [reader(child.0.stdout.take()), reader(child.0.stderr.take())];
+    let deadline = Instant::now() + patience;
+    let mut ending = String::new();
+    while child.0.try_wait()?.is_none() {
+        ensure!(!stop.load(Ordering::Relaxed), "stopped");
+        if Instant::now() > deadline {
+            ending = format!("the machine was ended: it took more than {patience:?}\n");
+            child.0.kill()?;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let [out, error] = readers.map(|reader| reader.join().unwrap_or_default());
+    Ok(format!("{out}\n{error}{ending}"))
 }
 
 /// Arguments for the devices of these cases, each device once.
@@ -149,7 +160,7 @@ fn devices<'a>(cases: &'a [&Case]) -> impl Iterator<Item = &'static str> + 'a {
 }
 
 /// A file that is gone when we are, however we end.
-fn nameless() -> Result<File> {
+pub(crate) fn nameless() -> Result<File> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let path = std::env::temp_dir().join(format!("wirerate-vm-{}-{number}.cpio", std::process::id()));

@@ -7,11 +7,10 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
 use std::fs::{self, File};
 use std::path::Path;
+use vm::MODULES;
 
 /// In front of every line that the host reads.
 pub(crate) const MARK: &str = "wirerate-guest: ";
-/// Where the modules are.
-pub(crate) const MODULES: &str = "/modules";
 
 /// Runs the cases and does not return.
 pub(crate) fn main() -> ! {

@@ -10,9 +10,9 @@
 //! virtual machine (QEMU), whose only program is this one.
 
 mod cases;
+mod elsewhere;
 mod guest;
 mod ladder;
-mod vm;
 
 use cases::CASES;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -76,7 +76,7 @@ fn outcomes() -> Outcomes {
     if cases::kernel_has_esp_and_ah() {
         return Outcomes::Here;
     }
-    match vm::run() {
+    match elsewhere::run() {
         Ok(all) => Outcomes::Elsewhere(all),
         Err(why) => Outcomes::Missing(why),
     }

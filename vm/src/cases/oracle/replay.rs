@@ -10,7 +10,7 @@ use std::io::{self, BufReader, Write};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-const ROOT: &str = "/proc/net/pktgen";
+pub(super) const ROOT: &str = "/proc/net/pktgen";
 /// Between two sequences, so that each frame is of one of them.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Longer than any of the texts.
@@ -30,6 +30,16 @@ pub(super) struct Answers {
     /// What arrived meanwhile at the far end.
     #[serde(skip)]
     pub(super) frames: Vec<Vec<u8>>,
+}
+
+impl Answers {
+    /// Changes all texts.
+    pub(super) fn change(&mut self, how: impl Fn(String) -> String) {
+        let texts = self.writes.iter_mut().map(|(_, result)| result);
+        for text in texts.chain([&mut self.device, &mut self.thread]) {
+            *text = how(std::mem::take(text));
+        }
+    }
 }
 
 /// `/init replay SEQUENCES ANSWERS`.
@@ -70,19 +80,19 @@ fn bounded(sequence: &Sequence, texts: &mut Texts, file: &str, bytes: &str) -> (
 }
 
 /// As `echo` does it: one open, one write, one close.
-fn write(file: &str, bytes: &str) -> io::Result<usize> {
+pub(super) fn write(file: &str, bytes: &str) -> io::Result<usize> {
     OpenOptions::new().write(true).open(format!("{ROOT}/{file}"))?.write(bytes.as_bytes())
 }
 
 /// The files of one sequence, open for reading. A read from the start is a text of this moment, and a single
 /// request where an open and a close would be five more.
 #[derive(Default)]
-struct Texts {
+pub(super) struct Texts {
     open: HashMap<String, File>,
 }
 
 impl Texts {
-    fn read(&mut self, name: &str) -> io::Result<String> {
+    pub(super) fn read(&mut self, name: &str) -> io::Result<String> {
         if !self.open.contains_key(name) {
             self.open.insert(name.to_owned(), File::open(format!("{ROOT}/{name}"))?);
         }

@@ -1,0 +1,175 @@
+//! What the pktgen of older kernels does otherwise than the newest, by the names that docs/differences.md gives it.
+//! Each is found by asking the module, never by its version; sequences then do without it, and all else must agree.
+
+use super::generate::Sequence;
+use super::replay::Texts;
+use anyhow::Result;
+use std::fs::OpenOptions;
+use std::io::Write;
+
+/// One of them.
+pub(super) struct Older {
+    /// As docs/differences.md calls it.
+    pub(super) name: &'static str,
+    /// A write to a new device file: the bytes, how many of them are written, and the result on the newest kernel.
+    asks: (&'static str, usize, &'static str),
+    /// The sequence without it.
+    leave_out: fn(&mut Sequence),
+    /// A text without it.
+    even_out: fn(&str) -> String,
+}
+
+/// All that are known.
+pub(super) const ALL: &[Older] = &[
+    Older {
+        name: "SHARED",
+        asks: ("flag SHARED\n", 12, "OK: flags=0x40000"),
+        leave_out: nothing,
+        even_out: without_shared,
+    },
+    Older {
+        name: "flags in order",
+        asks: ("flag BOGUS\n", 11, NEWEST_FLAGS),
+        leave_out: nothing,
+        even_out: without_list,
+    },
+    Older {
+        name: "word=value",
+        asks: ("delay=0\n", 8, "OK: delay=0"),
+        leave_out: |sequence| change(sequence, |command| command.replace('=', " ")),
+        even_out: str::to_owned,
+    },
+    Older {
+        name: "the end of a write",
+        asks: ("count 123\n", 8, "OK: count=12"),
+        leave_out: |sequence| {
+            sequence.steps.retain(|(_, command)| !ends_early(command));
+            change(sequence, with_newline);
+        },
+        even_out: str::to_owned,
+    },
+    Older {
+        name: "short labels",
+        asks: ("mpls 1\n", 7, "OK: mpls=00000001"),
+        leave_out: |sequence| sequence.steps.retain(|(_, command)| !has_short_hex(command)),
+        even_out: str::to_owned,
+    },
+];
+
+/// The answer to a flag that does not exist.
+const NEWEST_FLAGS: &str = "Flag -:BOGUS:- unknown\nAvailable flags, (prepend ! to un-set flag):\nIPV6, IPSRC_RND, \
+     IPDST_RND, TXSIZE_RND, UDPSRC_RND, UDPDST_RND, UDPCSUM, NO_TIMESTAMP, MPLS_RND, QUEUE_MAP_RND, QUEUE_MAP_CPU, \
+     FLOW_SEQ, IPSEC, MACSRC_RND, MACDST_RND, VID_RND, SVID_RND, NODE, SHARED";
+
+impl Older {
+    /// Asks the module; the answer, where it is another than that of the newest kernel.
+    pub(super) fn is_here(&self, device: &str) -> Result<bool> {
+        let (bytes, len, expected) = self.asks;
+        super::replay::write("kpktgend_0", &format!("add_device {device}\n"))?;
+        let path = format!("{}/{device}", super::replay::ROOT);
+        // A refusal is an answer as well.
+        let _ = OpenOptions::new().write(true).open(path)?.write(&bytes.as_bytes()[..len]);
+        let text = Texts::default().read(device)?;
+        super::replay::write("kpktgend_0", "rem_device_all\n")?;
+        Ok(text.split_once("Result: ").map(|(_, result)| result.trim_end()) != Some(expected))
+    }
+
+    /// Takes it out of a sequence.
+    pub(super) fn leave_out(&self, sequence: &mut Sequence) {
+        (self.leave_out)(sequence);
+    }
+
+    /// Takes it out of a text.
+    pub(super) fn even_out(&self, text: &str) -> String {
+        (self.even_out)(text)
+    }
+}
+
+fn nothing(_: &mut Sequence) {}
+
+fn change(sequence: &mut Sequence, how: impl Fn(&str) -> String) {
+    sequence.steps.iter_mut().for_each(|(_, command)| *command = how(command));
+}
+
+/// A word without its value, or no word at all: the module takes for it what stands behind the end.
+fn ends_early(command: &str) -> bool {
+    let mut words = words(command);
+    match words.next() {
+        None => true,
+        Some("clear_counters" | "start" | "stop" | "reset" | "STOP" | "add_device") => false,
+        Some(_) => words.next().is_none(),
+    }
+}
+
+fn words(command: &str) -> impl Iterator<Item = &str> {
+    command.split([' ', '\t', '=', '"', '\n', '\r', '\0']).filter(|word| !word.is_empty())
+}
+
+/// The module reads on behind the end of what was written, until it finds one of these.
+fn with_newline(command: &str) -> String {
+    if command.ends_with('\n') { command.to_owned() } else { format!("{command}\n") }
+}
+
+/// Without the flag itself, and without its bit in the answers.
+fn without_shared(text: &str) -> String {
+    let text = text.replace("SHARED  ", "");
+    match text.split_once("OK: flags=0x") {
+        Some((head, bits)) => {
+            let bits = bits.trim_end();
+            let number = u64::from_str_radix(bits, 16)
+                .map_or(bits.to_owned(), |bits| format!("{:x}", bits & !0x40000));
+            format!("{head}OK: flags=0x{number}\n")
+        }
+        None => text,
+    }
+}
+
+/// The list of flags stands on the third line.
+fn without_list(text: &str) -> String {
+    match text.split_once("(prepend ! to un-set flag):\n") {
+        Some((head, _)) => head.to_owned(),
+        None => text.to_owned(),
+    }
+}
+
+/// A number in base 16 with fewer digits than its field has.
+fn has_short_hex(command: &str) -> bool {
+    let mut words = words(command);
+    let digits = match words.next() {
+        Some("mpls") => 8,
+        _ => return false,
+    };
+    words.next().is_none_or(|value| value.split(',').any(|number| number.len() < digits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flag_shared_is_evened_out_and_no_other() {
+        assert_eq!(without_shared("OK: flags=0x44000\n"), "OK: flags=0x4000\n");
+        assert_eq!(without_shared("     Flags: IPV6  SHARED  "), "     Flags: IPV6  ");
+        assert_eq!(without_shared("OK: count=4\n"), "OK: count=4\n");
+    }
+
+    #[test]
+    fn words_without_a_value_end_early() {
+        assert!(ends_early("\n") && ends_early("udp_src_min \n") && ends_early("flag=\0\n"));
+        assert!(!ends_early("count 0\n") && !ends_early("clear_counters \n") && !ends_early("start\n"));
+    }
+
+    #[test]
+    fn every_name_is_in_the_docs() {
+        let page = include_str!("../../../../docs/differences.md");
+        for older in ALL {
+            assert!(page.contains(&format!("\n| {} | ", older.name)), "{}", older.name);
+        }
+    }
+
+    #[test]
+    fn short_labels_are_found_behind_any_separator() {
+        assert!(has_short_hex("mpls 1,2 \n") && has_short_hex("mpls=0\n") && has_short_hex("mpls\txyz\n"));
+        assert!(!has_short_hex("mpls 0001000a,0002000a\n") && !has_short_hex("count 1\n"));
+    }
+}
