@@ -104,13 +104,20 @@ fn place(case: &str, file: &PathBuf, settings: &Settings, report: &mut Report) -
         PIECE_LEN >> 10,
         settings.disk_rounds
     ))?;
-    let (mut rates, mut costs) = (Rounds::new(WAYS.len()), Rounds::new(WAYS.len()));
-    let mut longest_ns = [0; WAYS.len()];
-    let mut synced = Rounds::new(WAYS.len());
-    for turn in interleaved(WAYS.len(), settings.disk_rounds) {
+    let mut ways = Vec::new();
+    for way in WAYS {
+        match write(way, file, PIECE_LEN as u64) {
+            Ok(_) => ways.push(way),
+            // tmpfs has no way past the page cache before Linux 6.6.
+            Err(why) => report.say(&format!("  {} is left out: {why:#}", way.name))?,
+        }
+    }
+    let [mut rates, mut synced, mut costs] = [(); 3].map(|()| Rounds::new(ways.len()));
+    let mut longest_ns = vec![0; ways.len()];
+    for turn in interleaved(ways.len(), settings.disk_rounds) {
         // Each begins a round in its turn: what was done before decides how warm memory is.
-        let turn = Turn { contender: (turn.contender + turn.round) % WAYS.len(), ..turn };
-        let way = WAYS[turn.contender];
+        let turn = Turn { contender: (turn.contender + turn.round) % ways.len(), ..turn };
+        let way = ways[turn.contender];
         let written = write(way, file, len).with_context(|| format!("{} of {}", way.name, file.display()))?;
         fs::remove_file(file).context("cannot remove a file of our own")?;
         report.row("written", &Row { case, round: turn.round, tool: way.name, len, written })?;
@@ -119,7 +126,7 @@ fn place(case: &str, file: &PathBuf, settings: &Settings, report: &mut Report) -
         costs.push(turn, written.cpu_ns_per_kib);
         longest_ns[turn.contender] = longest_ns[turn.contender].max(written.longest_write_ns);
     }
-    for (index, way) in WAYS.iter().enumerate() {
+    for (index, way) in ways.iter().enumerate() {
         let estimates = [&rates, &synced, &costs].map(|rounds| Estimate::of(rounds.of(index)));
         let [Some(rate), Some(synced), Some(cost)] = estimates else { continue };
         let mb = |rate: Estimate| Estimate { median: rate.median / 8e6, spread: rate.spread / 8e6, ..rate };
@@ -134,7 +141,7 @@ fn place(case: &str, file: &PathBuf, settings: &Settings, report: &mut Report) -
         if index > 0
             && let Some(ratio) = Estimate::of_ratios(rates.of(index), rates.of(0))
         {
-            report.row("result", &ResultRow::ratio(case, way.name, WAYS[0].name, ratio, None))?;
+            report.row("result", &ResultRow::ratio(case, way.name, ways[0].name, ratio, None))?;
         }
     }
     Ok(())

@@ -232,10 +232,20 @@ mod tests {
         Ways { preallocate_bytes: 3 << 20, is_direct: true, is_first: false },
     ];
 
+    /// The ways that there are here: tmpfs has none past the page cache before Linux 6.6.
+    fn ways() -> Vec<Ways> {
+        let scratch = Scratch::new("ways");
+        let is_there =
+            |ways: &Ways| scratch.begin(*ways).map_err(|why| eprintln!("skip: {ways:?}: {why}")).is_ok();
+        let found: Vec<Ways> = ALL.into_iter().filter(is_there).collect();
+        assert!(found.len() == ALL.len() || std::env::var("CI").as_deref() != Ok("true"), "{found:?}");
+        found
+    }
+
     #[test]
     fn there_are_no_zeros_behind_what_was_written_and_no_space_at_the_end() {
         let scratch = Scratch::new("space");
-        for ways in ALL {
+        for ways in ways() {
             let mut file = scratch.begin(ways).unwrap();
             assert_eq!(fs::metadata(&scratch.0).unwrap().len(), 0, "{ways:?}");
             file.write(&[7; 100_000]).unwrap();
@@ -281,7 +291,7 @@ mod tests {
         #[test]
         fn what_is_written_is_in_the_file(
             pieces in vec((prop_oneof![0..9000_usize, 250_000..600_000_usize], any::<bool>()), 1..12),
-            ways in prop::sample::select(&ALL[..]),
+            ways in prop::sample::select(ways()),
         ) {
             let scratch = Scratch::new("pieces");
             let (mut file, mut expected) = (scratch.begin(ways).unwrap(), Vec::new());
