@@ -6,6 +6,7 @@
 mod direct;
 mod file;
 mod slots;
+mod text;
 
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
@@ -35,6 +36,9 @@ pub struct Args {
     /// Write a file for each CPU, whose number is put before the ending of the name
     #[arg(long)]
     pub per_cpu: bool,
+    /// Print the slots of a device file instead: time, length on the wire and bytes, one line for each
+    #[arg(long, conflicts_with_all = ["write", "per_cpu", "drop", "netns"])]
+    pub text: bool,
     /// Frames to write; it ends then
     #[arg(long, value_name = "N")]
     pub count: Option<Count>,
@@ -141,6 +145,13 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
             .try_this(format!("--write FILE.pcapng, or wirerate capture {} --write {name}", args.device)));
     }
     let summary = match place(args, |path| path.exists()) {
+        Place::File { path, .. } if args.text => return text::run(args, &path, stop),
+        Place::Device(device) if args.text => {
+            let why = "slots are what device files have, and it has none";
+            return Err(Failure::usage(format!("print slots of {device}"), why)
+                .try_this(format!("mgcap start dev {device} (with wirerate serve running)"))
+                .try_this(format!("wirerate capture {device} -w - | tshark -i -")));
+        }
         Place::File { .. } if args.drop => {
             return Err(Failure::usage("use --drop with a device file", "its capture has a mode of its own")
                 .try_this(format!("mgcap set dev {} mode drop", args.device)));
