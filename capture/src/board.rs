@@ -5,6 +5,7 @@ use crate::interfaces::Numbering;
 use crate::nic_loss::NicLoss;
 use crate::phc::PhcClock;
 use crate::run::Lane;
+use crate::share::Share;
 use crate::stats::{Counts, DeviceStats, RingStats, Stats};
 use crate::tap::{RingCounts, SourceFacts, Tap};
 use crate::writer::Written;
@@ -15,8 +16,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// Bytes of one block of statistics at most: its head and six counts, no comment.
+/// Bytes of one block of statistics at most: its head, six counts, and the comment below.
 const STATISTICS_LEN_MAX: usize = 256;
+/// What the first interface of a device with several tells for all of them. Neither the program in the kernel nor the
+/// device counts them one by one.
+const ALL_BUT_DELIVERED: &str = "of all interfaces of this device together, except isb_usrdeliv";
 
 /// One device of a capture.
 #[derive(Clone, Debug)]
@@ -121,19 +125,23 @@ impl Board {
         DeviceStats { lost_nic, freezes: device.with_tap(|tap| tap.freezes()) }
     }
 
-    /// What is known of each interface now, for the end of a file.
-    pub(crate) fn closing_blocks(&self) -> Vec<u8> {
+    /// What is known of each interface now, for the end of a file that has this share of the capture.
+    pub(crate) fn closing_blocks(&self, share: &Share) -> Vec<u8> {
         let (stats, now_ns) = (self.stats(), utc_now_ns());
         let mut blocks = Vec::new();
         for (number, device) in self.devices.iter().enumerate() {
-            let (counts, lost_nic) = (stats.of_device(number), stats.devices[number].lost_nic);
-            for interface in device.numbering.numbers() {
+            let (counts, lost_nic) = match share.ring.map(|ring| self.place_of_ring(ring)) {
+                None => (stats.of_device(number), stats.devices[number].lost_nic),
+                // What the device lost would have gone to a ring, but nobody knows to which.
+                Some((of, ring)) if of == number => (stats.of_ring(number, ring), None),
+                Some(_) => continue,
+            };
+            for statistics in of_interfaces(device.numbering.numbers(), &counts, lost_nic, share) {
                 let statistics = Statistics {
-                    interface,
                     time_ns: now_ns,
                     start_time_ns: Some(self.start_time_ns),
                     end_time_ns: Some(now_ns),
-                    ..statistics(&counts, lost_nic)
+                    ..statistics
                 };
                 statistics.emit(&mut blocks);
             }
@@ -141,11 +149,52 @@ impl Board {
         blocks
     }
 
+    /// The device of a ring and the ring's number there.
+    fn place_of_ring(&self, ring: usize) -> (usize, usize) {
+        let mut before = 0;
+        for (number, device) in self.devices.iter().enumerate() {
+            let count = device.lanes.get().map_or(0, Vec::len);
+            if ring < before + count {
+                return (number, ring - before);
+            }
+            before += count;
+        }
+        unreachable!("ring {ring} of {before}")
+    }
+
+    /// Interfaces, where files have to count frames for each: a device has several.
+    pub(crate) fn interfaces_to_count(&self) -> usize {
+        let counts = || self.devices.iter().map(|device| device.numbering.numbers().len());
+        if counts().any(|count| count > 1) { counts().sum() } else { 0 }
+    }
+
     /// Bytes of the closing blocks at most.
     pub(crate) fn closing_len_max(&self) -> usize {
         let count: usize = self.devices.iter().map(|device| device.numbering.numbers().len()).sum();
         count * STATISTICS_LEN_MAX
     }
+}
+
+/// The statistics of the interfaces of one device that has these counts.
+fn of_interfaces(
+    numbers: std::ops::Range<u32>,
+    counts: &Counts,
+    lost_nic: Option<u64>,
+    share: &Share,
+) -> Vec<Statistics> {
+    let (first, is_only) = (numbers.start, numbers.len() == 1);
+    let of_interface = |interface| {
+        if is_only {
+            return Statistics { interface, ..statistics(counts, lost_nic) };
+        }
+        let delivered = share.written(interface);
+        let comment = Some(ALL_BUT_DELIVERED.to_owned());
+        match interface == first {
+            true => Statistics { interface, delivered, comment, ..statistics(counts, lost_nic) },
+            false => Statistics { interface, delivered, ..Statistics::default() },
+        }
+    };
+    numbers.map(of_interface).collect()
 }
 
 /// The counts of a device in the words of the format.
@@ -216,8 +265,30 @@ mod tests {
             (told.received, told.dropped_by_interface, told.accepted_by_filter),
             (Some(100), None, None)
         );
+    }
+
+    #[test]
+    fn of_several_interfaces_each_tells_its_frames_and_the_first_what_they_share() {
+        let counts = Counts { received: 100, captured: 100, written: 98, lost_disk: 2, ..Counts::default() };
+        let (mut share, mut records) = (Share::new(5), Vec::new());
+        for interface in [2, 3, 3] {
+            pcapng::Packet { interface, ..pcapng::Packet::default() }.emit(&mut records);
+        }
+        share.add(crate::Format::Pcapng, &records, 3);
+        let told = of_interfaces(2..5, &counts, Some(7), &share);
+        let summary = |told: &Statistics| (told.interface, told.received, told.dropped_by_os, told.delivered);
+        assert_eq!(
+            told.iter().map(summary).collect::<Vec<_>>(),
+            [(2, Some(107), Some(2), Some(1)), (3, None, None, Some(2)), (4, None, None, Some(0))]
+        );
+        assert!(told[0].comment.is_some() && told[1].comment.is_none());
         let mut block = Vec::new();
-        statistics(&counts, Some(7)).emit(&mut block);
-        assert!(block.len() + 32 <= STATISTICS_LEN_MAX);
+        Statistics { start_time_ns: Some(1), end_time_ns: Some(2), ..told[0].clone() }.emit(&mut block);
+        assert!(block.len() <= STATISTICS_LEN_MAX);
+        let told = of_interfaces(1..2, &counts, None, &Share::new(0));
+        assert_eq!(
+            (told.len(), told[0].interface, told[0].delivered, &told[0].comment),
+            (1, 1, Some(98), &None)
+        );
     }
 }

@@ -11,6 +11,7 @@ use crate::file_name::NamePattern;
 use crate::format::Format;
 use crate::packer::{Compression, Packer};
 use crate::rotate::{RotatePolicy, Rotator};
+use crate::share::Share;
 use crate::sink::{Place, RETRY_AFTER, Sink};
 use crate::{CaptureError, OnError, Output};
 use std::fs::{self, File};
@@ -22,15 +23,20 @@ use std::time::Instant;
 /// What a file that is being written is called: its name and this.
 const PART_SUFFIX: &str = ".part";
 
+/// The last blocks of a file that has this share of a capture.
+pub(crate) type Closing = dyn Fn(&Share) -> Vec<u8> + Send + Sync;
+
 /// What all files of a capture have in common.
 pub(crate) struct Plan {
     pub(crate) format: Format,
     /// What each begins with.
     pub(crate) header: Vec<u8>,
-    /// What each ends with, as of now.
-    pub(crate) closing: Arc<dyn Fn() -> Vec<u8> + Send + Sync>,
+    /// What each ends with, as of now and for what is in it.
+    pub(crate) closing: Arc<Closing>,
     /// Bytes of that at most.
     pub(crate) closing_len_max: usize,
+    /// Interfaces for which frames are to be counted.
+    pub(crate) interfaces_to_count: usize,
     pub(crate) rotate: RotatePolicy,
     pub(crate) utc_offset_s: i32,
     pub(crate) compression: Option<Compression>,
@@ -46,6 +52,7 @@ pub(crate) struct Files {
     plan: Arc<Plan>,
     command: Option<Arc<CommandRunner>>,
     packer: Option<Packer>,
+    share: Share,
     /// Where there is more than one file.
     rotation: Option<Rotation>,
     /// `None` when the next file could not be made.
@@ -97,6 +104,7 @@ impl Files {
         let mut files = Self {
             command,
             packer,
+            share: Share::new(plan.interfaces_to_count),
             rotation: None,
             sink: None,
             name: String::new(),
@@ -113,6 +121,12 @@ impl Files {
             Output::File(path) => files.open_first(&path, now_ns)?,
         }
         Ok(Some(files))
+    }
+
+    /// The same, for files that get the frames of one ring only.
+    pub(crate) fn of_ring(mut self, ring: usize) -> Self {
+        self.share.ring = Some(ring);
+        self
     }
 
     /// Takes the file away that `create` made, for a capture that never began.
@@ -303,6 +317,7 @@ impl Files {
         let count = stretch.parts.iter().map(|part| part.count).sum();
         let kept = self.sink.as_mut().map_or(0, |sink| sink.append(stretch.bytes, count));
         credit.give(stretch.parts, kept);
+        self.share.add(self.plan.format, stretch.bytes, kept);
     }
 
     /// Writes what has been compressed; with `all` waits for what has not.
@@ -312,6 +327,10 @@ impl Files {
             let is_in = self.sink.as_mut().is_some_and(|sink| sink.append_piece(&frame.bytes));
             let count = frame.parts.iter().map(|part| part.count).sum::<u64>();
             credit.give(&frame.parts, if is_in { count } else { 0 });
+            if is_in && count > 0 {
+                // A frame that has records has nothing else.
+                self.share.add(self.plan.format, frame.raw(), count);
+            }
             if is_in { packer.written(frame) } else { packer.done_with(frame) }
         }
     }
@@ -370,7 +389,7 @@ impl Files {
     fn end_file(&mut self, named_by_ns: Option<u64>, credit: &mut Credit<'_>) {
         // Records that are still being packed count when they are in the file, and the closing tells the counts.
         self.pack_rest(credit);
-        let mut closing = (self.plan.closing)();
+        let mut closing = (self.plan.closing)(&self.share);
         if let Some(packer) = &mut self.packer {
             packer.add(&closing, &[]);
             self.pack_rest(credit);
@@ -476,8 +495,9 @@ mod tests {
         Plan {
             format: Format::Pcapng,
             header: Format::Pcapng.header(&Section::default(), &[Interface::default()]),
-            closing: Arc::new(move || lane.counts.get().written.to_le_bytes().to_vec()),
+            closing: Arc::new(move |_| lane.counts.get().written.to_le_bytes().to_vec()),
             closing_len_max: 8,
+            interfaces_to_count: 0,
             rotate: RotatePolicy::default(),
             utc_offset_s: 0,
             compression: None,
@@ -524,7 +544,7 @@ mod tests {
             let like = plan(&lane);
             let size_max_bytes = NonZeroU64::new(like.header.len() as u64 + 100_000 * one);
             let rotate = RotatePolicy { size_max_bytes, ..RotatePolicy::default() };
-            let closing = Arc::new(Vec::new);
+            let closing = Arc::new(|_: &Share| Vec::new());
             let plan = Plan { closing, rotate, compression, on_error: OnError::GoOn, ..like };
             let output = Output::File(folder.join("x"));
             let mut files = Files::create(output, Arc::new(plan), None, 0).unwrap().unwrap();

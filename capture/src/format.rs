@@ -43,6 +43,18 @@ impl Format {
         }
     }
 
+    /// The interface of the record that `bytes` begin with, which our own encoder wrote. pcap has but one.
+    ///
+    /// # Panics
+    /// As [`Format::first`].
+    #[inline]
+    pub(crate) fn interface(self, bytes: &[u8]) -> u32 {
+        match self {
+            Self::Pcapng => u32::from_le_bytes(*bytes[8..].first_chunk().expect("a record has a head")),
+            Self::Pcap => 0,
+        }
+    }
+
     /// The records of a stretch of whole ones.
     pub(crate) fn records(self, mut bytes: &[u8]) -> impl Iterator<Item = Encoded> {
         std::iter::from_fn(move || {

@@ -38,6 +38,7 @@ mod ring;
 pub mod rotate;
 mod run;
 mod session;
+mod share;
 mod sink;
 mod slot;
 mod slots;

@@ -72,6 +72,13 @@ pub(crate) struct Frame {
     raw: Vec<u8>,
 }
 
+impl Frame {
+    /// What was packed.
+    pub(crate) fn raw(&self) -> &[u8] {
+        &self.raw
+    }
+}
+
 /// See the top of the file.
 pub(crate) struct Packer {
     compression: Compression,

@@ -304,7 +304,8 @@ fn plan(options: &Options, interfaces: &Interfaces, board: &Arc<Board>) -> Arc<P
     Arc::new(Plan {
         format: options.format,
         header: options.format.header(&device::section(&options.application), &interfaces.all),
-        closing: Arc::new(move || if is_pcapng { closer.closing_blocks() } else { Vec::new() }),
+        closing: Arc::new(move |share| if is_pcapng { closer.closing_blocks(share) } else { Vec::new() }),
+        interfaces_to_count: board.interfaces_to_count(),
         closing_len_max: if is_pcapng { board.closing_len_max() } else { 0 },
         rotate: options.rotate,
         utc_offset_s: options.utc_offset_s,
@@ -356,7 +357,8 @@ impl Opened {
             Self::PerRing(outputs) => {
                 let files = labels.iter().map(|label| outputs.of_ring(label));
                 let files = files.collect::<Result<Vec<_>, _>>()?;
-                Ok(files.into_iter().flatten().collect())
+                let of_ring = |(ring, files): (usize, Option<Files>)| Some(files?.of_ring(ring));
+                Ok(files.into_iter().enumerate().filter_map(of_ring).collect())
             }
         }
     }

@@ -129,6 +129,12 @@ impl Stats {
         cpus
     }
 
+    /// The counts of one ring of a device, by its number there.
+    pub(crate) fn of_ring(&self, device: usize, ring: usize) -> Counts {
+        let rings = self.rings.iter().filter(|ring| ring.device == device);
+        rings.map(|ring| ring.counts).nth(ring).unwrap_or_default()
+    }
+
     /// Frames that the devices lost for want of room; `None` when one of them does not say.
     pub fn lost_nic(&self) -> Option<u64> {
         self.devices.iter().map(|device| device.lost_nic).try_fold(0, |total, lost| Some(total + lost?))
@@ -206,6 +212,7 @@ mod tests {
         let stats = Stats { rings, ..Stats::default() };
         let total = stats.total();
         assert_eq!((stats.of_device(0).received, stats.of_device(1).received), (2, 1));
+        assert_eq!((stats.of_ring(1, 0), stats.of_ring(1, 1)), (counts, Counts::default()));
         let expected = Counts {
             received: 3,
             received_bytes: 6,

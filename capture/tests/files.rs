@@ -7,6 +7,7 @@ mod lab;
 use capture::rotate::{Interval, RotatePolicy};
 use capture::{Compression, Format, OnError, Options, Order, Output, Report, Session};
 use lab::{Folder, Lab, can_run, frame, run, tshark, wait_until};
+use pcapng::{Block, Statistics};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -66,6 +67,18 @@ fn files_in(folder: &Path) -> Vec<PathBuf> {
 fn packets(path: &Path) -> u64 {
     let said = run("capinfos", &["-r", "-T", "-c", "-M", path.to_str().unwrap()]);
     said.trim().rsplit('\t').next().unwrap().parse().unwrap()
+}
+
+/// The statistics at the end of a file.
+fn statistics(path: &Path) -> Vec<Statistics> {
+    let mut reader = pcapng::Reader::new(std::fs::File::open(path).unwrap());
+    let mut statistics = Vec::new();
+    while let Some(block) = reader.next_block().unwrap() {
+        if let Block::Statistics(block) = block {
+            statistics.push(block);
+        }
+    }
+    statistics
 }
 
 /// Nanoseconds of each packet, in the order of the file.
@@ -146,6 +159,23 @@ fn each_cpu_has_a_file_of_its_own_and_together_they_have_everything() {
         let file = folder.path().join(format!("output_{}.pcap", ring.cpu));
         assert_eq!(packets(&file), ring.counts.written, "{}", file.display());
         assert!(times_ns(&file).is_sorted());
+    }
+}
+
+#[test]
+fn the_file_of_a_cpu_tells_its_own_frames_and_not_those_of_all() {
+    if !can_run() {
+        return;
+    }
+    let (lab, folder) = (Lab::new(2), Folder::new("per-cpu-counts"));
+    let path = folder.path().join("x.pcapng");
+    let session = Session::start(Options { order: Order::FilePerRing, ..roomy(&lab, &path) }).unwrap();
+    send_from_two_cpus(&lab, 500);
+    let report = stop_after(session, 1000);
+    for ring in &report.stats.rings {
+        let told = statistics(&folder.path().join(format!("x_{}.pcapng", ring.cpu)));
+        let told: Vec<_> = told.iter().map(|told| (told.interface, told.received, told.delivered)).collect();
+        assert_eq!(told, [(0, Some(ring.counts.received), Some(ring.counts.written))], "CPU {}", ring.cpu);
     }
 }
 
@@ -297,6 +327,13 @@ fn queues_can_be_interfaces_and_packets_can_have_ids() {
     assert_eq!(ids.len(), COUNT as usize, "no id comes twice");
     let facts = run("capinfos", &["-M", path.to_str().unwrap()]);
     assert!(facts.contains("Number of interfaces in file: 4"), "{facts}");
+    let told = statistics(&path);
+    assert_eq!(told.len(), 4);
+    for (queue, told) in told.iter().enumerate() {
+        let frames = rows.iter().filter(|row| row[1] == queue.to_string()).count() as u64;
+        assert_eq!(told.delivered, Some(frames), "queue {queue}");
+        assert_eq!(told.received, (queue == 0).then_some(COUNT.into()), "known of all queues together");
+    }
 }
 
 /// A file system of so many bytes.
