@@ -26,4 +26,14 @@ impl Credit<'_> {
             self.limit.give_back(lost);
         }
     }
+
+    /// These records were in the output, and are lost at the disk after all.
+    pub(crate) fn take_back(&mut self, parts: &[Part]) {
+        for part in parts {
+            let counts = &self.lanes[part.ring].counts;
+            counts.lost_disk.fetch_add(part.count, Relaxed);
+            counts.written.fetch_sub(part.count, Relaxed);
+            self.limit.take_back(part.count);
+        }
+    }
 }

@@ -12,7 +12,8 @@ use crate::format::Format;
 use crate::packer::{Compression, Packer};
 use crate::rotate::{RotatePolicy, Rotator};
 use crate::share::Share;
-use crate::sink::{Place, RETRY_AFTER, Sink};
+use crate::sink::{Appended, Place, RETRY_AFTER, Sink};
+use crate::tail::Piece;
 use crate::{CaptureError, OnError, Output};
 use std::fs::{self, File};
 use std::io;
@@ -257,6 +258,7 @@ impl Files {
         let begun = match &mut self.packer {
             None => sink.begin(&plan.header),
             Some(packer) => {
+                packer.begin_file();
                 packer.add(&plan.header, &[]);
                 packer.submit();
                 let frame = packer.next(true).expect("it was submitted");
@@ -314,24 +316,45 @@ impl Files {
             self.collect(false, credit);
             return self.note_room();
         }
-        let count = stretch.parts.iter().map(|part| part.count).sum();
-        let kept = self.sink.as_mut().map_or(0, |sink| sink.append(stretch.bytes, count));
+        let appended = self.sink.as_mut().map(|sink| sink.append(stretch.bytes, stretch.parts));
+        let Appended { kept, taken_back } = appended.unwrap_or_default();
         credit.give(stretch.parts, kept);
         self.share.add(self.plan.format, stretch.bytes, kept);
+        self.take_back(&taken_back, credit);
+    }
+
+    /// Records that were in the file had to make room.
+    fn take_back(&mut self, pieces: &[Piece], credit: &mut Credit<'_>) {
+        for piece in pieces {
+            credit.take_back(&piece.parts);
+            self.share.take_back(&piece.interfaces);
+            self.packer.iter_mut().for_each(Packer::taken_back);
+        }
     }
 
     /// Writes what has been compressed; with `all` waits for what has not.
     fn collect(&mut self, all: bool, credit: &mut Credit<'_>) {
-        let Some(packer) = &mut self.packer else { return };
-        while let Some(frame) = packer.next(all) {
-            let is_in = self.sink.as_mut().is_some_and(|sink| sink.append_piece(&frame.bytes));
-            let count = frame.parts.iter().map(|part| part.count).sum::<u64>();
-            credit.give(&frame.parts, if is_in { count } else { 0 });
-            if is_in && count > 0 {
-                // A frame that has records has nothing else.
-                self.share.add(self.plan.format, frame.raw(), count);
+        while let Some(packer) = &mut self.packer
+            && let Some(frame) = packer.next(all)
+        {
+            // This one and the one with the closing blocks.
+            let reserve_len = self.plan.closing_len_max + packer.end_extra_len_max(2);
+            let count = frame.parts.iter().map(|part| part.count).sum();
+            let interfaces = self.share.add(self.plan.format, frame.raw(), count);
+            let piece = Piece { len: frame.bytes.len(), parts: frame.parts.clone(), interfaces };
+            let appended = self.sink.as_mut().map(|sink| {
+                sink.reserve(reserve_len);
+                sink.append_piece(&frame.bytes, &piece)
+            });
+            let Appended { kept, taken_back } = appended.unwrap_or_default();
+            credit.give(&piece.parts, kept);
+            if kept > 0 {
+                packer.written(frame);
+            } else {
+                self.share.take_back(&piece.interfaces);
+                packer.done_with(frame);
             }
-            if is_in { packer.written(frame) } else { packer.done_with(frame) }
+            self.take_back(&taken_back, credit);
         }
     }
 
@@ -389,15 +412,14 @@ impl Files {
     fn end_file(&mut self, named_by_ns: Option<u64>, credit: &mut Credit<'_>) {
         // Records that are still being packed count when they are in the file, and the closing tells the counts.
         self.pack_rest(credit);
-        let mut closing = (self.plan.closing)(&self.share);
-        if let Some(packer) = &mut self.packer {
-            packer.add(&closing, &[]);
-            self.pack_rest(credit);
-            closing = self.packer.as_mut().map(Packer::end_of_file).unwrap_or_default();
-        }
         let mut written_len = None;
-        if let Some(sink) = self.sink.take() {
-            let (len, error) = sink.finish(&closing);
+        if let Some(mut sink) = self.sink.take() {
+            let cut = sink.end(&self.closing());
+            if !cut.is_empty() {
+                self.take_back(&cut, credit);
+                sink.end(&self.closing());
+            }
+            let (len, error) = sink.finish();
             self.bytes_before += len;
             written_len = Some(len);
             if let Some(source) = error {
@@ -414,6 +436,15 @@ impl Files {
         if written_len.is_some() {
             rotation.count += 1;
             self.publish(&finished.name);
+        }
+    }
+
+    /// What the file at hand ends with.
+    fn closing(&self) -> Vec<u8> {
+        let closing = (self.plan.closing)(&self.share);
+        match &self.packer {
+            Some(packer) => packer.end_of_file(&closing),
+            None => closing,
         }
     }
 
@@ -450,7 +481,7 @@ fn make_folder(path: &Path) -> io::Result<()> {
 }
 
 /// Takes the first `count` records off.
-fn split_off(parts: &mut Vec<Part>, count: u64) -> Vec<Part> {
+pub(crate) fn split_off(parts: &mut Vec<Part>, count: u64) -> Vec<Part> {
     let (mut left, mut whole) = (count, 0);
     while left > 0 && parts[whole].count <= left {
         left -= parts[whole].count;

@@ -55,6 +55,15 @@ impl Format {
         }
     }
 
+    /// Length of the last one of whole records.
+    pub(crate) fn last_len(self, records: &[u8]) -> usize {
+        match self {
+            // A block ends with its length.
+            Self::Pcapng => u32::from_le_bytes(*records.last_chunk().expect("a record has an end")) as usize,
+            Self::Pcap => self.records(records).last().map_or(0, |record| record.len),
+        }
+    }
+
     /// The records of a stretch of whole ones.
     pub(crate) fn records(self, mut bytes: &[u8]) -> impl Iterator<Item = Encoded> {
         std::iter::from_fn(move || {
@@ -127,6 +136,7 @@ mod tests {
                 found.iter().map(|record| record.time_ns - 1_700_000_000_123_456_789).collect();
             assert_eq!(times, [0, 1, 2, 3], "{format:?}");
             assert_eq!(found.iter().map(|record| record.len).sum::<usize>(), bytes.len());
+            assert_eq!(found.last().map(|record| record.len), Some(format.last_len(&bytes)));
         }
     }
 

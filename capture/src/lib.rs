@@ -45,6 +45,7 @@ mod slots;
 mod source;
 mod stats;
 mod sys;
+mod tail;
 mod tap;
 mod tpacket;
 mod wish;

@@ -46,6 +46,14 @@ impl Limit {
         }
     }
 
+    /// So many of the frames that were in the output are lost after all.
+    pub(crate) fn take_back(&self, frames: u64) {
+        if self.frames_max.is_some() {
+            self.written.fetch_sub(frames, AcqRel);
+            self.give_back(frames);
+        }
+    }
+
     /// So many of the frames that were taken are in the output.
     pub(crate) fn wrote(&self, frames: u64) {
         if self.frames_max.is_some() {
@@ -154,6 +162,9 @@ mod tests {
         assert_eq!(limit.take(20), 3);
         limit.wrote(3);
         assert!(limit.is_reached());
+        limit.take_back(2);
+        assert!(!limit.is_reached());
+        assert_eq!(limit.take(20), 2);
     }
 
     #[test]

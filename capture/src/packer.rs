@@ -18,6 +18,11 @@ const AGE_MAX: Duration = Duration::from_millis(500);
 /// More threads than this write faster than disks.
 const THREADS_MAX: usize = 8;
 
+/// Bytes that a short frame may be longer than what is in it: heads, checksums and ends of either format.
+const FRAME_EXTRA_LEN_MAX: usize = 64;
+/// Bytes of a table without entries.
+const SEEK_TABLE_LEN: usize = 17;
+
 const ZSTD_SKIPPABLE_MAGIC: u32 = 0x184d_2a5e;
 const ZSTD_SEEKABLE_MAGIC: u32 = 0x8f92_eab1;
 
@@ -131,6 +136,11 @@ impl Packer {
         })
     }
 
+    /// The frames that follow are those of another file.
+    pub(crate) fn begin_file(&mut self) {
+        self.table.clear();
+    }
+
     /// Takes whole records, or with no parts bytes that are no records. Waits when all threads are busy.
     pub(crate) fn add(&mut self, bytes: &[u8], parts: &[Part]) {
         self.since.get_or_insert_with(Instant::now);
@@ -174,6 +184,20 @@ impl Packer {
         self.done_with(frame);
     }
 
+    /// The frame that went into the file last is not there any more.
+    pub(crate) fn taken_back(&mut self) {
+        self.table.pop();
+    }
+
+    /// What a file is longer at its end, at most, than what ends it before packing; so many frames more may come.
+    pub(crate) fn end_extra_len_max(&self, frames: usize) -> usize {
+        let table_len = match self.compression {
+            Compression::Zstd { .. } => SEEK_TABLE_LEN + (self.table.len() + frames) * 8,
+            Compression::Lz4 => 0,
+        };
+        FRAME_EXTRA_LEN_MAX + table_len
+    }
+
     /// A frame is not needed any more.
     pub(crate) fn done_with(&mut self, frame: Frame) {
         let mut raw = frame.raw;
@@ -194,13 +218,18 @@ impl Packer {
         self.submitted += 1;
     }
 
-    /// What a file ends with, after its last frame was written.
-    pub(crate) fn end_of_file(&mut self) -> Vec<u8> {
-        let table = std::mem::take(&mut self.table);
-        match self.compression {
-            Compression::Zstd { .. } => seek_table(&table),
-            Compression::Lz4 => Vec::new(),
+    /// What a file ends with, after its last frame was written: `closing` and what the format wants.
+    pub(crate) fn end_of_file(&self, closing: &[u8]) -> Vec<u8> {
+        let (mut end, mut table) = (Vec::new(), self.table.clone());
+        if !closing.is_empty() {
+            end = self.compression.pack(closing);
+            table.push((end.len() as u32, closing.len() as u32));
         }
+        match self.compression {
+            Compression::Zstd { .. } => end.extend(seek_table(&table)),
+            Compression::Lz4 => {}
+        }
+        end
     }
 }
 
@@ -227,7 +256,7 @@ fn pack_all(compression: Compression, queue: &Mutex<Receiver<Job>>, done: &Sende
 
 /// A frame that decoders skip, with the lengths of all frames before it.
 fn seek_table(frames: &[(u32, u32)]) -> Vec<u8> {
-    let mut table = Vec::with_capacity(17 + frames.len() * 8);
+    let mut table = Vec::with_capacity(SEEK_TABLE_LEN + frames.len() * 8);
     table.extend_from_slice(&ZSTD_SKIPPABLE_MAGIC.to_le_bytes());
     table.extend_from_slice(&((frames.len() * 8 + 9) as u32).to_le_bytes());
     for (packed, raw) in frames {
@@ -263,7 +292,12 @@ mod tests {
         }
         packer.submit();
         write(&mut packer, true);
-        file.extend(packer.end_of_file());
+        let closing = [7; 100];
+        let extra_len_max = packer.end_extra_len_max(1);
+        let end = packer.end_of_file(&closing);
+        assert!(end.len() <= closing.len() + extra_len_max);
+        raw.extend(closing);
+        file.extend(end);
         (raw, file, count)
     }
 
@@ -311,6 +345,6 @@ mod tests {
         packer.submit();
         packer.tick();
         assert!(packer.next(true).is_none());
-        assert!(packer.end_of_file().is_empty());
+        assert!(packer.end_of_file(&[]).is_empty());
     }
 }

@@ -3,8 +3,11 @@
 //! When the system refuses more bytes, a file is cut back to its last whole record, with room for the statistics at
 //! its end: what is in it stays readable, what is not is counted.
 
+use crate::assembly::Part;
 use crate::disk::{DiskFile, Ways};
+use crate::files::split_off;
 use crate::format::Format;
+use crate::tail::{Piece, Tail, last_records};
 use std::fs::File;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -48,12 +51,23 @@ impl Place {
     }
 }
 
+/// What became of records, those at hand and some before them.
+#[derive(Debug, Default)]
+pub(crate) struct Appended {
+    /// So many of the records at hand, the first ones, are in the output now.
+    pub(crate) kept: u64,
+    /// These were in the output and had to make room for its end.
+    pub(crate) taken_back: Vec<Piece>,
+}
+
 /// See the top of the file.
 pub(crate) struct Sink {
     place: Place,
     format: Format,
     /// Bytes to keep free for the end, when the disk is full.
     reserve_len: usize,
+    /// What has to go if that is not free.
+    tail: Tail,
     /// Bytes of whole records, and of what is no record.
     len: u64,
     /// The first thing that was refused.
@@ -71,6 +85,7 @@ impl Sink {
             place,
             format,
             reserve_len,
+            tail: Tail::default(),
             len: 0,
             failure: None,
             failed_at: None,
@@ -92,34 +107,43 @@ impl Sink {
         Ok(())
     }
 
-    /// Appends records, `count` of them, and says how many of these are in the output now.
-    pub(crate) fn append(&mut self, records: &[u8], count: u64) -> u64 {
+    /// Changes how many bytes are to be kept free for the end.
+    pub(crate) fn reserve(&mut self, reserve_len: usize) {
+        self.reserve_len = reserve_len;
+    }
+
+    /// Appends records, whose they are is told by `parts`.
+    pub(crate) fn append(&mut self, records: &[u8], parts: &[Part]) -> Appended {
         match self.attempt(records) {
-            Attempt::Done => count,
-            Attempt::Refused => 0,
+            Attempt::Done => {
+                self.remember(records, parts);
+                Appended { kept: count(parts), ..Appended::default() }
+            }
+            Attempt::Refused => Appended::default(),
             Attempt::Failed { written } if self.is_regular() => {
                 let (kept, len) = self.format.whole(records, written.saturating_sub(self.reserve_len));
-                self.cut_back(len);
-                kept
+                let taken_back = self.cut_back(written, len);
+                self.remember(&records[..len], &split_off(&mut parts.to_vec(), kept));
+                Appended { kept, taken_back }
             }
             // A stream cannot be cut: what is out is out.
             Attempt::Failed { written } => {
                 let (kept, len) = self.format.whole(records, written);
                 self.len += len as u64;
-                kept
+                Appended { kept, ..Appended::default() }
             }
         }
     }
 
-    /// Appends bytes that are of use only together.
-    pub(crate) fn append_piece(&mut self, piece: &[u8]) -> bool {
-        match self.attempt(piece) {
-            Attempt::Done => true,
-            Attempt::Refused => false,
-            Attempt::Failed { .. } => {
-                self.cut_back(0);
-                false
+    /// Appends bytes that are of use only together, which `piece` tells of.
+    pub(crate) fn append_piece(&mut self, bytes: &[u8], piece: &Piece) -> Appended {
+        match self.attempt(bytes) {
+            Attempt::Done => {
+                self.tail.push(piece.clone(), self.reserve_len);
+                Appended { kept: count(&piece.parts), ..Appended::default() }
             }
+            Attempt::Refused => Appended::default(),
+            Attempt::Failed { written } => Appended { kept: 0, taken_back: self.cut_back(written, 0) },
         }
     }
 
@@ -143,15 +167,24 @@ impl Sink {
         flushed.unwrap_or_else(|error| self.fail(error));
     }
 
-    /// Writes the last bytes and says what went wrong, now or before.
-    pub(crate) fn finish(mut self, closing: &[u8]) -> (u64, Option<io::Error>) {
+    /// Writes what the output ends with. Where there is no room for it some is made, and it is to be given again, since
+    /// it tells how many records there are: fewer now.
+    pub(crate) fn end(&mut self, closing: &[u8]) -> Vec<Piece> {
+        if self.has_failed() && !self.is_regular() {
+            return Vec::new();
+        }
+        // After a failure a second try is made: what was cut back has made room.
+        self.failed_at = None;
+        match self.attempt(closing) {
+            Attempt::Failed { written } => self.cut_back(written, 0),
+            Attempt::Done | Attempt::Refused => Vec::new(),
+        }
+    }
+
+    /// Lets go of the output and says what went wrong, now or before.
+    pub(crate) fn finish(mut self) -> (u64, Option<io::Error>) {
         let is_lost = self.has_failed() && !self.is_regular();
         if !is_lost {
-            // After a failure a second try is made: what was cut back has made room.
-            self.failed_at = None;
-            if let Attempt::Failed { .. } = self.attempt(closing) {
-                self.cut_back(0);
-            }
             self.is_unflushed = true;
             self.flush();
         }
@@ -172,13 +205,17 @@ impl Sink {
         if is_resting {
             return Attempt::Refused;
         }
+        let is_retry = self.failed_at.is_some();
         match self.place.write(bytes) {
+            Ok(()) if is_retry && !self.has_room_for_end(bytes.len()) => Attempt::Refused,
             Ok(()) => {
                 self.failed_at = None;
                 self.len += bytes.len() as u64;
                 self.is_unflushed = true;
                 Attempt::Done
             }
+            // The first time has made room for the end. It stays free until there is more.
+            Err(_) if is_retry => self.rest(),
             Err((written, error)) => {
                 self.fail(error);
                 Attempt::Failed { written }
@@ -191,14 +228,58 @@ impl Sink {
         self.failure.get_or_insert(error);
     }
 
+    /// After the system refused more than `written` bytes: keeps `kept_len` of them, and takes records from before them
+    /// where that does not leave room enough for the end.
+    fn cut_back(&mut self, written: usize, kept_len: usize) -> Vec<Piece> {
+        if !self.is_regular() {
+            return Vec::new();
+        }
+        let cut = self.tail.cut(self.reserve_len.saturating_sub(written - kept_len));
+        self.len -= cut.iter().map(|piece| piece.len as u64).sum::<u64>();
+        self.keep(kept_len);
+        cut
+    }
+
+    /// After `written_len` bytes went out at a second try: writes what the end may take after them, and takes it away
+    /// again, since only this shows on every file system that there is room. False, and nothing written, when there is not.
+    fn has_room_for_end(&mut self, written_len: usize) -> bool {
+        let has_room = self.place.write(&vec![0; self.reserve_len]).is_ok();
+        let len_before = self.len;
+        self.keep(if has_room { written_len } else { 0 });
+        self.len = len_before;
+        if !has_room {
+            self.rest();
+        }
+        has_room
+    }
+
+    /// A second try failed: waits for the next one.
+    fn rest(&mut self) -> Attempt {
+        self.failed_at = Some(Instant::now());
+        self.keep(0);
+        Attempt::Refused
+    }
+
+    /// Notes the last ones of records that were written.
+    fn remember(&mut self, records: &[u8], parts: &[Part]) {
+        if self.is_regular() {
+            let pieces = last_records(self.format, records, parts, self.reserve_len);
+            pieces.into_iter().for_each(|piece| self.tail.push(piece, self.reserve_len));
+        }
+    }
+
     /// Keeps `kept_len` bytes of what was written last.
-    fn cut_back(&mut self, kept_len: usize) {
+    fn keep(&mut self, kept_len: usize) {
         if let Place::Regular(file) = &mut self.place {
             self.len += kept_len as u64;
             // A shorter file needs no room. Should even this fail, readers stop at the last whole record by themselves.
             let _ = file.cut(self.len);
         }
     }
+}
+
+fn count(parts: &[Part]) -> u64 {
+    parts.iter().map(|part| part.count).sum()
 }
 
 /// How writing went.
@@ -252,12 +333,17 @@ mod tests {
         out
     }
 
+    fn ring(count: u64) -> [Part; 1] {
+        [Part { ring: 0, count }]
+    }
+
     #[test]
     fn short_writes_are_carried_on() {
         let (disk, mut sink) = disk(10_000);
         sink.begin(b"header").unwrap();
-        assert_eq!(sink.append(&blocks(20), 20), 20);
-        let (len, error) = sink.finish(b"end!");
+        assert_eq!(sink.append(&blocks(20), &ring(20)).kept, 20);
+        assert_eq!(sink.end(b"end!"), []);
+        let (len, error) = sink.finish();
         assert_eq!(*disk.0.lock().unwrap(), [b"header", &blocks(20)[..], b"end!"].concat());
         assert_eq!((len, error.is_none()), (10 + blocks(20).len() as u64, true));
     }
@@ -266,12 +352,13 @@ mod tests {
     fn full_stream_counts_the_whole_blocks_that_went_out() {
         let one = blocks(1).len();
         let (disk, mut sink) = disk(3 * one + 20);
-        assert_eq!(sink.append(&blocks(2), 2), 2);
+        assert_eq!(sink.append(&blocks(2), &ring(2)).kept, 2);
         assert!(!sink.has_failed());
-        assert_eq!(sink.append(&blocks(4), 4), 1);
+        assert_eq!(sink.append(&blocks(4), &ring(4)).kept, 1);
         assert!(sink.has_failed());
-        assert_eq!(sink.append(&blocks(1), 1), 0, "nothing more after the gap");
-        let (len, error) = sink.finish(&blocks(1));
+        assert_eq!(sink.append(&blocks(1), &ring(1)).kept, 0, "nothing more after the gap");
+        assert_eq!(sink.end(&blocks(1)), []);
+        let (len, error) = sink.finish();
         assert_eq!((len, error.unwrap().kind()), (3 * one as u64, io::ErrorKind::StorageFull));
         assert_eq!(disk.0.lock().unwrap().len(), 3 * one + 20);
     }
@@ -289,10 +376,10 @@ mod tests {
             Sink::new(Place::of(file, Ways::default()).unwrap(), Format::Pcapng, 256)
         };
         let mut null = open("/dev/null");
-        assert_eq!(null.append(&blocks(3), 3), 3);
-        assert!(null.finish(&[]).1.is_none());
+        assert_eq!(null.append(&blocks(3), &ring(3)).kept, 3);
+        assert!(null.finish().1.is_none());
         let mut full = open("/dev/full");
-        assert_eq!(full.append(&blocks(3), 3), 0);
+        assert_eq!(full.append(&blocks(3), &ring(3)).kept, 0);
         assert!(full.has_failed());
     }
 }

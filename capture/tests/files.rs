@@ -388,6 +388,41 @@ fn fill(lab: &Lab, count: u32, len: usize, options: Options) -> u64 {
     total.written
 }
 
+/// Frames come one by one, so that none of them is long enough to make room for the end of the file.
+#[test]
+fn a_full_disk_on_a_slow_line_leaves_a_file_with_its_statistics() {
+    if !can_run() {
+        return;
+    }
+    for (on_error, more) in [(OnError::Stop, 0), (OnError::GoOn, 100)] {
+        let (lab, folder) = (Lab::new(1), small_file_system("slow", "16k"));
+        let path = folder.path().join("x.pcapng");
+        let session = Session::start(Options { on_error, ..roomy(&lab, &path) }).unwrap();
+        let mut sent = 0;
+        let mut send_one = || {
+            lab.send([frame(sent, 100)]);
+            sent += 1;
+            wait_until(|| session.stats().total().waiting() == 0);
+        };
+        while session.stats().total().lost_disk == 0 {
+            send_one();
+        }
+        let written = session.stats().total().written;
+        (0..more).for_each(|_| {
+            send_one();
+            // Again and again the file is tried, and what it ends with keeps its room.
+            thread::sleep(Duration::from_millis(3));
+        });
+        let total = session.stop().stats.total();
+        assert_eq!((total.received, total.written), (sent.into(), written), "{total:?}");
+        assert_eq!(total.lost_disk, total.received - written, "what was in the file and had to go is lost");
+        assert!(written > 30, "{total:?}");
+        assert_eq!(packets(&path), written);
+        let told: Vec<_> = statistics(&path).iter().map(|told| (told.received, told.delivered)).collect();
+        assert_eq!(told, [(Some(sent.into()), Some(written))], "{on_error:?}");
+    }
+}
+
 #[test]
 fn a_disk_that_was_full_for_a_while_is_outlived() {
     if !can_run() {
@@ -439,6 +474,8 @@ fn a_compressed_file_on_a_full_disk_has_what_was_counted() {
     let unpacked = plain.path().join("x.pcapng");
     run("zstd", &["-dqf", path.to_str().unwrap(), "-o", unpacked.to_str().unwrap()]);
     assert_eq!(packets(&unpacked), total.written);
+    let told: Vec<_> = statistics(&unpacked).iter().map(|told| told.delivered).collect();
+    assert_eq!(told, [Some(total.written)]);
 }
 
 /// The n-th of a row of lengths from 14 to 9,000 that looks random.
