@@ -98,8 +98,15 @@ impl Figure {
         chart.title.text = self.title.to_owned();
         chart.series.colors = COLORS.into_iter().map(Color::from).collect();
         (chart.margin.left, chart.margin.right) = (20.0, 20.0);
+        // From power of ten to power of ten, a line of the grid at each.
+        let all = self.values.iter().flat_map(|(_, values)| values.iter().flatten().copied());
+        let (low, high) =
+            all.fold((f32::MAX, f32::MIN), |(low, high), value| (low.min(value), high.max(value)));
+        let (low, high) = (low.log10().floor(), high.log10().ceil());
         for axis in &mut chart.y_axis_configs {
             axis.scale = AxisScale::Log(10.0);
+            (axis.min, axis.max) = (Some(10_f32.powf(low)), Some(10_f32.powf(high)));
+            axis.split_number = (high - low).max(1.0) as usize;
         }
         Ok(chart.svg()?)
     }

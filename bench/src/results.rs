@@ -187,6 +187,7 @@ fn head(known: &Known) -> Result<String> {
         [] => "none".to_owned(),
         words => words.join("; "),
     };
+    let loads: Vec<String> = known.of_kind("host").map(|row| format!("{:.1}", row.load)).collect();
     let steal = known.of_kind("end").map(|row| row.steal).fold(0.0, f64::max) * 100.0;
     let facts = [
         ("when", format!("{} UTC, size {}", date(host.time_s), host.size)),
@@ -197,7 +198,8 @@ fn head(known: &Known) -> Result<String> {
         ("IOMMU", if host.iommu { "there is one".to_owned() } else { list(&[]) }),
         ("mitigations", list(&host.mitigations)),
         ("device", "veth, four queues, XDP_DROP at the receiver; captures have rings of 4 MiB".to_owned()),
-        ("load before", format!("{:.2}; stolen by the hypervisor meanwhile: {steal:.1} %", host.load)),
+        ("load before", format!("{} (one number a run of the bench)", loads.join(", "))),
+        ("stolen", format!("{steal:.1} % of the time of all CPUs, by the hypervisor, at most")),
     ];
     for (name, fact) in facts.iter().filter(|(_, fact)| !fact.is_empty()) {
         writeln!(text, "| {name} | {fact} |")?;
@@ -425,6 +427,8 @@ mod tests {
         let (page, figures) = page(ROWS).expect("they are rows");
         for line in [
             "| when | 2026-11-22 02:15 UTC, size quick |",
+            "| load before | 0.1 (one number a run of the bench) |",
+            "| stolen | 1.0 % of",
             "| send, 60 bytes, one CPU | 17.2 ± 0.1 Mpps (xdp) | 1.80 ± 0.10 Mpps (trafgen) | 9.60 ± 0.40 x |",
             "| send ranges + checksums, 60 bytes, one CPU | 1.00 ± 0.01 Mpps (xdp/rich) | 2.00 ± 0.01 Mpps (trafgen/rich) | **behind**: 0.50 ± 0.10 x |",
             "| keep 1,000 frames a second | +0.010 %, gaps off by 500.00 µs (xdp) | -0.100 %, gaps off by 250.00 µs (tcpreplay) | **behind**: 2.00 x as far off |",

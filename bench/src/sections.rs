@@ -162,6 +162,7 @@ fn pace(known: &Known, text: &mut String) -> Result<Option<Figure>> {
     let line =
         |tool: &&str| ((*tool).to_owned(), rates.iter().map(|rate| off_us(tool, *rate)).collect::<Vec<_>>());
     let mut values: Vec<_> = tools.iter().map(line).collect();
+    values.retain(|(_, values)| values.iter().any(Option::is_some));
     values
         .push(("the gap asked for".to_owned(), rates.iter().map(|rate| Some(1e6 / *rate as f32)).collect()));
     let figure = Figure {
