@@ -159,9 +159,10 @@ impl Files {
         }
     }
 
-    /// What is due by time alone: a file ends on an idle line, others see what was written.
-    pub(crate) fn tick(&mut self, now_ns: u64, credit: &mut Credit<'_>) {
-        if self.rotation.as_ref().is_some_and(|rotation| rotation.rotator.due(now_ns, 0).is_some()) {
+    /// What is due by time alone: a file ends on an idle line, others see what was written. No record from before
+    /// `settled_ns` will come any more.
+    pub(crate) fn tick(&mut self, settled_ns: u64, credit: &mut Credit<'_>) {
+        if self.rotation.as_ref().is_some_and(|rotation| rotation.rotator.due(settled_ns, 0).is_some()) {
             self.rotate(credit);
         }
         if let Some(packer) = &mut self.packer {

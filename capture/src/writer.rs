@@ -9,6 +9,7 @@ use crate::credit::Credit;
 use crate::files::{Ended, Files};
 use crate::format::Format;
 use crate::merge::MergeReport;
+use crate::options::WINDOW_NS_DEFAULT;
 use crate::reader::{Shared, keep_off};
 use crate::run::{Lane, Run};
 use crate::{Order, sys};
@@ -65,7 +66,8 @@ impl Writer {
         };
         let Self { shared, written, lanes, runs, format, files, .. } = self;
         let place = Place::new(&lanes);
-        let desk = Desk { shared, written, lanes, files, place, ticked: Instant::now() };
+        let margin_ns = window_ns.unwrap_or(WINDOW_NS_DEFAULT);
+        let desk = Desk { shared, written, lanes, files, place, margin_ns, ticked: Instant::now() };
         match window_ns {
             Some(window_ns) => in_order_of_time(desk, &runs, format, window_ns),
             None => as_they_come(desk, &runs),
@@ -76,16 +78,17 @@ impl Writer {
 fn as_they_come(mut desk: Desk, runs: &Receiver<Run>) -> Outcome {
     loop {
         match runs.recv_timeout(TICK) {
-            Ok(run) => {
-                let parts = [Part { ring: run.ring, count: run.count }];
-                let Run { first_ns, last_ns, .. } = run;
-                desk.stretch(&Stretch { bytes: &run.bytes, first_ns, last_ns, parts: &parts });
-                desk.spare(run.ring, run.bytes);
-            }
+            Ok(run) => desk.hand_on(run),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return desk.end(None),
         }
-        desk.tick();
+        desk.push_out_last();
+        if desk.is_tick_due() {
+            let empty_ns = desk.empty_ns();
+            // After the rings were looked at: what they held is in the channel, if not further.
+            let late = runs.try_recv().map(|run| desk.hand_on(run));
+            desk.tick(late.is_err().then_some(empty_ns));
+        }
     }
 }
 
@@ -105,8 +108,20 @@ fn in_order_of_time(mut desk: Desk, runs: &Receiver<Run>, format: Format, window
         }
         while look_around(&mut assembly, &mut desk, runs) {}
         assembly.flush(&mut desk);
-        desk.tick();
+        desk.push_out_last();
+        if desk.is_tick_due() {
+            let settled = all_handed_on(&mut assembly, &mut desk, runs);
+            desk.tick(settled);
+        }
     }
+}
+
+/// When each ring was empty, if everything that they had until then is in the files.
+fn all_handed_on(assembly: &mut Assembly, desk: &mut Desk, runs: &Receiver<Run>) -> Option<Vec<u64>> {
+    let empty_ns = desk.empty_ns();
+    // After the rings were looked at: what they held is in the channel, if not further.
+    runs.try_iter().take(1).for_each(|run| assembly.push(run, desk));
+    (!assembly.holds_any()).then_some(empty_ns)
 }
 
 /// Takes what came meanwhile, finds out which rings are empty, and hands on what is due; says whether anything was.
@@ -131,6 +146,8 @@ struct Desk {
     lanes: Vec<Arc<Lane>>,
     files: Vec<Files>,
     place: Place,
+    /// From the stamp of a frame until it can be seen in its ring, at most, in nanoseconds; beyond what the ring says.
+    margin_ns: u64,
     ticked: Instant,
 }
 
@@ -153,6 +170,19 @@ impl Desk {
         self.lanes[ring].empty_at_ns(&self.shared.clock)
     }
 
+    /// The same for all rings.
+    fn empty_ns(&self) -> Vec<u64> {
+        (0..self.lanes.len()).map(|ring| self.empty_at_ns(ring)).collect()
+    }
+
+    /// Writes a run as it came.
+    fn hand_on(&mut self, run: Run) {
+        let parts = [Part { ring: run.ring, count: run.count }];
+        let Run { first_ns, last_ns, .. } = run;
+        self.stretch(&Stretch { bytes: &run.bytes, first_ns, last_ns, parts: &parts });
+        self.spare(run.ring, run.bytes);
+    }
+
     /// True when a reader is about to run out of buffers.
     fn is_pressed(&self) -> bool {
         self.lanes.iter().any(|lane| lane.pool.is_short())
@@ -168,15 +198,20 @@ impl Desk {
         }
     }
 
-    fn tick(&mut self) {
-        self.push_out_last();
-        if self.ticked.elapsed() < TICK {
-            return;
-        }
+    fn is_tick_due(&self) -> bool {
+        self.ticked.elapsed() >= TICK
+    }
+
+    /// `empty_ns` says when each ring was empty, with everything from before in the files; `None` when records are on
+    /// their way, which may belong to the files at hand whatever the clock says.
+    fn tick(&mut self, empty_ns: Option<Vec<u64>>) {
         self.ticked = Instant::now();
-        let (mut credit, now_ns) = (Credit { lanes: &self.lanes, limit: &self.shared.limit }, utc_now_ns());
-        for file in &mut self.files {
-            file.tick(now_ns, &mut credit);
+        let mut credit = Credit { lanes: &self.lanes, limit: &self.shared.limit };
+        let (empty_ns, is_one_for_all) = (empty_ns.unwrap_or_default(), self.files.len() == 1);
+        for (number, file) in self.files.iter_mut().enumerate() {
+            let of_file = if is_one_for_all { Some(&empty_ns[..]) } else { empty_ns.get(number..=number) };
+            let empty_ns = of_file.and_then(|empty_ns| empty_ns.iter().min()).copied().unwrap_or(0);
+            file.tick(empty_ns.saturating_sub(self.margin_ns), &mut credit);
         }
         self.place.choose(&self.lanes);
         self.note();
@@ -229,5 +264,135 @@ impl Place {
             self.busy = busy;
             self.allowed.iter().for_each(|allowed| keep_off(*allowed, &self.busy));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::UtcClock;
+    use crate::files::Plan;
+    use crate::limit::Limit;
+    use crate::rotate::{Interval, RotatePolicy};
+    use crate::{OnError, Output};
+    use pcapng::{Interface, Packet, Section};
+    use std::num::NonZeroU64;
+    use std::path::{Path, PathBuf};
+    use std::sync::atomic::AtomicBool;
+    use std::sync::mpsc::channel;
+
+    const S: u64 = 1_000_000_000;
+    const MARGIN_NS: u64 = 100;
+
+    /// A place for files, gone with the value.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("wirerate-writer-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        /// The files that are complete.
+        fn names(&self) -> Vec<String> {
+            let entries = std::fs::read_dir(&self.0).unwrap();
+            let mut names: Vec<String> =
+                entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            names.retain(|name| !name.ends_with(".part"));
+            names.sort();
+            names
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// A file for each full second, of two rings.
+    fn desk(folder: &Path) -> Desk {
+        let interval = Interval { length_ns: NonZeroU64::new(S).unwrap(), is_aligned: true };
+        let plan = Plan {
+            format: Format::Pcapng,
+            header: Format::Pcapng.header(&Section::default(), &[Interface::default()]),
+            closing: Arc::new(|_: &crate::share::Share| Vec::new()),
+            closing_len_max: 0,
+            interfaces_to_count: 0,
+            rotate: RotatePolicy { interval: Some(interval), ..RotatePolicy::default() },
+            utc_offset_s: 0,
+            compression: None,
+            on_error: OnError::default(),
+            preallocate_bytes: 0,
+            is_direct: false,
+        };
+        let files = Files::create(Output::File(folder.join("%s.pcapng")), Arc::new(plan), None, 0);
+        let lanes = vec![Lane::for_test(), Lane::for_test()];
+        let shared = Shared {
+            clock: UtcClock::new(),
+            limit: Limit::new(None),
+            is_draining: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
+        };
+        Desk {
+            shared: Arc::new(shared),
+            written: Arc::default(),
+            place: Place::new(&lanes),
+            lanes,
+            files: vec![files.unwrap().unwrap()],
+            margin_ns: MARGIN_NS,
+            ticked: Instant::now(),
+        }
+    }
+
+    fn run(desk: &Desk, ring: usize, time_ns: u64) -> Run {
+        let mut bytes = desk.lanes[ring].pool.take(Duration::ZERO).unwrap();
+        Packet { time_ns, data: &[7; 60], ..Packet::default() }.emit(&mut bytes);
+        Run { ring, bytes, count: 1, first_ns: time_ns, last_ns: time_ns, is_in_order: true }
+    }
+
+    impl Desk {
+        fn hand_on_one(&mut self, ring: usize, time_ns: u64) {
+            let run = run(self, ring, time_ns);
+            self.hand_on(run);
+        }
+    }
+
+    #[test]
+    fn a_file_of_an_interval_waits_for_records_of_it_that_are_still_in_a_ring() {
+        let folder = Folder::new("interval");
+        let mut desk = desk(&folder.0);
+        desk.hand_on_one(0, 15 * S / 10);
+        // By the clock the second is over, but one ring was last seen empty before its end.
+        desk.lanes[0].progress.was_empty_at(9 * S);
+        desk.lanes[1].progress.was_empty_at(2 * S + MARGIN_NS - 1);
+        desk.tick(Some(desk.empty_ns()));
+        assert!(folder.names().is_empty(), "{:?}", folder.names());
+        desk.hand_on_one(1, 2 * S - 1);
+        desk.lanes[1].progress.was_empty_at(2 * S + MARGIN_NS);
+        desk.tick(None);
+        assert!(folder.names().is_empty(), "records are on their way");
+        desk.tick(Some(desk.empty_ns()));
+        assert_eq!(folder.names(), ["1.pcapng"]);
+        desk.hand_on_one(0, 2 * S);
+        assert_eq!(desk.end(None).files[0].count, Some(2));
+        assert_eq!(folder.names(), ["1.pcapng", "2.pcapng"], "and none that is named like another");
+    }
+
+    #[test]
+    fn records_in_the_channel_or_waiting_for_their_turn_are_not_handed_on_yet() {
+        let folder = Folder::new("channel");
+        let mut desk = desk(&folder.0);
+        let mut assembly = Assembly::new(Format::Pcapng, 2, MARGIN_NS);
+        let (sender, runs) = channel();
+        desk.lanes.iter().for_each(|lane| lane.progress.was_empty_at(5 * S));
+        sender.send(run(&desk, 0, S)).unwrap();
+        assert_eq!(all_handed_on(&mut assembly, &mut desk, &runs), None, "one is in the channel");
+        assert_eq!(all_handed_on(&mut assembly, &mut desk, &runs), None, "it is in the assembly now");
+        while look_around(&mut assembly, &mut desk, &runs) {}
+        assembly.flush(&mut desk);
+        assert_eq!(all_handed_on(&mut assembly, &mut desk, &runs), Some(vec![5 * S, 5 * S]));
+        assert_eq!(desk.lanes[0].counts.get().written, 1);
     }
 }
