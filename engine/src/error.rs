@@ -186,7 +186,9 @@ impl EngineError {
     pub fn cure(&self) -> Option<String> {
         match self {
             Self::Down { ifname } => Some(format!("ip link set {ifname} up")),
-            Self::NoCarrier { ifname } => Some(format!("connect {ifname}, or set its other end up")),
+            Self::NoCarrier { ifname } => Some(format!(
+                "connect {ifname}, or set its other end up; a wireless one is not associated: iw dev {ifname} connect SSID"
+            )),
             Self::PeerTakesNoXdp { peer, .. } => {
                 Some(format!("`ethtool -K {peer} gro on`, or capture there: `wirerate capture {peer}`"))
             }
