@@ -9,6 +9,8 @@ use std::time::Duration;
 
 /// How often the threads are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How soon a stop is noticed: a signal does not end a wait, and all of a stop is to take less than 10 ms.
+const NOTICE_EVERY: Duration = Duration::from_millis(4);
 
 /// Threads at work on one run.
 #[derive(Debug)]
@@ -81,7 +83,7 @@ impl Fleet {
         let mut done: Vec<Option<Done>> = self.members.iter().map(|_| None).collect();
         while let Some(waiting) = done.iter().position(Option::is_none) {
             let Member { worker, handle } = &self.members[waiting];
-            let run = handle.wait(LOOK_EVERY);
+            let run = wait(|time| handle.wait(time), || stop.is_set());
             let failed = run.as_ref().is_some_and(|run| matches!(run.end, engine::End::Failed(_)));
             if let Some(run) = run {
                 let why = handle.snapshot().reason;
@@ -93,5 +95,41 @@ impl Fleet {
             look(self.sofar());
         }
         done.into_iter().flatten().collect()
+    }
+}
+
+/// Waits until it has ended, until the next look, or until somebody asks to stop.
+fn wait<R>(mut ended: impl FnMut(Duration) -> Option<R>, is_stopped: impl Fn() -> bool) -> Option<R> {
+    let mut waited = Duration::ZERO;
+    while waited < LOOK_EVERY {
+        if let Some(run) = ended(NOTICE_EVERY) {
+            return Some(run);
+        }
+        if is_stopped() {
+            return None;
+        }
+        waited += NOTICE_EVERY;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_stop_does_not_wait_for_the_next_look() {
+        let waited = Cell::new(Duration::ZERO);
+        let ended = |time| {
+            waited.set(waited.get() + time);
+            None::<()>
+        };
+        assert_eq!(wait(ended, || waited.get() >= Duration::from_millis(3)), None);
+        assert!(waited.get() <= Duration::from_millis(5), "{waited:?}");
+        waited.set(Duration::ZERO);
+        assert_eq!(wait(ended, || false), None);
+        assert_eq!(waited.get(), LOOK_EVERY);
+        assert_eq!(wait(|_| Some(7), || true), Some(7));
     }
 }
