@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use vm::cases::{self, Case, Machine};
 use vm::{Ending, Kernel, Lab, Outcome, Run, guest};
@@ -91,19 +91,22 @@ fn host(arguments: &Arguments) -> Result<ExitCode> {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot wait for signals")?;
     }
     let at_once = arguments.at_once.unwrap_or(std::thread::available_parallelism()?).get();
-    let said = |kernel: &Kernel, outcomes: &[Outcome]| print!("{}", vm::plain(&kernel.name, outcomes));
+    let failures = AtomicUsize::new(0);
+    let said = |kernel: &Kernel, outcomes: &[Outcome]| {
+        print!("{}", vm::plain(&kernel.name, outcomes));
+        failures.fetch_add(tell_failures(&kernel.name, outcomes), Ordering::Relaxed);
+    };
     let all = run.all(&kernels, &cases, at_once, said)?;
     if let Some(path) = &arguments.table {
         put_table(path, &all)?;
     }
     let is_whole = lab.missing.is_empty() || !is_ci;
-    Ok(if tell_failures(&all) == 0 && is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if failures.into_inner() == 0 && is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Says what failed, and how many that were.
-fn tell_failures(all: &[(String, Vec<Outcome>)]) -> usize {
-    let outcomes = all.iter().flat_map(|(kernel, outcomes)| outcomes.iter().map(move |one| (kernel, one)));
-    let failures = outcomes.filter_map(|(kernel, outcome)| match &outcome.ending {
+fn tell_failures(kernel: &str, outcomes: &[Outcome]) -> usize {
+    let failures = outcomes.iter().filter_map(|outcome| match &outcome.ending {
         Ending::Failed(why) => Some(format!("\n{kernel} {}: {why}", outcome.case)),
         _ => None,
     });
