@@ -3,6 +3,7 @@
 //! Pure arithmetic on nanoseconds; waiting is the business of the run.
 
 use packet::NEVER_NS;
+use std::num::NonZeroU32;
 
 /// Bytes on the wire beside the frame: FCS 4, preamble and start 8, gap 12.
 pub const WIRE_OVERHEAD_BYTES: u64 = 24;
@@ -17,6 +18,13 @@ pub enum Pace {
     Delay {
         /// Nanoseconds.
         delay_ns: u64,
+    },
+    /// This time between the starts of two bursts.
+    BurstDelay {
+        /// Nanoseconds.
+        delay_ns: u64,
+        /// Frames of one burst.
+        burst: NonZeroU32,
     },
     /// This many frames each second.
     FrameRate {
@@ -39,6 +47,16 @@ impl Pace {
             0 => Self::Unpaced,
             NEVER_NS => Self::Never,
             delay_ns => Self::Delay { delay_ns },
+        }
+    }
+
+    /// As [`Self::from_delay_ns`], for transmit calls of `burst` frames: pktgen waits once for each call.
+    pub fn from_call_delay_ns(delay_ns: u64, burst: u32) -> Self {
+        match (Self::from_delay_ns(delay_ns), NonZeroU32::new(burst)) {
+            (Self::Delay { delay_ns }, Some(burst)) if burst.get() > 1 => {
+                Self::BurstDelay { delay_ns, burst }
+            }
+            (pace, _) => pace,
         }
     }
 }
@@ -64,6 +82,10 @@ impl Pacer {
             Pace::Unpaced => self.start_ns,
             Pace::Never => u64::MAX,
             Pace::Delay { delay_ns } => self.after(u128::from(self.frames) * u128::from(delay_ns)),
+            Pace::BurstDelay { delay_ns, burst } => {
+                let bursts = self.frames / u64::from(burst.get());
+                self.after(u128::from(bursts) * u128::from(delay_ns))
+            }
             Pace::FrameRate { rate_pps } => self.after(scaled(self.frames, rate_pps)),
             Pace::WireRate { rate_bps } => self.after(scaled(self.wire_bits, rate_bps)),
         }
@@ -81,6 +103,10 @@ impl Pacer {
             Pace::Unpaced => u64::MAX,
             Pace::Never => 0,
             Pace::Delay { delay_ns } => (elapsed_ns / u128::from(delay_ns)) as u64 + 1 - self.frames,
+            Pace::BurstDelay { delay_ns, burst } => {
+                let bursts = (elapsed_ns / u128::from(delay_ns)) as u64 + 1;
+                bursts.saturating_mul(u64::from(burst.get())) - self.frames
+            }
             Pace::FrameRate { rate_pps } => until_now(rate_pps) + 1 - self.frames,
             Pace::WireRate { rate_bps } => {
                 let mean_bits = self.wire_bits.checked_div(self.frames).unwrap_or(0).max(84 * 8);
@@ -143,6 +169,20 @@ mod tests {
         assert_eq!((pacer.due(99), pacer.due(100), pacer.due(109), pacer.due(110)), (0, 1, 1, 2));
         pacer.sent(1, 60);
         assert_eq!((pacer.next_ns(), pacer.due(109), pacer.due(131)), (110, 0, 3));
+    }
+
+    /// What a real pktgen does: 16 frames in bursts of 8 take one delay.
+    #[test]
+    fn a_burst_waits_once_for_all_its_frames() {
+        let mut pacer = Pacer::new(Pace::from_call_delay_ns(20, 8), 100);
+        assert_eq!((pacer.due(99), pacer.due(100), pacer.due(119)), (0, 8, 8));
+        pacer.sent(3, 180);
+        assert_eq!((pacer.next_ns(), pacer.due(110)), (100, 5), "the rest of it is late already");
+        pacer.sent(5, 300);
+        assert_eq!((pacer.next_ns(), pacer.due(119), pacer.due(120), pacer.due(141)), (120, 0, 8, 16));
+        assert_eq!(Pace::from_call_delay_ns(20, 1), Pace::Delay { delay_ns: 20 });
+        assert_eq!(Pace::from_call_delay_ns(0, 8), Pace::Unpaced);
+        assert_eq!(Pace::from_call_delay_ns(NEVER_NS, 8), Pace::Never);
     }
 
     #[test]

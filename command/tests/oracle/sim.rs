@@ -130,8 +130,9 @@ fn run(device: &mut Device, link: &Link, now_ns: u64) {
     for _ in 0..device.config.count {
         plan.emit(&mut device.cursor, WallTime::default(), &mut frame);
         device.counters.sofar += 1;
-        device.counters.idle_ns += device.config.delay_ns;
     }
+    let calls = device.config.count.div_ceil(u64::from(device.config.frames_each_call()));
+    device.counters.idle_ns += calls * device.config.delay_ns;
     let fragments = command::fragments(&device.config, &plan, device.cursor.frame_size);
     device.stop(now_ns + device.counters.idle_ns + 12_345_678, fragments);
 }

@@ -59,6 +59,7 @@ impl Shared {
     fn serve(&self, mut order: Order) {
         let mut frame = vec![0; order.plan.frame_len_max() as usize];
         let mut next_ns = monotonic_ns();
+        let burst = u64::from(order.config.frames_each_call());
         while !self.stop.is_fired() {
             let (left, delay_ns) = {
                 let state = self.lock();
@@ -72,12 +73,16 @@ impl Shared {
             let waited_ns = self.wait_for(next_ns, delay_ns);
             let frames = match delay_ns {
                 0 => u64::from(CHUNK).min(left),
-                _ => u64::from(monotonic_ns() >= next_ns && delay_ns != NEVER_NS),
+                NEVER_NS => 0,
+                _ if monotonic_ns() >= next_ns => burst.min(u64::from(CHUNK)).min(left),
+                _ => 0,
             };
             for _ in 0..frames {
                 order.plan.emit(&mut order.cursor, WallTime::from_ns(realtime_ns()), &mut frame);
             }
-            next_ns += frames * if delay_ns == NEVER_NS { 0 } else { delay_ns };
+            if frames > 0 && delay_ns != NEVER_NS {
+                next_ns += delay_ns;
+            }
             let mut state = self.lock();
             state.standing.sent += frames;
             state.standing.idle_ns += waited_ns;

@@ -51,7 +51,8 @@ fn request(order: Order) -> Request {
 }
 
 fn terms(order: &Order) -> Terms {
-    Terms { count: order.count, duration_ns: 0, pace: Pace::from_delay_ns(order.config.delay_ns) }
+    let pace = Pace::from_call_delay_ns(order.config.delay_ns, order.config.frames_each_call());
+    Terms { count: order.count, duration_ns: 0, pace }
 }
 
 struct EngineRun(Arc<RunHandle>);
