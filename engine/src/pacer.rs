@@ -115,10 +115,12 @@ impl Pacer {
         }
     }
 
-    /// Frames have gone out, `frame_bytes` long together without FCS.
+    /// Frames have gone out, `frame_bytes` long together without FCS. Shorter ones than the wire has are padded there;
+    /// among longer ones they are taken as they are, which is 2 of 84 bytes at most.
     pub fn sent(&mut self, frames: u64, frame_bytes: u64) {
+        let least = frames * u64::from(packet::wire_len(0));
         self.frames += frames;
-        self.wire_bits += 8 * (frame_bytes + frames * WIRE_OVERHEAD_BYTES);
+        self.wire_bits += 8 * (frame_bytes + frames * WIRE_OVERHEAD_BYTES).max(least);
     }
 
     fn after(&self, later_ns: u128) -> u64 {
@@ -160,6 +162,12 @@ mod tests {
     fn wire_rate_counts_fcs_preamble_and_gap() {
         // 60 bytes are 84 on the wire: a gigabit carries 1,488,095 of them.
         let sent = total(Pace::WireRate { rate_bps: 1_000_000_000 }, 1000, 1_000_001, 60);
+        assert!((1_488_090..=1_488_100).contains(&sent), "{sent}");
+    }
+
+    #[test]
+    fn frames_of_58_bytes_take_84_of_the_wire() {
+        let sent = total(Pace::WireRate { rate_bps: 1_000_000_000 }, 1000, 1_000_001, 58);
         assert!((1_488_090..=1_488_100).contains(&sent), "{sent}");
     }
 

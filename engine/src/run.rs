@@ -283,7 +283,7 @@ impl Run {
 
     fn count(&mut self, burst: &Burst, start_ns: u64, end_ns: u64) {
         self.total.add(burst);
-        self.pacer.sent(burst.sent, burst.frame_bytes);
+        self.pacer.sent(burst.sent, sent_bytes(burst));
         let is_stuck = burst.sent == 0 && burst.errors.ring_full + burst.retries > 0;
         self.stuck_ns = is_stuck.then(|| self.stuck_ns.unwrap_or(start_ns));
         if let Some(gaps) = &mut self.gaps {
@@ -306,6 +306,12 @@ impl Run {
             seconds: STALL_NS / 1_000_000_000,
         })
     }
+}
+
+/// The part of the offered bytes that the frames which went out have, refused ones being as long as the others.
+fn sent_bytes(burst: &Burst) -> u64 {
+    let product = u128::from(burst.frame_bytes) * u128::from(burst.sent);
+    (product / u128::from(burst.offered().max(1))) as u64
 }
 
 #[cfg(test)]
@@ -401,6 +407,16 @@ mod tests {
         assert!(matches!(report.end, End::Duration));
         let gaps = report.gaps.expect("a paced run has gaps");
         assert!((990..1010).contains(&gaps.quantile_ns(0.5)), "{}", gaps.quantile_ns(0.5));
+    }
+
+    #[test]
+    fn a_wire_rate_is_kept_however_many_frames_are_refused() {
+        let pace = Pace::WireRate { rate_bps: 84 * 8 * 100_000 };
+        let terms = Terms { duration_ns: 1_000_000_000, pace, ..Terms::default() };
+        for accepts in [|_| true, |number| number % 3 != 0] as [fn(u64) -> bool; 2] {
+            let (report, ..) = finish(terms, accepts);
+            assert!((99_990..=100_001).contains(&report.total.sent), "{}", report.total.sent);
+        }
     }
 
     /// An engine that loses its CPU for 3 ms now and then, and one frame in 500 to a full ring.
