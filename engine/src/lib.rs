@@ -35,5 +35,5 @@ pub use need::Wish;
 pub use pacer::{Pace, Pacer, WIRE_OVERHEAD_BYTES};
 pub use probe::{Probed, probe};
 pub use run::{End, Progress, Run, RunReport, Step, Terms};
-pub use worker::{Request, RunHandle, Snapshot, Worker};
+pub use worker::{GoesOn, Request, RunHandle, Snapshot, Worker};
 pub use xdp::{BATCH_DEFAULT, BATCH_MAX};

@@ -50,6 +50,16 @@ impl Pace {
         }
     }
 
+    /// The time from one deadline to the next, for the shortest frames; 0 where there are none.
+    fn gap_ns(self) -> u64 {
+        match self {
+            Self::Unpaced | Self::Never => 0,
+            Self::Delay { delay_ns } | Self::BurstDelay { delay_ns, .. } => delay_ns,
+            Self::FrameRate { rate_pps } => scaled(1, rate_pps) as u64,
+            Self::WireRate { rate_bps } => scaled(8 * u64::from(packet::wire_len(0)), rate_bps) as u64,
+        }
+    }
+
     /// As [`Self::from_delay_ns`], for transmit calls of `burst` frames: pktgen waits once for each call.
     pub fn from_call_delay_ns(delay_ns: u64, burst: u32) -> Self {
         match (Self::from_delay_ns(delay_ns), NonZeroU32::new(burst)) {
@@ -74,6 +84,16 @@ impl Pacer {
     /// The first frame is due at `start_ns`.
     pub fn new(pace: Pace, start_ns: u64) -> Self {
         Self { pace, start_ns, frames: 0, wire_bits: 0 }
+    }
+
+    /// Goes on at another pace. The next frame is due when it was, or one gap of the new pace from now if that is
+    /// sooner; at once when there was no pace before.
+    pub fn change(&mut self, pace: Pace, now_ns: u64) {
+        let due_ns = match self.pace {
+            Pace::Unpaced | Pace::Never => now_ns,
+            _ => self.next_ns().clamp(now_ns, now_ns.saturating_add(pace.gap_ns())),
+        };
+        *self = Self::new(pace, due_ns);
     }
 
     /// When the next frame is due. `u64::MAX` for never.
@@ -191,6 +211,21 @@ mod tests {
         assert_eq!(Pace::from_call_delay_ns(20, 1), Pace::Delay { delay_ns: 20 });
         assert_eq!(Pace::from_call_delay_ns(0, 8), Pace::Unpaced);
         assert_eq!(Pace::from_call_delay_ns(NEVER_NS, 8), Pace::Never);
+    }
+
+    #[test]
+    fn another_delay_moves_no_deadline_back_and_makes_none_due_at_once() {
+        let mut pacer = Pacer::new(Pace::Delay { delay_ns: 1000 }, 0);
+        pacer.sent(1, 60);
+        for now_ns in [20, 40, 60] {
+            pacer.change(Pace::Delay { delay_ns: 1000 + now_ns }, now_ns);
+            assert_eq!((pacer.next_ns(), pacer.due(now_ns)), (1000, 0));
+        }
+        pacer.change(Pace::Delay { delay_ns: 10 }, 100);
+        assert_eq!(pacer.next_ns(), 110);
+        pacer.change(Pace::Never, 105);
+        pacer.change(Pace::Delay { delay_ns: 50 }, 300);
+        assert_eq!(pacer.next_ns(), 300);
     }
 
     #[test]

@@ -100,6 +100,8 @@ pub struct RunReport {
     pub gaps: Option<Gaps>,
     /// Where a next run would go on.
     pub cursor: Cursor,
+    /// When its next frame would have been due; `None` when it never began.
+    pub next_ns: Option<u64>,
 }
 
 impl RunReport {
@@ -114,6 +116,7 @@ impl RunReport {
             idle_ns: 0,
             gaps: None,
             cursor,
+            next_ns: None,
         }
     }
 
@@ -196,6 +199,13 @@ impl Run {
         self.engine.cursor()
     }
 
+    /// Its next frame is due at `next_ns`, on the clock of the run that it goes on with.
+    pub(crate) fn goes_on_at(&mut self, next_ns: u64) {
+        if self.terms.pace != Pace::Never {
+            self.pacer = Pacer::new(self.terms.pace, next_ns);
+        }
+    }
+
     /// It was to begin at `started_ns`, and waited for others until now.
     pub(crate) fn backdate(&mut self, started_ns: u64) {
         self.started_ns = started_ns;
@@ -206,12 +216,12 @@ impl Run {
         self.idle_ns += wait_ns;
     }
 
-    /// Goes on with other terms; another pace counts from now.
+    /// Goes on with other terms.
     pub fn change_terms(&mut self, terms: Terms, now_ns: u64) {
         if terms.pace != self.terms.pace {
             let is_paced = terms.pace != Pace::Unpaced;
             self.engine.set_clock_sharing(if is_paced { 1 } else { CLOCK_SHARING });
-            self.pacer = Pacer::new(terms.pace, now_ns);
+            self.pacer.change(terms.pace, now_ns);
             self.gaps = self.gaps.take().or_else(|| is_paced.then(Gaps::new));
         }
         self.terms = terms;
@@ -247,6 +257,7 @@ impl Run {
         self.total.errors.not_handed_over += unsent;
         RunReport {
             end,
+            next_ns: Some(self.next_ns()).filter(|next_ns| *next_ns != u64::MAX),
             engine: Some(self.engine.kind()),
             total: self.total,
             started_ns: self.started_ns,

@@ -18,6 +18,10 @@ use std::sync::{Arc, Barrier, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// How long the turn of a run that was paused is kept for the one that goes on with it.
+const TURN_KEPT_NS: u64 = 500_000_000;
+/// How long a thread with a turn to keep and nothing to do looks away.
+const LOOK_AWAY_NS: u64 = 20_000;
 /// How often a run shows where it stands.
 const SNAPSHOT_NS: u64 = 10_000_000;
 
@@ -40,8 +44,19 @@ pub struct Request {
     pub engine: Option<EngineKind>,
     /// Frames handled together, for engines that know such a thing.
     pub batch: Option<u32>,
+    /// The run that this one goes on with, after a change; `None` for a run of its own.
+    pub goes_on: Option<GoesOn>,
     /// Runs of other threads that this one is to begin with: each has the same barrier, made for their number.
     pub together: Option<Arc<Barrier>>,
+}
+
+/// What a run keeps when it is cut by a change and goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GoesOn {
+    /// `CLOCK_MONOTONIC` when its first part was ordered: its place among those that are not paced.
+    pub ordered_ns: u64,
+    /// `CLOCK_MONOTONIC` when its next frame is due; `None` for as soon as its turn comes.
+    pub next_ns: Option<u64>,
 }
 
 /// Where a run stands; made anew every 10 ms while it goes on.
@@ -64,6 +79,7 @@ pub struct Snapshot {
 pub struct RunHandle {
     progress: Progress,
     stop: AtomicBool,
+    is_paused: AtomicBool,
     new_terms: Mutex<Option<Terms>>,
     is_changed: AtomicBool,
     snapshot: Mutex<Snapshot>,
@@ -81,6 +97,13 @@ impl RunHandle {
     /// Asks the run to end; it does within 10 ms.
     pub fn stop(&self) {
         self.stop.store(true, Relaxed);
+    }
+
+    /// As [`Self::stop`], for a run that another request goes on with soon ([`Request::goes_on`]): runs that wait for it
+    /// do not take its turn meanwhile.
+    pub fn pause(&self) {
+        self.is_paused.store(true, Relaxed);
+        self.stop();
     }
 
     /// Goes on with another count, another end or another pace, from the next frame on.
@@ -168,7 +191,8 @@ impl Worker {
             if is_good {
                 let (clock, tools) = (SystemClock, Tools::default());
                 let (waiting, active) = (VecDeque::new(), Vec::new());
-                Shift { cpu, inbox, quit, clock, tools, waiting, free_ns: 0, active }.serve();
+                Shift { cpu, inbox, quit, clock, tools, waiting, free_ns: 0, kept_until_ns: 0, active }
+                    .serve();
             }
         };
         let failed =
@@ -241,6 +265,8 @@ struct Shift {
     waiting: VecDeque<Waiting>,
     /// When the last run that was not paced ended.
     free_ns: u64,
+    /// Until when the turn is kept for a run that was paused.
+    kept_until_ns: u64,
     active: Vec<Active>,
 }
 
@@ -295,16 +321,25 @@ impl Shift {
 
     /// Begins a paced run at once; the others wait in line.
     fn take(&mut self, (request, handle): (Request, Arc<RunHandle>)) {
-        let order = Waiting { request, handle, ordered_ns: self.clock.now_ns() };
+        let goes_on = request.goes_on;
+        let ordered_ns = goes_on.map_or_else(|| self.clock.now_ns(), |goes_on| goes_on.ordered_ns);
+        if goes_on.is_some() {
+            self.kept_until_ns = 0;
+        }
+        let order = Waiting { request, handle, ordered_ns };
         if order.request.terms.pace == Pace::Unpaced {
-            self.waiting.push_back(order);
+            let place = self.waiting.partition_point(|other| other.ordered_ns <= ordered_ns);
+            self.waiting.insert(place, order);
         } else {
             self.begin(order);
         }
     }
 
-    /// Begins the next run that is not paced, once the one before is over.
+    /// Begins the next run that is not paced, once the one before is over and not about to go on.
     fn advance(&mut self) {
+        if self.clock.now_ns() < self.kept_until_ns {
+            return;
+        }
         while !self.active.iter().any(|active| active.request.terms.pace == Pace::Unpaced) {
             let Some(order) = self.waiting.pop_front() else { return };
             self.begin(order);
@@ -328,7 +363,9 @@ impl Shift {
                 handle.show_choice(&chosen);
                 let now_ns = self.clock.now_ns();
                 let mut run = Run::new(chosen.engine, request.terms, now_ns);
-                if ordered_ns < self.free_ns {
+                if let Some(next_ns) = request.goes_on.and_then(|goes_on| goes_on.next_ns) {
+                    run.goes_on_at(next_ns);
+                } else if ordered_ns < self.free_ns {
                     // It waited for others: that is part of its time, as in pktgen.
                     run.backdate(ordered_ns);
                 }
@@ -343,7 +380,12 @@ impl Shift {
         self.apply_wishes();
         self.advance();
         let due = |(_, active): &(usize, &Active)| active.run.next_ns();
-        let Some((index, _)) = self.active.iter().enumerate().min_by_key(due) else { return };
+        let Some((index, _)) = self.active.iter().enumerate().min_by_key(due) else {
+            if !self.waiting.is_empty() {
+                self.clock.wait_until(self.clock.now_ns() + LOOK_AWAY_NS);
+            }
+            return;
+        };
         let active = &mut self.active[index];
         match active.run.step(&self.clock, &active.handle.progress) {
             Step::Sent => active.show_sometimes(&self.clock),
@@ -372,6 +414,9 @@ impl Shift {
                 let started_ns = active.run.started_ns();
                 active.run = Run::new(chosen.engine, active.request.terms, self.clock.now_ns());
                 active.run.backdate(started_ns);
+                if let Some(next_ns) = active.request.goes_on.and_then(|goes_on| goes_on.next_ns) {
+                    active.run.goes_on_at(next_ns);
+                }
             }
         }
     }
@@ -381,6 +426,9 @@ impl Shift {
         let now_ns = self.clock.now_ns();
         if request.terms.pace == Pace::Unpaced {
             self.free_ns = now_ns;
+            if handle.is_paused.load(Relaxed) {
+                self.kept_until_ns = now_ns + TURN_KEPT_NS;
+            }
         }
         store_sequences(&request.plan);
         handle.finish(run.into_report(end, now_ns));
@@ -422,6 +470,7 @@ impl Waiting {
         let mut report = RunReport::failed(gone, now_ns, self.request.cursor);
         report.end = End::Stopped;
         report.started_ns = self.ordered_ns;
+        report.next_ns = self.request.goes_on.and_then(|goes_on| goes_on.next_ns);
         self.handle.finish(report);
     }
 }

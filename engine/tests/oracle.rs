@@ -101,6 +101,7 @@ fn start(lab: &Lab, device: &mut Device, facts: &Facts, engine: EngineKind) -> R
             },
             engine: Some(engine),
             batch: None,
+            goes_on: None,
             together: None,
         },
     );

@@ -50,6 +50,7 @@ fn a_device_that_is_gone_is_told_by_every_engine() {
         terms: Terms::default(),
         engine: Some(EngineKind::Skb),
         batch: None,
+        goes_on: None,
         together: None,
     };
     let cpu = host::CpuList::allowed().expect("this process may run").as_slice()[0];

@@ -1,10 +1,10 @@
 //! One thread that serves several runs, on real devices (root).
 
-use engine::{End, EngineKind, Pace, Request, Terms, Wish, Worker};
+use engine::{End, EngineKind, GoesOn, Pace, Request, RunHandle, Terms, Wish, Worker};
 use host::{Lab, LabOptions, VethEnd};
 use packet::{Config, Cursor, MacAddr, Plan, XmitMode};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longest wait for something that a loaded machine does late, but does.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -37,7 +37,16 @@ fn request(ifname: &str, count: u64, pace: Pace) -> Request {
         terms: Terms { count, duration_ns: 0, pace },
         engine: None,
         batch: None,
+        goes_on: None,
         together: None,
+    }
+}
+
+fn until_sent(run: &RunHandle) {
+    let deadline = Instant::now() + PATIENCE;
+    while run.progress().sent() == 0 {
+        assert!(!run.has_ended() && Instant::now() < deadline, "it sends nothing");
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -103,6 +112,61 @@ fn sixty_four_runs_on_one_thread_go_one_after_the_other() {
         assert!(report.stopped_ns > last_ns, "in the order of their orders");
         last_ns = report.stopped_ns;
     }
+}
+
+#[test]
+fn an_unpaced_run_that_is_changed_keeps_its_turn() {
+    let Some((lab, _turn)) = lab("turn") else { return };
+    let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
+    let mut first = worker.start(request(lab.tx.ifname, 0, Pace::Unpaced));
+    let ordered_ns = 1;
+    let second = worker.start(request(lab.tx.ifname, 1000, Pace::Unpaced));
+    for _ in 0..20 {
+        until_sent(&first);
+        first.pause();
+        let report = first.wait(PATIENCE).expect("it ends");
+        assert!(matches!(report.end, End::Stopped), "{:?}", report.end);
+        let goes_on = Some(GoesOn { ordered_ns, next_ns: report.next_ns });
+        first = worker.start(Request { goes_on, ..request(lab.tx.ifname, 0, Pace::Unpaced) });
+    }
+    until_sent(&first);
+    assert_eq!((second.progress().sent(), second.has_ended()), (0, false), "it waits for the first");
+    first.stop();
+    let report = second.wait(PATIENCE).expect("its turn comes");
+    assert_eq!(report.total.sent, 1000);
+}
+
+#[test]
+fn the_turn_of_a_paused_run_that_does_not_come_back_is_taken() {
+    let Some((lab, _turn)) = lab("kept turn") else { return };
+    let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
+    let first = worker.start(request(lab.tx.ifname, 0, Pace::Unpaced));
+    let second = worker.start(request(lab.tx.ifname, 10, Pace::Unpaced));
+    until_sent(&first);
+    first.pause();
+    assert!(first.wait(PATIENCE).is_some());
+    assert_eq!(second.wait(PATIENCE).expect("its turn comes").total.sent, 10);
+}
+
+/// However often it is cut: twenty cuts in a second are no reason for twenty frames.
+#[test]
+fn a_paced_run_that_is_cut_again_and_again_keeps_its_deadlines() {
+    let Some((lab, _turn)) = lab("cuts") else { return };
+    let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
+    let pace = Pace::Delay { delay_ns: 300_000_000 };
+    let begun = Instant::now();
+    let mut run = worker.start(request(lab.tx.ifname, 0, pace));
+    let mut sent = 0;
+    for _ in 0..20 {
+        std::thread::sleep(Duration::from_millis(20));
+        run.pause();
+        let report = run.wait(PATIENCE).expect("it ends");
+        sent += report.total.sent;
+        let goes_on = Some(GoesOn { ordered_ns: 1, next_ns: report.next_ns });
+        run = worker.start(Request { goes_on, ..request(lab.tx.ifname, 0, pace) });
+    }
+    let most = begun.elapsed().as_millis() as u64 / 300 + 1;
+    assert!((2..=most).contains(&sent), "{sent} frames, {most} deadlines");
 }
 
 #[test]

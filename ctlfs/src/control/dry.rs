@@ -41,6 +41,7 @@ impl Runner for DryRunner {
             started_ns: monotonic_ns(),
             cursor: order.cursor.clone(),
             engine: Some("dry"),
+            next_ns: None,
         };
         let state = State { standing, count: order.count, delay_ns: order.config.delay_ns, ending: None };
         let shared =
@@ -58,7 +59,8 @@ impl Shared {
 
     fn serve(&self, mut order: Order) {
         let mut frame = vec![0; order.plan.frame_len_max() as usize];
-        let mut next_ns = monotonic_ns();
+        let kept_ns = order.goes_on.and_then(|goes_on| goes_on.next_ns);
+        let mut next_ns = kept_ns.unwrap_or_else(monotonic_ns);
         let burst = u64::from(order.config.frames_each_call());
         while !self.stop.is_fired() {
             let (left, delay_ns) = {
@@ -89,6 +91,7 @@ impl Shared {
             state.standing.cursor.clone_from(&order.cursor);
         }
         let mut state = self.lock();
+        state.standing.next_ns = Some(next_ns);
         state.ending =
             Some(Ending { last: state.standing.clone(), stopped_ns: monotonic_ns(), why: Why::Done });
         self.ended.notify_all();

@@ -44,6 +44,7 @@ fn request(order: Order) -> Request {
         ifname: order.ifname,
         plan: order.plan,
         cursor: order.cursor,
+        goes_on: order.goes_on,
         engine: None,
         batch: (burst > 1).then_some(burst),
         together: None,
@@ -68,6 +69,7 @@ impl Running for EngineRun {
             started_ns: snapshot.started_ns,
             cursor: snapshot.cursor,
             engine: snapshot.engine.map(|kind| kind.name()),
+            next_ns: None,
         })
     }
 
@@ -77,6 +79,10 @@ impl Running for EngineRun {
 
     fn stop(&self) {
         self.0.stop();
+    }
+
+    fn pause(&self) {
+        self.0.pause();
     }
 
     fn wait(&self, timeout: Duration) -> Option<Ending> {
@@ -105,6 +111,7 @@ fn ending(report: RunReport) -> Ending {
             started_ns: report.started_ns,
             cursor: report.cursor,
             engine: report.engine.map(|kind| kind.name()),
+            next_ns: report.next_ns,
         },
     }
 }

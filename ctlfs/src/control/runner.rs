@@ -3,6 +3,7 @@
 //! The control room knows files and commands; a [`Runner`] knows threads, engines and devices. An order is a
 //! plan and where to start in it, so that a run can be ended, changed and gone on with at any frame.
 
+use engine::GoesOn;
 use packet::{Config, Cursor, Plan};
 use std::cell::Cell;
 use std::time::Duration;
@@ -22,6 +23,8 @@ pub struct Order {
     pub cursor: Cursor,
     /// Frames to send, 0 for no end. Frames that meet an error do not count.
     pub count: u64,
+    /// What it keeps of the run that it goes on with after a command; `None` for a run of its own.
+    pub goes_on: Option<GoesOn>,
 }
 
 /// Where a run stands.
@@ -39,6 +42,8 @@ pub struct Standing {
     pub cursor: Cursor,
     /// The engine at work.
     pub engine: Option<&'static str>,
+    /// When the next frame is due, on the monotonic clock; told at the end, `None` where there is no such time.
+    pub next_ns: Option<u64>,
 }
 
 /// Why a run is over.
@@ -73,6 +78,7 @@ impl Ending {
             started_ns: now_ns,
             cursor: order.cursor.clone(),
             engine: None,
+            next_ns: order.goes_on.and_then(|goes_on| goes_on.next_ns),
         };
         Self { last, stopped_ns: now_ns, why }
     }
@@ -112,6 +118,11 @@ pub trait Running: Send {
 
     /// Asks it to end soon.
     fn stop(&self);
+
+    /// As [`Running::stop`], for one that another order goes on with at once.
+    fn pause(&self) {
+        self.stop();
+    }
 
     /// Waits for its end, `timeout` at most, and tells of it; `None` when it goes on, or was told of before.
     fn wait(&self, timeout: Duration) -> Option<Ending>;

@@ -2,6 +2,7 @@
 
 use super::runner::{Ending, Order, Over, Runner, Running, Standing, Why};
 use command::{Counters, Device, Facts, NO_FRAME, fragments};
+use engine::GoesOn;
 use host::monotonic_ns;
 use packet::{Config, Plan};
 use std::time::Duration;
@@ -14,6 +15,8 @@ pub(super) struct Seat {
     index: u32,
     run: Option<Live>,
     engine: Option<&'static str>,
+    /// What the run keeps while it is paused.
+    goes_on: Option<GoesOn>,
 }
 
 /// A run that goes on.
@@ -24,12 +27,14 @@ struct Live {
     base: Counters,
     /// This is the first part: the run begins when the engine is ready, not when it was asked for.
     is_first: bool,
+    /// When the first part was ordered.
+    ordered_ns: u64,
 }
 
 impl Seat {
     /// On the interface of that number; nothing runs.
     pub(super) fn new(index: u32) -> Self {
-        Self { index, run: None, engine: None }
+        Self { index, run: None, engine: None, goes_on: None }
     }
 
     /// Number of the interface.
@@ -67,7 +72,10 @@ impl Seat {
 
     /// Ends this part of a run at the next frame, to go on with other frames.
     pub(super) fn pause(&mut self, device: &mut Device) {
-        self.stop();
+        self.goes_on = None;
+        if let Some(live) = &self.run {
+            live.run.pause();
+        }
         self.wait_and(device, Self::absorb);
     }
 
@@ -100,6 +108,8 @@ impl Seat {
     ) {
         let base = device.counters;
         let mut order = order(device, cpu, plan.clone(), &base);
+        order.goes_on = self.goes_on.take().filter(|_| !is_first);
+        let ordered_ns = order.goes_on.map_or_else(monotonic_ns, |goes_on| goes_on.ordered_ns);
         if order.cursor.repeats_left > 0 {
             // Built and not sent before the change: it goes out as often as is wanted now.
             order.cursor.repeats_left = plan.repeats;
@@ -107,20 +117,23 @@ impl Seat {
         // A count lowered below what was sent already: one frame more would be one too many.
         let is_reached = device.config.count != 0 && base.sofar >= device.config.count;
         let run = if is_reached { over(&order, Why::Done) } else { runner.begin(order) };
-        self.run = Some(Live { run, plan, base, is_first });
+        self.run = Some(Live { run, plan, base, is_first, ordered_ns });
     }
 
     /// As [`Self::begin`] on a device that is down: a normal end before the first frame.
     pub(super) fn begin_down(&mut self, device: &Device, cpu: u32, plan: Plan) {
         let base = device.counters;
         let order = order(device, cpu, plan.clone(), &base);
-        self.run = Some(Live { run: over(&order, Why::DeviceGone), plan, base, is_first: true });
+        let ordered_ns = monotonic_ns();
+        let run = over(&order, Why::DeviceGone);
+        self.run = Some(Live { run, plan, base, is_first: true, ordered_ns });
     }
 
     /// Takes over what the part of a run that has just ended did.
     fn take_over(&mut self, device: &mut Device, last: &Standing) -> Option<Plan> {
         let live = self.run.take()?;
         live.show(device, last);
+        self.goes_on = Some(GoesOn { ordered_ns: live.ordered_ns, next_ns: last.next_ns });
         self.engine = last.engine.or(self.engine);
         Some(live.plan)
     }
@@ -210,5 +223,6 @@ fn order(device: &Device, cpu: u32, plan: Plan, base: &Counters) -> Order {
         cursor: device.cursor.clone(),
         // A count that is reached already must not become 0, which is no end.
         count: if count == 0 { 0 } else { count.saturating_sub(base.sofar).max(1) },
+        goes_on: None,
     }
 }

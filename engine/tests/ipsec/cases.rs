@@ -238,6 +238,7 @@ impl Case {
             engine: Some(engine),
             wish: Wish::of(&config),
             batch: None,
+            goes_on: None,
             together: None,
         };
         let run = worker.start(request);

@@ -33,6 +33,7 @@ pub(crate) fn run() -> Result<(), Failed> {
             engine: None,
             wish: Wish::of(&config),
             batch: None,
+            goes_on: None,
             together: None,
         };
         let handle = worker.start(request);

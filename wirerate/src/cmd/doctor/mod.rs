@@ -145,6 +145,7 @@ fn ask(device: &Device, cpu: u32) -> Result<Vec<Said>, Failure> {
         terms: Terms::default(),
         engine: None,
         batch: None,
+        goes_on: None,
         together: None,
     };
     let act = || format!("ask the engines about {}", device.link.name);

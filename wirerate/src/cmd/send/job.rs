@@ -89,6 +89,7 @@ impl Job<'_> {
                 terms: Terms { count: share.count, duration_ns: self.duration_ns, pace: share.pace },
                 engine: self.engine,
                 batch: self.batch,
+                goes_on: None,
                 together: None,
             };
             requests.push((*cpu, request));

@@ -162,6 +162,7 @@ mod tests {
             idle_ns: 0,
             gaps: None,
             cursor: Cursor::default(),
+            next_ns: None,
         }
     }
 
