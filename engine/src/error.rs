@@ -26,6 +26,9 @@ pub enum EngineError {
         #[source]
         source: io::Error,
     },
+    /// The thread of a run has ended with a panic, which is a mistake of ours.
+    #[error("the thread that sends has ended in the middle of its work")]
+    ThreadLost,
     /// There is no such device any more.
     #[error("{ifname} is gone")]
     Gone {
@@ -202,6 +205,9 @@ impl EngineError {
             Self::NoXdpMemory { .. } => Some(
                 "wait some seconds, and send larger bursts (--burst) or by --engine af_packet".to_owned(),
             ),
+            Self::ThreadLost => {
+                Some("the words above; and please report this, it is a mistake of wirerate's".to_owned())
+            }
             Self::Invalid { .. } => {
                 Some("another --engine; and please report this, it is a mistake of wirerate's".to_owned())
             }

@@ -21,6 +21,7 @@ mod run;
 #[cfg(test)]
 mod same_bytes;
 mod skb;
+mod together;
 mod translate;
 mod worker;
 mod written;
@@ -35,5 +36,6 @@ pub use need::Wish;
 pub use pacer::{Pace, Pacer, WIRE_OVERHEAD_BYTES};
 pub use probe::{Probed, probe};
 pub use run::{End, Progress, Run, RunReport, Step, Terms};
+pub use together::Together;
 pub use worker::{GoesOn, Request, RunHandle, Snapshot, Worker};
 pub use xdp::{BATCH_DEFAULT, BATCH_MAX};

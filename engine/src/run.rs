@@ -74,7 +74,7 @@ impl Progress {
         self.frame_bytes.load(Relaxed)
     }
 
-    fn set(&self, total: &Burst) {
+    pub(crate) fn set(&self, total: &Burst) {
         self.sent.store(total.sent, Relaxed);
         self.errors.store(total.errors.total(), Relaxed);
         self.frame_bytes.store(total.frame_bytes, Relaxed);

@@ -6,15 +6,18 @@
 
 use crate::choose::{Chosen, Need, Tools, build};
 use crate::clock::{Clock, SystemClock};
+use crate::engine::{Burst, Errors};
 use crate::pacer::Pace;
 use crate::run::{End, Progress, Run, RunReport, Step, Terms};
+use crate::together::{Together, Turn};
 use crate::{EngineError, EngineKind, Wish};
 use host::{Netns, Stack};
 use packet::{Cursor, Plan, XmitMode};
 use std::collections::VecDeque;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Arc, Barrier, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -46,8 +49,8 @@ pub struct Request {
     pub batch: Option<u32>,
     /// The run that this one goes on with, after a change; `None` for a run of its own.
     pub goes_on: Option<GoesOn>,
-    /// Runs of other threads that this one is to begin with: each has the same barrier, made for their number.
-    pub together: Option<Arc<Barrier>>,
+    /// Runs of other threads that this one is to begin with: each has the same, made for their number.
+    pub together: Option<Arc<Together>>,
 }
 
 /// What a run keeps when it is cut by a change and goes on.
@@ -145,6 +148,26 @@ impl RunHandle {
         self.ended.notify_all();
     }
 
+    /// The report of a run whose thread has ended with a panic, as far as it had shown where it stood.
+    fn lost(&self) -> RunReport {
+        let snapshot = self.snapshot();
+        let now_ns = SystemClock.now_ns();
+        let started_ns = if snapshot.started_ns == 0 { now_ns } else { snapshot.started_ns };
+        let errors = Errors { not_handed_over: self.progress.errors(), ..Errors::default() };
+        RunReport {
+            engine: snapshot.engine,
+            started_ns,
+            idle_ns: snapshot.idle_ns,
+            total: Burst {
+                sent: self.progress.sent(),
+                errors,
+                frame_bytes: self.progress.frame_bytes(),
+                ..Burst::default()
+            },
+            ..RunReport::failed(EngineError::ThreadLost, now_ns, snapshot.cursor)
+        }
+    }
+
     fn show_choice(&self, chosen: &Chosen) {
         let mut snapshot = lock(&self.snapshot);
         snapshot.engine = Some(chosen.engine.kind());
@@ -159,6 +182,26 @@ impl RunHandle {
     }
 }
 
+/// The thread's end of a handle: whatever becomes of the thread, whoever waits gets a report.
+#[derive(Debug)]
+struct Promise(Arc<RunHandle>);
+
+impl Deref for Promise {
+    type Target = RunHandle;
+
+    fn deref(&self) -> &RunHandle {
+        &self.0
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        if !self.has_ended() {
+            self.finish(self.lost());
+        }
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic elsewhere leaves plain values behind, which stay good to read.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -168,7 +211,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug)]
 pub struct Worker {
     cpu: u32,
-    orders: Option<Sender<(Request, Arc<RunHandle>)>>,
+    orders: Option<Sender<Waiting>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -211,16 +254,10 @@ impl Worker {
     /// Begins a run as soon as the thread is free to; what becomes of it is in the handle.
     pub fn start(&self, request: Request) -> Arc<RunHandle> {
         let handle = Arc::new(RunHandle::default());
+        lock(&handle.snapshot).cursor.clone_from(&request.cursor);
         if let Some(orders) = &self.orders {
-            // A thread that is gone has left its runs with reports; this one gets its report below.
-            if let Err(lost) = orders.send((request, Arc::clone(&handle))) {
-                let (request, handle) = lost.0;
-                let gone = EngineError::Unable {
-                    engine: "thread",
-                    what: format!("a run: kpktgend_{} has ended", self.cpu),
-                };
-                handle.finish(RunReport::failed(gone, SystemClock.now_ns(), request.cursor));
-            }
+            // An order that a lost thread does not take is dropped, which ends it with a report.
+            let _ = orders.send(Waiting::new(request, Arc::clone(&handle)));
         }
         handle
     }
@@ -256,7 +293,7 @@ fn store_sequences(plan: &Plan) {
 /// What the thread works with.
 struct Shift {
     cpu: u32,
-    inbox: Receiver<(Request, Arc<RunHandle>)>,
+    inbox: Receiver<Waiting>,
     quit: Arc<AtomicBool>,
     clock: SystemClock,
     tools: Tools,
@@ -271,9 +308,11 @@ struct Shift {
 }
 
 /// A run whose turn has not come.
+#[derive(Debug)]
 struct Waiting {
     request: Request,
-    handle: Arc<RunHandle>,
+    handle: Promise,
+    turn: Turn,
     ordered_ns: u64,
 }
 
@@ -281,7 +320,7 @@ struct Waiting {
 struct Active {
     run: Run,
     request: Request,
-    handle: Arc<RunHandle>,
+    handle: Promise,
     shown_ns: u64,
     /// Engines that turned out to send nothing, and why.
     ruled_out: Vec<(EngineKind, String)>,
@@ -320,15 +359,12 @@ impl Shift {
     }
 
     /// Begins a paced run at once; the others wait in line.
-    fn take(&mut self, (request, handle): (Request, Arc<RunHandle>)) {
-        let goes_on = request.goes_on;
-        let ordered_ns = goes_on.map_or_else(|| self.clock.now_ns(), |goes_on| goes_on.ordered_ns);
-        if goes_on.is_some() {
+    fn take(&mut self, order: Waiting) {
+        if order.request.goes_on.is_some() {
             self.kept_until_ns = 0;
         }
-        let order = Waiting { request, handle, ordered_ns };
         if order.request.terms.pace == Pace::Unpaced {
-            let place = self.waiting.partition_point(|other| other.ordered_ns <= ordered_ns);
+            let place = self.waiting.partition_point(|other| other.ordered_ns <= order.ordered_ns);
             self.waiting.insert(place, order);
         } else {
             self.begin(order);
@@ -346,17 +382,14 @@ impl Shift {
         }
     }
 
-    fn begin(&mut self, order: Waiting) {
+    fn begin(&mut self, mut order: Waiting) {
         let built = build(&need(&order.request, &[], self.cpu), &mut self.tools);
-        if let Some(barrier) = &order.request.together {
-            // Also when there is no engine: the others wait for every thread.
-            barrier.wait();
-        }
-        if order.handle.stop.load(Relaxed) {
+        order.turn.wait();
+        if order.handle.stop.load(Relaxed) && !order.handle.is_paused.load(Relaxed) {
             order.stop(self.clock.now_ns());
             return;
         }
-        let Waiting { request, handle, ordered_ns } = order;
+        let Waiting { request, handle, ordered_ns, .. } = order;
         match built {
             Err(error) => handle.finish(RunReport::failed(error, self.clock.now_ns(), request.cursor)),
             Ok(chosen) => {
@@ -439,7 +472,8 @@ impl Shift {
         for index in (0..self.active.len()).rev() {
             let active = &mut self.active[index];
             if active.handle.stop.load(Relaxed) {
-                self.end(index, End::Stopped);
+                let end = active.last_step(&self.clock);
+                self.end(index, end);
             } else if let Some(terms) = active.handle.take_terms() {
                 active.request.terms = terms;
                 active.run.change_terms(terms, self.clock.now_ns());
@@ -464,6 +498,12 @@ impl Shift {
 }
 
 impl Waiting {
+    fn new(mut request: Request, handle: Arc<RunHandle>) -> Self {
+        let ordered_ns = request.goes_on.map_or_else(|| SystemClock.now_ns(), |goes_on| goes_on.ordered_ns);
+        let turn = Turn::of(request.together.take());
+        Self { request, handle: Promise(handle), turn, ordered_ns }
+    }
+
     /// Ends a run that never began.
     fn stop(self, now_ns: u64) {
         let gone = EngineError::Gone { ifname: self.request.ifname };
@@ -479,6 +519,19 @@ impl Active {
     /// True when nothing was sent, for a reason that another engine may not have, and nobody insists on this one.
     fn may_try_another(&self, error: &EngineError) -> bool {
         self.request.engine.is_none() && self.run.total().sent == 0 && error.is_of_one_engine()
+    }
+
+    /// A run that is cut before its first frame sends what is due: cuts in quick succession keep no run from sending.
+    fn last_step(&mut self, clock: &SystemClock) -> End {
+        if !self.handle.is_paused.load(Relaxed) || self.run.total().offered() > 0 {
+            return End::Stopped;
+        }
+        match self.run.step(clock, &self.handle.progress) {
+            // The part that goes on will find another by itself.
+            Step::Ended(End::Failed(error)) if self.may_try_another(&error) => End::Stopped,
+            Step::Ended(end) => end,
+            Step::Sent | Step::WaitUntil(_) => End::Stopped,
+        }
     }
 
     fn show_sometimes(&mut self, clock: &SystemClock) {
@@ -501,5 +554,36 @@ pub(crate) fn need<'a>(request: &'a Request, ruled_out: &'a [(EngineKind, String
         ruled_out,
         batch: request.batch,
         cpu,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_in_the_thread_ends_the_runs_that_somebody_waits_for() {
+        let handle = Arc::new(RunHandle::default());
+        handle.progress.set(&Burst { sent: 7, ..Burst::default() });
+        let promise = Promise(Arc::clone(&handle));
+        let panicked = std::thread::spawn(move || {
+            let _promise = promise;
+            panic!("on purpose, in the middle of a run");
+        });
+        assert!(panicked.join().is_err());
+        let report = handle.wait(Duration::from_secs(60)).expect("nobody waits for ever");
+        assert!(matches!(report.end, End::Failed(EngineError::ThreadLost)), "{:?}", report.end);
+        assert_eq!(report.total.sent, 7);
+    }
+
+    #[test]
+    fn a_report_that_was_given_stays() {
+        let handle = Arc::new(RunHandle::default());
+        let promise = Promise(Arc::clone(&handle));
+        let mut report = handle.lost();
+        report.end = End::Count;
+        promise.finish(report);
+        drop(promise);
+        assert!(handle.wait(Duration::ZERO).is_some_and(|report| matches!(report.end, End::Count)));
     }
 }

@@ -257,7 +257,31 @@ fn priority_is_taken_by_the_engines_that_make_skbs() {
     let (report, reason) = run_with_reason(&lab, request(&lab, &config, 100, None));
     all_sent(&report, 100);
     assert_eq!(report.engine, Some(EngineKind::Skb), "{reason}");
-    all_sent(&run(&lab, request(&lab, &config, 100, Some(EngineKind::AfPacket))), 100);
+    // HTB takes a priority that is the number of one of its classes for just that.
+    tc(&lab, "qdisc replace dev tx0 root handle 1: htb default 2");
+    for class in ["1:2", "1:5"] {
+        tc(&lab, &format!("class add dev tx0 parent 1: classid {class} htb rate 10gbit quantum 60000"));
+    }
+    for engine in [EngineKind::Skb, EngineKind::AfPacket] {
+        for (skb_priority, class) in [(0x1_0005, "1:5"), (0, "1:2")] {
+            let before = through(&lab, class);
+            let config = Config { skb_priority, ..mode(XmitMode::QueueXmit) };
+            all_sent(&run(&lab, request(&lab, &config, 100, Some(engine))), 100);
+            let grown = through(&lab, class) - before;
+            // The host may have a word of its own to say on this device.
+            assert!((100..110).contains(&grown), "{engine}, priority {skb_priority}: {grown} in {class}");
+        }
+    }
+}
+
+/// Frames that went through one class of HTB.
+fn through(lab: &Lab, class: &str) -> u64 {
+    let words = ["netns", "exec", &lab.tx.netns_name, "tc", "-s", "class", "show", "dev", "tx0"];
+    let output = std::process::Command::new("ip").args(words).output().expect("ip can be run");
+    let text = String::from_utf8(output.stdout).expect("tc speaks ASCII");
+    let counters = text.split_once(&format!("class htb {class} ")).unwrap_or_else(|| panic!("{text}")).1;
+    let count = counters.split_once(" bytes ").and_then(|(_, rest)| rest.split(' ').next());
+    count.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("{text}"))
 }
 
 /// Waits for frames, spoils the device, and checks the end: explained, and all that was sent arrived.

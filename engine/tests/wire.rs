@@ -4,7 +4,7 @@ mod lab;
 
 use engine::{End, EngineError, EngineKind, Worker};
 use host::LabOptions;
-use lab::{ENGINES, PATIENCE, failure, lab, polling_lab, received, request, run, until_sent};
+use lab::{ENGINES, PATIENCE, failure, lab, polling_lab, received, request, run, run_by_queue, until_sent};
 use packet::Config;
 
 /// Every count that has an edge.
@@ -43,20 +43,11 @@ fn frames_of_changing_length_arrive_with_their_bytes() {
 fn af_xdp_sends_on_the_queues_that_the_plan_names() {
     let Some(lab) = polling_lab() else { return };
     let config = Config { queue_map_min: 1, queue_map_max: 3, ..Config::default() };
-    let counters = || {
-        let rows = lab.rx.stack.driver_counters(lab.rx.ifname).expect("veth has counters");
-        let of = |queue: u32| {
-            let name = format!("rx_queue_{queue}_xdp_packets");
-            rows.iter().find(|row| row.0 == name).map_or(0, |row| row.1)
-        };
-        [of(0), of(1), of(2), of(3)]
-    };
-    let before = counters();
-    let report = run(&lab, request(&lab, &config, 3000, Some(EngineKind::AfXdp)));
+    let (report, _, by_queue) =
+        run_by_queue(&lab, request(&lab, &config, 3000, Some(EngineKind::AfXdp)), 3000);
     assert_eq!(report.total.sent, 3000);
     assert_eq!(report.cursor.queue, 3, "one after the other, 1 first");
-    received(&lab, 3000);
-    assert_eq!(counters()[0], before[0], "nothing goes to queue 0");
+    assert_eq!(by_queue, [0, 1000, 1000, 1000]);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! One thread that serves several runs, on real devices (root).
 
-use engine::{End, EngineKind, GoesOn, Pace, Request, RunHandle, Terms, Wish, Worker};
+use engine::{End, EngineError, EngineKind, GoesOn, Pace, Request, RunHandle, Terms, Together, Wish, Worker};
 use host::{Lab, LabOptions, VethEnd};
 use packet::{Config, Cursor, MacAddr, Plan, XmitMode};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Longest wait for something that a loaded machine does late, but does.
@@ -156,6 +156,7 @@ fn a_paced_run_that_is_cut_again_and_again_keeps_its_deadlines() {
     let pace = Pace::Delay { delay_ns: 300_000_000 };
     let begun = Instant::now();
     let mut run = worker.start(request(lab.tx.ifname, 0, pace));
+    until_sent(&run);
     let mut sent = 0;
     for _ in 0..20 {
         std::thread::sleep(Duration::from_millis(20));
@@ -166,7 +167,43 @@ fn a_paced_run_that_is_cut_again_and_again_keeps_its_deadlines() {
         run = worker.start(Request { goes_on, ..request(lab.tx.ifname, 0, pace) });
     }
     let most = begun.elapsed().as_millis() as u64 / 300 + 1;
-    assert!((2..=most).contains(&sent), "{sent} frames, {most} deadlines");
+    assert!((1..=most).contains(&sent), "{sent} frames, {most} deadlines");
+    until_sent(&run);
+}
+
+#[test]
+fn a_thread_that_panics_ends_its_runs_and_keeps_no_other_waiting() {
+    let Some((lab, _turn)) = lab("panic") else { return };
+    let workers = [0, 1].map(|cpu| Worker::spawn(cpu, lab.tx.netns()).expect("two CPUs"));
+    let together = Some(Arc::new(Together::new(2)));
+    let mut bad = Request { together: together.clone(), ..request(lab.tx.ifname, 10, Pace::Unpaced) };
+    bad.plan.header.resize(4000, 0);
+    let good = Request { together, ..request(lab.tx.ifname, 10, Pace::Unpaced) };
+    let good = workers[1].start(good);
+    let lost = [bad, request(lab.tx.ifname, 10, Pace::Unpaced)].map(|request| workers[0].start(request));
+    for run in lost {
+        let report = run.wait(PATIENCE).expect("nobody waits for ever");
+        assert!(matches!(report.end, End::Failed(EngineError::ThreadLost)), "{:?}", report.end);
+    }
+    assert_eq!(good.wait(PATIENCE).expect("it ends").total.sent, 10);
+    let late = workers[0].start(request(lab.tx.ifname, 10, Pace::Unpaced));
+    assert!(late.wait(PATIENCE).is_some(), "also later");
+}
+
+#[test]
+fn a_thread_that_is_stopped_before_its_turn_keeps_no_other_waiting() {
+    let Some((lab, _turn)) = lab("stopped") else { return };
+    let workers = [0, 1].map(|cpu| Worker::spawn(cpu, lab.tx.netns()).expect("two CPUs"));
+    let endless = workers[0].start(request(lab.tx.ifname, 0, Pace::Unpaced));
+    let together = Arc::new(Together::new(2));
+    let [stopped, goes_on] = [&workers[0], &workers[1]].map(|worker| {
+        let together = Some(Arc::clone(&together));
+        worker.start(Request { together, ..request(lab.tx.ifname, 10, Pace::Unpaced) })
+    });
+    stopped.stop();
+    assert_eq!(goes_on.wait(PATIENCE).expect("it begins").total.sent, 10);
+    endless.stop();
+    assert!(stopped.wait(PATIENCE).is_some_and(|report| report.total.sent == 0));
 }
 
 #[test]

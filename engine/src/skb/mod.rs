@@ -147,7 +147,7 @@ impl Engine for SkbEngine {
 
     fn send_burst(&mut self, budget: NonZeroU32) -> Result<Burst, EngineError> {
         let state = self.sender.state();
-        let (offered, bytes) = (state.offered(), state.frame_bytes());
+        let (offered, bytes, malformed) = (state.offered(), state.frame_bytes(), state.malformed());
         let clock = SystemClock;
         state.set_clock(clock.wall_ns().wrapping_sub(clock.now_ns()), self.clock_sharing);
         let ran = self.sender.run(&self.start, &mut [], budget.get(), &self.how);
@@ -158,13 +158,13 @@ impl Engine for SkbEngine {
             ),
             _ => EngineError::Syscall { call: "bpf(BPF_PROG_RUN)", ifname: self.device.name(), source },
         })?;
-        assert_eq!(state.malformed(), 0, "an skb came without the memory asked for");
         let offered = state.offered() - offered;
         let burst = Burst {
             sent: offered - said.congested,
             errors: Errors { qdisc_dropped: said.congested, ..Errors::default() },
             frame_bytes: state.frame_bytes() - bytes,
-            retries: said.no_room + u64::from(said.errno != 0),
+            // Where the kernel had no memory for a frame, it is kept as well.
+            retries: said.no_room + u64::from(said.errno != 0) + state.malformed() - malformed,
         };
         if burst.retries > 0 && offered == 0 {
             // What was sent is reported first; the next call meets the same.

@@ -2,7 +2,7 @@
 
 use crate::lab::{Lab, Peer, RX_DEV, RX_MAC, TX_DEV, TX_MAC};
 use crate::program::{Outcome, Running, in_netns, run, until, wirerate, wirerate_run, wirerate_start};
-use crate::readers::on_the_wire;
+use crate::readers::{Frame, on_the_wire};
 use crate::send::sending;
 use crate::{Case, TestResult, case};
 use nix::sys::signal::Signal;
@@ -14,7 +14,8 @@ use std::time::Duration;
 pub(crate) const CASES: &[Case] = &[
     case("control::a_script_sends_what_its_receiver_counts", &[], script_counts),
     case("control::ctrl_c_ends_the_run_and_the_script_reads_its_result", &[], ctrl_c),
-    case("control::commands_during_a_run_lose_no_frame", &[], during_a_run),
+    case("control::commands_during_a_run_lose_no_frame", &["dumpcap", "editcap"], during_a_run),
+    case("control::commands_between_bursts_send_no_frame_twice", &["dumpcap", "editcap"], between_bursts),
     case("control::a_device_that_goes_down_ends_its_run_normally", &[], link_goes_down),
     case("control::sixty_four_device_instances_share_a_thread", &[], sixty_four),
     case("control::eight_device_instances_on_two_threads_all_send_their_count", &[], eight_on_two),
@@ -132,11 +133,40 @@ fn during_a_run() -> TestResult {
         until_sent 20; pg tx0 'pkt_size 200'; until_sent 40; pg tx0 'udp_dst_min 4000' 'ratep 4000'
         for i in 1 2 3 4 5; do cat $P/tx0 $P/kpktgend_0 > /dev/null; done
         wait; cat $P/tx0";
-    let text = run_script(&lab, script).stdout;
+    let mut text = String::new();
+    let seen = on_the_wire(&lab, 3000, || text = run_script(&lab, script).stdout);
     assert!(text.contains("pkts-sofar: 3000  errors: 0"), "{text}");
     assert_eq!(number(&text, "seq_num:"), 3001, "{text}");
     assert!(text.contains("3000 (200byte,0frags)"), "{text}");
     assert_eq!(lab.received_at_last(3000), 3000);
+    assert!(numbers(&seen).into_iter().eq(1..=3000), "{:?}", numbers(&seen));
+    Ok(())
+}
+
+/// The numbers of the pktgen headers, in order.
+fn numbers(frames: &[Frame]) -> Vec<u32> {
+    let number = |frame: &Frame| u32::from_be_bytes(frame.bytes[46..50].try_into().expect("four bytes"));
+    let mut numbers: Vec<_> = frames.iter().map(number).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+fn between_bursts() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    // 32 at a time, so 160 a second, for 19 seconds if nobody came; then single ones.
+    let script = "pg tx0 'count 3000' 'burst 32' 'ratep 5'
+        pg pgctrl start &
+        until_sent 100; pg tx0 'burst 1'
+        for port in 4001 4002 4003 4004; do pg tx0 \"udp_dst_min $port\"; done
+        pg tx0 'ratep 4000'; wait";
+    let seen = numbers(&on_the_wire(&lab, 3000, || drop(run_script(&lab, script))));
+    let mut next = 1;
+    for same in seen.chunk_by(|one, other| one == other) {
+        assert_eq!(same[0], next, "{seen:?}");
+        assert!(same.len() == 1 || same.len() <= 32 && next < 2900, "{} of {next}", same.len());
+        next += same.len() as u32;
+    }
+    assert!(next == 3001 && seen[2999] == 3000 && seen[2998] == 2999, "{seen:?}");
     Ok(())
 }
 

@@ -2,9 +2,9 @@
 
 use crate::outcome::Failure;
 use crate::stop::Stop;
-use engine::{Request, RunHandle, RunReport, Worker};
+use engine::{Request, RunHandle, RunReport, Together, Worker};
 use host::Netns;
-use std::sync::{Arc, Barrier};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How often the threads are looked at.
@@ -56,7 +56,7 @@ impl Fleet {
             Err(why) => Err(Failure::engine(format!("send from CPU {cpu}"), why)),
         };
         let ready: Vec<_> = requests.into_iter().map(spawn).collect::<Result<_, _>>()?;
-        let together = (ready.len() > 1).then(|| Arc::new(Barrier::new(ready.len())));
+        let together = (ready.len() > 1).then(|| Arc::new(Together::new(ready.len())));
         let begin = |(worker, request): (Worker, Request)| {
             let request = Request { together: together.clone(), ..request };
             Member { handle: worker.start(request), worker }
