@@ -70,7 +70,7 @@ impl Older {
         // A refusal is an answer as well.
         let _ = OpenOptions::new().write(true).open(path)?.write(&bytes.as_bytes()[..len]);
         let text = Texts::default().read(device)?;
-        super::replay::write("kpktgend_0", "rem_device_all\n")?;
+        super::replay::clear()?;
         Ok(text.split_once("Result: ").map(|(_, result)| result.trim_end()) != Some(expected))
     }
 

@@ -8,11 +8,13 @@ use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Write};
 use std::os::unix::fs::FileExt;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub(super) const ROOT: &str = "/proc/net/pktgen";
 /// Between two sequences, so that each frame is of one of them.
 const PAUSE: Duration = Duration::from_millis(2);
+/// Longest that the removal of all devices is waited for; what is still there then shows in the answers.
+const CLEARED: Duration = Duration::from_secs(30);
 /// Longer than any of the texts.
 const TEXT_BYTES: usize = 1 << 16;
 
@@ -54,7 +56,7 @@ pub fn main(arguments: &[String]) -> Result<()> {
 fn answers(sequence: &Sequence) -> Result<Answers> {
     eprintln!("seed {}: {:?}", sequence.seed, sequence.steps);
     if sequence.has_start || sequence.seed.is_multiple_of(50) {
-        write("kpktgend_0", "rem_device_all\n")?;
+        clear()?;
     }
     let mut texts = Texts::default();
     std::thread::sleep(PAUSE);
@@ -77,6 +79,20 @@ fn bounded(sequence: &Sequence, texts: &mut Texts, file: &str, bytes: &str) -> (
     let text = texts.read(file).unwrap_or_default();
     let result = text.split_once("Result: ").map_or(String::new(), |(_, result)| result.to_owned());
     (answer.map_err(|error| error.raw_os_error().unwrap_or(-1)), result)
+}
+
+/// Removes all devices. The module's thread does it when it gets to it, and then takes a newer device as well.
+pub(super) fn clear() -> io::Result<()> {
+    write("kpktgend_0", "rem_device_all\n")?;
+    let deadline = Instant::now() + CLEARED;
+    loop {
+        let text = Texts::default().read("kpktgend_0")?;
+        let is_empty = text.lines().take(2).all(|line| line.trim_end().ends_with(':'));
+        if is_empty || Instant::now() > deadline {
+            return Ok(());
+        }
+        std::thread::sleep(PAUSE);
+    }
 }
 
 /// As `echo` does it: one open, one write, one close.
