@@ -1,7 +1,7 @@
 //! `wirerate send`: the receiver's counters decide what was sent, dumpcap sees which bytes came.
 
 use crate::lab::{Lab, Peer, RX_DEV, RX_MAC, TX_DEV};
-use crate::program::{Outcome, Running, TIME_LIMIT, run, wirerate, wirerate_run, wirerate_start};
+use crate::program::{Outcome, Running, TIME_LIMIT, run, until, wirerate, wirerate_run, wirerate_start};
 use crate::readers::{Frame, frames, on_the_wire, tshark};
 use crate::{Case, TestResult, case};
 use nix::sys::signal::Signal;
@@ -37,6 +37,11 @@ pub(crate) const CASES: &[Case] = &[
     case("send::a_wrong_mac_is_bad_usage", &[], wrong_mac),
     case("send::frames_for_a_stranger_arrive_and_are_counted", &[], mac_of_a_stranger),
     case("send::the_device_of_the_default_route_is_refused", &[], default_route),
+    case(
+        "send::two_af_xdp_threads_have_a_queue_each_and_the_failure_of_either_ends_the_run",
+        &[],
+        af_xdp_threads,
+    ),
     case("send::ctrl_c_at_any_moment_loses_nothing_uncounted", &[], ctrl_c),
     case("send::a_duration_ends_the_run", &[], duration),
     case("send::a_pace_is_kept_and_lateness_does_not_add_up", &["chrt"], pace),
@@ -106,6 +111,24 @@ fn threads_share_a_count() -> TestResult {
     assert_eq!(threads.iter().map(|thread| number(thread, "sent")).sum::<u64>(), 100_001);
     assert_ne!(threads[0]["cpu"], threads[1]["cpu"]);
     assert_arrived(&lab, 0, 100_001);
+    Ok(())
+}
+
+/// The second thread of the second run finds its queue taken. With no end to the run, only that can end it.
+fn af_xdp_threads() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let report = send(&lab, "--count 1000 --cpus 1,0 --engine af_xdp");
+    assert_eq!(number(&report, "sent"), 1000);
+    assert_arrived(&lab, 0, 1000);
+    let owner = wirerate_start(&sending(&lab, "--count 0 --pps 100 --cpus 1 --queues 0 --engine af_xdp"));
+    until("the queue is taken", || lab.received() > 1000);
+    let second = sending(&lab, "--count 0 --pps 1000 --cpus 1,0 --engine af_xdp");
+    wirerate_run(&second).says(&["queue 0", "busy"]);
+    wirerate_run(&sending(&lab, "--cpus 1,0 --engine af_xdp --queues 0-3"))
+        .expect_code(2)
+        .says(&["a queue takes one thread", "--queues cpu"]);
+    owner.signal(Signal::SIGINT);
+    owner.wait(TIME_LIMIT).expect_code(0);
     Ok(())
 }
 

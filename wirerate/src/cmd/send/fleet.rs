@@ -81,20 +81,33 @@ impl Fleet {
     /// times a second.
     pub fn finish(self, stop: &Stop, mut look: impl FnMut(Sofar)) -> Vec<Done> {
         let mut done: Vec<Option<Done>> = self.members.iter().map(|_| None).collect();
-        while let Some(waiting) = done.iter().position(Option::is_none) {
-            let Member { worker, handle } = &self.members[waiting];
-            let run = wait(|time| handle.wait(time), || stop.is_set());
-            let failed = run.as_ref().is_some_and(|run| matches!(run.end, engine::End::Failed(_)));
-            if let Some(run) = run {
-                let why = handle.snapshot().reason;
-                done[waiting] = Some(Done { cpu: worker.cpu(), run, why });
-            }
+        while done.iter().any(Option::is_none) {
+            let failed = self.collect(&mut done, stop);
             if stop.is_set() || failed {
                 self.members.iter().for_each(|member| member.handle.stop());
             }
             look(self.sofar());
         }
         done.into_iter().flatten().collect()
+    }
+
+    /// Takes the reports of all that have ended, after a wait for the first that has not. True when one of them
+    /// failed.
+    fn collect(&self, done: &mut [Option<Done>], stop: &Stop) -> bool {
+        let (mut failed, mut has_waited) = (false, false);
+        let members = self.members.iter().zip(done).filter(|(_, done)| done.is_none());
+        for (Member { worker, handle }, done) in members {
+            let run = match has_waited {
+                true => handle.wait(Duration::ZERO),
+                false => wait(|time| handle.wait(time), || stop.is_set()),
+            };
+            has_waited = true;
+            if let Some(run) = run {
+                failed |= matches!(run.end, engine::End::Failed(_));
+                *done = Some(Done { cpu: worker.cpu(), run, why: handle.snapshot().reason });
+            }
+        }
+        failed
     }
 }
 

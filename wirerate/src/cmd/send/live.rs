@@ -11,8 +11,10 @@ use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use crate::units::{Interval, Queues};
 use anyhow::anyhow;
+use engine::EngineKind;
 use host::CpuList;
-use packet::{Config, XmitMode};
+use packet::{Config, Flags, XmitMode};
+use std::collections::HashMap;
 
 /// Sends what `config` asks for and prints the report.
 ///
@@ -27,13 +29,15 @@ pub fn run(args: &Args, mut config: Config, pace: Pace, stop: &Stop) -> Result<O
     }
     check_queues(args, &device)?;
     check_node(args)?;
+    let cpus = cpus(args, &device)?;
+    part_queues(args, &device, &cpus, &mut config)?;
     if config.xmit_mode == XmitMode::NetifReceive && config.dst_mac.is_zero() {
         // Into the device's own receive path: anybody else's frame would be thrown away there.
         config.dst_mac = device.facts.mac;
     }
     device.fill_in_dst_mac(&mut config, wish::first_destination(args), true)?;
     let job = Job {
-        cpus: cpus(args, &device)?,
+        cpus,
         device: &device,
         netns: args.netns.clone(),
         config,
@@ -60,6 +64,34 @@ fn check_queues(args: &Args, device: &Device) -> Result<(), Failure> {
         return Err(Failure::usage(act(), why).try_this("--engine af_xdp"));
     }
     Ok(())
+}
+
+/// Gives each of several af_xdp threads the queue of its CPU: a queue takes one socket, so that two threads on one
+/// queue are one too many.
+fn part_queues(args: &Args, device: &Device, cpus: &[u32], config: &mut Config) -> Result<(), Failure> {
+    if args.engine.map(EngineKind::from) != Some(EngineKind::AfXdp) || cpus.len() < 2 {
+        return Ok(());
+    }
+    let act = || format!("send from {} threads by af_xdp on {}", cpus.len(), args.device);
+    if let Some(Queues::Listed(queues)) = args.queues {
+        let why = format!("a queue takes one thread, and each would use queue {queues}");
+        return Err(Failure::usage(act(), why).try_this("--queues cpu"));
+    }
+    let count = device.facts.tx_queues.max(1);
+    if let Some((one, other)) = sharing(cpus, count) {
+        let why = anyhow!("CPUs {one} and {other} would share a queue: it has {count}");
+        return Err(Failure::refused(act(), why)
+            .try_this("--threads 1")
+            .try_this(format!("--cpus with a queue each (queue = CPU modulo {count})")));
+    }
+    config.flags.set(Flags::QUEUE_MAP_CPU, true);
+    Ok(())
+}
+
+/// Two CPUs with the same one of `queue_count` queues.
+fn sharing(cpus: &[u32], queue_count: u16) -> Option<(u32, u32)> {
+    let mut owners = HashMap::new();
+    cpus.iter().find_map(|cpu| owners.insert(cpu % u32::from(queue_count), *cpu).map(|other| (other, *cpu)))
 }
 
 /// pktgen says `ERROR: node not possible` and goes on without.
@@ -124,4 +156,16 @@ pub fn nearest_cpus(device: &Device, node: Option<u32>, wanted: usize) -> Result
     }
     cpus.truncate(wanted);
     Ok(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_cpus_share_a_queue_when_there_are_too_few() {
+        assert_eq!(sharing(&[1, 0], 4), None);
+        assert_eq!(sharing(&[3, 2, 7], 4), Some((3, 7)));
+        assert_eq!(sharing(&[1, 0], 1), Some((1, 0)));
+    }
 }
