@@ -23,17 +23,25 @@ pub struct Share {
 
 /// Divides `count` frames (0 for no end) and `pace` among `threads`, so that the sums are exact and nobody
 /// sends a sequence number of another's (for as long as there are enough of them). A thread that would have
-/// nothing to send gets no share.
+/// nothing to send, or no rate to send at, gets no share. Threads of unequal rates have counts in proportion, so
+/// that they end together.
 pub fn shares(count: u64, pace: Pace, seed: u64, threads: u32) -> Vec<Share> {
-    let threads = if count == 0 { u64::from(threads) } else { u64::from(threads).min(count) };
+    let whole = rate_of(pace);
+    let useful = [count, whole.unwrap_or(0)].into_iter().filter(|limit| *limit > 0);
+    let threads = useful.fold(u64::from(threads), u64::min);
     let mut seq_num = u64::from(SEQ_NUM_FIRST);
-    let mut shares = Vec::new();
+    let (mut shares, mut weight_before) = (Vec::new(), 0);
+    let weight_of_all = whole.unwrap_or(threads);
     for thread in 0..threads {
-        let count = part(count, threads, thread);
+        let weight = whole.map_or(1, |rate| part(rate, threads, thread));
+        // One for each, and of the rest in proportion: a count of 0 would be no end.
+        let rest = |weight| rounded_up(count.saturating_sub(threads), weight, weight_of_all);
+        let count = if count == 0 { 0 } else { 1 + rest(weight_before + weight) - rest(weight_before) };
+        weight_before += weight;
         shares.push(Share {
             count,
             seq_num: (seq_num % SEQ_NUMS) as u32,
-            pace: pace_of(pace, threads, thread),
+            pace: pace_of(pace, threads, weight),
             rng: if thread == 0 { Rng(seed) } else { Rng::for_worker(seed, thread) },
         });
         seq_num += if count == 0 { SEQ_NUMS / threads } else { count };
@@ -46,19 +54,27 @@ fn part(whole: u64, threads: u64, thread: u64) -> u64 {
     whole / threads + u64::from(thread < whole % threads)
 }
 
-fn pace_of(pace: Pace, threads: u64, thread: u64) -> engine::Pace {
+/// `whole` times `part` of `parts`.
+fn rounded_up(whole: u64, part: u64, parts: u64) -> u64 {
+    (u128::from(whole) * u128::from(part)).div_ceil(u128::from(parts)) as u64
+}
+
+/// What the threads divide among them each second, where the pace is a rate.
+fn rate_of(pace: Pace) -> Option<u64> {
+    match pace {
+        Pace::Full | Pace::Delay(_) => None,
+        Pace::Frames(rate) => Some(rate.0),
+        Pace::Wire(rate) => Some(rate.0),
+    }
+}
+
+/// The pace of one of `threads` whose part of the rate is `part`.
+fn pace_of(pace: Pace, threads: u64, part: u64) -> engine::Pace {
     match pace {
         Pace::Full => engine::Pace::Unpaced,
         Pace::Delay(delay) => engine::Pace::Delay { delay_ns: delay.0.saturating_mul(threads) },
-        // At less than one a second each, the slowest thread sends nothing rather than too much.
-        Pace::Frames(rate) => match part(rate.0, threads, thread) {
-            0 => engine::Pace::Never,
-            rate_pps => engine::Pace::FrameRate { rate_pps },
-        },
-        Pace::Wire(rate) => match part(rate.0, threads, thread) {
-            0 => engine::Pace::Never,
-            rate_bps => engine::Pace::WireRate { rate_bps },
-        },
+        Pace::Frames(_) => engine::Pace::FrameRate { rate_pps: part },
+        Pace::Wire(_) => engine::Pace::WireRate { rate_bps: part },
     }
 }
 
@@ -84,6 +100,24 @@ mod tests {
     #[test]
     fn a_thread_without_frames_is_not_started() {
         assert_eq!(shares(2, Pace::Full, 7, 4).len(), 2);
+    }
+
+    #[test]
+    fn a_rate_below_the_number_of_threads_comes_to_its_end() {
+        let slow = shares(4, Pace::Frames(Pps(1)), 7, 2);
+        assert_eq!(slow.iter().map(|share| share.count).collect::<Vec<_>>(), [4]);
+        assert_eq!(slow[0].pace, engine::Pace::FrameRate { rate_pps: 1 });
+        assert_eq!(shares(0, Pace::Wire(BitRate(2)), 7, 4).len(), 2);
+    }
+
+    #[test]
+    fn threads_of_unequal_rates_end_together() {
+        let counts = |count, pps, threads| {
+            let shares = shares(count, Pace::Frames(Pps(pps)), 7, threads);
+            shares.iter().map(|share| share.count).collect::<Vec<_>>()
+        };
+        assert_eq!(counts(302, 3, 2), [201, 101]);
+        assert_eq!(counts(8, 12, 8), [1; 8]);
     }
 
     #[test]
