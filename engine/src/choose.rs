@@ -140,6 +140,9 @@ impl Rung {
             return Err(EngineError::unable(self.kind, what));
         }
         let device = Device::new(Stack::here()?, need.ifname)?;
+        if let Some(trouble) = device.layer_trouble() {
+            return Err(trouble);
+        }
         if need.mode != XmitMode::NetifReceive
             && let Some(trouble) =
                 device.length_trouble(need.plan.frame_len_max(), self.is_tagged(need.plan))?

@@ -1,7 +1,7 @@
 //! The device that frames are for: whether it can send, and why not.
 
 use crate::EngineError;
-use host::{Link, Stack};
+use host::{Link, LinkLayer, Stack};
 
 /// Bytes of an Ethernet header, which the MTU leaves out.
 const ETHERNET_LEN: u32 = 14;
@@ -16,6 +16,7 @@ pub(crate) struct Device {
     stack: Stack,
     ifindex: u32,
     ifname: String,
+    layer: LinkLayer,
 }
 
 impl Device {
@@ -25,7 +26,7 @@ impl Device {
     /// When there is none, or the kernel cannot be asked.
     pub(crate) fn new(stack: Stack, ifname: &str) -> Result<Self, EngineError> {
         let link = stack.link(ifname)?;
-        Ok(Self { ifindex: link.index, ifname: link.name, stack })
+        Ok(Self { ifindex: link.index, ifname: link.name, layer: link.layer, stack })
     }
 
     /// Its number in its namespace.
@@ -36,6 +37,13 @@ impl Device {
     /// Its name when it was opened.
     pub(crate) fn name(&self) -> String {
         self.ifname.clone()
+    }
+
+    /// Why frames with an Ethernet header would be no frames there: a device without one (TUN, WireGuard) takes
+    /// its first bytes for an IP header, and drivers count what they then throw away as sent.
+    pub(crate) fn layer_trouble(&self) -> Option<EngineError> {
+        let has_header = matches!(self.layer, LinkLayer::Ethernet | LinkLayer::Loopback);
+        (!has_header).then(|| EngineError::NotEthernet { ifname: self.name() })
     }
 
     /// Why no engine could send to the device now; `None` when nothing speaks against it. Into the receive path

@@ -35,6 +35,12 @@ pub enum EngineError {
         /// The device.
         ifname: String,
     },
+    /// Frames there do not begin with an Ethernet header, as those of every plan do.
+    #[error("frames on {ifname} have no Ethernet header, as those that wirerate makes do")]
+    NotEthernet {
+        /// The device.
+        ifname: String,
+    },
     /// The device is switched off.
     #[error("{ifname} is down")]
     Down {
@@ -157,7 +163,8 @@ impl EngineError {
 
     /// True when no engine could do better.
     pub(crate) fn concerns_all_engines(&self) -> bool {
-        self.is_device_gone() || matches!(self, Self::Host(_) | Self::LongerThanMtu { .. })
+        self.is_device_gone()
+            || matches!(self, Self::Host(_) | Self::LongerThanMtu { .. } | Self::NotEthernet { .. })
     }
 
     /// This process may not ask, which says nothing about what another one may.
