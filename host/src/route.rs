@@ -2,6 +2,7 @@
 
 use crate::HostError;
 use crate::change::family_of;
+use crate::link::Link;
 use crate::netlink::Failure;
 use crate::stack::{LinkId, Stack};
 use netlink_packet_core::NLM_F_CREATE;
@@ -112,10 +113,17 @@ impl Stack {
         Ok(links)
     }
 
-    /// True when a default route leads through this device.
+    /// Numbers of the devices that frames of a default route pass: those that it leads through, their ports where
+    /// they are a bridge, bond or the like, and the devices beneath where they are a VLAN, macvlan or the like.
+    pub fn default_route_path(&self) -> Result<Vec<u32>, HostError> {
+        let tops = self.default_route_links()?;
+        Ok(if tops.is_empty() { tops } else { with_those_beneath(tops, &self.links()?) })
+    }
+
+    /// True when frames of a default route pass this device; see [`Stack::default_route_path`].
     pub fn carries_default_route<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<bool, HostError> {
         let index = self.index_of(id.into())?;
-        Ok(self.default_route_links()?.contains(&index))
+        Ok(self.default_route_path()?.contains(&index))
     }
 
     fn route_lookup(&self, destination: IpAddr, out: Option<u32>) -> Result<Option<Route>, HostError> {
@@ -203,6 +211,26 @@ fn default_links(row: RouteNetlinkMessage) -> Vec<u32> {
     message.attributes.into_iter().flat_map(links).collect()
 }
 
+/// `tops` and all devices that frames for them pass on their way down.
+fn with_those_beneath(tops: Vec<u32>, links: &[Link]) -> Vec<u32> {
+    let mut path = tops;
+    let mut seen = 0;
+    while let Some(top) = path.get(seen).copied() {
+        let ports = links.iter().filter(|link| link.master == Some(top)).map(|link| link.index);
+        let below = links.iter().find(|link| link.index == top).and_then(lower);
+        let new: Vec<u32> = ports.chain(below).filter(|index| !path.contains(index)).collect();
+        path.extend(new);
+        seen += 1;
+    }
+    path
+}
+
+/// The device beneath, of the same namespace. What a pair links to is its other end, not what is beneath.
+fn lower(link: &Link) -> Option<u32> {
+    let is_pair = ["veth", "vxcan", "netkit"].iter().any(|kind| link.is_kind(kind));
+    link.peer.filter(|peer| !is_pair && peer.netns_number.is_none()).map(|peer| peer.index)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,6 +251,26 @@ mod tests {
         assert_eq!(default_links(route(RouteType::Unicast, 8, oif())), [0; 0]);
         // IPv6 keeps "unreachable default dev lo" in every namespace.
         assert_eq!(default_links(route(RouteType::Unreachable, 0, oif())), [0; 0]);
+    }
+
+    #[test]
+    fn ports_and_the_devices_beneath_are_on_the_way_and_the_other_end_of_a_pair_is_not() {
+        let link = |index, kind: &str, master, peer: Option<(u32, Option<i32>)>| {
+            let mut link = Link::from(netlink_packet_route::link::LinkMessage::default());
+            (link.index, link.master) = (index, master);
+            link.kind = Some(kind.to_owned());
+            link.peer = peer.map(|(index, netns_number)| crate::Peer { index, netns_number });
+            link
+        };
+        let links = [
+            link(1, "vlan", None, Some((2, None))),
+            link(2, "bridge", None, None),
+            link(3, "veth", Some(2), Some((4, None))),
+            link(4, "veth", None, Some((3, None))),
+            link(5, "macvlan", Some(2), Some((6, Some(0)))),
+        ];
+        assert_eq!(with_those_beneath(vec![1], &links), [1, 2, 3, 5]);
+        assert_eq!(with_those_beneath(vec![4], &links), [4]);
     }
 
     #[test]

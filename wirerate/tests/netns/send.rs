@@ -37,6 +37,8 @@ pub(crate) const CASES: &[Case] = &[
     case("send::a_wrong_mac_is_bad_usage", &[], wrong_mac),
     case("send::frames_for_a_stranger_arrive_and_are_counted", &[], mac_of_a_stranger),
     case("send::the_device_of_the_default_route_is_refused", &[], default_route),
+    case("send::the_device_beneath_that_of_the_default_route_is_refused", &[], beneath_default_route),
+    case("send::a_device_without_ethernet_is_refused_and_doctor_says_so", &[], without_ethernet),
     case(
         "send::two_af_xdp_threads_have_a_queue_each_and_the_failure_of_either_ends_the_run",
         &[],
@@ -337,6 +339,47 @@ fn default_route() -> TestResult {
     assert_eq!(lab.received(), 0);
     send(&lab, "--count 10 --allow-default-route");
     assert_arrived(&lab, 0, 10);
+    Ok(())
+}
+
+/// As a port of a bridge, below a VLAN, and below a VLAN on a bridge.
+fn beneath_default_route() -> TestResult {
+    for above in [
+        &["link add top type bridge", "link set tx0 master top"][..],
+        &["link add top link tx0 type vlan id 5"],
+        &[
+            "link add br type bridge",
+            "link set tx0 master br",
+            "link set br up",
+            "link add top link br type vlan id 5",
+        ],
+    ] {
+        let lab = Lab::new(Peer::Gro);
+        let ip = |words: &str| {
+            let words = words.split(' ');
+            run(&["ip", "-n", &lab.tx_netns].into_iter().chain(words).collect::<Vec<_>>());
+        };
+        above.iter().for_each(|words| ip(words));
+        send(&lab, "--count 1");
+        ip("link set top up");
+        ip("addr add 198.18.9.1/24 dev top");
+        ip("route add default via 198.18.9.2");
+        wirerate_run(&sending(&lab, "--count 10")).expect_code(3).says(&[TX_DEV, "default route"]);
+        let said = wirerate_run(&format!("doctor {TX_DEV} --netns {}", lab.tx_netns)).expect_code(0);
+        assert!(said.stdout.contains("default route"), "{above:?}: {}", said.stdout);
+    }
+    Ok(())
+}
+
+/// WireGuard and TUN take the first bytes of a frame for an IP header, and count what they throw away as sent.
+fn without_ethernet() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    run(&["ip", "-n", &lab.tx_netns, "tuntap", "add", "dev", "tun7", "mode", "tun"]);
+    run(&["ip", "-n", &lab.tx_netns, "link", "set", "tun7", "up"]);
+    let words = format!("send tun7 --netns {} --dst-mac {RX_MAC} --count 5", lab.tx_netns);
+    wirerate_run(&words).expect_code(3).says(&["tun7", "no Ethernet header"]);
+    let said = wirerate_run(&format!("doctor tun7 --netns {}", lab.tx_netns)).expect_code(1);
+    assert!(said.stdout.contains("no Ethernet header"), "{}", said.stdout);
     Ok(())
 }
 
