@@ -1,5 +1,6 @@
 //! What the control room wants to know of the interfaces of its network namespace.
 
+use super::guard::RouteGuard;
 use command::{Facts, LinkState};
 use host::{CpuList, HostError, LinkLayer, Netns, Stack};
 use packet::ipsec::Associations;
@@ -48,8 +49,8 @@ pub trait Links: Send + Sync + 'static {
     /// What a run needs to know: addresses and queues. What cannot be had is left empty.
     fn device_facts(&self, index: u32) -> DeviceFacts;
 
-    /// Frames to the rest of the world leave by this one.
-    fn carries_default_route(&self, index: u32) -> bool;
+    /// Says in the log, maybe later, if frames to the rest of the world leave by this one, which `device` is on.
+    fn warn_of_default_route(&self, device: &str, index: u32);
 
     /// The security associations that frames may be sealed by; none when they cannot be had.
     fn associations(&self) -> Arc<Associations>;
@@ -59,6 +60,7 @@ pub trait Links: Send + Sync + 'static {
 #[derive(Debug)]
 pub struct HostLinks {
     stack: Stack,
+    routes: RouteGuard,
     has_xfrm: bool,
     possible_nodes: Vec<RangeInclusive<u32>>,
 }
@@ -70,8 +72,10 @@ impl HostLinks {
     /// When no netlink socket can be had.
     pub fn here() -> Result<Self, HostError> {
         let possible_nodes = CpuList::possible_nodes()?.iter().map(|node| node..=node).collect();
+        let routes = Stack::here()?;
         Ok(Self {
             stack: Stack::here()?,
+            routes: RouteGuard::new(move || said(routes.default_route_path()).unwrap_or_default()),
             // This setting is there in every kernel with CONFIG_XFRM, in every namespace.
             has_xfrm: std::fs::exists("/proc/sys/net/core/xfrm_acq_expires").unwrap_or(false),
             possible_nodes,
@@ -106,8 +110,8 @@ impl Links for HostLinks {
         said(self.stack.facts(index)).unwrap_or(DeviceFacts { tx_queues: 1, ..DeviceFacts::default() })
     }
 
-    fn carries_default_route(&self, index: u32) -> bool {
-        said(self.stack.carries_default_route(index)).unwrap_or(false)
+    fn warn_of_default_route(&self, device: &str, index: u32) {
+        self.routes.look_at(device, index);
     }
 
     fn associations(&self) -> Arc<Associations> {

@@ -5,6 +5,7 @@
 
 mod dry;
 mod engine;
+mod guard;
 mod links;
 mod runner;
 mod seat;

@@ -53,9 +53,7 @@ impl State {
         // `add_device` refuses a name without an interface.
         let Some(interface) = interface else { return Ok(()) };
         let index = interface.index;
-        if links.carries_default_route(index) {
-            tracing::warn!("{name} carries the default route of this host: `start` will send there");
-        }
+        links.warn_of_default_route(&name, index);
         self.interfaces.insert(index, interface);
         self.seats.insert(name, Seat::new(index));
         Ok(())

@@ -53,9 +53,7 @@ impl Links for Table {
         Facts::default().link
     }
 
-    fn carries_default_route(&self, _index: u32) -> bool {
-        false
-    }
+    fn warn_of_default_route(&self, _device: &str, _index: u32) {}
 
     fn associations(&self) -> Arc<Associations> {
         Arc::new(Associations::new(vec![association()], Vec::new()))
