@@ -342,16 +342,16 @@ fn default_route() -> TestResult {
     Ok(())
 }
 
-/// As a port of a bridge, below a VLAN, and below a VLAN on a bridge.
+/// As a port of a bridge, below a macvlan, and as a port of a bridge below a macvlan.
 fn beneath_default_route() -> TestResult {
     for above in [
         &["link add top type bridge", "link set tx0 master top"][..],
-        &["link add top link tx0 type vlan id 5"],
+        &["link add top link tx0 type macvlan"],
         &[
             "link add br type bridge",
             "link set tx0 master br",
             "link set br up",
-            "link add top link br type vlan id 5",
+            "link add top link br type macvlan",
         ],
     ] {
         let lab = Lab::new(Peer::Gro);
