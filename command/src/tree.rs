@@ -174,24 +174,36 @@ impl ControlTree {
         self.threads.iter_mut().flat_map(|thread| std::mem::take(&mut thread.devices)).collect()
     }
 
-    /// The interface is gone: takes out every device instance of it.
-    pub fn remove_interface(&mut self, interface: &str) -> Vec<Device> {
-        let is_its = |device: &mut Device| device.interface() == interface;
-        self.threads.iter_mut().flat_map(|thread| thread.devices.extract_if(.., is_its)).collect()
+    /// Takes one device instance out. Whoever runs it has to end its run.
+    pub fn remove_device(&mut self, name: &str) -> Option<Device> {
+        let is_it = |device: &mut Device| device.name() == name;
+        self.threads.iter_mut().find_map(|thread| thread.devices.extract_if(.., is_it).next())
     }
 
-    /// The interface has a new name: its device instances follow, each with its own `@NAME` (the kernel loses
-    /// track of them; docs/differences.md, row 7). A name that is taken leaves its owner as it is.
-    pub fn rename_interface(&mut self, old: &str, new: &str) {
-        let names: Vec<String> = self.devices().map(|device| device.name().to_owned()).collect();
-        for name in names.iter().filter(|name| interface_of(name) == old) {
-            let new_name = format!("{new}{}", &name[old.len()..]);
-            if self.can_be_a_file(new_name.as_bytes())
-                && let Some(device) = self.device_mut(name)
-            {
-                device.rename(new_name);
+    /// Gives device instances new names, all at once, so that two may swap theirs: what is wanted, as old name and
+    /// new. Returns what was done; a name that is taken, or that no file can have, leaves its device instance as it
+    /// is. (The kernel loses track of an interface that is renamed; docs/differences.md, row 7.)
+    pub fn rename_devices(&mut self, wanted: Vec<(String, String)>) -> Vec<(String, String)> {
+        let mut moves = wanted;
+        // One that has to stay keeps its name from another, which has to stay then as well.
+        while let Some(blocked) = (0..moves.len()).find(|index| !self.may_move(&moves, *index)) {
+            moves.remove(blocked);
+        }
+        for device in self.devices_mut() {
+            if let Some((_, new)) = moves.iter().find(|(old, _)| old == device.name()) {
+                device.rename(new.clone());
             }
         }
+        moves
+    }
+
+    fn may_move(&self, moves: &[(String, String)], index: usize) -> bool {
+        let (old, new) = &moves[index];
+        let becomes_free = moves.iter().any(|(other, _)| other == new) && self.device(new).is_some();
+        let is_wanted_before = moves[..index].iter().any(|(_, other)| other == new);
+        self.device(old).is_some()
+            && !is_wanted_before
+            && (becomes_free || self.can_be_a_file(new.as_bytes()))
     }
 
     /// One write to the file of a device instance, `debug` included, which is one switch for the whole tree.
@@ -288,7 +300,8 @@ mod tests {
     #[test]
     fn removing_keeps_what_is_not_meant() {
         let mut tree = tree(&[(0, "lo@0"), (0, "eth0"), (1, "eth0@1"), (1, "eth00")]);
-        assert_eq!(tree.remove_interface("eth0").len(), 2);
+        assert_eq!(tree.remove_device("eth0").map(|device| device.name().to_owned()), Some("eth0".into()));
+        assert!(tree.remove_device("eth0@1").is_some() && tree.remove_device("eth0@1").is_none());
         assert_eq!(listed(&tree), "lo@0 eth00");
         assert_eq!(tree.remove_all(0).unwrap().len(), 1);
         assert_eq!(tree.thread(0).unwrap().read(), b"Running: \nStopped: \nResult: OK: rem_device_all\n");
@@ -296,14 +309,28 @@ mod tests {
         assert_eq!(tree.names().len(), 3);
     }
 
+    fn moves(wanted: &[(&str, &str)]) -> Vec<(String, String)> {
+        wanted.iter().map(|(old, new)| ((*old).to_owned(), (*new).to_owned())).collect()
+    }
+
     #[test]
-    fn a_rename_is_followed_with_every_suffix() {
+    fn a_taken_name_is_left_to_its_owner() {
         let mut tree = tree(&[(0, "eth0"), (1, "eth0@1"), (1, "eth00")]);
-        tree.rename_interface("eth0", "wan7");
+        let wanted = moves(&[("eth0", "wan7"), ("eth0@1", "wan7@1")]);
+        assert_eq!(tree.rename_devices(wanted.clone()), wanted);
         assert_eq!(listed(&tree), "wan7 eth00 wan7@1");
         assert_eq!(tree.device("wan7@1").unwrap().interface(), "wan7");
-        tree.rename_interface("eth00", "wan7");
-        assert_eq!(listed(&tree), "wan7 eth00 wan7@1", "a taken name is left to its owner");
+        assert_eq!(tree.rename_devices(moves(&[("eth00", "wan7"), ("gone", "eth9")])), []);
+        assert_eq!(tree.rename_devices(moves(&[("eth00", "a/b"), ("wan7", "eth00")])), []);
+        assert_eq!(listed(&tree), "wan7 eth00 wan7@1");
+    }
+
+    #[test]
+    fn names_that_are_swapped_do_not_collide() {
+        let mut tree = tree(&[(0, "e0"), (1, "e1"), (1, "e2")]);
+        let wanted = moves(&[("e0", "e1"), ("e1", "e2"), ("e2", "e0")]);
+        assert_eq!(tree.rename_devices(wanted.clone()), wanted);
+        assert_eq!(listed(&tree), "e1 e0 e2", "the newest of a thread comes first");
     }
 
     #[test]

@@ -200,7 +200,7 @@ fn shell(sim: &mut Sim, line: &str) {
         "ip link set pgv7 up" => up("pgv7", true),
         "ip link del pgv0; sleep 0.5" => {
             sim.links.retain(|link| !link.name.starts_with("pgv"));
-            sim.tree.remove_interface("pgv0");
+            names_on(sim, "pgv0").iter().for_each(|name| drop(sim.tree.remove_device(name)));
         }
         "ip link set pgv0 down; ip link set pgv0 name pgv7" => {
             up("pgv0", false);
@@ -208,10 +208,18 @@ fn shell(sim: &mut Sim, line: &str) {
                 .iter_mut()
                 .filter(|link| link.name == "pgv0")
                 .for_each(|link| link.name = "pgv7".to_owned());
-            sim.tree.rename_interface("pgv0", "pgv7");
+            let moves = names_on(sim, "pgv0").into_iter();
+            let moves = moves.map(|name| (name.clone(), name.replacen("pgv0", "pgv7", 1))).collect();
+            sim.tree.rename_devices(moves);
         }
         other => panic!("the simulation does not know `{other}`"),
     }
+}
+
+/// The device instances of one interface.
+fn names_on(sim: &Sim, interface: &str) -> Vec<String> {
+    let devices = sim.tree.devices().filter(|device| device.interface() == interface);
+    devices.map(|device| device.name().to_owned()).collect()
 }
 
 /// One descriptor: a snapshot from the first read, until it is read from the start again.

@@ -1,7 +1,7 @@
 //! The run of one device instance: begun, watched, cut in two by a command, ended.
 
 use super::runner::{Ending, Order, Over, Runner, Running, Standing, Why};
-use command::{Counters, Device, Facts, NO_FRAME, fragments};
+use command::{Counters, Device, Facts, NO_FRAME, fragments, interface_of};
 use engine::GoesOn;
 use host::monotonic_ns;
 use packet::{Config, Plan};
@@ -13,6 +13,11 @@ const END_TIMEOUT: Duration = Duration::from_secs(2);
 /// What the tree of `command` does not know of a device instance.
 pub(super) struct Seat {
     index: u32,
+    /// The interface's name at the last look: what the engine knows it by.
+    ifname: String,
+    /// The name of the interface that the file is named after; `None` for one that was added by another of its
+    /// names, which it keeps.
+    named_after: Option<String>,
     run: Option<Live>,
     engine: Option<&'static str>,
     /// What the run keeps while it is paused.
@@ -32,9 +37,23 @@ struct Live {
 }
 
 impl Seat {
-    /// On the interface of that number; nothing runs.
-    pub(super) fn new(index: u32) -> Self {
-        Self { index, run: None, engine: None, goes_on: None }
+    /// On the interface of that number and name, for the file `file`; nothing runs.
+    pub(super) fn new(index: u32, ifname: &str, file: &str) -> Self {
+        let named_after = (interface_of(file) == ifname).then(|| ifname.to_owned());
+        Self { index, ifname: ifname.to_owned(), named_after, run: None, engine: None, goes_on: None }
+    }
+
+    /// The interface is called `ifname` now. Returns the name that the file should have, where it should have
+    /// another one.
+    pub(super) fn look(&mut self, ifname: &str, file: &str) -> Option<String> {
+        ifname.clone_into(&mut self.ifname);
+        let old = self.named_after.as_deref().filter(|old| *old != ifname)?;
+        Some(format!("{ifname}{}", file.strip_prefix(old)?))
+    }
+
+    /// The file has been named after the interface as it is called now.
+    pub(super) fn renamed(&mut self) {
+        self.named_after = Some(self.ifname.clone());
     }
 
     /// Number of the interface.
@@ -93,7 +112,7 @@ impl Seat {
     /// Goes on with the count and the pace that the settings have now.
     pub(super) fn change_terms(&self, device: &Device, cpu: u32) {
         if let Some(live) = &self.run {
-            live.run.change_terms(order(device, cpu, live.plan.clone(), &live.base));
+            live.run.change_terms(self.order(device, cpu, live.plan.clone(), &live.base));
         }
     }
 
@@ -107,7 +126,7 @@ impl Seat {
         runner: &dyn Runner,
     ) {
         let base = device.counters;
-        let mut order = order(device, cpu, plan.clone(), &base);
+        let mut order = self.order(device, cpu, plan.clone(), &base);
         order.goes_on = self.goes_on.take().filter(|_| !is_first);
         let ordered_ns = order.goes_on.map_or_else(monotonic_ns, |goes_on| goes_on.ordered_ns);
         if order.cursor.repeats_left > 0 {
@@ -123,10 +142,24 @@ impl Seat {
     /// As [`Self::begin`] on a device that is down: a normal end before the first frame.
     pub(super) fn begin_down(&mut self, device: &Device, cpu: u32, plan: Plan) {
         let base = device.counters;
-        let order = order(device, cpu, plan.clone(), &base);
+        let order = self.order(device, cpu, plan.clone(), &base);
         let ordered_ns = monotonic_ns();
         let run = over(&order, Why::DeviceGone);
         self.run = Some(Live { run, plan, base, is_first: true, ordered_ns });
+    }
+
+    fn order(&self, device: &Device, cpu: u32, plan: Plan, base: &Counters) -> Order {
+        let count = device.config.count;
+        Order {
+            ifname: self.ifname.clone(),
+            cpu,
+            config: device.config.clone(),
+            plan,
+            cursor: device.cursor.clone(),
+            // A count that is reached already must not become 0, which is no end.
+            count: if count == 0 { 0 } else { count.saturating_sub(base.sofar).max(1) },
+            goes_on: None,
+        }
     }
 
     /// Takes over what the part of a run that has just ended did.
@@ -211,18 +244,4 @@ pub(super) fn effect_of(device: &Device, bytes: &[u8], facts: &Facts) -> Effect 
 
 fn over(order: &Order, why: Why) -> Box<dyn Running> {
     Box::new(Over::with(Ending::at_once(order, monotonic_ns(), why)))
-}
-
-fn order(device: &Device, cpu: u32, plan: Plan, base: &Counters) -> Order {
-    let count = device.config.count;
-    Order {
-        ifname: device.interface().to_owned(),
-        cpu,
-        config: device.config.clone(),
-        plan,
-        cursor: device.cursor.clone(),
-        // A count that is reached already must not become 0, which is no end.
-        count: if count == 0 { 0 } else { count.saturating_sub(base.sofar).max(1) },
-        goes_on: None,
-    }
 }

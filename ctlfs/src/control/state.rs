@@ -54,8 +54,8 @@ impl State {
         let Some(interface) = interface else { return Ok(()) };
         let index = interface.index;
         links.warn_of_default_route(&name, index);
+        self.seats.insert(name.clone(), Seat::new(index, &interface.name, &name));
         self.interfaces.insert(index, interface);
-        self.seats.insert(name, Seat::new(index));
         Ok(())
     }
 
@@ -208,10 +208,10 @@ impl State {
                 Ok(Some(interface)) => self.follow(interface),
             }
         }
+        self.follow_names();
     }
 
     fn follow(&mut self, interface: Interface) {
-        self.follow_rename(&interface);
         if !interface.can_send() {
             self.stop_index(interface.index);
         }
@@ -228,7 +228,7 @@ impl State {
         self.interfaces.remove(&index);
         for name in self.names_on(index) {
             self.seats.remove(&name);
-            self.tree.remove_interface(interface_of(&name));
+            self.tree.remove_device(&name);
         }
     }
 
@@ -236,21 +236,23 @@ impl State {
         self.seats.values().filter(|seat| seat.index() == index).for_each(Seat::stop);
     }
 
-    fn follow_rename(&mut self, interface: &Interface) {
-        for name in self.names_on(interface.index) {
-            let old = interface_of(&name);
-            if old == interface.name {
-                continue;
-            }
-            let new_name = format!("{}{}", interface.name, &name[old.len()..]);
-            self.tree.rename_interface(old, &interface.name);
-            // A name that is taken leaves the device instance under its old one.
-            if self.tree.device(&name).is_none()
-                && let Some(seat) = self.seats.remove(&name)
-            {
-                tracing::info!(old = name, new = new_name, "a device instance follows its interface");
-                self.seats.insert(new_name, seat);
-            }
+    /// Names the files after their interfaces, all at once: two interfaces may have swapped their names. A name that
+    /// is taken is tried again at the next look, since that may have been half way through a swap.
+    fn follow_names(&mut self) {
+        let mut wanted = Vec::new();
+        for (name, seat) in &mut self.seats {
+            let interface = self.interfaces.get(&seat.index());
+            let new_name = interface.and_then(|interface| seat.look(&interface.name, name));
+            wanted.extend(new_name.map(|new_name| (name.clone(), new_name)));
+        }
+        let done = self.tree.rename_devices(wanted);
+        let seats: Vec<_> = done.iter().map(|(old, _)| self.seats.remove(old)).collect();
+        for ((old, new), seat) in done.into_iter().zip(seats) {
+            tracing::info!(old, new, "a device instance follows its interface");
+            self.seats.extend(seat.map(|mut seat| {
+                seat.renamed();
+                (new, seat)
+            }));
         }
     }
 }

@@ -28,6 +28,15 @@ impl Table {
         self.0.lock().unwrap().insert(index, interface);
     }
 
+    /// By one command, so that nobody sees it half way.
+    fn swap_names(&self, one: u32, other: u32) {
+        let mut all = self.0.lock().unwrap();
+        let names = [one, other].map(|index| all[&index].name.clone());
+        for (index, name) in [other, one].into_iter().zip(names) {
+            all.get_mut(&index).unwrap().name = name;
+        }
+    }
+
     fn remove(&self, index: u32) {
         self.0.lock().unwrap().remove(&index);
     }
@@ -35,7 +44,9 @@ impl Table {
 
 impl Links for Table {
     fn named(&self, name: &str) -> Option<Interface> {
-        self.0.lock().unwrap().values().find(|interface| interface.name == name).cloned()
+        // Each also listens to another name, as after `ip link property add dev eth0 altname lan2`.
+        let is_it = |one: &&Interface| one.name == name || format!("lan{}", one.index) == name;
+        self.0.lock().unwrap().values().find(is_it).cloned()
     }
 
     fn numbered(&self, index: u32) -> Result<Option<Interface>, HostError> {
@@ -391,6 +402,35 @@ impl Runner for Refusing {
 fn what_no_engine_can_do_is_said_in_the_result() {
     let room = room_with(Refusing);
     room.add("eth0", &["count 5"]);
+    room.write("pgctrl", "start");
+    assert_eq!(room.result("eth0"), "ERROR: no engine for eth0");
+}
+
+#[test]
+fn a_device_added_by_another_name_of_its_interface_keeps_it() {
+    let room = room_with(Refusing);
+    room.add("lan2@0", &["count 5"]);
+    thread::sleep(Duration::from_millis(5));
+    room.write("pgctrl", "start");
+    assert_eq!(room.result("lan2@0"), "ERROR: no engine for eth0");
+    room.table.set(2, "wan0", true);
+    thread::sleep(Duration::from_millis(5));
+    room.write("pgctrl", "start");
+    assert_eq!(room.result("lan2@0"), "ERROR: no engine for wan0");
+    assert_eq!(room.control.names().last(), Some(&OsString::from("lan2@0")));
+}
+
+#[test]
+fn interfaces_that_swap_their_names_swap_their_files() {
+    let room = room_with(Refusing);
+    room.add("eth0", &["count 2"]);
+    room.add("eth0@a", &["count 22"]);
+    room.add("eth1", &["count 3"]);
+    room.table.swap_names(2, 3);
+    room.wait_until("the files have followed", |room| room.number("eth1", "count") == 2);
+    assert_eq!((room.number("eth0", "count"), room.number("eth1@a", "count")), (3, 22));
+    room.table.remove(2);
+    room.wait_until("the one that is gone takes its files", |room| room.control.names().len() == 4);
     room.write("pgctrl", "start");
     assert_eq!(room.result("eth0"), "ERROR: no engine for eth0");
 }
