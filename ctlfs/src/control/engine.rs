@@ -2,7 +2,7 @@
 
 use super::runner::{Ending, Order, Over, Runner, Running, Standing, Why};
 use engine::{BATCH_MAX, End, EngineError, Pace, Request, RunHandle, RunReport, Terms, Wish, Worker};
-use host::{Netns, monotonic_ns};
+use host::{HostError, Netns, monotonic_ns};
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,22 @@ pub struct EngineRunner {
 }
 
 impl EngineRunner {
-    /// Starts a thread on each of `cpus`, all inside `netns`.
+    /// Starts a thread on each of `cpus` that this process may use (a container or a systemd unit may be kept
+    /// from some), all inside `netns`. The others are told of in the log, and in the result of what is to run there.
     ///
     /// # Errors
-    /// When a thread cannot be made, pinned, or brought into the namespace.
+    /// When a thread cannot be made or brought into the namespace.
     pub fn new(cpus: &[u32], netns: &Netns) -> Result<Self, EngineError> {
-        let workers = cpus.iter().map(|cpu| Worker::spawn(*cpu, netns)).collect::<Result<_, _>>()?;
+        let mut workers = Vec::new();
+        for cpu in cpus {
+            match Worker::spawn(*cpu, netns) {
+                Ok(worker) => workers.push(worker),
+                Err(EngineError::Host(HostError::NoCpu { .. })) => {
+                    tracing::warn!("{}: nothing can be sent from kpktgend_{cpu}", no_thread(*cpu));
+                }
+                Err(error) => return Err(error),
+            }
+        }
         Ok(Self { workers })
     }
 }
@@ -30,9 +40,12 @@ impl Runner for EngineRunner {
         if let Some(worker) = worker {
             return Box::new(EngineRun(worker.start(request(order))));
         }
-        let why = format!("there is no thread on CPU {}", order.cpu);
-        Box::new(Over::with(Ending::at_once(&order, monotonic_ns(), Why::Failed(why))))
+        Box::new(Over::with(Ending::at_once(&order, monotonic_ns(), Why::Failed(no_thread(order.cpu)))))
     }
+}
+
+fn no_thread(cpu: u32) -> String {
+    format!("there is no thread on CPU {cpu}: this process may not use it")
 }
 
 fn request(order: Order) -> Request {
@@ -133,6 +146,19 @@ fn in_words(error: &EngineError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As in a container with a cpuset; CPU 1023 is one that nobody may use.
+    #[test]
+    fn a_cpu_that_may_not_be_used_leaves_the_others_their_threads() {
+        if !nix::unistd::geteuid().is_root() {
+            assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI must run this test as root");
+            return println!("skip: needs CAP_SYS_ADMIN");
+        }
+        let first = host::CpuList::allowed().unwrap().iter().next().unwrap();
+        let runner = EngineRunner::new(&[first, 1023], &Netns::current().unwrap()).unwrap();
+        assert_eq!(runner.workers.iter().map(Worker::cpu).collect::<Vec<_>>(), [first]);
+        assert_eq!(no_thread(7), "there is no thread on CPU 7: this process may not use it");
+    }
 
     #[test]
     fn an_error_is_one_line_with_its_cure() {
