@@ -17,7 +17,9 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// `FOPEN_DIRECT_IO` of the FUSE protocol: each read and write reaches the server as it was made.
 const FOPEN_DIRECT_IO: u32 = 1;
@@ -335,7 +337,7 @@ impl Filesystem for ControlFs {
         let answer = match self.handle(fh) {
             Ok(handle) => {
                 let (tree, bytes) = (Arc::clone(&self.tree), data.to_vec());
-                on_own_thread(move || handle.write(&*tree, offset, &bytes, &cancel).map_err(to_fuse)).await
+                waiting(move || handle.write(&*tree, offset, &bytes, &cancel).map_err(to_fuse)).await
             }
             Err(errno) => Err(errno),
         };
@@ -450,10 +452,27 @@ fn to_fuse(errno: Errno) -> fuse3::Errno {
 pub(crate) async fn on_own_thread<T: Send + 'static>(
     call: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    tokio::task::spawn_blocking(call).await.unwrap_or_else(|error| {
-        tracing::error!(%error, "the control tree panicked; the caller gets EIO");
-        Err(libc::EIO.into())
-    })
+    tokio::task::spawn_blocking(call).await.unwrap_or_else(|error| Err(panicked(error)))
+}
+
+/// Runs a write, which may wait as long as a run takes, on a thread that nobody else needs: tokio's threads for
+/// blocking calls have a limit, and enough writers of `start` would keep `stop` and every look-up waiting.
+async fn waiting<T: Send + 'static>(call: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let (tell, told) = oneshot::channel();
+    let body = move || {
+        // The session may have ended meanwhile; then nobody waits for the answer.
+        let _ = tell.send(call());
+    };
+    thread::Builder::new().name("write".to_owned()).spawn(body).map_err(|error| {
+        tracing::error!(%error, "no thread for a write; the writer gets EAGAIN");
+        fuse3::Errno::from(libc::EAGAIN)
+    })?;
+    told.await.unwrap_or_else(|error| Err(panicked(error)))
+}
+
+fn panicked(error: impl std::fmt::Display) -> fuse3::Errno {
+    tracing::error!(%error, "the control tree panicked; the caller gets EIO");
+    libc::EIO.into()
 }
 
 /// The rows from `offset` on, each with the offset of the row after it.

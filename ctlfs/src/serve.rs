@@ -138,44 +138,37 @@ where
     if let Some(name) = &serve.netns {
         Netns::named(name)?.enter()?;
     }
-    let place = Place::claim(&serve.mount)?;
+    let (claim, point) = MountPoint::claim(&serve.mount)?;
     let tree = plant().map_err(|error| ServeError::Plant(error.into()))?;
     let (events, inbox) = mpsc::channel();
     let at_end = events.clone();
     let source = format!("{SOURCE}{}", std::process::id());
-    let mounted = mount_and_then(Arc::clone(&tree), &place.path, Shape::Tree, &source, move || {
+    let mounted = mount_and_then(Arc::clone(&tree), &point.path, Shape::Tree, &source, move || {
         // The main thread may be past listening, on its way out.
         let _ = at_end.send(Event::SessionEnd);
     })?;
-    let path = place.mounted();
+    drop(claim);
     let slots = slots.map(|(dir, tree)| offer(dir, tree, &source)).transpose()?;
     thread::spawn(move || while signals.next().is_ok() && events.send(Event::Signal).is_ok() {});
     tell_manager("READY=1\n");
     let event = inbox.recv().unwrap_or(Event::Signal);
     tell_manager("STOPPING=1\n");
     tree.drain();
-    if let Some((mounted, path)) = slots {
-        if let Err(error) = mounted.unmount() {
-            tracing::warn!(path = %path.path.display(), %error, "cannot unmount the device files");
-        }
-        path.remove();
-    }
-    finish(mounted, event, &path)
+    drop(slots);
+    finish(mounted, event, &point)
 }
 
-/// Puts the device files of captures into their directory.
-fn offer(dir: &Path, tree: Arc<dyn SlotTree>, source: &str) -> Result<(Mounted, Ready), ServeError> {
-    let place = Place::claim(dir)?;
-    let mounted = mount_slots(tree, &place.path, source)?;
-    Ok((mounted, place.mounted()))
+/// Puts the device files of captures into their directory. The mount is the first to be dropped.
+fn offer(dir: &Path, tree: Arc<dyn SlotTree>, source: &str) -> Result<(Mounted, MountPoint), ServeError> {
+    let (_claim, point) = MountPoint::claim(dir)?;
+    Ok((mount_slots(tree, &point.path, source)?, point))
 }
 
-fn finish(mounted: Mounted, event: Event, path: &Ready) -> Result<(), ServeError> {
+fn finish(mounted: Mounted, event: Event, point: &MountPoint) -> Result<(), ServeError> {
     let done = mounted.unmount();
-    path.remove();
     match event {
-        Event::Signal => done.map_err(prepare_error("unmount", &path.path)),
-        Event::SessionEnd => Err(ServeError::Unmounted { path: path.path.clone() }),
+        Event::Signal => done.map_err(prepare_error("unmount", &point.path)),
+        Event::SessionEnd => Err(ServeError::Unmounted { path: point.path.clone() }),
     }
 }
 
@@ -185,21 +178,19 @@ fn tell_manager(state: &str) {
     }
 }
 
-/// A directory that is ours to mount on; locked against another start until it is mounted.
-struct Place {
-    path: PathBuf,
-    is_new: bool,
-    _claim: Flock<File>,
-}
-
-/// The directory while it is served.
-struct Ready {
+/// A directory that is ours to mount on. One that had to be made is removed when this is dropped, whatever the
+/// reason, so it has to be dropped after the mount.
+#[derive(Debug)]
+struct MountPoint {
     path: PathBuf,
     is_new: bool,
 }
 
-impl Place {
-    fn claim(path: &Path) -> Result<Self, ServeError> {
+/// Keeps another start from the directory until it is mounted.
+type Claim = Flock<File>;
+
+impl MountPoint {
+    fn claim(path: &Path) -> Result<(Claim, Self), ServeError> {
         let (parent, name) = match (path.parent(), path.file_name()) {
             (Some(parent), Some(name)) if parent.as_os_str().is_empty() => (Path::new("."), name),
             (Some(parent), Some(name)) => (parent, name),
@@ -213,16 +204,12 @@ impl Place {
         let path = parent.join(name);
         clear_stale(&path)?;
         let is_new = make_dir(&path)?;
-        Ok(Self { path, is_new, _claim: claim })
-    }
-
-    fn mounted(self) -> Ready {
-        Ready { path: self.path, is_new: self.is_new }
+        Ok((claim, Self { path, is_new }))
     }
 }
 
-impl Ready {
-    fn remove(&self) {
+impl Drop for MountPoint {
+    fn drop(&mut self) {
         if self.is_new
             && let Err(error) = fs::remove_dir(&self.path)
         {
@@ -332,6 +319,21 @@ mod tests {
         assert_eq!(owner_of(MOUNTS, Path::new("/mnt")), None);
         assert_eq!(owner_of(MOUNTS, Path::new("/run")), None);
         assert_eq!(owner_of(MOUNTS, Path::new("/nowhere")), None);
+    }
+
+    #[test]
+    fn the_directory_that_it_made_goes_when_the_tree_cannot_be_made() {
+        let mount = std::env::temp_dir().join(format!("wrd-unplanted-{}", std::process::id()));
+        let serve = Serve { mount: mount.clone(), netns: None };
+        let error = run(&serve, || {
+            assert!(mount.exists());
+            Err(io::Error::other("no tree"))
+        });
+        assert!(matches!(error, Err(ServeError::Plant(_))), "{error:?}");
+        assert!(!mount.exists());
+        fs::create_dir(&mount).unwrap();
+        assert!(run(&serve, || Err(io::Error::other("no tree"))).is_err());
+        fs::remove_dir(&mount).expect("one that was there stays");
     }
 
     #[test]

@@ -20,12 +20,13 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Files that keep the last write; `add NAME` and `remove NAME` to `ctrl` change them, `wait` blocks until it is
-/// interrupted, at most two minutes, and `bad` is refused.
+/// interrupted, at most two minutes, `park` until somebody writes `release`, and `bad` is refused.
 #[derive(Default)]
 struct Slate {
     files: Mutex<BTreeMap<OsString, String>>,
     interrupted: AtomicU32,
     waiting: AtomicU32,
+    released: Cancel,
 }
 
 impl Tree for Slate {
@@ -53,6 +54,11 @@ impl Tree for Slate {
                 self.waiting.fetch_add(1, Ordering::SeqCst);
                 self.interrupted.fetch_add(u32::from(cancel.wait(2 * PATIENCE)), Ordering::SeqCst);
             }
+            ("park", _) => {
+                self.waiting.fetch_add(1, Ordering::SeqCst);
+                assert!(self.released.wait(2 * PATIENCE), "nobody has written `release`");
+            }
+            ("release", _) => self.released.fire(),
             _ => drop(self.files.lock().unwrap().insert(name.to_owned(), text)),
         }
         Ok(())
@@ -331,6 +337,21 @@ fn a_blocked_writer_holds_up_nobody() {
         writer.wait().unwrap();
     }
     assert_eq!(lab.slate.interrupted.load(Ordering::SeqCst), 20);
+}
+
+/// More than tokio has threads for calls that block (512).
+#[test]
+fn six_hundred_blocked_writers_hold_up_nobody() {
+    let Some(lab) = lab("many", Shape::Tree) else { return };
+    let ctrl = lab.path("ctrl");
+    thread::scope(|scope| {
+        let park = || fs::write(&ctrl, "park");
+        let writers: Vec<_> = (0..600).map(|_| scope.spawn(park)).collect();
+        lab.wait_for_writers(600);
+        assert_eq!(fs::read_to_string(lab.path("lo@0")).unwrap(), "value: 0\nResult: OK\n");
+        fs::write(lab.path("ctrl"), "release").unwrap();
+        writers.into_iter().for_each(|writer| writer.join().unwrap().unwrap());
+    });
 }
 
 #[test]

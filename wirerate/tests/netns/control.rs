@@ -20,6 +20,7 @@ pub(crate) const CASES: &[Case] = &[
     case("control::sixty_four_device_instances_share_a_thread", &[], sixty_four),
     case("control::eight_device_instances_on_two_threads_all_send_their_count", &[], eight_on_two),
     case("control::a_daemon_serves_writers_and_goes_politely", &[], daemon),
+    case("control::a_daemon_that_cannot_serve_leaves_no_directory", &[], daemon_fails),
     case(
         "control::a_line_of_send_and_its_script_send_the_same_frames",
         &["dumpcap", "editcap"],
@@ -53,6 +54,19 @@ fn exec(lab: &Lab, script: &str) -> Running {
     let script = format!("{PG}pg kpktgend_0 'add_device {TX_DEV}'\npg {TX_DEV} 'dst_mac {RX_MAC}'\n{script}");
     command.args(["exec", "--netns", &lab.tx_netns, "--", "bash", "-c", &script]);
     Running::start(command)
+}
+
+/// The second of its two directories has files that it would hide.
+fn daemon_fails() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let [tree, slots] = ["tree", "slots"].map(|name| lab.file(name));
+    fs::create_dir(&slots)?;
+    fs::write(slots.join("precious"), "")?;
+    let words = format!("serve --dry-run --mount {} --mgcap {}", tree.display(), slots.display());
+    wirerate_run(&words).expect_code(3).says(&["is not empty"]);
+    assert!(!tree.exists(), "{} was made and is still there", tree.display());
+    assert!(slots.join("precious").exists());
+    Ok(())
 }
 
 #[track_caller]
