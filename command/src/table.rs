@@ -176,7 +176,7 @@ pub const COMMANDS: &[Spec] = &[
             d.config.frags = given.number as i32;
             given.ok(d.config.frags)
         },
-        "page fragments of the payload, 17 at most",
+        "page fragments of the payload, 17 at most; here it only keeps engines out that have none",
     ),
     device("delay", N, set::delay, "nanoseconds between frames, 2147483647 for never"),
     device("rate", N, set::rate, "Mbit/s, turned into a delay by min_pkt_size as it is now"),

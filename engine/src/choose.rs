@@ -126,7 +126,7 @@ impl Rung {
 
     fn try_build(&self, need: &Need<'_>, tools: &mut Tools) -> Tried {
         let asked = Asked {
-            wish: need.wish,
+            wish: wish_of(need),
             queues: QueueMap::of(need.plan, need.cpu, need.wish),
             batch: need.batch,
         };
@@ -151,6 +151,13 @@ impl Rung {
         }
         (self.build)(need, device, &asked, tools)
     }
+}
+
+/// The wish, without what has no meaning where frames enter the kernel: in the receive path nobody asks how many
+/// pieces a frame would have been sent in, and the engines that inject there have one.
+fn wish_of(need: &Need<'_>) -> Wish {
+    let frags = if need.mode == XmitMode::NetifReceive { 0 } else { need.wish.frags };
+    Wish { frags, ..need.wish }
 }
 
 /// Only frames that `Plan::emit` writes can be sealed.

@@ -68,6 +68,15 @@ fn exact_counts_go_into_the_receive_path() {
 }
 
 #[test]
+fn frags_keep_no_frame_out_of_the_receive_path() {
+    let Some(lab) = polling_lab() else { return };
+    let config = Config { frags: 3, ..mode(XmitMode::NetifReceive) };
+    let tap = Tap::new(lab.tx.netns());
+    all_sent(&run(&lab, request(&lab, &config, 9, None)), 9);
+    assert_eq!(tap.frames(9).len(), 9);
+}
+
+#[test]
 fn skb_sends_on_the_queues_that_the_plan_names() {
     let Some(lab) = polling_lab() else { return };
     let config = Config { queue_map_min: 1, queue_map_max: 3, ..Config::default() };

@@ -170,7 +170,7 @@ pub struct Args {
     /// The association to seal frames by, in any mode
     #[arg(long, value_name = "N", requires = "ipsec", help_heading = "Frames", value_parser = crate::units::spi)]
     pub spi: Option<u32>,
-    /// Page fragments that hold the payload, 1 to 17; the bytes on the wire are the same
+    /// pktgen's page fragments, 1 to 17: only keeps xdp and skb out, no frame is split and the bytes are the same
     #[arg(long, value_name = "N", help_heading = "Frames", value_parser = clap::value_parser!(i32).range(1..=17))]
     pub frags: Option<i32>,
     /// Times each frame goes out unchanged, as one and the same (clone_skb)
