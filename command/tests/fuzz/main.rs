@@ -11,7 +11,7 @@ mod write;
 use command::{
     ControlTree, Device, Facts, LinkState, PgctrlCommand, Place, Refused, ThreadCommand, commands_for,
 };
-use packet::{DeviceFacts, FRAME_LEN_MAX, MacAddr, Plan, Rng, WallTime};
+use packet::{DeviceFacts, FRAME_LEN_MAX, MacAddr, Plan, PlanError, Rng, WallTime};
 
 /// Bytes of the kernel's buffer for a result; no text may be longer.
 const RESULT_LEN_MAX: usize = 512;
@@ -190,6 +190,7 @@ fn run(device: &mut Device, facts: &Facts, rng: &mut Rng) {
     let plan = match device.start(&facts.link, 1, 7) {
         Ok(plan) => plan,
         Err(error) => {
+            assert_deserved(&error, device);
             let said = format!("ERROR: {error}").into_bytes();
             assert!(device.result == said && !device.is_running && said.len() > 12, "{error:?}");
             return assert_well_formed(device, facts);
@@ -201,6 +202,7 @@ fn run(device: &mut Device, facts: &Facts, rng: &mut Rng) {
         match Plan::new(&device.config, &facts.link, &device.cursor) {
             Ok(plan) => frame_size = make_frames(device, &plan),
             Err(error) => {
+                assert_deserved(&error, device);
                 device.fail(2, &error.to_string());
                 assert!(device.result.starts_with(b"ERROR: ") && !device.is_running);
                 return assert_well_formed(device, facts);
@@ -210,6 +212,18 @@ fn run(device: &mut Device, facts: &Facts, rng: &mut Rng) {
     device.stop(2_000_000, command::fragments(&device.config, &plan, frame_size));
     assert!(device.is_ok() && !device.is_running, "{:?}", device.result);
     assert_well_formed(device, facts);
+}
+
+/// What cannot be planned asks for what cannot be.
+#[track_caller]
+fn assert_deserved(error: &PlanError, device: &Device) {
+    let is_so = match error {
+        PlanError::NoDestination { .. } => device.config.flags.has(packet::Flags::IPDST_RND),
+        PlanError::TooLong { frame_len } => *frame_len > FRAME_LEN_MAX,
+        PlanError::NoAssociation { .. } => device.config.asks_for_ipsec(),
+        _ => false,
+    };
+    assert!(is_so, "{error:?} of {:?}", device.config);
 }
 
 /// A few frames of a plan, none longer than it says; the size of the last.

@@ -278,7 +278,9 @@ fn changed(step: &Value, answer: &Answer) -> Value {
             *line.unwrap_or_else(|| panic!("no line {old:?} to change")) = (*new).into();
         }
         Answer::NoLine(old) => {
-            object["lines"].as_array_mut().expect("lines").retain(|line| line.as_str() != Some(old));
+            let lines = object["lines"].as_array_mut().expect("lines");
+            let at = lines.iter().position(|line| line.as_str() == Some(old));
+            lines.remove(at.unwrap_or_else(|| panic!("no line {old:?} to leave out")));
         }
         Answer::Names(names) => drop(object.insert("names".to_owned(), (*names).into())),
         Answer::File(name) => drop(object.insert("read".to_owned(), (*name).into())),

@@ -9,7 +9,7 @@ mod frame;
 mod rounds;
 mod wanted;
 
-use packet::{Config, Cursor, DeviceFacts, ImixEntry, Plan, Rng, WallTime, sample};
+use packet::{Config, Cursor, DeviceFacts, ImixEntry, Plan, PlanError, Rng, WallTime, sample};
 use wanted::Wanted;
 
 /// Frames of each run.
@@ -29,7 +29,8 @@ fn another_decoder_finds_in_random_frames_what_was_asked_for() {
             cursor.write_back(&mut config);
             let plan = match Plan::new(&config, &facts, &cursor) {
                 Ok(plan) => plan,
-                Err(error) => return assert!(error.to_string().len() > 10, "{error:?}"),
+                Err(PlanError::NoDestination { .. }) => return,
+                Err(error) => panic!("run {run}: {error}\n{config:?}\n{facts:?}"),
             };
             built += check_run(&config, &facts, &plan, &mut cursor, built)
                 .unwrap_or_else(|what| panic!("run {run}: {what}\n{config:?}\n{facts:?}"));
