@@ -67,6 +67,25 @@ fn exact_counts_go_into_the_receive_path() {
     assert_eq!(received(&lab, 0), 0, "nothing went out");
 }
 
+/// Taken before the delay, the times of the first two frames would be those of two frames back to back.
+#[test]
+fn the_time_in_the_header_is_taken_after_the_delay() {
+    let Some(lab) = polling_lab() else { return };
+    for engine in ENGINES {
+        let tap = Tap::new(lab.rx.netns());
+        let mut request = request(&lab, &Config::default(), 2, Some(engine));
+        request.terms.pace = Pace::Delay { delay_ns: 500_000_000 };
+        all_sent(&run(&lab, request), 2);
+        let word = |frame: &[u8], at: usize| {
+            u64::from(u32::from_be_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]))
+        };
+        let us = |frame: &Vec<u8>| word(frame, 50) * 1_000_000 + word(frame, 54);
+        let times: Vec<_> = tap.frames(2).iter().map(us).collect();
+        // Far less than the delay, since the first may come late on a loaded machine and the second does not wait.
+        assert!(times[1].saturating_sub(times[0]) > 50_000, "{engine}: {times:?}");
+    }
+}
+
 #[test]
 fn frags_keep_no_frame_out_of_the_receive_path() {
     let Some(lab) = polling_lab() else { return };

@@ -20,6 +20,8 @@ pub(crate) const CASES: &[Case] = &[
     case("control::sixty_four_device_instances_share_a_thread", &[], sixty_four),
     case("control::eight_device_instances_on_two_threads_all_send_their_count", &[], eight_on_two),
     case("control::a_daemon_serves_writers_and_goes_politely", &[], daemon),
+    case("control::frames_for_others_are_no_errors_of_the_receive_path", &[], frames_for_others),
+    case("control::a_size_beyond_65535_is_an_error_before_the_first_frame", &[], too_long),
     case("control::a_daemon_that_cannot_serve_leaves_no_directory", &[], daemon_fails),
     case(
         "control::a_line_of_send_and_its_script_send_the_same_frames",
@@ -193,6 +195,31 @@ fn link_goes_down() -> TestResult {
     let text = run_script(&lab, script).stdout;
     assert!(text.contains("\nResult: OK: ") && text.contains("Stopped: tx0 \n"), "{text}");
     assert!(number(&text, "pkts-sofar:") > 100, "{text}");
+    Ok(())
+}
+
+/// Row 21 of docs/differences.md. `exec` sets the MAC of the other end.
+fn frames_for_others() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let script = "pg tx0 'count 5' 'xmit_mode netif_receive'; pg pgctrl start; cat $P/tx0";
+    let text = run_script(&lab, script).stdout;
+    assert!(text.contains("     pkts-sofar: 5  errors: 0\n") && text.contains("\nResult: OK: "), "{text}");
+    assert_eq!(lab.received(), 0);
+    Ok(())
+}
+
+/// Row 22.
+fn too_long() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let script = "pg tx0 'count 5' 'pkt_size 65536'; grep Result $P/tx0; pg pgctrl start; cat $P/tx0";
+    let text = run_script(&lab, script).stdout;
+    assert!(text.starts_with("Result: OK: pkt_size=65536\n"), "{text}");
+    assert!(
+        text.ends_with("Result: ERROR: pkt_size 65536 is too long: a frame has at most 65535 bytes\n"),
+        "{text}"
+    );
+    assert!(text.contains("     pkts-sofar: 0  errors: 0\n"), "{text}");
+    assert_eq!(lab.received(), 0);
     Ok(())
 }
 
