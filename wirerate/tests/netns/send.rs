@@ -348,10 +348,10 @@ fn beneath_default_route() -> TestResult {
         &["link add top type bridge", "link set tx0 master top"][..],
         &["link add top link tx0 type macvlan"],
         &[
-            "link add br type bridge",
-            "link set tx0 master br",
-            "link set br up",
-            "link add top link br type macvlan",
+            "link add port type bridge",
+            "link set tx0 master port",
+            "link set port up",
+            "link add top link port type macvlan",
         ],
     ] {
         let lab = Lab::new(Peer::Gro);
