@@ -209,9 +209,7 @@ impl EngineError {
                 "ip link set {ifname} mtu {}, at the other end as well",
                 frame_len.saturating_sub(14)
             )),
-            Self::NoXdpMemory { .. } => Some(
-                "wait some seconds, and send larger bursts (--burst) or by --engine af_packet".to_owned(),
-            ),
+            Self::NoXdpMemory { .. } => Some("wait some seconds, or --engine af_packet".to_owned()),
             Self::ThreadLost => {
                 Some("the words above; and please report this, it is a mistake of wirerate's".to_owned())
             }
