@@ -28,7 +28,6 @@ mod stamping;
 #[expect(unsafe_code, reason = "the ioctls of drivers and a socket, and nothing else")]
 mod sys;
 mod sysfs;
-mod watch;
 mod xdp;
 mod xfrm;
 
@@ -53,5 +52,4 @@ pub use route::{NextHop, Route};
 pub use stack::{LinkId, Stack};
 pub use stamping::{DeviceStamps, StampConfig, StampDriver, StampWish, Stamped, switch_stamps};
 pub use sysfs::{Interrupt, Steering};
-pub use watch::{LinkChange, LinkEvent, LinkWatch, WatchStop, Watched};
 pub use xdp::XdpFeatures;

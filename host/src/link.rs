@@ -146,8 +146,6 @@ pub struct Link {
     pub index: u32,
     /// Its name in its namespace.
     pub name: String,
-    /// Other names it listens to.
-    pub other_names: Vec<String>,
     /// Its Ethernet address, if it has one of six bytes.
     pub mac: Option<MacAddr>,
     /// Largest layer 3 packet in bytes.
@@ -168,10 +166,6 @@ pub struct Link {
     pub master: Option<u32>,
     /// The XDP program on it.
     pub xdp: Option<AttachedXdp>,
-    /// Largest packet the stack may hand over for segmentation, in bytes.
-    pub gso_max_size: Option<u32>,
-    /// Largest packet that GRO may build, in bytes.
-    pub gro_max_size: Option<u32>,
     /// What it hangs on, for hardware.
     pub parent: Option<Parent>,
     /// What it counted.
@@ -207,11 +201,6 @@ impl Link {
         self.has(LinkFlags::Broadcast)
     }
 
-    /// It resolves no addresses (tun, ifb).
-    pub fn is_noarp(&self) -> bool {
-        self.has(LinkFlags::Noarp)
-    }
-
     /// It takes frames for any address.
     pub fn is_promiscuous(&self) -> bool {
         self.has(LinkFlags::Promisc)
@@ -220,11 +209,6 @@ impl Link {
     /// `kind` as in `ip -d link`.
     pub fn is_kind(&self, kind: &str) -> bool {
         self.kind.as_deref() == Some(kind)
-    }
-
-    /// `IFF_*` bits as the kernel gave them.
-    pub fn raw_flags(&self) -> u32 {
-        self.flags
     }
 
     fn has(&self, flag: LinkFlags) -> bool {
@@ -238,7 +222,6 @@ impl From<LinkMessage> for Link {
         let mut link = Self {
             index: message.header.index,
             name: String::new(),
-            other_names: Vec::new(),
             mac: None,
             mtu: 0,
             kind: None,
@@ -249,8 +232,6 @@ impl From<LinkMessage> for Link {
             peer: None,
             master: None,
             xdp: None,
-            gso_max_size: None,
-            gro_max_size: None,
             parent: None,
             counters: Counters::default(),
             flags: flags.bits(),
@@ -262,9 +243,6 @@ impl From<LinkMessage> for Link {
         for attribute in message.attributes {
             match attribute {
                 LinkAttribute::IfName(name) => link.name = name,
-                LinkAttribute::PropList(names) => {
-                    link.other_names = names.into_iter().filter_map(other_name).collect()
-                }
                 LinkAttribute::Address(bytes) => link.mac = bytes.try_into().ok().map(MacAddr),
                 LinkAttribute::Mtu(mtu) => link.mtu = mtu,
                 LinkAttribute::LinkInfo(infos) => link.kind = infos.into_iter().find_map(kind),
@@ -275,8 +253,6 @@ impl From<LinkMessage> for Link {
                 LinkAttribute::LinkNetNsId(number) => netns_number = Some(number),
                 LinkAttribute::Controller(index) => link.master = Some(index),
                 LinkAttribute::Xdp(facts) => link.xdp = attached_xdp(&facts),
-                LinkAttribute::GsoMaxSize(size) => link.gso_max_size = Some(size),
-                LinkAttribute::GroMaxSize(size) => link.gro_max_size = Some(size),
                 LinkAttribute::ParentDevBusName(bus) => parent_bus = Some(bus),
                 LinkAttribute::ParentDevName(name) => parent_name = Some(name),
                 LinkAttribute::OperState(state) => link.dormant |= state == State::Dormant,
@@ -287,13 +263,6 @@ impl From<LinkMessage> for Link {
         link.peer = peer_index.map(|index| Peer { index, netns_number });
         link.parent = parent_bus.zip(parent_name).map(|(bus, name)| Parent { bus, name });
         link
-    }
-}
-
-fn other_name(property: netlink_packet_route::link::Prop) -> Option<String> {
-    match property {
-        netlink_packet_route::link::Prop::AltIfName(name) => Some(name),
-        _ => None,
     }
 }
 
@@ -346,7 +315,7 @@ mod tests {
         assert_eq!(link.xdp, Some(AttachedXdp { mode: XdpMode::Native, program_id: 41 }));
         assert_eq!(link.layer, LinkLayer::Ethernet);
         assert!(link.is_up() && link.is_running() && link.has_carrier() && link.is_broadcast());
-        assert!(!link.is_loopback() && !link.is_noarp());
+        assert!(!link.is_loopback());
     }
 
     #[test]

@@ -62,11 +62,6 @@ impl StampConfig {
         word(&TX_TYPES, self.tx_type)
     }
 
-    /// True when somebody has transmitted frames stamped: a PTP daemon, most likely.
-    pub fn is_transmit_on(&self) -> bool {
-        self.tx_type != TX_OFF
-    }
-
     /// True when received frames are stamped, all or some.
     pub fn is_receive_on(&self) -> bool {
         self.rx_filter != FILTER_NONE

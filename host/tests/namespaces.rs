@@ -4,8 +4,8 @@ mod common;
 
 use common::{may_make_namespaces, skip};
 use host::{
-    FEATURE_GRO, FEATURE_TX_CHECKSUM, HostError, LinkChange, LinkWatch, MacAddr, Netns, NewRoute, Queues,
-    Stack, StampConfig, StampDriver, StampWish, VethEnd, Watched, switch_stamps,
+    FEATURE_GRO, FEATURE_TX_CHECKSUM, HostError, MacAddr, Netns, NewRoute, Queues, Stack, StampConfig,
+    StampDriver, StampWish, VethEnd, switch_stamps,
 };
 use std::net::IpAddr;
 use std::time::Duration;
@@ -342,74 +342,6 @@ fn the_device_of_the_default_route_is_known() {
         assert_eq!(near.default_route_links().unwrap(), [near.link("a").unwrap().index]);
         assert!(near.carries_default_route("a").unwrap() && !near.carries_default_route("lo").unwrap());
     }
-}
-
-/// The next change, as name and what happened; a test that waits for ever says nothing.
-fn next_change(watch: &mut LinkWatch) -> (String, LinkChange) {
-    match watch.wait(Some(Duration::from_secs(60))).unwrap() {
-        Watched::Event(event) => (event.name, event.change),
-        other => panic!("no event, but {other:?}"),
-    }
-}
-
-#[test]
-fn a_watch_tells_of_everything_that_happens_to_a_device() {
-    if !may_make_namespaces() {
-        return;
-    }
-    let (near, far) = (Netns::anonymous().unwrap(), Netns::anonymous().unwrap());
-    let (near, far) = (Stack::of(&near).unwrap(), Stack::of(&far).unwrap());
-    let mut watch = near.watch().unwrap();
-    assert_eq!(watch.wait(Some(Duration::from_millis(5))).unwrap(), Watched::Timeout);
-    near.create_veth(&end("a"), &end("b"), far.netns()).unwrap();
-    assert_eq!(next_change(&mut watch), ("a".to_owned(), LinkChange::Added));
-    near.set_up("a").unwrap();
-    assert_eq!(next_change(&mut watch), ("a".to_owned(), LinkChange::Up));
-    far.set_up("b").unwrap();
-    assert_eq!(next_change(&mut watch), ("a".to_owned(), LinkChange::CarrierOn));
-    far.set_down("b").unwrap();
-    assert_eq!(next_change(&mut watch), ("a".to_owned(), LinkChange::CarrierOff));
-    near.set_down("a").unwrap();
-    assert_eq!(next_change(&mut watch), ("a".to_owned(), LinkChange::Down));
-    near.rename("a", "z").unwrap();
-    assert_eq!(next_change(&mut watch), ("z".to_owned(), LinkChange::Renamed { from: "a".to_owned() }));
-    near.set_mtu("z", 1400).unwrap();
-    assert_eq!(watch.wait(Some(Duration::from_millis(50))).unwrap(), Watched::Timeout);
-    far.delete_link("b").unwrap();
-    assert_eq!(next_change(&mut watch), ("z".to_owned(), LinkChange::Removed));
-}
-
-#[test]
-fn events_from_before_a_loss_do_not_bring_a_device_back() {
-    if !may_make_namespaces() {
-        return;
-    }
-    let (near, far) = pair();
-    let mut watch = near.watch().unwrap();
-    // Far more than the socket can hold while nobody reads.
-    for round in 0..400 {
-        let mac = MacAddr([2, 0, 0, 0, 1, round as u8]);
-        near.set_mac("a", mac).unwrap();
-    }
-    far.delete_link("b").unwrap();
-    let mut last = None;
-    while let Watched::Event(event) = watch.wait(Some(Duration::from_millis(200))).unwrap() {
-        last = Some(event.change);
-    }
-    assert_eq!(last, Some(LinkChange::Removed));
-}
-
-#[test]
-fn a_watch_is_stopped_from_another_thread() {
-    if !may_make_namespaces() {
-        return;
-    }
-    let stack = Stack::of(&Netns::anonymous().unwrap()).unwrap();
-    let mut watch = stack.watch().unwrap();
-    let stop = watch.stopper();
-    let waiting = std::thread::spawn(move || watch.by_ref().count());
-    stop.stop();
-    assert_eq!(waiting.join().unwrap(), 0);
 }
 
 #[test]

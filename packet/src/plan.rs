@@ -318,25 +318,6 @@ impl Plan {
         (ETHERNET_LEN + ip_len + UDP_LEN) as u32 + self.overhead
     }
 
-    /// True when something beside sequence number, IP id and time differs from frame to frame.
-    pub fn has_movers(&self) -> bool {
-        let ranges = [
-            &self.src_mac_offset,
-            &self.dst_mac_offset,
-            &self.udp_src,
-            &self.udp_dst,
-            &self.src_v4,
-            &self.dst_v4,
-            &self.frame_size,
-        ];
-        ranges.iter().any(|range| range.walk != Walk::Fixed)
-            || self.mpls_random != 0
-            || self.vlan_random
-            || self.svlan_random
-            || self.dst_v6_masks.is_some()
-            || !self.imix.sizes.is_empty()
-    }
-
     fn check_destinations(&self) -> Result<(), PlanError> {
         let total: u64 = self.dst_v4_allowed.iter().map(|(_, count)| u64::from(*count)).sum();
         if self.is_ipv6 || self.dst_v4.walk != Walk::Random || total > 0 {
