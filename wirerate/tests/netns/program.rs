@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Longest time that anything may take: a loaded machine does it late, but does it.
-pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(120);
+pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// Children that run now, for [`stop_all`].
 static RUNNING: Mutex<Vec<u32>> = Mutex::new(Vec::new());
@@ -202,10 +202,10 @@ pub(crate) fn in_netns(netns: &str, tool: &str) -> Command {
     command
 }
 
-/// Waits until `is_so`, for a minute at most.
+/// Waits until `is_so`, for three minutes at most.
 #[track_caller]
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(180);
     while !is_so() {
         assert!(Instant::now() < deadline, "never came about: {what}");
         std::thread::sleep(Duration::from_millis(5));
