@@ -161,15 +161,18 @@ fn cloned_frames_are_the_same_and_a_number_apart() {
     }
 }
 
+/// Memory on a node that no machine has.
+fn far_node() -> Config {
+    let mut config = Config { node: 77, ..Config::default() };
+    config.flags.set(Flags::NODE, true);
+    config
+}
+
 #[test]
 fn each_engine_refuses_what_it_cannot_do_and_says_what() {
     use EngineKind::{AfPacket, AfXdp, Mem, Skb, Xdp};
     let Some(lab) = polling_lab() else { return };
-    let node = {
-        let mut config = Config { node: 77, ..Config::default() };
-        config.flags.set(Flags::NODE, true);
-        config
-    };
+    let node = far_node();
     let queues = || Config { queue_map_max: 3, ..Config::default() };
     let priority = || Config { skb_priority: 5, ..Config::default() };
     let frags = || Config { frags: 2, ..Config::default() };
@@ -201,8 +204,7 @@ fn each_engine_refuses_what_it_cannot_do_and_says_what() {
 #[test]
 fn a_plan_that_no_engine_carries_names_them_all() {
     let Some(lab) = polling_lab() else { return };
-    let config = Config { frags: 2, xmit_mode: XmitMode::NetifReceive, ..Config::default() };
-    let error = failure(&lab, request(&lab, &config, 9, None)).to_string();
+    let error = failure(&lab, request(&lab, &far_node(), 9, None)).to_string();
     assert!(error.starts_with("no engine can send this to tx0: "), "{error}");
     assert!(ENGINES.iter().all(|engine| error.contains(&format!("not {engine}: "))), "{error}");
 }
