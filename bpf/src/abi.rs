@@ -63,10 +63,8 @@ pub struct CaptureCpu {
     pub frame_bytes: u64,
     /// Frames that the filter did not accept.
     pub filtered: u64,
-    /// Records with [`SLOT_HARDWARE_TIME`].
-    pub hardware_time: u64,
     /// Unused.
-    pub pad0: [u64; 9],
+    pub pad0: [u64; 10],
     /// Slots given back since the start; written by the reader.
     pub tail: u64,
     /// Unused.

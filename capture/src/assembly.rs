@@ -6,19 +6,13 @@
 
 use crate::format::Format;
 use crate::merge::{Head, MergeReport, Merger, Next};
+use crate::part::{self, Part, dated, split_off};
 use crate::pool::BUFFER_LEN;
 use crate::run::Run;
 use std::collections::VecDeque;
 
 /// A run shorter than this is copied to the one before it, so that a slow ring does not take all buffers.
 const SHORT_LEN: usize = BUFFER_LEN / 8;
-
-/// Records of one ring within a stretch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
-    pub(crate) ring: usize,
-    pub(crate) count: u64,
-}
 
 /// Encoded records in the order of a file.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +22,7 @@ pub(crate) struct Stretch<'a> {
     pub(crate) first_ns: u64,
     /// The largest time.
     pub(crate) last_ns: u64,
-    /// How many records of which ring, in their order.
+    /// How many records of which ring and clock, in their order.
     pub(crate) parts: &'a [Part],
 }
 
@@ -42,7 +36,7 @@ pub(crate) trait Taker {
 #[derive(Debug, Default)]
 struct Lineup {
     runs: VecDeque<Run>,
-    /// Bytes of the first run that were taken.
+    /// Bytes of the first run that were taken; its parts are without them.
     taken_len: usize,
 }
 
@@ -66,14 +60,11 @@ struct Mixed {
 }
 
 impl Mixed {
-    fn add(&mut self, ring: usize, count: u64, first_ns: u64, last_ns: u64, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-        self.first_ns.get_or_insert(first_ns);
-        self.last_ns = self.last_ns.max(last_ns);
-        match self.parts.last_mut() {
-            Some(part) if part.ring == ring => part.count += count,
-            _ => self.parts.push(Part { ring, count }),
-        }
+    fn add(&mut self, stretch: &Stretch<'_>) {
+        self.bytes.extend_from_slice(stretch.bytes);
+        self.first_ns.get_or_insert(stretch.first_ns);
+        self.last_ns = self.last_ns.max(stretch.last_ns);
+        stretch.parts.iter().for_each(|part| part::push(&mut self.parts, *part));
     }
 
     fn flush(&mut self, taker: &mut impl Taker) {
@@ -120,7 +111,7 @@ impl Assembly {
             }
             Some(last) if run.bytes.len() < SHORT_LEN && last.bytes.len() + run.bytes.len() < BUFFER_LEN => {
                 last.bytes.extend_from_slice(&run.bytes);
-                last.count += run.count;
+                run.parts.iter().for_each(|part| part::push(&mut last.parts, *part));
                 last.is_in_order &= run.is_in_order && run.first_ns >= last.last_ns;
                 last.last_ns = last.last_ns.max(run.last_ns);
                 taker.spare(ring, run.bytes);
@@ -177,9 +168,9 @@ impl Assembly {
     /// Takes records of one ring up to a time, from its first run only.
     fn take(&mut self, ring: usize, until_ns: u64, taker: &mut impl Taker) {
         let lineup = &mut self.lineups[ring];
-        let run = lineup.runs.front().expect("the merger takes from rings with a head");
+        let run = lineup.runs.front_mut().expect("the merger takes from rings with a head");
         let is_whole = lineup.taken_len == 0 && run.is_in_order && run.last_ns <= until_ns;
-        if is_whole && self.merger.took_run(run.count, run.first_ns, run.last_ns) {
+        if is_whole && self.merger.took_run(run.count(), run.first_ns, run.last_ns) {
             Self::take_whole(&mut self.mixed, run, taker);
             lineup.taken_len = run.bytes.len();
         } else {
@@ -204,13 +195,13 @@ impl Assembly {
     }
 
     fn take_whole(mixed: &mut Mixed, run: &Run, taker: &mut impl Taker) {
+        let Run { first_ns, last_ns, .. } = *run;
+        let stretch = Stretch { bytes: &run.bytes, first_ns, last_ns, parts: &run.parts };
         if run.bytes.len() < SHORT_LEN {
-            return mixed.add(run.ring, run.count, run.first_ns, run.last_ns, &run.bytes);
+            return mixed.add(&stretch);
         }
         mixed.flush(taker);
-        let parts = [Part { ring: run.ring, count: run.count }];
-        let (first_ns, last_ns) = (run.first_ns, run.last_ns);
-        taker.stretch(&Stretch { bytes: &run.bytes, first_ns, last_ns, parts: &parts });
+        taker.stretch(&stretch);
     }
 
     /// Length of the records taken.
@@ -218,13 +209,13 @@ impl Assembly {
         format: Format,
         merger: &mut Merger,
         mixed: &mut Mixed,
-        run: &Run,
+        run: &mut Run,
         start: usize,
         until_ns: u64,
     ) -> usize {
         let rest = &run.bytes[start..];
         let (mut len, mut count, mut first_ns, mut last_ns) = (0, 0, None, 0);
-        for record in format.records(rest) {
+        for record in dated(format, rest, &run.parts) {
             // The first one is due, even where its run is not in order.
             if record.time_ns > until_ns && first_ns.is_some() {
                 break;
@@ -234,7 +225,9 @@ impl Assembly {
             last_ns = record.time_ns.max(last_ns);
             (len, count) = (len + record.len, count + 1);
         }
-        mixed.add(run.ring, count, first_ns.unwrap_or(0), last_ns, &rest[..len]);
+        let parts = split_off(&mut run.parts, count);
+        let first_ns = first_ns.unwrap_or(0);
+        mixed.add(&Stretch { bytes: &rest[..len], first_ns, last_ns, parts: &parts });
         len
     }
 
@@ -242,7 +235,10 @@ impl Assembly {
         let lineup = &self.lineups[ring];
         match lineup.runs.front() {
             Some(run) if lineup.taken_len == 0 => Head::Record(run.first_ns),
-            Some(run) => Head::Record(self.format.first(&run.bytes[lineup.taken_len..]).time_ns),
+            Some(run) => {
+                let first = dated(self.format, &run.bytes[lineup.taken_len..], &run.parts).next();
+                Head::Record(first.expect("a run that was taken is not at the front").time_ns)
+            }
             None if self.has_ended => Head::Ended,
             None => Head::Empty { checked_ns: 0 },
         }
@@ -252,6 +248,8 @@ impl Assembly {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::part::Dial;
+    use crate::phc::Line;
     use pcapng::Packet;
     use proptest::collection::vec;
     use proptest::prelude::*;
@@ -268,7 +266,7 @@ mod tests {
         fn stretch(&mut self, stretch: &Stretch<'_>) {
             let rings = stretch.parts.iter().flat_map(|part| (0..part.count).map(|_| part.ring));
             let records: Vec<_> =
-                Format::Pcapng.records(stretch.bytes).map(|record| record.time_ns).collect();
+                dated(Format::Pcapng, stretch.bytes, stretch.parts).map(|record| record.time_ns).collect();
             assert_eq!(records[0], stretch.first_ns);
             assert_eq!(records.iter().max(), Some(&stretch.last_ns));
             assert_eq!(rings.clone().count(), records.len());
@@ -282,13 +280,21 @@ mod tests {
     }
 
     fn run(ring: usize, times_ns: &[u64], len: usize) -> Run {
+        run_of_card(ring, times_ns, len, 0)
+    }
+
+    /// A run whose records have the time of a card in the file, which is so far ahead.
+    fn run_of_card(ring: usize, times_ns: &[u64], len: usize, ahead_ns: u64) -> Run {
         let (mut bytes, data) = (Vec::new(), vec![0; len]);
         for &time_ns in times_ns {
+            let time_ns = time_ns + ahead_ns;
             Packet { time_ns, data: &data, ..Packet::default() }.emit(&mut bytes);
         }
+        let dial = Dial::CardAsItIs(Line::ahead(ahead_ns.cast_signed()));
+        let parts = vec![Part { ring, count: times_ns.len() as u64, dial }];
         let last_ns = times_ns.iter().copied().max().unwrap();
         let is_in_order = times_ns.is_sorted();
-        Run { ring, bytes, count: times_ns.len() as u64, first_ns: times_ns[0], last_ns, is_in_order }
+        Run { ring, bytes, parts, first_ns: times_ns[0], last_ns, is_in_order }
     }
 
     #[test]
@@ -331,6 +337,21 @@ mod tests {
         assert_eq!(assembly.report(), MergeReport { taken: 4, ..MergeReport::default() });
     }
 
+    /// With `--clock phc` and a card that keeps TAI, what was left of a run waited 37 s for its turn.
+    #[test]
+    fn a_run_of_a_card_that_is_ahead_is_cut_by_the_time_of_day() {
+        let (mut assembly, mut seen) = (Assembly::new(Format::Pcapng, 2, 100), Seen::default());
+        assembly.push(run_of_card(0, &[1_000, 1_100, 1_200], 60, 37_000), &mut seen);
+        assembly.push(run_of_card(0, &[1_300], 60, 37_001), &mut seen);
+        assembly.push(run(1, &[1_150, 1_250, 1_350], 60), &mut seen);
+        assembly.end();
+        assert!(assembly.advance(false, &mut seen));
+        assembly.flush(&mut seen);
+        let expected = [(1_000, 0), (1_100, 0), (1_150, 1), (1_200, 0), (1_250, 1), (1_300, 0), (1_350, 1)];
+        assert_eq!(seen.records, expected);
+        assert_eq!(assembly.report(), MergeReport { taken: 7, ..MergeReport::default() });
+    }
+
     #[test]
     fn under_pressure_the_oldest_goes_and_what_comes_late_is_counted() {
         let (mut assembly, mut seen) = (Assembly::new(Format::Pcapng, 2, 100), Seen::default());
@@ -356,6 +377,7 @@ mod tests {
         fn every_record_comes_out_in_order(
             rings in vec(vec((vec(0..50_u64, 1..30), 0..3000_usize), 0..8), 1..4),
             is_sorted in any::<bool>(),
+            ahead_ns in 0..3_000_u64,
         ) {
             let mut assembly = Assembly::new(Format::Pcapng, rings.len(), 10);
             let (mut seen, mut sent, mut expected) = (Seen::default(), 0, Vec::new());
@@ -367,7 +389,9 @@ mod tests {
                         times_ns.reverse();
                     }
                     expected.extend(times_ns.iter().map(|time| (*time, ring)));
-                    assembly.push(run(ring, &times_ns, *len), &mut seen);
+                    // Each ring has a card of its own.
+                    let ahead_ns = ahead_ns * ring as u64;
+                    assembly.push(run_of_card(ring, &times_ns, *len, ahead_ns), &mut seen);
                     sent += 1;
                     if sent % 3 == 0 {
                         assembly.advance(false, &mut seen);

@@ -1,7 +1,7 @@
 //! Counts what became of records that were handed to an output.
 
-use crate::assembly::Part;
 use crate::limit::Limit;
+use crate::part::Part;
 use crate::run::Lane;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,6 +22,9 @@ impl Credit<'_> {
             let (counts, lost) = (&self.lanes[part.ring].counts, part.count - written);
             counts.written.fetch_add(written, Relaxed);
             counts.lost_disk.fetch_add(lost, Relaxed);
+            if part.dial.is_hardware() {
+                counts.hardware_time.fetch_add(written, Relaxed);
+            }
             self.limit.wrote(written);
             self.limit.give_back(lost);
         }
@@ -33,6 +36,9 @@ impl Credit<'_> {
             let counts = &self.lanes[part.ring].counts;
             counts.lost_disk.fetch_add(part.count, Relaxed);
             counts.written.fetch_sub(part.count, Relaxed);
+            if part.dial.is_hardware() {
+                counts.hardware_time.fetch_sub(part.count, Relaxed);
+            }
             self.limit.take_back(part.count);
         }
     }

@@ -3,6 +3,7 @@
 use crate::clock::monotonic_now_ns;
 use crate::format::Format;
 use crate::interfaces::Numbering;
+use crate::part::Dial;
 use crate::phc::{Line, PhcClock};
 use crate::ring::{Record, TimeSource, VlanTag};
 use pcapng::{Flags, Interface, Packet, Template, pcap};
@@ -33,8 +34,6 @@ pub(crate) struct Encoder {
     stamps: Option<Stamps>,
     /// Of the batch at work.
     line: Line,
-    /// Records stamped by the device, not counted elsewhere yet.
-    stamped: u64,
     /// Where a tag is put back.
     scratch: Vec<u8>,
     /// The id of the next packet, when packets have ids.
@@ -46,20 +45,9 @@ impl Encoder {
     pub(crate) fn new(format: Format, numbering: Numbering, snaplen: u32) -> Self {
         let (templates, scratch) = (<[Vec<_>; 2]>::default(), Vec::new());
         let snaplen = snaplen as usize;
-        let (stamps, line, stamped) = (None, Line::default(), 0);
+        let (stamps, line) = (None, Line::default());
         let (knows_queues, packet_id) = (true, None);
-        Self {
-            format,
-            numbering,
-            knows_queues,
-            snaplen,
-            templates,
-            stamps,
-            line,
-            stamped,
-            scratch,
-            packet_id,
-        }
+        Self { format, numbering, knows_queues, snaplen, templates, stamps, line, scratch, packet_id }
     }
 
     /// The same, for a device whose stamps mean something.
@@ -74,9 +62,17 @@ impl Encoder {
         }
     }
 
-    /// Records stamped by the device since this was asked last.
-    pub(crate) fn take_stamped(&mut self) -> u64 {
-        std::mem::take(&mut self.stamped)
+    /// Whose times records of the batch have that the device stamped.
+    pub(crate) fn dial(&self) -> Dial {
+        match &self.stamps {
+            Some(stamps) if stamps.as_they_are => Dial::CardAsItIs(self.line),
+            _ => Dial::Card,
+        }
+    }
+
+    /// True when records may be stamped by the device.
+    pub(crate) fn may_be_stamped(&self) -> bool {
+        self.stamps.is_some()
     }
 
     /// The same, for records whose queue is known or not.
@@ -107,7 +103,6 @@ impl Encoder {
     /// so that the loop over all others stays short.
     #[inline(never)]
     fn emit_stamped(&mut self, record: &Record<'_>, out: &mut Vec<u8>) -> u64 {
-        self.stamped += 1;
         let utc_ns = match self.stamps {
             Some(_) => self.line.utc_ns(record.time_ns),
             None => record.time_ns,
@@ -307,7 +302,8 @@ mod tests {
                 ..Packet::default()
             };
             assert_eq!(out, expected(&others));
-            assert_eq!((encoder.take_stamped(), encoder.take_stamped()), (2, 0));
+            assert!(encoder.dial().is_hardware());
+            assert_eq!(encoder.dial() == Dial::Card, !as_they_are);
         }
     }
 

@@ -3,13 +3,14 @@
 //! One file that never ends is written under its own name and can be read at any moment, up to its last whole record.
 //! Files that follow each other are written under a name that ends in `.part` and get their own when they are complete.
 
-use crate::assembly::{Part, Stretch};
+use crate::assembly::Stretch;
 use crate::command::CommandRunner;
 use crate::credit::Credit;
 use crate::disk::Ways;
 use crate::file_name::NamePattern;
 use crate::format::Format;
 use crate::packer::{Compression, Packer};
+use crate::part::{self, Part, dated, split_off};
 use crate::rotate::{RotatePolicy, Rotator};
 use crate::share::Share;
 use crate::sink::{Appended, Place, RETRY_AFTER, Sink};
@@ -146,14 +147,14 @@ impl Files {
         }
         let (mut bytes, mut parts) = (stretch.bytes, stretch.parts.to_vec());
         while !bytes.is_empty() {
-            let (len, count, last_ns) = self.fitting(bytes);
+            let (len, count, times_ns) = self.fitting(bytes, &parts);
             if len == 0 {
                 self.rotate(credit);
                 continue;
             }
             let (now, rest) = bytes.split_at(len);
             let taken = split_off(&mut parts, count);
-            let first_ns = self.plan.format.first(now).time_ns;
+            let (first_ns, last_ns) = times_ns;
             self.put(&Stretch { bytes: now, first_ns, last_ns, parts: &taken }, credit);
             bytes = rest;
         }
@@ -283,21 +284,22 @@ impl Files {
         !rotator.is_empty() && rotator.due(stretch.last_ns, stretch.bytes.len() as u64).is_none()
     }
 
-    /// Length, number and largest time of the records that go into the file at hand; of an empty file the first one,
-    /// since it decides when the file ends.
-    fn fitting(&self, bytes: &[u8]) -> (usize, u64, u64) {
+    /// Length, number, first and largest time of the records that go into the file at hand; of an empty file the first
+    /// one, since it decides when the file ends.
+    fn fitting(&self, bytes: &[u8], parts: &[Part]) -> (usize, u64, (u64, u64)) {
         let rotator = &self.rotation.as_ref().expect("one file takes everything").rotator;
-        let (mut len, mut count, mut last_ns) = (0, 0, 0);
-        for record in self.plan.format.records(bytes) {
+        let (mut len, mut count, mut first_ns, mut last_ns) = (0, 0, None, 0);
+        for record in dated(self.plan.format, bytes, parts) {
             if rotator.due(record.time_ns, (len + record.len) as u64).is_some() {
                 break;
             }
             (len, count, last_ns) = (len + record.len, count + 1, record.time_ns.max(last_ns));
+            first_ns.get_or_insert(record.time_ns);
             if rotator.is_empty() {
                 break;
             }
         }
-        (len, count, last_ns)
+        (len, count, (first_ns.unwrap_or(0), last_ns))
     }
 
     /// Writes records into the file at hand.
@@ -340,7 +342,7 @@ impl Files {
         {
             // This one and the one with the closing blocks.
             let reserve_len = self.plan.closing_len_max + packer.end_extra_len_max(2);
-            let count = frame.parts.iter().map(|part| part.count).sum();
+            let count = part::count(&frame.parts);
             let interfaces = self.share.add(self.plan.format, frame.raw(), count);
             let piece = Piece { len: frame.bytes.len(), parts: frame.parts.clone(), interfaces };
             let appended = self.sink.as_mut().map(|sink| {
@@ -481,25 +483,13 @@ fn make_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Takes the first `count` records off.
-pub(crate) fn split_off(parts: &mut Vec<Part>, count: u64) -> Vec<Part> {
-    let (mut left, mut whole) = (count, 0);
-    while left > 0 && parts[whole].count <= left {
-        left -= parts[whole].count;
-        whole += 1;
-    }
-    let mut taken: Vec<Part> = parts.drain(..whole).collect();
-    if left > 0 {
-        parts[0].count -= left;
-        taken.push(Part { count: left, ..parts[0] });
-    }
-    taken
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::limit::Limit;
+    use crate::part::Dial;
+    use crate::phc::Line;
+    use crate::rotate::Interval;
     use crate::run::Lane;
     use pcapng::{Interface, Packet, Section};
     use std::num::NonZeroU64;
@@ -551,7 +541,7 @@ mod tests {
             let mut record = Vec::new();
             Packet { data: &[1; 60], ..Packet::default() }.emit(&mut record);
             for _ in 0..3 {
-                let parts = &[Part { ring: 0, count: 1 }];
+                let parts = &[Part { count: 1, ..Part::default() }];
                 files.append(&Stretch { bytes: &record, first_ns: 0, last_ns: 0, parts }, &mut credit);
             }
             assert!(files.finish(0, &mut credit).failure.is_none());
@@ -582,7 +572,7 @@ mod tests {
             let mut files = Files::create(output, Arc::new(plan), None, 0).unwrap().unwrap();
             let (lanes, limit, mut offered) = ([lane], Limit::new(None), 0);
             let mut append = |files: &mut Files, count: usize| {
-                let (bytes, parts) = (records(count), [Part { ring: 0, count: count as u64 }]);
+                let (bytes, parts) = (records(count), [Part { count: count as u64, ..Part::default() }]);
                 offered += count as u64;
                 let mut credit = Credit { lanes: &lanes, limit: &limit };
                 let stretch = Stretch { bytes: &bytes, first_ns: 0, last_ns: 0, parts: &parts };
@@ -611,21 +601,39 @@ mod tests {
         }
     }
 
+    /// With `--clock phc` the end of a file at an interval was decided by the card's time, and its name made of that.
     #[test]
-    fn parts_are_split_at_a_record() {
-        let parts = |counts: &[(usize, u64)]| -> Vec<Part> {
-            counts.iter().map(|&(ring, count)| Part { ring, count }).collect()
-        };
-        for (count, taken, left) in [
-            (0, &[][..], &[(0, 3), (1, 2)][..]),
-            (2, &[(0, 2)], &[(0, 1), (1, 2)]),
-            (3, &[(0, 3)], &[(1, 2)]),
-            (4, &[(0, 3), (1, 1)], &[(1, 1)]),
-            (5, &[(0, 3), (1, 2)], &[]),
-        ] {
-            let mut all = parts(&[(0, 3), (1, 2)]);
-            assert_eq!(split_off(&mut all, count), parts(taken));
-            assert_eq!(all, parts(left));
+    fn files_of_an_interval_begin_and_end_by_the_time_of_day() {
+        const S: u64 = 1_000_000_000;
+        let folder = std::env::temp_dir().join(format!("wirerate-phc-{}", std::process::id()));
+        let (lane, mut bytes) = (Lane::for_test(), Vec::new());
+        let interval = Interval { length_ns: NonZeroU64::new(S).unwrap(), is_aligned: true };
+        let rotate = RotatePolicy { interval: Some(interval), ..RotatePolicy::default() };
+        let plan = Plan { rotate, ..plan(&lane) };
+        let output = Output::File(folder.join("%s"));
+        let mut files = Files::create(output, Arc::new(plan), None, 0).unwrap().unwrap();
+        // By the card, half a second and 37 more ahead, all of them belong together.
+        let times_ns = [15 * S / 10, 18 * S / 10, 21 * S / 10, 23 * S / 10];
+        for time_ns in times_ns {
+            Packet { time_ns: time_ns + 375 * S / 10, ..Packet::default() }.emit(&mut bytes);
         }
+        let dial = Dial::CardAsItIs(Line::ahead(375 * S.cast_signed() / 10));
+        let parts = [Part { ring: 0, count: 3, dial }, Part { ring: 0, count: 1, dial }];
+        let (lanes, limit) = ([lane], Limit::new(None));
+        let mut credit = Credit { lanes: &lanes, limit: &limit };
+        let (first_ns, last_ns) = (times_ns[0], times_ns[3]);
+        files.append(&Stretch { bytes: &bytes, first_ns, last_ns, parts: &parts }, &mut credit);
+        assert_eq!(files.finish(0, &mut credit).count, Some(2));
+        let packets = |name: &str| {
+            let file = fs::read(folder.join(name)).unwrap();
+            let (mut reader, mut count) = (pcapng::Reader::new(&file[..]), 0);
+            while let Ok(Some(block)) = reader.next_block() {
+                count += u64::from(matches!(block, pcapng::Block::Packet(_)));
+            }
+            count
+        };
+        assert_eq!((packets("1"), packets("2")), (2, 2));
+        assert_eq!(lanes[0].counts.get().hardware_time, 4);
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -31,6 +31,7 @@ pub mod merge;
 mod nic_loss;
 mod options;
 mod packer;
+mod part;
 mod phc;
 mod pool;
 mod reader;

@@ -4,7 +4,7 @@
 //! frame that the disk refuses is lost with exactly the records in it. zstd files end with the table of the seekable
 //! format (facebook/zstd, contrib/seekable_format), so that a reader finds any place without unpacking what is before.
 
-use crate::assembly::Part;
+use crate::part::Part;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -287,7 +287,7 @@ mod tests {
         for number in 0..pieces {
             let piece: Vec<u8> = (0..100_000).map(|i: usize| (i * number / 7) as u8).collect();
             raw.extend_from_slice(&piece);
-            packer.add(&piece, &[Part { ring: 0, count: 10 }]);
+            packer.add(&piece, &[Part { count: 10, ..Part::default() }]);
             write(&mut packer, false);
         }
         packer.submit();

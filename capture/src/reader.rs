@@ -3,8 +3,9 @@
 use crate::clock::UtcClock;
 use crate::encode::Encoder;
 use crate::limit::Limit;
+use crate::part::Parts;
 use crate::pool::BUFFER_LEN;
-use crate::ring::Record;
+use crate::ring::{Record, TimeSource};
 use crate::run::{Lane, Run};
 use crate::source::Source;
 use crate::sys;
@@ -86,8 +87,7 @@ impl Reader {
             self.pass_over(source, wanted, taken, given_back);
         }
         if self.writer.is_none() {
-            self.lane.counts.written.fetch_add(wanted, Relaxed);
-            self.shared.limit.wrote(wanted);
+            self.count(source, wanted);
             source.give_back();
         } else if wanted > 0 {
             self.hand_on(source, wanted);
@@ -115,6 +115,20 @@ impl Reader {
             }
         });
         self.lane.counts.surplus.add(taken - wanted, given_back);
+    }
+
+    /// Counts the first `wanted` records in view as written, which nobody wants written.
+    fn count(&self, source: &impl Source, wanted: u64) {
+        // Only where it may say something is each looked at.
+        if self.encoder.may_be_stamped() {
+            let mut stamped = 0;
+            source.for_each(wanted, |record| {
+                stamped += u64::from(record.time_source == TimeSource::Hardware);
+            });
+            self.lane.counts.hardware_time.fetch_add(stamped, Relaxed);
+        }
+        self.lane.counts.written.fetch_add(wanted, Relaxed);
+        self.shared.limit.wrote(wanted);
     }
 
     /// Encodes the first `wanted` records in view and sends them to the writer, or counts them as lost.
@@ -154,17 +168,21 @@ impl Reader {
         self.encoder.begin_batch();
         let (mut first_ns, mut last_ns, mut is_in_order) = (None, 0, true);
         let (encoder, mut lost_here) = (&mut self.encoder, std::mem::take(&mut self.lost_here));
+        let (mut parts, mut number) = (Parts::new(self.ring, encoder.dial()), 0);
         source.for_each(wanted, |record| {
             // The first one tells of those that were lost here.
             let lost_before = record.lost_before.saturating_add(std::mem::take(&mut lost_here));
             let time_ns = encoder.emit(&Record { lost_before, ..record }, utc_offset_ns, &mut bytes);
+            if record.time_source == TimeSource::Hardware {
+                parts.stamped(number);
+            }
+            number += 1;
             first_ns.get_or_insert(time_ns);
             is_in_order &= time_ns >= last_ns;
             last_ns = last_ns.max(time_ns);
         });
-        self.lane.counts.hardware_time.fetch_add(encoder.take_stamped(), Relaxed);
-        let first_ns = first_ns.unwrap_or(0);
-        Run { ring: self.ring, bytes, count: wanted, first_ns, last_ns, is_in_order }
+        let (parts, first_ns) = (parts.end(number), first_ns.unwrap_or(0));
+        Run { ring: self.ring, bytes, parts, first_ns, last_ns, is_in_order }
     }
 }
 
@@ -222,10 +240,11 @@ impl Pause {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::assembly::Part;
     use crate::credit::Credit;
+    use crate::encode::Stamps;
     use crate::format::Format;
     use crate::interfaces::Numbering;
+    use crate::phc::PhcClock;
     use crate::source::fake::FakeSource;
     use crate::stats::Counts;
     use pcapng::{Block, Interface, Section};
@@ -279,7 +298,7 @@ mod tests {
             let mut times_ns = Vec::new();
             for run in runs {
                 let sent = packets(&run);
-                assert_eq!((run.count, run.is_in_order), (sent.len() as u64, true));
+                assert_eq!((run.count(), run.is_in_order), (sent.len() as u64, true));
                 assert_eq!((run.first_ns, run.last_ns), (sent[0].0, sent[sent.len() - 1].0));
                 times_ns.extend(sent.iter().map(|packet| packet.0));
                 lane.pool.give_back(run.bytes);
@@ -290,8 +309,29 @@ mod tests {
         reader.run(source(0..end));
         assert!(writer.join().unwrap().into_iter().eq(0..end));
         assert_eq!(lane.progress.taken(), end);
-        // The fake's frames are stamped by the device; what is written the writer counts.
-        assert_eq!(lane.counts.get(), Counts { hardware_time: end, ..Counts::default() });
+        assert_eq!(lane.counts.get(), Counts::default(), "what is written the writer counts");
+    }
+
+    /// They were all said to have the kernel's time.
+    #[test]
+    fn frames_that_are_only_counted_are_counted_by_their_clock() {
+        struct Clock;
+        impl host::PhcRead for Clock {
+            fn read(&self) -> std::io::Result<host::PhcReading> {
+                Ok(host::PhcReading { phc_ns: 0, utc_ns: 0, uncertainty_ns: 1 })
+            }
+        }
+        for (has_clock, hardware_time) in [(true, 30), (false, 0)] {
+            let (mut reader, _) = reader(Some(30));
+            let clock = || Arc::new(PhcClock::new(0, Box::new(Clock), 0).unwrap());
+            let stamps = has_clock.then(|| Stamps { clock: clock(), as_they_are: false });
+            reader.writer = None;
+            reader.encoder = reader.encoder.with_stamps(stamps);
+            reader.take_batch(&mut source(0..50));
+            reader.judge_surplus();
+            let counts = reader.lane.counts.get();
+            assert_eq!((counts.written, counts.after_limit, counts.hardware_time), (30, 20, hardware_time));
+        }
     }
 
     #[test]
@@ -300,11 +340,7 @@ mod tests {
         let mut ring = FakeSource { is_filling: true, ..source(0..10_000) };
         while reader.take_batch(&mut ring) > 0 {}
         let held: Vec<Run> = runs.try_iter().collect();
-        assert_eq!(
-            held.iter().map(|run| run.count).collect::<Vec<_>>(),
-            [2048, 2048],
-            "there are two buffers"
-        );
+        assert_eq!(held.iter().map(Run::count).collect::<Vec<_>>(), [2048, 2048], "there are two buffers");
         let lost = 10_000 - 2 * 2048;
         assert_eq!(reader.lane.counts.get().lost_disk, lost);
         held.into_iter().for_each(|run| reader.lane.pool.give_back(run.bytes));
@@ -320,10 +356,7 @@ mod tests {
         assert_eq!(packets(&runs.try_recv().unwrap()).len(), 7);
         limited.shared.limit.wrote(7);
         limited.judge_surplus();
-        assert_eq!(
-            limited.lane.counts.get(),
-            Counts { after_limit: 3, hardware_time: 7, ..Counts::default() }
-        );
+        assert_eq!(limited.lane.counts.get(), Counts { after_limit: 3, ..Counts::default() });
         let (mut failed, runs) = reader(None);
         failed.shared.has_failed.store(true, Relaxed);
         failed.take_batch(&mut source(0..10));
@@ -338,7 +371,7 @@ mod tests {
         while reader.take_batch(&mut ring) > 0 {}
         let held: Vec<Run> = runs.try_iter().collect();
         // Two buffers are full; what found none was given back, again and again.
-        assert_eq!(held.iter().map(|run| run.count).sum::<u64>(), 4096);
+        assert_eq!(held.iter().map(Run::count).sum::<u64>(), 4096);
         assert!(!reader.shared.limit.is_spent(), "904 more may be written");
         assert_eq!(reader.lane.counts.get().lost_disk, 5_000);
         assert_eq!(reader.lane.counts.get().after_limit, 0, "the last 904 stand open");
@@ -346,21 +379,21 @@ mod tests {
         let (shared, lanes) = (Arc::clone(&reader.shared), [Arc::clone(&reader.lane)]);
         let mut credit = Credit { lanes: &lanes, limit: &shared.limit };
         for (run, kept) in held.into_iter().zip([0, 2048]) {
-            credit.give(&[Part { ring: 0, count: run.count }], kept);
+            credit.give(&run.parts, kept);
             reader.lane.pool.give_back(run.bytes);
         }
         ring.times_ns.extend(20_000..30_000);
         while reader.take_batch(&mut ring) > 0 {
             for run in runs.try_iter() {
-                credit.give(&[Part { ring: 0, count: run.count }], run.count);
+                credit.give(&run.parts, run.count());
                 reader.lane.pool.give_back(run.bytes);
             }
         }
         reader.judge_surplus();
         assert!(shared.limit.is_reached());
         let told = Counts { written: 5_000, lost_disk: 7_952, after_limit: 7_048, ..Counts::default() };
-        let counts = reader.lane.counts.get();
-        assert_eq!(Counts { hardware_time: 0, ..counts }, told);
+        // The fake's frames are stamped by the device: as many as were written.
+        assert_eq!(reader.lane.counts.get(), Counts { hardware_time: 5_000, ..told });
     }
 
     #[test]
@@ -370,7 +403,7 @@ mod tests {
         reader.take_batch(&mut ring);
         assert_eq!(reader.lane.counts.get().after_limit, 0, "not known yet");
         let run = runs.try_recv().unwrap();
-        reader.shared.limit.give_back(run.count);
+        reader.shared.limit.give_back(run.count());
         ring.times_ns.extend([500, 501]);
         reader.take_batch(&mut ring);
         assert_eq!(packets(&runs.try_recv().unwrap()), [(500, Some(50)), (501, None)]);

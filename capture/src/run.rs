@@ -1,6 +1,7 @@
 //! What goes from readers to the writer: stretches of encoded records.
 
 use crate::clock::UtcClock;
+use crate::part::{self, Part};
 use crate::pool::Pool;
 use crate::source::Probe;
 use crate::stats::ReaderCounts;
@@ -13,7 +14,8 @@ pub(crate) struct Run {
     /// Number of the ring in the session.
     pub(crate) ring: usize,
     pub(crate) bytes: Vec<u8>,
-    pub(crate) count: u64,
+    /// Of that ring alone.
+    pub(crate) parts: Vec<Part>,
     /// Time of the first record, in nanoseconds since 1970.
     pub(crate) first_ns: u64,
     /// The largest time.
@@ -32,6 +34,13 @@ pub(crate) struct Lane {
     pub(crate) cpu: Option<u32>,
     /// How long a record may lie in the ring before its reader can see it.
     pub(crate) delay_ns: u64,
+}
+
+impl Run {
+    /// How many records it has.
+    pub(crate) fn count(&self) -> u64 {
+        part::count(&self.parts)
+    }
 }
 
 /// How far a reader is. Written by the reader alone.

@@ -3,10 +3,9 @@
 //! When the system refuses more bytes, a file is cut back to its last whole record, with room for the statistics at
 //! its end: what is in it stays readable, what is not is counted.
 
-use crate::assembly::Part;
 use crate::disk::{DiskFile, Ways};
-use crate::files::split_off;
 use crate::format::Format;
+use crate::part::{Part, count, split_off};
 use crate::tail::{Piece, Tail, last_records};
 use std::fs::File;
 use std::io::{self, Write};
@@ -278,10 +277,6 @@ impl Sink {
     }
 }
 
-fn count(parts: &[Part]) -> u64 {
-    parts.iter().map(|part| part.count).sum()
-}
-
 /// How writing went.
 enum Attempt {
     Done,
@@ -334,7 +329,7 @@ mod tests {
     }
 
     fn ring(count: u64) -> [Part; 1] {
-        [Part { ring: 0, count }]
+        [Part { count, ..Part::default() }]
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub struct Counts {
     pub lost_disk: u64,
     /// Frames not wanted any more: enough were written, or ready to be and not lost after that.
     pub after_limit: u64,
-    /// Frames made ready for the output with the time of the device's own clock; all others have the kernel's.
+    /// Of the frames handed to the output, those with the time of the device's own clock; all others have the kernel's.
     pub hardware_time: u64,
 }
 

@@ -3,8 +3,8 @@
 //! The system says that a disk is full when the next bytes do not fit, and these may be few: what must end the file fits
 //! then only where records were.
 
-use crate::assembly::Part;
 use crate::format::Format;
+use crate::part::Part;
 use std::collections::VecDeque;
 
 /// Records that come and go together.
@@ -54,9 +54,9 @@ impl Tail {
 
 /// The last records of these, as many as are `len_min` bytes together; the oldest first.
 pub(crate) fn last_records(format: Format, mut records: &[u8], parts: &[Part], len_min: usize) -> Vec<Piece> {
-    let rings = parts.iter().rev().flat_map(|part| (0..part.count).map(|_| part.ring));
+    let ones = parts.iter().rev().flat_map(|part| (0..part.count).map(|_| Part { count: 1, ..*part }));
     let (mut pieces, mut len) = (Vec::new(), 0);
-    for ring in rings {
+    for part in ones {
         if len >= len_min {
             break;
         }
@@ -65,7 +65,7 @@ pub(crate) fn last_records(format: Format, mut records: &[u8], parts: &[Part], l
         records = before;
         pieces.push(Piece {
             len: record.len(),
-            parts: vec![Part { ring, count: 1 }],
+            parts: vec![part],
             interfaces: vec![(format.interface(record), 1)],
         });
     }
@@ -87,10 +87,11 @@ mod tests {
                 .emit(&mut records);
             lens.push(records.len() - before);
         }
-        let parts = [Part { ring: 3, count: 3 }, Part { ring: 1, count: 1 }, Part { ring: 3, count: 1 }];
+        let part = |ring, count| Part { ring, count, ..Part::default() };
+        let parts = [part(3, 3), part(1, 1), part(3, 1)];
         let piece = |number: usize, ring| Piece {
             len: lens[number],
-            parts: vec![Part { ring, count: 1 }],
+            parts: vec![part(ring, 1)],
             interfaces: vec![(number as u32, 1)],
         };
         let last = |len_min| last_records(Format::Pcapng, &records, &parts, len_min);

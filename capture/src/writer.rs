@@ -3,7 +3,7 @@
 //! Readers never wait for a disk as long as there are buffers. This thread puts runs into order, hands them to the
 //! files, gives buffers back, and counts what is in a file and what is not.
 
-use crate::assembly::{Assembly, Part, Stretch, Taker};
+use crate::assembly::{Assembly, Stretch, Taker};
 use crate::clock::utc_now_ns;
 use crate::credit::Credit;
 use crate::files::{Ended, Files};
@@ -177,9 +177,8 @@ impl Desk {
 
     /// Writes a run as it came.
     fn hand_on(&mut self, run: Run) {
-        let parts = [Part { ring: run.ring, count: run.count }];
         let Run { first_ns, last_ns, .. } = run;
-        self.stretch(&Stretch { bytes: &run.bytes, first_ns, last_ns, parts: &parts });
+        self.stretch(&Stretch { bytes: &run.bytes, first_ns, last_ns, parts: &run.parts });
         self.spare(run.ring, run.bytes);
     }
 
@@ -273,6 +272,7 @@ mod tests {
     use crate::clock::UtcClock;
     use crate::files::Plan;
     use crate::limit::Limit;
+    use crate::part::Part;
     use crate::rotate::{Interval, RotatePolicy};
     use crate::{OnError, Output};
     use pcapng::{Interface, Packet, Section};
@@ -349,7 +349,8 @@ mod tests {
     fn run(desk: &Desk, ring: usize, time_ns: u64) -> Run {
         let mut bytes = desk.lanes[ring].pool.take(Duration::ZERO).unwrap();
         Packet { time_ns, data: &[7; 60], ..Packet::default() }.emit(&mut bytes);
-        Run { ring, bytes, count: 1, first_ns: time_ns, last_ns: time_ns, is_in_order: true }
+        let parts = vec![Part { ring, count: 1, ..Part::default() }];
+        Run { ring, bytes, parts, first_ns: time_ns, last_ns: time_ns, is_in_order: true }
     }
 
     impl Desk {

@@ -204,8 +204,6 @@ static __always_inline int capture(struct xdp_md *ctx, __u64 frame_len, bool is_
 	slot->vlan_tci = 0;
 	if (is_bound)
 		note_vlan(ctx, slot);
-	if (time_ns)
-		own->hardware_time++;
 	own->lost_noted = own->lost_ring;
 	publish(&own->head, own->head + 1);
 out:

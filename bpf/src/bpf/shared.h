@@ -44,14 +44,13 @@ _Static_assert(sizeof(struct wr_slot) == 32, "keep in step with bpf/src/abi.rs")
  */
 struct wr_capture_cpu {
 	/* Written by the XDP program. Frames received = head + lost_ring + filtered. */
-	__u64 head;	     /* slots filled since the start; slot of one is number % slots */
-	__u64 tail_seen;     /* the tail when it was last looked at */
-	__u64 lost_ring;     /* frames not recorded because the ring was full */
-	__u64 lost_noted;    /* lost_ring when the last record was written */
-	__u64 frame_bytes;   /* frame_len of all frames received, recorded or not */
-	__u64 filtered;	     /* frames that the filter did not accept */
-	__u64 hardware_time; /* records with WR_SLOT_HARDWARE_TIME */
-	__u64 pad0[9];
+	__u64 head;	   /* slots filled since the start; slot of one is number % slots */
+	__u64 tail_seen;   /* the tail when it was last looked at */
+	__u64 lost_ring;   /* frames not recorded because the ring was full */
+	__u64 lost_noted;  /* lost_ring when the last record was written */
+	__u64 frame_bytes; /* frame_len of all frames received, recorded or not */
+	__u64 filtered;	   /* frames that the filter did not accept */
+	__u64 pad0[10];
 	/* Written by the reader. */
 	__u64 tail; /* slots given back since the start */
 	__u64 pad1[15];
