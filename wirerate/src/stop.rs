@@ -1,14 +1,23 @@
 //! When to stop: Ctrl-C, SIGTERM and the end of the terminal set one flag that every worker reads; a second Ctrl-C or
-//! SIGTERM quits at once.
+//! SIGTERM quits at once, if it comes later than the first one.
+//!
+//! timeout(1) signals the program and then its group, and a terminal and a script may signal at one time: who is told twice
+//! within a moment is told once.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
-use std::io;
+use signal_hook::{flag, low_level};
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 /// Exit status after the second signal: what a shell reports for a command that died of SIGINT.
 const STATUS_QUIT: i32 = 130;
+
+/// Signals within this time are one: short enough for a person who cannot wait.
+const ONE_SIGNAL: Duration = Duration::from_millis(500);
 
 /// The kernel refused a signal handler.
 #[derive(Debug, thiserror::Error)]
@@ -23,22 +32,32 @@ pub struct SignalError {
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// A flag that the first SIGINT, SIGTERM or SIGHUP sets; SIGINT or SIGTERM after that ends the process at once with
-    /// status 130. Who was started by nohup(1) goes on.
+    /// A flag that the first SIGINT, SIGTERM or SIGHUP sets; SIGINT or SIGTERM half a second after that, or later, ends
+    /// the process at once with status 130. Who was started by nohup(1) goes on.
     ///
     /// # Errors
     /// When the kernel refuses a handler.
     pub fn on_signals() -> Result<Self, SignalError> {
         let stop = Self::default();
+        let failed = |signal| move |source| SignalError { signal, source };
+        let (woken, waker) = UnixStream::pair().map_err(failed(SIGINT))?;
+        let quits = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            // Handlers run in the order of registration: this one sees the flag of the signal before.
-            flag::register_conditional_shutdown(signal, STATUS_QUIT, stop.flag())
-                .and_then(|_| flag::register(signal, stop.flag()))
-                .map_err(|source| SignalError { signal, source })?;
+            flag::register_conditional_shutdown(signal, STATUS_QUIT, Arc::clone(&quits))
+                .map_err(failed(signal))?;
         }
-        if !is_ignored(SIGHUP) {
-            flag::register(SIGHUP, stop.flag()).map_err(|source| SignalError { signal: SIGHUP, source })?;
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            if signal == SIGHUP && is_ignored(SIGHUP) {
+                continue;
+            }
+            let waker = waker.try_clone().map_err(failed(signal))?;
+            flag::register(signal, stop.flag())
+                .and_then(|_| low_level::pipe::register(signal, waker))
+                .map_err(failed(signal))?;
         }
+        // Workers may be stuck when the second signal comes, so nobody but a thread of its own can wait for it.
+        let wait = move || set_later(woken, &quits);
+        thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(failed(SIGINT))?;
         Ok(stop)
     }
 
@@ -55,6 +74,15 @@ impl Stop {
     /// The flag itself, for workers that know nothing of this room.
     pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.0)
+    }
+}
+
+/// Sets `quits` when the moment of the first signal is over.
+fn set_later(mut woken: UnixStream, quits: &AtomicBool) {
+    // Every signal writes a byte; an error or an end there is not, as the handlers keep the other end open.
+    if woken.read_exact(&mut [0]).is_ok() {
+        thread::sleep(ONE_SIGNAL);
+        quits.store(true, Ordering::Relaxed);
     }
 }
 
@@ -88,5 +116,7 @@ mod tests {
         assert!(!clone.is_set());
         signal_hook::low_level::raise(SIGTERM).unwrap();
         assert!(clone.is_set());
+        // As timeout(1) does; before, this ended the process.
+        signal_hook::low_level::raise(SIGTERM).unwrap();
     }
 }

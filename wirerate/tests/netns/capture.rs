@@ -6,13 +6,15 @@ use crate::readers::packet_count;
 use crate::{Case, TestResult, case};
 use nix::sys::signal::Signal;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Tests of the capture command.
 pub(crate) const CASES: &[Case] = &[
     case("capture::ends_by_itself_after_count", &["bash", "capinfos"], ends_by_itself_after_count),
     case("capture::ends_by_itself_after_duration", &["bash"], ends_by_itself_after_duration),
     case("capture::writes_what_waits_on_ctrl_c", &["bash", "capinfos"], writes_what_waits_on_ctrl_c),
+    case("capture::two_signals_at_once_end_it_with_its_report", &["bash", "capinfos"], two_signals_at_once),
+    case("capture::a_later_second_signal_quits_what_is_stuck", &[], a_later_second_signal),
     case("capture::leaves_no_program_when_killed", &[], leaves_no_program_when_killed),
     case("capture::drop_mode_hides_frames_from_the_host", &["bash"], drop_mode_hides_frames_from_the_host),
     case("capture::streams_to_a_pipe", &["bash", "tshark"], streams_to_a_pipe),
@@ -81,6 +83,41 @@ fn writes_what_waits_on_ctrl_c() -> TestResult {
         assert!(outcome.stdout.contains("received  500"), "{}", outcome.stdout);
         assert_eq!(packet_count(&file), 500);
     }
+    Ok(())
+}
+
+/// As timeout(1) signals: the program, and then its group. The second one took the report away.
+fn two_signals_at_once() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let file = lab.file("x.pcapng");
+    let running = capture(&lab, &format!("-w {}", file.display()));
+    send(&lab, 500);
+    running.signal(Signal::SIGINT);
+    running.signal(Signal::SIGTERM);
+    let outcome = running.wait(TIME_LIMIT).expect_code(0);
+    assert!(outcome.stdout.contains("received  500"), "{}", outcome.stdout);
+    assert_eq!(packet_count(&file), 500);
+    Ok(())
+}
+
+fn a_later_second_signal() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let mut command = wirerate();
+    command.args(["capture", RX_DEV, "--netns", &lab.rx_netns, "-w", "-"]);
+    let mut capture = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    until("it captures", || lab.has_xdp());
+    // Many times what fits into a pipe that nobody reads.
+    let frames = format!("send tx0 --netns {} --dst 198.18.0.2 --count 20000", lab.tx_netns);
+    wirerate_run(&frames).expect_code(0);
+    let pid = nix::unistd::Pid::from_raw(capture.id().try_into()?);
+    let first = Instant::now();
+    until("it has quit", || {
+        nix::sys::signal::kill(pid, Signal::SIGINT).expect("it is our child, and we have not waited for it");
+        std::thread::sleep(Duration::from_millis(50));
+        capture.try_wait().expect("it is our child").is_some()
+    });
+    assert_eq!(capture.wait()?.code(), Some(130));
+    assert!(first.elapsed() >= Duration::from_millis(500), "{:?}", first.elapsed());
     Ok(())
 }
 
