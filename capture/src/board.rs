@@ -1,9 +1,9 @@
 //! The devices of a capture and the counts of all of them: what the session, the writer and the report look at.
 
 use crate::clock::utc_now_ns;
+use crate::hardware::Hardware;
 use crate::interfaces::Numbering;
 use crate::nic_loss::NicLoss;
-use crate::phc::PhcClock;
 use crate::run::Lane;
 use crate::share::Share;
 use crate::stats::{Counts, DeviceStats, RingStats, Stats};
@@ -34,6 +34,8 @@ pub struct DeviceFacts {
     pub is_gone: bool,
     /// Its clock, where it stamps frames.
     pub clock: Option<PhcFacts>,
+    /// Why frames get the kernel's time, though it stamps them and nobody asked for that.
+    pub stamps_refusal: Option<String>,
 }
 
 /// One device and the way of taking frames off it.
@@ -42,8 +44,8 @@ pub(crate) struct Device {
     pub(crate) numbering: Numbering,
     /// Since it was opened.
     pub(crate) nic_loss: NicLoss,
-    /// Its clock, where it stamps frames.
-    pub(crate) clock: Option<Arc<PhcClock>>,
+    /// Its clock, where it stamps frames, or why it has none.
+    pub(crate) hardware: Hardware,
     /// Written to attach and to detach it.
     pub(crate) tap: RwLock<Box<dyn Tap>>,
     /// One for each ring, once it is attached.
@@ -75,8 +77,10 @@ impl Board {
     pub(crate) fn facts(&self) -> Vec<DeviceFacts> {
         let facts = |device: &Device| {
             let (source, is_gone) = device.with_tap(|tap| (tap.facts(), tap.is_gone()));
-            let clock = device.clock.as_ref().map(|clock| clock.facts());
-            DeviceFacts { link: device.link.clone(), source, is_gone, clock }
+            let clock = device.hardware.clock.as_ref().map(|clock| clock.facts());
+            let refusal = device.with_tap(|tap| tap.stamps_refusal());
+            let stamps_refusal = device.hardware.refusal.clone().or(refusal);
+            DeviceFacts { link: device.link.clone(), source, is_gone, clock, stamps_refusal }
         };
         self.devices.iter().map(facts).collect()
     }

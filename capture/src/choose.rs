@@ -1,36 +1,43 @@
 //! XDP or packet sockets: what a device can, what was asked for, and why it was not the other.
 
+use crate::error::first_line;
+use crate::hardware::Hardware;
 use crate::source::Ring;
 use crate::tap::{RingCounts, SourceFacts, Tap};
 use crate::tpacket::{PacketWish, TpacketTap};
 use crate::xdp::XdpTap;
-use crate::{CaptureError, Direction, Mode, Options, SourceWish, hardware};
-use host::{Link, LinkLayer, Stack};
+use crate::{CaptureError, Direction, Mode, Options, SourceWish};
+use host::{Link, LinkLayer};
 
 /// The best way that the device has, opened but not attached. `link` is a device of the calling thread's namespace.
 ///
 /// # Errors
 /// What the way that was insisted on was refused for; without a wish, why XDP was refused when packet sockets
 /// cannot do it either.
-pub(crate) fn open(link: &Link, options: &Options) -> Result<Box<dyn Tap>, CaptureError> {
+pub(crate) fn open(
+    link: &Link,
+    options: &Options,
+    hardware: &Hardware,
+) -> Result<Box<dyn Tap>, CaptureError> {
     match options.source {
-        SourceWish::Tpacket => Ok(Box::new(TpacketTap::open(link, PacketWish::new(link, options)?, None)?)),
+        SourceWish::Tpacket => {
+            Ok(Box::new(TpacketTap::open(link, PacketWish::new(link, options, hardware)?, None)?))
+        }
         SourceWish::Xdp if options.direction != Direction::In => {
             Err(CaptureError::OnlyIncoming { ifname: link.name.clone() })
         }
-        SourceWish::Xdp => Ok(Box::new(XdpTap::open(link, options)?)),
-        SourceWish::Best => open_best(link, options),
+        SourceWish::Xdp => Ok(Box::new(XdpTap::open(link, options, hardware)?)),
+        SourceWish::Best => open_best(link, options, hardware),
     }
 }
 
-fn open_best(link: &Link, options: &Options) -> Result<Box<dyn Tap>, CaptureError> {
-    let wish = PacketWish::new(link, options)?;
-    if let Some(why) = not_for_xdp(link, options)
-        .map_or_else(|| stamps_are_not_for_xdp(link, options), |why| Ok(Some(why)))?
-    {
+fn open_best(link: &Link, options: &Options, hardware: &Hardware) -> Result<Box<dyn Tap>, CaptureError> {
+    let wish = PacketWish::new(link, options, hardware)?;
+    let stamps = || stamps_are_not_for_xdp(link, options, hardware);
+    if let Some(why) = not_for_xdp(link, options).or_else(stamps) {
         return Ok(Box::new(TpacketTap::open(link, wish, Some(why))?));
     }
-    match XdpTap::open(link, options) {
+    match XdpTap::open(link, options, hardware) {
         Ok(xdp) => Ok(Box::new(WithFallback { tap: Box::new(xdp), other: Some((link.clone(), wish)) })),
         Err(error) => instead(link, wish, error),
     }
@@ -51,27 +58,29 @@ fn not_for_xdp(link: &Link, options: &Options) -> Option<String> {
 
 /// Why XDP would lose what the card knows: it stamps frames now, and programs of its driver cannot read that. Whoever
 /// wants the rate and not the stamps asks for XDP, or for `--clock system`.
-fn stamps_are_not_for_xdp(link: &Link, options: &Options) -> Result<Option<String>, CaptureError> {
+fn stamps_are_not_for_xdp(link: &Link, options: &Options, hardware: &Hardware) -> Option<String> {
     // Only XDP can drop.
-    if options.mode == Mode::Drop || !hardware::only_sockets_get_stamps(&Stack::here()?, link, options.clock)
-    {
-        return Ok(None);
-    }
-    Ok(Some(format!("{} stamps frames, and XDP programs cannot read the stamps of its driver", link.name)))
+    (options.mode == Mode::Mirror && hardware.only_sockets_get_stamps()).then(|| {
+        format!("{} stamps frames, and XDP programs cannot read the stamps of its driver", link.name)
+    })
 }
 
 /// Packet sockets, after XDP was refused; its error when they cannot do it.
 fn instead(link: &Link, wish: PacketWish, error: CaptureError) -> Result<Box<dyn Tap>, CaptureError> {
-    let CaptureError::Bpf(refusal) = &error else { return Err(error) };
-    match TpacketTap::open(link, wish, Some(in_one_line(&refusal.to_string()))) {
+    let Some(why) = reason_to_leave_xdp(&error) else { return Err(error) };
+    match TpacketTap::open(link, wish, Some(why)) {
         Ok(tap) => Ok(Box::new(tap)),
         Err(_) => Err(error),
     }
 }
 
-/// The verifier says a lot; its first line is the reason.
-fn in_one_line(reason: &str) -> String {
-    reason.lines().next().unwrap_or_default().to_owned()
+/// What XDP was refused for, when packet sockets may do better.
+fn reason_to_leave_xdp(error: &CaptureError) -> Option<String> {
+    match error {
+        CaptureError::Bpf(refusal) => Some(first_line(&refusal.to_string())),
+        CaptureError::NoStampsByXdp { .. } => Some(error.to_string()),
+        _ => None,
+    }
 }
 
 /// XDP that may be refused when it is attached, and what is done then.
@@ -95,6 +104,10 @@ impl Tap for WithFallback {
         self.tap.facts()
     }
 
+    fn stamps_refusal(&self) -> Option<String> {
+        self.tap.stamps_refusal()
+    }
+
     fn set_mode(&self, mode: Mode) -> Result<(), CaptureError> {
         self.tap.set_mode(mode)
     }
@@ -107,7 +120,27 @@ impl Tap for WithFallback {
         self.tap.counts()
     }
 
+    fn freezes(&self) -> Option<u64> {
+        self.tap.freezes()
+    }
+
     fn detach(&mut self) {
         self.tap.detach();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With `--clock phc`, a driver that hands no stamps to XDP programs gave frames the kernel's time without a word.
+    #[test]
+    fn stamps_that_xdp_turns_out_not_to_get_are_left_to_packet_sockets() {
+        let error = CaptureError::NoStampsByXdp { ifname: "eth1".to_owned(), why: "no kfunc".to_owned() };
+        let why = reason_to_leave_xdp(&error);
+        assert_eq!(why.as_deref(), Some("XDP does not get the time stamps of eth1: no kfunc"));
+        assert!(error.cure().is_some_and(|cure| cure.contains("--source tpacket")));
+        let other = CaptureError::OnlyIncoming { ifname: "eth1".to_owned() };
+        assert_eq!(reason_to_leave_xdp(&other), None);
     }
 }

@@ -147,6 +147,14 @@ pub enum CaptureError {
         /// The device and where it is.
         device: String,
     },
+    /// The device stamps frames, and XDP programs do not get to know.
+    #[error("XDP does not get the time stamps of {ifname}: {why}")]
+    NoStampsByXdp {
+        /// Name of the device.
+        ifname: String,
+        /// Who does not hand them over.
+        why: String,
+    },
     /// The clock of a device cannot be read.
     #[error("cannot read the clock /dev/ptp{index}")]
     PhcRead {
@@ -167,6 +175,17 @@ pub enum CaptureError {
     },
 }
 
+/// An error and what caused it.
+pub(crate) fn in_one_line(error: &dyn std::error::Error) -> String {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    first_line(&chain.map(ToString::to_string).collect::<Vec<_>>().join(": "))
+}
+
+/// The verifier says a lot; its first line is the reason.
+pub(crate) fn first_line(reason: &str) -> String {
+    reason.lines().next().unwrap_or_default().to_owned()
+}
+
 impl CaptureError {
     /// What a person could do about it.
     pub fn cure(&self) -> Option<String> {
@@ -185,6 +204,9 @@ impl CaptureError {
                      and `ip link set dev {ifname} xdp off` takes it off unless a link holds it"
                 ),
             }),
+            Self::NoStampsByXdp { .. } => {
+                Some("--source tpacket (in mirror mode), or --clock system for the kernel's time".to_owned())
+            }
             Self::DropNeedsXdp { .. } => Some("--source xdp, or --mode mirror".to_owned()),
             Self::OnlyIncoming { .. } => Some("--source tpacket, or --direction in".to_owned()),
             Self::PacketSocket { source, .. } => match source.raw_os_error()? {

@@ -3,53 +3,74 @@
 //! Asking costs a call into the driver for each frame, so only what can have an answer is asked: tags where the device
 //! takes them off, time stamps where it makes some.
 
+use crate::error::in_one_line;
 use crate::phc::PhcClock;
 use crate::{CaptureError, ClockWish};
 use bpf::capture::Ask;
-use host::{Features, HostError, Link, Phc, Stack, StampConfig, StampDriver, Timestamping, XdpFeatures};
+use host::{HostError, Link, Phc, Stack, StampConfig, StampDriver, Timestamping, XdpFeatures};
 use std::sync::Arc;
 
 /// ethtool's names for "tags are taken off received frames".
 const STRIPS: [&str; 2] = ["rx-vlan-hw-parse", "rx-vlan-stag-hw-parse"];
 
-/// What to ask about frames of `link`, a device of `stack`. What the kernel does not tell is not asked.
-pub(crate) fn ask(stack: &Stack, link: &Link, wants_time: bool) -> Option<Ask> {
-    let able = stack.xdp_features(link).ok().flatten()?;
-    let features = stack.features(link).unwrap_or_default();
-    worth_asking(link.index, &able, &features, wants_time)
+/// What one device could tell of its frames.
+#[derive(Clone)]
+pub(crate) struct Hardware {
+    /// The clock of its stamps; none where frames get the kernel's time.
+    pub(crate) clock: Option<Arc<PhcClock>>,
+    /// Why there is none, though the device stamps frames and nobody asked for the kernel's time.
+    pub(crate) refusal: Option<String>,
+    /// True when it says that it stamps frames now; not every driver tells.
+    is_stamping: bool,
+    able: Option<XdpFeatures>,
+    strips_tags: bool,
 }
 
-/// The clock of the stamps of `link`, or nothing where frames get the kernel's time: it was asked for, the device makes
-/// no stamps now, or its clock cannot be read.
-///
-/// # Errors
-/// Under [`ClockWish::Phc`], why there is none.
-pub(crate) fn clock(
-    stack: &Stack,
-    link: &Link,
-    wish: ClockWish,
-) -> Result<Option<Arc<PhcClock>>, CaptureError> {
-    if wish == ClockWish::System {
-        return Ok(None);
+impl Hardware {
+    /// Finds out about `link`, a device of `stack`. What the kernel does not tell is not asked of drivers. No clock is
+    /// no error: the device makes no stamps now, or the kernel's time was asked for.
+    ///
+    /// # Errors
+    /// Under [`ClockWish::Phc`], why there is no clock.
+    pub(crate) fn of(stack: &Stack, link: &Link, wish: ClockWish) -> Result<Self, CaptureError> {
+        let config = || stack.stamps(link).ok()?.config().ok()?;
+        let is_stamping = wish != ClockWish::System && config().is_some_and(|config| config.is_receive_on());
+        let (clock, refusal) = match wish {
+            ClockWish::System => (None, None),
+            ClockWish::Utc | ClockWish::Phc => match open_clock(stack, link) {
+                Ok(clock) => (Some(Arc::new(clock)), None),
+                Err(error) if wish == ClockWish::Phc => return Err(error),
+                Err(error) => (None, is_stamping.then(|| in_one_line(&error))),
+            },
+        };
+        let features = stack.features(link).unwrap_or_default();
+        Ok(Self {
+            clock,
+            refusal,
+            is_stamping,
+            able: stack.xdp_features(link).ok().flatten(),
+            strips_tags: STRIPS.iter().any(|name| features.is_on(name)),
+        })
     }
-    match open_clock(stack, link) {
-        Ok(clock) => Ok(Some(Arc::new(clock))),
-        Err(_) if wish == ClockWish::Utc => Ok(None),
-        Err(error) => Err(error),
+
+    /// What XDP programs are to ask about frames of this device.
+    pub(crate) fn ask(&self, ifindex: u32) -> Option<Ask> {
+        let able = self.able.as_ref()?;
+        let time = self.clock.is_some() && able.rx_timestamp;
+        let ask = Ask { ifindex, time, vlan: self.strips_tags && able.rx_vlan_tag };
+        (ask.time || ask.vlan).then_some(ask)
     }
-}
 
-/// True when `link` stamps frames now, by a clock that can be read, and XDP programs do not get the stamps. What the
-/// driver does not tell is no reason to leave the faster way.
-pub(crate) fn only_sockets_get_stamps(stack: &Stack, link: &Link, wish: ClockWish) -> bool {
-    let config = || stack.stamps(link).ok()?.config().ok()?;
-    let able = || stack.xdp_features(link).ok().flatten();
-    wish != ClockWish::System && is_beyond_xdp(config(), able()) && open_clock(stack, link).is_ok()
-}
+    /// True when the device stamps frames now, by a clock that can be read, and XDP programs do not get the stamps.
+    /// What the driver does not tell is no reason to leave the faster way.
+    pub(crate) fn only_sockets_get_stamps(&self) -> bool {
+        self.is_worth_leaving_xdp() && !self.able.as_ref().is_some_and(|able| able.rx_timestamp)
+    }
 
-/// Frames are stamped, and the driver does not say that programs may read that.
-fn is_beyond_xdp(config: Option<StampConfig>, able: Option<XdpFeatures>) -> bool {
-    config.is_some_and(|config| config.is_receive_on()) && !able.is_some_and(|able| able.rx_timestamp)
+    /// True when there are stamps for sure, which are worth the slower way.
+    pub(crate) fn is_worth_leaving_xdp(&self) -> bool {
+        self.is_stamping && self.clock.is_some()
+    }
 }
 
 fn open_clock(stack: &Stack, link: &Link) -> Result<PhcClock, CaptureError> {
@@ -76,12 +97,6 @@ fn clock_index(
     }
 }
 
-fn worth_asking(ifindex: u32, able: &XdpFeatures, features: &Features, wants_time: bool) -> Option<Ask> {
-    let strips = STRIPS.iter().any(|name| features.is_on(name));
-    let ask = Ask { ifindex, time: wants_time && able.rx_timestamp, vlan: strips && able.rx_vlan_tag };
-    (ask.time || ask.vlan).then_some(ask)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,32 +121,45 @@ mod tests {
         }
     }
 
+    /// A device as it says that it is.
+    fn hardware(
+        able: Option<XdpFeatures>,
+        has_clock: bool,
+        is_stamping: bool,
+        strips_tags: bool,
+    ) -> Hardware {
+        let clock = has_clock.then(PhcClock::for_test);
+        Hardware { clock, refusal: None, is_stamping, able, strips_tags }
+    }
+
+    fn able(rx_timestamp: bool, rx_vlan_tag: bool) -> Option<XdpFeatures> {
+        Some(XdpFeatures { rx_timestamp, rx_vlan_tag, ..XdpFeatures::default() })
+    }
+
     /// A capture on igb, whose driver stamps and tells packet sockets only, had no stamp in its file.
     #[test]
     fn stamps_that_xdp_cannot_read_are_left_to_packet_sockets() {
-        let config = |rx_filter| Some(StampConfig { rx_filter, ..StampConfig::default() });
-        let able = |rx_timestamp| Some(XdpFeatures { rx_timestamp, ..XdpFeatures::default() });
-        assert!(is_beyond_xdp(config(12), able(false)) && is_beyond_xdp(config(1), None));
-        assert!(!is_beyond_xdp(config(1), able(true)), "XDP gets them");
-        assert!(!is_beyond_xdp(config(0), able(false)), "nothing is stamped");
-        assert!(!is_beyond_xdp(None, able(false)), "the driver does not tell");
+        let beyond = |able, has_clock, is_stamping| {
+            hardware(able, has_clock, is_stamping, false).only_sockets_get_stamps()
+        };
+        assert!(beyond(able(false, false), true, true) && beyond(None, true, true));
+        assert!(!beyond(able(true, false), true, true), "XDP gets them");
+        assert!(!beyond(able(false, false), true, false), "nothing is stamped, or the driver does not tell");
+        assert!(!beyond(able(false, false), false, true), "by a clock that cannot be read");
     }
 
     #[test]
     fn what_cannot_have_an_answer_is_not_asked() {
-        let able =
-            |rx_timestamp, rx_vlan_tag| XdpFeatures { rx_timestamp, rx_vlan_tag, ..XdpFeatures::default() };
-        let keeps = Features::default();
-        let strips = Features::with_active(&["rx-vlan-hw-parse"]);
-        let asked = |able: &XdpFeatures, features, wants_time| {
-            worth_asking(3, able, features, wants_time).map(|ask| (ask.time, ask.vlan))
+        let asked = |able, strips_tags, has_clock| {
+            let ask = hardware(able, has_clock, true, strips_tags).ask(3);
+            ask.map(|ask| (ask.time, ask.vlan))
         };
-        assert_eq!(asked(&able(true, true), &strips, true), Some((true, true)));
-        assert_eq!(asked(&able(true, true), &strips, false), Some((false, true)));
-        assert_eq!(asked(&able(true, true), &keeps, true), Some((true, false)));
-        assert_eq!(asked(&able(false, true), &strips, true), Some((false, true)));
-        for (able, features) in [(able(false, false), &strips), (able(false, true), &keeps)] {
-            assert_eq!(asked(&able, features, true), None);
+        assert_eq!(asked(able(true, true), true, true), Some((true, true)));
+        assert_eq!(asked(able(true, true), true, false), Some((false, true)));
+        assert_eq!(asked(able(true, true), false, true), Some((true, false)));
+        assert_eq!(asked(able(false, true), true, true), Some((false, true)));
+        for (able, strips_tags) in [(able(false, false), true), (able(false, true), false), (None, true)] {
+            assert_eq!(asked(able, strips_tags, true), None);
         }
     }
 }

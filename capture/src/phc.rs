@@ -6,6 +6,8 @@
 
 use host::{PhcRead, PhcReading};
 use std::collections::VecDeque;
+#[cfg(test)]
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
@@ -158,6 +160,18 @@ impl PhcClock {
         Ok(Self { index, state, measured_at_ns: AtomicU64::new(now_ns) })
     }
 
+    /// One that stands still.
+    #[cfg(test)]
+    pub(crate) fn for_test() -> Arc<Self> {
+        struct Still;
+        impl PhcRead for Still {
+            fn read(&self) -> std::io::Result<PhcReading> {
+                Ok(PhcReading { phc_ns: 0, utc_ns: 0, uncertainty_ns: 1 })
+            }
+        }
+        Arc::new(Self::new(0, Box::new(Still), 0).expect("it can be read"))
+    }
+
     /// The line for stamps around now (`now_ns` is monotonic). Measures when the last measurement is too old.
     pub(crate) fn line(&self, now_ns: u64) -> Line {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -205,7 +219,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::io;
-    use std::sync::Arc;
 
     const S: i64 = 1_000_000_000;
     /// A day in 2026.

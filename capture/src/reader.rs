@@ -315,16 +315,9 @@ mod tests {
     /// They were all said to have the kernel's time.
     #[test]
     fn frames_that_are_only_counted_are_counted_by_their_clock() {
-        struct Clock;
-        impl host::PhcRead for Clock {
-            fn read(&self) -> std::io::Result<host::PhcReading> {
-                Ok(host::PhcReading { phc_ns: 0, utc_ns: 0, uncertainty_ns: 1 })
-            }
-        }
         for (has_clock, hardware_time) in [(true, 30), (false, 0)] {
             let (mut reader, _) = reader(Some(30));
-            let clock = || Arc::new(PhcClock::new(0, Box::new(Clock), 0).unwrap());
-            let stamps = has_clock.then(|| Stamps { clock: clock(), as_they_are: false });
+            let stamps = has_clock.then(|| Stamps { clock: PhcClock::for_test(), as_they_are: false });
             reader.writer = None;
             reader.encoder = reader.encoder.with_stamps(stamps);
             reader.take_batch(&mut source(0..50));

@@ -8,6 +8,7 @@ use crate::encode::{Encoder, Stamps};
 use crate::file_name::with_label;
 use crate::files::{Files, Plan};
 use crate::format::Format;
+use crate::hardware::Hardware;
 use crate::interfaces::Interfaces;
 use crate::limit::Limit;
 use crate::merge::MergeReport;
@@ -18,7 +19,7 @@ use crate::run::{Lane, Progress, Run};
 use crate::source::Ring;
 use crate::stats::Stats;
 use crate::writer::{Outcome, Writer};
-use crate::{CaptureError, ClockWish, Mode, Options, Order, Output, choose, device, hardware};
+use crate::{CaptureError, ClockWish, Mode, Options, Order, Output, choose, device};
 use host::{Netns, Stack};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -197,6 +198,7 @@ impl Session {
     ) -> Reader {
         let device = &self.board.devices[place.device];
         let stamps = device
+            .hardware
             .clock
             .as_ref()
             .map(|clock| Stamps { clock: Arc::clone(clock), as_they_are: options.clock == ClockWish::Phc });
@@ -290,11 +292,11 @@ fn open_devices(
 ) -> Result<Vec<Device>, CaptureError> {
     let open = |ifname: &String| {
         let link = stack.link(ifname)?;
-        let clock = hardware::clock(stack, &link, options.clock)?;
-        let numbering = interfaces.add(stack, &link, options, clock.as_deref())?;
-        let tap = RwLock::new(choose::open(&link, options)?);
+        let hardware = Hardware::of(stack, &link, options.clock)?;
+        let numbering = interfaces.add(stack, &link, options, hardware.clock.as_deref())?;
+        let tap = RwLock::new(choose::open(&link, options, &hardware)?);
         let nic_loss = NicLoss::new(stack, &link);
-        Ok(Device { link, numbering, nic_loss, clock, tap, lanes: OnceLock::new() })
+        Ok(Device { link, numbering, nic_loss, hardware, tap, lanes: OnceLock::new() })
     };
     options.ifnames.iter().map(open).collect()
 }

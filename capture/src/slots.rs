@@ -5,12 +5,13 @@
 
 use crate::clock::{UtcClock, monotonic_now_ns};
 use crate::encode::with_tag;
+use crate::hardware::Hardware;
 use crate::phc::{Line, PhcClock};
 use crate::ring::{Record, TimeSource};
 use crate::slot::{SLOT_DATA_LEN, SLOT_LEN, emit_slot};
 use crate::source::Ring;
 use crate::tap::{SourceFacts, Tap};
-use crate::{CaptureError, Mode, Options, SourceWish, choose, hardware};
+use crate::{CaptureError, Mode, Options, SourceWish, choose};
 use host::Stack;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -64,13 +65,13 @@ impl SlotCapture {
             Options { snaplen: SLOT_DATA_LEN as u32, source: SourceWish::Xdp, ..Options::new(ifname) };
         let stack = Stack::here()?;
         let link = stack.link(ifname)?;
-        let stamps = hardware::clock(&stack, &link, options.clock)?;
-        let mut tap = choose::open(&link, &options)?;
+        let hardware = Hardware::of(&stack, &link, options.clock)?;
+        let mut tap = choose::open(&link, &options, &hardware)?;
         let slot_ring = |ring| Mutex::new(SlotRing { ring, spare: Vec::new(), scratch: Vec::new() });
         let rings = tap.attach()?.into_iter().map(slot_ring).collect();
         let mode = Mutex::new(options.mode);
         let (next, delivered) = (AtomicUsize::new(0), AtomicU64::new(0));
-        Ok(Self { tap, rings, next, clock: UtcClock::new(), stamps, mode, delivered })
+        Ok(Self { tap, rings, next, clock: UtcClock::new(), stamps: hardware.clock, mode, delivered })
     }
 
     /// How frames are taken off the device.

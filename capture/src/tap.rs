@@ -77,6 +77,11 @@ pub(crate) trait Tap: Send + Sync {
     /// How frames are taken; complete after `attach`.
     fn facts(&self) -> SourceFacts;
 
+    /// Why frames get the kernel's time here, though the device's was to be had.
+    fn stamps_refusal(&self) -> Option<String> {
+        None
+    }
+
     /// Changes what becomes of frames from now on. No frame is lost by it.
     fn set_mode(&self, mode: Mode) -> Result<(), CaptureError>;
 

@@ -1,14 +1,16 @@
 //! The XDP tap: a program on the device, a ring and counters for each CPU.
 
+use crate::error::first_line;
+use crate::hardware::Hardware;
 use crate::ring::Record;
 use crate::source::{Probe, Ring, STAMP_DELAY_NS, Source};
 use crate::sys::{self, RingReader, RingWatch};
 use crate::tap::{RingCounts, SourceFacts, Tap};
-use crate::{CaptureError, Mode, Options, cpus, device, filter, hardware};
+use crate::{CaptureError, ClockWish, Mode, Options, SourceWish, cpus, device, filter};
 use ::filter::Ebpf;
-use bpf::capture::CaptureProgram;
+use bpf::capture::{Ask, CaptureProgram};
 use bpf::xdp::{ModeWish, XdpLink};
-use host::{Link, Stack};
+use host::Link;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -23,7 +25,7 @@ pub(crate) struct XdpTap {
     ifname: String,
     wish: ModeWish,
     mode: Mode,
-    wants_time: bool,
+    stamps: Stamps,
     /// `None` before the program is on the device and once it is off again.
     link: Option<XdpLink>,
     facts: Option<SourceFacts>,
@@ -33,26 +35,26 @@ impl XdpTap {
     /// Loads the program.
     ///
     /// # Errors
-    /// [`CaptureError::BadOption`]; [`CaptureError::Bpf`] when the program cannot be loaded or the device has one.
-    pub(crate) fn open(link: &Link, options: &Options) -> Result<Self, CaptureError> {
+    /// [`CaptureError::BadOption`]; [`CaptureError::NoStampsByXdp`] where that is worse than no XDP; [`CaptureError::Bpf`] when the program cannot be loaded or the device has one.
+    pub(crate) fn open(link: &Link, options: &Options, hardware: &Hardware) -> Result<Self, CaptureError> {
         let possible = bpf::capture::possible_cpus()?;
         let geometry = options.geometry(cpus::online_end(possible), possible)?;
         let filter = options.filter.as_deref().map(|filter| translated(filter, link, options)).transpose()?;
-        let stack = Stack::here()?;
-        let wants_time = hardware::clock(&stack, link, options.clock)?.is_some();
-        let ask = hardware::ask(&stack, link, wants_time);
+        let ask = hardware.ask(link.index);
         let program = Arc::new(CaptureProgram::load_asking(geometry, filter.as_deref(), ask)?);
         if options.replace_ours {
             bpf::xdp::remove_ours(link.index, &link.name)?;
         }
         bpf::xdp::refuse_if_busy(link.index, &link.name)?;
+        let mut stamps = Stamps::new(options, hardware);
+        stamps.asked(&link.name, ask, program.ask_refusal())?;
         Ok(Self {
             program,
             ifindex: link.index,
             ifname: link.name.clone(),
             wish: options.xdp,
             mode: options.mode,
-            wants_time,
+            stamps,
             link: None,
             facts: None,
         })
@@ -80,10 +82,11 @@ impl Tap for XdpTap {
     fn attach(&mut self) -> Result<Vec<Ring>, CaptureError> {
         sys::set_mode(&self.program, self.mode.number());
         let link = self.program.attach(self.ifindex, &self.ifname, self.wish)?;
+        self.stamps.attached(&self.ifname, link.asks())?;
         self.facts = Some(SourceFacts::Xdp((&link).into()));
         self.link = Some(link);
         let readers = RingReader::all(&self.program).into_iter();
-        let is_stamped = self.wants_time;
+        let is_stamped = self.stamps.are_there();
         let ring = |reader: RingReader| Ring {
             cpu: Some(reader.cpu()),
             knows_queues: true,
@@ -94,6 +97,10 @@ impl Tap for XdpTap {
 
     fn facts(&self) -> SourceFacts {
         self.facts.clone().expect("asked after attach")
+    }
+
+    fn stamps_refusal(&self) -> Option<String> {
+        self.stamps.refusal.clone()
     }
 
     fn set_mode(&self, mode: Mode) -> Result<(), CaptureError> {
@@ -126,6 +133,65 @@ impl Tap for XdpTap {
             drop(link);
             self.wait_for_last_frames();
         }
+    }
+}
+
+/// Whether programs get the time stamps of a device that has some.
+#[derive(Debug, Default)]
+struct Stamps {
+    /// True for a device that has some.
+    are_wanted: bool,
+    /// True when there is no XDP without them.
+    are_needed: bool,
+    refusal: Option<String>,
+}
+
+impl Stamps {
+    fn new(options: &Options, hardware: &Hardware) -> Self {
+        // Packet sockets get them; but only XDP can drop, and who asks for XDP by name gets it.
+        let has_other_way = options.source == SourceWish::Best && options.mode == Mode::Mirror;
+        Self {
+            are_wanted: hardware.clock.is_some(),
+            are_needed: options.clock == ClockWish::Phc || (has_other_way && hardware.is_worth_leaving_xdp()),
+            refusal: None,
+        }
+    }
+
+    /// What the driver is asked, and what the verifier said to that.
+    fn asked(&mut self, ifname: &str, ask: Option<Ask>, refusal: Option<&str>) -> Result<(), CaptureError> {
+        match refusal {
+            _ if !ask.is_some_and(|ask| ask.time) => {
+                self.refuse(ifname, "the driver has none for programs".to_owned())
+            }
+            Some(refusal) => self.refuse(ifname, first_line(refusal)),
+            None => Ok(()),
+        }
+    }
+
+    /// The program that asks the driver is on the device, or the plain one.
+    fn attached(&mut self, ifname: &str, asks: bool) -> Result<(), CaptureError> {
+        match &self.refusal {
+            None if !asks => {
+                self.refuse(ifname, "the program that asks the driver could not be attached".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn are_there(&self) -> bool {
+        self.are_wanted && self.refusal.is_none()
+    }
+
+    fn refuse(&mut self, ifname: &str, why: String) -> Result<(), CaptureError> {
+        if !self.are_wanted {
+            return Ok(());
+        }
+        let error = CaptureError::NoStampsByXdp { ifname: ifname.to_owned(), why };
+        if self.are_needed {
+            return Err(error);
+        }
+        self.refusal = Some(error.to_string());
+        Ok(())
     }
 }
 
@@ -200,6 +266,40 @@ fn much(slots: u32, batch: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn stamps(are_needed: bool) -> Stamps {
+        Stamps { are_wanted: true, are_needed, refusal: None }
+    }
+
+    /// The kernel's times were written without a word.
+    #[test]
+    fn stamps_that_the_driver_does_not_hand_over_are_said_or_refused() {
+        let ask = |time| Some(Ask { ifindex: 3, time, vlan: true });
+        for (ask, refusal, asks, why) in [
+            (None, None, false, "the driver has none for programs"),
+            (ask(false), None, true, "the driver has none for programs"),
+            (ask(true), Some("unknown kfunc\nand more"), false, "unknown kfunc"),
+            (ask(true), None, false, "the program that asks the driver could not be attached"),
+        ] {
+            let try_them = |stamps: &mut Stamps| {
+                stamps.asked("eth1", ask, refusal)?;
+                stamps.attached("eth1", asks)
+            };
+            let words = format!("XDP does not get the time stamps of eth1: {why}");
+            let mut refused = stamps(true);
+            assert_eq!(try_them(&mut refused).unwrap_err().to_string(), words);
+            let mut said = stamps(false);
+            try_them(&mut said).unwrap();
+            assert_eq!((said.refusal.as_deref(), said.are_there()), (Some(words.as_str()), false));
+            let mut unasked = Stamps::default();
+            try_them(&mut unasked).unwrap();
+            assert_eq!(unasked.refusal, None, "there are none");
+        }
+        let mut given = stamps(true);
+        given.asked("eth1", ask(true), None).unwrap();
+        given.attached("eth1", true).unwrap();
+        assert!(given.are_there());
+    }
 
     #[test]
     fn full_batches_of_a_large_ring_are_not_slept_over() {

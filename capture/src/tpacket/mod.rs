@@ -7,12 +7,13 @@
 mod block;
 mod source;
 
+use crate::hardware::Hardware;
 use crate::source::Ring;
 use crate::sys::packet_socket::{PacketSocket, ReceiveRing, RingShape};
 use crate::tap::{RingCounts, SourceFacts, Tap};
-use crate::{CaptureError, Direction, Fanout, Mode, Options, cpus, device, filter, hardware};
+use crate::{CaptureError, ClockWish, Direction, Fanout, Mode, Options, cpus, device, filter};
 use ::filter::{Classic, Instruction};
-use host::{Link, Stack};
+use host::Link;
 use source::{Tally, TpacketSource};
 use std::fmt;
 use std::io;
@@ -78,6 +79,8 @@ pub(crate) struct TpacketTap {
     rings: Vec<ReceiveRing>,
     /// Whether the device's stamps were asked for.
     is_stamped: bool,
+    /// What the kernel said to that.
+    stamps_refusal: Option<String>,
     is_attached: bool,
 }
 
@@ -91,6 +94,8 @@ pub(crate) struct PacketWish {
     direction: Direction,
     fanout: Fanout,
     wants_time: bool,
+    /// Whether there is no capture without.
+    needs_time: bool,
 }
 
 impl PacketWish {
@@ -98,7 +103,7 @@ impl PacketWish {
     ///
     /// # Errors
     /// What a filter can be refused for.
-    pub(crate) fn new(link: &Link, options: &Options) -> Result<Self, CaptureError> {
+    pub(crate) fn new(link: &Link, options: &Options, hardware: &Hardware) -> Result<Self, CaptureError> {
         let compile =
             |expression: &String| filter::compile(expression, device::link_type(link)?, options.snaplen);
         Ok(Self {
@@ -108,7 +113,8 @@ impl PacketWish {
             shape: shape(options),
             direction: direction(link, options),
             fanout: options.fanout,
-            wants_time: hardware::clock(&Stack::here()?, link, options.clock)?.is_some(),
+            wants_time: hardware.clock.is_some(),
+            needs_time: options.clock == ClockWish::Phc,
         })
     }
 }
@@ -137,17 +143,24 @@ impl TpacketTap {
             tallies: Vec::new(),
             rings: Vec::new(),
             is_stamped: wish.wants_time,
+            stamps_refusal: None,
             is_attached: false,
         };
         for _ in 0..rings {
             let (socket, ring) = PacketSocket::new(shape).map_err(failed("make a packet ring for"))?;
             // A socket gets every frame until it is in its group, so nothing passes until all of them are.
             socket.set_filter(Classic::keep(0).instructions()).map_err(failed("set a filter for"))?;
-            // Both are refinements: without them the filter does the work, and times are the kernel's.
-            if wish.wants_time {
-                let _ = socket.ask_for_hardware_time();
+            if wish.wants_time
+                && let Err(error) = socket.ask_for_hardware_time()
+            {
+                if wish.needs_time {
+                    return Err(failed("ask for the time stamps of")(error));
+                }
+                let why = format!("packet sockets do not get the time stamps of {}: {error}", link.name);
+                tap.stamps_refusal = Some(why);
             }
             if direction == Direction::In {
+                // A refinement: without it the filter does the work.
                 let _ = socket.ignore_outgoing();
             }
             socket.bind(link.index).map_err(failed("bind a packet socket to"))?;
@@ -193,6 +206,10 @@ impl Tap for TpacketTap {
 
     fn facts(&self) -> SourceFacts {
         SourceFacts::Tpacket(self.facts.clone())
+    }
+
+    fn stamps_refusal(&self) -> Option<String> {
+        self.stamps_refusal.clone()
     }
 
     fn set_mode(&self, mode: Mode) -> Result<(), CaptureError> {

@@ -35,6 +35,9 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     for device in session.devices() {
         let name = &device.link.name;
         eprintln!("wirerate: capturing on {name} ({})", device.source);
+        if let Some(refusal) = &device.stamps_refusal {
+            eprintln!("wirerate: times of {name} are the kernel's: {refusal}");
+        }
         if !device.link.is_up() {
             eprintln!("wirerate: {name} is down: nothing can arrive until it is up");
         }
@@ -226,12 +229,20 @@ fn report(args: &Args, mode: Mode, ended: &capture::Report) -> Report {
         commands_failed: ended.commands_failed,
         hardware_time: total.hardware_time,
         software_time: total.written.saturating_sub(total.hardware_time),
+        hardware_time_refused: refusals(ended),
         clocks: ended.devices.iter().filter_map(clock).collect(),
         cpus: (ended.stats.by_cpu().into_iter())
             .filter(|(_, counts)| counts.received > 0)
             .map(|(cpu, counts)| Cpu { cpu, received: counts.received, lost_ring: counts.lost_ring })
             .collect(),
     }
+}
+
+/// Why devices that stamp frames have no clock here.
+fn refusals(ended: &capture::Report) -> Option<String> {
+    let refusals: Vec<&str> =
+        ended.devices.iter().filter_map(|device| device.stamps_refusal.as_deref()).collect();
+    (!refusals.is_empty()).then(|| refusals.join("; "))
 }
 
 fn clock(device: &capture::DeviceFacts) -> Option<Clock> {

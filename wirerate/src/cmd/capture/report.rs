@@ -110,6 +110,8 @@ pub struct Report {
     pub hardware_time: u64,
     /// Of the frames written, those with the kernel's time.
     pub software_time: u64,
+    /// Why frames have the kernel's time, though a device stamps them and nobody asked for that.
+    pub hardware_time_refused: Option<String>,
     /// The clock of each device that stamps frames.
     pub clocks: Vec<Clock>,
     /// Each CPU that received frames.
@@ -188,6 +190,9 @@ impl fmt::Display for Report {
         if !self.clocks.is_empty() {
             table.count("device time", self.hardware_time, "stamped by the device itself");
             table.count("kernel time", self.software_time, "");
+        }
+        if let Some(refusal) = &self.hardware_time_refused {
+            table.text("no stamps", refusal);
         }
         self.clocks.iter().for_each(|clock| table.text("clock", &clock.to_string()));
         table.text("source", &format!("{}, {} mode", self.source, self.mode));
@@ -272,6 +277,10 @@ mod tests {
         let text = report.to_string();
         assert!(text.contains("  device time    999,000  stamped by the device itself\n"), "{text}");
         assert!(text.contains("  kernel time      1,000\n"), "{text}");
+        let why = "XDP does not get the time stamps of eth1: the driver has none for programs";
+        let refused = Report { hardware_time_refused: Some(why.into()), ..report };
+        let text = refused.to_string();
+        assert!(text.contains(&format!("  no stamps    {why}\n")), "{text}");
     }
 
     #[test]
