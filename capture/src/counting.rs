@@ -1,14 +1,11 @@
 //! Receive and count, nothing else: no ring, no copy, no writer. What a capture is measured against.
 
 use crate::options::Mode;
-use crate::{CaptureError, ModeWish, XdpFacts};
+use crate::{CaptureError, ModeWish, XdpFacts, rest};
 use bpf::xdp::XdpLink;
 use bpf::{Sink, SinkVerdict};
 use host::{Link, Netns, Stack};
 use std::time::{Duration, Instant};
-
-/// Where there is no way to wait for running programs, counters are taken as final after this.
-const STANDSTILL: Duration = Duration::from_millis(50);
 
 /// What to count.
 #[derive(Clone, Debug)]
@@ -111,9 +108,7 @@ impl Counting {
         let is_device_gone = self.is_device_gone();
         drop(self.link);
         let elapsed = self.started.elapsed();
-        if bpf::sys::wait_for_running_programs().is_err() {
-            std::thread::sleep(STANDSTILL);
-        }
+        rest::wait_for_last_frames(|| busy_cpus(&self.sink).iter().map(|cpu| cpu.frames).sum());
         Counted { cpus: busy_cpus(&self.sink), elapsed, is_device_gone }
     }
 }

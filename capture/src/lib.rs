@@ -35,6 +35,7 @@ mod part;
 mod phc;
 mod pool;
 mod reader;
+mod rest;
 mod ring;
 pub mod rotate;
 mod run;

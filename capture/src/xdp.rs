@@ -6,17 +6,12 @@ use crate::ring::Record;
 use crate::source::{Probe, Ring, STAMP_DELAY_NS, Source};
 use crate::sys::{self, RingReader, RingWatch};
 use crate::tap::{RingCounts, SourceFacts, Tap};
-use crate::{CaptureError, ClockWish, Mode, Options, SourceWish, cpus, device, filter};
+use crate::{CaptureError, ClockWish, Mode, Options, SourceWish, cpus, device, filter, rest};
 use ::filter::Ebpf;
 use bpf::capture::{Ask, CaptureProgram};
 use bpf::xdp::{ModeWish, XdpLink};
 use host::Link;
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
-
-/// Where there is no way to wait for running programs, counters that stand still for so long are taken as final.
-const STANDSTILL: Duration = Duration::from_millis(50);
 
 /// See the top of the file.
 pub(crate) struct XdpTap {
@@ -58,23 +53,6 @@ impl XdpTap {
             link: None,
             facts: None,
         })
-    }
-
-    /// After this no program of ours runs on any CPU, so the heads of the rings stand still.
-    fn wait_for_last_frames(&self) {
-        if bpf::sys::wait_for_running_programs().is_ok() {
-            return;
-        }
-        let received = || self.counts().iter().map(|ring| ring.received).sum::<u64>();
-        let mut before = received();
-        loop {
-            thread::sleep(STANDSTILL);
-            let now = received();
-            if now == before {
-                return;
-            }
-            before = now;
-        }
     }
 }
 
@@ -131,7 +109,7 @@ impl Tap for XdpTap {
     fn detach(&mut self) {
         if let Some(link) = self.link.take() {
             drop(link);
-            self.wait_for_last_frames();
+            rest::wait_for_last_frames(|| self.counts().iter().map(|ring| ring.received).sum());
         }
     }
 }
