@@ -152,6 +152,34 @@ impl Assembly {
         }
     }
 
+    /// See [`Merger::not_beyond`].
+    pub(crate) fn not_beyond(&mut self, latest_ns: u64) {
+        self.merger.not_beyond(latest_ns);
+    }
+
+    /// Hands on a run that begins with a later time than `latest_ns`, which no record can be of: the clock was set back
+    /// since, and it would wait for as long, with all that came after it. Says whether there was one.
+    pub(crate) fn let_go_beyond(&mut self, latest_ns: u64, taker: &mut impl Taker) -> bool {
+        let Some(ring) = self.merger.source_beyond(latest_ns) else { return false };
+        let lineup = &mut self.lineups[ring];
+        let run = lineup.runs.pop_front().expect("a ring with a head has a run");
+        let bytes = &run.bytes[std::mem::take(&mut lineup.taken_len)..];
+        let mut first_ns = None;
+        for record in dated(self.format, bytes, &run.parts) {
+            first_ns.get_or_insert(record.time_ns);
+            match record.time_ns > latest_ns {
+                true => self.merger.took_ahead(),
+                false => self.merger.took(record.time_ns),
+            }
+        }
+        let first_ns = first_ns.unwrap_or(0);
+        self.mixed.add(&Stretch { bytes, first_ns, last_ns: run.last_ns, parts: &run.parts });
+        self.mixed.flush(taker);
+        taker.spare(ring, run.bytes);
+        self.merger.set_head(ring, self.head(ring));
+        true
+    }
+
     /// Hands on what was put together but not handed on yet.
     pub(crate) fn flush(&mut self, taker: &mut impl Taker) {
         self.mixed.flush(taker);
@@ -360,7 +388,37 @@ mod tests {
         assembly.push(run(1, &[900, 1_100], 60), &mut seen);
         assembly.end();
         assembly.advance(false, &mut seen);
-        assert_eq!(assembly.report(), MergeReport { taken: 3, late: 1, late_max_ns: 100 });
+        assert_eq!(
+            assembly.report(),
+            MergeReport { taken: 3, late: 1, late_max_ns: 100, ..MergeReport::default() }
+        );
+    }
+
+    /// For as long as the time of day had been set back, nothing was written until buffers ran short.
+    #[test]
+    fn a_step_back_of_the_time_of_day_holds_nothing() {
+        let (mut assembly, mut seen) = (Assembly::new(Format::Pcapng, 2, 100), Seen::default());
+        assembly.push(run(1, &[10_000], 60), &mut seen);
+        assembly.was_empty(0, 10_200);
+        assert!(assembly.advance(false, &mut seen));
+        assembly.push(run(0, &[10_100, 10_200], 60), &mut seen);
+        // The time of day is 1,000 now; what comes stands behind what was stamped before.
+        assembly.push(run(0, &[1_000, 1_100], 60), &mut seen);
+        assembly.was_empty(1, 1_200);
+        assembly.not_beyond(1_300);
+        assert!(!assembly.advance(false, &mut seen), "their time has not come");
+        assert!(assembly.let_go_beyond(1_300, &mut seen));
+        assert!(!assembly.let_go_beyond(1_300, &mut seen) && !assembly.holds_any());
+        assembly.push(run(1, &[1_050, 1_150], 60), &mut seen);
+        assembly.push(run(0, &[1_120], 60), &mut seen);
+        assembly.end();
+        assembly.advance(false, &mut seen);
+        assembly.flush(&mut seen);
+        let times: Vec<u64> = seen.records.iter().map(|record| record.0).collect();
+        assert_eq!(times, [10_000, 10_100, 10_200, 1_000, 1_100, 1_050, 1_120, 1_150]);
+        let report = assembly.report();
+        assert_eq!((report.taken, report.ahead, report.set_back), (8, 2, 1));
+        assert_eq!((report.late, report.late_max_ns), (1, 50), "of the new order");
     }
 
     #[test]

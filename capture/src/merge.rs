@@ -50,6 +50,10 @@ pub struct MergeReport {
     /// The most by which a record was older than one taken before it, in nanoseconds: a window of so much more
     /// would have kept the order.
     pub late_max_ns: u64,
+    /// Records taken out of turn, as their time had not come yet: a clock had been set back.
+    pub ahead: u64,
+    /// Times that the clock was set back behind what had been taken; order began anew.
+    pub set_back: u64,
 }
 
 /// Decides from which source the next record is to be taken.
@@ -123,6 +127,29 @@ impl Merger {
         }
     }
 
+    /// No record can be of a later time than `latest_ns`, which is now. If one was taken, the clock has been set back since;
+    /// what follows is not late for it.
+    #[inline]
+    pub fn not_beyond(&mut self, latest_ns: u64) {
+        if self.youngest_taken_ns > latest_ns {
+            self.youngest_taken_ns = 0;
+            self.report.set_back += 1;
+        }
+    }
+
+    /// A source whose next record is of a later time than `latest_ns`. In its turn it would wait for as long as the clock
+    /// was set back.
+    #[must_use]
+    pub fn source_beyond(&self, latest_ns: u64) -> Option<usize> {
+        self.heads.iter().position(|head| matches!(head, Head::Record(time_ns) if *time_ns > latest_ns))
+    }
+
+    /// Counts a record that was taken before its time.
+    pub fn took_ahead(&mut self) {
+        self.report.taken += 1;
+        self.report.ahead += 1;
+    }
+
     /// Counts `count` records that were taken together, each not older than the one before it. False, and nothing
     /// counted, when the first is older than one taken before: then each must be counted by itself.
     #[inline]
@@ -166,72 +193,6 @@ impl Merger {
             _ => None,
         });
         checked.min().map(|checked_ns| checked_ns.saturating_sub(self.window_ns))
-    }
-}
-
-/// Records of several iterators, each in order of time, in one order of time; of equal times the first source's
-/// record comes first.
-///
-/// ```
-/// let queues = [vec![1_u64, 4, 6], vec![2, 3, 9]];
-/// let merged: Vec<u64> = capture::merge::in_time_order(queues, |time_ns| *time_ns).collect();
-/// assert_eq!(merged, [1, 2, 3, 4, 6, 9]);
-/// ```
-pub fn in_time_order<S, F>(sources: S, time_ns: F) -> InTimeOrder<<S::Item as IntoIterator>::IntoIter, F>
-where
-    S: IntoIterator<Item: IntoIterator>,
-    F: Fn(&<S::Item as IntoIterator>::Item) -> u64,
-{
-    let mut sources: Vec<Waiting<_>> =
-        sources.into_iter().map(|source| Waiting::new(source.into_iter())).collect();
-    let mut merger = Merger::new(sources.len(), 0);
-    for (index, source) in sources.iter_mut().enumerate() {
-        merger.set_head(index, source.advance(&time_ns));
-    }
-    InTimeOrder { sources, merger, time_ns }
-}
-
-/// See [`in_time_order`].
-pub struct InTimeOrder<I: Iterator, F> {
-    sources: Vec<Waiting<I>>,
-    merger: Merger,
-    time_ns: F,
-}
-
-impl<I: Iterator, F> InTimeOrder<I, F> {
-    /// How well the order was kept so far: a record is late when its own source was not in order.
-    pub fn report(&self) -> MergeReport {
-        self.merger.report()
-    }
-}
-
-/// An iterator and its next record.
-struct Waiting<I: Iterator> {
-    records: I,
-    next: Option<I::Item>,
-}
-
-impl<I: Iterator> Waiting<I> {
-    fn new(records: I) -> Self {
-        Self { records, next: None }
-    }
-
-    fn advance(&mut self, time_ns: impl Fn(&I::Item) -> u64) -> Head {
-        self.next = self.records.next();
-        self.next.as_ref().map_or(Head::Ended, |record| Head::Record(time_ns(record)))
-    }
-}
-
-impl<I: Iterator, F: Fn(&I::Item) -> u64> Iterator for InTimeOrder<I, F> {
-    type Item = I::Item;
-
-    fn next(&mut self) -> Option<I::Item> {
-        let Next::Take { source, .. } = self.merger.next() else { return None };
-        let record = self.sources[source].next.take()?;
-        self.merger.took((self.time_ns)(&record));
-        let head = self.sources[source].advance(&self.time_ns);
-        self.merger.set_head(source, head);
-        Some(record)
     }
 }
 
@@ -285,7 +246,10 @@ mod tests {
     fn what_comes_late_is_counted() {
         let mut merger = Merger::new(1, 0);
         [10, 20, 15, 20, 12, 21].into_iter().for_each(|time_ns| merger.took(time_ns));
-        assert_eq!(merger.report(), MergeReport { taken: 6, late: 2, late_max_ns: 8 });
+        assert_eq!(
+            merger.report(),
+            MergeReport { taken: 6, late: 2, late_max_ns: 8, ..MergeReport::default() }
+        );
     }
 
     #[test]
@@ -295,7 +259,10 @@ mod tests {
         assert!(!merger.took_run(2, 19, 30));
         assert!(merger.took_run(1, 20, 20));
         merger.took(15);
-        assert_eq!(merger.report(), MergeReport { taken: 5, late: 1, late_max_ns: 5 });
+        assert_eq!(
+            merger.report(),
+            MergeReport { taken: 5, late: 1, late_max_ns: 5, ..MergeReport::default() }
+        );
     }
 
     /// A queue in which each record, put down as its time, can be seen `delay_ns` after it.
@@ -357,26 +324,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn iterators_in_order_give_one_in_order(queues in queues()) {
-            let mut merged = in_time_order(queues.clone(), |time_ns| *time_ns);
-            let read: Vec<u64> = merged.by_ref().collect();
-            prop_assert_eq!(merged.report().late, 0);
-            prop_assert_eq!(read, sorted(&queues));
-        }
-
-        #[test]
-        fn iterators_out_of_order_lose_nothing(queues in vec(vec(0..100_u64, 0..20), 0..5)) {
-            let mut merged = in_time_order(queues.clone(), |time_ns| *time_ns);
-            let mut read: Vec<u64> = merged.by_ref().collect();
+        fn queues_out_of_order_lose_nothing(queues in vec(vec(0..100_u64, 0..20), 0..5)) {
+            let mut live: Vec<Queue> = queues
+                .iter()
+                .map(|times_ns| Queue { times_ns: times_ns.clone().into(), delay_ns: 0 })
+                .collect();
+            let (mut written, report) = simulate(&mut live, 0, 7);
             let mut youngest = 0;
-            let late = read.iter().filter(|&&time| {
+            let late = written.iter().filter(|&&time| {
                 let is_late = time < youngest;
                 youngest = youngest.max(time);
                 is_late
             }).count();
-            prop_assert_eq!(merged.report().late, late as u64);
-            read.sort_unstable();
-            prop_assert_eq!(read, sorted(&queues));
+            prop_assert_eq!(report.late, late as u64);
+            written.sort_unstable();
+            prop_assert_eq!(written, sorted(&queues));
         }
 
         #[test]

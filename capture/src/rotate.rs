@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 use std::num::{NonZeroU32, NonZeroU64};
 
 const NUMBER_DIGITS: usize = 5;
+/// No record is late by so much, however slow the disk.
+const LATE_NS_MAX: u64 = 60_000_000_000;
 
 /// When files end and how many of them stay. The default is one file that never ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -177,13 +179,15 @@ impl Rotator {
     }
 
     /// Whether the file must be finished before a record of this time and length in bytes. A file without records
-    /// never is. With a length of 0 it asks for the time alone, as a writer does that has nothing to write.
+    /// never is. With a length of 0 it asks for the time alone, as a writer does that has nothing to write. A record from long
+    /// before the file begins the next one: the clock was set back, and the end of this file is as far away.
     #[inline]
     #[must_use]
     pub fn due(&self, time_ns: u64, record_bytes: u64) -> Option<Reason> {
         self.file.first_record_ns?;
         let file_bytes = self.file.bytes.saturating_add(record_bytes);
-        if self.file.end_ns.is_some_and(|end_ns| time_ns >= end_ns) {
+        let is_over = self.file.end_ns.is_some_and(|end_ns| time_ns >= end_ns);
+        if is_over || (record_bytes > 0 && self.is_from_before(time_ns)) {
             Some(Reason::Interval)
         } else if self.policy.size_max_bytes.is_some_and(|size_max_bytes| file_bytes > size_max_bytes.get()) {
             Some(Reason::Size)
@@ -192,6 +196,14 @@ impl Rotator {
         } else {
             None
         }
+    }
+
+    /// True for a record that no delay explains: older than the first one by an interval and more than any is late.
+    fn is_from_before(&self, time_ns: u64) -> bool {
+        let interval = self.policy.interval.zip(self.file.first_record_ns);
+        interval.is_some_and(|(interval, first_ns)| {
+            first_ns.saturating_sub(time_ns) >= interval.length_ns.get().max(LATE_NS_MAX)
+        })
     }
 
     /// A file to remove before `bytes` more may be written, be they a record or the header of a new file. Ask again
@@ -487,6 +499,15 @@ mod tests {
         let policy = RotatePolicy { interval: interval(10, true), ..RotatePolicy::default() };
         let writer = write(rotator(policy, "%s"), [9, 10, 8, 19, 7, 20].map(|s| (s * S, 1)));
         assert_eq!(writer.disk["10"].1, [10, 8, 19, 7].map(|s| s * S));
+    }
+
+    /// A file of ten minutes took an hour and ten minutes when the clock was set back by one.
+    #[test]
+    fn a_clock_that_is_set_back_ends_the_file_of_an_interval() {
+        let policy = RotatePolicy { interval: interval(600, true), ..RotatePolicy::default() };
+        let writer = write(rotator(policy, "%s"), [6_000, 6_100, 2_401, 2_500, 3_000].map(|s| (s * S, 1)));
+        assert_eq!(writer.names, ["6000", "2401", "3000"]);
+        assert_eq!(writer.disk["2401"].1, [2_401, 2_500].map(|s| s * S));
     }
 
     #[test]

@@ -26,6 +26,10 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Time between two looks at what is due by time alone; others see what was written after two of them.
 const TICK: Duration = Duration::from_millis(100);
 
+/// What is later than now by so much was stamped before a clock was set back. Clocks of cards, and what is known of the time of
+/// day, are not off by so much.
+const AHEAD_NS_MAX: u64 = 10_000_000;
+
 /// What is known of the writer while it runs.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
@@ -135,8 +139,15 @@ fn look_around(assembly: &mut Assembly, desk: &mut Desk, runs: &Receiver<Run>) -
     for (ring, checked_ns) in empty {
         assembly.was_empty(ring, checked_ns);
     }
+    if !assembly.holds_any() {
+        return false;
+    }
+    let latest_ns = desk.shared.clock.now_ns() + AHEAD_NS_MAX;
+    assembly.not_beyond(latest_ns);
     let has_moved = assembly.advance(false, desk);
-    has_moved || (desk.is_pressed() && assembly.advance(true, desk))
+    has_moved
+        || assembly.let_go_beyond(latest_ns, desk)
+        || (desk.is_pressed() && assembly.advance(true, desk))
 }
 
 /// What the writer works with.
@@ -379,6 +390,22 @@ mod tests {
         desk.hand_on_one(0, 2 * S);
         assert_eq!(desk.end(None).files[0].count, Some(2));
         assert_eq!(folder.names(), ["1.pcapng", "2.pcapng"], "and none that is named like another");
+    }
+
+    /// The time of day goes back by an hour while records of before wait for another ring.
+    #[test]
+    fn records_of_a_time_to_come_do_not_wait_for_it() {
+        let folder = Folder::new("step");
+        let mut desk = desk(&folder.0);
+        let mut assembly = Assembly::new(Format::Pcapng, 2, MARGIN_NS);
+        let (sender, runs) = channel();
+        let now_ns = desk.shared.clock.now_ns();
+        sender.send(run(&desk, 0, now_ns + 3_600 * S)).unwrap();
+        sender.send(run(&desk, 1, now_ns - S)).unwrap();
+        while look_around(&mut assembly, &mut desk, &runs) {}
+        assembly.flush(&mut desk);
+        assert_eq!([0, 1].map(|ring| desk.lanes[ring].counts.get().written), [1, 1]);
+        assert_eq!(assembly.report().ahead, 1);
     }
 
     #[test]

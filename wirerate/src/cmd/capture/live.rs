@@ -226,6 +226,8 @@ fn report(args: &Args, mode: Mode, ended: &capture::Report) -> Report {
         files: ended.files,
         late: ended.merge.map(|merge| merge.late),
         late_max_ns: ended.merge.map(|merge| merge.late_max_ns),
+        ahead: ended.merge.map(|merge| merge.ahead),
+        clock_set_back: ended.merge.map(|merge| merge.set_back),
         commands_failed: ended.commands_failed,
         hardware_time: total.hardware_time,
         software_time: total.written.saturating_sub(total.hardware_time),

@@ -104,6 +104,10 @@ pub struct Report {
     pub late: Option<u64>,
     /// The most by which one was late, in nanoseconds.
     pub late_max_ns: Option<u64>,
+    /// Frames written before it was their turn, as their time had not come: a clock had been set back.
+    pub ahead: Option<u64>,
+    /// Times that the clock was set back behind what had been written.
+    pub clock_set_back: Option<u64>,
     /// Times that the command for complete files did not succeed.
     pub commands_failed: u64,
     /// Of the frames written, those with the time of the device's own clock.
@@ -177,6 +181,12 @@ impl fmt::Display for Report {
             let most = human_duration(late_max_ns);
             table.count("late", late, &format!("written out of order, by {most} at most: --window longer"));
         }
+        let (ahead, set_back) = (self.ahead.unwrap_or(0), self.clock_set_back.unwrap_or(0));
+        if ahead + set_back > 0 {
+            let what =
+                format!("times that the clock went back; {} frames were ahead of it", human_count(ahead));
+            table.count("set back", set_back, &what);
+        }
         if self.commands_failed > 0 {
             table.count("commands", self.commands_failed, "did not succeed");
         }
@@ -215,6 +225,8 @@ mod tests {
             lost_nic: Some(0),
             late: Some(0),
             late_max_ns: Some(0),
+            ahead: Some(0),
+            clock_set_back: Some(0),
             received: 1_000_000,
             received_bytes: 60_000_000,
             filtered: Some(0),
@@ -242,6 +254,8 @@ mod tests {
             files: Some(12),
             late: Some(34),
             late_max_ns: Some(250_000),
+            ahead: Some(1_500),
+            clock_set_back: Some(1),
             commands_failed: 2,
             cpus: vec![
                 Cpu { cpu: 0, received: 600_000, lost_ring: 9_000 },
