@@ -138,7 +138,7 @@ pub trait Engine {
     /// Where the next frame starts from.
     fn cursor(&self) -> Cursor;
 
-    /// The frames that share one reading of the clock; 1 for paced runs. Engines that read it for each frame
+    /// The frames that share one reading of the clock. Engines that read it for each frame
     /// anyway ignore it.
     fn set_clock_sharing(&mut self, _frames: u32) {}
 }

@@ -51,7 +51,7 @@ impl Pace {
     }
 
     /// The time from one deadline to the next, for the shortest frames; 0 where there are none.
-    fn gap_ns(self) -> u64 {
+    pub(crate) fn gap_ns(self) -> u64 {
         match self {
             Self::Unpaced | Self::Never => 0,
             Self::Delay { delay_ns } | Self::BurstDelay { delay_ns, .. } => delay_ns,

@@ -23,6 +23,8 @@ const BURST_GROWTH: u32 = 4;
 /// Frames that share a reading of the clock when they go out back to back: 0.4 µs at 20 Mpps, and the header
 /// holds whole microseconds.
 const CLOCK_SHARING: u32 = 8;
+/// Frames of a pace share a reading when they are due within half of the header's microsecond.
+const CLOCK_SHARED_NS: u64 = 500;
 /// A device that accepts nothing for this long ends the run.
 const STALL_NS: u64 = 2_000_000_000;
 
@@ -155,7 +157,7 @@ impl Run {
     /// Begins now.
     pub fn new(mut engine: Box<dyn Engine>, terms: Terms, now_ns: u64) -> Self {
         let is_paced = terms.pace != Pace::Unpaced;
-        engine.set_clock_sharing(if is_paced { 1 } else { CLOCK_SHARING });
+        engine.set_clock_sharing(clock_sharing(terms.pace));
         Self {
             engine,
             terms,
@@ -220,7 +222,7 @@ impl Run {
     pub fn change_terms(&mut self, terms: Terms, now_ns: u64) {
         if terms.pace != self.terms.pace {
             let is_paced = terms.pace != Pace::Unpaced;
-            self.engine.set_clock_sharing(if is_paced { 1 } else { CLOCK_SHARING });
+            self.engine.set_clock_sharing(clock_sharing(terms.pace));
             self.pacer.change(terms.pace, now_ns);
             self.gaps = self.gaps.take().or_else(|| is_paced.then(Gaps::new));
         }
@@ -319,6 +321,16 @@ impl Run {
     }
 }
 
+/// How many frames share a reading of the clock. At 11 Mpps a reading for each takes a third of a frame's time.
+fn clock_sharing(pace: Pace) -> u32 {
+    match pace {
+        Pace::Unpaced => CLOCK_SHARING,
+        // The frames of a burst go out together, but one may be all there is until the next.
+        Pace::Never | Pace::BurstDelay { .. } => 1,
+        pace => (CLOCK_SHARED_NS / pace.gap_ns().max(1)).clamp(1, u64::from(CLOCK_SHARING)) as u32,
+    }
+}
+
 /// The part of the offered bytes that the frames which went out have, refused ones being as long as the others.
 fn sent_bytes(burst: &Burst) -> u64 {
     let product = u128::from(burst.frame_bytes) * u128::from(burst.sent);
@@ -402,6 +414,15 @@ mod tests {
             assert_eq!(report.total.offered(), offered);
             assert!(matches!(report.end, End::Count));
         }
+    }
+
+    #[test]
+    fn frames_share_a_reading_of_the_clock_within_half_a_microsecond() {
+        let of_rate = |rate_pps| clock_sharing(Pace::FrameRate { rate_pps });
+        assert_eq!([1_000, 1_000_000, 2_000_000, 10_000_000, 90_000_000].map(of_rate), [1, 1, 1, 5, 8]);
+        assert_eq!(clock_sharing(Pace::Delay { delay_ns: 100 }), 5);
+        assert_eq!(clock_sharing(Pace::WireRate { rate_bps: 10_000_000_000 }), 7, "84 bytes take 67.2 ns");
+        assert_eq!((clock_sharing(Pace::Unpaced), clock_sharing(Pace::Never)), (8, 1));
     }
 
     #[test]
