@@ -23,7 +23,7 @@ pub mod xdp;
 
 pub use error::BpfError;
 pub use meter::{Claim, Meter, Verdict};
-pub use send::Sender;
+pub use send::{Attachable, Sender};
 pub use sink::{Sink, SinkCount, SinkVerdict};
 pub use skb::{Said, SkbHow, SkbSender};
 pub use state::State;

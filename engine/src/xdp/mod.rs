@@ -14,7 +14,7 @@ use crate::{EngineError, SystemClock, translate};
 use bpf::{Claim, Sender, Verdict};
 use calls::Calls;
 use packet::{Cursor, Plan, XmitMode};
-use pin::Pin;
+use pin::{Pin, Pinning};
 use std::io;
 use std::num::NonZeroU32;
 use std::rc::Rc;
@@ -69,8 +69,9 @@ impl XdpEngine {
         let sender = Sender::load(&translate::plan(plan, &cursor, device.ifindex(), receive))?;
         sender.state().set_cursor(&translate::cursor(&cursor, plan));
         sender.state().set_flows(&translate::flows(&cursor.flows));
-        let pin = Pin::new(&sender)?;
+        let pinning = Pinning::begin(&sender)?;
         let claim = if receive { None } else { Some(claim()?) };
+        let pin = pinning.wait()?;
         Ok(Self {
             device,
             sender,

@@ -7,11 +7,12 @@
 //! that have ended stay taken.
 
 use crate::EngineError;
-use bpf::Sender;
 use bpf::xdp::XdpLink;
+use bpf::{Attachable, Sender};
 use host::Netns;
 use std::sync::mpsc::{self, SendError};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 
 /// The kernel's `BPF_DISPATCHER_MAX`; not to be asked for.
 const PLACES_MAX: usize = 48;
@@ -32,16 +33,37 @@ pub(super) struct Pin {
     has_place: bool,
 }
 
-impl Pin {
-    /// Attaches the program where it never meets a frame.
+/// A pin on its way, on a thread of its own: it waits for RCU, and the engine has other things to make meanwhile.
+#[derive(Debug)]
+pub(super) struct Pinning(JoinHandle<Result<Pin, EngineError>>);
+
+impl Pinning {
+    /// Begins to attach the program where it never meets a frame.
+    ///
+    /// # Errors
+    /// When there is no thread or no file descriptor left.
+    pub(super) fn begin(sender: &Sender) -> Result<Self, EngineError> {
+        let failed = |source| EngineError::Syscall { call: "clone", ifname: "a pin".to_owned(), source };
+        let program = sender.attachable().map_err(failed)?;
+        let body = move || Pin::new(&program);
+        Ok(Self(std::thread::Builder::new().name("wr-attach".to_owned()).spawn(body).map_err(failed)?))
+    }
+
+    /// Waits for it.
     ///
     /// # Errors
     /// When the kernel refuses a namespace or the program.
-    pub(super) fn new(sender: &Sender) -> Result<Self, EngineError> {
+    pub(super) fn wait(self) -> Result<Pin, EngineError> {
+        self.0.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+impl Pin {
+    fn new(program: &Attachable) -> Result<Self, EngineError> {
         let netns = Netns::anonymous()?;
         // Held until it is counted: the kernel gives its places in the order of attaching.
         let mut places = places();
-        let link = netns.run(|| sender.attach_to_loopback())??;
+        let link = netns.run(|| program.attach_to_loopback())??;
         Ok(Self { attachment: Some(Attachment { _link: link, _netns: netns }), has_place: places.enter() })
     }
 }
