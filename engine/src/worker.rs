@@ -82,6 +82,8 @@ pub struct Snapshot {
 pub struct RunHandle {
     progress: Progress,
     stop: AtomicBool,
+    /// Ends it as well: somebody's flag that a signal handler may set.
+    stop_too: Option<Arc<AtomicBool>>,
     is_paused: AtomicBool,
     new_terms: Mutex<Option<Terms>>,
     is_changed: AtomicBool,
@@ -100,6 +102,10 @@ impl RunHandle {
     /// Asks the run to end; it does within 10 ms.
     pub fn stop(&self) {
         self.stop.store(true, Relaxed);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Relaxed) || self.stop_too.as_ref().is_some_and(|flag| flag.load(Relaxed))
     }
 
     /// As [`Self::stop`], for a run that another request goes on with soon ([`Request::goes_on`]): runs that wait for it
@@ -253,7 +259,17 @@ impl Worker {
 
     /// Begins a run as soon as the thread is free to; what becomes of it is in the handle.
     pub fn start(&self, request: Request) -> Arc<RunHandle> {
-        let handle = Arc::new(RunHandle::default());
+        self.order(request, RunHandle::default())
+    }
+
+    /// As [`Self::start`], for a run that also ends when `stop` is set. The thread reads it itself: where a signal handler
+    /// sets it on this thread, it ends within microseconds.
+    pub fn start_until(&self, request: Request, stop: Arc<AtomicBool>) -> Arc<RunHandle> {
+        self.order(request, RunHandle { stop_too: Some(stop), ..RunHandle::default() })
+    }
+
+    fn order(&self, request: Request, handle: RunHandle) -> Arc<RunHandle> {
+        let handle = Arc::new(handle);
         lock(&handle.snapshot).cursor.clone_from(&request.cursor);
         if let Some(orders) = &self.orders {
             // An order that a lost thread does not take is dropped, which ends it with a report.
@@ -385,7 +401,7 @@ impl Shift {
     fn begin(&mut self, mut order: Waiting) {
         let built = build(&need(&order.request, &[], self.cpu), &mut self.tools);
         order.turn.wait();
-        if order.handle.stop.load(Relaxed) && !order.handle.is_paused.load(Relaxed) {
+        if order.handle.is_stopped() && !order.handle.is_paused.load(Relaxed) {
             order.stop(self.clock.now_ns());
             return;
         }
@@ -471,7 +487,7 @@ impl Shift {
     fn apply_wishes(&mut self) {
         for index in (0..self.active.len()).rev() {
             let active = &mut self.active[index];
-            if active.handle.stop.load(Relaxed) {
+            if active.handle.is_stopped() {
                 let end = active.last_step(&self.clock);
                 self.end(index, end);
             } else if let Some(terms) = active.handle.take_terms() {
@@ -486,7 +502,7 @@ impl Shift {
         let now_ns = self.clock.now_ns();
         for mut order in std::mem::take(&mut self.waiting) {
             order.request.terms = order.handle.take_terms().unwrap_or(order.request.terms);
-            if order.handle.stop.load(Relaxed) {
+            if order.handle.is_stopped() {
                 order.stop(now_ns);
             } else if order.request.terms.pace == Pace::Unpaced {
                 self.waiting.push_back(order);

@@ -3,6 +3,7 @@
 use engine::{End, EngineError, EngineKind, GoesOn, Pace, Request, RunHandle, Terms, Together, Wish, Worker};
 use host::{Lab, LabOptions, VethEnd};
 use packet::{Config, Cursor, MacAddr, Plan, XmitMode};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -82,6 +83,21 @@ fn two_devices_on_one_thread_are_told_apart() {
         assert!(matches!(report.end, End::Count), "{:?}", report.end);
         assert_eq!((report.total.sent, report.total.errors.total()), (count, 0));
     }
+}
+
+#[test]
+fn a_flag_of_somebody_else_ends_its_run_and_no_other() {
+    let Some((lab, _turn)) = lab("flag") else { return };
+    let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
+    let stop = Arc::new(AtomicBool::new(false));
+    let flagged = worker.start_until(request(lab.tx.ifname, 0, SOME), Arc::clone(&stop));
+    let other = worker.start(request(lab.tx.ifname, 0, SOME));
+    until_sent(&flagged);
+    until_sent(&other);
+    stop.store(true, Ordering::Relaxed);
+    let report = flagged.wait(PATIENCE).expect("it ends");
+    assert!(matches!(report.end, End::Stopped), "{:?}", report.end);
+    assert!(!other.has_ended());
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! timeout(1) signals the program and then its group, and a terminal and a script may signal at one time: who is told twice
 //! within a moment is told once.
 
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level};
 use std::io::{self, Read};
@@ -55,7 +56,9 @@ impl Stop {
                 .and_then(|_| low_level::pipe::register(signal, waker))
                 .map_err(failed(signal))?;
         }
-        // Workers may be stuck when the second signal comes, so nobody but a thread of its own can wait for it.
+        // Workers may be stuck when the second signal comes, so nobody but a thread of its own can wait for it. The first one
+        // is for others, whose calls it ends.
+        let _elsewhere = Elsewhere::begin();
         let wait = move || set_later(woken, &quits);
         thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(failed(SIGINT))?;
         Ok(stop)
@@ -83,6 +86,35 @@ fn set_later(mut woken: UnixStream, quits: &AtomicBool) {
     if woken.read_exact(&mut [0]).is_ok() {
         thread::sleep(ONE_SIGNAL);
         quits.store(true, Ordering::Relaxed);
+        // Refused, others hear it, unless they are stuck.
+        let _ = stops().thread_unblock();
+    }
+}
+
+fn stops() -> SigSet {
+    SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])
+}
+
+/// While it lives, signals that ask to stop are heard on other threads than the one that made it.
+#[derive(Debug)]
+pub struct Elsewhere {
+    /// What this thread did not hear before; `None` where nothing was changed.
+    before: Option<SigSet>,
+}
+
+impl Elsewhere {
+    /// From now on. Threads started meanwhile do not hear them either.
+    #[must_use]
+    pub fn begin() -> Self {
+        // Refused, they are heard here, which only takes longer.
+        Self { before: stops().thread_swap_mask(SigmaskHow::SIG_BLOCK).ok() }
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        // The mask came from the kernel, which takes it back.
+        let _ = self.before.map(|before| before.thread_set_mask());
     }
 }
 
@@ -118,5 +150,16 @@ mod tests {
         assert!(clone.is_set());
         // As timeout(1) does; before, this ended the process.
         signal_hook::low_level::raise(SIGTERM).unwrap();
+    }
+
+    #[test]
+    fn a_thread_that_leaves_signals_to_others_hears_them_again_at_the_end() {
+        let hears = || !SigSet::thread_get_mask().unwrap().contains(Signal::SIGINT);
+        assert!(hears());
+        let elsewhere = Elsewhere::begin();
+        assert!(!hears());
+        assert!(SigSet::thread_get_mask().unwrap().contains(Signal::SIGTERM));
+        drop(elsewhere);
+        assert!(hears());
     }
 }

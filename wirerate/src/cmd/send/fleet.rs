@@ -1,9 +1,10 @@
 //! The threads of one run: started together, watched, stopped together.
 
 use crate::outcome::Failure;
-use crate::stop::Stop;
+use crate::stop::{Elsewhere, Stop};
 use engine::{Request, RunHandle, RunReport, Together, Worker};
 use host::Netns;
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,11 +47,11 @@ pub struct Sofar {
 
 impl Fleet {
     /// Starts a thread for each request, on the CPU beside it, in `netns`. No frame goes out before
-    /// every thread has its engine.
+    /// every thread has its engine. `stop` ends all of them.
     ///
     /// # Errors
     /// Refused when a thread cannot be had; the others are gone again then.
-    pub fn start(netns: &Netns, requests: Vec<(u32, Request)>) -> Result<Self, Failure> {
+    pub fn start(netns: &Netns, requests: Vec<(u32, Request)>, stop: &Stop) -> Result<Self, Failure> {
         let spawn = |(cpu, request): (u32, Request)| match Worker::spawn(cpu, netns) {
             Ok(worker) => Ok((worker, request)),
             Err(why) => Err(Failure::engine(format!("send from CPU {cpu}"), why)),
@@ -59,7 +60,7 @@ impl Fleet {
         let together = (ready.len() > 1).then(|| Arc::new(Together::new(ready.len())));
         let begin = |(worker, request): (Worker, Request)| {
             let request = Request { together: together.clone(), ..request };
-            Member { handle: worker.start(request), worker }
+            Member { handle: worker.start_until(request, stop.flag()), worker }
         };
         Ok(Self { members: ready.into_iter().map(begin).collect() })
     }
@@ -81,8 +82,17 @@ impl Fleet {
     /// times a second.
     pub fn finish(self, stop: &Stop, mut look: impl FnMut(Sofar)) -> Vec<Done> {
         let mut done: Vec<Option<Done>> = self.members.iter().map(|_| None).collect();
+        // Once frames go out, those who send them hear a signal first: it ends the call that they are in, also where this
+        // thread would wait for a processor. Before, an engine may be in a call that nothing ends.
+        let elsewhere = OnceCell::new();
+        let notice = || {
+            if elsewhere.get().is_none() && self.sofar().sent > 0 {
+                elsewhere.get_or_init(Elsewhere::begin);
+            }
+            stop.is_set()
+        };
         while done.iter().any(Option::is_none) {
-            let failed = self.collect(&mut done, stop);
+            let failed = self.collect(&mut done, &notice);
             if stop.is_set() || failed {
                 self.members.iter().for_each(|member| member.handle.stop());
             }
@@ -93,13 +103,13 @@ impl Fleet {
 
     /// Takes the reports of all that have ended, after a wait for the first that has not. True when one of them
     /// failed.
-    fn collect(&self, done: &mut [Option<Done>], stop: &Stop) -> bool {
+    fn collect(&self, done: &mut [Option<Done>], is_stopped: &impl Fn() -> bool) -> bool {
         let (mut failed, mut has_waited) = (false, false);
         let members = self.members.iter().zip(done).filter(|(_, done)| done.is_none());
         for (Member { worker, handle }, done) in members {
             let run = match has_waited {
                 true => handle.wait(Duration::ZERO),
-                false => wait(|time| handle.wait(time), || stop.is_set()),
+                false => wait(|time| handle.wait(time), is_stopped),
             };
             has_waited = true;
             if let Some(run) = run {

@@ -45,7 +45,7 @@ impl Job<'_> {
         let seed = self.config.seed.unwrap_or_else(super::fresh_seed);
         let requests = self.requests(seed)?;
         let (started, cpu_time) = (Instant::now(), host::process_cpu_time());
-        let fleet = Fleet::start(&self.device.netns, requests)?;
+        let fleet = Fleet::start(&self.device.netns, requests, stop)?;
         let progress = Progress::new(show, self.config.count);
         let mut meter = Meter::default();
         let done = fleet.finish(stop, |sofar| {
