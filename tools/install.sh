@@ -56,6 +56,7 @@ packages_for() {
 		packages_for netns
 		cat <<-END
 			valgrind         valgrind
+			xdp-tools        xdpdump
 		END
 		;;
 	lint) cat <<-END ;;

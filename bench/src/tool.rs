@@ -211,6 +211,19 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
         in_quick: false,
     },
     Capturer {
+        name: "xdpdump",
+        // By its own program only where another one is on the device already, which none of the others needs.
+        title: "xdpdump, packet socket",
+        program: Program::Installed("xdpdump"),
+        ready: "listening on",
+        drain: Duration::from_millis(1_150),
+        words: |take| {
+            let snaplen = take.snaplen.to_string();
+            owned(&["-i", take.end.ifname, "--snapshot-length", &snaplen, "-w", file(take)])
+        },
+        in_quick: false,
+    },
+    Capturer {
         name: "dumpcap",
         title: "dumpcap",
         program: Program::Installed("dumpcap"),
