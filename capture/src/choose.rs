@@ -4,7 +4,7 @@ use crate::error::first_line;
 use crate::hardware::Hardware;
 use crate::source::Ring;
 use crate::tap::{RingCounts, SourceFacts, Tap};
-use crate::tpacket::{PacketWish, TpacketTap};
+use crate::tpacket::{PacketWish, TpacketTap, queues_untold};
 use crate::xdp::XdpTap;
 use crate::{CaptureError, Direction, Mode, Options, SourceWish};
 use host::{Link, LinkLayer};
@@ -59,8 +59,9 @@ fn not_for_xdp(link: &Link, options: &Options) -> Option<String> {
 /// Why XDP would lose what the card knows: it stamps frames now, and programs of its driver cannot read that. Whoever
 /// wants the rate and not the stamps asks for XDP, or for `--clock system`.
 fn stamps_are_not_for_xdp(link: &Link, options: &Options, hardware: &Hardware) -> Option<String> {
-    // Only XDP can drop.
-    (options.mode == Mode::Mirror && hardware.only_sockets_get_stamps()).then(|| {
+    // Only XDP can drop, and tell queues.
+    let has_other_way = options.mode == Mode::Mirror && queues_untold(link, options).is_none();
+    (has_other_way && hardware.only_sockets_get_stamps()).then(|| {
         format!("{} stamps frames, and XDP programs cannot read the stamps of its driver", link.name)
     })
 }

@@ -41,6 +41,14 @@ pub enum CaptureError {
         /// Name of the device.
         ifname: String,
     },
+    /// An interface for each receive queue was asked of packet sockets.
+    #[error("packet sockets cannot tell the {queues} receive queues of {ifname} apart")]
+    QueuesUntold {
+        /// Name of the device.
+        ifname: String,
+        /// How many it has.
+        queues: u32,
+    },
     /// Frames that the host sends were asked of XDP.
     #[error("XDP on {ifname} sees incoming frames only")]
     OnlyIncoming {
@@ -208,6 +216,9 @@ impl CaptureError {
                 Some("--source tpacket (in mirror mode), or --clock system for the kernel's time".to_owned())
             }
             Self::DropNeedsXdp { .. } => Some("--source xdp, or --mode mirror".to_owned()),
+            Self::QueuesUntold { .. } => {
+                Some("--source xdp --direction in, or without --per-queue".to_owned())
+            }
             Self::OnlyIncoming { .. } => Some("--source tpacket, or --direction in".to_owned()),
             Self::PacketSocket { source, .. } => match source.raw_os_error()? {
                 libc::EPERM => Some("run it as root (CAP_NET_RAW)".to_owned()),

@@ -6,6 +6,7 @@ use crate::ring::Record;
 use crate::source::{Probe, Ring, STAMP_DELAY_NS, Source};
 use crate::sys::{self, RingReader, RingWatch};
 use crate::tap::{RingCounts, SourceFacts, Tap};
+use crate::tpacket::queues_untold;
 use crate::{CaptureError, ClockWish, Mode, Options, SourceWish, cpus, device, filter, rest};
 use ::filter::Ebpf;
 use bpf::capture::{Ask, CaptureProgram};
@@ -41,7 +42,7 @@ impl XdpTap {
             bpf::xdp::remove_ours(link.index, &link.name)?;
         }
         bpf::xdp::refuse_if_busy(link.index, &link.name)?;
-        let mut stamps = Stamps::new(options, hardware);
+        let mut stamps = Stamps::new(link, options, hardware);
         stamps.asked(&link.name, ask, program.ask_refusal())?;
         Ok(Self {
             program,
@@ -125,9 +126,11 @@ struct Stamps {
 }
 
 impl Stamps {
-    fn new(options: &Options, hardware: &Hardware) -> Self {
-        // Packet sockets get them; but only XDP can drop, and who asks for XDP by name gets it.
-        let has_other_way = options.source == SourceWish::Best && options.mode == Mode::Mirror;
+    fn new(link: &Link, options: &Options, hardware: &Hardware) -> Self {
+        // Packet sockets get them; but only XDP can drop and tell queues, and who asks for XDP by name gets it.
+        let has_other_way = options.source == SourceWish::Best
+            && options.mode == Mode::Mirror
+            && queues_untold(link, options).is_none();
         Self {
             are_wanted: hardware.clock.is_some(),
             are_needed: options.clock == ClockWish::Phc || (has_other_way && hardware.is_worth_leaving_xdp()),

@@ -232,6 +232,32 @@ fn a_device_whose_xdp_is_taken_is_captured_by_packet_sockets_and_it_is_said() {
     assert_eq!(first.stop().stats.total().written, 100);
 }
 
+/// Every frame was said to have come by queue 0.
+#[test]
+fn packet_sockets_do_not_make_up_queues() {
+    if !can_run() {
+        return;
+    }
+    let per_queue = |options| Options { per_queue: true, ..options };
+    let lab = Lab::new(4);
+    let refused = |wish: Options| Session::start(per_queue(wish)).err().unwrap();
+    for wish in [
+        tpacket(lab.options(Output::Nowhere)),
+        Options { direction: Direction::Both, ..lab.options(Output::Nowhere) },
+    ] {
+        let error = refused(wish);
+        assert_eq!(error.to_string(), "packet sockets cannot tell the 4 receive queues of rx0 apart");
+        assert!(error.cure().unwrap().contains("--source xdp"));
+    }
+    // One queue is easily told.
+    let lab = Lab::new(1);
+    let capture = Capture::start(&lab, "one-queue", |options| per_queue(tpacket(options)));
+    lab.send((0..3).map(|number| frame(number, 60)));
+    let (counts, rows) = capture.end(&["frame.interface_name"]);
+    assert_eq!(counts.written, 3);
+    assert_eq!(rows, [["rx0 queue 0"]; 3]);
+}
+
 #[test]
 fn what_a_source_cannot_do_is_refused_with_what_to_type() {
     if !can_run() {

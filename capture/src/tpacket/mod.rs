@@ -96,6 +96,8 @@ pub(crate) struct PacketWish {
     wants_time: bool,
     /// Whether there is no capture without.
     needs_time: bool,
+    /// Queues that frames are to be told apart by.
+    queues: Option<u32>,
 }
 
 impl PacketWish {
@@ -115,6 +117,7 @@ impl PacketWish {
             fanout: options.fanout,
             wants_time: hardware.clock.is_some(),
             needs_time: options.clock == ClockWish::Phc,
+            queues: queues_untold(link, options),
         })
     }
 }
@@ -123,10 +126,13 @@ impl TpacketTap {
     /// Makes the sockets and joins them. `why` tells why it is not XDP, for the report.
     ///
     /// # Errors
-    /// [`CaptureError::DropNeedsXdp`], [`CaptureError::PacketSocket`].
+    /// [`CaptureError::DropNeedsXdp`], [`CaptureError::QueuesUntold`], [`CaptureError::PacketSocket`].
     pub(crate) fn open(link: &Link, wish: PacketWish, why: Option<String>) -> Result<Self, CaptureError> {
         if wish.mode == Mode::Drop {
             return Err(CaptureError::DropNeedsXdp { ifname: link.name.clone() });
+        }
+        if let Some(queues) = wish.queues {
+            return Err(CaptureError::QueuesUntold { ifname: link.name.clone(), queues });
         }
         let failed =
             |act| move |source| CaptureError::PacketSocket { ifname: link.name.clone(), act, source };
@@ -261,6 +267,13 @@ impl Tap for TpacketTap {
             }
         }
     }
+}
+
+/// Queues that frames are to be told apart by, where that takes more than saying the one there is. The socket's filter could ask
+/// for the number (`SKF_AD_QUEUE`, and fanout by it); but drivers of cards put the receive queue and 1 there, and veth
+/// leaves the queue by which the other end sent.
+pub(crate) fn queues_untold(link: &Link, options: &Options) -> Option<u32> {
+    (options.per_queue && link.rx_queues > 1).then_some(link.rx_queues)
 }
 
 /// On the loopback device each frame goes out and comes in; once is enough.
