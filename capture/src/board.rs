@@ -32,6 +32,8 @@ pub struct DeviceFacts {
     pub source: SourceFacts,
     /// True when it was deleted, or left its namespace, before the end.
     pub is_gone: bool,
+    /// Frames that each of its rings can hold.
+    pub ring_frames: u64,
     /// Its clock, where it stamps frames.
     pub clock: Option<PhcFacts>,
     /// Why frames get the kernel's time, though it stamps them and nobody asked for that.
@@ -78,9 +80,9 @@ impl Board {
         let facts = |device: &Device| {
             let (source, is_gone) = device.with_tap(|tap| (tap.facts(), tap.is_gone()));
             let clock = device.hardware.clock.as_ref().map(|clock| clock.facts());
-            let refusal = device.with_tap(|tap| tap.stamps_refusal());
+            let (refusal, ring_frames) = device.with_tap(|tap| (tap.stamps_refusal(), tap.ring_frames()));
             let stamps_refusal = device.hardware.refusal.clone().or(refusal);
-            DeviceFacts { link: device.link.clone(), source, is_gone, clock, stamps_refusal }
+            DeviceFacts { link: device.link.clone(), source, is_gone, ring_frames, clock, stamps_refusal }
         };
         self.devices.iter().map(facts).collect()
     }

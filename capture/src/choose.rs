@@ -105,6 +105,10 @@ impl Tap for WithFallback {
         self.tap.facts()
     }
 
+    fn ring_frames(&self) -> u64 {
+        self.tap.ring_frames()
+    }
+
     fn stamps_refusal(&self) -> Option<String> {
         self.tap.stamps_refusal()
     }

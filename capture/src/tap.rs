@@ -77,6 +77,9 @@ pub(crate) trait Tap: Send + Sync {
     /// How frames are taken; complete after `attach`.
     fn facts(&self) -> SourceFacts;
 
+    /// Frames that each ring can hold, of the length that is kept; complete after `attach`.
+    fn ring_frames(&self) -> u64;
+
     /// Why frames get the kernel's time here, though the device's was to be had.
     fn stamps_refusal(&self) -> Option<String> {
         None

@@ -78,6 +78,10 @@ impl Tap for XdpTap {
         self.facts.clone().expect("asked after attach")
     }
 
+    fn ring_frames(&self) -> u64 {
+        self.program.geometry().slots.into()
+    }
+
     fn stamps_refusal(&self) -> Option<String> {
         self.stamps.refusal.clone()
     }

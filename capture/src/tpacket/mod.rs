@@ -30,6 +30,8 @@ const BLOCKS_MAX: u32 = 4096;
 const BLOCKS_UNASKED: u32 = 256;
 /// What a frame costs beside its bytes: the head, the address, and what it takes to begin the next at 16 bytes.
 const FRAME_OVERHEAD: u64 = 96;
+/// What a block begins with, at most.
+const BLOCK_HEAD: u64 = 64;
 /// A frame waits no longer than twice this in a block that is not full.
 const RETIRE_MS: u32 = 10;
 
@@ -77,6 +79,8 @@ pub(crate) struct TpacketTap {
     tallies: Vec<Arc<Tally>>,
     /// Until they are given to readers.
     rings: Vec<ReceiveRing>,
+    /// Frames that each ring can hold.
+    ring_frames: u64,
     /// Whether the device's stamps were asked for.
     is_stamped: bool,
     /// What the kernel said to that.
@@ -148,6 +152,7 @@ impl TpacketTap {
             facts: TpacketFacts { rings, fanout, direction, why },
             tallies: Vec::new(),
             rings: Vec::new(),
+            ring_frames: u64::from(shape.block_count) * frames_of_block(wish.snaplen),
             is_stamped: wish.wants_time,
             stamps_refusal: None,
             is_attached: false,
@@ -212,6 +217,10 @@ impl Tap for TpacketTap {
 
     fn facts(&self) -> SourceFacts {
         SourceFacts::Tpacket(self.facts.clone())
+    }
+
+    fn ring_frames(&self) -> u64 {
+        self.ring_frames
     }
 
     fn stamps_refusal(&self) -> Option<String> {
@@ -294,15 +303,18 @@ fn with_direction(filter: &Classic, direction: Direction) -> Vec<Instruction> {
 }
 
 fn shape(options: &Options) -> RingShape {
-    let (slots, snaplen) = (options.slots_wanted(), options.snaplen);
-    let size_bytes = u64::from(slots) * (u64::from(snaplen) + FRAME_OVERHEAD);
-    let blocks = size_bytes.div_ceil(BLOCK_SIZE_BYTES.into());
+    let blocks = u64::from(options.slots_wanted()).div_ceil(frames_of_block(options.snaplen));
     let most = if options.ring_slots.is_some() { BLOCKS_MAX } else { BLOCKS_UNASKED };
     RingShape {
         block_size_bytes: BLOCK_SIZE_BYTES,
         block_count: blocks.clamp(BLOCKS_MIN.into(), most.into()) as u32,
         retire_ms: RETIRE_MS,
     }
+}
+
+/// Frames of which `snaplen` bytes are kept, in one block.
+fn frames_of_block(snaplen: u32) -> u64 {
+    (u64::from(BLOCK_SIZE_BYTES) - BLOCK_HEAD) / (u64::from(snaplen) + FRAME_OVERHEAD)
 }
 
 /// The sockets of one device, which share its frames.
@@ -354,11 +366,15 @@ mod tests {
 
     #[test]
     fn rings_hold_as_many_frames_as_asked_within_reason() {
-        for (snaplen, ring_slots, blocks) in
-            [(96, None, 24), (65_535, None, 256), (96, Some(2), 8), (65_535, Some(1 << 24), 4096)]
-        {
+        for (snaplen, ring_slots, blocks, frames) in [
+            (96, None, 25, 34_125),
+            (65_535, None, 256, 768),
+            (96, Some(2), 8, 10_920),
+            (65_535, Some(1 << 24), 4096, 12_288),
+        ] {
             let options = Options { snaplen, ring_slots, ..Options::new("eth0") };
             assert_eq!(shape(&options).block_count, blocks, "snaplen {snaplen}, {ring_slots:?} slots");
+            assert_eq!(blocks as u64 * frames_of_block(snaplen), frames, "snaplen {snaplen}");
         }
     }
 

@@ -21,6 +21,8 @@ pub(crate) const CASES: &[Case] = &[
     case("capture::full_disk_ends_it_and_names_the_file", &["bash", "mount", "tshark"], full_disk_ends_it),
     case("capture::says_who_has_the_device", &[], says_who_has_the_device),
     case("capture::says_that_there_is_no_such_device", &[], says_that_there_is_no_such_device),
+    case("capture::words_about_files_need_a_file", &[], words_about_files_need_a_file),
+    case("capture::the_report_has_the_true_size_of_rings", &[], true_size_of_rings),
     case("capture::json_and_frames_do_not_share_a_pipe", &[], json_and_frames_do_not_share_a_pipe),
 ];
 
@@ -232,6 +234,35 @@ fn says_that_there_is_no_such_device() -> TestResult {
     assert!(outcome.stderr.contains("cannot capture on rx7 in "), "{}", outcome.stderr);
     let outcome = wirerate_run("capture rx0 --netns wre-there-is-none").expect_code(3);
     assert!(outcome.stderr.contains("wre-there-is-none"), "{}", outcome.stderr);
+    Ok(())
+}
+
+fn words_about_files_need_a_file() -> TestResult {
+    for words in ["--rotate-every 10s", "--files 3 --rotate-size 1MB", "--compress zstd", "--direct"] {
+        let refused = wirerate_run(&format!("capture lo --count 1 {words}")).expect_code(2);
+        assert!(refused.stderr.contains("--write <FILE>"), "{words}: {}", refused.stderr);
+    }
+    Ok(())
+}
+
+fn true_size_of_rings() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    // XDP rounds up to a power of two, packet sockets to what they have at least.
+    for (source, asked, frames, row) in [
+        ("xdp", 1000, 1024, Some("rings     1,024 frames each; --ring was 1,000")),
+        ("xdp", 1024, 1024, None),
+        ("tpacket", 2, 10_920, Some("rings     10,920 frames each; --ring was 2")),
+    ] {
+        let words = format!(
+            "capture {RX_DEV} --netns {} --source {source} --ring {asked} --duration 1ms",
+            lab.rx_netns
+        );
+        let ended = wirerate_run(&format!("{words} --json")).expect_code(0);
+        assert_eq!(number(&ended, "ring_frames"), frames);
+        let text = wirerate_run(&words).expect_code(0).stdout;
+        assert_eq!(text.contains("  rings "), row.is_some(), "{text}");
+        assert!(row.is_none_or(|row| text.contains(row)), "{text}");
+    }
     Ok(())
 }
 

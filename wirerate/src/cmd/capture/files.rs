@@ -35,7 +35,7 @@ pub struct FileArgs {
     #[arg(long, value_enum)]
     pub format: Option<FileFormat>,
     /// Compress: zstd, zstd:LEVEL or lz4 [default: by the name's end, .zst or .lz4]
-    #[arg(long, value_name = "HOW", value_parser = compression)]
+    #[arg(long, requires = "write", value_name = "HOW", value_parser = compression)]
     pub compress: Option<Compression>,
     /// Write frames as they come, without bringing queues into order of time
     #[arg(long, conflicts_with = "per_cpu")]
@@ -53,28 +53,28 @@ pub struct FileArgs {
     #[arg(long)]
     pub packet_ids: bool,
     /// Begin the next file before this one is longer, before compression
-    #[arg(long, value_name = "SIZE", value_parser = above_zero(|size: &Size| size.0))]
+    #[arg(long, requires = "write", value_name = "SIZE", value_parser = above_zero(|size: &Size| size.0))]
     pub rotate_size: Option<Size>,
     /// Begin the next file after this time
-    #[arg(long, value_name = "TIME", value_parser = above_zero(|time: &Nanos| time.0))]
+    #[arg(long, requires = "write", value_name = "TIME", value_parser = above_zero(|time: &Nanos| time.0))]
     pub rotate_every: Option<Nanos>,
     /// End files where the clock on the wall has a multiple of --rotate-every
     #[arg(long, requires = "rotate_every")]
     pub aligned: bool,
     /// Keep so many files, the one being written included
-    #[arg(long, value_name = "N", value_parser = above_zero(|count: &Count| count.0))]
+    #[arg(long, requires = "write", value_name = "N", value_parser = above_zero(|count: &Count| count.0))]
     pub files: Option<Count>,
     /// Keep all files together below this, as they lie on the disk
-    #[arg(long, value_name = "SIZE", value_parser = above_zero(|size: &Size| size.0))]
+    #[arg(long, requires = "write", value_name = "SIZE", value_parser = above_zero(|size: &Size| size.0))]
     pub quota: Option<Size>,
     /// Run this in a shell for each complete file, with its name as one more word
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, requires = "write", value_name = "COMMAND")]
     pub rotate_command: Option<String>,
     /// Allocate so much space when a file begins, the first one before frames come; what is left is given back
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, requires = "write", value_name = "SIZE")]
     pub preallocate: Option<Size>,
     /// Write past the page cache: less CPU time on fast disks, but none of the machine's memory as a buffer
-    #[arg(long)]
+    #[arg(long, requires = "write")]
     pub direct: bool,
     /// What to do when a file takes no more
     #[arg(long, value_enum, default_value = "stop")]
@@ -186,13 +186,18 @@ mod tests {
 
     #[derive(Parser)]
     struct Line {
+        #[arg(short, long)]
+        write: Option<String>,
         #[command(flatten)]
         files: FileArgs,
     }
 
+    fn words(words: &str) -> impl Iterator<Item = &str> {
+        ["capture", "-w", "x"].into_iter().chain(words.split_whitespace())
+    }
+
     fn options(name: &str, words: &str) -> Options {
-        let words = std::iter::once("capture").chain(words.split_whitespace());
-        Line::parse_from(words).files.apply(Some(Path::new(name)), 3_600, Options::new("eth0"))
+        Line::parse_from(self::words(words)).files.apply(Some(Path::new(name)), 3_600, Options::new("eth0"))
     }
 
     #[test]
@@ -228,12 +233,33 @@ mod tests {
     #[test]
     fn a_limit_of_zero_is_none_and_refused() {
         for words in ["--files 0", "--quota 0", "--rotate-size 0", "--rotate-every 0s"] {
-            let words = std::iter::once("capture").chain(words.split_whitespace());
-            let refused = Line::try_parse_from(words).map(drop).unwrap_err().to_string();
+            let refused = Line::try_parse_from(self::words(words)).map(drop).unwrap_err().to_string();
             assert!(refused.contains("it must be more than 0; leave it away for no limit"), "{refused}");
         }
-        let refused = Line::try_parse_from(["capture", "--quota", "1x"]).map(drop).unwrap_err().to_string();
+        let refused =
+            Line::try_parse_from(["capture", "-w", "x", "--quota", "1x"]).map(drop).unwrap_err().to_string();
         assert!(refused.contains("GiB"), "what can be written is told: {refused}");
+    }
+
+    /// They were ignored: who forgot the name of the file found nothing after a long run.
+    #[test]
+    fn words_about_files_without_a_file_are_refused() {
+        for words in [
+            "--rotate-size 1GB",
+            "--rotate-every 1h",
+            "--rotate-every 1h --aligned",
+            "--files 3",
+            "--quota 1GB",
+            "--rotate-command true",
+            "--compress lz4",
+            "--preallocate 1GB",
+            "--direct",
+        ] {
+            let line = ["capture"].into_iter().chain(words.split_whitespace());
+            let refused = Line::try_parse_from(line).map(drop).unwrap_err().to_string();
+            assert!(refused.contains("--write <WRITE>"), "{words}: {refused}");
+            assert!(Line::try_parse_from(self::words(words)).is_ok(), "{words}");
+        }
     }
 
     #[test]

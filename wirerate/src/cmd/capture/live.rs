@@ -35,6 +35,12 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     for device in session.devices() {
         let name = &device.link.name;
         eprintln!("wirerate: capturing on {name} ({})", device.source);
+        if let Some(asked) = args.ring
+            && device.ring_frames < asked.into()
+        {
+            let frames = human_count(device.ring_frames);
+            eprintln!("wirerate: --ring {asked} is more than packet sockets have: {frames} frames on {name}");
+        }
         if let Some(refusal) = &device.stamps_refusal {
             eprintln!("wirerate: times of {name} are the kernel's: {refusal}");
         }
@@ -220,6 +226,8 @@ fn report(args: &Args, mode: Mode, ended: &capture::Report) -> Report {
         lost_nic: ended.stats.lost_nic(),
         lost_ring: total.lost_ring,
         lost_disk: total.lost_disk,
+        ring_frames: ended.devices.iter().map(|device| device.ring_frames).min().unwrap_or(0),
+        ring_asked: args.ring,
         ring_freezes: ended.stats.freezes(),
         file: args.write.as_ref().map(|path| path.display().to_string()),
         file_bytes: ended.stats.output_bytes,

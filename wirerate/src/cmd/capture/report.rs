@@ -92,6 +92,11 @@ pub struct Report {
     pub lost_ring: u64,
     /// Lost because the file took no more.
     pub lost_disk: u64,
+    /// Frames that each ring could hold; the smallest, where devices differ.
+    pub ring_frames: u64,
+    /// Frames that it was asked to hold.
+    #[serde(skip)]
+    pub ring_asked: Option<u32>,
     /// Times that a ring of a packet socket became full; `null` for XDP, whose rings only count frames.
     pub ring_freezes: Option<u64>,
     /// The file.
@@ -197,6 +202,10 @@ impl fmt::Display for Report {
                 table.count(&format!("CPU {cpu}"), *received, &lost);
             }
         }
+        if let Some(asked) = self.ring_asked.filter(|asked| u64::from(*asked) != self.ring_frames) {
+            let held = human_count(self.ring_frames);
+            table.text("rings", &format!("{held} frames each; --ring was {}", human_count(asked.into())));
+        }
         if !self.clocks.is_empty() {
             table.count("device time", self.hardware_time, "stamped by the device itself");
             table.count("kernel time", self.software_time, "");
@@ -223,6 +232,7 @@ mod tests {
             duration_ns: 2_000_000_000,
             offered: Some(1_000_000),
             lost_nic: Some(0),
+            ring_frames: 32_768,
             late: Some(0),
             late_max_ns: Some(0),
             ahead: Some(0),
@@ -249,6 +259,8 @@ mod tests {
             offered: None,
             lost_nic: None,
             lost_ring: 9_000,
+            ring_frames: 12_288,
+            ring_asked: Some(16_777_216),
             ring_freezes: Some(3),
             lost_disk: 1_000,
             files: Some(12),
