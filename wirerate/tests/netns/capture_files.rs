@@ -12,6 +12,17 @@ use std::process::{Command, Stdio};
 /// Tests of captures into files.
 pub(crate) const CASES: &[Case] = &[
     case("capture_files::killed_under_load_it_leaves_a_file_that_is_read", &["tshark"], killed_under_load),
+    case(
+        "capture_files::killed_while_files_follow_each_other_only_whole_ones_have_their_names",
+        &["capinfos", "tshark"],
+        killed_while_rotating,
+    ),
+    case("capture_files::an_io_error_is_counted_and_the_file_read", &["sh", "capinfos"], io_error),
+    case(
+        "capture_files::a_device_deleted_under_load_ends_it_with_a_whole_file",
+        &["capinfos", "zstd"],
+        device_deleted,
+    ),
     case("capture_files::rotation_under_load_loses_nothing", &["capinfos"], rotation_under_load),
     case("capture_files::tshark_sees_frames_as_they_come", &["tshark"], tshark_sees_frames_as_they_come),
     case("capture_files::a_closed_pipe_ends_it", &[], a_closed_pipe_ends_it),
@@ -67,8 +78,7 @@ fn killed_under_load() -> TestResult {
 
 fn killed_with(lab: &Lab, file: &Path, more: &str) -> TestResult {
     let running = capture(lab, &format!("-w {} {more}", file.display()));
-    let words = format!("send {TX_DEV} --netns {} --dst 198.18.0.2 --count 0 --pps 50k", lab.tx_netns);
-    let sender = wirerate_start(&words);
+    let sender = flood(lab);
     until("frames are in the file", || file.metadata().is_ok_and(|file| file.len() > 1_000_000));
     running.signal(Signal::SIGKILL);
     assert_eq!(running.wait(TIME_LIMIT).code, None);
@@ -83,6 +93,102 @@ fn killed_with(lab: &Lab, file: &Path, more: &str) -> TestResult {
     let (count, len) = (rows.lines().count() as u64, file.metadata()?.len());
     // Blocks of 60 bytes are 112 long with head, options and end; the header has some hundred more.
     assert!(count * 112 + 1_000 > len && count * 112 < len, "{count} packets in {len} bytes");
+    Ok(())
+}
+
+/// Frames without end, and the sender of them.
+fn flood(lab: &Lab) -> Running {
+    let words = format!("send {TX_DEV} --netns {} --dst 198.18.0.2 --count 0 --pps 50k", lab.tx_netns);
+    wirerate_start(&words)
+}
+
+fn killed_while_rotating() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let folder = lab.file("files");
+    let running = capture(&lab, &format!("-w {} --rotate-size 1MB", folder.join("x.pcapng").display()));
+    let sender = flood(&lab);
+    until("some files are complete", || folder.exists() && files_in(&folder).len() > 4);
+    running.signal(Signal::SIGKILL);
+    assert_eq!(running.wait(TIME_LIMIT).code, None);
+    sender.signal(Signal::SIGINT);
+    sender.wait(TIME_LIMIT).expect_code(0);
+    let (parts, whole): (Vec<PathBuf>, Vec<PathBuf>) =
+        files_in(&folder).into_iter().partition(|file| file.extension().is_some_and(|end| end == "part"));
+    assert!(parts.len() <= 1, "one is being written at a time: {parts:?}");
+    for file in &whole {
+        let facts = run(&["capinfos", "-M", file.to_str().expect("a plain path")]);
+        assert!(facts.contains("Number of stat entries = 1"), "it has its end: {facts}");
+        assert!(packet_count(file) > 1_000, "{}", file.display());
+    }
+    for part in &parts {
+        let path = part.to_str().expect("a plain path");
+        let read =
+            Command::new("tshark").args(["-r", path, "-T", "fields", "-e", "frame.number"]).output()?;
+        let said = String::from_utf8(read.stderr)?;
+        assert!(read.status.success() || said.contains("cut short"), "{said}");
+    }
+    Ok(())
+}
+
+/// The system refuses what is beyond a length, as it refuses what a broken disk does not take.
+fn io_error() -> TestResult {
+    const COUNT: u32 = 5_000;
+    let lab = Lab::new(Peer::Gro);
+    for (on_error, code) in [("stop", 3), ("go-on", 1)] {
+        let file = lab.file("x.pcapng");
+        let mut command = Command::new("sh");
+        // Blocks of 512 bytes. Without the trap the signal would be the end of the program.
+        command.args(["-c", "trap '' XFSZ; ulimit -f 200; exec \"$@\"", "sh"]);
+        command.arg(wirerate().get_program()).args(["capture", RX_DEV, "--netns", &lab.rx_netns, "--json"]);
+        command.args(["--on-error", on_error, "-w"]).arg(&file);
+        let running = Running::start(command);
+        running.until_it_says("capturing on rx0 (XDP, native)");
+        send(&lab, COUNT, "");
+        if on_error == "go-on" {
+            running.signal(Signal::SIGINT);
+        }
+        let outcome = running.wait(TIME_LIMIT).expect_code(code);
+        outcome.says(&["File too large", "x.pcapng"]);
+        let report = report(&outcome);
+        let (written, lost_disk) = (number(&report, "written"), number(&report, "lost_disk"));
+        assert!(written > 500 && lost_disk > 0, "{report}");
+        assert_eq!(number(&report, "received"), written + number(&report, "lost"));
+        assert_eq!(packet_count(&file), written);
+        assert!(file.metadata()?.len() <= 200 * 512);
+        let facts = run(&["capinfos", "-M", file.to_str().expect("a plain path")]);
+        assert!(facts.contains("Number of stat entries = 1"), "{facts}");
+    }
+    Ok(())
+}
+
+fn device_deleted() -> TestResult {
+    for more in ["", "--compress zstd", "--rotate-size 300kB"] {
+        let lab = Lab::new(Peer::Gro);
+        let folder = lab.file("files");
+        let running = capture(&lab, &format!("-w {} --json {more}", folder.join("x.pcapng").display()));
+        let sender = flood(&lab);
+        until("frames have come", || lab.received() > 20_000);
+        run(&["ip", "-n", &lab.rx_netns, "link", "delete", RX_DEV]);
+        let outcome = running.wait(TIME_LIMIT).expect_code(1);
+        sender.wait(TIME_LIMIT);
+        outcome.says(&["rx0 went away"]);
+        let report = report(&outcome);
+        let written = number(&report, "written");
+        assert!(written > 20_000, "{report}");
+        assert_eq!(number(&report, "received"), written + number(&report, "lost"));
+        let mut in_files = 0;
+        for file in files_in(&folder) {
+            let path = file.to_str().expect("a plain path");
+            let plain = lab.file("plain.pcapng");
+            if more.contains("zstd") {
+                run(&["zstd", "-dqf", path, "-o", plain.to_str().expect("a plain path")]);
+            } else {
+                std::fs::copy(&file, &plain)?;
+            }
+            in_files += packet_count(&plain);
+        }
+        assert_eq!(in_files, written, "{more}");
+    }
     Ok(())
 }
 
