@@ -32,6 +32,7 @@ packages_for() {
 		tcpreplay        tcpreplay
 		tshark           tshark
 		wireshark-common dumpcap
+		xdp-tools        xdpdump
 		xz-utils         xz
 		zstd             zstd
 	END
@@ -56,7 +57,6 @@ packages_for() {
 		packages_for netns
 		cat <<-END
 			valgrind         valgrind
-			xdp-tools        xdpdump
 		END
 		;;
 	lint) cat <<-END ;;

@@ -5,6 +5,7 @@
 //! from a file before.
 
 use crate::bed::Bed;
+use crate::loss;
 use crate::process::Tool;
 use crate::records::{self, Shape};
 use crate::report::{self, Report, ResultRow, mpps};
@@ -186,7 +187,7 @@ pub(crate) fn run(
     for output in Output::ALL {
         ground.compare(output, &all, report)?;
     }
-    Ok(())
+    loss::run(&ground, &all, report)
 }
 
 fn cut_file(bed: &Bed) -> PathBuf {
@@ -215,6 +216,11 @@ impl<'a> Ground<'a> {
         let plural = if queues == 1 { "" } else { "s" };
         let case = format!("page: {frame_len} bytes, {queues} queue{plural}");
         Self { case, warms: true, known_pps, ..self }
+    }
+
+    /// The highest rate without loss so far, in frames a second.
+    pub(crate) fn best_pps(&self, output: Output, contender: &Contender) -> Option<f64> {
+        self.known_pps.get(&(output, contender.tool.name)).copied()
     }
 
     /// What is known by now.

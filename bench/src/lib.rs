@@ -23,6 +23,7 @@ mod generators;
 mod growth;
 #[cfg(feature = "page")]
 mod instructions;
+mod loss;
 mod measure;
 pub mod own;
 mod pacing;

@@ -25,6 +25,8 @@ const OURS: [&str; 9] = [
     "wirerate-tpacket",
     "capture",
 ];
+/// How cases begin that were measured in a virtual machine.
+const MACHINE: &str = "vm ";
 /// A mean that is further off than this does not keep its pace.
 const KEEPS_PACE: f64 = 0.01;
 /// Times that differ by less are the same.
@@ -82,6 +84,11 @@ pub(crate) struct Row {
     pub(crate) memory_bytes: u64,
     // Of captures.
     pub(crate) is_exact: bool,
+    pub(crate) factor: f64,
+    pub(crate) arrived_pps: f64,
+    pub(crate) lost: u64,
+    pub(crate) told_lost: Option<u64>,
+    pub(crate) is_true: bool,
     pub(crate) at_limit: bool,
 }
 
@@ -213,6 +220,11 @@ pub(crate) fn is_ours(tool: &str) -> bool {
     OURS.contains(&tool.split('/').next().unwrap_or(tool))
 }
 
+/// True for what `make vm` measured.
+pub(crate) fn is_of_machine(case: &str) -> bool {
+    case.starts_with(MACHINE)
+}
+
 /// True for a build of wirerate that is only compared with.
 fn is_other(tool: &str) -> bool {
     tool.starts_with("against")
@@ -272,14 +284,20 @@ impl Known {
             let (peer, peer_rate) = best(entries, |name| !is_ours(name) && !is_other(name) && is_in(name))?;
             let plain = Value { median: our_rate.median / peer_rate.median.max(1.0), spread: 0.0 };
             let ratio = entries[ours].ratios.get(peer).copied().unwrap_or(plain);
+            // Emulated processors are a thousand times slower.
+            let (unit, name) = if is_of_machine(&cell.0) { (1e3, "kpps") } else { (1e6, "Mpps") };
             Some(Line {
                 what: title(cell),
-                ours: format!("{} Mpps ({ours})", our_rate.text(1e6)),
-                peer: format!("{} Mpps ({peer})", peer_rate.text(1e6)),
+                ours: format!("{} {name} ({ours})", our_rate.text(unit)),
+                peer: format!("{} {name} ({peer})", peer_rate.text(unit)),
                 verdict: verdict(ratio),
             })
         };
-        self.cells_of(|case| case != "noise").into_iter().filter_map(line).collect()
+        let (machines, here): (Vec<_>, Vec<_>) = self
+            .cells_of(|case| case != "noise")
+            .into_iter()
+            .partition(|((case, ..), _)| is_of_machine(case));
+        here.into_iter().chain(machines).filter_map(line).collect()
     }
 
     /// Of those who keep a pace, whose gaps are closest to what was asked.
@@ -337,6 +355,8 @@ pub(crate) fn title((case, frame_len, cpus): &Cell) -> String {
     match case.as_str() {
         "plain" => format!("send, {frame_len} bytes, {cpus}"),
         "work" => format!("send ranges + checksums, {frame_len} bytes, {cpus}"),
+        // `vm KERNEL DEVICE [MODE]`
+        case if is_of_machine(case) => format!("send in a machine: {}", &case[MACHINE.len()..]),
         case => case.trim_start_matches("page: ").to_owned(),
     }
 }
@@ -374,7 +394,7 @@ pub(crate) fn time(ns: f64) -> String {
 }
 
 /// `2026-11-22 02:15` of seconds since 1970.
-fn date(time_s: u64) -> String {
+pub(crate) fn date(time_s: u64) -> String {
     let (mut day, rest) = (time_s / 86_400, time_s % 86_400);
     let is_leap =
         |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
@@ -418,6 +438,12 @@ mod tests {
 {"row":"result","case":"capture into /dev/null","tool":"wirerate","value":"rate_pps","median":11e6,"spread":1e5}
 {"row":"result","case":"capture into /dev/null","tool":"tcpdump","value":"rate_pps","median":4e6,"spread":1e5}
 {"row":"search","case":"capture into /dev/null","tool":"wirerate","lossless_pps":11e6,"at_limit":true}
+{"row":"loss","case":"losses","tool":"tcpdump","factor":1.5,"arrived_pps":6e6,"lost":2000000,"told_lost":0,"is_true":false}
+{"row":"machines","time_s":1795313700}
+{"row":"result","case":"vm newest igb","tool":"af_xdp","value":"rate_pps","median":9e5,"spread":1e4}
+{"row":"result","case":"vm newest igb","tool":"xdp","value":"rate_pps","median":2e5,"spread":1e4}
+{"row":"result","case":"vm newest igb","tool":"pktgen burst 32 clone_skb 100000","value":"rate_pps","median":4.5e5,"spread":2e4}
+{"row":"result","case":"vm newest igb","tool":"af_xdp","value":"rate_ratio","against":"pktgen burst 32 clone_skb 100000","median":2.0,"spread":0.1}
 {"row":"left_out","case":"work","tool":"skb/ipsec","why":"this kernel has no ESP"}
 {"row":"end","busy":0.5,"steal":0.01}
 "#;
@@ -439,7 +465,12 @@ mod tests {
             "| trafgen | 20.0 ± 5.0 | 2.00 ± 0.10 | **1,000: 1,001** |",
             "| 6 seconds | 17.00 | 58.0 | 20.0 |",
             "> 11.0 ± 0.1",
+            "| tcpdump | 1.5 | 6.00 | 2,000,000 | 0 | **not true** |",
             "skb/ipsec (this kernel has no ESP)",
+            "| send in a machine: newest igb | 900 ± 10 kpps (af_xdp) | 450 ± 20 kpps (pktgen burst 32 clone_skb 100000) | 2.00 ± 0.10 x |",
+            "(2026-11-22 02:15 UTC)",
+            "| newest igb | xdp | 200 ± 10 | |",
+            "| newest igb | af_xdp | 900 ± 10 | 2.00 ± 0.10 |",
         ] {
             assert!(page.contains(line), "no {line:?} in:\n{page}");
         }

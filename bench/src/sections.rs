@@ -1,7 +1,9 @@
 //! The sections of the page of results, one function each. What was not measured has no section.
 
 use crate::figures::{Figure, Kind};
-use crate::results::{Entries, Entry, Known, Row, Value, is_ours, thousands, time, title};
+use crate::results::{
+    Entries, Entry, Known, Row, Value, date, is_of_machine, is_ours, thousands, time, title,
+};
 use anyhow::Result;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -18,6 +20,7 @@ pub(crate) fn write(known: &Known, text: &mut String) -> Result<Vec<Figure>> {
     figures.extend(pace(known, text)?);
     prompt(known, text)?;
     figures.extend(captures(known, text)?);
+    machines(known, text)?;
     growth(known, text)?;
     left_out(known, text)?;
     Ok(figures)
@@ -231,9 +234,56 @@ fn captures(known: &Known, text: &mut String) -> Result<Option<Figure>> {
             "At twice the rate the counts of sender, receiver, capture and file were the same in {exact} of {all} trials.\n"
         )?;
     }
+    losses(known, text)?;
     let first: Vec<(String, &Entries)> =
         cells.iter().take(2).map(|(cell, entries)| (title(cell), *entries)).collect();
     Ok(bars("capture", "Captured without loss, million frames a second", &first, text))
+}
+
+fn losses(known: &Known, text: &mut String) -> Result<()> {
+    if known.of_kind("loss").next().is_none() {
+        return Ok(());
+    }
+    *text += "Offered more than it keeps: lost is what arrived less what is in the file, and a tool is true when it says that \
+              number.\n\n| tool | times its rate | Mpps | lost | it says | |\n|---|---|---|---|---|---|\n";
+    for row in known.of_kind("loss") {
+        let told = row.told_lost.map_or("nothing".to_owned(), |told| thousands(told as f64));
+        writeln!(
+            text,
+            "| {} | {} | {:.2} | {} | {told} | {} |",
+            row.tool,
+            row.factor,
+            row.arrived_pps / 1e6,
+            thousands(row.lost as f64),
+            if row.is_true { "true" } else { "**not true**" }
+        )?;
+    }
+    text.push('\n');
+    Ok(())
+}
+
+fn machines(known: &Known, text: &mut String) -> Result<()> {
+    let cells = known.cells_of(is_of_machine);
+    if cells.is_empty() {
+        return Ok(());
+    }
+    let when =
+        known.of_kind("machines").last().map_or(String::new(), |row| format!(" ({} UTC)", date(row.time_s)));
+    writeln!(
+        text,
+        "## Beside the kernel's own pktgen\n\nIn virtual machines of `make vm`{when}: same kernel, same device, in turns; the \
+         receiver counts. The processors are emulated, so only ratios mean something. The last column is how many times the \
+         best of pktgen the best of wirerate is.\n\n| where | who | kpps | ratio |\n|---|---|---|---|"
+    )?;
+    for ((case, ..), entries) in cells {
+        let place = case.split_once(' ').map_or(case.as_str(), |(_, place)| place);
+        for (name, entry) in sorted(entries) {
+            let ratio = entry.ratios.values().next().map_or(String::new(), |ratio| ratio.text(1.0) + " ");
+            writeln!(text, "| {place} | {name} | {} | {ratio}|", text_of(entry.rate, 1e3))?;
+        }
+    }
+    text.push('\n');
+    Ok(())
 }
 
 fn growth(known: &Known, text: &mut String) -> Result<()> {

@@ -4,6 +4,7 @@
 //! ring between kernel and tool. How many frames came is never asked of the tool itself.
 
 use crate::generators::{Generator, Job, send};
+use crate::loss;
 use crate::process::find_tool;
 use host::LabEnd;
 use std::path::{Path, PathBuf};
@@ -140,6 +141,8 @@ pub(crate) struct Capturer {
     pub(crate) words: fn(&Take<'_>) -> Vec<String>,
     /// Takes part in quick runs.
     pub(crate) in_quick: bool,
+    /// Frames that it says it lost; `None` when it says nothing.
+    pub(crate) told_lost: fn(&str) -> Option<u64>,
 }
 
 /// All capture tools. The first one is the one under test.
@@ -152,6 +155,7 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
         drain: Duration::ZERO,
         words: |take| wirerate_capture(take, "drop"),
         in_quick: true,
+        told_lost: loss::of_wirerate,
     },
     Capturer {
         name: "tcpdump",
@@ -165,6 +169,7 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
             owned(&["-i", take.end.ifname, "-n", "-s", &snaplen, "-B", &ring, "-Z", "root", "-w", file(take)])
         },
         in_quick: true,
+        told_lost: loss::of_libpcap,
     },
     Capturer {
         name: "against",
@@ -175,6 +180,7 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
         // An older build may not know how to allocate.
         words: |take| wirerate_capture(&Take { preallocate_bytes: 0, ..*take }, "drop"),
         in_quick: true,
+        told_lost: loss::of_wirerate,
     },
     Capturer {
         name: "wirerate-mirror",
@@ -184,6 +190,7 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
         drain: Duration::ZERO,
         words: |take| wirerate_capture(take, "mirror"),
         in_quick: false,
+        told_lost: loss::of_wirerate,
     },
     Capturer {
         name: "wirerate-tpacket",
@@ -193,6 +200,7 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
         drain: Duration::ZERO,
         words: |take| [wirerate_capture(take, "mirror"), owned(&["--source", "tpacket"])].concat(),
         in_quick: false,
+        told_lost: loss::of_wirerate,
     },
     Capturer {
         name: "netsniff-ng",
@@ -209,6 +217,7 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
             words
         },
         in_quick: false,
+        told_lost: loss::of_netsniff,
     },
     Capturer {
         name: "xdpdump",
@@ -222,6 +231,7 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
             owned(&["-i", take.end.ifname, "--snapshot-length", &snaplen, "-w", file(take)])
         },
         in_quick: false,
+        told_lost: loss::of_libpcap,
     },
     Capturer {
         name: "dumpcap",
@@ -234,6 +244,7 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
             owned(&["-i", take.end.ifname, "-q", "-s", &snaplen, "-B", &ring, "-w", file(take)])
         },
         in_quick: false,
+        told_lost: loss::of_dumpcap,
     },
 ];
 

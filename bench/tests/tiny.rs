@@ -30,7 +30,7 @@ fn missing() -> Option<String> {
     }
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     let is_there = |tool: &&str| path.split(':').any(|dir| Path::new(dir).join(tool).is_file());
-    ["trafgen", "mausezahn", "tcpreplay", "tcpdump", "netsniff-ng", "dumpcap"]
+    ["trafgen", "mausezahn", "tcpreplay", "tcpdump", "netsniff-ng", "dumpcap", "xdpdump"]
         .into_iter()
         .find(|tool| !is_there(tool))
         .map(str::to_owned)
@@ -152,8 +152,8 @@ fn growth_of_time_instances_and_captures_is_measured() {
 }
 
 /// All that are compared.
-const CAPTURES: [&str; 6] =
-    ["dumpcap", "netsniff-ng", "tcpdump", "wirerate", "wirerate-mirror", "wirerate-tpacket"];
+const CAPTURES: [&str; 7] =
+    ["dumpcap", "netsniff-ng", "tcpdump", "wirerate", "wirerate-mirror", "wirerate-tpacket", "xdpdump"];
 
 #[test]
 fn the_page_of_captures_has_a_line_for_each_output_and_counts_every_loss() {
@@ -248,6 +248,14 @@ fn every_capture_keeps_what_it_is_offered_and_is_reported() {
             assert!(kept > 0.0 && arrived == kept + lost, "{trial}");
         }
         assert_eq!(tools(&of(&rows, "search", case)), captures);
+    }
+    // A tool that lost something in its only trial has no rate to be multiplied.
+    let losses = of(&rows, "loss", "losses into a file in memory");
+    assert!(!losses.is_empty(), "{said}");
+    for loss in
+        losses.iter().filter(|loss| loss["tool"].as_str().is_some_and(|tool| tool.starts_with("wirerate")))
+    {
+        assert_eq!(loss["is_true"], true, "{loss}");
     }
     assert!(said.contains("Mpps  tcpdump"), "{said}");
 }
