@@ -10,8 +10,8 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// Tools that are wirerate; what follows a slash does not matter.
 const OURS: [&str; 9] = [
@@ -25,6 +25,8 @@ const OURS: [&str; 9] = [
     "wirerate-tpacket",
     "capture",
 ];
+/// Its rows, beside the page.
+const MACHINES: &str = "vm.jsonl";
 /// How cases begin that were measured in a virtual machine.
 const MACHINE: &str = "vm ";
 /// A mean that is further off than this does not keep its pace.
@@ -152,7 +154,12 @@ pub(crate) fn write(rows: &[PathBuf], to: &Path) -> Result<()> {
     for path in rows {
         text += &fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     }
-    let (markdown, figures) = page(&text)?;
+    // What `make vm` measured goes onto the page as well; it is made apart from the rest.
+    let machines = match fs::read_to_string(to.join(MACHINES)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        read => read.with_context(|| format!("cannot read {}", to.join(MACHINES).display()))?,
+    };
+    let (markdown, figures) = page(&(machines + &text))?;
     let folder = to.join("figures");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     for figure in &figures {
@@ -477,6 +484,24 @@ mod tests {
         let names: Vec<&str> = figures.iter().map(|figure| figure.name).collect();
         assert_eq!(names, ["generate", "pace", "capture"]);
         assert!(names.iter().all(|name| page.contains(&format!("figures/{name}-light.svg"))));
+    }
+
+    #[test]
+    fn rows_of_machines_beside_the_page_are_on_it() {
+        let folder = std::env::temp_dir().join(format!("wirerate-bench-machines-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let (rows, machines) = (folder.join("rows"), folder.join(MACHINES));
+        fs::write(&rows, "{\"row\":\"host\"}\n").expect("a file");
+        let page = || {
+            write(&[rows.clone()], &folder).expect("they are rows");
+            fs::read_to_string(folder.join("RESULTS.md")).expect("there is a page")
+        };
+        let without = page();
+        let row = "{\"row\":\"result\",\"case\":\"vm newest veth\",\"tool\":\"xdp\",\"value\":\"rate_pps\",\"median\":1e6}\n";
+        fs::write(&machines, row).expect("a file");
+        let with = page();
+        fs::remove_dir_all(&folder).expect("it is ours");
+        assert!(!without.contains("pktgen") && with.contains("| newest veth | xdp | 1000 "), "{with}");
     }
 
     #[test]
