@@ -62,7 +62,10 @@ impl Plan {
         cursor.built.ip_id = cursor.ip_id;
         (cursor.built.tv_sec, cursor.built.tv_usec) =
             if self.has_timestamp { (now.sec, now.usec) } else { (0, 0) };
-        cursor.ip_id = cursor.ip_id.wrapping_add(1);
+        // IPv6 headers have no such number.
+        if !self.is_ipv6 {
+            cursor.ip_id = cursor.ip_id.wrapping_add(1);
+        }
         cursor.repeats_left = self.repeats;
         if let Some(ipsec) = &self.ipsec {
             ipsec.draw_iv(cursor);
@@ -374,6 +377,21 @@ mod tests {
 
     fn words(frames: &[Vec<u8>], at: usize) -> Vec<u16> {
         frames.iter().map(|frame| u16::from_be_bytes([frame[at], frame[at + 1]])).collect()
+    }
+
+    #[test]
+    fn frames_of_ipv6_leave_the_number_of_the_next_ipv4_frame_alone() {
+        let mut cursor = Cursor { ip_id: 7, ..Cursor::default() };
+        let mut send = |flags| {
+            let mut config = Config { flags, ..base() };
+            config.prepare(&facts());
+            cursor.start(&config, &facts(), 1).unwrap();
+            let plan = Plan::new(&config, &facts(), &cursor).unwrap();
+            let mut bytes = vec![0; plan.frame_len_max() as usize];
+            plan.emit(&mut cursor, NOON, &mut bytes);
+            cursor.ip_id
+        };
+        assert_eq!([Flags::IPV6, base().flags, Flags::IPV6].map(&mut send), [7, 8, 8]);
     }
 
     #[test]

@@ -242,7 +242,8 @@ static __always_inline void build(__u32 flags)
 		flow->count++;
 	cursor.built_seq_num = cursor.seq_num;
 	cursor.built_ip_id = ip_id;
-	cursor.ip_id = (ip_id + 1) & 0xffff;
+	if (!(flags & WR_PLAN_IPV6)) /* whose headers have no such number */
+		cursor.ip_id = (ip_id + 1) & 0xffff;
 	if (flags & WR_PLAN_TIMESTAMP)
 		read_clock();
 	if (flags & WR_PLAN_REPEATS)
