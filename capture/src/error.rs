@@ -35,6 +35,12 @@ pub enum CaptureError {
         /// What its frames begin with.
         layer: LinkLayer,
     },
+    /// A device is to be captured twice, perhaps by two of its names.
+    #[error("{ifname} is named twice: each of its frames would come twice")]
+    NamedTwice {
+        /// Name of the device.
+        ifname: String,
+    },
     /// Drop mode was asked of packet sockets, which only get copies.
     #[error("packet sockets cannot keep frames of {ifname} from the host: drop mode needs XDP")]
     DropNeedsXdp {
@@ -152,7 +158,7 @@ pub enum CaptureError {
     /// The device could stamp frames, and does not.
     #[error("{device} stamps no received frames now")]
     NotStamping {
-        /// The device and where it is.
+        /// Its name.
         device: String,
     },
     /// The device stamps frames, and XDP programs do not get to know.
@@ -244,6 +250,7 @@ impl CaptureError {
         matches!(
             self,
             Self::BadOption { .. }
+                | Self::NamedTwice { .. }
                 | Self::Filter { .. }
                 | Self::FilterProgram { .. }
                 | Self::Name(_)

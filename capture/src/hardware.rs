@@ -75,7 +75,7 @@ impl Hardware {
 
 fn open_clock(stack: &Stack, link: &Link) -> Result<PhcClock, CaptureError> {
     let stamps = stack.stamps(link)?;
-    let index = clock_index(&stamps.object(), &stamps.abilities()?, stamps.config()?)?;
+    let index = clock_index(&link.name, &stamps.abilities()?, stamps.config()?)?;
     let phc = Phc::open(index)?;
     PhcClock::new(index, Box::new(phc), host::monotonic_ns())
         .map_err(|source| CaptureError::PhcRead { index, source })
@@ -83,15 +83,15 @@ fn open_clock(stack: &Stack, link: &Link) -> Result<PhcClock, CaptureError> {
 
 /// The clock of a device that stamps received frames now, or may: not every driver tells.
 fn clock_index(
-    object: &str,
+    ifname: &str,
     abilities: &Timestamping,
     config: Option<StampConfig>,
 ) -> Result<u32, CaptureError> {
-    let none = || HostError::NoStamps { object: object.to_owned() };
+    let none = || HostError::NoStamps { object: ifname.to_owned() };
     let index = abilities.clock_index.filter(|_| abilities.is_hardware_receive()).ok_or_else(none)?;
     match config {
         Some(config) if !config.is_receive_on() => {
-            Err(CaptureError::NotStamping { device: object.to_owned() })
+            Err(CaptureError::NotStamping { device: ifname.to_owned() })
         }
         _ => Ok(index),
     }

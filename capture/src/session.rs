@@ -290,8 +290,13 @@ fn open_devices(
     options: &Options,
     interfaces: &mut Interfaces,
 ) -> Result<Vec<Device>, CaptureError> {
+    let mut seen = Vec::new();
     let open = |ifname: &String| {
         let link = stack.link(ifname)?;
+        if seen.contains(&link.index) {
+            return Err(CaptureError::NamedTwice { ifname: link.name });
+        }
+        seen.push(link.index);
         let hardware = Hardware::of(stack, &link, options.clock)?;
         let numbering = interfaces.add(stack, &link, options, hardware.clock.as_deref())?;
         let tap = RwLock::new(choose::open(&link, options, &hardware)?);

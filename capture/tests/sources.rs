@@ -358,6 +358,19 @@ fn several_devices_go_into_one_file_with_an_interface_each() {
     assert_eq!((count("rx0", "60"), count("rx1", "70")), (100, 50));
 }
 
+/// The second one went by packet sockets, and every frame was in the file twice.
+#[test]
+fn a_device_that_is_named_twice_is_refused() {
+    if !can_run() {
+        return;
+    }
+    let lab = Lab::new(1);
+    let ifnames = vec![RX_DEV.to_owned(); 2];
+    let error = Session::start(Options { ifnames, ..lab.options(Output::Nowhere) }).err().unwrap();
+    assert_eq!(error.to_string(), "rx0 is named twice: each of its frames would come twice");
+    assert!(error.is_bad_usage());
+}
+
 #[test]
 fn random_lengths_from_14_to_9000_are_captured_whole() {
     if !can_run() {

@@ -67,6 +67,6 @@ fn times_are_the_kernels() -> TestResult {
         assert_eq!(report["clocks"].as_array().map(Vec::len), Some(0));
     }
     let refused = wirerate_run(&format!("capture {RX_DEV} --netns {} --clock phc", lab.rx_netns));
-    refused.expect_code(3).says(&["has no clock of its own that stamps received frames"]);
+    refused.expect_code(3).says(&["rx0 has no clock of its own that stamps received frames"]);
     Ok(())
 }
