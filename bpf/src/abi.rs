@@ -71,8 +71,10 @@ pub struct CaptureCpu {
     pub pad1: [u64; 15],
     /// `CAPTURE_*`; written by the control thread.
     pub mode: u32,
+    /// The device that the program is on; written before it gets there.
+    pub ifindex: u32,
     /// Unused.
-    pub pad2: [u32; 31],
+    pub pad2: [u32; 30],
 }
 
 const _: () = assert!(size_of::<Slot>() == 32, "keep in step with src/bpf/shared.h");

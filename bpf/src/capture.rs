@@ -12,8 +12,9 @@ use filter::Ebpf;
 use libbpf_rs::OpenMapMut;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_sys::bpf_insn;
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering::Relaxed;
 
 const OBJECT: &str = "capture";
 
@@ -166,6 +167,10 @@ impl CaptureProgram {
     /// # Errors
     /// As [`xdp::attach`].
     pub fn attach(&self, ifindex: u32, ifname: &str, wish: ModeWish) -> Result<XdpLink, BpfError> {
+        for cpu in 0..self.geometry.cpus as usize {
+            let place = cpu * size_of::<CaptureCpu>() + offset_of!(CaptureCpu, ifindex);
+            self.cpus.atomic_u32(place).store(ifindex, Relaxed);
+        }
         let bound: Vec<BorrowedFd<'_>> = self.bound.iter().map(AsFd::as_fd).collect();
         // The generic hook takes no bound program.
         if !bound.is_empty()
@@ -322,6 +327,20 @@ mod tests {
     fn slots_are_whole_cache_lines_that_hold_head_and_snaplen() {
         for (snaplen, slot_size) in [(1, 64), (32, 64), (33, 128), (96, 128), (97, 192), (65_535, 65_600)] {
             assert_eq!(geometry(snaplen).slot_size_bytes(), slot_size, "snaplen {snaplen}");
+        }
+    }
+
+    /// A veth with GRO that loses its program under load had the kernel read it through a null pointer.
+    #[test]
+    fn no_program_asks_for_the_device_of_a_queue_that_may_have_none_any_more() {
+        for text in [
+            include_str!("bpf/capture.bpf.c"),
+            include_str!("bpf/send.bpf.c"),
+            include_str!("bpf/sink.bpf.c"),
+            include_str!("bpf/frame.h"),
+        ] {
+            let asks = |line: &&str| line.contains("= ctx->ingress_ifindex");
+            assert_eq!(text.lines().find(asks), None);
         }
     }
 

@@ -57,6 +57,8 @@ fn slots(program: &CaptureProgram) -> Vec<(u16, u16, u16, u32, u64)> {
             let half = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
             let frame_len = u32::from_ne_bytes(bytes[8..12].try_into().expect("four bytes"));
             let time_ns = u64::from_ne_bytes(bytes[..8].try_into().expect("eight bytes"));
+            let ifindex = u32::from_ne_bytes(bytes[16..20].try_into().expect("four bytes"));
+            assert_eq!(ifindex, index("b1"), "the device that the program is on");
             found.push((half(22), half(28), half(30), frame_len, time_ns));
         }
     }

@@ -196,7 +196,10 @@ static __always_inline int capture(struct xdp_md *ctx, __u64 frame_len, bool is_
 	slot->time_ns = time_ns ? time_ns : bpf_ktime_get_ns();
 	slot->frame_len = frame_len;
 	slot->captured_len = len;
-	slot->ifindex = ctx->ingress_ifindex;
+	/* Not ctx->ingress_ifindex: a veth that polls for GRO lets frames in while the program is taken off,
+	 * and the queue has no device any more by then. The kernel reads through it all the same, and dies
+	 * (seen on 7.3). */
+	slot->ifindex = read_once(own->ifindex);
 	slot->queue_index = ctx->rx_queue_index;
 	slot->flags = time_ns ? WR_SLOT_HARDWARE_TIME : 0;
 	slot->lost_before = own->lost_ring - own->lost_noted;

@@ -55,8 +55,9 @@ struct wr_capture_cpu {
 	__u64 tail; /* slots given back since the start */
 	__u64 pad1[15];
 	/* Written by the control thread. */
-	__u32 mode; /* WR_CAPTURE_* */
-	__u32 pad2[31];
+	__u32 mode;    /* WR_CAPTURE_* */
+	__u32 ifindex; /* of the device that the program is on */
+	__u32 pad2[30];
 };
 _Static_assert(sizeof(struct wr_capture_cpu) == 3 * WR_LINE, "keep in step with bpf/src/abi.rs");
 _Static_assert(__builtin_offsetof(struct wr_capture_cpu, tail) == WR_LINE, "reader's line");
