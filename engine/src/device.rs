@@ -65,12 +65,22 @@ impl Device {
         Ok(None)
     }
 
-    /// True when the kernel says what its driver can do with XDP (Linux 6.3).
+    /// True when it can be known whether it takes frames from XDP: the kernel says what its driver can do (Linux 6.3), or
+    /// it is a veth whose far end can be looked at.
     ///
     /// # Errors
     /// When the kernel cannot be asked.
     pub(crate) fn tells_xdp(&self) -> Result<bool, EngineError> {
-        Ok(self.stack.xdp_features(self.ifindex)?.is_some())
+        Ok(self.takes_xdp(&self.stack.link(self.ifindex)?)?.is_some())
+    }
+
+    /// Whether the device takes frames from XDP now; `None` where nobody knows before the first burst.
+    fn takes_xdp(&self, link: &Link) -> Result<Option<bool>, EngineError> {
+        match self.stack.xdp_features(link.index)? {
+            Some(features) => Ok(Some(features.redirect_target)),
+            // Kernels before 6.3 do not tell of drivers, but of what makes a veth poll.
+            None => Ok(self.stack.far_end_polls(link)?),
+        }
     }
 
     /// True for a device of this `kind`, as in `ip -d link`.
@@ -88,8 +98,8 @@ impl Device {
     /// When the kernel cannot be asked.
     pub(crate) fn xdp_trouble(&self) -> Result<Option<EngineError>, EngineError> {
         let link = self.stack.link(self.ifindex)?;
-        // Kernels before 6.3 do not tell; the first burst will, and the worker then tries the next engine.
-        if self.stack.xdp_features(link.index)?.is_none_or(|features| features.redirect_target) {
+        // Where nobody knows the first burst will tell, and the worker then tries the next engine.
+        if self.takes_xdp(&link)? != Some(false) {
             return Ok(None);
         }
         let ifname = self.name();

@@ -1,8 +1,10 @@
 //! What the driver of a device says about XDP (the `netdev` family, Linux 6.3).
 
-use crate::HostError;
+use crate::ethtool::FEATURE_GRO;
 use crate::genl::Attribute;
+use crate::link::Link;
 use crate::stack::{LinkId, Stack};
+use crate::{HostError, Netns};
 
 const FAMILY: &str = "netdev";
 const DEV_GET: u8 = 1;
@@ -83,6 +85,36 @@ impl Stack {
                 attributes.u32(ZERO_COPY_SEGMENTS_MAX).unwrap_or(0),
             )
         }))
+    }
+}
+
+impl Stack {
+    /// Whether a veth takes redirected frames, where the kernel does not tell of it: its far end polls when it has
+    /// GRO or a program. `None` for other devices, and where the far end is in a namespace without a name.
+    pub fn far_end_polls(&self, link: &Link) -> Result<Option<bool>, HostError> {
+        let Some(far) = link.peer.filter(|_| link.is_kind("veth")) else { return Ok(None) };
+        let has_gro = |stack: &Self| Ok(Some(stack.features(far.index)?.is_on(FEATURE_GRO)));
+        match (self.peer(link)?, far.netns_number) {
+            (None, _) => Ok(None),
+            (Some(peer), _) if peer.xdp.is_some() => Ok(Some(true)),
+            (Some(_), None) => has_gro(self),
+            (Some(_), Some(number)) => match self.named_by(number)? {
+                Some(netns) => has_gro(&Self::of(&netns)?),
+                None => Ok(None),
+            },
+        }
+    }
+
+    /// The namespace that this one knows by `number`, if `ip netns` has a name for it.
+    fn named_by(&self, number: i32) -> Result<Option<Netns>, HostError> {
+        for name in Netns::names()? {
+            // One that goes meanwhile is not it.
+            let Ok(netns) = Netns::named(&name) else { continue };
+            if self.number_of(&netns)? == Some(number) {
+                return Ok(Some(netns));
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -192,6 +192,30 @@ fn gro_at_one_end_makes_the_other_accept_xdp_frames() {
     assert!(!near.xdp_features("a").unwrap().unwrap().redirect_target);
 }
 
+/// What an engine asks where the kernel does not tell of drivers (before 6.3).
+#[test]
+fn the_far_end_of_a_veth_is_asked_whether_it_polls_where_its_namespace_has_a_name() {
+    if !may_make_namespaces() {
+        return;
+    }
+    let (near, far) = pair();
+    assert_eq!(near.far_end_polls(&near.link("a").unwrap()).unwrap(), None, "nobody has a name for it");
+    assert_eq!(near.far_end_polls(&near.link("lo").unwrap()).unwrap(), None, "no veth");
+    drop(far);
+    let (_named, netns) = Named::new("polls");
+    let far = Stack::of(&netns).unwrap();
+    near.create_veth(&end("c"), &end("d"), far.netns()).unwrap();
+    for (on, polls) in [(false, Some(false)), (true, Some(true))] {
+        far.set_feature("d", FEATURE_GRO, on).unwrap();
+        assert_eq!(near.far_end_polls(&near.link("c").unwrap()).unwrap(), polls);
+        assert_eq!(far.far_end_polls(&far.link("d").unwrap()).unwrap(), None, "the near end has no name");
+    }
+    near.create_veth(&end("e"), &end("f"), near.netns()).unwrap();
+    assert_eq!(near.far_end_polls(&near.link("e").unwrap()).unwrap(), Some(false));
+    near.set_feature("f", FEATURE_GRO, true).unwrap();
+    assert_eq!(near.far_end_polls(&near.link("e").unwrap()).unwrap(), Some(true));
+}
+
 #[test]
 fn drivers_tell_who_they_are_and_what_they_counted() {
     if !may_make_namespaces() {
