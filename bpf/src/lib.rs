@@ -11,6 +11,7 @@ mod error;
 mod filter;
 pub mod log;
 mod meter;
+mod opener;
 mod send;
 mod shared;
 mod sink;
@@ -23,6 +24,7 @@ pub mod xdp;
 
 pub use error::BpfError;
 pub use meter::{Claim, Meter, Verdict};
+pub use opener::Opener;
 pub use send::{Attachable, Sender};
 pub use sink::{Sink, SinkCount, SinkVerdict};
 pub use skb::{Said, SkbHow, SkbSender};

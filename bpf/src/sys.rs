@@ -85,6 +85,35 @@ pub(crate) fn xdp_link_ifindex(link: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(unsafe { info.__bindgen_anon_1.xdp.ifindex })
 }
 
+/// The link, of whichever process, that holds the XDP program `id` on a device; `None` when it is gone.
+pub(crate) fn xdp_link_of(program_id: u32) -> io::Result<Option<OwnedFd>> {
+    let mut id = 0;
+    loop {
+        let mut next = 0;
+        // SAFETY: a plain number in; the call writes one number to `next`, which is exclusively ours.
+        match checked(unsafe { libbpf_sys::bpf_link_get_next_id(id, &mut next) }) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(None),
+            ended => ended?,
+        };
+        id = next;
+        // SAFETY: a plain number in, a descriptor or an error out.
+        let fd = match checked(unsafe { libbpf_sys::bpf_link_get_fd_by_id(id) }) {
+            // It went between the two calls.
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => continue,
+            got => got?,
+        };
+        // SAFETY: the call succeeded, so `fd` is a new descriptor that nobody else knows.
+        let link = unsafe { OwnedFd::from_raw_fd(fd) };
+        let mut info = libbpf_sys::bpf_link_info::default();
+        let mut len = size_of::<libbpf_sys::bpf_link_info>() as u32;
+        // SAFETY: `info` is `len` bytes, exclusively ours, and zero, so that it asks for no arrays to be filled.
+        checked(unsafe { libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &mut info, &mut len) })?;
+        if info.prog_id == program_id {
+            return Ok(Some(link));
+        }
+    }
+}
+
 /// Ids of the XDP programs on a device; 0 where there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct XdpIds {

@@ -78,6 +78,11 @@ impl XdpLink {
         Self { asks: true, ..self }
     }
 
+    /// What the kernel knows the link by.
+    pub(crate) fn into_fd(self) -> OwnedFd {
+        self.link
+    }
+
     /// True when the program asks the driver about the hardware's time stamps and tags.
     pub fn asks(&self) -> bool {
         self.asks

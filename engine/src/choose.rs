@@ -7,6 +7,7 @@ use crate::af_xdp::{AfXdpEngine, Copying};
 use crate::device::Device;
 use crate::engine::Engine;
 use crate::need::{Asked, QueueMap, Wish};
+use crate::opener::Opener;
 use crate::skb::{self, SkbEngine};
 use crate::xdp::XdpEngine;
 use crate::{EngineError, EngineKind};
@@ -168,7 +169,12 @@ fn cipher_trouble(kind: EngineKind, plan: &Plan) -> Option<EngineError> {
 
 fn build_xdp(need: &Need<'_>, device: Device, asked: &Asked, tools: &mut Tools) -> Tried {
     let claim = || tools.claim();
-    let engine = XdpEngine::new(device, need.mode, need.plan, need.cursor.clone(), asked, claim)?;
+    let opener = match need.mode {
+        XmitMode::NetifReceive => None,
+        _ if need.engine.is_none() => None,
+        _ => Opener::for_live_frames(&device)?,
+    };
+    let engine = XdpEngine::new(device, need.mode, need.plan, need.cursor.clone(), asked, claim, opener)?;
     let merit = match need.mode {
         XmitMode::NetifReceive => "injects into the receive path",
         _ if engine.is_told() => "the driver takes frames from XDP",

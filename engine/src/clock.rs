@@ -13,6 +13,9 @@ pub trait Clock {
     /// Waits until `deadline_ns` on the monotonic clock, or a little less when that is far away: the caller
     /// asks again.
     fn wait_until(&self, deadline_ns: u64);
+
+    /// Leaves the processor to others for about `rest_ns`.
+    fn rest(&self, rest_ns: u64);
 }
 
 /// The machine's own clocks.
@@ -43,6 +46,10 @@ impl Clock for SystemClock {
             std::hint::spin_loop();
         }
     }
+
+    fn rest(&self, rest_ns: u64) {
+        std::thread::sleep(Duration::from_nanos(rest_ns));
+    }
 }
 
 #[cfg(test)]
@@ -65,6 +72,10 @@ pub(crate) mod fake {
 
         fn wait_until(&self, deadline_ns: u64) {
             self.0.set(self.0.get().max(deadline_ns));
+        }
+
+        fn rest(&self, rest_ns: u64) {
+            self.0.set(self.0.get() + rest_ns);
         }
     }
 }

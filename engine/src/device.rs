@@ -2,11 +2,15 @@
 
 use crate::EngineError;
 use host::{Link, LinkLayer, Stack};
+use std::time::{Duration, Instant};
 
 /// Bytes of an Ethernet header, which the MTU leaves out.
 const ETHERNET_LEN: u32 = 14;
 /// A device takes frames with one VLAN tag beyond its MTU.
 const VLAN_TAG_LEN: u32 = 4;
+/// Cards agree on a speed with the other end in 3 to 5 seconds.
+const LINK_PATIENCE: Duration = Duration::from_secs(15);
+const LINK_LOOK: Duration = Duration::from_millis(20);
 /// What the kernel calls the queueing discipline of a device that has none.
 const NO_QUEUE: &str = "noqueue";
 
@@ -89,6 +93,40 @@ impl Device {
     /// When the kernel cannot be asked, or the device is gone.
     pub(crate) fn is_kind(&self, kind: &str) -> Result<bool, EngineError> {
         Ok(self.stack.link(self.ifindex)?.is_kind(kind))
+    }
+
+    /// True when hardware that takes no frames from XDP now may take them while it runs a program; also when the
+    /// kernel does not say.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    pub(crate) fn may_take_xdp_with_a_program(&self) -> Result<bool, EngineError> {
+        let link = self.stack.link(self.ifindex)?;
+        let features = self.stack.xdp_features(self.ifindex)?;
+        let is_open = features.is_some_and(|features| features.redirect_target || !features.basic);
+        Ok(link.kind.is_none() && !link.is_loopback() && !is_open)
+    }
+
+    /// True when the driver says that AF_XDP need not copy.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    pub(crate) fn has_zero_copy(&self) -> Result<bool, EngineError> {
+        Ok(self.stack.xdp_features(self.ifindex)?.is_some_and(|features| features.xsk_zero_copy))
+    }
+
+    /// Waits while the device looks for its link, but not for ever: whoever sends then says that there is none.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    pub(crate) fn wait_for_carrier(&self) -> Result<(), EngineError> {
+        let deadline = Instant::now() + LINK_PATIENCE;
+        while Instant::now() < deadline
+            && self.stack.find_link(self.ifindex)?.is_some_and(|link| link.is_up() && !link.has_carrier())
+        {
+            std::thread::sleep(LINK_LOOK);
+        }
+        Ok(())
     }
 
     /// Why frames redirected to the device from XDP would not be sent: a driver without XDP transmit, or a veth

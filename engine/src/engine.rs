@@ -135,6 +135,11 @@ pub trait Engine {
         0
     }
 
+    /// True when a full ring is better left alone for a while: what empties it may need the processor.
+    fn rests(&self) -> bool {
+        false
+    }
+
     /// Where the next frame starts from.
     fn cursor(&self) -> Cursor;
 

@@ -220,6 +220,10 @@ impl EngineError {
             Self::NoEngine { is_denied: true, .. } => {
                 Some("run it as root (CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and CAP_PERFMON)".to_owned())
             }
+            Self::Bpf(BpfError::XdpBusy { ifname, id, .. }) => Some(format!(
+                "end what put it there (`bpftool prog show id {id}` says whose it is, `ip link set dev {ifname} xdp off` takes \
+                 it off unless a link holds it), or --engine af_packet"
+            )),
             Self::Bpf(_) => Some("run as root, with BPF and XDP in the kernel".to_owned()),
             _ => None,
         }

@@ -5,6 +5,7 @@
 
 use crate::clock::Clock;
 use crate::engine::{Burst, Engine, Errors};
+use crate::full::Full;
 use crate::gaps::Gaps;
 use crate::pacer::{Pace, Pacer};
 use crate::{EngineError, EngineKind};
@@ -133,6 +134,8 @@ impl RunReport {
 pub enum Step {
     /// Frames were offered; look again.
     Sent,
+    /// The same, and the device has all it can hold: nothing is gained by asking again before so many nanoseconds.
+    Full(u64),
     /// Nothing is due before this time.
     WaitUntil(u64),
     /// The run is over.
@@ -149,6 +152,7 @@ pub struct Run {
     idle_ns: u64,
     gaps: Option<Gaps>,
     burst_frames: u32,
+    full: Full,
     /// When the device began to accept nothing; `None` while it accepts.
     stuck_ns: Option<u64>,
 }
@@ -167,6 +171,7 @@ impl Run {
             idle_ns: 0,
             gaps: is_paced.then(Gaps::new),
             burst_frames: BURST_FIRST,
+            full: Full::default(),
             stuck_ns: None,
         }
     }
@@ -246,7 +251,7 @@ impl Run {
                 progress.set(&self.total);
                 match self.trouble(&burst.errors, end_ns) {
                     Some(error) => Step::Ended(End::Failed(error)),
-                    None => Step::Sent,
+                    None => self.rest(&burst, end_ns),
                 }
             }
         }
@@ -294,6 +299,17 @@ impl Run {
         NonZeroU32::new(frames as u32)
     }
 
+    /// What next after a burst. A paced run waits for its deadlines anyway.
+    fn rest(&mut self, burst: &Burst, now_ns: u64) -> Step {
+        if self.terms.pace != Pace::Unpaced || !self.engine.rests() {
+            return Step::Sent;
+        }
+        match self.full.rest_ns(burst, now_ns) {
+            0 => Step::Sent,
+            rest_ns => Step::Full(rest_ns),
+        }
+    }
+
     fn count(&mut self, burst: &Burst, start_ns: u64, end_ns: u64) {
         self.total.add(burst);
         self.pacer.sent(burst.sent, sent_bytes(burst));
@@ -304,7 +320,14 @@ impl Run {
         }
         let per_frame_ns = (end_ns - start_ns).max(1) / burst.offered().max(1);
         let fitting = (BURST_NS / per_frame_ns.max(1)) as u32;
-        self.burst_frames = fitting.clamp(1, self.burst_frames.saturating_mul(BURST_GROWTH).min(BURST_MAX));
+        // Frames that met a full ring may be lost: no more are made than there is room for.
+        let roomy = match burst.errors.ring_full {
+            0 => BURST_MAX,
+            _ if !self.engine.rests() => BURST_MAX,
+            _ => u32::try_from(2 * burst.sent).unwrap_or(BURST_MAX).max(BURST_FIRST),
+        };
+        let most = self.burst_frames.saturating_mul(BURST_GROWTH).min(BURST_MAX).min(roomy);
+        self.burst_frames = fitting.clamp(1, most);
     }
 
     /// Whether errors end the run: more than a full ring does when the device explains it, a ring that stays
@@ -397,6 +420,7 @@ mod tests {
         loop {
             match run.step(&*clock, &progress) {
                 Step::Sent => {}
+                Step::Full(rest_ns) => clock.rest(rest_ns),
                 Step::WaitUntil(deadline_ns) => clock.wait_until(deadline_ns),
                 Step::Ended(end) => {
                     let now_ns = clock.now_ns();

@@ -435,9 +435,16 @@ impl Shift {
             }
             return;
         };
+        let is_alone = self.active.len() == 1;
         let active = &mut self.active[index];
         match active.run.step(&self.clock, &active.handle.progress) {
             Step::Sent => active.show_sometimes(&self.clock),
+            Step::Full(rest_ns) => {
+                if is_alone {
+                    self.clock.rest(rest_ns);
+                }
+                active.show_sometimes(&self.clock);
+            }
             Step::WaitUntil(deadline_ns) => {
                 let before_ns = self.clock.now_ns();
                 self.clock.wait_until(deadline_ns);
@@ -546,7 +553,7 @@ impl Active {
             // The part that goes on will find another by itself.
             Step::Ended(End::Failed(error)) if self.may_try_another(&error) => End::Stopped,
             Step::Ended(end) => end,
-            Step::Sent | Step::WaitUntil(_) => End::Stopped,
+            Step::Sent | Step::Full(_) | Step::WaitUntil(_) => End::Stopped,
         }
     }
 

@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::device::Device;
 use crate::engine::{Burst, Engine, EngineKind, Errors};
 use crate::need::Asked;
+use crate::opener::Opener;
 use crate::written::Source;
 use crate::{EngineError, SystemClock};
 use lane::Lane;
@@ -25,10 +26,17 @@ pub(crate) use socket::Copying;
 
 /// Most chunks of one frame: what an skb can hold.
 const CHUNKS_MAX: usize = 17;
-/// Frames put between two looks at the rings.
+/// Frames put between two looks at the rings, and for one doorbell, unless the user says otherwise.
 const ROUND: u32 = 64;
+/// The same where the driver takes them from our memory: each doorbell is an interrupt there, or a word to the card.
+const ROUND_ZERO_COPY: u32 = 256;
+/// More would not let the driver work on half of the ring while we fill the other.
+const ROUND_MAX: u32 = RING_ENTRIES / 2;
 /// A burst waits this long for a ring that does not move.
 const PATIENCE_NS: u64 = 5_000_000;
+/// After so long it leaves the processor to others for a while: what empties the ring may need it.
+const SPIN_NS: u64 = 20_000;
+const REST_NS: u64 = 50_000;
 /// How long the frames of the last burst may take to the wire: that of a ring at 10 Mbit/s, or a line that is paused.
 const FLUSH_NS: u64 = 100_000_000;
 
@@ -39,6 +47,8 @@ pub(crate) struct AfXdpEngine {
     source: Source,
     lanes: Vec<Lane>,
     first_queue: u16,
+    /// Frames for one doorbell.
+    round: u32,
     /// Descriptors of the longest frame.
     chunks_max: usize,
     /// Where a frame is written that is to be cut into pieces, or whose queue is not known before.
@@ -48,6 +58,8 @@ pub(crate) struct AfXdpEngine {
     clock_sharing: u32,
     clock_left: u32,
     wall_ns: u64,
+    /// What makes the driver send from our memory, where it needs that. Behind the sockets: it goes after them.
+    _opener: Option<Opener>,
 }
 
 impl AfXdpEngine {
@@ -67,6 +79,7 @@ impl AfXdpEngine {
         if let Some(trouble) = device.trouble(true)? {
             return Err(trouble);
         }
+        let opener = if copying == Copying::Avoid { Opener::for_zero_copy(&device)? } else { None };
         let (first, last) = queues(plan);
         let frame_len_max = plan.frame_len_max() as usize;
         let open = |queue: u16| {
@@ -74,10 +87,13 @@ impl AfXdpEngine {
                 .map_err(|source| refused(&device, queue, source))?;
             Ok(Lane::new(socket, (!plan.size_moves()).then_some(frame_len_max)))
         };
-        let lanes = (first..=last).map(open).collect::<Result<_, EngineError>>()?;
+        let lanes = (first..=last).map(open).collect::<Result<Vec<_>, EngineError>>()?;
+        // A driver that gives a queue away may look for its link anew.
+        device.wait_for_carrier()?;
         Ok(Self {
             device,
             source: Source::new(plan.clone(), cursor),
+            round: round(&lanes, asked),
             lanes,
             first_queue: first,
             chunks_max,
@@ -86,6 +102,7 @@ impl AfXdpEngine {
             clock_sharing: 1,
             clock_left: 0,
             wall_ns: 0,
+            _opener: opener,
         })
     }
 
@@ -107,6 +124,9 @@ impl AfXdpEngine {
             self.source.checkpoint();
         }
         self.lanes.iter_mut().for_each(|lane| lane.socket.reap());
+        if !self.is_worth_a_doorbell(count) {
+            return 0;
+        }
         for done in 0..count {
             if !self.lanes.iter().all(|lane| lane.socket.has_room(self.chunks_max)) {
                 return done;
@@ -117,6 +137,21 @@ impl AfXdpEngine {
             }
         }
         count
+    }
+
+    /// False while a driver that takes frames from our memory gives back chunks one by one: a doorbell for each would
+    /// keep it from its work.
+    fn is_worth_a_doorbell(&self, count: u32) -> bool {
+        let wanted = count as usize * self.chunks_max;
+        let has_room = |lane: &Lane| !lane.socket.is_zero_copy() || lane.socket.has_room(wanted);
+        wanted > ROUND_MAX as usize || self.lanes.iter().all(has_room)
+    }
+
+    /// Lets others have the processor. A driver that sends from our memory may clean its ring only when told to go on.
+    fn rest(&self) {
+        let lanes = self.lanes.iter().filter(|lane| lane.socket.is_zero_copy());
+        lanes.for_each(|lane| drop(lane.socket.kick()));
+        SystemClock.rest(REST_NS);
     }
 
     /// Writes the next frame, for which there is room, and returns its length; 0 when it must not go out.
@@ -169,7 +204,7 @@ impl AfXdpEngine {
         self.clock_left = 0;
         while to_put > 0 || self.pending() > 0 {
             let offered = burst.offered();
-            let put = if self.is_unsealed { 0 } else { self.put(to_put.min(ROUND)) };
+            let put = if self.is_unsealed { 0 } else { self.put(to_put.min(self.round)) };
             to_put = if self.is_unsealed { 0 } else { to_put - put };
             self.drive(burst)?;
             let now_ns = SystemClock.now_ns();
@@ -177,6 +212,8 @@ impl AfXdpEngine {
                 moved_ns = now_ns;
             } else if now_ns - moved_ns > PATIENCE_NS {
                 break;
+            } else if now_ns - moved_ns > SPIN_NS && self.is_zero_copy() {
+                self.rest();
             }
         }
         Ok(())
@@ -248,6 +285,13 @@ impl AfXdpEngine {
             _ => error,
         }
     }
+}
+
+/// Frames for one doorbell.
+fn round(lanes: &[Lane], asked: &Asked) -> u32 {
+    let is_zero_copy = lanes.iter().all(|lane| lane.socket.is_zero_copy());
+    let usual = if is_zero_copy { ROUND_ZERO_COPY } else { ROUND };
+    asked.batch.unwrap_or(usual).clamp(1, ROUND_MAX)
 }
 
 /// First and last queue that the plan uses.

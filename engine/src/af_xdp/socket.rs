@@ -61,10 +61,19 @@ impl Xsk {
         if copying == Copying::Avoid
             && let Ok(socket) =
                 Self::bound_patiently(ifindex, queue, frame_len_max, flags(libc::XDP_ZEROCOPY))
+            && socket.is_served()
         {
             return Ok(socket);
         }
         Self::bound_patiently(ifindex, queue, frame_len_max, flags(libc::XDP_COPY))
+    }
+
+    /// False when the driver took the socket and will not send for it: some want an XDP program first. One that is
+    /// still busy with its queue is asked again later.
+    fn is_served(&self) -> bool {
+        sys::kick(self.socket.as_fd())
+            .err()
+            .is_none_or(|error| !matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENXIO)))
     }
 
     /// The kernel gives a queue back some time after the last socket on it was closed.

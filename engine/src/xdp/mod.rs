@@ -10,6 +10,7 @@ use crate::clock::Clock;
 use crate::device::Device;
 use crate::engine::{Burst, Engine, EngineKind, Errors};
 use crate::need::{Asked, QueueMap, Wish};
+use crate::opener::Opener;
 use crate::{EngineError, SystemClock, translate};
 use bpf::{Claim, Sender, Verdict};
 use calls::Calls;
@@ -18,12 +19,15 @@ use pin::{Pin, Pinning};
 use std::io;
 use std::num::NonZeroU32;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Frames handled together unless the user says otherwise: near the top of the curve, and a quarter of the
 /// ring that a veth has for XDP.
 pub const BATCH_DEFAULT: u32 = 64;
 /// The kernel takes no more.
 pub const BATCH_MAX: u32 = 256;
+/// What the ring of a slow device needs to get empty; to take the program off lasts longer.
+const FLUSH: Duration = Duration::from_millis(250);
 /// Frames longer than this do not fit into the page of a live frame beside its headroom; the kernel has the
 /// last word for shorter ones.
 const FRAME_LEN_MAX: u32 = 3520;
@@ -43,6 +47,8 @@ pub(crate) struct XdpEngine {
     is_told: bool,
     calls: Calls,
     _pin: Pin,
+    /// What makes the driver take the frames, where it needs that.
+    opener: Option<Opener>,
 }
 
 impl XdpEngine {
@@ -58,6 +64,7 @@ impl XdpEngine {
         cursor: Cursor,
         asked: &Asked,
         claim: impl FnOnce() -> Result<Rc<Claim>, EngineError>,
+        opener: Option<Opener>,
     ) -> Result<Self, EngineError> {
         let receive = mode == XmitMode::NetifReceive;
         check_ability(plan, mode, asked)?;
@@ -83,6 +90,7 @@ impl XdpEngine {
             is_told,
             calls,
             _pin: pin,
+            opener,
         })
     }
 
@@ -180,6 +188,18 @@ impl Engine for XdpEngine {
             }
             Ok(None) => Some(EngineError::Swallowed { ifname: self.device.name() }),
         }
+    }
+
+    fn finish(&mut self) -> u64 {
+        if self.opener.is_some() {
+            // The driver throws its rings away when the program goes, and tells nobody what was in them.
+            std::thread::sleep(FLUSH);
+        }
+        0
+    }
+
+    fn rests(&self) -> bool {
+        self.opener.is_some()
     }
 
     fn cursor(&self) -> Cursor {

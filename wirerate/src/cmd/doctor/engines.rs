@@ -154,6 +154,13 @@ fn notes(said: &Said, state: &DeviceState) -> Vec<String> {
                 Some(false) => "the driver does not take redirected frames now (ndo_xdp_xmit)",
                 None => "this kernel does not say what drivers take; the first burst will",
             });
+            if state.link.kind.is_none()
+                && features.is_some_and(|xdp| xdp.basic && !xdp.redirect_target && !state.link.is_loopback())
+            {
+                notes.push(
+                    "--engine xdp puts a program there, with which it may; the link can be lost for seconds",
+                );
+            }
             if is_yes {
                 notes.push("its program stays in the kernel's XDP dispatcher: a run starts in microseconds");
             }
