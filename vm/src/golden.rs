@@ -118,6 +118,7 @@ mod tests {
             case: "x".to_owned(),
             ending: Ending::Passed,
             facts: Default::default(),
+            rows: Vec::new(),
             golden: [("no_such_file".to_owned(), "a\n".to_owned())].into(),
             took_ms: 0,
         };

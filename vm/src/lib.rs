@@ -17,6 +17,7 @@ mod outcome;
 mod side;
 mod small;
 mod table;
+pub mod taps;
 
 pub use archive::MODULES;
 pub use kernels::{Kernel, Lab};

@@ -2,7 +2,7 @@
 
 use crate::archive::{self, Archive};
 use crate::cases::{Case, Machine};
-use crate::{Ending, Kernel, Lab, Outcome, golden, guest};
+use crate::{Ending, Kernel, Lab, Outcome, golden, guest, taps};
 use anyhow::{Context, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -55,6 +55,8 @@ pub struct Boot<'a> {
     pub wirerate: &'a Path,
     /// This program, which is the init of the machine.
     pub init: &'a Path,
+    /// More words for the command line of its kernel.
+    pub wishes: &'a str,
     /// The machine ends after so long, whatever it does.
     pub patience: Duration,
     /// The machine ends when this says so.
@@ -69,7 +71,8 @@ impl Boot<'_> {
     pub fn run(&self, cases: &[&Case]) -> Result<Vec<Outcome>> {
         let archive = self.pack(cases)?;
         let names: Vec<&str> = cases.iter().map(|case| case.name).collect();
-        let mut command = self.qemu(&archive, &format!("{}={}", guest::CASES_PARAMETER, names.join(",")));
+        let mut command =
+            self.qemu(&archive, cases, &format!("{}={}", guest::CASES_PARAMETER, names.join(",")));
         command.args(devices(cases));
         command.args(["-display", "none", "-serial", "stdio"]);
         let said = watch(command.stdin(Stdio::null()), self.patience, self.stop)?;
@@ -82,16 +85,17 @@ impl Boot<'_> {
     /// When the machine cannot be started.
     pub fn shell(&self, cases: &[&Case]) -> Result<ExitStatus> {
         let archive = self.pack(cases)?;
-        let mut command = self.qemu(&archive, guest::SHELL_PARAMETER);
+        let mut command = self.qemu(&archive, cases, guest::SHELL_PARAMETER);
         command.args(devices(cases));
         command.args(["-nographic", "-serial", "mon:stdio"]);
         command.status().context("cannot start QEMU")
     }
 
-    fn qemu(&self, archive: &File, parameter: &str) -> Command {
-        let mut command = qemu(self.lab, CPU, self.machine.cpus());
-        let wish = std::env::var("WIRERATE_ORACLE").map(|wish| format!(" wirerate_oracle={wish}"));
-        start(&mut command, self.kernel, archive, &format!("{parameter}{}", wish.unwrap_or_default()));
+    fn qemu(&self, archive: &File, cases: &[&Case], parameter: &str) -> Command {
+        let has_taps = cases.iter().any(|case| taps::are_in(case.devices));
+        let before = if has_taps { taps::BEFORE } else { &[] };
+        let mut command = qemu(self.lab, before, CPU, self.machine.cpus());
+        start(&mut command, self.kernel, archive, &format!("{parameter} {}", self.wishes));
         command
     }
 
@@ -112,10 +116,10 @@ impl Boot<'_> {
     }
 }
 
-/// QEMU without a device, which ends when the thread that started it does.
-pub(crate) fn qemu(lab: &Lab, cpu: &str, cpus: u32) -> Command {
+/// QEMU without a device, which ends when the thread that started it does; `before` are words that run it.
+pub(crate) fn qemu(lab: &Lab, before: &[&str], cpu: &str, cpus: u32) -> Command {
     let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", "--"]).arg(&lab.qemu);
+    command.args(["--pdeathsig", "KILL", "--"]).args(before).arg(&lab.qemu);
     command.env("QEMU_MODULE_DIR", &lab.qemu_modules);
     command.args(MACHINE).args(["-cpu", cpu, "-smp", &cpus.to_string(), "-m", MEMORY_MIB]);
     command.args(["-nodefaults", "-no-user-config", "-no-reboot"]);
@@ -203,6 +207,7 @@ fn judge(cases: &[&Case], said: &str) -> Vec<Outcome> {
             ending: Ending::Failed(format!("the machine ended before it:\n{}", last_words())),
             facts: BTreeMap::new(),
             golden: BTreeMap::new(),
+            rows: Vec::new(),
             took_ms: 0,
         })
     };

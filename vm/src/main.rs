@@ -10,10 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use vm::cases::{self, Case, Machine};
-use vm::{Ending, Kernel, Lab, Outcome, Run, guest};
+use vm::{Ending, Kernel, Lab, Outcome, Run, guest, taps};
 
 /// Longest that a machine may take; it takes a minute or two.
 const PATIENCE: Duration = Duration::from_secs(900);
+/// Turns of a measurement that somebody wants to keep.
+const TURNS: &str = "5";
 
 /// Runs wirerate on Debian's kernels, in virtual machines without a network
 #[derive(Parser)]
@@ -34,6 +36,10 @@ struct Arguments {
     /// Put the table into this file, between its marks
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
+    /// Measure against the kernel's pktgen in five long turns, and put the rows for the page of the bench there;
+    /// without --only the cases `rates`, without --kernel the newest
+    #[arg(long, value_name = "FILE")]
+    rates: Option<PathBuf>,
     /// The program to run there
     #[arg(long, env = "WIRERATE", default_value = "target/release/wirerate")]
     wirerate: PathBuf,
@@ -59,25 +65,26 @@ fn main() -> Result<ExitCode> {
 
 fn host(arguments: &Arguments) -> Result<ExitCode> {
     let is_ci = std::env::var("CI").as_deref() == Ok("true");
-    let lab = match Lab::open() {
+    let mut lab = match Lab::open() {
         Err(why) if !is_ci => {
             eprintln!("skip: {why}");
             return Ok(ExitCode::SUCCESS);
         }
         lab => lab?,
     };
+    let cases = wanted_cases(arguments, &mut lab.missing);
     lab.missing.iter().for_each(|what| eprintln!("{}: {what}", if is_ci { "cannot run" } else { "skip" }));
     let kernels = match &arguments.kernel {
         Some(name) => vec![lab.kernel(name)?],
+        None if arguments.rates.is_some() => lab.kernels.last().into_iter().collect(),
         None => lab.kernels.iter().collect(),
     };
-    let is_wanted = |case: &&Case| arguments.only.as_ref().is_none_or(|only| case.name.contains(only));
-    let cases: Vec<&Case> = cases::all().into_iter().filter(is_wanted).collect();
     let stop = Arc::new(AtomicBool::new(false));
     let run = Run {
         lab: &lab,
         wirerate: arguments.wirerate.clone(),
         init: std::env::current_exe().context("cannot find this program")?,
+        wishes: wishes(arguments.rates.is_some()),
         patience: PATIENCE,
         stop: &stop,
     };
@@ -90,7 +97,12 @@ fn host(arguments: &Arguments) -> Result<ExitCode> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot wait for signals")?;
     }
-    let at_once = arguments.at_once.unwrap_or(std::thread::available_parallelism()?).get();
+    let at_once = match arguments.at_once {
+        Some(number) => number.get(),
+        // Beside another machine nobody can be measured.
+        None if arguments.rates.is_some() => 1,
+        None => std::thread::available_parallelism()?.get(),
+    };
     let failures = AtomicUsize::new(0);
     let said = |kernel: &Kernel, outcomes: &[Outcome]| {
         print!("{}", vm::plain(&kernel.name, outcomes));
@@ -100,8 +112,48 @@ fn host(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(path) = &arguments.table {
         put_table(path, &all)?;
     }
+    if let Some(path) = &arguments.rates {
+        put_rows(path, &all)?;
+    }
     let is_whole = lab.missing.is_empty() || !is_ci;
     Ok(if failures.into_inner() == 0 && is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The cases asked for, without those that cannot run here, which are `missing`.
+fn wanted_cases(arguments: &Arguments, missing: &mut Vec<String>) -> Vec<&'static Case> {
+    let default = arguments.rates.as_ref().map(|_| "rates");
+    let only = arguments.only.as_deref().or(default).unwrap_or_default();
+    let mut cases: Vec<_> = cases::all().into_iter().filter(|case| case.name.contains(only)).collect();
+    if cases.iter().any(|case| case.has_taps())
+        && let Some(why) = taps::trouble()
+    {
+        missing.push(why);
+        cases.retain(|case| !case.has_taps());
+    }
+    cases
+}
+
+/// Words for the command lines of the kernels: what our environment asks of cases.
+fn wishes(has_long_turns: bool) -> String {
+    let word = |name: &str, default: Option<&str>| {
+        let wish = std::env::var(name).ok().or(default.map(str::to_owned))?;
+        Some(format!("{}={wish} ", name.to_lowercase()))
+    };
+    let rates = word("WIRERATE_RATES", has_long_turns.then_some(TURNS));
+    word("WIRERATE_ORACLE", None).into_iter().chain(rates).collect()
+}
+
+/// Writes the rows of all kernels, their names in front of the cases.
+fn put_rows(path: &std::path::Path, all: &[(String, Vec<Outcome>)]) -> Result<()> {
+    let mut text = String::new();
+    for (kernel, outcomes) in all {
+        for row in outcomes.iter().flat_map(|outcome| &outcome.rows) {
+            let mut row = row.clone();
+            row["case"] = format!("vm {kernel} {}", row["case"].as_str().unwrap_or_default()).into();
+            text += &format!("{row}\n");
+        }
+    }
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Says what failed, and how many that were.

@@ -31,6 +31,9 @@ pub struct Outcome {
     /// Texts that the repository knows, by the names of their files.
     #[serde(default)]
     pub golden: BTreeMap<String, String>,
+    /// Rows for the page of the bench.
+    #[serde(default)]
+    pub rows: Vec<serde_json::Value>,
     /// How long it took in there, in milliseconds.
     pub took_ms: u64,
 }
@@ -61,6 +64,7 @@ mod tests {
             ending: Ending::Failed("two\nlines, \"quoted\"".to_owned()),
             facts: BTreeMap::from([("ratio".to_owned(), "1.5".to_owned())]),
             golden: BTreeMap::from([("b".to_owned(), "c\n".to_owned())]),
+            rows: vec![serde_json::json!({"case": "veth"})],
             took_ms: 7,
         };
         let console = format!("[ 1.0] hello\r\n{}\r\nwirerate-guest: {{half\n", outcome.to_line());

@@ -17,6 +17,8 @@ pub struct Run<'a> {
     pub wirerate: PathBuf,
     /// This program, which is the init of each machine.
     pub init: PathBuf,
+    /// More words for the command line of each kernel.
+    pub wishes: String,
     /// No machine takes longer.
     pub patience: Duration,
     /// All machines end when this says so.
@@ -34,8 +36,8 @@ impl Run<'_> {
     /// A machine of this run.
     #[must_use]
     pub fn boot<'a>(&'a self, kernel: &'a Kernel, machine: Machine) -> Boot<'a> {
-        let Self { lab, wirerate, init, patience, stop } = self;
-        Boot { lab, kernel, machine, wirerate, init, patience: *patience, stop }
+        let Self { lab, wirerate, init, patience, wishes, stop } = self;
+        Boot { lab, kernel, machine, wirerate, init, wishes, patience: *patience, stop }
     }
 
     /// Runs the cases on each kernel, `at_once` machines at a time, and tells `said` of each machine that ended. The
@@ -127,6 +129,7 @@ mod tests {
             ending: Ending::Passed,
             facts: BTreeMap::new(),
             golden: BTreeMap::new(),
+            rows: Vec::new(),
             took_ms: 0,
         };
         let all = [

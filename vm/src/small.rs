@@ -41,7 +41,7 @@ impl Small<'_> {
         }
         archive.modules(kernel, self.modules)?;
         let archive = archive.finish()?;
-        let mut command = machine::qemu(&lab, CPU, 1);
+        let mut command = machine::qemu(&lab, &[], CPU, 1);
         machine::start(&mut command, kernel, &archive, "");
         command.args(["-display", "none", "-serial", "stdio"]).stdin(Stdio::null());
         machine::watch(&mut command, self.patience, &AtomicBool::new(false))

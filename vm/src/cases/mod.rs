@@ -3,6 +3,8 @@
 mod engines;
 mod nics;
 pub mod oracle;
+mod queues;
+mod rates;
 mod stamps;
 mod wireless;
 
@@ -16,6 +18,8 @@ pub struct Finding {
     pub facts: BTreeMap<String, String>,
     /// Texts to compare with those of the repository.
     pub golden: BTreeMap<String, String>,
+    /// Results as rows of JSON for the page of the bench.
+    pub rows: Vec<serde_json::Value>,
     /// What this kernel does not have, when that ends the case.
     pub lacks: Option<String>,
 }
@@ -24,6 +28,11 @@ impl Finding {
     /// Notes a fact for the table.
     pub fn note(&mut self, name: &str, value: impl ToString) {
         self.facts.insert(name.to_owned(), value.to_string());
+    }
+
+    /// Adds a row for the page of the bench; its case is without the name of the kernel.
+    pub fn row(&mut self, row: serde_json::Value) {
+        self.rows.push(row);
     }
 
     /// Has a text compared with this kernel's section of `vm/tests/golden/NAME.txt`.
@@ -74,10 +83,18 @@ pub struct Case {
     pub run: fn(&mut Finding) -> Result<()>,
 }
 
+impl Case {
+    /// True when it needs what [`taps`](crate::taps) makes.
+    #[must_use]
+    pub fn has_taps(&self) -> bool {
+        crate::taps::are_in(self.devices)
+    }
+}
+
 /// All of them, in the order in which they run.
 #[must_use]
 pub fn all() -> Vec<&'static Case> {
-    [engines::CASES, wireless::CASES, nics::CASES, stamps::CASES, oracle::CASES]
+    [engines::CASES, wireless::CASES, nics::CASES, queues::CASES, stamps::CASES, rates::CASES, oracle::CASES]
         .into_iter()
         .flatten()
         .collect()

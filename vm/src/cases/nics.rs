@@ -10,7 +10,7 @@ use std::fmt::Write;
 
 /// Frames of a run: many times the transmit ring of a card. The receive ring holds all of them: emulated cards of
 /// Intel lose what finds no room there, and count it nowhere. That of virtio-net is small and makes the sender wait.
-const FRAMES: u64 = 4_000;
+pub(super) const FRAMES: u64 = 4_000;
 const RECEIVE_RING: &str = "4096";
 const CAPTURED: u64 = 1_000;
 
@@ -45,13 +45,13 @@ pub(super) const CASES: &[Case] = &[
 #[derive(Debug)]
 pub(super) struct Card {
     /// Of its case and of the golden file.
-    name: &'static str,
+    pub(super) name: &'static str,
     /// Which bring its driver.
     pub(super) modules: &'static [&'static str],
     /// Two of them, joined.
     pub(super) devices: &'static [&'static str],
     /// The addresses of both.
-    macs: [&'static str; 2],
+    pub(super) macs: [&'static str; 2],
 }
 
 pub(super) const VIRTIO: Card = Card {
@@ -142,6 +142,10 @@ impl CardPair {
         Ok(())
     }
 
+    pub(super) fn receiver_mac(&self) -> &'static str {
+        self.card.macs[1]
+    }
+
     /// `wirerate send` from `tx0` with these options; its report.
     pub(super) fn send(&self, options: &str) -> Result<Value> {
         let script = format!("wirerate send tx0 --netns tx --dst-mac {} --json {options}", self.card.macs[1]);
@@ -150,7 +154,7 @@ impl CardPair {
     }
 
     /// Sends [`FRAMES`] frames with these options, all of which must arrive.
-    fn send_all(&self, options: &str) -> Result<Value> {
+    pub(super) fn send_all(&self, options: &str) -> Result<Value> {
         let before = self.received()?;
         let report = self.send(&format!("--count {FRAMES} {options}"))?;
         ensure!(report["sent"] == FRAMES, "{report}");
@@ -159,13 +163,13 @@ impl CardPair {
         Ok(report)
     }
 
-    fn received(&self) -> Result<u64> {
+    pub(super) fn received(&self) -> Result<u64> {
         let text = sh("ip netns exec rx cat /sys/class/net/rx0/statistics/rx_packets")?;
         text.trim().parse().with_context(|| format!("{text:?} frames"))
     }
 
     /// Waits until so many have arrived since `before`; cards tell their counts late, some by a timer.
-    fn arrived(&self, before: u64, wanted: u64) -> Result<u64> {
+    pub(super) fn arrived(&self, before: u64, wanted: u64) -> Result<u64> {
         let mut count = 0;
         for _ in 0..50 {
             count = self.received()? - before;
@@ -239,17 +243,17 @@ fn nic(card: &'static Card, finding: &mut Finding) -> Result<()> {
 }
 
 /// One a line.
-fn lines(reasons: &Value) -> String {
+pub(super) fn lines(reasons: &Value) -> String {
     let all = reasons.as_array().map(Vec::as_slice).unwrap_or_default();
     all.iter().map(word).collect::<Vec<_>>().join("\n")
 }
 
-fn word(value: &Value) -> &str {
+pub(super) fn word(value: &Value) -> &str {
     value.as_str().unwrap_or("?")
 }
 
 /// What doctor says of engines and captures; what it says of this moment and of the host is not for a file.
-fn told_by_doctor(text: &str) -> Result<String> {
+pub(super) fn told_by_doctor(text: &str) -> Result<String> {
     let (_, rest) = text.split_once("\nengines").with_context(|| text.to_owned())?;
     let (told, _) = rest.split_once("\ndevice\n").with_context(|| text.to_owned())?;
     Ok(format!("$ wirerate doctor\nengines{told}"))

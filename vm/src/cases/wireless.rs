@@ -38,7 +38,7 @@ pub(super) const CASES: &[Case] = &[
     },
 ];
 
-const MODULES: &[&str] = &["mac80211_hwsim", "pktgen", "ccm", "ctr", "cmac", "gcm"];
+pub(super) const MODULES: &[&str] = &["mac80211_hwsim", "pktgen", "ccm", "ctr", "cmac", "gcm"];
 /// Of WPA2. The kernel would ask for them by the names of the algorithms, which nobody here knows.
 const CIPHERS: &[&str] = &["ccm", "ctr", "cmac", "gcm"];
 const FRAMES: u64 = 10_000;
@@ -70,7 +70,7 @@ const STATION: &str =
     "network={\n ssid=\"wirerate\"\n psk=\"wireratewirerate\"\n key_mgmt=WPA-PSK\n proto=RSN\n}\n";
 
 /// Two radios; `wlan0` is an access point, and `wlan1` its station or about to be. Gone when dropped.
-struct Air {
+pub(super) struct Air {
     access_point: String,
     /// In front of what the station does.
     at_station: &'static str,
@@ -79,7 +79,7 @@ struct Air {
 }
 
 impl Air {
-    fn new(more: &str, at_station: &'static str) -> Result<Self> {
+    pub(super) fn new(more: &str, at_station: &'static str) -> Result<Self> {
         CIPHERS.iter().try_for_each(|cipher| load(cipher, ""))?;
         load("mac80211_hwsim", "radios=2")?;
         std::fs::write("/tmp/hostapd.conf", format!("{ACCESS_POINT}{more}"))?;
@@ -89,7 +89,12 @@ impl Air {
         Ok(Self { access_point, at_station, _hostapd: hostapd, _supplicant: None })
     }
 
-    fn connect(&self) -> Result<()> {
+    /// The address of `wlan0`.
+    pub(super) fn access_point(&self) -> &str {
+        &self.access_point
+    }
+
+    pub(super) fn connect(&self) -> Result<()> {
         sh("ip link set wlan1 up; iw dev wlan1 connect wirerate")?;
         self.wait()
     }

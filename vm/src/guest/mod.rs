@@ -86,6 +86,7 @@ fn run(name: &str) {
                 ending,
                 facts: Default::default(),
                 golden: Default::default(),
+                rows: Vec::new(),
                 took_ms: 0
             }
             .to_line()
@@ -108,7 +109,15 @@ pub fn run_case() -> bool {
     let took_ms = started.elapsed().as_millis() as u64;
     println!(
         "{}",
-        Outcome { case: name, ending, facts: finding.facts, golden: finding.golden, took_ms }.to_line()
+        Outcome {
+            case: name,
+            ending,
+            facts: finding.facts,
+            golden: finding.golden,
+            rows: finding.rows,
+            took_ms
+        }
+        .to_line()
     );
     true
 }
