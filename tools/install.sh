@@ -38,19 +38,23 @@ packages_for() {
 	END
 	vm) cat <<-END ;;
 		bash             bash
+		binutils         strip
 		busybox-static   busybox
 		dash             dash
 		ethtool          ethtool
 		hostapd          hostapd
 		iproute2         ip
+		iputils-ping     ping
 		iw               iw
 		netsniff-ng      trafgen
 		procps           /usr/bin/kill
 		qemu-system-x86  qemu-system-x86_64
 		seabios          /usr/share/seabios/bios-256k.bin
 		tcpdump          tcpdump
+		wireshark-common dumpcap
 		wpasupplicant    wpa_supplicant
 		xz-utils         xz
+		zstd             zstd
 	END
 	test) packages_for netns && packages_for vm ;;
 	bench)

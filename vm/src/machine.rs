@@ -102,16 +102,17 @@ impl Boot<'_> {
     fn pack(&self, cases: &[&Case]) -> Result<File> {
         let mut archive = Archive::create(nameless()?)?;
         archive.program("init", self.init)?;
-        archive.program("bin/wirerate", self.wirerate)?;
+        archive.stripped("bin/wirerate", self.wirerate)?;
         let programs = PROGRAMS.iter().map(|(name, here)| Ok((*name, archive::find_program(here)?)));
         archive::programs(&mut archive, &programs.collect::<Result<HashMap<_, _>>>()?)?;
         APPLETS.iter().try_for_each(|applet| archive.link(&format!("bin/{applet}"), "busybox"))?;
         archive.link("bin/modprobe", "/init")?;
-        archive.text("etc/passwd", "root:x:0:0:root:/root:/bin/sh\n")?;
-        archive.text("etc/group", "root:x:0:\n")?;
+        archive.text("etc/passwd", "root:x:0:0:root:/root:/bin/sh\ntcpdump:x:1:1::/:/bin/false\n")?;
+        archive.text("etc/group", "root:x:0:\ntcpdump:x:1:\n")?;
         let mut modules: Vec<&str> = guest::MODULES.to_vec();
         modules.extend(cases.iter().flat_map(|case| case.modules));
         archive.modules(self.kernel, &modules)?;
+        self.machine.add_files(&mut archive)?;
         archive.finish()
     }
 }

@@ -6,8 +6,10 @@ pub mod oracle;
 mod queues;
 mod rates;
 mod stamps;
+mod tests;
 mod wireless;
 
+use crate::archive::Archive;
 use anyhow::Result;
 use std::collections::BTreeMap;
 
@@ -49,20 +51,33 @@ pub enum Machine {
     Single,
     /// Two processors, and network cards.
     Cards,
+    /// Two processors, and the tests of other rooms.
+    Tests,
     /// Two processors.
     Common,
 }
 
 impl Machine {
     /// All, those that take longest first.
-    pub const ALL: [Self; 3] = [Self::Single, Self::Cards, Self::Common];
+    pub const ALL: [Self; 4] = [Self::Single, Self::Tests, Self::Cards, Self::Common];
 
     /// How many processors it has.
     #[must_use]
     pub fn cpus(self) -> u32 {
         match self {
             Self::Single => 1,
-            Self::Cards | Self::Common => 2,
+            Self::Cards | Self::Tests | Self::Common => 2,
+        }
+    }
+}
+
+impl Machine {
+    /// Puts what its cases need, and no others do, into its archive.
+    pub(crate) fn add_files(self, archive: &mut Archive) -> Result<()> {
+        match self {
+            Self::Single => oracle::add_recorded(archive),
+            Self::Tests => tests::executables::add(archive),
+            Self::Cards | Self::Common => Ok(()),
         }
     }
 }
@@ -94,10 +109,19 @@ impl Case {
 /// All of them, in the order in which they run.
 #[must_use]
 pub fn all() -> Vec<&'static Case> {
-    [engines::CASES, wireless::CASES, nics::CASES, queues::CASES, stamps::CASES, rates::CASES, oracle::CASES]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        engines::CASES,
+        wireless::CASES,
+        nics::CASES,
+        queues::CASES,
+        stamps::CASES,
+        rates::CASES,
+        oracle::CASES,
+        tests::CASES,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// The case of that name.

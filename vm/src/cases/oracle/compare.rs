@@ -2,6 +2,7 @@
 
 use super::generate::Sequence;
 use super::replay::Answers;
+use super::step::{Answer, Step};
 
 /// In front of the sequence number and the time in a frame.
 const MAGIC: [u8; 4] = [0xbe, 0x9b, 0xe9, 0x55];
@@ -9,17 +10,30 @@ const MAGIC: [u8; 4] = [0xbe, 0x9b, 0xe9, 0x55];
 /// What differs, in words, if anything does.
 pub(super) fn difference(sequence: &Sequence, theirs: &Answers, ours: &Answers) -> Option<String> {
     let what = first(sequence, theirs, ours)?;
-    let steps: Vec<String> =
-        sequence.steps.iter().map(|(file, bytes)| format!("    {bytes:?} > {file}")).collect();
-    Some(format!("seed {}: {what}\n{}", sequence.seed, steps.join("\n")))
+    let steps: Vec<String> = sequence.steps.iter().map(|step| format!("    {}", step.words())).collect();
+    Some(format!("{}: {what}\n{}", sequence.called(), steps.join("\n")))
+}
+
+/// The steps that were answered differently: which (from 1), and how.
+pub(super) fn steps(sequence: &Sequence, theirs: &Answers, ours: &Answers) -> Vec<(usize, String)> {
+    let all = sequence.steps.iter().zip(&theirs.steps).zip(&ours.steps).enumerate();
+    let differ = all.filter_map(|(at, ((step, theirs), ours))| {
+        let (theirs, ours) = (comparable(step, theirs), comparable(step, ours));
+        let words = || format!("{}\n  kernel   {theirs:?}\n  wirerate {ours:?}", step.words());
+        (theirs != ours).then(|| (at + 1, words()))
+    });
+    differ.collect()
+}
+
+/// Less times, and less the length of a text that holds them.
+fn comparable(step: &Step, (returned, text): &Answer) -> Answer {
+    let returned = if let Step::Read(_) = step { returned.map(|_| 0) } else { *returned };
+    (returned, without_times(text))
 }
 
 fn first(sequence: &Sequence, theirs: &Answers, ours: &Answers) -> Option<String> {
-    for ((step, theirs), ours) in sequence.steps.iter().zip(&theirs.writes).zip(&ours.writes) {
-        let (theirs, ours) = ((theirs.0, without_times(&theirs.1)), (ours.0, without_times(&ours.1)));
-        if theirs != ours {
-            return Some(format!("{:?} > {}\n  kernel   {theirs:?}\n  wirerate {ours:?}", step.1, step.0));
-        }
+    if let Some((_, what)) = steps(sequence, theirs, ours).into_iter().next() {
+        return Some(what);
     }
     let is_random = sequence.is_random;
     let device =
@@ -32,11 +46,20 @@ fn first(sequence: &Sequence, theirs: &Answers, ours: &Answers) -> Option<String
 /// Lines whose numbers are drawn.
 fn is_drawn(line: &str) -> bool {
     // With VID_RND and SVID_RND the two IDs are those of the last frame.
-    ["     seq_num:", "     cur_", "     flows: ", "     vlan_id:", "     svlan_id:"]
-        .iter()
-        .any(|head| line.starts_with(head))
-        && !line.contains("flowlen")
+    let is_listed = DRAWN.iter().any(|head| line.starts_with(head)) && !line.contains("flowlen");
+    // The result of a run has the length of its last frame.
+    is_listed || line.starts_with("Result: OK: ") && line.contains("byte,")
 }
+
+const DRAWN: &[&str] = &[
+    "     seq_num:",
+    "     cur_",
+    "     flows: ",
+    "     vlan_id:",
+    "     svlan_id:",
+    "     mpls:",
+    "     imix_size_counts:",
+];
 
 /// A thread file, less the names of other sequences' devices.
 fn own(text: &str) -> Vec<String> {

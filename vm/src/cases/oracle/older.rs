@@ -3,55 +3,72 @@
 
 use super::generate::Sequence;
 use super::replay::Texts;
+use super::step::Step;
 use anyhow::Result;
-use std::fs::OpenOptions;
-use std::io::Write;
 
 /// One of them.
 pub(super) struct Older {
     /// As docs/differences.md calls it.
     pub(super) name: &'static str,
-    /// A write to a new device file: the bytes, how many of them are written, and the result on the newest kernel.
-    asks: (&'static str, usize, &'static str),
+    /// A write to a new device file: the bytes, how many of them are written, the errno on the newest kernel (0: none)
+    /// and the result there.
+    asks: (&'static str, usize, i32, &'static str),
     /// The sequence without it.
     leave_out: fn(&mut Sequence),
     /// A text without it.
     even_out: fn(&str) -> String,
 }
 
+/// The number of an error that has no name outside the kernel, where newer ones say EOPNOTSUPP.
+pub(super) const ENOTSUPP: &str = "ENOTSUPP";
+/// That number.
+pub(super) const ENOTSUPP_NUMBER: i32 = 524;
+
 /// All that are known.
 pub(super) const ALL: &[Older] = &[
     Older {
         name: "SHARED",
-        asks: ("flag SHARED\n", 12, "OK: flags=0x40000"),
-        leave_out: nothing,
+        asks: ("flag SHARED\n", 12, 0, "OK: flags=0x40000"),
+        leave_out: |sequence| leave_out_those(sequence, |command| command.contains("SHARED")),
         even_out: without_shared,
     },
     Older {
         name: "flags in order",
-        asks: ("flag BOGUS\n", 11, NEWEST_FLAGS),
+        asks: ("flag BOGUS\n", 11, 0, NEWEST_FLAGS),
         leave_out: nothing,
         even_out: without_list,
     },
     Older {
         name: "word=value",
-        asks: ("delay=0\n", 8, "OK: delay=0"),
+        asks: ("delay=0\n", 8, 0, "OK: delay=0"),
         leave_out: |sequence| change(sequence, |command| command.replace('=', " ")),
         even_out: str::to_owned,
     },
     Older {
         name: "the end of a write",
-        asks: ("count 123\n", 8, "OK: count=12"),
+        asks: ("count 123\n", 8, 0, "OK: count=12"),
         leave_out: |sequence| {
-            sequence.steps.retain(|(_, command)| !ends_early(command));
+            leave_out_those(sequence, ends_early);
             change(sequence, with_newline);
         },
         even_out: str::to_owned,
     },
     Older {
         name: "short labels",
-        asks: ("mpls 1\n", 7, "OK: mpls=00000001"),
-        leave_out: |sequence| sequence.steps.retain(|(_, command)| !has_short_hex(command)),
+        asks: ("mpls 1\n", 7, 0, "OK: mpls=00000001"),
+        leave_out: |sequence| leave_out_those(sequence, has_short_hex),
+        even_out: str::to_owned,
+    },
+    Older {
+        name: "rate 0",
+        asks: ("rate 0\n", 7, libc::EINVAL, "Idle"),
+        leave_out: |sequence| leave_out_those(sequence, is_no_rate),
+        even_out: str::to_owned,
+    },
+    Older {
+        name: ENOTSUPP,
+        asks: ("clone_skb 1\n", 12, libc::EOPNOTSUPP, "Idle"),
+        leave_out: nothing,
         even_out: str::to_owned,
     },
 ];
@@ -64,14 +81,15 @@ const NEWEST_FLAGS: &str = "Flag -:BOGUS:- unknown\nAvailable flags, (prepend ! 
 impl Older {
     /// Asks the module; the answer, where it is another than that of the newest kernel.
     pub(super) fn is_here(&self, device: &str) -> Result<bool> {
-        let (bytes, len, expected) = self.asks;
+        let (bytes, len, errno, expected) = self.asks;
         super::replay::write("kpktgend_0", &format!("add_device {device}\n"))?;
-        let path = format!("{}/{device}", super::replay::ROOT);
         // A refusal is an answer as well.
-        let _ = OpenOptions::new().write(true).open(path)?.write(&bytes.as_bytes()[..len]);
+        let written = super::replay::write(device, &bytes[..len]);
         let text = Texts::default().read(device)?;
         super::replay::clear()?;
-        Ok(text.split_once("Result: ").map(|(_, result)| result.trim_end()) != Some(expected))
+        let said = written.err().and_then(|error| error.raw_os_error()).unwrap_or(0);
+        let result = text.split_once("Result: ").map(|(_, result)| result.trim_end());
+        Ok((said, result) != (errno, Some(expected)))
     }
 
     /// Takes it out of a sequence.
@@ -88,7 +106,12 @@ impl Older {
 fn nothing(_: &mut Sequence) {}
 
 fn change(sequence: &mut Sequence, how: impl Fn(&str) -> String) {
-    sequence.steps.iter_mut().for_each(|(_, command)| *command = how(command));
+    sequence.steps.iter_mut().for_each(|step| step.rewrite(&how));
+}
+
+fn leave_out_those(sequence: &mut Sequence, is_one: fn(&str) -> bool) {
+    let steps = sequence.steps.iter_mut().filter(|step| step.written().is_some_and(is_one));
+    steps.for_each(|step| *step = Step::Nothing);
 }
 
 /// A word without its value, or no word at all: the module takes for it what stands behind the end.
@@ -132,6 +155,14 @@ fn without_list(text: &str) -> String {
     }
 }
 
+/// `rate abc` and the like: older modules take it, and keep the rate they have.
+fn is_no_rate(command: &str) -> bool {
+    let mut words = words(command);
+    let is_rate = matches!(words.next(), Some("rate" | "ratep"));
+    is_rate
+        && words.next().is_some_and(|value| !value.starts_with(|first: char| ('1'..='9').contains(&first)))
+}
+
 /// A number in base 16 with fewer digits than its field has.
 fn has_short_hex(command: &str) -> bool {
     let mut words = words(command);
@@ -157,6 +188,12 @@ mod tests {
     fn words_without_a_value_end_early() {
         assert!(ends_early("\n") && ends_early("udp_src_min \n") && ends_early("flag=\0\n"));
         assert!(!ends_early("count 0\n") && !ends_early("clear_counters \n") && !ends_early("start\n"));
+    }
+
+    #[test]
+    fn a_rate_of_zero_or_of_no_number_is_none() {
+        assert!(is_no_rate("rate 0\n") && is_no_rate("ratep abc") && is_no_rate("rate=00"));
+        assert!(!is_no_rate("rate 300M\n") && !is_no_rate("ratep 1\n") && !is_no_rate("delay 0\n"));
     }
 
     #[test]

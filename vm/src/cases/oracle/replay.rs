@@ -1,11 +1,12 @@
 //! One run of the sequences against the tree at `/proc/net/pktgen`, whoever keeps it: as a program of its own.
 
 use super::generate::Sequence;
+use super::step::{Answer, Step};
 use anyhow::{Context, Result};
 use pcapng::pcap::Reader;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufReader, Write};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -21,8 +22,8 @@ const TEXT_BYTES: usize = 1 << 16;
 /// What one sequence was answered.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Answers {
-    /// Of each write: its length or the errno, and the `Result:` of that file after it.
-    pub(super) writes: Vec<(Result<usize, i32>, String)>,
+    /// Of each step. Of a write that is its length or the errno, and the `Result:` of that file after it.
+    pub(super) steps: Vec<Answer>,
     /// The device file at the end.
     pub(super) device: String,
     /// The thread file at the end.
@@ -35,9 +36,15 @@ pub(super) struct Answers {
 }
 
 impl Answers {
+    /// Makes one errno another.
+    pub(super) fn rename(&mut self, from: i32, to: i32) {
+        let errors = self.steps.iter_mut().filter_map(|(returned, _)| returned.as_mut().err());
+        errors.filter(|errno| **errno == from).for_each(|errno| *errno = to);
+    }
+
     /// Changes all texts.
     pub(super) fn change(&mut self, how: impl Fn(String) -> String) {
-        let texts = self.writes.iter_mut().map(|(_, result)| result);
+        let texts = self.steps.iter_mut().map(|(_, result)| result);
         for text in texts.chain([&mut self.device, &mut self.thread]) {
             *text = how(std::mem::take(text));
         }
@@ -54,39 +61,51 @@ pub fn main(arguments: &[String]) -> Result<()> {
 }
 
 fn answers(sequence: &Sequence) -> Result<Answers> {
-    eprintln!("seed {}: {:?}", sequence.seed, sequence.steps);
+    eprintln!("{}: {:?}", sequence.called(), sequence.steps);
     if sequence.has_start || sequence.seed.is_multiple_of(50) {
         clear()?;
     }
     let mut texts = Texts::default();
     std::thread::sleep(PAUSE);
     let begin_ns = now_ns();
-    let writes =
-        sequence.steps.iter().map(|(file, bytes)| bounded(sequence, &mut texts, file, bytes)).collect();
+    let mut answer = |step| {
+        // In those that are recorded files go and come again.
+        if sequence.name.is_some() {
+            texts = Texts::default();
+        }
+        bounded(sequence, &mut texts, step)
+    };
+    let steps = sequence.steps.iter().map(&mut answer).collect();
     let mut read = |file: &str| texts.read(file).unwrap_or_else(|error| error.to_string());
     let (device, thread) = (read(&sequence.device), read("kpktgend_0"));
     std::thread::sleep(PAUSE);
-    Ok(Answers { writes, device, thread, span_ns: (begin_ns, now_ns()), frames: Vec::new() })
+    Ok(Answers { steps, device, thread, span_ns: (begin_ns, now_ns()), frames: Vec::new() })
 }
 
-/// One write and the `Result:` after it, but no run without end: that would be the end of us as well.
-fn bounded(sequence: &Sequence, texts: &mut Texts, file: &str, bytes: &str) -> (Result<usize, i32>, String) {
+/// One step, but no run without end: that would be the end of us as well.
+fn bounded(sequence: &Sequence, texts: &mut Texts, step: &Step) -> Answer {
     let is_endless = |text: String| text.starts_with("Params: count 0 ");
-    if file == "pgctrl" && bytes == "start\n" && texts.read(&sequence.device).is_ok_and(is_endless) {
+    let is_start = matches!(step, Step::Write { file, bytes, .. } if file == "pgctrl" && bytes == "start\n");
+    if is_start && texts.read(&sequence.device).is_ok_and(is_endless) {
         return (Ok(0), "it would run without end".to_owned());
     }
-    let answer = write(file, bytes);
-    let text = texts.read(file).unwrap_or_default();
-    let result = text.split_once("Result: ").map_or(String::new(), |(_, result)| result.to_owned());
-    (answer.map_err(|error| error.raw_os_error().unwrap_or(-1)), result)
+    step.answer(texts)
 }
 
 /// Removes all devices. The module's thread does it when it gets to it, and then takes a newer device as well.
 pub(super) fn clear() -> io::Result<()> {
-    write("kpktgend_0", "rem_device_all\n")?;
+    ["kpktgend_0", "kpktgend_1"].into_iter().filter(|thread| has(thread)).try_for_each(clear_thread)
+}
+
+fn has(file: &str) -> bool {
+    fs::exists(format!("{ROOT}/{file}")).unwrap_or(false)
+}
+
+fn clear_thread(thread: &str) -> io::Result<()> {
+    write(thread, "rem_device_all\n")?;
     let deadline = Instant::now() + CLEARED;
     loop {
-        let text = Texts::default().read("kpktgend_0")?;
+        let text = Texts::default().read(thread)?;
         let is_empty = text.lines().take(2).all(|line| line.trim_end().ends_with(':'));
         if is_empty || Instant::now() > deadline {
             return Ok(());
@@ -97,7 +116,12 @@ pub(super) fn clear() -> io::Result<()> {
 
 /// As `echo` does it: one open, one write, one close.
 pub(super) fn write(file: &str, bytes: &str) -> io::Result<usize> {
-    OpenOptions::new().write(true).open(format!("{ROOT}/{file}"))?.write(bytes.as_bytes())
+    open(file, libc::O_WRONLY)?.write(bytes.as_bytes())
+}
+
+/// A file of the tree, with flags of open(2).
+pub(super) fn open(file: &str, flags: i32) -> io::Result<File> {
+    super::step::open_at(&format!("{ROOT}/{file}"), flags)
 }
 
 /// The files of one sequence, open for reading. A read from the start is a text of this moment, and a single

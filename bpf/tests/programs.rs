@@ -1,0 +1,199 @@
+//! Every program in each form in which it is loaded: this kernel takes it, or another one takes its place. Needs root.
+//!
+//! What became of each is printed, a line for each that begins with [`MARK`]; `make vm` runs this on every kernel and
+//! compares the lines with those of the repository.
+
+#[expect(dead_code, reason = "it serves other tests too")]
+mod common;
+
+use bpf::abi::{self, Plan, Range};
+use bpf::capture::{Ask, CaptureProgram, Geometry, possible_cpus};
+use bpf::xdp::ModeWish;
+use bpf::{BpfError, Meter, Sender, Sink, SinkVerdict, SkbSender, WrittenSender};
+use bytemuck::Zeroable;
+use filter::sample::{self, Numbers};
+use filter::{Ebpf, translate};
+use std::process::Command;
+
+/// In front of each line.
+const MARK: &str = "program: ";
+
+/// What became of a program: `Err` when neither it nor what replaces it could be had.
+type Fate = Result<&'static str, String>;
+
+const LOADS: Fate = Ok("loads");
+
+#[test]
+fn every_program_loads_or_another_takes_its_place() {
+    if !common::may_load() {
+        return;
+    }
+    let ifindex = device();
+    let all = [senders(), written(ifindex), sinks(), captures(), asking(ifindex), meter()];
+    let mut failed = Vec::new();
+    for (name, fate) in all.into_iter().flatten() {
+        println!("{MARK}{name}: {}", fate.as_ref().map_or("FAILED", |fate| *fate));
+        failed.extend(fate.err().map(|why| format!("{name}: {why}")));
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n\n"));
+}
+
+/// A veth that is up, in a namespace that only this thread is in; its number.
+fn device() -> u32 {
+    // SAFETY: numbers only; the calling thread alone moves to a new namespace, which ends with it.
+    let moved = unsafe { libc::unshare(libc::CLONE_NEWNET) };
+    assert_eq!(moved, 0, "a namespace can be made");
+    for words in ["link add p0 type veth peer name p1", "link set p0 up", "link set p1 up"] {
+        let output = Command::new("ip").args(words.split(' ')).output().expect("ip runs");
+        assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    // SAFETY: a string that ends with a zero, read during the call.
+    let ifindex = unsafe { libc::if_nametoindex(c"p0".as_ptr()) };
+    assert_ne!(ifindex, 0, "p0 is there");
+    ifindex
+}
+
+fn loads<T>(loaded: Result<T, BpfError>) -> Fate {
+    loaded.map_or_else(|error| Err(error.to_string()), |_| LOADS)
+}
+
+/// Both programs that build frames, for plans from the plainest to one in which everything moves. The plan is read-only
+/// data, so the verifier leaves out what it does not ask for: each is another program.
+fn senders() -> Vec<(String, Fate)> {
+    let (v4, v6) = (ALL_FLAGS & !abi::PLAN_IPV6, ALL_FLAGS & !abi::PLAN_DST_RANDOM);
+    let mut flags = vec![0, abi::PLAN_IPV6, v4, v6, v4 & !abi::PLAN_RECEIVE, v6 & !abi::PLAN_RECEIVE];
+    flags.extend((1..u32::BITS).map(|bit| 1 << bit).filter(|flag| ALL_FLAGS & flag != 0));
+    let of = |name: &str, load: &dyn Fn(&Plan) -> Fate| {
+        let fates = flags.iter().map(|flags| load(&plan(*flags)).map_err(|why| format!("{flags:#x}: {why}")));
+        (format!("{name}, {} plans", flags.len()), fates.collect::<Result<Vec<_>, _>>().and(LOADS))
+    };
+    vec![
+        of("wr_send", &|plan| loads(Sender::load(plan))),
+        of("wr_send_skb", &|plan| loads(SkbSender::load(plan))),
+    ]
+}
+
+/// Every flag of a plan.
+const ALL_FLAGS: u32 = 2 * abi::PLAN_QUEUE_MAPPED - 1;
+
+/// A plan with these flags: where one says that something moves, it does.
+fn plan(flags: u32) -> Plan {
+    let is = |flag: u32| flags & flag != 0;
+    let (ip_at, label_count) = if is(abi::PLAN_MPLS_RANDOM) { (22 + 64, 16) } else { (14, 0) };
+    let udp_at = ip_at + if is(abi::PLAN_IPV6) { 40 } else { 20 };
+    let walk = |flag, walk| Range { walk: if is(flag) { walk } else { abi::WALK_FIXED }, min: 5, max: 1005 };
+    Plan {
+        header_len: udp_at + 24,
+        svlan_at: if is(abi::PLAN_SVLAN_RANDOM) { 14 } else { 0 },
+        vlan_at: if is(abi::PLAN_VLAN_RANDOM) { 18 } else { 0 },
+        mpls_at: if label_count > 0 { 22 } else { 0 },
+        ip_at,
+        udp_at,
+        stamp_at: udp_at + 8,
+        flags,
+        ifindex: 1,
+        frame_len_max: if is(abi::PLAN_SIZE_MOVES | abi::PLAN_IMIX) { 1514 } else { udp_at + 24 },
+        fixed_len: udp_at + 24,
+        repeats: 7,
+        mpls_count: label_count,
+        mpls_random: if label_count > 0 { 0xffff } else { 0 },
+        src_mac_offset: walk(abi::PLAN_SRC_MAC_MOVES, abi::WALK_RANDOM),
+        dst_mac_offset: walk(abi::PLAN_DST_MAC_MOVES, abi::WALK_COUNT),
+        udp_src: walk(abi::PLAN_UDP_SRC_MOVES, abi::WALK_COUNT),
+        udp_dst: walk(abi::PLAN_UDP_DST_MOVES, abi::WALK_RANDOM),
+        src_v4: walk(abi::PLAN_SRC_MOVES, abi::WALK_RANDOM),
+        dst_v4: walk(abi::PLAN_DST_MOVES, abi::WALK_COUNT),
+        frame_size: walk(abi::PLAN_SIZE_MOVES, abi::WALK_RANDOM),
+        queue: Range { min: 0, max: 3, ..walk(abi::PLAN_QUEUE_MOVES, abi::WALK_RANDOM) },
+        queue_count: 4,
+        flow_count: 1000,
+        flow_len: 9,
+        imix_count: if is(abi::PLAN_IMIX) { abi::IMIX_MAX as u32 } else { 0 },
+        imix_size: [1514; abi::IMIX_MAX],
+        dst_count: [250, 250, 500],
+        ..Plan::zeroed()
+    }
+}
+
+fn written(ifindex: u32) -> Vec<(String, Fate)> {
+    let form = |name: &str, receive| {
+        let loaded = WrittenSender::load(ifindex, receive, 64);
+        (format!("wr_send_written, {name}"), loads(loaded))
+    };
+    vec![form("sent", false), form("received", true)]
+}
+
+fn sinks() -> Vec<(String, Fate)> {
+    let mut all = Vec::new();
+    for (name, verdict) in [("drop", SinkVerdict::Drop), ("pass", SinkVerdict::Pass)] {
+        let loaded = Sink::load_with(verdict);
+        let for_pieces = pieces(loaded.as_ref().map(Sink::for_pieces), "wr_sink");
+        all.extend([
+            (format!("wr_sink, {name}"), loads(loaded)),
+            (format!("wr_sink_all, {name}"), for_pieces),
+        ]);
+    }
+    all
+}
+
+/// What became of the program for frames in several pieces, of which a kernel may know nothing.
+fn pieces<T, E: ToString>(program: Result<Option<T>, E>, instead: &'static str) -> Fate {
+    match program {
+        Ok(Some(_)) => LOADS,
+        Ok(None) if instead == "wr_sink" => Ok("replaced by wr_sink, for frames in one piece"),
+        Ok(None) => Ok("replaced by wr_capture, for frames in one piece"),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// No filter, a short one, and the longest of a few.
+fn filters() -> Vec<(&'static str, Option<Vec<Ebpf>>)> {
+    let code =
+        |seed| translate(&sample::filter(&mut Numbers::new(seed))).expect("short filters can be translated");
+    let mut some: Vec<_> = (0..30).map(code).collect();
+    some.sort_by_key(Vec::len);
+    vec![("", None), (", short filter", some.first().cloned()), (", long filter", some.pop())]
+}
+
+fn geometry() -> Geometry {
+    let cpus = possible_cpus().expect("CPUs can be counted");
+    Geometry { snaplen: 96, slots: 64, rings: cpus, cpus }
+}
+
+fn captures() -> Vec<(String, Fate)> {
+    let mut all = Vec::new();
+    for (name, filter) in filters() {
+        let loaded = CaptureProgram::load_filtered(geometry(), filter.as_deref());
+        let for_pieces = pieces(loaded.as_ref().map(CaptureProgram::for_pieces), "wr_capture");
+        all.extend([
+            (format!("wr_capture{name}"), loads(loaded)),
+            (format!("wr_capture_all{name}"), for_pieces),
+        ]);
+    }
+    all
+}
+
+/// The programs that ask the driver for time and tag, on a device whose driver has answers on newer kernels.
+fn asking(ifindex: u32) -> Vec<(String, Fate)> {
+    let mut all = Vec::new();
+    for (what, time, vlan) in [("time", true, false), ("tag", false, true), ("time and tag", true, true)] {
+        for (name, filter) in filters() {
+            let ask = Ask { ifindex, time, vlan };
+            let fate = CaptureProgram::load_asking(geometry(), filter.as_deref(), Some(ask))
+                .and_then(|program| program.attach(ifindex, "p0", ModeWish::Best))
+                .map(|link| if link.asks() { "loads" } else { "replaced by wr_capture, which does not ask" });
+            all.push((format!("wr_capture_hw, {what}{name}"), fate.map_err(|error| error.to_string())));
+        }
+    }
+    all
+}
+
+/// Attached to its tracepoint, and asked who calls.
+fn meter() -> Vec<(String, Fate)> {
+    let meter = Meter::attach();
+    let claim = match &meter {
+        Ok(meter) => meter.claim().map_or_else(|error| Err(error.to_string()), |_| LOADS),
+        Err(error) => Err(error.to_string()),
+    };
+    vec![("wr_meter".to_owned(), loads(meter)), ("wr_claim".to_owned(), claim)]
+}
