@@ -77,7 +77,8 @@ impl Machine {
         match self {
             Self::Single => oracle::add_recorded(archive),
             Self::Tests => tests::executables::add(archive),
-            Self::Cards | Self::Common => Ok(()),
+            Self::Common => oracle::add_samples(archive),
+            Self::Cards => Ok(()),
         }
     }
 }

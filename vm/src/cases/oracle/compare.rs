@@ -66,7 +66,7 @@ fn own(text: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-fn lines(what: &str, theirs: Vec<String>, ours: Vec<String>) -> Option<String> {
+pub(super) fn lines(what: &str, theirs: Vec<String>, ours: Vec<String>) -> Option<String> {
     let longest = theirs.len().max(ours.len());
     let pair = |at: usize| (theirs.get(at), ours.get(at));
     let (theirs, ours) = (0..longest).map(pair).find(|(theirs, ours)| theirs != ours)?;
@@ -86,7 +86,7 @@ fn frames(sequence: &Sequence, theirs: &[Vec<u8>], ours: &[Vec<u8>]) -> Option<S
 }
 
 /// A frame whose time, and the checksum over it, are zero.
-fn without_stamp(frame: &[u8]) -> Vec<u8> {
+pub(super) fn without_stamp(frame: &[u8]) -> Vec<u8> {
     let mut frame = frame.to_vec();
     if let Some(at) = frame.windows(4).position(|window| window == MAGIC) {
         let end = frame.len().min(at + 16);
@@ -99,12 +99,12 @@ fn without_stamp(frame: &[u8]) -> Vec<u8> {
     frame
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A line whose times and rates are `#`; counts and lengths stay.
-fn without_times(line: &str) -> String {
+pub(super) fn without_times(line: &str) -> String {
     line.split('\n').map(one_line).collect::<Vec<_>>().join("\n")
 }
 

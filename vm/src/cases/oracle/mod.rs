@@ -6,6 +6,7 @@ mod generate;
 mod older;
 mod recorded;
 pub mod replay;
+mod samples;
 mod step;
 
 use super::{Case, Finding, Machine};
@@ -33,11 +34,20 @@ pub(super) const CASES: &[Case] = &[
         machine: Machine::Single,
         run: recorded,
     },
+    Case {
+        name: "samples",
+        what: "the kernel's sample scripts with this kernel's pktgen and with wirerate: results, counts and frames",
+        modules: MODULES,
+        devices: &[],
+        machine: Machine::Common,
+        run: samples::samples,
+    },
 ];
 
 const MODULES: &[&str] = &["pktgen", "dummy"];
 
 pub(crate) use recorded::add as add_recorded;
+pub(crate) use samples::add as add_samples;
 
 /// Sequences of a run, unless `WIRERATE_ORACLE` asks for more: `SEED[,COUNT]`.
 const COUNT: u64 = 500;

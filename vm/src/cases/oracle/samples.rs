@@ -1,0 +1,176 @@
+//! The kernel's sample scripts, by its own pktgen and by wirerate in turn. They come from Debian's package of the
+//! kernel's source (`tools/kernel-samples.sh`) into the archive of a machine, and nowhere else.
+
+use super::{Lab, compare, tcpdump};
+use crate::archive::Archive;
+use crate::cases::Finding;
+use crate::guest::{load, sh, try_sh};
+use anyhow::{Context, Result, ensure};
+use pcapng::pcap::Reader;
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::Path;
+use std::process::Command;
+
+/// Where they are in a machine.
+const FOLDER: &str = "/samples";
+/// Other names of what busybox does, which they call.
+const APPLETS: [&str; 4] = ["basename", "dirname", "egrep", "fgrep"];
+/// Of Ethernet, IPv4 and UDP: places that the samples draw, and the checksums over them.
+const DRAWN_V4: &[std::ops::Range<usize>] = &[24..34, 34..38, 40..42];
+/// The same of IPv6.
+const DRAWN_V6: &[std::ops::Range<usize>] = &[38..54, 54..58, 60..62];
+
+/// Lines about the last frame: most of it is drawn.
+const LAST: &str = "     cur_";
+
+/// At the end of the rates.
+const ERRORS: &str = "errors: ";
+
+/// One call.
+struct Sample {
+    script: &'static str,
+    options: &'static str,
+    device: &'static str,
+    /// Frames that go out.
+    frames: u64,
+}
+
+const fn sample(script: &'static str, options: &'static str, device: &'static str, frames: u64) -> Sample {
+    Sample { script, options, device, frames }
+}
+
+/// pktgen may not repeat frames on a veth, so what does that is for the dummy device, which counts them.
+const SAMPLES: &[Sample] = &[
+    sample("pktgen_sample01_simple.sh", "-n 1000 -d 198.18.7.2", "pgv0", 1000),
+    sample("pktgen_sample01_simple.sh", "-n 500 -d 198.18.7.0/24 -p 9-109 -k -s 100", "pgv0", 500),
+    sample("pktgen_sample01_simple.sh", "-n 200 -6 -d fd00::2 -v", "pgv0", 200),
+    sample("pktgen_sample02_multiqueue.sh", "-n 500 -t 2 -v", "pgv0", 1000),
+    sample("pktgen_sample03_burst_single_flow.sh", "-n 1024 -t 2", "pgd0", 2048),
+    sample("pktgen_sample04_many_flows.sh", "-n 1000 -t 2 -d 198.18.7.0/24", "pgv0", 2000),
+    sample("pktgen_sample05_flow_per_thread.sh", "-n 1000 -t 2 -b 4", "pgd0", 2000),
+    sample("pktgen_bench_xmit_mode_queue_xmit.sh", "-n 500 -t 2 -p 9-109", "pgv0", 1000),
+];
+
+/// What a sample did.
+#[derive(Debug, PartialEq, Eq)]
+struct Done {
+    /// All that it said, less times.
+    said: Vec<String>,
+    /// Frames that the device counts.
+    counted: u64,
+    /// Frames at the far end, less what is drawn; none where several threads sent, or nobody can see them.
+    frames: Vec<Vec<u8>>,
+}
+
+/// Puts the scripts into an archive, if they can be had.
+pub(crate) fn add(archive: &mut Archive) -> Result<()> {
+    let tool = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/kernel-samples.sh");
+    let output = Command::new(tool).output().context("cannot run tools/kernel-samples.sh")?;
+    if !output.status.success() {
+        ensure!(
+            std::env::var("CI").as_deref() != Ok("true"),
+            "cannot run: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        return Ok(());
+    }
+    let folder = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {folder}"))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let text = fs::read_to_string(Path::new(&folder).join(&name))?;
+        archive.text(&format!("{}/{name}", &FOLDER[1..]), &text)?;
+    }
+    APPLETS.iter().try_for_each(|applet| archive.link(&format!("bin/{applet}"), "busybox"))
+}
+
+/// The case.
+pub(super) fn samples(finding: &mut Finding) -> Result<()> {
+    if !Path::new(FOLDER).exists() {
+        finding.lacks = Some("the package with the scripts could not be had".to_owned());
+        return Ok(());
+    }
+    let lab = Lab::new()?;
+    let even_out = |text: String| lab.older.iter().fold(text, |text, older| older.even_out(&text));
+    let mut differences = Vec::new();
+    for sample in SAMPLES {
+        load("pktgen", "")?;
+        lab.set_gro("off")?;
+        let theirs = sample.run("", even_out)?;
+        sh("rmmod pktgen 2>/dev/null || true")?;
+        lab.set_gro("on")?;
+        let ours = sample.run("wirerate exec --", even_out)?;
+        let Sample { script, options, frames, .. } = sample;
+        ensure!(ours.counted == *frames, "{script} {options}: {} of {frames} frames: {ours:?}", ours.counted);
+        differences.extend(theirs.difference(&ours).map(|what| format!("{script} {options}: {what}")));
+    }
+    finding.note("scripts", SAMPLES.len());
+    lab.note(finding);
+    super::told(&differences, SAMPLES.len(), "")
+}
+
+impl Sample {
+    fn run(&self, before: &str, even_out: impl Fn(String) -> String) -> Result<Done> {
+        let Self { script, options, device, frames } = self;
+        let tcpdump = tcpdump("/tmp/sample.pcap")?;
+        let counter = format!("/sys/class/net/{device}/statistics/tx_packets");
+        let count = || -> Result<u64> { Ok(fs::read_to_string(&counter)?.trim().parse()?) };
+        let earlier = count()?;
+        let command =
+            format!("timeout 100 {before} bash {FOLDER}/{script} -i {device} -m 02:00:00:00:00:02 {options}");
+        let output = try_sh(&command)?;
+        let text = |bytes: &[u8]| even_out(String::from_utf8_lossy(bytes).into_owned());
+        let said = text(&output.stdout);
+        ensure!(output.status.success(), "{command}: {}\n{said}\n{}", output.status, text(&output.stderr));
+        let is_seen = *device == "pgv0" && !options.contains("-t 2");
+        if is_seen {
+            // They have arrived; tcpdump writes each at once.
+            sh(&format!(
+                "for i in $(seq 100); do [ $(tcpdump -Z root -r /tmp/sample.pcap 2>/dev/null | wc -l) -ge {frames} ] && break; sleep 0.1; done"
+            ))?;
+        }
+        tcpdump.interrupt()?;
+        let drawn = if options.contains("-6") { DRAWN_V6 } else { DRAWN_V4 };
+        Ok(Done {
+            said: said.lines().filter(|line| !line.starts_with(LAST)).map(without_errors).collect(),
+            counted: count()? - earlier,
+            frames: if is_seen { frames_of("/tmp/sample.pcap", drawn)? } else { Vec::new() },
+        })
+    }
+}
+
+/// A line without times, and without the frames that found the ring full: xdp makes others for them, and pktgen does not
+/// count how often it waited.
+fn without_errors(line: &str) -> String {
+    let line = compare::without_times(line);
+    match line.split_once(ERRORS) {
+        Some((rates, count)) if count.parse::<u64>().is_ok() => format!("{rates}{ERRORS}#"),
+        _ => line,
+    }
+}
+
+/// The frames of a file, less what is drawn and times.
+fn frames_of(path: &str, drawn: &[std::ops::Range<usize>]) -> Result<Vec<Vec<u8>>> {
+    let mut reader = Reader::new(BufReader::new(File::open(path)?))?;
+    let mut frames = Vec::new();
+    while let Some(record) = reader.next_record()? {
+        let mut frame = compare::without_stamp(record.data);
+        let places = drawn.iter().cloned().flatten();
+        places.for_each(|at| frame.get_mut(at).into_iter().for_each(|byte| *byte = 0));
+        frames.push(frame);
+    }
+    Ok(frames)
+}
+
+impl Done {
+    /// The first thing in which they differ.
+    fn difference(&self, ours: &Self) -> Option<String> {
+        let lines = compare::lines("what it says", self.said.clone(), ours.said.clone());
+        let counts = || {
+            let differ = self.counted != ours.counted;
+            differ.then(|| format!("frames\n  kernel   {}\n  wirerate {}", self.counted, ours.counted))
+        };
+        let hex = |frames: &[Vec<u8>]| frames.iter().map(|frame| compare::hex(frame)).collect();
+        lines.or_else(counts).or_else(|| compare::lines("the frames", hex(&self.frames), hex(&ours.frames)))
+    }
+}
