@@ -493,7 +493,7 @@ mod tests {
         let (rows, machines) = (folder.join("rows"), folder.join(MACHINES));
         fs::write(&rows, "{\"row\":\"host\"}\n").expect("a file");
         let page = || {
-            write(&[rows.clone()], &folder).expect("they are rows");
+            write(std::slice::from_ref(&rows), &folder).expect("they are rows");
             fs::read_to_string(folder.join("RESULTS.md")).expect("there is a page")
         };
         let without = page();
