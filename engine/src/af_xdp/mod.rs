@@ -84,7 +84,7 @@ impl AfXdpEngine {
         let frame_len_max = plan.frame_len_max() as usize;
         let open = |queue: u16| {
             let socket = Xsk::open(device.ifindex(), u32::from(queue), frame_len_max, copying)
-                .map_err(|source| refused(&device, queue, source))?;
+                .map_err(|source| refused(&device, queue, frame_len_max, source))?;
             Ok(Lane::new(socket, (!plan.size_moves()).then_some(frame_len_max)))
         };
         let lanes = (first..=last).map(open).collect::<Result<Vec<_>, EngineError>>()?;
@@ -319,14 +319,33 @@ fn check_ability(plan: &Plan, mode: XmitMode, asked: &Asked) -> Result<usize, En
     Ok(chunks)
 }
 
-fn refused(device: &Device, queue: u16, source: io::Error) -> EngineError {
+fn refused(device: &Device, queue: u16, frame_len_max: usize, source: io::Error) -> EngineError {
+    if let Some(what) = too_long(frame_len_max, &source) {
+        return EngineError::unable(EngineKind::AfXdp, what);
+    }
     let ifname = format!("{} queue {queue}", device.name());
     EngineError::Syscall { call: "bind(AF_XDP)", ifname, source }
+}
+
+/// Kernels before 6.6 do not know frames in several pieces, and so not the flag that asks for them.
+fn too_long(frame_len_max: usize, refusal: &io::Error) -> Option<String> {
+    (frame_len_max > CHUNK_LARGE && refusal.raw_os_error() == Some(libc::EINVAL)).then(|| {
+        format!("frames of {frame_len_max} bytes: AF_XDP of this kernel takes {CHUNK_LARGE} at most")
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_older_kernel_does_not_take_frames_in_pieces() {
+        let refusal = |errno| io::Error::from_raw_os_error(errno);
+        let what = too_long(9000, &refusal(libc::EINVAL)).expect("a reason");
+        assert_eq!(what, "frames of 9000 bytes: AF_XDP of this kernel takes 4096 at most");
+        assert_eq!(too_long(4096, &refusal(libc::EINVAL)), None);
+        assert_eq!(too_long(9000, &refusal(libc::EBUSY)), None);
+    }
     use crate::need::{QueueMap, Wish};
     use host::{Lab, LabOptions, Stack};
     use packet::{Config, sample};
