@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vm::cases::{self, Case, Machine};
 use vm::{Ending, Kernel, Lab, Outcome, Run, guest, taps};
 
@@ -145,7 +145,10 @@ fn wishes(has_long_turns: bool) -> String {
 
 /// Writes the rows of all kernels, their names in front of the cases.
 fn put_rows(path: &std::path::Path, all: &[(String, Vec<Outcome>)]) -> Result<()> {
-    let mut text = String::new();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).context("it is before 1970")?;
+    let when =
+        serde_json::json!({ "schema": "wirerate.bench/1", "row": "machines", "time_s": now.as_secs() });
+    let mut text = format!("{when}\n");
     for (kernel, outcomes) in all {
         for row in outcomes.iter().flat_map(|outcome| &outcome.rows) {
             let mut row = row.clone();
