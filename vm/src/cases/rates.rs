@@ -164,6 +164,8 @@ impl Sender {
 
     /// One turn.
     fn measure(&mut self, bed: &Bed, window: Duration) -> Result<()> {
+        // Each is to find the device as the one before did; and pktgen ends at once where there is no link yet.
+        wait_for(|| bed.has_link()).with_context(|| format!("{} has no link", bed.ifname))?;
         let before = bed.count()?;
         let process = Background::start(&self.command)?;
         wait_for(|| Ok(bed.count()? > before + 100)).with_context(|| {
@@ -178,9 +180,7 @@ impl Sender {
         if let Some(stop) = &self.stop {
             sh(stop)?;
         }
-        process.interrupt()?;
-        // The next one is to find the device as this one did.
-        wait_for(|| bed.has_link()).with_context(|| format!("{} has no link any more", bed.ifname))
+        process.interrupt()
     }
 
     fn median(&self) -> f64 {
