@@ -20,7 +20,6 @@ const fn of(room: &'static str, executable: &'static str, names: &'static [&'sta
 pub(super) const CHOSEN: &[Chosen] = &[
     of("bpf", "capture_bound", &["where_the_driver_cannot_be_asked_the_plain_program_does_the_work"]),
     of("bpf", "capture_program", &["frames_in_several_pieces_keep_the_right_bytes"]),
-    of("bpf", "filter_program", &["long_filters_pass_the_verifier"]),
     of(
         "host",
         "namespaces",
