@@ -38,7 +38,7 @@ const MARK: &str = "program: ";
 fn run(executable: &str, name: &str) -> Result<String> {
     let script = format!(
         "export CI=true WIRERATE=/bin/wirerate TMPDIR=/tmp
-         timeout 300 {}/{executable} --exact {name} --test-threads=1 --nocapture 2>&1",
+         timeout 600 {}/{executable} --exact {name} --test-threads=1 --nocapture 2>&1",
         executables::FOLDER
     );
     let output = try_sh(&script)?;
