@@ -228,6 +228,8 @@ pub struct Plan {
     pub udp_sum: u32,
     /// How frames find their security associations; `None` for frames in clear.
     pub ipsec: Option<Ipsec>,
+    /// Nothing moves from frame to frame but the number, the time and the id of IPv4.
+    pub(crate) is_still: bool,
 }
 
 impl Plan {
@@ -279,9 +281,11 @@ impl Plan {
             ip_sum: 0,
             udp_sum: 0,
             ipsec: Ipsec::new(config, cursor)?,
+            is_still: false,
             header,
             layout,
         };
+        plan.is_still = plan.stands_still();
         plan.check_destinations()?;
         plan.check_associations(cursor)?;
         plan.fill_in(cursor);
@@ -350,6 +354,22 @@ impl Plan {
             true => self.dst_v6_masks.is_some(),
             false => self.dst_v4.walk != Walk::Fixed || self.flow_count > 0,
         }
+    }
+
+    fn stands_still(&self) -> bool {
+        let ranges = [
+            &self.src_mac_offset,
+            &self.dst_mac_offset,
+            &self.udp_src,
+            &self.udp_dst,
+            &self.src_v4,
+            &self.dst_v4,
+            &self.queue,
+        ];
+        ranges.iter().all(|range| range.walk == Walk::Fixed)
+            && !(self.size_moves() || self.destination_moves() || self.vlan_random || self.svlan_random)
+            && self.mpls_random == 0
+            && self.flow_count == 0
     }
 
     /// Writes every field that stays into the template, so that an engine need not.
