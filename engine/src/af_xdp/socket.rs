@@ -47,8 +47,9 @@ pub(super) struct Xsk {
     _fill: MapMemory,
     memory: MmapMut,
     chunk_len: usize,
-    /// Places in a chunk at which a frame can begin.
-    colours: usize,
+    /// Bytes that a frame of one chunk may take.
+    room: usize,
+    /// Where in the memory the frames of free chunks begin.
     free: Vec<u64>,
     is_zero_copy: bool,
 }
@@ -117,9 +118,9 @@ impl Xsk {
             tx: Ring::new(tx_memory, tx, RING_ENTRIES, TX_DESCRIPTOR_LEN),
             completion: Ring::new(completion_memory, completion, RING_ENTRIES, ADDRESS_LEN),
             _fill: fill_memory,
-            free: (0..u64::from(RING_ENTRIES)).map(|chunk| chunk * chunk_len as u64).collect(),
+            free: starts(chunk_len, frame_len_max),
             memory,
-            colours: (chunk_len.saturating_sub(frame_len_max) / CACHE_LINE + 1).min(COLOURS_MAX),
+            room: frame_len_max.min(chunk_len),
             chunk_len,
             socket,
         })
@@ -142,9 +143,9 @@ impl Xsk {
     /// Takes back the chunks that the kernel has done with. Those come next that came back last: a few that stay in
     /// the cache are worth more than the time that a look at the ring takes.
     pub(super) fn reap(&mut self) {
-        let (free, chunk_len) = (&mut self.free, self.chunk_len as u64);
-        // An address comes back as it was given, somewhere in its chunk.
-        self.completion.take_all(|address| free.push(address - address % chunk_len));
+        let free = &mut self.free;
+        // An address comes back as it was given.
+        self.completion.take_all(|address| free.push(address));
     }
 
     /// True when `chunks` descriptors can be put now. There are as many chunks as places in the ring, so where there
@@ -155,20 +156,19 @@ impl Xsk {
 
     /// Puts one descriptor of `len` bytes, written by `fill`. There must be room for it.
     pub(super) fn put(&mut self, len: usize, is_continued: bool, fill: impl FnOnce(&mut [u8])) {
-        let chunk = self.free.pop().expect("has_room was asked");
-        fill(&mut self.memory[chunk as usize..chunk as usize + len]);
+        let start = self.free.pop().expect("has_room was asked");
+        fill(&mut self.memory[start as usize..start as usize + len]);
         let options = if is_continued { libc::XDP_PKT_CONTD } else { 0 };
-        self.tx.put(chunk, len as u32, options);
+        self.tx.put(start, len as u32, options);
     }
 
     /// Puts one descriptor whose length is known only when it is written; `fill` returns it, 0 to put none.
     pub(super) fn put_whole(&mut self, fill: impl FnOnce(&mut [u8]) -> usize) -> usize {
-        let chunk = self.free.pop().expect("has_room was asked");
-        let start = chunk as usize + self.colour(chunk);
-        let len = fill(&mut self.memory[start..chunk as usize + self.chunk_len]);
+        let start = self.free.pop().expect("has_room was asked");
+        let len = fill(&mut self.memory[start as usize..start as usize + self.room]);
         match len {
-            0 => self.free.push(chunk),
-            _ => self.tx.put(start as u64, len as u32, 0),
+            0 => self.free.push(start),
+            _ => self.tx.put(start, len as u32, 0),
         }
         len
     }
@@ -178,12 +178,6 @@ impl Xsk {
     pub(super) fn put_invalid(&mut self) {
         let chunk = self.free.pop().expect("there is room");
         self.tx.put(chunk, self.chunk_len as u32 + 1, 0);
-    }
-
-    /// Where in its chunk a frame begins: one cache line further from chunk to chunk, so that neighbours do not push
-    /// each other out of a cache whose sets are half a page apart.
-    fn colour(&self, chunk: u64) -> usize {
-        (chunk as usize / self.chunk_len) % self.colours * CACHE_LINE
     }
 
     /// Shows the kernel what was put.
@@ -216,6 +210,14 @@ impl Xsk {
             },
         }
     }
+}
+
+/// Where the frame of each chunk begins: one cache line further from chunk to chunk, so that neighbours do not push each
+/// other out of a cache whose sets are half a page apart.
+fn starts(chunk_len: usize, frame_len_max: usize) -> Vec<u64> {
+    let colours = (chunk_len.saturating_sub(frame_len_max) / CACHE_LINE + 1).min(COLOURS_MAX);
+    let start = |chunk: usize| (chunk * chunk_len + chunk % colours * CACHE_LINE) as u64;
+    (0..RING_ENTRIES as usize).map(start).collect()
 }
 
 /// Frames of more than one chunk need the kernel's leave (Linux 6.6).
