@@ -70,6 +70,22 @@ pub(super) const VIRTIO: Card = Card {
     macs: ["02:00:00:00:01:00", "02:00:00:00:01:01"],
 };
 
+/// The same, except that addresses are those of an IOMMU: the driver sends for AF_XDP without copying only there.
+pub(super) const VIRTIO_DIRECT: Card = Card {
+    devices: &[
+        "-netdev",
+        "hubport,id=virtio2,hubid=5",
+        "-netdev",
+        "hubport,id=virtio3,hubid=5",
+        "-device",
+        "virtio-net-pci,netdev=virtio2,mac=02:00:00:00:05:00,iommu_platform=on,disable-legacy=on",
+        "-device",
+        "virtio-net-pci,netdev=virtio3,mac=02:00:00:00:05:01,iommu_platform=on,disable-legacy=on",
+    ],
+    macs: ["02:00:00:00:05:00", "02:00:00:00:05:01"],
+    ..VIRTIO
+};
+
 pub(super) const IGB: Card = Card {
     name: "nic_igb",
     modules: &["igb"],

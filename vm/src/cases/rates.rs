@@ -5,10 +5,10 @@
 //! result is a row for the page of the bench as well.
 
 use super::engines::Pair;
-use super::nics::{CardPair, IGB, VIRTIO};
+use super::nics::{CardPair, IGB, VIRTIO_DIRECT};
 use super::wireless::Air;
 use super::{Case, Finding, Machine, wireless};
-use crate::guest::{Background, load, sh};
+use crate::guest::{Background, load, sh, try_sh, unload};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ pub(super) const CASES: &[Case] = &[
         name: "rates_virtio",
         what: "virtio-net: the same",
         modules: &["pktgen", "virtio_pci", "virtio_net"],
-        devices: VIRTIO.devices,
+        devices: VIRTIO_DIRECT.devices,
         machine: Machine::Cards,
         run: virtio,
     },
@@ -91,6 +91,19 @@ impl Bed {
         text.trim().parse().with_context(|| format!("{text:?} frames"))
     }
 
+    /// What may tell why nothing is counted.
+    fn clues(&self) -> String {
+        let Self { ifname, at, .. } = self;
+        let script = format!(
+            "{at} sh -c 'cat /proc/net/pktgen/{ifname}; ip -s link show {ifname}; iw dev {ifname} link' 2>&1
+             iw dev wlan0 station dump 2>&1; tail -n 20 /tmp/hostapd.log 2>&1; dmesg | tail -n 20"
+        );
+        try_sh(&script).map_or_else(
+            |why| format!("{why:#}"),
+            |output| String::from_utf8_lossy(&output.stdout).into_owned(),
+        )
+    }
+
     fn has_link(&self) -> Result<bool> {
         let text = sh(&format!("{} cat /sys/class/net/{}/carrier", self.at, self.ifname))?;
         Ok(text.trim() == "1")
@@ -106,7 +119,7 @@ impl Bed {
                 "exec {at} wirerate send {ifname} --cpus 1 --dst 198.18.0.1 --dst-mac {dst_mac} --duration 60s \
                  --xmit-mode {mode} --engine {engine} >/tmp/said 2>&1"
             ),
-            None,
+            false,
         )
     }
 
@@ -115,7 +128,7 @@ impl Bed {
         let Self { ifname, at, dst_mac, .. } = self;
         let settings = format!(
             "cd /proc/net/pktgen
-             echo rem_device_all > kpktgend_0; echo rem_device_all > kpktgend_1; echo add_device {ifname} > kpktgend_1
+             echo add_device {ifname} > kpktgend_1
              echo count 0 > {ifname}; echo pkt_size 60 > {ifname}; echo delay 0 > {ifname}
              echo dst 198.18.0.1 > {ifname}; echo dst_mac {dst_mac} > {ifname}
              echo xmit_mode {} > {ifname}; echo clone_skb {clone_skb} > {ifname}; echo burst {burst} > {ifname}
@@ -125,7 +138,7 @@ impl Bed {
         Sender::new(
             format!("pktgen burst {burst} clone_skb {clone_skb}"),
             format!("exec {at} sh -ec '{settings}' >/tmp/said 2>&1"),
-            Some(format!("{at} sh -c 'echo stop > /proc/net/pktgen/pgctrl'")),
+            true,
         )
     }
 }
@@ -152,35 +165,59 @@ impl Mode {
 struct Sender {
     name: String,
     command: String,
-    /// What ends it beside Ctrl-C.
-    stop: Option<String>,
+    /// The kernel's.
+    is_module: bool,
     pps: Vec<f64>,
 }
 
 impl Sender {
-    fn new(name: String, command: String, stop: Option<String>) -> Self {
-        Self { name, command, stop, pps: Vec::new() }
+    fn new(name: String, command: String, is_module: bool) -> Self {
+        Self { name, command, is_module, pps: Vec::new() }
     }
 
     /// One turn.
     fn measure(&mut self, bed: &Bed, window: Duration) -> Result<()> {
-        // Each is to find the device as the one before did; and pktgen ends at once where there is no link yet.
-        wait_for(|| bed.has_link()).with_context(|| format!("{} has no link", bed.ifname))?;
-        let before = bed.count()?;
-        let process = Background::start(&self.command)?;
-        wait_for(|| Ok(bed.count()? > before + 100)).with_context(|| {
+        let process = self.start(bed).with_context(|| {
             let said = std::fs::read_to_string("/tmp/said").unwrap_or_default();
-            format!("{}: {} sends nothing that is counted: {said}", bed.device, self.name)
+            format!("{}: {} sends nothing that is counted: {said}\n{}", bed.device, self.name, bed.clues())
         })?;
         std::thread::sleep(WARM_UP);
         let (from, begin) = (bed.count()?, Instant::now());
         std::thread::sleep(window);
         let (to, elapsed) = (bed.count()?, begin.elapsed());
         self.pps.push((to - from) as f64 / elapsed.as_secs_f64());
-        if let Some(stop) = &self.stop {
-            sh(stop)?;
+        if self.is_module {
+            sh(&format!("{} sh -c 'echo stop > /proc/net/pktgen/pgctrl'", bed.at))?;
         }
-        process.interrupt()
+        process.interrupt()?;
+        // It would hold its device, which may be about to go.
+        unload("pktgen")
+    }
+
+    /// Returns when frames of it are counted. Pktgen ends without a word where the link is gone for a moment; then it
+    /// is asked again. Each time it is loaded anew: its threads look for orders ten times a second, and
+    /// `rem_device_all`, which waits 125 ms for that, may be carried out behind the next `start` on a busy host.
+    fn start(&self, bed: &Bed) -> Result<Background> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            // Each is to find the device as the one before did.
+            wait_for(deadline, || bed.has_link()).context("no link")?;
+            unload("pktgen")?;
+            if self.is_module {
+                load("pktgen", "")?;
+            }
+            let before = bed.count()?;
+            let mut process = Background::start(&self.command)?;
+            let mut is_over = false;
+            wait_for(deadline, || {
+                is_over = process.is_over()?;
+                Ok(is_over || bed.count()? > before + 100)
+            })?;
+            if !is_over {
+                return Ok(process);
+            }
+            ensure!(self.is_module, "it ended by itself");
+        }
     }
 
     fn median(&self) -> f64 {
@@ -188,8 +225,7 @@ impl Sender {
     }
 }
 
-fn wait_for(mut is_there: impl FnMut() -> Result<bool>) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+fn wait_for(deadline: Instant, mut is_there: impl FnMut() -> Result<bool>) -> Result<()> {
     while !is_there()? {
         ensure!(Instant::now() < deadline, "nothing in {PATIENCE:?}");
         std::thread::sleep(Duration::from_millis(20));
@@ -317,19 +353,40 @@ const ALONE: &[(u32, u32)] = &[(1, 0)];
 const SHARED: &[(u32, u32)] = &[(32, 100_000), (1, 0), (32, 0), (1, 100_000)];
 
 fn veth(finding: &mut Finding) -> Result<()> {
-    load("pktgen", "")?;
     let _pair = Pair::new("on")?;
-    // The receiver's stack would cost more than the senders do. Whoever sends, frames end in its driver.
-    let _sink = Background::start("exec wirerate sink rx0 --netns rx >/dev/null 2>&1")?;
-    wait_for(|| Ok(sh("ip -n rx link show rx0")?.contains("xdp"))).context("no program on rx0")?;
+    let _sink = sink()?;
     let bed = Bed::between("veth", VETH_MAC);
     let contest = Contest { bed: &bed, mode: Mode::Start, ours: &["xdp", "skb", "af_packet"], theirs: ALONE };
     contest.run(finding)?;
     Contest { mode: Mode::Queue, ours: &["skb", "af_packet"], ..contest }.run(finding)
 }
 
+/// The receiver's stack would cost more than the senders do. Whoever sends, frames end in its driver.
+fn sink() -> Result<Background> {
+    let sink = Background::start("exec wirerate sink rx0 --netns rx >/dev/null 2>&1")?;
+    wait_for(Instant::now() + PATIENCE, || Ok(sh("ip -n rx link show rx0")?.contains("xdp")))
+        .context("no program on rx0")?;
+    Ok(sink)
+}
+
+/// Sender and receiver on a CPU each, with the interrupts of their cards, as the kernel's page on pktgen advises; the
+/// receiver's frames end in its driver.
+fn apart(pair: &CardPair) -> Result<Background> {
+    for (end, cpus) in [("rx", 1), ("tx", 2)] {
+        sh(&format!(
+            "ip netns exec {end} sh -ec '
+             for irq in $(cd /sys/class/net/{end}0/device && ls msi_irqs ../msi_irqs 2>/dev/null | grep -v :); do
+                 echo {cpus} > /proc/irq/$irq/smp_affinity
+             done'"
+        ))?;
+    }
+    let sink = sink()?;
+    pair.wait_for_carrier()?;
+    Ok(sink)
+}
+
 fn dummy(finding: &mut Finding) -> Result<()> {
-    ["pktgen", "dummy", "cls_matchall", "act_gact"].iter().try_for_each(|name| load(name, ""))?;
+    ["dummy", "cls_matchall", "act_gact"].iter().try_for_each(|name| load(name, ""))?;
     sh("ip link add dummy9 type dummy; ip link set dummy9 up; ip address add 198.18.0.2/15 dev dummy9
         tc qdisc add dev dummy9 clsact; tc filter add dev dummy9 ingress matchall action drop")?;
     let bed = Bed {
@@ -350,7 +407,6 @@ fn dummy(finding: &mut Finding) -> Result<()> {
 }
 
 fn hwsim(finding: &mut Finding) -> Result<()> {
-    load("pktgen", "")?;
     let air = Air::new("", "")?;
     air.connect()?;
     let bed = Bed {
@@ -360,16 +416,12 @@ fn hwsim(finding: &mut Finding) -> Result<()> {
         dst_mac: air.access_point().to_owned(),
         counter: "cat /sys/class/net/wlan0/statistics/rx_packets",
     };
-    let ended =
-        Contest { bed: &bed, mode: Mode::Start, ours: &["af_packet", "skb"], theirs: ALONE }.run(finding);
-    // It holds a device that is about to go.
-    sh("rmmod pktgen 2>/dev/null || true")?;
-    ended
+    Contest { bed: &bed, mode: Mode::Start, ours: &["af_packet", "skb"], theirs: ALONE }.run(finding)
 }
 
 fn virtio(finding: &mut Finding) -> Result<()> {
-    load("pktgen", "")?;
-    let pair = CardPair::new(&VIRTIO)?;
+    let pair = CardPair::new(&VIRTIO_DIRECT)?;
+    let _sink = apart(&pair)?;
     let bed = Bed::between("virtio", pair.receiver_mac());
     let contest =
         Contest { bed: &bed, mode: Mode::Start, ours: &["xdp", "af_xdp", "af_packet"], theirs: SHARED };
@@ -379,8 +431,8 @@ fn virtio(finding: &mut Finding) -> Result<()> {
 }
 
 fn igb(finding: &mut Finding) -> Result<()> {
-    load("pktgen", "")?;
     let pair = CardPair::new(&IGB)?;
+    let _sink = apart(&pair)?;
     let bed = Bed::between("igb", pair.receiver_mac());
     Contest { bed: &bed, mode: Mode::Start, ours: &["af_xdp", "xdp", "af_packet"], theirs: SHARED }
         .run(finding)

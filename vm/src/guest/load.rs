@@ -3,10 +3,15 @@
 use crate::{archive, module};
 use anyhow::{Context, Result};
 use nix::errno::Errno;
-use nix::kmod::init_module;
+use nix::kmod::{DeleteModuleFlags, delete_module, init_module};
 use std::ffi::CString;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// For those who use a module that is to go.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 fn path(name: &str) -> PathBuf {
     PathBuf::from(format!("{}/{}.ko", archive::MODULES, name.replace('-', "_")))
@@ -34,5 +39,25 @@ pub fn load(name: &str, parameters: &str) -> Result<()> {
         // ENODEV: for a processor that this one is not.
         Ok(()) | Err(Errno::EEXIST | Errno::ENODEV) => Ok(()),
         Err(errno) => Err(errno).with_context(|| format!("cannot load the module {name}")),
+    }
+}
+
+/// Takes a module out of the kernel again, if it is there.
+///
+/// # Errors
+/// When it is in use, after a while, or built in.
+pub fn unload(name: &str) -> Result<()> {
+    if !Path::new(&format!("/sys/module/{}", name.replace('-', "_"))).exists() {
+        return Ok(());
+    }
+    let words = CString::new(name).context("names of modules hold no NUL")?;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        // What used it may be on its way out.
+        match delete_module(&words, DeleteModuleFlags::O_NONBLOCK) {
+            Err(Errno::EAGAIN) if Instant::now() < deadline => thread::sleep(Duration::from_millis(50)),
+            Ok(()) | Err(Errno::ENOENT) => return Ok(()),
+            Err(errno) => return Err(errno).with_context(|| format!("cannot unload the module {name}")),
+        }
     }
 }

@@ -3,7 +3,7 @@
 mod load;
 mod shell;
 
-pub use load::{has_module, load};
+pub use load::{has_module, load, unload};
 pub use shell::{Background, sh, try_sh};
 
 use crate::cases::{self, Finding};

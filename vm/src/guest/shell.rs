@@ -44,6 +44,14 @@ impl Background {
         ))
     }
 
+    /// Whether it ended by itself.
+    ///
+    /// # Errors
+    /// When it cannot be asked.
+    pub fn is_over(&mut self) -> Result<bool> {
+        Ok(self.0.try_wait().context("cannot wait for it")?.is_some())
+    }
+
     /// Ends it as Ctrl-C would and waits for it.
     ///
     /// # Errors

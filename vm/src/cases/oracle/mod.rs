@@ -10,7 +10,7 @@ mod samples;
 mod step;
 
 use super::{Case, Finding, Machine};
-use crate::guest::{Background, load, sh};
+use crate::guest::{Background, load, sh, unload};
 use anyhow::{Context, Result, bail, ensure};
 use generate::Sequence;
 use older::Older;
@@ -94,7 +94,7 @@ impl Lab {
         load("pktgen", "")?;
         self.set_gro("off")?;
         let theirs = answers("/init replay", "theirs")?;
-        sh("rmmod pktgen 2>/dev/null || true")?;
+        unload("pktgen")?;
         self.set_gro("on")?;
         let mut both = [theirs, answers("wirerate exec -- /init replay", "ours")?];
         if self.older.iter().any(|older| older.name == older::ENOTSUPP) {
@@ -117,7 +117,8 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         // What remains would be in the way of the next case, which says so then.
-        let _ = sh("rmmod pktgen 2>/dev/null; ip link del pgv0; ip link del pgd0");
+        let _ = unload("pktgen");
+        let _ = sh("ip link del pgv0; ip link del pgd0");
     }
 }
 

@@ -4,7 +4,7 @@
 use super::{Lab, compare, tcpdump};
 use crate::archive::Archive;
 use crate::cases::Finding;
-use crate::guest::{load, sh, try_sh};
+use crate::guest::{load, sh, try_sh, unload};
 use anyhow::{Context, Result, ensure};
 use pcapng::pcap::Reader;
 use std::fs::{self, File};
@@ -97,7 +97,7 @@ pub(super) fn samples(finding: &mut Finding) -> Result<()> {
         load("pktgen", "")?;
         lab.set_gro("off")?;
         let theirs = sample.run("", even_out)?;
-        sh("rmmod pktgen 2>/dev/null || true")?;
+        unload("pktgen")?;
         lab.set_gro("on")?;
         let ours = sample.run("wirerate exec --", even_out)?;
         let Sample { script, options, frames, .. } = sample;
