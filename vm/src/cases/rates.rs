@@ -452,7 +452,7 @@ mod tests {
 
     #[test]
     fn rows_say_what_the_page_of_the_bench_asks() {
-        let sender = Sender { pps: vec![5.0], ..Sender::new("xdp".to_owned(), String::new(), None) };
+        let sender = Sender { pps: vec![5.0], ..Sender::new("xdp".to_owned(), String::new(), false) };
         let row = row("igb", &sender, "rate_pps", None, &sender.pps);
         for name in ["schema", "row", "case", "tool", "value", "median", "spread", "rounds"] {
             assert!(!row[name].is_null(), "{name}");
