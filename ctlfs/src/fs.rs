@@ -22,7 +22,10 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// `FOPEN_DIRECT_IO` of the FUSE protocol: each read and write reaches the server as it was made.
-const FOPEN_DIRECT_IO: u32 = 1;
+pub(crate) const FOPEN_DIRECT_IO: u32 = 1;
+/// `FOPEN_NOFLUSH`: to close a file asks nothing of the server. Older kernels (6.1, 6.12) else wait for whoever writes to
+/// it, and so would every child of a program whose other thread writes `start`, as soon as it closes what it inherited.
+pub(crate) const FOPEN_NOFLUSH: u32 = 1 << 5;
 /// Longest write that arrives in one piece; a longer one is split by the kernel.
 const MAX_WRITE_BYTES: NonZeroU32 = NonZeroU32::new(1 << 20).unwrap();
 /// Of files and links the kernel may keep nothing.
@@ -154,7 +157,7 @@ impl ControlFs {
         let is_append = flags & libc::O_APPEND.cast_unsigned() != 0;
         let handle = Handle::new(name.to_owned(), is_append);
         lock(&self.files).insert(fh, Arc::new(handle));
-        ReplyOpen { fh, flags: FOPEN_DIRECT_IO }
+        ReplyOpen { fh, flags: FOPEN_DIRECT_IO | FOPEN_NOFLUSH }
     }
 
     /// The rows that a listing started with; a rewound directory is listed anew.

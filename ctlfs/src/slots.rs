@@ -5,7 +5,7 @@
 //! hidden file `.control`, one for each write; reading it tells what is captured, or, after an order that was refused
 //! on the same descriptor, why. What a slot holds is not known here: [`SlotTree`] is the seam.
 
-use crate::fs::{Pending, lock, on_own_thread, plain_attributes};
+use crate::fs::{FOPEN_DIRECT_IO, FOPEN_NOFLUSH, Pending, lock, on_own_thread, plain_attributes};
 use crate::mount::{MountError, Mounted, Permissions, mount_fs};
 use crate::tree::{Cancel, Errno};
 use fuse3::Result;
@@ -28,8 +28,9 @@ pub const DEFAULT_DIR: &str = "/dev/mgcap";
 /// The file that takes orders.
 pub const CONTROL: &str = ".control";
 
-/// `FOPEN_DIRECT_IO` and `FOPEN_STREAM`: reads reach us as they are made, and offsets mean nothing.
-const OPEN_FLAGS: u32 = 1 | 1 << 4;
+/// `FOPEN_STREAM` of the FUSE protocol: offsets mean nothing.
+const FOPEN_STREAM: u32 = 1 << 4;
+const OPEN_FLAGS: u32 = FOPEN_DIRECT_IO | FOPEN_STREAM | FOPEN_NOFLUSH;
 /// Longest order.
 const MAX_WRITE_BYTES: NonZeroU32 = NonZeroU32::new(128 << 10).unwrap();
 /// From this size on a read is answered with a slot less than fits: the kernel cuts long reads into pieces of its own

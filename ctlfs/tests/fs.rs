@@ -339,6 +339,23 @@ fn a_blocked_writer_holds_up_nobody() {
     assert_eq!(lab.slate.interrupted.load(Ordering::SeqCst), 20);
 }
 
+/// Its child closes what it inherited when it becomes another program. Linux 6.1 and 6.12 let it wait for the writer then.
+#[test]
+fn a_program_that_waits_in_one_thread_starts_another_program_in_a_second() {
+    let Some(lab) = lab("fork", Shape::Tree) else { return };
+    let ctrl = lab.path("ctrl");
+    let (ended, end) = std::sync::mpsc::channel();
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| fs::write(&ctrl, "park"));
+        lab.wait_for_writers(1);
+        scope.spawn(move || ended.send(Command::new("true").status()));
+        let status = end.recv_timeout(PATIENCE);
+        fs::write(lab.path("ctrl"), "release").unwrap();
+        writer.join().unwrap().unwrap();
+        assert!(status.expect("it waits for nobody").unwrap().success());
+    });
+}
+
 /// More than tokio has threads for calls that block (512).
 #[test]
 fn six_hundred_blocked_writers_hold_up_nobody() {

@@ -33,7 +33,14 @@ pub(super) const CHOSEN: &[Chosen] = &[
     ),
     of("engine", "bytes", &["jumbo_frames_and_fragments_go_by_the_engine_that_can"]),
     of("capture", "session", &["generic_mode_captures_on_devices_that_know_nothing_of_xdp"]),
-    of("ctlfs", "fs", &["writes_return_their_length_or_the_errno"]),
+    of(
+        "ctlfs",
+        "fs",
+        &[
+            "writes_return_their_length_or_the_errno",
+            "a_program_that_waits_in_one_thread_starts_another_program_in_a_second",
+        ],
+    ),
     of(
         "wirerate",
         "netns",

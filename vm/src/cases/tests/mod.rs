@@ -34,11 +34,12 @@ const MODULES: &[&str] = &["sch_htb", "sch_tbf"];
 const PROGRAMS: &str = "programs";
 const MARK: &str = "program: ";
 
-/// A test with CI's severity: what it lacks is a failure. `Err` is what it said.
+/// A test with CI's severity: what it lacks is a failure. `Err` is what it said. Nobody who waits too long gets a signal
+/// that he could take for the end of what he waits for.
 fn run(executable: &str, name: &str) -> Result<String> {
     let script = format!(
         "export CI=true WIRERATE=/bin/wirerate TMPDIR=/tmp
-         timeout 600 {}/{executable} --exact {name} --test-threads=1 --nocapture 2>&1",
+         timeout -s KILL 200 {}/{executable} --exact {name} --test-threads=1 --nocapture 2>&1",
         executables::FOLDER
     );
     let output = try_sh(&script)?;
