@@ -348,7 +348,7 @@ fn a_program_that_waits_in_one_thread_starts_another_program_in_a_second() {
     thread::scope(|scope| {
         let writer = scope.spawn(|| fs::write(&ctrl, "park"));
         lab.wait_for_writers(1);
-        scope.spawn(move || ended.send(Command::new("true").status()));
+        scope.spawn(move || ended.send(Command::new("sh").args(["-c", ":"]).status()));
         let status = end.recv_timeout(PATIENCE);
         fs::write(lab.path("ctrl"), "release").unwrap();
         writer.join().unwrap().unwrap();
