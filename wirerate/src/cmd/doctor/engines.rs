@@ -152,6 +152,9 @@ fn notes(said: &Said, state: &DeviceState) -> Vec<String> {
             notes.push(match features.map(|xdp| xdp.redirect_target) {
                 Some(true) => "the driver says that it takes redirected frames (ndo_xdp_xmit)",
                 Some(false) => "the driver does not take redirected frames now (ndo_xdp_xmit)",
+                None if state.link.is_kind("veth") => {
+                    "this kernel does not say what drivers take; the far end of a veth does, if it can be asked"
+                }
                 None => "this kernel does not say what drivers take; the first burst will",
             });
             if state.link.kind.is_none()
@@ -281,5 +284,14 @@ mod tests {
         ] {
             assert_eq!(capture_choice(&rows(), &state).name, Some("xdp_native"));
         }
+    }
+
+    #[test]
+    fn on_an_old_kernel_a_veth_asks_its_far_end_and_a_card_its_first_burst() {
+        let said = Said { kind: EngineKind::Xdp, answer: Answer::Yes, why: String::new(), cure: None };
+        let mut state = DeviceState { xdp: None, ..card() };
+        assert!(notes(&said, &state)[0].ends_with("the first burst will"));
+        state.link.kind = Some("veth".to_owned());
+        assert!(notes(&said, &state)[0].contains("the far end of a veth does"));
     }
 }
