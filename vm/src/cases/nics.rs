@@ -72,6 +72,8 @@ pub(super) const VIRTIO: Card = Card {
 
 /// The same, except that addresses are those of an IOMMU: the driver sends for AF_XDP without copying only there.
 pub(super) const VIRTIO_DIRECT: Card = Card {
+    // What they are called afterwards, beside the other two.
+    name: "nic_direct",
     devices: &[
         "-netdev",
         "hubport,id=virtio2,hubid=5",

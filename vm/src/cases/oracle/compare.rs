@@ -5,7 +5,7 @@ use super::replay::Answers;
 use super::step::{Answer, Step};
 
 /// In front of the sequence number and the time in a frame.
-const MAGIC: [u8; 4] = [0xbe, 0x9b, 0xe9, 0x55];
+pub(super) const MAGIC: [u8; 4] = [0xbe, 0x9b, 0xe9, 0x55];
 
 /// What differs, in words, if anything does.
 pub(super) fn difference(sequence: &Sequence, theirs: &Answers, ours: &Answers) -> Option<String> {
