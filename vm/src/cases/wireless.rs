@@ -156,7 +156,9 @@ impl Drop for Air {
     fn drop(&mut self) {
         // What remains is in the way of the next case, which says so.
         (self.hostapd, self.supplicant) = (None, None);
-        let _ = sh("ip netns del sta 2>/dev/null");
+        // The radio of a namespace that goes comes back later, perhaps while the module is about to go.
+        let _ = sh("ip netns exec sta sh -c 'for phy in $(ls /sys/class/ieee80211); do iw phy $phy set netns 1; done'
+                    ip netns del sta");
         let _ = unload("mac80211_hwsim");
     }
 }
