@@ -7,6 +7,7 @@ use crate::cases::Finding;
 use crate::guest::{load, sh, try_sh, unload};
 use anyhow::{Context, Result, ensure};
 use pcapng::pcap::Reader;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::Path;
@@ -57,10 +58,12 @@ const SAMPLES: &[Sample] = &[
 struct Done {
     /// All that it said, less times.
     said: Vec<String>,
-    /// Frames that the device counts, less those of others.
+    /// Frames of pktgen's at the far end; where nobody can see them, all that the device counts.
     counted: u64,
     /// Frames at the far end, less what is drawn; none where several threads sent, or nobody can see them.
     frames: Vec<Vec<u8>>,
+    /// EtherTypes of what else arrived: the kernel's stack may have something to say as well.
+    others: BTreeSet<String>,
 }
 
 /// Puts the scripts into an archive, if they can be had.
@@ -92,7 +95,7 @@ pub(super) fn samples(finding: &mut Finding) -> Result<()> {
     }
     let lab = Lab::new()?;
     let even_out = |text: String| lab.older.iter().fold(text, |text, older| older.even_out(&text));
-    let mut differences = Vec::new();
+    let (mut differences, mut others) = (Vec::new(), BTreeSet::new());
     for sample in SAMPLES {
         load("pktgen", "")?;
         lab.set_gro("off")?;
@@ -102,9 +105,13 @@ pub(super) fn samples(finding: &mut Finding) -> Result<()> {
         let ours = sample.run("wirerate exec --", even_out)?;
         let Sample { script, options, frames, .. } = sample;
         ensure!(ours.counted == *frames, "{script} {options}: {} of {frames} frames: {ours:?}", ours.counted);
+        others.extend(theirs.others.iter().chain(&ours.others).cloned());
         differences.extend(theirs.difference(&ours).map(|what| format!("{script} {options}: {what}")));
     }
     finding.note("scripts", SAMPLES.len());
+    if !others.is_empty() {
+        finding.note("frames of the stack", others.into_iter().collect::<Vec<_>>().join(", "));
+    }
     lab.note(finding);
     super::told(&differences, SAMPLES.len(), "")
 }
@@ -122,7 +129,7 @@ impl Sample {
         let text = |bytes: &[u8]| even_out(String::from_utf8_lossy(bytes).into_owned());
         let said = text(&output.stdout);
         ensure!(output.status.success(), "{command}: {}\n{said}\n{}", output.status, text(&output.stderr));
-        let is_seen = *device == "pgv0" && !options.contains("-t 2");
+        let (is_seen, threads) = (*device == "pgv0", if options.contains("-t 2") { 2 } else { 1 });
         if is_seen {
             // They have arrived; tcpdump writes each at once.
             sh(&format!(
@@ -130,14 +137,19 @@ impl Sample {
             ))?;
         }
         tcpdump.interrupt()?;
-        // The kernel's stack may have something to say as well, which tcpdump hears.
-        let counted = count()? - earlier;
-        let strangers = if *device == "pgv0" { strangers("/tmp/sample.pcap")? } else { 0 };
         let drawn = if options.contains("-6") { DRAWN_V6 } else { DRAWN_V4 };
+        let seen = if is_seen { frames_of("/tmp/sample.pcap")? } else { Vec::new() };
+        let (seen, others): (Vec<_>, Vec<_>) = seen.into_iter().partition(|frame| is_of_pktgen(frame));
         Ok(Done {
             said: said.lines().filter(|line| !line.starts_with(LAST)).map(without_errors).collect(),
-            counted: counted - strangers,
-            frames: if is_seen { frames_of("/tmp/sample.pcap", drawn)? } else { Vec::new() },
+            counted: if is_seen { seen.len() as u64 } else { count()? - earlier },
+            // Several threads send in any order.
+            frames: if threads == 1 {
+                seen.iter().map(|frame| settled(frame, drawn)).collect()
+            } else {
+                Vec::new()
+            },
+            others: others.iter().map(|frame| compare::hex(&frame[12..14])).collect(),
         })
     }
 }
@@ -152,27 +164,25 @@ fn without_errors(line: &str) -> String {
     }
 }
 
-/// How many frames of a file are not pktgen's.
-fn strangers(path: &str) -> Result<u64> {
-    let mut reader = Reader::new(BufReader::new(File::open(path)?))?;
-    let mut count = 0;
-    while let Some(record) = reader.next_record()? {
-        count += u64::from(!record.data.windows(4).any(|word| word == compare::MAGIC));
-    }
-    Ok(count)
+fn is_of_pktgen(frame: &[u8]) -> bool {
+    frame.windows(4).any(|word| word == compare::MAGIC)
 }
 
-/// The frames of a file, less what is drawn and times.
-fn frames_of(path: &str, drawn: &[std::ops::Range<usize>]) -> Result<Vec<Vec<u8>>> {
+fn frames_of(path: &str) -> Result<Vec<Vec<u8>>> {
     let mut reader = Reader::new(BufReader::new(File::open(path)?))?;
     let mut frames = Vec::new();
     while let Some(record) = reader.next_record()? {
-        let mut frame = compare::without_stamp(record.data);
-        let places = drawn.iter().cloned().flatten();
-        places.for_each(|at| frame.get_mut(at).into_iter().for_each(|byte| *byte = 0));
-        frames.push(frame);
+        frames.push(record.data.to_vec());
     }
     Ok(frames)
+}
+
+/// A frame less what is drawn and times.
+fn settled(frame: &[u8], drawn: &[std::ops::Range<usize>]) -> Vec<u8> {
+    let mut frame = compare::without_stamp(frame);
+    let places = drawn.iter().cloned().flatten();
+    places.for_each(|at| frame.get_mut(at).into_iter().for_each(|byte| *byte = 0));
+    frame
 }
 
 impl Done {
