@@ -74,6 +74,12 @@ pub(crate) fn xdp_link(program: BorrowedFd<'_>, ifindex: c_int, flags: u32) -> i
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Takes the program of a link off, whoever else has a descriptor of it.
+pub(crate) fn link_detach(link: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: a plain number in, an error out; the descriptor is open during the call.
+    checked(unsafe { libbpf_sys::bpf_link_detach(link.as_raw_fd()) }).map(drop)
+}
+
 /// The device that an XDP link is on; 0 when the device is gone.
 pub(crate) fn xdp_link_ifindex(link: BorrowedFd<'_>) -> io::Result<u32> {
     let mut info = libbpf_sys::bpf_link_info::default();

@@ -63,10 +63,11 @@ pub enum ModeWish {
     Generic,
 }
 
-/// One program on one device; dropping it takes the program off.
+/// One program on one device; dropping it takes the program off at once, also where a child that is about to start or
+/// somebody who looks through all links has a descriptor of it for a moment.
 #[derive(Debug)]
 pub struct XdpLink {
-    link: OwnedFd,
+    link: Held,
     mode: XdpMode,
     native_refusal: Option<io::Error>,
     asks: bool,
@@ -79,8 +80,8 @@ impl XdpLink {
     }
 
     /// What the kernel knows the link by.
-    pub(crate) fn into_fd(self) -> OwnedFd {
-        self.link
+    pub(crate) fn into_fd(mut self) -> OwnedFd {
+        self.link.0.take().expect("it is taken once")
     }
 
     /// True when the program asks the driver about the hardware's time stamps and tags.
@@ -108,6 +109,25 @@ impl XdpLink {
 impl AsFd for XdpLink {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.link.as_fd()
+    }
+}
+
+/// The descriptor of a link that is detached when it is dropped; `None` once it was taken.
+#[derive(Debug)]
+struct Held(Option<OwnedFd>);
+
+impl AsFd for Held {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_ref().expect("it is taken by value").as_fd()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(link) = &self.0 {
+            // Where the device is gone there is nothing to detach from.
+            let _ = sys::link_detach(link.as_fd());
+        }
     }
 }
 
@@ -146,6 +166,7 @@ pub fn attach(
     let native = || first_taken(programs.iter(), ifindex, libbpf_sys::XDP_FLAGS_DRV_MODE);
     let native_refusal = match (wish != ModeWish::Generic).then(native) {
         Some(Ok(link)) => {
+            let link = Held(Some(link));
             return Ok(XdpLink { link, mode: XdpMode::Native, native_refusal: None, asks: false });
         }
         Some(Err(refusal)) => Some(refusal),
@@ -153,7 +174,10 @@ pub fn attach(
     };
     let generic = || first_taken(programs.iter().rev(), ifindex, libbpf_sys::XDP_FLAGS_SKB_MODE);
     let generic_refusal = match (wish != ModeWish::Native).then(generic) {
-        Some(Ok(link)) => return Ok(XdpLink { link, mode: XdpMode::Generic, native_refusal, asks: false }),
+        Some(Ok(link)) => {
+            let link = Held(Some(link));
+            return Ok(XdpLink { link, mode: XdpMode::Generic, native_refusal, asks: false });
+        }
         Some(Err(refusal)) => Some(refusal),
         None => None,
     };

@@ -9,7 +9,7 @@ use bpf::abi::{CaptureCpu, SLOT_VLAN};
 use bpf::capture::{Ask, CaptureProgram, Geometry, possible_cpus};
 use bpf::xdp::{ModeWish, XdpMode};
 use std::mem::offset_of;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::process::Command;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -161,6 +161,22 @@ fn a_tag_that_the_device_took_off_is_noted_and_time_zero_is_no_time() {
     assert!(tags.contains(&(SLOT_VLAN, 0x8100, 7)) && tags.contains(&(0, 0, 0)), "{tags:?}");
     let after_ns = monotonic_ns();
     assert!(found.iter().all(|slot| (before_ns..after_ns).contains(&slot.4)), "{found:?}");
+}
+
+/// A child between fork and exec has a descriptor of all that its parent has.
+#[test]
+fn a_program_goes_with_its_link_whoever_has_a_descriptor_of_it() {
+    if !enter_lab() {
+        return;
+    }
+    let sink = bpf::Sink::load().expect("it loads");
+    let lo = index("lo");
+    let link = sink.attach(lo, "lo", ModeWish::Best).expect("the program can be attached");
+    let other = link.as_fd().try_clone_to_owned().expect("there are descriptors left");
+    assert_eq!(bpf::xdp::programs(lo, "lo").expect("the device can be asked").len(), 1);
+    drop(link);
+    assert_eq!(bpf::xdp::programs(lo, "lo").expect("the device can be asked"), []);
+    drop(other);
 }
 
 #[test]
