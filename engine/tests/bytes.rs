@@ -78,6 +78,36 @@ fn frames_into_the_receive_path_are_those_of_the_plan() {
     }
 }
 
+/// Repeats lie in one chunk of its memory: fewer than it puts at a time, and more than its ring has places.
+#[test]
+fn af_xdp_sends_repeats_from_where_they_lie() {
+    const MANY: u64 = 6_000;
+    let Some(lab) = polling_lab() else { return };
+    let mut config = Config { udp_src_max: 500, seed: Some(7), ..Config::default() };
+    config.flags.set(Flags::NO_TIMESTAMP, true);
+    let mut moving = Config { max_pkt_size: 300, ..config.clone() };
+    moving.flags.set(Flags::TXSIZE_RND, true);
+    let queues = Config { queue_map_max: 1, ..moving.clone() };
+    for (config, clone_skb) in
+        [(&config, 7), (&config, 5_000), (&moving, 5), (&moving, 2_500), (&queues, 300)]
+    {
+        let config = Config { clone_skb, ..config.clone() };
+        let request = request(&lab, &config, MANY, Some(EngineKind::AfXdp));
+        let tap = Tap::new(lab.rx.netns());
+        let mut wanted = expected(&request, MANY);
+        let lengths: usize = wanted.iter().map(Vec::len).sum();
+        let report = run(&lab, request);
+        assert_eq!((report.total.sent, report.total.frame_bytes), (MANY, lengths as u64), "{clone_skb}");
+        let mut seen = tap.frames(wanted.len());
+        if config.queue_map_max > 0 {
+            // Each of two queues is in order.
+            seen.sort();
+            wanted.sort();
+        }
+        assert!(seen == wanted, "clone_skb {clone_skb}");
+    }
+}
+
 #[test]
 fn jumbo_frames_and_fragments_go_by_the_engine_that_can() {
     let Some(lab) = lab(&LabOptions { mtu: 9000, ..LabOptions::default() }) else { return };

@@ -174,6 +174,12 @@ impl Cursor {
         self.mpls.clone_from(&config.mpls);
     }
 
+    /// Moves over the next `count` frames, all of them repeats of the one before: `count` is at most `repeats_left`.
+    pub fn repeat(&mut self, count: u32) {
+        self.repeats_left -= count;
+        self.seq_num = self.seq_num.wrapping_add(count);
+    }
+
     /// Ends the repeats of a frame that has gone out already, of `repeats` times; one that was built and found no room
     /// yet stays the next. To be called before what frames are changes.
     pub fn end_repeats(&mut self, repeats: u32) {

@@ -394,13 +394,17 @@ mod tests {
         Config { dst_mac: MacAddr([2, 0, 0, 0, 1, 0]), dst_min: "10.9.8.99".into(), ..Config::default() }
     }
 
-    /// The first frames of a run, each written into bytes that were dirty before.
-    fn frames(mut config: Config, facts: &DeviceFacts, count: usize) -> Vec<Vec<u8>> {
+    fn planned(mut config: Config, facts: &DeviceFacts) -> (Plan, Cursor) {
         config.prepare(facts);
         let mut cursor = Cursor::default();
         (cursor.src_v6, cursor.dst_v6) = (config.src6, config.dst6);
         cursor.start(&config, facts, 1).unwrap();
-        let plan = Plan::new(&config, facts, &cursor).unwrap();
+        (Plan::new(&config, facts, &cursor).unwrap(), cursor)
+    }
+
+    /// The first frames of a run, each written into bytes that were dirty before.
+    fn frames(config: Config, facts: &DeviceFacts, count: usize) -> Vec<Vec<u8>> {
+        let (plan, mut cursor) = planned(config, facts);
         let mut next = || {
             let mut bytes = vec![0xee; plan.frame_len_max() as usize];
             let len = plan.emit(&mut cursor, NOON, &mut bytes);
@@ -446,10 +450,7 @@ mod tests {
         for flag in [Flags::UDPCSUM, Flags::NO_TIMESTAMP, Flags::IPV6] {
             let mut config = Config { vlan_id: Some(5), mpls: vec![0x100], clone_skb: 2, ..base() };
             config.flags.set(flag, true);
-            config.prepare(&facts());
-            let mut cursor = Cursor::default();
-            cursor.start(&config, &facts(), 1).unwrap();
-            let still = Plan::new(&config, &facts(), &cursor).unwrap();
+            let (still, mut cursor) = planned(config, &facts());
             assert!(still.is_still);
             let moving = Plan { is_still: false, ..still.clone() };
             let mut other = cursor.clone();
@@ -493,6 +494,22 @@ mod tests {
         assert!(sent[..4].iter().all(|frame| *frame == sent[0]));
         assert_eq!(words(&sent, 48)[3..], [1, 5], "sequence numbers");
         assert_eq!(words(&sent, 18)[3..], [0, 1], "IP ids");
+    }
+
+    #[test]
+    fn repeats_may_be_passed_over() {
+        let config = Config { clone_skb: 5, udp_src_max: 99, ..base() };
+        let (plan, mut cursor) = planned(config, &facts());
+        let (mut out, mut other) = (vec![0; plan.frame_len_max() as usize], cursor.clone());
+        for _ in 0..20 {
+            plan.emit(&mut cursor, NOON, &mut out);
+        }
+        for _ in 0..4 {
+            plan.emit(&mut other, NOON, &mut out);
+            other.repeat(1);
+            other.repeat(3);
+        }
+        assert_eq!(cursor, other);
     }
 
     #[test]

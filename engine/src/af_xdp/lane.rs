@@ -36,6 +36,13 @@ impl Lane {
         len
     }
 
+    /// Puts the frame of [`Self::put_whole`] again, up to `most` times, and says how often.
+    pub(super) fn put_again(&mut self, most: u32) -> u32 {
+        let Some((len, count)) = self.socket.put_again(most) else { return 0 };
+        self.pending.push_alike(Frame { len, pieces: 1 }, count);
+        count
+    }
+
     /// Puts a frame of any length, in as many pieces as it takes.
     pub(super) fn put(&mut self, frame: &[u8]) {
         let chunk_len = self.socket.chunk_len();
@@ -116,11 +123,15 @@ impl Pending {
     }
 
     fn push(&mut self, frame: Frame) {
-        self.frames += 1;
-        self.descriptors += frame.pieces;
+        self.push_alike(frame, 1);
+    }
+
+    fn push_alike(&mut self, frame: Frame, count: u32) {
+        self.frames += count;
+        self.descriptors += count * frame.pieces;
         match self.each {
             Some(each) => assert_eq!(frame, each, "all frames are alike"),
-            None => self.queue.push_back(frame),
+            None => self.queue.extend(std::iter::repeat_n(frame, count as usize)),
         }
     }
 
@@ -176,8 +187,9 @@ mod tests {
                 for _ in 0..rng.below(9) {
                     let len = 1 + rng.below(20_000);
                     let frame = alike.unwrap_or(Frame { len, pieces: len.div_ceil(4096) });
-                    pending.push(frame);
-                    put = (put.0 + 1, put.1 + u64::from(frame.len));
+                    let count = rng.below(4);
+                    pending.push_alike(frame, count);
+                    put = (put.0 + u64::from(count), put.1 + u64::from(frame.len * count));
                 }
                 let (frames, bytes) = pending.take(rng.below(pending.descriptors + 1));
                 counted = (counted.0 + frames, counted.1 + bytes);

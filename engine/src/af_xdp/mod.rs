@@ -87,7 +87,10 @@ impl AfXdpEngine {
                 .map_err(|source| refused(&device, queue, frame_len_max, source))?;
             Ok(Lane::new(socket, (!plan.size_moves()).then_some(frame_len_max)))
         };
-        let lanes = (first..=last).map(open).collect::<Result<Vec<_>, EngineError>>()?;
+        let mut lanes = (first..=last).map(open).collect::<Result<Vec<_>, EngineError>>()?;
+        if let ([lane], 1, 2..) = (&mut lanes[..], chunks_max, plan.repeats) {
+            lane.socket.keep_frames();
+        }
         // A driver that gives a queue away may look for its link anew.
         device.wait_for_carrier()?;
         Ok(Self {
@@ -127,16 +130,31 @@ impl AfXdpEngine {
         if !self.is_worth_a_doorbell(count) {
             return 0;
         }
-        for done in 0..count {
+        let mut done = 0;
+        while done < count {
             if !self.lanes.iter().all(|lane| lane.socket.has_room(self.chunks_max)) {
-                return done;
+                break;
             }
-            if self.put_next() == 0 {
+            let again = self.put_again(count - done);
+            if again == 0 && self.put_next() == 0 {
                 self.is_unsealed = true;
-                return done;
+                break;
             }
+            done += again.max(1);
         }
-        count
+        done
+    }
+
+    /// Puts the frame before again, up to `most` times, where the plan says so: as often as there is room, in the same
+    /// chunk. Returns how often; 0 where it has to be written anew.
+    fn put_again(&mut self, most: u32) -> u32 {
+        let most = most.min(self.source.repeats_left());
+        if most == 0 {
+            return 0;
+        }
+        let again = self.lanes[0].put_again(most);
+        self.source.repeat(again);
+        again
     }
 
     /// False while a driver that takes frames from our memory gives back chunks one by one: a doorbell for each would

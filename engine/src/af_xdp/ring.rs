@@ -50,17 +50,20 @@ impl Ring {
         self.word(self.layout.producer).store(self.ours, Release);
     }
 
-    /// Takes all addresses that the kernel has given back, at the price of one look and one note for all of them.
-    pub(super) fn take_all(&mut self, mut each: impl FnMut(u64)) {
+    /// Takes all addresses that the kernel has given back, at the price of one look and one note for all of them, and says
+    /// how many they are.
+    pub(super) fn take_all(&mut self, mut each: impl FnMut(u64)) -> u32 {
         let end = self.word(self.layout.producer).load(Acquire);
-        if self.ours == end {
-            return;
+        let count = end.wrapping_sub(self.ours);
+        if count == 0 {
+            return 0;
         }
         while self.ours != end {
             each(self.memory.atomic_u64(self.place(self.ours)).load(Relaxed));
             self.ours = self.ours.wrapping_add(1);
         }
         self.word(self.layout.consumer).store(self.ours, Release);
+        count
     }
 
     /// True when the kernel sleeps until it is told of new entries.

@@ -8,8 +8,10 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Descriptors of each ring, and chunks of frame memory: a few hundred microseconds at the fastest rates.
+/// Descriptors of each ring: a few hundred microseconds at the fastest rates.
 pub(super) const RING_ENTRIES: u32 = 2048;
+/// Chunks of frame memory: one for each descriptor, and one for a frame that may be put again.
+const CHUNKS: usize = RING_ENTRIES as usize + 1;
 /// The kernel insists on a fill ring even for a socket that never receives.
 const FILL_ENTRIES: u32 = 2;
 const CHUNK_SMALL: usize = 2048;
@@ -51,6 +53,13 @@ pub(super) struct Xsk {
     room: usize,
     /// Where in the memory the frames of free chunks begin.
     free: Vec<u64>,
+    /// Descriptors that were put and have not come back.
+    descriptors: u32,
+    /// Of each chunk how many of them it is in, and one more for the frame that may be put again. Empty where no frame
+    /// is put again.
+    uses: Vec<u32>,
+    /// Where the frame that may be put again begins, and its bytes.
+    kept: Option<(u64, u32)>,
     is_zero_copy: bool,
 }
 
@@ -92,7 +101,7 @@ impl Xsk {
 
     fn bound(ifindex: u32, queue: u32, frame_len_max: usize, flags: u16) -> io::Result<Self> {
         let chunk_len = if frame_len_max <= CHUNK_SMALL { CHUNK_SMALL } else { CHUNK_LARGE };
-        let memory = MmapMut::map_anon(chunk_len * RING_ENTRIES as usize)?;
+        let memory = MmapMut::map_anon(chunk_len * CHUNKS)?;
         let socket = sys::socket()?;
         sys::register_umem(&socket, &memory, chunk_len as u32)?;
         sys::make_ring(&socket, libc::XDP_TX_RING, RING_ENTRIES)?;
@@ -119,6 +128,9 @@ impl Xsk {
             completion: Ring::new(completion_memory, completion, RING_ENTRIES, ADDRESS_LEN),
             _fill: fill_memory,
             free: starts(chunk_len, frame_len_max),
+            descriptors: 0,
+            uses: Vec::new(),
+            kept: None,
             memory,
             room: frame_len_max.min(chunk_len),
             chunk_len,
@@ -135,23 +147,42 @@ impl Xsk {
         self.chunk_len
     }
 
-    /// Chunks that the driver took and has not said to be done with.
+    /// From now on the frame of [`Self::put_whole`] is kept, to be put again.
+    pub(super) fn keep_frames(&mut self) {
+        self.uses = vec![0; CHUNKS];
+    }
+
+    /// Descriptors that the driver took and has not said to be done with.
     pub(super) fn under_way(&self) -> u32 {
-        RING_ENTRIES - self.free.len() as u32 - self.tx.not_taken()
+        self.descriptors - self.tx.not_taken()
     }
 
     /// Takes back the chunks that the kernel has done with. Those come next that came back last: a few that stay in
     /// the cache are worth more than the time that a look at the ring takes.
     pub(super) fn reap(&mut self) {
-        let free = &mut self.free;
+        let (free, uses, shift) = (&mut self.free, &mut self.uses, self.chunk_len.trailing_zeros());
         // An address comes back as it was given.
-        self.completion.take_all(|address| free.push(address));
+        self.descriptors -= if uses.is_empty() {
+            self.completion.take_all(|address| free.push(address))
+        } else {
+            self.completion.take_all(|address| {
+                let uses = &mut uses[(address >> shift) as usize];
+                *uses -= 1;
+                if *uses == 0 {
+                    free.push(address);
+                }
+            })
+        };
     }
 
-    /// True when `chunks` descriptors can be put now. There are as many chunks as places in the ring, so where there
-    /// is a free chunk there is a place.
-    pub(super) fn has_room(&self, chunks: usize) -> bool {
-        self.free.len() >= chunks
+    /// Descriptors that can be put now. Each is in one chunk at most, so there is a free chunk where there is a place.
+    fn room_descriptors(&self) -> u32 {
+        RING_ENTRIES - self.descriptors
+    }
+
+    /// True when `count` descriptors can be put now.
+    pub(super) fn has_room(&self, count: usize) -> bool {
+        self.room_descriptors() as usize >= count
     }
 
     /// Puts one descriptor of `len` bytes, written by `fill`. There must be room for it.
@@ -160,17 +191,49 @@ impl Xsk {
         fill(&mut self.memory[start as usize..start as usize + len]);
         let options = if is_continued { libc::XDP_PKT_CONTD } else { 0 };
         self.tx.put(start, len as u32, options);
+        self.descriptors += 1;
     }
 
     /// Puts one descriptor whose length is known only when it is written; `fill` returns it, 0 to put none.
     pub(super) fn put_whole(&mut self, fill: impl FnOnce(&mut [u8]) -> usize) -> usize {
+        self.let_go();
         let start = self.free.pop().expect("has_room was asked");
         let len = fill(&mut self.memory[start as usize..start as usize + self.room]);
-        match len {
-            0 => self.free.push(start),
-            _ => self.tx.put(start, len as u32, 0),
+        if len == 0 {
+            self.free.push(start);
+            return 0;
+        }
+        self.tx.put(start, len as u32, 0);
+        self.descriptors += 1;
+        if !self.uses.is_empty() {
+            self.uses[start as usize / self.chunk_len] = 2;
+            self.kept = Some((start, len as u32));
         }
         len
+    }
+
+    /// Puts the frame that is kept again, in the same chunk, up to `most` times as room allows. Returns its bytes and how
+    /// often; `None` when no frame is kept.
+    pub(super) fn put_again(&mut self, most: u32) -> Option<(u32, u32)> {
+        let (start, len) = self.kept?;
+        let count = most.min(self.room_descriptors());
+        for _ in 0..count {
+            self.tx.put(start, len, 0);
+        }
+        self.descriptors += count;
+        self.uses[start as usize / self.chunk_len] += count;
+        Some((len, count))
+    }
+
+    /// The frame that was kept is not put again.
+    fn let_go(&mut self) {
+        if let Some((start, _)) = self.kept.take() {
+            let uses = &mut self.uses[start as usize / self.chunk_len];
+            *uses -= 1;
+            if *uses == 0 {
+                self.free.push(start);
+            }
+        }
     }
 
     /// Puts a descriptor that leaves its chunk.
@@ -178,6 +241,7 @@ impl Xsk {
     pub(super) fn put_invalid(&mut self) {
         let chunk = self.free.pop().expect("there is room");
         self.tx.put(chunk, self.chunk_len as u32 + 1, 0);
+        self.descriptors += 1;
     }
 
     /// Shows the kernel what was put.
@@ -217,7 +281,7 @@ impl Xsk {
 fn starts(chunk_len: usize, frame_len_max: usize) -> Vec<u64> {
     let colours = (chunk_len.saturating_sub(frame_len_max) / CACHE_LINE + 1).min(COLOURS_MAX);
     let start = |chunk: usize| (chunk * chunk_len + chunk % colours * CACHE_LINE) as u64;
-    (0..RING_ENTRIES as usize).map(start).collect()
+    (0..CHUNKS).map(start).collect()
 }
 
 /// Frames of more than one chunk need the kernel's leave (Linux 6.6).

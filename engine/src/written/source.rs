@@ -43,6 +43,17 @@ impl Source {
         self.plan.emit(&mut self.cursor, WallTime::from_ns(wall_ns), out)
     }
 
+    /// How many of the next frames are the one before again.
+    pub(crate) fn repeats_left(&self) -> u32 {
+        self.cursor.repeats_left
+    }
+
+    /// Moves over so many repeats.
+    pub(crate) fn repeat(&mut self, count: u32) {
+        self.since += count as usize;
+        self.cursor.repeat(count);
+    }
+
     /// The transmit queue of the frame written last.
     pub(crate) fn queue(&self) -> u16 {
         self.cursor.queue
