@@ -348,6 +348,9 @@ fn row(
     })
 }
 
+/// The same frame again and again, as pktgen does by `clone_skb`.
+const AGAIN: &str = "af_xdp --clone 100000";
+
 /// A veth may be given neither the same skb twice nor several at once.
 const ALONE: &[(u32, u32)] = &[(1, 0)];
 const SHARED: &[(u32, u32)] = &[(32, 100_000), (1, 0), (32, 0), (1, 100_000)];
@@ -423,8 +426,12 @@ fn virtio(finding: &mut Finding) -> Result<()> {
     let pair = CardPair::new(&VIRTIO_DIRECT)?;
     let _sink = apart(&pair)?;
     let bed = Bed::between("virtio", pair.receiver_mac());
-    let contest =
-        Contest { bed: &bed, mode: Mode::Start, ours: &["xdp", "af_xdp", "af_packet"], theirs: SHARED };
+    let contest = Contest {
+        bed: &bed,
+        mode: Mode::Start,
+        ours: &["xdp", "af_xdp", AGAIN, "af_packet"],
+        theirs: SHARED,
+    };
     contest.run(finding)?;
     // To give a real qdisc the same skb twice crashes the kernel.
     Contest { mode: Mode::Queue, ours: &["af_packet", "skb"], theirs: ALONE, ..contest }.run(finding)
@@ -434,7 +441,7 @@ fn igb(finding: &mut Finding) -> Result<()> {
     let pair = CardPair::new(&IGB)?;
     let _sink = apart(&pair)?;
     let bed = Bed::between("igb", pair.receiver_mac());
-    Contest { bed: &bed, mode: Mode::Start, ours: &["af_xdp", "xdp", "af_packet"], theirs: SHARED }
+    Contest { bed: &bed, mode: Mode::Start, ours: &["af_xdp", AGAIN, "xdp", "af_packet"], theirs: SHARED }
         .run(finding)
 }
 
