@@ -5,7 +5,7 @@
 //! looks at.
 
 use crate::choose::{Chosen, Need, Tools, build};
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, PunctualClock, SystemClock};
 use crate::engine::{Burst, Errors};
 use crate::pacer::Pace;
 use crate::run::{End, Progress, Run, RunReport, Step, Terms};
@@ -238,7 +238,7 @@ impl Worker {
             // The receiver waits below for exactly this.
             let _ = ready.send(prepared);
             if is_good {
-                let (clock, tools) = (SystemClock, Tools::default());
+                let (clock, tools) = (PunctualClock::default(), Tools::default());
                 let (waiting, active) = (VecDeque::new(), Vec::new());
                 Shift { cpu, inbox, quit, clock, tools, waiting, free_ns: 0, kept_until_ns: 0, active }
                     .serve();
@@ -311,7 +311,7 @@ struct Shift {
     cpu: u32,
     inbox: Receiver<Waiting>,
     quit: Arc<AtomicBool>,
-    clock: SystemClock,
+    clock: PunctualClock,
     tools: Tools,
     /// Runs that are not paced, behind the one that is served. Each engine costs memory and one of 48 places in
     /// the XDP dispatcher; so theirs are built when their turn comes.
@@ -545,7 +545,7 @@ impl Active {
     }
 
     /// A run that is cut before its first frame sends what is due: cuts in quick succession keep no run from sending.
-    fn last_step(&mut self, clock: &SystemClock) -> End {
+    fn last_step(&mut self, clock: &impl Clock) -> End {
         if !self.handle.is_paused.load(Relaxed) || self.run.total().offered() > 0 {
             return End::Stopped;
         }
@@ -557,7 +557,7 @@ impl Active {
         }
     }
 
-    fn show_sometimes(&mut self, clock: &SystemClock) {
+    fn show_sometimes(&mut self, clock: &impl Clock) {
         let now_ns = clock.now_ns();
         if now_ns - self.shown_ns >= SNAPSHOT_NS {
             self.handle.show(&self.run);
