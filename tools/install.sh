@@ -56,10 +56,11 @@ packages_for() {
 		xz-utils         xz
 		zstd             zstd
 	END
-	test) packages_for netns && packages_for vm ;;
+	test) packages_for bench && packages_for vm ;;
 	bench)
 		packages_for netns
 		cat <<-END
+			linux-perf       perf
 			valgrind         valgrind
 		END
 		;;

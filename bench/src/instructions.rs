@@ -1,8 +1,9 @@
-//! Instructions a frame of the pure rooms, counted by callgrind: the same on a busy machine as on an idle one, so that they
-//! can be followed over commits (`bench/history.jsonl`).
+//! Instructions a frame, to be followed over commits (`bench/history.jsonl`): of the pure rooms by callgrind, the same on a
+//! busy machine as on an idle one; of whole engines by the processor's counters, where it has some.
 //!
 //! Each loop runs twice with different numbers of frames; what the second one takes more is what frames take.
 
+use crate::counters;
 use crate::process::find_tool;
 use anyhow::{Context, Result, ensure};
 use packet::{Config, Cursor, DeviceFacts, Flags, ImixEntry, MacAddr, Plan, WallTime};
@@ -12,11 +13,13 @@ use std::fs::OpenOptions;
 use std::hint::black_box;
 use std::io::Write;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Frames of the two runs.
 const FRAMES: [u64; 2] = [1_000, 11_000];
+/// What is counted unless something else is asked for.
+const INSTRUCTIONS: &str = "instructions";
 /// What valgrind's tool says before the number of instructions.
 const COLLECTED: &str = "Collected : ";
 
@@ -26,6 +29,12 @@ pub(crate) struct Args {
     /// The file that a row is added to for each loop
     #[arg(long, value_name = "FILE", default_value = "bench/history.jsonl")]
     to: PathBuf,
+    /// The binary whose engines are counted [default: $WIRERATE, or the one beside this program]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) wirerate: Option<PathBuf>,
+    /// What perf stat counts of the engines
+    #[arg(long, value_name = "EVENT", default_value = INSTRUCTIONS)]
+    event: String,
 }
 
 /// Arguments of the hidden command `loop`.
@@ -41,11 +50,16 @@ pub(crate) struct LoopArgs {
 #[derive(Debug, Serialize)]
 struct Row<'a> {
     schema: &'static str,
-    row: &'static str,
+    /// `instructions`; another event by its own name.
+    row: &'a str,
     commit: &'a str,
     time_s: u64,
     work: &'a str,
-    instructions_per_frame: f64,
+    #[serde(rename = "instructions_per_frame", skip_serializing_if = "Option::is_none")]
+    instructions: Option<f64>,
+    /// Of another event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    events_per_frame: Option<f64>,
 }
 
 /// Makes so many frames.
@@ -129,8 +143,8 @@ pub(crate) fn run_loop(args: &LoopArgs) -> Result<()> {
     run(args.frames)
 }
 
-/// Counts all loops and adds a row for each to the history.
-pub(crate) fn run(args: &Args) -> Result<()> {
+/// Counts all loops and engines and adds a row for each to the history.
+pub(crate) fn run(args: &Args, wirerate: &Path) -> Result<()> {
     let valgrind =
         find_tool("valgrind").context("valgrind is not installed; tools/install.sh bench does that")?;
     let head = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output();
@@ -141,22 +155,32 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .append(true)
         .open(&args.to)
         .with_context(|| format!("cannot open {to}"))?;
+    let mut add = |event: &str, work: &str, per_frame: f64| {
+        let is_usual = event == INSTRUCTIONS;
+        let row = Row {
+            schema: "wirerate.bench/1",
+            row: event,
+            commit: &commit,
+            time_s: host::realtime_ns() / 1_000_000_000,
+            work,
+            instructions: is_usual.then_some(per_frame),
+            events_per_frame: (!is_usual).then_some(per_frame),
+        };
+        println!("{per_frame:>10.1} {event} a frame  {work}");
+        writeln!(file, "{}", serde_json::to_string(&row)?).with_context(|| format!("cannot write to {to}"))
+    };
     for (name, _) in LOOPS {
         let count = |frames| instructions(&valgrind, name, frames);
         let [few, many] = [count(FRAMES[0])?, count(FRAMES[1])?];
-        let row = Row {
-            schema: "wirerate.bench/1",
-            row: "instructions",
-            commit: &commit,
-            time_s: host::realtime_ns() / 1_000_000_000,
-            work: name,
-            instructions_per_frame: many.saturating_sub(few) as f64 / (FRAMES[1] - FRAMES[0]) as f64,
-        };
-        println!("{:>10.1} instructions a frame  {name}", row.instructions_per_frame);
-        writeln!(file, "{}", serde_json::to_string(&row)?)
-            .with_context(|| format!("cannot write to {to}"))?;
+        add(INSTRUCTIONS, name, many.saturating_sub(few) as f64 / (FRAMES[1] - FRAMES[0]) as f64)?;
     }
-    Ok(())
+    match counters::count(&args.event, wirerate)? {
+        Ok(counted) => counted.iter().try_for_each(|one| add(&args.event, &one.work, one.per_frame)),
+        Err(why) => {
+            println!("engines are left out: {why}");
+            Ok(())
+        }
+    }
 }
 
 fn instructions(valgrind: &PathBuf, name: &str, frames: u64) -> Result<u64> {

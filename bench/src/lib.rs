@@ -10,6 +10,8 @@
 
 mod bed;
 mod capture;
+#[cfg(feature = "page")]
+mod counters;
 mod disk;
 mod facts;
 #[cfg(feature = "page")]

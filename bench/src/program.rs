@@ -9,7 +9,7 @@ use crate::{flood, instructions, page, results};
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Measures wirerate against trafgen, sendmmsg and tcpdump; the receiver's counters decide.
@@ -57,7 +57,7 @@ enum Command {
     /// Send with a bare sendmmsg loop
     #[command(hide = true)]
     Flood(flood::Args),
-    /// Count instructions a frame by callgrind, and add them to the history
+    /// Count instructions a frame by callgrind and, where the processor has counters, by perf; add them to the history
     History(instructions::Args),
     /// Run a loop whose instructions are counted
     #[command(hide = true)]
@@ -75,7 +75,7 @@ pub fn program() -> ExitCode {
     }
     let ended = match &args.command {
         Some(Command::Flood(flood)) => flood::run(flood).map(|()| true),
-        Some(Command::History(wish)) => instructions::run(wish).map(|()| true),
+        Some(Command::History(wish)) => history(wish).map(|()| true),
         Some(Command::Loop(wish)) => instructions::run_loop(wish).map(|()| true),
         Some(Command::Results(wish)) => results::run(wish).map(|()| true),
         None => run(&args),
@@ -103,17 +103,32 @@ fn run(args: &Args) -> Result<bool> {
     Ok(report.is_good())
 }
 
+fn history(wish: &instructions::Args) -> Result<()> {
+    let wirerate = under_test(wish.wirerate.as_ref())?;
+    check(&wirerate)?;
+    instructions::run(wish, &wirerate)
+}
+
+/// The binary that is measured.
+fn under_test(given: Option<&PathBuf>) -> Result<PathBuf> {
+    let own = std::env::current_exe().context("cannot find this program")?;
+    let given = given.cloned().or_else(|| std::env::var_os("WIRERATE").map(PathBuf::from));
+    Ok(given.unwrap_or_else(|| own.with_file_name("wirerate")))
+}
+
+fn check(file: &Path) -> Result<()> {
+    ensure!(
+        file.is_file(),
+        "there is no {}; `cargo build --package wirerate` makes one, --wirerate or $WIRERATE names another",
+        file.display()
+    );
+    Ok(())
+}
+
 fn programs(args: &Args) -> Result<Programs> {
     let own = std::env::current_exe().context("cannot find this program")?;
-    let given = args.wirerate.clone().or_else(|| std::env::var_os("WIRERATE").map(PathBuf::from));
-    let wirerate = given.unwrap_or_else(|| own.with_file_name("wirerate"));
-    for file in args.against.iter().chain([&wirerate]) {
-        ensure!(
-            file.is_file(),
-            "there is no {}; `cargo build --package wirerate` makes one, --wirerate or $WIRERATE names another",
-            file.display()
-        );
-    }
+    let wirerate = under_test(args.wirerate.as_ref())?;
+    args.against.iter().chain([&wirerate]).try_for_each(|file| check(file))?;
     Ok(Programs { wirerate, against: args.against.clone(), own, only: args.tools.clone(), has_peers: true })
 }
 

@@ -30,7 +30,7 @@ fn missing() -> Option<String> {
     }
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     let is_there = |tool: &&str| path.split(':').any(|dir| Path::new(dir).join(tool).is_file());
-    ["trafgen", "mausezahn", "tcpreplay", "tcpdump", "netsniff-ng", "dumpcap", "xdpdump"]
+    ["trafgen", "mausezahn", "tcpreplay", "tcpdump", "netsniff-ng", "dumpcap", "xdpdump", "valgrind", "perf"]
         .into_iter()
         .find(|tool| !is_there(tool))
         .map(str::to_owned)
@@ -88,6 +88,30 @@ fn bench(name: &str, words: &[&str]) -> (String, Vec<Value>) {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     (said, rows(&folder.0))
+}
+
+/// Time on the CPU stands in for instructions, which few virtual machines count.
+#[test]
+fn the_history_has_every_loop_and_every_engine() {
+    if skips(missing()) {
+        return;
+    }
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let file = std::env::temp_dir().join(format!("wirerate-bench-history-{}", std::process::id()));
+    let mut bench = Command::new(env!("CARGO_BIN_EXE_wirerate-bench"));
+    bench.args(["history", "--event", "cpu-clock", "--to"]).arg(&file);
+    let output = bench.output().expect("the bench starts");
+    let text = std::fs::read_to_string(&file);
+    let _ = std::fs::remove_file(&file);
+    assert!(output.status.success(), "{output:?}");
+    let rows: Vec<Value> = text.unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let loops: Vec<f64> = rows.iter().filter_map(|row| row["instructions_per_frame"].as_f64()).collect();
+    assert!(loops.len() == 6 && loops.iter().all(|count| (10.0..1e6).contains(count)), "{rows:?}");
+    // In milliseconds, as perf has it; the CPU is busy all the time.
+    let engines: Vec<&Value> = rows.iter().filter(|row| row["row"] == "cpu-clock").collect();
+    let names: Vec<&str> = engines.iter().map(|row| row["work"].as_str().unwrap()).collect();
+    assert_eq!(names, ["send/xdp", "send/skb", "send/af_packet", "send/af_xdp"]);
+    assert!(engines.iter().all(|row| number(row, "events_per_frame") > 0.0), "{engines:?}");
 }
 
 #[test]
