@@ -27,6 +27,8 @@ pub struct SystemClock;
 const EARLY_MIN_NS: u64 = 100_000;
 /// And so long at most.
 const EARLY_MAX_NS: u64 = 4_000_000;
+/// So long while nobody knows yet how exact sleeps are.
+const EARLY_FIRST_NS: u64 = 2_000_000;
 /// A late wake-up is forgotten by one part in so many at each wait.
 const FORGETS: u64 = 8_192;
 /// A sleeping thread looks up at least this often, so that a stop takes effect within 10 ms.
@@ -50,7 +52,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// As [`SystemClock`], of a thread that keeps deadlines: where sleeps have ended late of late, it sleeps less and spins more.
+/// As [`SystemClock`], of a thread that keeps deadlines: it sleeps as long as sleeps have proved to be exact, and spins the rest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PunctualClock {
     early: Cell<Early>,
@@ -98,7 +100,7 @@ struct Early(u64);
 
 impl Default for Early {
     fn default() -> Self {
-        Self(EARLY_MIN_NS)
+        Self(EARLY_FIRST_NS)
     }
 }
 
@@ -116,7 +118,7 @@ mod tests {
 
     #[test]
     fn one_late_sleep_in_a_thousand_is_remembered_until_the_next() {
-        let mut early = Early::default();
+        let mut early = Early(EARLY_MIN_NS);
         assert_eq!(early.after(70_000), early, "what spinning covers changes nothing");
         for _ in 0..10 {
             early = early.after(1_500_000);
@@ -128,8 +130,19 @@ mod tests {
         for _ in 0..30_000 {
             early = early.after(0);
         }
-        assert_eq!(early, Early::default(), "sleeps that end in time are trusted again");
+        assert_eq!(early, Early(EARLY_MIN_NS), "sleeps that end in time are trusted again");
         assert_eq!(early.after(u64::MAX), Early(EARLY_MAX_NS));
+    }
+
+    #[test]
+    fn trust_in_sleeps_is_earned() {
+        let mut early = Early::default();
+        for _ in 0..1_000 {
+            early = early.after(50_000);
+        }
+        assert!(early.0 > 1_700_000, "{early:?}");
+        (0..25_000).for_each(|_| early = early.after(50_000));
+        assert_eq!(early, Early(EARLY_MIN_NS));
     }
 
     #[test]

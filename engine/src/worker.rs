@@ -446,10 +446,11 @@ impl Shift {
                 active.show_sometimes(&self.clock);
             }
             Step::WaitUntil(deadline_ns) => {
+                // Not behind the wait: that would make the frame late.
+                active.show_sometimes(&self.clock);
                 let before_ns = self.clock.now_ns();
                 self.clock.wait_until(deadline_ns);
                 active.run.waited(self.clock.now_ns() - before_ns);
-                active.show_sometimes(&self.clock);
             }
             Step::Ended(End::Failed(error)) if active.may_try_another(&error) => {
                 self.try_another(index, &error);
