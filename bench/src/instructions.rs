@@ -166,7 +166,8 @@ pub(crate) fn run(args: &Args, wirerate: &Path) -> Result<()> {
             instructions: is_usual.then_some(per_frame),
             events_per_frame: (!is_usual).then_some(per_frame),
         };
-        println!("{per_frame:>10.1} {event} a frame  {work}");
+        let number = if per_frame < 1.0 { format!("{per_frame:.6}") } else { format!("{per_frame:.1}") };
+        println!("{number:>10} {event} a frame  {work}");
         writeln!(file, "{}", serde_json::to_string(&row)?).with_context(|| format!("cannot write to {to}"))
     };
     for (name, _) in LOOPS {
