@@ -222,9 +222,9 @@ fn head(known: &Known) -> Result<String> {
     Ok(text)
 }
 
-/// True for a tool that is wirerate.
+/// True for a tool that is wirerate: an engine, with what it sends or the options it was given.
 pub(crate) fn is_ours(tool: &str) -> bool {
-    OURS.contains(&tool.split('/').next().unwrap_or(tool))
+    OURS.contains(&tool.split(['/', ' ']).next().unwrap_or(tool))
 }
 
 /// True for what `make vm` measured.
@@ -447,10 +447,10 @@ mod tests {
 {"row":"search","case":"capture into /dev/null","tool":"wirerate","lossless_pps":11e6,"at_limit":true}
 {"row":"loss","case":"losses","tool":"tcpdump","factor":1.5,"arrived_pps":6e6,"lost":2000000,"told_lost":0,"is_true":false}
 {"row":"machines","time_s":1795313700}
-{"row":"result","case":"vm newest igb","tool":"af_xdp","value":"rate_pps","median":9e5,"spread":1e4}
+{"row":"result","case":"vm newest igb","tool":"af_xdp --clone 9","value":"rate_pps","median":9e5,"spread":1e4}
 {"row":"result","case":"vm newest igb","tool":"xdp","value":"rate_pps","median":2e5,"spread":1e4}
 {"row":"result","case":"vm newest igb","tool":"pktgen burst 32 clone_skb 100000","value":"rate_pps","median":4.5e5,"spread":2e4}
-{"row":"result","case":"vm newest igb","tool":"af_xdp","value":"rate_ratio","against":"pktgen burst 32 clone_skb 100000","median":2.0,"spread":0.1}
+{"row":"result","case":"vm newest igb","tool":"af_xdp --clone 9","value":"rate_ratio","against":"pktgen burst 32 clone_skb 100000","median":2.0,"spread":0.1}
 {"row":"left_out","case":"work","tool":"skb/ipsec","why":"this kernel has no ESP"}
 {"row":"end","busy":0.5,"steal":0.01}
 "#;
@@ -474,10 +474,10 @@ mod tests {
             "> 11.0 ± 0.1",
             "| tcpdump | 1.5 | 6.00 | 2,000,000 | 0 | **not true** |",
             "skb/ipsec (this kernel has no ESP)",
-            "| send in a machine: newest igb | 900 ± 10 kpps (af_xdp) | 450 ± 20 kpps (pktgen burst 32 clone_skb 100000) | 2.00 ± 0.10 x |",
+            "| send in a machine: newest igb | 900 ± 10 kpps (af_xdp --clone 9) | 450 ± 20 kpps (pktgen burst 32 clone_skb 100000) | 2.00 ± 0.10 x |",
             "(2026-11-22 02:15 UTC)",
             "| newest igb | xdp | 200 ± 10 | |",
-            "| newest igb | af_xdp | 900 ± 10 | 2.00 ± 0.10 |",
+            "| newest igb | af_xdp --clone 9 | 900 ± 10 | 2.00 ± 0.10 |",
         ] {
             assert!(page.contains(line), "no {line:?} in:\n{page}");
         }
