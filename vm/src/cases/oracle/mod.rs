@@ -244,10 +244,11 @@ fn watched(command: &str, name: &str) -> Result<Vec<Answers>> {
     Ok(answers)
 }
 
-/// tcpdump at the far end, which has begun.
+/// tcpdump at the far end, which has begun. Its ring has a slot of the snaplen for each frame that it has not read yet, so
+/// that thousands fit.
 fn tcpdump(pcap: &str) -> Result<Background> {
     let tcpdump = Background::start(&format!(
-        "exec tcpdump -Z root -i pgv1 -Q in -B 65536 -s 0 --immediate-mode --time-stamp-precision=nano -U -w {pcap} 2>/tmp/tcpdump"
+        "exec tcpdump -Z root -i pgv1 -Q in -B 65536 -s 9216 --immediate-mode --time-stamp-precision=nano -U -w {pcap} 2>/tmp/tcpdump"
     ))?;
     sh("until grep -q 'listening on' /tmp/tcpdump; do sleep 0.1; done")?;
     Ok(tcpdump)

@@ -133,7 +133,7 @@ impl Sample {
         if is_seen {
             // They have arrived; tcpdump writes each at once.
             sh(&format!(
-                "for i in $(seq 100); do [ $(tcpdump -Z root -r /tmp/sample.pcap 2>/dev/null | wc -l) -ge {frames} ] && break; sleep 0.1; done"
+                "for i in $(seq 300); do [ $(tcpdump -Z root -r /tmp/sample.pcap 2>/dev/null | wc -l) -ge {frames} ] && break; sleep 0.1; done"
             ))?;
         }
         tcpdump.interrupt()?;
