@@ -245,12 +245,7 @@ mod tests {
 
     /// Entering a namespace, even one's own, takes root.
     fn may_enter() -> bool {
-        let is_root = nix::unistd::geteuid().is_root();
-        if !is_root {
-            assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI must run this test as root");
-            eprintln!("skip: needs CAP_SYS_ADMIN");
-        }
-        is_root
+        testkit::is_root("CAP_SYS_ADMIN")
     }
 
     #[test]

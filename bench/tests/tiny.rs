@@ -17,8 +17,7 @@ fn missing_rights() -> Option<String> {
 /// True when something is missing, which is said; CI has it all.
 fn skips(missing: Option<String>) -> bool {
     if let Some(what) = &missing {
-        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "cannot run: needs {what}");
-        eprintln!("skip: needs {what}");
+        testkit::skip(format_args!("needs {what}"));
     }
     missing.is_some()
 }

@@ -119,8 +119,7 @@ fn frames_in_several_pieces_keep_the_right_bytes() {
     }
     let program = load(65_535, 16);
     let Some(for_pieces) = program.for_pieces() else {
-        eprintln!("skip: needs Linux 5.18");
-        return;
+        return testkit::skip("needs Linux 5.18");
     };
     // The kernel's test run puts what does not fit into the first page into further pieces.
     for (index, len) in [14, 60, 96, 97, 3_000, 4_000, 5_000, 9_014, 20_000].into_iter().enumerate() {
@@ -232,8 +231,7 @@ fn cpu_without_a_ring_counts_its_frames_as_lost() {
     }
     let program = load(96, 4);
     if program.geometry().cpus < 2 {
-        eprintln!("skip: needs two CPUs");
-        return;
+        return testkit::skip("needs two CPUs");
     }
     run_on_cpu(1);
     assert_eq!(receive(&program, &frame(60)), XDP_PASS);

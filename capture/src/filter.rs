@@ -38,12 +38,11 @@ mod tests {
 
     const ETHERNET: u16 = 1;
 
-    /// True when libpcap is here. Without it a test is skipped aloud, and in CI it fails.
+    /// True when libpcap is installed. Without it the calling test is skipped.
     fn has_libpcap() -> bool {
         match compile("ip", ETHERNET, 96) {
             Err(CaptureError::NoLibpcap { reason }) => {
-                assert!(std::env::var_os("CI").is_none(), "CI must have libpcap: {reason}");
-                eprintln!("skip: needs libpcap");
+                testkit::skip(format_args!("needs libpcap: {reason}"));
                 false
             }
             _ => true,

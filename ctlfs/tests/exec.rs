@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 /// Longest wait for something that a loaded machine does late, but does.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs a bash script under `exec`; `None` (said aloud) where that cannot work.
-fn under_exec(test: &str, script: &str) -> Option<Output> {
-    let output = dry::command(test)?.args(["exec", "--", "bash", "-c", script]).output().unwrap();
+/// Runs a bash script under `exec`; `None` where FUSE file systems cannot be mounted.
+fn under_exec(script: &str) -> Option<Output> {
+    let output = dry::command()?.args(["exec", "--", "bash", "-c", script]).output().unwrap();
     assert_no_trace();
     Some(output)
 }
@@ -95,7 +95,7 @@ fn the_tree_is_at_its_old_place_and_the_rest_of_proc_works() {
         head -n 1 /proc/net/dev; grep -c . /proc/self/stat; head -n 1 /proc/interrupts
         sleep 5 & cat /proc/$!/comm; kill $!
         unshare -n cat /proc/net/dev | grep -c :";
-    let Some(output) = under_exec("place", script) else { return };
+    let Some(output) = under_exec(script) else { return };
     let out = text(&output.stdout);
     let lines: Vec<_> = out.lines().collect();
     assert_eq!(lines[0], "Packet Generator for packet performance testing. Version: 2.75");
@@ -111,16 +111,16 @@ fn the_tree_is_at_its_old_place_and_the_rest_of_proc_works() {
 #[test]
 fn the_status_is_that_of_the_command() {
     for (script, status) in [("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137), ("true", 0)] {
-        let Some(output) = under_exec("status", script) else { return };
+        let Some(output) = under_exec(script) else { return };
         assert_eq!(output.status.code(), Some(status), "{script}");
     }
-    let Some(mut missing) = dry::command("status") else { return };
+    let Some(mut missing) = dry::command() else { return };
     assert_eq!(missing.args(["exec", "--", "no-such-command"]).status().unwrap().code(), Some(127));
 }
 
 #[test]
 fn commands_are_found_where_path_is_not_set() {
-    let Some(mut command) = dry::command("unset") else { return };
+    let Some(mut command) = dry::command() else { return };
     let output =
         command.args(["exec", "--", "ls", "/proc/net/pktgen/pgctrl"]).env_remove("PATH").output().unwrap();
     assert_eq!(text(&output.stdout), "/proc/net/pktgen/pgctrl\n", "{output:?}");
@@ -134,7 +134,7 @@ fn modprobe_knows_pktgen_and_asks_the_real_one_for_the_rest() {
     fs::write(&real, "#!/bin/sh\necho real: \"$@\"\nexit 5\n").unwrap();
     fs::set_permissions(&real, PermissionsExt::from_mode(0o755)).unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    if let Some(mut command) = dry::command("modprobe") {
+    if let Some(mut command) = dry::command() {
         let script =
             "modprobe pktgen; echo $?; modprobe -q pktgen pg_delay_d=0; echo $?; modprobe -r 'a b'; echo $?";
         let output = command.args(["exec", "--", "bash", "-c", script]).env("PATH", path).output().unwrap();
@@ -146,13 +146,13 @@ fn modprobe_knows_pktgen_and_asks_the_real_one_for_the_rest() {
 #[test]
 fn writers_left_behind_get_their_answer_at_the_end() {
     let script = format!("{ENDLESS} (echo start > $P/pgctrl; echo status $?) & until_it_runs && echo over");
-    let Some(output) = under_exec("behind", &script) else { return };
+    let Some(output) = under_exec(&script) else { return };
     assert_eq!(text(&output.stdout), "over\nstatus 0\n");
 }
 
 #[test]
 fn ctrl_c_on_the_terminal_ends_the_run_and_not_the_script() {
-    let Some(command) = dry::command("terminal") else { return };
+    let Some(command) = dry::command() else { return };
     // What waits is no child of the shell that writes: any signal ends a run, also SIGCHLD, as in the kernel. And
     // background jobs of a shell without job control ignore the Ctrl-C.
     // `script` runs the job by $SHELL, and dash as it waits would end by the Ctrl-C itself: hence the exec.
@@ -182,7 +182,7 @@ fn ctrl_c_on_the_terminal_ends_the_run_and_not_the_script() {
 
 #[test]
 fn sigterm_is_passed_on() {
-    let Some(mut command) = dry::command("sigterm") else { return };
+    let Some(mut command) = dry::command() else { return };
     let script = "trap 'echo caught; exit 9' TERM; echo ready; for i in $(seq 600); do sleep 0.1; done";
     let mut child = command
         .args(["exec", "--", "bash", "-c", script])
@@ -199,7 +199,7 @@ fn sigterm_is_passed_on() {
 
 #[test]
 fn nothing_remains_when_exec_is_killed() {
-    let Some(mut command) = dry::command("killed") else { return };
+    let Some(mut command) = dry::command() else { return };
     let script = "echo $$; exec sleep 600";
     let mut child = command
         .args(["exec", "--", "bash", "-c", script])
@@ -220,7 +220,7 @@ fn nothing_remains_when_exec_is_killed() {
 
 #[test]
 fn a_namespace_is_entered_with_its_devices() {
-    let Some(mut command) = dry::command("netns") else { return };
+    let Some(mut command) = dry::command() else { return };
     let name = format!("wrd{}", std::process::id());
     host::Netns::create(&name).unwrap();
     let script = "ls /sys/class/net; grep -c : /proc/net/dev; ls /proc/net/pktgen";
@@ -232,8 +232,8 @@ fn a_namespace_is_entered_with_its_devices() {
 
 #[test]
 fn exec_inside_exec_works() {
-    let Some(command) = dry::command("inside") else { return };
+    let Some(command) = dry::command() else { return };
     let script = format!("{} exec -- cat /proc/net/pktgen/pgctrl", command.get_program().display());
-    let Some(output) = under_exec("inside", &script) else { return };
+    let Some(output) = under_exec(&script) else { return };
     assert_eq!(text(&output.stdout), "Packet Generator for packet performance testing. Version: 2.75\n");
 }

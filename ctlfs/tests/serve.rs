@@ -18,8 +18,8 @@ fn place(test: &str) -> PathBuf {
 }
 
 /// Starts a daemon and waits until the tree is there.
-fn daemon(test: &str, dir: &Path) -> Option<Child> {
-    let child = dry::command(test)?.arg("serve").arg(dir).stderr(Stdio::piped()).spawn().unwrap();
+fn daemon(dir: &Path) -> Option<Child> {
+    let child = dry::command()?.arg("serve").arg(dir).stderr(Stdio::piped()).spawn().unwrap();
     wait_until("the tree is there", || dir.join("pgctrl").exists());
     Some(child)
 }
@@ -39,7 +39,7 @@ fn is_mounted(dir: &Path) -> bool {
 #[test]
 fn sigterm_answers_writers_and_unmounts() {
     let dir = place("term");
-    let Some(mut child) = daemon("term", &dir) else { return };
+    let Some(mut child) = daemon(&dir) else { return };
     let script = "echo add_device lo > kpktgend_0; echo count 0 > lo; echo delay 1000000 > lo
         echo start > pgctrl; echo status $?";
     let writer = Command::new("bash")
@@ -60,8 +60,8 @@ fn sigterm_answers_writers_and_unmounts() {
 #[test]
 fn a_second_start_says_who_owns_the_mount() {
     let dir = place("second");
-    let Some(mut child) = daemon("second", &dir) else { return };
-    let second = dry::command("second").unwrap().arg("serve").arg(&dir).output().unwrap();
+    let Some(mut child) = daemon(&dir) else { return };
+    let second = dry::command().unwrap().arg("serve").arg(&dir).output().unwrap();
     assert_eq!(second.status.code(), Some(3));
     let expected = format!("dry: {} is already served by process {}\n", dir.display(), child.id());
     assert_eq!(String::from_utf8(second.stderr).unwrap(), expected);
@@ -73,11 +73,11 @@ fn a_second_start_says_who_owns_the_mount() {
 #[test]
 fn the_mount_of_a_killed_daemon_is_taken_over() {
     let dir = place("stale");
-    let Some(mut first) = daemon("stale", &dir) else { return };
+    let Some(mut first) = daemon(&dir) else { return };
     dry::signal(&first, "KILL");
     first.wait().unwrap();
     assert!(is_mounted(&dir));
-    let mut second = daemon("stale", &dir).unwrap();
+    let mut second = daemon(&dir).unwrap();
     dry::signal(&second, "TERM");
     assert_eq!(second.wait().unwrap().code(), Some(0));
     assert!(!is_mounted(&dir));
@@ -88,7 +88,7 @@ fn the_mount_of_a_killed_daemon_is_taken_over() {
 fn the_service_manager_is_told() {
     let dir = place("notify");
     let socket_path = dir.with_extension("socket");
-    let Some(mut command) = dry::command("notify") else { return };
+    let Some(mut command) = dry::command() else { return };
     let socket = UnixDatagram::bind(&socket_path).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut child = command.arg("serve").arg(&dir).env("NOTIFY_SOCKET", &socket_path).spawn().unwrap();
@@ -106,7 +106,7 @@ fn the_service_manager_is_told() {
 #[test]
 fn files_that_the_tree_would_hide_are_an_error() {
     let dir = place("full");
-    let Some(mut command) = dry::command("full") else { return };
+    let Some(mut command) = dry::command() else { return };
     fs::create_dir(&dir).unwrap();
     fs::write(dir.join("precious"), "").unwrap();
     let output = command.arg("serve").arg(&dir).output().unwrap();
@@ -118,7 +118,7 @@ fn files_that_the_tree_would_hide_are_an_error() {
 #[test]
 fn an_unmount_by_somebody_else_ends_the_daemon() {
     let dir = place("umount");
-    let Some(mut child) = daemon("umount", &dir) else { return };
+    let Some(mut child) = daemon(&dir) else { return };
     assert!(Command::new("umount").arg(&dir).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(3));
     assert!(!dir.exists());

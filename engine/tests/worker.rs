@@ -11,11 +11,9 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A lab, and the right to CPU 0: the meter of a process knows one thread a CPU.
-fn lab(test: &str) -> Option<(Lab, MutexGuard<'static, ()>)> {
+fn lab() -> Option<(Lab, MutexGuard<'static, ()>)> {
     static TURN: Mutex<()> = Mutex::new(());
-    if !nix::unistd::Uid::effective().is_root() {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{test} needs root");
-        println!("skip: {test} needs root");
+    if !testkit::is_root("CAP_NET_ADMIN, CAP_BPF") {
         return None;
     }
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,7 +53,7 @@ const SOME: Pace = Pace::Delay { delay_ns: 500_000 };
 
 #[test]
 fn a_run_goes_on_when_another_of_its_thread_has_ended() {
-    let Some((lab, _turn)) = lab("two runs") else { return };
+    let Some((lab, _turn)) = lab() else { return };
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
     let long = worker.start(request(lab.tx.ifname, 400, SOME));
     let short = worker.start(request(lab.tx.ifname, 20, SOME));
@@ -68,7 +66,7 @@ fn a_run_goes_on_when_another_of_its_thread_has_ended() {
 
 #[test]
 fn two_devices_on_one_thread_are_told_apart() {
-    let Some((lab, _turn)) = lab("two devices") else { return };
+    let Some((lab, _turn)) = lab() else { return };
     let end = |name| VethEnd { name, mac: None, queues: 1, mtu: None };
     let stack = &lab.tx.stack;
     stack.create_veth(&end("wrw0"), &end("wrw1"), lab.tx.netns()).expect("a second pair");
@@ -87,7 +85,7 @@ fn two_devices_on_one_thread_are_told_apart() {
 
 #[test]
 fn a_flag_of_somebody_else_ends_its_run_and_no_other() {
-    let Some((lab, _turn)) = lab("flag") else { return };
+    let Some((lab, _turn)) = lab() else { return };
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
     let stop = Arc::new(AtomicBool::new(false));
     let flagged = worker.start_until(request(lab.tx.ifname, 0, SOME), Arc::clone(&stop));
@@ -102,7 +100,7 @@ fn a_flag_of_somebody_else_ends_its_run_and_no_other() {
 
 #[test]
 fn another_pace_during_a_run_loses_no_frame() {
-    let Some((lab, _turn)) = lab("change") else { return };
+    let Some((lab, _turn)) = lab() else { return };
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
     let run = worker.start(request(lab.tx.ifname, 1000, Pace::Delay { delay_ns: 1_000_000 }));
     while run.progress().sent() == 0 {
@@ -117,7 +115,7 @@ fn another_pace_during_a_run_loses_no_frame() {
 
 #[test]
 fn sixty_four_runs_on_one_thread_go_one_after_the_other() {
-    let Some((lab, _turn)) = lab("sixty-four") else { return };
+    let Some((lab, _turn)) = lab() else { return };
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
     let runs: Vec<_> = (0..64).map(|_| worker.start(request(lab.tx.ifname, 1000, Pace::Unpaced))).collect();
     let mut last_ns = 0;
@@ -132,7 +130,7 @@ fn sixty_four_runs_on_one_thread_go_one_after_the_other() {
 
 #[test]
 fn an_unpaced_run_that_is_changed_keeps_its_turn() {
-    let Some((lab, _turn)) = lab("turn") else { return };
+    let Some((lab, _turn)) = lab() else { return };
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
     let mut first = worker.start(request(lab.tx.ifname, 0, Pace::Unpaced));
     let ordered_ns = 1;
@@ -154,7 +152,7 @@ fn an_unpaced_run_that_is_changed_keeps_its_turn() {
 
 #[test]
 fn the_turn_of_a_paused_run_that_does_not_come_back_is_taken() {
-    let Some((lab, _turn)) = lab("kept turn") else { return };
+    let Some((lab, _turn)) = lab() else { return };
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
     let first = worker.start(request(lab.tx.ifname, 0, Pace::Unpaced));
     let second = worker.start(request(lab.tx.ifname, 10, Pace::Unpaced));
@@ -167,7 +165,7 @@ fn the_turn_of_a_paused_run_that_does_not_come_back_is_taken() {
 /// However often it is cut: twenty cuts in a second are no reason for twenty frames.
 #[test]
 fn a_paced_run_that_is_cut_again_and_again_keeps_its_deadlines() {
-    let Some((lab, _turn)) = lab("cuts") else { return };
+    let Some((lab, _turn)) = lab() else { return };
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
     let pace = Pace::Delay { delay_ns: 300_000_000 };
     let begun = Instant::now();
@@ -189,7 +187,7 @@ fn a_paced_run_that_is_cut_again_and_again_keeps_its_deadlines() {
 
 #[test]
 fn a_thread_that_panics_ends_its_runs_and_keeps_no_other_waiting() {
-    let Some((lab, _turn)) = lab("panic") else { return };
+    let Some((lab, _turn)) = lab() else { return };
     let workers = [0, 1].map(|cpu| Worker::spawn(cpu, lab.tx.netns()).expect("two CPUs"));
     let together = Some(Arc::new(Together::new(2)));
     let mut bad = Request { together: together.clone(), ..request(lab.tx.ifname, 10, Pace::Unpaced) };
@@ -208,7 +206,7 @@ fn a_thread_that_panics_ends_its_runs_and_keeps_no_other_waiting() {
 
 #[test]
 fn a_thread_that_is_stopped_before_its_turn_keeps_no_other_waiting() {
-    let Some((lab, _turn)) = lab("stopped") else { return };
+    let Some((lab, _turn)) = lab() else { return };
     let workers = [0, 1].map(|cpu| Worker::spawn(cpu, lab.tx.netns()).expect("two CPUs"));
     let endless = workers[0].start(request(lab.tx.ifname, 0, Pace::Unpaced));
     let together = Arc::new(Together::new(2));
@@ -224,7 +222,7 @@ fn a_thread_that_is_stopped_before_its_turn_keeps_no_other_waiting() {
 
 #[test]
 fn a_run_that_waits_can_be_stopped_and_given_a_pace() {
-    let Some((lab, _turn)) = lab("waiting") else { return };
+    let Some((lab, _turn)) = lab() else { return };
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
     let endless = worker.start(request(lab.tx.ifname, 0, Pace::Unpaced));
     let [stopped, paced] = [0, 0].map(|count| worker.start(request(lab.tx.ifname, count, Pace::Unpaced)));
@@ -245,7 +243,7 @@ fn a_run_that_waits_can_be_stopped_and_given_a_pace() {
 
 #[test]
 fn sixty_four_paced_runs_on_one_thread_all_go_by_xdp_and_end_with_their_count() {
-    let Some((lab, _turn)) = lab("sixty-four paced") else { return };
+    let Some((lab, _turn)) = lab() else { return };
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
     let pace = |number: u64| Pace::Delay { delay_ns: 10_000_000 + 100_000 * number };
     let runs: Vec<_> = (0..64).map(|number| worker.start(request(lab.tx.ifname, 50, pace(number)))).collect();

@@ -2,13 +2,14 @@
 
 mod common;
 
-use common::{may_make_namespaces, skip};
+use common::may_make_namespaces;
 use host::{
     FEATURE_GRO, FEATURE_TX_CHECKSUM, HostError, MacAddr, Netns, NewRoute, Queues, Stack, StampConfig,
     StampDriver, StampWish, VethEnd, switch_stamps,
 };
 use std::net::IpAddr;
 use std::time::Duration;
+use testkit::skip;
 
 /// A namespace with a name that goes away with the value, also when a test panics.
 struct Named(String);

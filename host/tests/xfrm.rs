@@ -3,8 +3,9 @@
 
 mod common;
 
-use common::{may_make_namespaces, skip};
+use common::may_make_namespaces;
 use host::{HostError, Netns, Stack};
+use testkit::skip;
 
 #[test]
 fn a_new_namespace_has_no_associations() {

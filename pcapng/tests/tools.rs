@@ -1,26 +1,13 @@
-//! Readers and writers of other people agree: Wireshark's programs and tcpdump.
-//!
-//! A missing program is a skip that says so, and a failure where `CI` is `true`.
+//! Wireshark's programs and tcpdump read what this crate writes, and the other way round.
 
 use pcapng::{
     Block, Flags, Interface, Name, Names, Packet, PacketBuf, Reader, Section, Statistics, Writer, pcap,
 };
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use testkit::has_program;
 
 const TIME_NS: u64 = 1_700_000_000_123_456_789;
-
-/// Whether `program` can be started; says so when not.
-fn has(program: &str) -> bool {
-    let silent = || Stdio::null();
-    let found = Command::new(program).arg("--version").stdout(silent()).stderr(silent()).status().is_ok();
-    if !found {
-        println!("skip: needs {program}");
-        let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
-        assert!(!is_ci, "CI must have {program}");
-    }
-    found
-}
 
 /// A directory of this test alone, gone with it.
 struct Scratch(PathBuf);
@@ -136,7 +123,7 @@ fn pcapng_file() -> Vec<u8> {
 
 #[test]
 fn capinfos_counts_what_was_written() {
-    if !has("capinfos") {
+    if !has_program("capinfos") {
         return;
     }
     let scratch = Scratch::new("capinfos");
@@ -166,7 +153,7 @@ fn capinfos_counts_what_was_written() {
 
 #[test]
 fn tshark_sees_every_field() {
-    if !has("tshark") {
+    if !has_program("tshark") {
         return;
     }
     let scratch = Scratch::new("tshark");
@@ -212,7 +199,7 @@ fn tshark_sees_every_field() {
 
 #[test]
 fn tshark_reads_a_cut_file_up_to_its_last_block() {
-    if !has("tshark") {
+    if !has_program("tshark") {
         return;
     }
     let scratch = Scratch::new("cut");
@@ -256,7 +243,7 @@ fn records_of(path: &Path) -> Vec<PacketBuf> {
 
 #[test]
 fn editcap_keeps_everything_there_and_back() {
-    if !has("editcap") {
+    if !has_program("editcap") {
         return;
     }
     let scratch = Scratch::new("editcap");
@@ -274,7 +261,7 @@ fn editcap_keeps_everything_there_and_back() {
 
 #[test]
 fn editcap_writes_interfaces_as_we_read_them() {
-    if !has("editcap") {
+    if !has_program("editcap") {
         return;
     }
     let scratch = Scratch::new("editcap-blocks");
@@ -300,7 +287,7 @@ fn pcap_file() -> Vec<u8> {
 
 #[test]
 fn tcpdump_copies_our_pcap_byte_for_byte() {
-    if !has("tcpdump") {
+    if !has_program("tcpdump") {
         return;
     }
     let scratch = Scratch::new("tcpdump");
@@ -318,7 +305,7 @@ fn tcpdump_copies_our_pcap_byte_for_byte() {
 
 #[test]
 fn tcpdump_reads_our_pcapng() {
-    if !has("tcpdump") {
+    if !has_program("tcpdump") {
         return;
     }
     let scratch = Scratch::new("tcpdump-ng");
@@ -334,7 +321,7 @@ fn tcpdump_reads_our_pcapng() {
 
 #[test]
 fn a_pipe_into_dumpcap_comes_out_the_same() {
-    if !has("dumpcap") {
+    if !has_program("dumpcap") {
         return;
     }
     let scratch = Scratch::new("dumpcap");
@@ -355,7 +342,7 @@ fn a_pipe_into_dumpcap_comes_out_the_same() {
 
 #[test]
 fn a_stream_of_ours_can_be_piped_into_tshark() {
-    if !has("tshark") {
+    if !has_program("tshark") {
         return;
     }
     let scratch = Scratch::new("pipe");

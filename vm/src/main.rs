@@ -64,16 +64,21 @@ fn main() -> Result<ExitCode> {
 }
 
 fn host(arguments: &Arguments) -> Result<ExitCode> {
-    let is_ci = std::env::var("CI").as_deref() == Ok("true");
+    let is_ci = testkit::is_ci();
     let mut lab = match Lab::open() {
         Err(why) if !is_ci => {
-            eprintln!("skip: {why}");
+            testkit::skip(why);
             return Ok(ExitCode::SUCCESS);
         }
         lab => lab?,
     };
     let cases = wanted_cases(arguments, &mut lab.missing);
-    lab.missing.iter().for_each(|what| eprintln!("{}: {what}", if is_ci { "cannot run" } else { "skip" }));
+    for what in &lab.missing {
+        match is_ci {
+            true => eprintln!("cannot run: {what}"),
+            false => testkit::skip(what),
+        }
+    }
     let kernels = match &arguments.kernel {
         Some(name) => vec![lab.kernel(name)?],
         None if arguments.rates.is_some() => lab.kernels.last().into_iter().collect(),

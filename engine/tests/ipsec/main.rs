@@ -62,10 +62,7 @@ fn run(name: &str) -> Result<Completion, Failed> {
             Some(Some(why)) => Err(why.into()),
             None => Err("the virtual machine ended before it".into()),
         },
-        Outcomes::Missing(why) if std::env::var("CI").as_deref() == Ok("true") => {
-            Err(format!("cannot run: {why}").into())
-        }
-        Outcomes::Missing(why) => Ok(Completion::ignored_with(format!("skip: {why}"))),
+        Outcomes::Missing(why) => testkit::skip_trial(name, why),
     }
 }
 

@@ -20,14 +20,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const ENGINES: [EngineKind; 4] =
     [EngineKind::Xdp, EngineKind::Skb, EngineKind::AfPacket, EngineKind::AfXdp];
 
-/// A lab, or `None` with a word about it where nobody may make one.
+/// A lab, or `None` where this process has no right to make one.
 pub(crate) fn lab(options: &LabOptions) -> Option<Lab> {
-    if !nix::unistd::geteuid().is_root() {
-        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI must run this test as root");
-        println!("skip: needs CAP_NET_ADMIN and CAP_BPF");
-        return None;
-    }
-    Some(Lab::new(options).expect("a lab can be made"))
+    testkit::is_root("CAP_NET_ADMIN, CAP_BPF").then(|| Lab::new(options).expect("a lab can be made"))
 }
 
 /// A lab whose sending end takes frames from XDP.

@@ -85,10 +85,7 @@ fn clean_up_on(mut signals: Signals) {
 fn trial(case: &'static Case) -> Trial {
     Trial::ignorable_test(case.name, || match missing(case) {
         None => (case.body)().map(|()| Completion::Completed),
-        Some(reason) if std::env::var("CI").as_deref() == Ok("true") => {
-            Err(format!("cannot run: {reason}").into())
-        }
-        Some(reason) => Ok(Completion::ignored_with(format!("skip: {reason}"))),
+        Some(reason) => testkit::skip_trial(case.name, reason),
     })
 }
 
