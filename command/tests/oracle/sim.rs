@@ -5,9 +5,7 @@ use command::{
     ControlTree, Device, Entry, Facts, LinkState, NO_FRAME, PgctrlCommand, ThreadCommand, VERSION_LINE,
 };
 use packet::{DeviceFacts, MacAddr, WallTime};
-use std::io::Write;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
 
 /// Longest run that is simulated.
 const FRAMES_MAX: u64 = 100_000;
@@ -135,19 +133,6 @@ fn run(device: &mut Device, link: &Link, now_ns: u64) {
     device.counters.idle_ns += calls * device.config.delay_ns;
     let fragments = command::fragments(&device.config, &plan, device.cursor.frame_size);
     device.stop(now_ns + device.counters.idle_ns + 12_345_678, fragments);
-}
-
-/// A file of `shared/`, which stands beside the checkout. Without it the test is skipped, and fails in CI.
-pub(crate) fn shared(name: &str) -> Option<String> {
-    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let found = here.ancestors().map(|dir| dir.join("shared").join(name)).find(|path| path.exists());
-    let Some(path) = found else {
-        assert!(std::env::var_os("CI").is_none(), "shared/{name} is not beside the checkout");
-        // Past the capture of the test harness: nobody should take a skip for a pass.
-        let _ = writeln!(std::io::stderr(), "skip: shared/{name} is not beside the checkout");
-        return None;
-    };
-    Some(std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
 }
 
 /// Compares, letting each of the placeholders in `expected` stand for any run of its characters.

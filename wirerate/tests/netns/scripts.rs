@@ -1,11 +1,10 @@
-//! Scripts that were written for the kernel's pktgen, run as they are under `wirerate exec`: the kernel's own
-//! samples, the paper of 2005 with every fragment in it, and the wireless document's session on a veth.
+//! Scripts for the kernel's pktgen under `wirerate exec`: the kernel's own samples, and those of the folder `pktgen`,
+//! which give the same commands as the examples of pktgen's documents.
 
 use crate::lab::{Lab, Peer, RX_MAC, TX_DEV};
 use crate::program::{Outcome, Running, run, until, wirerate};
 use crate::{Case, TestResult, case};
 use nix::sys::signal::Signal;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,9 +13,10 @@ pub(crate) const CASES: &[Case] = &[
     case("scripts::the_samples_of_the_kernel_send_what_they_say", &[], samples_send),
     case("scripts::a_sample_that_injects_into_the_receive_path", &[], sample_receives),
     case("scripts::ctrl_c_ends_a_sample_with_its_results", &[], sample_interrupted),
-    case("scripts::the_script_in_the_appendix_of_the_paper", &[], appendix),
-    case("scripts::every_fragment_in_the_paper", &[], fragments),
-    case("scripts::the_session_of_the_wireless_document", &[], wireless_session),
+    case("scripts::one_device_sends_ten_million_clones", &[], one_device),
+    case("scripts::every_set_up_of_the_paper_is_accepted", &[], set_ups),
+    case("scripts::ten_devices_send_until_ctrl_c", &[], ten_devices_until_ctrl_c),
+    case("scripts::a_wireless_station_sends_its_count", &[], wireless_session),
 ];
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -87,26 +87,12 @@ fn sample_interrupted() -> TestResult {
     Ok(())
 }
 
-/// A document of `../shared/seeds`.
-fn document(name: &str) -> Result<String, String> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut places = here.ancestors().map(|dir| dir.join("shared/seeds").join(name));
-    let path =
-        places.find(|path| path.is_file()).ok_or_else(|| format!("../shared/seeds/{name} is missing"))?;
-    fs::read_to_string(path).map_err(|error| error.to_string())
-}
-
-/// The code blocks of the paper that give commands, in their order.
-fn blocks(text: &str) -> Vec<&str> {
-    let odd = text.split("```").enumerate().filter(|(index, _)| index % 2 == 1);
-    odd.map(|(_, block)| block).filter(|block| block.contains("PGDEV=/proc/net/pktgen")).collect()
-}
-
-/// `pgset` as the paper defines it.
-fn pgset(paper: &str) -> &str {
-    let start = paper.find("function pgset()").expect("the paper defines it");
-    let end = start + paper[start..].find("\n}\n").expect("and ends it") + 3;
-    &paper[start..end]
+/// A script of the folder `pktgen` beside this file, under `exec` in the sender's namespace.
+fn script(lab: &Lab, name: &str, arguments: &[&str]) -> Running {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/netns/pktgen").join(name);
+    let mut command = wirerate();
+    command.args(["exec", "--netns", &lab.tx_netns, "--", "bash"]).arg(path).args(arguments);
+    Running::start(command)
 }
 
 /// Interfaces eth1 to eth11 as the paper has them, each one end of a pair whose other end listens.
@@ -121,56 +107,44 @@ fn add_ethernets(lab: &Lab) {
     }
 }
 
-fn bash(lab: &Lab, script: &str) -> Running {
-    let mut command = wirerate();
-    command.args(["exec", "--netns", &lab.tx_netns, "--", "bash", "-c", script]);
-    Running::start(command)
-}
-
 /// `pgset` prints the result of a command that was not accepted, and nothing else.
 #[track_caller]
-fn accepted(outcome: Outcome, script: &str) -> Outcome {
+fn accepted(outcome: Outcome, name: &str) -> Outcome {
     let is_good = !outcome.stdout.contains("Result:") && !outcome.stderr.contains("write error");
-    assert!(is_good, "{script}\n{outcome:?}");
+    assert!(is_good, "{name}\n{outcome:?}");
     outcome
 }
 
-fn appendix() -> TestResult {
-    let paper = document("002_b57baa7dcb882857.txt")?;
-    let start = paper.find("#!/bin/sh").ok_or("the script begins")?;
-    let end = start + paper[start..].find("# Result can be viewed").ok_or("the script ends")?;
-    // The document breaks the script into two blocks; nothing else is taken out.
-    let script = paper[start..end].replace("```", "");
+fn one_device() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     add_ethernets(&lab);
-    let outcome = bash(&lab, &format!("{script}\ncat /proc/net/pktgen/eth1 >&2")).wait(LIMIT).expect_code(0);
-    let outcome = accepted(outcome, &script);
+    let name = "one_device.sh";
+    let outcome = accepted(script(&lab, name, &[]).wait(LIMIT).expect_code(0), name);
     outcome.says(&["pkts-sofar: 10000000  errors: 0", "clone_skb: 1000000", "10000000 (60byte,0frags)"]);
     Ok(())
 }
 
-fn fragments() -> TestResult {
-    let paper = document("002_b57baa7dcb882857.txt")?;
-    let (before, ten_devices) = paper.split_once("2x4+2 script").ok_or("the script for ten devices")?;
-    let blocks = blocks(before);
-    assert_eq!(blocks.len(), 10, "{blocks:?}");
+fn set_ups() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     add_ethernets(&lab);
-    let pgset = pgset(&paper);
-    for block in blocks {
-        // A fragment that configures a device counts on one that was added.
-        let is_for_device = block.contains("PGDEV=/proc/net/pktgen/eth1");
-        let added = if is_for_device { "echo add_device eth1 > /proc/net/pktgen/kpktgend_0" } else { "" };
-        accepted(bash(&lab, &format!("{pgset}\n{added}\n{block}")).wait(LIMIT).expect_code(0), block);
+    for name in [
+        "two_devices_one_cpu.sh",
+        "two_devices_two_cpus.sh",
+        "two_devices_first_of_two_cpus.sh",
+        "random_destinations.sh",
+        "ipv6.sh",
+        "flows.sh",
+    ] {
+        accepted(script(&lab, name, &[]).wait(LIMIT).expect_code(0), name);
     }
-    let end = ten_devices.find("tail -2").ok_or("the script for ten devices ends")?;
-    ten_devices_until_ctrl_c(&lab, pgset, &ten_devices[..end].replace("```", ""))
+    Ok(())
 }
 
 /// Ten devices on two threads without a count: both threads send on their newest device until Ctrl-C.
-fn ten_devices_until_ctrl_c(lab: &Lab, pgset: &str, script: &str) -> TestResult {
-    let script = format!("trap true INT\n{pgset}\n{script}\ntail -qn2 /proc/net/pktgen/eth*");
-    let running = bash(lab, &script);
+fn ten_devices_until_ctrl_c() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    add_ethernets(&lab);
+    let running = script(&lab, "ten_devices.sh", &[]);
     let is_silent = |device: &str| {
         let text = run(&["ip", "-n", &lab.tx_netns, "-s", "-j", "link", "show", device]);
         text.contains("\"rx\":{\"bytes\":0,")
@@ -179,8 +153,7 @@ fn ten_devices_until_ctrl_c(lab: &Lab, pgset: &str, script: &str) -> TestResult 
     running.signal(Signal::SIGINT);
     let outcome = running.wait(LIMIT).expect_code(0);
     assert_eq!(outcome.stdout.matches("Result: OK: ").count(), 10, "{outcome:?}");
-    // 192.168.3.1010 and 192.168.3.1011, a slip of the paper that the kernel takes for other addresses
-    // (docs/differences.md, row 1). Everything else is accepted.
+    // 192.168.3.1010 and 192.168.3.1011 are not addresses (docs/differences.md, row 1). Everything else is accepted.
     assert_eq!(outcome.stdout.matches("is not an IPv4 address").count(), 2, "{outcome:?}");
     assert_eq!(outcome.stderr.matches("write error").count(), 2, "{outcome:?}");
     Ok(())
@@ -191,15 +164,7 @@ fn wireless_session() -> TestResult {
     run(&["ip", "-n", &lab.tx_netns, "link", "set", TX_DEV, "down"]);
     run(&["ip", "-n", &lab.tx_netns, "link", "set", TX_DEV, "name", "wlan1"]);
     run(&["ip", "-n", &lab.tx_netns, "link", "set", "wlan1", "up"]);
-    let document = document("000_d14df3e50b5b41c1.txt")?;
-    let lines = document.lines().map(str::trim);
-    let commands =
-        lines.filter(|line| ["modprobe ", "cd ", "echo "].iter().any(|word| line.starts_with(word)));
-    // "If you want the AP interface to receive the frames use the AP interface MAC address as dst_mac."
-    let script: String =
-        commands.map(|line| line.replace("01:02:03:04:05:06", RX_MAC) + " || exit 1\n").collect();
-    assert_eq!(script.lines().count(), 9, "{script}");
-    let text = bash(&lab, &format!("{script}cat wlan1")).wait(LIMIT).expect_code(0).stdout;
+    let text = script(&lab, "wireless.sh", &[RX_MAC]).wait(LIMIT).expect_code(0).stdout;
     assert!(text.starts_with("Params: count 10000  min_pkt_size: 600  max_pkt_size: 600\n"), "{text}");
     assert!(
         text.contains("pkts-sofar: 10000  errors: 0") && text.contains("10000 (600byte,0frags)"),

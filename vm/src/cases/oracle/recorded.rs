@@ -1,10 +1,10 @@
-//! What was recorded of a real pktgen (`shared/oracle`, beside the checkout), as sequences to run again: the answers
-//! of this kernel's module and those of wirerate are compared with each other, not with the recording.
+//! What was recorded of a real pktgen (`oracle/`), as sequences to run again: the answers of this kernel's module and
+//! those of wirerate are compared with each other, not with the recording.
 
 use super::generate::Sequence;
 use super::step::{self, Call, Step};
 use crate::archive::Archive;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,25 +17,13 @@ const FRAMES: &str = "frames.json";
 pub(super) const VETH: &str = "pgv0";
 pub(super) const DUMMY: &str = "pgd0";
 
-/// Puts it into an archive, if it is there.
+/// Puts the recordings into an archive.
 pub(crate) fn add(archive: &mut Archive) -> Result<()> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let Some(folder) = here.ancestors().map(|dir| dir.join("shared/oracle")).find(|dir| dir.is_dir()) else {
-        ensure!(
-            std::env::var("CI").as_deref() != Ok("true"),
-            "cannot run: shared/oracle is not beside the checkout"
-        );
-        return Ok(());
-    };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../oracle");
     [COMMANDS, FRAMES].into_iter().try_for_each(|name| {
         let text = fs::read_to_string(folder.join(name)).with_context(|| format!("cannot read {name}"))?;
         archive.text(&format!("{}/{name}", &FOLDER[1..]), &text)
     })
-}
-
-/// True in a machine that has it.
-pub(super) fn is_there() -> bool {
-    Path::new(FOLDER).exists()
 }
 
 fn read(name: &str) -> Result<String> {
