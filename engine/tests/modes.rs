@@ -314,8 +314,17 @@ fn through(lab: &Lab, class: &str) -> u64 {
     count.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("{text}"))
 }
 
-/// Waits for frames, spoils the device, and checks the end: explained, and all that was sent arrived.
-fn spoiled(engine: EngineKind, spoil: fn(&Lab), is_explained: fn(&engine::EngineError) -> bool) {
+/// Frames that one queue of a veth holds for its NAPI (`VETH_RING_SIZE`).
+const VETH_RING_FRAMES: u64 = 256;
+
+/// Waits for frames, spoils the device, and checks the end: explained, and all that was sent arrived, save the
+/// `discarded_max` frames that the far end may throw away without counting them.
+fn spoiled(
+    engine: EngineKind,
+    spoil: fn(&Lab),
+    is_explained: fn(&engine::EngineError) -> bool,
+    discarded_max: u64,
+) {
     let Some(lab) = polling_lab() else { return };
     let worker = engine::Worker::spawn(0, lab.tx.netns()).expect("a thread can be had");
     let handle = worker.start(request(&lab, &Config::default(), 0, Some(engine)));
@@ -331,14 +340,16 @@ fn spoiled(engine: EngineKind, spoil: fn(&Lab), is_explained: fn(&engine::Engine
     assert_eq!(u64::from(report.cursor.seq_num), total.offered() + 1, "{engine}");
     // Frames that a far end refuses, and which are kept here, count as dropped there.
     let refused = total.retries + 64;
-    assert!((total.sent..=total.sent + refused).contains(&received(&lab, total.sent)), "{engine}: {total:?}");
+    let arrived_min = total.sent.saturating_sub(discarded_max);
+    let arrived = received(&lab, arrived_min);
+    assert!((arrived_min..=total.sent + refused).contains(&arrived), "{engine}: {arrived} of {total:?}");
 }
 
 #[test]
 fn a_device_set_down_under_the_run_ends_it_with_that_word() {
     for engine in [EngineKind::Skb, EngineKind::AfPacket, EngineKind::AfXdp] {
         let down = |lab: &Lab| lab.tx.stack.set_down(lab.tx.ifname).expect("it goes down");
-        spoiled(engine, down, |error| matches!(error, engine::EngineError::Down { .. }));
+        spoiled(engine, down, |error| matches!(error, engine::EngineError::Down { .. }), 0);
     }
 }
 
@@ -346,6 +357,8 @@ fn a_device_set_down_under_the_run_ends_it_with_that_word() {
 fn a_far_end_set_down_under_the_run_ends_it_with_that_word() {
     for engine in [EngineKind::Skb, EngineKind::AfPacket] {
         let down = |lab: &Lab| lab.rx.stack.set_down(lab.rx.ifname).expect("it goes down");
-        spoiled(engine, down, |error| matches!(error, engine::EngineError::NoCarrier { .. }));
+        // On a loaded machine frames wait in its ring for the softirq; the kernel empties the ring when it goes down.
+        let is_explained = |error: &_| matches!(error, engine::EngineError::NoCarrier { .. });
+        spoiled(engine, down, is_explained, VETH_RING_FRAMES);
     }
 }
