@@ -96,14 +96,9 @@ impl Tool {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
-        // A child inherits namespace, CPUs and priority from the thread that starts it. What else runs on this
-        // machine is not to be measured, so it has to wait.
-        let spawn = || {
-            cpu.map_or(Ok(()), host::pin_thread)?;
-            sys::run_before_others().context("cannot run before others")?;
-            command.spawn().with_context(|| format!("cannot start {}", program.display()))
-        };
-        let mut child = netns.run(spawn)??;
+        let prepared = sys::prepare_child(&mut command, netns, cpu);
+        let spawned = prepared.and_then(|()| command.spawn());
+        let mut child = spawned.with_context(|| format!("cannot start {} in {netns}", program.display()))?;
         let said = Arc::default();
         let readers = vec![
             reader(child.stdout.take().expect("it is piped"), &said),
@@ -276,6 +271,26 @@ mod tests {
         let error = stubborn.wait(Duration::from_millis(100), &Stop::default()).unwrap_err();
         assert!(error.to_string().contains("did not end"), "{error}");
         assert!(!Path::new(&format!("/proc/{pid}")).exists(), "it is still there");
+    }
+
+    /// Killed by the kernel with the thread that started it, which for a bench is its main thread.
+    #[test]
+    fn no_tool_outlives_a_bench_that_is_killed() {
+        if !may_enter() {
+            return;
+        }
+        let pid = std::thread::scope(|scope| {
+            let starter = scope.spawn(|| {
+                let tool = start("echo up; exec sleep 60");
+                tool.until_it_says("up", &Stop::default()).unwrap();
+                let pid = tool.pid();
+                // As after kill -9: nothing is dropped.
+                std::mem::forget(tool);
+                pid
+            });
+            starter.join().unwrap()
+        });
+        assert_eq!(nix::sys::wait::waitpid(pid, None), Ok(WaitStatus::Signaled(pid, Signal::SIGKILL, false)));
     }
 
     #[test]

@@ -1,9 +1,16 @@
-//! The calls that Rust cannot check: those of the sendmmsg loop, and the priority of a thread.
+//! The calls that Rust cannot check: those of the sendmmsg loop, the priority of a thread, and the start of a child.
 
+use host::Netns;
+use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+use nix::unistd::{Pid, getppid};
 use std::io;
 #[cfg(feature = "page")]
 use std::marker::PhantomData;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 /// A packet socket that sends on one device and receives nothing, past the qdisc.
 #[derive(Debug)]
@@ -105,6 +112,34 @@ pub(crate) fn run_before_others() -> io::Result<()> {
     const THIS_THREAD: libc::id_t = 0;
     // SAFETY: numbers only; no memory of ours is touched.
     checked(unsafe { libc::setpriority(libc::PRIO_PROCESS, THIS_THREAD, -20) })?;
+    Ok(())
+}
+
+/// Makes the child start in `netns`, on `cpu` (`None` for any), with the highest priority, and be killed by the kernel when
+/// the thread that starts it ends: also a bench that is killed leaves no sender and no capture on the user's devices.
+pub(crate) fn prepare_child(command: &mut Command, netns: &Netns, cpu: Option<u32>) -> io::Result<()> {
+    let netns = netns.as_fd().try_clone_to_owned()?;
+    let parent = std::process::id();
+    let mut cpus = CpuSet::new();
+    if let Some(cpu) = cpu {
+        cpus.set(cpu as usize)?;
+    }
+    let act = move || {
+        setns(&netns, CloneFlags::CLONE_NEWNET)?;
+        if cpu.is_some() {
+            sched_setaffinity(Pid::from_raw(0), &cpus)?;
+        }
+        run_before_others()?;
+        set_pdeathsig(Signal::SIGKILL)?;
+        // The parent may have ended before the kernel was asked to watch it.
+        match getppid().as_raw().cast_unsigned() == parent {
+            true => Ok(()),
+            false => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+        }
+    };
+    // SAFETY: between fork and exec `act` makes system calls only (setns, sched_setaffinity, setpriority, prctl, getppid),
+    // which are async-signal-safe; it allocates nothing, takes no lock, and owns the values that it reads.
+    unsafe { command.pre_exec(act) };
     Ok(())
 }
 
