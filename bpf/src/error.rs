@@ -75,7 +75,10 @@ impl BpfError {
     pub fn is_denied(&self) -> bool {
         match self {
             // libbpf's error is kept as its text, which is that of EPERM.
-            Self::Load { reason, .. } | Self::Cpus { reason } => reason.contains("Operation not permitted"),
+            Self::Load { reason, log, .. } => {
+                reason.contains("Operation not permitted") || lacks_perfmon(log)
+            }
+            Self::Cpus { reason } => reason.contains("Operation not permitted"),
             Self::MapMemory { source, .. }
             | Self::XdpQuery { source, .. }
             | Self::XdpAttach { source, .. } => source.raw_os_error() == Some(libc::EPERM),
@@ -83,10 +86,28 @@ impl BpfError {
         }
     }
 
+    /// What a user can try.
+    pub fn cure(&self) -> &'static str {
+        match self {
+            Self::Load { log, .. } if lacks_perfmon(log) => "run it as root, or with CAP_PERFMON as well",
+            Self::Load { reason, .. } if reason.contains("Too many open files") => "a larger `ulimit -n`",
+            _ if self.is_denied() => "run it as root (CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON)",
+            _ => "run as root, with BPF and XDP in the kernel",
+        }
+    }
+
     /// True when the device has a program already.
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::XdpBusy { .. })
     }
+}
+
+/// True where the verifier refuses what it accepts from a process with CAP_PERFMON: arithmetic on pointers that could
+/// tell kernel addresses.
+fn lacks_perfmon(log: &str) -> bool {
+    ["pointer -= pointer prohibited", "pointer comparison prohibited", "leaks addr", "prohibited for !root"]
+        .iter()
+        .any(|text| log.contains(text))
 }
 
 /// The last lines of a log: the verifier says at the end what it did not like.
@@ -98,6 +119,9 @@ impl std::fmt::Display for LogTail<'_> {
         // Without the right to load anything libbpf guesses at length what may be wrong. The reason says it.
         if self.0.contains("libbpf: Error in bpf_object__probe_loading(): -EPERM") {
             return Ok(());
+        }
+        if lacks_perfmon(self.0) {
+            return f.write_str(" (this process lacks CAP_PERFMON)");
         }
         let lines: Vec<&str> = self.0.lines().filter(|line| !line.trim().is_empty()).collect();
         let skipped = lines.len().saturating_sub(LINES);
@@ -120,6 +144,16 @@ mod tests {
             BpfError::Load { object: "capture", reason: "Operation not permitted".into(), log: log.into() };
         assert!(error.is_denied());
         assert_eq!(error.to_string(), "cannot load the BPF object capture: Operation not permitted");
+    }
+
+    #[test]
+    fn a_program_that_needs_cap_perfmon_is_refused_with_that_word() {
+        let log = "0: (bf) r9 = r1\nR9 pointer -= pointer prohibited\nprocessed 12 insns\n".to_owned();
+        let error =
+            BpfError::Load { object: "capture", reason: "Permission denied (os error 13)".into(), log };
+        assert!(error.is_denied());
+        assert!(error.to_string().ends_with("(this process lacks CAP_PERFMON)"), "{error}");
+        assert_eq!(error.cure(), "run it as root, or with CAP_PERFMON as well");
     }
 
     #[test]

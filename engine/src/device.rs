@@ -144,7 +144,12 @@ impl Device {
         if link.is_kind("veth") {
             let peer = self.stack.peer(&link)?;
             let peer = peer.map_or_else(|| "the device there".to_owned(), |peer| peer.name);
-            return Ok(Some(EngineError::PeerTakesNoXdp { ifname, peer }));
+            let netns = self.stack.peer_netns(&link)?;
+            let peer_prefix = netns.map_or_else(String::new, |netns| netns.command_prefix());
+            return Ok(Some(match self.stack.far_end_polls(&link)? {
+                Some(true) => EngineError::PeerGroUnnoticed { ifname, peer, peer_prefix },
+                _ => EngineError::PeerTakesNoXdp { ifname, peer, peer_prefix },
+            }));
         }
         let driver = self.driver(&link);
         Ok(Some(EngineError::NoXdpTransmit { ifname, driver }))

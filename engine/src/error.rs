@@ -15,6 +15,14 @@ pub enum EngineError {
     /// The kernel refused one of our programs.
     #[error(transparent)]
     Bpf(#[from] BpfError),
+    /// The program of the xdp engine could not be attached where it stays in the kernel's XDP dispatcher. Without that each
+    /// call takes two grace periods of RCU.
+    #[error("the xdp engine cannot attach its program to a device of its own")]
+    XdpAttach {
+        /// What the kernel said.
+        #[source]
+        source: HostError,
+    },
     /// A system call of an engine failed.
     #[error("{call} for {ifname} failed")]
     Syscall {
@@ -62,6 +70,21 @@ pub enum EngineError {
         ifname: String,
         /// The other end.
         peer: String,
+        /// What a user types before a command for the other end: `ip netns exec NAME `, or nothing.
+        peer_prefix: String,
+    },
+    /// The other end of a veth has GRO, but the kernel marks a veth as able to take frames from XDP only when GRO is
+    /// switched while the device is up.
+    #[error(
+        "the kernel has not noticed the GRO of {peer}, the other end of {ifname}: GRO was switched on before the device was up"
+    )]
+    PeerGroUnnoticed {
+        /// The device.
+        ifname: String,
+        /// The other end.
+        peer: String,
+        /// What a user types before a command for the other end: `ip netns exec NAME `, or nothing.
+        peer_prefix: String,
     },
     /// The driver has no XDP transmit.
     #[error("the driver of {ifname} ({driver}) cannot transmit from XDP")]
@@ -171,7 +194,7 @@ impl EngineError {
     pub fn is_denied(&self) -> bool {
         let is_denial = |errno: Option<i32>| errno == Some(libc::EPERM);
         match self {
-            Self::Host(error) => is_denial(error.errno()),
+            Self::Host(error) | Self::XdpAttach { source: error } => is_denial(error.errno()),
             Self::Bpf(error) => error.is_denied(),
             Self::NoEngine { is_denied, .. } => *is_denied,
             Self::Syscall { source, .. } | Self::Refused { source, .. } => is_denial(source.raw_os_error()),
@@ -187,6 +210,7 @@ impl EngineError {
                 | Self::Swallowed { .. }
                 | Self::Unable { .. }
                 | Self::PeerTakesNoXdp { .. }
+                | Self::PeerGroUnnoticed { .. }
                 | Self::NoXdpTransmit { .. }
                 | Self::NoXdpMemory { .. }
         )
@@ -199,8 +223,11 @@ impl EngineError {
             Self::NoCarrier { ifname } => Some(format!(
                 "connect {ifname}, or set its other end up; a wireless one is not associated: iw dev {ifname} connect SSID"
             )),
-            Self::PeerTakesNoXdp { peer, .. } => {
-                Some(format!("`ethtool -K {peer} gro on`, or capture there: `wirerate capture {peer}`"))
+            Self::PeerTakesNoXdp { peer, peer_prefix: prefix, .. } => Some(format!(
+                "`{prefix}ethtool -K {peer} gro on`, or capture there: `{prefix}wirerate capture {peer}`"
+            )),
+            Self::PeerGroUnnoticed { peer, peer_prefix: prefix, .. } => {
+                Some(format!("`{prefix}ethtool -K {peer} gro off`, then `{prefix}ethtool -K {peer} gro on`"))
             }
             Self::Stalled { ifname, .. } => {
                 Some(format!("see whether anything reads the other end of {ifname}"))
@@ -224,7 +251,7 @@ impl EngineError {
                 "end what put it there (`bpftool prog show id {id}` says whose it is, `ip link set dev {ifname} xdp off` takes \
                  it off unless a link holds it), or --engine af_packet"
             )),
-            Self::Bpf(_) => Some("run as root, with BPF and XDP in the kernel".to_owned()),
+            Self::Bpf(error) => Some(error.cure().to_owned()),
             _ => None,
         }
     }

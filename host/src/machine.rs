@@ -9,6 +9,7 @@ use nix::sys::utsname::uname;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 const CPUS: &str = "/sys/devices/system/cpu";
@@ -133,6 +134,8 @@ pub struct Machine {
     pub has_iommu: bool,
     /// Rights that this process does not have.
     pub missing_rights: Vec<Right>,
+    /// It is in a user namespace of a container, whose rights do not count for BPF.
+    pub in_user_namespace: bool,
 }
 
 impl Machine {
@@ -171,7 +174,10 @@ impl Machine {
             has_packet_sockets: sys::knows_sockets(libc::AF_PACKET),
             has_fuse: Path::new("/dev/fuse").exists(),
             has_iommu: fs::read_dir("/sys/class/iommu").is_ok_and(|mut units| units.next().is_some()),
-            missing_rights: word("/proc/self/status").map(|text| missing_rights(&text)).unwrap_or_default(),
+            missing_rights: word("/proc/self/status")
+                .map(|text| missing_rights(&text, in_user_namespace()))
+                .unwrap_or_default(),
+            in_user_namespace: in_user_namespace(),
         }
     }
 
@@ -228,11 +234,18 @@ fn memlock_bytes() -> Option<u64> {
     (soft != libc::RLIM_INFINITY).then_some(soft)
 }
 
-/// From `/proc/self/status`.
-fn missing_rights(status: &str) -> Vec<Right> {
+/// True in any user namespace but the first, whose inode has a fixed number (`PROC_USER_INIT_INO`).
+fn in_user_namespace() -> bool {
+    const FIRST: u64 = 0xEFFF_FFFD;
+    fs::metadata("/proc/self/ns/user").is_ok_and(|meta| meta.ino() != FIRST)
+}
+
+/// From `/proc/self/status`. A user namespace grants rights over the network namespaces that it owns, and no others.
+fn missing_rights(status: &str, in_user_namespace: bool) -> Vec<Right> {
     let held = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let held = held.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
-    Right::ALL.into_iter().filter(|right| !right.is_held(held)).collect()
+    let counts = |right: Right| !in_user_namespace || matches!(right, Right::NetAdmin | Right::NetRaw);
+    Right::ALL.into_iter().filter(|right| !(right.is_held(held) && counts(*right))).collect()
 }
 
 #[cfg(test)]
@@ -250,11 +263,17 @@ mod tests {
 
     #[test]
     fn rights_are_bits_and_the_old_one_holds_the_new() {
-        assert_eq!(missing_rights("Name:\tx\nCapEff:\t000001ffffffffff\n"), []);
-        assert_eq!(missing_rights("CapEff:\t0000000000000000"), Right::ALL);
-        assert_eq!(missing_rights(""), Right::ALL);
+        assert_eq!(missing_rights("Name:\tx\nCapEff:\t000001ffffffffff\n", false), []);
+        assert_eq!(missing_rights("CapEff:\t0000000000000000", false), Right::ALL);
+        assert_eq!(missing_rights("", false), Right::ALL);
         let old = 1u64 << 12 | 1 << 13 | 1 << 21;
-        assert_eq!(missing_rights(&format!("CapEff:\t{old:016x}")), [Right::IpcLock]);
+        assert_eq!(missing_rights(&format!("CapEff:\t{old:016x}"), false), [Right::IpcLock]);
+    }
+
+    #[test]
+    fn root_of_a_user_namespace_has_no_right_to_bpf() {
+        let missing = missing_rights("CapEff:\t000001ffffffffff", true);
+        assert_eq!(missing, [Right::IpcLock, Right::SysAdmin, Right::PerfMon, Right::Bpf]);
     }
 
     #[test]

@@ -123,6 +123,18 @@ impl Netns {
         Ok(names)
     }
 
+    /// What a user types before a command so that it acts in this namespace: `ip netns exec NAME `, or nothing for the
+    /// namespace of this process and for one that `ip netns` has no name for.
+    pub fn command_prefix(&self) -> String {
+        let is = |netns: Result<Self, HostError>| netns.is_ok_and(|netns| netns == *self);
+        if is(Self::open(Path::new("/proc/self/ns/net"), "the namespace of this process")) {
+            return String::new();
+        }
+        let names = Self::names().unwrap_or_default();
+        let name = names.into_iter().find(|name| is(Self::named(name)));
+        name.map_or_else(String::new, |name| format!("ip netns exec {name} "))
+    }
+
     /// Puts the calling thread into this namespace, for good. Needs CAP_SYS_ADMIN, unless it is there already.
     pub fn enter(&self) -> Result<(), HostError> {
         if Self::current()? == *self {

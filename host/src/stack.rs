@@ -115,7 +115,7 @@ impl Stack {
     }
 
     /// The device at the other end of `link` (veth), also in another namespace; `None` when there is none or
-    /// its namespace cannot be seen from here.
+    /// its namespace cannot be seen from here, or this process has no right to look into it.
     pub fn peer(&self, link: &Link) -> Result<Option<Link>, HostError> {
         let Some(peer) = link.peer.filter(|peer| peer.netns_number.is_none_or(|number| number >= 0)) else {
             return Ok(None);
@@ -125,7 +125,9 @@ impl Stack {
         message.attributes.extend(peer.netns_number.map(LinkAttribute::IfNetnsId));
         match self.ask_link(message, || format!("the peer of {} in {}", link.name, self.netns)) {
             Ok(found) => Ok(Some(found)),
-            Err(error) if error.errno() == Some(libc::ENODEV) => Ok(None),
+            Err(error) if matches!(error.errno(), Some(libc::ENODEV | libc::EACCES | libc::EPERM)) => {
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }

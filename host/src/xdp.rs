@@ -93,15 +93,22 @@ impl Stack {
     /// GRO or a program. `None` for other devices, and where the far end is in a namespace without a name.
     pub fn far_end_polls(&self, link: &Link) -> Result<Option<bool>, HostError> {
         let Some(far) = link.peer.filter(|_| link.is_kind("veth")) else { return Ok(None) };
-        let has_gro = |stack: &Self| Ok(Some(stack.features(far.index)?.is_on(FEATURE_GRO)));
-        match (self.peer(link)?, far.netns_number) {
-            (None, _) => Ok(None),
-            (Some(peer), _) if peer.xdp.is_some() => Ok(Some(true)),
-            (Some(_), None) => has_gro(self),
-            (Some(_), Some(number)) => match self.named_by(number)? {
-                Some(netns) => has_gro(&Self::of(&netns)?),
-                None => Ok(None),
-            },
+        let Some(peer) = self.peer(link)? else { return Ok(None) };
+        if peer.xdp.is_some() {
+            return Ok(Some(true));
+        }
+        let Some(netns) = self.peer_netns(link)? else { return Ok(None) };
+        let stack = if netns == *self.netns() { None } else { Some(Self::of(&netns)?) };
+        Ok(Some(stack.as_ref().unwrap_or(self).features(far.index)?.is_on(FEATURE_GRO)))
+    }
+
+    /// The namespace of the other end of `link` (veth); `None` where that is another one without a name, and for other
+    /// devices.
+    pub fn peer_netns(&self, link: &Link) -> Result<Option<Netns>, HostError> {
+        match link.peer.map(|peer| peer.netns_number) {
+            None => Ok(None),
+            Some(None) => Ok(Some(self.netns().clone())),
+            Some(Some(number)) => self.named_by(number),
         }
     }
 

@@ -60,7 +60,8 @@ impl Pinning {
 
 impl Pin {
     fn new(program: &Attachable) -> Result<Self, EngineError> {
-        let netns = Netns::anonymous()?;
+        // CAP_SYS_ADMIN, which the other engines do without.
+        let netns = Netns::anonymous().map_err(|source| EngineError::XdpAttach { source })?;
         // Held until it is counted: the kernel gives its places in the order of attaching.
         let mut places = places();
         let link = netns.run(|| program.attach_to_loopback())??;

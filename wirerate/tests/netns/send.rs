@@ -1,7 +1,9 @@
 //! `wirerate send`: the receiver's counters decide what was sent, dumpcap sees which bytes came.
 
 use crate::lab::{Lab, Peer, RX_DEV, RX_MAC, TX_DEV};
-use crate::program::{Outcome, Running, TIME_LIMIT, run, until, wirerate, wirerate_run, wirerate_start};
+use crate::program::{
+    Outcome, Running, TIME_LIMIT, in_netns, run, until, wirerate, wirerate_run, wirerate_start,
+};
 use crate::readers::{Frame, frames, on_the_wire, tshark};
 use crate::{Case, TestResult, case};
 use nix::sys::signal::Signal;
@@ -29,6 +31,7 @@ pub(crate) const CASES: &[Case] = &[
         every_engine,
     ),
     case("send::a_peer_that_goes_deaf_on_the_way_costs_errors_not_silence", &[], peer_goes_deaf),
+    case("send::fewer_capabilities_choose_the_next_engine", &["setpriv"], fewer_capabilities),
     case("send::a_missing_device_and_a_missing_namespace_are_named", &[], missing_device),
     case("send::a_link_that_is_down_is_refused", &[], link_down),
     case("send::a_link_that_goes_down_ends_the_run_with_a_report", &[], link_goes_down),
@@ -261,6 +264,41 @@ fn start(lab: &Lab, words: &str) -> Running {
     let sender = wirerate_start(&sending(lab, words));
     crate::program::until("the first frame arrives", || lab.received() > 0);
     sender
+}
+
+/// Each engine with exactly the capabilities that docs/capabilities.md names, and what is sent with one less.
+fn fewer_capabilities() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let send = |capabilities: &str| {
+        let mut command = in_netns(&lab.tx_netns, "setpriv");
+        let bounding = format!("--bounding-set=-all{capabilities}");
+        command.args([&bounding, "--inh-caps=-all"]).arg(wirerate().get_program());
+        command.args([
+            "send",
+            TX_DEV,
+            "--dst",
+            "198.18.0.2",
+            "--dst-mac",
+            RX_MAC,
+            "--count",
+            "100",
+            "--json",
+        ]);
+        Running::start(command).wait(TIME_LIMIT)
+    };
+    let engines = [
+        ("xdp", ",+sys_admin,+bpf,+net_admin,+perfmon"),
+        ("skb", ",+bpf,+net_admin,+perfmon"),
+        ("af_packet", ",+bpf,+net_admin,+net_raw"),
+        ("af_packet", ",+net_raw"),
+    ];
+    for (number, (engine, capabilities)) in (1..).zip(engines) {
+        let report = report(&send(capabilities).expect_code(0));
+        assert_eq!(report["engine"]["name"], engine, "{capabilities}: {report}");
+        assert_eq!(lab.received_at_last(100 * number), 100 * number, "{capabilities}");
+    }
+    send("").expect_code(3).says(&["no engine can send this", "try: run it as root"]);
+    Ok(())
 }
 
 fn missing_device() -> TestResult {

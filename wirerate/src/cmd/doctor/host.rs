@@ -78,7 +78,8 @@ fn rights(machine: &Machine) -> Option<Finding> {
     }
     let names: Vec<_> = machine.missing_rights.iter().map(|right| right.name()).collect();
     let why = "the kernel did not answer all questions, and would refuse to send or capture";
-    let what = format!("this process lacks {}", names.join(", "));
+    let place = if machine.in_user_namespace { "in a user namespace " } else { "" };
+    let what = format!("{place}this process lacks {}", names.join(", "));
     Some(problem("rights", what, why).try_this("the same command as root"))
 }
 
@@ -348,6 +349,7 @@ pub(super) mod tests {
             has_fuse: true,
             has_iommu: false,
             missing_rights: Vec::new(),
+            in_user_namespace: false,
         }
     }
 
