@@ -121,6 +121,7 @@ pub struct Shown {
 pub fn for_show(netns: Option<&str>, name: &str, config: &mut Config, to: IpAddr) -> Result<Shown, Failure> {
     let mut notes = Vec::new();
     let mut associations = Arc::default();
+    let made_up = || DeviceFacts { mac: MAC_MADE_UP, tx_queues: 1, ..DeviceFacts::default() };
     let facts = match Device::find(netns, name) {
         Ok(device) => {
             // Not known is no failure here: the note below says so.
@@ -132,7 +133,11 @@ pub fn for_show(netns: Option<&str>, name: &str, config: &mut Config, to: IpAddr
         }
         Err(HostError::NoLink { .. }) => {
             notes.push(format!("there is no device {name}: the frames are shown as from {MAC_MADE_UP}"));
-            DeviceFacts { mac: MAC_MADE_UP, tx_queues: 1, ..DeviceFacts::default() }
+            made_up()
+        }
+        Err(why) if netns.is_none() => {
+            notes.push(format!("{why}: the frames are shown as from {MAC_MADE_UP}"));
+            made_up()
         }
         Err(why) => return Err(Failure::host(format!("look at {name}"), why)),
     };

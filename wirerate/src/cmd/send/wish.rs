@@ -6,9 +6,10 @@
 use super::args::{Args, Entry, Field};
 use super::shape;
 use crate::outcome::Failure;
-use crate::units::{Addresses, Interval, Queues};
+use crate::units::{Addresses, Interval, Nanos, Queues};
 use packet::{Config, FLOWS_MAX, Flags, IMIX_ENTRIES_MAX, ImixEntry, MacAddr, XmitMode};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::RangeInclusive;
 
 /// Destination when only a MAC address was given: of the network set aside for benchmarks (RFC 2544).
 const DST_DEFAULT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
@@ -23,6 +24,7 @@ const SIZE_DEFAULT: u32 = 60;
 /// Bad usage, when the arguments do not go together or pktgen's terms cannot express them.
 pub fn config(args: &Args) -> Result<Config, Failure> {
     let mut config = Config { seed: args.seed, ..Config::default() };
+    check_duration(args)?;
     config.count = count(args);
     set_flags(&mut config, args)?;
     set_addresses(&mut config, args)?;
@@ -48,6 +50,15 @@ pub fn config(args: &Args) -> Result<Config, Failure> {
         Entry::NetifReceive => XmitMode::NetifReceive,
     };
     Ok(config)
+}
+
+/// A script that computes the seconds may come to 0, which must not mean a run without end.
+fn check_duration(args: &Args) -> Result<(), Failure> {
+    match args.duration {
+        Some(Nanos(0)) => Err(Failure::usage("send for 0 s", "no frame fits into that time")
+            .try_this("--duration 1s, or --count 0 to send until Ctrl-C")),
+        _ => Ok(()),
+    }
 }
 
 /// Frames to send, 0 for no end: pktgen's own default unless a duration ends the run.
@@ -274,13 +285,16 @@ fn set_sizes(config: &mut Config, args: &Args) -> Result<(), Failure> {
         if mix.0.len() > IMIX_ENTRIES_MAX {
             return Err(Failure::usage("use --imix", format!("it has more than {IMIX_ENTRIES_MAX} entries")));
         }
-        mix.0.iter().try_for_each(|(size, _)| check_size("--imix", *size, shortest))?;
+        let lengths = shortest..=packet::FRAME_LEN_MAX;
+        mix.0.iter().try_for_each(|(size, _)| check_size("--imix", *size, &lengths))?;
         config.imix = mix.0.iter().map(|(size, weight)| ImixEntry { size: *size, weight: *weight }).collect();
     }
     let default = Interval::one(SIZE_DEFAULT.max(shortest));
     let size = args.size.unwrap_or(default);
-    check_size("--size", size.first, shortest)?;
-    check_size("--size", size.last, shortest)?;
+    // A range drawn at random leaves its end out, so the end is one more than the longest frame.
+    let lengths = shortest..=packet::FRAME_LEN_MAX - u32::from(random);
+    check_size("--size", size.first, &lengths)?;
+    check_size("--size", size.last, &lengths)?;
     if random && size.is_one() {
         return Err(nothing_to_draw("size", "--size 60-1514"));
     }
@@ -297,7 +311,8 @@ fn shortest_frame(config: &Config) -> u32 {
     bare.min_pkt_size + (TAG_LEN * (tags + config.mpls.len())) as u32
 }
 
-fn check_size(option: &str, size: u32, shortest: u32) -> Result<(), Failure> {
+fn check_size(option: &str, size: u32, lengths: &RangeInclusive<u32>) -> Result<(), Failure> {
+    let (shortest, longest) = (*lengths.start(), *lengths.end());
     if size < shortest {
         return Err(Failure::usage(
             format!("use {option} {size}"),
@@ -305,11 +320,10 @@ fn check_size(option: &str, size: u32, shortest: u32) -> Result<(), Failure> {
         )
         .try_this(format!("{option} {}", shortest.max(SIZE_DEFAULT))));
     }
-    // One below the longest, so that the end of a random range can be said as well.
-    if size >= packet::FRAME_LEN_MAX {
+    if size > longest {
         return Err(Failure::usage(
             format!("use {option} {size}"),
-            format!("a frame has at most {} bytes", packet::FRAME_LEN_MAX - 1),
+            format!("a frame has at most {longest} bytes here"),
         ));
     }
     Ok(())
@@ -415,13 +429,22 @@ mod tests {
     }
 
     #[test]
+    fn a_duration_of_zero_is_refused_and_does_not_send_for_ever() {
+        let text = refusal("--dst 10.0.0.1 --duration 0s");
+        assert!(text.contains("cannot send for 0 s") && text.contains("--count 0"), "{text}");
+        assert_eq!(ask("--dst 10.0.0.1 --duration 1ns").unwrap().count, 0);
+    }
+
+    #[test]
     fn frames_shorter_than_their_headers_are_refused() {
         assert!(refusal("--dst 10.0.0.1 --size 42").contains("58 bytes"));
         assert!(refusal("--dst fd00::1 --size 60").contains("78 bytes"));
         assert!(refusal("--dst 10.0.0.1 --vlan 5 --svlan 6 --size 65").contains("66 bytes"));
         assert!(refusal("--dst 10.0.0.1 --mpls 16,17,18 --size 69").contains("70 bytes"));
         assert!(refusal("--dst 10.0.0.1 --imix 60:1,42:1").contains("--imix 42"));
-        assert!(refusal("--dst 10.0.0.1 --size 60-65535").contains("at most 65534"));
+        assert!(refusal("--dst 10.0.0.1 --size 60-65535 --random size").contains("at most 65534"));
+        assert!(refusal("--dst 10.0.0.1 --size 65536").contains("at most 65535"));
+        assert_eq!(ask("--dst 10.0.0.1 --size 65535").unwrap().max_pkt_size, 65_535);
         assert_eq!(ask("--dst 10.0.0.1 --vlan 5 --svlan 6").unwrap().min_pkt_size, 66);
     }
 
