@@ -355,7 +355,7 @@ fn a_device_set_down_under_the_run_ends_it_with_that_word() {
 
 #[test]
 fn a_far_end_set_down_under_the_run_ends_it_with_that_word() {
-    for engine in [EngineKind::Skb, EngineKind::AfPacket] {
+    for engine in [EngineKind::Skb, EngineKind::AfPacket, EngineKind::AfXdp] {
         let down = |lab: &Lab| lab.rx.stack.set_down(lab.rx.ifname).expect("it goes down");
         // On a loaded machine frames wait in its ring for the softirq; the kernel empties the ring when it goes down.
         let is_explained = |error: &_| matches!(error, engine::EngineError::NoCarrier { .. });

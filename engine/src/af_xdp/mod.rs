@@ -37,6 +37,8 @@ const PATIENCE_NS: u64 = 5_000_000;
 /// After so long it leaves the processor to others for a while: what empties the ring may need it.
 const SPIN_NS: u64 = 20_000;
 const REST_NS: u64 = 50_000;
+/// How often a device that drops frames is asked for the reason.
+const LOOK_EVERY_NS: u64 = 10_000_000;
 /// How long the frames of the last burst may take to the wire: that of a ring at 10 Mbit/s, or a line that is paused.
 const FLUSH_NS: u64 = 100_000_000;
 
@@ -55,6 +57,10 @@ pub(crate) struct AfXdpEngine {
     frame: Vec<u8>,
     /// The plan has come to a frame that must not go out; it is counted behind those in the rings.
     is_unsealed: bool,
+    /// When a device that dropped a frame was last asked for the reason.
+    looked_ns: u64,
+    /// The reason, which the next call returns.
+    trouble: Option<EngineError>,
     clock_sharing: u32,
     clock_left: u32,
     wall_ns: u64,
@@ -102,6 +108,8 @@ impl AfXdpEngine {
             chunks_max,
             frame: vec![0; frame_len_max],
             is_unsealed: false,
+            looked_ns: 0,
+            trouble: None,
             clock_sharing: 1,
             clock_left: 0,
             wall_ns: 0,
@@ -215,6 +223,16 @@ impl AfXdpEngine {
         self.lanes.iter_mut().try_for_each(|lane| lane.settle(burst)).map_err(failed)
     }
 
+    /// True when the state of the device explains the frames that it drops. A device without carrier drops each frame
+    /// as one with a full ring does, and the kernel hands none of them back.
+    fn has_trouble(&mut self, now_ns: u64) -> Result<bool, EngineError> {
+        if now_ns.saturating_sub(self.looked_ns) >= LOOK_EVERY_NS {
+            self.looked_ns = now_ns;
+            self.trouble = self.device.trouble(true)?;
+        }
+        Ok(self.trouble.is_some())
+    }
+
     /// Sends up to `budget` frames, those first that a call before left in the rings.
     fn send(&mut self, budget: u32, burst: &mut Burst) -> Result<(), EngineError> {
         let mut to_put = budget.saturating_sub(self.pending());
@@ -224,8 +242,12 @@ impl AfXdpEngine {
             let offered = burst.offered();
             let put = if self.is_unsealed { 0 } else { self.put(to_put.min(self.round)) };
             to_put = if self.is_unsealed { 0 } else { to_put - put };
+            let dropped = burst.errors.ring_full;
             self.drive(burst)?;
             let now_ns = SystemClock.now_ns();
+            if burst.errors.ring_full > dropped && self.has_trouble(now_ns)? {
+                break;
+            }
             if burst.offered() > offered || put > 0 {
                 moved_ns = now_ns;
             } else if now_ns - moved_ns > PATIENCE_NS {
@@ -248,6 +270,9 @@ impl Engine for AfXdpEngine {
     }
 
     fn send_burst(&mut self, budget: NonZeroU32) -> Result<Burst, EngineError> {
+        if let Some(trouble) = self.trouble.take() {
+            return Err(trouble);
+        }
         let mut burst = Burst::default();
         let sent = self.send(budget.get(), &mut burst);
         self.settle(&mut burst)?;
