@@ -140,6 +140,11 @@ pub trait Engine {
         false
     }
 
+    /// What a user should know of how the frames went out, beside their counts.
+    fn note(&self) -> Option<String> {
+        None
+    }
+
     /// Where the next frame starts from.
     fn cursor(&self) -> Cursor;
 

@@ -101,6 +101,8 @@ pub struct RunReport {
     pub idle_ns: u64,
     /// Gaps between frames; only of a paced run.
     pub gaps: Option<Gaps>,
+    /// What a user should know of how the frames went out.
+    pub note: Option<String>,
     /// Where a next run would go on.
     pub cursor: Cursor,
     /// When its next frame would have been due; `None` when it never began.
@@ -118,6 +120,7 @@ impl RunReport {
             stopped_ns: now_ns,
             idle_ns: 0,
             gaps: None,
+            note: None,
             cursor,
             next_ns: None,
         }
@@ -271,6 +274,7 @@ impl Run {
             stopped_ns: now_ns,
             idle_ns: self.idle_ns,
             gaps: self.gaps,
+            note: self.engine.note(),
             cursor: self.engine.cursor(),
         }
     }

@@ -5,6 +5,7 @@
 
 mod calls;
 mod pin;
+mod slow_calls;
 
 use crate::clock::Clock;
 use crate::device::Device;
@@ -16,6 +17,7 @@ use bpf::{Claim, Sender, Verdict};
 use calls::Calls;
 use packet::{Cursor, Plan, XmitMode};
 use pin::{Pin, Pinning};
+use slow_calls::{SlowCalls, sleeps_of_this_thread};
 use std::io;
 use std::num::NonZeroU32;
 use std::rc::Rc;
@@ -46,7 +48,10 @@ pub(crate) struct XdpEngine {
     /// The kernel has told that the driver takes frames.
     is_told: bool,
     calls: Calls,
-    _pin: Pin,
+    slow_calls: SlowCalls,
+    /// More than one where the first found no free slot in the dispatcher. They go together: to detach the first alone
+    /// would give back the slot of the second, since the kernel counts attachments per program.
+    pins: Vec<Pin>,
     /// What makes the driver take the frames, where it needs that.
     opener: Option<Opener>,
 }
@@ -89,7 +94,8 @@ impl XdpEngine {
             clock_sharing: 1,
             is_told,
             calls,
-            _pin: pin,
+            slow_calls: SlowCalls::default(),
+            pins: vec![pin],
             opener,
         })
     }
@@ -111,6 +117,14 @@ impl XdpEngine {
                 what: format!("live frames of {} bytes on this kernel", self.page.len()),
             }),
             _ => Err(EngineError::Syscall { call: "bpf(BPF_PROG_RUN)", ifname: self.device.name(), source }),
+        }
+    }
+
+    /// Attaches the program once more where its calls wait for the dispatcher: a slot has become free since the first time.
+    fn check_for_slow_calls(&mut self, started_ns: u64, ended_ns: u64) {
+        if self.slow_calls.add(started_ns, ended_ns, sleeps_of_this_thread) {
+            // Where the kernel refuses, the run stays slow, and the next slow calls bring us here again.
+            self.pins.extend(Pinning::begin(&self.sender).and_then(Pinning::wait));
         }
     }
 
@@ -162,7 +176,9 @@ impl Engine for XdpEngine {
         let clock = SystemClock;
         self.sender.state().set_clock(clock.wall_ns().wrapping_sub(clock.now_ns()), self.clock_sharing);
         self.calls.wait(&clock);
+        let called_ns = clock.now_ns();
         let ran = self.sender.run_live(&self.page, budget.get(), self.batch.min(budget.get()));
+        self.check_for_slow_calls(called_ns, clock.now_ns());
         assert_eq!(self.sender.state().malformed(), 0, "a live frame came without the memory asked for");
         let offered = self.sender.state().offered() - offered;
         match ran {
@@ -200,6 +216,12 @@ impl Engine for XdpEngine {
 
     fn rests(&self) -> bool {
         self.opener.is_some()
+    }
+
+    fn note(&self) -> Option<String> {
+        let text = "the XDP dispatcher of the kernel (48 programs) was full when the run began, and calls took 24 ms and more \
+                    each when a slot became free, until the program was attached again";
+        (self.pins.len() > 1).then(|| text.to_owned())
     }
 
     fn cursor(&self) -> Cursor {

@@ -5,6 +5,7 @@ use super::report::{Cause, Choice, End, Gaps, Octave, Report, Thread};
 use crate::units::per_second;
 use engine::{Burst, EngineError};
 use packet::{FRAME_LEN_MIN, WIRE_OVERHEAD};
+use std::collections::BTreeSet;
 use std::io;
 
 /// What the report says beside what the threads did.
@@ -50,8 +51,13 @@ pub fn report(setting: Setting, done: &[Done], cpus_busy: f64) -> Report {
         threads: done.iter().map(thread).collect(),
         engine: choice(done),
         seed: setting.seed,
-        notes: setting.notes,
+        notes: setting.notes.into_iter().chain(engine_notes(done)).collect(),
     }
+}
+
+/// What the engines note, each text once.
+fn engine_notes(done: &[Done]) -> BTreeSet<String> {
+    done.iter().filter_map(|done| done.run.note.clone()).collect()
 }
 
 /// Why the run failed, if it did.
@@ -161,6 +167,7 @@ mod tests {
             stopped_ns,
             idle_ns: 0,
             gaps: None,
+            note: None,
             cursor: Cursor::default(),
             next_ns: None,
         }

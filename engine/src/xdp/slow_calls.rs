@@ -1,0 +1,93 @@
+//! Calls that wait for the kernel's XDP dispatcher, found by their length and by the sleeps of the thread.
+//!
+//! The dispatcher has 48 slots. A program that was attached while all of them were taken has none, and costs nothing until
+//! a program of another process gives its slot back: from then on each call takes the free slot at its start and returns it
+//! at its end, which is two grace periods of RCU, some 24 ms each. To attach the program once more takes the slot for good.
+
+use nix::sys::resource::{UsageWho, getrusage};
+
+/// A call that takes longer may have waited; bursts are made for 2 ms.
+const SLOW_NS: u64 = 5_000_000;
+/// So many slow calls, which take most of the time, are no accident.
+const SLOW_CALLS: u32 = 8;
+/// A call that waits for the dispatcher sleeps twice. A call that other threads interrupt does not sleep.
+const SLEEPS_PER_CALL: u64 = 2;
+
+/// Slow calls of a thread that together take most of its time.
+#[derive(Debug, Default)]
+pub(super) struct SlowCalls {
+    count: u32,
+    /// When the first of them began.
+    since_ns: u64,
+    /// How long all of them took.
+    total_ns: u64,
+    /// Sleeps of this thread up to the end of the first of them.
+    sleeps: u64,
+}
+
+impl SlowCalls {
+    /// A call lasted from `started_ns` to `ended_ns`. True when the calls of this thread wait for the dispatcher; `sleeps`
+    /// reads how often the calling thread has slept so far.
+    pub(super) fn add(&mut self, started_ns: u64, ended_ns: u64, sleeps: impl FnOnce() -> u64) -> bool {
+        let took_ns = ended_ns - started_ns;
+        if took_ns < SLOW_NS {
+            // Calls for a single frame do not ask the dispatcher, so there are short calls between the slow ones.
+            return false;
+        }
+        let now = sleeps();
+        if self.count == 0 || started_ns - self.since_ns > 2 * self.total_ns {
+            *self = Self { count: 0, since_ns: started_ns, total_ns: 0, sleeps: now };
+        }
+        self.count += 1;
+        self.total_ns += took_ns;
+        // The first one is not judged: its sleeps are not known.
+        if self.count <= SLOW_CALLS {
+            return false;
+        }
+        self.count = 0;
+        now - self.sleeps >= SLEEPS_PER_CALL * u64::from(SLOW_CALLS)
+    }
+}
+
+/// How often the calling thread has given up the processor by itself.
+pub(super) fn sleeps_of_this_thread() -> u64 {
+    getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| usage.voluntary_context_switches().cast_unsigned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The verdicts on calls of that length, with as many sleeps each and a pause between them.
+    fn verdicts(took_ns: u64, sleeps_per_call: u64, pause_ns: u64) -> Vec<bool> {
+        let mut slow = SlowCalls::default();
+        let call = |number: u64| {
+            let started_ns = number * (took_ns + pause_ns);
+            slow.add(started_ns, started_ns + took_ns, || 1_000 + number * sleeps_per_call)
+        };
+        (1..100).map(call).collect()
+    }
+
+    #[test]
+    fn nine_calls_that_sleep_twice_wait_for_the_dispatcher() {
+        for pause_ns in [0, 20_000_000] {
+            let found = verdicts(48_000_000, 2, pause_ns);
+            assert_eq!(found.iter().position(|is_waiting| *is_waiting), Some(8));
+        }
+    }
+
+    #[test]
+    fn calls_that_are_interrupted_or_short_or_rare_do_not() {
+        let none = |found: Vec<bool>| found.iter().all(|is_waiting| !is_waiting);
+        assert!(none(verdicts(48_000_000, 0, 0)), "a busy machine");
+        assert!(none(verdicts(2_000_000, 2, 0)), "bursts of the usual length");
+        assert!(none(verdicts(6_000_000, 2, 900_000_000)), "a late call now and then");
+    }
+
+    #[test]
+    fn this_thread_is_seen_to_sleep() {
+        let before = sleeps_of_this_thread();
+        (0..3).for_each(|_| std::thread::sleep(std::time::Duration::from_millis(1)));
+        assert!(sleeps_of_this_thread() >= before + 3);
+    }
+}
