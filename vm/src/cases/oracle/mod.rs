@@ -9,6 +9,7 @@ pub mod replay;
 mod samples;
 mod step;
 
+use super::nics::IGB;
 use super::{Case, Finding, Machine};
 use crate::guest::{Background, load, sh, unload};
 use anyhow::{Context, Result, bail, ensure};
@@ -41,6 +42,14 @@ pub(super) const CASES: &[Case] = &[
         devices: &[],
         machine: Machine::Common,
         run: samples::samples,
+    },
+    Case {
+        name: "samples_igb",
+        what: "the kernel's sample that binds a thread to each interrupt of an igb card: every frame arrives",
+        modules: IGB.modules,
+        devices: IGB.devices,
+        machine: Machine::Cards,
+        run: samples::by_interrupt,
     },
 ];
 

@@ -4,6 +4,7 @@
 use super::{Lab, compare, tcpdump};
 use crate::archive::Archive;
 use crate::cases::Finding;
+use crate::cases::nics::{CardPair, IGB};
 use crate::guest::{load, sh, try_sh, unload};
 use anyhow::{Context, Result, ensure};
 use pcapng::pcap::Reader;
@@ -112,6 +113,47 @@ pub(super) fn samples(finding: &mut Finding) -> Result<()> {
     }
     lab.note(finding);
     super::told(&differences, SAMPLES.len(), "")
+}
+
+/// A `cut` with the option of GNU's that the sample uses; busybox spells it otherwise.
+const CUT: &str = r#"mkdir -p /tmp/bin && cat >/tmp/bin/cut <<'END' && chmod +x /tmp/bin/cut
+#!/bin/sh
+for word; do
+    case $word in
+    --output-delimiter=*) set -- "$@" -O "${word#*=}" ;;
+    *) set -- "$@" "$word" ;;
+    esac
+    shift
+done
+exec busybox cut "$@"
+END"#;
+/// Runs of the sample that binds threads to interrupts.
+const ROUNDS: u64 = 5;
+
+/// The sample that binds each queue of a card and its interrupt to a thread.
+pub(super) fn by_interrupt(finding: &mut Finding) -> Result<()> {
+    const SCRIPT: &str = "pktgen_sample06_numa_awared_queue_irq_affinity.sh";
+    const FRAMES: u64 = 1_000;
+    if !Path::new(FOLDER).exists() {
+        finding.lacks = Some("the package with the scripts could not be had".to_owned());
+        return Ok(());
+    }
+    sh(CUT)?;
+    let pair = CardPair::new(&IGB)?;
+    for round in 1..=ROUNDS {
+        let before = pair.received()?;
+        let text = sh(&format!(
+            "PATH=/tmp/bin:$PATH timeout 100 wirerate exec --netns tx -- \
+             bash {FOLDER}/{SCRIPT} -i tx0 -m {} -d 198.18.0.2 -n {} -t 2",
+            pair.receiver_mac(),
+            FRAMES / 2
+        ))?;
+        ensure!(text.matches("Result: OK: ").count() == 2, "round {round}: {text}");
+        let arrived = pair.arrived(before, FRAMES)?;
+        ensure!(arrived == FRAMES, "round {round}: {arrived} of {FRAMES} frames arrived: {text}");
+    }
+    finding.note("runs", ROUNDS);
+    Ok(())
 }
 
 impl Sample {
