@@ -11,6 +11,7 @@ use crate::tree::{Cancel, Errno, Tree};
 use fuse3::raw::prelude::*;
 use fuse3::{Result, Timestamp};
 use futures_util::stream::{self, Stream};
+use host::{Right, thread_has_right};
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::num::NonZeroU32;
@@ -150,6 +151,14 @@ impl ControlFs {
             Node::File(_) | Node::Link(_) => return Err(libc::ENOTDIR.into()),
         }
         Ok(rows)
+    }
+
+    /// As pktgen does it: asked for each write, of the one who writes.
+    fn may_write(&self, req: Request, handle: Arc<Handle>) -> Result<Arc<Handle>> {
+        if self.tree.needs_net_admin(handle.name()) {
+            only_with_one_of(req, &[Right::NetAdmin])?;
+        }
+        Ok(handle)
     }
 
     fn open_file(&self, name: &OsStr, flags: u32) -> ReplyOpen {
@@ -337,7 +346,7 @@ impl Filesystem for ControlFs {
         _flags: u32,
     ) -> Result<ReplyWrite> {
         let cancel = lock(&self.pending).begin(req.unique);
-        let answer = match self.handle(fh) {
+        let answer = match self.handle(fh).and_then(|handle| self.may_write(req, handle)) {
             Ok(handle) => {
                 let (tree, bytes) = (Arc::clone(&self.tree), data.to_vec());
                 waiting(move || handle.write(&*tree, offset, &bytes, &cancel).map_err(to_fuse)).await
@@ -445,6 +454,13 @@ fn is_root(req: Request) -> bool {
 /// The files are root's, and so are the directories.
 fn only_root(req: Request) -> Result<()> {
     if is_root(req) { Ok(()) } else { Err(libc::EACCES.into()) }
+}
+
+/// The thread that made the request waits for the answer even when it is killed, so its number cannot be given to
+/// another while its capabilities are read.
+pub(crate) fn only_with_one_of(req: Request, rights: &[Right]) -> Result<()> {
+    let is_allowed = rights.iter().any(|right| thread_has_right(req.pid, *right));
+    if is_allowed { Ok(()) } else { Err(libc::EPERM.into()) }
 }
 
 fn to_fuse(errno: Errno) -> fuse3::Errno {

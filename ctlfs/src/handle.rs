@@ -2,7 +2,7 @@
 
 use crate::offsets::Offsets;
 use crate::tree::{Cancel, Errno, Tree};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::sync::{Mutex, PoisonError};
 
 /// The seq_file position of one open.
@@ -25,6 +25,11 @@ impl Handle {
     /// Nothing read yet.
     pub(crate) fn new(name: OsString, is_append: bool) -> Self {
         Self { name, is_append, reading: Mutex::default() }
+    }
+
+    /// Name of the file.
+    pub(crate) fn name(&self) -> &OsStr {
+        &self.name
     }
 
     /// Up to `size` bytes at `offset` of the snapshot; a reader that starts or seeks gets a new one.
@@ -68,7 +73,6 @@ fn of_open_file(errno: Errno) -> Errno {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ffi::OsStr;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     /// One file whose text counts how often it was asked for.

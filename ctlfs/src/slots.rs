@@ -5,13 +5,16 @@
 //! hidden file `.control`, one for each write; reading it tells what is captured, or, after an order that was refused
 //! on the same descriptor, why. What a slot holds is not known here: [`SlotTree`] is the seam.
 
-use crate::fs::{FOPEN_DIRECT_IO, FOPEN_NOFLUSH, Pending, lock, on_own_thread, plain_attributes};
+use crate::fs::{
+    FOPEN_DIRECT_IO, FOPEN_NOFLUSH, Pending, lock, on_own_thread, only_with_one_of, plain_attributes,
+};
 use crate::mount::{MountError, Mounted, Permissions, mount_fs};
 use crate::tree::{Cancel, Errno};
 use fuse3::Result;
 use fuse3::notify::Notify;
 use fuse3::raw::prelude::*;
 use futures_util::stream::{self, Stream};
+use host::Right;
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 use std::collections::{HashMap, HashSet};
@@ -215,10 +218,14 @@ impl Filesystem for SlotFs {
         Ok(ReplyAttr { ttl: NO_CACHING, attr: self.attributes(inode)? })
     }
 
-    async fn open(&self, _req: Request, inode: u64, flags: u32) -> Result<ReplyOpen> {
+    /// Frames are for those who may open a packet socket. The kernel has looked at the mode bits before.
+    async fn open(&self, req: Request, inode: u64, flags: u32) -> Result<ReplyOpen> {
         let name = lock(&self.names).get(&inode).cloned().ok_or(libc::EISDIR)?;
         if !self.is_there(&name) {
             return Err(libc::ENOENT.into());
+        }
+        if name != CONTROL {
+            only_with_one_of(req, &[Right::NetRaw, Right::NetAdmin])?;
         }
         let is_nonblocking = flags & libc::O_NONBLOCK.cast_unsigned() != 0;
         let fh = self.next_handle.fetch_add(1, Ordering::Relaxed);
@@ -240,7 +247,7 @@ impl Filesystem for SlotFs {
 
     async fn write(
         &self,
-        _req: Request,
+        req: Request,
         _inode: u64,
         fh: u64,
         _offset: u64,
@@ -252,6 +259,10 @@ impl Filesystem for SlotFs {
         let (true, Ok(order)) = (open.name == CONTROL, std::str::from_utf8(data)) else {
             return Err(libc::EINVAL.into());
         };
+        if let Err(error) = only_with_one_of(req, &[Right::NetAdmin]) {
+            *lock(&open.text) = Some(b"orders require CAP_NET_ADMIN\n".to_vec());
+            return Err(error);
+        }
         let (tree, order) = (Arc::clone(&self.tree), order.trim().to_owned());
         let done = on_own_thread(move || Ok(tree.control(&order))).await?;
         // A reader of this descriptor hears about this order.

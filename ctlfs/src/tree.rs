@@ -27,6 +27,12 @@ pub trait Tree: Send + Sync + 'static {
     /// `ENOENT` when there is no such file any more.
     fn read(&self, name: &OsStr) -> Result<Vec<u8>, Errno>;
 
+    /// True when only a process with CAP_NET_ADMIN may write to `name`; the mode bits alone decide about the others.
+    fn needs_net_admin(&self, name: &OsStr) -> bool {
+        let _ = name;
+        false
+    }
+
     /// Takes one `write(2)` to `name`. Returns when its effect is there, which may be as long as a run takes;
     /// after `cancel` fires it must end soon. Success stands for all bytes.
     ///

@@ -123,3 +123,40 @@ fn an_unmount_by_somebody_else_ends_the_daemon() {
     assert_eq!(child.wait().unwrap().code(), Some(3));
     assert!(!dir.exists());
 }
+
+/// A shell that root starts, `before` its command line.
+fn shell(before: &[&str], script: &str) -> std::process::Output {
+    let (program, words) = before.split_first().unwrap();
+    Command::new(program).args(words).args(["bash", "-c", script]).output().unwrap()
+}
+
+#[test]
+fn root_without_cap_net_admin_cannot_start_a_run() {
+    let dir = place("rights");
+    let Some(mut child) = daemon(&dir) else { return };
+    let at = dir.display();
+    let none = ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all", "--ambient-caps", "-all"];
+    let without_net_admin = ["setpriv", "--bounding-set", "-net_admin"];
+    let only_net_admin = ["setpriv", "--bounding-set", "-all,+net_admin"];
+    let start = format!("echo start > {at}/pgctrl");
+    let cases = [
+        (&none[..], 1, "Operation not permitted"),
+        (&without_net_admin, 1, "Operation not permitted"),
+        // Root of its own user namespace has all capabilities there, and none that counts here.
+        (&["unshare", "-Ur"], 1, "Operation not permitted"),
+        (&only_net_admin, 0, ""),
+        // The number of a thread in a PID namespace below ours is known here.
+        (&["unshare", "-pf"], 0, ""),
+    ];
+    let outputs = cases.map(|(before, _, _)| shell(before, &start));
+    // The kernel looks at nothing but the mode bits of the other files.
+    let others = shell(&none, &format!("echo add_device lo > {at}/kpktgend_0; cat {at}/lo {at}/pgctrl"));
+    dry::signal(&child, "TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    for ((before, code, error), output) in cases.into_iter().zip(outputs) {
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{before:?}: {stderr}");
+        assert!(stderr.contains(error), "{before:?}: {stderr}");
+    }
+    assert!(String::from_utf8(others.stdout).unwrap().contains("Params: count 1000"));
+}

@@ -20,6 +20,7 @@ mod machine;
 mod netlink;
 mod netns;
 mod phc;
+mod process;
 mod route;
 #[cfg(feature = "sample")]
 pub mod sample;
@@ -48,6 +49,7 @@ pub use machine::{Machine, Right, Setting};
 pub use netns::{Netns, NetnsId};
 pub use packet::MacAddr;
 pub use phc::{Phc, PhcRead, PhcReading, tai_offset_s};
+pub use process::thread_has_right;
 pub use route::{NextHop, Route};
 pub use stack::{LinkId, Stack};
 pub use stamping::{DeviceStamps, StampConfig, StampDriver, StampWish, Stamped, switch_stamps};

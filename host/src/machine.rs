@@ -77,6 +77,13 @@ impl Right {
         let has = |right: Self| held >> right.bit() & 1 == 1;
         has(self) || matches!(self, Self::PerfMon | Self::Bpf) && has(Self::SysAdmin)
     }
+
+    /// True when the effective capabilities in the text of `/proc/PID/status` include it.
+    pub(crate) fn is_in(self, status: &str) -> bool {
+        let held = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        let held = held.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+        held.is_some_and(|held| self.is_held(held))
+    }
 }
 
 /// The machine, as of the moment it was looked at.
@@ -242,10 +249,8 @@ fn in_user_namespace() -> bool {
 
 /// From `/proc/self/status`. A user namespace grants rights over the network namespaces that it owns, and no others.
 fn missing_rights(status: &str, in_user_namespace: bool) -> Vec<Right> {
-    let held = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let held = held.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
     let counts = |right: Right| !in_user_namespace || matches!(right, Right::NetAdmin | Right::NetRaw);
-    Right::ALL.into_iter().filter(|right| !(right.is_held(held) && counts(*right))).collect()
+    Right::ALL.into_iter().filter(|right| !(right.is_in(status) && counts(*right))).collect()
 }
 
 #[cfg(test)]

@@ -142,6 +142,10 @@ impl Tree for Control {
         }
     }
 
+    fn needs_net_admin(&self, name: &OsStr) -> bool {
+        name == "pgctrl"
+    }
+
     fn write(&self, name: &OsStr, bytes: &[u8], cancel: &Cancel) -> Result<(), Errno> {
         let name = name.to_str().ok_or(Errno::ENOENT)?;
         let entry = self.synced().tree.entry(name).ok_or(Errno::ENOENT)?;

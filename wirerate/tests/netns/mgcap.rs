@@ -31,6 +31,7 @@ pub(crate) const CASES: &[Case] = &[
     ),
     case("mgcap::mgdump_says_when_the_device_goes", &[], mgdump_says_when_the_device_goes),
     case("mgcap::a_reader_ends_however_fast_frames_come", &[], a_reader_ends_however_fast_frames_come),
+    case("mgcap::root_without_capabilities_can_neither_capture_nor_read", &["setpriv"], without_capabilities),
     case("mgcap::ip_mgcap_works_under_exec", &["bash", "ping", "capinfos"], ip_mgcap_works_under_exec),
     case("mgcap::small_names_are_the_same_program", &[], small_names_are_the_same_program),
     case("mgcap::nobody_there_is_said_with_what_to_do", &[], nobody_there_is_said),
@@ -176,6 +177,34 @@ fn device_files_are_streams_of_slots() -> TestResult {
     daemon.signal(Signal::SIGTERM);
     daemon.wait(TIME_LIMIT).expect_code(0);
     assert!(!dir.exists());
+    Ok(())
+}
+
+fn without_capabilities() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let (daemon, dir) = serve(&lab);
+    mgcap(&dir, "start dev rx0").expect_code(0);
+    send(&lab, 5, 70);
+    let read = |capabilities: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set", capabilities, "head", "-c", "128"]).arg(dir.join(RX_DEV));
+        Running::start(command).wait(TIME_LIMIT)
+    };
+    read("-all").expect_code(1).says(&["Operation not permitted"]);
+    assert!(!read("-all,+net_raw").expect_code(0).stdout.is_empty());
+    let program = std::fs::canonicalize(wirerate().get_program())?;
+    let order = |capabilities: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set", capabilities]).arg(&program).args(["mgcap", "--dir"]).arg(&dir);
+        command.args(["set", "dev", "rx0", "mode", "drop"]);
+        Running::start(command).wait(TIME_LIMIT)
+    };
+    order("-all,+net_raw")
+        .expect_code(3)
+        .says(&["cannot set the mode of rx0 to drop: orders require CAP_NET_ADMIN", "try: run it as root"]);
+    order("-all,+net_admin").expect_code(0);
+    daemon.signal(Signal::SIGTERM);
+    daemon.wait(TIME_LIMIT).expect_code(0);
     Ok(())
 }
 

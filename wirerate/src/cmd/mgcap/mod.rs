@@ -87,10 +87,13 @@ enum Refusal {
 
 fn failure(args: &Args, act: String, why: Refusal) -> Failure {
     match why {
-        Refusal::Refused(_, said) if !said.trim().is_empty() => {
-            Failure::refused(act, io::Error::other(said.trim().to_owned()))
+        Refusal::Refused(error, said) => {
+            let is_right_missing = error.kind() == io::ErrorKind::PermissionDenied;
+            let said = said.trim();
+            let error = if said.is_empty() { error } else { io::Error::other(said.to_owned()) };
+            let failure = Failure::refused(act, error);
+            if is_right_missing { failure.try_this("run it as root, with CAP_NET_ADMIN") } else { failure }
         }
-        Refusal::Refused(error, _) => Failure::refused(act, error),
         Refusal::Nobody(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             Failure::refused(act, error).try_this("run it as root")
         }
