@@ -5,12 +5,13 @@
 //! since every mount is in a namespace that ends with its last process.
 
 use crate::dev::Appearing;
-use crate::mount::{MOUNT_ADVICE, MountError, Mounted, Shape, mount};
+use crate::mount::{MOUNT_ADVICE, MountError, Mounted, Shape, mount_and_then};
 use crate::private::{Private, PrivateError};
 use crate::signals::{Received, Signals};
-use crate::slots::{SlotTree, mount_slots};
+use crate::slots::{OrderNetns, SlotTree, mount_slots};
 use crate::sys;
 use crate::tree::Tree;
+use crate::trees::Trees;
 use host::{HostError, Netns};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -104,12 +105,15 @@ impl ExecError {
 
 /// Runs CMD and returns its exit status, or 128 and the number of the signal that ended it.
 ///
-/// `plant` makes the tree; it is called inside the network namespace, before any of our threads is started. Call
-/// this from the main thread of a process that has no other threads yet: namespaces belong to threads.
+/// `plant` makes the tree of the network namespace that it is called in: first that of CMD, before any of our threads
+/// is started, and later those of other namespaces in which the files are looked for. Call this from the main thread of a process that has no other threads yet: namespaces belong to threads.
 ///
 /// # Errors
 /// [`ExecError`] when CMD could not be started or waited for.
-pub fn run<E>(exec: &Exec, plant: impl FnOnce() -> Result<Arc<dyn Tree>, E>) -> Result<u8, ExecError>
+pub fn run<E>(
+    exec: &Exec,
+    plant: impl Fn() -> Result<Arc<dyn Tree>, E> + Send + Sync + 'static,
+) -> Result<u8, ExecError>
 where
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
@@ -122,7 +126,7 @@ where
 /// As [`run`].
 pub fn run_with<E>(
     exec: &Exec,
-    plant: impl FnOnce() -> Result<Arc<dyn Tree>, E>,
+    plant: impl Fn() -> Result<Arc<dyn Tree>, E> + Send + Sync + 'static,
     slots: Option<Arc<dyn SlotTree>>,
 ) -> Result<u8, ExecError>
 where
@@ -137,13 +141,14 @@ where
         Private::renew_sys()?;
     }
     private.add_modprobe()?;
-    let tree = plant().map_err(|error| ExecError::Plant(error.into()))?;
+    let plant = Box::new(move || plant().map_err(Into::into));
+    let trees = Trees::of_each_netns(plant).map_err(ExecError::Plant)?;
     let source = format!("wirerate:{}", std::process::id());
-    let mounted = mount(Arc::clone(&tree), &private.net(), Shape::ProcNet, &source)?;
+    let mounted = mount_and_then(Arc::clone(&trees), &private.net(), Shape::ProcNet, &source, || ())?;
     private.cover_proc_net()?;
     let slots = slots.map(|slots| offer(slots, &private, &source)).transpose()?;
     let status = start(exec, &private, &signals).and_then(|child| wait(child, &signals));
-    tree.drain();
+    trees.drain();
     if let Some((appearing, _)) = &slots {
         appearing.vanish();
     }
@@ -165,7 +170,7 @@ fn offer(
     private.add_ip()?;
     let appearing = Arc::new(Appearing::new(slots, dir.clone()));
     let tree: Arc<dyn SlotTree> = appearing.clone();
-    Ok((appearing, mount_slots(tree, &dir, source)?))
+    Ok((appearing, mount_slots(tree, &dir, source, OrderNetns::OfWriter)?))
 }
 
 fn queue_signals() -> Result<Signals, ExecError> {

@@ -8,6 +8,7 @@
 use crate::handle::Handle;
 use crate::nodes::{Node, Nodes};
 use crate::tree::{Cancel, Errno, Tree};
+use crate::trees::{TreeId, Trees};
 use fuse3::raw::prelude::*;
 use fuse3::{Result, Timestamp};
 use futures_util::stream::{self, Stream};
@@ -81,9 +82,9 @@ impl Pending {
     }
 }
 
-/// A [`Tree`] as a FUSE server.
+/// [`Trees`] as a FUSE server.
 pub(crate) struct ControlFs {
-    tree: Arc<dyn Tree>,
+    trees: Arc<Trees>,
     nodes: Mutex<Nodes>,
     files: Mutex<HashMap<u64, Arc<Handle>>>,
     listings: Mutex<HashMap<u64, Arc<Vec<Listed>>>>,
@@ -95,10 +96,10 @@ pub(crate) struct ControlFs {
 type Listed = (OsString, FileType);
 
 impl ControlFs {
-    /// Serves `tree` with `root` ([`Node::Pktgen`] or [`Node::ProcNet`]) at the mount point.
-    pub(crate) fn new(tree: Arc<dyn Tree>, root: Node) -> Self {
+    /// Serves `trees` with `root` ([`Node::Pktgen`] or [`Node::ProcNet`]) at the mount point.
+    pub(crate) fn new(trees: Arc<Trees>, root: Node) -> Self {
         Self {
-            tree,
+            trees,
             nodes: Mutex::new(Nodes::new(root)),
             files: Mutex::default(),
             listings: Mutex::default(),
@@ -116,55 +117,75 @@ impl ControlFs {
     }
 
     /// What stands under `name` in the directory `parent`, if anything.
-    async fn child(&self, parent: u64, name: &OsStr, pid: u32) -> Result<Node> {
+    async fn child(&self, req: Request, parent: u64, name: &OsStr) -> Result<Node> {
+        let pid = req.pid;
         match self.node(parent)? {
-            Node::Pktgen if self.contains(name).await? => Ok(Node::File(name.to_owned())),
+            Node::Pktgen => {
+                let (id, _) = self.tree_of(req).await?.ok_or(libc::ENOENT)?;
+                self.tree_with(id, name).await?;
+                Ok(Node::File(id, name.to_owned()))
+            }
             Node::ProcNet if name == "pktgen" => Ok(Node::Pktgen),
             Node::ProcNet if proc_net_of(pid).join(name).symlink_metadata().is_ok() => {
                 Ok(Node::Link(name.to_owned()))
             }
-            Node::Pktgen | Node::ProcNet => Err(libc::ENOENT.into()),
-            Node::File(_) | Node::Link(_) => Err(libc::ENOTDIR.into()),
+            Node::ProcNet => Err(libc::ENOENT.into()),
+            Node::File(..) | Node::Link(_) => Err(libc::ENOTDIR.into()),
         }
     }
 
-    async fn contains(&self, name: &OsStr) -> Result<bool> {
-        let (tree, name) = (Arc::clone(&self.tree), name.to_owned());
-        on_own_thread(move || Ok(tree.contains(&name))).await
+    /// The tree of the network namespace of the one who asks.
+    async fn tree_of(&self, req: Request) -> Result<Option<(TreeId, Arc<dyn Tree>)>> {
+        let (trees, tid, is_root) = (Arc::clone(&self.trees), req.pid, is_root(req));
+        on_own_thread(move || {
+            let id = trees.of_thread(tid, is_root).map_err(|error| {
+                tracing::debug!(%error, tid, "no control tree for a thread");
+                fuse3::Errno::from(libc::EIO)
+            })?;
+            Ok(id.and_then(|id| Some((id, trees.get(id)?))))
+        })
+        .await
     }
 
-    /// The rows of a directory, as seen by the process `pid`.
-    async fn listing(&self, id: u64, pid: u32) -> Result<Vec<Listed>> {
+    /// The tree `id`, if it has a file `name`.
+    async fn tree_with(&self, id: TreeId, name: &OsStr) -> Result<Arc<dyn Tree>> {
+        let tree = self.trees.get(id).ok_or(libc::ENOENT)?;
+        let name = name.to_owned();
+        on_own_thread(move || tree.contains(&name).then_some(tree).ok_or_else(|| libc::ENOENT.into())).await
+    }
+
+    /// The rows of a directory, as seen by the one who asks.
+    async fn listing(&self, req: Request, id: u64) -> Result<Vec<Listed>> {
         let mut rows = vec![(".".into(), FileType::Directory), ("..".into(), FileType::Directory)];
         match self.node(id)? {
             Node::Pktgen => {
-                let tree = Arc::clone(&self.tree);
+                let Some((_, tree)) = self.tree_of(req).await? else { return Ok(rows) };
                 let names = on_own_thread(move || Ok(tree.names())).await?;
                 rows.extend(names.into_iter().map(|name| (name, FileType::RegularFile)));
             }
             Node::ProcNet => {
                 rows.push(("pktgen".into(), FileType::Directory));
-                let entries = proc_net_of(pid).read_dir().map_err(fuse3::Errno::from)?;
+                let entries = proc_net_of(req.pid).read_dir().map_err(fuse3::Errno::from)?;
                 let names = entries.filter_map(|entry| entry.ok().map(|entry| entry.file_name()));
                 rows.extend(names.filter(|name| name != "pktgen").map(|name| (name, FileType::Symlink)));
             }
-            Node::File(_) | Node::Link(_) => return Err(libc::ENOTDIR.into()),
+            Node::File(..) | Node::Link(_) => return Err(libc::ENOTDIR.into()),
         }
         Ok(rows)
     }
 
     /// As pktgen does it: asked for each write, of the one who writes.
     fn may_write(&self, req: Request, handle: Arc<Handle>) -> Result<Arc<Handle>> {
-        if self.tree.needs_net_admin(handle.name()) {
+        if handle.needs_net_admin() {
             only_with_one_of(req, &[Right::NetAdmin])?;
         }
         Ok(handle)
     }
 
-    fn open_file(&self, name: &OsStr, flags: u32) -> ReplyOpen {
+    fn open_file(&self, tree: &Arc<dyn Tree>, name: &OsStr, flags: u32) -> ReplyOpen {
         let fh = self.next_handle.fetch_add(1, Ordering::Relaxed);
         let is_append = flags & libc::O_APPEND.cast_unsigned() != 0;
-        let handle = Handle::new(name.to_owned(), is_append);
+        let handle = Handle::new(tree, name.to_owned(), is_append);
         lock(&self.files).insert(fh, Arc::new(handle));
         ReplyOpen { fh, flags: FOPEN_DIRECT_IO | FOPEN_NOFLUSH }
     }
@@ -172,7 +193,7 @@ impl ControlFs {
     /// The rows that a listing started with; a rewound directory is listed anew.
     async fn rows(&self, req: Request, id: u64, fh: u64, offset: u64) -> Result<Arc<Vec<Listed>>> {
         if offset == 0 {
-            let rows = Arc::new(self.listing(id, req.pid).await?);
+            let rows = Arc::new(self.listing(req, id).await?);
             lock(&self.listings).insert(fh, Arc::clone(&rows));
             return Ok(rows);
         }
@@ -188,10 +209,10 @@ impl Filesystem for ControlFs {
     async fn destroy(&self, _req: Request) {}
 
     async fn lookup(&self, req: Request, parent: u64, name: &OsStr) -> Result<ReplyEntry> {
-        let node = self.child(parent, name, req.pid).await?;
+        let node = self.child(req, parent, name).await?;
         let id = lock(&self.nodes).look_up(&node);
         let mut attr = attributes(id, &node);
-        if let Node::File(_) = node {
+        if let Node::File(..) = node {
             attr.size = LEN_UNTIL_READ;
         }
         Ok(ReplyEntry { ttl: caching(&node), attr, generation: 0 })
@@ -223,7 +244,7 @@ impl Filesystem for ControlFs {
     async fn access(&self, req: Request, inode: u64, mask: u32) -> Result<()> {
         let is_allowed = match self.node(inode)? {
             // Execution is nobody's.
-            Node::File(_) => is_root(req) && mask & libc::X_OK.cast_unsigned() == 0,
+            Node::File(..) => is_root(req) && mask & libc::X_OK.cast_unsigned() == 0,
             Node::Link(_) => true,
             Node::ProcNet | Node::Pktgen => is_root(req) || mask & libc::W_OK.cast_unsigned() == 0,
         };
@@ -307,11 +328,10 @@ impl Filesystem for ControlFs {
 
     async fn open(&self, req: Request, inode: u64, flags: u32) -> Result<ReplyOpen> {
         only_root(req)?;
-        let Node::File(name) = self.node(inode)? else { return Err(libc::EINVAL.into()) };
-        if !self.contains(&name).await? {
-            return Err(libc::ENOENT.into());
-        }
-        Ok(self.open_file(&name, flags))
+        only_known(req)?;
+        let Node::File(id, name) = self.node(inode)? else { return Err(libc::EINVAL.into()) };
+        let tree = self.tree_with(id, &name).await?;
+        Ok(self.open_file(&tree, &name, flags))
     }
 
     /// The kernel asks this for a name it did not find; it is there only if it was added since.
@@ -324,14 +344,17 @@ impl Filesystem for ControlFs {
         flags: u32,
     ) -> Result<ReplyCreated> {
         only_root(req)?;
+        only_known(req)?;
         let ReplyEntry { ttl, attr, generation } = self.lookup(req, parent, name).await?;
-        let ReplyOpen { fh, flags } = self.open_file(name, flags);
+        let Node::File(id, _) = self.node(attr.ino)? else { return Err(libc::EISDIR.into()) };
+        let tree = self.trees.get(id).ok_or(libc::ENOENT)?;
+        let ReplyOpen { fh, flags } = self.open_file(&tree, name, flags);
         Ok(ReplyCreated { ttl, attr, generation, fh, flags })
     }
 
     async fn read(&self, _req: Request, _inode: u64, fh: u64, offset: u64, size: u32) -> Result<ReplyData> {
-        let (handle, tree) = (self.handle(fh)?, Arc::clone(&self.tree));
-        let data = on_own_thread(move || handle.read(&*tree, offset, size).map_err(to_fuse)).await?;
+        let handle = self.handle(fh)?;
+        let data = on_own_thread(move || handle.read(offset, size).map_err(to_fuse)).await?;
         Ok(ReplyData { data: data.into() })
     }
 
@@ -348,8 +371,8 @@ impl Filesystem for ControlFs {
         let cancel = lock(&self.pending).begin(req.unique);
         let answer = match self.handle(fh).and_then(|handle| self.may_write(req, handle)) {
             Ok(handle) => {
-                let (tree, bytes) = (Arc::clone(&self.tree), data.to_vec());
-                waiting(move || handle.write(&*tree, offset, &bytes, &cancel).map_err(to_fuse)).await
+                let bytes = data.to_vec();
+                waiting(move || handle.write(offset, &bytes, &cancel).map_err(to_fuse)).await
             }
             Err(errno) => Err(errno),
         };
@@ -456,6 +479,11 @@ fn only_root(req: Request) -> Result<()> {
     if is_root(req) { Ok(()) } else { Err(libc::EACCES.into()) }
 }
 
+/// The files are not for a process outside our PID namespace: nothing is known of its rights.
+fn only_known(req: Request) -> Result<()> {
+    if req.pid == 0 { Err(libc::EACCES.into()) } else { Ok(()) }
+}
+
 /// The thread that made the request waits for the answer even when it is killed, so its number cannot be given to
 /// another while its capabilities are read.
 pub(crate) fn only_with_one_of(req: Request, rights: &[Right]) -> Result<()> {
@@ -508,7 +536,7 @@ fn proc_net_of(pid: u32) -> PathBuf {
 fn caching(node: &Node) -> Duration {
     match node {
         Node::ProcNet | Node::Pktgen => DIRECTORY_CACHING,
-        Node::File(_) | Node::Link(_) => NO_CACHING,
+        Node::File(..) | Node::Link(_) => NO_CACHING,
     }
 }
 
@@ -516,7 +544,7 @@ fn caching(node: &Node) -> Duration {
 fn attributes(id: u64, node: &Node) -> FileAttr {
     let (kind, perm, nlink) = match node {
         Node::ProcNet | Node::Pktgen => (FileType::Directory, 0o555, 2),
-        Node::File(_) => (FileType::RegularFile, 0o600, 1),
+        Node::File(..) => (FileType::RegularFile, 0o600, 1),
         Node::Link(_) => (FileType::Symlink, 0o777, 1),
     };
     plain_attributes(id, kind, perm, nlink)

@@ -2,8 +2,8 @@
 
 use crate::offsets::Offsets;
 use crate::tree::{Cancel, Errno, Tree};
-use std::ffi::{OsStr, OsString};
-use std::sync::{Mutex, PoisonError};
+use std::ffi::OsString;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The seq_file position of one open.
 #[derive(Debug, Default)]
@@ -14,31 +14,35 @@ struct Reading {
 }
 
 /// One open of a control file.
-#[derive(Debug)]
 pub(crate) struct Handle {
+    tree: Weak<dyn Tree>,
     name: OsString,
     is_append: bool,
     reading: Mutex<Reading>,
 }
 
 impl Handle {
-    /// Nothing read yet.
-    pub(crate) fn new(name: OsString, is_append: bool) -> Self {
-        Self { name, is_append, reading: Mutex::default() }
+    /// Nothing read yet. An open file does not keep its tree.
+    pub(crate) fn new(tree: &Arc<dyn Tree>, name: OsString, is_append: bool) -> Self {
+        Self { tree: Arc::downgrade(tree), name, is_append, reading: Mutex::default() }
     }
 
-    /// Name of the file.
-    pub(crate) fn name(&self) -> &OsStr {
-        &self.name
+    fn tree(&self) -> Result<Arc<dyn Tree>, Errno> {
+        self.tree.upgrade().ok_or(Errno::EIO)
+    }
+
+    /// True when only a process with CAP_NET_ADMIN may write.
+    pub(crate) fn needs_net_admin(&self) -> bool {
+        self.tree().is_ok_and(|tree| tree.needs_net_admin(&self.name))
     }
 
     /// Up to `size` bytes at `offset` of the snapshot; a reader that starts or seeks gets a new one.
-    pub(crate) fn read(&self, tree: &dyn Tree, offset: u64, size: u32) -> Result<Vec<u8>, Errno> {
+    pub(crate) fn read(&self, offset: u64, size: u32) -> Result<Vec<u8>, Errno> {
         let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let place = reading.offsets.place_of(offset);
         let text = match reading.snapshot.take() {
             Some((text, end)) if place == end && place != 0 => text,
-            _ => tree.read(&self.name).map_err(of_open_file)?,
+            _ => self.tree()?.read(&self.name).map_err(of_open_file)?,
         };
         let start = usize::try_from(place).unwrap_or(usize::MAX).min(text.len());
         let data = text[start..].iter().take(size as usize).copied().collect::<Vec<u8>>();
@@ -48,14 +52,8 @@ impl Handle {
     }
 
     /// One command.
-    pub(crate) fn write(
-        &self,
-        tree: &dyn Tree,
-        offset: u64,
-        bytes: &[u8],
-        cancel: &Cancel,
-    ) -> Result<(), Errno> {
-        tree.write(&self.name, bytes, cancel).map_err(of_open_file)?;
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8], cancel: &Cancel) -> Result<(), Errno> {
+        self.tree()?.write(&self.name, bytes, cancel).map_err(of_open_file)?;
         self.reading.lock().unwrap_or_else(PoisonError::into_inner).offsets.after_write(
             offset,
             bytes.len() as u64,
@@ -73,6 +71,7 @@ fn of_open_file(errno: Errno) -> Errno {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     /// One file whose text counts how often it was asked for.
@@ -95,16 +94,18 @@ mod tests {
         fn drain(&self) {}
     }
 
-    fn opened() -> Handle {
-        Handle { name: "lo".into(), is_append: false, reading: Mutex::default() }
+    fn opened() -> (Arc<dyn Tree>, Handle) {
+        let tree: Arc<dyn Tree> = Arc::new(Counter::default());
+        let handle = Handle::new(&tree, "lo".into(), false);
+        (tree, handle)
     }
 
     #[test]
     fn small_reads_show_one_snapshot_and_then_end() {
-        let (tree, handle) = (Counter::default(), opened());
+        let (_tree, handle) = opened();
         let mut text = Vec::new();
         loop {
-            let piece = handle.read(&tree, text.len() as u64, 2).unwrap();
+            let piece = handle.read(text.len() as u64, 2).unwrap();
             if piece.is_empty() {
                 break;
             }
@@ -115,18 +116,27 @@ mod tests {
 
     #[test]
     fn a_seek_makes_a_new_snapshot() {
-        let (tree, handle) = (Counter::default(), opened());
-        assert_eq!(handle.read(&tree, 0, 100).unwrap(), b"text 0\n");
-        assert_eq!(handle.read(&tree, 0, 3).unwrap(), b"tex");
-        assert_eq!(handle.read(&tree, 5, 100).unwrap(), b"2\n");
+        let (_tree, handle) = opened();
+        assert_eq!(handle.read(0, 100).unwrap(), b"text 0\n");
+        assert_eq!(handle.read(0, 3).unwrap(), b"tex");
+        assert_eq!(handle.read(5, 100).unwrap(), b"2\n");
     }
 
     #[test]
     fn a_write_does_not_move_the_reader() {
-        let (tree, handle) = (Counter::default(), opened());
-        handle.write(&tree, 0, b"count 5\n", &Cancel::new()).unwrap();
-        assert_eq!(handle.read(&tree, 8, 4).unwrap(), b"text");
-        handle.write(&tree, 12, b"count 6\n", &Cancel::new()).unwrap();
-        assert_eq!(handle.read(&tree, 20, 100).unwrap(), b" 0\n");
+        let (_tree, handle) = opened();
+        handle.write(0, b"count 5\n", &Cancel::new()).unwrap();
+        assert_eq!(handle.read(8, 4).unwrap(), b"text");
+        handle.write(12, b"count 6\n", &Cancel::new()).unwrap();
+        assert_eq!(handle.read(20, 100).unwrap(), b" 0\n");
+    }
+
+    #[test]
+    fn an_open_file_whose_tree_has_ended_answers_eio() {
+        let (tree, handle) = opened();
+        assert!(handle.read(0, 100).is_ok());
+        drop(tree);
+        assert_eq!(handle.read(0, 100), Err(Errno::EIO));
+        assert_eq!(handle.write(0, b"count 5\n", &Cancel::new()), Err(Errno::EIO));
     }
 }

@@ -22,6 +22,7 @@ pub mod slots;
 #[allow(unsafe_code, reason = "the one place of this room that calls the kernel directly")]
 mod sys;
 mod tree;
+mod trees;
 
 pub use mount::{MountError, Mounted, Shape, mount};
 pub use tree::{Cancel, Errno, Tree};

@@ -3,6 +3,7 @@
 use crate::fs::ControlFs;
 use crate::nodes::Node;
 use crate::tree::Tree;
+use crate::trees::Trees;
 use fuse3::MountOptions;
 use fuse3::raw::{Filesystem, Session};
 use nix::mount::{MntFlags, umount2};
@@ -62,12 +63,12 @@ pub struct Mounted {
 /// # Errors
 /// [`MountError`] when threads or the mount are refused.
 pub fn mount(tree: Arc<dyn Tree>, path: &Path, shape: Shape, source: &str) -> Result<Mounted, MountError> {
-    mount_and_then(tree, path, shape, source, || ())
+    mount_and_then(Trees::one(tree), path, shape, source, || ())
 }
 
-/// As [`mount()`]; `at_end` is called once the session has ended, by whomever.
+/// As [`mount()`], with any number of trees; `at_end` is called once the session has ended, by whomever.
 pub(crate) fn mount_and_then(
-    tree: Arc<dyn Tree>,
+    trees: Arc<Trees>,
     path: &Path,
     shape: Shape,
     source: &str,
@@ -77,7 +78,7 @@ pub(crate) fn mount_and_then(
         Shape::Tree => Node::Pktgen,
         Shape::ProcNet => Node::ProcNet,
     };
-    mount_fs(ControlFs::new(tree, root), path, source, Permissions::Own, at_end)
+    mount_fs(ControlFs::new(trees, root), path, source, Permissions::Own, at_end)
 }
 
 /// Who looks whether a process may open a file.

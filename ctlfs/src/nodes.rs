@@ -6,6 +6,7 @@
 //! What `stat` shows as inode number is made from the name instead, so programs that compare it (`cp`) see one
 //! file. A number lives until the kernel forgets the look-up.
 
+use crate::trees::TreeId;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -22,8 +23,8 @@ pub(crate) enum Node {
     ProcNet,
     /// The directory of control files.
     Pktgen,
-    /// A control file.
-    File(OsString),
+    /// A control file, and the tree that it is in.
+    File(TreeId, OsString),
     /// A link to the same name below `/proc/self/net`.
     Link(OsString),
 }
@@ -87,7 +88,7 @@ mod tests {
     #[test]
     fn stop_does_not_wait_for_the_start_that_it_is_to_end() {
         let mut nodes = Nodes::new(Node::Pktgen);
-        let file = Node::File("pgctrl".into());
+        let file = Node::File(TreeId::default(), "pgctrl".into());
         let (first, second) = (nodes.look_up(&file), nodes.look_up(&file));
         assert_ne!(first, second, "two opens share no inode lock");
         assert_eq!(nodes.node(first).unwrap().inode_number(), nodes.node(second).unwrap().inode_number());
@@ -97,7 +98,7 @@ mod tests {
     fn a_thousand_names_leave_nothing_behind() {
         let mut nodes = Nodes::new(Node::ProcNet);
         for index in 0..1000 {
-            let id = nodes.look_up(&Node::File(format!("lo@{index}").into()));
+            let id = nodes.look_up(&Node::File(TreeId::default(), format!("lo@{index}").into()));
             nodes.forget(id);
         }
         assert!(nodes.passing.is_empty());

@@ -6,8 +6,9 @@
 use crate::mount::{MOUNT_ADVICE, MountError, Mounted, Shape, mount_and_then};
 use crate::notify::notify;
 use crate::signals::Signals;
-use crate::slots::{SlotTree, mount_slots};
+use crate::slots::{OrderNetns, SlotTree, mount_slots};
 use crate::tree::Tree;
+use crate::trees::Trees;
 use host::{HostError, Netns};
 use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MntFlags, umount2};
@@ -31,7 +32,7 @@ const SOURCE: &str = "wirerate:";
 pub struct Serve {
     /// The directory; made if it is missing, and then removed at the end.
     pub mount: PathBuf,
-    /// Network namespace of the tree (an `ip netns` name); `None` for the caller's.
+    /// The network namespace of the tree (an `ip netns` name); `None` gives each process that of its own.
     pub netns: Option<String>,
 }
 
@@ -109,12 +110,15 @@ enum Event {
 
 /// Serves until SIGTERM, SIGINT or SIGHUP; then ends all runs, lets writers have their answers, and unmounts.
 ///
-/// `plant` makes the tree, inside the network namespace. Call this from the main thread of a process that has no
+/// `plant` makes the tree of the network namespace that it is called in. Call this from the main thread of a process that has no
 /// other threads yet.
 ///
 /// # Errors
 /// [`ServeError`] when the tree cannot be served or was taken away.
-pub fn run<E>(serve: &Serve, plant: impl FnOnce() -> Result<Arc<dyn Tree>, E>) -> Result<(), ServeError>
+pub fn run<E>(
+    serve: &Serve,
+    plant: impl Fn() -> Result<Arc<dyn Tree>, E> + Send + Sync + 'static,
+) -> Result<(), ServeError>
 where
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
@@ -127,7 +131,7 @@ where
 /// As [`run`].
 pub fn run_with<E>(
     serve: &Serve,
-    plant: impl FnOnce() -> Result<Arc<dyn Tree>, E>,
+    plant: impl Fn() -> Result<Arc<dyn Tree>, E> + Send + Sync + 'static,
     slots: Option<(&Path, Arc<dyn SlotTree>)>,
 ) -> Result<(), ServeError>
 where
@@ -139,29 +143,40 @@ where
         Netns::named(name)?.enter()?;
     }
     let (claim, point) = MountPoint::claim(&serve.mount)?;
-    let tree = plant().map_err(|error| ServeError::Plant(error.into()))?;
+    let plant = move || plant().map_err(Into::into);
+    let trees = match &serve.netns {
+        Some(_) => plant().map(Trees::one),
+        None => Trees::of_each_netns(Box::new(plant)),
+    }
+    .map_err(ServeError::Plant)?;
     let (events, inbox) = mpsc::channel();
     let at_end = events.clone();
     let source = format!("{SOURCE}{}", std::process::id());
-    let mounted = mount_and_then(Arc::clone(&tree), &point.path, Shape::Tree, &source, move || {
+    let mounted = mount_and_then(Arc::clone(&trees), &point.path, Shape::Tree, &source, move || {
         // The main thread may be past listening, on its way out.
         let _ = at_end.send(Event::SessionEnd);
     })?;
     drop(claim);
-    let slots = slots.map(|(dir, tree)| offer(dir, tree, &source)).transpose()?;
+    let netns = if serve.netns.is_some() { OrderNetns::Ours } else { OrderNetns::OfWriter };
+    let slots = slots.map(|(dir, tree)| offer(dir, tree, &source, netns)).transpose()?;
     thread::spawn(move || while signals.next().is_ok() && events.send(Event::Signal).is_ok() {});
     tell_manager("READY=1\n");
     let event = inbox.recv().unwrap_or(Event::Signal);
     tell_manager("STOPPING=1\n");
-    tree.drain();
+    trees.drain();
     drop(slots);
     finish(mounted, event, &point)
 }
 
 /// Puts the device files of captures into their directory. The mount is the first to be dropped.
-fn offer(dir: &Path, tree: Arc<dyn SlotTree>, source: &str) -> Result<(Mounted, MountPoint), ServeError> {
+fn offer(
+    dir: &Path,
+    tree: Arc<dyn SlotTree>,
+    source: &str,
+    netns: OrderNetns,
+) -> Result<(Mounted, MountPoint), ServeError> {
     let (_claim, point) = MountPoint::claim(dir)?;
-    Ok((mount_slots(tree, &point.path, source)?, point))
+    Ok((mount_slots(tree, &point.path, source, netns)?, point))
 }
 
 fn finish(mounted: Mounted, event: Event, point: &MountPoint) -> Result<(), ServeError> {
@@ -325,8 +340,9 @@ mod tests {
     fn the_directory_that_it_made_goes_when_the_tree_cannot_be_made() {
         let mount = std::env::temp_dir().join(format!("wrd-unplanted-{}", std::process::id()));
         let serve = Serve { mount: mount.clone(), netns: None };
-        let error = run(&serve, || {
-            assert!(mount.exists());
+        let seen = mount.clone();
+        let error = run(&serve, move || {
+            assert!(seen.exists());
             Err(io::Error::other("no tree"))
         });
         assert!(matches!(error, Err(ServeError::Plant(_))), "{error:?}");

@@ -14,7 +14,7 @@ use fuse3::Result;
 use fuse3::notify::Notify;
 use fuse3::raw::prelude::*;
 use futures_util::stream::{self, Stream};
-use host::Right;
+use host::{Netns, Right};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 use std::collections::{HashMap, HashSet};
@@ -63,7 +63,7 @@ pub trait SlotTree: Send + Sync + 'static {
     /// True when `take` would find something, or the end.
     fn is_ready(&self, name: &str, cpu: Option<u32>) -> bool;
 
-    /// Carries out one order.
+    /// Carries out one order, in the network namespace of the calling thread.
     ///
     /// # Errors
     /// What `write(2)` answers, and why in a sentence.
@@ -71,6 +71,15 @@ pub trait SlotTree: Send + Sync + 'static {
 
     /// What is captured, for people and programs: a line for each device.
     fn state(&self) -> String;
+}
+
+/// The network namespace in which an order is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OrderNetns {
+    /// That of the process which gives the order.
+    OfWriter,
+    /// Ours.
+    Ours,
 }
 
 /// Mounts `tree` on the directory `path`; `source` is the name that mount tables show for it.
@@ -81,8 +90,9 @@ pub fn mount_slots(
     tree: Arc<dyn SlotTree>,
     path: &Path,
     source: &str,
+    order_netns: OrderNetns,
 ) -> std::result::Result<Mounted, MountError> {
-    mount_fs(SlotFs::new(tree), path, source, Permissions::AsShown, || ())
+    mount_fs(SlotFs::new(tree, order_netns), path, source, Permissions::AsShown, || ())
 }
 
 /// One open file.
@@ -97,6 +107,7 @@ struct Open {
 /// A [`SlotTree`] as a FUSE server.
 struct SlotFs {
     tree: Arc<dyn SlotTree>,
+    order_netns: OrderNetns,
     /// Names by the numbers that the kernel has for them.
     names: Mutex<HashMap<u64, OsString>>,
     files: Arc<Mutex<HashMap<u64, Arc<Open>>>>,
@@ -107,9 +118,10 @@ struct SlotFs {
 }
 
 impl SlotFs {
-    fn new(tree: Arc<dyn SlotTree>) -> Self {
+    fn new(tree: Arc<dyn SlotTree>, order_netns: OrderNetns) -> Self {
         Self {
             tree,
+            order_netns,
             names: Mutex::default(),
             files: Arc::default(),
             pending: Mutex::default(),
@@ -163,6 +175,17 @@ impl SlotFs {
         let len = left.len().min(size);
         left.drain(..len).collect()
     }
+}
+
+/// Carries out an order, in the network namespace of the thread `writer` if there is one.
+fn carry_out(
+    tree: &dyn SlotTree,
+    order: &str,
+    writer: Option<u32>,
+) -> std::result::Result<(), (Errno, String)> {
+    let Some(writer) = writer else { return tree.control(order) };
+    let done = Netns::of_process(writer).and_then(|netns| netns.run(|| tree.control(order)));
+    done.unwrap_or_else(|error| Err((Errno::EIO, error.to_string())))
 }
 
 /// The CPU of a reader that may run on one only; readers of other pid namespaces have no number here.
@@ -264,7 +287,8 @@ impl Filesystem for SlotFs {
             return Err(error);
         }
         let (tree, order) = (Arc::clone(&self.tree), order.trim().to_owned());
-        let done = on_own_thread(move || Ok(tree.control(&order))).await?;
+        let writer = (self.order_netns == OrderNetns::OfWriter).then_some(req.pid);
+        let done = on_own_thread(move || Ok(carry_out(&*tree, &order, writer))).await?;
         // A reader of this descriptor hears about this order.
         *lock(&open.text) = done.as_ref().err().map(|(_, why)| format!("{why}\n").into_bytes());
         match done {

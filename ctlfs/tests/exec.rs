@@ -237,3 +237,72 @@ fn exec_inside_exec_works() {
     let Some(output) = under_exec(&script) else { return };
     assert_eq!(text(&output.stdout), "Packet Generator for packet performance testing. Version: 2.75\n");
 }
+
+/// A network namespace that goes when the test ends, however it ends.
+struct Netns(String);
+
+impl Netns {
+    fn new(word: &str) -> Self {
+        let name = format!("wrd{word}{}", std::process::id());
+        host::Netns::create(&name).unwrap();
+        Self(name)
+    }
+}
+
+impl Drop for Netns {
+    fn drop(&mut self) {
+        // The test may have removed it.
+        let _ = host::Netns::remove(&self.0);
+    }
+}
+
+#[test]
+fn a_script_in_another_network_namespace_does_not_use_our_devices() {
+    if dry::command().is_none() {
+        return;
+    }
+    let other = Netns::new("o");
+    let script = format!(
+        r#"P=/proc/net/pktgen; export COLUMNS=10000; ip link set lo up
+        echo add_device lo > $P/kpktgend_0; echo count 3 > $P/lo
+        ip netns exec {other} sh -c 'ls -m $0; ip link set lo up
+            echo add_device lo@7 > $0/kpktgend_0; echo count 5 > $0/lo@7; echo start > $0/pgctrl' $P
+        ip netns exec {other} grep -h pkts-sofar $P/lo@7
+        grep -h pkts-sofar $P/lo; ls -m $P
+        unshare -n ls -m $P"#,
+        other = other.0
+    );
+    let Some(output) = under_exec(&script) else { return };
+    let cpus: Vec<_> = host::CpuList::online().unwrap().iter().map(|cpu| format!("kpktgend_{cpu}")).collect();
+    let fresh = |extra: &str| format!("{}, {extra}pgctrl", cpus.join(", "));
+    let out = text(&output.stdout);
+    let expected = [
+        fresh(""),
+        "     pkts-sofar: 5  errors: 0".into(),
+        "     pkts-sofar: 0  errors: 0".into(),
+        fresh("lo, "),
+        fresh(""),
+    ];
+    assert_eq!(out.lines().collect::<Vec<_>>(), expected, "{}", text(&output.stderr));
+}
+
+#[test]
+fn runs_end_when_their_network_namespace_goes() {
+    if dry::command().is_none() {
+        return;
+    }
+    let other = Netns::new("g");
+    // Our own descriptors are what keeps it once the name and the writers are gone.
+    let script = format!(
+        r#"inode=$(stat -Lc %i /run/netns/{other})
+        held() {{ readlink /proc/$PPID/fd/* /proc/$PPID/task/*/ns/net | grep -qF "net:[$inode]"; }}
+        ip netns exec {other} bash -c '{ENDLESS} (trap "" TERM; echo start > $P/pgctrl) & until_it_runs; kill -9 $!'
+        held && echo held
+        ip netns del {other}
+        for try in $(seq 3000); do held || break; sleep 0.02; done
+        held || echo free"#,
+        other = other.0
+    );
+    let Some(output) = under_exec(&script) else { return };
+    assert_eq!(text(&output.stdout), "held\nfree\n", "{}", text(&output.stderr));
+}

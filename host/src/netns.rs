@@ -22,7 +22,7 @@ const OWN: &str = "/proc/thread-self/ns/net";
 const NONE: Option<&str> = None;
 
 /// What makes two handles the same namespace: `st_dev` and `st_ino` of its file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NetnsId {
     /// Device of the nsfs file system.
     pub dev: u64,
@@ -159,6 +159,15 @@ impl Netns {
     /// What makes it the same as another.
     pub fn id(&self) -> NetnsId {
         self.id
+    }
+
+    /// What the namespace behind a file such as `/proc/PID/ns/net` is known by. Does not keep it alive.
+    ///
+    /// # Errors
+    /// What the kernel answered, such as `ENOENT` when the process has ended.
+    pub fn id_at(path: &Path) -> io::Result<NetnsId> {
+        let meta = fs::metadata(path)?;
+        Ok(NetnsId { dev: meta.dev(), inode: meta.ino() })
     }
 
     fn open(path: &Path, label: &str) -> Result<Self, HostError> {

@@ -39,7 +39,8 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let (program, rest) = args.command.split_first().expect("clap asks for one word at least");
     let exec = Exec { netns: args.netns.clone(), program: program.clone(), args: rest.to_vec() };
     let captures = Arc::new(Captures::default());
-    match ctlfs::exec::run_with(&exec, || plant(args.dry_run), Some(captures)) {
+    let dry_run = args.dry_run;
+    match ctlfs::exec::run_with(&exec, move || plant(dry_run), Some(captures)) {
         Ok(status) => Ok(Outcome::Status(status)),
         Err(error) => fail(error),
     }

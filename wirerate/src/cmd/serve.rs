@@ -21,7 +21,7 @@ pub struct Args {
     /// Where to mount the device files of `mgcap start`; made if it is missing [default: /dev/mgcap, unless --mount is given]
     #[arg(long, value_name = "DIR")]
     mgcap: Option<PathBuf>,
-    /// Network namespace of the devices, as in `ip netns`
+    /// Network namespace of the devices, as in `ip netns`; without it each writer finds those of its own
     #[arg(long, value_name = "NAME")]
     netns: Option<String>,
     /// Make every frame and send none
@@ -45,7 +45,8 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let dir = mgcap_dir(args);
     let captures: Option<(_, Arc<dyn SlotTree>)> =
         dir.as_deref().map(|dir| (dir, Arc::new(Captures::default()) as _));
-    ctlfs::serve::run_with(&serve, || plant(args.dry_run), captures).map(|()| Outcome::Done).map_err(
+    let dry_run = args.dry_run;
+    ctlfs::serve::run_with(&serve, move || plant(dry_run), captures).map(|()| Outcome::Done).map_err(
         |error| {
             let advice = error.advice();
             let failure = Failure::refused(format!("serve {}", args.mount.display()), error);
