@@ -1,7 +1,7 @@
 //! The control tree with a runner that makes frames and throws them away: to try scripts without sending, and
 //! for the tests.
 //!
-//!     dry exec [--netns NAME] -- CMD [ARG]...
+//!     dry exec [--netns NETNS | --name NAME | --join NAME] -- CMD [ARG]...
 //!     dry serve DIR
 
 use ctlfs::control::Control;
@@ -26,16 +26,27 @@ fn complain(error: &dyn std::error::Error) -> u8 {
 }
 
 fn run_exec(words: &[OsString]) -> u8 {
-    let (netns, words) = match words {
-        [option, name, rest @ ..] if option == "--netns" => (Some(name.to_string_lossy().into_owned()), rest),
-        rest => (None, rest),
+    let (option, value, words) = match words {
+        [option, value, rest @ ..] if option != "--" => (option.to_str(), value.to_str(), rest),
+        rest => (None, None, rest),
     };
     let [dashes, program, args @ ..] = words else { return usage() };
     if dashes != "--" {
         return usage();
     }
-    let what = exec::Exec { netns, program: program.clone(), args: args.to_vec() };
-    exec::run(&what, plant).unwrap_or_else(|error| error.shell_status().unwrap_or_else(|| complain(&error)))
+    let value_of = |name| value.filter(|_| option == Some(name)).map(str::to_owned);
+    let ended = match value_of("--join") {
+        Some(target) => ctlfs::join(&target, program, args),
+        None => {
+            let (netns, name) = (value_of("--netns"), value_of("--name"));
+            let what = exec::Exec { netns, name, program: program.clone(), args: args.to_vec() };
+            exec::run(&what, plant).map(|ended| {
+                ended.unread.iter().for_each(|line| eprintln!("dry: {line}"));
+                ended.status
+            })
+        }
+    };
+    ended.unwrap_or_else(|error| error.shell_status().unwrap_or_else(|| complain(&error)))
 }
 
 fn run_serve(dir: &OsStr) -> u8 {
@@ -44,7 +55,7 @@ fn run_serve(dir: &OsStr) -> u8 {
 }
 
 fn usage() -> u8 {
-    eprintln!("usage: dry exec [--netns NAME] -- CMD [ARG]... | dry serve DIR");
+    eprintln!("usage: dry exec [--netns NETNS | --name NAME | --join NAME] -- CMD [ARG]... | dry serve DIR");
     2
 }
 

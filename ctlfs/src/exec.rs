@@ -5,6 +5,7 @@
 //! since every mount is in a namespace that ends with its last process.
 
 use crate::dev::Appearing;
+use crate::join;
 use crate::mount::{MOUNT_ADVICE, MountError, Mounted, Shape, mount_and_then};
 use crate::private::{Private, PrivateError};
 use crate::signals::{Received, Signals};
@@ -38,10 +39,21 @@ const PASSED_ON: &[Signal] = &[
 pub struct Exec {
     /// Network namespace of CMD and the tree (an `ip netns` name); `None` for the caller's.
     pub netns: Option<String>,
+    /// By which [`crate::join`] finds it; no number.
+    pub name: Option<String>,
     /// The command.
     pub program: OsString,
     /// Its arguments.
     pub args: Vec<OsString>,
+}
+
+/// How CMD ended, and what it left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Its exit status, or 128 and the number of the signal that ended it.
+    pub status: u8,
+    /// The results of runs that no reader of the device files saw, a line for each.
+    pub unread: Vec<String>,
 }
 
 /// Why CMD did not run.
@@ -60,6 +72,31 @@ pub enum ExecError {
     /// The control tree cannot be made.
     #[error("cannot make the control tree")]
     Plant(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Another `exec` has the name.
+    #[error("process {pid} is named {name} already")]
+    Named {
+        /// The name.
+        name: String,
+        /// Its owner.
+        pid: u32,
+    },
+    /// There is no such `exec` to join.
+    #[error("{}", not_running(.target))]
+    NotRunning {
+        /// A name, or the number of a process.
+        target: String,
+    },
+    /// The namespaces of a running `exec` cannot be entered.
+    #[error("cannot {step} the namespaces of process {pid}")]
+    Join {
+        /// What was tried.
+        step: &'static str,
+        /// A process in them.
+        pid: u32,
+        /// What the kernel answered.
+        #[source]
+        source: io::Error,
+    },
     /// CMD cannot be started; a shell would exit with 127 (not found) or 126.
     #[error("cannot run {program:?}")]
     Spawn {
@@ -98,12 +135,28 @@ impl ExecError {
                 Some("run it as root: it needs CAP_SYS_ADMIN for mounts of its own".to_owned())
             }
             Self::Mount(_) => Some(MOUNT_ADVICE.to_owned()),
+            Self::Named { name, .. } => {
+                Some(format!("`wirerate exec --join {name} -- CMD`, or another name"))
+            }
+            Self::NotRunning { .. } => {
+                Some("start it with a name: `wirerate exec --name lab -- bash`".to_owned())
+            }
+            Self::Join { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                Some("run it as root".to_owned())
+            }
             _ => None,
         }
     }
 }
 
-/// Runs CMD and returns its exit status, or 128 and the number of the signal that ended it.
+fn not_running(target: &str) -> String {
+    match target.parse::<u32>() {
+        Ok(pid) => format!("process {pid} is not inside a `wirerate exec`"),
+        Err(_) => format!("no `wirerate exec` named {target} is running"),
+    }
+}
+
+/// Runs CMD.
 ///
 /// `plant` makes the tree of the network namespace that it is called in: first that of CMD, before any of our threads
 /// is started, and later those of other namespaces in which the files are looked for. Call this from the main thread of a process that has no other threads yet: namespaces belong to threads.
@@ -113,7 +166,7 @@ impl ExecError {
 pub fn run<E>(
     exec: &Exec,
     plant: impl Fn() -> Result<Arc<dyn Tree>, E> + Send + Sync + 'static,
-) -> Result<u8, ExecError>
+) -> Result<Ended, ExecError>
 where
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
@@ -128,15 +181,19 @@ pub fn run_with<E>(
     exec: &Exec,
     plant: impl Fn() -> Result<Arc<dyn Tree>, E> + Send + Sync + 'static,
     slots: Option<Arc<dyn SlotTree>>,
-) -> Result<u8, ExecError>
+) -> Result<Ended, ExecError>
 where
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    let name = exec.name.as_deref().unwrap_or_default();
+    if let Some(pid) = exec.name.as_deref().and_then(join::owner) {
+        return Err(ExecError::Named { name: name.to_owned(), pid });
+    }
     let signals = queue_signals()?;
     if let Some(name) = &exec.netns {
         Netns::named(name)?.enter()?;
     }
-    let private = Private::enter()?;
+    let private = Private::enter(&join::source(std::process::id(), name))?;
     if exec.netns.is_some() {
         Private::renew_sys()?;
     }
@@ -147,8 +204,10 @@ where
     let mounted = mount_and_then(Arc::clone(&trees), &private.net(), Shape::ProcNet, &source, || ())?;
     private.cover_proc_net()?;
     let slots = slots.map(|slots| offer(slots, &private, &source)).transpose()?;
-    let status = start(exec, &private, &signals).and_then(|child| wait(child, &signals));
+    let child = start(&exec.program, &exec.args, &private, &signals);
+    let status = child.and_then(|child| wait(child, &signals));
     trees.drain();
+    let unread = trees.unread();
     if let Some((appearing, _)) = &slots {
         appearing.vanish();
     }
@@ -157,7 +216,18 @@ where
             tracing::warn!(%error, "cannot unmount our files; they end with the last process of their namespace");
         }
     }
-    status.map(shell_status)
+    Ok(Ended { status: shell_status(status?), unread })
+}
+
+/// Runs a command in the private namespace that the calling thread is in, and waits for its end.
+pub(crate) fn run_and_wait(
+    program: &OsString,
+    args: &[OsString],
+    private: &Private,
+) -> Result<u8, ExecError> {
+    let signals = queue_signals()?;
+    let child = start(program, args, private, &signals)?;
+    wait(child, &signals).map(shell_status)
 }
 
 /// Puts the device files of captures where `ip mgcap` finds them.
@@ -182,14 +252,19 @@ fn queue_signals() -> Result<Signals, ExecError> {
 /// Where programs are looked for when nobody said: as shells do. Ours alone would hide all others.
 const PATH_IF_UNSET: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-fn start(exec: &Exec, private: &Private, signals: &Signals) -> Result<Child, ExecError> {
-    let mut command = Command::new(&exec.program);
+fn start(
+    program: &OsString,
+    args: &[OsString],
+    private: &Private,
+    signals: &Signals,
+) -> Result<Child, ExecError> {
+    let mut command = Command::new(program);
     let mut path = private.bin().into_os_string();
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_else(|| PATH_IF_UNSET.into()));
-    command.args(&exec.args).env("PATH", path);
+    command.args(args).env("PATH", path);
     sys::prepare_child(&mut command, signals.mask_before());
-    command.spawn().map_err(|source| ExecError::Spawn { program: exec.program.clone(), source })
+    command.spawn().map_err(|source| ExecError::Spawn { program: program.clone(), source })
 }
 
 /// Waits for CMD's end and passes signals on meanwhile.

@@ -11,6 +11,7 @@ mod dev;
 pub mod exec;
 mod fs;
 mod handle;
+mod join;
 mod mount;
 mod nodes;
 pub mod notify;
@@ -24,5 +25,6 @@ mod sys;
 mod tree;
 mod trees;
 
+pub use join::join;
 pub use mount::{MountError, Mounted, Shape, mount};
 pub use tree::{Cancel, Errno, Tree};

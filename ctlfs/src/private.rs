@@ -54,21 +54,27 @@ pub(crate) struct Private {
 
 impl Private {
     /// Moves the calling thread, and what it starts from now on, to a mount namespace of its own.
-    pub(crate) fn enter() -> Result<Self, PrivateError> {
+    /// `source` is what mount tables call it.
+    pub(crate) fn enter(source: &str) -> Result<Self, PrivateError> {
         try_to("make a mount namespace", unshare(CloneFlags::CLONE_NEWNS))?;
         let slave = MsFlags::MS_REC | MsFlags::MS_SLAVE;
         try_to("keep our mounts from the host", mount(None::<&str>, "/", None::<&str>, slave, None::<&str>))?;
         let dir = PLACES.iter().map(Path::new).find(|dir| dir.is_dir()).unwrap_or(Path::new("/proc/fs"));
-        mount_fresh("tmpfs", dir, Some("mode=755,size=1m"))?;
+        mount_fresh("tmpfs", dir, source, Some("mode=755,size=1m"))?;
         let made = Self { dir: dir.to_owned() };
         try_to("make our directories", std::fs::create_dir(made.net()))?;
         try_to("make our directories", std::fs::create_dir(made.bin()))?;
         Ok(made)
     }
 
+    /// That of another process, whose namespace we have entered.
+    pub(crate) fn at(dir: PathBuf) -> Self {
+        Self { dir }
+    }
+
     /// Shows `/sys` of the network namespace that the caller is in.
     pub(crate) fn renew_sys() -> Result<(), PrivateError> {
-        mount_fresh("sysfs", Path::new("/sys"), None)
+        mount_fresh("sysfs", Path::new("/sys"), "wirerate", None)
     }
 
     /// The directory to mount our view of `/proc/net` on.
@@ -118,11 +124,11 @@ impl Private {
     }
 }
 
-fn mount_fresh(kind: &str, dir: &Path, options: Option<&str>) -> Result<(), PrivateError> {
+fn mount_fresh(kind: &str, dir: &Path, source: &str, options: Option<&str>) -> Result<(), PrivateError> {
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
     try_to(
         &format!("mount {kind} on {}", dir.display()),
-        mount(Some("wirerate"), dir, Some(kind), flags, options),
+        mount(Some(source), dir, Some(kind), flags, options),
     )
 }
 

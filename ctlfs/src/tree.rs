@@ -40,6 +40,11 @@ pub trait Tree: Send + Sync + 'static {
     /// What `write(2)` answers the writer.
     fn write(&self, name: &OsStr, bytes: &[u8], cancel: &Cancel) -> Result<(), Errno>;
 
+    /// The results that no reader has seen, a line for each device instance.
+    fn unread(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Ends all that still runs and waits for it; writers that wait then get their answer. Called once, before
     /// the tree is unmounted.
     fn drain(&self);

@@ -34,6 +34,8 @@ pub(crate) struct Trees {
     /// Held while a tree is made, so that two look-ups do not make two.
     planting: Mutex<()>,
     plant: Option<Box<Plant>>,
+    /// Unread results of trees that have ended.
+    ended_unread: Mutex<Vec<String>>,
 }
 
 impl Trees {
@@ -51,7 +53,7 @@ impl Trees {
 
     fn new(home: TreeId, tree: Arc<dyn Tree>, plant: Option<Box<Plant>>) -> Arc<Self> {
         let by_id = Mutex::new(HashMap::from([(home, tree)]));
-        Arc::new(Self { home, by_id, planting: Mutex::default(), plant })
+        Arc::new(Self { home, by_id, planting: Mutex::default(), plant, ended_unread: Mutex::default() })
     }
 
     /// The tree for the thread `tid`; zero is a thread outside our PID namespace. Only root makes a tree, because each
@@ -90,6 +92,20 @@ impl Trees {
         trees.iter().for_each(|tree| tree.drain());
     }
 
+    /// The results that no reader has seen, a line for each device instance.
+    pub(crate) fn unread(&self) -> Vec<String> {
+        let trees: Vec<_> = lock(&self.by_id).iter().map(|(id, tree)| (*id, Arc::clone(tree))).collect();
+        let mut lines = std::mem::take(&mut *lock(&self.ended_unread));
+        lines.extend(trees.iter().flat_map(|(id, tree)| self.unread_of(*id, &**tree)));
+        lines
+    }
+
+    /// Those of one tree; devices of other namespaces than that of CMD are marked.
+    fn unread_of(&self, id: TreeId, tree: &dyn Tree) -> Vec<String> {
+        let netns = if id == self.home { String::new() } else { format!("net:[{}] ", id.0.inode) };
+        tree.unread().into_iter().map(|line| format!("{netns}{line}")).collect()
+    }
+
     /// Ends the tree `id` when its network namespace has no other user than us.
     fn watch(self: &Arc<Self>, id: TreeId) -> io::Result<()> {
         let trees: Weak<Self> = Arc::downgrade(self);
@@ -99,7 +115,11 @@ impl Trees {
                 let Some(trees) = trees.upgrade() else { return };
                 if !is_in_use(id.0) {
                     let tree = lock(&trees.by_id).remove(&id);
-                    tree.inspect(|tree| tree.drain());
+                    if let Some(tree) = tree {
+                        tree.drain();
+                        let unread = trees.unread_of(id, &*tree);
+                        lock(&trees.ended_unread).extend(unread);
+                    }
                     return;
                 }
             }

@@ -306,3 +306,91 @@ fn runs_end_when_their_network_namespace_goes() {
     let Some(output) = under_exec(&script) else { return };
     assert_eq!(text(&output.stdout), "held\nfree\n", "{}", text(&output.stderr));
 }
+
+#[test]
+fn a_result_that_the_script_did_not_read_is_printed_at_the_end() {
+    let lo =
+        "P=/proc/net/pktgen; ip link set lo up; echo add_device lo > $P/kpktgend_0; echo count 4 > $P/lo";
+    for (rest, is_printed) in [
+        ("echo start > $P/pgctrl", true),
+        ("echo start > $P/pgctrl; echo reset > $P/pgctrl", true),
+        ("echo start > $P/pgctrl; cat $P/kpktgend_0 > /dev/null", true),
+        ("echo start > $P/pgctrl; grep -q Result $P/lo", false),
+        ("grep -q Result $P/lo", false),
+    ] {
+        let Some(output) = under_exec(&format!("{lo}; {rest}")) else { return };
+        let stderr = text(&output.stderr);
+        if is_printed {
+            assert!(stderr.starts_with("dry: lo sent 4 frames, 0 errors: OK: "), "{rest}: {stderr}");
+            assert_eq!(stderr.lines().count(), 1, "{rest}: {stderr}");
+        } else {
+            assert_eq!(stderr, "", "{rest}");
+        }
+    }
+}
+
+/// As on the terminal: the signal goes to the whole group.
+#[test]
+fn a_result_is_printed_after_ctrl_c_has_ended_the_script() {
+    let Some(mut command) = dry::command() else { return };
+    let script = format!("{ENDLESS} ((until_it_runs && echo running) &) ; echo start > $P/pgctrl; sleep 600");
+    let mut child = Command::new("env");
+    child.arg("--default-signal=INT").arg(command.get_program());
+    child.args(["exec", "--", "bash", "-c", &script]).process_group(0);
+    command = child;
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (out, err) = (Lines::of(child.stdout.take().unwrap()), Lines::of(child.stderr.take().unwrap()));
+    assert_eq!(out.next().as_deref(), Some("running"));
+    let group = format!("-{}", child.id());
+    assert!(Command::new("kill").args(["-INT", "--", &group]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let lines = err.rest();
+    assert!(lines.iter().any(|line| line.starts_with("dry: lo sent ")), "{lines:?}");
+}
+
+#[test]
+fn a_second_terminal_looks_and_stops() {
+    let Some(mut command) = dry::command() else { return };
+    let name = format!("wrd-join-{}", std::process::id());
+    let script = format!("{ENDLESS} ((until_it_runs && echo $$) &); echo start > $P/pgctrl; cat $P/lo; cat");
+    let mut child = command
+        .args(["exec", "--name", &name, "--", "bash", "-c", &script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let lines = Lines::of(child.stdout.take().unwrap());
+    let inside = lines.next().expect("it says its number");
+    let join = |target: &str, script: &str| {
+        let mut command = dry::command().unwrap();
+        command
+            .args(["exec", "--join", target, "--", "bash", "-c", script])
+            .current_dir("/tmp")
+            .output()
+            .unwrap()
+    };
+    let again = dry::command().unwrap().args(["exec", "--name", &name, "--", "true"]).output().unwrap();
+    let looked = join(&name, "cat /proc/net/pktgen/kpktgend_0; pwd; modprobe pktgen; exit 7");
+    let stopped = join(&inside, "echo stop > /proc/net/pktgen/pgctrl");
+    let result = lines.next();
+    drop(child.stdin.take());
+    let rest = lines.rest();
+    let ended = child.wait().unwrap();
+    assert_eq!(
+        text(&looked.stdout),
+        "Running: lo \nStopped: \nResult: OK: add_device=lo\n/tmp\n",
+        "{looked:?}"
+    );
+    assert_eq!(looked.status.code(), Some(7));
+    assert!(stopped.status.success(), "{stopped:?}");
+    assert!(result.is_some_and(|line| line.starts_with("Params: ")));
+    assert!(rest.iter().any(|line| line.starts_with("Result: OK: ")), "{rest:?}");
+    assert_eq!(ended.code(), Some(0));
+    assert_eq!(text(&again.stderr), format!("dry: process {} is named {name} already\n", child.id()));
+    assert_eq!(
+        text(&join(&name, "true").stderr),
+        format!("dry: no `wirerate exec` named {name} is running\n")
+    );
+    assert_no_trace();
+}

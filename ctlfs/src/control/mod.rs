@@ -160,6 +160,10 @@ impl Tree for Control {
         })
     }
 
+    fn unread(&self) -> Vec<String> {
+        self.synced().unread()
+    }
+
     fn drain(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
         self.stop();

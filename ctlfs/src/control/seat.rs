@@ -22,6 +22,8 @@ pub(super) struct Seat {
     engine: Option<&'static str>,
     /// What the run keeps while it is paused.
     goes_on: Option<GoesOn>,
+    /// What the last run came to, until the device file is read.
+    unread: Option<String>,
 }
 
 /// A run that goes on.
@@ -40,7 +42,15 @@ impl Seat {
     /// On the interface of that number and name, for the file `file`; nothing runs.
     pub(super) fn new(index: u32, ifname: &str, file: &str) -> Self {
         let named_after = (interface_of(file) == ifname).then(|| ifname.to_owned());
-        Self { index, ifname: ifname.to_owned(), named_after, run: None, engine: None, goes_on: None }
+        Self {
+            index,
+            ifname: ifname.to_owned(),
+            named_after,
+            run: None,
+            engine: None,
+            goes_on: None,
+            unread: None,
+        }
     }
 
     /// The interface is called `ifname` now. Returns the name that the file should have, where it should have
@@ -181,6 +191,20 @@ impl Seat {
             Why::Done | Why::DeviceGone => device.stop(ending.stopped_ns, fragments),
             Why::Failed(why) => device.fail(ending.stopped_ns, &why),
         }
+        self.keep_result(device);
+    }
+
+    /// Keeps the result of a run that has just ended for [`Self::take_unread`].
+    pub(super) fn keep_result(&mut self, device: &Device) {
+        let result = String::from_utf8_lossy(&device.result);
+        let result = result.lines().map(str::trim).collect::<Vec<_>>().join(", ");
+        let Counters { sofar, errors, .. } = device.counters;
+        self.unread = Some(format!("{} sent {sofar} frames, {errors} errors: {result}", device.name()));
+    }
+
+    /// The result of the last run, unless it was taken before.
+    pub(super) fn take_unread(&mut self) -> Option<String> {
+        self.unread.take()
     }
 
     /// A part is over and the run is to go on, unless it cannot.

@@ -8,12 +8,15 @@ use super::seat::{Effect, Seat, effect_of};
 use command::{ControlTree, Device, Facts, Refused, interface_of};
 use host::monotonic_ns;
 use packet::{DeviceFacts, Plan};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 /// The interfaces are asked after at most this often.
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Unread results of removed device instances that are kept at most; `serve` removes and never reports.
+const UNREAD_MAX: usize = 64;
 
 /// Everything behind the files.
 pub(super) struct State {
@@ -22,6 +25,8 @@ pub(super) struct State {
     /// The interfaces of the device instances, as of the last look.
     interfaces: HashMap<u32, Interface>,
     last_look: Option<Instant>,
+    /// Of device instances that have been removed, the newest last.
+    unread: VecDeque<String>,
 }
 
 impl State {
@@ -31,6 +36,7 @@ impl State {
             seats: HashMap::new(),
             interfaces: HashMap::new(),
             last_look: None,
+            unread: VecDeque::new(),
         }
     }
 
@@ -41,7 +47,10 @@ impl State {
     /// The text of a device file.
     pub(super) fn read_device(&mut self, links: &dyn Links, name: &str) -> Option<Vec<u8>> {
         let facts = self.facts(links, name)?;
-        let engine = self.seats.get(name).and_then(Seat::engine);
+        let seat = self.seats.get_mut(name)?;
+        // The reader sees it now.
+        seat.take_unread();
+        let engine = seat.engine();
         Some(self.tree.device(name)?.read(&facts, monotonic_ns(), engine))
     }
 
@@ -67,9 +76,26 @@ impl State {
             None => self.tree.reset(),
         };
         for device in removed {
-            self.seats.remove(device.name());
+            self.remove_seat(device.name());
         }
         Ok(())
+    }
+
+    fn remove_seat(&mut self, name: &str) {
+        let unread = self.seats.remove(name).and_then(|mut seat| seat.take_unread());
+        self.unread.extend(unread);
+        if self.unread.len() > UNREAD_MAX {
+            self.unread.pop_front();
+        }
+    }
+
+    /// The results that no reader has seen, once.
+    pub(super) fn unread(&mut self) -> Vec<String> {
+        let mut lines: Vec<String> = self.unread.drain(..).collect();
+        for (_, name) in self.places(None) {
+            lines.extend(self.seats.get_mut(&name).and_then(Seat::take_unread));
+        }
+        lines
     }
 
     /// Starts every device instance from the beginning.
@@ -83,11 +109,10 @@ impl State {
             learn_associations(device, links);
             let seed = RandomState::new().hash_one(monotonic_ns());
             // A plan that cannot be made is told in the result text.
-            if let Ok(plan) = device.start(&facts, monotonic_ns(), seed) {
-                match can_send {
-                    true => seat.begin(device, cpu, plan, true, runner),
-                    false => seat.begin_down(device, cpu, plan),
-                }
+            match device.start(&facts, monotonic_ns(), seed) {
+                Ok(plan) if can_send => seat.begin(device, cpu, plan, true, runner),
+                Ok(plan) => seat.begin_down(device, cpu, plan),
+                Err(_) => seat.keep_result(device),
             }
         }
     }
@@ -227,7 +252,7 @@ impl State {
         self.stop_index(index);
         self.interfaces.remove(&index);
         for name in self.names_on(index) {
-            self.seats.remove(&name);
+            self.remove_seat(&name);
             self.tree.remove_device(&name);
         }
     }
