@@ -8,6 +8,7 @@ use crate::dev::Appearing;
 use crate::join;
 use crate::mount::{MOUNT_ADVICE, MountError, Mounted, Shape, mount_and_then};
 use crate::private::{Private, PrivateError};
+use crate::programs::{self, PATH_IF_UNSET};
 use crate::signals::{Received, Signals};
 use crate::slots::{OrderNetns, SlotTree, mount_slots};
 use crate::sys;
@@ -197,7 +198,10 @@ where
     if exec.netns.is_some() {
         Private::renew_sys()?;
     }
-    private.add_modprobe()?;
+    private.add_programs(programs::OF_PKTGEN)?;
+    if let Err(error) = private.add_module() {
+        tracing::warn!(%error, "programs that look there find no pktgen");
+    }
     let plant = Box::new(move || plant().map_err(Into::into));
     let trees = Trees::of_each_netns(plant).map_err(ExecError::Plant)?;
     let source = format!("wirerate:{}", std::process::id());
@@ -237,7 +241,7 @@ fn offer(
     source: &str,
 ) -> Result<(Arc<Appearing>, Mounted), ExecError> {
     let dir = private.mgcap()?;
-    private.add_ip()?;
+    private.add_programs(programs::OF_MGCAP)?;
     let appearing = Arc::new(Appearing::new(slots, dir.clone()));
     let tree: Arc<dyn SlotTree> = appearing.clone();
     Ok((appearing, mount_slots(tree, &dir, source, OrderNetns::OfWriter)?))
@@ -248,9 +252,6 @@ fn queue_signals() -> Result<Signals, ExecError> {
     let all: Vec<_> = PASSED_ON.iter().copied().chain([Signal::SIGCHLD]).collect();
     Signals::queue(&all).map_err(|source| ExecError::Wait { step: "queue signals", source })
 }
-
-/// Where programs are looked for when nobody said: as shells do. Ours alone would hide all others.
-const PATH_IF_UNSET: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 fn start(
     program: &OsString,

@@ -17,6 +17,7 @@ mod nodes;
 pub mod notify;
 mod offsets;
 mod private;
+mod programs;
 pub mod serve;
 mod signals;
 pub mod slots;

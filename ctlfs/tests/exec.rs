@@ -126,21 +126,75 @@ fn commands_are_found_where_path_is_not_set() {
     assert_eq!(text(&output.stdout), "/proc/net/pktgen/pgctrl\n", "{output:?}");
 }
 
+/// Where sudo looks, whatever the caller's PATH is.
+const SECURE_PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Runs a script under `exec`, on a host with programs of our own in the directory `$BIN`, the first of its PATH.
+fn with_programs(test: &str, script: &str) -> Option<Output> {
+    let mut command = dry::command()?;
+    let bin = std::env::temp_dir().join(format!("wrd-{test}-{}", std::process::id()));
+    fs::create_dir(&bin).unwrap();
+    let kmod = bin.join("kmod");
+    fs::write(&kmod, "#!/bin/sh\necho \"real ${0##*/}:\" \"$@\"\nexit 5\n").unwrap();
+    fs::set_permissions(&kmod, PermissionsExt::from_mode(0o755)).unwrap();
+    fs::copy(&kmod, bin.join("rmmod")).unwrap();
+    std::os::unix::fs::symlink("kmod", bin.join("modprobe")).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    command.args(["exec", "--", "bash", "-c", script]).env("PATH", path).env("BIN", &bin);
+    let output = command.output().unwrap();
+    assert!(fs::read_to_string(bin.join("rmmod")).unwrap().contains("real"), "the host keeps its own");
+    fs::remove_dir_all(&bin).unwrap();
+    assert_no_trace();
+    Some(output)
+}
+
 #[test]
 fn modprobe_knows_pktgen_and_asks_the_real_one_for_the_rest() {
-    let bin = std::env::temp_dir().join(format!("wrd-modprobe-{}", std::process::id()));
-    fs::create_dir(&bin).unwrap();
-    let real = bin.join("modprobe");
-    fs::write(&real, "#!/bin/sh\necho real: \"$@\"\nexit 5\n").unwrap();
-    fs::set_permissions(&real, PermissionsExt::from_mode(0o755)).unwrap();
-    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    if let Some(mut command) = dry::command() {
-        let script =
-            "modprobe pktgen; echo $?; modprobe -q pktgen pg_delay_d=0; echo $?; modprobe -r 'a b'; echo $?";
-        let output = command.args(["exec", "--", "bash", "-c", script]).env("PATH", path).output().unwrap();
-        assert_eq!(text(&output.stdout), "0\n0\nreal: -r a b\n5\n");
-    }
-    fs::remove_dir_all(&bin).unwrap();
+    let script =
+        "modprobe pktgen; echo $?; modprobe -q pktgen pg_delay_d=0; echo $?; modprobe -r 'a b'; echo $?
+        $BIN/modprobe pktgen; echo $?; $BIN/modprobe nf_tables; echo $?";
+    let Some(output) = with_programs("modprobe", script) else { return };
+    let expected = "0\n0\nreal modprobe: -r a b\n5\n0\nreal modprobe: nf_tables\n5\n";
+    assert_eq!(text(&output.stdout), expected, "{}", text(&output.stderr));
+}
+
+#[test]
+fn pktgen_is_found_and_unloaded_under_sudo_and_by_full_names() {
+    let script = format!(
+        "cd /proc/net/pktgen; echo add_device lo > kpktgend_0; ls lo
+        grep -c '^pktgen ' /proc/modules; lsmod | grep -c '^pktgen '; env {SECURE_PATH} lsmod | grep -c '^pktgen '
+        $BIN/rmmod pktgen; echo $?; ls lo 2> /dev/null || echo unloaded
+        $BIN/rmmod pktgen veth; echo $?; $BIN/rmmod -f nf_tables; echo $?
+        echo add_device lo > kpktgend_0; modprobe -r pktgen; ls lo 2> /dev/null || echo unloaded"
+    );
+    let Some(output) = with_programs("rmmod", &script) else { return };
+    let modules = if Path::new("/proc/modules").exists() { "1" } else { "" };
+    let expected = [
+        "lo",
+        modules,
+        "1",
+        "1",
+        "0",
+        "unloaded",
+        "real rmmod: veth",
+        "5",
+        "real rmmod: -f nf_tables",
+        "5",
+        "unloaded",
+    ];
+    let out = text(&output.stdout);
+    assert!(out.lines().eq(expected.into_iter().filter(|line| !line.is_empty())), "{output:?}");
+}
+
+#[test]
+fn programs_of_usr_local_sbin_are_still_there() {
+    let script = format!(
+        "ls /usr/local/sbin | grep -vx -e mgcap -e mgdump -e mgcap_hwtstamp_config -e modprobe -e rmmod -e lsmod | wc -l
+        env {SECURE_PATH} modprobe pktgen; echo $?"
+    );
+    let Some(output) = under_exec(&script) else { return };
+    let count = fs::read_dir("/usr/local/sbin").map_or(0, Iterator::count);
+    assert_eq!(text(&output.stdout), format!("{count}\n0\n"), "{}", text(&output.stderr));
 }
 
 #[test]
