@@ -168,7 +168,7 @@ impl HostError {
             Self::NoStampFilter { wish: "all", offers, .. }
                 if offers.iter().any(|word| word.contains("ptp")) =>
             {
-                Some("`--filter ptp` stamps the event messages of PTP".to_owned())
+                Some("`wirerate timestamp DEV on --filter ptp` stamps the event messages of PTP".to_owned())
             }
             Self::NotRunning { .. } => Some("`ip link set DEV up` at both ends".to_owned()),
             Self::BadCpuList { .. } => Some("numbers and ranges with commas, such as 0,2-3".to_owned()),

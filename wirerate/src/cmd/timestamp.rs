@@ -67,12 +67,15 @@ pub struct OldArgs {
     /// 1 to stamp every received frame, 0 to stamp none
     #[arg(value_name = "1|0", value_parser = clap::value_parser!(u8).range(0..=1))]
     pub is_on: u8,
+    /// Network namespace that the device is in
+    #[arg(long, value_name = "NAME")]
+    pub netns: Option<String>,
 }
 
 impl From<OldArgs> for Args {
     fn from(old: OldArgs) -> Self {
         let act = if old.is_on == 1 { Act::On } else { Act::Off };
-        Self { device: old.device, act, filter: None, netns: None, json: false }
+        Self { device: old.device, act, filter: None, netns: old.netns, json: false }
     }
 }
 

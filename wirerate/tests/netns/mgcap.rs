@@ -33,6 +33,10 @@ pub(crate) const CASES: &[Case] = &[
     case("mgcap::a_reader_ends_however_fast_frames_come", &[], a_reader_ends_however_fast_frames_come),
     case("mgcap::root_without_capabilities_can_neither_capture_nor_read", &["setpriv"], without_capabilities),
     case("mgcap::ip_mgcap_works_under_exec", &["bash", "ping", "capinfos"], ip_mgcap_works_under_exec),
+    case("mgcap::ip_mgcap_works_by_full_name_and_in_a_named_netns", &["bash"], ip_by_full_name),
+    case("mgcap::a_saved_file_of_slots_is_written_once_and_a_cut_end_is_told", &["capinfos"], saved_slots),
+    case("mgcap::a_deleted_device_is_listed_no_more", &[], deleted_device),
+    case("mgcap::a_device_file_that_is_not_there_is_an_error", &[], no_device_file),
     case("mgcap::small_names_are_the_same_program", &[], small_names_are_the_same_program),
     case("mgcap::nobody_there_is_said_with_what_to_do", &[], nobody_there_is_said),
 ];
@@ -269,6 +273,96 @@ fn ip_mgcap_works_under_exec() -> TestResult {
     let lo = run(&["ip", "-n", &lab.rx_netns, "link", "show", "dev", "lo"]);
     assert!(!lo.contains("xdp"), "{lo}");
     assert!(!Path::new("/dev/mgcap/lo").exists());
+    Ok(())
+}
+
+/// `env PATH=...` is what sudo does.
+const BY_FULL_NAME: &str = "set -e
+sudo='env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+usage() { grep -c 'Usage: ip mgcap { start | stop } dev DEV'; }
+ip mgcap | usage; /sbin/ip mgcap help | usage; $sudo ip mgcap help | usage
+$sudo ip -brief link show lo | cut -c1-2
+/sbin/ip -n $1 mgcap start dev rx0
+$sudo ip -n $1 mgcap show dev rx0
+ls /dev/mgcap
+timeout 60 $sudo mgdump /dev/mgcap/rx0 --count 5 --write $2 > $2.out &
+while ! [ -s $2 ]; do sleep 0.01; done
+$0 send tx0 --dst 198.18.0.2 --count 5 --size 60
+wait $!
+grep captured $2.out
+$sudo mgcap stop dev rx0
+$sudo mgcap_hwtstamp_config rx0 0 --netns $1 | head -n 1
+if ip -n $1 mgcap stop dev rx0; then exit 1; fi
+";
+
+fn ip_by_full_name() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let mut command = wirerate();
+    let program = std::fs::canonicalize(command.get_program())?;
+    command.args(["exec", "--netns", &lab.tx_netns, "--", "bash", "-c", BY_FULL_NAME]);
+    command.arg(program).arg(&lab.rx_netns).arg(lab.file("out.pcapng"));
+    let ended = Running::start(command).wait(TIME_LIMIT).expect_code(0);
+    let captured = format!("rx0: 5 frames captured, none lost: {}", lab.file("out.pcapng").display());
+    let lines: Vec<&str> = ended.stdout.lines().filter(|line| !line.starts_with("tx0")).collect();
+    let is_line = |line: &str| lines.contains(&line);
+    assert_eq!(lines[..4], ["1", "1", "1", "lo"], "{}", ended.stdout);
+    assert!(lines[4].starts_with("rx0: mode mirror, 0 received"), "{}", ended.stdout);
+    assert!(is_line("rx0") && is_line(&captured), "{}", ended.stdout);
+    assert!(lines.iter().any(|line| line.starts_with("rx0 in ")), "{}", ended.stdout);
+    ended.says(&["cannot end the capture of rx0: rx0 is not captured"]);
+    assert!(!lab.has_xdp());
+    Ok(())
+}
+
+fn saved_slots() -> TestResult {
+    let scratch = Scratch::new();
+    let (saved, output) = (scratch.file("saved"), scratch.file("output.pcapng"));
+    let slot = |time: i64| {
+        let mut slot = [0; SLOT_LEN];
+        slot[..2].copy_from_slice(&60_u16.to_ne_bytes());
+        slot[2..10].copy_from_slice(&time.to_ne_bytes());
+        slot
+    };
+    let mut bytes: Vec<u8> = (0..1000).flat_map(|time| slot(1_700_000_000_000_000_000 + time)).collect();
+    let mgdump = || {
+        let mut command = wirerate();
+        command.arg("mgdump").arg(&saved).arg("--write").arg(&output);
+        Running::start(command).wait(TIME_LIMIT)
+    };
+    std::fs::write(&saved, &bytes)?;
+    let ended = mgdump().expect_code(0);
+    assert!(ended.stdout.contains("saved: 1,000 frames captured, none lost"), "{}", ended.stdout);
+    assert_eq!(packet_count(&output), 1000);
+    bytes.truncate(bytes.len() - 50);
+    std::fs::write(&saved, &bytes)?;
+    let ended = mgdump().expect_code(1);
+    ended.says(&["saved ends inside of a slot, which is left out"]);
+    assert!(ended.stdout.contains("saved: 999 frames captured"), "{}", ended.stdout);
+    Ok(())
+}
+
+fn deleted_device() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let (daemon, dir) = serve(&lab);
+    mgcap(&dir, "start dev rx0").expect_code(0);
+    assert!(dir.join(RX_DEV).exists());
+    run(&["ip", "-n", &lab.rx_netns, "link", "delete", "dev", RX_DEV]);
+    until("it is listed no more", || std::fs::read_dir(&dir).is_ok_and(|entries| entries.count() == 0));
+    assert_eq!(mgcap(&dir, "show").expect_code(0).stdout, "");
+    mgcap(&dir, "show dev rx0").expect_code(1);
+    assert!(!dir.join(RX_DEV).exists());
+    daemon.signal(Signal::SIGTERM);
+    daemon.wait(TIME_LIMIT).expect_code(0);
+    Ok(())
+}
+
+fn no_device_file() -> TestResult {
+    let scratch = Scratch::new();
+    let mut command = wirerate();
+    command.args(["mgdump", "/dev/mgcap/NOPE", "--write"]).arg(scratch.file("output.pcapng"));
+    let ended = Running::start(command).wait(TIME_LIMIT).expect_code(3);
+    ended.says(&["cannot read /dev/mgcap/NOPE", "try: `mgcap start dev NOPE`", "try: mgdump NOPE"]);
+    assert!(!scratch.file("output.pcapng").exists());
     Ok(())
 }
 

@@ -21,7 +21,8 @@ Orders:\n  \
   mgcap start dev DEV\n  \
   mgcap stop dev DEV\n  \
   mgcap set dev DEV mode mirror|drop\n  \
-  mgcap show [dev DEV]\n\n\
+  mgcap show [dev DEV]\n  \
+  mgcap help\n\n\
 Frames of a captured device are read from /dev/mgcap/DEV: by mgdump, or by any program that read the kernel module's \
 slots. `wirerate serve` keeps the files for everyone; under `wirerate exec`, `ip mgcap` is this command.\n\n\
 Small names for this program, made by `make install`: ln -s wirerate mgcap; ln -s wirerate mgdump; ln -s wirerate \
@@ -47,6 +48,10 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
         .map_err(|why| Failure::usage("read the order", why).try_this("wirerate mgcap --help"))?
     {
         Order::Show(device) => show(args, device.as_deref()),
+        Order::Help => {
+            out::text(orders::USAGE)?;
+            Ok(Outcome::Done)
+        }
         order => {
             tell(&args.dir, &order.to_string()).map_err(|why| failure(args, order.act(), why))?;
             Ok(Outcome::Done)
@@ -59,7 +64,7 @@ fn show(args: &Args, device: Option<&str>) -> Result<Outcome, Failure> {
     let mut found = false;
     for line in lines.lines() {
         let Ok(state) = serde_json::from_str::<State>(line) else { continue };
-        if device.is_some_and(|device| device != state.device) {
+        if state.gone || device.is_some_and(|device| device != state.device) {
             continue;
         }
         found = true;

@@ -13,6 +13,8 @@ pub enum Order {
     SetMode(String, String),
     /// Say what is captured: one device, or all.
     Show(Option<String>),
+    /// Print the usage.
+    Help,
 }
 
 impl Order {
@@ -23,6 +25,7 @@ impl Order {
             Self::Stop(device) => format!("end the capture of {device}"),
             Self::SetMode(device, mode) => format!("set the mode of {device} to {mode}"),
             Self::Show(_) => "show the captures".to_owned(),
+            Self::Help => "print the usage".to_owned(),
         }
     }
 }
@@ -35,11 +38,20 @@ impl fmt::Display for Order {
             Self::Stop(device) => write!(f, "stop {device}"),
             Self::SetMode(device, mode) => write!(f, "set {device} mode {mode}"),
             Self::Show(_) => f.write_str("show"),
+            Self::Help => f.write_str("help"),
         }
     }
 }
 
-const VERBS: [&str; 4] = ["start", "stop", "set", "show"];
+/// What `ip mgcap` and `ip mgcap help` print.
+pub(super) const USAGE: &str = "\
+Usage: ip mgcap { start | stop } dev DEV
+       ip mgcap set dev DEV mode { mirror | drop }
+       ip mgcap show [ dev DEV ]
+       ip mgcap help
+";
+
+const VERBS: [&str; 5] = ["start", "stop", "set", "show", "help"];
 
 /// Reads the words.
 ///
@@ -60,6 +72,7 @@ pub fn parse(words: &[String]) -> Result<Order, String> {
     };
     let own = |device: &&str| (*device).to_owned();
     match (verb, rest) {
+        ("help", _) => Ok(Order::Help),
         ("show", []) => Ok(Order::Show(None)),
         ("show", [device]) => Ok(Order::Show(Some(own(device)))),
         ("start", [device]) => Ok(Order::Start(own(device))),
@@ -94,6 +107,7 @@ mod tests {
             ("show", "show"),
             ("sh dev lo", "show"),
             ("", "show"),
+            ("help", "help"),
         ] {
             assert_eq!(order(text).as_deref(), Ok(expected), "{text}");
         }
@@ -102,7 +116,7 @@ mod tests {
     #[test]
     fn other_words_are_told_apart() {
         for (text, why) in [
-            ("begin dev lo", "\"begin\" is none of start, stop, set, show"),
+            ("begin dev lo", "\"begin\" is none of start, stop, set, show, help"),
             ("st dev lo", "\"st\" may be any of start, stop"),
             ("start", "\"dev\" must be specified"),
             ("start dev", "\"dev\" must be specified"),

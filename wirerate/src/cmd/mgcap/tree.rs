@@ -28,6 +28,9 @@ pub struct State {
     pub delivered: u64,
     /// Frames lost because nobody read, or not fast enough.
     pub lost: u64,
+    /// True when the device has been deleted; readers get what is left in its rings.
+    #[serde(default)]
+    pub gone: bool,
 }
 
 /// All captures of this process.
@@ -93,11 +96,12 @@ fn refusal(why: &CaptureError) -> Refusal {
 
 impl SlotTree for Captures {
     fn names(&self) -> Vec<String> {
-        self.by_name.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+        let captures = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
+        captures.iter().filter(|(_, capture)| !capture.is_gone()).map(|(name, _)| name.clone()).collect()
     }
 
     fn contains(&self, name: &str) -> bool {
-        self.find(name).is_some()
+        self.find(name).is_some_and(|capture| !capture.is_gone())
     }
 
     fn take(&self, name: &str, cpu: Option<u32>, len_max: usize, out: &mut Vec<u8>) -> bool {
@@ -141,6 +145,7 @@ fn state(name: &str, capture: &SlotCapture) -> State {
         received: counts.received,
         delivered: counts.delivered,
         lost: counts.lost,
+        gone: capture.is_gone(),
     }
 }
 

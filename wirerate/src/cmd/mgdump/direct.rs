@@ -47,6 +47,7 @@ pub(super) fn run(args: &Args, device: String, stop: &Stop) -> Result<Summary, F
         ],
         files: files(args, &cpus),
         is_gone,
+        is_cut: false,
     })
 }
 

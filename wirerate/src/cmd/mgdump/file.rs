@@ -93,6 +93,10 @@ pub(super) fn run(args: &Args, path: &Path, device: String, stop: &Stop) -> Resu
     if let Some(failed) = failed {
         return Err(Failure::refused(act, failed));
     }
+    let is_cut = readers.shared.is_cut.load(Relaxed);
+    if is_cut {
+        eprintln!("mgdump: {} ends inside of a slot, which is left out", path.display());
+    }
     let lost_now = mgcap::state_of(dir, &device).map_or(lost_before, |state| state.lost);
     Ok(Summary {
         device,
@@ -100,6 +104,7 @@ pub(super) fn run(args: &Args, path: &Path, device: String, stop: &Stop) -> Resu
         lost: vec![("in the ring", Some(lost_now.saturating_sub(lost_before)))],
         files: readers.files,
         is_gone: false,
+        is_cut,
     })
 }
 
@@ -109,7 +114,10 @@ fn start(args: &Args, path: &Path, device: &str, stop: &Stop, act: &str) -> Resu
     let mut readers =
         Readers { shared: Arc::new(shared), counts: Vec::new(), threads: Vec::new(), files: Vec::new() };
     let mut to = None;
-    for cpu in cpus.iter() {
+    // A saved file gives every reader everything; the device files have no length.
+    let is_saved = path.metadata().refused(act)?.len() > 0;
+    let reader_count = if is_saved { 1 } else { cpus.len() };
+    for cpu in cpus.iter().take(reader_count) {
         let own = match to.take().filter(|_| !args.per_cpu) {
             Some(file) => file,
             None => {
@@ -125,7 +133,10 @@ fn start(args: &Args, path: &Path, device: &str, stop: &Stop, act: &str) -> Resu
         let reader = Reader { cpu, device, shared: Arc::clone(&readers.shared), counts, to: own };
         let thread = thread::Builder::new().name(format!("mgdump-{cpu}"));
         readers.threads.push(thread.spawn(move || reader.run()).refused(act)?);
-        eprintln!("mgdump: listening on {} from CPU {cpu}", path.display());
+        match is_saved {
+            true => eprintln!("mgdump: reading {}", path.display()),
+            false => eprintln!("mgdump: listening on {} from CPU {cpu}", path.display()),
+        }
     }
     Ok(readers)
 }

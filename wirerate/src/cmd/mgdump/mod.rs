@@ -87,13 +87,24 @@ enum Place {
     Device(String),
 }
 
-/// The file when there is one; else the device that it would be of.
-fn place(args: &Args, exists: impl Fn(&Path) -> bool) -> Place {
+/// The file when there is one; else the device that it would be of. A path is a path: a device file that is not there
+/// is an error, unless a network namespace is named, whose devices have none.
+fn place(args: &Args, exists: impl Fn(&Path) -> bool) -> Result<Place, Failure> {
     let given = Path::new(&args.device);
     let device =
         given.file_name().map_or_else(|| args.device.clone(), |name| name.to_string_lossy().into_owned());
-    let path = if args.device.contains('/') { given.to_owned() } else { args.dir.join(given) };
-    if args.netns.is_none() && exists(&path) { Place::File { path, device } } else { Place::Device(device) }
+    let is_path = args.device.contains('/');
+    let path = if is_path { given.to_owned() } else { args.dir.join(given) };
+    match args.netns {
+        None if exists(&path) => Ok(Place::File { path, device }),
+        None if is_path => {
+            let why = std::io::Error::from(std::io::ErrorKind::NotFound);
+            Err(Failure::refused(format!("read {}", path.display()), why)
+                .try_this(format!("`mgcap start dev {device}` makes the file (with wirerate serve running)"))
+                .try_this(format!("mgdump {device}, which captures the device itself")))
+        }
+        _ => Ok(Place::Device(device)),
+    }
 }
 
 /// What came of it.
@@ -106,6 +117,8 @@ struct Summary {
     files: Vec<PathBuf>,
     /// The device was deleted.
     is_gone: bool,
+    /// The file that was read ends inside of a slot.
+    is_cut: bool,
 }
 
 impl Summary {
@@ -144,7 +157,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         return Err(Failure::usage(format!("write {name}"), "mgdump writes pcapng, not compressed")
             .try_this(format!("--write FILE.pcapng, or wirerate capture {} --write {name}", args.device)));
     }
-    let summary = match place(args, |path| path.exists()) {
+    let summary = match place(args, |path| path.exists())? {
         Place::File { path, .. } if args.text => return text::run(args, &path, stop),
         Place::Device(device) if args.text => {
             let why = "slots are what device files have, and it has none";
@@ -160,7 +173,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         Place::Device(device) => direct::run(args, device, stop)?,
     };
     crate::out::text(&summary.text())?;
-    Ok(if summary.lost() > 0 || summary.is_gone { Outcome::No } else { Outcome::Done })
+    Ok(if summary.lost() > 0 || summary.is_gone || summary.is_cut { Outcome::No } else { Outcome::Done })
 }
 
 #[cfg(test)]
@@ -186,12 +199,13 @@ mod tests {
             ("lo", true, file("/dev/mgcap/lo", "lo")),
             ("lo", false, device("lo")),
             ("/dev/mgcap/lo", true, file("/dev/mgcap/lo", "lo")),
-            ("/dev/mgcap/lo", false, device("lo")),
+            ("/dev/mgcap/lo --netns lab", false, device("lo")),
             ("lo --dir /tmp/x", true, file("/tmp/x/lo", "lo")),
             ("lo --netns lab", true, device("lo")),
         ] {
-            assert_eq!(place(&args(words), |_| there), expected, "{words}");
+            assert_eq!(place(&args(words), |_| there).ok(), Some(expected), "{words}");
         }
+        assert!(place(&args("/dev/mgcap/nope"), |_| false).is_err(), "a path is no device name");
     }
 
     #[test]
@@ -201,7 +215,7 @@ mod tests {
             written: 12_345,
             lost: vec![("at the device", nic), ("in the ring", Some(ring))],
             files: vec!["output_0.pcapng".into(), "output_1.pcapng".into()],
-            is_gone: false,
+            ..Summary::default()
         };
         for (nic, ring, lost) in [
             (Some(0), 0, "none lost"),

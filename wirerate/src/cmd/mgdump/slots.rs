@@ -27,6 +27,8 @@ pub(super) struct Shared {
     pub(super) frames_max: Option<u64>,
     /// The capture ended, or a file took no more.
     pub(super) is_over: AtomicBool,
+    /// What was read ends inside of a slot.
+    pub(super) is_cut: AtomicBool,
 }
 
 impl Shared {
@@ -90,6 +92,10 @@ pub(super) fn run(
             // The capture was stopped, or whoever keeps the file is gone.
             Ok(None) => shared.is_over.store(true, Relaxed),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                shared.is_cut.store(true, Relaxed);
+                shared.is_over.store(true, Relaxed);
+            }
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => shared.is_over.store(true, Relaxed),
             Err(_) if is_last_look => return Ok(()),
             Err(_) => std::thread::sleep(SLEEP),
