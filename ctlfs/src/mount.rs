@@ -6,6 +6,7 @@ use crate::tree::Tree;
 use crate::trees::Trees;
 use fuse3::MountOptions;
 use fuse3::raw::{Filesystem, Session};
+use nix::errno::Errno;
 use nix::mount::{MntFlags, umount2};
 use std::io;
 use std::mem::ManuallyDrop;
@@ -56,6 +57,8 @@ pub struct Mounted {
     path: PathBuf,
     runtime: Option<Runtime>,
     ended: mpsc::Receiver<()>,
+    /// Number of the mount in the mount table, where that could be read.
+    id: Option<u64>,
 }
 
 /// Mounts `tree` on the directory `path`; `source` is the name that mount tables show for it.
@@ -110,6 +113,7 @@ pub(crate) fn mount_fs(
     let handle = runtime
         .block_on(Session::new(options).mount(fs, path))
         .map_err(|source| MountError::Mount { path: path.to_owned(), source })?;
+    let id = rows_at(path).into_iter().find(|row| row.source == source).map(|row| row.id);
     let (tell, ended) = mpsc::channel();
     runtime.spawn(async move {
         // Dropping an unfinished handle unmounts `path` a second time, whatever is there by then.
@@ -121,7 +125,33 @@ pub(crate) fn mount_fs(
         // Nobody may be listening any more, and that is fine.
         let _ = tell.send(());
     });
-    Ok(Mounted { path: path.to_owned(), runtime: Some(runtime), ended })
+    Ok(Mounted { path: path.to_owned(), runtime: Some(runtime), ended, id })
+}
+
+/// A line of the mount table.
+struct Row {
+    id: u64,
+    parent_id: u64,
+    source: String,
+}
+
+/// The mounts at `path`, one over the other (proc_pid_mountinfo(5)).
+fn rows_at(path: &Path) -> Vec<Row> {
+    let row = |line: &str| {
+        let (before, after) = line.split_once(" - ")?;
+        let mut fields = before.split(' ');
+        let (id, parent_id) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+        let is_here = Path::new(&unescape(fields.nth(2)?)) == path;
+        is_here.then(|| Row { id, parent_id, source: after.split(' ').nth(1).unwrap_or_default().to_owned() })
+    };
+    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    table.lines().filter_map(row).collect()
+}
+
+/// Undoes the octal escapes for space, tab, newline and backslash in a mount table.
+pub(crate) fn unescape(point: &str) -> String {
+    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    escapes.iter().fold(point.to_owned(), |point, (escape, plain)| point.replace(escape, plain))
 }
 
 impl Mounted {
@@ -133,15 +163,22 @@ impl Mounted {
     /// Takes the tree away, also under the feet of those who have its files open.
     ///
     /// # Errors
-    /// What the kernel answered; `EINVAL` when somebody else has unmounted it.
+    /// What the kernel answered; `EINVAL` when another process has unmounted it, `EBUSY` when another file system is
+    /// mounted over it, which stays.
     pub fn unmount(mut self) -> io::Result<()> {
         self.end()
+    }
+
+    /// To unmount a path takes what is on top there, whoever mounted it.
+    fn is_covered(&self) -> bool {
+        self.id.is_some_and(|id| rows_at(&self.path).iter().any(|row| row.parent_id == id))
     }
 
     fn end(&mut self) -> io::Result<()> {
         let Some(runtime) = self.runtime.take() else { return Ok(()) };
         let done = match self.ended.try_recv() {
             Ok(()) => Ok(()),
+            Err(_) if self.is_covered() => Err(Errno::EBUSY),
             Err(_) => umount2(&self.path, MntFlags::MNT_DETACH),
         };
         if done.is_ok() {

@@ -3,7 +3,7 @@
 //! Whoever has the directory is known from the mount table, where our mounts carry the owner's process id; no
 //! pid file can go stale. A mount whose daemon died answers `ENOTCONN` and is taken over.
 
-use crate::mount::{MOUNT_ADVICE, MountError, Mounted, Shape, mount_and_then};
+use crate::mount::{MOUNT_ADVICE, MountError, Mounted, Shape, mount_and_then, unescape};
 use crate::notify::notify;
 use crate::signals::Signals;
 use crate::slots::{OrderNetns, SlotTree, mount_slots};
@@ -76,6 +76,12 @@ pub enum ServeError {
     /// The control tree cannot be made.
     #[error("cannot make the control tree")]
     Plant(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Another file system was mounted over ours.
+    #[error("cannot unmount {path}: another file system is mounted over it")]
+    Covered {
+        /// The directory.
+        path: PathBuf,
+    },
     /// Somebody unmounted the directory while it was served.
     #[error("{path} was unmounted by somebody else")]
     Unmounted {
@@ -94,6 +100,9 @@ impl ServeError {
             Self::NotEmpty { .. } => Some("--mount DIR with a directory that is empty or missing".to_owned()),
             Self::Prepare { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 Some("run it as root".to_owned())
+            }
+            Self::Covered { path } => {
+                Some(format!("`umount {0}` removes that one; then `umount {0}` removes ours", path.display()))
             }
             Self::Netns(error) => error.advice(),
             Self::Mount(_) => Some(MOUNT_ADVICE.to_owned()),
@@ -142,23 +151,25 @@ where
     if let Some(name) = &serve.netns {
         Netns::named(name)?.enter()?;
     }
-    let (claim, point) = MountPoint::claim(&serve.mount)?;
+    let point = MountPoint::prepare(&serve.mount)?;
     let plant = move || plant().map_err(Into::into);
     let trees = match &serve.netns {
         Some(_) => plant().map(Trees::one),
         None => Trees::of_each_netns(Box::new(plant)),
     }
     .map_err(ServeError::Plant)?;
+    // Before anything is mounted, so that a refusal has nothing to take back.
+    let slots = slots.map(|(dir, tree)| MountPoint::prepare(dir).map(|point| (point, tree))).transpose()?;
     let (events, inbox) = mpsc::channel();
     let at_end = events.clone();
-    let source = format!("{SOURCE}{}", std::process::id());
-    let mounted = mount_and_then(Arc::clone(&trees), &point.path, Shape::Tree, &source, move || {
+    let claim = point.claim()?;
+    let mounted = mount_and_then(Arc::clone(&trees), &point.path, Shape::Tree, &point.source(), move || {
         // The main thread may be past listening, on its way out.
         let _ = at_end.send(Event::SessionEnd);
     })?;
     drop(claim);
     let netns = if serve.netns.is_some() { OrderNetns::Ours } else { OrderNetns::OfWriter };
-    let slots = slots.map(|(dir, tree)| offer(dir, tree, &source, netns)).transpose()?;
+    let slots = slots.map(|(point, tree)| offer(point, tree, netns)).transpose()?;
     thread::spawn(move || while signals.next().is_ok() && events.send(Event::Signal).is_ok() {});
     tell_manager("READY=1\n");
     let event = inbox.recv().unwrap_or(Event::Signal);
@@ -170,18 +181,20 @@ where
 
 /// Puts the device files of captures into their directory. The mount is the first to be dropped.
 fn offer(
-    dir: &Path,
+    point: MountPoint,
     tree: Arc<dyn SlotTree>,
-    source: &str,
     netns: OrderNetns,
 ) -> Result<(Mounted, MountPoint), ServeError> {
-    let (_claim, point) = MountPoint::claim(dir)?;
-    Ok((mount_slots(tree, &point.path, source, netns)?, point))
+    let _claim = point.claim()?;
+    Ok((mount_slots(tree, &point.path, &point.source(), netns)?, point))
 }
 
 fn finish(mounted: Mounted, event: Event, point: &MountPoint) -> Result<(), ServeError> {
     let done = mounted.unmount();
     match event {
+        Event::Signal if done.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy) => {
+            Err(ServeError::Covered { path: point.path.clone() })
+        }
         Event::Signal => done.map_err(prepare_error("unmount", &point.path)),
         Event::SessionEnd => Err(ServeError::Unmounted { path: point.path.clone() }),
     }
@@ -193,42 +206,66 @@ fn tell_manager(state: &str) {
     }
 }
 
-/// A directory that is ours to mount on. One that had to be made is removed when this is dropped, whatever the
+/// A directory that is ours to mount on. What had to be made for it is removed when this is dropped, whatever the
 /// reason, so it has to be dropped after the mount.
 #[derive(Debug)]
 struct MountPoint {
     path: PathBuf,
-    is_new: bool,
+    /// How many directories were made: `path` itself and those above it.
+    made: usize,
 }
 
 /// Keeps another start from the directory until it is mounted.
 type Claim = Flock<File>;
 
 impl MountPoint {
-    fn claim(path: &Path) -> Result<(Claim, Self), ServeError> {
+    fn prepare(path: &Path) -> Result<Self, ServeError> {
         let (parent, name) = match (path.parent(), path.file_name()) {
             (Some(parent), Some(name)) if parent.as_os_str().is_empty() => (Path::new("."), name),
             (Some(parent), Some(name)) => (parent, name),
             _ => return Err(prepare_error("serve on", path)(io::ErrorKind::InvalidInput.into())),
         };
+        let above = parent.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).count();
         fs::create_dir_all(parent).map_err(prepare_error("make directory", parent))?;
         let parent = parent.canonicalize().map_err(prepare_error("find", parent))?;
-        let dir = File::open(&parent).map_err(prepare_error("open", &parent))?;
-        let claim = Flock::lock(dir, FlockArg::LockExclusive)
-            .map_err(|(_, errno)| prepare_error("lock", &parent)(errno.into()))?;
+        let _claim = lock(&parent)?;
         let path = parent.join(name);
-        clear_stale(&path)?;
+        // What a dead daemon made is ours to remove.
+        let made_before = clear_stale(&path)?;
         let is_new = make_dir(&path)?;
-        Ok((claim, Self { path, is_new }))
+        let made = if is_new { above + 1 } else { made_before };
+        Ok(Self { path, made })
     }
+
+    /// For as long as it takes to mount. The lock is on the directory above, which both directories may have in common.
+    fn claim(&self) -> Result<Claim, ServeError> {
+        let claim = lock(self.path.parent().unwrap_or(&self.path))?;
+        clear_stale(&self.path)?;
+        Ok(claim)
+    }
+
+    /// What mount tables call a mount here: owner, and how many directories it made.
+    fn source(&self) -> String {
+        format!("{SOURCE}{}:{}", std::process::id(), self.made)
+    }
+}
+
+fn lock(dir: &Path) -> Result<Claim, ServeError> {
+    let file = File::open(dir).map_err(prepare_error("open", dir))?;
+    Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| prepare_error("lock", dir)(errno.into()))
 }
 
 impl Drop for MountPoint {
     fn drop(&mut self) {
-        if self.is_new
-            && let Err(error) = fs::remove_dir(&self.path)
-        {
-            tracing::warn!(path = %self.path.display(), %error, "cannot remove the mount point");
+        for dir in self.path.ancestors().take(self.made) {
+            match fs::remove_dir(dir) {
+                Ok(()) => {}
+                // Others use it by now.
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty && dir != self.path => return,
+                Err(error) => {
+                    return tracing::warn!(path = %dir.display(), %error, "cannot remove a directory that we made");
+                }
+            }
         }
     }
 }
@@ -248,12 +285,14 @@ fn make_dir(path: &Path) -> Result<bool, ServeError> {
     }
 }
 
-/// Takes away what dead daemons left mounted on `path`; a living one is an error.
-fn clear_stale(path: &Path) -> Result<(), ServeError> {
+/// Takes away what dead daemons left mounted on `path`; a living one is an error. Returns how many directories the
+/// dead ones had made.
+fn clear_stale(path: &Path) -> Result<usize, ServeError> {
+    let mut made_before = 0;
     let table = Path::new("/proc/self/mountinfo");
     loop {
         let mounts = fs::read_to_string(table).map_err(prepare_error("read", table))?;
-        let Some(pid) = owner_of(&mounts, path) else { return Ok(()) };
+        let Some((pid, made)) = owner_of(&mounts, path) else { return Ok(made_before) };
         match answer_of(path) {
             Answer::Dead => umount2(path, MntFlags::MNT_DETACH)
                 .map_err(|errno| prepare_error("unmount the dead", path)(errno.into()))?,
@@ -265,6 +304,7 @@ fn clear_stale(path: &Path) -> Result<(), ServeError> {
                 });
             }
         }
+        made_before = made_before.max(made);
         tracing::info!(path = %path.display(), pid, "took over from a daemon that is gone");
     }
 }
@@ -292,20 +332,16 @@ fn answer_of(path: &Path) -> Answer {
     }
 }
 
-/// The process that mounted what is on top at `path`, if it is one of our mounts (proc_pid_mountinfo(5)).
-fn owner_of(mounts: &str, path: &Path) -> Option<u32> {
+/// The process that mounted what is on top at `path`, if it is one of our mounts (proc_pid_mountinfo(5)), and how many
+/// directories it made.
+fn owner_of(mounts: &str, path: &Path) -> Option<(u32, usize)> {
     let top = mounts
         .lines()
         .rev()
         .find(|line| line.split(' ').nth(4).is_some_and(|point| Path::new(&unescape(point)) == path))?;
     let (_, after) = top.split_once(" - ")?;
-    after.split(' ').nth(1)?.strip_prefix(SOURCE)?.parse().ok()
-}
-
-/// Undoes the octal escapes for space, tab, newline and backslash.
-fn unescape(point: &str) -> String {
-    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    escapes.iter().fold(point.to_owned(), |point, (escape, plain)| point.replace(escape, plain))
+    let (pid, made) = after.split(' ').nth(1)?.strip_prefix(SOURCE)?.split_once(':')?;
+    Some((pid.parse().ok()?, made.parse().ok()?))
 }
 
 fn prepare_error(step: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ServeError {
@@ -318,15 +354,15 @@ mod tests {
     use super::*;
 
     const MOUNTS: &str = "22 1 0:20 / /run rw - tmpfs tmpfs rw\n\
-        40 22 0:50 / /run/wirerate/pktgen rw - fuse wirerate:77 rw,user_id=0\n\
-        41 22 0:51 / /run/with\\040space rw shared:5 - fuse wirerate:78 rw\n\
-        42 40 0:52 / /run/wirerate/pktgen rw - fuse wirerate:79 rw\n\
+        40 22 0:50 / /run/wirerate/pktgen rw - fuse wirerate:77:0 rw,user_id=0\n\
+        41 22 0:51 / /run/with\\040space rw shared:5 - fuse wirerate:78:3 rw\n\
+        42 40 0:52 / /run/wirerate/pktgen rw - fuse wirerate:79:1 rw\n\
         43 22 0:53 / /mnt rw - fuse sshfs rw\n";
 
     #[test]
     fn the_top_mount_names_its_owner() {
-        assert_eq!(owner_of(MOUNTS, Path::new("/run/wirerate/pktgen")), Some(79));
-        assert_eq!(owner_of(MOUNTS, Path::new("/run/with space")), Some(78));
+        assert_eq!(owner_of(MOUNTS, Path::new("/run/wirerate/pktgen")), Some((79, 1)));
+        assert_eq!(owner_of(MOUNTS, Path::new("/run/with space")), Some((78, 3)));
     }
 
     #[test]

@@ -81,7 +81,51 @@ fn the_mount_of_a_killed_daemon_is_taken_over() {
     dry::signal(&second, "TERM");
     assert_eq!(second.wait().unwrap().code(), Some(0));
     assert!(!is_mounted(&dir));
+    assert!(!dir.exists(), "the directory that the killed one made is gone");
+}
+
+#[test]
+fn all_directories_that_it_made_go_and_no_other() {
+    let top = place("deep");
+    fs::create_dir(&top).unwrap();
+    let dir = top.join("a/b/c");
+    let Some(mut child) = daemon(&dir) else { return fs::remove_dir(&top).unwrap() };
+    dry::signal(&child, "TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(!top.join("a").exists());
+    // After a kill, those that the next one finds.
+    let mut child = daemon(&dir).unwrap();
+    dry::signal(&child, "KILL");
+    child.wait().unwrap();
+    let mut child = daemon(&dir).unwrap();
+    fs::write(top.join("a/of-another"), "").unwrap();
+    dry::signal(&child, "TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(!top.join("a/b").exists() && top.join("a/of-another").exists());
+    fs::remove_dir_all(&top).unwrap();
+}
+
+#[test]
+fn a_foreign_mount_over_the_directory_stays() {
+    let dir = place("covered");
+    let Some(mut child) = daemon(&dir) else { return };
+    let at = dir.display();
+    let cover = Command::new("mount").args(["-t", "tmpfs", "foreign"]).arg(&dir).status().unwrap();
+    let written = fs::write(dir.join("precious"), "data");
+    dry::signal(&child, "TERM");
+    let mut said = String::new();
+    std::io::Read::read_to_string(child.stderr.as_mut().unwrap(), &mut said).unwrap();
+    let ended = child.wait().unwrap();
+    let kept = fs::read_to_string(dir.join("precious"));
+    // The foreign one, then ours.
+    for _ in 0..2 {
+        Command::new("umount").arg(&dir).status().unwrap();
+    }
     fs::remove_dir(&dir).unwrap();
+    assert!(cover.success() && written.is_ok());
+    assert_eq!(kept.unwrap(), "data");
+    assert_eq!(ended.code(), Some(3));
+    assert!(said.contains(&format!("cannot unmount {at}: another file system is mounted over it")), "{said}");
 }
 
 #[test]

@@ -66,7 +66,9 @@ fn daemon_fails() -> TestResult {
     fs::create_dir(&slots)?;
     fs::write(slots.join("precious"), "")?;
     let words = format!("serve --dry-run --mount {} --mgcap {}", tree.display(), slots.display());
-    wirerate_run(&words).expect_code(3).says(&["is not empty"]);
+    let refused = wirerate_run(&words).expect_code(3);
+    refused.says(&["is not empty"]);
+    assert!(!refused.stderr.contains("FUSE session"), "{}", refused.stderr);
     assert!(!tree.exists(), "{} was made and is still there", tree.display());
     assert!(slots.join("precious").exists());
     Ok(())
