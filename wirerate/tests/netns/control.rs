@@ -22,6 +22,8 @@ pub(crate) const CASES: &[Case] = &[
     case("control::a_daemon_serves_writers_and_goes_politely", &[], daemon),
     case("control::frames_for_others_are_no_errors_of_the_receive_path", &[], frames_for_others),
     case("control::a_size_beyond_65535_is_an_error_before_the_first_frame", &[], too_long),
+    case("control::frames_longer_than_the_mtu_are_an_error_at_start", &[], longer_than_the_mtu),
+    case("control::words_that_documents_have_are_taken_as_the_kernel_takes_them", &[], as_the_kernel),
     case("control::a_daemon_that_cannot_serve_leaves_no_directory", &[], daemon_fails),
     case(
         "control::a_line_of_send_and_its_script_send_the_same_frames",
@@ -223,6 +225,41 @@ fn too_long() -> TestResult {
     );
     assert!(text.contains("     pkts-sofar: 0  errors: 0\n"), "{text}");
     assert_eq!(lab.received(), 0);
+    Ok(())
+}
+
+/// Row 23.
+fn longer_than_the_mtu() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let script = "pg tx0 'count 5' 'pkt_size 1600'; grep Result $P/tx0; pg pgctrl start; cat $P/tx0";
+    let text = run_script(&lab, script).stdout;
+    assert!(text.starts_with("Result: OK: pkt_size=1600\n"), "{text}");
+    assert!(
+        text.contains("Result: ERROR: frames of 1600 bytes are longer than tx0 lets pass: its MTU is 1500"),
+        "{text}"
+    );
+    assert!(text.contains("     pkts-sofar: 0  errors: 0\n"), "{text}");
+    assert_eq!(lab.received(), 0);
+    Ok(())
+}
+
+/// The table "As in the kernel" of docs/differences.md.
+fn as_the_kernel() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let script = "pg tx0 'flag IPV6'; grep Result $P/tx0
+        pg tx0 'vlan_id 5' 'svlan_id 6' 'svlan_id 4096'; grep -e vlan_id -e Result $P/tx0
+        printf 'count 5\\npkt_size 100\\n' | dd of=$P/tx0 status=none; grep -e Params -e Result $P/tx0";
+    let text = run_script(&lab, script).stdout;
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "Result: Flag -:IPV6:- unknown",
+            "Result: OK: svlan_id=6",
+            "Params: count 5  min_pkt_size: 0  max_pkt_size: 0",
+            "Result: OK: count=5",
+        ]
+    );
     Ok(())
 }
 
