@@ -22,6 +22,7 @@ pub(crate) const CASES: &[Case] = &[
     case("control::a_daemon_serves_writers_and_goes_politely", &[], daemon),
     case("control::frames_for_others_are_no_errors_of_the_receive_path", &[], frames_for_others),
     case("control::a_size_beyond_65535_is_an_error_before_the_first_frame", &[], too_long),
+    case("control::a_script_in_another_netns_sends_from_there", &["bash"], in_another_netns),
     case("control::frames_longer_than_the_mtu_are_an_error_at_start", &[], longer_than_the_mtu),
     case("control::words_that_documents_have_are_taken_as_the_kernel_takes_them", &[], as_the_kernel),
     case("control::a_daemon_that_cannot_serve_leaves_no_directory", &[], daemon_fails),
@@ -225,6 +226,24 @@ fn too_long() -> TestResult {
     );
     assert!(text.contains("     pkts-sofar: 0  errors: 0\n"), "{text}");
     assert_eq!(lab.received(), 0);
+    Ok(())
+}
+
+/// Each namespace has a `tx0`.
+fn in_another_netns() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let home = &lab.rx_netns;
+    run(&["ip", "-n", home, "link", "add", "dev", TX_DEV, "type", "veth", "peer", "name", "tx9"]);
+    run(&["ip", "-n", home, "link", "set", "dev", TX_DEV, "up"]);
+    let inner = format!(
+        "{PG}pg kpktgend_0 'add_device {TX_DEV}'; pg {TX_DEV} 'dst_mac {RX_MAC}' 'count 300'; pg pgctrl start"
+    );
+    let script = format!("ip netns exec {} bash -c \"$0\"; ls /proc/net/pktgen/{TX_DEV}", lab.tx_netns);
+    let mut command = wirerate();
+    command.args(["exec", "--netns", home, "--", "bash", "-c", &script, &inner]);
+    let ended = Running::start(command).wait(LIMIT).expect_code(2);
+    ended.says(&["No such file or directory", "tx0 sent 300 frames, 0 errors: OK: "]);
+    assert_eq!(lab.received_at_last(300), 300);
     Ok(())
 }
 
