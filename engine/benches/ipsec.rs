@@ -54,8 +54,7 @@ fn on_a_wire(engine: EngineKind, frame_len: u32) {
         engine: Some(engine),
         wish: Wish::of(&config),
         batch: None,
-        goes_on: None,
-        together: None,
+        next_ns: None,
     };
     let (before, cpu_time) = (lab.rx.link().expect("the lab is there").counters, host::process_cpu_time());
     let report = worker.start(request).wait(Duration::from_secs(20)).expect("the run ends");

@@ -145,6 +145,11 @@ pub trait Engine {
         None
     }
 
+    /// True once it can send as fast as it ever will. The first call begins what that takes; before, it sends as well.
+    fn is_ready(&mut self) -> bool {
+        true
+    }
+
     /// Where the next frame starts from.
     fn cursor(&self) -> Cursor;
 

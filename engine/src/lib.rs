@@ -39,5 +39,5 @@ pub use pacer::{Pace, Pacer, WIRE_OVERHEAD_BYTES};
 pub use probe::{Probed, probe};
 pub use run::{End, Progress, Run, RunReport, Step, Terms};
 pub use together::Together;
-pub use worker::{GoesOn, Request, RunHandle, Snapshot, Worker};
+pub use worker::{Request, RunHandle, Snapshot, Worker};
 pub use xdp::{BATCH_DEFAULT, BATCH_MAX};

@@ -13,9 +13,9 @@ use packet::Cursor;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// How long one burst is meant to take: short enough to stop and to look at the clock, long enough that the
-/// cost of a call does not show.
-const BURST_NS: u64 = 2_000_000;
+/// How long one burst of a run alone is meant to take: short enough to stop and to look at the clock, long enough that
+/// the cost of a call does not show.
+pub(crate) const BURST_NS: u64 = 2_000_000;
 /// Frames of the first burst, when nothing is known of the engine's speed.
 const BURST_FIRST: u32 = 64;
 const BURST_MAX: u32 = 1 << 20;
@@ -155,6 +155,8 @@ pub struct Run {
     idle_ns: u64,
     gaps: Option<Gaps>,
     burst_frames: u32,
+    /// How long a burst is meant to take.
+    turn_ns: u64,
     full: Full,
     /// When the device began to accept nothing; `None` while it accepts.
     stuck_ns: Option<u64>,
@@ -174,6 +176,7 @@ impl Run {
             idle_ns: 0,
             gaps: is_paced.then(Gaps::new),
             burst_frames: BURST_FIRST,
+            turn_ns: BURST_NS,
             full: Full::default(),
             stuck_ns: None,
         }
@@ -187,6 +190,21 @@ impl Run {
     /// When the next frame is due.
     pub fn next_ns(&self) -> u64 {
         self.pacer.next_ns()
+    }
+
+    /// When it is due for a step: a frame, its end, or at once where it is not paced or has sent its count.
+    pub(crate) fn wake_ns(&self) -> u64 {
+        if self.terms.pace == Pace::Unpaced || self.terms.count != 0 && self.total.sent >= self.terms.count {
+            return 0;
+        }
+        self.next_ns().min(self.end_ns())
+    }
+
+    /// How long its bursts are to take from now on.
+    pub(crate) fn set_turn_ns(&mut self, turn_ns: u64) {
+        let frames = u64::from(self.burst_frames) * turn_ns / self.turn_ns;
+        self.burst_frames = (frames as u32).clamp(1, BURST_MAX);
+        self.turn_ns = turn_ns;
     }
 
     /// Frames and their fates so far.
@@ -216,7 +234,7 @@ impl Run {
         }
     }
 
-    /// It was to begin at `started_ns`, and waited for others until now.
+    /// It began at `started_ns`, with another engine.
     pub(crate) fn backdate(&mut self, started_ns: u64) {
         self.started_ns = started_ns;
     }
@@ -323,7 +341,7 @@ impl Run {
             gaps.burst(start_ns, end_ns, burst.sent);
         }
         let per_frame_ns = (end_ns - start_ns).max(1) / burst.offered().max(1);
-        let fitting = (BURST_NS / per_frame_ns.max(1)) as u32;
+        let fitting = (self.turn_ns / per_frame_ns.max(1)) as u32;
         // Frames that met a full ring may be lost: no more are made than there is room for.
         let roomy = match burst.errors.ring_full {
             0 => BURST_MAX,

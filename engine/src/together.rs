@@ -1,92 +1,113 @@
-//! Runs of several threads that begin at the same time, whatever becomes of one of the threads.
+//! Runs of several threads that begin at the same instant, whatever becomes of one of the threads.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use crate::clock::{Clock, SystemClock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Where threads wait for each other; made for their number.
 #[derive(Debug)]
 pub struct Together {
-    missing: Mutex<usize>,
+    state: Mutex<State>,
     all_here: Condvar,
 }
 
+#[derive(Debug)]
+struct State {
+    missing: usize,
+    /// `CLOCK_MONOTONIC` when the last thread arrived: all runs begin then.
+    start_ns: Option<u64>,
+}
+
 impl Together {
-    /// For so many runs, each on a thread of its own.
-    pub fn new(runs: usize) -> Self {
-        Self { missing: Mutex::new(runs), all_here: Condvar::new() }
+    /// For that many threads, each with one order.
+    pub fn new(threads: usize) -> Self {
+        Self { state: Mutex::new(State { missing: threads, start_ns: None }), all_here: Condvar::new() }
     }
 
-    /// One more is here, or will not come.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One more thread has its engines, or will not come.
     fn arrive(&self) {
-        let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
-        *missing = missing.saturating_sub(1);
-        if *missing == 0 {
+        let mut state = self.lock();
+        state.missing = state.missing.saturating_sub(1);
+        if state.missing == 0 {
+            state.start_ns.get_or_insert_with(|| SystemClock.now_ns());
             self.all_here.notify_all();
         }
     }
 
-    fn wait(&self) {
-        let missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_early = |missing: &mut usize| *missing > 0;
-        drop(self.all_here.wait_while(missing, is_early).unwrap_or_else(PoisonError::into_inner));
+    /// Waits for the last thread, `timeout` at most; the instant at which all begin.
+    fn wait(&self, timeout: Duration) -> Option<u64> {
+        let is_early = |state: &mut State| state.start_ns.is_none();
+        let waited = self.all_here.wait_timeout_while(self.lock(), timeout, is_early);
+        waited.unwrap_or_else(PoisonError::into_inner).0.start_ns
     }
 }
 
-/// The part of one run in it: a run that is dropped before its turn keeps nobody waiting.
+/// The part of one thread in it: an order that is dropped before it has begun keeps no other thread waiting.
 #[derive(Debug)]
-pub(crate) struct Turn(Option<Arc<Together>>);
+pub(crate) struct Turn {
+    together: Arc<Together>,
+    has_arrived: bool,
+}
 
 impl Turn {
-    /// Of a run that begins with others, or alone.
+    /// Of an order that begins with those of other threads, or alone.
     pub(crate) fn of(together: Option<Arc<Together>>) -> Self {
-        Self(together)
+        Self { together: together.unwrap_or_else(|| Arc::new(Together::new(1))), has_arrived: false }
     }
 
-    /// Waits until all others are here or will not come.
-    pub(crate) fn wait(&mut self) {
-        if let Some(together) = self.0.take() {
-            together.arrive();
-            together.wait();
+    /// This thread is ready. Waits for the others, `timeout` at most; the instant at which all begin, `None` while one is
+    /// missing.
+    pub(crate) fn wait(&mut self, timeout: Duration) -> Option<u64> {
+        self.arrive();
+        self.together.wait(timeout)
+    }
+
+    fn arrive(&mut self) {
+        if !std::mem::replace(&mut self.has_arrived, true) {
+            self.together.arrive();
         }
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if let Some(together) = self.0.take() {
-            together.arrive();
-        }
+        self.arrive();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc::{RecvTimeoutError, channel};
+    use std::sync::mpsc::channel;
     use std::thread;
-    use std::time::Duration;
 
     #[test]
-    fn all_wait_for_the_last_and_for_nobody_who_will_not_come() {
+    fn all_wait_for_the_last_and_for_no_thread_that_will_not_come() {
         let together = Arc::new(Together::new(4));
         let (here, begun) = channel();
         let waiters: Vec<_> = (0..2)
             .map(|_| {
                 let (mut turn, here) = (Turn::of(Some(Arc::clone(&together))), here.clone());
                 thread::spawn(move || {
-                    turn.wait();
-                    here.send(()).expect("the test listens");
+                    let early = turn.wait(Duration::ZERO);
+                    here.send(early).expect("the test listens");
+                    turn.wait(Duration::from_secs(60)).expect("it goes on")
                 })
             })
             .collect();
         let [stopped, panics] = [0; 2].map(|_| Turn::of(Some(Arc::clone(&together))));
         drop(stopped);
-        assert_eq!(begun.recv_timeout(Duration::from_millis(50)), Err(RecvTimeoutError::Timeout));
+        assert_eq!([begun.recv(), begun.recv()], [Ok(None), Ok(None)], "one thread is missing");
         let panicked = thread::spawn(move || {
             let _turn = panics;
             panic!("on purpose, before its turn");
         });
         assert!(panicked.join().is_err());
-        waiters.into_iter().for_each(|waiter| waiter.join().expect("it goes on"));
-        assert_eq!(begun.try_iter().count(), 2);
+        let starts: Vec<_> = waiters.into_iter().map(|waiter| waiter.join().expect("it goes on")).collect();
+        assert_eq!(starts[0], starts[1], "one instant for all");
     }
 }

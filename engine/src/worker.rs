@@ -1,15 +1,16 @@
 //! A thread of the generator: pinned to one CPU, inside one network namespace, serving any number of runs.
 //!
-//! Among its runs the one whose next frame is due first goes on; of several that are not paced the newest goes
-//! on until it has ended, as in pktgen. Orders come in by a channel, wishes to stop by a flag that every step
-//! looks at.
+//! Runs that keep their pace send when their frames are due; runs without a pace, and those that are behind theirs, share
+//! the rest of the time in turns. All engines of one order are built before its first frame, and its runs begin at one
+//! instant. Orders come in by a channel; stops by a flag that is checked between bursts.
 
 use crate::choose::{Chosen, Need, Tools, build};
 use crate::clock::{Clock, PunctualClock, SystemClock};
 use crate::engine::{Burst, Errors};
 use crate::pacer::Pace;
-use crate::run::{End, Progress, Run, RunReport, Step, Terms};
+use crate::run::{BURST_NS, End, Progress, Run, RunReport, Step, Terms};
 use crate::together::{Together, Turn};
+use crate::xdp::Quiet;
 use crate::{EngineError, EngineKind, Wish};
 use host::{Netns, Stack};
 use packet::{Cursor, Plan, XmitMode};
@@ -21,10 +22,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long the turn of a run that was paused is kept for the one that goes on with it.
-const TURN_KEPT_NS: u64 = 500_000_000;
-/// How long a thread with a turn to keep and nothing to do looks away.
-const LOOK_AWAY_NS: u64 = 20_000;
+/// A run that is later than this shares the thread with those that are not paced.
+const LATE_NS: u64 = 1_000_000;
+/// Shortest turn of a run among several: long against the cost of a call, short against [`LATE_NS`].
+const TURN_MIN_NS: u64 = 100_000;
+/// How long a thread without runs waits for an engine, its own or those of other threads, before it checks its orders.
+const CHECK_INTERVAL: Duration = Duration::from_millis(1);
+/// A run alone with shorter gaps than this begins when its engine is at full speed. Others need not wait for that.
+const FAST_GAP_NS: u64 = 100_000;
 /// How often a run shows where it stands.
 const SNAPSHOT_NS: u64 = 10_000_000;
 
@@ -47,18 +52,7 @@ pub struct Request {
     pub engine: Option<EngineKind>,
     /// Frames handled together, for engines that know such a thing.
     pub batch: Option<u32>,
-    /// The run that this one goes on with, after a change; `None` for a run of its own.
-    pub goes_on: Option<GoesOn>,
-    /// Runs of other threads that this one is to begin with: each has the same, made for their number.
-    pub together: Option<Arc<Together>>,
-}
-
-/// What a run keeps when it is cut by a change and goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GoesOn {
-    /// `CLOCK_MONOTONIC` when its first part was ordered: its place among those that are not paced.
-    pub ordered_ns: u64,
-    /// `CLOCK_MONOTONIC` when its next frame is due; `None` for as soon as its turn comes.
+    /// `CLOCK_MONOTONIC` when its first frame is due, where it continues a run that a change has cut; `None` for at once.
     pub next_ns: Option<u64>,
 }
 
@@ -108,8 +102,8 @@ impl RunHandle {
         self.stop.load(Relaxed) || self.stop_too.as_ref().is_some_and(|flag| flag.load(Relaxed))
     }
 
-    /// As [`Self::stop`], for a run that another request goes on with soon ([`Request::goes_on`]): runs that wait for it
-    /// do not take its turn meanwhile.
+    /// As [`Self::stop`], for a run that another request continues ([`Request::next_ns`]): if it has sent nothing yet, it
+    /// sends what is due first.
     pub fn pause(&self) {
         self.is_paused.store(true, Relaxed);
         self.stop();
@@ -142,6 +136,13 @@ impl RunHandle {
         report.take()
     }
 
+    /// Waits for the end at most this long and leaves the report where it is; true once the run has ended.
+    pub fn wait_for_end(&self, timeout: Duration) -> bool {
+        let goes_on = |_: &mut Option<RunReport>| !self.has_ended();
+        drop(self.ended.wait_timeout_while(lock(&self.report), timeout, goes_on));
+        self.has_ended()
+    }
+
     /// Terms that were set since the last look.
     fn take_terms(&self) -> Option<Terms> {
         if self.is_changed.swap(false, Relaxed) { lock(&self.new_terms).take() } else { None }
@@ -149,7 +150,8 @@ impl RunHandle {
 
     fn finish(&self, report: RunReport) {
         lock(&self.snapshot).cursor.clone_from(&report.cursor);
-        *lock(&self.report) = Some(report);
+        let mut place = lock(&self.report);
+        *place = Some(report);
         self.has_ended.store(true, Relaxed);
         self.ended.notify_all();
     }
@@ -217,7 +219,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug)]
 pub struct Worker {
     cpu: u32,
-    orders: Option<Sender<Waiting>>,
+    orders: Option<Sender<Ordered>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -239,9 +241,8 @@ impl Worker {
             let _ = ready.send(prepared);
             if is_good {
                 let (clock, tools) = (PunctualClock::default(), Tools::default());
-                let (waiting, active) = (VecDeque::new(), Vec::new());
-                Shift { cpu, inbox, quit, clock, tools, waiting, free_ns: 0, kept_until_ns: 0, active }
-                    .serve();
+                let (orders, active) = (VecDeque::new(), Vec::new());
+                Shift { cpu, inbox, quit, clock, tools, orders, active, next_turn: 0 }.serve();
             }
         };
         let failed =
@@ -257,25 +258,40 @@ impl Worker {
         self.cpu
     }
 
-    /// Begins a run as soon as the thread is free to; what becomes of it is in the handle.
+    /// Begins a run as soon as its engine is built; what becomes of it is in the handle.
     pub fn start(&self, request: Request) -> Arc<RunHandle> {
-        self.order(request, RunHandle::default())
-    }
-
-    /// As [`Self::start`], for a run that also ends when `stop` is set. The thread reads it itself: where a signal handler
-    /// sets it on this thread, it ends within microseconds.
-    pub fn start_until(&self, request: Request, stop: Arc<AtomicBool>) -> Arc<RunHandle> {
-        self.order(request, RunHandle { stop_too: Some(stop), ..RunHandle::default() })
-    }
-
-    fn order(&self, request: Request, handle: RunHandle) -> Arc<RunHandle> {
-        let handle = Arc::new(handle);
-        lock(&handle.snapshot).cursor.clone_from(&request.cursor);
-        if let Some(orders) = &self.orders {
-            // An order that a lost thread does not take is dropped, which ends it with a report.
-            let _ = orders.send(Waiting::new(request, Arc::clone(&handle)));
-        }
+        let handle = Arc::new(RunHandle::default());
+        self.order(vec![Waiting::new(request, &handle)], None);
         handle
+    }
+
+    /// As [`Self::start`], for several runs, which begin at the same instant; with `together`, at that of the orders of
+    /// other threads that have the same.
+    pub fn start_all(&self, requests: Vec<Request>, together: Option<Arc<Together>>) -> Vec<Arc<RunHandle>> {
+        let handles: Vec<_> = requests.iter().map(|_| Arc::new(RunHandle::default())).collect();
+        let runs = requests.into_iter().zip(&handles).map(|(request, handle)| Waiting::new(request, handle));
+        self.order(runs.collect(), together);
+        handles
+    }
+
+    /// As [`Self::start_all`], for a run that also ends when `stop` is set. The thread reads it itself: where a signal handler
+    /// sets it on this thread, it ends within microseconds.
+    pub fn start_until(
+        &self,
+        request: Request,
+        together: Option<Arc<Together>>,
+        stop: Arc<AtomicBool>,
+    ) -> Arc<RunHandle> {
+        let handle = Arc::new(RunHandle { stop_too: Some(stop), ..RunHandle::default() });
+        self.order(vec![Waiting::new(request, &handle)], together);
+        handle
+    }
+
+    fn order(&self, waiting: Vec<Waiting>, together: Option<Arc<Together>>) {
+        if let Some(orders) = &self.orders {
+            // An order that a lost thread does not take is dropped, which ends its runs with a report.
+            let _ = orders.send((waiting.into(), Turn::of(together)));
+        }
     }
 }
 
@@ -309,26 +325,35 @@ fn store_sequences(plan: &Plan) {
 /// What the thread works with.
 struct Shift {
     cpu: u32,
-    inbox: Receiver<Waiting>,
+    inbox: Receiver<Ordered>,
     quit: Arc<AtomicBool>,
     clock: PunctualClock,
     tools: Tools,
-    /// Runs that are not paced, behind the one that is served. Each engine costs memory and one of 48 places in
-    /// the XDP dispatcher; so theirs are built when their turn comes.
-    waiting: VecDeque<Waiting>,
-    /// When the last run that was not paced ended.
-    free_ns: u64,
-    /// Until when the turn is kept for a run that was paused.
-    kept_until_ns: u64,
+    /// Orders that have not begun, in their order.
+    orders: VecDeque<Order>,
     active: Vec<Active>,
+    /// Where the next turn among runs that share the thread begins.
+    next_turn: usize,
 }
 
-/// A run whose turn has not come.
+/// What comes by the channel: the runs of one order.
+type Ordered = (VecDeque<Waiting>, Turn);
+
+/// Runs that begin at the same instant.
+struct Order {
+    /// Those without an engine.
+    waiting: VecDeque<Waiting>,
+    built: Vec<(Waiting, Result<Chosen, EngineError>)>,
+    turn: Turn,
+    /// While engines are built.
+    quiet: Option<Quiet>,
+}
+
+/// A run that has not begun.
 #[derive(Debug)]
 struct Waiting {
     request: Request,
     handle: Promise,
-    turn: Turn,
     ordered_ns: u64,
 }
 
@@ -345,6 +370,8 @@ struct Active {
 impl Shift {
     fn serve(mut self) {
         while self.take_orders() {
+            self.apply_changes();
+            self.prepare();
             self.turn();
         }
         let now_ns = self.clock.now_ns();
@@ -352,88 +379,82 @@ impl Shift {
             store_sequences(&active.request.plan);
             active.handle.finish(active.run.into_report(End::Stopped, now_ns));
         }
-        for waiting in self.waiting.drain(..) {
-            waiting.stop(now_ns);
+        for order in self.orders.drain(..) {
+            order.into_waiting().for_each(|waiting| waiting.stop(now_ns));
         }
     }
 
     /// Takes what was ordered, waiting for an order when there is nothing to do. False to quit.
     fn take_orders(&mut self) -> bool {
-        if self.active.is_empty() && self.waiting.is_empty() {
+        if self.active.is_empty() && self.orders.is_empty() {
             match self.inbox.recv() {
-                Ok(order) => self.take(order),
+                Ok(ordered) => self.orders.push_back(Order::new(ordered)),
                 Err(_) => return false,
             }
         }
         loop {
             match self.inbox.try_recv() {
-                Ok(order) => self.take(order),
+                Ok(ordered) => self.orders.push_back(Order::new(ordered)),
                 Err(TryRecvError::Empty) => return !self.quit.load(Relaxed),
                 Err(TryRecvError::Disconnected) => return false,
             }
         }
     }
 
-    /// Begins a paced run at once; the others wait in line.
-    fn take(&mut self, order: Waiting) {
-        if order.request.goes_on.is_some() {
-            self.kept_until_ns = 0;
-        }
-        if order.request.terms.pace == Pace::Unpaced {
-            let place = self.waiting.partition_point(|other| other.ordered_ns <= order.ordered_ns);
-            self.waiting.insert(place, order);
-        } else {
-            self.begin(order);
-        }
-    }
-
-    /// Begins the next run that is not paced, once the one before is over and not about to go on.
-    fn advance(&mut self) {
-        if self.clock.now_ns() < self.kept_until_ns {
+    /// Builds the next engine of the first order, or begins the order when it has all. One engine a call: stops take
+    /// effect between two.
+    fn prepare(&mut self) {
+        let Some(order) = self.orders.front_mut() else { return };
+        if let Some(waiting) = order.waiting.pop_front() {
+            let built = build(&need(&waiting.request, &[], self.cpu), &mut self.tools);
+            order.built.push((waiting, built));
             return;
         }
-        while !self.active.iter().any(|active| active.request.terms.pace == Pace::Unpaced) {
-            let Some(order) = self.waiting.pop_front() else { return };
-            self.begin(order);
-        }
-    }
-
-    fn begin(&mut self, mut order: Waiting) {
-        let built = build(&need(&order.request, &[], self.cpu), &mut self.tools);
-        order.turn.wait();
-        if order.handle.is_stopped() && !order.handle.is_paused.load(Relaxed) {
-            order.stop(self.clock.now_ns());
+        let timeout = if self.active.is_empty() { CHECK_INTERVAL } else { Duration::ZERO };
+        if order.is_slow() {
+            std::thread::sleep(timeout);
             return;
         }
-        let Waiting { request, handle, ordered_ns, .. } = order;
+        let Some(start_ns) = order.turn.wait(timeout) else { return };
+        for (waiting, built) in self.orders.pop_front().into_iter().flat_map(|order| order.built) {
+            self.begin(waiting, built, start_ns);
+        }
+        self.divide_time();
+    }
+
+    fn begin(&mut self, waiting: Waiting, built: Result<Chosen, EngineError>, start_ns: u64) {
+        let Waiting { request, handle, .. } = waiting;
         match built {
             Err(error) => handle.finish(RunReport::failed(error, self.clock.now_ns(), request.cursor)),
             Ok(chosen) => {
                 handle.show_choice(&chosen);
-                let now_ns = self.clock.now_ns();
-                let mut run = Run::new(chosen.engine, request.terms, now_ns);
-                if let Some(next_ns) = request.goes_on.and_then(|goes_on| goes_on.next_ns) {
+                let mut run = Run::new(chosen.engine, request.terms, start_ns);
+                if let Some(next_ns) = request.next_ns {
                     run.goes_on_at(next_ns);
-                } else if ordered_ns < self.free_ns {
-                    // It waited for others: that is part of its time, as in pktgen.
-                    run.backdate(ordered_ns);
                 }
                 handle.show(&run);
-                self.active.push(Active { run, request, handle, shown_ns: now_ns, ruled_out: Vec::new() });
+                self.active.push(Active { run, request, handle, shown_ns: start_ns, ruled_out: Vec::new() });
             }
         }
     }
 
-    /// One step of the run that is due first; of equals the first in the list.
+    /// A run alone has long turns. Of several each has its part of a long turn, and the shortest beside one with a pace.
+    fn divide_time(&mut self) {
+        let is_paced = |active: &Active| active.request.terms.pace != Pace::Unpaced;
+        let turn_ns = match self.active.len() {
+            0 | 1 => BURST_NS,
+            _ if self.active.iter().any(is_paced) => TURN_MIN_NS,
+            count => (BURST_NS / count as u64).max(TURN_MIN_NS),
+        };
+        self.active.iter_mut().for_each(|active| active.run.set_turn_ns(turn_ns));
+    }
+
+    /// One step of one run.
     fn turn(&mut self) {
-        self.apply_wishes();
-        self.advance();
-        let due = |(_, active): &(usize, &Active)| active.run.next_ns();
-        let Some((index, _)) = self.active.iter().enumerate().min_by_key(due) else {
-            if !self.waiting.is_empty() {
-                self.clock.wait_until(self.clock.now_ns() + LOOK_AWAY_NS);
-            }
-            return;
+        let index = match self.active.len() {
+            0 => return,
+            1 => 0,
+            _ => self.choose(),
         };
         let is_alone = self.active.len() == 1;
         let active = &mut self.active[index];
@@ -459,6 +480,14 @@ impl Shift {
         }
     }
 
+    /// Which of several runs takes the next step.
+    fn choose(&mut self) -> usize {
+        let wakes = self.active.iter().map(|active| active.run.wake_ns());
+        let index = choose(wakes, self.next_turn, self.clock.now_ns());
+        self.next_turn = index + 1;
+        index
+    }
+
     /// Begins the run anew with the next engine: what an engine was built for and its first frames met differ where
     /// a kernel does not tell beforehand. Those frames reached no wire, so the plan begins where it began.
     fn try_another(&mut self, index: usize, error: &EngineError) {
@@ -471,28 +500,24 @@ impl Shift {
                 let started_ns = active.run.started_ns();
                 active.run = Run::new(chosen.engine, active.request.terms, self.clock.now_ns());
                 active.run.backdate(started_ns);
-                if let Some(next_ns) = active.request.goes_on.and_then(|goes_on| goes_on.next_ns) {
+                if let Some(next_ns) = active.request.next_ns {
                     active.run.goes_on_at(next_ns);
                 }
+                self.divide_time();
             }
         }
     }
 
     fn end(&mut self, index: usize, end: End) {
         let Active { run, request, handle, .. } = self.active.remove(index);
+        self.divide_time();
         let now_ns = self.clock.now_ns();
-        if request.terms.pace == Pace::Unpaced {
-            self.free_ns = now_ns;
-            if handle.is_paused.load(Relaxed) {
-                self.kept_until_ns = now_ns + TURN_KEPT_NS;
-            }
-        }
         store_sequences(&request.plan);
         handle.finish(run.into_report(end, now_ns));
     }
 
     /// Stops and changes that were asked for since the last turn.
-    fn apply_wishes(&mut self) {
+    fn apply_changes(&mut self) {
         for index in (0..self.active.len()).rev() {
             let active = &mut self.active[index];
             if active.handle.is_stopped() {
@@ -501,31 +526,78 @@ impl Shift {
             } else if let Some(terms) = active.handle.take_terms() {
                 active.request.terms = terms;
                 active.run.change_terms(terms, self.clock.now_ns());
+                self.divide_time();
             }
         }
-        self.apply_wishes_to_waiting();
+        if !self.orders.is_empty() {
+            self.apply_changes_to_orders();
+        }
     }
 
-    fn apply_wishes_to_waiting(&mut self) {
+    fn apply_changes_to_orders(&mut self) {
         let now_ns = self.clock.now_ns();
-        for mut order in std::mem::take(&mut self.waiting) {
-            order.request.terms = order.handle.take_terms().unwrap_or(order.request.terms);
-            if order.handle.is_stopped() {
-                order.stop(now_ns);
-            } else if order.request.terms.pace == Pace::Unpaced {
-                self.waiting.push_back(order);
-            } else {
-                self.begin(order);
+        for order in &mut self.orders {
+            for waiting in order.waiting.iter_mut().chain(order.built.iter_mut().map(|(waiting, _)| waiting))
+            {
+                waiting.request.terms = waiting.handle.take_terms().unwrap_or(waiting.request.terms);
             }
+            let waiting = std::mem::take(&mut order.waiting);
+            let (stopped, waiting): (VecDeque<_>, _) = waiting.into_iter().partition(Waiting::is_stopped);
+            order.waiting = waiting;
+            let built = order.built.extract_if(.., |(waiting, _)| waiting.is_stopped());
+            stopped.into_iter().chain(built.map(|(waiting, _)| waiting)).for_each(|run| run.stop(now_ns));
         }
+        self.orders.retain(|order| !(order.waiting.is_empty() && order.built.is_empty()));
+    }
+}
+
+/// The run that takes the next step, of those that wake at `wakes`. First the one due first of those that keep their
+/// pace; else the next in turn, from `next_turn` on, of those that are late or not paced; else the one due first.
+fn choose(wakes: impl Iterator<Item = u64>, next_turn: usize, now_ns: u64) -> usize {
+    let (mut first, mut in_turn) = ((u64::MAX, 0), None);
+    for (index, wake_ns) in wakes.enumerate() {
+        if now_ns >= wake_ns && now_ns - wake_ns >= LATE_NS {
+            let place = (index < next_turn, index);
+            in_turn = Some(in_turn.map_or(place, |best: (bool, usize)| best.min(place)));
+        } else if wake_ns < first.0 {
+            first = (wake_ns, index);
+        }
+    }
+    match in_turn {
+        Some((_, index)) if first.0 > now_ns => index,
+        _ => first.1,
+    }
+}
+
+impl Order {
+    /// True while the engine of a fast run that has the thread for itself is not at full speed. A thread with real-time
+    /// priority that spins would keep the kernel from bringing it there.
+    fn is_slow(&mut self) -> bool {
+        self.quiet = None;
+        match &mut self.built[..] {
+            [(run, Ok(chosen))] if run.request.terms.pace.gap_ns() < FAST_GAP_NS => !chosen.engine.is_ready(),
+            _ => false,
+        }
+    }
+
+    fn new((waiting, turn): Ordered) -> Self {
+        Self { waiting, built: Vec::new(), turn, quiet: Some(Quiet::keep()) }
+    }
+
+    fn into_waiting(self) -> impl Iterator<Item = Waiting> {
+        self.waiting.into_iter().chain(self.built.into_iter().map(|(waiting, _)| waiting))
     }
 }
 
 impl Waiting {
-    fn new(mut request: Request, handle: Arc<RunHandle>) -> Self {
-        let ordered_ns = request.goes_on.map_or_else(|| SystemClock.now_ns(), |goes_on| goes_on.ordered_ns);
-        let turn = Turn::of(request.together.take());
-        Self { request, handle: Promise(handle), turn, ordered_ns }
+    fn new(request: Request, handle: &Arc<RunHandle>) -> Self {
+        lock(&handle.snapshot).cursor.clone_from(&request.cursor);
+        Self { request, handle: Promise(Arc::clone(handle)), ordered_ns: SystemClock.now_ns() }
+    }
+
+    /// To end before it begins. A run that another continues begins, and sends what is due.
+    fn is_stopped(&self) -> bool {
+        self.handle.is_stopped() && !self.handle.is_paused.load(Relaxed)
     }
 
     /// Ends a run that never began.
@@ -534,7 +606,7 @@ impl Waiting {
         let mut report = RunReport::failed(gone, now_ns, self.request.cursor);
         report.end = End::Stopped;
         report.started_ns = self.ordered_ns;
-        report.next_ns = self.request.goes_on.and_then(|goes_on| goes_on.next_ns);
+        report.next_ns = self.request.next_ns;
         self.handle.finish(report);
     }
 }

@@ -94,8 +94,7 @@ fn start(lab: &Lab, device: &mut Device, facts: &Facts, engine: EngineKind) -> R
             },
             engine: Some(engine),
             batch: None,
-            goes_on: None,
-            together: None,
+            next_ns: None,
         },
     );
     device.cursor = report.cursor;

@@ -70,8 +70,7 @@ fn a_device_that_is_gone_is_told_by_every_engine() {
         terms: Terms::default(),
         engine: Some(EngineKind::Skb),
         batch: None,
-        goes_on: None,
-        together: None,
+        next_ns: None,
     };
     let cpu = host::CpuList::allowed().expect("this process may run").as_slice()[0];
     let netns = Netns::current().expect("this process is in one");

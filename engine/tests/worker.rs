@@ -1,6 +1,6 @@
 //! One thread that serves several runs, on real devices (root).
 
-use engine::{End, EngineError, EngineKind, GoesOn, Pace, Request, RunHandle, Terms, Together, Wish, Worker};
+use engine::{End, EngineError, EngineKind, Pace, Request, RunHandle, Terms, Together, Wish, Worker};
 use host::{Lab, LabOptions, VethEnd};
 use packet::{Config, Cursor, MacAddr, Plan, XmitMode};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,11 +33,10 @@ fn request(ifname: &str, count: u64, pace: Pace) -> Request {
         cursor,
         mode: XmitMode::StartXmit,
         wish: Wish::default(),
-        terms: Terms { count, duration_ns: 0, pace },
+        terms: Terms { count, pace, ..Terms::default() },
         engine: None,
         batch: None,
-        goes_on: None,
-        together: None,
+        next_ns: None,
     }
 }
 
@@ -88,7 +87,7 @@ fn a_flag_of_somebody_else_ends_its_run_and_no_other() {
     let Some((lab, _turn)) = lab() else { return };
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
     let stop = Arc::new(AtomicBool::new(false));
-    let flagged = worker.start_until(request(lab.tx.ifname, 0, SOME), Arc::clone(&stop));
+    let flagged = worker.start_until(request(lab.tx.ifname, 0, SOME), None, Arc::clone(&stop));
     let other = worker.start(request(lab.tx.ifname, 0, SOME));
     until_sent(&flagged);
     until_sent(&other);
@@ -114,52 +113,55 @@ fn another_pace_during_a_run_loses_no_frame() {
 }
 
 #[test]
-fn sixty_four_runs_on_one_thread_go_one_after_the_other() {
+fn several_unpaced_runs_on_one_thread_all_send_at_the_same_time() {
     let Some((lab, _turn)) = lab() else { return };
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
-    let runs: Vec<_> = (0..64).map(|_| worker.start(request(lab.tx.ifname, 1000, Pace::Unpaced))).collect();
-    let mut last_ns = 0;
-    for run in runs {
+    let runs = worker.start_all(vec![request(lab.tx.ifname, 0, Pace::Unpaced); 5], None);
+    let deadline = Instant::now() + PATIENCE;
+    while runs.iter().any(|run| run.progress().sent() < 20_000) {
+        let sent: Vec<_> = runs.iter().map(|run| run.progress().sent()).collect();
+        assert!(Instant::now() < deadline, "some send nothing: {sent:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    runs.iter().for_each(|run| run.stop());
+    let reports: Vec<_> = runs.iter().map(|run| run.wait(PATIENCE).expect("it ends")).collect();
+    assert!(reports.iter().all(|report| report.started_ns == reports[0].started_ns), "at one instant");
+    let sent: Vec<_> = reports.iter().map(|report| report.total.sent).collect();
+    let (least, most) = (sent.iter().min().expect("five"), sent.iter().max().expect("five"));
+    assert!(*most < 3 * least, "{sent:?}");
+}
+
+#[test]
+fn sixty_four_unpaced_runs_on_one_thread_send_their_count() {
+    let Some((lab, _turn)) = lab() else { return };
+    let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
+    for run in worker.start_all(vec![request(lab.tx.ifname, 5000, Pace::Unpaced); 64], None) {
         let report = run.wait(PATIENCE).expect("it ends");
         assert!(matches!(report.end, End::Count), "{:?}", report.end);
-        assert_eq!(report.total.sent, 1000);
-        assert!(report.stopped_ns > last_ns, "in the order of their orders");
-        last_ns = report.stopped_ns;
+        assert_eq!((report.total.sent, report.engine), (5000, Some(EngineKind::Xdp)));
     }
 }
 
 #[test]
-fn an_unpaced_run_that_is_changed_keeps_its_turn() {
+fn runs_whose_pace_is_out_of_reach_share_their_thread() {
     let Some((lab, _turn)) = lab() else { return };
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
-    let mut first = worker.start(request(lab.tx.ifname, 0, Pace::Unpaced));
-    let ordered_ns = 1;
-    let second = worker.start(request(lab.tx.ifname, 1000, Pace::Unpaced));
-    for _ in 0..20 {
-        until_sent(&first);
-        first.pause();
-        let report = first.wait(PATIENCE).expect("it ends");
-        assert!(matches!(report.end, End::Stopped), "{:?}", report.end);
-        let goes_on = Some(GoesOn { ordered_ns, next_ns: report.next_ns });
-        first = worker.start(Request { goes_on, ..request(lab.tx.ifname, 0, Pace::Unpaced) });
-    }
-    until_sent(&first);
-    assert_eq!((second.progress().sent(), second.has_ended()), (0, false), "it waits for the first");
-    first.stop();
-    let report = second.wait(PATIENCE).expect("its turn comes");
-    assert_eq!(report.total.sent, 1000);
+    let fast = vec![request(lab.tx.ifname, 0, Pace::Delay { delay_ns: 1 }); 3];
+    let slow = request(lab.tx.ifname, 50, Pace::Delay { delay_ns: 10_000_000 });
+    let runs = worker.start_all(fast.into_iter().chain([slow]).collect(), None);
+    assert_eq!(runs[3].wait(PATIENCE).expect("it ends").total.sent, 50);
+    let sent: Vec<_> = runs[..3].iter().map(|run| run.progress().sent()).collect();
+    assert!(sent.iter().all(|sent| *sent > 1000), "{sent:?}");
 }
 
 #[test]
-fn the_turn_of_a_paused_run_that_does_not_come_back_is_taken() {
+fn an_unpaced_run_keeps_no_paced_run_of_its_thread_from_sending() {
     let Some((lab, _turn)) = lab() else { return };
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
-    let first = worker.start(request(lab.tx.ifname, 0, Pace::Unpaced));
-    let second = worker.start(request(lab.tx.ifname, 10, Pace::Unpaced));
-    until_sent(&first);
-    first.pause();
-    assert!(first.wait(PATIENCE).is_some());
-    assert_eq!(second.wait(PATIENCE).expect("its turn comes").total.sent, 10);
+    let paced = request(lab.tx.ifname, 100, Pace::Delay { delay_ns: 1_000_000 });
+    let runs = worker.start_all(vec![request(lab.tx.ifname, 0, Pace::Unpaced), paced], None);
+    let report = runs[1].wait(PATIENCE).expect("it ends");
+    assert!(matches!(report.end, End::Count) && !runs[0].has_ended(), "{:?}", report.end);
 }
 
 /// However often it is cut: twenty cuts in a second are no reason for twenty frames.
@@ -177,8 +179,7 @@ fn a_paced_run_that_is_cut_again_and_again_keeps_its_deadlines() {
         run.pause();
         let report = run.wait(PATIENCE).expect("it ends");
         sent += report.total.sent;
-        let goes_on = Some(GoesOn { ordered_ns: 1, next_ns: report.next_ns });
-        run = worker.start(Request { goes_on, ..request(lab.tx.ifname, 0, pace) });
+        run = worker.start(Request { next_ns: report.next_ns, ..request(lab.tx.ifname, 0, pace) });
     }
     let most = begun.elapsed().as_millis() as u64 / 300 + 1;
     assert!((1..=most).contains(&sent), "{sent} frames, {most} deadlines");
@@ -190,55 +191,35 @@ fn a_thread_that_panics_ends_its_runs_and_keeps_no_other_waiting() {
     let Some((lab, _turn)) = lab() else { return };
     let workers = [0, 1].map(|cpu| Worker::spawn(cpu, lab.tx.netns()).expect("two CPUs"));
     let together = Some(Arc::new(Together::new(2)));
-    let mut bad = Request { together: together.clone(), ..request(lab.tx.ifname, 10, Pace::Unpaced) };
+    let mut bad = request(lab.tx.ifname, 10, Pace::Unpaced);
     bad.plan.header.resize(4000, 0);
-    let good = Request { together, ..request(lab.tx.ifname, 10, Pace::Unpaced) };
-    let good = workers[1].start(good);
-    let lost = [bad, request(lab.tx.ifname, 10, Pace::Unpaced)].map(|request| workers[0].start(request));
+    let good = workers[1].start_all(vec![request(lab.tx.ifname, 10, Pace::Unpaced)], together.clone());
+    let lost = workers[0].start_all(vec![bad, request(lab.tx.ifname, 10, Pace::Unpaced)], together);
     for run in lost {
         let report = run.wait(PATIENCE).expect("nobody waits for ever");
         assert!(matches!(report.end, End::Failed(EngineError::ThreadLost)), "{:?}", report.end);
     }
-    assert_eq!(good.wait(PATIENCE).expect("it ends").total.sent, 10);
+    assert_eq!(good[0].wait(PATIENCE).expect("it ends").total.sent, 10);
     let late = workers[0].start(request(lab.tx.ifname, 10, Pace::Unpaced));
     assert!(late.wait(PATIENCE).is_some(), "also later");
 }
 
 #[test]
-fn a_thread_that_is_stopped_before_its_turn_keeps_no_other_waiting() {
+fn an_order_that_is_stopped_before_it_begins_keeps_no_thread_waiting() {
     let Some((lab, _turn)) = lab() else { return };
     let workers = [0, 1].map(|cpu| Worker::spawn(cpu, lab.tx.netns()).expect("two CPUs"));
-    let endless = workers[0].start(request(lab.tx.ifname, 0, Pace::Unpaced));
-    let together = Arc::new(Together::new(2));
-    let [stopped, goes_on] = [&workers[0], &workers[1]].map(|worker| {
-        let together = Some(Arc::clone(&together));
-        worker.start(Request { together, ..request(lab.tx.ifname, 10, Pace::Unpaced) })
-    });
-    stopped.stop();
-    assert_eq!(goes_on.wait(PATIENCE).expect("it begins").total.sent, 10);
-    endless.stop();
-    assert!(stopped.wait(PATIENCE).is_some_and(|report| report.total.sent == 0));
-}
-
-#[test]
-fn a_run_that_waits_can_be_stopped_and_given_a_pace() {
-    let Some((lab, _turn)) = lab() else { return };
-    let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
-    let endless = worker.start(request(lab.tx.ifname, 0, Pace::Unpaced));
-    let [stopped, paced] = [0, 0].map(|count| worker.start(request(lab.tx.ifname, count, Pace::Unpaced)));
-    stopped.stop();
-    let report = stopped.wait(PATIENCE).expect("it ends while another goes on");
+    let one = || vec![request(lab.tx.ifname, 10, Pace::Unpaced)];
+    let together = Arc::new(Together::new(3));
+    let [stopped, goes_on] =
+        [&workers[0], &workers[1]].map(|worker| worker.start_all(one(), Some(Arc::clone(&together))));
+    stopped[0].stop();
+    let report = stopped[0].wait(PATIENCE).expect("it ends before it begins");
     assert!(matches!(report.end, End::Stopped) && report.total.sent == 0, "{report:?}");
-    paced.change_terms(Terms { pace: Pace::Never, ..Terms::default() });
-    while paced.snapshot().started_ns == 0 {
-        assert!(!endless.has_ended());
-        std::thread::sleep(Duration::from_millis(1));
+    assert!(!goes_on[0].has_ended(), "one thread is missing");
+    let last = workers[0].start_all(one(), Some(together));
+    for run in goes_on.iter().chain(&last) {
+        assert_eq!(run.wait(PATIENCE).expect("it begins").total.sent, 10);
     }
-    endless.stop();
-    assert!(endless.wait(PATIENCE).is_some());
-    drop(worker);
-    let report = paced.wait(PATIENCE).expect("it ends with its thread");
-    assert!(matches!(report.end, End::Stopped), "{report:?}");
 }
 
 #[test]
@@ -246,7 +227,8 @@ fn sixty_four_paced_runs_on_one_thread_all_go_by_xdp_and_end_with_their_count() 
     let Some((lab, _turn)) = lab() else { return };
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
     let pace = |number: u64| Pace::Delay { delay_ns: 10_000_000 + 100_000 * number };
-    let runs: Vec<_> = (0..64).map(|number| worker.start(request(lab.tx.ifname, 50, pace(number)))).collect();
+    let runs = (0..64).map(|number| request(lab.tx.ifname, 50, pace(number))).collect();
+    let runs = worker.start_all(runs, None);
     for (number, run) in runs.into_iter().enumerate() {
         let report = run.wait(PATIENCE).expect("it ends");
         assert!(matches!(report.end, End::Count), "{number}: {:?}", report.end);

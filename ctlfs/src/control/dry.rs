@@ -30,26 +30,31 @@ struct State {
     count: u64,
     delay_ns: u64,
     ending: Option<Ending>,
+    has_ended: bool,
 }
 
 impl Runner for DryRunner {
-    fn begin(&self, order: Order) -> Box<dyn Running> {
-        let standing = Standing {
-            sent: 0,
-            errors: 0,
-            idle_ns: 0,
-            started_ns: monotonic_ns(),
-            cursor: order.cursor.clone(),
-            engine: Some("dry"),
-            next_ns: None,
-        };
-        let state = State { standing, count: order.count, delay_ns: order.config.delay_ns, ending: None };
-        let shared =
-            Arc::new(Shared { state: Mutex::new(state), ended: Condvar::new(), stop: Cancel::new() });
-        let work = Arc::clone(&shared);
-        thread::spawn(move || work.serve(order));
-        Box::new(DryRun(shared))
+    fn begin(&self, orders: Vec<Order>) -> Vec<Arc<dyn Running>> {
+        orders.into_iter().map(begin).collect()
     }
+}
+
+fn begin(order: Order) -> Arc<dyn Running> {
+    let standing = Standing {
+        sent: 0,
+        errors: 0,
+        idle_ns: 0,
+        started_ns: monotonic_ns(),
+        cursor: order.cursor.clone(),
+        engine: Some("dry"),
+        next_ns: None,
+    };
+    let (count, delay_ns) = (order.count, order.config.delay_ns);
+    let state = State { standing, count, delay_ns, ending: None, has_ended: false };
+    let shared = Arc::new(Shared { state: Mutex::new(state), ended: Condvar::new(), stop: Cancel::new() });
+    let work = Arc::clone(&shared);
+    thread::spawn(move || work.serve(order));
+    Arc::new(DryRun(shared))
 }
 
 impl Shared {
@@ -59,8 +64,7 @@ impl Shared {
 
     fn serve(&self, mut order: Order) {
         let mut frame = vec![0; order.plan.frame_len_max() as usize];
-        let kept_ns = order.goes_on.and_then(|goes_on| goes_on.next_ns);
-        let mut next_ns = kept_ns.unwrap_or_else(monotonic_ns);
+        let mut next_ns = order.next_ns.unwrap_or_else(monotonic_ns);
         let burst = u64::from(order.config.frames_each_call());
         while !self.stop.is_fired() {
             let (left, delay_ns) = {
@@ -94,6 +98,7 @@ impl Shared {
         state.standing.next_ns = Some(next_ns);
         state.ending =
             Some(Ending { last: state.standing.clone(), stopped_ns: monotonic_ns(), why: Why::Done });
+        state.has_ended = true;
         self.ended.notify_all();
     }
 
@@ -127,12 +132,14 @@ impl Running for DryRun {
         self.0.stop.fire();
     }
 
-    fn wait(&self, timeout: Duration) -> Option<Ending> {
-        let state = self.0.lock();
-        let goes_on = |state: &mut State| state.ending.is_none();
-        let (mut state, _) =
-            self.0.ended.wait_timeout_while(state, timeout, goes_on).unwrap_or_else(PoisonError::into_inner);
-        state.ending.take()
+    fn wait_for_end(&self, timeout: Duration) -> bool {
+        let goes_on = |state: &mut State| !state.has_ended;
+        let waited = self.0.ended.wait_timeout_while(self.0.lock(), timeout, goes_on);
+        waited.unwrap_or_else(PoisonError::into_inner).0.has_ended
+    }
+
+    fn take_ending(&self) -> Option<Ending> {
+        self.0.lock().ending.take()
     }
 }
 

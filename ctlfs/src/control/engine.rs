@@ -1,7 +1,9 @@
 //! The runner that sends: `engine`'s pinned threads, one for each thread of the tree.
 
 use super::runner::{Ending, Order, Over, Runner, Running, Standing, Why};
-use engine::{BATCH_MAX, End, EngineError, Pace, Request, RunHandle, RunReport, Terms, Wish, Worker};
+use engine::{
+    BATCH_MAX, End, EngineError, Pace, Request, RunHandle, RunReport, Terms, Together, Wish, Worker,
+};
 use host::{HostError, Netns, monotonic_ns};
 use std::error::Error;
 use std::sync::Arc;
@@ -35,13 +37,28 @@ impl EngineRunner {
 }
 
 impl Runner for EngineRunner {
-    fn begin(&self, order: Order) -> Box<dyn Running> {
-        let worker = self.workers.iter().find(|worker| worker.cpu() == order.cpu);
-        if let Some(worker) = worker {
-            return Box::new(EngineRun(worker.start(request(order))));
+    fn begin(&self, orders: Vec<Order>) -> Vec<Arc<dyn Running>> {
+        let has_orders = |worker: &&Worker| orders.iter().any(|order| order.cpu == worker.cpu());
+        let workers: Vec<_> = self.workers.iter().filter(has_orders).collect();
+        let together = Arc::new(Together::new(workers.len()));
+        let mut runs: Vec<Option<Arc<dyn Running>>> = orders.iter().map(|_| None).collect();
+        for worker in workers {
+            let own = || orders.iter().enumerate().filter(|(_, order)| order.cpu == worker.cpu());
+            let requests = own().map(|(_, order)| request(order.clone())).collect();
+            let handles = worker.start_all(requests, Some(Arc::clone(&together)));
+            for ((index, _), handle) in own().zip(handles) {
+                runs[index] = Some(Arc::new(EngineRun(handle)));
+            }
         }
-        Box::new(Over::with(Ending::at_once(&order, monotonic_ns(), Why::Failed(no_thread(order.cpu)))))
+        runs.into_iter()
+            .zip(&orders)
+            .map(|(run, order)| run.unwrap_or_else(|| without_thread(order)))
+            .collect()
     }
+}
+
+fn without_thread(order: &Order) -> Arc<dyn Running> {
+    Arc::new(Over::with(Ending::at_once(order, monotonic_ns(), Why::Failed(no_thread(order.cpu)))))
 }
 
 fn no_thread(cpu: u32) -> String {
@@ -57,10 +74,9 @@ fn request(order: Order) -> Request {
         ifname: order.ifname,
         plan: order.plan,
         cursor: order.cursor,
-        goes_on: order.goes_on,
+        next_ns: order.next_ns,
         engine: None,
         batch: (burst > 1).then_some(burst),
-        together: None,
     }
 }
 
@@ -98,8 +114,12 @@ impl Running for EngineRun {
         self.0.pause();
     }
 
-    fn wait(&self, timeout: Duration) -> Option<Ending> {
-        self.0.wait(timeout).map(ending)
+    fn wait_for_end(&self, timeout: Duration) -> bool {
+        self.0.wait_for_end(timeout)
+    }
+
+    fn take_ending(&self) -> Option<Ending> {
+        self.0.wait(Duration::ZERO).map(ending)
     }
 }
 

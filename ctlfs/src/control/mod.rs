@@ -1,7 +1,8 @@
 //! The control room: what the files of one network namespace mean, and what they start.
 //!
 //! [`Control`] is the [`Tree`] that `exec` and `serve` mount. It hands bytes to `command`, orders to a
-//! [`Runner`], and asks [`Links`] about interfaces. One lock guards it; nobody holds it while a run goes on.
+//! [`Runner`], and asks [`Links`] about interfaces. One lock guards the state. It is not held while an engine is built, a
+//! run ends or the kernel is asked for an interface: other writers and look-ups do not wait for these.
 
 mod dry;
 mod engine;
@@ -20,23 +21,34 @@ pub use runner::{Ending, Order, Runner, Running, Standing, Why};
 
 use crate::tree::{Cancel, Errno, Tree};
 use ::engine::EngineError;
-use command::{Entry, PgctrlCommand, Refused, ThreadCommand, VERSION_LINE};
+use command::{Entry, PgctrlCommand, Refused, ThreadCommand, VERSION_LINE, interface_of};
 use host::CpuList;
 use state::State;
 use std::ffi::{OsStr, OsString};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A writer that waits for runs looks after them first after this time, then less and less often.
 const LOOK_FIRST: Duration = Duration::from_millis(1);
 const LOOK_LAST: Duration = Duration::from_millis(10);
+/// How long a run may take to end after it was told to.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+/// The kernel is asked for the interfaces at most this often.
+const LINKS_INTERVAL: Duration = Duration::from_millis(1);
 /// How long `stop`, or a signal to the writer of `start`, waits for the results.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The control tree of one network namespace.
 pub struct Control {
     state: Mutex<State>,
+    /// A run that a command had cut goes on.
+    resumed: Condvar,
+    /// Held by who starts or removes device instances; how many writes of `start` it has served.
+    starts_served: Mutex<u64>,
+    starts_asked: AtomicU64,
+    /// When the kernel was last asked for the interfaces.
+    links_asked: Mutex<Option<Instant>>,
     links: Box<dyn Links>,
     runner: Box<dyn Runner>,
     is_closed: AtomicBool,
@@ -47,6 +59,10 @@ impl Control {
     pub fn new(cpus: Vec<u32>, links: impl Links, runner: impl Runner) -> Self {
         Self {
             state: Mutex::new(State::new(cpus)),
+            resumed: Condvar::new(),
+            starts_served: Mutex::new(0),
+            starts_asked: AtomicU64::new(0),
+            links_asked: Mutex::new(None),
             links: Box::new(links),
             runner: Box::new(runner),
             is_closed: AtomicBool::new(false),
@@ -72,39 +88,80 @@ impl Control {
         Ok(Self::new(CpuList::online()?.iter().collect(), HostLinks::here()?, DryRunner))
     }
 
-    /// The state, up to now.
-    fn synced(&self) -> MutexGuard<'_, State> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.sync(&*self.links);
-        state
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// The state, with the interfaces as they are now.
+    fn current(&self) -> MutexGuard<'_, State> {
+        let mut asked = lock(&self.links_asked);
+        if asked.is_none_or(|asked| asked.elapsed() >= LINKS_INTERVAL) {
+            let indexes = self.state().indexes(None);
+            let find = |index| (index, self.links.numbered(index));
+            let found = indexes.into_iter().map(find).collect();
+            self.state().follow_interfaces(found);
+            *asked = Some(Instant::now());
+        }
+        drop(asked);
+        self.state()
     }
 
     fn write_pgctrl(&self, bytes: &[u8], cancel: &Cancel) -> Result<(), Refused> {
         match PgctrlCommand::parse(bytes)? {
             PgctrlCommand::Start => self.start(cancel),
             PgctrlCommand::Stop => self.stop(),
-            PgctrlCommand::Reset => self.synced().remove(None)?,
+            PgctrlCommand::Reset => self.remove(None)?,
         }
         Ok(())
     }
 
     fn write_thread(&self, cpu: u32, bytes: &[u8]) -> Result<(), Refused> {
-        let command = ThreadCommand::parse(bytes)?;
-        let mut state = self.synced();
-        match command {
-            ThreadCommand::AddDevice { name } => state.add_device(&*self.links, cpu, &name),
-            ThreadCommand::RemoveAll => state.remove(Some(cpu)),
-            ThreadCommand::MaxBeforeSoftirq => state.tree.max_before_softirq(cpu),
+        match ThreadCommand::parse(bytes)? {
+            ThreadCommand::AddDevice { name } => {
+                let interface = self.links.named(interface_of(&String::from_utf8_lossy(&name)));
+                self.state().add_device(&*self.links, cpu, &name, interface)
+            }
+            ThreadCommand::RemoveAll => self.remove(Some(cpu)),
+            ThreadCommand::MaxBeforeSoftirq => self.state().tree.max_before_softirq(cpu),
+        }
+    }
+
+    fn write_device(&self, name: &str, bytes: &[u8]) -> Result<(), Refused> {
+        loop {
+            let mut state = self.state();
+            if state.is_paused(name) {
+                drop(self.resumed.wait_timeout(state, LOOK_LAST));
+                continue;
+            }
+            let Some(run) = state.write_device(&*self.links, name, bytes)? else { return Ok(()) };
+            let indexes = state.indexes(Some(name));
+            drop(state);
+            let facts = indexes.first().map(|index| self.links.device_facts(*index)).unwrap_or_default();
+            run.wait_for_end(END_TIMEOUT);
+            let write = (name, bytes);
+            let written = self.state().write_paused(&*self.links, &*self.runner, write, &run, &facts);
+            self.resumed.notify_all();
+            if let Some(written) = written {
+                return written;
+            }
         }
     }
 
     /// Runs everything and waits for the end; a signal to the writer ends all runs.
     fn start(&self, cancel: &Cancel) {
-        if !self.is_closed.load(Ordering::Relaxed) {
-            self.synced().start(&*self.links, &*self.runner);
+        let ticket = self.starts_asked.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut served = lock(&self.starts_served);
+        // Of several writers that wait here the first begins the runs of all.
+        if *served < ticket && !self.is_closed.load(Ordering::Relaxed) {
+            *served = self.starts_asked.load(Ordering::Relaxed);
+            self.end_runs(None);
+            let indexes = self.current().indexes(None);
+            let facts = indexes.into_iter().map(|index| (index, self.links.device_facts(index))).collect();
+            self.state().start(&facts, &*self.links, &*self.runner);
         }
+        drop(served);
         let mut interval = LOOK_FIRST;
-        while self.synced().is_running() {
+        while self.current().is_running() {
             if cancel.wait(interval) {
                 self.stop();
                 return;
@@ -115,29 +172,59 @@ impl Control {
 
     /// Ends all runs. The kernel comes back at once; the results are then there a moment later, here before.
     fn stop(&self) {
-        self.synced().stop(None);
+        self.state().stop();
         let deadline = Instant::now() + STOP_TIMEOUT;
-        while self.synced().is_running() && Instant::now() < deadline {
+        while self.state().is_running() && Instant::now() < deadline {
             std::thread::sleep(LOOK_FIRST);
         }
     }
+
+    /// Takes the device instances of one thread, or of all, out; their runs end first.
+    fn remove(&self, cpu: Option<u32>) -> Result<(), Refused> {
+        let _served = lock(&self.starts_served);
+        self.end_runs(cpu);
+        self.state().remove(cpu)
+    }
+
+    /// Ends the runs of a thread, or of all, and waits for that. No run begins meanwhile.
+    fn end_runs(&self, cpu: Option<u32>) {
+        let deadline = Instant::now() + END_TIMEOUT;
+        loop {
+            let live = self.state().end(cpu);
+            let Some(run) = live else { break };
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                self.state().abandon(cpu);
+                break;
+            }
+            run.wait_for_end(left);
+        }
+        self.resumed.notify_all();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Tree for Control {
     fn names(&self) -> Vec<OsString> {
-        self.synced().tree.names().into_iter().map(OsString::from).collect()
+        self.current().tree.names().into_iter().map(OsString::from).collect()
     }
 
     fn contains(&self, name: &OsStr) -> bool {
-        name.to_str().is_some_and(|name| self.synced().tree.entry(name).is_some())
+        name.to_str().is_some_and(|name| self.current().tree.entry(name).is_some())
     }
 
     fn read(&self, name: &OsStr) -> Result<Vec<u8>, Errno> {
         let name = name.to_str().ok_or(Errno::ENOENT)?;
-        let mut state = self.synced();
+        let mut state = self.current();
         match state.tree.entry(name).ok_or(Errno::ENOENT)? {
             Entry::Pgctrl => Ok(VERSION_LINE.as_bytes().to_vec()),
-            Entry::Thread { cpu } => state.tree.thread(cpu).map(command::Thread::read).ok_or(Errno::ENOENT),
+            Entry::Thread { cpu } => {
+                state.finish_ended();
+                state.tree.thread(cpu).map(command::Thread::read).ok_or(Errno::ENOENT)
+            }
             Entry::Device { .. } => state.read_device(&*self.links, name).ok_or(Errno::ENOENT),
         }
     }
@@ -148,11 +235,11 @@ impl Tree for Control {
 
     fn write(&self, name: &OsStr, bytes: &[u8], cancel: &Cancel) -> Result<(), Errno> {
         let name = name.to_str().ok_or(Errno::ENOENT)?;
-        let entry = self.synced().tree.entry(name).ok_or(Errno::ENOENT)?;
+        let entry = self.current().tree.entry(name).ok_or(Errno::ENOENT)?;
         let written = match entry {
             Entry::Pgctrl => self.write_pgctrl(bytes, cancel),
             Entry::Thread { cpu } => self.write_thread(cpu, bytes),
-            Entry::Device { .. } => self.synced().write_device(&*self.links, &*self.runner, name, bytes),
+            Entry::Device { .. } => self.write_device(name, bytes),
         };
         written.map_err(|refused| {
             tracing::debug!(name, text = %String::from_utf8_lossy(bytes), %refused, "refused");
@@ -161,7 +248,9 @@ impl Tree for Control {
     }
 
     fn unread(&self) -> Vec<String> {
-        self.synced().unread()
+        let mut state = self.state();
+        state.finish_ended();
+        state.unread()
     }
 
     fn drain(&self) {

@@ -3,9 +3,8 @@
 //! The control room knows files and commands; a [`Runner`] knows threads, engines and devices. An order is a
 //! plan and where to start in it, so that a run can be ended, changed and gone on with at any frame.
 
-use engine::GoesOn;
 use packet::{Config, Cursor, Plan};
-use std::cell::Cell;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// One run to be made.
@@ -23,8 +22,8 @@ pub struct Order {
     pub cursor: Cursor,
     /// Frames to send, 0 for no end. Frames that meet an error do not count.
     pub count: u64,
-    /// What it keeps of the run that it goes on with after a command; `None` for a run of its own.
-    pub goes_on: Option<GoesOn>,
+    /// When its first frame is due, on the monotonic clock, where it continues a run after a command; `None` for at once.
+    pub next_ns: Option<u64>,
 }
 
 /// Where a run stands.
@@ -78,19 +77,19 @@ impl Ending {
             started_ns: now_ns,
             cursor: order.cursor.clone(),
             engine: None,
-            next_ns: order.goes_on.and_then(|goes_on| goes_on.next_ns),
+            next_ns: order.next_ns,
         };
         Self { last, stopped_ns: now_ns, why }
     }
 }
 
 /// A run that was over as soon as it was ordered: it only has its end to tell.
-pub(super) struct Over(Cell<Option<Ending>>);
+pub(super) struct Over(Mutex<Option<Ending>>);
 
 impl Over {
     /// With this end.
     pub(super) fn with(ending: Ending) -> Self {
-        Self(Cell::new(Some(ending)))
+        Self(Mutex::new(Some(ending)))
     }
 }
 
@@ -103,13 +102,17 @@ impl Running for Over {
 
     fn stop(&self) {}
 
-    fn wait(&self, _timeout: Duration) -> Option<Ending> {
-        self.0.take()
+    fn wait_for_end(&self, _timeout: Duration) -> bool {
+        true
+    }
+
+    fn take_ending(&self) -> Option<Ending> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// A run in progress. All calls come back at once, but for [`Running::wait`].
-pub trait Running: Send {
+/// A run in progress. All calls come back at once, but for [`Running::wait_for_end`].
+pub trait Running: Send + Sync {
     /// Where it stands, at most some 10 ms old; `None` before it began.
     fn standing(&self) -> Option<Standing>;
 
@@ -119,18 +122,21 @@ pub trait Running: Send {
     /// Asks it to end soon.
     fn stop(&self);
 
-    /// As [`Running::stop`], for one that another order goes on with at once.
+    /// As [`Running::stop`], for one that another order continues.
     fn pause(&self) {
         self.stop();
     }
 
-    /// Waits for its end, `timeout` at most, and tells of it; `None` when it goes on, or was told of before.
-    fn wait(&self, timeout: Duration) -> Option<Ending>;
+    /// Waits for its end, `timeout` at most; true once it has ended.
+    fn wait_for_end(&self, timeout: Duration) -> bool;
+
+    /// What became of it, once it has ended; it can be taken once.
+    fn take_ending(&self) -> Option<Ending>;
 }
 
-/// Threads that send, one a CPU. Of the runs on one thread the one that is due first goes on; of those that are
-/// due at once, the one ordered first.
+/// Threads that send, one a CPU. Runs of one thread share it in turns.
 pub trait Runner: Send + Sync + 'static {
-    /// Begins a run as soon as its thread is free to. What keeps it from beginning is told as its end.
-    fn begin(&self, order: Order) -> Box<dyn Running>;
+    /// Begins runs, all at the same instant, as soon as their engines are built; one for each order. What keeps a run
+    /// from beginning is its end.
+    fn begin(&self, orders: Vec<Order>) -> Vec<Arc<dyn Running>>;
 }

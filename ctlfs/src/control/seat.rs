@@ -1,14 +1,11 @@
 //! The run of one device instance: begun, watched, cut in two by a command, ended.
 
-use super::runner::{Ending, Order, Over, Runner, Running, Standing, Why};
+use super::runner::{Ending, Order, Over, Running, Standing, Why};
 use command::{Counters, Device, Facts, NO_FRAME, fragments, interface_of};
-use engine::GoesOn;
 use host::monotonic_ns;
 use packet::{Config, Plan};
+use std::sync::Arc;
 use std::time::Duration;
-
-/// How long a run may take to end after it was told to.
-const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What the tree of `command` does not know of a device instance.
 pub(super) struct Seat {
@@ -20,22 +17,24 @@ pub(super) struct Seat {
     named_after: Option<String>,
     run: Option<Live>,
     engine: Option<&'static str>,
-    /// What the run keeps while it is paused.
-    goes_on: Option<GoesOn>,
+    /// When the next frame of a run that is cut by a command is due.
+    next_ns: Option<u64>,
     /// What the last run came to, until the device file is read.
     unread: Option<String>,
 }
 
 /// A run that goes on.
 struct Live {
-    run: Box<dyn Running>,
+    run: Arc<dyn Running>,
+    /// A writer has cut it and will continue it.
+    is_paused: bool,
+    /// It was told to end for good: no writer may continue it.
+    is_stopped: bool,
     plan: Plan,
     /// What earlier parts of this run came to, before commands cut it.
     base: Counters,
     /// This is the first part: the run begins when the engine is ready, not when it was asked for.
     is_first: bool,
-    /// When the first part was ordered.
-    ordered_ns: u64,
 }
 
 impl Seat {
@@ -48,7 +47,7 @@ impl Seat {
             named_after,
             run: None,
             engine: None,
-            goes_on: None,
+            next_ns: None,
             unread: None,
         }
     }
@@ -77,16 +76,28 @@ impl Seat {
     }
 
     /// Asks the run to end.
-    pub(super) fn stop(&self) {
-        if let Some(live) = &self.run {
+    pub(super) fn stop(&mut self) {
+        if let Some(live) = &mut self.run {
+            (live.is_stopped, live.is_paused) = (true, false);
             live.run.stop();
         }
+    }
+
+    /// True when the run has ended and its device instance does not have the result yet.
+    pub(super) fn has_ended(&self) -> bool {
+        self.run.as_ref().is_some_and(|live| !live.is_paused && live.run.wait_for_end(Duration::ZERO))
+    }
+
+    /// True while a writer waits for the end of a part of the run, to continue it.
+    pub(super) fn is_paused(&self) -> bool {
+        self.run.as_ref().is_some_and(|live| live.is_paused)
     }
 
     /// Brings the device instance up to now.
     pub(super) fn sync(&mut self, device: &mut Device) {
         let Some(live) = &self.run else { return };
-        if let Some(ending) = live.run.wait(Duration::ZERO) {
+        let ending = if live.is_paused { None } else { live.run.take_ending() };
+        if let Some(ending) = ending {
             self.finish(device, ending);
         } else if let Some(standing) = live.run.standing() {
             self.engine = standing.engine.or(self.engine);
@@ -94,29 +105,50 @@ impl Seat {
         }
     }
 
-    /// Waits for the end of a run that was asked to end.
-    pub(super) fn wait_for_end(&mut self, device: &mut Device) {
-        self.wait_and(device, Self::finish);
-    }
-
-    /// Ends this part of a run at the next frame, to go on with other frames.
-    pub(super) fn pause(&mut self, device: &mut Device) {
-        self.goes_on = None;
-        if let Some(live) = &self.run {
-            live.run.pause();
+    /// Asks the run to end, for good; gives it back while it goes on.
+    pub(super) fn end(&mut self, device: &mut Device) -> Option<Arc<dyn Running>> {
+        self.stop();
+        let live = self.run.as_ref()?;
+        if !live.run.wait_for_end(Duration::ZERO) {
+            return Some(Arc::clone(&live.run));
         }
-        self.wait_and(device, Self::absorb);
+        self.sync(device);
+        None
     }
 
-    fn wait_and(&mut self, device: &mut Device, then: fn(&mut Self, &mut Device, Ending)) {
-        let Some(live) = &self.run else { return };
-        match live.run.wait(END_TIMEOUT) {
-            Some(ending) => then(self, device, ending),
-            None => {
-                self.run = None;
-                device.fail(monotonic_ns(), "the run did not end when it was told to");
+    /// Gives up a run that did not end.
+    pub(super) fn abandon(&mut self, device: &mut Device) {
+        if self.run.take().is_some() {
+            device.fail(monotonic_ns(), "the run did not end when it was told to");
+        }
+    }
+
+    /// Ends this part of a run at the next frame, to continue with other frames. The caller waits for its end.
+    /// `None` where there is nothing to continue.
+    pub(super) fn pause(&mut self) -> Option<Arc<dyn Running>> {
+        let live = self.run.as_mut().filter(|live| !live.is_stopped)?;
+        live.is_paused = true;
+        live.run.pause();
+        Some(Arc::clone(&live.run))
+    }
+
+    /// Takes over what the part of the run did that was paused. False when that is not the run any more.
+    pub(super) fn absorb(&mut self, device: &mut Device, run: &Arc<dyn Running>) -> bool {
+        let is_it = |live: &Live| live.is_paused && Arc::ptr_eq(&live.run, run);
+        if !self.run.as_ref().is_some_and(is_it) {
+            return false;
+        }
+        self.next_ns = None;
+        match run.take_ending() {
+            None => self.abandon(device),
+            Some(ending) if ending.why == Why::Done => {
+                if let Some(plan) = self.take_over(device, &ending.last) {
+                    device.cursor.end_repeats(plan.repeats);
+                }
             }
+            Some(ending) => self.finish(device, ending),
         }
+        true
     }
 
     /// Goes on with the count and the pace that the settings have now.
@@ -126,36 +158,21 @@ impl Seat {
         }
     }
 
-    /// Begins a run, or, unless `is_first`, goes on with one that was paused.
-    pub(super) fn begin(
-        &mut self,
-        device: &Device,
-        cpu: u32,
-        plan: Plan,
-        is_first: bool,
-        runner: &dyn Runner,
-    ) {
-        let base = device.counters;
-        let mut order = self.order(device, cpu, plan.clone(), &base);
-        order.goes_on = self.goes_on.take().filter(|_| !is_first);
-        let ordered_ns = order.goes_on.map_or_else(monotonic_ns, |goes_on| goes_on.ordered_ns);
+    /// The order for a run, or, unless `is_first`, for the rest of one that was paused.
+    pub(super) fn order_for(&mut self, device: &Device, cpu: u32, plan: Plan, is_first: bool) -> Order {
+        let mut order = self.order(device, cpu, plan, &device.counters);
+        order.next_ns = self.next_ns.take().filter(|_| !is_first);
         if order.cursor.repeats_left > 0 {
             // Built and not sent before the change: it goes out as often as is wanted now.
-            order.cursor.repeats_left = plan.repeats;
+            order.cursor.repeats_left = order.plan.repeats;
         }
-        // A count lowered below what was sent already: one frame more would be one too many.
-        let is_reached = device.config.count != 0 && base.sofar >= device.config.count;
-        let run = if is_reached { over(&order, Why::Done) } else { runner.begin(order) };
-        self.run = Some(Live { run, plan, base, is_first, ordered_ns });
+        order
     }
 
-    /// As [`Self::begin`] on a device that is down: a normal end before the first frame.
-    pub(super) fn begin_down(&mut self, device: &Device, cpu: u32, plan: Plan) {
-        let base = device.counters;
-        let order = self.order(device, cpu, plan.clone(), &base);
-        let ordered_ns = monotonic_ns();
-        let run = over(&order, Why::DeviceGone);
-        self.run = Some(Live { run, plan, base, is_first: true, ordered_ns });
+    /// The run of such an order has begun.
+    pub(super) fn begun(&mut self, device: &Device, plan: Plan, is_first: bool, run: Arc<dyn Running>) {
+        self.run =
+            Some(Live { run, is_paused: false, is_stopped: false, plan, base: device.counters, is_first });
     }
 
     fn order(&self, device: &Device, cpu: u32, plan: Plan, base: &Counters) -> Order {
@@ -168,7 +185,7 @@ impl Seat {
             cursor: device.cursor.clone(),
             // A count that is reached already must not become 0, which is no end.
             count: if count == 0 { 0 } else { count.saturating_sub(base.sofar).max(1) },
-            goes_on: None,
+            next_ns: None,
         }
     }
 
@@ -176,7 +193,7 @@ impl Seat {
     fn take_over(&mut self, device: &mut Device, last: &Standing) -> Option<Plan> {
         let live = self.run.take()?;
         live.show(device, last);
-        self.goes_on = Some(GoesOn { ordered_ns: live.ordered_ns, next_ns: last.next_ns });
+        self.next_ns = last.next_ns;
         self.engine = last.engine.or(self.engine);
         Some(live.plan)
     }
@@ -205,18 +222,6 @@ impl Seat {
     /// The result of the last run, unless it was taken before.
     pub(super) fn take_unread(&mut self) -> Option<String> {
         self.unread.take()
-    }
-
-    /// A part is over and the run is to go on, unless it cannot.
-    fn absorb(&mut self, device: &mut Device, ending: Ending) {
-        match ending.why {
-            Why::Done => {
-                if let Some(plan) = self.take_over(device, &ending.last) {
-                    device.cursor.end_repeats(plan.repeats);
-                }
-            }
-            Why::DeviceGone | Why::Failed(_) => self.finish(device, ending),
-        }
     }
 }
 
@@ -266,6 +271,7 @@ pub(super) fn effect_of(device: &Device, bytes: &[u8], facts: &Facts) -> Effect 
     }
 }
 
-fn over(order: &Order, why: Why) -> Box<dyn Running> {
-    Box::new(Over::with(Ending::at_once(order, monotonic_ns(), why)))
+/// A run that is over as soon as it is ordered.
+pub(super) fn over(order: &Order, why: Why) -> Arc<dyn Running> {
+    Arc::new(Over::with(Ending::at_once(order, monotonic_ns(), why)))
 }

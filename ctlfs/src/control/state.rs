@@ -1,19 +1,17 @@
 //! The state of one tree: device instances, their runs, and how the two follow each other and the interfaces.
 //!
-//! Nothing here waits for long; ends of runs and changes of interfaces are noticed whenever somebody looks.
+//! Nothing here waits or asks the kernel, but for security associations: [`super::Control`] does that while it does not
+//! hold the lock.
 
 use super::links::{Interface, Links};
-use super::runner::Runner;
-use super::seat::{Effect, Seat, effect_of};
-use command::{ControlTree, Device, Facts, Refused, interface_of};
-use host::monotonic_ns;
+use super::runner::{Runner, Running, Why};
+use super::seat::{Effect, Seat, effect_of, over};
+use command::{ControlTree, Device, Facts, Refused};
+use host::{HostError, monotonic_ns};
 use packet::{DeviceFacts, Plan};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
-use std::time::{Duration, Instant};
-
-/// The interfaces are asked after at most this often.
-const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+use std::sync::Arc;
 
 /// Unread results of removed device instances that are kept at most; `serve` removes and never reports.
 const UNREAD_MAX: usize = 64;
@@ -24,7 +22,6 @@ pub(super) struct State {
     seats: HashMap<String, Seat>,
     /// The interfaces of the device instances, as of the last look.
     interfaces: HashMap<u32, Interface>,
-    last_look: Option<Instant>,
     /// Of device instances that have been removed, the newest last.
     unread: VecDeque<String>,
 }
@@ -35,17 +32,34 @@ impl State {
             tree: ControlTree::new(cpus),
             seats: HashMap::new(),
             interfaces: HashMap::new(),
-            last_look: None,
             unread: VecDeque::new(),
         }
     }
 
-    pub(super) fn is_running(&self) -> bool {
+    /// True while a run goes on; those that have ended have their results then.
+    pub(super) fn is_running(&mut self) -> bool {
+        self.finish_ended();
         self.tree.devices().any(|device| device.is_running)
+    }
+
+    /// Gives the runs that have ended their results.
+    pub(super) fn finish_ended(&mut self) {
+        let ended = self.seats.iter().filter(|(_, seat)| seat.has_ended());
+        for name in ended.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+            self.sync(&name);
+        }
+    }
+
+    /// Brings counters, cursor and result of a device instance up to now.
+    pub(super) fn sync(&mut self, name: &str) {
+        if let Some((device, seat)) = self.both(name) {
+            seat.sync(device);
+        }
     }
 
     /// The text of a device file.
     pub(super) fn read_device(&mut self, links: &dyn Links, name: &str) -> Option<Vec<u8>> {
+        self.sync(name);
         let facts = self.facts(links, name)?;
         let seat = self.seats.get_mut(name)?;
         // The reader sees it now.
@@ -54,9 +68,14 @@ impl State {
         Some(self.tree.device(name)?.read(&facts, monotonic_ns(), engine))
     }
 
-    pub(super) fn add_device(&mut self, links: &dyn Links, cpu: u32, name: &[u8]) -> Result<(), Refused> {
-        let text = String::from_utf8_lossy(name);
-        let interface = links.named(interface_of(&text));
+    /// Adds a device instance on `interface`, which is what its name stands for.
+    pub(super) fn add_device(
+        &mut self,
+        links: &dyn Links,
+        cpu: u32,
+        name: &[u8],
+        interface: Option<Interface>,
+    ) -> Result<(), Refused> {
         let state = interface.as_ref().map(|interface| interface.state);
         let name = self.tree.add_device(cpu, name, state)?.name().to_owned();
         // `add_device` refuses a name without an interface.
@@ -68,9 +87,8 @@ impl State {
         Ok(())
     }
 
-    /// Takes the device instances of one thread, or of all, out; their runs end first.
+    /// Takes the device instances of one thread, or of all, out; their runs have ended.
     pub(super) fn remove(&mut self, cpu: Option<u32>) -> Result<(), Refused> {
-        self.end(cpu);
         let removed = match cpu {
             Some(cpu) => self.tree.remove_all(cpu)?,
             None => self.tree.reset(),
@@ -98,80 +116,127 @@ impl State {
         lines
     }
 
-    /// Starts every device instance from the beginning.
-    pub(super) fn start(&mut self, links: &dyn Links, runner: &dyn Runner) {
-        self.end(None);
+    /// Starts every device instance from the beginning, with what `facts` has of its interface; no run goes on.
+    pub(super) fn start(
+        &mut self,
+        facts: &HashMap<u32, DeviceFacts>,
+        links: &dyn Links,
+        runner: &dyn Runner,
+    ) {
+        let (mut names, mut orders) = (Vec::new(), Vec::new());
         for (cpu, name) in self.places(None) {
             let Some(seat) = self.seats.get(&name) else { continue };
-            let facts = DeviceFacts { cpu, ..links.device_facts(seat.index()) };
+            // Added since the interfaces were asked: it waits for the next start.
+            let Some(facts) = facts.get(&seat.index()) else { continue };
+            let facts = DeviceFacts { cpu, ..*facts };
             let can_send = self.interfaces.get(&seat.index()).is_some_and(Interface::can_send);
             let Some((device, seat)) = self.both(&name) else { continue };
             learn_associations(device, links);
             let seed = RandomState::new().hash_one(monotonic_ns());
             // A plan that cannot be made is told in the result text.
-            match device.start(&facts, monotonic_ns(), seed) {
-                Ok(plan) if can_send => seat.begin(device, cpu, plan, true, runner),
-                Ok(plan) => seat.begin_down(device, cpu, plan),
-                Err(_) => seat.keep_result(device),
+            let Ok(plan) = device.start(&facts, monotonic_ns(), seed) else {
+                seat.keep_result(device);
+                continue;
+            };
+            let order = seat.order_for(device, cpu, plan, true);
+            if can_send {
+                names.push(name);
+                orders.push(order);
+            } else {
+                let run = over(&order, Why::DeviceGone);
+                seat.begun(device, order.plan, true, run);
+            }
+        }
+        let plans: Vec<_> = orders.iter().map(|order| order.plan.clone()).collect();
+        for ((name, plan), run) in names.iter().zip(plans).zip(runner.begin(orders)) {
+            if let Some((device, seat)) = self.both(name) {
+                seat.begun(device, plan, true, run);
             }
         }
     }
 
-    /// Asks all runs of a thread, or of all threads, to end.
-    pub(super) fn stop(&self, cpu: Option<u32>) {
-        for (_, name) in self.places(cpu) {
-            if let Some(seat) = self.seats.get(&name) {
-                seat.stop();
-            }
-        }
+    /// Asks all runs to end.
+    pub(super) fn stop(&mut self) {
+        self.seats.values_mut().for_each(Seat::stop);
     }
 
-    /// Ends them and waits.
-    fn end(&mut self, cpu: Option<u32>) {
-        self.stop(cpu);
+    /// Asks the runs of a thread, or of all, to end, and returns one that goes on; the others have their results.
+    pub(super) fn end(&mut self, cpu: Option<u32>) -> Option<Arc<dyn Running>> {
+        let mut live = None;
         for (_, name) in self.places(cpu) {
             if let Some((device, seat)) = self.both(&name) {
-                seat.wait_for_end(device);
+                live = seat.end(device).or(live);
+            }
+        }
+        live
+    }
+
+    /// Gives up the runs of a thread, or of all, that did not end.
+    pub(super) fn abandon(&mut self, cpu: Option<u32>) {
+        for (_, name) in self.places(cpu) {
+            if let Some((device, seat)) = self.both(&name) {
+                seat.abandon(device);
             }
         }
     }
 
-    /// One write to a device file. What it changes in a run takes effect from the next frame built.
+    /// True while a writer waits to continue the run of a device instance.
+    pub(super) fn is_paused(&self, name: &str) -> bool {
+        self.seats.get(name).is_some_and(Seat::is_paused)
+    }
+
+    /// One write to a device file. What it changes in a run takes effect from the next frame built. Where that needs the
+    /// end of the run's present part nothing is written yet: the caller waits for the end of what this returns.
     pub(super) fn write_device(
         &mut self,
         links: &dyn Links,
-        runner: &dyn Runner,
         name: &str,
         bytes: &[u8],
-    ) -> Result<(), Refused> {
+    ) -> Result<Option<Arc<dyn Running>>, Refused> {
+        self.sync(name);
         let Some(facts) = self.facts(links, name) else {
-            return self.tree.write_device(name, bytes, &Facts::default()).map(drop);
+            return self.tree.write_device(name, bytes, &Facts::default()).map(|_| None);
         };
         let effect =
             self.tree.device(name).map_or(Effect::Nothing, |device| effect_of(device, bytes, &facts));
-        if effect == Effect::Frames {
-            self.pause(name);
+        if effect == Effect::Frames
+            && let Some(run) = self.seats.get_mut(name).and_then(Seat::pause)
+        {
+            return Ok(Some(run));
         }
-        let written = self.tree.write_device(name, bytes, &facts).map(drop);
-        match effect {
-            Effect::Frames => self.resume(links, runner, name),
-            Effect::Terms => self.change_terms(name),
-            Effect::Nothing => {}
+        let written = self.tree.write_device(name, bytes, &facts).map(|_| None);
+        if effect == Effect::Terms {
+            self.change_terms(name);
         }
         written
     }
 
-    /// Brings counters, cursors and results up to now, and follows the interfaces.
-    pub(super) fn sync(&mut self, links: &dyn Links) {
-        for (_, name) in self.places(None) {
-            if let Some((device, seat)) = self.both(&name) {
-                seat.sync(device);
-            }
+    /// The write for which `run` was paused; it continues after that. `None` when another writer has ended it meanwhile.
+    pub(super) fn write_paused(
+        &mut self,
+        links: &dyn Links,
+        runner: &dyn Runner,
+        (name, bytes): (&str, &[u8]),
+        run: &Arc<dyn Running>,
+        facts: &DeviceFacts,
+    ) -> Option<Result<(), Refused>> {
+        let (device, seat) = self.both(name)?;
+        if !seat.absorb(device, run) {
+            return None;
         }
-        if self.last_look.is_none_or(|look| look.elapsed() >= LOOK_INTERVAL) {
-            self.follow_interfaces(links);
-            self.last_look = Some(Instant::now());
-        }
+        let command_facts = self.facts(links, name).unwrap_or_default();
+        let written = self.tree.write_device(name, bytes, &command_facts).map(drop);
+        self.resume(links, runner, name, facts);
+        Some(written)
+    }
+
+    /// The interfaces that device instances are on, or only that of `name`.
+    pub(super) fn indexes(&self, name: Option<&str>) -> Vec<u32> {
+        let seats = self.seats.iter().filter(|(own, _)| name.is_none_or(|name| name == *own));
+        let mut indexes: Vec<u32> = seats.map(|(_, seat)| seat.index()).collect();
+        indexes.sort_unstable();
+        indexes.dedup();
+        indexes
     }
 
     /// The device instances of a thread, or of all, with their CPU; newest first within a thread.
@@ -196,19 +261,24 @@ impl State {
         Some((self.tree.device_mut(name)?, self.seats.get_mut(name)?))
     }
 
-    fn pause(&mut self, name: &str) {
-        if let Some((device, seat)) = self.both(name) {
-            seat.pause(device);
-        }
-    }
-
-    fn resume(&mut self, links: &dyn Links, runner: &dyn Runner, name: &str) {
+    fn resume(&mut self, links: &dyn Links, runner: &dyn Runner, name: &str, facts: &DeviceFacts) {
         let cpu = self.cpu_of(name);
         let Some((device, seat)) = self.both(name).filter(|(device, _)| device.is_running) else { return };
-        let facts = DeviceFacts { cpu, ..links.device_facts(seat.index()) };
+        let facts = DeviceFacts { cpu, ..*facts };
         learn_associations(device, links);
         match Plan::new(&device.config, &facts, &device.cursor) {
-            Ok(plan) => seat.begin(device, cpu, plan, false, runner),
+            Ok(plan) => {
+                let order = seat.order_for(device, cpu, plan.clone(), false);
+                // A count lowered below what was sent already: one frame more would be one too many.
+                let is_reached = device.config.count != 0 && device.counters.sofar >= device.config.count;
+                let run = match is_reached {
+                    true => Some(over(&order, Why::Done)),
+                    false => runner.begin(vec![order]).pop(),
+                };
+                if let Some(run) = run {
+                    seat.begun(device, plan, false, run);
+                }
+            }
             Err(error) => device.fail(monotonic_ns(), &error.to_string()),
         }
     }
@@ -220,17 +290,16 @@ impl State {
         }
     }
 
-    /// Renames, ends and removes device instances as their interfaces do.
-    fn follow_interfaces(&mut self, links: &dyn Links) {
-        let mut indexes: Vec<u32> = self.seats.values().map(Seat::index).collect();
-        indexes.sort_unstable();
-        indexes.dedup();
+    /// Renames, ends and removes device instances as their interfaces do, which were `found` by their numbers.
+    pub(super) fn follow_interfaces(&mut self, found: Vec<(u32, Result<Option<Interface>, HostError>)>) {
+        let indexes = self.indexes(None);
         self.interfaces.retain(|index, _| indexes.binary_search(index).is_ok());
-        for index in indexes {
-            match links.numbered(index) {
+        for (index, interface) in found {
+            match interface {
                 Err(error) => tracing::warn!(%error, "an interface is taken to be as it was"),
                 Ok(None) => self.remove_index(index),
-                Ok(Some(interface)) => self.follow(interface),
+                Ok(Some(interface)) if indexes.binary_search(&index).is_ok() => self.follow(interface),
+                Ok(Some(_)) => {}
             }
         }
         self.follow_names();
@@ -257,8 +326,8 @@ impl State {
         }
     }
 
-    fn stop_index(&self, index: u32) {
-        self.seats.values().filter(|seat| seat.index() == index).for_each(Seat::stop);
+    fn stop_index(&mut self, index: u32) {
+        self.seats.values_mut().filter(|seat| seat.index() == index).for_each(Seat::stop);
     }
 
     /// Names the files after their interfaces, all at once: two interfaces may have swapped their names. A name that

@@ -392,9 +392,12 @@ fn no_command_is_lost_and_nothing_hangs_with_many_at_once() {
 struct Refusing;
 
 impl Runner for Refusing {
-    fn begin(&self, order: Order) -> Box<dyn Running> {
-        let why = Why::Failed(format!("no engine for {}", order.ifname));
-        Box::new(runner::Over::with(Ending::at_once(&order, host::monotonic_ns(), why)))
+    fn begin(&self, orders: Vec<Order>) -> Vec<Arc<dyn Running>> {
+        let refuse = |order: &Order| -> Arc<dyn Running> {
+            let why = Why::Failed(format!("no engine for {}", order.ifname));
+            Arc::new(runner::Over::with(Ending::at_once(order, host::monotonic_ns(), why)))
+        };
+        orders.iter().map(refuse).collect()
     }
 }
 
@@ -462,4 +465,116 @@ fn without_its_association_nothing_is_sent_and_the_result_says_which() {
         assert!(room.result("eth0").starts_with("OK: "), "{}", room.result("eth0"));
         assert_eq!(room.sofar("eth0"), 5);
     }
+}
+
+/// Runs until they are told to end, which they do when the test lets them; counts what it was asked for.
+#[derive(Clone, Default)]
+struct Slow(Arc<SlowState>);
+
+#[derive(Default)]
+struct SlowState {
+    begun: Mutex<Vec<usize>>,
+    may_end: AtomicBool,
+}
+
+struct SlowRun(Arc<SlowState>, Order, AtomicBool);
+
+impl Runner for Slow {
+    fn begin(&self, orders: Vec<Order>) -> Vec<Arc<dyn Running>> {
+        self.0.begun.lock().unwrap().push(orders.len());
+        let run = |order| -> Arc<dyn Running> { Arc::new(SlowRun(self.0.clone(), order, false.into())) };
+        orders.into_iter().map(run).collect()
+    }
+}
+
+impl Running for SlowRun {
+    fn standing(&self) -> Option<Standing> {
+        None
+    }
+
+    fn change_terms(&self, _order: Order) {}
+
+    fn stop(&self) {
+        self.2.store(true, Ordering::Relaxed);
+    }
+
+    fn wait_for_end(&self, timeout: Duration) -> bool {
+        let has_ended = || self.2.load(Ordering::Relaxed) && self.0.may_end.load(Ordering::Relaxed);
+        let deadline = Instant::now() + timeout;
+        while !has_ended() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+        }
+        has_ended()
+    }
+
+    fn take_ending(&self) -> Option<Ending> {
+        let has_ended = self.wait_for_end(Duration::ZERO);
+        has_ended.then(|| Ending::at_once(&self.1, host::monotonic_ns(), Why::Done))
+    }
+}
+
+/// A tree whose device `eth0` runs and does not end; `eth1` was added since.
+fn slow_room() -> (Room, Slow, JoinHandle<Result<(), Errno>>) {
+    let slow = Slow::default();
+    let room = room_with(slow.clone());
+    room.add("eth0", &["count 0"]);
+    let (writer, _) = room.start();
+    room.wait_until("it runs", |room| room.read("kpktgend_0").starts_with("Running: eth0 "));
+    room.write("kpktgend_1", "add_device eth1");
+    (room, slow, writer)
+}
+
+#[test]
+fn other_writers_and_look_ups_do_not_wait_for_a_run_that_takes_long_to_end() {
+    let (room, slow, first) = slow_room();
+    let room = Arc::new(room);
+    let writes: [(&str, &str); 3] = [("eth0", "pkt_size 100"), ("pgctrl", "start"), ("pgctrl", "reset")];
+    let begun = |room: &Arc<Room>, (file, text): (&'static str, &'static str)| {
+        let room = Arc::clone(room);
+        thread::spawn(move || room.try_write(file, text))
+    };
+    let waiting: Vec<_> = writes.map(|write| begun(&room, write)).into();
+    for number in 1..20 {
+        room.write("eth1", &format!("flows {number}"));
+        assert_eq!(room.number("eth1", "flows:"), number);
+        assert!(room.control.contains(OsStr::new("eth0")));
+    }
+    assert!(!waiting[1..].iter().any(JoinHandle::is_finished), "they wait for the end");
+    slow.0.may_end.store(true, Ordering::Relaxed);
+    for writer in waiting.into_iter().chain([first]) {
+        // The writer of a device file may find it removed.
+        let written = writer.join().unwrap();
+        assert!(matches!(written, Ok(()) | Err(Errno::ENOENT | Errno::ENODEV)), "{written:?}");
+    }
+}
+
+#[test]
+fn writers_of_start_that_wait_are_served_together() {
+    let (room, slow, first) = slow_room();
+    let writers: Vec<_> = (0..20).map(|_| room.start()).collect();
+    room.wait_until("all wait", |room| room.control.starts_asked.load(Ordering::Relaxed) == 21);
+    slow.0.may_end.store(true, Ordering::Relaxed);
+    room.wait_until("all are served", |room| *lock(&room.control.starts_served) == 21);
+    let begun = slow.0.begun.lock().unwrap().clone();
+    assert!(begun == [1, 2] || begun == [1, 2, 2], "{begun:?}");
+    room.write("pgctrl", "stop");
+    let writers = writers.into_iter().map(|(writer, _)| writer).chain([first]);
+    writers.for_each(|writer| assert_eq!(writer.join().unwrap(), Ok(())));
+}
+
+#[test]
+fn a_stop_while_a_command_cuts_a_run_ends_it() {
+    let (room, slow, first) = slow_room();
+    let control = Arc::clone(&room.control);
+    let command = thread::spawn(move || control.write(OsStr::new("eth0"), b"pkt_size 100", &Cancel::new()));
+    room.wait_until("it is cut", |room| room.control.state().is_paused("eth0"));
+    let control = Arc::clone(&room.control);
+    let stop = thread::spawn(move || control.write(OsStr::new("pgctrl"), b"stop", &Cancel::new()));
+    room.wait_until("it is stopped", |room| !room.control.state().is_paused("eth0"));
+    slow.0.may_end.store(true, Ordering::Relaxed);
+    for writer in [command, stop, first] {
+        assert_eq!(writer.join().unwrap(), Ok(()));
+    }
+    assert_eq!(*slow.0.begun.lock().unwrap(), [1], "it was not continued");
+    assert_eq!(room.number("eth0", "max_pkt_size:"), 100);
 }

@@ -33,10 +33,12 @@ impl Calls {
         Self { gap_ns: if is_prompt { 0 } else { GAP_NS }, next_ns: 0, without_ns: None }
     }
 
-    /// Waits until the next call may be made.
-    pub(super) fn wait(&mut self, clock: &dyn Clock) {
+    /// Waits until the next call may be made; the time then.
+    pub(super) fn wait(&mut self, clock: &dyn Clock) -> u64 {
         clock.wait_until(self.next_ns);
-        self.next_ns = clock.now_ns() + self.gap_ns;
+        let now_ns = clock.now_ns();
+        self.next_ns = now_ns + self.gap_ns;
+        now_ns
     }
 
     /// A call was made.

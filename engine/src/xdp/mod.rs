@@ -16,7 +16,8 @@ use crate::{EngineError, SystemClock, translate};
 use bpf::{Claim, Sender, Verdict};
 use calls::Calls;
 use packet::{Cursor, Plan, XmitMode};
-use pin::{Pin, Pinning};
+use pin::Pin;
+pub(crate) use pin::Quiet;
 use slow_calls::{SlowCalls, sleeps_of_this_thread};
 use std::io;
 use std::num::NonZeroU32;
@@ -81,9 +82,8 @@ impl XdpEngine {
         let sender = Sender::load(&translate::plan(plan, &cursor, device.ifindex(), receive))?;
         sender.state().set_cursor(&translate::cursor(&cursor, plan));
         sender.state().set_flows(&translate::flows(&cursor.flows));
-        let pinning = Pinning::begin(&sender)?;
+        let pin = Pin::new(&sender)?;
         let claim = if receive { None } else { Some(claim()?) };
-        let pin = pinning.wait()?;
         Ok(Self {
             device,
             sender,
@@ -124,8 +124,13 @@ impl XdpEngine {
     fn check_for_slow_calls(&mut self, started_ns: u64, ended_ns: u64) {
         if self.slow_calls.add(started_ns, ended_ns, sleeps_of_this_thread) {
             // Where the kernel refuses, the run stays slow, and the next slow calls bring us here again.
-            self.pins.extend(Pinning::begin(&self.sender).and_then(Pinning::wait));
+            self.pins.extend(Pin::new(&self.sender));
         }
+    }
+
+    /// True once its program is attached, where there is anything to gain by that.
+    fn is_attached(&mut self) -> Result<bool, EngineError> {
+        self.pins.last_mut().map_or(Ok(true), Pin::is_ready)
     }
 
     fn verdict(&self) -> Option<Verdict> {
@@ -171,13 +176,17 @@ impl Engine for XdpEngine {
     }
 
     fn send_burst(&mut self, budget: NonZeroU32) -> Result<Burst, EngineError> {
+        let frames = match budget.get() {
+            1 => 1,
+            many if self.is_attached()? => many,
+            _ => 1,
+        };
         let (offered, bytes) = (self.sender.state().offered(), self.sender.state().frame_bytes());
         let before = self.verdict();
         let clock = SystemClock;
         self.sender.state().set_clock(clock.wall_ns().wrapping_sub(clock.now_ns()), self.clock_sharing);
-        self.calls.wait(&clock);
-        let called_ns = clock.now_ns();
-        let ran = self.sender.run_live(&self.page, budget.get(), self.batch.min(budget.get()));
+        let called_ns = self.calls.wait(&clock);
+        let ran = self.sender.run_live(&self.page, frames, self.batch.min(frames));
         self.check_for_slow_calls(called_ns, clock.now_ns());
         assert_eq!(self.sender.state().malformed(), 0, "a live frame came without the memory asked for");
         let offered = self.sender.state().offered() - offered;
@@ -222,6 +231,11 @@ impl Engine for XdpEngine {
         let text = "the XDP dispatcher of the kernel (48 programs) was full when the run began, and calls took 24 ms and more \
                     each when a slot became free, until the program was attached again";
         (self.pins.len() > 1).then(|| text.to_owned())
+    }
+
+    fn is_ready(&mut self) -> bool {
+        // A refusal is what the first burst meets.
+        self.is_attached().unwrap_or(true)
     }
 
     fn cursor(&self) -> Cursor {

@@ -238,8 +238,7 @@ impl Case {
             engine: Some(engine),
             wish: Wish::of(&config),
             batch: None,
-            goes_on: None,
-            together: None,
+            next_ns: None,
         };
         let run = worker.start(request);
         let report = run.wait(Duration::from_secs(60)).ok_or("the run does not end")?;

@@ -33,8 +33,7 @@ pub(crate) fn run() -> Result<(), Failed> {
             engine: None,
             wish: Wish::of(&config),
             batch: None,
-            goes_on: None,
-            together: None,
+            next_ns: None,
         };
         let handle = worker.start(request);
         let report = handle.wait(Duration::from_secs(60)).ok_or("the run does not end")?;

@@ -56,7 +56,7 @@ pub(crate) fn sealed_request(
     let ifname = lab.tx.ifname.to_owned();
     let (mode, wish) = (config.xmit_mode, Wish::of(&config));
     let terms = Terms { count, ..Terms::default() };
-    Request { ifname, plan, cursor, mode, wish, terms, engine, batch: None, goes_on: None, together: None }
+    Request { ifname, plan, cursor, mode, wish, terms, engine, batch: None, next_ns: None }
 }
 
 /// Runs to the end and says why the engine was chosen; a test that hangs fails here.

@@ -18,6 +18,8 @@ pub(crate) const CASES: &[Case] = &[
     case("control::commands_between_bursts_send_no_frame_twice", &["dumpcap", "editcap"], between_bursts),
     case("control::a_device_that_goes_down_ends_its_run_normally", &[], link_goes_down),
     case("control::sixty_four_device_instances_share_a_thread", &[], sixty_four),
+    case("control::unpaced_devices_of_one_thread_all_send_and_begin_at_one_instant", &[], sharing),
+    case("control::devices_whose_delay_is_out_of_reach_all_send", &[], out_of_reach),
     case("control::eight_device_instances_on_two_threads_all_send_their_count", &[], eight_on_two),
     case("control::a_daemon_serves_writers_and_goes_politely", &[], daemon),
     case("control::frames_for_others_are_no_errors_of_the_receive_path", &[], frames_for_others),
@@ -293,6 +295,39 @@ fn sixty_four() -> TestResult {
     assert_eq!(text.matches(" 64 1\n").count(), 2, "unpaced and paced: {text}");
     assert_eq!(lab.received_at_last(12_800), 12_800);
     Ok(())
+}
+
+/// Row 23 of docs/differences.md: the kernel sends on the newest until that has ended.
+fn sharing() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let text = run_script(
+        &lab,
+        &until_all_send("for i in 1 2 3 4 5; do add kpktgend_$((i % 2)) $i 'count 0'; done"),
+    )
+    .stdout;
+    let started: Vec<_> = text.lines().filter(|line| line.contains("started: ")).collect();
+    assert_eq!(started.len(), 5, "{text}");
+    let begun = |line: &&str| number(line, "started:");
+    assert!(started.iter().all(|line| begun(line) == begun(&started[0])), "{text}");
+    Ok(())
+}
+
+fn out_of_reach() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    run_script(&lab, &until_all_send("for i in 1 2 3; do add kpktgend_0 $i 'count 0' 'delay 1'; done"));
+    Ok(())
+}
+
+/// A script that ends once all devices that `add` has added have sent 10,000 frames; it prints their times.
+fn until_all_send(add: &str) -> String {
+    format!(
+        "add() {{ thread=$1; i=$2; shift 2; pg $thread \"add_device tx0@$i\"; pg tx0@$i 'dst_mac {RX_MAC}' \"$@\"; }}
+        pg kpktgend_0 rem_device_all; {add}
+        pg pgctrl start &
+        all() {{ for file in $P/tx0@*; do grep -q 'pkts-sofar: [0-9][0-9][0-9][0-9][0-9]' $file || return 1; done; }}
+        for try in $(seq 3000); do if all; then break; fi; sleep 0.02; done
+        pg pgctrl stop; wait; all; grep -h started: $P/tx0@*"
+    )
 }
 
 fn eight_on_two() -> TestResult {

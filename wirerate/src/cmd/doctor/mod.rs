@@ -145,8 +145,7 @@ fn ask(device: &Device, cpu: u32) -> Result<Vec<Said>, Failure> {
         terms: Terms::default(),
         engine: None,
         batch: None,
-        goes_on: None,
-        together: None,
+        next_ns: None,
     };
     let act = || format!("ask the engines about {}", device.link.name);
     let probed = engine::probe(&device.netns, cpu, &request).map_err(|why| Failure::engine(act(), why))?;

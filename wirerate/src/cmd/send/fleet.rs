@@ -58,9 +58,9 @@ impl Fleet {
         };
         let ready: Vec<_> = requests.into_iter().map(spawn).collect::<Result<_, _>>()?;
         let together = (ready.len() > 1).then(|| Arc::new(Together::new(ready.len())));
-        let begin = |(worker, request): (Worker, Request)| {
-            let request = Request { together: together.clone(), ..request };
-            Member { handle: worker.start_until(request, stop.flag()), worker }
+        let begin = |(worker, request): (Worker, Request)| Member {
+            handle: worker.start_until(request, together.clone(), stop.flag()),
+            worker,
         };
         Ok(Self { members: ready.into_iter().map(begin).collect() })
     }

@@ -89,8 +89,7 @@ impl Job<'_> {
                 terms: Terms { count: share.count, duration_ns: self.duration_ns, pace: share.pace },
                 engine: self.engine,
                 batch: self.batch,
-                goes_on: None,
-                together: None,
+                next_ns: None,
             };
             requests.push((*cpu, request));
         }
