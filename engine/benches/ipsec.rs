@@ -50,7 +50,7 @@ fn on_a_wire(engine: EngineKind, frame_len: u32) {
         plan,
         cursor,
         mode: config.xmit_mode,
-        terms: Terms { count: 0, duration_ns: 2_000_000_000, pace: Pace::Unpaced },
+        terms: Terms { count: 0, duration_ns: 2_000_000_000, pace: Pace::Unpaced, ..Terms::default() },
         engine: Some(engine),
         wish: Wish::of(&config),
         batch: None,

@@ -35,7 +35,7 @@ pub use error::EngineError;
 pub use gaps::Gaps;
 pub use mem::{MemEngine, Sink};
 pub use need::Wish;
-pub use pacer::{Pace, Pacer, WIRE_OVERHEAD_BYTES};
+pub use pacer::{CatchUp, Lateness, Pace, Pacer, WIRE_OVERHEAD_BYTES};
 pub use probe::{Probed, probe};
 pub use run::{End, Progress, Run, RunReport, Step, Terms};
 pub use together::Together;

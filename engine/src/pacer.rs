@@ -1,4 +1,5 @@
-//! When the next frame is due: absolute deadlines, so that lateness is caught up and the mean stays exact.
+//! When the next frame is due: absolute deadlines, so that lateness is caught up and the mean stays exact. A run that
+//! stood still for longer than an operating system usually makes it catches up at a limited pace.
 //!
 //! Pure arithmetic on nanoseconds; waiting is the business of the run.
 
@@ -71,19 +72,63 @@ impl Pace {
     }
 }
 
+/// How fast a run catches up that is more than 10 ms behind its schedule. What it is behind by less goes out at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CatchUp {
+    /// As fast as it goes, as pktgen does.
+    #[default]
+    Unlimited,
+    /// At this many times its pace at most. At 1 it never catches up: the schedule begins anew.
+    Times(NonZeroU32),
+}
+
+/// How far a run was behind its schedule, where that was more than 10 ms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lateness {
+    /// Times that it fell behind.
+    pub times: u64,
+    /// By how much at most.
+    pub longest_ns: u64,
+    /// Frames sent while it caught up.
+    pub frames: u64,
+    /// How much of the schedule was never caught up.
+    pub given_up_ns: u64,
+}
+
+/// Lateness up to this is what an operating system causes.
+const LATE_NS: u64 = 10_000_000;
+
 /// Keeps the deadlines of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Pacer {
     pace: Pace,
+    catch_up: CatchUp,
     start_ns: u64,
     frames: u64,
     wire_bits: u64,
+    /// While it catches up.
+    lag: Option<Lag>,
+    lateness: Lateness,
+}
+
+/// The schedule of a run that catches up has a clock of its own: `schedule_ns` at `real_ns`, and faster from then on.
+#[derive(Clone, Copy, Debug)]
+struct Lag {
+    real_ns: u64,
+    schedule_ns: u64,
 }
 
 impl Pacer {
     /// The first frame is due at `start_ns`.
     pub fn new(pace: Pace, start_ns: u64) -> Self {
-        Self { pace, start_ns, frames: 0, wire_bits: 0 }
+        let (catch_up, lateness) = Default::default();
+        Self { pace, catch_up, start_ns, frames: 0, wire_bits: 0, lag: None, lateness }
+    }
+
+    /// Catches up like this from now on.
+    #[must_use]
+    pub fn with_catch_up(self, catch_up: CatchUp) -> Self {
+        Self { catch_up, lag: None, ..self }
     }
 
     /// Goes on at another pace. The next frame is due when it was, or one gap of the new pace from now if that is
@@ -93,11 +138,31 @@ impl Pacer {
             Pace::Unpaced | Pace::Never => now_ns,
             _ => self.next_ns().clamp(now_ns, now_ns.saturating_add(pace.gap_ns())),
         };
-        *self = Self::new(pace, due_ns);
+        *self = Self { catch_up: self.catch_up, lateness: self.lateness, ..Self::new(pace, due_ns) };
     }
 
     /// When the next frame is due. `u64::MAX` for never.
     pub fn next_ns(&self) -> u64 {
+        let scheduled_ns = self.scheduled_ns();
+        match (self.lag, self.catch_up) {
+            (Some(lag), CatchUp::Times(times)) => {
+                let left_ns = scheduled_ns.saturating_sub(lag.schedule_ns).div_ceil(u64::from(times.get()));
+                scheduled_ns.max(lag.real_ns.saturating_add(left_ns))
+            }
+            _ => scheduled_ns,
+        }
+    }
+
+    /// How far it was behind; `end_ns` is when it ended without its last frames, `None` where it sent all.
+    pub fn lateness(&self, end_ns: Option<u64>) -> Lateness {
+        let behind_ns = end_ns.map_or(0, |end_ns| end_ns.saturating_sub(self.scheduled_ns()));
+        let is_behind = self.pace != Pace::Unpaced && behind_ns > LATE_NS;
+        let given_up_ns = self.lateness.given_up_ns + if is_behind { behind_ns } else { 0 };
+        Lateness { given_up_ns, longest_ns: self.lateness.longest_ns.max(given_up_ns), ..self.lateness }
+    }
+
+    /// When the next frame is due, were it never late.
+    fn scheduled_ns(&self) -> u64 {
         match self.pace {
             Pace::Unpaced => self.start_ns,
             Pace::Never => u64::MAX,
@@ -112,16 +177,24 @@ impl Pacer {
     }
 
     /// Frames that are due at `now_ns`; `u64::MAX` when they are not paced.
-    pub fn due(&self, now_ns: u64) -> u64 {
-        let next_ns = self.next_ns();
+    pub fn due(&mut self, now_ns: u64) -> u64 {
+        if self.pace == Pace::Unpaced {
+            return if now_ns < self.start_ns { 0 } else { u64::MAX };
+        }
+        let next_ns = self.scheduled_ns();
+        if now_ns < next_ns {
+            self.lag = None;
+            return 0;
+        }
+        let is_late = self.lag.is_some() || now_ns - next_ns > LATE_NS;
+        let now_ns = if is_late { self.limited(now_ns, next_ns) } else { now_ns };
         if now_ns < next_ns {
             return 0;
         }
         let elapsed_ns = u128::from(now_ns - self.start_ns);
         let until_now = |per_second: u64| (elapsed_ns * u128::from(per_second) / 1_000_000_000) as u64;
         match self.pace {
-            Pace::Unpaced => u64::MAX,
-            Pace::Never => 0,
+            Pace::Unpaced | Pace::Never => 0,
             Pace::Delay { delay_ns } => (elapsed_ns / u128::from(delay_ns)) as u64 + 1 - self.frames,
             Pace::BurstDelay { delay_ns, burst } => {
                 let bursts = (elapsed_ns / u128::from(delay_ns)) as u64 + 1;
@@ -135,11 +208,45 @@ impl Pacer {
         }
     }
 
+    /// The time on the schedule's clock of a run that is late: its next frame was due at `next_ns`.
+    fn limited(&mut self, now_ns: u64, next_ns: u64) -> u64 {
+        let schedule_ns = self.lag.map_or(next_ns, |lag| match self.catch_up {
+            CatchUp::Unlimited => now_ns,
+            CatchUp::Times(times) => {
+                let passed_ns = (now_ns - lag.real_ns).saturating_mul(u64::from(times.get()));
+                lag.schedule_ns.saturating_add(passed_ns).min(now_ns)
+            }
+        });
+        if self.lag.is_some() && schedule_ns.saturating_sub(next_ns) <= LATE_NS {
+            return schedule_ns;
+        }
+        self.lateness.longest_ns = self.lateness.longest_ns.max(now_ns - next_ns);
+        match self.catch_up {
+            CatchUp::Unlimited => {
+                self.lateness.times += u64::from(self.lag.is_none());
+                self.lag = Some(Lag { real_ns: now_ns, schedule_ns: now_ns });
+                now_ns
+            }
+            CatchUp::Times(NonZeroU32::MIN) => {
+                self.lateness.times += 1;
+                self.lateness.given_up_ns += now_ns - next_ns;
+                self.start_ns += now_ns - next_ns;
+                now_ns
+            }
+            CatchUp::Times(_) => {
+                self.lateness.times += u64::from(self.lag.is_none());
+                self.lag = Some(Lag { real_ns: now_ns, schedule_ns: next_ns });
+                next_ns
+            }
+        }
+    }
+
     /// Frames have gone out, `frame_bytes` long together without FCS. Shorter ones than the wire has are padded there;
     /// among longer ones they are taken as they are, which is 2 of 84 bytes at most.
     pub fn sent(&mut self, frames: u64, frame_bytes: u64) {
         let least = frames * u64::from(packet::wire_len(0));
         self.frames += frames;
+        self.lateness.frames += if self.lag.is_some() { frames } else { 0 };
         self.wire_bits += 8 * (frame_bytes + frames * WIRE_OVERHEAD_BYTES).max(least);
     }
 
@@ -226,6 +333,90 @@ mod tests {
         pacer.change(Pace::Never, 105);
         pacer.change(Pace::Delay { delay_ns: 50 }, 300);
         assert_eq!(pacer.next_ns(), 300);
+    }
+
+    /// Looks each 100 µs from `from_ns` to `to_ns`, and sends all that is due; the most of any millisecond.
+    fn busiest(pacer: &mut Pacer, from_ns: u64, to_ns: u64) -> u64 {
+        let (mut most, mut of_millisecond) = (0, 0);
+        for now_ns in (from_ns..to_ns).step_by(100_000) {
+            if now_ns % 1_000_000 == 0 {
+                of_millisecond = 0;
+            }
+            let due = pacer.due(now_ns);
+            assert!(due == 0 || pacer.next_ns() <= now_ns, "next_ns and due agree");
+            pacer.sent(due, due * 60);
+            assert!(pacer.due(now_ns) == 0 && pacer.next_ns() > now_ns, "next_ns and due agree");
+            of_millisecond += due;
+            most = most.max(of_millisecond);
+        }
+        most
+    }
+
+    const SECOND_NS: u64 = 1_000_000_000;
+    /// 50 frames a millisecond.
+    const FAST: Pace = Pace::FrameRate { rate_pps: 50_000 };
+
+    fn times(times: u32) -> CatchUp {
+        CatchUp::Times(NonZeroU32::new(times).expect("more than 0"))
+    }
+
+    #[test]
+    fn a_run_that_was_stopped_for_20_seconds_sends_twice_its_pace_until_it_has_caught_up() {
+        let paces = [FAST, Pace::Delay { delay_ns: 20_000 }, Pace::WireRate { rate_bps: 50_000 * 84 * 8 }];
+        for pace in paces {
+            let mut pacer = Pacer::new(pace, 0).with_catch_up(times(2));
+            assert!((50..=51).contains(&busiest(&mut pacer, 0, SECOND_NS)), "{pace:?}");
+            let caught_up_ns = 41 * SECOND_NS + 10_000_000;
+            let most = busiest(&mut pacer, 21 * SECOND_NS, caught_up_ns);
+            assert!((100..=102).contains(&most), "{pace:?}: {most}");
+            assert!((50..=52).contains(&busiest(&mut pacer, caught_up_ns, 43 * SECOND_NS)), "{pace:?}");
+            assert!((2_149_990..=2_150_000).contains(&pacer.frames), "{pace:?}: {}", pacer.frames);
+            let late = pacer.lateness(None);
+            assert!((1_999_900..=2_000_100).contains(&late.frames), "{late:?}");
+            assert!(late.longest_ns.abs_diff(20 * SECOND_NS) < 1_000_000, "{late:?}");
+            assert_eq!((late.times, late.given_up_ns), (1, 0));
+        }
+    }
+
+    #[test]
+    fn a_stop_while_it_catches_up_makes_no_burst_either() {
+        let mut pacer = Pacer::new(FAST, 0).with_catch_up(times(3));
+        busiest(&mut pacer, 5 * SECOND_NS, 6 * SECOND_NS);
+        let most = busiest(&mut pacer, 9 * SECOND_NS, 20 * SECOND_NS);
+        assert!((150..=152).contains(&most), "{most}");
+        assert_eq!(pacer.frames, 999_996, "all that is due by the last look");
+    }
+
+    #[test]
+    fn at_once_its_pace_the_schedule_begins_anew() {
+        let mut pacer = Pacer::new(FAST, 0).with_catch_up(times(1));
+        busiest(&mut pacer, 0, SECOND_NS);
+        assert!((50..=51).contains(&busiest(&mut pacer, 21 * SECOND_NS, 22 * SECOND_NS)));
+        let late = pacer.lateness(None);
+        assert!(late.given_up_ns.abs_diff(20 * SECOND_NS) < 1_000_000, "{late:?}");
+        assert_eq!((late.times, late.frames), (1, 0));
+    }
+
+    #[test]
+    fn short_lateness_and_that_of_pktgen_are_caught_up_at_once() {
+        for catch_up in [times(1), times(2), CatchUp::Unlimited] {
+            let mut pacer = Pacer::new(FAST, 0).with_catch_up(catch_up);
+            assert_eq!(pacer.due(9_999_999), 500);
+            assert_eq!(pacer.lateness(None), Lateness::default());
+        }
+        let mut pacer = Pacer::new(FAST, 0);
+        assert_eq!(pacer.due(20 * SECOND_NS), 1_000_001);
+        pacer.sent(1_000_001, 60_000_060);
+        assert_eq!((pacer.due(20 * SECOND_NS), pacer.lateness(None).frames), (0, 1_000_001));
+    }
+
+    #[test]
+    fn what_is_missing_at_the_end_is_given_up() {
+        let mut pacer = Pacer::new(FAST, 0).with_catch_up(times(2));
+        busiest(&mut pacer, 10 * SECOND_NS, 15 * SECOND_NS);
+        assert!(pacer.lateness(Some(15 * SECOND_NS)).given_up_ns.abs_diff(5 * SECOND_NS) < 1_000_000);
+        assert_eq!(pacer.lateness(None).given_up_ns, 0);
+        assert_eq!(Pacer::new(Pace::Unpaced, 0).lateness(Some(SECOND_NS)), Lateness::default());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::engine::{Burst, Engine, Errors};
 use crate::full::Full;
 use crate::gaps::Gaps;
-use crate::pacer::{Pace, Pacer};
+use crate::pacer::{CatchUp, Lateness, Pace, Pacer};
 use crate::{EngineError, EngineKind};
 use packet::Cursor;
 use std::num::NonZeroU32;
@@ -38,6 +38,8 @@ pub struct Terms {
     pub duration_ns: u64,
     /// How fast.
     pub pace: Pace,
+    /// How fast when it is late.
+    pub catch_up: CatchUp,
 }
 
 /// Why a run ended.
@@ -103,6 +105,8 @@ pub struct RunReport {
     pub gaps: Option<Gaps>,
     /// What a user should know of how the frames went out.
     pub note: Option<String>,
+    /// How far it was behind its pace.
+    pub lateness: Lateness,
     /// Where a next run would go on.
     pub cursor: Cursor,
     /// When its next frame would have been due; `None` when it never began.
@@ -121,6 +125,7 @@ impl RunReport {
             idle_ns: 0,
             gaps: None,
             note: None,
+            lateness: Lateness::default(),
             cursor,
             next_ns: None,
         }
@@ -170,7 +175,7 @@ impl Run {
         Self {
             engine,
             terms,
-            pacer: Pacer::new(terms.pace, now_ns),
+            pacer: Pacer::new(terms.pace, now_ns).with_catch_up(terms.catch_up),
             total: Burst::default(),
             started_ns: now_ns,
             idle_ns: 0,
@@ -230,7 +235,7 @@ impl Run {
     /// Its next frame is due at `next_ns`, on the clock of the run that it goes on with.
     pub(crate) fn goes_on_at(&mut self, next_ns: u64) {
         if self.terms.pace != Pace::Never {
-            self.pacer = Pacer::new(self.terms.pace, next_ns);
+            self.pacer = Pacer::new(self.terms.pace, next_ns).with_catch_up(self.terms.catch_up);
         }
     }
 
@@ -283,8 +288,10 @@ impl Run {
         let unsent = self.engine.finish().min(self.total.sent);
         self.total.sent -= unsent;
         self.total.errors.not_handed_over += unsent;
+        let is_short = matches!(end, End::Duration | End::Stopped);
         RunReport {
             end,
+            lateness: self.pacer.lateness(is_short.then_some(now_ns)),
             next_ns: Some(self.next_ns()).filter(|next_ns| *next_ns != u64::MAX),
             engine: Some(self.engine.kind()),
             total: self.total,
@@ -312,7 +319,7 @@ impl Run {
     }
 
     /// Frames for the next burst: due, not beyond the count, and not for too long.
-    fn budget(&self, now_ns: u64) -> Option<NonZeroU32> {
+    fn budget(&mut self, now_ns: u64) -> Option<NonZeroU32> {
         let left = match self.terms.count {
             0 => u64::MAX,
             count => count - self.total.sent,

@@ -89,8 +89,8 @@ fn start(lab: &Lab, device: &mut Device, facts: &Facts, engine: EngineKind) -> R
             wish: Wish::of(&device.config),
             terms: Terms {
                 count: device.config.count,
-                duration_ns: 0,
                 pace: engine::Pace::from_delay_ns(device.config.delay_ns),
+                ..Terms::default()
             },
             engine: Some(engine),
             batch: None,

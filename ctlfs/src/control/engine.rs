@@ -82,7 +82,8 @@ fn request(order: Order) -> Request {
 
 fn terms(order: &Order) -> Terms {
     let pace = Pace::from_call_delay_ns(order.config.delay_ns, order.config.frames_each_call());
-    Terms { count: order.count, duration_ns: 0, pace }
+    // Late frames go out at once, as those of pktgen.
+    Terms { count: order.count, pace, ..Terms::default() }
 }
 
 struct EngineRun(Arc<RunHandle>);

@@ -234,7 +234,7 @@ impl Case {
             plan,
             cursor,
             mode,
-            terms: Terms { count: FRAMES, duration_ns: 0, pace: Pace::Delay { delay_ns: 1_000_000 } },
+            terms: Terms { count: FRAMES, pace: Pace::Delay { delay_ns: 1_000_000 }, ..Terms::default() },
             engine: Some(engine),
             wish: Wish::of(&config),
             batch: None,

@@ -50,6 +50,7 @@ pub(crate) const CASES: &[Case] = &[
     case("send::ctrl_c_at_any_moment_loses_nothing_uncounted", &[], ctrl_c),
     case("send::a_duration_ends_the_run", &[], duration),
     case("send::a_pace_is_kept_and_lateness_does_not_add_up", &["chrt"], pace),
+    case("send::a_paced_run_that_was_stopped_catches_up_at_twice_its_pace_and_says_so", &[], stopped),
     case("send::a_full_queue_costs_retries_and_no_frame", &["tc"], full_queue),
 ];
 
@@ -488,6 +489,24 @@ fn pace() -> TestResult {
         let is_on_time = (0..ATTEMPTS).any(|_| lateness_ns(&lab, words, count, interval_ns) <= 300_000);
         assert!(is_on_time, "{words}: late by more than 0.1 %, {ATTEMPTS} times");
     }
+    Ok(())
+}
+
+fn stopped() -> TestResult {
+    const STOP: Duration = Duration::from_secs(1);
+    let lab = Lab::new(Peer::Gro);
+    // 1.5 s of schedule. After a second without CPU the rest takes 0.75 s at twice the pace.
+    let sender = start(&lab, "--pps 20k --count 30000");
+    until("it sends", || lab.received() > 100);
+    sender.signal(Signal::SIGSTOP);
+    std::thread::sleep(STOP);
+    sender.signal(Signal::SIGCONT);
+    let report = report(&sender.wait(TIME_LIMIT).expect_code(0));
+    assert_eq!(number(&report, "sent"), 30_000);
+    assert!(number(&report, "duration_ns") >= 1_740_000_000, "faster than twice its pace: {report}");
+    let late = &report["late"];
+    assert!(number(late, "times") >= 1 && number(late, "longest_ns") >= 900_000_000, "{report}");
+    assert!(number(late, "frames") > 10_000 && number(late, "given_up_ns") == 0, "{report}");
     Ok(())
 }
 

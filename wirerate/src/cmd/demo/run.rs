@@ -73,6 +73,7 @@ fn run_in(lab: &Lab, args: &Args, stop: &Stop) -> Result<Report, Failure> {
     let before = dropped(lab)?;
     let session = start_capture(lab, args)?;
     let job = Job {
+        catch_up: engine::CatchUp::default(),
         cpus: nearest_cpus(&device, None, 1)?,
         device: &device,
         netns: Some(tx.netns_name.clone()),
@@ -188,6 +189,7 @@ mod tests {
         let tx = &lab.tx;
         let device = Device::find_in(tx.netns().clone(), tx.ifname).expect("there is a device");
         let job = Job {
+            catch_up: engine::CatchUp::default(),
             cpus: nearest_cpus(&device, None, 1).expect("there is a CPU"),
             device: &device,
             netns: Some(tx.netns_name.clone()),

@@ -2,6 +2,7 @@
 
 use crate::units::{Addresses, BitRate, Count, CpuList, Interval, Labels, Mix, Nanos, Pps, Queues};
 use clap::ValueEnum;
+use engine::CatchUp;
 use packet::MacAddr;
 use std::path::PathBuf;
 
@@ -199,6 +200,10 @@ pub struct Args {
     /// Time from the start of one frame to the start of the next, such as 10us
     #[arg(long, value_name = "TIME", group = "pace", help_heading = "Run")]
     pub delay: Option<Nanos>,
+    /// How fast a run that is more than 10 ms late catches up: at N times its pace at most, or `max` for as fast as it goes;
+    /// with 1 the schedule begins anew [default: 2]
+    #[arg(long, value_name = "N", requires = "pace", help_heading = "Run", value_parser = catch_up)]
+    pub catch_up: Option<CatchUp>,
     /// Threads to send from, each on a CPU of its own [default: 1]
     #[arg(long, value_name = "N", group = "workers", help_heading = "Run",
           value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -242,4 +247,14 @@ pub struct Args {
     /// Print the report as one line of JSON (docs/json.md)
     #[arg(long, help_heading = "Output")]
     pub json: bool,
+}
+
+fn catch_up(text: &str) -> Result<CatchUp, String> {
+    match text {
+        "max" => Ok(CatchUp::Unlimited),
+        _ => text
+            .parse()
+            .map(CatchUp::Times)
+            .map_err(|_| "neither a whole number from 1 on nor max".to_owned()),
+    }
 }

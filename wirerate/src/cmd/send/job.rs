@@ -10,7 +10,7 @@ use crate::outcome::Failure;
 use crate::stop::Stop;
 use crate::term::Progress;
 use crate::units::{human_count, human_pps, per_second};
-use engine::{EngineError, EngineKind, Request, Terms, Wish};
+use engine::{CatchUp, EngineError, EngineKind, Request, Terms, Wish};
 use packet::{Config, DeviceFacts, Flags};
 use std::time::Instant;
 
@@ -25,6 +25,8 @@ pub struct Job<'a> {
     pub config: Config,
     /// How fast.
     pub pace: Pace,
+    /// How fast when it is late.
+    pub catch_up: CatchUp,
     /// How long, in nanoseconds; 0 for no end.
     pub duration_ns: u64,
     /// The CPUs to send from, one thread each.
@@ -86,7 +88,12 @@ impl Job<'_> {
                 cursor,
                 mode: self.config.xmit_mode,
                 wish: Wish::of(&self.config),
-                terms: Terms { count: share.count, duration_ns: self.duration_ns, pace: share.pace },
+                terms: Terms {
+                    count: share.count,
+                    duration_ns: self.duration_ns,
+                    pace: share.pace,
+                    catch_up: self.catch_up,
+                },
                 engine: self.engine,
                 batch: self.batch,
                 next_ns: None,

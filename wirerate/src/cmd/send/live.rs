@@ -11,10 +11,14 @@ use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use crate::units::{Interval, Queues};
 use anyhow::anyhow;
-use engine::EngineKind;
+use engine::{CatchUp, EngineKind};
 use host::CpuList;
 use packet::{Config, Flags, XmitMode};
 use std::collections::HashMap;
+use std::num::NonZeroU32;
+
+/// Twice the pace: a policer with a margin of 100 % lets a late run through.
+const CATCH_UP_DEFAULT: CatchUp = CatchUp::Times(NonZeroU32::MIN.saturating_add(1));
 
 /// Sends what `config` asks for and prints the report.
 ///
@@ -42,6 +46,7 @@ pub fn run(args: &Args, mut config: Config, pace: Pace, stop: &Stop) -> Result<O
         netns: args.netns.clone(),
         config,
         pace,
+        catch_up: args.catch_up.unwrap_or(CATCH_UP_DEFAULT),
         duration_ns: args.duration.map_or(0, |duration| duration.0),
         engine: args.engine.map(Into::into),
         batch: args.batch,

@@ -54,6 +54,19 @@ pub struct Gaps {
     pub histogram: Vec<Octave>,
 }
 
+/// How far a paced run was behind its schedule, where that was more than 10 ms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Late {
+    /// Times that it fell behind, by the thread that did most often.
+    pub times: u64,
+    /// By how much at most.
+    pub longest_ns: u64,
+    /// Frames sent while it caught up.
+    pub frames: u64,
+    /// How much of the schedule was never caught up, by the thread with the most.
+    pub given_up_ns: u64,
+}
+
 /// Gaps from half of a length up to that length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Octave {
@@ -116,6 +129,8 @@ pub struct Report {
     pub frame_bytes: u64,
     /// Gaps of a paced run.
     pub gaps: Option<Gaps>,
+    /// How far it was behind; `None` where it was never more than 10 ms late.
+    pub late: Option<Late>,
     /// CPU time used, in CPUs (1.0 is one CPU all the time).
     pub cpus_busy: f64,
     /// The threads.
@@ -181,6 +196,9 @@ impl fmt::Display for Report {
             table.text("gaps", &gaps.to_string());
             gaps.shares().iter().for_each(|share| table.text("", share));
         }
+        if let Some(late) = &self.late {
+            table.text("late", &late.to_string());
+        }
         let cpus: Vec<_> = self.threads.iter().map(|thread| thread.cpu.to_string()).collect();
         let s = if cpus.len() == 1 { "" } else { "s" };
         table.text("cpu", &format!("{:.2} busy, sending from CPU{s} {}", self.cpus_busy, cpus.join(", ")));
@@ -227,6 +245,14 @@ impl fmt::Display for Gaps {
     }
 }
 
+impl fmt::Display for Late {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [longest, given_up] = [self.longest_ns, self.given_up_ns].map(human_duration);
+        let frames = human_count(self.frames);
+        write!(f, "{frames} frames sent late, up to {longest} behind, {given_up} never caught up")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,6 +274,7 @@ mod tests {
             wire_bps: 13.125e9,
             frame_bytes: 600_000_000,
             gaps: None,
+            late: None,
             cpus_busy: 1.02,
             threads: vec![Thread { cpu: 1, offered: 10_000_000, sent: 10_000_000, duration_ns: 512_000_000 }],
             engine: Choice { name: "xdp", why: vec!["veth with a peer that takes XDP frames".into()] },
@@ -281,6 +308,12 @@ mod tests {
                 histogram: [(1024, 611_000), (2048, 387_000), (4096, 900), (65_536, 98)]
                     .map(|(below_ns, count)| Octave { below_ns, count })
                     .into(),
+            }),
+            late: Some(Late {
+                times: 2,
+                longest_ns: 20_000_000_000,
+                frames: 2_000_000,
+                given_up_ns: 1_500_000_000,
             }),
             threads: vec![thread(0, 500_000), thread(3, 499_000)],
             notes: vec!["IPv6 destinations are drawn at random".into()],

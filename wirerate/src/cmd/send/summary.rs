@@ -1,7 +1,7 @@
 //! From what the threads did to the report.
 
 use super::fleet::Done;
-use super::report::{Cause, Choice, End, Gaps, Octave, Report, Thread};
+use super::report::{Cause, Choice, End, Gaps, Late, Octave, Report, Thread};
 use crate::units::per_second;
 use engine::{Burst, EngineError};
 use packet::{FRAME_LEN_MIN, WIRE_OVERHEAD};
@@ -47,6 +47,7 @@ pub fn report(setting: Setting, done: &[Done], cpus_busy: f64) -> Report {
         wire_bps: rate(wire_bytes(frame_bytes, total.sent)),
         frame_bytes,
         gaps: gaps(done, setting.interval_ps),
+        late: late(done),
         cpus_busy,
         threads: done.iter().map(thread).collect(),
         engine: choice(done),
@@ -58,6 +59,18 @@ pub fn report(setting: Setting, done: &[Done], cpus_busy: f64) -> Report {
 /// What the engines note, each text once.
 fn engine_notes(done: &[Done]) -> BTreeSet<String> {
     done.iter().filter_map(|done| done.run.note.clone()).collect()
+}
+
+/// How late the threads were, where one was.
+fn late(done: &[Done]) -> Option<Late> {
+    let all = || done.iter().map(|done| &done.run.lateness);
+    let late = Late {
+        times: all().map(|late| late.times).max()?,
+        longest_ns: all().map(|late| late.longest_ns).max()?,
+        frames: all().map(|late| late.frames).sum(),
+        given_up_ns: all().map(|late| late.given_up_ns).max()?,
+    };
+    (late.times > 0 || late.given_up_ns > 0).then_some(late)
 }
 
 /// Why the run failed, if it did.
@@ -154,7 +167,7 @@ fn choice(done: &[Done]) -> Choice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::{EngineKind, Errors, RunReport};
+    use engine::{EngineKind, Errors, Lateness, RunReport};
     use packet::Cursor;
 
     fn run(end: engine::End, sent: u64, errors: Errors, stopped_ns: u64) -> RunReport {
@@ -168,6 +181,7 @@ mod tests {
             idle_ns: 0,
             gaps: None,
             note: None,
+            lateness: Lateness::default(),
             cursor: Cursor::default(),
             next_ns: None,
         }
