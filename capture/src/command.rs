@@ -1,12 +1,20 @@
 //! A command of the user's for each file that is complete, on a thread of its own so that no frame waits for it.
 
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How long commands may go on once the user has asked to end, and once more after SIGTERM.
+const GRACE: Duration = Duration::from_millis(300);
+/// Time between two looks at a command that runs and at the user's request.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Runs the command for one file after the other.
 pub(crate) struct CommandRunner {
@@ -14,32 +22,44 @@ pub(crate) struct CommandRunner {
     names: Option<Sender<String>>,
     thread: Option<JoinHandle<()>>,
     failed: Arc<AtomicU64>,
+    /// No more files will come.
+    is_last: Arc<AtomicBool>,
 }
 
 impl CommandRunner {
-    /// `command` is run by `sh` with the file's name as one more word.
-    pub(crate) fn start(command: String) -> io::Result<Self> {
+    /// `command` is run by `sh` with the file's name as one more word. At the end of the capture, commands that still
+    /// run when the user asks to end (`interrupted`) are ended, and those that are left are not begun.
+    pub(crate) fn start(command: String, interrupted: Arc<AtomicBool>) -> io::Result<Self> {
         let (names, queue) = channel::<String>();
-        let failed = Arc::<AtomicU64>::default();
-        let counter = Arc::clone(&failed);
+        let (failed, is_last) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
+        let (counter, last) = (Arc::clone(&failed), Arc::clone(&is_last));
         let thread = thread::Builder::new().name("rotate-command".to_owned()).spawn(move || {
+            let mut asked: Option<Instant> = None;
+            // True once commands must end: a moment after the end of a capture that the user has ended.
+            let mut is_late = || {
+                let is_asked = last.load(Relaxed) && interrupted.load(Relaxed);
+                is_asked && asked.get_or_insert_with(Instant::now).elapsed() >= GRACE
+            };
             for name in queue {
-                if !run(&command, &name) {
+                if is_late() || !run(&command, &name, &mut is_late) {
                     counter.fetch_add(1, Relaxed);
                 }
             }
         })?;
-        Ok(Self { names: Some(names), thread: Some(thread), failed })
+        Ok(Self { names: Some(names), thread: Some(thread), failed, is_last })
     }
 
     /// A file is complete.
     pub(crate) fn finished(&self, name: &str) {
-        // Without a thread nobody listens, and its panic was told.
-        let _ = self.names.as_ref().map(|names| names.send(name.to_owned()));
+        if let Some(names) = &self.names {
+            // The thread ends with the other end of the channel, which is here.
+            let _ = names.send(name.to_owned());
+        }
     }
 
     /// Waits for the commands that are left and says how many did not succeed.
     pub(crate) fn end(mut self) -> u64 {
+        self.is_last.store(true, Relaxed);
         drop(self.names.take());
         let _ = self.thread.take().map(JoinHandle::join);
         self.failed.load(Relaxed)
@@ -47,12 +67,35 @@ impl CommandRunner {
 }
 
 /// True when it succeeded. What it says goes to our stderr: stdout may be somebody's data. It has a process group of its
-/// own, so that the Ctrl-C that ends a capture does not end it half way.
-fn run(command: &str, name: &str) -> bool {
+/// own, so that the Ctrl-C that ends a capture does not end it half way; the whole group is ended when it is late.
+fn run(command: &str, name: &str, is_late: &mut impl FnMut() -> bool) -> bool {
     let script = format!("{command} \"$1\" >&2");
     let mut shell = Command::new("sh");
     shell.args(["-c", &script, "sh", name]).stdin(Stdio::null()).process_group(0);
-    shell.status().is_ok_and(|status| status.success())
+    let Ok(mut child) = shell.spawn() else { return false };
+    let mut told: Option<Instant> = None;
+    loop {
+        match child.try_wait() {
+            Ok(None) => {}
+            Ok(Some(status)) => return status.success() && told.is_none(),
+            Err(_) => return false,
+        }
+        match told {
+            None if is_late() => {
+                eprintln!("wirerate: ending the command for {name}: the capture was told to end");
+                signal_group(&child, Signal::SIGTERM);
+                told = Some(Instant::now());
+            }
+            Some(at) if at.elapsed() >= GRACE => signal_group(&child, Signal::SIGKILL),
+            _ => {}
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// The child has not been waited for, so the group is its own.
+fn signal_group(child: &Child, signal: Signal) {
+    let _ = killpg(Pid::from_raw(child.id().cast_signed()), signal);
 }
 
 #[cfg(test)]
@@ -62,7 +105,11 @@ mod tests {
     #[test]
     fn ctrl_c_for_the_capture_is_none_for_its_commands() {
         let told = std::env::temp_dir().join(format!("wrc-group-{}", std::process::id()));
-        assert!(run(&format!("f() {{ cut -d' ' -f1,5 /proc/$$/stat > {}; }}; f", told.display()), "x"));
+        assert!(run(
+            &format!("f() {{ cut -d' ' -f1,5 /proc/$$/stat > {}; }}; f", told.display()),
+            "x",
+            &mut || false
+        ));
         let text = std::fs::read_to_string(&told).unwrap();
         let (pid, group) = text.trim().split_once(' ').unwrap();
         assert_eq!(pid, group, "it leads its own group");
@@ -75,7 +122,7 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let names: Vec<String> =
             ["a b", "c;d", "$e"].map(|name| folder.join(name).display().to_string()).to_vec();
-        let runner = CommandRunner::start("touch".to_owned()).unwrap();
+        let runner = CommandRunner::start("touch".to_owned(), Arc::default()).unwrap();
         names.iter().for_each(|name| runner.finished(name));
         runner.finished("/nonexistent/folder/x");
         assert_eq!(runner.end(), 1);
@@ -83,5 +130,28 @@ mod tests {
             assert!(std::path::Path::new(&name).exists(), "{name}");
         }
         std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_command_that_takes_long_does_not_hold_up_the_end_that_the_user_asked_for() {
+        let interrupted = Arc::<AtomicBool>::default();
+        let told = std::env::temp_dir().join(format!("wrc-late-{}", std::process::id()));
+        let command =
+            format!("f() {{ sleep 600 & echo $! > {0}.part; mv {0}.part {0}; wait; }}; f", told.display());
+        let runner = CommandRunner::start(command, Arc::clone(&interrupted)).unwrap();
+        runner.finished("x");
+        runner.finished("y");
+        while !told.exists() {
+            thread::sleep(LOOK);
+        }
+        interrupted.store(true, Relaxed);
+        assert_eq!(runner.end(), 2, "one was ended, one never began");
+        let pid = std::fs::read_to_string(&told).unwrap();
+        let state = || std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        let is_over = || !state().contains("(sleep)") || state().contains(") Z ");
+        while !is_over() {
+            thread::sleep(LOOK);
+        }
+        std::fs::remove_file(told).unwrap();
     }
 }

@@ -7,6 +7,7 @@
 
 use nix::fcntl::{FallocateFlags, OFlag, fallocate};
 use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
+use nix::unistd::{Whence, lseek};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -55,12 +56,27 @@ struct Direct {
 }
 
 impl DiskFile {
-    /// Takes an empty file.
+    /// Takes a file and empties it; a file that is refused keeps what it holds.
     ///
     /// # Errors
     /// When there is no space for what is to be allocated before frames come, or the file system knows no such thing.
     pub(crate) fn new(file: File, ways: Ways) -> io::Result<Self> {
         let direct = ways.is_direct.then(|| Direct::open(&file)).transpose()?;
+        let old_len = file.metadata()?.len();
+        if ways.is_first && old_len < ways.preallocate_bytes {
+            // Behind what the file holds, so that a refusal costs none of it.
+            let behind = (old_len.cast_signed(), (ways.preallocate_bytes - old_len).cast_signed());
+            let allocated = fallocate(&file, FallocateFlags::FALLOC_FL_KEEP_SIZE, behind.0, behind.1);
+            if let Err(error) = allocated {
+                // Gives back what was allocated before the refusal.
+                let _ = file.set_len(old_len);
+                return Err(error.into());
+            }
+        }
+        if old_len > 0 {
+            // Also what was allocated above.
+            file.set_len(0)?;
+        }
         let mut file = Self { file, direct, len: 0, allocated: 0 };
         // On tmpfs it takes as long as writing, and then frames would have to wait.
         if ways.preallocate_bytes > 0 && (ways.is_first || !file.is_in_memory()) {
@@ -74,6 +90,7 @@ impl DiskFile {
 
     /// Writes everything, or says how many bytes went out before the failure.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
+        self.check_len().map_err(|error| (0, error))?;
         if self.direct.is_some() {
             if self.write_direct(bytes).is_ok() {
                 self.len += bytes.len() as u64;
@@ -111,8 +128,26 @@ impl DiskFile {
 
     /// Brings everything into the file and gives back what it does not need.
     pub(crate) fn finish(mut self) -> io::Result<()> {
+        self.check_len()?;
         self.leave_direct()?;
+        // Truncated between a check and a write, the file has a hole: nothing that is written here makes one.
+        let hole = lseek(&self.file, 0, Whence::SeekHole).map_or(self.len, i64::cast_unsigned);
+        if hole < self.len {
+            return Err(self.truncated(hole));
+        }
         if self.allocated > self.len { self.file.set_len(self.len) } else { Ok(()) }
+    }
+
+    /// An error when another program has truncated the file.
+    fn check_len(&self) -> io::Result<()> {
+        let waiting = self.direct.as_ref().map_or(0, |direct| direct.page_len - direct.shown_len) as u64;
+        let len = self.file.metadata()?.len();
+        if len < self.len - waiting { Err(self.truncated(len)) } else { Ok(()) }
+    }
+
+    fn truncated(&self, len: u64) -> io::Error {
+        let why = format!("another program truncated it to {len} of {} bytes while it was written", self.len);
+        io::Error::other(why)
     }
 
     /// Everything goes by the page cache from now on.
@@ -272,6 +307,39 @@ mod tests {
     fn more_than_there_is_room_for_is_refused_before_frames_come() {
         let ways = Ways { preallocate_bytes: 1 << 60, is_direct: false, is_first: true };
         assert!(Scratch::new("much").begin(ways).is_err());
+    }
+
+    #[test]
+    fn a_refused_preallocation_leaves_what_the_file_holds() {
+        let scratch = Scratch::new("refused");
+        fs::write(&scratch.0, "precious").unwrap();
+        let file = OpenOptions::new().write(true).open(&scratch.0).unwrap();
+        let ways = Ways { preallocate_bytes: 1 << 60, is_direct: false, is_first: true };
+        assert!(DiskFile::new(file, ways).is_err());
+        assert_eq!(fs::read(&scratch.0).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn a_file_that_another_program_truncates_is_not_said_to_be_written() {
+        for ways in ways() {
+            let scratch = Scratch::new("truncated");
+            let mut file = scratch.begin(ways).unwrap();
+            file.write(&[7; 100_000]).unwrap();
+            let other = OpenOptions::new().write(true).open(&scratch.0).unwrap();
+            other.set_len(0).unwrap();
+            let (written, error) = file.write(&[7; 100]).unwrap_err();
+            assert_eq!(written, 0);
+            let said = "another program truncated it to 0 of 100000 bytes while it was written";
+            assert_eq!(error.to_string(), said, "{ways:?}");
+            assert!(file.finish().is_err());
+            // Between a check and the write that follows it.
+            let mut file = scratch.begin(Ways { is_direct: false, ..ways }).unwrap();
+            file.write(&[7; 100_000]).unwrap();
+            other.set_len(0).unwrap();
+            file.file.write_all_at(&[7; 100], 100_000).unwrap();
+            file.len += 100;
+            assert!(file.finish().unwrap_err().to_string().starts_with("another program truncated"));
+        }
     }
 
     #[test]

@@ -95,6 +95,18 @@ pub enum CaptureError {
         #[source]
         source: FilterError,
     },
+    /// libpcap needs too much time for a filter.
+    #[error("the filter {expression:?} is too long: libpcap needs too much time to compile it")]
+    FilterTakesLong {
+        /// The beginning of the expression.
+        expression: String,
+    },
+    /// The user has asked to end before the first frame.
+    #[error("it was told to end while {during}")]
+    Interrupted {
+        /// What was being done.
+        during: &'static str,
+    },
     /// The capture file could not be made.
     #[error("cannot create the capture file {name}")]
     Create {
@@ -235,6 +247,13 @@ impl CaptureError {
                 "install it: `apt-get install libpcap0.8` on Debian and Ubuntu, `libpcap` elsewhere"
                     .to_owned(),
             ),
+            Self::Create { name, source } if source.kind() == io::ErrorKind::WouldBlock => {
+                Some(format!("`fuser -v {name}` to see which program writes to it, or another name"))
+            }
+            Self::FilterTakesLong { .. } => Some(
+                "a range instead of a list (`portrange 1-2000`, `net 198.18.0.0/15`), or at most 100 ports"
+                    .to_owned(),
+            ),
             Self::Filter { .. } | Self::FilterProgram { .. } => {
                 Some("pcap-filter(7) describes the language; `tcpdump -d EXPRESSION` tries one".to_owned())
             }
@@ -253,6 +272,7 @@ impl CaptureError {
                 | Self::NamedTwice { .. }
                 | Self::Filter { .. }
                 | Self::FilterProgram { .. }
+                | Self::FilterTakesLong { .. }
                 | Self::Name(_)
                 | Self::NotText { .. }
                 | Self::Rotate(_)
@@ -263,5 +283,10 @@ impl CaptureError {
     /// True when the reader of a pipe went away.
     pub fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// True when the capture ended while the reader of a pipe had stopped reading, or a FIFO had none.
+    pub fn is_blocked_pipe(&self) -> bool {
+        matches!(self, Self::Write { source, .. } if source.kind() == io::ErrorKind::TimedOut)
     }
 }

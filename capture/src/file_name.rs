@@ -128,6 +128,30 @@ impl NamePattern {
         self.parts.iter().any(|part| matches!(part, Part::Conversion(_)))
     }
 
+    /// The parts of the path: one pattern for each folder, and the last one for the file.
+    pub(crate) fn components(&self) -> Vec<Self> {
+        let mut components = vec![Self { parts: Vec::new() }];
+        for part in &self.parts {
+            let Part::Text(text) = part else {
+                components.last_mut().expect("there is one").parts.push(part.clone());
+                continue;
+            };
+            for (number, text) in text.split('/').enumerate() {
+                if number > 0 {
+                    components.push(Self { parts: Vec::new() });
+                }
+                components.last_mut().expect("there is one").parts.push(Part::Text(text.to_owned()));
+            }
+        }
+        components
+    }
+
+    /// True for a name that the pattern gives at some time.
+    #[must_use]
+    pub fn may_give(&self, name: &str) -> bool {
+        may_give(&self.parts, name)
+    }
+
     /// The name for a time in nanoseconds since 1970, at a place `utc_offset_s` seconds east of UTC.
     #[must_use]
     pub fn expand(&self, time_ns: u64, utc_offset_s: i32) -> String {
@@ -138,6 +162,62 @@ impl NamePattern {
         };
         self.parts.iter().map(part).collect()
     }
+}
+
+fn may_give(parts: &[Part], name: &str) -> bool {
+    match parts.split_first() {
+        None => name.is_empty(),
+        Some((Part::Text(text), rest)) => {
+            name.strip_prefix(text.as_str()).is_some_and(|name| may_give(rest, name))
+        }
+        Some((Part::Conversion(conversion), rest)) => {
+            let ends = (1..=name.len()).filter(|end| name.is_char_boundary(*end));
+            ends.filter(|end| may_be(*conversion, &name[..*end])).any(|end| may_give(rest, &name[end..]))
+        }
+    }
+}
+
+/// True for what a conversion gives at some time.
+fn may_be(conversion: char, text: &str) -> bool {
+    // 0 stands for a digit.
+    let is_like = |form: &str| {
+        form.len() == text.len()
+            && form.chars().zip(text.chars()).all(|(form, one)| match form {
+                '0' => one.is_ascii_digit(),
+                form => one == form,
+            })
+    };
+    match conversion {
+        'Y' => is_like("0000"),
+        'y' | 'm' | 'd' | 'H' | 'I' | 'M' | 'S' => is_like("00"),
+        'j' => is_like("000"),
+        'u' => is_like("0"),
+        'N' => is_like("000000000"),
+        'F' => is_like("0000-00-00"),
+        'T' => is_like("00:00:00"),
+        'R' => is_like("00:00"),
+        's' => text.chars().all(|one| one.is_ascii_digit()),
+        'z' => is_like("+0000") || is_like("-0000"),
+        'p' => text == "AM" || text == "PM",
+        'b' => MONTHS.iter().any(|month| &month[..3] == text),
+        'B' => MONTHS.contains(&text),
+        'a' => DAYS.iter().any(|day| &day[..3] == text),
+        'A' => DAYS.contains(&text),
+        _ => false,
+    }
+}
+
+/// The name that a numbered file has without its number, and the number: `a_00007.pcapng` gives `a.pcapng` and 7. Longer
+/// numbers than seven digits are no numbers of ours, but dates.
+#[must_use]
+pub fn without_number(name: &str) -> Option<(String, u64)> {
+    const DIGITS_MAX: usize = 7;
+    name.match_indices('_').find_map(|(at, _)| {
+        let digits: String = name[at + 1..].chars().take_while(char::is_ascii_digit).collect();
+        let base = format!("{}{}", &name[..at], &name[at + 1 + digits.len()..]);
+        let is_ours = digits.len() <= DIGITS_MAX && with_label(&base, &digits) == name;
+        Some((base, digits.parse().ok().filter(|_| is_ours)?))
+    })
 }
 
 /// Puts a number before the extension of a path: `a/b.pcapng.zst`, 7 with two digits, gives `a/b_07.pcapng.zst`.
@@ -350,6 +430,35 @@ mod tests {
             let day_ns = 86_400_000_000_000;
             let (a, b) = (a.saturating_add(day_ns), b.saturating_add(day_ns));
             prop_assert_eq!(a.cmp(&b), pattern.expand(a, offset_s).cmp(&pattern.expand(b, offset_s)));
+        }
+    }
+
+    #[test]
+    fn names_that_a_pattern_gave_are_known_again() {
+        let all: String = CONVERSIONS.iter().map(|(letter, _)| format!("%{letter}-")).collect();
+        for pattern in ["x.pcapng", "%Y%m%d_%H%M%S.pcapng.zst", "a%s%N", &*all] {
+            let pattern = NamePattern::parse(pattern).unwrap();
+            for time_ns in [0, 1_700_000_000_123_456_789, 4_000_000_000_000_000_000] {
+                let name = pattern.expand(time_ns, 3_600);
+                assert!(pattern.may_give(&name), "{name}");
+                assert!(!pattern.may_give(&format!("{name}x")) && !pattern.may_give(&format!("x{name}")));
+            }
+        }
+        assert!(!NamePattern::parse("x%H").unwrap().may_give("x1a"));
+    }
+
+    #[test]
+    fn a_number_is_taken_off_a_name_and_a_date_is_not() {
+        for (name, known) in [
+            ("a_00007.pcapng", Some(("a.pcapng", 7))),
+            ("a_b_1.pcapng.zst", Some(("a_b.pcapng.zst", 1))),
+            ("a_123456", Some(("a", 123_456))),
+            ("a_20260101.pcapng", None),
+            ("a.pcapng", None),
+            ("a_7_b.pcapng", None),
+        ] {
+            let known = known.map(|(base, number)| (base.to_owned(), number));
+            assert_eq!(without_number(name), known, "{name}");
         }
     }
 }

@@ -7,19 +7,23 @@ use crate::assembly::Stretch;
 use crate::command::CommandRunner;
 use crate::credit::Credit;
 use crate::disk::Ways;
+use crate::earlier;
 use crate::file_name::NamePattern;
 use crate::format::Format;
+use crate::output_file;
 use crate::packer::{Compression, Packer};
 use crate::part::{self, Part, dated, split_off};
+use crate::pipe::Pipe;
 use crate::rotate::{RotatePolicy, Rotator};
 use crate::share::Share;
 use crate::sink::{Appended, Place, RETRY_AFTER, Sink};
 use crate::tail::Piece;
 use crate::{CaptureError, OnError, Output};
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// What a file that is being written is called: its name and this.
@@ -47,6 +51,8 @@ pub(crate) struct Plan {
     pub(crate) preallocate_bytes: u64,
     /// Files are written past the page cache.
     pub(crate) is_direct: bool,
+    /// Set when the capture is to end: a pipe whose reader does not read is given up then.
+    pub(crate) is_ending: Arc<AtomicBool>,
 }
 
 /// See the top of the file.
@@ -119,7 +125,11 @@ impl Files {
         };
         match output {
             Output::Nowhere => return Ok(None),
-            Output::Stream { name, to } => files.open_stream(name, to)?,
+            Output::Stream { name, to } => files.open_stream(name, Place::Stream(to))?,
+            Output::Descriptor { name, file } => {
+                let place = Place::of_descriptor(file, &files.plan.is_ending);
+                files.open_stream(name, place)?;
+            }
             Output::File(path) => files.open_first(&path, now_ns)?,
         }
         Ok(Some(files))
@@ -205,9 +215,9 @@ impl Files {
         Ended { bytes: self.bytes_before, count, failure: self.failure }
     }
 
-    fn open_stream(&mut self, name: String, to: Box<dyn io::Write + Send>) -> Result<(), CaptureError> {
+    fn open_stream(&mut self, name: String, place: Place) -> Result<(), CaptureError> {
         self.name = name;
-        self.begin(Place::Stream(to))
+        self.begin(place)
     }
 
     fn open_first(&mut self, path: &Path, now_ns: u64) -> Result<(), CaptureError> {
@@ -217,7 +227,13 @@ impl Files {
             if plan.rotate.rotates() || plan.rotate.ring_files.is_some() {
                 let rotator = Rotator::new(plan.rotate, pattern.clone(), plan.utc_offset_s)?;
                 self.rotation = Some(Rotation { rotator, pattern, count: 0 });
-                return self.open_part(now_ns);
+                self.open_part(now_ns)?;
+                // After that: what a killed capture left unfinished has its name by now.
+                let go_on = |rotation: &mut Rotation| {
+                    rotation.rotator.go_on_after(earlier::find(&rotation.pattern));
+                };
+                self.rotation.iter_mut().for_each(go_on);
+                return Ok(());
             }
             return self.open(PathBuf::from(pattern.expand(now_ns, plan.utc_offset_s)));
         }
@@ -242,19 +258,31 @@ impl Files {
             is_direct: self.plan.is_direct,
             is_first: self.bytes_before == 0 && self.not_made.is_none(),
         };
-        let file = make_folder(&path).and_then(|()| File::create(&path));
-        let place = file.and_then(|file| Place::of(file, ways));
-        let place = place.map_err(|source| CaptureError::Create { name: self.name.clone(), source })?;
+        let is_ending = &self.plan.is_ending;
+        let opened = make_folder(&path).and_then(|()| match self.rotation {
+            Some(_) => output_file::create_part(&path).map(Some),
+            None => output_file::open(&path),
+        });
+        let place = opened.and_then(|file| match file {
+            Some(file) => Place::of(file, ways, is_ending),
+            None => Ok(Place::Pipe(Pipe::waiting(&path, Arc::clone(is_ending)))),
+        });
+        let place = place.map_err(|source| {
+            if is_new && source.kind() != io::ErrorKind::WouldBlock {
+                // Nothing is left behind of a file that never began.
+                let _ = fs::remove_file(&path);
+            }
+            CaptureError::Create { name: self.name.clone(), source }
+        })?;
         self.made = is_new.then_some(path);
         self.begin(place).inspect_err(|_| {
-            // Nothing is left behind of a file that never began.
             let _ = self.made.take().map(fs::remove_file);
         })
     }
 
     fn begin(&mut self, place: Place) -> Result<(), CaptureError> {
         let plan = Arc::clone(&self.plan);
-        self.is_stream = matches!(place, Place::Stream(_));
+        self.is_stream = !matches!(place, Place::Regular(_));
         let mut sink = Sink::new(place, plan.format, plan.closing_len_max);
         sink.retry_after_failure(self.goes_on());
         let begun = match &mut self.packer {
@@ -526,6 +554,7 @@ mod tests {
             on_error: OnError::default(),
             preallocate_bytes: 0,
             is_direct: false,
+            is_ending: Arc::default(),
         }
     }
 

@@ -8,8 +8,11 @@ use bpf::capture::Geometry;
 use bpf::xdp::ModeWish;
 use host::Netns;
 use std::fmt;
+use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Bytes kept of a frame unless asked otherwise: with the record's head a slot of two cache lines.
 pub const SNAPLEN_DEFAULT: u32 = 96;
@@ -90,6 +93,14 @@ pub enum Output {
     Nowhere,
     /// A file, made or emptied at the start; or the pattern of files (see [`crate::file_name`]).
     File(PathBuf),
+    /// A descriptor that is open, such as standard output. A pipe or a socket whose reader has stopped reading does not
+    /// hold up the end of the capture.
+    Descriptor {
+        /// What to call it in messages.
+        name: String,
+        /// The descriptor.
+        file: File,
+    },
     /// Anything else that takes bytes; given large pieces, each ending with a block.
     Stream {
         /// What to call it in messages.
@@ -104,6 +115,7 @@ impl fmt::Debug for Output {
         match self {
             Self::Nowhere => f.write_str("Nowhere"),
             Self::File(path) => write!(f, "File({})", path.display()),
+            Self::Descriptor { name, .. } => write!(f, "Descriptor({name})"),
             Self::Stream { name, .. } => write!(f, "Stream({name})"),
         }
     }
@@ -169,6 +181,9 @@ pub struct Options {
     pub buffer_size_bytes: usize,
     /// Name and version of the program, for the file.
     pub application: String,
+    /// Set by the caller when the user has asked to end: ends what may take long before the first frame (a filter that
+    /// is being compiled) and after the last one (commands for complete files).
+    pub interrupted: Arc<AtomicBool>,
 }
 
 impl Options {
@@ -202,13 +217,14 @@ impl Options {
             is_direct: false,
             buffer_size_bytes: BUFFER_SIZE_BYTES_DEFAULT,
             application: concat!("wirerate ", env!("CARGO_PKG_VERSION")).to_owned(),
+            interrupted: Arc::default(),
         }
     }
 
     /// Whether wishes can be had together; `output` is the one that was taken out of `self`.
     pub(crate) fn check(&self, output: &Output, link_types: &[u16]) -> Result<(), CaptureError> {
         let refuse = |what, other| Err(CaptureError::Contradiction { what, other });
-        let is_stream = matches!(output, Output::Stream { .. });
+        let is_stream = matches!(output, Output::Stream { .. } | Output::Descriptor { .. });
         if is_stream && (self.rotate.rotates() || self.rotate.ring_files.is_some()) {
             return refuse("files that follow each other", "output that is a stream");
         }

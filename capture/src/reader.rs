@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     pub(crate) clock: UtcClock,
     pub(crate) limit: Limit,
     /// True when nothing is added to the rings any more, so that an empty one means the end.
-    pub(crate) is_draining: AtomicBool,
+    pub(crate) is_draining: Arc<AtomicBool>,
     /// True once the output refused something and nothing more is to be written.
     pub(crate) has_failed: AtomicBool,
 }
@@ -256,7 +256,7 @@ mod tests {
         let shared = Shared {
             clock: UtcClock::new(),
             limit: Limit::new(frames_max),
-            is_draining: AtomicBool::new(true),
+            is_draining: Arc::new(AtomicBool::new(true)),
             has_failed: AtomicBool::new(false),
         };
         let reader = Reader {

@@ -3,8 +3,9 @@
 //! Decisions only: the writer tells what it writes and does what it is told. Nothing is opened, renamed or removed
 //! here, and no clock is read; times are those of the records.
 
+use crate::earlier::EarlierFile;
 use crate::file_name::{NamePattern, with_number};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::num::{NonZeroU32, NonZeroU64};
 
 const NUMBER_DIGITS: usize = 5;
@@ -90,8 +91,8 @@ impl RotatePolicy {
 /// A file that is complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
-    /// Its name, from the time of its first record. A file of that name from an earlier run or an earlier turn of a
-    /// pattern that repeats (`%H`) is replaced.
+    /// Its name, from the time of its first record. A file of that name from an earlier turn of a pattern that repeats
+    /// (`%H`) is replaced; one that was there at the start is not, in the first turn.
     pub name: String,
     /// Its length in bytes, as it lies on the disk.
     pub bytes: u64,
@@ -128,6 +129,8 @@ pub struct Rotator {
     kept_bytes: u64,
     /// The name last given before any number was put into it, and how often running.
     last_base: Option<(String, u64)>,
+    /// Names of files that were there at the start, without their numbers, and the highest number of each.
+    taken: BTreeMap<String, u64>,
 }
 
 /// The file being written.
@@ -163,7 +166,22 @@ impl Rotator {
             kept: VecDeque::new(),
             kept_bytes: 0,
             last_base: None,
+            taken: BTreeMap::new(),
         })
+    }
+
+    /// Files that earlier captures have left, the oldest first: numbers go on after theirs, and the limits on files and
+    /// bytes are for all together.
+    pub(crate) fn go_on_after(&mut self, earlier: Vec<EarlierFile>) {
+        for EarlierFile { name, numbered, bytes } in earlier {
+            if let Some((base, number)) = numbered {
+                let highest = self.taken.entry(base).or_default();
+                *highest = number.max(*highest);
+            }
+            if self.policy.ring_files.is_some() || self.policy.quota_bytes.is_some() {
+                self.keep(Kept { name, bytes });
+            }
+        }
     }
 
     /// A file was begun with `header_bytes` bytes that are no records.
@@ -288,7 +306,12 @@ impl Rotator {
         let base = self.pattern.expand(time_ns, self.utc_offset_s);
         let number = match &self.last_base {
             Some((last, number)) if *last == base => number + 1,
-            _ => 0,
+            // Numbers of names without a time begin at 1.
+            _ => match self.taken.remove(&base) {
+                Some(highest) if self.pattern.has_time() => highest + 1,
+                Some(highest) => highest,
+                None => 0,
+            },
         };
         self.last_base = Some((base.clone(), number));
         if !self.policy.rotates() {
@@ -599,6 +622,45 @@ mod tests {
             };
             steps.into_iter().map(&mut record).collect()
         })
+    }
+
+    #[test]
+    fn a_restarted_rotation_goes_on_after_the_files_of_the_run_before() {
+        let earlier = |name: &str, base: &str, number| EarlierFile {
+            name: name.to_owned(),
+            numbered: Some((base.to_owned(), number)),
+            bytes: 400,
+        };
+        let policy = RotatePolicy { ring_files: NonZeroU32::new(3), ..size(500) };
+        let mut again = rotator(policy, "c.pcapng");
+        again.go_on_after(vec![
+            earlier("c_00007.pcapng", "c.pcapng", 7),
+            earlier("c_00008.pcapng", "c.pcapng", 8),
+            EarlierFile { name: "c.pcapng.part.1".to_owned(), numbered: None, bytes: 10 },
+        ]);
+        again.begin(HEADER_BYTES);
+        let displaced: Vec<String> = std::iter::from_fn(|| again.displace()).collect();
+        assert_eq!(displaced, ["c_00007.pcapng"], "two old ones and the one being written");
+        again.wrote(0, 300);
+        assert_eq!(again.finish().unwrap().name, "c_00009.pcapng");
+        // A name with a time: in the first turn nothing is replaced, the day after it is.
+        let mut again =
+            rotator(RotatePolicy { interval: interval(3_600, true), ..RotatePolicy::default() }, "x%H");
+        again.go_on_after(vec![earlier("x00", "x00", 0), earlier("x00_2", "x00", 2)]);
+        let mut names = Vec::new();
+        for hour in [0, 1, 24] {
+            again.begin(HEADER_BYTES);
+            again.wrote(hour * 3_600 * S, 300);
+            names.push(again.finish().unwrap().name);
+        }
+        assert_eq!(names, ["x00_3", "x01", "x00"]);
+        // All together stay below the quota.
+        let quota_bytes = NonZeroU64::new(1_000);
+        let mut again = rotator(RotatePolicy { quota_bytes, ..size(500) }, "c");
+        again.go_on_after(vec![earlier("c_00001", "c", 1), earlier("c_00002", "c", 2)]);
+        again.begin(HEADER_BYTES);
+        assert_eq!(again.evict(300), Some("c_00001".to_owned()));
+        assert_eq!(again.evict(300), None);
     }
 
     proptest! {

@@ -70,7 +70,9 @@ impl Session {
     pub fn start(mut options: Options) -> Result<Self, CaptureError> {
         let netns = options.netns.clone();
         // Begun here: commands run in the namespace of the caller, not in that of the devices.
-        let command = options.rotate_command.clone().map(CommandRunner::start).transpose();
+        let command = options.rotate_command.clone();
+        let interrupted = Arc::clone(&options.interrupted);
+        let command = command.map(|command| CommandRunner::start(command, interrupted)).transpose();
         let command =
             command.map_err(|source| no_thread("the command for complete files", source))?.map(Arc::new);
         let output = std::mem::take(&mut options.output);
@@ -88,7 +90,8 @@ impl Session {
         let devices = open_devices(&stack, options, &mut interfaces)?;
         options.check(&output, &interfaces.link_types())?;
         let board = Arc::new(Board::new(stack, devices));
-        let plan = plan(options, &interfaces, &board);
+        let is_draining = Arc::<AtomicBool>::default();
+        let plan = plan(options, &interfaces, &board, &is_draining);
         // Only now is a file emptied: a busy device is the most likely reason to fail.
         let outputs = Outputs { output, plan, command: command.clone(), start_time_ns: board.start_time_ns };
         let opened = outputs.open(options.order)?;
@@ -96,7 +99,7 @@ impl Session {
             shared: Arc::new(Shared {
                 clock: UtcClock::new(),
                 limit: Limit::new(options.frames_max),
-                is_draining: AtomicBool::new(false),
+                is_draining,
                 has_failed: AtomicBool::new(false),
             }),
             board,
@@ -306,7 +309,12 @@ fn open_devices(
     options.ifnames.iter().map(open).collect()
 }
 
-fn plan(options: &Options, interfaces: &Interfaces, board: &Arc<Board>) -> Arc<Plan> {
+fn plan(
+    options: &Options,
+    interfaces: &Interfaces,
+    board: &Arc<Board>,
+    is_ending: &Arc<AtomicBool>,
+) -> Arc<Plan> {
     let (is_pcapng, closer) = (options.format == Format::Pcapng, Arc::clone(board));
     Arc::new(Plan {
         format: options.format,
@@ -320,6 +328,7 @@ fn plan(options: &Options, interfaces: &Interfaces, board: &Arc<Board>) -> Arc<P
         on_error: options.on_error,
         preallocate_bytes: options.preallocate_bytes,
         is_direct: options.is_direct,
+        is_ending: Arc::clone(is_ending),
     })
 }
 
@@ -350,7 +359,7 @@ impl Outputs {
     fn of_ring(&self, label: &str) -> Result<Option<Files>, CaptureError> {
         let output = match &self.output {
             Output::File(path) => Output::File(labelled(path, label)?.into()),
-            Output::Nowhere | Output::Stream { .. } => Output::Nowhere,
+            Output::Nowhere | Output::Descriptor { .. } | Output::Stream { .. } => Output::Nowhere,
         };
         Files::create(output, Arc::clone(&self.plan), self.command.clone(), self.start_time_ns)
     }

@@ -6,9 +6,12 @@
 use crate::disk::{DiskFile, Ways};
 use crate::format::Format;
 use crate::part::{Part, count, split_off};
+use crate::pipe::Pipe;
 use crate::tail::{Piece, Tail, last_records};
 use std::fs::File;
 use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// A file that refused something is asked again after this, where the capture goes on.
@@ -18,23 +21,34 @@ pub(crate) const RETRY_AFTER: Duration = Duration::from_millis(100);
 pub(crate) enum Place {
     /// Can be cut back.
     Regular(DiskFile),
-    /// Devices, pipes, and whatever a caller gave.
+    /// Has a reader that may stop, or go.
+    Pipe(Pipe),
+    /// Devices, and whatever a caller gave.
     Stream(Box<dyn Write + Send>),
 }
 
 impl Place {
     /// What kind of file it is decides what can be done with it.
-    pub(crate) fn of(file: File, ways: Ways) -> io::Result<Self> {
+    pub(crate) fn of(file: File, ways: Ways, is_ending: &Arc<AtomicBool>) -> io::Result<Self> {
         match file.metadata()?.is_file() {
             true => Ok(Self::Regular(DiskFile::new(file, ways)?)),
-            false => Ok(Self::Stream(Box::new(file))),
+            false => Ok(Self::of_descriptor(file, is_ending)),
+        }
+    }
+
+    /// A descriptor that a caller gave: a regular file goes on where it stands.
+    pub(crate) fn of_descriptor(file: File, is_ending: &Arc<AtomicBool>) -> Self {
+        match Pipe::of(file, Arc::clone(is_ending)) {
+            Ok(pipe) => Self::Pipe(pipe),
+            Err(file) => Self::Stream(Box::new(file)),
         }
     }
 
     /// Writes everything, or says how many bytes went out before the failure.
     fn write(&mut self, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
-        let to = match self {
+        let to: &mut dyn Write = match self {
             Self::Regular(file) => return file.write(bytes),
+            Self::Pipe(pipe) => pipe,
             Self::Stream(stream) => stream,
         };
         let mut written = 0;
@@ -100,7 +114,11 @@ impl Sink {
 
     /// Writes what everything after needs.
     pub(crate) fn begin(&mut self, header: &[u8]) -> io::Result<()> {
-        self.place.write(header).map_err(|(_, error)| error)?;
+        match &mut self.place {
+            // A FIFO may have no reader yet.
+            Place::Pipe(pipe) => pipe.begin(header),
+            place => place.write(header).map_err(|(_, error)| error)?,
+        }
         self.len = header.len() as u64;
         self.is_unflushed = true;
         Ok(())
@@ -161,6 +179,8 @@ impl Sink {
         let flushed = match &mut self.place {
             Place::Stream(stream) if std::mem::take(&mut self.is_unflushed) => stream.flush(),
             Place::Stream(_) => Ok(()),
+            Place::Pipe(_) if self.failure.is_some() => Ok(()),
+            Place::Pipe(pipe) => pipe.tick(),
             Place::Regular(file) => file.show(),
         };
         flushed.unwrap_or_else(|error| self.fail(error));
@@ -186,6 +206,11 @@ impl Sink {
         if !is_lost {
             self.is_unflushed = true;
             self.flush();
+        }
+        if let (Place::Pipe(pipe), false) = (&mut self.place, is_lost)
+            && let Err(error) = pipe.flush()
+        {
+            self.fail(error);
         }
         if let Place::Regular(file) = self.place
             && let Err(error) = file.finish()
@@ -292,7 +317,7 @@ enum Attempt {
 mod tests {
     use super::*;
     use pcapng::Packet;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
     /// Takes so many bytes and then says that the disk is full.
     #[derive(Clone)]
@@ -368,7 +393,7 @@ mod tests {
     fn devices_are_written_to_like_pipes() {
         let open = |path| {
             let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
-            Sink::new(Place::of(file, Ways::default()).unwrap(), Format::Pcapng, 256)
+            Sink::new(Place::of(file, Ways::default(), &Arc::default()).unwrap(), Format::Pcapng, 256)
         };
         let mut null = open("/dev/null");
         assert_eq!(null.append(&blocks(3), &ring(3)).kept, 3);

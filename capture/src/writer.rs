@@ -337,13 +337,14 @@ mod tests {
             on_error: OnError::default(),
             preallocate_bytes: 0,
             is_direct: false,
+            is_ending: Arc::default(),
         };
         let files = Files::create(Output::File(folder.join("%s.pcapng")), Arc::new(plan), None, 0);
         let lanes = vec![Lane::for_test(), Lane::for_test()];
         let shared = Shared {
             clock: UtcClock::new(),
             limit: Limit::new(None),
-            is_draining: AtomicBool::new(false),
+            is_draining: Arc::default(),
             has_failed: AtomicBool::new(false),
         };
         Desk {

@@ -182,7 +182,8 @@ impl Stamps {
 
 /// A filter as a function for the program.
 fn translated(expression: &str, link: &Link, options: &Options) -> Result<Vec<Ebpf>, CaptureError> {
-    let classic = filter::compile(expression, device::link_type(link)?, options.snaplen)?;
+    let classic =
+        filter::compile(expression, device::link_type(link)?, options.snaplen, &options.interrupted)?;
     ::filter::translate(&classic)
         .map_err(|source| CaptureError::FilterProgram { expression: expression.to_owned(), source })
 }

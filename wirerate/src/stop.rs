@@ -5,7 +5,7 @@
 //! within a moment is told once.
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::{flag, low_level};
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
@@ -56,6 +56,8 @@ impl Stop {
                 .and_then(|_| low_level::pipe::register(signal, waker))
                 .map_err(failed(signal))?;
         }
+        // A file at the limit of `ulimit -f` is an error of its write (EFBIG) then. Programs that we start do not inherit it.
+        flag::register(SIGXFSZ, Arc::default()).map_err(failed(SIGXFSZ))?;
         // Workers may be stuck when the second signal comes, so nobody but a thread of its own can wait for it. The first one
         // is for others, whose calls it ends.
         let _elsewhere = Elsewhere::begin();

@@ -1,4 +1,4 @@
-//! libpcap's compiler, loaded when somebody asks for a filter.
+//! libpcap's compiler, loaded when a filter is asked for.
 //!
 //! Loaded at run time and not linked, so that the program starts on machines without libpcap.
 
@@ -56,12 +56,24 @@ struct Library {
 /// Loaded once; libpcap before 1.8 compiles for one thread at a time, so the lock is held meanwhile.
 static LIBRARY: Mutex<Option<Library>> = Mutex::new(None);
 
+/// The last program that was compiled, and from what: each device, and packet sockets after XDP, ask for the same one.
+static LAST: Mutex<Option<(Key, Vec<Instruction>)>> = Mutex::new(None);
+
+/// Expression, link type and snaplen.
+type Key = (CString, c_int, c_int);
+
 /// Compiles `expression` for frames of a link type (`DLT_*`): to keep the first `snaplen` bytes of those that match.
 pub(crate) fn compile(
     expression: &CStr,
     link_type: c_int,
     snaplen: c_int,
 ) -> Result<Vec<Instruction>, Failure> {
+    let key = (expression.to_owned(), link_type, snaplen);
+    if let Some((of, program)) = &*LAST.lock().unwrap_or_else(PoisonError::into_inner)
+        && *of == key
+    {
+        return Ok(program.clone());
+    }
     let mut loaded = LIBRARY.lock().unwrap_or_else(PoisonError::into_inner);
     let library = match *loaded {
         Some(library) => library,
@@ -75,6 +87,9 @@ pub(crate) fn compile(
     let compiled = compile_with(&library, handle, expression);
     // SAFETY: the handle came from open_dead, was not closed yet, and is not used again.
     unsafe { (library.close)(handle) };
+    if let Ok(program) = &compiled {
+        *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some((key, program.clone()));
+    }
     compiled
 }
 

@@ -110,8 +110,9 @@ impl PacketWish {
     /// # Errors
     /// What a filter can be refused for.
     pub(crate) fn new(link: &Link, options: &Options, hardware: &Hardware) -> Result<Self, CaptureError> {
-        let compile =
-            |expression: &String| filter::compile(expression, device::link_type(link)?, options.snaplen);
+        let compile = |expression: &String| {
+            filter::compile(expression, device::link_type(link)?, options.snaplen, &options.interrupted)
+        };
         Ok(Self {
             mode: options.mode,
             filter: options.filter.as_ref().map(compile).transpose()?,

@@ -6,6 +6,7 @@
 //! default the one that cargo built along with these tests.
 
 mod capture;
+mod capture_ends;
 mod capture_files;
 mod control;
 mod count;
@@ -49,6 +50,7 @@ const CASES: &[&[Case]] = &[
     dry_run::CASES,
     send::CASES,
     capture::CASES,
+    capture_ends::CASES,
     capture_files::CASES,
     sources::CASES,
     count::CASES,

@@ -68,7 +68,7 @@ pub struct FileArgs {
     #[arg(long, requires = "write", value_name = "SIZE", value_parser = above_zero(|size: &Size| size.0))]
     pub quota: Option<Size>,
     /// Run this in a shell for each complete file, with its name as one more word
-    #[arg(long, requires = "write", value_name = "COMMAND")]
+    #[arg(long, requires = "write", value_name = "COMMAND", value_parser = shell_command)]
     pub rotate_command: Option<String>,
     /// Allocate so much space when a file begins, the first one before frames come; what is left is given back
     #[arg(long, requires = "write", value_name = "SIZE")]
@@ -149,6 +149,18 @@ where
             Err("it must be more than 0; leave it away for no limit".to_owned())
         }
         limit => limit.map_err(|bad| bad.to_string()),
+    }
+}
+
+/// Reads a command that the name of a file can follow. Without a word before it, the name would be the command.
+fn shell_command(text: &str) -> Result<String, String> {
+    match text.trim_end().chars().last() {
+        None => Err("it is empty: the capture file itself would be run".to_owned()),
+        Some(end @ ('&' | ';' | '|' | '(' | '{' | '`')) => Err(format!(
+            "it ends with {end:?}: the capture file itself would be run; a function takes the name where it is \
+             needed: 'f() {{ gzip \"$1\" & }}; f'"
+        )),
+        Some(_) => Ok(text.to_owned()),
     }
 }
 
@@ -260,6 +272,17 @@ mod tests {
             assert!(refused.contains("--write <WRITE>"), "{words}: {refused}");
             assert!(Line::try_parse_from(self::words(words)).is_ok(), "{words}");
         }
+    }
+
+    #[test]
+    fn a_rotate_command_never_runs_the_capture_file_as_a_command() {
+        for command in ["", "  ", "gzip &", "gzip;", "cat |"] {
+            let line = ["capture", "-w", "x", "--rotate-command", command];
+            let refused = Line::try_parse_from(line).map(drop).unwrap_err().to_string();
+            assert!(refused.contains("the capture file itself would be run"), "{refused}");
+        }
+        let line = ["capture", "-w", "x", "--rotate-command", "f() { gzip \"$1\" & }; f"];
+        assert!(Line::try_parse_from(line).is_ok());
     }
 
     #[test]

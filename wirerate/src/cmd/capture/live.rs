@@ -31,7 +31,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         let why = "both want standard output";
         return Err(Failure::usage("use --json with --write -", why).try_this("--write FILE --json"));
     }
-    let session = Session::start(options(args)?).map_err(|why| failure(args, why))?;
+    let session = Session::start(options(args, stop)?).map_err(|why| failure(args, why))?;
     for device in session.devices() {
         let name = &device.link.name;
         eprintln!("wirerate: capturing on {name} ({})", device.source);
@@ -69,7 +69,7 @@ fn netns(args: &Args) -> Result<Option<Netns>, Failure> {
     netns.map_err(|why| Failure::host(act(args), why))
 }
 
-fn options(args: &Args) -> Result<Options, Failure> {
+fn options(args: &Args, stop: &Stop) -> Result<Options, Failure> {
     let options = Options {
         ifnames: args.devices.clone(),
         netns: netns(args)?,
@@ -82,6 +82,7 @@ fn options(args: &Args) -> Result<Options, Failure> {
         frames_max: args.count.map(|count| count.0).filter(|count| *count > 0),
         output: output(args).map_err(|why| Failure::refused("write to standard output", why))?,
         application: format!("wirerate {}", env!("CARGO_PKG_VERSION")),
+        interrupted: stop.flag(),
         ..Options::new("")
     };
     let options = args.source.apply(options);
@@ -99,7 +100,7 @@ fn output(args: &Args) -> io::Result<Output> {
         Some(_) if is_stdout(args) => {
             // The descriptor itself: Rust's standard output looks for line ends in everything.
             let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-            Output::Stream { name: "standard output".to_owned(), to: Box::new(file) }
+            Output::Descriptor { name: "standard output".to_owned(), file }
         }
         Some(path) => Output::File(path.clone()),
     })
@@ -279,7 +280,7 @@ fn conclude(args: &Args, report: &Report, ended: capture::Report) -> Result<Outc
     match ended.output_error {
         // Whoever read our frames has seen enough: that is an end like Ctrl-C.
         Some(error) if error.is_closed_pipe() => Ok(Outcome::Done),
-        Some(error) if args.files.on_error == ErrorWish::GoOn => {
+        Some(error) if args.files.on_error == ErrorWish::GoOn || error.is_blocked_pipe() => {
             eprintln!("wirerate: {:#}", anyhow::Error::from(error));
             Ok(Outcome::No)
         }

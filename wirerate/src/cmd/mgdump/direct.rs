@@ -20,6 +20,7 @@ pub(super) fn run(args: &Args, device: String, stop: &Stop) -> Result<Summary, F
         mode: args.mode(),
         frames_max: args.frames_max(),
         output: Output::File(args.write.clone()),
+        interrupted: stop.flag(),
         order: if args.per_cpu { Order::FilePerRing } else { Order::default() },
         ..Options::new(&device)
     };

@@ -1,0 +1,148 @@
+//! Opening files that captures write: locked against a second writer, readable by their owner alone.
+//!
+//! The lock is that of flock(2). It goes with the process, however that ends, so a file that is locked is being
+//! written. Files are not truncated here: a capture that is refused later leaves what they hold.
+
+use crate::pipe::has_no_reader;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Permissions of new files, as dumpcap's: frames are for the eyes of the user who captures. A stricter umask holds.
+const MODE: u32 = 0o600;
+
+/// Opens or creates `path`. `None` for a FIFO that no program has opened for reading.
+///
+/// # Errors
+/// [`io::ErrorKind::WouldBlock`] when another program writes to the file; what the file system refuses.
+pub fn open(path: &Path) -> io::Result<Option<File>> {
+    // Not to wait for the reader of a FIFO; of no effect on regular files.
+    match options().create(true).custom_flags(libc::O_NONBLOCK).open(path) {
+        Ok(file) => locked(file).map(Some),
+        Err(error) if has_no_reader(&error) && is_fifo(path) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Creates the file of an unfinished capture. One that a killed capture has left there is renamed and kept: `x.part`
+/// becomes `x.part.1`, or the first number that is free.
+///
+/// # Errors
+/// [`io::ErrorKind::WouldBlock`] when another program writes to the file; a symbolic link in its place is refused.
+pub(crate) fn create_part(path: &Path) -> io::Result<File> {
+    let create = || options().create_new(true).open(path);
+    let created = match create() {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            keep_old_part(path)?;
+            create()
+        }
+        created => created,
+    };
+    locked(created?)
+}
+
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).mode(MODE);
+    options
+}
+
+fn is_fifo(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.file_type().is_fifo())
+}
+
+fn keep_old_part(path: &Path) -> io::Result<()> {
+    if !fs::symlink_metadata(path)?.is_file() {
+        return Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "something that is no regular file is there",
+        ));
+    }
+    locked(options().custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?)?;
+    let numbered = |number: u32| PathBuf::from(format!("{}.{number}", path.display()));
+    let free = (1..).map(numbered).find(|kept| fs::symlink_metadata(kept).is_err());
+    fs::rename(path, free.expect("a folder has fewer files than there are numbers"))
+}
+
+/// Locks a regular file. A file system without locks does without.
+fn locked(file: File) -> io::Result<File> {
+    if !file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => {
+            let why = "another program is writing to it (it is locked)";
+            Err(io::Error::new(io::ErrorKind::WouldBlock, why))
+        }
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    /// A folder that is gone when the test is over.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("wirerate-output-{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_written_is_refused_to_a_second_writer() {
+        let folder = Folder::new("lock");
+        let path = folder.0.join("x");
+        fs::write(&path, "old").unwrap();
+        let first = open(&path).unwrap();
+        let refused = open(&path).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+        drop(first);
+        open(&path).unwrap().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"old", "opening does not truncate");
+        // Devices are for all.
+        let (_one, _two) = (open(Path::new("/dev/null")).unwrap(), open(Path::new("/dev/null")).unwrap());
+    }
+
+    #[test]
+    fn new_files_are_for_their_owner_alone() {
+        let folder = Folder::new("mode");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let (file, part) = (folder.0.join("x"), folder.0.join("x.part"));
+        drop((open(&file).unwrap(), create_part(&part).unwrap()));
+        assert_eq!((mode(&file), mode(&part)), (0o600, 0o600));
+    }
+
+    #[test]
+    fn what_a_killed_capture_left_is_kept_and_links_are_not_followed() {
+        let folder = Folder::new("part");
+        let part = folder.0.join("x.part");
+        for left in ["first", "second"] {
+            fs::write(&part, left).unwrap();
+            drop(create_part(&part).unwrap());
+        }
+        assert_eq!(fs::read(folder.0.join("x.part.1")).unwrap(), b"first");
+        // The empty file that the first call made is the second that was left.
+        fs::remove_file(&part).unwrap();
+        let live = create_part(&part).unwrap();
+        assert_eq!(create_part(&part).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        drop(live);
+        let (victim, link) = (folder.0.join("victim"), folder.0.join("link.part"));
+        fs::write(&victim, "precious").unwrap();
+        symlink(&victim, &link).unwrap();
+        assert!(create_part(&link).is_err());
+        assert_eq!(fs::read(&victim).unwrap(), b"precious");
+    }
+}
