@@ -8,11 +8,13 @@
 use crate::Mode;
 use host::{Netns, NetnsId};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr, socket};
+use nix::sys::stat::{Mode as Permissions, fchmod};
 use std::fmt;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -23,8 +25,10 @@ pub const FOLDER: &str = "/run/wirerate/capture";
 
 /// Longest line that is an order.
 const LINE_LEN_MAX: usize = 64;
-/// Clients at a time; whoever comes later waits in the queue of the socket.
-const CLIENTS_MAX: usize = 16;
+/// Clients at a time; for one more, the one that has been silent longest is dropped.
+const CLIENTS_MAX: usize = 64;
+/// Clients that may wait to be accepted.
+const BACKLOG: i32 = 128;
 /// A socket older than this that nobody listens to has been left behind.
 const AGE_MIN: Duration = Duration::from_secs(10);
 /// How long an answer is waited for.
@@ -82,6 +86,12 @@ pub enum ControlError {
         /// Name of the device.
         ifname: String,
     },
+    /// Its socket is for another user.
+    #[error("the capture on {ifname} takes orders from its own user only")]
+    Denied {
+        /// Name of the device.
+        ifname: String,
+    },
     /// The conversation broke off.
     #[error("the capture on {ifname} does not answer")]
     Silent {
@@ -115,8 +125,18 @@ pub fn tell(netns: &Netns, ifname: &str, order: Order) -> Result<String, Control
 }
 
 fn tell_at(path: &Path, ifname: &str, order: Order) -> Result<String, ControlError> {
-    let nobody = |_| ControlError::Nobody { ifname: ifname.to_owned() };
-    let stream = UnixStream::connect(path).map_err(nobody)?;
+    let stream = UnixStream::connect(path).map_err(|error| {
+        let ifname = ifname.to_owned();
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => ControlError::Denied { ifname },
+            io::ErrorKind::ConnectionRefused => {
+                // Left by a capture that was killed; a user who may not remove it leaves it to the next capture.
+                remove_if_left(path);
+                ControlError::Nobody { ifname }
+            }
+            _ => ControlError::Nobody { ifname },
+        }
+    })?;
     let answer = converse(&stream, order)
         .map_err(|source| ControlError::Silent { ifname: ifname.to_owned(), source })?;
     match answer.strip_prefix("ok") {
@@ -177,7 +197,6 @@ impl Desk {
     pub fn wait(&self, timeout: Duration) {
         let readable = PollFlags::POLLIN;
         let seats = self.seats.iter().map(|seat| PollFd::new(seat.listener.as_fd(), readable));
-        let seats = if self.clients.len() < CLIENTS_MAX { seats.take(usize::MAX) } else { seats.take(0) };
         let clients = self.clients.iter().map(|client| PollFd::new(client.stream.as_fd(), readable));
         let mut fds: Vec<PollFd<'_>> = seats.chain(clients).collect();
         let timeout_ms = timeout.as_micros().div_ceil(1000).try_into().unwrap_or(u16::MAX);
@@ -188,14 +207,24 @@ impl Desk {
     /// Answers what was said until now. `answer` gets each order and says what it did, or why not.
     pub fn serve(&mut self, mut answer: impl FnMut(Order) -> Result<String, String>) {
         for seat in &self.seats {
-            while self.clients.len() < CLIENTS_MAX {
-                let Ok((stream, _)) = seat.listener.accept() else { break };
-                if stream.set_nonblocking(true).is_ok() {
-                    self.clients.push(Client { stream, heard: Vec::new() });
+            while let Ok((stream, _)) = seat.listener.accept() {
+                if stream.set_nonblocking(true).is_err() {
+                    continue;
                 }
+                // What the others have said is answered before one of them is dropped.
+                if self.clients.len() == CLIENTS_MAX {
+                    self.clients.retain_mut(|client| client.serve(&mut answer));
+                }
+                if self.clients.len() == CLIENTS_MAX {
+                    self.clients.remove(0);
+                }
+                self.clients.push(Client { stream, heard: Vec::new(), spoke: false });
             }
         }
         self.clients.retain_mut(|client| client.serve(&mut answer));
+        // The silent ones stay in front.
+        self.clients.sort_by_key(|client| client.spoke);
+        self.clients.iter_mut().for_each(|client| client.spoke = false);
     }
 }
 
@@ -207,10 +236,17 @@ fn sweep(folder: &Path) {
         let is_old = fs::metadata(&path)
             .and_then(|meta| meta.modified())
             .is_ok_and(|made| made.elapsed().is_ok_and(|age| age > AGE_MIN));
-        let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-        if is_old && UnixStream::connect(&path).is_err_and(is_refused) {
-            let _ = fs::remove_file(&path);
+        if is_old {
+            remove_if_left(&path);
         }
+    }
+}
+
+/// Removes a socket that no capture listens to.
+fn remove_if_left(path: &Path) {
+    let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    if UnixStream::connect(path).is_err_and(is_refused) {
+        let _ = fs::remove_file(path);
     }
 }
 
@@ -225,24 +261,34 @@ impl Drop for Desk {
 
 impl Seat {
     fn open(path: PathBuf) -> io::Result<Self> {
-        let listener = match UnixListener::bind(&path) {
+        let listener = match bind(&path) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && UnixStream::connect(&path).is_err() => {
                 // Left by a capture that was killed.
                 fs::remove_file(&path)?;
-                UnixListener::bind(&path)?
+                bind(&path)?
             }
             bound => bound?,
         };
         let seat = Self { listener, path };
-        fs::set_permissions(&seat.path, fs::Permissions::from_mode(0o600))?;
         seat.listener.set_nonblocking(true)?;
         Ok(seat)
     }
 }
 
+/// A socket that is for its owner alone from its first moment: it is made with the mode of its descriptor.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    let socket = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    fchmod(&socket, Permissions::S_IRUSR | Permissions::S_IWUSR)?;
+    socket::bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+    socket::listen(&socket, Backlog::new(BACKLOG)?)?;
+    Ok(socket.into())
+}
+
 #[derive(Debug)]
 struct Client {
     stream: UnixStream,
+    /// It has given an order since it was last looked at.
+    spoke: bool,
     /// Of the next line.
     heard: Vec<u8>,
 }
@@ -252,6 +298,7 @@ impl Client {
     fn serve(&mut self, answer: &mut impl FnMut(Order) -> Result<String, String>) -> bool {
         let is_open = self.hear();
         while let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
+            self.spoke = true;
             let line: Vec<u8> = self.heard.drain(..=end).collect();
             let line = String::from_utf8_lossy(&line[..end]).into_owned();
             let said = line.parse().map_err(|error: BadOrder| error.to_string()).and_then(&mut *answer);
@@ -290,6 +337,7 @@ fn in_one_line(text: &str) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::os::unix::fs::PermissionsExt;
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
     use std::thread;
 
@@ -388,6 +436,32 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
         assert_eq!(fs::metadata(&place.0).unwrap().permissions().mode() & 0o777, 0o600);
         drop(desk);
+        assert!(!place.0.exists());
+    }
+
+    #[test]
+    fn idle_clients_do_not_keep_others_from_being_answered() {
+        let place = Place::new();
+        while_served(
+            &place,
+            |order| Ok(order.to_string()),
+            || {
+                let idle: Vec<UnixStream> =
+                    (0..3 * CLIENTS_MAX).map(|_| UnixStream::connect(&place.0).unwrap()).collect();
+                for _ in 0..2 * CLIENTS_MAX {
+                    assert_eq!(tell_at(&place.0, "eth0", Order::Stats).unwrap(), "stats");
+                }
+                drop(idle);
+            },
+        );
+    }
+
+    #[test]
+    fn a_socket_of_a_killed_capture_goes_with_the_first_order() {
+        let place = Place::new();
+        drop(UnixListener::bind(&place.0).unwrap());
+        let error = tell_at(&place.0, "eth0", Order::Stop).unwrap_err();
+        assert!(matches!(error, ControlError::Nobody { .. }), "{error}");
         assert!(!place.0.exists());
     }
 

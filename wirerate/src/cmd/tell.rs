@@ -37,7 +37,11 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
 
 fn failure(args: &Args, act: String, why: ControlError) -> Failure {
     let is_nobody = matches!(why, ControlError::Nobody { .. });
+    let is_denied = matches!(why, ControlError::Denied { .. });
     let failure = Failure::refused(act, why);
+    if is_denied {
+        return failure.try_this("the same as root, or as the user who started the capture");
+    }
     match &args.netns {
         _ if !is_nobody => failure,
         None => failure.try_this("--netns NAME, when the device is in a namespace of its own"),
