@@ -28,12 +28,21 @@ pub(crate) struct CommandRunner {
 
 impl CommandRunner {
     /// `command` is run by `sh` with the file's name as one more word. At the end of the capture, commands that still
-    /// run when the user asks to end (`interrupted`) are ended, and those that are left are not begun.
-    pub(crate) fn start(command: String, interrupted: Arc<AtomicBool>) -> io::Result<Self> {
+    /// run when the user asks to end (`interrupted`) are ended, and those that are left are not begun. `keeps_rights` is
+    /// for a process that becomes another user soon.
+    pub(crate) fn start(
+        command: String,
+        interrupted: Arc<AtomicBool>,
+        keeps_rights: bool,
+    ) -> io::Result<Self> {
         let (names, queue) = channel::<String>();
         let (failed, is_last) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
         let (counter, last) = (Arc::clone(&failed), Arc::clone(&is_last));
         let thread = thread::Builder::new().name("rotate-command".to_owned()).spawn(move || {
+            if !keeps_rights {
+                // What root starts gets root's rights all the same.
+                let _ = host::keep_capabilities(&[]);
+            }
             let mut asked: Option<Instant> = None;
             // True once commands must end: a moment after the end of a capture that the user has ended.
             let mut is_late = || {
@@ -122,7 +131,7 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let names: Vec<String> =
             ["a b", "c;d", "$e"].map(|name| folder.join(name).display().to_string()).to_vec();
-        let runner = CommandRunner::start("touch".to_owned(), Arc::default()).unwrap();
+        let runner = CommandRunner::start("touch".to_owned(), Arc::default(), true).unwrap();
         names.iter().for_each(|name| runner.finished(name));
         runner.finished("/nonexistent/folder/x");
         assert_eq!(runner.end(), 1);
@@ -138,7 +147,7 @@ mod tests {
         let told = std::env::temp_dir().join(format!("wrc-late-{}", std::process::id()));
         let command =
             format!("f() {{ sleep 600 & echo $! > {0}.part; mv {0}.part {0}; wait; }}; f", told.display());
-        let runner = CommandRunner::start(command, Arc::clone(&interrupted)).unwrap();
+        let runner = CommandRunner::start(command, Arc::clone(&interrupted), true).unwrap();
         runner.finished("x");
         runner.finished("y");
         while !told.exists() {

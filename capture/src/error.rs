@@ -190,6 +190,21 @@ pub enum CaptureError {
         #[source]
         source: io::Error,
     },
+    /// There is no such user.
+    #[error("there is no user {name} here")]
+    NoUser {
+        /// Its name.
+        name: String,
+    },
+    /// The process may not become another user.
+    #[error("cannot become the user {name}")]
+    RunAs {
+        /// Its name.
+        name: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
     /// No thread for a part of the work.
     #[error("cannot start a thread for {what}")]
     Thread {
@@ -250,6 +265,7 @@ impl CaptureError {
             Self::Create { name, source } if source.kind() == io::ErrorKind::WouldBlock => {
                 Some(format!("`fuser -v {name}` to see which program writes to it, or another name"))
             }
+            Self::RunAs { .. } => Some("run it as root (CAP_SETUID and CAP_SETGID)".to_owned()),
             Self::FilterTakesLong { .. } => Some(
                 "a range instead of a list (`portrange 1-2000`, `net 198.18.0.0/15`), or at most 100 ports"
                     .to_owned(),
@@ -275,6 +291,7 @@ impl CaptureError {
                 | Self::FilterTakesLong { .. }
                 | Self::Name(_)
                 | Self::NotText { .. }
+                | Self::NoUser { .. }
                 | Self::Rotate(_)
                 | Self::Contradiction { .. }
         )

@@ -42,6 +42,7 @@ mod rest;
 mod ring;
 pub mod rotate;
 mod run;
+mod run_as;
 mod session;
 mod share;
 mod sink;
@@ -70,6 +71,7 @@ pub use options::{
 pub use packer::Compression;
 pub use phc::PhcFacts;
 pub use ring::{Batch, Record, Shape, TimeSource, VlanTag};
+pub use run_as::RunAs;
 pub use session::{Report, Session};
 pub use slot::{MgcapSlot, SLOT_DATA_LEN, SLOT_LEN, SlotReader, emit_slot};
 pub use slots::{SlotCapture, SlotCounts};

@@ -3,7 +3,7 @@
 use crate::format::Format;
 use crate::packer::Compression;
 use crate::rotate::RotatePolicy;
-use crate::{CaptureError, ClockWish, Direction, Fanout, SourceWish};
+use crate::{CaptureError, ClockWish, Direction, Fanout, RunAs, SourceWish};
 use bpf::capture::Geometry;
 use bpf::xdp::ModeWish;
 use host::Netns;
@@ -181,6 +181,8 @@ pub struct Options {
     pub buffer_size_bytes: usize,
     /// Name and version of the program, for the file.
     pub application: String,
+    /// The user to become, with all threads of the process, once devices are open and before files are.
+    pub run_as: Option<RunAs>,
     /// Set by the caller when the user has asked to end: ends what may take long before the first frame (a filter that
     /// is being compiled) and after the last one (commands for complete files).
     pub interrupted: Arc<AtomicBool>,
@@ -217,6 +219,7 @@ impl Options {
             is_direct: false,
             buffer_size_bytes: BUFFER_SIZE_BYTES_DEFAULT,
             application: concat!("wirerate ", env!("CARGO_PKG_VERSION")).to_owned(),
+            run_as: None,
             interrupted: Arc::default(),
         }
     }

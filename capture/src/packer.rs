@@ -5,6 +5,7 @@
 //! format (facebook/zstd, contrib/seekable_format), so that a reader finds any place without unpacking what is before.
 
 use crate::part::Part;
+use crate::sys;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -244,6 +245,9 @@ impl Drop for Packer {
 }
 
 fn pack_all(compression: Compression, queue: &Mutex<Receiver<Job>>, done: &Sender<Frame>) {
+    // Started with the rights and the niceness of the thread that opens files.
+    let _ = host::keep_capabilities(&[]);
+    sys::run_like_others();
     loop {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Job { number, raw, parts }) = job else { return };

@@ -56,6 +56,8 @@ impl Reader {
         }
         // Without the right to it the reader is one thread among others, and losses are counted as ever.
         let _ = sys::run_before_others();
+        // What a reader does from here on needs no right.
+        let _ = host::keep_capabilities(&[]);
         let mut pause = Pause::new(source.much(BUFFER_LEN));
         loop {
             // Asked before looking: what came until then is seen.

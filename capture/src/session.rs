@@ -13,14 +13,16 @@ use crate::interfaces::Interfaces;
 use crate::limit::Limit;
 use crate::merge::MergeReport;
 use crate::nic_loss::NicLoss;
+use crate::pipe::Pipe;
 use crate::pool::Pool;
 use crate::reader::{Reader, Shared};
 use crate::run::{Lane, Progress, Run};
 use crate::source::Ring;
 use crate::stats::Stats;
 use crate::writer::{Outcome, Writer};
-use crate::{CaptureError, ClockWish, Mode, Options, Order, Output, choose, device};
+use crate::{CaptureError, ClockWish, Mode, Options, Order, Output, RunAs, choose, device, sys};
 use host::{Netns, Stack};
+use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -72,11 +74,24 @@ impl Session {
         // Begun here: commands run in the namespace of the caller, not in that of the devices.
         let command = options.rotate_command.clone();
         let interrupted = Arc::clone(&options.interrupted);
-        let command = command.map(|command| CommandRunner::start(command, interrupted)).transpose();
+        // The C library ends a process whose threads do not all become the other user.
+        let keeps_rights = options.run_as.is_some();
+        let start = |command| CommandRunner::start(command, interrupted, keeps_rights);
+        let command = command.map(start).transpose();
         let command =
             command.map_err(|source| no_thread("the command for complete files", source))?.map(Arc::new);
         let output = std::mem::take(&mut options.output);
-        in_netns(netns.as_ref(), move || Self::start_here(&options, output, command))?
+        let run_as_other = options.run_as.is_some();
+        let start = move || in_netns(netns.as_ref(), move || Self::start_here(&options, output, command))?;
+        if !run_as_other {
+            return start();
+        }
+        // Threads get their niceness from this one: what they run as may not ask for it.
+        let before_others = move || {
+            let _ = sys::run_before_others();
+            start()
+        };
+        thread::scope(|scope| joined(scope.spawn(before_others).join()))
     }
 
     /// As [`Session::start`], in the namespace of the devices. Threads started here stay in it, which does no harm.
@@ -94,7 +109,7 @@ impl Session {
         let plan = plan(options, &interfaces, &board, &is_draining);
         // Only now is a file emptied: a busy device is the most likely reason to fail.
         let outputs = Outputs { output, plan, command: command.clone(), start_time_ns: board.start_time_ns };
-        let opened = outputs.open(options.order)?;
+        let opened = outputs.open(options)?;
         let session = Self {
             shared: Arc::new(Shared {
                 clock: UtcClock::new(),
@@ -120,6 +135,7 @@ impl Session {
                 return Err(error);
             }
         };
+        options.run_as.as_ref().map_or(Ok(()), RunAs::take_effect)?;
         let files = opened.files(&self.labels(&rings))?;
         let (runs, receiver) = channel();
         let writes = !files.is_empty();
@@ -343,14 +359,34 @@ struct Outputs {
 /// Outputs that are open, as far as they can be before the rings are known.
 enum Opened {
     Files(Option<Box<Files>>),
+    /// To be opened by the user that the process becomes.
+    Later(Outputs),
     PerRing(Outputs),
 }
 
 impl Outputs {
-    fn open(self, order: Order) -> Result<Opened, CaptureError> {
-        if order == Order::FilePerRing {
+    fn open(self, options: &Options) -> Result<Opened, CaptureError> {
+        if options.order == Order::FilePerRing {
             return Ok(Opened::PerRing(self));
         }
+        if options.run_as.is_none() {
+            return self.open_now();
+        }
+        let output = match self.output {
+            // A pipe of ours is opened again, which the other user may not do.
+            Output::Descriptor { name, file } => {
+                let to = match Pipe::of(file, Arc::clone(&self.plan.is_ending)) {
+                    Ok(pipe) => Box::new(pipe) as Box<dyn Write + Send>,
+                    Err(file) => Box::new(file),
+                };
+                Output::Stream { name, to }
+            }
+            output => output,
+        };
+        Ok(Opened::Later(Self { output, ..self }))
+    }
+
+    fn open_now(self) -> Result<Opened, CaptureError> {
         let files = Files::create(self.output, self.plan, self.command, self.start_time_ns)?;
         Ok(Opened::Files(files.map(Box::new)))
     }
@@ -370,6 +406,7 @@ impl Opened {
     fn files(self, labels: &[String]) -> Result<Vec<Files>, CaptureError> {
         match self {
             Self::Files(files) => Ok(files.into_iter().map(|files| *files).collect()),
+            Self::Later(outputs) => outputs.open_now()?.files(labels),
             Self::PerRing(outputs) => {
                 let files = labels.iter().map(|label| outputs.of_ring(label));
                 let files = files.collect::<Result<Vec<_>, _>>()?;

@@ -62,6 +62,16 @@ pub(crate) fn run_before_others() -> std::io::Result<()> {
     }
 }
 
+/// Undoes [`run_before_others`] where the calling thread has its niceness from the one that started it.
+pub(crate) fn run_like_others() {
+    let this_thread = 0;
+    // SAFETY: numbers in, a number out; no memory is touched.
+    if unsafe { libc::getpriority(libc::PRIO_PROCESS, this_thread) } == NICENESS {
+        // SAFETY: as above.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, this_thread, 0) };
+    }
+}
+
 /// CPU time that a thread has taken so far; none when the kernel does not say.
 pub(crate) fn cpu_time_of<T>(thread: &std::thread::JoinHandle<T>) -> std::time::Duration {
     use std::os::unix::thread::JoinHandleExt;

@@ -13,6 +13,7 @@ use crate::options::WINDOW_NS_DEFAULT;
 use crate::reader::{Shared, keep_off};
 use crate::run::{Lane, Run};
 use crate::{Order, sys};
+use host::Capability;
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ use std::time::{Duration, Instant};
 /// Time between two looks at rings that may have something older than what is at hand. While frames come, runs come more
 /// often than this, and each is a reason to look.
 const LOOK: Duration = Duration::from_millis(1);
+/// What the writer keeps of root's rights.
+const KEPT: [Capability; 2] = [Capability::DacOverride, Capability::Fowner];
 /// Time between two looks at what is due by time alone; others see what was written after two of them.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -64,6 +67,8 @@ impl Writer {
     pub(crate) fn run(self) -> Outcome {
         // As readers do: what is slow here fills their rings.
         let _ = sys::run_before_others();
+        // Files that follow may lie in folders of other users; nothing else needs a right.
+        let _ = host::keep_capabilities(&KEPT);
         let window_ns = match self.order {
             Order::Time { window_ns } => Some(window_ns),
             Order::AsTheyCome | Order::FilePerRing => None,

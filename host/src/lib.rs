@@ -6,6 +6,8 @@
 #![deny(unsafe_code)]
 
 mod address;
+#[expect(unsafe_code, reason = "two system calls that the C library has no function for")]
+mod capability;
 mod change;
 mod clock;
 mod cpu;
@@ -33,6 +35,7 @@ mod xdp;
 mod xfrm;
 
 pub use address::Address;
+pub use capability::{Capability, keep_capabilities};
 pub use change::{NewRoute, VethEnd};
 pub use clock::{ClockOffset, monotonic_ns, realtime_ns, uptime_us};
 pub use cpu::{CpuList, node_of_cpu, pin_thread, process_cpu_time, thread_cpu_time};

@@ -60,7 +60,9 @@ fn spelled_out(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let ended = match Cli::try_parse_from(spelled_out(args)) {
         Ok(cli) if cli.command.owns_signals() => cli.command.run(&stop::Stop::default()),
-        Ok(cli) => stop::Stop::on_signals().map_err(Failure::from).and_then(|stop| cli.command.run(&stop)),
+        Ok(cli) => stop::Stop::on_signals_of(cli.command.becomes_other_user())
+            .map_err(Failure::from)
+            .and_then(|stop| cli.command.run(&stop)),
         Err(asked) => explain(&asked),
     };
     outcome::exit_code(ended)

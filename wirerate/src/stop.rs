@@ -39,6 +39,15 @@ impl Stop {
     /// # Errors
     /// When the kernel refuses a handler.
     pub fn on_signals() -> Result<Self, SignalError> {
+        Self::on_signals_of(false)
+    }
+
+    /// The same, for a process that becomes another user later with `keeps_rights`: the C library ends one whose threads
+    /// cannot all do that.
+    ///
+    /// # Errors
+    /// When the kernel refuses a handler.
+    pub fn on_signals_of(keeps_rights: bool) -> Result<Self, SignalError> {
         let stop = Self::default();
         let failed = |signal| move |source| SignalError { signal, source };
         let (woken, waker) = UnixStream::pair().map_err(failed(SIGINT))?;
@@ -61,7 +70,13 @@ impl Stop {
         // Workers may be stuck when the second signal comes, so nobody but a thread of its own can wait for it. The first one
         // is for others, whose calls it ends.
         let _elsewhere = Elsewhere::begin();
-        let wait = move || set_later(woken, &quits);
+        let wait = move || {
+            if !keeps_rights {
+                // Waiting needs none, and giving up is always allowed.
+                let _ = host::keep_capabilities(&[]);
+            }
+            set_later(woken, &quits);
+        };
         thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(failed(SIGINT))?;
         Ok(stop)
     }

@@ -101,6 +101,11 @@ impl Command {
         matches!(self, Self::Exec(_) | Self::Serve(_))
     }
 
+    /// True for a command that becomes another user once devices are open.
+    pub fn becomes_other_user(&self) -> bool {
+        matches!(self, Self::Capture(args) if args.user.is_some())
+    }
+
     /// Does it. `stop` is set by Ctrl-C.
     ///
     /// # Errors

@@ -8,6 +8,7 @@
 mod capture;
 mod capture_ends;
 mod capture_files;
+mod capture_rights;
 mod control;
 mod count;
 mod demo;
@@ -52,6 +53,7 @@ const CASES: &[&[Case]] = &[
     capture::CASES,
     capture_ends::CASES,
     capture_files::CASES,
+    capture_rights::CASES,
     sources::CASES,
     count::CASES,
     hardware::CASES,

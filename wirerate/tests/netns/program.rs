@@ -75,6 +75,11 @@ impl Running {
         Self { child, started: Instant::now(), stdout, stderr }
     }
 
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends `signal` to it and to what it started.
     pub(crate) fn signal(&self, signal: Signal) {
         killpg(pid(self.child.id()), signal).expect("it is our child, and we have not waited for it");

@@ -59,6 +59,9 @@ pub struct Args {
     /// Network namespace that the device is in
     #[arg(long, value_name = "NAME")]
     pub netns: Option<String>,
+    /// Become this user once the devices are open: files belong to it, and no right is left
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
     /// Frames that each CPU's ring can hold [default: 32768, fewer when --snaplen is long]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=16777216))]
     pub ring: Option<u32>,

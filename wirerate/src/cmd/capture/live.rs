@@ -10,8 +10,8 @@ use crate::stop::Stop;
 use crate::term::{Progress, REDRAW};
 use crate::units::{human_count, human_pps, per_second};
 use capture::control::{Desk, Order};
-use capture::{CaptureError, Options, Output, Session, Stats};
-use host::Netns;
+use capture::{CaptureError, Options, Output, RunAs, Session, Stats};
+use host::{Capability, Netns, Stack};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
@@ -31,7 +31,12 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         let why = "both want standard output";
         return Err(Failure::usage("use --json with --write -", why).try_this("--write FILE --json"));
     }
-    let session = Session::start(options(args, stop)?).map_err(|why| failure(args, why))?;
+    let options = options(args, stop)?;
+    // Before the rights go that the folder of the sockets takes.
+    let desk = desk(args);
+    let session = Session::start(options).map_err(|why| failure(args, why))?;
+    // From here on this thread ends things that are open already, and removes its socket.
+    let _ = host::keep_capabilities(&[Capability::DacOverride, Capability::Fowner]);
     for device in session.devices() {
         let name = &device.link.name;
         eprintln!("wirerate: capturing on {name} ({})", device.source);
@@ -48,7 +53,10 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
             eprintln!("wirerate: {name} is down: nothing can arrive until it is up");
         }
     }
-    let mut desk = desk(args, &session)?;
+    if let Err(error) = &desk {
+        eprintln!("wirerate: this capture cannot be told anything while it runs: {error}");
+    }
+    let mut desk = desk.ok();
     let mut mode = args.mode;
     let watched = watch(&session, args, stop, &mut desk, &mut mode);
     drop(desk);
@@ -70,6 +78,7 @@ fn netns(args: &Args) -> Result<Option<Netns>, Failure> {
 }
 
 fn options(args: &Args, stop: &Stop) -> Result<Options, Failure> {
+    let run_as = args.user.as_deref().map(RunAs::named).transpose();
     let options = Options {
         ifnames: args.devices.clone(),
         netns: netns(args)?,
@@ -82,6 +91,7 @@ fn options(args: &Args, stop: &Stop) -> Result<Options, Failure> {
         frames_max: args.count.map(|count| count.0).filter(|count| *count > 0),
         output: output(args).map_err(|why| Failure::refused("write to standard output", why))?,
         application: format!("wirerate {}", env!("CARGO_PKG_VERSION")),
+        run_as: run_as.map_err(|why| failure(args, why))?,
         interrupted: stop.flag(),
         ..Options::new("")
     };
@@ -118,14 +128,13 @@ fn failure(args: &Args, why: CaptureError) -> Failure {
 }
 
 /// Where `wirerate tell` finds this capture. Without one it goes on, and says so.
-fn desk(args: &Args, session: &Session) -> Result<Option<Desk>, Failure> {
-    let netns = netns(args)?.map_or_else(Netns::current, Ok).map_err(|why| Failure::host(act(args), why))?;
-    let names: Vec<String> = session.devices().into_iter().map(|device| device.link.name).collect();
-    let desk = Desk::open(&netns, &names);
-    if let Err(error) = &desk {
-        eprintln!("wirerate: this capture cannot be told anything while it runs: {error}");
-    }
-    Ok(desk.ok())
+fn desk(args: &Args) -> io::Result<Desk> {
+    let netns = args.netns.as_deref().map_or_else(Netns::current, Netns::named).map_err(io::Error::other)?;
+    let stack = Stack::of(&netns).map_err(io::Error::other)?;
+    // By their own names; a device that is not there is an error of the capture.
+    let name = |given: &String| stack.link(given.as_str()).map(|link| link.name).map_err(io::Error::other);
+    let names = args.devices.iter().map(name).collect::<io::Result<Vec<String>>>()?;
+    Desk::open(&netns, &names)
 }
 
 /// Does as it was told.

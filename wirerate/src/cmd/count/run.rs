@@ -51,6 +51,8 @@ impl Kind {
 /// Refused by the host or the device.
 pub fn run(kind: Kind, args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let counting = start(kind, args)?;
+    // What is left to do, the end included, is done with what is open.
+    let _ = host::keep_capabilities(&[]);
     let source = counting.xdp().to_string();
     eprintln!("wirerate: {} {} ({source})", kind.doing(), args.device);
     if !counting.device().is_up() {

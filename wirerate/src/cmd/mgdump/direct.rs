@@ -25,6 +25,7 @@ pub(super) fn run(args: &Args, device: String, stop: &Stop) -> Result<Summary, F
         ..Options::new(&device)
     };
     let session = Session::start(options).map_err(refused)?;
+    let _ = host::keep_capabilities(&[]);
     for facts in session.devices() {
         eprintln!("mgdump: listening on {} ({})", facts.link.name, facts.source);
     }

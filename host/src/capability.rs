@@ -1,0 +1,76 @@
+//! Giving capabilities up, thread by thread, as the kernel keeps them.
+
+use std::io;
+
+/// What a thread may be left with (`linux/capability.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Capability {
+    /// Files and folders of other users (`CAP_DAC_OVERRIDE`).
+    DacOverride = 1,
+    /// Removing files of other users from folders such as /tmp (`CAP_FOWNER`).
+    Fowner = 3,
+}
+
+/// `_LINUX_CAPABILITY_VERSION_3`: two words for each set.
+const VERSION: u32 = 0x2008_0522;
+
+#[repr(C)]
+struct Header {
+    version: u32,
+    pid: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Words {
+    effective: u32,
+    permitted: u32,
+    inheritable: u32,
+}
+
+/// Gives up all capabilities of the calling thread but those of `kept` that it has. Threads that it starts later begin
+/// with what is left; programs that it starts as root get all again.
+///
+/// # Errors
+/// What the kernel says; giving up is always allowed.
+pub fn keep_capabilities(kept: &[Capability]) -> io::Result<()> {
+    let (header, mut sets) = (Header { version: VERSION, pid: 0 }, [Words::default(); 2]);
+    // SAFETY: `header` and the two words of `sets` live during the call, which fills `sets` as version 3 lays it out.
+    let read = unsafe { libc::syscall(libc::SYS_capget, &raw const header, sets.as_mut_ptr()) };
+    if read != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mask = kept.iter().fold(0, |mask, capability| mask | 1 << *capability as u32);
+    let low =
+        Words { effective: sets[0].effective & mask, permitted: sets[0].permitted & mask, inheritable: 0 };
+    let sets = [low, Words::default()];
+    // SAFETY: as above; the call reads both.
+    let written = unsafe { libc::syscall(libc::SYS_capset, &raw const header, sets.as_ptr()) };
+    if written != 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::thread;
+
+    fn effective() -> u64 {
+        let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+        let held = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
+        u64::from_str_radix(held.trim(), 16).unwrap()
+    }
+
+    #[test]
+    fn a_thread_keeps_what_it_names_and_other_threads_keep_theirs() {
+        let before = effective();
+        let left = thread::spawn(|| {
+            keep_capabilities(&[Capability::DacOverride]).unwrap();
+            (effective(), thread::spawn(effective).join().unwrap())
+        });
+        let kept = before & 1 << Capability::DacOverride as u32;
+        assert_eq!(left.join().unwrap(), (kept, kept));
+        assert_eq!(effective(), before);
+    }
+}
