@@ -12,12 +12,14 @@ use crate::writer::Written;
 use crate::{CaptureError, Mode, PhcFacts};
 use host::{Link, Stack};
 use pcapng::Statistics;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// Bytes of one block of statistics at most: its head, six counts, and the comment below.
 const STATISTICS_LEN_MAX: usize = 256;
+/// Time between two looks at whether devices are still in their namespace.
+const LOOK_MS: u64 = 100;
 /// What the first interface of a device with several tells for all of them. Neither the program in the kernel nor the
 /// device counts them one by one.
 const ALL_BUT_DELIVERED: &str = "of all interfaces of this device together, except isb_usrdeliv";
@@ -50,6 +52,8 @@ pub(crate) struct Device {
     pub(crate) hardware: Hardware,
     /// Written to attach and to detach it.
     pub(crate) tap: RwLock<Box<dyn Tap>>,
+    /// True once it was found not to be in its namespace any more, where its tap goes on.
+    pub(crate) has_moved: AtomicBool,
     /// One for each ring, once it is attached.
     pub(crate) lanes: OnceLock<Vec<Arc<Lane>>>,
 }
@@ -62,6 +66,8 @@ pub(crate) struct Board {
     pub(crate) started: Instant,
     pub(crate) start_time_ns: u64,
     pub(crate) stopped_after: OnceLock<Duration>,
+    /// When devices were last looked for, in milliseconds since the start.
+    looked_ms: AtomicU64,
 }
 
 impl Board {
@@ -73,12 +79,13 @@ impl Board {
             started: Instant::now(),
             start_time_ns: utc_now_ns(),
             stopped_after: OnceLock::new(),
+            looked_ms: AtomicU64::new(0),
         }
     }
 
     pub(crate) fn facts(&self) -> Vec<DeviceFacts> {
         let facts = |device: &Device| {
-            let (source, is_gone) = device.with_tap(|tap| (tap.facts(), tap.is_gone()));
+            let (source, is_gone) = (device.with_tap(|tap| tap.facts()), device.is_gone());
             let clock = device.hardware.clock.as_ref().map(|clock| clock.facts());
             let (refusal, ring_frames) = device.with_tap(|tap| (tap.stamps_refusal(), tap.ring_frames()));
             let stamps_refusal = device.hardware.refusal.clone().or(refusal);
@@ -101,7 +108,13 @@ impl Board {
     }
 
     pub(crate) fn are_all_gone(&self) -> bool {
-        self.devices.iter().all(|device| device.with_tap(|tap| tap.is_gone()))
+        let elapsed_ms = self.started.elapsed().as_millis() as u64;
+        let looked_ms = self.looked_ms.load(Relaxed);
+        // Asking costs a message to the kernel and its answer.
+        if elapsed_ms >= looked_ms + LOOK_MS && self.looked_ms.swap(elapsed_ms, Relaxed) == looked_ms {
+            self.devices.iter().for_each(|device| device.look_for_it(&self.stack));
+        }
+        self.devices.iter().all(Device::is_gone)
     }
 
     /// Those of all rings.
@@ -216,6 +229,18 @@ fn statistics(counts: &Counts, lost_nic: Option<u64>) -> Statistics {
 }
 
 impl Device {
+    /// True when it was deleted, or left its namespace.
+    fn is_gone(&self) -> bool {
+        self.has_moved.load(Relaxed) || self.with_tap(|tap| tap.is_gone())
+    }
+
+    /// An XDP program goes with its device to another namespace, and its link does not tell.
+    fn look_for_it(&self, stack: &Stack) {
+        if matches!(stack.find_link(self.link.index), Ok(None)) {
+            self.has_moved.store(true, Relaxed);
+        }
+    }
+
     fn with_tap<T>(&self, look: impl FnOnce(&dyn Tap) -> T) -> T {
         look(&**self.tap.read().unwrap_or_else(PoisonError::into_inner))
     }

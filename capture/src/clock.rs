@@ -4,6 +4,7 @@
 //! It is measured again and again, but a new value is taken only when the old one cannot be true any more: the
 //! noise of a measurement must not move the times of frames against each other.
 
+use crate::CaptureError;
 use nix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
@@ -58,6 +59,24 @@ pub(crate) fn utc_now_ns() -> u64 {
     now_ns(ClockId::CLOCK_REALTIME)
 }
 
+/// Refuses a time of day that capture files cannot hold: nanoseconds since 1970 in 64 bits.
+///
+/// # Errors
+/// [`CaptureError::TimeOfDay`].
+pub(crate) fn check_time_of_day() -> Result<(), CaptureError> {
+    let now = clock_gettime(ClockId::CLOCK_REALTIME).expect("every Linux has this clock");
+    check_seconds(now.tv_sec())
+}
+
+fn check_seconds(seconds: i64) -> Result<(), CaptureError> {
+    // Times of the next years have to fit as well.
+    let seconds_max = i64::MAX / 1_000_000_000;
+    match (0..seconds_max).contains(&seconds) {
+        true => Ok(()),
+        false => Err(CaptureError::TimeOfDay { seconds }),
+    }
+}
+
 /// Nanoseconds of the clock that stamps of the kernel come from.
 pub(crate) fn monotonic_now_ns() -> u64 {
     now_ns(ClockId::CLOCK_MONOTONIC)
@@ -68,6 +87,22 @@ pub(crate) fn monotonic_now_ns() -> u64 {
 pub(crate) struct UtcClock {
     offset_ns: AtomicI64,
     measured_at_ns: AtomicU64,
+    /// What the monotonic clock of this process is ahead of the kernel's own, which stamps frames.
+    time_namespace_ns: i64,
+}
+
+/// The offset of the monotonic clock in the time namespace of this process, in nanoseconds.
+fn time_namespace_offset_ns() -> i64 {
+    // A kernel without time namespaces has no such file.
+    std::fs::read_to_string("/proc/self/timens_offsets").map_or(0, |text| parse_offset(&text))
+}
+
+/// From lines such as `monotonic -1 999999999`: seconds and nanoseconds.
+fn parse_offset(text: &str) -> i64 {
+    let mut words =
+        text.lines().find_map(|line| line.strip_prefix("monotonic")).unwrap_or("").split_whitespace();
+    let mut number = || words.next().and_then(|word| word.parse::<i64>().ok()).unwrap_or(0);
+    number() * 1_000_000_000 + number()
 }
 
 impl UtcClock {
@@ -76,17 +111,23 @@ impl UtcClock {
         Self {
             offset_ns: AtomicI64::new(measured.corrected(measured.offset_ns_min)),
             measured_at_ns: AtomicU64::new(now_ns(ClockId::CLOCK_MONOTONIC)),
+            time_namespace_ns: time_namespace_offset_ns(),
         }
     }
 
     /// Nanoseconds since 1970 as this clock has them for records that are stamped now.
     pub(crate) fn now_ns(&self) -> u64 {
-        now_ns(ClockId::CLOCK_MONOTONIC).wrapping_add_signed(self.offset_ns())
+        now_ns(ClockId::CLOCK_MONOTONIC).wrapping_add_signed(self.own_offset_ns())
     }
 
-    /// Nanoseconds to add to monotonic times around now to get nanoseconds since 1970. Measures when the last
-    /// measurement is too old.
+    /// Nanoseconds to add to the kernel's stamps around now to get nanoseconds since 1970.
     pub(crate) fn offset_ns(&self) -> i64 {
+        self.own_offset_ns().wrapping_add(self.time_namespace_ns)
+    }
+
+    /// Nanoseconds to add to monotonic times of this process around now to get nanoseconds since 1970. Measures when the last
+    /// measurement is too old.
+    fn own_offset_ns(&self) -> i64 {
         let now_ns = now_ns(ClockId::CLOCK_MONOTONIC);
         let measured_at_ns = self.measured_at_ns.load(Relaxed);
         let is_old = now_ns.saturating_sub(measured_at_ns) > AGE_NS_MAX;
@@ -101,6 +142,28 @@ impl UtcClock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_offset_of_a_time_namespace_is_read() {
+        for (text, offset_ns) in [
+            ("monotonic           0         0\nboottime            0         0\n", 0),
+            ("monotonic      100000         7\nboottime            5         0\n", 100_000_000_000_007),
+            ("monotonic          -2 999999999\n", -1_000_000_001),
+            ("", 0),
+        ] {
+            assert_eq!(parse_offset(text), offset_ns, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_of_day_that_files_cannot_hold_is_refused() {
+        assert!(check_time_of_day().is_ok() && check_seconds(0).is_ok());
+        // 1960 and 2600.
+        for seconds in [-315_619_200, 19_880_899_200] {
+            let refused = check_seconds(seconds).unwrap_err().to_string();
+            assert!(refused.starts_with("the system clock is outside of"), "{refused}");
+        }
+    }
 
     #[test]
     fn noise_of_a_measurement_does_not_move_the_offset() {

@@ -190,6 +190,14 @@ pub enum CaptureError {
         #[source]
         source: io::Error,
     },
+    /// The time of day cannot be stored in a capture file.
+    #[error(
+        "the system clock is outside of the years 1970 to 2262 ({seconds} s since 1970), which capture files hold"
+    )]
+    TimeOfDay {
+        /// What the clock says.
+        seconds: i64,
+    },
     /// There is no such user.
     #[error("there is no user {name} here")]
     NoUser {
@@ -265,6 +273,7 @@ impl CaptureError {
             Self::Create { name, source } if source.kind() == io::ErrorKind::WouldBlock => {
                 Some(format!("`fuser -v {name}` to see which program writes to it, or another name"))
             }
+            Self::TimeOfDay { .. } => Some("`date -s`, or a time server, to set the clock".to_owned()),
             Self::RunAs { .. } => Some("run it as root (CAP_SETUID and CAP_SETGID)".to_owned()),
             Self::FilterTakesLong { .. } => Some(
                 "a range instead of a list (`portrange 1-2000`, `net 198.18.0.0/15`), or at most 100 ports"

@@ -1,8 +1,7 @@
 //! One capture from start to end: taps, rings, readers, writer, files.
 
 use crate::board::{Board, Device, DeviceFacts};
-use crate::clock::UtcClock;
-use crate::clock::utc_now_ns;
+use crate::clock::{UtcClock, check_time_of_day, utc_now_ns};
 use crate::command::CommandRunner;
 use crate::encode::{Encoder, Stamps};
 use crate::file_name::with_label;
@@ -100,6 +99,7 @@ impl Session {
         output: Output,
         command: Option<Arc<CommandRunner>>,
     ) -> Result<Self, CaptureError> {
+        check_time_of_day()?;
         let stack = Stack::here()?;
         let mut interfaces = Interfaces::default();
         let devices = open_devices(&stack, options, &mut interfaces)?;
@@ -320,7 +320,15 @@ fn open_devices(
         let numbering = interfaces.add(stack, &link, options, hardware.clock.as_deref())?;
         let tap = RwLock::new(choose::open(&link, options, &hardware)?);
         let nic_loss = NicLoss::new(stack, &link);
-        Ok(Device { link, numbering, nic_loss, hardware, tap, lanes: OnceLock::new() })
+        Ok(Device {
+            link,
+            numbering,
+            nic_loss,
+            hardware,
+            tap,
+            has_moved: AtomicBool::new(false),
+            lanes: OnceLock::new(),
+        })
     };
     options.ifnames.iter().map(open).collect()
 }

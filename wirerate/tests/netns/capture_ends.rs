@@ -2,13 +2,14 @@
 
 use crate::lab::{Lab, Peer, RX_DEV, TX_DEV};
 use crate::program::{Outcome, Running, TIME_LIMIT, run, until, wirerate, wirerate_run};
-use crate::readers::packet_count;
+use crate::readers::{packet_count, tshark};
 use crate::{Case, TestResult, case};
 use nix::sys::signal::Signal;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Tests of ends and refusals.
 pub(crate) const CASES: &[Case] = &[
@@ -20,6 +21,12 @@ pub(crate) const CASES: &[Case] = &[
     case("capture_ends::a_second_capture_into_a_file_is_refused", &["capinfos"], second_capture),
     case("capture_ends::a_truncated_file_is_not_said_to_be_written", &[], truncated),
     case("capture_ends::a_reader_that_leaves_an_idle_line_ends_it", &["mkfifo", "bash"], reader_leaves),
+    case("capture_ends::a_device_that_moves_to_another_namespace_ends_it", &[], device_moves),
+    case(
+        "capture_ends::times_are_those_of_the_day_in_a_time_namespace",
+        &["unshare", "tshark"],
+        time_namespace,
+    ),
     case("capture_ends::a_restarted_rotation_keeps_the_files_of_the_run_before", &["capinfos"], restarted),
 ];
 
@@ -182,6 +189,42 @@ fn reader_leaves() -> TestResult {
     let capture = wirerate();
     shell.arg(capture.get_program()).args(["capture", RX_DEV, "--netns", &lab.rx_netns, "-w", "-"]);
     Running::start(shell).wait(TIME_LIMIT).expect_code(0);
+    Ok(())
+}
+
+fn device_moves() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    for source in ["tpacket", "xdp"] {
+        let running = capture(&lab, &["--source", source]);
+        run(&["ip", "-n", &lab.rx_netns, "link", "set", RX_DEV, "netns", &lab.tx_netns]);
+        running.wait(TIME_LIMIT).expect_code(1).says(&["rx0 went away"]);
+        run(&["ip", "-n", &lab.tx_netns, "link", "set", RX_DEV, "netns", &lab.rx_netns]);
+        run(&["ip", "-n", &lab.rx_netns, "link", "set", RX_DEV, "up"]);
+    }
+    Ok(())
+}
+
+fn time_namespace() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    for offset in ["100000", "-100"] {
+        let file = lab.file(&format!("{offset}.pcapng"));
+        let mut unshared = Command::new("unshare");
+        unshared.args(["-T", "--monotonic", offset, "--fork", "--kill-child"]);
+        let capture = command(&lab, &["-w", text(&file), "--count", "3", "--source", "xdp"]);
+        unshared.arg(capture.get_program()).args(capture.get_args());
+        let running = Running::start(unshared);
+        running.until_it_says("capturing on rx0 (XDP, native)");
+        let before = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64();
+        send(&lab, 3);
+        running.wait(TIME_LIMIT).expect_code(0);
+        let after = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64();
+        let times = tshark(&file, "frame", &["frame.time_epoch"]);
+        assert_eq!(times.len(), 3);
+        for time in times {
+            let time: f64 = time.parse()?;
+            assert!(before - 1.0 < time && time < after + 1.0, "{before} {time} {after}");
+        }
+    }
     Ok(())
 }
 
