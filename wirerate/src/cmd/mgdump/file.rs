@@ -1,6 +1,7 @@
 //! mgdump of a device file: a reader for each CPU, pcapng out of slots.
 
-use super::slots::{Counts, Reader, Shared, open};
+use super::merge::{Input, write_in_order};
+use super::slots::{Counts, Reader, Shared, To, open};
 use super::{Args, LOOK, Summary};
 use crate::cmd::count::Tally;
 use crate::cmd::mgcap;
@@ -8,13 +9,14 @@ use crate::cmd::received::Cpu;
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Refused};
 use crate::stop::Stop;
-use capture::{MgcapSlot, SLOT_DATA_LEN};
+use capture::{MgcapSlot, SLOT_DATA_LEN, output_file};
 use pcapng::{Interface, Packet, Section};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
@@ -27,34 +29,48 @@ pub(super) struct WriteFailed {
     source: io::Error,
 }
 
-/// A file that several readers append whole blocks to.
+/// A file of whole blocks.
 #[derive(Debug)]
-pub(super) struct SharedFile {
+pub(super) struct OutputFile {
     path: PathBuf,
-    file: Mutex<File>,
+    file: File,
 }
 
-impl SharedFile {
-    fn create(path: PathBuf, device: &str) -> Result<Self, WriteFailed> {
-        let failed = |source| WriteFailed { path: path.clone(), source };
-        let mut file = File::create(&path).map_err(failed)?;
-        file.write_all(&header(device)).map_err(failed)?;
-        Ok(Self { file: Mutex::new(file), path })
+impl OutputFile {
+    pub(super) fn create(path: PathBuf, device: &str) -> Result<Self, WriteFailed> {
+        let begin = || {
+            let is_special = path.metadata().is_ok_and(|meta| !meta.is_file());
+            let regular = if is_special { None } else { output_file::open(&path)? };
+            let mut file = match regular {
+                Some(file) => {
+                    file.set_len(0)?;
+                    file
+                }
+                // A FIFO waits for its reader here.
+                None => File::options().write(true).open(&path)?,
+            };
+            file.write_all(&header(device))?;
+            Ok(file)
+        };
+        match begin() {
+            Ok(file) => Ok(Self { path, file }),
+            Err(source) => Err(WriteFailed { path, source }),
+        }
     }
 
-    /// One slot as a packet.
-    pub(super) fn encode(&self, slot: &MgcapSlot<'_>, out: &mut Vec<u8>) {
+    /// One slot as a packet; its time.
+    pub(super) fn encode(slot: &MgcapSlot<'_>, out: &mut Vec<u8>) -> u64 {
         // Times before 1970 cannot be told, and no clock that was asked for has them.
         let time_ns = u64::try_from(slot.time_ns).unwrap_or(0);
         let packet =
             Packet { time_ns, frame_len: slot.frame_len.into(), data: slot.data, ..Packet::default() };
         packet.emit(out);
+        time_ns
     }
 
     /// Appends whole blocks.
-    pub(super) fn append(&self, blocks: &[u8]) -> Result<(), WriteFailed> {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.write_all(blocks).map_err(|source| WriteFailed { path: self.path.clone(), source })
+    pub(super) fn append(&mut self, blocks: &[u8]) -> Result<(), WriteFailed> {
+        self.file.write_all(blocks).map_err(|source| WriteFailed { path: self.path.clone(), source })
     }
 }
 
@@ -113,30 +129,39 @@ fn start(args: &Args, path: &Path, device: &str, stop: &Stop, act: &str) -> Resu
     let cpus = host::CpuList::allowed().map_err(|why| Failure::host(act, why))?;
     let mut readers =
         Readers { shared: Arc::new(shared), counts: Vec::new(), threads: Vec::new(), files: Vec::new() };
-    let mut to = None;
+    let file = (!args.per_cpu).then(|| OutputFile::create(args.write.clone(), device)).transpose();
+    let file = file.refused(act)?;
+    readers.files.extend(file.iter().map(|_| args.write.clone()));
+    let (to, reports) = channel();
     // A saved file gives every reader everything; the device files have no length.
     let is_saved = path.metadata().refused(act)?.len() > 0;
     let reader_count = if is_saved { 1 } else { cpus.len() };
-    for cpu in cpus.iter().take(reader_count) {
-        let own = match to.take().filter(|_| !args.per_cpu) {
-            Some(file) => file,
-            None => {
-                let name = super::name_for(args, cpu);
-                readers.files.push(name.clone());
-                Arc::new(SharedFile::create(name, device).refused(act)?)
-            }
-        };
-        to = Some(Arc::clone(&own));
+    for (number, cpu) in cpus.iter().take(reader_count).enumerate() {
         let counts = Arc::<Counts>::default();
+        let to = if args.per_cpu {
+            let name = super::name_for(args, cpu);
+            readers.files.push(name.clone());
+            To::Own(OutputFile::create(name, device).refused(act)?, Vec::new())
+        } else {
+            To::Merged(Input::new(number, to.clone()))
+        };
         readers.counts.push((cpu, Arc::clone(&counts)));
         let device = open(path).refused(act)?;
-        let reader = Reader { cpu, device, shared: Arc::clone(&readers.shared), counts, to: own };
+        let reader = Reader { cpu, device, shared: Arc::clone(&readers.shared), counts, to };
         let thread = thread::Builder::new().name(format!("mgdump-{cpu}"));
         readers.threads.push(thread.spawn(move || reader.run()).refused(act)?);
         match is_saved {
             true => eprintln!("mgdump: reading {}", path.display()),
             false => eprintln!("mgdump: listening on {} from CPU {cpu}", path.display()),
         }
+    }
+    if let Some(mut file) = file {
+        let counts: Vec<Arc<Counts>> = readers.counts.iter().map(|(_, counts)| Arc::clone(counts)).collect();
+        let write = move || write_in_order(&reports, &counts, &mut file, host::realtime_ns);
+        // Ends with the last reader.
+        drop(to);
+        let thread = thread::Builder::new().name("mgdump-writer".to_owned());
+        readers.threads.push(thread.spawn(write).refused(act)?);
     }
     Ok(readers)
 }

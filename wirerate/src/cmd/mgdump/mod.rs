@@ -5,6 +5,7 @@
 
 mod direct;
 mod file;
+mod merge;
 mod slots;
 mod text;
 

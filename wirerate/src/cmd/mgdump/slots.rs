@@ -1,8 +1,9 @@
 //! One reader of a device file: pinned to its CPU, it gets what came in there, as the module's readers did.
 
-use super::file::{SharedFile, WriteFailed};
+use super::file::{OutputFile, WriteFailed};
+use super::merge::Input;
 use crate::stop::Stop;
-use capture::{MgcapSlot, RING_SLOTS_DEFAULT, SLOT_LEN, SlotReader};
+use capture::{MgcapSlot, RING_SLOTS_DEFAULT, SlotReader};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -49,6 +50,44 @@ pub(super) struct Counts {
     pub(super) written: AtomicU64,
 }
 
+/// Where a reader's frames go.
+#[derive(Debug)]
+pub(super) enum To {
+    /// A file of its own, and the blocks for it.
+    Own(OutputFile, Vec<u8>),
+    /// The file of all readers.
+    Merged(Input),
+}
+
+impl To {
+    fn add(&mut self, slot: &MgcapSlot<'_>) {
+        match self {
+            Self::Own(_, blocks) => drop(OutputFile::encode(slot, blocks)),
+            Self::Merged(input) => input.add(slot),
+        }
+    }
+
+    /// Passes on the frames that were added, `count` of them. False when the file of all readers takes no more.
+    fn flush(&mut self, count: u64, counts: &Counts) -> Result<bool, WriteFailed> {
+        match self {
+            Self::Own(file, blocks) => {
+                file.append(blocks)?;
+                blocks.clear();
+                counts.written.fetch_add(count, Relaxed);
+                Ok(true)
+            }
+            Self::Merged(input) => Ok(input.flush()),
+        }
+    }
+
+    fn was_empty(&self, checked_ns: u64) {
+        if let Self::Merged(input) = self {
+            // Where the file takes no more the writer's thread ends, which is seen.
+            input.was_empty(checked_ns);
+        }
+    }
+}
+
 /// `O_NONBLOCK` as the kernel numbers it on the machines that this is built for (not MIPS, SPARC and Alpha).
 const O_NONBLOCK: i32 = 0o4000;
 
@@ -59,23 +98,16 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 
 /// Reads until the end, on the CPU that the calling thread is pinned to. The capture goes on when we end, so after the
 /// stop no more is read than its ring can have held then.
-pub(super) fn run(
-    device: File,
-    shared: &Shared,
-    counts: &Counts,
-    to: &SharedFile,
-) -> Result<(), WriteFailed> {
+pub(super) fn run(device: File, shared: &Shared, counts: &Counts, to: &mut To) -> Result<(), WriteFailed> {
     let mut reader = SlotReader::new(device, SLOTS);
-    let mut blocks = Vec::with_capacity(2 * SLOTS * SLOT_LEN);
     let mut left = RING_SLOTS_DEFAULT as usize;
     loop {
         // Asked before looking: what came until then is read.
         let is_last_look = shared.stop.is_set() || shared.is_over.load(Relaxed);
-        blocks.clear();
-        let mut wanted = 0;
+        let (checked_ns, mut wanted) = (host::realtime_ns(), 0);
         let read = reader.read(|slot: MgcapSlot<'_>| {
             if shared.wants_one() {
-                to.encode(&slot, &mut blocks);
+                to.add(&slot);
                 wanted += 1;
             }
         });
@@ -83,8 +115,9 @@ pub(super) fn run(
         match read {
             Ok(Some(count)) => {
                 counts.received.fetch_add(count as u64, Relaxed);
-                to.append(&blocks)?;
-                counts.written.fetch_add(wanted, Relaxed);
+                if !to.flush(wanted, counts)? {
+                    return Ok(());
+                }
                 if is_last_look {
                     left = left.saturating_sub(count);
                 }
@@ -98,7 +131,10 @@ pub(super) fn run(
             }
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => shared.is_over.store(true, Relaxed),
             Err(_) if is_last_look => return Ok(()),
-            Err(_) => std::thread::sleep(SLEEP),
+            Err(_) => {
+                to.was_empty(checked_ns);
+                std::thread::sleep(SLEEP);
+            }
         }
         if is_last_look && (is_idle || left == 0) || shared.is_enough() {
             return Ok(());
@@ -112,17 +148,17 @@ pub(super) struct Reader {
     pub(super) device: File,
     pub(super) shared: Arc<Shared>,
     pub(super) counts: Arc<Counts>,
-    pub(super) to: Arc<SharedFile>,
+    pub(super) to: To,
 }
 
 impl Reader {
     /// On a thread of its own.
-    pub(super) fn run(self) -> Result<(), WriteFailed> {
+    pub(super) fn run(mut self) -> Result<(), WriteFailed> {
         // Without the pin it reads what others read as well; each slot still goes to one of them.
         if let Err(why) = host::pin_thread(self.cpu) {
             eprintln!("mgdump: cannot read on CPU {} only: {why}", self.cpu);
         }
-        run(self.device, &self.shared, &self.counts, &self.to)
+        run(self.device, &self.shared, &self.counts, &mut self.to)
     }
 }
 
