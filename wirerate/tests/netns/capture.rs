@@ -262,7 +262,7 @@ fn true_size_of_rings() -> TestResult {
     for (source, asked, frames, row) in [
         ("xdp", 1000, 1024, Some("rings     1,024 frames each; --ring was 1,000")),
         ("xdp", 1024, 1024, None),
-        ("tpacket", 2, 10_920, Some("rings     10,920 frames each; --ring was 2")),
+        ("tpacket", 2, 10_912, Some("rings     10,912 frames each; --ring was 2")),
     ] {
         let words = format!(
             "capture {RX_DEV} --netns {} --source {source} --ring {asked} --duration 1ms",
