@@ -237,6 +237,12 @@ impl EngineError {
                 frame_len.saturating_sub(14)
             )),
             Self::NoXdpMemory { .. } => Some("wait some seconds, or --engine af_packet".to_owned()),
+            // What the sockets share with the kernel is locked memory (8 MiB by default).
+            Self::Syscall { call, source, .. }
+                if call.contains("AF_XDP") && source.raw_os_error() == Some(libc::ENOBUFS) =>
+            {
+                Some("`ulimit -l unlimited`, or CAP_IPC_LOCK".to_owned())
+            }
             Self::ThreadLost => {
                 Some("the words above; and please report this, it is a mistake of wirerate's".to_owned())
             }

@@ -140,7 +140,7 @@ fn set_ups() -> TestResult {
     Ok(())
 }
 
-/// Ten devices on two threads without a count: all of them send until Ctrl-C (docs/differences.md, row 23).
+/// Ten devices on two threads without a count: all of them send until Ctrl-C (docs/differences.md, row 24).
 fn ten_devices_until_ctrl_c() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     add_ethernets(&lab);
