@@ -86,13 +86,18 @@ impl BpfError {
         }
     }
 
-    /// What a user can try.
-    pub fn cure(&self) -> &'static str {
+    /// What a user can try, where there is something.
+    pub fn cure(&self) -> Option<&'static str> {
         match self {
-            Self::Load { log, .. } if lacks_perfmon(log) => "run it as root, or with CAP_PERFMON as well",
-            Self::Load { reason, .. } if reason.contains("Too many open files") => "a larger `ulimit -n`",
-            _ if self.is_denied() => "run it as root (CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON)",
-            _ => "run as root, with BPF and XDP in the kernel",
+            Self::Load { log, .. } if lacks_perfmon(log) => {
+                Some("run it as root, or with CAP_PERFMON as well")
+            }
+            Self::Load { reason, .. } | Self::Cpus { reason } if reason.contains("Too many open files") => {
+                Some("a larger `ulimit -n`")
+            }
+            _ if self.is_denied() => Some("run it as root (CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON)"),
+            Self::Load { .. } => Some("`wirerate doctor`, which shows what this kernel and process can do"),
+            _ => None,
         }
     }
 
@@ -153,7 +158,14 @@ mod tests {
             BpfError::Load { object: "capture", reason: "Permission denied (os error 13)".into(), log };
         assert!(error.is_denied());
         assert!(error.to_string().ends_with("(this process lacks CAP_PERFMON)"), "{error}");
-        assert_eq!(error.cure(), "run it as root, or with CAP_PERFMON as well");
+        assert_eq!(error.cure(), Some("run it as root, or with CAP_PERFMON as well"));
+    }
+
+    #[test]
+    fn a_process_without_descriptors_is_not_sent_to_root() {
+        let reason = "Too many open files (os error 24)".to_owned();
+        let error = BpfError::Load { object: "capture", reason, log: String::new() };
+        assert_eq!(error.cure(), Some("a larger `ulimit -n`"));
     }
 
     #[test]

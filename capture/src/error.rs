@@ -282,9 +282,7 @@ impl CaptureError {
             Self::Filter { .. } | Self::FilterProgram { .. } => {
                 Some("pcap-filter(7) describes the language; `tcpdump -d EXPRESSION` tries one".to_owned())
             }
-            Self::Bpf(BpfError::Load { .. }) if !nix::unistd::geteuid().is_root() => {
-                Some("run it as root (CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON)".to_owned())
-            }
+            Self::Bpf(error) => error.cure().map(str::to_owned),
             _ => None,
         }
     }

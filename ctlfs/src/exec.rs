@@ -6,7 +6,7 @@
 
 use crate::dev::Appearing;
 use crate::join;
-use crate::mount::{MOUNT_ADVICE, MountError, Mounted, Shape, mount_and_then};
+use crate::mount::{MountError, Mounted, Shape, mount_and_then};
 use crate::private::{Private, PrivateError};
 use crate::programs::{self, PATH_IF_UNSET};
 use crate::signals::{Received, Signals};
@@ -135,7 +135,7 @@ impl ExecError {
             Self::Private(_) => {
                 Some("run it as root: it needs CAP_SYS_ADMIN for mounts of its own".to_owned())
             }
-            Self::Mount(_) => Some(MOUNT_ADVICE.to_owned()),
+            Self::Mount(error) => Some(error.advice().to_owned()),
             Self::Named { name, .. } => {
                 Some(format!("`wirerate exec --join {name} -- CMD`, or another name"))
             }

@@ -21,9 +21,6 @@ const SERVER_THREADS: usize = 2;
 /// How long the last requests may take after the mount is gone.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What to try when a mount is refused.
-pub(crate) const MOUNT_ADVICE: &str = "run it as root, with /dev/fuse (`modprobe fuse`)";
-
 /// What stands at the mount point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
@@ -49,6 +46,17 @@ pub enum MountError {
         #[source]
         source: io::Error,
     },
+}
+
+impl MountError {
+    /// What to try.
+    pub(crate) fn advice(&self) -> &'static str {
+        let (Self::Threads(source) | Self::Mount { source, .. }) = self;
+        match source.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE) => "a larger `ulimit -n`",
+            _ => "run it as root, with /dev/fuse (`modprobe fuse`)",
+        }
+    }
 }
 
 /// A mounted tree; unmounted at the latest when dropped.

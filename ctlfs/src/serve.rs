@@ -3,7 +3,7 @@
 //! Whoever has the directory is known from the mount table, where our mounts carry the owner's process id; no
 //! pid file can go stale. A mount whose daemon died answers `ENOTCONN` and is taken over.
 
-use crate::mount::{MOUNT_ADVICE, MountError, Mounted, Shape, mount_and_then, unescape};
+use crate::mount::{MountError, Mounted, Shape, mount_and_then, unescape};
 use crate::notify::notify;
 use crate::signals::Signals;
 use crate::slots::{OrderNetns, SlotTree, mount_slots};
@@ -105,7 +105,7 @@ impl ServeError {
                 Some(format!("`umount {0}` removes that one; then `umount {0}` removes ours", path.display()))
             }
             Self::Netns(error) => error.advice(),
-            Self::Mount(_) => Some(MOUNT_ADVICE.to_owned()),
+            Self::Mount(error) => Some(error.advice().to_owned()),
             _ => None,
         }
     }

@@ -257,7 +257,7 @@ impl EngineError {
                 "end what put it there (`bpftool prog show id {id}` says whose it is, `ip link set dev {ifname} xdp off` takes \
                  it off unless a link holds it), or --engine af_packet"
             )),
-            Self::Bpf(error) => Some(error.cure().to_owned()),
+            Self::Bpf(error) => error.cure().map(str::to_owned),
             _ => None,
         }
     }
