@@ -2,7 +2,7 @@
 
 use crate::bed::{Bed, Pair};
 use crate::facts::{Host, Shares, Ticks};
-use crate::priority::FirstSession;
+use crate::priority::HighPriority;
 use crate::report::Report;
 use crate::settings::{Deadline, FULL, QUICK, Settings, TINY};
 use crate::stop::Stop;
@@ -88,7 +88,10 @@ fn cases(wish: &Wish, settings: &Settings, bed: &Bed, report: &mut Report) -> Re
     let Wish { programs, only, .. } = wish;
     let plan = Plan::built_in(wish.size)?;
     let deadline = Deadline::after(settings.budget);
-    let _first = FirstSession::begin()?;
+    // The tiny size measures nothing. A high priority of a whole session would keep threads of the kernel from the CPUs,
+    // where other processes of the session are busy (tests beside other work).
+    let is_measured = wish.size != Size::Tiny;
+    let _priority = is_measured.then(HighPriority::begin).transpose()?;
     let wants = |case| only.is_none_or(|only| only == case);
     if wants(Case::Generate) {
         generate::run(bed, programs, &plan, deadline, report)?;

@@ -1,24 +1,26 @@
-//! The session that a bench runs in goes before other sessions, for as long as the bench runs.
+//! A bench, and the tools that it starts, run before other processes for as long as it measures.
 //!
 //! Where the kernel groups threads by session (autogroup), the niceness of a thread counts within its own
-//! session only; between sessions that of the groups does.
+//! session only; between sessions that of the groups does. So a bench raises both.
 
+use crate::sys;
 use anyhow::{Context, Result};
 use std::fs;
 
 const AUTOGROUP: &str = "/proc/self/autogroup";
 const FIRST: i32 = -20;
 
-/// Gives the session its former place back when dropped.
+/// Gives session and thread their former priority back when dropped.
 #[derive(Debug)]
-pub(crate) struct FirstSession {
+pub(crate) struct HighPriority {
     /// `None` where the kernel does not group by session, or not this one.
     former: Option<i32>,
 }
 
-impl FirstSession {
-    /// Begins.
+impl HighPriority {
+    /// For the session, the calling thread and what that starts from now on.
     pub(crate) fn begin() -> Result<Self> {
+        sys::set_niceness(FIRST).context("cannot raise the priority of this process")?;
         let Ok(text) = fs::read_to_string(AUTOGROUP) else { return Ok(Self { former: None }) };
         let former = niceness(&text)?;
         if former.is_some() {
@@ -29,8 +31,10 @@ impl FirstSession {
     }
 }
 
-impl Drop for FirstSession {
+impl Drop for HighPriority {
     fn drop(&mut self) {
+        // To lower a priority takes no right.
+        let _ = sys::set_niceness(0);
         if let Some(former) = self.former {
             // Nobody is left to tell, and it ends with the session anyway.
             let _ = fs::write(AUTOGROUP, former.to_string());

@@ -107,16 +107,16 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Gives the calling thread, and what it starts from now on, the first turn among ordinary threads.
-pub(crate) fn run_before_others() -> io::Result<()> {
+/// Sets the niceness of the calling thread, and of what it starts from now on.
+pub(crate) fn set_niceness(niceness: i32) -> io::Result<()> {
     const THIS_THREAD: libc::id_t = 0;
     // SAFETY: numbers only; no memory of ours is touched.
-    checked(unsafe { libc::setpriority(libc::PRIO_PROCESS, THIS_THREAD, -20) })?;
+    checked(unsafe { libc::setpriority(libc::PRIO_PROCESS, THIS_THREAD, niceness) })?;
     Ok(())
 }
 
-/// Makes the child start in `netns`, on `cpu` (`None` for any), with the highest priority, and be killed by the kernel when
-/// the thread that starts it ends: also a bench that is killed leaves no sender and no capture on the user's devices.
+/// Makes the child start in `netns`, on `cpu` (`None` for any), and be killed by the kernel when the thread that starts it
+/// ends: also a bench that is killed leaves no sender and no capture on the user's devices.
 pub(crate) fn prepare_child(command: &mut Command, netns: &Netns, cpu: Option<u32>) -> io::Result<()> {
     let netns = netns.as_fd().try_clone_to_owned()?;
     let parent = std::process::id();
@@ -129,7 +129,6 @@ pub(crate) fn prepare_child(command: &mut Command, netns: &Netns, cpu: Option<u3
         if cpu.is_some() {
             sched_setaffinity(Pid::from_raw(0), &cpus)?;
         }
-        run_before_others()?;
         set_pdeathsig(Signal::SIGKILL)?;
         // The parent may have ended before the kernel was asked to watch it.
         match getppid().as_raw().cast_unsigned() == parent {
@@ -137,7 +136,7 @@ pub(crate) fn prepare_child(command: &mut Command, netns: &Netns, cpu: Option<u3
             false => Err(io::Error::from_raw_os_error(libc::ESRCH)),
         }
     };
-    // SAFETY: between fork and exec `act` makes system calls only (setns, sched_setaffinity, setpriority, prctl, getppid),
+    // SAFETY: between fork and exec `act` makes system calls only (setns, sched_setaffinity, prctl, getppid),
     // which are async-signal-safe; it allocates nothing, takes no lock, and owns the values that it reads.
     unsafe { command.pre_exec(act) };
     Ok(())
