@@ -70,7 +70,7 @@ const LOOPS: &[(&str, Loop)] = &[
     ("packet/plain", |frames| emit(frames, |_| ())),
     ("packet/rich", |frames| {
         emit(frames, |config| {
-            (config.dst_min, config.dst_max) = ("198.18.1.1".to_owned(), "198.18.1.254".to_owned());
+            (config.dst_min, config.dst_max) = (Some([198, 18, 1, 1].into()), Some([198, 18, 1, 254].into()));
             (config.udp_src_min, config.udp_src_max) = (1, 255);
             (config.udp_dst_min, config.udp_dst_max) = (768, 1_023);
             config.flags.set(Flags::UDPCSUM, true);
@@ -79,7 +79,8 @@ const LOOPS: &[(&str, Loop)] = &[
     }),
     ("packet/flows", |frames| {
         emit(frames, |config| {
-            (config.dst_min, config.dst_max) = ("198.18.0.0".to_owned(), "198.19.255.255".to_owned());
+            (config.dst_min, config.dst_max) =
+                (Some([198, 18, 0, 0].into()), Some([198, 19, 255, 255].into()));
             (config.flows, config.flow_len) = (1_000, 16);
             config.flags.set(Flags::IPDST_RND, true);
         })
@@ -113,11 +114,11 @@ fn emit(frames: u64, change: impl Fn(&mut Config)) -> Result<()> {
         tx_queues: 1,
         cpu: 0,
     };
-    let mut config = Config { dst_min: "198.18.1.1".to_owned(), ..Config::default() };
+    let mut config = Config { dst_min: Some([198, 18, 1, 1].into()), ..Config::default() };
     config.flags.set(Flags::NO_TIMESTAMP, true);
     change(&mut config);
     let mut cursor = Cursor::default();
-    cursor.start(&config, &facts, 1)?;
+    cursor.start(&config, &facts, 1);
     let plan = Plan::new(&config, &facts, &cursor)?;
     let mut frame = vec![0; plan.frame_len_max() as usize];
     for number in 0..frames {

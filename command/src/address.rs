@@ -11,6 +11,11 @@ pub(crate) fn parse_ipv4(text: &[u8]) -> Option<Ipv4Addr> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
+/// Nothing for an address that is not set.
+pub(crate) fn ipv4_text(address: Option<Ipv4Addr>) -> String {
+    address.map(|address| address.to_string()).unwrap_or_default()
+}
+
 /// An IPv6 address, ended by the first byte that cannot belong to one: `fd00::1/64` and `fe80::1%eth0` are
 /// read up to there, as in the kernel. Text that does not begin with an address is refused (row 1).
 pub(crate) fn parse_ipv6(text: &[u8]) -> Option<Ipv6Addr> {

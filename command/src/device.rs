@@ -130,8 +130,8 @@ impl Device {
     /// [`PlanError`] for settings that no frame can be made of; the result text says so, and nothing runs.
     pub fn start(&mut self, facts: &DeviceFacts, now_ns: u64, fresh_seed: u64) -> Result<Plan, PlanError> {
         self.config.prepare(facts);
-        let started = self.cursor.start(&self.config, facts, fresh_seed);
-        let plan = started.and_then(|()| Plan::new(&self.config, facts, &self.cursor));
+        self.cursor.start(&self.config, facts, fresh_seed);
+        let plan = Plan::new(&self.config, facts, &self.cursor);
         self.counters = Counters { started_ns: now_ns, stopped_ns: now_ns, ..Counters::default() };
         self.is_running = plan.is_ok();
         self.result = match &plan {

@@ -2,7 +2,7 @@
 //!
 //! Five spaces before every line that goes on; one or two spaces between values as in the kernel.
 
-use crate::address::ipv6_text;
+use crate::address::{ipv4_text, ipv6_text};
 use crate::{Device, FLAGS, Facts};
 use packet::{Config, Flags, XmitMode};
 use std::fmt::Write;
@@ -104,8 +104,8 @@ fn addresses(config: &Config, facts: &Facts) -> [String; 5] {
         ]
     } else {
         [
-            format!("     dst_min: {}  dst_max: {}", config.dst_min, config.dst_max),
-            format!("     src_min: {}  src_max: {}", config.src_min, config.src_max),
+            format!("     dst_min: {}  dst_max: {}", ipv4_text(config.dst_min), ipv4_text(config.dst_max)),
+            format!("     src_min: {}  src_max: {}", ipv4_text(config.src_min), ipv4_text(config.src_max)),
         ]
     };
     let src_mac = if config.src_mac.is_zero() { facts.link.mac } else { config.src_mac };

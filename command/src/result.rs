@@ -132,7 +132,7 @@ mod tests {
         let facts = DeviceFacts::default();
         let count = |config: Config, size| {
             let mut cursor = Cursor::default();
-            cursor.start(&config, &facts, 0).unwrap();
+            cursor.start(&config, &facts, 0);
             fragments(&config, &Plan::new(&config, &facts, &cursor).unwrap(), size)
         };
         let config = |frags| Config { frags, min_pkt_size: 600, ..Config::default() };

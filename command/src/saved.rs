@@ -4,7 +4,7 @@
 //! others did (a VLAN clears MPLS) or need another state for a moment, so the order matters.
 
 use crate::FLAGS;
-use crate::address::ipv6_text;
+use crate::address::{ipv4_text, ipv6_text};
 use packet::{Config, Flags, NEVER_NS, XmitMode};
 use std::net::Ipv6Addr;
 
@@ -61,10 +61,10 @@ fn plain(config: &Config) -> Vec<String> {
     ];
     let sizes = [("min_pkt_size", config.min_pkt_size), ("max_pkt_size", config.max_pkt_size)];
     let texts = [
-        ("dst_min", config.dst_min.clone()),
-        ("dst_max", config.dst_max.clone()),
-        ("src_min", config.src_min.clone()),
-        ("src_max", config.src_max.clone()),
+        ("dst_min", ipv4_text(config.dst_min)),
+        ("dst_max", ipv4_text(config.dst_max)),
+        ("src_min", ipv4_text(config.src_min)),
+        ("src_max", ipv4_text(config.src_max)),
         ("dst_mac", config.dst_mac.to_string()),
         ("src_mac", config.src_mac.to_string()),
         ("tos", format!("{:02x}", config.tos)),
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn only_what_differs_is_said() {
         let config =
-            Config { count: 7, vlan_id: Some(5), dst_min: "10.0.0.1".to_owned(), ..Config::default() };
+            Config { count: 7, vlan_id: Some(5), dst_min: Some([10, 0, 0, 1].into()), ..Config::default() };
         assert_eq!(commands_for(&config), ["count 7", "dst_min 10.0.0.1", "vlan_id 5"]);
         let config = Config { vlan_id: Some(5), svlan_p: 3, ..Config::default() };
         let commands = ["vlan_id 5", "svlan_id 0", "svlan_p 3", "vlan_id 9999", "vlan_id 5"];

@@ -109,7 +109,7 @@ fn setting(transform: Option<Transform>, frame_len: u32) -> (Config, Arc<Associa
     let mut config = Config {
         min_pkt_size: frame_len,
         max_pkt_size: frame_len,
-        dst_min: "198.18.0.2".to_owned(),
+        dst_min: Some([198, 18, 0, 2].into()),
         flows: 1,
         flow_len: 1000,
         spi: 7,
@@ -125,7 +125,7 @@ fn setting(transform: Option<Transform>, frame_len: u32) -> (Config, Arc<Associa
 
 fn start(config: &Config, facts: &DeviceFacts, associations: Arc<Associations>) -> (Plan, Cursor) {
     let mut cursor = Cursor { associations, ..Cursor::default() };
-    cursor.start(config, facts, 1).expect("a good configuration");
+    cursor.start(config, facts, 1);
     let plan = Plan::new(config, facts, &cursor).expect("a good configuration");
     (plan, cursor)
 }

@@ -228,7 +228,7 @@ mod tests {
         let mut config = Config { flows: 1, spi: 5, flags, ..Config::default() };
         config.prepare(&sample::facts());
         let mut cursor = Cursor { associations: Arc::new(associations), ..Cursor::default() };
-        cursor.start(&config, &sample::facts(), 1).expect("a good configuration");
+        cursor.start(&config, &sample::facts(), 1);
         Plan::new(&config, &sample::facts(), &cursor).expect("a good configuration")
     }
 

@@ -68,7 +68,7 @@ fn compare<W: Writer>(seed: u64) -> Result<(), BpfError> {
     config.prepare(&facts);
     let mut cursor = Cursor { src_v6: config.src6, dst_v6: config.dst6, ..Cursor::default() };
     cursor.ip_id = rng.next_u32() as u16;
-    cursor.start(&config, &facts, seed).expect("random configurations are good");
+    cursor.start(&config, &facts, seed);
     cursor.seq_num = u32::MAX - 3;
     let mut repeats = go_on::<W>(&config, &mut cursor, seed)?;
     for _ in 0..if seed.is_multiple_of(4) { 2 } else { 0 } {

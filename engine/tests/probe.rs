@@ -57,10 +57,10 @@ fn gro_that_was_on_before_the_device_was_up_is_cured_by_switching_it() {
 fn a_device_that_is_gone_is_told_by_every_engine() {
     let stack = Stack::here().expect("netlink is there");
     let facts = stack.facts("lo").expect("every namespace has one");
-    let mut config = Config { dst_min: "127.0.0.1".to_owned(), ..Config::default() };
+    let mut config = Config { dst_min: Some([127, 0, 0, 1].into()), ..Config::default() };
     config.prepare(&facts);
     let mut cursor = Cursor::default();
-    cursor.start(&config, &facts, 1).expect("the configuration is good");
+    cursor.start(&config, &facts, 1);
     let request = Request {
         ifname: "wr-none".to_owned(),
         plan: Plan::new(&config, &facts, &cursor).expect("the configuration is good"),

@@ -14,7 +14,7 @@ fn changed(lab: &Lab, before: &Request, report: RunReport, config: &Config, coun
     next.cursor = report.cursor;
     next.cursor.end_repeats(before.plan.repeats);
     let facts = lab.tx.stack.facts(lab.tx.ifname).expect("the device can be asked");
-    let mut config = Config { dst_mac: lab.rx.mac, dst_min: lab.rx.v4.to_string(), ..config.clone() };
+    let mut config = Config { dst_mac: lab.rx.mac, dst_min: Some(lab.rx.v4), ..config.clone() };
     config.prepare(&facts);
     next.plan = Plan::new(&config, &facts, &next.cursor).expect("the configuration is good");
     next

@@ -25,7 +25,7 @@ fn request(ifname: &str, count: u64, pace: Pace) -> Request {
     let config = Config { min_pkt_size: 60, max_pkt_size: 60, ..Config::default() };
     let facts = packet::DeviceFacts { mac: MacAddr([2, 0, 0, 0, 0, 1]), tx_queues: 1, ..Default::default() };
     let mut cursor = Cursor::default();
-    cursor.start(&config, &facts, 1).expect("plain settings");
+    cursor.start(&config, &facts, 1);
     let plan = Plan::new(&config, &facts, &cursor).expect("plain settings");
     Request {
         ifname: ifname.to_owned(),

@@ -1,10 +1,10 @@
 //! What a user asked for, for one device instance, in the words and limits of pktgen.
 //!
-//! Plain data with no opinion: the texts of addresses are kept as they were typed, zero sizes mean "the
-//! default", and nothing is checked here beyond what a type can hold. Making sense of it is the business of
-//! `Plan::new`; reading and printing it as text is the business of the `command` room.
+//! Plain data: nothing is checked here beyond what a type can hold. `Plan::new` checks and interprets it; the
+//! `command` crate reads and prints it as text.
 
-use crate::{MacAddr, plan};
+use crate::MacAddr;
+use crate::wire::{ETHERNET_LEN, IPV4_LEN, IPV6_LEN, PKTGEN_HEADER_LEN, TAG_LEN, UDP_LEN};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// `delay_ns` of a device that never sends (pktgen: `delay 2147483647`).
@@ -105,14 +105,14 @@ pub struct Config {
     pub skb_priority: u32,
     /// NUMA node for the memory of the frames; negative for "not set".
     pub node: i32,
-    /// IPv4 destinations as typed: first or only. Empty for 0.0.0.0.
-    pub dst_min: String,
-    /// IPv4 destinations as typed: last. Empty for "just one".
-    pub dst_max: String,
-    /// IPv4 sources as typed: first or only. Empty for the device's own address.
-    pub src_min: String,
-    /// IPv4 sources as typed: last. Empty for "just one".
-    pub src_max: String,
+    /// First or only IPv4 destination; `None` for 0.0.0.0.
+    pub dst_min: Option<Ipv4Addr>,
+    /// Last IPv4 destination; `None` for only one.
+    pub dst_max: Option<Ipv4Addr>,
+    /// First or only IPv4 source; `None` for the device's own address.
+    pub src_min: Option<Ipv4Addr>,
+    /// Last IPv4 source; `None` for only one.
+    pub src_max: Option<Ipv4Addr>,
     /// IPv6 source; `::` for the device's link-local address.
     pub src6: Ipv6Addr,
     /// IPv6 destination.
@@ -168,12 +168,34 @@ impl Config {
     /// version, the largest size is raised to the smallest, and queues end at the device's last one.
     pub fn prepare(&mut self, facts: &DeviceFacts) {
         if self.min_pkt_size == 0 {
-            self.min_pkt_size = plan::default_size(self);
+            self.min_pkt_size = self.default_size();
         }
         self.max_pkt_size = self.max_pkt_size.max(self.min_pkt_size);
         let last_queue = facts.tx_queues.max(1) - 1;
         self.queue_map_min = self.queue_map_min.min(last_queue);
         self.queue_map_max = self.queue_map_max.min(last_queue);
+    }
+
+    /// The shortest useful frame, which `start` takes when no size was set: 58 bytes for IPv4, 78 for IPv6.
+    pub fn default_size(&self) -> u32 {
+        let ip_len = if self.flags.has(Flags::IPV6) { IPV6_LEN } else { IPV4_LEN };
+        (ETHERNET_LEN + ip_len + UDP_LEN + PKTGEN_HEADER_LEN) as u32
+    }
+
+    /// Bytes of tags and labels in each frame.
+    pub fn tags_len(&self) -> u32 {
+        let tags = usize::from(self.vlan_id.is_some()) + usize::from(self.svlan_id.is_some());
+        ((self.mpls.len() + tags) * TAG_LEN) as u32
+    }
+
+    /// The first or only IPv4 source and the last: the device's own address when none was set, 0.0.0.0 when it
+    /// has none.
+    pub(crate) fn sources(&self, facts: &DeviceFacts) -> (Ipv4Addr, Ipv4Addr) {
+        let own = facts.v4.unwrap_or(Ipv4Addr::UNSPECIFIED);
+        match self.src_min {
+            None => (own, own),
+            Some(first) => (first, self.src_max.unwrap_or(Ipv4Addr::UNSPECIFIED)),
+        }
     }
 
     /// Frames that one transmit call of pktgen sends, all the same: `burst`, but 1 through a queueing discipline and
@@ -213,10 +235,10 @@ impl Default for Config {
             queue_map_max: 0,
             skb_priority: 0,
             node: -1,
-            dst_min: String::new(),
-            dst_max: String::new(),
-            src_min: String::new(),
-            src_max: String::new(),
+            dst_min: None,
+            dst_max: None,
+            src_min: None,
+            src_max: None,
             src6: Ipv6Addr::UNSPECIFIED,
             dst6: Ipv6Addr::UNSPECIFIED,
             dst6_min: Ipv6Addr::UNSPECIFIED,

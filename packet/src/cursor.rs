@@ -4,7 +4,7 @@
 //! (the IP id, the flow table, the random source), and a few commands move one at once.
 
 use crate::ipsec::{Associations, Numbers};
-use crate::{Config, DeviceFacts, PlanError, Rng, plan};
+use crate::{Config, DeviceFacts, Flags, Rng};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -134,10 +134,7 @@ impl Cursor {
     ///
     /// The IP id, the flow table, the queue and randomised tags go on from where they were, as in pktgen. A
     /// seed in the configuration makes the run draw what it drew before; without one, `fresh_seed` is used.
-    ///
-    /// # Errors
-    /// [`PlanError::BadIpv4`] for an address text that is none.
-    pub fn start(&mut self, config: &Config, facts: &DeviceFacts, fresh_seed: u64) -> Result<(), PlanError> {
+    pub fn start(&mut self, config: &Config, facts: &DeviceFacts, fresh_seed: u64) {
         self.rng = Rng(config.seed.unwrap_or(fresh_seed));
         self.seq_num = 1;
         self.frame_size = config.min_pkt_size;
@@ -147,18 +144,17 @@ impl Cursor {
         self.udp_dst = config.udp_dst_min;
         self.flows_started = 0;
         self.repeats_left = 0;
-        self.overhead = plan::overhead(config);
+        self.overhead = config.tags_len();
         self.imix_counts = vec![0; config.imix.len()];
-        if config.flags.has(crate::Flags::IPV6) {
+        if config.flags.has(Flags::IPV6) {
             if self.src_v6.is_unspecified() {
                 self.src_v6 = facts.v6_link_local.unwrap_or(Ipv6Addr::UNSPECIFIED);
             }
         } else {
-            self.src_v4 = Ipv4Addr::from(plan::source_range(config, facts)?.min);
-            self.dst_v4 = Ipv4Addr::from(plan::parse_ipv4("dst_min", &config.dst_min)?);
+            self.src_v4 = config.sources(facts).0;
+            self.dst_v4 = config.dst_min.unwrap_or(Ipv4Addr::UNSPECIFIED);
         }
         self.follow(config);
-        Ok(())
     }
 
     /// Takes over what a change of the settings means for a run that goes on: tables of the right size, tags

@@ -3,25 +3,11 @@
 //! The order of the steps, and so of the random draws, is that of pktgen (specification 6.3) and is the same in
 //! the BPF program `send.bpf.c`; a property test compares the two. Change both or none.
 
+use crate::flow_sa::FlowAssociations;
 use crate::plan::{MPLS_BOTTOM, MPLS_LABELS_MAX};
-use crate::{Cursor, Flow, PKTGEN_HEADER_LEN, Plan, Range, Walk, checksum};
+use crate::wire::{PKTGEN_HEADER_LEN, WallTime};
+use crate::{Cursor, Flow, Plan, Range, Walk, checksum};
 use std::net::{Ipv4Addr, Ipv6Addr};
-
-/// Seconds and microseconds of the wall clock, 32 bits each, as the pktgen header carries them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WallTime {
-    /// Whole seconds since 1970, modulo 2^32.
-    pub sec: u32,
-    /// Microseconds of the second.
-    pub usec: u32,
-}
-
-impl WallTime {
-    /// From nanoseconds since 1970.
-    pub fn from_ns(ns: u64) -> Self {
-        Self { sec: (ns / 1_000_000_000) as u32, usec: (ns % 1_000_000_000 / 1000) as u32 }
-    }
-}
 
 impl Plan {
     /// Writes the next frame to the start of `out` and returns its length in bytes without FCS.
@@ -205,12 +191,20 @@ impl Plan {
     fn write(&self, cursor: &Cursor, out: &mut [u8]) -> usize {
         match &self.ipsec {
             None => self.write_clear(cursor, cursor.frame_size, out),
-            Some(ipsec) => self.write_sealed(ipsec, cursor, out),
+            Some(associations) => self.write_protected(associations, cursor, out),
         }
     }
 
+    /// Writes the frame that the cursor stands at, protected by IPsec; 0 when it has no association.
+    fn write_protected(&self, associations: &FlowAssociations, cursor: &Cursor, out: &mut [u8]) -> usize {
+        let Some(association) = associations.current(cursor) else { return 0 };
+        let frame_size = cursor.frame_size.saturating_sub(association.header_len() as u32);
+        let clear_len = self.write_clear(cursor, frame_size, out);
+        association.seal(&cursor.built.numbers, out, self.layout.ip, clear_len)
+    }
+
     /// Writes it in clear, as if asked to be `frame_size` bytes long.
-    pub(crate) fn write_clear(&self, cursor: &Cursor, frame_size: u32, out: &mut [u8]) -> usize {
+    fn write_clear(&self, cursor: &Cursor, frame_size: u32, out: &mut [u8]) -> usize {
         let payload_len = self.payload_len(frame_size);
         let frame_len = self.layout.stamp + payload_len as usize;
         let (header, zeros) = out[..frame_len].split_at_mut(self.layout.end);
@@ -380,6 +374,10 @@ mod tests {
     use super::*;
     use crate::{Config, DeviceFacts, Flags, ImixEntry, MacAddr, XmitMode, sample};
 
+    fn v4(text: &str) -> Option<Ipv4Addr> {
+        text.parse().ok()
+    }
+
     const NOON: WallTime = WallTime { sec: 0x6740_0000, usec: 123_456 };
 
     fn facts() -> DeviceFacts {
@@ -391,14 +389,14 @@ mod tests {
     }
 
     fn base() -> Config {
-        Config { dst_mac: MacAddr([2, 0, 0, 0, 1, 0]), dst_min: "10.9.8.99".into(), ..Config::default() }
+        Config { dst_mac: MacAddr([2, 0, 0, 0, 1, 0]), dst_min: v4("10.9.8.99"), ..Config::default() }
     }
 
     fn planned(mut config: Config, facts: &DeviceFacts) -> (Plan, Cursor) {
         config.prepare(facts);
         let mut cursor = Cursor::default();
         (cursor.src_v6, cursor.dst_v6) = (config.src6, config.dst6);
-        cursor.start(&config, facts, 1).unwrap();
+        cursor.start(&config, facts, 1);
         (Plan::new(&config, facts, &cursor).unwrap(), cursor)
     }
 
@@ -424,7 +422,7 @@ mod tests {
         let mut send = |flags| {
             let mut config = Config { flags, ..base() };
             config.prepare(&facts());
-            cursor.start(&config, &facts(), 1).unwrap();
+            cursor.start(&config, &facts(), 1);
             let plan = Plan::new(&config, &facts(), &cursor).unwrap();
             let mut bytes = vec![0; plan.frame_len_max() as usize];
             plan.emit(&mut cursor, NOON, &mut bytes);
@@ -471,7 +469,7 @@ mod tests {
         let sent = frames(config, &facts(), 5);
         assert_eq!(words(&sent, 34), [10, 11, 9, 10, 11]);
         assert_eq!(words(&sent, 36), [100; 5], "a range of one port stays");
-        let config = Config { src_min: "10.0.0.1".into(), src_max: "10.0.0.3".into(), ..base() };
+        let config = Config { src_min: v4("10.0.0.1"), src_max: v4("10.0.0.3"), ..base() };
         assert_eq!(words(&frames(config, &facts(), 4), 28), [2, 3, 1, 2]);
     }
 
@@ -532,7 +530,7 @@ mod tests {
 
     #[test]
     fn sequential_flows_keep_their_destination() {
-        let mut config = Config { dst_max: "10.9.8.200".into(), flows: 2, flow_len: 2, ..base() };
+        let mut config = Config { dst_max: v4("10.9.8.200"), flows: 2, flow_len: 2, ..base() };
         config.flags.set(Flags::FLOW_SEQ, true);
         let sent = frames(config, &facts(), 8);
         assert_eq!(words(&sent, 32), [100, 100, 101, 101, 102, 102, 103, 103].map(|low| 0x0800 + low));
@@ -542,7 +540,7 @@ mod tests {
     fn first_frame_goes_to_the_lower_queue() {
         let config = Config { queue_map_min: 1, queue_map_max: 3, ..base() };
         let mut cursor = Cursor::default();
-        cursor.start(&config, &facts(), 1).unwrap();
+        cursor.start(&config, &facts(), 1);
         let plan = Plan::new(&config, &facts(), &cursor).unwrap();
         let mut bytes = [0; 64];
         let queues = [0; 5].map(|_: i32| {
@@ -566,13 +564,13 @@ mod tests {
 
     #[test]
     fn random_destinations_leave_out_what_is_no_host() {
-        let mut config = Config { dst_min: "126.255.255.250".into(), dst_max: "128.0.0.5".into(), ..base() };
+        let mut config = Config { dst_min: v4("126.255.255.250"), dst_max: v4("128.0.0.5"), ..base() };
         config.flags.set(Flags::IPDST_RND, true);
         let sent = frames(config.clone(), &facts(), 2000);
         let first: std::collections::BTreeSet<_> = sent.iter().map(|frame| frame[30]).collect();
         assert_eq!(first, [126, 128].into());
-        config.dst_min = "224.0.0.1".into();
-        config.dst_max = "239.0.0.1".into();
+        config.dst_min = v4("224.0.0.1");
+        config.dst_max = v4("239.0.0.1");
         let error = Plan::new(&config, &facts(), &Cursor::default()).unwrap_err();
         assert!(error.to_string().contains("224.0.0.1"), "{error}");
     }

@@ -9,6 +9,8 @@ pub mod checksum;
 mod config;
 mod cursor;
 mod emit;
+mod error;
+mod flow_sa;
 pub mod ipsec;
 mod mac;
 mod plan;
@@ -19,11 +21,11 @@ mod wire;
 
 pub use config::{Config, DeviceFacts, Flags, ImixEntry, NEVER_NS, XmitMode};
 pub use cursor::{Built, Cursor, Flow};
-pub use emit::WallTime;
+pub use error::PlanError;
+pub use flow_sa::FlowAssociations;
 pub use mac::{BadMac, MacAddr};
-pub use plan::{
-    FLOWS_MAX, FRAME_LEN_MAX, IMIX_ENTRIES_MAX, Imix, Layout, MPLS_LABELS_MAX, PKTGEN_HEADER_LEN,
-    PKTGEN_MAGIC, Plan, PlanError, Range, Walk,
-};
+pub use plan::{FLOWS_MAX, IMIX_ENTRIES_MAX, Imix, Layout, MPLS_LABELS_MAX, Plan, Range, Walk};
 pub use rng::Rng;
-pub use wire::{FRAME_LEN_MIN, Stamp, WIRE_OVERHEAD, wire_len};
+pub use wire::{
+    FRAME_LEN_MAX, FRAME_LEN_MIN, PKTGEN_HEADER_LEN, PKTGEN_MAGIC, Stamp, WIRE_OVERHEAD, WallTime, wire_len,
+};

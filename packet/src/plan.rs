@@ -5,28 +5,20 @@
 //! compare the two, byte for byte. How a frame is written from a plan is next door, in `emit`.
 //! Semantics: Linux 7.3 pktgen, sections 4 to 6 of the specification.
 
-use crate::ipsec::Ipsec;
-use crate::{Config, Cursor, DeviceFacts, Flags, MacAddr, checksum};
+use crate::flow_sa::FlowAssociations;
+use crate::wire::{
+    ETHERNET_LEN, FRAME_LEN_MAX, IPV4_LEN, IPV6_LEN, PKTGEN_HEADER_LEN, PKTGEN_MAGIC, UDP_LEN,
+};
+use crate::{Config, Cursor, DeviceFacts, Flags, MacAddr, PlanError, checksum};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// First word of the pktgen header.
-pub const PKTGEN_MAGIC: u32 = 0xbe9b_e955;
-/// Bytes of the pktgen header: magic, sequence number, seconds, microseconds.
-pub const PKTGEN_HEADER_LEN: usize = 16;
 /// Most labels in an MPLS stack.
 pub const MPLS_LABELS_MAX: usize = 16;
 /// Most entries in an internet mix.
 pub const IMIX_ENTRIES_MAX: usize = 20;
 /// Most flows.
 pub const FLOWS_MAX: u32 = 65_536;
-/// Longest frame a plan can describe: what an IPv4 total length can say behind the longest other headers.
-pub const FRAME_LEN_MAX: u32 = 65_535;
 
-const ETHERNET_LEN: usize = 14;
-const IPV4_LEN: usize = 20;
-const IPV6_LEN: usize = 40;
-const UDP_LEN: usize = 8;
-const TAG_LEN: usize = 4;
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
@@ -35,61 +27,6 @@ const HOP_LIMIT: u8 = 32;
 const PROTOCOL_UDP: u8 = 17;
 /// Bottom-of-stack bit of an MPLS label stack entry; in a setting it marks a label to be drawn at random.
 pub(crate) const MPLS_BOTTOM: u32 = 0x100;
-
-/// A configuration that no frame can be made of.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PlanError {
-    /// The text of an IPv4 setting is not an address.
-    #[error("{setting}: \"{text}\" is not an IPv4 address")]
-    BadIpv4 {
-        /// The setting, as a command.
-        setting: &'static str,
-        /// What it was set to.
-        text: String,
-    },
-    /// Every destination of a random range is one that random destinations leave out.
-    #[error(
-        "IPDST_RND: no address from {min} up to {max} can be drawn \
-         (0.0.0.0/8, 127.0.0.0/8, 224.0.0.0/4 and 255.255.255.255 are left out)"
-    )]
-    NoDestination {
-        /// First address.
-        min: Ipv4Addr,
-        /// End of the range, itself not drawn.
-        max: Ipv4Addr,
-    },
-    /// A frame longer than the length fields of its headers can say.
-    #[error("pkt_size {frame_len} is too long: a frame has at most {FRAME_LEN_MAX} bytes")]
-    TooLong {
-        /// The length asked for, in bytes without FCS.
-        frame_len: u32,
-    },
-    /// More entries than a table holds.
-    #[error("{what}: {value} is more than the {max} that fit")]
-    TooMany {
-        /// The setting.
-        what: &'static str,
-        /// What it was set to.
-        value: usize,
-        /// The most there can be.
-        max: usize,
-    },
-    /// The kernel has no association for frames that may come.
-    #[error("IPSEC: there is no security association {what}")]
-    NoAssociation {
-        /// Which, in words.
-        what: String,
-    },
-    /// The kernel has one, and we cannot do what it asks.
-    #[error("IPSEC: the security association {what} cannot be used: {why}")]
-    UnusableAssociation {
-        /// Which, in words.
-        what: String,
-        /// Why not.
-        why: String,
-    },
-}
 
 /// How a field moves from frame to frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -227,7 +164,7 @@ pub struct Plan {
     /// Sum over what stays of UDP's pseudo header, the UDP header and the pktgen header.
     pub udp_sum: u32,
     /// How frames find their security associations; `None` for frames in clear.
-    pub ipsec: Option<Ipsec>,
+    pub ipsec: Option<FlowAssociations>,
     /// Nothing moves from frame to frame but the number, the time and the id of IPv4.
     pub(crate) is_still: bool,
 }
@@ -241,12 +178,13 @@ impl Plan {
         let flags = config.flags;
         let is_ipv6 = flags.has(Flags::IPV6);
         check_limits(config)?;
-        let src_v4 = source_range(config, facts)?;
-        let dst_v4 = Range::new(
-            parse_ipv4("dst_min", &config.dst_min)?,
-            parse_ipv4("dst_max", &config.dst_max)?,
-            flags.has(Flags::IPDST_RND),
-        );
+        let addresses = |first: Ipv4Addr, last: Ipv4Addr, random| {
+            Range::new(first.into(), last.into(), flags.has(random))
+        };
+        let (first, last) = config.sources(facts);
+        let src_v4 = addresses(first, last, Flags::IPSRC_RND);
+        let [first, last] = [config.dst_min, config.dst_max].map(|end| end.unwrap_or(Ipv4Addr::UNSPECIFIED));
+        let dst_v4 = addresses(first, last, Flags::IPDST_RND);
         let (header, layout) = template(config, is_ipv6);
         let clones = if flags.has(Flags::SHARED) { config.clone_skb.max(1) as u32 } else { 1 };
         let mut plan = Self {
@@ -280,7 +218,7 @@ impl Plan {
             has_timestamp: !flags.has(Flags::NO_TIMESTAMP),
             ip_sum: 0,
             udp_sum: 0,
-            ipsec: Ipsec::new(config, cursor)?,
+            ipsec: FlowAssociations::new(config, cursor)?,
             is_still: false,
             header,
             layout,
@@ -336,10 +274,43 @@ impl Plan {
     /// Every frame that can come has an association, and is no longer in it than a packet can be.
     fn check_associations(&self, cursor: &Cursor) -> Result<(), PlanError> {
         let Some(ipsec) = &self.ipsec else { return Ok(()) };
-        ipsec.check(self, cursor)?;
+        if ipsec.only.is_none() {
+            for (flow, src) in cursor.flows.iter().zip(&cursor.flow_sources).filter(|(flow, _)| flow.is_open)
+            {
+                ipsec.check(Ipv4Addr::from(flow.dst_v4), *src)?;
+            }
+            // Of one more destination than there are associations, at least one has none.
+            let enough = ipsec.associations.address_count() + 1;
+            for dst in self.destinations(cursor).take(enough) {
+                for src in self.sources(cursor).take(enough) {
+                    ipsec.check(dst, src)?;
+                }
+            }
+        }
         match self.frame_len_max() {
             frame_len if frame_len > FRAME_LEN_MAX => Err(PlanError::TooLong { frame_len }),
             _ => Ok(()),
+        }
+    }
+
+    fn destinations(&self, cursor: &Cursor) -> Box<dyn Iterator<Item = Ipv4Addr>> {
+        let Range { walk, min, max } = self.dst_v4;
+        let pools = match walk {
+            Walk::Fixed => [(cursor.dst_v4.into(), 1), (0, 0), (0, 0)],
+            Walk::Count => [(min, max - min), (max, 1), (0, 0)],
+            Walk::Random => self.dst_v4_allowed,
+        };
+        let addresses =
+            |(first, count): (u32, u32)| (0..count).map(move |index| Ipv4Addr::from(first + index));
+        Box::new(pools.into_iter().flat_map(addresses))
+    }
+
+    fn sources(&self, cursor: &Cursor) -> Box<dyn Iterator<Item = Ipv4Addr>> {
+        let Range { walk, min, max } = self.src_v4;
+        match walk {
+            Walk::Fixed => Box::new(std::iter::once(cursor.src_v4)),
+            Walk::Count => Box::new((min..=max).map(Ipv4Addr::from)),
+            Walk::Random => Box::new((min..max).map(Ipv4Addr::from)),
         }
     }
 
@@ -422,36 +393,6 @@ impl Plan {
         let sum = parts.into_iter().fold(u64::from(PROTOCOL_UDP), checksum::add);
         self.udp_sum = sum as u32;
     }
-}
-
-/// Bytes of tags and labels that a frame of this configuration carries.
-pub(crate) fn overhead(config: &Config) -> u32 {
-    let tags = usize::from(config.vlan_id.is_some()) + usize::from(config.svlan_id.is_some());
-    ((config.mpls.len() + tags) * TAG_LEN) as u32
-}
-
-/// The shortest useful frame, which `start` takes when no size was set: 58 bytes for IPv4, 78 for IPv6.
-pub(crate) fn default_size(config: &Config) -> u32 {
-    let ip_len = if config.flags.has(Flags::IPV6) { IPV6_LEN } else { IPV4_LEN };
-    (ETHERNET_LEN + ip_len + UDP_LEN + PKTGEN_HEADER_LEN) as u32
-}
-
-/// An IPv4 setting: empty is 0.0.0.0.
-pub(crate) fn parse_ipv4(setting: &'static str, text: &str) -> Result<u32, PlanError> {
-    if text.is_empty() {
-        return Ok(0);
-    }
-    let bad = || PlanError::BadIpv4 { setting, text: text.to_owned() };
-    text.parse::<Ipv4Addr>().map(u32::from).map_err(|_| bad())
-}
-
-pub(crate) fn source_range(config: &Config, facts: &DeviceFacts) -> Result<Range, PlanError> {
-    let random = config.flags.has(Flags::IPSRC_RND);
-    if config.src_min.is_empty() {
-        let own = facts.v4.map_or(0, u32::from);
-        return Ok(Range::new(own, own, random));
-    }
-    Ok(Range::new(parse_ipv4("src_min", &config.src_min)?, parse_ipv4("src_max", &config.src_max)?, random))
 }
 
 fn check_limits(config: &Config) -> Result<(), PlanError> {

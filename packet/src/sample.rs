@@ -87,14 +87,14 @@ fn mac(rng: &mut Rng) -> MacAddr {
     MacAddr([0x02, 0xff, a, b, c, d])
 }
 
-/// A pair of addresses as text: a range, one address, a reversed pair, or nothing.
-fn addresses(rng: &mut Rng) -> (String, String) {
+/// A pair of addresses: a range, one address, a reversed pair, or nothing.
+fn addresses(rng: &mut Rng) -> (Option<Ipv4Addr>, Option<Ipv4Addr>) {
     let first = 0x0a00_0000 + rng.below(0x0100_0000);
-    let text = |address: u32| Ipv4Addr::from(address).to_string();
+    let address = |bits: u32| Some(Ipv4Addr::from(bits));
     match rng.below(4) {
-        0 => (text(first), text(first + rng.below(9))),
-        1 => (text(first), String::new()),
-        2 => (text(first), text(first - 1)),
-        _ => (String::new(), String::new()),
+        0 => (address(first), address(first + rng.below(9))),
+        1 => (address(first), None),
+        2 => (address(first), address(first - 1)),
+        _ => (None, None),
     }
 }

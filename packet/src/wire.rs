@@ -1,6 +1,17 @@
-//! How long a frame is for the wire, and what the pktgen header of a received one says.
+//! Lengths on the wire, and the pktgen header: the time that it carries, and reading it from a received frame.
 
-use crate::{PKTGEN_MAGIC, WallTime};
+/// First word of the pktgen header.
+pub const PKTGEN_MAGIC: u32 = 0xbe9b_e955;
+/// Bytes of the pktgen header: magic, sequence number, seconds, microseconds.
+pub const PKTGEN_HEADER_LEN: usize = 16;
+/// Longest frame a plan can describe: what an IPv4 total length can say behind the longest other headers.
+pub const FRAME_LEN_MAX: u32 = 65_535;
+
+pub(crate) const ETHERNET_LEN: usize = 14;
+pub(crate) const IPV4_LEN: usize = 20;
+pub(crate) const IPV6_LEN: usize = 40;
+pub(crate) const UDP_LEN: usize = 8;
+pub(crate) const TAG_LEN: usize = 4;
 
 /// Bytes that a frame takes beside its own: preamble and start (8), FCS (4), gap (12).
 pub const WIRE_OVERHEAD: u32 = 24;
@@ -11,6 +22,22 @@ pub const FRAME_LEN_MIN: u32 = 60;
 pub const fn wire_len(frame_len: u32) -> u32 {
     let padded = if frame_len < FRAME_LEN_MIN { FRAME_LEN_MIN } else { frame_len };
     padded + WIRE_OVERHEAD
+}
+
+/// Seconds and microseconds of the wall clock, 32 bits each, as the pktgen header carries them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WallTime {
+    /// Whole seconds since 1970, modulo 2^32.
+    pub sec: u32,
+    /// Microseconds of the second.
+    pub usec: u32,
+}
+
+impl WallTime {
+    /// From nanoseconds since 1970.
+    pub fn from_ns(ns: u64) -> Self {
+        Self { sec: (ns / 1_000_000_000) as u32, usec: (ns % 1_000_000_000 / 1000) as u32 }
+    }
 }
 
 /// What a pktgen header says.

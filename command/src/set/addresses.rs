@@ -3,55 +3,53 @@
 //! Bad IP addresses are refused and said so, where the kernel takes anything (docs/differences.md, row 1).
 
 use super::{Answer, Given, say};
-use crate::address::{ipv6_text, parse_ipv4, parse_ipv6, parse_mac};
+use crate::address::{ipv4_text, ipv6_text, parse_ipv4, parse_ipv6, parse_mac};
 use crate::{Device, Fault};
 use packet::{Flags, MacAddr};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Which ends of which IPv4 range, and which current address follows.
-enum End {
-    DstMin,
-    DstMax,
-    SrcMin,
-    SrcMax,
-}
-
 pub(crate) fn dst_min(device: &mut Device, given: &Given<'_>) -> Answer {
-    set_ipv4(device, given, End::DstMin)
+    let address = ipv4(device, given)?;
+    set_ipv4(&mut device.config.dst_min, &mut device.cursor.dst_v4, address, given)
 }
 
 pub(crate) fn dst_max(device: &mut Device, given: &Given<'_>) -> Answer {
-    set_ipv4(device, given, End::DstMax)
+    let address = ipv4(device, given)?;
+    set_ipv4(&mut device.config.dst_max, &mut device.cursor.dst_v4, address, given)
 }
 
 pub(crate) fn src_min(device: &mut Device, given: &Given<'_>) -> Answer {
-    set_ipv4(device, given, End::SrcMin)
+    let address = ipv4(device, given)?;
+    set_ipv4(&mut device.config.src_min, &mut device.cursor.src_v4, address, given)
 }
 
 pub(crate) fn src_max(device: &mut Device, given: &Given<'_>) -> Answer {
-    set_ipv4(device, given, End::SrcMax)
+    let address = ipv4(device, given)?;
+    set_ipv4(&mut device.config.src_max, &mut device.cursor.src_v4, address, given)
 }
 
-/// Empty clears. The current address moves only when the text is another one than before, as in the kernel.
-fn set_ipv4(device: &mut Device, given: &Given<'_>, end: End) -> Answer {
-    let parsed = if given.text.is_empty() { Some(Ipv4Addr::UNSPECIFIED) } else { parse_ipv4(given.text) };
-    let Some(address) = parsed else {
-        let fault = Fault::NotIpv4 { setting: given.word, text: given.lossy() };
-        return given.refuse_aloud(device, "is not an IPv4 address", fault);
-    };
-    let (config, cursor) = (&mut device.config, &mut device.cursor);
-    let (setting, current) = match end {
-        End::DstMin => (&mut config.dst_min, &mut cursor.dst_v4),
-        End::DstMax => (&mut config.dst_max, &mut cursor.dst_v4),
-        End::SrcMin => (&mut config.src_min, &mut cursor.src_v4),
-        End::SrcMax => (&mut config.src_max, &mut cursor.src_v4),
-    };
-    let text = given.lossy();
-    if *setting != text {
-        setting.clone_from(&text);
-        *current = address;
+/// Reads an IPv4 address; empty clears.
+fn ipv4(device: &mut Device, given: &Given<'_>) -> Result<Option<Ipv4Addr>, crate::Refused> {
+    let address = parse_ipv4(given.text);
+    if address.is_some() || given.text.is_empty() {
+        return Ok(address);
     }
-    given.ok(text)
+    let fault = Fault::NotIpv4 { setting: given.word, text: given.lossy() };
+    given.refuse_aloud(device, "is not an IPv4 address", fault).map(|_| None)
+}
+
+/// The current address moves only when the setting changes, as in the kernel.
+fn set_ipv4(
+    setting: &mut Option<Ipv4Addr>,
+    current: &mut Ipv4Addr,
+    address: Option<Ipv4Addr>,
+    given: &Given<'_>,
+) -> Answer {
+    if *setting != address {
+        *setting = address;
+        *current = address.unwrap_or(Ipv4Addr::UNSPECIFIED);
+    }
+    given.ok(ipv4_text(address))
 }
 
 pub(crate) fn dst6(device: &mut Device, given: &Given<'_>) -> Answer {

@@ -206,8 +206,8 @@ impl Case {
         let mut config = Config {
             min_pkt_size: 60,
             max_pkt_size: 1400,
-            src_min: lab.tx.v4.to_string(),
-            dst_min: lab.rx.v4.to_string(),
+            src_min: Some(lab.tx.v4),
+            dst_min: Some(lab.rx.v4),
             dst_mac: lab.rx.mac,
             flows: 3,
             flow_len: 5,
@@ -227,7 +227,7 @@ impl Case {
         let facts = lab.tx.stack.facts(lab.tx.ifname)?;
         config.prepare(&facts);
         let mut cursor = Cursor { associations: lab.tx.stack.associations()?, ..Cursor::default() };
-        cursor.start(&config, &facts, 1)?;
+        cursor.start(&config, &facts, 1);
         let plan = Plan::new(&config, &facts, &cursor)?;
         let request = Request {
             ifname: lab.tx.ifname.to_owned(),

@@ -20,10 +20,10 @@ pub(crate) fn run() -> Result<(), Failed> {
     for ifname in [lab.tx.ifname, "lo"] {
         let before = lab.rx.link()?.counters.rx_packets;
         let facts = lab.tx.stack.facts(ifname)?;
-        let mut config = Config { dst_mac: lab.rx.mac, dst_min: lab.rx.v4.to_string(), ..Config::default() };
+        let mut config = Config { dst_mac: lab.rx.mac, dst_min: Some(lab.rx.v4), ..Config::default() };
         config.prepare(&facts);
         let mut cursor = Cursor::default();
-        cursor.start(&config, &facts, 1)?;
+        cursor.start(&config, &facts, 1);
         let request = Request {
             ifname: ifname.to_owned(),
             plan: Plan::new(&config, &facts, &cursor)?,

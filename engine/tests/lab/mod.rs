@@ -45,13 +45,13 @@ pub(crate) fn sealed_request(
 ) -> Request {
     let facts = lab.tx.stack.facts(lab.tx.ifname).expect("the device can be asked");
     let mut config = Config { dst_mac: lab.rx.mac, ..config.clone() };
-    if config.dst_min.is_empty() {
-        config.dst_min = lab.rx.v4.to_string();
+    if config.dst_min.is_none() {
+        config.dst_min = Some(lab.rx.v4);
     }
     config.prepare(&facts);
     let associations = Arc::new(associations);
     let mut cursor = Cursor { src_v6: config.src6, dst_v6: config.dst6, associations, ..Cursor::default() };
-    cursor.start(&config, &facts, 1).expect("the configuration is good");
+    cursor.start(&config, &facts, 1);
     let plan = Plan::new(&config, &facts, &cursor).expect("the configuration is good");
     let ifname = lab.tx.ifname.to_owned();
     let (mode, wish) = (config.xmit_mode, Wish::of(&config));

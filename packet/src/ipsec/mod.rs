@@ -4,12 +4,10 @@
 //! them. Which association a frame belongs to is the business of `table`, the bytes are that of `seal`.
 
 mod algorithm;
-mod plan;
-mod seal;
+pub(crate) mod seal;
 mod table;
 
 pub use algorithm::{Hash, Integrity, Secret, Transform};
-pub use plan::Ipsec;
 pub use seal::Numbers;
 pub use table::{Associations, Unusable};
 

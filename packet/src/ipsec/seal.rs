@@ -204,7 +204,7 @@ fn trail(text: &mut [u8], payload_len: usize, next_header: u8) {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::ipsec::{Association, Hash, Integrity, Secret};
     use aes::cipher::{BlockModeDecrypt, KeyInit, KeyIvInit, block_padding::NoPadding};
@@ -216,7 +216,7 @@ pub(super) mod tests {
         (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect()
     }
 
-    pub(in crate::ipsec) fn association(mode: Mode, transform: Transform) -> Association {
+    pub(crate) fn association(mode: Mode, transform: Transform) -> Association {
         let [src, dst] = [1, 2].map(|host| [198, 18, 0, host].into());
         Association { mode, ..Association::transport(0x4321, src, dst, transform) }
     }

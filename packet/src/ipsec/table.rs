@@ -63,12 +63,12 @@ impl Associations {
     }
 
     /// The first with this SPI.
-    pub(super) fn by_spi(&self, spi: u32) -> Option<usize> {
+    pub(crate) fn by_spi(&self, spi: u32) -> Option<usize> {
         self.usable.iter().position(|association| association.what().spi == spi)
     }
 
     /// The one for frames from `src` to `dst`; an unknown source (0.0.0.0) takes any for the destination.
-    pub(super) fn by_address(&self, dst: Ipv4Addr, src: Ipv4Addr) -> Option<usize> {
+    pub(crate) fn by_address(&self, dst: Ipv4Addr, src: Ipv4Addr) -> Option<usize> {
         let found = |src| self.by_address.get(&(dst, src)).copied();
         let any = || {
             let for_dst = self.by_address.iter().filter(|((known, _), _)| *known == dst);
@@ -80,12 +80,12 @@ impl Associations {
     }
 
     /// Why the kernel's association of this SPI is not among the usable; `None` when it has none.
-    pub(super) fn why_not_spi(&self, spi: u32) -> Option<&str> {
+    pub(crate) fn why_not_spi(&self, spi: u32) -> Option<&str> {
         self.unusable.iter().find(|other| other.spi == spi).map(|other| other.why.as_str())
     }
 
     /// Why the kernel's association for these addresses is not among the usable; `None` when it has none.
-    pub(super) fn why_not_address(&self, dst: Ipv4Addr, src: Ipv4Addr) -> Option<&str> {
+    pub(crate) fn why_not_address(&self, dst: Ipv4Addr, src: Ipv4Addr) -> Option<&str> {
         let fits = |other: &&Unusable| {
             other.by_address && other.dst == dst && (other.src == src || other.src.is_unspecified())
         };
@@ -93,7 +93,7 @@ impl Associations {
     }
 
     /// Number of associations that frames find by their addresses.
-    pub(super) fn address_count(&self) -> usize {
+    pub(crate) fn address_count(&self) -> usize {
         self.by_address.len()
     }
 }

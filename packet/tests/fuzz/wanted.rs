@@ -154,16 +154,16 @@ impl<'a> Wanted<'a> {
         let (IpAddr::V4(src), IpAddr::V4(dst)) = (frame.src, frame.dst) else {
             return Err("not IPv4".into());
         };
-        let parse = |text: &str| text.parse().map_or(0, u32::from as fn(Ipv4Addr) -> u32);
-        let sources = if config.src_min.is_empty() {
+        let bits = |address: Option<Ipv4Addr>| address.map_or(0, u32::from);
+        let sources = if config.src_min.is_none() {
             let own = self.facts.v4.map_or(0, u32::from);
             Range::new(own, own, false, false)
         } else {
-            Range::new(parse(&config.src_min), parse(&config.src_max), self.has(Flags::IPSRC_RND), false)
+            Range::new(bits(config.src_min), bits(config.src_max), self.has(Flags::IPSRC_RND), false)
         };
         sources.check("source", src.into(), build)?;
         let is_random = self.has(Flags::IPDST_RND);
-        let destinations = Range::new(parse(&config.dst_min), parse(&config.dst_max), is_random, false);
+        let destinations = Range::new(bits(config.dst_min), bits(config.dst_max), is_random, false);
         let moves = destinations.count > 1;
         if is_random && moves && !may_be_drawn(dst) {
             return Err(format!("{dst} was drawn"));

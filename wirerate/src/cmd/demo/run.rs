@@ -132,7 +132,7 @@ fn config(lab: &Lab, count: u64) -> Config {
         min_pkt_size: 60,
         max_pkt_size: 60,
         dst_mac: lab.rx.mac,
-        dst_min: lab.rx.v4.to_string(),
+        dst_min: Some(lab.rx.v4),
         udp_dst_min: 40000,
         udp_dst_max: 41000,
         ..Config::default()

@@ -19,11 +19,12 @@ use engines::Said;
 use packet::{Config, Cursor, DeviceFacts, MacAddr};
 use place::Place;
 use report::{Host, Listed, Report};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 /// Where the frames of a question would go; none is sent.
 const NOWHERE: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0xff]);
-const NOWHERE_V4: &str = "198.18.0.1";
+const NOWHERE_V4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 
 /// Arguments of `wirerate doctor`.
 #[derive(Clone, Debug, clap::Args)]
@@ -133,7 +134,7 @@ fn listed(netns: &Netns, stack: &Stack, link: &Link) -> Result<Listed, Failure> 
 
 /// Asks all engines about plain frames from one CPU.
 fn ask(device: &Device, cpu: u32) -> Result<Vec<Said>, Failure> {
-    let mut config = Config { dst_mac: NOWHERE, dst_min: NOWHERE_V4.to_owned(), ..Config::default() };
+    let mut config = Config { dst_mac: NOWHERE, dst_min: Some(NOWHERE_V4), ..Config::default() };
     let facts = DeviceFacts { cpu, ..device.facts };
     let (plan, cursor): (_, Cursor) = super::send::plan(&mut config, &facts, 1, &Arc::default())?;
     let request = Request {

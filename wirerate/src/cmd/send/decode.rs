@@ -340,7 +340,7 @@ mod tests {
 
     /// The first frame of `config`, decoded.
     fn first(mut config: Config, associations: Associations) -> Frame {
-        config.dst_min = "10.0.0.2".into();
+        config.dst_min = Some([10, 0, 0, 2].into());
         let facts = DeviceFacts::default();
         let (plan, mut cursor) = send::plan(&mut config, &facts, 1, &Arc::new(associations)).unwrap();
         let mut bytes = vec![0; plan.frame_len_max() as usize];

@@ -72,8 +72,8 @@ pub fn plan(
         associations: Arc::clone(associations),
         ..Cursor::default()
     };
-    let planned = cursor.start(config, facts, fresh_seed).and_then(|()| Plan::new(config, facts, &cursor));
-    planned.map(|plan| (plan, cursor)).map_err(|why| match why {
+    cursor.start(config, facts, fresh_seed);
+    Plan::new(config, facts, &cursor).map(|plan| (plan, cursor)).map_err(|why| match why {
         PlanError::NoAssociation { .. } | PlanError::UnusableAssociation { .. } => {
             Failure::refused("seal frames", why)
                 .try_this("ip xfrm state add ... in the namespace of the device")

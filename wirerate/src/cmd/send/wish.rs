@@ -13,8 +13,6 @@ use std::ops::RangeInclusive;
 
 /// Destination when only a MAC address was given: of the network set aside for benchmarks (RFC 2544).
 const DST_DEFAULT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
-/// A VLAN tag or an MPLS label, in bytes.
-const TAG_LEN: usize = 4;
 /// Shortest frame on an Ethernet, without FCS.
 const SIZE_DEFAULT: u32 = 60;
 
@@ -155,7 +153,7 @@ fn set_addresses(config: &mut Config, args: &Args) -> Result<(), Failure> {
             return Err(Failure::usage("send over IPv6", "there is no destination").try_this("--dst ADDRESS"));
         }
         None if random => return Err(nothing_to_draw("dst", "--dst 198.18.0.0/15")),
-        None => config.dst_min = DST_DEFAULT.to_string(),
+        None => config.dst_min = Some(DST_DEFAULT),
     }
     let random = args.is_random(Field::Src);
     match args.src {
@@ -167,12 +165,16 @@ fn set_addresses(config: &mut Config, args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// IPv4 addresses as pktgen's two texts.
-fn v4_range(field: &str, range: Interval<Ipv4Addr>, random: bool) -> Result<(String, String), Failure> {
+/// pktgen's first and last IPv4 address.
+fn v4_range(
+    field: &str,
+    range: Interval<Ipv4Addr>,
+    random: bool,
+) -> Result<(Option<Ipv4Addr>, Option<Ipv4Addr>), Failure> {
     if range.is_one() {
         return match random {
             true => Err(nothing_to_draw(field, &format!("--{field} 198.18.0.0/15"))),
-            false => Ok((range.first.to_string(), String::new())),
+            false => Ok((Some(range.first), None)),
         };
     }
     let end = match random {
@@ -185,7 +187,7 @@ fn v4_range(field: &str, range: Interval<Ipv4Addr>, random: bool) -> Result<(Str
             .try_this(format!("--{field} {}-255.255.255.254", range.first))
         })?),
     };
-    Ok((range.first.to_string(), end.to_string()))
+    Ok((Some(range.first), Some(end)))
 }
 
 /// IPv6 destinations: pktgen draws each as (random OR min) AND max, which reaches every address of a block
@@ -305,10 +307,7 @@ fn set_sizes(config: &mut Config, args: &Args) -> Result<(), Failure> {
 
 /// Bytes of the headers and the pktgen header: no frame is shorter.
 fn shortest_frame(config: &Config) -> u32 {
-    let mut bare = Config { min_pkt_size: 0, ..config.clone() };
-    bare.prepare(&packet::DeviceFacts::default());
-    let tags = usize::from(config.vlan_id.is_some()) + usize::from(config.svlan_id.is_some());
-    bare.min_pkt_size + (TAG_LEN * (tags + config.mpls.len())) as u32
+    config.default_size() + config.tags_len()
 }
 
 fn check_size(option: &str, size: u32, lengths: &RangeInclusive<u32>) -> Result<(), Failure> {
@@ -359,6 +358,10 @@ mod tests {
         config(&Line::try_parse_from(line).unwrap_or_else(|bad| panic!("{bad}")).args)
     }
 
+    fn v4(text: &str) -> Option<Ipv4Addr> {
+        text.parse().ok()
+    }
+
     fn refusal(words: &str) -> String {
         ask(words).expect_err(words).to_string()
     }
@@ -367,22 +370,22 @@ mod tests {
     fn a_line_without_wishes_sends_a_thousand_frames_of_60_bytes() {
         let config = ask("--dst 10.0.0.2").unwrap();
         assert_eq!((config.count, config.min_pkt_size, config.max_pkt_size), (1000, 60, 60));
-        assert_eq!((config.dst_min.as_str(), config.dst_max.as_str()), ("10.0.0.2", ""));
+        assert_eq!((config.dst_min, config.dst_max), (v4("10.0.0.2"), None));
         assert_eq!(config.flags, Flags::SHARED);
         assert_eq!(ask("--dst fd00::2").unwrap().min_pkt_size, 78);
         assert_eq!(ask("--dst 10.0.0.2 --duration 1s").unwrap().count, 0);
-        assert_eq!(ask("--dst-mac 02:00:00:00:00:01").unwrap().dst_min, "198.18.0.1");
+        assert_eq!(ask("--dst-mac 02:00:00:00:00:01").unwrap().dst_min, v4("198.18.0.1"));
     }
 
     #[test]
     fn both_ends_of_a_range_are_sent_counted_or_drawn() {
         let counted = ask("--dst 10.0.0.1-10.0.0.4 --udp-dst 1000-1999 --size 60-64").unwrap();
-        assert_eq!((counted.dst_min.as_str(), counted.dst_max.as_str()), ("10.0.0.1", "10.0.0.4"));
+        assert_eq!((counted.dst_min, counted.dst_max), (v4("10.0.0.1"), v4("10.0.0.4")));
         assert_eq!((counted.udp_dst_min, counted.udp_dst_max), (1000, 2000));
         assert_eq!((counted.min_pkt_size, counted.max_pkt_size), (60, 64));
         let drawn =
             ask("--dst 10.0.0.1-10.0.0.4 --src 10.1.0.0/16 --size 60-64 --random dst,src,size").unwrap();
-        assert_eq!((drawn.dst_max.as_str(), drawn.src_max.as_str()), ("10.0.0.5", "10.2.0.0"));
+        assert_eq!((drawn.dst_max, drawn.src_max), (v4("10.0.0.5"), v4("10.2.0.0")));
         assert_eq!((drawn.min_pkt_size, drawn.max_pkt_size), (60, 65));
         assert!(drawn.flags.has(Flags(Flags::IPDST_RND.0 | Flags::IPSRC_RND.0 | Flags::TXSIZE_RND.0)));
     }
@@ -392,7 +395,7 @@ mod tests {
         assert!(refusal("--dst 10.0.0.1 --udp-src 60000-65535").contains("try: --udp-src 60000-65534"));
         assert_eq!(ask("--dst 10.0.0.1 --udp-src 65535").unwrap().udp_src_min, 65535);
         assert!(refusal("--dst 240.0.0.0/4 --random dst").contains("try: --dst 240.0.0.0-255.255.255.254"));
-        assert_eq!(ask("--dst 240.0.0.0/4").unwrap().dst_max, "255.255.255.255");
+        assert_eq!(ask("--dst 240.0.0.0/4").unwrap().dst_max, v4("255.255.255.255"));
     }
 
     #[test]

@@ -1,23 +1,23 @@
-//! IPsec in a plan: which association each flow has, checked before a run, and frames written by it.
+//! IPsec in a plan: the security association of each flow.
 //!
-//! pktgen looks an association up when a flow is opened and sends in clear when there is none. Here a plan is
+//! pktgen looks an association up when a flow is opened, and sends in clear when there is none. Here a plan is
 //! only made when every flow that can come has one.
 
-use super::{Associations, SecurityAssociation};
-use crate::{Config, Cursor, Plan, PlanError, Walk};
+use crate::ipsec::{Associations, SecurityAssociation};
+use crate::{Config, Cursor, PlanError};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 /// How the frames of a plan find their associations.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ipsec {
+pub struct FlowAssociations {
     /// Those there are.
     pub associations: Arc<Associations>,
     /// The only one, by its place among the usable; `None` to go by addresses.
     pub only: Option<usize>,
 }
 
-impl Ipsec {
+impl FlowAssociations {
     /// For settings that ask for it: flag IPSEC, IPv4, and flows (pktgen does nothing without them).
     ///
     /// # Errors
@@ -39,30 +39,16 @@ impl Ipsec {
         self.associations.usable().get(index)
     }
 
-    /// Those that frames of this plan may be sealed by.
+    /// # Errors
+    /// [`PlanError::NoAssociation`] or [`PlanError::UnusableAssociation`] for a flow without one.
+    pub(crate) fn check(&self, dst: Ipv4Addr, src: Ipv4Addr) -> Result<(), PlanError> {
+        self.find(dst, src).map(drop).ok_or_else(|| no_pair(dst, src, &self.associations))
+    }
+
+    /// Those that protect frames of this plan.
     fn candidates(&self) -> &[SecurityAssociation] {
         let all = self.associations.usable();
         self.only.map_or(all, |only| &all[only..=only])
-    }
-
-    /// Looks one up for every pair of addresses and every open flow. The work is bounded by the number of
-    /// associations: of as many destinations and one, at least one has none.
-    pub(crate) fn check(&self, plan: &Plan, cursor: &Cursor) -> Result<(), PlanError> {
-        if self.only.is_some() {
-            return Ok(());
-        }
-        let has =
-            |dst, src| self.find(dst, src).map(drop).ok_or_else(|| no_pair(dst, src, &self.associations));
-        for (flow, src) in cursor.flows.iter().zip(&cursor.flow_sources).filter(|(flow, _)| flow.is_open) {
-            has(Ipv4Addr::from(flow.dst_v4), *src)?;
-        }
-        let enough = self.associations.address_count() + 1;
-        for dst in destinations(plan, cursor).take(enough) {
-            for src in sources(plan, cursor).take(enough) {
-                has(dst, src)?;
-            }
-        }
-        Ok(())
     }
 
     /// The longest frame there can be. `clear_len` says how long one in clear is when an association takes so
@@ -92,7 +78,7 @@ impl Ipsec {
     }
 
     /// That of the current flow, by the source it was opened with.
-    fn current(&self, cursor: &Cursor) -> Option<&SecurityAssociation> {
+    pub(crate) fn current(&self, cursor: &Cursor) -> Option<&SecurityAssociation> {
         let source = cursor.flow_sources.get(cursor.flow_index as usize);
         self.find(cursor.dst_v4, source.copied().unwrap_or(Ipv4Addr::UNSPECIFIED))
     }
@@ -114,46 +100,21 @@ fn no_pair(dst: Ipv4Addr, src: Ipv4Addr, associations: &Associations) -> PlanErr
     }
 }
 
-fn destinations(plan: &Plan, cursor: &Cursor) -> Box<dyn Iterator<Item = Ipv4Addr>> {
-    let stretches = match plan.dst_v4.walk {
-        Walk::Fixed => [(cursor.dst_v4.into(), 1), (0, 0), (0, 0)],
-        Walk::Count => [(plan.dst_v4.min, plan.dst_v4.max - plan.dst_v4.min), (plan.dst_v4.max, 1), (0, 0)],
-        Walk::Random => plan.dst_v4_allowed,
-    };
-    let addresses = |(first, count): (u32, u32)| (0..count).map(move |place| Ipv4Addr::from(first + place));
-    Box::new(stretches.into_iter().flat_map(addresses))
-}
-
-fn sources(plan: &Plan, cursor: &Cursor) -> Box<dyn Iterator<Item = Ipv4Addr>> {
-    let (min, max) = (plan.src_v4.min, plan.src_v4.max);
-    match plan.src_v4.walk {
-        Walk::Fixed => Box::new(std::iter::once(cursor.src_v4)),
-        Walk::Count => Box::new((min..=max).map(Ipv4Addr::from)),
-        Walk::Random => Box::new((min..max).map(Ipv4Addr::from)),
-    }
-}
-
-impl Plan {
-    /// Writes the frame that the cursor stands at, sealed; 0 when it has no association.
-    pub(crate) fn write_sealed(&self, ipsec: &Ipsec, cursor: &Cursor, out: &mut [u8]) -> usize {
-        let Some(association) = ipsec.current(cursor) else { return 0 };
-        let frame_size = cursor.frame_size.saturating_sub(association.header_len() as u32);
-        let clear_len = self.write_clear(cursor, frame_size, out);
-        association.seal(&cursor.built.numbers, out, self.layout.ip, clear_len)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::seal::tests::association;
-    use super::super::{Association, Mode, Secret, Transform, Unusable};
     use super::*;
-    use crate::{Flags, Rng, WallTime, sample};
+    use crate::ipsec::seal::tests::association;
+    use crate::ipsec::{Association, Mode, Secret, Transform, Unusable};
+    use crate::{Flags, Plan, Rng, WallTime, sample};
 
     const NULL: Transform = Transform::EspNull { integrity: None };
 
     fn gcm() -> Transform {
         Transform::EspGcm { key: Secret(vec![9; 16]), salt: [1; 4], icv_len: 16 }
+    }
+
+    fn v4(text: &str) -> Option<Ipv4Addr> {
+        text.parse().ok()
     }
 
     fn one(spi: u32, src: &str, dst: &str, transform: Transform) -> Association {
@@ -164,8 +125,8 @@ mod tests {
     fn asked() -> Config {
         let flags = Flags(Flags::IPSEC.0 | Flags::FLOW_SEQ.0 | Flags::SHARED.0);
         let mut config = Config { flows: 2, flow_len: 2, flags, ..Config::default() };
-        config.src_min = "10.0.0.1".into();
-        config.dst_min = "10.0.0.2".into();
+        config.src_min = v4("10.0.0.1");
+        config.dst_min = v4("10.0.0.2");
         (config.min_pkt_size, config.max_pkt_size) = (100, 100);
         config
     }
@@ -181,7 +142,7 @@ mod tests {
         };
         let associations = Associations::new(all.iter().map(ready).collect(), vec![unusable]);
         let mut cursor = Cursor { associations: Arc::new(associations), ..Cursor::default() };
-        cursor.start(config, &sample::facts(), 1)?;
+        cursor.start(config, &sample::facts(), 1);
         Ok((Plan::new(config, &sample::facts(), &cursor)?, cursor))
     }
 
@@ -220,22 +181,22 @@ mod tests {
         let unusable = Config { spi: 0x666, ..asked() };
         let why = "cannot be used: it wants blowfish";
         assert_eq!(refusal(&unusable, &[]), format!("IPSEC: the security association with spi 1638 {why}"));
-        let unusable = Config { dst_min: "10.6.6.6".into(), ..asked() };
+        let unusable = Config { dst_min: v4("10.6.6.6"), ..asked() };
         assert!(refusal(&unusable, &[]).ends_with(why));
         // One address of the range is without, on either side.
         let known = ["10.0.0.2", "10.0.0.3", "10.0.0.5"].map(|dst| one(1, "10.0.0.1", dst, NULL));
-        let range = Config { dst_max: "10.0.0.5".into(), ..asked() };
+        let range = Config { dst_max: v4("10.0.0.5"), ..asked() };
         assert!(refusal(&range, &known).ends_with("from 10.0.0.1 to 10.0.0.4"));
-        let range = Config { src_max: "10.0.0.9".into(), ..asked() };
+        let range = Config { src_max: v4("10.0.0.9"), ..asked() };
         assert!(refusal(&range, &known).ends_with("from 10.0.0.2 to 10.0.0.2"));
-        let range = Config { dst_min: "10.0.0.2".into(), dst_max: "10.0.0.3".into(), ..asked() };
+        let range = Config { dst_min: v4("10.0.0.2"), dst_max: v4("10.0.0.3"), ..asked() };
         assert!(begin(&range, &known).is_ok());
     }
 
     #[test]
     fn a_range_of_four_thousand_million_is_checked_at_once() {
         let known = [one(1, "0.0.0.0", "0.0.0.0", NULL)];
-        let range = Config { dst_min: String::new(), dst_max: "255.255.255.255".into(), ..asked() };
+        let range = Config { dst_min: None, dst_max: v4("255.255.255.255"), ..asked() };
         assert!(refusal(&range, &known).ends_with("to 0.0.0.1"));
         let random = Config { flags: Flags(asked().flags.0 | Flags::IPDST_RND.0), ..range };
         assert!(refusal(&random, &known).ends_with("to 1.0.0.0"));
@@ -256,13 +217,8 @@ mod tests {
     #[test]
     fn a_flow_keeps_the_association_it_was_opened_with() {
         let known = [1, 2].map(|last| one(last, &format!("10.0.0.{last}"), "10.0.0.9", gcm()));
-        let config = Config {
-            src_max: "10.0.0.2".into(),
-            dst_min: "10.0.0.9".into(),
-            flow_len: 4,
-            flows: 1,
-            ..asked()
-        };
+        let config =
+            Config { src_max: v4("10.0.0.2"), dst_min: v4("10.0.0.9"), flow_len: 4, flows: 1, ..asked() };
         let (plan, mut cursor) = begin(&config, &known).unwrap();
         let frames: Vec<_> = (0..6).map(|_| send(&plan, &mut cursor)).collect();
         // Sources count on inside a flow: .2 .1 .2 .1, .2 .1; each flow was opened with .2.

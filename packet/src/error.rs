@@ -1,0 +1,51 @@
+//! Why no plan can be made.
+
+use crate::wire::FRAME_LEN_MAX;
+use std::net::Ipv4Addr;
+
+/// A configuration that no frame can be made of.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// Every destination of a random range is one that random destinations leave out.
+    #[error(
+        "IPDST_RND: no address from {min} up to {max} can be drawn \
+         (0.0.0.0/8, 127.0.0.0/8, 224.0.0.0/4 and 255.255.255.255 are left out)"
+    )]
+    NoDestination {
+        /// First address.
+        min: Ipv4Addr,
+        /// End of the range, itself not drawn.
+        max: Ipv4Addr,
+    },
+    /// A frame longer than the length fields of its headers can say.
+    #[error("pkt_size {frame_len} is too long: a frame has at most {FRAME_LEN_MAX} bytes")]
+    TooLong {
+        /// The length asked for, in bytes without FCS.
+        frame_len: u32,
+    },
+    /// More entries than a table holds.
+    #[error("{what}: {value} is more than the {max} that fit")]
+    TooMany {
+        /// The setting.
+        what: &'static str,
+        /// What it was set to.
+        value: usize,
+        /// The most there can be.
+        max: usize,
+    },
+    /// The kernel has no association for frames that may come.
+    #[error("IPSEC: there is no security association {what}")]
+    NoAssociation {
+        /// Which, in words.
+        what: String,
+    },
+    /// The kernel has one, and we cannot do what it asks.
+    #[error("IPSEC: the security association {what} cannot be used: {why}")]
+    UnusableAssociation {
+        /// Which, in words.
+        what: String,
+        /// Why not.
+        why: String,
+    },
+}
