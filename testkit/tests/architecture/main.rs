@@ -1,0 +1,116 @@
+//! Dependencies between crates and between the modules of a crate, against the table in ARCHITECTURE.md.
+
+mod modules;
+
+use modules::Modules;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Files that use each other. A listed circle may be there, or a part of it; no other circle may.
+const KNOWN_CIRCLES: &[(&str, &[&str])] = &[
+    ("packet", &["config.rs", "cursor.rs", "ipsec/plan.rs", "plan.rs"]),
+    ("command", &["device.rs", "pgctrl.rs", "result.rs", "set.rs", "table.rs", "thread.rs", "tree.rs"]),
+    ("pcapng", &["block.rs", "packet.rs", "reader.rs", "statistics.rs"]),
+    ("pcapng", &["error.rs", "time.rs"]),
+    ("host", &["cpu.rs", "error.rs", "genl.rs", "netlink.rs", "netns.rs", "stack.rs"]),
+    ("host", &["ethtool.rs", "stamping.rs", "sys.rs"]),
+    ("bpf", &["error.rs", "xdp.rs"]),
+    ("engine", &["engine.rs", "error.rs"]),
+    ("capture", &["reader.rs", "run.rs", "source.rs"]),
+    ("capture", &["ring.rs", "sys.rs"]),
+    ("capture", &["tap.rs", "tpacket/mod.rs"]),
+    ("ctlfs", &["exec.rs", "join.rs"]),
+    ("ctlfs", &["fs.rs", "nodes.rs", "trees.rs"]),
+    ("wirerate", &["cmd/mgdump/file.rs", "cmd/mgdump/merge.rs", "cmd/mgdump/slots.rs"]),
+    ("bench", &["capture.rs", "generators.rs", "loss.rs", "tool.rs"]),
+    ("bench", &["results.rs", "sections.rs"]),
+    ("vm", &["cases/oracle/generate.rs", "cases/oracle/replay.rs", "cases/oracle/step.rs"]),
+];
+
+/// Crates without I/O of their own: `std` paths that their sources must not use.
+const PURE_CRATES: [&str; 4] = ["packet", "command", "pcapng", "filter"];
+const IO_AND_CLOCKS: [&str; 7] = ["fs", "net::Tcp", "net::Udp", "process", "env", "thread", "time::"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn manifest(path: &str) -> toml::Table {
+    read(path).parse().unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn crates() -> Vec<String> {
+    let workspace = manifest("Cargo.toml");
+    let members = workspace["workspace"]["members"].as_array().expect("the workspace has members");
+    members.iter().map(|member| member.as_str().expect("a member is a path").to_owned()).collect()
+}
+
+/// The words in backquotes.
+fn quoted(text: &str) -> BTreeSet<String> {
+    text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// The crates table of ARCHITECTURE.md: crate, `depends on`, `must not depend on`.
+fn table() -> BTreeMap<String, [BTreeSet<String>; 2]> {
+    let text = read("ARCHITECTURE.md");
+    let rows = text.lines().skip_while(|line| !line.starts_with("| crate |")).skip(2);
+    rows.take_while(|line| line.starts_with('|'))
+        .map(|row| {
+            let cells: Vec<&str> = row.trim_matches('|').split('|').collect();
+            let name = quoted(cells[0]).pop_first().expect("the first cell names a crate");
+            (name, [quoted(cells[2]), quoted(cells[3])])
+        })
+        .collect()
+}
+
+#[test]
+fn crates_depend_on_what_the_table_allows() {
+    let (crates, table) = (crates(), table());
+    let names: BTreeSet<&String> = crates.iter().collect();
+    assert_eq!(names, table.keys().collect(), "ARCHITECTURE.md has a row for each crate");
+    for name in &crates {
+        let manifest = manifest(&format!("{name}/Cargo.toml"));
+        let sections = ["dependencies", "build-dependencies"].into_iter();
+        let used: BTreeSet<String> = sections
+            .filter_map(|section| manifest.get(section)?.as_table())
+            .flat_map(toml::Table::keys)
+            .filter(|dependency| crates.contains(dependency))
+            .cloned()
+            .collect();
+        let [allowed, forbidden] = &table[name];
+        assert_eq!(used, *allowed, "{name}/Cargo.toml, and its row in ARCHITECTURE.md");
+        assert!(allowed.is_disjoint(forbidden), "the row of {name} contradicts itself");
+    }
+}
+
+#[test]
+fn pure_crates_do_no_io_and_read_no_clock() {
+    for name in PURE_CRATES {
+        for (file, path) in Modules::of(&root().join(name).join("src")).std_paths() {
+            let is_allowed =
+                path == "time::Duration" || !IO_AND_CLOCKS.iter().any(|word| path.starts_with(word));
+            assert!(is_allowed, "{name}/src/{file} uses std::{path}");
+        }
+    }
+}
+
+#[test]
+fn modules_of_a_crate_have_no_circles() {
+    let mut new = Vec::new();
+    for name in crates() {
+        for circle in Modules::of(&root().join(&name).join("src")).circles() {
+            let is_known = |(of, files): &&(&str, &[&str])| {
+                *of == name && circle.files.iter().all(|file| files.contains(&file.as_str()))
+            };
+            if !KNOWN_CIRCLES.iter().any(|known| is_known(&known)) {
+                new.push(format!("{name}: {:?}\n{}", circle.files, circle.uses.join("\n")));
+            }
+        }
+    }
+    assert!(new.is_empty(), "files that use each other:\n{}", new.join("\n"));
+}
