@@ -1,18 +1,17 @@
-//! The control tree with a runner that makes frames and throws them away: to try scripts without sending, and
-//! for the tests.
+//! The control tree with the mem engine, which makes every frame and sends none: for the tests.
 //!
 //!     dry exec [--netns NETNS | --name NAME | --join NAME] -- CMD [ARG]...
 //!     dry serve DIR
 
 use ctlfs::control::Control;
 use ctlfs::{Tree, exec, serve};
-use engine::EngineError;
+use engine::{EngineError, EngineKind};
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 fn plant() -> Result<Arc<dyn Tree>, EngineError> {
-    Ok(Arc::new(Control::dry()?))
+    Ok(Arc::new(Control::here(Some(EngineKind::Mem))?))
 }
 
 fn complain(error: &dyn std::error::Error) -> u8 {

@@ -6,6 +6,7 @@ use crate::af_packet;
 use crate::af_xdp::{AfXdpEngine, Copying};
 use crate::device::Device;
 use crate::engine::Engine;
+use crate::mem::MemEngine;
 use crate::need::{Asked, QueueMap, Wish};
 use crate::opener::Opener;
 use crate::skb::{self, SkbEngine};
@@ -83,7 +84,8 @@ const LADDER: &[Rung] = &[
 pub(crate) fn build(need: &Need<'_>, tools: &mut Tools) -> Result<Chosen, EngineError> {
     let Some(kind) = need.engine else { return climb(need, tools) };
     let Some(rung) = LADDER.iter().find(|rung| rung.kind == kind) else {
-        return Err(EngineError::unable(kind, "frames on a device: it keeps them in memory (--dry-run)"));
+        let engine = MemEngine::new(need.plan.clone(), need.cursor.clone(), ());
+        return Ok(Chosen { engine: Box::new(engine), reason: "a dry run sends nothing".to_owned() });
     };
     let (engine, merit) = rung.try_build(need, tools)?;
     Ok(Chosen { engine, reason: format!("asked for; {merit}") })

@@ -37,6 +37,12 @@ pub enum EngineError {
     /// The thread of a run has ended with a panic, which is a mistake of ours.
     #[error("the thread that sends has ended in the middle of its work")]
     ThreadLost,
+    /// No worker is pinned to this CPU.
+    #[error("there is no thread on CPU {cpu}: this process may not use it")]
+    NoWorker {
+        /// The CPU.
+        cpu: u32,
+    },
     /// There is no such device any more.
     #[error("{ifname} is gone")]
     Gone {

@@ -1,4 +1,4 @@
-//! The mem engine: frames into memory, for tests and dry runs. No device, no privilege.
+//! The mem engine: frames into memory, for dry runs and tests. It needs no device and no privileges.
 
 use crate::clock::Clock;
 use crate::engine::{Burst, Engine, EngineKind, Errors};
@@ -7,17 +7,24 @@ use packet::{Cursor, Plan, WallTime};
 use std::num::NonZeroU32;
 
 /// Where the frames of the mem engine go.
-pub trait Sink {
+pub trait FrameSink {
     /// Takes one frame.
     ///
     /// # Errors
-    /// What kept it from being taken; the frame counts as refused then.
+    /// Why it was not taken; the frame then counts as refused.
     fn take(&mut self, frame: &[u8]) -> std::io::Result<()>;
 }
 
-impl Sink for Vec<Vec<u8>> {
+impl FrameSink for Vec<Vec<u8>> {
     fn take(&mut self, frame: &[u8]) -> std::io::Result<()> {
         self.push(frame.to_vec());
+        Ok(())
+    }
+}
+
+/// Drops the frames: of a dry run, nothing is sent.
+impl FrameSink for () {
+    fn take(&mut self, _: &[u8]) -> std::io::Result<()> {
         Ok(())
     }
 }
@@ -32,18 +39,23 @@ pub struct MemEngine<S, C = SystemClock> {
     sink: S,
 }
 
-impl<S: Sink> MemEngine<S> {
+impl<S: FrameSink> MemEngine<S> {
     /// With the machine's clock.
     pub fn new(plan: Plan, cursor: Cursor, sink: S) -> Self {
         Self::with_clock(plan, cursor, sink, SystemClock)
     }
 }
 
-impl<S: Sink, C: Clock> MemEngine<S, C> {
+impl<S: FrameSink, C: Clock> MemEngine<S, C> {
     /// With a clock of the caller's.
     pub fn with_clock(plan: Plan, cursor: Cursor, sink: S, clock: C) -> Self {
         let frame = vec![0; plan.frame_len_max() as usize];
         Self { plan, cursor, clock, frame, sink }
+    }
+
+    /// What was taken so far.
+    pub fn sink_mut(&mut self) -> &mut S {
+        &mut self.sink
     }
 
     /// What was taken.
@@ -52,7 +64,7 @@ impl<S: Sink, C: Clock> MemEngine<S, C> {
     }
 }
 
-impl<S: Sink, C: Clock> Engine for MemEngine<S, C> {
+impl<S: FrameSink, C: Clock> Engine for MemEngine<S, C> {
     fn kind(&self) -> EngineKind {
         EngineKind::Mem
     }

@@ -14,7 +14,7 @@ use crate::xdp::Quiet;
 use crate::{EngineError, EngineKind, Wish};
 use host::{Netns, Stack};
 use packet::{Cursor, Plan, XmitMode};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -76,7 +76,7 @@ pub struct Snapshot {
 pub struct RunHandle {
     progress: Progress,
     stop: AtomicBool,
-    /// Ends it as well: somebody's flag that a signal handler may set.
+    /// Ends it as well: a flag that a signal handler may set.
     stop_too: Option<Arc<AtomicBool>>,
     is_paused: AtomicBool,
     new_terms: Mutex<Option<Terms>>,
@@ -98,7 +98,8 @@ impl RunHandle {
         self.stop.store(true, Relaxed);
     }
 
-    fn is_stopped(&self) -> bool {
+    /// True once the run has been asked to end.
+    pub fn is_stopped(&self) -> bool {
         self.stop.load(Relaxed) || self.stop_too.as_ref().is_some_and(|flag| flag.load(Relaxed))
     }
 
@@ -148,7 +149,15 @@ impl RunHandle {
         if self.is_changed.swap(false, Relaxed) { lock(&self.new_terms).take() } else { None }
     }
 
-    fn finish(&self, report: RunReport) {
+    /// A run that is over before it has begun.
+    pub fn ended(report: RunReport) -> Arc<Self> {
+        let handle = Arc::new(Self::default());
+        handle.finish(report);
+        handle
+    }
+
+    /// Ends the run with this report.
+    pub fn finish(&self, report: RunReport) {
         lock(&self.snapshot).cursor.clone_from(&report.cursor);
         let mut place = lock(&self.report);
         *place = Some(report);
@@ -274,24 +283,53 @@ impl Worker {
         handles
     }
 
-    /// As [`Self::start_all`], for a run that also ends when `stop` is set. The thread reads it itself: where a signal handler
-    /// sets it on this thread, it ends within microseconds.
-    pub fn start_until(
-        &self,
-        request: Request,
-        together: Option<Arc<Together>>,
-        stop: Arc<AtomicBool>,
-    ) -> Arc<RunHandle> {
-        let handle = Arc::new(RunHandle { stop_too: Some(stop), ..RunHandle::default() });
-        self.order(vec![Waiting::new(request, &handle)], together);
-        handle
-    }
-
     fn order(&self, waiting: Vec<Waiting>, together: Option<Arc<Together>>) {
         if let Some(orders) = &self.orders {
             // An order that a lost thread does not take is dropped, which ends its runs with a report.
             let _ = orders.send((waiting.into(), Turn::of(together)));
         }
+    }
+}
+
+/// The workers of a program, one per CPU.
+#[derive(Debug, Default)]
+pub struct Workers(Vec<Worker>);
+
+impl FromIterator<Worker> for Workers {
+    fn from_iter<T: IntoIterator<Item = Worker>>(workers: T) -> Self {
+        Self(workers.into_iter().collect())
+    }
+}
+
+impl Workers {
+    /// Their CPUs.
+    pub fn cpus(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().map(|worker| worker.cpu)
+    }
+
+    /// Begins runs, each on the worker of its CPU, all at the same instant, as soon as all engines are built. Returns
+    /// one handle per request, in the same order. A request for a CPU without a worker fails. The runs also end when
+    /// `stop` is set: the workers read it themselves, so that a signal handler which sets it on one of these threads
+    /// ends the run within microseconds.
+    pub fn start(&self, requests: Vec<(u32, Request)>, stop: Option<Arc<AtomicBool>>) -> Vec<Arc<RunHandle>> {
+        let (mut handles, mut orders) = (Vec::new(), BTreeMap::<u32, Vec<Waiting>>::new());
+        for (cpu, request) in requests {
+            let handle = Arc::new(RunHandle { stop_too: stop.clone(), ..RunHandle::default() });
+            if self.0.iter().any(|worker| worker.cpu == cpu) {
+                orders.entry(cpu).or_default().push(Waiting::new(request, &handle));
+            } else {
+                let error = EngineError::NoWorker { cpu };
+                handle.finish(RunReport::failed(error, SystemClock.now_ns(), request.cursor));
+            }
+            handles.push(handle);
+        }
+        let together = Arc::new(Together::new(orders.len()));
+        for worker in &self.0 {
+            if let Some(order) = orders.remove(&worker.cpu) {
+                worker.order(order, Some(Arc::clone(&together)));
+            }
+        }
+        handles
     }
 }
 

@@ -170,7 +170,7 @@ fn far_node() -> Config {
 
 #[test]
 fn each_engine_refuses_what_it_cannot_do_and_says_what() {
-    use EngineKind::{AfPacket, AfXdp, Mem, Skb, Xdp};
+    use EngineKind::{AfPacket, AfXdp, Skb, Xdp};
     let Some(lab) = polling_lab() else { return };
     let node = far_node();
     let queues = || Config { queue_map_max: 3, ..Config::default() };
@@ -191,7 +191,6 @@ fn each_engine_refuses_what_it_cannot_do_and_says_what() {
         (AfXdp, mode(XmitMode::NetifReceive), "xmit_mode netif_receive"),
         (AfXdp, priority(), "skb_priority"),
         (AfXdp, node, "node 77"),
-        (Mem, Config::default(), "frames on a device"),
     ];
     for (engine, config, what) in rows {
         let error = failure(&lab, request(&lab, &config, 9, Some(engine))).to_string();

@@ -1,6 +1,8 @@
 //! One thread that serves several runs, on real devices (root).
 
-use engine::{End, EngineError, EngineKind, Pace, Request, RunHandle, Terms, Together, Wish, Worker};
+use engine::{
+    End, EngineError, EngineKind, Pace, Request, RunHandle, Terms, Together, Wish, Worker, Workers,
+};
 use host::{Lab, LabOptions, VethEnd};
 use packet::{Config, Cursor, MacAddr, Plan, XmitMode};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,16 +87,28 @@ fn two_devices_on_one_thread_are_told_apart() {
 #[test]
 fn a_flag_of_somebody_else_ends_its_run_and_no_other() {
     let Some((lab, _turn)) = lab() else { return };
-    let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
+    let workers = Workers::from_iter(Worker::spawn(0, lab.tx.netns()));
     let stop = Arc::new(AtomicBool::new(false));
-    let flagged = worker.start_until(request(lab.tx.ifname, 0, SOME), None, Arc::clone(&stop));
-    let other = worker.start(request(lab.tx.ifname, 0, SOME));
+    let start = |stop| workers.start(vec![(0, request(lab.tx.ifname, 0, SOME))], stop).remove(0);
+    let (flagged, other) = (start(Some(Arc::clone(&stop))), start(None));
     until_sent(&flagged);
     until_sent(&other);
     stop.store(true, Ordering::Relaxed);
     let report = flagged.wait(PATIENCE).expect("it ends");
     assert!(matches!(report.end, End::Stopped), "{:?}", report.end);
     assert!(!other.has_ended());
+}
+
+#[test]
+fn a_request_for_a_cpu_without_a_worker_fails_alone_and_mem_needs_no_device() {
+    let netns = host::Netns::current().expect("this namespace");
+    let cpu = host::CpuList::allowed().expect("the CPUs").iter().next().expect("one");
+    let workers = Workers::from_iter(Worker::spawn(cpu, &netns));
+    let dry = || Request { engine: Some(EngineKind::Mem), ..request("no-such-device", 10, Pace::Unpaced) };
+    let runs = workers.start(vec![(1023, dry()), (cpu, dry())], None);
+    let [lost, good] = [&runs[0], &runs[1]].map(|run| run.wait(PATIENCE).expect("it ends"));
+    assert!(matches!(lost.end, End::Failed(EngineError::NoWorker { cpu: 1023 })), "{:?}", lost.end);
+    assert_eq!((good.total.sent, good.engine), (10, Some(EngineKind::Mem)));
 }
 
 #[test]

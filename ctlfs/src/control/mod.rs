@@ -1,32 +1,26 @@
 //! The control room: what the files of one network namespace mean, and what they start.
 //!
-//! [`Control`] is the [`Tree`] that `exec` and `serve` mount. It hands bytes to `command`, orders to a
-//! [`Runner`], and asks [`Links`] about interfaces. One lock guards the state. It is not held while an engine is built, a
+//! [`Control`] is the [`Tree`] that `exec` and `serve` mount. It hands bytes to `command`, requests to the workers of
+//! `engine`, and asks [`Links`] about interfaces. One lock guards the state. It is not held while an engine is built, a
 //! run ends or the kernel is asked for an interface: other writers and look-ups do not wait for these.
 
-mod dry;
-mod engine;
 mod guard;
 mod links;
-mod runner;
 mod seat;
 mod state;
 #[cfg(test)]
 mod tests;
 
-pub use self::engine::EngineRunner;
-pub use dry::DryRunner;
 pub use links::{HostLinks, Interface, Links};
-pub use runner::{Ending, Order, Runner, Running, Standing, Why};
 
 use crate::tree::{Cancel, Errno, Tree};
-use ::engine::EngineError;
 use command::{Entry, PgctrlCommand, Refused, ThreadCommand, VERSION_LINE, interface_of};
-use host::CpuList;
+use engine::{EngineError, EngineKind, Request, RunHandle, Worker, Workers};
+use host::{CpuList, HostError, Netns};
 use state::State;
 use std::ffi::{OsStr, OsString};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A writer that waits for runs looks after them first after this time, then less and less often.
@@ -39,6 +33,9 @@ const LINKS_INTERVAL: Duration = Duration::from_millis(1);
 /// How long `stop`, or a signal to the writer of `start`, waits for the results.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Begins runs, each on the thread of its CPU, all at the same instant. Returns one handle per request.
+pub type StartRuns = dyn Fn(Vec<(u32, Request)>) -> Vec<Arc<RunHandle>> + Send + Sync;
+
 /// The control tree of one network namespace.
 pub struct Control {
     state: Mutex<State>,
@@ -50,13 +47,17 @@ pub struct Control {
     /// When the kernel was last asked for the interfaces.
     links_asked: Mutex<Option<Instant>>,
     links: Box<dyn Links>,
-    runner: Box<dyn Runner>,
+    start_runs: Box<StartRuns>,
     is_closed: AtomicBool,
 }
 
 impl Control {
     /// A tree without device instances, with one thread for each of `cpus`.
-    pub fn new(cpus: Vec<u32>, links: impl Links, runner: impl Runner) -> Self {
+    pub fn new(
+        cpus: Vec<u32>,
+        links: impl Links,
+        start_runs: impl Fn(Vec<(u32, Request)>) -> Vec<Arc<RunHandle>> + Send + Sync + 'static,
+    ) -> Self {
         Self {
             state: Mutex::new(State::new(cpus)),
             resumed: Condvar::new(),
@@ -64,28 +65,24 @@ impl Control {
             starts_asked: AtomicU64::new(0),
             links_asked: Mutex::new(None),
             links: Box::new(links),
-            runner: Box::new(runner),
+            start_runs: Box::new(start_runs),
             is_closed: AtomicBool::new(false),
         }
     }
 
-    /// The real one, for the network namespace that the calling thread is in: a thread for each CPU online.
+    /// The real one, for the network namespace that the calling thread is in: a thread for each CPU online. `engine`
+    /// is the one to send by, `None` for the best for each run.
     ///
     /// # Errors
     /// When the threads or the netlink sockets cannot be had.
-    pub fn here() -> Result<Self, EngineError> {
+    pub fn here(engine: Option<EngineKind>) -> Result<Self, EngineError> {
         let cpus: Vec<u32> = CpuList::online()?.iter().collect();
         let links = HostLinks::here()?;
-        let runner = EngineRunner::new(&cpus, links.netns())?;
-        Ok(Self::new(cpus, links, runner))
-    }
-
-    /// The real one, but for the sending: frames are made and thrown away.
-    ///
-    /// # Errors
-    /// When the netlink sockets cannot be had.
-    pub fn dry() -> Result<Self, EngineError> {
-        Ok(Self::new(CpuList::online()?.iter().collect(), HostLinks::here()?, DryRunner))
+        let workers = workers(&cpus, links.netns())?;
+        Ok(Self::new(cpus, links, move |mut requests| {
+            requests.iter_mut().for_each(|(_, request)| request.engine = engine);
+            workers.start(requests, None)
+        }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -139,7 +136,7 @@ impl Control {
             let facts = indexes.first().map(|index| self.links.device_facts(*index)).unwrap_or_default();
             run.wait_for_end(END_TIMEOUT);
             let write = (name, bytes);
-            let written = self.state().write_paused(&*self.links, &*self.runner, write, &run, &facts);
+            let written = self.state().write_paused(&*self.links, &*self.start_runs, write, &run, &facts);
             self.resumed.notify_all();
             if let Some(written) = written {
                 return written;
@@ -157,7 +154,7 @@ impl Control {
             self.end_runs(None);
             let indexes = self.current().indexes(None);
             let facts = indexes.into_iter().map(|index| (index, self.links.device_facts(index))).collect();
-            self.state().start(&facts, &*self.links, &*self.runner);
+            self.state().start(&facts, &*self.links, &*self.start_runs);
         }
         drop(served);
         let mut interval = LOOK_FIRST;
@@ -201,6 +198,22 @@ impl Control {
         }
         self.resumed.notify_all();
     }
+}
+
+/// A worker on each of `cpus` that this process may use: a container or a systemd unit may be kept from some. The others
+/// are named in the log, and in the result of what is to run there.
+fn workers(cpus: &[u32], netns: &Netns) -> Result<Workers, EngineError> {
+    let spawn = |cpu: &u32| match Worker::spawn(*cpu, netns) {
+        Err(EngineError::Host(HostError::NoCpu { .. })) => {
+            tracing::warn!(
+                "{}: nothing can be sent from kpktgend_{cpu}",
+                EngineError::NoWorker { cpu: *cpu }
+            );
+            None
+        }
+        spawned => Some(spawned),
+    };
+    cpus.iter().filter_map(spawn).collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,9 +1,9 @@
 //! The run of one device instance: begun, watched, cut in two by a command, ended.
 
-use super::runner::{Ending, Order, Over, Running, Standing, Why};
 use command::{Counters, Device, Facts, NO_FRAME, fragments, interface_of};
+use engine::{BATCH_MAX, End, EngineError, EngineKind, Pace, Request, RunHandle, RunReport, Terms, Wish};
 use host::monotonic_ns;
-use packet::{Config, Plan};
+use packet::{Config, Cursor, Plan};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(super) struct Seat {
     /// names, which it keeps.
     named_after: Option<String>,
     run: Option<Live>,
-    engine: Option<&'static str>,
+    engine: Option<EngineKind>,
     /// When the next frame of a run that is cut by a command is due.
     next_ns: Option<u64>,
     /// What the last run came to, until the device file is read.
@@ -25,7 +25,7 @@ pub(super) struct Seat {
 
 /// A run that goes on.
 struct Live {
-    run: Arc<dyn Running>,
+    run: Arc<RunHandle>,
     /// A writer has cut it and will continue it.
     is_paused: bool,
     /// It was told to end for good: no writer may continue it.
@@ -72,7 +72,7 @@ impl Seat {
 
     /// The engine of this run or the last one.
     pub(super) fn engine(&self) -> Option<&'static str> {
-        self.engine
+        self.engine.map(EngineKind::name)
     }
 
     /// Asks the run to end.
@@ -85,7 +85,7 @@ impl Seat {
 
     /// True when the run has ended and its device instance does not have the result yet.
     pub(super) fn has_ended(&self) -> bool {
-        self.run.as_ref().is_some_and(|live| !live.is_paused && live.run.wait_for_end(Duration::ZERO))
+        self.run.as_ref().is_some_and(|live| !live.is_paused && live.run.has_ended())
     }
 
     /// True while a writer waits for the end of a part of the run, to continue it.
@@ -96,20 +96,30 @@ impl Seat {
     /// Brings the device instance up to now.
     pub(super) fn sync(&mut self, device: &mut Device) {
         let Some(live) = &self.run else { return };
-        let ending = if live.is_paused { None } else { live.run.take_ending() };
-        if let Some(ending) = ending {
-            self.finish(device, ending);
-        } else if let Some(standing) = live.run.standing() {
-            self.engine = standing.engine.or(self.engine);
-            live.show(device, &standing);
+        let report = if live.is_paused { None } else { live.run.wait(Duration::ZERO) };
+        if let Some(report) = report {
+            self.finish(device, report);
+            return;
+        }
+        let (snapshot, progress) = (live.run.snapshot(), live.run.progress());
+        if snapshot.started_ns != 0 {
+            let counters = Counters {
+                sofar: progress.sent(),
+                errors: progress.errors(),
+                idle_ns: snapshot.idle_ns,
+                started_ns: snapshot.started_ns,
+                stopped_ns: 0,
+            };
+            live.show(device, counters, &snapshot.cursor);
+            self.engine = snapshot.engine.or(self.engine);
         }
     }
 
     /// Asks the run to end, for good; gives it back while it goes on.
-    pub(super) fn end(&mut self, device: &mut Device) -> Option<Arc<dyn Running>> {
+    pub(super) fn end(&mut self, device: &mut Device) -> Option<Arc<RunHandle>> {
         self.stop();
         let live = self.run.as_ref()?;
-        if !live.run.wait_for_end(Duration::ZERO) {
+        if !live.run.has_ended() {
             return Some(Arc::clone(&live.run));
         }
         self.sync(device);
@@ -125,7 +135,7 @@ impl Seat {
 
     /// Ends this part of a run at the next frame, to continue with other frames. The caller waits for its end.
     /// `None` where there is nothing to continue.
-    pub(super) fn pause(&mut self) -> Option<Arc<dyn Running>> {
+    pub(super) fn pause(&mut self) -> Option<Arc<RunHandle>> {
         let live = self.run.as_mut().filter(|live| !live.is_stopped)?;
         live.is_paused = true;
         live.run.pause();
@@ -133,80 +143,85 @@ impl Seat {
     }
 
     /// Takes over what the part of the run did that was paused. False when that is not the run any more.
-    pub(super) fn absorb(&mut self, device: &mut Device, run: &Arc<dyn Running>) -> bool {
+    pub(super) fn absorb(&mut self, device: &mut Device, run: &Arc<RunHandle>) -> bool {
         let is_it = |live: &Live| live.is_paused && Arc::ptr_eq(&live.run, run);
         if !self.run.as_ref().is_some_and(is_it) {
             return false;
         }
         self.next_ns = None;
-        match run.take_ending() {
+        match run.wait(Duration::ZERO) {
             None => self.abandon(device),
-            Some(ending) if ending.why == Why::Done => {
-                if let Some(plan) = self.take_over(device, &ending.last) {
+            Some(report) if !matches!(report.end, End::Failed(_)) => {
+                if let Some(plan) = self.take_over(device, &report) {
                     device.cursor.end_repeats(plan.repeats);
                 }
             }
-            Some(ending) => self.finish(device, ending),
+            Some(report) => self.finish(device, report),
         }
         true
     }
 
     /// Goes on with the count and the pace that the settings have now.
-    pub(super) fn change_terms(&self, device: &Device, cpu: u32) {
+    pub(super) fn change_terms(&self, device: &Device) {
         if let Some(live) = &self.run {
-            live.run.change_terms(self.order(device, cpu, live.plan.clone(), &live.base));
+            live.run.change_terms(terms(&device.config, live.base.sofar));
         }
     }
 
-    /// The order for a run, or, unless `is_first`, for the rest of one that was paused.
-    pub(super) fn order_for(&mut self, device: &Device, cpu: u32, plan: Plan, is_first: bool) -> Order {
-        let mut order = self.order(device, cpu, plan, &device.counters);
-        order.next_ns = self.next_ns.take().filter(|_| !is_first);
-        if order.cursor.repeats_left > 0 {
+    /// The request for a run, or, unless `is_first`, for the rest of one that was paused.
+    pub(super) fn request(&mut self, device: &Device, plan: Plan, is_first: bool) -> Request {
+        let config = &device.config;
+        let burst = config.burst.min(BATCH_MAX);
+        let mut cursor = device.cursor.clone();
+        if cursor.repeats_left > 0 {
             // Built and not sent before the change: it goes out as often as is wanted now.
-            order.cursor.repeats_left = order.plan.repeats;
+            cursor.repeats_left = plan.repeats;
         }
-        order
+        Request {
+            ifname: self.ifname.clone(),
+            plan,
+            cursor,
+            mode: config.xmit_mode,
+            wish: Wish::of(config),
+            terms: terms(config, device.counters.sofar),
+            engine: None,
+            batch: (burst > 1).then_some(burst),
+            next_ns: self.next_ns.take().filter(|_| !is_first),
+        }
     }
 
-    /// The run of such an order has begun.
-    pub(super) fn begun(&mut self, device: &Device, plan: Plan, is_first: bool, run: Arc<dyn Running>) {
+    /// The run of such a request has begun.
+    pub(super) fn begun(&mut self, device: &Device, plan: Plan, is_first: bool, run: Arc<RunHandle>) {
         self.run =
             Some(Live { run, is_paused: false, is_stopped: false, plan, base: device.counters, is_first });
     }
 
-    fn order(&self, device: &Device, cpu: u32, plan: Plan, base: &Counters) -> Order {
-        let count = device.config.count;
-        Order {
-            ifname: self.ifname.clone(),
-            cpu,
-            config: device.config.clone(),
-            plan,
-            cursor: device.cursor.clone(),
-            // A count that is reached already must not become 0, which is no end.
-            count: if count == 0 { 0 } else { count.saturating_sub(base.sofar).max(1) },
-            next_ns: None,
-        }
-    }
-
     /// Takes over what the part of a run that has just ended did.
-    fn take_over(&mut self, device: &mut Device, last: &Standing) -> Option<Plan> {
+    fn take_over(&mut self, device: &mut Device, report: &RunReport) -> Option<Plan> {
         let live = self.run.take()?;
-        live.show(device, last);
-        self.next_ns = last.next_ns;
-        self.engine = last.engine.or(self.engine);
+        let counters = Counters {
+            sofar: report.total.sent,
+            errors: report.total.errors.total(),
+            idle_ns: report.idle_ns,
+            started_ns: report.started_ns,
+            stopped_ns: 0,
+        };
+        live.show(device, counters, &report.cursor);
+        self.next_ns = report.next_ns;
+        self.engine = report.engine.or(self.engine);
         Some(live.plan)
     }
 
     /// The run is over: result and all.
-    fn finish(&mut self, device: &mut Device, ending: Ending) {
-        let Some(plan) = self.take_over(device, &ending.last) else { return };
+    fn finish(&mut self, device: &mut Device, report: RunReport) {
+        let Some(plan) = self.take_over(device, &report) else { return };
         let has_frame = device.counters.sofar + device.counters.errors > 0;
         let fragments =
             if has_frame { fragments(&device.config, &plan, device.cursor.frame_size) } else { NO_FRAME };
-        match ending.why {
-            Why::Done | Why::DeviceGone => device.stop(ending.stopped_ns, fragments),
-            Why::Failed(why) => device.fail(ending.stopped_ns, &why),
+        match &report.end {
+            // Also for pktgen a device that goes away ends its run normally.
+            End::Failed(error) if !error.is_device_gone() => device.fail(report.stopped_ns, &in_words(error)),
+            _ => device.stop(report.stopped_ns, fragments),
         }
         self.keep_result(device);
     }
@@ -226,16 +241,16 @@ impl Seat {
 }
 
 impl Live {
-    /// Shows in the device instance where its run stands.
-    fn show(&self, device: &mut Device, standing: &Standing) {
+    /// Shows the counters and the cursor of this part of the run in the device instance.
+    fn show(&self, device: &mut Device, part: Counters, cursor: &Cursor) {
         let counters = &mut device.counters;
-        counters.sofar = self.base.sofar + standing.sent;
-        counters.errors = self.base.errors + standing.errors;
-        counters.idle_ns = self.base.idle_ns + standing.idle_ns;
+        counters.sofar = self.base.sofar + part.sofar;
+        counters.errors = self.base.errors + part.errors;
+        counters.idle_ns = self.base.idle_ns + part.idle_ns;
         if self.is_first {
-            counters.started_ns = standing.started_ns;
+            counters.started_ns = part.started_ns;
         }
-        device.cursor.clone_from(&standing.cursor);
+        device.cursor.clone_from(cursor);
     }
 }
 
@@ -271,7 +286,36 @@ pub(super) fn effect_of(device: &Device, bytes: &[u8], facts: &Facts) -> Effect 
     }
 }
 
-/// A run that is over as soon as it is ordered.
-pub(super) fn over(order: &Order, why: Why) -> Arc<dyn Running> {
-    Arc::new(Over::with(Ending::at_once(order, monotonic_ns(), why)))
+/// When a run ends that has sent `sofar` frames, and how fast it goes.
+fn terms(config: &Config, sofar: u64) -> Terms {
+    // A count that is reached already must not become 0, which is no end.
+    let count = if config.count == 0 { 0 } else { config.count.saturating_sub(sofar).max(1) };
+    let pace = Pace::from_call_delay_ns(config.delay_ns, config.frames_each_call());
+    // Late frames go out at once, as those of pktgen.
+    Terms { count, pace, ..Terms::default() }
+}
+
+/// A run that is over before it begins.
+pub(super) fn over(request: &Request, end: End) -> Arc<RunHandle> {
+    let gone = EngineError::Gone { ifname: request.ifname.clone() };
+    let mut report = RunReport::failed(gone, monotonic_ns(), request.cursor.clone());
+    (report.end, report.next_ns) = (end, request.next_ns);
+    RunHandle::ended(report)
+}
+
+/// The chain of causes and what to try, on one line.
+fn in_words(error: &EngineError) -> String {
+    let cure = error.cure().map(|cure| format!(" (try: {cure})"));
+    error.in_one_line() + &cure.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_line_with_its_cure() {
+        let error = EngineError::Down { ifname: "eth7".into() };
+        assert_eq!(in_words(&error), "eth7 is down (try: ip link set eth7 up)");
+    }
 }

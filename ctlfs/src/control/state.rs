@@ -3,10 +3,11 @@
 //! Nothing here waits or asks the kernel, but for security associations: [`super::Control`] does that while it does not
 //! hold the lock.
 
+use super::StartRuns;
 use super::links::{Interface, Links};
-use super::runner::{Runner, Running, Why};
 use super::seat::{Effect, Seat, effect_of, over};
 use command::{ControlTree, Device, Facts, Refused};
+use engine::{End, RunHandle};
 use host::{HostError, monotonic_ns};
 use packet::{DeviceFacts, Plan};
 use std::collections::{HashMap, VecDeque};
@@ -121,9 +122,9 @@ impl State {
         &mut self,
         facts: &HashMap<u32, DeviceFacts>,
         links: &dyn Links,
-        runner: &dyn Runner,
+        start_runs: &StartRuns,
     ) {
-        let (mut names, mut orders) = (Vec::new(), Vec::new());
+        let (mut names, mut plans, mut requests) = (Vec::new(), Vec::new(), Vec::new());
         for (cpu, name) in self.places(None) {
             let Some(seat) = self.seats.get(&name) else { continue };
             // Added since the interfaces were asked: it waits for the next start.
@@ -138,17 +139,16 @@ impl State {
                 seat.keep_result(device);
                 continue;
             };
-            let order = seat.order_for(device, cpu, plan, true);
+            let request = seat.request(device, plan.clone(), true);
             if can_send {
                 names.push(name);
-                orders.push(order);
+                plans.push(plan);
+                requests.push((cpu, request));
             } else {
-                let run = over(&order, Why::DeviceGone);
-                seat.begun(device, order.plan, true, run);
+                seat.begun(device, plan, true, over(&request, End::Stopped));
             }
         }
-        let plans: Vec<_> = orders.iter().map(|order| order.plan.clone()).collect();
-        for ((name, plan), run) in names.iter().zip(plans).zip(runner.begin(orders)) {
+        for ((name, plan), run) in names.iter().zip(plans).zip(start_runs(requests)) {
             if let Some((device, seat)) = self.both(name) {
                 seat.begun(device, plan, true, run);
             }
@@ -161,7 +161,7 @@ impl State {
     }
 
     /// Asks the runs of a thread, or of all, to end, and returns one that goes on; the others have their results.
-    pub(super) fn end(&mut self, cpu: Option<u32>) -> Option<Arc<dyn Running>> {
+    pub(super) fn end(&mut self, cpu: Option<u32>) -> Option<Arc<RunHandle>> {
         let mut live = None;
         for (_, name) in self.places(cpu) {
             if let Some((device, seat)) = self.both(&name) {
@@ -192,7 +192,7 @@ impl State {
         links: &dyn Links,
         name: &str,
         bytes: &[u8],
-    ) -> Result<Option<Arc<dyn Running>>, Refused> {
+    ) -> Result<Option<Arc<RunHandle>>, Refused> {
         self.sync(name);
         let Some(facts) = self.facts(links, name) else {
             return self.tree.write_device(name, bytes, &Facts::default()).map(|_| None);
@@ -215,9 +215,9 @@ impl State {
     pub(super) fn write_paused(
         &mut self,
         links: &dyn Links,
-        runner: &dyn Runner,
+        start_runs: &StartRuns,
         (name, bytes): (&str, &[u8]),
-        run: &Arc<dyn Running>,
+        run: &Arc<RunHandle>,
         facts: &DeviceFacts,
     ) -> Option<Result<(), Refused>> {
         let (device, seat) = self.both(name)?;
@@ -226,7 +226,7 @@ impl State {
         }
         let command_facts = self.facts(links, name).unwrap_or_default();
         let written = self.tree.write_device(name, bytes, &command_facts).map(drop);
-        self.resume(links, runner, name, facts);
+        self.resume(links, start_runs, name, facts);
         Some(written)
     }
 
@@ -261,19 +261,19 @@ impl State {
         Some((self.tree.device_mut(name)?, self.seats.get_mut(name)?))
     }
 
-    fn resume(&mut self, links: &dyn Links, runner: &dyn Runner, name: &str, facts: &DeviceFacts) {
+    fn resume(&mut self, links: &dyn Links, start_runs: &StartRuns, name: &str, facts: &DeviceFacts) {
         let cpu = self.cpu_of(name);
         let Some((device, seat)) = self.both(name).filter(|(device, _)| device.is_running) else { return };
         let facts = DeviceFacts { cpu, ..*facts };
         learn_associations(device, links);
         match Plan::new(&device.config, &facts, &device.cursor) {
             Ok(plan) => {
-                let order = seat.order_for(device, cpu, plan.clone(), false);
+                let request = seat.request(device, plan.clone(), false);
                 // A count lowered below what was sent already: one frame more would be one too many.
                 let is_reached = device.config.count != 0 && device.counters.sofar >= device.config.count;
                 let run = match is_reached {
-                    true => Some(over(&order, Why::Done)),
-                    false => runner.begin(vec![order]).pop(),
+                    true => Some(over(&request, End::Count)),
+                    false => start_runs(vec![(cpu, request)]).pop(),
                 };
                 if let Some(run) = run {
                     seat.begun(device, plan, false, run);
@@ -284,9 +284,8 @@ impl State {
     }
 
     fn change_terms(&mut self, name: &str) {
-        let cpu = self.cpu_of(name);
         if let Some((device, seat)) = self.both(name) {
-            seat.change_terms(device, cpu);
+            seat.change_terms(device);
         }
     }
 

@@ -1,8 +1,9 @@
-//! The control room with made-up interfaces and a runner that sends nothing.
+//! The control tree with made-up interfaces and the mem engine, which sends nothing.
 
 use super::*;
 use crate::Cancel;
 use ::command::{Facts, LinkState};
+use engine::RunReport;
 use host::HostError;
 use packet::ipsec::{Association, Associations, SecurityAssociation, Transform};
 use packet::{DeviceFacts, MacAddr};
@@ -88,15 +89,23 @@ struct Room {
     table: Table,
 }
 
+/// Both threads of the tree are one real one: not every machine has two CPUs.
 fn room() -> Room {
-    room_with(DryRunner)
+    let cpu = CpuList::allowed().unwrap().iter().next().unwrap();
+    let workers = Workers::from_iter(Worker::spawn(cpu, &Netns::current().unwrap()));
+    room_with(move |requests| {
+        let dry = |(_, request)| (cpu, Request { engine: Some(EngineKind::Mem), ..request });
+        workers.start(requests.into_iter().map(dry).collect(), None)
+    })
 }
 
-fn room_with(runner: impl Runner) -> Room {
+fn room_with(
+    start_runs: impl Fn(Vec<(u32, Request)>) -> Vec<Arc<RunHandle>> + Send + Sync + 'static,
+) -> Room {
     let table = Table::default();
     table.set(2, "eth0", true);
     table.set(3, "eth1", true);
-    Room { control: Arc::new(Control::new(vec![0, 1], table.clone(), runner)), table }
+    Room { control: Arc::new(Control::new(vec![0, 1], table.clone(), start_runs)), table }
 }
 
 impl Room {
@@ -166,6 +175,18 @@ const ENDLESS: &[&str] = &["count 0", "delay 500000"];
 
 /// Ten frames a second: time enough for what a test does meanwhile, also on a busy machine.
 const SLOW: &str = "delay 100000000";
+
+/// As in a container with a cpuset; CPU 1023 is one that no process may use.
+#[test]
+fn a_cpu_that_may_not_be_used_leaves_the_others_their_threads() {
+    let first = CpuList::allowed().unwrap().iter().next().unwrap();
+    let workers = workers(&[first, 1023], &Netns::current().unwrap()).unwrap();
+    assert_eq!(workers.cpus().collect::<Vec<_>>(), [first]);
+    assert_eq!(
+        EngineError::NoWorker { cpu: 7 }.to_string(),
+        "there is no thread on CPU 7: this process may not use it"
+    );
+}
 
 #[test]
 fn start_comes_back_with_the_results() {
@@ -388,44 +409,41 @@ fn no_command_is_lost_and_nothing_hangs_with_many_at_once() {
     assert_eq!(room.control.names().len(), 3);
 }
 
-/// Refuses every order.
-struct Refusing;
-
-impl Runner for Refusing {
-    fn begin(&self, orders: Vec<Order>) -> Vec<Arc<dyn Running>> {
-        let refuse = |order: &Order| -> Arc<dyn Running> {
-            let why = Why::Failed(format!("no engine for {}", order.ifname));
-            Arc::new(runner::Over::with(Ending::at_once(order, host::monotonic_ns(), why)))
-        };
-        orders.iter().map(refuse).collect()
-    }
+/// The reports of runs that no engine can do.
+fn refuse(requests: Vec<(u32, Request)>) -> Vec<Arc<RunHandle>> {
+    let refused = |(_, request): (u32, Request)| {
+        let error =
+            EngineError::NoEngine { ifname: request.ifname, reasons: "none".to_owned(), is_denied: false };
+        RunHandle::ended(RunReport::failed(error, host::monotonic_ns(), request.cursor))
+    };
+    requests.into_iter().map(refused).collect()
 }
 
 #[test]
 fn what_no_engine_can_do_is_said_in_the_result() {
-    let room = room_with(Refusing);
+    let room = room_with(refuse);
     room.add("eth0", &["count 5"]);
     room.write("pgctrl", "start");
-    assert_eq!(room.result("eth0"), "ERROR: no engine for eth0");
+    assert_eq!(room.result("eth0"), "ERROR: no engine can send this to eth0: none");
 }
 
 #[test]
 fn a_device_added_by_another_name_of_its_interface_keeps_it() {
-    let room = room_with(Refusing);
+    let room = room_with(refuse);
     room.add("lan2@0", &["count 5"]);
     thread::sleep(Duration::from_millis(5));
     room.write("pgctrl", "start");
-    assert_eq!(room.result("lan2@0"), "ERROR: no engine for eth0");
+    assert_eq!(room.result("lan2@0"), "ERROR: no engine can send this to eth0: none");
     room.table.set(2, "wan0", true);
     thread::sleep(Duration::from_millis(5));
     room.write("pgctrl", "start");
-    assert_eq!(room.result("lan2@0"), "ERROR: no engine for wan0");
+    assert_eq!(room.result("lan2@0"), "ERROR: no engine can send this to wan0: none");
     assert_eq!(room.control.names().last(), Some(&OsString::from("lan2@0")));
 }
 
 #[test]
 fn interfaces_that_swap_their_names_swap_their_files() {
-    let room = room_with(Refusing);
+    let room = room_with(refuse);
     room.add("eth0", &["count 2"]);
     room.add("eth0@a", &["count 22"]);
     room.add("eth1", &["count 3"]);
@@ -435,7 +453,7 @@ fn interfaces_that_swap_their_names_swap_their_files() {
     room.table.remove(2);
     room.wait_until("the one that is gone takes its files", |room| room.control.names().len() == 4);
     room.write("pgctrl", "start");
-    assert_eq!(room.result("eth0"), "ERROR: no engine for eth0");
+    assert_eq!(room.result("eth0"), "ERROR: no engine can send this to eth0: none");
 }
 
 #[test]
@@ -467,56 +485,37 @@ fn without_its_association_nothing_is_sent_and_the_result_says_which() {
     }
 }
 
-/// Runs until they are told to end, which they do when the test lets them; counts what it was asked for.
-#[derive(Clone, Default)]
-struct Slow(Arc<SlowState>);
-
+/// Runs that end once they are stopped and the test lets them. `begun` counts the runs of each start.
 #[derive(Default)]
-struct SlowState {
+struct Slow {
     begun: Mutex<Vec<usize>>,
     may_end: AtomicBool,
 }
 
-struct SlowRun(Arc<SlowState>, Order, AtomicBool);
-
-impl Runner for Slow {
-    fn begin(&self, orders: Vec<Order>) -> Vec<Arc<dyn Running>> {
-        self.0.begun.lock().unwrap().push(orders.len());
-        let run = |order| -> Arc<dyn Running> { Arc::new(SlowRun(self.0.clone(), order, false.into())) };
-        orders.into_iter().map(run).collect()
-    }
-}
-
-impl Running for SlowRun {
-    fn standing(&self) -> Option<Standing> {
-        None
-    }
-
-    fn change_terms(&self, _order: Order) {}
-
-    fn stop(&self) {
-        self.2.store(true, Ordering::Relaxed);
-    }
-
-    fn wait_for_end(&self, timeout: Duration) -> bool {
-        let has_ended = || self.2.load(Ordering::Relaxed) && self.0.may_end.load(Ordering::Relaxed);
-        let deadline = Instant::now() + timeout;
-        while !has_ended() && Instant::now() < deadline {
-            thread::sleep(Duration::from_millis(1));
-        }
-        has_ended()
-    }
-
-    fn take_ending(&self) -> Option<Ending> {
-        let has_ended = self.wait_for_end(Duration::ZERO);
-        has_ended.then(|| Ending::at_once(&self.1, host::monotonic_ns(), Why::Done))
+impl Slow {
+    fn start(self: &Arc<Self>, requests: Vec<(u32, Request)>) -> Vec<Arc<RunHandle>> {
+        self.begun.lock().unwrap().push(requests.len());
+        let begin = |(_, request): (u32, Request)| {
+            let (slow, run) = (Arc::clone(self), Arc::new(RunHandle::default()));
+            let handle = Arc::clone(&run);
+            thread::spawn(move || {
+                while !(run.is_stopped() && slow.may_end.load(Ordering::Relaxed)) {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                let report = RunReport::failed(EngineError::ThreadLost, host::monotonic_ns(), request.cursor);
+                run.finish(RunReport { end: engine::End::Stopped, ..report });
+            });
+            handle
+        };
+        requests.into_iter().map(begin).collect()
     }
 }
 
 /// A tree whose device `eth0` runs and does not end; `eth1` was added since.
-fn slow_room() -> (Room, Slow, JoinHandle<Result<(), Errno>>) {
-    let slow = Slow::default();
-    let room = room_with(slow.clone());
+fn slow_room() -> (Room, Arc<Slow>, JoinHandle<Result<(), Errno>>) {
+    let slow = Arc::new(Slow::default());
+    let start = Arc::clone(&slow);
+    let room = room_with(move |requests| start.start(requests));
     room.add("eth0", &["count 0"]);
     let (writer, _) = room.start();
     room.wait_until("it runs", |room| room.read("kpktgend_0").starts_with("Running: eth0 "));
@@ -540,7 +539,7 @@ fn other_writers_and_look_ups_do_not_wait_for_a_run_that_takes_long_to_end() {
         assert!(room.control.contains(OsStr::new("eth0")));
     }
     assert!(!waiting[1..].iter().any(JoinHandle::is_finished), "they wait for the end");
-    slow.0.may_end.store(true, Ordering::Relaxed);
+    slow.may_end.store(true, Ordering::Relaxed);
     for writer in waiting.into_iter().chain([first]) {
         // The writer of a device file may find it removed.
         let written = writer.join().unwrap();
@@ -553,9 +552,9 @@ fn writers_of_start_that_wait_are_served_together() {
     let (room, slow, first) = slow_room();
     let writers: Vec<_> = (0..20).map(|_| room.start()).collect();
     room.wait_until("all wait", |room| room.control.starts_asked.load(Ordering::Relaxed) == 21);
-    slow.0.may_end.store(true, Ordering::Relaxed);
+    slow.may_end.store(true, Ordering::Relaxed);
     room.wait_until("all are served", |room| *lock(&room.control.starts_served) == 21);
-    let begun = slow.0.begun.lock().unwrap().clone();
+    let begun = slow.begun.lock().unwrap().clone();
     assert!(begun == [1, 2] || begun == [1, 2, 2], "{begun:?}");
     room.write("pgctrl", "stop");
     let writers = writers.into_iter().map(|(writer, _)| writer).chain([first]);
@@ -571,10 +570,10 @@ fn a_stop_while_a_command_cuts_a_run_ends_it() {
     let control = Arc::clone(&room.control);
     let stop = thread::spawn(move || control.write(OsStr::new("pgctrl"), b"stop", &Cancel::new()));
     room.wait_until("it is stopped", |room| !room.control.state().is_paused("eth0"));
-    slow.0.may_end.store(true, Ordering::Relaxed);
+    slow.may_end.store(true, Ordering::Relaxed);
     for writer in [command, stop, first] {
         assert_eq!(writer.join().unwrap(), Ok(()));
     }
-    assert_eq!(*slow.0.begun.lock().unwrap(), [1], "it was not continued");
+    assert_eq!(*slow.begun.lock().unwrap(), [1], "it was not continued");
     assert_eq!(room.number("eth0", "max_pkt_size:"), 100);
 }

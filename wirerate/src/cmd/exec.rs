@@ -103,5 +103,5 @@ fn fail(error: ExecError) -> Result<Outcome, Failure> {
 
 /// The tree of the namespace we are in.
 pub(crate) fn plant(dry_run: bool) -> Result<Arc<dyn Tree>, engine::EngineError> {
-    Ok(Arc::new(if dry_run { Control::dry()? } else { Control::here()? }))
+    Ok(Arc::new(Control::here(dry_run.then_some(engine::EngineKind::Mem))?))
 }

@@ -5,10 +5,13 @@ use crate::out;
 use crate::outcome::{Failure, Outcome, Refused};
 use crate::units::human_count;
 use anyhow::anyhow;
+use engine::{Clock, Engine, MemEngine};
 use packet::ipsec::Associations;
-use packet::{Config, Cursor, DeviceFacts, Plan, WallTime};
+use packet::{Config, DeviceFacts};
+use std::cell::Cell;
 use std::fs::File;
 use std::io::BufWriter;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -38,24 +41,27 @@ pub struct Preview<'a> {
 /// # Errors
 /// Bad usage for a configuration that no frame can be made of; refused when the file cannot be written.
 pub fn run(mut config: Config, facts: &DeviceFacts, preview: &Preview<'_>) -> Result<Outcome, Failure> {
-    let (plan, mut cursor) = super::plan(&mut config, facts, preview.fresh_seed, preview.associations)?;
+    let (plan, cursor) = super::plan(&mut config, facts, preview.fresh_seed, preview.associations)?;
     let mut file = preview.write.map(|path| FrameFile::create(path, preview.device)).transpose()?;
     let last = if config.count == 0 { preview.frame_count } else { preview.frame_count.min(config.count) };
-    let mut bytes = vec![0; plan.frame_len_max() as usize];
+    let clock = Schedule::default();
+    let mut engine = MemEngine::with_clock(plan, cursor, Vec::new(), &clock);
     for number in 1..=last {
         let time_ns = u128::from(number - 1) * u128::from(preview.interval_ps) / 1000;
         let time_ns = u64::try_from(time_ns).unwrap_or(u64::MAX);
-        let frame = next(&plan, &mut cursor, preview.start_ns.saturating_add(time_ns), &mut bytes);
-        if frame.is_empty() {
-            return Err(unsealed(number));
-        }
-        let decoded = Frame::decode(number, time_ns, frame).refused("show a frame that was just made")?;
+        let wall_ns = preview.start_ns.saturating_add(time_ns);
+        clock.0.set(wall_ns);
+        engine
+            .send_burst(NonZeroU32::MIN)
+            .map_err(|why| Failure::engine(format!("make frame {number}"), why))?;
+        let Some(frame) = engine.sink_mut().pop() else { return Err(unsealed(number)) };
+        let decoded = Frame::decode(number, time_ns, &frame).refused("show a frame that was just made")?;
         match preview.json {
             true => out::text(&decoded.json_line())?,
             false => out::text(&decoded.to_string())?,
         }
         if let Some(file) = &mut file {
-            file.add(preview.start_ns.saturating_add(time_ns), frame)?;
+            file.add(wall_ns, frame)?;
         }
     }
     file.map_or(Ok(()), FrameFile::finish)?;
@@ -84,10 +90,22 @@ fn unsealed(number: u64) -> Failure {
     Failure::refused(format!("seal frame {number}"), why).try_this("ip xfrm state add ...")
 }
 
-/// The next frame of the plan; empty when it cannot be sealed.
-fn next<'a>(plan: &Plan, cursor: &mut Cursor, time_ns: u64, bytes: &'a mut [u8]) -> &'a [u8] {
-    let frame_len = plan.emit(cursor, WallTime::from_ns(time_ns), bytes);
-    &bytes[..frame_len]
+/// The time of day at which the next frame would be sent. No frame waits for it.
+#[derive(Debug, Default)]
+struct Schedule(Cell<u64>);
+
+impl Clock for &Schedule {
+    fn now_ns(&self) -> u64 {
+        self.0.get()
+    }
+
+    fn wall_ns(&self) -> u64 {
+        self.0.get()
+    }
+
+    fn wait_until(&self, _: u64) {}
+
+    fn rest(&self, _: u64) {}
 }
 
 /// A pcapng file with one interface.
@@ -109,12 +127,12 @@ impl<'a> FrameFile<'a> {
         Ok(Self { path, writer, interface })
     }
 
-    fn add(&mut self, time_ns: u64, frame: &[u8]) -> Result<(), Failure> {
+    fn add(&mut self, time_ns: u64, frame: Vec<u8>) -> Result<(), Failure> {
         let packet = pcapng::PacketBuf {
             interface: self.interface,
             time_ns,
             frame_len: frame.len() as u32,
-            data: frame.to_vec(),
+            data: frame,
             flags: Some(pcapng::Flags::OUTBOUND),
             ..pcapng::PacketBuf::default()
         };

@@ -2,7 +2,7 @@
 
 use crate::outcome::Failure;
 use crate::stop::{Elsewhere, Stop};
-use engine::{Request, RunHandle, RunReport, Together, Worker};
+use engine::{Request, RunHandle, RunReport, Worker, Workers};
 use host::Netns;
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -16,13 +16,9 @@ const NOTICE_EVERY: Duration = Duration::from_millis(4);
 /// Threads at work on one run.
 #[derive(Debug)]
 pub struct Fleet {
-    members: Vec<Member>,
-}
-
-#[derive(Debug)]
-struct Member {
-    worker: Worker,
-    handle: Arc<RunHandle>,
+    /// Each run with its CPU.
+    runs: Vec<(u32, Arc<RunHandle>)>,
+    _workers: Workers,
 }
 
 /// What one thread did.
@@ -52,36 +48,32 @@ impl Fleet {
     /// # Errors
     /// Refused when a thread cannot be had; the others are gone again then.
     pub fn start(netns: &Netns, requests: Vec<(u32, Request)>, stop: &Stop) -> Result<Self, Failure> {
-        let spawn = |(cpu, request): (u32, Request)| match Worker::spawn(cpu, netns) {
-            Ok(worker) => Ok((worker, request)),
-            Err(why) => Err(Failure::engine(format!("send from CPU {cpu}"), why)),
+        let cpus: Vec<u32> = requests.iter().map(|(cpu, _)| *cpu).collect();
+        let spawn = |cpu: &u32| {
+            Worker::spawn(*cpu, netns).map_err(|why| Failure::engine(format!("send from CPU {cpu}"), why))
         };
-        let ready: Vec<_> = requests.into_iter().map(spawn).collect::<Result<_, _>>()?;
-        let together = (ready.len() > 1).then(|| Arc::new(Together::new(ready.len())));
-        let begin = |(worker, request): (Worker, Request)| Member {
-            handle: worker.start_until(request, together.clone(), stop.flag()),
-            worker,
-        };
-        Ok(Self { members: ready.into_iter().map(begin).collect() })
+        let workers: Workers = cpus.iter().map(spawn).collect::<Result<_, _>>()?;
+        let handles = workers.start(requests, Some(stop.flag()));
+        Ok(Self { runs: cpus.into_iter().zip(handles).collect(), _workers: workers })
     }
 
     /// How far it is.
     pub fn sofar(&self) -> Sofar {
-        self.members.iter().fold(Sofar::default(), |sum, member| {
-            let progress = member.handle.progress();
+        self.runs.iter().fold(Sofar::default(), |sum, (_, handle)| {
+            let progress = handle.progress();
             Sofar { sent: sum.sent + progress.sent(), errors: sum.errors + progress.errors() }
         })
     }
 
     /// True once every thread is done.
     pub fn has_ended(&self) -> bool {
-        self.members.iter().all(|member| member.handle.has_ended())
+        self.runs.iter().all(|(_, handle)| handle.has_ended())
     }
 
     /// Waits for the end, which comes early when `stop` is set or one thread fails. `look` is called about ten
     /// times a second.
     pub fn finish(self, stop: &Stop, mut look: impl FnMut(Sofar)) -> Vec<Done> {
-        let mut done: Vec<Option<Done>> = self.members.iter().map(|_| None).collect();
+        let mut done: Vec<Option<Done>> = self.runs.iter().map(|_| None).collect();
         // Once frames go out, those who send them hear a signal first: it ends the call that they are in, also where this
         // thread would wait for a processor. Before, an engine may be in a call that nothing ends.
         let elsewhere = OnceCell::new();
@@ -94,7 +86,7 @@ impl Fleet {
         while done.iter().any(Option::is_none) {
             let failed = self.collect(&mut done, &notice);
             if stop.is_set() || failed {
-                self.members.iter().for_each(|member| member.handle.stop());
+                self.runs.iter().for_each(|(_, handle)| handle.stop());
             }
             look(self.sofar());
         }
@@ -105,8 +97,7 @@ impl Fleet {
     /// failed.
     fn collect(&self, done: &mut [Option<Done>], is_stopped: &impl Fn() -> bool) -> bool {
         let (mut failed, mut has_waited) = (false, false);
-        let members = self.members.iter().zip(done).filter(|(_, done)| done.is_none());
-        for (Member { worker, handle }, done) in members {
+        for ((cpu, handle), done) in self.runs.iter().zip(done).filter(|(_, done)| done.is_none()) {
             let run = match has_waited {
                 true => handle.wait(Duration::ZERO),
                 false => wait(|time| handle.wait(time), is_stopped),
@@ -114,7 +105,7 @@ impl Fleet {
             has_waited = true;
             if let Some(run) = run {
                 failed |= matches!(run.end, engine::End::Failed(_));
-                *done = Some(Done { cpu: worker.cpu(), run, why: handle.snapshot().reason });
+                *done = Some(Done { cpu: *cpu, run, why: handle.snapshot().reason });
             }
         }
         failed
