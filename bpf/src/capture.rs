@@ -3,7 +3,7 @@
 //! Shapes only: how large, where, since when. Reading a ring and what a record means are the business of the
 //! `capture` room.
 
-use crate::abi::{ASK_TIME, ASK_VLAN, CaptureCpu, Slot};
+use crate::abi::{AskFlag, CaptureCpu, Slot};
 use crate::filter::Wish;
 use crate::sys::MapMemory;
 use crate::xdp::{self, ModeWish, XdpLink};
@@ -68,7 +68,7 @@ pub struct Ask {
 impl Ask {
     fn bits(&self) -> u32 {
         let bit = |is_asked, bit| if is_asked { bit } else { 0 };
-        bit(self.time, ASK_TIME) | bit(self.vlan, ASK_VLAN)
+        bit(self.time, AskFlag::WR_ASK_TIME.0) | bit(self.vlan, AskFlag::WR_ASK_VLAN.0)
     }
 }
 

@@ -13,6 +13,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
 const OBJECT: &str = "meter";
+const METERS_MAX: u32 = abi::Limit::WR_METERS_MAX.0;
 
 /// The tracepoint program of this process, attached for as long as this lives.
 #[derive(Debug)]
@@ -63,11 +64,11 @@ impl Meter {
             log: printed,
         })?;
         Ok(Arc::new(Self {
-            slots: SharedArray::new(loaded.slots.as_fd(), "wr_meters", abi::METERS_MAX)?,
+            slots: SharedArray::new(loaded.slots.as_fd(), "wr_meters", METERS_MAX as usize)?,
             threads: loaded.threads,
             claim: loaded.claim,
             claimed: SharedArray::new(loaded.claimed.as_fd(), "wr_claimed", 1)?,
-            free: Mutex::new((0..abi::METERS_MAX as u32).rev().collect()),
+            free: Mutex::new((0..METERS_MAX).rev().collect()),
             _link: loaded.link,
         }))
     }

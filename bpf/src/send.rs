@@ -37,7 +37,11 @@ impl Sender {
         Ok(Self {
             program,
             state: State::map(plan, cursor.as_fd(), flows.as_fd())?,
-            ingress_ifindex: if plan.flags & abi::PLAN_RECEIVE != 0 { plan.ifindex } else { 0 },
+            ingress_ifindex: if plan.flags & abi::PlanFlag::WR_PLAN_RECEIVE.0 != 0 {
+                plan.ifindex
+            } else {
+                0
+            },
         })
     }
 

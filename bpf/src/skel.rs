@@ -18,6 +18,7 @@ macro_rules! skeleton {
     };
 }
 
+skeleton!(abi, "abi.bpf.c", "/abi.skel.rs");
 skeleton!(capture, "capture.bpf.c", "/capture.skel.rs");
 skeleton!(meter, "meter.bpf.c", "/meter.skel.rs");
 skeleton!(send, "send.bpf.c", "/send.skel.rs");

@@ -24,7 +24,8 @@ impl State {
         Ok(Self {
             cursor: SharedArray::new(cursor, "cursor", 1)?,
             flows: SharedArray::new(flows, "wr_flows", flow_entries(plan) as usize)?,
-            fixed_frame_len: (plan.flags & abi::PLAN_SIZE_MOVES == 0).then_some(plan.frame_len_max),
+            fixed_frame_len: (plan.flags & abi::PlanFlag::WR_PLAN_SIZE_MOVES.0 == 0)
+                .then_some(plan.frame_len_max),
         })
     }
 

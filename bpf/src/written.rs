@@ -6,13 +6,12 @@ use crate::sys::{self, OwnValues, ProgRun};
 use crate::{BpfError, abi, log, skel};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use std::io;
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsFd, OwnedFd};
 
 const OBJECT: &str = "written";
-/// Where the words of a slot are.
-const QUEUE_AT: usize = 4;
-const FRAME_AT: usize = 8;
+const QUEUE_AT: usize = offset_of!(abi::Written, queue_mapping);
+const FRAME_AT: usize = offset_of!(abi::Written, frame);
 
 /// One loaded program and its frames. Used by one thread.
 #[derive(Debug)]
@@ -49,7 +48,7 @@ impl WrittenSender {
             log: printed,
         })?;
         let slots = slots as usize;
-        let bytes = slots * abi::WRITTEN_LEN;
+        let bytes = slots * size_of::<abi::Written>();
         let frames = OwnValues::new(frames, bytes).map_err(|source| BpfError::MapMemory {
             map: "wr_frames",
             bytes,
@@ -133,7 +132,7 @@ impl WrittenSender {
 
     fn at(&self, index: usize) -> usize {
         assert!(index < self.slots, "slot {index} of {}", self.slots);
-        index * abi::WRITTEN_LEN
+        index * size_of::<abi::Written>()
     }
 }
 

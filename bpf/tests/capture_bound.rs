@@ -5,7 +5,7 @@
 #[expect(dead_code, reason = "it serves other tests too")]
 mod common;
 
-use bpf::abi::{CaptureCpu, SLOT_VLAN};
+use bpf::abi::{CaptureCpu, SlotFlag};
 use bpf::capture::{Ask, CaptureProgram, Geometry, possible_cpus};
 use bpf::xdp::{ModeWish, XdpMode};
 use std::mem::offset_of;
@@ -158,7 +158,10 @@ fn a_tag_that_the_device_took_off_is_noted_and_time_zero_is_no_time() {
     }
     let found: Vec<_> = slots(&program).into_iter().filter(|slot| slot.3 == 50).collect();
     let tags: Vec<_> = found.iter().map(|slot| (slot.0, slot.1, slot.2)).collect();
-    assert!(tags.contains(&(SLOT_VLAN, 0x8100, 7)) && tags.contains(&(0, 0, 0)), "{tags:?}");
+    assert!(
+        tags.contains(&(SlotFlag::WR_SLOT_VLAN.0 as u16, 0x8100, 7)) && tags.contains(&(0, 0, 0)),
+        "{tags:?}"
+    );
     let after_ns = monotonic_ns();
     assert!(found.iter().all(|slot| (before_ns..after_ns).contains(&slot.4)), "{found:?}");
 }

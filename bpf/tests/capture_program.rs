@@ -3,7 +3,7 @@
 
 mod common;
 
-use bpf::abi::{CAPTURE_DROP, CAPTURE_MIRROR, CaptureCpu, LINE, Slot};
+use bpf::abi::{CaptureCpu, CaptureMode, LINE, Slot};
 use bpf::capture::{CaptureProgram, Geometry};
 use bpf::sys::{ProgRun, prog_run};
 use common::{XDP_DROP, XDP_PASS, may_load};
@@ -216,10 +216,10 @@ fn mode_decides_the_verdict_from_the_next_frame_on() {
     }
     let program = load(96, 2);
     assert_eq!(receive(&program, &frame(60)), XDP_PASS);
-    set_mode(&program, CAPTURE_DROP);
+    set_mode(&program, CaptureMode::WR_CAPTURE_DROP.0);
     assert_eq!(receive(&program, &frame(60)), XDP_DROP);
     assert_eq!(receive(&program, &frame(60)), XDP_DROP, "also when the ring is full");
-    set_mode(&program, CAPTURE_MIRROR);
+    set_mode(&program, CaptureMode::WR_CAPTURE_MIRROR.0);
     assert_eq!(receive(&program, &frame(60)), XDP_PASS, "also when the ring is full");
     assert_eq!((head(&program), lost(&program)), (2, 2));
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use bpf::abi::{CAPTURE_DROP, CaptureCpu, LINE};
+use bpf::abi::{CaptureCpu, CaptureMode, LINE};
 use bpf::capture::{CaptureProgram, Geometry};
 use bpf::sys::{ProgRun, prog_run};
 use common::{XDP_DROP, XDP_PASS, may_load};
@@ -24,7 +24,10 @@ fn load(filter: &Classic) -> CaptureProgram {
     let program = CaptureProgram::load_filtered(geometry, Some(&code))
         .unwrap_or_else(|error| panic!("{error}\n{filter:#?}"));
     for cpu in 0..cpus as usize {
-        program.cpus.atomic_u32(cpu * size_of::<CaptureCpu>() + 2 * LINE).store(CAPTURE_DROP, Relaxed);
+        program
+            .cpus
+            .atomic_u32(cpu * size_of::<CaptureCpu>() + 2 * LINE)
+            .store(CaptureMode::WR_CAPTURE_DROP.0, Relaxed);
     }
     program
 }

@@ -6,11 +6,10 @@
 #[expect(dead_code, reason = "it serves other tests too")]
 mod common;
 
-use bpf::abi::{self, Plan, Range};
+use bpf::abi::{self, Plan, PlanFlag as Flag, Range, Walk};
 use bpf::capture::{Ask, CaptureProgram, Geometry, possible_cpus};
 use bpf::xdp::ModeWish;
 use bpf::{BpfError, Meter, Sender, Sink, SinkVerdict, SkbSender, WrittenSender};
-use bytemuck::Zeroable;
 use filter::sample::{self, Numbers};
 use filter::{Ebpf, translate};
 use std::process::Command;
@@ -60,8 +59,9 @@ fn loads<T>(loaded: Result<T, BpfError>) -> Fate {
 /// Both programs that build frames, for plans from the plainest to one in which everything moves. The plan is read-only
 /// data, so the verifier leaves out what it does not ask for: each is another program.
 fn senders() -> Vec<(String, Fate)> {
-    let (v4, v6) = (ALL_FLAGS & !abi::PLAN_IPV6, ALL_FLAGS & !abi::PLAN_DST_RANDOM);
-    let mut flags = vec![0, abi::PLAN_IPV6, v4, v6, v4 & !abi::PLAN_RECEIVE, v6 & !abi::PLAN_RECEIVE];
+    let (v4, v6) = (ALL_FLAGS & !Flag::WR_PLAN_IPV6.0, ALL_FLAGS & !Flag::WR_PLAN_DST_RANDOM.0);
+    let mut flags =
+        vec![0, Flag::WR_PLAN_IPV6.0, v4, v6, v4 & !Flag::WR_PLAN_RECEIVE.0, v6 & !Flag::WR_PLAN_RECEIVE.0];
     flags.extend((1..u32::BITS).map(|bit| 1 << bit).filter(|flag| ALL_FLAGS & flag != 0));
     let of = |name: &str, load: &dyn Fn(&Plan) -> Fate| {
         let fates = flags.iter().map(|flags| load(&plan(*flags)).map_err(|why| format!("{flags:#x}: {why}")));
@@ -74,44 +74,45 @@ fn senders() -> Vec<(String, Fate)> {
 }
 
 /// Every flag of a plan.
-const ALL_FLAGS: u32 = 2 * abi::PLAN_QUEUE_MAPPED - 1;
+const ALL_FLAGS: u32 = 2 * Flag::WR_PLAN_QUEUE_MAPPED.0 - 1;
 
 /// A plan with these flags: where one says that something moves, it does.
 fn plan(flags: u32) -> Plan {
     let is = |flag: u32| flags & flag != 0;
-    let (ip_at, label_count) = if is(abi::PLAN_MPLS_RANDOM) { (22 + 64, 16) } else { (14, 0) };
-    let udp_at = ip_at + if is(abi::PLAN_IPV6) { 40 } else { 20 };
-    let walk = |flag, walk| Range { walk: if is(flag) { walk } else { abi::WALK_FIXED }, min: 5, max: 1005 };
+    let (ip_at, label_count) = if is(Flag::WR_PLAN_MPLS_RANDOM.0) { (22 + 64, 16) } else { (14, 0) };
+    let udp_at = ip_at + if is(Flag::WR_PLAN_IPV6.0) { 40 } else { 20 };
+    let walk =
+        |flag, walk| Range { walk: if is(flag) { walk } else { Walk::WR_WALK_FIXED }, min: 5, max: 1005 };
     Plan {
         header_len: udp_at + 24,
-        svlan_at: if is(abi::PLAN_SVLAN_RANDOM) { 14 } else { 0 },
-        vlan_at: if is(abi::PLAN_VLAN_RANDOM) { 18 } else { 0 },
+        svlan_at: if is(Flag::WR_PLAN_SVLAN_RANDOM.0) { 14 } else { 0 },
+        vlan_at: if is(Flag::WR_PLAN_VLAN_RANDOM.0) { 18 } else { 0 },
         mpls_at: if label_count > 0 { 22 } else { 0 },
         ip_at,
         udp_at,
         stamp_at: udp_at + 8,
         flags,
         ifindex: 1,
-        frame_len_max: if is(abi::PLAN_SIZE_MOVES | abi::PLAN_IMIX) { 1514 } else { udp_at + 24 },
+        frame_len_max: if is(Flag::WR_PLAN_SIZE_MOVES.0 | Flag::WR_PLAN_IMIX.0) { 1514 } else { udp_at + 24 },
         fixed_len: udp_at + 24,
         repeats: 7,
         mpls_count: label_count,
         mpls_random: if label_count > 0 { 0xffff } else { 0 },
-        src_mac_offset: walk(abi::PLAN_SRC_MAC_MOVES, abi::WALK_RANDOM),
-        dst_mac_offset: walk(abi::PLAN_DST_MAC_MOVES, abi::WALK_COUNT),
-        udp_src: walk(abi::PLAN_UDP_SRC_MOVES, abi::WALK_COUNT),
-        udp_dst: walk(abi::PLAN_UDP_DST_MOVES, abi::WALK_RANDOM),
-        src_v4: walk(abi::PLAN_SRC_MOVES, abi::WALK_RANDOM),
-        dst_v4: walk(abi::PLAN_DST_MOVES, abi::WALK_COUNT),
-        frame_size: walk(abi::PLAN_SIZE_MOVES, abi::WALK_RANDOM),
-        queue: Range { min: 0, max: 3, ..walk(abi::PLAN_QUEUE_MOVES, abi::WALK_RANDOM) },
+        src_mac_offset: walk(Flag::WR_PLAN_SRC_MAC_MOVES.0, Walk::WR_WALK_RANDOM),
+        dst_mac_offset: walk(Flag::WR_PLAN_DST_MAC_MOVES.0, Walk::WR_WALK_COUNT),
+        udp_src: walk(Flag::WR_PLAN_UDP_SRC_MOVES.0, Walk::WR_WALK_COUNT),
+        udp_dst: walk(Flag::WR_PLAN_UDP_DST_MOVES.0, Walk::WR_WALK_RANDOM),
+        src_v4: walk(Flag::WR_PLAN_SRC_MOVES.0, Walk::WR_WALK_RANDOM),
+        dst_v4: walk(Flag::WR_PLAN_DST_MOVES.0, Walk::WR_WALK_COUNT),
+        frame_size: walk(Flag::WR_PLAN_SIZE_MOVES.0, Walk::WR_WALK_RANDOM),
+        queue: Range { min: 0, max: 3, ..walk(Flag::WR_PLAN_QUEUE_MOVES.0, Walk::WR_WALK_RANDOM) },
         queue_count: 4,
         flow_count: 1000,
         flow_len: 9,
-        imix_count: if is(abi::PLAN_IMIX) { abi::IMIX_MAX as u32 } else { 0 },
+        imix_count: if is(Flag::WR_PLAN_IMIX.0) { abi::IMIX_MAX as u32 } else { 0 },
         imix_size: [1514; abi::IMIX_MAX],
         dst_count: [250, 250, 500],
-        ..Plan::zeroed()
+        ..Plan::default()
     }
 }
 

@@ -4,6 +4,7 @@ use crate::format::Format;
 use crate::packer::Compression;
 use crate::rotate::RotatePolicy;
 use crate::{CaptureError, ClockWish, Direction, Fanout, RunAs, SourceWish};
+use bpf::abi::CaptureMode;
 use bpf::capture::Geometry;
 use bpf::xdp::ModeWish;
 use host::Netns;
@@ -41,8 +42,8 @@ pub enum Mode {
 impl Mode {
     pub(crate) fn number(self) -> u32 {
         match self {
-            Self::Mirror => bpf::abi::CAPTURE_MIRROR,
-            Self::Drop => bpf::abi::CAPTURE_DROP,
+            Self::Mirror => CaptureMode::WR_CAPTURE_MIRROR.0,
+            Self::Drop => CaptureMode::WR_CAPTURE_DROP.0,
         }
     }
 }

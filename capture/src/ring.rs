@@ -5,7 +5,7 @@
 //! is a function over bytes and numbers: whose memory it is and who else writes is the business of `sys`.
 
 use crate::sys;
-use bpf::abi::{SLOT_HARDWARE_TIME, SLOT_VLAN, Slot};
+use bpf::abi::{Slot, SlotFlag};
 use pcapng::Flags;
 use std::ops::Range;
 
@@ -67,37 +67,28 @@ impl<'a> Record<'a> {
     /// When `slot` is shorter than the head of a slot.
     #[inline]
     pub fn parse(slot: &'a [u8]) -> Self {
-        let (head, room) = slot.split_first_chunk::<SLOT_HEAD_LEN>().expect("a slot has a head");
-        let word = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        let half = |at: usize| u16::from_ne_bytes([head[at], head[at + 1]]);
-        let (time, _) = head.split_first_chunk::<8>().expect("a head begins with a time");
-        let flags = half(22);
-        let time_source =
-            if flags & SLOT_HARDWARE_TIME == 0 { TimeSource::Software } else { TimeSource::Hardware };
-        let vlan = (flags & SLOT_VLAN != 0).then(|| VlanTag { tpid: half(28), tci: half(30) });
+        let (head, data) = slot.split_first_chunk::<SLOT_HEAD_LEN>().expect("a slot has a head");
+        let head: Slot = bytemuck::pod_read_unaligned(head);
+        let is = |flag: SlotFlag| u32::from(head.flags) & flag.0 != 0;
+        let time_source = match is(SlotFlag::WR_SLOT_HARDWARE_TIME) {
+            true => TimeSource::Hardware,
+            false => TimeSource::Software,
+        };
+        let vlan = is(SlotFlag::WR_SLOT_VLAN).then_some(VlanTag { tpid: head.vlan_tpid, tci: head.vlan_tci });
         Self {
-            time_ns: u64::from_ne_bytes(*time),
+            time_ns: head.time_ns,
             time_source,
             // The kernel's length does not know of the tag, the wire did.
-            frame_len: word(8).saturating_add(vlan.map_or(0, |_| VLAN_TAG_LEN)),
-            ifindex: word(16),
-            queue_index: half(20),
+            frame_len: head.frame_len.saturating_add(vlan.map_or(0, |_| VLAN_TAG_LEN)),
+            ifindex: head.ifindex,
+            queue_index: head.queue_index,
             flags: Flags::INBOUND,
             vlan,
-            lost_before: word(24),
-            data: &room[..room.len().min(word(12) as usize)],
+            lost_before: head.lost_before,
+            data: &data[..data.len().min(head.captured_len as usize)],
         }
     }
 }
-
-const _: () = {
-    use std::mem::offset_of;
-    assert!(offset_of!(Slot, time_ns) == 0 && offset_of!(Slot, frame_len) == 8);
-    assert!(offset_of!(Slot, captured_len) == 12 && offset_of!(Slot, ifindex) == 16);
-    assert!(offset_of!(Slot, queue_index) == 20 && offset_of!(Slot, flags) == 22);
-    assert!(offset_of!(Slot, lost_before) == 24 && offset_of!(Slot, vlan_tpid) == 28);
-    assert!(offset_of!(Slot, vlan_tci) == 30);
-};
 
 /// The shape of one ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -297,22 +288,23 @@ mod tests {
 
     #[test]
     fn a_tag_beside_the_frame_counts_for_its_length() {
-        let mut slot = [0; 64];
-        slot[8..12].copy_from_slice(&60_u32.to_ne_bytes());
-        assert_eq!((Record::parse(&slot).vlan, Record::parse(&slot).frame_len), (None, 60));
-        slot[22..24].copy_from_slice(&SLOT_VLAN.to_ne_bytes());
-        slot[28..30].copy_from_slice(&0x8100_u16.to_ne_bytes());
-        slot[30..32].copy_from_slice(&0x2007_u16.to_ne_bytes());
-        let record = Record::parse(&slot);
+        let plain = Slot { frame_len: 60, ..Slot::default() };
+        let record = Record::parse(bytemuck::bytes_of(&plain));
+        assert_eq!((record.vlan, record.frame_len), (None, 60));
+        let flags = SlotFlag::WR_SLOT_VLAN.0 as u16;
+        let tagged = Slot { flags, vlan_tpid: 0x8100, vlan_tci: 0x2007, ..plain };
+        let record = Record::parse(bytemuck::bytes_of(&tagged));
         assert_eq!(record.vlan, Some(VlanTag { tpid: 0x8100, tci: 0x2007 }));
         assert_eq!(record.frame_len, 64);
     }
 
     #[test]
     fn flags_name_the_clock() {
-        let mut slot = [0; 64];
-        assert_eq!(Record::parse(&slot).time_source, TimeSource::Software);
-        slot[22..24].copy_from_slice(&SLOT_HARDWARE_TIME.to_ne_bytes());
-        assert_eq!(Record::parse(&slot).time_source, TimeSource::Hardware);
+        let source = |flags| {
+            let slot = Slot { flags, ..Slot::default() };
+            Record::parse(bytemuck::bytes_of(&slot)).time_source
+        };
+        assert_eq!(source(0), TimeSource::Software);
+        assert_eq!(source(SlotFlag::WR_SLOT_HARDWARE_TIME.0 as u16), TimeSource::Hardware);
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn counts(program: &CaptureProgram, cpu: u32) -> CpuCounts {
     }
 }
 
-/// Tells the program on every CPU what becomes of frames from now on; `mode` is one of `bpf::abi::CAPTURE_*`.
+/// Tells the program on every CPU what becomes of frames from now on; `mode` is a `bpf::abi::CaptureMode`.
 pub(crate) fn set_mode(program: &CaptureProgram, mode: u32) {
     for cpu in 0..program.geometry().cpus {
         program.cpus.atomic_u32(place(cpu, offset_of!(CaptureCpu, mode))).store(mode, Relaxed);

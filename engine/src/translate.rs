@@ -1,6 +1,6 @@
 //! A plan and a cursor in the words of the BPF program, and back.
 
-use bpf::abi;
+use bpf::abi::{self, PlanFlag as Flag};
 use packet::{Cursor, Flow, Plan, Range, Rng, Walk};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// # Panics
 /// When the header is longer than the program's template; the longest plan there is fits.
 pub(crate) fn plan(plan: &Plan, cursor: &Cursor, ifindex: u32, receive: bool) -> abi::Plan {
-    let mut header = [0; abi::HEADER_MAX];
+    let mut header = abi::Plan::default().header;
     header[..plan.header.len()].copy_from_slice(&plan.header);
     let (set, allowed) = plan.dst_v6_masks.unwrap_or((Ipv6Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED));
     let layout = &plan.layout;
@@ -59,36 +59,36 @@ pub(crate) fn plan(plan: &Plan, cursor: &Cursor, ifindex: u32, receive: bool) ->
 fn flags(plan: &Plan, cursor: &Cursor, receive: bool) -> u32 {
     let moves = |range: &Range| range.walk != Walk::Fixed;
     let bits = [
-        (plan.is_ipv6, abi::PLAN_IPV6),
-        (plan.has_udp_checksum, abi::PLAN_UDP_CHECKSUM),
-        (plan.has_timestamp, abi::PLAN_TIMESTAMP),
-        (receive, abi::PLAN_RECEIVE),
+        (plan.is_ipv6, Flag::WR_PLAN_IPV6),
+        (plan.has_udp_checksum, Flag::WR_PLAN_UDP_CHECKSUM),
+        (plan.has_timestamp, Flag::WR_PLAN_TIMESTAMP),
+        (receive, Flag::WR_PLAN_RECEIVE),
         // Also for a single frame that was built by another program and is still to go out.
-        (plan.repeats > 1 || cursor.repeats_left > 0, abi::PLAN_REPEATS),
-        (plan.flow_count > 0, abi::PLAN_FLOWS),
-        (plan.flow_sequential, abi::PLAN_FLOW_SEQ),
-        (!plan.imix.sizes.is_empty(), abi::PLAN_IMIX),
-        (moves(&plan.src_mac_offset), abi::PLAN_SRC_MAC_MOVES),
-        (moves(&plan.dst_mac_offset), abi::PLAN_DST_MAC_MOVES),
-        (plan.mpls_random != 0, abi::PLAN_MPLS_RANDOM),
-        (plan.vlan_random, abi::PLAN_VLAN_RANDOM),
-        (plan.svlan_random, abi::PLAN_SVLAN_RANDOM),
-        (!plan.is_ipv6 && moves(&plan.src_v4), abi::PLAN_SRC_MOVES),
-        (plan.destination_moves(), abi::PLAN_DST_MOVES),
-        (!plan.is_ipv6 && plan.dst_v4.walk == Walk::Random, abi::PLAN_DST_RANDOM),
-        (moves(&plan.udp_src), abi::PLAN_UDP_SRC_MOVES),
-        (moves(&plan.udp_dst), abi::PLAN_UDP_DST_MOVES),
-        (plan.size_moves(), abi::PLAN_SIZE_MOVES),
-        (moves(&plan.queue), abi::PLAN_QUEUE_MOVES),
+        (plan.repeats > 1 || cursor.repeats_left > 0, Flag::WR_PLAN_REPEATS),
+        (plan.flow_count > 0, Flag::WR_PLAN_FLOWS),
+        (plan.flow_sequential, Flag::WR_PLAN_FLOW_SEQ),
+        (!plan.imix.sizes.is_empty(), Flag::WR_PLAN_IMIX),
+        (moves(&plan.src_mac_offset), Flag::WR_PLAN_SRC_MAC_MOVES),
+        (moves(&plan.dst_mac_offset), Flag::WR_PLAN_DST_MAC_MOVES),
+        (plan.mpls_random != 0, Flag::WR_PLAN_MPLS_RANDOM),
+        (plan.vlan_random, Flag::WR_PLAN_VLAN_RANDOM),
+        (plan.svlan_random, Flag::WR_PLAN_SVLAN_RANDOM),
+        (!plan.is_ipv6 && moves(&plan.src_v4), Flag::WR_PLAN_SRC_MOVES),
+        (plan.destination_moves(), Flag::WR_PLAN_DST_MOVES),
+        (!plan.is_ipv6 && plan.dst_v4.walk == Walk::Random, Flag::WR_PLAN_DST_RANDOM),
+        (moves(&plan.udp_src), Flag::WR_PLAN_UDP_SRC_MOVES),
+        (moves(&plan.udp_dst), Flag::WR_PLAN_UDP_DST_MOVES),
+        (plan.size_moves(), Flag::WR_PLAN_SIZE_MOVES),
+        (moves(&plan.queue), Flag::WR_PLAN_QUEUE_MOVES),
     ];
-    bits.iter().filter(|(on, _)| *on).map(|(_, bit)| bit).sum()
+    bits.iter().filter(|(on, _)| *on).map(|(_, bit)| bit.0).sum()
 }
 
 fn range(range: &Range) -> abi::Range {
     let walk = match range.walk {
-        Walk::Fixed => abi::WALK_FIXED,
-        Walk::Count => abi::WALK_COUNT,
-        Walk::Random => abi::WALK_RANDOM,
+        Walk::Fixed => abi::Walk::WR_WALK_FIXED,
+        Walk::Count => abi::Walk::WR_WALK_COUNT,
+        Walk::Random => abi::Walk::WR_WALK_RANDOM,
     };
     abi::Range { walk, min: range.min, max: range.max }
 }

@@ -1,29 +1,46 @@
-/* shared.h: the only words both the kernel side and the Rust side speak.
+/* shared.h: the types that the BPF programs and the Rust side share.
  *
- * Fixed-width types, no pointers, no bitfields, padding spelled out. Every structure here has a twin of the
- * same name (without the prefix, in CamelCase) in bpf/src/abi.rs, and both sides check its size.
+ * Fixed-width types, no pointers, no bitfields, padding spelled out. abi.bpf.c names every type once, so that
+ * its BTF describes them all; the Rust types in bpf/src/abi.rs are generated from that BTF.
  */
 #ifndef WR_SHARED_H
 #define WR_SHARED_H
 
 #include <linux/types.h>
 
-/* Two cache lines: x86 fetches lines in pairs, so a word that another CPU writes is kept this far away. */
-#define WR_LINE 128
+enum wr_limit {
+	/* Two cache lines: x86 fetches lines in pairs, so a word that another CPU writes is kept this far
+	   away. */
+	WR_LINE = 128,
+	/* Longest header: Ethernet, 16 MPLS entries, IPv6, UDP and pktgen's own 16 bytes are 142. */
+	WR_HEADER_MAX = 144,
+	WR_IMIX_MAX = 20,
+	WR_MPLS_MAX = 16,
+	WR_DST_RANGES = 3,
+	/* Longest frame that fits into the page of a test run beside headroom and skb_shared_info. */
+	WR_WRITTEN_MAX = 3712,
+	/* Threads of one process that can send from XDP at a time. */
+	WR_METERS_MAX = 1024,
+};
 
 /* ---- capture ---------------------------------------------------------------------------------------- */
 
-/* What becomes of a captured frame. */
-#define WR_CAPTURE_MIRROR 0 /* the stack gets it as well */
-#define WR_CAPTURE_DROP 1   /* it ends here */
+enum wr_capture_mode {
+	WR_CAPTURE_MIRROR = 0, /* the stack receives a captured frame as well */
+	WR_CAPTURE_DROP = 1,   /* it does not */
+};
 
-/* Flags of a slot. */
-#define WR_SLOT_HARDWARE_TIME 0x1 /* time_ns is the clock of the device, not CLOCK_MONOTONIC */
-#define WR_SLOT_VLAN 0x2	  /* the hardware took a VLAN tag off; vlan_* hold it */
+/* Bits of wr_slot.flags. */
+enum wr_slot_flag {
+	WR_SLOT_HARDWARE_TIME = 0x1, /* time_ns is the clock of the device, not CLOCK_MONOTONIC */
+	WR_SLOT_VLAN = 0x2,	     /* the hardware removed a VLAN tag; vlan_* hold it */
+};
 
-/* What to ask the driver about each frame (bound programs only). */
-#define WR_ASK_TIME 0x1
-#define WR_ASK_VLAN 0x2
+/* Bits of wr_ask: what the program queries from the driver for each frame (bound programs only). */
+enum wr_ask_flag {
+	WR_ASK_TIME = 0x1,
+	WR_ASK_VLAN = 0x2,
+};
 
 /* Head of a ring slot; the first captured_len bytes of the frame follow. */
 struct wr_slot {
@@ -37,7 +54,7 @@ struct wr_slot {
 	__u16 vlan_tpid;   /* of the tag that the hardware took off, where the flags say so; else 0 */
 	__u16 vlan_tci;
 };
-_Static_assert(sizeof(struct wr_slot) == 32, "keep in step with bpf/src/abi.rs");
+_Static_assert(sizeof(struct wr_slot) == 32, "no padding");
 
 /* One for each CPU. Three writers' worth of lines: the XDP program on that CPU, the reader's progress, and
  * the reader's wishes, which hardly ever change and so stay in the cache of the CPU.
@@ -59,49 +76,47 @@ struct wr_capture_cpu {
 	__u32 ifindex; /* of the device that the program is on */
 	__u32 pad2[30];
 };
-_Static_assert(sizeof(struct wr_capture_cpu) == 3 * WR_LINE, "keep in step with bpf/src/abi.rs");
+_Static_assert(sizeof(struct wr_capture_cpu) == 3 * WR_LINE, "three lines");
 _Static_assert(__builtin_offsetof(struct wr_capture_cpu, tail) == WR_LINE, "reader's line");
 _Static_assert(__builtin_offsetof(struct wr_capture_cpu, mode) == 2 * WR_LINE, "control line");
 
 /* ---- send ------------------------------------------------------------------------------------------- */
 
-/* Longest header: Ethernet, 16 MPLS entries, IPv6, UDP and pktgen's own 16 bytes are 142. */
-#define WR_HEADER_MAX 144
-#define WR_IMIX_MAX 20
-#define WR_MPLS_MAX 16
-#define WR_DST_STRETCHES 3
-
-/* How a field moves from frame to frame. */
-#define WR_WALK_FIXED 0
-#define WR_WALK_COUNT 1
-#define WR_WALK_RANDOM 2
+/* How a field changes from frame to frame. */
+enum wr_walk {
+	WR_WALK_FIXED = 0,
+	WR_WALK_COUNT = 1,
+	WR_WALK_RANDOM = 2,
+};
 
 /* Bits of wr_plan.flags. */
-#define WR_PLAN_IPV6 0x00001
-#define WR_PLAN_UDP_CHECKSUM 0x00002
-#define WR_PLAN_TIMESTAMP 0x00004
-#define WR_PLAN_RECEIVE 0x00008 /* into the receive path of the device instead of out of it */
-#define WR_PLAN_REPEATS 0x00010 /* frames are repeated, or one is when the program starts */
-#define WR_PLAN_FLOWS 0x00020
-#define WR_PLAN_FLOW_SEQ 0x00040
-#define WR_PLAN_IMIX 0x00080
-/* What moves from frame to frame; everything else is filled in in the header. */
-#define WR_PLAN_SRC_MAC_MOVES 0x00100
-#define WR_PLAN_DST_MAC_MOVES 0x00200
-#define WR_PLAN_MPLS_RANDOM 0x00400
-#define WR_PLAN_VLAN_RANDOM 0x00800
-#define WR_PLAN_SVLAN_RANDOM 0x01000
-#define WR_PLAN_SRC_MOVES 0x02000  /* IPv4 source */
-#define WR_PLAN_DST_MOVES 0x04000  /* destination address */
-#define WR_PLAN_DST_RANDOM 0x08000 /* IPv4 destination drawn */
-#define WR_PLAN_UDP_SRC_MOVES 0x10000
-#define WR_PLAN_UDP_DST_MOVES 0x20000
-#define WR_PLAN_SIZE_MOVES 0x40000
-#define WR_PLAN_QUEUE_MOVES 0x80000
-#define WR_PLAN_QUEUE_MAPPED 0x100000 /* skb only: the queue is written into the skb */
+enum wr_plan_flag {
+	WR_PLAN_IPV6 = 0x00001,
+	WR_PLAN_UDP_CHECKSUM = 0x00002,
+	WR_PLAN_TIMESTAMP = 0x00004,
+	WR_PLAN_RECEIVE = 0x00008, /* into the receive path of the device instead of out of it */
+	WR_PLAN_REPEATS = 0x00010, /* frames are repeated, or one is when the program starts */
+	WR_PLAN_FLOWS = 0x00020,
+	WR_PLAN_FLOW_SEQ = 0x00040,
+	WR_PLAN_IMIX = 0x00080,
+	/* What changes from frame to frame; the header holds the values of all other fields. */
+	WR_PLAN_SRC_MAC_MOVES = 0x00100,
+	WR_PLAN_DST_MAC_MOVES = 0x00200,
+	WR_PLAN_MPLS_RANDOM = 0x00400,
+	WR_PLAN_VLAN_RANDOM = 0x00800,
+	WR_PLAN_SVLAN_RANDOM = 0x01000,
+	WR_PLAN_SRC_MOVES = 0x02000,  /* IPv4 source */
+	WR_PLAN_DST_MOVES = 0x04000,  /* destination address */
+	WR_PLAN_DST_RANDOM = 0x08000, /* IPv4 destination drawn */
+	WR_PLAN_UDP_SRC_MOVES = 0x10000,
+	WR_PLAN_UDP_DST_MOVES = 0x20000,
+	WR_PLAN_SIZE_MOVES = 0x40000,
+	WR_PLAN_QUEUE_MOVES = 0x80000,
+	WR_PLAN_QUEUE_MAPPED = 0x100000, /* skb only: the queue is written into the skb */
+};
 
 struct wr_range {
-	__u32 walk; /* WR_WALK_* */
+	enum wr_walk walk;
 	__u32 min;
 	__u32 max;
 };
@@ -142,8 +157,8 @@ struct wr_plan {
 	__u32 imix_count;
 	__u32 imix_size[WR_IMIX_MAX];
 	__u32 imix_last[WR_IMIX_MAX];
-	__u32 dst_start[WR_DST_STRETCHES];
-	__u32 dst_count[WR_DST_STRETCHES];
+	__u32 dst_start[WR_DST_RANGES];
+	__u32 dst_count[WR_DST_RANGES];
 	__u32 dst_v6_set[4];
 	__u32 dst_v6_allowed[4];
 	__u32 ip_sum;
@@ -151,7 +166,6 @@ struct wr_plan {
 	__u64 src_mac; /* low 48 bits */
 	__u64 dst_mac;
 };
-_Static_assert(sizeof(struct wr_plan) == 560, "keep in step with bpf/src/abi.rs");
 
 /* One entry of the flow table. */
 struct wr_flow {
@@ -160,7 +174,6 @@ struct wr_flow {
 	__u32 is_open;
 	__u32 pad;
 };
-_Static_assert(sizeof(struct wr_flow) == 16, "keep in step with bpf/src/abi.rs");
 
 /* How far a run has come: packet::Cursor. Written by the program while it runs, by the worker between runs.
  */
@@ -200,7 +213,10 @@ struct wr_cursor {
 	__u32 built_usec;
 	__u64 imix_counts[WR_IMIX_MAX];
 };
-_Static_assert(sizeof(struct wr_cursor) == 384, "keep in step with bpf/src/abi.rs");
+
+/* What a device or queueing discipline returns (linux/netdevice.h); a receive path returns 0 or 1. */
+#define NET_XMIT_DROP 1
+#define NET_XMIT_CN 2
 
 /* skb.bpf.c: one call of the program, from the worker and back. */
 struct wr_skb_run {
@@ -214,10 +230,6 @@ struct wr_skb_run {
 	__u64 congested;  /* frames for which the queueing discipline dropped one, this or another */
 	__s64 last_error; /* negative errno that ended the call, 0 for none; the frame was kept */
 };
-_Static_assert(sizeof(struct wr_skb_run) == 48, "keep in step with bpf/src/abi.rs");
-
-/* written.bpf.c: longest frame that fits into the page of a test run beside headroom and skb_shared_info. */
-#define WR_WRITTEN_MAX 3712
 
 /* A frame as the worker wrote it. */
 struct wr_written {
@@ -225,7 +237,6 @@ struct wr_written {
 	__u32 queue_mapping; /* skb->queue_mapping: queue + 1, 0 to have the stack choose */
 	__u8 frame[WR_WRITTEN_MAX];
 };
-_Static_assert(sizeof(struct wr_written) == 3720, "keep in step with bpf/src/abi.rs");
 
 /* written.bpf.c: one call of the program, from the worker and back. */
 struct wr_written_run {
@@ -236,10 +247,6 @@ struct wr_written_run {
 	__u64 congested;  /* frames of those for which the queueing discipline dropped one, this or another */
 	__s64 last_error; /* negative errno that ended the call, 0 for none or no room */
 };
-_Static_assert(sizeof(struct wr_written_run) == 32, "keep in step with bpf/src/abi.rs");
-
-/* Threads of one process that can send from XDP at a time. */
-#define WR_METERS_MAX 1024
 
 /* One for each sending thread: what drivers said to its frames. Written by the tracepoint. */
 struct wr_meter {
@@ -251,7 +258,7 @@ struct wr_meter {
 	__u64 bulks;
 	__u64 pad[10];
 };
-_Static_assert(sizeof(struct wr_meter) == WR_LINE, "keep in step with bpf/src/abi.rs");
+_Static_assert(sizeof(struct wr_meter) == WR_LINE, "one line");
 
 /* ---- sink ------------------------------------------------------------------------------------------- */
 
@@ -261,6 +268,6 @@ struct wr_sink_cpu {
 	__u64 frame_bytes; /* their lengths, without FCS */
 	__u64 pad0[14];
 };
-_Static_assert(sizeof(struct wr_sink_cpu) == WR_LINE, "keep in step with bpf/src/abi.rs");
+_Static_assert(sizeof(struct wr_sink_cpu) == WR_LINE, "one line");
 
 #endif

@@ -12,10 +12,6 @@
 
 #include "frame.h"
 
-/* What a device or queueing discipline says (linux/netdevice.h); a receive path says 0 or 1. */
-#define NET_XMIT_DROP 1
-#define NET_XMIT_CN 2
-
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 struct wr_skb_run run SEC(".data.run");

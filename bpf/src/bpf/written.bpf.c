@@ -10,9 +10,6 @@
 
 #include "shared.h"
 
-/* What a device or queueing discipline says (linux/netdevice.h); a receive path says 0 or 1. */
-#define NET_XMIT_DROP 1
-#define NET_XMIT_CN 2
 /* errno of a program that cannot go on. */
 #define EINVAL 22
 

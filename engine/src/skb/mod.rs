@@ -65,7 +65,7 @@ impl SkbEngine {
         }
         let mut words = translate::plan(plan, &cursor, device.ifindex(), !transmits);
         if transmits && asked.queues != QueueMap::Any {
-            words.flags |= abi::PLAN_QUEUE_MAPPED;
+            words.flags |= abi::PlanFlag::WR_PLAN_QUEUE_MAPPED.0;
         }
         let sender = SkbSender::load(&words)?;
         sender.state().set_cursor(&translate::cursor(&cursor, plan));

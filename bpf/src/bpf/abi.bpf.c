@@ -1,0 +1,20 @@
+/* abi.bpf.c: no program. Its BTF describes every type of shared.h, for bpf/src/abi.rs. */
+#include "shared.h"
+
+struct wr_abi {
+	enum wr_limit limit;
+	enum wr_capture_mode capture_mode;
+	enum wr_slot_flag slot_flag;
+	enum wr_ask_flag ask_flag;
+	enum wr_plan_flag plan_flag;
+	struct wr_slot slot;
+	struct wr_capture_cpu capture_cpu;
+	struct wr_plan plan;
+	struct wr_flow flow;
+	struct wr_cursor cursor;
+	struct wr_skb_run skb_run;
+	struct wr_written written;
+	struct wr_written_run written_run;
+	struct wr_meter meter;
+	struct wr_sink_cpu sink_cpu;
+} wr_abi;
