@@ -72,7 +72,7 @@ pub enum Command {
     /// Measure rates, paces, starts and captures, on devices made for it or on two of yours
     #[command(after_help = BENCH_HELP)]
     Bench(bench::Args),
-    /// Say what works on this machine and its devices, what limits them, and what to type
+    /// Report what works on this machine, what limits it, and what to change
     Doctor(doctor::Args),
     /// Run a command that finds pktgen's control files at /proc/net/pktgen
     Exec(exec::Args),

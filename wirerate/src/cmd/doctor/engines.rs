@@ -1,11 +1,11 @@
-//! What the engines and the sources of captures answered, and which of them would be taken: pure.
+//! Which engines and capture sources work, and which one is chosen: pure functions of the probe results.
 
-use super::place::Place;
+use super::target::Target;
 use engine::EngineKind;
 use host::{DeviceState, LinkLayer, Machine, Right};
 use serde::Serialize;
 
-/// Yes, no, or nobody may know.
+/// Whether an engine or source works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
@@ -13,9 +13,9 @@ pub enum Answer {
     Yes,
     /// It does not.
     No,
-    /// This process may not ask.
+    /// This process may not test it.
     NotAllowed,
-    /// The kernel does not tell, and asking would change something.
+    /// The kernel does not report it, and testing would change something.
     NotKnown,
 }
 
@@ -26,29 +26,29 @@ pub struct Row {
     pub name: &'static str,
     /// Whether it works on this device.
     pub answer: Answer,
-    /// What speaks for it, or against it.
+    /// Reason.
     pub why: String,
-    /// What else is known of it here.
+    /// Further facts.
     pub notes: Vec<String>,
-    /// What to type to make it work.
+    /// What to try to make it work.
     pub tries: Vec<String>,
 }
 
-/// What an engine said, in words.
+/// Result of probing one engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
-    /// Which.
+pub struct EngineStatus {
+    /// The engine.
     pub kind: EngineKind,
     /// Whether it works.
     pub answer: Answer,
-    /// Its words.
+    /// Reason.
     pub why: String,
-    /// What cures it.
+    /// What to try.
     pub cure: Option<String>,
 }
 
-impl Said {
-    /// From what the engine room says.
+impl EngineStatus {
+    /// From the result of `engine`.
     pub fn of(probed: engine::Probed) -> Self {
         let kind = probed.kind;
         match probed.answer {
@@ -64,55 +64,57 @@ impl Said {
 /// The engine that `send` takes for plain frames, or the source that `capture` takes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Choice {
-    /// Its name; `null` when there is none, or none can be known.
+    /// Its name; `null` when there is none or it is unknown.
     pub name: Option<&'static str>,
-    /// False when nobody can tell of one that comes first.
+    /// False when one of higher preference could not be tested.
     pub is_known: bool,
-    /// Why this one, then why each before it was not.
+    /// Why this one, then why not each one of higher preference.
     pub why: Vec<String>,
 }
 
-/// The engines in the order in which they are tried, with what else is known of them.
-pub fn rows(said: &[Said], state: &DeviceState) -> Vec<Row> {
-    said.iter()
-        .map(|said| Row {
-            name: said.kind.name(),
-            answer: said.answer,
-            why: said.why.clone(),
-            notes: notes(said, state),
-            tries: said.cure.iter().cloned().collect(),
+/// The engines in order of preference, with further facts.
+pub fn rows(statuses: &[EngineStatus], state: &DeviceState) -> Vec<Row> {
+    statuses
+        .iter()
+        .map(|status| Row {
+            name: status.kind.name(),
+            answer: status.answer,
+            why: status.why.clone(),
+            notes: notes(status, state),
+            tries: status.cure.iter().cloned().collect(),
         })
         .collect()
 }
 
-/// What `send` takes: the first engine that says yes.
-pub fn engine_choice(said: &[Said]) -> Choice {
+/// The engine that `send` takes: the first one that works.
+pub fn engine_choice(statuses: &[EngineStatus]) -> Choice {
     let answers: Vec<_> =
-        said.iter().map(|said| (said.kind.name(), said.answer, said.why.as_str())).collect();
+        statuses.iter().map(|status| (status.kind.name(), status.answer, status.why.as_str())).collect();
     choice(&answers)
 }
 
-/// What `capture` takes in mirror mode, unless it is told otherwise.
+/// The source that `capture` takes in mirror mode by default.
 pub fn capture_choice(captures: &[Row], state: &DeviceState) -> Choice {
     let answer = |row: &Row| match row.name {
-        // Both ways go through it, and XDP sees one of them.
+        // XDP sees only one of its two directions.
         "xdp_native" | "xdp_generic" if state.link.is_loopback() => (Answer::No, "it is the loopback device"),
-        "xdp_native" | "xdp_generic" if stamps_beyond_xdp(state) => {
-            (Answer::No, "the card stamps frames, and XDP programs cannot read the stamps of its driver")
-        }
+        "xdp_native" | "xdp_generic" if stamps_beyond_xdp(state) => (
+            Answer::No,
+            "the card timestamps frames, and XDP programs cannot read the timestamps of its driver",
+        ),
         _ => (row.answer, ""),
     };
     let answers: Vec<_> = captures
         .iter()
         .map(|row| {
-            let (said, why) = answer(row);
-            (row.name, said, if why.is_empty() { row.why.as_str() } else { why })
+            let (status, why) = answer(row);
+            (row.name, status, if why.is_empty() { row.why.as_str() } else { why })
         })
         .collect();
     choice(&answers)
 }
 
-/// A card that stamps now, whose driver does not hand the stamps to XDP programs.
+/// True for a card with hardware timestamps on whose driver does not pass them to XDP programs.
 fn stamps_beyond_xdp(state: &DeviceState) -> bool {
     let has_clock = state
         .timestamping
@@ -123,7 +125,7 @@ fn stamps_beyond_xdp(state: &DeviceState) -> bool {
         && !state.xdp.is_some_and(|xdp| xdp.rx_timestamp)
 }
 
-/// The first that says yes. Behind one that nobody can tell of nothing is certain.
+/// The first one that works. If an earlier one could not be tested, the choice is unknown.
 fn choice(answers: &[(&'static str, Answer, &str)]) -> Choice {
     let chosen = answers.iter().position(|(_, answer, _)| *answer != Answer::No);
     let before = answers[..chosen.unwrap_or(answers.len())].iter();
@@ -135,7 +137,7 @@ fn choice(answers: &[(&'static str, Answer, &str)]) -> Choice {
         }
         Some((name, answer, why)) => {
             let unknown = match answer {
-                Answer::NotAllowed => format!("{name} may not be asked: {why}"),
+                Answer::NotAllowed => format!("{name} cannot be tested: {why}"),
                 _ => format!("{name} may work: {why}"),
             };
             Choice { name: None, is_known: false, why: not.chain([unknown]).collect() }
@@ -144,113 +146,108 @@ fn choice(answers: &[(&'static str, Answer, &str)]) -> Choice {
     }
 }
 
-fn notes(said: &Said, state: &DeviceState) -> Vec<String> {
-    let is_yes = said.answer == Answer::Yes;
+fn notes(status: &EngineStatus, state: &DeviceState) -> Vec<String> {
+    let is_yes = status.answer == Answer::Yes;
     let mut notes: Vec<&str> = Vec::new();
-    match (said.kind, state.xdp) {
+    match (status.kind, state.xdp) {
         (EngineKind::Xdp, features) => {
             notes.push(match features.map(|xdp| xdp.redirect_target) {
-                Some(true) => "the driver says that it takes redirected frames (ndo_xdp_xmit)",
-                Some(false) => "the driver does not take redirected frames now (ndo_xdp_xmit)",
+                Some(true) => "the driver accepts redirected frames (ndo_xdp_xmit)",
+                Some(false) => "the driver does not accept redirected frames now (ndo_xdp_xmit)",
                 None if state.link.is_kind("veth") => {
-                    "this kernel does not say what drivers take; the far end of a veth does, if it can be asked"
+                    "this kernel does not report driver features; the peer of the veth decides"
                 }
-                None => "this kernel does not say what drivers take; the first burst will",
+                None => "this kernel does not report driver features; the first burst shows whether it works",
             });
             if state.link.kind.is_none()
                 && features.is_some_and(|xdp| xdp.basic && !xdp.redirect_target && !state.link.is_loopback())
             {
                 notes.push(
-                    "--engine xdp puts a program there, with which it may; the link can be lost for seconds",
+                    "--engine xdp attaches a program, after which it may; the link can go down for seconds",
                 );
             }
             if is_yes {
-                notes.push("its program stays in the kernel's XDP dispatcher: a run starts in microseconds");
+                notes.push("the program keeps a slot of the XDP dispatcher: a run starts in microseconds");
             }
         }
         (EngineKind::AfXdp, Some(xdp)) => {
             notes.push(if xdp.xsk_zero_copy {
-                "zero-copy with --engine af_xdp, which can take the queue from the host's own traffic"
+                "--engine af_xdp uses zero-copy, which can take the queue from the host's own traffic"
             } else {
-                "the driver has no zero-copy: the kernel copies each frame"
+                "the driver does not support zero-copy: the kernel copies each frame"
             });
-            notes.extend(xdp.xsk_tx_timestamp.then_some("the driver can tell when a frame left"));
-            notes.extend(xdp.xsk_tx_checksum.then_some("the driver can fill in checksums"));
+            notes.extend(xdp.xsk_tx_timestamp.then_some("the driver supports transmit timestamps"));
+            notes.extend(xdp.xsk_tx_checksum.then_some("the driver supports checksum offload"));
         }
         _ => {}
     }
     notes.into_iter().map(str::to_owned).collect()
 }
 
-/// From how much a driver with whole frames only refuses native programs, in bytes of MTU: a page less headroom.
+/// Largest MTU in bytes for drivers without multi-buffer: one page less headroom.
 const MTU_OF_ONE_PAGE: u32 = 3506;
 
-/// The ways to capture on a device. Nothing is attached to find out: a driver may stop its queues for that.
-pub fn captures(state: &DeviceState, machine: &Machine, place: &Place) -> Vec<Row> {
-    vec![native(state, machine, place), generic(state, machine, place), packet_socket(machine)]
+/// The capture sources of a device. Nothing is attached for this, because a driver may stop its queues.
+pub fn captures(state: &DeviceState, machine: &Machine, target: &Target) -> Vec<Row> {
+    vec![native(state, machine, target), generic(state, machine, target), packet_socket(machine)]
 }
 
 fn row(name: &'static str, answer: Answer, why: impl Into<String>) -> Row {
     Row { name, answer, why: why.into(), notes: Vec::new(), tries: Vec::new() }
 }
 
-/// What speaks against any XDP program: no right, or no room.
-fn xdp_trouble(name: &'static str, state: &DeviceState, machine: &Machine, place: &Place) -> Option<Row> {
+/// Why no XDP program can be attached, if so.
+fn xdp_trouble(name: &'static str, state: &DeviceState, machine: &Machine, target: &Target) -> Option<Row> {
     if machine.lacks(Right::Bpf) || machine.lacks(Right::NetAdmin) {
-        return Some(row(name, Answer::NotAllowed, "it needs CAP_BPF and CAP_NET_ADMIN"));
+        return Some(row(name, Answer::NotAllowed, "requires CAP_BPF and CAP_NET_ADMIN"));
     }
     if !matches!(state.link.layer, LinkLayer::Ethernet | LinkLayer::Loopback) {
-        return Some(row(name, Answer::No, "its frames have no Ethernet header"));
+        return Some(row(name, Answer::No, "the frames have no Ethernet header"));
     }
     let xdp = state.link.xdp?;
-    let off = place.ip(&format!("link set dev {} xdp off", place.ifname));
+    let off = target.ip(&format!("link set dev {} xdp off", target.ifname));
     let why = format!("the device already runs an XDP program (id {})", xdp.program_id);
     Some(Row { tries: vec![off], ..row(name, Answer::No, why) })
 }
 
-fn native(state: &DeviceState, machine: &Machine, place: &Place) -> Row {
+fn native(state: &DeviceState, machine: &Machine, target: &Target) -> Row {
     const NAME: &str = "xdp_native";
-    if let Some(trouble) = xdp_trouble(NAME, state, machine, place) {
+    if let Some(trouble) = xdp_trouble(NAME, state, machine, target) {
         return trouble;
     }
     let Some(xdp) = state.xdp else {
-        return row(NAME, Answer::NotKnown, "this kernel does not say; a capture tries it first");
+        return row(NAME, Answer::NotKnown, "this kernel does not report it; a capture tries it first");
     };
     if !xdp.basic {
-        return row(NAME, Answer::No, "the driver runs no XDP programs");
+        return row(NAME, Answer::No, "the driver does not support XDP programs");
     }
     let notes = [
-        (xdp.rx_timestamp, "programs may read the driver's time stamp (bpf_xdp_metadata_rx_timestamp)"),
-        (xdp.rx_multi_buffer, "frames beyond a page are seen as well (multi-buffer)"),
+        (xdp.rx_timestamp, "programs can read the driver's timestamp (bpf_xdp_metadata_rx_timestamp)"),
+        (xdp.rx_multi_buffer, "frames longer than a page are supported (multi-buffer)"),
         (
             !xdp.rx_multi_buffer && state.link.mtu > MTU_OF_ONE_PAGE,
-            "the MTU is beyond one page: the driver may refuse",
+            "the MTU is larger than one page: the driver may reject the program",
         ),
     ];
     let notes = notes.into_iter().filter(|(is_so, _)| *is_so).map(|(_, text)| text.to_owned()).collect();
     Row { notes, ..row(NAME, Answer::Yes, "the driver runs XDP programs") }
 }
 
-fn generic(state: &DeviceState, machine: &Machine, place: &Place) -> Row {
+fn generic(state: &DeviceState, machine: &Machine, target: &Target) -> Row {
     const NAME: &str = "xdp_generic";
-    xdp_trouble(NAME, state, machine, place).unwrap_or_else(|| {
-        row(NAME, Answer::Yes, "it works on every device, at the price of an skb for each frame")
-    })
+    xdp_trouble(NAME, state, machine, target)
+        .unwrap_or_else(|| row(NAME, Answer::Yes, "works on every device, at the cost of an skb per frame"))
 }
 
 fn packet_socket(machine: &Machine) -> Row {
     const NAME: &str = "tpacket";
     if !machine.has_packet_sockets {
-        return row(NAME, Answer::No, "the kernel knows no packet sockets");
+        return row(NAME, Answer::No, "the kernel does not support packet sockets");
     }
     if machine.lacks(Right::NetRaw) {
-        return row(NAME, Answer::NotAllowed, "it needs CAP_NET_RAW");
+        return row(NAME, Answer::NotAllowed, "requires CAP_NET_RAW");
     }
-    row(
-        NAME,
-        Answer::Yes,
-        "packet sockets work on every device, at the price of an skb and a copy for each frame",
-    )
+    row(NAME, Answer::Yes, "works on every device, at the cost of an skb and a copy per frame")
 }
 
 #[cfg(test)]
@@ -274,7 +271,7 @@ mod tests {
         };
         let choice = capture_choice(&rows(), &stamping);
         assert_eq!(choice.name, Some("tpacket"));
-        assert!(choice.why[1].starts_with("not xdp_native: the card stamps frames"), "{:?}", choice.why);
+        assert!(choice.why[1].starts_with("not xdp_native: the card timestamps frames"), "{:?}", choice.why);
         for state in [
             DeviceState { stamps: Some(StampConfig::default()), ..stamping.clone() },
             DeviceState {
@@ -287,11 +284,12 @@ mod tests {
     }
 
     #[test]
-    fn on_an_old_kernel_a_veth_asks_its_far_end_and_a_card_its_first_burst() {
-        let said = Said { kind: EngineKind::Xdp, answer: Answer::Yes, why: String::new(), cure: None };
+    fn on_an_old_kernel_the_peer_of_a_veth_decides_and_the_first_burst_of_a_card() {
+        let status =
+            EngineStatus { kind: EngineKind::Xdp, answer: Answer::Yes, why: String::new(), cure: None };
         let mut state = DeviceState { xdp: None, ..card() };
-        assert!(notes(&said, &state)[0].ends_with("the first burst will"));
+        assert!(notes(&status, &state)[0].ends_with("the first burst shows whether it works"));
         state.link.kind = Some("veth".to_owned());
-        assert!(notes(&said, &state)[0].contains("the far end of a veth does"));
+        assert!(notes(&status, &state)[0].contains("the peer of the veth decides"));
     }
 }

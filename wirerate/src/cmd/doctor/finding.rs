@@ -1,21 +1,21 @@
-//! One thing that was found: how grave it is, what it means for frames, and what to type.
+//! A finding: its severity, its effect on frames, and what to try.
 
 use serde::Serialize;
 use std::fmt;
 
-/// How grave a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Something does not work, or costs much.
+    /// Something does not work, or costs much performance.
     Problem,
-    /// Something could be better, or is good to know.
+    /// Could be better, or is useful to know.
     Note,
     /// As it should be.
     Ok,
 }
 
-/// What a finding is about.
+/// Subject of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum About {
@@ -25,25 +25,25 @@ pub enum About {
     Device,
 }
 
-/// One thing that was found.
+/// A finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What it is about.
+    /// Subject.
     pub about: About,
-    /// How grave it is.
+    /// Severity.
     pub severity: Severity,
-    /// One word for it, for programs.
+    /// Identifier of the check, for programs.
     pub topic: &'static str,
     /// What was found.
     pub what: String,
-    /// What it means for sending or capturing; empty where that goes without saying.
+    /// Effect on sending or capturing; may be empty.
     pub why: String,
-    /// What to type, or where to turn; empty where there is nothing to improve.
+    /// What to try: commands or options; may be empty.
     pub tries: Vec<String>,
 }
 
 impl Finding {
-    /// All is well.
+    /// As it should be.
     pub(super) fn ok(about: About, topic: &'static str, what: impl Into<String>) -> Self {
         let (what, why) = (what.into(), String::new());
         Self { about, severity: Severity::Ok, topic, what, why, tries: Vec::new() }
@@ -59,7 +59,7 @@ impl Finding {
         Self { severity: Severity::Note, why: why.into(), ..Self::ok(about, topic, what) }
     }
 
-    /// Does not work, or costs much.
+    /// Does not work, or costs much performance.
     pub(super) fn problem(
         about: About,
         topic: &'static str,
@@ -69,7 +69,7 @@ impl Finding {
         Self { severity: Severity::Problem, ..Self::note(about, topic, what, why) }
     }
 
-    /// Adds what to type.
+    /// Adds something to try.
     #[must_use]
     pub(super) fn try_this(mut self, what: impl Into<String>) -> Self {
         self.tries.push(what.into());
@@ -87,7 +87,7 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One line, and two more where there is something to say and to do.
+/// One line, then one for the effect and one for each thing to try.
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const INDENT: &str = "            ";

@@ -1,13 +1,13 @@
-//! From the facts of the machine to findings: pure, one row a check.
+//! Checks of the machine: one pure function each, from its facts to a finding.
 
 use super::finding::{About, Finding, Severity};
 use crate::units::human_count;
 use host::{Machine, Right, Setting};
 
-/// What one look at the machine can find; nothing where the kernel does not say.
+/// A check; `None` where the kernel does not provide the fact.
 type Check = fn(&Machine) -> Option<Finding>;
 
-/// All checks, in the order in which they are shown.
+/// All checks, in the order of the report.
 const CHECKS: &[Check] = &[
     rights,
     jit,
@@ -29,22 +29,22 @@ const CHECKS: &[Check] = &[
     iommu,
 ];
 
-/// Share of the CPU time of a machine that others may take before it is worth a word, and before it is bad.
+/// Share of the CPU time taken by the hypervisor from which it is a note, and a problem.
 const STOLEN_NOTE: f64 = 0.01;
 const STOLEN_PROBLEM: f64 = 0.1;
-/// Runnable tasks for each CPU before that is worth a word.
+/// Load average per CPU from which it is a note.
 const LOAD_NOTE: f64 = 0.5;
-/// From so many CPUs on some can be set apart.
+/// Isolating a CPU makes sense from this number of CPUs on.
 const CPUS_TO_ISOLATE: usize = 4;
-/// Memory of an AF_XDP socket for long frames, which counts as locked.
+/// Locked memory of an AF_XDP socket for long frames.
 const AF_XDP_BYTES: u64 = 8 << 20;
 
-/// What a machine lets one send and capture.
+/// The findings of all checks.
 pub fn findings(machine: &Machine) -> Vec<Finding> {
     CHECKS.iter().filter_map(|check| check(machine)).collect()
 }
 
-/// What could not be read, each in one line.
+/// Facts that could not be read, one line each.
 pub fn unknown(machine: &Machine) -> Vec<String> {
     let settings = [
         ("net.core.bpf_jit_enable", machine.jit),
@@ -52,12 +52,12 @@ pub fn unknown(machine: &Machine) -> Vec<String> {
         ("kernel.bpf_stats_enabled", machine.bpf_stats),
         ("kernel.sched_rt_runtime_us", machine.rt_runtime_us),
     ];
-    let told = settings.into_iter().filter_map(|(key, setting)| match setting {
+    let unread = settings.into_iter().filter_map(|(key, setting)| match setting {
         Setting::Is(_) => None,
-        Setting::Hidden => Some(format!("{key}: only root may read it")),
-        Setting::Missing => Some(format!("{key}: not there, or not shown in this network namespace")),
+        Setting::Hidden => Some(format!("{key}: only root can read it")),
+        Setting::Missing => Some(format!("{key}: missing, or not visible in this network namespace")),
     });
-    told.collect()
+    unread.collect()
 }
 
 fn ok(topic: &'static str, what: impl Into<String>) -> Option<Finding> {
@@ -74,29 +74,28 @@ fn problem(topic: &'static str, what: impl Into<String>, why: impl Into<String>)
 
 fn rights(machine: &Machine) -> Option<Finding> {
     if machine.missing_rights.is_empty() {
-        return ok("rights", "this process has every right that sending and capturing take");
+        return ok("rights", "all capabilities for sending and capturing");
     }
     let names: Vec<_> = machine.missing_rights.iter().map(|right| right.name()).collect();
-    let why = "the kernel did not answer all questions, and would refuse to send or capture";
-    let place = if machine.in_user_namespace { "in a user namespace " } else { "" };
-    let what = format!("{place}this process lacks {}", names.join(", "));
+    let why = "some checks were not possible, and the kernel will reject sending or capturing";
+    let target = if machine.in_user_namespace { "in a user namespace " } else { "" };
+    let what = format!("{target}this process lacks {}", names.join(", "));
     Some(problem("rights", what, why).try_this("the same command as root"))
 }
 
 fn jit(machine: &Machine) -> Option<Finding> {
     match machine.jit {
         Setting::Is(0) => {
-            let why =
-                "every BPF program is interpreted, which costs xdp, skb and captures most of their speed";
+            let why = "BPF programs are interpreted: xdp, skb and captures lose most of their speed";
             Some(
-                problem("bpf_jit", "the BPF compiler is off", why)
+                problem("bpf_jit", "the BPF JIT compiler is off", why)
                     .try_this("sysctl -w net.core.bpf_jit_enable=1"),
             )
         }
-        Setting::Is(1) => ok("bpf_jit", "BPF programs are compiled"),
+        Setting::Is(1) => ok("bpf_jit", "BPF JIT compiler is on"),
         Setting::Is(_) => {
-            let why = "each program that is loaded is printed to the kernel's log";
-            let what = "the BPF compiler is in debug mode";
+            let why = "each loaded program is printed to the kernel log";
+            let what = "the BPF JIT compiler is in debug mode";
             Some(note("bpf_jit", what, why).try_this("sysctl -w net.core.bpf_jit_enable=1"))
         }
         Setting::Hidden | Setting::Missing => None,
@@ -106,8 +105,8 @@ fn jit(machine: &Machine) -> Option<Finding> {
 fn jit_harden(machine: &Machine) -> Option<Finding> {
     match machine.jit_harden {
         Setting::Is(2) => {
-            let why = "constants in the programs of root are hidden as well: each costs instructions more";
-            let what = "the BPF compiler blinds constants for everybody";
+            let why = "the programs of root are blinded as well: each constant costs more instructions";
+            let what = "the BPF JIT compiler blinds constants for all users";
             Some(note("bpf_jit_harden", what, why).try_this("sysctl -w net.core.bpf_jit_harden=1"))
         }
         _ => None,
@@ -117,8 +116,8 @@ fn jit_harden(machine: &Machine) -> Option<Finding> {
 fn bpf_stats(machine: &Machine) -> Option<Finding> {
     match machine.bpf_stats {
         Setting::Is(1) => {
-            let why = "the clock is read twice for each run of a program, so for each frame";
-            let what = "the kernel measures the time of every BPF program";
+            let why = "the clock is read twice per program run, so twice per frame";
+            let what = "BPF run-time statistics are on";
             Some(note("bpf_stats", what, why).try_this("sysctl -w kernel.bpf_stats_enabled=0"))
         }
         _ => None,
@@ -127,48 +126,48 @@ fn bpf_stats(machine: &Machine) -> Option<Finding> {
 
 fn btf(machine: &Machine) -> Option<Finding> {
     if machine.has_btf {
-        return ok("btf", "the kernel describes its types (BTF)");
+        return ok("btf", "kernel type information (BTF) is available");
     }
-    let why = "the programs of wirerate are fitted to the kernel by them; some will not load";
+    let why = "some BPF programs of wirerate cannot be adapted to the kernel and will not load";
     Some(
-        problem("btf", "the kernel does not describe its types (BTF)", why)
+        problem("btf", "the kernel has no type information (BTF)", why)
             .try_this("a kernel built with CONFIG_DEBUG_INFO_BTF=y"),
     )
 }
 
 fn xdp_sockets(machine: &Machine) -> Option<Finding> {
     if machine.has_xdp_sockets {
-        return ok("xdp_sockets", "the kernel knows AF_XDP sockets");
+        return ok("xdp_sockets", "the kernel supports AF_XDP sockets");
     }
-    let why = "the af_xdp engine, and with it zero-copy and explicit queues, cannot work";
-    let what = "the kernel knows no AF_XDP sockets";
+    let why = "the af_xdp engine does not work; it is the one with zero-copy and explicit queues";
+    let what = "the kernel does not support AF_XDP sockets";
     Some(note("xdp_sockets", what, why).try_this("a kernel built with CONFIG_XDP_SOCKETS=y"))
 }
 
 fn packet_sockets(machine: &Machine) -> Option<Finding> {
     if machine.has_packet_sockets {
-        return ok("packet_sockets", "the kernel knows packet sockets");
+        return ok("packet_sockets", "the kernel supports packet sockets");
     }
-    let why = "the af_packet engine and captures with TPACKET cannot work";
-    let what = "the kernel knows no packet sockets";
+    let why = "the af_packet engine and captures with TPACKET do not work";
+    let what = "the kernel does not support packet sockets";
     Some(problem("packet_sockets", what, why).try_this("modprobe af_packet"))
 }
 
 fn fuse(machine: &Machine) -> Option<Finding> {
     if machine.has_fuse {
-        return ok("fuse", "there is a /dev/fuse for exec and serve");
+        return ok("fuse", "/dev/fuse is available for exec and serve");
     }
-    let why = "exec and serve cannot show the control files; sending and capturing need none";
-    Some(note("fuse", "there is no /dev/fuse", why).try_this("modprobe fuse"))
+    let why = "exec and serve do not work; sending and capturing do not need it";
+    Some(note("fuse", "/dev/fuse is missing", why).try_this("modprobe fuse"))
 }
 
-/// A flaw, a word of what is done about it, and what that costs.
+/// A vulnerability, a word of its mitigation in `/sys`, and the cost.
 const COSTLY: &[(&str, &str, &str)] = &[
     ("spectre_v2", "Retpoline", "retpolines in each indirect call"),
     ("retbleed", "return thunk", "guarded returns"),
     ("spec_rstack_overflow", "Safe RET", "guarded returns"),
     ("indirect_target_selection", "thunks", "guarded indirect calls"),
-    ("meltdown", "PTI", "other page tables for each system call"),
+    ("meltdown", "PTI", "page-table isolation for each system call"),
     ("mds", "Clear CPU buffers", "buffers cleared after each system call"),
     ("tsx_async_abort", "Clear CPU buffers", "buffers cleared after each system call"),
     ("mmio_stale_data", "Clear CPU buffers", "buffers cleared after each system call"),
@@ -185,14 +184,13 @@ fn mitigations(machine: &Machine) -> Option<Finding> {
     let mut costs: Vec<_> = COSTLY.iter().filter(applies).map(|row| row.2).collect();
     costs.dedup();
     if costs.is_empty() {
-        return ok("mitigations", "what is done about flaws of the CPU costs frames next to nothing");
+        return ok("mitigations", "CPU mitigations: no significant cost");
     }
-    let why =
-        "each frame makes several indirect calls; af_packet and af_xdp make a system call for each batch";
-    let what = format!("flaws of the CPU are paid for with {}", costs.join(", "));
+    let why = "each frame makes several indirect calls; af_packet and af_xdp make one system call per batch";
+    let what = format!("CPU mitigations: {}", costs.join(", "));
     Some(
         note("mitigations", what, why)
-            .try_this("mitigations=off on the kernel's command line, where nothing runs that is not trusted"),
+            .try_this("mitigations=off on the kernel command line, if no untrusted code runs here"),
     )
 }
 
@@ -200,10 +198,10 @@ fn governor(machine: &Machine) -> Option<Finding> {
     let slow: Vec<_> = machine.governors.iter().filter(|name| *name != "performance").cloned().collect();
     match (machine.governors.is_empty(), slow.is_empty()) {
         (true, _) => None,
-        (_, true) => ok("governor", "the CPUs run at full speed (governor performance)"),
+        (_, true) => ok("governor", "CPU frequency governor: performance"),
         _ => {
-            let why = "a CPU that clocks down between bursts makes late frames, and rates that differ from run to run";
-            let what = format!("the speed of the CPUs follows their load (governor {})", slow.join(", "));
+            let why = "a CPU that clocks down between bursts sends late, and rates vary from run to run";
+            let what = format!("CPU frequency governor: {}", slow.join(", "));
             Some(note("governor", what, why).try_this("cpupower frequency-set -g performance"))
         }
     }
@@ -212,32 +210,28 @@ fn governor(machine: &Machine) -> Option<Finding> {
 fn smt(machine: &Machine) -> Option<Finding> {
     match machine.smt {
         Some(true) => {
-            let why =
-                "two that send, or one that sends and one that captures, slow each other down on one core";
+            let why = "two busy threads on one core slow each other down";
             Some(
-                note("smt", "two CPUs share a core (SMT)", why)
-                    .try_this("--cpus with one CPU of each core; `lscpu --extended` shows which they are"),
+                note("smt", "SMT is on: two CPUs share a core", why)
+                    .try_this("--cpus with one CPU per core; `lscpu --extended` lists the cores"),
             )
         }
-        _ => ok("smt", "no two CPUs share a core"),
+        _ => ok("smt", "SMT is off or not supported"),
     }
 }
 
 fn isolated(machine: &Machine) -> Option<Finding> {
     let list = &machine.isolated;
     if !list.is_empty() {
-        return ok(
-            "isolated",
-            format!("the scheduler leaves CPUs {list} alone: --cpus {list} sends from them"),
-        );
+        return ok("isolated", format!("isolated CPUs: {list}; --cpus {list} sends from them"));
     }
     if machine.online.len() < CPUS_TO_ISOLATE {
-        return ok("isolated", "no CPU is set apart, and there are too few for that");
+        return ok("isolated", "no isolated CPUs (this machine has too few to isolate one)");
     }
     let last = machine.online.iter().last().unwrap_or_default();
-    let why = "whatever else runs may take the CPU of a paced run away; the longest gap shows it";
-    Some(note("isolated", "no CPU is set apart for sending", why).try_this(format!(
-        "isolcpus={last} nohz_full={last} rcu_nocbs={last} on the kernel's command line, then --cpus {last}"
+    let why = "other tasks can interrupt a paced run; its longest gap shows that";
+    Some(note("isolated", "no isolated CPUs", why).try_this(format!(
+        "isolcpus={last} nohz_full={last} rcu_nocbs={last} on the kernel command line, then --cpus {last}"
     )))
 }
 
@@ -246,25 +240,22 @@ fn real_time(machine: &Machine) -> Option<Finding> {
         return None;
     };
     if runtime < 0 || runtime >= period {
-        return ok("sched_rt_runtime_us", "threads of real-time priority are not interrupted");
+        return ok("sched_rt_runtime_us", "RT throttling is off");
     }
     let hole_ms = (period - runtime) as f64 / 1000.0;
-    let what = format!("threads of real-time priority pause for {hole_ms} ms of each {} ms", period / 1000);
+    let what = format!("RT throttling: {hole_ms} ms of each {} ms", period / 1000);
     if !machine.is_real_time {
-        return ok(
-            "sched_rt_runtime_us",
-            format!("{what}; this process is none, nor does wirerate become one"),
-        );
+        return ok("sched_rt_runtime_us", format!("{what} (not applicable: not a real-time process)"));
     }
-    let why = "this process has real-time priority (chrt): a run has a hole of that length in each period";
+    let why = "this process has real-time priority (chrt), so a run pauses that long in each period";
     Some(problem("sched_rt_runtime_us", what, why).try_this("sysctl -w kernel.sched_rt_runtime_us=-1"))
 }
 
 fn memlock(machine: &Machine) -> Option<Finding> {
     let Some(bytes) = machine.memlock_bytes.filter(|_| machine.lacks(Right::IpcLock)) else {
-        return ok("memlock", "memory may be locked without limit");
+        return ok("memlock", "locked memory is unlimited");
     };
-    let what = format!("{} KiB of memory may be locked", human_count(bytes / 1024));
+    let what = format!("locked-memory limit: {} KiB", human_count(bytes / 1024));
     if bytes > AF_XDP_BYTES {
         return ok("memlock", what);
     }
@@ -276,42 +267,42 @@ fn clocksource(machine: &Machine) -> Option<Finding> {
     const SLOW: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "pit"];
     let name = machine.clocksource.as_deref()?;
     if !SLOW.contains(&name) {
-        return ok("clocksource", format!("the clock is read by the CPU itself ({name})"));
+        return ok("clocksource", format!("clock source: {name}"));
     }
-    let why = "each reading asks a slow device: stamps and paced runs pay for it with every frame";
-    let found = problem("clocksource", format!("the clock is {name}"), why);
+    let why = "each clock reading is slow, which costs time per frame in paced runs and timestamps";
+    let found = problem("clocksource", format!("clock source: {name}"), why);
     let better = machine.clocksources.iter().find(|other| !SLOW.contains(&other.as_str()));
     Some(found.try_this(better.map_or_else(
-        || "tsc=reliable on the kernel's command line, where the CPU's counter can be trusted".to_owned(),
+        || "tsc=reliable on the kernel command line, if the counter of the CPU is reliable".to_owned(),
         |other| format!("echo {other} > /sys/devices/system/clocksource/clocksource0/current_clocksource"),
     )))
 }
 
 fn stolen(machine: &Machine) -> Option<Finding> {
     let share = machine.stolen?;
-    let what = format!("since boot the hypervisor gave {:.1} % of the CPU time to others", share * 100.0);
+    let what = format!("steal: {:.1} % of the CPU time since boot", share * 100.0);
     if share < STOLEN_NOTE {
         return (share > 0.0).then(|| Finding::ok(About::Host, "steal", what));
     }
     let why =
-        "while it does, no frame is sent or taken from a ring: rates vary, gaps are long, rings overflow";
+        "while the hypervisor runs other machines, no frame is sent or read: rates vary, rings overflow";
     let severity = if share < STOLEN_PROBLEM { Severity::Note } else { Severity::Problem };
-    let found = note("steal", what, why).try_this("a virtual machine whose CPUs are its own");
+    let found = note("steal", what, why).try_this("a virtual machine with dedicated CPUs");
     Some(Finding { severity, ..found })
 }
 
 fn load(machine: &Machine) -> Option<Finding> {
     let load = machine.load?;
-    let what = format!("in the last minute {load:.2} tasks ran at a time, on {} CPUs", machine.online.len());
+    let what = format!("load average {load:.2} on {} CPUs", machine.online.len());
     if load < LOAD_NOTE * machine.online.len() as f64 {
         return ok("load", what);
     }
-    let why = "others want the CPUs as well, so rates are lower and gaps longer than they could be";
-    Some(note("load", what, why).try_this("`top` shows who they are"))
+    let why = "other tasks use the CPUs, so rates are lower and gaps longer";
+    Some(note("load", what, why).try_this("`top` lists them"))
 }
 
 fn iommu(machine: &Machine) -> Option<Finding> {
-    ok("iommu", if machine.has_iommu { "an IOMMU is at work" } else { "no IOMMU is at work" })
+    ok("iommu", if machine.has_iommu { "an IOMMU is active" } else { "no IOMMU is active" })
 }
 
 #[cfg(test)]
@@ -319,7 +310,7 @@ pub(super) mod tests {
     use super::*;
     use host::CpuList;
 
-    /// A machine on which nothing is to be said.
+    /// A machine without anything to improve.
     pub(in super::super) fn good() -> Machine {
         let cpus = |text: &str| text.parse::<CpuList>().expect("a list");
         Machine {
@@ -361,7 +352,7 @@ pub(super) mod tests {
         assert_eq!(unknown(&good()), Vec::<String>::new());
     }
 
-    /// What spoils a machine, which topic tells of it, how gravely, and a part of what to type.
+    /// What spoils a machine, the topic that reports it, its severity, and a part of what to try.
     type Row = (fn(&mut Machine), &'static str, Severity, &'static str);
 
     const ROWS: &[Row] = &[
@@ -397,7 +388,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn whatever_is_wrong_is_told_with_its_gravity_and_what_to_type() {
+    fn each_problem_has_its_severity_and_something_to_try() {
         for (spoil, topic, severity, tried) in ROWS {
             let mut machine = good();
             spoil(&mut machine);
@@ -424,11 +415,11 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_may_not_be_read_is_said_and_not_guessed() {
+    fn what_cannot_be_read_is_reported_as_unknown() {
         let machine = Machine { jit: Setting::Hidden, jit_harden: Setting::Missing, ..good() };
         let lines = unknown(&machine);
         assert!(
-            lines[0].contains("bpf_jit_enable: only root") && lines[1].contains("not shown"),
+            lines[0].contains("bpf_jit_enable: only root") && lines[1].contains("not visible"),
             "{lines:?}"
         );
         assert!(!findings(&machine).iter().any(|finding| finding.topic.starts_with("bpf_jit")));

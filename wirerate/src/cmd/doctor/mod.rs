@@ -1,13 +1,14 @@
-//! `wirerate doctor [DEV]`: what works here, what limits it, and what to type. Nothing is sent, nothing changed.
+//! `wirerate doctor [DEV]`: reports what works here, what limits it, and what to try.
 //!
-//! `host` gathers facts and `engine` asks its engines; what is made of the answers is pure.
+//! It sends nothing and changes nothing. `host` reads the facts and `engine` probes its engines; the
+//! checks are pure functions of the results.
 
 pub mod device;
 pub mod engines;
 pub mod finding;
 pub mod host;
-pub mod place;
 pub mod report;
+pub mod target;
 
 use super::send::device::Device;
 use super::send::live::nearest_cpus;
@@ -15,27 +16,26 @@ use crate::out;
 use crate::outcome::{Failure, Outcome};
 use ::host::{CpuList, HostError, Link, Machine, Netns, Stack};
 use engine::{Request, Terms, Wish};
-use engines::Said;
+use engines::EngineStatus;
 use packet::{Config, Cursor, DeviceFacts, MacAddr};
-use place::Place;
-use report::{Host, Listed, Report};
+use report::{DeviceRow, DeviceSummary, HostSummary, Report};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use target::Target;
 
-/// Where the frames of a question would go; none is sent.
+/// Destination of the frames that the engines are probed with; none is sent.
 const NOWHERE: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0xff]);
 const NOWHERE_V4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 
 /// Arguments of `wirerate doctor`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    after_help = "Sends nothing and changes nothing. As root it asks every engine; as anybody else it says what it \
-                        could not find out.\n\n\
+    after_help = "Sends nothing and changes nothing. Without root it reports what it could not determine.\n\n\
                         Exit codes: 0 done, also with notes and problems; 1 no engine works; 2 bad usage; 3 there is \
                         no such device or namespace."
 )]
 pub struct Args {
-    /// The device to look at; without it the machine, and a line for each device
+    /// The device; without it the machine, and one line per device
     #[arg(value_name = "DEV")]
     pub device: Option<String>,
     /// Network namespace that the device is in
@@ -46,14 +46,14 @@ pub struct Args {
     pub json: bool,
 }
 
-/// Looks, and prints what it found.
+/// Runs the checks and prints the report.
 ///
 /// # Errors
-/// Refused when there is no such device or namespace.
+/// When there is no such device or namespace.
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let machine = Machine::read();
     let report = match &args.device {
-        Some(name) => look_at(Place { ifname: name.clone(), netns: args.netns.clone() }, &machine)?,
+        Some(name) => examine(Target { ifname: name.clone(), netns: args.netns.clone() }, &machine)?,
         None => overview(args.netns.clone(), &machine)?,
     };
     out::text(&if args.json { report.json_line() } else { report.to_string() })?;
@@ -64,35 +64,35 @@ fn failed(act: impl Fn() -> String) -> impl Fn(HostError) -> Failure {
     move |why| Failure::host(act(), why)
 }
 
-/// One device from all sides.
-fn look_at(place: Place, machine: &Machine) -> Result<Report, Failure> {
-    let failed = failed(|| format!("look at {}", place.ifname));
-    let found = Device::find(place.netns.as_deref(), &place.ifname).map_err(&failed)?;
-    let state = found.stack.device_state(&place.ifname).map_err(&failed)?;
+/// The report for one device.
+fn examine(target: Target, machine: &Machine) -> Result<Report, Failure> {
+    let failed = failed(|| format!("examine {}", target.ifname));
+    let found = Device::find(target.netns.as_deref(), &target.ifname).map_err(&failed)?;
+    let state = found.stack.device_state(&target.ifname).map_err(&failed)?;
     let cpu = nearest_cpus(&found, None, 1)?[0];
-    let said = ask(&found, cpu)?;
+    let statuses = probe(&found, cpu)?;
     let near = state.node.map(|node| cpus_of(node, machine));
-    let look = device::Look { place: &place, state: &state, machine, cpu, near: near.as_ref() };
-    let mut findings = device::findings(&look);
+    let context = device::Context { target: &target, state: &state, machine, cpu, near: near.as_ref() };
+    let mut findings = device::findings(&context);
     findings.extend(host::findings(machine));
-    let captures = engines::captures(&state, machine, &place);
+    let captures = engines::captures(&state, machine, &target);
     let mut unknown = state.unknown.clone();
     unknown.extend(host::unknown(machine));
     Ok(Report {
-        device: Some(report::Device::of(&state)),
-        engines: engines::rows(&said, &state),
-        engine: Some(engines::engine_choice(&said)),
+        device: Some(DeviceSummary::of(&state)),
+        engines: engines::rows(&statuses, &state),
+        engine: Some(engines::engine_choice(&statuses)),
         capture: Some(engines::capture_choice(&captures, &state)),
         captures,
         devices: Vec::new(),
-        host: Host::of(machine),
-        netns: place.netns,
+        host: HostSummary::of(machine),
+        netns: target.netns,
         findings,
         unknown,
     })
 }
 
-/// The machine, and every device in a line.
+/// The report for the machine, with one line per device.
 fn overview(netns: Option<String>, machine: &Machine) -> Result<Report, Failure> {
     let failed = failed(|| "list the devices".to_owned());
     let here = netns.as_deref().map_or_else(Netns::current, Netns::named).map_err(&failed)?;
@@ -102,7 +102,7 @@ fn overview(netns: Option<String>, machine: &Machine) -> Result<Report, Failure>
     for link in stack.links().map_err(&failed)? {
         match listed(&here, &stack, &link) {
             Ok(row) => devices.push(row),
-            // It may have gone meanwhile, which keeps nobody from looking at the others.
+            // The device may be gone by now; the others are still listed.
             Err(failure) => unknown.push(format!("{}: {}", link.name, failure.to_string().trim())),
         }
     }
@@ -113,27 +113,27 @@ fn overview(netns: Option<String>, machine: &Machine) -> Result<Report, Failure>
         captures: Vec::new(),
         capture: None,
         devices,
-        host: Host::of(machine),
+        host: HostSummary::of(machine),
         netns,
         findings: host::findings(machine),
         unknown,
     })
 }
 
-fn listed(netns: &Netns, stack: &Stack, link: &Link) -> Result<Listed, Failure> {
-    let failed = failed(|| format!("look at {}", link.name));
+fn listed(netns: &Netns, stack: &Stack, link: &Link) -> Result<DeviceRow, Failure> {
+    let failed = failed(|| format!("examine {}", link.name));
     let found = Device::find_in(netns.clone(), &link.name).map_err(&failed)?;
-    let said = ask(&found, nearest_cpus(&found, None, 1)?[0])?;
-    Ok(Listed {
-        device: report::Device::from(link),
+    let statuses = probe(&found, nearest_cpus(&found, None, 1)?[0])?;
+    Ok(DeviceRow {
+        device: DeviceSummary::from(link),
         is_default_route: stack.carries_default_route(link).map_err(&failed)?,
-        has_hope: report::has_hope(said.iter().map(|said| said.answer)),
-        engine: engines::engine_choice(&said),
+        may_work: report::may_work(statuses.iter().map(|status| status.answer)),
+        engine: engines::engine_choice(&statuses),
     })
 }
 
-/// Asks all engines about plain frames from one CPU.
-fn ask(device: &Device, cpu: u32) -> Result<Vec<Said>, Failure> {
+/// Probes all engines with plain frames from one CPU.
+fn probe(device: &Device, cpu: u32) -> Result<Vec<EngineStatus>, Failure> {
     let mut config = Config { dst_mac: NOWHERE, dst_min: Some(NOWHERE_V4), ..Config::default() };
     let facts = DeviceFacts { cpu, ..device.facts };
     let (plan, cursor): (_, Cursor) = super::send::plan(&mut config, &facts, 1, &Arc::default())?;
@@ -148,9 +148,9 @@ fn ask(device: &Device, cpu: u32) -> Result<Vec<Said>, Failure> {
         batch: None,
         next_ns: None,
     };
-    let act = || format!("ask the engines about {}", device.link.name);
+    let act = || format!("probe the engines on {}", device.link.name);
     let probed = engine::probe(&device.netns, cpu, &request).map_err(|why| Failure::engine(act(), why))?;
-    Ok(probed.into_iter().map(Said::of).collect())
+    Ok(probed.into_iter().map(EngineStatus::of).collect())
 }
 
 /// The CPUs of a NUMA node.

@@ -1,4 +1,4 @@
-//! What was found: for people by gravity, for programs as `wirerate.doctor/1`.
+//! The report: as text, sorted by severity, and as JSON (`wirerate.doctor/1`).
 
 use super::engines::{Answer, Choice, Row};
 use super::finding::{About, Finding};
@@ -11,34 +11,34 @@ use std::fmt;
 /// Name and version of the report as JSON.
 pub const SCHEMA: &str = "wirerate.doctor/1";
 
-/// Everything that was found.
+/// The whole report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// The device asked about; none for an overview.
-    pub device: Option<Device>,
-    /// Its namespace, or that of the overview, where one was named.
+    /// The device; none in an overview.
+    pub device: Option<DeviceSummary>,
+    /// The namespace, if one was given.
     pub netns: Option<String>,
-    /// Each engine, in the order in which they are tried; of the device.
+    /// Engines of the device, in order of preference.
     pub engines: Vec<Row>,
-    /// The engine that `send` takes for plain frames; of the device.
+    /// The engine that `send` takes for plain frames.
     pub engine: Option<Choice>,
-    /// Each source of a capture, best first; of the device.
+    /// Capture sources of the device, in order of preference.
     pub captures: Vec<Row>,
     /// The source that `capture` takes in mirror mode; of the device.
     pub capture: Option<Choice>,
     /// All devices, in an overview.
-    pub devices: Vec<Listed>,
+    pub devices: Vec<DeviceRow>,
     /// The machine.
-    pub host: Host,
+    pub host: HostSummary,
     /// What limits device and machine.
     pub findings: Vec<Finding>,
-    /// What could not be found out, and why.
+    /// What could not be determined, and why.
     pub unknown: Vec<String>,
 }
 
-/// The machine in a line.
+/// Summary of the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Host {
+pub struct HostSummary {
     /// `Linux 6.18.44`.
     pub kernel: String,
     /// `x86_64`, ...
@@ -49,14 +49,14 @@ pub struct Host {
     pub nodes: String,
 }
 
-/// A device in a line.
+/// Summary of a device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Device {
+pub struct DeviceSummary {
     /// Its name.
     pub name: String,
     /// `veth`, `tun`, ..., `loopback` or `hardware`.
     pub kind: String,
-    /// Who drives it.
+    /// Its driver.
     pub driver: Option<String>,
     /// `up`, `down` or `no_carrier`.
     pub state: &'static str,
@@ -64,20 +64,20 @@ pub struct Device {
 
 /// A device of an overview.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Listed {
+pub struct DeviceRow {
     /// The device.
     #[serde(flatten)]
-    pub device: Device,
-    /// A default route leads through it.
+    pub device: DeviceSummary,
+    /// It carries a default route.
     pub is_default_route: bool,
     /// The engine that `send` takes for plain frames.
     pub engine: Choice,
-    /// Some engine works, or none may be asked.
+    /// An engine works, or could not be tested.
     #[serde(skip)]
-    pub has_hope: bool,
+    pub may_work: bool,
 }
 
-impl Host {
+impl HostSummary {
     /// From its facts.
     pub fn of(machine: &Machine) -> Self {
         Self {
@@ -89,7 +89,7 @@ impl Host {
     }
 }
 
-impl Device {
+impl DeviceSummary {
     /// From its facts.
     pub fn of(state: &DeviceState) -> Self {
         let driver = state.driver.as_ref().map(ToString::to_string);
@@ -97,7 +97,7 @@ impl Device {
     }
 }
 
-impl From<&Link> for Device {
+impl From<&Link> for DeviceSummary {
     fn from(link: &Link) -> Self {
         let other = if link.is_loopback() { "loopback" } else { "hardware" };
         Self {
@@ -113,8 +113,8 @@ impl From<&Link> for Device {
     }
 }
 
-/// True when an engine works, or nobody may know.
-pub fn has_hope(answers: impl IntoIterator<Item = Answer>) -> bool {
+/// True when an engine works or could not be tested.
+pub fn may_work(answers: impl IntoIterator<Item = Answer>) -> bool {
     answers.into_iter().any(|answer| answer != Answer::No)
 }
 
@@ -127,17 +127,17 @@ impl Report {
     /// Whether frames can be sent: on the device, or on any of them.
     pub fn outcome(&self) -> Outcome {
         let can = match self.device {
-            Some(_) => has_hope(self.engines.iter().map(|row| row.answer)),
-            None => self.devices.iter().any(|listed| listed.has_hope),
+            Some(_) => may_work(self.engines.iter().map(|row| row.answer)),
+            None => self.devices.iter().any(|listed| listed.may_work),
         };
         if can { Outcome::Done } else { Outcome::No }
     }
 
-    fn write_device(&self, f: &mut fmt::Formatter<'_>, device: &Device) -> fmt::Result {
+    fn write_device(&self, f: &mut fmt::Formatter<'_>, device: &DeviceSummary) -> fmt::Result {
         let netns = self.netns.as_ref().map(|netns| format!(" in {netns}")).unwrap_or_default();
         let driver = device.driver.as_ref().map(|driver| format!(", driver {driver}")).unwrap_or_default();
         writeln!(f, "{}{netns}: {}{driver}, {}", device.name, device.kind, device.state.replace('_', " "))?;
-        writeln!(f, "\nengines, in the order in which send tries them")?;
+        writeln!(f, "\nengines, in the order of send")?;
         write_rows(f, &self.engines)?;
         self.engine.iter().try_for_each(|choice| writeln!(f, "  {}", sentence("send", choice)))?;
         writeln!(f, "\ncaptures")?;
@@ -150,9 +150,9 @@ impl Report {
 
     fn write_devices(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let netns = self.netns.as_ref().map(|netns| format!(" in {netns}")).unwrap_or_default();
-        writeln!(f, "devices{netns}; `wirerate doctor DEV` says more")?;
+        writeln!(f, "devices{netns}; `wirerate doctor DEV` reports details")?;
         let width = self.devices.iter().map(|listed| listed.device.name.len()).max().unwrap_or(0);
-        for Listed { device, is_default_route, engine, .. } in &self.devices {
+        for DeviceRow { device, is_default_route, engine, .. } in &self.devices {
             let route = if *is_default_route { ", default route" } else { "" };
             let about = format!("{}, {}{route}", device.kind, device.state.replace('_', " "));
             writeln!(f, "  {:width$}  {about}: {}", device.name, sentence("send", engine))?;
@@ -160,7 +160,7 @@ impl Report {
         writeln!(f)
     }
 
-    /// The gravest first.
+    /// Sorted by severity.
     fn write_findings(&self, f: &mut fmt::Formatter<'_>, about: About) -> fmt::Result {
         let mut found: Vec<_> = self.findings.iter().filter(|finding| finding.about == about).collect();
         found.sort_by_key(|finding| finding.severity);
@@ -174,11 +174,11 @@ impl fmt::Display for Report {
             Some(device) => self.write_device(f, device)?,
             None => self.write_devices(f)?,
         }
-        let Host { kernel, architecture, cpus, nodes } = &self.host;
+        let HostSummary { kernel, architecture, cpus, nodes } = &self.host;
         writeln!(f, "host: {kernel} on {architecture}, CPUs {cpus}, NUMA nodes {nodes}")?;
         self.write_findings(f, About::Host)?;
         if !self.unknown.is_empty() {
-            writeln!(f, "\nnot known")?;
+            writeln!(f, "\nunknown")?;
         }
         self.unknown.iter().try_for_each(|line| writeln!(f, "  {line}"))
     }
@@ -206,60 +206,60 @@ fn sentence(command: &str, choice: &Choice) -> String {
     match (choice.name, choice.is_known) {
         (Some(name), _) => format!("{command} takes {name}: {why}"),
         (None, true) => format!("{command} takes none: {why}"),
-        (None, false) => format!("nobody here may know what {command} takes: {why}"),
+        (None, false) => format!("what {command} takes is unknown: {why}"),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::device::{self, Look};
-    use super::super::engines::{self, Said};
+    use super::super::device::{self, Context};
+    use super::super::engines::{self, EngineStatus};
     use super::super::host::tests::good;
-    use super::super::place::Place;
-    use super::super::{device::tests::card, host as machine_room};
+    use super::super::target::Target;
+    use super::super::{device::tests::card, host as checks};
     use super::*;
     use crate::golden::golden;
     use engine::EngineKind;
     use host::{Right, Setting};
 
-    fn said(kind: EngineKind, answer: Answer, why: &str, cure: Option<&str>) -> Said {
-        Said { kind, answer, why: why.to_owned(), cure: cure.map(str::to_owned) }
+    fn status(kind: EngineKind, answer: Answer, why: &str, cure: Option<&str>) -> EngineStatus {
+        EngineStatus { kind, answer, why: why.to_owned(), cure: cure.map(str::to_owned) }
     }
 
-    fn report(said: &[Said], state: &DeviceState, machine: &Machine) -> Report {
-        let place = Place { ifname: state.link.name.clone(), netns: None };
-        let look = Look { place: &place, state, machine, cpu: 7, near: None };
-        let mut findings = device::findings(&look);
-        findings.extend(machine_room::findings(machine));
-        let captures = engines::captures(state, machine, &place);
+    fn report(statuses: &[EngineStatus], state: &DeviceState, machine: &Machine) -> Report {
+        let target = Target { ifname: state.link.name.clone(), netns: None };
+        let context = Context { target: &target, state, machine, cpu: 7, near: None };
+        let mut findings = device::findings(&context);
+        findings.extend(checks::findings(machine));
+        let captures = engines::captures(state, machine, &target);
         Report {
-            device: Some(Device::of(state)),
+            device: Some(DeviceSummary::of(state)),
             netns: None,
-            engines: engines::rows(said, state),
-            engine: Some(engines::engine_choice(said)),
+            engines: engines::rows(statuses, state),
+            engine: Some(engines::engine_choice(statuses)),
             capture: Some(engines::capture_choice(&captures, state)),
             captures,
             devices: Vec::new(),
-            host: Host::of(machine),
+            host: HostSummary::of(machine),
             findings,
-            unknown: machine_room::unknown(machine),
+            unknown: checks::unknown(machine),
         }
     }
 
-    fn all_kinds(xdp: Said) -> [Said; 4] {
+    fn all_kinds(xdp: EngineStatus) -> [EngineStatus; 4] {
         [
             xdp,
-            said(EngineKind::Skb, Answer::Yes, "the kernel makes the frames", None),
-            said(EngineKind::AfPacket, Answer::Yes, "it works on every device", None),
-            said(EngineKind::AfXdp, Answer::Yes, "copying", None),
+            status(EngineKind::Skb, Answer::Yes, "the kernel makes the frames", None),
+            status(EngineKind::AfPacket, Answer::Yes, "it works on every device", None),
+            status(EngineKind::AfXdp, Answer::Yes, "copying", None),
         ]
     }
 
     #[test]
     fn a_report_reads_like_this() {
         let refused = "the driver of eth1 (foonic) cannot transmit from XDP";
-        let said = all_kinds(said(EngineKind::Xdp, Answer::No, refused, None));
-        let report = report(&said, &card(), &good());
+        let statuses = all_kinds(status(EngineKind::Xdp, Answer::No, refused, None));
+        let report = report(&statuses, &card(), &good());
         assert_eq!(report.outcome(), Outcome::Done);
         golden("report_doctor.txt", &report.to_string());
         golden("report_doctor.json", &report.json_line());
@@ -286,34 +286,35 @@ mod tests {
     #[test]
     fn without_a_right_nothing_is_claimed() {
         let why = "cannot load the BPF object send: Operation not permitted";
-        let denied = |kind| said(kind, Answer::NotAllowed, why, None);
-        let said = [EngineKind::Xdp, EngineKind::Skb, EngineKind::AfPacket, EngineKind::AfXdp].map(denied);
+        let denied = |kind| status(kind, Answer::NotAllowed, why, None);
+        let statuses =
+            [EngineKind::Xdp, EngineKind::Skb, EngineKind::AfPacket, EngineKind::AfXdp].map(denied);
         let machine = Machine {
             missing_rights: vec![Right::NetAdmin, Right::NetRaw, Right::Bpf],
             jit: Setting::Hidden,
             ..good()
         };
-        let report = report(&said, &card(), &machine);
-        assert_eq!(report.outcome(), Outcome::Done, "nobody knows that it could not");
+        let report = report(&statuses, &card(), &machine);
+        assert_eq!(report.outcome(), Outcome::Done, "an engine may work");
         assert_eq!(report.engine.as_ref().and_then(|choice| choice.name), None);
         golden("report_doctor_denied.txt", &report.to_string());
     }
 
     #[test]
     fn only_a_device_on_which_nothing_works_is_a_no() {
-        let no = |kind| said(kind, Answer::No, "eth1 is down", Some("ip link set eth1 up"));
-        let said = [EngineKind::Xdp, EngineKind::Skb, EngineKind::AfPacket, EngineKind::AfXdp].map(no);
-        assert_eq!(report(&said, &card(), &good()).outcome(), Outcome::No);
+        let no = |kind| status(kind, Answer::No, "eth1 is down", Some("ip link set eth1 up"));
+        let statuses = [EngineKind::Xdp, EngineKind::Skb, EngineKind::AfPacket, EngineKind::AfXdp].map(no);
+        assert_eq!(report(&statuses, &card(), &good()).outcome(), Outcome::No);
         assert_eq!(report(&[], &card(), &good()).outcome(), Outcome::No);
     }
 
     #[test]
     fn an_overview_has_a_line_for_each_device() {
         let choice = |name, why: &str| Choice { name, is_known: true, why: vec![why.to_owned()] };
-        let listed = |state: &DeviceState, is_default_route, engine: Choice| Listed {
-            device: Device::from(&state.link),
+        let listed = |state: &DeviceState, is_default_route, engine: Choice| DeviceRow {
+            device: DeviceSummary::from(&state.link),
             is_default_route,
-            has_hope: engine.name.is_some(),
+            may_work: engine.name.is_some(),
             engine,
         };
         let mut down = card();

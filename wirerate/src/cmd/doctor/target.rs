@@ -1,16 +1,16 @@
-//! Where a device is, and how the commands that change it are typed there.
+//! The device to examine, and commands to paste for it.
 
-/// A device and its namespace, as the user named them.
+/// A device and its namespace, as given by the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct Target {
     /// The device.
     pub ifname: String,
-    /// Its namespace, where one was named.
+    /// Its namespace, if one was given.
     pub netns: Option<String>,
 }
 
-impl Place {
-    /// `ip link set DEV up`, in its namespace.
+impl Target {
+    /// An `ip` command, in its namespace.
     pub(super) fn ip(&self, words: &str) -> String {
         match &self.netns {
             Some(netns) => format!("ip -n {netns} {words}"),
