@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that can be said about the code without running it. All checks run; any complaint fails.
+# Checks the code without running it. All checks run; any complaint fails.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -13,7 +13,7 @@ check() {
 	"$@" || failed+=("$name")
 }
 
-# The files of one kind that git knows, tracked or new; what is ignored (target/) is not ours.
+# Files of a kind, tracked or new, without those that git ignores.
 files() {
 	git ls-files --cached --others --exclude-standard -- "$@"
 }
@@ -28,8 +28,16 @@ check_shell() {
 	shellcheck --external-sources "${scripts[@]}"
 }
 
-# Asks the RustSec database, which cargo-deny fetches. Without a network a copy that an earlier fetch left is asked;
-# without a copy the check is skipped, and the last lines of this script say so.
+# Crates and pages whose prose is checked already. At the end: all, and this list goes.
+CLEAN=(testkit docs oracle README.md CHANGELOG.md ARCHITECTURE.md)
+
+check_prose() {
+	mapfile -t sources < <(files "${CLEAN[@]}" | grep -E '\.(rs|c|h|md)$')
+	tools/prose.pl "${sources[@]}"
+}
+
+# cargo-deny fetches the RustSec database. Without a network, an earlier copy is used. Without a
+# copy, the check is skipped, and the last lines of this script report it.
 check_advisories() {
 	local why copy
 	if why=$(cargo deny --log-level error fetch db 2>&1); then
@@ -52,6 +60,7 @@ check_docs() {
 check "rustfmt" cargo fmt --all --check
 check "clang-format" check_c
 check "shellcheck" check_shell
+check "prose" check_prose
 check "clippy" cargo clippy --quiet --workspace --all-targets --locked -- --deny warnings
 check "rustdoc" check_docs
 check "cargo-deny" cargo deny --log-level error --locked check bans licenses sources
