@@ -1,11 +1,7 @@
 # The same lines on a laptop and in CI. `make` alone lists them; each first installs what it misses.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build install demo test netns vm bench lint fmt clean
-
-# `make vm SHELL=1` is for a person; for make itself the word means what runs these lines.
-WANTS_SHELL := $(filter 1,$(SHELL))
-override SHELL := /bin/sh
+.PHONY: help build install demo check test netns vm bench lint fmt clean
 
 WIRERATE := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/wirerate
 export WIRERATE
@@ -22,7 +18,7 @@ PREFIX ?= /usr/local
 SMALL_NAMES := mgdump mgcap mgcap_hwtstamp_config
 
 install: build ## the program and its small names, to PREFIX/bin (/usr/local/bin), manual page and completions
-	install -D --mode=755 $(WIRERATE) $(DESTDIR)$(PREFIX)/bin/wirerate
+	install -D --strip --mode=755 $(WIRERATE) $(DESTDIR)$(PREFIX)/bin/wirerate
 	for name in $(SMALL_NAMES); do ln -sfn wirerate $(DESTDIR)$(PREFIX)/bin/$$name; done
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(WIRERATE) man > $(DESTDIR)$(PREFIX)/share/man/man1/wirerate.1
@@ -34,7 +30,16 @@ demo: build ## two namespaces, ten million frames, a capture, a report (as root)
 # A shell that starts us in the background lets us inherit an ignored Ctrl-C, which is what some tests send.
 WITH_SIGNALS := env --default-signal=INT,QUIT,HUP,TERM
 
-# Seconds for each fuzzer; WIRERATE_FUZZ_SEED brings one round back.
+# Tests that need neither root nor the built program; others print that they were skipped.
+CHECKS := architecture docs dry fuzz golden machine oracle properties translated
+
+check: ## formatting, clippy, unit, golden and property tests, without root, in two minutes
+	@tools/install.sh build
+	cargo fmt --all --check
+	cargo clippy --quiet --workspace --all-targets --locked -- --deny warnings
+	cargo test --quiet --workspace --locked --no-fail-fast --lib $(CHECKS:%=--test %)
+
+# Seconds for each fuzzer; WIRERATE_FUZZ_SEED repeats one round.
 test: export WIRERATE_FUZZ_SECONDS ?= 30
 test: build ## unit, golden, property, fuzz and end-to-end tests (the last as root), and those of `make vm`
 	@tools/install.sh test
@@ -48,11 +53,11 @@ netns: build ## the end-to-end tests alone (as root)
 	@tools/install.sh netns
 	$(WITH_SIGNALS) cargo test --package wirerate --test netns --locked
 
-# VM holds arguments: make vm VM="--kernel 6.1 --only engines"; SHELL=1 drops you into a machine.
+# VM holds arguments: make vm VM="--kernel 6.1 --only engines"; VM=--shell starts a shell in a machine.
 vm: build ## on Debian's kernels 6.1, 6.12 and the newest, in virtual machines
 	@tools/install.sh vm
 	cargo build --release --locked --package vm
-	$(WITH_SIGNALS) $(dir $(WIRERATE))wirerate-vm $(if $(WANTS_SHELL),--shell) $(VM)
+	$(WITH_SIGNALS) $(dir $(WIRERATE))wirerate-vm $(VM)
 
 # BENCH holds arguments: make bench BENCH="--size full --only capture". Without, the page of results is made anew.
 bench: build ## against trafgen, tcpreplay, tcpdump and others, in five minutes (as root)
