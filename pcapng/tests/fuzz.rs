@@ -3,9 +3,6 @@
 //! Whatever comes, a reader ends with an error or the end of the file, does not panic, does not take memory that the
 //! file does not have, and blocks that it gives can be written and read again.
 
-#[path = "../../packet/tests/fuzz/rounds.rs"]
-mod rounds;
-
 use packet::Rng;
 use pcapng::{Block, Flags, Interface, Packet, Reader, Section, Statistics, Writer, pcap};
 
@@ -100,7 +97,8 @@ fn read_all(file: &[u8]) {
 
 #[test]
 fn pcapng_reader_survives_everything() {
-    rounds::rounds("pcapng_reader_survives_everything", |rng| {
+    testkit::fuzz("pcapng_reader_survives_everything", |seed| {
+        let rng = &mut Rng(seed);
         let mut file = good_file(rng);
         read_all(&file);
         spoil(rng, &mut file);
@@ -110,7 +108,8 @@ fn pcapng_reader_survives_everything() {
 
 #[test]
 fn pcap_reader_survives_everything() {
-    rounds::rounds("pcap_reader_survives_everything", |rng| {
+    testkit::fuzz("pcap_reader_survives_everything", |seed| {
+        let rng = &mut Rng(seed);
         let mut file = good_pcap(rng);
         spoil(rng, &mut file);
         let Ok(mut reader) = pcap::Reader::new(&file[..]) else { return };

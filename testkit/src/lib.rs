@@ -1,10 +1,16 @@
-//! What the tests of all crates share: the one way to skip a test that this machine cannot run.
+//! Test support for all crates: skips, golden files, fuzz rounds.
 //!
-//! A skip is printed to standard error past the test harness, which hides the output of tests that pass, and is
-//! written to the file that `WIRERATE_SKIPS` names, from which `make test` prints the list at its end.
-//! With `CI=true` in the environment a skip is a failure.
+//! A skip is printed to standard error past the test harness, which hides the output of tests that
+//! pass, and is written to the file that `WIRERATE_SKIPS` names. `make test` prints that list at
+//! its end. With `CI=true` in the environment a skip is a failure.
 
 #![forbid(unsafe_code)]
+
+mod fuzz;
+mod golden;
+
+pub use fuzz::fuzz;
+pub use golden::{compare, golden};
 
 use libtest_mimic::{Completion, Failed};
 use std::fmt::Display;
@@ -17,7 +23,8 @@ pub fn is_ci() -> bool {
     std::env::var("CI").as_deref() == Ok("true")
 }
 
-/// Skips the calling test, which returns after this; `why` says what the machine lacks, as in "needs root".
+/// Skips the calling test, which returns after this; `why` says what the machine lacks, as in
+/// "needs root".
 ///
 /// # Panics
 /// With `CI=true`.
@@ -25,7 +32,8 @@ pub fn is_ci() -> bool {
 pub fn skip(why: impl Display) {
     assert!(!is_ci(), "cannot run: {why}");
     let thread = std::thread::current();
-    // The harness runs tests on threads of their name, unless `--test-threads=1` puts them on the main thread.
+    // The harness runs tests on threads of their name, unless `--test-threads=1` puts them on the
+    // main thread.
     let test = match thread.name() {
         Some(name) if name != "main" => name.to_owned(),
         _ => Location::caller().to_string(),

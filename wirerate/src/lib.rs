@@ -6,8 +6,6 @@
 #![forbid(unsafe_code)]
 
 pub mod cmd;
-#[cfg(test)]
-mod golden;
 pub mod log;
 pub mod out;
 pub mod outcome;

@@ -1,6 +1,5 @@
 //! What the program says: help, version and error texts, compared with `tests/golden`. `UPDATE=1` rewrites them.
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 struct Said {
@@ -28,12 +27,7 @@ fn golden(name: &str, args: &[&str]) {
     let said = wirerate(args);
     let text =
         format!("$ wirerate {}\n{}{}exit code {}\n", args.join(" "), said.stdout, said.stderr, said.status);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(&path, &text).expect("the golden file can be written");
-    }
-    let golden = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(text, golden, "{} changed; UPDATE=1 rewrites it, then look at the diff", path.display());
+    testkit::golden(name, &text);
 }
 
 #[test]

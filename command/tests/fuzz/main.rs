@@ -4,8 +4,6 @@
 //! Two thirds of the writes follow the grammar of the table of commands, with values at their edges; the rest is
 //! the same with bytes changed, and bytes of any kind.
 
-#[path = "../../../packet/tests/fuzz/rounds.rs"]
-mod rounds;
 mod write;
 
 use command::{
@@ -24,7 +22,8 @@ const TAGS_LEN_MAX: u32 = 16 * 4;
 
 #[test]
 fn commands_make_a_plan_or_say_why_not() {
-    rounds::rounds("commands_make_a_plan_or_say_why_not", |rng| {
+    testkit::fuzz("commands_make_a_plan_or_say_why_not", |seed| {
+        let rng = &mut Rng(seed);
         let facts = facts(rng);
         let mut tree = ControlTree::new([0, 3]);
         let link = LinkState { is_up: true, is_ethernet_or_loopback: true };
@@ -42,7 +41,8 @@ fn commands_make_a_plan_or_say_why_not() {
 
 #[test]
 fn no_bytes_do_harm() {
-    rounds::rounds("no_bytes_do_harm", |rng| {
+    testkit::fuzz("no_bytes_do_harm", |seed| {
+        let rng = &mut Rng(seed);
         let facts = facts(rng);
         let mut tree = ControlTree::new([0, 3]);
         for file in [Place::Thread, Place::Pgctrl, Place::Device, Place::Device, Place::Device] {

@@ -6,7 +6,6 @@
 //! their own.
 
 mod frame;
-mod rounds;
 mod wanted;
 
 use packet::{Config, Cursor, DeviceFacts, ImixEntry, Plan, PlanError, Rng, WallTime, sample};
@@ -18,7 +17,8 @@ const FRAMES: u32 = 40;
 
 #[test]
 fn another_decoder_finds_in_random_frames_what_was_asked_for() {
-    rounds::rounds("another_decoder_finds_in_random_frames_what_was_asked_for", |rng| {
+    testkit::fuzz("another_decoder_finds_in_random_frames_what_was_asked_for", |seed| {
+        let rng = &mut Rng(seed);
         let facts = facts(rng);
         let mut config = config(rng);
         config.prepare(&facts);

@@ -1,4 +1,5 @@
-//! Dependencies between crates and between the modules of a crate, against the table in ARCHITECTURE.md.
+//! Dependencies between crates and between the modules of a crate, against the table in
+//! ARCHITECTURE.md.
 
 mod modules;
 

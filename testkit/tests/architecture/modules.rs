@@ -1,4 +1,5 @@
-//! Which file of a crate uses which, read from its tokens: `use` lines, other paths, re-exports followed.
+//! Which file of a crate uses which, read from its tokens: `use` lines, other paths, re-exports
+//! followed.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};

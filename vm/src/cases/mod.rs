@@ -37,7 +37,7 @@ impl Finding {
         self.rows.push(row);
     }
 
-    /// Has a text compared with this kernel's section of `vm/tests/golden/NAME.txt`.
+    /// Has a text compared with this kernel's file in `vm/tests/golden/NAME`.
     pub fn compare(&mut self, name: &str, text: String) {
         self.golden.insert(name.to_owned(), text);
     }

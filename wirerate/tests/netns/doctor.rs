@@ -5,7 +5,6 @@ use crate::program::{Outcome, Running, run, until, wirerate, wirerate_run};
 use crate::send::{report, sending};
 use crate::{Case, TestResult, case};
 use serde_json::Value;
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -46,12 +45,7 @@ fn golden_veth() -> TestResult {
     let outcome = doctor(&lab, "").expect_code(0);
     let device = outcome.stdout.split("\nhost: ").next().unwrap_or_default();
     let text = device.replace(&lab.tx_netns, "LAB-TX");
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/doctor_veth.txt");
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(&path, &text)?;
-    }
-    let golden = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(text, golden, "{} changed; UPDATE=1 rewrites it, then look at the diff", path.display());
+    testkit::golden("doctor_veth.txt", &text);
     assert!(outcome.stdout.contains("\nhost: Linux "), "{}", outcome.stdout);
     Ok(())
 }

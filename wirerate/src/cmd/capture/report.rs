@@ -222,7 +222,7 @@ impl fmt::Display for Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::golden::golden;
+    use testkit::golden;
 
     fn report() -> Report {
         Report {

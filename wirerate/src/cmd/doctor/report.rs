@@ -218,9 +218,9 @@ mod tests {
     use super::super::target::Target;
     use super::super::{device::tests::card, host as checks};
     use super::*;
-    use crate::golden::golden;
     use engine::EngineKind;
     use host::{Right, Setting};
+    use testkit::golden;
 
     fn status(kind: EngineKind, answer: Answer, why: &str, cure: Option<&str>) -> EngineStatus {
         EngineStatus { kind, answer, why: why.to_owned(), cure: cure.map(str::to_owned) }

@@ -256,7 +256,7 @@ impl fmt::Display for Late {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::golden::golden;
+    use testkit::golden;
 
     fn report() -> Report {
         Report {
