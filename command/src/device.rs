@@ -2,8 +2,8 @@
 
 use crate::scan::{Scan, until_nul};
 use crate::set::{Given, Reply};
-use crate::table::Act;
-use crate::{COMMANDS, Facts, Fault, Place, Refused, RunTotals, Spec, interface_of};
+use crate::table::{Act, device_command};
+use crate::{Facts, Fault, Refused, RunTotals, Spec, Touches, interface_of};
 use packet::{Config, Cursor, DeviceFacts, Plan, PlanError};
 use std::ops::Range;
 
@@ -176,8 +176,15 @@ impl Device {
     }
 }
 
+/// What a write to the file of a device instance changes in its transmission while it runs.
+pub fn touches(bytes: &[u8], facts: &Facts) -> Touches {
+    let mut scan = Scan::new(bytes);
+    scan.skip_separators();
+    find(until_nul(scan.word(WORD_LEN_MAX)), facts).map_or(Touches::Nothing, |(spec, _)| spec.touches)
+}
+
 fn find(word: &[u8], facts: &Facts) -> Option<(&'static Spec, crate::set::Setter)> {
-    let spec = COMMANDS.iter().find(|spec| spec.place == Place::Device && spec.is_called(word))?;
+    let spec = device_command(word)?;
     match spec.act {
         Act::Device(set) if facts.has_xfrm || spec.word != "spi" => Some((spec, set)),
         _ => None,

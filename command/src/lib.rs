@@ -28,7 +28,7 @@ mod thread;
 mod told;
 mod tree;
 
-pub use device::{Counters, Device, NO_FRAME};
+pub use device::{Counters, Device, NO_FRAME, touches};
 pub use facts::{Facts, LinkState};
 pub use fault::{Errno, Fault, Refused};
 pub use flags::{FLAGS, FlagSpec};
@@ -36,6 +36,6 @@ pub use help::{commands_roff, commands_text, device_words, flag_words, xmit_mode
 pub use pgctrl::{PgctrlCommand, VERSION_LINE};
 pub use result::{RunTotals, fragments};
 pub use saved::commands_for;
-pub use table::{Arg, COMMANDS, Place, Spec};
+pub use table::{Arg, COMMANDS, Place, Spec, Touches};
 pub use thread::{Thread, ThreadCommand};
 pub use tree::{ControlTree, Entry, interface_of};

@@ -2,7 +2,8 @@
 //!
 //! Five spaces before every line that goes on; one or two spaces between values as in the kernel.
 
-use crate::address::{ipv4_text, ipv6_text};
+use crate::address::ipv6_text;
+use crate::table::device_command;
 use crate::{Device, FLAGS, Facts};
 use packet::{Config, Flags, XmitMode};
 use std::fmt::Write;
@@ -79,20 +80,26 @@ fn params(config: &Config, name: &str, facts: &Facts) -> Vec<String> {
         "     frags: {}  delay: {}  clone_skb: {}  ifname: {name}",
         config.frags, config.delay_ns, config.clone_skb
     ));
-    lines.push(format!("     flows: {} flowlen: {}", config.flows, config.flow_len));
-    let (min, max) = (config.queue_map_min, config.queue_map_max);
-    lines.push(format!("     queue_map_min: {min}  queue_map_max: {max}"));
+    lines.push(written(config, &["flows", "flowlen"], " "));
+    lines.push(written(config, &["queue_map_min", "queue_map_max"], "  "));
     if config.skb_priority != 0 {
-        lines.push(format!("     skb_priority: {}", config.skb_priority));
+        lines.push(written(config, &["skb_priority"], ""));
     }
     lines.extend(addresses(config, facts));
     lines.extend(tags(config));
     lines.extend(transmit(config));
     lines.push(format!("     Flags: {}", flag_words(config)));
-    if let Some(seed) = config.seed {
-        lines.push(format!("     seed: {seed}"));
+    if config.seed.is_some() {
+        lines.push(written(config, &["seed"], ""));
     }
     lines
+}
+
+/// A line of settings that read as they are written.
+fn written(config: &Config, words: &[&str], between: &str) -> String {
+    let value = |word: &str| device_command(word.as_bytes()).and_then(|spec| (spec.value)(config));
+    let texts = words.iter().map(|word| format!("{word}: {}", value(word).unwrap_or_default()));
+    format!("     {}", texts.collect::<Vec<_>>().join(between))
 }
 
 fn addresses(config: &Config, facts: &Facts) -> [String; 5] {
@@ -103,20 +110,14 @@ fn addresses(config: &Config, facts: &Facts) -> [String; 5] {
             format!("     daddr: {}  min_daddr: {}  max_daddr: {}", ipv6_text(config.dst6), masks.0, masks.1),
         ]
     } else {
-        [
-            format!("     dst_min: {}  dst_max: {}", ipv4_text(config.dst_min), ipv4_text(config.dst_max)),
-            format!("     src_min: {}  src_max: {}", ipv4_text(config.src_min), ipv4_text(config.src_max)),
-        ]
+        [written(config, &["dst_min", "dst_max"], "  "), written(config, &["src_min", "src_max"], "  ")]
     };
     let src_mac = if config.src_mac.is_zero() { facts.link.mac } else { config.src_mac };
     [
         first,
         second,
         format!("     src_mac: {src_mac} dst_mac: {}", config.dst_mac),
-        format!(
-            "     udp_src_min: {}  udp_src_max: {}  udp_dst_min: {}  udp_dst_max: {}",
-            config.udp_src_min, config.udp_src_max, config.udp_dst_min, config.udp_dst_max
-        ),
+        written(config, &["udp_src_min", "udp_src_max", "udp_dst_min", "udp_dst_max"], "  "),
         format!(
             "     src_mac_count: {}  dst_mac_count: {}",
             config.src_mac_count as i32, config.dst_mac_count as i32
@@ -153,7 +154,7 @@ fn transmit(config: &Config) -> Vec<String> {
         lines.push(format!("     burst: {burst}"));
     }
     if config.node >= 0 {
-        lines.push(format!("     node: {}", config.node));
+        lines.push(written(config, &["node"], ""));
     }
     match config.xmit_mode {
         XmitMode::StartXmit => {}

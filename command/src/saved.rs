@@ -3,16 +3,14 @@
 //! Written to a new device instance in this order they give an equal configuration. Some commands undo what
 //! others did (a VLAN clears MPLS) or need another state for a moment, so the order matters.
 
-use crate::FLAGS;
-use crate::address::{ipv4_text, ipv6_text};
-use packet::{Config, Flags, NEVER_NS, XmitMode};
+use crate::address::ipv6_text;
+use crate::set::size_to_write;
+use crate::{COMMANDS, FLAGS};
+use packet::{Config, Flags, XmitMode};
 use std::net::Ipv6Addr;
 
-/// Sizes below this are raised when they are set; only a number cut to 32 bits gives a smaller one.
-const SIZE_MIN: u64 = 42;
+/// A number that is 0 when it is cut to 32 bits.
 const CUT: u64 = 1 << 32;
-/// Longest delay that can be typed.
-const DELAY_MAX_NS: u64 = 9_999_999_999;
 /// In a label as typed: this one is to be drawn at random.
 const RANDOM_LABEL: u32 = 0x100;
 
@@ -30,57 +28,10 @@ pub fn commands_for(config: &Config) -> Vec<String> {
     commands
 }
 
-/// The number to type for a size.
-fn typed(size: u32) -> u64 {
-    if u64::from(size) < SIZE_MIN { CUT + u64::from(size) } else { u64::from(size) }
-}
-
 /// Commands that neither need nor change anything else.
 fn plain(config: &Config) -> Vec<String> {
-    let delay = match config.delay_ns {
-        NEVER_NS => 0x7fff_ffff,
-        0x7fff_ffff => 0x7fff_fffe,
-        delay_ns => delay_ns.min(DELAY_MAX_NS),
-    };
-    let numbers = [
-        ("count", config.count),
-        ("frags", u64::from(config.frags as u32)),
-        ("delay", delay),
-        ("dst_mac_count", config.dst_mac_count.into()),
-        ("src_mac_count", config.src_mac_count.into()),
-        ("udp_src_min", config.udp_src_min.into()),
-        ("udp_src_max", config.udp_src_max.into()),
-        ("udp_dst_min", config.udp_dst_min.into()),
-        ("udp_dst_max", config.udp_dst_max.into()),
-        ("flows", config.flows.into()),
-        ("flowlen", config.flow_len.into()),
-        ("queue_map_min", config.queue_map_min.into()),
-        ("queue_map_max", config.queue_map_max.into()),
-        ("skb_priority", config.skb_priority.into()),
-        ("spi", config.spi.into()),
-    ];
-    let sizes = [("min_pkt_size", config.min_pkt_size), ("max_pkt_size", config.max_pkt_size)];
-    let texts = [
-        ("dst_min", ipv4_text(config.dst_min)),
-        ("dst_max", ipv4_text(config.dst_max)),
-        ("src_min", ipv4_text(config.src_min)),
-        ("src_max", ipv4_text(config.src_max)),
-        ("dst_mac", config.dst_mac.to_string()),
-        ("src_mac", config.src_mac.to_string()),
-        ("tos", format!("{:02x}", config.tos)),
-        ("traffic_class", format!("{:02x}", config.traffic_class)),
-    ];
-    // A size of 0 is no number that one would type: it means that none was set.
-    let mut commands: Vec<String> = sizes
-        .into_iter()
-        .filter(|(_, size)| *size != 0)
-        .map(|(word, size)| format!("{word} {}", typed(size)))
-        .collect();
-    commands.extend(numbers.iter().map(|(word, number)| format!("{word} {number}")));
-    commands.extend(texts.iter().map(|(word, text)| format!("{word} {text}")));
-    commands.extend(u32::try_from(config.node).ok().map(|node| format!("node {node}")));
-    commands.extend(config.seed.map(|seed| format!("seed {seed}")));
-    commands
+    let command = |spec: &crate::Spec| Some(format!("{} {}", spec.word, (spec.value)(config)?));
+    COMMANDS.iter().filter_map(command).collect()
 }
 
 /// `netif_receive` is where a burst is always taken, and where clones never are.
@@ -100,7 +51,7 @@ fn transmit(config: &Config) -> Vec<String> {
         XmitMode::NetifReceive => commands.push("xmit_mode netif_receive".to_owned()),
     }
     if !config.imix.is_empty() {
-        let entry = |entry: &packet::ImixEntry| format!("{},{}", typed(entry.size), entry.weight);
+        let entry = |entry: &packet::ImixEntry| format!("{},{}", size_to_write(entry.size), entry.weight);
         let entries: Vec<String> = config.imix.iter().map(entry).collect();
         commands.push(format!("imix_weights {}", entries.join(" ")));
     }

@@ -8,12 +8,14 @@ mod frames;
 mod tags;
 mod transmit;
 
-pub(crate) use addresses::{
-    dst_mac, dst_max, dst_min, dst6, dst6_max, dst6_min, src_mac, src_max, src_min, src6,
+pub(crate) use addresses::{dst_mac, dst6, dst6_max, dst6_min, ipv4, set_ipv4, src_mac, src6};
+pub(crate) use frames::{
+    flows, imix_weights, max_pkt_size, min_pkt_size, pkt_size, rate, ratep, size_to_write,
 };
-pub(crate) use frames::{imix_weights, max_pkt_size, min_pkt_size, pkt_size, rate, ratep};
 pub(crate) use tags::{mpls, svlan_cfi, svlan_id, svlan_p, tos, traffic_class, vlan_cfi, vlan_id, vlan_p};
-pub(crate) use transmit::{burst, clear_counters, clone_skb, delay, flag, node, seed, xmit_mode};
+pub(crate) use transmit::{
+    NEVER, burst, clear_counters, clone_skb, debug, delay, flag, node, seed, show_engine, xmit_mode,
+};
 
 use crate::{Device, Facts, Fault, Refused};
 use std::fmt::Display;

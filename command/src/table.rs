@@ -3,12 +3,16 @@
 //! Widths, spellings and side effects are those of Linux 7.3 (specification sections 3 and 4).
 
 use crate::PgctrlCommand;
+use crate::address::ipv4_text;
 use crate::scan::{Scan, until_nul};
 use crate::set::{self, Setter};
 use crate::thread::NAME_LEN_MAX;
+use packet::{Config, NEVER_NS};
 
 /// Longest address of IPv6 as text that is looked at.
 const IPV6_LEN_MAX: usize = 127;
+/// Longest delay that can be typed.
+const DELAY_MAX_NS: u64 = 9_999_999_999;
 /// Longest word or other address that is looked at.
 const WORD_LEN_MAX: usize = 31;
 
@@ -98,6 +102,17 @@ pub(crate) enum Act {
     Device(Setter),
 }
 
+/// What a command changes in a running transmission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touches {
+    /// Nothing.
+    Nothing,
+    /// When it ends and how fast it goes.
+    Pace,
+    /// Its frames, their counters, or the way they take.
+    Frames,
+}
+
 /// One command.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
@@ -111,8 +126,15 @@ pub struct Spec {
     pub takes: Arg,
     /// What it is for.
     pub help: &'static str,
+    /// What it changes in a running transmission.
+    pub touches: Touches,
     pub(crate) act: Act,
+    /// The value to write for the setting as it is, where no other command has to be written before it.
+    pub(crate) value: Value,
 }
+
+/// The value of a setting as it is written; `None` for no write at all.
+pub(crate) type Value = fn(&Config) -> Option<String>;
 
 impl Spec {
     /// True for its word and its aliases.
@@ -121,29 +143,90 @@ impl Spec {
     }
 }
 
+/// The command of that word for device instances.
+pub(crate) fn device_command(word: &[u8]) -> Option<&'static Spec> {
+    COMMANDS.iter().find(|spec| spec.place == Place::Device && spec.is_called(word))
+}
+
 const N: Arg = Arg::Number { digits: 10 };
 const QUEUE: Arg = Arg::Number { digits: 5 };
 const VLAN: Arg = Arg::Number { digits: 4 };
 const ONE_DIGIT: Arg = Arg::Number { digits: 1 };
 const BYTE: Arg = Arg::Hex { digits: 2 };
 
+const fn spec(place: Place, word: &'static str, takes: Arg, act: Act, help: &'static str) -> Spec {
+    Spec { place, word, aliases: &[], takes, help, touches: Touches::Nothing, act, value: |_| None }
+}
+
 const fn pgctrl(word: &'static str, command: PgctrlCommand, help: &'static str) -> Spec {
-    Spec { place: Place::Pgctrl, word, aliases: &[], takes: Arg::None, help, act: Act::Pgctrl(command) }
+    spec(Place::Pgctrl, word, Arg::None, Act::Pgctrl(command), help)
 }
 
 const fn thread(word: &'static str, takes: Arg, act: Act, help: &'static str) -> Spec {
-    Spec { place: Place::Thread, word, aliases: &[], takes, help, act }
+    spec(Place::Thread, word, takes, act, help)
 }
 
+/// A command that changes the frames of a running transmission.
 const fn device(word: &'static str, takes: Arg, set: Setter, help: &'static str) -> Spec {
-    Spec { place: Place::Device, word, aliases: &[], takes, help, act: Act::Device(set) }
+    Spec { touches: Touches::Frames, ..spec(Place::Device, word, takes, Act::Device(set), help) }
 }
 
-const fn also(aliases: &'static [&'static str], spec: Spec) -> Spec {
-    Spec { aliases, ..spec }
+impl Spec {
+    const fn also(self, aliases: &'static [&'static str]) -> Self {
+        Self { aliases, ..self }
+    }
+
+    const fn touching(self, touches: Touches) -> Self {
+        Self { touches, ..self }
+    }
+
+    const fn valued(self, value: Value) -> Self {
+        Self { value, ..self }
+    }
 }
 
-/// Every command. Read by the parser, the help, the man page and the completions.
+/// A number that is stored as what fits of it.
+macro_rules! number {
+    ($word:literal, $takes:expr, $field:ident: $type:ty, $help:literal) => {{
+        let set: Setter = |d, given| {
+            d.config.$field = given.number as $type;
+            given.ok(d.config.$field)
+        };
+        device($word, $takes, set, $help).valued(|config| Some(config.$field.to_string()))
+    }};
+}
+
+/// An IPv4 address or nothing; the current address follows.
+macro_rules! ipv4 {
+    ($field:ident, $current:ident, $help:literal) => {{
+        let set: Setter = |d, given| {
+            let address = set::ipv4(d, given)?;
+            set::set_ipv4(&mut d.config.$field, &mut d.cursor.$current, address, given)
+        };
+        device(stringify!($field), Arg::Ipv4, set, $help).valued(|config| Some(ipv4_text(config.$field)))
+    }};
+}
+
+/// A number that is compared as written, stored as what fits of it and answered as `$shown`. When it changes, `$current`
+/// moves to `$to`.
+macro_rules! moving {
+    ($field:ident: $type:ty as $shown:ty, $current:ident = $to:expr, $help:literal) => {{
+        let set: Setter = |d, given| {
+            if given.number != u64::from(d.config.$field) {
+                d.config.$field = given.number as $type;
+                d.cursor.$current = $to(given.number);
+            }
+            given.ok(d.config.$field as $shown)
+        };
+        device(stringify!($field), N, set, $help).valued(|config| Some(config.$field.to_string()))
+    }};
+}
+
+const FIRST: fn(u64) -> u32 = |_| 0;
+const ITSELF: fn(u64) -> u16 = |port| port as u16;
+
+/// Every command. Read by the parser, the read-out, the help, the man page, the completions, and by what writes a
+/// configuration as commands.
 pub const COMMANDS: &[Spec] = &[
     pgctrl("start", PgctrlCommand::Start, "run all device instances and wait for the end"),
     pgctrl("stop", PgctrlCommand::Stop, "end all runs"),
@@ -151,36 +234,30 @@ pub const COMMANDS: &[Spec] = &[
     thread("add_device", Arg::DeviceName, Act::AddDevice, "add a device instance to this thread"),
     thread("rem_device_all", Arg::None, Act::RemoveAll, "remove all device instances of this thread"),
     thread("max_before_softirq", N, Act::MaxBeforeSoftirq, "accepted for scripts of 2005; has no effect"),
-    device(
-        "count",
-        N,
-        |d, given| {
-            d.config.count = given.number;
-            given.ok(given.number)
-        },
-        "frames to send, 0 for no end",
-    ),
+    number!("count", N, count: u64, "frames to send, 0 for no end").touching(Touches::Pace),
     device("pkt_size", N, set::pkt_size, "frame length in bytes without FCS, at least 42"),
-    device("min_pkt_size", N, set::min_pkt_size, "shortest frame"),
-    device("max_pkt_size", N, set::max_pkt_size, "longest frame; above min_pkt_size, sizes count up"),
+    device("min_pkt_size", N, set::min_pkt_size, "shortest frame").valued(|config| size(config.min_pkt_size)),
+    device("max_pkt_size", N, set::max_pkt_size, "longest frame; above min_pkt_size, sizes count up")
+        .valued(|config| size(config.max_pkt_size)),
     device(
         "imix_weights",
         Arg::Imix,
         set::imix_weights,
         "internet mix: frame lengths and their shares, 20 at most",
     ),
-    device(
+    number!(
         "frags",
         N,
-        |d, given| {
-            d.config.frags = given.number as i32;
-            given.ok(d.config.frags)
-        },
-        "page fragments of the payload, 17 at most; here it only keeps engines out that have none",
-    ),
-    device("delay", N, set::delay, "nanoseconds between frames, 2147483647 for never"),
-    device("rate", N, set::rate, "Mbit/s, turned into a delay by min_pkt_size as it is now"),
-    device("ratep", N, set::ratep, "frames per second, turned into a delay"),
+        frags: i32,
+        "page fragments of the payload, 17 at most; here it only keeps engines out that have none"
+    )
+    .valued(|config| Some((config.frags as u32).to_string())),
+    device("delay", N, set::delay, "nanoseconds between frames, 2147483647 for never")
+        .valued(|config| Some(delay(config.delay_ns)))
+        .touching(Touches::Pace),
+    device("rate", N, set::rate, "Mbit/s, turned into a delay by min_pkt_size as it is now")
+        .touching(Touches::Pace),
+    device("ratep", N, set::ratep, "frames per second, turned into a delay").touching(Touches::Pace),
     device("clone_skb", N, set::clone_skb, "times each frame goes out unchanged, 0 for once"),
     device("burst", N, set::burst, "frames handed over in one go"),
     device(
@@ -190,122 +267,43 @@ pub const COMMANDS: &[Spec] = &[
         "where frames enter: start_xmit, queue_xmit, netif_receive",
     ),
     device("flag", Arg::Flag, set::flag, "set a flag, clear it with ! before its name"),
-    also(&["dst"], device("dst_min", Arg::Ipv4, set::dst_min, "first or only IPv4 destination")),
-    device("dst_max", Arg::Ipv4, set::dst_max, "last IPv4 destination"),
-    device("src_min", Arg::Ipv4, set::src_min, "first or only IPv4 source; empty for the device's own"),
-    device("src_max", Arg::Ipv4, set::src_max, "last IPv4 source"),
+    ipv4!(dst_min, dst_v4, "first or only IPv4 destination").also(&["dst"]),
+    ipv4!(dst_max, dst_v4, "last IPv4 destination"),
+    ipv4!(src_min, src_v4, "first or only IPv4 source; empty for the device's own"),
+    ipv4!(src_max, src_v4, "last IPv4 source"),
     device("dst6", Arg::Ipv6, set::dst6, "IPv6 destination; turns IPv6 on"),
     device("dst6_min", Arg::Ipv6, set::dst6_min, "bits set in random IPv6 destinations; turns IPv6 on"),
     device("dst6_max", Arg::Ipv6, set::dst6_max, "bits allowed in random IPv6 destinations; turns IPv6 on"),
     device("src6", Arg::Ipv6, set::src6, "IPv6 source; turns IPv6 on"),
-    also(&["dstmac"], device("dst_mac", Arg::Mac, set::dst_mac, "destination MAC")),
-    also(&["srcmac"], device("src_mac", Arg::Mac, set::src_mac, "source MAC; zero for the device's own")),
-    device(
-        "dst_mac_count",
-        N,
-        |d, given| {
-            if given.number != u64::from(d.config.dst_mac_count) {
-                d.config.dst_mac_count = given.number as u32;
-                d.cursor.dst_mac_offset = 0;
-            }
-            given.ok(d.config.dst_mac_count as i32)
-        },
-        "destination MACs to go through, from dst_mac up",
+    device("dst_mac", Arg::Mac, set::dst_mac, "destination MAC")
+        .valued(|config| Some(config.dst_mac.to_string()))
+        .also(&["dstmac"]),
+    device("src_mac", Arg::Mac, set::src_mac, "source MAC; zero for the device's own")
+        .valued(|config| Some(config.src_mac.to_string()))
+        .also(&["srcmac"]),
+    moving!(
+        dst_mac_count: u32 as i32,
+        dst_mac_offset = FIRST,
+        "destination MACs to go through, from dst_mac up"
     ),
-    device(
-        "src_mac_count",
-        N,
-        |d, given| {
-            if given.number != u64::from(d.config.src_mac_count) {
-                d.config.src_mac_count = given.number as u32;
-                d.cursor.src_mac_offset = 0;
-            }
-            given.ok(d.config.src_mac_count as i32)
-        },
-        "source MACs to go through, from src_mac up",
-    ),
-    device(
-        "udp_src_min",
-        N,
-        |d, given| {
-            set_port(&mut d.config.udp_src_min, &mut d.cursor.udp_src, given.number);
-            given.ok(d.config.udp_src_min)
-        },
-        "first or only UDP source port",
-    ),
-    device(
-        "udp_src_max",
-        N,
-        |d, given| {
-            set_port(&mut d.config.udp_src_max, &mut d.cursor.udp_src, given.number);
-            given.ok(d.config.udp_src_max)
-        },
-        "end of the UDP source ports, itself not used",
-    ),
-    device(
-        "udp_dst_min",
-        N,
-        |d, given| {
-            set_port(&mut d.config.udp_dst_min, &mut d.cursor.udp_dst, given.number);
-            given.ok(d.config.udp_dst_min)
-        },
-        "first or only UDP destination port",
-    ),
-    device(
-        "udp_dst_max",
-        N,
-        |d, given| {
-            set_port(&mut d.config.udp_dst_max, &mut d.cursor.udp_dst, given.number);
-            given.ok(d.config.udp_dst_max)
-        },
-        "end of the UDP destination ports, itself not used",
-    ),
-    device(
-        "flows",
-        N,
-        |d, given| {
-            d.config.flows = (given.number as u32).min(packet::FLOWS_MAX);
-            given.ok(d.config.flows)
-        },
-        "flows at a time, 65536 at most, 0 for none",
-    ),
-    device(
-        "flowlen",
-        N,
-        |d, given| {
-            d.config.flow_len = given.number as u32;
-            given.ok(d.config.flow_len)
-        },
-        "frames of one flow",
-    ),
-    device(
-        "queue_map_min",
-        QUEUE,
-        |d, given| {
-            d.config.queue_map_min = given.number as u16;
-            given.ok(d.config.queue_map_min)
-        },
-        "first transmit queue",
-    ),
-    device(
-        "queue_map_max",
-        QUEUE,
-        |d, given| {
-            d.config.queue_map_max = given.number as u16;
-            given.ok(d.config.queue_map_max)
-        },
-        "last transmit queue",
-    ),
-    device(
+    moving!(src_mac_count: u32 as i32, src_mac_offset = FIRST, "source MACs to go through, from src_mac up"),
+    moving!(udp_src_min: u16 as u16, udp_src = ITSELF, "first or only UDP source port"),
+    moving!(udp_src_max: u16 as u16, udp_src = ITSELF, "end of the UDP source ports, itself not used"),
+    moving!(udp_dst_min: u16 as u16, udp_dst = ITSELF, "first or only UDP destination port"),
+    moving!(udp_dst_max: u16 as u16, udp_dst = ITSELF, "end of the UDP destination ports, itself not used"),
+    device("flows", N, set::flows, "flows at a time, 65536 at most, 0 for none")
+        .valued(|config| Some(config.flows.to_string())),
+    number!("flowlen", N, flow_len: u32, "frames of one flow"),
+    number!("queue_map_min", QUEUE, queue_map_min: u16, "first transmit queue"),
+    number!("queue_map_max", QUEUE, queue_map_max: u16, "last transmit queue"),
+    number!(
         "skb_priority",
         Arg::Number { digits: 9 },
-        |d, given| {
-            d.config.skb_priority = given.number as u32;
-            given.ok(d.config.skb_priority)
-        },
-        "priority of the frames for the qdisc",
+        skb_priority: u32,
+        "priority of the frames for the qdisc"
     ),
-    device("node", N, set::node, "NUMA node for the memory of frames (flag NODE)"),
+    device("node", N, set::node, "NUMA node for the memory of frames (flag NODE)")
+        .valued(|config| u32::try_from(config.node).ok().map(|node| node.to_string())),
     device(
         "mpls",
         Arg::Labels,
@@ -315,56 +313,42 @@ pub const COMMANDS: &[Spec] = &[
     device("vlan_id", VLAN, set::vlan_id, "VLAN id; above 4095 for no tags"),
     device("vlan_p", ONE_DIGIT, set::vlan_p, "VLAN priority, 0 to 7"),
     device("vlan_cfi", ONE_DIGIT, set::vlan_cfi, "VLAN canonical format (drop eligible) bit"),
-    also(
-        &["svlan"],
-        device("svlan_id", VLAN, set::svlan_id, "outer VLAN id, with vlan_id; above 4095 for no tags"),
-    ),
+    device("svlan_id", VLAN, set::svlan_id, "outer VLAN id, with vlan_id; above 4095 for no tags")
+        .also(&["svlan"]),
     device("svlan_p", ONE_DIGIT, set::svlan_p, "outer VLAN priority, 0 to 7"),
     device("svlan_cfi", ONE_DIGIT, set::svlan_cfi, "outer VLAN canonical format (drop eligible) bit"),
-    device("tos", BYTE, set::tos, "IPv4 type of service, two hex digits"),
-    device("traffic_class", BYTE, set::traffic_class, "IPv6 traffic class, two hex digits"),
-    device(
-        "spi",
-        N,
-        |d, given| {
-            d.config.spi = given.number as u32;
-            given.ok(d.config.spi)
-        },
-        "security association for flag IPSEC, 0 to look one up by addresses",
-    ),
+    device("tos", BYTE, set::tos, "IPv4 type of service, two hex digits")
+        .valued(|config| Some(format!("{:02x}", config.tos))),
+    device("traffic_class", BYTE, set::traffic_class, "IPv6 traffic class, two hex digits")
+        .valued(|config| Some(format!("{:02x}", config.traffic_class))),
+    number!("spi", N, spi: u32, "security association for flag IPSEC, 0 to look one up by addresses"),
     device("clear_counters", Arg::None, set::clear_counters, "set frame, error and idle counters to zero"),
-    device(
-        "debug",
-        N,
-        |d, given| {
-            d.debug = given.number as u32;
-            given.ok(d.debug)
-        },
-        "log more, for all device instances",
-    ),
+    device("debug", N, set::debug, "log more, for all device instances").touching(Touches::Nothing),
     device(
         "seed",
         Arg::Number { digits: 20 },
         set::seed,
         "make random draws repeat (wirerate's own); nothing for a new seed each run",
-    ),
-    device(
-        "show_engine",
-        ONE_DIGIT,
-        |d, given| {
-            d.show_engine = given.number != 0;
-            given.ok(u8::from(d.show_engine))
-        },
-        "1 to name the engine in this file (wirerate's own)",
-    ),
+    )
+    .valued(|config| config.seed.map(|seed| seed.to_string()))
+    .touching(Touches::Nothing),
+    device("show_engine", ONE_DIGIT, set::show_engine, "1 to name the engine in this file (wirerate's own)")
+        .touching(Touches::Nothing),
 ];
 
-/// A port is compared as typed and stored in 16 bits; the current port moves when it differs.
-fn set_port(setting: &mut u16, current: &mut u16, typed: u64) {
-    if typed != u64::from(*setting) {
-        *setting = typed as u16;
-        *current = typed as u16;
+/// A size of 0 is not one to write: it means that none was set.
+fn size(size: u32) -> Option<String> {
+    (size != 0).then(|| set::size_to_write(size).to_string())
+}
+
+/// A delay that no command can set (from `rate` with a size of gigabytes) becomes the longest one there is.
+fn delay(delay_ns: u64) -> String {
+    match delay_ns {
+        NEVER_NS => set::NEVER,
+        set::NEVER => set::NEVER - 1,
+        delay_ns => delay_ns.min(DELAY_MAX_NS),
     }
+    .to_string()
 }
 
 #[cfg(test)]

@@ -8,28 +8,8 @@ use crate::{Device, Fault};
 use packet::{Flags, MacAddr};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-pub(crate) fn dst_min(device: &mut Device, given: &Given<'_>) -> Answer {
-    let address = ipv4(device, given)?;
-    set_ipv4(&mut device.config.dst_min, &mut device.cursor.dst_v4, address, given)
-}
-
-pub(crate) fn dst_max(device: &mut Device, given: &Given<'_>) -> Answer {
-    let address = ipv4(device, given)?;
-    set_ipv4(&mut device.config.dst_max, &mut device.cursor.dst_v4, address, given)
-}
-
-pub(crate) fn src_min(device: &mut Device, given: &Given<'_>) -> Answer {
-    let address = ipv4(device, given)?;
-    set_ipv4(&mut device.config.src_min, &mut device.cursor.src_v4, address, given)
-}
-
-pub(crate) fn src_max(device: &mut Device, given: &Given<'_>) -> Answer {
-    let address = ipv4(device, given)?;
-    set_ipv4(&mut device.config.src_max, &mut device.cursor.src_v4, address, given)
-}
-
 /// Reads an IPv4 address; empty clears.
-fn ipv4(device: &mut Device, given: &Given<'_>) -> Result<Option<Ipv4Addr>, crate::Refused> {
+pub(crate) fn ipv4(device: &mut Device, given: &Given<'_>) -> Result<Option<Ipv4Addr>, crate::Refused> {
     let address = parse_ipv4(given.text);
     if address.is_some() || given.text.is_empty() {
         return Ok(address);
@@ -39,7 +19,7 @@ fn ipv4(device: &mut Device, given: &Given<'_>) -> Result<Option<Ipv4Addr>, crat
 }
 
 /// The current address moves only when the setting changes, as in the kernel.
-fn set_ipv4(
+pub(crate) fn set_ipv4(
     setting: &mut Option<Ipv4Addr>,
     current: &mut Ipv4Addr,
     address: Option<Ipv4Addr>,

@@ -12,6 +12,13 @@ const NS_PER_S: u64 = 1_000_000_000;
 /// Digits of a size or a weight in a mix.
 const IMIX_DIGITS: usize = 10;
 
+/// The number to write for a size: sizes below [`SIZE_MIN`] are raised when they are set, and only a number cut to 32
+/// bits gives a smaller one.
+pub(crate) fn size_to_write(size: u32) -> u64 {
+    let size = u64::from(size);
+    if size < SIZE_MIN { (1 << 32) + size } else { size }
+}
+
 /// True when a value as typed is another one than a signed 32-bit setting, compared in 64 bits as the kernel
 /// does: sizes beyond 2^31 always differ from what they were cut to.
 fn differs(typed: u64, setting: u32) -> bool {
@@ -25,6 +32,11 @@ fn next_size(device: &mut Device, size: u64) {
     if !device.config.imix.is_empty() {
         device.cursor.repeats_left = 0;
     }
+}
+
+pub(crate) fn flows(device: &mut Device, given: &Given<'_>) -> Answer {
+    device.config.flows = (given.number as u32).min(packet::FLOWS_MAX);
+    given.ok(device.config.flows)
 }
 
 pub(crate) fn min_pkt_size(device: &mut Device, given: &Given<'_>) -> Answer {

@@ -6,7 +6,7 @@ use crate::{Device, FLAGS, Fault};
 use packet::{Flags, NEVER_NS, XmitMode};
 
 /// `delay` of a device that is never to send.
-const NEVER: u64 = 0x7fff_ffff;
+pub(crate) const NEVER: u64 = 0x7fff_ffff;
 
 pub(crate) fn clone_skb(device: &mut Device, given: &Given<'_>) -> Answer {
     let config = &mut device.config;
@@ -110,6 +110,16 @@ pub(crate) fn seed(device: &mut Device, given: &Given<'_>) -> Answer {
         return given.refuse_aloud(device, "does not fit into 64 bits", fault);
     }
     given.ok(digits)
+}
+
+pub(crate) fn debug(device: &mut Device, given: &Given<'_>) -> Answer {
+    device.debug = given.number as u32;
+    given.ok(device.debug)
+}
+
+pub(crate) fn show_engine(device: &mut Device, given: &Given<'_>) -> Answer {
+    device.show_engine = given.number != 0;
+    given.ok(u8::from(device.show_engine))
 }
 
 /// Not the start time, nor the counts of an internet mix. The text ends in a newline of its own.

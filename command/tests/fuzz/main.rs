@@ -7,7 +7,8 @@
 mod write;
 
 use command::{
-    ControlTree, Device, Facts, LinkState, PgctrlCommand, Place, Refused, ThreadCommand, commands_for,
+    ControlTree, Device, Facts, LinkState, PgctrlCommand, Place, Refused, ThreadCommand, Touches,
+    commands_for,
 };
 use packet::{DeviceFacts, FRAME_LEN_MAX, MacAddr, Plan, PlanError, Rng, WallTime};
 
@@ -124,7 +125,10 @@ fn assert_says(refused: &Refused, bytes: &[u8]) {
 /// One write to a device file, and what is true after each.
 #[track_caller]
 fn write_device(device: &mut Device, bytes: &[u8], facts: &Facts) {
-    match device.write(bytes, facts) {
+    let before = device.clone();
+    let written = device.write(bytes, facts);
+    assert_touches(before, device, command::touches(bytes, facts));
+    match written {
         Ok(len) => assert_eq!(len, bytes.len()),
         Err(refused) => assert_says(&refused, bytes),
     }
@@ -133,6 +137,25 @@ fn write_device(device: &mut Device, bytes: &[u8], facts: &Facts) {
     assert!(device.config.flags.0 < 1 << 19, "{shown:?} sets flags that there are none of");
     assert!(device.config.imix.iter().all(|entry| entry.weight > 0), "{shown:?}");
     assert_well_formed(device, facts);
+}
+
+/// A write changes no more of a running transmission than the table has.
+#[track_caller]
+fn assert_touches(mut before: Device, after: &Device, touches: Touches) {
+    if !after.is_running || touches == Touches::Frames {
+        return;
+    }
+    let mut after = after.clone();
+    for device in [&mut before, &mut after] {
+        device.cursor.write_back(&mut device.config);
+        device.cursor.follow(&device.config);
+    }
+    before.config.seed = after.config.seed;
+    if touches == Touches::Pace {
+        (before.config.count, before.config.delay_ns) = (after.config.count, after.config.delay_ns);
+    }
+    assert_eq!((&before.config, &before.cursor), (&after.config, &after.cursor));
+    assert_eq!(before.counters, after.counters);
 }
 
 /// A read-out is `Params:`, lines with five spaces, `Current:`, more of those, and a result.

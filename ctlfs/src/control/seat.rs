@@ -1,6 +1,6 @@
 //! The run of one device instance: begun, watched, cut in two by a command, ended.
 
-use command::{Counters, Device, Facts, NO_FRAME, fragments, interface_of};
+use command::{Counters, Device, NO_FRAME, fragments, interface_of};
 use engine::{BATCH_MAX, End, EngineError, EngineKind, Pace, Request, RunHandle, RunReport, Terms, Wish};
 use host::monotonic_ns;
 use packet::{Config, Cursor, Plan};
@@ -251,38 +251,6 @@ impl Live {
             counters.started_ns = part.started_ns;
         }
         device.cursor.clone_from(cursor);
-    }
-}
-
-/// What a write does to a run that goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
-    /// Nothing, or there is no run.
-    Nothing,
-    /// When it ends and how fast it goes.
-    Terms,
-    /// What the frames are.
-    Frames,
-}
-
-/// Tries a write on a copy.
-pub(super) fn effect_of(device: &Device, bytes: &[u8], facts: &Facts) -> Effect {
-    if !device.is_running {
-        return Effect::Nothing;
-    }
-    let mut before = device.clone();
-    before.cursor.write_back(&mut before.config);
-    let mut after = device.clone();
-    // A refused write can change settings too.
-    let _ = after.write(bytes, facts);
-    let frames = |config: &Config| Config { count: 0, delay_ns: 0, ..config.clone() };
-    let is_same_frames = frames(&before.config) == frames(&after.config)
-        && before.cursor == after.cursor
-        && before.counters == after.counters;
-    match is_same_frames {
-        false => Effect::Frames,
-        true if before.config == after.config => Effect::Nothing,
-        true => Effect::Terms,
     }
 }
 

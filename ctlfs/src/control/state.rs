@@ -5,8 +5,8 @@
 
 use super::StartRuns;
 use super::links::{Interface, Links};
-use super::seat::{Effect, Seat, effect_of, over};
-use command::{ControlTree, Device, Facts, Refused};
+use super::seat::{Seat, over};
+use command::{ControlTree, Device, Facts, Refused, Touches};
 use engine::{End, RunHandle};
 use host::{HostError, monotonic_ns};
 use packet::{DeviceFacts, Plan};
@@ -197,15 +197,15 @@ impl State {
         let Some(facts) = self.facts(links, name) else {
             return self.tree.write_device(name, bytes, &Facts::default()).map(|_| None);
         };
-        let effect =
-            self.tree.device(name).map_or(Effect::Nothing, |device| effect_of(device, bytes, &facts));
-        if effect == Effect::Frames
+        let is_running = self.tree.device(name).is_some_and(|device| device.is_running);
+        let touches = if is_running { command::touches(bytes, &facts) } else { Touches::Nothing };
+        if touches == Touches::Frames
             && let Some(run) = self.seats.get_mut(name).and_then(Seat::pause)
         {
             return Ok(Some(run));
         }
         let written = self.tree.write_device(name, bytes, &facts).map(|_| None);
-        if effect == Effect::Terms {
+        if touches == Touches::Pace {
             self.change_terms(name);
         }
         written
