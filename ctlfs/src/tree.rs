@@ -3,9 +3,11 @@
 //! The file system knows names, texts and bytes; a [`Tree`] knows what they mean. A write may take as long as a
 //! run takes, so it is handed a [`Cancel`] that fires when the writer is interrupted or killed.
 
+use engine::Event;
 use std::ffi::{OsStr, OsString};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// What a refused write or read answers, 1 to 511: FUSE passes no other number on.
 pub use nix::errno::Errno;
@@ -58,8 +60,9 @@ pub struct Cancel(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    fired: Mutex<bool>,
-    changed: Condvar,
+    is_fired: AtomicBool,
+    fired: Event,
+    listener: Mutex<Option<Arc<Event>>>,
 }
 
 impl Cancel {
@@ -70,33 +73,37 @@ impl Cancel {
 
     /// Fires it, for good.
     pub fn fire(&self) {
-        *self.0.fired.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.0.changed.notify_all();
+        self.0.is_fired.store(true, Ordering::SeqCst);
+        self.0.fired.notify();
+        if let Some(event) = &*self.0.listener.lock().unwrap_or_else(PoisonError::into_inner) {
+            event.notify();
+        }
     }
 
     /// True once it has fired.
     pub fn is_fired(&self) -> bool {
-        *self.0.fired.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.is_fired.load(Ordering::SeqCst)
+    }
+
+    /// Notifies `event` as well when it fires.
+    pub fn notify(&self, event: &Arc<Event>) {
+        *self.0.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(event));
+        if self.is_fired() {
+            event.notify();
+        }
     }
 
     /// Waits until it fires, `timeout` at most; true when it has fired.
     pub fn wait(&self, timeout: Duration) -> bool {
-        let deadline = Instant::now() + timeout;
-        let mut fired = self.0.fired.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*fired {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            fired = self.0.changed.wait_timeout(fired, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        *fired
+        self.0.fired.wait(0, timeout);
+        self.is_fired()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Instant;
 
     #[test]
     fn a_waiter_wakes_when_the_token_fires() {

@@ -7,6 +7,7 @@
 use crate::choose::{Chosen, Need, Tools, build};
 use crate::clock::{Clock, PunctualClock, SystemClock};
 use crate::engine::{Burst, Errors};
+use crate::event::Event;
 use crate::pacer::Pace;
 use crate::run::{BURST_NS, End, Progress, Run, RunReport, Step, Terms};
 use crate::together::{Together, Turn};
@@ -85,6 +86,7 @@ pub struct RunHandle {
     report: Mutex<Option<RunReport>>,
     ended: Condvar,
     has_ended: AtomicBool,
+    on_end: Mutex<Option<Arc<Event>>>,
 }
 
 impl RunHandle {
@@ -149,6 +151,14 @@ impl RunHandle {
         if self.is_changed.swap(false, Relaxed) { lock(&self.new_terms).take() } else { None }
     }
 
+    /// Notifies `event` once the run has ended.
+    pub fn notify_end(&self, event: &Arc<Event>) {
+        *lock(&self.on_end) = Some(Arc::clone(event));
+        if self.has_ended() {
+            event.notify();
+        }
+    }
+
     /// A run that is over before it has begun.
     pub fn ended(report: RunReport) -> Arc<Self> {
         let handle = Arc::new(Self::default());
@@ -163,6 +173,9 @@ impl RunHandle {
         *place = Some(report);
         self.has_ended.store(true, Relaxed);
         self.ended.notify_all();
+        if let Some(event) = lock(&self.on_end).take() {
+            event.notify();
+        }
     }
 
     /// The report of a run whose thread has ended with a panic, as far as it had shown where it stood.

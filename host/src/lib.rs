@@ -18,6 +18,7 @@ mod genl;
 mod lab;
 mod limits;
 mod link;
+mod link_events;
 mod machine;
 mod netlink;
 mod netns;
@@ -48,6 +49,7 @@ pub use ethtool::{
 pub use lab::{Lab, LabEnd, LabOptions};
 pub use limits::{Pause, Ring, Rings};
 pub use link::{AttachedXdp, Counters, Link, LinkLayer, Parent, Peer, XdpMode};
+pub use link_events::LinkEvents;
 pub use machine::{Machine, Right, Setting};
 pub use netns::{Netns, NetnsId};
 pub use packet::MacAddr;

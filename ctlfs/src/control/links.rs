@@ -2,11 +2,13 @@
 
 use super::guard::RouteGuard;
 use command::{Facts, LinkState};
-use host::{CpuList, HostError, LinkLayer, Netns, Stack};
+use engine::Event;
+use host::{CpuList, HostError, LinkEvents, LinkLayer, Netns, Stack};
 use packet::ipsec::Associations;
 use packet::{DeviceFacts, MacAddr};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::thread::Builder;
 
 /// One interface, as of the moment it was asked for.
 #[derive(Clone, Debug)]
@@ -43,6 +45,12 @@ pub trait Links: Send + Sync + 'static {
     /// When nobody can say: it may well be there.
     fn numbered(&self, index: u32) -> Result<Option<Interface>, HostError>;
 
+    /// True when an interface may have changed since the last call.
+    fn take_change(&self) -> bool;
+
+    /// Notifies `event` after each change from now on.
+    fn notify_changes(&self, event: Arc<Event>);
+
     /// What commands and read-outs need to know of one.
     fn facts(&self, interface: &Interface) -> Facts;
 
@@ -56,10 +64,11 @@ pub trait Links: Send + Sync + 'static {
     fn associations(&self) -> Arc<Associations>;
 }
 
-/// The real ones, asked over netlink each time.
+/// The real ones, read over netlink each time.
 #[derive(Debug)]
 pub struct HostLinks {
     stack: Stack,
+    events: Arc<LinkEvents>,
     routes: RouteGuard,
     has_xfrm: bool,
     possible_nodes: Vec<RangeInclusive<u32>>,
@@ -75,6 +84,7 @@ impl HostLinks {
         let routes = Stack::here()?;
         Ok(Self {
             stack: Stack::here()?,
+            events: Arc::new(LinkEvents::here()?),
             routes: RouteGuard::new(move || said(routes.default_route_path()).unwrap_or_default()),
             // This setting is there in every kernel with CONFIG_XFRM, in every namespace.
             has_xfrm: std::fs::exists("/proc/sys/net/core/xfrm_acq_expires").unwrap_or(false),
@@ -97,6 +107,22 @@ impl Links for HostLinks {
         Ok(self.stack.find_link(index)?.map(Interface::from))
     }
 
+    fn take_change(&self) -> bool {
+        self.events.take()
+    }
+
+    fn notify_changes(&self, event: Arc<Event>) {
+        let events = Arc::clone(&self.events);
+        let watch = move || {
+            while events.wait() {
+                event.notify();
+            }
+        };
+        if let Err(error) = Builder::new().name("links".to_owned()).spawn(watch) {
+            tracing::warn!(%error, "a run goes on when its interface goes down until a file is read");
+        }
+    }
+
     fn facts(&self, interface: &Interface) -> Facts {
         Facts {
             link: DeviceFacts { mac: interface.mac, tx_queues: 1, ..DeviceFacts::default() },
@@ -116,6 +142,12 @@ impl Links for HostLinks {
 
     fn associations(&self) -> Arc<Associations> {
         said(self.stack.associations()).unwrap_or_default()
+    }
+}
+
+impl Drop for HostLinks {
+    fn drop(&mut self) {
+        self.events.close();
     }
 }
 

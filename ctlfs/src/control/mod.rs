@@ -15,21 +15,16 @@ pub use links::{HostLinks, Interface, Links};
 
 use crate::tree::{Cancel, Errno, Tree};
 use command::{Entry, PgctrlCommand, Refused, ThreadCommand, VERSION_LINE, interface_of};
-use engine::{EngineError, EngineKind, Request, RunHandle, Worker, Workers};
+use engine::{EngineError, EngineKind, Event, Request, RunHandle, Worker, Workers};
 use host::{CpuList, HostError, Netns};
 use state::State;
 use std::ffi::{OsStr, OsString};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A writer that waits for runs looks after them first after this time, then less and less often.
-const LOOK_FIRST: Duration = Duration::from_millis(1);
-const LOOK_LAST: Duration = Duration::from_millis(10);
 /// How long a run may take to end after it was told to.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
-/// The kernel is asked for the interfaces at most this often.
-const LINKS_INTERVAL: Duration = Duration::from_millis(1);
 /// How long `stop`, or a signal to the writer of `start`, waits for the results.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -39,13 +34,13 @@ pub type StartRuns = dyn Fn(Vec<(u32, Request)>) -> Vec<Arc<RunHandle>> + Send +
 /// The control tree of one network namespace.
 pub struct Control {
     state: Mutex<State>,
-    /// A run that a command had cut goes on.
-    resumed: Condvar,
+    /// A run has ended or was continued, an interface has changed, or the writer of `start` was interrupted.
+    changed: Arc<Event>,
     /// Held by who starts or removes device instances; how many writes of `start` it has served.
     starts_served: Mutex<u64>,
     starts_asked: AtomicU64,
-    /// When the kernel was last asked for the interfaces.
-    links_asked: Mutex<Option<Instant>>,
+    /// The state may not have the interfaces as they are; held while they are read.
+    has_old_links: Mutex<bool>,
     links: Box<dyn Links>,
     start_runs: Box<StartRuns>,
     is_closed: AtomicBool,
@@ -58,12 +53,14 @@ impl Control {
         links: impl Links,
         start_runs: impl Fn(Vec<(u32, Request)>) -> Vec<Arc<RunHandle>> + Send + Sync + 'static,
     ) -> Self {
+        let changed = Arc::new(Event::default());
+        links.notify_changes(Arc::clone(&changed));
         Self {
-            state: Mutex::new(State::new(cpus)),
-            resumed: Condvar::new(),
+            state: Mutex::new(State::new(cpus, Arc::clone(&changed))),
+            changed,
             starts_served: Mutex::new(0),
             starts_asked: AtomicU64::new(0),
-            links_asked: Mutex::new(None),
+            has_old_links: Mutex::new(false),
             links: Box::new(links),
             start_runs: Box::new(start_runs),
             is_closed: AtomicBool::new(false),
@@ -91,15 +88,20 @@ impl Control {
 
     /// The state, with the interfaces as they are now.
     fn current(&self) -> MutexGuard<'_, State> {
-        let mut asked = lock(&self.links_asked);
-        if asked.is_none_or(|asked| asked.elapsed() >= LINKS_INTERVAL) {
+        let mut has_old_links = lock(&self.has_old_links);
+        let has_changed = self.links.take_change();
+        if has_changed || *has_old_links {
             let indexes = self.state().indexes(None);
-            let find = |index| (index, self.links.numbered(index));
-            let found = indexes.into_iter().map(find).collect();
+            let found: Vec<_> =
+                indexes.into_iter().map(|index| (index, self.links.numbered(index))).collect();
+            *has_old_links = found.iter().any(|(_, interface)| interface.is_err());
             self.state().follow_interfaces(found);
-            *asked = Some(Instant::now());
         }
-        drop(asked);
+        drop(has_old_links);
+        if has_changed {
+            // Runs may have been stopped.
+            self.changed.notify();
+        }
         self.state()
     }
 
@@ -115,7 +117,10 @@ impl Control {
     fn write_thread(&self, cpu: u32, bytes: &[u8]) -> Result<(), Refused> {
         match ThreadCommand::parse(bytes)? {
             ThreadCommand::AddDevice { name } => {
+                // A change from here on may be taken by a thread that does not find the new device instance yet.
+                let mut has_old_links = lock(&self.has_old_links);
                 let interface = self.links.named(interface_of(&String::from_utf8_lossy(&name)));
+                *has_old_links = true;
                 self.state().add_device(&*self.links, cpu, &name, interface)
             }
             ThreadCommand::RemoveAll => self.remove(Some(cpu)),
@@ -125,9 +130,11 @@ impl Control {
 
     fn write_device(&self, name: &str, bytes: &[u8]) -> Result<(), Refused> {
         loop {
+            let seen = self.changed.times();
             let mut state = self.state();
             if state.is_paused(name) {
-                drop(self.resumed.wait_timeout(state, LOOK_LAST));
+                drop(state);
+                self.changed.wait(seen, END_TIMEOUT);
                 continue;
             }
             let Some(run) = state.write_device(&*self.links, name, bytes)? else { return Ok(()) };
@@ -137,7 +144,7 @@ impl Control {
             run.wait_for_end(END_TIMEOUT);
             let write = (name, bytes);
             let written = self.state().write_paused(&*self.links, &*self.start_runs, write, &run, &facts);
-            self.resumed.notify_all();
+            self.changed.notify();
             if let Some(written) = written {
                 return written;
             }
@@ -157,22 +164,31 @@ impl Control {
             self.state().start(&facts, &*self.links, &*self.start_runs);
         }
         drop(served);
-        let mut interval = LOOK_FIRST;
-        while self.current().is_running() {
-            if cancel.wait(interval) {
-                self.stop();
+        cancel.notify(&self.changed);
+        loop {
+            let seen = self.changed.times();
+            if !self.current().is_running() {
                 return;
             }
-            interval = (interval * 2).min(LOOK_LAST);
+            if cancel.is_fired() {
+                return self.stop();
+            }
+            self.changed.wait(seen, Duration::MAX);
         }
     }
 
     /// Ends all runs. The kernel comes back at once; the results are then there a moment later, here before.
     fn stop(&self) {
         self.state().stop();
+        self.changed.notify();
         let deadline = Instant::now() + STOP_TIMEOUT;
-        while self.state().is_running() && Instant::now() < deadline {
-            std::thread::sleep(LOOK_FIRST);
+        loop {
+            let seen = self.changed.times();
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || !self.state().is_running() {
+                return;
+            }
+            self.changed.wait(seen, left);
         }
     }
 
@@ -188,15 +204,16 @@ impl Control {
         let deadline = Instant::now() + END_TIMEOUT;
         loop {
             let live = self.state().end(cpu);
+            self.changed.notify();
             let Some(run) = live else { break };
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 self.state().abandon(cpu);
+                self.changed.notify();
                 break;
             }
             run.wait_for_end(left);
         }
-        self.resumed.notify_all();
     }
 }
 
@@ -269,7 +286,5 @@ impl Tree for Control {
     fn drain(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
         self.stop();
-        // Writers that wait look up within `LOOK_LAST`; then their answers are on the way.
-        std::thread::sleep(2 * LOOK_LAST);
     }
 }

@@ -7,7 +7,7 @@ use super::StartRuns;
 use super::links::{Interface, Links};
 use super::seat::{Seat, over};
 use command::{ControlTree, Device, Facts, Refused, Touches};
-use engine::{End, RunHandle};
+use engine::{End, Event, RunHandle};
 use host::{HostError, monotonic_ns};
 use packet::{DeviceFacts, Plan};
 use std::collections::{HashMap, VecDeque};
@@ -21,6 +21,8 @@ const UNREAD_MAX: usize = 64;
 pub(super) struct State {
     pub(super) tree: ControlTree,
     seats: HashMap<String, Seat>,
+    /// Notified when a run ends.
+    changed: Arc<Event>,
     /// The interfaces of the device instances, as of the last look.
     interfaces: HashMap<u32, Interface>,
     /// Of device instances that have been removed, the newest last.
@@ -28,10 +30,11 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(cpus: Vec<u32>) -> Self {
+    pub(super) fn new(cpus: Vec<u32>, changed: Arc<Event>) -> Self {
         Self {
             tree: ControlTree::new(cpus),
             seats: HashMap::new(),
+            changed,
             interfaces: HashMap::new(),
             unread: VecDeque::new(),
         }
@@ -146,9 +149,11 @@ impl State {
                 requests.push((cpu, request));
             } else {
                 seat.begun(device, plan, true, over(&request, End::Stopped));
+                self.changed.notify();
             }
         }
         for ((name, plan), run) in names.iter().zip(plans).zip(start_runs(requests)) {
+            run.notify_end(&self.changed);
             if let Some((device, seat)) = self.both(name) {
                 seat.begun(device, plan, true, run);
             }
@@ -262,7 +267,7 @@ impl State {
     }
 
     fn resume(&mut self, links: &dyn Links, start_runs: &StartRuns, name: &str, facts: &DeviceFacts) {
-        let cpu = self.cpu_of(name);
+        let (cpu, changed) = (self.cpu_of(name), Arc::clone(&self.changed));
         let Some((device, seat)) = self.both(name).filter(|(device, _)| device.is_running) else { return };
         let facts = DeviceFacts { cpu, ..*facts };
         learn_associations(device, links);
@@ -276,6 +281,7 @@ impl State {
                     false => start_runs(vec![(cpu, request)]).pop(),
                 };
                 if let Some(run) = run {
+                    run.notify_end(&changed);
                     seat.begun(device, plan, false, run);
                 }
             }

@@ -11,9 +11,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-/// Interfaces as a test wants them, by number, and whether nobody can say anything of them.
+/// The interfaces of a test, by number.
 #[derive(Clone, Default)]
-struct Table(Arc<Mutex<HashMap<u32, Interface>>>, Arc<AtomicBool>);
+struct Table(Arc<TableState>);
+
+#[derive(Default)]
+struct TableState {
+    interfaces: Mutex<HashMap<u32, Interface>>,
+    /// They cannot be read.
+    is_unreadable: AtomicBool,
+    has_changed: AtomicBool,
+    listener: Mutex<Option<Arc<Event>>>,
+}
 
 impl Table {
     fn set(&self, index: u32, name: &str, is_up: bool) {
@@ -26,20 +35,29 @@ impl Table {
             has_carrier: is_up,
             is_loopback: name == "lo",
         };
-        self.0.lock().unwrap().insert(index, interface);
+        self.0.interfaces.lock().unwrap().insert(index, interface);
+        self.announce();
     }
 
-    /// By one command, so that nobody sees it half way.
+    fn announce(&self) {
+        self.0.has_changed.store(true, Ordering::SeqCst);
+        self.0.listener.lock().unwrap().iter().for_each(|event| event.notify());
+    }
+
+    /// By one command, so that no reader sees it half way.
     fn swap_names(&self, one: u32, other: u32) {
-        let mut all = self.0.lock().unwrap();
+        let mut all = self.0.interfaces.lock().unwrap();
         let names = [one, other].map(|index| all[&index].name.clone());
         for (index, name) in [other, one].into_iter().zip(names) {
             all.get_mut(&index).unwrap().name = name;
         }
+        drop(all);
+        self.announce();
     }
 
     fn remove(&self, index: u32) {
-        self.0.lock().unwrap().remove(&index);
+        self.0.interfaces.lock().unwrap().remove(&index);
+        self.announce();
     }
 }
 
@@ -47,14 +65,22 @@ impl Links for Table {
     fn named(&self, name: &str) -> Option<Interface> {
         // Each also listens to another name, as after `ip link property add dev eth0 altname lan2`.
         let is_it = |one: &&Interface| one.name == name || format!("lan{}", one.index) == name;
-        self.0.lock().unwrap().values().find(is_it).cloned()
+        self.0.interfaces.lock().unwrap().values().find(is_it).cloned()
     }
 
     fn numbered(&self, index: u32) -> Result<Option<Interface>, HostError> {
-        if self.1.load(Ordering::Relaxed) {
+        if self.0.is_unreadable.load(Ordering::Relaxed) {
             return Err(HostError::NoNetns { name: "test".into() });
         }
-        Ok(self.0.lock().unwrap().get(&index).cloned())
+        Ok(self.0.interfaces.lock().unwrap().get(&index).cloned())
+    }
+
+    fn take_change(&self) -> bool {
+        self.0.has_changed.swap(false, Ordering::SeqCst)
+    }
+
+    fn notify_changes(&self, event: Arc<Event>) {
+        *self.0.listener.lock().unwrap() = Some(event);
     }
 
     fn facts(&self, _interface: &Interface) -> Facts {
@@ -373,8 +399,8 @@ fn a_deleted_device_takes_its_files_along() {
 fn an_answer_that_cannot_be_had_removes_nothing() {
     let room = room();
     room.add("eth0", &["count 3"]);
-    room.table.1.store(true, Ordering::Relaxed);
-    thread::sleep(Duration::from_millis(5));
+    room.table.0.is_unreadable.store(true, Ordering::Relaxed);
+    room.table.announce();
     room.write("pgctrl", "start");
     assert_eq!(room.sofar("eth0"), 3);
 }
@@ -431,11 +457,9 @@ fn what_no_engine_can_do_is_said_in_the_result() {
 fn a_device_added_by_another_name_of_its_interface_keeps_it() {
     let room = room_with(refuse);
     room.add("lan2@0", &["count 5"]);
-    thread::sleep(Duration::from_millis(5));
     room.write("pgctrl", "start");
     assert_eq!(room.result("lan2@0"), "ERROR: no engine can send this to eth0: none");
     room.table.set(2, "wan0", true);
-    thread::sleep(Duration::from_millis(5));
     room.write("pgctrl", "start");
     assert_eq!(room.result("lan2@0"), "ERROR: no engine can send this to wan0: none");
     assert_eq!(room.control.names().last(), Some(&OsString::from("lan2@0")));
