@@ -1,11 +1,11 @@
 //! The devices of a capture and the counts of all of them: what the session, the writer and the report look at.
 
+use crate::accounting::FileCounts;
 use crate::clock::utc_now_ns;
 use crate::hardware::Hardware;
 use crate::interfaces::Numbering;
 use crate::nic_loss::NicLoss;
-use crate::run::Lane;
-use crate::share::Share;
+use crate::ring_handle::RingHandle;
 use crate::stats::{Counts, DeviceStats, RingStats, Stats};
 use crate::tap::{RingCounts, SourceFacts, Tap};
 use crate::writer::Written;
@@ -55,7 +55,7 @@ pub(crate) struct Device {
     /// True once it was found not to be in its namespace any more, where its tap goes on.
     pub(crate) has_moved: AtomicBool,
     /// One for each ring, once it is attached.
-    pub(crate) lanes: OnceLock<Vec<Arc<Lane>>>,
+    pub(crate) rings: OnceLock<Vec<Arc<RingHandle>>>,
 }
 
 /// See the top of the file.
@@ -117,9 +117,9 @@ impl Board {
         self.devices.iter().all(Device::is_gone)
     }
 
-    /// Those of all rings.
-    pub(crate) fn lanes(&self) -> impl Iterator<Item = &Lane> {
-        self.devices.iter().filter_map(|device| device.lanes.get()).flatten().map(|lane| &**lane)
+    /// The rings of all devices.
+    pub(crate) fn rings(&self) -> impl Iterator<Item = &RingHandle> {
+        self.devices.iter().filter_map(|device| device.rings.get()).flatten().map(|ring| &**ring)
     }
 
     /// Ends all taps.
@@ -144,18 +144,18 @@ impl Board {
         DeviceStats { lost_nic, freezes: device.with_tap(|tap| tap.freezes()) }
     }
 
-    /// What is known of each interface now, for the end of a file that has this share of the capture.
-    pub(crate) fn closing_blocks(&self, share: &Share) -> Vec<u8> {
+    /// The statistics of each interface as of now, for the end of a file with these counts.
+    pub(crate) fn trailer(&self, file: &FileCounts) -> Vec<u8> {
         let (stats, now_ns) = (self.stats(), utc_now_ns());
         let mut blocks = Vec::new();
         for (number, device) in self.devices.iter().enumerate() {
-            let (counts, lost_nic) = match share.ring.map(|ring| self.place_of_ring(ring)) {
+            let (counts, lost_nic) = match file.ring.map(|ring| self.place_of_ring(ring)) {
                 None => (stats.of_device(number), stats.devices[number].lost_nic),
                 // What the device lost would have gone to a ring, but nobody knows to which.
                 Some((of, ring)) if of == number => (stats.of_ring(number, ring), None),
                 Some(_) => continue,
             };
-            for statistics in of_interfaces(device.numbering.numbers(), &counts, lost_nic, share) {
+            for statistics in of_interfaces(device.numbering.numbers(), &counts, lost_nic, file) {
                 let statistics = Statistics {
                     time_ns: now_ns,
                     start_time_ns: Some(self.start_time_ns),
@@ -172,7 +172,7 @@ impl Board {
     fn place_of_ring(&self, ring: usize) -> (usize, usize) {
         let mut before = 0;
         for (number, device) in self.devices.iter().enumerate() {
-            let count = device.lanes.get().map_or(0, Vec::len);
+            let count = device.rings.get().map_or(0, Vec::len);
             if ring < before + count {
                 return (number, ring - before);
             }
@@ -188,7 +188,7 @@ impl Board {
     }
 
     /// Bytes of the closing blocks at most.
-    pub(crate) fn closing_len_max(&self) -> usize {
+    pub(crate) fn trailer_len_max(&self) -> usize {
         let count: usize = self.devices.iter().map(|device| device.numbering.numbers().len()).sum();
         count * STATISTICS_LEN_MAX
     }
@@ -199,14 +199,14 @@ fn of_interfaces(
     numbers: std::ops::Range<u32>,
     counts: &Counts,
     lost_nic: Option<u64>,
-    share: &Share,
+    file: &FileCounts,
 ) -> Vec<Statistics> {
     let (first, is_only) = (numbers.start, numbers.len() == 1);
     let of_interface = |interface| {
         if is_only {
             return Statistics { interface, ..statistics(counts, lost_nic) };
         }
-        let delivered = share.written(interface);
+        let delivered = file.written(interface);
         let comment = Some(ALL_BUT_DELIVERED.to_owned());
         match interface == first {
             true => Statistics { interface, delivered, comment, ..statistics(counts, lost_nic) },
@@ -247,8 +247,8 @@ impl Device {
 
     fn stats(&self, device: usize) -> Vec<RingStats> {
         // The readers' numbers first: what they wrote was captured before.
-        let lanes = self.lanes.get().map_or(&[][..], Vec::as_slice);
-        let read: Vec<Counts> = lanes.iter().map(|lane| lane.counts.get()).collect();
+        let rings = self.rings.get().map_or(&[][..], Vec::as_slice);
+        let read: Vec<Counts> = rings.iter().map(|ring| ring.counts.get()).collect();
         let kernel = self.with_tap(|tap| tap.counts()).into_iter().enumerate();
         let ring = |(number, ring): (usize, RingCounts)| {
             let read = read.get(number).copied().unwrap_or_default();
@@ -273,6 +273,7 @@ fn with_kernel(read: Counts, ring: &RingCounts) -> Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::{EncodedBatch, samples::add};
 
     #[test]
     fn the_words_of_the_format_add_up() {
@@ -301,12 +302,10 @@ mod tests {
     #[test]
     fn of_several_interfaces_each_tells_its_frames_and_the_first_what_they_share() {
         let counts = Counts { received: 100, captured: 100, written: 98, lost_disk: 2, ..Counts::default() };
-        let (mut share, mut records) = (Share::new(5), Vec::new());
-        for interface in [2, 3, 3] {
-            pcapng::Packet { interface, ..pcapng::Packet::default() }.emit(&mut records);
-        }
-        share.add(crate::Format::Pcapng, &records, 3);
-        let told = of_interfaces(2..5, &counts, Some(7), &share);
+        let (mut file, mut records) = (FileCounts::new(5), EncodedBatch::default());
+        [2, 3, 3].iter().for_each(|interface| add(&mut records, 0, *interface, 5, &[7; 60]));
+        file.add(&records.index);
+        let told = of_interfaces(2..5, &counts, Some(7), &file);
         let summary = |told: &Statistics| (told.interface, told.received, told.dropped_by_os, told.delivered);
         assert_eq!(
             told.iter().map(summary).collect::<Vec<_>>(),
@@ -316,7 +315,7 @@ mod tests {
         let mut block = Vec::new();
         Statistics { start_time_ns: Some(1), end_time_ns: Some(2), ..told[0].clone() }.emit(&mut block);
         assert!(block.len() <= STATISTICS_LEN_MAX);
-        let told = of_interfaces(1..2, &counts, None, &Share::new(0));
+        let told = of_interfaces(1..2, &counts, None, &FileCounts::new(0));
         assert_eq!(
             (told.len(), told[0].interface, told[0].delivered, &told[0].comment),
             (1, 1, Some(98), &None)

@@ -2,7 +2,7 @@
 
 use crate::error::first_line;
 use crate::hardware::Hardware;
-use crate::source::Ring;
+use crate::reader::Ring;
 use crate::tap::{RingCounts, SourceFacts, Tap};
 use crate::tpacket::{PacketWish, TpacketTap, queues_untold};
 use crate::xdp::XdpTap;

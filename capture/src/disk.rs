@@ -1,11 +1,13 @@
-//! A regular file that grows: space allocated ahead of what is written, and on wish past the page cache.
+//! A regular file that grows: space is allocated ahead of writes, and writes may bypass the page cache.
 //!
-//! Allocated space is never part of the file: its length is that of what was written, at any moment, so that whatever
-//! ends the program leaves no zeros behind the last record. Past the page cache (O_DIRECT) only whole pages go; what is
-//! left of the last one waits here until more comes, or until nobody writes, and goes through the page cache then. Its
-//! place has been allocated before, so that a disk that is full by then cannot refuse it.
+//! Allocated space is never part of the file: its length is that of the written bytes at any moment, so a
+//! program that is killed leaves no zeros after the last record. Direct writes (O_DIRECT) consist of
+//! whole pages; the rest of the last page waits here for more bytes and is written through the page cache
+//! if none come. Its space is already allocated, so a full disk cannot refuse it.
 
+use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, OFlag, fallocate};
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
 use nix::unistd::{Whence, lseek};
 use std::fs::{File, OpenOptions};
@@ -17,8 +19,11 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 const PAGE_LEN: usize = 4096;
 /// Bytes of one write at most. Those of a capture are a little longer than a buffer of records.
 const WRITE_LEN_MAX: usize = 512 << 10;
-/// Bytes that are allocated at once, where the page cache is passed.
-const STEP_LEN: u64 = 64 << 20;
+/// Bytes that are allocated ahead for direct writes.
+const DIRECT_AHEAD_LEN: u64 = 64 << 20;
+/// Bytes that are allocated ahead for other writes: as many as the file has, between these two.
+const AHEAD_LEN_MIN: u64 = 64 << 10;
+const AHEAD_LEN_MAX: u64 = 4 << 20;
 
 /// How space is had and bytes go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +44,10 @@ pub(crate) struct DiskFile {
     len: u64,
     /// Bytes that have space.
     allocated: u64,
+    /// False once the file system turned out to have no `fallocate`.
+    can_allocate: bool,
+    /// True if more than `allocated` may have space.
+    has_surplus: bool,
 }
 
 /// The way past the page cache.
@@ -77,7 +86,7 @@ impl DiskFile {
             // Also what was allocated above.
             file.set_len(0)?;
         }
-        let mut file = Self { file, direct, len: 0, allocated: 0 };
+        let mut file = Self { file, direct, len: 0, allocated: 0, can_allocate: true, has_surplus: false };
         // On tmpfs it takes as long as writing, and then frames would have to wait.
         if ways.preallocate_bytes > 0 && (ways.is_first || !file.is_in_memory()) {
             let allocated = file.allocate(ways.preallocate_bytes);
@@ -88,7 +97,37 @@ impl DiskFile {
         Ok(file)
     }
 
-    /// Writes everything, or says how many bytes went out before the failure.
+    /// Makes sure that `len` more bytes have space. On a file system without `fallocate` only the size
+    /// limit of the process is checked.
+    ///
+    /// # Errors
+    /// When the disk, a quota or a size limit has no space for them.
+    pub(crate) fn reserve(&mut self, len: usize) -> io::Result<()> {
+        let needed = self.len + len as u64 + if self.direct.is_some() { PAGE_LEN as u64 } else { 0 };
+        if needed <= self.allocated {
+            return Ok(());
+        }
+        // Not every file system checks this limit for space beyond the end of the file.
+        let (len_max, _) = getrlimit(Resource::RLIMIT_FSIZE)?;
+        if needed > len_max {
+            return Err(Errno::EFBIG.into());
+        }
+        if !self.can_allocate {
+            return Ok(());
+        }
+        let ahead = match self.direct {
+            Some(_) => needed.next_multiple_of(DIRECT_AHEAD_LEN),
+            None => needed + self.len.clamp(AHEAD_LEN_MIN, AHEAD_LEN_MAX),
+        };
+        let allocated = self.allocate(ahead.min(len_max)).or_else(|_| self.allocate(needed));
+        if matches!(&allocated, Err(error) if has_no_fallocate(error)) {
+            self.can_allocate = false;
+            return self.leave_direct();
+        }
+        allocated
+    }
+
+    /// Writes everything, or returns how many bytes were written before the failure.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
         self.check_len().map_err(|error| (0, error))?;
         if self.direct.is_some() {
@@ -120,9 +159,9 @@ impl DiskFile {
         if std::mem::replace(&mut direct.is_idle, true) { direct.show(&self.file, self.len) } else { Ok(()) }
     }
 
-    /// Makes the file `len` bytes long, which is not longer than it is, and gives other space back.
+    /// Shortens the file to `len` bytes and frees all other space.
     pub(crate) fn cut(&mut self, len: u64) -> io::Result<()> {
-        (self.len, self.allocated) = (len, 0);
+        (self.len, self.allocated) = (len, len);
         self.file.set_len(len)
     }
 
@@ -135,7 +174,7 @@ impl DiskFile {
         if hole < self.len {
             return Err(self.truncated(hole));
         }
-        if self.allocated > self.len { self.file.set_len(self.len) } else { Ok(()) }
+        if self.allocated > self.len || self.has_surplus { self.file.set_len(self.len) } else { Ok(()) }
     }
 
     /// An error when another program has truncated the file.
@@ -159,24 +198,39 @@ impl DiskFile {
     }
 
     fn write_direct(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let needed = self.len + (bytes.len() + PAGE_LEN) as u64;
-        if needed > self.allocated {
-            self.allocate(needed.next_multiple_of(STEP_LEN) - self.allocated)?;
-        }
         let Some(direct) = &mut self.direct else { return Ok(()) };
         direct.write(bytes, self.len)
     }
 
-    fn allocate(&mut self, len: u64) -> io::Result<()> {
-        let (from, len) = (self.allocated.cast_signed(), len.cast_signed());
-        fallocate(&self.file, FallocateFlags::FALLOC_FL_KEEP_SIZE, from, len)?;
-        self.allocated += len.cast_unsigned();
-        Ok(())
+    /// Allocates space up to this length of the file.
+    fn allocate(&mut self, end: u64) -> io::Result<()> {
+        let from = self.allocated.max(self.len).min(end);
+        let (from, len) = (from.cast_signed(), (end - from).cast_signed());
+        loop {
+            match fallocate(&self.file, FallocateFlags::FALLOC_FL_KEEP_SIZE, from, len) {
+                Err(Errno::EINTR) => {}
+                Err(error) => {
+                    // Some file systems keep what they allocated before they failed.
+                    self.has_surplus = true;
+                    return Err(error.into());
+                }
+                Ok(()) => {
+                    self.allocated = end;
+                    return Ok(());
+                }
+            }
+        }
     }
 
     fn is_in_memory(&self) -> bool {
         fstatfs(&self.file).is_ok_and(|place| place.filesystem_type() == TMPFS_MAGIC)
     }
+}
+
+/// True if this error means that the file system cannot allocate space at all.
+fn has_no_fallocate(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    matches!(errno, Some(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::ENODEV))
 }
 
 impl Direct {

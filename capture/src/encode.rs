@@ -1,9 +1,9 @@
 //! From records to the blocks of a capture file, in the writer's own buffer.
 
+use crate::batch::{EncodedBatch, Entry};
 use crate::clock::monotonic_now_ns;
 use crate::format::Format;
 use crate::interfaces::Numbering;
-use crate::part::Dial;
 use crate::phc::{Line, PhcClock};
 use crate::ring::{Record, TimeSource, VlanTag};
 use pcapng::{Flags, Interface, Packet, Template, pcap};
@@ -24,6 +24,8 @@ pub(crate) struct Stamps {
 pub(crate) struct Encoder {
     format: Format,
     numbering: Numbering,
+    /// Number of the ring in the session.
+    ring: u16,
     /// Whether the file says which queue a frame came by.
     knows_queues: bool,
     /// Most bytes of a frame in the file.
@@ -42,12 +44,13 @@ pub(crate) struct Encoder {
 
 impl Encoder {
     /// For one ring of the device that has these interfaces.
-    pub(crate) fn new(format: Format, numbering: Numbering, snaplen: u32) -> Self {
+    pub(crate) fn new(format: Format, numbering: Numbering, ring: usize, snaplen: u32) -> Self {
+        let ring = u16::try_from(ring).expect("a capture has fewer rings");
         let (templates, scratch) = (<[Vec<_>; 2]>::default(), Vec::new());
         let snaplen = snaplen as usize;
         let (stamps, line) = (None, Line::default());
         let (knows_queues, packet_id) = (true, None);
-        Self { format, numbering, knows_queues, snaplen, templates, stamps, line, scratch, packet_id }
+        Self { format, numbering, ring, knows_queues, snaplen, templates, stamps, line, scratch, packet_id }
     }
 
     /// The same, for a device whose stamps mean something.
@@ -62,14 +65,6 @@ impl Encoder {
         }
     }
 
-    /// Whose times records of the batch have that the device stamped.
-    pub(crate) fn dial(&self) -> Dial {
-        match &self.stamps {
-            Some(stamps) if stamps.as_they_are => Dial::CardAsItIs(self.line),
-            _ => Dial::Card,
-        }
-    }
-
     /// True when records may be stamped by the device.
     pub(crate) fn may_be_stamped(&self) -> bool {
         self.stamps.is_some()
@@ -80,27 +75,30 @@ impl Encoder {
         Self { knows_queues, ..self }
     }
 
-    /// Gives each packet an id: the number of the ring in the upper 16 bits, below it the number of the frame among all
-    /// that the ring was offered, lost ones included.
-    pub(crate) fn with_packet_ids(self, ring: usize) -> Self {
-        Self { packet_id: Some((ring as u64) << 48), ..self }
+    /// Gives each packet an id: the number of the ring in the upper 16 bits, below it the number of the
+    /// frame among all that the ring was offered, lost ones included.
+    pub(crate) fn with_packet_ids(self) -> Self {
+        Self { packet_id: Some(u64::from(self.ring) << 48), ..self }
     }
 
-    /// Appends one record and gives its time in nanoseconds since 1970. `utc_offset_ns` turns monotonic time into time
-    /// of day.
+    /// Appends one record with its index entry. `utc_offset_ns` converts monotonic time to UTC.
     #[inline(always)]
-    pub(crate) fn emit(&mut self, record: &Record<'_>, utc_offset_ns: i64, out: &mut Vec<u8>) -> u64 {
+    pub(crate) fn emit(&mut self, record: &Record<'_>, utc_offset_ns: i64, out: &mut EncodedBatch) {
+        let start = out.bytes.len();
         let (time_ns, is_stamped) = match record.time_source {
             TimeSource::Software => (record.time_ns.wrapping_add_signed(utc_offset_ns), false),
             TimeSource::TimeOfDay => (record.time_ns, false),
-            TimeSource::Hardware => return self.emit_stamped(record, out),
+            TimeSource::Hardware => (self.emit_stamped(record, &mut out.bytes), true),
         };
-        self.emit_at(record, time_ns, is_stamped, out);
-        time_ns
+        if !is_stamped {
+            self.emit_at(record, time_ns, false, &mut out.bytes);
+        }
+        let interface = self.numbering.interface(record.queue_index, is_stamped);
+        out.push(Entry::new(time_ns, out.bytes.len() - start, self.ring, interface, is_stamped));
     }
 
-    /// A record with the device's own time. What comes back is the time of day, by which records are put in order. A call,
-    /// so that the loop over all others stays short.
+    /// A record with the device's own time; returns UTC, by which records are ordered. A call, so that
+    /// the loop over all others stays short.
     #[inline(never)]
     fn emit_stamped(&mut self, record: &Record<'_>, out: &mut Vec<u8>) -> u64 {
         let utc_ns = match self.stamps {
@@ -140,10 +138,7 @@ impl Encoder {
 
     /// What all packets of a queue have in common.
     fn like<'a>(&self, queue_index: u16, is_stamped: bool) -> Packet<'a> {
-        let interface = match is_stamped {
-            false => self.numbering.of_queue(queue_index),
-            true => self.numbering.of_stamped(queue_index),
-        };
+        let interface = self.numbering.interface(queue_index, is_stamped);
         let queue = self.knows_queues.then_some(queue_index.into());
         Packet { interface, queue, ..Packet::default() }
     }
@@ -224,13 +219,13 @@ mod tests {
     }
 
     fn encoder() -> Encoder {
-        Encoder::new(Format::Pcapng, Numbering::single(), 96)
+        Encoder::new(Format::Pcapng, Numbering::single(), 0, 96)
     }
 
     fn encoded(record: &Record<'_>, utc_offset_ns: i64) -> Vec<u8> {
-        let mut out = Vec::new();
+        let mut out = EncodedBatch::default();
         encoder().emit(record, utc_offset_ns, &mut out);
-        out
+        out.bytes
     }
 
     fn expected(packet: &Packet<'_>) -> Vec<u8> {
@@ -269,7 +264,7 @@ mod tests {
         let numbering = Numbering::single().with_clock();
         for (as_they_are, in_file_ns) in [(false, 101_000_000_000), (true, 138_000_000_000)] {
             let stamps = Stamps { clock: Arc::clone(&clock), as_they_are };
-            let mut encoder = Encoder::new(Format::Pcapng, numbering, 96).with_stamps(Some(stamps));
+            let mut encoder = Encoder::new(Format::Pcapng, numbering, 0, 96).with_stamps(Some(stamps));
             encoder.begin_batch();
             for lost_before in [0, 3] {
                 let stamped = Record {
@@ -277,8 +272,10 @@ mod tests {
                     time_source: TimeSource::Hardware,
                     ..record(2, lost_before, &[7; 64])
                 };
-                let mut out = Vec::new();
-                assert_eq!(encoder.emit(&stamped, 55, &mut out), 101_000_000_000, "in order of time of day");
+                let mut out = EncodedBatch::default();
+                encoder.emit(&stamped, 55, &mut out);
+                let entry = out.index[0];
+                assert_eq!(entry, Entry::new(101_000_000_000, out.bytes.len(), 0, 1, true), "ordered by UTC");
                 let packet = Packet {
                     interface: 1,
                     time_ns: in_file_ns,
@@ -289,10 +286,11 @@ mod tests {
                     drop_count: (lost_before > 0).then_some(lost_before.into()),
                     ..Packet::default()
                 };
-                assert_eq!(out, expected(&packet));
+                assert_eq!(out.bytes, expected(&packet));
             }
-            let mut out = Vec::new();
+            let mut out = EncodedBatch::default();
             encoder.emit(&record(2, 0, &[7; 64]), 55, &mut out);
+            assert_eq!(out.index, [Entry::new(1_055, out.bytes.len(), 0, 0, false)]);
             let others = Packet {
                 time_ns: 1_055,
                 frame_len: 1514,
@@ -301,9 +299,7 @@ mod tests {
                 flags: Some(Flags::INBOUND),
                 ..Packet::default()
             };
-            assert_eq!(out, expected(&others));
-            assert!(encoder.dial().is_hardware());
-            assert_eq!(encoder.dial() == Dial::Card, !as_they_are);
+            assert_eq!(out.bytes, expected(&others));
         }
     }
 
@@ -330,9 +326,9 @@ mod tests {
 
     #[test]
     fn packet_ids_count_lost_frames_too() {
-        let mut encoder = encoder().with_packet_ids(3);
+        let mut encoder = Encoder::new(Format::Pcapng, Numbering::single(), 3, 96).with_packet_ids();
         for (lost_before, id) in [(0, 0), (0, 1), (5, 7), (0, 8)] {
-            let mut out = Vec::new();
+            let mut out = EncodedBatch::default();
             encoder.emit(&record(1, lost_before, &[9; 20]), 0, &mut out);
             let packet = Packet {
                 time_ns: 1_000,
@@ -344,7 +340,7 @@ mod tests {
                 drop_count: (lost_before > 0).then_some(lost_before.into()),
                 ..Packet::default()
             };
-            assert_eq!(out, expected(&packet));
+            assert_eq!(out.bytes, expected(&packet));
         }
     }
 

@@ -1,5 +1,6 @@
 //! The interfaces of a file: which number frames of a device and queue go by, and what the file says of each.
 
+use crate::batch::INTERFACE_COUNT_MAX;
 use crate::format::Format;
 use crate::phc::PhcClock;
 use crate::{CaptureError, ClockWish, Options, device};
@@ -21,13 +22,14 @@ impl Numbering {
     /// The interface of a queue. A queue beyond those that the device said to have goes by the last one; its own
     /// number is in the packet all the same.
     #[inline]
-    pub(crate) fn of_queue(&self, queue_index: u16) -> u32 {
+    fn of_queue(&self, queue_index: u16) -> u32 {
         self.first + u32::from(queue_index).min(self.count - 1)
     }
 
-    /// The interface of a queue for frames that the device stamped.
-    pub(crate) fn of_stamped(&self, queue_index: u16) -> u32 {
-        self.of_queue(queue_index) + if self.has_clock { self.count } else { 0 }
+    /// The interface of a queue, for frames that the device stamped or for all others.
+    #[inline]
+    pub(crate) fn interface(&self, queue_index: u16, is_stamped: bool) -> u32 {
+        self.of_queue(queue_index) + if is_stamped && self.has_clock { self.count } else { 0 }
     }
 
     /// That of a capture of one device, whose queues share one interface.
@@ -88,6 +90,14 @@ impl Interfaces {
         if let Some(clock) = clock.filter(|_| has_clock) {
             self.all.extend(own.iter().map(|interface| stamped(interface, clock, options.clock)));
         }
+        if self.all.len() > INTERFACE_COUNT_MAX {
+            let must = format!("at most {INTERFACE_COUNT_MAX}");
+            return Err(CaptureError::BadOption {
+                what: "the number of interfaces",
+                value: self.all.len() as u64,
+                must,
+            });
+        }
         Ok(Numbering { first, count: own.len() as u32, has_clock })
     }
 }
@@ -118,9 +128,9 @@ mod tests {
         let numbering = Numbering { first: 3, count: 4, has_clock: false };
         assert_eq!([0, 3, 4, 65_535].map(|queue| numbering.of_queue(queue)), [3, 6, 6, 6]);
         assert_eq!(numbering.numbers(), 3..7);
-        assert_eq!(numbering.of_stamped(3), 6);
+        assert_eq!(numbering.interface(3, true), 6);
         let clocked = Numbering { has_clock: true, ..numbering };
-        assert_eq!([0, 3, 65_535].map(|queue| clocked.of_stamped(queue)), [7, 10, 10]);
+        assert_eq!([0, 3, 65_535].map(|queue| clocked.interface(queue, true)), [7, 10, 10]);
         assert_eq!((clocked.of_queue(3), clocked.numbers()), (6, 3..11));
         assert_eq!(Numbering { first: 2, count: 1, has_clock: false }.of_queue(9), 2);
     }

@@ -130,7 +130,7 @@ impl Merger {
     /// No record can be of a later time than `latest_ns`, which is now. If one was taken, the clock has been set back since;
     /// what follows is not late for it.
     #[inline]
-    pub fn not_beyond(&mut self, latest_ns: u64) {
+    pub fn detect_clock_step(&mut self, latest_ns: u64) {
         if self.youngest_taken_ns > latest_ns {
             self.youngest_taken_ns = 0;
             self.report.set_back += 1;
@@ -145,7 +145,7 @@ impl Merger {
     }
 
     /// Counts a record that was taken before its time.
-    pub fn took_ahead(&mut self) {
+    pub fn took_future(&mut self) {
         self.report.taken += 1;
         self.report.ahead += 1;
     }

@@ -4,7 +4,7 @@
 //! frame that the disk refuses is lost with exactly the records in it. zstd files end with the table of the seekable
 //! format (facebook/zstd, contrib/seekable_format), so that a reader finds any place without unpacking what is before.
 
-use crate::part::Part;
+use crate::batch::Entry;
 use crate::sys;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -65,7 +65,7 @@ impl Compression {
 struct Job {
     number: u64,
     raw: Vec<u8>,
-    parts: Vec<Part>,
+    index: Vec<Entry>,
 }
 
 /// A packed frame.
@@ -74,22 +74,15 @@ pub(crate) struct Frame {
     number: u64,
     pub(crate) bytes: Vec<u8>,
     /// The records in it.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) index: Vec<Entry>,
     raw: Vec<u8>,
-}
-
-impl Frame {
-    /// What was packed.
-    pub(crate) fn raw(&self) -> &[u8] {
-        &self.raw
-    }
 }
 
 /// See the top of the file.
 pub(crate) struct Packer {
     compression: Compression,
     raw: Vec<u8>,
-    parts: Vec<Part>,
+    index: Vec<Entry>,
     /// Since when `raw` is not empty.
     since: Option<Instant>,
     /// `None` only while it is dropped.
@@ -123,7 +116,7 @@ impl Packer {
         Ok(Self {
             compression,
             raw: Vec::new(),
-            parts: Vec::new(),
+            index: Vec::new(),
             since: None,
             threads: threads.collect::<Result<_, _>>()?,
             jobs: Some(jobs),
@@ -142,12 +135,13 @@ impl Packer {
         self.table.clear();
     }
 
-    /// Takes whole records, or with no parts bytes that are no records. Waits when all threads are busy.
-    pub(crate) fn add(&mut self, bytes: &[u8], parts: &[Part]) {
+    /// Takes whole records, or bytes that are not records with an empty index. Waits while all threads
+    /// are busy.
+    pub(crate) fn add(&mut self, bytes: &[u8], index: &[Entry]) {
         self.since.get_or_insert_with(Instant::now);
         self.raw.extend_from_slice(bytes);
         self.waiting_len += bytes.len();
-        self.parts.extend_from_slice(parts);
+        self.index.extend_from_slice(index);
         if self.raw.len() >= FRAME_LEN {
             self.submit();
         }
@@ -185,11 +179,6 @@ impl Packer {
         self.done_with(frame);
     }
 
-    /// The frame that went into the file last is not there any more.
-    pub(crate) fn taken_back(&mut self) {
-        self.table.pop();
-    }
-
     /// What a file is longer at its end, at most, than what ends it before packing; so many frames more may come.
     pub(crate) fn end_extra_len_max(&self, frames: usize) -> usize {
         let table_len = match self.compression {
@@ -213,7 +202,7 @@ impl Packer {
             return;
         }
         let raw = std::mem::replace(&mut self.raw, self.spare.pop().unwrap_or_default());
-        let job = Job { number: self.submitted, raw, parts: std::mem::take(&mut self.parts) };
+        let job = Job { number: self.submitted, raw, index: std::mem::take(&mut self.index) };
         let jobs = self.jobs.as_ref().expect("it is there until the drop");
         jobs.send(job).expect("the threads run as long as there may be jobs");
         self.submitted += 1;
@@ -250,9 +239,9 @@ fn pack_all(compression: Compression, queue: &Mutex<Receiver<Job>>, done: &Sende
     sys::run_like_others();
     loop {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Job { number, raw, parts }) = job else { return };
+        let Ok(Job { number, raw, index }) = job else { return };
         let bytes = compression.pack(&raw);
-        if done.send(Frame { number, bytes, parts, raw }).is_err() {
+        if done.send(Frame { number, bytes, index, raw }).is_err() {
             return;
         }
     }
@@ -278,20 +267,20 @@ fn seek_table(frames: &[(u32, u32)]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn pack(compression: Compression, pieces: usize) -> (Vec<u8>, Vec<u8>, u64) {
+    fn pack(compression: Compression, pieces: usize) -> (Vec<u8>, Vec<u8>, usize) {
         let mut packer = Packer::new(compression).unwrap();
         let (mut raw, mut file, mut count) = (Vec::new(), Vec::new(), 0);
         let mut write = |packer: &mut Packer, all| {
             while let Some(frame) = packer.next(all) {
                 file.extend_from_slice(&frame.bytes);
-                count += frame.parts.iter().map(|part| part.count).sum::<u64>();
+                count += frame.index.len();
                 packer.written(frame);
             }
         };
         for number in 0..pieces {
             let piece: Vec<u8> = (0..100_000).map(|i: usize| (i * number / 7) as u8).collect();
             raw.extend_from_slice(&piece);
-            packer.add(&piece, &[Part { count: 10, ..Part::default() }]);
+            packer.add(&piece, &[Entry::new(0, 10_000, 0, 0, false); 10]);
             write(&mut packer, false);
         }
         packer.submit();

@@ -34,12 +34,6 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// That of a card which is so far ahead of the time of day.
-    #[cfg(test)]
-    pub(crate) fn ahead(ahead_ns: i64) -> Self {
-        Self { offset_ns: -ahead_ns, ..Self::default() }
-    }
-
     /// The time of day at `phc_ns`.
     #[inline]
     pub(crate) fn utc_ns(&self, phc_ns: u64) -> u64 {

@@ -1,8 +1,9 @@
-//! Buffers between the reader of one ring and the writer: a bounded number, handed round.
+//! A bounded number of buffers that circulate between the reader of one ring and the writer.
 //!
-//! The one given back last is taken first, so that a writer that keeps up leaves the same few in a CPU's cache; the
-//! others are only made when it falls behind.
+//! The buffer returned last is taken first. So the same few stay in a CPU's cache while the writer keeps
+//! up; the others are only allocated when it falls behind.
 
+use crate::batch::EncodedBatch;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ pub(crate) const BUFFER_LEN: usize = 256 << 10;
 
 #[derive(Debug, Default)]
 struct Buffers {
-    free: Vec<Vec<u8>>,
+    free: Vec<EncodedBatch>,
     made: usize,
 }
 
@@ -30,12 +31,12 @@ impl Pool {
         Self { buffers: Mutex::default(), given_back: Condvar::new(), count_max }
     }
 
-    /// An empty buffer; waits for one up to `patience` when all are with the writer.
-    pub(crate) fn take(&self, patience: Duration) -> Option<Vec<u8>> {
+    /// An empty buffer. If the writer has all of them, waits up to `timeout` for one.
+    pub(crate) fn take(&self, timeout: Duration) -> Option<EncodedBatch> {
         let mut buffers = self.lock();
         if buffers.free.is_empty() && buffers.made == self.count_max {
             let wait =
-                self.given_back.wait_timeout_while(buffers, patience, |buffers| buffers.free.is_empty());
+                self.given_back.wait_timeout_while(buffers, timeout, |buffers| buffers.free.is_empty());
             buffers = wait.unwrap_or_else(PoisonError::into_inner).0;
         }
         if let Some(buffer) = buffers.free.pop() {
@@ -45,11 +46,11 @@ impl Pool {
             return None;
         }
         buffers.made += 1;
-        Some(Vec::with_capacity(BUFFER_LEN + BUFFER_LEN / 4))
+        Some(EncodedBatch::with_capacity(BUFFER_LEN + BUFFER_LEN / 4))
     }
 
     /// Takes a buffer back.
-    pub(crate) fn give_back(&self, mut buffer: Vec<u8>) {
+    pub(crate) fn give_back(&self, mut buffer: EncodedBatch) {
         buffer.clear();
         self.lock().free.push(buffer);
         self.given_back.notify_one();
@@ -77,17 +78,17 @@ mod tests {
     #[test]
     fn no_more_buffers_than_allowed_and_the_warm_one_first() {
         let pool = Pool::new(4 * BUFFER_LEN);
-        let mut taken: Vec<Vec<u8>> = (0..4).map(|_| pool.take(SHORT).unwrap()).collect();
+        let mut taken: Vec<EncodedBatch> = (0..4).map(|_| pool.take(SHORT).unwrap()).collect();
         assert!(pool.is_short());
         assert!(pool.take(SHORT).is_none());
         let mut last = taken.pop().unwrap();
-        last.extend_from_slice(b"old");
-        let address = last.as_ptr();
+        last.bytes.extend_from_slice(b"old");
+        let address = last.bytes.as_ptr();
         pool.give_back(taken.pop().unwrap());
         pool.give_back(last);
         assert!(!pool.is_short());
         let again = pool.take(SHORT).unwrap();
-        assert_eq!((again.as_ptr(), again.len()), (address, 0));
+        assert_eq!((again.bytes.as_ptr(), again.bytes.len()), (address, 0));
     }
 
     #[test]

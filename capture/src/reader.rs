@@ -1,13 +1,13 @@
 //! One thread for each ring: takes what is filled, encodes it, gives the room back, hands it to the writer.
 
+use crate::accounting::Limit;
+use crate::batch::EncodedBatch;
 use crate::clock::UtcClock;
 use crate::encode::Encoder;
-use crate::limit::Limit;
-use crate::part::Parts;
 use crate::pool::BUFFER_LEN;
 use crate::ring::{Record, TimeSource};
-use crate::run::{Lane, Run};
-use crate::source::Source;
+use crate::ring_handle::RingHandle;
+use crate::source::{Probe, Source};
 use crate::sys;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
@@ -36,22 +36,18 @@ pub(crate) struct Shared {
 /// One reader's place in the session.
 pub(crate) struct Reader {
     pub(crate) shared: Arc<Shared>,
-    /// Number of its ring in the session.
-    pub(crate) ring: usize,
     pub(crate) encoder: Encoder,
-    pub(crate) lane: Arc<Lane>,
-    /// Where runs go; `None` when frames are only counted.
-    pub(crate) writer: Option<Sender<Run>>,
+    pub(crate) ring: Arc<RingHandle>,
+    /// Where batches go; `None` when frames are only counted.
+    pub(crate) writer: Option<Sender<EncodedBatch>>,
     /// Frames that were read and then lost for want of a buffer, not told in the file yet.
     pub(crate) lost_here: u32,
-    /// What the file is to be told of if surplus frames turn out to be lost.
-    pub(crate) surplus_here: u32,
 }
 
 impl Reader {
     /// Empties one ring until the end.
     pub(crate) fn run(mut self, mut source: impl Source) {
-        if let (Some(cpu), Ok(allowed)) = (self.lane.cpu, sched_getaffinity(Pid::from_raw(0))) {
+        if let (Some(cpu), Ok(allowed)) = (self.ring.cpu, sched_getaffinity(Pid::from_raw(0))) {
             keep_off(allowed, &[cpu]);
         }
         // Without the right to it the reader is one thread among others, and losses are counted as ever.
@@ -65,7 +61,7 @@ impl Reader {
             let before_ns = self.shared.clock.now_ns();
             let taken = self.take_batch(&mut source);
             if taken == 0 {
-                self.lane.progress.was_empty_at(before_ns);
+                self.ring.progress.was_empty_at(before_ns);
                 if is_last_look {
                     return;
                 }
@@ -82,12 +78,8 @@ impl Reader {
         if taken == 0 {
             return 0;
         }
-        let given_back = self.shared.limit.given_back();
         let wanted = self.shared.limit.take(taken);
-        self.judge_surplus();
-        if wanted < taken {
-            self.pass_over(source, wanted, taken, given_back);
-        }
+        self.ring.counts.after_limit.fetch_add(taken - wanted, Relaxed);
         if self.writer.is_none() {
             self.count(source, wanted);
             source.give_back();
@@ -96,27 +88,8 @@ impl Reader {
         } else {
             source.give_back();
         }
-        self.lane.progress.took(taken);
+        self.ring.progress.took(taken);
         taken
-    }
-
-    /// What came when nothing was left is lost if the writer has given something back since.
-    fn judge_surplus(&mut self) {
-        if self.lane.counts.judge_surplus(&self.shared.limit) {
-            self.lost_here = self.lost_here.saturating_add(std::mem::take(&mut self.surplus_here));
-        }
-    }
-
-    /// The records in view beyond the first `wanted` came when nothing was left.
-    fn pass_over(&mut self, source: &impl Source, wanted: u64, taken: u64, given_back: u64) {
-        let mut number = 0;
-        source.for_each(taken, |record| {
-            number += 1;
-            if number > wanted {
-                self.surplus_here = self.surplus_here.saturating_add(record.lost_before.saturating_add(1));
-            }
-        });
-        self.lane.counts.surplus.add(taken - wanted, given_back);
     }
 
     /// Counts the first `wanted` records in view as written, which nobody wants written.
@@ -127,17 +100,17 @@ impl Reader {
             source.for_each(wanted, |record| {
                 stamped += u64::from(record.time_source == TimeSource::Hardware);
             });
-            self.lane.counts.hardware_time.fetch_add(stamped, Relaxed);
+            self.ring.counts.hardware_time.fetch_add(stamped, Relaxed);
         }
-        self.lane.counts.written.fetch_add(wanted, Relaxed);
+        self.ring.counts.written.fetch_add(wanted, Relaxed);
         self.shared.limit.wrote(wanted);
     }
 
     /// Encodes the first `wanted` records in view and sends them to the writer, or counts them as lost.
     fn hand_on(&mut self, source: &mut impl Source, wanted: u64) {
         let buffer = if self.shared.has_failed.load(Relaxed) { None } else { self.buffer(source) };
-        let run = buffer.map(|buffer| self.encode(source, wanted, buffer));
-        if run.is_none() {
+        let batch = buffer.map(|buffer| self.encode(source, wanted, buffer));
+        if batch.is_none() {
             // The next frame that is written tells of these, and of those that these would have told of.
             source.for_each(wanted, |record| {
                 self.lost_here = self.lost_here.saturating_add(record.lost_before.saturating_add(1));
@@ -145,46 +118,36 @@ impl Reader {
         }
         // The ring has room again before the bytes are on their way: writing may take long.
         source.give_back();
-        let sent = match (run, &self.writer) {
-            (Some(run), Some(writer)) => writer.send(run).is_ok(),
+        let sent = match (batch, &self.writer) {
+            (Some(batch), Some(writer)) => writer.send(batch).is_ok(),
             _ => false,
         };
         if !sent {
-            self.lane.counts.lost_disk.fetch_add(wanted, Relaxed);
+            self.ring.counts.lost_disk.fetch_add(wanted, Relaxed);
             self.shared.limit.give_back(wanted);
         }
     }
 
     /// A buffer as soon as the writer has given one back, or none when waiting longer would make the ring overflow.
-    fn buffer(&self, source: &impl Source) -> Option<Vec<u8>> {
+    fn buffer(&self, source: &impl Source) -> Option<EncodedBatch> {
         loop {
-            let buffer = self.lane.pool.take(BUFFER_WAIT);
+            let buffer = self.ring.pool.take(BUFFER_WAIT);
             if buffer.is_some() || source.is_filling() || self.shared.has_failed.load(Relaxed) {
                 return buffer;
             }
         }
     }
 
-    fn encode(&mut self, source: &impl Source, wanted: u64, mut bytes: Vec<u8>) -> Run {
+    fn encode(&mut self, source: &impl Source, wanted: u64, mut batch: EncodedBatch) -> EncodedBatch {
         let utc_offset_ns = self.shared.clock.offset_ns();
         self.encoder.begin_batch();
-        let (mut first_ns, mut last_ns, mut is_in_order) = (None, 0, true);
         let (encoder, mut lost_here) = (&mut self.encoder, std::mem::take(&mut self.lost_here));
-        let (mut parts, mut number) = (Parts::new(self.ring, encoder.dial()), 0);
         source.for_each(wanted, |record| {
-            // The first one tells of those that were lost here.
+            // The drop count of the first record includes the frames that were lost here.
             let lost_before = record.lost_before.saturating_add(std::mem::take(&mut lost_here));
-            let time_ns = encoder.emit(&Record { lost_before, ..record }, utc_offset_ns, &mut bytes);
-            if record.time_source == TimeSource::Hardware {
-                parts.stamped(number);
-            }
-            number += 1;
-            first_ns.get_or_insert(time_ns);
-            is_in_order &= time_ns >= last_ns;
-            last_ns = last_ns.max(time_ns);
+            encoder.emit(&Record { lost_before, ..record }, utc_offset_ns, &mut batch);
         });
-        let (parts, first_ns) = (parts.end(number), first_ns.unwrap_or(0));
-        Run { ring: self.ring, bytes, parts, first_ns, last_ns, is_in_order }
+        batch
     }
 }
 
@@ -197,6 +160,51 @@ pub(crate) fn keep_off(allowed: CpuSet, busy: &[u32]) {
         let _ = sched_setaffinity(Pid::from_raw(0), &cpus);
     } else {
         let _ = sched_setaffinity(Pid::from_raw(0), &allowed);
+    }
+}
+
+/// One ring with its reader's place in the session, ready for a thread.
+pub(crate) struct Ring {
+    /// The CPU whose softirq fills it, when that is always the same one: its reader keeps off it.
+    pub(crate) cpu: Option<u32>,
+    /// True when its records know their queue.
+    pub(crate) knows_queues: bool,
+    /// The source, whatever its kind.
+    pub(crate) source: Box<dyn AnySource>,
+}
+
+/// Any [`Source`], to be asked once for each thread instead of once for each frame.
+pub(crate) trait AnySource: Send {
+    /// Takes what a look finds out of the ring at once, for those who read without a thread.
+    fn take(&mut self, len_max: usize, take: &mut dyn FnMut(Record<'_>));
+
+    /// See [`Source::probe`].
+    fn probe(&self) -> Option<Box<dyn Probe>>;
+
+    /// See [`Source::delay_ns`].
+    fn delay_ns(&self) -> u64;
+
+    /// Empties the ring until the end.
+    fn run(self: Box<Self>, reader: Reader);
+}
+
+impl<S: Source> AnySource for S {
+    fn take(&mut self, len_max: usize, take: &mut dyn FnMut(Record<'_>)) {
+        let count = self.look(len_max);
+        self.for_each(count, take);
+        self.give_back();
+    }
+
+    fn probe(&self) -> Option<Box<dyn Probe>> {
+        Source::probe(self)
+    }
+
+    fn delay_ns(&self) -> u64 {
+        Source::delay_ns(self)
+    }
+
+    fn run(self: Box<Self>, reader: Reader) {
+        reader.run(*self);
     }
 }
 
@@ -242,7 +250,7 @@ impl Pause {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::credit::Credit;
+    use crate::accounting::Accounting;
     use crate::encode::Stamps;
     use crate::format::Format;
     use crate::interfaces::Numbering;
@@ -253,7 +261,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, channel};
 
     /// A reader with two buffers, and the other end of what it sends.
-    fn reader(frames_max: Option<u64>) -> (Reader, Receiver<Run>) {
+    fn reader(frames_max: Option<u64>) -> (Reader, Receiver<EncodedBatch>) {
         let (writer, runs) = channel();
         let shared = Shared {
             clock: UtcClock::new(),
@@ -263,12 +271,10 @@ mod tests {
         };
         let reader = Reader {
             shared: Arc::new(shared),
-            ring: 0,
-            encoder: Encoder::new(Format::Pcapng, Numbering::single(), 96),
-            lane: Lane::for_test(),
+            encoder: Encoder::new(Format::Pcapng, Numbering::single(), 0, 96),
+            ring: RingHandle::for_test(),
             writer: Some(writer),
             lost_here: 0,
-            surplus_here: 0,
         };
         (reader, runs)
     }
@@ -277,12 +283,12 @@ mod tests {
         FakeSource { times_ns: times_ns.collect(), ..FakeSource::default() }
     }
 
-    /// Time and drop count of each packet of a run.
-    fn packets(run: &Run) -> Vec<(u64, Option<u64>)> {
+    /// Time and drop count of each packet of a batch.
+    fn packets(batch: &EncodedBatch) -> Vec<(u64, Option<u64>)> {
         let mut file = Vec::new();
         Section::default().emit(&mut file);
         Interface::default().emit(&mut file);
-        file.extend_from_slice(&run.bytes);
+        file.extend_from_slice(&batch.bytes);
         let (mut reader, mut packets) = (pcapng::Reader::new(&file[..]), Vec::new());
         while let Some(block) = reader.next_block().unwrap() {
             if let Block::Packet(packet) = block {
@@ -295,19 +301,20 @@ mod tests {
     #[test]
     fn everything_of_a_ring_is_sent_in_its_order_until_it_is_empty() {
         let (reader, runs) = reader(None);
-        let lane = Arc::clone(&reader.lane);
+        let lane = Arc::clone(&reader.ring);
         let writer = std::thread::spawn(move || {
             let mut times_ns = Vec::new();
             for run in runs {
                 let sent = packets(&run);
-                assert_eq!((run.count(), run.is_in_order), (sent.len() as u64, true));
-                assert_eq!((run.first_ns, run.last_ns), (sent[0].0, sent[sent.len() - 1].0));
-                times_ns.extend(sent.iter().map(|packet| packet.0));
-                lane.pool.give_back(run.bytes);
+                let indexed: Vec<u64> = run.index.iter().map(|entry| entry.time_ns).collect();
+                assert!(indexed.iter().eq(sent.iter().map(|packet| &packet.0)));
+                assert!(!run.is_disordered && Some(&run.last_ns) == indexed.last());
+                times_ns.extend(indexed);
+                lane.pool.give_back(run);
             }
             times_ns
         });
-        let (lane, end) = (Arc::clone(&reader.lane), 30_000);
+        let (lane, end) = (Arc::clone(&reader.ring), 30_000);
         reader.run(source(0..end));
         assert!(writer.join().unwrap().into_iter().eq(0..end));
         assert_eq!(lane.progress.taken(), end);
@@ -323,8 +330,7 @@ mod tests {
             reader.writer = None;
             reader.encoder = reader.encoder.with_stamps(stamps);
             reader.take_batch(&mut source(0..50));
-            reader.judge_surplus();
-            let counts = reader.lane.counts.get();
+            let counts = reader.ring.counts.get();
             assert_eq!((counts.written, counts.after_limit, counts.hardware_time), (30, 20, hardware_time));
         }
     }
@@ -334,11 +340,15 @@ mod tests {
         let (mut reader, runs) = reader(None);
         let mut ring = FakeSource { is_filling: true, ..source(0..10_000) };
         while reader.take_batch(&mut ring) > 0 {}
-        let held: Vec<Run> = runs.try_iter().collect();
-        assert_eq!(held.iter().map(Run::count).collect::<Vec<_>>(), [2048, 2048], "there are two buffers");
+        let held: Vec<EncodedBatch> = runs.try_iter().collect();
+        assert_eq!(
+            held.iter().map(|batch| batch.index.len()).collect::<Vec<_>>(),
+            [2048, 2048],
+            "there are two buffers"
+        );
         let lost = 10_000 - 2 * 2048;
-        assert_eq!(reader.lane.counts.get().lost_disk, lost);
-        held.into_iter().for_each(|run| reader.lane.pool.give_back(run.bytes));
+        assert_eq!(reader.ring.counts.get().lost_disk, lost);
+        held.into_iter().for_each(|run| reader.ring.pool.give_back(run));
         ring.times_ns.extend([20_000, 20_001]);
         assert_eq!(reader.take_batch(&mut ring), 2);
         assert_eq!(packets(&runs.try_recv().unwrap()), [(20_000, Some(lost)), (20_001, None)]);
@@ -350,13 +360,12 @@ mod tests {
         while limited.take_batch(&mut source(0..10)) > 0 && !limited.shared.limit.is_spent() {}
         assert_eq!(packets(&runs.try_recv().unwrap()).len(), 7);
         limited.shared.limit.wrote(7);
-        limited.judge_surplus();
-        assert_eq!(limited.lane.counts.get(), Counts { after_limit: 3, ..Counts::default() });
+        assert_eq!(limited.ring.counts.get(), Counts { after_limit: 3, ..Counts::default() });
         let (mut failed, runs) = reader(None);
         failed.shared.has_failed.store(true, Relaxed);
         failed.take_batch(&mut source(0..10));
         assert!(runs.try_recv().is_err());
-        assert_eq!(failed.lane.counts.get().lost_disk, 10);
+        assert_eq!(failed.ring.counts.get().lost_disk, 10);
     }
 
     #[test]
@@ -364,45 +373,40 @@ mod tests {
         let (mut reader, runs) = reader(Some(5_000));
         let mut ring = FakeSource { is_filling: true, ..source(0..10_000) };
         while reader.take_batch(&mut ring) > 0 {}
-        let held: Vec<Run> = runs.try_iter().collect();
+        let held: Vec<EncodedBatch> = runs.try_iter().collect();
         // Two buffers are full; what found none was given back, again and again.
-        assert_eq!(held.iter().map(Run::count).sum::<u64>(), 4096);
+        assert_eq!(held.iter().map(|batch| batch.index.len()).sum::<usize>(), 4096);
         assert!(!reader.shared.limit.is_spent(), "904 more may be written");
-        assert_eq!(reader.lane.counts.get().lost_disk, 5_000);
-        assert_eq!(reader.lane.counts.get().after_limit, 0, "the last 904 stand open");
+        let counts = reader.ring.counts.get();
+        assert_eq!(counts.lost_disk + counts.after_limit, 10_000 - 4096);
         // The disk refuses one of them and takes the other.
-        let (shared, lanes) = (Arc::clone(&reader.shared), [Arc::clone(&reader.lane)]);
-        let mut credit = Credit { lanes: &lanes, limit: &shared.limit };
+        let (shared, lanes) = (Arc::clone(&reader.shared), [Arc::clone(&reader.ring)]);
+        let accounting = Accounting { rings: &lanes, limit: &shared.limit };
         for (run, kept) in held.into_iter().zip([0, 2048]) {
-            credit.give(&run.parts, kept);
-            reader.lane.pool.give_back(run.bytes);
+            accounting.settle(&run.index, kept);
+            reader.ring.pool.give_back(run);
         }
         ring.times_ns.extend(20_000..30_000);
         while reader.take_batch(&mut ring) > 0 {
             for run in runs.try_iter() {
-                credit.give(&run.parts, run.count());
-                reader.lane.pool.give_back(run.bytes);
+                accounting.settle(&run.index, run.index.len());
+                reader.ring.pool.give_back(run);
             }
         }
-        reader.judge_surplus();
         assert!(shared.limit.is_reached());
-        let told = Counts { written: 5_000, lost_disk: 7_952, after_limit: 7_048, ..Counts::default() };
+        let counts = reader.ring.counts.get();
         // The fake's frames are stamped by the device: as many as were written.
-        assert_eq!(reader.lane.counts.get(), Counts { hardware_time: 5_000, ..told });
+        assert_eq!((counts.written, counts.hardware_time), (5_000, 5_000));
+        assert_eq!(counts.lost_disk + counts.after_limit, 15_000);
     }
 
     #[test]
-    fn frames_passed_over_while_the_limit_was_on_its_way_are_lost_if_it_never_arrives() {
-        let (mut reader, runs) = reader(Some(100));
-        let mut ring = source(0..150);
-        reader.take_batch(&mut ring);
-        assert_eq!(reader.lane.counts.get().after_limit, 0, "not known yet");
-        let run = runs.try_recv().unwrap();
-        reader.shared.limit.give_back(run.count());
-        ring.times_ns.extend([500, 501]);
-        reader.take_batch(&mut ring);
-        assert_eq!(packets(&runs.try_recv().unwrap()), [(500, Some(50)), (501, None)]);
-        assert_eq!(reader.lane.counts.get().lost_disk, 50);
+    fn frames_after_a_limit_that_is_never_reached_are_lost() {
+        let (mut reader, _runs) = reader(Some(100));
+        reader.take_batch(&mut source(0..150));
+        assert_eq!(reader.ring.counts.get().after_limit, 50);
+        reader.ring.counts.limit_not_reached();
+        assert_eq!(reader.ring.counts.get(), Counts { lost_disk: 50, ..Counts::default() });
     }
 
     #[test]

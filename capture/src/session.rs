@@ -1,22 +1,23 @@
 //! One capture from start to end: taps, rings, readers, writer, files.
 
+use crate::accounting::Limit;
+use crate::batch::EncodedBatch;
 use crate::board::{Board, Device, DeviceFacts};
 use crate::clock::{UtcClock, check_time_of_day, utc_now_ns};
 use crate::command::CommandRunner;
 use crate::encode::{Encoder, Stamps};
 use crate::file_name::with_label;
-use crate::files::{Files, Plan};
+use crate::files::{FileSet, FileSettings};
 use crate::format::Format;
 use crate::hardware::Hardware;
 use crate::interfaces::Interfaces;
-use crate::limit::Limit;
 use crate::merge::MergeReport;
 use crate::nic_loss::NicLoss;
 use crate::pipe::Pipe;
 use crate::pool::Pool;
+use crate::reader::Ring;
 use crate::reader::{Reader, Shared};
-use crate::run::{Lane, Progress, Run};
-use crate::source::Ring;
+use crate::ring_handle::{Progress, RingHandle};
 use crate::stats::Stats;
 use crate::writer::{Outcome, Writer};
 use crate::{CaptureError, ClockWish, Mode, Options, Order, Output, RunAs, choose, device, sys};
@@ -106,9 +107,10 @@ impl Session {
         options.check(&output, &interfaces.link_types())?;
         let board = Arc::new(Board::new(stack, devices));
         let is_draining = Arc::<AtomicBool>::default();
-        let plan = plan(options, &interfaces, &board, &is_draining);
+        let settings = file_settings(options, &interfaces, &board, &is_draining);
         // Only now is a file emptied: a busy device is the most likely reason to fail.
-        let outputs = Outputs { output, plan, command: command.clone(), start_time_ns: board.start_time_ns };
+        let outputs =
+            Outputs { output, settings, command: command.clone(), start_time_ns: board.start_time_ns };
         let opened = outputs.open(options)?;
         let session = Self {
             shared: Arc::new(Shared {
@@ -137,14 +139,14 @@ impl Session {
         };
         options.run_as.as_ref().map_or(Ok(()), RunAs::take_effect)?;
         let files = opened.files(&self.labels(&rings))?;
-        let (runs, receiver) = channel();
+        let (batches, receiver) = channel();
         let writes = !files.is_empty();
         if writes {
-            let lanes = rings.iter().map(|(place, _)| Arc::clone(&place.lane)).collect();
-            self.writer = Some(self.start_writer(options, lanes, receiver, files)?);
+            let handles = rings.iter().map(|(place, _)| Arc::clone(&place.handle)).collect();
+            self.writer = Some(self.start_writer(options, handles, receiver, files)?);
         }
         for (number, (place, ring)) in rings.into_iter().enumerate() {
-            let reader = self.reader(options, number, place, writes.then(|| runs.clone()));
+            let reader = self.reader(options, number, place, writes.then(|| batches.clone()));
             self.readers.push(start_reader(number, reader, ring)?);
         }
         Ok(self)
@@ -157,7 +159,7 @@ impl Session {
             let attached = held.tap.write().unwrap_or_else(PoisonError::into_inner).attach()?;
             let first = rings.len();
             rings.extend(attached.into_iter().map(|ring| {
-                let lane = Arc::new(Lane {
+                let handle = Arc::new(RingHandle {
                     pool: Pool::new(buffer_size_bytes),
                     counts: Arc::default(),
                     progress: Progress::default(),
@@ -165,10 +167,10 @@ impl Session {
                     cpu: ring.cpu,
                     delay_ns: ring.source.delay_ns(),
                 });
-                (RingPlace { device, lane, knows_queues: ring.knows_queues }, ring)
+                (RingPlace { device, handle, knows_queues: ring.knows_queues }, ring)
             }));
-            let lanes = rings[first..].iter().map(|(place, _)| Arc::clone(&place.lane)).collect();
-            held.lanes.set(lanes).map_err(drop).expect("a device is attached once");
+            let handles = rings[first..].iter().map(|(place, _)| Arc::clone(&place.handle)).collect();
+            held.rings.set(handles).map_err(drop).expect("a device is attached once");
         }
         Ok(rings)
     }
@@ -191,16 +193,15 @@ impl Session {
     fn start_writer(
         &self,
         options: &Options,
-        lanes: Vec<Arc<Lane>>,
-        runs: Receiver<Run>,
-        files: Vec<Files>,
+        rings: Vec<Arc<RingHandle>>,
+        batches: Receiver<EncodedBatch>,
+        files: Vec<FileSet>,
     ) -> Result<JoinHandle<Outcome>, CaptureError> {
         let writer = Writer {
             shared: Arc::clone(&self.shared),
             written: Arc::clone(&self.board.written),
-            lanes,
-            runs,
-            format: options.format,
+            rings,
+            batches,
             order: options.order,
             files,
         };
@@ -213,7 +214,7 @@ impl Session {
         options: &Options,
         ring: usize,
         place: RingPlace,
-        writer: Option<Sender<Run>>,
+        writer: Option<Sender<EncodedBatch>>,
     ) -> Reader {
         let device = &self.board.devices[place.device];
         let stamps = device
@@ -221,17 +222,15 @@ impl Session {
             .clock
             .as_ref()
             .map(|clock| Stamps { clock: Arc::clone(clock), as_they_are: options.clock == ClockWish::Phc });
-        let encoder = Encoder::new(options.format, device.numbering, options.snaplen)
+        let encoder = Encoder::new(options.format, device.numbering, ring, options.snaplen)
             .knowing_queues(place.knows_queues);
         let encoder = encoder.with_stamps(stamps);
         Reader {
             shared: Arc::clone(&self.shared),
-            ring,
-            encoder: if options.packet_ids { encoder.with_packet_ids(ring) } else { encoder },
-            lane: place.lane,
+            encoder: if options.packet_ids { encoder.with_packet_ids() } else { encoder },
+            ring: place.handle,
             writer,
             lost_here: 0,
-            surplus_here: 0,
         }
     }
 
@@ -290,8 +289,8 @@ impl Session {
         self.readers.drain(..).for_each(|reader| joined(reader.join()));
         // The last reader was the last to send, so the writer ends, too.
         let outcome = self.writer.take().map_or_else(Outcome::default, |writer| joined(writer.join()));
-        for lane in self.board.lanes() {
-            lane.counts.judge_surplus(&self.shared.limit);
+        if !self.shared.limit.is_reached() {
+            self.board.rings().for_each(|ring| ring.counts.limit_not_reached());
         }
         outcome
     }
@@ -301,7 +300,7 @@ impl Session {
 struct RingPlace {
     device: usize,
     knows_queues: bool,
-    lane: Arc<Lane>,
+    handle: Arc<RingHandle>,
 }
 
 fn open_devices(
@@ -327,25 +326,24 @@ fn open_devices(
             hardware,
             tap,
             has_moved: AtomicBool::new(false),
-            lanes: OnceLock::new(),
+            rings: OnceLock::new(),
         })
     };
     options.ifnames.iter().map(open).collect()
 }
 
-fn plan(
+fn file_settings(
     options: &Options,
     interfaces: &Interfaces,
     board: &Arc<Board>,
     is_ending: &Arc<AtomicBool>,
-) -> Arc<Plan> {
-    let (is_pcapng, closer) = (options.format == Format::Pcapng, Arc::clone(board));
-    Arc::new(Plan {
-        format: options.format,
+) -> Arc<FileSettings> {
+    let (is_pcapng, statistics) = (options.format == Format::Pcapng, Arc::clone(board));
+    Arc::new(FileSettings {
         header: options.format.header(&device::section(&options.application), &interfaces.all),
-        closing: Arc::new(move |share| if is_pcapng { closer.closing_blocks(share) } else { Vec::new() }),
+        trailer: Arc::new(move |file| if is_pcapng { statistics.trailer(file) } else { Vec::new() }),
         interfaces_to_count: board.interfaces_to_count(),
-        closing_len_max: if is_pcapng { board.closing_len_max() } else { 0 },
+        trailer_len_max: if is_pcapng { board.trailer_len_max() } else { 0 },
         rotate: options.rotate,
         utc_offset_s: options.utc_offset_s,
         compression: options.compression,
@@ -359,14 +357,14 @@ fn plan(
 /// Outputs to be opened.
 struct Outputs {
     output: Output,
-    plan: Arc<Plan>,
+    settings: Arc<FileSettings>,
     command: Option<Arc<CommandRunner>>,
     start_time_ns: u64,
 }
 
 /// Outputs that are open, as far as they can be before the rings are known.
 enum Opened {
-    Files(Option<Box<Files>>),
+    Files(Option<Box<FileSet>>),
     /// To be opened by the user that the process becomes.
     Later(Outputs),
     PerRing(Outputs),
@@ -383,7 +381,7 @@ impl Outputs {
         let output = match self.output {
             // A pipe of ours is opened again, which the other user may not do.
             Output::Descriptor { name, file } => {
-                let to = match Pipe::of(file, Arc::clone(&self.plan.is_ending)) {
+                let to = match Pipe::of(file, Arc::clone(&self.settings.is_ending)) {
                     Ok(pipe) => Box::new(pipe) as Box<dyn Write + Send>,
                     Err(file) => Box::new(file),
                 };
@@ -395,30 +393,30 @@ impl Outputs {
     }
 
     fn open_now(self) -> Result<Opened, CaptureError> {
-        let files = Files::create(self.output, self.plan, self.command, self.start_time_ns)?;
+        let files = FileSet::create(self.output, self.settings, self.command, self.start_time_ns)?;
         Ok(Opened::Files(files.map(Box::new)))
     }
 
     /// The file of one ring.
-    fn of_ring(&self, label: &str) -> Result<Option<Files>, CaptureError> {
+    fn of_ring(&self, label: &str) -> Result<Option<FileSet>, CaptureError> {
         let output = match &self.output {
             Output::File(path) => Output::File(labelled(path, label)?.into()),
             Output::Nowhere | Output::Descriptor { .. } | Output::Stream { .. } => Output::Nowhere,
         };
-        Files::create(output, Arc::clone(&self.plan), self.command.clone(), self.start_time_ns)
+        FileSet::create(output, Arc::clone(&self.settings), self.command.clone(), self.start_time_ns)
     }
 }
 
 impl Opened {
     /// One for all rings, one for each, or none.
-    fn files(self, labels: &[String]) -> Result<Vec<Files>, CaptureError> {
+    fn files(self, labels: &[String]) -> Result<Vec<FileSet>, CaptureError> {
         match self {
             Self::Files(files) => Ok(files.into_iter().map(|files| *files).collect()),
             Self::Later(outputs) => outputs.open_now()?.files(labels),
             Self::PerRing(outputs) => {
                 let files = labels.iter().map(|label| outputs.of_ring(label));
                 let files = files.collect::<Result<Vec<_>, _>>()?;
-                let of_ring = |(ring, files): (usize, Option<Files>)| Some(files?.of_ring(ring));
+                let of_ring = |(ring, files): (usize, Option<FileSet>)| Some(files?.of_ring(ring));
                 Ok(files.into_iter().enumerate().filter_map(of_ring).collect())
             }
         }

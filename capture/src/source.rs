@@ -52,51 +52,6 @@ pub(crate) trait Probe: Send + Sync {
     fn filled(&self) -> u64;
 }
 
-/// One ring with its reader's place in the session, ready for a thread.
-pub(crate) struct Ring {
-    /// The CPU whose softirq fills it, when that is always the same one: its reader keeps off it.
-    pub(crate) cpu: Option<u32>,
-    /// True when its records know their queue.
-    pub(crate) knows_queues: bool,
-    /// The source, whatever its kind.
-    pub(crate) source: Box<dyn AnySource>,
-}
-
-/// Any [`Source`], to be asked once for each thread instead of once for each frame.
-pub(crate) trait AnySource: Send {
-    /// Takes what a look finds out of the ring at once, for those who read without a thread.
-    fn take(&mut self, len_max: usize, take: &mut dyn FnMut(Record<'_>));
-
-    /// See [`Source::probe`].
-    fn probe(&self) -> Option<Box<dyn Probe>>;
-
-    /// See [`Source::delay_ns`].
-    fn delay_ns(&self) -> u64;
-
-    /// Empties the ring until the end.
-    fn run(self: Box<Self>, reader: crate::reader::Reader);
-}
-
-impl<S: Source> AnySource for S {
-    fn take(&mut self, len_max: usize, take: &mut dyn FnMut(Record<'_>)) {
-        let count = self.look(len_max);
-        self.for_each(count, take);
-        self.give_back();
-    }
-
-    fn probe(&self) -> Option<Box<dyn Probe>> {
-        Source::probe(self)
-    }
-
-    fn delay_ns(&self) -> u64 {
-        Source::delay_ns(self)
-    }
-
-    fn run(self: Box<Self>, reader: crate::reader::Reader) {
-        reader.run(*self);
-    }
-}
-
 /// A ring of frames that no kernel fills, for tests.
 #[cfg(test)]
 pub(crate) mod fake {

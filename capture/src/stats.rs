@@ -4,7 +4,6 @@
 //! While a capture runs, frames that wait in a ring or on their way to the file are the difference. What the device
 //! itself lost never was received: `offered = received + lost_nic`.
 
-use crate::limit::{Limit, Surplus, Verdict};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -26,7 +25,7 @@ pub struct Counts {
     pub written: u64,
     /// Frames lost because the output failed.
     pub lost_disk: u64,
-    /// Frames not wanted any more: enough were written, or ready to be and not lost after that.
+    /// Frames that came after the limit had been passed to the output.
     pub after_limit: u64,
     /// Of the frames handed to the output, those with the time of the device's own clock; all others have the kernel's.
     pub hardware_time: u64,
@@ -60,7 +59,7 @@ impl Counts {
         self.lost_ring + self.lost_disk
     }
 
-    /// Frames in a ring or on their way to the file; also those that may be wanted or not, as long as that is open.
+    /// Frames in a ring or on their way to the file.
     pub fn waiting(&self) -> u64 {
         self.captured.saturating_sub(self.written + self.lost_disk + self.after_limit)
     }
@@ -159,24 +158,13 @@ pub(crate) struct ReaderCounts {
     pub(crate) lost_disk: AtomicU64,
     pub(crate) after_limit: AtomicU64,
     pub(crate) hardware_time: AtomicU64,
-    /// Frames that stand in none of these until it is known in which.
-    pub(crate) surplus: Surplus,
 }
 
 impl ReaderCounts {
-    /// Counts surplus frames, when it is known what they are. True when they are lost.
-    pub(crate) fn judge_surplus(&self, limit: &Limit) -> bool {
-        match self.surplus.judge(limit) {
-            Verdict::Open => false,
-            Verdict::NotWanted(frames) => {
-                self.after_limit.fetch_add(frames, Relaxed);
-                false
-            }
-            Verdict::Lost(frames) => {
-                self.lost_disk.fetch_add(frames, Relaxed);
-                true
-            }
-        }
+    /// The limit was not reached: frames that came after it are lost, too, because the output has
+    /// space for them.
+    pub(crate) fn limit_not_reached(&self) {
+        self.lost_disk.fetch_add(self.after_limit.swap(0, Relaxed), Relaxed);
     }
 
     /// These counts as of now.

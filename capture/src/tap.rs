@@ -3,7 +3,7 @@
 //! A tap is opened (everything that can be refused is refused then), attached (frames begin to fill its rings), and
 //! detached (they end). Its rings are [`Source`](crate::source::Source)s with a reader thread each.
 
-use crate::source::Ring;
+use crate::reader::Ring;
 use crate::tpacket::TpacketFacts;
 use crate::{CaptureError, Mode};
 use bpf::xdp::{XdpLink, XdpMode};

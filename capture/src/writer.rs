@@ -3,15 +3,15 @@
 //! Readers never wait for a disk as long as there are buffers. This thread puts runs into order, hands them to the
 //! files, gives buffers back, and counts what is in a file and what is not.
 
-use crate::assembly::{Assembly, Stretch, Taker};
+use crate::accounting::Accounting;
+use crate::batch::{Chunk, EncodedBatch};
 use crate::clock::utc_now_ns;
-use crate::credit::Credit;
-use crate::files::{Ended, Files};
-use crate::format::Format;
+use crate::files::{Ended, FileSet};
 use crate::merge::MergeReport;
 use crate::options::WINDOW_NS_DEFAULT;
 use crate::reader::{Shared, keep_off};
-use crate::run::{Lane, Run};
+use crate::reorder::{ChunkSink, Reorderer};
+use crate::ring_handle::RingHandle;
 use crate::{Order, sys};
 use host::Capability;
 use nix::sched::{CpuSet, sched_getaffinity};
@@ -45,12 +45,11 @@ pub(crate) struct Writer {
     pub(crate) shared: Arc<Shared>,
     pub(crate) written: Arc<Written>,
     /// By number of the ring.
-    pub(crate) lanes: Vec<Arc<Lane>>,
-    pub(crate) runs: Receiver<Run>,
-    pub(crate) format: Format,
+    pub(crate) rings: Vec<Arc<RingHandle>>,
+    pub(crate) batches: Receiver<EncodedBatch>,
     pub(crate) order: Order,
     /// One, or one for each ring.
-    pub(crate) files: Vec<Files>,
+    pub(crate) files: Vec<FileSet>,
 }
 
 /// How writing ended.
@@ -73,21 +72,21 @@ impl Writer {
             Order::Time { window_ns } => Some(window_ns),
             Order::AsTheyCome | Order::FilePerRing => None,
         };
-        let Self { shared, written, lanes, runs, format, files, .. } = self;
-        let place = Place::new(&lanes);
+        let Self { shared, written, rings, batches, files, .. } = self;
+        let place = Place::new(&rings);
         let margin_ns = window_ns.unwrap_or(WINDOW_NS_DEFAULT);
-        let desk = Desk { shared, written, lanes, files, place, margin_ns, ticked: Instant::now() };
+        let desk = Desk { shared, written, rings, files, place, margin_ns, ticked: Instant::now() };
         match window_ns {
-            Some(window_ns) => in_order_of_time(desk, &runs, format, window_ns),
-            None => as_they_come(desk, &runs),
+            Some(window_ns) => in_order_of_time(desk, &batches, window_ns),
+            None => as_they_come(desk, &batches),
         }
     }
 }
 
-fn as_they_come(mut desk: Desk, runs: &Receiver<Run>) -> Outcome {
+fn as_they_come(mut desk: Desk, batches: &Receiver<EncodedBatch>) -> Outcome {
     loop {
-        match runs.recv_timeout(TICK) {
-            Ok(run) => desk.hand_on(run),
+        match batches.recv_timeout(TICK) {
+            Ok(batch) => desk.hand_on(batch),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return desk.end(None),
         }
@@ -95,120 +94,123 @@ fn as_they_come(mut desk: Desk, runs: &Receiver<Run>) -> Outcome {
         if desk.is_tick_due() {
             let empty_ns = desk.empty_ns();
             // After the rings were looked at: what they held is in the channel, if not further.
-            let late = runs.try_recv().map(|run| desk.hand_on(run));
+            let late = batches.try_recv().map(|batch| desk.hand_on(batch));
             desk.tick(late.is_err().then_some(empty_ns));
         }
     }
 }
 
-fn in_order_of_time(mut desk: Desk, runs: &Receiver<Run>, format: Format, window_ns: u64) -> Outcome {
-    let mut assembly = Assembly::new(format, desk.lanes.len(), window_ns);
+fn in_order_of_time(mut desk: Desk, batches: &Receiver<EncodedBatch>, window_ns: u64) -> Outcome {
+    let mut reorderer = Reorderer::new(desk.rings.len(), window_ns);
     loop {
-        let patience = if assembly.holds_any() { LOOK } else { TICK };
-        match runs.recv_timeout(patience) {
-            Ok(run) => assembly.push(run, &mut desk),
+        let patience = if reorderer.holds_any() { LOOK } else { TICK };
+        match batches.recv_timeout(patience) {
+            Ok(batch) => reorderer.push(batch, &mut desk),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
-                assembly.end();
-                assembly.advance(false, &mut desk);
-                assembly.flush(&mut desk);
-                return desk.end(Some(assembly.report()));
+                reorderer.end();
+                reorderer.advance(false, &mut desk);
+                reorderer.flush(&mut desk);
+                return desk.end(Some(reorderer.report()));
             }
         }
-        while look_around(&mut assembly, &mut desk, runs) {}
-        assembly.flush(&mut desk);
+        while look_around(&mut reorderer, &mut desk, batches) {}
+        reorderer.flush(&mut desk);
         desk.push_out_last();
         if desk.is_tick_due() {
-            let settled = all_handed_on(&mut assembly, &mut desk, runs);
+            let settled = all_handed_on(&mut reorderer, &mut desk, batches);
             desk.tick(settled);
         }
     }
 }
 
 /// When each ring was empty, if everything that they had until then is in the files.
-fn all_handed_on(assembly: &mut Assembly, desk: &mut Desk, runs: &Receiver<Run>) -> Option<Vec<u64>> {
+fn all_handed_on(
+    reorderer: &mut Reorderer,
+    desk: &mut Desk,
+    batches: &Receiver<EncodedBatch>,
+) -> Option<Vec<u64>> {
     let empty_ns = desk.empty_ns();
     // After the rings were looked at: what they held is in the channel, if not further.
-    runs.try_iter().take(1).for_each(|run| assembly.push(run, desk));
-    (!assembly.holds_any()).then_some(empty_ns)
+    batches.try_iter().take(1).for_each(|batch| reorderer.push(batch, desk));
+    (!reorderer.holds_any()).then_some(empty_ns)
 }
 
 /// Takes what came meanwhile, finds out which rings are empty, and hands on what is due; says whether anything was.
-fn look_around(assembly: &mut Assembly, desk: &mut Desk, runs: &Receiver<Run>) -> bool {
-    let empty: Vec<(usize, u64)> = match assembly.holds_any() {
-        true => assembly.empty_rings().map(|ring| (ring, desk.empty_at_ns(ring))).collect(),
+fn look_around(reorderer: &mut Reorderer, desk: &mut Desk, batches: &Receiver<EncodedBatch>) -> bool {
+    let empty: Vec<(usize, u64)> = match reorderer.holds_any() {
+        true => reorderer.empty_rings().map(|ring| (ring, desk.empty_at_ns(ring))).collect(),
         false => Vec::new(),
     };
     // After the rings were looked at: what they held is here now.
-    runs.try_iter().for_each(|run| assembly.push(run, desk));
+    batches.try_iter().for_each(|batch| reorderer.push(batch, desk));
     for (ring, checked_ns) in empty {
-        assembly.was_empty(ring, checked_ns);
+        reorderer.was_empty(ring, checked_ns);
     }
-    if !assembly.holds_any() {
+    if !reorderer.holds_any() {
         return false;
     }
     let latest_ns = desk.shared.clock.now_ns() + AHEAD_NS_MAX;
-    assembly.not_beyond(latest_ns);
-    let has_moved = assembly.advance(false, desk);
+    reorderer.detect_clock_step(latest_ns);
+    let has_moved = reorderer.advance(false, desk);
     has_moved
-        || assembly.let_go_beyond(latest_ns, desk)
-        || (desk.is_pressed() && assembly.advance(true, desk))
+        || reorderer.flush_future(latest_ns, desk)
+        || (desk.is_pressed() && reorderer.advance(true, desk))
 }
 
 /// What the writer works with.
 struct Desk {
     shared: Arc<Shared>,
     written: Arc<Written>,
-    lanes: Vec<Arc<Lane>>,
-    files: Vec<Files>,
+    rings: Vec<Arc<RingHandle>>,
+    files: Vec<FileSet>,
     place: Place,
     /// From the stamp of a frame until it can be seen in its ring, at most, in nanoseconds; beyond what the ring says.
     margin_ns: u64,
     ticked: Instant,
 }
 
-impl Taker for Desk {
-    fn stretch(&mut self, stretch: &Stretch<'_>) {
-        // One for all, or one for each: the last one is the first one too.
-        let file = stretch.parts[0].ring.min(self.files.len() - 1);
-        let mut credit = Credit { lanes: &self.lanes, limit: &self.shared.limit };
-        self.files[file].append(stretch, &mut credit);
+impl ChunkSink for Desk {
+    fn chunk(&mut self, chunk: &Chunk<'_>) {
+        // One file for all rings, or one for each.
+        let file = chunk.index[0].ring().min(self.files.len() - 1);
+        let accounting = Accounting { rings: &self.rings, limit: &self.shared.limit };
+        self.files[file].append(chunk, &accounting);
         self.note();
     }
 
-    fn spare(&mut self, ring: usize, buffer: Vec<u8>) {
-        self.lanes[ring].pool.give_back(buffer);
+    fn recycle(&mut self, ring: usize, batch: EncodedBatch) {
+        self.rings[ring].pool.give_back(batch);
     }
 }
 
 impl Desk {
     fn empty_at_ns(&self, ring: usize) -> u64 {
-        self.lanes[ring].empty_at_ns(&self.shared.clock)
+        self.rings[ring].empty_at_ns(&self.shared.clock)
     }
 
     /// The same for all rings.
     fn empty_ns(&self) -> Vec<u64> {
-        (0..self.lanes.len()).map(|ring| self.empty_at_ns(ring)).collect()
+        (0..self.rings.len()).map(|ring| self.empty_at_ns(ring)).collect()
     }
 
-    /// Writes a run as it came.
-    fn hand_on(&mut self, run: Run) {
-        let Run { first_ns, last_ns, .. } = run;
-        self.stretch(&Stretch { bytes: &run.bytes, first_ns, last_ns, parts: &run.parts });
-        self.spare(run.ring, run.bytes);
+    /// Writes a batch as it came.
+    fn hand_on(&mut self, batch: EncodedBatch) {
+        self.chunk(&batch.chunk());
+        self.recycle(batch.index[0].ring(), batch);
     }
 
     /// True when a reader is about to run out of buffers.
     fn is_pressed(&self) -> bool {
-        self.lanes.iter().any(|lane| lane.pool.is_short())
+        self.rings.iter().any(|ring| ring.pool.is_short())
     }
 
     /// Once everything that may be written has been handed out, what waits to be packed is what the end waits for.
     fn push_out_last(&mut self) {
         let limit = &self.shared.limit;
         if limit.is_spent() && !limit.is_reached() {
-            let mut credit = Credit { lanes: &self.lanes, limit };
-            self.files.iter_mut().for_each(|file| file.push_out(&mut credit));
+            let accounting = Accounting { rings: &self.rings, limit };
+            self.files.iter_mut().for_each(|file| file.push_out(&accounting));
             self.note();
         }
     }
@@ -221,28 +223,28 @@ impl Desk {
     /// their way, which may belong to the files at hand whatever the clock says.
     fn tick(&mut self, empty_ns: Option<Vec<u64>>) {
         self.ticked = Instant::now();
-        let mut credit = Credit { lanes: &self.lanes, limit: &self.shared.limit };
+        let accounting = Accounting { rings: &self.rings, limit: &self.shared.limit };
         let (empty_ns, is_one_for_all) = (empty_ns.unwrap_or_default(), self.files.len() == 1);
         for (number, file) in self.files.iter_mut().enumerate() {
             let of_file = if is_one_for_all { Some(&empty_ns[..]) } else { empty_ns.get(number..=number) };
             let empty_ns = of_file.and_then(|empty_ns| empty_ns.iter().min()).copied().unwrap_or(0);
-            file.tick(empty_ns.saturating_sub(self.margin_ns), &mut credit);
+            file.tick(empty_ns.saturating_sub(self.margin_ns), &accounting);
         }
-        self.place.choose(&self.lanes);
+        self.place.choose(&self.rings);
         self.note();
     }
 
     fn note(&self) {
-        self.written.bytes.store(self.files.iter().map(Files::len).sum(), Relaxed);
-        if self.files.iter().any(Files::has_failed) {
+        self.written.bytes.store(self.files.iter().map(FileSet::len).sum(), Relaxed);
+        if self.files.iter().any(FileSet::has_failed) {
             self.shared.has_failed.store(true, Relaxed);
         }
     }
 
     fn end(self, merge: Option<MergeReport>) -> Outcome {
-        let mut credit = Credit { lanes: &self.lanes, limit: &self.shared.limit };
+        let accounting = Accounting { rings: &self.rings, limit: &self.shared.limit };
         let now_ns = utc_now_ns();
-        let end = |file: Files| file.finish(now_ns, &mut credit);
+        let end = |file: FileSet| file.finish(now_ns, &accounting);
         let files: Vec<Ended> = self.files.into_iter().map(end).collect();
         self.written.bytes.store(files.iter().map(|file| file.bytes).sum(), Relaxed);
         Outcome { files, merge }
@@ -261,17 +263,17 @@ impl Place {
     /// Frames of a ring within a tick that make its CPU a busy one: a hundred thousand a second.
     const BUSY: u64 = 10_000;
 
-    fn new(lanes: &[Arc<Lane>]) -> Self {
+    fn new(rings: &[Arc<RingHandle>]) -> Self {
         let allowed = sched_getaffinity(Pid::from_raw(0)).ok();
-        Self { allowed, taken: vec![0; lanes.len()], busy: Vec::new() }
+        Self { allowed, taken: vec![0; rings.len()], busy: Vec::new() }
     }
 
-    fn choose(&mut self, lanes: &[Arc<Lane>]) {
+    fn choose(&mut self, rings: &[Arc<RingHandle>]) {
         let mut busy = Vec::new();
-        for (lane, before) in lanes.iter().zip(&mut self.taken) {
-            let taken = lane.progress.taken();
+        for (ring, before) in rings.iter().zip(&mut self.taken) {
+            let taken = ring.progress.taken();
             if taken - *before > Self::BUSY {
-                busy.extend(lane.cpu);
+                busy.extend(ring.cpu);
             }
             *before = taken;
         }
@@ -285,13 +287,14 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Format;
+    use crate::accounting::Limit;
+    use crate::batch::samples;
     use crate::clock::UtcClock;
-    use crate::files::Plan;
-    use crate::limit::Limit;
-    use crate::part::Part;
+    use crate::files::FileSettings;
     use crate::rotate::{Interval, RotatePolicy};
     use crate::{OnError, Output};
-    use pcapng::{Interface, Packet, Section};
+    use pcapng::{Interface, Section};
     use std::num::NonZeroU64;
     use std::path::{Path, PathBuf};
     use std::sync::atomic::AtomicBool;
@@ -330,11 +333,10 @@ mod tests {
     /// A file for each full second, of two rings.
     fn desk(folder: &Path) -> Desk {
         let interval = Interval { length_ns: NonZeroU64::new(S).unwrap(), is_aligned: true };
-        let plan = Plan {
-            format: Format::Pcapng,
+        let settings = FileSettings {
             header: Format::Pcapng.header(&Section::default(), &[Interface::default()]),
-            closing: Arc::new(|_: &crate::share::Share| Vec::new()),
-            closing_len_max: 0,
+            trailer: Arc::new(|_: &crate::accounting::FileCounts| Vec::new()),
+            trailer_len_max: 0,
             interfaces_to_count: 0,
             rotate: RotatePolicy { interval: Some(interval), ..RotatePolicy::default() },
             utc_offset_s: 0,
@@ -344,8 +346,8 @@ mod tests {
             is_direct: false,
             is_ending: Arc::default(),
         };
-        let files = Files::create(Output::File(folder.join("%s.pcapng")), Arc::new(plan), None, 0);
-        let lanes = vec![Lane::for_test(), Lane::for_test()];
+        let files = FileSet::create(Output::File(folder.join("%s.pcapng")), Arc::new(settings), None, 0);
+        let rings = vec![RingHandle::for_test(), RingHandle::for_test()];
         let shared = Shared {
             clock: UtcClock::new(),
             limit: Limit::new(None),
@@ -355,25 +357,24 @@ mod tests {
         Desk {
             shared: Arc::new(shared),
             written: Arc::default(),
-            place: Place::new(&lanes),
-            lanes,
+            place: Place::new(&rings),
+            rings,
             files: vec![files.unwrap().unwrap()],
             margin_ns: MARGIN_NS,
             ticked: Instant::now(),
         }
     }
 
-    fn run(desk: &Desk, ring: usize, time_ns: u64) -> Run {
-        let mut bytes = desk.lanes[ring].pool.take(Duration::ZERO).unwrap();
-        Packet { time_ns, data: &[7; 60], ..Packet::default() }.emit(&mut bytes);
-        let parts = vec![Part { ring, count: 1, ..Part::default() }];
-        Run { ring, bytes, parts, first_ns: time_ns, last_ns: time_ns, is_in_order: true }
+    fn batch(desk: &Desk, ring: u16, time_ns: u64) -> EncodedBatch {
+        let mut batch = desk.rings[usize::from(ring)].pool.take(Duration::ZERO).unwrap();
+        samples::add(&mut batch, ring, 0, time_ns, &[7; 60]);
+        batch
     }
 
     impl Desk {
-        fn hand_on_one(&mut self, ring: usize, time_ns: u64) {
-            let run = run(self, ring, time_ns);
-            self.hand_on(run);
+        fn hand_on_one(&mut self, ring: u16, time_ns: u64) {
+            let batch = batch(self, ring, time_ns);
+            self.hand_on(batch);
         }
     }
 
@@ -383,12 +384,12 @@ mod tests {
         let mut desk = desk(&folder.0);
         desk.hand_on_one(0, 15 * S / 10);
         // By the clock the second is over, but one ring was last seen empty before its end.
-        desk.lanes[0].progress.was_empty_at(9 * S);
-        desk.lanes[1].progress.was_empty_at(2 * S + MARGIN_NS - 1);
+        desk.rings[0].progress.was_empty_at(9 * S);
+        desk.rings[1].progress.was_empty_at(2 * S + MARGIN_NS - 1);
         desk.tick(Some(desk.empty_ns()));
         assert!(folder.names().is_empty(), "{:?}", folder.names());
         desk.hand_on_one(1, 2 * S - 1);
-        desk.lanes[1].progress.was_empty_at(2 * S + MARGIN_NS);
+        desk.rings[1].progress.was_empty_at(2 * S + MARGIN_NS);
         desk.tick(None);
         assert!(folder.names().is_empty(), "records are on their way");
         desk.tick(Some(desk.empty_ns()));
@@ -403,30 +404,30 @@ mod tests {
     fn records_of_a_time_to_come_do_not_wait_for_it() {
         let folder = Folder::new("step");
         let mut desk = desk(&folder.0);
-        let mut assembly = Assembly::new(Format::Pcapng, 2, MARGIN_NS);
-        let (sender, runs) = channel();
+        let mut reorderer = Reorderer::new(2, MARGIN_NS);
+        let (sender, batches) = channel();
         let now_ns = desk.shared.clock.now_ns();
-        sender.send(run(&desk, 0, now_ns + 3_600 * S)).unwrap();
-        sender.send(run(&desk, 1, now_ns - S)).unwrap();
-        while look_around(&mut assembly, &mut desk, &runs) {}
-        assembly.flush(&mut desk);
-        assert_eq!([0, 1].map(|ring| desk.lanes[ring].counts.get().written), [1, 1]);
-        assert_eq!(assembly.report().ahead, 1);
+        sender.send(batch(&desk, 0, now_ns + 3_600 * S)).unwrap();
+        sender.send(batch(&desk, 1, now_ns - S)).unwrap();
+        while look_around(&mut reorderer, &mut desk, &batches) {}
+        reorderer.flush(&mut desk);
+        assert_eq!([0, 1].map(|ring| desk.rings[ring].counts.get().written), [1, 1]);
+        assert_eq!(reorderer.report().ahead, 1);
     }
 
     #[test]
     fn records_in_the_channel_or_waiting_for_their_turn_are_not_handed_on_yet() {
         let folder = Folder::new("channel");
         let mut desk = desk(&folder.0);
-        let mut assembly = Assembly::new(Format::Pcapng, 2, MARGIN_NS);
-        let (sender, runs) = channel();
-        desk.lanes.iter().for_each(|lane| lane.progress.was_empty_at(5 * S));
-        sender.send(run(&desk, 0, S)).unwrap();
-        assert_eq!(all_handed_on(&mut assembly, &mut desk, &runs), None, "one is in the channel");
-        assert_eq!(all_handed_on(&mut assembly, &mut desk, &runs), None, "it is in the assembly now");
-        while look_around(&mut assembly, &mut desk, &runs) {}
-        assembly.flush(&mut desk);
-        assert_eq!(all_handed_on(&mut assembly, &mut desk, &runs), Some(vec![5 * S, 5 * S]));
-        assert_eq!(desk.lanes[0].counts.get().written, 1);
+        let mut reorderer = Reorderer::new(2, MARGIN_NS);
+        let (sender, batches) = channel();
+        desk.rings.iter().for_each(|ring| ring.progress.was_empty_at(5 * S));
+        sender.send(batch(&desk, 0, S)).unwrap();
+        assert_eq!(all_handed_on(&mut reorderer, &mut desk, &batches), None, "one is in the channel");
+        assert_eq!(all_handed_on(&mut reorderer, &mut desk, &batches), None, "it is in the reorderer now");
+        while look_around(&mut reorderer, &mut desk, &batches) {}
+        reorderer.flush(&mut desk);
+        assert_eq!(all_handed_on(&mut reorderer, &mut desk, &batches), Some(vec![5 * S, 5 * S]));
+        assert_eq!(desk.rings[0].counts.get().written, 1);
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::error::first_line;
 use crate::hardware::Hardware;
+use crate::reader::Ring;
 use crate::ring::Record;
-use crate::source::{Probe, Ring, STAMP_DELAY_NS, Source};
+use crate::source::{Probe, STAMP_DELAY_NS, Source};
 use crate::sys::{self, RingReader, RingWatch};
 use crate::tap::{RingCounts, SourceFacts, Tap};
 use crate::tpacket::queues_untold;

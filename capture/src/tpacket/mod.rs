@@ -8,7 +8,7 @@ mod block;
 mod source;
 
 use crate::hardware::Hardware;
-use crate::source::Ring;
+use crate::reader::Ring;
 use crate::sys::packet_socket::{PacketSocket, ReceiveRing, RingShape};
 use crate::tap::{RingCounts, SourceFacts, Tap};
 use crate::{CaptureError, ClockWish, Direction, Fanout, Mode, Options, cpus, device, filter};

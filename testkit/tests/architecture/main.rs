@@ -18,7 +18,6 @@ const KNOWN_CIRCLES: &[(&str, &[&str])] = &[
     ("host", &["ethtool.rs", "stamping.rs", "sys.rs"]),
     ("bpf", &["error.rs", "xdp.rs"]),
     ("engine", &["engine.rs", "error.rs"]),
-    ("capture", &["reader.rs", "run.rs", "source.rs"]),
     ("capture", &["ring.rs", "sys.rs"]),
     ("capture", &["tap.rs", "tpacket/mod.rs"]),
     ("ctlfs", &["exec.rs", "join.rs"]),

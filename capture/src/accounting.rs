@@ -1,0 +1,184 @@
+//! Counts of written and lost records, per ring and per interface, and the limit of frames.
+
+use crate::batch::Entry;
+use crate::ring_handle::RingHandle;
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed},
+};
+
+/// Counts what became of records that were passed to an output.
+pub(crate) struct Accounting<'a> {
+    /// By number of the ring.
+    pub(crate) rings: &'a [Arc<RingHandle>],
+    pub(crate) limit: &'a Limit,
+}
+
+impl Accounting<'_> {
+    /// The first `kept` records are in the output, the others are lost at the disk.
+    pub(crate) fn settle(&self, index: &[Entry], kept: usize) {
+        let (written, lost) = index.split_at(kept);
+        let is_alike = |a: &Entry, b: &Entry| a.ring() == b.ring() && a.is_hardware() == b.is_hardware();
+        for alike in written.chunk_by(is_alike) {
+            let (counts, count) = (&self.rings[alike[0].ring()].counts, alike.len() as u64);
+            counts.written.fetch_add(count, Relaxed);
+            if alike[0].is_hardware() {
+                counts.hardware_time.fetch_add(count, Relaxed);
+            }
+        }
+        for entry in lost {
+            self.rings[entry.ring()].counts.lost_disk.fetch_add(1, Relaxed);
+        }
+        self.limit.wrote(written.len() as u64);
+        self.limit.give_back(lost.len() as u64);
+    }
+}
+
+/// The number of frames that may still be written, shared by all readers.
+///
+/// A reader takes frames from it before it encodes them and gives back those that are lost, so that
+/// others are written instead: taken, written and left always add up to the limit.
+#[derive(Debug)]
+pub(crate) struct Limit {
+    frames_max: Option<u64>,
+    left: AtomicU64,
+    written: AtomicU64,
+}
+
+impl Limit {
+    /// `None` is no limit.
+    pub(crate) fn new(frames_max: Option<u64>) -> Self {
+        Self { frames_max, left: AtomicU64::new(frames_max.unwrap_or(0)), written: AtomicU64::new(0) }
+    }
+
+    /// Takes up to `wanted` frames and returns how many were left.
+    pub(crate) fn take(&self, wanted: u64) -> u64 {
+        if self.frames_max.is_none() {
+            return wanted;
+        }
+        let before = self.left.fetch_update(AcqRel, Acquire, |left| Some(left.saturating_sub(wanted)));
+        before.unwrap_or_else(|left| left).min(wanted)
+    }
+
+    /// `frames` of the frames that were taken are lost; others may be written instead.
+    pub(crate) fn give_back(&self, frames: u64) {
+        if self.frames_max.is_some() {
+            self.left.fetch_add(frames, AcqRel);
+        }
+    }
+
+    /// `frames` of the frames that were taken are in the output.
+    pub(crate) fn wrote(&self, frames: u64) {
+        if self.frames_max.is_some() {
+            self.written.fetch_add(frames, AcqRel);
+        }
+    }
+
+    /// True while nothing is left: everything is written, or on its way to be.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.frames_max.is_some() && self.left.load(Acquire) == 0
+    }
+
+    /// True when enough is written.
+    pub(crate) fn is_reached(&self) -> bool {
+        self.frames_max.is_some_and(|frames_max| self.written.load(Acquire) >= frames_max)
+    }
+}
+
+/// What the files of one name have of a capture: all rings or one, and the frames of each interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FileCounts {
+    /// The number of the ring, if each ring has a file.
+    pub(crate) ring: Option<usize>,
+    /// Frames of each interface that were written; empty if they are not counted.
+    frames: Vec<u64>,
+}
+
+impl FileCounts {
+    /// All rings; counts the frames of `interface_count` interfaces.
+    pub(crate) fn new(interface_count: usize) -> Self {
+        Self { ring: None, frames: vec![0; interface_count] }
+    }
+
+    /// Frames of an interface that were written; `None` if they are not counted.
+    pub(crate) fn written(&self, interface: u32) -> Option<u64> {
+        self.frames.get(interface as usize).copied()
+    }
+
+    /// These records were written.
+    pub(crate) fn add(&mut self, index: &[Entry]) {
+        if !self.frames.is_empty() {
+            index.iter().for_each(|entry| self.frames[entry.interface()] += 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::{EncodedBatch, samples::add};
+
+    #[test]
+    fn records_count_for_their_ring_clock_and_interface() {
+        let (rings, limit) = ([0, 1].map(|_| RingHandle::for_test()), Limit::new(Some(10)));
+        let mut batch = EncodedBatch::default();
+        for (ring, interface) in [(0, 1), (0, 1), (1, 0), (0, 2), (1, 1)] {
+            add(&mut batch, ring, interface, 5, &[7; 33]);
+        }
+        limit.take(5);
+        Accounting { rings: &rings, limit: &limit }.settle(&batch.index, 3);
+        let counts = rings.each_ref().map(|ring| ring.counts.get());
+        let counts = counts.map(|counts| (counts.written, counts.hardware_time, counts.lost_disk));
+        assert_eq!(counts, [(2, 2, 1), (1, 0, 1)]);
+        assert_eq!(limit.take(100), 7);
+        let mut counts = FileCounts::new(4);
+        counts.add(&batch.index);
+        assert_eq!([0, 1, 2, 3, 4].map(|n| counts.written(n)), [Some(1), Some(3), Some(1), Some(0), None]);
+        let mut none = FileCounts::new(0);
+        none.add(&batch.index);
+        assert_eq!(none.written(0), None);
+    }
+
+    #[test]
+    fn exactly_the_limit_is_handed_out_by_many_takers() {
+        let limit = Limit::new(Some(1000));
+        let taken: u64 = std::thread::scope(|scope| {
+            let takers: Vec<_> = (1..5)
+                .map(|step| {
+                    scope.spawn({
+                        let limit = &limit;
+                        move || (0..200).map(|_| limit.take(step)).sum::<u64>()
+                    })
+                })
+                .collect();
+            takers.into_iter().map(|taker| taker.join().unwrap()).sum()
+        });
+        assert_eq!(taken, 1000);
+        assert!(limit.is_spent());
+        assert_eq!(limit.take(5), 0);
+    }
+
+    #[test]
+    fn no_limit_never_ends_and_zero_ends_at_once() {
+        let endless = Limit::new(None);
+        assert_eq!((endless.take(u64::MAX), endless.take(u64::MAX)), (u64::MAX, u64::MAX));
+        endless.give_back(1);
+        endless.wrote(u64::MAX);
+        assert!(!endless.is_spent() && !endless.is_reached());
+        let zero = Limit::new(Some(0));
+        assert!(zero.is_spent() && zero.is_reached());
+    }
+
+    #[test]
+    fn what_is_lost_is_taken_again_until_enough_is_written() {
+        let limit = Limit::new(Some(10));
+        assert_eq!(limit.take(20), 10);
+        limit.wrote(7);
+        assert!(limit.is_spent() && !limit.is_reached());
+        limit.give_back(3);
+        assert_eq!(limit.take(20), 3);
+        limit.wrote(3);
+        assert!(limit.is_reached());
+    }
+}

@@ -1,0 +1,77 @@
+//! One ring as the writer sees it: its buffers, its counts, and how far its reader is.
+
+use crate::clock::UtcClock;
+use crate::pool::Pool;
+use crate::source::Probe;
+use crate::stats::ReaderCounts;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// See the top of the file.
+pub(crate) struct RingHandle {
+    pub(crate) pool: Pool,
+    pub(crate) counts: Arc<ReaderCounts>,
+    pub(crate) progress: Progress,
+    pub(crate) probe: Option<Box<dyn Probe>>,
+    /// The CPU that fills the ring, if it is always the same one.
+    pub(crate) cpu: Option<u32>,
+    /// The longest time that a record stays in the ring before its reader can see it.
+    pub(crate) delay_ns: u64,
+}
+
+/// How far a reader is. Only the reader writes it.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// Records ever taken from the ring; those to be written have been sent before.
+    taken: AtomicU64,
+    /// At this time, in nanoseconds since 1970, the ring was empty and all its records had been sent.
+    empty_ns: AtomicU64,
+}
+
+impl Progress {
+    /// The reader has sent or counted `records` more records.
+    pub(crate) fn took(&self, records: u64) {
+        // Release: a thread that reads this number finds the batch in the channel.
+        self.taken.fetch_add(records, Ordering::Release);
+    }
+
+    /// Records ever taken from the ring.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// The reader found the ring empty after `time_ns`.
+    pub(crate) fn was_empty_at(&self, time_ns: u64) {
+        self.empty_ns.store(time_ns, Ordering::Release);
+    }
+}
+
+impl RingHandle {
+    /// A ring with two buffers and no probe.
+    #[cfg(test)]
+    pub(crate) fn for_test() -> Arc<Self> {
+        Arc::new(Self {
+            pool: Pool::new(0),
+            counts: Arc::default(),
+            progress: Progress::default(),
+            probe: None,
+            cpu: None,
+            delay_ns: 0,
+        })
+    }
+
+    /// A time, in nanoseconds since 1970: all records stamped before it are in the channel by now. 0 if
+    /// there is no such time.
+    pub(crate) fn empty_at_ns(&self, clock: &UtcClock) -> u64 {
+        let empty_ns = match &self.probe {
+            None => self.progress.empty_ns.load(Ordering::Acquire),
+            Some(probe) => {
+                // The time first: the probe counts everything that was filled in before it.
+                let now_ns = clock.now_ns();
+                let filled = probe.filled();
+                if filled == self.progress.taken.load(Ordering::Acquire) { now_ns } else { 0 }
+            }
+        };
+        empty_ns.saturating_sub(self.delay_ns)
+    }
+}
