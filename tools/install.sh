@@ -57,13 +57,7 @@ packages_for() {
 		zstd             zstd
 	END
 	test) packages_for bench && packages_for vm ;;
-	bench)
-		packages_for netns
-		cat <<-END
-			linux-perf       perf
-			valgrind         valgrind
-		END
-		;;
+	bench) packages_for netns ;;
 	lint) cat <<-END ;;
 		clang-format     clang-format
 		shellcheck       shellcheck

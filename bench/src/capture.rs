@@ -5,21 +5,20 @@
 //! from a file before.
 
 use crate::bed::Bed;
-use crate::loss;
+use crate::capturers::{CAPTURERS, Capturer, Flood, Take, cut_program, paced};
 use crate::process::Tool;
+use crate::programs::{Program, Programs};
 use crate::records::{self, Shape};
-use crate::report::{self, Report, ResultRow, mpps};
+use crate::report::{Report, ResultRow, mpps};
 use crate::samples::{Sample, steady_pps, whole_pps};
 use crate::schedule::{Rounds, Turn};
 use crate::search::{Search, Trial};
 use crate::settings::{Deadline, Settings};
 use crate::stats::Estimate;
-use crate::tool::{CAPTURERS, Capturer, Flood, Program, Programs, Take, cut_program, paced};
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -38,12 +37,14 @@ const BEGIN_NEAR: f64 = 0.85;
 /// Where the first search into a file begins, as a part of what was found for /dev/null.
 const BEGIN_FILE: f64 = 0.5;
 
-/// Whose multiple the goals are.
-const GOAL_RIVAL: &str = "tcpdump";
+/// The capture that does the same work as the peers.
+const MIRROR: &str = "wirerate-mirror";
+/// Rates at which losses are counted, as multiples of the highest rate without loss.
+const LOSS_FACTORS: [f64; 2] = [1.5, 2.0];
 
 /// What is offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Load {
+struct Load {
     /// Without FCS.
     pub(crate) frame_len: usize,
     /// Receive queues in use. With one, sender and receive path share a CPU and the capture has another; with two they
@@ -51,12 +52,24 @@ pub(crate) struct Load {
     pub(crate) queues: u32,
 }
 
-/// What is measured unless asked otherwise.
-const LOAD: Load = Load { frame_len: 128, queues: 1 };
+/// Loads that are measured: each frame length with each number of queues.
+#[derive(Clone, Debug)]
+pub(crate) struct Loads {
+    /// Without FCS.
+    pub(crate) frame_lens: Vec<usize>,
+    /// Receive queues in use, 1 or 2.
+    pub(crate) queues: Vec<u32>,
+}
+
+impl Default for Loads {
+    fn default() -> Self {
+        Self { frame_lens: vec![128], queues: vec![1] }
+    }
+}
 
 /// Where frames go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Output {
+enum Output {
     Null,
     File,
 }
@@ -73,14 +86,6 @@ impl Output {
         }
     }
 
-    /// How many times tcpdump's rate is aimed at, by the issue of the first light.
-    fn goal(self) -> f64 {
-        match self {
-            Self::Null => 3.0,
-            Self::File => 1.5,
-        }
-    }
-
     fn path(self, bed: &Bed) -> PathBuf {
         match self {
             Self::Null => "/dev/null".into(),
@@ -90,36 +95,31 @@ impl Output {
 }
 
 /// A tool that is installed and has shown that it captures.
-pub(crate) struct Contender {
-    pub(crate) tool: &'static Capturer,
+struct ProvenTool {
+    tool: &'static Capturer,
     program: PathBuf,
     shape: Shape,
 }
 
 /// What all trials have in common.
-pub(crate) struct Ground<'a> {
-    pub(crate) bed: &'a Bed,
+struct Trials<'a> {
+    bed: &'a Bed,
     sender: PathBuf,
-    pub(crate) settings: &'a Settings,
+    settings: &'a Settings,
     deadline: Deadline,
     load: Load,
-    /// What rows are called, before where frames go.
+    /// Name of the rows, without the output.
     case: String,
-    /// Memory is touched before frames go there, so that no tool waits for the host of a virtual machine to find it.
-    warms: bool,
     /// The best rate so far by output and tool, where the next search begins.
-    known_pps: Known,
+    known_pps: HashMap<(Output, &'static str), f64>,
 }
 
-/// Rates in frames a second, by output and name of a tool.
-pub(crate) type Known = HashMap<(Output, &'static str), f64>;
-
 /// What all rounds found.
-pub(crate) struct Best {
+struct Best {
     /// Highest rate without loss, in frames a second.
-    pub(crate) rates: Rounds,
+    rates: Rounds,
     /// For each contender the number of rounds in which no more could be offered.
-    pub(crate) limited: Vec<usize>,
+    limited: Vec<usize>,
 }
 
 /// One trial, as it is noted.
@@ -159,8 +159,24 @@ struct Proof<'a> {
     record_bytes: u64,
 }
 
-/// Measures all that are installed.
+#[derive(Debug, Serialize)]
+struct LossRow<'a> {
+    case: &'a str,
+    tool: &'a str,
+    factor: f64,
+    asked_pps: f64,
+    arrived_pps: f64,
+    arrived: u64,
+    kept: u64,
+    lost: u64,
+    /// `null` for a tool that says nothing.
+    told_lost: Option<u64>,
+    is_true: bool,
+}
+
+/// Measures all installed tools with all loads.
 pub(crate) fn run(
+    loads: &Loads,
     bed: &Bed,
     programs: &Programs,
     settings: &Settings,
@@ -168,35 +184,42 @@ pub(crate) fn run(
     report: &mut Report,
 ) -> Result<()> {
     report.say(&format!(
-        "\ncapture: {}-byte frames, {SNAPLEN} bytes kept of each, sender and receive path on CPU {}, \
-         capture on CPU {}; highest rate without loss in trials of {} ms, {} rounds",
-        LOAD.frame_len,
+        "\ncapture: {SNAPLEN} bytes kept of each frame, sender and receive path on CPU {}, capture on CPU {}; \
+         highest rate without loss in trials of {} ms, {} rounds",
         bed.generator_cpu,
         bed.capture_cpu,
         settings.trial.as_millis(),
         settings.capture_rounds
     ))?;
-    if bed.capture_cpu == bed.generator_cpu {
-        report.complain("there is only one CPU, so all of them share it with the generator")?;
+    let has_one_cpu = bed.capture_cpu == bed.generator_cpu;
+    if has_one_cpu {
+        report.warn("there is only one CPU: captures share it with the generator, and use one queue")?;
     }
-    let mut ground = Ground::new(bed, programs, settings, deadline, LOAD)?;
-    let all_tools = settings.all_captures;
-    let contenders = ground.contenders(programs, all_tools, report)?;
-    let all: Vec<&Contender> = contenders.iter().collect();
-    ground.noise(all[0], report)?;
-    for output in Output::ALL {
-        ground.compare(output, &all, report)?;
+    let mut is_first = true;
+    for &queues in loads.queues.iter().filter(|queues| **queues == 1 || !has_one_cpu) {
+        for &frame_len in &loads.frame_lens {
+            let mut trials = Trials::new(bed, programs, settings, deadline, Load { frame_len, queues })?;
+            let tools = trials.tools(programs, settings.all_captures, report)?;
+            let all: Vec<&ProvenTool> = tools.iter().collect();
+            if std::mem::take(&mut is_first) {
+                trials.noise(all[0], report)?;
+            }
+            for output in Output::ALL {
+                trials.compare(output, &all, report)?;
+            }
+            trials.losses(&all, report)?;
+        }
     }
-    loss::run(&ground, &all, report)
+    Ok(())
 }
 
 fn cut_file(bed: &Bed) -> PathBuf {
     bed.file("cut")
 }
 
-impl<'a> Ground<'a> {
+impl<'a> Trials<'a> {
     /// For one load.
-    pub(crate) fn new(
+    fn new(
         bed: &'a Bed,
         programs: &Programs,
         settings: &'a Settings,
@@ -205,41 +228,20 @@ impl<'a> Ground<'a> {
     ) -> Result<Self> {
         let sender = programs.find(Program::Wirerate).context("there is no wirerate")?;
         fs::write(cut_file(bed), cut_program(SNAPLEN)).context("cannot write a filter")?;
-        let case = "capture".to_owned();
-        Ok(Self { bed, sender, settings, deadline, load, case, warms: false, known_pps: Known::new() })
+        let case = match load {
+            Load { frame_len: 128, queues: 1 } => "capture".to_owned(),
+            Load { frame_len, queues } => format!("capture, {frame_len} bytes, queues: {queues},"),
+        };
+        Ok(Self { bed, sender, settings, deadline, load, case, known_pps: HashMap::new() })
     }
 
-    /// The same for a page of many loads: rows say which, memory is warm, and what is known of other loads tells where
-    /// to begin.
-    pub(crate) fn on_a_page(self, known_pps: Known) -> Self {
-        let Load { frame_len, queues } = self.load;
-        let plural = if queues == 1 { "" } else { "s" };
-        let case = format!("page: {frame_len} bytes, {queues} queue{plural}");
-        Self { case, warms: true, known_pps, ..self }
-    }
-
-    /// The highest rate without loss so far, in frames a second.
-    pub(crate) fn best_pps(&self, output: Output, contender: &Contender) -> Option<f64> {
-        self.known_pps.get(&(output, contender.tool.name)).copied()
-    }
-
-    /// What is known by now.
-    pub(crate) fn into_known(self) -> Known {
-        self.known_pps
-    }
-
-    /// What rows are called.
-    pub(crate) fn case(&self, output: Output) -> String {
+    /// Name of the rows.
+    fn case(&self, output: Output) -> String {
         format!("{} {}", self.case, output.title())
     }
 
     /// Those that are installed and asked for, after each has shown that it captures.
-    pub(crate) fn contenders(
-        &self,
-        programs: &Programs,
-        all: bool,
-        report: &mut Report,
-    ) -> Result<Vec<Contender>> {
+    fn tools(&self, programs: &Programs, all: bool, report: &mut Report) -> Result<Vec<ProvenTool>> {
         let mut found = Vec::new();
         // Who is named takes part in any size.
         let is_in = |tool: &&Capturer| {
@@ -249,17 +251,17 @@ impl<'a> Ground<'a> {
         for tool in CAPTURERS.iter().filter(is_in) {
             match programs.find(tool.program) {
                 Some(program) => found.push(self.prove(tool, program, report)?),
-                None => report.complain(&format!("{} is not installed, so it is left out", tool.title))?,
+                None => report.warn(&format!("{} is not installed, so it is left out", tool.title))?,
             }
         }
         Ok(found)
     }
 
-    fn start(&self, tool: &Capturer, program: &Path, file: &Path, preallocate_bytes: u64) -> Result<Tool> {
+    fn start(&self, tool: &Capturer, program: &Path, file: &Path) -> Result<Tool> {
         let end = self.bed.rx();
         let cpu = (self.load.queues == 1).then_some(self.bed.capture_cpu);
         let cut = &cut_file(self.bed);
-        let take = Take { end, cpu, snaplen: SNAPLEN, file, preallocate_bytes, cut };
+        let take = Take { end, cpu, snaplen: SNAPLEN, file, cut };
         let started = Tool::start_on(program, &(tool.words)(&take), end.netns(), cpu)?;
         started.until_it_says(tool.ready, &self.bed.stop)?;
         Ok(started)
@@ -267,16 +269,6 @@ impl<'a> Ground<'a> {
 
     /// Offers frames until the count or the time is over; readings of the receiver's counter meanwhile.
     fn offer(&self, count: u64, rate_pps: f64, time: Option<Duration>) -> Result<Vec<Sample>> {
-        Ok(self.offer_and_tell(count, rate_pps, time)?.0)
-    }
-
-    /// The same, with what the sender said.
-    fn offer_and_tell(
-        &self,
-        count: u64,
-        rate_pps: f64,
-        time: Option<Duration>,
-    ) -> Result<(Vec<Sample>, String)> {
         let (end, cpu) = (self.bed.tx(), self.bed.generator_cpu);
         // The capture's CPU is the second one of the sender, when two queues are wanted.
         let other_cpu = if self.load.queues == 1 { cpu } else { self.bed.capture_cpu };
@@ -291,14 +283,14 @@ impl<'a> Ground<'a> {
         let ended = sender.wait(PATIENCE, &self.bed.stop)?;
         ensure!(ended.status.success(), "the generator ended with {}: {}", ended.status, ended.said.trim());
         samples.push(self.bed.settled()?);
-        Ok((samples, ended.said))
+        Ok(samples)
     }
 
     /// Lets a tool capture a number of frames into a file, reads the file, and learns the length of a record.
-    fn prove(&self, tool: &'static Capturer, program: PathBuf, report: &mut Report) -> Result<Contender> {
+    fn prove(&self, tool: &'static Capturer, program: PathBuf, report: &mut Report) -> Result<ProvenTool> {
         let asked = self.settings.proof_frames;
         let file = Output::File.path(self.bed);
-        let capture = self.start(tool, &program, &file, 0)?;
+        let capture = self.start(tool, &program, &file)?;
         let samples = self.offer(asked, PROOF_PPS, None)?;
         self.bed.stop.sleep(tool.drain)?;
         let ended = capture.stop(&self.bed.stop)?;
@@ -311,16 +303,16 @@ impl<'a> Ground<'a> {
         let record_bytes = shape.record_bytes;
         report.row("proof", &Proof { case: &self.case, tool: name, asked, received, kept, record_bytes })?;
         if (received, kept) != (asked, asked) {
-            report.complain(&format!(
+            report.warn(&format!(
                 "{name} was offered {asked} frames: {received} were received, {kept} written by the kernel's count"
             ))?;
         }
         fs::remove_file(&file).context("cannot remove a file of our own")?;
-        Ok(Contender { tool, program, shape })
+        Ok(ProvenTool { tool, program, shape })
     }
 
     /// One tool against itself.
-    fn noise(&mut self, contender: &Contender, report: &mut Report) -> Result<()> {
+    fn noise(&mut self, contender: &ProvenTool, report: &mut Report) -> Result<()> {
         let twice = [contender, contender];
         let rounds = self.settings.capture_noise_rounds;
         if rounds == 0 {
@@ -334,7 +326,7 @@ impl<'a> Ground<'a> {
         Ok(())
     }
 
-    fn compare(&mut self, output: Output, contenders: &[&Contender], report: &mut Report) -> Result<()> {
+    fn compare(&mut self, output: Output, contenders: &[&ProvenTool], report: &mut Report) -> Result<()> {
         let case = self.case(output);
         let case = case.as_str();
         self.scout(output, contenders, report)?;
@@ -353,19 +345,22 @@ impl<'a> Ground<'a> {
             report.say(&format!("  {:>18}  {}{limit}", mpps(rate), contender.tool.title))?;
             report.row("result", &ResultRow::rate(case, contender.tool.name, rate))?;
         }
-        for (index, rival) in contenders.iter().enumerate().skip(1) {
-            let ours = contenders[0].tool;
-            let Some(ratio) = Estimate::of_ratios(found.rates.of(0), found.rates.of(index)) else { continue };
-            let goal = (rival.tool.name == GOAL_RIVAL).then(|| output.goal());
-            let goal_text = report::goal(goal);
-            report.say(&format!("  {}: {ratio} x of {}{goal_text}", ours.title, rival.tool.title))?;
-            report.row("result", &ResultRow::ratio(case, ours.name, rival.tool.name, ratio, goal))?;
+        // Peers leave the frame to the host, so they are compared with mirror mode.
+        let mirror = contenders.iter().position(|contender| contender.tool.name == MIRROR).unwrap_or(0);
+        for (index, rival) in contenders.iter().enumerate().skip(1).filter(|(index, _)| *index != mirror) {
+            let own = if matches!(rival.tool.program, Program::Installed(_)) { mirror } else { 0 };
+            let ours = contenders[own].tool;
+            let Some(ratio) = Estimate::of_ratios(found.rates.of(own), found.rates.of(index)) else {
+                continue;
+            };
+            report.say(&format!("  {}: {ratio} x of {}", ours.title, rival.tool.title))?;
+            report.row("result", &ResultRow::ratio(case, ours.name, rival.tool.name, ratio, None))?;
         }
         Ok(())
     }
 
     /// Finds out roughly where each of them ends; the rounds begin there.
-    fn scout(&mut self, output: Output, contenders: &[&Contender], report: &mut Report) -> Result<()> {
+    fn scout(&mut self, output: Output, contenders: &[&ProvenTool], report: &mut Report) -> Result<()> {
         let turn = Turn { round: 0, contender: 0 };
         for contender in contenders {
             let known = |output: Output| self.known_pps.get(&(output, contender.tool.name));
@@ -383,7 +378,7 @@ impl<'a> Ground<'a> {
     }
 
     /// The best so far, so that a round in which the machine was busy does not lower where the next begins.
-    fn learn(&mut self, output: Output, contender: &Contender, found_pps: f64) {
+    fn learn(&mut self, output: Output, contender: &ProvenTool, found_pps: f64) {
         if found_pps > 0.0 {
             let best_pps = self.known_pps.entry((output, contender.tool.name)).or_insert(found_pps);
             *best_pps = best_pps.max(found_pps);
@@ -391,10 +386,10 @@ impl<'a> Ground<'a> {
     }
 
     /// In each round everyone searches, trial by trial in turn.
-    pub(crate) fn rounds(
+    fn rounds(
         &mut self,
         output: Output,
-        contenders: &[&Contender],
+        contenders: &[&ProvenTool],
         part: &str,
         count: usize,
         report: &mut Report,
@@ -429,7 +424,7 @@ impl<'a> Ground<'a> {
         Ok(best)
     }
 
-    fn search_near(&self, output: Output, contender: &Contender) -> Search {
+    fn search_near(&self, output: Output, contender: &ProvenTool) -> Search {
         let known = |output| self.known_pps.get(&(output, contender.tool.name));
         let Settings { start_pps, trials_first, trials_next, .. } = *self.settings;
         let (start_pps, growth, trials) = match (known(output), known(Output::Null)) {
@@ -444,7 +439,7 @@ impl<'a> Ground<'a> {
     fn trial(
         &self,
         output: Output,
-        contender: &Contender,
+        contender: &ProvenTool,
         part: &str,
         turn: Turn,
         asked_pps: f64,
@@ -454,7 +449,7 @@ impl<'a> Ground<'a> {
         let tried = self.try_rate(output, contender, asked_pps, false)?;
         let Tried { arrived, arrived_pps, kept, .. } = tried;
         if kept > arrived {
-            report.complain(&format!("{name} kept {kept} of {arrived} frames that arrived"))?;
+            report.warn(&format!("{name} kept {kept} of {arrived} frames that arrived"))?;
         }
         let lost = arrived.saturating_sub(kept);
         let row = TrialRow {
@@ -476,10 +471,10 @@ impl<'a> Ground<'a> {
     }
 
     /// Offers one rate for a moment; with `counts` the records of a file are counted instead of taken from its length.
-    pub(crate) fn try_rate(
+    fn try_rate(
         &self,
         output: Output,
-        contender: &Contender,
+        contender: &ProvenTool,
         asked_pps: f64,
         counts: bool,
     ) -> Result<Tried> {
@@ -490,7 +485,7 @@ impl<'a> Ground<'a> {
     fn try_rate_of(
         &self,
         output: Output,
-        contender: &Contender,
+        contender: &ProvenTool,
         asked_pps: f64,
         counts: bool,
     ) -> Result<Tried> {
@@ -505,14 +500,10 @@ impl<'a> Ground<'a> {
                 needed / 1e6,
                 free / 1e6
             );
-            if self.warms {
-                warm(&file, needed as u64)?;
-            }
         }
-        let preallocate_bytes = if self.warms && output == Output::File { needed as u64 } else { 0 };
-        let capture = self.start(tool, &contender.program, &file, preallocate_bytes)?;
+        let capture = self.start(tool, &contender.program, &file)?;
         let mut counted = None;
-        let (samples, sender_said) = self.offer_and_tell(0, asked_pps, Some(self.settings.trial))?;
+        let samples = self.offer(0, asked_pps, Some(self.settings.trial))?;
         bed.stop.sleep(tool.drain)?;
         let ended = capture.stop(&bed.stop)?;
         let bytes = match output {
@@ -531,36 +522,64 @@ impl<'a> Ground<'a> {
             kept: shape.records(bytes),
             counted,
             cpu_ns: ended.cpu_ns,
-            sender_said,
             capture_said: ended.said,
         })
+    }
+
+    /// Offers more than a tool keeps and compares the real loss with the loss that the tool reports.
+    fn losses(&self, contenders: &[&ProvenTool], report: &mut Report) -> Result<()> {
+        let output = Output::File;
+        let case = format!("losses {}", output.title());
+        report.say(&format!("  {case}, and what is said of them"))?;
+        for contender in contenders {
+            let Some(best_pps) = self.known_pps.get(&(output, contender.tool.name)) else { continue };
+            for factor in LOSS_FACTORS {
+                let asked_pps = best_pps * factor;
+                let tried = self.try_rate(output, contender, asked_pps, true)?;
+                let (arrived, kept) = (tried.arrived, tried.counted.unwrap_or(0));
+                let (lost, told_lost) =
+                    (arrived.saturating_sub(kept), (contender.tool.told_lost)(&tried.capture_said));
+                let is_true = told_lost == Some(lost);
+                let (tool, arrived_pps) = (contender.tool.name, tried.arrived_pps);
+                let row = LossRow {
+                    case: &case,
+                    tool,
+                    factor,
+                    asked_pps,
+                    arrived_pps,
+                    arrived,
+                    kept,
+                    lost,
+                    told_lost,
+                    is_true,
+                };
+                report.row("loss", &row)?;
+                let told = told_lost.map_or("nothing".to_owned(), |told| told.to_string());
+                report.say(&format!(
+                    "  {factor} x: of {arrived} at {:.2} Mpps {lost} lost, it says {told}  {}",
+                    arrived_pps / 1e6,
+                    contender.tool.title
+                ))?;
+            }
+        }
+        Ok(())
     }
 }
 
 /// What came of offering one rate.
-pub(crate) struct Tried {
+struct Tried {
     /// By the receiver's counter.
-    pub(crate) arrived: u64,
+    arrived: u64,
     /// The rate of that.
-    pub(crate) arrived_pps: f64,
+    arrived_pps: f64,
     /// Records in the output, from its length: a little too many where records tell of losses.
     kept: u64,
     /// Records in the file, by our own reader, where that was asked for.
-    pub(crate) counted: Option<u64>,
+    counted: Option<u64>,
     /// CPU time of the capture, in nanoseconds.
     cpu_ns: u64,
-    /// Words of the sender.
-    pub(crate) sender_said: String,
-    /// Words of the capture.
-    pub(crate) capture_said: String,
-}
-
-/// Touches so much memory, and gives it back.
-fn warm(file: &Path, len: u64) -> Result<()> {
-    let act = || format!("cannot fill {}", file.display());
-    let mut to = fs::File::create(file).with_context(act)?;
-    std::io::copy(&mut std::io::repeat(0).take(len), &mut to).with_context(act)?;
-    fs::remove_file(file).context("cannot remove a file of our own")
+    /// Output of the capture.
+    capture_said: String,
 }
 
 fn received(samples: &[Sample]) -> u64 {

@@ -7,6 +7,7 @@ use crate::bed::{AttachedSink, Bed};
 use crate::facts::Ticks;
 use crate::frame;
 use crate::generators::{Contender, Job, Work};
+use crate::programs::Programs;
 use crate::report::{self, Cell, Report, ResultRow, mpps};
 use crate::running::Running;
 use crate::samples::rate_pps;
@@ -14,7 +15,6 @@ use crate::schedule::{Rounds, interleaved};
 use crate::settings::Deadline;
 use crate::stats::Estimate;
 use crate::table::{Plan, Sweep, Times};
-use crate::tool::Programs;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -110,7 +110,7 @@ pub(crate) fn run(
         for (frame_len, cpus) in sweep.cells() {
             let name = &sweep.name;
             if deadline.is_over() {
-                report.complain(&format!("time is up before {name} at {frame_len} bytes, {cpus} CPUs"))?;
+                report.warn(&format!("time is up before {name} at {frame_len} bytes, {cpus} CPUs"))?;
                 continue;
             }
             let cell = Cell { frame_len, cpus };
@@ -140,7 +140,7 @@ pub(crate) fn installed(
     report: &mut Report,
 ) -> Result<Vec<Entrant>> {
     let mut found = Vec::new();
-    for contender in contenders.into_iter().filter(|contender| programs.wants_generator(contender.tool)) {
+    for contender in contenders.into_iter().filter(|contender| contender.tool.takes_part(programs)) {
         let left_out = |why| LeftOut { case, tool: &contender.name, why };
         if contender.work == Work::Ipsec
             && let Some(why) = associate(bed)?
@@ -152,7 +152,7 @@ pub(crate) fn installed(
         match programs.find(contender.tool.program) {
             Some(program) => found.push(Entrant { contender, program }),
             None => {
-                report.complain(&format!("{} is not installed, so it is left out", contender.title()))?;
+                report.warn(&format!("{} is not installed, so it is left out", contender.title()))?;
                 report.row("left_out", &left_out("not installed"))?;
             }
         }
@@ -219,7 +219,7 @@ impl Contest<'_> {
         let sink = sink.frames() - dropped_before;
         report.row("proof", &Proof { case: self.case, tool, cell: self.cell, asked, received, sink })?;
         if (received, sink) != (asked, asked) {
-            report.complain(&format!(
+            report.warn(&format!(
                 "{tool} was asked for {asked} frames: {received} were received, {sink} dropped by the sink"
             ))?;
         }

@@ -3,7 +3,7 @@
 //! Rules: the same device, the same frames, the same CPUs. How many frames came is never asked of the tool itself.
 
 use crate::frame;
-use crate::tool::{Program, netns, owned};
+use crate::programs::{Program, Programs, netns, owned};
 use anyhow::{Context, Result, bail};
 use host::LabEnd;
 use std::path::Path;
@@ -133,6 +133,13 @@ pub(crate) struct Generator {
     can: fn(Work) -> bool,
     /// Its arguments.
     pub(crate) words: fn(&Job<'_>) -> Vec<String>,
+}
+
+impl Generator {
+    /// True for a generator that takes part if it is installed. wirerate always does.
+    pub(crate) fn takes_part(&self, programs: &Programs) -> bool {
+        self.program == Program::Wirerate || programs.has_peers && programs.wants(self.name, self.program)
+    }
 }
 
 /// A generator and what is in its frames.
@@ -374,5 +381,13 @@ mod tests {
         assert_eq!((contender.title().as_str(), contender.is_ours()), ("xdp, 1 flow", true));
         assert!(Contender::of("sendmmsg/rich").expect("it has a name").check(false).is_err());
         assert!(Contender::of("trafgen").expect("it has a name").check(true).is_ok());
+    }
+
+    #[test]
+    fn without_peers_engines_alone_take_part() {
+        let (wirerate, own) = ("/w".into(), "/o".into());
+        let programs = Programs { wirerate, against: None, own, only: Vec::new(), has_peers: false };
+        let taking_part = GENERATORS.iter().filter(|tool| tool.takes_part(&programs)).map(|tool| tool.name);
+        assert_eq!(taking_part.collect::<Vec<_>>(), ["xdp", "skb", "af_packet", "af_xdp", "files"]);
     }
 }

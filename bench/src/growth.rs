@@ -3,15 +3,16 @@
 //! Everything is wirerate beside itself with less to do.
 
 use crate::bed::Bed;
+use crate::capturers::{Flood, paced};
 use crate::generators::{Contender, Job};
 use crate::process::Tool;
+use crate::programs::{Program, Programs, netns, owned};
 use crate::report::{Report, mpps};
 use crate::running::Running;
 use crate::samples::rate_pps;
 use crate::settings::Deadline;
 use crate::stats::Estimate;
 use crate::table::{Plan, Times};
-use crate::tool::{Flood, Program, Programs, netns, owned, paced};
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -62,7 +63,7 @@ pub(crate) fn run(
     let captured = times.captured.iter().map(|frames| Step::Captured(*frames));
     for step in runs.chain(instances).chain(captured) {
         if deadline.is_over() {
-            return report.complain("time is up");
+            return report.warn("time is up");
         }
         let row = ground.step(step).with_context(|| format!("cannot measure {step:?}"))?;
         let rate = mpps(Estimate { median: row.rate_pps, spread: 0.0, count: 1 });

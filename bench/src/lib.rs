@@ -1,18 +1,17 @@
-//! wirerate and its peers side by side, on one machine, on one wire that the bench makes itself.
+//! wirerate and other tools in alternation, on one machine and one link.
 //!
-//! The rules: runs are interleaved (A B A B ...); a tool runs against itself first, which shows the noise; all
-//! do the same work with the same means; what arrived is what the receiver's counters say and what was kept is
-//! what the output holds, never what a tool says of itself; ratios come with their spread.
+//! Rules: runs are interleaved (A B A B ...); a tool runs against itself first, which shows the noise;
+//! all tools do the same work with the same CPUs and memory; the receiver's counters and the contents
+//! of the output count, not the tool's own report; ratios have a spread.
 //!
-//! Two programs use this room. `wirerate-bench` ([`program`], feature `page`) has peers, the page of results and the history;
-//! `wirerate bench` ([`own`]) measures wirerate alone, on devices of its own or on a pair that its user names.
+//! Two programs use this crate. `wirerate-bench` ([`program`], feature `page`) has peers and the page
+//! of results; `wirerate bench` ([`own`]) measures wirerate alone, on a veth pair or on the user's
+//! devices.
 #![deny(unsafe_code)]
 
 mod bed;
 mod capture;
-#[cfg(feature = "page")]
-mod counters;
-mod disk;
+mod capturers;
 mod facts;
 #[cfg(feature = "page")]
 mod figures;
@@ -24,16 +23,15 @@ mod generate;
 mod generators;
 mod growth;
 #[cfg(feature = "page")]
-mod instructions;
-mod loss;
+mod known;
 mod measure;
 pub mod own;
 mod pacing;
-mod page;
 mod priority;
 mod process;
 #[cfg(feature = "page")]
 mod program;
+mod programs;
 mod prompt;
 mod records;
 mod report;
@@ -51,7 +49,6 @@ mod stop;
 #[expect(unsafe_code, reason = "socket calls and a priority, and nothing else")]
 mod sys;
 mod table;
-mod tool;
 
 #[cfg(feature = "page")]
 pub use program::program;

@@ -1,14 +1,16 @@
-//! One bench from its first word to its last: the machine, the cases that are wanted, how busy it all was.
+//! One run of the bench: the machine, the chosen cases, how busy the CPUs were.
 
 use crate::bed::{Bed, Pair};
+use crate::capture::{self, Loads};
+use crate::capturers::GENERATOR_CPU;
 use crate::facts::{Host, Shares, Ticks};
 use crate::priority::HighPriority;
+use crate::programs::Programs;
 use crate::report::Report;
 use crate::settings::{Deadline, FULL, QUICK, Settings, TINY};
 use crate::stop::Stop;
 use crate::table::{Plan, Size};
-use crate::tool::Programs;
-use crate::{capture, disk, generate, growth, pacing, page, prompt, tool};
+use crate::{generate, growth, pacing, prompt};
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use serde::Serialize;
@@ -17,19 +19,19 @@ use std::path::PathBuf;
 /// A machine with less load than this is taken as idle.
 const LOAD_QUIET: f64 = 0.5;
 
-/// What is wanted.
+/// What to measure, and how.
 #[derive(Clone, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct Options {
     /// How much.
     pub(crate) size: Size,
-    /// This alone; everything but the page of captures and the disk where nothing is said.
+    /// This alone instead of everything.
     pub(crate) only: Option<Case>,
     /// Folder for the rows.
     pub(crate) out: PathBuf,
     /// Who takes part.
     pub(crate) programs: Programs,
-    /// What is on the page of captures.
-    pub(crate) page: page::Wish,
+    /// Loads of captures.
+    pub(crate) loads: Loads,
     /// Where; on devices of our own where nothing is said.
     pub(crate) wire: Option<Pair>,
 }
@@ -47,10 +49,6 @@ pub(crate) enum Case {
     Prompt,
     /// What more time, more instances and more captured frames cost
     Growth,
-    /// Captures on one page: all tools, frame lengths, numbers of queues and outputs, and losses at twice the rate
-    Page,
-    /// Ways of writing large buffers into a file, without a capture
-    Disk,
 }
 
 #[derive(Serialize)]
@@ -61,22 +59,22 @@ struct Start<'a> {
     host: Host,
 }
 
-/// Measures what is wanted. The rows are written, and what is there to say is said.
-pub(crate) fn measure(wish: &Wish, stop: Stop) -> Result<Report> {
-    let settings = match wish.size {
+/// Measures, prints and writes the rows.
+pub(crate) fn measure(options: &Options, stop: Stop) -> Result<Report> {
+    let settings = match options.size {
         Size::Tiny => TINY,
         Size::Quick => QUICK,
         Size::Full => FULL,
     };
     ensure!(nix::unistd::geteuid().is_root(), "needs root: it makes namespaces and devices");
     let time_s = host::realtime_ns() / 1_000_000_000;
-    let mut report = Report::create(&wish.out, time_s)?;
-    let host = Host::read(&wish.programs.wirerate)?;
-    let bed = Bed::new(tool::GENERATOR_CPU, stop, wish.wire.as_ref())?;
+    let mut report = Report::create(&options.out, time_s)?;
+    let host = Host::read(&options.programs.wirerate)?;
+    let bed = Bed::new(GENERATOR_CPU, stop, options.wire.as_ref())?;
     introduce(&report, &settings, &host, &bed)?;
     report.row("host", &Start { time_s, size: settings.name, host })?;
     let ticks = Ticks::read()?;
-    cases(wish, &settings, &bed, &mut report)?;
+    cases(options, &settings, &bed, &mut report)?;
     let shares = Ticks::read()?.since(ticks);
     report.row("end", &shares)?;
     say_busy(&report, shares)?;
@@ -84,13 +82,13 @@ pub(crate) fn measure(wish: &Wish, stop: Stop) -> Result<Report> {
     Ok(report)
 }
 
-fn cases(wish: &Wish, settings: &Settings, bed: &Bed, report: &mut Report) -> Result<()> {
-    let Wish { programs, only, .. } = wish;
-    let plan = Plan::built_in(wish.size)?;
+fn cases(options: &Options, settings: &Settings, bed: &Bed, report: &mut Report) -> Result<()> {
+    let Options { programs, only, .. } = options;
+    let plan = Plan::built_in(options.size)?;
     let deadline = Deadline::after(settings.budget);
     // The tiny size measures nothing. A high priority of a whole session would keep threads of the kernel from the CPUs,
     // where other processes of the session are busy (tests beside other work).
-    let is_measured = wish.size != Size::Tiny;
+    let is_measured = options.size != Size::Tiny;
     let _priority = is_measured.then(HighPriority::begin).transpose()?;
     let wants = |case| only.is_none_or(|only| only == case);
     if wants(Case::Generate) {
@@ -106,13 +104,7 @@ fn cases(wish: &Wish, settings: &Settings, bed: &Bed, report: &mut Report) -> Re
         growth::run(bed, programs, &plan, deadline, report)?;
     }
     if wants(Case::Capture) {
-        capture::run(bed, programs, settings, deadline, report)?;
-    }
-    if *only == Some(Case::Page) {
-        page::run(&wish.page, bed, programs, settings, deadline, report)?;
-    }
-    if *only == Some(Case::Disk) {
-        disk::run(bed, &wish.out, settings, report)?;
+        capture::run(&options.loads, bed, programs, settings, deadline, report)?;
     }
     Ok(())
 }
@@ -129,7 +121,7 @@ fn introduce(report: &Report, settings: &Settings, host: &Host, bed: &Bed) -> Re
         host.kernel,
         bed.wire()
     ))?;
-    let busy = if host.load > LOAD_QUIET { ": others want the CPUs, and have to wait" } else { "" };
+    let busy = if host.load > LOAD_QUIET { ": the CPUs are not idle" } else { "" };
     report.say(&format!("load before: {:.2}{busy}", host.load))?;
     report.say(&format!("binary: {}", host.wirerate))
 }

@@ -1,11 +1,11 @@
 //! `wirerate bench`: what wirerate does on its user's own hardware, without peers.
 
 use crate::bed::{Pair, Place};
-use crate::measure::{self, Case, Wish};
-use crate::page;
+use crate::capture::Loads;
+use crate::measure::{self, Case, Options};
+use crate::programs::Programs;
 use crate::stop::{Stop, Stopped};
 use crate::table::Size;
-use crate::tool::Programs;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use std::path::PathBuf;
@@ -69,7 +69,7 @@ pub enum Ended {
     Good,
     /// Something was not, which has been said.
     Bad,
-    /// Somebody asked it to stop.
+    /// A signal stopped it.
     Stopped,
 }
 
@@ -84,7 +84,7 @@ pub fn run(args: &Args, stop: Arc<AtomicBool>) -> Result<Ended> {
         (_, true) => Size::Full,
         _ => Size::Quick,
     };
-    let wish = Wish {
+    let options = Options {
         size,
         only: args.only.map(Case::from),
         out: args.rows.clone(),
@@ -95,10 +95,10 @@ pub fn run(args: &Args, stop: Arc<AtomicBool>) -> Result<Ended> {
             only: Vec::new(),
             has_peers: false,
         },
-        page: page::Wish { frame_lens: page::FRAME_LENS.to_vec(), queues: page::QUEUES.to_vec() },
+        loads: Loads::default(),
         wire: args.tx.clone().zip(args.rx.clone()).map(|(tx, rx)| Pair { tx, rx }),
     };
-    match measure::measure(&wish, Stop::from(stop)) {
+    match measure::measure(&options, Stop::from(stop)) {
         Ok(report) if report.is_good() => Ok(Ended::Good),
         Ok(_) => Ok(Ended::Bad),
         Err(error) if error.is::<Stopped>() => Ok(Ended::Stopped),

@@ -9,12 +9,12 @@ use crate::gaps::{self, Gaps};
 use crate::generate::{Entrant, frames_file, installed};
 use crate::generators::Job;
 use crate::process::Tool;
+use crate::programs::{Program, Programs, netns, owned};
 use crate::report::Report;
 use crate::running::Running;
 use crate::samples::rate_pps;
 use crate::settings::Deadline;
 use crate::table::{Plan, Times};
-use crate::tool::{Program, Programs, netns, owned};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::fs;
@@ -107,7 +107,7 @@ pub(crate) fn run(
         for asked_pps in &sweep.rates_pps {
             for entrant in &entrants {
                 if deadline.is_over() {
-                    return report.complain("time is up");
+                    return report.warn("time is up");
                 }
                 let name = &entrant.contender.name;
                 let row = ground.measure(entrant, *asked_pps);

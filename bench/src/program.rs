@@ -1,11 +1,13 @@
 //! `wirerate-bench`: arguments, peers, the page of results.
 
+use crate::capture::Loads;
+use crate::capturers::CAPTURERS;
 use crate::generators::GENERATORS;
-use crate::measure::{Case, Wish, measure};
+use crate::measure::{Case, Options, measure};
+use crate::programs::Programs;
 use crate::stop::{Stop, Stopped};
 use crate::table::Size;
-use crate::tool::{CAPTURERS, Programs};
-use crate::{flood, instructions, page, results};
+use crate::{flood, results};
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use std::collections::BTreeSet;
@@ -41,11 +43,11 @@ struct Args {
     /// Only these tools take part, by their names in rows, besides the one under test
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     tools: Vec<String>,
-    /// Of the page: frame lengths without FCS
-    #[arg(long, value_name = "BYTES,...", value_delimiter = ',', default_values_t = page::FRAME_LENS)]
+    /// Frame lengths of captures, without FCS
+    #[arg(long, value_name = "BYTES,...", value_delimiter = ',', default_values_t = Loads::default().frame_lens)]
     frame_lens: Vec<usize>,
-    /// Of the page: receive queues in use, 1 or 2
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = page::QUEUES,
+    /// Receive queues of captures, 1 or 2
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = Loads::default().queues,
           value_parser = clap::value_parser!(u32).range(1..=2))]
     queues: Vec<u32>,
     #[command(subcommand)]
@@ -57,11 +59,6 @@ enum Command {
     /// Send with a bare sendmmsg loop
     #[command(hide = true)]
     Flood(flood::Args),
-    /// Count instructions a frame by callgrind and, where the processor has counters, by perf; add them to the history
-    History(instructions::Args),
-    /// Run a loop whose instructions are counted
-    #[command(hide = true)]
-    Loop(instructions::LoopArgs),
     /// Make the page of results from rows
     Results(results::Args),
 }
@@ -75,9 +72,7 @@ pub fn program() -> ExitCode {
     }
     let ended = match &args.command {
         Some(Command::Flood(flood)) => flood::run(flood).map(|()| true),
-        Some(Command::History(wish)) => history(wish).map(|()| true),
-        Some(Command::Loop(wish)) => instructions::run_loop(wish).map(|()| true),
-        Some(Command::Results(wish)) => results::run(wish).map(|()| true),
+        Some(Command::Results(args)) => results::run(args).map(|()| true),
         None => run(&args),
     };
     match ended {
@@ -92,21 +87,15 @@ pub fn program() -> ExitCode {
 
 /// True when all went as it should.
 fn run(args: &Args) -> Result<bool> {
-    let page = page::Wish { frame_lens: args.frame_lens.clone(), queues: args.queues.clone() };
+    let loads = Loads { frame_lens: args.frame_lens.clone(), queues: args.queues.clone() };
     let (size, only, out) = (args.size, args.only, args.out.clone());
-    let wish = Wish { size, only, out, programs: programs(args)?, page, wire: None };
-    let report = measure(&wish, Stop::on_signals()?)?;
+    let options = Options { size, only, out, programs: programs(args)?, loads, wire: None };
+    let report = measure(&options, Stop::on_signals()?)?;
     if let Some(folder) = &args.page {
         results::write(&[report.path().to_owned()], folder)?;
         report.say(&format!("page: {}", folder.join("RESULTS.md").display()))?;
     }
     Ok(report.is_good())
-}
-
-fn history(wish: &instructions::Args) -> Result<()> {
-    let wirerate = under_test(wish.wirerate.as_ref())?;
-    check(&wirerate)?;
-    instructions::run(wish, &wirerate)
 }
 
 /// The binary that is measured.
@@ -143,7 +132,7 @@ fn unknown(names: &[String]) -> Option<(&str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tool::owned;
+    use crate::programs::owned;
 
     #[test]
     fn strangers_are_named() {

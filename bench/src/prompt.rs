@@ -6,6 +6,7 @@
 use crate::bed::Bed;
 use crate::generate::{Entrant, frames_file, installed};
 use crate::generators::{Job, STARTS};
+use crate::programs::Programs;
 use crate::report::{Report, ResultRow};
 use crate::running::{PATIENCE, Running};
 use crate::samples::Sample;
@@ -13,7 +14,6 @@ use crate::schedule::{Rounds, interleaved};
 use crate::settings::Deadline;
 use crate::stats::Estimate;
 use crate::table::Plan;
-use crate::tool::Programs;
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use std::time::Duration;
@@ -64,7 +64,7 @@ pub(crate) fn run(
     let (mut starts, mut stops) = (Rounds::new(entrants.len()), Rounds::new(entrants.len()));
     for turn in interleaved(entrants.len(), rounds) {
         if turn.contender == 0 && deadline.is_over() {
-            report.complain("time is up")?;
+            report.warn("time is up")?;
             break;
         }
         let entrant = &entrants[turn.contender];

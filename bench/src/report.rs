@@ -19,7 +19,7 @@ pub(crate) struct Report {
     rows: File,
     path: PathBuf,
     /// Things that should have been otherwise; the answer of the bench is then no.
-    complaints: u32,
+    warnings: u32,
 }
 
 #[derive(Serialize)]
@@ -113,7 +113,7 @@ impl Report {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let path = folder.join(format!("{time_s}.jsonl"));
         let rows = File::create(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Self { rows, path, complaints: 0 })
+        Ok(Self { rows, path, warnings: 0 })
     }
 
     /// The file of rows.
@@ -132,15 +132,15 @@ impl Report {
         writeln!(io::stdout().lock(), "{line}").context("cannot write to standard output")
     }
 
-    /// A line for people about something that is not as it should be.
-    pub(crate) fn complain(&mut self, line: &str) -> Result<()> {
-        self.complaints += 1;
+    /// A warning.
+    pub(crate) fn warn(&mut self, line: &str) -> Result<()> {
+        self.warnings += 1;
         self.say(&format!("  !  {line}"))
     }
 
-    /// True when there was nothing to complain about.
+    /// True when there was nothing to warn about.
     pub(crate) fn is_good(&self) -> bool {
-        self.complaints == 0
+        self.warnings == 0
     }
 }
 
@@ -149,10 +149,9 @@ pub(crate) fn goal(goal: Option<f64>) -> String {
     goal.map_or_else(String::new, |goal| format!(", goal {goal}"))
 }
 
-/// Frames a second: `14.9 ± 0.3 Mpps`.
+/// A rate: `14.9 ± 0.3 Mpps`.
 pub(crate) fn mpps(rate: Estimate) -> String {
-    let scaled = Estimate { median: rate.median / 1e6, spread: rate.spread / 1e6, ..rate };
-    format!("{scaled} Mpps")
+    format!("{} Mpps", rate.text(1e6))
 }
 
 #[cfg(test)]
@@ -173,7 +172,7 @@ mod tests {
              \"value\":\"rate_ratio\",\"against\":\"b\",\"median\":12.5,\"spread\":0.5,\"rounds\":3,\"goal\":12.0}\n"
         );
         assert!(report.is_good());
-        report.complain("something").unwrap();
+        report.warn("something").unwrap();
         assert!(!report.is_good());
     }
 

@@ -1,9 +1,8 @@
 //! The sections of the page of results, one function each. What was not measured has no section.
 
 use crate::figures::{Figure, Kind};
-use crate::results::{
-    Entries, Entry, Known, Row, Value, date, is_of_machine, is_ours, thousands, time, title,
-};
+use crate::known::{Entries, Entry, Known, Row, date, is_of_machine, is_ours, thousands, time, title};
+use crate::stats::Estimate;
 use anyhow::Result;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -33,7 +32,7 @@ fn noise(known: &Known, text: &mut String) -> Result<()> {
                 let ratio = ratio.text(1.0);
                 writeln!(
                     text,
-                    "The noise: {tool} against itself: {ratio} x. What differs by less is the same.\n"
+                    "The noise: {tool} against itself: {ratio} x. Smaller differences mean nothing.\n"
                 )?;
             }
         }
@@ -41,7 +40,7 @@ fn noise(known: &Known, text: &mut String) -> Result<()> {
     Ok(())
 }
 
-fn text_of(value: Option<Value>, unit: f64) -> String {
+fn text_of(value: Option<Estimate>, unit: f64) -> String {
     value.map_or(String::new(), |value| value.text(unit))
 }
 
@@ -188,13 +187,13 @@ fn prompt(known: &Known, text: &mut String) -> Result<()> {
               | tool | ms to the first | ms to the last | asked for |\n|---|---|---|---|\n";
     for start in known.results("start_ns") {
         let tool = &start.tool;
-        let stop = known.results("stop_ns").find(|row| row.tool == *tool).map(Value::of);
+        let stop = known.results("stop_ns").find(|row| row.tool == *tool).map(Row::estimate);
         let count = |row: &Row| match row.asked == row.received {
             true => format!("{}: exact", thousands(row.asked as f64)),
             false => format!("**{}: {}**", thousands(row.asked as f64), thousands(row.received as f64)),
         };
         let counts: Vec<String> = known.of_kind("count").filter(|row| row.tool == *tool).map(count).collect();
-        let (start, stop) = (Value::of(start).text(1e6), text_of(stop, 1e6));
+        let (start, stop) = (start.estimate().text(1e6), text_of(stop, 1e6));
         writeln!(text, "| {tool} | {start} | {stop} | {} |", counts.join(", "))?;
     }
     text.push('\n');
@@ -202,7 +201,7 @@ fn prompt(known: &Known, text: &mut String) -> Result<()> {
 }
 
 fn captures(known: &Known, text: &mut String) -> Result<Option<Figure>> {
-    let cells = known.cells_of(|case| case.starts_with("capture") || case.starts_with("page"));
+    let cells = known.cells_of(|case| case.starts_with("capture"));
     if cells.is_empty() {
         return Ok(None);
     }
@@ -226,14 +225,6 @@ fn captures(known: &Known, text: &mut String) -> Result<Option<Figure>> {
         }
     }
     *text += "\n\n";
-    let overloads = known.of_kind("overload");
-    let (exact, all) = (overloads.clone().filter(|row| row.is_exact).count(), overloads.count());
-    if all > 0 {
-        writeln!(
-            text,
-            "At twice the rate the counts of sender, receiver, capture and file were the same in {exact} of {all} trials.\n"
-        )?;
-    }
     losses(known, text)?;
     let first: Vec<(String, &Entries)> =
         cells.iter().take(2).map(|(cell, entries)| (title(cell), *entries)).collect();

@@ -11,12 +11,6 @@ pub(crate) struct Settings {
     pub(crate) proof_frames: u64,
     /// Rounds of captures into each kind of output.
     pub(crate) capture_rounds: usize,
-    /// Rounds of each line of the page of captures.
-    pub(crate) page_rounds: usize,
-    /// Bytes of each file of the disk's case.
-    pub(crate) disk_len: u64,
-    /// Rounds of it.
-    pub(crate) disk_rounds: usize,
     /// Rounds of a capture against itself.
     pub(crate) capture_noise_rounds: usize,
     /// How long frames are offered to a capture.
@@ -42,9 +36,6 @@ pub(crate) const TINY: Settings = Settings {
     name: "tiny",
     proof_frames: 4_096,
     capture_rounds: 1,
-    page_rounds: 1,
-    disk_len: 2 << 20,
-    disk_rounds: 1,
     capture_noise_rounds: 0,
     trial: ms(60),
     start_pps: 20_000.0,
@@ -58,8 +49,6 @@ pub(crate) const TINY: Settings = Settings {
 pub(crate) const QUICK: Settings = Settings {
     name: "quick",
     capture_rounds: 3,
-    disk_len: 256 << 20,
-    disk_rounds: 7,
     capture_noise_rounds: 3,
     trial: ms(400),
     start_pps: 2_000_000.0,
@@ -74,7 +63,6 @@ pub(crate) const QUICK: Settings = Settings {
 pub(crate) const FULL: Settings = Settings {
     name: "full",
     capture_rounds: 5,
-    page_rounds: 3,
     trial: ms(1_000),
     trials_first: 10,
     trials_next: 6,

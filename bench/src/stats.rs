@@ -32,6 +32,11 @@ impl Estimate {
         let pairs = ours.iter().zip(theirs).filter(|(_, their)| **their > 0.0);
         Self::of(&pairs.map(|(our, their)| our / their).collect::<Vec<_>>())
     }
+
+    /// In a larger unit.
+    pub(crate) fn text(self, unit: f64) -> String {
+        Self { median: self.median / unit, spread: self.spread / unit, ..self }.to_string()
+    }
 }
 
 /// `12.4 ± 0.6`, or `12.4` for a single measurement: as many decimals as fit the size of the median.

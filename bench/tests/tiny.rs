@@ -29,7 +29,7 @@ fn missing() -> Option<String> {
     }
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     let is_there = |tool: &&str| path.split(':').any(|dir| Path::new(dir).join(tool).is_file());
-    ["trafgen", "mausezahn", "tcpreplay", "tcpdump", "netsniff-ng", "dumpcap", "xdpdump", "valgrind", "perf"]
+    ["trafgen", "mausezahn", "tcpreplay", "tcpdump", "netsniff-ng", "dumpcap", "xdpdump"]
         .into_iter()
         .find(|tool| !is_there(tool))
         .map(str::to_owned)
@@ -87,30 +87,6 @@ fn bench(name: &str, words: &[&str]) -> (String, Vec<Value>) {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     (said, rows(&folder.0))
-}
-
-/// Time on the CPU stands in for instructions, which few virtual machines count.
-#[test]
-fn the_history_has_every_loop_and_every_engine() {
-    if skips(missing()) {
-        return;
-    }
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let file = std::env::temp_dir().join(format!("wirerate-bench-history-{}", std::process::id()));
-    let mut bench = Command::new(env!("CARGO_BIN_EXE_wirerate-bench"));
-    bench.args(["history", "--event", "cpu-clock", "--to"]).arg(&file);
-    let output = bench.output().expect("the bench starts");
-    let text = std::fs::read_to_string(&file);
-    let _ = std::fs::remove_file(&file);
-    assert!(output.status.success(), "{output:?}");
-    let rows: Vec<Value> = text.unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let loops: Vec<f64> = rows.iter().filter_map(|row| row["instructions_per_frame"].as_f64()).collect();
-    assert!(loops.len() == 6 && loops.iter().all(|count| (10.0..1e6).contains(count)), "{rows:?}");
-    // In milliseconds, as perf has it; the CPU is busy all the time.
-    let engines: Vec<&Value> = rows.iter().filter(|row| row["row"] == "cpu-clock").collect();
-    let names: Vec<&str> = engines.iter().map(|row| row["work"].as_str().unwrap()).collect();
-    assert_eq!(names, ["send/xdp", "send/skb", "send/af_packet", "send/af_xdp"]);
-    assert!(engines.iter().all(|row| number(row, "events_per_frame") > 0.0), "{engines:?}");
 }
 
 #[test]
@@ -179,42 +155,6 @@ const CAPTURES: [&str; 7] =
     ["dumpcap", "netsniff-ng", "tcpdump", "wirerate", "wirerate-mirror", "wirerate-tpacket", "xdpdump"];
 
 #[test]
-fn the_page_of_captures_has_a_line_for_each_output_and_counts_every_loss() {
-    if skips(missing()) {
-        return;
-    }
-    let (said, rows) = bench("page", &["--only", "page", "--frame-lens", "64", "--queues", "2"]);
-    for case in ["page: 64 bytes, 2 queues into /dev/null", "page: 64 bytes, 2 queues into a file in memory"]
-    {
-        let trials = of(&rows, "trial", case);
-        assert_eq!(tools(&trials), CAPTURES.into());
-        assert!(trials.iter().all(|trial| trial["frame_len"] == 64 && trial["queues"] == 2), "{trials:?}");
-        // A tool that lost something in its only trial has no rate to be doubled.
-        for overload in of(&rows, "overload", case) {
-            assert!(number(overload, "sent") > 0.0 && overload["is_exact"] == true, "{overload}");
-            assert_eq!(overload["sent"], overload["offered"], "{overload}");
-        }
-    }
-    assert!(!of(&rows, "overload", "page").is_empty(), "{said}");
-    assert!(said.contains("queues") && said.contains("of the best peer"), "{said}");
-}
-
-#[test]
-fn every_way_of_writing_is_tried_in_memory_and_on_the_disk() {
-    if skips(missing_rights()) {
-        return;
-    }
-    let (said, rows) = bench("disk", &["--only", "disk"]);
-    for case in ["disk: memory", "disk: folder"] {
-        let written = of(&rows, "written", case);
-        assert_eq!(tools(&written).len(), 7, "{said}");
-        assert!(
-            written.iter().all(|row| number(row, "rate_bps") > 0.0 && number(row, "longest_write_ns") > 0.0)
-        );
-    }
-}
-
-#[test]
 fn every_generator_delivers_what_it_is_asked_for_and_is_reported() {
     if skips(missing()) {
         return;
@@ -281,6 +221,20 @@ fn every_capture_keeps_what_it_is_offered_and_is_reported() {
         assert_eq!(loss["is_true"], true, "{loss}");
     }
     assert!(said.contains("Mpps  tcpdump"), "{said}");
+}
+
+#[test]
+fn captures_take_other_frame_lengths_and_two_queues() {
+    if skips(missing()) {
+        return;
+    }
+    let words = ["--only", "capture", "--tools", "wirerate-mirror", "--frame-lens", "64", "--queues", "2"];
+    let (said, rows) = bench("queues", &words);
+    for output in ["into /dev/null", "into a file in memory"] {
+        let trials = of(&rows, "trial", &format!("capture, 64 bytes, queues: 2, {output}"));
+        assert_eq!(tools(&trials), ["wirerate", "wirerate-mirror"].into(), "{said}");
+        assert!(trials.iter().all(|trial| trial["frame_len"] == 64 && trial["queues"] == 2), "{trials:?}");
+    }
 }
 
 /// The binary under test, as the bench finds it.

@@ -23,9 +23,6 @@ const KNOWN_CIRCLES: &[(&str, &[&str])] = &[
     ("ctlfs", &["exec.rs", "join.rs"]),
     ("ctlfs", &["fs.rs", "nodes.rs", "trees.rs"]),
     ("wirerate", &["cmd/mgdump/file.rs", "cmd/mgdump/merge.rs", "cmd/mgdump/slots.rs"]),
-    ("bench", &["capture.rs", "generators.rs", "loss.rs", "tool.rs"]),
-    ("bench", &["results.rs", "sections.rs"]),
-    ("vm", &["cases/oracle/generate.rs", "cases/oracle/replay.rs", "cases/oracle/step.rs"]),
 ];
 
 /// Crates without I/O of their own: `std` paths that their sources must not use.

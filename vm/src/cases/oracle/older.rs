@@ -2,8 +2,8 @@
 //! Each is found by asking the module, never by its version; sequences then do without it, and all else must agree.
 
 use super::generate::Sequence;
-use super::replay::Texts;
 use super::step::Step;
+use super::step::Texts;
 use anyhow::Result;
 
 /// One of them.

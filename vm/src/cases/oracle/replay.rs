@@ -1,24 +1,18 @@
 //! One run of the sequences against the tree at `/proc/net/pktgen`, whoever keeps it: as a program of its own.
 
 use super::generate::Sequence;
-use super::step::{Answer, Step};
+use super::step::{Answer, ROOT, Step, Texts, open};
 use anyhow::{Context, Result};
 use pcapng::pcap::Reader;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Write};
-use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-pub(super) const ROOT: &str = "/proc/net/pktgen";
 /// Between two sequences, so that each frame is of one of them.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Longest that the removal of all devices is waited for; what is still there then shows in the answers.
 const CLEARED: Duration = Duration::from_secs(30);
-/// Longer than any of the texts.
-const TEXT_BYTES: usize = 1 << 16;
-
 /// What one sequence was answered.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Answers {
@@ -117,30 +111,6 @@ fn clear_thread(thread: &str) -> io::Result<()> {
 /// As `echo` does it: one open, one write, one close.
 pub(super) fn write(file: &str, bytes: &str) -> io::Result<usize> {
     open(file, libc::O_WRONLY)?.write(bytes.as_bytes())
-}
-
-/// A file of the tree, with flags of open(2).
-pub(super) fn open(file: &str, flags: i32) -> io::Result<File> {
-    super::step::open_at(&format!("{ROOT}/{file}"), flags)
-}
-
-/// The files of one sequence, open for reading. A read from the start is a text of this moment, and a single
-/// request where an open and a close would be five more.
-#[derive(Default)]
-pub(super) struct Texts {
-    open: HashMap<String, File>,
-}
-
-impl Texts {
-    pub(super) fn read(&mut self, name: &str) -> io::Result<String> {
-        if !self.open.contains_key(name) {
-            self.open.insert(name.to_owned(), File::open(format!("{ROOT}/{name}"))?);
-        }
-        let mut bytes = vec![0; TEXT_BYTES];
-        let len = self.open[name].read_at(&mut bytes, 0)?;
-        bytes.truncate(len);
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
 }
 
 fn now_ns() -> u64 {

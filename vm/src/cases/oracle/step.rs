@@ -1,12 +1,17 @@
 //! What a script does with the files of the control tree, one step at a time, and what it is answered.
 
-use super::replay::{self, Texts};
 use crate::guest::try_sh;
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+
+/// The control tree.
+pub(super) const ROOT: &str = "/proc/net/pktgen";
+/// Longer than any of the texts.
+const TEXT_BYTES: usize = 1 << 16;
 
 /// A step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,14 +97,14 @@ impl Step {
     pub(super) fn answer(&self, texts: &mut Texts) -> Answer {
         match self {
             Self::Write { file, bytes, flags } => {
-                let written = replay::open(file, *flags).and_then(|mut file| file.write(&latin(bytes)));
+                let written = open(file, *flags).and_then(|mut file| file.write(&latin(bytes)));
                 let text = texts.read(file).unwrap_or_default();
                 let result =
                     text.split_once("Result: ").map_or(String::new(), |(_, result)| result.to_owned());
                 (written.map_err(errno), result)
             }
             // Of a device that went, a file that is still open would tell the last of it.
-            Self::Read(file) => text_or_errno(fs::read(format!("{}/{file}", replay::ROOT))),
+            Self::Read(file) => text_or_errno(fs::read(format!("{}/{file}", ROOT))),
             Self::List => text_or_errno(list().map(|names| names.join(" ").into_bytes())),
             Self::Nothing => (Ok(0), String::new()),
             Self::Shell(script) => match try_sh(script) {
@@ -107,7 +112,7 @@ impl Step {
                 Ok(output) => (Err(-1), String::from_utf8_lossy(&output.stderr).into_owned()),
                 Err(why) => (Err(-1), format!("{why:#}")),
             },
-            Self::Descriptor { file, flags, calls } => match replay::open(file, *flags) {
+            Self::Descriptor { file, flags, calls } => match open(file, *flags) {
                 Ok(mut file) => (Ok(0), calls.iter().map(|call| call.answer(&mut file)).collect()),
                 Err(error) => (Err(errno(error)), String::new()),
             },
@@ -151,7 +156,7 @@ fn text_or_errno(read: io::Result<Vec<u8>>) -> Answer {
 }
 
 fn list() -> io::Result<Vec<String>> {
-    let entries = fs::read_dir(replay::ROOT)?.collect::<io::Result<Vec<_>>>()?;
+    let entries = fs::read_dir(ROOT)?.collect::<io::Result<Vec<_>>>()?;
     let names = entries.iter().map(|entry| entry.file_name().to_string_lossy().into_owned());
     let mut names: Vec<String> = names.filter(|name| !name.starts_with("kpktgend_")).collect();
     names.sort();
@@ -180,6 +185,30 @@ pub(super) fn flags(words: &str) -> Result<i32> {
                 _ => bail!("no flag of open(2) is called {word:?}"),
             })
     })
+}
+
+/// A file of the tree, with flags of open(2).
+pub(super) fn open(file: &str, flags: i32) -> io::Result<File> {
+    open_at(&format!("{ROOT}/{file}"), flags)
+}
+
+/// The files of one sequence, open for reading. A read from the start is a text of this moment, and a single
+/// request where an open and a close would be five more.
+#[derive(Default)]
+pub(super) struct Texts {
+    open: HashMap<String, File>,
+}
+
+impl Texts {
+    pub(super) fn read(&mut self, name: &str) -> io::Result<String> {
+        if !self.open.contains_key(name) {
+            self.open.insert(name.to_owned(), File::open(format!("{ROOT}/{name}"))?);
+        }
+        let mut bytes = vec![0; TEXT_BYTES];
+        let len = self.open[name].read_at(&mut bytes, 0)?;
+        bytes.truncate(len);
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
 }
 
 #[cfg(test)]

@@ -1,76 +1,19 @@
-//! The tools that are compared, one row each: how each is started, how it is known to be ready.
+//! Capture tools, one row each: how to start it, how it reports that it is ready and what it lost.
 //!
-//! Rules: one core each, the same device, the same frame length, the same snaplen, and the same memory for the
-//! ring between kernel and tool. How many frames came is never asked of the tool itself.
+//! All use one core, the same device, frame length and snaplen, and the same memory for the ring
+//! between kernel and tool.
 
-use crate::generators::{Generator, Job, send};
-use crate::loss;
-use crate::process::find_tool;
+use crate::generators::{Job, send};
+use crate::process::find_json;
+use crate::programs::{Program, netns, owned};
 use host::LabEnd;
-use std::path::{Path, PathBuf};
+use serde::Deserialize;
+use std::path::Path;
 use std::time::Duration;
 
 /// Memory between kernel and capture tool, for all of them: wirerate's default of 32,768 slots of 128 bytes.
 const RING_MIB: u32 = 4;
 const RING_SLOTS: u32 = 32_768;
-
-/// Name of the tool under test, among generators and among captures.
-pub(crate) const UNDER_TEST: &str = "wirerate";
-
-/// Whose program a tool is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Program {
-    /// The binary under test.
-    Wirerate,
-    /// Another build of it, where one was named.
-    Against,
-    /// This binary.
-    Own,
-    /// A command of the system.
-    Installed(&'static str),
-}
-
-/// Where the programs are.
-#[derive(Clone, Debug)]
-pub(crate) struct Programs {
-    /// The binary under test.
-    pub(crate) wirerate: PathBuf,
-    /// Another build of it.
-    pub(crate) against: Option<PathBuf>,
-    /// This binary.
-    pub(crate) own: PathBuf,
-    /// Names of the tools that take part; empty for all.
-    pub(crate) only: Vec<String>,
-    /// False: wirerate alone.
-    pub(crate) has_peers: bool,
-}
-
-impl Programs {
-    /// The file of a program, `None` when it is not installed.
-    pub(crate) fn find(&self, program: Program) -> Option<PathBuf> {
-        match program {
-            Program::Wirerate => Some(self.wirerate.clone()),
-            Program::Against => self.against.clone(),
-            Program::Own => Some(self.own.clone()),
-            Program::Installed(name) => find_tool(name),
-        }
-    }
-
-    /// True for a generator that takes part when it is installed. Where some are named, wirerate takes part as well.
-    pub(crate) fn wants_generator(&self, tool: &Generator) -> bool {
-        tool.program == Program::Wirerate || self.has_peers && self.wants(tool.name, tool.program)
-    }
-
-    /// True for a tool that takes part when it is installed. The one under test always does.
-    pub(crate) fn wants(&self, name: &str, program: Program) -> bool {
-        if !self.has_peers && program != Program::Wirerate {
-            return false;
-        }
-        let is_named =
-            self.only.is_empty() || name == UNDER_TEST || self.only.iter().any(|only| only == name);
-        is_named && (program != Program::Against || self.against.is_some())
-    }
-}
 
 /// A flood that a generator is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -112,8 +55,6 @@ pub(crate) struct Take<'a> {
     pub(crate) snaplen: u32,
     /// Where the frames go; `/dev/null` is such a place.
     pub(crate) file: &'a Path,
-    /// Space to be allocated before frames come, by tools that can.
-    pub(crate) preallocate_bytes: u64,
     /// A classic BPF program that accepts everything and cuts at snaplen, for tools without such an option.
     pub(crate) cut: &'a Path,
 }
@@ -155,7 +96,7 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
         drain: Duration::ZERO,
         words: |take| wirerate_capture(take, "drop"),
         in_quick: true,
-        told_lost: loss::of_wirerate,
+        told_lost: of_wirerate,
     },
     Capturer {
         name: "tcpdump",
@@ -169,7 +110,7 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
             owned(&["-i", take.end.ifname, "-n", "-s", &snaplen, "-B", &ring, "-Z", "root", "-w", file(take)])
         },
         in_quick: true,
-        told_lost: loss::of_libpcap,
+        told_lost: of_libpcap,
     },
     Capturer {
         name: "against",
@@ -177,10 +118,9 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
         program: Program::Against,
         ready: "capturing on",
         drain: Duration::ZERO,
-        // An older build may not know how to allocate.
-        words: |take| wirerate_capture(&Take { preallocate_bytes: 0, ..*take }, "drop"),
+        words: |take| wirerate_capture(take, "drop"),
         in_quick: true,
-        told_lost: loss::of_wirerate,
+        told_lost: of_wirerate,
     },
     Capturer {
         name: "wirerate-mirror",
@@ -189,8 +129,8 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
         ready: "capturing on",
         drain: Duration::ZERO,
         words: |take| wirerate_capture(take, "mirror"),
-        in_quick: false,
-        told_lost: loss::of_wirerate,
+        in_quick: true,
+        told_lost: of_wirerate,
     },
     Capturer {
         name: "wirerate-tpacket",
@@ -200,7 +140,7 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
         drain: Duration::ZERO,
         words: |take| [wirerate_capture(take, "mirror"), owned(&["--source", "tpacket"])].concat(),
         in_quick: false,
-        told_lost: loss::of_wirerate,
+        told_lost: of_wirerate,
     },
     Capturer {
         name: "netsniff-ng",
@@ -217,7 +157,7 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
             words
         },
         in_quick: false,
-        told_lost: loss::of_netsniff,
+        told_lost: of_netsniff,
     },
     Capturer {
         name: "xdpdump",
@@ -231,7 +171,7 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
             owned(&["-i", take.end.ifname, "--snapshot-length", &snaplen, "-w", file(take)])
         },
         in_quick: false,
-        told_lost: loss::of_libpcap,
+        told_lost: of_libpcap,
     },
     Capturer {
         name: "dumpcap",
@@ -244,7 +184,7 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
             owned(&["-i", take.end.ifname, "-q", "-s", &snaplen, "-B", &ring, "-w", file(take)])
         },
         in_quick: false,
-        told_lost: loss::of_dumpcap,
+        told_lost: of_dumpcap,
     },
 ];
 
@@ -253,32 +193,50 @@ fn wirerate_capture(take: &Take<'_>, mode: &str) -> Vec<String> {
     let mut words = owned(&["capture", take.end.ifname, "--mode", mode]);
     words.extend(netns(take.end));
     words.extend(owned(&["--snaplen", &snaplen, "--ring", &ring, "--write", file(take), "--json"]));
-    if take.preallocate_bytes > 0 {
-        words.extend(owned(&["--preallocate", &take.preallocate_bytes.to_string()]));
-    }
     words
-}
-
-/// Words for the namespace of a device, where it has a name.
-pub(crate) fn netns(end: &LabEnd) -> Vec<String> {
-    match end.netns_name.as_str() {
-        "" => Vec::new(),
-        name => owned(&["--netns", name]),
-    }
 }
 
 fn file<'a>(take: &Take<'a>) -> &'a str {
     take.file.to_str().expect("our own names are UTF-8")
 }
 
-pub(crate) fn owned(words: &[&str]) -> Vec<String> {
-    words.iter().map(|word| (*word).to_owned()).collect()
+/// `wirerate capture --json`.
+fn of_wirerate(said: &str) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct Account {
+        lost_nic: Option<u64>,
+        lost_ring: u64,
+        lost_disk: u64,
+    }
+    let account: Account = find_json(said)?;
+    Some(account.lost_nic.unwrap_or(0) + account.lost_ring + account.lost_disk)
+}
+
+/// tcpdump and xdpdump: `12 packets dropped by kernel`.
+fn of_libpcap(said: &str) -> Option<u64> {
+    before(said, "packets dropped by kernel")
+}
+
+/// netsniff-ng: `12  packets failed filter (out of space)`.
+fn of_netsniff(said: &str) -> Option<u64> {
+    before(said, "packets failed filter (out of space)")
+}
+
+/// dumpcap: `Packets received/dropped on interface 'rx0': 30/12 (pcap:12/...`.
+fn of_dumpcap(said: &str) -> Option<u64> {
+    let line = said.lines().find(|line| line.starts_with("Packets received/dropped on interface"))?;
+    let (_, counts) = line.rsplit_once("': ")?;
+    counts.split(['/', ' ']).nth(1)?.parse().ok()
+}
+
+fn before(said: &str, words: &str) -> Option<u64> {
+    let line = said.lines().rev().find(|line| line.contains(words))?;
+    line.split(words).next()?.split_whitespace().last()?.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generators::GENERATORS;
     use std::collections::BTreeSet;
 
     #[test]
@@ -289,44 +247,25 @@ mod tests {
     }
 
     #[test]
-    fn missing_tools_are_not_found() {
-        let programs = programs(None, &[]);
-        assert_eq!(programs.find(Program::Wirerate), Some("/w".into()));
-        assert_eq!(programs.find(Program::Own), Some("/o".into()));
-        assert_eq!(programs.find(Program::Installed("wirerate-bench-none")), None);
-    }
-
-    fn programs(against: Option<&str>, only: &[&str]) -> Programs {
-        let against = against.map(PathBuf::from);
-        Programs { wirerate: "/w".into(), against, own: "/o".into(), only: owned(only), has_peers: true }
-    }
-
-    #[test]
-    fn those_take_part_that_are_named_and_there() {
-        let trafgen = Program::Installed("trafgen");
-        assert!(programs(None, &[]).wants("trafgen", trafgen));
-        assert!(!programs(None, &["against"]).wants("trafgen", trafgen));
-        assert!(programs(None, &["trafgen"]).wants(UNDER_TEST, Program::Wirerate));
-        assert!(!programs(None, &["against"]).wants("against", Program::Against));
-        assert!(programs(Some("/a"), &["against"]).wants("against", Program::Against));
-    }
-
-    #[test]
-    fn without_peers_wirerate_is_alone() {
-        let programs = Programs { has_peers: false, ..programs(Some("/a"), &[]) };
-        assert!(programs.wants(UNDER_TEST, Program::Wirerate));
-        assert!(!programs.wants("tcpdump", Program::Installed("tcpdump")));
-        let takes_part = |name: &str| {
-            let tool = GENERATORS.iter().find(|tool| tool.name == name);
-            programs.wants_generator(tool.expect("there is one"))
-        };
-        assert!(
-            takes_part("skb") && !takes_part("trafgen") && !takes_part("sendmmsg") && !takes_part("against")
-        );
-    }
-
-    #[test]
     fn the_cut_is_one_return_instruction() {
         assert_eq!(cut_program(96), "{ 0x06, 0, 0, 0x00000060 },\n");
+    }
+
+    #[test]
+    fn what_tools_say_of_their_losses_is_understood() {
+        let tcpdump = "tcpdump: listening on rx0\n5 packets captured\n8 packets received by filter\n3 packets dropped by kernel\n";
+        assert_eq!(of_libpcap(tcpdump), Some(3));
+        let netsniff = "Running!\n\r           8  packets incoming (0 unread on exit)\n           4  packets passed filter\n           \
+                        4  packets failed filter (out of space)\n     50.0000% packet droprate\n";
+        assert_eq!(of_netsniff(netsniff), Some(4));
+        let dumpcap = "Packets captured: 9\nPackets received/dropped on interface 'Loopback: lo': 9/7 \
+                       (pcap:7/dumpcap:0/flushed:0/ps_ifdrop:0) (56.2%)\n";
+        assert_eq!(of_dumpcap(dumpcap), Some(7));
+        let wirerate =
+            "capturing on rx0\n{\"written\":5,\"lost_nic\":null,\"lost_ring\":3,\"lost_disk\":1}\n";
+        assert_eq!(of_wirerate(wirerate), Some(4));
+        for parse in [of_libpcap, of_netsniff, of_dumpcap, of_wirerate] {
+            assert_eq!(parse("it says nothing\n"), None);
+        }
     }
 }
