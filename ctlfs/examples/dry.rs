@@ -10,7 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-fn plant() -> Result<Arc<dyn Tree>, EngineError> {
+fn build() -> Result<Arc<dyn Tree>, EngineError> {
     Ok(Arc::new(Control::here(Some(EngineKind::Mem))?))
 }
 
@@ -39,7 +39,7 @@ fn run_exec(words: &[OsString]) -> u8 {
         None => {
             let (netns, name) = (value_of("--netns"), value_of("--name"));
             let what = exec::Exec { netns, name, program: program.clone(), args: args.to_vec() };
-            exec::run(&what, plant).map(|ended| {
+            exec::run(&what, build).map(|ended| {
                 ended.unread.iter().for_each(|line| eprintln!("dry: {line}"));
                 ended.status
             })
@@ -50,7 +50,7 @@ fn run_exec(words: &[OsString]) -> u8 {
 
 fn run_serve(dir: &OsStr) -> u8 {
     let what = serve::Serve { mount: dir.into(), netns: None };
-    serve::run(&what, plant).map_or_else(|error| complain(&error), |()| 0)
+    serve::run(&what, build).map_or_else(|error| complain(&error), |()| 0)
 }
 
 fn usage() -> u8 {

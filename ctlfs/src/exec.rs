@@ -1,13 +1,14 @@
 //! One command with the control tree at `/proc/net/pktgen`, seen by it and its children only.
 //!
-//! CMD stays in our process group, so the terminal treats both as one job: Ctrl-C reaches CMD directly, and we
-//! only wait. Signals sent to us alone are passed on. What remains afterwards: nothing, also if we are killed,
-//! since every mount is in a namespace that ends with its last process.
+//! CMD stays in our process group, so the terminal treats both as one job: Ctrl-C reaches CMD
+//! directly, and we only wait. Signals sent to us alone are passed on. What remains afterwards:
+//! nothing, also if we are killed, since every mount is in a namespace that ends with its last
+//! process.
 
-use crate::dev::Appearing;
+use crate::dev_mgcap::LazyMount;
 use crate::join;
 use crate::mount::{MountError, Mounted, Shape, mount_and_then};
-use crate::private::{Private, PrivateError};
+use crate::mount_ns::{MountNamespace, MountNamespaceError};
 use crate::programs::{self, PATH_IF_UNSET};
 use crate::signals::{Received, Signals};
 use crate::slots::{OrderNetns, SlotTree, mount_slots};
@@ -66,13 +67,13 @@ pub enum ExecError {
     Netns(#[from] HostError),
     /// The private mount namespace cannot be made.
     #[error(transparent)]
-    Private(#[from] PrivateError),
+    Private(#[from] MountNamespaceError),
     /// The control tree cannot be mounted.
     #[error(transparent)]
     Mount(#[from] MountError),
     /// The control tree cannot be made.
     #[error("cannot make the control tree")]
-    Plant(#[source] Box<dyn std::error::Error + Send + Sync>),
+    Build(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Another `exec` has the name.
     #[error("process {pid} is named {name} already")]
     Named {
@@ -159,28 +160,31 @@ fn not_running(target: &str) -> String {
 
 /// Runs CMD.
 ///
-/// `plant` makes the tree of the network namespace that it is called in: first that of CMD, before any of our threads
-/// is started, and later those of other namespaces in which the files are looked for. Call this from the main thread of a process that has no other threads yet: namespaces belong to threads.
+/// `build` makes the tree of the network namespace that it is called in: first that of CMD, before
+/// any of our threads is started, and later those of other namespaces in which the files are looked
+/// for. Call this from the main thread of a process that has no other threads yet: namespaces
+/// belong to threads.
 ///
 /// # Errors
 /// [`ExecError`] when CMD could not be started or waited for.
 pub fn run<E>(
     exec: &Exec,
-    plant: impl Fn() -> Result<Arc<dyn Tree>, E> + Send + Sync + 'static,
+    build: impl Fn() -> Result<Arc<dyn Tree>, E> + Send + Sync + 'static,
 ) -> Result<Ended, ExecError>
 where
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    run_with(exec, plant, None)
+    run_with(exec, build, None)
 }
 
-/// As [`run`], with captures: CMD finds `ip mgcap`, and their device files at `/dev/mgcap` from the first one on.
+/// As [`run`], with captures: CMD finds `ip mgcap`, and their device files at `/dev/mgcap` from the
+/// first one on.
 ///
 /// # Errors
 /// As [`run`].
 pub fn run_with<E>(
     exec: &Exec,
-    plant: impl Fn() -> Result<Arc<dyn Tree>, E> + Send + Sync + 'static,
+    build: impl Fn() -> Result<Arc<dyn Tree>, E> + Send + Sync + 'static,
     slots: Option<Arc<dyn SlotTree>>,
 ) -> Result<Ended, ExecError>
 where
@@ -194,16 +198,16 @@ where
     if let Some(name) = &exec.netns {
         Netns::named(name)?.enter()?;
     }
-    let private = Private::enter(&join::source(std::process::id(), name))?;
+    let private = MountNamespace::enter(&join::source(std::process::id(), name))?;
     if exec.netns.is_some() {
-        Private::renew_sys()?;
+        MountNamespace::renew_sys()?;
     }
     private.add_programs(programs::OF_PKTGEN)?;
     if let Err(error) = private.add_module() {
         tracing::warn!(%error, "programs that look there find no pktgen");
     }
-    let plant = Box::new(move || plant().map_err(Into::into));
-    let trees = Trees::of_each_netns(plant).map_err(ExecError::Plant)?;
+    let build = Box::new(move || build().map_err(Into::into));
+    let trees = Trees::of_each_netns(build).map_err(ExecError::Build)?;
     let source = format!("wirerate:{}", std::process::id());
     let mounted = mount_and_then(Arc::clone(&trees), &private.net(), Shape::ProcNet, &source, || ())?;
     private.cover_proc_net()?;
@@ -227,7 +231,7 @@ where
 pub(crate) fn run_and_wait(
     program: &OsString,
     args: &[OsString],
-    private: &Private,
+    private: &MountNamespace,
 ) -> Result<u8, ExecError> {
     let signals = queue_signals()?;
     let child = start(program, args, private, &signals)?;
@@ -237,12 +241,12 @@ pub(crate) fn run_and_wait(
 /// Puts the device files of captures where `ip mgcap` finds them.
 fn offer(
     slots: Arc<dyn SlotTree>,
-    private: &Private,
+    private: &MountNamespace,
     source: &str,
-) -> Result<(Arc<Appearing>, Mounted), ExecError> {
+) -> Result<(Arc<LazyMount>, Mounted), ExecError> {
     let dir = private.mgcap()?;
     private.add_programs(programs::OF_MGCAP)?;
-    let appearing = Arc::new(Appearing::new(slots, dir.clone()));
+    let appearing = Arc::new(LazyMount::new(slots, dir.clone()));
     let tree: Arc<dyn SlotTree> = appearing.clone();
     Ok((appearing, mount_slots(tree, &dir, source, OrderNetns::OfWriter)?))
 }
@@ -256,7 +260,7 @@ fn queue_signals() -> Result<Signals, ExecError> {
 fn start(
     program: &OsString,
     args: &[OsString],
-    private: &Private,
+    private: &MountNamespace,
     signals: &Signals,
 ) -> Result<Child, ExecError> {
     let mut command = Command::new(program);
@@ -280,7 +284,8 @@ fn wait(mut child: Child, signals: &Signals) -> Result<ExitStatus, ExecError> {
                 return Ok(status);
             }
         } else if is_passed_on(received) {
-            // CMD is not reaped yet, so the number is still its own; a zombie takes the signal silently.
+            // CMD is not reaped yet, so the number is still its own; a zombie takes the signal
+            // silently.
             let _ = kill(Pid::from_raw(child.id().cast_signed()), received.signal);
         }
     }

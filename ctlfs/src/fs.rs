@@ -1,12 +1,13 @@
 //! The file system: FUSE requests answered as procfs answers for pktgen's directory.
 //!
-//! Nothing is cached by the kernel (no time-outs, direct I/O), so files come and go at once. A read shows the
-//! text as it was when the reader started, like a seq_file; a write is one command, whatever its offset. Calls
-//! into the tree run on threads of their own, so a blocked `start` holds up nobody. A signal to a writer arrives
-//! as FUSE_INTERRUPT and fires its [`Cancel`]; the writer still gets the tree's answer, with full length.
+//! Nothing is cached by the kernel (no time-outs, direct I/O), so files come and go at once. A read
+//! shows the text as it was when the reader started, like a seq_file; a write is one command,
+//! whatever its offset. Calls into the tree run on threads of their own, so a blocked `start`
+//! delays no other call. A signal to a writer arrives as FUSE_INTERRUPT and fires its [`Cancel`];
+//! the writer still gets the tree's answer, with full length.
 
-use crate::handle::Handle;
-use crate::nodes::{Node, Nodes};
+use crate::inodes::{Inodes, Node};
+use crate::seq_file::Handle;
 use crate::tree::{Cancel, Errno, Tree};
 use crate::trees::{TreeId, Trees};
 use fuse3::raw::prelude::*;
@@ -25,8 +26,9 @@ use tokio::sync::oneshot;
 
 /// `FOPEN_DIRECT_IO` of the FUSE protocol: each read and write reaches the server as it was made.
 pub(crate) const FOPEN_DIRECT_IO: u32 = 1;
-/// `FOPEN_NOFLUSH`: to close a file asks nothing of the server. Older kernels (6.1, 6.12) else wait for whoever writes to
-/// it, and so would every child of a program whose other thread writes `start`, as soon as it closes what it inherited.
+/// `FOPEN_NOFLUSH`: closing a file sends no request to the server. Older kernels (6.1, 6.12) else
+/// wait for the process that writes to it, and so would every child of a program whose other thread
+/// writes `start`, as soon as it closes what it inherited.
 pub(crate) const FOPEN_NOFLUSH: u32 = 1 << 5;
 /// Longest write that arrives in one piece; a longer one is split by the kernel.
 const MAX_WRITE_BYTES: NonZeroU32 = NonZeroU32::new(1 << 20).unwrap();
@@ -36,10 +38,11 @@ const NO_CACHING: Duration = Duration::ZERO;
 const DIRECTORY_CACHING: Duration = Duration::from_secs(3600);
 /// "Unknown" as a directory entry's inode number: listing must not count as looking up.
 const UNKNOWN_INODE: u64 = 0xffff_ffff;
-/// The length of a file for `sendfile`, which busybox's `cat` is made of. procfs gives everything to it though it shows
-/// a length of zero; FUSE gives no more than the length it knows, so a look-up tells it one that is longer than any
-/// text. A shorter answer to the read corrects it, and `stat`, which asks anew, gets procfs's zero. An open must not
-/// ask anew in between, as the kernel does when it checks permissions itself: so they are checked here.
+/// The length of a file for `sendfile`, which busybox's `cat` is made of. procfs gives everything
+/// to it though it shows a length of zero; FUSE gives no more than the length it knows, so a
+/// look-up tells it one that is longer than any text. A shorter answer to the read corrects it, and
+/// `stat`, which asks anew, gets procfs's zero. An open must not ask anew in between, as the kernel
+/// does when it checks permissions itself: so they are checked here.
 const LEN_UNTIL_READ: u64 = 1 << 20;
 /// What `stat` calls a good size for reads and writes, as procfs does.
 const BLOCK_BYTES: u32 = 1024;
@@ -85,7 +88,7 @@ impl Pending {
 /// [`Trees`] as a FUSE server.
 pub(crate) struct ControlFs {
     trees: Arc<Trees>,
-    nodes: Mutex<Nodes>,
+    nodes: Mutex<Inodes>,
     files: Mutex<HashMap<u64, Arc<Handle>>>,
     listings: Mutex<HashMap<u64, Arc<Vec<Listed>>>>,
     pending: Mutex<Pending>,
@@ -100,7 +103,7 @@ impl ControlFs {
     pub(crate) fn new(trees: Arc<Trees>, root: Node) -> Self {
         Self {
             trees,
-            nodes: Mutex::new(Nodes::new(root)),
+            nodes: Mutex::new(Inodes::new(root)),
             files: Mutex::default(),
             listings: Mutex::default(),
             pending: Mutex::default(),
@@ -243,7 +246,7 @@ impl Filesystem for ControlFs {
 
     async fn access(&self, req: Request, inode: u64, mask: u32) -> Result<()> {
         let is_allowed = match self.node(inode)? {
-            // Execution is nobody's.
+            // No file can be executed.
             Node::File(..) => is_root(req) && mask & libc::X_OK.cast_unsigned() == 0,
             Node::Link(_) => true,
             Node::ProcNet | Node::Pktgen => is_root(req) || mask & libc::W_OK.cast_unsigned() == 0,
@@ -484,8 +487,8 @@ fn only_known(req: Request) -> Result<()> {
     if req.pid == 0 { Err(libc::EACCES.into()) } else { Ok(()) }
 }
 
-/// The thread that made the request waits for the answer even when it is killed, so its number cannot be given to
-/// another while its capabilities are read.
+/// The thread that made the request waits for the answer even when it is killed, so its number
+/// cannot be given to another while its capabilities are read.
 pub(crate) fn only_with_one_of(req: Request, rights: &[Right]) -> Result<()> {
     let is_allowed = rights.iter().any(|right| thread_has_right(req.pid, *right));
     if is_allowed { Ok(()) } else { Err(libc::EPERM.into()) }
@@ -502,12 +505,13 @@ pub(crate) async fn on_own_thread<T: Send + 'static>(
     tokio::task::spawn_blocking(call).await.unwrap_or_else(|error| Err(panicked(error)))
 }
 
-/// Runs a write, which may wait as long as a run takes, on a thread that nobody else needs: tokio's threads for
-/// blocking calls have a limit, and enough writers of `start` would keep `stop` and every look-up waiting.
+/// Runs a write, which may wait as long as a run takes, on a thread of its own: tokio's threads for
+/// blocking calls have a limit, and enough writers of `start` would keep `stop` and every look-up
+/// waiting.
 async fn waiting<T: Send + 'static>(call: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let (tell, told) = oneshot::channel();
     let body = move || {
-        // The session may have ended meanwhile; then nobody waits for the answer.
+        // The session may have ended meanwhile; then no reader is left.
         let _ = tell.send(call());
     };
     thread::Builder::new().name("write".to_owned()).spawn(body).map_err(|error| {

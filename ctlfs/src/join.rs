@@ -1,10 +1,10 @@
 //! Finding a running `exec` and running another command in its mount namespace.
 //!
-//! The mount table of every process inside names the `exec` it belongs to: its private directory is a tmpfs with the
-//! source `wirerate-exec:PID:NAME`. So there is no file that could go stale.
+//! The mount table of every process inside names the `exec` it belongs to: its private directory is
+//! a tmpfs with the source `wirerate-exec:PID:NAME`. So there is no file that could go stale.
 
 use crate::exec::{ExecError, run_and_wait};
-use crate::private::Private;
+use crate::mount_ns::MountNamespace;
 use nix::sched::{CloneFlags, setns};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -28,8 +28,8 @@ struct Mark {
     dir: PathBuf,
 }
 
-/// Runs a command beside that of a running `exec`, with its control files and in its network namespace: `target` is the
-/// name that it was given, or the number of a process inside.
+/// Runs a command beside that of a running `exec`, with its control files and in its network
+/// namespace: `target` is the name that it was given, or the number of a process inside.
 ///
 /// # Errors
 /// [`ExecError`] when there is none, or the command could not be started or waited for.
@@ -49,7 +49,7 @@ pub fn join(target: &str, program: &OsString, args: &[OsString]) -> Result<u8, E
     setns(mounts, CloneFlags::CLONE_NEWNS).map_err(io::Error::from).map_err(enter("enter"))?;
     // To enter a mount namespace leads to its root directory.
     std::env::set_current_dir(folder).map_err(enter("find our folder in"))?;
-    run_and_wait(program, args, &Private::at(mark.dir))
+    run_and_wait(program, args, &MountNamespace::at(mark.dir))
 }
 
 /// The process of the running `exec` called `name`.

@@ -1,7 +1,7 @@
 //! A tree on a directory: the FUSE session, its threads, and the end of both.
 
 use crate::fs::ControlFs;
-use crate::nodes::Node;
+use crate::inodes::Node;
 use crate::tree::Tree;
 use crate::trees::Trees;
 use fuse3::MountOptions;
@@ -77,7 +77,8 @@ pub fn mount(tree: Arc<dyn Tree>, path: &Path, shape: Shape, source: &str) -> Re
     mount_and_then(Trees::one(tree), path, shape, source, || ())
 }
 
-/// As [`mount()`], with any number of trees; `at_end` is called once the session has ended, by whomever.
+/// As [`mount()`], with any number of trees; `at_end` is called once the session has ended, by
+/// whomever.
 pub(crate) fn mount_and_then(
     trees: Arc<Trees>,
     path: &Path,
@@ -130,7 +131,7 @@ pub(crate) fn mount_fs(
             tracing::error!(%error, "the FUSE session of the control tree broke");
         }
         at_end();
-        // Nobody may be listening any more, and that is fine.
+        // The receiver may be gone already.
         let _ = tell.send(());
     });
     Ok(Mounted { path: path.to_owned(), runtime: Some(runtime), ended, id })
@@ -171,13 +172,13 @@ impl Mounted {
     /// Takes the tree away, also under the feet of those who have its files open.
     ///
     /// # Errors
-    /// What the kernel answered; `EINVAL` when another process has unmounted it, `EBUSY` when another file system is
-    /// mounted over it, which stays.
+    /// What the kernel answered; `EINVAL` when another process has unmounted it, `EBUSY` when another
+    /// file system is mounted over it, which stays.
     pub fn unmount(mut self) -> io::Result<()> {
         self.end()
     }
 
-    /// To unmount a path takes what is on top there, whoever mounted it.
+    /// Unmounting a path removes the topmost mount there, also one of another process.
     fn is_covered(&self) -> bool {
         self.id.is_some_and(|id| rows_at(&self.path).iter().any(|row| row.parent_id == id))
     }

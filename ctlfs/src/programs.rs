@@ -1,10 +1,11 @@
-//! Programs that answer for pktgen and mgcap under `exec`, and hand all other calls to the real ones.
+//! Programs that answer for pktgen and mgcap under `exec`, and hand all other calls to the real
+//! ones.
 //!
-//! They are mounted over the real programs, because a script may call `/sbin/modprobe`, and sudo resets PATH. A program
-//! that the host does not have is put into [`EXTRA_DIR`], which sudo looks in on most hosts, and into a directory that
-//! comes first in CMD's PATH.
+//! They are mounted over the real programs, because a script may call `/sbin/modprobe`, and sudo
+//! resets PATH. A program that the host does not have is put into [`EXTRA_DIR`], which sudo looks
+//! in on most hosts, and into a directory that comes first in CMD's PATH.
 
-use crate::private::{Private, PrivateError, try_to};
+use crate::mount_ns::{MountNamespace, MountNamespaceError, try_to};
 use crate::sys;
 use nix::mount::{MsFlags, mount};
 use std::collections::BTreeSet;
@@ -21,8 +22,9 @@ const MODULES: &str = "/proc/modules";
 /// The line of the module that scripts look for.
 const PKTGEN_LINE: &str = "pktgen 61440 0 - Live 0x0000000000000000\n";
 
-/// A program: its name, and what the shell does for the calls that are for us. It may use `$REAL` (empty where the host
-/// has no such program), `$DIR` (our private directory) and `$WIRERATE`; what it does not end goes to the real program.
+/// A program: its name, and what the shell does for the calls that are for us. It may use `$REAL`
+/// (empty where the host has no such program), `$DIR` (our private directory) and `$WIRERATE`; what
+/// it does not end goes to the real program.
 type Program = (&'static str, &'static str);
 
 /// Unloading the module removes all device instances.
@@ -128,9 +130,9 @@ pub(crate) const OF_PKTGEN: &[Program] = &[MODPROBE, RMMOD, LSMOD];
 /// The programs that users of mgcap call.
 pub(crate) const OF_MGCAP: &[Program] = &[IP, MGCAP, MGDUMP, HWTSTAMP];
 
-impl Private {
+impl MountNamespace {
     /// Puts `programs` where CMD finds them.
-    pub(crate) fn add_programs(&self, programs: &[Program]) -> Result<(), PrivateError> {
+    pub(crate) fn add_programs(&self, programs: &[Program]) -> Result<(), MountNamespaceError> {
         let path = std::env::var("PATH").unwrap_or_default();
         let mut missing = Vec::new();
         for program in programs {
@@ -159,7 +161,7 @@ impl Private {
     }
 
     /// Shows the module pktgen in `/proc/modules`.
-    pub(crate) fn add_module(&self) -> Result<(), PrivateError> {
+    pub(crate) fn add_module(&self) -> Result<(), MountNamespaceError> {
         // A kernel without modules has no such file.
         let Ok(modules) = fs::read_to_string(MODULES) else { return Ok(()) };
         let [ours, real] = ["modules", "modules.real"].map(|name| self.dir().join(name));
@@ -173,7 +175,7 @@ impl Private {
     }
 
     /// Mounts our program over `place`, and shows what was there in a directory of ours.
-    fn cover(&self, program: &Program, number: usize, place: &Path) -> Result<(), PrivateError> {
+    fn cover(&self, program: &Program, number: usize, place: &Path) -> Result<(), MountNamespaceError> {
         let name = program.0;
         let step = format!("put our {name} over {}", place.display());
         let [ours, real] = ["ours", "real"].map(|kind| self.dir().join(format!("{kind}-{number}")));
@@ -192,7 +194,12 @@ impl Private {
     }
 
     /// Writes our program of that name into the directory `to`.
-    fn write(&self, (name, ours): &Program, to: &Path, real: Option<&Path>) -> Result<PathBuf, PrivateError> {
+    fn write(
+        &self,
+        (name, ours): &Program,
+        to: &Path,
+        real: Option<&Path>,
+    ) -> Result<PathBuf, MountNamespaceError> {
         let exe = try_to("find our own program", std::env::current_exe())?;
         let text = format!(
             "#!/bin/sh\n# wirerate exec\nREAL={}\nDIR={}\nWIRERATE={}\nPKTGEN='{}'\n{RESET}{ours}\n\
@@ -209,8 +216,9 @@ impl Private {
         Ok(path)
     }
 
-    /// Mounts a directory of ours, read-only, over [`EXTRA_DIR`]; it has links to everything that was there.
-    fn cover_extra_dir(&self, extra: &Path) -> Result<(), PrivateError> {
+    /// Mounts a directory of ours, read-only, over [`EXTRA_DIR`]; it has links to everything that
+    /// was there.
+    fn cover_extra_dir(&self, extra: &Path) -> Result<(), MountNamespaceError> {
         let step = format!("put our programs into {EXTRA_DIR}");
         let below = self.dir().join("below");
         try_to(&step, fs::create_dir(extra))?;
@@ -235,8 +243,8 @@ fn quoted(path: &Path) -> String {
     format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"))
 }
 
-/// Every file to be covered so that `name` is ours wherever it is called: what links of the same name lead to, and
-/// links to programs of another name (`/sbin/modprobe` to `kmod`) themselves.
+/// Every file to be covered so that `name` is ours wherever it is called: what links of the same
+/// name lead to, and links to programs of another name (`/sbin/modprobe` to `kmod`) themselves.
 fn places(name: &str, path: &str) -> BTreeSet<PathBuf> {
     let dirs = path.split(':').chain(PATH_IF_UNSET.split(':')).map(Path::new).filter(|dir| dir.is_absolute());
     let place = |dir: &Path| {

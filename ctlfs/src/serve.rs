@@ -1,6 +1,6 @@
 //! The daemon: the control tree on a directory, for everyone, until a signal ends it.
 //!
-//! Whoever has the directory is known from the mount table, where our mounts carry the owner's process id; no
+//! The mount table shows the owner of the directory, because our mounts carry its process ID; no
 //! pid file can go stale. A mount whose daemon died answers `ENOTCONN` and is taken over.
 
 use crate::mount::{MountError, Mounted, Shape, mount_and_then, unescape};
@@ -20,7 +20,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-/// Where the tree is when nobody says otherwise.
+/// Where the tree is by default.
 pub const DEFAULT_MOUNT: &str = "/run/wirerate/pktgen";
 /// How long the owner of a mount may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -32,7 +32,8 @@ const SOURCE: &str = "wirerate:";
 pub struct Serve {
     /// The directory; made if it is missing, and then removed at the end.
     pub mount: PathBuf,
-    /// The network namespace of the tree (an `ip netns` name); `None` gives each process that of its own.
+    /// The network namespace of the tree (an `ip netns` name); `None` gives each process that of
+    /// its own.
     pub netns: Option<String>,
 }
 
@@ -75,15 +76,15 @@ pub enum ServeError {
     Mount(#[from] MountError),
     /// The control tree cannot be made.
     #[error("cannot make the control tree")]
-    Plant(#[source] Box<dyn std::error::Error + Send + Sync>),
+    Build(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Another file system was mounted over ours.
     #[error("cannot unmount {path}: another file system is mounted over it")]
     Covered {
         /// The directory.
         path: PathBuf,
     },
-    /// Somebody unmounted the directory while it was served.
-    #[error("{path} was unmounted by somebody else")]
+    /// Another process unmounted the directory while it was served.
+    #[error("{path} was unmounted by another process")]
     Unmounted {
         /// The directory.
         path: PathBuf,
@@ -117,30 +118,32 @@ enum Event {
     SessionEnd,
 }
 
-/// Serves until SIGTERM, SIGINT or SIGHUP; then ends all runs, lets writers have their answers, and unmounts.
+/// Serves until SIGTERM, SIGINT or SIGHUP; then ends all runs, lets writers have their answers, and
+/// unmounts.
 ///
-/// `plant` makes the tree of the network namespace that it is called in. Call this from the main thread of a process that has no
-/// other threads yet.
+/// `build` makes the tree of the network namespace that it is called in. Call this from the main
+/// thread of a process that has no other threads yet.
 ///
 /// # Errors
 /// [`ServeError`] when the tree cannot be served or was taken away.
 pub fn run<E>(
     serve: &Serve,
-    plant: impl Fn() -> Result<Arc<dyn Tree>, E> + Send + Sync + 'static,
+    build: impl Fn() -> Result<Arc<dyn Tree>, E> + Send + Sync + 'static,
 ) -> Result<(), ServeError>
 where
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    run_with(serve, plant, None)
+    run_with(serve, build, None)
 }
 
-/// As [`run`], with captures: a directory for their device files, made if it is missing and then removed at the end.
+/// As [`run`], with captures: a directory for their device files, made if it is missing and then
+/// removed at the end.
 ///
 /// # Errors
 /// As [`run`].
 pub fn run_with<E>(
     serve: &Serve,
-    plant: impl Fn() -> Result<Arc<dyn Tree>, E> + Send + Sync + 'static,
+    build: impl Fn() -> Result<Arc<dyn Tree>, E> + Send + Sync + 'static,
     slots: Option<(&Path, Arc<dyn SlotTree>)>,
 ) -> Result<(), ServeError>
 where
@@ -152,12 +155,12 @@ where
         Netns::named(name)?.enter()?;
     }
     let point = MountPoint::prepare(&serve.mount)?;
-    let plant = move || plant().map_err(Into::into);
+    let build = move || build().map_err(Into::into);
     let trees = match &serve.netns {
-        Some(_) => plant().map(Trees::one),
-        None => Trees::of_each_netns(Box::new(plant)),
+        Some(_) => build().map(Trees::one),
+        None => Trees::of_each_netns(Box::new(build)),
     }
-    .map_err(ServeError::Plant)?;
+    .map_err(ServeError::Build)?;
     // Before anything is mounted, so that a refusal has nothing to take back.
     let slots = slots.map(|(dir, tree)| MountPoint::prepare(dir).map(|point| (point, tree))).transpose()?;
     let (events, inbox) = mpsc::channel();
@@ -206,8 +209,8 @@ fn tell_manager(state: &str) {
     }
 }
 
-/// A directory that is ours to mount on. What had to be made for it is removed when this is dropped, whatever the
-/// reason, so it has to be dropped after the mount.
+/// A directory that is ours to mount on. What had to be made for it is removed when this is
+/// dropped, whatever the reason, so it has to be dropped after the mount.
 #[derive(Debug)]
 struct MountPoint {
     path: PathBuf,
@@ -237,7 +240,8 @@ impl MountPoint {
         Ok(Self { path, made })
     }
 
-    /// For as long as it takes to mount. The lock is on the directory above, which both directories may have in common.
+    /// For as long as it takes to mount. The lock is on the directory above, which both directories
+    /// may have in common.
     fn claim(&self) -> Result<Claim, ServeError> {
         let claim = lock(self.path.parent().unwrap_or(&self.path))?;
         clear_stale(&self.path)?;
@@ -285,8 +289,8 @@ fn make_dir(path: &Path) -> Result<bool, ServeError> {
     }
 }
 
-/// Takes away what dead daemons left mounted on `path`; a living one is an error. Returns how many directories the
-/// dead ones had made.
+/// Takes away what dead daemons left mounted on `path`; a living one is an error. Returns how many
+/// directories the dead ones had made.
 fn clear_stale(path: &Path) -> Result<usize, ServeError> {
     let mut made_before = 0;
     let table = Path::new("/proc/self/mountinfo");
@@ -309,15 +313,15 @@ fn clear_stale(path: &Path) -> Result<usize, ServeError> {
     }
 }
 
-/// Whether somebody serves a mount.
+/// Whether a process serves a mount.
 enum Answer {
     Alive,
     Dead,
     Hangs,
 }
 
-/// Opens the directory `path` on a thread that may be left behind. (Its attributes the kernel would know without
-/// asking the daemon.)
+/// Opens the directory `path` on a thread that may be left behind. (Its attributes the kernel would
+/// know without asking the daemon.)
 fn answer_of(path: &Path) -> Answer {
     let (sender, receiver) = mpsc::channel();
     let path = path.to_owned();
@@ -332,8 +336,8 @@ fn answer_of(path: &Path) -> Answer {
     }
 }
 
-/// The process that mounted what is on top at `path`, if it is one of our mounts (proc_pid_mountinfo(5)), and how many
-/// directories it made.
+/// The process that mounted what is on top at `path`, if it is one of our mounts
+/// (proc_pid_mountinfo(5)), and how many directories it made.
 fn owner_of(mounts: &str, path: &Path) -> Option<(u32, usize)> {
     let top = mounts
         .lines()
@@ -381,7 +385,7 @@ mod tests {
             assert!(seen.exists());
             Err(io::Error::other("no tree"))
         });
-        assert!(matches!(error, Err(ServeError::Plant(_))), "{error:?}");
+        assert!(matches!(error, Err(ServeError::Build(_))), "{error:?}");
         assert!(!mount.exists());
         fs::create_dir(&mount).unwrap();
         assert!(run(&serve, || Err(io::Error::other("no tree"))).is_err());

@@ -1,9 +1,11 @@
-//! mgcap's directory of device files over FUSE: a file for each captured device, read as a stream of slots.
+//! mgcap's directory of device files over FUSE: a file for each captured device, read as a stream
+//! of slots.
 //!
-//! A reader that may run on one CPU only gets what came in there, as with the kernel module; any other reader gets
-//! everything. Reading waits for a slot (`O_NONBLOCK`: EAGAIN), and poll tells when there is one. Orders go to the
-//! hidden file `.control`, one for each write; reading it tells what is captured, or, after an order that was refused
-//! on the same descriptor, why. What a slot holds is not known here: [`SlotTree`] is the seam.
+//! A reader that may run on one CPU only gets what came in there, as with the kernel module; any
+//! other reader gets everything. Reading waits for a slot (`O_NONBLOCK`: EAGAIN), and poll tells
+//! when there is one. Orders go to the hidden file `.control`, one for each write; reading it tells
+//! what is captured, or, after an order that was refused on the same descriptor, why. What a slot
+//! holds is not known here: [`SlotTree`] is the seam.
 
 use crate::fs::{
     FOPEN_DIRECT_IO, FOPEN_NOFLUSH, Pending, lock, on_own_thread, only_with_one_of, plain_attributes,
@@ -36,14 +38,15 @@ const FOPEN_STREAM: u32 = 1 << 4;
 const OPEN_FLAGS: u32 = FOPEN_DIRECT_IO | FOPEN_STREAM | FOPEN_NOFLUSH;
 /// Longest order.
 const MAX_WRITE_BYTES: NonZeroU32 = NonZeroU32::new(128 << 10).unwrap();
-/// From this size on a read is answered with a slot less than fits: the kernel cuts long reads into pieces of its own
-/// choosing and asks for the next only when one was filled, and that one would wait.
+/// From this size on a read is answered with a slot less than fits: the kernel cuts long reads into
+/// pieces of its own choosing and asks for the next only when one was filled, and that one would
+/// wait.
 const CUT_BYTES: usize = 32 << 10;
 /// Bytes of one slot.
 const SLOT_LEN: usize = 128;
 /// Time between two looks for something to read.
 const LOOK: Duration = Duration::from_micros(500);
-/// A look for somebody who polls, or waits for long.
+/// Poll interval for readers that poll, or have waited for long.
 const LOOK_SELDOM: Duration = Duration::from_millis(2);
 
 const ROOT_ID: u64 = 1;
@@ -57,7 +60,8 @@ pub trait SlotTree: Send + Sync + 'static {
     /// True when `name` is captured.
     fn contains(&self, name: &str) -> bool;
 
-    /// Appends whole slots of `name`, `len_max` bytes at most: of one CPU, or of all. False when it is captured no more.
+    /// Appends whole slots of `name`, `len_max` bytes at most: of one CPU, or of all. False when it
+    /// is captured no more.
     fn take(&self, name: &str, cpu: Option<u32>, len_max: usize, out: &mut Vec<u8>) -> bool;
 
     /// True when `take` would find something, or the end.
@@ -112,7 +116,7 @@ struct SlotFs {
     names: Mutex<HashMap<u64, OsString>>,
     files: Arc<Mutex<HashMap<u64, Arc<Open>>>>,
     pending: Mutex<Pending>,
-    /// Poll handles somebody looks after.
+    /// Poll handles with a thread.
     polls: Arc<Mutex<HashSet<u64>>>,
     next_handle: AtomicU64,
 }
@@ -188,7 +192,8 @@ fn carry_out(
     done.unwrap_or_else(|error| Err((Errno::EIO, error.to_string())))
 }
 
-/// The CPU of a reader that may run on one only; readers of other pid namespaces have no number here.
+/// The CPU of a reader that may run on one only; readers of other pid namespaces have no number
+/// here.
 fn cpu_of(pid: u32) -> Option<u32> {
     if pid == 0 {
         return None;
@@ -241,7 +246,8 @@ impl Filesystem for SlotFs {
         Ok(ReplyAttr { ttl: NO_CACHING, attr: self.attributes(inode)? })
     }
 
-    /// Frames are for those who may open a packet socket. The kernel has looked at the mode bits before.
+    /// Frames are for those who may open a packet socket. The kernel has looked at the mode bits
+    /// before.
     async fn open(&self, req: Request, inode: u64, flags: u32) -> Result<ReplyOpen> {
         let name = lock(&self.names).get(&inode).cloned().ok_or(libc::EISDIR)?;
         if !self.is_there(&name) {
@@ -405,7 +411,8 @@ impl Filesystem for SlotFs {
 }
 
 impl SlotFs {
-    /// The rows of the directory, each with the offset of the row after it; `.control` stays hidden.
+    /// The rows of the directory, each with the offset of the row after it; `.control` stays
+    /// hidden.
     fn rows(&self) -> Vec<(i64, OsString, FileType)> {
         let dots = [".", ".."].map(|name| (OsString::from(name), FileType::Directory));
         let names = self.tree.names().into_iter().map(|name| (name.into(), FileType::RegularFile));

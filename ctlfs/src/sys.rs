@@ -1,4 +1,5 @@
-//! Calls that neither std nor nix make safe: mounting a link, and what a child does before it becomes CMD.
+//! Calls that neither std nor nix make safe: mounting a link, and what a child does before it
+//! becomes CMD.
 
 use nix::sys::signal::{SigSet, Signal};
 use std::ffi::CString;
@@ -13,7 +14,8 @@ use std::{mem, ptr};
 /// Mounts what is at `from` over what is at `to`; neither is followed when it is a symbolic link.
 ///
 /// # Errors
-/// `ENOSYS` before Linux 5.2, `EPERM` without CAP_SYS_ADMIN, or what a look-up of either path answers.
+/// `ENOSYS` before Linux 5.2, `EPERM` without CAP_SYS_ADMIN, or what a look-up of either path
+/// answers.
 pub(crate) fn bind_no_follow(from: &Path, to: &Path) -> io::Result<()> {
     let (from, to) = (c_path(from)?, c_path(to)?);
     let flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | libc::AT_SYMLINK_NOFOLLOW as u32;
@@ -23,9 +25,10 @@ pub(crate) fn bind_no_follow(from: &Path, to: &Path) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     let fd = i32::try_from(fd).expect("a descriptor fits 31 bits");
-    // SAFETY: the call above has just returned this descriptor, and nobody else knows its number.
+    // SAFETY: the call above has just returned this descriptor, and no other code has its number.
     let tree = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: both strings are NUL-terminated and outlive the call, which only reads them; `tree` is open.
+    // SAFETY: both strings are NUL-terminated and outlive the call, which only reads them; `tree`
+    // is open.
     let done = unsafe {
         libc::syscall(
             libc::SYS_move_mount,
@@ -39,7 +42,8 @@ pub(crate) fn bind_no_follow(from: &Path, to: &Path) -> io::Result<()> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Makes the child start with the signal mask `mask`, and get SIGTERM when the thread that starts it ends.
+/// Makes the child start with the signal mask `mask`, and get SIGTERM when the thread that starts
+/// it ends.
 pub(crate) fn prepare_child(command: &mut Command, mask: SigSet) {
     let parent = std::process::id();
     let act = move || {
@@ -51,8 +55,9 @@ pub(crate) fn prepare_child(command: &mut Command, mask: SigSet) {
             Err(io::Error::from_raw_os_error(libc::ESRCH))
         }
     };
-    // SAFETY: between fork and exec `act` makes three system calls (sigprocmask, prctl, getppid), all
-    // async-signal-safe; it allocates nothing, takes no lock, and owns the two plain values it reads.
+    // SAFETY: between fork and exec `act` makes three system calls (sigprocmask, prctl, getppid),
+    // all async-signal-safe; it allocates nothing, takes no lock, and owns the two plain values it
+    // reads.
     unsafe { command.pre_exec(act) };
 }
 

@@ -1,7 +1,8 @@
 //! The seam between the file system and what stands behind it.
 //!
-//! The file system knows names, texts and bytes; a [`Tree`] knows what they mean. A write may take as long as a
-//! run takes, so it is handed a [`Cancel`] that fires when the writer is interrupted or killed.
+//! The file system knows names, texts and bytes; a [`Tree`] knows what they mean. A write may take
+//! as long as a run takes, so it is handed a [`Cancel`] that fires when the writer is interrupted
+//! or killed.
 
 use engine::Event;
 use std::ffi::{OsStr, OsString};
@@ -14,8 +15,8 @@ pub use nix::errno::Errno;
 
 /// A flat directory of control files.
 ///
-/// All calls come on threads of their own, any number at once. `names` and `contains` are asked on every path
-/// look-up and must not wait for a run.
+/// All calls come on threads of their own, any number at once. `names` and `contains` are asked on
+/// every path look-up and must not wait for a run.
 pub trait Tree: Send + Sync + 'static {
     /// Every file there is now, in the order a listing shows.
     fn names(&self) -> Vec<OsString>;
@@ -29,14 +30,15 @@ pub trait Tree: Send + Sync + 'static {
     /// `ENOENT` when there is no such file any more.
     fn read(&self, name: &OsStr) -> Result<Vec<u8>, Errno>;
 
-    /// True when only a process with CAP_NET_ADMIN may write to `name`; the mode bits alone decide about the others.
+    /// True when only a process with CAP_NET_ADMIN may write to `name`; the mode bits alone decide
+    /// about the others.
     fn needs_net_admin(&self, name: &OsStr) -> bool {
         let _ = name;
         false
     }
 
-    /// Takes one `write(2)` to `name`. Returns when its effect is there, which may be as long as a run takes;
-    /// after `cancel` fires it must end soon. Success stands for all bytes.
+    /// Takes one `write(2)` to `name`. Returns when its effect is there, which may be as long as a
+    /// run takes; after `cancel` fires it must end soon. Success stands for all bytes.
     ///
     /// # Errors
     /// What `write(2)` answers the writer.
@@ -47,12 +49,12 @@ pub trait Tree: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Ends all that still runs and waits for it; writers that wait then get their answer. Called once, before
-    /// the tree is unmounted.
+    /// Ends all that still runs and waits for it; writers that wait then get their answer. Called
+    /// once, before the tree is unmounted.
     fn drain(&self);
 }
 
-/// Says that nobody waits for an answer any longer: the writer had a signal.
+/// Reports that the writer had a signal and waits for no answer any longer.
 ///
 /// Clones share one state.
 #[derive(Clone, Debug, Default)]

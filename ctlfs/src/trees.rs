@@ -1,7 +1,8 @@
 //! The control trees of a mount: one for each network namespace, as in the kernel, or one for all.
 //!
-//! A process finds the tree of the network namespace that it is in. The tree is made when root looks for it first, and
-//! ends when the namespace has no other user: no process in it, no name, no other mount of it.
+//! A process finds the tree of the network namespace that it is in. The tree is made when root
+//! looks for it first, and ends when the namespace has no other user: no process in it, no name, no
+//! other mount of it.
 
 use crate::fs::lock;
 use crate::tree::Tree;
@@ -15,11 +16,12 @@ use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
 
-/// The kernel reports no event when the last process leaves a namespace that we hold open ourselves.
+/// The kernel reports no event when the last process leaves a namespace that we hold open
+/// ourselves.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Makes the tree of the network namespace that the calling thread is in.
-pub(crate) type Plant = dyn Fn() -> Result<Arc<dyn Tree>, BoxError> + Send + Sync;
+pub(crate) type Build = dyn Fn() -> Result<Arc<dyn Tree>, BoxError> + Send + Sync;
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 
 /// Names the tree that a file belongs to.
@@ -28,12 +30,13 @@ pub(crate) struct TreeId(NetnsId);
 
 /// All trees of one mount.
 pub(crate) struct Trees {
-    /// The tree of processes whose namespace is unknown, and of all processes where there is no other.
+    /// The tree of processes whose namespace is unknown, and of all processes where there is no
+    /// other.
     home: TreeId,
     by_id: Mutex<HashMap<TreeId, Arc<dyn Tree>>>,
     /// Held while a tree is made, so that two look-ups do not make two.
-    planting: Mutex<()>,
-    plant: Option<Box<Plant>>,
+    building: Mutex<()>,
+    build: Option<Box<Build>>,
     /// Unread results of trees that have ended.
     ended_unread: Mutex<Vec<String>>,
 }
@@ -45,21 +48,21 @@ impl Trees {
     }
 
     /// A tree for each network namespace; `home` is that of the calling thread.
-    pub(crate) fn of_each_netns(plant: Box<Plant>) -> Result<Arc<Self>, BoxError> {
+    pub(crate) fn of_each_netns(build: Box<Build>) -> Result<Arc<Self>, BoxError> {
         let home = TreeId(Netns::current()?.id());
-        let tree = plant()?;
-        Ok(Self::new(home, tree, Some(plant)))
+        let tree = build()?;
+        Ok(Self::new(home, tree, Some(build)))
     }
 
-    fn new(home: TreeId, tree: Arc<dyn Tree>, plant: Option<Box<Plant>>) -> Arc<Self> {
+    fn new(home: TreeId, tree: Arc<dyn Tree>, build: Option<Box<Build>>) -> Arc<Self> {
         let by_id = Mutex::new(HashMap::from([(home, tree)]));
-        Arc::new(Self { home, by_id, planting: Mutex::default(), plant, ended_unread: Mutex::default() })
+        Arc::new(Self { home, by_id, building: Mutex::default(), build, ended_unread: Mutex::default() })
     }
 
-    /// The tree for the thread `tid`; zero is a thread outside our PID namespace. Only root makes a tree, because each
-    /// has threads; for others the directory is empty until then.
+    /// The tree for the thread `tid`; zero is a thread outside our PID namespace. Only root makes a
+    /// tree, because each has threads; for others the directory is empty until then.
     pub(crate) fn of_thread(self: &Arc<Self>, tid: u32, is_root: bool) -> io::Result<Option<TreeId>> {
-        let Some(plant) = self.plant.as_ref().filter(|_| tid != 0) else { return Ok(Some(self.home)) };
+        let Some(build) = self.build.as_ref().filter(|_| tid != 0) else { return Ok(Some(self.home)) };
         let netns = Netns::of_process(tid).map_err(io::Error::other)?;
         let id = TreeId(netns.id());
         if self.get(id).is_some() {
@@ -68,9 +71,9 @@ impl Trees {
         if !is_root {
             return Ok(None);
         }
-        let _planting = lock(&self.planting);
+        let _planting = lock(&self.building);
         if self.get(id).is_none() {
-            let made = netns.run(plant).map_err(BoxError::from).and_then(|made| made);
+            let made = netns.run(build).map_err(BoxError::from).and_then(|made| made);
             let tree = made.map_err(|error| {
                 tracing::error!(%error, %netns, "cannot make the control tree of a network namespace");
                 io::Error::other(error)
@@ -128,7 +131,7 @@ impl Trees {
     }
 }
 
-/// True when a name, another mount or a process of somebody else keeps the network namespace.
+/// True when a name, another mount or another process keeps the network namespace.
 fn is_in_use(netns: NetnsId) -> bool {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     has_mount(&mounts, netns.inode) || has_process(netns)

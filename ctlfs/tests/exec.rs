@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Longest wait for something that a loaded machine does late, but does.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Runs a bash script under `exec`; `None` where FUSE file systems cannot be mounted.
 fn under_exec(script: &str) -> Option<Output> {
@@ -24,7 +24,8 @@ fn under_exec(script: &str) -> Option<Output> {
     Some(output)
 }
 
-/// Shell: a device instance that runs without end once it is started, and a function that waits until it runs.
+/// Shell: a device instance that runs without end once it is started, and a function that waits
+/// until it runs.
 const ENDLESS: &str = r#"P=/proc/net/pktgen
     ip link set lo up
     echo add_device lo > $P/kpktgend_0
@@ -40,7 +41,7 @@ const ENDLESS: &str = r#"P=/proc/net/pktgen
     }
     "#;
 
-/// The lines that a child writes, none of them waited for longer than [`PATIENCE`].
+/// The lines that a child writes, none of them waited for longer than [`TIMEOUT`].
 struct Lines(mpsc::Receiver<String>);
 
 impl Lines {
@@ -58,10 +59,10 @@ impl Lines {
 
     /// The next line without its end; `None` when there will be no other.
     fn next(&self) -> Option<String> {
-        match self.0.recv_timeout(PATIENCE) {
+        match self.0.recv_timeout(TIMEOUT) {
             Ok(line) => Some(line.trim_end_matches('\r').to_owned()),
             Err(mpsc::RecvTimeoutError::Disconnected) => None,
-            Err(mpsc::RecvTimeoutError::Timeout) => panic!("no line within {PATIENCE:?}"),
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("no line within {TIMEOUT:?}"),
         }
     }
 
@@ -71,7 +72,8 @@ impl Lines {
     }
 }
 
-/// True while a process of this number does something; one that only waits for its parent to notice does not.
+/// True while a process of this number does something; one that only waits for its parent to notice
+/// does not.
 fn is_alive(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
@@ -129,7 +131,8 @@ fn commands_are_found_where_path_is_not_set() {
 /// Where sudo looks, whatever the caller's PATH is.
 const SECURE_PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Runs a script under `exec`, on a host with programs of our own in the directory `$BIN`, the first of its PATH.
+/// Runs a script under `exec`, on a host with programs of our own in the directory `$BIN`, the
+/// first of its PATH.
 fn with_programs(test: &str, script: &str) -> Option<Output> {
     let mut command = dry::command()?;
     let bin = std::env::temp_dir().join(format!("wrd-{test}-{}", std::process::id()));
@@ -207,15 +210,16 @@ fn writers_left_behind_get_their_answer_at_the_end() {
 #[test]
 fn ctrl_c_on_the_terminal_ends_the_run_and_not_the_script() {
     let Some(command) = dry::command() else { return };
-    // What waits is no child of the shell that writes: any signal ends a run, also SIGCHLD, as in the kernel. And
-    // background jobs of a shell without job control ignore the Ctrl-C.
-    // `script` runs the job by $SHELL, and dash as it waits would end by the Ctrl-C itself: hence the exec.
+    // What waits is no child of the shell that writes: any signal ends a run, also SIGCHLD, as in
+    // the kernel. And background jobs of a shell without job control ignore the Ctrl-C. `script`
+    // runs the job by $SHELL, and dash as it waits would end by the Ctrl-C itself: hence the exec.
     let job = format!(
         "exec {} exec -- bash -c '{ENDLESS} trap true INT; ((until_it_runs && echo running) &)
             echo start > $P/pgctrl; echo status $?; grep Result: $P/lo'",
         command.get_program().display()
     );
-    // Who started the tests in the background lets them inherit an ignored Ctrl-C, which no shell can trap.
+    // Who started the tests in the background lets them inherit an ignored Ctrl-C, which no shell
+    // can trap.
     let mut terminal = Command::new("env")
         .args(["--default-signal=INT", "script", "-qec", &job, "/dev/null"])
         .stdin(Stdio::piped())
@@ -264,7 +268,7 @@ fn nothing_remains_when_exec_is_killed() {
     let pid = Lines::of(child.stdout.take().unwrap()).next().expect("it says its number");
     dry::signal(&child, "KILL");
     child.wait().unwrap();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while is_alive(&pid) {
         assert!(Instant::now() < deadline, "the command outlives exec");
         thread::sleep(Duration::from_millis(20));

@@ -1,6 +1,7 @@
 //! The file system as a program sees it, on a real mount (root and /dev/fuse).
 //!
-//! Each test mounts a small tree of its own on a directory below the temporary one and takes it away again.
+//! Each test mounts a small tree of its own on a directory below the temporary one and takes it
+//! away again.
 
 use ctlfs::{Cancel, Errno, Mounted, Shape, Tree, mount};
 use std::collections::BTreeMap;
@@ -17,10 +18,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Longest wait for something that a loaded machine does late, but does.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Files that keep the last write; `add NAME` and `remove NAME` to `ctrl` change them, `wait` blocks until it is
-/// interrupted, at most two minutes, `park` until somebody writes `release`, and `bad` is refused.
+/// Files that keep the last write; `add NAME` and `remove NAME` to `ctrl` change them, `wait`
+/// blocks until it is interrupted, at most two minutes, `park` until `release` is written, and
+/// `bad` is refused.
 #[derive(Default)]
 struct Slate {
     files: Mutex<BTreeMap<OsString, String>>,
@@ -52,11 +54,11 @@ impl Tree for Slate {
             ("remove", old) => drop(self.files.lock().unwrap().remove(OsStr::new(old))),
             ("wait", _) => {
                 self.waiting.fetch_add(1, Ordering::SeqCst);
-                self.interrupted.fetch_add(u32::from(cancel.wait(2 * PATIENCE)), Ordering::SeqCst);
+                self.interrupted.fetch_add(u32::from(cancel.wait(2 * TIMEOUT)), Ordering::SeqCst);
             }
             ("park", _) => {
                 self.waiting.fetch_add(1, Ordering::SeqCst);
-                assert!(self.released.wait(2 * PATIENCE), "nobody has written `release`");
+                assert!(self.released.wait(2 * TIMEOUT), "`release` was not written");
             }
             ("release", _) => self.released.fire(),
             _ => drop(self.files.lock().unwrap().insert(name.to_owned(), text)),
@@ -95,7 +97,7 @@ impl Lab {
 
     /// Waits until `count` writers are blocked in the tree.
     fn wait_for_writers(&self, count: u32) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.slate.waiting.load(Ordering::SeqCst) < count {
             assert!(Instant::now() < deadline, "no writer is blocked");
             thread::sleep(Duration::from_millis(2));
@@ -105,7 +107,8 @@ impl Lab {
     /// A shell that is blocked in a write to `ctrl` and says what became of it.
     fn blocked_shell(&self, before: &str) -> std::process::Child {
         let script = format!("{before} echo wait > {}; echo status $?", self.path("ctrl").display());
-        // Who started the tests in the background lets them inherit an ignored Ctrl-C, which no shell can trap.
+        // Who started the tests in the background lets them inherit an ignored Ctrl-C, which no
+        // shell can trap.
         let child = Command::new("env")
             .args(["--default-signal=INT", "bash", "-c", &script])
             .process_group(0)
@@ -301,7 +304,7 @@ fn ctrl_c_in_a_script_that_traps_it_ends_the_write_with_success() {
     signal(&child, "INT");
     let output = child.wait_with_output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "status 0\n", "{output:?}");
-    assert!(before.elapsed() < PATIENCE);
+    assert!(before.elapsed() < TIMEOUT);
     assert_eq!(lab.slate.interrupted.load(Ordering::SeqCst), 1);
 }
 
@@ -312,7 +315,7 @@ fn killing_the_writer_ends_the_write() {
     let before = Instant::now();
     signal(&child, "KILL");
     assert!(!child.wait().unwrap().success());
-    assert!(before.elapsed() < PATIENCE);
+    assert!(before.elapsed() < TIMEOUT);
     assert_eq!(lab.slate.interrupted.load(Ordering::SeqCst), 1);
 }
 
@@ -337,7 +340,8 @@ fn a_blocked_writer_holds_up_nobody() {
     assert_eq!(lab.slate.interrupted.load(Ordering::SeqCst), 20);
 }
 
-/// Its child closes what it inherited when it becomes another program. Linux 6.1 and 6.12 let it wait for the writer then.
+/// Its child closes what it inherited when it becomes another program. Linux 6.1 and 6.12 let it
+/// wait for the writer then.
 #[test]
 fn a_program_that_waits_in_one_thread_starts_another_program_in_a_second() {
     let Some(lab) = lab("fork", Shape::Tree) else { return };
@@ -347,10 +351,10 @@ fn a_program_that_waits_in_one_thread_starts_another_program_in_a_second() {
         let writer = scope.spawn(|| fs::write(&ctrl, "park"));
         lab.wait_for_writers(1);
         scope.spawn(move || ended.send(Command::new("sh").args(["-c", ":"]).status()));
-        let status = end.recv_timeout(PATIENCE);
+        let status = end.recv_timeout(TIMEOUT);
         fs::write(lab.path("ctrl"), "release").unwrap();
         writer.join().unwrap().unwrap();
-        assert!(status.expect("it waits for nobody").unwrap().success());
+        assert!(status.expect("it waits for no other writer").unwrap().success());
     });
 }
 

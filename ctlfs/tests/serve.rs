@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Longest wait for something that a loaded machine does late, but does.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A directory name of our own for one test; nothing is there yet.
 fn place(test: &str) -> PathBuf {
@@ -25,7 +25,7 @@ fn daemon(dir: &Path) -> Option<Child> {
 }
 
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !is_so() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
         thread::sleep(Duration::from_millis(10));
@@ -134,7 +134,7 @@ fn the_service_manager_is_told() {
     let socket_path = dir.with_extension("socket");
     let Some(mut command) = dry::command() else { return };
     let socket = UnixDatagram::bind(&socket_path).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut child = command.arg("serve").arg(&dir).env("NOTIFY_SOCKET", &socket_path).spawn().unwrap();
     let mut buffer = [0xee; 64];
     let len = socket.recv(&mut buffer).unwrap();

@@ -1,17 +1,18 @@
-//! The control room: what the files of one network namespace mean, and what they start.
+//! The control files of one network namespace: what they mean, and the runs that they start.
 //!
-//! [`Control`] is the [`Tree`] that `exec` and `serve` mount. It hands bytes to `command`, requests to the workers of
-//! `engine`, and asks [`Links`] about interfaces. One lock guards the state. It is not held while an engine is built, a
-//! run ends or the kernel is asked for an interface: other writers and look-ups do not wait for these.
+//! [`Control`] is the [`Tree`] that `exec` and `serve` mount. It hands bytes to `command`, requests
+//! to the workers of `engine`, and reads [`Interfaces`]. One lock guards the state. It is not held
+//! while an engine is built, a run ends or the kernel is queried: other writers and look-ups do not
+//! wait for these.
 
-mod guard;
-mod links;
-mod seat;
+mod default_route_warning;
+mod instance;
+mod interfaces;
 mod state;
 #[cfg(test)]
 mod tests;
 
-pub use links::{HostLinks, Interface, Links};
+pub use interfaces::{HostInterfaces, Interface, Interfaces};
 
 use crate::tree::{Cancel, Errno, Tree};
 use command::{Entry, PgctrlCommand, Refused, ThreadCommand, VERSION_LINE, interface_of};
@@ -28,20 +29,22 @@ const END_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long `stop`, or a signal to the writer of `start`, waits for the results.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Begins runs, each on the thread of its CPU, all at the same instant. Returns one handle per request.
+/// Begins runs, each on the thread of its CPU, all at the same instant. Returns one handle per
+/// request.
 pub type StartRuns = dyn Fn(Vec<(u32, Request)>) -> Vec<Arc<RunHandle>> + Send + Sync;
 
 /// The control tree of one network namespace.
 pub struct Control {
     state: Mutex<State>,
-    /// A run has ended or was continued, an interface has changed, or the writer of `start` was interrupted.
+    /// A run has ended or was continued, an interface has changed, or the writer of `start` was
+    /// interrupted.
     changed: Arc<Event>,
     /// Held by who starts or removes device instances; how many writes of `start` it has served.
     starts_served: Mutex<u64>,
     starts_asked: AtomicU64,
     /// The state may not have the interfaces as they are; held while they are read.
     has_old_links: Mutex<bool>,
-    links: Box<dyn Links>,
+    links: Box<dyn Interfaces>,
     start_runs: Box<StartRuns>,
     is_closed: AtomicBool,
 }
@@ -50,7 +53,7 @@ impl Control {
     /// A tree without device instances, with one thread for each of `cpus`.
     pub fn new(
         cpus: Vec<u32>,
-        links: impl Links,
+        links: impl Interfaces,
         start_runs: impl Fn(Vec<(u32, Request)>) -> Vec<Arc<RunHandle>> + Send + Sync + 'static,
     ) -> Self {
         let changed = Arc::new(Event::default());
@@ -67,14 +70,14 @@ impl Control {
         }
     }
 
-    /// The real one, for the network namespace that the calling thread is in: a thread for each CPU online. `engine`
-    /// is the one to send by, `None` for the best for each run.
+    /// The real one, for the network namespace that the calling thread is in: a thread for each CPU
+    /// online. `engine` is the one to send by, `None` for the best for each run.
     ///
     /// # Errors
     /// When the threads or the netlink sockets cannot be had.
     pub fn here(engine: Option<EngineKind>) -> Result<Self, EngineError> {
         let cpus: Vec<u32> = CpuList::online()?.iter().collect();
-        let links = HostLinks::here()?;
+        let links = HostInterfaces::here()?;
         let workers = workers(&cpus, links.netns())?;
         Ok(Self::new(cpus, links, move |mut requests| {
             requests.iter_mut().for_each(|(_, request)| request.engine = engine);
@@ -117,7 +120,8 @@ impl Control {
     fn write_thread(&self, cpu: u32, bytes: &[u8]) -> Result<(), Refused> {
         match ThreadCommand::parse(bytes)? {
             ThreadCommand::AddDevice { name } => {
-                // A change from here on may be taken by a thread that does not find the new device instance yet.
+                // A change from here on may be taken by a thread that does not find the new device
+                // instance yet.
                 let mut has_old_links = lock(&self.has_old_links);
                 let interface = self.links.named(interface_of(&String::from_utf8_lossy(&name)));
                 *has_old_links = true;
@@ -177,7 +181,8 @@ impl Control {
         }
     }
 
-    /// Ends all runs. The kernel comes back at once; the results are then there a moment later, here before.
+    /// Ends all runs. The kernel comes back at once; the results are then there a moment later,
+    /// here before.
     fn stop(&self) {
         self.state().stop();
         self.changed.notify();
@@ -217,8 +222,8 @@ impl Control {
     }
 }
 
-/// A worker on each of `cpus` that this process may use: a container or a systemd unit may be kept from some. The others
-/// are named in the log, and in the result of what is to run there.
+/// A worker on each of `cpus` that this process may use: a container or a systemd unit may be kept
+/// from some. The others are named in the log, and in the result of what is to run there.
 fn workers(cpus: &[u32], netns: &Netns) -> Result<Workers, EngineError> {
     let spawn = |cpu: &u32| match Worker::spawn(*cpu, netns) {
         Err(EngineError::Host(HostError::NoCpu { .. })) => {

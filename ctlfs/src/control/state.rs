@@ -1,11 +1,12 @@
-//! The state of one tree: device instances, their runs, and how the two follow each other and the interfaces.
+//! The state of one tree: device instances, their runs, and how the two follow each other and the
+//! interfaces.
 //!
-//! Nothing here waits or asks the kernel, but for security associations: [`super::Control`] does that while it does not
-//! hold the lock.
+//! Nothing here waits or asks the kernel, but for security associations: [`super::Control`] does
+//! that while it does not hold the lock.
 
 use super::StartRuns;
-use super::links::{Interface, Links};
-use super::seat::{Seat, over};
+use super::instance::{InstanceRun, over};
+use super::interfaces::{Interface, Interfaces};
 use command::{ControlTree, Device, Facts, Refused, Touches};
 use engine::{End, Event, RunHandle};
 use host::{HostError, monotonic_ns};
@@ -14,13 +15,14 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-/// Unread results of removed device instances that are kept at most; `serve` removes and never reports.
+/// Unread results of removed device instances that are kept at most; `serve` removes and never
+/// reports.
 const UNREAD_MAX: usize = 64;
 
 /// Everything behind the files.
 pub(super) struct State {
     pub(super) tree: ControlTree,
-    seats: HashMap<String, Seat>,
+    instances: HashMap<String, InstanceRun>,
     /// Notified when a run ends.
     changed: Arc<Event>,
     /// The interfaces of the device instances, as of the last look.
@@ -33,7 +35,7 @@ impl State {
     pub(super) fn new(cpus: Vec<u32>, changed: Arc<Event>) -> Self {
         Self {
             tree: ControlTree::new(cpus),
-            seats: HashMap::new(),
+            instances: HashMap::new(),
             changed,
             interfaces: HashMap::new(),
             unread: VecDeque::new(),
@@ -48,7 +50,7 @@ impl State {
 
     /// Gives the runs that have ended their results.
     pub(super) fn finish_ended(&mut self) {
-        let ended = self.seats.iter().filter(|(_, seat)| seat.has_ended());
+        let ended = self.instances.iter().filter(|(_, instance)| instance.has_ended());
         for name in ended.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
             self.sync(&name);
         }
@@ -56,26 +58,26 @@ impl State {
 
     /// Brings counters, cursor and result of a device instance up to now.
     pub(super) fn sync(&mut self, name: &str) {
-        if let Some((device, seat)) = self.both(name) {
-            seat.sync(device);
+        if let Some((device, instance)) = self.both(name) {
+            instance.sync(device);
         }
     }
 
     /// The text of a device file.
-    pub(super) fn read_device(&mut self, links: &dyn Links, name: &str) -> Option<Vec<u8>> {
+    pub(super) fn read_device(&mut self, links: &dyn Interfaces, name: &str) -> Option<Vec<u8>> {
         self.sync(name);
         let facts = self.facts(links, name)?;
-        let seat = self.seats.get_mut(name)?;
+        let instance = self.instances.get_mut(name)?;
         // The reader sees it now.
-        seat.take_unread();
-        let engine = seat.engine();
+        instance.take_unread();
+        let engine = instance.engine();
         Some(self.tree.device(name)?.read(&facts, monotonic_ns(), engine))
     }
 
     /// Adds a device instance on `interface`, which is what its name stands for.
     pub(super) fn add_device(
         &mut self,
-        links: &dyn Links,
+        links: &dyn Interfaces,
         cpu: u32,
         name: &[u8],
         interface: Option<Interface>,
@@ -86,7 +88,7 @@ impl State {
         let Some(interface) = interface else { return Ok(()) };
         let index = interface.index;
         links.warn_of_default_route(&name, index);
-        self.seats.insert(name.clone(), Seat::new(index, &interface.name, &name));
+        self.instances.insert(name.clone(), InstanceRun::new(index, &interface.name, &name));
         self.interfaces.insert(index, interface);
         Ok(())
     }
@@ -98,13 +100,13 @@ impl State {
             None => self.tree.reset(),
         };
         for device in removed {
-            self.remove_seat(device.name());
+            self.remove_instance(device.name());
         }
         Ok(())
     }
 
-    fn remove_seat(&mut self, name: &str) {
-        let unread = self.seats.remove(name).and_then(|mut seat| seat.take_unread());
+    fn remove_instance(&mut self, name: &str) {
+        let unread = self.instances.remove(name).and_then(|mut instance| instance.take_unread());
         self.unread.extend(unread);
         if self.unread.len() > UNREAD_MAX {
             self.unread.pop_front();
@@ -115,62 +117,64 @@ impl State {
     pub(super) fn unread(&mut self) -> Vec<String> {
         let mut lines: Vec<String> = self.unread.drain(..).collect();
         for (_, name) in self.places(None) {
-            lines.extend(self.seats.get_mut(&name).and_then(Seat::take_unread));
+            lines.extend(self.instances.get_mut(&name).and_then(InstanceRun::take_unread));
         }
         lines
     }
 
-    /// Starts every device instance from the beginning, with what `facts` has of its interface; no run goes on.
+    /// Starts every device instance from the beginning, with what `facts` has of its interface; no
+    /// run goes on.
     pub(super) fn start(
         &mut self,
         facts: &HashMap<u32, DeviceFacts>,
-        links: &dyn Links,
+        links: &dyn Interfaces,
         start_runs: &StartRuns,
     ) {
         let (mut names, mut plans, mut requests) = (Vec::new(), Vec::new(), Vec::new());
         for (cpu, name) in self.places(None) {
-            let Some(seat) = self.seats.get(&name) else { continue };
+            let Some(instance) = self.instances.get(&name) else { continue };
             // Added since the interfaces were asked: it waits for the next start.
-            let Some(facts) = facts.get(&seat.index()) else { continue };
+            let Some(facts) = facts.get(&instance.index()) else { continue };
             let facts = DeviceFacts { cpu, ..*facts };
-            let can_send = self.interfaces.get(&seat.index()).is_some_and(Interface::can_send);
-            let Some((device, seat)) = self.both(&name) else { continue };
+            let can_send = self.interfaces.get(&instance.index()).is_some_and(Interface::can_send);
+            let Some((device, instance)) = self.both(&name) else { continue };
             learn_associations(device, links);
             let seed = RandomState::new().hash_one(monotonic_ns());
             // A plan that cannot be made is told in the result text.
             let Ok(plan) = device.start(&facts, monotonic_ns(), seed) else {
-                seat.keep_result(device);
+                instance.keep_result(device);
                 continue;
             };
-            let request = seat.request(device, plan.clone(), true);
+            let request = instance.request(device, plan.clone(), true);
             if can_send {
                 names.push(name);
                 plans.push(plan);
                 requests.push((cpu, request));
             } else {
-                seat.begun(device, plan, true, over(&request, End::Stopped));
+                instance.begun(device, plan, true, over(&request, End::Stopped));
                 self.changed.notify();
             }
         }
         for ((name, plan), run) in names.iter().zip(plans).zip(start_runs(requests)) {
             run.notify_end(&self.changed);
-            if let Some((device, seat)) = self.both(name) {
-                seat.begun(device, plan, true, run);
+            if let Some((device, instance)) = self.both(name) {
+                instance.begun(device, plan, true, run);
             }
         }
     }
 
     /// Asks all runs to end.
     pub(super) fn stop(&mut self) {
-        self.seats.values_mut().for_each(Seat::stop);
+        self.instances.values_mut().for_each(InstanceRun::stop);
     }
 
-    /// Asks the runs of a thread, or of all, to end, and returns one that goes on; the others have their results.
+    /// Asks the runs of a thread, or of all, to end, and returns one that goes on; the others have
+    /// their results.
     pub(super) fn end(&mut self, cpu: Option<u32>) -> Option<Arc<RunHandle>> {
         let mut live = None;
         for (_, name) in self.places(cpu) {
-            if let Some((device, seat)) = self.both(&name) {
-                live = seat.end(device).or(live);
+            if let Some((device, instance)) = self.both(&name) {
+                live = instance.end(device).or(live);
             }
         }
         live
@@ -179,22 +183,23 @@ impl State {
     /// Gives up the runs of a thread, or of all, that did not end.
     pub(super) fn abandon(&mut self, cpu: Option<u32>) {
         for (_, name) in self.places(cpu) {
-            if let Some((device, seat)) = self.both(&name) {
-                seat.abandon(device);
+            if let Some((device, instance)) = self.both(&name) {
+                instance.abandon(device);
             }
         }
     }
 
     /// True while a writer waits to continue the run of a device instance.
     pub(super) fn is_paused(&self, name: &str) -> bool {
-        self.seats.get(name).is_some_and(Seat::is_paused)
+        self.instances.get(name).is_some_and(InstanceRun::is_paused)
     }
 
-    /// One write to a device file. What it changes in a run takes effect from the next frame built. Where that needs the
-    /// end of the run's present part nothing is written yet: the caller waits for the end of what this returns.
+    /// One write to a device file. What it changes in a run takes effect from the next frame built.
+    /// Where that needs the end of the run's present part nothing is written yet: the caller waits
+    /// for the end of what this returns.
     pub(super) fn write_device(
         &mut self,
-        links: &dyn Links,
+        links: &dyn Interfaces,
         name: &str,
         bytes: &[u8],
     ) -> Result<Option<Arc<RunHandle>>, Refused> {
@@ -205,7 +210,7 @@ impl State {
         let is_running = self.tree.device(name).is_some_and(|device| device.is_running);
         let touches = if is_running { command::touches(bytes, &facts) } else { Touches::Nothing };
         if touches == Touches::Frames
-            && let Some(run) = self.seats.get_mut(name).and_then(Seat::pause)
+            && let Some(run) = self.instances.get_mut(name).and_then(InstanceRun::pause)
         {
             return Ok(Some(run));
         }
@@ -216,17 +221,18 @@ impl State {
         written
     }
 
-    /// The write for which `run` was paused; it continues after that. `None` when another writer has ended it meanwhile.
+    /// The write for which `run` was paused; it continues after that. `None` when another writer
+    /// has ended it meanwhile.
     pub(super) fn write_paused(
         &mut self,
-        links: &dyn Links,
+        links: &dyn Interfaces,
         start_runs: &StartRuns,
         (name, bytes): (&str, &[u8]),
         run: &Arc<RunHandle>,
         facts: &DeviceFacts,
     ) -> Option<Result<(), Refused>> {
-        let (device, seat) = self.both(name)?;
-        if !seat.absorb(device, run) {
+        let (device, instance) = self.both(name)?;
+        if !instance.merge_part(device, run) {
             return None;
         }
         let command_facts = self.facts(links, name).unwrap_or_default();
@@ -237,8 +243,8 @@ impl State {
 
     /// The interfaces that device instances are on, or only that of `name`.
     pub(super) fn indexes(&self, name: Option<&str>) -> Vec<u32> {
-        let seats = self.seats.iter().filter(|(own, _)| name.is_none_or(|name| name == *own));
-        let mut indexes: Vec<u32> = seats.map(|(_, seat)| seat.index()).collect();
+        let instances = self.instances.iter().filter(|(own, _)| name.is_none_or(|name| name == *own));
+        let mut indexes: Vec<u32> = instances.map(|(_, instance)| instance.index()).collect();
         indexes.sort_unstable();
         indexes.dedup();
         indexes
@@ -257,24 +263,27 @@ impl State {
         self.tree.threads().iter().find(has_it).map_or(0, command::Thread::cpu)
     }
 
-    fn facts(&self, links: &dyn Links, name: &str) -> Option<Facts> {
-        self.interfaces.get(&self.seats.get(name)?.index()).map(|interface| links.facts(interface))
+    fn facts(&self, links: &dyn Interfaces, name: &str) -> Option<Facts> {
+        self.interfaces.get(&self.instances.get(name)?.index()).map(|interface| links.facts(interface))
     }
 
-    /// The device instance of that name with its seat.
-    fn both(&mut self, name: &str) -> Option<(&mut Device, &mut Seat)> {
-        Some((self.tree.device_mut(name)?, self.seats.get_mut(name)?))
+    /// The device instance of that name with its instance.
+    fn both(&mut self, name: &str) -> Option<(&mut Device, &mut InstanceRun)> {
+        Some((self.tree.device_mut(name)?, self.instances.get_mut(name)?))
     }
 
-    fn resume(&mut self, links: &dyn Links, start_runs: &StartRuns, name: &str, facts: &DeviceFacts) {
+    fn resume(&mut self, links: &dyn Interfaces, start_runs: &StartRuns, name: &str, facts: &DeviceFacts) {
         let (cpu, changed) = (self.cpu_of(name), Arc::clone(&self.changed));
-        let Some((device, seat)) = self.both(name).filter(|(device, _)| device.is_running) else { return };
+        let Some((device, instance)) = self.both(name).filter(|(device, _)| device.is_running) else {
+            return;
+        };
         let facts = DeviceFacts { cpu, ..*facts };
         learn_associations(device, links);
         match Plan::new(&device.config, &facts, &device.cursor) {
             Ok(plan) => {
-                let request = seat.request(device, plan.clone(), false);
-                // A count lowered below what was sent already: one frame more would be one too many.
+                let request = instance.request(device, plan.clone(), false);
+                // A count lowered below what was sent already: one frame more would be one too
+                // many.
                 let is_reached = device.config.count != 0 && device.counters.sofar >= device.config.count;
                 let run = match is_reached {
                     true => Some(over(&request, End::Count)),
@@ -282,7 +291,7 @@ impl State {
                 };
                 if let Some(run) = run {
                     run.notify_end(&changed);
-                    seat.begun(device, plan, false, run);
+                    instance.begun(device, plan, false, run);
                 }
             }
             Err(error) => device.fail(monotonic_ns(), &error.to_string()),
@@ -290,12 +299,13 @@ impl State {
     }
 
     fn change_terms(&mut self, name: &str) {
-        if let Some((device, seat)) = self.both(name) {
-            seat.change_terms(device);
+        if let Some((device, instance)) = self.both(name) {
+            instance.change_terms(device);
         }
     }
 
-    /// Renames, ends and removes device instances as their interfaces do, which were `found` by their numbers.
+    /// Renames, ends and removes device instances as their interfaces do, which were `found` by
+    /// their numbers.
     pub(super) fn follow_interfaces(&mut self, found: Vec<(u32, Result<Option<Interface>, HostError>)>) {
         let indexes = self.indexes(None);
         self.interfaces.retain(|index, _| indexes.binary_search(index).is_ok());
@@ -318,7 +328,7 @@ impl State {
     }
 
     fn names_on(&self, index: u32) -> Vec<String> {
-        let on_it = self.seats.iter().filter(|(_, seat)| seat.index() == index);
+        let on_it = self.instances.iter().filter(|(_, instance)| instance.index() == index);
         on_it.map(|(name, _)| name.clone()).collect()
     }
 
@@ -326,38 +336,39 @@ impl State {
         self.stop_index(index);
         self.interfaces.remove(&index);
         for name in self.names_on(index) {
-            self.remove_seat(&name);
+            self.remove_instance(&name);
             self.tree.remove_device(&name);
         }
     }
 
     fn stop_index(&mut self, index: u32) {
-        self.seats.values_mut().filter(|seat| seat.index() == index).for_each(Seat::stop);
+        self.instances.values_mut().filter(|instance| instance.index() == index).for_each(InstanceRun::stop);
     }
 
-    /// Names the files after their interfaces, all at once: two interfaces may have swapped their names. A name that
-    /// is taken is tried again at the next look, since that may have been half way through a swap.
+    /// Names the files after their interfaces, all at once: two interfaces may have swapped their
+    /// names. A name that is taken is tried again at the next look, since that may have been half
+    /// way through a swap.
     fn follow_names(&mut self) {
         let mut wanted = Vec::new();
-        for (name, seat) in &mut self.seats {
-            let interface = self.interfaces.get(&seat.index());
-            let new_name = interface.and_then(|interface| seat.look(&interface.name, name));
+        for (name, instance) in &mut self.instances {
+            let interface = self.interfaces.get(&instance.index());
+            let new_name = interface.and_then(|interface| instance.look(&interface.name, name));
             wanted.extend(new_name.map(|new_name| (name.clone(), new_name)));
         }
         let done = self.tree.rename_devices(wanted);
-        let seats: Vec<_> = done.iter().map(|(old, _)| self.seats.remove(old)).collect();
-        for ((old, new), seat) in done.into_iter().zip(seats) {
+        let instances: Vec<_> = done.iter().map(|(old, _)| self.instances.remove(old)).collect();
+        for ((old, new), instance) in done.into_iter().zip(instances) {
             tracing::info!(old, new, "a device instance follows its interface");
-            self.seats.extend(seat.map(|mut seat| {
-                seat.renamed();
-                (new, seat)
+            self.instances.extend(instance.map(|mut instance| {
+                instance.renamed();
+                (new, instance)
             }));
         }
     }
 }
 
-/// Asks for the security associations as they are now, where frames are to be sealed.
-fn learn_associations(device: &mut Device, links: &dyn Links) {
+/// Reads the security associations as they are now, for frames with IPsec.
+fn learn_associations(device: &mut Device, links: &dyn Interfaces) {
     if device.config.asks_for_ipsec() {
         device.cursor.associations = links.associations();
     }

@@ -61,7 +61,7 @@ impl Table {
     }
 }
 
-impl Links for Table {
+impl Interfaces for Table {
     fn named(&self, name: &str) -> Option<Interface> {
         // Each also listens to another name, as after `ip link property add dev eth0 altname lan2`.
         let is_it = |one: &&Interface| one.name == name || format!("lan{}", one.index) == name;
@@ -110,31 +110,31 @@ fn association() -> SecurityAssociation {
 }
 
 /// A tree with two threads over `eth0` and `eth1`, both up.
-struct Room {
+struct TestTree {
     control: Arc<Control>,
     table: Table,
 }
 
 /// Both threads of the tree are one real one: not every machine has two CPUs.
-fn room() -> Room {
+fn tree() -> TestTree {
     let cpu = CpuList::allowed().unwrap().iter().next().unwrap();
     let workers = Workers::from_iter(Worker::spawn(cpu, &Netns::current().unwrap()));
-    room_with(move |requests| {
+    tree_with(move |requests| {
         let dry = |(_, request)| (cpu, Request { engine: Some(EngineKind::Mem), ..request });
         workers.start(requests.into_iter().map(dry).collect(), None)
     })
 }
 
-fn room_with(
+fn tree_with(
     start_runs: impl Fn(Vec<(u32, Request)>) -> Vec<Arc<RunHandle>> + Send + Sync + 'static,
-) -> Room {
+) -> TestTree {
     let table = Table::default();
     table.set(2, "eth0", true);
     table.set(3, "eth1", true);
-    Room { control: Arc::new(Control::new(vec![0, 1], table.clone(), start_runs)), table }
+    TestTree { control: Arc::new(Control::new(vec![0, 1], table.clone(), start_runs)), table }
 }
 
-impl Room {
+impl TestTree {
     fn try_write(&self, file: &str, text: &str) -> Result<(), Errno> {
         self.control.write(OsStr::new(file), text.as_bytes(), &Cancel::new())
     }
@@ -216,223 +216,223 @@ fn a_cpu_that_may_not_be_used_leaves_the_others_their_threads() {
 
 #[test]
 fn start_comes_back_with_the_results() {
-    let room = room();
-    room.add("eth0", &["count 5"]);
-    room.add("eth0@1", &["count 7"]);
-    room.write("kpktgend_1", "add_device eth1");
-    room.write("pgctrl", "start");
-    assert!(room.result("eth0").starts_with("OK: ") && room.result("eth0").contains(", 5 (58byte,0frags)"));
-    assert_eq!((room.sofar("eth0@1"), room.sofar("eth1")), (7, 1000));
-    assert_eq!(room.read("kpktgend_0"), "Running: \nStopped: eth0@1 eth0 \nResult: OK: add_device=eth0@1\n");
+    let tree = tree();
+    tree.add("eth0", &["count 5"]);
+    tree.add("eth0@1", &["count 7"]);
+    tree.write("kpktgend_1", "add_device eth1");
+    tree.write("pgctrl", "start");
+    assert!(tree.result("eth0").starts_with("OK: ") && tree.result("eth0").contains(", 5 (58byte,0frags)"));
+    assert_eq!((tree.sofar("eth0@1"), tree.sofar("eth1")), (7, 1000));
+    assert_eq!(tree.read("kpktgend_0"), "Running: \nStopped: eth0@1 eth0 \nResult: OK: add_device=eth0@1\n");
 }
 
 #[test]
 fn start_with_nothing_to_do_comes_back() {
-    let room = room();
-    room.write("pgctrl", "start");
-    room.add("eth0", &["count 1"]);
-    room.write("kpktgend_0", "rem_device_all");
-    room.write("pgctrl", "start");
+    let tree = tree();
+    tree.write("pgctrl", "start");
+    tree.add("eth0", &["count 1"]);
+    tree.write("kpktgend_0", "rem_device_all");
+    tree.write("pgctrl", "start");
 }
 
 #[test]
 fn a_signal_to_the_writer_ends_the_run_with_success_and_results() {
-    let room = room();
-    room.add("eth0", ENDLESS);
-    let (writer, cancel) = room.start();
-    room.wait_until("frames go out", |room| room.sofar("eth0") > 3);
-    assert_eq!(room.read("kpktgend_0").lines().next(), Some("Running: eth0 "));
+    let tree = tree();
+    tree.add("eth0", ENDLESS);
+    let (writer, cancel) = tree.start();
+    tree.wait_until("frames go out", |tree| tree.sofar("eth0") > 3);
+    assert_eq!(tree.read("kpktgend_0").lines().next(), Some("Running: eth0 "));
     cancel.fire();
     assert_eq!(writer.join().unwrap(), Ok(()));
-    assert!(room.result("eth0").starts_with("OK: "), "{}", room.result("eth0"));
+    assert!(tree.result("eth0").starts_with("OK: "), "{}", tree.result("eth0"));
 }
 
 #[test]
 fn stop_ends_the_run_of_another_writer() {
-    let room = room();
-    room.add("eth0", ENDLESS);
-    let (writer, _) = room.start();
-    room.wait_until("frames go out", |room| room.sofar("eth0") > 3);
-    room.write("pgctrl", "stop");
-    assert!(room.result("eth0").starts_with("OK: "), "the result is there when stop comes back");
+    let tree = tree();
+    tree.add("eth0", ENDLESS);
+    let (writer, _) = tree.start();
+    tree.wait_until("frames go out", |tree| tree.sofar("eth0") > 3);
+    tree.write("pgctrl", "stop");
+    assert!(tree.result("eth0").starts_with("OK: "), "the result is there when stop comes back");
     assert_eq!(writer.join().unwrap(), Ok(()));
 }
 
 #[test]
 fn a_second_start_begins_anew_and_both_writers_succeed() {
-    let room = room();
-    room.add("eth0", ENDLESS);
-    let (first, _) = room.start();
-    room.wait_until("frames go out", |room| room.sofar("eth0") > 50);
-    room.write("eth0", SLOW);
-    let before = room.number("eth0", "started:");
-    let (second, _) = room.start();
-    room.wait_until("it has begun anew", |room| room.number("eth0", "started:") > before);
-    assert!(room.sofar("eth0") < 50);
-    room.write("eth0", "count 200");
-    room.write("eth0", "delay 0");
+    let tree = tree();
+    tree.add("eth0", ENDLESS);
+    let (first, _) = tree.start();
+    tree.wait_until("frames go out", |tree| tree.sofar("eth0") > 50);
+    tree.write("eth0", SLOW);
+    let before = tree.number("eth0", "started:");
+    let (second, _) = tree.start();
+    tree.wait_until("it has begun anew", |tree| tree.number("eth0", "started:") > before);
+    assert!(tree.sofar("eth0") < 50);
+    tree.write("eth0", "count 200");
+    tree.write("eth0", "delay 0");
     assert_eq!((first.join().unwrap(), second.join().unwrap()), (Ok(()), Ok(())));
-    assert_eq!((room.sofar("eth0"), room.number("eth0", "seq_num:")), (200, 201));
+    assert_eq!((tree.sofar("eth0"), tree.number("eth0", "seq_num:")), (200, 201));
 }
 
 #[test]
 fn reset_during_a_run_removes_all_and_the_writer_succeeds() {
-    let room = room();
-    room.add("eth0", ENDLESS);
-    let (writer, _) = room.start();
-    room.wait_until("frames go out", |room| room.sofar("eth0") > 3);
-    room.write("pgctrl", "reset");
+    let tree = tree();
+    tree.add("eth0", ENDLESS);
+    let (writer, _) = tree.start();
+    tree.wait_until("frames go out", |tree| tree.sofar("eth0") > 3);
+    tree.write("pgctrl", "reset");
     assert_eq!(writer.join().unwrap(), Ok(()));
-    assert_eq!(room.control.names(), ["pgctrl", "kpktgend_0", "kpktgend_1"]);
+    assert_eq!(tree.control.names(), ["pgctrl", "kpktgend_0", "kpktgend_1"]);
 }
 
 #[test]
 fn a_device_added_during_a_run_waits_for_the_next_start() {
-    let room = room();
-    room.add("eth0", ENDLESS);
-    let (writer, _) = room.start();
-    room.wait_until("frames go out", |room| room.sofar("eth0") > 3);
-    room.add("eth1", &["count 4"]);
+    let tree = tree();
+    tree.add("eth0", ENDLESS);
+    let (writer, _) = tree.start();
+    tree.wait_until("frames go out", |tree| tree.sofar("eth0") > 3);
+    tree.add("eth1", &["count 4"]);
     thread::sleep(Duration::from_millis(20));
-    assert_eq!((room.sofar("eth1"), room.result("eth1").as_str()), (0, "OK: count=4"));
-    room.write("kpktgend_0", "rem_device_all");
+    assert_eq!((tree.sofar("eth1"), tree.result("eth1").as_str()), (0, "OK: count=4"));
+    tree.write("kpktgend_0", "rem_device_all");
     assert_eq!(writer.join().unwrap(), Ok(()));
 }
 
 #[test]
 fn emptying_one_thread_leaves_the_runs_of_another_alone() {
-    let room = room();
-    room.add("eth0", ENDLESS);
-    room.write("kpktgend_1", "add_device eth1");
-    let (writer, _) = room.start();
-    room.wait_until("frames go out", |room| room.sofar("eth0") > 3);
+    let tree = tree();
+    tree.add("eth0", ENDLESS);
+    tree.write("kpktgend_1", "add_device eth1");
+    let (writer, _) = tree.start();
+    tree.wait_until("frames go out", |tree| tree.sofar("eth0") > 3);
     let before = Instant::now();
-    room.write("kpktgend_1", "rem_device_all");
+    tree.write("kpktgend_1", "rem_device_all");
     assert!(before.elapsed() < Duration::from_secs(30));
-    let sofar = room.sofar("eth0");
-    room.wait_until("it goes on", |room| room.sofar("eth0") > sofar);
-    room.write("pgctrl", "stop");
+    let sofar = tree.sofar("eth0");
+    tree.wait_until("it goes on", |tree| tree.sofar("eth0") > sofar);
+    tree.write("pgctrl", "stop");
     assert_eq!(writer.join().unwrap(), Ok(()));
-    assert!(room.result("eth0").starts_with("OK: "), "{}", room.result("eth0"));
+    assert!(tree.result("eth0").starts_with("OK: "), "{}", tree.result("eth0"));
 }
 
 #[test]
 fn commands_during_a_run_change_its_frames_and_keep_its_counters() {
-    let room = room();
-    room.add("eth0", &["count 400", SLOW, "pkt_size 100"]);
-    let (writer, _) = room.start();
-    room.wait_until("frames go out", |room| room.sofar("eth0") > 2);
-    let before = room.sofar("eth0");
-    room.write("eth0", "udp_dst_min 4000");
-    assert_eq!(room.number("eth0", "cur_udp_dst:"), 4000);
-    assert!(room.sofar("eth0") >= before);
-    room.write("eth0", "pkt_size 60");
-    room.write("eth0", "delay 100000");
-    assert_eq!(room.try_write("eth0", "nonsense"), Err(Errno::EINVAL));
+    let tree = tree();
+    tree.add("eth0", &["count 400", SLOW, "pkt_size 100"]);
+    let (writer, _) = tree.start();
+    tree.wait_until("frames go out", |tree| tree.sofar("eth0") > 2);
+    let before = tree.sofar("eth0");
+    tree.write("eth0", "udp_dst_min 4000");
+    assert_eq!(tree.number("eth0", "cur_udp_dst:"), 4000);
+    assert!(tree.sofar("eth0") >= before);
+    tree.write("eth0", "pkt_size 60");
+    tree.write("eth0", "delay 100000");
+    assert_eq!(tree.try_write("eth0", "nonsense"), Err(Errno::EINVAL));
     assert_eq!(writer.join().unwrap(), Ok(()));
-    assert!(room.result("eth0").contains(", 400 (60byte,0frags)"), "{}", room.result("eth0"));
-    assert_eq!(room.number("eth0", "seq_num:"), 401);
+    assert!(tree.result("eth0").contains(", 400 (60byte,0frags)"), "{}", tree.result("eth0"));
+    assert_eq!(tree.number("eth0", "seq_num:"), 401);
 }
 
 #[test]
 fn a_lowered_count_ends_the_run_and_cleared_counters_begin_again() {
-    let room = room();
-    room.add("eth0", ENDLESS);
-    let (writer, _) = room.start();
-    room.wait_until("frames go out", |room| room.sofar("eth0") > 100);
-    room.write("eth0", SLOW);
-    room.write("eth0", "clear_counters");
-    assert!(room.sofar("eth0") < 100);
-    room.wait_until("frames go out", |room| room.sofar("eth0") > 4);
-    room.write("eth0", "count 2");
+    let tree = tree();
+    tree.add("eth0", ENDLESS);
+    let (writer, _) = tree.start();
+    tree.wait_until("frames go out", |tree| tree.sofar("eth0") > 100);
+    tree.write("eth0", SLOW);
+    tree.write("eth0", "clear_counters");
+    assert!(tree.sofar("eth0") < 100);
+    tree.wait_until("frames go out", |tree| tree.sofar("eth0") > 4);
+    tree.write("eth0", "count 2");
     assert_eq!(writer.join().unwrap(), Ok(()));
-    assert!((5..100).contains(&room.sofar("eth0")), "it ends with what was sent by then");
+    assert!((5..100).contains(&tree.sofar("eth0")), "it ends with what was sent by then");
 }
 
 #[test]
 fn a_device_that_goes_down_ends_its_run_normally() {
-    let room = room();
-    room.add("eth0", ENDLESS);
-    let (writer, _) = room.start();
-    room.wait_until("frames go out", |room| room.sofar("eth0") > 3);
-    room.table.set(2, "eth0", false);
+    let tree = tree();
+    tree.add("eth0", ENDLESS);
+    let (writer, _) = tree.start();
+    tree.wait_until("frames go out", |tree| tree.sofar("eth0") > 3);
+    tree.table.set(2, "eth0", false);
     assert_eq!(writer.join().unwrap(), Ok(()));
-    assert!(room.result("eth0").starts_with("OK: "), "{}", room.result("eth0"));
-    room.write("pgctrl", "start");
-    assert!(room.result("eth0").contains(", 0 (58byte,-1frags)"), "{}", room.result("eth0"));
+    assert!(tree.result("eth0").starts_with("OK: "), "{}", tree.result("eth0"));
+    tree.write("pgctrl", "start");
+    assert!(tree.result("eth0").contains(", 0 (58byte,-1frags)"), "{}", tree.result("eth0"));
 }
 
 #[test]
 fn a_renamed_device_is_followed_during_its_run() {
-    let room = room();
-    room.add("eth0", ENDLESS);
-    room.write("kpktgend_1", "add_device eth0@7");
-    let (writer, _) = room.start();
-    room.wait_until("frames go out", |room| room.sofar("eth0") > 3);
-    room.table.set(2, "wan0", true);
-    room.wait_until("the file has moved", |room| room.control.contains(OsStr::new("wan0")));
-    let names: Vec<_> = room.control.names().into_iter().skip(3).collect();
+    let tree = tree();
+    tree.add("eth0", ENDLESS);
+    tree.write("kpktgend_1", "add_device eth0@7");
+    let (writer, _) = tree.start();
+    tree.wait_until("frames go out", |tree| tree.sofar("eth0") > 3);
+    tree.table.set(2, "wan0", true);
+    tree.wait_until("the file has moved", |tree| tree.control.contains(OsStr::new("wan0")));
+    let names: Vec<_> = tree.control.names().into_iter().skip(3).collect();
     assert_eq!(names, ["wan0", "wan0@7"]);
-    let before = room.sofar("wan0");
-    room.wait_until("it goes on", |room| room.sofar("wan0") > before);
-    room.write("pgctrl", "stop");
+    let before = tree.sofar("wan0");
+    tree.wait_until("it goes on", |tree| tree.sofar("wan0") > before);
+    tree.write("pgctrl", "stop");
     assert_eq!(writer.join().unwrap(), Ok(()));
-    assert!(room.result("wan0").starts_with("OK: "));
+    assert!(tree.result("wan0").starts_with("OK: "));
 }
 
 #[test]
 fn a_deleted_device_takes_its_files_along() {
-    let room = room();
-    room.add("eth0", ENDLESS);
-    room.add("eth0@1", ENDLESS);
-    room.add("eth1", &["count 3"]);
-    let (writer, _) = room.start();
-    room.wait_until("frames go out", |room| room.sofar("eth0") > 3);
-    room.table.remove(2);
+    let tree = tree();
+    tree.add("eth0", ENDLESS);
+    tree.add("eth0@1", ENDLESS);
+    tree.add("eth1", &["count 3"]);
+    let (writer, _) = tree.start();
+    tree.wait_until("frames go out", |tree| tree.sofar("eth0") > 3);
+    tree.table.remove(2);
     assert_eq!(writer.join().unwrap(), Ok(()));
-    assert_eq!(room.control.names().last(), Some(&OsString::from("eth1")));
-    assert_eq!(room.control.read(OsStr::new("eth0")), Err(Errno::ENOENT));
-    assert_eq!(room.sofar("eth1"), 3);
+    assert_eq!(tree.control.names().last(), Some(&OsString::from("eth1")));
+    assert_eq!(tree.control.read(OsStr::new("eth0")), Err(Errno::ENOENT));
+    assert_eq!(tree.sofar("eth1"), 3);
 }
 
 #[test]
 fn an_answer_that_cannot_be_had_removes_nothing() {
-    let room = room();
-    room.add("eth0", &["count 3"]);
-    room.table.0.is_unreadable.store(true, Ordering::Relaxed);
-    room.table.announce();
-    room.write("pgctrl", "start");
-    assert_eq!(room.sofar("eth0"), 3);
+    let tree = tree();
+    tree.add("eth0", &["count 3"]);
+    tree.table.0.is_unreadable.store(true, Ordering::Relaxed);
+    tree.table.announce();
+    tree.write("pgctrl", "start");
+    assert_eq!(tree.sofar("eth0"), 3);
 }
 
 #[test]
 fn no_command_is_lost_and_nothing_hangs_with_many_at_once() {
-    let room = room();
+    let tree = tree();
     for index in 0..64 {
-        room.add(&format!("eth0@{index}"), ENDLESS);
+        tree.add(&format!("eth0@{index}"), ENDLESS);
     }
-    let (writer, _) = room.start();
-    room.wait_until("all run", |room| room.read("kpktgend_0").contains("Stopped: \n"));
+    let (writer, _) = tree.start();
+    tree.wait_until("all run", |tree| tree.read("kpktgend_0").contains("Stopped: \n"));
     thread::scope(|scope| {
         for index in 0..8 {
-            let room = &room;
+            let tree = &tree;
             scope.spawn(move || {
                 let name = format!("eth0@{index}");
                 for count in 1..=20 {
-                    room.write(&name, &format!("flows {count}"));
-                    assert_eq!(room.number(&name, "flows:"), count, "nobody else writes to {name}");
+                    tree.write(&name, &format!("flows {count}"));
+                    assert_eq!(tree.number(&name, "flows:"), count, "no other thread writes to {name}");
                 }
             });
         }
     });
-    room.write("pgctrl", "stop");
+    tree.write("pgctrl", "stop");
     assert_eq!(writer.join().unwrap(), Ok(()));
     for round in 0..1000 {
-        room.write("kpktgend_1", &format!("add_device eth1@{round}"));
-        room.write("kpktgend_1", "rem_device_all");
+        tree.write("kpktgend_1", &format!("add_device eth1@{round}"));
+        tree.write("kpktgend_1", "rem_device_all");
     }
-    room.write("pgctrl", "reset");
-    assert_eq!(room.control.names().len(), 3);
+    tree.write("pgctrl", "reset");
+    assert_eq!(tree.control.names().len(), 3);
 }
 
 /// The reports of runs that no engine can do.
@@ -447,69 +447,70 @@ fn refuse(requests: Vec<(u32, Request)>) -> Vec<Arc<RunHandle>> {
 
 #[test]
 fn what_no_engine_can_do_is_said_in_the_result() {
-    let room = room_with(refuse);
-    room.add("eth0", &["count 5"]);
-    room.write("pgctrl", "start");
-    assert_eq!(room.result("eth0"), "ERROR: no engine can send this to eth0: none");
+    let tree = tree_with(refuse);
+    tree.add("eth0", &["count 5"]);
+    tree.write("pgctrl", "start");
+    assert_eq!(tree.result("eth0"), "ERROR: no engine can send this to eth0: none");
 }
 
 #[test]
 fn a_device_added_by_another_name_of_its_interface_keeps_it() {
-    let room = room_with(refuse);
-    room.add("lan2@0", &["count 5"]);
-    room.write("pgctrl", "start");
-    assert_eq!(room.result("lan2@0"), "ERROR: no engine can send this to eth0: none");
-    room.table.set(2, "wan0", true);
-    room.write("pgctrl", "start");
-    assert_eq!(room.result("lan2@0"), "ERROR: no engine can send this to wan0: none");
-    assert_eq!(room.control.names().last(), Some(&OsString::from("lan2@0")));
+    let tree = tree_with(refuse);
+    tree.add("lan2@0", &["count 5"]);
+    tree.write("pgctrl", "start");
+    assert_eq!(tree.result("lan2@0"), "ERROR: no engine can send this to eth0: none");
+    tree.table.set(2, "wan0", true);
+    tree.write("pgctrl", "start");
+    assert_eq!(tree.result("lan2@0"), "ERROR: no engine can send this to wan0: none");
+    assert_eq!(tree.control.names().last(), Some(&OsString::from("lan2@0")));
 }
 
 #[test]
 fn interfaces_that_swap_their_names_swap_their_files() {
-    let room = room_with(refuse);
-    room.add("eth0", &["count 2"]);
-    room.add("eth0@a", &["count 22"]);
-    room.add("eth1", &["count 3"]);
-    room.table.swap_names(2, 3);
-    room.wait_until("the files have followed", |room| room.number("eth1", "count") == 2);
-    assert_eq!((room.number("eth0", "count"), room.number("eth1@a", "count")), (3, 22));
-    room.table.remove(2);
-    room.wait_until("the one that is gone takes its files", |room| room.control.names().len() == 4);
-    room.write("pgctrl", "start");
-    assert_eq!(room.result("eth0"), "ERROR: no engine can send this to eth0: none");
+    let tree = tree_with(refuse);
+    tree.add("eth0", &["count 2"]);
+    tree.add("eth0@a", &["count 22"]);
+    tree.add("eth1", &["count 3"]);
+    tree.table.swap_names(2, 3);
+    tree.wait_until("the files have followed", |tree| tree.number("eth1", "count") == 2);
+    assert_eq!((tree.number("eth0", "count"), tree.number("eth1@a", "count")), (3, 22));
+    tree.table.remove(2);
+    tree.wait_until("the one that is gone takes its files", |tree| tree.control.names().len() == 4);
+    tree.write("pgctrl", "start");
+    assert_eq!(tree.result("eth0"), "ERROR: no engine can send this to eth0: none");
 }
 
 #[test]
 fn draining_ends_runs_and_answers_their_writers() {
-    let room = room();
-    room.add("eth0", ENDLESS);
-    let (writer, _) = room.start();
-    room.wait_until("frames go out", |room| room.sofar("eth0") > 3);
-    room.control.drain();
+    let tree = tree();
+    tree.add("eth0", ENDLESS);
+    let (writer, _) = tree.start();
+    tree.wait_until("frames go out", |tree| tree.sofar("eth0") > 3);
+    tree.control.drain();
     assert_eq!(writer.join().unwrap(), Ok(()));
-    room.write("pgctrl", "start");
-    assert!(room.result("eth0").starts_with("OK: "), "no run begins any more");
+    tree.write("pgctrl", "start");
+    assert!(tree.result("eth0").starts_with("OK: "), "no run begins any more");
 }
 
 #[test]
 fn without_its_association_nothing_is_sent_and_the_result_says_which() {
-    let room = room();
-    room.add("eth0", &["count 5", "flag IPSEC", "flows 1", "spi 9"]);
-    room.write("pgctrl", "start");
-    assert_eq!(room.result("eth0"), "ERROR: IPSEC: there is no security association with spi 9");
-    assert_eq!(room.sofar("eth0"), 0);
+    let tree = tree();
+    tree.add("eth0", &["count 5", "flag IPSEC", "flows 1", "spi 9"]);
+    tree.write("pgctrl", "start");
+    assert_eq!(tree.result("eth0"), "ERROR: IPSEC: there is no security association with spi 9");
+    assert_eq!(tree.sofar("eth0"), 0);
     for command in ["spi 7", "spi 0"] {
         for setting in [command, "src_min 10.0.0.1", "dst 10.0.0.2"] {
-            room.write("eth0", setting);
+            tree.write("eth0", setting);
         }
-        room.write("pgctrl", "start");
-        assert!(room.result("eth0").starts_with("OK: "), "{}", room.result("eth0"));
-        assert_eq!(room.sofar("eth0"), 5);
+        tree.write("pgctrl", "start");
+        assert!(tree.result("eth0").starts_with("OK: "), "{}", tree.result("eth0"));
+        assert_eq!(tree.sofar("eth0"), 5);
     }
 }
 
-/// Runs that end once they are stopped and the test lets them. `begun` counts the runs of each start.
+/// Runs that end once they are stopped and the test lets them. `begun` counts the runs of each
+/// start.
 #[derive(Default)]
 struct Slow {
     begun: Mutex<Vec<usize>>,
@@ -536,31 +537,31 @@ impl Slow {
 }
 
 /// A tree whose device `eth0` runs and does not end; `eth1` was added since.
-fn slow_room() -> (Room, Arc<Slow>, JoinHandle<Result<(), Errno>>) {
+fn slow_tree() -> (TestTree, Arc<Slow>, JoinHandle<Result<(), Errno>>) {
     let slow = Arc::new(Slow::default());
     let start = Arc::clone(&slow);
-    let room = room_with(move |requests| start.start(requests));
-    room.add("eth0", &["count 0"]);
-    let (writer, _) = room.start();
-    room.wait_until("it runs", |room| room.read("kpktgend_0").starts_with("Running: eth0 "));
-    room.write("kpktgend_1", "add_device eth1");
-    (room, slow, writer)
+    let tree = tree_with(move |requests| start.start(requests));
+    tree.add("eth0", &["count 0"]);
+    let (writer, _) = tree.start();
+    tree.wait_until("it runs", |tree| tree.read("kpktgend_0").starts_with("Running: eth0 "));
+    tree.write("kpktgend_1", "add_device eth1");
+    (tree, slow, writer)
 }
 
 #[test]
 fn other_writers_and_look_ups_do_not_wait_for_a_run_that_takes_long_to_end() {
-    let (room, slow, first) = slow_room();
-    let room = Arc::new(room);
+    let (tree, slow, first) = slow_tree();
+    let tree = Arc::new(tree);
     let writes: [(&str, &str); 3] = [("eth0", "pkt_size 100"), ("pgctrl", "start"), ("pgctrl", "reset")];
-    let begun = |room: &Arc<Room>, (file, text): (&'static str, &'static str)| {
-        let room = Arc::clone(room);
-        thread::spawn(move || room.try_write(file, text))
+    let begun = |tree: &Arc<TestTree>, (file, text): (&'static str, &'static str)| {
+        let tree = Arc::clone(tree);
+        thread::spawn(move || tree.try_write(file, text))
     };
-    let waiting: Vec<_> = writes.map(|write| begun(&room, write)).into();
+    let waiting: Vec<_> = writes.map(|write| begun(&tree, write)).into();
     for number in 1..20 {
-        room.write("eth1", &format!("flows {number}"));
-        assert_eq!(room.number("eth1", "flows:"), number);
-        assert!(room.control.contains(OsStr::new("eth0")));
+        tree.write("eth1", &format!("flows {number}"));
+        assert_eq!(tree.number("eth1", "flows:"), number);
+        assert!(tree.control.contains(OsStr::new("eth0")));
     }
     assert!(!waiting[1..].iter().any(JoinHandle::is_finished), "they wait for the end");
     slow.may_end.store(true, Ordering::Relaxed);
@@ -573,31 +574,31 @@ fn other_writers_and_look_ups_do_not_wait_for_a_run_that_takes_long_to_end() {
 
 #[test]
 fn writers_of_start_that_wait_are_served_together() {
-    let (room, slow, first) = slow_room();
-    let writers: Vec<_> = (0..20).map(|_| room.start()).collect();
-    room.wait_until("all wait", |room| room.control.starts_asked.load(Ordering::Relaxed) == 21);
+    let (tree, slow, first) = slow_tree();
+    let writers: Vec<_> = (0..20).map(|_| tree.start()).collect();
+    tree.wait_until("all wait", |tree| tree.control.starts_asked.load(Ordering::Relaxed) == 21);
     slow.may_end.store(true, Ordering::Relaxed);
-    room.wait_until("all are served", |room| *lock(&room.control.starts_served) == 21);
+    tree.wait_until("all are served", |tree| *lock(&tree.control.starts_served) == 21);
     let begun = slow.begun.lock().unwrap().clone();
     assert!(begun == [1, 2] || begun == [1, 2, 2], "{begun:?}");
-    room.write("pgctrl", "stop");
+    tree.write("pgctrl", "stop");
     let writers = writers.into_iter().map(|(writer, _)| writer).chain([first]);
     writers.for_each(|writer| assert_eq!(writer.join().unwrap(), Ok(())));
 }
 
 #[test]
 fn a_stop_while_a_command_cuts_a_run_ends_it() {
-    let (room, slow, first) = slow_room();
-    let control = Arc::clone(&room.control);
+    let (tree, slow, first) = slow_tree();
+    let control = Arc::clone(&tree.control);
     let command = thread::spawn(move || control.write(OsStr::new("eth0"), b"pkt_size 100", &Cancel::new()));
-    room.wait_until("it is cut", |room| room.control.state().is_paused("eth0"));
-    let control = Arc::clone(&room.control);
+    tree.wait_until("it is cut", |tree| tree.control.state().is_paused("eth0"));
+    let control = Arc::clone(&tree.control);
     let stop = thread::spawn(move || control.write(OsStr::new("pgctrl"), b"stop", &Cancel::new()));
-    room.wait_until("it is stopped", |room| !room.control.state().is_paused("eth0"));
+    tree.wait_until("it is stopped", |tree| !tree.control.state().is_paused("eth0"));
     slow.may_end.store(true, Ordering::Relaxed);
     for writer in [command, stop, first] {
         assert_eq!(writer.join().unwrap(), Ok(()));
     }
     assert_eq!(*slow.begun.lock().unwrap(), [1], "it was not continued");
-    assert_eq!(room.number("eth0", "max_pkt_size:"), 100);
+    assert_eq!(tree.number("eth0", "max_pkt_size:"), 100);
 }

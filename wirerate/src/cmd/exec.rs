@@ -33,7 +33,8 @@ pub struct Args {
     /// Name of this run, for --join
     #[arg(long, value_name = "NAME", value_parser = name)]
     name: Option<String>,
-    /// Run the command beside that of a running `exec`, with its control files: the name of the run, or a process inside
+    /// Run the command beside that of a running `exec`, with its control files: the name of the
+    /// run, or a process inside
     #[arg(long, value_name = "NAME|PID", conflicts_with_all = ["netns", "name", "dry_run"])]
     join: Option<String>,
     /// Make every frame and send none
@@ -62,7 +63,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     };
     let captures = Arc::new(Captures::default());
     let dry_run = args.dry_run;
-    match ctlfs::exec::run_with(&exec, move || plant(dry_run), Some(captures)) {
+    match ctlfs::exec::run_with(&exec, move || build(dry_run), Some(captures)) {
         Ok(ended) => {
             ended.unread.iter().for_each(|line| eprintln!("wirerate: {line}"));
             Ok(Outcome::Status(ended.status))
@@ -102,6 +103,6 @@ fn fail(error: ExecError) -> Result<Outcome, Failure> {
 }
 
 /// The tree of the namespace we are in.
-pub(crate) fn plant(dry_run: bool) -> Result<Arc<dyn Tree>, engine::EngineError> {
+pub(crate) fn build(dry_run: bool) -> Result<Arc<dyn Tree>, engine::EngineError> {
     Ok(Arc::new(Control::here(dry_run.then_some(engine::EngineKind::Mem))?))
 }

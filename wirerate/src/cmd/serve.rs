@@ -1,6 +1,6 @@
 //! `wirerate serve`: the control files on a directory, for everyone, until it is stopped.
 
-use super::exec::plant;
+use super::exec::build;
 use super::mgcap::Captures;
 use crate::log;
 use crate::outcome::{Failure, Outcome};
@@ -18,10 +18,12 @@ pub struct Args {
     /// Where to mount the control files; made if it is missing
     #[arg(long, value_name = "DIR", default_value = DEFAULT_MOUNT)]
     mount: PathBuf,
-    /// Where to mount the device files of `mgcap start`; made if it is missing [default: /dev/mgcap, unless --mount is given]
+    /// Where to mount the device files of `mgcap start`; made if it is missing [default:
+    /// /dev/mgcap, unless --mount is given]
     #[arg(long, value_name = "DIR")]
     mgcap: Option<PathBuf>,
-    /// Network namespace of the devices, as in `ip netns`; without it each writer finds those of its own
+    /// Network namespace of the devices, as in `ip netns`; without it each writer finds those of
+    /// its own
     #[arg(long, value_name = "NAME")]
     netns: Option<String>,
     /// Make every frame and send none
@@ -38,7 +40,7 @@ fn mgcap_dir(args: &Args) -> Option<PathBuf> {
 /// Serves until a signal.
 ///
 /// # Errors
-/// When the directory is taken, cannot be mounted on, or is unmounted by somebody else.
+/// When the directory is taken, cannot be mounted on, or is unmounted by another process.
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
     log::to_stderr(log::Level::INFO);
     let serve = Serve { mount: args.mount.clone(), netns: args.netns.clone() };
@@ -46,7 +48,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let captures: Option<(_, Arc<dyn SlotTree>)> =
         dir.as_deref().map(|dir| (dir, Arc::new(Captures::default()) as _));
     let dry_run = args.dry_run;
-    ctlfs::serve::run_with(&serve, move || plant(dry_run), captures).map(|()| Outcome::Done).map_err(
+    ctlfs::serve::run_with(&serve, move || build(dry_run), captures).map(|()| Outcome::Done).map_err(
         |error| {
             let advice = error.advice();
             let failure = Failure::refused(format!("serve {}", args.mount.display()), error);

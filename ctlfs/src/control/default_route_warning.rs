@@ -1,5 +1,5 @@
-//! Warns of device instances on the way to the rest of the world, in its own time: on a router the answer is made of
-//! hundreds of thousands of routes, for which no writer has to wait.
+//! The warning about device instances that carry the default route, on a thread of its own: a
+//! router has hundreds of thousands of routes, and no writer has to wait for them.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
@@ -10,20 +10,21 @@ struct Added {
     index: u32,
 }
 
-/// The thread that looks. Dropping it waits for its last answer, so that no warning is lost.
+/// The thread that reads the routes. Dropping it waits for its last warning.
 #[derive(Debug)]
-pub(super) struct RouteGuard {
+pub(super) struct DefaultRouteWarning {
     added: Option<Sender<Added>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl RouteGuard {
-    /// `path` reads which interfaces are on the way. It must share nothing with others that they would wait for.
+impl DefaultRouteWarning {
+    /// `path` reads which interfaces are on the way. It must share nothing with others that they
+    /// would wait for.
     pub(super) fn new(path: impl Fn() -> Vec<u32> + Send + 'static) -> Self {
         let (sender, receiver) = channel();
         let thread = Builder::new().name("routes".to_owned()).spawn(move || watch(path, &receiver));
         if let Err(error) = &thread {
-            tracing::warn!(%error, "nobody looks for devices that carry the default route");
+            tracing::warn!(%error, "devices that carry the default route are not reported");
         }
         Self { added: Some(sender), thread: thread.ok() }
     }
@@ -32,13 +33,13 @@ impl RouteGuard {
     pub(super) fn look_at(&self, device: &str, index: u32) {
         let added = Added { device: device.to_owned(), index };
         if let Some(sender) = &self.added {
-            // Without the thread, which `new` has told of, nobody listens.
+            // Fails without the thread, which `new` has reported.
             let _ = sender.send(added);
         }
     }
 }
 
-impl Drop for RouteGuard {
+impl Drop for DefaultRouteWarning {
     fn drop(&mut self) {
         self.added = None;
         if let Some(thread) = self.thread.take() {
@@ -69,7 +70,7 @@ mod tests {
         let (go_on, may_go_on) = channel();
         let lists = Arc::new(AtomicU32::new(0));
         let count = Arc::clone(&lists);
-        let guard = RouteGuard::new(move || {
+        let guard = DefaultRouteWarning::new(move || {
             may_go_on.recv().unwrap();
             count.fetch_add(1, Ordering::Relaxed);
             vec![2]

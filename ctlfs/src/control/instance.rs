@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What the tree of `command` does not know of a device instance.
-pub(super) struct Seat {
+pub(super) struct InstanceRun {
     index: u32,
     /// The interface's name at the last look: what the engine knows it by.
     ifname: String,
-    /// The name of the interface that the file is named after; `None` for one that was added by another of its
-    /// names, which it keeps.
+    /// The name of the interface that the file is named after; `None` for one that was added by
+    /// another of its names, which it keeps.
     named_after: Option<String>,
     run: Option<Live>,
     engine: Option<EngineKind>,
@@ -37,7 +37,7 @@ struct Live {
     is_first: bool,
 }
 
-impl Seat {
+impl InstanceRun {
     /// On the interface of that number and name, for the file `file`; nothing runs.
     pub(super) fn new(index: u32, ifname: &str, file: &str) -> Self {
         let named_after = (interface_of(file) == ifname).then(|| ifname.to_owned());
@@ -52,8 +52,8 @@ impl Seat {
         }
     }
 
-    /// The interface is called `ifname` now. Returns the name that the file should have, where it should have
-    /// another one.
+    /// The interface is called `ifname` now. Returns the name that the file should have, where it
+    /// should have another one.
     pub(super) fn look(&mut self, ifname: &str, file: &str) -> Option<String> {
         ifname.clone_into(&mut self.ifname);
         let old = self.named_after.as_deref().filter(|old| *old != ifname)?;
@@ -133,8 +133,8 @@ impl Seat {
         }
     }
 
-    /// Ends this part of a run at the next frame, to continue with other frames. The caller waits for its end.
-    /// `None` where there is nothing to continue.
+    /// Ends this part of a run at the next frame, to continue with other frames. The caller waits
+    /// for its end. `None` where there is nothing to continue.
     pub(super) fn pause(&mut self) -> Option<Arc<RunHandle>> {
         let live = self.run.as_mut().filter(|live| !live.is_stopped)?;
         live.is_paused = true;
@@ -142,8 +142,9 @@ impl Seat {
         Some(Arc::clone(&live.run))
     }
 
-    /// Takes over what the part of the run did that was paused. False when that is not the run any more.
-    pub(super) fn absorb(&mut self, device: &mut Device, run: &Arc<RunHandle>) -> bool {
+    /// Takes over what the part of the run did that was paused. False when that is not the run any
+    /// more.
+    pub(super) fn merge_part(&mut self, device: &mut Device, run: &Arc<RunHandle>) -> bool {
         let is_it = |live: &Live| live.is_paused && Arc::ptr_eq(&live.run, run);
         if !self.run.as_ref().is_some_and(is_it) {
             return false;
@@ -152,7 +153,7 @@ impl Seat {
         match run.wait(Duration::ZERO) {
             None => self.abandon(device),
             Some(report) if !matches!(report.end, End::Failed(_)) => {
-                if let Some(plan) = self.take_over(device, &report) {
+                if let Some(plan) = self.update_from(device, &report) {
                     device.cursor.end_repeats(plan.repeats);
                 }
             }
@@ -197,7 +198,7 @@ impl Seat {
     }
 
     /// Takes over what the part of a run that has just ended did.
-    fn take_over(&mut self, device: &mut Device, report: &RunReport) -> Option<Plan> {
+    fn update_from(&mut self, device: &mut Device, report: &RunReport) -> Option<Plan> {
         let live = self.run.take()?;
         let counters = Counters {
             sofar: report.total.sent,
@@ -214,7 +215,7 @@ impl Seat {
 
     /// The run is over: result and all.
     fn finish(&mut self, device: &mut Device, report: RunReport) {
-        let Some(plan) = self.take_over(device, &report) else { return };
+        let Some(plan) = self.update_from(device, &report) else { return };
         let has_frame = device.counters.sofar + device.counters.errors > 0;
         let fragments =
             if has_frame { fragments(&device.config, &plan, device.cursor.frame_size) } else { NO_FRAME };

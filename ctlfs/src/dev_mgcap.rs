@@ -1,8 +1,8 @@
-//! mgcap's directory at `/dev/mgcap`, inside a private mount namespace and only once somebody captures.
+//! mgcap's directory at `/dev/mgcap`, inside a private mount namespace, from the first capture on.
 //!
-//! The directory itself has to be made on the host, where it is empty; what is mounted on it is seen in the namespace
-//! only. Removing it would take the mount from under everybody else who uses it, so each user holds a lock on it and
-//! the last one removes it.
+//! The directory itself has to be made on the host, where it is empty; what is mounted on it is
+//! seen in the namespace only. Removing it would take the mount from other processes that use it,
+//! so each of them holds a lock on it and the last one removes it.
 
 use crate::mount::MountError;
 use crate::slots::{DEFAULT_DIR, SlotTree};
@@ -15,14 +15,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A tree that appears at [`DEFAULT_DIR`] with the first capture.
-pub(crate) struct Appearing {
+pub(crate) struct LazyMount {
     tree: Arc<dyn SlotTree>,
     /// Where it is mounted already.
     from: PathBuf,
     shown: Mutex<Option<Shown>>,
 }
 
-impl Appearing {
+impl LazyMount {
     pub(crate) fn new(tree: Arc<dyn SlotTree>, from: PathBuf) -> Self {
         Self { tree, from, shown: Mutex::default() }
     }
@@ -41,7 +41,7 @@ impl Appearing {
     }
 }
 
-impl SlotTree for Appearing {
+impl SlotTree for LazyMount {
     fn names(&self) -> Vec<String> {
         self.tree.names()
     }
@@ -85,7 +85,8 @@ impl Shown {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
-        // Opened before it is covered. A mount that is there already (of `serve`) is covered, too, and not ours to lock.
+        // Opened before it is covered. A mount that is there already (of `serve`) is covered, too,
+        // and not ours to lock.
         let lock = Flock::lock(File::open(dir)?, FlockArg::LockSharedNonblock).ok();
         mount(Some(from), dir, None::<&str>, MsFlags::MS_BIND, None::<&str>)?;
         Ok(Self { dir: dir.to_owned(), lock })
@@ -98,7 +99,7 @@ impl Drop for Shown {
             tracing::warn!(dir = %self.dir.display(), %error, "cannot unmount; it ends with its namespace");
             return;
         }
-        // Somebody else's lock, or files of somebody else in it, and the directory stays.
+        // The directory stays while another process holds a lock or has files in it.
         let is_last =
             self.lock.as_ref().is_some_and(|lock| lock.relock(FlockArg::LockExclusiveNonblock).is_ok());
         if is_last {

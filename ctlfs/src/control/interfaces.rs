@@ -1,6 +1,6 @@
-//! What the control room wants to know of the interfaces of its network namespace.
+//! The interfaces of a network namespace, as the control tree needs them.
 
-use super::guard::RouteGuard;
+use super::default_route_warning::DefaultRouteWarning;
 use command::{Facts, LinkState};
 use engine::Event;
 use host::{CpuList, HostError, LinkEvents, LinkLayer, Netns, Stack};
@@ -19,7 +19,7 @@ pub struct Interface {
     pub name: String,
     /// Its own address; zero where it has none.
     pub mac: MacAddr,
-    /// What `add_device` wants to know.
+    /// What `add_device` needs to know.
     pub state: LinkState,
     /// The cable, or the other end, is there.
     pub has_carrier: bool,
@@ -35,14 +35,14 @@ impl Interface {
 }
 
 /// The interfaces of one network namespace.
-pub trait Links: Send + Sync + 'static {
+pub trait Interfaces: Send + Sync + 'static {
     /// By name; `None` when there is none.
     fn named(&self, name: &str) -> Option<Interface>;
 
     /// By number, whatever its name is now; `None` when it is gone.
     ///
     /// # Errors
-    /// When nobody can say: it may well be there.
+    /// When it cannot be read: it may exist.
     fn numbered(&self, index: u32) -> Result<Option<Interface>, HostError>;
 
     /// True when an interface may have changed since the last call.
@@ -57,24 +57,24 @@ pub trait Links: Send + Sync + 'static {
     /// What a run needs to know: addresses and queues. What cannot be had is left empty.
     fn device_facts(&self, index: u32) -> DeviceFacts;
 
-    /// Says in the log, maybe later, if frames to the rest of the world leave by this one, which `device` is on.
+    /// Logs a warning, maybe later, if the interface of `device` carries the default route.
     fn warn_of_default_route(&self, device: &str, index: u32);
 
-    /// The security associations that frames may be sealed by; none when they cannot be had.
+    /// The security associations for frames with IPsec; none when they cannot be read.
     fn associations(&self) -> Arc<Associations>;
 }
 
 /// The real ones, read over netlink each time.
 #[derive(Debug)]
-pub struct HostLinks {
+pub struct HostInterfaces {
     stack: Stack,
     events: Arc<LinkEvents>,
-    routes: RouteGuard,
+    routes: DefaultRouteWarning,
     has_xfrm: bool,
     possible_nodes: Vec<RangeInclusive<u32>>,
 }
 
-impl HostLinks {
+impl HostInterfaces {
     /// Those of the network namespace that the calling thread is in.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl HostLinks {
         Ok(Self {
             stack: Stack::here()?,
             events: Arc::new(LinkEvents::here()?),
-            routes: RouteGuard::new(move || said(routes.default_route_path()).unwrap_or_default()),
+            routes: DefaultRouteWarning::new(move || said(routes.default_route_path()).unwrap_or_default()),
             // This setting is there in every kernel with CONFIG_XFRM, in every namespace.
             has_xfrm: std::fs::exists("/proc/sys/net/core/xfrm_acq_expires").unwrap_or(false),
             possible_nodes,
@@ -98,7 +98,7 @@ impl HostLinks {
     }
 }
 
-impl Links for HostLinks {
+impl Interfaces for HostInterfaces {
     fn named(&self, name: &str) -> Option<Interface> {
         said(self.stack.find_link(name)).flatten().map(Interface::from)
     }
@@ -145,7 +145,7 @@ impl Links for HostLinks {
     }
 }
 
-impl Drop for HostLinks {
+impl Drop for HostInterfaces {
     fn drop(&mut self) {
         self.events.close();
     }
@@ -165,7 +165,7 @@ impl From<host::Link> for Interface {
     }
 }
 
-/// An answer that cannot be had is no interface, and is said in the log.
+/// An interface that cannot be read counts as missing, with a warning in the log.
 fn said<T>(answer: Result<T, HostError>) -> Option<T> {
     match answer {
         Ok(value) => Some(value),
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_a_loopback() {
-        let links = HostLinks::here().unwrap();
+        let links = HostInterfaces::here().unwrap();
         let lo = links.named("lo").unwrap();
         assert!(lo.is_loopback && lo.state.is_ethernet_or_loopback);
         assert_eq!(links.numbered(lo.index).unwrap().unwrap().name, "lo");

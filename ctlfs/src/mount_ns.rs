@@ -1,9 +1,10 @@
 //! A mount namespace of our own, with a place for our files and a way to put them at `/proc/net`.
 //!
-//! `/proc/net` is a symbolic link, and procfs lets nobody make a directory below what it points to. But a
-//! symbolic link can be mounted over a symbolic link: so `/proc/net` becomes a link of ours to a directory of
-//! ours. All of it is seen only inside this namespace and goes with the last process in it. Mounts that the host
-//! makes meanwhile still arrive (slave propagation), ours never reach the host.
+//! `/proc/net` is a symbolic link, and procfs allows no new directory below what it points to. But
+//! a symbolic link can be mounted over a symbolic link: so `/proc/net` becomes a link of ours to a
+//! directory of ours. All of it is seen only inside this namespace and goes with the last process
+//! in it. Mounts that the host makes meanwhile still arrive (slave propagation), ours never reach
+//! the host.
 
 use crate::sys;
 use nix::mount::{MsFlags, mount};
@@ -12,7 +13,7 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// Directories that every kernel has and nobody uses, so that no directory must be made on the host for ours.
+/// Directories of every kernel that no program uses, so that none has to be made on the host.
 const PLACES: &[&str] = &["/proc/tty/ldisc", "/proc/driver", "/proc/fs"];
 
 /// A directory in ours for that of an `exec` inside this one, so that neither hides the other.
@@ -21,7 +22,7 @@ const INNER: &str = "inner";
 /// A step towards a private namespace that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {step}")]
-pub struct PrivateError {
+pub struct MountNamespaceError {
     /// What was tried, on what.
     step: String,
     /// What the kernel answered.
@@ -31,14 +32,14 @@ pub struct PrivateError {
 
 /// Our directory inside the private namespace.
 #[derive(Debug)]
-pub(crate) struct Private {
+pub(crate) struct MountNamespace {
     dir: PathBuf,
 }
 
-impl Private {
+impl MountNamespace {
     /// Moves the calling thread, and what it starts from now on, to a mount namespace of its own.
     /// `source` is what mount tables call it.
-    pub(crate) fn enter(source: &str) -> Result<Self, PrivateError> {
+    pub(crate) fn enter(source: &str) -> Result<Self, MountNamespaceError> {
         try_to("make a mount namespace", unshare(CloneFlags::CLONE_NEWNS))?;
         let slave = MsFlags::MS_REC | MsFlags::MS_SLAVE;
         try_to("keep our mounts from the host", mount(None::<&str>, "/", None::<&str>, slave, None::<&str>))?;
@@ -61,7 +62,7 @@ impl Private {
     }
 
     /// Shows `/sys` of the network namespace that the caller is in.
-    pub(crate) fn renew_sys() -> Result<(), PrivateError> {
+    pub(crate) fn renew_sys() -> Result<(), MountNamespaceError> {
         mount_fresh("sysfs", Path::new("/sys"), "wirerate", None)
     }
 
@@ -81,21 +82,26 @@ impl Private {
     }
 
     /// The directory to mount mgcap's device files on.
-    pub(crate) fn mgcap(&self) -> Result<PathBuf, PrivateError> {
+    pub(crate) fn mgcap(&self) -> Result<PathBuf, MountNamespaceError> {
         let dir = self.dir.join("mgcap");
         try_to("make our directories", std::fs::create_dir(&dir))?;
         Ok(dir)
     }
 
     /// Makes `/proc/net` lead to [`Self::net`].
-    pub(crate) fn cover_proc_net(&self) -> Result<(), PrivateError> {
+    pub(crate) fn cover_proc_net(&self) -> Result<(), MountNamespaceError> {
         let link = self.dir.join("link");
         try_to("make our link", symlink(self.net(), &link))?;
         try_to("mount our link over /proc/net", sys::bind_no_follow(&link, Path::new("/proc/net")))
     }
 }
 
-fn mount_fresh(kind: &str, dir: &Path, source: &str, options: Option<&str>) -> Result<(), PrivateError> {
+fn mount_fresh(
+    kind: &str,
+    dir: &Path,
+    source: &str,
+    options: Option<&str>,
+) -> Result<(), MountNamespaceError> {
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
     try_to(
         &format!("mount {kind} on {}", dir.display()),
@@ -103,6 +109,9 @@ fn mount_fresh(kind: &str, dir: &Path, source: &str, options: Option<&str>) -> R
     )
 }
 
-pub(crate) fn try_to<T, E: Into<io::Error>>(step: &str, done: Result<T, E>) -> Result<T, PrivateError> {
-    done.map_err(|error| PrivateError { step: step.to_owned(), source: error.into() })
+pub(crate) fn try_to<T, E: Into<io::Error>>(
+    step: &str,
+    done: Result<T, E>,
+) -> Result<T, MountNamespaceError> {
+    done.map_err(|error| MountNamespaceError { step: step.to_owned(), source: error.into() })
 }

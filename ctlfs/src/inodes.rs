@@ -1,10 +1,11 @@
 //! Numbers for the files, links and directories that the kernel has heard of.
 //!
-//! Each look-up of a file gets a number of its own. The kernel lets only one process at a time write to an inode
-//! that grows, and with a size of zero every write looks like growth: with one number for a file, `stop` would
-//! wait for the `start` that it is to end. The price: `/proc/PID/fd` calls an older open of the file "(deleted)".
-//! What `stat` shows as inode number is made from the name instead, so programs that compare it (`cp`) see one
-//! file. A number lives until the kernel forgets the look-up.
+//! Each look-up of a file gets a number of its own. The kernel lets only one process at a time
+//! write to an inode that grows, and with a size of zero every write looks like growth: with one
+//! number for a file, `stop` would wait for the `start` that it is to end. The price:
+//! `/proc/PID/fd` calls an older open of the file "(deleted)". What `stat` shows as inode number is
+//! made from the name instead, so programs that compare it (`cp`) see one file. A number lives
+//! until the kernel forgets the look-up.
 
 use crate::trees::TreeId;
 use std::collections::HashMap;
@@ -40,13 +41,13 @@ impl Node {
 
 /// The numbers in use.
 #[derive(Debug)]
-pub(crate) struct Nodes {
+pub(crate) struct Inodes {
     root: Node,
     passing: HashMap<u64, Node>,
     next_id: u64,
 }
 
-impl Nodes {
+impl Inodes {
     /// Only the fixed directories: `root` at the mount point.
     pub(crate) fn new(root: Node) -> Self {
         Self { root, passing: HashMap::new(), next_id: PKTGEN_ID + 1 }
@@ -87,7 +88,7 @@ mod tests {
 
     #[test]
     fn stop_does_not_wait_for_the_start_that_it_is_to_end() {
-        let mut nodes = Nodes::new(Node::Pktgen);
+        let mut nodes = Inodes::new(Node::Pktgen);
         let file = Node::File(TreeId::default(), "pgctrl".into());
         let (first, second) = (nodes.look_up(&file), nodes.look_up(&file));
         assert_ne!(first, second, "two opens share no inode lock");
@@ -96,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_thousand_names_leave_nothing_behind() {
-        let mut nodes = Nodes::new(Node::ProcNet);
+        let mut nodes = Inodes::new(Node::ProcNet);
         for index in 0..1000 {
             let id = nodes.look_up(&Node::File(TreeId::default(), format!("lo@{index}").into()));
             nodes.forget(id);
@@ -106,7 +107,7 @@ mod tests {
 
     #[test]
     fn the_directories_stay() {
-        let mut nodes = Nodes::new(Node::ProcNet);
+        let mut nodes = Inodes::new(Node::ProcNet);
         let id = nodes.look_up(&Node::Pktgen);
         nodes.forget(id);
         nodes.forget(ROOT_ID);
