@@ -76,7 +76,8 @@ fn help_of_send() {
 }
 
 /// Fields that do not depend on the machine or the moment.
-const SHOW: [&str; 7] = ["send", "no-such-dev", "--dry-run=3", "--no-timestamp", "--seed", "7", "--csum"];
+const SHOW: [&str; 7] =
+    ["send", "no-such-dev", "--dry-run=3", "--no-timestamp", "--seed", "7", "--udp-checksum"];
 
 fn show(name: &str, words: &str) {
     let args: Vec<_> = SHOW.into_iter().chain(words.split_whitespace()).collect();
@@ -107,7 +108,7 @@ fn words_that_do_not_go_together_are_bad_usage() {
     for (name, words) in [
         ("rate_and_pps.txt", "--dst 10.0.0.1 --rate 1Gbit --pps 1M"),
         ("threads_and_cpus.txt", "--dst 10.0.0.1 --threads 2 --cpus 0,1"),
-        ("nobody_to_send_to.txt", ""),
+        ("no_destination.txt", ""),
         ("v6_range.txt", "--dst fd00::1-fd00::9"),
         ("last_port.txt", "--dst 10.0.0.1 --udp-dst 60000-65535"),
         ("short_frame.txt", "--dst 10.0.0.1 --size 42"),

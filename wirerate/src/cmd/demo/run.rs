@@ -1,11 +1,11 @@
 //! The demo itself: a lab, a capture at one end, frames from the other, and the table.
 
 use super::report::Report;
-use crate::cmd::send::device::Device;
-use crate::cmd::send::job::Job;
-use crate::cmd::send::live::nearest_cpus;
-use crate::cmd::send::pace::Pace;
+use crate::cmd::send::device::TxDevice;
+use crate::cmd::send::rate::Rate;
 use crate::cmd::send::report as send;
+use crate::cmd::send::run::Job;
+use crate::cmd::send::run::nearest_cpus;
 use crate::out;
 use crate::outcome::{Failure, Outcome, Refused};
 use crate::stop::Stop;
@@ -69,7 +69,7 @@ fn run_in(lab: &Lab, args: &Args, stop: &Stop) -> Result<Report, Failure> {
     let [tx, rx] = [&lab.tx, &lab.rx];
     eprintln!("wirerate: {} in {} sends to {} in {}", tx.ifname, tx.netns_name, rx.ifname, rx.netns_name);
     let device =
-        Device::find_in(tx.netns().clone(), tx.ifname).map_err(|why| Failure::host("find tx0", why))?;
+        TxDevice::find_in(tx.netns().clone(), tx.ifname).map_err(|why| Failure::host("find tx0", why))?;
     let before = dropped(lab)?;
     let session = start_capture(lab, args)?;
     let job = Job {
@@ -78,7 +78,7 @@ fn run_in(lab: &Lab, args: &Args, stop: &Stop) -> Result<Report, Failure> {
         device: &device,
         netns: Some(tx.netns_name.clone()),
         config: config(lab, args.count.0),
-        pace: Pace::Full,
+        pace: Rate::LineRate,
         duration_ns: 0,
         engine: None,
         batch: None,
@@ -187,14 +187,14 @@ mod tests {
              ip -n {netns} link set {rx} mtu 500"
         );
         let tx = &lab.tx;
-        let device = Device::find_in(tx.netns().clone(), tx.ifname).expect("there is a device");
+        let device = TxDevice::find_in(tx.netns().clone(), tx.ifname).expect("there is a device");
         let job = Job {
             catch_up: engine::CatchUp::default(),
             cpus: nearest_cpus(&device, None, 1).expect("there is a CPU"),
             device: &device,
             netns: Some(tx.netns_name.clone()),
             config: Config { min_pkt_size: 1000, max_pkt_size: 1000, dst_mac: NOBODY, ..config(&lab, 0) },
-            pace: Pace::Full,
+            pace: Rate::LineRate,
             duration_ns: 60_000_000_000,
             engine: Some(engine::EngineKind::Xdp),
             batch: None,

@@ -10,8 +10,8 @@ pub mod host;
 pub mod report;
 pub mod target;
 
-use super::send::device::Device;
-use super::send::live::nearest_cpus;
+use super::send::device::TxDevice;
+use super::send::run::nearest_cpus;
 use crate::out;
 use crate::outcome::{Failure, Outcome};
 use ::host::{CpuList, HostError, Link, Machine, Netns, Stack};
@@ -67,7 +67,7 @@ fn failed(act: impl Fn() -> String) -> impl Fn(HostError) -> Failure {
 /// The report for one device.
 fn examine(target: Target, machine: &Machine) -> Result<Report, Failure> {
     let failed = failed(|| format!("examine {}", target.ifname));
-    let found = Device::find(target.netns.as_deref(), &target.ifname).map_err(&failed)?;
+    let found = TxDevice::find(target.netns.as_deref(), &target.ifname).map_err(&failed)?;
     let state = found.stack.device_state(&target.ifname).map_err(&failed)?;
     let cpu = nearest_cpus(&found, None, 1)?[0];
     let statuses = probe(&found, cpu)?;
@@ -122,7 +122,7 @@ fn overview(netns: Option<String>, machine: &Machine) -> Result<Report, Failure>
 
 fn listed(netns: &Netns, stack: &Stack, link: &Link) -> Result<DeviceRow, Failure> {
     let failed = failed(|| format!("examine {}", link.name));
-    let found = Device::find_in(netns.clone(), &link.name).map_err(&failed)?;
+    let found = TxDevice::find_in(netns.clone(), &link.name).map_err(&failed)?;
     let statuses = probe(&found, nearest_cpus(&found, None, 1)?[0])?;
     Ok(DeviceRow {
         device: DeviceSummary::from(link),
@@ -133,7 +133,7 @@ fn listed(netns: &Netns, stack: &Stack, link: &Link) -> Result<DeviceRow, Failur
 }
 
 /// Probes all engines with plain frames from one CPU.
-fn probe(device: &Device, cpu: u32) -> Result<Vec<EngineStatus>, Failure> {
+fn probe(device: &TxDevice, cpu: u32) -> Result<Vec<EngineStatus>, Failure> {
     let mut config = Config { dst_mac: NOWHERE, dst_min: Some(NOWHERE_V4), ..Config::default() };
     let facts = DeviceFacts { cpu, ..device.facts };
     let (plan, cursor): (_, Cursor) = super::send::plan(&mut config, &facts, 1, &Arc::default())?;

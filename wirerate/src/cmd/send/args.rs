@@ -6,7 +6,7 @@ use engine::CatchUp;
 use packet::MacAddr;
 use std::path::PathBuf;
 
-/// A field that can be drawn at random instead of counted through.
+/// A field that can be random instead of incremented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Field {
     /// Destination address
@@ -38,28 +38,28 @@ pub enum Field {
 /// Where frames enter the kernel, in pktgen's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Entry {
-    /// Straight to the driver, past qdisc and packet taps
+    /// Directly to the driver, bypassing qdisc and packet taps
     #[value(name = "start_xmit")]
     StartXmit,
     /// Through the qdisc
     #[value(name = "queue_xmit")]
     QueueXmit,
-    /// Into the receive path of the device, as if they had come from the wire
+    /// Into the receive path of the device, as if received from the wire
     #[value(name = "netif_receive")]
     NetifReceive,
 }
 
-/// A way to put frames out.
+/// A way to send frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum EngineName {
-    /// Live frames from an XDP program, straight to the driver
+    /// Live frames from an XDP program, directly to the driver
     Xdp,
-    /// Clones of one packet of the stack, by way of the qdisc where there is one
+    /// Clones of one packet of the stack, through the qdisc if there is one
     Skb,
-    /// A packet socket: slower, any device, any frame
+    /// A packet socket: slower, works with any device
     #[value(name = "af_packet", alias = "af-packet")]
     AfPacket,
-    /// AF_XDP sockets, zero-copy where the driver can
+    /// AF_XDP sockets, zero-copy if the driver supports it
     #[value(name = "af_xdp", alias = "af-xdp")]
     AfXdp,
 }
@@ -79,9 +79,9 @@ impl From<EngineName> for engine::EngineKind {
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     next_line_help = false,
-    after_help = "Ranges A-B hold both ends. A range is counted through, one step a frame, and as with pktgen the \
-                  first frame carries the second value (a range 1-4 sends 2, 3, 4, 1, ...); --random draws instead. \
-                  IPv6 destinations are always drawn, from an aligned block such as fd00::/120.\n\n\
+    after_help = "Ranges A-B include both ends. A field with a range is incremented with each frame. As in pktgen, the \
+                  first frame has the second value (1-4 sends 2, 3, 4, 1, ...). --random makes a field random. \
+                  IPv6 destinations are always random, from an aligned block such as fd00::/120.\n\n\
                   Examples:\n  \
                   wirerate send veth0 --dst 198.18.0.1 --dst-mac 02:00:00:00:00:01 --count 10M\n  \
                   wirerate send eth1 --dst 198.18.0.0/15 --udp-dst 1000-1999 --random dst --rate 1Gbit --duration 10s\n  \
@@ -92,16 +92,17 @@ pub struct Args {
     #[arg(value_name = "DEV")]
     pub device: String,
 
-    /// Destination MAC address, or a range of them; without it that of the next hop to --dst, where known
+    /// Destination MAC address or range [default: that of the next hop to --dst]
     #[arg(long, value_name = "MAC[-MAC]", help_heading = "Frames")]
     pub dst_mac: Option<Interval<MacAddr>>,
-    /// Source MAC address, or a range of them [default: the device's own]
+    /// Source MAC address or range [default: the device's own]
     #[arg(long, value_name = "MAC[-MAC]", help_heading = "Frames")]
     pub src_mac: Option<Interval<MacAddr>>,
-    /// Destination address, a range of them or a prefix, IPv4 or IPv6 [default with --dst-mac: 198.18.0.1]
+    /// Destination address, range or prefix, IPv4 or IPv6 [default with --dst-mac:
+    /// 198.18.0.1]
     #[arg(long, value_name = "IP[-IP]", help_heading = "Frames")]
     pub dst: Option<Addresses>,
-    /// Source address, a range of them or a prefix [default: the device's own; link-local for IPv6]
+    /// Source address, range or prefix [default: the device's own; link-local for IPv6]
     #[arg(long, value_name = "IP[-IP]", help_heading = "Frames")]
     pub src: Option<Addresses>,
     /// UDP destination port or range
@@ -110,51 +111,51 @@ pub struct Args {
     /// UDP source port or range
     #[arg(long, value_name = "PORT[-PORT]", default_value = "9", help_heading = "Frames")]
     pub udp_src: Interval<u16>,
-    /// Frame length in bytes without FCS, or a range of lengths [default: 60; 78 for IPv6]
+    /// Frame length in bytes without FCS, or range [default: 60; 78 for IPv6]
     #[arg(long, value_name = "BYTES[-BYTES]", help_heading = "Frames")]
     pub size: Option<Interval<u32>>,
-    /// Mix of frame lengths with their weights, such as 60:7,594:4,1514:1
+    /// Mix of frame lengths with weights, such as 60:7,594:4,1514:1
     #[arg(long, value_name = "BYTES:WEIGHT,...", conflicts_with = "size", help_heading = "Frames")]
     pub imix: Option<Mix>,
-    /// Fields to draw at random from their ranges instead of counting through them
+    /// Fields to pick at random from their ranges instead of incrementing
     #[arg(
         long,
         value_name = "FIELD,...",
         value_delimiter = ',',
         help_heading = "Frames",
         hide_possible_values = true,
-        long_help = "Fields to draw at random from their ranges instead of counting through them: \
+        long_help = "Fields to pick at random from their ranges instead of incrementing: \
                        dst, src, udp-dst, udp-src, size, dst-mac, src-mac, vlan, svlan, mpls, queue, flow"
     )]
     pub random: Vec<Field>,
-    /// Destinations that stay open at a time: flows of --flow-len frames each (IPv4)
+    /// Number of concurrent flows, each with one destination for --flow-len frames (IPv4)
     #[arg(long, value_name = "N", help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub flows: Option<u32>,
-    /// Frames of one flow
+    /// Frames per flow
     #[arg(long, value_name = "N", requires = "flows", help_heading = "Frames")]
     pub flow_len: Option<u32>,
     /// VLAN id
     #[arg(long, value_name = "ID", help_heading = "Frames", value_parser = clap::value_parser!(u16).range(0..=4095))]
     pub vlan: Option<u16>,
     /// VLAN priority, 0 to 7
-    #[arg(long, value_name = "N", requires = "vlan", default_value = "0", hide_default_value = true,
+    #[arg(long, alias = "vlan-p", value_name = "N", requires = "vlan", default_value = "0", hide_default_value = true,
           help_heading = "Frames", value_parser = clap::value_parser!(u8).range(0..=7))]
-    pub vlan_p: u8,
-    /// Set the drop eligible (canonical format) bit of the VLAN tag
-    #[arg(long, requires = "vlan", help_heading = "Frames")]
-    pub vlan_cfi: bool,
-    /// Outer VLAN id (its type is 0x8100, as pktgen's)
+    pub vlan_prio: u8,
+    /// Set the drop eligible indicator of the VLAN tag (pktgen: vlan_cfi)
+    #[arg(long, alias = "vlan-cfi", requires = "vlan", help_heading = "Frames")]
+    pub vlan_dei: bool,
+    /// Outer VLAN id (EtherType 0x8100, as in pktgen)
     #[arg(long, value_name = "ID", requires = "vlan", help_heading = "Frames",
           value_parser = clap::value_parser!(u16).range(0..=4095))]
     pub svlan: Option<u16>,
     /// Outer VLAN priority, 0 to 7
-    #[arg(long, value_name = "N", requires = "svlan", default_value = "0", hide_default_value = true,
-          help_heading = "Frames", value_parser = clap::value_parser!(u8).range(0..=7))]
-    pub svlan_p: u8,
-    /// Set the drop eligible (canonical format) bit of the outer VLAN tag
-    #[arg(long, requires = "svlan", help_heading = "Frames")]
-    pub svlan_cfi: bool,
-    /// MPLS labels, outermost first, such as 16,17 (time to live 64), or whole stack entries in hex, such as
+    #[arg(long, alias = "svlan-p", value_name = "N", requires = "svlan", default_value = "0",
+          hide_default_value = true, help_heading = "Frames", value_parser = clap::value_parser!(u8).range(0..=7))]
+    pub svlan_prio: u8,
+    /// Set the drop eligible indicator of the outer VLAN tag
+    #[arg(long, alias = "svlan-cfi", requires = "svlan", help_heading = "Frames")]
+    pub svlan_dei: bool,
+    /// MPLS labels, outermost first, such as 16,17 (TTL 64), or whole stack entries such as
     /// 0x0001000a
     #[arg(long, value_name = "LABEL,...", conflicts_with_all = ["vlan", "svlan"], help_heading = "Frames")]
     pub mpls: Option<Labels>,
@@ -162,26 +163,27 @@ pub struct Args {
     #[arg(long, value_name = "N", help_heading = "Frames", value_parser = crate::units::byte)]
     pub tos: Option<u8>,
     /// Fill in the UDP checksum
-    #[arg(long, help_heading = "Frames")]
-    pub csum: bool,
-    /// Seal frames by the IPsec associations of the device's namespace (`ip xfrm state`): that of --spi, else ESP in
-    /// transport mode by addresses (IPv4)
+    #[arg(long, alias = "csum", help_heading = "Frames")]
+    pub udp_checksum: bool,
+    /// Protect frames with the IPsec SAs of the device's namespace (`ip xfrm state`): that of
+    /// --spi, else an ESP transport mode SA that matches the addresses (IPv4)
     #[arg(long, help_heading = "Frames")]
     pub ipsec: bool,
-    /// The association to seal frames by, in any mode
+    /// SPI of the SA to use, in any mode
     #[arg(long, value_name = "N", requires = "ipsec", help_heading = "Frames", value_parser = crate::units::spi)]
     pub spi: Option<u32>,
-    /// pktgen's page fragments, 1 to 17: only keeps xdp and skb out, no frame is split and the bytes are the same
+    /// Page fragments, 1 to 17, for compatibility with pktgen: frames are unchanged, and only
+    /// af_packet and af_xdp are used
     #[arg(long, value_name = "N", help_heading = "Frames", value_parser = clap::value_parser!(i32).range(1..=17))]
     pub frags: Option<i32>,
-    /// Times each frame goes out unchanged, as one and the same (clone_skb)
-    #[arg(long, value_name = "N", conflicts_with = "imix", help_heading = "Frames",
+    /// Send each frame N times, unchanged
+    #[arg(long, alias = "clone", value_name = "N", conflicts_with = "imix", help_heading = "Frames",
           value_parser = clap::value_parser!(i32).range(1..))]
-    pub clone: Option<i32>,
-    /// Leave the time in the pktgen header zero
+    pub clone_skb: Option<i32>,
+    /// Set the time in the pktgen header to zero
     #[arg(long, help_heading = "Frames")]
     pub no_timestamp: bool,
-    /// Seed of every random draw, which makes a run repeatable [default: a new one each run]
+    /// Seed for all random values, which makes a run repeatable [default: a new seed per run]
     #[arg(long, value_name = "N", help_heading = "Frames")]
     pub seed: Option<u64>,
 
@@ -191,7 +193,7 @@ pub struct Args {
     /// Time to send for, such as 10s
     #[arg(long, value_name = "TIME", help_heading = "Run")]
     pub duration: Option<Nanos>,
-    /// Bits per second on the wire, such as 1Gbit: frame, FCS (4 bytes), preamble (8) and gap (12)
+    /// Bits per second on the wire, such as 1Gbit, with FCS (4 bytes), preamble (8) and gap (12)
     #[arg(long, value_name = "RATE", group = "pace", help_heading = "Run")]
     pub rate: Option<BitRate>,
     /// Frames per second, such as 14.88M
@@ -200,48 +202,48 @@ pub struct Args {
     /// Time from the start of one frame to the start of the next, such as 10us
     #[arg(long, value_name = "TIME", group = "pace", help_heading = "Run")]
     pub delay: Option<Nanos>,
-    /// How fast a run that is more than 10 ms late catches up: at N times its pace at most, or `max` for as fast as it goes;
-    /// with 1 the schedule begins anew [default: 2]
+    /// Limit for catching up after more than 10 ms of delay: N times the rate, or `max` for no
+    /// limit; with 1 a late run does not catch up [default: 2]
     #[arg(long, value_name = "N", requires = "pace", help_heading = "Run", value_parser = catch_up)]
     pub catch_up: Option<CatchUp>,
-    /// Threads to send from, each on a CPU of its own [default: 1]
+    /// Number of threads, each on its own CPU [default: 1]
     #[arg(long, value_name = "N", group = "workers", help_heading = "Run",
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
-    /// CPUs to send from, one thread each, such as 0,2-3
+    /// CPUs to send from, one thread per CPU, such as 0,2-3
     #[arg(long, value_name = "LIST", group = "workers", help_heading = "Run")]
     pub cpus: Option<CpuList>,
-    /// Network namespace that the device is in
+    /// Network namespace of the device
     #[arg(long, value_name = "NAME", help_heading = "Run")]
     pub netns: Option<String>,
-    /// Frames handed to the driver in one go, 1 to 256 [default: the engine's choice]
+    /// Frames per batch, 1 to 256 [default: set by the engine]
     #[arg(long, value_name = "N", help_heading = "Run", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub batch: Option<u32>,
-    /// Transmit queue of the device, a range of them to go through frame by frame, or `cpu` for that of each
-    /// thread's CPU [default: the engine's choice, which is the CPU's where it can]
+    /// Transmit queue, a range to change with each frame, or `cpu` for the queue of each thread's
+    /// CPU [default: set by the engine, that of the CPU if possible]
     #[arg(long, value_name = "N[-N]|cpu", help_heading = "Run")]
     pub queues: Option<Queues>,
     /// Priority of the frames for the qdisc
     #[arg(long, value_name = "N", help_heading = "Run")]
     pub skb_priority: Option<u32>,
-    /// NUMA node for the memory of the frames; without --cpus, threads run there as well
+    /// NUMA node for the memory of the frames, and for the threads without --cpus
     #[arg(long, value_name = "N", help_heading = "Run", value_parser = clap::value_parser!(u32).range(0..=1023))]
     pub node: Option<u32>,
     /// Where frames enter the kernel
     #[arg(long, value_enum, value_name = "MODE", default_value = "start_xmit", help_heading = "Run")]
     pub xmit_mode: Entry,
-    /// The way to put frames out [default: the first that this device and these options allow]
+    /// Method to send frames [default: the first that works for this device and these options]
     #[arg(long, value_enum, value_name = "ENGINE", help_heading = "Run")]
     pub engine: Option<EngineName>,
-    /// Send although the device carries the default route of this host
+    /// Send even if the device carries the default route of this host
     #[arg(long, help_heading = "Run")]
     pub allow_default_route: bool,
 
-    /// Show the first N frames instead of sending (4 without =N); needs no privilege and no device
+    /// Show the first N frames instead of sending (default 4); needs no privileges and no device
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "4",
           help_heading = "Output", value_parser = clap::value_parser!(u64).range(1..))]
     pub dry_run: Option<u64>,
-    /// With --dry-run: write those frames to this pcapng file as well
+    /// With --dry-run, also write these frames to a pcapng file
     #[arg(long, value_name = "FILE.pcapng", requires = "dry_run", help_heading = "Output")]
     pub write: Option<PathBuf>,
     /// Print the report as one line of JSON (docs/json.md)

@@ -1,4 +1,4 @@
-//! A frame as a person reads it, decoded by `etherparse`: a second opinion on what the plan wrote.
+//! A frame in readable form, decoded by `etherparse`, which shares no code with the plan.
 
 use crate::out;
 use crate::units::human_duration;
@@ -18,7 +18,7 @@ const LABEL_LEN: usize = 4;
 /// Name and version of a frame as JSON.
 pub const FRAME_SCHEMA: &str = "wirerate.frame/1";
 
-/// A frame that does not decode as the UDP, in clear or sealed, that every plan sends.
+/// A frame that is neither UDP nor ESP nor AH, which every plan sends.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     /// Bytes that contradict each other.
@@ -80,13 +80,13 @@ pub enum Content {
         /// Microseconds in the pktgen header.
         tv_usec: u32,
     },
-    /// What a security association made of that.
-    Sealed {
+    /// A packet that IPsec protects.
+    Ipsec {
         /// `esp` or `ah`.
         ipsec: &'static str,
         /// The association.
         spi: u32,
-        /// Its number of this frame, the lower half of it with ESN.
+        /// Its sequence number; with ESN the lower half.
         ipsec_seq_num: u32,
     },
 }
@@ -94,7 +94,7 @@ pub enum Content {
 /// One frame, decoded.
 #[derive(Clone, Debug, Serialize)]
 pub struct Frame {
-    /// Its place in the run, from 1.
+    /// Its number in the run, from 1.
     pub number: u64,
     /// Time since the start of the run, in nanoseconds.
     pub time_ns: u64,
@@ -129,7 +129,7 @@ impl Frame {
     /// Decodes `bytes`, frame `number` of a run, due `time_ns` after its start.
     ///
     /// # Errors
-    /// [`DecodeError`] when it is not a whole frame with UDP and a pktgen header, or a sealed one.
+    /// [`DecodeError`] when it is not a whole frame with UDP and a pktgen header, ESP or AH.
     pub fn decode(number: u64, time_ns: u64, bytes: &[u8]) -> Result<Self, DecodeError> {
         let link = SlicedPacket::from_ethernet(bytes)?;
         let Some(LinkSlice::Ethernet2(ethernet)) = &link.link else {
@@ -154,8 +154,8 @@ impl Frame {
             tos: ip.tos,
             hop_limit: ip.hop_limit,
             ip_id: ip.id,
-            content: match sealed(net) {
-                Some(sealed) => sealed,
+            content: match ipsec(net) {
+                Some(content) => content,
                 None => in_clear(&ip, sliced.transport.as_ref())?,
             },
         })
@@ -185,12 +185,12 @@ fn labels<'a>(ethernet: &Ethernet2Slice<'a>) -> Result<(Vec<Label>, &'a [u8]), D
     Err(DecodeError::Missing("bottom MPLS"))
 }
 
-/// What ESP or AH says in front of what it seals.
-fn sealed(net: &NetSlice<'_>) -> Option<Content> {
+/// The ESP or AH header.
+fn ipsec(net: &NetSlice<'_>) -> Option<Content> {
     let NetSlice::Ipv4(v4) = net else { return None };
     if let Some(ah) = &v4.extensions().auth {
         let (spi, ipsec_seq_num) = (ah.spi(), ah.sequence_number());
-        return Some(Content::Sealed { ipsec: "ah", spi, ipsec_seq_num });
+        return Some(Content::Ipsec { ipsec: "ah", spi, ipsec_seq_num });
     }
     if v4.header().protocol() != IpNumber::ENCAPSULATING_SECURITY_PAYLOAD {
         return None;
@@ -198,7 +198,7 @@ fn sealed(net: &NetSlice<'_>) -> Option<Content> {
     let (spi, rest) = v4.payload().payload.split_first_chunk()?;
     let (ipsec_seq_num, _) = rest.split_first_chunk()?;
     let [spi, ipsec_seq_num] = [spi, ipsec_seq_num].map(|word| u32::from_be_bytes(*word));
-    Some(Content::Sealed { ipsec: "esp", spi, ipsec_seq_num })
+    Some(Content::Ipsec { ipsec: "esp", spi, ipsec_seq_num })
 }
 
 fn in_clear(ip: &Ip, transport: Option<&TransportSlice<'_>>) -> Result<Content, DecodeError> {
@@ -216,7 +216,7 @@ fn in_clear(ip: &Ip, transport: Option<&TransportSlice<'_>>) -> Result<Content, 
     })
 }
 
-/// What both IP versions say.
+/// The fields of both IP versions.
 struct Ip {
     src: IpAddr,
     dst: IpAddr,
@@ -314,7 +314,7 @@ impl fmt::Display for Frame {
 impl fmt::Display for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Sealed { ipsec, spi, ipsec_seq_num } => {
+            Self::Ipsec { ipsec, spi, ipsec_seq_num } => {
                 write!(f, "{:<9} spi {spi:#x}  seq {ipsec_seq_num}", ipsec.to_uppercase())
             }
             Self::Udp { udp_src, udp_dst, udp_checksum, seq_num, tv_sec, tv_usec } => {

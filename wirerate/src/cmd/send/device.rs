@@ -1,5 +1,5 @@
-//! The device that frames leave by: what the plan needs to know of it, who gets the frames, and whether it is
-//! one that nobody should flood by mistake.
+//! The device to send on: its facts for the plan, the MAC address of the next hop, and the check
+//! that it does not carry the default route.
 
 use crate::outcome::Failure;
 use anyhow::anyhow;
@@ -12,27 +12,27 @@ use std::time::Duration;
 
 /// Source of the frames of a dry run when there is no such device.
 const MAC_MADE_UP: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0x01]);
-/// How long a neighbour may take to say its MAC address: two ARP requests.
-const PATIENCE: Duration = Duration::from_millis(1500);
+/// Timeout for address resolution: two ARP requests.
+const RESOLVE_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// A device, found in its namespace.
 #[derive(Debug)]
-pub struct Device {
+pub struct TxDevice {
     /// The namespace.
     pub netns: Netns,
     /// Its network stack.
     pub stack: Stack,
-    /// The device as it was when found.
+    /// The device when it was found.
     pub link: Link,
-    /// What the plan needs to know.
+    /// The facts for the plan.
     pub facts: DeviceFacts,
 }
 
-impl Device {
+impl TxDevice {
     /// Finds `name` in the namespace `netns`, or in this process's own.
     ///
     /// # Errors
-    /// As the host says: no such namespace, no such device.
+    /// No such namespace or device.
     pub fn find(netns: Option<&str>, name: &str) -> Result<Self, HostError> {
         Self::find_in(netns.map_or_else(Netns::current, Netns::named)?, name)
     }
@@ -40,7 +40,7 @@ impl Device {
     /// Finds `name` in `netns`.
     ///
     /// # Errors
-    /// As the host says: no such device.
+    /// No such device.
     pub fn find_in(netns: Netns, name: &str) -> Result<Self, HostError> {
         let stack = Stack::of(&netns)?;
         let link = stack.link(name)?;
@@ -48,7 +48,7 @@ impl Device {
         Ok(Self { netns, stack, link, facts })
     }
 
-    /// Refuses the device that carries the default route: a flood there cuts the host off.
+    /// Rejects the device that carries the default route: a flood there cuts off the host.
     ///
     /// # Errors
     /// Refused, with the option that allows it.
@@ -66,10 +66,10 @@ impl Device {
         }
     }
 
-    /// The security associations of its namespace, where `config` asks for frames to be sealed.
+    /// The security associations of its namespace, if `config` needs them.
     ///
     /// # Errors
-    /// As the host says: no IPsec in the kernel, or no privilege to read keys.
+    /// No IPsec in the kernel, or no privilege to read keys.
     pub fn associations(&self, config: &Config) -> Result<Arc<Associations>, HostError> {
         match config.asks_for_ipsec() {
             true => self.stack.associations(),
@@ -77,24 +77,24 @@ impl Device {
         }
     }
 
-    /// Fills in the MAC address of the next hop, unless the configuration has one. The kernel may ask for it
-    /// (ARP, ND) when `may_ask`.
+    /// Fills in the MAC address of the next hop, unless the configuration has one. `may_ask` allows
+    /// ARP or ND requests.
     ///
     /// # Errors
-    /// Refused when nobody knows it, with what to type.
+    /// Refused when it is unknown, with the command to set it.
     pub fn fill_in_dst_mac(&self, config: &mut Config, to: IpAddr, may_ask: bool) -> Result<(), Failure> {
-        // Nobody looks at MAC addresses on a loopback device.
+        // MAC addresses have no meaning on a loopback device.
         if !config.dst_mac.is_zero() || self.link.is_loopback() {
             return Ok(());
         }
         let act = || format!("send to {to} on {}", self.link.name);
         let failed = |why| Failure::host(act(), why);
         let hop = self.stack.next_hop(&self.link, to).map_err(failed)?;
-        let ask = || self.stack.resolve_neighbour(&self.link, hop.ip, PATIENCE).map_err(failed);
+        let ask = || self.stack.resolve_neighbour(&self.link, hop.ip, RESOLVE_TIMEOUT).map_err(failed);
         let mac = if hop.mac.is_none() && may_ask && self.link.is_running() { ask()? } else { hop.mac };
         config.dst_mac = mac.ok_or_else(|| {
             let who = if hop.ip == to { String::new() } else { format!(" (the next hop to {to})") };
-            Failure::refused(act(), anyhow!("nobody knows the MAC address of {}{who}", hop.ip))
+            Failure::refused(act(), anyhow!("the MAC address of {}{who} is unknown", hop.ip))
                 .try_this("--dst-mac MAC, such as --dst-mac 02:00:00:00:00:01")
                 .try_this(format!("ip neighbour replace {} lladdr MAC dev {}", hop.ip, self.link.name))
         })?;
@@ -102,19 +102,19 @@ impl Device {
     }
 }
 
-/// What a dry run knows of the device, and what a person should know of that.
+/// The facts of a dry run, and where they differ from a real run.
 #[derive(Debug)]
 pub struct Shown {
-    /// Facts of the device, or made up.
+    /// Facts of the device, or invented ones.
     pub facts: DeviceFacts,
-    /// The security associations that frames are to be sealed by.
+    /// The security associations for IPsec.
     pub associations: Arc<Associations>,
-    /// What is not as it would be in a real run.
+    /// Differences from a real run.
     pub notes: Vec<String>,
 }
 
-/// Facts for frames that are only shown: those of the device if it is there, else made up, with a note.
-/// Asks nobody for a MAC address, but looks it up.
+/// Facts for frames that are only shown: those of the device if it exists, else invented ones with
+/// a note. Sends no ARP request.
 ///
 /// # Errors
 /// Refused for a namespace that does not exist.
@@ -122,9 +122,9 @@ pub fn for_show(netns: Option<&str>, name: &str, config: &mut Config, to: IpAddr
     let mut notes = Vec::new();
     let mut associations = Arc::default();
     let made_up = || DeviceFacts { mac: MAC_MADE_UP, tx_queues: 1, ..DeviceFacts::default() };
-    let facts = match Device::find(netns, name) {
+    let facts = match TxDevice::find(netns, name) {
         Ok(device) => {
-            // Not known is no failure here: the note below says so.
+            // An unknown address is not an error here: the note below reports it.
             let _ = device.fill_in_dst_mac(config, to, false);
             associations = device
                 .associations(config)

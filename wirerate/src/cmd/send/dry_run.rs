@@ -1,4 +1,5 @@
-//! `wirerate send --dry-run`: the first frames of a plan, shown and written to a file, without a device.
+//! `wirerate send --dry-run`: the first frames of a plan, shown and written to a file, without a
+//! device.
 
 use super::decode::Frame;
 use crate::out;
@@ -26,7 +27,7 @@ pub struct Preview<'a> {
     pub interval_ps: u64,
     /// Time of day of the first frame, in nanoseconds since 1970.
     pub start_ns: u64,
-    /// The security associations that frames are to be sealed by.
+    /// The security associations for IPsec.
     pub associations: &'a Arc<Associations>,
     /// Seed for a configuration that has none.
     pub fresh_seed: u64,
@@ -39,7 +40,7 @@ pub struct Preview<'a> {
 /// Shows the first frames that `config` makes on a device with these `facts`.
 ///
 /// # Errors
-/// Bad usage for a configuration that no frame can be made of; refused when the file cannot be written.
+/// Bad usage for a configuration that gives no frame; refused when the file cannot be written.
 pub fn run(mut config: Config, facts: &DeviceFacts, preview: &Preview<'_>) -> Result<Outcome, Failure> {
     let (plan, cursor) = super::plan(&mut config, facts, preview.fresh_seed, preview.associations)?;
     let mut file = preview.write.map(|path| FrameFile::create(path, preview.device)).transpose()?;
@@ -54,7 +55,7 @@ pub fn run(mut config: Config, facts: &DeviceFacts, preview: &Preview<'_>) -> Re
         engine
             .send_burst(NonZeroU32::MIN)
             .map_err(|why| Failure::engine(format!("make frame {number}"), why))?;
-        let Some(frame) = engine.sink_mut().pop() else { return Err(unsealed(number)) };
+        let Some(frame) = engine.sink_mut().pop() else { return Err(unprotected(number)) };
         let decoded = Frame::decode(number, time_ns, &frame).refused("show a frame that was just made")?;
         match preview.json {
             true => out::text(&decoded.json_line())?,
@@ -71,7 +72,7 @@ pub fn run(mut config: Config, facts: &DeviceFacts, preview: &Preview<'_>) -> Re
     Ok(Outcome::Done)
 }
 
-/// What to say of the frames that were not shown, if there are any; a count of 0 has no end.
+/// The note about frames that were not shown; a count of 0 has no end.
 fn rest(shown: u64, count: u64) -> Option<String> {
     let frames =
         if shown == 1 { "the first frame" } else { &format!("the first {} frames", human_count(shown)) };
@@ -84,10 +85,10 @@ fn rest(shown: u64, count: u64) -> Option<String> {
     }
 }
 
-/// A frame that must not go out in clear.
-fn unsealed(number: u64) -> Failure {
+/// A frame that must not be sent in clear.
+fn unprotected(number: u64) -> Failure {
     let why = anyhow!("there is no security association for its addresses");
-    Failure::refused(format!("seal frame {number}"), why).try_this("ip xfrm state add ...")
+    Failure::refused(format!("encrypt frame {number}"), why).try_this("ip xfrm state add ...")
 }
 
 /// The time of day at which the next frame would be sent. No frame waits for it.

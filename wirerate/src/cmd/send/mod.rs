@@ -1,18 +1,15 @@
-//! `wirerate send DEV`: frames out of a device.
+//! `wirerate send DEV`: sends frames on a device.
 
 pub mod args;
+pub mod config;
 pub mod decode;
 pub mod device;
 pub mod dry_run;
-pub mod fleet;
-pub mod job;
-pub mod live;
-pub mod pace;
+pub mod rate;
 pub mod report;
-pub mod shape;
-pub mod share;
-pub mod summary;
-pub mod wish;
+pub mod run;
+pub mod split;
+pub mod workers;
 
 pub use args::Args;
 
@@ -29,17 +26,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// # Errors
 /// What could not be done, ready to be printed.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
-    let config = wish::config(args)?;
-    let pace = pace::Pace::of(args)?;
+    let config = config::config(args)?;
+    let pace = rate::Rate::of(args)?;
     match args.dry_run {
         Some(frame_count) => show(args, config, pace, frame_count),
-        None => live::run(args, config, pace, stop),
+        None => run::run(args, config, pace, stop),
     }
 }
 
 /// The dry run: no device needed, nothing sent.
-fn show(args: &Args, mut config: Config, pace: pace::Pace, frame_count: u64) -> Result<Outcome, Failure> {
-    let to = wish::first_destination(args);
+fn show(args: &Args, mut config: Config, pace: rate::Rate, frame_count: u64) -> Result<Outcome, Failure> {
+    let to = config::first_destination(args);
     let shown = device::for_show(args.netns.as_deref(), &args.device, &mut config, to)?;
     shown.notes.iter().for_each(|note| eprintln!("wirerate: {note}"));
     let preview = dry_run::Preview {
@@ -58,7 +55,7 @@ fn show(args: &Args, mut config: Config, pace: pace::Pace, frame_count: u64) -> 
 /// The plan of a run from its beginning, and the cursor at its start.
 ///
 /// # Errors
-/// Bad usage for a configuration that no frame can be made of; refused without the security association.
+/// Bad usage for a configuration that gives no frame; refused without the security association.
 pub fn plan(
     config: &mut Config,
     facts: &DeviceFacts,
@@ -75,14 +72,14 @@ pub fn plan(
     cursor.start(config, facts, fresh_seed);
     Plan::new(config, facts, &cursor).map(|plan| (plan, cursor)).map_err(|why| match why {
         PlanError::NoAssociation { .. } | PlanError::UnusableAssociation { .. } => {
-            Failure::refused("seal frames", why)
+            Failure::refused("use IPsec", why)
                 .try_this("ip xfrm state add ... in the namespace of the device")
         }
-        _ => Failure::usage("make frames of that", why),
+        _ => Failure::usage("make frames with these settings", why),
     })
 }
 
-/// A seed for a run that nobody wants to repeat.
+/// A seed for a run without `--seed`.
 fn fresh_seed() -> u64 {
     // Random keys of the standard library's hash maps: a new one for each `RandomState`.
     RandomState::new().hash_one(0u8)

@@ -1,11 +1,14 @@
-//! What a run of `wirerate send` did: for people as a small table, for programs as `wirerate.send/1`.
-//!
-//! The structure is filled from the engine's report next door (`run`); here it is only added up and shown.
+//! The report of a run: from the results of the workers to a text or one line of JSON.
 
+use super::workers::WorkerResult;
 use crate::out;
 use crate::units::{Table, human_bps, human_count, human_duration, human_pps, per_second};
+use engine::{Burst, EngineError};
+use packet::{FRAME_LEN_MIN, WIRE_OVERHEAD};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt;
+use std::io;
 
 /// Name and version of the report as JSON.
 pub const SCHEMA: &str = "wirerate.send/1";
@@ -18,7 +21,7 @@ pub enum End {
     Count,
     /// Its time was over.
     Duration,
-    /// Somebody stopped it.
+    /// Stopped by a signal.
     Stopped,
     /// The device went away, down, or lost its carrier.
     DeviceGone,
@@ -76,7 +79,7 @@ pub struct Octave {
     pub count: u64,
 }
 
-/// What one thread did.
+/// The result of one thread.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Thread {
     /// The CPU it ran on.
@@ -111,25 +114,25 @@ pub struct Report {
     pub offered: u64,
     /// Frames that the driver accepted.
     pub sent: u64,
-    /// Frames that it did not.
+    /// Frames that the driver did not accept.
     pub errors: u64,
-    /// The same by cause, without those of no frames.
+    /// These frames by cause.
     pub error_causes: Vec<Cause>,
-    /// Times that a frame found a full queue or ring and was kept, to go out later; no frame is lost by it.
+    /// Times that a frame found a full queue or ring and was offered again; no frame is lost.
     pub retries: u64,
     /// Time from the first frame to the last, in nanoseconds.
     pub duration_ns: u64,
-    /// Frames sent each second.
+    /// Frames sent per second.
     pub rate_pps: f64,
-    /// Bits sent each second, without FCS.
+    /// Bits sent per second, without FCS.
     pub frame_bps: f64,
-    /// Bits sent each second with FCS, preamble and gap.
+    /// Bits sent per second with FCS, preamble and gap.
     pub wire_bps: f64,
     /// Bytes sent, without FCS.
     pub frame_bytes: u64,
     /// Gaps of a paced run.
     pub gaps: Option<Gaps>,
-    /// How far it was behind; `None` where it was never more than 10 ms late.
+    /// How late it was; `None` if never more than 10 ms.
     pub late: Option<Late>,
     /// CPU time used, in CPUs (1.0 is one CPU all the time).
     pub cpus_busy: f64,
@@ -139,7 +142,7 @@ pub struct Report {
     pub engine: Choice,
     /// The seed that repeats this run.
     pub seed: u64,
-    /// Things worth knowing about what was asked.
+    /// What may be unexpected about the infos.
     pub notes: Vec<String>,
 }
 
@@ -184,7 +187,7 @@ impl fmt::Display for Report {
             table.count(&format!("  {}", cause.cause), cause.count, &cause.meaning);
         }
         if self.retries > 0 {
-            table.count("retries", self.retries, "times a queue was full, and the frame waited for room");
+            table.count("retries", self.retries, "times a queue was full and the frame waited");
         }
         table.text("wire", &format!("{} (with FCS, preamble and gap)", human_bps(self.wire_bps)));
         let frame_len = self.mean_frame_len();
@@ -215,11 +218,11 @@ impl fmt::Display for Report {
     }
 }
 
-/// Octaves with a smaller part of all gaps are not worth a line of their own.
+/// Octaves with a smaller share of all gaps have no line of their own.
 const SHARE_MIN: f64 = 0.001;
 
 impl Gaps {
-    /// The octaves that hold most gaps as parts of all, and the rest in a line.
+    /// The octaves with most gaps as shares, and the rest in one line.
     fn shares(&self) -> Vec<String> {
         let total: u64 = self.histogram.iter().map(|octave| octave.count).sum();
         let share = |count: u64| count as f64 / total.max(1) as f64;
@@ -253,9 +256,167 @@ impl fmt::Display for Late {
     }
 }
 
+/// The part of the report that is known before the run.
+#[derive(Clone, Debug)]
+pub struct RunInfo {
+    /// The device.
+    pub device: String,
+    /// Its namespace, where one was named.
+    pub netns: Option<String>,
+    /// Mean time between frames that was asked for, in picoseconds; 0 for none.
+    pub interval_ps: u64,
+    /// The seed that repeats the run.
+    pub seed: u64,
+    /// What may be unexpected about the infos.
+    pub notes: Vec<String>,
+}
+
+/// Adds up the results of the workers. `cpus_busy` is the CPU time that the process used, in CPUs.
+pub fn sum_up(info: RunInfo, done: &[WorkerResult], cpus_busy: f64) -> Report {
+    let mut total = Burst::default();
+    done.iter().for_each(|done| total.add(&done.run.total));
+    let started_ns = done.iter().map(|done| done.run.started_ns).min().unwrap_or(0);
+    let stopped_ns = done.iter().map(|done| done.run.stopped_ns).max().unwrap_or(0);
+    let duration_ns = stopped_ns - started_ns;
+    let frame_bytes = share_of(total.frame_bytes, total.sent, total.offered());
+    let rate = |bytes: u64| per_second(bytes.saturating_mul(8), duration_ns);
+    Report {
+        device: info.device,
+        netns: info.netns,
+        end: end(done),
+        offered: total.offered(),
+        sent: total.sent,
+        errors: total.errors.total(),
+        error_causes: causes(&total.errors),
+        retries: total.retries,
+        duration_ns,
+        rate_pps: per_second(total.sent, duration_ns),
+        frame_bps: rate(frame_bytes),
+        wire_bps: rate(wire_bytes(frame_bytes, total.sent)),
+        frame_bytes,
+        gaps: gaps(done, info.interval_ps),
+        late: late(done),
+        cpus_busy,
+        threads: done.iter().map(thread).collect(),
+        engine: choice(done),
+        seed: info.seed,
+        notes: info.notes.into_iter().chain(engine_notes(done)).collect(),
+    }
+}
+
+/// The notes of the engines, each text once.
+fn engine_notes(done: &[WorkerResult]) -> BTreeSet<String> {
+    done.iter().filter_map(|done| done.run.note.clone()).collect()
+}
+
+/// How late the threads were, where one was.
+fn late(done: &[WorkerResult]) -> Option<Late> {
+    let all = || done.iter().map(|done| &done.run.lateness);
+    let late = Late {
+        times: all().map(|late| late.times).max()?,
+        longest_ns: all().map(|late| late.longest_ns).max()?,
+        frames: all().map(|late| late.frames).sum(),
+        given_up_ns: all().map(|late| late.given_up_ns).max()?,
+    };
+    (late.times > 0 || late.given_up_ns > 0).then_some(late)
+}
+
+/// Why the run failed, if it did.
+pub fn failure(done: Vec<WorkerResult>) -> Option<EngineError> {
+    done.into_iter().find_map(|done| match done.run.end {
+        engine::End::Failed(error) => Some(error),
+        _ => None,
+    })
+}
+
+/// The part of `whole` that belongs to `some` of `all`.
+fn share_of(whole: u64, some: u64, all: u64) -> u64 {
+    if all == 0 { 0 } else { (u128::from(whole) * u128::from(some) / u128::from(all)) as u64 }
+}
+
+/// Bytes on the wire, where short frames are padded. For mixed lengths the mean decides: only sizes
+/// of 58 and 59 are below the minimum.
+fn wire_bytes(frame_bytes: u64, frames: u64) -> u64 {
+    frame_bytes.max(frames * u64::from(FRAME_LEN_MIN)) + frames * u64::from(WIRE_OVERHEAD)
+}
+
+/// The most serious end: a failure before a stop before the rest.
+fn end(done: &[WorkerResult]) -> End {
+    let ends = done.iter().map(|done| match &done.run.end {
+        engine::End::Failed(error) if error.is_device_gone() => End::DeviceGone,
+        engine::End::Failed(_) => End::Failed,
+        engine::End::Stopped => End::Stopped,
+        engine::End::Duration => End::Duration,
+        engine::End::Count => End::Count,
+    });
+    let weight = |end: &End| match end {
+        End::Count => 0,
+        End::Duration => 1,
+        End::Stopped => 2,
+        End::DeviceGone => 3,
+        End::Failed => 4,
+    };
+    ends.max_by_key(weight).unwrap_or(End::Count)
+}
+
+fn causes(errors: &engine::Errors) -> Vec<Cause> {
+    let refused = match errors.last_errno {
+        0 => "the driver refused them".to_owned(),
+        errno => format!("the driver refused them: {}", io::Error::from_raw_os_error(errno)),
+    };
+    let full = "the ring of the driver was full".to_owned();
+    let dropped = "the kernel dropped them before the driver saw them".to_owned();
+    let invalid = "the kernel found their descriptors invalid".to_owned();
+    let queue = "the qdisc dropped them, or others in their place".to_owned();
+    [
+        ("ring_full", full, errors.ring_full),
+        ("refused", refused, errors.refused),
+        ("not_handed_over", dropped, errors.not_handed_over),
+        ("qdisc_dropped", queue, errors.qdisc_dropped),
+        ("invalid", invalid, errors.invalid),
+    ]
+    .into_iter()
+    .filter(|(.., count)| *count > 0)
+    .map(|(cause, meaning, count)| Cause { cause, meaning, count })
+    .collect()
+}
+
+/// Gaps of all threads. Of N threads each sends at 1/N of the rate, so the requested gap is N times
+/// as long.
+fn gaps(done: &[WorkerResult], interval_ps: u64) -> Option<Gaps> {
+    let mut all = done.iter().filter_map(|done| done.run.gaps.as_ref());
+    let mut sum = all.next()?.clone();
+    all.for_each(|gaps| sum.add(gaps));
+    if sum.count() == 0 {
+        return None;
+    }
+    Some(Gaps {
+        asked_ns: interval_ps as f64 / 1000.0 * done.len() as f64,
+        mean_ns: sum.mean_ns(),
+        p50_ns: sum.quantile_ns(0.5),
+        p99_ns: sum.quantile_ns(0.99),
+        max_ns: sum.max_ns(),
+        histogram: sum.octaves().into_iter().map(|(below_ns, count)| Octave { below_ns, count }).collect(),
+    })
+}
+
+fn thread(done: &WorkerResult) -> Thread {
+    let Burst { sent, .. } = done.run.total;
+    Thread { cpu: done.cpu, offered: done.run.total.offered(), sent, duration_ns: done.run.elapsed_ns() }
+}
+
+fn choice(done: &[WorkerResult]) -> Choice {
+    let mut why: Vec<_> = done.iter().map(|done| done.why.clone()).filter(|why| !why.is_empty()).collect();
+    why.dedup();
+    let name = done.iter().find_map(|done| done.run.engine).map_or("none", engine::EngineKind::name);
+    Choice { name, why }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use engine::{EngineKind, Errors, Lateness, RunReport};
+    use packet::Cursor;
     use testkit::golden;
 
     fn report() -> Report {
@@ -293,7 +454,7 @@ mod tests {
             sent: 999_000,
             errors: 1_000,
             error_causes: vec![
-                cause("ring_full", "the driver's ring had no room", 900),
+                cause("ring_full", "the driver's ring was full", 900),
                 cause("refused", "the driver refused them: ENETDOWN", 100),
             ],
             retries: 12_345,
@@ -330,5 +491,66 @@ mod tests {
     #[test]
     fn a_report_is_one_line_of_json() {
         golden("report_send.json", &(report().json_line() + &bad_report().json_line()));
+    }
+
+    fn run(end: engine::End, sent: u64, errors: Errors, stopped_ns: u64) -> RunReport {
+        let frame_bytes = (sent + errors.total()) * 100;
+        RunReport {
+            end,
+            engine: Some(EngineKind::Xdp),
+            total: Burst { sent, errors, frame_bytes, retries: sent / 100 },
+            started_ns: 1_000_000_000,
+            stopped_ns,
+            idle_ns: 0,
+            gaps: None,
+            note: None,
+            lateness: Lateness::default(),
+            cursor: Cursor::default(),
+            next_ns: None,
+        }
+    }
+
+    fn done(cpu: u32, run: RunReport) -> WorkerResult {
+        WorkerResult { cpu, run, why: "because".into() }
+    }
+
+    fn add_up(done: &[WorkerResult]) -> Report {
+        let info = RunInfo { device: "d".into(), netns: None, interval_ps: 0, seed: 1, notes: Vec::new() };
+        sum_up(info, done, 1.5)
+    }
+
+    #[test]
+    fn threads_sum_up_and_offered_is_sent_and_errors() {
+        let errors =
+            Errors { ring_full: 10, refused: 5, last_errno: 100, not_handed_over: 1, ..Errors::default() };
+        let done = [
+            done(0, run(engine::End::Count, 1000, Errors::default(), 1_500_000_000)),
+            done(1, run(engine::End::Count, 900, errors, 2_000_000_000)),
+        ];
+        let report = add_up(&done);
+        assert_eq!((report.offered, report.sent, report.errors, report.retries), (1916, 1900, 16, 19));
+        assert_eq!(report.error_causes.iter().map(|cause| cause.count).collect::<Vec<_>>(), [10, 5, 1]);
+        assert!(report.error_causes[1].meaning.contains("Network is down"));
+        assert_eq!((report.duration_ns, report.rate_pps), (1_000_000_000, 1900.0));
+        assert_eq!((report.frame_bytes, report.frame_bps), (190_000, 1_520_000.0));
+        assert_eq!(report.wire_bps, 124.0 * 8.0 * 1900.0);
+        assert_eq!((report.cpus_busy, report.engine.name), (1.5, "xdp"));
+        assert_eq!(report.engine.why, ["because"]);
+    }
+
+    #[test]
+    fn the_worst_end_is_told() {
+        let gone = || engine::End::Failed(EngineError::Gone { ifname: "d".into() });
+        let one = |end| done(0, run(end, 0, Errors::default(), 1_000_000_000));
+        let ends = |ends: Vec<engine::End>| add_up(&ends.into_iter().map(one).collect::<Vec<_>>()).end;
+        assert_eq!(ends(vec![engine::End::Count, engine::End::Stopped]), End::Stopped);
+        assert_eq!(ends(vec![gone(), engine::End::Stopped]), End::DeviceGone);
+        assert!(failure(vec![one(engine::End::Count), one(gone())]).is_some());
+    }
+
+    #[test]
+    fn a_run_of_no_time_and_no_frames_has_no_rates() {
+        let report = add_up(&[done(0, run(engine::End::Stopped, 0, Errors::default(), 1_000_000_000))]);
+        assert_eq!((report.rate_pps, report.wire_bps, report.frame_bps), (0.0, 0.0, 0.0));
     }
 }

@@ -1,4 +1,5 @@
-//! How fast: a frame rate, a bit rate on the wire, or a delay, and the time between frames that follows.
+//! The requested speed: a packet rate, a bit rate on the wire or an interval, and the mean time
+//! between frames that it gives.
 
 use super::args::Args;
 use crate::outcome::Failure;
@@ -9,46 +10,46 @@ use std::fmt;
 /// Picoseconds in a second. Whole nanoseconds would be 0.3 % off at 14.88 Mpps.
 const SECOND_PS: u128 = 1_000_000_000_000;
 
-/// What the user asked of the speed.
+/// The requested speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
-    /// As fast as it goes.
-    Full,
+pub enum Rate {
+    /// As fast as possible.
+    LineRate,
     /// Bits per second on the wire.
-    Wire(BitRate),
+    BitRate(BitRate),
     /// Frames per second.
-    Frames(Pps),
+    PacketRate(Pps),
     /// Time from frame to frame.
-    Delay(Nanos),
+    Interval(Nanos),
 }
 
-impl Pace {
-    /// What `args` ask for.
+impl Rate {
+    /// The one of `args`.
     ///
     /// # Errors
     /// Bad usage for a rate of zero.
     pub fn of(args: &Args) -> Result<Self, Failure> {
         let zero = |option: &str| {
-            Failure::usage(format!("send at {option} 0"), "nothing would ever be sent")
-                .try_this(format!("leave {option} out to send as fast as it goes"))
+            Failure::usage(format!("send at {option} 0"), "no frame would be sent")
+                .try_this(format!("leave {option} out to send as fast as possible"))
         };
         match (args.rate, args.pps, args.delay) {
             (Some(BitRate(0)), ..) => Err(zero("--rate")),
             (_, Some(Pps(0)), _) => Err(zero("--pps")),
-            (Some(rate), ..) => Ok(Self::Wire(rate)),
-            (_, Some(pps), _) => Ok(Self::Frames(pps)),
-            (.., Some(Nanos(0))) | (None, None, None) => Ok(Self::Full),
-            (.., Some(delay)) => Ok(Self::Delay(delay)),
+            (Some(rate), ..) => Ok(Self::BitRate(rate)),
+            (_, Some(pps), _) => Ok(Self::PacketRate(pps)),
+            (.., Some(Nanos(0))) | (None, None, None) => Ok(Self::LineRate),
+            (.., Some(delay)) => Ok(Self::Interval(delay)),
         }
     }
 
-    /// Mean time from frame to frame in picoseconds, 0 for as fast as it goes.
+    /// Mean time from frame to frame in picoseconds, 0 for as fast as possible.
     pub fn interval_ps(&self, config: &Config) -> u64 {
         let ps = match *self {
-            Self::Full => 0,
-            Self::Delay(delay) => u128::from(delay.0) * 1000,
-            Self::Frames(pps) => SECOND_PS / u128::from(pps.0),
-            Self::Wire(rate) => {
+            Self::LineRate => 0,
+            Self::Interval(delay) => u128::from(delay.0) * 1000,
+            Self::PacketRate(pps) => SECOND_PS / u128::from(pps.0),
+            Self::BitRate(rate) => {
                 let (bytes, frames) = mean_wire_len(config);
                 bytes * 8 * SECOND_PS / (frames * u128::from(rate.0))
             }
@@ -57,13 +58,13 @@ impl Pace {
     }
 }
 
-impl fmt::Display for Pace {
+impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Full => write!(f, "as fast as it goes"),
-            Self::Wire(rate) => write!(f, "{} on the wire", human_bps(rate.0 as f64)),
-            Self::Frames(pps) => write!(f, "{}", human_pps(pps.0 as f64)),
-            Self::Delay(delay) => write!(f, "a frame each {delay}"),
+            Self::LineRate => write!(f, "as fast as possible"),
+            Self::BitRate(rate) => write!(f, "{} on the wire", human_bps(rate.0 as f64)),
+            Self::PacketRate(pps) => write!(f, "{}", human_pps(pps.0 as f64)),
+            Self::Interval(delay) => write!(f, "a frame each {delay}"),
         }
     }
 }
@@ -72,7 +73,7 @@ impl fmt::Display for Pace {
 fn mean_wire_len(config: &Config) -> (u128, u128) {
     let (min, max) = (config.min_pkt_size, config.max_pkt_size);
     if min < max {
-        // Drawn sizes leave their end out, counted ones do not (see `wish`).
+        // pktgen excludes the end of a random range, not of a counted one.
         let last = max - u32::from(config.flags.has(packet::Flags::TXSIZE_RND));
         let bytes = (min..=last).map(|size| u128::from(wire_len(size))).sum();
         return (bytes, u128::from(last - min + 1));
@@ -97,16 +98,16 @@ mod tests {
 
     #[test]
     fn a_gigabit_of_shortest_frames_is_one_each_672_ns() {
-        let gigabit = Pace::Wire(BitRate(1_000_000_000));
+        let gigabit = Rate::BitRate(BitRate(1_000_000_000));
         assert_eq!(gigabit.interval_ps(&sizes(60, 60)), 672_000);
-        assert_eq!(Pace::Frames(Pps(14_880_952)).interval_ps(&sizes(60, 60)), 67_200);
-        assert_eq!(Pace::Delay(Nanos(10)).interval_ps(&sizes(60, 60)), 10_000);
-        assert_eq!(Pace::Full.interval_ps(&sizes(60, 60)), 0);
+        assert_eq!(Rate::PacketRate(Pps(14_880_952)).interval_ps(&sizes(60, 60)), 67_200);
+        assert_eq!(Rate::Interval(Nanos(10)).interval_ps(&sizes(60, 60)), 10_000);
+        assert_eq!(Rate::LineRate.interval_ps(&sizes(60, 60)), 0);
     }
 
     #[test]
     fn mixed_lengths_count_with_their_mean() {
-        let gigabit = Pace::Wire(BitRate(1_000_000_000));
+        let gigabit = Rate::BitRate(BitRate(1_000_000_000));
         assert_eq!(gigabit.interval_ps(&sizes(60, 62)), 85 * 8 * 1000);
         let mut drawn = sizes(60, 63);
         drawn.flags.set(Flags::TXSIZE_RND, true);

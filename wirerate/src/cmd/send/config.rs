@@ -1,17 +1,17 @@
-//! From the arguments of `wirerate send` to a configuration in pktgen's terms, or an error that says what to type.
+//! From the arguments of `wirerate send` to a configuration in pktgen's terms.
 //!
-//! Ranges on the command line hold both ends. pktgen leaves the end out of ports and of everything drawn at
-//! random, so one is added here where that is so. What pktgen cannot say is refused, never bent.
+//! Ranges on the command line include both ends. pktgen excludes the end of port ranges and of
+//! random ranges, so one is added there. A setting that pktgen cannot express is rejected with the
+//! option to use instead.
 
 use super::args::{Args, Entry, Field};
-use super::shape;
 use crate::outcome::Failure;
 use crate::units::{Addresses, Interval, Nanos, Queues};
-use packet::{Config, FLOWS_MAX, Flags, IMIX_ENTRIES_MAX, ImixEntry, MacAddr, XmitMode};
+use packet::{Config, FLOWS_MAX, Flags, IMIX_ENTRIES_MAX, ImixEntry, MPLS_LABELS_MAX, MacAddr, XmitMode};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
-/// Destination when only a MAC address was given: of the network set aside for benchmarks (RFC 2544).
+/// Destination when only a MAC address was given: an address for benchmarks (RFC 2544).
 const DST_DEFAULT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 /// Shortest frame on an Ethernet, without FCS.
 const SIZE_DEFAULT: u32 = 60;
@@ -19,7 +19,7 @@ const SIZE_DEFAULT: u32 = 60;
 /// The configuration that `args` ask for. The destination MAC stays zero when it was not given.
 ///
 /// # Errors
-/// Bad usage, when the arguments do not go together or pktgen's terms cannot express them.
+/// Bad usage when arguments exclude each other or pktgen has no setting for them.
 pub fn config(args: &Args) -> Result<Config, Failure> {
     let mut config = Config { seed: args.seed, ..Config::default() };
     check_duration(args)?;
@@ -32,11 +32,11 @@ pub fn config(args: &Args) -> Result<Config, Failure> {
         ports("--udp-src", args.udp_src, args.is_random(Field::UdpSrc))?;
     (config.udp_dst_min, config.udp_dst_max) =
         ports("--udp-dst", args.udp_dst, args.is_random(Field::UdpDst))?;
-    shape::set_tags(&mut config, args)?;
+    set_tags(&mut config, args)?;
     set_sizes(&mut config, args)?;
     set_flows(&mut config, args)?;
-    shape::set_ipsec(&mut config, args)?;
-    shape::set_memory(&mut config, args)?;
+    set_ipsec(&mut config, args)?;
+    set_memory(&mut config, args)?;
     if let Some(Queues::Listed(queues)) = args.queues {
         (config.queue_map_min, config.queue_map_max) = (queues.first, queues.last);
     }
@@ -50,10 +50,10 @@ pub fn config(args: &Args) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// A script that computes the seconds may come to 0, which must not mean a run without end.
+/// 0 seconds, perhaps computed by a script, must not mean a run without end.
 fn check_duration(args: &Args) -> Result<(), Failure> {
     match args.duration {
-        Some(Nanos(0)) => Err(Failure::usage("send for 0 s", "no frame fits into that time")
+        Some(Nanos(0)) => Err(Failure::usage("send for 0 s", "the duration is zero")
             .try_this("--duration 1s, or --count 0 to send until Ctrl-C")),
         _ => Ok(()),
     }
@@ -88,7 +88,7 @@ impl Args {
 fn set_flags(config: &mut Config, args: &Args) -> Result<(), Failure> {
     for (on, flag) in [
         (args.is_ipv6(), Flags::IPV6),
-        (args.csum, Flags::UDPCSUM),
+        (args.udp_checksum, Flags::UDPCSUM),
         (args.no_timestamp, Flags::NO_TIMESTAMP),
         (args.is_random(Field::Src), Flags::IPSRC_RND),
         (args.is_random(Field::Dst), Flags::IPDST_RND),
@@ -128,12 +128,12 @@ fn has_queue_range(args: &Args) -> bool {
 
 /// `--random field` without a range to draw from.
 fn nothing_to_draw(field: &str, option: &str) -> Failure {
-    Failure::usage(format!("draw {field} at random"), "there is nothing to draw from").try_this(option)
+    Failure::usage(format!("draw {field} at random"), "it needs a range").try_this(option)
 }
 
 fn set_addresses(config: &mut Config, args: &Args) -> Result<(), Failure> {
     if args.dst.is_none() && args.dst_mac.is_none() {
-        return Err(Failure::usage(format!("send on {}", args.device), "nobody to send to")
+        return Err(Failure::usage(format!("send on {}", args.device), "there is no destination")
             .try_this("--dst ADDRESS (a neighbour, or anything behind one)")
             .try_this("--dst-mac MAC (frames then go to 198.18.0.1)"));
     }
@@ -142,7 +142,7 @@ fn set_addresses(config: &mut Config, args: &Args) -> Result<(), Failure> {
     {
         return Err(Failure::usage(
             format!("send from {src} to {dst}"),
-            "source and destination are of two IP versions",
+            "source and destination have different IP versions",
         ));
     }
     let random = args.is_random(Field::Dst);
@@ -182,7 +182,7 @@ fn v4_range(
         true => Ipv4Addr::from_bits(range.last.to_bits().checked_add(1).ok_or_else(|| {
             Failure::usage(
                 format!("draw --{field} from {range}"),
-                "pktgen leaves the end of a random range out, and there is no address after the last",
+                "pktgen excludes the end of a random range, and there is no address after the last",
             )
             .try_this(format!("--{field} {}-255.255.255.254", range.first))
         })?),
@@ -190,8 +190,8 @@ fn v4_range(
     Ok((Some(range.first), Some(end)))
 }
 
-/// IPv6 destinations: pktgen draws each as (random OR min) AND max, which reaches every address of a block
-/// whose size is a power of two and which begins at a multiple of that size, and of nothing else.
+/// IPv6 destinations: pktgen draws each as (random OR min) AND max. That gives every address of an
+/// aligned block whose size is a power of two, and of no other range.
 fn set_dst6(config: &mut Config, range: Interval<Ipv6Addr>, random: bool) -> Result<(), Failure> {
     let (first, last) = (range.first.to_bits(), range.last.to_bits());
     config.dst6 = range.first;
@@ -233,7 +233,8 @@ fn set_src6(config: &mut Config, range: Interval<Ipv6Addr>, random: bool) -> Res
     Ok(())
 }
 
-/// A first MAC address and how many there are from it; pktgen counts in the last five bytes, up to 2^32.
+/// The first MAC address and the number of addresses. pktgen increments the last five bytes, for up
+/// to 2^32 addresses.
 fn macs(option: &str, range: Option<Interval<MacAddr>>, random: bool) -> Result<(MacAddr, u32), Failure> {
     let number = |mac: MacAddr| mac.0.iter().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
     let example = || format!("{option} 02:00:00:00:00:01-02:00:00:00:00:ff");
@@ -262,7 +263,7 @@ fn macs(option: &str, range: Option<Interval<MacAddr>>, random: bool) -> Result<
     }
 }
 
-/// Ports with pktgen's end, which is one after the last.
+/// Ports with pktgen's end, which is the port after the last.
 fn ports(option: &str, range: Interval<u16>, random: bool) -> Result<(u16, u16), Failure> {
     if range.is_one() {
         return match random {
@@ -273,7 +274,7 @@ fn ports(option: &str, range: Interval<u16>, random: bool) -> Result<(u16, u16),
     let end = range.last.checked_add(1).ok_or_else(|| {
         Failure::usage(
             format!("use {option} {range}"),
-            "pktgen leaves the end of a range of ports out, and there is no port after 65535",
+            "pktgen excludes the end of a port range, and there is no port after 65535",
         )
         .try_this(format!("{option} {}", Interval { first: range.first.min(65533), last: 65534 }))
     })?;
@@ -293,7 +294,7 @@ fn set_sizes(config: &mut Config, args: &Args) -> Result<(), Failure> {
     }
     let default = Interval::one(SIZE_DEFAULT.max(shortest));
     let size = args.size.unwrap_or(default);
-    // A range drawn at random leaves its end out, so the end is one more than the longest frame.
+    // pktgen excludes the end of a random range, so the end is one more than the longest frame.
     let lengths = shortest..=packet::FRAME_LEN_MAX - u32::from(random);
     check_size("--size", size.first, &lengths)?;
     check_size("--size", size.last, &lengths)?;
@@ -340,6 +341,67 @@ fn set_flows(config: &mut Config, args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The bit of an MPLS label in pktgen's settings that makes it random.
+const RANDOM_LABEL: u32 = 0x100;
+
+/// VLAN tags or MPLS labels. The parser rejects both together, as pktgen's commands do.
+///
+/// # Errors
+/// Bad usage for more labels than pktgen has.
+pub fn set_tags(config: &mut Config, args: &Args) -> Result<(), Failure> {
+    (config.vlan_id, config.svlan_id) = (args.vlan, args.svlan);
+    (config.vlan_p, config.vlan_cfi) = (args.vlan_prio, args.vlan_dei.into());
+    (config.svlan_p, config.svlan_cfi) = (args.svlan_prio, args.svlan_dei.into());
+    let Some(labels) = &args.mpls else { return Ok(()) };
+    if labels.0.len() > MPLS_LABELS_MAX {
+        return Err(Failure::usage("use --mpls", format!("it has more than {MPLS_LABELS_MAX} labels")));
+    }
+    let mark = if args.is_random(Field::Mpls) { RANDOM_LABEL } else { 0 };
+    config.mpls = labels.0.iter().map(|label| label | mark).collect();
+    if config.mpls.iter().any(|label| label & RANDOM_LABEL != 0) {
+        config.flags.set(Flags::MPLS_RND, true);
+    }
+    Ok(())
+}
+
+/// pktgen looks an association up when a flow begins. Without `--flows`, each frame is a flow.
+///
+/// # Errors
+/// Bad usage over IPv6.
+pub fn set_ipsec(config: &mut Config, args: &Args) -> Result<(), Failure> {
+    if !args.ipsec {
+        return Ok(());
+    }
+    if config.flags.has(Flags::IPV6) {
+        return Err(Failure::usage("use --ipsec", "IPsec is for IPv4 only, as in pktgen"));
+    }
+    config.flags.set(Flags::IPSEC, true);
+    config.spi = args.spi.unwrap_or(0);
+    if config.flows == 0 {
+        (config.flows, config.flow_len) = (1, 1);
+        config.flags.set(Flags::FLOW_SEQ, true);
+    }
+    Ok(())
+}
+
+/// Memory of the frames, and how often each is sent.
+///
+/// # Errors
+/// Bad usage for copies into a receive path.
+pub fn set_memory(config: &mut Config, args: &Args) -> Result<(), Failure> {
+    if args.clone_skb.is_some() && args.xmit_mode == Entry::NetifReceive {
+        let act = "use --clone-skb with --xmit-mode netif_receive";
+        return Err(Failure::usage(act, "the receive path keeps each frame, so it cannot be sent again"));
+    }
+    config.clone_skb = args.clone_skb.unwrap_or(0);
+    config.frags = args.frags.unwrap_or(0);
+    if let Some(node) = args.node {
+        config.node = node as i32;
+        config.flags.set(Flags::NODE, true);
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -367,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_wishes_sends_a_thousand_frames_of_60_bytes() {
+    fn a_line_without_options_sends_a_thousand_frames_of_60_bytes() {
         let config = ask("--dst 10.0.0.2").unwrap();
         assert_eq!((config.count, config.min_pkt_size, config.max_pkt_size), (1000, 60, 60));
         assert_eq!((config.dst_min, config.dst_max), (v4("10.0.0.2"), None));
@@ -462,15 +524,16 @@ mod tests {
 
     #[test]
     fn words_that_do_not_go_together_are_refused() {
-        assert!(refusal("").contains("nobody to send to"));
-        assert!(refusal("--dst 10.0.0.1 --src fd00::1").contains("two IP versions"));
+        assert!(refusal("").contains("there is no destination"));
+        assert!(refusal("--dst 10.0.0.1 --src fd00::1").contains("different IP versions"));
         assert!(refusal("--src fd00::1 --dst-mac 02:00:00:00:00:01").contains("no destination"));
         assert!(refusal("--dst fd00::1 --flows 5").contains("IPv4 only"));
     }
 
     #[test]
     fn tags_are_those_of_pktgen() {
-        let config = ask("--dst 10.0.0.1 --vlan 5 --vlan-p 7 --svlan 6 --svlan-p 3 --svlan-cfi").unwrap();
+        let config =
+            ask("--dst 10.0.0.1 --vlan 5 --vlan-prio 7 --svlan 6 --svlan-prio 3 --svlan-dei").unwrap();
         assert_eq!((config.vlan_p, config.vlan_cfi, config.svlan_p, config.svlan_cfi), (7, 0, 3, 1));
         let config = ask("--dst 10.0.0.1 --mpls 16,0x0002000a").unwrap();
         assert_eq!((config.mpls.as_slice(), config.min_pkt_size), (&[0x0001_0040, 0x0002_000a][..], 66));
@@ -483,7 +546,15 @@ mod tests {
     }
 
     #[test]
-    fn sealed_frames_are_flows_over_ipv4() {
+    fn the_option_names_of_pktgen_still_work() {
+        let old = "--vlan 5 --vlan-p 7 --vlan-cfi --svlan 6 --svlan-p 3 --svlan-cfi --csum --clone 7";
+        let new = "--vlan 5 --vlan-prio 7 --vlan-dei --svlan 6 --svlan-prio 3 --svlan-dei --udp-checksum --clone-skb 7";
+        let ask = |words: &str| ask(&format!("--dst 10.0.0.1 {words}")).unwrap();
+        assert_eq!(ask(old), ask(new));
+    }
+
+    #[test]
+    fn frames_with_ipsec_are_flows_over_ipv4() {
         let config = ask("--dst 10.0.0.1 --ipsec --spi 0x100").unwrap();
         assert_eq!((config.flows, config.flow_len, config.spi), (1, 1, 256));
         assert!(config.asks_for_ipsec() && config.flags.has(Flags::FLOW_SEQ));
@@ -503,7 +574,8 @@ mod tests {
     }
 
     proptest! {
-        /// The block rule against its definition: (r OR min) AND max over all r is every address from min to max.
+        /// The block rule against its definition: (r OR min) AND max over all r is every address
+        /// from min to max.
         #[test]
         fn a_block_is_drawn_whole_and_nothing_else(low in 0u128..64, high in 0u128..64) {
             let base = 0xfd00u128 << 112;

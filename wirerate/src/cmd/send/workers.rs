@@ -8,22 +8,22 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the threads are looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How soon a stop is noticed: a signal does not end a wait, and all of a stop is to take less than 10 ms.
-const NOTICE_EVERY: Duration = Duration::from_millis(4);
+/// Interval of the progress line.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+/// Poll interval for stops: a signal does not end a wait, and a stop takes at most 10 ms.
+const POLL_INTERVAL: Duration = Duration::from_millis(4);
 
-/// Threads at work on one run.
+/// The workers of one run.
 #[derive(Debug)]
-pub struct Fleet {
+pub struct WorkerSet {
     /// Each run with its CPU.
     runs: Vec<(u32, Arc<RunHandle>)>,
     _workers: Workers,
 }
 
-/// What one thread did.
+/// The result of one worker.
 #[derive(Debug)]
-pub struct Done {
+pub struct WorkerResult {
     /// The CPU it ran on.
     pub cpu: u32,
     /// Its run.
@@ -32,21 +32,21 @@ pub struct Done {
     pub why: String,
 }
 
-/// How far all threads together are.
+/// Totals of all workers so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sofar {
+pub struct Totals {
     /// Frames accepted by the driver.
     pub sent: u64,
     /// Frames not accepted.
     pub errors: u64,
 }
 
-impl Fleet {
-    /// Starts a thread for each request, on the CPU beside it, in `netns`. No frame goes out before
-    /// every thread has its engine. `stop` ends all of them.
+impl WorkerSet {
+    /// Starts a worker in `netns` for each request, on its CPU. Frames are sent once all engines
+    /// are built. `stop` ends all runs.
     ///
     /// # Errors
-    /// Refused when a thread cannot be had; the others are gone again then.
+    /// Refused when a thread cannot be started; the others are ended.
     pub fn start(netns: &Netns, requests: Vec<(u32, Request)>, stop: &Stop) -> Result<Self, Failure> {
         let cpus: Vec<u32> = requests.iter().map(|(cpu, _)| *cpu).collect();
         let spawn = |cpu: &u32| {
@@ -57,28 +57,29 @@ impl Fleet {
         Ok(Self { runs: cpus.into_iter().zip(handles).collect(), _workers: workers })
     }
 
-    /// How far it is.
-    pub fn sofar(&self) -> Sofar {
-        self.runs.iter().fold(Sofar::default(), |sum, (_, handle)| {
+    /// Totals so far.
+    pub fn totals(&self) -> Totals {
+        self.runs.iter().fold(Totals::default(), |sum, (_, handle)| {
             let progress = handle.progress();
-            Sofar { sent: sum.sent + progress.sent(), errors: sum.errors + progress.errors() }
+            Totals { sent: sum.sent + progress.sent(), errors: sum.errors + progress.errors() }
         })
     }
 
-    /// True once every thread is done.
+    /// True once all runs have ended.
     pub fn has_ended(&self) -> bool {
         self.runs.iter().all(|(_, handle)| handle.has_ended())
     }
 
-    /// Waits for the end, which comes early when `stop` is set or one thread fails. `look` is called about ten
-    /// times a second.
-    pub fn finish(self, stop: &Stop, mut look: impl FnMut(Sofar)) -> Vec<Done> {
-        let mut done: Vec<Option<Done>> = self.runs.iter().map(|_| None).collect();
-        // Once frames go out, those who send them hear a signal first: it ends the call that they are in, also where this
-        // thread would wait for a processor. Before, an engine may be in a call that nothing ends.
+    /// Waits for the end. All runs end early when `stop` is set or one of them fails. `show` is
+    /// called about ten times per second.
+    pub fn finish(self, stop: &Stop, mut show: impl FnMut(Totals)) -> Vec<WorkerResult> {
+        let mut done: Vec<Option<WorkerResult>> = self.runs.iter().map(|_| None).collect();
+        // Once frames are sent, signals go to the workers: a signal ends the system call of a
+        // worker at once, even if this thread has no CPU. Before that, building an engine must not
+        // be interrupted.
         let elsewhere = OnceCell::new();
         let notice = || {
-            if elsewhere.get().is_none() && self.sofar().sent > 0 {
+            if elsewhere.get().is_none() && self.totals().sent > 0 {
                 elsewhere.get_or_init(Elsewhere::begin);
             }
             stop.is_set()
@@ -88,14 +89,14 @@ impl Fleet {
             if stop.is_set() || failed {
                 self.runs.iter().for_each(|(_, handle)| handle.stop());
             }
-            look(self.sofar());
+            show(self.totals());
         }
         done.into_iter().flatten().collect()
     }
 
-    /// Takes the reports of all that have ended, after a wait for the first that has not. True when one of them
-    /// failed.
-    fn collect(&self, done: &mut [Option<Done>], is_stopped: &impl Fn() -> bool) -> bool {
+    /// Waits for the first run that has not ended, then takes the reports of all that have. True
+    /// when one of them failed.
+    fn collect(&self, done: &mut [Option<WorkerResult>], is_stopped: &impl Fn() -> bool) -> bool {
         let (mut failed, mut has_waited) = (false, false);
         for ((cpu, handle), done) in self.runs.iter().zip(done).filter(|(_, done)| done.is_none()) {
             let run = match has_waited {
@@ -105,24 +106,24 @@ impl Fleet {
             has_waited = true;
             if let Some(run) = run {
                 failed |= matches!(run.end, engine::End::Failed(_));
-                *done = Some(Done { cpu: *cpu, run, why: handle.snapshot().reason });
+                *done = Some(WorkerResult { cpu: *cpu, run, why: handle.snapshot().reason });
             }
         }
         failed
     }
 }
 
-/// Waits until it has ended, until the next look, or until somebody asks to stop.
+/// Waits for the end, for the next progress line, or for a stop.
 fn wait<R>(mut ended: impl FnMut(Duration) -> Option<R>, is_stopped: impl Fn() -> bool) -> Option<R> {
     let mut waited = Duration::ZERO;
-    while waited < LOOK_EVERY {
-        if let Some(run) = ended(NOTICE_EVERY) {
+    while waited < PROGRESS_INTERVAL {
+        if let Some(run) = ended(POLL_INTERVAL) {
             return Some(run);
         }
         if is_stopped() {
             return None;
         }
-        waited += NOTICE_EVERY;
+        waited += POLL_INTERVAL;
     }
     None
 }
@@ -143,7 +144,7 @@ mod tests {
         assert!(waited.get() <= Duration::from_millis(5), "{waited:?}");
         waited.set(Duration::ZERO);
         assert_eq!(wait(ended, || false), None);
-        assert_eq!(waited.get(), LOOK_EVERY);
+        assert_eq!(waited.get(), PROGRESS_INTERVAL);
         assert_eq!(wait(|_| Some(7), || true), Some(7));
     }
 }

@@ -1,14 +1,14 @@
-//! One wish divided among several threads: counts, sequence numbers, rates and random numbers.
+//! A run divided among several threads: counts, sequence numbers, rates and random numbers.
 
-use super::pace::Pace;
+use super::rate::Rate;
 use packet::Rng;
 
-/// Sequence numbers there are.
+/// Number of sequence numbers.
 const SEQ_NUMS: u64 = 1 << 32;
 /// pktgen counts frames from 1.
 const SEQ_NUM_FIRST: u32 = 1;
 
-/// What one thread is to do.
+/// The part of one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// Frames to send, 0 for no end.
@@ -21,12 +21,11 @@ pub struct Share {
     pub rng: Rng,
 }
 
-/// Divides `count` frames (0 for no end) and `pace` among `threads`, so that the sums are exact and nobody
-/// sends a sequence number of another's (for as long as there are enough of them). A thread that would have
-/// nothing to send, or no rate to send at, gets no share. Threads of unequal rates have counts in proportion, so
-/// that they end together.
-pub fn shares(count: u64, pace: Pace, seed: u64, threads: u32) -> Vec<Share> {
-    let whole = rate_of(pace);
+/// Divides `count` frames (0 for no end) and `rate` among `threads`. The sums are exact, and no two
+/// threads use the same sequence number as long as 2^32 are enough. A thread without a frame or a
+/// rate gets no share. Counts are proportional to rates, so that all threads end together.
+pub fn shares(count: u64, rate: Rate, seed: u64, threads: u32) -> Vec<Share> {
+    let whole = rate_of(rate);
     let useful = [count, whole.unwrap_or(0)].into_iter().filter(|limit| *limit > 0);
     let threads = useful.fold(u64::from(threads), u64::min);
     let mut seq_num = u64::from(SEQ_NUM_FIRST);
@@ -41,7 +40,7 @@ pub fn shares(count: u64, pace: Pace, seed: u64, threads: u32) -> Vec<Share> {
         shares.push(Share {
             count,
             seq_num: (seq_num % SEQ_NUMS) as u32,
-            pace: pace_of(pace, threads, weight),
+            pace: pace_of(rate, threads, weight),
             rng: if thread == 0 { Rng(seed) } else { Rng::for_worker(seed, thread) },
         });
         seq_num += if count == 0 { SEQ_NUMS / threads } else { count };
@@ -59,22 +58,22 @@ fn rounded_up(whole: u64, part: u64, parts: u64) -> u64 {
     (u128::from(whole) * u128::from(part)).div_ceil(u128::from(parts)) as u64
 }
 
-/// What the threads divide among them each second, where the pace is a rate.
-fn rate_of(pace: Pace) -> Option<u64> {
-    match pace {
-        Pace::Full | Pace::Delay(_) => None,
-        Pace::Frames(rate) => Some(rate.0),
-        Pace::Wire(rate) => Some(rate.0),
+/// The number per second that the threads divide, if there is one.
+fn rate_of(rate: Rate) -> Option<u64> {
+    match rate {
+        Rate::LineRate | Rate::Interval(_) => None,
+        Rate::PacketRate(rate) => Some(rate.0),
+        Rate::BitRate(rate) => Some(rate.0),
     }
 }
 
 /// The pace of one of `threads` whose part of the rate is `part`.
-fn pace_of(pace: Pace, threads: u64, part: u64) -> engine::Pace {
-    match pace {
-        Pace::Full => engine::Pace::Unpaced,
-        Pace::Delay(delay) => engine::Pace::Delay { delay_ns: delay.0.saturating_mul(threads) },
-        Pace::Frames(_) => engine::Pace::FrameRate { rate_pps: part },
-        Pace::Wire(_) => engine::Pace::WireRate { rate_bps: part },
+fn pace_of(rate: Rate, threads: u64, part: u64) -> engine::Pace {
+    match rate {
+        Rate::LineRate => engine::Pace::Unpaced,
+        Rate::Interval(delay) => engine::Pace::Delay { delay_ns: delay.0.saturating_mul(threads) },
+        Rate::PacketRate(_) => engine::Pace::FrameRate { rate_pps: part },
+        Rate::BitRate(_) => engine::Pace::WireRate { rate_bps: part },
     }
 }
 
@@ -86,34 +85,34 @@ mod tests {
 
     #[test]
     fn one_thread_does_it_all() {
-        let [share] = shares(10, Pace::Frames(Pps(5)), 7, 1)[..] else { panic!("one share") };
+        let [share] = shares(10, Rate::PacketRate(Pps(5)), 7, 1)[..] else { panic!("one share") };
         assert_eq!((share.count, share.seq_num, share.rng), (10, 1, Rng(7)));
         assert_eq!(share.pace, engine::Pace::FrameRate { rate_pps: 5 });
     }
 
     #[test]
     fn no_end_divides_the_sequence_numbers() {
-        let starts: Vec<_> = shares(0, Pace::Full, 7, 4).iter().map(|share| share.seq_num).collect();
+        let starts: Vec<_> = shares(0, Rate::LineRate, 7, 4).iter().map(|share| share.seq_num).collect();
         assert_eq!(starts, [1, 0x4000_0001, 0x8000_0001, 0xc000_0001]);
     }
 
     #[test]
     fn a_thread_without_frames_is_not_started() {
-        assert_eq!(shares(2, Pace::Full, 7, 4).len(), 2);
+        assert_eq!(shares(2, Rate::LineRate, 7, 4).len(), 2);
     }
 
     #[test]
     fn a_rate_below_the_number_of_threads_comes_to_its_end() {
-        let slow = shares(4, Pace::Frames(Pps(1)), 7, 2);
+        let slow = shares(4, Rate::PacketRate(Pps(1)), 7, 2);
         assert_eq!(slow.iter().map(|share| share.count).collect::<Vec<_>>(), [4]);
         assert_eq!(slow[0].pace, engine::Pace::FrameRate { rate_pps: 1 });
-        assert_eq!(shares(0, Pace::Wire(BitRate(2)), 7, 4).len(), 2);
+        assert_eq!(shares(0, Rate::BitRate(BitRate(2)), 7, 4).len(), 2);
     }
 
     #[test]
     fn threads_of_unequal_rates_end_together() {
         let counts = |count, pps, threads| {
-            let shares = shares(count, Pace::Frames(Pps(pps)), 7, threads);
+            let shares = shares(count, Rate::PacketRate(Pps(pps)), 7, threads);
             shares.iter().map(|share| share.count).collect::<Vec<_>>()
         };
         assert_eq!(counts(302, 3, 2), [201, 101]);
@@ -123,15 +122,15 @@ mod tests {
     #[test]
     fn delays_grow_and_rates_shrink() {
         let paces = |pace| shares(0, pace, 7, 2).iter().map(|share| share.pace).collect::<Vec<_>>();
-        assert_eq!(paces(Pace::Delay(Nanos(10))), [engine::Pace::Delay { delay_ns: 20 }; 2]);
+        assert_eq!(paces(Rate::Interval(Nanos(10))), [engine::Pace::Delay { delay_ns: 20 }; 2]);
         let wire = |rate_bps| engine::Pace::WireRate { rate_bps };
-        assert_eq!(paces(Pace::Wire(BitRate(5))), [wire(3), wire(2)]);
+        assert_eq!(paces(Rate::BitRate(BitRate(5))), [wire(3), wire(2)]);
     }
 
     proptest! {
         #[test]
         fn parts_sum_up_and_sequence_numbers_follow_each_other(count in 1u64..1 << 40, threads in 1u32..65) {
-            let shares = shares(count, Pace::Frames(Pps(count)), 7, threads);
+            let shares = shares(count, Rate::PacketRate(Pps(count)), 7, threads);
             prop_assert_eq!(shares.iter().map(|share| share.count).sum::<u64>(), count);
             let rates = shares.iter().map(|share| match share.pace {
                 engine::Pace::FrameRate { rate_pps } => rate_pps,

@@ -1,0 +1,332 @@
+//! A run of `wirerate send`: the device, its next hop, the CPUs, the workers, and the report.
+
+use super::args::Args;
+use super::config;
+use super::device::TxDevice;
+use super::rate::Rate;
+use super::report::{self, End, Report, RunInfo};
+use super::split::shares;
+
+use super::workers::{Totals, WorkerSet};
+use crate::out;
+use crate::outcome::{Failure, Outcome};
+use crate::stop::Stop;
+use crate::term::Progress;
+use crate::units::{Interval, Queues};
+use crate::units::{human_count, human_pps, per_second};
+use anyhow::anyhow;
+use engine::{CatchUp, EngineError, EngineKind, Request, Terms, Wish};
+use host::CpuList;
+use packet::{Config, DeviceFacts, Flags, XmitMode};
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::time::Instant;
+
+/// Twice the rate: a policer with a margin of 100 % passes a late run.
+const CATCH_UP_DEFAULT: CatchUp = CatchUp::Times(NonZeroU32::MIN.saturating_add(1));
+
+/// Sends what `config` asks for and prints the report.
+///
+/// # Errors
+/// Refused by the host or the device before the first frame.
+pub fn run(args: &Args, mut config: Config, pace: Rate, stop: &Stop) -> Result<Outcome, Failure> {
+    let act = || format!("send on {}", args.device);
+    let device =
+        TxDevice::find(args.netns.as_deref(), &args.device).map_err(|why| Failure::host(act(), why))?;
+    if !args.allow_default_route {
+        device.spare_default_route()?;
+    }
+    check_queues(args, &device)?;
+    check_node(args)?;
+    let cpus = cpus(args, &device)?;
+    part_queues(args, &device, &cpus, &mut config)?;
+    if config.xmit_mode == XmitMode::NetifReceive && config.dst_mac.is_zero() {
+        // The receive path drops frames for other MAC addresses.
+        config.dst_mac = device.facts.mac;
+    }
+    device.fill_in_dst_mac(&mut config, config::first_destination(args), true)?;
+    let job = Job {
+        cpus,
+        device: &device,
+        netns: args.netns.clone(),
+        config,
+        pace,
+        catch_up: args.catch_up.unwrap_or(CATCH_UP_DEFAULT),
+        duration_ns: args.duration.map_or(0, |duration| duration.0),
+        engine: args.engine.map(Into::into),
+        batch: args.batch,
+    };
+    let (report, error) = job.run(stop, !args.json)?;
+    conclude(args, &report, error)
+}
+
+/// pktgen silently takes the last queue for one that does not exist, and treats queue 0 as unset.
+fn check_queues(args: &Args, device: &TxDevice) -> Result<(), Failure> {
+    let Some(Queues::Listed(queues)) = args.queues else { return Ok(()) };
+    let act = || format!("send to queue {queues} of {}", args.device);
+    let count = device.facts.tx_queues.max(1);
+    if queues.last >= count {
+        let why = anyhow!("it has {count} transmit queues, the last is {}", count - 1);
+        return Err(Failure::refused(act(), why).try_this(format!("--queues 0-{}", count - 1)));
+    }
+    if queues == Interval::one(0) && args.engine.is_none() {
+        let why = "pktgen treats queue 0 alone as unset, so the engine must be named";
+        return Err(Failure::usage(act(), why).try_this("--engine af_xdp"));
+    }
+    Ok(())
+}
+
+/// Gives each of several af_xdp threads the queue of its CPU, because a queue takes one socket.
+fn part_queues(args: &Args, device: &TxDevice, cpus: &[u32], config: &mut Config) -> Result<(), Failure> {
+    if args.engine.map(EngineKind::from) != Some(EngineKind::AfXdp) || cpus.len() < 2 {
+        return Ok(());
+    }
+    let act = || format!("send from {} threads by af_xdp on {}", cpus.len(), args.device);
+    if let Some(Queues::Listed(queues)) = args.queues {
+        let why = format!("a queue takes one thread, and all would use queue {queues}");
+        return Err(Failure::usage(act(), why).try_this("--queues cpu"));
+    }
+    let count = device.facts.tx_queues.max(1);
+    if let Some((one, other)) = sharing(cpus, count) {
+        let why = anyhow!("CPUs {one} and {other} would share a queue: it has {count}");
+        return Err(Failure::refused(act(), why)
+            .try_this("--threads 1")
+            .try_this(format!("--cpus with a queue each (queue = CPU modulo {count})")));
+    }
+    config.flags.set(Flags::QUEUE_MAP_CPU, true);
+    Ok(())
+}
+
+/// Two CPUs with the same one of `queue_count` queues.
+fn sharing(cpus: &[u32], queue_count: u16) -> Option<(u32, u32)> {
+    let mut owners = HashMap::new();
+    cpus.iter().find_map(|cpu| owners.insert(cpu % u32::from(queue_count), *cpu).map(|other| (other, *cpu)))
+}
+
+/// pktgen reports `ERROR: node not possible` and continues without.
+fn check_node(args: &Args) -> Result<(), Failure> {
+    let Some(node) = args.node else { return Ok(()) };
+    let act = || format!("use memory of node {node}");
+    let nodes = CpuList::possible_nodes().map_err(|why| Failure::host(act(), why))?;
+    match nodes.contains(node) {
+        true => Ok(()),
+        false => Err(Failure::refused(act(), anyhow!("this machine has node {nodes} only"))),
+    }
+}
+
+/// Prints the report, or the error if nothing was sent. Returns the outcome.
+fn conclude(args: &Args, report: &Report, error: Option<engine::EngineError>) -> Result<Outcome, Failure> {
+    let act = format!("send on {}", args.device);
+    if let Some(error) = error {
+        let failure = Failure::engine(act, error);
+        if report.offered == 0 {
+            return Err(failure);
+        }
+        eprint!("{failure}");
+    }
+    out::text(&if args.json { report.json_line() } else { report.to_string() })?;
+    Ok(if is_good(report) { Outcome::Done } else { Outcome::No })
+}
+
+/// A full ring is normal for a fast sender with a slow driver. All other errors are failures.
+fn is_good(report: &Report) -> bool {
+    let trouble = report.error_causes.iter().any(|cause| cause.cause != "ring_full");
+    !trouble && !matches!(report.end, End::Failed | End::DeviceGone)
+}
+
+/// The CPUs to send from: those of `--cpus`, or as many as `--threads` near the device.
+fn cpus(args: &Args, device: &TxDevice) -> Result<Vec<u32>, Failure> {
+    if let Some(list) = &args.cpus {
+        return Ok(list.0.clone());
+    }
+    nearest_cpus(device, args.node, args.threads.unwrap_or(1) as usize)
+}
+
+/// `wanted` CPUs to send from: those of `node` if there is one, else those nearest to the device.
+///
+/// # Errors
+/// Bad usage when there are fewer.
+pub fn nearest_cpus(device: &TxDevice, node: Option<u32>, wanted: usize) -> Result<Vec<u32>, Failure> {
+    let failed = |why| Failure::host("choose CPUs to send from", why);
+    let allowed = CpuList::allowed().map_err(failed)?;
+    let node = match node {
+        Some(node) => Some(node),
+        None => device.stack.numa_node(&device.link).map_err(failed)?,
+    };
+    let mut cpus: Vec<_> = allowed.iter().collect();
+    // Near the device first; of these the last, because the first ones often serve interrupts.
+    cpus.sort_by_key(|cpu| (node.is_some() && host::node_of_cpu(*cpu) != node, std::cmp::Reverse(*cpu)));
+    if wanted > cpus.len() {
+        return Err(Failure::usage(
+            format!("send from {wanted} threads"),
+            format!("each needs a CPU of its own, and there are {}", cpus.len()),
+        )
+        .try_this(format!("--threads {}", cpus.len())));
+    }
+    cpus.truncate(wanted);
+    Ok(cpus)
+}
+
+/// Frames to send on one device.
+#[derive(Debug)]
+pub struct Job<'a> {
+    /// The device.
+    pub device: &'a TxDevice,
+    /// Its namespace, as the user named it.
+    pub netns: Option<String>,
+    /// The frames.
+    pub config: Config,
+    /// How fast.
+    pub pace: Rate,
+    /// How fast when it is late.
+    pub catch_up: CatchUp,
+    /// How long, in nanoseconds; 0 for no end.
+    pub duration_ns: u64,
+    /// The CPUs to send from, one thread each.
+    pub cpus: Vec<u32>,
+    /// The requested engine.
+    pub engine: Option<EngineKind>,
+    /// The requested batch size.
+    pub batch: Option<u32>,
+}
+
+impl Job<'_> {
+    /// Sends until the count, the duration or a stop ends the run. An error is returned beside the
+    /// report of what was sent before it.
+    ///
+    /// # Errors
+    /// When the threads cannot be started.
+    pub fn run(mut self, stop: &Stop, show: bool) -> Result<(Report, Option<EngineError>), Failure> {
+        let seed = self.config.seed.unwrap_or_else(super::fresh_seed);
+        let requests = self.requests(seed)?;
+        let (started, cpu_time) = (Instant::now(), host::process_cpu_time());
+        let workers = WorkerSet::start(&self.device.netns, requests, stop)?;
+        let progress = Progress::new(show, self.config.count);
+        let mut meter = LiveRate::default();
+        let done = workers.finish(stop, |totals| {
+            if progress.is_visible() {
+                progress.show(totals.sent, meter.text(totals, Instant::now()));
+            }
+        });
+        drop(progress);
+        // Both include building and removing the engines, which matters in a short run.
+        let cpus_busy = (host::process_cpu_time() - cpu_time).div_duration_f64(started.elapsed());
+        let report = report::sum_up(self.info(seed), &done, cpus_busy);
+        Ok((report, report::failure(done)))
+    }
+
+    fn info(self, seed: u64) -> RunInfo {
+        RunInfo {
+            device: self.device.link.name.clone(),
+            netns: self.netns,
+            interval_ps: self.pace.interval_ps(&self.config),
+            seed,
+            notes: notes(&self.config),
+        }
+    }
+
+    fn requests(&mut self, seed: u64) -> Result<Vec<(u32, Request)>, Failure> {
+        let shares = shares(self.config.count, self.pace, seed, self.cpus.len() as u32);
+        let associations = self.device.associations(&self.config);
+        let associations = associations.map_err(|why| Failure::host("read security associations", why))?;
+        let mut requests = Vec::new();
+        for (share, cpu) in shares.into_iter().zip(&self.cpus) {
+            let facts = DeviceFacts { cpu: *cpu, ..self.device.facts };
+            let (plan, mut cursor) = super::plan(&mut self.config, &facts, seed, &associations)?;
+            cursor.seq_num = share.seq_num;
+            cursor.rng = share.rng;
+            let request = Request {
+                ifname: self.device.link.name.clone(),
+                plan,
+                cursor,
+                mode: self.config.xmit_mode,
+                wish: Wish::of(&self.config),
+                terms: Terms {
+                    count: share.count,
+                    duration_ns: self.duration_ns,
+                    pace: share.pace,
+                    catch_up: self.catch_up,
+                },
+                engine: self.engine,
+                batch: self.batch,
+                next_ns: None,
+            };
+            requests.push((*cpu, request));
+        }
+        Ok(requests)
+    }
+}
+
+/// What may be unexpected about a configuration.
+fn notes(config: &Config) -> Vec<String> {
+    let drawn = config.flags.has(Flags::IPV6) && !config.dst6_min.is_unspecified();
+    let asked = config.flags.has(Flags::IPDST_RND);
+    let seals = config.asks_for_ipsec();
+    [
+        (drawn && !asked, "IPv6 destinations are random: pktgen cannot count through them"),
+        (seals, "IPsec makes frames longer than --size by its padding and integrity check"),
+        (
+            seals && config.clone_skb > 1,
+            "repeated frames have the same sequence number: a replay window drops them",
+        ),
+    ]
+    .into_iter()
+    .filter(|(applies, _)| *applies)
+    .map(|(_, note)| note.to_owned())
+    .collect()
+}
+
+/// Current and mean rate for the progress line, measured from the first frames on: the time to
+/// build an engine does not count.
+#[derive(Default)]
+struct LiveRate {
+    first: Option<(Instant, Totals)>,
+    last: Option<(Instant, Totals)>,
+    now_pps: Option<f64>,
+}
+
+impl LiveRate {
+    fn text(&mut self, totals: Totals, now: Instant) -> String {
+        let counts = format!("{} sent", human_count(totals.sent));
+        if totals.sent == 0 {
+            return counts;
+        }
+        let since = |&mut (then, before): &mut (Instant, Totals)| {
+            let elapsed = now.duration_since(then);
+            (elapsed, per_second(totals.sent - before.sent, elapsed.as_nanos() as u64))
+        };
+        let (_, mean_pps) = since(self.first.get_or_insert((now, totals)));
+        let (elapsed, now_pps) = since(self.last.get_or_insert((now, totals)));
+        if elapsed >= crate::term::REDRAW {
+            self.now_pps = Some(now_pps);
+            self.last = Some((now, totals));
+        }
+        let [now, mean] = [self.now_pps.unwrap_or(mean_pps), mean_pps].map(human_pps);
+        format!("{counts}, {now} now, {mean} mean, {} errors", human_count(totals.errors))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn two_cpus_share_a_queue_when_there_are_too_few() {
+        assert_eq!(sharing(&[1, 0], 4), None);
+        assert_eq!(sharing(&[3, 2, 7], 4), Some((3, 7)));
+        assert_eq!(sharing(&[1, 0], 1), Some((1, 0)));
+    }
+
+    #[test]
+    fn the_live_line_tells_the_rate_now_from_the_mean() {
+        let mut meter = LiveRate::default();
+        let start = Instant::now();
+        let mut text =
+            |sent, errors, ms| meter.text(Totals { sent, errors }, start + Duration::from_millis(ms));
+        assert_eq!(text(0, 0, 900), "0 sent");
+        text(1000, 0, 1000);
+        text(2000, 0, 2000);
+        assert_eq!(text(5000, 7, 3000), "5,000 sent, 3.000 kpps now, 2.000 kpps mean, 7 errors");
+    }
+}
