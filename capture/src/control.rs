@@ -1,9 +1,9 @@
 //! Telling a running capture something from outside: one socket for each of its devices.
 //!
 //! The sockets are files, `/run/wirerate/capture/NETNS-DEV`, NETNS being the inode number of the device's namespace,
-//! so that whoever knows a device finds its capture. An order is a line (`mode mirror`, `mode drop`, `stats`, `stop`),
-//! and so is the answer: `ok`, `ok` and more, or `error` and why. Any number of orders may follow each other.
-//! What an order does is the business of whoever runs the capture; nothing here waits for a client.
+//! so that whoever knows a device finds its capture. An command is a line (`mode mirror`, `mode drop`, `stats`, `stop`),
+//! and so is the answer: `ok`, `ok` and more, or `error` and why. Any number of commands may follow each other.
+//! What an command does is the business of whoever runs the capture; nothing here waits for a client.
 
 use crate::Mode;
 use host::{Netns, NetnsId};
@@ -23,7 +23,7 @@ use std::time::Duration;
 /// Where the sockets are.
 pub const FOLDER: &str = "/run/wirerate/capture";
 
-/// Longest line that is an order.
+/// Longest line that is an command.
 const LINE_LEN_MAX: usize = 64;
 /// Clients at a time; for one more, the one that has been silent longest is dropped.
 const CLIENTS_MAX: usize = 64;
@@ -32,11 +32,11 @@ const BACKLOG: i32 = 128;
 /// A socket older than this that nobody listens to has been left behind.
 const AGE_MIN: Duration = Duration::from_secs(10);
 /// How long an answer is waited for.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a running capture can be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum Command {
     /// What becomes of frames from now on.
     Mode(Mode),
     /// Where frames went until now.
@@ -45,7 +45,7 @@ pub enum Order {
     Stop,
 }
 
-impl fmt::Display for Order {
+impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Mode(Mode::Mirror) => "mode mirror",
@@ -56,22 +56,22 @@ impl fmt::Display for Order {
     }
 }
 
-/// No order.
+/// No command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is none of: mode mirror, mode drop, stats, stop")]
-pub struct BadOrder(pub String);
+pub struct BadCommand(pub String);
 
-impl FromStr for Order {
-    type Err = BadOrder;
+impl FromStr for Command {
+    type Err = BadCommand;
 
-    fn from_str(text: &str) -> Result<Self, BadOrder> {
+    fn from_str(text: &str) -> Result<Self, BadCommand> {
         let words: Vec<&str> = text.split_whitespace().collect();
         match words[..] {
             ["mode", "mirror"] => Ok(Self::Mode(Mode::Mirror)),
             ["mode", "drop"] => Ok(Self::Mode(Mode::Drop)),
             ["stats"] => Ok(Self::Stats),
             ["stop"] => Ok(Self::Stop),
-            _ => Err(BadOrder(text.trim().to_owned())),
+            _ => Err(BadCommand(text.trim().to_owned())),
         }
     }
 }
@@ -80,14 +80,14 @@ impl FromStr for Order {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControlError {
-    /// Nobody listens.
+    /// NoCapture listens.
     #[error("no capture runs on {ifname} here")]
-    Nobody {
+    NoCapture {
         /// Name of the device.
         ifname: String,
     },
     /// Its socket is for another user.
-    #[error("the capture on {ifname} takes orders from its own user only")]
+    #[error("the capture on {ifname} takes commands from its own user only")]
     Denied {
         /// Name of the device.
         ifname: String,
@@ -120,11 +120,11 @@ pub fn socket_path(netns: NetnsId, ifname: &str) -> PathBuf {
 ///
 /// # Errors
 /// See [`ControlError`].
-pub fn tell(netns: &Netns, ifname: &str, order: Order) -> Result<String, ControlError> {
-    tell_at(&socket_path(netns.id(), ifname), ifname, order)
+pub fn send(netns: &Netns, ifname: &str, command: Command) -> Result<String, ControlError> {
+    send_at(&socket_path(netns.id(), ifname), ifname, command)
 }
 
-fn tell_at(path: &Path, ifname: &str, order: Order) -> Result<String, ControlError> {
+fn send_at(path: &Path, ifname: &str, command: Command) -> Result<String, ControlError> {
     let stream = UnixStream::connect(path).map_err(|error| {
         let ifname = ifname.to_owned();
         match error.kind() {
@@ -132,12 +132,12 @@ fn tell_at(path: &Path, ifname: &str, order: Order) -> Result<String, ControlErr
             io::ErrorKind::ConnectionRefused => {
                 // Left by a capture that was killed; a user who may not remove it leaves it to the next capture.
                 remove_if_left(path);
-                ControlError::Nobody { ifname }
+                ControlError::NoCapture { ifname }
             }
-            _ => ControlError::Nobody { ifname },
+            _ => ControlError::NoCapture { ifname },
         }
     })?;
-    let answer = converse(&stream, order)
+    let answer = converse(&stream, command)
         .map_err(|source| ControlError::Silent { ifname: ifname.to_owned(), source })?;
     match answer.strip_prefix("ok") {
         Some(answer) => Ok(answer.trim_start().to_owned()),
@@ -148,10 +148,10 @@ fn tell_at(path: &Path, ifname: &str, order: Order) -> Result<String, ControlErr
     }
 }
 
-fn converse(mut stream: &UnixStream, order: Order) -> io::Result<String> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    writeln!(stream, "{order}")?;
+fn converse(mut stream: &UnixStream, command: Command) -> io::Result<String> {
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    writeln!(stream, "{command}")?;
     let mut answer = String::new();
     BufReader::new(stream).read_line(&mut answer)?;
     match answer.strip_suffix('\n') {
@@ -160,54 +160,54 @@ fn converse(mut stream: &UnixStream, order: Order) -> io::Result<String> {
     }
 }
 
-/// Where a running capture hears orders. Dropping it removes the sockets.
+/// Where a running capture hears commands. Dropping it removes the sockets.
 #[derive(Debug)]
-pub struct Desk {
-    seats: Vec<Seat>,
+pub struct ControlServer {
+    listeners: Vec<Listener>,
     clients: Vec<Client>,
 }
 
 #[derive(Debug)]
-struct Seat {
-    listener: UnixListener,
+struct Listener {
+    socket: UnixListener,
     path: PathBuf,
 }
 
-impl Desk {
-    /// Listens for orders to the capture on `ifnames`, devices of `netns`.
+impl ControlServer {
+    /// Listens for commands to the capture on `ifnames`, devices of `netns`.
     ///
     /// # Errors
-    /// `AddrInUse` when another capture on one of them hears orders; what the file system says.
+    /// `AddrInUse` when another capture on one of them hears commands; what the file system says.
     pub fn open(netns: &Netns, ifnames: &[String]) -> io::Result<Self> {
         // For everybody to see who captures; the sockets themselves are for the owner.
         fs::DirBuilder::new().recursive(true).mode(0o755).create(FOLDER)?;
-        sweep(Path::new(FOLDER));
+        remove_stale(Path::new(FOLDER));
         Self::open_at(ifnames.iter().map(|ifname| socket_path(netns.id(), ifname)))
     }
 
     fn open_at(paths: impl IntoIterator<Item = PathBuf>) -> io::Result<Self> {
-        let mut desk = Self { seats: Vec::new(), clients: Vec::new() };
+        let mut server = Self { listeners: Vec::new(), clients: Vec::new() };
         for path in paths {
-            desk.seats.push(Seat::open(path)?);
+            server.listeners.push(Listener::open(path)?);
         }
-        Ok(desk)
+        Ok(server)
     }
 
     /// Waits until somebody says something, at most so long.
     pub fn wait(&self, timeout: Duration) {
         let readable = PollFlags::POLLIN;
-        let seats = self.seats.iter().map(|seat| PollFd::new(seat.listener.as_fd(), readable));
+        let listeners = self.listeners.iter().map(|listener| PollFd::new(listener.socket.as_fd(), readable));
         let clients = self.clients.iter().map(|client| PollFd::new(client.stream.as_fd(), readable));
-        let mut fds: Vec<PollFd<'_>> = seats.chain(clients).collect();
+        let mut fds: Vec<PollFd<'_>> = listeners.chain(clients).collect();
         let timeout_ms = timeout.as_micros().div_ceil(1000).try_into().unwrap_or(u16::MAX);
         // A signal ends the wait early, which is what the caller wants then.
         let _ = poll(&mut fds, PollTimeout::from(timeout_ms));
     }
 
-    /// Answers what was said until now. `answer` gets each order and says what it did, or why not.
-    pub fn serve(&mut self, mut answer: impl FnMut(Order) -> Result<String, String>) {
-        for seat in &self.seats {
-            while let Ok((stream, _)) = seat.listener.accept() {
+    /// Answers what was said until now. `answer` gets each command and says what it did, or why not.
+    pub fn serve(&mut self, mut answer: impl FnMut(Command) -> Result<String, String>) {
+        for listener in &self.listeners {
+            while let Ok((stream, _)) = listener.socket.accept() {
                 if stream.set_nonblocking(true).is_err() {
                     continue;
                 }
@@ -229,7 +229,7 @@ impl Desk {
 }
 
 /// Removes what captures that were killed have left. Best effort: whatever stays is in nobody's way.
-fn sweep(folder: &Path) {
+fn remove_stale(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
         // One that has just been made may not listen yet.
@@ -250,16 +250,16 @@ fn remove_if_left(path: &Path) {
     }
 }
 
-impl Drop for Desk {
+impl Drop for ControlServer {
     fn drop(&mut self) {
-        for seat in &self.seats {
+        for listener in &self.listeners {
             // Gone already when somebody tidied up; nothing else can be wrong with it.
-            let _ = fs::remove_file(&seat.path);
+            let _ = fs::remove_file(&listener.path);
         }
     }
 }
 
-impl Seat {
+impl Listener {
     fn open(path: PathBuf) -> io::Result<Self> {
         let listener = match bind(&path) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && UnixStream::connect(&path).is_err() => {
@@ -269,9 +269,9 @@ impl Seat {
             }
             bound => bound?,
         };
-        let seat = Self { listener, path };
-        seat.listener.set_nonblocking(true)?;
-        Ok(seat)
+        let listener = Self { socket: listener, path };
+        listener.socket.set_nonblocking(true)?;
+        Ok(listener)
     }
 }
 
@@ -287,7 +287,7 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
 #[derive(Debug)]
 struct Client {
     stream: UnixStream,
-    /// It has given an order since it was last looked at.
+    /// It has given an command since it was last looked at.
     spoke: bool,
     /// Of the next line.
     heard: Vec<u8>,
@@ -295,13 +295,13 @@ struct Client {
 
 impl Client {
     /// Answers every whole line; false when the client is to be forgotten.
-    fn serve(&mut self, answer: &mut impl FnMut(Order) -> Result<String, String>) -> bool {
+    fn serve(&mut self, answer: &mut impl FnMut(Command) -> Result<String, String>) -> bool {
         let is_open = self.hear();
         while let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
             self.spoke = true;
             let line: Vec<u8> = self.heard.drain(..=end).collect();
             let line = String::from_utf8_lossy(&line[..end]).into_owned();
-            let said = line.parse().map_err(|error: BadOrder| error.to_string()).and_then(&mut *answer);
+            let said = line.parse().map_err(|error: BadCommand| error.to_string()).and_then(&mut *answer);
             let said = match said {
                 Ok(text) if text.is_empty() => "ok\n".to_owned(),
                 Ok(text) => format!("ok {}\n", in_one_line(&text)),
@@ -358,20 +358,21 @@ mod tests {
         }
     }
 
-    /// Serves a desk while `work` runs.
+    /// Serves a server while `work` runs.
     fn while_served<T>(
         place: &Place,
-        answer: impl FnMut(Order) -> Result<String, String> + Send,
+        answer: impl FnMut(Command) -> Result<String, String> + Send,
         work: impl FnOnce() -> T,
     ) -> T {
-        let (mut desk, is_over) = (Desk::open_at([place.0.clone()]).unwrap(), AtomicBool::new(false));
+        let (mut server, is_over) =
+            (ControlServer::open_at([place.0.clone()]).unwrap(), AtomicBool::new(false));
         thread::scope(|scope| {
             let mut answer = answer;
             let is_over = &is_over;
             scope.spawn(move || {
                 while !is_over.load(Relaxed) {
-                    desk.wait(Duration::from_millis(5));
-                    desk.serve(&mut answer);
+                    server.wait(Duration::from_millis(5));
+                    server.serve(&mut answer);
                 }
             });
             let result = work();
@@ -383,25 +384,25 @@ mod tests {
     #[test]
     fn orders_are_lines_and_so_are_answers() {
         for text in ["mode mirror", "mode drop", "stats", "stop"] {
-            assert_eq!(text.parse::<Order>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<Command>().unwrap().to_string(), text);
         }
         for text in ["", "mode", "mode dorp", "stop now", "Stop"] {
-            assert_eq!(text.parse::<Order>(), Err(BadOrder(text.to_owned())));
+            assert_eq!(text.parse::<Command>(), Err(BadCommand(text.to_owned())));
         }
         let place = Place::new();
-        let answer = |order| match order {
-            Order::Stats => Ok("two\nlines".to_owned()),
-            Order::Mode(_) => Ok(String::new()),
-            Order::Stop => Err("not\nnow".to_owned()),
+        let answer = |command| match command {
+            Command::Stats => Ok("two\nlines".to_owned()),
+            Command::Mode(_) => Ok(String::new()),
+            Command::Stop => Err("not\nnow".to_owned()),
         };
         while_served(&place, answer, || {
-            assert_eq!(tell_at(&place.0, "eth0", Order::Stats).unwrap(), "two lines");
-            assert_eq!(tell_at(&place.0, "eth0", Order::Mode(Mode::Drop)).unwrap(), "");
-            let error = tell_at(&place.0, "eth0", Order::Stop).unwrap_err();
+            assert_eq!(send_at(&place.0, "eth0", Command::Stats).unwrap(), "two lines");
+            assert_eq!(send_at(&place.0, "eth0", Command::Mode(Mode::Drop)).unwrap(), "");
+            let error = send_at(&place.0, "eth0", Command::Stop).unwrap_err();
             assert_eq!(error.to_string(), "the capture on eth0 refuses: not now");
         });
-        let error = tell_at(&place.0, "eth0", Order::Stop).unwrap_err();
-        assert_eq!(error.to_string(), "no capture runs on eth0 here", "the socket went with the desk");
+        let error = send_at(&place.0, "eth0", Command::Stop).unwrap_err();
+        assert_eq!(error.to_string(), "no capture runs on eth0 here", "the socket went with the server");
     }
 
     #[test]
@@ -409,7 +410,7 @@ mod tests {
         let place = Place::new();
         while_served(
             &place,
-            |order| Ok(order.to_string()),
+            |command| Ok(command.to_string()),
             || {
                 let mut stream = UnixStream::connect(&place.0).unwrap();
                 stream.write_all(b"stats\nmode\nmode drop\n").unwrap();
@@ -417,11 +418,11 @@ mod tests {
                     BufReader::new(&stream).lines().take(3).map(Result::unwrap).collect();
                 assert_eq!((&*lines[0], &*lines[2]), ("ok stats", "ok mode drop"));
                 assert!(lines[1].starts_with("error \"mode\" is none of: mode mirror"), "{}", lines[1]);
-                // No line at all: the desk goes on without this client.
+                // No line at all: the server goes on without this client.
                 let mut endless = UnixStream::connect(&place.0).unwrap();
                 endless.write_all(&[b'x'; 1000]).unwrap();
                 assert_eq!(endless.read(&mut [0; 10]).unwrap_or(0), 0);
-                assert_eq!(tell_at(&place.0, "eth0", Order::Stop).unwrap(), "stop");
+                assert_eq!(send_at(&place.0, "eth0", Command::Stop).unwrap(), "stop");
             },
         );
     }
@@ -431,11 +432,11 @@ mod tests {
         let place = Place::new();
         drop(UnixListener::bind(&place.0).unwrap());
         assert!(place.0.exists());
-        let desk = Desk::open_at([place.0.clone()]).unwrap();
-        let error = Desk::open_at([place.0.clone()]).unwrap_err();
+        let server = ControlServer::open_at([place.0.clone()]).unwrap();
+        let error = ControlServer::open_at([place.0.clone()]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
         assert_eq!(fs::metadata(&place.0).unwrap().permissions().mode() & 0o777, 0o600);
-        drop(desk);
+        drop(server);
         assert!(!place.0.exists());
     }
 
@@ -444,12 +445,12 @@ mod tests {
         let place = Place::new();
         while_served(
             &place,
-            |order| Ok(order.to_string()),
+            |command| Ok(command.to_string()),
             || {
                 let idle: Vec<UnixStream> =
                     (0..3 * CLIENTS_MAX).map(|_| UnixStream::connect(&place.0).unwrap()).collect();
                 for _ in 0..2 * CLIENTS_MAX {
-                    assert_eq!(tell_at(&place.0, "eth0", Order::Stats).unwrap(), "stats");
+                    assert_eq!(send_at(&place.0, "eth0", Command::Stats).unwrap(), "stats");
                 }
                 drop(idle);
             },
@@ -460,8 +461,8 @@ mod tests {
     fn a_socket_of_a_killed_capture_goes_with_the_first_order() {
         let place = Place::new();
         drop(UnixListener::bind(&place.0).unwrap());
-        let error = tell_at(&place.0, "eth0", Order::Stop).unwrap_err();
-        assert!(matches!(error, ControlError::Nobody { .. }), "{error}");
+        let error = send_at(&place.0, "eth0", Command::Stop).unwrap_err();
+        assert!(matches!(error, ControlError::NoCapture { .. }), "{error}");
         assert!(!place.0.exists());
     }
 
@@ -481,7 +482,7 @@ mod tests {
         [&left, &new].into_iter().for_each(|path| drop(UnixListener::bind(path).unwrap()));
         let _listener = UnixListener::bind(&live).unwrap();
         [&left, &live].into_iter().for_each(|path| age(path));
-        sweep(&place.0);
+        remove_stale(&place.0);
         assert_eq!([&left, &new, &live].map(|path| path.exists()), [false, true, true]);
         fs::remove_dir_all(&place.0).unwrap();
     }
@@ -489,8 +490,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_an_order_or_an_error(text in ".*") {
-            if let Ok(order) = text.parse::<Order>() {
-                prop_assert_eq!(order.to_string().parse::<Order>(), Ok(order));
+            if let Ok(command) = text.parse::<Command>() {
+                prop_assert_eq!(command.to_string().parse::<Command>(), Ok(command));
             }
         }
     }

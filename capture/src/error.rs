@@ -1,7 +1,7 @@
 //! What can go wrong between a device and a file.
 
-use crate::file_name::PatternError;
-use crate::rotate::PolicyError;
+use crate::output::names::PatternError;
+use crate::output::rotate::PolicyError;
 use bpf::BpfError;
 use filter::FilterError;
 use host::{HostError, LinkLayer};

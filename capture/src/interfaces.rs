@@ -1,9 +1,9 @@
 //! The interfaces of a file: which number frames of a device and queue go by, and what the file says of each.
 
-use crate::batch::INTERFACE_COUNT_MAX;
-use crate::format::Format;
-use crate::phc::PhcClock;
-use crate::{CaptureError, ClockWish, Options, device};
+use crate::record::batch::INTERFACE_COUNT_MAX;
+use crate::record::format::Format;
+use crate::time::phc::PhcClock;
+use crate::{CaptureError, ClockMode, Options, describe};
 use host::{Link, Stack};
 use pcapng::Interface;
 
@@ -77,7 +77,7 @@ impl Interfaces {
         let netns = options.netns.as_ref().map(ToString::to_string);
         let interface = Interface {
             filter: options.filter.clone(),
-            ..device::interface(stack, link, netns.as_deref(), options.snaplen)?
+            ..describe::interface(stack, link, netns.as_deref(), options.snaplen)?
         };
         let first = self.all.len() as u32;
         let own = match options.per_queue {
@@ -103,10 +103,10 @@ impl Interfaces {
 }
 
 /// The same place for frames that the device stamped: `eth0 hardware`.
-fn stamped(interface: &Interface, clock: &PhcClock, wish: ClockWish) -> Interface {
+fn stamped(interface: &Interface, clock: &PhcClock, wish: ClockMode) -> Interface {
     let what = match wish {
-        ClockWish::Phc => "as they are",
-        ClockWish::Utc | ClockWish::System => "converted to time of day",
+        ClockMode::Phc => "as they are",
+        ClockMode::Utc | ClockMode::System => "converted to time of day",
     };
     let words = [interface.description.as_deref().unwrap_or_default(), &clock.describe(), what].join("; ");
     let name = interface.name.as_deref().unwrap_or_default();

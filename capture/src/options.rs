@@ -1,9 +1,9 @@
 //! What a user can ask of a capture, and what follows from it for the rings.
 
-use crate::format::Format;
-use crate::packer::Compression;
-use crate::rotate::RotatePolicy;
-use crate::{CaptureError, ClockWish, Direction, Fanout, RunAs, SourceWish};
+use crate::output::compress::Compression;
+use crate::output::rotate::RotatePolicy;
+use crate::record::format::Format;
+use crate::{CaptureError, RunAs};
 use bpf::abi::CaptureMode;
 use bpf::capture::Geometry;
 use bpf::xdp::ModeWish;
@@ -134,9 +134,9 @@ pub struct Options {
     /// What becomes of captured frames; can be changed later.
     pub mode: Mode,
     /// Where frames are taken off the device.
-    pub source: SourceWish,
+    pub source: SourceKind,
     /// Whose clock gives the times of frames.
-    pub clock: ClockWish,
+    pub clock: ClockMode,
     /// Which frames: XDP knows incoming ones only.
     pub direction: Direction,
     /// What shares the frames out among packet sockets.
@@ -197,8 +197,8 @@ impl Options {
             netns: None,
             per_queue: false,
             mode: Mode::default(),
-            source: SourceWish::default(),
-            clock: ClockWish::default(),
+            source: SourceKind::default(),
+            clock: ClockMode::default(),
             direction: Direction::default(),
             fanout: Fanout::default(),
             replace_ours: false,
@@ -238,7 +238,7 @@ impl Options {
         if self.rotate_command.is_some() && !self.rotate.rotates() {
             return refuse("a command for each complete file", "a single file");
         }
-        if self.format == Format::Pcap && self.clock == ClockWish::Phc {
+        if self.format == Format::Pcap && self.clock == ClockMode::Phc {
             return refuse("times of two clocks", "the pcap format");
         }
         if self.format == Format::Pcap && self.per_queue {
@@ -283,6 +283,71 @@ fn check(what: &'static str, value: u32, min: u32, max: u32) -> Result<u32, Capt
 fn slots_within(size_bytes: u64, slot_size_bytes: u32) -> u32 {
     let slots = (size_bytes / u64::from(slot_size_bytes)).max(1);
     1 << slots.ilog2().min(31)
+}
+
+/// Which of the two ways is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SourceKind {
+    /// XDP, and packet sockets where XDP cannot see or do what is asked for.
+    #[default]
+    Best,
+    /// XDP or an error.
+    Xdp,
+    /// Packet sockets or an error.
+    Tpacket,
+}
+
+/// Whose clock gives the times of frames, and what is made of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClockMode {
+    /// The device's where it stamps frames, as time of day; the kernel's for all others.
+    #[default]
+    Utc,
+    /// The device's as it is, for the frames that it stamps; a device that stamps none is an error.
+    Phc,
+    /// The kernel's for every frame.
+    System,
+}
+
+/// Frames on their way to the host, from it, or both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// Frames that the device received.
+    #[default]
+    In,
+    /// Frames that the host sends.
+    Out,
+    /// Both; on the loopback device, where each frame is sent and received, every frame once.
+    Both,
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::In => "in",
+            Self::Out => "out",
+            Self::Both => "both",
+        })
+    }
+}
+
+/// What decides which of several packet sockets gets a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fanout {
+    /// The CPU that handles it, as with XDP.
+    #[default]
+    Cpu,
+    /// Its addresses and ports: spreads the frames of a device with one queue, and keeps those of a flow together.
+    Hash,
+}
+
+impl fmt::Display for Fanout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cpu => "CPU",
+            Self::Hash => "flow hash",
+        })
+    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! One thread for each ring: takes what is filled, encodes it, gives the room back, hands it to the writer.
 
-use crate::accounting::Limit;
-use crate::batch::EncodedBatch;
-use crate::clock::UtcClock;
-use crate::encode::Encoder;
-use crate::pool::BUFFER_LEN;
-use crate::ring::{Record, TimeSource};
-use crate::ring_handle::RingHandle;
-use crate::source::{Probe, Source};
+use crate::output::accounting::Limit;
+use crate::record::batch::EncodedBatch;
+use crate::record::consumer::{Probe, RingConsumer};
+use crate::record::encode::Encoder;
+use crate::record::pool::BUFFER_LEN;
+use crate::record::ring::{Record, TimeSource};
+use crate::record::ring_handle::RingHandle;
 use crate::sys;
+use crate::time::utc::UtcClock;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// Empties one ring until the end.
-    pub(crate) fn run(mut self, mut source: impl Source) {
+    pub(crate) fn run(mut self, mut source: impl RingConsumer) {
         if let (Some(cpu), Ok(allowed)) = (self.ring.cpu, sched_getaffinity(Pid::from_raw(0))) {
             keep_off(allowed, &[cpu]);
         }
@@ -54,7 +54,7 @@ impl Reader {
         let _ = sys::run_before_others();
         // What a reader does from here on needs no right.
         let _ = host::keep_capabilities(&[]);
-        let mut pause = Pause::new(source.much(BUFFER_LEN));
+        let mut pause = Pause::new(source.batch_threshold(BUFFER_LEN));
         loop {
             // Asked before looking: what came until then is seen.
             let is_last_look = self.shared.is_draining.load(Relaxed);
@@ -73,8 +73,8 @@ impl Reader {
     }
 
     /// Handles one batch; 0 when the ring was empty.
-    fn take_batch(&mut self, source: &mut impl Source) -> u64 {
-        let taken = source.look(BUFFER_LEN);
+    fn take_batch(&mut self, source: &mut impl RingConsumer) -> u64 {
+        let taken = source.peek(BUFFER_LEN);
         if taken == 0 {
             return 0;
         }
@@ -82,18 +82,18 @@ impl Reader {
         self.ring.counts.after_limit.fetch_add(taken - wanted, Relaxed);
         if self.writer.is_none() {
             self.count(source, wanted);
-            source.give_back();
+            source.release();
         } else if wanted > 0 {
             self.hand_on(source, wanted);
         } else {
-            source.give_back();
+            source.release();
         }
         self.ring.progress.took(taken);
         taken
     }
 
     /// Counts the first `wanted` records in view as written, which nobody wants written.
-    fn count(&self, source: &impl Source, wanted: u64) {
+    fn count(&self, source: &impl RingConsumer, wanted: u64) {
         // Only where it may say something is each looked at.
         if self.encoder.may_be_stamped() {
             let mut stamped = 0;
@@ -107,7 +107,7 @@ impl Reader {
     }
 
     /// Encodes the first `wanted` records in view and sends them to the writer, or counts them as lost.
-    fn hand_on(&mut self, source: &mut impl Source, wanted: u64) {
+    fn hand_on(&mut self, source: &mut impl RingConsumer, wanted: u64) {
         let buffer = if self.shared.has_failed.load(Relaxed) { None } else { self.buffer(source) };
         let batch = buffer.map(|buffer| self.encode(source, wanted, buffer));
         if batch.is_none() {
@@ -117,7 +117,7 @@ impl Reader {
             });
         }
         // The ring has room again before the bytes are on their way: writing may take long.
-        source.give_back();
+        source.release();
         let sent = match (batch, &self.writer) {
             (Some(batch), Some(writer)) => writer.send(batch).is_ok(),
             _ => false,
@@ -129,7 +129,7 @@ impl Reader {
     }
 
     /// A buffer as soon as the writer has given one back, or none when waiting longer would make the ring overflow.
-    fn buffer(&self, source: &impl Source) -> Option<EncodedBatch> {
+    fn buffer(&self, source: &impl RingConsumer) -> Option<EncodedBatch> {
         loop {
             let buffer = self.ring.pool.take(BUFFER_WAIT);
             if buffer.is_some() || source.is_filling() || self.shared.has_failed.load(Relaxed) {
@@ -138,7 +138,7 @@ impl Reader {
         }
     }
 
-    fn encode(&mut self, source: &impl Source, wanted: u64, mut batch: EncodedBatch) -> EncodedBatch {
+    fn encode(&mut self, source: &impl RingConsumer, wanted: u64, mut batch: EncodedBatch) -> EncodedBatch {
         let utc_offset_ns = self.shared.clock.offset_ns();
         self.encoder.begin_batch();
         let (encoder, mut lost_here) = (&mut self.encoder, std::mem::take(&mut self.lost_here));
@@ -170,11 +170,11 @@ pub(crate) struct Ring {
     /// True when its records know their queue.
     pub(crate) knows_queues: bool,
     /// The source, whatever its kind.
-    pub(crate) source: Box<dyn AnySource>,
+    pub(crate) source: Box<dyn DynRingConsumer>,
 }
 
-/// Any [`Source`], to be asked once for each thread instead of once for each frame.
-pub(crate) trait AnySource: Send {
+/// Any [`RingConsumer`], to be asked once for each thread instead of once for each frame.
+pub(crate) trait DynRingConsumer: Send {
     /// Takes what a look finds out of the ring at once, for those who read without a thread.
     fn take(&mut self, len_max: usize, take: &mut dyn FnMut(Record<'_>));
 
@@ -188,19 +188,19 @@ pub(crate) trait AnySource: Send {
     fn run(self: Box<Self>, reader: Reader);
 }
 
-impl<S: Source> AnySource for S {
+impl<S: RingConsumer> DynRingConsumer for S {
     fn take(&mut self, len_max: usize, take: &mut dyn FnMut(Record<'_>)) {
-        let count = self.look(len_max);
+        let count = self.peek(len_max);
         self.for_each(count, take);
-        self.give_back();
+        self.release();
     }
 
     fn probe(&self) -> Option<Box<dyn Probe>> {
-        Source::probe(self)
+        RingConsumer::probe(self)
     }
 
     fn delay_ns(&self) -> u64 {
-        Source::delay_ns(self)
+        RingConsumer::delay_ns(self)
     }
 
     fn run(self: Box<Self>, reader: Reader) {
@@ -250,13 +250,13 @@ impl Pause {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accounting::Accounting;
-    use crate::encode::Stamps;
-    use crate::format::Format;
     use crate::interfaces::Numbering;
-    use crate::phc::PhcClock;
-    use crate::source::fake::FakeSource;
+    use crate::output::accounting::Accounting;
+    use crate::record::consumer::fake::FakeConsumer;
+    use crate::record::encode::Stamps;
+    use crate::record::format::Format;
     use crate::stats::Counts;
+    use crate::time::phc::PhcClock;
     use pcapng::{Block, Interface, Section};
     use std::sync::mpsc::{Receiver, channel};
 
@@ -279,8 +279,8 @@ mod tests {
         (reader, runs)
     }
 
-    fn source(times_ns: std::ops::Range<u64>) -> FakeSource {
-        FakeSource { times_ns: times_ns.collect(), ..FakeSource::default() }
+    fn source(times_ns: std::ops::Range<u64>) -> FakeConsumer {
+        FakeConsumer { times_ns: times_ns.collect(), ..FakeConsumer::default() }
     }
 
     /// Time and drop count of each packet of a batch.
@@ -326,7 +326,7 @@ mod tests {
     fn frames_that_are_only_counted_are_counted_by_their_clock() {
         for (has_clock, hardware_time) in [(true, 30), (false, 0)] {
             let (mut reader, _) = reader(Some(30));
-            let stamps = has_clock.then(|| Stamps { clock: PhcClock::for_test(), as_they_are: false });
+            let stamps = has_clock.then(|| Stamps { clock: PhcClock::for_test(), raw_phc: false });
             reader.writer = None;
             reader.encoder = reader.encoder.with_stamps(stamps);
             reader.take_batch(&mut source(0..50));
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn frames_that_find_no_buffer_in_a_filling_ring_are_told_by_the_next_one() {
         let (mut reader, runs) = reader(None);
-        let mut ring = FakeSource { is_filling: true, ..source(0..10_000) };
+        let mut ring = FakeConsumer { is_filling: true, ..source(0..10_000) };
         while reader.take_batch(&mut ring) > 0 {}
         let held: Vec<EncodedBatch> = runs.try_iter().collect();
         assert_eq!(
@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn frames_lost_on_the_way_to_the_file_do_not_count_for_the_limit() {
         let (mut reader, runs) = reader(Some(5_000));
-        let mut ring = FakeSource { is_filling: true, ..source(0..10_000) };
+        let mut ring = FakeConsumer { is_filling: true, ..source(0..10_000) };
         while reader.take_batch(&mut ring) > 0 {}
         let held: Vec<EncodedBatch> = runs.try_iter().collect();
         // Two buffers are full; what found none was given back, again and again.

@@ -1,26 +1,27 @@
 //! One capture from start to end: taps, rings, readers, writer, files.
 
-use crate::accounting::Limit;
-use crate::batch::EncodedBatch;
-use crate::board::{Board, Device, DeviceFacts};
-use crate::clock::{UtcClock, check_time_of_day, utc_now_ns};
-use crate::command::CommandRunner;
-use crate::encode::{Encoder, Stamps};
-use crate::file_name::with_label;
-use crate::files::{FileSet, FileSettings};
-use crate::format::Format;
-use crate::hardware::Hardware;
+use crate::backend::hwtstamp::Hardware;
+use crate::backend::nic_stats::NicLoss;
+use crate::backend::select;
+use crate::devices::{CaptureState, Device, DeviceFacts};
 use crate::interfaces::Interfaces;
-use crate::merge::MergeReport;
-use crate::nic_loss::NicLoss;
-use crate::pipe::Pipe;
-use crate::pool::Pool;
+use crate::order::merge::MergeReport;
+use crate::output::accounting::Limit;
+use crate::output::fileset::{FileSet, FileSettings};
+use crate::output::hook::CommandRunner;
+use crate::output::names::with_label;
+use crate::output::pipe::Pipe;
 use crate::reader::Ring;
 use crate::reader::{Reader, Shared};
-use crate::ring_handle::{Progress, RingHandle};
+use crate::record::batch::EncodedBatch;
+use crate::record::encode::{Encoder, Stamps};
+use crate::record::format::Format;
+use crate::record::pool::Pool;
+use crate::record::ring_handle::{Progress, RingHandle};
 use crate::stats::Stats;
-use crate::writer::{Outcome, Writer};
-use crate::{CaptureError, ClockWish, Mode, Options, Order, Output, RunAs, choose, device, sys};
+use crate::time::utc::{UtcClock, check_time_of_day, utc_now_ns};
+use crate::writer::{Writer, WriterReport};
+use crate::{CaptureError, ClockMode, Mode, Options, Order, Output, RunAs, describe, sys};
 use host::{Netns, Stack};
 use std::io::Write;
 use std::path::Path;
@@ -33,11 +34,11 @@ use std::thread::{self, JoinHandle};
 /// have said is lost.
 pub struct Session {
     shared: Arc<Shared>,
-    board: Arc<Board>,
+    state: Arc<CaptureState>,
     command: Option<Arc<CommandRunner>>,
     readers: Vec<JoinHandle<()>>,
     /// `None` when frames are only counted.
-    writer: Option<JoinHandle<Outcome>>,
+    writer: Option<JoinHandle<WriterReport>>,
 }
 
 /// How a capture ended.
@@ -105,12 +106,12 @@ impl Session {
         let mut interfaces = Interfaces::default();
         let devices = open_devices(&stack, options, &mut interfaces)?;
         options.check(&output, &interfaces.link_types())?;
-        let board = Arc::new(Board::new(stack, devices));
+        let state = Arc::new(CaptureState::new(stack, devices));
         let is_draining = Arc::<AtomicBool>::default();
-        let settings = file_settings(options, &interfaces, &board, &is_draining);
+        let settings = file_settings(options, &interfaces, &state, &is_draining);
         // Only now is a file emptied: a busy device is the most likely reason to fail.
         let outputs =
-            Outputs { output, settings, command: command.clone(), start_time_ns: board.start_time_ns };
+            Outputs { output, settings, command: command.clone(), start_time_ns: state.start_time_ns };
         let opened = outputs.open(options)?;
         let session = Self {
             shared: Arc::new(Shared {
@@ -119,7 +120,7 @@ impl Session {
                 is_draining,
                 has_failed: AtomicBool::new(false),
             }),
-            board,
+            state,
             command,
             readers: Vec::new(),
             writer: None,
@@ -132,7 +133,7 @@ impl Session {
         let rings = match self.attach(options.buffer_size_bytes) {
             Ok(rings) => rings,
             Err(error) => {
-                self.board.detach();
+                self.state.detach();
                 opened.discard();
                 return Err(error);
             }
@@ -155,8 +156,8 @@ impl Session {
     /// Attaches every device; the rings of all of them in order.
     fn attach(&self, buffer_size_bytes: usize) -> Result<Vec<(RingPlace, Ring)>, CaptureError> {
         let mut rings = Vec::new();
-        for (device, held) in self.board.devices.iter().enumerate() {
-            let attached = held.tap.write().unwrap_or_else(PoisonError::into_inner).attach()?;
+        for (device, held) in self.state.devices.iter().enumerate() {
+            let attached = held.backend.write().unwrap_or_else(PoisonError::into_inner).attach()?;
             let first = rings.len();
             rings.extend(attached.into_iter().map(|ring| {
                 let handle = Arc::new(RingHandle {
@@ -178,11 +179,11 @@ impl Session {
     /// What tells the files of rings apart: the CPU, or a number where a ring has none, and the device if there are
     /// several.
     fn labels(&self, rings: &[(RingPlace, Ring)]) -> Vec<String> {
-        let mut numbers = vec![0_u32..; self.board.devices.len()];
+        let mut numbers = vec![0_u32..; self.state.devices.len()];
         let label = |(place, ring): &(RingPlace, Ring)| {
             let number = numbers[place.device].next().expect("more rings than numbers");
             let number = ring.cpu.unwrap_or(number);
-            match self.board.devices.as_slice() {
+            match self.state.devices.as_slice() {
                 [_] => number.to_string(),
                 devices => format!("{}_{number}", devices[place.device].link.name),
             }
@@ -196,10 +197,10 @@ impl Session {
         rings: Vec<Arc<RingHandle>>,
         batches: Receiver<EncodedBatch>,
         files: Vec<FileSet>,
-    ) -> Result<JoinHandle<Outcome>, CaptureError> {
+    ) -> Result<JoinHandle<WriterReport>, CaptureError> {
         let writer = Writer {
             shared: Arc::clone(&self.shared),
-            written: Arc::clone(&self.board.written),
+            written: Arc::clone(&self.state.written),
             rings,
             batches,
             order: options.order,
@@ -216,14 +217,14 @@ impl Session {
         place: RingPlace,
         writer: Option<Sender<EncodedBatch>>,
     ) -> Reader {
-        let device = &self.board.devices[place.device];
+        let device = &self.state.devices[place.device];
         let stamps = device
             .hardware
             .clock
             .as_ref()
-            .map(|clock| Stamps { clock: Arc::clone(clock), as_they_are: options.clock == ClockWish::Phc });
+            .map(|clock| Stamps { clock: Arc::clone(clock), raw_phc: options.clock == ClockMode::Phc });
         let encoder = Encoder::new(options.format, device.numbering, ring, options.snaplen)
-            .knowing_queues(place.knows_queues);
+            .with_queues(place.knows_queues);
         let encoder = encoder.with_stamps(stamps);
         Reader {
             shared: Arc::clone(&self.shared),
@@ -236,7 +237,7 @@ impl Session {
 
     /// The devices and how frames are taken off them, in the order of the options.
     pub fn devices(&self) -> Vec<DeviceFacts> {
-        self.board.facts()
+        self.state.facts()
     }
 
     /// Changes what becomes of frames from now on. No frame is lost by it.
@@ -244,18 +245,18 @@ impl Session {
     /// # Errors
     /// When a device cannot do it.
     pub fn set_mode(&self, mode: Mode) -> Result<(), CaptureError> {
-        self.board.set_mode(mode)
+        self.state.set_mode(mode)
     }
 
     /// True when there is nothing more to wait for: enough frames were written, the output failed, or every device is
     /// gone.
     pub fn is_finished(&self) -> bool {
-        self.shared.limit.is_reached() || self.shared.has_failed.load(Relaxed) || self.board.are_all_gone()
+        self.shared.limit.is_reached() || self.shared.has_failed.load(Relaxed) || self.state.are_all_gone()
     }
 
     /// Where frames went until now. Numbers are read one after the other while they move.
     pub fn stats(&self) -> Stats {
-        self.board.stats()
+        self.state.stats()
     }
 
     /// Takes everything off the devices, empties the rings, writes the statistics and closes the files.
@@ -271,7 +272,7 @@ impl Session {
         Report {
             stats: self.stats(),
             devices,
-            start_time_ns: self.board.start_time_ns,
+            start_time_ns: self.state.start_time_ns,
             end_time_ns: utc_now_ns(),
             merge: outcome.merge,
             files,
@@ -281,16 +282,16 @@ impl Session {
     }
 
     /// Everything comes to rest; of no effect the second time.
-    fn end(&mut self) -> Outcome {
-        if self.board.stopped_after.set(self.board.started.elapsed()).is_ok() {
-            self.board.detach();
+    fn end(&mut self) -> WriterReport {
+        if self.state.stopped_after.set(self.state.started.elapsed()).is_ok() {
+            self.state.detach();
         }
         self.shared.is_draining.store(true, Relaxed);
         self.readers.drain(..).for_each(|reader| joined(reader.join()));
         // The last reader was the last to send, so the writer ends, too.
-        let outcome = self.writer.take().map_or_else(Outcome::default, |writer| joined(writer.join()));
+        let outcome = self.writer.take().map_or_else(WriterReport::default, |writer| joined(writer.join()));
         if !self.shared.limit.is_reached() {
-            self.board.rings().for_each(|ring| ring.counts.limit_not_reached());
+            self.state.rings().for_each(|ring| ring.counts.limit_not_reached());
         }
         outcome
     }
@@ -317,14 +318,14 @@ fn open_devices(
         seen.push(link.index);
         let hardware = Hardware::of(stack, &link, options.clock)?;
         let numbering = interfaces.add(stack, &link, options, hardware.clock.as_deref())?;
-        let tap = RwLock::new(choose::open(&link, options, &hardware)?);
+        let backend = RwLock::new(select::open(&link, options, &hardware)?);
         let nic_loss = NicLoss::new(stack, &link);
         Ok(Device {
             link,
             numbering,
             nic_loss,
             hardware,
-            tap,
+            backend,
             has_moved: AtomicBool::new(false),
             rings: OnceLock::new(),
         })
@@ -335,15 +336,15 @@ fn open_devices(
 fn file_settings(
     options: &Options,
     interfaces: &Interfaces,
-    board: &Arc<Board>,
+    state: &Arc<CaptureState>,
     is_ending: &Arc<AtomicBool>,
 ) -> Arc<FileSettings> {
-    let (is_pcapng, statistics) = (options.format == Format::Pcapng, Arc::clone(board));
+    let (is_pcapng, statistics) = (options.format == Format::Pcapng, Arc::clone(state));
     Arc::new(FileSettings {
-        header: options.format.header(&device::section(&options.application), &interfaces.all),
+        header: options.format.header(&describe::section(&options.application), &interfaces.all),
         trailer: Arc::new(move |file| if is_pcapng { statistics.trailer(file) } else { Vec::new() }),
-        interfaces_to_count: board.interfaces_to_count(),
-        trailer_len_max: if is_pcapng { board.trailer_len_max() } else { 0 },
+        interfaces_to_count: state.interfaces_to_count(),
+        trailer_len_max: if is_pcapng { state.trailer_len_max() } else { 0 },
         rotate: options.rotate,
         utc_offset_s: options.utc_offset_s,
         compression: options.compression,

@@ -3,22 +3,23 @@
 //! There is no thread and no buffer in between: frames wait in the rings that the program fills until somebody asks,
 //! and a ring that nobody empties counts what it loses.
 
-use crate::clock::{UtcClock, monotonic_now_ns};
-use crate::encode::with_tag;
-use crate::hardware::Hardware;
-use crate::phc::{Line, PhcClock};
+use crate::backend::hwtstamp::Hardware;
+use crate::backend::select;
+use crate::backend::{Backend, SourceFacts};
 use crate::reader::Ring;
-use crate::ring::{Record, TimeSource};
-use crate::slot::{SLOT_DATA_LEN, SLOT_LEN, emit_slot};
-use crate::tap::{SourceFacts, Tap};
-use crate::{CaptureError, Mode, Options, SourceWish, choose};
+use crate::record::encode::with_tag;
+use crate::record::ring::{Record, TimeSource};
+use crate::record::slot::{SLOT_DATA_LEN, SLOT_LEN, emit_slot};
+use crate::time::phc::{Line, PhcClock};
+use crate::time::utc::{UtcClock, monotonic_now_ns};
+use crate::{CaptureError, Mode, Options, SourceKind};
 use host::Stack;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A running capture. Dropping it takes everything off the device.
 pub struct SlotCapture {
-    tap: Box<dyn Tap>,
+    backend: Box<dyn Backend>,
     rings: Vec<Mutex<SlotRing>>,
     /// The ring at which the next reader of all rings begins.
     next: AtomicUsize,
@@ -62,21 +63,21 @@ impl SlotCapture {
     pub fn start(ifname: &str) -> Result<Self, CaptureError> {
         // XDP, also on the loopback device: packet sockets could not be switched to drop mode later.
         let options =
-            Options { snaplen: SLOT_DATA_LEN as u32, source: SourceWish::Xdp, ..Options::new(ifname) };
+            Options { snaplen: SLOT_DATA_LEN as u32, source: SourceKind::Xdp, ..Options::new(ifname) };
         let stack = Stack::here()?;
         let link = stack.link(ifname)?;
         let hardware = Hardware::of(&stack, &link, options.clock)?;
-        let mut tap = choose::open(&link, &options, &hardware)?;
+        let mut backend = select::open(&link, &options, &hardware)?;
         let slot_ring = |ring| Mutex::new(SlotRing { ring, spare: Vec::new(), scratch: Vec::new() });
-        let rings = tap.attach()?.into_iter().map(slot_ring).collect();
+        let rings = backend.attach()?.into_iter().map(slot_ring).collect();
         let mode = Mutex::new(options.mode);
         let (next, delivered) = (AtomicUsize::new(0), AtomicU64::new(0));
-        Ok(Self { tap, rings, next, clock: UtcClock::new(), stamps: hardware.clock, mode, delivered })
+        Ok(Self { backend, rings, next, clock: UtcClock::new(), stamps: hardware.clock, mode, delivered })
     }
 
     /// How frames are taken off the device.
     pub fn source(&self) -> SourceFacts {
-        self.tap.facts()
+        self.backend.facts()
     }
 
     /// What becomes of captured frames.
@@ -90,14 +91,14 @@ impl SlotCapture {
     /// When the way that frames are taken cannot do it.
     pub fn set_mode(&self, mode: Mode) -> Result<(), CaptureError> {
         let mut known = lock(&self.mode);
-        self.tap.set_mode(mode)?;
+        self.backend.set_mode(mode)?;
         *known = mode;
         Ok(())
     }
 
     /// True when the device was deleted, or left its namespace.
     pub fn is_gone(&self) -> bool {
-        self.tap.is_gone()
+        self.backend.is_gone()
     }
 
     /// Appends as many whole slots as fit into `len_max` bytes and are there: of the ring of `cpu`, or of all rings in
@@ -147,7 +148,7 @@ impl SlotCapture {
     /// Where frames went until now.
     pub fn counts(&self) -> SlotCounts {
         let delivered = self.delivered.load(Relaxed);
-        let rings = self.tap.counts();
+        let rings = self.backend.counts();
         SlotCounts {
             received: rings.iter().map(|ring| ring.received).sum(),
             delivered,
@@ -158,7 +159,7 @@ impl SlotCapture {
 
 impl Drop for SlotCapture {
     fn drop(&mut self) {
-        self.tap.detach();
+        self.backend.detach();
     }
 }
 

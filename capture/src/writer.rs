@@ -3,15 +3,15 @@
 //! Readers never wait for a disk as long as there are buffers. This thread puts runs into order, hands them to the
 //! files, gives buffers back, and counts what is in a file and what is not.
 
-use crate::accounting::Accounting;
-use crate::batch::{Chunk, EncodedBatch};
-use crate::clock::utc_now_ns;
-use crate::files::{Ended, FileSet};
-use crate::merge::MergeReport;
 use crate::options::WINDOW_NS_DEFAULT;
+use crate::order::merge::MergeReport;
+use crate::order::reorder::{ChunkSink, Reorderer};
+use crate::output::accounting::Accounting;
+use crate::output::fileset::{Ended, FileSet};
 use crate::reader::{Shared, keep_off};
-use crate::reorder::{ChunkSink, Reorderer};
-use crate::ring_handle::RingHandle;
+use crate::record::batch::{Chunk, EncodedBatch};
+use crate::record::ring_handle::RingHandle;
+use crate::time::utc::utc_now_ns;
 use crate::{Order, sys};
 use host::Capability;
 use nix::sched::{CpuSet, sched_getaffinity};
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 /// Time between two looks at rings that may have something older than what is at hand. While frames come, runs come more
 /// often than this, and each is a reason to look.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// What the writer keeps of root's rights.
 const KEPT: [Capability; 2] = [Capability::DacOverride, Capability::Fowner];
 /// Time between two looks at what is due by time alone; others see what was written after two of them.
@@ -54,7 +54,7 @@ pub(crate) struct Writer {
 
 /// How writing ended.
 #[derive(Default)]
-pub(crate) struct Outcome {
+pub(crate) struct WriterReport {
     /// One for each of the writer's files.
     pub(crate) files: Vec<Ended>,
     /// How well the order of time was kept; `None` when nobody asked for it.
@@ -63,7 +63,7 @@ pub(crate) struct Outcome {
 
 impl Writer {
     /// Writes until the last reader has ended.
-    pub(crate) fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> WriterReport {
         // As readers do: what is slow here fills their rings.
         let _ = sys::run_before_others();
         // Files that follow may lie in folders of other users; nothing else needs a right.
@@ -73,53 +73,58 @@ impl Writer {
             Order::AsTheyCome | Order::FilePerRing => None,
         };
         let Self { shared, written, rings, batches, files, .. } = self;
-        let place = Place::new(&rings);
+        let placement = CpuPlacement::new(&rings);
         let margin_ns = window_ns.unwrap_or(WINDOW_NS_DEFAULT);
-        let desk = Desk { shared, written, rings, files, place, margin_ns, ticked: Instant::now() };
+        let state =
+            WriterState { shared, written, rings, files, placement, margin_ns, ticked: Instant::now() };
         match window_ns {
-            Some(window_ns) => in_order_of_time(desk, &batches, window_ns),
-            None => as_they_come(desk, &batches),
+            Some(window_ns) => in_order_of_time(state, &batches, window_ns),
+            None => as_they_come(state, &batches),
         }
     }
 }
 
-fn as_they_come(mut desk: Desk, batches: &Receiver<EncodedBatch>) -> Outcome {
+fn as_they_come(mut state: WriterState, batches: &Receiver<EncodedBatch>) -> WriterReport {
     loop {
         match batches.recv_timeout(TICK) {
-            Ok(batch) => desk.hand_on(batch),
+            Ok(batch) => state.hand_on(batch),
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return desk.end(None),
+            Err(RecvTimeoutError::Disconnected) => return state.end(None),
         }
-        desk.push_out_last();
-        if desk.is_tick_due() {
-            let empty_ns = desk.empty_ns();
+        state.push_out_last();
+        if state.is_tick_due() {
+            let empty_ns = state.empty_ns();
             // After the rings were looked at: what they held is in the channel, if not further.
-            let late = batches.try_recv().map(|batch| desk.hand_on(batch));
-            desk.tick(late.is_err().then_some(empty_ns));
+            let late = batches.try_recv().map(|batch| state.hand_on(batch));
+            state.tick(late.is_err().then_some(empty_ns));
         }
     }
 }
 
-fn in_order_of_time(mut desk: Desk, batches: &Receiver<EncodedBatch>, window_ns: u64) -> Outcome {
-    let mut reorderer = Reorderer::new(desk.rings.len(), window_ns);
+fn in_order_of_time(
+    mut state: WriterState,
+    batches: &Receiver<EncodedBatch>,
+    window_ns: u64,
+) -> WriterReport {
+    let mut reorderer = Reorderer::new(state.rings.len(), window_ns);
     loop {
-        let patience = if reorderer.holds_any() { LOOK } else { TICK };
-        match batches.recv_timeout(patience) {
-            Ok(batch) => reorderer.push(batch, &mut desk),
+        let timeout = if reorderer.holds_any() { POLL_INTERVAL } else { TICK };
+        match batches.recv_timeout(timeout) {
+            Ok(batch) => reorderer.push(batch, &mut state),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 reorderer.end();
-                reorderer.advance(false, &mut desk);
-                reorderer.flush(&mut desk);
-                return desk.end(Some(reorderer.report()));
+                reorderer.advance(false, &mut state);
+                reorderer.flush(&mut state);
+                return state.end(Some(reorderer.report()));
             }
         }
-        while look_around(&mut reorderer, &mut desk, batches) {}
-        reorderer.flush(&mut desk);
-        desk.push_out_last();
-        if desk.is_tick_due() {
-            let settled = all_handed_on(&mut reorderer, &mut desk, batches);
-            desk.tick(settled);
+        while look_around(&mut reorderer, &mut state, batches) {}
+        reorderer.flush(&mut state);
+        state.push_out_last();
+        if state.is_tick_due() {
+            let settled = all_handed_on(&mut reorderer, &mut state, batches);
+            state.tick(settled);
         }
     }
 }
@@ -127,50 +132,50 @@ fn in_order_of_time(mut desk: Desk, batches: &Receiver<EncodedBatch>, window_ns:
 /// When each ring was empty, if everything that they had until then is in the files.
 fn all_handed_on(
     reorderer: &mut Reorderer,
-    desk: &mut Desk,
+    state: &mut WriterState,
     batches: &Receiver<EncodedBatch>,
 ) -> Option<Vec<u64>> {
-    let empty_ns = desk.empty_ns();
+    let empty_ns = state.empty_ns();
     // After the rings were looked at: what they held is in the channel, if not further.
-    batches.try_iter().take(1).for_each(|batch| reorderer.push(batch, desk));
+    batches.try_iter().take(1).for_each(|batch| reorderer.push(batch, state));
     (!reorderer.holds_any()).then_some(empty_ns)
 }
 
 /// Takes what came meanwhile, finds out which rings are empty, and hands on what is due; says whether anything was.
-fn look_around(reorderer: &mut Reorderer, desk: &mut Desk, batches: &Receiver<EncodedBatch>) -> bool {
+fn look_around(reorderer: &mut Reorderer, state: &mut WriterState, batches: &Receiver<EncodedBatch>) -> bool {
     let empty: Vec<(usize, u64)> = match reorderer.holds_any() {
-        true => reorderer.empty_rings().map(|ring| (ring, desk.empty_at_ns(ring))).collect(),
+        true => reorderer.empty_rings().map(|ring| (ring, state.empty_at_ns(ring))).collect(),
         false => Vec::new(),
     };
     // After the rings were looked at: what they held is here now.
-    batches.try_iter().for_each(|batch| reorderer.push(batch, desk));
+    batches.try_iter().for_each(|batch| reorderer.push(batch, state));
     for (ring, checked_ns) in empty {
         reorderer.was_empty(ring, checked_ns);
     }
     if !reorderer.holds_any() {
         return false;
     }
-    let latest_ns = desk.shared.clock.now_ns() + AHEAD_NS_MAX;
+    let latest_ns = state.shared.clock.now_ns() + AHEAD_NS_MAX;
     reorderer.detect_clock_step(latest_ns);
-    let has_moved = reorderer.advance(false, desk);
+    let has_moved = reorderer.advance(false, state);
     has_moved
-        || reorderer.flush_future(latest_ns, desk)
-        || (desk.is_pressed() && reorderer.advance(true, desk))
+        || reorderer.flush_future(latest_ns, state)
+        || (state.is_pressed() && reorderer.advance(true, state))
 }
 
 /// What the writer works with.
-struct Desk {
+struct WriterState {
     shared: Arc<Shared>,
     written: Arc<Written>,
     rings: Vec<Arc<RingHandle>>,
     files: Vec<FileSet>,
-    place: Place,
+    placement: CpuPlacement,
     /// From the stamp of a frame until it can be seen in its ring, at most, in nanoseconds; beyond what the ring says.
     margin_ns: u64,
     ticked: Instant,
 }
 
-impl ChunkSink for Desk {
+impl ChunkSink for WriterState {
     fn chunk(&mut self, chunk: &Chunk<'_>) {
         // One file for all rings, or one for each.
         let file = chunk.index[0].ring().min(self.files.len() - 1);
@@ -184,7 +189,7 @@ impl ChunkSink for Desk {
     }
 }
 
-impl Desk {
+impl WriterState {
     fn empty_at_ns(&self, ring: usize) -> u64 {
         self.rings[ring].empty_at_ns(&self.shared.clock)
     }
@@ -230,7 +235,7 @@ impl Desk {
             let empty_ns = of_file.and_then(|empty_ns| empty_ns.iter().min()).copied().unwrap_or(0);
             file.tick(empty_ns.saturating_sub(self.margin_ns), &accounting);
         }
-        self.place.choose(&self.rings);
+        self.placement.choose(&self.rings);
         self.note();
     }
 
@@ -241,25 +246,25 @@ impl Desk {
         }
     }
 
-    fn end(self, merge: Option<MergeReport>) -> Outcome {
+    fn end(self, merge: Option<MergeReport>) -> WriterReport {
         let accounting = Accounting { rings: &self.rings, limit: &self.shared.limit };
         let now_ns = utc_now_ns();
         let end = |file: FileSet| file.finish(now_ns, &accounting);
         let files: Vec<Ended> = self.files.into_iter().map(end).collect();
         self.written.bytes.store(files.iter().map(|file| file.bytes).sum(), Relaxed);
-        Outcome { files, merge }
+        WriterReport { files, merge }
     }
 }
 
 /// Where the writer runs: off the CPUs that receive much, where it would only get what softirqs leave over.
-struct Place {
+struct CpuPlacement {
     allowed: Option<CpuSet>,
     /// What each ring had been taken from it when last looked.
     taken: Vec<u64>,
     busy: Vec<u32>,
 }
 
-impl Place {
+impl CpuPlacement {
     /// Frames of a ring within a tick that make its CPU a busy one: a hundred thousand a second.
     const BUSY: u64 = 10_000;
 
@@ -288,11 +293,11 @@ impl Place {
 mod tests {
     use super::*;
     use crate::Format;
-    use crate::accounting::Limit;
-    use crate::batch::samples;
-    use crate::clock::UtcClock;
-    use crate::files::FileSettings;
-    use crate::rotate::{Interval, RotatePolicy};
+    use crate::output::accounting::Limit;
+    use crate::output::fileset::FileSettings;
+    use crate::output::rotate::{Interval, RotatePolicy};
+    use crate::record::batch::samples;
+    use crate::time::utc::UtcClock;
     use crate::{OnError, Output};
     use pcapng::{Interface, Section};
     use std::num::NonZeroU64;
@@ -303,7 +308,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
     const MARGIN_NS: u64 = 100;
 
-    /// A place for files, gone with the value.
+    /// A placement for files, gone with the value.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -331,11 +336,11 @@ mod tests {
     }
 
     /// A file for each full second, of two rings.
-    fn desk(folder: &Path) -> Desk {
+    fn state(folder: &Path) -> WriterState {
         let interval = Interval { length_ns: NonZeroU64::new(S).unwrap(), is_aligned: true };
         let settings = FileSettings {
             header: Format::Pcapng.header(&Section::default(), &[Interface::default()]),
-            trailer: Arc::new(|_: &crate::accounting::FileCounts| Vec::new()),
+            trailer: Arc::new(|_: &crate::output::accounting::FileCounts| Vec::new()),
             trailer_len_max: 0,
             interfaces_to_count: 0,
             rotate: RotatePolicy { interval: Some(interval), ..RotatePolicy::default() },
@@ -354,10 +359,10 @@ mod tests {
             is_draining: Arc::default(),
             has_failed: AtomicBool::new(false),
         };
-        Desk {
+        WriterState {
             shared: Arc::new(shared),
             written: Arc::default(),
-            place: Place::new(&rings),
+            placement: CpuPlacement::new(&rings),
             rings,
             files: vec![files.unwrap().unwrap()],
             margin_ns: MARGIN_NS,
@@ -365,13 +370,13 @@ mod tests {
         }
     }
 
-    fn batch(desk: &Desk, ring: u16, time_ns: u64) -> EncodedBatch {
-        let mut batch = desk.rings[usize::from(ring)].pool.take(Duration::ZERO).unwrap();
+    fn batch(state: &WriterState, ring: u16, time_ns: u64) -> EncodedBatch {
+        let mut batch = state.rings[usize::from(ring)].pool.take(Duration::ZERO).unwrap();
         samples::add(&mut batch, ring, 0, time_ns, &[7; 60]);
         batch
     }
 
-    impl Desk {
+    impl WriterState {
         fn hand_on_one(&mut self, ring: u16, time_ns: u64) {
             let batch = batch(self, ring, time_ns);
             self.hand_on(batch);
@@ -381,21 +386,21 @@ mod tests {
     #[test]
     fn a_file_of_an_interval_waits_for_records_of_it_that_are_still_in_a_ring() {
         let folder = Folder::new("interval");
-        let mut desk = desk(&folder.0);
-        desk.hand_on_one(0, 15 * S / 10);
+        let mut state = state(&folder.0);
+        state.hand_on_one(0, 15 * S / 10);
         // By the clock the second is over, but one ring was last seen empty before its end.
-        desk.rings[0].progress.was_empty_at(9 * S);
-        desk.rings[1].progress.was_empty_at(2 * S + MARGIN_NS - 1);
-        desk.tick(Some(desk.empty_ns()));
+        state.rings[0].progress.was_empty_at(9 * S);
+        state.rings[1].progress.was_empty_at(2 * S + MARGIN_NS - 1);
+        state.tick(Some(state.empty_ns()));
         assert!(folder.names().is_empty(), "{:?}", folder.names());
-        desk.hand_on_one(1, 2 * S - 1);
-        desk.rings[1].progress.was_empty_at(2 * S + MARGIN_NS);
-        desk.tick(None);
+        state.hand_on_one(1, 2 * S - 1);
+        state.rings[1].progress.was_empty_at(2 * S + MARGIN_NS);
+        state.tick(None);
         assert!(folder.names().is_empty(), "records are on their way");
-        desk.tick(Some(desk.empty_ns()));
+        state.tick(Some(state.empty_ns()));
         assert_eq!(folder.names(), ["1.pcapng"]);
-        desk.hand_on_one(0, 2 * S);
-        assert_eq!(desk.end(None).files[0].count, Some(2));
+        state.hand_on_one(0, 2 * S);
+        assert_eq!(state.end(None).files[0].count, Some(2));
         assert_eq!(folder.names(), ["1.pcapng", "2.pcapng"], "and none that is named like another");
     }
 
@@ -403,31 +408,31 @@ mod tests {
     #[test]
     fn records_of_a_time_to_come_do_not_wait_for_it() {
         let folder = Folder::new("step");
-        let mut desk = desk(&folder.0);
+        let mut state = state(&folder.0);
         let mut reorderer = Reorderer::new(2, MARGIN_NS);
         let (sender, batches) = channel();
-        let now_ns = desk.shared.clock.now_ns();
-        sender.send(batch(&desk, 0, now_ns + 3_600 * S)).unwrap();
-        sender.send(batch(&desk, 1, now_ns - S)).unwrap();
-        while look_around(&mut reorderer, &mut desk, &batches) {}
-        reorderer.flush(&mut desk);
-        assert_eq!([0, 1].map(|ring| desk.rings[ring].counts.get().written), [1, 1]);
+        let now_ns = state.shared.clock.now_ns();
+        sender.send(batch(&state, 0, now_ns + 3_600 * S)).unwrap();
+        sender.send(batch(&state, 1, now_ns - S)).unwrap();
+        while look_around(&mut reorderer, &mut state, &batches) {}
+        reorderer.flush(&mut state);
+        assert_eq!([0, 1].map(|ring| state.rings[ring].counts.get().written), [1, 1]);
         assert_eq!(reorderer.report().ahead, 1);
     }
 
     #[test]
     fn records_in_the_channel_or_waiting_for_their_turn_are_not_handed_on_yet() {
         let folder = Folder::new("channel");
-        let mut desk = desk(&folder.0);
+        let mut state = state(&folder.0);
         let mut reorderer = Reorderer::new(2, MARGIN_NS);
         let (sender, batches) = channel();
-        desk.rings.iter().for_each(|ring| ring.progress.was_empty_at(5 * S));
-        sender.send(batch(&desk, 0, S)).unwrap();
-        assert_eq!(all_handed_on(&mut reorderer, &mut desk, &batches), None, "one is in the channel");
-        assert_eq!(all_handed_on(&mut reorderer, &mut desk, &batches), None, "it is in the reorderer now");
-        while look_around(&mut reorderer, &mut desk, &batches) {}
-        reorderer.flush(&mut desk);
-        assert_eq!(all_handed_on(&mut reorderer, &mut desk, &batches), Some(vec![5 * S, 5 * S]));
-        assert_eq!(desk.rings[0].counts.get().written, 1);
+        state.rings.iter().for_each(|ring| ring.progress.was_empty_at(5 * S));
+        sender.send(batch(&state, 0, S)).unwrap();
+        assert_eq!(all_handed_on(&mut reorderer, &mut state, &batches), None, "one is in the channel");
+        assert_eq!(all_handed_on(&mut reorderer, &mut state, &batches), None, "it is in the reorderer now");
+        while look_around(&mut reorderer, &mut state, &batches) {}
+        reorderer.flush(&mut state);
+        assert_eq!(all_handed_on(&mut reorderer, &mut state, &batches), Some(vec![5 * S, 5 * S]));
+        assert_eq!(state.rings[0].counts.get().written, 1);
     }
 }

@@ -4,7 +4,7 @@
 mod lab;
 
 use capture::{
-    CaptureError, Counts, Mode, ModeWish, Options, Output, Session, SourceFacts, SourceWish, XdpFacts,
+    CaptureError, Counts, Mode, ModeWish, Options, Output, Session, SourceFacts, SourceKind, XdpFacts,
     XdpMode,
 };
 use host::{Netns, Stack};
@@ -285,7 +285,7 @@ fn device_with_a_program_is_refused_by_its_name_and_the_file_is_not_touched() {
     let file = folder.path().join("x.pcapng");
     std::fs::write(&file, "precious").unwrap();
     let first = Session::start(lab.options(Output::Nowhere)).unwrap();
-    let second = Options { source: SourceWish::Xdp, ..lab.options(Output::File(file.clone())) };
+    let second = Options { source: SourceKind::Xdp, ..lab.options(Output::File(file.clone())) };
     let error = Session::start(second).err().unwrap().to_string();
     assert!(error.starts_with("rx0 already runs the XDP program wr_capture"), "{error}");
     assert!(error.ends_with(", native)"), "{error}");
@@ -314,7 +314,7 @@ fn generic_mode_captures_on_devices_that_know_nothing_of_xdp() {
     }
     let netns = Netns::anonymous().unwrap();
     Stack::of(&netns).unwrap().set_up("lo").unwrap();
-    let options = Options { netns: Some(netns.clone()), source: SourceWish::Xdp, ..Options::new("lo") };
+    let options = Options { netns: Some(netns.clone()), source: SourceKind::Xdp, ..Options::new("lo") };
     let session = Session::start(options).unwrap();
     assert_eq!(xdp(&session).mode, XdpMode::Generic);
     assert!(xdp(&session).native_refusal.is_some());
@@ -333,7 +333,7 @@ fn generic_mode_captures_on_devices_that_know_nothing_of_xdp() {
     let lab = Lab::new(1);
     let session = Session::start(Options {
         xdp: ModeWish::Generic,
-        source: SourceWish::Xdp,
+        source: SourceKind::Xdp,
         ..lab.options(Output::Nowhere)
     })
     .unwrap();

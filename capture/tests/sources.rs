@@ -3,7 +3,7 @@
 mod lab;
 
 use capture::{
-    CaptureError, Counts, Direction, Fanout, Mode, Options, Output, Session, SourceFacts, SourceWish,
+    CaptureError, Counts, Direction, Fanout, Mode, Options, Output, Session, SourceFacts, SourceKind,
 };
 use host::{Stack, VethEnd};
 use lab::{Folder, Lab, RX_DEV, RawSocket, TX_DEV, can_run, frame, tshark, wait_until};
@@ -65,7 +65,7 @@ impl Capture {
 }
 
 fn tpacket(options: Options) -> Options {
-    Options { source: SourceWish::Tpacket, ..options }
+    Options { source: SourceKind::Tpacket, ..options }
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_wrong_filter_is_refused_before_the_file_is_touched() {
     let (lab, folder) = (Lab::new(1), Folder::new("wrong"));
     let file = folder.path().join("x.pcapng");
     std::fs::write(&file, "precious").unwrap();
-    for (filter, source) in [("udp prot 9", SourceWish::Xdp), ("ip6 protochain 17", SourceWish::Tpacket)] {
+    for (filter, source) in [("udp prot 9", SourceKind::Xdp), ("ip6 protochain 17", SourceKind::Tpacket)] {
         let options =
             Options { filter: Some(filter.to_owned()), source, ..lab.options(Output::File(file.clone())) };
         let error = Session::start(options).err().unwrap();
@@ -173,7 +173,7 @@ fn directions_are_told_apart() {
         let lab = Lab::new(1);
         let capture = Capture::start(&lab, "direction", |options| Options {
             direction,
-            source: if direction == Direction::In { SourceWish::Tpacket } else { SourceWish::Best },
+            source: if direction == Direction::In { SourceKind::Tpacket } else { SourceKind::Best },
             ..options
         });
         assert!(capture.source().contains("TPACKET_V3"), "{}", capture.source());
@@ -269,7 +269,7 @@ fn what_a_source_cannot_do_is_refused_with_what_to_type() {
     assert!(matches!(error, CaptureError::DropNeedsXdp { .. }), "{error}");
     assert!(error.cure().unwrap().contains("--source xdp"));
     let out = Options { direction: Direction::Out, ..lab.options(Output::Nowhere) };
-    let error = start(Options { source: SourceWish::Xdp, ..out });
+    let error = start(Options { source: SourceKind::Xdp, ..out });
     assert!(matches!(error, CaptureError::OnlyIncoming { .. }), "{error}");
     assert!(error.cure().unwrap().contains("--source tpacket"));
     let session = Session::start(tpacket(lab.options(Output::Nowhere))).unwrap();
@@ -378,7 +378,7 @@ fn random_lengths_from_14_to_9000_are_captured_whole() {
     }
     const COUNT: usize = 3_000;
     const LEN_MAX: u32 = 9_000;
-    for source in [SourceWish::Xdp, SourceWish::Tpacket] {
+    for source in [SourceKind::Xdp, SourceKind::Tpacket] {
         let lab = Lab::with_mtu(1, LEN_MAX);
         let capture = Capture::start(&lab, "lengths", |options| Options {
             source,
@@ -464,7 +464,7 @@ fn datagrams_as_long_as_they_can_be() {
     }
     // Of 65,507 bytes the frame is longer than a capture keeps.
     const LENS: [usize; 5] = [1, 1_472, 9_000, 40_000, 65_507];
-    for source in [SourceWish::Xdp, SourceWish::Tpacket] {
+    for source in [SourceKind::Xdp, SourceKind::Tpacket] {
         let (lab, folder) = (Lab::new(1), Folder::new("long"));
         Stack::of(&lab.rx).unwrap().set_up("lo").unwrap();
         let file = folder.path().join("x.pcapng");

@@ -18,8 +18,6 @@ const KNOWN_CIRCLES: &[(&str, &[&str])] = &[
     ("host", &["ethtool.rs", "stamping.rs", "sys.rs"]),
     ("bpf", &["error.rs", "xdp.rs"]),
     ("engine", &["engine.rs", "error.rs"]),
-    ("capture", &["ring.rs", "sys.rs"]),
-    ("capture", &["tap.rs", "tpacket/mod.rs"]),
     ("ctlfs", &["exec.rs", "join.rs"]),
     ("ctlfs", &["fs.rs", "nodes.rs", "trees.rs"]),
     ("wirerate", &["cmd/mgdump/file.rs", "cmd/mgdump/merge.rs", "cmd/mgdump/slots.rs"]),

@@ -2,7 +2,7 @@
 
 use crate::out;
 use crate::outcome::{Failure, Outcome};
-use capture::control::{self, ControlError, Order};
+use capture::control::{self, Command, ControlError};
 use host::Netns;
 
 /// Arguments of `wirerate tell`.
@@ -25,10 +25,10 @@ pub struct Args {
 /// Bad usage for what is no order; refused when no capture runs there, or when it does not do it.
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let act = || format!("tell the capture on {} to {}", args.device, args.order.join(" "));
-    let order: Order = args.order.join(" ").parse().map_err(|why| Failure::usage(act(), why))?;
+    let order: Command = args.order.join(" ").parse().map_err(|why| Failure::usage(act(), why))?;
     let netns = args.netns.as_deref().map_or_else(Netns::current, Netns::named);
     let netns = netns.map_err(|why| Failure::host(act(), why))?;
-    let answer = control::tell(&netns, &args.device, order).map_err(|why| failure(args, act(), why))?;
+    let answer = control::send(&netns, &args.device, order).map_err(|why| failure(args, act(), why))?;
     if !answer.is_empty() {
         out::text(&format!("{answer}\n"))?;
     }
@@ -36,7 +36,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
 }
 
 fn failure(args: &Args, act: String, why: ControlError) -> Failure {
-    let is_nobody = matches!(why, ControlError::Nobody { .. });
+    let is_nobody = matches!(why, ControlError::NoCapture { .. });
     let is_denied = matches!(why, ControlError::Denied { .. });
     let failure = Failure::refused(act, why);
     if is_denied {

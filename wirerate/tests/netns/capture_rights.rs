@@ -126,7 +126,7 @@ fn tell_denied() -> TestResult {
     tell.args(["netns", "exec", &lab.rx_netns, "setpriv", "--reuid", "65534", "--regid", "65534"]);
     tell.arg("--clear-groups").arg(&copy).args(["tell", RX_DEV, "stats"]);
     let denied = Running::start(tell).wait(TIME_LIMIT).expect_code(3);
-    denied.says(&["the capture on rx0 takes orders from its own user only", "try: the same as root"]);
+    denied.says(&["the capture on rx0 takes commands from its own user only", "try: the same as root"]);
     Ok(())
 }
 

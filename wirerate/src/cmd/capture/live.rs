@@ -9,7 +9,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use crate::term::{Progress, REDRAW};
 use crate::units::{human_count, human_pps, per_second};
-use capture::control::{Desk, Order};
+use capture::control::{Command, ControlServer};
 use capture::{CaptureError, Options, Output, RunAs, Session, Stats};
 use host::{Capability, Netns, Stack};
 use std::fs::File;
@@ -33,7 +33,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     }
     let options = options(args, stop)?;
     // Before the rights go that the folder of the sockets takes.
-    let desk = desk(args);
+    let server = server(args);
     let session = Session::start(options).map_err(|why| failure(args, why))?;
     // From here on this thread ends things that are open already, and removes its socket.
     let _ = host::keep_capabilities(&[Capability::DacOverride, Capability::Fowner]);
@@ -53,13 +53,13 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
             eprintln!("wirerate: {name} is down: nothing can arrive until it is up");
         }
     }
-    if let Err(error) = &desk {
+    if let Err(error) = &server {
         eprintln!("wirerate: this capture cannot be told anything while it runs: {error}");
     }
-    let mut desk = desk.ok();
+    let mut server = server.ok();
     let mut mode = args.mode;
-    let watched = watch(&session, args, stop, &mut desk, &mut mode);
-    drop(desk);
+    let watched = watch(&session, args, stop, &mut server, &mut mode);
+    drop(server);
     let ended = session.stop();
     for device in ended.devices.iter().filter(|device| device.is_gone) {
         eprintln!("wirerate: {} went away", device.link.name);
@@ -128,31 +128,31 @@ fn failure(args: &Args, why: CaptureError) -> Failure {
 }
 
 /// Where `wirerate tell` finds this capture. Without one it goes on, and says so.
-fn desk(args: &Args) -> io::Result<Desk> {
+fn server(args: &Args) -> io::Result<ControlServer> {
     let netns = args.netns.as_deref().map_or_else(Netns::current, Netns::named).map_err(io::Error::other)?;
     let stack = Stack::of(&netns).map_err(io::Error::other)?;
     // By their own names; a device that is not there is an error of the capture.
     let name = |given: &String| stack.link(given.as_str()).map(|link| link.name).map_err(io::Error::other);
     let names = args.devices.iter().map(name).collect::<io::Result<Vec<String>>>()?;
-    Desk::open(&netns, &names)
+    ControlServer::open(&netns, &names)
 }
 
 /// Does as it was told.
 fn obey(
-    order: Order,
+    order: Command,
     session: &Session,
     mode: &mut Mode,
     is_over: &mut bool,
     asked: &mut Tally,
 ) -> Result<String, String> {
     match order {
-        Order::Mode(wanted) => {
+        Command::Mode(wanted) => {
             session.set_mode(wanted).map_err(|error| error.to_string())?;
             *mode = Mode::from(wanted);
             Ok(String::new())
         }
-        Order::Stats => Ok(asked.next(&session.stats()).json_line()),
-        Order::Stop => {
+        Command::Stats => Ok(asked.next(&session.stats()).json_line()),
+        Command::Stop => {
             *is_over = true;
             Ok(String::new())
         }
@@ -164,7 +164,7 @@ fn watch(
     session: &Session,
     args: &Args,
     stop: &Stop,
-    desk: &mut Option<Desk>,
+    server: &mut Option<ControlServer>,
     mode: &mut Mode,
 ) -> Result<(), OutError> {
     let progress = Progress::new(!args.json && !args.every_second, args.count.map_or(0, |count| count.0));
@@ -174,11 +174,11 @@ fn watch(
     let (mut is_over, mut asked) = (false, Tally::default());
     while !is_over && !stop.is_set() && !session.is_finished() && end.is_none_or(|end| Instant::now() < end) {
         let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()));
-        match desk {
+        match server {
             None => thread::sleep(LOOK.min(left)),
-            Some(desk) => {
-                desk.wait(LOOK.min(left));
-                desk.serve(|order| obey(order, session, mode, &mut is_over, &mut asked));
+            Some(server) => {
+                server.wait(LOOK.min(left));
+                server.serve(|order| obey(order, session, mode, &mut is_over, &mut asked));
             }
         }
         let elapsed = started.elapsed();

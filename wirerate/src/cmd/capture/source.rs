@@ -73,14 +73,14 @@ impl SourceArgs {
         Options {
             filter: self.filter.clone(),
             source: match self.source {
-                None => capture::SourceWish::Best,
-                Some(Source::Xdp) => capture::SourceWish::Xdp,
-                Some(Source::Tpacket) => capture::SourceWish::Tpacket,
+                None => capture::SourceKind::Best,
+                Some(Source::Xdp) => capture::SourceKind::Xdp,
+                Some(Source::Tpacket) => capture::SourceKind::Tpacket,
             },
             clock: match self.clock {
-                Clock::Utc => capture::ClockWish::Utc,
-                Clock::Phc => capture::ClockWish::Phc,
-                Clock::System => capture::ClockWish::System,
+                Clock::Utc => capture::ClockMode::Utc,
+                Clock::Phc => capture::ClockMode::Phc,
+                Clock::System => capture::ClockMode::System,
             },
             direction: match self.direction {
                 Direction::In => capture::Direction::In,

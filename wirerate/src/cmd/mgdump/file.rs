@@ -9,7 +9,7 @@ use crate::cmd::received::Cpu;
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Refused};
 use crate::stop::Stop;
-use capture::{MgcapSlot, SLOT_DATA_LEN, output_file};
+use capture::{MgcapSlot, SLOT_DATA_LEN};
 use pcapng::{Interface, Packet, Section};
 use std::fs::File;
 use std::io::{self, Write};
@@ -40,7 +40,7 @@ impl OutputFile {
     pub(super) fn create(path: PathBuf, device: &str) -> Result<Self, WriteFailed> {
         let begin = || {
             let is_special = path.metadata().is_ok_and(|meta| !meta.is_file());
-            let regular = if is_special { None } else { output_file::open(&path)? };
+            let regular = if is_special { None } else { capture::open::open(&path)? };
             let mut file = match regular {
                 Some(file) => {
                     file.set_len(0)?;

@@ -74,7 +74,7 @@ impl Args {
 /// The file for frames of a CPU.
 fn name_for(args: &Args, cpu: u32) -> PathBuf {
     match args.write.to_str() {
-        Some(name) if args.per_cpu => capture::file_name::with_number(name, cpu.into(), 1).into(),
+        Some(name) if args.per_cpu => capture::names::with_number(name, cpu.into(), 1).into(),
         _ => args.write.clone(),
     }
 }

@@ -6,9 +6,9 @@
 //! write itself fails instead: the file is cut back to a whole record, and the trailer is written if
 //! there is space.
 
-use crate::batch::{self, Chunk};
-use crate::disk::{DiskFile, Ways};
-use crate::pipe::Pipe;
+use crate::output::disk::{DiskFile, Ways};
+use crate::output::pipe::Pipe;
+use crate::record::batch::{self, Chunk};
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Place {
 }
 
 /// See the top of the file.
-pub(crate) struct Sink {
+pub(crate) struct OutputFile {
     place: Place,
     /// Bytes of the trailer at most.
     trailer_len_max: usize,
@@ -82,7 +82,7 @@ pub(crate) struct Sink {
     is_unflushed: bool,
 }
 
-impl Sink {
+impl OutputFile {
     pub(crate) fn new(place: Place, trailer_len_max: usize) -> Self {
         Self {
             place,
@@ -271,8 +271,8 @@ impl Sink {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::EncodedBatch;
-    use crate::batch::samples::batch;
+    use crate::record::batch::EncodedBatch;
+    use crate::record::batch::samples::batch;
     use std::sync::Mutex;
 
     /// A disk of a fixed size.
@@ -295,9 +295,9 @@ mod tests {
         }
     }
 
-    fn disk(size: usize) -> (Disk, Sink) {
+    fn disk(size: usize) -> (Disk, OutputFile) {
         let disk = Disk(Arc::default(), size);
-        let sink = Sink::new(Place::Stream(Box::new(disk.clone())), 256);
+        let sink = OutputFile::new(Place::Stream(Box::new(disk.clone())), 256);
         (disk, sink)
     }
 
@@ -341,7 +341,7 @@ mod tests {
     fn devices_are_written_to_like_pipes() {
         let open = |path| {
             let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
-            Sink::new(Place::of(file, Ways::default(), &Arc::default()).unwrap(), 256)
+            OutputFile::new(Place::of(file, Ways::default(), &Arc::default()).unwrap(), 256)
         };
         let mut null = open("/dev/null");
         assert_eq!(null.append(&records(3).chunk()), 3);

@@ -1,11 +1,11 @@
 //! From records to the blocks of a capture file, in the writer's own buffer.
 
-use crate::batch::{EncodedBatch, Entry};
-use crate::clock::monotonic_now_ns;
-use crate::format::Format;
 use crate::interfaces::Numbering;
-use crate::phc::{Line, PhcClock};
-use crate::ring::{Record, TimeSource, VlanTag};
+use crate::record::batch::{EncodedBatch, Entry};
+use crate::record::format::Format;
+use crate::record::ring::{Record, TimeSource, VlanTag};
+use crate::time::phc::{Line, PhcClock};
+use crate::time::utc::monotonic_now_ns;
 use pcapng::{Flags, Interface, Packet, Template, pcap};
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) struct Stamps {
     /// Its clock.
     pub(crate) clock: Arc<PhcClock>,
     /// True when the file gets them as they are.
-    pub(crate) as_they_are: bool,
+    pub(crate) raw_phc: bool,
 }
 
 /// Encodes the records of one ring. Allocates only for a queue that it sees for the first time.
@@ -71,7 +71,7 @@ impl Encoder {
     }
 
     /// The same, for records whose queue is known or not.
-    pub(crate) fn knowing_queues(self, knows_queues: bool) -> Self {
+    pub(crate) fn with_queues(self, knows_queues: bool) -> Self {
         Self { knows_queues, ..self }
     }
 
@@ -105,8 +105,8 @@ impl Encoder {
             Some(_) => self.line.utc_ns(record.time_ns),
             None => record.time_ns,
         };
-        let as_they_are = self.stamps.as_ref().is_some_and(|stamps| stamps.as_they_are);
-        self.emit_at(record, if as_they_are { record.time_ns } else { utc_ns }, true, out);
+        let raw_phc = self.stamps.as_ref().is_some_and(|stamps| stamps.raw_phc);
+        self.emit_at(record, if raw_phc { record.time_ns } else { utc_ns }, true, out);
         utc_ns
     }
 
@@ -262,8 +262,8 @@ mod tests {
     fn stamps_of_the_device_have_an_interface_and_the_time_of_day_or_their_own() {
         let clock = Arc::new(PhcClock::new(0, Box::new(Ahead), monotonic_now_ns()).unwrap());
         let numbering = Numbering::single().with_clock();
-        for (as_they_are, in_file_ns) in [(false, 101_000_000_000), (true, 138_000_000_000)] {
-            let stamps = Stamps { clock: Arc::clone(&clock), as_they_are };
+        for (raw_phc, in_file_ns) in [(false, 101_000_000_000), (true, 138_000_000_000)] {
+            let stamps = Stamps { clock: Arc::clone(&clock), raw_phc };
             let mut encoder = Encoder::new(Format::Pcapng, numbering, 0, 96).with_stamps(Some(stamps));
             encoder.begin_batch();
             for lost_before in [0, 3] {

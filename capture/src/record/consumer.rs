@@ -1,31 +1,31 @@
 //! What a ring looks like to the thread that empties it.
 //!
-//! Three stages: a [`Source`] lends batches of [`Record`]s, its reader thread (`reader`) turns them into blocks of a
+//! Three stages: a [`RingConsumer`] lends batches of [`Record`]s, its reader thread (`reader`) turns them into blocks of a
 //! file, and what comes after puts the blocks of all readers into one order. Kinds of rings differ in how they lend;
 //! everything behind them is the same code, compiled for each kind so that no call is made for a single frame.
 
-use crate::ring::Record;
+use crate::record::ring::Record;
 
 /// From the stamp of a device until the frame is in a ring, at most: the device collects frames before it interrupts.
 pub(crate) const STAMP_DELAY_NS: u64 = 1_000_000;
 
 /// One ring and its only reader.
 ///
-/// The order of calls is `look`, `for_each` (as often as wanted), `give_back`, and again.
-pub(crate) trait Source: Send + 'static {
+/// The order of calls is `peek`, `for_each` (as often as wanted), `release`, and again.
+pub(crate) trait RingConsumer: Send + 'static {
     /// Takes the oldest records into view, as many as encode to about `len_max` bytes, and says how many that are.
     /// Does not wait: 0 says that the ring is empty now.
-    fn look(&mut self, len_max: usize) -> u64;
+    fn peek(&mut self, len_max: usize) -> u64;
 
     /// Shows the first `count` records in view, oldest first.
     fn for_each(&self, count: u64, take: impl FnMut(Record<'_>));
 
     /// Gives the records in view back to whoever fills the ring.
-    fn give_back(&mut self);
+    fn release(&mut self);
 
     /// A look that found more records than this is followed by another at once, instead of a sleep in which the
     /// ring could fill: a small part of what the ring can hold, and of what a look finds at most.
-    fn much(&self, len_max: usize) -> u64;
+    fn batch_threshold(&self, len_max: usize) -> u64;
 
     /// True when the ring is so full that it is better to lose what is in it, and to say where, than to wait for the
     /// writer. A source that does not know waits, and the kernel counts the losses as those of the ring.
@@ -33,7 +33,7 @@ pub(crate) trait Source: Send + 'static {
         false
     }
 
-    /// How long a record may lie in the ring before `look` shows it, in nanoseconds, beyond the few microseconds that
+    /// How long a record may lie in the ring before `peek` shows it, in nanoseconds, beyond the few microseconds that
     /// stamping and filling take: a block that is handed over when it is full or old, a stamp taken by the device.
     fn delay_ns(&self) -> u64 {
         0
@@ -55,21 +55,21 @@ pub(crate) trait Probe: Send + Sync {
 /// A ring of frames that no kernel fills, for tests.
 #[cfg(test)]
 pub(crate) mod fake {
-    use super::Source;
-    use crate::ring::{Record, TimeSource};
+    use super::RingConsumer;
+    use crate::record::ring::{Record, TimeSource};
     use pcapng::Flags;
     use std::collections::VecDeque;
 
     /// Holds times; every frame is 60 bytes long.
     #[derive(Default)]
-    pub(crate) struct FakeSource {
+    pub(crate) struct FakeConsumer {
         pub(crate) times_ns: VecDeque<u64>,
         pub(crate) is_filling: bool,
         pub(crate) in_view: usize,
     }
 
-    impl Source for FakeSource {
-        fn look(&mut self, len_max: usize) -> u64 {
+    impl RingConsumer for FakeConsumer {
+        fn peek(&mut self, len_max: usize) -> u64 {
             self.in_view = self.times_ns.len().min(len_max / 128);
             self.in_view as u64
         }
@@ -89,12 +89,12 @@ pub(crate) mod fake {
             self.times_ns.iter().take(self.in_view.min(count as usize)).map(record).for_each(take);
         }
 
-        fn give_back(&mut self) {
+        fn release(&mut self) {
             self.times_ns.drain(..self.in_view);
             self.in_view = 0;
         }
 
-        fn much(&self, _: usize) -> u64 {
+        fn batch_threshold(&self, _: usize) -> u64 {
             10
         }
 

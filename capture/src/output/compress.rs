@@ -4,7 +4,7 @@
 //! frame that the disk refuses is lost with exactly the records in it. zstd files end with the table of the seekable
 //! format (facebook/zstd, contrib/seekable_format), so that a reader finds any place without unpacking what is before.
 
-use crate::batch::Entry;
+use crate::record::batch::Entry;
 use crate::sys;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -79,7 +79,7 @@ pub(crate) struct Frame {
 }
 
 /// See the top of the file.
-pub(crate) struct Packer {
+pub(crate) struct Compressor {
     compression: Compression,
     raw: Vec<u8>,
     index: Vec<Entry>,
@@ -100,7 +100,7 @@ pub(crate) struct Packer {
     spare: Vec<Vec<u8>>,
 }
 
-impl Packer {
+impl Compressor {
     /// Starts the threads.
     pub(crate) fn new(compression: Compression) -> std::io::Result<Self> {
         let count = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
@@ -223,7 +223,7 @@ impl Packer {
     }
 }
 
-impl Drop for Packer {
+impl Drop for Compressor {
     fn drop(&mut self) {
         drop(self.jobs.take());
         for thread in self.threads.drain(..) {
@@ -268,9 +268,9 @@ mod tests {
     use super::*;
 
     fn pack(compression: Compression, pieces: usize) -> (Vec<u8>, Vec<u8>, usize) {
-        let mut packer = Packer::new(compression).unwrap();
+        let mut packer = Compressor::new(compression).unwrap();
         let (mut raw, mut file, mut count) = (Vec::new(), Vec::new(), 0);
-        let mut write = |packer: &mut Packer, all| {
+        let mut write = |packer: &mut Compressor, all| {
             while let Some(frame) = packer.next(all) {
                 file.extend_from_slice(&frame.bytes);
                 count += frame.index.len();
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn nothing_is_packed_for_nothing() {
-        let mut packer = Packer::new(Compression::Lz4).unwrap();
+        let mut packer = Compressor::new(Compression::Lz4).unwrap();
         packer.submit();
         packer.tick();
         assert!(packer.next(true).is_none());

@@ -3,17 +3,17 @@
 //! One file that never ends is written under its own name and can be read at any moment, up to its last whole record.
 //! Files that follow each other are written under a name that ends in `.part` and get their own when they are complete.
 
-use crate::accounting::{Accounting, FileCounts};
-use crate::batch::{Chunk, Entry};
-use crate::command::CommandRunner;
-use crate::disk::Ways;
-use crate::earlier;
-use crate::file_name::NamePattern;
-use crate::output_file;
-use crate::packer::{Compression, Packer};
-use crate::pipe::Pipe;
-use crate::rotate::{RotatePolicy, Rotator};
-use crate::sink::{Place, RETRY_AFTER, Sink};
+use crate::output::accounting::{Accounting, FileCounts};
+use crate::output::compress::{Compression, Compressor};
+use crate::output::disk::Ways;
+use crate::output::file::{OutputFile, Place, RETRY_AFTER};
+use crate::output::hook::CommandRunner;
+use crate::output::names::NamePattern;
+use crate::output::open;
+use crate::output::pipe::Pipe;
+use crate::output::prior_files;
+use crate::output::rotate::{RotatePolicy, Rotator};
+use crate::record::batch::{Chunk, Entry};
 use crate::{CaptureError, OnError, Output};
 use std::fs;
 use std::io;
@@ -54,12 +54,12 @@ pub(crate) struct FileSettings {
 pub(crate) struct FileSet {
     settings: Arc<FileSettings>,
     command: Option<Arc<CommandRunner>>,
-    packer: Option<Packer>,
+    packer: Option<Compressor>,
     counts: FileCounts,
     /// Where there is more than one file.
     rotation: Option<Rotation>,
     /// `None` when the next file could not be made.
-    sink: Option<Sink>,
+    sink: Option<OutputFile>,
     /// What is being written.
     name: String,
     /// True when what is written cannot be taken back.
@@ -101,7 +101,7 @@ impl FileSet {
         command: Option<Arc<CommandRunner>>,
         now_ns: u64,
     ) -> Result<Option<Self>, CaptureError> {
-        let packer = settings.compression.map(Packer::new).transpose();
+        let packer = settings.compression.map(Compressor::new).transpose();
         let packer =
             packer.map_err(|source| CaptureError::Thread { what: "compression".to_owned(), source })?;
         let mut files = Self {
@@ -181,12 +181,12 @@ impl FileSet {
 
     /// Bytes of all files so far.
     pub(crate) fn len(&self) -> u64 {
-        self.bytes_before + self.sink.as_ref().map_or(0, Sink::len)
+        self.bytes_before + self.sink.as_ref().map_or(0, OutputFile::len)
     }
 
     /// True once something was refused, and nothing more is to be written.
     pub(crate) fn has_failed(&self) -> bool {
-        let has_failed = self.failure.is_some() || self.sink.as_ref().is_none_or(Sink::has_failed);
+        let has_failed = self.failure.is_some() || self.sink.as_ref().is_none_or(OutputFile::has_failed);
         has_failed && !self.goes_on()
     }
 
@@ -219,7 +219,7 @@ impl FileSet {
                 self.open_part(now_ns)?;
                 // After that: what a killed capture left unfinished has its name by now.
                 let go_on = |rotation: &mut Rotation| {
-                    rotation.rotator.go_on_after(earlier::find(&rotation.pattern));
+                    rotation.rotator.go_on_after(prior_files::find(&rotation.pattern));
                 };
                 self.rotation.iter_mut().for_each(go_on);
                 return Ok(());
@@ -249,8 +249,8 @@ impl FileSet {
         };
         let is_ending = &self.settings.is_ending;
         let opened = make_folder(&path).and_then(|()| match self.rotation {
-            Some(_) => output_file::create_part(&path).map(Some),
-            None => output_file::open(&path),
+            Some(_) => open::create_part(&path).map(Some),
+            None => open::open(&path),
         });
         let place = opened.and_then(|file| match file {
             Some(file) => Place::of(file, ways, is_ending),
@@ -272,7 +272,7 @@ impl FileSet {
     fn begin(&mut self, place: Place) -> Result<(), CaptureError> {
         let settings = Arc::clone(&self.settings);
         self.is_stream = !matches!(place, Place::Regular(_));
-        let mut sink = Sink::new(place, settings.trailer_len_max);
+        let mut sink = OutputFile::new(place, settings.trailer_len_max);
         sink.retry_after_failure(self.goes_on());
         let begun = match &mut self.packer {
             None => sink.begin(&settings.header),
@@ -367,8 +367,8 @@ impl FileSet {
 
     /// What the file at hand takes of the disk, as far as that is known: what is not packed yet takes less.
     fn note_room(&mut self) {
-        let packed = self.sink.as_ref().map_or(0, Sink::len);
-        let waiting = self.packer.as_ref().map_or(0, Packer::waiting_len) as u64;
+        let packed = self.sink.as_ref().map_or(0, OutputFile::len);
+        let waiting = self.packer.as_ref().map_or(0, Compressor::waiting_len) as u64;
         self.rotation.iter_mut().for_each(|rotation| rotation.rotator.takes(packed + waiting));
     }
 
@@ -392,7 +392,7 @@ impl FileSet {
 
     /// False when the next file cannot be made.
     fn open_next(&mut self) -> bool {
-        match self.open_part(crate::clock::utc_now_ns()) {
+        match self.open_part(crate::time::utc::utc_now_ns()) {
             Ok(()) => self.not_made = None,
             Err(error) => {
                 self.not_made = Some(Instant::now());
@@ -479,10 +479,10 @@ fn make_folder(path: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::Format;
-    use crate::accounting::Limit;
-    use crate::batch::samples::{batch, batch_of_card};
-    use crate::ring_handle::RingHandle;
-    use crate::rotate::Interval;
+    use crate::output::accounting::Limit;
+    use crate::output::rotate::Interval;
+    use crate::record::batch::samples::{batch, batch_of_card};
+    use crate::record::ring_handle::RingHandle;
     use pcapng::{Interface, Section};
     use std::num::NonZeroU64;
     use std::sync::Mutex;

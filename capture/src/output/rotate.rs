@@ -3,8 +3,8 @@
 //! Decisions only: the writer tells what it writes and does what it is told. Nothing is opened, renamed or removed
 //! here, and no clock is read; times are those of the records.
 
-use crate::earlier::EarlierFile;
-use crate::file_name::{NamePattern, with_number};
+use crate::output::names::{NamePattern, with_number};
+use crate::output::prior_files::EarlierFile;
 use std::collections::{BTreeMap, VecDeque};
 use std::num::{NonZeroU32, NonZeroU64};
 

@@ -1,9 +1,9 @@
 //! One TPACKET_V3 ring as a source: a look shows one block.
 
-use crate::ring::Record;
-use crate::source::{Probe, STAMP_DELAY_NS, Source};
+use crate::backend::tpacket::block::Frames;
+use crate::record::consumer::{Probe, RingConsumer, STAMP_DELAY_NS};
+use crate::record::ring::Record;
 use crate::sys::packet_socket::{PacketSocket, ReceiveRing};
-use crate::tpacket::block::Frames;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -76,7 +76,7 @@ impl Tally {
 }
 
 /// The reader's end of one ring.
-pub(crate) struct TpacketSource {
+pub(crate) struct TpacketConsumer {
     ring: ReceiveRing,
     tally: Arc<Tally>,
     /// The block to be handed over next.
@@ -89,7 +89,7 @@ pub(crate) struct TpacketSource {
     is_stamped: bool,
 }
 
-impl TpacketSource {
+impl TpacketConsumer {
     pub(crate) fn new(ring: ReceiveRing, tally: Arc<Tally>, is_stamped: bool) -> Self {
         Self { ring, tally, next: 0, is_in_view: false, lost_before: 0, is_stamped }
     }
@@ -101,8 +101,8 @@ impl TpacketSource {
     }
 }
 
-impl Source for TpacketSource {
-    fn look(&mut self, _len_max: usize) -> u64 {
+impl RingConsumer for TpacketConsumer {
+    fn peek(&mut self, _len_max: usize) -> u64 {
         while let Some((count, bytes)) = self.measure() {
             self.is_in_view = true;
             if count > 0 {
@@ -112,7 +112,7 @@ impl Source for TpacketSource {
                 self.lost_before = lost.try_into().unwrap_or(u32::MAX);
                 return count;
             }
-            self.give_back();
+            self.release();
         }
         0
     }
@@ -127,7 +127,7 @@ impl Source for TpacketSource {
         }
     }
 
-    fn give_back(&mut self) {
+    fn release(&mut self) {
         if std::mem::take(&mut self.is_in_view) {
             self.ring.release(self.next);
             self.next = (self.next + 1) % self.ring.block_count();
@@ -138,7 +138,7 @@ impl Source for TpacketSource {
         if self.is_stamped { STAMP_DELAY_NS } else { 0 }
     }
 
-    fn much(&self, _len_max: usize) -> u64 {
+    fn batch_threshold(&self, _len_max: usize) -> u64 {
         // Blocks come when they are full or old; behind one there may be more at once.
         0
     }

@@ -1,21 +1,21 @@
-//! The packet socket tap: TPACKET_V3 rings joined by FANOUT, for what XDP cannot see or do.
+//! The packet socket backend: TPACKET_V3 rings joined by FANOUT, for what XDP cannot see or do.
 //!
 //! Frames that the host sends, the loopback device, wireless devices, devices whose XDP hook is taken. Each frame is
 //! an skb by then and is copied with a head of 80 bytes, so this is the slower way. The host keeps every frame: there
 //! is no drop mode.
 
 mod block;
-mod source;
+mod consumer;
 
-use crate::hardware::Hardware;
+use crate::backend::filter;
+use crate::backend::hwtstamp::Hardware;
+use crate::backend::{Backend, RingCounts, SourceFacts, TpacketFacts};
 use crate::reader::Ring;
 use crate::sys::packet_socket::{PacketSocket, ReceiveRing, RingShape};
-use crate::tap::{RingCounts, SourceFacts, Tap};
-use crate::{CaptureError, ClockWish, Direction, Fanout, Mode, Options, cpus, device, filter};
+use crate::{CaptureError, ClockMode, Direction, Fanout, Mode, Options, cpus, describe};
 use ::filter::{Classic, Instruction};
+use consumer::{Tally, TpacketConsumer};
 use host::Link;
-use source::{Tally, TpacketSource};
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -41,40 +41,11 @@ const BLOCK_HEAD: u64 = 64;
 const RETIRE_MS: u32 = 10;
 
 /// At the end, frames that the reader has not seen after so long without seeing one are not waited for.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(2);
 
-/// How frames are taken off a device by packet sockets.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TpacketFacts {
-    /// Number of rings, with a thread each.
-    pub rings: u32,
-    /// What decides which ring a frame goes to.
-    pub fanout: Fanout,
-    /// Which frames are seen.
-    pub direction: Direction,
-    /// Why not XDP, when that was not what was asked for.
-    pub why: Option<String>,
-}
-
-impl fmt::Display for TpacketFacts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TPACKET_V3")?;
-        if self.rings > 1 {
-            write!(f, ", {} rings by {}", self.rings, self.fanout)?;
-        }
-        if self.direction != Direction::In {
-            write!(f, ", direction {}", self.direction)?;
-        }
-        match &self.why {
-            Some(why) => write!(f, "; not XDP: {why}"),
-            None => Ok(()),
-        }
-    }
-}
-
 /// See the top of the file.
-pub(crate) struct TpacketTap {
+pub(crate) struct TpacketBackend {
     ifname: String,
     /// What passes while the tap is attached.
     filter: Vec<Instruction>,
@@ -95,7 +66,7 @@ pub(crate) struct TpacketTap {
 
 /// What a capture by packet sockets is to be, with the filter compiled.
 #[derive(Clone, Debug)]
-pub(crate) struct PacketWish {
+pub(crate) struct PacketOptions {
     mode: Mode,
     filter: Option<Classic>,
     snaplen: u32,
@@ -109,14 +80,14 @@ pub(crate) struct PacketWish {
     queues: Option<u32>,
 }
 
-impl PacketWish {
+impl PacketOptions {
     /// From what the user asked for.
     ///
     /// # Errors
     /// What a filter can be refused for.
     pub(crate) fn new(link: &Link, options: &Options, hardware: &Hardware) -> Result<Self, CaptureError> {
         let compile = |expression: &String| {
-            filter::compile(expression, device::link_type(link)?, options.snaplen, &options.interrupted)
+            filter::compile(expression, describe::link_type(link)?, options.snaplen, &options.interrupted)
         };
         Ok(Self {
             mode: options.mode,
@@ -126,18 +97,18 @@ impl PacketWish {
             direction: direction(link, options),
             fanout: options.fanout,
             wants_time: hardware.clock.is_some(),
-            needs_time: options.clock == ClockWish::Phc,
+            needs_time: options.clock == ClockMode::Phc,
             queues: queues_untold(link, options),
         })
     }
 }
 
-impl TpacketTap {
+impl TpacketBackend {
     /// Makes the sockets and joins them. `why` tells why it is not XDP, for the report.
     ///
     /// # Errors
     /// [`CaptureError::DropNeedsXdp`], [`CaptureError::QueuesUntold`], [`CaptureError::PacketSocket`].
-    pub(crate) fn open(link: &Link, wish: PacketWish, why: Option<String>) -> Result<Self, CaptureError> {
+    pub(crate) fn open(link: &Link, wish: PacketOptions, why: Option<String>) -> Result<Self, CaptureError> {
         if wish.mode == Mode::Drop {
             return Err(CaptureError::DropNeedsXdp { ifname: link.name.clone() });
         }
@@ -147,11 +118,11 @@ impl TpacketTap {
         let failed =
             |act| move |source| CaptureError::PacketSocket { ifname: link.name.clone(), act, source };
         let rings = cpus::online_end(bpf::capture::possible_cpus()?);
-        let PacketWish { fanout, direction, shape, .. } = wish;
+        let PacketOptions { fanout, direction, shape, .. } = wish;
         let is_filtered = wish.filter.is_some();
         let classic = wish.filter.unwrap_or_else(|| Classic::keep(wish.snaplen));
         let mut group = Group::new(fanout, direction);
-        let mut tap = Self {
+        let mut backend = Self {
             ifname: link.name.clone(),
             filter: with_direction(&classic, direction),
             is_filtered,
@@ -174,7 +145,7 @@ impl TpacketTap {
                     return Err(failed("ask for the time stamps of")(error));
                 }
                 let why = format!("packet sockets do not get the time stamps of {}: {error}", link.name);
-                tap.stamps_refusal = Some(why);
+                backend.stamps_refusal = Some(why);
             }
             if direction == Direction::In {
                 // A refinement: without it the filter does the work.
@@ -184,10 +155,10 @@ impl TpacketTap {
             if rings > 1 {
                 group.join(&socket).map_err(failed("share out the frames of"))?;
             }
-            tap.tallies.push(Arc::new(Tally::new(socket)));
-            tap.rings.push(ring);
+            backend.tallies.push(Arc::new(Tally::new(socket)));
+            backend.rings.push(ring);
         }
-        Ok(tap)
+        Ok(backend)
     }
 
     fn set_filters(&self, filter: &[Instruction]) -> io::Result<()> {
@@ -203,7 +174,7 @@ impl TpacketTap {
     }
 }
 
-impl Tap for TpacketTap {
+impl Backend for TpacketBackend {
     fn attach(&mut self) -> Result<Vec<Ring>, CaptureError> {
         self.set_filters(&self.filter).map_err(|source| CaptureError::PacketSocket {
             ifname: self.ifname.clone(),
@@ -216,7 +187,7 @@ impl Tap for TpacketTap {
         let ring = |(number, (ring, tally)): (usize, (ReceiveRing, &Arc<Tally>))| Ring {
             cpu: is_by_cpu.then_some(number as u32),
             knows_queues: false,
-            source: Box::new(TpacketSource::new(ring, Arc::clone(tally), is_stamped)),
+            source: Box::new(TpacketConsumer::new(ring, Arc::clone(tally), is_stamped)),
         };
         Ok(self.rings.drain(..).zip(&self.tallies).enumerate().map(ring).collect())
     }
@@ -274,7 +245,7 @@ impl Tap for TpacketTap {
         // Blocks that are not full are handed over when they are old enough; the readers go on meanwhile.
         let mut unseen = self.unseen();
         let mut last_seen = Instant::now();
-        while unseen > 0 && last_seen.elapsed() < PATIENCE {
+        while unseen > 0 && last_seen.elapsed() < TIMEOUT {
             thread::sleep(LOOK);
             let now = self.unseen();
             if now != unseen {

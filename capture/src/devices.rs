@@ -1,13 +1,13 @@
 //! The devices of a capture and the counts of all of them: what the session, the writer and the report look at.
 
-use crate::accounting::FileCounts;
-use crate::clock::utc_now_ns;
-use crate::hardware::Hardware;
+use crate::backend::hwtstamp::Hardware;
+use crate::backend::nic_stats::NicLoss;
+use crate::backend::{Backend, RingCounts, SourceFacts};
 use crate::interfaces::Numbering;
-use crate::nic_loss::NicLoss;
-use crate::ring_handle::RingHandle;
+use crate::output::accounting::FileCounts;
+use crate::record::ring_handle::RingHandle;
 use crate::stats::{Counts, DeviceStats, RingStats, Stats};
-use crate::tap::{RingCounts, SourceFacts, Tap};
+use crate::time::utc::utc_now_ns;
 use crate::writer::Written;
 use crate::{CaptureError, Mode, PhcFacts};
 use host::{Link, Stack};
@@ -51,7 +51,7 @@ pub(crate) struct Device {
     /// Its clock, where it stamps frames, or why it has none.
     pub(crate) hardware: Hardware,
     /// Written to attach and to detach it.
-    pub(crate) tap: RwLock<Box<dyn Tap>>,
+    pub(crate) backend: RwLock<Box<dyn Backend>>,
     /// True once it was found not to be in its namespace any more, where its tap goes on.
     pub(crate) has_moved: AtomicBool,
     /// One for each ring, once it is attached.
@@ -59,7 +59,7 @@ pub(crate) struct Device {
 }
 
 /// See the top of the file.
-pub(crate) struct Board {
+pub(crate) struct CaptureState {
     pub(crate) stack: Stack,
     pub(crate) devices: Vec<Device>,
     pub(crate) written: Arc<Written>,
@@ -70,7 +70,7 @@ pub(crate) struct Board {
     looked_ms: AtomicU64,
 }
 
-impl Board {
+impl CaptureState {
     pub(crate) fn new(stack: Stack, devices: Vec<Device>) -> Self {
         Self {
             stack,
@@ -85,9 +85,10 @@ impl Board {
 
     pub(crate) fn facts(&self) -> Vec<DeviceFacts> {
         let facts = |device: &Device| {
-            let (source, is_gone) = (device.with_tap(|tap| tap.facts()), device.is_gone());
+            let (source, is_gone) = (device.with_backend(|backend| backend.facts()), device.is_gone());
             let clock = device.hardware.clock.as_ref().map(|clock| clock.facts());
-            let (refusal, ring_frames) = device.with_tap(|tap| (tap.stamps_refusal(), tap.ring_frames()));
+            let (refusal, ring_frames) =
+                device.with_backend(|backend| (backend.stamps_refusal(), backend.ring_frames()));
             let stamps_refusal = device.hardware.refusal.clone().or(refusal);
             DeviceFacts { link: device.link.clone(), source, is_gone, ring_frames, clock, stamps_refusal }
         };
@@ -96,10 +97,10 @@ impl Board {
 
     pub(crate) fn set_mode(&self, mode: Mode) -> Result<(), CaptureError> {
         for (number, device) in self.devices.iter().enumerate() {
-            if let Err(error) = device.with_tap(|tap| tap.set_mode(mode)) {
+            if let Err(error) = device.with_backend(|backend| backend.set_mode(mode)) {
                 // Drop mode, on a device that can only mirror: none of the others stays behind in it.
                 for device in &self.devices[..number] {
-                    device.with_tap(|tap| tap.set_mode(Mode::Mirror))?;
+                    device.with_backend(|backend| backend.set_mode(Mode::Mirror))?;
                 }
                 return Err(error);
             }
@@ -125,7 +126,7 @@ impl Board {
     /// Ends all taps.
     pub(crate) fn detach(&self) {
         for device in &self.devices {
-            device.tap.write().unwrap_or_else(PoisonError::into_inner).detach();
+            device.backend.write().unwrap_or_else(PoisonError::into_inner).detach();
         }
     }
 
@@ -141,7 +142,7 @@ impl Board {
 
     fn device_stats(&self, device: &Device) -> DeviceStats {
         let lost_nic = device.nic_loss.now(&self.stack, device.link.index);
-        DeviceStats { lost_nic, freezes: device.with_tap(|tap| tap.freezes()) }
+        DeviceStats { lost_nic, freezes: device.with_backend(|backend| backend.freezes()) }
     }
 
     /// The statistics of each interface as of now, for the end of a file with these counts.
@@ -231,7 +232,7 @@ fn statistics(counts: &Counts, lost_nic: Option<u64>) -> Statistics {
 impl Device {
     /// True when it was deleted, or left its namespace.
     fn is_gone(&self) -> bool {
-        self.has_moved.load(Relaxed) || self.with_tap(|tap| tap.is_gone())
+        self.has_moved.load(Relaxed) || self.with_backend(|backend| backend.is_gone())
     }
 
     /// An XDP program goes with its device to another namespace, and its link does not tell.
@@ -241,15 +242,15 @@ impl Device {
         }
     }
 
-    fn with_tap<T>(&self, look: impl FnOnce(&dyn Tap) -> T) -> T {
-        look(&**self.tap.read().unwrap_or_else(PoisonError::into_inner))
+    fn with_backend<T>(&self, look: impl FnOnce(&dyn Backend) -> T) -> T {
+        look(&**self.backend.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn stats(&self, device: usize) -> Vec<RingStats> {
         // The readers' numbers first: what they wrote was captured before.
         let rings = self.rings.get().map_or(&[][..], Vec::as_slice);
         let read: Vec<Counts> = rings.iter().map(|ring| ring.counts.get()).collect();
-        let kernel = self.with_tap(|tap| tap.counts()).into_iter().enumerate();
+        let kernel = self.with_backend(|backend| backend.counts()).into_iter().enumerate();
         let ring = |(number, ring): (usize, RingCounts)| {
             let read = read.get(number).copied().unwrap_or_default();
             RingStats { device, cpu: ring.cpu, counts: with_kernel(read, &ring) }
@@ -273,7 +274,7 @@ fn with_kernel(read: Counts, ring: &RingCounts) -> Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::{EncodedBatch, samples::add};
+    use crate::record::batch::{EncodedBatch, samples::add};
 
     #[test]
     fn the_words_of_the_format_add_up() {

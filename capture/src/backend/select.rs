@@ -1,12 +1,13 @@
 //! XDP or packet sockets: what a device can, what was asked for, and why it was not the other.
 
+use crate::backend::hwtstamp::Hardware;
+use crate::backend::tpacket::{PacketOptions, TpacketBackend, queues_untold};
+use crate::backend::xdp::XdpBackend;
+use crate::backend::{Backend, RingCounts, SourceFacts};
+use crate::error::CaptureError;
 use crate::error::first_line;
-use crate::hardware::Hardware;
+use crate::options::{Direction, Mode, Options, SourceKind};
 use crate::reader::Ring;
-use crate::tap::{RingCounts, SourceFacts, Tap};
-use crate::tpacket::{PacketWish, TpacketTap, queues_untold};
-use crate::xdp::XdpTap;
-use crate::{CaptureError, Direction, Mode, Options, SourceWish};
 use host::{Link, LinkLayer};
 
 /// The best way that the device has, opened but not attached. `link` is a device of the calling thread's namespace.
@@ -18,27 +19,27 @@ pub(crate) fn open(
     link: &Link,
     options: &Options,
     hardware: &Hardware,
-) -> Result<Box<dyn Tap>, CaptureError> {
+) -> Result<Box<dyn Backend>, CaptureError> {
     match options.source {
-        SourceWish::Tpacket => {
-            Ok(Box::new(TpacketTap::open(link, PacketWish::new(link, options, hardware)?, None)?))
+        SourceKind::Tpacket => {
+            Ok(Box::new(TpacketBackend::open(link, PacketOptions::new(link, options, hardware)?, None)?))
         }
-        SourceWish::Xdp if options.direction != Direction::In => {
+        SourceKind::Xdp if options.direction != Direction::In => {
             Err(CaptureError::OnlyIncoming { ifname: link.name.clone() })
         }
-        SourceWish::Xdp => Ok(Box::new(XdpTap::open(link, options, hardware)?)),
-        SourceWish::Best => open_best(link, options, hardware),
+        SourceKind::Xdp => Ok(Box::new(XdpBackend::open(link, options, hardware)?)),
+        SourceKind::Best => open_best(link, options, hardware),
     }
 }
 
-fn open_best(link: &Link, options: &Options, hardware: &Hardware) -> Result<Box<dyn Tap>, CaptureError> {
-    let wish = PacketWish::new(link, options, hardware)?;
+fn open_best(link: &Link, options: &Options, hardware: &Hardware) -> Result<Box<dyn Backend>, CaptureError> {
+    let wish = PacketOptions::new(link, options, hardware)?;
     let stamps = || stamps_are_not_for_xdp(link, options, hardware);
     if let Some(why) = not_for_xdp(link, options).or_else(stamps) {
-        return Ok(Box::new(TpacketTap::open(link, wish, Some(why))?));
+        return Ok(Box::new(TpacketBackend::open(link, wish, Some(why))?));
     }
-    match XdpTap::open(link, options, hardware) {
-        Ok(xdp) => Ok(Box::new(WithFallback { tap: Box::new(xdp), other: Some((link.clone(), wish)) })),
+    match XdpBackend::open(link, options, hardware) {
+        Ok(xdp) => Ok(Box::new(WithFallback { backend: Box::new(xdp), other: Some((link.clone(), wish)) })),
         Err(error) => instead(link, wish, error),
     }
 }
@@ -67,10 +68,10 @@ fn stamps_are_not_for_xdp(link: &Link, options: &Options, hardware: &Hardware) -
 }
 
 /// Packet sockets, after XDP was refused; its error when they cannot do it.
-fn instead(link: &Link, wish: PacketWish, error: CaptureError) -> Result<Box<dyn Tap>, CaptureError> {
+fn instead(link: &Link, wish: PacketOptions, error: CaptureError) -> Result<Box<dyn Backend>, CaptureError> {
     let Some(why) = reason_to_leave_xdp(&error) else { return Err(error) };
-    match TpacketTap::open(link, wish, Some(why)) {
-        Ok(tap) => Ok(Box::new(tap)),
+    match TpacketBackend::open(link, wish, Some(why)) {
+        Ok(backend) => Ok(Box::new(backend)),
         Err(_) => Err(error),
     }
 }
@@ -86,51 +87,51 @@ fn reason_to_leave_xdp(error: &CaptureError) -> Option<String> {
 
 /// XDP that may be refused when it is attached, and what is done then.
 struct WithFallback {
-    tap: Box<dyn Tap>,
-    other: Option<(Link, PacketWish)>,
+    backend: Box<dyn Backend>,
+    other: Option<(Link, PacketOptions)>,
 }
 
-impl Tap for WithFallback {
+impl Backend for WithFallback {
     fn attach(&mut self) -> Result<Vec<Ring>, CaptureError> {
-        match (self.tap.attach(), self.other.take()) {
+        match (self.backend.attach(), self.other.take()) {
             (Err(error), Some((link, wish))) => {
-                self.tap = instead(&link, wish, error)?;
-                self.tap.attach()
+                self.backend = instead(&link, wish, error)?;
+                self.backend.attach()
             }
             (attached, _) => attached,
         }
     }
 
     fn facts(&self) -> SourceFacts {
-        self.tap.facts()
+        self.backend.facts()
     }
 
     fn ring_frames(&self) -> u64 {
-        self.tap.ring_frames()
+        self.backend.ring_frames()
     }
 
     fn stamps_refusal(&self) -> Option<String> {
-        self.tap.stamps_refusal()
+        self.backend.stamps_refusal()
     }
 
     fn set_mode(&self, mode: Mode) -> Result<(), CaptureError> {
-        self.tap.set_mode(mode)
+        self.backend.set_mode(mode)
     }
 
     fn is_gone(&self) -> bool {
-        self.tap.is_gone()
+        self.backend.is_gone()
     }
 
     fn counts(&self) -> Vec<RingCounts> {
-        self.tap.counts()
+        self.backend.counts()
     }
 
     fn freezes(&self) -> Option<u64> {
-        self.tap.freezes()
+        self.backend.freezes()
     }
 
     fn detach(&mut self) {
-        self.tap.detach();
+        self.backend.detach();
     }
 }
 

@@ -4,9 +4,9 @@
 //! active ring that is always the case. Where rings overlap, records are copied to one chunk. `merge`
 //! decides which record is next; the writer decides when a ring that is empty may be passed over.
 
-use crate::batch::{Chunk, EncodedBatch};
-use crate::merge::{Head, MergeReport, Merger, Next};
-use crate::pool::BUFFER_LEN;
+use crate::order::merge::{Head, MergeReport, Merger, Next};
+use crate::record::batch::{Chunk, EncodedBatch};
+use crate::record::pool::BUFFER_LEN;
 use std::collections::VecDeque;
 
 /// A batch shorter than this is copied to the one before it, so that a slow ring does not take all
@@ -216,7 +216,7 @@ impl Reorderer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::samples::{batch, batch_of_card};
+    use crate::record::batch::samples::{batch, batch_of_card};
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -231,7 +231,7 @@ mod tests {
     impl ChunkSink for Seen {
         fn chunk(&mut self, chunk: &Chunk<'_>) {
             assert_eq!(chunk.index.iter().map(|entry| entry.time_ns).max(), Some(chunk.last_ns));
-            assert_eq!(chunk.bytes.len(), crate::batch::len_of(chunk.index));
+            assert_eq!(chunk.bytes.len(), crate::record::batch::len_of(chunk.index));
             let mut bytes = chunk.bytes;
             for entry in chunk.index {
                 // A block has its length at 4.

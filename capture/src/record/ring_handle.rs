@@ -1,9 +1,9 @@
 //! One ring as the writer sees it: its buffers, its counts, and how far its reader is.
 
-use crate::clock::UtcClock;
-use crate::pool::Pool;
-use crate::source::Probe;
+use crate::record::consumer::Probe;
+use crate::record::pool::Pool;
 use crate::stats::ReaderCounts;
+use crate::time::utc::UtcClock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

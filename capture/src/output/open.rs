@@ -3,7 +3,7 @@
 //! The lock is that of flock(2). It goes with the process, however that ends, so a file that is locked is being
 //! written. Files are not truncated here: a capture that is refused later leaves what they hold.
 
-use crate::pipe::has_no_reader;
+use crate::output::pipe::has_no_reader;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};

@@ -1,7 +1,8 @@
 //! Receive and count, nothing else: no ring, no copy, no writer. What a capture is measured against.
 
+use crate::backend::quiesce;
 use crate::options::Mode;
-use crate::{CaptureError, ModeWish, XdpFacts, rest};
+use crate::{CaptureError, ModeWish, XdpFacts};
 use bpf::xdp::XdpLink;
 use bpf::{Sink, SinkVerdict};
 use host::{Link, Netns, Stack};
@@ -108,7 +109,7 @@ impl Counting {
         let is_device_gone = self.is_device_gone();
         drop(self.link);
         let elapsed = self.started.elapsed();
-        rest::wait_for_last_frames(|| busy_cpus(&self.sink).iter().map(|cpu| cpu.frames).sum());
+        quiesce::wait_for_last_frames(|| busy_cpus(&self.sink).iter().map(|cpu| cpu.frames).sum());
         Counted { cpus: busy_cpus(&self.sink), elapsed, is_device_gone }
     }
 }

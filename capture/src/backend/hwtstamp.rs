@@ -4,8 +4,8 @@
 //! takes them off, time stamps where it makes some.
 
 use crate::error::in_one_line;
-use crate::phc::PhcClock;
-use crate::{CaptureError, ClockWish};
+use crate::time::phc::PhcClock;
+use crate::{CaptureError, ClockMode};
 use bpf::capture::Ask;
 use host::{HostError, Link, Phc, Stack, StampConfig, StampDriver, Timestamping, XdpFeatures};
 use std::sync::Arc;
@@ -31,15 +31,15 @@ impl Hardware {
     /// no error: the device makes no stamps now, or the kernel's time was asked for.
     ///
     /// # Errors
-    /// Under [`ClockWish::Phc`], why there is no clock.
-    pub(crate) fn of(stack: &Stack, link: &Link, wish: ClockWish) -> Result<Self, CaptureError> {
+    /// Under [`ClockMode::Phc`], why there is no clock.
+    pub(crate) fn of(stack: &Stack, link: &Link, wish: ClockMode) -> Result<Self, CaptureError> {
         let config = || stack.stamps(link).ok()?.config().ok()?;
-        let is_stamping = wish != ClockWish::System && config().is_some_and(|config| config.is_receive_on());
+        let is_stamping = wish != ClockMode::System && config().is_some_and(|config| config.is_receive_on());
         let (clock, refusal) = match wish {
-            ClockWish::System => (None, None),
-            ClockWish::Utc | ClockWish::Phc => match open_clock(stack, link) {
+            ClockMode::System => (None, None),
+            ClockMode::Utc | ClockMode::Phc => match open_clock(stack, link) {
                 Ok(clock) => (Some(Arc::new(clock)), None),
-                Err(error) if wish == ClockWish::Phc => return Err(error),
+                Err(error) if wish == ClockMode::Phc => return Err(error),
                 Err(error) => (None, is_stamping.then(|| in_one_line(&error))),
             },
         };

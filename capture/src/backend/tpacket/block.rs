@@ -5,7 +5,7 @@
 //! Layout: `struct tpacket_block_desc`, `struct tpacket3_hdr` and `struct sockaddr_ll` of `linux/if_packet.h`, the
 //! two last at places rounded up to 16.
 
-use crate::ring::{Record, TimeSource, VlanTag};
+use crate::record::ring::{Record, TimeSource, VlanTag};
 use pcapng::Flags;
 
 /// In the head of a block.

@@ -1,7 +1,7 @@
 //! Counts of written and lost records, per ring and per interface, and the limit of frames.
 
-use crate::batch::Entry;
-use crate::ring_handle::RingHandle;
+use crate::record::batch::Entry;
+use crate::record::ring_handle::RingHandle;
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicU64,
@@ -117,7 +117,7 @@ impl FileCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::{EncodedBatch, samples::add};
+    use crate::record::batch::{EncodedBatch, samples::add};
 
     #[test]
     fn records_count_for_their_ring_clock_and_interface() {

@@ -1,6 +1,6 @@
 //! Files that an earlier capture with the same name pattern has left: their names, lengths and ages.
 
-use crate::file_name::{NamePattern, without_number};
+use crate::output::names::{NamePattern, without_number};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;

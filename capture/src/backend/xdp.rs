@@ -1,14 +1,15 @@
-//! The XDP tap: a program on the device, a ring and counters for each CPU.
+//! The XDP backend: a program on the device, a ring and counters for each CPU.
 
+use crate::backend::hwtstamp::Hardware;
+use crate::backend::tpacket::queues_untold;
+use crate::backend::{Backend, RingCounts, SourceFacts};
+use crate::backend::{filter, quiesce};
 use crate::error::first_line;
-use crate::hardware::Hardware;
 use crate::reader::Ring;
-use crate::ring::Record;
-use crate::source::{Probe, STAMP_DELAY_NS, Source};
-use crate::sys::{self, RingReader, RingWatch};
-use crate::tap::{RingCounts, SourceFacts, Tap};
-use crate::tpacket::queues_untold;
-use crate::{CaptureError, ClockWish, Mode, Options, SourceWish, cpus, device, filter, rest};
+use crate::record::consumer::{Probe, RingConsumer, STAMP_DELAY_NS};
+use crate::record::ring::Record;
+use crate::sys::shared_ring::{self, RingReader, RingWatch};
+use crate::{CaptureError, ClockMode, Mode, Options, SourceKind, cpus, describe};
 use ::filter::Ebpf;
 use bpf::capture::{Ask, CaptureProgram};
 use bpf::xdp::{ModeWish, XdpLink};
@@ -16,7 +17,7 @@ use host::Link;
 use std::sync::Arc;
 
 /// See the top of the file.
-pub(crate) struct XdpTap {
+pub(crate) struct XdpBackend {
     program: Arc<CaptureProgram>,
     ifindex: u32,
     ifname: String,
@@ -28,7 +29,7 @@ pub(crate) struct XdpTap {
     facts: Option<SourceFacts>,
 }
 
-impl XdpTap {
+impl XdpBackend {
     /// Loads the program.
     ///
     /// # Errors
@@ -58,9 +59,9 @@ impl XdpTap {
     }
 }
 
-impl Tap for XdpTap {
+impl Backend for XdpBackend {
     fn attach(&mut self) -> Result<Vec<Ring>, CaptureError> {
-        sys::set_mode(&self.program, self.mode.number());
+        shared_ring::set_mode(&self.program, self.mode.number());
         let link = self.program.attach(self.ifindex, &self.ifname, self.wish)?;
         self.stamps.attached(&self.ifname, link.asks())?;
         self.facts = Some(SourceFacts::Xdp((&link).into()));
@@ -70,7 +71,7 @@ impl Tap for XdpTap {
         let ring = |reader: RingReader| Ring {
             cpu: Some(reader.cpu()),
             knows_queues: true,
-            source: Box::new(XdpSource { reader, is_stamped, in_view: 0 }),
+            source: Box::new(XdpConsumer { reader, is_stamped, in_view: 0 }),
         };
         Ok(readers.map(ring).collect())
     }
@@ -88,7 +89,7 @@ impl Tap for XdpTap {
     }
 
     fn set_mode(&self, mode: Mode) -> Result<(), CaptureError> {
-        sys::set_mode(&self.program, mode.number());
+        shared_ring::set_mode(&self.program, mode.number());
         Ok(())
     }
 
@@ -99,7 +100,7 @@ impl Tap for XdpTap {
     fn counts(&self) -> Vec<RingCounts> {
         let geometry = self.program.geometry();
         let counts = (0..geometry.cpus).map(|cpu| {
-            let program = sys::counts(&self.program, cpu);
+            let program = shared_ring::counts(&self.program, cpu);
             RingCounts {
                 cpu,
                 received: program.head + program.lost_ring + program.filtered,
@@ -115,7 +116,7 @@ impl Tap for XdpTap {
     fn detach(&mut self) {
         if let Some(link) = self.link.take() {
             drop(link);
-            rest::wait_for_last_frames(|| self.counts().iter().map(|ring| ring.received).sum());
+            quiesce::wait_for_last_frames(|| self.counts().iter().map(|ring| ring.received).sum());
         }
     }
 }
@@ -133,12 +134,12 @@ struct Stamps {
 impl Stamps {
     fn new(link: &Link, options: &Options, hardware: &Hardware) -> Self {
         // Packet sockets get them; but only XDP can drop and tell queues, and who asks for XDP by name gets it.
-        let has_other_way = options.source == SourceWish::Best
+        let has_other_way = options.source == SourceKind::Best
             && options.mode == Mode::Mirror
             && queues_untold(link, options).is_none();
         Self {
             are_wanted: hardware.clock.is_some(),
-            are_needed: options.clock == ClockWish::Phc || (has_other_way && hardware.is_worth_leaving_xdp()),
+            are_needed: options.clock == ClockMode::Phc || (has_other_way && hardware.is_worth_leaving_xdp()),
             refusal: None,
         }
     }
@@ -184,13 +185,13 @@ impl Stamps {
 /// A filter as a function for the program.
 fn translated(expression: &str, link: &Link, options: &Options) -> Result<Vec<Ebpf>, CaptureError> {
     let classic =
-        filter::compile(expression, device::link_type(link)?, options.snaplen, &options.interrupted)?;
+        filter::compile(expression, describe::link_type(link)?, options.snaplen, &options.interrupted)?;
     ::filter::translate(&classic)
         .map_err(|source| CaptureError::FilterProgram { expression: expression.to_owned(), source })
 }
 
 /// The ring of one CPU.
-struct XdpSource {
+struct XdpConsumer {
     reader: RingReader,
     /// Whether times may be the device's.
     is_stamped: bool,
@@ -198,8 +199,8 @@ struct XdpSource {
     in_view: u32,
 }
 
-impl Source for XdpSource {
-    fn look(&mut self, len_max: usize) -> u64 {
+impl RingConsumer for XdpConsumer {
+    fn peek(&mut self, len_max: usize) -> u64 {
         let batch_slots = batch_slots(len_max, self.reader.shape().slot_size_bytes);
         self.in_view = self.reader.filled(batch_slots).len() as u32;
         self.in_view.into()
@@ -210,7 +211,7 @@ impl Source for XdpSource {
         self.reader.filled(self.in_view).for_each(count, take);
     }
 
-    fn give_back(&mut self) {
+    fn release(&mut self) {
         self.reader.give_back(self.in_view.into());
         self.in_view = 0;
     }
@@ -219,7 +220,7 @@ impl Source for XdpSource {
         if self.is_stamped { STAMP_DELAY_NS } else { 0 }
     }
 
-    fn much(&self, len_max: usize) -> u64 {
+    fn batch_threshold(&self, len_max: usize) -> u64 {
         let shape = self.reader.shape();
         much(shape.slots, batch_slots(len_max, shape.slot_size_bytes))
     }

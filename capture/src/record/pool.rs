@@ -3,7 +3,7 @@
 //! The buffer returned last is taken first. So the same few stay in a CPU's cache while the writer keeps
 //! up; the others are only allocated when it falls behind.
 
-use crate::batch::EncodedBatch;
+use crate::record::batch::EncodedBatch;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 

@@ -1,11 +1,19 @@
-//! One device and one way of taking frames off it.
+//! Backends: ways of taking frames off one device.
 //!
-//! A tap is opened (everything that can be refused is refused then), attached (frames begin to fill its rings), and
-//! detached (they end). Its rings are [`Source`](crate::source::Source)s with a reader thread each.
+//! A backend is opened (everything that can be rejected is rejected then), attached (frames begin to
+//! fill its rings) and detached. A reader thread empties each ring, a
+//! [`RingConsumer`](crate::record::consumer::RingConsumer).
+
+mod filter;
+pub(crate) mod hwtstamp;
+pub(crate) mod nic_stats;
+pub(crate) mod quiesce;
+pub(crate) mod select;
+mod tpacket;
+mod xdp;
 
 use crate::reader::Ring;
-use crate::tpacket::TpacketFacts;
-use crate::{CaptureError, Mode};
+use crate::{CaptureError, Direction, Fanout, Mode};
 use bpf::xdp::{XdpLink, XdpMode};
 use std::fmt;
 
@@ -29,6 +37,35 @@ impl fmt::Display for XdpFacts {
         match &self.native_refusal {
             None => write!(f, "XDP, {}", self.mode),
             Some(refusal) => write!(f, "XDP, {}; native: {refusal}", self.mode),
+        }
+    }
+}
+
+/// How frames are taken off a device by packet sockets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TpacketFacts {
+    /// Number of rings, with a thread each.
+    pub rings: u32,
+    /// What decides which ring a frame goes to.
+    pub fanout: Fanout,
+    /// Which frames are seen.
+    pub direction: Direction,
+    /// Why not XDP, when that was not what was asked for.
+    pub why: Option<String>,
+}
+
+impl fmt::Display for TpacketFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TPACKET_V3")?;
+        if self.rings > 1 {
+            write!(f, ", {} rings by {}", self.rings, self.fanout)?;
+        }
+        if self.direction != Direction::In {
+            write!(f, ", direction {}", self.direction)?;
+        }
+        match &self.why {
+            Some(why) => write!(f, "; not XDP: {why}"),
+            None => Ok(()),
         }
     }
 }
@@ -70,7 +107,7 @@ pub(crate) struct RingCounts {
 }
 
 /// A way of taking frames off one device.
-pub(crate) trait Tap: Send + Sync {
+pub(crate) trait Backend: Send + Sync {
     /// Begins to fill rings, and gives them; called once.
     fn attach(&mut self) -> Result<Vec<Ring>, CaptureError>;
 

@@ -1,0 +1,13 @@
+//! Files: names, rotation, compression, writes, and the counts of written and lost records.
+
+pub(crate) mod accounting;
+pub(crate) mod compress;
+mod disk;
+mod file;
+pub(crate) mod fileset;
+pub(crate) mod hook;
+pub mod names;
+pub mod open;
+pub(crate) mod pipe;
+mod prior_files;
+pub mod rotate;
