@@ -29,7 +29,7 @@ check_shell() {
 }
 
 # Crates and pages whose prose is checked already. At the end: all, and this list goes.
-CLEAN=(testkit docs oracle README.md CHANGELOG.md ARCHITECTURE.md)
+CLEAN=(testkit capture pcapng filter docs oracle README.md CHANGELOG.md ARCHITECTURE.md)
 
 check_prose() {
 	mapfile -t sources < <(files "${CLEAN[@]}" | grep -E '\.(rs|c|h|md)$')

@@ -1,9 +1,9 @@
-//! Telling a running capture something from outside: one socket for each of its devices.
+//! Commands to a running capture: one socket per device.
 //!
-//! The sockets are files, `/run/wirerate/capture/NETNS-DEV`, NETNS being the inode number of the device's namespace,
-//! so that whoever knows a device finds its capture. An command is a line (`mode mirror`, `mode drop`, `stats`, `stop`),
-//! and so is the answer: `ok`, `ok` and more, or `error` and why. Any number of commands may follow each other.
-//! What an command does is the business of whoever runs the capture; nothing here waits for a client.
+//! The sockets are files, `/run/wirerate/capture/NETNS-DEV`; NETNS is the inode number of the
+//! device's namespace. A command is a line (`mode mirror`, `mode drop`, `stats`, `stop`), and so is
+//! the answer: `ok`, `ok` and data, or `error` and the reason. A client may send any number of
+//! commands. The caller of this module executes them; nothing here waits for a client.
 
 use crate::Mode;
 use host::{Netns, NetnsId};
@@ -29,12 +29,12 @@ const LINE_LEN_MAX: usize = 64;
 const CLIENTS_MAX: usize = 64;
 /// Clients that may wait to be accepted.
 const BACKLOG: i32 = 128;
-/// A socket older than this that nobody listens to has been left behind.
+/// A socket older than this without a listener was left behind.
 const AGE_MIN: Duration = Duration::from_secs(10);
 /// How long an answer is waited for.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a running capture can be told.
+/// A command to a running capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// What becomes of frames from now on.
@@ -56,7 +56,7 @@ impl fmt::Display for Command {
     }
 }
 
-/// No command.
+/// Text that is not a command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is none of: mode mirror, mode drop, stats, stop")]
 pub struct BadCommand(pub String);
@@ -76,7 +76,7 @@ impl FromStr for Command {
     }
 }
 
-/// Why a capture did not do as it was told.
+/// Why a capture did not execute a command.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControlError {
@@ -92,12 +92,12 @@ pub enum ControlError {
         /// Name of the device.
         ifname: String,
     },
-    /// The conversation broke off.
+    /// The connection was closed or timed out.
     #[error("the capture on {ifname} does not answer")]
     Silent {
         /// Name of the device.
         ifname: String,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
@@ -116,7 +116,8 @@ pub fn socket_path(netns: NetnsId, ifname: &str) -> PathBuf {
     Path::new(FOLDER).join(format!("{}-{ifname}", netns.inode))
 }
 
-/// Tells the capture on `ifname`, a device of `netns`, something, and gives what it answers beside `ok`.
+/// Tells the capture on `ifname`, a device of `netns`, something, and gives what it answers beside
+/// `ok`.
 ///
 /// # Errors
 /// See [`ControlError`].
@@ -130,7 +131,8 @@ fn send_at(path: &Path, ifname: &str, command: Command) -> Result<String, Contro
         match error.kind() {
             io::ErrorKind::PermissionDenied => ControlError::Denied { ifname },
             io::ErrorKind::ConnectionRefused => {
-                // Left by a capture that was killed; a user who may not remove it leaves it to the next capture.
+                // Left by a capture that was killed; a user who may not remove it leaves it to the
+                // next capture.
                 remove_if_left(path);
                 ControlError::NoCapture { ifname }
             }
@@ -160,7 +162,7 @@ fn converse(mut stream: &UnixStream, command: Command) -> io::Result<String> {
     }
 }
 
-/// Where a running capture hears commands. Dropping it removes the sockets.
+/// The sockets of a running capture. Dropping it removes the sockets.
 #[derive(Debug)]
 pub struct ControlServer {
     listeners: Vec<Listener>,
@@ -193,7 +195,7 @@ impl ControlServer {
         Ok(server)
     }
 
-    /// Waits until somebody says something, at most so long.
+    /// Waits until a client sends something, at most `timeout`.
     pub fn wait(&self, timeout: Duration) {
         let readable = PollFlags::POLLIN;
         let listeners = self.listeners.iter().map(|listener| PollFd::new(listener.socket.as_fd(), readable));
@@ -204,14 +206,15 @@ impl ControlServer {
         let _ = poll(&mut fds, PollTimeout::from(timeout_ms));
     }
 
-    /// Answers what was said until now. `answer` gets each command and says what it did, or why not.
+    /// Answers what was said until now. `answer` gets each command and says what it did, or why
+    /// not.
     pub fn serve(&mut self, mut answer: impl FnMut(Command) -> Result<String, String>) {
         for listener in &self.listeners {
             while let Ok((stream, _)) = listener.socket.accept() {
                 if stream.set_nonblocking(true).is_err() {
                     continue;
                 }
-                // What the others have said is answered before one of them is dropped.
+                // Commands of the others are answered before one of them is dropped.
                 if self.clients.len() == CLIENTS_MAX {
                     self.clients.retain_mut(|client| client.serve(&mut answer));
                 }
@@ -228,7 +231,7 @@ impl ControlServer {
     }
 }
 
-/// Removes what captures that were killed have left. Best effort: whatever stays is in nobody's way.
+/// Removes the sockets of captures that were killed. Best effort: a stale socket does no harm.
 fn remove_stale(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
@@ -253,7 +256,7 @@ fn remove_if_left(path: &Path) {
 impl Drop for ControlServer {
     fn drop(&mut self) {
         for listener in &self.listeners {
-            // Gone already when somebody tidied up; nothing else can be wrong with it.
+            // It may have been removed already.
             let _ = fs::remove_file(&listener.path);
         }
     }
@@ -275,7 +278,8 @@ impl Listener {
     }
 }
 
-/// A socket that is for its owner alone from its first moment: it is made with the mode of its descriptor.
+/// A socket that is for its owner alone from its first moment: it is made with the mode of its
+/// descriptor.
 fn bind(path: &Path) -> io::Result<UnixListener> {
     let socket = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
     fchmod(&socket, Permissions::S_IRUSR | Permissions::S_IWUSR)?;

@@ -1,4 +1,4 @@
-//! Receive and count, nothing else: no ring, no copy, no writer. What a capture is measured against.
+//! Receives and counts frames, without rings, copies and files: the baseline of a capture.
 
 use crate::backend::quiesce;
 use crate::options::Mode;
@@ -57,8 +57,8 @@ impl Counting {
     /// Starts to count.
     ///
     /// # Errors
-    /// [`CaptureError::Host`] when there is no such device; [`CaptureError::Bpf`] when the program cannot be loaded or
-    /// attached, or the device has one.
+    /// [`CaptureError::Host`] when there is no such device; [`CaptureError::Bpf`] when the program
+    /// cannot be loaded or attached, or the device has one.
     pub fn start(options: &CountOptions) -> Result<Self, CaptureError> {
         match &options.netns {
             Some(netns) => netns.run(|| Self::start_here(options))?,

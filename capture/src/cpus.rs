@@ -1,4 +1,4 @@
-//! How many CPUs the machine has now, and how many it could ever have.
+//! The number of CPUs that are online, and of those that are possible.
 
 use std::fs;
 

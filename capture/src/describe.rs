@@ -1,4 +1,4 @@
-//! What a capture file says about the device and the machine.
+//! The description of device and machine in a capture file.
 
 use crate::{CaptureError, cpus};
 use host::{Driver, Link, LinkLayer, Stack};
@@ -7,7 +7,8 @@ use pcapng::{Interface, LINK_TYPE_ETHERNET, Section};
 
 /// Link type of frames that begin with an IP header (LINKTYPE_RAW).
 const LINK_TYPE_RAW: u16 = 101;
-/// Link types of a wireless device in monitor mode: the header of IEEE 802.11, or radiotap in front of it.
+/// Link types of a wireless device in monitor mode: the header of IEEE 802.11, or radiotap in front
+/// of it.
 const LINK_TYPE_IEEE802_11: u16 = 105;
 const LINK_TYPE_RADIOTAP: u16 = 127;
 

@@ -1,4 +1,4 @@
-//! The devices of a capture and the counts of all of them: what the session, the writer and the report look at.
+//! The devices of a capture and their counts, for the session, the writer and the report.
 
 use crate::backend::hwtstamp::Hardware;
 use crate::backend::nic_stats::NicLoss;
@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 const STATISTICS_LEN_MAX: usize = 256;
 /// Time between two looks at whether devices are still in their namespace.
 const LOOK_MS: u64 = 100;
-/// What the first interface of a device with several tells for all of them. Neither the program in the kernel nor the
-/// device counts them one by one.
+/// What the first interface of a device with several tells for all of them. Neither the program in
+/// the kernel nor the device counts them one by one.
 const ALL_BUT_DELIVERED: &str = "of all interfaces of this device together, except isb_usrdeliv";
 
 /// One device of a capture.
@@ -38,7 +38,7 @@ pub struct DeviceFacts {
     pub ring_frames: u64,
     /// Its clock, where it stamps frames.
     pub clock: Option<PhcFacts>,
-    /// Why frames get the kernel's time, though it stamps them and nobody asked for that.
+    /// Why frames get the kernel's time although the device stamps them.
     pub stamps_refusal: Option<String>,
 }
 
@@ -98,7 +98,8 @@ impl CaptureState {
     pub(crate) fn set_mode(&self, mode: Mode) -> Result<(), CaptureError> {
         for (number, device) in self.devices.iter().enumerate() {
             if let Err(error) = device.with_backend(|backend| backend.set_mode(mode)) {
-                // Drop mode, on a device that can only mirror: none of the others stays behind in it.
+                // Drop mode, on a device that can only mirror: none of the others stays behind in
+                // it.
                 for device in &self.devices[..number] {
                     device.with_backend(|backend| backend.set_mode(Mode::Mirror))?;
                 }
@@ -152,7 +153,7 @@ impl CaptureState {
         for (number, device) in self.devices.iter().enumerate() {
             let (counts, lost_nic) = match file.ring.map(|ring| self.place_of_ring(ring)) {
                 None => (stats.of_device(number), stats.devices[number].lost_nic),
-                // What the device lost would have gone to a ring, but nobody knows to which.
+                // The ring that a frame lost by the device would have gone to is unknown.
                 Some((of, ring)) if of == number => (stats.of_ring(number, ring), None),
                 Some(_) => continue,
             };

@@ -1,4 +1,4 @@
-//! What can go wrong between a device and a file.
+//! Errors of this crate.
 
 use crate::output::names::PatternError;
 use crate::output::rotate::PolicyError;
@@ -7,7 +7,7 @@ use filter::FilterError;
 use host::{HostError, LinkLayer};
 use std::io;
 
-/// Errors of this room.
+/// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaptureError {
@@ -68,7 +68,7 @@ pub enum CaptureError {
         ifname: String,
         /// What was tried with it, ending so that the name fits.
         act: &'static str,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
@@ -112,7 +112,7 @@ pub enum CaptureError {
     Create {
         /// Path of the file.
         name: String,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
@@ -123,7 +123,7 @@ pub enum CaptureError {
         name: String,
         /// Bytes of whole blocks that are in it.
         len: u64,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
@@ -134,7 +134,7 @@ pub enum CaptureError {
         part: String,
         /// What it should be called.
         name: String,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
@@ -143,7 +143,7 @@ pub enum CaptureError {
     Remove {
         /// The file.
         name: String,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
@@ -162,7 +162,7 @@ pub enum CaptureError {
     /// Wishes of which only one can be had.
     #[error("{what} cannot be had with {other}")]
     Contradiction {
-        /// One wish.
+        /// One option.
         what: &'static str,
         /// The other.
         other: &'static str,
@@ -186,11 +186,11 @@ pub enum CaptureError {
     PhcRead {
         /// N of `/dev/ptpN`.
         index: u32,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
-    /// The time of day cannot be stored in a capture file.
+    /// The UTC cannot be stored in a capture file.
     #[error(
         "the system clock is outside of the years 1970 to 2262 ({seconds} s since 1970), which capture files hold"
     )]
@@ -209,7 +209,7 @@ pub enum CaptureError {
     RunAs {
         /// Its name.
         name: String,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
@@ -218,7 +218,7 @@ pub enum CaptureError {
     Thread {
         /// What it was for.
         what: String,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
@@ -309,7 +309,8 @@ impl CaptureError {
         matches!(self, Self::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
     }
 
-    /// True when the capture ended while the reader of a pipe had stopped reading, or a FIFO had none.
+    /// True when the capture ended while the reader of a pipe had stopped reading, or a FIFO had
+    /// none.
     pub fn is_blocked_pipe(&self) -> bool {
         matches!(self, Self::Write { source, .. } if source.kind() == io::ErrorKind::TimedOut)
     }

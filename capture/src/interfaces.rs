@@ -1,4 +1,4 @@
-//! The interfaces of a file: which number frames of a device and queue go by, and what the file says of each.
+//! The interfaces of a file: their numbers per device, queue and clock, and their descriptions.
 
 use crate::record::batch::INTERFACE_COUNT_MAX;
 use crate::record::format::Format;
@@ -19,8 +19,8 @@ pub(crate) struct Numbering {
 }
 
 impl Numbering {
-    /// The interface of a queue. A queue beyond those that the device said to have goes by the last one; its own
-    /// number is in the packet all the same.
+    /// The interface of a queue. A queue beyond those that the device said to have goes by the last
+    /// one; its own number is in the packet all the same.
     #[inline]
     fn of_queue(&self, queue_index: u16) -> u32 {
         self.first + u32::from(queue_index).min(self.count - 1)
@@ -63,7 +63,8 @@ impl Interfaces {
         self.all.iter().map(|interface| interface.link_type).collect()
     }
 
-    /// Adds those of `link`, a device of `stack`; frames stamped by `clock` have interfaces of their own.
+    /// Adds those of `link`, a device of `stack`; frames stamped by `clock` have interfaces of
+    /// their own.
     ///
     /// # Errors
     /// [`CaptureError::LinkLayer`].
@@ -103,8 +104,8 @@ impl Interfaces {
 }
 
 /// The same place for frames that the device stamped: `eth0 hardware`.
-fn stamped(interface: &Interface, clock: &PhcClock, wish: ClockMode) -> Interface {
-    let what = match wish {
+fn stamped(interface: &Interface, clock: &PhcClock, mode: ClockMode) -> Interface {
+    let what = match mode {
         ClockMode::Phc => "as they are",
         ClockMode::Utc | ClockMode::System => "converted to time of day",
     };

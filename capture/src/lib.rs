@@ -1,9 +1,9 @@
 //! Capture: frames from devices to files, and a count of where each frame went.
 //!
-//! A *backend* fills one ring per CPU or socket with *records*. A *reader* thread per ring encodes them
-//! in batches. The *writer* thread orders the batches of all readers and writes the files. [`Session`]
-//! is a capture from start to end, and [`Stats`] accounts for every frame. This crate does not depend
-//! on command text or terminals.
+//! A *backend* fills one ring per CPU or socket with *records*. A *reader* thread per ring encodes
+//! them in batches. The *writer* thread orders the batches of all readers and writes the files.
+//! [`Session`] is a capture from start to end, and [`Stats`] accounts for every frame. This crate
+//! does not depend on command text or terminals.
 
 #![deny(unsafe_code)]
 

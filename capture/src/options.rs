@@ -1,4 +1,4 @@
-//! What a user can ask of a capture, and what follows from it for the rings.
+//! Options of a capture, and the sizes of rings that follow from them.
 
 use crate::output::compress::Compression;
 use crate::output::rotate::RotatePolicy;
@@ -19,20 +19,20 @@ use std::sync::atomic::AtomicBool;
 pub const SNAPLEN_DEFAULT: u32 = 96;
 /// Largest snaplen: the largest frame.
 pub const SNAPLEN_MAX: u32 = 65_535;
-/// Slots of a ring unless asked otherwise: 3 ms of 10 million frames a second.
+/// Slots of a ring unless asked otherwise: 3 ms of 10 million frames per second.
 pub const RING_SLOTS_DEFAULT: u32 = 32_768;
 /// Fewest slots of a ring.
 pub const RING_SLOTS_MIN: u32 = 2;
 /// Most slots of a ring.
 pub const RING_SLOTS_MAX: u32 = 1 << 24;
 
-/// Without a wish a ring has no more than this, so that a long snaplen does not take all memory.
+/// The default size of a ring is at most this, so that a long snaplen does not take all memory.
 const RING_SIZE_BYTES_MAX: u64 = 64 << 20;
 
 /// What becomes of a frame after its bytes were copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// The host gets it as if nobody looked.
+    /// The packet is copied; the host still receives it.
     #[default]
     Mirror,
     /// It ends here; the host never sees it.
@@ -51,8 +51,8 @@ impl Mode {
 /// How records of several rings are put together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// In order of time. A record may be seen this many nanoseconds after its time and still get its place; one that
-    /// comes later is written late, and counted.
+    /// In order of time. A record may be seen this many nanoseconds after its time and still get
+    /// its place; one that comes later is written late, and counted.
     Time {
         /// The window.
         window_ns: u64,
@@ -63,8 +63,8 @@ pub enum Order {
     FilePerRing,
 }
 
-/// The window of [`Order::Time`] unless asked otherwise: far more than lies between the stamp of a frame and its
-/// place in the ring, unless the CPU is taken from under the program.
+/// The window of [`Order::Time`] unless asked otherwise: far more than lies between the stamp of a
+/// frame and its place in the ring, unless the CPU is taken from under the program.
 pub const WINDOW_NS_DEFAULT: u64 = 200_000;
 
 impl Default for Order {
@@ -79,7 +79,8 @@ pub enum OnError {
     /// End the capture.
     #[default]
     Stop,
-    /// Count what is lost, and try again every now and then. A pipe that was closed ends the capture all the same.
+    /// Count what is lost, and try again every now and then. A pipe that was closed ends the
+    /// capture all the same.
     GoOn,
 }
 
@@ -94,8 +95,8 @@ pub enum Output {
     Nowhere,
     /// A file, made or emptied at the start; or the pattern of files (see [`crate::file_name`]).
     File(PathBuf),
-    /// A descriptor that is open, such as standard output. A pipe or a socket whose reader has stopped reading does not
-    /// hold up the end of the capture.
+    /// A descriptor that is open, such as standard output. A pipe or a socket whose reader has
+    /// stopped reading does not hold up the end of the capture.
     Descriptor {
         /// What to call it in messages.
         name: String,
@@ -125,7 +126,8 @@ impl fmt::Debug for Output {
 /// A capture to be made.
 #[derive(Debug)]
 pub struct Options {
-    /// The devices, by any of their names; at least one. Each is an interface of the file, in this order.
+    /// The devices, by any of their names; at least one. Each is an interface of the file, in this
+    /// order.
     pub ifnames: Vec<String>,
     /// Their namespace; `None` for that of the calling thread.
     pub netns: Option<Netns>,
@@ -145,12 +147,13 @@ pub struct Options {
     pub replace_ours: bool,
     /// How the XDP program may be attached.
     pub xdp: ModeWish,
-    /// Which frames are captured, in the language of pcap-filter(7); others are counted and stay with the host.
+    /// Which frames are captured, in the language of pcap-filter(7); others are counted and stay
+    /// with the host.
     pub filter: Option<String>,
     /// Bytes kept of a frame, 1 to [`SNAPLEN_MAX`].
     pub snaplen: u32,
-    /// Slots of each CPU's ring, rounded up to a power of two; `None` for [`RING_SLOTS_DEFAULT`], or fewer when
-    /// `snaplen` is long.
+    /// Slots of each CPU's ring, rounded up to a power of two; `None` for [`RING_SLOTS_DEFAULT`],
+    /// or fewer when `snaplen` is long.
     pub ring_slots: Option<u32>,
     /// Write exactly this many frames at most; later ones are counted as after the limit.
     pub frames_max: Option<u64>,
@@ -160,8 +163,8 @@ pub struct Options {
     pub format: Format,
     /// How records of several rings are put together.
     pub order: Order,
-    /// Give each packet an id (`epb_packetid`): the ring in the upper 16 bits, below it the number of the frame among
-    /// all that the ring was offered.
+    /// Give each packet an id (`epb_packetid`): the ring in the upper 16 bits, below it the number
+    /// of the frame among all that the ring was offered.
     pub packet_ids: bool,
     /// When files end and how many stay.
     pub rotate: RotatePolicy,
@@ -173,8 +176,8 @@ pub struct Options {
     pub compression: Option<Compression>,
     /// What to do when the output refuses something.
     pub on_error: OnError,
-    /// Space that is allocated when a file begins, for the first one before frames come; given back at its end. Files
-    /// on tmpfs that follow the first one have to do without.
+    /// Space that is allocated when a file begins, for the first one before frames come; given back
+    /// at its end. Files on tmpfs that follow the first one have to do without.
     pub preallocate_bytes: u64,
     /// Write files past the page cache (`O_DIRECT`).
     pub is_direct: bool,
@@ -182,10 +185,12 @@ pub struct Options {
     pub buffer_size_bytes: usize,
     /// Name and version of the program, for the file.
     pub application: String,
-    /// The user to become, with all threads of the process, once devices are open and before files are.
+    /// The user to become, with all threads of the process, once devices are open and before files
+    /// are.
     pub run_as: Option<RunAs>,
-    /// Set by the caller when the user has asked to end: ends what may take long before the first frame (a filter that
-    /// is being compiled) and after the last one (commands for complete files).
+    /// Set by the caller when the user has asked to end: ends what may take long before the first
+    /// frame (a filter that is being compiled) and after the last one (commands for complete
+    /// files).
     pub interrupted: Arc<AtomicBool>,
 }
 
@@ -300,7 +305,7 @@ pub enum SourceKind {
 /// Whose clock gives the times of frames, and what is made of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClockMode {
-    /// The device's where it stamps frames, as time of day; the kernel's for all others.
+    /// The device's where it stamps frames, as UTC; the kernel's for all others.
     #[default]
     Utc,
     /// The device's as it is, for the frames that it stamps; a device that stamps none is an error.
@@ -337,7 +342,8 @@ pub enum Fanout {
     /// The CPU that handles it, as with XDP.
     #[default]
     Cpu,
-    /// Its addresses and ports: spreads the frames of a device with one queue, and keeps those of a flow together.
+    /// Its addresses and ports: spreads the frames of a device with one queue, and keeps those of a
+    /// flow together.
     Hash,
 }
 

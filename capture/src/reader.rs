@@ -1,4 +1,5 @@
-//! One thread for each ring: takes what is filled, encodes it, gives the room back, hands it to the writer.
+//! One thread per ring: takes filled slots, encodes them, releases them, and passes the batch to
+//! the writer.
 
 use crate::output::accounting::Limit;
 use crate::record::batch::EncodedBatch;
@@ -16,14 +17,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-/// Shortest and longest sleep over an empty ring. A ring of the default size holds 3 ms at 10 million frames a
-/// second; a frame waits no longer than this in a quiet one.
+/// Shortest and longest sleep over an empty ring. A ring of the default size holds 3 ms at 10
+/// million frames per second; a frame waits no longer than this in a quiet one.
 const SLEEP_MIN: Duration = Duration::from_micros(50);
 const SLEEP_MAX: Duration = Duration::from_millis(1);
 /// How long to wait for a buffer before looking again how full the ring is.
 const BUFFER_WAIT: Duration = Duration::from_micros(200);
 
-/// What readers and the writer share with each other and with whoever started them.
+/// State shared by the readers, the writer and the session.
 pub(crate) struct Shared {
     pub(crate) clock: UtcClock,
     pub(crate) limit: Limit,
@@ -50,7 +51,8 @@ impl Reader {
         if let (Some(cpu), Ok(allowed)) = (self.ring.cpu, sched_getaffinity(Pid::from_raw(0))) {
             keep_off(allowed, &[cpu]);
         }
-        // Without the right to it the reader is one thread among others, and losses are counted as ever.
+        // Without the right to it the reader is one thread among others, and losses are counted as
+        // ever.
         let _ = sys::run_before_others();
         // What a reader does from here on needs no right.
         let _ = host::keep_capabilities(&[]);
@@ -92,7 +94,7 @@ impl Reader {
         taken
     }
 
-    /// Counts the first `wanted` records in view as written, which nobody wants written.
+    /// Counts the first `wanted` records in view, for a capture without a file.
     fn count(&self, source: &impl RingConsumer, wanted: u64) {
         // Only where it may say something is each looked at.
         if self.encoder.may_be_stamped() {
@@ -106,17 +108,19 @@ impl Reader {
         self.shared.limit.wrote(wanted);
     }
 
-    /// Encodes the first `wanted` records in view and sends them to the writer, or counts them as lost.
+    /// Encodes the first `wanted` records in view and sends them to the writer, or counts them as
+    /// lost.
     fn hand_on(&mut self, source: &mut impl RingConsumer, wanted: u64) {
         let buffer = if self.shared.has_failed.load(Relaxed) { None } else { self.buffer(source) };
         let batch = buffer.map(|buffer| self.encode(source, wanted, buffer));
         if batch.is_none() {
-            // The next frame that is written tells of these, and of those that these would have told of.
+            // The next frame that is written tells of these, and of those that these would have
+            // told of.
             source.for_each(wanted, |record| {
                 self.lost_here = self.lost_here.saturating_add(record.lost_before.saturating_add(1));
             });
         }
-        // The ring has room again before the bytes are on their way: writing may take long.
+        // Slots are released before the bytes are sent, because writing may take long.
         source.release();
         let sent = match (batch, &self.writer) {
             (Some(batch), Some(writer)) => writer.send(batch).is_ok(),
@@ -128,7 +132,8 @@ impl Reader {
         }
     }
 
-    /// A buffer as soon as the writer has given one back, or none when waiting longer would make the ring overflow.
+    /// A buffer as soon as the writer has given one back, or none when waiting longer would make
+    /// the ring overflow.
     fn buffer(&self, source: &impl RingConsumer) -> Option<EncodedBatch> {
         loop {
             let buffer = self.ring.pool.take(BUFFER_WAIT);
@@ -151,8 +156,9 @@ impl Reader {
     }
 }
 
-/// Lets this thread run on the CPUs of `allowed` without those whose softirq fills a ring, where it would only get what
-/// that leaves over. Best effort: when these are all there are, there is no choice.
+/// Lets this thread run on the CPUs of `allowed` without those whose softirq fills a ring, where it
+/// would only get what that leaves over. Best effort: when these are all there are, there is no
+/// choice.
 pub(crate) fn keep_off(allowed: CpuSet, busy: &[u32]) {
     let is_left = |cpu: usize| allowed.is_set(cpu) == Ok(true) && !busy.contains(&(cpu as u32));
     let mut cpus = allowed;
@@ -208,14 +214,16 @@ impl<S: RingConsumer> DynRingConsumer for S {
     }
 }
 
-/// How long to sleep: long enough that a look at the ring finds a good batch, since each costs two wake-ups (the reader's and
-/// the writer's) whatever its size, and short enough that the ring never fills.
+/// How long to sleep: long enough that a look at the ring finds a good batch, since each costs two
+/// wake-ups (the reader's and the writer's) whatever its size, and short enough that the ring never
+/// fills.
 #[derive(Debug)]
 struct Pause {
     /// A look that found this many frames is followed by another at once.
     much: u64,
     sleep: Duration,
-    /// Whether there was a sleep before the look at hand. Without one it says nothing about the rate.
+    /// Whether there was a sleep before the look at hand. Without one it says nothing about the
+    /// rate.
     has_slept: bool,
 }
 

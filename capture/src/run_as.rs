@@ -1,4 +1,4 @@
-//! Becoming another user once devices are open: what remains to be done needs no right.
+//! Switches to another user once the devices are open.
 
 use crate::CaptureError;
 use nix::unistd::{Gid, Uid, User, initgroups, setresgid, setresuid};
@@ -24,10 +24,11 @@ impl RunAs {
         Ok(Self { name: CString::new(name).map_err(|_| no_user())?, uid: user.uid, gid: user.gid })
     }
 
-    /// Every thread of this process is that user from now on, with its groups and without capabilities. None of them may
-    /// have given up the right to it before.
+    /// Every thread of this process is that user from now on, with its groups and without
+    /// capabilities. None of them may have given up the right to it before.
     pub(crate) fn take_effect(&self) -> Result<(), CaptureError> {
-        // The C library does the same in every thread; the kernel takes the capabilities away with root.
+        // The C library does the same in every thread; the kernel takes the capabilities away with
+        // root.
         initgroups(&self.name, self.gid)
             .and_then(|()| setresgid(self.gid, self.gid, self.gid))
             .and_then(|()| setresuid(self.uid, self.uid, self.uid))

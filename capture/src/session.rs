@@ -1,4 +1,4 @@
-//! One capture from start to end: taps, rings, readers, writer, files.
+//! One capture from start to end: backends, rings, readers, writer, files.
 
 use crate::backend::hwtstamp::Hardware;
 use crate::backend::nic_stats::NicLoss;
@@ -30,8 +30,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 
-/// A running capture. Ends with [`Session::stop`]; a session that is dropped instead ends too, but what it would
-/// have said is lost.
+/// A running capture. Ends with [`Session::stop`]; a session that is dropped instead ends too, but
+/// what it would have said is lost.
 pub struct Session {
     shared: Arc<Shared>,
     state: Arc<CaptureState>,
@@ -52,7 +52,7 @@ pub struct Report {
     pub start_time_ns: u64,
     /// When it ended, in nanoseconds since 1970.
     pub end_time_ns: u64,
-    /// How well the order of time was kept; `None` when nobody asked for it or nothing is written.
+    /// How well the order of time was kept; `None` without that order or without a file.
     pub merge: Option<MergeReport>,
     /// Complete files, where files follow each other.
     pub files: Option<u64>,
@@ -66,10 +66,10 @@ impl Session {
     /// Starts to capture. Nothing is left behind when it fails.
     ///
     /// # Errors
-    /// [`CaptureError::BadOption`] and [`CaptureError::Contradiction`]; [`CaptureError::Host`] when there is no such
-    /// device; [`CaptureError::Bpf`] when the program cannot be loaded or attached, or the device has one;
-    /// [`CaptureError::Create`], [`CaptureError::Write`], [`CaptureError::Name`] and [`CaptureError::Rotate`] for files;
-    /// [`CaptureError::Thread`].
+    /// [`CaptureError::BadOption`] and [`CaptureError::Contradiction`]; [`CaptureError::Host`] when
+    /// there is no such device; [`CaptureError::Bpf`] when the program cannot be loaded or
+    /// attached, or the device has one; [`CaptureError::Create`], [`CaptureError::Write`],
+    /// [`CaptureError::Name`] and [`CaptureError::Rotate`] for files; [`CaptureError::Thread`].
     pub fn start(mut options: Options) -> Result<Self, CaptureError> {
         let netns = options.netns.clone();
         // Begun here: commands run in the namespace of the caller, not in that of the devices.
@@ -95,7 +95,8 @@ impl Session {
         thread::scope(|scope| joined(scope.spawn(before_others).join()))
     }
 
-    /// As [`Session::start`], in the namespace of the devices. Threads started here stay in it, which does no harm.
+    /// As [`Session::start`], in the namespace of the devices. Threads started here stay in it,
+    /// which does no harm.
     fn start_here(
         options: &Options,
         output: Output,
@@ -176,8 +177,8 @@ impl Session {
         Ok(rings)
     }
 
-    /// What tells the files of rings apart: the CPU, or a number where a ring has none, and the device if there are
-    /// several.
+    /// What tells the files of rings apart: the CPU, or a number where a ring has none, and the
+    /// device if there are several.
     fn labels(&self, rings: &[(RingPlace, Ring)]) -> Vec<String> {
         let mut numbers = vec![0_u32..; self.state.devices.len()];
         let label = |(place, ring): &(RingPlace, Ring)| {
@@ -248,8 +249,8 @@ impl Session {
         self.state.set_mode(mode)
     }
 
-    /// True when there is nothing more to wait for: enough frames were written, the output failed, or every device is
-    /// gone.
+    /// True when there is nothing more to wait for: enough frames were written, the output failed,
+    /// or every device is gone.
     pub fn is_finished(&self) -> bool {
         self.shared.limit.is_reached() || self.shared.has_failed.load(Relaxed) || self.state.are_all_gone()
     }
@@ -259,7 +260,8 @@ impl Session {
         self.state.stats()
     }
 
-    /// Takes everything off the devices, empties the rings, writes the statistics and closes the files.
+    /// Takes everything off the devices, empties the rings, writes the statistics and closes the
+    /// files.
     pub fn stop(mut self) -> Report {
         let devices = self.devices();
         let outcome = self.end();

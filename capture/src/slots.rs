@@ -1,7 +1,8 @@
-//! A capture that is read like mgcap's device file: slots on demand, from the ring of a CPU or from all in turn.
+//! A capture that is read like mgcap's device file: slots on demand, from the ring of a CPU or from
+//! all in turn.
 //!
-//! There is no thread and no buffer in between: frames wait in the rings that the program fills until somebody asks,
-//! and a ring that nobody empties counts what it loses.
+//! There is no thread and no buffer in between. Frames wait in the rings that the program fills,
+//! and a ring without a reader counts its losses.
 
 use crate::backend::hwtstamp::Hardware;
 use crate::backend::select;
@@ -30,7 +31,7 @@ pub struct SlotCapture {
     delivered: AtomicU64,
 }
 
-/// From stamps around now to time of day.
+/// From stamps around now to UTC.
 #[derive(Clone, Copy)]
 struct Times {
     utc_offset_ns: i64,
@@ -51,7 +52,7 @@ pub struct SlotCounts {
     pub received: u64,
     /// Frames handed to readers.
     pub delivered: u64,
-    /// Frames lost because a ring was full: nobody read, or not fast enough.
+    /// Frames lost because a ring was full: not read, or not fast enough.
     pub lost: u64,
 }
 
@@ -61,7 +62,8 @@ impl SlotCapture {
     /// # Errors
     /// As [`crate::Session::start`], without those of files.
     pub fn start(ifname: &str) -> Result<Self, CaptureError> {
-        // XDP, also on the loopback device: packet sockets could not be switched to drop mode later.
+        // XDP, also on the loopback device: packet sockets could not be switched to drop mode
+        // later.
         let options =
             Options { snaplen: SLOT_DATA_LEN as u32, source: SourceKind::Xdp, ..Options::new(ifname) };
         let stack = Stack::here()?;
@@ -101,8 +103,8 @@ impl SlotCapture {
         self.backend.is_gone()
     }
 
-    /// Appends as many whole slots as fit into `len_max` bytes and are there: of the ring of `cpu`, or of all rings in
-    /// turn for a reader that belongs to no CPU. Does not wait.
+    /// Appends as many whole slots as fit into `len_max` bytes and are there: of the ring of `cpu`,
+    /// or of all rings in turn for a reader that belongs to no CPU. Does not wait.
     pub fn take(&self, cpu: Option<u32>, len_max: usize, out: &mut Vec<u8>) {
         let end = out.len() + len_max / SLOT_LEN * SLOT_LEN;
         match cpu {
@@ -176,9 +178,9 @@ impl SlotRing {
         let end = out.len() + len_max;
         // Twice: what a look left over first, then what is new.
         for _ in 0..2 {
-            let room = end - out.len();
-            self.fill(times, room);
-            let len = self.spare.len().min(room);
+            let space = end - out.len();
+            self.fill(times, space);
+            let len = self.spare.len().min(space);
             out.extend(self.spare.drain(..len));
         }
     }
@@ -189,7 +191,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Time of day, whichever clock stamped the frame. (The module gave the device's clock as it was, and 0 without one.)
+/// Time of day, whichever clock stamped the frame. (The module gave the device's clock as it was,
+/// and 0 without one.)
 fn emit(record: &Record<'_>, times: Times, scratch: &mut Vec<u8>, out: &mut Vec<u8>) {
     let time_ns = match record.time_source {
         TimeSource::Software => record.time_ns.wrapping_add_signed(times.utc_offset_ns),

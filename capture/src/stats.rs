@@ -1,8 +1,8 @@
 //! Where each frame went.
 //!
-//! `received = filtered + captured + lost_ring`, and after the end `captured = written + lost_disk + after_limit`.
-//! While a capture runs, frames that wait in a ring or on their way to the file are the difference. What the device
-//! itself lost never was received: `offered = received + lost_nic`.
+//! `received = filtered + captured + lost_ring`. After the end of a capture also `captured =
+//! written + lost_disk + after_limit`; before, the difference waits in a ring or on the way to the
+//! file. Frames that the device itself lost are not received: `offered = received + lost_nic`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -27,7 +27,8 @@ pub struct Counts {
     pub lost_disk: u64,
     /// Frames that came after the limit had been passed to the output.
     pub after_limit: u64,
-    /// Of the frames handed to the output, those with the time of the device's own clock; all others have the kernel's.
+    /// Of the frames handed to the output, those with the time of the device's own clock; all
+    /// others have the kernel's.
     pub hardware_time: u64,
 }
 
@@ -91,7 +92,7 @@ pub struct RingStats {
 /// The counts of one device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceStats {
-    /// Frames that the device had no room for since the start; `None` when it does not say.
+    /// Frames that the device lost since the start; `None` if it does not count them.
     pub lost_nic: Option<u64>,
     /// Times that a ring of a packet socket became full; `None` for other rings.
     pub freezes: Option<u64>,
@@ -134,7 +135,7 @@ impl Stats {
         rings.map(|ring| ring.counts).nth(ring).unwrap_or_default()
     }
 
-    /// Frames that the devices lost for want of room; `None` when one of them does not say.
+    /// Frames that the devices lost; `None` if one of them does not count them.
     pub fn lost_nic(&self) -> Option<u64> {
         self.devices.iter().map(|device| device.lost_nic).try_fold(0, |total, lost| Some(total + lost?))
     }

@@ -6,22 +6,26 @@ pub(crate) mod packet_socket;
 pub(crate) mod pcap;
 pub(crate) mod shared_ring;
 
-/// Niceness of the threads that must keep up with a ring: before everything that has not been given more right.
+/// Niceness of the threads that must keep up with a ring: before everything that has not been given
+/// more right.
 const NICENESS: libc::c_int = -20;
 
-/// Asks the scheduler to let the calling thread run before others, as far as the process may ask for that. A ring
-/// holds milliseconds, which is less than an ordinary thread waits for a CPU on a busy machine. Not a real-time
-/// class: those are stopped for a twentieth of each second, and would lock up a machine that has one CPU.
+/// Asks the scheduler to let the calling thread run before others, as far as the process may ask
+/// for that. A ring holds milliseconds, which is less than an ordinary thread waits for a CPU on a
+/// busy machine. Not a real-time class: those are stopped for a twentieth of each second, and would
+/// lock up a machine that has one CPU.
 pub(crate) fn run_before_others() -> std::io::Result<()> {
     let this_thread = 0;
-    // SAFETY: numbers in, a number out; no memory is touched. On Linux niceness belongs to the thread.
+    // SAFETY: numbers in, a number out; no memory is touched. On Linux niceness belongs to the
+    // thread.
     match unsafe { libc::setpriority(libc::PRIO_PROCESS, this_thread, NICENESS) } {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error()),
     }
 }
 
-/// Undoes [`run_before_others`] where the calling thread has its niceness from the one that started it.
+/// Undoes [`run_before_others`] where the calling thread has its niceness from the one that started
+/// it.
 pub(crate) fn run_like_others() {
     let this_thread = 0;
     // SAFETY: numbers in, a number out; no memory is touched.
@@ -31,12 +35,12 @@ pub(crate) fn run_like_others() {
     }
 }
 
-/// CPU time that a thread has taken so far; none when the kernel does not say.
+/// CPU time that a thread has taken so far; none when the kernel does not report it.
 pub(crate) fn cpu_time_of<T>(thread: &std::thread::JoinHandle<T>) -> std::time::Duration {
     use std::os::unix::thread::JoinHandleExt;
     let mut clock = 0;
-    // SAFETY: the handle is not joined while it is borrowed, so the thread's id is good even after its end; `clock` is
-    // ours and lives during the call.
+    // SAFETY: the handle is not joined while it is borrowed, so the thread's id is good even after
+    // its end; `clock` is ours and lives during the call.
     let result = unsafe { libc::pthread_getcpuclockid(thread.as_pthread_t(), &raw mut clock) };
     if result != 0 {
         return std::time::Duration::ZERO;
@@ -49,15 +53,16 @@ pub(crate) fn cpu_time_of<T>(thread: &std::thread::JoinHandle<T>) -> std::time::
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE_LEN: usize = 64;
 
-/// Asks for two lines from place `at` of `bytes` on to be in the cache soon: head and the default snaplen of a slot. What
-/// follows in a longer one the CPU fetches by itself; what lies beyond `bytes` is nobody's loss.
+/// Asks for two lines from place `at` of `bytes` on to be in the cache soon: head and the default
+/// snaplen of a slot. What follows in a longer one the CPU fetches by itself; an address beyond
+/// `bytes` does no harm.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn prefetch(bytes: &[u8], at: usize) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     for line in [at, at + CACHE_LINE_LEN] {
-        // SAFETY: a hint: it reads nothing that the program sees, writes nothing, and no address makes it fault. SSE is
-        // part of the architecture.
+        // SAFETY: a hint: it reads nothing that the program sees, writes nothing, and no address
+        // makes it fault. SSE is part of the architecture.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(line).cast()) };
     }
 }
@@ -74,7 +79,8 @@ pub fn local_utc_offset_s() -> i32 {
     let now = unsafe { libc::time(std::ptr::null_mut()) };
     // SAFETY: all zeros is a value of this plain structure.
     let mut local: libc::tm = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are to values that live during the call; the call reads one and fills the other.
+    // SAFETY: both pointers are to values that live during the call; the call reads one and fills
+    // the other.
     let is_known = !unsafe { libc::localtime_r(&raw const now, &raw mut local) }.is_null();
     if is_known { local.tm_gmtoff as i32 } else { 0 }
 }

@@ -1,7 +1,7 @@
-//! The thread that writes: runs of all readers in, files out.
+//! The writer thread: batches of all readers in, files out.
 //!
-//! Readers never wait for a disk as long as there are buffers. This thread puts runs into order, hands them to the
-//! files, gives buffers back, and counts what is in a file and what is not.
+//! Readers do not wait for a disk while there are buffers. This thread orders batches, writes them,
+//! returns buffers, and counts written and lost records.
 
 use crate::options::WINDOW_NS_DEFAULT;
 use crate::order::merge::MergeReport;
@@ -21,16 +21,17 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// Time between two looks at rings that may have something older than what is at hand. While frames come, runs come more
-/// often than this, and each is a reason to look.
+/// Time between two looks at rings that may have something older than what is at hand. While frames
+/// come, runs come more often than this, and each is a reason to look.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// What the writer keeps of root's rights.
 const KEPT: [Capability; 2] = [Capability::DacOverride, Capability::Fowner];
-/// Time between two looks at what is due by time alone; others see what was written after two of them.
+/// Time between two looks at what is due by time alone; others see what was written after two of
+/// them.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What is later than now by so much was stamped before a clock was set back. Clocks of cards, and what is known of the time of
-/// day, are not off by so much.
+/// What is later than now by so much was stamped before a clock was set back. Clocks of cards, and
+/// what is known of the UTC, are not off by so much.
 const AHEAD_NS_MAX: u64 = 10_000_000;
 
 /// What is known of the writer while it runs.
@@ -57,7 +58,7 @@ pub(crate) struct Writer {
 pub(crate) struct WriterReport {
     /// One for each of the writer's files.
     pub(crate) files: Vec<Ended>,
-    /// How well the order of time was kept; `None` when nobody asked for it.
+    /// How well the order of time was kept; `None` without that order.
     pub(crate) merge: Option<MergeReport>,
 }
 
@@ -141,7 +142,8 @@ fn all_handed_on(
     (!reorderer.holds_any()).then_some(empty_ns)
 }
 
-/// Takes what came meanwhile, finds out which rings are empty, and hands on what is due; says whether anything was.
+/// Takes what came meanwhile, finds out which rings are empty, and hands on what is due; says
+/// whether anything was.
 fn look_around(reorderer: &mut Reorderer, state: &mut WriterState, batches: &Receiver<EncodedBatch>) -> bool {
     let empty: Vec<(usize, u64)> = match reorderer.holds_any() {
         true => reorderer.empty_rings().map(|ring| (ring, state.empty_at_ns(ring))).collect(),
@@ -170,7 +172,8 @@ struct WriterState {
     rings: Vec<Arc<RingHandle>>,
     files: Vec<FileSet>,
     placement: CpuPlacement,
-    /// From the stamp of a frame until it can be seen in its ring, at most, in nanoseconds; beyond what the ring says.
+    /// From the stamp of a frame until it can be seen in its ring, at most, in nanoseconds; beyond
+    /// what the ring says.
     margin_ns: u64,
     ticked: Instant,
 }
@@ -210,7 +213,8 @@ impl WriterState {
         self.rings.iter().any(|ring| ring.pool.is_short())
     }
 
-    /// Once everything that may be written has been handed out, what waits to be packed is what the end waits for.
+    /// Once everything that may be written has been handed out, what waits to be packed is what the
+    /// end waits for.
     fn push_out_last(&mut self) {
         let limit = &self.shared.limit;
         if limit.is_spent() && !limit.is_reached() {
@@ -224,8 +228,9 @@ impl WriterState {
         self.ticked.elapsed() >= TICK
     }
 
-    /// `empty_ns` says when each ring was empty, with everything from before in the files; `None` when records are on
-    /// their way, which may belong to the files at hand whatever the clock says.
+    /// `empty_ns` says when each ring was empty, with everything from before in the files; `None`
+    /// when records are on their way, which may belong to the files at hand whatever the clock
+    /// says.
     fn tick(&mut self, empty_ns: Option<Vec<u64>>) {
         self.ticked = Instant::now();
         let accounting = Accounting { rings: &self.rings, limit: &self.shared.limit };
@@ -256,7 +261,8 @@ impl WriterState {
     }
 }
 
-/// Where the writer runs: off the CPUs that receive much, where it would only get what softirqs leave over.
+/// Where the writer runs: off the CPUs that receive much, where it would only get what softirqs
+/// leave over.
 struct CpuPlacement {
     allowed: Option<CpuSet>,
     /// What each ring had been taken from it when last looked.
@@ -404,7 +410,7 @@ mod tests {
         assert_eq!(folder.names(), ["1.pcapng", "2.pcapng"], "and none that is named like another");
     }
 
-    /// The time of day goes back by an hour while records of before wait for another ring.
+    /// The UTC goes back by an hour while records of before wait for another ring.
     #[test]
     fn records_of_a_time_to_come_do_not_wait_for_it() {
         let folder = Folder::new("step");

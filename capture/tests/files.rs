@@ -1,5 +1,5 @@
-//! What captures leave on a disk: files that follow each other, order of time, formats, full disks. Others read them:
-//! capinfos, tshark, editcap, tcpdump, zstd and lz4.
+//! What captures leave on a disk: files that follow each other, order of time, formats, full disks.
+//! Others read them: capinfos, tshark, editcap, tcpdump, zstd and lz4.
 
 #[expect(dead_code, reason = "the lab serves other tests too")]
 mod lab;
@@ -38,7 +38,7 @@ fn pin_to(cpu: usize) {
     let _ = nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &cpus);
 }
 
-/// Rings and buffers in which all frames of a test have room, however busy the machine is.
+/// Rings and buffers that hold all frames of a test, however busy the machine is.
 fn roomy(lab: &Lab, path: &Path) -> Options {
     Options {
         ring_slots: Some(1 << 17),
@@ -245,7 +245,8 @@ fn a_ring_of_files_and_a_quota_hold_and_each_file_has_its_command() {
     left.iter().for_each(|file| assert!(packets(file) > 0));
 }
 
-/// True when files of this folder can be written past the page cache; if not, the calling test is skipped.
+/// True when files of this folder can be written past the page cache; if not, the calling test is
+/// skipped.
 fn can_be_direct(folder: &Path) -> bool {
     let path = folder.join("direct");
     let flags = nix::fcntl::OFlag::O_DIRECT.bits();
@@ -374,7 +375,7 @@ fn a_disk_that_is_written_past_the_page_cache_is_filled_to_the_last_record() {
     if !can_run() {
         return;
     }
-    // More than one step of allocation, and no room for a second one.
+    // More than one step of allocation, and no space for a second one.
     let (lab, folder) = (Lab::new(1), small_file_system("direct", "70m"));
     if !can_be_direct(folder.path()) {
         return;
@@ -390,7 +391,8 @@ fn a_disk_that_is_written_past_the_page_cache_is_filled_to_the_last_record() {
     assert!(written > 45_000, "{written}");
 }
 
-/// Sends frames until the file takes no more; everything is accounted for and read. How many were written.
+/// Sends frames until the file takes no more; everything is accounted for and read. How many were
+/// written.
 fn fill(lab: &Lab, count: u32, len: usize, options: Options) -> u64 {
     let Output::File(path) = &options.output else { panic!("a file") };
     let path = path.clone();
@@ -406,7 +408,8 @@ fn fill(lab: &Lab, count: u32, len: usize, options: Options) -> u64 {
     total.written
 }
 
-/// Frames come one by one, so that none of them is long enough to make room for the end of the file.
+/// Frames come one by one, so that none of them is long enough to free space for the end of the
+/// file.
 #[test]
 fn a_full_disk_on_a_slow_line_leaves_a_file_with_its_statistics() {
     if !can_run() {
@@ -428,7 +431,7 @@ fn a_full_disk_on_a_slow_line_leaves_a_file_with_its_statistics() {
         let written = session.stats().total().written;
         (0..more).for_each(|_| {
             send_one();
-            // Again and again the file is tried, and what it ends with keeps its room.
+            // Again and again the file is tried, and the space for its end is kept.
             thread::sleep(Duration::from_millis(3));
         });
         let total = session.stop().stats.total();

@@ -1,5 +1,5 @@
-//! Captures on a veth pair in namespaces of their own: what is sent is captured, written, and counted to the last
-//! frame; tshark and capinfos read the files.
+//! Captures on a veth pair in namespaces of their own: what is sent is captured, written, and
+//! counted to the last frame; tshark and capinfos read the files.
 
 mod lab;
 
@@ -132,7 +132,7 @@ fn switching_the_mode_under_load_loses_nothing() {
     }
     const COUNT: u32 = 100_000;
     let lab = Lab::new(1);
-    // Room for all of them: how fast a busy machine lets the writer run is not the question here.
+    // Space for all of them: how fast a busy machine lets the writer run is not the question here.
     let options = Options { ring_slots: Some(COUNT), ..lab.options(Output::File("/dev/null".into())) };
     let session = Session::start(options).unwrap();
     let listener = lab.listener();
@@ -202,7 +202,8 @@ fn frames_lost_in_a_full_ring_are_counted_and_told_in_the_file() {
     let session = Session::start(options).unwrap();
     on_cpu_0(|| {
         send(&lab, COUNT);
-        // Comes after the flood and into the same ring, so that it tells of the frames lost before it.
+        // Comes after the flood and into the same ring, so that it tells of the frames lost before
+        // it.
         wait_until(|| session.stats().total().waiting() == 0);
         lab.send([frame(COUNT, 60)]);
         wait_until(|| session.stats().total().waiting() == 0);

@@ -1,4 +1,5 @@
-//! mgcap's slots from a real device: each frame once, of the ring of its CPU, in the form that mgcap's programs read.
+//! mgcap's slots from a real device: each frame once, of the ring of its CPU, in the form that
+//! mgcap's programs read.
 
 #[allow(dead_code, reason = "each file of tests uses a part of it")]
 mod lab;
@@ -50,7 +51,7 @@ fn frames_are_slots_once_each_and_losses_are_counted() {
     (0..70_000).for_each(|number| sender.send(&frame(number, 60)));
     let counts = capture.counts();
     assert_eq!(counts.received, 70_100);
-    assert!(counts.lost > 0, "nobody read, and rings are finite");
+    assert!(counts.lost > 0, "nothing was read, and rings are finite");
     let mut bytes = Vec::new();
     let mut len = usize::MAX;
     while bytes.len() != len {

@@ -1,4 +1,5 @@
-//! Where frames are taken, and which: filters, packet sockets, directions, several devices, frames of every length.
+//! Where frames are taken, and which: filters, packet sockets, directions, several devices, frames
+//! of every length.
 
 mod lab;
 
@@ -38,10 +39,10 @@ struct Capture {
 
 impl Capture {
     /// Of the receiving end into a file, with further wishes.
-    fn start(lab: &Lab, name: &str, wish: impl FnOnce(Options) -> Options) -> Self {
+    fn start(lab: &Lab, name: &str, change: impl FnOnce(Options) -> Options) -> Self {
         let folder = Folder::new(name);
         let options = lab.options(Output::File(folder.path().join("x.pcapng")));
-        Self { session: Session::start(wish(options)).unwrap(), folder }
+        Self { session: Session::start(change(options)).unwrap(), folder }
     }
 
     fn source(&self) -> String {
@@ -240,12 +241,12 @@ fn packet_sockets_do_not_make_up_queues() {
     }
     let per_queue = |options| Options { per_queue: true, ..options };
     let lab = Lab::new(4);
-    let refused = |wish: Options| Session::start(per_queue(wish)).err().unwrap();
-    for wish in [
+    let refused = |change: Options| Session::start(per_queue(change)).err().unwrap();
+    for change in [
         tpacket(lab.options(Output::Nowhere)),
         Options { direction: Direction::Both, ..lab.options(Output::Nowhere) },
     ] {
-        let error = refused(wish);
+        let error = refused(change);
         assert_eq!(error.to_string(), "packet sockets cannot tell the 4 receive queues of rx0 apart");
         assert!(error.cure().unwrap().contains("--source xdp"));
     }
@@ -274,7 +275,7 @@ fn what_a_source_cannot_do_is_refused_with_what_to_type() {
     assert!(error.cure().unwrap().contains("--source tpacket"));
     let session = Session::start(tpacket(lab.options(Output::Nowhere))).unwrap();
     assert!(matches!(session.set_mode(Mode::Drop), Err(CaptureError::DropNeedsXdp { .. })));
-    // Drop mode is a wish that packet sockets cannot stand in for: the error is that of XDP.
+    // Drop mode is an option that packet sockets cannot stand in for: the error is that of XDP.
     let _first = Session::start(lab.options(Output::Nowhere)).unwrap();
     let error = start(Options { mode: Mode::Drop, ..lab.options(Output::Nowhere) });
     assert!(error.to_string().contains("already runs the XDP program"), "{error}");
@@ -316,7 +317,8 @@ fn packet_rings_that_are_full_lose_what_they_say() {
     }
     const COUNT: u32 = 60_000;
     let lab = Lab::new(1);
-    // Eight blocks of 256 KiB hold fewer frames of 1514 bytes than that, and nobody empties them meanwhile.
+    // Eight blocks of 256 KiB hold fewer frames of 1514 bytes than that, and no reader empties them
+    // meanwhile.
     let (gate, folder) = (Gate::default(), Folder::new("full"));
     let file = folder.path().join("x.pcapng");
     let stream = Output::Stream { name: "a gate".to_owned(), to: Box::new(gate.clone()) };
@@ -476,7 +478,8 @@ fn datagrams_as_long_as_they_can_be() {
                 let listener = UdpSocket::bind("127.0.0.1:0").unwrap();
                 for len in LENS {
                     socket.send_to(&vec![7; len], listener.local_addr().unwrap()).unwrap();
-                    // Handed over before the next one: what a socket has no room for is not the question.
+                    // Handed over before the next one: what does not fit a socket is not the
+                    // question.
                     assert_eq!(listener.recv(&mut vec![0; len]).unwrap(), len);
                 }
             })

@@ -1,8 +1,9 @@
 //! Classic BPF: the instructions, and which sequences of them are a filter.
 //!
-//! The machine of McCanne and Jacobson (1993) as Linux has it (`Documentation/networking/filter.rst`): two 32-bit
-//! registers A and X, 16 words of memory, jumps forward only, and a return value that says how many bytes to keep, 0
-//! for none. A load beyond the end of the frame and a division by zero end the filter with 0.
+//! The machine of McCanne and Jacobson (1993) as Linux has it
+//! (`Documentation/networking/filter.rst`): two 32-bit registers A and X, 16 words of memory, jumps
+//! forward only, and a return value that says how many bytes to keep, 0 for none. A load beyond the
+//! end of the frame and a division by zero end the filter with 0.
 
 use crate::FilterError;
 
@@ -12,7 +13,8 @@ pub const INSTRUCTIONS_MAX: usize = 4096;
 /// Words of memory that a filter has.
 pub(crate) const MEMORY_WORDS: u32 = 16;
 
-/// From here on an offset is a negative number, by which the kernel means something beside the frame (`SKF_*_OFF`).
+/// From here on an offset is a negative number, by which the kernel means something beside the
+/// frame (`SKF_*_OFF`).
 const EXTENSIONS_START: u32 = 0x8000_0000;
 
 /// One instruction as it is stored (`struct sock_filter`).
@@ -179,8 +181,9 @@ impl Classic {
         Self { instructions: vec![instruction], ops: vec![Op::ReturnK(len)] }
     }
 
-    /// The same filter behind a question about the frame's packet type (`PACKET_OUTGOING`, ...), a thing that only
-    /// sockets know: with `is_wanted` the filter is asked about frames of that type only, without about all others.
+    /// The same filter behind a question about the frame's packet type (`PACKET_OUTGOING`, ...), a
+    /// thing that only sockets know: with `is_wanted` the filter is asked about frames of that type
+    /// only, without about all others.
     pub fn for_socket_with_type(&self, packet_type: u32, is_wanted: bool) -> Vec<Instruction> {
         // As many instructions to skip as `ret 0` is long.
         let (jt, jf) = if is_wanted { (1, 0) } else { (0, 1) };

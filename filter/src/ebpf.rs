@@ -1,7 +1,7 @@
 //! eBPF instructions as words, and an assembler with labels.
 //!
-//! Only what the translation of a filter needs. Numbers are those of `linux/bpf.h` and of the instruction set's
-//! own standard (RFC 9669).
+//! Only what the translation of a filter needs. Numbers are those of `linux/bpf.h` and of the
+//! instruction set's own standard (RFC 9669).
 
 /// One instruction, as it is stored (`struct bpf_insn`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,10 +18,12 @@ pub struct Ebpf {
     pub imm: i32,
 }
 
-/// Registers: r0 is a function's result, r1 to r5 are lost in calls, r6 to r9 are kept, r10 is the stack's end.
+/// Registers: r0 is a function's result, r1 to r5 are lost in calls, r6 to r9 are kept, r10 is the
+/// stack's end.
 pub(crate) type Register = u8;
 
-/// Codes that take the operand from the constant; with [`SOURCE`] it comes from the source register.
+/// Codes that take the operand from the constant; with [`SOURCE`] it comes from the source
+/// register.
 pub(crate) mod code {
     pub(crate) const ADD_32: u8 = 0x04;
     pub(crate) const SUB_32: u8 = 0x14;

@@ -1,6 +1,6 @@
-//! Why a classic program is no filter that wirerate can run.
+//! Why a classic program is not a filter that wirerate can run.
 
-/// Errors of this room. Places count instructions from 0, as `tcpdump -d` numbers them.
+/// Errors of this crate. Places count instructions from 0, as `tcpdump -d` numbers them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FilterError {
@@ -20,7 +20,8 @@ pub enum FilterError {
         /// Its code.
         code: u16,
     },
-    /// A jump to an earlier instruction: `ip6 protochain` and `icmp6 protochain` walk headers in a loop.
+    /// A jump to an earlier instruction: `ip6 protochain` and `icmp6 protochain` walk headers in a
+    /// loop.
     #[error(
         "the filter loops (instruction {at}), as `protochain` does, and the kernel runs no filter with a loop"
     )]

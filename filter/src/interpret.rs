@@ -1,4 +1,4 @@
-//! Classic filters run in plain Rust: what the other two ways of running one are held against.
+//! Classic filters run in Rust: the reference for the other two ways of running them.
 
 use crate::classic::{AluOp, Classic, MEMORY_WORDS, Op, Operand, Place, Register, Size, Test};
 

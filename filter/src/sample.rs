@@ -1,7 +1,7 @@
-//! Random filters and frames from a seed, for the tests of this and other rooms.
+//! Random filters and frames from a seed, for the tests of this and other crates.
 //!
-//! The filters are valid and mostly pointless, which is what finds mistakes. Frames look like IPv4 often enough for
-//! header lengths and ports to matter.
+//! The filters are valid and mostly pointless, which finds mistakes. Frames look like IPv4 often
+//! enough for header lengths and ports to matter.
 
 use crate::classic::code;
 use crate::{Classic, Instruction};

@@ -1,7 +1,8 @@
 //! From a classic filter to an eBPF function for XDP programs.
 //!
-//! The result is `u32 filter(struct xdp_md *ctx)`: bytes to keep, 0 for a frame that is not accepted. It needs the
-//! helpers `bpf_xdp_get_buff_len` and `bpf_xdp_load_bytes` (Linux 5.18), which see frames in several pieces whole.
+//! The result is `u32 filter(struct xdp_md *ctx)`: bytes to keep, 0 for a frame that is not
+//! accepted. It needs the helpers `bpf_xdp_get_buff_len` and `bpf_xdp_load_bytes` (Linux 5.18),
+//! which see frames in several pieces whole.
 //!
 //! | register | holds |
 //! |---|---|
@@ -10,10 +11,11 @@
 //! | r9 | first byte of the frame |
 //! | stack | a word loaded by the helper, the frame's length, the 16 words of memory |
 //!
-//! A load whose bytes lie in the linear part is a load instruction behind a check against `data_end`. The verifier
-//! asks for that check; where it fails the helper is asked, and where that fails the filter ends with 0. Frames are
-//! rarely shorter than the headers that a filter looks at, so the whole filter comes twice: once behind a single
-//! check for all constant offsets, and once with a check at every load for frames that did not pass.
+//! A load whose bytes lie in the linear part is a load instruction behind a check against
+//! `data_end`. The verifier asks for that check; where it fails the helper is asked, and where that
+//! fails the filter ends with 0. Frames are rarely shorter than the headers that a filter looks at,
+//! so the whole filter comes twice: once behind a single check for all constant offsets, and once
+//! with a check at every load for frames that did not pass.
 
 use crate::classic::{AluOp, Classic, Op, Operand, Place, Register as Variable, Size, Test};
 use crate::ebpf::{Assembler, Ebpf, Label, Register, code};
@@ -39,7 +41,8 @@ const HELPER_LOAD_BYTES: u32 = 189; // bpf_xdp_load_bytes
 
 /// The helper refuses offsets above this.
 const OFFSET_MAX: u32 = 0xffff;
-/// The verifier wants an offset that it does not know to stay so far below 65,535 that the access does, too.
+/// The verifier wants an offset that it does not know to stay so far below 65,535 that the access
+/// does, too.
 const LINEAR_OFFSET_MAX: u32 = OFFSET_MAX - 15;
 /// Offsets from here on do not fit into a load instruction.
 const CONST_END_MAX: u32 = 0x7fff;

@@ -1,4 +1,5 @@
-//! A translated filter says of every frame what the classic one says, and never looks outside the frame.
+//! A translated filter says of every frame what the classic one says, and never looks outside the
+//! frame.
 
 mod machine;
 

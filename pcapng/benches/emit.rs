@@ -1,7 +1,7 @@
 //! How long one packet takes on its way into a buffer: `cargo bench -p pcapng`.
 //!
-//! Plain loops over a buffer that stays warm, medians of several rounds; without `--bench` (as under `cargo test
-//! --benches`) one short round, so that it does not rot.
+//! Plain loops over a buffer that stays warm, medians of several rounds; without `--bench` (as
+//! under `cargo test --benches`) one short round, so that it does not rot.
 
 use pcapng::{Flags, Interface, Packet, Template};
 use std::hint::black_box;

@@ -1,10 +1,10 @@
-//! Any block of a file, and the two kinds whose body is nobody's business here.
+//! Any block of a file, and the two kinds whose body is not parsed here.
 
 use crate::body::Body;
 use crate::{ByteOrder, Interface, Names, Packet, PacketBuf, ReadError, Section, Statistics, frame};
 
-/// One block of a file. `P` is [`crate::Packet`] while it lives in a reader's buffer, [`crate::PacketBuf`] when it
-/// owns its bytes.
+/// One block of a file. `P` is [`crate::Packet`] while it lives in a reader's buffer,
+/// [`crate::PacketBuf`] when it owns its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Block<P> {
@@ -56,8 +56,8 @@ pub struct Custom {
 pub struct Unknown {
     /// The block's type.
     pub block_type: u32,
-    /// The bytes between the two lengths, in the byte order of the section; padded with zeros to a multiple of
-    /// four bytes when written.
+    /// The bytes between the two lengths, in the byte order of the section; padded with zeros to a
+    /// multiple of four bytes when written.
     pub body: Vec<u8>,
 }
 

@@ -41,10 +41,11 @@ pub enum WriteError {
     },
 }
 
-/// Why a file, or one block of it, could not be read. `offset` is the place in the file, in bytes from its start.
+/// Why a file, or one block of it, could not be read. `offset` is the place in the file, in bytes
+/// from its start.
 ///
-/// After [`ReadError::is_final`] errors the rest of the file is out of reach; after the others the reader goes on
-/// with the next block.
+/// After [`ReadError::is_final`] errors the rest of the file is out of reach; after the others the
+/// reader goes on with the next block.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -115,7 +116,8 @@ pub enum ReadError {
         /// Bytes left in the block.
         found: u64,
     },
-    /// A block is for an interface that was not described before it, or whose description could not be read.
+    /// A block is for an interface that was not described before it, or whose description could not
+    /// be read.
     #[error(
         "byte {offset}: one of the {count} interfaces described so far expected, number {interface} found"
     )]

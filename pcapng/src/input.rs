@@ -39,8 +39,8 @@ impl<R: Read> Input<R> {
         self.item.clear();
     }
 
-    /// Reads on until the item has `end` bytes, which must be there, and gives those from `start` on. `what` is
-    /// the part of the file that reaches to `end`.
+    /// Reads on until the item has `end` bytes, which must be there, and gives those from `start`
+    /// on. `what` is the part of the file that reaches to `end`.
     pub(crate) fn require<const N: usize>(
         &mut self,
         what: &'static str,

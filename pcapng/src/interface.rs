@@ -23,10 +23,11 @@ pub(crate) const FILTER_TEXT: u8 = 0;
 /// Times in units of 10^-9 seconds, which is what is always written.
 pub(crate) const NANOSECONDS: u8 = 9;
 
-/// One place where packets were captured. The first of a section is number 0, the next 1, and so on.
+/// One place where packets were captured. The first of a section is number 0, the next 1, and so
+/// on.
 ///
-/// Times are always written in nanoseconds (`if_tsresol` 9). `if_fcslen` is never written: Linux hands frames over
-/// without their FCS and does not say how long it was.
+/// Times are always written in nanoseconds (`if_tsresol` 9). `if_fcslen` is never written: Linux
+/// hands frames over without their FCS and does not say how long it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// What the bytes of a packet begin with, as registered for pcap; see [`LINK_TYPE_ETHERNET`].
@@ -49,7 +50,7 @@ pub struct Interface {
     pub hardware: Option<String>,
     /// Seconds added to every time of the file to give seconds since 1970. Written when not zero.
     pub time_offset_s: i64,
-    /// Words of whoever wrote it.
+    /// Comment of the author.
     pub comment: Option<String>,
     /// Options that no field above holds.
     pub other: Vec<RawOption>,
@@ -128,7 +129,8 @@ impl Interface {
             FILTER => set(&mut interface.filter, filter_text(option)),
             OS => set(&mut interface.os, option.string()),
             HARDWARE => set(&mut interface.hardware, option.string()),
-            // These two are never kept raw: a second one beside the one that we write would be read as it likes.
+            // These two are never kept raw: a second one beside the one that we write would be read
+            // as it likes.
             TIME_RESOLUTION => {
                 set(&mut resolution, option.bytes());
                 true

@@ -1,16 +1,20 @@
 //! pcapng blocks to bytes and back, over any Read and Write.
 //!
-//! Follows draft-ietf-opsawg-pcapng ("the draft" below). This room knows bytes and nothing of where frames come
-//! from: no sockets, no clock, no files of its own. Times are nanoseconds since 1970 everywhere in the API; the
-//! resolution and the offset of an interface are applied when a file is read and written.
+//! Follows draft-ietf-opsawg-pcapng ("the draft" below). This crate handles bytes and does not
+//! depend on where frames come from: no sockets, no clock, no files of its own. Times are
+//! nanoseconds since 1970 everywhere in the API; the resolution and the offset of an interface are
+//! applied when a file is read and written.
 //!
 //! Three ways to write, from the fastest to the easiest:
-//! - [`Template`] and [`Packet::emit`] append one packet to a `Vec<u8>` that the caller owns and re-uses;
-//! - `emit` of [`Section`], [`Interface`], [`Statistics`], [`Names`], [`Custom`] and [`Unknown`] does so for the
-//!   rare blocks;
-//! - [`Writer`] keeps the rules of the format (interfaces first, times after the offset) over any `Write`.
+//! - [`Template`] and [`Packet::emit`] append one packet to a `Vec<u8>` that the caller owns and
+//!   re-uses;
+//! - `emit` of [`Section`], [`Interface`], [`Statistics`], [`Names`], [`Custom`] and [`Unknown`]
+//!   does so for the rare blocks;
+//! - [`Writer`] keeps the rules of the format (interfaces first, times after the offset) over any
+//!   `Write`.
 //!
-//! Classic pcap is in [`pcap`]. [`Reader`] gives the blocks back from any `Read`, of either byte order, and survives what others wrote.
+//! Classic pcap is in [`pcap`]. [`Reader`] gives the blocks back from any `Read`, of either byte
+//! order, and survives what others wrote.
 
 #![forbid(unsafe_code)]
 

@@ -34,7 +34,7 @@ pub struct Names {
     pub dns_v4: Option<Ipv4Addr>,
     /// IPv6 address of that server.
     pub dns_v6: Option<Ipv6Addr>,
-    /// Words of whoever wrote it.
+    /// Comment of the author.
     pub comment: Option<String>,
     /// Options that no field above holds.
     pub other: Vec<RawOption>,

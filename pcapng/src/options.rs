@@ -1,7 +1,8 @@
 //! Options: the typed values at the end of most blocks.
 //!
-//! An option whose value does not fit its type (a flag word of three bytes, a comment that is not UTF-8) is no
-//! reason to refuse a file: it is kept as a [`RawOption`] among the options that no field holds.
+//! An option whose value does not fit its type (a flag word of three bytes, a comment that is not
+//! UTF-8) is no reason to refuse a file: it is kept as a [`RawOption`] among the options that no
+//! field holds.
 
 use crate::body::Body;
 use crate::{ByteOrder, ReadError, frame};
@@ -12,10 +13,12 @@ pub(crate) const COMMENT: u16 = 1;
 /// The longest value of an option: its length is a 16-bit number.
 pub(crate) const VALUE_LEN_MAX: usize = u16::MAX as usize;
 
-/// An option kept as it is: of a code without a field here, or a second one where a field holds one.
+/// An option kept as it is: of a code without a field here, or a second one where a field holds
+/// one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RawOption {
-    /// What it is; its meaning depends on the block. Zero would end the options and must not be used.
+    /// What it is; its meaning depends on the block. Zero would end the options and must not be
+    /// used.
     pub code: u16,
     /// The value without padding, numbers in the byte order of the section. At most 65,535 bytes.
     pub value: Vec<u8>,
@@ -97,7 +100,8 @@ pub(crate) fn parse<'a>(
             break;
         }
         let option = RawValue { order: body.order, code, value: body.take("an option's value", len)? };
-        // The last option's padding is sometimes missing; what matters is that the next one begins after it.
+        // The last option's padding is sometimes missing; what matters is that the next one begins
+        // after it.
         body.skip(frame::pad_len(len));
         if !take(&option) {
             other.push(RawOption { code, value: option.value.to_vec() });

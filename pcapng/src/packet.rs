@@ -1,7 +1,8 @@
-//! Enhanced packet block: one packet, its time, its length on the wire, and what is known of its way.
+//! Enhanced packet block: one packet, its time, its length on the wire, and what is known of its
+//! way.
 //!
-//! This is the block that is written millions of times a second: without a comment or raw options it is put
-//! together in registers and on the stack, and appended in three copies.
+//! This is the block that is written millions of times a second: without a comment or raw options
+//! it is put together in registers and on the stack, and appended in three copies.
 
 use crate::body::Body;
 use crate::options::{self, COMMENT, Emitter, set};
@@ -15,7 +16,8 @@ pub(crate) const QUEUE: u16 = 6;
 
 /// Bytes before the data: type, length, interface, time, captured length, original length.
 pub(crate) const HEAD_LEN: usize = 28;
-/// Padding, all four number options, the end of options and the closing length, at their longest; rounded up.
+/// Padding, all four number options, the end of options and the closing length, at their longest;
+/// rounded up.
 const TAIL_LEN_MAX: usize = 64;
 /// Most captured bytes of one packet. Far above any frame; keeps every length in 32 bits.
 pub(crate) const CAPTURED_LEN_MAX: usize = 1 << 30;
@@ -65,7 +67,7 @@ pub struct Packet<'a> {
     pub packet_id: Option<u64>,
     /// Packets lost on this interface between the one before and this one.
     pub drop_count: Option<u64>,
-    /// Words of whoever wrote it.
+    /// Comment of the author.
     pub comment: Option<&'a str>,
     /// Options that no field above holds.
     pub other: &'a [RawOption],
@@ -133,8 +135,8 @@ impl Packet<'_> {
         }
     }
 
-    /// Appends the block in little-endian order, for an interface without a time offset. Allocates nothing when
-    /// `out` has room.
+    /// Appends the block in little-endian order, for an interface without a time offset. Allocates
+    /// nothing if `out` has capacity.
     ///
     /// # Panics
     /// When `data` is longer than 1 GiB or a raw option is not possible.
@@ -192,8 +194,8 @@ impl<'a> Packet<'a> {
         Ok(packet)
     }
 
-    /// The packet block that the enhanced one replaced: 16-bit interface, and a 16-bit count of drops in which
-    /// all ones mean "not known".
+    /// The packet block that the enhanced one replaced: 16-bit interface, and a 16-bit count of
+    /// drops in which all ones mean "not known".
     pub(crate) fn parse_old(
         mut body: Body<'a>,
         sources: &Sources,

@@ -1,7 +1,8 @@
 //! Classic pcap, which every tool reads: one link type, no options, 32-bit seconds.
 //!
 //! Both magics (microseconds 0xa1b2c3d4, nanoseconds 0xa1b23c4d) in both byte orders. Follows
-//! draft-ietf-opsawg-pcap. What it cannot hold (queue, direction, interface, losses) is the reason for pcapng.
+//! draft-ietf-opsawg-pcap. What it cannot hold (queue, direction, interface, losses) is the reason
+//! for pcapng.
 
 use crate::input::Input;
 use crate::{ByteOrder, Expected, LINK_TYPE_ETHERNET, ReadError, WriteError};
@@ -56,8 +57,8 @@ pub struct Header {
     pub snaplen: u32,
     /// What the bytes of a packet begin with; see [`LINK_TYPE_ETHERNET`].
     pub link_type: u16,
-    /// The upper half of the word that holds the link type: whether and how long an FCS follows each packet. Zero
-    /// says nothing about it.
+    /// The upper half of the word that holds the link type: whether and how long an FCS follows
+    /// each packet. Zero says nothing about it.
     pub fcs_bits: u16,
 }
 
@@ -116,7 +117,8 @@ impl Header {
     /// Appends the start of a file.
     pub fn emit(&self, out: &mut Vec<u8>) {
         let order = self.order;
-        // Zero is not said to be allowed here as it is in pcapng; 262,144 is how libpcap spells "no limit".
+        // Zero is not said to be allowed here as it is in pcapng; 262,144 is how libpcap spells "no
+        // limit".
         let snaplen = if self.snaplen == 0 { 262_144 } else { self.snaplen };
         out.extend_from_slice(&order.emit_u32(self.precision.magic()));
         out.extend_from_slice(&order.emit_u16(VERSION_MAJOR));
@@ -126,7 +128,7 @@ impl Header {
         out.extend_from_slice(&order.emit_u32(u32::from(self.fcs_bits) << 16 | u32::from(self.link_type)));
     }
 
-    /// Appends one record. Allocates nothing when `out` has room.
+    /// Appends one record. Allocates nothing if `out` has capacity.
     ///
     /// # Errors
     /// [`WriteError::TimeOutOfRange`] from the year 2106 on; nothing is appended then.
@@ -271,8 +273,8 @@ impl<R: Read> Reader<R> {
     /// The next record; nothing at the end of the file.
     ///
     /// # Errors
-    /// [`ReadError::Truncated`] when the file ends within a record, [`ReadError::Length`], [`ReadError::Io`]; all of
-    /// them are final.
+    /// [`ReadError::Truncated`] when the file ends within a record, [`ReadError::Length`],
+    /// [`ReadError::Io`]; all of them are final.
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>, ReadError> {
         if self.is_over {
             return Ok(None);
@@ -320,7 +322,8 @@ impl<R: Read> Iterator for Reader<R> {
 mod tests {
     use super::*;
 
-    /// One packet of two bytes, of 60 on the wire, at 1 s and 2 µs (2,000 ns): all four kinds of file.
+    /// One packet of two bytes, of 60 on the wire, at 1 s and 2 µs (2,000 ns): all four kinds of
+    /// file.
     fn golden(order: ByteOrder, precision: Precision) -> Vec<u8> {
         let magic = if precision == Precision::Nanoseconds { 0x4d } else { 0xd4 };
         let fraction = if precision == Precision::Nanoseconds { [0, 0, 7, 0xd0] } else { [0, 0, 0, 2] };

@@ -1,6 +1,7 @@
-//! Blocks out of any Read, whoever wrote them.
+//! Blocks from any `Read`, of any writer.
 //!
-//! Lengths in a file are claims: memory grows with the bytes that really come, never with what a length promises.
+//! Lengths in a file are claims: memory grows with the bytes that really come, never with what a
+//! length promises.
 
 use crate::body::Body;
 use crate::input::Input;
@@ -24,8 +25,9 @@ const SECTION_LEN_MIN: u32 = 28;
 
 /// Reads a file block by block.
 ///
-/// [`Reader::next_block`] lends packets out of the reader's buffer and allocates nothing for a plain packet. The
-/// iterator gives blocks that own their bytes. Both end after the last block or a [`ReadError::is_final`] error.
+/// [`Reader::next_block`] lends packets out of the reader's buffer and allocates nothing for a
+/// plain packet. The iterator gives blocks that own their bytes. Both end after the last block or a
+/// [`ReadError::is_final`] error.
 ///
 /// ```
 /// # use pcapng::{Block, Interface, Packet, Reader, Section, Writer};
@@ -57,8 +59,8 @@ pub struct Reader<R> {
     other: Vec<RawOption>,
 }
 
-/// The interfaces of the section at hand, as far as packets need them. One whose description could not be read
-/// keeps its place, so that those behind it keep their numbers.
+/// The interfaces of the section at hand, as far as packets need them. One whose description could
+/// not be read keeps its place, so that those behind it keep their numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Sources(Vec<Option<Source>>);
 
@@ -114,8 +116,8 @@ impl<R: Read> Reader<R> {
         self
     }
 
-    /// Where the next block begins, in bytes from the start of the input. After an error that is final, where the
-    /// last whole block ended.
+    /// Where the next block begins, in bytes from the start of the input. After an error that is
+    /// final, where the last whole block ended.
     pub fn offset(&self) -> u64 {
         self.end_offset
     }
@@ -133,7 +135,8 @@ impl<R: Read> Reader<R> {
     /// The next block; nothing at the end of the file.
     ///
     /// # Errors
-    /// Any [`ReadError`]. Unless it [`is_final`](ReadError::is_final), the next call goes on behind the bad block.
+    /// Any [`ReadError`]. Unless it [`is_final`](ReadError::is_final), the next call goes on behind
+    /// the bad block.
     pub fn next_block(&mut self) -> Result<Option<Block<Packet<'_>>>, ReadError> {
         if self.is_over {
             return Ok(None);

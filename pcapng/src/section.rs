@@ -1,4 +1,5 @@
-//! Section header: the first block of a file, and of every later part with its own byte order and interfaces.
+//! Section header: the first block of a file, and of every later part with its own byte order and
+//! interfaces.
 
 use crate::body::Body;
 use crate::options::{self, COMMENT, Emitter, set};
@@ -21,7 +22,7 @@ pub struct Section {
     pub os: Option<String>,
     /// The program that wrote the section, with its version.
     pub application: Option<String>,
-    /// Words of whoever wrote it.
+    /// Comment of the author.
     pub comment: Option<String>,
     /// Options that no field above holds.
     pub other: Vec<RawOption>,

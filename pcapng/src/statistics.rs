@@ -13,7 +13,8 @@ pub(crate) const ACCEPTED_BY_FILTER: u16 = 6;
 pub(crate) const DROPPED_BY_OS: u16 = 7;
 pub(crate) const DELIVERED: u16 = 8;
 
-/// Counts of one interface up to a moment. `None` says that the number is not known, which is not zero.
+/// Counts of one interface up to a moment. `None` says that the number is not known, which is not
+/// zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Number of the interface within the section.
@@ -26,7 +27,7 @@ pub struct Statistics {
     pub end_time_ns: Option<u64>,
     /// Packets that came from the wire since the start (`isb_ifrecv`).
     pub received: Option<u64>,
-    /// Packets that the interface lost for want of room (`isb_ifdrop`).
+    /// Packets that the interface lost because its buffers were full (`isb_ifdrop`).
     pub dropped_by_interface: Option<u64>,
     /// Packets that the filter let through (`isb_filteraccept`).
     pub accepted_by_filter: Option<u64>,
@@ -34,7 +35,7 @@ pub struct Statistics {
     pub dropped_by_os: Option<u64>,
     /// Packets that reached the capturing program (`isb_usrdeliv`).
     pub delivered: Option<u64>,
-    /// Words of whoever wrote it.
+    /// Comment of the author.
     pub comment: Option<String>,
     /// Options that no field above holds.
     pub other: Vec<RawOption>,

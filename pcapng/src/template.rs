@@ -1,4 +1,5 @@
-//! Packets of one source, of which only time, length and bytes differ: everything else is encoded once.
+//! Packets of one source, of which only time, length and bytes differ: everything else is encoded
+//! once.
 
 use crate::options::{COMMENT, Emitter};
 use crate::packet::{self, HEAD_LEN};
@@ -18,12 +19,13 @@ use crate::{Interface, Packet, frame};
 pub struct Template {
     interface: u32,
     time_offset_ns: u64,
-    /// Three zeros to pad the data with, the options, and room for the closing length.
+    /// Three zeros to pad the data with, the options, and space for the closing length.
     tail: Vec<u8>,
 }
 
 impl Template {
-    /// Packets like `like` (interface and options; its time, length and data do not matter) of `interface`.
+    /// Packets like `like` (interface and options; its time, length and data do not matter) of
+    /// `interface`.
     #[must_use]
     pub fn new(interface: &Interface, like: &Packet<'_>) -> Self {
         let mut tail = vec![0; 3];
@@ -39,8 +41,9 @@ impl Template {
         Self { interface: like.interface, time_offset_ns, tail }
     }
 
-    /// Appends one packet in little-endian order: `time_ns` since 1970, `frame_len` bytes on the link, of which
-    /// `data` was captured. Allocates nothing when `out` has room. A time before the interface's time offset wraps.
+    /// Appends one packet in little-endian order: `time_ns` since 1970, `frame_len` bytes on the
+    /// link, of which `data` was captured. Allocates nothing if `out` has capacity. A time before
+    /// the interface's time offset wraps.
     ///
     /// # Panics
     /// When `data` is longer than 1 GiB.

@@ -7,7 +7,8 @@ const NS_PER_S: u128 = 1_000_000_000;
 /// Unit and start of the times of one interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeScale {
-    /// As in `if_tsresol`: a unit is 10^-n seconds; with the highest bit set 2^-n, n being the other bits.
+    /// As in `if_tsresol`: a unit is 10^-n seconds; with the highest bit set 2^-n, n being the
+    /// other bits.
     pub resolution: u8,
     /// Seconds to add, as in `if_tsoffset`.
     pub offset_s: i64,

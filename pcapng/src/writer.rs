@@ -5,7 +5,8 @@ use std::io::Write;
 
 /// Writes blocks to `W`, one `write_all` a block: give it a `BufWriter`.
 ///
-/// For millions of packets a second encode into a buffer of your own with [`crate::Template`] instead.
+/// For millions of packets a second encode into a buffer of your own with [`crate::Template`]
+/// instead.
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,

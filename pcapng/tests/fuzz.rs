@@ -1,7 +1,8 @@
-//! The readers given what nobody meant to write: good files with bytes changed, cut, doubled, and plain noise.
+//! The readers with damaged input: good files with bytes changed, cut, doubled, and
+//! plain noise.
 //!
-//! Whatever comes, a reader ends with an error or the end of the file, does not panic, does not take memory that the
-//! file does not have, and blocks that it gives can be written and read again.
+//! Whatever comes, a reader ends with an error or the end of the file, does not panic, does not
+//! take memory that the file does not have, and blocks that it gives can be written and read again.
 
 use packet::Rng;
 use pcapng::{Block, Flags, Interface, Packet, Reader, Section, Statistics, Writer, pcap};

@@ -1,4 +1,5 @@
-//! One small file with each kind of block, byte by byte as the draft has it, and what the reader makes of it.
+//! One small file with each kind of block, byte by byte as the draft has it, and what the reader
+//! makes of it.
 
 use pcapng::{
     Block, ByteOrder, Custom, Flags, Interface, Name, Names, Packet, PacketBuf, RawOption, Reader, Section,
@@ -201,8 +202,8 @@ fn each_block_is_read_as_it_was_meant() {
     assert_eq!(read.unwrap(), blocks());
 }
 
-/// What the writers here never make: big-endian, microseconds by default, old and simple packets, options of
-/// wrong lengths, a second section of the other order.
+/// What the writers here never make: big-endian, microseconds by default, old and simple packets,
+/// options of wrong lengths, a second section of the other order.
 const FOREIGN: &str = "
     0a0d0d0a 0000001c 1a2b3c4d 0001 0002 0000000000000000 0000001c # version 1.2, big-endian
     00000001 00000014 0001 0000 00000004 00000014 # interface 0: snaplen 4, microseconds

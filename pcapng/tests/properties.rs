@@ -228,7 +228,7 @@ proptest! {
     fn a_packet_does_not_care_what_is_before_it(packet in packet(1), dirt in vec(any::<u8>(), 0..50)) {
         let (mut clean, mut dirty) = (Vec::new(), dirt.clone());
         packet.as_packet().emit(&mut clean);
-        // Room that was used before: what is there must not shine through the padding.
+        // Memory that was used before: what is there must not shine through the padding.
         dirty.extend([0xee; 200]);
         dirty.truncate(dirt.len());
         packet.as_packet().emit(&mut dirty);

@@ -309,7 +309,8 @@ fn tcpdump_reads_our_pcapng() {
         return;
     }
     let scratch = Scratch::new("tcpdump-ng");
-    // libpcap wants one snaplen and one resolution for all interfaces, and does not know filters and names.
+    // libpcap wants one snaplen and one resolution for all interfaces, and does not know filters
+    // and names.
     let path = scratch.write("file.pcapng", &pcapng_file());
     let seen = run("tcpdump", &["-n", "-tt", "--time-stamp-precision=nano", "-r"], &[&path]);
     let times: Vec<&str> = seen.lines().filter_map(|line| line.split(' ').next()).collect();

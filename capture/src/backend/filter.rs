@@ -1,7 +1,8 @@
-//! Capture filters: words like `udp port 9` compiled by libpcap, for whoever applies them.
+//! Capture filters: expressions like `udp port 9`, compiled by libpcap.
 //!
-//! libpcap compiles without a live device, so that the result looks at the bytes of frames alone: it fits XDP and packet
-//! sockets alike. The price: a VLAN tag that the hardware took off is not seen by `vlan` in the expression.
+//! libpcap compiles without a live device, so that the result looks at the bytes of frames alone:
+//! it fits XDP and packet sockets alike. The price: a VLAN tag that the hardware took off is not
+//! seen by `vlan` in the expression.
 
 use crate::CaptureError;
 use crate::sys::{
@@ -18,13 +19,13 @@ use std::time::Duration;
 const LINK_TYPE_RAW: u16 = 101;
 const DLT_RAW: i32 = 12;
 
-/// Compiles `expression` for frames of a link type, as capture files number them. The program keeps the first
-/// `snaplen` bytes of frames that match.
+/// Compiles `expression` for frames of a link type, as capture files number them. The program keeps
+/// the first `snaplen` bytes of frames that match.
 ///
 /// # Errors
-/// [`CaptureError::NoLibpcap`], [`CaptureError::Filter`] with what libpcap says, [`CaptureError::FilterProgram`] for
-/// what the kernel could not run, [`CaptureError::FilterTakesLong`]; [`CaptureError::Interrupted`] once the user has
-/// asked to end.
+/// [`CaptureError::NoLibpcap`], [`CaptureError::Filter`] with what libpcap says,
+/// [`CaptureError::FilterProgram`] for what the kernel could not run,
+/// [`CaptureError::FilterTakesLong`]; [`CaptureError::Interrupted`] once the user has asked to end.
 pub(crate) fn compile(
     expression: &str,
     link_type: u16,
@@ -48,14 +49,14 @@ pub(crate) fn compile(
         .map_err(|source| CaptureError::FilterProgram { expression: shortened(expression), source })
 }
 
-/// CPU time that libpcap may take. With long lists of ports or addresses it needs time in the square of their length:
-/// 100 ports 0.2 s, 400 ports 11 s and more, 2,000 ports half an hour.
+/// CPU time that libpcap may take. With long lists of ports or addresses it needs time in the
+/// square of their length: 100 ports 0.2 s, 400 ports 11 s and more, 2,000 ports half an hour.
 const CPU_TIME_MAX: Duration = Duration::from_millis(1500);
 /// Time between two looks at the user's request to end.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Does `work` on a thread of its own. One that takes too long is left behind: libpcap cannot be asked to end, and the
-/// caller ends the process.
+/// Does `work` on a thread of its own. One that takes too long is left behind: libpcap cannot be
+/// asked to end, and the caller ends the process.
 fn within_limit<T: Send + 'static>(
     expression: &str,
     interrupted: &AtomicBool,

@@ -1,7 +1,7 @@
-//! What the hardware of a device could tell of each frame, and whether it is worth asking.
+//! Timestamps and VLAN tags that the hardware of a device supplies, and whether to query them.
 //!
-//! Asking costs a call into the driver for each frame, so only what can have an answer is asked: tags where the device
-//! takes them off, time stamps where it makes some.
+//! A query costs a call into the driver per frame. So tags are queried only if the device strips
+//! them, and timestamps only if it makes some.
 
 use crate::error::in_one_line;
 use crate::time::phc::PhcClock;
@@ -18,7 +18,7 @@ const STRIPS: [&str; 2] = ["rx-vlan-hw-parse", "rx-vlan-stag-hw-parse"];
 pub(crate) struct Hardware {
     /// The clock of its stamps; none where frames get the kernel's time.
     pub(crate) clock: Option<Arc<PhcClock>>,
-    /// Why there is none, though the device stamps frames and nobody asked for the kernel's time.
+    /// Why there is none, although the device stamps frames and the options do not exclude it.
     pub(crate) refusal: Option<String>,
     /// True when it says that it stamps frames now; not every driver tells.
     is_stamping: bool,
@@ -27,19 +27,20 @@ pub(crate) struct Hardware {
 }
 
 impl Hardware {
-    /// Finds out about `link`, a device of `stack`. What the kernel does not tell is not asked of drivers. No clock is
-    /// no error: the device makes no stamps now, or the kernel's time was asked for.
+    /// Finds out about `link`, a device of `stack`. What the kernel does not tell is not asked of
+    /// drivers. No clock is no error: the device makes no stamps now, or the kernel's time was
+    /// asked for.
     ///
     /// # Errors
     /// Under [`ClockMode::Phc`], why there is no clock.
-    pub(crate) fn of(stack: &Stack, link: &Link, wish: ClockMode) -> Result<Self, CaptureError> {
+    pub(crate) fn of(stack: &Stack, link: &Link, mode: ClockMode) -> Result<Self, CaptureError> {
         let config = || stack.stamps(link).ok()?.config().ok()?;
-        let is_stamping = wish != ClockMode::System && config().is_some_and(|config| config.is_receive_on());
-        let (clock, refusal) = match wish {
+        let is_stamping = mode != ClockMode::System && config().is_some_and(|config| config.is_receive_on());
+        let (clock, refusal) = match mode {
             ClockMode::System => (None, None),
             ClockMode::Utc | ClockMode::Phc => match open_clock(stack, link) {
                 Ok(clock) => (Some(Arc::new(clock)), None),
-                Err(error) if wish == ClockMode::Phc => return Err(error),
+                Err(error) if mode == ClockMode::Phc => return Err(error),
                 Err(error) => (None, is_stamping.then(|| in_one_line(&error))),
             },
         };
@@ -61,8 +62,8 @@ impl Hardware {
         (ask.time || ask.vlan).then_some(ask)
     }
 
-    /// True when the device stamps frames now, by a clock that can be read, and XDP programs do not get the stamps.
-    /// What the driver does not tell is no reason to leave the faster way.
+    /// True when the device stamps frames now, by a clock that can be read, and XDP programs do not
+    /// get the stamps. What the driver does not tell is no reason to leave the faster way.
     pub(crate) fn only_sockets_get_stamps(&self) -> bool {
         self.is_worth_leaving_xdp() && !self.able.as_ref().is_some_and(|able| able.rx_timestamp)
     }
@@ -136,7 +137,8 @@ mod tests {
         Some(XdpFeatures { rx_timestamp, rx_vlan_tag, ..XdpFeatures::default() })
     }
 
-    /// A capture on igb, whose driver stamps and tells packet sockets only, had no stamp in its file.
+    /// A capture on igb, whose driver stamps and tells packet sockets only, had no stamp in its
+    /// file.
     #[test]
     fn stamps_that_xdp_cannot_read_are_left_to_packet_sockets() {
         let beyond = |able, has_clock, is_stamping| {

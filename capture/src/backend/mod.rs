@@ -1,7 +1,7 @@
 //! Backends: ways of taking frames off one device.
 //!
-//! A backend is opened (everything that can be rejected is rejected then), attached (frames begin to
-//! fill its rings) and detached. A reader thread empties each ring, a
+//! A backend is opened (everything that can be rejected is rejected then), attached (frames begin
+//! to fill its rings) and detached. A reader thread empties each ring, a
 //! [`RingConsumer`](crate::record::consumer::RingConsumer).
 
 mod filter;
@@ -89,20 +89,21 @@ impl fmt::Display for SourceFacts {
     }
 }
 
-/// What one ring was offered, as the kernel counts it: `received = filtered + captured + lost_ring`.
+/// What one ring was offered, as the kernel counts it: `received = filtered + captured +
+/// lost_ring`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RingCounts {
     /// The CPU that fills the ring; of rings that belong to no CPU their number.
     pub(crate) cpu: u32,
     /// Frames that came.
     pub(crate) received: u64,
-    /// Their lengths in bytes, without FCS; without those of frames whose length nobody told.
+    /// Their lengths in bytes, without FCS; without those of frames of unknown length.
     pub(crate) received_bytes: u64,
     /// Frames that the filter turned away; `None` when the kernel does not count them.
     pub(crate) filtered: Option<u64>,
     /// Frames put into the ring.
     pub(crate) captured: u64,
-    /// Frames for which the ring had no room.
+    /// Frames lost because the ring was full.
     pub(crate) lost_ring: u64,
 }
 
@@ -128,8 +129,8 @@ pub(crate) trait Backend: Send + Sync {
     /// True when the device was deleted or left its namespace.
     fn is_gone(&self) -> bool;
 
-    /// The counts of every ring in the order of `attach`; after these, of places that have no ring. Numbers are
-    /// read one after the other while they move, `captured` not before the others.
+    /// The counts of every ring in the order of `attach`; after these, of places that have no ring.
+    /// Numbers are read one after the other while they move, `captured` not before the others.
     fn counts(&self) -> Vec<RingCounts>;
 
     /// Times that a ring became full, where the kernel counts that.

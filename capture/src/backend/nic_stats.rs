@@ -1,16 +1,16 @@
-//! Frames that a network card lost for want of room, from the counters of its driver.
+//! Frames that a network card lost because its buffers were full, from the counters of its driver.
 //!
-//! The kernel has one counter that is meant for them (`rx_missed_errors`), and drivers that count them elsewhere as well.
-//! Elsewhere is not the same for all: some have the same frames in two counters, some count events instead of frames. So
-//! only what is known of a driver is looked at, and of all others the one that is meant for it.
+//! The kernel has a counter for them (`rx_missed_errors`). Some drivers count them in other
+//! counters as well, some in two, and some count events instead of frames. So the table below names
+//! the counters of known drivers; for all others `rx_missed_errors` is used.
 
 use host::{Counters, Link, Stack};
 
 /// Where a driver counts frames that are not in `rx_missed_errors`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Elsewhere {
-    /// In `rx_fifo_errors`, together with those in `rx_missed_errors`: a queue without descriptors (RQDPC), and the card
-    /// without memory (MPC).
+    /// In `rx_fifo_errors`, together with those in `rx_missed_errors`: a queue without descriptors
+    /// (RQDPC), and the card without memory (MPC).
     FifoHasAll,
     /// In one of the driver's own counters (`ethtool -S`), without those in `rx_missed_errors`.
     Own(&'static str),

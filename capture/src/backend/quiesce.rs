@@ -1,12 +1,14 @@
-//! The end of a program in the kernel: it is off the device, and still at work on a CPU.
+//! Waits until a detached program no longer runs on any CPU.
 
 use std::thread;
 use std::time::Duration;
 
-/// Where there is no way to wait for running programs, counters that stand still for so long are taken as final.
+/// Where there is no way to wait for running programs, counters that stand still for so long are
+/// taken as final.
 const STANDSTILL: Duration = Duration::from_millis(50);
 
-/// After this no program that was taken off runs on any CPU, so what it counts (`received`) stands still.
+/// After this no program that was taken off runs on any CPU, so what it counts (`received`) stands
+/// still.
 pub(crate) fn wait_for_last_frames(received: impl Fn() -> u64) {
     if bpf::sys::wait_for_running_programs().is_err() {
         wait_for_standstill(received, || thread::sleep(STANDSTILL));

@@ -1,4 +1,5 @@
-//! XDP or packet sockets: what a device can, what was asked for, and why it was not the other.
+//! The choice between XDP and packet sockets: what the device supports, the options, and the
+//! reason.
 
 use crate::backend::hwtstamp::Hardware;
 use crate::backend::tpacket::{PacketOptions, TpacketBackend, queues_untold};
@@ -10,11 +11,12 @@ use crate::options::{Direction, Mode, Options, SourceKind};
 use crate::reader::Ring;
 use host::{Link, LinkLayer};
 
-/// The best way that the device has, opened but not attached. `link` is a device of the calling thread's namespace.
+/// The best way that the device has, opened but not attached. `link` is a device of the calling
+/// thread's namespace.
 ///
 /// # Errors
-/// What the way that was insisted on was refused for; without a wish, why XDP was refused when packet sockets
-/// cannot do it either.
+/// What the way that was insisted on was refused for; without a `--source`, why XDP was refused
+/// when packet sockets cannot do it either.
 pub(crate) fn open(
     link: &Link,
     options: &Options,
@@ -33,14 +35,16 @@ pub(crate) fn open(
 }
 
 fn open_best(link: &Link, options: &Options, hardware: &Hardware) -> Result<Box<dyn Backend>, CaptureError> {
-    let wish = PacketOptions::new(link, options, hardware)?;
+    let packet_options = PacketOptions::new(link, options, hardware)?;
     let stamps = || stamps_are_not_for_xdp(link, options, hardware);
     if let Some(why) = not_for_xdp(link, options).or_else(stamps) {
-        return Ok(Box::new(TpacketBackend::open(link, wish, Some(why))?));
+        return Ok(Box::new(TpacketBackend::open(link, packet_options, Some(why))?));
     }
     match XdpBackend::open(link, options, hardware) {
-        Ok(xdp) => Ok(Box::new(WithFallback { backend: Box::new(xdp), other: Some((link.clone(), wish)) })),
-        Err(error) => instead(link, wish, error),
+        Ok(xdp) => {
+            Ok(Box::new(WithFallback { backend: Box::new(xdp), other: Some((link.clone(), packet_options)) }))
+        }
+        Err(error) => instead(link, packet_options, error),
     }
 }
 
@@ -57,8 +61,8 @@ fn not_for_xdp(link: &Link, options: &Options) -> Option<String> {
     }
 }
 
-/// Why XDP would lose what the card knows: it stamps frames now, and programs of its driver cannot read that. Whoever
-/// wants the rate and not the stamps asks for XDP, or for `--clock system`.
+/// Why XDP would lose what the card knows: it stamps frames now, and programs of its driver cannot
+/// read that. For the rate without the stamps there are `--source xdp` and `--clock system`.
 fn stamps_are_not_for_xdp(link: &Link, options: &Options, hardware: &Hardware) -> Option<String> {
     // Only XDP can drop, and tell queues.
     let has_other_way = options.mode == Mode::Mirror && queues_untold(link, options).is_none();
@@ -68,9 +72,13 @@ fn stamps_are_not_for_xdp(link: &Link, options: &Options, hardware: &Hardware) -
 }
 
 /// Packet sockets, after XDP was refused; its error when they cannot do it.
-fn instead(link: &Link, wish: PacketOptions, error: CaptureError) -> Result<Box<dyn Backend>, CaptureError> {
+fn instead(
+    link: &Link,
+    packet_options: PacketOptions,
+    error: CaptureError,
+) -> Result<Box<dyn Backend>, CaptureError> {
     let Some(why) = reason_to_leave_xdp(&error) else { return Err(error) };
-    match TpacketBackend::open(link, wish, Some(why)) {
+    match TpacketBackend::open(link, packet_options, Some(why)) {
         Ok(backend) => Ok(Box::new(backend)),
         Err(_) => Err(error),
     }
@@ -94,8 +102,8 @@ struct WithFallback {
 impl Backend for WithFallback {
     fn attach(&mut self) -> Result<Vec<Ring>, CaptureError> {
         match (self.backend.attach(), self.other.take()) {
-            (Err(error), Some((link, wish))) => {
-                self.backend = instead(&link, wish, error)?;
+            (Err(error), Some((link, packet_options))) => {
+                self.backend = instead(&link, packet_options, error)?;
                 self.backend.attach()
             }
             (attached, _) => attached,
@@ -139,7 +147,8 @@ impl Backend for WithFallback {
 mod tests {
     use super::*;
 
-    /// With `--clock phc`, a driver that hands no stamps to XDP programs gave frames the kernel's time without a word.
+    /// With `--clock phc`, a driver that hands no stamps to XDP programs gave frames the kernel's
+    /// time without a word.
     #[test]
     fn stamps_that_xdp_turns_out_not_to_get_are_left_to_packet_sockets() {
         let error = CaptureError::NoStampsByXdp { ifname: "eth1".to_owned(), why: "no kfunc".to_owned() };

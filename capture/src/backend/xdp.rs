@@ -1,4 +1,4 @@
-//! The XDP backend: a program on the device, a ring and counters for each CPU.
+//! The XDP backend: a program on the device, and a ring and counters per CPU.
 
 use crate::backend::hwtstamp::Hardware;
 use crate::backend::tpacket::queues_untold;
@@ -21,7 +21,7 @@ pub(crate) struct XdpBackend {
     program: Arc<CaptureProgram>,
     ifindex: u32,
     ifname: String,
-    wish: ModeWish,
+    mode_wish: ModeWish,
     mode: Mode,
     stamps: Stamps,
     /// `None` before the program is on the device and once it is off again.
@@ -33,7 +33,8 @@ impl XdpBackend {
     /// Loads the program.
     ///
     /// # Errors
-    /// [`CaptureError::BadOption`]; [`CaptureError::NoStampsByXdp`] where that is worse than no XDP; [`CaptureError::Bpf`] when the program cannot be loaded or the device has one.
+    /// [`CaptureError::BadOption`]; [`CaptureError::NoStampsByXdp`] where that is worse than no
+    /// XDP; [`CaptureError::Bpf`] when the program cannot be loaded or the device has one.
     pub(crate) fn open(link: &Link, options: &Options, hardware: &Hardware) -> Result<Self, CaptureError> {
         let possible = bpf::capture::possible_cpus()?;
         let geometry = options.geometry(cpus::online_end(possible), possible)?;
@@ -50,7 +51,7 @@ impl XdpBackend {
             program,
             ifindex: link.index,
             ifname: link.name.clone(),
-            wish: options.xdp,
+            mode_wish: options.xdp,
             mode: options.mode,
             stamps,
             link: None,
@@ -62,7 +63,7 @@ impl XdpBackend {
 impl Backend for XdpBackend {
     fn attach(&mut self) -> Result<Vec<Ring>, CaptureError> {
         shared_ring::set_mode(&self.program, self.mode.number());
-        let link = self.program.attach(self.ifindex, &self.ifname, self.wish)?;
+        let link = self.program.attach(self.ifindex, &self.ifname, self.mode_wish)?;
         self.stamps.attached(&self.ifname, link.asks())?;
         self.facts = Some(SourceFacts::Xdp((&link).into()));
         self.link = Some(link);
@@ -133,7 +134,8 @@ struct Stamps {
 
 impl Stamps {
     fn new(link: &Link, options: &Options, hardware: &Hardware) -> Self {
-        // Packet sockets get them; but only XDP can drop and tell queues, and who asks for XDP by name gets it.
+        // Packet sockets get them; but only XDP can drop and tell queues, and who asks for XDP by
+        // name gets it.
         let has_other_way = options.source == SourceKind::Best
             && options.mode == Mode::Mirror
             && queues_untold(link, options).is_none();
@@ -246,7 +248,8 @@ fn batch_slots(len_max: usize, slot_size_bytes: u32) -> u32 {
     (len_max as u32 / slot_size_bytes).max(1)
 }
 
-/// For a ring of `slots` that is emptied `batch` slots at a time: however large the ring is, a full batch is much.
+/// For a ring of `slots` that is emptied `batch` slots at a time: however large the ring is, a full
+/// batch is much.
 fn much(slots: u32, batch: u32) -> u64 {
     (slots / 32).min(batch / 2).into()
 }

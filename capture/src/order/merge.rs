@@ -1,11 +1,12 @@
 //! One order of time out of several queues, each of which is in order by itself.
 //!
-//! A queue that is empty now may still bring a record older than those at hand, so nothing is taken that such a
-//! record could precede, but only for a bounded window: from then on what comes late is written late, counted, and
-//! never lost. The queues themselves hold what waits; here are only their heads, so memory does not grow with load.
+//! A queue that is empty now may still bring a record older than those of the others. So no record
+//! is taken that such a record could precede, but only within a reorder window: records that come
+//! later are written late, counted, and never lost. The queues themselves hold the records; this
+//! module has only their heads, so memory does not grow with load.
 //!
-//! All times are of one clock, the one that stamps the records. Who reads the clock, where records lie and how long
-//! a writer sleeps are not known here.
+//! All times are of the clock that stamps the records. This module reads no clock and does not
+//! sleep.
 
 /// What is next in one source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +25,8 @@ pub enum Head {
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Take records from one source while their times are not beyond `until_ns`; the first one is not.
+    /// Take records from one source while their times are not beyond `until_ns`; the first one is
+    /// not.
     Take {
         /// Which source.
         source: usize,
@@ -47,8 +49,8 @@ pub struct MergeReport {
     pub taken: u64,
     /// Records taken after a younger one.
     pub late: u64,
-    /// The most by which a record was older than one taken before it, in nanoseconds: a window of so much more
-    /// would have kept the order.
+    /// The most by which a record was older than one taken before it, in nanoseconds: a window of
+    /// so much more would have kept the order.
     pub late_max_ns: u64,
     /// Records taken out of turn, as their time had not come yet: a clock had been set back.
     pub ahead: u64,
@@ -66,8 +68,8 @@ pub struct Merger {
 }
 
 impl Merger {
-    /// A merger of `source_count` sources, none of which has been looked at. `window_ns` must cover the time from
-    /// a record's stamp until it can be seen in its source.
+    /// A merger of `source_count` sources, none of which has been looked at. `window_ns` must cover
+    /// the time from a record's stamp until it can be seen in its source.
     #[must_use]
     pub fn new(source_count: usize, window_ns: u64) -> Self {
         let heads = vec![Head::Empty { checked_ns: 0 }; source_count];
@@ -105,8 +107,8 @@ impl Merger {
         }
     }
 
-    /// What to do next when waiting is worse than a late record, because a source is about to overflow or the run
-    /// ends.
+    /// What to do next when waiting is worse than a late record, because a source is about to
+    /// overflow or the run ends.
     #[must_use]
     pub fn next_regardless(&self) -> Next {
         match self.oldest() {
@@ -127,8 +129,8 @@ impl Merger {
         }
     }
 
-    /// No record can be of a later time than `latest_ns`, which is now. If one was taken, the clock has been set back since;
-    /// what follows is not late for it.
+    /// No record can be of a later time than `latest_ns`, which is now. If one was taken, the clock
+    /// has been set back since; what follows is not late for it.
     #[inline]
     pub fn detect_clock_step(&mut self, latest_ns: u64) {
         if self.youngest_taken_ns > latest_ns {
@@ -137,8 +139,8 @@ impl Merger {
         }
     }
 
-    /// A source whose next record is of a later time than `latest_ns`. In its turn it would wait for as long as the clock
-    /// was set back.
+    /// A source whose next record is of a later time than `latest_ns`. In its turn it would wait
+    /// for as long as the clock was set back.
     #[must_use]
     pub fn source_beyond(&self, latest_ns: u64) -> Option<usize> {
         self.heads.iter().position(|head| matches!(head, Head::Record(time_ns) if *time_ns > latest_ns))
@@ -150,8 +152,9 @@ impl Merger {
         self.report.ahead += 1;
     }
 
-    /// Counts `count` records that were taken together, each not older than the one before it. False, and nothing
-    /// counted, when the first is older than one taken before: then each must be counted by itself.
+    /// Counts `count` records that were taken together, each not older than the one before it.
+    /// False, and nothing counted, when the first is older than one taken before: then each must be
+    /// counted by itself.
     #[inline]
     #[must_use]
     pub fn took_run(&mut self, count: u64, first_ns: u64, last_ns: u64) -> bool {
@@ -169,7 +172,8 @@ impl Merger {
         self.report
     }
 
-    /// The source with the oldest record, that record's time, and the time of the oldest record of the others.
+    /// The source with the oldest record, that record's time, and the time of the oldest record of
+    /// the others.
     fn oldest(&self) -> Option<(usize, u64, u64)> {
         let mut oldest: Option<(usize, u64)> = None;
         let mut until_ns = u64::MAX;
@@ -281,7 +285,8 @@ mod tests {
         }
     }
 
-    /// Writes what the queues bring while the clock goes on; looks at each only when it must, as a writer does.
+    /// Writes what the queues bring while the clock goes on; looks at each only when it must, as a
+    /// writer does.
     fn simulate(queues: &mut [Queue], window_ns: u64, step_ns: u64) -> (Vec<u64>, MergeReport) {
         let mut merger = Merger::new(queues.len(), window_ns);
         let (mut now_ns, mut written) = (0, Vec::new());

@@ -1,8 +1,9 @@
 //! Batches of several rings become chunks in one order of time.
 //!
-//! A batch that sorts before all others is passed on as it is, without inspecting its records. With one
-//! active ring that is always the case. Where rings overlap, records are copied to one chunk. `merge`
-//! decides which record is next; the writer decides when a ring that is empty may be passed over.
+//! A batch that sorts before all others is passed on as it is, without inspecting its records. With
+//! one active ring that is always the case. Where rings overlap, records are copied to one chunk.
+//! `merge` decides which record is next; the writer decides when a ring that is empty may be passed
+//! over.
 
 use crate::order::merge::{Head, MergeReport, Merger, Next};
 use crate::record::batch::{Chunk, EncodedBatch};
@@ -118,8 +119,8 @@ impl Reorderer {
         rings.into_iter().for_each(|ring| self.merger.set_head(ring, Head::Ended));
     }
 
-    /// Passes on what is due; with `is_pressed` the oldest batch, whatever the order. Returns whether any
-    /// record was taken.
+    /// Passes on what is due; with `is_pressed` the oldest batch, whatever the order. Returns
+    /// whether any record was taken.
     pub(crate) fn advance(&mut self, is_pressed: bool, sink: &mut impl ChunkSink) -> bool {
         let mut has_moved = false;
         loop {
@@ -142,9 +143,9 @@ impl Reorderer {
         self.merger.detect_clock_step(latest_ns);
     }
 
-    /// Passes on a batch that begins later than `latest_ns`. The clock was set back since its records were
-    /// stamped; in order of time it would wait as long, with all that came after it. Returns whether
-    /// there was one.
+    /// Passes on a batch that begins later than `latest_ns`. The clock was set back since its
+    /// records were stamped; in order of time it would wait as long, with all that came after it.
+    /// Returns whether there was one.
     pub(crate) fn flush_future(&mut self, latest_ns: u64, sink: &mut impl ChunkSink) -> bool {
         let Some(ring) = self.merger.source_beyond(latest_ns) else { return false };
         let rest = self.pending[ring].rest();
@@ -169,8 +170,9 @@ impl Reorderer {
         }
     }
 
-    /// True if only this ring has records and some of its first batch are too young to be taken. Waiting
-    /// for the youngest takes little time; splitting the batch would inspect and copy its records.
+    /// True if only this ring has records and some of its first batch are too young to be taken.
+    /// Waiting for the youngest takes little time; splitting the batch would inspect and copy its
+    /// records.
     fn should_wait(&self, ring: usize, until_ns: u64) -> bool {
         let is_alone =
             || self.pending.iter().enumerate().all(|(other, of)| other == ring || of.batches.is_empty());
@@ -287,7 +289,8 @@ mod tests {
         assert_eq!(reorderer.report(), MergeReport { taken: 4, ..MergeReport::default() });
     }
 
-    /// With `--clock phc` and a card that keeps TAI, what was left of a run waited 37 s for its turn.
+    /// With `--clock phc` and a card that keeps TAI, what was left of a run waited 37 s for its
+    /// turn.
     #[test]
     fn a_run_of_a_card_that_is_ahead_is_cut_by_the_time_of_day() {
         let (mut reorderer, mut seen) = (Reorderer::new(2, 100), Seen::default());
@@ -316,7 +319,8 @@ mod tests {
         );
     }
 
-    /// For as long as the time of day had been set back, nothing was written until buffers ran short.
+    /// For as long as the UTC had been set back, nothing was written until buffers ran
+    /// short.
     #[test]
     fn a_step_back_of_the_time_of_day_holds_nothing() {
         let (mut reorderer, mut seen) = (Reorderer::new(2, 100), Seen::default());
@@ -324,7 +328,7 @@ mod tests {
         reorderer.was_empty(0, 10_200);
         assert!(reorderer.advance(false, &mut seen));
         reorderer.push(batch(0, &[10_100, 10_200], 60), &mut seen);
-        // The time of day is 1,000 now; what comes stands behind what was stamped before.
+        // The UTC is 1,000 now; what comes stands behind what was stamped before.
         reorderer.push(batch(0, &[1_000, 1_100], 60), &mut seen);
         reorderer.was_empty(1, 1_200);
         reorderer.detect_clock_step(1_300);
@@ -351,8 +355,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever runs the rings send, in order or not: every record comes out, those of a ring in their order, and
-        /// all in order of time when each ring was.
+        /// Whatever runs the rings send, in order or not: every record comes out, those of a ring
+        /// in their order, and all in order of time when each ring was.
         #[test]
         fn every_record_comes_out_in_order(
             rings in vec(vec((vec(0..50_u64, 1..30), 0..3000_usize), 0..8), 1..4),

@@ -86,7 +86,8 @@ impl Limit {
     }
 }
 
-/// What the files of one name have of a capture: all rings or one, and the frames of each interface.
+/// What the files of one name have of a capture: all rings or one, and the frames of each
+/// interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileCounts {
     /// The number of the ring, if each ring has a file.

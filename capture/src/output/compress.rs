@@ -1,8 +1,9 @@
-//! Compression on threads of its own: stretches are gathered into frames that can each be unpacked alone.
+//! Compression on separate threads, in blocks that can each be decompressed alone.
 //!
-//! The writer gives stretches and gets packed frames back in their order; it alone writes, and it alone counts, so a
-//! frame that the disk refuses is lost with exactly the records in it. zstd files end with the table of the seekable
-//! format (facebook/zstd, contrib/seekable_format), so that a reader finds any place without unpacking what is before.
+//! The writer passes records and receives compressed blocks in order. Only the writer writes and
+//! counts, so a block that the disk refuses is lost with exactly its records. zstd files end with
+//! the table of the seekable format (facebook/zstd, contrib/seekable_format), so a reader finds any
+//! place without decompressing what precedes it.
 
 use crate::record::batch::Entry;
 use crate::sys;
@@ -19,7 +20,8 @@ const AGE_MAX: Duration = Duration::from_millis(500);
 /// More threads than this write faster than disks.
 const THREADS_MAX: usize = 8;
 
-/// Bytes that a short frame may be longer than what is in it: heads, checksums and ends of either format.
+/// Bytes that a short frame may be longer than what is in it: heads, checksums and ends of either
+/// format.
 const FRAME_EXTRA_LEN_MAX: usize = 64;
 /// Bytes of a table without entries.
 const SEEK_TABLE_LEN: usize = 17;
@@ -135,8 +137,8 @@ impl Compressor {
         self.table.clear();
     }
 
-    /// Takes whole records, or bytes that are not records with an empty index. Waits while all threads
-    /// are busy.
+    /// Takes whole records, or bytes that are not records with an empty index. Waits while all
+    /// threads are busy.
     pub(crate) fn add(&mut self, bytes: &[u8], index: &[Entry]) {
         self.since.get_or_insert_with(Instant::now);
         self.raw.extend_from_slice(bytes);
@@ -179,7 +181,8 @@ impl Compressor {
         self.done_with(frame);
     }
 
-    /// What a file is longer at its end, at most, than what ends it before packing; so many frames more may come.
+    /// What a file is longer at its end, at most, than what ends it before packing; so many frames
+    /// more may come.
     pub(crate) fn end_extra_len_max(&self, frames: usize) -> usize {
         let table_len = match self.compression {
             Compression::Zstd { .. } => SEEK_TABLE_LEN + (self.table.len() + frames) * 8,
@@ -208,7 +211,8 @@ impl Compressor {
         self.submitted += 1;
     }
 
-    /// What a file ends with, after its last frame was written: `closing` and what the format wants.
+    /// What a file ends with, after its last frame was written: `closing` and what the format
+    /// wants.
     pub(crate) fn end_of_file(&self, closing: &[u8]) -> Vec<u8> {
         let (mut end, mut table) = (Vec::new(), self.table.clone());
         if !closing.is_empty() {

@@ -1,9 +1,11 @@
-//! A regular file that grows: space is allocated ahead of writes, and writes may bypass the page cache.
+//! A regular file that grows: space is allocated ahead of writes, and writes may bypass the page
+//! cache.
 //!
-//! Allocated space is never part of the file: its length is that of the written bytes at any moment, so a
-//! program that is killed leaves no zeros after the last record. Direct writes (O_DIRECT) consist of
-//! whole pages; the rest of the last page waits here for more bytes and is written through the page cache
-//! if none come. Its space is already allocated, so a full disk cannot refuse it.
+//! Allocated space is never part of the file: its length is that of the written bytes at any
+//! moment, so a program that is killed leaves no zeros after the last record. Direct writes
+//! (O_DIRECT) consist of whole pages; the rest of the last page waits here for more bytes and is
+//! written through the page cache if none come. Its space is already allocated, so a full disk
+//! cannot refuse it.
 
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, OFlag, fallocate};
@@ -68,7 +70,8 @@ impl DiskFile {
     /// Takes a file and empties it; a file that is refused keeps what it holds.
     ///
     /// # Errors
-    /// When there is no space for what is to be allocated before frames come, or the file system knows no such thing.
+    /// When there is no space for what is to be allocated before frames come, or the file system
+    /// knows no such thing.
     pub(crate) fn new(file: File, ways: Ways) -> io::Result<Self> {
         let direct = ways.is_direct.then(|| Direct::open(&file)).transpose()?;
         let old_len = file.metadata()?.len();
@@ -97,8 +100,8 @@ impl DiskFile {
         Ok(file)
     }
 
-    /// Makes sure that `len` more bytes have space. On a file system without `fallocate` only the size
-    /// limit of the process is checked.
+    /// Makes sure that `len` more bytes have space. On a file system without `fallocate` only the
+    /// size limit of the process is checked.
     ///
     /// # Errors
     /// When the disk, a quota or a size limit has no space for them.
@@ -169,7 +172,8 @@ impl DiskFile {
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.check_len()?;
         self.leave_direct()?;
-        // Truncated between a check and a write, the file has a hole: nothing that is written here makes one.
+        // Truncated between a check and a write, the file has a hole: nothing that is written here
+        // makes one.
         let hole = lseek(&self.file, 0, Whence::SeekHole).map_or(self.len, i64::cast_unsigned);
         if hole < self.len {
             return Err(self.truncated(hole));
@@ -246,17 +250,17 @@ impl Direct {
         Ok(Self { file: direct, start, page, page_len: 0, shown_len: 0, is_idle: false })
     }
 
-    /// Writes whole pages and keeps the rest. When it fails, what was kept before is still here and nothing of `bytes`
-    /// counts. `file_len` is without `bytes`.
+    /// Writes whole pages and keeps the rest. When it fails, what was kept before is still here and
+    /// nothing of `bytes` counts. `file_len` is without `bytes`.
     fn write(&mut self, bytes: &[u8], file_len: u64) -> io::Result<()> {
         let kept = self.page_len;
         let page_start = file_len - kept as u64;
         let (mut at, mut rest) = (page_start, bytes);
         let first: Vec<u8> = self.page[self.start..self.start + kept].to_vec();
         while !rest.is_empty() {
-            let room = &mut self.page[self.start..self.start + WRITE_LEN_MAX][self.page_len..];
-            let (now, later) = rest.split_at(room.len().min(rest.len()));
-            room[..now.len()].copy_from_slice(now);
+            let space = &mut self.page[self.start..self.start + WRITE_LEN_MAX][self.page_len..];
+            let (now, later) = rest.split_at(space.len().min(rest.len()));
+            space[..now.len()].copy_from_slice(now);
             self.page_len += now.len();
             rest = later;
             let whole = self.page_len - self.page_len % PAGE_LEN;
@@ -409,7 +413,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
-        /// Pieces of any length, shown or not between them: the file holds them in their order, and never anything else.
+        /// Pieces of any length, shown or not between them: the file holds them in their order, and
+        /// never anything else.
         #[test]
         fn what_is_written_is_in_the_file(
             pieces in vec((prop_oneof![0..9000_usize, 250_000..600_000_usize], any::<bool>()), 1..12),

@@ -1,10 +1,10 @@
 //! One open output that takes whole records.
 //!
 //! Space for the trailer of a regular file (the statistics, and what ends a compressed file) is
-//! reserved together with the space for each record. So a full disk, a quota or a size limit is noticed
-//! before a record is written, and the trailer always fits. On a file system without `fallocate` the
-//! write itself fails instead: the file is cut back to a whole record, and the trailer is written if
-//! there is space.
+//! reserved together with the space for each record. So a full disk, a quota or a size limit is
+//! noticed before a record is written, and the trailer always fits. On a file system without
+//! `fallocate` the write itself fails instead: the file is cut back to a whole record, and the
+//! trailer is written if there is space.
 
 use crate::output::disk::{DiskFile, Ways};
 use crate::output::pipe::Pipe;
@@ -37,7 +37,8 @@ impl Place {
         }
     }
 
-    /// A descriptor that the caller supplied. A regular file is written from its current position on.
+    /// A descriptor that the caller supplied. A regular file is written from its current position
+    /// on.
     pub(crate) fn of_descriptor(file: File, is_ending: &Arc<AtomicBool>) -> Self {
         match Pipe::of(file, Arc::clone(is_ending)) {
             Ok(pipe) => Self::Pipe(pipe),

@@ -1,7 +1,8 @@
-//! From stretches to files: which file is open, when the next one begins, what it is called when it is complete.
+//! The files of a capture: which one is open, when the next one begins, and their names.
 //!
-//! One file that never ends is written under its own name and can be read at any moment, up to its last whole record.
-//! Files that follow each other are written under a name that ends in `.part` and get their own when they are complete.
+//! A single file is written under its own name and is readable at any moment, up to its last whole
+//! record. Files of a rotation are written under a name that ends in `.part` and are renamed when
+//! they are complete.
 
 use crate::output::accounting::{Accounting, FileCounts};
 use crate::output::compress::{Compression, Compressor};
@@ -94,7 +95,8 @@ impl FileSet {
     /// Makes or empties the first file and writes its beginning.
     ///
     /// # Errors
-    /// [`CaptureError::Name`], [`CaptureError::Rotate`], [`CaptureError::Create`], [`CaptureError::Write`].
+    /// [`CaptureError::Name`], [`CaptureError::Rotate`], [`CaptureError::Create`],
+    /// [`CaptureError::Write`].
     pub(crate) fn create(
         output: Output,
         settings: Arc<FileSettings>,
@@ -159,8 +161,8 @@ impl FileSet {
         }
     }
 
-    /// What is due by time alone: a file ends on an idle line, others see what was written. No record from before
-    /// `settled_ns` will come any more.
+    /// What is due by time alone: a file ends on an idle line, others see what was written. No
+    /// record from before `settled_ns` will come any more.
     pub(crate) fn tick(&mut self, settled_ns: u64, accounting: &Accounting<'_>) {
         if self.rotation.as_ref().is_some_and(|rotation| rotation.rotator.due(settled_ns, 0).is_some()) {
             self.rotate(accounting);
@@ -301,8 +303,8 @@ impl FileSet {
         !rotator.is_empty() && rotator.due(chunk.last_ns, chunk.bytes.len() as u64).is_none()
     }
 
-    /// Number of records that belong to the current file. For an empty file at most one, because its first
-    /// record decides when the file ends.
+    /// Number of records that belong to the current file. For an empty file at most one, because
+    /// its first record decides when the file ends.
     fn fitting(&self, index: &[Entry]) -> usize {
         let rotator = &self.rotation.as_ref().expect("a single file takes everything").rotator;
         let mut len = 0;
@@ -365,7 +367,8 @@ impl FileSet {
         self.collect(true, accounting);
     }
 
-    /// What the file at hand takes of the disk, as far as that is known: what is not packed yet takes less.
+    /// What the file at hand takes of the disk, as far as that is known: what is not packed yet
+    /// takes less.
     fn note_room(&mut self) {
         let packed = self.sink.as_ref().map_or(0, OutputFile::len);
         let waiting = self.packer.as_ref().map_or(0, Compressor::waiting_len) as u64;
@@ -384,7 +387,8 @@ impl FileSet {
         self.end_file(None, accounting);
         self.make_room(self.settings.header.len() as u64);
         if !self.open_next() {
-            // Records that follow are counted as lost, and the policy goes on as if they were written.
+            // Records that follow are counted as lost, and the policy goes on as if they were
+            // written.
             let header_len = self.settings.header.len() as u64;
             self.rotation.iter_mut().for_each(|rotation| rotation.rotator.begin(header_len));
         }
@@ -409,7 +413,8 @@ impl FileSet {
     }
 
     fn end_file(&mut self, named_by_ns: Option<u64>, accounting: &Accounting<'_>) {
-        // Records that are still being packed count when they are in the file, and the closing tells the counts.
+        // Records that are still being packed count when they are in the file, and the closing
+        // tells the counts.
         self.pack_rest(accounting);
         let mut written_len = None;
         if let Some(mut sink) = self.sink.take() {
@@ -458,7 +463,7 @@ impl FileSet {
     fn remove(&mut self, name: &str) {
         match fs::remove_file(name) {
             Ok(()) => {}
-            // Somebody has moved it to where it is needed.
+            // The user has moved it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(source) => {
                 self.failure.get_or_insert(CaptureError::Remove { name: name.to_owned(), source });
@@ -580,7 +585,8 @@ mod tests {
         }
     }
 
-    /// With `--clock phc` the end of a file at an interval was decided by the card's time, and its name made of that.
+    /// With `--clock phc` the end of a file at an interval was decided by the card's time, and its
+    /// name made of that.
     #[test]
     fn files_of_an_interval_begin_and_end_by_the_time_of_day() {
         const S: u64 = 1_000_000_000;

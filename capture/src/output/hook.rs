@@ -1,4 +1,4 @@
-//! A command of the user's for each file that is complete, on a thread of its own so that no frame waits for it.
+//! The user's command for each complete file, on a separate thread so that no frame waits for it.
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -27,9 +27,9 @@ pub(crate) struct CommandRunner {
 }
 
 impl CommandRunner {
-    /// `command` is run by `sh` with the file's name as one more word. At the end of the capture, commands that still
-    /// run when the user asks to end (`interrupted`) are ended, and those that are left are not begun. `keeps_rights` is
-    /// for a process that becomes another user soon.
+    /// `command` is run by `sh` with the file's name as one more word. At the end of the capture,
+    /// commands that still run when the user asks to end (`interrupted`) are ended, and those that
+    /// are left are not begun. `keeps_rights` is for a process that becomes another user soon.
     pub(crate) fn start(
         command: String,
         interrupted: Arc<AtomicBool>,
@@ -44,7 +44,8 @@ impl CommandRunner {
                 let _ = host::keep_capabilities(&[]);
             }
             let mut asked: Option<Instant> = None;
-            // True once commands must end: a moment after the end of a capture that the user has ended.
+            // True once commands must end: a moment after the end of a capture that the user has
+            // ended.
             let mut is_late = || {
                 let is_asked = last.load(Relaxed) && interrupted.load(Relaxed);
                 is_asked && asked.get_or_insert_with(Instant::now).elapsed() >= GRACE
@@ -75,8 +76,9 @@ impl CommandRunner {
     }
 }
 
-/// True when it succeeded. What it says goes to our stderr: stdout may be somebody's data. It has a process group of its
-/// own, so that the Ctrl-C that ends a capture does not end it half way; the whole group is ended when it is late.
+/// True when it succeeded. Its output goes to our stderr, because stdout may be the capture file.
+/// It has a process group of its own, so that the Ctrl-C that ends a capture does not end it half
+/// way; the whole group is ended when it is late.
 fn run(command: &str, name: &str, is_late: &mut impl FnMut() -> bool) -> bool {
     let script = format!("{command} \"$1\" >&2");
     let mut shell = Command::new("sh");

@@ -1,7 +1,7 @@
 //! Names of capture files made from a time: the conversions of strftime, without a locale.
 //!
-//! The offset of local time from UTC comes in as a number and stays the same for a run: an hour that a clock change
-//! repeats does not bring a name back.
+//! The offset of local time from UTC is a parameter and stays the same during a run, so an hour
+//! that a clock change repeats does not repeat a name.
 
 const S_PER_DAY: u64 = 86_400;
 
@@ -152,7 +152,8 @@ impl NamePattern {
         may_give(&self.parts, name)
     }
 
-    /// The name for a time in nanoseconds since 1970, at a place `utc_offset_s` seconds east of UTC.
+    /// The name for a time in nanoseconds since 1970, at a place `utc_offset_s` seconds east of
+    /// UTC.
     #[must_use]
     pub fn expand(&self, time_ns: u64, utc_offset_s: i32) -> String {
         let local = Local::new(time_ns, utc_offset_s);
@@ -207,8 +208,8 @@ fn may_be(conversion: char, text: &str) -> bool {
     }
 }
 
-/// The name that a numbered file has without its number, and the number: `a_00007.pcapng` gives `a.pcapng` and 7. Longer
-/// numbers than seven digits are no numbers of ours, but dates.
+/// The name that a numbered file has without its number, and the number: `a_00007.pcapng` gives
+/// `a.pcapng` and 7. Longer numbers than seven digits are no numbers of ours, but dates.
 #[must_use]
 pub fn without_number(name: &str) -> Option<(String, u64)> {
     const DIGITS_MAX: usize = 7;
@@ -220,7 +221,8 @@ pub fn without_number(name: &str) -> Option<(String, u64)> {
     })
 }
 
-/// Puts a number before the extension of a path: `a/b.pcapng.zst`, 7 with two digits, gives `a/b_07.pcapng.zst`.
+/// Puts a number before the extension of a path: `a/b.pcapng.zst`, 7 with two digits, gives
+/// `a/b_07.pcapng.zst`.
 #[must_use]
 pub fn with_number(path: &str, number: u64, digits: usize) -> String {
     with_label(path, &format!("{number:0digits$}"))
@@ -317,8 +319,8 @@ fn is_leap(year: u64) -> bool {
     year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400)
 }
 
-/// Year, and day of the year from 0, of a day counted from 1970. Times of 64 bits end in 2554, so counting years is
-/// quick enough for a file name.
+/// Year, and day of the year from 0, of a day counted from 1970. Times of 64 bits end in 2554, so
+/// counting years is quick enough for a file name.
 fn year_of(days: u64) -> (u64, u64) {
     let (mut year, mut day) = (1970, days);
     loop {

@@ -1,7 +1,7 @@
-//! Opening files that captures write: locked against a second writer, readable by their owner alone.
+//! Opens capture files: locked against a second writer, readable by their owner only.
 //!
-//! The lock is that of flock(2). It goes with the process, however that ends, so a file that is locked is being
-//! written. Files are not truncated here: a capture that is refused later leaves what they hold.
+//! The lock is that of flock(2), which ends with the process. Files are not truncated here: a
+//! capture that fails to start leaves their content.
 
 use crate::output::pipe::has_no_reader;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -9,13 +9,15 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Permissions of new files, as dumpcap's: frames are for the eyes of the user who captures. A stricter umask holds.
+/// Permissions of new files, as dumpcap's: frames are for the eyes of the user who captures. A
+/// stricter umask holds.
 const MODE: u32 = 0o600;
 
 /// Opens or creates `path`. `None` for a FIFO that no program has opened for reading.
 ///
 /// # Errors
-/// [`io::ErrorKind::WouldBlock`] when another program writes to the file; what the file system refuses.
+/// [`io::ErrorKind::WouldBlock`] when another program writes to the file; what the file system
+/// refuses.
 pub fn open(path: &Path) -> io::Result<Option<File>> {
     // Not to wait for the reader of a FIFO; of no effect on regular files.
     match options().create(true).custom_flags(libc::O_NONBLOCK).open(path) {
@@ -25,11 +27,12 @@ pub fn open(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Creates the file of an unfinished capture. One that a killed capture has left there is renamed and kept: `x.part`
-/// becomes `x.part.1`, or the first number that is free.
+/// Creates the file of an unfinished capture. One that a killed capture has left there is renamed
+/// and kept: `x.part` becomes `x.part.1`, or the first number that is free.
 ///
 /// # Errors
-/// [`io::ErrorKind::WouldBlock`] when another program writes to the file; a symbolic link in its place is refused.
+/// [`io::ErrorKind::WouldBlock`] when another program writes to the file; a symbolic link in its
+/// place is refused.
 pub(crate) fn create_part(path: &Path) -> io::Result<File> {
     let create = || options().create_new(true).open(path);
     let created = match create() {

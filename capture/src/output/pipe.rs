@@ -1,8 +1,8 @@
 //! A pipe, a FIFO or a socket as output, written without blocking.
 //!
-//! A FIFO is opened when a reader has opened it; until then the header waits here and frames wait in buffers. A reader
-//! that stops reading holds the capture up only until it is asked to end: from then on a write that makes no progress
-//! for [`GRACE`] fails, and what was not written counts as lost.
+//! A FIFO is opened once it has a reader; until then the header waits here and frames wait in
+//! buffers. A reader that stops reading blocks the capture only until it is stopped: then a write
+//! without progress for [`GRACE`] fails, and the rest counts as lost.
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, send};
@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 /// How long a reader may read nothing once the capture is to end.
 pub(crate) const GRACE: Duration = Duration::from_millis(500);
-/// Time between two looks at whether the capture is to end, and at a FIFO without a reader, of which the kernel
-/// reports no event.
+/// Time between two looks at whether the capture is to end, and at a FIFO without a reader, of
+/// which the kernel reports no event.
 const LOOK_MS: u16 = 10;
 
 /// See the top of the file.
@@ -51,7 +51,8 @@ impl Pipe {
         let to = if kind.is_socket() {
             To::Socket(file)
         } else if kind.is_fifo() {
-            // Opened again, since a flag of the description itself would change the pipe of our parent as well.
+            // Opened again, since a flag of the description itself would change the pipe of our
+            // parent as well.
             match open_fifo(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd()))) {
                 Ok(own) => To::Pipe(own),
                 Err(_) => return Err(file),

@@ -1,4 +1,4 @@
-//! Files that an earlier capture with the same name pattern has left: their names, lengths and ages.
+//! Files that an earlier capture with the same name pattern left: names, lengths and ages.
 
 use crate::output::names::{NamePattern, without_number};
 use std::fs;
@@ -37,8 +37,8 @@ pub(crate) fn find(pattern: &NamePattern) -> Vec<EarlierFile> {
     found.into_iter().map(|(_, file)| file).collect()
 }
 
-/// What the name of a complete file is without its number (0 where it has none), `Some(None)` for one that was never
-/// completed, `None` for a file of another kind.
+/// What the name of a complete file is without its number (0 where it has none), `Some(None)` for
+/// one that was never completed, `None` for a file of another kind.
 fn base_of(pattern: &NamePattern, name: &str) -> Option<Option<(String, u64)>> {
     if let Some((base, number)) = without_number(name)
         && pattern.may_give(&base)

@@ -1,7 +1,8 @@
-//! When a capture begins its next file, what files are called, and which old ones go.
+//! Rotation: when a capture begins its next file, the names of files, and which old ones are
+//! removed.
 //!
-//! Decisions only: the writer tells what it writes and does what it is told. Nothing is opened, renamed or removed
-//! here, and no clock is read; times are those of the records.
+//! Decisions only: nothing is opened, renamed or removed here, and no clock is read. Times are
+//! those of the records.
 
 use crate::output::names::{NamePattern, with_number};
 use crate::output::prior_files::EarlierFile;
@@ -15,7 +16,8 @@ const LATE_NS_MAX: u64 = 60_000_000_000;
 /// When files end and how many of them stay. The default is one file that never ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RotatePolicy {
-    /// Most bytes of a file before compression. Only a record that is longer by itself makes a file longer.
+    /// Most bytes of a file before compression. Only a record that is longer by itself makes a file
+    /// longer.
     pub size_max_bytes: Option<NonZeroU64>,
     /// How long a file lasts.
     pub interval: Option<Interval>,
@@ -30,8 +32,8 @@ pub struct RotatePolicy {
 pub struct Interval {
     /// Its length in nanoseconds.
     pub length_ns: NonZeroU64,
-    /// Whether files end where the clock on the wall has a multiple of the length (each full hour), instead of that
-    /// long after their first record.
+    /// Whether files end where the clock on the wall has a multiple of the length (each full hour),
+    /// instead of that long after their first record.
     pub is_aligned: bool,
 }
 
@@ -91,8 +93,9 @@ impl RotatePolicy {
 /// A file that is complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
-    /// Its name, from the time of its first record. A file of that name from an earlier turn of a pattern that repeats
-    /// (`%H`) is replaced; one that was there at the start is not, in the first turn.
+    /// Its name, from the time of its first record. A file of that name from an earlier turn of a
+    /// pattern that repeats (`%H`) is replaced; one that was there at the start is not, in the
+    /// first turn.
     pub name: String,
     /// Its length in bytes, as it lies on the disk.
     pub bytes: u64,
@@ -129,7 +132,8 @@ pub struct Rotator {
     kept_bytes: u64,
     /// The name last given before any number was put into it, and how often running.
     last_base: Option<(String, u64)>,
-    /// Names of files that were there at the start, without their numbers, and the highest number of each.
+    /// Names of files that were there at the start, without their numbers, and the highest number
+    /// of each.
     taken: BTreeMap<String, u64>,
 }
 
@@ -151,8 +155,8 @@ struct Kept {
 }
 
 impl Rotator {
-    /// A capture that has no file yet. `utc_offset_s` is that of local time, in seconds east of UTC, for names and
-    /// for aligned intervals.
+    /// A capture that has no file yet. `utc_offset_s` is that of local time, in seconds east of
+    /// UTC, for names and for aligned intervals.
     ///
     /// # Errors
     /// A [`PolicyError`] for wishes that contradict each other.
@@ -170,8 +174,8 @@ impl Rotator {
         })
     }
 
-    /// Files that earlier captures have left, the oldest first: numbers go on after theirs, and the limits on files and
-    /// bytes are for all together.
+    /// Files that earlier captures have left, the oldest first: numbers go on after theirs, and the
+    /// limits on files and bytes are for all together.
     pub(crate) fn go_on_after(&mut self, earlier: Vec<EarlierFile>) {
         for EarlierFile { name, numbered, bytes } in earlier {
             if let Some((base, number)) = numbered {
@@ -196,9 +200,10 @@ impl Rotator {
         self.file.first_record_ns.is_none()
     }
 
-    /// Whether the file must be finished before a record of this time and length in bytes. A file without records
-    /// never is. With a length of 0 it asks for the time alone, as a writer does that has nothing to write. A record from long
-    /// before the file begins the next one: the clock was set back, and the end of this file is as far away.
+    /// Whether the file must be finished before a record of this time and length in bytes. A file
+    /// without records never is. With a length of 0 it asks for the time alone, as a writer does
+    /// that has nothing to write. A record from long before the file begins the next one: the clock
+    /// was set back, and the end of this file is as far away.
     #[inline]
     #[must_use]
     pub fn due(&self, time_ns: u64, record_bytes: u64) -> Option<Reason> {
@@ -216,7 +221,8 @@ impl Rotator {
         }
     }
 
-    /// True for a record that no delay explains: older than the first one by an interval and more than any is late.
+    /// True for a record that no delay explains: older than the first one by an interval and more
+    /// than any is late.
     fn is_from_before(&self, time_ns: u64) -> bool {
         let interval = self.policy.interval.zip(self.file.first_record_ns);
         interval.is_some_and(|(interval, first_ns)| {
@@ -224,8 +230,8 @@ impl Rotator {
         })
     }
 
-    /// A file to remove before `bytes` more may be written, be they a record or the header of a new file. Ask again
-    /// until there is none.
+    /// A file to remove before `bytes` more may be written, be they a record or the header of a new
+    /// file. Ask again until there is none.
     #[inline]
     pub fn evict(&mut self, bytes: u64) -> Option<String> {
         let wanted_bytes = self.kept_bytes.saturating_add(self.file.disk_bytes).saturating_add(bytes);
@@ -235,8 +241,9 @@ impl Rotator {
         self.forget_oldest()
     }
 
-    /// A file to remove before the first record of the file at hand is written, for which the ring of files has no place
-    /// left. Ask again until there is none. Not earlier: should there never be a record, the ring stays whole.
+    /// A file to remove before the first record of the file at hand is written, for which the ring
+    /// of files has no place left. Ask again until there is none. Not earlier: should there never
+    /// be a record, the ring stays whole.
     #[inline]
     pub fn displace(&mut self) -> Option<String> {
         let is_full = |files: NonZeroU32| self.kept.len() >= files.get() as usize;
@@ -244,8 +251,8 @@ impl Rotator {
         if has_no_place { self.forget_oldest() } else { None }
     }
 
-    /// A record, or bytes that belong to it, was written. A record from before the file's interval, which comes
-    /// late, stays in the file at hand.
+    /// A record, or bytes that belong to it, was written. A record from before the file's interval,
+    /// which comes late, stays in the file at hand.
     #[inline]
     pub fn wrote(&mut self, time_ns: u64, bytes: u64) {
         self.file.bytes += bytes;
@@ -257,7 +264,8 @@ impl Rotator {
         }
     }
 
-    /// The file at hand takes `bytes` of the disk now, whatever was written into it: it is compressed, or was cut.
+    /// The file at hand takes `bytes` of the disk now, whatever was written into it: it is
+    /// compressed, or was cut.
     pub fn takes(&mut self, bytes: u64) {
         self.file.disk_bytes = bytes;
     }
@@ -327,7 +335,8 @@ impl Rotator {
 }
 
 impl Interval {
-    /// When the interval of a file is over whose first record is of `time_ns`; nothing beyond the year 2554.
+    /// When the interval of a file is over whose first record is of `time_ns`; nothing beyond the
+    /// year 2554.
     fn end_ns(self, time_ns: u64, utc_offset_s: i32) -> Option<u64> {
         let length_ns = self.length_ns.get();
         if !self.is_aligned {
@@ -679,7 +688,8 @@ mod tests {
                 prop_assert!(policy.quota_bytes.is_some() || pattern == "%S" || writer.disk.len() == last);
             }
             if let Some(quota) = policy.quota_bytes {
-                // A record that fits no quota is written all the same: losing it is not for a file name to decide.
+                // A record that fits no quota is written all the same: losing it is not for a file
+                // name to decide.
                 let longest = records.iter().map(|(_, bytes)| HEADER_BYTES + bytes).max().unwrap_or(0);
                 prop_assert!(writer.bytes_max <= quota.get().max(longest));
             }

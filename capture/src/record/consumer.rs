@@ -1,46 +1,49 @@
-//! What a ring looks like to the thread that empties it.
+//! A ring as the thread sees that empties it.
 //!
-//! Three stages: a [`RingConsumer`] lends batches of [`Record`]s, its reader thread (`reader`) turns them into blocks of a
-//! file, and what comes after puts the blocks of all readers into one order. Kinds of rings differ in how they lend;
-//! everything behind them is the same code, compiled for each kind so that no call is made for a single frame.
+//! A [`RingConsumer`] lends batches of [`Record`]s, which its reader thread (`reader`) encodes. The
+//! code behind it is compiled per kind of ring, so there is no virtual call per frame.
 
 use crate::record::ring::Record;
 
-/// From the stamp of a device until the frame is in a ring, at most: the device collects frames before it interrupts.
+/// From the stamp of a device until the frame is in a ring, at most: the device collects frames
+/// before it interrupts.
 pub(crate) const STAMP_DELAY_NS: u64 = 1_000_000;
 
 /// One ring and its only reader.
 ///
 /// The order of calls is `peek`, `for_each` (as often as wanted), `release`, and again.
 pub(crate) trait RingConsumer: Send + 'static {
-    /// Takes the oldest records into view, as many as encode to about `len_max` bytes, and says how many that are.
-    /// Does not wait: 0 says that the ring is empty now.
+    /// Takes the oldest records into view, as many as encode to about `len_max` bytes, and says how
+    /// many that are. Does not wait: 0 says that the ring is empty now.
     fn peek(&mut self, len_max: usize) -> u64;
 
     /// Shows the first `count` records in view, oldest first.
     fn for_each(&self, count: u64, take: impl FnMut(Record<'_>));
 
-    /// Gives the records in view back to whoever fills the ring.
+    /// Gives the records in view back to the producer.
     fn release(&mut self);
 
-    /// A look that found more records than this is followed by another at once, instead of a sleep in which the
-    /// ring could fill: a small part of what the ring can hold, and of what a look finds at most.
+    /// A look that found more records than this is followed by another at once, instead of a sleep
+    /// in which the ring could fill: a small part of what the ring can hold, and of what a look
+    /// finds at most.
     fn batch_threshold(&self, len_max: usize) -> u64;
 
-    /// True when the ring is so full that it is better to lose what is in it, and to say where, than to wait for the
-    /// writer. A source that does not know waits, and the kernel counts the losses as those of the ring.
+    /// True when the ring is so full that it is better to lose what is in it, and to say where,
+    /// than to wait for the writer. A source that does not know waits, and the kernel counts the
+    /// losses as those of the ring.
     fn is_filling(&self) -> bool {
         false
     }
 
-    /// How long a record may lie in the ring before `peek` shows it, in nanoseconds, beyond the few microseconds that
-    /// stamping and filling take: a block that is handed over when it is full or old, a stamp taken by the device.
+    /// How long a record may lie in the ring before `peek` shows it, in nanoseconds, beyond the few
+    /// microseconds that stamping and filling take: a block that is handed over when it is full or
+    /// old, a stamp taken by the device.
     fn delay_ns(&self) -> u64 {
         0
     }
 
-    /// Tells other threads how much the ring was ever given, where that is to be seen. Without it others know that the
-    /// ring is empty only from its reader, who sleeps.
+    /// Tells other threads how much the ring was ever given, where that is to be seen. Without it
+    /// others know that the ring is empty only from its reader, who sleeps.
     fn probe(&self) -> Option<Box<dyn Probe>> {
         None
     }

@@ -1,4 +1,4 @@
-//! From records to the blocks of a capture file, in the writer's own buffer.
+//! Encodes records as blocks of a capture file, in the buffer of a batch.
 
 use crate::interfaces::Numbering;
 use crate::record::batch::{EncodedBatch, Entry};
@@ -30,8 +30,8 @@ pub(crate) struct Encoder {
     knows_queues: bool,
     /// Most bytes of a frame in the file.
     snaplen: usize,
-    /// One for each queue seen, by its number; for frames that came in, with nothing lost before. Those that the device
-    /// stamped have their own.
+    /// One for each queue seen, by its number; for frames that came in, with nothing lost before.
+    /// Those that the device stamped have their own.
     templates: [Vec<Template>; 2],
     stamps: Option<Stamps>,
     /// Of the batch at work.
@@ -75,8 +75,8 @@ impl Encoder {
         Self { knows_queues, ..self }
     }
 
-    /// Gives each packet an id: the number of the ring in the upper 16 bits, below it the number of the
-    /// frame among all that the ring was offered, lost ones included.
+    /// Gives each packet an id: the number of the ring in the upper 16 bits, below it the number of
+    /// the frame among all that the ring was offered, lost ones included.
     pub(crate) fn with_packet_ids(self) -> Self {
         Self { packet_id: Some(u64::from(self.ring) << 48), ..self }
     }
@@ -97,8 +97,8 @@ impl Encoder {
         out.push(Entry::new(time_ns, out.bytes.len() - start, self.ring, interface, is_stamped));
     }
 
-    /// A record with the device's own time; returns UTC, by which records are ordered. A call, so that
-    /// the loop over all others stays short.
+    /// A record with the device's own time; returns UTC, by which records are ordered. A call, so
+    /// that the loop over all others stays short.
     #[inline(never)]
     fn emit_stamped(&mut self, record: &Record<'_>, out: &mut Vec<u8>) -> u64 {
         let utc_ns = match self.stamps {

@@ -1,13 +1,14 @@
 //! A bounded number of buffers that circulate between the reader of one ring and the writer.
 //!
-//! The buffer returned last is taken first. So the same few stay in a CPU's cache while the writer keeps
-//! up; the others are only allocated when it falls behind.
+//! The buffer returned last is taken first. So the same few stay in a CPU's cache while the writer
+//! keeps up; the others are only allocated when it falls behind.
 
 use crate::record::batch::EncodedBatch;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Bytes of encoded records in one buffer: few enough to stay in a CPU's own cache until they are written.
+/// Bytes of encoded records in one buffer: few enough to stay in a CPU's own cache until they are
+/// written.
 pub(crate) const BUFFER_LEN: usize = 256 << 10;
 
 #[derive(Debug, Default)]

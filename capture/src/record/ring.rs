@@ -1,16 +1,17 @@
-//! The reading half of a ring: which slots are filled, and what a slot says.
+//! The reading half of a ring: which slots are filled, and the content of a slot.
 //!
-//! A ring is `slots` slots of one size, `slots` a power of two. The producer counts the slots that it ever filled
-//! (head), the reader those it ever gave back (tail); slot number n lies at place n modulo `slots`. Everything here
-//! is a function over bytes and numbers: whose memory it is and who else writes is the business of `sys`.
+//! A ring has `slots` slots of one size; `slots` is a power of two. The producer counts the slots
+//! that it ever filled (head), the reader those that it ever released (tail); slot number n is at
+//! place n modulo `slots`. Everything here is a function over bytes and numbers; `sys` knows the
+//! memory.
 
 use crate::sys;
 use bpf::abi::{Slot, SlotFlag};
 use pcapng::Flags;
 use std::ops::Range;
 
-/// Slots that are fetched before they are looked at: they come from the cache of the CPU that filled them, which takes as
-/// long as it takes to encode a few records.
+/// Slots that are fetched before they are looked at: they come from the cache of the CPU that
+/// filled them, which takes as long as it takes to encode a few records.
 const AHEAD: usize = 8;
 
 const SLOT_HEAD_LEN: usize = size_of::<Slot>();
@@ -52,7 +53,8 @@ pub struct Record<'a> {
     pub queue_index: u16,
     /// Its direction and what else the link layer knew.
     pub flags: Flags,
-    /// The tag that is missing after the two addresses in `data`; it is put back when the frame is written.
+    /// The tag that is missing after the two addresses in `data`; it is put back when the frame is
+    /// written.
     pub vlan: Option<VlanTag>,
     /// Frames lost in this ring between the record before and this one.
     pub lost_before: u32,
@@ -61,7 +63,8 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Reads one slot. A captured length beyond the slot, which the producer never writes, is cut to the slot.
+    /// Reads one slot. A captured length beyond the slot, which the producer never writes, is cut
+    /// to the slot.
     ///
     /// # Panics
     /// When `slot` is shorter than the head of a slot.
@@ -105,8 +108,8 @@ impl Shape {
         self.slots as usize * self.slot_size_bytes as usize
     }
 
-    /// Byte ranges of the slots from number `tail` to before number `head`, at most `batch` of them: up to the
-    /// end of the ring, and from its beginning.
+    /// Byte ranges of the slots from number `tail` to before number `head`, at most `batch` of
+    /// them: up to the end of the ring, and from its beginning.
     ///
     /// # Panics
     /// When the producer is more than a ring ahead, which it never is.
@@ -153,8 +156,9 @@ impl<'a> Batch<'a> {
 
     /// Shows the first `count` records, oldest first.
     ///
-    /// A loop and no iterator: what is done with a record is compiled into the loop then, and the record stays in
-    /// registers. Passed through memory it costs a third of all that is done for a frame.
+    /// A loop and no iterator: what is done with a record is compiled into the loop then, and the
+    /// record stays in registers. Passed through memory it costs a third of all that is done for a
+    /// frame.
     #[inline]
     pub fn for_each(&self, count: u64, mut take: impl FnMut(Record<'a>)) {
         let (slot_size, mut left) = (self.slot_size_bytes, count);
@@ -230,8 +234,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the order of receiving and reading, every frame is read once and in order, or counted as lost
-        /// in the record after it.
+        /// Whatever the order of receiving and reading, every frame is read once and in order, or
+        /// counted as lost in the record after it.
         #[test]
         fn every_frame_is_read_or_told_lost(
             slots_log2 in 0..5_u32,

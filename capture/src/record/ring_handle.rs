@@ -24,7 +24,8 @@ pub(crate) struct RingHandle {
 pub(crate) struct Progress {
     /// Records ever taken from the ring; those to be written have been sent before.
     taken: AtomicU64,
-    /// At this time, in nanoseconds since 1970, the ring was empty and all its records had been sent.
+    /// At this time, in nanoseconds since 1970, the ring was empty and all its records had been
+    /// sent.
     empty_ns: AtomicU64,
 }
 
@@ -60,8 +61,8 @@ impl RingHandle {
         })
     }
 
-    /// A time, in nanoseconds since 1970: all records stamped before it are in the channel by now. 0 if
-    /// there is no such time.
+    /// A time, in nanoseconds since 1970: all records stamped before it are in the channel by now.
+    /// 0 if there is no such time.
     pub(crate) fn empty_at_ns(&self, clock: &UtcClock) -> u64 {
         let empty_ns = match &self.probe {
             None => self.progress.empty_ns.load(Ordering::Acquire),

@@ -1,9 +1,9 @@
-//! The 128-byte slots in which mgcap's kernel module handed frames to programs.
+//! The 128-byte slots in which mgcap's kernel module passes frames to programs.
 //!
-//! Bytes 0 to 1: length of the frame on the wire, host order. 2 to 9: time in nanoseconds, host order, signed. 10 to
-//! 105: the first bytes of the frame. The rest is unused. There is no captured length: a reader takes as many bytes as
-//! the frame has, 96 at most. Here unused bytes are zero, a frame of 65,536 bytes or more has the length 65,535, and
-//! whoever captured less than 96 bytes of it leaves zeros.
+//! Bytes 0 to 1: length of the frame on the wire, host order. 2 to 9: time in nanoseconds, host
+//! order, signed. 10 to 105: the first bytes of the frame. The rest is unused. There is no captured
+//! length: a reader takes as many bytes as the frame has, at most 96. Here unused bytes and bytes
+//! that were not captured are zero, and a frame of 65,536 bytes or more has the length 65,535.
 
 use std::io::{self, Read};
 
@@ -59,12 +59,13 @@ pub struct SlotReader<R> {
 }
 
 impl<R: Read> SlotReader<R> {
-    /// With room for `slots` slots a read.
+    /// Reads at most `slots` slots at a time.
     pub fn new(from: R, slots: usize) -> Self {
         Self { from, buffer: vec![0; slots.max(1) * SLOT_LEN], filled: 0 }
     }
 
-    /// Reads once and shows the slots that are whole now; how many these were, or nothing at the end of the stream.
+    /// Reads once and shows the slots that are whole now; how many these were, or nothing at the
+    /// end of the stream.
     ///
     /// # Errors
     /// What the stream says; `UnexpectedEof` when it ends inside a slot.
@@ -97,9 +98,9 @@ mod tests {
 
     impl Read for Pieces<'_> {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            let wish = self.1[self.2 % self.1.len()].max(1);
+            let wanted = self.1[self.2 % self.1.len()].max(1);
             self.2 += 1;
-            let len = wish.min(buffer.len()).min(self.0.len());
+            let len = wanted.min(buffer.len()).min(self.0.len());
             buffer[..len].copy_from_slice(&self.0[..len]);
             self.0 = &self.0[len..];
             Ok(len)
@@ -109,8 +110,8 @@ mod tests {
     /// Length, time and bytes of a slot.
     type Owned = (u16, i64, Vec<u8>);
 
-    fn read_all(bytes: &[u8], pieces: Vec<usize>, room: usize) -> (Vec<Owned>, io::Result<()>) {
-        let mut reader = SlotReader::new(Pieces(bytes, pieces, 0), room);
+    fn read_all(bytes: &[u8], pieces: Vec<usize>, slot_count: usize) -> (Vec<Owned>, io::Result<()>) {
+        let mut reader = SlotReader::new(Pieces(bytes, pieces, 0), slot_count);
         let mut found = Vec::new();
         loop {
             match reader.read(|slot| found.push((slot.frame_len, slot.time_ns, slot.data.to_vec()))) {
@@ -127,7 +128,7 @@ mod tests {
         fn slots_are_read_as_they_were_written(
             frames in prop::collection::vec((0_u32..70_000, any::<i64>(), 0_usize..200), 0..40),
             pieces in prop::collection::vec(1_usize..600, 1..8),
-            room in 1_usize..9,
+            slot_count in 1_usize..9,
         ) {
             let mut bytes = Vec::new();
             let mut expected = Vec::new();
@@ -140,7 +141,7 @@ mod tests {
                 expected.push(((*frame_len).min(65_535) as u16, *time_ns, kept));
             }
             prop_assert_eq!(bytes.len(), frames.len() * SLOT_LEN);
-            let (found, ended) = read_all(&bytes, pieces, room);
+            let (found, ended) = read_all(&bytes, pieces, slot_count);
             prop_assert!(ended.is_ok());
             prop_assert_eq!(found, expected);
         }
@@ -165,8 +166,8 @@ mod tests {
         assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 
-    /// Any bytes, for as long as WIRERATE_FUZZ_SECONDS says (a tenth of a second without): nothing panics, and every
-    /// whole slot is shown exactly once.
+    /// Any bytes, for as long as WIRERATE_FUZZ_SECONDS says (a tenth of a second without): nothing
+    /// panics, and every whole slot is shown exactly once.
     #[test]
     fn any_stream_is_slots_or_an_error() {
         let seconds = std::env::var("WIRERATE_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok());

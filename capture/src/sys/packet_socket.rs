@@ -1,7 +1,8 @@
-//! Packet sockets with a receive ring (TPACKET_V3, packet(7)): made, mapped, joined into a fanout group.
+//! Packet sockets with a receive ring (TPACKET_V3, packet(7)): opened, mapped, joined into a fanout
+//! group.
 //!
-//! The protocol of the ring: the kernel fills a block and then sets its status to "yours"; whoever reads it sets
-//! the status back. Nobody touches a block that is not theirs.
+//! The protocol of the ring: the kernel fills a block and then sets its status to "user"; the
+//! reader sets the status back. Neither accesses a block of the other.
 
 use filter::Instruction;
 use std::ffi::{c_int, c_void};
@@ -34,9 +35,9 @@ impl RingShape {
 /// What the kernel counted since it was asked last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
-    /// Frames that passed the filter, those without room included.
+    /// Frames that passed the filter, lost ones included.
     pub(crate) packets: u32,
-    /// Frames without room.
+    /// Frames lost because the ring was full.
     pub(crate) drops: u32,
     /// Times that all blocks were full.
     pub(crate) freezes: u32,
@@ -55,9 +56,10 @@ pub(crate) struct ReceiveRing {
     shape: RingShape,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread, and nobody else has its address.
+// SAFETY: the mapping belongs to the process, not to a thread, and its address is not shared.
 unsafe impl Send for ReceiveRing {}
-// SAFETY: a shared ring is only read, and only blocks that the kernel has handed over; `release` needs it exclusively.
+// SAFETY: a shared ring is only read, and only blocks that the kernel has handed over; `release`
+// needs it exclusively.
 unsafe impl Sync for ReceiveRing {}
 
 impl PacketSocket {
@@ -66,13 +68,14 @@ impl PacketSocket {
         // Protocol 0: nothing arrives before `bind`.
         // SAFETY: numbers in, a descriptor or -1 out.
         let fd = checked(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) })?;
-        // SAFETY: the call succeeded, so `fd` is a new descriptor that nobody else knows.
+        // SAFETY: the call succeeded, so `fd` is a new descriptor without another owner.
         let socket = Arc::new(unsafe { OwnedFd::from_raw_fd(fd) });
         set(&socket, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as c_int))?;
         let request = libc::tpacket_req3 {
             tp_block_size: shape.block_size_bytes,
             tp_block_nr: shape.block_count,
-            // Blocks hold frames of any length; the kernel only wants the two numbers to go together.
+            // Blocks hold frames of any length; the kernel only wants the two numbers to go
+            // together.
             tp_frame_size: shape.block_size_bytes,
             tp_frame_nr: shape.block_count,
             tp_retire_blk_tov: shape.retire_ms,
@@ -117,13 +120,15 @@ impl PacketSocket {
             sll_addr: [0; 8],
         };
         let len = size_of_val(&address) as libc::socklen_t;
-        // SAFETY: `address` is a whole structure of `len` bytes that lives during the call, which keeps no pointer.
+        // SAFETY: `address` is a whole structure of `len` bytes that lives during the call, which
+        // keeps no pointer.
         checked(unsafe { libc::bind(self.socket.as_raw_fd(), (&raw const address).cast(), len) })?;
         Ok(())
     }
 
-    /// Shares the frames of the device with the other sockets of the group; `kind` is `PACKET_FANOUT_*` with flags.
-    /// With `PACKET_FANOUT_FLAG_UNIQUEID` the kernel chooses the group.
+    /// Shares the frames of the device with the other sockets of the group; `kind` is
+    /// `PACKET_FANOUT_*` with flags. With `PACKET_FANOUT_FLAG_UNIQUEID` the kernel chooses the
+    /// group.
     pub(crate) fn join(&self, group: u16, kind: u32) -> io::Result<()> {
         set(&self.socket, libc::PACKET_FANOUT, &(u32::from(group) | kind << 16))
     }
@@ -166,9 +171,9 @@ impl ReceiveRing {
         // Acquire: the bytes of the block were written before its status.
         let is_ours = self.status(number).load(Acquire) & libc::TP_STATUS_USER != 0;
         is_ours.then(|| {
-            // SAFETY: `status` asserted that the block lies in the mapping, which lives as long as `self`. The status
-            // says that the kernel writes nothing there until `release`, which needs `self` exclusively and so waits
-            // for this borrow.
+            // SAFETY: `status` asserted that the block lies in the mapping, which lives as long as
+            // `self`. The status says that the kernel writes nothing there until `release`, which
+            // needs `self` exclusively and so waits for this borrow.
             unsafe {
                 std::slice::from_raw_parts(self.place(number).as_ptr(), self.shape.block_size_bytes as usize)
             }
@@ -183,8 +188,8 @@ impl ReceiveRing {
 
     fn status(&self, number: u32) -> &AtomicU32 {
         let start = self.place(number);
-        // SAFETY: the block lies in the mapping, is longer than its head, and begins at a page; the kernel too reads and
-        // writes this word as a whole.
+        // SAFETY: the block lies in the mapping, is longer than its head, and begins at a page; the
+        // kernel too reads and writes this word as a whole.
         unsafe { AtomicU32::from_ptr(start.add(STATUS_AT).cast::<u32>().as_ptr()) }
     }
 
@@ -197,7 +202,8 @@ impl ReceiveRing {
 
 impl Drop for ReceiveRing {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made with this length, and no borrow of it is left. It is not used again.
+        // SAFETY: the mapping was made with this length, and no borrow of it is left. It is not
+        // used again.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.shape.size_bytes()) };
     }
 }
@@ -223,7 +229,8 @@ fn set<T: Copy>(socket: &OwnedFd, option: c_int, value: &T) -> io::Result<()> {
 
 fn set_at<T: Copy>(socket: &OwnedFd, level: c_int, option: c_int, value: &T) -> io::Result<()> {
     let (pointer, len) = ((&raw const *value).cast::<c_void>(), size_of::<T>() as libc::socklen_t);
-    // SAFETY: `value` is `len` bytes that live during the call; the kernel copies what it reads and keeps no pointer.
+    // SAFETY: `value` is `len` bytes that live during the call; the kernel copies what it reads and
+    // keeps no pointer.
     checked(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, pointer, len) })?;
     Ok(())
 }
@@ -231,8 +238,8 @@ fn set_at<T: Copy>(socket: &OwnedFd, level: c_int, option: c_int, value: &T) -> 
 fn get<T: Copy>(socket: &OwnedFd, option: c_int, value: &mut T) -> io::Result<()> {
     let mut len = size_of::<T>() as libc::socklen_t;
     let pointer = (&raw mut *value).cast::<c_void>();
-    // SAFETY: the call fills at most `len` bytes of `value`, which is exclusively ours; it is only used with types for
-    // which any bytes are good.
+    // SAFETY: the call fills at most `len` bytes of `value`, which is exclusively ours; it is only
+    // used with types for which any bytes are good.
     checked(unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, pointer, &mut len) })?;
     Ok(())
 }

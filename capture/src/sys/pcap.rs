@@ -1,6 +1,6 @@
-//! libpcap's compiler, loaded when a filter is asked for.
+//! The filter compiler of libpcap, loaded when a filter is used.
 //!
-//! Loaded at run time and not linked, so that the program starts on machines without libpcap.
+//! It is loaded at run time and not linked, so that the program starts on machines without libpcap.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, PoisonError};
@@ -53,16 +53,19 @@ struct Library {
     close: Close,
 }
 
-/// Loaded once; libpcap before 1.8 compiles for one thread at a time, so the lock is held meanwhile.
+/// Loaded once; libpcap before 1.8 compiles for one thread at a time, so the lock is held
+/// meanwhile.
 static LIBRARY: Mutex<Option<Library>> = Mutex::new(None);
 
-/// The last program that was compiled, and from what: each device, and packet sockets after XDP, ask for the same one.
+/// The last program that was compiled, and from what: each device, and packet sockets after XDP,
+/// ask for the same one.
 static LAST: Mutex<Option<(Key, Vec<Instruction>)>> = Mutex::new(None);
 
 /// Expression, link type and snaplen.
 type Key = (CString, c_int, c_int);
 
-/// Compiles `expression` for frames of a link type (`DLT_*`): to keep the first `snaplen` bytes of those that match.
+/// Compiles `expression` for frames of a link type (`DLT_*`): to keep the first `snaplen` bytes of
+/// those that match.
 pub(crate) fn compile(
     expression: &CStr,
     link_type: c_int,
@@ -100,17 +103,19 @@ fn compile_with(
 ) -> Result<Vec<Instruction>, Failure> {
     let optimize = 1;
     let mut program = Program { len: 0, instructions: std::ptr::null_mut() };
-    // SAFETY: the handle is open and used by this thread only, `program` is a whole structure that lives during the
-    // call, and the expression ends with a zero.
+    // SAFETY: the handle is open and used by this thread only, `program` is a whole structure that
+    // lives during the call, and the expression ends with a zero.
     let result =
         unsafe { (library.compile)(handle, &mut program, expression.as_ptr(), optimize, NETMASK_UNKNOWN) };
     if result != 0 {
-        // SAFETY: the handle is open; its text ends with a zero and stays until the next call with the handle.
+        // SAFETY: the handle is open; its text ends with a zero and stays until the next call with
+        // the handle.
         let text = unsafe { CStr::from_ptr((library.error_text)(handle)) };
         return Err(Failure::Refused(text.to_string_lossy().into_owned()));
     }
-    // SAFETY: compile succeeded, so `instructions` points to `len` instructions, which are copied before they are freed
-    // and which nobody else knows. A program is never empty, so the pointer is not null.
+    // SAFETY: compile succeeded, so `instructions` points to `len` instructions, which are copied
+    // before they are freed and which have no other owner. A program is never empty, so the pointer
+    // is not null.
     let instructions =
         unsafe { std::slice::from_raw_parts(program.instructions, program.len as usize) }.to_vec();
     // SAFETY: the program came from compile and is freed once.
@@ -120,8 +125,8 @@ fn compile_with(
 
 fn load() -> Result<Library, Failure> {
     let library = NAMES.iter().find_map(|name| open(name)).ok_or_else(|| Failure::Missing(c_error_text()))?;
-    // SAFETY: each type is that of the function in `pcap/pcap.h`, unchanged since libpcap 0.8; the library is never
-    // closed, so the addresses stay good.
+    // SAFETY: each type is that of the function in `pcap/pcap.h`, unchanged since libpcap 0.8; the
+    // library is never closed, so the addresses stay good.
     unsafe {
         Ok(Library {
             open_dead: std::mem::transmute::<*mut c_void, OpenDead>(symbol(library, c"pcap_open_dead")?),
@@ -134,7 +139,8 @@ fn load() -> Result<Library, Failure> {
 }
 
 fn open(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: the name ends with a zero. Loading runs the library's initialisers; libpcap has none of consequence.
+    // SAFETY: the name ends with a zero. Loading runs the library's initialisers; libpcap has none
+    // of consequence.
     let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     (!library.is_null()).then_some(library)
 }
@@ -147,7 +153,8 @@ fn symbol(library: *mut c_void, name: &CStr) -> Result<*mut c_void, Failure> {
 
 /// What the dynamic linker said last.
 fn c_error_text() -> String {
-    // SAFETY: no arguments; the text, when there is one, ends with a zero and stays until the next call on this thread.
+    // SAFETY: no arguments; the text, when there is one, ends with a zero and stays until the next
+    // call on this thread.
     let text = unsafe { libc::dlerror() };
     if text.is_null() {
         return "no reason given".to_owned();

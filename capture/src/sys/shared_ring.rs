@@ -1,7 +1,7 @@
 //! Memory that the XDP program and a reader share: one ring and one page of progress and counters.
 //!
-//! The protocol: the program fills slots from `tail` on and then raises `head`; the reader reads slots before
-//! `head` and then raises `tail`. Each of the two words has one writer.
+//! The protocol: the program fills slots from `tail` on and then raises `head`; the reader reads
+//! slots before `head` and then raises `tail`. Each of the two words has one writer.
 
 use crate::record::ring::{Batch, Shape};
 use bpf::abi::CaptureCpu;
@@ -35,7 +35,8 @@ pub(crate) fn counts(program: &CaptureProgram, cpu: u32) -> CpuCounts {
     }
 }
 
-/// Tells the program on every CPU what becomes of frames from now on; `mode` is a `bpf::abi::CaptureMode`.
+/// Tells the program on every CPU what becomes of frames from now on; `mode` is a
+/// `bpf::abi::CaptureMode`.
 pub(crate) fn set_mode(program: &CaptureProgram, mode: u32) {
     for cpu in 0..program.geometry().cpus {
         program.cpus.atomic_u32(place(cpu, offset_of!(CaptureCpu, mode))).store(mode, Relaxed);
@@ -53,8 +54,8 @@ pub(crate) struct RingReader {
 }
 
 impl RingReader {
-    /// Readers for all rings. May be called once for a program: two readers of a ring would free each other's
-    /// slots.
+    /// Readers for all rings. May be called once for a program: two readers of a ring would free
+    /// each other's slots.
     pub(crate) fn all(program: &Arc<CaptureProgram>) -> Vec<Self> {
         let geometry = program.geometry();
         let shape = Shape { slots: geometry.slots, slot_size_bytes: geometry.slot_size_bytes() };
@@ -82,10 +83,11 @@ impl RingReader {
         let head = self.word(offset_of!(CaptureCpu, head)).load(Acquire);
         let ring_start = self.cpu as usize * self.shape.size_bytes();
         let parts = self.shape.filled(self.tail, head, batch).map(|range| {
-            // SAFETY: the range lies in this CPU's ring, whose shape is the one that the map was made with, and
-            // `bytes` checks it against the mapping. The program writes to slots from `head` on up to a ring after
-            // the shared tail; that tail moves in `give_back` only, which needs `self` exclusively and so waits for
-            // this borrow. No other mapping of these rings is writable.
+            // SAFETY: the range lies in this CPU's ring, whose shape is the one that the map was
+            // made with, and `bytes` checks it against the mapping. The program writes to slots
+            // from `head` on up to a ring after the shared tail; that tail moves in `give_back`
+            // only, which needs `self` exclusively and so waits for this borrow. No other mapping
+            // of these rings is writable.
             unsafe { self.program.rings.bytes(ring_start + range.start, range.len()) }
         });
         Batch::new(self.shape.slot_size_bytes as usize, parts)

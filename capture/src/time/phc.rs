@@ -1,8 +1,8 @@
-//! From the clock of a network card to time of day.
+//! Timestamps of a network card's clock to UTC.
 //!
-//! The card's clock runs by itself, or by a PTP daemon's will, and often counts TAI. It is measured against the time of
-//! day again and again; a straight line through the last seconds gives the time of day of each stamp. A step of either
-//! clock shows as a measurement far off the line, which begins a new one.
+//! The card's clock runs free or is steered by a PTP daemon, and often counts TAI. It is measured
+//! against UTC repeatedly; a straight line through the last seconds converts each timestamp. After
+//! a step of either clock, a measurement is far off the line and begins a new one.
 
 use host::{PhcRead, PhcReading};
 use std::collections::VecDeque;
@@ -13,11 +13,12 @@ use std::sync::{Mutex, PoisonError};
 
 /// Measurements in the line.
 const READINGS_MAX: usize = 16;
-/// Time between two measurements: short until the first line is good, then long enough to cost nothing.
+/// Time between two measurements: short until the first line is good, then long enough to cost
+/// nothing.
 const AGE_FIRST_NS: u64 = 20_000_000;
 const AGE_NS: u64 = 250_000_000;
-/// A clock that is so far off its line was set. One that is steered (500 ppm at most for NTP) is not so far off between
-/// two measurements.
+/// A clock that is so far off its line was set. One that is steered (500 ppm at most for NTP) is
+/// not so far off between two measurements.
 const STEP_NS: u64 = 1_000_000;
 /// No clock that works is faster or slower than this; a line that says so is noise.
 const DRIFT_MAX: f64 = 0.001;
@@ -34,7 +35,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// The time of day at `phc_ns`.
+    /// The UTC at `phc_ns`.
     #[inline]
     pub(crate) fn utc_ns(&self, phc_ns: u64) -> u64 {
         let since_ns = phc_ns.cast_signed().wrapping_sub(self.at_ns);
@@ -73,8 +74,8 @@ impl Fit {
     }
 }
 
-/// The line with the least squares, readings weighted by how sure they are. Everything is seen from the last reading,
-/// so that the numbers are small enough for a float.
+/// The line with the least squares, readings weighted by how sure they are. Everything is seen from
+/// the last reading, so that the numbers are small enough for a float.
 fn line_through(readings: &VecDeque<PhcReading>) -> Line {
     let last = *readings.back().expect("there is a reading");
     let offset_of = |reading: &PhcReading| reading.utc_ns.wrapping_sub(reading.phc_ns);
@@ -107,17 +108,17 @@ fn line_through(readings: &VecDeque<PhcReading>) -> Line {
 pub struct PhcFacts {
     /// N of `/dev/ptpN`.
     pub index: u32,
-    /// The card's clock minus the time of day, when last measured.
+    /// The card's clock minus the UTC, when last measured.
     pub ahead_ns: i64,
-    /// How much faster it runs than the time of day, in nanoseconds a second.
+    /// How much faster it runs than the UTC, in nanoseconds per second.
     pub drift_ppb: i64,
-    /// The time of day of a stamp is known this well, as far as reading the clocks goes.
+    /// The UTC of a stamp is known this well, as far as reading the clocks goes.
     pub uncertainty_ns: u64,
     /// Times that one of the clocks was set during the capture.
     pub steps: u64,
     /// Times that the clock could not be read; the line before went on.
     pub failures: u64,
-    /// Seconds that TAI is ahead of UTC, as the kernel was told; 0 where nobody told it.
+    /// Seconds that TAI is ahead of UTC, as set in the kernel; 0 if not set.
     pub tai_offset_s: i64,
 }
 
@@ -166,7 +167,8 @@ impl PhcClock {
         Arc::new(Self::new(0, Box::new(Still), 0).expect("it can be read"))
     }
 
-    /// The line for stamps around now (`now_ns` is monotonic). Measures when the last measurement is too old.
+    /// The line for stamps around now (`now_ns` is monotonic). Measures when the last measurement
+    /// is too old.
     pub(crate) fn line(&self, now_ns: u64) -> Line {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = state.fit.readings.len() < READINGS_MAX / 2;
@@ -247,8 +249,8 @@ mod tests {
     }
 
     proptest! {
-        /// Stamps between and after measurements get the right time of day, whatever the card's clock says and
-        /// however fast it runs, up to the error of the measurements.
+        /// Stamps between and after measurements get the right UTC, whatever the card's
+        /// clock says and however fast it runs, up to the error of the measurements.
         #[test]
         fn a_stamp_gets_its_time_of_day(
             ahead_s in -2_000_000_000_i64..2_000_000_000,

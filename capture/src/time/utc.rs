@@ -1,8 +1,8 @@
-//! From the kernel's monotonic clock to time of day.
+//! The kernel's monotonic clock to UTC.
 //!
-//! The two run at the same rate (NTP slews both), so their difference only changes when somebody sets the time.
-//! It is measured again and again, but a new value is taken only when the old one cannot be true any more: the
-//! noise of a measurement must not move the times of frames against each other.
+//! Both run at the same rate (NTP slews both), so their difference only changes when the time is
+//! set. It is measured repeatedly, but a new value is used only when the old one cannot be true any
+//! more: the noise of a measurement must not shift the times of frames against each other.
 
 use crate::CaptureError;
 use nix::time::{ClockId, clock_gettime};
@@ -21,7 +21,7 @@ struct Measured {
 }
 
 impl Measured {
-    /// From a reading of the time of day that lies between two of the monotonic clock.
+    /// From a reading of the UTC that lies between two of the monotonic clock.
     fn between(before_ns: u64, day_ns: u64, after_ns: u64) -> Self {
         let day_ns = day_ns as i64;
         Self { offset_ns_min: day_ns - after_ns as i64, offset_ns_max: day_ns - before_ns as i64 }
@@ -59,7 +59,7 @@ pub(crate) fn utc_now_ns() -> u64 {
     now_ns(ClockId::CLOCK_REALTIME)
 }
 
-/// Refuses a time of day that capture files cannot hold: nanoseconds since 1970 in 64 bits.
+/// Refuses a UTC that capture files cannot hold: nanoseconds since 1970 in 64 bits.
 ///
 /// # Errors
 /// [`CaptureError::TimeOfDay`].
@@ -125,13 +125,13 @@ impl UtcClock {
         self.own_offset_ns().wrapping_add(self.time_namespace_ns)
     }
 
-    /// Nanoseconds to add to monotonic times of this process around now to get nanoseconds since 1970. Measures when the last
-    /// measurement is too old.
+    /// Nanoseconds to add to monotonic times of this process around now to get nanoseconds since
+    /// 1970. Measures when the last measurement is too old.
     fn own_offset_ns(&self) -> i64 {
         let now_ns = now_ns(ClockId::CLOCK_MONOTONIC);
         let measured_at_ns = self.measured_at_ns.load(Relaxed);
         let is_old = now_ns.saturating_sub(measured_at_ns) > AGE_NS_MAX;
-        // Whoever moves the time measures; the others go on with what is known.
+        // One thread measures; the others continue with the known offset.
         if is_old && self.measured_at_ns.compare_exchange(measured_at_ns, now_ns, Relaxed, Relaxed).is_ok() {
             self.offset_ns.store(measure().corrected(self.offset_ns.load(Relaxed)), Relaxed);
         }

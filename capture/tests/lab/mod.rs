@@ -1,7 +1,7 @@
 //! Two private namespaces with a veth pair between them, a sender of raw frames and a listener.
 //!
-//! The namespaces have no names and so need no cleaning up: they end with the test. Neither end says anything of
-//! its own accord, so every frame that arrives came from the test.
+//! The namespaces have no names and so need no cleaning up: they end with the test. Neither end
+//! says anything of its own accord, so every frame that arrives came from the test.
 
 use capture::{Options, Output};
 use host::{Netns, Stack, VethEnd};
@@ -51,7 +51,8 @@ impl Lab {
         RawSocket::open(&self.tx, TX_DEV, 0)
     }
 
-    /// Sends frames and waits until the receiving end has counted them: on a busy machine that comes late.
+    /// Sends frames and waits until the receiving end has counted them: on a busy machine that
+    /// comes late.
     pub(crate) fn send(&self, frames: impl IntoIterator<Item = Vec<u8>>) {
         let stack = Stack::of(&self.rx).unwrap();
         let received = || stack.link(RX_DEV).unwrap().counters.rx_packets;

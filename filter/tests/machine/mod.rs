@@ -1,5 +1,5 @@
-//! As much of an eBPF machine as a translated filter needs, and one that believes nothing: every access must lie in
-//! the memory it belongs to, as the verifier would prove it, or the test fails.
+//! As much of an eBPF machine as a translated filter needs, and one that believes nothing: every
+//! access must lie in the memory it belongs to, as the verifier would prove it, or the test fails.
 
 use filter::Ebpf;
 

@@ -1,9 +1,9 @@
 //! The frames of one block of a TPACKET_V3 ring.
 //!
-//! A function over bytes: whatever they are, nothing outside of them is looked at and the walk over the frames ends.
-//! The kernel writes blocks that this room can read whole; a block that it cannot read ends at the bad frame.
-//! Layout: `struct tpacket_block_desc`, `struct tpacket3_hdr` and `struct sockaddr_ll` of `linux/if_packet.h`, the
-//! two last at places rounded up to 16.
+//! A function over bytes: whatever they are, it reads nothing outside of them and ends. A block
+//! with an invalid frame ends at that frame. Layout: `struct tpacket_block_desc`, `struct
+//! tpacket3_hdr` and `struct sockaddr_ll` of `linux/if_packet.h`, the two last at offsets rounded
+//! up to 16.
 
 use crate::record::ring::{Record, TimeSource, VlanTag};
 use pcapng::Flags;
@@ -32,7 +32,7 @@ pub(crate) const OUTGOING: u8 = 4;
 
 /// A tag takes so many bytes of the wire.
 const TAG_LEN: u32 = 4;
-/// What a tag is when the kernel does not say: 802.1Q.
+/// What a tag is when the kernel does not report it: 802.1Q.
 const TPID_DEFAULT: u16 = 0x8100;
 
 /// Any place of a block, as a number in the machine's own order.

@@ -1,4 +1,4 @@
-//! One TPACKET_V3 ring as a source: a look shows one block.
+//! One TPACKET_V3 ring as a ring consumer: each peek returns one block.
 
 use crate::backend::tpacket::block::Frames;
 use crate::record::consumer::{Probe, RingConsumer, STAMP_DELAY_NS};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct Totals {
     /// Frames put into the ring.
     pub(crate) captured: u64,
-    /// Frames for which the ring had no room.
+    /// Frames lost because the ring was full.
     pub(crate) lost: u64,
     /// Times that all blocks were full.
     pub(crate) freezes: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Totals {
 
 impl Totals {
     fn add(&mut self, packets: u64, drops: u64) {
-        // The kernel counts what it had no room for among the packets.
+        // The kernel counts lost frames among the packets.
         self.captured += packets.saturating_sub(drops);
         self.lost += drops;
         if drops > 0 {
@@ -42,7 +42,7 @@ impl Totals {
     }
 }
 
-/// The counts of one ring, for its reader and for whoever asks.
+/// The counts of one ring, for its reader and for statistics.
 #[derive(Debug)]
 pub(crate) struct Tally {
     socket: PacketSocket,
@@ -94,7 +94,8 @@ impl TpacketConsumer {
         Self { ring, tally, next: 0, is_in_view: false, lost_before: 0, is_stamped }
     }
 
-    /// Frames of the next block, and their lengths together; `None` when the kernel has not handed it over.
+    /// Frames of the next block, and their lengths together; `None` when the kernel has not handed
+    /// it over.
     fn measure(&self) -> Option<(u64, u64)> {
         let frames = Frames::of(self.ring.block(self.next)?);
         Some(frames.fold((0, 0), |(count, bytes), frame| (count + 1, bytes + u64::from(frame.frame_len))))
@@ -148,8 +149,8 @@ impl RingConsumer for TpacketConsumer {
     }
 }
 
-/// The kernel counts a frame with the lock under which it puts it into a block, so this sees frames in blocks that
-/// are not handed over yet.
+/// The kernel counts a frame with the lock under which it puts it into a block, so this sees frames
+/// in blocks that are not handed over yet.
 impl Probe for Arc<Tally> {
     fn filled(&self) -> u64 {
         self.with_totals(|totals| totals.captured)

@@ -1,8 +1,8 @@
-//! The packet socket backend: TPACKET_V3 rings joined by FANOUT, for what XDP cannot see or do.
+//! The packet socket backend: TPACKET_V3 rings in a fanout group, for what XDP cannot capture.
 //!
-//! Frames that the host sends, the loopback device, wireless devices, devices whose XDP hook is taken. Each frame is
-//! an skb by then and is copied with a head of 80 bytes, so this is the slower way. The host keeps every frame: there
-//! is no drop mode.
+//! That is outgoing frames, the loopback device, wireless devices, and devices whose XDP hook is in
+//! use. Each frame is an skb by then and is copied with a header of 80 bytes, so this backend is
+//! slower. The host receives every frame: there is no drop mode.
 
 mod block;
 mod consumer;
@@ -24,23 +24,25 @@ use std::time::{Duration, Instant};
 
 /// Large enough for the largest frame, small enough to stay in a CPU's own cache.
 const BLOCK_SIZE_BYTES_MAX: u32 = 256 << 10;
-/// The same where no more than this is kept of a frame. On a slow line the kernel retires a block each
-/// [`RETIRE_MS`], so the number of blocks, not of frames, decides how late a reader may be: a second with these, a quarter
-/// of that with the others.
+/// The same where no more than this is kept of a frame. On a slow line the kernel retires a block
+/// each [`RETIRE_MS`], so the number of blocks, not of frames, decides how late a reader may be: a
+/// second with these, a quarter of that with the others.
 const BLOCK_SIZE_BYTES_SHORT: u32 = 64 << 10;
 const SNAPLEN_SHORT_MAX: u32 = 4096;
 /// Sizes of a ring: at least, at most, and at most unless the user asks for more.
 const RING_SIZE_BYTES_MIN: u32 = 2 << 20;
 const RING_SIZE_BYTES_MAX: u32 = 1 << 30;
 const RING_SIZE_BYTES_UNASKED: u32 = 64 << 20;
-/// What a frame costs beside its bytes: the head, the address, and what it takes to begin the next at 16 bytes.
+/// What a frame costs beside its bytes: the head, the address, and what it takes to begin the next
+/// at 16 bytes.
 const FRAME_OVERHEAD: u64 = 96;
 /// What a block begins with, at most.
 const BLOCK_HEAD: u64 = 64;
 /// A frame waits no longer than twice this in a block that is not full.
 const RETIRE_MS: u32 = 10;
 
-/// At the end, frames that the reader has not seen after so long without seeing one are not waited for.
+/// At the end, frames that the reader has not seen after so long without seeing one are not waited
+/// for.
 const TIMEOUT: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -107,20 +109,25 @@ impl TpacketBackend {
     /// Makes the sockets and joins them. `why` tells why it is not XDP, for the report.
     ///
     /// # Errors
-    /// [`CaptureError::DropNeedsXdp`], [`CaptureError::QueuesUntold`], [`CaptureError::PacketSocket`].
-    pub(crate) fn open(link: &Link, wish: PacketOptions, why: Option<String>) -> Result<Self, CaptureError> {
-        if wish.mode == Mode::Drop {
+    /// [`CaptureError::DropNeedsXdp`], [`CaptureError::QueuesUntold`],
+    /// [`CaptureError::PacketSocket`].
+    pub(crate) fn open(
+        link: &Link,
+        options: PacketOptions,
+        why: Option<String>,
+    ) -> Result<Self, CaptureError> {
+        if options.mode == Mode::Drop {
             return Err(CaptureError::DropNeedsXdp { ifname: link.name.clone() });
         }
-        if let Some(queues) = wish.queues {
+        if let Some(queues) = options.queues {
             return Err(CaptureError::QueuesUntold { ifname: link.name.clone(), queues });
         }
         let failed =
             |act| move |source| CaptureError::PacketSocket { ifname: link.name.clone(), act, source };
         let rings = cpus::online_end(bpf::capture::possible_cpus()?);
-        let PacketOptions { fanout, direction, shape, .. } = wish;
-        let is_filtered = wish.filter.is_some();
-        let classic = wish.filter.unwrap_or_else(|| Classic::keep(wish.snaplen));
+        let PacketOptions { fanout, direction, shape, .. } = options;
+        let is_filtered = options.filter.is_some();
+        let classic = options.filter.unwrap_or_else(|| Classic::keep(options.snaplen));
         let mut group = Group::new(fanout, direction);
         let mut backend = Self {
             ifname: link.name.clone(),
@@ -129,19 +136,20 @@ impl TpacketBackend {
             facts: TpacketFacts { rings, fanout, direction, why },
             tallies: Vec::new(),
             rings: Vec::new(),
-            ring_frames: u64::from(shape.block_count) * frames_of_block(wish.snaplen),
-            is_stamped: wish.wants_time,
+            ring_frames: u64::from(shape.block_count) * frames_of_block(options.snaplen),
+            is_stamped: options.wants_time,
             stamps_refusal: None,
             is_attached: false,
         };
         for _ in 0..rings {
             let (socket, ring) = PacketSocket::new(shape).map_err(failed("make a packet ring for"))?;
-            // A socket gets every frame until it is in its group, so nothing passes until all of them are.
+            // A socket gets every frame until it is in its group, so nothing passes until all of
+            // them are.
             socket.set_filter(Classic::keep(0).instructions()).map_err(failed("set a filter for"))?;
-            if wish.wants_time
+            if options.wants_time
                 && let Err(error) = socket.ask_for_hardware_time()
             {
-                if wish.needs_time {
+                if options.needs_time {
                     return Err(failed("ask for the time stamps of")(error));
                 }
                 let why = format!("packet sockets do not get the time stamps of {}: {error}", link.name);
@@ -238,11 +246,13 @@ impl Backend for TpacketBackend {
         if !std::mem::take(&mut self.is_attached) {
             return;
         }
-        // Cannot fail where the filter before it was taken; if it does, the readers stop at the next empty look.
+        // Cannot fail where the filter before it was taken; if it does, the readers stop at the
+        // next empty look.
         let _ = self.set_filters(Classic::keep(0).instructions());
-        // Whoever still asks the old filter gets done.
+        // Wait for readers of the old filter.
         let _ = bpf::sys::wait_for_running_programs();
-        // Blocks that are not full are handed over when they are old enough; the readers go on meanwhile.
+        // Blocks that are not full are handed over when they are old enough; the readers go on
+        // meanwhile.
         let mut unseen = self.unseen();
         let mut last_seen = Instant::now();
         while unseen > 0 && last_seen.elapsed() < TIMEOUT {
@@ -255,9 +265,9 @@ impl Backend for TpacketBackend {
     }
 }
 
-/// Queues that frames are to be told apart by, where that takes more than saying the one there is. The socket's filter could ask
-/// for the number (`SKF_AD_QUEUE`, and fanout by it); but drivers of cards put the receive queue and 1 there, and veth
-/// leaves the queue by which the other end sent.
+/// Queues that frames are to be told apart by, where that takes more than saying the one there is.
+/// The socket's filter could ask for the number (`SKF_AD_QUEUE`, and fanout by it); but drivers of
+/// cards put the receive queue and 1 there, and veth leaves the queue by which the other end sent.
 pub(crate) fn queues_untold(link: &Link, options: &Options) -> Option<u32> {
     (options.per_queue && link.rx_queues > 1).then_some(link.rx_queues)
 }
@@ -324,7 +334,8 @@ impl Group {
             Some(number) => socket.join(number, self.kind),
             None => {
                 self.found(socket).or_else(|error| match error.raw_os_error() {
-                    // Before Linux 5.11 groups cannot ignore what the host sends, so the filter has to.
+                    // Before Linux 5.11 groups cannot ignore what the host sends, so the filter has
+                    // to.
                     Some(libc::EINVAL) => {
                         self.kind &= !libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
                         self.found(socket)
@@ -361,7 +372,8 @@ mod tests {
         }
     }
 
-    /// mgdump on loopback lost 7 of 32,210 frames at less than 2,000 a second: 25 blocks were a quarter of a second.
+    /// mgdump on loopback lost 7 of 32,210 frames at less than 2,000 a second: 25 blocks were a
+    /// quarter of a second.
     #[test]
     fn a_slow_line_does_not_fill_a_ring_whose_reader_is_late_by_nearly_a_second() {
         let shape = shape(&Options::new("lo"));
