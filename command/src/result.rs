@@ -63,7 +63,7 @@ pub fn fragments(config: &Config, plan: &Plan, frame_size: u32) -> i32 {
     if !config.flags.has(Flags::SHARED) {
         return NO_FRAME;
     }
-    let headers_len = plan.layout.stamp + PKTGEN_HEADER_LEN;
+    let headers_len = plan.layout.pktgen_header + PKTGEN_HEADER_LEN;
     let has_payload = plan.frame_len(frame_size) as usize > headers_len;
     if has_payload { config.frags.clamp(0, FRAGMENTS_MAX) } else { 0 }
 }

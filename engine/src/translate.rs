@@ -21,7 +21,7 @@ pub(crate) fn plan(plan: &Plan, cursor: &Cursor, ifindex: u32, receive: bool) ->
         mpls_at: layout.mpls as u32,
         ip_at: layout.ip as u32,
         udp_at: layout.udp as u32,
-        stamp_at: layout.stamp as u32,
+        stamp_at: layout.pktgen_header as u32,
         flags: flags(plan, cursor, receive),
         ifindex,
         frame_len_max: plan.frame_len_max(),
@@ -45,8 +45,8 @@ pub(crate) fn plan(plan: &Plan, cursor: &Cursor, ifindex: u32, receive: bool) ->
         imix_count: plan.imix.sizes.len() as u32,
         imix_size: padded(&plan.imix.sizes),
         imix_last: padded(&plan.imix.last),
-        dst_start: plan.dst_v4_allowed.map(|(start, _)| start),
-        dst_count: plan.dst_v4_allowed.map(|(_, count)| count),
+        dst_start: plan.dst_v4_pools.map(|(start, _)| start),
+        dst_count: plan.dst_v4_pools.map(|(_, count)| count),
         dst_v6_set: words(set),
         dst_v6_allowed: words(allowed),
         ip_sum: plan.ip_sum,
@@ -173,14 +173,14 @@ pub(crate) fn update(cursor: &mut Cursor, from: &abi::Cursor) {
     cursor.repeats_left = from.repeats_left;
     cursor.mpls.iter_mut().zip(from.mpls).for_each(|(to, from)| *to = from);
     cursor.imix_counts.iter_mut().zip(from.imix_counts).for_each(|(to, from)| *to = from);
-    cursor.built = packet::Built {
+    cursor.built = packet::FrameState {
         seq_num: from.built_seq_num,
         ip_id: from.built_ip_id as u16,
         src_mac_offset: from.built_src_mac_offset,
         dst_mac_offset: from.built_dst_mac_offset,
         tv_sec: from.built_sec,
         tv_usec: from.built_usec,
-        ..packet::Built::default()
+        ..packet::FrameState::default()
     };
 }
 

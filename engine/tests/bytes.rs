@@ -6,7 +6,7 @@ use engine::{Engine, EngineKind, MemEngine};
 use host::LabOptions;
 use lab::tap::Tap;
 use lab::{ENGINES, lab, polling_lab, request, run, run_with_reason};
-use packet::{Config, Flags, Rng, Stamp, XmitMode, sample};
+use packet::{Config, Flags, PktgenHeader, Rng, XmitMode, sample};
 use std::num::NonZeroU32;
 
 const PLANS: u64 = 12;
@@ -54,7 +54,7 @@ fn frames_carry_the_time_at_which_they_were_sent() {
         let after_us = host::realtime_ns() / 1000;
         let mut last_us = before_us;
         for frame in tap.frames(20) {
-            let time = Stamp::parse(&frame[42..]).expect("a pktgen header").time;
+            let time = PktgenHeader::parse(&frame[42..]).expect("a pktgen header").time;
             let time_us = u64::from(time.sec) * 1_000_000 + u64::from(time.usec);
             assert!((last_us..=after_us).contains(&time_us), "{engine}: {time:?} after {last_us} µs");
             last_us = time_us;

@@ -2,7 +2,8 @@
 //!
 //! Works on bytes and words only; which bytes a header covers is the business of the plan.
 
-/// Adds the 16-bit big-endian words of `bytes` to `sum`; an odd last byte counts as the high half of a word.
+/// Adds the 16-bit big-endian words of `bytes` to `sum`; an odd last byte counts as the high half
+/// of a word.
 pub fn add(sum: u64, bytes: &[u8]) -> u64 {
     let mut words = bytes.chunks_exact(2);
     let body = words.by_ref().fold(sum, |sum, word| sum + u64::from(u16::from_be_bytes([word[0], word[1]])));

@@ -1,7 +1,7 @@
-//! What a user asked for, for one device instance, in the words and limits of pktgen.
+//! The settings of one device instance, in pktgen's terms and limits.
 //!
-//! Plain data: nothing is checked here beyond what a type can hold. `Plan::new` checks and interprets it; the
-//! `command` crate reads and prints it as text.
+//! Plain data: nothing is checked here beyond what a type can hold. `Plan::new` checks and
+//! interprets it; the `command` crate reads and prints it as text.
 
 use crate::MacAddr;
 use crate::wire::{ETHERNET_LEN, IPV4_LEN, IPV6_LEN, PKTGEN_HEADER_LEN, TAG_LEN, UDP_LEN};
@@ -54,16 +54,16 @@ impl Flags {
 /// Where frames enter the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XmitMode {
-    /// Straight to the driver, past qdisc and packet taps.
+    /// Directly to the driver, bypassing qdisc and packet taps.
     #[default]
     StartXmit,
     /// Through the qdisc.
     QueueXmit,
-    /// Into the receive path of the device, as if they had come from the wire.
+    /// Into the receive path of the device, as if received from the wire.
     NetifReceive,
 }
 
-/// One size of an internet mix and how often it is to come.
+/// One size of an internet mix and its weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImixEntry {
     /// Frame length in bytes, without FCS.
@@ -72,12 +72,13 @@ pub struct ImixEntry {
     pub weight: u64,
 }
 
-/// Everything a user can ask of one device instance.
+/// All settings of one device instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Frames to send, 0 for no end.
     pub count: u64,
-    /// Shortest frame in bytes without FCS; 0 until set or started, then the default of the IP version.
+    /// Shortest frame in bytes without FCS; 0 until set or started, then the default of the IP
+    /// version.
     pub min_pkt_size: u32,
     /// Longest frame in bytes without FCS.
     pub max_pkt_size: u32,
@@ -85,11 +86,11 @@ pub struct Config {
     pub imix: Vec<ImixEntry>,
     /// Page fragments that hold the payload; 0 or less for none, 17 at most are used.
     pub frags: i32,
-    /// Time between the starts of two frames; 0 for as fast as it goes, [`NEVER_NS`] for never.
+    /// Time between the starts of two frames; 0 for as fast as possible, [`NEVER_NS`] for never.
     pub delay_ns: u64,
-    /// Times each built frame goes out; 0 means 1.
+    /// Times each frame is sent; 0 means 1.
     pub clone_skb: i32,
-    /// Frames handed over in one go.
+    /// Frames per transmit call.
     pub burst: u32,
     /// Where frames enter the kernel.
     pub xmit_mode: XmitMode,
@@ -137,7 +138,7 @@ pub struct Config {
     pub udp_dst_min: u16,
     /// End of the UDP destination ports; itself not used when larger than the first.
     pub udp_dst_max: u16,
-    /// MPLS label stack entries, outermost first, as typed (bit 0x100 marks a random label).
+    /// MPLS label stack entries, outermost first, as written (bit 0x100 marks a random label).
     pub mpls: Vec<u32>,
     /// VLAN id 0 to 4095, `None` for untagged.
     pub vlan_id: Option<u16>,
@@ -159,13 +160,14 @@ pub struct Config {
     pub spi: u32,
     /// pktgen's flags.
     pub flags: Flags,
-    /// Seed of every random draw; `None` for a new one each run.
+    /// Seed of all random values; `None` for a new one per run.
     pub seed: Option<u64>,
 }
 
 impl Config {
-    /// What `start` does to the settings themselves: sizes that were never set get the default of the IP
-    /// version, the largest size is raised to the smallest, and queues end at the device's last one.
+    /// Changes settings as `start` does: sizes that were never set get the default of the IP
+    /// version, the largest size is at least the smallest, and queues are limited to those of the
+    /// device.
     pub fn prepare(&mut self, facts: &DeviceFacts) {
         if self.min_pkt_size == 0 {
             self.min_pkt_size = self.default_size();
@@ -176,7 +178,8 @@ impl Config {
         self.queue_map_max = self.queue_map_max.min(last_queue);
     }
 
-    /// The shortest useful frame, which `start` takes when no size was set: 58 bytes for IPv4, 78 for IPv6.
+    /// The shortest useful frame, which `start` takes when no size was set: 58 bytes for IPv4, 78
+    /// for IPv6.
     pub fn default_size(&self) -> u32 {
         let ip_len = if self.flags.has(Flags::IPV6) { IPV6_LEN } else { IPV4_LEN };
         (ETHERNET_LEN + ip_len + UDP_LEN + PKTGEN_HEADER_LEN) as u32
@@ -188,8 +191,8 @@ impl Config {
         ((self.mpls.len() + tags) * TAG_LEN) as u32
     }
 
-    /// The first or only IPv4 source and the last: the device's own address when none was set, 0.0.0.0 when it
-    /// has none.
+    /// The first or only IPv4 source and the last: the device's own address when none was set,
+    /// 0.0.0.0 when it has none.
     pub(crate) fn sources(&self, facts: &DeviceFacts) -> (Ipv4Addr, Ipv4Addr) {
         let own = facts.v4.unwrap_or(Ipv4Addr::UNSPECIFIED);
         match self.src_min {
@@ -198,8 +201,8 @@ impl Config {
         }
     }
 
-    /// Frames that one transmit call of pktgen sends, all the same: `burst`, but 1 through a queueing discipline and
-    /// without SHARED.
+    /// Frames that one transmit call of pktgen sends, all the same: `burst`, but 1 through a
+    /// queueing discipline and without SHARED.
     pub fn frames_each_call(&self) -> u32 {
         match self.xmit_mode {
             XmitMode::StartXmit | XmitMode::NetifReceive if self.flags.has(Flags::SHARED) => {
@@ -209,8 +212,8 @@ impl Config {
         }
     }
 
-    /// True when frames are to be sealed by security associations: [`crate::Cursor::associations`] has to be
-    /// read from the kernel before a start then. pktgen does so for IPv4 with flows only.
+    /// True when frames need security associations: [`crate::Cursor::associations`] must then be
+    /// read from the kernel before a start. As in pktgen, only for IPv4 with flows.
     pub fn asks_for_ipsec(&self) -> bool {
         self.flags.has(Flags::IPSEC) && self.flows > 0 && !self.flags.has(Flags::IPV6)
     }
@@ -267,7 +270,7 @@ impl Default for Config {
     }
 }
 
-/// What a plan needs to know of the device it is for.
+/// The facts about a device that a plan needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceFacts {
     /// The device's own address.

@@ -1,9 +1,9 @@
-//! How far a run has come: what the next frame starts from.
+//! The state of a run between two frames.
 //!
-//! These are pktgen's `cur_*` fields. `start` sets most of them back, some live as long as the device instance
-//! (the IP id, the flow table, the random source), and a few commands move one at once.
+//! These are pktgen's `cur_*` fields. `start` resets most of them. The IP id, the flow table and
+//! the random source live as long as the device instance. A few commands change a field at once.
 
-use crate::ipsec::{Associations, Numbers};
+use crate::ipsec::{Associations, SeqAndIv};
 use crate::{Config, DeviceFacts, Flags, Rng};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// One entry of the flow table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// The destination that belongs to this flow while it is open.
+    /// Its destination while it is open.
     pub dst_v4: u32,
     /// Frames sent in it.
     pub count: u32,
@@ -19,37 +19,38 @@ pub struct Flow {
     pub is_open: bool,
 }
 
-/// What the frame built last carries beside the cursor's own values; sent again while `repeats_left` lasts.
+/// The fields of the last frame built that are not in the cursor; repeated while `repeats_left` is
+/// not 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Built {
+pub struct FrameState {
     /// Its sequence number.
     pub seq_num: u32,
     /// Its IPv4 identification.
     pub ip_id: u16,
-    /// Its place in the source MACs.
+    /// Its offset in the source MACs.
     pub src_mac_offset: u32,
-    /// Its place in the destination MACs.
+    /// Its offset in the destination MACs.
     pub dst_mac_offset: u32,
     /// Seconds of its time stamp.
     pub tv_sec: u32,
     /// Microseconds of its time stamp.
     pub tv_usec: u32,
-    /// What IPsec numbers it with.
-    pub numbers: Numbers,
+    /// Its IPsec sequence number and IV.
+    pub numbers: SeqAndIv,
 }
 
-/// Where the next frame of a device instance starts from.
+/// The state from which the next frame of a device instance is built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor {
     /// Sequence number of the next frame.
     pub seq_num: u32,
     /// IPv4 identification of the next frame built; counts builds since `add_device`.
     pub ip_id: u16,
-    /// Length of the last frame as asked for, in bytes without FCS.
+    /// Requested length of the last frame, in bytes without FCS.
     pub frame_size: u32,
-    /// Place in the source MACs.
+    /// Offset in the source MACs.
     pub src_mac_offset: u32,
-    /// Place in the destination MACs.
+    /// Offset in the destination MACs.
     pub dst_mac_offset: u32,
     /// Last IPv4 source.
     pub src_v4: Ipv4Addr,
@@ -73,9 +74,10 @@ pub struct Cursor {
     pub flows_started: u32,
     /// The flow table; grows to as many entries as there are flows.
     pub flows: Vec<Flow>,
-    /// The source that each flow was opened with, by which it found its association; empty without IPSEC.
+    /// The source of each flow when it was opened, which determines its association; empty without
+    /// IPSEC.
     pub flow_sources: Vec<Ipv4Addr>,
-    /// The associations that a run with IPSEC goes by: to be read from the kernel before [`Cursor::start`].
+    /// The associations of a run with IPSEC, to be read from the kernel before [`Cursor::start`].
     pub associations: Arc<Associations>,
     /// Frames of each IMIX size sent since `start`.
     pub imix_counts: Vec<u64>,
@@ -83,15 +85,15 @@ pub struct Cursor {
     pub vlan_id: u16,
     /// Outer VLAN id of the last frame.
     pub svlan_id: u16,
-    /// MPLS stack of the last frame, in the words of the setting (bit 0x100 marks a random one).
+    /// MPLS stack of the last frame, as in the setting (bit 0x100 marks a random one).
     pub mpls: Vec<u32>,
     /// The frame built last.
-    pub built: Built,
-    /// Times the frame built last is still to go out unchanged (`clone_skb`, `burst`).
+    pub built: FrameState,
+    /// Remaining repeats of the last frame (`clone_skb`, `burst`).
     pub repeats_left: u32,
     /// Bytes of tags and labels that the frame sizes of this run include.
     pub overhead: u32,
-    /// The source of every random draw.
+    /// The source of all random values.
     pub rng: Rng,
 }
 
@@ -121,7 +123,7 @@ impl Default for Cursor {
             vlan_id: 0,
             svlan_id: 0,
             mpls: Vec::new(),
-            built: Built::default(),
+            built: FrameState::default(),
             repeats_left: 0,
             overhead: 0,
             rng: Rng::default(),
@@ -130,10 +132,11 @@ impl Default for Cursor {
 }
 
 impl Cursor {
-    /// What `start` sets up: counters of the run to their beginning, addresses, ports and size to their first.
+    /// Resets the counters of the run, and sets addresses, ports and size to their first values.
     ///
-    /// The IP id, the flow table, the queue and randomised tags go on from where they were, as in pktgen. A
-    /// seed in the configuration makes the run draw what it drew before; without one, `fresh_seed` is used.
+    /// The IP id, the flow table, the queue and random tags continue, as in pktgen. A seed in the
+    /// configuration repeats the random values of an earlier run; without one, `fresh_seed` is
+    /// used.
     pub fn start(&mut self, config: &Config, facts: &DeviceFacts, fresh_seed: u64) {
         self.rng = Rng(config.seed.unwrap_or(fresh_seed));
         self.seq_num = 1;
@@ -157,8 +160,7 @@ impl Cursor {
         self.follow(config);
     }
 
-    /// Takes over what a change of the settings means for a run that goes on: tables of the right size, tags
-    /// and labels as set.
+    /// Applies a change of the settings to a running run: sizes of the tables, tags and labels.
     pub fn follow(&mut self, config: &Config) {
         self.flows.resize(config.flows as usize, Flow::default());
         let source_count = if config.asks_for_ipsec() { config.flows as usize } else { 0 };
@@ -170,21 +172,22 @@ impl Cursor {
         self.mpls.clone_from(&config.mpls);
     }
 
-    /// Moves over the next `count` frames, all of them repeats of the one before: `count` is at most `repeats_left`.
+    /// Moves over the next `count` frames, all of them repeats of the one before: `count` is at
+    /// most `repeats_left`.
     pub fn repeat(&mut self, count: u32) {
         self.repeats_left -= count;
         self.seq_num = self.seq_num.wrapping_add(count);
     }
 
-    /// Ends the repeats of a frame that has gone out already, of `repeats` times; one that was built and found no room
-    /// yet stays the next. To be called before what frames are changes.
+    /// Ends the repeats of a frame that was sent at least once, of `repeats` in all. A frame that
+    /// was built and not sent stays the next. To be called before the frames change.
     pub fn end_repeats(&mut self, repeats: u32) {
         if self.repeats_left < repeats {
             self.repeats_left = 0;
         }
     }
 
-    /// Writes tags and labels that were drawn at random back into the settings, where pktgen shows them.
+    /// Writes random tags and labels back into the settings, where pktgen shows them.
     pub fn write_back(&self, config: &mut Config) {
         config.vlan_id = config.vlan_id.map(|_| self.vlan_id);
         config.svlan_id = config.svlan_id.map(|_| self.svlan_id);

@@ -1,7 +1,7 @@
-//! One frame after the other: moving the cursor on, and writing the bytes.
+//! Frames from a plan: advancing the cursor and writing the bytes.
 //!
-//! The order of the steps, and so of the random draws, is that of pktgen (specification 6.3) and is the same in
-//! the BPF program `send.bpf.c`; a property test compares the two. Change both or none.
+//! The order of the steps, and so of the random numbers, is that of pktgen (specification 6.3) and
+//! of the BPF programs (`frame.h`). A property test compares the two: change both.
 
 use crate::flow_sa::FlowAssociations;
 use crate::plan::{MPLS_BOTTOM, MPLS_LABELS_MAX};
@@ -12,10 +12,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 impl Plan {
     /// Writes the next frame to the start of `out` and returns its length in bytes without FCS.
     ///
-    /// 0 stands for a frame that must not go out: one of a flow which another plan opened, and which has no
-    /// security association here.
+    /// 0 is a frame that must not be sent: its flow was opened by another plan and has no security
+    /// association here.
     ///
-    /// `now` is the time for its pktgen header; it is not looked at when the frame before goes out again.
+    /// `now` is the time for its pktgen header; it is not used when the last frame is repeated.
     ///
     /// # Panics
     /// When `out` is shorter than the frame; [`Plan::frame_len_max`] bytes are always enough.
@@ -31,8 +31,8 @@ impl Plan {
         self.write(cursor, out)
     }
 
-    /// Moves the cursor over the next frame as [`Plan::emit`] does with the time at zero, and takes no sequence
-    /// number of IPsec: for finding the way to a frame that was made before.
+    /// Advances the cursor as [`Plan::emit`] does with the time zero, without an IPsec sequence
+    /// number: to find the cursor of an earlier frame.
     pub fn skip(&self, cursor: &mut Cursor) {
         if cursor.repeats_left == 0 {
             self.build(cursor, WallTime::default());
@@ -41,7 +41,7 @@ impl Plan {
         cursor.seq_num = cursor.seq_num.wrapping_add(1);
     }
 
-    /// Moves every field on and fixes what the next `repeats` frames carry.
+    /// Advances all fields for the next `repeats` frames.
     fn build(&self, cursor: &mut Cursor, now: WallTime) {
         self.advance(cursor);
         cursor.built.seq_num = cursor.seq_num;
@@ -59,8 +59,8 @@ impl Plan {
     }
 
     fn advance(&self, cursor: &mut Cursor) {
-        if self.is_still {
-            // What the rest would do, at a fifth of its price.
+        if self.is_constant {
+            // What the rest would do, in a fifth of the time.
             (cursor.built.src_mac_offset, cursor.built.dst_mac_offset) = (0, 0);
             (cursor.queue, cursor.queue_started) = (self.queue.min as u16, true);
             return;
@@ -139,9 +139,10 @@ impl Plan {
         }
     }
 
-    /// A uniform draw from the allowed stretches; pktgen draws again until it hits one, which may never end.
+    /// A uniform random address of the pools. pktgen tries again until it hits one, which may never
+    /// end.
     fn draw_destination(&self, cursor: &mut Cursor) -> u32 {
-        let [first, second, third] = self.dst_v4_allowed;
+        let [first, second, third] = self.dst_v4_pools;
         let mut place = cursor.rng.below(first.1 + second.1 + third.1);
         for (start, count) in [first, second] {
             if place < count {
@@ -173,7 +174,8 @@ impl Plan {
         cursor.imix_counts[entry] += 1;
     }
 
-    /// A queue that is not in the range (as on a fresh device) is followed by the first one of the range.
+    /// A queue that is not in the range (as on a fresh device) is followed by the first one of the
+    /// range.
     fn step_queue(&self, cursor: &mut Cursor) {
         let Range { walk, min, max } = self.queue;
         let current = u32::from(cursor.queue);
@@ -187,7 +189,7 @@ impl Plan {
         cursor.queue = (next % u32::from(self.queue_count)) as u16;
     }
 
-    /// Writes the frame that the cursor stands at.
+    /// Writes the frame of the cursor.
     fn write(&self, cursor: &Cursor, out: &mut [u8]) -> usize {
         match &self.ipsec {
             None => self.write_clear(cursor, cursor.frame_size, out),
@@ -195,29 +197,32 @@ impl Plan {
         }
     }
 
-    /// Writes the frame that the cursor stands at, protected by IPsec; 0 when it has no association.
+    /// Writes the frame of the cursor, protected by IPsec; 0 when it has no association.
     fn write_protected(&self, associations: &FlowAssociations, cursor: &Cursor, out: &mut [u8]) -> usize {
         let Some(association) = associations.current(cursor) else { return 0 };
         let frame_size = cursor.frame_size.saturating_sub(association.header_len() as u32);
         let clear_len = self.write_clear(cursor, frame_size, out);
-        association.seal(&cursor.built.numbers, out, self.layout.ip, clear_len)
+        association.protect(&cursor.built.numbers, out, self.layout.ip, clear_len)
     }
 
-    /// Writes it in clear, as if asked to be `frame_size` bytes long.
+    /// Writes it in clear, with the requested length `frame_size`.
     fn write_clear(&self, cursor: &Cursor, frame_size: u32, out: &mut [u8]) -> usize {
         let payload_len = self.payload_len(frame_size);
-        let frame_len = self.layout.stamp + payload_len as usize;
+        let frame_len = self.layout.pktgen_header + payload_len as usize;
         let (header, zeros) = out[..frame_len].split_at_mut(self.layout.end);
         header.copy_from_slice(&self.header);
         zeros.fill(0);
-        let moved =
-            if self.is_still { Moved::default() } else { self.write_moving(cursor, payload_len, header) };
-        self.write_number(cursor, &moved, header);
+        let moved = if self.is_constant {
+            ChecksumDelta::default()
+        } else {
+            self.write_moving(cursor, payload_len, header)
+        };
+        self.write_variable(cursor, &moved, header);
         frame_len
     }
 
-    /// Writes what moves in some plans only.
-    fn write_moving(&self, cursor: &Cursor, payload_len: u32, header: &mut [u8]) -> Moved {
+    /// Writes the fields that are variable in some plans.
+    fn write_moving(&self, cursor: &Cursor, payload_len: u32, header: &mut [u8]) -> ChecksumDelta {
         if self.dst_mac_offset.walk != Walk::Fixed {
             header[..6].copy_from_slice(&self.dst_mac.offset(cursor.built.dst_mac_offset).0);
         }
@@ -228,15 +233,15 @@ impl Plan {
         let udp_len = if self.size_moves() { payload_len + 8 } else { 0 };
         let addresses = self.write_ip(cursor, header, udp_len);
         let ip_len = if udp_len != 0 { udp_len + 20 } else { 0 };
-        Moved {
+        ChecksumDelta {
             ip_sum: addresses + u64::from(ip_len),
             // The pseudo header has the length once more.
             udp_sum: addresses + self.write_udp(cursor, header, udp_len) + 2 * u64::from(udp_len),
         }
     }
 
-    /// Writes what moves in every plan, and the checksums.
-    fn write_number(&self, cursor: &Cursor, moved: &Moved, header: &mut [u8]) {
+    /// Writes the fields that are variable in every plan, and the checksums.
+    fn write_variable(&self, cursor: &Cursor, moved: &ChecksumDelta, header: &mut [u8]) {
         let built = &cursor.built;
         if !self.is_ipv6 {
             let ip: &mut [u8; 20] = header[self.layout.ip..].first_chunk_mut().expect("an IPv4 header");
@@ -245,7 +250,7 @@ impl Plan {
             ip[10..12].copy_from_slice(&checksum::finish(sum).to_be_bytes());
         }
         let stamp: &mut [u8; PKTGEN_HEADER_LEN] =
-            header[self.layout.stamp..].first_chunk_mut().expect("a pktgen header");
+            header[self.layout.pktgen_header..].first_chunk_mut().expect("a pktgen header");
         stamp[4..8].copy_from_slice(&built.seq_num.to_be_bytes());
         stamp[8..12].copy_from_slice(&built.tv_sec.to_be_bytes());
         stamp[12..16].copy_from_slice(&built.tv_usec.to_be_bytes());
@@ -272,8 +277,8 @@ impl Plan {
         }
     }
 
-    /// Writes what moves in the IP header and returns the sum over the addresses that move. The UDP length is 0
-    /// when it stays and is in the template.
+    /// Writes the variable fields of the IP header and returns the sum of the variable addresses.
+    /// The UDP length is 0 when it is constant and in the template.
     fn write_ip(&self, cursor: &Cursor, header: &mut [u8], udp_len: u32) -> u64 {
         let ip = self.layout.ip;
         let mut addresses = 0;
@@ -298,7 +303,7 @@ impl Plan {
         addresses
     }
 
-    /// Writes what moves in the UDP header and returns the sum over the ports that move.
+    /// Writes the variable fields of the UDP header and returns the sum of the variable ports.
     fn write_udp(&self, cursor: &Cursor, header: &mut [u8], udp_len: u32) -> u64 {
         let udp = self.layout.udp;
         let mut ports = 0;
@@ -319,7 +324,7 @@ impl Plan {
 
 /// The sums over what [`Plan::write_moving`] wrote, as far as checksums cover it.
 #[derive(Default)]
-struct Moved {
+struct ChecksumDelta {
     ip_sum: u64,
     udp_sum: u64,
 }
@@ -449,8 +454,8 @@ mod tests {
             let mut config = Config { vlan_id: Some(5), mpls: vec![0x100], clone_skb: 2, ..base() };
             config.flags.set(flag, true);
             let (still, mut cursor) = planned(config, &facts());
-            assert!(still.is_still);
-            let moving = Plan { is_still: false, ..still.clone() };
+            assert!(still.is_constant);
+            let moving = Plan { is_constant: false, ..still.clone() };
             let mut other = cursor.clone();
             let [mut left, mut right] = [(); 2].map(|()| vec![0xee; still.frame_len_max() as usize]);
             // The id of IPv4 comes round once.

@@ -3,11 +3,11 @@
 use crate::wire::FRAME_LEN_MAX;
 use std::net::Ipv4Addr;
 
-/// A configuration that no frame can be made of.
+/// Settings that give no frame.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// Every destination of a random range is one that random destinations leave out.
+    /// Random destinations exclude every address of the range.
     #[error(
         "IPDST_RND: no address from {min} up to {max} can be drawn \
          (0.0.0.0/8, 127.0.0.0/8, 224.0.0.0/4 and 255.255.255.255 are left out)"
@@ -15,10 +15,10 @@ pub enum PlanError {
     NoDestination {
         /// First address.
         min: Ipv4Addr,
-        /// End of the range, itself not drawn.
+        /// End of the range, excluded.
         max: Ipv4Addr,
     },
-    /// A frame longer than the length fields of its headers can say.
+    /// A frame longer than the length fields of its headers allow.
     #[error("pkt_size {frame_len} is too long: a frame has at most {FRAME_LEN_MAX} bytes")]
     TooLong {
         /// The length asked for, in bytes without FCS.
@@ -34,13 +34,13 @@ pub enum PlanError {
         /// The most there can be.
         max: usize,
     },
-    /// The kernel has no association for frames that may come.
+    /// The kernel has no association for some of the frames.
     #[error("IPSEC: there is no security association {what}")]
     NoAssociation {
         /// Which, in words.
         what: String,
     },
-    /// The kernel has one, and we cannot do what it asks.
+    /// The kernel has one that is not supported here.
     #[error("IPSEC: the security association {what} cannot be used: {why}")]
     UnusableAssociation {
         /// Which, in words.

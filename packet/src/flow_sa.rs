@@ -1,7 +1,7 @@
 //! IPsec in a plan: the security association of each flow.
 //!
-//! pktgen looks an association up when a flow is opened, and sends in clear when there is none. Here a plan is
-//! only made when every flow that can come has one.
+//! pktgen looks an association up when a flow is opened, and sends in clear when there is none.
+//! Here a plan is only made when every flow that can come has one.
 
 use crate::ipsec::{Associations, SecurityAssociation};
 use crate::{Config, Cursor, PlanError};
@@ -18,7 +18,8 @@ pub struct FlowAssociations {
 }
 
 impl FlowAssociations {
-    /// For settings that ask for it: flag IPSEC, IPv4, and flows (pktgen does nothing without them).
+    /// For settings that ask for it: flag IPSEC, IPv4, and flows (pktgen does nothing without
+    /// them).
     ///
     /// # Errors
     /// [`PlanError::NoAssociation`] for an SPI that is not there.
@@ -51,14 +52,14 @@ impl FlowAssociations {
         self.only.map_or(all, |only| &all[only..=only])
     }
 
-    /// The longest frame there can be. `clear_len` says how long one in clear is when an association takes so
-    /// many bytes of what was asked for.
+    /// The longest frame there can be. `clear_len` says how long one in clear is when an
+    /// association takes so many bytes of what was asked for.
     pub(crate) fn frame_len_max(&self, ip_at: usize, clear_len: impl Fn(u32) -> u32) -> u32 {
-        let sealed = |one: &SecurityAssociation| {
+        let protected = |one: &SecurityAssociation| {
             let ip_len = clear_len(one.header_len() as u32) as usize - ip_at;
-            (ip_at + one.sealed_len(ip_len)) as u32
+            (ip_at + one.protected_len(ip_len)) as u32
         };
-        self.candidates().iter().map(sealed).max().unwrap_or(0)
+        self.candidates().iter().map(protected).max().unwrap_or(0)
     }
 
     /// Numbers the frame that was just moved on to.
@@ -103,7 +104,7 @@ fn no_pair(dst: Ipv4Addr, src: Ipv4Addr, associations: &Associations) -> PlanErr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ipsec::seal::tests::association;
+    use crate::ipsec::protect::tests::association;
     use crate::ipsec::{Association, Mode, Secret, Transform, Unusable};
     use crate::{Flags, Plan, Rng, WallTime, sample};
 

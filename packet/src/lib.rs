@@ -1,8 +1,9 @@
-//! Frames as values: what a user asked for, the plan made of it, and the bytes of each frame.
+//! Frames as values: the settings, the plan made from them, and the bytes of each frame.
 //!
-//! [`Config`] is what a user asked for, in the words of pktgen. [`Plan`] is what each frame will be. [`Cursor`]
-//! is how far a run has come, and [`Plan::emit`] writes the next frame. No I/O, no clock, no kernel: time and
-//! the facts about a device come in as arguments, and every random draw comes from a seed.
+//! [`Config`] has the settings in pktgen's terms, [`Plan`] the rules for all frames of a run, and
+//! [`Cursor`] the state between two frames. [`Plan::emit`] writes the next frame. No I/O, no clock,
+//! no kernel: time and the facts about a device are arguments, and all random values come from a
+//! seed.
 #![forbid(unsafe_code)]
 
 pub mod checksum;
@@ -20,12 +21,13 @@ pub mod sample;
 mod wire;
 
 pub use config::{Config, DeviceFacts, Flags, ImixEntry, NEVER_NS, XmitMode};
-pub use cursor::{Built, Cursor, Flow};
+pub use cursor::{Cursor, Flow, FrameState};
 pub use error::PlanError;
 pub use flow_sa::FlowAssociations;
 pub use mac::{BadMac, MacAddr};
 pub use plan::{FLOWS_MAX, IMIX_ENTRIES_MAX, Imix, Layout, MPLS_LABELS_MAX, Plan, Range, Walk};
 pub use rng::Rng;
 pub use wire::{
-    FRAME_LEN_MAX, FRAME_LEN_MIN, PKTGEN_HEADER_LEN, PKTGEN_MAGIC, Stamp, WIRE_OVERHEAD, WallTime, wire_len,
+    FRAME_LEN_MAX, FRAME_LEN_MIN, PKTGEN_HEADER_LEN, PKTGEN_MAGIC, PktgenHeader, WIRE_OVERHEAD, WallTime,
+    wire_len,
 };

@@ -21,7 +21,8 @@ impl MacAddr {
         self.0[0] & 1 != 0
     }
 
-    /// The address `offset` further on. Bytes 1 to 5 carry, byte 0 never changes (as pktgen counts).
+    /// The address `offset` further on. Bytes 1 to 5 carry, byte 0 never changes (as pktgen
+    /// counts).
     pub fn offset(self, offset: u32) -> Self {
         let [first, rest @ ..] = self.0;
         let low = rest.iter().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));

@@ -1,9 +1,10 @@
-//! What each frame will be: a header template, the movers that change it, and the rule of its length.
+//! The plan of all frames of a run: a header template, the rule for each variable field, and the
+//! length.
 //!
-//! A plan is made once from a [`Config`] and the facts of its device, and is the same for every engine. Plain
-//! numbers only, so that the BPF program can be given the same plan (`bpf/src/bpf/shared.h`) and a test can
-//! compare the two, byte for byte. How a frame is written from a plan is next door, in `emit`.
-//! Semantics: Linux 7.3 pktgen, sections 4 to 6 of the specification.
+//! A plan is made once from a [`Config`] and the facts of its device, and is the same for every
+//! engine. It holds numbers only, so that the BPF program can use the same plan
+//! (`bpf/src/bpf/shared.h`) and a test can compare the two byte for byte. `emit` writes frames from
+//! a plan. Semantics: Linux 7.3 pktgen, sections 4 to 6 of the specification.
 
 use crate::flow_sa::FlowAssociations;
 use crate::wire::{
@@ -25,18 +26,18 @@ const ETHERTYPE_IPV6: u16 = 0x86dd;
 const ETHERTYPE_MPLS: u16 = 0x8847;
 const HOP_LIMIT: u8 = 32;
 const PROTOCOL_UDP: u8 = 17;
-/// Bottom-of-stack bit of an MPLS label stack entry; in a setting it marks a label to be drawn at random.
+/// Bottom-of-stack bit of an MPLS label stack entry; in a setting it marks a random label.
 pub(crate) const MPLS_BOTTOM: u32 = 0x100;
 
-/// How a field moves from frame to frame.
+/// How a field changes from frame to frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Walk {
-    /// It does not.
+    /// Constant.
     #[default]
     Fixed,
-    /// One further each time, back to the start at the end.
+    /// Incremented, back to the start after the end.
     Count,
-    /// Drawn anew each time.
+    /// Random.
     Random,
 }
 
@@ -53,7 +54,7 @@ impl Walk {
 /// A numeric field and its range. What `max` means depends on the field: see [`Plan`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Range {
-    /// How it moves.
+    /// How it changes.
     pub walk: Walk,
     /// First or only value.
     pub min: u32,
@@ -67,7 +68,7 @@ impl Range {
     }
 }
 
-/// Places inside the header template, in bytes from the Ethernet destination.
+/// Offsets in the header template, in bytes from the Ethernet destination.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// Outer VLAN TCI; 0 when there is none.
@@ -81,27 +82,27 @@ pub struct Layout {
     /// UDP header.
     pub udp: usize,
     /// pktgen header.
-    pub stamp: usize,
+    pub pktgen_header: usize,
     /// End of the headers, start of the zeros.
     pub end: usize,
 }
 
-/// An internet mix made ready for drawing: entry `i` is taken when it is the first whose `last[i]` is not
-/// below a draw of 32 random bits.
+/// An internet mix, prepared for selection: the first entry whose `last[i]` is not below a random
+/// 32-bit number is taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Imix {
     /// Frame lengths.
     pub sizes: Vec<u32>,
-    /// Last draw that takes the entry.
+    /// Last random number that selects the entry.
     pub last: Vec<u32>,
 }
 
-/// What each frame of one device instance on one thread will be.
+/// The plan of the frames of one device instance on one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// All headers: fields that stay are filled in, those that move are zero.
+    /// All headers: constant fields are filled in, variable ones are zero.
     pub header: Vec<u8>,
-    /// Where things are in it.
+    /// Its offsets.
     pub layout: Layout,
     /// True for IPv6, false for IPv4.
     pub is_ipv6: bool,
@@ -117,9 +118,9 @@ pub struct Plan {
     pub mpls_random: u16,
     /// Number of MPLS entries.
     pub mpls_count: usize,
-    /// The VLAN id is drawn for each frame.
+    /// The VLAN id is random.
     pub vlan_random: bool,
-    /// The outer VLAN id is drawn for each frame.
+    /// The outer VLAN id is random.
     pub svlan_random: bool,
     /// TCI without the id.
     pub vlan_tci: u16,
@@ -133,15 +134,16 @@ pub struct Plan {
     pub src_v4: Range,
     /// IPv4 destinations: as `src_v4`.
     pub dst_v4: Range,
-    /// What random IPv4 destinations are drawn from: up to three stretches of (first, length).
-    pub dst_v4_allowed: [(u32, u32); 3],
+    /// The pools of random IPv4 destinations: up to three ranges of (first, length).
+    pub dst_v4_pools: [(u32, u32); 3],
     /// Bits set in a random IPv6 destination, and bits allowed; `None` for a fixed one.
     pub dst_v6_masks: Option<(Ipv6Addr, Ipv6Addr)>,
-    /// Frame lengths as asked for: `max` included when counting, excluded when random.
+    /// Requested frame lengths: `max` included when counting, excluded when random.
     pub frame_size: Range,
     /// The mix; empty when not used.
     pub imix: Imix,
-    /// Header bytes that `frame_size` includes beside Ethernet, IP and UDP; fixed when a run starts.
+    /// Header bytes that `frame_size` includes beside Ethernet, IP and UDP; fixed when a run
+    /// starts.
     pub overhead: u32,
     /// Transmit queues, `max` included.
     pub queue: Range,
@@ -153,27 +155,28 @@ pub struct Plan {
     pub flow_len: u32,
     /// Flows are visited one after the other instead of at random.
     pub flow_sequential: bool,
-    /// Times each built frame goes out; at least 1.
+    /// Times each frame is sent; at least 1.
     pub repeats: u32,
     /// The UDP checksum is filled in.
     pub has_udp_checksum: bool,
     /// The pktgen header carries the time.
     pub has_timestamp: bool,
-    /// Sum over what stays of the IPv4 header.
+    /// Checksum of the constant part of the IPv4 header.
     pub ip_sum: u32,
-    /// Sum over what stays of UDP's pseudo header, the UDP header and the pktgen header.
+    /// Checksum of the constant part of the UDP pseudo header, the UDP header and the pktgen
+    /// header.
     pub udp_sum: u32,
-    /// How frames find their security associations; `None` for frames in clear.
+    /// The security associations of the frames; `None` for frames in clear.
     pub ipsec: Option<FlowAssociations>,
-    /// Nothing moves from frame to frame but the number, the time and the id of IPv4.
-    pub(crate) is_still: bool,
+    /// Only the sequence number, the time and the IPv4 id change from frame to frame.
+    pub(crate) is_constant: bool,
 }
 
 impl Plan {
     /// Makes the plan of a started device instance ([`Cursor::start`] set its `overhead`).
     ///
     /// # Errors
-    /// [`PlanError`] for settings that no frame can be made of.
+    /// [`PlanError`] for settings that give no frame.
     pub fn new(config: &Config, facts: &DeviceFacts, cursor: &Cursor) -> Result<Self, PlanError> {
         let flags = config.flags;
         let is_ipv6 = flags.has(Flags::IPV6);
@@ -202,7 +205,7 @@ impl Plan {
             udp_src: ports(config.udp_src_min, config.udp_src_max, flags.has(Flags::UDPSRC_RND)),
             udp_dst: ports(config.udp_dst_min, config.udp_dst_max, flags.has(Flags::UDPDST_RND)),
             src_v4,
-            dst_v4_allowed: allowed_destinations(&dst_v4),
+            dst_v4_pools: allowed_destinations(&dst_v4),
             dst_v4,
             dst_v6_masks: (!config.dst6_min.is_unspecified()).then_some((config.dst6_min, config.dst6_max)),
             frame_size: sizes(config, cursor),
@@ -219,11 +222,11 @@ impl Plan {
             ip_sum: 0,
             udp_sum: 0,
             ipsec: FlowAssociations::new(config, cursor)?,
-            is_still: false,
+            is_constant: false,
             header,
             layout,
         };
-        plan.is_still = plan.stands_still();
+        plan.is_constant = plan.has_no_variable();
         plan.check_destinations()?;
         plan.check_associations(cursor)?;
         plan.fill_in(cursor);
@@ -231,7 +234,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The longest frame that can come, in bytes without FCS.
+    /// The longest possible frame, in bytes without FCS.
     pub fn frame_len_max(&self) -> u32 {
         let asked = match self.imix.sizes.iter().max() {
             Some(longest) => *longest,
@@ -243,25 +246,26 @@ impl Plan {
             .map_or_else(|| clear_len(0), |ipsec| ipsec.frame_len_max(self.layout.ip, clear_len))
     }
 
-    /// The real length of a frame in clear asked to be `frame_size` long: never shorter than its headers (and the 16
-    /// bytes of the pktgen header), and longer by tags that were added after the run had started.
+    /// The real length of a frame in clear with the requested length `frame_size`: at least its
+    /// headers and the 16 bytes of the pktgen header, and longer by tags that were added during the
+    /// run.
     pub fn frame_len(&self, frame_size: u32) -> u32 {
-        self.payload_len(frame_size) + self.layout.stamp as u32
+        self.payload_len(frame_size) + self.layout.pktgen_header as u32
     }
 
-    /// Bytes behind the UDP header of a frame asked to be `frame_size` long.
+    /// Bytes after the UDP header of a frame with the requested length `frame_size`.
     pub(crate) fn payload_len(&self, frame_size: u32) -> u32 {
         frame_size.saturating_sub(self.fixed_len()).max(PKTGEN_HEADER_LEN as u32)
     }
 
-    /// What a frame's length as asked for includes beside the payload.
+    /// The part of the requested length that is not payload.
     pub fn fixed_len(&self) -> u32 {
         let ip_len = if self.is_ipv6 { IPV6_LEN } else { IPV4_LEN };
         (ETHERNET_LEN + ip_len + UDP_LEN) as u32 + self.overhead
     }
 
     fn check_destinations(&self) -> Result<(), PlanError> {
-        let total: u64 = self.dst_v4_allowed.iter().map(|(_, count)| u64::from(*count)).sum();
+        let total: u64 = self.dst_v4_pools.iter().map(|(_, count)| u64::from(*count)).sum();
         if self.is_ipv6 || self.dst_v4.walk != Walk::Random || total > 0 {
             return Ok(());
         }
@@ -271,7 +275,7 @@ impl Plan {
         })
     }
 
-    /// Every frame that can come has an association, and is no longer in it than a packet can be.
+    /// Every possible frame has an association and fits into a packet with it.
     fn check_associations(&self, cursor: &Cursor) -> Result<(), PlanError> {
         let Some(ipsec) = &self.ipsec else { return Ok(()) };
         if ipsec.only.is_none() {
@@ -298,7 +302,7 @@ impl Plan {
         let pools = match walk {
             Walk::Fixed => [(cursor.dst_v4.into(), 1), (0, 0), (0, 0)],
             Walk::Count => [(min, max - min), (max, 1), (0, 0)],
-            Walk::Random => self.dst_v4_allowed,
+            Walk::Random => self.dst_v4_pools,
         };
         let addresses =
             |(first, count): (u32, u32)| (0..count).map(move |index| Ipv4Addr::from(first + index));
@@ -314,7 +318,8 @@ impl Plan {
         }
     }
 
-    /// True when the length differs from frame to frame; that of sealed frames hangs on their association.
+    /// True when the length differs from frame to frame; that of frames with IPsec depends on their
+    /// association.
     pub fn size_moves(&self) -> bool {
         self.frame_size.walk != Walk::Fixed || !self.imix.sizes.is_empty() || self.ipsec.is_some()
     }
@@ -327,7 +332,7 @@ impl Plan {
         }
     }
 
-    fn stands_still(&self) -> bool {
+    fn has_no_variable(&self) -> bool {
         let ranges = [
             &self.src_mac_offset,
             &self.dst_mac_offset,
@@ -343,7 +348,7 @@ impl Plan {
             && self.flow_count == 0
     }
 
-    /// Writes every field that stays into the template, so that an engine need not.
+    /// Writes the constant fields into the template.
     fn fill_in(&mut self, cursor: &Cursor) {
         if self.dst_mac_offset.walk == Walk::Fixed {
             self.header[..6].copy_from_slice(&self.dst_mac.0);
@@ -382,7 +387,8 @@ impl Plan {
         self.header[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Sums what stays; UDP's length counts twice, in its header and in the pseudo header.
+    /// Computes the checksums of the constant part. The UDP length counts twice: in its header and
+    /// in the pseudo header.
     fn sum(&mut self) {
         let Layout { ip, udp, end, .. } = self.layout;
         let addresses = if self.is_ipv6 { ip + 8..udp } else { ip + 12..udp };
@@ -420,7 +426,8 @@ fn ports(min: u16, max: u16, random: bool) -> Range {
     Range::new(u32::from(min), u32::from(max), random)
 }
 
-/// A size that stays is that of the frame before, which is neither end when a mix was taken away during a run.
+/// A constant size is that of the last frame, which is neither end when a mix was removed during a
+/// run.
 fn sizes(config: &Config, cursor: &Cursor) -> Range {
     let random = config.flags.has(Flags::TXSIZE_RND);
     let range = Range::new(config.min_pkt_size, config.max_pkt_size, random);
@@ -430,7 +437,7 @@ fn sizes(config: &Config, cursor: &Cursor) -> Range {
     }
 }
 
-/// A range of one queue stays there; one that is turned round leaves the queue where it is.
+/// A range of one queue is constant; a reversed range keeps the current queue.
 fn queues(config: &Config, facts: &DeviceFacts, cursor: &Cursor) -> Range {
     let count = u32::from(facts.tx_queues.max(1));
     let fixed = |queue: u32| Range { walk: Walk::Fixed, min: queue % count, max: queue % count };
@@ -464,7 +471,7 @@ fn imix(config: &Config) -> Imix {
     let mut cumulative = 0u128;
     for entry in &config.imix {
         cumulative += u128::from(entry.weight);
-        // An entry whose share is below 2^-32 cannot be drawn from 32 bits; it takes its successor's place.
+        // An entry whose share is below 2^-32 cannot be selected by 32 bits; its successor is.
         let end = (cumulative << 32) / total.max(1);
         result.sizes.push(entry.size);
         result.last.push(end.saturating_sub(1) as u32);
@@ -472,18 +479,18 @@ fn imix(config: &Config) -> Imix {
     result
 }
 
-/// The parts of `[min, max)` that random destinations are drawn from: without 0.0.0.0/8, 127.0.0.0/8,
+/// The parts of `[min, max)` for random destinations: without 0.0.0.0/8, 127.0.0.0/8,
 /// 224.0.0.0/4 and the broadcast address.
 fn allowed_destinations(range: &Range) -> [(u32, u32); 3] {
-    const STRETCHES: [(u32, u32); 3] =
+    const POOLS: [(u32, u32); 3] =
         [(0x0100_0000, 0x7f00_0000), (0x8000_0000, 0xe000_0000), (0xf000_0000, 0xffff_ffff)];
-    STRETCHES.map(|(first, end)| {
+    POOLS.map(|(first, end)| {
         let (first, end) = (first.max(range.min), end.min(range.max));
         (first, end.saturating_sub(first))
     })
 }
 
-/// All headers, moving fields zero, and where they are.
+/// All headers, with variable fields zero, and their offsets.
 fn template(config: &Config, is_ipv6: bool) -> (Vec<u8>, Layout) {
     let mut layout = Layout::default();
     let mut bytes = vec![0; 12];
@@ -516,7 +523,7 @@ fn template(config: &Config, is_ipv6: bool) -> (Vec<u8>, Layout) {
     }
     layout.udp = bytes.len();
     bytes.extend([0; UDP_LEN]);
-    layout.stamp = bytes.len();
+    layout.pktgen_header = bytes.len();
     bytes.extend(PKTGEN_MAGIC.to_be_bytes());
     bytes.extend([0; 12]);
     layout.end = bytes.len();

@@ -1,7 +1,7 @@
 //! Random numbers that a seed repeats: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 //!
-//! One 64-bit word of state, no tables, and the same few instructions in C: `bpf/src/bpf/rng.h` draws the same
-//! numbers in the kernel. Not for secrets.
+//! One 64-bit word of state, no tables, and the same few instructions in C: `bpf/src/bpf/rng.h`
+//! draws the same numbers in the kernel. Not for secrets.
 
 /// A repeatable source of random numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,7 +24,8 @@ impl Rng {
         ((mixed ^ (mixed >> 31)) >> 32) as u32
     }
 
-    /// A number below `bound` by multiply and shift; 0 when `bound` is 0. The bias is below `bound` / 2^32.
+    /// A number below `bound` by multiply and shift; 0 when `bound` is 0. The bias is below `bound`
+    /// / 2^32.
     pub fn below(&mut self, bound: u32) -> u32 {
         ((u64::from(self.next_u32()) * u64::from(bound)) >> 32) as u32
     }

@@ -1,5 +1,5 @@
-//! Random configurations from a seed, for the tests of this room and of every room that has to send the same
-//! bytes as this one.
+//! Random configurations from a seed, for the tests of this crate and of other crates that send the
+//! same bytes.
 
 use crate::{Config, DeviceFacts, Flags, ImixEntry, MacAddr, Rng, XmitMode};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -15,9 +15,10 @@ pub fn facts() -> DeviceFacts {
     }
 }
 
-/// A configuration that a plan can be made of, with frames of at most `frame_len_max` bytes.
+/// A configuration that gives a plan, with frames of at most `frame_len_max` bytes.
 ///
-/// Every setting that changes bytes is on in some of them, ranges of one value and reversed ones included.
+/// Every setting that changes bytes is on in some of them, ranges of one value and reversed ones
+/// included.
 pub fn config(rng: &mut Rng, frame_len_max: u32) -> Config {
     let mut config = Config {
         tos: byte(rng),

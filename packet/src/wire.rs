@@ -1,10 +1,12 @@
-//! Lengths on the wire, and the pktgen header: the time that it carries, and reading it from a received frame.
+//! Lengths on the wire, and the pktgen header: the time that it carries, and reading it from a
+//! received frame.
 
 /// First word of the pktgen header.
 pub const PKTGEN_MAGIC: u32 = 0xbe9b_e955;
 /// Bytes of the pktgen header: magic, sequence number, seconds, microseconds.
 pub const PKTGEN_HEADER_LEN: usize = 16;
-/// Longest frame a plan can describe: what an IPv4 total length can say behind the longest other headers.
+/// Longest frame a plan can describe: what an IPv4 total length can say behind the longest other
+/// headers.
 pub const FRAME_LEN_MAX: u32 = 65_535;
 
 pub(crate) const ETHERNET_LEN: usize = 14;
@@ -18,7 +20,8 @@ pub const WIRE_OVERHEAD: u32 = 24;
 /// Shortest frame without FCS; the driver or the device pads what is shorter.
 pub const FRAME_LEN_MIN: u32 = 60;
 
-/// Bytes of time that a frame of `frame_len` bytes (without FCS) takes on an Ethernet: never below 84.
+/// Bytes of time that a frame of `frame_len` bytes (without FCS) takes on an Ethernet: never below
+/// 84.
 pub const fn wire_len(frame_len: u32) -> u32 {
     let padded = if frame_len < FRAME_LEN_MIN { FRAME_LEN_MIN } else { frame_len };
     padded + WIRE_OVERHEAD
@@ -42,14 +45,14 @@ impl WallTime {
 
 /// What a pktgen header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub struct PktgenHeader {
     /// Sequence number.
     pub seq_num: u32,
     /// Time of day when the frame was built; zero when it carries none.
     pub time: WallTime,
 }
 
-impl Stamp {
+impl PktgenHeader {
     /// Reads the header at the start of a UDP payload; `None` when there is no pktgen header.
     pub fn parse(payload: &[u8]) -> Option<Self> {
         let word = |index: usize| {
@@ -73,10 +76,10 @@ mod tests {
     #[test]
     fn a_header_is_read_whole_or_not_at_all() {
         let mut bytes = [0xbe, 0x9b, 0xe9, 0x55, 0, 0, 1, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0xee];
-        let stamp = Stamp { seq_num: 258, time: WallTime { sec: 3, usec: 4 } };
-        assert_eq!(Stamp::parse(&bytes), Some(stamp));
-        assert_eq!(Stamp::parse(&bytes[..15]), None);
+        let stamp = PktgenHeader { seq_num: 258, time: WallTime { sec: 3, usec: 4 } };
+        assert_eq!(PktgenHeader::parse(&bytes), Some(stamp));
+        assert_eq!(PktgenHeader::parse(&bytes[..15]), None);
         bytes[3] = 0;
-        assert_eq!(Stamp::parse(&bytes), None);
+        assert_eq!(PktgenHeader::parse(&bytes), None);
     }
 }

@@ -3,7 +3,7 @@
 //! A cursor cannot step back, so a copy from a while ago is kept and moved forward again on demand. Copies are
 //! made so rarely that a large flow table costs a few bytes for each frame.
 
-use packet::{Cursor, Plan, Stamp, WallTime};
+use packet::{Cursor, PktgenHeader, Plan, WallTime};
 
 /// Frames between two copies, at least; with flows at least as many as there are flows.
 const COPY_EVERY: usize = 1024;
@@ -72,7 +72,7 @@ impl Source {
         // A frame that is to go out again has its time already; it is in the bytes.
         if cursor.repeats_left > 0
             && let Some(first) = first
-            && let Some(stamp) = Stamp::parse(&first[self.plan.layout.stamp..])
+            && let Some(stamp) = PktgenHeader::parse(&first[self.plan.layout.pktgen_header..])
         {
             (cursor.built.tv_sec, cursor.built.tv_usec) = (stamp.time.sec, stamp.time.usec);
         }

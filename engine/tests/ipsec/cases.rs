@@ -3,7 +3,7 @@
 use engine::{End, EngineKind, Pace, Request, Terms, Wish, Worker};
 use host::{Lab, LabOptions, Netns};
 use libtest_mimic::Failed;
-use packet::{Config, Cursor, Flags, Plan, Stamp, XmitMode};
+use packet::{Config, Cursor, Flags, PktgenHeader, Plan, XmitMode};
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
 use std::process::Command;
@@ -268,7 +268,7 @@ fn receive(socket: &UdpSocket, count: u64) -> Result<u64, Failed> {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
             Err(error) => return Err(error.into()),
         };
-        let stamp = Stamp::parse(&bytes[..len]).ok_or("a datagram without pktgen header")?;
+        let stamp = PktgenHeader::parse(&bytes[..len]).ok_or("a datagram without pktgen header")?;
         if bytes[16..len].iter().any(|byte| *byte != 0) {
             return Err(format!("frame {} does not end in zeros", stamp.seq_num).into());
         }

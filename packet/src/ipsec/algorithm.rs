@@ -1,7 +1,7 @@
-//! The ciphers and checks of IPsec, keyed and ready: AES-GCM (RFC 4106), AES-CBC (RFC 3602), the null cipher
-//! (RFC 2410), HMAC-SHA1 (RFC 2404) and HMAC-SHA256 (RFC 4868).
+//! The ciphers and checks of IPsec, keyed and ready: AES-GCM (RFC 4106), AES-CBC (RFC 3602), the
+//! null cipher (RFC 2410), HMAC-SHA1 (RFC 2404) and HMAC-SHA256 (RFC 4868).
 //!
-//! Works on a piece of a packet at a time. Where the pieces are is the business of `seal`.
+//! Works on parts of packets; `protect` knows where they are.
 
 use super::BadAssociation;
 use aes_gcm::aead::{AeadInOut, KeyInit, inout::InOutBuf};
@@ -16,7 +16,7 @@ use std::fmt;
 pub(super) const AES_BLOCK_LEN: usize = 16;
 /// Length of the IV that AES-GCM carries in each packet, in bytes.
 const GCM_IV_LEN: usize = 8;
-/// ESP pads to this when the cipher does not ask for more (RFC 4303, 2.4).
+/// Alignment of ESP unless the cipher needs more (RFC 4303, 2.4).
 const ESP_ALIGN: usize = 4;
 
 /// A key: compares and clones like its bytes, and never prints them.
@@ -38,7 +38,7 @@ pub enum Hash {
     Sha256,
 }
 
-/// How a packet's integrity is shown.
+/// The integrity check of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Integrity {
     /// The hash.
@@ -49,7 +49,7 @@ pub struct Integrity {
     pub icv_len: usize,
 }
 
-/// What is done to a packet.
+/// The algorithms of an association.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transform {
     /// ESP with AES-GCM, `rfc4106(gcm(aes))` to the kernel.
@@ -75,9 +75,10 @@ pub enum Transform {
     },
     /// AH.
     Ah {
-        /// How integrity is shown.
+        /// Its integrity check.
         integrity: Integrity,
-        /// The header is a multiple of 4 bytes long; the kernel's default is 8, which RFC 4302 asks of IPv6.
+        /// The header is a multiple of 4 bytes long; the kernel's default is 8, which RFC 4302 asks
+        /// of IPv6.
         align4: bool,
     },
 }
@@ -136,7 +137,7 @@ impl Cipher {
         }
     }
 
-    /// What the encrypted part's length is a multiple of.
+    /// The block size of the encrypted part.
     pub(super) fn align(&self) -> usize {
         match self {
             Self::Cbc(_) => AES_BLOCK_LEN,
@@ -152,7 +153,7 @@ impl Cipher {
         }
     }
 
-    /// Encrypts `text` where it stands; AES-GCM returns its check over `header` and text.
+    /// Encrypts `text` in place; AES-GCM returns its check over `header` and text.
     pub(super) fn encrypt(&self, header: &[u8], iv: &[u8], text: &mut [u8]) -> Option<[u8; 16]> {
         match self {
             Self::Null => None,
@@ -265,7 +266,8 @@ mod tests {
         (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect()
     }
 
-    /// Case 1 of draft-mcgrew-gcm-test-01: a whole packet of RFC 4106 with a 64-bit sequence number.
+    /// Case 1 of draft-mcgrew-gcm-test-01: a whole packet of RFC 4106 with a 64-bit sequence
+    /// number.
     #[test]
     fn gcm_packet_with_extended_sequence_number() {
         let key = Secret(bytes("4c80cdefbb5d10da906ac73c3613a634"));
@@ -277,10 +279,10 @@ mod tests {
         );
         let tag =
             gcm.encrypt(&bytes("000043218765432100000000"), &bytes("4956ed7e3b244cfe"), &mut text).unwrap();
-        let sealed = "fecf537e729d5b07dc30df528dd22b768d1b98736696a6fd348509fa13ceac34
+        let encrypted = "fecf537e729d5b07dc30df528dd22b768d1b98736696a6fd348509fa13ceac34
                       cfa2436f14a3f3cf65925bf1f4a13c5d15b21e1884f5ff6247aeabb786b93bce
                       61bc17d768fd9732";
-        assert_eq!((text, tag.to_vec()), (bytes(sealed), bytes("459018148f6cbe722fd04796562dfdb4")));
+        assert_eq!((text, tag.to_vec()), (bytes(encrypted), bytes("459018148f6cbe722fd04796562dfdb4")));
     }
 
     #[test]

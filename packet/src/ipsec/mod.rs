@@ -1,14 +1,14 @@
-//! IPsec: what a security association is, and IPv4 frames put into ESP or AH by one (RFC 4301 to 4303).
+//! IPsec: security associations, and IPv4 frames protected by ESP or AH (RFC 4301 to 4303).
 //!
-//! Sending only. Keys and numbers come in from whoever knows the kernel's associations; nothing here asks for
-//! them. Which association a frame belongs to is the business of `table`, the bytes are that of `seal`.
+//! Sending only. Keys and numbers are arguments. `table` selects the association of a frame,
+//! `protect` writes the bytes.
 
 mod algorithm;
-pub(crate) mod seal;
+pub(crate) mod protect;
 mod table;
 
 pub use algorithm::{Hash, Integrity, Secret, Transform};
-pub use seal::Numbers;
+pub use protect::SeqAndIv;
 pub use table::{Associations, Unusable};
 
 use algorithm::{Cipher, Mac};
@@ -17,7 +17,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Whether the IP header is kept or a new one put in front.
+/// Transport or tunnel mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// The frame's own IP header goes in front of ESP or AH.
@@ -26,10 +26,10 @@ pub enum Mode {
     Tunnel,
 }
 
-/// What an association says.
+/// The parameters of a security association.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Association {
-    /// Its number at the receiver, not 0.
+    /// Its SPI, not 0.
     pub spi: u32,
     /// Transport or tunnel.
     pub mode: Mode,
@@ -37,13 +37,13 @@ pub struct Association {
     pub src: Ipv4Addr,
     /// Its destination.
     pub dst: Ipv4Addr,
-    /// What is done to a packet.
+    /// Its algorithms.
     pub transform: Transform,
     /// Sequence numbers have 64 bits, of which packets carry the lower half.
     pub has_esn: bool,
-    /// The last sequence number in use before; the first frame has the next.
+    /// The last sequence number used; the first frame has the next.
     pub sequence: u64,
-    /// Frames may find it by their addresses, not only by its SPI.
+    /// It is found by addresses as well, not only by its SPI.
     pub by_address: bool,
     /// Tunnel mode: the inner DSCP is copied out.
     pub copies_dscp: bool,
@@ -52,8 +52,8 @@ pub struct Association {
 }
 
 impl Association {
-    /// One that nothing was sent by yet, in transport mode, that frames find by addresses too: what
-    /// `ip xfrm state add` makes when told no more.
+    /// A new one in transport mode that is found by addresses, as `ip xfrm state add` makes by
+    /// default.
     pub fn transport(spi: u32, src: Ipv4Addr, dst: Ipv4Addr, transform: Transform) -> Self {
         Self {
             spi,
@@ -70,7 +70,7 @@ impl Association {
     }
 }
 
-/// Why an association cannot be worked with.
+/// An association that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadAssociation {
@@ -90,8 +90,8 @@ pub enum BadAssociation {
     },
 }
 
-/// An association ready for use. Clones share its sequence numbers, so that no two frames get the same, whichever
-/// threads and runs they are of.
+/// An association with its keys prepared. Clones share its sequence numbers: no two frames of any
+/// thread or run get the same.
 #[derive(Clone)]
 pub struct SecurityAssociation {
     what: Association,
@@ -117,18 +117,19 @@ impl SecurityAssociation {
         Ok(Self { what, cipher, mac, last_sequence })
     }
 
-    /// What it says, with `sequence` as it was made.
+    /// Its parameters, with `sequence` as it was at the start.
     pub fn what(&self) -> &Association {
         &self.what
     }
 
-    /// The last sequence number handed out.
+    /// The last sequence number used.
     pub fn sequence(&self) -> u64 {
         self.last_sequence.load(Relaxed)
     }
 
-    /// The next sequence number, never the same twice. Without ESN a frame carries its lower 32 bits, which
-    /// start anew after 2^32 frames as with the kernel's `oseq-may-wrap`; the IV of AES-GCM has all 64.
+    /// The next sequence number, never the same twice. Without ESN a frame carries its lower 32
+    /// bits, which start anew after 2^32 frames as with the kernel's `oseq-may-wrap`; the IV of
+    /// AES-GCM has all 64.
     pub(crate) fn take_sequence(&self) -> u64 {
         self.last_sequence.fetch_add(1, Relaxed).wrapping_add(1)
     }
@@ -138,7 +139,7 @@ impl SecurityAssociation {
         matches!(self.cipher, Cipher::Cbc(_))
     }
 
-    /// Goes on with the sequence numbers of `other` where the two are the same association.
+    /// Continues the sequence numbers of `other` if the two are the same association.
     fn continue_from(&mut self, other: &Self) {
         let (mut mine, mut theirs) = (self.what.clone(), other.what.clone());
         (mine.sequence, theirs.sequence) = (0, 0);

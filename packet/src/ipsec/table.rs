@@ -1,14 +1,14 @@
-//! The associations that there are, and which one a frame belongs to.
+//! The security associations of a namespace, and the selection of one for a frame.
 //!
-//! The rule is pktgen's: by SPI when one is set, in any mode; else ESP in transport mode by the destination and
-//! the source, where a source of 0.0.0.0 stands for any. Unlike the kernel's hash, which finds a wildcard only
-//! by chance, an exact source is preferred and a wildcard always found.
+//! The rule is pktgen's: by SPI when one is set, in any mode; else ESP in transport mode by
+//! destination and source, where the source 0.0.0.0 matches any. Unlike the kernel's hash, which
+//! finds a wildcard only by chance, an exact source is preferred and a wildcard always found.
 
 use super::{Mode, SecurityAssociation, Transform};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
-/// An association that exists and that frames cannot be sealed by.
+/// An association that exists and cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unusable {
     /// Its number.
@@ -17,7 +17,7 @@ pub struct Unusable {
     pub src: Ipv4Addr,
     /// Its destination.
     pub dst: Ipv4Addr,
-    /// Frames would find it by their addresses.
+    /// It is found by addresses as well.
     pub by_address: bool,
     /// Why not.
     pub why: String,
@@ -32,7 +32,7 @@ pub struct Associations {
 }
 
 impl Associations {
-    /// Of two that answer to the same name the first is taken.
+    /// Of two with the same SPI or addresses the first is used.
     pub fn new(usable: Vec<SecurityAssociation>, unusable: Vec<Unusable>) -> Self {
         let mut by_address = HashMap::new();
         for (index, association) in usable.iter().enumerate() {
@@ -45,8 +45,8 @@ impl Associations {
         Self { usable, unusable, by_address }
     }
 
-    /// Takes over the sequence numbers of every association that is in `before`, too, so that they go on rising
-    /// when the kernel, which does not know of our frames, is asked again.
+    /// Continues the sequence numbers of the associations in `before`: the kernel does not count
+    /// the frames sent from here.
     pub fn continue_from(&mut self, before: &Self) {
         let name = |one: &SecurityAssociation| (one.what().spi, one.what().dst);
         let known: HashMap<_, _> = before.usable.iter().map(|old| (name(old), old)).collect();
@@ -57,7 +57,7 @@ impl Associations {
         }
     }
 
-    /// Those that frames can be sealed by.
+    /// Those that can be used.
     pub fn usable(&self) -> &[SecurityAssociation] {
         &self.usable
     }
@@ -67,7 +67,8 @@ impl Associations {
         self.usable.iter().position(|association| association.what().spi == spi)
     }
 
-    /// The one for frames from `src` to `dst`; an unknown source (0.0.0.0) takes any for the destination.
+    /// The one for frames from `src` to `dst`; an unknown source (0.0.0.0) takes any for the
+    /// destination.
     pub(crate) fn by_address(&self, dst: Ipv4Addr, src: Ipv4Addr) -> Option<usize> {
         let found = |src| self.by_address.get(&(dst, src)).copied();
         let any = || {
@@ -84,7 +85,8 @@ impl Associations {
         self.unusable.iter().find(|other| other.spi == spi).map(|other| other.why.as_str())
     }
 
-    /// Why the kernel's association for these addresses is not among the usable; `None` when it has none.
+    /// Why the kernel's association for these addresses is not among the usable; `None` when it has
+    /// none.
     pub(crate) fn why_not_address(&self, dst: Ipv4Addr, src: Ipv4Addr) -> Option<&str> {
         let fits = |other: &&Unusable| {
             other.by_address && other.dst == dst && (other.src == src || other.src.is_unspecified())
@@ -108,7 +110,7 @@ impl Eq for Associations {}
 
 #[cfg(test)]
 mod tests {
-    use super::super::seal::tests::association;
+    use super::super::protect::tests::association;
     use super::*;
     use crate::ipsec::{Association, Hash, Integrity, Secret};
 
@@ -157,7 +159,8 @@ mod tests {
         let first = table(&again);
         let taken: Vec<u64> = (0..3).map(|_| first.usable()[0].take_sequence()).collect();
         assert_eq!(taken, [1, 2, 3]);
-        // The kernel itself has sent by the second meanwhile, and knows nothing of our frames.
+        // The kernel itself has used the second meanwhile, and does not count the frames sent from
+        // here.
         again[1].sequence = 9;
         let mut second = table(&again);
         second.continue_from(&first);

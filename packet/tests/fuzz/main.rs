@@ -1,9 +1,9 @@
-//! Frames of random plans, read by a decoder that shares nothing with us (etherparse) and held against what the
-//! configuration asks for: lengths, tags, labels, addresses, ports, checksums, the pktgen header, and the order
-//! in which ranges are gone through.
+//! Frames of random plans, read by a decoder that shares nothing with us (etherparse) and held
+//! against what the configuration asks for: lengths, tags, labels, addresses, ports, checksums, the
+//! pktgen header, and the order in which ranges are gone through.
 //!
-//! Nothing here asks the plan or the cursor what it sent; only the security associations are left to tests of
-//! their own.
+//! Nothing here asks the plan or the cursor what it sent; only the security associations are left
+//! to tests of their own.
 
 mod frame;
 mod wanted;

@@ -16,8 +16,8 @@ struct Range {
 }
 
 impl Range {
-    /// From `min` to `max`; a maximum that is not above the minimum stands for none. When drawn, and where
-    /// `max` is an end, it is itself never sent.
+    /// From `min` to `max`; a maximum that is not above the minimum stands for none. When drawn,
+    /// and where `max` is an end, it is itself never sent.
     fn new(min: u32, max: u32, is_random: bool, is_end: bool) -> Self {
         let last = u64::from(!is_random && !is_end);
         let count = if max > min { u64::from(max - min) + last } else { 1 };
@@ -55,7 +55,8 @@ impl<'a> Wanted<'a> {
         self.config.flags.has(flag)
     }
 
-    /// Holds a frame against the configuration: the `build`-th of its run and the `built`-th of its device.
+    /// Holds a frame against the configuration: the `build`-th of its run and the `built`-th of its
+    /// device.
     pub(crate) fn check(&self, frame: &Frame, build: u32, built: u32, time: WallTime) -> Result<(), String> {
         let config = self.config;
         self.check_len(frame, build)?;

@@ -5,7 +5,7 @@ use crate::units::human_duration;
 use etherparse::{
     Ethernet2Slice, IpNumber, LinkExtSlice, LinkSlice, NetSlice, SlicedPacket, TransportSlice, UdpSlice,
 };
-use packet::{MacAddr, Stamp, wire_len};
+use packet::{MacAddr, PktgenHeader, wire_len};
 use serde::Serialize;
 use std::fmt;
 use std::net::IpAddr;
@@ -205,7 +205,7 @@ fn in_clear(ip: &Ip, transport: Option<&TransportSlice<'_>>) -> Result<Content, 
     let Some(TransportSlice::Udp(udp)) = transport else {
         return Err(DecodeError::Missing("UDP"));
     };
-    let stamp = Stamp::parse(udp.payload()).ok_or(DecodeError::Missing("pktgen"))?;
+    let stamp = PktgenHeader::parse(udp.payload()).ok_or(DecodeError::Missing("pktgen"))?;
     Ok(Content::Udp {
         udp_src: udp.source_port(),
         udp_dst: udp.destination_port(),

@@ -1,7 +1,7 @@
-//! One built frame into ESP (RFC 4303) or AH (RFC 4302), where it stands.
+//! Protects one frame by ESP (RFC 4303) or AH (RFC 4302), in place.
 //!
-//! The frame has an IPv4 header without options, as every frame of a plan has. Tunnel mode is transport mode of
-//! the packet with a new header in front of it, for ESP and AH alike.
+//! The frame has an IPv4 header without options, as every frame of a plan has. Tunnel mode is
+//! transport mode of the packet with a new header in front of it, for ESP and AH alike.
 
 use super::algorithm::AES_BLOCK_LEN;
 use super::{Mode, SecurityAssociation, Transform};
@@ -23,9 +23,9 @@ const ECN_MASK: u8 = 3;
 const ECN_CE: u8 = 3;
 const ECN_ECT0: u8 = 2;
 
-/// What differs from frame to frame of one association.
+/// The sequence number and IV of one frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Numbers {
+pub struct SeqAndIv {
     /// Sequence number; all 64 bits are the IV of AES-GCM.
     pub sequence: u64,
     /// IV of AES-CBC.
@@ -33,8 +33,8 @@ pub struct Numbers {
 }
 
 impl SecurityAssociation {
-    /// Bytes between the IP header and what it carried: what the kernel adds to a frame's headers, and what a
-    /// frame's size as asked for includes. The trailer of ESP comes on top.
+    /// Bytes between the IP header and its payload. The requested length of a frame includes them,
+    /// but not the trailer of ESP.
     pub fn header_len(&self) -> usize {
         let tunnel = match self.what.mode {
             Mode::Transport => 0,
@@ -47,8 +47,8 @@ impl SecurityAssociation {
             }
     }
 
-    /// The length of a packet of `ip_len` bytes, IP header included, once it is sealed.
-    pub fn sealed_len(&self, ip_len: usize) -> usize {
+    /// The length of a packet of `ip_len` bytes, IP header included, with IPsec.
+    pub fn protected_len(&self, ip_len: usize) -> usize {
         if self.ah_len().is_some() {
             return ip_len + self.header_len();
         }
@@ -57,19 +57,20 @@ impl SecurityAssociation {
         kept + self.header_len() + text_len + self.icv_len()
     }
 
-    /// Seals the packet that takes up `frame[ip_at..len]` and returns the new length of the frame.
+    /// Protects the packet in `frame[ip_at..len]` and returns the new length of the frame.
     ///
     /// # Panics
-    /// When `frame` has no room for [`Self::sealed_len`], or the packet is shorter than its header.
-    pub fn seal(&self, numbers: &Numbers, frame: &mut [u8], ip_at: usize, len: usize) -> usize {
-        let sealed_len = self.sealed_len(len - ip_at);
-        let packet = &mut frame[ip_at..ip_at + sealed_len];
+    /// When `frame` is shorter than [`Self::protected_len`], or the packet is shorter than its
+    /// header.
+    pub fn protect(&self, numbers: &SeqAndIv, frame: &mut [u8], ip_at: usize, len: usize) -> usize {
+        let protected_len = self.protected_len(len - ip_at);
+        let packet = &mut frame[ip_at..ip_at + protected_len];
         let mut packet_len = len - ip_at;
         if self.what.mode == Mode::Tunnel {
             self.wrap(packet, packet_len);
             packet_len += IPV4_LEN;
         }
-        packet[2..4].copy_from_slice(&(sealed_len as u16).to_be_bytes());
+        packet[2..4].copy_from_slice(&(protected_len as u16).to_be_bytes());
         match self.ah_len() {
             Some(ah_len) => self.authenticate(numbers, packet, ah_len),
             None => self.encapsulate(numbers, packet, packet_len),
@@ -77,7 +78,7 @@ impl SecurityAssociation {
         packet[10..12].fill(0);
         let sum = checksum::finish(checksum::add(0, &packet[..IPV4_LEN]));
         packet[10..12].copy_from_slice(&sum.to_be_bytes());
-        ip_at + sealed_len
+        ip_at + protected_len
     }
 
     fn icv_len(&self) -> usize {
@@ -95,7 +96,8 @@ impl SecurityAssociation {
         if self.what.has_esn { &sequence[..4] } else { &[] }
     }
 
-    /// Puts a new IP header in front, as the kernel does it by default; DF would be copied, but is never set.
+    /// Puts a new IP header in front, as the kernel does it by default; DF would be copied, but is
+    /// never set.
     fn wrap(&self, packet: &mut [u8], packet_len: usize) {
         packet.copy_within(..packet_len, IPV4_LEN);
         let (outer, inner) = packet.split_at_mut(IPV4_LEN);
@@ -120,7 +122,7 @@ impl SecurityAssociation {
     }
 
     /// ESP into `packet`, whose first `packet_len` bytes are there.
-    fn encapsulate(&self, numbers: &Numbers, packet: &mut [u8], packet_len: usize) {
+    fn encapsulate(&self, numbers: &SeqAndIv, packet: &mut [u8], packet_len: usize) {
         let iv_len = self.cipher.iv_len();
         let next_header = std::mem::replace(&mut packet[9], PROTOCOL_ESP);
         packet.copy_within(IPV4_LEN..packet_len, IPV4_LEN + ESP_LEN + iv_len);
@@ -156,7 +158,7 @@ impl SecurityAssociation {
     }
 
     /// AH into `packet`, whose payload is still in front of where it belongs.
-    fn authenticate(&self, numbers: &Numbers, packet: &mut [u8], ah_len: usize) {
+    fn authenticate(&self, numbers: &SeqAndIv, packet: &mut [u8], ah_len: usize) {
         let Some(mac) = &self.mac else { return };
         let next_header = std::mem::replace(&mut packet[9], PROTOCOL_AH);
         let payload_end = packet.len() - ah_len;
@@ -194,7 +196,8 @@ impl AsRef<[u8]> for Checked {
     }
 }
 
-/// Padding (1, 2, 3, ...), its length, and what the payload is, behind `payload_len` bytes of payload.
+/// Padding (1, 2, 3, ...), its length, and what the payload is, behind `payload_len` bytes of
+/// payload.
 fn trail(text: &mut [u8], payload_len: usize, next_header: u8) {
     let end_at = text.len() - TRAILER_LEN;
     let (front, end) = text.split_at_mut(end_at);
@@ -239,13 +242,13 @@ pub(crate) mod tests {
         let len = frame.len();
         frame.resize(124, 0xee);
         let iv = bytes("e96e8c08ab465763fd098d45dd3ff893").try_into().unwrap();
-        assert_eq!(sa.seal(&Numbers { sequence: 1, iv }, &mut frame, 0, len), 124);
-        let sealed = "4500007c08f200004032f9a5c0a87b03c0a87b64
+        assert_eq!(sa.protect(&SeqAndIv { sequence: 1, iv }, &mut frame, 0, len), 124);
+        let protected = "4500007c08f200004032f9a5c0a87b03c0a87b64
                       0000432100000001e96e8c08ab465763fd098d45dd3ff893
                       f663c25d325c18c6a9453e194e120849a4870b66cc6b9965330013b4898dc856
                       a4699e523a55db080b59ec3a8e4b7e52775b07d1db34ed9c538ab50c551b874a
                       a269add047ad2d5913ac19b7cfbad4a6";
-        assert_eq!(frame, bytes(sealed));
+        assert_eq!(frame, bytes(protected));
     }
 
     #[test]
@@ -343,22 +346,22 @@ pub(crate) mod tests {
     /// By the book (NIST SP 800-38D), bit by bit and from nothing but the block cipher.
     fn open_gcm(key: &[u8], salt: &[u8; 4], icv_len: usize, tail: &[u8], body: &[u8]) -> Option<Vec<u8>> {
         let aad = [&body[..4], tail, &body[4..8]].concat();
-        let (sealed, icv) = body[16..].split_at(body.len() - 16 - icv_len);
+        let (protected, icv) = body[16..].split_at(body.len() - 16 - icv_len);
         let counter = |number: u32| {
             let block = [salt.as_slice(), &body[8..16], &number.to_be_bytes()].concat();
             encrypt_block(key, u128::from_be_bytes(block.try_into().unwrap()))
         };
         let hash_key = encrypt_block(key, 0);
         let mut sum = 0;
-        for block in aad.chunks(16).chain(sealed.chunks(16)) {
+        for block in aad.chunks(16).chain(protected.chunks(16)) {
             let mut padded = [0; 16];
             padded[..block.len()].copy_from_slice(block);
             sum = multiply(sum ^ u128::from_be_bytes(padded), hash_key);
         }
-        let lengths = ((8 * aad.len() as u128) << 64) | (8 * sealed.len() as u128);
+        let lengths = ((8 * aad.len() as u128) << 64) | (8 * protected.len() as u128);
         let tag = (multiply(sum ^ lengths, hash_key) ^ counter(1)).to_be_bytes();
         let key_stream = (2..).flat_map(|number| counter(number).to_be_bytes());
-        let text = sealed.iter().zip(key_stream).map(|(byte, key)| byte ^ key).collect();
+        let text = protected.iter().zip(key_stream).map(|(byte, key)| byte ^ key).collect();
         (tag[..icv_len] == *icv).then_some(text)
     }
 
@@ -382,8 +385,8 @@ pub(crate) mod tests {
         (0..128).fold((0, b), step).0
     }
 
-    fn open_cbc(key: &[u8], iv: &[u8], sealed: &[u8]) -> Vec<u8> {
-        let mut text = sealed.to_vec();
+    fn open_cbc(key: &[u8], iv: &[u8], protected: &[u8]) -> Vec<u8> {
+        let mut text = protected.to_vec();
         match key.len() {
             16 => cbc::Decryptor::<aes::Aes128>::new_from_slices(key, iv)
                 .unwrap()
@@ -456,27 +459,28 @@ pub(crate) mod tests {
             let mut frame = vec![0xee; 14];
             frame.extend(&inner);
             let len = frame.len();
-            frame.resize(14 + sa.sealed_len(inner.len()) + 3, 0xee);
-            let sealed_len = sa.seal(&Numbers { sequence, iv }, &mut frame, 14, len);
-            prop_assert_eq!(sealed_len, frame.len() - 3);
-            prop_assert!(frame[..14].iter().chain(&frame[sealed_len..]).all(|byte| *byte == 0xee));
-            let sealed = &frame[14..sealed_len];
-            prop_assert_eq!(open(&what, sequence, sealed), Some(inner));
+            frame.resize(14 + sa.protected_len(inner.len()) + 3, 0xee);
+            let protected_len = sa.protect(&SeqAndIv { sequence, iv }, &mut frame, 14, len);
+            prop_assert_eq!(protected_len, frame.len() - 3);
+            prop_assert!(frame[..14].iter().chain(&frame[protected_len..]).all(|byte| *byte == 0xee));
+            let protected = &frame[14..protected_len];
+            prop_assert_eq!(open(&what, sequence, protected), Some(inner));
 
             let is_checked = !matches!(
                 &what.transform,
                 Transform::EspNull { integrity: None } | Transform::EspCbc { integrity: None, .. }
             );
             if is_checked {
-                let mut bent = sealed.to_vec();
-                // Behind SPI and numbers, where a receiver would look for another association or frame.
+                let mut bent = protected.to_vec();
+                // Behind SPI and numbers, where a receiver would look for another association or
+                // frame.
                 let place = 32 + flip.index(bent.len() - 32);
                 bent[place] ^= 1;
                 let is_ah_padding = matches!(&what.transform, Transform::Ah { integrity, .. }
                     if place >= 32 + integrity.icv_len && place < 20 + sa.ah_len().unwrap());
                 prop_assert!(is_ah_padding || open(&what, sequence, &bent).is_none(), "byte {}", place);
                 if has_esn {
-                    prop_assert_eq!(open(&what, sequence ^ 1 << 40, sealed), None);
+                    prop_assert_eq!(open(&what, sequence ^ 1 << 40, protected), None);
                 }
             }
         }
