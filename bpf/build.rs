@@ -51,8 +51,8 @@ fn system_includes(clang: &Path) -> Result<Vec<OsString>, Failure> {
         .output()
         .map_err(|error| format!("cannot run `{}`: {error}\n  {INSTALL}", clang.display()))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(format!("`{}` does not work: {said}\n  {INSTALL}", clang.display()).into());
+        let result = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(format!("`{}` does not work: {result}\n  {INSTALL}", clang.display()).into());
     }
     let text = String::from_utf8_lossy(&output.stderr);
     let listed = text

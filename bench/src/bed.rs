@@ -5,7 +5,7 @@ use crate::stop::Stop;
 use crate::sys::PacketSocket;
 use anyhow::{Context, Result, ensure};
 use bpf::Sink;
-use bpf::xdp::{ModeWish, XdpLink};
+use bpf::xdp::{XdpLink, XdpModeChoice};
 use host::{CpuList, Lab, LabEnd, LabOptions, MacAddr, Netns, Stack, monotonic_ns};
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use nix::sys::statvfs::statvfs;
@@ -201,7 +201,7 @@ impl Bed {
     pub(crate) fn sink(&self) -> Result<AttachedSink> {
         let sink = Sink::load()?;
         let end = self.rx();
-        let link = end.netns().run(|| sink.attach(end.index, end.ifname, ModeWish::Native))??;
+        let link = end.netns().run(|| sink.attach(end.index, end.ifname, XdpModeChoice::Native))??;
         Ok(AttachedSink { sink, _link: link })
     }
 }

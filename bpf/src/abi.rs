@@ -7,19 +7,18 @@
 use bytemuck::{Pod, Zeroable};
 
 pub use crate::skel::abi::types::{
-    wr_ask_flag as AskFlag, wr_capture_cpu as CaptureCpu, wr_capture_mode as CaptureMode,
-    wr_cursor as Cursor, wr_flow as Flow, wr_limit as Limit, wr_meter as Meter, wr_plan as Plan,
-    wr_plan_flag as PlanFlag, wr_range as Range, wr_sink_cpu as SinkCpu, wr_skb_run as SkbRun,
-    wr_slot as Slot, wr_slot_flag as SlotFlag, wr_walk as Walk, wr_written as Written,
-    wr_written_run as WrittenRun,
+    wr_capture_cpu as CaptureCpu, wr_capture_mode as CaptureMode, wr_cursor as Cursor, wr_flow as Flow,
+    wr_limit as Limit, wr_metadata_flag as MetadataFlag, wr_plan as Plan, wr_plan_flag as PlanFlag,
+    wr_prebuilt as Prebuilt, wr_prebuilt_run as PrebuiltRun, wr_range as Range, wr_sink_cpu as SinkCpu,
+    wr_skb_run as SkbRun, wr_slot as Slot, wr_slot_flag as SlotFlag, wr_tx_stats as TxStats, wr_walk as Walk,
 };
 
 /// Two cache lines; x86 fetches lines in pairs.
 pub const LINE: usize = Limit::WR_LINE.0 as usize;
 /// Entries of an internet mix.
 pub const IMIX_MAX: usize = Limit::WR_IMIX_MAX.0 as usize;
-/// Longest frame that the worker can write for a program to hand on.
-pub const WRITTEN_MAX: usize = Limit::WR_WRITTEN_MAX.0 as usize;
+/// Longest frame that can be built in user space for the skb engine.
+pub const PREBUILT_LEN_MAX: usize = Limit::WR_PREBUILT_MAX.0 as usize;
 
 macro_rules! pod {
     ($($name:ident),+) => {
@@ -33,4 +32,4 @@ macro_rules! pod {
     };
 }
 
-pod!(Cursor, Flow, Meter, Plan, SinkCpu, SkbRun, Slot, WrittenRun);
+pod!(Cursor, Flow, TxStats, Plan, SinkCpu, SkbRun, Slot, PrebuiltRun);

@@ -1,12 +1,11 @@
-//! Loads the capture program and maps what it shares: one ring and one page of counters for each CPU.
+//! Loads the capture program and maps its memory: one ring and one page of counters per CPU.
 //!
-//! Shapes only: how large, where, since when. Reading a ring and what a record means are the business of the
-//! `capture` room.
+//! `capture` reads the rings and interprets the records.
 
-use crate::abi::{AskFlag, CaptureCpu, Slot};
-use crate::filter::Wish;
+use crate::abi::{CaptureCpu, MetadataFlag, Slot};
+use crate::filter::LoadOptions;
 use crate::sys::MapMemory;
-use crate::xdp::{self, ModeWish, XdpLink};
+use crate::xdp::{self, XdpLink, XdpModeChoice};
 use crate::{BpfError, log, skel};
 use filter::Ebpf;
 use libbpf_rs::OpenMapMut;
@@ -18,19 +17,19 @@ use std::sync::atomic::Ordering::Relaxed;
 
 const OBJECT: &str = "capture";
 
-/// Slots are a multiple of this long: a cache line.
+/// Slot sizes are multiples of a cache line.
 const SLOT_UNIT_BYTES: u32 = 64;
 
-/// The shape of the rings.
+/// Dimensions of the rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Bytes kept of a frame.
+    /// Captured bytes per frame.
     pub snaplen: u32,
-    /// Slots of one ring; a power of two.
+    /// Slots per ring; a power of two.
     pub slots: u32,
-    /// Number of rings, for CPU 0 and up. A frame on a CPU without one is counted as lost.
+    /// Number of rings, from CPU 0 on. A frame on a CPU without a ring is counted as lost.
     pub rings: u32,
-    /// CPUs that have counters: all that the machine could ever have.
+    /// CPUs with counters: all possible CPUs.
     pub cpus: u32,
 }
 
@@ -47,94 +46,95 @@ impl Geometry {
 
     fn check(&self) {
         assert!(self.snaplen > 0, "a snaplen of 0 keeps nothing");
-        assert!(self.slots.is_power_of_two(), "{} slots are no power of two", self.slots);
+        assert!(self.slots.is_power_of_two(), "{} slots are not a power of two", self.slots);
         assert!(self.rings > 0 && self.rings <= self.cpus, "{} rings for {} CPUs", self.rings, self.cpus);
         let entries = u64::from(self.slots) * u64::from(self.rings);
         assert!(entries <= u64::from(u32::MAX), "{entries} slots do not fit into one map");
     }
 }
 
-/// What the driver of one device is asked about each frame.
+/// Metadata that the program reads from the driver of one device for each frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
-    /// The device, in the network namespace of the calling thread. The program that asks works nowhere else.
+pub struct Metadata {
+    /// The device, in the network namespace of the calling thread. The program is bound to it.
     pub ifindex: u32,
-    /// When the device saw the frame, by its own clock (Linux 6.3).
+    /// Hardware timestamps (Linux 6.3).
     pub time: bool,
-    /// The VLAN tag that it took off (Linux 6.8).
+    /// Removed VLAN tags (Linux 6.8).
     pub vlan: bool,
 }
 
-impl Ask {
+impl Metadata {
     fn bits(&self) -> u32 {
-        let bit = |is_asked, bit| if is_asked { bit } else { 0 };
-        bit(self.time, AskFlag::WR_ASK_TIME.0) | bit(self.vlan, AskFlag::WR_ASK_VLAN.0)
+        let bit = |is_on, bit| if is_on { bit } else { 0 };
+        bit(self.time, MetadataFlag::WR_METADATA_TIME.0) | bit(self.vlan, MetadataFlag::WR_METADATA_VLAN.0)
     }
 }
 
-/// The program in the kernel, with its memory mapped here. Nothing is captured until it is attached.
+/// The loaded program and its memory. Captures nothing until it is attached.
 #[derive(Debug)]
 pub struct CaptureProgram {
-    /// For frames in one piece.
+    /// For frames without frags.
     program: OwnedFd,
-    /// For frames in several pieces, where the kernel knows those.
-    program_for_pieces: Option<OwnedFd>,
-    /// The same two, for the one device whose driver they ask.
+    /// For multi-buffer frames, if the kernel supports them.
+    frags_program: Option<OwnedFd>,
+    /// The same two, bound to one device and reading its metadata.
     bound: Vec<OwnedFd>,
-    ask_refusal: Option<String>,
+    metadata_refusal: Option<String>,
     geometry: Geometry,
-    /// One [`CaptureCpu`] for each CPU.
+    /// One [`CaptureCpu`] per CPU.
     pub cpus: MapMemory,
-    /// The rings, one after the other; not writable here.
+    /// All rings; mapped read-only.
     pub rings: MapMemory,
 }
 
 impl CaptureProgram {
-    /// Loads the program and makes its rings.
+    /// Loads the program and creates its rings.
     ///
     /// # Errors
     /// [`BpfError::Load`] (EPERM without CAP_BPF and CAP_NET_ADMIN, ENOMEM when the rings are too large),
     /// [`BpfError::MapMemory`].
     ///
     /// # Panics
-    /// When the geometry is not as [`Geometry`] says.
+    /// If the geometry breaks the rules of [`Geometry`].
     pub fn load(geometry: Geometry) -> Result<Self, BpfError> {
         Self::load_filtered(geometry, None)
     }
 
-    /// As [`CaptureProgram::load`], for frames that a filter accepts: a function from [`filter::translate`].
+    /// Like [`CaptureProgram::load`], with a filter from [`filter::translate`].
     ///
     /// # Errors
-    /// As [`CaptureProgram::load`]; [`BpfError::Load`] as well when the verifier does not like the filter.
+    /// See [`CaptureProgram::load`]; also [`BpfError::Load`] if the verifier rejects the filter.
     ///
     /// # Panics
-    /// When the geometry is not as [`Geometry`] says.
+    /// If the geometry breaks the rules of [`Geometry`].
     pub fn load_filtered(geometry: Geometry, filter: Option<&[Ebpf]>) -> Result<Self, BpfError> {
-        Self::load_asking(geometry, filter, None)
+        Self::load_with_metadata(geometry, filter, None)
     }
 
-    /// As [`CaptureProgram::load_filtered`], and asks the driver of a device about each frame. Kernels and drivers that
-    /// cannot be asked are no error: [`CaptureProgram::ask_refusal`] tells.
+    /// Like [`CaptureProgram::load_filtered`], and reads metadata from the driver. If kernel or driver do not support
+    /// it, the program is loaded without; see [`CaptureProgram::metadata_refusal`].
     ///
     /// # Errors
-    /// As [`CaptureProgram::load_filtered`].
+    /// See [`CaptureProgram::load_filtered`].
     ///
     /// # Panics
-    /// When the geometry is not as [`Geometry`] says.
-    pub fn load_asking(
+    /// If the geometry breaks the rules of [`Geometry`].
+    pub fn load_with_metadata(
         geometry: Geometry,
         filter: Option<&[Ebpf]>,
-        ask: Option<Ask>,
+        metadata: Option<Metadata>,
     ) -> Result<Self, BpfError> {
         geometry.check();
-        let asked = ask.filter(|ask| ask.bits() != 0).map(|ask| load(&geometry, filter, true, Some(ask)));
-        let (asked, ask_refusal) = match asked.transpose() {
-            Ok(asked) => (asked, None),
+        let metadata = metadata.filter(|metadata| metadata.bits() != 0);
+        let bound_load = metadata.map(|metadata| load(&geometry, filter, true, Some(metadata)));
+        let (bound_load, metadata_refusal) = match bound_load.transpose() {
+            Ok(loaded) => (loaded, None),
             Err(refusal) => (None, Some(refusal.to_string())),
         };
-        let Loaded { program, program_for_pieces, bound, cpus, rings } = match asked {
+        let Loaded { program, frags_program, bound, cpus, rings } = match bound_load {
             Some(loaded) => loaded,
-            // Before Linux 5.18 there are no frames in pieces, and no program for them.
+            // Kernels before 5.18 reject multi-buffer programs.
             None => load(&geometry, filter, true, None)
                 .or_else(|error| load(&geometry, filter, false, None).map_err(|_| error))?,
         };
@@ -142,51 +142,51 @@ impl CaptureProgram {
         let rings_bytes = geometry.rings as usize * geometry.ring_size_bytes();
         Ok(Self {
             program,
-            program_for_pieces,
+            frags_program,
             bound,
-            ask_refusal,
+            metadata_refusal,
             geometry,
             cpus: map(&cpus, "wr_capture_cpus", cpus_bytes, true)?,
             rings: map(&rings, "wr_capture_rings", rings_bytes, false)?,
         })
     }
 
-    /// Why the driver is not asked, although that was wished: what the verifier said.
-    pub fn ask_refusal(&self) -> Option<&str> {
-        self.ask_refusal.as_deref()
+    /// Why the requested metadata is not read: the error of the verifier.
+    pub fn metadata_refusal(&self) -> Option<&str> {
+        self.metadata_refusal.as_deref()
     }
 
-    /// The shape it was loaded with.
+    /// The dimensions of its rings.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
-    /// Attaches it to a device of the calling thread's network namespace. Where it asks the driver, that must be the
-    /// device that it was loaded for.
+    /// Attaches it to a device of the calling thread's network namespace. With metadata, that must be the device that
+    /// it was loaded for.
     ///
     /// # Errors
-    /// As [`xdp::attach`].
-    pub fn attach(&self, ifindex: u32, ifname: &str, wish: ModeWish) -> Result<XdpLink, BpfError> {
+    /// See [`xdp::attach`].
+    pub fn attach(&self, ifindex: u32, ifname: &str, mode: XdpModeChoice) -> Result<XdpLink, BpfError> {
         for cpu in 0..self.geometry.cpus as usize {
             let place = cpu * size_of::<CaptureCpu>() + offset_of!(CaptureCpu, ifindex);
             self.cpus.atomic_u32(place).store(ifindex, Relaxed);
         }
         let bound: Vec<BorrowedFd<'_>> = self.bound.iter().map(AsFd::as_fd).collect();
-        // The generic hook takes no bound program.
+        // The generic hook rejects bound programs.
         if !bound.is_empty()
-            && wish != ModeWish::Generic
-            && let Ok(link) = xdp::attach(&bound, ifindex, ifname, ModeWish::Native)
+            && mode != XdpModeChoice::Generic
+            && let Ok(link) = xdp::attach(&bound, ifindex, ifname, XdpModeChoice::Native)
         {
-            return Ok(link.asking());
+            return Ok(link.with_metadata());
         }
-        let programs = [Some(&self.program), self.program_for_pieces.as_ref()];
+        let programs = [Some(&self.program), self.frags_program.as_ref()];
         let programs: Vec<BorrowedFd<'_>> = programs.into_iter().flatten().map(AsFd::as_fd).collect();
-        xdp::attach(&programs, ifindex, ifname, wish)
+        xdp::attach(&programs, ifindex, ifname, mode)
     }
 
-    /// The program for frames in several pieces, where there is one.
-    pub fn for_pieces(&self) -> Option<BorrowedFd<'_>> {
-        self.program_for_pieces.as_ref().map(AsFd::as_fd)
+    /// The program for multi-buffer frames, if loaded.
+    pub fn frags_program(&self) -> Option<BorrowedFd<'_>> {
+        self.frags_program.as_ref().map(AsFd::as_fd)
     }
 }
 
@@ -196,20 +196,20 @@ impl AsFd for CaptureProgram {
     }
 }
 
-/// Number of CPUs that this machine could ever have.
+/// Number of possible CPUs.
 ///
 /// # Errors
-/// [`BpfError::Cpus`] when the kernel does not say.
+/// [`BpfError::Cpus`] if the kernel does not report it.
 pub fn possible_cpus() -> Result<u32, BpfError> {
     let count =
         libbpf_rs::num_possible_cpus().map_err(|error| BpfError::Cpus { reason: error.to_string() })?;
     Ok(count as u32)
 }
 
-/// What stays of a loaded object. The descriptors keep all of it alive, so libbpf's own object need not stay.
+/// Descriptors of a loaded object. They keep it alive after the libbpf object is closed.
 struct Loaded {
     program: OwnedFd,
-    program_for_pieces: Option<OwnedFd>,
+    frags_program: Option<OwnedFd>,
     bound: Vec<OwnedFd>,
     cpus: OwnedFd,
     rings: OwnedFd,
@@ -218,10 +218,10 @@ struct Loaded {
 fn load(
     geometry: &Geometry,
     filter: Option<&[Ebpf]>,
-    for_pieces: bool,
-    ask: Option<Ask>,
+    frags: bool,
+    metadata: Option<Metadata>,
 ) -> Result<Loaded, BpfError> {
-    let (loaded, log) = log::collect(|| load_fds(geometry, filter, for_pieces, ask));
+    let (loaded, log) = log::collect(|| load_fds(geometry, filter, frags, metadata));
     loaded.map_err(|error| BpfError::Load { object: OBJECT, reason: error.to_string(), log })?
 }
 
@@ -229,8 +229,8 @@ fn load(
 fn load_fds(
     geometry: &Geometry,
     filter: Option<&[Ebpf]>,
-    for_pieces: bool,
-    ask: Option<Ask>,
+    frags: bool,
+    metadata: Option<Metadata>,
 ) -> libbpf_rs::Result<Result<Loaded, BpfError>> {
     let mut storage = MaybeUninit::uninit();
     let mut open = skel::capture::CaptureSkelBuilder::default().open(&mut storage)?;
@@ -238,12 +238,12 @@ fn load_fds(
     settings.wr_snaplen = geometry.snaplen;
     settings.wr_ring_slots = geometry.slots;
     settings.wr_is_filtered = filter.is_some();
-    settings.wr_ask = ask.map_or(0, |ask| ask.bits());
-    open.progs.wr_capture_all.set_autoload(for_pieces);
-    for bound in [&mut open.progs.wr_capture_hw, &mut open.progs.wr_capture_hwall] {
-        bound.set_autoload(ask.is_some());
-        if let Some(ask) = ask {
-            bound.set_ifindex(ask.ifindex);
+    settings.wr_metadata = metadata.map_or(0, |metadata| metadata.bits());
+    open.progs.wr_capture_frags.set_autoload(frags);
+    for bound in [&mut open.progs.wr_capture_hw, &mut open.progs.wr_capture_hwf] {
+        bound.set_autoload(metadata.is_some());
+        if let Some(metadata) = metadata {
+            bound.set_ifindex(metadata.ifindex);
             bound.set_flags(libbpf_sys::BPF_F_XDP_DEV_BOUND_ONLY);
         }
     }
@@ -251,52 +251,52 @@ fn load_fds(
     shape_rings(&mut open.maps.wr_capture_rings, geometry)?;
     let skel = open.load()?;
     let keep = |fd: BorrowedFd<'_>| fd.try_clone_to_owned();
-    let bound = match ask {
+    let bound = match metadata {
         None => Vec::new(),
-        Some(_) => vec![keep(skel.progs.wr_capture_hw.as_fd())?, keep(skel.progs.wr_capture_hwall.as_fd())?],
+        Some(_) => vec![keep(skel.progs.wr_capture_hw.as_fd())?, keep(skel.progs.wr_capture_hwf.as_fd())?],
     };
     let mut loaded = Loaded {
         program: keep(skel.progs.wr_capture.as_fd())?,
-        program_for_pieces: for_pieces.then(|| keep(skel.progs.wr_capture_all.as_fd())).transpose()?,
+        frags_program: frags.then(|| keep(skel.progs.wr_capture_frags.as_fd())).transpose()?,
         bound,
         cpus: keep(skel.maps.wr_capture_cpus.as_fd())?,
         rings: keep(skel.maps.wr_capture_rings.as_fd())?,
     };
     let Some(filter) = filter else { return Ok(Ok(loaded)) };
-    let plain = [skel.progs.wr_capture.insns(), skel.progs.wr_capture_all.insns()];
-    let asking = [skel.progs.wr_capture_hw.insns(), skel.progs.wr_capture_hwall.insns()];
-    let put_in = loaded.put_in(filter, plain).and_then(|()| match ask {
+    let plain = [skel.progs.wr_capture.insns(), skel.progs.wr_capture_frags.insns()];
+    let bound_programs = [skel.progs.wr_capture_hw.insns(), skel.progs.wr_capture_hwf.insns()];
+    let inserted = loaded.insert_filter(filter, plain).and_then(|()| match metadata {
         None => Ok(()),
-        Some(ask) => loaded.put_in_bound(filter, asking, ask.ifindex),
+        Some(metadata) => loaded.insert_filter_bound(filter, bound_programs, metadata.ifindex),
     });
-    Ok(put_in.map(|()| loaded))
+    Ok(inserted.map(|()| loaded))
 }
 
 impl Loaded {
     /// Loads the programs again, with a filter.
-    fn put_in(&mut self, filter: &[Ebpf], [program, for_pieces]: [&[bpf_insn]; 2]) -> Result<(), BpfError> {
-        let wish = Wish { name: c"wr_capture", for_pieces: false, bound_to: 0 };
-        self.program = crate::filter::load(program, filter, wish)?;
-        if let Some(kept) = &mut self.program_for_pieces {
-            let wish = Wish { name: c"wr_capture_all", for_pieces: true, bound_to: 0 };
-            *kept = crate::filter::load(for_pieces, filter, wish)?;
+    fn insert_filter(&mut self, filter: &[Ebpf], [program, frags]: [&[bpf_insn]; 2]) -> Result<(), BpfError> {
+        let options = LoadOptions { name: c"wr_capture", frags: false, bound_to: 0 };
+        self.program = crate::filter::load(program, filter, options)?;
+        if let Some(kept) = &mut self.frags_program {
+            let options = LoadOptions { name: c"wr_capture_frags", frags: true, bound_to: 0 };
+            *kept = crate::filter::load(frags, filter, options)?;
         }
         Ok(())
     }
 
-    /// The same with those that are bound to a device.
-    fn put_in_bound(
+    /// The same for the programs that are bound to a device.
+    fn insert_filter_bound(
         &mut self,
         filter: &[Ebpf],
-        [program, for_pieces]: [&[bpf_insn]; 2],
+        [program, frags]: [&[bpf_insn]; 2],
         bound_to: u32,
     ) -> Result<(), BpfError> {
-        let one = Wish { name: c"wr_capture_hw", for_pieces: false, bound_to };
-        let all = Wish { name: c"wr_capture_hwal", for_pieces: true, bound_to };
-        let loaded = [(program, one), (for_pieces, all)];
+        let one = LoadOptions { name: c"wr_capture_hw", frags: false, bound_to };
+        let all = LoadOptions { name: c"wr_capture_hwf", frags: true, bound_to };
+        let loaded = [(program, one), (frags, all)];
         self.bound = loaded
             .into_iter()
-            .map(|(program, wish)| crate::filter::load(program, filter, wish))
+            .map(|(program, options)| crate::filter::load(program, filter, options))
             .collect::<Result<_, _>>()?;
         Ok(())
     }
@@ -330,9 +330,9 @@ mod tests {
         }
     }
 
-    /// A veth with GRO that loses its program under load had the kernel read it through a null pointer.
+    /// When a veth with GRO loses its program under load, the kernel dereferences a null pointer there.
     #[test]
-    fn no_program_asks_for_the_device_of_a_queue_that_may_have_none_any_more() {
+    fn no_program_reads_the_device_of_a_queue_that_may_have_none_any_more() {
         for text in [
             include_str!("bpf/capture.bpf.c"),
             include_str!("bpf/send.bpf.c"),
@@ -346,8 +346,8 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "no power of two")]
-    fn slots_that_are_no_power_of_two_are_a_broken_promise() {
+    #[should_panic(expected = "not a power of two")]
+    fn slots_that_are_not_a_power_of_two_are_a_broken_promise() {
         Geometry { slots: 12, ..geometry(96) }.check();
     }
 }

@@ -1,20 +1,20 @@
-//! What can go wrong between a program in this binary and the same program at work in the kernel.
+//! Errors of loading, attaching and mapping BPF programs.
 
 use crate::xdp::XdpMode;
 use std::io;
 
-/// Errors of this room.
+/// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BpfError {
-    /// libbpf or the verifier refused an object.
+    /// libbpf or the verifier rejected an object.
     #[error("cannot load the BPF object {object}: {reason}{log}", log = LogTail(log))]
     Load {
-        /// Name of the `*.bpf.c` file without its ending.
+        /// Name of the `*.bpf.c` file without its extension.
         object: &'static str,
         /// What libbpf returned.
         reason: String,
-        /// What libbpf and the verifier printed; may be long.
+        /// Output of libbpf and the verifier; may be long.
         log: String,
     },
     /// The CPUs of the machine could not be counted.
@@ -28,41 +28,41 @@ pub enum BpfError {
     MapMemory {
         /// Name of the map.
         map: &'static str,
-        /// Bytes asked for.
+        /// Requested length.
         bytes: usize,
-        /// What mmap(2) said.
+        /// Error of mmap(2).
         #[source]
         source: io::Error,
     },
-    /// The device could not be asked which programs it has.
-    #[error("cannot ask {ifname} for its XDP programs")]
+    /// The programs of a device could not be queried.
+    #[error("cannot query the XDP programs of {ifname}")]
     XdpQuery {
         /// Name of the device.
         ifname: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         #[source]
         source: io::Error,
     },
-    /// Another program has the device.
+    /// The device already has a program.
     #[error("{ifname} already runs the XDP program {name} (id {id}, {mode})")]
     XdpBusy {
         /// Name of the device.
         ifname: String,
-        /// Name of the program there, `?` when it could not be read.
+        /// Name of that program, `?` if it could not be read.
         name: String,
-        /// Id of the program there, for `bpftool prog show id`.
+        /// Id of that program, for `bpftool prog show id`.
         id: u32,
         /// How it is attached.
         mode: XdpMode,
     },
-    /// Neither the driver nor the generic hook took the program.
+    /// Neither the driver nor the generic hook accepted the program.
     #[error("cannot attach an XDP program to {ifname} (native: {native}; generic: {generic})")]
     XdpAttach {
         /// Name of the device.
         ifname: String,
-        /// What the driver said, or that it was not asked.
+        /// Error of the driver, or that it was not tried.
         native: String,
-        /// What the generic hook said, or that it was not asked.
+        /// Error of the generic hook, or that it was not tried.
         generic: String,
         /// The last of the two.
         #[source]
@@ -71,10 +71,10 @@ pub enum BpfError {
 }
 
 impl BpfError {
-    /// The kernel did not let this process ask. A verifier that refuses a program says EACCES, which is another thing.
+    /// True if this process lacks a capability. A verifier that rejects a program returns EACCES, which is different.
     pub fn is_denied(&self) -> bool {
         match self {
-            // libbpf's error is kept as its text, which is that of EPERM.
+            // The error of libbpf is kept as text; this is the text of EPERM.
             Self::Load { reason, log, .. } => {
                 reason.contains("Operation not permitted") || lacks_perfmon(log)
             }
@@ -86,42 +86,39 @@ impl BpfError {
         }
     }
 
-    /// What a user can try, where there is something.
-    pub fn cure(&self) -> Option<&'static str> {
+    /// What the user can try, if anything.
+    pub fn advice(&self) -> Option<&'static str> {
         match self {
-            Self::Load { log, .. } if lacks_perfmon(log) => {
-                Some("run it as root, or with CAP_PERFMON as well")
-            }
+            Self::Load { log, .. } if lacks_perfmon(log) => Some("run it as root, or also with CAP_PERFMON"),
             Self::Load { reason, .. } | Self::Cpus { reason } if reason.contains("Too many open files") => {
                 Some("a larger `ulimit -n`")
             }
             _ if self.is_denied() => Some("run it as root (CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON)"),
-            Self::Load { .. } => Some("`wirerate doctor`, which shows what this kernel and process can do"),
+            Self::Load { .. } => Some("`wirerate doctor` reports what works on this machine"),
             _ => None,
         }
     }
 
-    /// True when the device has a program already.
+    /// True if the device already has a program.
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::XdpBusy { .. })
     }
 }
 
-/// True where the verifier refuses what it accepts from a process with CAP_PERFMON: arithmetic on pointers that could
-/// tell kernel addresses.
+/// True if the verifier rejected pointer arithmetic that it accepts from a process with CAP_PERFMON.
 fn lacks_perfmon(log: &str) -> bool {
     ["pointer -= pointer prohibited", "pointer comparison prohibited", "leaks addr", "prohibited for !root"]
         .iter()
         .any(|text| log.contains(text))
 }
 
-/// The last lines of a log: the verifier says at the end what it did not like.
+/// The last lines of a log, where the verifier reports the cause.
 struct LogTail<'a>(&'a str);
 
 impl std::fmt::Display for LogTail<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         const LINES: usize = 12;
-        // Without the right to load anything libbpf guesses at length what may be wrong. The reason says it.
+        // Without the right to load programs, libbpf prints a long guess. The reason is enough.
         if self.0.contains("libbpf: Error in bpf_object__probe_loading(): -EPERM") {
             return Ok(());
         }
@@ -142,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_right_is_said_once() {
+    fn missing_right_is_reported_once() {
         let log = "libbpf: Failed to bump RLIMIT_MEMLOCK (err = -EPERM)\n\
                    libbpf: Error in bpf_object__probe_loading(): -EPERM. Couldn't load trivial BPF program.\n";
         let error =
@@ -158,14 +155,14 @@ mod tests {
             BpfError::Load { object: "capture", reason: "Permission denied (os error 13)".into(), log };
         assert!(error.is_denied());
         assert!(error.to_string().ends_with("(this process lacks CAP_PERFMON)"), "{error}");
-        assert_eq!(error.cure(), Some("run it as root, or with CAP_PERFMON as well"));
+        assert_eq!(error.advice(), Some("run it as root, or also with CAP_PERFMON"));
     }
 
     #[test]
     fn a_process_without_descriptors_is_not_sent_to_root() {
         let reason = "Too many open files (os error 24)".to_owned();
         let error = BpfError::Load { object: "capture", reason, log: String::new() };
-        assert_eq!(error.cure(), Some("a larger `ulimit -n`"));
+        assert_eq!(error.advice(), Some("a larger `ulimit -n`"));
     }
 
     #[test]

@@ -1,10 +1,9 @@
-//! Puts a filter into a loaded program and loads the two as one.
+//! Replaces the filter function of the capture program.
 //!
-//! `capture.bpf.c` ends with a function `wr_filter` that stands for a filter. libbpf loads the object once as it is:
-//! maps are made, addresses filled in, functions put behind the program that calls them. The instructions that come
-//! of this are taken here, those of `wr_filter` are replaced, and the result is loaded again. A direct call is
-//! what stays for each frame, and it works where a tail call does not (programs bound to a device) and where the
-//! kernel cannot replace functions of a loaded program.
+//! `capture.bpf.c` ends with a placeholder function `wr_filter`. libbpf loads the object once unchanged, which creates
+//! the maps, resolves addresses and appends the functions. Then the instructions of `wr_filter` are replaced by the
+//! filter, and the result is loaded again. The direct call also works in device-bound programs, where tail calls do
+//! not, and on kernels without freplace.
 
 use crate::{BpfError, sys};
 use filter::Ebpf;
@@ -12,44 +11,46 @@ use libbpf_sys::bpf_insn;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// The constant in `wr_filter` that it is known by.
+/// The constant that identifies `wr_filter`.
 const MARK: i32 = 0x7772_6662;
 
 const CODE_CALL: u8 = 0x85;
-/// In the source register of a call: of a function of the same program.
+/// Source register of a call of a function of the same program.
 const CALL_LOCAL: u8 = 1;
 
-/// How the program is loaded the second time.
+/// Load options of the second load.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct LoadOptions {
     /// Name of the program, at most 15 bytes.
     pub(crate) name: &'static std::ffi::CStr,
-    /// True for a program that takes frames in several pieces.
-    pub(crate) for_pieces: bool,
-    /// The device that it asks about its hardware, 0 for a program that works on any.
+    /// True for a multi-buffer program.
+    pub(crate) frags: bool,
+    /// The device that it is bound to, or 0.
     pub(crate) bound_to: u32,
 }
 
-/// Loads `program` again, with `filter` in the place of `wr_filter`.
-pub(crate) fn load(program: &[bpf_insn], filter: &[Ebpf], wish: Wish) -> Result<OwnedFd, BpfError> {
-    let whole = put_in(program, filter);
+/// Loads `program` again, with `filter` in place of `wr_filter`.
+pub(crate) fn load(program: &[bpf_insn], filter: &[Ebpf], options: LoadOptions) -> Result<OwnedFd, BpfError> {
+    let whole = replace_filter(program, filter);
     let mut log = vec![0; LOG_LEN];
-    sys::load_xdp(wish.name, &whole, wish.for_pieces, wish.bound_to, &mut log).map_err(|source: io::Error| {
-        let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
-        BpfError::Load {
-            object: "capture, with the filter",
-            reason: source.to_string(),
-            log: String::from_utf8_lossy(&log[..end]).into_owned(),
-        }
-    })
+    sys::load_xdp(options.name, &whole, options.frags, options.bound_to, &mut log).map_err(
+        |source: io::Error| {
+            let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
+            BpfError::Load {
+                object: "capture, with the filter",
+                reason: source.to_string(),
+                log: String::from_utf8_lossy(&log[..end]).into_owned(),
+            }
+        },
+    )
 }
 
-/// The verifier fills this from the front and says the important things last, so it is long.
+/// The important lines of a verifier log are at its end, so it must fit whole.
 const LOG_LEN: usize = 1 << 20;
 
 /// # Panics
-/// When the program does not end with `wr_filter`, which is a mistake in `capture.bpf.c`.
-fn put_in(program: &[bpf_insn], filter: &[Ebpf]) -> Vec<bpf_insn> {
+/// If the program does not end with `wr_filter`, which is a bug in `capture.bpf.c`.
+fn replace_filter(program: &[bpf_insn], filter: &[Ebpf]) -> Vec<bpf_insn> {
     let start = last_function(program);
     let is_marked = program[start..].iter().any(|one| one.imm == MARK);
     assert!(is_marked, "the last function of the program is wr_filter");
@@ -58,7 +59,7 @@ fn put_in(program: &[bpf_insn], filter: &[Ebpf]) -> Vec<bpf_insn> {
     whole
 }
 
-/// Where the last function begins: the farthest place that is called.
+/// Index of the last function: the highest call target.
 fn last_function(program: &[bpf_insn]) -> usize {
     let calls = program.iter().enumerate();
     let local = calls.filter(|(_, one)| one.code == CODE_CALL && one.src_reg() == CALL_LOCAL);
@@ -95,13 +96,13 @@ mod tests {
     #[test]
     fn the_last_function_is_replaced_and_nothing_else() {
         let filter = [Ebpf { code: 0xb4, imm: 1, ..Ebpf::default() }, Ebpf { code: 0x95, ..Ebpf::default() }];
-        let whole = put_in(&program(MARK), &[filter[0], filter[0], filter[1]]);
+        let whole = replace_filter(&program(MARK), &[filter[0], filter[0], filter[1]]);
         let codes: Vec<(u8, i32)> = whole.iter().map(|one| (one.code, one.imm)).collect();
         assert_eq!(codes, [(0x85, 188), (0x85, 1), (0x95, 0), (0xb4, 1), (0xb4, 1), (0x95, 0)]);
     }
 
     #[test]
-    fn registers_are_where_the_kernel_looks_for_them() {
+    fn registers_are_encoded_as_the_kernel_expects() {
         let made = instruction(&Ebpf { code: 0x61, dst: 7, src: 6, off: -8, imm: 0 });
         assert_eq!((made.dst_reg(), made.src_reg(), made.off), (7, 6, -8));
     }
@@ -109,6 +110,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "is wr_filter")]
     fn another_function_at_the_end_is_a_broken_promise() {
-        put_in(&program(5), &[]);
+        replace_filter(&program(5), &[]);
     }
 }

@@ -1,17 +1,17 @@
-//! The BPF programs, the words they share with Rust, and how they are loaded and attached.
+//! The BPF programs, the types they share with Rust, and how they are loaded and attached.
 //!
-//! `src/bpf/*.bpf.c` are compiled by `build.rs`; `src/bpf/shared.h` and `abi` are the two sides of one page.
-//! This room knows programs, maps and links. What a record or a counter means to a person is not its business.
+//! `build.rs` compiles `src/bpf/*.bpf.c` and generates `abi` from `src/bpf/shared.h`. This crate loads programs
+//! and maps their memory; the crates above it interpret records and counters.
 
 #![deny(unsafe_code)]
 
 pub mod abi;
 pub mod capture;
+mod dummy_xdp;
 mod error;
 mod filter;
 pub mod log;
-mod meter;
-mod opener;
+mod prebuilt;
 mod send;
 mod shared;
 mod sink;
@@ -19,14 +19,14 @@ mod skb;
 pub mod skel;
 mod state;
 pub mod sys;
-mod written;
+mod tx_stats;
 pub mod xdp;
 
+pub use dummy_xdp::DummyXdp;
 pub use error::BpfError;
-pub use meter::{Claim, Meter, Verdict};
-pub use opener::Opener;
+pub use prebuilt::{PrebuiltResult, PrebuiltSender};
 pub use send::{Attachable, Sender};
 pub use sink::{Sink, SinkCount, SinkVerdict};
-pub use skb::{Said, SkbHow, SkbSender};
+pub use skb::{SendResult, SkbParams, SkbSender};
 pub use state::State;
-pub use written::{Handed, WrittenSender};
+pub use tx_stats::{TxCounts, TxSlot, TxStats};

@@ -1,7 +1,7 @@
-//! Keeps what libbpf prints while an object is loaded, instead of letting it write to the terminal.
+//! Collects the output of libbpf while an object is loaded.
 //!
-//! libbpf has one print function for the whole process and calls it on the thread that loads, so the lines are
-//! kept for each thread.
+//! libbpf has one print function per process and calls it on the loading thread, so the lines are kept per
+//! thread.
 
 use std::cell::RefCell;
 use std::sync::Once;
@@ -10,7 +10,7 @@ thread_local! {
     static LINES: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Runs `work` and returns its result with everything that libbpf printed meanwhile on this thread.
+/// Runs `work` and returns its result with the output of libbpf on this thread.
 pub fn collect<T>(work: impl FnOnce() -> T) -> (T, String) {
     static INSTALL: Once = Once::new();
     INSTALL.call_once(|| {

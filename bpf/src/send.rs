@@ -1,9 +1,9 @@
-//! `send.bpf.c` loaded with one plan: the program that writes frames inside the kernel, and its cursor.
+//! `send.bpf.c`, loaded with one plan: builds and sends live frames.
 
 use crate::abi;
 use crate::state::{State, flow_entries};
 use crate::sys::{self, ProgRun};
-use crate::xdp::{self, ModeWish, XdpLink};
+use crate::xdp::{self, XdpLink, XdpModeChoice};
 use crate::{BpfError, log, skel};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use std::io;
@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 const OBJECT: &str = "send";
 const LOOPBACK_IFINDEX: u32 = 1;
 
-/// One loaded program. Run by one thread at a time; others may look at its counters meanwhile.
+/// One loaded program. Run by one thread at a time; other threads may read its counters.
 #[derive(Debug)]
 pub struct Sender {
     program: OwnedFd,
@@ -25,7 +25,7 @@ impl Sender {
     /// Loads the program with `plan` as its read-only data.
     ///
     /// # Errors
-    /// [`BpfError::Load`] when the verifier refuses (EPERM without CAP_BPF and CAP_NET_ADMIN),
+    /// [`BpfError::Load`] if the verifier rejects it (EPERM without CAP_BPF and CAP_NET_ADMIN),
     /// [`BpfError::MapMemory`].
     pub fn load(plan: &abi::Plan) -> Result<Self, BpfError> {
         let (loaded, printed) = log::collect(|| load_fds(plan));
@@ -45,27 +45,26 @@ impl Sender {
         })
     }
 
-    /// What attaches the program, for another thread.
+    /// A handle with which another thread attaches the program.
     ///
     /// # Errors
-    /// When the process has no file descriptor left.
+    /// When the process has no file descriptors left.
     pub fn attachable(&self) -> io::Result<Attachable> {
         Ok(Attachable(self.program.try_clone()?))
     }
 
-    /// Where it stands.
+    /// Cursor, flow table and counters.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// Runs the program on `frames` live frames, `batch` at a time (1 to 256), each starting as `data`.
+    /// Runs the program on `frames` live frames, `batch` at a time (1 to 256), each initialized with `data`.
     ///
-    /// The redirect looks the device up in the caller's network namespace. Interrupted by a signal it returns
-    /// early and without an error: [`State::offered`] says how far it came.
+    /// The redirect looks the device up in the network namespace of the caller. A signal makes it return early
+    /// without an error; [`State::offered`] has the number of frames.
     ///
     /// # Errors
-    /// What bpf(2) says. Frames of batches before the one that had no memory are gone out then, as
-    /// [`State::offered`] says.
+    /// From bpf(2). Without memory for a batch, the batches before it are sent; see [`State::offered`].
     pub fn run_live(&self, data: &[u8], frames: u32, batch: u32) -> io::Result<()> {
         let context = libbpf_sys::xdp_md {
             data_end: data.len() as u32,
@@ -94,10 +93,10 @@ impl Sender {
         }
     }
 
-    /// Runs the program once on a copy of `data` that goes nowhere, and returns verdict and frame.
+    /// Runs the program once on a copy of `data`, without sending, and returns verdict and frame.
     ///
     /// # Errors
-    /// What bpf(2) says.
+    /// From bpf(2).
     pub fn run_once(&self, data: &[u8]) -> io::Result<(u32, Vec<u8>)> {
         let mut out = vec![0; data.len()];
         let mut run = ProgRun { data_in: data, data_out: &mut out, repeat: 1, ..ProgRun::default() };
@@ -107,19 +106,19 @@ impl Sender {
     }
 }
 
-/// The program of a [`Sender`], ready to be attached.
+/// The program of a [`Sender`], for attaching.
 #[derive(Debug)]
 pub struct Attachable(OwnedFd);
 
 impl Attachable {
-    /// Attaches the program to the loopback device of the caller's network namespace, where it should never
-    /// meet a frame: an attached program stays in the kernel's XDP dispatcher, so that a run takes
-    /// microseconds instead of two grace periods of RCU (24 ms where this was measured). Takes such a grace period itself.
+    /// Attaches the program to the loopback device of the caller's network namespace, which should carry no
+    /// frames. An attached program keeps its slot of the XDP dispatcher, so that a call takes microseconds
+    /// instead of two RCU grace periods (about 24 ms). Attaching takes one grace period.
     ///
     /// # Errors
     /// As [`xdp::attach`].
     pub fn attach_to_loopback(&self) -> Result<XdpLink, BpfError> {
-        xdp::attach(&[self.0.as_fd()], LOOPBACK_IFINDEX, "lo", ModeWish::Generic)
+        xdp::attach(&[self.0.as_fd()], LOOPBACK_IFINDEX, "lo", XdpModeChoice::Generic)
     }
 }
 
@@ -129,7 +128,7 @@ impl AsFd for Sender {
     }
 }
 
-/// Program, cursor and flow table. The descriptors keep all three alive, so the libbpf object need not stay.
+/// Program, cursor and flow table. The descriptors keep them alive after the libbpf object is closed.
 fn load_fds(plan: &abi::Plan) -> libbpf_rs::Result<[OwnedFd; 3]> {
     let mut storage = MaybeUninit::uninit();
     let mut open = skel::send::SendSkelBuilder::default().open(&mut storage)?;

@@ -1,4 +1,4 @@
-//! Structures shared with a running program: copied in and out word by word, counters read in place.
+//! Structures in memory shared with a running program: copied word by word, counters read in place.
 
 use crate::BpfError;
 use crate::sys::MapMemory;
@@ -7,8 +7,7 @@ use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The entries of an array map made with `BPF_F_MMAPABLE`. Entries are `T` rounded up to 8 bytes apart, as the
-/// kernel lays them out.
+/// The entries of an array map made with `BPF_F_MMAPABLE`. The kernel rounds the size of an entry up to 8 bytes.
 #[derive(Debug)]
 pub(crate) struct SharedArray<T> {
     memory: MapMemory,
@@ -36,7 +35,7 @@ impl<T: Pod> SharedArray<T> {
         self.entries
     }
 
-    /// A copy of one entry. While a program writes it, words may be of different ages.
+    /// A copy of one entry. If a program writes it meanwhile, the copy may mix old and new words.
     pub(crate) fn get(&self, index: usize) -> T {
         let at = self.at(index);
         let mut value = T::zeroed();
@@ -47,7 +46,7 @@ impl<T: Pod> SharedArray<T> {
         value
     }
 
-    /// Overwrites one entry. The caller sees to it that no program writes it now.
+    /// Overwrites one entry. The caller ensures that no program writes it now.
     pub(crate) fn set(&self, index: usize, value: &T) {
         let at = self.at(index);
         let words: &[u32] = bytemuck::cast_slice(std::slice::from_ref(value));

@@ -1,10 +1,9 @@
-//! `sink.bpf.c`: a receiver that counts frames and drops them in the driver, or lets them go on.
+//! `sink.bpf.c`: a receiver that counts frames and drops or passes them in the driver.
 //!
-//! What a generator is measured against: nothing in the kernel receives cheaper, and on a veth an XDP program
-//! is what makes the other end able to transmit XDP frames.
+//! It is the cheapest receiver in the kernel. On a veth it also lets the peer transmit XDP frames.
 
 use crate::shared::SharedArray;
-use crate::xdp::{self, ModeWish, XdpLink};
+use crate::xdp::{self, XdpLink, XdpModeChoice};
 use crate::{BpfError, abi, log, skel};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use std::mem::{MaybeUninit, offset_of};
@@ -15,23 +14,23 @@ const OBJECT: &str = "sink";
 const XDP_DROP: u32 = 1;
 const XDP_PASS: u32 = 2;
 
-/// What becomes of a frame that was counted.
+/// Verdict for counted frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SinkVerdict {
-    /// It ends in the driver.
+    /// The driver drops the frame.
     #[default]
     Drop,
-    /// The host gets it as if nobody looked.
+    /// The host receives the frame.
     Pass,
 }
 
 /// The program in the kernel. Nothing is counted until it is attached.
 #[derive(Debug)]
 pub struct Sink {
-    /// For frames in one piece.
+    /// For frames without frags.
     program: OwnedFd,
-    /// For frames in several pieces, where the kernel knows those.
-    program_for_pieces: Option<OwnedFd>,
+    /// For multi-buffer frames, if the kernel supports them.
+    frags_program: Option<OwnedFd>,
     cpus: SharedArray<abi::SinkCpu>,
 }
 
@@ -51,7 +50,7 @@ impl AsFd for Sink {
 }
 
 impl Sink {
-    /// Loads the program that drops, with counters for each possible CPU.
+    /// Loads the program that drops frames, with counters per possible CPU.
     ///
     /// # Errors
     /// [`BpfError::Load`] (EPERM without CAP_BPF and CAP_NET_ADMIN), [`BpfError::MapMemory`].
@@ -59,34 +58,34 @@ impl Sink {
         Self::load_with(SinkVerdict::Drop)
     }
 
-    /// As [`Sink::load`], for a verdict.
+    /// Like [`Sink::load`], with a verdict.
     ///
     /// # Errors
-    /// As [`Sink::load`].
+    /// See [`Sink::load`].
     pub fn load_with(verdict: SinkVerdict) -> Result<Self, BpfError> {
-        // Before Linux 5.18 there are no frames in pieces, and no program for them.
-        let Loaded { program, program_for_pieces, cpus, count } =
+        // Kernels before 5.18 reject multi-buffer programs.
+        let Loaded { program, frags_program, cpus, count } =
             load(verdict, true).or_else(|error| load(verdict, false).map_err(|_| error))?;
         let cpus = SharedArray::new(cpus.as_fd(), "wr_sink_cpus", count)?;
-        Ok(Self { program, program_for_pieces, cpus })
+        Ok(Self { program, frags_program, cpus })
     }
 
-    /// The program for frames in several pieces, where there is one.
-    pub fn for_pieces(&self) -> Option<BorrowedFd<'_>> {
-        self.program_for_pieces.as_ref().map(AsFd::as_fd)
+    /// The program for multi-buffer frames, if loaded.
+    pub fn frags_program(&self) -> Option<BorrowedFd<'_>> {
+        self.frags_program.as_ref().map(AsFd::as_fd)
     }
 
     /// Attaches it to a device of the calling thread's network namespace.
     ///
     /// # Errors
-    /// As [`xdp::attach`].
-    pub fn attach(&self, ifindex: u32, ifname: &str, wish: ModeWish) -> Result<XdpLink, BpfError> {
+    /// See [`xdp::attach`].
+    pub fn attach(&self, ifindex: u32, ifname: &str, mode: XdpModeChoice) -> Result<XdpLink, BpfError> {
         let programs: Vec<_> =
-            [Some(self.program.as_fd()), self.for_pieces()].into_iter().flatten().collect();
-        xdp::attach(&programs, ifindex, ifname, wish)
+            [Some(self.program.as_fd()), self.frags_program()].into_iter().flatten().collect();
+        xdp::attach(&programs, ifindex, ifname, mode)
     }
 
-    /// What each CPU counted, from CPU 0 up. While frames come, the two numbers of a CPU may differ by some.
+    /// Counts per CPU, from CPU 0 on. While frames arrive, the two numbers of a CPU may differ by a few frames.
     pub fn per_cpu(&self) -> impl Iterator<Item = SinkCount> + '_ {
         (0..self.cpus.len()).map(|cpu| SinkCount {
             frames: self.cpus.counter(cpu, offset_of!(abi::SinkCpu, frames)),
@@ -94,7 +93,7 @@ impl Sink {
         })
     }
 
-    /// What all CPUs counted together.
+    /// Sum over all CPUs.
     pub fn total(&self) -> SinkCount {
         self.per_cpu().fold(SinkCount::default(), |sum, cpu| SinkCount {
             frames: sum.frames + cpu.frames,
@@ -103,20 +102,20 @@ impl Sink {
     }
 }
 
-/// What stays of a loaded object.
+/// Descriptors of a loaded object.
 struct Loaded {
     program: OwnedFd,
-    program_for_pieces: Option<OwnedFd>,
+    frags_program: Option<OwnedFd>,
     cpus: OwnedFd,
     count: usize,
 }
 
-fn load(verdict: SinkVerdict, for_pieces: bool) -> Result<Loaded, BpfError> {
-    let (loaded, log) = log::collect(|| load_fds(verdict, for_pieces));
+fn load(verdict: SinkVerdict, frags: bool) -> Result<Loaded, BpfError> {
+    let (loaded, log) = log::collect(|| load_fds(verdict, frags));
     loaded.map_err(|error| BpfError::Load { object: OBJECT, reason: error.to_string(), log })
 }
 
-fn load_fds(verdict: SinkVerdict, for_pieces: bool) -> libbpf_rs::Result<Loaded> {
+fn load_fds(verdict: SinkVerdict, frags: bool) -> libbpf_rs::Result<Loaded> {
     let count = libbpf_rs::num_possible_cpus()?;
     let mut storage = MaybeUninit::uninit();
     let mut open = skel::sink::SinkSkelBuilder::default().open(&mut storage)?;
@@ -125,13 +124,13 @@ fn load_fds(verdict: SinkVerdict, for_pieces: bool) -> libbpf_rs::Result<Loaded>
         SinkVerdict::Drop => XDP_DROP,
         SinkVerdict::Pass => XDP_PASS,
     };
-    open.progs.wr_sink_all.set_autoload(for_pieces);
+    open.progs.wr_sink_frags.set_autoload(frags);
     open.maps.wr_sink_cpus.set_max_entries(count as u32)?;
     let skel = open.load()?;
     let keep = |fd: BorrowedFd<'_>| fd.try_clone_to_owned();
     Ok(Loaded {
         program: keep(skel.progs.wr_sink.as_fd())?,
-        program_for_pieces: for_pieces.then(|| keep(skel.progs.wr_sink_all.as_fd())).transpose()?,
+        frags_program: frags.then(|| keep(skel.progs.wr_sink_frags.as_fd())).transpose()?,
         cpus: keep(skel.maps.wr_sink_cpus.as_fd())?,
         count,
     })

@@ -1,4 +1,4 @@
-//! `skb.bpf.c` loaded with one plan: the program that hands on clones of one skb.
+//! `skb.bpf.c`, loaded with one plan: builds frames in one skb and sends clones of it.
 
 use crate::shared::SharedArray;
 use crate::state::{State, flow_entries};
@@ -10,10 +10,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
 const OBJECT: &str = "skb";
-/// Place of `priority` among the words of `struct __sk_buff`.
+/// Index of `priority` among the words of `struct __sk_buff`.
 pub(crate) const PRIORITY_WORD: usize = 8;
 
-/// One loaded program. Run by one thread at a time; others may look at its counters meanwhile.
+/// One loaded program. Run by one thread at a time; other threads may read its counters.
 #[derive(Debug)]
 pub struct SkbSender {
     program: OwnedFd,
@@ -21,25 +21,25 @@ pub struct SkbSender {
     run: SharedArray<abi::SkbRun>,
 }
 
-/// What the frames of a call are to be like.
+/// Parameters of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SkbHow {
-    /// Frames for each run of the program; softirqs run between two.
-    pub turns: u32,
+pub struct SkbParams {
+    /// Frames per program run; softirqs run in between.
+    pub batch: u32,
     /// `skb->priority`.
     pub priority: u32,
-    /// The transmit queue of a plan that names none; `None` to have the stack choose by a hash of each frame.
+    /// Transmit queue, if the plan has none; `None` lets the stack choose by a hash of the frame.
     pub queue: Option<u16>,
 }
 
-/// What the kernel said to the frames of one call.
+/// Result of one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Said {
-    /// Times that there was no room for a frame, which was kept.
-    pub no_room: u64,
-    /// Frames for which the queueing discipline dropped one, this or another.
+pub struct SendResult {
+    /// Times the device was full; the frame was kept.
+    pub device_full: u64,
+    /// Frames for which the qdisc dropped this or another frame.
     pub congested: u64,
-    /// The error that ended the call as a positive errno, 0 for none; the frame was kept.
+    /// Positive errno that ended the call, or 0; the frame was kept.
     pub errno: i32,
 }
 
@@ -47,7 +47,7 @@ impl SkbSender {
     /// Loads the program with `plan` as its read-only data.
     ///
     /// # Errors
-    /// [`BpfError::Load`] when the verifier refuses (EPERM without CAP_BPF and CAP_NET_ADMIN, EINVAL before
+    /// [`BpfError::Load`] if the verifier rejects it (EPERM without CAP_BPF and CAP_NET_ADMIN, EINVAL before
     /// Linux 5.17, which has no `bpf_loop`), [`BpfError::MapMemory`].
     pub fn load(plan: &abi::Plan) -> Result<Self, BpfError> {
         let (loaded, printed) = log::collect(|| load_fds(plan));
@@ -60,55 +60,55 @@ impl SkbSender {
         Ok(Self { program, state, run: SharedArray::new(run.as_fd(), "run", 1)? })
     }
 
-    /// Where it stands.
+    /// Cursor, flow table and counters.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// True while the frame that the cursor stands at is built and still to be sent.
+    /// True if the frame of the cursor is built and not sent.
     pub fn is_frame_kept(&self) -> bool {
         self.run.get(0).is_kept != 0
     }
 
-    /// Says whether the frame that the cursor stands at is built already; not while the program runs.
+    /// Sets whether the frame of the cursor is built already; not while the program runs.
     pub fn set_frame_kept(&self, is_kept: bool) {
         self.run.set(0, &abi::SkbRun { is_kept: u32::from(is_kept), ..self.run.get(0) });
     }
 
-    /// Hands on up to `frames` frames from an skb that starts as `data`. What the skb holds at the end goes to
-    /// `data_out` unless that is empty; the length of it is returned.
+    /// Sends up to `frames` frames from an skb that is initialized with `data`. Copies the final skb to
+    /// `data_out` unless that is empty, and returns its length.
     ///
-    /// The device is looked up in the caller's network namespace. Interrupted by a signal it returns early and
-    /// without an error: [`State::offered`] says how far it came.
+    /// The device is looked up in the network namespace of the caller. A signal makes it return early without an
+    /// error; [`State::offered`] has the number of frames.
     ///
     /// # Errors
-    /// What bpf(2) says; nothing was sent then.
+    /// From bpf(2); nothing was sent then.
     pub fn run(
         &self,
         data: &[u8],
         data_out: &mut [u8],
         frames: u32,
-        how: &SkbHow,
-    ) -> io::Result<(Said, usize)> {
+        params: &SkbParams,
+    ) -> io::Result<(SendResult, usize)> {
         let before = self.run.get(0);
         self.run.set(
             0,
             &abi::SkbRun {
                 left: frames,
-                turns: how.turns,
-                queue_mapping: how.queue.map_or(0, |queue| u32::from(queue) + 1),
+                batch: params.batch,
+                queue_mapping: params.queue.map_or(0, |queue| u32::from(queue) + 1),
                 is_written: 0,
                 last_error: 0,
                 ..before
             },
         );
         let mut context = [0u32; PRIORITY_WORD + 1];
-        context[PRIORITY_WORD] = how.priority;
+        context[PRIORITY_WORD] = params.priority;
         let mut run = ProgRun {
             data_in: data,
             data_out,
             context_in: bytemuck::cast_slice(&context),
-            repeat: frames.div_ceil(how.turns.max(1)),
+            repeat: frames.div_ceil(params.batch.max(1)),
             ..ProgRun::default()
         };
         let data_out_len = match sys::prog_run(self.program.as_fd(), &mut run) {
@@ -117,16 +117,16 @@ impl SkbSender {
             Err(error) => return Err(error),
         };
         let after = self.run.get(0);
-        let said = Said {
-            no_room: after.no_room - before.no_room,
+        let result = SendResult {
+            device_full: after.device_full - before.device_full,
             congested: after.congested - before.congested,
             errno: after.last_error.unsigned_abs() as i32,
         };
-        Ok((said, data_out_len))
+        Ok((result, data_out_len))
     }
 }
 
-/// Program, cursor, flow table and what a call says. The descriptors keep all of them alive.
+/// Program, cursor, flow table and call parameters. The descriptors keep them alive.
 fn load_fds(plan: &abi::Plan) -> libbpf_rs::Result<[OwnedFd; 4]> {
     let mut storage = MaybeUninit::uninit();
     let mut open = skel::skb::SkbSkelBuilder::default().open(&mut storage)?;

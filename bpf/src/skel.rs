@@ -20,8 +20,8 @@ macro_rules! skeleton {
 
 skeleton!(abi, "abi.bpf.c", "/abi.skel.rs");
 skeleton!(capture, "capture.bpf.c", "/capture.skel.rs");
-skeleton!(meter, "meter.bpf.c", "/meter.skel.rs");
+skeleton!(prebuilt, "prebuilt.bpf.c", "/prebuilt.skel.rs");
 skeleton!(send, "send.bpf.c", "/send.skel.rs");
 skeleton!(sink, "sink.bpf.c", "/sink.skel.rs");
 skeleton!(skb, "skb.bpf.c", "/skb.skel.rs");
-skeleton!(written, "written.bpf.c", "/written.skel.rs");
+skeleton!(tx_stats, "tx_stats.bpf.c", "/tx_stats.skel.rs");

@@ -1,4 +1,4 @@
-//! What every program that writes frames shares with its worker: the cursor and the flow table (`frame.h`).
+//! Cursor and flow table, which every program that builds frames shares with its worker (`frame.h`).
 
 use crate::BpfError;
 use crate::abi;
@@ -6,7 +6,7 @@ use crate::shared::SharedArray;
 use std::mem::offset_of;
 use std::os::fd::BorrowedFd;
 
-/// Where a program stands. Changed by the program while it runs, by its worker between runs.
+/// Progress of a program. Written by the program while it runs, by its worker between calls.
 #[derive(Debug)]
 pub struct State {
     cursor: SharedArray<abi::Cursor>,
@@ -15,7 +15,7 @@ pub struct State {
 }
 
 impl State {
-    /// Maps both of a program that was loaded with `plan`.
+    /// Maps cursor and flow table of a program that was loaded with `plan`.
     pub(crate) fn map(
         plan: &abi::Plan,
         cursor: BorrowedFd<'_>,
@@ -29,43 +29,42 @@ impl State {
         })
     }
 
-    /// Where the next frame starts from.
+    /// State of the next frame.
     pub fn cursor(&self) -> abi::Cursor {
         self.cursor.get(0)
     }
 
-    /// Sets where the next frame starts from; not while the program runs.
+    /// Sets the state of the next frame; not while the program runs.
     pub fn set_cursor(&self, cursor: &abi::Cursor) {
         self.cursor.set(0, cursor);
     }
 
-    /// Sets what the wall clock is ahead of `CLOCK_MONOTONIC`, and that the next frame reads the clock and
-    /// `frames` frames share each reading; not while the program runs.
+    /// Sets the offset from `CLOCK_MONOTONIC` to wall time. The next frame reads the clock, and `frames` frames
+    /// share each reading. Not while the program runs.
     pub fn set_clock(&self, wall_offset_ns: u64, frames: u32) {
         self.cursor.set_word(0, offset_of!(abi::Cursor, wall_offset_ns), wall_offset_ns);
         self.cursor.set_half_word(0, offset_of!(abi::Cursor, clock_every), frames);
         self.cursor.set_half_word(0, offset_of!(abi::Cursor, clock_left), 0);
     }
 
-    /// The flow table; one unused entry when the plan has no flows.
+    /// The flow table; one unused entry if the plan has no flows.
     pub fn flows(&self) -> Vec<abi::Flow> {
         (0..self.flows.len()).map(|index| self.flows.get(index)).collect()
     }
 
-    /// Sets the flow table, of which there must not be more entries than the plan has flows. Not while the
-    /// program runs.
+    /// Sets the flow table, with at most as many entries as the plan has flows. Not while the program runs.
     pub fn set_flows(&self, flows: &[abi::Flow]) {
         for (index, flow) in flows.iter().enumerate() {
             self.flows.set(index, flow);
         }
     }
 
-    /// Frames that the program has handed on, or tried to, since it was loaded.
+    /// Frames that the program has offered since it was loaded.
     pub fn offered(&self) -> u64 {
         self.cursor.counter(0, offset_of!(abi::Cursor, offered))
     }
 
-    /// The lengths of those frames, in bytes without FCS.
+    /// Sum of their lengths, in bytes without FCS.
     pub fn frame_bytes(&self) -> u64 {
         match self.fixed_frame_len {
             Some(frame_len) => self.offered() * u64::from(frame_len),
@@ -73,13 +72,13 @@ impl State {
         }
     }
 
-    /// Frames that did not come with the memory they should have, and were not sent.
+    /// Frames whose memory was too short; they were not sent.
     pub fn malformed(&self) -> u64 {
         self.cursor.counter(0, offset_of!(abi::Cursor, malformed))
     }
 }
 
-/// Entries of the flow table of `plan`: a map has at least one.
+/// Entries of the flow table of `plan`: at least one.
 pub(crate) fn flow_entries(plan: &abi::Plan) -> u32 {
     plan.flow_count.max(1)
 }

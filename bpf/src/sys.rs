@@ -1,7 +1,7 @@
-//! The calls that Rust cannot check: bpf(2), netlink through libbpf, and memory shared with the kernel.
+//! Unsafe calls: bpf(2), netlink through libbpf, and memory shared with the kernel.
 //!
-//! Kernel spelling lives here; everything above uses the safe names. All functions return what the kernel said
-//! as an `io::Error`, without adding words: their callers know what was being done and to which device.
+//! Kernel names stay in this module. All functions return the error of the kernel as an `io::Error`; the callers
+//! add act and device.
 
 #![allow(unsafe_code)]
 
@@ -20,12 +20,12 @@ fn checked(result: c_int) -> io::Result<c_int> {
     }
 }
 
-/// Loads an XDP program, bound to a device of the caller's network namespace unless `bound_to` is 0; `log` gets what
-/// the verifier says when it refuses it.
+/// Loads an XDP program, bound to a device of the caller's network namespace unless `bound_to` is 0. `log` receives
+/// the verifier log if the program is rejected.
 pub(crate) fn load_xdp(
     name: &CStr,
     instructions: &[libbpf_sys::bpf_insn],
-    for_pieces: bool,
+    frags: bool,
     bound_to: u32,
     log: &mut [u8],
 ) -> io::Result<OwnedFd> {
@@ -33,7 +33,7 @@ pub(crate) fn load_xdp(
     let mut opts = libbpf_sys::bpf_prog_load_opts {
         sz: size_of::<libbpf_sys::bpf_prog_load_opts>() as _,
         expected_attach_type: libbpf_sys::BPF_XDP,
-        prog_flags: flag(for_pieces, libbpf_sys::BPF_F_XDP_HAS_FRAGS)
+        prog_flags: flag(frags, libbpf_sys::BPF_F_XDP_HAS_FRAGS)
             | flag(bound_to != 0, libbpf_sys::BPF_F_XDP_DEV_BOUND_ONLY),
         prog_ifindex: bound_to,
         log_buf: log.as_mut_ptr().cast(),
@@ -41,7 +41,7 @@ pub(crate) fn load_xdp(
         ..Default::default()
     };
     // SAFETY: both strings end with a zero, `instructions` is passed with its length, `opts` is a whole structure with
-    // its own size in `sz` and names `log` with its length, which nobody else uses during the call. The kernel copies
+    // its own size in `sz` and names `log` with its length, which has no other user during the call. The kernel copies
     // all it reads and keeps no pointer. With a log level of 0 libbpf asks for the log when the first try fails.
     let fd = checked(unsafe {
         libbpf_sys::bpf_prog_load(
@@ -53,7 +53,7 @@ pub(crate) fn load_xdp(
             &mut opts,
         )
     })?;
-    // SAFETY: the call succeeded, so `fd` is a new descriptor that nobody else knows.
+    // SAFETY: the call succeeded, so `fd` is a new descriptor with no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -70,11 +70,11 @@ pub(crate) fn xdp_link(program: BorrowedFd<'_>, ifindex: c_int, flags: u32) -> i
     let fd = checked(unsafe {
         libbpf_sys::bpf_link_create(program.as_raw_fd(), ifindex, libbpf_sys::BPF_XDP, &opts)
     })?;
-    // SAFETY: the call succeeded, so `fd` is a new descriptor that nobody else knows.
+    // SAFETY: the call succeeded, so `fd` is a new descriptor with no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Takes the program of a link off, whoever else has a descriptor of it.
+/// Detaches a link, even if other descriptors of it exist.
 pub(crate) fn link_detach(link: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: a plain number in, an error out; the descriptor is open during the call.
     checked(unsafe { libbpf_sys::bpf_link_detach(link.as_raw_fd()) }).map(drop)
@@ -91,7 +91,7 @@ pub(crate) fn xdp_link_ifindex(link: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(unsafe { info.__bindgen_anon_1.xdp.ifindex })
 }
 
-/// The link, of whichever process, that holds the XDP program `id` on a device; `None` when it is gone.
+/// The link, of any process, that keeps the XDP program `id` attached; `None` if it is gone.
 pub(crate) fn xdp_link_of(program_id: u32) -> io::Result<Option<OwnedFd>> {
     let mut id = 0;
     loop {
@@ -104,11 +104,11 @@ pub(crate) fn xdp_link_of(program_id: u32) -> io::Result<Option<OwnedFd>> {
         id = next;
         // SAFETY: a plain number in, a descriptor or an error out.
         let fd = match checked(unsafe { libbpf_sys::bpf_link_get_fd_by_id(id) }) {
-            // It went between the two calls.
+            // It was removed between the two calls.
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => continue,
             got => got?,
         };
-        // SAFETY: the call succeeded, so `fd` is a new descriptor that nobody else knows.
+        // SAFETY: the call succeeded, so `fd` is a new descriptor with no other owner.
         let link = unsafe { OwnedFd::from_raw_fd(fd) };
         let mut info = libbpf_sys::bpf_link_info::default();
         let mut len = size_of::<libbpf_sys::bpf_link_info>() as u32;
@@ -120,7 +120,7 @@ pub(crate) fn xdp_link_of(program_id: u32) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Ids of the XDP programs on a device; 0 where there is none.
+/// Ids of the XDP programs on a device; 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct XdpIds {
     pub(crate) native: u32,
@@ -140,12 +140,11 @@ pub(crate) fn xdp_query(ifindex: c_int) -> io::Result<XdpIds> {
     Ok(XdpIds { native: opts.drv_prog_id, generic: opts.skb_prog_id, offloaded: opts.hw_prog_id })
 }
 
-/// Takes the program `id` off a device, unless another has taken its place meanwhile. `flag` is the `XDP_FLAGS_*` of
-/// how it is attached.
+/// Detaches the program `id` from a device, unless it was replaced meanwhile. `flag` is the `XDP_FLAGS_*` of its mode.
 pub(crate) fn xdp_detach(ifindex: c_int, id: u32, flag: u32) -> io::Result<()> {
     // SAFETY: a plain number in, a descriptor or an error out.
     let fd = checked(unsafe { libbpf_sys::bpf_prog_get_fd_by_id(id) })?;
-    // SAFETY: the call succeeded, so `fd` is a new descriptor that nobody else knows.
+    // SAFETY: the call succeeded, so `fd` is a new descriptor with no other owner.
     let program = unsafe { OwnedFd::from_raw_fd(fd) };
     let opts = libbpf_sys::bpf_xdp_attach_opts {
         sz: size_of::<libbpf_sys::bpf_xdp_attach_opts>() as _,
@@ -161,7 +160,7 @@ pub(crate) fn xdp_detach(ifindex: c_int, id: u32, flag: u32) -> io::Result<()> {
 pub(crate) fn program_name(id: u32) -> io::Result<String> {
     // SAFETY: a plain number in, a descriptor or an error out.
     let fd = checked(unsafe { libbpf_sys::bpf_prog_get_fd_by_id(id) })?;
-    // SAFETY: the call succeeded, so `fd` is a new descriptor that nobody else knows.
+    // SAFETY: the call succeeded, so `fd` is a new descriptor with no other owner.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut len = size_of::<libbpf_sys::bpf_prog_info>() as u32;
@@ -171,29 +170,29 @@ pub(crate) fn program_name(id: u32) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What to run a program with, for [`prog_run`].
+/// Parameters of [`prog_run`].
 #[derive(Debug, Default)]
 pub struct ProgRun<'a> {
-    /// The packet, or nothing for programs that take none.
+    /// The packet; empty for programs without one.
     pub data_in: &'a [u8],
-    /// Where the packet goes that the program leaves; cut when longer. Ignored by live frames.
+    /// Receives the resulting packet, truncated to this length. Unused for live frames.
     pub data_out: &'a mut [u8],
-    /// The program's context (`struct xdp_md` for XDP), or nothing.
+    /// The context of the program (`struct xdp_md` for XDP), or empty.
     pub context_in: &'a [u8],
     /// Number of runs; 0 counts as 1.
     pub repeat: u32,
     /// `BPF_F_TEST_*`.
     pub flags: u32,
-    /// Frames for each turn of a live-frame run, 0 for the kernel's default (64).
+    /// Batch size of a live-frame run, 0 for the default of the kernel (64).
     pub batch_size: u32,
 }
 
-/// What a run left behind.
+/// Result of [`prog_run`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgRan {
     /// The program's return value, for XDP the verdict.
     pub return_value: u32,
-    /// Length of the packet that it left.
+    /// Length of the resulting packet.
     pub data_out_len: u32,
     /// Mean time of one run.
     pub duration_ns: u32,
@@ -202,7 +201,7 @@ pub struct ProgRan {
 /// Runs a program with `BPF_PROG_RUN`, in the network namespace of the calling thread.
 ///
 /// # Errors
-/// What bpf(2) says: EPERM without CAP_BPF, ENOSPC when `data_out` was too short, EINTR after a signal.
+/// From bpf(2): EPERM without CAP_BPF, ENOSPC if `data_out` was too short, EINTR after a signal.
 pub fn prog_run(program: BorrowedFd<'_>, run: &mut ProgRun<'_>) -> io::Result<ProgRan> {
     let pointer =
         |bytes: &[u8]| if bytes.is_empty() { std::ptr::null() } else { bytes.as_ptr().cast::<c_void>() };
@@ -231,7 +230,7 @@ pub fn prog_run(program: BorrowedFd<'_>, run: &mut ProgRun<'_>) -> io::Result<Pr
 
 /// The values of an array map made with `BPF_F_MMAPABLE`, mapped into this process.
 ///
-/// The kernel side may write at any moment, so it hands out atomics, and plain bytes only through an unsafe call.
+/// The kernel may write at any time, so access is by atomics; plain bytes need an unsafe call.
 #[derive(Debug)]
 pub struct MapMemory {
     base: NonNull<u8>,
@@ -240,7 +239,7 @@ pub struct MapMemory {
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread, and every access goes through atomics or through
-// `bytes`, whose caller answers for the absence of writers.
+// `bytes`, whose caller excludes writers.
 unsafe impl Send for MapMemory {}
 // SAFETY: as above; `&MapMemory` gives no plain mutable access.
 unsafe impl Sync for MapMemory {}
@@ -249,16 +248,15 @@ impl MapMemory {
     /// Maps the first `len` bytes of the values of `map`, with all pages present.
     ///
     /// # Errors
-    /// What mmap(2) says: EINVAL when `len` is 0 or more than the map has, EPERM for writing to a frozen map.
+    /// From mmap(2): EINVAL when `len` is 0 or more than the map has, EPERM for writing to a frozen map.
     pub fn new(map: BorrowedFd<'_>, len: usize, is_writable: bool) -> io::Result<Self> {
         Self::at(map, 0, len, is_writable)
     }
 
-    /// As [`Self::new`], from `offset` on: the rings of an AF_XDP socket are mapped like this, each at an offset
-    /// that the kernel gave a meaning.
+    /// Like [`Self::new`], from `offset` on, which selects one of the rings of an AF_XDP socket.
     ///
     /// # Errors
-    /// What mmap(2) says.
+    /// From mmap(2).
     pub fn at(map: BorrowedFd<'_>, offset: i64, len: usize, is_writable: bool) -> io::Result<Self> {
         let protection = if is_writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
@@ -277,7 +275,7 @@ impl MapMemory {
         self.len
     }
 
-    /// True when nothing is mapped, which `new` does not allow.
+    /// True when nothing is mapped, which `new` prevents.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -306,7 +304,7 @@ impl MapMemory {
         let end = offset.checked_add(len).expect("the range fits into memory");
         assert!(end <= self.len, "bytes {offset} to {end} of {}", self.len);
         // SAFETY: the range was just checked against the mapping, which lives as long as the borrow; the kernel
-        // filled it with zeros when it made the map; the caller answers for writers.
+        // filled it with zeros when it made the map; the caller excludes writers.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(offset), len) }
     }
 
@@ -324,15 +322,15 @@ impl Drop for MapMemory {
     }
 }
 
-/// The values of an array map that no program touches but one that its owner runs: plain bytes between two runs.
+/// The values of an array map that only a program of its owner uses: plain bytes between two runs.
 ///
-/// (`BPF_F_RDONLY_PROG` would have the verifier see to that, but the kernel lets nobody map such a map for writing.)
+/// `BPF_F_RDONLY_PROG` would let the verifier enforce that, but such a map cannot be mapped for writing.
 #[derive(Debug)]
 pub(crate) struct OwnValues(MapMemory);
 
 impl OwnValues {
-    /// Maps the first `len` bytes of the values of `map`. Its descriptor goes, so that nobody maps it once more. The
-    /// owner of the result is the only one to run the program that uses the map, and does so under `&mut`.
+    /// Maps the first `len` bytes of the values of `map` and closes its descriptor, so that it is not mapped again.
+    /// Only the owner of the result runs the program that uses the map, and does so under `&mut`.
     pub(crate) fn new(map: OwnedFd, len: usize) -> io::Result<Self> {
         MapMemory::new(map.as_fd(), len, true).map(Self)
     }

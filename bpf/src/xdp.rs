@@ -1,7 +1,7 @@
-//! XDP programs on devices: what is there, and how ours gets there and away again.
+//! XDP programs on devices: query, attach, detach.
 //!
-//! Ours is attached as a link, so the kernel takes it off when the process ends, however it ends. All calls work
-//! in the network namespace of the calling thread.
+//! Programs are attached as links, so the kernel detaches them when the process ends, however it ends. All calls
+//! work in the network namespace of the calling thread.
 
 use crate::BpfError;
 use crate::sys;
@@ -9,12 +9,12 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Where on its way a frame meets the program.
+/// Attach mode of an XDP program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdpMode {
-    /// In the driver, before the kernel spends anything on the frame.
+    /// In the driver, before an skb is allocated.
     Native,
-    /// In the stack, for any driver: each frame is an skb by then.
+    /// In the stack, on an skb, for any driver.
     Generic,
     /// On the card.
     Offloaded,
@@ -40,21 +40,21 @@ impl fmt::Display for XdpMode {
     }
 }
 
-/// A program found on a device.
+/// A program that is attached to a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct AttachedProgram {
     /// For `bpftool prog show id`.
     pub id: u32,
-    /// At most 15 bytes; `?` when the kernel would not tell.
+    /// At most 15 bytes; `?` if it could not be read.
     pub name: String,
     /// How it is attached.
     pub mode: XdpMode,
 }
 
-/// Which of the two modes may be used.
+/// Attach modes that may be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ModeWish {
-    /// Native, and generic where the driver cannot.
+pub enum XdpModeChoice {
+    /// Native, or generic if the driver does not support native.
     #[default]
     Best,
     /// Native or an error.
@@ -63,30 +63,30 @@ pub enum ModeWish {
     Generic,
 }
 
-/// One program on one device; dropping it takes the program off at once, also where a child that is about to start or
-/// somebody who looks through all links has a descriptor of it for a moment.
+/// One program on one device. Dropping it detaches the program at once, even if a child process or another process
+/// holds a descriptor of the link for a moment.
 #[derive(Debug)]
 pub struct XdpLink {
-    link: Held,
+    link: DetachOnDrop,
     mode: XdpMode,
     native_refusal: Option<io::Error>,
-    asks: bool,
+    uses_metadata: bool,
 }
 
 impl XdpLink {
-    /// The link of a program that asks the driver.
-    pub(crate) fn asking(self) -> Self {
-        Self { asks: true, ..self }
+    /// Marks the link as that of a program that reads metadata.
+    pub(crate) fn with_metadata(self) -> Self {
+        Self { uses_metadata: true, ..self }
     }
 
-    /// What the kernel knows the link by.
+    /// The descriptor of the link.
     pub(crate) fn into_fd(mut self) -> OwnedFd {
         self.link.0.take().expect("it is taken once")
     }
 
-    /// True when the program asks the driver about the hardware's time stamps and tags.
-    pub fn asks(&self) -> bool {
-        self.asks
+    /// True when the program reads timestamps and VLAN tags from the driver.
+    pub fn uses_metadata(&self) -> bool {
+        self.uses_metadata
     }
 
     /// How the program is attached.
@@ -96,11 +96,11 @@ impl XdpLink {
 
     /// False once the device is gone, and the program with it.
     pub fn is_attached(&self) -> bool {
-        // No answer is no reason to believe that anything has changed.
+        // If the query fails, nothing is known to have changed.
         sys::xdp_link_ifindex(self.link.as_fd()).map_or(true, |ifindex| ifindex != 0)
     }
 
-    /// Why it is not native, when that was tried first.
+    /// Why the native mode failed, if it was tried first.
     pub fn native_refusal(&self) -> Option<&io::Error> {
         self.native_refusal.as_ref()
     }
@@ -112,20 +112,20 @@ impl AsFd for XdpLink {
     }
 }
 
-/// The descriptor of a link that is detached when it is dropped; `None` once it was taken.
+/// Descriptor of a link that is detached on drop; `None` once it was taken.
 #[derive(Debug)]
-struct Held(Option<OwnedFd>);
+struct DetachOnDrop(Option<OwnedFd>);
 
-impl AsFd for Held {
+impl AsFd for DetachOnDrop {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_ref().expect("it is taken by value").as_fd()
     }
 }
 
-impl Drop for Held {
+impl Drop for DetachOnDrop {
     fn drop(&mut self) {
         if let Some(link) = &self.0 {
-            // Where the device is gone there is nothing to detach from.
+            // Fails if the device is gone, which detaches as well.
             let _ = sys::link_detach(link.as_fd());
         }
     }
@@ -135,24 +135,28 @@ impl Drop for Held {
 ///
 /// # Errors
 /// [`BpfError::XdpQuery`] when there is no device with this index here.
-pub fn programs(ifindex: u32, ifname: &str) -> Result<Vec<Found>, BpfError> {
+pub fn programs(ifindex: u32, ifname: &str) -> Result<Vec<AttachedProgram>, BpfError> {
     let ids = sys::xdp_query(ifindex.cast_signed())
         .map_err(|source| BpfError::XdpQuery { ifname: ifname.to_owned(), source })?;
-    let places =
+    let slots =
         [(ids.native, XdpMode::Native), (ids.generic, XdpMode::Generic), (ids.offloaded, XdpMode::Offloaded)];
-    let taken = places.into_iter().filter(|(id, _)| *id != 0);
+    let taken = slots.into_iter().filter(|(id, _)| *id != 0);
     Ok(taken
-        .map(|(id, mode)| Found { id, name: sys::program_name(id).unwrap_or_else(|_| "?".to_owned()), mode })
+        .map(|(id, mode)| AttachedProgram {
+            id,
+            name: sys::program_name(id).unwrap_or_else(|_| "?".to_owned()),
+            mode,
+        })
         .collect())
 }
 
-/// Attaches one of `programs` to a device that has none; `ifname` is for messages. The first program is the one to
-/// prefer, the last the one that can do most: drivers with a large MTU refuse programs that expect each frame in
-/// one piece, and the generic hook spares itself a copy with one that does not.
+/// Attaches one of `programs` to a device that has none; `ifname` is for messages. Native mode tries the first one
+/// first. Generic mode tries the last one first: with a multi-buffer program it does not linearize the skb.
+/// Drivers with a large MTU reject programs without multi-buffer support.
 ///
 /// # Errors
-/// [`BpfError::XdpBusy`] when a program is there, [`BpfError::XdpAttach`] with what the kernel said about each mode
-/// that was tried.
+/// [`BpfError::XdpBusy`] if a program is attached, [`BpfError::XdpAttach`] with the error of each mode that was
+/// tried.
 ///
 /// # Panics
 /// Without programs.
@@ -160,39 +164,39 @@ pub fn attach(
     programs: &[BorrowedFd<'_>],
     ifindex: u32,
     ifname: &str,
-    wish: ModeWish,
+    mode: XdpModeChoice,
 ) -> Result<XdpLink, BpfError> {
     refuse_if_busy(ifindex, ifname)?;
-    let native = || first_taken(programs.iter(), ifindex, libbpf_sys::XDP_FLAGS_DRV_MODE);
-    let native_refusal = match (wish != ModeWish::Generic).then(native) {
+    let native = || first_accepted(programs.iter(), ifindex, libbpf_sys::XDP_FLAGS_DRV_MODE);
+    let native_refusal = match (mode != XdpModeChoice::Generic).then(native) {
         Some(Ok(link)) => {
-            let link = Held(Some(link));
-            return Ok(XdpLink { link, mode: XdpMode::Native, native_refusal: None, asks: false });
+            let link = DetachOnDrop(Some(link));
+            return Ok(XdpLink { link, mode: XdpMode::Native, native_refusal: None, uses_metadata: false });
         }
         Some(Err(refusal)) => Some(refusal),
         None => None,
     };
-    let generic = || first_taken(programs.iter().rev(), ifindex, libbpf_sys::XDP_FLAGS_SKB_MODE);
-    let generic_refusal = match (wish != ModeWish::Native).then(generic) {
+    let generic = || first_accepted(programs.iter().rev(), ifindex, libbpf_sys::XDP_FLAGS_SKB_MODE);
+    let generic_refusal = match (mode != XdpModeChoice::Native).then(generic) {
         Some(Ok(link)) => {
-            let link = Held(Some(link));
-            return Ok(XdpLink { link, mode: XdpMode::Generic, native_refusal, asks: false });
+            let link = DetachOnDrop(Some(link));
+            return Ok(XdpLink { link, mode: XdpMode::Generic, native_refusal, uses_metadata: false });
         }
         Some(Err(refusal)) => Some(refusal),
         None => None,
     };
-    let said =
+    let text =
         |refusal: &Option<io::Error>| refusal.as_ref().map_or("not tried".to_owned(), io::Error::to_string);
     Err(BpfError::XdpAttach {
         ifname: ifname.to_owned(),
-        native: said(&native_refusal),
-        generic: said(&generic_refusal),
-        source: generic_refusal.or(native_refusal).expect("every wish tries a mode"),
+        native: text(&native_refusal),
+        generic: text(&generic_refusal),
+        source: generic_refusal.or(native_refusal).expect("each choice tries a mode"),
     })
 }
 
-/// A link of the first program that the device takes, or why it took none.
-fn first_taken<'a>(
+/// A link of the first program that the device accepts, or the last error.
+fn first_accepted<'a>(
     programs: impl Iterator<Item = &'a BorrowedFd<'a>>,
     ifindex: u32,
     flags: u32,
@@ -207,32 +211,32 @@ fn first_taken<'a>(
     Err(refusal.expect("there is a program"))
 }
 
-/// What the names of all our programs begin with.
+/// Prefix of the names of our programs.
 const OURS: &str = "wr_";
 
-/// Takes programs of ours off a device that nobody holds any more: attached without a link, as by `ip link`. One
-/// that a running process holds by a link stays, and so does every other program.
+/// Detaches our programs that were attached without a link, such as by `ip link`. Programs that a link keeps
+/// attached stay, and so do all other programs.
 ///
 /// # Errors
 /// [`BpfError::XdpQuery`].
 pub fn remove_ours(ifindex: u32, ifname: &str) -> Result<(), BpfError> {
     for found in programs(ifindex, ifname)? {
         if found.name.starts_with(OURS) {
-            // Refused by the kernel while a link holds it; whoever wants the device is told then that it is taken.
+            // The kernel rejects this while a link holds the program; attaching then reports the device as busy.
             let _ = sys::xdp_detach(ifindex.cast_signed(), found.id, found.mode.flag());
         }
     }
     Ok(())
 }
 
-/// Looks whether a device is free for a program.
+/// Checks that a device has no XDP program.
 ///
 /// # Errors
-/// [`BpfError::XdpBusy`] when it has one, [`BpfError::XdpQuery`].
+/// [`BpfError::XdpBusy`] if it has one, [`BpfError::XdpQuery`].
 pub fn refuse_if_busy(ifindex: u32, ifname: &str) -> Result<(), BpfError> {
     match programs(ifindex, ifname)?.into_iter().next() {
         None => Ok(()),
-        Some(Found { id, name, mode }) => {
+        Some(AttachedProgram { id, name, mode }) => {
             Err(BpfError::XdpBusy { ifname: ifname.to_owned(), name, id, mode })
         }
     }

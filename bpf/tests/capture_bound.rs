@@ -1,13 +1,13 @@
-//! The capture program bound to a device, which asks the driver for time stamps and VLAN tags. Needs root; a veth in a
+//! The capture program bound to a device, which reads timestamps and VLAN tags from the driver. Needs root; a veth in a
 //! namespace of its own is the device. What veth answers (6.18): 0 as the time of every frame that came as an skb,
-//! and the tag that was left to the device by whoever sent.
+//! and the tag that the sender left to the device.
 
 #[expect(dead_code, reason = "it serves other tests too")]
 mod common;
 
 use bpf::abi::{CaptureCpu, SlotFlag};
-use bpf::capture::{Ask, CaptureProgram, Geometry, possible_cpus};
-use bpf::xdp::{ModeWish, XdpMode};
+use bpf::capture::{CaptureProgram, Geometry, Metadata, possible_cpus};
+use bpf::xdp::{XdpMode, XdpModeChoice};
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::process::Command;
@@ -30,7 +30,7 @@ fn enter_lab() -> bool {
     ip("link add b0 address 02:00:00:00:00:01 type veth peer name b1 address 02:00:00:00:00:02");
     for name in ["b0", "b1"] {
         std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1")
-            .expect("silence can be asked for");
+            .expect("the option can be set");
         ip(&format!("link set {name} up"));
     }
     true
@@ -129,21 +129,25 @@ fn a_tag_that_the_device_took_off_is_noted_and_time_zero_is_no_time() {
     }
     ip("address add 198.18.0.1/24 dev b0");
     ip("neighbour add 198.18.0.2 lladdr 02:00:00:00:00:02 dev b0");
-    let ask = Ask { ifindex: index("b1"), time: true, vlan: true };
-    let program = CaptureProgram::load_asking(geometry(), None, Some(ask)).expect("the program loads");
-    assert_eq!(program.ask_refusal(), None);
-    let link = program.attach(ask.ifindex, "b1", ModeWish::Best).expect("the program can be attached");
-    assert!(link.asks() && link.mode() == XdpMode::Native);
+    let metadata = Metadata { ifindex: index("b1"), time: true, vlan: true };
+    let program =
+        CaptureProgram::load_with_metadata(geometry(), None, Some(metadata)).expect("the program loads");
+    assert_eq!(program.metadata_refusal(), None);
+    let link =
+        program.attach(metadata.ifindex, "b1", XdpModeChoice::Best).expect("the program can be attached");
+    assert!(link.uses_metadata() && link.mode() == XdpMode::Native);
     drop(link);
     // With a filter as well, which means to be loaded a second time.
     let everything = [
         filter::Ebpf { code: 0xb4, imm: 1, ..Default::default() },
         filter::Ebpf { code: 0x95, ..Default::default() },
     ];
-    let program = CaptureProgram::load_asking(geometry(), Some(&everything), Some(ask)).expect("it loads");
-    assert_eq!(program.ask_refusal(), None);
-    let link = program.attach(ask.ifindex, "b1", ModeWish::Best).expect("the program can be attached");
-    assert!(link.asks() && link.mode() == XdpMode::Native);
+    let program =
+        CaptureProgram::load_with_metadata(geometry(), Some(&everything), Some(metadata)).expect("it loads");
+    assert_eq!(program.metadata_refusal(), None);
+    let link =
+        program.attach(metadata.ifindex, "b1", XdpModeChoice::Best).expect("the program can be attached");
+    assert!(link.uses_metadata() && link.mode() == XdpMode::Native);
     let before_ns = monotonic_ns();
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").expect("a socket");
     let send = || assert_eq!(socket.send_to(b"12345678", "198.18.0.2:9").expect("it can be sent"), 8);
@@ -174,11 +178,11 @@ fn a_program_goes_with_its_link_whoever_has_a_descriptor_of_it() {
     }
     let sink = bpf::Sink::load().expect("it loads");
     let lo = index("lo");
-    let link = sink.attach(lo, "lo", ModeWish::Best).expect("the program can be attached");
+    let link = sink.attach(lo, "lo", XdpModeChoice::Best).expect("the program can be attached");
     let other = link.as_fd().try_clone_to_owned().expect("there are descriptors left");
-    assert_eq!(bpf::xdp::programs(lo, "lo").expect("the device can be asked").len(), 1);
+    assert_eq!(bpf::xdp::programs(lo, "lo").expect("the device can be queried").len(), 1);
     drop(link);
-    assert_eq!(bpf::xdp::programs(lo, "lo").expect("the device can be asked"), []);
+    assert_eq!(bpf::xdp::programs(lo, "lo").expect("the device can be queried"), []);
     drop(other);
 }
 
@@ -188,18 +192,21 @@ fn where_the_driver_cannot_be_asked_the_plain_program_does_the_work() {
         return;
     }
     ip("link set lo up");
-    let ask = Ask { ifindex: index("lo"), time: true, vlan: true };
-    let program = CaptureProgram::load_asking(geometry(), None, Some(ask)).expect("it loads all the same");
-    assert!(program.ask_refusal().is_some(), "the loopback device has no driver to ask");
-    let link = program.attach(ask.ifindex, "lo", ModeWish::Best).expect("the program can be attached");
-    assert!(!link.asks() && link.mode() == XdpMode::Generic);
+    let metadata = Metadata { ifindex: index("lo"), time: true, vlan: true };
+    let program =
+        CaptureProgram::load_with_metadata(geometry(), None, Some(metadata)).expect("it loads all the same");
+    assert!(program.metadata_refusal().is_some(), "the loopback device has no driver");
+    let link =
+        program.attach(metadata.ifindex, "lo", XdpModeChoice::Best).expect("the program can be attached");
+    assert!(!link.uses_metadata() && link.mode() == XdpMode::Generic);
     drop(link);
-    // Asked nothing, nothing is bound; asked for generic, a bound program is not tried.
-    let nothing = Ask { time: false, vlan: false, ..ask };
-    let program = CaptureProgram::load_asking(geometry(), None, Some(nothing)).expect("it loads");
-    assert_eq!(program.ask_refusal(), None);
-    let ask = Ask { ifindex: index("b1"), time: true, vlan: false };
-    let program = CaptureProgram::load_asking(geometry(), None, Some(ask)).expect("it loads");
-    let link = program.attach(ask.ifindex, "b1", ModeWish::Generic).expect("the program can be attached");
-    assert!(!link.asks() && link.mode() == XdpMode::Generic);
+    // Without metadata nothing is bound; in generic mode a bound program is not tried.
+    let nothing = Metadata { time: false, vlan: false, ..metadata };
+    let program = CaptureProgram::load_with_metadata(geometry(), None, Some(nothing)).expect("it loads");
+    assert_eq!(program.metadata_refusal(), None);
+    let metadata = Metadata { ifindex: index("b1"), time: true, vlan: false };
+    let program = CaptureProgram::load_with_metadata(geometry(), None, Some(metadata)).expect("it loads");
+    let link =
+        program.attach(metadata.ifindex, "b1", XdpModeChoice::Generic).expect("the program can be attached");
+    assert!(!link.uses_metadata() && link.mode() == XdpMode::Generic);
 }

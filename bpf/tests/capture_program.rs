@@ -118,13 +118,13 @@ fn frames_in_several_pieces_keep_the_right_bytes() {
         return;
     }
     let program = load(65_535, 16);
-    let Some(for_pieces) = program.for_pieces() else {
+    let Some(frags) = program.frags_program() else {
         return testkit::skip("needs Linux 5.18");
     };
-    // The kernel's test run puts what does not fit into the first page into further pieces.
+    // The kernel's test run puts what does not fit into the first page into frags.
     for (index, len) in [14, 60, 96, 97, 3_000, 4_000, 5_000, 9_014, 20_000].into_iter().enumerate() {
         let sent = frame(len);
-        assert_eq!(receive_by(for_pieces, &sent), XDP_PASS);
+        assert_eq!(receive_by(frags, &sent), XDP_PASS);
         let (head, bytes) = slot(&program, index);
         assert_eq!((head.frame_len as usize, head.captured_len as usize), (len, len));
         assert_eq!(bytes[..len], sent, "frame of {len}");
@@ -138,10 +138,10 @@ fn short_snaplens_of_frames_in_several_pieces() {
         return;
     }
     let program = load(96, 16);
-    let Some(for_pieces) = program.for_pieces() else { return };
+    let Some(frags) = program.frags_program() else { return };
     for (index, len) in [14, 31, 64, 96, 9_014].into_iter().enumerate() {
         let sent = frame(len);
-        receive_by(for_pieces, &sent);
+        receive_by(frags, &sent);
         let (head, bytes) = slot(&program, index);
         assert_eq!((head.frame_len as usize, head.captured_len as usize), (len, len.min(96)));
         assert_eq!(bytes[..len.min(96)], sent[..len.min(96)], "frame of {len}");

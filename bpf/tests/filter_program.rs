@@ -1,5 +1,5 @@
-//! Filters inside the capture program: the verifier takes them, and the kernel says of every frame what the
-//! classic filter says. Needs CAP_BPF.
+//! Filters inside the capture program: the verifier accepts them, and the result for every frame equals that of
+//! the classic filter. Needs CAP_BPF.
 
 mod common;
 
@@ -13,10 +13,10 @@ use std::mem::offset_of;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The kernel's test run takes no shorter ones.
+/// Minimum length of a kernel test run.
 const FRAME_LEN_MIN: u32 = 14;
 
-/// The program in drop mode, so that the verdict tells what the filter said.
+/// The program in drop mode, so that the verdict shows the result of the filter.
 fn load(filter: &Classic) -> CaptureProgram {
     let cpus = libbpf_rs::num_possible_cpus().expect("CPUs can be counted") as u32;
     let geometry = Geometry { snaplen: 96, slots: 1024, rings: cpus, cpus };
@@ -57,10 +57,10 @@ fn random_filters_pass_the_verifier_and_say_what_the_classic_ones_say() {
         for len_max in [60, 60, 60, 200, 200, 1514, 9000, 20_000] {
             let mut frame = sample::frame(&mut numbers, len_max);
             frame.resize(frame.len().max(FRAME_LEN_MIN as usize), 0x5a);
-            // The first program takes frames of one piece only.
+            // The first program does not support multi-buffer frames.
             let linear = (frame.len() < 3_000).then(|| program.as_fd());
             let expected = if filter.run(&frame) != 0 { XDP_DROP } else { XDP_PASS };
-            for by in linear.into_iter().chain(program.for_pieces()) {
+            for by in linear.into_iter().chain(program.frags_program()) {
                 assert_eq!(verdict(by, &frame), expected, "seed {seed}, {frame:?}\n{filter:#?}");
                 *(if expected == XDP_DROP { &mut wanted } else { &mut filtered }) += 1;
             }

@@ -1,4 +1,4 @@
-//! Every program in each form in which it is loaded: this kernel takes it, or another one takes its place. Needs root.
+//! Every program in every form: this kernel loads it, or the fallback is used. Needs root.
 //!
 //! What became of each is printed, a line for each that begins with [`MARK`]; `make vm` runs this on every kernel and
 //! compares the lines with those of the repository.
@@ -7,9 +7,9 @@
 mod common;
 
 use bpf::abi::{self, Plan, PlanFlag as Flag, Range, Walk};
-use bpf::capture::{Ask, CaptureProgram, Geometry, possible_cpus};
-use bpf::xdp::ModeWish;
-use bpf::{BpfError, Meter, Sender, Sink, SinkVerdict, SkbSender, WrittenSender};
+use bpf::capture::{CaptureProgram, Geometry, Metadata, possible_cpus};
+use bpf::xdp::XdpModeChoice;
+use bpf::{BpfError, PrebuiltSender, Sender, Sink, SinkVerdict, SkbSender, TxStats};
 use filter::sample::{self, Numbers};
 use filter::{Ebpf, translate};
 use std::process::Command;
@@ -28,7 +28,7 @@ fn every_program_loads_or_another_takes_its_place() {
         return;
     }
     let ifindex = device();
-    let all = [senders(), written(ifindex), sinks(), captures(), asking(ifindex), meter()];
+    let all = [senders(), prebuilt(ifindex), sinks(), captures(), with_metadata(ifindex), tx_stats()];
     let mut failed = Vec::new();
     for (name, fate) in all.into_iter().flatten() {
         println!("{MARK}{name}: {}", fate.as_ref().map_or("FAILED", |fate| *fate));
@@ -37,7 +37,7 @@ fn every_program_loads_or_another_takes_its_place() {
     assert!(failed.is_empty(), "{}", failed.join("\n\n"));
 }
 
-/// A veth that is up, in a namespace that only this thread is in; its number.
+/// A veth that is up, in a namespace of this thread only; its index.
 fn device() -> u32 {
     // SAFETY: numbers only; the calling thread alone moves to a new namespace, which ends with it.
     let moved = unsafe { libc::unshare(libc::CLONE_NEWNET) };
@@ -57,7 +57,7 @@ fn loads<T>(loaded: Result<T, BpfError>) -> Fate {
 }
 
 /// Both programs that build frames, for plans from the plainest to one in which everything moves. The plan is read-only
-/// data, so the verifier leaves out what it does not ask for: each is another program.
+/// data, so the verifier removes what it does not use: each plan is another program.
 fn senders() -> Vec<(String, Fate)> {
     let (v4, v6) = (ALL_FLAGS & !Flag::WR_PLAN_IPV6.0, ALL_FLAGS & !Flag::WR_PLAN_DST_RANDOM.0);
     let mut flags =
@@ -76,7 +76,7 @@ fn senders() -> Vec<(String, Fate)> {
 /// Every flag of a plan.
 const ALL_FLAGS: u32 = 2 * Flag::WR_PLAN_QUEUE_MAPPED.0 - 1;
 
-/// A plan with these flags: where one says that something moves, it does.
+/// A plan with these flags; a field varies if its flag is set.
 fn plan(flags: u32) -> Plan {
     let is = |flag: u32| flags & flag != 0;
     let (ip_at, label_count) = if is(Flag::WR_PLAN_MPLS_RANDOM.0) { (22 + 64, 16) } else { (14, 0) };
@@ -116,10 +116,10 @@ fn plan(flags: u32) -> Plan {
     }
 }
 
-fn written(ifindex: u32) -> Vec<(String, Fate)> {
+fn prebuilt(ifindex: u32) -> Vec<(String, Fate)> {
     let form = |name: &str, receive| {
-        let loaded = WrittenSender::load(ifindex, receive, 64);
-        (format!("wr_send_written, {name}"), loads(loaded))
+        let loaded = PrebuiltSender::load(ifindex, receive, 64);
+        (format!("wr_send_prebuilt, {name}"), loads(loaded))
     };
     vec![form("sent", false), form("received", true)]
 }
@@ -128,21 +128,18 @@ fn sinks() -> Vec<(String, Fate)> {
     let mut all = Vec::new();
     for (name, verdict) in [("drop", SinkVerdict::Drop), ("pass", SinkVerdict::Pass)] {
         let loaded = Sink::load_with(verdict);
-        let for_pieces = pieces(loaded.as_ref().map(Sink::for_pieces), "wr_sink");
-        all.extend([
-            (format!("wr_sink, {name}"), loads(loaded)),
-            (format!("wr_sink_all, {name}"), for_pieces),
-        ]);
+        let frags = frags_fate(loaded.as_ref().map(Sink::frags_program), "wr_sink");
+        all.extend([(format!("wr_sink, {name}"), loads(loaded)), (format!("wr_sink_frags, {name}"), frags)]);
     }
     all
 }
 
-/// What became of the program for frames in several pieces, of which a kernel may know nothing.
-fn pieces<T, E: ToString>(program: Result<Option<T>, E>, instead: &'static str) -> Fate {
+/// Fate of the program for multi-buffer frames, which older kernels do not support.
+fn frags_fate<T, E: ToString>(program: Result<Option<T>, E>, instead: &'static str) -> Fate {
     match program {
         Ok(Some(_)) => LOADS,
-        Ok(None) if instead == "wr_sink" => Ok("replaced by wr_sink, for frames in one piece"),
-        Ok(None) => Ok("replaced by wr_capture, for frames in one piece"),
+        Ok(None) if instead == "wr_sink" => Ok("replaced by wr_sink, for frames without frags"),
+        Ok(None) => Ok("replaced by wr_capture, for frames without frags"),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -165,36 +162,43 @@ fn captures() -> Vec<(String, Fate)> {
     let mut all = Vec::new();
     for (name, filter) in filters() {
         let loaded = CaptureProgram::load_filtered(geometry(), filter.as_deref());
-        let for_pieces = pieces(loaded.as_ref().map(CaptureProgram::for_pieces), "wr_capture");
+        let frags = frags_fate(loaded.as_ref().map(CaptureProgram::frags_program), "wr_capture");
         all.extend([
             (format!("wr_capture{name}"), loads(loaded)),
-            (format!("wr_capture_all{name}"), for_pieces),
+            (format!("wr_capture_frags{name}"), frags),
         ]);
     }
     all
 }
 
-/// The programs that ask the driver for time and tag, on a device whose driver has answers on newer kernels.
-fn asking(ifindex: u32) -> Vec<(String, Fate)> {
+/// The programs that read timestamps and VLAN tags from the driver, on a device that supports that on newer kernels.
+fn with_metadata(ifindex: u32) -> Vec<(String, Fate)> {
     let mut all = Vec::new();
     for (what, time, vlan) in [("time", true, false), ("tag", false, true), ("time and tag", true, true)] {
         for (name, filter) in filters() {
-            let ask = Ask { ifindex, time, vlan };
-            let fate = CaptureProgram::load_asking(geometry(), filter.as_deref(), Some(ask))
-                .and_then(|program| program.attach(ifindex, "p0", ModeWish::Best))
-                .map(|link| if link.asks() { "loads" } else { "replaced by wr_capture, which does not ask" });
+            let metadata = Metadata { ifindex, time, vlan };
+            let fate =
+                CaptureProgram::load_with_metadata(geometry(), filter.as_deref(), Some(metadata))
+                    .and_then(|program| program.attach(ifindex, "p0", XdpModeChoice::Best))
+                    .map(|link| {
+                        if link.uses_metadata() {
+                            "loads"
+                        } else {
+                            "replaced by wr_capture, without metadata"
+                        }
+                    });
             all.push((format!("wr_capture_hw, {what}{name}"), fate.map_err(|error| error.to_string())));
         }
     }
     all
 }
 
-/// Attached to its tracepoint, and asked who calls.
-fn meter() -> Vec<(String, Fate)> {
-    let meter = Meter::attach();
-    let claim = match &meter {
-        Ok(meter) => meter.claim().map_or_else(|error| Err(error.to_string()), |_| LOADS),
+/// Attached to its tracepoint; also the program that records the thread.
+fn tx_stats() -> Vec<(String, Fate)> {
+    let stats = TxStats::attach();
+    let claim = match &stats {
+        Ok(stats) => stats.claim().map_or_else(|error| Err(error.to_string()), |_| LOADS),
         Err(error) => Err(error.to_string()),
     };
-    vec![("wr_meter".to_owned(), loads(meter)), ("wr_claim".to_owned(), claim)]
+    vec![("wr_tx_stats".to_owned(), loads(stats)), ("wr_claim_slot".to_owned(), claim)]
 }

@@ -32,7 +32,7 @@ fn a_frame_in_pieces_is_counted_whole_and_can_go_on() {
     }
     for (verdict, answer) in [(SinkVerdict::Drop, XDP_DROP), (SinkVerdict::Pass, XDP_PASS)] {
         let sink = Sink::load_with(verdict).expect("the program loads");
-        let program = sink.for_pieces().expect("this kernel knows frames in pieces");
+        let program = sink.frags_program().expect("this kernel supports multi-buffer");
         for len in [60, 9014, 60_000] {
             let mut run = ProgRun { data_in: &vec![0xee; len], ..Default::default() };
             assert_eq!(prog_run(program, &mut run).expect("the program runs").return_value, answer, "{len}");

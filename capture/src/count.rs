@@ -2,7 +2,7 @@
 
 use crate::backend::quiesce;
 use crate::options::Mode;
-use crate::{CaptureError, ModeWish, XdpFacts};
+use crate::{CaptureError, XdpModeChoice, XdpFacts};
 use bpf::xdp::XdpLink;
 use bpf::{Sink, SinkVerdict};
 use host::{Link, Netns, Stack};
@@ -18,7 +18,7 @@ pub struct CountOptions {
     /// What becomes of a frame that was counted.
     pub mode: Mode,
     /// How the XDP program may be attached.
-    pub xdp: ModeWish,
+    pub xdp: XdpModeChoice,
 }
 
 /// Frames that one CPU received.

@@ -237,7 +237,7 @@ pub(crate) fn first_line(reason: &str) -> String {
 
 impl CaptureError {
     /// What a person could do about it.
-    pub fn cure(&self) -> Option<String> {
+    pub fn advice(&self) -> Option<String> {
         match self {
             Self::Host(error) => error.advice(),
             Self::NotStamping { .. } => Some("`wirerate timestamp DEV on`".to_owned()),
@@ -245,7 +245,7 @@ impl CaptureError {
                 name if name.starts_with("wr_capture") => {
                     format!("end the other capture on {ifname}, or --source tpacket")
                 }
-                "wr_sink" | "wr_sink_all" => {
+                "wr_sink" | "wr_sink_frags" => {
                     format!("end the `wirerate count` or `wirerate sink` on {ifname}")
                 }
                 _ => format!(
@@ -282,7 +282,7 @@ impl CaptureError {
             Self::Filter { .. } | Self::FilterProgram { .. } => {
                 Some("pcap-filter(7) describes the language; `tcpdump -d EXPRESSION` tries one".to_owned())
             }
-            Self::Bpf(error) => error.cure().map(str::to_owned),
+            Self::Bpf(error) => error.advice().map(str::to_owned),
             _ => None,
         }
     }

@@ -29,7 +29,7 @@ mod time;
 mod writer;
 
 pub use backend::{SourceFacts, TpacketFacts, XdpFacts};
-pub use bpf::xdp::{ModeWish, XdpMode};
+pub use bpf::xdp::{XdpModeChoice, XdpMode};
 pub use count::{CountOptions, Counted, Counting, CpuCount};
 pub use devices::DeviceFacts;
 pub use error::CaptureError;

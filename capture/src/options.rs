@@ -6,7 +6,7 @@ use crate::record::format::Format;
 use crate::{CaptureError, RunAs};
 use bpf::abi::CaptureMode;
 use bpf::capture::Geometry;
-use bpf::xdp::ModeWish;
+use bpf::xdp::XdpModeChoice;
 use host::Netns;
 use std::fmt;
 use std::fs::File;
@@ -146,7 +146,7 @@ pub struct Options {
     /// Whether an XDP program that an earlier wirerate left on the device is taken off first.
     pub replace_ours: bool,
     /// How the XDP program may be attached.
-    pub xdp: ModeWish,
+    pub xdp: XdpModeChoice,
     /// Which frames are captured, in the language of pcap-filter(7); others are counted and stay
     /// with the host.
     pub filter: Option<String>,
@@ -207,7 +207,7 @@ impl Options {
             direction: Direction::default(),
             fanout: Fanout::default(),
             replace_ours: false,
-            xdp: ModeWish::default(),
+            xdp: XdpModeChoice::default(),
             filter: None,
             snaplen: SNAPLEN_DEFAULT,
             ring_slots: None,

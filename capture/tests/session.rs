@@ -4,7 +4,7 @@
 mod lab;
 
 use capture::{
-    CaptureError, Counts, Mode, ModeWish, Options, Output, Session, SourceFacts, SourceKind, XdpFacts,
+    CaptureError, Counts, Mode, XdpModeChoice, Options, Output, Session, SourceFacts, SourceKind, XdpFacts,
     XdpMode,
 };
 use host::{Netns, Stack};
@@ -333,7 +333,7 @@ fn generic_mode_captures_on_devices_that_know_nothing_of_xdp() {
 
     let lab = Lab::new(1);
     let session = Session::start(Options {
-        xdp: ModeWish::Generic,
+        xdp: XdpModeChoice::Generic,
         source: SourceKind::Xdp,
         ..lab.options(Output::Nowhere)
     })

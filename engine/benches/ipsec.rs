@@ -1,11 +1,11 @@
-//! What a sealed frame costs: CPU time of building it, for each transform and two sizes, no device involved; then,
+//! Cost of an ESP or AH frame: CPU time of building it, for each transform and two sizes, no device involved; then,
 //! as root, what it costs one thread to put AES-GCM frames on a veth wire by each engine.
 //!
 //!     cargo bench -p engine --bench ipsec
 //!
 //! CPU time where it can be, since the machine may be shared. `cargo test` runs it tiny, so that it does not rot.
 
-use engine::{EngineKind, Pace, Request, Terms, Wish, Worker};
+use engine::{EngineKind, Pace, Request, Terms, TxOptions, Worker};
 use host::{Lab, LabOptions};
 use packet::ipsec::{Association, Associations, Hash, Integrity, Secret, SecurityAssociation, Transform};
 use packet::{Config, Cursor, DeviceFacts, Flags, Plan, WallTime};
@@ -52,7 +52,7 @@ fn on_a_wire(engine: EngineKind, frame_len: u32) {
         mode: config.xmit_mode,
         terms: Terms { count: 0, duration_ns: 2_000_000_000, pace: Pace::Unpaced, ..Terms::default() },
         engine: Some(engine),
-        wish: Wish::of(&config),
+        options: TxOptions::of(&config),
         batch: None,
         next_ns: None,
     };

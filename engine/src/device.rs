@@ -1,20 +1,20 @@
-//! The device that frames are for: whether it can send, and why not.
+//! The device of a run: whether it can send, and if not, why.
 
 use crate::EngineError;
 use host::{Link, LinkLayer, Stack};
 use std::time::{Duration, Instant};
 
-/// Bytes of an Ethernet header, which the MTU leaves out.
+/// Length of an Ethernet header, which the MTU excludes.
 const ETHERNET_LEN: u32 = 14;
-/// A device takes frames with one VLAN tag beyond its MTU.
+/// A device accepts frames with one VLAN tag beyond its MTU.
 const VLAN_TAG_LEN: u32 = 4;
-/// Cards agree on a speed with the other end in 3 to 5 seconds.
-const LINK_PATIENCE: Duration = Duration::from_secs(15);
+/// Cards negotiate the speed of a link in 3 to 5 seconds.
+const CARRIER_TIMEOUT: Duration = Duration::from_secs(15);
 const LINK_LOOK: Duration = Duration::from_millis(20);
-/// What the kernel calls the queueing discipline of a device that has none.
+/// Name of the queueing discipline of a device that has none.
 const NO_QUEUE: &str = "noqueue";
 
-/// One device in the namespace of its stack.
+/// A device in the namespace of its stack.
 #[derive(Debug)]
 pub(crate) struct Device {
     stack: Stack,
@@ -27,13 +27,13 @@ impl Device {
     /// The device called `ifname`.
     ///
     /// # Errors
-    /// When there is none, or the kernel cannot be asked.
+    /// When there is none, or a query fails.
     pub(crate) fn new(stack: Stack, ifname: &str) -> Result<Self, EngineError> {
         let link = stack.link(ifname)?;
         Ok(Self { ifindex: link.index, ifname: link.name, layer: link.layer, stack })
     }
 
-    /// Its number in its namespace.
+    /// Its index in its namespace.
     pub(crate) fn ifindex(&self) -> u32 {
         self.ifindex
     }
@@ -43,18 +43,18 @@ impl Device {
         self.ifname.clone()
     }
 
-    /// Why frames with an Ethernet header would be no frames there: a device without one (TUN, WireGuard) takes
-    /// its first bytes for an IP header, and drivers count what they then throw away as sent.
+    /// Why frames with an Ethernet header cannot be sent: devices without one (TUN, WireGuard)
+    /// expect an IP header, and drivers count frames as sent that they then drop.
     pub(crate) fn layer_trouble(&self) -> Option<EngineError> {
         let has_header = matches!(self.layer, LinkLayer::Ethernet | LinkLayer::Loopback);
         (!has_header).then(|| EngineError::NotEthernet { ifname: self.name() })
     }
 
-    /// Why no engine could send to the device now; `None` when nothing speaks against it. Into the receive path
-    /// (`transmit` false) any device goes that is up.
+    /// Why no engine can send to the device now; `None` if nothing prevents it. For the receive
+    /// path (`transmit` false) the device only has to be up.
     ///
     /// # Errors
-    /// When the kernel cannot be asked.
+    /// When a query fails.
     pub(crate) fn trouble(&self, transmit: bool) -> Result<Option<EngineError>, EngineError> {
         let ifname = self.name();
         let Some(link) = self.stack.find_link(self.ifindex)? else {
@@ -69,20 +69,21 @@ impl Device {
         Ok(None)
     }
 
-    /// True when it can be known whether it takes frames from XDP: the kernel says what its driver can do (Linux 6.3), or
-    /// it is a veth whose far end can be looked at.
+    /// True if XDP transmit support can be determined: the kernel reports driver features (Linux
+    /// 6.3), or the device is a veth whose peer can be queried.
     ///
     /// # Errors
-    /// When the kernel cannot be asked.
-    pub(crate) fn tells_xdp(&self) -> Result<bool, EngineError> {
-        Ok(self.takes_xdp(&self.stack.link(self.ifindex)?)?.is_some())
+    /// When a query fails.
+    pub(crate) fn reports_xdp(&self) -> Result<bool, EngineError> {
+        Ok(self.accepts_xdp(&self.stack.link(self.ifindex)?)?.is_some())
     }
 
-    /// Whether the device takes frames from XDP now; `None` where nobody knows before the first burst.
-    fn takes_xdp(&self, link: &Link) -> Result<Option<bool>, EngineError> {
+    /// Whether the device accepts frames from XDP now; `None` if that is unknown before the first
+    /// burst.
+    fn accepts_xdp(&self, link: &Link) -> Result<Option<bool>, EngineError> {
         match self.stack.xdp_features(link.index)? {
             Some(features) => Ok(Some(features.redirect_target)),
-            // Kernels before 6.3 do not tell of drivers, but of what makes a veth poll.
+            // Kernels before 6.3 report no driver features, but the GRO setting of a veth.
             None => Ok(self.stack.far_end_polls(link)?),
         }
     }
@@ -90,16 +91,16 @@ impl Device {
     /// True for a device of this `kind`, as in `ip -d link`.
     ///
     /// # Errors
-    /// When the kernel cannot be asked, or the device is gone.
+    /// When a query fails, or the device is gone.
     pub(crate) fn is_kind(&self, kind: &str) -> Result<bool, EngineError> {
         Ok(self.stack.link(self.ifindex)?.is_kind(kind))
     }
 
-    /// True when hardware that takes no frames from XDP now may take them while it runs a program; also when the
-    /// kernel does not say.
+    /// True if hardware that does not accept frames from XDP now may accept them with a program
+    /// attached, or if that is unknown.
     ///
     /// # Errors
-    /// When the kernel cannot be asked.
+    /// When a query fails.
     pub(crate) fn may_take_xdp_with_a_program(&self) -> Result<bool, EngineError> {
         let link = self.stack.link(self.ifindex)?;
         let features = self.stack.xdp_features(self.ifindex)?;
@@ -107,20 +108,20 @@ impl Device {
         Ok(link.kind.is_none() && !link.is_loopback() && !is_open)
     }
 
-    /// True when the driver says that AF_XDP need not copy.
+    /// True if the driver reports AF_XDP zero-copy support.
     ///
     /// # Errors
-    /// When the kernel cannot be asked.
+    /// When a query fails.
     pub(crate) fn has_zero_copy(&self) -> Result<bool, EngineError> {
         Ok(self.stack.xdp_features(self.ifindex)?.is_some_and(|features| features.xsk_zero_copy))
     }
 
-    /// Waits while the device looks for its link, but not for ever: whoever sends then says that there is none.
+    /// Waits for the carrier, up to a timeout. Without carrier the caller reports that.
     ///
     /// # Errors
-    /// When the kernel cannot be asked.
+    /// When a query fails.
     pub(crate) fn wait_for_carrier(&self) -> Result<(), EngineError> {
-        let deadline = Instant::now() + LINK_PATIENCE;
+        let deadline = Instant::now() + CARRIER_TIMEOUT;
         while Instant::now() < deadline
             && self.stack.find_link(self.ifindex)?.is_some_and(|link| link.is_up() && !link.has_carrier())
         {
@@ -129,15 +130,15 @@ impl Device {
         Ok(())
     }
 
-    /// Why frames redirected to the device from XDP would not be sent: a driver without XDP transmit, or a veth
-    /// whose peer does not take part. `None` when nothing speaks against it.
+    /// Why frames redirected to the device would not be sent: a driver without XDP transmit, or a
+    /// veth whose peer does not accept them. `None` if nothing prevents it.
     ///
     /// # Errors
-    /// When the kernel cannot be asked.
+    /// When a query fails.
     pub(crate) fn xdp_trouble(&self) -> Result<Option<EngineError>, EngineError> {
         let link = self.stack.link(self.ifindex)?;
-        // Where nobody knows the first burst will tell, and the worker then tries the next engine.
-        if self.takes_xdp(&link)? != Some(false) {
+        // If it is unknown, the first burst shows it, and the worker then tries the next engine.
+        if self.accepts_xdp(&link)? != Some(false) {
             return Ok(None);
         }
         let ifname = self.name();
@@ -155,11 +156,11 @@ impl Device {
         Ok(Some(EngineError::NoXdpTransmit { ifname, driver }))
     }
 
-    /// Why frames of `frame_len` bytes are longer than the device lets pass, or the far end of a veth, which drops
-    /// what is beyond its own MTU; `None` when they fit.
+    /// Why frames of `frame_len` bytes are too long for the device, or for the peer of a veth,
+    /// which drops frames beyond its own MTU; `None` if they fit.
     ///
     /// # Errors
-    /// When the kernel cannot be asked, or the device is gone.
+    /// When a query fails, or the device is gone.
     pub(crate) fn length_trouble(
         &self,
         frame_len: u32,
@@ -175,17 +176,17 @@ impl Device {
         Ok(ends.find(is_short).map(|(ifname, mtu, _)| EngineError::LongerThanMtu { ifname, frame_len, mtu }))
     }
 
-    /// Who drives it: its kind, or the name of the driver of hardware.
+    /// Its kind, or the name of the hardware driver.
     fn driver(&self, link: &Link) -> String {
         let unnamed = if link.is_loopback() { "loopback" } else { "hardware" };
         let named = || Some(self.stack.driver(link).ok()??.name);
         link.kind.clone().or_else(named).unwrap_or_else(|| unnamed.to_owned())
     }
 
-    /// The queueing discipline between the stack and the driver; `None` when frames meet none.
+    /// The queueing discipline of the device, if it has one.
     ///
     /// # Errors
-    /// When the kernel cannot be asked, or the device is gone.
+    /// When a query fails, or the device is gone.
     pub(crate) fn qdisc(&self) -> Result<Option<String>, EngineError> {
         Ok(self.stack.link(self.ifindex)?.qdisc.filter(|name| name != NO_QUEUE))
     }

@@ -1,18 +1,18 @@
-//! The one small trait: a way of putting the frames of a plan on one queue.
+//! The `Engine` trait: a way to send the frames of a plan.
 
 use crate::EngineError;
 use packet::Cursor;
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// The ways there are.
+/// The engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EngineKind {
     /// Live frames of `BPF_PROG_RUN`, redirected to the driver.
     Xdp,
-    /// AF_XDP sockets, one a queue.
+    /// AF_XDP sockets, one per queue.
     AfXdp,
-    /// Clones of one skb, handed on by a tc program under `BPF_PROG_RUN`.
+    /// Clones of one skb, sent by a tc program under `BPF_PROG_RUN`.
     Skb,
     /// The transmit ring of a packet socket.
     AfPacket,
@@ -21,7 +21,7 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
-    /// Its name in commands, reports and JSON.
+    /// Name in commands, reports and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Xdp => "xdp",
@@ -39,7 +39,7 @@ impl fmt::Display for EngineKind {
     }
 }
 
-/// What became of the frames of one burst. `sent` + `errors` = offered, always.
+/// Result of one burst. `sent` + `errors` = offered, always.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Burst {
     /// Accepted by the driver.
@@ -48,8 +48,8 @@ pub struct Burst {
     pub errors: Errors,
     /// Lengths of all frames offered, in bytes without FCS.
     pub frame_bytes: u64,
-    /// Times that a frame found no room and was kept, to be offered again as the same frame. No frame is lost or
-    /// counted by this.
+    /// Times that a frame was kept because the device was full. It is offered again; no frame is
+    /// lost or counted by this.
     pub retries: u64,
 }
 
@@ -59,7 +59,7 @@ impl Burst {
         self.sent + self.errors.total()
     }
 
-    /// Adds what another burst did.
+    /// Adds the result of another burst.
     pub fn add(&mut self, other: &Self) {
         self.sent += other.sent;
         self.frame_bytes += other.frame_bytes;
@@ -71,27 +71,27 @@ impl Burst {
 /// Frames offered and not sent, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Errors {
-    /// The driver's ring had no room.
+    /// The ring of the driver was full.
     pub ring_full: u64,
-    /// The driver refused a whole bulk with an error.
+    /// The driver rejected a whole bulk with an error.
     pub refused: u64,
     /// The last such error as a positive errno, 0 for none.
     pub last_errno: i32,
-    /// The kernel dropped them before the driver saw them.
+    /// The kernel dropped them before the driver.
     pub not_handed_over: u64,
-    /// The queueing discipline dropped them, or others in their place.
+    /// The queueing discipline dropped these or other frames.
     pub qdisc_dropped: u64,
-    /// The kernel found their descriptors invalid, which is a mistake of ours.
+    /// The kernel rejected their descriptors, which is a bug in wirerate.
     pub invalid: u64,
 }
 
 impl Errors {
-    /// All of them.
+    /// Sum of all errors.
     pub fn total(&self) -> u64 {
         self.ring_full + self.refused + self.not_handed_over + self.qdisc_dropped + self.invalid
     }
 
-    /// True when some frames met more than a full ring.
+    /// True if there are errors beside a full ring.
     pub fn is_serious(&self) -> bool {
         self.refused + self.not_handed_over + self.qdisc_dropped + self.invalid > 0
     }
@@ -108,52 +108,52 @@ impl Errors {
     }
 }
 
-/// One way to put frames on one device. Starts no threads, prints nothing, and comes back within the time that
-/// its budget takes.
+/// A way to send frames to one device. It starts no threads, prints nothing, and returns within the
+/// time that its budget takes.
 pub trait Engine {
-    /// Which one it is.
+    /// Which engine this is.
     fn kind(&self) -> EngineKind;
 
-    /// The device it sends to, for messages.
+    /// Name of the device, for messages.
     fn device_name(&self) -> String;
 
-    /// Sends up to `budget` frames of the plan it was built with. A frame that the driver does not take is
-    /// either kept and offered again by the next call (`retries`), or counted by cause (`errors`) when the
-    /// plan has moved on.
+    /// Sends up to `budget` frames of its plan. A frame that the driver does not accept is either
+    /// kept and offered again by the next call (`retries`), or counted by cause (`errors`).
     ///
     /// # Errors
-    /// When nothing was sent and nothing can be. A frame that is still kept was not offered.
+    /// When nothing was sent and nothing can be sent. A kept frame was not offered.
     fn send_burst(&mut self, budget: NonZeroU32) -> Result<Burst, EngineError>;
 
-    /// Why frames were refused, asked of the kernel after a burst with serious errors; `None` when the device
-    /// looks able to send.
+    /// Why frames were rejected, queried from the kernel after a burst with serious errors; `None`
+    /// if the device looks able to send.
     fn explain(&mut self, errors: &Errors) -> Option<EngineError>;
 
-    /// Waits a little for frames that were sent and are still on their way to the wire, where the end of the engine
-    /// would lose them. Returns how many it loses: of `sent`, not handed over.
+    /// Waits up to a timeout for frames on their way to the wire, which would be lost when the
+    /// engine is dropped. Returns the number of frames of `sent` that are lost.
     fn finish(&mut self) -> u64 {
         0
     }
 
-    /// True when a full ring is better left alone for a while: what empties it may need the processor.
+    /// True if the run should back off from a full ring, because what empties it may need the CPU.
     fn rests(&self) -> bool {
         false
     }
 
-    /// What a user should know of how the frames went out, beside their counts.
+    /// Something about the run that the report should mention.
     fn note(&self) -> Option<String> {
         None
     }
 
-    /// True once it can send as fast as it ever will. The first call begins what that takes; before, it sends as well.
+    /// True once it can send at full speed. The first call starts the preparation; until then it
+    /// sends, too.
     fn is_ready(&mut self) -> bool {
         true
     }
 
-    /// Where the next frame starts from.
+    /// State of the next frame.
     fn cursor(&self) -> Cursor;
 
-    /// The frames that share one reading of the clock. Engines that read it for each frame
-    /// anyway ignore it.
+    /// Number of frames that share one clock reading. Engines that read the clock per frame ignore
+    /// it.
     fn set_clock_sharing(&mut self, _frames: u32) {}
 }

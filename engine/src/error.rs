@@ -1,25 +1,24 @@
-//! What can go wrong between a plan and the wire, in words a person can act on.
+//! Errors of engines and runs, with advice.
 
 use crate::EngineKind;
 use bpf::BpfError;
 use host::HostError;
 use std::io;
 
-/// Errors of this room. `Display` says what failed and on what; [`EngineError::cure`] says what to try.
+/// Errors of this crate. `Display` names act and object; [`EngineError::advice`] is what to try.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The host refused something that every engine needs.
+    /// An error of the host that concerns every engine.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// The kernel refused one of our programs.
+    /// A BPF program could not be loaded or attached.
     #[error(transparent)]
     Bpf(#[from] BpfError),
-    /// The program of the xdp engine could not be attached where it stays in the kernel's XDP dispatcher. Without that each
-    /// call takes two grace periods of RCU.
+    /// The program of the xdp engine could not be attached, so that each call would take two RCU grace periods.
     #[error("the xdp engine cannot attach its program to a device of its own")]
     XdpAttach {
-        /// What the kernel said.
+        /// Error of the kernel.
         #[source]
         source: HostError,
     },
@@ -30,12 +29,12 @@ pub enum EngineError {
         call: &'static str,
         /// The device.
         ifname: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         #[source]
         source: io::Error,
     },
-    /// The thread of a run has ended with a panic, which is a mistake of ours.
-    #[error("the thread that sends has ended in the middle of its work")]
+    /// The thread of a run panicked, which is a bug.
+    #[error("the sending thread panicked")]
     ThreadLost,
     /// No worker is pinned to this CPU.
     #[error("there is no thread on CPU {cpu}: this process may not use it")]
@@ -43,53 +42,53 @@ pub enum EngineError {
         /// The CPU.
         cpu: u32,
     },
-    /// There is no such device any more.
+    /// The device no longer exists.
     #[error("{ifname} is gone")]
     Gone {
         /// The device.
         ifname: String,
     },
-    /// Frames there do not begin with an Ethernet header, as those of every plan do.
-    #[error("frames on {ifname} have no Ethernet header, as those that wirerate makes do")]
+    /// The device does not carry Ethernet frames.
+    #[error("{ifname} does not carry Ethernet frames")]
     NotEthernet {
         /// The device.
         ifname: String,
     },
-    /// The device is switched off.
+    /// The device is down.
     #[error("{ifname} is down")]
     Down {
         /// The device.
         ifname: String,
     },
-    /// The device is up but the other end is not there.
+    /// The device is up without carrier.
     #[error("{ifname} has no carrier")]
     NoCarrier {
         /// The device.
         ifname: String,
     },
-    /// The other end of a veth takes no frames from XDP, and the kernel would drop them without a word.
+    /// The peer of a veth does not accept frames from XDP, and the kernel would silently drop them.
     #[error(
-        "{peer}, the other end of {ifname}, takes no frames from XDP: it has neither an XDP program nor GRO"
+        "{peer}, the peer of {ifname}, does not accept frames from XDP: it has neither an XDP program nor GRO"
     )]
     PeerTakesNoXdp {
         /// The device.
         ifname: String,
-        /// The other end.
+        /// The peer.
         peer: String,
-        /// What a user types before a command for the other end: `ip netns exec NAME `, or nothing.
+        /// Prefix of commands in the namespace of the peer: `ip netns exec NAME `, or empty.
         peer_prefix: String,
     },
-    /// The other end of a veth has GRO, but the kernel marks a veth as able to take frames from XDP only when GRO is
-    /// switched while the device is up.
+    /// The peer of a veth has GRO, but the kernel lets a veth accept frames from XDP only if GRO was switched on while
+    /// the device was up.
     #[error(
-        "the kernel has not noticed the GRO of {peer}, the other end of {ifname}: GRO was switched on before the device was up"
+        "GRO of {peer}, the peer of {ifname}, has no effect on XDP: it was switched on before the device was up"
     )]
     PeerGroUnnoticed {
         /// The device.
         ifname: String,
-        /// The other end.
+        /// The peer.
         peer: String,
-        /// What a user types before a command for the other end: `ip netns exec NAME `, or nothing.
+        /// Prefix of commands in the namespace of the peer: `ip netns exec NAME `, or empty.
         peer_prefix: String,
     },
     /// The driver has no XDP transmit.
@@ -100,8 +99,8 @@ pub enum EngineError {
         /// Its kind or driver.
         driver: String,
     },
-    /// Frames that the device would not let pass.
-    #[error("frames of {frame_len} bytes are longer than {ifname} lets pass: its MTU is {mtu}")]
+    /// Frames beyond the MTU.
+    #[error("frames of {frame_len} bytes are too long for {ifname}: its MTU is {mtu}")]
     LongerThanMtu {
         /// The device.
         ifname: String,
@@ -110,8 +109,8 @@ pub enum EngineError {
         /// Largest layer 3 packet in bytes.
         mtu: u32,
     },
-    /// The driver refused frames for a reason that the state of the device does not explain.
-    #[error("the driver of {ifname} refuses frames")]
+    /// The driver rejects frames, and the state of the device does not explain it.
+    #[error("the driver of {ifname} rejects frames")]
     Refused {
         /// The device.
         ifname: String,
@@ -119,7 +118,7 @@ pub enum EngineError {
         #[source]
         source: io::Error,
     },
-    /// The device accepted nothing for a while.
+    /// The device accepted no frame for some time.
     #[error("{ifname} has accepted no frame for {seconds} s: its ring stays full")]
     Stalled {
         /// The device.
@@ -127,59 +126,57 @@ pub enum EngineError {
         /// How long.
         seconds: u64,
     },
-    /// Frames that went before still hold all the numbers for memory of XDP.
-    #[error(
-        "the kernel has no number left for the memory of XDP frames: earlier frames for {ifname} are still under way"
-    )]
+    /// Earlier frames still use all memory ids of XDP.
+    #[error("the kernel has no XDP memory id left: earlier frames for {ifname} are still in flight")]
     NoXdpMemory {
         /// The device.
         ifname: String,
     },
-    /// The redirect lost frames and nothing says why.
-    #[error("frames for {ifname} were not handed to its driver, and nothing says why")]
+    /// The redirect lost frames for an unknown reason.
+    #[error("frames for {ifname} were lost before its driver, for an unknown reason")]
     Swallowed {
         /// The device.
         ifname: String,
     },
-    /// The engine cannot do what the plan or the configuration asks.
-    #[error("the {engine} engine cannot do {what}")]
+    /// The engine does not support the plan or an option.
+    #[error("the {engine} engine does not support {what}")]
     Unable {
         /// The engine.
         engine: &'static str,
-        /// What was asked, in pktgen's words where there are some.
+        /// The unsupported setting, by its pktgen name if there is one.
         what: String,
     },
-    /// The kernel does not accept descriptors of ours.
-    #[error("the kernel finds descriptors of frames for {ifname} invalid")]
+    /// The kernel rejected descriptors, which is a bug.
+    #[error("the kernel rejects descriptors of frames for {ifname} as invalid")]
     Invalid {
         /// The device.
         ifname: String,
     },
-    /// A frame that no security association is for, which must not go out in clear.
-    #[error("the {engine} engine cannot seal a frame: its flow has no security association")]
-    Unsealed {
+    /// A frame without security association, which must not be sent in clear.
+    #[error("the {engine} engine cannot encrypt a frame: its flow has no security association")]
+    NoAssociation {
         /// The engine.
         engine: &'static str,
     },
-    /// Every engine refused.
+    /// No engine can be used.
     #[error("no engine can send this to {ifname}: {reasons}")]
     NoEngine {
         /// The device.
         ifname: String,
-        /// What each of them said.
+        /// The reason of each engine.
         reasons: String,
-        /// At least one was not asked at all, for want of rights.
+        /// At least one could not be tested without more capabilities.
         is_denied: bool,
     },
 }
 
 impl EngineError {
-    /// An engine cannot do `what`.
+    /// An engine does not support `what`.
     pub(crate) fn unable(engine: EngineKind, what: impl Into<String>) -> Self {
         Self::Unable { engine: engine.name(), what: what.into() }
     }
 
-    /// What happened and why, in one line.
+    /// The error and its causes, in one line.
     pub fn in_one_line(&self) -> String {
         let mut text = self.to_string();
         let mut source = std::error::Error::source(self);
@@ -190,13 +187,13 @@ impl EngineError {
         text.lines().next().unwrap_or_default().to_owned()
     }
 
-    /// True when no engine could do better.
+    /// True if the error would be the same with every engine.
     pub(crate) fn concerns_all_engines(&self) -> bool {
         self.is_device_gone()
             || matches!(self, Self::Host(_) | Self::LongerThanMtu { .. } | Self::NotEthernet { .. })
     }
 
-    /// This process may not ask, which says nothing about what another one may.
+    /// True if this process lacks a capability.
     pub fn is_denied(&self) -> bool {
         let is_denial = |errno: Option<i32>| errno == Some(libc::EPERM);
         match self {
@@ -208,7 +205,7 @@ impl EngineError {
         }
     }
 
-    /// True when another engine may do what this one, which has sent nothing, turned out not to.
+    /// True if another engine may work although this one, which has sent nothing, does not.
     pub(crate) fn is_of_one_engine(&self) -> bool {
         matches!(
             self,
@@ -222,12 +219,12 @@ impl EngineError {
         )
     }
 
-    /// What a person can try, where there is something.
-    pub fn cure(&self) -> Option<String> {
+    /// What the user can try, if anything.
+    pub fn advice(&self) -> Option<String> {
         match self {
             Self::Down { ifname } => Some(format!("ip link set {ifname} up")),
             Self::NoCarrier { ifname } => Some(format!(
-                "connect {ifname}, or set its other end up; a wireless one is not associated: iw dev {ifname} connect SSID"
+                "connect {ifname}, or set its peer up; for a wireless device: iw dev {ifname} connect SSID"
             )),
             Self::PeerTakesNoXdp { peer, peer_prefix: prefix, .. } => Some(format!(
                 "`{prefix}ethtool -K {peer} gro on`, or capture there: `{prefix}wirerate capture {peer}`"
@@ -235,40 +232,35 @@ impl EngineError {
             Self::PeerGroUnnoticed { peer, peer_prefix: prefix, .. } => {
                 Some(format!("`{prefix}ethtool -K {peer} gro off`, then `{prefix}ethtool -K {peer} gro on`"))
             }
-            Self::Stalled { ifname, .. } => {
-                Some(format!("see whether anything reads the other end of {ifname}"))
+            Self::Stalled { ifname, .. } => Some(format!("check that the peer of {ifname} receives")),
+            Self::LongerThanMtu { ifname, frame_len, .. } => {
+                Some(format!("ip link set {ifname} mtu {}, also at the peer", frame_len.saturating_sub(14)))
             }
-            Self::LongerThanMtu { ifname, frame_len, .. } => Some(format!(
-                "ip link set {ifname} mtu {}, at the other end as well",
-                frame_len.saturating_sub(14)
-            )),
-            Self::NoXdpMemory { .. } => Some("wait some seconds, or --engine af_packet".to_owned()),
-            // What the sockets share with the kernel is locked memory (8 MiB by default).
+            Self::NoXdpMemory { .. } => Some("wait a few seconds, or --engine af_packet".to_owned()),
+            // Memory shared with the kernel counts as locked (limit 8 MiB by default).
             Self::Syscall { call, source, .. }
                 if call.contains("AF_XDP") && source.raw_os_error() == Some(libc::ENOBUFS) =>
             {
                 Some("`ulimit -l unlimited`, or CAP_IPC_LOCK".to_owned())
             }
-            Self::ThreadLost => {
-                Some("the words above; and please report this, it is a mistake of wirerate's".to_owned())
+            Self::ThreadLost => Some("please report this bug, with the messages above".to_owned()),
+            Self::Invalid { .. } => Some("another --engine; please report this bug".to_owned()),
+            Self::NoAssociation { .. } => {
+                Some("ip xfrm state add ... for each destination, or --spi".to_owned())
             }
-            Self::Invalid { .. } => {
-                Some("another --engine; and please report this, it is a mistake of wirerate's".to_owned())
-            }
-            Self::Unsealed { .. } => Some("ip xfrm state add ... for each destination, or --spi".to_owned()),
             Self::NoEngine { is_denied: true, .. } => {
                 Some("run it as root (CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and CAP_PERFMON)".to_owned())
             }
             Self::Bpf(BpfError::XdpBusy { ifname, id, .. }) => Some(format!(
-                "end what put it there (`bpftool prog show id {id}` says whose it is, `ip link set dev {ifname} xdp off` takes \
-                 it off unless a link holds it), or --engine af_packet"
+                "detach it (`bpftool prog show id {id}` shows it, `ip link set dev {ifname} xdp off` detaches it unless a link \
+                 keeps it attached), or --engine af_packet"
             )),
-            Self::Bpf(error) => error.cure().map(str::to_owned),
+            Self::Bpf(error) => error.advice().map(str::to_owned),
             _ => None,
         }
     }
 
-    /// The device went away under the run, which for a script is a normal end.
+    /// True if the device disappeared during the run, which is a normal end for a script.
     pub fn is_device_gone(&self) -> bool {
         matches!(self, Self::Gone { .. } | Self::Down { .. } | Self::NoCarrier { .. })
     }

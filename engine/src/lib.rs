@@ -1,44 +1,44 @@
-//! Ways of putting the frames of a plan out, and the workers that pace them.
+//! Engines that send the frames of a plan, and the workers that pace them.
 //!
-//! An [`Engine`] sends bursts of one plan to one device. A `Run` moves an engine to its end at its pace; a
-//! [`Worker`] is the pinned thread that serves runs. What is counted as sent was accepted by the driver, and
-//! sent + errors = offered, always. What the settings mean in words is the business of `command`.
+//! An [`Engine`] sends bursts of one plan to one device. A `Run` drives an engine at its pace; a
+//! [`Worker`] is the pinned thread that serves runs. Sent frames were accepted by the driver, and
+//! sent + errors = offered, always.
 #![deny(unsafe_code)]
 
 mod af_packet;
 mod af_xdp;
-mod choose;
+mod backoff;
 mod clock;
 mod device;
+#[cfg(test)]
+mod differential;
+mod dummy_program;
 mod engine;
 mod error;
 mod event;
-mod full;
-mod gaps;
+mod inter_packet_gaps;
 mod mem;
-mod need;
-mod opener;
 mod pacer;
 mod probe;
+mod requirements;
 mod run;
-#[cfg(test)]
-mod same_bytes;
+mod select;
 mod skb;
 mod together;
 mod translate;
+mod userspace;
 mod worker;
-mod written;
 mod xdp;
 
 pub use clock::{Clock, SystemClock};
 pub use engine::{Burst, Engine, EngineKind, Errors};
 pub use error::EngineError;
 pub use event::Event;
-pub use gaps::Gaps;
+pub use inter_packet_gaps::InterPacketGaps;
 pub use mem::{FrameSink, MemEngine};
-pub use need::Wish;
 pub use pacer::{CatchUp, Lateness, Pace, Pacer, WIRE_OVERHEAD_BYTES};
 pub use probe::{Probed, probe};
+pub use requirements::TxOptions;
 pub use run::{End, Progress, Run, RunReport, Step, Terms};
 pub use together::Together;
 pub use worker::{Request, RunHandle, Snapshot, Worker, Workers};

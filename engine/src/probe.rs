@@ -1,24 +1,24 @@
-//! What each engine says to a plan on a device: the ladder is asked to its last rung, and nothing is sent.
+//! Probes all engines for a request without sending.
 //!
-//! An engine is asked by building it, which asks the kernel. AF_XDP is asked for copying only, since a driver that
-//! is asked for zero-copy rebuilds the queue.
+//! An engine is probed by building it, which queries the kernel. AF_XDP is probed in copy mode
+//! only, because a driver rebuilds its queue for zero-copy.
 
-use crate::choose::{Tools, ask_all};
+use crate::select::{ThreadShared, probe_all};
 use crate::worker::{Request, need};
 use crate::{EngineError, EngineKind};
 use host::Netns;
 
-/// What one engine said.
+/// Result of probing one engine.
 #[derive(Debug)]
 pub struct Probed {
     /// The engine.
     pub kind: EngineKind,
-    /// What speaks for it, or against it.
+    /// The reason for the engine, or why it cannot be used.
     pub answer: Result<&'static str, EngineError>,
 }
 
-/// Asks every engine whether it could carry `request` from `cpu`, in the order in which a run would try them. A run
-/// takes the first that says yes. All that was built for the question is gone again at the end.
+/// Probes every engine for `request` on `cpu`, in order of preference. A run takes the first usable
+/// one. Everything that was built is dropped at the end.
 ///
 /// # Errors
 /// When the namespace cannot be entered or the CPU cannot be used.
@@ -26,8 +26,8 @@ pub fn probe(netns: &Netns, cpu: u32, request: &Request) -> Result<Vec<Probed>, 
     netns.run(|| {
         host::pin_thread(cpu)?;
         let need = need(request, &[], cpu);
-        let mut tools = Tools::default();
-        let answers = ask_all(&need, &mut tools);
+        let mut shared = ThreadShared::default();
+        let answers = probe_all(&need, &mut shared);
         Ok(answers.map(|(kind, answer)| Probed { kind, answer }).collect())
     })?
 }

@@ -3,10 +3,10 @@
 //! A run is moved on in small steps, so that a thread can serve several and every one of them stops within
 //! 10 ms. Waiting is left to the caller.
 
+use crate::backoff::RingBackoff;
 use crate::clock::Clock;
 use crate::engine::{Burst, Engine, Errors};
-use crate::full::Full;
-use crate::gaps::Gaps;
+use crate::inter_packet_gaps::InterPacketGaps;
 use crate::pacer::{CatchUp, Lateness, Pace, Pacer};
 use crate::{EngineError, EngineKind};
 use packet::Cursor;
@@ -101,8 +101,8 @@ pub struct RunReport {
     pub stopped_ns: u64,
     /// Time spent waiting for the next deadline.
     pub idle_ns: u64,
-    /// Gaps between frames; only of a paced run.
-    pub gaps: Option<Gaps>,
+    /// InterPacketGaps between frames; only of a paced run.
+    pub gaps: Option<InterPacketGaps>,
     /// What a user should know of how the frames went out.
     pub note: Option<String>,
     /// How far it was behind its pace.
@@ -158,11 +158,11 @@ pub struct Run {
     total: Burst,
     started_ns: u64,
     idle_ns: u64,
-    gaps: Option<Gaps>,
+    gaps: Option<InterPacketGaps>,
     burst_frames: u32,
     /// How long a burst is meant to take.
     turn_ns: u64,
-    full: Full,
+    backoff: RingBackoff,
     /// When the device began to accept nothing; `None` while it accepts.
     stuck_ns: Option<u64>,
 }
@@ -179,10 +179,10 @@ impl Run {
             total: Burst::default(),
             started_ns: now_ns,
             idle_ns: 0,
-            gaps: is_paced.then(Gaps::new),
+            gaps: is_paced.then(InterPacketGaps::new),
             burst_frames: BURST_FIRST,
             turn_ns: BURST_NS,
-            full: Full::default(),
+            backoff: RingBackoff::default(),
             stuck_ns: None,
         }
     }
@@ -255,7 +255,7 @@ impl Run {
             let is_paced = terms.pace != Pace::Unpaced;
             self.engine.set_clock_sharing(clock_sharing(terms.pace));
             self.pacer.change(terms.pace, now_ns);
-            self.gaps = self.gaps.take().or_else(|| is_paced.then(Gaps::new));
+            self.gaps = self.gaps.take().or_else(|| is_paced.then(InterPacketGaps::new));
         }
         self.terms = terms;
     }
@@ -333,7 +333,7 @@ impl Run {
         if self.terms.pace != Pace::Unpaced || !self.engine.rests() {
             return Step::Sent;
         }
-        match self.full.rest_ns(burst, now_ns) {
+        match self.backoff.rest_ns(burst, now_ns) {
             0 => Step::Sent,
             rest_ns => Step::Full(rest_ns),
         }

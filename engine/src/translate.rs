@@ -1,13 +1,13 @@
-//! A plan and a cursor in the words of the BPF program, and back.
+//! Conversion of plans and cursors to the types of the BPF programs, and back.
 
 use bpf::abi::{self, PlanFlag as Flag};
 use packet::{Cursor, Flow, Plan, Range, Rng, Walk};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The plan for one device, sent out (`receive` false) or into its receive path, for a program that starts at `cursor`.
+/// The plan for one device, or its receive path (`receive`), for a program that starts at `cursor`.
 ///
 /// # Panics
-/// When the header is longer than the program's template; the longest plan there is fits.
+/// If the header does not fit into the template; the longest possible header fits.
 pub(crate) fn plan(plan: &Plan, cursor: &Cursor, ifindex: u32, receive: bool) -> abi::Plan {
     let mut header = abi::Plan::default().header;
     header[..plan.header.len()].copy_from_slice(&plan.header);
@@ -63,7 +63,7 @@ fn flags(plan: &Plan, cursor: &Cursor, receive: bool) -> u32 {
         (plan.has_udp_checksum, Flag::WR_PLAN_UDP_CHECKSUM),
         (plan.has_timestamp, Flag::WR_PLAN_TIMESTAMP),
         (receive, Flag::WR_PLAN_RECEIVE),
-        // Also for a single frame that was built by another program and is still to go out.
+        // Also for a repetition of a frame that another program built.
         (plan.repeats > 1 || cursor.repeats_left > 0, Flag::WR_PLAN_REPEATS),
         (plan.flow_count > 0, Flag::WR_PLAN_FLOWS),
         (plan.flow_sequential, Flag::WR_PLAN_FLOW_SEQ),
@@ -109,7 +109,8 @@ fn mac_word(bytes: [u8; 6]) -> u64 {
     bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
-/// The cursor for the program, standing at the queue of a plan that has just one. Its counters of frames start at 0, its clock is read at the first frame.
+/// The cursor for the program. The queue of a plan with one queue is set, frame counters start at
+/// 0, and the clock is read at the first frame.
 pub(crate) fn cursor(cursor: &Cursor, plan: &Plan) -> abi::Cursor {
     let built = &cursor.built;
     let queue = if plan.queue.walk == Walk::Fixed { plan.queue.min } else { u32::from(cursor.queue) };
@@ -151,7 +152,7 @@ pub(crate) fn cursor(cursor: &Cursor, plan: &Plan) -> abi::Cursor {
     }
 }
 
-/// Takes over how far the program has come.
+/// Updates the cursor from the program.
 pub(crate) fn update(cursor: &mut Cursor, from: &abi::Cursor) {
     cursor.rng = Rng(from.rng);
     cursor.seq_num = from.seq_num;
@@ -195,7 +196,7 @@ pub(crate) fn flows(flows: &[Flow]) -> Vec<abi::Flow> {
     flows.iter().map(entry).collect()
 }
 
-/// The flow table as the program left it.
+/// The flow table of the program.
 pub(crate) fn flows_back(flows: &[abi::Flow]) -> Vec<Flow> {
     let entry =
         |flow: &abi::Flow| Flow { dst_v4: flow.dst_v4, count: flow.count, is_open: flow.is_open != 0 };

@@ -4,15 +4,15 @@
 //! the rest of the time in turns. All engines of one order are built before its first frame, and its runs begin at one
 //! instant. Orders come in by a channel; stops by a flag that is checked between bursts.
 
-use crate::choose::{Chosen, Need, Tools, build};
 use crate::clock::{Clock, PunctualClock, SystemClock};
 use crate::engine::{Burst, Errors};
 use crate::event::Event;
 use crate::pacer::Pace;
 use crate::run::{BURST_NS, End, Progress, Run, RunReport, Step, Terms};
+use crate::select::{Chosen, Requirements, ThreadShared, build};
 use crate::together::{Together, Turn};
-use crate::xdp::Quiet;
-use crate::{EngineError, EngineKind, Wish};
+use crate::xdp::AttachPause;
+use crate::{EngineError, EngineKind, TxOptions};
 use host::{Netns, Stack};
 use packet::{Cursor, Plan, XmitMode};
 use std::collections::{BTreeMap, VecDeque};
@@ -46,7 +46,7 @@ pub struct Request {
     /// Where frames enter the kernel.
     pub mode: XmitMode,
     /// What is asked beside the plan.
-    pub wish: Wish,
+    pub options: TxOptions,
     /// When it ends and how fast it goes.
     pub terms: Terms,
     /// The engine that the user insists on.
@@ -262,7 +262,7 @@ impl Worker {
             // The receiver waits below for exactly this.
             let _ = ready.send(prepared);
             if is_good {
-                let (clock, tools) = (PunctualClock::default(), Tools::default());
+                let (clock, tools) = (PunctualClock::default(), ThreadShared::default());
                 let (orders, active) = (VecDeque::new(), Vec::new());
                 Shift { cpu, inbox, quit, clock, tools, orders, active, next_turn: 0 }.serve();
             }
@@ -379,7 +379,7 @@ struct Shift {
     inbox: Receiver<Ordered>,
     quit: Arc<AtomicBool>,
     clock: PunctualClock,
-    tools: Tools,
+    tools: ThreadShared,
     /// Orders that have not begun, in their order.
     orders: VecDeque<Order>,
     active: Vec<Active>,
@@ -397,7 +397,7 @@ struct Order {
     built: Vec<(Waiting, Result<Chosen, EngineError>)>,
     turn: Turn,
     /// While engines are built.
-    quiet: Option<Quiet>,
+    quiet: Option<AttachPause>,
 }
 
 /// A run that has not begun.
@@ -632,7 +632,7 @@ impl Order {
     }
 
     fn new((waiting, turn): Ordered) -> Self {
-        Self { waiting, built: Vec::new(), turn, quiet: Some(Quiet::keep()) }
+        Self { waiting, built: Vec::new(), turn, quiet: Some(AttachPause::keep()) }
     }
 
     fn into_waiting(self) -> impl Iterator<Item = Waiting> {
@@ -690,13 +690,17 @@ impl Active {
     }
 }
 
-pub(crate) fn need<'a>(request: &'a Request, ruled_out: &'a [(EngineKind, String)], cpu: u32) -> Need<'a> {
-    Need {
+pub(crate) fn need<'a>(
+    request: &'a Request,
+    ruled_out: &'a [(EngineKind, String)],
+    cpu: u32,
+) -> Requirements<'a> {
+    Requirements {
         ifname: &request.ifname,
         plan: &request.plan,
         cursor: request.cursor.clone(),
         mode: request.mode,
-        wish: request.wish,
+        options: request.options,
         engine: request.engine,
         ruled_out,
         batch: request.batch,

@@ -3,7 +3,7 @@
 mod lab;
 
 use bpf::Sink;
-use bpf::xdp::{ModeWish, XdpLink};
+use bpf::xdp::{XdpLink, XdpModeChoice};
 use engine::{EngineKind, Worker};
 use host::Netns;
 use lab::{PATIENCE, polling_lab, request, until_sent};
@@ -17,7 +17,7 @@ const LOOPBACK_IFINDEX: u32 = 1;
 fn take_slot() -> (XdpLink, Sink, Netns) {
     let netns = Netns::anonymous().expect("root may make a namespace");
     let sink = Sink::load().expect("the sink loads");
-    let attached = netns.run(|| sink.attach(LOOPBACK_IFINDEX, "lo", ModeWish::Generic));
+    let attached = netns.run(|| sink.attach(LOOPBACK_IFINDEX, "lo", XdpModeChoice::Generic));
     (attached.expect("the namespace can be entered").expect("lo takes programs"), sink, netns)
 }
 

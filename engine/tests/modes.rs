@@ -49,7 +49,7 @@ fn start_xmit_goes_past_the_qdisc_or_not_at_all() {
     let (report, reason) = run_with_reason(&lab, request(&lab, &Config::default(), 5000, None));
     all_sent(&report, 5000);
     assert_eq!(report.engine, Some(EngineKind::AfPacket), "{reason}");
-    assert!(reason.contains("not xdp: rx0, the other end of tx0") && reason.contains("tbf"), "{reason}");
+    assert!(reason.contains("not xdp: rx0, the peer of tx0") && reason.contains("tbf"), "{reason}");
     assert_eq!(received(&lab, 5000), 5000);
     assert!(report.elapsed_ns() < 60_000_000_000, "8 kbit/s would take five minutes");
 }
@@ -102,7 +102,7 @@ fn skb_sends_on_the_queues_that_the_plan_names() {
     let (report, reason, by_queue) = run_by_queue(&lab, request(&lab, &config, 3000, None), 3000);
     all_sent(&report, 3000);
     assert_eq!(report.engine, Some(EngineKind::Skb), "{reason}");
-    assert!(reason.contains("not xdp: the xdp engine cannot do queue_map_min"), "{reason}");
+    assert!(reason.contains("not xdp: the xdp engine does not support queue_map_min"), "{reason}");
     assert_eq!(by_queue, [0, 1000, 1000, 1000]);
 }
 
@@ -139,8 +139,9 @@ fn frames_beyond_a_page_are_refused_by_the_engines_that_have_one_page() {
     for (engine, frame_len) in [(EngineKind::Xdp, 3521), (EngineKind::Skb, 3713)] {
         let config = Config { min_pkt_size: frame_len, ..Config::default() };
         let error = failure(&lab, request(&lab, &config, 9, Some(engine))).to_string();
-        let wanted =
-            format!("the {engine} engine cannot do frames of {frame_len} bytes: they must fit into one page");
+        let wanted = format!(
+            "the {engine} engine does not support frames of {frame_len} bytes: they must fit into one page"
+        );
         assert_eq!(error, wanted);
     }
     assert_eq!(received(&lab, 0), 0);
@@ -194,7 +195,7 @@ fn each_engine_refuses_what_it_cannot_do_and_says_what() {
     ];
     for (engine, config, what) in rows {
         let error = failure(&lab, request(&lab, &config, 9, Some(engine))).to_string();
-        assert!(error.starts_with(&format!("the {engine} engine cannot do ")), "{error}");
+        assert!(error.starts_with(&format!("the {engine} engine does not support ")), "{error}");
         assert!(error.contains(what), "{error}");
     }
     assert_eq!(received(&lab, 0), 0);
@@ -236,7 +237,7 @@ fn an_engine_whose_first_frames_are_refused_makes_way_for_the_next() {
                 let reason = handle.snapshot().reason;
                 all_sent(&report, 500);
                 assert_eq!(report.engine, Some(EngineKind::Skb), "{reason}");
-                assert!(reason.contains("not xdp: rx0, the other end of tx0, takes no frames"), "{reason}");
+                assert!(reason.contains("not xdp: rx0, the peer of tx0, does not accept frames"), "{reason}");
                 assert_eq!(report.cursor.seq_num, 501);
                 assert_eq!(received(&lab, before + 500), before + 500);
             }
@@ -252,9 +253,9 @@ fn frames_beyond_the_mtu_are_refused_with_what_to_type() {
         let error = failure(&lab, request(&lab, &config, 9, engine));
         assert!(error.to_string().contains("its MTU is 1500"), "{error}");
         assert!(
-            error.cure().is_some_and(|cure| cure.contains("ip link set tx0 mtu 1586")),
+            error.advice().is_some_and(|cure| cure.contains("ip link set tx0 mtu 1586")),
             "{:?}",
-            error.cure()
+            error.advice()
         );
     }
 }
@@ -271,11 +272,11 @@ fn a_far_end_with_a_smaller_mtu_is_named_before_and_during_a_run() {
         let report = handle.wait(PATIENCE).expect("the run ends");
         let End::Failed(error) = report.end else { panic!("{engine}: {:?}", report.end) };
         assert!(
-            error.to_string().contains("longer than rx0 lets pass: its MTU is 1000"),
+            error.to_string().contains("too long for rx0: its MTU is 1000"),
             "{engine}: {error}"
         );
         let error = failure(&lab, request(&lab, &config, 9, None)).to_string();
-        assert!(error.contains("longer than rx0 lets pass"), "{error}");
+        assert!(error.contains("too long for rx0"), "{error}");
     }
 }
 

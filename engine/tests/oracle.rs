@@ -4,7 +4,7 @@
 mod lab;
 
 use command::{Device, Facts};
-use engine::{End, EngineError, EngineKind, Request, Terms, Wish};
+use engine::{End, EngineError, EngineKind, Request, Terms, TxOptions};
 use host::Lab;
 use lab::tap::{Stamped, Tap};
 use lab::{ENGINES, polling_lab, run};
@@ -86,7 +86,7 @@ fn start(lab: &Lab, device: &mut Device, facts: &Facts, engine: EngineKind) -> R
             plan,
             cursor: device.cursor.clone(),
             mode: device.config.xmit_mode,
-            wish: Wish::of(&device.config),
+            options: TxOptions::of(&device.config),
             terms: Terms {
                 count: device.config.count,
                 pace: engine::Pace::from_delay_ns(device.config.delay_ns),

@@ -2,7 +2,7 @@
 
 mod lab;
 
-use engine::{EngineError, EngineKind, Probed, Request, Terms, Wish, probe};
+use engine::{EngineError, EngineKind, Probed, Request, Terms, TxOptions, probe};
 use host::{LabOptions, Netns, Stack};
 use lab::{ENGINES, lab, polling_lab, request};
 use packet::{Config, Cursor, Plan};
@@ -47,7 +47,7 @@ fn gro_that_was_on_before_the_device_was_up_is_cured_by_switching_it() {
     let Err(error @ EngineError::PeerGroUnnoticed { .. }) = &answers[0].answer else { panic!("{answers:?}") };
     let prefix = format!("ip netns exec {}", lab.rx.netns_name);
     let cure = format!("`{prefix} ethtool -K rx0 gro off`, then `{prefix} ethtool -K rx0 gro on`");
-    assert_eq!(error.cure(), Some(cure));
+    assert_eq!(error.advice(), Some(cure));
     gro(false);
     gro(true);
     assert!(ask(&lab)[0].answer.is_ok());
@@ -66,7 +66,7 @@ fn a_device_that_is_gone_is_told_by_every_engine() {
         plan: Plan::new(&config, &facts, &cursor).expect("the configuration is good"),
         cursor,
         mode: config.xmit_mode,
-        wish: Wish::default(),
+        options: TxOptions::default(),
         terms: Terms::default(),
         engine: Some(EngineKind::Skb),
         batch: None,

@@ -71,14 +71,18 @@ fn devices_that_cannot_send_are_named_with_what_to_try() {
     let failure = |engine| failure(&lab, request(&lab, &Config::default(), 9, Some(engine)));
     let error = failure(EngineKind::Xdp);
     assert!(matches!(error, EngineError::PeerTakesNoXdp { .. }), "{error}");
-    assert!(error.cure().is_some_and(|cure| cure.contains("ethtool -K rx0 gro on")), "{:?}", error.cure());
+    assert!(
+        error.advice().is_some_and(|cure| cure.contains("ethtool -K rx0 gro on")),
+        "{:?}",
+        error.advice()
+    );
     lab.rx.stack.set_down(lab.rx.ifname).expect("the far end can be set down");
     assert!(matches!(failure(EngineKind::Xdp), EngineError::NoCarrier { .. }));
     lab.tx.stack.set_down(lab.tx.ifname).expect("the near end can be set down");
     for engine in ENGINES {
         let error = failure(engine);
         assert!(matches!(error, EngineError::Down { .. }), "{engine}: {error}");
-        assert_eq!(error.cure().as_deref(), Some("ip link set tx0 up"));
+        assert_eq!(error.advice().as_deref(), Some("ip link set tx0 up"));
     }
 }
 

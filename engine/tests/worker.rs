@@ -1,7 +1,7 @@
 //! One thread that serves several runs, on real devices (root).
 
 use engine::{
-    End, EngineError, EngineKind, Pace, Request, RunHandle, Terms, Together, Wish, Worker, Workers,
+    End, EngineError, EngineKind, Pace, Request, RunHandle, Terms, Together, TxOptions, Worker, Workers,
 };
 use host::{Lab, LabOptions, VethEnd};
 use packet::{Config, Cursor, MacAddr, Plan, XmitMode};
@@ -34,7 +34,7 @@ fn request(ifname: &str, count: u64, pace: Pace) -> Request {
         plan,
         cursor,
         mode: XmitMode::StartXmit,
-        wish: Wish::default(),
+        options: TxOptions::default(),
         terms: Terms { count, pace, ..Terms::default() },
         engine: None,
         batch: None,

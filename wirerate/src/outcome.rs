@@ -69,7 +69,7 @@ impl Failure {
 
     /// An engine could not do it, and says what to try where it can.
     pub fn engine(act: impl fmt::Display, why: EngineError) -> Self {
-        let cure = why.cure();
+        let cure = why.advice();
         let doctor = match &why {
             _ if why.is_denied() => None,
             EngineError::NoEngine { ifname, .. } | EngineError::NoXdpTransmit { ifname, .. } => {
@@ -84,7 +84,7 @@ impl Failure {
     /// A capture could not do it, and says what to try where it can. Words that make no sense on any device are bad
     /// usage, though it took another room to see it.
     pub fn capture(act: impl fmt::Display, why: CaptureError) -> Self {
-        let (cure, is_bad_usage) = (why.cure(), why.is_bad_usage());
+        let (cure, is_bad_usage) = (why.advice(), why.is_bad_usage());
         let refused = Self::refused(act, why);
         let cause = if is_bad_usage { Cause::Usage } else { refused.cause };
         cure.into_iter().fold(Self { cause, ..refused }, Self::try_this)

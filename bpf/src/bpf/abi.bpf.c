@@ -5,7 +5,7 @@ struct wr_abi {
 	enum wr_limit limit;
 	enum wr_capture_mode capture_mode;
 	enum wr_slot_flag slot_flag;
-	enum wr_ask_flag ask_flag;
+	enum wr_metadata_flag ask_flag;
 	enum wr_plan_flag plan_flag;
 	struct wr_slot slot;
 	struct wr_capture_cpu capture_cpu;
@@ -13,8 +13,8 @@ struct wr_abi {
 	struct wr_flow flow;
 	struct wr_cursor cursor;
 	struct wr_skb_run skb_run;
-	struct wr_written written;
-	struct wr_written_run written_run;
-	struct wr_meter meter;
+	struct wr_prebuilt written;
+	struct wr_prebuilt_run written_run;
+	struct wr_tx_stats meter;
 	struct wr_sink_cpu sink_cpu;
 } wr_abi;

@@ -1,8 +1,7 @@
 /* capture.bpf.c: copies time, length and the first bytes of each frame into the ring of this CPU.
  *
- * One producer a ring (the softirq of the CPU it belongs to) and one consumer (a reader in user space that
- * maps ring and control lines). Whatever goes wrong, the verdict is the one asked for and the frame is
- * counted.
+ * A ring has one producer (the softirq of its CPU) and one consumer (a reader in user space that maps ring
+ * and counters). The verdict is always the configured one, and every frame is counted.
  */
 #include "shared.h"
 #include <linux/bpf.h>
@@ -16,9 +15,9 @@ const volatile __u32 wr_snaplen = 96;
 const volatile __u32 wr_ring_slots = 1; /* slots of one CPU's ring, a power of two */
 const volatile bool wr_is_filtered = false;
 
-const volatile __u32 wr_ask = 0; /* WR_ASK_*; counts in programs bound to a device only */
+const volatile __u32 wr_metadata = 0; /* WR_ASK_*; only used by programs bound to a device */
 
-/* Linux 6.3 and 6.8. The verifier takes calls of them in bound programs only, and has the driver answer. */
+/* Linux 6.3 and 6.8. The verifier accepts them in device-bound programs only; the driver implements them. */
 extern int bpf_xdp_metadata_rx_timestamp(const struct xdp_md *ctx, __u64 *timestamp) __ksym __weak;
 extern int bpf_xdp_metadata_rx_vlan_tag(const struct xdp_md *ctx, __be16 *vlan_proto,
 					__u16 *vlan_tci) __ksym __weak;
@@ -31,7 +30,7 @@ struct {
 	__type(value, struct wr_capture_cpu);
 } wr_capture_cpus SEC(".maps");
 
-/* The rings, one after the other: slot i of CPU c is entry c * wr_ring_slots + i. */
+/* All rings: slot i of CPU c is entry c * wr_ring_slots + i. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -46,16 +45,16 @@ struct {
 static __always_inline void publish(__u64 *head, __u64 next)
 {
 #if defined(__TARGET_ARCH_x86) || defined(__TARGET_ARCH_s390)
-	/* Stores are seen in order here, so keeping clang from moving them is enough. */
+	/* Stores become visible in order here, so a compiler barrier is enough. */
 	barrier();
 	*(volatile __u64 *)head = next;
 #else
-	/* BPF of clang 14 knows no release store; an atomic with a result orders everything. */
+	/* clang 14 has no release store for BPF; an atomic with a result is a full barrier. */
 	__sync_lock_test_and_set(head, next);
 #endif
 }
 
-/* 32 bytes in four loads: packets are not aligned, and the machines this runs on do not mind. */
+/* 32 bytes in four unaligned loads. */
 static __always_inline void copy_32(__u8 *to, const __u8 *from)
 {
 	__u64 a = ((const __u64 *)from)[0], b = ((const __u64 *)from)[1];
@@ -67,17 +66,17 @@ static __always_inline void copy_32(__u8 *to, const __u8 *from)
 	((__u64 *)to)[3] = d;
 }
 
-#define WR_COPY_MAX 96 /* the longest copy done by load and store; beyond it the helper is as fast */
+#define WR_COPY_MAX 96 /* longest copy by load and store; the helper is as fast for longer ones */
 
-/* Copies len bytes (32 to WR_COPY_MAX) that lie in the linear part: whole pieces of 32 from the front, and
- * one from the back that overlaps them. False when the frame is not as long as that.
+/* Copies len bytes (32 to WR_COPY_MAX) of the linear part: chunks of 32 from the front, and one at the end
+ * that overlaps them. False when the linear part is shorter.
  */
 static __always_inline bool copy_linear(struct xdp_md *ctx, __u8 *to, __u64 len)
 {
 	const __u8 *data = (const __u8 *)(long)ctx->data;
 	const __u8 *data_end = (const __u8 *)(long)ctx->data_end;
 	__u64 back = len - 32;
-	const __u8 *piece;
+	const __u8 *last;
 
 	if (len >= 64) {
 		if (data + 64 > data_end)
@@ -89,13 +88,13 @@ static __always_inline bool copy_linear(struct xdp_md *ctx, __u8 *to, __u64 len)
 			return false;
 		copy_32(to, data);
 	}
-	barrier_var(back); /* clang knows that the check below holds; the verifier wants to see it */
+	barrier_var(back); /* clang would remove the check below, which the verifier needs */
 	if (back > WR_COPY_MAX - 32)
 		return false;
-	piece = data + back;
-	if (piece + 32 > data_end)
+	last = data + back;
+	if (last + 32 > data_end)
 		return false;
-	copy_32(to + back, piece);
+	copy_32(to + back, last);
 	return true;
 }
 
@@ -103,8 +102,7 @@ static __always_inline bool copy_frame(struct xdp_md *ctx, __u8 *to, __u64 len)
 {
 	if (len >= 32 && len <= WR_COPY_MAX && wr_snaplen >= WR_COPY_MAX && copy_linear(ctx, to, len))
 		return true;
-	/* One comparison for "not 0 and not too long", from which the verifier of Linux 6.1 learns both ends.
-	 */
+	/* One comparison for "not 0 and not too long": the verifier of Linux 6.1 infers both bounds. */
 	len--;
 	barrier_var(len);
 	if (len >= wr_snaplen)
@@ -112,7 +110,7 @@ static __always_inline bool copy_frame(struct xdp_md *ctx, __u8 *to, __u64 len)
 	return bpf_xdp_load_bytes(ctx, 0, to, len + 1) == 0;
 }
 
-/* The next free slot of this CPU's ring, or nothing when the reader is a whole ring behind. */
+/* The next free slot of this CPU's ring, or NULL when the ring is full. */
 static __always_inline struct wr_slot *next_slot(struct wr_capture_cpu *own, __u32 cpu)
 {
 	__u64 head = own->head;
@@ -123,13 +121,12 @@ static __always_inline struct wr_slot *next_slot(struct wr_capture_cpu *own, __u
 		if (head - own->tail_seen >= wr_ring_slots)
 			return NULL;
 	}
-	/* No entry: a CPU that came up after the capture began. */
+	/* No entry: a CPU that came up after the capture started. */
 	return bpf_map_lookup_elem(&wr_capture_rings, &index);
 }
 
-/* Bytes of the frame that the filter keeps, 0 for a frame that is not wanted. The loader overwrites this
- * function, which must be the last of the program, with a translated filter; it knows it by the constant
- * (bpf/src/filter.rs).
+/* Bytes of the frame that the filter keeps, 0 for a rejected frame. The loader replaces this function, which
+ * must be the last of the program, by the translated filter; it finds it by the constant (bpf/src/filter.rs).
  */
 static __noinline __u32 wr_filter(struct xdp_md *ctx)
 {
@@ -139,26 +136,25 @@ static __noinline __u32 wr_filter(struct xdp_md *ctx)
 	return kept;
 }
 
-/* When the device saw the frame, by its own clock; 0 where it does not say. veth answers 0 for every frame.
- */
+/* Hardware timestamp by the clock of the device; 0 if there is none. veth returns 0 for every frame. */
 static __always_inline __u64 hardware_time_ns(struct xdp_md *ctx)
 {
 	__u64 time_ns = 0;
 
-	if (!(wr_ask & WR_ASK_TIME) || !bpf_ksym_exists(bpf_xdp_metadata_rx_timestamp))
+	if (!(wr_metadata & WR_METADATA_TIME) || !bpf_ksym_exists(bpf_xdp_metadata_rx_timestamp))
 		return 0;
 	if (bpf_xdp_metadata_rx_timestamp(ctx, &time_ns))
 		return 0;
 	return time_ns;
 }
 
-/* The tag that the device took off, for the reader to put back. */
-static __always_inline void note_vlan(struct xdp_md *ctx, struct wr_slot *slot)
+/* The VLAN tag that the device removed; the reader inserts it again. */
+static __always_inline void record_vlan(struct xdp_md *ctx, struct wr_slot *slot)
 {
 	__be16 tpid = 0;
 	__u16 tci = 0;
 
-	if (!(wr_ask & WR_ASK_VLAN) || !bpf_ksym_exists(bpf_xdp_metadata_rx_vlan_tag))
+	if (!(wr_metadata & WR_METADATA_VLAN) || !bpf_ksym_exists(bpf_xdp_metadata_rx_vlan_tag))
 		return;
 	if (bpf_xdp_metadata_rx_vlan_tag(ctx, &tpid, &tci))
 		return;
@@ -167,38 +163,37 @@ static __always_inline void note_vlan(struct xdp_md *ctx, struct wr_slot *slot)
 	slot->vlan_tci = tci;
 }
 
-/* is_bound: the program may ask the driver. */
+/* is_bound: the program may read metadata from the driver. */
 static __always_inline int capture(struct xdp_md *ctx, __u64 frame_len, bool is_bound)
 {
 	__u64 len = frame_len < wr_snaplen ? frame_len : wr_snaplen;
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct wr_capture_cpu *own;
-	int verdict = XDP_PASS; /* whatever goes wrong, the host keeps its packet */
+	int verdict = XDP_PASS; /* on any failure the host gets the frame */
 	struct wr_slot *slot;
 	__u64 time_ns;
 
 	own = bpf_map_lookup_elem(&wr_capture_cpus, &cpu);
 	if (!own)
-		goto out; /* there is one for every possible CPU */
+		goto out; /* cannot happen: there is one per possible CPU */
 	own->frame_bytes += frame_len;
 	if (wr_is_filtered && !wr_filter(ctx)) {
-		own->filtered++; /* not ours, so the host keeps it in drop mode, too */
+		own->filtered++; /* the host gets rejected frames in drop mode, too */
 		goto out;
 	}
 	if (read_once(own->mode) == WR_CAPTURE_DROP)
 		verdict = XDP_DROP;
 	slot = next_slot(own, cpu);
 	if (!slot || !copy_frame(ctx, (__u8 *)(slot + 1), len)) {
-		own->lost_ring++; /* a loss we report beats a loss we cannot see */
+		own->lost_ring++; /* counted as lost */
 		goto out;
 	}
 	time_ns = is_bound ? hardware_time_ns(ctx) : 0;
 	slot->time_ns = time_ns ? time_ns : bpf_ktime_get_ns();
 	slot->frame_len = frame_len;
 	slot->captured_len = len;
-	/* Not ctx->ingress_ifindex: a veth that polls for GRO lets frames in while the program is taken off,
-	 * and the queue has no device any more by then. The kernel reads through it all the same, and dies
-	 * (seen on 7.3). */
+	/* Not ctx->ingress_ifindex: a veth with GRO runs the program while it is detached, when the queue has
+	 * no device any more. The kernel dereferences it and crashes (Linux 7.3). */
 	slot->ifindex = read_once(own->ifindex);
 	slot->queue_index = ctx->rx_queue_index;
 	slot->flags = time_ns ? WR_SLOT_HARDWARE_TIME : 0;
@@ -206,7 +201,7 @@ static __always_inline int capture(struct xdp_md *ctx, __u64 frame_len, bool is_
 	slot->vlan_tpid = 0;
 	slot->vlan_tci = 0;
 	if (is_bound)
-		note_vlan(ctx, slot);
+		record_vlan(ctx, slot);
 	own->lost_noted = own->lost_ring;
 	publish(&own->head, own->head + 1);
 out:
@@ -216,18 +211,18 @@ out:
 SEC("xdp")
 int wr_capture(struct xdp_md *ctx)
 {
-	/* In 64 bits: of a 32-bit difference the verifier knows nothing afterwards. */
+	/* In 64 bits, because the verifier does not track a 32-bit difference. */
 	return capture(ctx, (long)ctx->data_end - (long)ctx->data, false);
 }
 
-/* For frames in more than one piece (jumbo frames, Linux 5.18): drivers with a large MTU take no other. */
+/* For multi-buffer frames (Linux 5.18): drivers with a large MTU reject other programs. */
 SEC("xdp.frags")
-int wr_capture_all(struct xdp_md *ctx)
+int wr_capture_frags(struct xdp_md *ctx)
 {
 	return capture(ctx, bpf_xdp_get_buff_len(ctx), false);
 }
 
-/* The same two, for one device that answers for its hardware. */
+/* The same two, bound to one device, with metadata of its driver. */
 SEC("xdp")
 int wr_capture_hw(struct xdp_md *ctx)
 {
@@ -235,7 +230,7 @@ int wr_capture_hw(struct xdp_md *ctx)
 }
 
 SEC("xdp.frags")
-int wr_capture_hwall(struct xdp_md *ctx)
+int wr_capture_hwf(struct xdp_md *ctx)
 {
 	return capture(ctx, bpf_xdp_get_buff_len(ctx), true);
 }

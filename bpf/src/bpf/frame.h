@@ -1,8 +1,8 @@
-/* frame.h: the next frame of a plan, for every program that writes frames.
+/* frame.h: builds the next frame of a plan, for every program that sends frames.
  *
- * Included by one program at a time: it brings the plan, the cursor and the flow table with it. The order of
- * the steps and of the random draws is that of packet/src/emit.rs; a test compares the bytes. The plan is
- * read-only data, so the verifier removes what a plan does not use.
+ * It defines the plan, the cursor and the flow table. The order of the steps and of the random draws is that
+ * of packet/src/emit.rs; a test compares the bytes (engine/src/differential.rs). The plan is read-only data,
+ * so the verifier removes the code that a plan does not use.
  */
 #ifndef WR_FRAME_H
 #define WR_FRAME_H
@@ -15,12 +15,12 @@
 #define IPV4_LEN 20
 #define UDP_LEN 8
 #define STAMP_LEN 16
-#define MAC_TAIL_MASK 0xffffffffffull /* the five bytes that count */
+#define MAC_TAIL_MASK 0xffffffffffull /* the low five bytes change */
 
 const volatile struct wr_plan plan;
 struct wr_cursor cursor;
 
-/* Resized before load to one entry for each flow. */
+/* Resized before load to one entry per flow. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -46,7 +46,7 @@ static __always_inline __u32 draw_below(__u32 bound)
 	return ((__u64)draw() * bound) >> 32;
 }
 
-/* The last value is sent when counting and never drawn when random. */
+/* Counting includes the maximum, random draws exclude it. */
 static __always_inline __u32 step(const volatile struct wr_range *range, __u32 current)
 {
 	if (range->walk == WR_WALK_RANDOM)
@@ -56,7 +56,7 @@ static __always_inline __u32 step(const volatile struct wr_range *range, __u32 c
 	return current;
 }
 
-/* The end is never sent. */
+/* The maximum is excluded. */
 static __always_inline __u32 step_port(const volatile struct wr_range *range, __u32 current)
 {
 	if (range->walk == WR_WALK_COUNT && current + 1 >= range->max)
@@ -64,7 +64,7 @@ static __always_inline __u32 step_port(const volatile struct wr_range *range, __
 	return step(range, current) & 0xffff;
 }
 
-/* Used first, moved on then. */
+/* Returns the current offset and advances it. */
 static __always_inline __u32 step_offset(const volatile struct wr_range *range, __u32 *next)
 {
 	__u32 used = *next;
@@ -77,7 +77,7 @@ static __always_inline __u32 step_offset(const volatile struct wr_range *range, 
 	return used;
 }
 
-/* The flow of the next frame; closes it first when it has had its frames. */
+/* The flow of the next frame; a flow that has reached its length is closed first. */
 static __always_inline struct wr_flow *pick_flow(__u32 flags)
 {
 	__u32 index = cursor.flow_index;
@@ -120,7 +120,7 @@ static __always_inline void draw_tags(__u32 flags)
 		cursor.svlan_id = draw_below(4096);
 }
 
-/* A uniform draw from the stretches that hold no loopback, multicast or broadcast address. */
+/* A uniform draw from the ranges without loopback, multicast and broadcast addresses. */
 static __always_inline __u32 draw_destination(void)
 {
 	__u32 place = draw_below(plan.dst_count[0] + plan.dst_count[1] + plan.dst_count[2]);
@@ -177,7 +177,7 @@ static __always_inline void step_size(__u32 flags)
 	}
 }
 
-/* A queue outside of the range is followed by the first one of the range. */
+/* A queue outside the range is followed by the first queue of the range. */
 static __always_inline void step_queue(void)
 {
 	__u32 next = cursor.queue;
@@ -209,7 +209,7 @@ static __always_inline void read_clock(void)
 	cursor.built_usec = cursor.now_usec;
 }
 
-/* Moves every field on and fixes what the next plan.repeats frames carry. */
+/* Advances every field and fixes the contents of the next plan.repeats frames. */
 static __always_inline void build(__u32 flags)
 {
 	struct wr_flow *flow = NULL;
@@ -242,7 +242,7 @@ static __always_inline void build(__u32 flags)
 		flow->count++;
 	cursor.built_seq_num = cursor.seq_num;
 	cursor.built_ip_id = ip_id;
-	if (!(flags & WR_PLAN_IPV6)) /* whose headers have no such number */
+	if (!(flags & WR_PLAN_IPV6)) /* IPv6 headers have no identification */
 		cursor.ip_id = (ip_id + 1) & 0xffff;
 	if (flags & WR_PLAN_TIMESTAMP)
 		read_clock();
@@ -300,7 +300,7 @@ static __always_inline void write_tags(void *frame, __u32 flags)
 	}
 }
 
-/* Writes what moves in the IP header; returns the sum over the addresses that move. */
+/* Writes the variable fields of the IP header; returns the sum of the variable addresses. */
 static __always_inline __u32 write_ip(void *ip, __u32 udp_len, __u32 flags)
 {
 	__u32 addresses = 0, sum;
@@ -349,7 +349,7 @@ static __always_inline void write_udp(void *udp, void *stamp, __u32 udp_len, __u
 	}
 	if (flags & WR_PLAN_SIZE_MOVES) {
 		put16(udp + 4, udp_len);
-		sum += 2 * udp_len; /* the pseudo header has it once more */
+		sum += 2 * udp_len; /* also part of the pseudo header */
 	}
 	put32(stamp + 4, cursor.built_seq_num);
 	if (flags & WR_PLAN_TIMESTAMP) {
@@ -365,7 +365,7 @@ static __always_inline void write_udp(void *udp, void *stamp, __u32 udp_len, __u
 	}
 }
 
-/* The template, in words of eight bytes; the last one overlaps the one before. */
+/* Copies the template in words of eight bytes; the last one overlaps the one before. */
 static __always_inline void copy_header(void *frame, __u32 header_len)
 {
 #pragma unroll
@@ -377,7 +377,7 @@ static __always_inline void copy_header(void *frame, __u32 header_len)
 		*(__u64 *)(frame + header_len - 8) = *(const volatile __u64 *)(plan.header + header_len - 8);
 }
 
-/* The length of the frame that the cursor stands at, without FCS; the UDP length only when lengths move. */
+/* Length of the next frame without FCS; sets udp_len only if lengths vary. */
 static __always_inline __u32 frame_length(__u32 flags, __u32 *udp_len)
 {
 	__u32 payload_len = STAMP_LEN;
@@ -390,7 +390,7 @@ static __always_inline __u32 frame_length(__u32 flags, __u32 *udp_len)
 	return plan.stamp_at + payload_len;
 }
 
-/* Every header byte of the frame that the cursor stands at. */
+/* Writes every header byte of the next frame. */
 static __always_inline void write_frame(void *frame, __u32 header_len, __u32 udp_len, __u32 flags)
 {
 	copy_header(frame, header_len);
@@ -403,7 +403,7 @@ static __always_inline void write_frame(void *frame, __u32 header_len, __u32 udp
 		  write_ip(frame + plan.ip_at, udp_len, flags), flags);
 }
 
-/* The frame was handed on. */
+/* The frame was sent. */
 static __always_inline void count_frame(__u32 frame_len, __u32 flags)
 {
 	if (flags & WR_PLAN_REPEATS)

@@ -1,7 +1,7 @@
-/* send.bpf.c: the frames of a plan, written inside the kernel and redirected to a device.
+/* send.bpf.c: builds the frames of a plan in live frames and redirects them to a device.
  *
- * Run by BPF_PROG_RUN with live frames: each call gets a page that already holds zeros behind the headers,
- * writes every header byte (pages come back as the last receiver left them), and redirects it to the device.
+ * Run by BPF_PROG_RUN with live frames. Each call gets a page that holds zeros behind the headers. It writes
+ * every header byte, because recycled pages hold what the last receiver left in them.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_endian.h>

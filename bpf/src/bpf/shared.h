@@ -18,9 +18,9 @@ enum wr_limit {
 	WR_MPLS_MAX = 16,
 	WR_DST_RANGES = 3,
 	/* Longest frame that fits into the page of a test run beside headroom and skb_shared_info. */
-	WR_WRITTEN_MAX = 3712,
+	WR_PREBUILT_MAX = 3712,
 	/* Threads of one process that can send from XDP at a time. */
-	WR_METERS_MAX = 1024,
+	WR_TX_SLOTS_MAX = 1024,
 };
 
 /* ---- capture ---------------------------------------------------------------------------------------- */
@@ -36,40 +36,40 @@ enum wr_slot_flag {
 	WR_SLOT_VLAN = 0x2,	     /* the hardware removed a VLAN tag; vlan_* hold it */
 };
 
-/* Bits of wr_ask: what the program queries from the driver for each frame (bound programs only). */
-enum wr_ask_flag {
-	WR_ASK_TIME = 0x1,
-	WR_ASK_VLAN = 0x2,
+/* Bits of wr_metadata: what the program queries from the driver for each frame (bound programs only). */
+enum wr_metadata_flag {
+	WR_METADATA_TIME = 0x1,
+	WR_METADATA_VLAN = 0x2,
 };
 
 /* Head of a ring slot; the first captured_len bytes of the frame follow. */
 struct wr_slot {
-	__u64 time_ns;	    /* CLOCK_MONOTONIC, or as the flags say */
+	__u64 time_ns;	    /* CLOCK_MONOTONIC, or by the flags */
 	__u32 frame_len;    /* as seen by XDP, without FCS */
 	__u32 captured_len; /* <= frame_len, <= snaplen */
 	__u32 ifindex;	    /* in the device's network namespace */
 	__u16 queue_index;
 	__u16 flags;	   /* WR_SLOT_* */
 	__u32 lost_before; /* frames of this CPU lost between the record before and this one */
-	__u16 vlan_tpid;   /* of the tag that the hardware took off, where the flags say so; else 0 */
+	__u16 vlan_tpid;   /* of the removed VLAN tag if WR_SLOT_VLAN is set; else 0 */
 	__u16 vlan_tci;
 };
 _Static_assert(sizeof(struct wr_slot) == 32, "no padding");
 
-/* One for each CPU. Three writers' worth of lines: the XDP program on that CPU, the reader's progress, and
- * the reader's wishes, which hardly ever change and so stay in the cache of the CPU.
+/* One per CPU, with one line per writer: the XDP program of that CPU, the reader's progress, and
+ * the settings, which hardly ever change and so stay in the cache of the CPU.
  */
 struct wr_capture_cpu {
 	/* Written by the XDP program. Frames received = head + lost_ring + filtered. */
-	__u64 head;	   /* slots filled since the start; slot of one is number % slots */
-	__u64 tail_seen;   /* the tail when it was last looked at */
+	__u64 head;	   /* slots filled since the start; slot n is at n % slots */
+	__u64 tail_seen;   /* tail at the last read */
 	__u64 lost_ring;   /* frames not recorded because the ring was full */
 	__u64 lost_noted;  /* lost_ring when the last record was written */
 	__u64 frame_bytes; /* frame_len of all frames received, recorded or not */
-	__u64 filtered;	   /* frames that the filter did not accept */
+	__u64 filtered;	   /* frames that the filter rejected */
 	__u64 pad0[10];
 	/* Written by the reader. */
-	__u64 tail; /* slots given back since the start */
+	__u64 tail; /* slots released since the start */
 	__u64 pad1[15];
 	/* Written by the control thread. */
 	__u32 mode;    /* WR_CAPTURE_* */
@@ -94,8 +94,8 @@ enum wr_plan_flag {
 	WR_PLAN_IPV6 = 0x00001,
 	WR_PLAN_UDP_CHECKSUM = 0x00002,
 	WR_PLAN_TIMESTAMP = 0x00004,
-	WR_PLAN_RECEIVE = 0x00008, /* into the receive path of the device instead of out of it */
-	WR_PLAN_REPEATS = 0x00010, /* frames are repeated, or one is when the program starts */
+	WR_PLAN_RECEIVE = 0x00008, /* into the receive path of the device */
+	WR_PLAN_REPEATS = 0x00010, /* frames are repeated, or the first frame is a repetition */
 	WR_PLAN_FLOWS = 0x00020,
 	WR_PLAN_FLOW_SEQ = 0x00040,
 	WR_PLAN_IMIX = 0x00080,
@@ -121,14 +121,13 @@ struct wr_range {
 	__u32 max;
 };
 
-/* What each frame will be: packet::Plan in the words of the kernel side. Read-only once loaded, so that the
- * verifier drops every branch that this plan does not take. The header holds every field that stays. Numbers
- * in host order, header bytes as sent.
+/* packet::Plan for the BPF programs. Read-only once loaded, so that the verifier removes every branch that
+ * this plan does not take. The header holds all constant fields. Numbers in host order, header bytes as sent.
  */
 struct wr_plan {
 	__u8 header[WR_HEADER_MAX];
 	__u32 header_len;
-	__u32 svlan_at; /* places in the header; 0 for "not there" */
+	__u32 svlan_at; /* offsets in the header; 0 for none */
 	__u32 vlan_at;
 	__u32 mpls_at;
 	__u32 ip_at;
@@ -136,9 +135,9 @@ struct wr_plan {
 	__u32 stamp_at;
 	__u32 flags; /* WR_PLAN_* */
 	__u32 ifindex;
-	__u32 frame_len_max; /* length of the memory that each frame starts with */
-	__u32 fixed_len;     /* what frame_size includes beside the payload */
-	__u32 repeats;	     /* times each built frame goes out */
+	__u32 frame_len_max; /* initial length of each frame */
+	__u32 fixed_len;     /* part of frame_size that is not payload */
+	__u32 repeats;	     /* times each built frame is sent */
 	__u32 mpls_count;
 	__u32 mpls_random; /* bit mask */
 	__u32 vlan_tci;	   /* without the id */
@@ -175,16 +174,16 @@ struct wr_flow {
 	__u32 pad;
 };
 
-/* How far a run has come: packet::Cursor. Written by the program while it runs, by the worker between runs.
+/* Progress of a run: packet::Cursor. Written by the program while it runs, by the worker between calls.
  */
 struct wr_cursor {
 	__u64 rng;
-	__u64 offered;	      /* frames handed to the redirect or to the stack since the program was loaded */
-	__u64 frame_bytes;    /* and their lengths, when these move */
-	__u64 malformed;      /* frames that did not come with the memory they should have; never sent */
+	__u64 offered;	      /* frames passed to the redirect or to the stack since load */
+	__u64 frame_bytes;    /* their lengths, if lengths vary */
+	__u64 malformed;      /* frames whose memory was too short; never sent */
 	__u64 wall_offset_ns; /* wall clock minus CLOCK_MONOTONIC */
-	__u32 clock_every;    /* frames that share one reading of the clock */
-	__u32 clock_left;     /* frames until the next reading */
+	__u32 clock_every;    /* frames per clock reading */
+	__u32 clock_left;     /* frames until the next clock reading */
 	__u32 now_sec;
 	__u32 now_usec;
 	__u32 seq_num;
@@ -220,49 +219,49 @@ struct wr_cursor {
 
 /* skb.bpf.c: one call of the program, from the worker and back. */
 struct wr_skb_run {
-	__u32 left;	     /* frames that the call may still send; set by the worker */
-	__u32 turns;	     /* frames for one run of the program at most; set by the worker */
-	__u32 queue_mapping; /* skb->queue_mapping where the plan names no queue; set by the worker */
-	__u32 is_kept;	     /* the frame that the cursor stands at is still to be sent */
-	__u32 is_written;    /* the skb holds that frame; cleared by the worker, each call has its own skb */
+	__u32 left;	     /* frames left to send in this call; set by the worker */
+	__u32 batch;	     /* frames per program run; set by the worker */
+	__u32 queue_mapping; /* skb->queue_mapping if the plan has no queue; set by the worker */
+	__u32 is_kept;	     /* the frame of the cursor is built and not sent */
+	__u32 is_written;    /* the skb holds that frame; cleared by the worker for each call */
 	__u32 pad;
-	__u64 no_room;	  /* times that the device had no room; the frame was kept */
-	__u64 congested;  /* frames for which the queueing discipline dropped one, this or another */
-	__s64 last_error; /* negative errno that ended the call, 0 for none; the frame was kept */
+	__u64 device_full; /* times the device was full; the frame was kept */
+	__u64 congested;   /* frames for which the qdisc dropped this or another frame */
+	__s64 last_error;  /* negative errno that ended the call, or 0; the frame was kept */
 };
 
-/* A frame as the worker wrote it. */
-struct wr_written {
+/* A frame built by the worker. */
+struct wr_prebuilt {
 	__u32 frame_len;
-	__u32 queue_mapping; /* skb->queue_mapping: queue + 1, 0 to have the stack choose */
-	__u8 frame[WR_WRITTEN_MAX];
+	__u32 queue_mapping; /* skb->queue_mapping: queue + 1, or 0 to let the stack choose */
+	__u8 frame[WR_PREBUILT_MAX];
 };
 
-/* written.bpf.c: one call of the program, from the worker and back. */
-struct wr_written_run {
+/* prebuilt.bpf.c: one call of the program, from the worker and back. */
+struct wr_prebuilt_run {
 	__u32 first;	  /* slot of the first frame; set by the worker */
-	__u32 left;	  /* frames that the call may still send; set by the worker */
-	__u32 turns;	  /* frames for one run of the program at most; set by the worker */
-	__u32 taken;	  /* frames that were taken; cleared by the worker */
-	__u64 congested;  /* frames of those for which the queueing discipline dropped one, this or another */
-	__s64 last_error; /* negative errno that ended the call, 0 for none or no room */
+	__u32 left;	  /* frames left to send in this call; set by the worker */
+	__u32 batch;	  /* frames per program run; set by the worker */
+	__u32 taken;	  /* accepted frames; cleared by the worker */
+	__u64 congested;  /* accepted frames for which the qdisc dropped this or another frame */
+	__s64 last_error; /* negative errno that ended the call; 0 for none or a full device */
 };
 
-/* One for each sending thread: what drivers said to its frames. Written by the tracepoint. */
-struct wr_meter {
-	__u64 pid_tgid;	  /* the thread, as bpf_get_current_pid_tgid has it */
+/* One per sending thread: what drivers did with its frames. Written by the tracepoint. */
+struct wr_tx_stats {
+	__u64 pid_tgid;	  /* the thread, by bpf_get_current_pid_tgid */
 	__u64 sent;	  /* accepted by the driver */
-	__u64 ring_full;  /* refused one by one: no room */
-	__u64 refused;	  /* a whole bulk refused with an error */
-	__s64 last_errno; /* of the last refused bulk, negative */
+	__u64 ring_full;  /* rejected because the ring was full */
+	__u64 refused;	  /* in bulks rejected with an error */
+	__s64 last_errno; /* of the last rejected bulk, negative */
 	__u64 bulks;
 	__u64 pad[10];
 };
-_Static_assert(sizeof(struct wr_meter) == WR_LINE, "one line");
+_Static_assert(sizeof(struct wr_tx_stats) == WR_LINE, "one line");
 
 /* ---- sink ------------------------------------------------------------------------------------------- */
 
-/* One for each CPU, written by the XDP program on it. */
+/* One per CPU, written by the XDP program on it. */
 struct wr_sink_cpu {
 	__u64 frames;
 	__u64 frame_bytes; /* their lengths, without FCS */

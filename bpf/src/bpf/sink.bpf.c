@@ -1,12 +1,11 @@
-/* sink.bpf.c: counts the frames of each CPU and ends them here, as cheaply as a frame can end; or only
- * counts. */
+/* sink.bpf.c: counts frames per CPU and drops or passes them. */
 #include "shared.h"
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* Set before load: XDP_DROP, or XDP_PASS for a host that must not notice. */
+/* Set before load: XDP_DROP, or XDP_PASS to leave the frames to the host. */
 const volatile __u32 wr_sink_verdict = XDP_DROP;
 
 /* Resized before load to one entry for each possible CPU. */
@@ -24,7 +23,7 @@ static __always_inline int sink(__u64 frame_len)
 	struct wr_sink_cpu *own = bpf_map_lookup_elem(&wr_sink_cpus, &cpu);
 
 	if (!own)
-		return XDP_PASS; /* cannot be counted, so the host keeps its packet */
+		return XDP_PASS; /* cannot be counted, so the host gets the frame */
 	own->frames++;
 	own->frame_bytes += frame_len;
 	return wr_sink_verdict;
@@ -36,9 +35,9 @@ int wr_sink(struct xdp_md *ctx)
 	return sink((long)ctx->data_end - (long)ctx->data);
 }
 
-/* For frames in more than one piece (jumbo frames, Linux 5.18): drivers with a large MTU take no other. */
+/* For multi-buffer frames (Linux 5.18): drivers with a large MTU reject other programs. */
 SEC("xdp.frags")
-int wr_sink_all(struct xdp_md *ctx)
+int wr_sink_frags(struct xdp_md *ctx)
 {
 	return sink(bpf_xdp_get_buff_len(ctx));
 }

@@ -1,9 +1,9 @@
-/* skb.bpf.c: the frames of a plan, as clones of one skb.
+/* skb.bpf.c: builds the frames of a plan and sends them as clones of one skb.
  *
- * Run by BPF_PROG_RUN on an skb that starts with zeros: each turn writes the next frame into it and hands a
- * clone to the device or into its receive path. bpf_clone_redirect gives the clone the old bytes and the skb
- * a copy of its own, so the next turn may write at once. A frame that the device does not take is kept and
- * goes first in the next turn; only the worker can see why it was not taken.
+ * Run by BPF_PROG_RUN on a zeroed skb: each iteration writes the next frame into it and passes a clone to the
+ * device or into its receive path. bpf_clone_redirect leaves the old bytes to the clone and copies them for
+ * the skb, so the next iteration can write at once. A frame that the device does not accept is kept and sent
+ * first in the next iteration; only the worker can find out why it was not accepted.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
@@ -16,11 +16,11 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 struct wr_skb_run run SEC(".data.run");
 
-struct turn {
+struct send_context {
 	struct __sk_buff *skb;
 };
 
-/* Makes the skb the frame that the cursor stands at; not 0 when it cannot. */
+/* Writes the frame of the cursor into the skb; not 0 on failure. */
 static __always_inline int fill(struct __sk_buff *skb, __u32 frame_len, __u32 udp_len, __u32 flags)
 {
 	__u32 header_len = plan.header_len;
@@ -33,17 +33,16 @@ static __always_inline int fill(struct __sk_buff *skb, __u32 frame_len, __u32 ud
 	if (frame + header_len > end)
 		return -1;
 	write_frame(frame, header_len, udp_len, flags);
-	/* A recorded queue is taken as it is; without one the stack dissects each frame for a hash. 0 would
-	 * be "not recorded".
+	/* With a recorded queue the stack does not dissect the frame for a hash. 0 means "not recorded".
 	 */
 	skb->queue_mapping = flags & WR_PLAN_QUEUE_MAPPED ? cursor.queue + 1 : run.queue_mapping;
 	return 0;
 }
 
-static long send_one(__u32 index, struct turn *turn)
+static long send_one(__u32 index, struct send_context *context)
 {
 	__u32 flags = plan.flags, frame_len, udp_len = 0;
-	long said;
+	long result;
 
 	if (!run.left)
 		return 1;
@@ -55,23 +54,23 @@ static long send_one(__u32 index, struct turn *turn)
 		run.is_kept = 1;
 	}
 	frame_len = frame_length(flags, &udp_len);
-	if (!run.is_written && fill(turn->skb, frame_len, udp_len, flags)) {
+	if (!run.is_written && fill(context->skb, frame_len, udp_len, flags)) {
 		cursor.malformed++;
 		run.left = 0;
 		return 1;
 	}
 	run.is_written = 1;
-	said = bpf_clone_redirect(turn->skb, plan.ifindex, flags & WR_PLAN_RECEIVE ? BPF_F_INGRESS : 0);
-	if (said == NET_XMIT_DROP) {
-		run.no_room++;
+	result = bpf_clone_redirect(context->skb, plan.ifindex, flags & WR_PLAN_RECEIVE ? BPF_F_INGRESS : 0);
+	if (result == NET_XMIT_DROP) {
+		run.device_full++;
 		return 1;
 	}
-	if (said < 0) {
-		run.last_error = said;
+	if (result < 0) {
+		run.last_error = result;
 		run.left = 0;
 		return 1;
 	}
-	if (said == NET_XMIT_CN)
+	if (result == NET_XMIT_CN)
 		run.congested++;
 	run.is_kept = 0;
 	run.left--;
@@ -82,8 +81,8 @@ static long send_one(__u32 index, struct turn *turn)
 SEC("tc")
 int wr_send_skb(struct __sk_buff *skb)
 {
-	struct turn turn = {.skb = skb};
+	struct send_context context = {.skb = skb};
 
-	bpf_loop(run.turns, send_one, &turn, 0);
+	bpf_loop(run.batch, send_one, &context, 0);
 	return TC_ACT_OK;
 }

@@ -6,7 +6,7 @@
 use crate::error::in_one_line;
 use crate::time::phc::PhcClock;
 use crate::{CaptureError, ClockMode};
-use bpf::capture::Ask;
+use bpf::capture::Metadata;
 use host::{HostError, Link, Phc, Stack, StampConfig, StampDriver, Timestamping, XdpFeatures};
 use std::sync::Arc;
 
@@ -55,10 +55,10 @@ impl Hardware {
     }
 
     /// What XDP programs are to ask about frames of this device.
-    pub(crate) fn ask(&self, ifindex: u32) -> Option<Ask> {
+    pub(crate) fn ask(&self, ifindex: u32) -> Option<Metadata> {
         let able = self.able.as_ref()?;
         let time = self.clock.is_some() && able.rx_timestamp;
-        let ask = Ask { ifindex, time, vlan: self.strips_tags && able.rx_vlan_tag };
+        let ask = Metadata { ifindex, time, vlan: self.strips_tags && able.rx_vlan_tag };
         (ask.time || ask.vlan).then_some(ask)
     }
 

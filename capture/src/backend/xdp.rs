@@ -11,8 +11,8 @@ use crate::record::ring::Record;
 use crate::sys::shared_ring::{self, RingReader, RingWatch};
 use crate::{CaptureError, ClockMode, Mode, Options, SourceKind, cpus, describe};
 use ::filter::Ebpf;
-use bpf::capture::{Ask, CaptureProgram};
-use bpf::xdp::{ModeWish, XdpLink};
+use bpf::capture::{CaptureProgram, Metadata};
+use bpf::xdp::{XdpLink, XdpModeChoice};
 use host::Link;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) struct XdpBackend {
     program: Arc<CaptureProgram>,
     ifindex: u32,
     ifname: String,
-    mode_wish: ModeWish,
+    mode_wish: XdpModeChoice,
     mode: Mode,
     stamps: Stamps,
     /// `None` before the program is on the device and once it is off again.
@@ -40,13 +40,13 @@ impl XdpBackend {
         let geometry = options.geometry(cpus::online_end(possible), possible)?;
         let filter = options.filter.as_deref().map(|filter| translated(filter, link, options)).transpose()?;
         let ask = hardware.ask(link.index);
-        let program = Arc::new(CaptureProgram::load_asking(geometry, filter.as_deref(), ask)?);
+        let program = Arc::new(CaptureProgram::load_with_metadata(geometry, filter.as_deref(), ask)?);
         if options.replace_ours {
             bpf::xdp::remove_ours(link.index, &link.name)?;
         }
         bpf::xdp::refuse_if_busy(link.index, &link.name)?;
         let mut stamps = Stamps::new(link, options, hardware);
-        stamps.asked(&link.name, ask, program.ask_refusal())?;
+        stamps.asked(&link.name, ask, program.metadata_refusal())?;
         Ok(Self {
             program,
             ifindex: link.index,
@@ -64,7 +64,7 @@ impl Backend for XdpBackend {
     fn attach(&mut self) -> Result<Vec<Ring>, CaptureError> {
         shared_ring::set_mode(&self.program, self.mode.number());
         let link = self.program.attach(self.ifindex, &self.ifname, self.mode_wish)?;
-        self.stamps.attached(&self.ifname, link.asks())?;
+        self.stamps.attached(&self.ifname, link.uses_metadata())?;
         self.facts = Some(SourceFacts::Xdp((&link).into()));
         self.link = Some(link);
         let readers = RingReader::all(&self.program).into_iter();
@@ -147,7 +147,12 @@ impl Stamps {
     }
 
     /// What the driver is asked, and what the verifier said to that.
-    fn asked(&mut self, ifname: &str, ask: Option<Ask>, refusal: Option<&str>) -> Result<(), CaptureError> {
+    fn asked(
+        &mut self,
+        ifname: &str,
+        ask: Option<Metadata>,
+        refusal: Option<&str>,
+    ) -> Result<(), CaptureError> {
         match refusal {
             _ if !ask.is_some_and(|ask| ask.time) => {
                 self.refuse(ifname, "the driver has none for programs".to_owned())
@@ -265,7 +270,7 @@ mod tests {
     /// The kernel's times were written without a word.
     #[test]
     fn stamps_that_the_driver_does_not_hand_over_are_said_or_refused() {
-        let ask = |time| Some(Ask { ifindex: 3, time, vlan: true });
+        let ask = |time| Some(Metadata { ifindex: 3, time, vlan: true });
         for (ask, refusal, asks, why) in [
             (None, None, false, "the driver has none for programs"),
             (ask(false), None, true, "the driver has none for programs"),

@@ -1,7 +1,9 @@
 //! The run of one device instance: begun, watched, cut in two by a command, ended.
 
 use command::{Counters, Device, NO_FRAME, fragments, interface_of};
-use engine::{BATCH_MAX, End, EngineError, EngineKind, Pace, Request, RunHandle, RunReport, Terms, Wish};
+use engine::{
+    BATCH_MAX, End, EngineError, EngineKind, Pace, Request, RunHandle, RunReport, Terms, TxOptions,
+};
 use host::monotonic_ns;
 use packet::{Config, Cursor, Plan};
 use std::sync::Arc;
@@ -183,7 +185,7 @@ impl InstanceRun {
             plan,
             cursor,
             mode: config.xmit_mode,
-            wish: Wish::of(config),
+            options: TxOptions::of(config),
             terms: terms(config, device.counters.sofar),
             engine: None,
             batch: (burst > 1).then_some(burst),
@@ -274,8 +276,8 @@ pub(super) fn over(request: &Request, end: End) -> Arc<RunHandle> {
 
 /// The chain of causes and what to try, on one line.
 fn in_words(error: &EngineError) -> String {
-    let cure = error.cure().map(|cure| format!(" (try: {cure})"));
-    error.in_one_line() + &cure.unwrap_or_default()
+    let advice = error.advice().map(|advice| format!(" (try: {advice})"));
+    error.in_one_line() + &advice.unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -283,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_is_one_line_with_its_cure() {
+    fn an_error_is_one_line_with_its_advice() {
         let error = EngineError::Down { ifname: "eth7".into() };
         assert_eq!(in_words(&error), "eth7 is down (try: ip link set eth7 up)");
     }

@@ -1,6 +1,6 @@
-//! The af_packet engine: frames written by the plan into the transmit ring of a packet socket, sent many at a time.
+//! The af_packet engine: frames built in the transmit ring of a packet socket and sent in batches.
 //!
-//! It works on every device, at the price of one system call for each batch and one copy for each frame.
+//! It works on every device, at the cost of a system call per batch and a copy per frame.
 
 #[expect(unsafe_code, reason = "a packet socket and its ring, and nothing else")]
 mod sys;
@@ -8,22 +8,23 @@ mod sys;
 use crate::EngineError;
 use crate::device::Device;
 use crate::engine::EngineKind;
-use crate::need::{Asked, QueueMap};
-use crate::written::{Outlet, Outlook, Source, Taken, WrittenEngine};
+use crate::requirements::{BuildOptions, QueueMap};
+use crate::userspace::{Accepted, FrameSource, TxLink, TxRing, UserspaceEngine};
 use packet::{Cursor, Plan, XmitMode};
 use std::io;
 use sys::{PacketRing, RingOptions};
 
-/// Frames for one call unless the user says otherwise; more gain nothing.
+/// Default number of frames per call; more gain nothing.
 const BATCH_DEFAULT: u32 = 64;
-/// Frames for one call at most.
+/// Maximum number of frames per call.
 const BATCH_MAX: u32 = 1024;
-/// Slots of the ring for each frame of a batch: the kernel keeps a slot until the frame has left the device.
+/// Ring slots per frame of a batch: the kernel keeps a slot until the frame has left the device.
 const SLOTS_EACH: usize = 4;
-/// Kernel memory for frames on their way: some 5,000 short ones, more than a queueing discipline holds.
+/// Kernel memory for frames in flight: some 5,000 short ones, more than a queueing discipline
+/// holds.
 const SEND_BUFFER_BYTES: i32 = 4 << 20;
 
-impl Outlet for PacketRing {
+impl TxRing for PacketRing {
     const KIND: EngineKind = EngineKind::AfPacket;
     const CALL: &'static str = "sendto(AF_PACKET)";
 
@@ -43,42 +44,43 @@ impl Outlet for PacketRing {
         self.frame(index)
     }
 
-    fn send(&mut self, first: usize, count: usize) -> io::Result<Taken> {
-        self.send(first, count).map(|count| Taken { count, congested: 0 })
+    fn send(&mut self, first: usize, count: usize) -> io::Result<Accepted> {
+        self.send(first, count).map(|count| Accepted { count, congested: 0 })
     }
 }
 
-/// Opens a socket for `plan` on `device`, in whose namespace the calling thread is.
+/// Opens a socket for `plan` on `device`. The calling thread is in the namespace of the device.
 ///
 /// # Errors
-/// What this engine cannot do, a device that cannot send, or a refusal of the kernel.
+/// When this engine does not support the plan, the device cannot send, or the kernel rejects the
+/// socket.
 pub(crate) fn open(
     device: Device,
     mode: XmitMode,
     plan: Plan,
     cursor: Cursor,
-    asked: &Asked,
-) -> Result<WrittenEngine<PacketRing>, EngineError> {
-    check_ability(mode, asked.queues)?;
+    options: &BuildOptions,
+) -> Result<UserspaceEngine<PacketRing>, EngineError> {
+    check_ability(mode, options.queues)?;
     if let Some(trouble) = device.trouble(true)? {
         return Err(trouble);
     }
-    let batch = asked.batch.unwrap_or(BATCH_DEFAULT).clamp(1, BATCH_MAX);
+    let batch = options.batch.unwrap_or(BATCH_DEFAULT).clamp(1, BATCH_MAX);
     let options = RingOptions {
         ifindex: device.ifindex(),
         bypass_qdisc: mode == XmitMode::StartXmit,
-        priority: asked.wish.priority,
+        priority: options.tx.priority,
         send_buffer_bytes: SEND_BUFFER_BYTES,
         slots: SLOTS_EACH * batch as usize,
         frame_len_max: plan.frame_len_max() as usize,
     };
-    let outlet = PacketRing::open(&options).map_err(|(call, source)| EngineError::Syscall {
+    let ring = PacketRing::open(&options).map_err(|(call, source)| EngineError::Syscall {
         call,
         ifname: device.name(),
         source,
     })?;
-    let health = Outlook { device, transmits: true };
-    Ok(WrittenEngine::new(outlet, health, Source::new(plan, cursor), batch))
+    let health = TxLink { device, transmits: true };
+    Ok(UserspaceEngine::new(ring, health, FrameSource::new(plan, cursor), batch))
 }
 
 fn check_ability(mode: XmitMode, queues: QueueMap) -> Result<(), EngineError> {

@@ -1,8 +1,9 @@
-//! Packet sockets with a transmit ring: made, set up, filled and emptied (packet(7)).
+//! Packet sockets with a transmit ring (packet(7)).
 //!
-//! Each slot of the ring is a head with a status word, a virtio-net header, and the frame. The virtio-net header says
-//! that all of the frame is "header", so the kernel copies it into a linear skb; without that it would hang pages
-//! onto each skb, which costs more than the copy (measured: 520 ns a frame against 400, sendmmsg 455).
+//! Each slot of the ring has a header with a status word, a virtio-net header, and the frame. The
+//! virtio-net header declares the whole frame as header, so the kernel copies it into a linear skb.
+//! Otherwise it would attach pages to each skb, which costs more than the copy (520 ns per frame
+//! against 400; sendmmsg 455).
 
 use libc::{c_int, c_void};
 use std::io;
@@ -10,39 +11,39 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where the frame length stands in the head of a slot (`struct tpacket2_hdr`); the status is first.
+/// Offset of the frame length in the header of a slot (`struct tpacket2_hdr`); the status is first.
 const LEN_AT: usize = 4;
-/// Where the virtio-net header stands: behind the head, which is 32 bytes long.
+/// Offset of the virtio-net header, behind the 32 bytes of the slot header.
 const VNET_AT: usize = 32;
 const VNET_LEN: usize = 10;
-/// Where the virtio-net header has its own length of headers to be copied.
+/// Offset of the header length in the virtio-net header.
 const COPY_LEN_AT: usize = VNET_AT + 2;
 const FRAME_AT: usize = VNET_AT + VNET_LEN;
 /// Slots start on a cache line.
 const SLOT_ALIGN: usize = 64;
 const BLOCK_BYTES_MIN: usize = 64 << 10;
-/// A ring of long frames has fewer slots, so that it stays within this.
+/// Limit of the ring size; a ring for long frames has fewer slots.
 const RING_BYTES_MAX: usize = 8 << 20;
 const SLOTS_MIN: usize = 16;
 
-/// What a packet socket is to be like.
+/// Options of the socket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RingOptions {
     /// The device, in the namespace of the calling thread.
     pub(super) ifindex: u32,
-    /// Straight to the driver, past the queueing discipline.
+    /// Bypass the queueing discipline.
     pub(super) bypass_qdisc: bool,
     /// `skb->priority` of each frame.
     pub(super) priority: u32,
-    /// Bytes of kernel memory that frames on their way may take.
+    /// Kernel memory for frames in flight, in bytes.
     pub(super) send_buffer_bytes: c_int,
-    /// Slots wanted; rounded up to whole blocks, and fewer where frames are long.
+    /// Number of slots, rounded up to whole blocks; fewer for long frames.
     pub(super) slots: usize,
     /// Length of the longest frame.
     pub(super) frame_len_max: usize,
 }
 
-/// How the slots lie in memory: blocks of whole pages, in each as many slots as fit.
+/// Layout of the slots: blocks of whole pages with as many slots as fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
     slot_bytes: usize,
@@ -74,7 +75,7 @@ impl Layout {
     }
 }
 
-/// A raw packet socket that only sends, never waits, and shares a ring of frames with the kernel.
+/// A raw packet socket that only sends, never blocks, and shares a ring of frames with the kernel.
 #[derive(Debug)]
 pub(crate) struct PacketRing {
     socket: OwnedFd,
@@ -82,15 +83,15 @@ pub(crate) struct PacketRing {
     layout: Layout,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread, and is used through `&mut self` or as shared bytes
-// that nobody writes.
+// SAFETY: the mapping belongs to the process, not to a thread, and is used through `&mut self` or
+// as shared bytes that are not written.
 unsafe impl Send for PacketRing {}
 
 impl PacketRing {
     /// Opens and binds it.
     ///
     /// # Errors
-    /// The call that failed, and what the kernel said: EPERM without CAP_NET_RAW.
+    /// The call that failed, and its error: EPERM without CAP_NET_RAW.
     pub(super) fn open(options: &RingOptions) -> Result<Self, (&'static str, io::Error)> {
         // Protocol 0: nothing is received, so no frame is ever copied for this socket.
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
@@ -134,29 +135,30 @@ impl PacketRing {
         self.socket.as_raw_fd()
     }
 
-    /// How many frames there is room for.
+    /// Number of slots.
     pub(super) fn slots(&self) -> usize {
         self.layout.slots()
     }
 
-    /// The memory of one frame; `None` while the kernel has not done with what was there.
+    /// The memory of one frame; `None` while the kernel still uses it.
     pub(super) fn slot(&mut self, index: usize) -> Option<&mut [u8]> {
         if self.status(index).load(Ordering::Acquire) != libc::TP_STATUS_AVAILABLE {
             return None;
         }
         let at = self.layout.offset(index) + FRAME_AT;
         let len = self.layout.slot_bytes - FRAME_AT;
-        // SAFETY: `offset` asserted that the slot is in the ring, and this is its part behind both headers. The
-        // kernel never writes there, and `&mut self` keeps everybody else away.
+        // SAFETY: `offset` asserted that the slot is in the ring, and this is its part behind both
+        // headers. The kernel never writes there, and `&mut self` excludes other users.
         Some(unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr().add(at), len) })
     }
 
-    /// Says how long the frame in one slot is.
+    /// Sets the length of the frame in one slot.
     pub(super) fn set_frame_len(&mut self, index: usize, frame_len: usize) {
         assert!(frame_len <= self.layout.slot_bytes - FRAME_AT, "{frame_len} bytes in {:?}", self.layout);
         let at = self.layout.offset(index);
-        // SAFETY: both places are inside the slot, whose place `offset` checked; the kernel only reads them, and
-        // not before the slot is requested. Places in the ring are aligned only to 2 bytes here.
+        // SAFETY: both words are inside the slot, whose offset was checked; the kernel only reads
+        // them, and not before the slot is requested. Words in the ring are aligned only to 2 bytes
+        // here.
         unsafe {
             let head = self.memory.as_ptr().add(at);
             head.add(LEN_AT).cast::<u32>().write((VNET_LEN + frame_len) as u32);
@@ -179,18 +181,18 @@ impl PacketRing {
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(at), self.frame_len(index)) }
     }
 
-    /// Hands `count` frames from slot `first` on to the device, and returns how many it took. `first` is the slot
-    /// behind the last one that was taken.
+    /// Sends `count` frames from slot `first` on, and returns how many were accepted. `first` is
+    /// the slot after the last accepted one.
     ///
     /// # Errors
-    /// What the kernel said to the first of them; the device took none then.
+    /// The error for the first frame; none was accepted.
     pub(super) fn send(&mut self, first: usize, count: usize) -> io::Result<usize> {
         let slots = self.slots();
         for index in first..first + count {
             self.status(index % slots).store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
         }
-        // SAFETY: no memory of ours is named; the kernel reads the requested slots of the ring, which nobody
-        // writes meanwhile, and writes their status words.
+        // SAFETY: no memory of ours is passed; the kernel reads the requested slots of the ring,
+        // which are not written meanwhile, and writes their status words.
         let result =
             unsafe { libc::sendto(self.fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
         let error = (result < 0).then(io::Error::last_os_error);
@@ -205,7 +207,7 @@ impl PacketRing {
         match (left - first, error) {
             (0, Some(error)) => Err(error),
             (0, None) => Err(io::Error::from_raw_os_error(libc::EAGAIN)),
-            (taken, _) => Ok(taken),
+            (accepted, _) => Ok(accepted),
         }
     }
 
@@ -223,10 +225,10 @@ impl Drop for PacketRing {
     }
 }
 
-/// Options that must be there before the ring.
+/// Options that must be set before the ring.
 fn set_up(socket: &OwnedFd, options: &RingOptions) -> Result<(), (&'static str, io::Error)> {
     let buffer = options.send_buffer_bytes;
-    // Without CAP_NET_ADMIN the buffer stays within the limit of the machine, which costs some speed only.
+    // Without CAP_NET_ADMIN the buffer stays within the system limit, which costs some speed only.
     set(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &buffer)
         .or_else(|_| set(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &buffer))
         .map_err(|error| ("setsockopt(SO_SNDBUF)", error))?;

@@ -1,12 +1,12 @@
 //! One ring of an AF_XDP socket: 32-bit counters that only rise, and descriptors between them.
 //!
-//! All access goes through atomics, so the kernel on the other side can do what it likes.
+//! All access goes through atomics, so the kernel may write at any time.
 
 use super::sys::RingLayout;
 use bpf::sys::MapMemory;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// The kernel wants to be told when there is something new.
+/// The kernel needs a wakeup for new entries.
 const NEED_WAKEUP: u32 = 1;
 
 /// A ring and our view of it.
@@ -36,7 +36,7 @@ impl Ring {
         self.ours.wrapping_sub(self.word(self.layout.consumer).load(Acquire))
     }
 
-    /// Writes a transmit descriptor; the kernel sees it after [`Self::publish`]. There must be room.
+    /// Writes a transmit descriptor; the kernel sees it after [`Self::publish`]. There must be a free entry.
     pub(super) fn put(&mut self, address: u64, len: u32, options: u32) {
         let at = self.place(self.ours);
         self.memory.atomic_u64(at).store(address, Relaxed);
@@ -45,13 +45,12 @@ impl Ring {
         self.ours = self.ours.wrapping_add(1);
     }
 
-    /// Shows the kernel all that was put.
+    /// Publishes the new entries to the kernel.
     pub(super) fn publish(&self) {
         self.word(self.layout.producer).store(self.ours, Release);
     }
 
-    /// Takes all addresses that the kernel has given back, at the price of one look and one note for all of them, and says
-    /// how many they are.
+    /// Takes all returned addresses, with one read and one write of the counters; returns their number.
     pub(super) fn take_all(&mut self, mut each: impl FnMut(u64)) -> u32 {
         let end = self.word(self.layout.producer).load(Acquire);
         let count = end.wrapping_sub(self.ours);
@@ -66,7 +65,7 @@ impl Ring {
         count
     }
 
-    /// True when the kernel sleeps until it is told of new entries.
+    /// True if the kernel needs a wakeup.
     pub(super) fn needs_wakeup(&self) -> bool {
         self.word(self.layout.flags).load(Relaxed) & NEED_WAKEUP != 0
     }

@@ -12,31 +12,31 @@ use std::time::{Duration, Instant};
 pub(super) const RING_ENTRIES: u32 = 2048;
 /// Chunks of frame memory: one for each descriptor, and one for a frame that may be put again.
 const CHUNKS: usize = RING_ENTRIES as usize + 1;
-/// The kernel insists on a fill ring even for a socket that never receives.
+/// The kernel requires a fill ring even for a socket that never receives.
 const FILL_ENTRIES: u32 = 2;
 const CHUNK_SMALL: usize = 2048;
 pub(super) const CHUNK_LARGE: usize = 4096;
-/// How long a queue may be busy.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Timeout for a busy queue.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
 const CACHE_LINE: usize = 64;
 /// Cache lines of one page.
 const COLOURS_MAX: usize = 64;
 const TX_DESCRIPTOR_LEN: usize = 16;
 const ADDRESS_LEN: usize = 8;
 
-/// Whether the driver may take the frames from our memory.
+/// Copy mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Copying {
-    /// Zero-copy where the driver can, else copying. Zero-copy can take a queue away from the host's traffic.
+    /// Zero-copy if supported, else copying. Zero-copy can take a queue from the traffic of the host.
     Avoid,
     /// The kernel copies each frame into an skb.
     Always,
 }
 
-/// What one kick did.
+/// Result of one kick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Kicked {
-    /// Frames that were taken from the ring and dropped by the driver: 0 or 1.
+    /// Frames that were consumed and dropped by the driver: 0 or 1.
     pub(super) dropped: u64,
 }
 
@@ -70,25 +70,25 @@ impl Xsk {
         let flags = |extra: u16| libc::XDP_USE_NEED_WAKEUP | extra | sg_flag(frame_len_max);
         if copying == Copying::Avoid
             && let Ok(socket) =
-                Self::bound_patiently(ifindex, queue, frame_len_max, flags(libc::XDP_ZEROCOPY))
+                Self::bind_with_retry(ifindex, queue, frame_len_max, flags(libc::XDP_ZEROCOPY))
             && socket.is_served()
         {
             return Ok(socket);
         }
-        Self::bound_patiently(ifindex, queue, frame_len_max, flags(libc::XDP_COPY))
+        Self::bind_with_retry(ifindex, queue, frame_len_max, flags(libc::XDP_COPY))
     }
 
-    /// False when the driver took the socket and will not send for it: some want an XDP program first. One that is
-    /// still busy with its queue is asked again later.
+    /// False if the driver accepted the socket but does not send for it: some require an XDP program. A driver that is
+    /// still busy with its queue counts as working.
     fn is_served(&self) -> bool {
         sys::kick(self.socket.as_fd())
             .err()
             .is_none_or(|error| !matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENXIO)))
     }
 
-    /// The kernel gives a queue back some time after the last socket on it was closed.
-    fn bound_patiently(ifindex: u32, queue: u32, frame_len_max: usize, flags: u16) -> io::Result<Self> {
-        let deadline = Instant::now() + PATIENCE;
+    /// The kernel frees a queue some time after the last socket on it was closed.
+    fn bind_with_retry(ifindex: u32, queue: u32, frame_len_max: usize, flags: u16) -> io::Result<Self> {
+        let deadline = Instant::now() + BUSY_TIMEOUT;
         loop {
             match Self::bound(ifindex, queue, frame_len_max, flags) {
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < deadline => {
@@ -152,16 +152,15 @@ impl Xsk {
         self.uses = vec![0; CHUNKS];
     }
 
-    /// Descriptors that the driver took and has not said to be done with.
+    /// Descriptors in use by the driver.
     pub(super) fn under_way(&self) -> u32 {
         self.descriptors - self.tx.not_taken()
     }
 
-    /// Takes back the chunks that the kernel has done with. Those come next that came back last: a few that stay in
-    /// the cache are worth more than the time that a look at the ring takes.
+    /// Takes back completed chunks. The last ones are used next, because they are in the cache.
     pub(super) fn reap(&mut self) {
         let (free, uses, shift) = (&mut self.free, &mut self.uses, self.chunk_len.trailing_zeros());
-        // An address comes back as it was given.
+        // The address is that of the descriptor.
         self.descriptors -= if uses.is_empty() {
             self.completion.take_all(|address| free.push(address))
         } else {
@@ -185,7 +184,7 @@ impl Xsk {
         self.room_descriptors() as usize >= count
     }
 
-    /// Puts one descriptor of `len` bytes, written by `fill`. There must be room for it.
+    /// Puts one descriptor of `len` bytes, written by `fill`. There must be a free descriptor.
     pub(super) fn put(&mut self, len: usize, is_continued: bool, fill: impl FnOnce(&mut [u8])) {
         let start = self.free.pop().expect("has_room was asked");
         fill(&mut self.memory[start as usize..start as usize + len]);
@@ -212,8 +211,8 @@ impl Xsk {
         len
     }
 
-    /// Puts the frame that is kept again, in the same chunk, up to `most` times as room allows. Returns its bytes and how
-    /// often; `None` when no frame is kept.
+    /// Repeats the kept frame in the same chunk, up to `most` times. Returns its length and how often; `None` without a
+    /// kept frame.
     pub(super) fn put_again(&mut self, most: u32) -> Option<(u32, u32)> {
         let (start, len) = self.kept?;
         let count = most.min(self.room_descriptors());
@@ -244,12 +243,12 @@ impl Xsk {
         self.descriptors += 1;
     }
 
-    /// Shows the kernel what was put.
+    /// Publishes the new descriptors to the kernel.
     pub(super) fn publish(&self) {
         self.tx.publish();
     }
 
-    /// Descriptors that the kernel has not taken yet.
+    /// Descriptors that the kernel has not consumed.
     pub(super) fn not_taken(&self) -> u32 {
         self.tx.not_taken()
     }
@@ -259,7 +258,7 @@ impl Xsk {
         sys::invalid_descriptors(&self.socket)
     }
 
-    /// Tells the kernel to go on, if it wants to be told.
+    /// Rings the doorbell if the kernel needs it.
     pub(super) fn kick(&self) -> io::Result<Kicked> {
         if self.is_zero_copy && !self.tx.needs_wakeup() {
             return Ok(Kicked::default());
@@ -267,7 +266,7 @@ impl Xsk {
         match sys::kick(self.socket.as_fd()) {
             Ok(()) => Ok(Kicked::default()),
             Err(error) => match error.raw_os_error() {
-                // The driver dropped one frame; the rest of the ring is untouched.
+                // The driver dropped one frame; the rest of the ring is unchanged.
                 Some(libc::EBUSY) => Ok(Kicked { dropped: 1 }),
                 Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => Ok(Kicked::default()),
                 _ => Err(error),
@@ -284,7 +283,7 @@ fn starts(chunk_len: usize, frame_len_max: usize) -> Vec<u64> {
     (0..CHUNKS).map(start).collect()
 }
 
-/// Frames of more than one chunk need the kernel's leave (Linux 6.6).
+/// Frames of more than one chunk need a bind flag (Linux 6.6).
 fn sg_flag(frame_len_max: usize) -> u16 {
     if frame_len_max > CHUNK_LARGE { libc::XDP_USE_SG } else { 0 }
 }

@@ -1,34 +1,35 @@
-//! The skb engine: clones of one skb, written and handed on by a tc program under `BPF_PROG_RUN`.
+//! The skb engine: builds frames in one skb and sends clones of it, by a tc program under
+//! `BPF_PROG_RUN`.
 //!
-//! Real packets of the stack on every device, through its queueing discipline or into its receive path, without a
-//! system call for each. The kernel says of every clone whether it was taken; one that found no room is kept and
-//! goes first the next time, so the plan never moves on for a frame that was not sent. Frames to be sealed, for which
-//! no program has the ciphers, are written by the plan (`sealed`) and handed on in the same way.
+//! It works on every device, through the qdisc or into the receive path, without a system call per
+//! frame. The kernel reports for each clone whether it was accepted. A frame that was not is kept
+//! and sent first the next time, so none is lost. Frames with ESP or AH are built by the plan
+//! (`ipsec`) and sent the same way.
 
-mod sealed;
+mod ipsec;
 
 use crate::clock::Clock;
 use crate::device::Device;
 use crate::engine::{Burst, Engine, EngineKind, Errors};
-use crate::need::{Asked, QueueMap};
+use crate::requirements::{BuildOptions, QueueMap};
 use crate::{EngineError, SystemClock, translate};
-use bpf::{Said, SkbHow, SkbSender, abi};
+use bpf::{SendResult, SkbParams, SkbSender, abi};
 use packet::{Cursor, Plan, XmitMode};
 use std::io;
 use std::num::NonZeroU32;
 
-pub(crate) use sealed::open as open_sealed;
+pub(crate) use ipsec::open as open_ipsec;
 
-/// Frames for one run of the program unless the user says otherwise. Softirqs run between two runs, and what a
-/// run puts into the queue of the receive path (1,000 frames by default) must fit beside what is there.
+/// Default number of frames per program run. Softirqs run between two runs, and the frames of a run
+/// must fit into the backlog of the receive path (1,000 frames by default).
 const BATCH_DEFAULT: u32 = 64;
-/// More than the receive path queues by default.
+/// Must be less than the backlog of the receive path.
 const BATCH_MAX: u32 = 1024;
-/// Longer frames do not fit into the page that a test run gives its skb, beside headroom and `skb_shared_info`; the
-/// kernel has the last word for shorter ones.
+/// Longer frames do not fit into the page of a test run beside headroom and `skb_shared_info`. The
+/// kernel may reject shorter ones.
 const FRAME_LEN_MAX: u32 = 3712;
-/// How often a device that takes nothing is asked for the reason.
-const LOOK_EVERY_NS: u64 = 10_000_000;
+/// Interval at which the state of a full device is queried.
+const CHECK_INTERVAL_NS: u64 = 10_000_000;
 
 /// One program for one plan on one device.
 #[derive(Debug)]
@@ -36,35 +37,36 @@ pub(crate) struct SkbEngine {
     device: Device,
     sender: SkbSender,
     cursor: Cursor,
-    /// What the skb of each call starts as: its headers tell the stack the protocol.
+    /// Initial contents of the skb; the stack takes the protocol from its headers.
     start: Vec<u8>,
-    how: SkbHow,
+    params: SkbParams,
     transmits: bool,
     clock_sharing: u32,
-    looked_ns: u64,
+    checked_ns: u64,
 }
 
 impl SkbEngine {
-    /// Loads the program for `plan`. The calling thread is pinned to `cpu`, is in the namespace of the device, and is
-    /// the one that sends.
+    /// Loads the program for `plan`. The calling thread is pinned to `cpu`, is in the namespace of
+    /// the device, and sends the frames.
     ///
     /// # Errors
-    /// What this engine cannot do, a device that cannot send, or a refusal of the kernel.
+    /// When this engine does not support the plan, the device cannot send, or the kernel rejects
+    /// the program.
     pub(crate) fn new(
         device: Device,
         mode: XmitMode,
         plan: &Plan,
         cursor: Cursor,
-        asked: &Asked,
+        options: &BuildOptions,
         cpu: u32,
     ) -> Result<Self, EngineError> {
-        check_ability(&device, plan, mode, asked)?;
+        check_ability(&device, plan, mode, options)?;
         let transmits = mode != XmitMode::NetifReceive;
         if let Some(trouble) = device.trouble(transmits)? {
             return Err(trouble);
         }
         let mut words = translate::plan(plan, &cursor, device.ifindex(), !transmits);
-        if transmits && asked.queues != QueueMap::Any {
+        if transmits && options.queues != QueueMap::Any {
             words.flags |= abi::PlanFlag::WR_PLAN_QUEUE_MAPPED.0;
         }
         let sender = SkbSender::load(&words)?;
@@ -72,11 +74,11 @@ impl SkbEngine {
         sender.state().set_flows(&translate::flows(&cursor.flows));
         sender.set_frame_kept(cursor.repeats_left > 0);
         let start = start(plan);
-        let how = how(plan, asked, cpu, transmits);
-        Ok(Self { device, sender, cursor, start, how, transmits, clock_sharing: 1, looked_ns: 0 })
+        let params = params(plan, options, cpu, transmits);
+        Ok(Self { device, sender, cursor, start, params, transmits, clock_sharing: 1, checked_ns: 0 })
     }
 
-    /// What speaks against the next frame, if anything does.
+    /// Why the next frame cannot be sent, if so.
     fn reason(&self) -> Result<Option<EngineError>, EngineError> {
         match self.device.trouble(self.transmits)? {
             None if self.transmits => self.device.length_trouble(self.start.len() as u32, true),
@@ -84,16 +86,16 @@ impl SkbEngine {
         }
     }
 
-    /// What to make of a frame that was kept: `Ok` to try again later.
-    fn judge(&mut self, said: &Said) -> Result<(), EngineError> {
+    /// Handles a kept frame: `Ok` to retry later.
+    fn judge(&mut self, result: &SendResult) -> Result<(), EngineError> {
         let now_ns = SystemClock.now_ns();
-        if said.errno == 0 && now_ns.saturating_sub(self.looked_ns) < LOOK_EVERY_NS {
+        if result.errno == 0 && now_ns.saturating_sub(self.checked_ns) < CHECK_INTERVAL_NS {
             return Ok(());
         }
-        self.looked_ns = now_ns;
-        match (self.reason()?, said.errno) {
+        self.checked_ns = now_ns;
+        match (self.reason()?, result.errno) {
             (Some(trouble), _) => Err(trouble),
-            // The last is what the stack says when a driver without a queue is busy.
+            // ENETDOWN is the result when a driver without a queue is busy.
             (None, 0 | libc::ENOMEM | libc::ENOBUFS | libc::ENETDOWN) => Ok(()),
             (None, errno) => Err(EngineError::Syscall {
                 call: "bpf_clone_redirect",
@@ -104,26 +106,31 @@ impl SkbEngine {
     }
 }
 
-/// What the skb of each call is at first.
+/// Initial contents of the skb.
 fn start(plan: &Plan) -> Vec<u8> {
     let mut start = vec![0; plan.frame_len_max() as usize];
     start[..plan.header.len()].copy_from_slice(&plan.header);
     start
 }
 
-/// What the frames are to be like; without a queue of their own, they take that of the CPU.
-fn how(plan: &Plan, asked: &Asked, cpu: u32, transmits: bool) -> SkbHow {
-    SkbHow {
-        turns: asked.batch.unwrap_or(BATCH_DEFAULT).clamp(1, BATCH_MAX),
-        priority: asked.wish.priority,
+/// Call parameters. A frame without a queue of its own takes that of the CPU.
+fn params(plan: &Plan, options: &BuildOptions, cpu: u32, transmits: bool) -> SkbParams {
+    SkbParams {
+        batch: options.batch.unwrap_or(BATCH_DEFAULT).clamp(1, BATCH_MAX),
+        priority: options.tx.priority,
         queue: transmits.then_some((cpu % u32::from(plan.queue_count)) as u16),
     }
 }
 
-fn check_ability(device: &Device, plan: &Plan, mode: XmitMode, asked: &Asked) -> Result<(), EngineError> {
+fn check_ability(
+    device: &Device,
+    plan: &Plan,
+    mode: XmitMode,
+    options: &BuildOptions,
+) -> Result<(), EngineError> {
     let unable = |what: String| Err(EngineError::unable(EngineKind::Skb, what));
-    if asked.wish.frags > 0 {
-        return unable(format!("frags {}: its frames are in one piece", asked.wish.frags));
+    if options.tx.frags > 0 {
+        return unable(format!("frags {}: its frames are linear", options.tx.frags));
     }
     if plan.frame_len_max() > FRAME_LEN_MAX {
         return unable(format!("frames of {} bytes: they must fit into one page", plan.frame_len_max()));
@@ -150,8 +157,8 @@ impl Engine for SkbEngine {
         let (offered, bytes, malformed) = (state.offered(), state.frame_bytes(), state.malformed());
         let clock = SystemClock;
         state.set_clock(clock.wall_ns().wrapping_sub(clock.now_ns()), self.clock_sharing);
-        let ran = self.sender.run(&self.start, &mut [], budget.get(), &self.how);
-        let (said, _) = ran.map_err(|source| match source.raw_os_error() {
+        let ran = self.sender.run(&self.start, &mut [], budget.get(), &self.params);
+        let (result, _) = ran.map_err(|source| match source.raw_os_error() {
             Some(libc::EINVAL) => EngineError::unable(
                 EngineKind::Skb,
                 format!("frames of {} bytes on this kernel", self.start.len()),
@@ -160,15 +167,15 @@ impl Engine for SkbEngine {
         })?;
         let offered = state.offered() - offered;
         let burst = Burst {
-            sent: offered - said.congested,
-            errors: Errors { qdisc_dropped: said.congested, ..Errors::default() },
+            sent: offered - result.congested,
+            errors: Errors { qdisc_dropped: result.congested, ..Errors::default() },
             frame_bytes: state.frame_bytes() - bytes,
-            // Where the kernel had no memory for a frame, it is kept as well.
-            retries: said.no_room + u64::from(said.errno != 0) + state.malformed() - malformed,
+            // Without memory for a frame, it is kept as well.
+            retries: result.device_full + u64::from(result.errno != 0) + state.malformed() - malformed,
         };
         if burst.retries > 0 && offered == 0 {
-            // What was sent is reported first; the next call meets the same.
-            self.judge(&said)?;
+            // Sent frames are reported first; the next call finds the same error.
+            self.judge(&result)?;
         }
         Ok(burst)
     }
@@ -185,7 +192,7 @@ impl Engine for SkbEngine {
             cursor.flows = translate::flows_back(&state.flows());
         }
         if self.sender.is_frame_kept() {
-            // Built and not sent: what comes next is this frame, as if it were to go out once more.
+            // Built and not sent: treated as one more repetition.
             cursor.repeats_left = cursor.repeats_left.max(1);
         }
         cursor

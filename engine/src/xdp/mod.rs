@@ -1,38 +1,38 @@
-//! The xdp engine: live frames of `BPF_PROG_RUN`, written by a BPF program and redirected to the device.
+//! The xdp engine: live frames of `BPF_PROG_RUN`, built by a BPF program and redirected to the
+//! device.
 //!
-//! What the driver accepted is read from the meter, never from the return value of the run, which also calls
-//! frames done that a device swallowed.
+//! Accepted frames are read from the transmit statistics. The return value of `BPF_PROG_RUN`
+//! includes frames that a device dropped.
 
-mod calls;
-mod pin;
+mod dispatcher;
+mod mem_id;
 mod slow_calls;
 
 use crate::clock::Clock;
 use crate::device::Device;
+use crate::dummy_program::DummyProgram;
 use crate::engine::{Burst, Engine, EngineKind, Errors};
-use crate::need::{Asked, QueueMap, Wish};
-use crate::opener::Opener;
+use crate::requirements::{BuildOptions, QueueMap, TxOptions};
 use crate::{EngineError, SystemClock, translate};
-use bpf::{Claim, Sender, Verdict};
-use calls::Calls;
+use bpf::{Sender, TxCounts, TxSlot};
+pub(crate) use dispatcher::AttachPause;
+use dispatcher::DispatcherSlot;
+use mem_id::MemIdThrottle;
 use packet::{Cursor, Plan, XmitMode};
-use pin::Pin;
-pub(crate) use pin::Quiet;
 use slow_calls::{SlowCalls, sleeps_of_this_thread};
 use std::io;
 use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Frames handled together unless the user says otherwise: near the top of the curve, and a quarter of the
-/// ring that a veth has for XDP.
+/// Default batch size: near the maximum of the throughput, and a quarter of the XDP ring of a veth.
 pub const BATCH_DEFAULT: u32 = 64;
-/// The kernel takes no more.
+/// Maximum of the kernel.
 pub const BATCH_MAX: u32 = 256;
 /// What the ring of a slow device needs to get empty; to take the program off lasts longer.
 const FLUSH: Duration = Duration::from_millis(250);
-/// Frames longer than this do not fit into the page of a live frame beside its headroom; the kernel has the
-/// last word for shorter ones.
+/// Longer frames do not fit into the page of a live frame beside its headroom. The kernel may
+/// reject shorter ones.
 const FRAME_LEN_MAX: u32 = 3520;
 
 /// One program for one plan on one device, for the thread that made it.
@@ -40,76 +40,78 @@ const FRAME_LEN_MAX: u32 = 3520;
 pub(crate) struct XdpEngine {
     device: Device,
     sender: Sender,
-    /// `None` into the receive path, where no driver has a say.
-    claim: Option<Rc<Claim>>,
+    /// `None` for the receive path, which has no driver.
+    tx_slot: Option<Rc<TxSlot>>,
     cursor: Cursor,
     page: Vec<u8>,
     batch: u32,
     clock_sharing: u32,
-    /// The kernel has told that the driver takes frames.
-    is_told: bool,
-    calls: Calls,
+    /// The kernel reports that the driver accepts frames.
+    is_capability_known: bool,
+    mem_ids: MemIdThrottle,
     slow_calls: SlowCalls,
-    /// More than one where the first found no free slot in the dispatcher. They go together: to detach the first alone
-    /// would give back the slot of the second, since the kernel counts attachments per program.
-    pins: Vec<Pin>,
-    /// What makes the driver take the frames, where it needs that.
-    opener: Option<Opener>,
+    /// More than one if the first got no dispatcher slot. They are dropped together: detaching the
+    /// first alone would free the slot of the second, because the kernel counts attachments per
+    /// program.
+    dispatcher_slots: Vec<DispatcherSlot>,
+    /// Lets the driver accept the frames, if it needs an attached program.
+    dummy_program: Option<DummyProgram>,
 }
 
 impl XdpEngine {
-    /// Loads the program for `plan`. The calling thread is in the namespace of the device, has the claim, and is
-    /// the one that sends.
+    /// Loads the program for `plan`. The calling thread is in the namespace of the device, has the
+    /// transmit slot, and sends the frames.
     ///
     /// # Errors
-    /// What this engine cannot do, a device that would swallow the frames, or a refusal of the kernel.
+    /// When this engine does not support the plan, the device would drop the frames, or the kernel
+    /// rejects the program.
     pub(crate) fn new(
         device: Device,
         mode: XmitMode,
         plan: &Plan,
         cursor: Cursor,
-        asked: &Asked,
-        claim: impl FnOnce() -> Result<Rc<Claim>, EngineError>,
-        opener: Option<Opener>,
+        options: &BuildOptions,
+        tx_slot: impl FnOnce() -> Result<Rc<TxSlot>, EngineError>,
+        dummy_program: Option<DummyProgram>,
     ) -> Result<Self, EngineError> {
         let receive = mode == XmitMode::NetifReceive;
-        check_ability(plan, mode, asked)?;
+        check_ability(plan, mode, options)?;
         if let Some(trouble) = trouble(&device, !receive)? {
             return Err(trouble);
         }
-        let is_told = device.tells_xdp()?;
-        let calls = Calls::new(receive || device.is_kind("veth")?);
+        let is_capability_known = device.reports_xdp()?;
+        let mem_ids = MemIdThrottle::new(receive || device.is_kind("veth")?);
         let sender = Sender::load(&translate::plan(plan, &cursor, device.ifindex(), receive))?;
         sender.state().set_cursor(&translate::cursor(&cursor, plan));
         sender.state().set_flows(&translate::flows(&cursor.flows));
-        let pin = Pin::new(&sender)?;
-        let claim = if receive { None } else { Some(claim()?) };
+        let pin = DispatcherSlot::new(&sender)?;
+        let tx_slot = if receive { None } else { Some(tx_slot()?) };
         Ok(Self {
             device,
             sender,
-            claim,
+            tx_slot,
             cursor,
             page: vec![0; plan.frame_len_max() as usize],
-            batch: asked.batch.unwrap_or(BATCH_DEFAULT).clamp(1, BATCH_MAX),
+            batch: options.batch.unwrap_or(BATCH_DEFAULT).clamp(1, BATCH_MAX),
             clock_sharing: 1,
-            is_told,
-            calls,
+            is_capability_known,
+            mem_ids,
             slow_calls: SlowCalls::default(),
-            pins: vec![pin],
-            opener,
+            dispatcher_slots: vec![pin],
+            dummy_program,
         })
     }
 
-    /// True when the kernel says what the driver can; else the first frames will tell.
-    pub(crate) fn is_told(&self) -> bool {
-        self.is_told
+    /// True if the kernel reports the capability of the driver; otherwise the first frames show it.
+    pub(crate) fn is_capability_known(&self) -> bool {
+        self.is_capability_known
     }
 
-    /// The kernel took none of the frames of a call.
+    /// The kernel accepted none of the frames of a call.
     fn refused(&mut self, source: io::Error) -> Result<Burst, EngineError> {
         match source.raw_os_error() {
             Some(libc::ENOSPC) => {
-                self.calls.without_number(&SystemClock, &self.device.name())?;
+                self.mem_ids.exhausted(&SystemClock, &self.device.name())?;
                 Ok(Burst { retries: 1, ..Burst::default() })
             }
             Some(libc::EINVAL) => Err(EngineError::Unable {
@@ -120,21 +122,22 @@ impl XdpEngine {
         }
     }
 
-    /// Attaches the program once more where its calls wait for the dispatcher: a slot has become free since the first time.
+    /// Attaches the program again if its calls wait for the dispatcher, because a slot became free
+    /// since the first time.
     fn check_for_slow_calls(&mut self, started_ns: u64, ended_ns: u64) {
         if self.slow_calls.add(started_ns, ended_ns, sleeps_of_this_thread) {
-            // Where the kernel refuses, the run stays slow, and the next slow calls bring us here again.
-            self.pins.extend(Pin::new(&self.sender));
+            // If the kernel rejects it, the run stays slow, and the next slow calls retry it.
+            self.dispatcher_slots.extend(DispatcherSlot::new(&self.sender));
         }
     }
 
-    /// True once its program is attached, where there is anything to gain by that.
+    /// True once its program is attached, if it has to be.
     fn is_attached(&mut self) -> Result<bool, EngineError> {
-        self.pins.last_mut().map_or(Ok(true), Pin::is_ready)
+        self.dispatcher_slots.last_mut().map_or(Ok(true), DispatcherSlot::is_ready)
     }
 
-    fn verdict(&self) -> Option<Verdict> {
-        self.claim.as_deref().map(Claim::verdict)
+    fn tx_counts(&self) -> Option<TxCounts> {
+        self.tx_slot.as_deref().map(TxSlot::counts)
     }
 }
 
@@ -145,20 +148,20 @@ fn trouble(device: &Device, transmit: bool) -> Result<Option<EngineError>, Engin
     }
 }
 
-fn check_ability(plan: &Plan, mode: XmitMode, asked: &Asked) -> Result<(), EngineError> {
+fn check_ability(plan: &Plan, mode: XmitMode, options: &BuildOptions) -> Result<(), EngineError> {
     let unable = |what: String| Err(EngineError::unable(EngineKind::Xdp, what));
-    let Wish { priority, frags, .. } = asked.wish;
+    let TxOptions { priority, frags, .. } = options.tx;
     if priority != 0 {
-        return unable(format!("skb_priority {priority}: its frames are no skbs"));
+        return unable(format!("skb_priority {priority}: its frames are not skbs"));
     }
     if frags > 0 {
-        return unable(format!("frags {frags}: its frames are in one piece"));
+        return unable(format!("frags {frags}: its frames are linear"));
     }
-    if mode == XmitMode::StartXmit && asked.queues == QueueMap::Listed {
-        return unable("queue_map_min or queue_map_max: it takes the queue of its CPU".to_owned());
+    if mode == XmitMode::StartXmit && options.queues == QueueMap::Listed {
+        return unable("queue_map_min or queue_map_max: it uses the queue of its CPU".to_owned());
     }
     if mode == XmitMode::QueueXmit {
-        return unable("xmit_mode queue_xmit: it goes past the qdisc".to_owned());
+        return unable("xmit_mode queue_xmit: it bypasses the qdisc".to_owned());
     }
     if plan.frame_len_max() > FRAME_LEN_MAX {
         return unable(format!("frames of {} bytes: they must fit into one page", plan.frame_len_max()));
@@ -182,29 +185,30 @@ impl Engine for XdpEngine {
             _ => 1,
         };
         let (offered, bytes) = (self.sender.state().offered(), self.sender.state().frame_bytes());
-        let before = self.verdict();
+        let before = self.tx_counts();
         let clock = SystemClock;
         self.sender.state().set_clock(clock.wall_ns().wrapping_sub(clock.now_ns()), self.clock_sharing);
-        let called_ns = self.calls.wait(&clock);
+        let called_ns = self.mem_ids.wait(&clock);
         let ran = self.sender.run_live(&self.page, frames, self.batch.min(frames));
         self.check_for_slow_calls(called_ns, clock.now_ns());
-        assert_eq!(self.sender.state().malformed(), 0, "a live frame came without the memory asked for");
+        assert_eq!(self.sender.state().malformed(), 0, "a live frame came without the requested memory");
         let offered = self.sender.state().offered() - offered;
         match ran {
-            // Also where the kernel had no memory half way: what went before is counted, and the next call says it.
-            Ok(()) => self.calls.went_well(),
+            // Also if the kernel had no memory half way: sent frames are counted, and the next call
+            // reports it.
+            Ok(()) => self.mem_ids.succeeded(),
             Err(_) if offered > 0 => {}
             Err(source) => return self.refused(source),
         }
         let frame_bytes = self.sender.state().frame_bytes() - bytes;
-        let Some((before, after)) = before.zip(self.verdict()) else {
+        let Some((before, after)) = before.zip(self.tx_counts()) else {
             return Ok(Burst { sent: offered, frame_bytes, ..Burst::default() });
         };
         Ok(Burst { frame_bytes, ..sorted(offered, &after.since(&before)) })
     }
 
     fn explain(&mut self, errors: &Errors) -> Option<EngineError> {
-        match trouble(&self.device, self.claim.is_some()) {
+        match trouble(&self.device, self.tx_slot.is_some()) {
             Ok(Some(trouble)) => Some(trouble),
             Err(error) => Some(error),
             Ok(None) if errors.refused > 0 => {
@@ -216,7 +220,7 @@ impl Engine for XdpEngine {
     }
 
     fn finish(&mut self) -> u64 {
-        if self.opener.is_some() {
+        if self.dummy_program.is_some() {
             // The driver throws its rings away when the program goes, and tells nobody what was in them.
             std::thread::sleep(FLUSH);
         }
@@ -224,17 +228,17 @@ impl Engine for XdpEngine {
     }
 
     fn rests(&self) -> bool {
-        self.opener.is_some()
+        self.dummy_program.is_some()
     }
 
     fn note(&self) -> Option<String> {
         let text = "the XDP dispatcher of the kernel (48 programs) was full when the run began, and calls took 24 ms and more \
                     each when a slot became free, until the program was attached again";
-        (self.pins.len() > 1).then(|| text.to_owned())
+        (self.dispatcher_slots.len() > 1).then(|| text.to_owned())
     }
 
     fn is_ready(&mut self) -> bool {
-        // A refusal is what the first burst meets.
+        // The first burst reports an error.
         self.is_attached().unwrap_or(true)
     }
 
@@ -252,16 +256,16 @@ impl Engine for XdpEngine {
     }
 }
 
-/// Frames that the driver was never asked about did not reach it.
-fn sorted(offered: u64, verdict: &Verdict) -> Burst {
-    let asked = verdict.sent + verdict.ring_full + verdict.refused;
+/// Frames without an answer of the driver did not reach it.
+fn sorted(offered: u64, tx_counts: &TxCounts) -> Burst {
+    let options = tx_counts.sent + tx_counts.ring_full + tx_counts.refused;
     Burst {
-        sent: verdict.sent,
+        sent: tx_counts.sent,
         errors: Errors {
-            ring_full: verdict.ring_full,
-            refused: verdict.refused,
-            last_errno: if verdict.refused > 0 { verdict.last_errno } else { 0 },
-            not_handed_over: offered.saturating_sub(asked),
+            ring_full: tx_counts.ring_full,
+            refused: tx_counts.refused,
+            last_errno: if tx_counts.refused > 0 { tx_counts.last_errno } else { 0 },
+            not_handed_over: offered.saturating_sub(options),
             ..Errors::default()
         },
         ..Burst::default()

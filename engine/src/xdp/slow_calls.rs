@@ -1,37 +1,40 @@
-//! Calls that wait for the kernel's XDP dispatcher, found by their length and by the sleeps of the thread.
+//! Detection of calls that wait for the XDP dispatcher, by their duration and the sleeps of the
+//! thread.
 //!
-//! The dispatcher has 48 slots. A program that was attached while all of them were taken has none, and costs nothing until
-//! a program of another process gives its slot back: from then on each call takes the free slot at its start and returns it
-//! at its end, which is two grace periods of RCU, some 24 ms each. To attach the program once more takes the slot for good.
+//! The dispatcher has 48 slots. A program that was attached while none was free works at full speed
+//! until another process frees one. From then on each call takes the free slot and returns it,
+//! which is two RCU grace periods (about 24 ms each). Attaching the program again takes the slot
+//! permanently.
 
 use nix::sys::resource::{UsageWho, getrusage};
 
-/// A call that takes longer may have waited; bursts are made for 2 ms.
+/// Longer calls may have waited; bursts are sized for 2 ms.
 const SLOW_NS: u64 = 5_000_000;
-/// So many slow calls, which take most of the time, are no accident.
+/// This number of slow calls that take most of the time is not a coincidence.
 const SLOW_CALLS: u32 = 8;
-/// A call that waits for the dispatcher sleeps twice. A call that other threads interrupt does not sleep.
+/// A call that waits for the dispatcher sleeps twice. An interrupted call does not sleep.
 const SLEEPS_PER_CALL: u64 = 2;
 
 /// Slow calls of a thread that together take most of its time.
 #[derive(Debug, Default)]
 pub(super) struct SlowCalls {
     count: u32,
-    /// When the first of them began.
+    /// Start of the first one.
     since_ns: u64,
-    /// How long all of them took.
+    /// Total duration.
     total_ns: u64,
-    /// Sleeps of this thread up to the end of the first of them.
+    /// Sleeps of the thread up to the end of the first one.
     sleeps: u64,
 }
 
 impl SlowCalls {
-    /// A call lasted from `started_ns` to `ended_ns`. True when the calls of this thread wait for the dispatcher; `sleeps`
-    /// reads how often the calling thread has slept so far.
+    /// Adds a call. True if the calls of this thread wait for the dispatcher. `sleeps` returns how
+    /// often the calling thread has slept.
     pub(super) fn add(&mut self, started_ns: u64, ended_ns: u64, sleeps: impl FnOnce() -> u64) -> bool {
         let took_ns = ended_ns - started_ns;
         if took_ns < SLOW_NS {
-            // Calls for a single frame do not ask the dispatcher, so there are short calls between the slow ones.
+            // Calls with a single frame do not use the dispatcher, so there are short calls in
+            // between.
             return false;
         }
         let now = sleeps();
@@ -40,7 +43,7 @@ impl SlowCalls {
         }
         self.count += 1;
         self.total_ns += took_ns;
-        // The first one is not judged: its sleeps are not known.
+        // The first one does not count: its sleeps are unknown.
         if self.count <= SLOW_CALLS {
             return false;
         }
@@ -49,7 +52,7 @@ impl SlowCalls {
     }
 }
 
-/// How often the calling thread has given up the processor by itself.
+/// Voluntary context switches of the calling thread.
 pub(super) fn sleeps_of_this_thread() -> u64 {
     getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| usage.voluntary_context_switches().cast_unsigned())
 }
@@ -58,7 +61,7 @@ pub(super) fn sleeps_of_this_thread() -> u64 {
 mod tests {
     use super::*;
 
-    /// The verdicts on calls of that length, with as many sleeps each and a pause between them.
+    /// Results for calls of that duration, with that number of sleeps each and a pause in between.
     fn verdicts(took_ns: u64, sleeps_per_call: u64, pause_ns: u64) -> Vec<bool> {
         let mut slow = SlowCalls::default();
         let call = |number: u64| {

@@ -1,6 +1,6 @@
 //! One case for each algorithm, mode and kind of number.
 
-use engine::{End, EngineKind, Pace, Request, Terms, Wish, Worker};
+use engine::{End, EngineKind, Pace, Request, Terms, TxOptions, Worker};
 use host::{Lab, LabOptions, Netns};
 use libtest_mimic::Failed;
 use packet::{Config, Cursor, Flags, PktgenHeader, Plan, XmitMode};
@@ -25,7 +25,7 @@ const ESN: &[&str] = &["flag", "esn"];
 const ESN_TX: &[&str] = &["replay-oseq", "0xffffffe0", "replay-oseq-hi", "2"];
 const ESN_RX: &[&str] = &["replay-seq", "0xffffffe0", "replay-seq-hi", "2"];
 
-/// Every way that sealed frames go out by.
+/// Every way to send IPsec frames.
 const WAYS: &[(EngineKind, XmitMode)] = &[
     (EngineKind::AfPacket, XmitMode::StartXmit),
     (EngineKind::Skb, XmitMode::StartXmit),
@@ -236,7 +236,7 @@ impl Case {
             mode,
             terms: Terms { count: FRAMES, pace: Pace::Delay { delay_ns: 1_000_000 }, ..Terms::default() },
             engine: Some(engine),
-            wish: Wish::of(&config),
+            options: TxOptions::of(&config),
             batch: None,
             next_ns: None,
         };

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 use vm::Small;
 
-/// The oldest: the case `ladder` shows what is done where a kernel cannot do everything.
+/// The oldest: the case `candidates` shows what is done where a kernel cannot do everything.
 const KERNEL: &str = "6.1";
 /// It takes some 20 seconds when it has a processor for itself.
 const PATIENCE: Duration = Duration::from_secs(400);

@@ -1,18 +1,18 @@
-//! Frames sealed by wirerate, opened by a kernel: the proof that ESP and AH are what a receiver takes them for.
+//! ESP and AH frames of wirerate, decrypted and verified by a kernel.
 //!
 //! Two namespaces with a veth pair. The sender's side holds the association (`ip xfrm state add`), wirerate reads
 //! it and sends by it; the receiver's kernel holds the same one and a policy that lets nothing else in. What
 //! arrives at a UDP socket there, with no error in `/proc/net/xfrm_stat`, was opened by the kernel.
 //!
-//! One more case uses that the machine's kernel is an old one: `ladder`.
+//! One more case uses that the machine's kernel is an old one: `candidates`.
 //!
 //! Needs root and a kernel with ESP and AH. Where this one has none, the tests run on Debian's kernel in a small
 //! virtual machine (QEMU), whose only program is this one.
 
+mod candidates;
 mod cases;
 mod elsewhere;
 mod guest;
-mod ladder;
 
 use cases::CASES;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -24,8 +24,8 @@ type Tried = (&'static str, Box<dyn Fn() -> Result<(), Failed>>);
 
 /// Everything, in the order in which it is tried.
 fn everything() -> Vec<Tried> {
-    let sealed = CASES.iter().map(|case| -> Tried { (case.name, Box::new(|| case.run())) });
-    sealed.chain([(ladder::NAME, Box::new(ladder::run) as Box<dyn Fn() -> _>)]).collect()
+    let cases = CASES.iter().map(|case| -> Tried { (case.name, Box::new(|| case.run())) });
+    cases.chain([(candidates::NAME, Box::new(candidates::run) as Box<dyn Fn() -> _>)]).collect()
 }
 
 /// How the cases ended, where they can be run at all.

@@ -5,8 +5,8 @@
 pub(crate) mod tap;
 
 use bpf::Sink;
-use bpf::xdp::ModeWish;
-use engine::{End, EngineError, EngineKind, Request, RunHandle, RunReport, Terms, Wish, Worker};
+use bpf::xdp::XdpModeChoice;
+use engine::{End, EngineError, EngineKind, Request, RunHandle, RunReport, Terms, TxOptions, Worker};
 use host::{Lab, LabOptions};
 use packet::ipsec::Associations;
 use packet::{Config, Cursor, Plan};
@@ -32,11 +32,11 @@ pub(crate) fn polling_lab() -> Option<Lab> {
 
 /// A run of `config`, addressed to the receiving end; `engine` or the first that can.
 pub(crate) fn request(lab: &Lab, config: &Config, count: u64, engine: Option<EngineKind>) -> Request {
-    sealed_request(lab, config, Associations::default(), count, engine)
+    ipsec_request(lab, config, Associations::default(), count, engine)
 }
 
-/// As [`request`], with frames sealed by `associations` where `config` asks for that.
-pub(crate) fn sealed_request(
+/// As [`request`], with frames protected by `associations` where `config` asks for that.
+pub(crate) fn ipsec_request(
     lab: &Lab,
     config: &Config,
     associations: Associations,
@@ -54,9 +54,9 @@ pub(crate) fn sealed_request(
     cursor.start(&config, &facts, 1);
     let plan = Plan::new(&config, &facts, &cursor).expect("the configuration is good");
     let ifname = lab.tx.ifname.to_owned();
-    let (mode, wish) = (config.xmit_mode, Wish::of(&config));
+    let (mode, options) = (config.xmit_mode, TxOptions::of(&config));
     let terms = Terms { count, ..Terms::default() };
-    Request { ifname, plan, cursor, mode, wish, terms, engine, batch: None, next_ns: None }
+    Request { ifname, plan, cursor, mode, options, terms, engine, batch: None, next_ns: None }
 }
 
 /// Runs to the end and says why the engine was chosen; a test that hangs fails here.
@@ -121,7 +121,7 @@ pub(crate) fn run_by_queue(lab: &Lab, request: Request, count: u64) -> (RunRepor
     let (index, name) = (lab.rx.index, lab.rx.ifname);
     let attach = || {
         let sink = Sink::load().expect("the sink loads");
-        let link = sink.attach(index, name, ModeWish::Native).expect("veth takes programs");
+        let link = sink.attach(index, name, XdpModeChoice::Native).expect("veth takes programs");
         (sink, link)
     };
     let (sink, _link) = lab.rx.netns().run(attach).expect("the namespace can be entered");

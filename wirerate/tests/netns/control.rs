@@ -256,7 +256,7 @@ fn longer_than_the_mtu() -> TestResult {
     let text = run_script(&lab, script).stdout;
     assert!(text.starts_with("Result: OK: pkt_size=1600\n"), "{text}");
     assert!(
-        text.contains("Result: ERROR: frames of 1600 bytes are longer than tx0 lets pass: its MTU is 1500"),
+        text.contains("Result: ERROR: frames of 1600 bytes are too long for tx0: its MTU is 1500"),
         "{text}"
     );
     assert!(text.contains("     pkts-sofar: 0  errors: 0\n"), "{text}");

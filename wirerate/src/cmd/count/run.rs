@@ -5,7 +5,7 @@ use crate::cmd::received::Cpu;
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
-use capture::{CountOptions, Counted, Counting, CpuCount, Mode, ModeWish};
+use capture::{CountOptions, Counted, Counting, CpuCount, Mode, XdpModeChoice};
 use host::Netns;
 use std::thread;
 use std::time::Duration;
@@ -79,7 +79,7 @@ fn start(kind: Kind, args: &Args) -> Result<Counting, Failure> {
         ifname: args.device.clone(),
         netns: netns.map_err(|why| Failure::host(act(), why))?,
         mode: kind.mode(),
-        xdp: ModeWish::Best,
+        xdp: XdpModeChoice::Best,
     };
     Counting::start(&options).map_err(|why| Failure::capture(act(), why))
 }

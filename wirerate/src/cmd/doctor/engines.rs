@@ -56,7 +56,7 @@ impl EngineStatus {
             Err(error) if error.is_denied() => {
                 Self { kind, answer: Answer::NotAllowed, why: error.in_one_line(), cure: None }
             }
-            Err(error) => Self { kind, answer: Answer::No, why: error.in_one_line(), cure: error.cure() },
+            Err(error) => Self { kind, answer: Answer::No, why: error.in_one_line(), cure: error.advice() },
         }
     }
 }

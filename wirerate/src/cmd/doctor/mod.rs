@@ -15,7 +15,7 @@ use super::send::run::nearest_cpus;
 use crate::out;
 use crate::outcome::{Failure, Outcome};
 use ::host::{CpuList, HostError, Link, Machine, Netns, Stack};
-use engine::{Request, Terms, Wish};
+use engine::{Request, Terms, TxOptions};
 use engines::EngineStatus;
 use packet::{Config, Cursor, DeviceFacts, MacAddr};
 use report::{DeviceRow, DeviceSummary, HostSummary, Report};
@@ -142,7 +142,7 @@ fn probe(device: &TxDevice, cpu: u32) -> Result<Vec<EngineStatus>, Failure> {
         plan,
         cursor,
         mode: config.xmit_mode,
-        wish: Wish::of(&config),
+        options: TxOptions::of(&config),
         terms: Terms::default(),
         engine: None,
         batch: None,

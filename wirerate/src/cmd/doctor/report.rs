@@ -200,7 +200,7 @@ fn write_rows(f: &mut fmt::Formatter<'_>, rows: &[Row]) -> fmt::Result {
     Ok(())
 }
 
-/// `send takes skb: the kernel makes the frames; not xdp: ...`.
+/// `send takes skb: a BPF program builds the frames; not xdp: ...`.
 fn sentence(command: &str, choice: &Choice) -> String {
     let why = choice.why.join("; ");
     match (choice.name, choice.is_known) {
@@ -249,8 +249,8 @@ mod tests {
     fn all_kinds(xdp: EngineStatus) -> [EngineStatus; 4] {
         [
             xdp,
-            status(EngineKind::Skb, Answer::Yes, "the kernel makes the frames", None),
-            status(EngineKind::AfPacket, Answer::Yes, "it works on every device", None),
+            status(EngineKind::Skb, Answer::Yes, "a BPF program builds the frames", None),
+            status(EngineKind::AfPacket, Answer::Yes, "works on every device", None),
             status(EngineKind::AfXdp, Answer::Yes, "copying", None),
         ]
     }
@@ -321,7 +321,7 @@ mod tests {
         down.link.name = "eth10".to_owned();
         let mut report = report(&[], &card(), &good());
         report.devices = vec![
-            listed(&card(), true, choice(Some("xdp"), "the driver takes frames from XDP")),
+            listed(&card(), true, choice(Some("xdp"), "the driver accepts frames from XDP")),
             listed(&down, false, choice(None, "not xdp: eth10 is down")),
         ];
         (report.device, report.engine, report.capture) = (None, None, None);

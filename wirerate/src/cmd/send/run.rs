@@ -15,7 +15,7 @@ use crate::term::Progress;
 use crate::units::{Interval, Queues};
 use crate::units::{human_count, human_pps, per_second};
 use anyhow::anyhow;
-use engine::{CatchUp, EngineError, EngineKind, Request, Terms, Wish};
+use engine::{CatchUp, EngineError, EngineKind, Request, Terms, TxOptions};
 use host::CpuList;
 use packet::{Config, DeviceFacts, Flags, XmitMode};
 use std::collections::HashMap;
@@ -240,7 +240,7 @@ impl Job<'_> {
                 plan,
                 cursor,
                 mode: self.config.xmit_mode,
-                wish: Wish::of(&self.config),
+                options: TxOptions::of(&self.config),
                 terms: Terms {
                     count: share.count,
                     duration_ns: self.duration_ns,

@@ -1,4 +1,4 @@
-//! Frames that are not taken at once: kept, sent as they were, counted once. No socket, no device.
+//! Frames that are not accepted at once: kept, sent unchanged, counted once. No socket, no device.
 
 use super::*;
 use crate::clock::fake::FakeClock;
@@ -7,20 +7,20 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// What the device says to one call.
+/// Result of one call.
 #[derive(Clone, Copy, Debug)]
 enum Says {
-    /// It takes at most this many.
+    /// It accepts at most this many.
     Takes(usize),
-    /// It takes none.
+    /// It accepts none.
     Refuses(i32),
 }
 
-/// Follows its script, then takes everything.
+/// Follows its script, then accepts everything.
 #[derive(Clone, Default)]
 struct Script(Rc<RefCell<Played>>);
 
-/// What is still to be said, and the frames that were taken.
+/// The remaining script, and the accepted frames.
 type Played = (VecDeque<Says>, Vec<Vec<u8>>);
 
 impl Script {
@@ -33,7 +33,7 @@ impl Script {
     }
 }
 
-/// A ring of eleven slots, dirty from the start, that a script empties.
+/// A ring of eleven slots with old contents, emptied by a script.
 struct ScriptedRing {
     script: Script,
     slots: Vec<(Vec<u8>, usize)>,
@@ -45,7 +45,7 @@ impl ScriptedRing {
     }
 }
 
-impl Outlet for ScriptedRing {
+impl TxRing for ScriptedRing {
     const KIND: EngineKind = EngineKind::AfPacket;
     const CALL: &'static str = "a script";
 
@@ -66,7 +66,7 @@ impl Outlet for ScriptedRing {
         &bytes[..*len]
     }
 
-    fn send(&mut self, first: usize, count: usize) -> io::Result<Taken> {
+    fn send(&mut self, first: usize, count: usize) -> io::Result<Accepted> {
         let (script, taken) = &mut *self.script.0.borrow_mut();
         let count = match script.pop_front().unwrap_or(Says::Takes(count)) {
             Says::Takes(most) => most.min(count),
@@ -74,18 +74,18 @@ impl Outlet for ScriptedRing {
         };
         let slots = self.slots.len();
         taken.extend((first..first + count).map(|index| self.frame(index % slots).to_vec()));
-        Ok(Taken { count, congested: 0 })
+        Ok(Accepted { count, congested: 0 })
     }
 }
 
-/// A device that is down or not.
+/// A device that is up or down.
 #[derive(Clone, Copy, Default)]
 struct Patient {
     is_down: bool,
     mtu: u32,
 }
 
-impl Health for Patient {
+impl LinkHealth for Patient {
     fn name(&self) -> String {
         "patient".to_owned()
     }
@@ -102,12 +102,12 @@ impl Health for Patient {
 
 const WELL: Patient = Patient { is_down: false, mtu: 1500 };
 
-type Tested = WrittenEngine<ScriptedRing, Patient, FakeClock>;
+type Tested = UserspaceEngine<ScriptedRing, Patient, FakeClock>;
 
 fn engine(script: &Script, health: Patient, config: &Config) -> Tested {
     let (plan, cursor) = start(config);
     let ring = ScriptedRing::new(script, plan.frame_len_max() as usize);
-    WrittenEngine::over(ring, health, FakeClock::default(), Source::new(plan, cursor), 8)
+    UserspaceEngine::over(ring, health, FakeClock::default(), FrameSource::new(plan, cursor), 8)
 }
 
 fn start(config: &Config) -> (Plan, Cursor) {
@@ -118,7 +118,7 @@ fn start(config: &Config) -> (Plan, Cursor) {
     (Plan::new(&config, &facts, &cursor).expect("a good configuration"), cursor)
 }
 
-/// The first frames of a plan, with the time at zero, and where it stands after each of them.
+/// The first frames of a plan, with the time at zero, and the cursor after each of them.
 fn expected(config: &Config, count: usize) -> Vec<(Vec<u8>, Cursor)> {
     let (plan, mut cursor) = start(config);
     let next = |_| {
@@ -148,7 +148,8 @@ fn refused_frames_go_first_the_next_time_and_as_they_were() {
     assert_eq!(script.taken(), wanted);
 }
 
-/// However the device behaves: what it took are the first frames of the plan, and the cursor stands behind them.
+/// Whatever the device accepts: it gets the first frames of the plan, and the cursor is behind
+/// them.
 #[test]
 fn random_refusals_lose_nothing_and_the_cursor_knows_it() {
     for seed in 0..300 {
@@ -216,10 +217,10 @@ fn a_device_that_goes_down_ends_the_run_after_what_it_took_was_counted() {
 fn no_carrier_looks_like_a_full_ring_and_is_told_apart() {
     let refusals = [Says::Refuses(libc::ENOBUFS); 4];
     let mut sick = engine(&Script::of(&refusals), Patient { is_down: true, mtu: 1500 }, &Config::default());
-    sick.clock.0.set(2 * LOOK_EVERY_NS);
+    sick.clock.0.set(2 * CHECK_INTERVAL_NS);
     assert!(matches!(sick.send_burst(budget(8)), Err(EngineError::Down { .. })));
     let mut well = engine(&Script::of(&refusals), WELL, &Config::default());
-    well.clock.0.set(2 * LOOK_EVERY_NS);
+    well.clock.0.set(2 * CHECK_INTERVAL_NS);
     assert_eq!(well.send_burst(budget(8)).expect("only full").retries, 1);
 }
 
@@ -230,8 +231,8 @@ fn a_frame_beyond_the_mtu_says_so() {
     let error = engine(&script, Patient { is_down: false, mtu: 1000 }, &config)
         .send_burst(budget(1))
         .expect_err("too long");
-    assert_eq!(error.to_string(), "frames of 1200 bytes are longer than patient lets pass: its MTU is 1000");
-    assert!(error.cure().is_some_and(|cure| cure.contains("mtu 1186")));
+    assert_eq!(error.to_string(), "frames of 1200 bytes are too long for patient: its MTU is 1000");
+    assert!(error.advice().is_some_and(|cure| cure.contains("mtu 1186")));
 }
 
 #[test]

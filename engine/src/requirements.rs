@@ -1,22 +1,23 @@
-//! What a run asks of an engine beside its plan.
+//! What a run requires of an engine beside its plan.
 
 use packet::{Config, Flags, Plan, Range, Walk};
 
-/// Settings that reach the wire, or the way there, without being in the bytes.
+/// Settings of a transmission that do not change the bytes of its frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct TxOptions {
     /// `skb->priority` of each frame.
     pub priority: u32,
-    /// Page fragments that are to hold the payload; 0 for none.
+    /// Page fragments for the payload; 0 for none.
     pub frags: u32,
     /// NUMA node for the memory of the frames.
     pub node: Option<u32>,
-    /// The transmit queue is to be that of the CPU (QUEUE_MAP_CPU); on CPU 0 the plan cannot tell that from no wish.
+    /// Use the transmit queue of the CPU (QUEUE_MAP_CPU). On CPU 0 the plan looks the same without
+    /// it.
     pub queue_of_cpu: bool,
 }
 
-impl Wish {
-    /// What `config` asks.
+impl TxOptions {
+    /// The options of `config`.
     pub fn of(config: &Config) -> Self {
         let node = u32::try_from(config.node).ok();
         Self {
@@ -28,34 +29,34 @@ impl Wish {
     }
 }
 
-/// What an engine is asked for beside the plan.
+/// Options of an engine beside the plan.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
-    pub(crate) wish: Wish,
+pub(crate) struct BuildOptions {
+    pub(crate) tx: TxOptions,
     pub(crate) queues: QueueMap,
-    /// Frames handled together; each engine has its own idea of it and its own limits.
+    /// Batch size; each engine has its own limits.
     pub(crate) batch: Option<u32>,
 }
 
-/// Transmit queues that frames are to take.
+/// Transmit queues of the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueMap {
-    /// No wish.
+    /// Any queue.
     Any,
-    /// That of the sending CPU.
+    /// The queue of the sending CPU.
     OfCpu,
-    /// Those that the plan names for each frame.
+    /// The queue that the plan has for each frame.
     Listed,
 }
 
 impl QueueMap {
-    /// Which queues the frames of `plan` are to take when they are sent from `cpu`. Queue 0 alone is the default
-    /// of pktgen and counts as no wish.
-    pub(crate) fn of(plan: &Plan, cpu: u32, wish: Wish) -> Self {
+    /// The queues for frames of `plan` sent from `cpu`. Queue 0 alone is the default of pktgen and
+    /// counts as unset.
+    pub(crate) fn of(plan: &Plan, cpu: u32, options: TxOptions) -> Self {
         let count = u32::from(plan.queue_count);
         match plan.queue {
             _ if count <= 1 => Self::Any,
-            _ if wish.queue_of_cpu => Self::OfCpu,
+            _ if options.queue_of_cpu => Self::OfCpu,
             Range { walk: Walk::Fixed, min: 0, .. } => Self::Any,
             Range { walk: Walk::Fixed, min, .. } if min == cpu % count => Self::OfCpu,
             _ => Self::Listed,
@@ -76,11 +77,11 @@ mod tests {
         let mut cursor = Cursor::default();
         cursor.start(&config, &facts, 1);
         let plan = Plan::new(&config, &facts, &cursor).expect("a good configuration");
-        QueueMap::of(&plan, facts.cpu, Wish::of(&config))
+        QueueMap::of(&plan, facts.cpu, TxOptions::of(&config))
     }
 
     #[test]
-    fn queue_zero_alone_is_no_wish_and_one_queue_needs_none() {
+    fn queue_zero_alone_is_unset_and_one_queue_needs_no_map() {
         assert_eq!(queue_map(|_| (), 4), QueueMap::Any);
         assert_eq!(queue_map(|config| config.queue_map_max = 2, 4), QueueMap::Listed);
         assert_eq!(queue_map(|config| config.queue_map_max = 2, 1), QueueMap::Any);
@@ -91,10 +92,10 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_its_flag_is_no_wish() {
+    fn a_node_without_its_flag_is_unset() {
         let mut config = Config { node: 1, frags: -3, ..Config::default() };
-        assert_eq!(Wish::of(&config), Wish::default());
+        assert_eq!(TxOptions::of(&config), TxOptions::default());
         config.flags.set(Flags::NODE, true);
-        assert_eq!(Wish::of(&config).node, Some(1));
+        assert_eq!(TxOptions::of(&config).node, Some(1));
     }
 }

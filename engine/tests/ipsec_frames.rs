@@ -6,7 +6,7 @@ mod lab;
 use engine::{End, Engine, EngineKind, MemEngine, Request, RunReport};
 use host::{Lab, LabOptions};
 use lab::tap::Tap;
-use lab::{lab, polling_lab, received, run, run_by_queue, run_with_reason, sealed_request, tc};
+use lab::{ipsec_request, lab, polling_lab, received, run, run_by_queue, run_with_reason, tc};
 use packet::ipsec::{
     Association, Associations, Hash, Integrity, Mode, Secret, SecurityAssociation, Transform,
 };
@@ -15,7 +15,7 @@ use std::net::Ipv4Addr;
 use std::num::NonZeroU32;
 
 const SPI: u32 = 0x100;
-/// Protocol of a sealed packet.
+/// Protocol of an ESP packet.
 const ESP: u8 = 50;
 /// Engines that seal.
 const SEALING: [EngineKind; 3] = [EngineKind::Skb, EngineKind::AfPacket, EngineKind::AfXdp];
@@ -45,13 +45,19 @@ fn config(xmit_mode: XmitMode) -> Config {
     config
 }
 
-fn sealed(lab: &Lab, config: &Config, mode: Mode, count: u64, engine: Option<EngineKind>) -> Request {
-    sealed_request(lab, config, associations(lab, mode, lab.rx.v4), count, engine)
+fn request_with_ipsec(
+    lab: &Lab,
+    config: &Config,
+    mode: Mode,
+    count: u64,
+    engine: Option<EngineKind>,
+) -> Request {
+    ipsec_request(lab, config, associations(lab, mode, lab.rx.v4), count, engine)
 }
 
 /// The frames as memory gets them, by an association of their own.
 fn expected(lab: &Lab, config: &Config, mode: Mode, count: u64) -> Vec<Vec<u8>> {
-    let request = sealed(lab, config, mode, count, None);
+    let request = request_with_ipsec(lab, config, mode, count, None);
     let mut engine = MemEngine::new(request.plan, request.cursor, Vec::new());
     engine.send_burst(NonZeroU32::new(count as u32).expect("some")).expect("memory takes all");
     engine.into_sink()
@@ -64,7 +70,7 @@ fn all_sent(report: &RunReport, count: u64) {
 }
 
 #[test]
-fn sealed_frames_arrive_as_they_were_planned_by_every_way() {
+fn ipsec_frames_arrive_as_they_were_planned_by_every_way() {
     let Some(lab) = polling_lab() else { return };
     for (engine, xmit_mode) in [
         (EngineKind::Skb, XmitMode::StartXmit),
@@ -78,7 +84,7 @@ fn sealed_frames_arrive_as_they_were_planned_by_every_way() {
             let config = config(xmit_mode);
             let end = if xmit_mode == XmitMode::NetifReceive { &lab.tx } else { &lab.rx };
             let tap = Tap::new(end.netns());
-            all_sent(&run(&lab, sealed(&lab, &config, mode, 700, Some(engine))), 700);
+            all_sent(&run(&lab, request_with_ipsec(&lab, &config, mode, 700, Some(engine))), 700);
             let seen = tap.frames(700);
             assert!(seen == expected(&lab, &config, mode, 700), "{engine} {xmit_mode:?} {mode:?}");
         }
@@ -86,25 +92,26 @@ fn sealed_frames_arrive_as_they_were_planned_by_every_way() {
 }
 
 #[test]
-fn a_slow_qdisc_is_waited_for_and_every_sealed_frame_arrives_once() {
+fn a_slow_qdisc_is_waited_for_and_every_ipsec_frame_arrives_once() {
     let Some(lab) = lab(&LabOptions::default()) else { return };
     tc(&lab, "qdisc replace dev tx0 root tbf rate 1600kbit burst 2000 limit 3000");
     let config = Config { min_pkt_size: 60, max_pkt_size: 90, ..config(XmitMode::QueueXmit) };
     let tap = Tap::new(lab.rx.netns());
-    let (report, reason) = run_with_reason(&lab, sealed(&lab, &config, Mode::Transport, 500, None));
+    let (report, reason) =
+        run_with_reason(&lab, request_with_ipsec(&lab, &config, Mode::Transport, 500, None));
     all_sent(&report, 500);
     assert_eq!(report.engine, Some(EngineKind::Skb), "{reason}");
-    assert!(reason.contains("not xdp: the xdp engine cannot do flag IPSEC"), "{reason}");
+    assert!(reason.contains("not xdp: the xdp engine does not support flag IPSEC"), "{reason}");
     assert!(report.total.retries > 0, "it never met a full queue");
     assert!(tap.frames(500) == expected(&lab, &config, Mode::Transport, 500));
 }
 
 #[test]
-fn sealed_frames_take_the_queues_that_the_plan_names() {
+fn ipsec_frames_take_the_queues_that_the_plan_names() {
     let Some(lab) = polling_lab() else { return };
     let config = Config { queue_map_min: 1, queue_map_max: 3, ..config(XmitMode::StartXmit) };
     for engine in [EngineKind::Skb, EngineKind::AfXdp] {
-        let request = sealed(&lab, &config, Mode::Transport, 3000, Some(engine));
+        let request = request_with_ipsec(&lab, &config, Mode::Transport, 3000, Some(engine));
         let (report, _, by_queue) = run_by_queue(&lab, request, 3000);
         all_sent(&report, 3000);
         assert_eq!(by_queue, [0, 1000, 1000, 1000], "{engine}");
@@ -113,12 +120,12 @@ fn sealed_frames_take_the_queues_that_the_plan_names() {
 
 /// A flow that a run before left open, to a destination that has no association.
 #[test]
-fn a_frame_that_cannot_be_sealed_ends_the_run_and_is_named_by_every_engine() {
+fn a_frame_without_an_association_ends_the_run_and_is_named_by_every_engine() {
     let Some(lab) = polling_lab() else { return };
     let mut config = Config { spi: 0, ..config(XmitMode::StartXmit) };
     config.flags.set(Flags::FLOW_SEQ, true);
     for engine in SEALING {
-        let mut request = sealed(&lab, &config, Mode::Transport, 100, Some(engine));
+        let mut request = request_with_ipsec(&lab, &config, Mode::Transport, 100, Some(engine));
         let elsewhere = Ipv4Addr::new(198, 18, 7, 7).into();
         request.cursor.flows[1] = Flow { dst_v4: elsewhere, count: 0, is_open: true };
         let tap = Tap::new(lab.rx.netns());
@@ -126,12 +133,12 @@ fn a_frame_that_cannot_be_sealed_ends_the_run_and_is_named_by_every_engine() {
         let End::Failed(error) = &report.end else { panic!("{engine}: {:?}", report.end) };
         assert_eq!(
             error.to_string(),
-            format!("the {engine} engine cannot seal a frame: its flow has no security association")
+            format!("the {engine} engine cannot encrypt a frame: its flow has no security association")
         );
-        assert!(error.cure().is_some_and(|cure| cure.contains("ip xfrm state add")), "{engine}");
+        assert!(error.advice().is_some_and(|cure| cure.contains("ip xfrm state add")), "{engine}");
         assert_eq!((report.total.sent, report.total.errors.refused), (5, 1), "{engine}");
         let seen = tap.frames(5);
-        assert!(seen.len() == 5 && seen.iter().all(|frame| frame[23] == ESP), "{engine}: not all are sealed");
+        assert!(seen.len() == 5 && seen.iter().all(|frame| frame[23] == ESP), "{engine}: not all are ESP");
     }
     assert_eq!(received(&lab, 15), 15, "nothing else came");
 }

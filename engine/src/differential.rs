@@ -1,8 +1,8 @@
-//! Every BPF program that writes frames and `Plan::emit` give the same bytes, the same cursor and the same flow
-//! table, for random plans.
+//! Differential test: for random plans, every BPF program that builds frames gives the same bytes,
+//! cursor and flow table as `Plan::emit`.
 
 use crate::translate;
-use bpf::{BpfError, Sender, SkbHow, SkbSender, State, abi};
+use bpf::{BpfError, Sender, SkbParams, SkbSender, State, abi};
 use host::{Netns, Stack};
 use packet::{Config, Cursor, Plan, Rng, WallTime, sample};
 
@@ -11,11 +11,11 @@ const LOOPBACK: u32 = 1;
 const PLANS: u64 = 2000;
 const FRAMES: usize = 9;
 
-/// A program that writes frames.
+/// A program that builds frames.
 trait Writer: Sized {
     fn load(plan: &abi::Plan) -> Result<Self, BpfError>;
     fn state(&self) -> &State;
-    /// Whether the frame that the cursor stands at is still to be sent, where the program asks.
+    /// Sets whether the frame of the cursor is built already, if the program has that state.
     fn set_frame_kept(&self, _is_kept: bool) {}
     /// The next frame, written over `start`.
     fn write(&self, start: &[u8]) -> Vec<u8>;
@@ -51,16 +51,17 @@ impl Writer for SkbSender {
     }
 
     fn write(&self, start: &[u8]) -> Vec<u8> {
-        let how = SkbHow { turns: 1, ..SkbHow::default() };
+        let params = SkbParams { batch: 1, ..SkbParams::default() };
         let mut frame = vec![0; start.len()];
-        let (said, len) = self.run(start, &mut frame, 1, &how).expect("the program can be run");
-        assert_eq!(said, bpf::Said::default());
+        let (result, len) = self.run(start, &mut frame, 1, &params).expect("the program can be run");
+        assert_eq!(result, bpf::SendResult::default());
         frame.truncate(len);
         frame
     }
 }
 
-/// Runs one plan on both, from one cursor; of every fourth the repeats and the ports change in the middle.
+/// Runs one plan on both, from one cursor. In every fourth plan, repeats and ports change in
+/// between.
 fn compare<W: Writer>(seed: u64) -> Result<(), BpfError> {
     let rng = &mut Rng(seed);
     let mut config = sample::config(rng, 1514);
@@ -82,7 +83,7 @@ fn compare<W: Writer>(seed: u64) -> Result<(), BpfError> {
     Ok(())
 }
 
-/// Some frames of one plan on both; says how often each goes out.
+/// Sends some frames of one plan on both; returns the repeat count.
 fn go_on<W: Writer>(config: &Config, cursor: &mut Cursor, seed: u64) -> Result<u32, BpfError> {
     let plan = Plan::new(config, &sample::facts(), cursor).expect("random configurations are good");
     let writer = W::load(&translate::plan(&plan, cursor, LOOPBACK, false))?;
@@ -119,7 +120,7 @@ fn compare_all<W: Writer>() {
     println!("{PLANS} plans in {:?}", started.elapsed());
 }
 
-/// A new namespace; `None` without the right to make one.
+/// A new namespace; `None` without the capabilities.
 fn netns() -> Option<Netns> {
     testkit::is_root("CAP_NET_ADMIN, CAP_BPF").then(|| Netns::anonymous().expect("root may make a namespace"))
 }

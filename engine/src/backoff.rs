@@ -1,28 +1,29 @@
-//! How long a run leaves the processor to others when the ring of its device is full.
+//! Backoff of a run when the ring of its device is full.
 //!
-//! A device that is slower than its sender takes no more frames for being asked more often. What empties the ring of a
-//! virtual device is a thread on some processor, perhaps on ours; and frames that meet a full ring may be lost.
+//! Retrying at once does not make a slow device faster. The thread that empties the ring of a
+//! virtual device may need this CPU, and frames that meet a full ring may be lost.
 
 use crate::engine::Burst;
 
-/// A rest is the time in which the device sends so many frames: less than any ring holds, so that it stays busy.
+/// The backoff is the time in which the device sends this number of frames: less than any ring
+/// holds.
 const FRAMES: u64 = 64;
-/// A shorter sleep is not worth its price.
+/// A shorter sleep costs more than it gains.
 const REST_MIN_NS: u64 = 20_000;
 /// Small rings are empty soon.
 const REST_MAX_NS: u64 = 200_000;
 
-/// What is known of the device while its ring is full.
+/// State of the device while its ring is full.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Full {
-    /// When the last burst ended, if it met a full ring.
+pub(crate) struct RingBackoff {
+    /// End of the last burst, if it met a full ring.
     last_ns: Option<u64>,
-    /// What the device needs for a frame, on average; 0 while that is not known.
+    /// Mean time per frame of the device; 0 while unknown.
     frame_ns: u64,
 }
 
-impl Full {
-    /// The rest after a burst that ended at `now_ns`; 0 for none.
+impl RingBackoff {
+    /// Backoff after a burst that ended at `now_ns`; 0 for none.
     pub(crate) fn rest_ns(&mut self, burst: &Burst, now_ns: u64) -> u64 {
         let before_ns = self.last_ns.take();
         if burst.errors.ring_full + burst.retries == 0 {
@@ -49,26 +50,28 @@ mod tests {
         Burst { sent, errors: Errors { ring_full, ..Errors::default() }, ..Burst::default() }
     }
 
-    /// Bursts of a second at a device with a ring of 256 frames, and how many it took.
+    /// Bursts for one second at a device with a ring of 256 frames; returns accepted frames and
+    /// time rested.
     fn taken_in_a_second(frame_ns: u64, sleep_ns: u64) -> (u64, u64) {
-        let (mut full, mut now_ns, mut free, mut taken, mut rested_ns) = (Full::default(), 0, 256, 0, 0);
+        let (mut backoff, mut now_ns, mut free, mut accepted, mut rested_ns) =
+            (RingBackoff::default(), 0, 256, 0, 0);
         while now_ns < 1_000_000_000 {
             let burst = burst(free, 128_u64.saturating_sub(free));
-            taken += free;
+            accepted += free;
             now_ns += 10_000;
-            let rest_ns = full.rest_ns(&burst, now_ns);
+            let rest_ns = backoff.rest_ns(&burst, now_ns);
             let slept_ns = if rest_ns > 0 { rest_ns + sleep_ns } else { 0 };
             (now_ns, rested_ns) = (now_ns + slept_ns, rested_ns + slept_ns);
             free = ((10_000 + slept_ns) / frame_ns).min(256);
         }
-        (taken, rested_ns)
+        (accepted, rested_ns)
     }
 
     #[test]
     fn a_slow_device_stays_busy_while_its_sender_sleeps() {
         for frame_ns in [1_000, 8_000] {
-            let (taken, rested_ns) = taken_in_a_second(frame_ns, 60_000);
-            assert!(taken > 950_000_000 / frame_ns, "{taken} frames of {frame_ns} ns");
+            let (accepted, rested_ns) = taken_in_a_second(frame_ns, 60_000);
+            assert!(accepted > 950_000_000 / frame_ns, "{accepted} frames of {frame_ns} ns");
             assert!(rested_ns > 700_000_000, "rested for {rested_ns} ns");
         }
     }
@@ -76,7 +79,7 @@ mod tests {
     #[test]
     fn a_fast_device_and_one_with_room_get_no_rest() {
         assert_eq!(taken_in_a_second(100, 60_000).1, 0);
-        let mut full = Full::default();
-        assert_eq!((1..100).map(|time| full.rest_ns(&burst(1, 0), time * 1_000_000)).sum::<u64>(), 0);
+        let mut backoff = RingBackoff::default();
+        assert_eq!((1..100).map(|time| backoff.rest_ns(&burst(1, 0), time * 1_000_000)).sum::<u64>(), 0);
     }
 }

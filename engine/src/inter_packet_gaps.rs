@@ -1,28 +1,28 @@
-//! The gaps that a paced run really made between its frames.
+//! Measured inter-packet gaps of a paced run.
 
 use hdrhistogram::Histogram;
 
-/// Longest gap that is told apart: 100 s.
+/// Longest gap that is recorded exactly: 100 s.
 const GAP_NS_MAX: u64 = 100_000_000_000;
 /// Two digits: every value within 1 %.
 const DIGITS: u8 = 2;
 
-/// Gaps between the starts of frames, in nanoseconds.
+/// InterPacketGaps between the starts of frames, in nanoseconds.
 ///
-/// A burst of several frames is known by its start and its end only; its frames count as evenly spread.
+/// Of a burst of several frames only start and end are known; its frames count as evenly spaced.
 #[derive(Clone, Debug)]
-pub struct Gaps {
+pub struct InterPacketGaps {
     histogram: Histogram<u64>,
-    /// Of all gaps, exact where the histogram rounds.
+    /// Exact sum of all gaps; the histogram rounds.
     sum_ns: u128,
     last_ns: Option<u64>,
 }
 
-impl Gaps {
+impl InterPacketGaps {
     /// No gaps yet.
     ///
     /// # Panics
-    /// Never: the bounds are constants that the histogram takes.
+    /// Never: the bounds are valid constants.
     pub fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, GAP_NS_MAX, DIGITS).expect("constant bounds are good");
         Self { histogram, sum_ns: 0, last_ns: None }
@@ -48,12 +48,12 @@ impl Gaps {
         self.sum_ns += u128::from(gap_ns) * u128::from(count);
     }
 
-    /// Gaps recorded.
+    /// InterPacketGaps recorded.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// The gap that this share of all gaps does not exceed (0.5 for the median), in nanoseconds.
+    /// Quantile of the gaps in nanoseconds (0.5 for the median).
     pub fn quantile_ns(&self, share: f64) -> u64 {
         self.histogram.value_at_quantile(share)
     }
@@ -68,18 +68,17 @@ impl Gaps {
         self.histogram.max()
     }
 
-    /// How many gaps were below each power of two, in nanoseconds, and not below the one before; powers without a
-    /// gap are left out.
-    pub fn octaves(&self) -> Vec<(u64, u64)> {
-        let mut octaves: Vec<(u64, u64)> = Vec::new();
+    /// Number of gaps below each power of two nanoseconds and not below the previous one; empty buckets are omitted.
+    pub fn log2_buckets(&self) -> Vec<(u64, u64)> {
+        let mut buckets: Vec<(u64, u64)> = Vec::new();
         for step in self.histogram.iter_recorded() {
             let below_ns = (step.value_iterated_to() + 1).next_power_of_two();
-            match octaves.last_mut().filter(|last| last.0 == below_ns) {
+            match buckets.last_mut().filter(|last| last.0 == below_ns) {
                 Some(last) => last.1 += step.count_at_value(),
-                None => octaves.push((below_ns, step.count_at_value())),
+                None => buckets.push((below_ns, step.count_at_value())),
             }
         }
-        octaves
+        buckets
     }
 
     /// Adds the gaps of another thread.
@@ -89,7 +88,7 @@ impl Gaps {
     }
 }
 
-impl Default for Gaps {
+impl Default for InterPacketGaps {
     fn default() -> Self {
         Self::new()
     }
@@ -101,7 +100,7 @@ mod tests {
 
     #[test]
     fn single_frames_give_their_distance_and_bursts_their_spacing() {
-        let mut gaps = Gaps::new();
+        let mut gaps = InterPacketGaps::new();
         for start in [0, 10_000, 20_000] {
             gaps.burst(start, start + 300, 1);
         }
@@ -114,17 +113,17 @@ mod tests {
 
     #[test]
     fn octaves_hold_every_gap_once_and_in_order() {
-        let mut gaps = Gaps::new();
+        let mut gaps = InterPacketGaps::new();
         let mut now_ns = 0;
         for gap_ns in [0, 1, 2, 3, 4, 1023, 1024, 5000, 5000, 1 << 40] {
             gaps.burst(now_ns, now_ns, 1);
             now_ns += gap_ns;
         }
         gaps.burst(now_ns, now_ns, 1);
-        let octaves = gaps.octaves();
-        assert_eq!(octaves[..5], [(1, 1), (2, 1), (4, 2), (8, 1), (1024, 1)]);
-        assert_eq!(octaves[5..7], [(2048, 1), (8192, 2)]);
-        assert_eq!(octaves.iter().map(|octave| octave.1).sum::<u64>(), gaps.count());
-        assert!(octaves.last().is_some_and(|octave| octave.0 >= GAP_NS_MAX));
+        let buckets = gaps.log2_buckets();
+        assert_eq!(buckets[..5], [(1, 1), (2, 1), (4, 2), (8, 1), (1024, 1)]);
+        assert_eq!(buckets[5..7], [(2048, 1), (8192, 2)]);
+        assert_eq!(buckets.iter().map(|octave| octave.1).sum::<u64>(), gaps.count());
+        assert!(buckets.last().is_some_and(|octave| octave.0 >= GAP_NS_MAX));
     }
 }

@@ -1,7 +1,7 @@
-//! `written.bpf.c`: frames that the worker wrote into a map, handed on as clones of one skb.
+//! `prebuilt.bpf.c`: sends frames that the worker built in a map, as clones of one skb.
 
 use crate::shared::SharedArray;
-use crate::skb::{PRIORITY_WORD, SkbHow};
+use crate::skb::{PRIORITY_WORD, SkbParams};
 use crate::sys::{self, OwnValues, ProgRun};
 use crate::{BpfError, abi, log, skel};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -9,36 +9,35 @@ use std::io;
 use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsFd, OwnedFd};
 
-const OBJECT: &str = "written";
-const QUEUE_AT: usize = offset_of!(abi::Written, queue_mapping);
-const FRAME_AT: usize = offset_of!(abi::Written, frame);
+const OBJECT: &str = "prebuilt";
+const QUEUE_AT: usize = offset_of!(abi::Prebuilt, queue_mapping);
+const FRAME_AT: usize = offset_of!(abi::Prebuilt, frame);
 
 /// One loaded program and its frames. Used by one thread.
 #[derive(Debug)]
-pub struct WrittenSender {
+pub struct PrebuiltSender {
     program: OwnedFd,
     frames: OwnValues,
     slots: usize,
-    run: SharedArray<abi::WrittenRun>,
+    run: SharedArray<abi::PrebuiltRun>,
 }
 
-/// What became of the frames of one call.
+/// Result of one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Handed {
-    /// Frames that were taken, from the first on.
-    pub taken: u32,
-    /// Frames of those for which the queueing discipline dropped one, this or another.
+pub struct PrebuiltResult {
+    /// Accepted frames, from the first on.
+    pub accepted: u32,
+    /// Accepted frames for which the qdisc dropped this or another frame.
     pub congested: u64,
-    /// The error that met the frame behind those, as a positive errno; 0 for none, or for no room.
+    /// Positive errno for the next frame; 0 for none, or for a full device.
     pub errno: i32,
 }
 
-impl WrittenSender {
-    /// Loads the program for the device `ifindex`, into its receive path when `receive`, with memory for `slots`
-    /// frames.
+impl PrebuiltSender {
+    /// Loads the program for the device `ifindex` (its receive path if `receive`), with memory for `slots` frames.
     ///
     /// # Errors
-    /// [`BpfError::Load`] when the verifier refuses (EPERM without CAP_BPF and CAP_NET_ADMIN, EINVAL before
+    /// [`BpfError::Load`] if the verifier rejects it (EPERM without CAP_BPF and CAP_NET_ADMIN, EINVAL before
     /// Linux 5.17, which has no `bpf_loop`), [`BpfError::MapMemory`].
     pub fn load(ifindex: u32, receive: bool, slots: u32) -> Result<Self, BpfError> {
         let (loaded, printed) = log::collect(|| load_fds(ifindex, receive, slots));
@@ -48,7 +47,7 @@ impl WrittenSender {
             log: printed,
         })?;
         let slots = slots as usize;
-        let bytes = slots * size_of::<abi::Written>();
+        let bytes = slots * size_of::<abi::Prebuilt>();
         let frames = OwnValues::new(frames, bytes).map_err(|source| BpfError::MapMemory {
             map: "wr_frames",
             bytes,
@@ -57,7 +56,7 @@ impl WrittenSender {
         Ok(Self { program, frames, slots, run: SharedArray::new(run.as_fd(), "run", 1)? })
     }
 
-    /// Frames that there is memory for.
+    /// Number of slots.
     pub fn slots(&self) -> usize {
         self.slots
     }
@@ -65,20 +64,24 @@ impl WrittenSender {
     /// The memory of one frame.
     ///
     /// # Panics
-    /// As every call here, when there is no slot `index`.
+    /// Like every call here, if there is no slot `index`.
     pub fn slot(&mut self, index: usize) -> &mut [u8] {
         let at = self.at(index);
-        self.frames.bytes_mut(at + FRAME_AT, abi::WRITTEN_MAX)
+        self.frames.bytes_mut(at + FRAME_AT, abi::PREBUILT_LEN_MAX)
     }
 
-    /// Says how long the frame in one slot is, at most [`abi::WRITTEN_MAX`].
+    /// Sets the length of the frame in one slot, at most [`abi::PREBUILT_LEN_MAX`].
     pub fn set_frame_len(&mut self, index: usize, frame_len: usize) {
-        assert!(frame_len <= abi::WRITTEN_MAX, "{frame_len} bytes in a slot of {}", abi::WRITTEN_MAX);
+        assert!(
+            frame_len <= abi::PREBUILT_LEN_MAX,
+            "{frame_len} bytes in a slot of {}",
+            abi::PREBUILT_LEN_MAX
+        );
         let at = self.at(index);
         self.frames.bytes_mut(at, QUEUE_AT).copy_from_slice(&(frame_len as u32).to_ne_bytes());
     }
 
-    /// Says which transmit queue the frame in one slot takes; `None` to have the stack choose.
+    /// Sets the transmit queue of the frame in one slot; `None` lets the stack choose.
     pub fn set_queue(&mut self, index: usize, queue: Option<u16>) {
         let mapping = queue.map_or(0, |queue| u32::from(queue) + 1);
         let at = self.at(index);
@@ -93,29 +96,35 @@ impl WrittenSender {
         self.frames.bytes(at + FRAME_AT, u32::from_ne_bytes(word) as usize)
     }
 
-    /// Hands on up to `count` frames from slot `first` on, by way of an skb that starts as `start`: its headers tell
-    /// the stack the protocol. Of `how` the queue is not looked at, each slot has its own.
+    /// Sends up to `count` frames from slot `first` on, through an skb that is initialized with `start`, from
+    /// whose headers the stack takes the protocol. The queue of `params` is ignored: each slot has its own.
     ///
-    /// The device is looked up in the caller's network namespace. Interrupted by a signal it returns early and
-    /// without an error.
+    /// The device is looked up in the network namespace of the caller. A signal makes it return early without an
+    /// error.
     ///
     /// # Errors
-    /// What bpf(2) says; nothing was sent then.
-    pub fn run(&mut self, start: &[u8], first: usize, count: usize, how: &SkbHow) -> io::Result<Handed> {
+    /// From bpf(2); nothing was sent then.
+    pub fn run(
+        &mut self,
+        start: &[u8],
+        first: usize,
+        count: usize,
+        params: &SkbParams,
+    ) -> io::Result<PrebuiltResult> {
         assert!(first + count <= self.slots, "slots {first} and {count} more of {}", self.slots);
-        let wanted = abi::WrittenRun {
+        let wanted = abi::PrebuiltRun {
             first: first as u32,
             left: count as u32,
-            turns: how.turns,
+            batch: params.batch,
             ..Default::default()
         };
         self.run.set(0, &wanted);
         let mut context = [0u32; PRIORITY_WORD + 1];
-        context[PRIORITY_WORD] = how.priority;
+        context[PRIORITY_WORD] = params.priority;
         let mut run = ProgRun {
             data_in: start,
             context_in: bytemuck::cast_slice(&context),
-            repeat: wanted.left.div_ceil(how.turns.max(1)),
+            repeat: wanted.left.div_ceil(params.batch.max(1)),
             ..ProgRun::default()
         };
         match sys::prog_run(self.program.as_fd(), &mut run) {
@@ -123,8 +132,8 @@ impl WrittenSender {
             _ => {}
         }
         let after = self.run.get(0);
-        Ok(Handed {
-            taken: after.taken,
+        Ok(PrebuiltResult {
+            accepted: after.taken,
             congested: after.congested,
             errno: after.last_error.unsigned_abs() as i32,
         })
@@ -132,21 +141,21 @@ impl WrittenSender {
 
     fn at(&self, index: usize) -> usize {
         assert!(index < self.slots, "slot {index} of {}", self.slots);
-        index * size_of::<abi::Written>()
+        index * size_of::<abi::Prebuilt>()
     }
 }
 
-/// Program, frames and what a call says. The descriptors keep all of them alive.
+/// Program, frames and call parameters. The descriptors keep them alive.
 fn load_fds(ifindex: u32, receive: bool, slots: u32) -> libbpf_rs::Result<[OwnedFd; 3]> {
     let mut storage = MaybeUninit::uninit();
-    let mut open = skel::written::WrittenSkelBuilder::default().open(&mut storage)?;
+    let mut open = skel::prebuilt::PrebuiltSkelBuilder::default().open(&mut storage)?;
     let settings = open.maps.rodata_data.as_deref_mut().expect("the program has settings");
-    settings.wr_written_ifindex = ifindex;
-    settings.wr_written_redirect = if receive { u64::from(libbpf_sys::BPF_F_INGRESS) } else { 0 };
+    settings.wr_prebuilt_ifindex = ifindex;
+    settings.wr_prebuilt_redirect = if receive { u64::from(libbpf_sys::BPF_F_INGRESS) } else { 0 };
     open.maps.wr_frames.set_max_entries(slots)?;
     let skel = open.load()?;
     Ok([
-        skel.progs.wr_send_written.as_fd().try_clone_to_owned()?,
+        skel.progs.wr_send_prebuilt.as_fd().try_clone_to_owned()?,
         skel.maps.wr_frames.as_fd().try_clone_to_owned()?,
         skel.maps.data_run.as_fd().try_clone_to_owned()?,
     ])

@@ -1,33 +1,33 @@
-//! One queue: its socket, and the frames in its ring that the kernel has not taken yet.
+//! One queue: its socket, and the frames in its ring that the kernel has not consumed.
 
 use super::socket::Xsk;
 use crate::engine::Burst;
 use std::collections::VecDeque;
 use std::io;
 
-/// A socket and what was put into its ring.
+/// A socket and the contents of its ring.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct TxQueue {
     pub(super) socket: Xsk,
     pending: Pending,
-    /// Invalid descriptors that were counted.
+    /// Invalid descriptors counted so far.
     invalid: u64,
 }
 
-impl Lane {
-    /// `each_len` is the length of each frame in bytes where all have the same.
+impl TxQueue {
+    /// `each_len` is the length of each frame in bytes if all are equal.
     pub(super) fn new(socket: Xsk, each_len: Option<usize>) -> Self {
         let each =
             each_len.map(|len| Frame { len: len as u32, pieces: len.div_ceil(socket.chunk_len()) as u32 });
         Self { socket, pending: Pending::new(each), invalid: 0 }
     }
 
-    /// Frames that the kernel has not taken.
+    /// Frames that the kernel has not consumed.
     pub(super) fn pending(&self) -> u32 {
         self.pending.frames
     }
 
-    /// Puts a frame of one chunk, written by `fill`, which returns its length, or 0 when there is none.
+    /// Puts a frame of one chunk, written by `fill`, which returns its length, or 0 for none.
     pub(super) fn put_whole(&mut self, fill: impl FnOnce(&mut [u8]) -> usize) -> usize {
         let len = self.socket.put_whole(fill);
         if len > 0 {
@@ -36,14 +36,14 @@ impl Lane {
         len
     }
 
-    /// Puts the frame of [`Self::put_whole`] again, up to `most` times, and says how often.
+    /// Repeats the frame of [`Self::put_whole`] up to `most` times; returns how often.
     pub(super) fn put_again(&mut self, most: u32) -> u32 {
         let Some((len, count)) = self.socket.put_again(most) else { return 0 };
         self.pending.push_alike(Frame { len, pieces: 1 }, count);
         count
     }
 
-    /// Puts a frame of any length, in as many pieces as it takes.
+    /// Puts a frame of any length, split into chunks.
     pub(super) fn put(&mut self, frame: &[u8]) {
         let chunk_len = self.socket.chunk_len();
         let pieces = frame.len().div_ceil(chunk_len);
@@ -53,7 +53,7 @@ impl Lane {
         self.pending.push(Frame { len: frame.len() as u32, pieces: pieces as u32 });
     }
 
-    /// Puts a descriptor that no kernel takes.
+    /// Puts an invalid descriptor.
     #[cfg(test)]
     pub(super) fn put_invalid(&mut self) {
         self.socket.put_invalid();
@@ -61,7 +61,7 @@ impl Lane {
         self.pending.push(each);
     }
 
-    /// Lets the kernel take what is in the ring and counts what it took.
+    /// Lets the kernel consume the ring and counts the frames.
     pub(super) fn drive(&mut self, burst: &mut Burst) -> io::Result<()> {
         if self.pending.frames == 0 {
             return Ok(());
@@ -76,8 +76,8 @@ impl Lane {
         kicked.map(drop)
     }
 
-    /// Frames that a driver took from our memory and has not sent: closing the socket would take them off its ring.
-    /// Of frames in several pieces at least so many. What the kernel copied is its own.
+    /// Frames that a zero-copy driver has not sent: closing the socket would remove them from its
+    /// ring. A lower bound for multi-buffer frames. In copy mode the kernel has its own copy.
     pub(super) fn under_way(&mut self, pieces_max: usize) -> u32 {
         if !self.socket.is_zero_copy() {
             return 0;
@@ -86,7 +86,7 @@ impl Lane {
         self.socket.under_way().div_ceil(pieces_max as u32)
     }
 
-    /// Takes back what was counted as sent and was not, since the kernel found its descriptor invalid.
+    /// Subtracts frames that were counted as sent and turned out to be invalid.
     pub(super) fn settle(&mut self, burst: &mut Burst) -> io::Result<()> {
         let invalid = self.socket.invalid_descriptors()?;
         let frames = (invalid - self.invalid).min(burst.sent);
@@ -102,18 +102,18 @@ impl Lane {
 struct Frame {
     /// In bytes without FCS.
     len: u32,
-    /// Descriptors.
+    /// Number of descriptors.
     pieces: u32,
 }
 
-/// Frames that were put and not wholly taken, oldest first.
+/// Frames that are not consumed completely, oldest first.
 #[derive(Debug)]
 struct Pending {
     /// All frames are like this one, and `queue` stays empty.
     each: Option<Frame>,
     queue: VecDeque<Frame>,
     frames: u32,
-    /// Descriptors of these frames, those included that were taken of the oldest.
+    /// Descriptors of these frames, including consumed ones of the oldest.
     descriptors: u32,
 }
 
@@ -135,8 +135,8 @@ impl Pending {
         }
     }
 
-    /// Lets go of the frames that were wholly taken, now that the kernel has left `not_taken` descriptors in the
-    /// ring, and says how many they were and their bytes. The kernel may give back what it took of a frame.
+    /// Removes the consumed frames, with `not_taken` descriptors left in the ring; returns their
+    /// number and bytes. The kernel may return descriptors of a frame.
     fn take(&mut self, not_taken: u32) -> (u64, u64) {
         let mut gone = self.descriptors.saturating_sub(not_taken);
         let (mut frames, mut bytes) = (0, 0);
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!((pending.take(0), pending.frames), ((1, 5000), 0));
     }
 
-    /// Whatever the kernel takes at a time: in the end everything was counted once.
+    /// Whatever the kernel consumes at a time, everything is counted once.
     #[test]
     fn nothing_is_counted_twice_or_never() {
         for seed in 0..200 {

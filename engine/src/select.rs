@@ -1,0 +1,289 @@
+//! Selection of the engine: the first candidate that supports the run on this device.
+//!
+//! Each candidate is built, which queries the kernel. The report gives the reasons.
+
+use crate::af_packet;
+use crate::af_xdp::{AfXdpEngine, Copying};
+use crate::device::Device;
+use crate::dummy_program::DummyProgram;
+use crate::engine::Engine;
+use crate::mem::MemEngine;
+use crate::requirements::{BuildOptions, QueueMap, TxOptions};
+use crate::skb::{self, SkbEngine};
+use crate::xdp::XdpEngine;
+use crate::{EngineError, EngineKind};
+use bpf::{BpfError, TxSlot, TxStats};
+use host::Stack;
+use packet::{Cursor, Plan, XmitMode};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// What an engine must do. The calling thread is pinned to `cpu` and in the namespace of the
+/// device.
+#[derive(Debug)]
+pub(crate) struct Requirements<'a> {
+    pub(crate) ifname: &'a str,
+    pub(crate) plan: &'a Plan,
+    pub(crate) cursor: Cursor,
+    pub(crate) mode: XmitMode,
+    pub(crate) options: TxOptions,
+    pub(crate) engine: Option<EngineKind>,
+    /// Engines that were tried and sent nothing, and why.
+    pub(crate) ruled_out: &'a [(EngineKind, String)],
+    pub(crate) batch: Option<u32>,
+    pub(crate) cpu: u32,
+}
+
+/// An engine and why it was chosen.
+pub(crate) struct Chosen {
+    pub(crate) engine: Box<dyn Engine>,
+    pub(crate) reason: String,
+}
+
+/// Shared by the engines of one thread.
+#[derive(Debug, Default)]
+pub(crate) struct ThreadShared {
+    tx_slot: Option<Rc<TxSlot>>,
+}
+
+impl ThreadShared {
+    /// The slot of the thread in the transmit statistics, taken when it is first needed.
+    fn claim(&mut self) -> Result<Rc<TxSlot>, EngineError> {
+        if let Some(tx_slot) = &self.tx_slot {
+            return Ok(Rc::clone(tx_slot));
+        }
+        let refused = |source| EngineError::Syscall {
+            call: "bpf(BPF_PROG_RUN)",
+            ifname: "the transmit statistics".to_owned(),
+            source,
+        };
+        let tx_slot = Rc::new(tx_stats()?.claim().map_err(refused)?);
+        self.tx_slot = Some(Rc::clone(&tx_slot));
+        Ok(tx_slot)
+    }
+}
+
+/// An engine and the reason for it, or why it cannot be used.
+type BuildResult = Result<(Box<dyn Engine>, &'static str), EngineError>;
+
+/// An engine to try.
+struct Candidate {
+    kind: EngineKind,
+    build: fn(&Requirements<'_>, Device, &BuildOptions, &mut ThreadShared) -> BuildResult,
+}
+
+/// Fastest first, as measured on veth, virtio and tun. af_xdp is last: its copy mode is not faster
+/// than skb, and zero-copy can take a queue from the traffic of the host, so it is used on request
+/// only.
+const PREFERENCE: &[Candidate] = &[
+    Candidate { kind: EngineKind::Xdp, build: build_xdp },
+    Candidate { kind: EngineKind::Skb, build: build_skb },
+    Candidate { kind: EngineKind::AfPacket, build: build_af_packet },
+    Candidate { kind: EngineKind::AfXdp, build: build_af_xdp },
+];
+
+/// The requested engine, or the first usable one.
+pub(crate) fn build(need: &Requirements<'_>, shared: &mut ThreadShared) -> Result<Chosen, EngineError> {
+    let Some(kind) = need.engine else { return first_usable(need, shared) };
+    let Some(candidate) = PREFERENCE.iter().find(|candidate| candidate.kind == kind) else {
+        let engine = MemEngine::new(need.plan.clone(), need.cursor.clone(), ());
+        return Ok(Chosen { engine: Box::new(engine), reason: "a dry run sends nothing".to_owned() });
+    };
+    let (engine, reason) = candidate.try_build(need, shared)?;
+    Ok(Chosen { engine, reason: format!("requested; {reason}") })
+}
+
+fn first_usable(need: &Requirements<'_>, shared: &mut ThreadShared) -> Result<Chosen, EngineError> {
+    let (mut refusals, mut is_denied) = (Vec::new(), false);
+    for candidate in PREFERENCE {
+        if let Some((_, why)) = need.ruled_out.iter().find(|(kind, _)| *kind == candidate.kind) {
+            refusals.push(format!("not {}: {why}", candidate.kind));
+            continue;
+        }
+        match candidate.try_build(need, shared) {
+            Ok((engine, reason)) => {
+                refusals.insert(0, reason.to_owned());
+                return Ok(Chosen { engine, reason: refusals.join("; ") });
+            }
+            Err(error) if error.concerns_all_engines() => return Err(error),
+            Err(error) => {
+                is_denied |= error.is_denied();
+                refusals.push(format!("not {}: {}", candidate.kind, error.in_one_line()));
+            }
+        }
+    }
+    Err(EngineError::NoEngine { ifname: need.ifname.to_owned(), reasons: refusals.join("; "), is_denied })
+}
+
+/// The result of each engine, in order of preference. Each engine is dropped before the next is
+/// built.
+pub(crate) fn probe_all(
+    need: &Requirements<'_>,
+    shared: &mut ThreadShared,
+) -> impl Iterator<Item = (EngineKind, Result<&'static str, EngineError>)> {
+    PREFERENCE
+        .iter()
+        .map(|candidate| (candidate.kind, candidate.try_build(need, shared).map(|(_, reason)| reason)))
+}
+
+impl Candidate {
+    /// A packet socket allows the bytes of a VLAN tag to tagged frames only, the others to all
+    /// frames.
+    fn is_tagged(&self, plan: &Plan) -> bool {
+        self.kind != EngineKind::AfPacket || plan.layout.vlan != 0 || plan.layout.svlan != 0
+    }
+
+    fn try_build(&self, need: &Requirements<'_>, shared: &mut ThreadShared) -> BuildResult {
+        let options = BuildOptions {
+            tx: options_of(need),
+            queues: QueueMap::of(need.plan, need.cpu, need.options),
+            batch: need.batch,
+        };
+        if let Some(trouble) = cipher_trouble(self.kind, need.plan) {
+            return Err(trouble);
+        }
+        if let Some(node) = options.tx.node
+            && host::node_of_cpu(need.cpu).is_some_and(|own| own != node)
+        {
+            let what = format!("node {node}: the memory of its frames is that of CPU {}", need.cpu);
+            return Err(EngineError::unable(self.kind, what));
+        }
+        let device = Device::new(Stack::here()?, need.ifname)?;
+        if let Some(trouble) = device.layer_trouble() {
+            return Err(trouble);
+        }
+        if need.mode != XmitMode::NetifReceive
+            && let Some(trouble) =
+                device.length_trouble(need.plan.frame_len_max(), self.is_tagged(need.plan))?
+        {
+            return Err(trouble);
+        }
+        (self.build)(need, device, &options, shared)
+    }
+}
+
+/// The options without `frags` in the receive path, where it has no meaning.
+fn options_of(need: &Requirements<'_>) -> TxOptions {
+    let frags = if need.mode == XmitMode::NetifReceive { 0 } else { need.options.frags };
+    TxOptions { frags, ..need.options }
+}
+
+/// Only `Plan::emit` can build ESP and AH.
+fn cipher_trouble(kind: EngineKind, plan: &Plan) -> Option<EngineError> {
+    let has_none = kind == EngineKind::Xdp && plan.ipsec.is_some();
+    has_none.then(|| EngineError::unable(kind, "flag IPSEC: BPF has no ciphers"))
+}
+
+fn build_xdp(
+    need: &Requirements<'_>,
+    device: Device,
+    options: &BuildOptions,
+    shared: &mut ThreadShared,
+) -> BuildResult {
+    let tx_slot = || shared.claim();
+    let dummy_program = match need.mode {
+        XmitMode::NetifReceive => None,
+        _ if need.engine.is_none() => None,
+        _ => DummyProgram::for_live_frames(&device)?,
+    };
+    let engine =
+        XdpEngine::new(device, need.mode, need.plan, need.cursor.clone(), options, tx_slot, dummy_program)?;
+    let reason = match need.mode {
+        XmitMode::NetifReceive => "injects into the receive path",
+        _ if engine.is_capability_known() => "the driver accepts frames from XDP",
+        _ => {
+            "this kernel does not report whether the driver accepts frames from XDP; the first batch shows it"
+        }
+    };
+    Ok((Box::new(engine), reason))
+}
+
+fn build_skb(
+    need: &Requirements<'_>,
+    device: Device,
+    options: &BuildOptions,
+    _: &mut ThreadShared,
+) -> BuildResult {
+    let (plan, cursor) = (need.plan, need.cursor.clone());
+    if plan.ipsec.is_some() {
+        let engine = skb::open_ipsec(device, need.mode, plan, cursor, options, need.cpu)?;
+        return Ok((Box::new(engine), "the kernel sends prebuilt ESP or AH frames"));
+    }
+    let engine = SkbEngine::new(device, need.mode, plan, cursor, options, need.cpu)?;
+    Ok((Box::new(engine), "a BPF program builds the frames"))
+}
+
+fn build_af_packet(
+    need: &Requirements<'_>,
+    device: Device,
+    options: &BuildOptions,
+    _: &mut ThreadShared,
+) -> BuildResult {
+    let (plan, cursor) = (need.plan.clone(), need.cursor.clone());
+    let engine = af_packet::open(device, need.mode, plan, cursor, options)?;
+    Ok((Box::new(engine), "works on every device"))
+}
+
+fn build_af_xdp(
+    need: &Requirements<'_>,
+    device: Device,
+    options: &BuildOptions,
+    _: &mut ThreadShared,
+) -> BuildResult {
+    let copying = if need.engine.is_some() { Copying::Avoid } else { Copying::Always };
+    let engine = AfXdpEngine::new(device, need.mode, need.plan, need.cursor.clone(), options, copying)?;
+    let reason = if engine.is_zero_copy() { "zero-copy" } else { "copying" };
+    Ok((Box::new(engine), reason))
+}
+
+/// The transmit statistics of this process, shared by all workers and dropped with the last one.
+fn tx_stats() -> Result<Arc<TxStats>, BpfError> {
+    static TX_STATS: Mutex<Weak<TxStats>> = Mutex::new(Weak::new());
+    let mut shared = TX_STATS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(tx_stats) = shared.upgrade() {
+        return Ok(tx_stats);
+    }
+    let tx_stats = TxStats::attach()?;
+    *shared = Arc::downgrade(&tx_stats);
+    Ok(tx_stats)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packet::ipsec::{Association, Associations, SecurityAssociation, Transform};
+    use packet::{Config, Flags, sample};
+
+    fn plan(associations: Associations, flags: Flags) -> Plan {
+        let mut config = Config { flows: 1, spi: 5, flags, ..Config::default() };
+        config.prepare(&sample::facts());
+        let mut cursor = Cursor { associations: Arc::new(associations), ..Cursor::default() };
+        cursor.start(&config, &sample::facts(), 1);
+        Plan::new(&config, &sample::facts(), &cursor).expect("a good configuration")
+    }
+
+    #[test]
+    fn only_engines_with_ciphers_accept_ipsec() {
+        let what = Association::transport(
+            5,
+            [10, 0, 0, 1].into(),
+            [10, 0, 0, 2].into(),
+            Transform::EspNull { integrity: None },
+        );
+        let ready = SecurityAssociation::new(what).expect("no key can be wrong");
+        let protected = plan(Associations::new(vec![ready], Vec::new()), Flags::IPSEC);
+        let clear = plan(Associations::default(), Flags::SHARED);
+        for candidate in PREFERENCE {
+            let refusal = cipher_trouble(candidate.kind, &protected).map(|error| error.to_string());
+            let expected = match candidate.kind {
+                EngineKind::Xdp => Some(format!(
+                    "the {} engine does not support flag IPSEC: BPF has no ciphers",
+                    candidate.kind
+                )),
+                _ => None,
+            };
+            assert_eq!(refusal, expected);
+            assert!(cipher_trouble(candidate.kind, &clear).is_none());
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! ESP and AH in the skb engine: frames built by the plan in memory of a BPF program, which sends
+//! clones of one skb.
+
+use super::{BATCH_DEFAULT, BATCH_MAX, check_ability, params, start};
+use crate::EngineError;
+use crate::device::Device;
+use crate::engine::EngineKind;
+use crate::requirements::{BuildOptions, QueueMap};
+use crate::userspace::{Accepted, FrameSource, TxLink, TxRing, UserspaceEngine};
+use bpf::{PrebuiltSender, SkbParams};
+use packet::{Cursor, Plan, XmitMode};
+use std::io;
+
+/// Slots per frame of a batch. A batch that wraps around takes two calls.
+const SLOTS_EACH: u32 = 4;
+
+/// The slots of a program and its call parameters.
+#[derive(Debug)]
+pub(crate) struct PrebuiltRing {
+    sender: PrebuiltSender,
+    /// Initial contents of the skb.
+    start: Vec<u8>,
+    params: SkbParams,
+    /// The plan sets the queue of each frame.
+    is_mapped: bool,
+}
+
+/// Loads the program for `plan`. The calling thread is pinned to `cpu`, is in the namespace of the
+/// device, and sends the frames.
+///
+/// # Errors
+/// When this engine does not support the plan, the device cannot send, or the kernel rejects the
+/// program.
+pub(crate) fn open(
+    device: Device,
+    mode: XmitMode,
+    plan: &Plan,
+    cursor: Cursor,
+    options: &BuildOptions,
+    cpu: u32,
+) -> Result<UserspaceEngine<PrebuiltRing>, EngineError> {
+    check_ability(&device, plan, mode, options)?;
+    let transmits = mode != XmitMode::NetifReceive;
+    if let Some(trouble) = device.trouble(transmits)? {
+        return Err(trouble);
+    }
+    let batch = options.batch.unwrap_or(BATCH_DEFAULT).clamp(1, BATCH_MAX);
+    let ring = PrebuiltRing {
+        sender: PrebuiltSender::load(device.ifindex(), !transmits, SLOTS_EACH * batch)?,
+        start: start(plan),
+        params: params(plan, options, cpu, transmits),
+        is_mapped: transmits && options.queues != QueueMap::Any,
+    };
+    let source = FrameSource::new(plan.clone(), cursor);
+    Ok(UserspaceEngine::new(ring, TxLink { device, transmits }, source, batch))
+}
+
+impl TxRing for PrebuiltRing {
+    const KIND: EngineKind = EngineKind::Skb;
+    const CALL: &'static str = "bpf_clone_redirect";
+
+    fn slots(&self) -> usize {
+        self.sender.slots()
+    }
+
+    fn slot(&mut self, index: usize) -> Option<&mut [u8]> {
+        Some(self.sender.slot(index))
+    }
+
+    fn set_frame_len(&mut self, index: usize, frame_len: usize) {
+        self.sender.set_frame_len(index, frame_len);
+    }
+
+    fn set_queue(&mut self, index: usize, queue: u16) {
+        self.sender.set_queue(index, if self.is_mapped { Some(queue) } else { self.params.queue });
+    }
+
+    fn frame(&self, index: usize) -> &[u8] {
+        self.sender.frame(index)
+    }
+
+    fn send(&mut self, first: usize, count: usize) -> io::Result<Accepted> {
+        let count = count.min(self.sender.slots() - first);
+        let result = self.sender.run(&self.start, first, count, &self.params)?;
+        match (result.accepted, result.errno) {
+            // ENETDOWN is the result when a driver without a queue is busy.
+            (0, 0 | libc::ENOMEM | libc::ENOBUFS | libc::ENETDOWN) => {
+                Err(io::Error::from_raw_os_error(libc::EAGAIN))
+            }
+            (0, errno) => Err(io::Error::from_raw_os_error(errno)),
+            (accepted, _) => Ok(Accepted { count: accepted as usize, congested: result.congested as usize }),
+        }
+    }
+}
