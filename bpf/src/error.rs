@@ -1,6 +1,6 @@
 //! Errors of loading, attaching and mapping BPF programs.
 
-use crate::xdp::XdpMode;
+use crate::xdp_mode::XdpMode;
 use std::io;
 
 /// Errors of this crate.

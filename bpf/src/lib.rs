@@ -21,6 +21,7 @@ mod state;
 pub mod sys;
 mod tx_stats;
 pub mod xdp;
+mod xdp_mode;
 
 pub use dummy_xdp::DummyXdp;
 pub use error::BpfError;

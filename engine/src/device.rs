@@ -2,7 +2,7 @@
 
 use crate::EngineError;
 use host::{Link, LinkLayer, Stack};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Length of an Ethernet header, which the MTU excludes.
 const ETHERNET_LEN: u32 = 14;
@@ -10,7 +10,6 @@ const ETHERNET_LEN: u32 = 14;
 const VLAN_TAG_LEN: u32 = 4;
 /// Cards negotiate the speed of a link in 3 to 5 seconds.
 const CARRIER_TIMEOUT: Duration = Duration::from_secs(15);
-const LINK_LOOK: Duration = Duration::from_millis(20);
 /// Name of the queueing discipline of a device that has none.
 const NO_QUEUE: &str = "noqueue";
 
@@ -84,7 +83,7 @@ impl Device {
         match self.stack.xdp_features(link.index)? {
             Some(features) => Ok(Some(features.redirect_target)),
             // Kernels before 6.3 report no driver features, but the GRO setting of a veth.
-            None => Ok(self.stack.far_end_polls(link)?),
+            None => Ok(self.stack.peer_polls(link)?),
         }
     }
 
@@ -121,12 +120,11 @@ impl Device {
     /// # Errors
     /// When a query fails.
     pub(crate) fn wait_for_carrier(&self) -> Result<(), EngineError> {
-        let deadline = Instant::now() + CARRIER_TIMEOUT;
-        while Instant::now() < deadline
-            && self.stack.find_link(self.ifindex)?.is_some_and(|link| link.is_up() && !link.has_carrier())
-        {
-            std::thread::sleep(LINK_LOOK);
-        }
+        self.stack.wait_for_link(CARRIER_TIMEOUT, || {
+            let link = self.stack.find_link(self.ifindex)?;
+            let is_waiting = link.is_some_and(|link| link.is_up() && !link.has_carrier());
+            Ok((!is_waiting).then_some(()))
+        })?;
         Ok(())
     }
 
@@ -147,7 +145,7 @@ impl Device {
             let peer = peer.map_or_else(|| "the device there".to_owned(), |peer| peer.name);
             let netns = self.stack.peer_netns(&link)?;
             let peer_prefix = netns.map_or_else(String::new, |netns| netns.command_prefix());
-            return Ok(Some(match self.stack.far_end_polls(&link)? {
+            return Ok(Some(match self.stack.peer_polls(&link)? {
                 Some(true) => EngineError::PeerGroUnnoticed { ifname, peer, peer_prefix },
                 _ => EngineError::PeerTakesNoXdp { ifname, peer, peer_prefix },
             }));

@@ -1,6 +1,6 @@
 //! Errors of engines and runs, with advice.
 
-use crate::EngineKind;
+use crate::engine_kind::EngineKind;
 use bpf::BpfError;
 use host::HostError;
 use std::io;

@@ -14,6 +14,7 @@ mod device;
 mod differential;
 mod dummy_program;
 mod engine;
+mod engine_kind;
 mod error;
 mod event;
 mod inter_packet_gaps;
@@ -31,7 +32,8 @@ mod worker;
 mod xdp;
 
 pub use clock::{Clock, SystemClock};
-pub use engine::{Burst, Engine, EngineKind, Errors};
+pub use engine::{Burst, Engine, Errors};
+pub use engine_kind::EngineKind;
 pub use error::EngineError;
 pub use event::Event;
 pub use inter_packet_gaps::InterPacketGaps;

@@ -1,7 +1,8 @@
 //! The mem engine: frames into memory, for dry runs and tests. It needs no device and no privileges.
 
 use crate::clock::Clock;
-use crate::engine::{Burst, Engine, EngineKind, Errors};
+use crate::engine::{Burst, Engine, Errors};
+use crate::engine_kind::EngineKind;
 use crate::{EngineError, SystemClock};
 use packet::{Cursor, Plan, WallTime};
 use std::num::NonZeroU32;

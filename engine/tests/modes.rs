@@ -271,10 +271,7 @@ fn a_far_end_with_a_smaller_mtu_is_named_before_and_during_a_run() {
         lab.rx.stack.set_mtu(lab.rx.ifname, 1000).expect("the MTU can be set");
         let report = handle.wait(PATIENCE).expect("the run ends");
         let End::Failed(error) = report.end else { panic!("{engine}: {:?}", report.end) };
-        assert!(
-            error.to_string().contains("too long for rx0: its MTU is 1000"),
-            "{engine}: {error}"
-        );
+        assert!(error.to_string().contains("too long for rx0: its MTU is 1000"), "{engine}: {error}");
         let error = failure(&lab, request(&lab, &config, 9, None)).to_string();
         assert!(error.contains("too long for rx0"), "{error}");
     }

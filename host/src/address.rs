@@ -31,16 +31,6 @@ impl Stack {
         Ok(rows.into_iter().filter_map(into_address).filter(|found| found.link_index == link_index).collect())
     }
 
-    /// The first IPv4 address of a device.
-    pub fn first_v4<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Option<Ipv4Addr>, HostError> {
-        Ok(self.addresses(id)?.iter().find_map(Address::v4))
-    }
-
-    /// The first IPv6 link-local address of a device that may be used.
-    pub fn link_local_v6<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Option<Ipv6Addr>, HostError> {
-        Ok(self.addresses(id)?.iter().find_map(Address::usable_link_local))
-    }
-
     /// What a plan needs to know of the device it is for. The CPU is left 0: the sending thread fills it in.
     pub fn facts<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<DeviceFacts, HostError> {
         let link = self.link(id)?;

@@ -1,7 +1,7 @@
 //! CPUs and NUMA nodes: which there are, which are ours, where a thread runs and how much it used.
 
 use crate::stack::{LinkId, Stack};
-use crate::{HostError, KernelSays};
+use crate::{HostError, KernelError};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
@@ -127,7 +127,9 @@ pub fn pin_thread(cpu: u32) -> Result<(), HostError> {
     let answer = set.set(cpu as usize).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
     match answer {
         Ok(()) => Ok(()),
-        Err(nix::errno::Errno::EINVAL) => Err(HostError::NoCpu { cpu, online: CpuList::online()? }),
+        Err(nix::errno::Errno::EINVAL) => {
+            Err(HostError::NoCpu { cpu, online: CpuList::online()?.to_string() })
+        }
         Err(errno) => Err(HostError::refused("pin a thread to", format!("CPU {cpu}"))(errno)),
     }
 }
@@ -176,7 +178,7 @@ fn read(path: &str) -> Result<String, HostError> {
     fs::read_to_string(path).map_err(|error| HostError::Refused {
         act: "read",
         object: path.to_owned(),
-        source: KernelSays::from(error),
+        source: KernelError::from(error),
     })
 }
 

@@ -1,13 +1,14 @@
 //! What of one device matters to packets a second: a snapshot that is read, not judged, and changes nothing.
 
 use crate::ethtool::{Driver, Features, Queues, Timestamping};
-use crate::limits::{Pause, Rings};
+use crate::hwtstamp::StampDriver;
+use crate::irq::{Interrupt, Steering};
 use crate::link::Link;
+use crate::ring_params::{Pause, Rings};
 use crate::stack::Stack;
-use crate::stamping::{StampConfig, StampDriver};
-use crate::sysfs::{Interrupt, Steering};
+use crate::stamp_config::StampConfig;
 use crate::xdp::XdpFeatures;
-use crate::{HostError, KernelSays};
+use crate::{HostError, KernelError};
 
 /// A device, as of the moment it was looked at. `None` where its driver, or this kernel, does not say.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,7 +86,7 @@ impl Stack {
 fn known<T>(unknown: &mut Vec<String>, answer: Result<T, HostError>) -> Option<T> {
     match answer {
         Ok(value) => Some(value),
-        Err(HostError::Refused { source: KernelSays { errno: libc::EOPNOTSUPP, .. }, .. }) => None,
+        Err(HostError::Refused { source: KernelError { errno: libc::EOPNOTSUPP, .. }, .. }) => None,
         Err(error) => {
             let why = std::error::Error::source(&error).map(|source| format!(": {source}"));
             unknown.push(format!("{error}{}", why.unwrap_or_default()));
@@ -113,7 +114,7 @@ mod tests {
         let refused = |errno| HostError::Refused {
             act: "read",
             object: "x".to_owned(),
-            source: KernelSays { errno, detail: None },
+            source: KernelError { errno, detail: None },
         };
         let mut unknown = Vec::new();
         assert_eq!(known::<u32>(&mut unknown, Err(refused(libc::EOPNOTSUPP))), None);

@@ -5,14 +5,14 @@ use std::io;
 /// What the kernel answered: its error number and, from newer kernels, a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{}", io::Error::from_raw_os_error(*errno), detail.as_ref().map(|d| format!(": {d}")).unwrap_or_default())]
-pub struct KernelSays {
+pub struct KernelError {
     /// A number of `errno(3)`.
     pub errno: i32,
     /// The extended acknowledgement of netlink, where there was one.
     pub detail: Option<String>,
 }
 
-impl KernelSays {
+impl KernelError {
     pub(crate) fn io(error: &io::Error) -> Self {
         match error.raw_os_error() {
             Some(errno) => Self { errno, detail: None },
@@ -21,13 +21,13 @@ impl KernelSays {
     }
 }
 
-impl From<nix::errno::Errno> for KernelSays {
+impl From<nix::errno::Errno> for KernelError {
     fn from(errno: nix::errno::Errno) -> Self {
         Self { errno: errno as i32, detail: None }
     }
 }
 
-impl From<io::Error> for KernelSays {
+impl From<io::Error> for KernelError {
     fn from(error: io::Error) -> Self {
         Self::io(&error)
     }
@@ -46,7 +46,7 @@ pub enum HostError {
         object: String,
         /// Its answer.
         #[source]
-        source: KernelSays,
+        source: KernelError,
     },
     /// No namespace of that name.
     #[error("there is no network namespace named {name}")]
@@ -136,7 +136,7 @@ pub enum HostError {
         /// Its number.
         cpu: u32,
         /// Those that run.
-        online: crate::CpuList,
+        online: String,
     },
 }
 
@@ -180,7 +180,7 @@ impl HostError {
         }
     }
 
-    pub(crate) fn refused<S: Into<KernelSays>>(
+    pub(crate) fn refused<S: Into<KernelError>>(
         act: &'static str,
         object: impl Into<String>,
     ) -> impl FnOnce(S) -> Self {
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn refusal_names_act_object_answer_and_cure() {
-        let source = KernelSays { errno: libc::EPERM, detail: Some("not yours".to_owned()) };
+        let source = KernelError { errno: libc::EPERM, detail: Some("not yours".to_owned()) };
         let error = HostError::Refused { act: "delete", object: "veth0".to_owned(), source };
         assert_eq!(error.to_string(), "cannot delete veth0");
         let cause = std::error::Error::source(&error).unwrap().to_string();

@@ -2,7 +2,8 @@
 
 use crate::genl::{Attribute, Attributes, Generic};
 use crate::stack::{LinkId, Stack};
-use crate::{HostError, KernelSays, StampConfig, sys};
+use crate::stamp_config::StampConfig;
+use crate::{HostError, KernelError, sys};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -64,24 +65,18 @@ impl fmt::Display for Driver {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     active: BTreeSet<String>,
-    changeable: BTreeSet<String>,
 }
 
 impl Features {
     /// Those of a device on which just `names` are on.
     pub fn with_active(names: &[&str]) -> Self {
         let active: BTreeSet<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        Self { changeable: active.clone(), active }
+        Self { active }
     }
 
     /// True when `name` is on.
     pub fn is_on(&self, name: &str) -> bool {
         self.active.contains(name)
-    }
-
-    /// True when the driver lets `name` be changed.
-    pub fn is_changeable(&self, name: &str) -> bool {
-        self.changeable.contains(name)
     }
 
     /// Those that are on.
@@ -149,12 +144,11 @@ impl Stack {
 
     /// What a device does with packets on the way.
     pub fn features<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Features, HostError> {
-        const HARDWARE: u16 = 2;
         const ACTIVE: u16 = 4;
         let rows = self.ethtool(FEATURES_GET, id.into(), "read the features of", Vec::new())?;
         let words =
             |kind| rows.iter().find_map(|row| row.attributes().get(kind)).map(words).unwrap_or_default();
-        Ok(Features { active: words(ACTIVE), changeable: words(HARDWARE) })
+        Ok(Features { active: words(ACTIVE) })
     }
 
     /// Switches one feature, such as [`FEATURE_GRO`]. A driver that does not follow is an error.
@@ -289,7 +283,7 @@ impl Stack {
 /// No answer where the driver has none to give.
 pub(crate) fn optional(answer: Result<Vec<Generic>, HostError>) -> Result<Vec<Generic>, HostError> {
     match answer {
-        Err(HostError::Refused { source: KernelSays { errno: libc::EOPNOTSUPP, .. }, .. }) => Ok(Vec::new()),
+        Err(HostError::Refused { source: KernelError { errno: libc::EOPNOTSUPP, .. }, .. }) => Ok(Vec::new()),
         other => other,
     }
 }

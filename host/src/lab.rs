@@ -1,7 +1,7 @@
-//! Two namespaces with one veth pair between them: a wire of our own for demos, tests and benches.
+//! Two namespaces connected by a veth pair, for demos, tests and benchmarks.
 //!
-//! A [`Lab`] goes away with its value. The names of its namespaces say who made them, so that what a killed
-//! program left is recognised and removed by the next ([`Lab::sweep`]).
+//! A [`Lab`] is removed when it is dropped. The names of its namespaces contain the PID of their creator, so that
+//! the next program removes those of a killed one ([`Lab::sweep`]).
 
 use crate::{FEATURE_GRO, HostError, Link, Netns, Stack, VethEnd};
 use packet::MacAddr;
@@ -9,14 +9,13 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const PREFIX: &str = "wirerate-";
-/// How long the kernel may take to bring a new pair up; it takes a few milliseconds.
-const PATIENCE: Duration = Duration::from_secs(5);
-const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// Timeout for a new pair to come up, which takes a few milliseconds.
+const UP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How a lab is to be.
+/// Options of a lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LabOptions {
     /// Transmit queues, and receive queues, of each end.
@@ -116,8 +115,8 @@ impl Lab {
         configure(&tx, &TX, &RX, options)?;
         configure(&rx, &RX, &TX, options)?;
         rx.set_feature(RX.ifname, FEATURE_GRO, options.rx_gro)?;
-        tx.wait_running(TX.ifname, PATIENCE)?;
-        rx.wait_running(RX.ifname, PATIENCE)?;
+        tx.wait_running(TX.ifname, UP_TIMEOUT)?;
+        rx.wait_running(RX.ifname, UP_TIMEOUT)?;
         let [tx, rx] = [(tx, &TX, &names[0]), (rx, &RX, &names[1])]
             .map(|(stack, design, name)| finish(stack, design, &name.0, options));
         Ok(Self { tx: tx?, rx: rx?, names })
@@ -148,16 +147,11 @@ impl Lab {
 }
 
 impl Stack {
-    /// Waits until a device carries frames. A veth needs a moment after both ends are switched on.
-    pub fn wait_running(&self, ifname: &str, patience: Duration) -> Result<(), HostError> {
-        let deadline = Instant::now() + patience;
-        while !self.link(ifname)?.is_running() {
-            if Instant::now() >= deadline {
-                return Err(HostError::NotRunning { object: self.object(ifname.into()) });
-            }
-            std::thread::sleep(LOOK_EVERY);
-        }
-        Ok(())
+    /// Waits until a device is running. A veth needs a moment after both ends are set up.
+    pub fn wait_running(&self, ifname: &str, timeout: Duration) -> Result<(), HostError> {
+        let is_running = || Ok(self.link(ifname)?.is_running().then_some(()));
+        let waited = self.wait_for_link(timeout, is_running)?;
+        waited.ok_or_else(|| HostError::NotRunning { object: self.object(ifname.into()) })
     }
 }
 

@@ -1,17 +1,13 @@
 //! Changes of the devices of a namespace, as the kernel announces them (RTNLGRP_LINK).
 
 use crate::HostError;
-use crate::netlink::open_socket;
+use crate::netlink::{GROUP_LINK, subscribe};
 use netlink_sys::Socket;
-use netlink_sys::protocols::NETLINK_ROUTE;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
-
-/// The multicast group of devices that are added, changed or removed.
-const RTNLGRP_LINK: u32 = 1;
 
 /// Announcements of changes, for any number of threads.
 #[derive(Debug)]
@@ -28,11 +24,7 @@ impl LinkEvents {
     /// # Errors
     /// When no netlink socket can be had.
     pub fn here() -> Result<Self, HostError> {
-        let open = || {
-            let socket = open_socket(NETLINK_ROUTE)?;
-            socket.add_membership(RTNLGRP_LINK)?;
-            Ok((socket, EventFd::from_flags(EfdFlags::EFD_CLOEXEC)?))
-        };
+        let open = || Ok((subscribe(GROUP_LINK)?, EventFd::from_flags(EfdFlags::EFD_CLOEXEC)?));
         let (socket, closed) =
             open().map_err(|error: io::Error| HostError::refused("watch", "the network devices")(error))?;
         Ok(Self { socket, closed, has_changed: Mutex::new(false) })

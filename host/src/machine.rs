@@ -112,7 +112,7 @@ pub struct Machine {
     /// What could tell it.
     pub clocksources: Vec<String>,
     /// Share of all CPU time since boot that the hypervisor gave to others, from 0 to 1.
-    pub stolen: Option<f64>,
+    pub steal: Option<f64>,
     /// Mean number of runnable tasks in the last minute.
     pub load: Option<f64>,
     /// `net.core.bpf_jit_enable`; missing in other network namespaces than the first.
@@ -167,7 +167,7 @@ impl Machine {
             vulnerabilities: vulnerabilities(),
             clocksource: word(&format!("{CLOCK}/current_clocksource")),
             clocksources: clocks.split_whitespace().map(str::to_owned).collect(),
-            stolen: word("/proc/stat").and_then(|text| stolen(&text)),
+            steal: word("/proc/stat").and_then(|text| steal(&text)),
             load: word("/proc/loadavg").and_then(|text| text.split(' ').next()?.parse().ok()),
             jit: setting("net/core/bpf_jit_enable"),
             jit_harden: setting("net/core/bpf_jit_harden"),
@@ -219,7 +219,7 @@ fn vulnerabilities() -> BTreeMap<String, String> {
 }
 
 /// From the first line of `/proc/stat`.
-fn stolen(stat: &str) -> Option<f64> {
+fn steal(stat: &str) -> Option<f64> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let ticks: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
     // user nice system idle iowait irq softirq steal; what follows is part of user.
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn stolen_time_is_a_share() {
-        assert_eq!(stolen("cpu  50 0 0 40 0 0 0 10 0 0\ncpu0 1"), Some(0.1));
-        assert_eq!((stolen("cpu  0 0 0 0 0 0 0 0"), stolen("cpu 1 2"), stolen("")), (None, None, None));
+        assert_eq!(steal("cpu  50 0 0 40 0 0 0 10 0 0\ncpu0 1"), Some(0.1));
+        assert_eq!((steal("cpu  0 0 0 0 0 0 0 0"), steal("cpu 1 2"), steal("")), (None, None, None));
     }
 }

@@ -3,11 +3,12 @@
 //! A netlink socket belongs to the namespace it was opened in, whichever thread uses it later. What the
 //! questions are is the business of the callers.
 
-use crate::{HostError, KernelSays};
+use crate::{HostError, KernelError};
 use netlink_packet_core::{
     ErrorMessage, NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkBuffer,
     NetlinkDeserializable, NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable, NlasIterator,
 };
+use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 use std::io;
 
@@ -21,7 +22,7 @@ const HEADER_LEN: usize = 16;
 /// Why a question got no answer; becomes a [`HostError`] once act and object are known.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    Kernel(KernelSays),
+    Kernel(KernelError),
     Unreadable(String),
 }
 
@@ -46,6 +47,17 @@ impl From<io::Error> for Failure {
 pub(crate) fn open_socket(protocol: isize) -> io::Result<Socket> {
     let mut socket = Socket::new(protocol)?;
     socket.bind_auto()?;
+    Ok(socket)
+}
+
+/// Multicast groups of rtnetlink (`RTNLGRP_*`): changes of devices and of neighbours.
+pub(crate) const GROUP_LINK: u32 = 1;
+pub(crate) const GROUP_NEIGHBOUR: u32 = 3;
+
+/// Opens a socket that receives the events of a group in the namespace of the calling thread.
+pub(crate) fn subscribe(group: u32) -> io::Result<Socket> {
+    let socket = open_socket(NETLINK_ROUTE)?;
+    socket.add_membership(group)?;
     Ok(socket)
 }
 
@@ -125,7 +137,7 @@ impl Netlink {
                 interrupted |= header.flags & NLM_F_DUMP_INTR != 0;
                 match payload {
                     NetlinkPayload::Done(done) if done.code < 0 => {
-                        return Err(Failure::Kernel(KernelSays { errno: -done.code, detail: None }));
+                        return Err(Failure::Kernel(KernelError { errno: -done.code, detail: None }));
                     }
                     NetlinkPayload::Done(_) => return Ok((rows, interrupted)),
                     NetlinkPayload::Error(error) if error.code.is_some() => {
@@ -185,14 +197,14 @@ impl Messages<'_> {
     }
 }
 
-fn read_refusal(error: &ErrorMessage) -> KernelSays {
+fn read_refusal(error: &ErrorMessage) -> KernelError {
     // With NETLINK_CAP_ACK only the header of the question stands between number and sentence.
     let attributes = error.header.get(HEADER_LEN..).unwrap_or_default();
     let detail = NlasIterator::new(attributes)
         .filter_map(Result::ok)
         .find(|attribute| attribute.kind() == ERROR_TEXT)
         .map(|attribute| text(attribute.value()));
-    KernelSays { errno: -error.raw_code(), detail }
+    KernelError { errno: -error.raw_code(), detail }
 }
 
 /// A string attribute, with or without its zero byte.

@@ -3,7 +3,7 @@
 //! A [`Netns`] holds a file descriptor, so the namespace lives at least as long as the value. Entering one is
 //! for good and for one thread only: do it on threads that do nothing else, or use [`Netns::run`].
 
-use crate::{HostError, KernelSays};
+use crate::{HostError, KernelError};
 use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
@@ -206,7 +206,7 @@ impl fmt::Display for Netns {
 }
 
 fn refused(act: &'static str, object: &str, error: &io::Error) -> HostError {
-    HostError::Refused { act, object: object.to_owned(), source: KernelSays::io(error) }
+    HostError::Refused { act, object: object.to_owned(), source: KernelError::io(error) }
 }
 
 fn path_of(name: &str) -> Result<PathBuf, HostError> {

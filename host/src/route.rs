@@ -1,9 +1,9 @@
-//! Where a frame has to go: the route to an address, the neighbour on it, and who carries the default route.
+//! Routes and neighbours: the next hop for an address, and the devices of the default route.
 
 use crate::HostError;
-use crate::change::family_of;
 use crate::link::Link;
-use crate::netlink::Failure;
+use crate::netlink::{Failure, GROUP_NEIGHBOUR};
+use crate::rtnl_write::family_of;
 use crate::stack::{LinkId, Stack};
 use netlink_packet_core::NLM_F_CREATE;
 use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState};
@@ -11,50 +11,37 @@ use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, Ro
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use packet::MacAddr;
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// How often [`Stack::resolve_neighbour`] looks whether an answer came.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
-
-/// The kernel's way to a destination.
+/// The route of the kernel to a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route {
-    /// Number of the device the way leads through.
-    pub link_index: u32,
-    /// The router to hand the packet to; `None` when the destination is on the link.
-    pub via: Option<IpAddr>,
-    /// The address of ours that the kernel would send from.
-    pub source: Option<IpAddr>,
-    /// The destination is this host.
-    pub is_local: bool,
+struct Route {
+    link_index: u32,
+    /// The router; `None` if the destination is on the link.
+    via: Option<IpAddr>,
 }
 
-/// Who gets the frame.
+/// Next hop of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextHop {
     /// A router, or the destination itself.
     pub ip: IpAddr,
-    /// Its MAC, when the neighbour table knows one.
+    /// Its MAC address, if the neighbour table has one.
     pub mac: Option<MacAddr>,
 }
 
 impl Stack {
-    /// The way to `destination`; `None` when there is none.
-    pub fn route_to(&self, destination: IpAddr) -> Result<Option<Route>, HostError> {
-        self.route_lookup(destination, None)
-    }
-
-    /// Who gets a frame for `destination` that leaves through this device. Without a route the destination
+    /// Next hop of a frame for `destination` that leaves through this device. Without a route the destination
     /// counts as on the link.
     pub fn next_hop<'a>(&self, id: impl Into<LinkId<'a>>, destination: IpAddr) -> Result<NextHop, HostError> {
         let index = self.index_of(id.into())?;
-        let route = self.route_lookup(destination, Some(index))?;
+        let route = self.route_lookup(destination, index)?;
         let via = route.filter(|route| route.link_index == index).and_then(|route| route.via);
         let ip = via.unwrap_or(destination);
         Ok(NextHop { ip, mac: self.neighbour(index, ip)? })
     }
 
-    /// The MAC of a neighbour on a device, when the table has a valid one.
+    /// MAC address of a neighbour on a device, if the neighbour table has a valid one.
     pub fn neighbour<'a>(&self, id: impl Into<LinkId<'a>>, ip: IpAddr) -> Result<Option<MacAddr>, HostError> {
         let id = id.into();
         let message = neighbour_message(self.index_of(id)?, ip);
@@ -67,12 +54,12 @@ impl Stack {
         }
     }
 
-    /// As [`Stack::neighbour`], but lets the kernel ask the neighbour (ARP, ND) and waits up to `patience`.
+    /// Like [`Stack::neighbour`], but lets the kernel query the neighbour (ARP, ND) and waits up to `timeout`.
     pub fn resolve_neighbour<'a>(
         &self,
         id: impl Into<LinkId<'a>>,
         ip: IpAddr,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Option<MacAddr>, HostError> {
         let id = id.into();
         let index = self.index_of(id)?;
@@ -80,23 +67,16 @@ impl Stack {
             return Ok(Some(mac));
         }
         let mut message = neighbour_message(index, ip);
-        // "Use": the kernel resolves the entry as if there were a packet waiting for it.
+        // "Use": the kernel resolves the entry as if a packet were waiting for it.
         message.header.flags = NeighbourFlags::Use;
         message.header.kind = RouteType::Unicast;
         let failed = Failure::on("ask neighbour", format!("{ip} of {}", self.object(id)));
         self.route().ask(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE).map_err(failed)?;
-        let deadline = Instant::now() + patience;
-        loop {
-            let found = self.neighbour(index, ip)?;
-            if found.is_some() || Instant::now() >= deadline {
-                return Ok(found);
-            }
-            std::thread::sleep(LOOK_EVERY);
-        }
+        self.wait_for(GROUP_NEIGHBOUR, timeout, || self.neighbour(index, ip))
     }
 
-    /// Numbers of the devices that a default route leads through, IPv4 or IPv6, in any table. The halves of
-    /// the address space count too (`0.0.0.0/1`), since VPN programs write a default route so.
+    /// Indexes of the devices of default routes, IPv4 or IPv6, in any table. Halves of the address space
+    /// (`0.0.0.0/1`) count as well, because VPN programs split the default route like this.
     pub fn default_route_links(&self) -> Result<Vec<u32>, HostError> {
         let mut links = Vec::new();
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
@@ -113,25 +93,24 @@ impl Stack {
         Ok(links)
     }
 
-    /// Numbers of the devices that frames of a default route pass: those that it leads through, their ports where
-    /// they are a bridge, bond or the like, and the devices beneath where they are a VLAN, macvlan or the like.
+    /// Indexes of the devices that frames of a default route pass: those of the route, the ports of a bridge, bond
+    /// or similar, and the lower devices of a VLAN, macvlan or similar.
     pub fn default_route_path(&self) -> Result<Vec<u32>, HostError> {
         let tops = self.default_route_links()?;
-        Ok(if tops.is_empty() { tops } else { with_those_beneath(tops, &self.links()?) })
+        Ok(if tops.is_empty() { tops } else { with_lower_devices(tops, &self.links()?) })
     }
 
-    /// True when frames of a default route pass this device; see [`Stack::default_route_path`].
+    /// True if frames of a default route pass this device; see [`Stack::default_route_path`].
     pub fn carries_default_route<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<bool, HostError> {
         let index = self.index_of(id.into())?;
         Ok(self.default_route_path()?.contains(&index))
     }
 
-    fn route_lookup(&self, destination: IpAddr, out: Option<u32>) -> Result<Option<Route>, HostError> {
+    fn route_lookup(&self, destination: IpAddr, out: u32) -> Result<Option<Route>, HostError> {
         let mut message = RouteMessage::default();
         message.header.address_family = family_of(destination);
         message.header.destination_prefix_length = if destination.is_ipv4() { 32 } else { 128 };
-        message.attributes = vec![RouteAttribute::Destination(destination.into())];
-        message.attributes.extend(out.map(RouteAttribute::Oif));
+        message.attributes = vec![RouteAttribute::Destination(destination.into()), RouteAttribute::Oif(out)];
         let failed = Failure::on("look up the route to", format!("{destination} in {}", self.netns()));
         let answer = self.route().ask(RouteNetlinkMessage::GetRoute(message), 0).map_err(failed);
         match answer {
@@ -170,12 +149,19 @@ fn into_mac(row: RouteNetlinkMessage) -> Option<MacAddr> {
 
 fn into_route(row: RouteNetlinkMessage) -> Option<Route> {
     let RouteNetlinkMessage::NewRoute(message) = row else { return None };
-    let is_local = match message.header.kind {
-        RouteType::Local => true,
-        RouteType::Unicast | RouteType::Broadcast | RouteType::Multicast | RouteType::Anycast => false,
-        _ => return None, // unreachable, blackhole, prohibit: IPv6 answers with them instead of an error
-    };
-    let (mut link_index, mut via, mut source) = (None, None, None);
+    // IPv6 answers with unreachable, blackhole and prohibit instead of an error.
+    let is_way = matches!(
+        message.header.kind,
+        RouteType::Local
+            | RouteType::Unicast
+            | RouteType::Broadcast
+            | RouteType::Multicast
+            | RouteType::Anycast
+    );
+    if !is_way {
+        return None;
+    }
+    let (mut link_index, mut via) = (None, None);
     for attribute in message.attributes {
         match attribute {
             RouteAttribute::Oif(index) => link_index = Some(index),
@@ -183,11 +169,10 @@ fn into_route(row: RouteNetlinkMessage) -> Option<Route> {
             // An IPv4 route through an IPv6 router (RFC 8950).
             RouteAttribute::Via(RouteVia::Inet6(ip)) => via = Some(ip.into()),
             RouteAttribute::Via(RouteVia::Inet(ip)) => via = Some(ip.into()),
-            RouteAttribute::PrefSource(address) => source = into_ip(&address),
             _ => {}
         }
     }
-    Some(Route { link_index: link_index?, via, source, is_local })
+    Some(Route { link_index: link_index?, via })
 }
 
 fn into_ip(address: &RouteAddress) -> Option<IpAddr> {
@@ -211,8 +196,8 @@ fn default_links(row: RouteNetlinkMessage) -> Vec<u32> {
     message.attributes.into_iter().flat_map(links).collect()
 }
 
-/// `tops` and all devices that frames for them pass on their way down.
-fn with_those_beneath(tops: Vec<u32>, links: &[Link]) -> Vec<u32> {
+/// `tops` and all devices below them.
+fn with_lower_devices(tops: Vec<u32>, links: &[Link]) -> Vec<u32> {
     let mut path = tops;
     let mut seen = 0;
     while let Some(top) = path.get(seen).copied() {
@@ -225,7 +210,7 @@ fn with_those_beneath(tops: Vec<u32>, links: &[Link]) -> Vec<u32> {
     path
 }
 
-/// The device beneath, of the same namespace. What a pair links to is its other end, not what is beneath.
+/// The lower device, in the same namespace. The link of a pair is its peer, not a lower device.
 fn lower(link: &Link) -> Option<u32> {
     let is_pair = ["veth", "vxcan", "netkit"].iter().any(|kind| link.is_kind(kind));
     link.peer.filter(|peer| !is_pair && peer.netns_number.is_none()).map(|peer| peer.index)
@@ -254,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_and_the_devices_beneath_are_on_the_way_and_the_other_end_of_a_pair_is_not() {
+    fn ports_and_lower_devices_are_on_the_path_and_the_peer_of_a_pair_is_not() {
         let link = |index, kind: &str, master, peer: Option<(u32, Option<i32>)>| {
             let mut link = Link::from(netlink_packet_route::link::LinkMessage::default());
             (link.index, link.master) = (index, master);
@@ -269,8 +254,8 @@ mod tests {
             link(4, "veth", None, Some((3, None))),
             link(5, "macvlan", Some(2), Some((6, Some(0)))),
         ];
-        assert_eq!(with_those_beneath(vec![1], &links), [1, 2, 3, 5]);
-        assert_eq!(with_those_beneath(vec![4], &links), [4]);
+        assert_eq!(with_lower_devices(vec![1], &links), [1, 2, 3, 5]);
+        assert_eq!(with_lower_devices(vec![4], &links), [4]);
     }
 
     #[test]

@@ -5,16 +5,18 @@
 
 use crate::genl::GenericNetlink;
 use crate::link::Link;
-use crate::netlink::{Failure, Netlink};
+use crate::netlink::{Failure, GROUP_LINK, Netlink, subscribe};
 use crate::{HostError, Netns};
 use netlink_packet_core::DefaultNla;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkMessage};
 use netlink_packet_route::nsid::{NsidAttribute, NsidMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// `IFNAMSIZ` less the zero byte; the other names of a device may be longer.
 const FIRST_NAME_LEN_MAX: usize = 15;
@@ -149,6 +151,46 @@ impl Stack {
                 NsidAttribute::Id(number) if number >= 0 => Some(number),
                 _ => None,
             }))
+    }
+
+    /// Calls `check` now and after each change of a device, until it returns a value or the time is up.
+    ///
+    /// # Errors
+    /// Of `check`, or when changes cannot be watched.
+    pub fn wait_for_link<T>(
+        &self,
+        timeout: Duration,
+        check: impl FnMut() -> Result<Option<T>, HostError>,
+    ) -> Result<Option<T>, HostError> {
+        self.wait_for(GROUP_LINK, timeout, check)
+    }
+
+    /// Like [`Stack::wait_for_link`], for another multicast group.
+    pub(crate) fn wait_for<T>(
+        &self,
+        group: u32,
+        timeout: Duration,
+        mut check: impl FnMut() -> Result<Option<T>, HostError>,
+    ) -> Result<Option<T>, HostError> {
+        let deadline = Instant::now() + timeout;
+        let subscribed = self.netns.run(|| {
+            let socket = subscribe(group)?;
+            socket.set_non_blocking(true)?;
+            Ok::<_, std::io::Error>(socket)
+        })?;
+        let events = subscribed.map_err(HostError::refused("watch the devices of", self.text()))?;
+        loop {
+            let found = check()?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if found.is_some() || left.is_zero() {
+                return Ok(found);
+            }
+            // One millisecond more, since the timeout is rounded down.
+            let timeout = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+            let _ = poll(&mut [PollFd::new(events.as_fd(), PollFlags::POLLIN)], timeout);
+            // Lost events (ENOBUFS) do no harm, because the state is read again.
+            while events.recv_from_full().is_ok() {}
+        }
     }
 
     pub(crate) fn route(&self) -> MutexGuard<'_, Netlink> {

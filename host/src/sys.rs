@@ -1,7 +1,7 @@
 //! The ioctls of drivers that have no netlink form, or had none for long: who drives a device, the driver's own
 //! counters, and which frames are stamped; and which kinds of socket this kernel knows.
 
-use crate::StampConfig;
+use crate::stamp_config::StampConfig;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 

@@ -91,7 +91,7 @@ impl Stack {
 impl Stack {
     /// Whether a veth takes redirected frames, where the kernel does not tell of it: its far end polls when it has
     /// GRO or a program. `None` for other devices, and where the far end is in a namespace without a name.
-    pub fn far_end_polls(&self, link: &Link) -> Result<Option<bool>, HostError> {
+    pub fn peer_polls(&self, link: &Link) -> Result<Option<bool>, HostError> {
         let Some(far) = link.peer.filter(|_| link.is_kind("veth")) else { return Ok(None) };
         let Some(peer) = self.peer(link)? else { return Ok(None) };
         if peer.xdp.is_some() {

@@ -50,7 +50,7 @@ fn addresses_of_version_6_and_gro_come_when_asked_for() {
     let lab = Lab::new(&LabOptions { rx_gro: true, ipv6: true, ..LabOptions::default() }).unwrap();
     let (v6, index) = (lab.rx.v6.unwrap(), lab.tx.index);
     assert_eq!(lab.tx.stack.next_hop(index, v6.into()).unwrap().mac, Some(lab.rx.mac));
-    assert_eq!(lab.tx.stack.link_local_v6(index).unwrap(), Some("fe80::1".parse().unwrap()));
+    assert_eq!(lab.tx.stack.facts(index).unwrap().v6_link_local, Some("fe80::1".parse().unwrap()));
     let answer = lab.rx.netns().run(|| UdpSocket::bind((v6, 7)).unwrap()).unwrap();
     answer.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     let ask = lab.tx.netns().run(|| UdpSocket::bind("[::]:0").unwrap()).unwrap();

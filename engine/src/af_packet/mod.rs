@@ -7,7 +7,7 @@ mod sys;
 
 use crate::EngineError;
 use crate::device::Device;
-use crate::engine::EngineKind;
+use crate::engine_kind::EngineKind;
 use crate::requirements::{BuildOptions, QueueMap};
 use crate::userspace::{Accepted, FrameSource, TxLink, TxRing, UserspaceEngine};
 use packet::{Cursor, Plan, XmitMode};

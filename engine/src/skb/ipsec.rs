@@ -4,7 +4,7 @@
 use super::{BATCH_DEFAULT, BATCH_MAX, check_ability, params, start};
 use crate::EngineError;
 use crate::device::Device;
-use crate::engine::EngineKind;
+use crate::engine_kind::EngineKind;
 use crate::requirements::{BuildOptions, QueueMap};
 use crate::userspace::{Accepted, FrameSource, TxLink, TxRing, UserspaceEngine};
 use bpf::{PrebuiltSender, SkbParams};

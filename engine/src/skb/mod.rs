@@ -10,7 +10,8 @@ mod ipsec;
 
 use crate::clock::Clock;
 use crate::device::Device;
-use crate::engine::{Burst, Engine, EngineKind, Errors};
+use crate::engine::{Burst, Engine, Errors};
+use crate::engine_kind::EngineKind;
 use crate::requirements::{BuildOptions, QueueMap};
 use crate::{EngineError, SystemClock, translate};
 use bpf::{SendResult, SkbParams, SkbSender, abi};

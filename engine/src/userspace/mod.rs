@@ -11,7 +11,8 @@ mod tests;
 
 use crate::clock::Clock;
 use crate::device::Device;
-use crate::engine::{Burst, Engine, EngineKind, Errors};
+use crate::engine::{Burst, Engine, Errors};
+use crate::engine_kind::EngineKind;
 use crate::{EngineError, SystemClock};
 use packet::{Cursor, Plan};
 use std::io;

@@ -11,7 +11,8 @@ mod slow_calls;
 use crate::clock::Clock;
 use crate::device::Device;
 use crate::dummy_program::DummyProgram;
-use crate::engine::{Burst, Engine, EngineKind, Errors};
+use crate::engine::{Burst, Engine, Errors};
+use crate::engine_kind::EngineKind;
 use crate::requirements::{BuildOptions, QueueMap, TxOptions};
 use crate::{EngineError, SystemClock, translate};
 use bpf::{Sender, TxCounts, TxSlot};
@@ -29,7 +30,8 @@ use std::time::Duration;
 pub const BATCH_DEFAULT: u32 = 64;
 /// Maximum of the kernel.
 pub const BATCH_MAX: u32 = 256;
-/// What the ring of a slow device needs to get empty; to take the program off lasts longer.
+/// Time in which a slow device empties its ring. The kernel has no event for that, and the counters
+/// of some drivers count a frame when it enters the ring.
 const FLUSH: Duration = Duration::from_millis(250);
 /// Longer frames do not fit into the page of a live frame beside its headroom. The kernel may
 /// reject shorter ones.
@@ -221,7 +223,7 @@ impl Engine for XdpEngine {
 
     fn finish(&mut self) -> u64 {
         if self.dummy_program.is_some() {
-            // The driver throws its rings away when the program goes, and tells nobody what was in them.
+            // Detaching the program discards the rings of the driver, without a count.
             std::thread::sleep(FLUSH);
         }
         0

@@ -4,7 +4,7 @@ use crate::out;
 use crate::outcome::{Failure, Outcome};
 use crate::units::Table;
 use clap::ValueEnum;
-use host::{HostError, Netns, Stack, StampConfig, StampDriver, StampWish, Timestamping, XdpFeatures};
+use host::{HostError, Netns, Stack, StampConfig, StampDriver, StampMode, Timestamping, XdpFeatures};
 use serde::Serialize;
 use std::fmt;
 
@@ -153,7 +153,7 @@ impl Report {
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let wish = wish(args)?;
     let report = report(args, wish).map_err(|why| Failure::host(act_words(args), why))?;
-    if wish == Some(StampWish::Off) && report.tx_type.as_deref().is_some_and(|word| word != "off") {
+    if wish == Some(StampMode::Off) && report.tx_type.as_deref().is_some_and(|word| word != "off") {
         eprintln!(
             "wirerate: {} stamps transmitted frames: a PTP daemon on it now misses the stamps of received ones",
             args.device
@@ -163,11 +163,11 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-fn wish(args: &Args) -> Result<Option<StampWish>, Failure> {
+fn wish(args: &Args) -> Result<Option<StampMode>, Failure> {
     match (args.act, args.filter) {
-        (Act::On, None | Some(Filter::All)) => Ok(Some(StampWish::All)),
-        (Act::On, Some(Filter::Ptp)) => Ok(Some(StampWish::Ptp)),
-        (Act::Off, None) => Ok(Some(StampWish::Off)),
+        (Act::On, None | Some(Filter::All)) => Ok(Some(StampMode::All)),
+        (Act::On, Some(Filter::Ptp)) => Ok(Some(StampMode::Ptp)),
+        (Act::Off, None) => Ok(Some(StampMode::Off)),
         (Act::Show, None) => Ok(None),
         (Act::Off | Act::Show, Some(_)) => {
             Err(Failure::usage("use --filter with off or show", "it says which frames to stamp")
@@ -188,7 +188,7 @@ fn act_words(args: &Args) -> String {
     }
 }
 
-fn report(args: &Args, wish: Option<StampWish>) -> Result<Report, HostError> {
+fn report(args: &Args, wish: Option<StampMode>) -> Result<Report, HostError> {
     let stack = match &args.netns {
         Some(netns) => Stack::of(&Netns::named(netns)?)?,
         None => Stack::here()?,
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_filter_belongs_to_on() {
-        assert_eq!(wish(&args(Act::On, Some(Filter::Ptp))).unwrap(), Some(StampWish::Ptp));
+        assert_eq!(wish(&args(Act::On, Some(Filter::Ptp))).unwrap(), Some(StampMode::Ptp));
         assert_eq!(wish(&args(Act::Show, None)).unwrap(), None);
         assert!(wish(&args(Act::Off, Some(Filter::All))).is_err());
     }

@@ -24,7 +24,7 @@ const CHECKS: &[Check] = &[
     real_time,
     memlock,
     clocksource,
-    stolen,
+    steal,
     load,
     iommu,
 ];
@@ -278,8 +278,8 @@ fn clocksource(machine: &Machine) -> Option<Finding> {
     )))
 }
 
-fn stolen(machine: &Machine) -> Option<Finding> {
-    let share = machine.stolen?;
+fn steal(machine: &Machine) -> Option<Finding> {
+    let share = machine.steal?;
     let what = format!("steal: {:.1} % of the CPU time since boot", share * 100.0);
     if share < STOLEN_NOTE {
         return (share > 0.0).then(|| Finding::ok(About::Host, "steal", what));
@@ -325,7 +325,7 @@ pub(super) mod tests {
             vulnerabilities: [("meltdown".to_owned(), "Not affected".to_owned())].into(),
             clocksource: Some("tsc".to_owned()),
             clocksources: vec!["tsc".to_owned(), "hpet".to_owned()],
-            stolen: Some(0.0),
+            steal: Some(0.0),
             load: Some(0.25),
             jit: Setting::Is(1),
             jit_harden: Setting::Is(0),
@@ -378,8 +378,8 @@ pub(super) mod tests {
         (|m| m.is_real_time = true, "sched_rt_runtime_us", Severity::Problem, "sched_rt_runtime_us=-1"),
         (|m| m.missing_rights = vec![Right::IpcLock], "memlock", Severity::Note, "ulimit -l"),
         (|m| m.clocksource = Some("hpet".to_owned()), "clocksource", Severity::Problem, "echo tsc >"),
-        (|m| m.stolen = Some(0.02), "steal", Severity::Note, "virtual machine"),
-        (|m| m.stolen = Some(0.2), "steal", Severity::Problem, "virtual machine"),
+        (|m| m.steal = Some(0.02), "steal", Severity::Note, "virtual machine"),
+        (|m| m.steal = Some(0.2), "steal", Severity::Problem, "virtual machine"),
         (|m| m.load = Some(4.5), "load", Severity::Note, "top"),
     ];
 

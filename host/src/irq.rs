@@ -5,7 +5,7 @@
 
 use crate::link::Link;
 use crate::stack::Stack;
-use crate::{CpuList, HostError, KernelSays, Netns};
+use crate::{CpuList, HostError, KernelError, Netns};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use std::fs;
@@ -91,7 +91,7 @@ fn read_steering(link: &Link) -> Result<Steering, HostError> {
     let queues = fs::read_dir(&folder).map_err(|error| HostError::Refused {
         act: "read",
         object: folder,
-        source: KernelSays::from(error),
+        source: KernelError::from(error),
     })?;
     let mut steering = Steering::default();
     for queue in queues.flatten() {

@@ -11,9 +11,7 @@ use netlink_packet_route::link::{
     InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
 };
 use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourMessage, NeighbourState};
-use netlink_packet_route::route::{
-    RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
-};
+use netlink_packet_route::route::RouteType;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use packet::MacAddr;
 use std::net::IpAddr;
@@ -30,17 +28,6 @@ pub struct VethEnd<'a> {
     pub queues: u32,
     /// Largest layer 3 packet in bytes, 68 to 65,535; `None` for 1500.
     pub mtu: Option<u32>,
-}
-
-/// A route to be made.
-#[derive(Clone, Copy, Debug)]
-pub struct NewRoute {
-    /// Where to; `0.0.0.0` or `::` with length 0 for the default route.
-    pub destination: IpAddr,
-    /// Leading bits of `destination` that count.
-    pub prefix_len: u8,
-    /// The router, when the destination is not on the link.
-    pub via: Option<IpAddr>,
 }
 
 impl Stack {
@@ -75,12 +62,6 @@ impl Stack {
         self.set_link("switch off", id.into(), |message| message.header.change_mask = LinkFlags::Up)
     }
 
-    /// Gives a device another Ethernet address.
-    pub fn set_mac<'a>(&self, id: impl Into<LinkId<'a>>, mac: MacAddr) -> Result<(), HostError> {
-        let address = LinkAttribute::Address(mac.0.to_vec());
-        self.set_link("set the MAC of", id.into(), |message| message.attributes.push(address))
-    }
-
     /// Sets the largest layer 3 packet of a device, in bytes.
     pub fn set_mtu<'a>(&self, id: impl Into<LinkId<'a>>, mtu: u32) -> Result<(), HostError> {
         self.set_link("set the MTU of", id.into(), |message| message.attributes.push(LinkAttribute::Mtu(mtu)))
@@ -92,12 +73,6 @@ impl Stack {
         // With a name in it the message would be about the device of that name.
         let index = self.link(id)?.index;
         self.set_link("rename", index.into(), |message| message.attributes.push(name))
-    }
-
-    /// Moves a device into another namespace, where it is down and may have another number.
-    pub fn move_link<'a>(&self, id: impl Into<LinkId<'a>>, to: &Netns) -> Result<(), HostError> {
-        let target = LinkAttribute::NetNsFd(to.as_raw_fd());
-        self.set_link("move", id.into(), |message| message.attributes.push(target))
     }
 
     /// Deletes a device, and its peer with it.
@@ -158,25 +133,6 @@ impl Stack {
             RouteNetlinkMessage::NewNeighbour(message),
             NLM_F_CREATE | NLM_F_REPLACE,
         )
-    }
-
-    /// Adds a route through a device to the main table.
-    pub fn add_route<'a>(&self, id: impl Into<LinkId<'a>>, route: &NewRoute) -> Result<(), HostError> {
-        let id = id.into();
-        let mut message = RouteMessage::default();
-        message.header.address_family = family_of(route.destination);
-        message.header.destination_prefix_length = route.prefix_len;
-        message.header.table = RouteHeader::RT_TABLE_MAIN;
-        message.header.protocol = RouteProtocol::Static;
-        message.header.scope = if route.via.is_some() { RouteScope::Universe } else { RouteScope::Link };
-        message.header.kind = RouteType::Unicast;
-        message.attributes = vec![RouteAttribute::Oif(self.index_of(id)?)];
-        if route.prefix_len > 0 {
-            message.attributes.push(RouteAttribute::Destination(route.destination.into()));
-        }
-        message.attributes.extend(route.via.map(|via| RouteAttribute::Gateway(via.into())));
-        let object = format!("to {}/{} through {}", route.destination, route.prefix_len, self.object(id));
-        self.change("add a route", object, RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
     pub(crate) fn index_of(&self, id: LinkId<'_>) -> Result<u32, HostError> {

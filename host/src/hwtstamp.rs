@@ -5,31 +5,9 @@
 //! transmit stays as it is: a ptp4l that runs goes on running.
 
 use crate::stack::LinkId;
+use crate::stamp_config::{FILTER_NONE, RX_FILTERS, StampConfig, word};
 use crate::{HostError, Stack, Timestamping, sys};
 
-/// `enum hwtstamp_rx_filters` in ethtool's words.
-const RX_FILTERS: [&str; 16] = [
-    "none",
-    "all",
-    "some",
-    "ptpv1-l4-event",
-    "ptpv1-l4-sync",
-    "ptpv1-l4-delay-req",
-    "ptpv2-l4-event",
-    "ptpv2-l4-sync",
-    "ptpv2-l4-delay-req",
-    "ptpv2-l2-event",
-    "ptpv2-l2-sync",
-    "ptpv2-l2-delay-req",
-    "ptpv2-event",
-    "ptpv2-sync",
-    "ptpv2-delay-req",
-    "ntp-all",
-];
-/// `enum hwtstamp_tx_types` in ethtool's words.
-const TX_TYPES: [&str; 4] = ["off", "on", "onestep-sync", "onestep-p2p"];
-
-const FILTER_NONE: u32 = 0;
 const FILTER_ALL: u32 = 1;
 const FILTER_SOME: u32 = 2;
 const FILTER_PTP_V2_EVENT: u32 = 12;
@@ -40,41 +18,9 @@ const TX_ON: u32 = 1;
 /// last candidates of 6.18 can follow a null pointer; the ioctl is safe everywhere.
 const STACKED: [&str; 6] = ["vlan", "macvlan", "macvtap", "ipvlan", "bond", "team"];
 
-/// What a device stamps now (`struct hwtstamp_config`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StampConfig {
-    /// Number of `enum hwtstamp_tx_types`.
-    pub tx_type: u32,
-    /// Number of `enum hwtstamp_rx_filters`.
-    pub rx_filter: u32,
-    /// `HWTSTAMP_FLAG_*`.
-    pub flags: u32,
-}
-
-impl StampConfig {
-    /// Which received frames are stamped, in ethtool's words.
-    pub fn rx_word(&self) -> String {
-        word(&RX_FILTERS, self.rx_filter)
-    }
-
-    /// Which transmitted frames are stamped, in ethtool's words.
-    pub fn tx_word(&self) -> String {
-        word(&TX_TYPES, self.tx_type)
-    }
-
-    /// True when received frames are stamped, all or some.
-    pub fn is_receive_on(&self) -> bool {
-        self.rx_filter != FILTER_NONE
-    }
-}
-
-fn word(table: &[&str], number: u32) -> String {
-    table.get(number as usize).map_or_else(|| format!("number {number}"), |word| (*word).to_owned())
-}
-
 /// Which received frames shall be stamped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StampWish {
+pub enum StampMode {
     /// None.
     Off,
     /// Every one.
@@ -83,7 +29,7 @@ pub enum StampWish {
     Ptp,
 }
 
-impl StampWish {
+impl StampMode {
     /// Filters that would do, the one to prefer first.
     fn filters(self) -> &'static [u32] {
         match self {
@@ -146,12 +92,12 @@ pub trait StampDriver {
 /// # Errors
 /// [`HostError::NoStamps`] when the device has no clock for it; [`HostError::NoStampFilter`] with what it does offer;
 /// what the driver answers.
-pub fn switch_stamps(driver: &dyn StampDriver, wish: StampWish) -> Result<Stamped, HostError> {
+pub fn switch_stamps(driver: &dyn StampDriver, wish: StampMode) -> Result<Stamped, HostError> {
     let abilities = driver.abilities()?;
     let before = driver.config()?;
     if !abilities.is_hardware_receive() {
         return match wish {
-            StampWish::Off => Ok(Stamped { before, now: before.unwrap_or_default() }),
+            StampMode::Off => Ok(Stamped { before, now: before.unwrap_or_default() }),
             _ => Err(HostError::NoStamps { object: driver.object() }),
         };
     }
@@ -246,7 +192,7 @@ fn not_supported_is_none<T>(answer: Result<T, HostError>) -> Result<Option<T>, H
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::KernelSays;
+    use crate::KernelError;
     use std::cell::RefCell;
 
     /// A driver made of what it can do and what is set.
@@ -277,7 +223,7 @@ mod tests {
     }
 
     fn refused(errno: i32) -> HostError {
-        let source = KernelSays { errno, detail: None };
+        let source = KernelError { errno, detail: None };
         HostError::Refused { act: "change the time stamping of", object: "fake0".to_owned(), source }
     }
 
@@ -313,10 +259,10 @@ mod tests {
     #[test]
     fn a_wish_that_is_met_already_changes_nothing() {
         for (wish, rx_filter) in [
-            (StampWish::All, FILTER_ALL),
-            (StampWish::Ptp, FILTER_ALL),
-            (StampWish::Ptp, FILTER_PTP_V2_EVENT),
-            (StampWish::Off, FILTER_NONE),
+            (StampMode::All, FILTER_ALL),
+            (StampMode::Ptp, FILTER_ALL),
+            (StampMode::Ptp, FILTER_PTP_V2_EVENT),
+            (StampMode::Off, FILTER_NONE),
         ] {
             let fake = Fake::new(&["none", "all"], &[]).with(TX_ON, rx_filter);
             let stamped = switch_stamps(&fake, wish).unwrap();
@@ -327,7 +273,7 @@ mod tests {
 
     #[test]
     fn stamps_of_transmitted_frames_stay_as_ptp4l_set_them() {
-        for (wish, granted) in [(StampWish::All, FILTER_ALL), (StampWish::Off, FILTER_NONE)] {
+        for (wish, granted) in [(StampMode::All, FILTER_ALL), (StampMode::Off, FILTER_NONE)] {
             let fake = Fake::new(&["none", "all", "ptpv2-event"], &[(0, 0), (1, 1)]).with(2, 12);
             let now = switch_stamps(&fake, wish).unwrap().now;
             assert_eq!(now, StampConfig { tx_type: 2, rx_filter: granted, flags: 0 });
@@ -337,7 +283,7 @@ mod tests {
     #[test]
     fn where_the_driver_does_not_tell_transmit_stamps_are_allowed() {
         let fake = Fake { is_readable: false, ..Fake::new(&["all"], &[(1, 1)]) };
-        let stamped = switch_stamps(&fake, StampWish::All).unwrap();
+        let stamped = switch_stamps(&fake, StampMode::All).unwrap();
         assert_eq!(stamped.before, None);
         assert_eq!((stamped.now.tx_type, stamped.now.rx_filter), (TX_ON, FILTER_ALL));
     }
@@ -345,16 +291,16 @@ mod tests {
     #[test]
     fn more_than_was_asked_for_is_granted_and_said() {
         let fake = Fake::new(&["none", "ptpv2-event", "all"], &[(12, 1)]);
-        assert_eq!(switch_stamps(&fake, StampWish::Ptp).unwrap().now.rx_word(), "all");
+        assert_eq!(switch_stamps(&fake, StampMode::Ptp).unwrap().now.rx_word(), "all");
     }
 
     #[test]
     fn a_driver_that_stamps_only_all_does_for_ptp() {
         let fake = Fake::new(&["none", "all"], &[(1, 1)]);
-        assert_eq!(switch_stamps(&fake, StampWish::Ptp).unwrap().now.rx_filter, FILTER_ALL);
+        assert_eq!(switch_stamps(&fake, StampMode::Ptp).unwrap().now.rx_filter, FILTER_ALL);
         // One that does not say what it has is tried.
         let fake = Fake::new(&["none", "ptpv2-event", "all"], &[(1, 1)]);
-        assert_eq!(switch_stamps(&fake, StampWish::Ptp).unwrap().now.rx_filter, FILTER_ALL);
+        assert_eq!(switch_stamps(&fake, StampMode::Ptp).unwrap().now.rx_filter, FILTER_ALL);
         assert_eq!(fake.asked.borrow().len(), 2);
     }
 
@@ -365,7 +311,7 @@ mod tests {
         for (fake, offers) in
             [(never_offered, "none, ptpv2-l4-event, ptpv2-event"), (offered_and_refused, "none, all")]
         {
-            let error = switch_stamps(&fake, StampWish::All).unwrap_err();
+            let error = switch_stamps(&fake, StampMode::All).unwrap_err();
             assert_eq!(
                 error.to_string(),
                 format!("fake0 cannot stamp the frames of the filter all; it offers {offers}")
@@ -376,15 +322,15 @@ mod tests {
     #[test]
     fn less_than_was_asked_for_is_no_success() {
         let fake = Fake::new(&["none", "all"], &[(1, 12)]);
-        assert!(matches!(switch_stamps(&fake, StampWish::All), Err(HostError::NoStampFilter { .. })));
+        assert!(matches!(switch_stamps(&fake, StampMode::All), Err(HostError::NoStampFilter { .. })));
     }
 
     #[test]
     fn a_device_without_a_clock_is_said_to_have_none() {
         let fake = Fake::new(&[], &[]);
-        let error = switch_stamps(&fake, StampWish::All).unwrap_err();
+        let error = switch_stamps(&fake, StampMode::All).unwrap_err();
         assert_eq!(error.to_string(), "fake0 has no clock of its own that stamps received frames");
-        assert_eq!(switch_stamps(&fake, StampWish::Off).unwrap().now, StampConfig::default());
+        assert_eq!(switch_stamps(&fake, StampMode::Off).unwrap().now, StampConfig::default());
         assert!(fake.asked.borrow().is_empty());
     }
 
@@ -405,7 +351,7 @@ mod tests {
                 Err(refused(libc::EPERM))
             }
         }
-        let error = switch_stamps(&Forbids(Fake::new(&["all"], &[])), StampWish::All).unwrap_err();
+        let error = switch_stamps(&Forbids(Fake::new(&["all"], &[])), StampMode::All).unwrap_err();
         assert_eq!(error.errno(), Some(libc::EPERM));
     }
 
