@@ -2,7 +2,7 @@
 
 use crate::samples::Sample;
 use crate::stop::Stop;
-use crate::sys::PacketSocket;
+use crate::sys::SendSocket;
 use anyhow::{Context, Result, ensure};
 use bpf::Sink;
 use bpf::xdp::{XdpLink, XdpModeChoice};
@@ -62,14 +62,14 @@ enum Wire {
     /// Our own. The receiver polls (GRO), so XDP frames reach its stack, too.
     Lab(Box<Lab>),
     /// Somebody's.
-    Given { tx: Box<LabEnd>, rx: Box<LabEnd>, _listens: PacketSocket },
+    Given { tx: Box<LabEnd>, rx: Box<LabEnd>, _listens: SendSocket },
 }
 
 impl Wire {
     fn given(pair: &Pair) -> Result<Self> {
         let [tx, rx] = [Self::end(&pair.tx)?, Self::end(&pair.rx)?];
         // Frames are addressed to nobody, so that no host answers; a card lets those in only when it is told to.
-        let listens = rx.netns().run(|| PacketSocket::promiscuous(rx.index))?;
+        let listens = rx.netns().run(|| SendSocket::promiscuous(rx.index))?;
         let listens = listens.with_context(|| format!("cannot make {} promiscuous", rx.ifname))?;
         Ok(Self::Given { tx: Box::new(tx), rx: Box::new(rx), _listens: listens })
     }

@@ -3,7 +3,7 @@
 //! The least that a program can do through a socket; what wirerate is faster than, and why.
 
 use crate::frame;
-use crate::sys::{Batch, PacketSocket};
+use crate::sys::{Batch, SendSocket};
 use anyhow::{Context, Result};
 use host::{MacAddr, Stack};
 use std::net::Ipv4Addr;
@@ -27,7 +27,7 @@ pub(crate) struct Args {
 /// Sends, until all are sent or somebody kills it.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let link = Stack::here()?.link(&args.device)?;
-    let socket = PacketSocket::open(link.index).context("cannot open a packet socket")?;
+    let socket = SendSocket::open(link.index).context("cannot open a packet socket")?;
     let bytes = frame::udp(link.mac.unwrap_or(MacAddr::ZERO), Ipv4Addr::new(198, 18, 0, 1), args.size);
     let mut batch = Batch::new(&bytes, BATCH);
     let mut left = args.count;

@@ -1,6 +1,7 @@
 //! The calls that Rust cannot check: those of the sendmmsg loop, the priority of a thread, and the start of a child.
 
-use host::Netns;
+use host::{Netns, PacketSocket};
+use nix::errno::Errno;
 use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
@@ -8,68 +9,35 @@ use nix::unistd::{Pid, getppid};
 use std::io;
 #[cfg(feature = "page")]
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsFd;
+#[cfg(feature = "page")]
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// A packet socket that sends on one device and receives nothing, past the qdisc.
 #[derive(Debug)]
-pub(crate) struct PacketSocket(OwnedFd);
+pub(crate) struct SendSocket(PacketSocket);
 
-impl PacketSocket {
+impl SendSocket {
     /// On the device `ifindex` of the calling thread's network namespace.
     pub(crate) fn open(ifindex: u32) -> io::Result<Self> {
-        // SAFETY: numbers in, a descriptor or an error out. Protocol 0 receives nothing.
-        let fd = checked(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) })?;
-        // SAFETY: the call succeeded, so `fd` is a new descriptor that nobody else knows.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-        let address = libc::sockaddr_ll {
-            sll_family: libc::AF_PACKET as u16,
-            sll_protocol: 0,
-            sll_ifindex: ifindex.cast_signed(),
-            sll_hatype: 0,
-            sll_pkttype: 0,
-            sll_halen: 0,
-            sll_addr: [0; 8],
-        };
-        let len = size_of_val(&address) as libc::socklen_t;
-        // SAFETY: `address` is a whole structure of the length given, read during the call and not kept.
-        checked(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })?;
-        let on: libc::c_int = 1;
-        let len = size_of_val(&on) as libc::socklen_t;
-        // SAFETY: as above, with an int.
-        checked(unsafe {
-            libc::setsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_QDISC_BYPASS,
-                (&raw const on).cast(),
-                len,
-            )
-        })?;
+        let socket = PacketSocket::open()?;
+        socket.bind(ifindex, 0)?;
+        socket.set::<libc::c_int>(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1)?;
         Ok(Self(socket))
     }
 
-    /// A socket that receives nothing and lets the device `ifindex` receive frames for everybody, until it is dropped.
+    /// A socket that receives nothing and keeps the device `ifindex` promiscuous until it is dropped.
     pub(crate) fn promiscuous(ifindex: u32) -> io::Result<Self> {
         let socket = Self::open(ifindex)?;
-        let wish = libc::packet_mreq {
+        let membership = libc::packet_mreq {
             mr_ifindex: ifindex.cast_signed(),
             mr_type: libc::PACKET_MR_PROMISC as u16,
             mr_alen: 0,
             mr_address: [0; 8],
         };
-        let len = size_of_val(&wish) as libc::socklen_t;
-        // SAFETY: `wish` is a whole structure of the length given, read during the call and not kept.
-        checked(unsafe {
-            libc::setsockopt(
-                socket.0.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_ADD_MEMBERSHIP,
-                (&raw const wish).cast(),
-                len,
-            )
-        })?;
+        socket.0.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)?;
         Ok(socket)
     }
 
@@ -79,8 +47,9 @@ impl PacketSocket {
         let messages = &mut batch.messages[..count];
         // SAFETY: the slice holds `count` headers, exclusively ours; all of them point to the batch's piece, which
         // points to a frame that the batch borrows. The kernel writes only the lengths in the headers.
-        let sent = unsafe { libc::sendmmsg(self.0.as_raw_fd(), messages.as_mut_ptr(), count as u32, 0) };
-        Ok(checked(sent)? as usize)
+        let sent =
+            unsafe { libc::sendmmsg(self.0.as_fd().as_raw_fd(), messages.as_mut_ptr(), count as u32, 0) };
+        Ok(Errno::result(sent)? as usize)
     }
 }
 
@@ -111,7 +80,7 @@ impl<'a> Batch<'a> {
 pub(crate) fn set_niceness(niceness: i32) -> io::Result<()> {
     const THIS_THREAD: libc::id_t = 0;
     // SAFETY: numbers only; no memory of ours is touched.
-    checked(unsafe { libc::setpriority(libc::PRIO_PROCESS, THIS_THREAD, niceness) })?;
+    Errno::result(unsafe { libc::setpriority(libc::PRIO_PROCESS, THIS_THREAD, niceness) })?;
     Ok(())
 }
 
@@ -140,8 +109,4 @@ pub(crate) fn prepare_child(command: &mut Command, netns: &Netns, cpu: Option<u3
     // which are async-signal-safe; it allocates nothing, takes no lock, and owns the values that it reads.
     unsafe { command.pre_exec(act) };
     Ok(())
-}
-
-fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

@@ -2,7 +2,7 @@
 
 use crate::backend::quiesce;
 use crate::options::Mode;
-use crate::{CaptureError, XdpModeChoice, XdpFacts};
+use crate::{CaptureError, XdpFacts, XdpModeChoice};
 use bpf::xdp::XdpLink;
 use bpf::{Sink, SinkVerdict};
 use host::{Link, Netns, Stack};

@@ -29,7 +29,7 @@ mod time;
 mod writer;
 
 pub use backend::{SourceFacts, TpacketFacts, XdpFacts};
-pub use bpf::xdp::{XdpModeChoice, XdpMode};
+pub use bpf::xdp::{XdpMode, XdpModeChoice};
 pub use count::{CountOptions, Counted, Counting, CpuCount};
 pub use devices::DeviceFacts;
 pub use error::CaptureError;

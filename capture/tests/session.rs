@@ -4,8 +4,8 @@
 mod lab;
 
 use capture::{
-    CaptureError, Counts, Mode, XdpModeChoice, Options, Output, Session, SourceFacts, SourceKind, XdpFacts,
-    XdpMode,
+    CaptureError, Counts, Mode, Options, Output, Session, SourceFacts, SourceKind, XdpFacts, XdpMode,
+    XdpModeChoice,
 };
 use host::{Netns, Stack};
 use lab::{Folder, Lab, RX_DEV, can_run, frame, run, tshark, wait_until};

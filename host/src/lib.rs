@@ -22,6 +22,8 @@ mod link_events;
 mod machine;
 mod netlink;
 mod netns;
+#[expect(unsafe_code, reason = "socket options and the mapping of a ring")]
+mod packet_socket;
 mod phc;
 mod process;
 mod ring_params;
@@ -54,6 +56,7 @@ pub use link_events::LinkEvents;
 pub use machine::{Machine, Right, Setting};
 pub use netns::{Netns, NetnsId};
 pub use packet::MacAddr;
+pub use packet_socket::{PacketSocket, RingMemory};
 pub use phc::{Phc, PhcRead, PhcReading, tai_offset_s};
 pub use process::thread_has_right;
 pub use ring_params::{Pause, Ring, Rings};

@@ -5,10 +5,10 @@
 //! Otherwise it would attach pages to each skb, which costs more than the copy (520 ns per frame
 //! against 400; sendmmsg 455).
 
-use libc::{c_int, c_void};
+use host::{PacketSocket, RingMemory};
+use libc::c_int;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::ptr::NonNull;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Offset of the frame length in the header of a slot (`struct tpacket2_hdr`); the status is first.
@@ -78,14 +78,10 @@ impl Layout {
 /// A raw packet socket that only sends, never blocks, and shares a ring of frames with the kernel.
 #[derive(Debug)]
 pub(crate) struct PacketRing {
-    socket: OwnedFd,
-    memory: NonNull<u8>,
+    socket: PacketSocket,
+    memory: RingMemory,
     layout: Layout,
 }
-
-// SAFETY: the mapping belongs to the process, not to a thread, and is used through `&mut self` or
-// as shared bytes that are not written.
-unsafe impl Send for PacketRing {}
 
 impl PacketRing {
     /// Opens and binds it.
@@ -93,13 +89,7 @@ impl PacketRing {
     /// # Errors
     /// The call that failed, and its error: EPERM without CAP_NET_RAW.
     pub(super) fn open(options: &RingOptions) -> Result<Self, (&'static str, io::Error)> {
-        // Protocol 0: nothing is received, so no frame is ever copied for this socket.
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: numbers in, a descriptor or an error out.
-        let fd = checked(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })
-            .map_err(|error| ("socket(AF_PACKET)", error))?;
-        // SAFETY: the call succeeded, so `fd` is a new descriptor that nobody else knows.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        let socket = PacketSocket::open().map_err(|error| ("socket(AF_PACKET)", error))?;
         set_up(&socket, options)?;
         let layout = Layout::new(options.slots, options.frame_len_max);
         let request = libc::tpacket_req {
@@ -108,31 +98,13 @@ impl PacketRing {
             tp_frame_size: layout.slot_bytes as u32,
             tp_frame_nr: layout.slots() as u32,
         };
-        set(&socket, libc::SOL_PACKET, libc::PACKET_TX_RING, &request)
+        socket
+            .set(libc::SOL_PACKET, libc::PACKET_TX_RING, &request)
             .map_err(|error| ("setsockopt(PACKET_TX_RING)", error))?;
-        let memory = map(&socket, layout.bytes()).map_err(|error| ("mmap(PACKET_TX_RING)", error))?;
-        let ring = Self { socket, memory, layout };
-        ring.bind(options.ifindex).map_err(|error| ("bind(AF_PACKET)", error))?;
-        Ok(ring)
-    }
-
-    fn bind(&self, ifindex: u32) -> io::Result<()> {
-        let address = libc::sockaddr_ll {
-            sll_family: libc::AF_PACKET as u16,
-            sll_protocol: 0,
-            sll_ifindex: ifindex.cast_signed(),
-            sll_hatype: 0,
-            sll_pkttype: 0,
-            sll_halen: 0,
-            sll_addr: [0; 8],
-        };
-        let len = size_of_val(&address) as libc::socklen_t;
-        // SAFETY: `address` is a whole structure of `len` bytes that lives during the call, which only reads it.
-        checked(unsafe { libc::bind(self.fd(), (&raw const address).cast(), len) }).map(drop)
-    }
-
-    fn fd(&self) -> RawFd {
-        self.socket.as_raw_fd()
+        let memory = socket.map_ring(layout.bytes()).map_err(|error| ("mmap(PACKET_TX_RING)", error))?;
+        // Protocol 0: nothing is received, so no frame is copied for this socket.
+        socket.bind(options.ifindex, 0).map_err(|error| ("bind(AF_PACKET)", error))?;
+        Ok(Self { socket, memory, layout })
     }
 
     /// Number of slots.
@@ -149,7 +121,7 @@ impl PacketRing {
         let len = self.layout.slot_bytes - FRAME_AT;
         // SAFETY: `offset` asserted that the slot is in the ring, and this is its part behind both
         // headers. The kernel never writes there, and `&mut self` excludes other users.
-        Some(unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr().add(at), len) })
+        Some(unsafe { std::slice::from_raw_parts_mut(self.memory.start().as_ptr().add(at), len) })
     }
 
     /// Sets the length of the frame in one slot.
@@ -160,7 +132,7 @@ impl PacketRing {
         // them, and not before the slot is requested. Words in the ring are aligned only to 2 bytes
         // here.
         unsafe {
-            let head = self.memory.as_ptr().add(at);
+            let head = self.memory.start().as_ptr().add(at);
             head.add(LEN_AT).cast::<u32>().write((VNET_LEN + frame_len) as u32);
             head.add(COPY_LEN_AT).cast::<u16>().write(u16::try_from(frame_len).unwrap_or(u16::MAX));
         }
@@ -170,7 +142,7 @@ impl PacketRing {
     pub(super) fn frame_len(&self, index: usize) -> usize {
         let at = self.layout.offset(index) + LEN_AT;
         // SAFETY: inside the slot, aligned to 4 bytes, and written only by `set_frame_len`.
-        let len = unsafe { self.memory.as_ptr().add(at).cast::<u32>().read() };
+        let len = unsafe { self.memory.start().as_ptr().add(at).cast::<u32>().read() };
         (len as usize).saturating_sub(VNET_LEN)
     }
 
@@ -178,7 +150,7 @@ impl PacketRing {
     pub(super) fn frame(&self, index: usize) -> &[u8] {
         let at = self.layout.offset(index) + FRAME_AT;
         // SAFETY: as for `slot`; the length was checked when it was set, and is 0 before.
-        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(at), self.frame_len(index)) }
+        unsafe { std::slice::from_raw_parts(self.memory.start().as_ptr().add(at), self.frame_len(index)) }
     }
 
     /// Sends `count` frames from slot `first` on, and returns how many were accepted. `first` is
@@ -193,8 +165,16 @@ impl PacketRing {
         }
         // SAFETY: no memory of ours is passed; the kernel reads the requested slots of the ring,
         // which are not written meanwhile, and writes their status words.
-        let result =
-            unsafe { libc::sendto(self.fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
+        let result = unsafe {
+            libc::sendto(
+                self.socket.as_fd().as_raw_fd(),
+                std::ptr::null(),
+                0,
+                libc::MSG_DONTWAIT,
+                std::ptr::null(),
+                0,
+            )
+        };
         let error = (result < 0).then(io::Error::last_os_error);
         let is_left = |index: &usize| {
             let status = self.status(index % slots).load(Ordering::Acquire);
@@ -214,61 +194,37 @@ impl PacketRing {
     fn status(&self, index: usize) -> &AtomicU32 {
         // SAFETY: `offset` asserted that the slot is in the ring and slots are aligned to 64 bytes; the word stays
         // mapped until drop, which the borrow prevents, and the kernel writes it as a whole.
-        unsafe { AtomicU32::from_ptr(self.memory.as_ptr().add(self.layout.offset(index)).cast()) }
-    }
-}
-
-impl Drop for PacketRing {
-    fn drop(&mut self) {
-        // SAFETY: what mmap gave in `open`, unmapped once, and every borrow ended before drop.
-        unsafe { libc::munmap(self.memory.as_ptr().cast(), self.layout.bytes()) };
+        unsafe { AtomicU32::from_ptr(self.memory.start().as_ptr().add(self.layout.offset(index)).cast()) }
     }
 }
 
 /// Options that must be set before the ring.
-fn set_up(socket: &OwnedFd, options: &RingOptions) -> Result<(), (&'static str, io::Error)> {
+fn set_up(socket: &PacketSocket, options: &RingOptions) -> Result<(), (&'static str, io::Error)> {
     let buffer = options.send_buffer_bytes;
     // Without CAP_NET_ADMIN the buffer stays within the system limit, which costs some speed only.
-    set(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &buffer)
-        .or_else(|_| set(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &buffer))
+    socket
+        .set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &buffer)
+        .or_else(|_| socket.set(libc::SOL_SOCKET, libc::SO_SNDBUF, &buffer))
         .map_err(|error| ("setsockopt(SO_SNDBUF)", error))?;
+    let on: c_int = 1;
     let version = libc::tpacket_versions::TPACKET_V2 as c_int;
-    set(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)
+    socket
+        .set(libc::SOL_PACKET, libc::PACKET_VERSION, &version)
         .map_err(|error| ("setsockopt(PACKET_VERSION)", error))?;
-    set(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)
+    socket
+        .set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, &on)
         .map_err(|error| ("setsockopt(PACKET_VNET_HDR)", error))?;
     if options.bypass_qdisc {
-        set(socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1)
+        socket
+            .set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &on)
             .map_err(|error| ("setsockopt(PACKET_QDISC_BYPASS)", error))?;
     }
     if options.priority != 0 {
-        set(socket, libc::SOL_SOCKET, libc::SO_PRIORITY, &options.priority)
+        socket
+            .set(libc::SOL_SOCKET, libc::SO_PRIORITY, &options.priority)
             .map_err(|error| ("setsockopt(SO_PRIORITY)", error))?;
     }
     Ok(())
-}
-
-fn set<T>(socket: &OwnedFd, level: c_int, name: c_int, value: &T) -> io::Result<()> {
-    let len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: `value` is `len` bytes of numbers that live during the call, which only reads them.
-    let result = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const *value).cast::<c_void>(), len)
-    };
-    checked(result).map(drop)
-}
-
-fn map(socket: &OwnedFd, len: usize) -> io::Result<NonNull<u8>> {
-    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
-    // SAFETY: no address is asked for, so nothing of ours is replaced; the kernel checks length and descriptor.
-    let memory = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, socket.as_raw_fd(), 0) };
-    if memory == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    NonNull::new(memory.cast()).ok_or_else(|| io::Error::other("mapped at address zero"))
-}
-
-fn checked(result: c_int) -> io::Result<c_int> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::backend::tpacket::block::Frames;
 use crate::record::consumer::{Probe, RingConsumer, STAMP_DELAY_NS};
 use crate::record::ring::Record;
-use crate::sys::packet_socket::{PacketSocket, ReceiveRing};
+use crate::sys::packet_socket::{CaptureSocket, ReceiveRing};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,7 +45,7 @@ impl Totals {
 /// The counts of one ring, for its reader and for statistics.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    socket: PacketSocket,
+    socket: CaptureSocket,
     totals: Mutex<Totals>,
     /// Frames that the reader has had in view.
     pub(crate) seen: AtomicU64,
@@ -54,12 +54,12 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn new(socket: PacketSocket) -> Self {
+    pub(crate) fn new(socket: CaptureSocket) -> Self {
         Self { socket, totals: Mutex::default(), seen: AtomicU64::new(0), seen_bytes: AtomicU64::new(0) }
     }
 
     /// The socket whose ring this is.
-    pub(crate) fn socket(&self) -> &PacketSocket {
+    pub(crate) fn socket(&self) -> &CaptureSocket {
         &self.socket
     }
 

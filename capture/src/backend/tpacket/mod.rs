@@ -11,7 +11,7 @@ use crate::backend::filter;
 use crate::backend::hwtstamp::Hardware;
 use crate::backend::{Backend, RingCounts, SourceFacts, TpacketFacts};
 use crate::reader::Ring;
-use crate::sys::packet_socket::{PacketSocket, ReceiveRing, RingShape};
+use crate::sys::packet_socket::{CaptureSocket, ReceiveRing, RingShape};
 use crate::{CaptureError, ClockMode, Direction, Fanout, Mode, Options, cpus, describe};
 use ::filter::{Classic, Instruction};
 use consumer::{Tally, TpacketConsumer};
@@ -142,7 +142,7 @@ impl TpacketBackend {
             is_attached: false,
         };
         for _ in 0..rings {
-            let (socket, ring) = PacketSocket::new(shape).map_err(failed("make a packet ring for"))?;
+            let (socket, ring) = CaptureSocket::new(shape).map_err(failed("make a packet ring for"))?;
             // A socket gets every frame until it is in its group, so nothing passes until all of
             // them are.
             socket.set_filter(Classic::keep(0).instructions()).map_err(failed("set a filter for"))?;
@@ -329,7 +329,7 @@ impl Group {
         Self { kind: kind | outgoing, number: None }
     }
 
-    fn join(&mut self, socket: &PacketSocket) -> io::Result<()> {
+    fn join(&mut self, socket: &CaptureSocket) -> io::Result<()> {
         match self.number {
             Some(number) => socket.join(number, self.kind),
             None => {
@@ -347,7 +347,7 @@ impl Group {
     }
 
     /// Begins a group under a number that the kernel chooses.
-    fn found(&mut self, socket: &PacketSocket) -> io::Result<()> {
+    fn found(&mut self, socket: &CaptureSocket) -> io::Result<()> {
         socket.join(0, self.kind | libc::PACKET_FANOUT_FLAG_UNIQUEID)?;
         self.number = Some(socket.group()?);
         Ok(())
