@@ -5,7 +5,7 @@
 //!
 //! CPU time where it can be, since the machine may be shared. `cargo test` runs it tiny, so that it does not rot.
 
-use engine::{EngineKind, Pace, Request, Terms, TxOptions, Worker};
+use engine::{EngineKind, Limits, Pace, Request, TxOptions, Worker};
 use host::{Lab, LabOptions};
 use packet::ipsec::{Association, Associations, Hash, Integrity, Secret, SecurityAssociation, Transform};
 use packet::{Config, Cursor, DeviceFacts, Flags, Plan, WallTime};
@@ -50,7 +50,7 @@ fn on_a_wire(engine: EngineKind, frame_len: u32) {
         plan,
         cursor,
         mode: config.xmit_mode,
-        terms: Terms { count: 0, duration_ns: 2_000_000_000, pace: Pace::Unpaced, ..Terms::default() },
+        limits: Limits { count: 0, duration_ns: 2_000_000_000, pace: Pace::Unpaced, ..Limits::default() },
         engine: Some(engine),
         options: TxOptions::of(&config),
         batch: None,

@@ -1,9 +1,9 @@
-//! Time comes in as an argument: the machine's clocks, or a test's.
+//! Clocks: of the machine, or of a test.
 
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Where a run takes its time from.
+/// The time source of a run.
 pub trait Clock {
     /// `CLOCK_MONOTONIC` in nanoseconds.
     fn now_ns(&self) -> u64;
@@ -11,27 +11,27 @@ pub trait Clock {
     /// Nanoseconds since 1970.
     fn wall_ns(&self) -> u64;
 
-    /// Waits until `deadline_ns` on the monotonic clock, or a little less when that is far away: the caller
-    /// asks again.
+    /// Waits until `deadline_ns` of the monotonic clock, or less if that is far away: the caller
+    /// calls again.
     fn wait_until(&self, deadline_ns: u64);
 
-    /// Leaves the processor to others for about `rest_ns`.
+    /// Yields the CPU for about `rest_ns`.
     fn rest(&self, rest_ns: u64);
 }
 
-/// The machine's own clocks.
+/// The clocks of the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
-/// A sleep is not exact: a thread that waits wakes up so long before the deadline at least, and spins.
-const EARLY_MIN_NS: u64 = 100_000;
-/// And so long at most.
-const EARLY_MAX_NS: u64 = 4_000_000;
-/// So long while nobody knows yet how exact sleeps are.
-const EARLY_FIRST_NS: u64 = 2_000_000;
-/// A late wake-up is forgotten by one part in so many at each wait.
-const FORGETS: u64 = 8_192;
-/// A sleeping thread looks up at least this often, so that a stop takes effect within 10 ms.
+/// Sleeps are late. So a waiting thread wakes up this long before the deadline at least, and spins.
+const MARGIN_MIN_NS: u64 = 100_000;
+/// And this long at most.
+const MARGIN_MAX_NS: u64 = 4_000_000;
+/// The margin before the first sleep.
+const MARGIN_FIRST_NS: u64 = 2_000_000;
+/// The margin decays by this fraction with each wait.
+const DECAY: u64 = 8_192;
+/// Longest sleep, so that a stop takes effect within 10 ms.
 const SLEEP_MAX_NS: u64 = 4_000_000;
 
 impl Clock for SystemClock {
@@ -44,7 +44,7 @@ impl Clock for SystemClock {
     }
 
     fn wait_until(&self, deadline_ns: u64) {
-        wait(deadline_ns, EARLY_MIN_NS);
+        wait(deadline_ns, MARGIN_MIN_NS);
     }
 
     fn rest(&self, rest_ns: u64) {
@@ -52,13 +52,13 @@ impl Clock for SystemClock {
     }
 }
 
-/// As [`SystemClock`], of a thread that keeps deadlines: it sleeps as long as sleeps have proved to be exact, and spins the rest.
+/// Like [`SystemClock`], with a margin that adapts to the lateness of sleeps.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct PunctualClock {
-    early: Cell<Early>,
+pub(crate) struct HybridClock {
+    margin: Cell<SpinMargin>,
 }
 
-impl Clock for PunctualClock {
+impl Clock for HybridClock {
     fn now_ns(&self) -> u64 {
         SystemClock.now_ns()
     }
@@ -68,9 +68,9 @@ impl Clock for PunctualClock {
     }
 
     fn wait_until(&self, deadline_ns: u64) {
-        let early = self.early.get();
-        let late_ns = wait(deadline_ns, early.0);
-        self.early.set(early.after(late_ns));
+        let margin = self.margin.get();
+        let late_ns = wait(deadline_ns, margin.0);
+        self.margin.set(margin.after(late_ns));
     }
 
     fn rest(&self, rest_ns: u64) {
@@ -78,13 +78,13 @@ impl Clock for PunctualClock {
     }
 }
 
-/// Sleeps until `early_ns` before the deadline or for the longest sleep, or spins until the deadline. Returns by how much a
-/// sleep ended too late.
-fn wait(deadline_ns: u64, early_ns: u64) -> u64 {
+/// Sleeps until `margin_ns` before the deadline or for the longest sleep, or spins until the
+/// deadline. Returns how late a sleep ended.
+fn wait(deadline_ns: u64, margin_ns: u64) -> u64 {
     let now_ns = SystemClock.now_ns();
     let left_ns = deadline_ns.saturating_sub(now_ns);
-    if left_ns > early_ns {
-        let sleep_ns = (left_ns - early_ns).min(SLEEP_MAX_NS);
+    if left_ns > margin_ns {
+        let sleep_ns = (left_ns - margin_ns).min(SLEEP_MAX_NS);
         std::thread::sleep(Duration::from_nanos(sleep_ns));
         return SystemClock.now_ns() - (now_ns + sleep_ns);
     }
@@ -94,21 +94,21 @@ fn wait(deadline_ns: u64, early_ns: u64) -> u64 {
     0
 }
 
-/// How long before a deadline a thread wakes up, in nanoseconds: as much as its sleeps have been late.
+/// How long before a deadline a thread wakes up, in nanoseconds: the lateness of its sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Early(u64);
+struct SpinMargin(u64);
 
-impl Default for Early {
+impl Default for SpinMargin {
     fn default() -> Self {
-        Self(EARLY_FIRST_NS)
+        Self(MARGIN_FIRST_NS)
     }
 }
 
-impl Early {
-    /// After a wait whose sleep ended `late_ns` too late.
+impl SpinMargin {
+    /// The margin after a sleep that ended `late_ns` late.
     fn after(self, late_ns: u64) -> Self {
-        let kept_ns = self.0 - self.0 / FORGETS;
-        Self(kept_ns.max(late_ns).clamp(EARLY_MIN_NS, EARLY_MAX_NS))
+        let kept_ns = self.0 - self.0 / DECAY;
+        Self(kept_ns.max(late_ns).clamp(MARGIN_MIN_NS, MARGIN_MAX_NS))
     }
 }
 
@@ -118,36 +118,36 @@ mod tests {
 
     #[test]
     fn one_late_sleep_in_a_thousand_is_remembered_until_the_next() {
-        let mut early = Early(EARLY_MIN_NS);
-        assert_eq!(early.after(70_000), early, "what spinning covers changes nothing");
+        let mut margin = SpinMargin(MARGIN_MIN_NS);
+        assert_eq!(margin.after(70_000), margin, "what spinning covers changes nothing");
         for _ in 0..10 {
-            early = early.after(1_500_000);
+            margin = margin.after(1_500_000);
             for _ in 0..1_000 {
-                early = early.after(60_000);
-                assert!(early.0 > 1_300_000, "{early:?}");
+                margin = margin.after(60_000);
+                assert!(margin.0 > 1_300_000, "{margin:?}");
             }
         }
         for _ in 0..30_000 {
-            early = early.after(0);
+            margin = margin.after(0);
         }
-        assert_eq!(early, Early(EARLY_MIN_NS), "sleeps that end in time are trusted again");
-        assert_eq!(early.after(u64::MAX), Early(EARLY_MAX_NS));
+        assert_eq!(margin, SpinMargin(MARGIN_MIN_NS), "sleeps that end in time are trusted again");
+        assert_eq!(margin.after(u64::MAX), SpinMargin(MARGIN_MAX_NS));
     }
 
     #[test]
     fn trust_in_sleeps_is_earned() {
-        let mut early = Early::default();
+        let mut margin = SpinMargin::default();
         for _ in 0..1_000 {
-            early = early.after(50_000);
+            margin = margin.after(50_000);
         }
-        assert!(early.0 > 1_700_000, "{early:?}");
-        (0..25_000).for_each(|_| early = early.after(50_000));
-        assert_eq!(early, Early(EARLY_MIN_NS));
+        assert!(margin.0 > 1_700_000, "{margin:?}");
+        (0..25_000).for_each(|_| margin = margin.after(50_000));
+        assert_eq!(margin, SpinMargin(MARGIN_MIN_NS));
     }
 
     #[test]
-    fn nobody_is_early_and_long_waits_are_asked_for_again() {
-        let clock = PunctualClock::default();
+    fn no_wait_ends_late_and_long_waits_are_split() {
+        let clock = HybridClock::default();
         for gap_ns in [1_000, 300_000, 9_000_000] {
             let from_ns = clock.now_ns();
             let mut waits = 0;
@@ -165,7 +165,7 @@ pub(crate) mod fake {
     use super::Clock;
     use std::cell::Cell;
 
-    /// A clock that a test moves; waiting moves it to the deadline.
+    /// A clock that a test advances; waiting advances it to the deadline.
     #[derive(Debug, Default)]
     pub(crate) struct FakeClock(pub(crate) Cell<u64>);
 

@@ -1,7 +1,7 @@
-//! When the next frame is due: absolute deadlines, so that lateness is caught up and the mean stays exact. A run that
-//! stood still for longer than an operating system usually makes it catches up at a limited pace.
+//! Deadlines of a paced run: absolute, so that lateness is made up and the mean rate stays exact.
+//! After a longer stop a run catches up at a limited rate.
 //!
-//! Pure arithmetic on nanoseconds; waiting is the business of the run.
+//! Pure arithmetic on nanoseconds; the run waits.
 
 use packet::NEVER_NS;
 use std::num::NonZeroU32;
@@ -9,35 +9,35 @@ use std::num::NonZeroU32;
 /// Bytes on the wire beside the frame: FCS 4, preamble and start 8, gap 12.
 pub const WIRE_OVERHEAD_BYTES: u64 = 24;
 
-/// How fast frames are to go out.
+/// Rate of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pace {
-    /// As fast as it goes.
+    /// As fast as possible.
     #[default]
     Unpaced,
-    /// This time between the starts of two frames.
+    /// Interval between frames.
     Delay {
         /// Nanoseconds.
         delay_ns: u64,
     },
-    /// This time between the starts of two bursts.
+    /// Interval between bursts.
     BurstDelay {
         /// Nanoseconds.
         delay_ns: u64,
-        /// Frames of one burst.
+        /// Frames per burst.
         burst: NonZeroU32,
     },
-    /// This many frames each second.
+    /// Frames per second.
     FrameRate {
-        /// Frames each second, more than 0.
+        /// Frames per second, more than 0.
         rate_pps: u64,
     },
-    /// This many bits each second on the wire, with FCS, preamble and gap.
+    /// Bits per second on the wire, with FCS, preamble and gap.
     WireRate {
-        /// Bits each second, more than 0.
+        /// Bits per second, more than 0.
         rate_bps: u64,
     },
-    /// Not at all.
+    /// Send nothing.
     Never,
 }
 
@@ -51,7 +51,7 @@ impl Pace {
         }
     }
 
-    /// The time from one deadline to the next, for the shortest frames; 0 where there are none.
+    /// Interval between deadlines for the shortest frames; 0 without deadlines.
     pub(crate) fn gap_ns(self) -> u64 {
         match self {
             Self::Unpaced | Self::Never => 0,
@@ -61,7 +61,8 @@ impl Pace {
         }
     }
 
-    /// As [`Self::from_delay_ns`], for transmit calls of `burst` frames: pktgen waits once for each call.
+    /// Like [`Self::from_delay_ns`], for transmit calls of `burst` frames: pktgen waits once per
+    /// call.
     pub fn from_call_delay_ns(delay_ns: u64, burst: u32) -> Self {
         match (Self::from_delay_ns(delay_ns), NonZeroU32::new(burst)) {
             (Self::Delay { delay_ns }, Some(burst)) if burst.get() > 1 => {
@@ -72,33 +73,33 @@ impl Pace {
     }
 }
 
-/// How fast a run catches up that is more than 10 ms behind its schedule. What it is behind by less goes out at once.
+/// Rate at which a run catches up that is more than 10 ms late. Smaller delays are made up at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CatchUp {
-    /// As fast as it goes, as pktgen does.
+    /// As fast as possible, like pktgen.
     #[default]
     Unlimited,
-    /// At this many times its pace at most. At 1 it never catches up: the schedule begins anew.
+    /// At most this multiple of its rate. At 1 it never catches up: the schedule is shifted.
     Times(NonZeroU32),
 }
 
-/// How far a run was behind its schedule, where that was more than 10 ms.
+/// Lateness of a run, as far as it was more than 10 ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lateness {
-    /// Times that it fell behind.
+    /// Number of times.
     pub times: u64,
-    /// By how much at most.
+    /// Maximum.
     pub longest_ns: u64,
-    /// Frames sent while it caught up.
+    /// Frames sent while catching up.
     pub frames: u64,
-    /// How much of the schedule was never caught up.
+    /// Time that was never made up.
     pub given_up_ns: u64,
 }
 
-/// Lateness up to this is what an operating system causes.
+/// Lateness up to this is normal for an operating system.
 const LATE_NS: u64 = 10_000_000;
 
-/// Keeps the deadlines of one run.
+/// Deadlines of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Pacer {
     pace: Pace,
@@ -111,7 +112,8 @@ pub struct Pacer {
     lateness: Lateness,
 }
 
-/// The schedule of a run that catches up has a clock of its own: `schedule_ns` at `real_ns`, and faster from then on.
+/// The schedule of a run that catches up has its own clock: `schedule_ns` at `real_ns`, and faster
+/// afterwards.
 #[derive(Clone, Copy, Debug)]
 struct Lag {
     real_ns: u64,
@@ -125,14 +127,14 @@ impl Pacer {
         Self { pace, catch_up, start_ns, frames: 0, wire_bits: 0, lag: None, lateness }
     }
 
-    /// Catches up like this from now on.
+    /// Sets the catch-up rate.
     #[must_use]
     pub fn with_catch_up(self, catch_up: CatchUp) -> Self {
         Self { catch_up, lag: None, ..self }
     }
 
-    /// Goes on at another pace. The next frame is due when it was, or one gap of the new pace from now if that is
-    /// sooner; at once when there was no pace before.
+    /// Changes the rate. The next frame is due as before, or one gap of the new rate from now if
+    /// that is sooner; at once if there was no rate.
     pub fn change(&mut self, pace: Pace, now_ns: u64) {
         let due_ns = match self.pace {
             Pace::Unpaced | Pace::Never => now_ns,
@@ -141,7 +143,7 @@ impl Pacer {
         *self = Self { catch_up: self.catch_up, lateness: self.lateness, ..Self::new(pace, due_ns) };
     }
 
-    /// When the next frame is due. `u64::MAX` for never.
+    /// When the next frame is due; `u64::MAX` for never.
     pub fn next_ns(&self) -> u64 {
         let scheduled_ns = self.scheduled_ns();
         match (self.lag, self.catch_up) {
@@ -153,7 +155,7 @@ impl Pacer {
         }
     }
 
-    /// How far it was behind; `end_ns` is when it ended without its last frames, `None` where it sent all.
+    /// The lateness. `end_ns` is the end of a run that has not sent all frames.
     pub fn lateness(&self, end_ns: Option<u64>) -> Lateness {
         let behind_ns = end_ns.map_or(0, |end_ns| end_ns.saturating_sub(self.scheduled_ns()));
         let is_behind = self.pace != Pace::Unpaced && behind_ns > LATE_NS;
@@ -161,7 +163,7 @@ impl Pacer {
         Lateness { given_up_ns, longest_ns: self.lateness.longest_ns.max(given_up_ns), ..self.lateness }
     }
 
-    /// When the next frame is due, were it never late.
+    /// When the next frame is due without lateness.
     fn scheduled_ns(&self) -> u64 {
         match self.pace {
             Pace::Unpaced => self.start_ns,
@@ -176,7 +178,7 @@ impl Pacer {
         }
     }
 
-    /// Frames that are due at `now_ns`; `u64::MAX` when they are not paced.
+    /// Frames that are due at `now_ns`; `u64::MAX` if unpaced.
     pub fn due(&mut self, now_ns: u64) -> u64 {
         if self.pace == Pace::Unpaced {
             return if now_ns < self.start_ns { 0 } else { u64::MAX };
@@ -208,7 +210,7 @@ impl Pacer {
         }
     }
 
-    /// The time on the schedule's clock of a run that is late: its next frame was due at `next_ns`.
+    /// Time on the clock of the schedule for a late run, whose next frame was due at `next_ns`.
     fn limited(&mut self, now_ns: u64, next_ns: u64) -> u64 {
         let schedule_ns = self.lag.map_or(next_ns, |lag| match self.catch_up {
             CatchUp::Unlimited => now_ns,
@@ -241,8 +243,8 @@ impl Pacer {
         }
     }
 
-    /// Frames have gone out, `frame_bytes` long together without FCS. Shorter ones than the wire has are padded there;
-    /// among longer ones they are taken as they are, which is 2 of 84 bytes at most.
+    /// Counts sent frames, with the sum of their lengths without FCS. Short frames are padded on
+    /// the wire; in a mix with longer ones that is ignored, which is at most 2 of 84 bytes.
     pub fn sent(&mut self, frames: u64, frame_bytes: u64) {
         let least = frames * u64::from(packet::wire_len(0));
         self.frames += frames;
@@ -255,7 +257,7 @@ impl Pacer {
     }
 }
 
-/// The nanoseconds that `units` take at `per_second`, rounded up so that no frame is early.
+/// Nanoseconds for `units` at `per_second`, rounded up so that no frame is early.
 fn scaled(units: u64, per_second: u64) -> u128 {
     (u128::from(units) * 1_000_000_000).div_ceil(u128::from(per_second))
 }
@@ -264,7 +266,7 @@ fn scaled(units: u64, per_second: u64) -> u128 {
 mod tests {
     use super::*;
 
-    /// Sends whatever is due at each of `count` looks, `step_ns` apart, and returns the total.
+    /// Sends what is due at each of `count` steps of `step_ns`, and returns the total.
     fn total(pace: Pace, step_ns: u64, count: u64, frame_len: u64) -> u64 {
         let mut pacer = Pacer::new(pace, 1000);
         let mut sum = 0;
@@ -287,7 +289,7 @@ mod tests {
 
     #[test]
     fn wire_rate_counts_fcs_preamble_and_gap() {
-        // 60 bytes are 84 on the wire: a gigabit carries 1,488,095 of them.
+        // 60 bytes are 84 on the wire: 1,488,095 frames per Gbit/s.
         let sent = total(Pace::WireRate { rate_bps: 1_000_000_000 }, 1000, 1_000_001, 60);
         assert!((1_488_090..=1_488_100).contains(&sent), "{sent}");
     }

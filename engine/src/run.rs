@@ -1,7 +1,7 @@
 //! One run: a plan on an engine until its count, its end or a stop, at its pace.
 //!
-//! A run is moved on in small steps, so that a thread can serve several and every one of them stops within
-//! 10 ms. Waiting is left to the caller.
+//! A run proceeds in small steps, so that a thread can serve several and each stops within 10 ms.
+//! The caller waits.
 
 use crate::backoff::RingBackoff;
 use crate::clock::Clock;
@@ -13,32 +13,32 @@ use packet::Cursor;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// How long one burst of a run alone is meant to take: short enough to stop and to look at the clock, long enough that
-/// the cost of a call does not show.
+/// Target duration of a burst of a single run: short enough to stop and to read the clock, long
+/// enough that the cost of a call is negligible.
 pub(crate) const BURST_NS: u64 = 2_000_000;
-/// Frames of the first burst, when nothing is known of the engine's speed.
+/// Frames of the first burst, before the speed of the engine is known.
 const BURST_FIRST: u32 = 64;
 const BURST_MAX: u32 = 1 << 20;
-/// A burst may be this many times as long as the one before.
+/// Maximum growth of a burst over the previous one.
 const BURST_GROWTH: u32 = 4;
-/// Frames that share a reading of the clock when they go out back to back: 0.4 µs at 20 Mpps, and the header
-/// holds whole microseconds.
+/// Frames that share a clock reading when sent back to back: 0.4 µs at 20 Mpps; the header has
+/// microseconds.
 const CLOCK_SHARING: u32 = 8;
-/// Frames of a pace share a reading when they are due within half of the header's microsecond.
+/// Paced frames share a clock reading if they are due within half a microsecond.
 const CLOCK_SHARED_NS: u64 = 500;
-/// A device that accepts nothing for this long ends the run.
+/// A device that accepts nothing for this time ends the run.
 const STALL_NS: u64 = 2_000_000_000;
 
-/// When a run ends and how fast it goes.
+/// End and rate of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Terms {
-    /// Frames to be sent, 0 for no end. Frames that meet an error do not count.
+pub struct Limits {
+    /// Frames to send, 0 for no limit. Frames with errors do not count.
     pub count: u64,
-    /// How long, 0 for no end.
+    /// Duration, 0 for no limit.
     pub duration_ns: u64,
-    /// How fast.
+    /// Rate.
     pub pace: Pace,
-    /// How fast when it is late.
+    /// Rate while it is late.
     pub catch_up: CatchUp,
 }
 
@@ -47,15 +47,15 @@ pub struct Terms {
 pub enum End {
     /// All frames were sent.
     Count,
-    /// Its time was over.
+    /// Its time is over.
     Duration,
-    /// It was told to.
+    /// It was stopped.
     Stopped,
-    /// It could not go on.
+    /// It failed.
     Failed(EngineError),
 }
 
-/// What others may see of a run while it goes on.
+/// Progress of a run, for other threads.
 #[derive(Debug, Default)]
 pub struct Progress {
     sent: AtomicU64,
@@ -86,35 +86,35 @@ impl Progress {
     }
 }
 
-/// What a run did.
+/// Result of a run.
 #[derive(Debug)]
 pub struct RunReport {
     /// Why it ended.
     pub end: End,
-    /// The engine; `None` when none could be built.
+    /// The engine; `None` if none could be built.
     pub engine: Option<EngineKind>,
-    /// Frames and their fates.
+    /// Counts of frames.
     pub total: Burst,
-    /// `CLOCK_MONOTONIC` when it began.
+    /// `CLOCK_MONOTONIC` at its start.
     pub started_ns: u64,
-    /// `CLOCK_MONOTONIC` when it ended.
+    /// `CLOCK_MONOTONIC` at its end.
     pub stopped_ns: u64,
     /// Time spent waiting for the next deadline.
     pub idle_ns: u64,
-    /// InterPacketGaps between frames; only of a paced run.
+    /// Inter-packet gaps; only of a paced run.
     pub gaps: Option<InterPacketGaps>,
-    /// What a user should know of how the frames went out.
+    /// Something about the run that the report should mention.
     pub note: Option<String>,
-    /// How far it was behind its pace.
+    /// How late it was.
     pub lateness: Lateness,
-    /// Where a next run would go on.
+    /// State of the next frame.
     pub cursor: Cursor,
-    /// When its next frame would have been due; `None` when it never began.
+    /// When the next frame was due; `None` if it never started.
     pub next_ns: Option<u64>,
 }
 
 impl RunReport {
-    /// Of a run that never began.
+    /// Of a run that never started.
     pub fn failed(error: EngineError, now_ns: u64, cursor: Cursor) -> Self {
         Self {
             end: End::Failed(error),
@@ -131,18 +131,18 @@ impl RunReport {
         }
     }
 
-    /// How long it took.
+    /// Duration.
     pub fn elapsed_ns(&self) -> u64 {
         self.stopped_ns - self.started_ns
     }
 }
 
-/// What a step did.
+/// Result of a step.
 #[derive(Debug)]
 pub enum Step {
-    /// Frames were offered; look again.
+    /// Frames were offered; step again.
     Sent,
-    /// The same, and the device has all it can hold: nothing is gained by asking again before so many nanoseconds.
+    /// Frames were offered and the device is full: back off for this number of nanoseconds.
     Full(u64),
     /// Nothing is due before this time.
     WaitUntil(u64),
@@ -153,29 +153,29 @@ pub enum Step {
 /// A run in progress.
 pub struct Run {
     engine: Box<dyn Engine>,
-    terms: Terms,
+    limits: Limits,
     pacer: Pacer,
     total: Burst,
     started_ns: u64,
     idle_ns: u64,
     gaps: Option<InterPacketGaps>,
     burst_frames: u32,
-    /// How long a burst is meant to take.
+    /// Target duration of a burst.
     turn_ns: u64,
     backoff: RingBackoff,
-    /// When the device began to accept nothing; `None` while it accepts.
+    /// Time since which the device accepts nothing; `None` while it accepts.
     stuck_ns: Option<u64>,
 }
 
 impl Run {
-    /// Begins now.
-    pub fn new(mut engine: Box<dyn Engine>, terms: Terms, now_ns: u64) -> Self {
-        let is_paced = terms.pace != Pace::Unpaced;
-        engine.set_clock_sharing(clock_sharing(terms.pace));
+    /// Starts now.
+    pub fn new(mut engine: Box<dyn Engine>, limits: Limits, now_ns: u64) -> Self {
+        let is_paced = limits.pace != Pace::Unpaced;
+        engine.set_clock_sharing(clock_sharing(limits.pace));
         Self {
             engine,
-            terms,
-            pacer: Pacer::new(terms.pace, now_ns).with_catch_up(terms.catch_up),
+            limits,
+            pacer: Pacer::new(limits.pace, now_ns).with_catch_up(limits.catch_up),
             total: Burst::default(),
             started_ns: now_ns,
             idle_ns: 0,
@@ -187,7 +187,7 @@ impl Run {
         }
     }
 
-    /// The engine at work.
+    /// The current engine.
     pub(crate) fn engine_kind(&self) -> EngineKind {
         self.engine.kind()
     }
@@ -197,27 +197,29 @@ impl Run {
         self.pacer.next_ns()
     }
 
-    /// When it is due for a step: a frame, its end, or at once where it is not paced or has sent its count.
+    /// When the next step is due: a frame, the end, or at once if it is unpaced or has sent its
+    /// count.
     pub(crate) fn wake_ns(&self) -> u64 {
-        if self.terms.pace == Pace::Unpaced || self.terms.count != 0 && self.total.sent >= self.terms.count {
+        if self.limits.pace == Pace::Unpaced || self.limits.count != 0 && self.total.sent >= self.limits.count
+        {
             return 0;
         }
         self.next_ns().min(self.end_ns())
     }
 
-    /// How long its bursts are to take from now on.
+    /// Sets the target duration of bursts.
     pub(crate) fn set_turn_ns(&mut self, turn_ns: u64) {
         let frames = u64::from(self.burst_frames) * turn_ns / self.turn_ns;
         self.burst_frames = (frames as u32).clamp(1, BURST_MAX);
         self.turn_ns = turn_ns;
     }
 
-    /// Frames and their fates so far.
+    /// Counts of frames so far.
     pub fn total(&self) -> &Burst {
         &self.total
     }
 
-    /// When it began.
+    /// Start time.
     pub fn started_ns(&self) -> u64 {
         self.started_ns
     }
@@ -227,19 +229,19 @@ impl Run {
         self.idle_ns
     }
 
-    /// Where the next frame starts from.
+    /// State of the next frame.
     pub fn cursor(&self) -> Cursor {
         self.engine.cursor()
     }
 
-    /// Its next frame is due at `next_ns`, on the clock of the run that it goes on with.
+    /// The next frame is due at `next_ns`, on the clock of the run that it continues.
     pub(crate) fn goes_on_at(&mut self, next_ns: u64) {
-        if self.terms.pace != Pace::Never {
-            self.pacer = Pacer::new(self.terms.pace, next_ns).with_catch_up(self.terms.catch_up);
+        if self.limits.pace != Pace::Never {
+            self.pacer = Pacer::new(self.limits.pace, next_ns).with_catch_up(self.limits.catch_up);
         }
     }
 
-    /// It began at `started_ns`, with another engine.
+    /// It started at `started_ns`, with another engine.
     pub(crate) fn backdate(&mut self, started_ns: u64) {
         self.started_ns = started_ns;
     }
@@ -249,18 +251,18 @@ impl Run {
         self.idle_ns += wait_ns;
     }
 
-    /// Goes on with other terms.
-    pub fn change_terms(&mut self, terms: Terms, now_ns: u64) {
-        if terms.pace != self.terms.pace {
-            let is_paced = terms.pace != Pace::Unpaced;
-            self.engine.set_clock_sharing(clock_sharing(terms.pace));
-            self.pacer.change(terms.pace, now_ns);
+    /// Continues with other limits.
+    pub fn set_limits(&mut self, limits: Limits, now_ns: u64) {
+        if limits.pace != self.limits.pace {
+            let is_paced = limits.pace != Pace::Unpaced;
+            self.engine.set_clock_sharing(clock_sharing(limits.pace));
+            self.pacer.change(limits.pace, now_ns);
             self.gaps = self.gaps.take().or_else(|| is_paced.then(InterPacketGaps::new));
         }
-        self.terms = terms;
+        self.limits = limits;
     }
 
-    /// Sends what is due, if anything, and says what next.
+    /// Sends what is due, if anything, and returns what to do next.
     pub fn step(&mut self, clock: &dyn Clock, progress: &Progress) -> Step {
         let now_ns = clock.now_ns();
         if let Some(end) = self.end(now_ns) {
@@ -305,22 +307,22 @@ impl Run {
     }
 
     fn end(&self, now_ns: u64) -> Option<End> {
-        if self.terms.count != 0 && self.total.sent >= self.terms.count {
+        if self.limits.count != 0 && self.total.sent >= self.limits.count {
             return Some(End::Count);
         }
         (now_ns >= self.end_ns()).then_some(End::Duration)
     }
 
     fn end_ns(&self) -> u64 {
-        match self.terms.duration_ns {
+        match self.limits.duration_ns {
             0 => u64::MAX,
             duration_ns => self.started_ns.saturating_add(duration_ns),
         }
     }
 
-    /// Frames for the next burst: due, not beyond the count, and not for too long.
+    /// Frames of the next burst: due, within the count, and not for too long.
     fn budget(&mut self, now_ns: u64) -> Option<NonZeroU32> {
-        let left = match self.terms.count {
+        let left = match self.limits.count {
             0 => u64::MAX,
             count => count - self.total.sent,
         };
@@ -328,9 +330,9 @@ impl Run {
         NonZeroU32::new(frames as u32)
     }
 
-    /// What next after a burst. A paced run waits for its deadlines anyway.
+    /// What to do after a burst. A paced run waits for its deadlines anyway.
     fn rest(&mut self, burst: &Burst, now_ns: u64) -> Step {
-        if self.terms.pace != Pace::Unpaced || !self.engine.rests() {
+        if self.limits.pace != Pace::Unpaced || !self.engine.rests() {
             return Step::Sent;
         }
         match self.backoff.rest_ns(burst, now_ns) {
@@ -349,7 +351,7 @@ impl Run {
         }
         let per_frame_ns = (end_ns - start_ns).max(1) / burst.offered().max(1);
         let fitting = (self.turn_ns / per_frame_ns.max(1)) as u32;
-        // Frames that met a full ring may be lost: no more are made than there is room for.
+        // Frames that meet a full ring may be lost, so bursts are limited.
         let roomy = match burst.errors.ring_full {
             0 => BURST_MAX,
             _ if !self.engine.rests() => BURST_MAX,
@@ -359,8 +361,8 @@ impl Run {
         self.burst_frames = fitting.clamp(1, most);
     }
 
-    /// Whether errors end the run: more than a full ring does when the device explains it, a ring that stays
-    /// full does after a while.
+    /// Whether errors end the run: errors beside a full ring if the device explains them, or a ring
+    /// that stays full for some time.
     fn trouble(&mut self, errors: &Errors, now_ns: u64) -> Option<EngineError> {
         if errors.is_serious() {
             return self.engine.explain(errors);
@@ -373,17 +375,18 @@ impl Run {
     }
 }
 
-/// How many frames share a reading of the clock. At 11 Mpps a reading for each takes a third of a frame's time.
+/// How many frames share a clock reading. At 11 Mpps a reading per frame takes a third of its time.
 fn clock_sharing(pace: Pace) -> u32 {
     match pace {
         Pace::Unpaced => CLOCK_SHARING,
-        // The frames of a burst go out together, but one may be all there is until the next.
+        // The frames of a burst are sent together, but it may be the only one for some time.
         Pace::Never | Pace::BurstDelay { .. } => 1,
         pace => (CLOCK_SHARED_NS / pace.gap_ns().max(1)).clamp(1, u64::from(CLOCK_SHARING)) as u32,
     }
 }
 
-/// The part of the offered bytes that the frames which went out have, refused ones being as long as the others.
+/// The bytes of sent frames, as a share of the offered bytes; rejected frames are assumed to have
+/// the mean length.
 fn sent_bytes(burst: &Burst) -> u64 {
     let product = u128::from(burst.frame_bytes) * u128::from(burst.sent);
     (product / u128::from(burst.offered().max(1))) as u64
@@ -396,10 +399,10 @@ mod tests {
     use std::cell::Cell;
     use std::rc::Rc;
 
-    /// Takes 10 ns a frame, and refuses what its script says.
+    /// Takes 10 ns per frame, and rejects frames by its script.
     struct Scripted {
         clock: Rc<FakeClock>,
-        /// Of each frame in turn: accepted, or the ring was full.
+        /// Per frame: accepted, or the ring was full.
         accepts: fn(u64) -> bool,
         offered: Rc<Cell<u64>>,
         largest: Rc<Cell<u32>>,
@@ -435,7 +438,7 @@ mod tests {
         }
     }
 
-    fn finish(terms: Terms, accepts: fn(u64) -> bool) -> (RunReport, u64, u32) {
+    fn finish(limits: Limits, accepts: fn(u64) -> bool) -> (RunReport, u64, u32) {
         let clock = Rc::new(FakeClock::default());
         let (offered, largest) = (Rc::default(), Rc::default());
         let engine = Scripted {
@@ -444,7 +447,7 @@ mod tests {
             offered: Rc::clone(&offered),
             largest: Rc::clone(&largest),
         };
-        let mut run = Run::new(Box::new(engine), terms, 0);
+        let mut run = Run::new(Box::new(engine), limits, 0);
         let progress = Progress::default();
         loop {
             match run.step(&*clock, &progress) {
@@ -462,7 +465,8 @@ mod tests {
     #[test]
     fn exactly_count_frames_are_sent_whatever_was_refused() {
         for count in [1, 2, 63, 64, 65, 1000, 1_000_001] {
-            let (report, offered, _) = finish(Terms { count, ..Terms::default() }, |number| number % 3 != 0);
+            let (report, offered, _) =
+                finish(Limits { count, ..Limits::default() }, |number| number % 3 != 0);
             assert_eq!(report.total.sent, count);
             assert_eq!(report.total.offered(), offered);
             assert!(matches!(report.end, End::Count));
@@ -480,14 +484,14 @@ mod tests {
 
     #[test]
     fn bursts_take_two_milliseconds_at_most() {
-        let (_, _, largest) = finish(Terms { count: 10_000_000, ..Terms::default() }, |_| true);
+        let (_, _, largest) = finish(Limits { count: 10_000_000, ..Limits::default() }, |_| true);
         assert_eq!(largest, 200_000);
     }
 
     #[test]
     fn pace_is_kept_to_the_frame_and_the_time_is_over_in_time() {
         let pace = Pace::FrameRate { rate_pps: 1_000_000 };
-        let (report, ..) = finish(Terms { duration_ns: 1_000_000_000, pace, ..Terms::default() }, |_| true);
+        let (report, ..) = finish(Limits { duration_ns: 1_000_000_000, pace, ..Limits::default() }, |_| true);
         assert_eq!(report.total.sent, 1_000_000);
         assert!(matches!(report.end, End::Duration));
         let gaps = report.gaps.expect("a paced run has gaps");
@@ -497,9 +501,9 @@ mod tests {
     #[test]
     fn a_wire_rate_is_kept_however_many_frames_are_refused() {
         let pace = Pace::WireRate { rate_bps: 84 * 8 * 100_000 };
-        let terms = Terms { duration_ns: 1_000_000_000, pace, ..Terms::default() };
+        let limits = Limits { duration_ns: 1_000_000_000, pace, ..Limits::default() };
         for accepts in [|_| true, |number| number % 3 != 0] as [fn(u64) -> bool; 2] {
-            let (report, ..) = finish(terms, accepts);
+            let (report, ..) = finish(limits, accepts);
             assert!((99_990..=100_001).contains(&report.total.sent), "{}", report.total.sent);
         }
     }
@@ -510,8 +514,8 @@ mod tests {
         for rate_pps in [1_000, 10_000, 99_999, 1_000_000, 5_000_000] {
             let clock = Rc::new(FakeClock::default());
             let stolen = Stolen { clock: Rc::clone(&clock), calls: 0 };
-            let terms = Terms { pace: Pace::FrameRate { rate_pps }, ..Terms::default() };
-            let mut run = Run::new(Box::new(stolen), terms, 0);
+            let limits = Limits { pace: Pace::FrameRate { rate_pps }, ..Limits::default() };
+            let mut run = Run::new(Box::new(stolen), limits, 0);
             let progress = Progress::default();
             for second in 1..=3 {
                 let until_ns = second * 1_000_000_000;
@@ -520,7 +524,7 @@ mod tests {
                         clock.wait_until(deadline_ns);
                     }
                 }
-                // Due at the last look, which was 3 ms ago at most.
+                // Due at the last step, at most 3 ms ago.
                 let due = |ns: u64| ns * rate_pps / 1_000_000_000 + 1;
                 let sent = run.total().sent;
                 let expected = due(until_ns - 3_100_000) * 499 / 500..=due(clock.now_ns());
@@ -533,14 +537,15 @@ mod tests {
     fn on_time_each_frame_goes_alone_below_a_hundred_thousand_a_second() {
         for (rate_pps, largest_burst) in [(1_000, 1), (99_999, 1), (50_000_000, 64)] {
             let pace = Pace::FrameRate { rate_pps };
-            let terms = Terms { count: 10_000, pace, ..Terms::default() };
-            let (report, _, largest) = finish(terms, |_| true);
+            let limits = Limits { count: 10_000, pace, ..Limits::default() };
+            let (report, _, largest) = finish(limits, |_| true);
             assert_eq!(report.total.sent, 10_000);
             assert!((1..=largest_burst).contains(&largest), "{rate_pps}: bursts of {largest}");
         }
     }
 
-    /// Takes 20 ns a frame and 1 µs a call; each 100th call comes 3 ms late; one frame in 500 finds no room.
+    /// Takes 20 ns per frame and 1 µs per call; each 100th call is 3 ms late; one frame in 500
+    /// meets a full ring.
     struct Stolen {
         clock: Rc<FakeClock>,
         calls: u64,
@@ -576,7 +581,7 @@ mod tests {
 
     #[test]
     fn a_ring_that_stays_full_ends_the_run_and_every_frame_is_counted() {
-        let (report, offered, _) = finish(Terms::default(), |number| number < 100);
+        let (report, offered, _) = finish(Limits::default(), |number| number < 100);
         assert!(matches!(report.end, End::Failed(EngineError::Stalled { seconds: 2, .. })));
         assert_eq!((report.total.sent, report.total.offered()), (100, offered));
     }

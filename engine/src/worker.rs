@@ -1,16 +1,17 @@
-//! A thread of the generator: pinned to one CPU, inside one network namespace, serving any number of runs.
+//! Worker threads: each is pinned to one CPU in one network namespace and serves any number of
+//! runs.
 //!
-//! Runs that keep their pace send when their frames are due; runs without a pace, and those that are behind theirs, share
-//! the rest of the time in turns. All engines of one order are built before its first frame, and its runs begin at one
-//! instant. Orders come in by a channel; stops by a flag that is checked between bursts.
+//! Paced runs send when their frames are due. Unpaced and late runs share the remaining time in
+//! turns. All engines of one order are built before its first frame, and its runs start at one
+//! instant. Orders arrive by a channel; stops by a flag that is checked between bursts.
 
-use crate::clock::{Clock, PunctualClock, SystemClock};
+use crate::clock::{Clock, HybridClock, SystemClock};
 use crate::engine::{Burst, Errors};
 use crate::event::Event;
 use crate::pacer::Pace;
-use crate::run::{BURST_NS, End, Progress, Run, RunReport, Step, Terms};
+use crate::run::{BURST_NS, End, Limits, Progress, Run, RunReport, Step};
 use crate::select::{Chosen, Requirements, ThreadShared, build};
-use crate::together::{Together, Turn};
+use crate::start_barrier::{StartBarrier, Ticket};
 use crate::xdp::AttachPause;
 use crate::{EngineError, EngineKind, TxOptions};
 use host::{Netns, Stack};
@@ -23,64 +24,66 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A run that is later than this shares the thread with those that are not paced.
+/// A run that is later than this shares the thread with unpaced runs.
 const LATE_NS: u64 = 1_000_000;
-/// Shortest turn of a run among several: long against the cost of a call, short against [`LATE_NS`].
+/// Shortest turn of a run among several: long compared to the cost of a call, short compared to
+/// [`LATE_NS`].
 const TURN_MIN_NS: u64 = 100_000;
-/// How long a thread without runs waits for an engine, its own or those of other threads, before it checks its orders.
+/// How long a thread without runs waits for engines before it checks its orders.
 const CHECK_INTERVAL: Duration = Duration::from_millis(1);
-/// A run alone with shorter gaps than this begins when its engine is at full speed. Others need not wait for that.
+/// A single run with shorter gaps than this starts when its engine is at full speed.
 const FAST_GAP_NS: u64 = 100_000;
-/// How often a run shows where it stands.
+/// Interval at which a run publishes its state.
 const SNAPSHOT_NS: u64 = 10_000_000;
 
-/// One run to be made.
+/// Parameters of one run.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The device, by its name in the worker's namespace.
+    /// Name of the device in the namespace of the worker.
     pub ifname: String,
-    /// What each frame will be.
+    /// The frames.
     pub plan: Plan,
-    /// Where the first frame starts from.
+    /// State of the first frame.
     pub cursor: Cursor,
     /// Where frames enter the kernel.
     pub mode: XmitMode,
-    /// What is asked beside the plan.
+    /// Options beside the plan.
     pub options: TxOptions,
-    /// When it ends and how fast it goes.
-    pub terms: Terms,
-    /// The engine that the user insists on.
+    /// End and rate of the run.
+    pub limits: Limits,
+    /// The requested engine, if any.
     pub engine: Option<EngineKind>,
-    /// Frames handled together, for engines that know such a thing.
+    /// Batch size, for engines that have one.
     pub batch: Option<u32>,
-    /// `CLOCK_MONOTONIC` when its first frame is due, where it continues a run that a change has cut; `None` for at once.
+    /// `CLOCK_MONOTONIC` when the first frame is due, if this continues an interrupted run; `None`
+    /// for at once.
     pub next_ns: Option<u64>,
 }
 
-/// Where a run stands; made anew every 10 ms while it goes on.
+/// State of a run, published every 10 ms.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// Where the next frame starts from.
+    /// State of the next frame.
     pub cursor: Cursor,
-    /// `CLOCK_MONOTONIC` when it began; 0 before.
+    /// `CLOCK_MONOTONIC` at its start; 0 before.
     pub started_ns: u64,
     /// Time spent waiting for deadlines.
     pub idle_ns: u64,
-    /// The engine at work.
+    /// The current engine.
     pub engine: Option<EngineKind>,
     /// Why this engine.
     pub reason: String,
 }
 
-/// One run, seen from outside its thread.
+/// A handle of one run, for other threads.
 #[derive(Debug, Default)]
 pub struct RunHandle {
     progress: Progress,
     stop: AtomicBool,
-    /// Ends it as well: a flag that a signal handler may set.
+    /// Also ends the run: a flag that a signal handler may set.
     stop_too: Option<Arc<AtomicBool>>,
     is_paused: AtomicBool,
-    new_terms: Mutex<Option<Terms>>,
+    new_terms: Mutex<Option<Limits>>,
     is_changed: AtomicBool,
     snapshot: Mutex<Snapshot>,
     report: Mutex<Option<RunReport>>,
@@ -95,30 +98,30 @@ impl RunHandle {
         &self.progress
     }
 
-    /// Asks the run to end; it does within 10 ms.
+    /// Stops the run within 10 ms.
     pub fn stop(&self) {
         self.stop.store(true, Relaxed);
     }
 
-    /// True once the run has been asked to end.
+    /// True once the run was stopped.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Relaxed) || self.stop_too.as_ref().is_some_and(|flag| flag.load(Relaxed))
     }
 
-    /// As [`Self::stop`], for a run that another request continues ([`Request::next_ns`]): if it has sent nothing yet, it
-    /// sends what is due first.
+    /// Like [`Self::stop`], for a run that another request continues ([`Request::next_ns`]): if it
+    /// has sent nothing yet, it first sends what is due.
     pub fn pause(&self) {
         self.is_paused.store(true, Relaxed);
         self.stop();
     }
 
-    /// Goes on with another count, another end or another pace, from the next frame on.
-    pub fn change_terms(&self, terms: Terms) {
-        *lock(&self.new_terms) = Some(terms);
+    /// Sets other limits, from the next frame on.
+    pub fn set_limits(&self, limits: Limits) {
+        *lock(&self.new_terms) = Some(limits);
         self.is_changed.store(true, Relaxed);
     }
 
-    /// Where it stood at most 10 ms ago.
+    /// State of the run at most 10 ms ago.
     pub fn snapshot(&self) -> Snapshot {
         lock(&self.snapshot).clone()
     }
@@ -128,7 +131,7 @@ impl RunHandle {
         self.has_ended.load(Relaxed)
     }
 
-    /// Waits for the end at most this long, and takes the report; it can be taken once.
+    /// Waits for the end up to a timeout, and takes the report; it can be taken once.
     pub fn wait(&self, timeout: Duration) -> Option<RunReport> {
         let deadline = Instant::now() + timeout;
         let mut report = lock(&self.report);
@@ -139,15 +142,15 @@ impl RunHandle {
         report.take()
     }
 
-    /// Waits for the end at most this long and leaves the report where it is; true once the run has ended.
+    /// Waits for the end up to a timeout, without taking the report; true once the run has ended.
     pub fn wait_for_end(&self, timeout: Duration) -> bool {
         let goes_on = |_: &mut Option<RunReport>| !self.has_ended();
         drop(self.ended.wait_timeout_while(lock(&self.report), timeout, goes_on));
         self.has_ended()
     }
 
-    /// Terms that were set since the last look.
-    fn take_terms(&self) -> Option<Terms> {
+    /// Limits that were set since the last call.
+    fn take_terms(&self) -> Option<Limits> {
         if self.is_changed.swap(false, Relaxed) { lock(&self.new_terms).take() } else { None }
     }
 
@@ -159,7 +162,7 @@ impl RunHandle {
         }
     }
 
-    /// A run that is over before it has begun.
+    /// A run that ended before it started.
     pub fn ended(report: RunReport) -> Arc<Self> {
         let handle = Arc::new(Self::default());
         handle.finish(report);
@@ -178,7 +181,7 @@ impl RunHandle {
         }
     }
 
-    /// The report of a run whose thread has ended with a panic, as far as it had shown where it stood.
+    /// The report of a run whose thread panicked, from its last published state.
     fn lost(&self) -> RunReport {
         let snapshot = self.snapshot();
         let now_ns = SystemClock.now_ns();
@@ -212,11 +215,11 @@ impl RunHandle {
     }
 }
 
-/// The thread's end of a handle: whatever becomes of the thread, whoever waits gets a report.
+/// The worker's side of a handle: if it is dropped without a report, the run gets one.
 #[derive(Debug)]
-struct Promise(Arc<RunHandle>);
+struct ReportOnDrop(Arc<RunHandle>);
 
-impl Deref for Promise {
+impl Deref for ReportOnDrop {
     type Target = RunHandle;
 
     fn deref(&self) -> &RunHandle {
@@ -224,7 +227,7 @@ impl Deref for Promise {
     }
 }
 
-impl Drop for Promise {
+impl Drop for ReportOnDrop {
     fn drop(&mut self) {
         if !self.has_ended() {
             self.finish(self.lost());
@@ -233,11 +236,11 @@ impl Drop for Promise {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic elsewhere leaves plain values behind, which stay good to read.
+    // A panic leaves plain values behind, which stay valid.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The thread. Dropping it stops all runs and waits for their ends.
+/// A worker thread. Dropping it stops all runs and waits for them.
 #[derive(Debug)]
 pub struct Worker {
     cpu: u32,
@@ -250,7 +253,7 @@ impl Worker {
     /// Starts a thread on `cpu` in `netns`.
     ///
     /// # Errors
-    /// When the thread cannot be made, pinned, or brought into the namespace.
+    /// When the thread cannot be started, pinned, or moved into the namespace.
     pub fn spawn(cpu: u32, netns: &Netns) -> Result<Self, EngineError> {
         let (orders, inbox) = channel();
         let (ready, started) = channel();
@@ -259,12 +262,12 @@ impl Worker {
         let body = move || {
             let prepared = prepare(cpu, &netns);
             let is_good = prepared.is_ok();
-            // The receiver waits below for exactly this.
+            // The receiver waits below for this message.
             let _ = ready.send(prepared);
             if is_good {
-                let (clock, tools) = (PunctualClock::default(), ThreadShared::default());
+                let (clock, tools) = (HybridClock::default(), ThreadShared::default());
                 let (orders, active) = (VecDeque::new(), Vec::new());
-                Shift { cpu, inbox, quit, clock, tools, orders, active, next_turn: 0 }.serve();
+                Scheduler { cpu, inbox, quit, clock, tools, orders, active, next_turn: 0 }.serve();
             }
         };
         let failed =
@@ -280,26 +283,30 @@ impl Worker {
         self.cpu
     }
 
-    /// Begins a run as soon as its engine is built; what becomes of it is in the handle.
+    /// Starts a run as soon as its engine is built; the result is in the handle.
     pub fn start(&self, request: Request) -> Arc<RunHandle> {
         let handle = Arc::new(RunHandle::default());
         self.order(vec![Waiting::new(request, &handle)], None);
         handle
     }
 
-    /// As [`Self::start`], for several runs, which begin at the same instant; with `together`, at that of the orders of
-    /// other threads that have the same.
-    pub fn start_all(&self, requests: Vec<Request>, together: Option<Arc<Together>>) -> Vec<Arc<RunHandle>> {
+    /// Like [`Self::start`], for several runs that start at the same instant; with a barrier, at
+    /// the same instant as the orders of other threads with that barrier.
+    pub fn start_all(
+        &self,
+        requests: Vec<Request>,
+        barrier: Option<Arc<StartBarrier>>,
+    ) -> Vec<Arc<RunHandle>> {
         let handles: Vec<_> = requests.iter().map(|_| Arc::new(RunHandle::default())).collect();
         let runs = requests.into_iter().zip(&handles).map(|(request, handle)| Waiting::new(request, handle));
-        self.order(runs.collect(), together);
+        self.order(runs.collect(), barrier);
         handles
     }
 
-    fn order(&self, waiting: Vec<Waiting>, together: Option<Arc<Together>>) {
+    fn order(&self, waiting: Vec<Waiting>, barrier: Option<Arc<StartBarrier>>) {
         if let Some(orders) = &self.orders {
-            // An order that a lost thread does not take is dropped, which ends its runs with a report.
-            let _ = orders.send((waiting.into(), Turn::of(together)));
+            // An order for a lost thread is dropped, which ends its runs with a report.
+            let _ = orders.send((waiting.into(), Ticket::of(barrier)));
         }
     }
 }
@@ -320,10 +327,10 @@ impl Workers {
         self.0.iter().map(|worker| worker.cpu)
     }
 
-    /// Begins runs, each on the worker of its CPU, all at the same instant, as soon as all engines are built. Returns
-    /// one handle per request, in the same order. A request for a CPU without a worker fails. The runs also end when
-    /// `stop` is set: the workers read it themselves, so that a signal handler which sets it on one of these threads
-    /// ends the run within microseconds.
+    /// Starts runs, each on the worker of its CPU, all at the same instant, when all engines are
+    /// built. Returns one handle per request, in the same order. A request for a CPU without a
+    /// worker fails. The runs also end when `stop` is set: the workers read it themselves, so that
+    /// a signal handler which sets it on one of these threads ends the run within microseconds.
     pub fn start(&self, requests: Vec<(u32, Request)>, stop: Option<Arc<AtomicBool>>) -> Vec<Arc<RunHandle>> {
         let (mut handles, mut orders) = (Vec::new(), BTreeMap::<u32, Vec<Waiting>>::new());
         for (cpu, request) in requests {
@@ -336,10 +343,10 @@ impl Workers {
             }
             handles.push(handle);
         }
-        let together = Arc::new(Together::new(orders.len()));
+        let barrier = Arc::new(StartBarrier::new(orders.len()));
         for worker in &self.0 {
             if let Some(order) = orders.remove(&worker.cpu) {
-                worker.order(order, Some(Arc::clone(&together)));
+                worker.order(order, Some(Arc::clone(&barrier)));
             }
         }
         handles
@@ -351,7 +358,7 @@ impl Drop for Worker {
         self.stop.store(true, Relaxed);
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            // A panic in the thread was already printed; there is nobody left to tell.
+            // The panic was already printed.
             let _ = thread.join();
         }
     }
@@ -360,65 +367,65 @@ impl Drop for Worker {
 fn prepare(cpu: u32, netns: &Netns) -> Result<(), EngineError> {
     netns.enter()?;
     host::pin_thread(cpu)?;
-    // Sleeps end when they are due; without this the kernel may add 50 µs. A refusal costs only exactness.
+    // By default the kernel may delay a wake-up by 50 µs. Failure costs only precision.
     let _ = nix::sys::prctl::set_timerslack(1);
     Ok(())
 }
 
-/// Tells the kernel how far the numbers of its IPsec associations have come.
+/// Writes the sequence numbers of IPsec associations back to the kernel.
 fn store_sequences(plan: &Plan) {
     if let Some(ipsec) = &plan.ipsec {
-        // All frames are out. A refusal costs this program nothing; the next one would begin where it began.
+        // All frames are sent. On failure the next program starts from the old numbers.
         let _ = Stack::here().and_then(|stack| stack.store_sequences(&ipsec.associations));
     }
 }
 
-/// What the thread works with.
-struct Shift {
+/// State of a worker thread.
+struct Scheduler {
     cpu: u32,
     inbox: Receiver<Ordered>,
     quit: Arc<AtomicBool>,
-    clock: PunctualClock,
+    clock: HybridClock,
     tools: ThreadShared,
-    /// Orders that have not begun, in their order.
+    /// Orders that have not started.
     orders: VecDeque<Order>,
     active: Vec<Active>,
-    /// Where the next turn among runs that share the thread begins.
+    /// Index of the run that has the next turn.
     next_turn: usize,
 }
 
-/// What comes by the channel: the runs of one order.
-type Ordered = (VecDeque<Waiting>, Turn);
+/// The runs of one order, as sent by the channel.
+type Ordered = (VecDeque<Waiting>, Ticket);
 
-/// Runs that begin at the same instant.
+/// Runs that start at the same instant.
 struct Order {
-    /// Those without an engine.
+    /// Runs without an engine.
     waiting: VecDeque<Waiting>,
     built: Vec<(Waiting, Result<Chosen, EngineError>)>,
-    turn: Turn,
-    /// While engines are built.
+    ticket: Ticket,
+    /// Held while engines are built.
     quiet: Option<AttachPause>,
 }
 
-/// A run that has not begun.
+/// A run that has not started.
 #[derive(Debug)]
 struct Waiting {
     request: Request,
-    handle: Promise,
+    handle: ReportOnDrop,
     ordered_ns: u64,
 }
 
-/// A run and those who watch it.
+/// A run and its handle.
 struct Active {
     run: Run,
     request: Request,
-    handle: Promise,
+    handle: ReportOnDrop,
     shown_ns: u64,
-    /// Engines that turned out to send nothing, and why.
+    /// Engines that sent nothing, and why.
     ruled_out: Vec<(EngineKind, String)>,
 }
 
-impl Shift {
+impl Scheduler {
     fn serve(mut self) {
         while self.take_orders() {
             self.apply_changes();
@@ -435,7 +442,7 @@ impl Shift {
         }
     }
 
-    /// Takes what was ordered, waiting for an order when there is nothing to do. False to quit.
+    /// Takes orders, waiting for one if there is nothing to do. False to quit.
     fn take_orders(&mut self) -> bool {
         if self.active.is_empty() && self.orders.is_empty() {
             match self.inbox.recv() {
@@ -452,8 +459,8 @@ impl Shift {
         }
     }
 
-    /// Builds the next engine of the first order, or begins the order when it has all. One engine a call: stops take
-    /// effect between two.
+    /// Builds the next engine of the first order, or starts the order when it has all. One engine
+    /// per call, so that stops take effect in between.
     fn prepare(&mut self) {
         let Some(order) = self.orders.front_mut() else { return };
         if let Some(waiting) = order.waiting.pop_front() {
@@ -466,7 +473,7 @@ impl Shift {
             std::thread::sleep(timeout);
             return;
         }
-        let Some(start_ns) = order.turn.wait(timeout) else { return };
+        let Some(start_ns) = order.ticket.wait(timeout) else { return };
         for (waiting, built) in self.orders.pop_front().into_iter().flat_map(|order| order.built) {
             self.begin(waiting, built, start_ns);
         }
@@ -479,7 +486,7 @@ impl Shift {
             Err(error) => handle.finish(RunReport::failed(error, self.clock.now_ns(), request.cursor)),
             Ok(chosen) => {
                 handle.show_choice(&chosen);
-                let mut run = Run::new(chosen.engine, request.terms, start_ns);
+                let mut run = Run::new(chosen.engine, request.limits, start_ns);
                 if let Some(next_ns) = request.next_ns {
                     run.goes_on_at(next_ns);
                 }
@@ -489,9 +496,10 @@ impl Shift {
         }
     }
 
-    /// A run alone has long turns. Of several each has its part of a long turn, and the shortest beside one with a pace.
+    /// A single run has long turns. Several runs share a long turn, and have the shortest turn
+    /// beside a paced run.
     fn divide_time(&mut self) {
-        let is_paced = |active: &Active| active.request.terms.pace != Pace::Unpaced;
+        let is_paced = |active: &Active| active.request.limits.pace != Pace::Unpaced;
         let turn_ns = match self.active.len() {
             0 | 1 => BURST_NS,
             _ if self.active.iter().any(is_paced) => TURN_MIN_NS,
@@ -518,7 +526,7 @@ impl Shift {
                 active.show_sometimes(&self.clock);
             }
             Step::WaitUntil(deadline_ns) => {
-                // Not behind the wait: that would make the frame late.
+                // Before the wait, because afterwards it would delay the frame.
                 active.show_sometimes(&self.clock);
                 let before_ns = self.clock.now_ns();
                 self.clock.wait_until(deadline_ns);
@@ -539,8 +547,8 @@ impl Shift {
         index
     }
 
-    /// Begins the run anew with the next engine: what an engine was built for and its first frames met differ where
-    /// a kernel does not tell beforehand. Those frames reached no wire, so the plan begins where it began.
+    /// Restarts the run with the next engine, because the first frames failed for a reason that
+    /// could not be queried before. Those frames reached no wire, so the plan restarts as well.
     fn try_another(&mut self, index: usize, error: &EngineError) {
         let active = &mut self.active[index];
         active.ruled_out.push((active.run.engine_kind(), error.in_one_line()));
@@ -549,7 +557,7 @@ impl Shift {
             Ok(chosen) => {
                 active.handle.show_choice(&chosen);
                 let started_ns = active.run.started_ns();
-                active.run = Run::new(chosen.engine, active.request.terms, self.clock.now_ns());
+                active.run = Run::new(chosen.engine, active.request.limits, self.clock.now_ns());
                 active.run.backdate(started_ns);
                 if let Some(next_ns) = active.request.next_ns {
                     active.run.goes_on_at(next_ns);
@@ -567,16 +575,16 @@ impl Shift {
         handle.finish(run.into_report(end, now_ns));
     }
 
-    /// Stops and changes that were asked for since the last turn.
+    /// Handles stops and changes since the last turn.
     fn apply_changes(&mut self) {
         for index in (0..self.active.len()).rev() {
             let active = &mut self.active[index];
             if active.handle.is_stopped() {
                 let end = active.last_step(&self.clock);
                 self.end(index, end);
-            } else if let Some(terms) = active.handle.take_terms() {
-                active.request.terms = terms;
-                active.run.change_terms(terms, self.clock.now_ns());
+            } else if let Some(limits) = active.handle.take_terms() {
+                active.request.limits = limits;
+                active.run.set_limits(limits, self.clock.now_ns());
                 self.divide_time();
             }
         }
@@ -590,7 +598,7 @@ impl Shift {
         for order in &mut self.orders {
             for waiting in order.waiting.iter_mut().chain(order.built.iter_mut().map(|(waiting, _)| waiting))
             {
-                waiting.request.terms = waiting.handle.take_terms().unwrap_or(waiting.request.terms);
+                waiting.request.limits = waiting.handle.take_terms().unwrap_or(waiting.request.limits);
             }
             let waiting = std::mem::take(&mut order.waiting);
             let (stopped, waiting): (VecDeque<_>, _) = waiting.into_iter().partition(Waiting::is_stopped);
@@ -602,8 +610,8 @@ impl Shift {
     }
 }
 
-/// The run that takes the next step, of those that wake at `wakes`. First the one due first of those that keep their
-/// pace; else the next in turn, from `next_turn` on, of those that are late or not paced; else the one due first.
+/// The run that takes the next step, of those that wake at `wakes`: first the paced run that is due
+/// first, else the next late or unpaced run from `next_turn` on, else the one that is due first.
 fn choose(wakes: impl Iterator<Item = u64>, next_turn: usize, now_ns: u64) -> usize {
     let (mut first, mut in_turn) = ((u64::MAX, 0), None);
     for (index, wake_ns) in wakes.enumerate() {
@@ -621,18 +629,20 @@ fn choose(wakes: impl Iterator<Item = u64>, next_turn: usize, now_ns: u64) -> us
 }
 
 impl Order {
-    /// True while the engine of a fast run that has the thread for itself is not at full speed. A thread with real-time
-    /// priority that spins would keep the kernel from bringing it there.
+    /// True while the engine of a single fast run is not at full speed. A spinning real-time thread
+    /// would prevent the kernel from getting it there.
     fn is_slow(&mut self) -> bool {
         self.quiet = None;
         match &mut self.built[..] {
-            [(run, Ok(chosen))] if run.request.terms.pace.gap_ns() < FAST_GAP_NS => !chosen.engine.is_ready(),
+            [(run, Ok(chosen))] if run.request.limits.pace.gap_ns() < FAST_GAP_NS => {
+                !chosen.engine.is_ready()
+            }
             _ => false,
         }
     }
 
-    fn new((waiting, turn): Ordered) -> Self {
-        Self { waiting, built: Vec::new(), turn, quiet: Some(AttachPause::keep()) }
+    fn new((waiting, ticket): Ordered) -> Self {
+        Self { waiting, built: Vec::new(), ticket, quiet: Some(AttachPause::keep()) }
     }
 
     fn into_waiting(self) -> impl Iterator<Item = Waiting> {
@@ -643,15 +653,15 @@ impl Order {
 impl Waiting {
     fn new(request: Request, handle: &Arc<RunHandle>) -> Self {
         lock(&handle.snapshot).cursor.clone_from(&request.cursor);
-        Self { request, handle: Promise(Arc::clone(handle)), ordered_ns: SystemClock.now_ns() }
+        Self { request, handle: ReportOnDrop(Arc::clone(handle)), ordered_ns: SystemClock.now_ns() }
     }
 
-    /// To end before it begins. A run that another continues begins, and sends what is due.
+    /// To end before it starts. A run that another continues starts, and sends what is due.
     fn is_stopped(&self) -> bool {
         self.handle.is_stopped() && !self.handle.is_paused.load(Relaxed)
     }
 
-    /// Ends a run that never began.
+    /// Ends a run that never started.
     fn stop(self, now_ns: u64) {
         let gone = EngineError::Gone { ifname: self.request.ifname };
         let mut report = RunReport::failed(gone, now_ns, self.request.cursor);
@@ -663,18 +673,20 @@ impl Waiting {
 }
 
 impl Active {
-    /// True when nothing was sent, for a reason that another engine may not have, and nobody insists on this one.
+    /// True if nothing was sent, for a reason that another engine may not have, and no engine was
+    /// requested.
     fn may_try_another(&self, error: &EngineError) -> bool {
         self.request.engine.is_none() && self.run.total().sent == 0 && error.is_of_one_engine()
     }
 
-    /// A run that is cut before its first frame sends what is due: cuts in quick succession keep no run from sending.
+    /// A run that is interrupted before its first frame sends what is due, so that frequent
+    /// interruptions do not prevent sending.
     fn last_step(&mut self, clock: &impl Clock) -> End {
         if !self.handle.is_paused.load(Relaxed) || self.run.total().offered() > 0 {
             return End::Stopped;
         }
         match self.run.step(clock, &self.handle.progress) {
-            // The part that goes on will find another by itself.
+            // The continuing run selects another engine.
             Step::Ended(End::Failed(error)) if self.may_try_another(&error) => End::Stopped,
             Step::Ended(end) => end,
             Step::Sent | Step::Full(_) | Step::WaitUntil(_) => End::Stopped,
@@ -716,7 +728,7 @@ mod tests {
     fn a_panic_in_the_thread_ends_the_runs_that_somebody_waits_for() {
         let handle = Arc::new(RunHandle::default());
         handle.progress.set(&Burst { sent: 7, ..Burst::default() });
-        let promise = Promise(Arc::clone(&handle));
+        let promise = ReportOnDrop(Arc::clone(&handle));
         let panicked = std::thread::spawn(move || {
             let _promise = promise;
             panic!("on purpose, in the middle of a run");
@@ -730,7 +742,7 @@ mod tests {
     #[test]
     fn a_report_that_was_given_stays() {
         let handle = Arc::new(RunHandle::default());
-        let promise = Promise(Arc::clone(&handle));
+        let promise = ReportOnDrop(Arc::clone(&handle));
         let mut report = handle.lost();
         report.end = End::Count;
         promise.finish(report);

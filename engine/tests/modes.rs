@@ -2,7 +2,7 @@
 
 mod lab;
 
-use engine::{End, EngineKind, Pace, RunReport, Terms};
+use engine::{End, EngineKind, Limits, Pace, RunReport};
 use host::{Lab, LabOptions};
 use lab::tap::Tap;
 use lab::{
@@ -74,7 +74,7 @@ fn the_time_in_the_header_is_taken_after_the_delay() {
     for engine in ENGINES {
         let tap = Tap::new(lab.rx.netns());
         let mut request = request(&lab, &Config::default(), 2, Some(engine));
-        request.terms.pace = Pace::Delay { delay_ns: 500_000_000 };
+        request.limits.pace = Pace::Delay { delay_ns: 500_000_000 };
         all_sent(&run(&lab, request), 2);
         let word = |frame: &[u8], at: usize| {
             u64::from(u32::from_be_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]))
@@ -219,7 +219,8 @@ fn an_engine_whose_first_frames_are_refused_makes_way_for_the_next() {
         gro(true);
         let before = received(&lab, 0);
         let mut request = request(&lab, &Config::default(), 500, insists);
-        let terms = std::mem::replace(&mut request.terms, Terms { pace: Pace::Never, ..Terms::default() });
+        let limits =
+            std::mem::replace(&mut request.limits, Limits { pace: Pace::Never, ..Limits::default() });
         let worker = engine::Worker::spawn(0, lab.tx.netns()).expect("a thread can be had");
         let handle = worker.start(request);
         let deadline = Instant::now() + PATIENCE;
@@ -229,7 +230,7 @@ fn an_engine_whose_first_frames_are_refused_makes_way_for_the_next() {
         }
         assert_eq!(handle.snapshot().engine, Some(EngineKind::Xdp));
         gro(false);
-        handle.change_terms(terms);
+        handle.set_limits(limits);
         let report = handle.wait(PATIENCE).expect("the run ends");
         match insists {
             Some(_) => assert!(matches!(report.end, End::Failed(engine::EngineError::PeerTakesNoXdp { .. }))),

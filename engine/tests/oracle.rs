@@ -4,7 +4,7 @@
 mod lab;
 
 use command::{Device, Facts};
-use engine::{End, EngineError, EngineKind, Request, Terms, TxOptions};
+use engine::{End, EngineError, EngineKind, Limits, Request, TxOptions};
 use host::Lab;
 use lab::tap::{Stamped, Tap};
 use lab::{ENGINES, polling_lab, run};
@@ -87,10 +87,10 @@ fn start(lab: &Lab, device: &mut Device, facts: &Facts, engine: EngineKind) -> R
             cursor: device.cursor.clone(),
             mode: device.config.xmit_mode,
             options: TxOptions::of(&device.config),
-            terms: Terms {
+            limits: Limits {
                 count: device.config.count,
                 pace: engine::Pace::from_delay_ns(device.config.delay_ns),
-                ..Terms::default()
+                ..Limits::default()
             },
             engine: Some(engine),
             batch: None,

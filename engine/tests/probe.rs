@@ -2,7 +2,7 @@
 
 mod lab;
 
-use engine::{EngineError, EngineKind, Probed, Request, Terms, TxOptions, probe};
+use engine::{EngineError, EngineKind, Limits, Probed, Request, TxOptions, probe};
 use host::{LabOptions, Netns, Stack};
 use lab::{ENGINES, lab, polling_lab, request};
 use packet::{Config, Cursor, Plan};
@@ -67,7 +67,7 @@ fn a_device_that_is_gone_is_told_by_every_engine() {
         cursor,
         mode: config.xmit_mode,
         options: TxOptions::default(),
-        terms: Terms::default(),
+        limits: Limits::default(),
         engine: Some(EngineKind::Skb),
         batch: None,
         next_ns: None,

@@ -1,7 +1,7 @@
 //! One thread that serves several runs, on real devices (root).
 
 use engine::{
-    End, EngineError, EngineKind, Pace, Request, RunHandle, Terms, Together, TxOptions, Worker, Workers,
+    End, EngineError, EngineKind, Limits, Pace, Request, RunHandle, StartBarrier, TxOptions, Worker, Workers,
 };
 use host::{Lab, LabOptions, VethEnd};
 use packet::{Config, Cursor, MacAddr, Plan, XmitMode};
@@ -35,7 +35,7 @@ fn request(ifname: &str, count: u64, pace: Pace) -> Request {
         cursor,
         mode: XmitMode::StartXmit,
         options: TxOptions::default(),
-        terms: Terms { count, pace, ..Terms::default() },
+        limits: Limits { count, pace, ..Limits::default() },
         engine: None,
         batch: None,
         next_ns: None,
@@ -120,7 +120,7 @@ fn another_pace_during_a_run_loses_no_frame() {
         assert!(!run.has_ended());
         std::thread::sleep(Duration::from_millis(1));
     }
-    run.change_terms(Terms { count: 1000, pace: Pace::Delay { delay_ns: 100_000 }, ..Terms::default() });
+    run.set_limits(Limits { count: 1000, pace: Pace::Delay { delay_ns: 100_000 }, ..Limits::default() });
     let report = run.wait(PATIENCE).expect("it ends");
     assert!(matches!(report.end, End::Count), "{:?}", report.end);
     assert_eq!((report.total.sent, report.total.errors.total()), (1000, 0));
@@ -204,11 +204,11 @@ fn a_paced_run_that_is_cut_again_and_again_keeps_its_deadlines() {
 fn a_thread_that_panics_ends_its_runs_and_keeps_no_other_waiting() {
     let Some((lab, _turn)) = lab() else { return };
     let workers = [0, 1].map(|cpu| Worker::spawn(cpu, lab.tx.netns()).expect("two CPUs"));
-    let together = Some(Arc::new(Together::new(2)));
+    let barrier = Some(Arc::new(StartBarrier::new(2)));
     let mut bad = request(lab.tx.ifname, 10, Pace::Unpaced);
     bad.plan.header.resize(4000, 0);
-    let good = workers[1].start_all(vec![request(lab.tx.ifname, 10, Pace::Unpaced)], together.clone());
-    let lost = workers[0].start_all(vec![bad, request(lab.tx.ifname, 10, Pace::Unpaced)], together);
+    let good = workers[1].start_all(vec![request(lab.tx.ifname, 10, Pace::Unpaced)], barrier.clone());
+    let lost = workers[0].start_all(vec![bad, request(lab.tx.ifname, 10, Pace::Unpaced)], barrier);
     for run in lost {
         let report = run.wait(PATIENCE).expect("nobody waits for ever");
         assert!(matches!(report.end, End::Failed(EngineError::ThreadLost)), "{:?}", report.end);
@@ -223,14 +223,14 @@ fn an_order_that_is_stopped_before_it_begins_keeps_no_thread_waiting() {
     let Some((lab, _turn)) = lab() else { return };
     let workers = [0, 1].map(|cpu| Worker::spawn(cpu, lab.tx.netns()).expect("two CPUs"));
     let one = || vec![request(lab.tx.ifname, 10, Pace::Unpaced)];
-    let together = Arc::new(Together::new(3));
+    let barrier = Arc::new(StartBarrier::new(3));
     let [stopped, goes_on] =
-        [&workers[0], &workers[1]].map(|worker| worker.start_all(one(), Some(Arc::clone(&together))));
+        [&workers[0], &workers[1]].map(|worker| worker.start_all(one(), Some(Arc::clone(&barrier))));
     stopped[0].stop();
     let report = stopped[0].wait(PATIENCE).expect("it ends before it begins");
     assert!(matches!(report.end, End::Stopped) && report.total.sent == 0, "{report:?}");
     assert!(!goes_on[0].has_ended(), "one thread is missing");
-    let last = workers[0].start_all(one(), Some(together));
+    let last = workers[0].start_all(one(), Some(barrier));
     for run in goes_on.iter().chain(&last) {
         assert_eq!(run.wait(PATIENCE).expect("it begins").total.sent, 10);
     }

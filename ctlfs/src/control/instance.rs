@@ -2,7 +2,7 @@
 
 use command::{Counters, Device, NO_FRAME, fragments, interface_of};
 use engine::{
-    BATCH_MAX, End, EngineError, EngineKind, Pace, Request, RunHandle, RunReport, Terms, TxOptions,
+    BATCH_MAX, End, EngineError, EngineKind, Limits, Pace, Request, RunHandle, RunReport, TxOptions,
 };
 use host::monotonic_ns;
 use packet::{Config, Cursor, Plan};
@@ -165,9 +165,9 @@ impl InstanceRun {
     }
 
     /// Goes on with the count and the pace that the settings have now.
-    pub(super) fn change_terms(&self, device: &Device) {
+    pub(super) fn set_limits(&self, device: &Device) {
         if let Some(live) = &self.run {
-            live.run.change_terms(terms(&device.config, live.base.sofar));
+            live.run.set_limits(limits(&device.config, live.base.sofar));
         }
     }
 
@@ -186,7 +186,7 @@ impl InstanceRun {
             cursor,
             mode: config.xmit_mode,
             options: TxOptions::of(config),
-            terms: terms(config, device.counters.sofar),
+            limits: limits(config, device.counters.sofar),
             engine: None,
             batch: (burst > 1).then_some(burst),
             next_ns: self.next_ns.take().filter(|_| !is_first),
@@ -258,12 +258,12 @@ impl Live {
 }
 
 /// When a run ends that has sent `sofar` frames, and how fast it goes.
-fn terms(config: &Config, sofar: u64) -> Terms {
+fn limits(config: &Config, sofar: u64) -> Limits {
     // A count that is reached already must not become 0, which is no end.
     let count = if config.count == 0 { 0 } else { config.count.saturating_sub(sofar).max(1) };
     let pace = Pace::from_call_delay_ns(config.delay_ns, config.frames_each_call());
     // Late frames go out at once, as those of pktgen.
-    Terms { count, pace, ..Terms::default() }
+    Limits { count, pace, ..Limits::default() }
 }
 
 /// A run that is over before it begins.

@@ -216,7 +216,7 @@ impl State {
         }
         let written = self.tree.write_device(name, bytes, &facts).map(|_| None);
         if touches == Touches::Pace {
-            self.change_terms(name);
+            self.set_limits(name);
         }
         written
     }
@@ -298,9 +298,9 @@ impl State {
         }
     }
 
-    fn change_terms(&mut self, name: &str) {
+    fn set_limits(&mut self, name: &str) {
         if let Some((device, instance)) = self.both(name) {
-            instance.change_terms(device);
+            instance.set_limits(device);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Kernels before 6.3 do not tell which drivers take frames from XDP: a veth whose far end does not, and a loopback
 //! device, which never does, must be found out by the first frames, and sent to all the same.
 
-use engine::{End, EngineKind, Request, Terms, TxOptions, Worker};
+use engine::{End, EngineKind, Limits, Request, TxOptions, Worker};
 use host::{Lab, LabOptions};
 use libtest_mimic::Failed;
 use packet::{Config, Cursor, Plan, XmitMode};
@@ -29,7 +29,7 @@ pub(crate) fn run() -> Result<(), Failed> {
             plan: Plan::new(&config, &facts, &cursor)?,
             cursor,
             mode: XmitMode::StartXmit,
-            terms: Terms { count: FRAMES, ..Terms::default() },
+            limits: Limits { count: FRAMES, ..Limits::default() },
             engine: None,
             options: TxOptions::of(&config),
             batch: None,

@@ -1,6 +1,6 @@
 //! One case for each algorithm, mode and kind of number.
 
-use engine::{End, EngineKind, Pace, Request, Terms, TxOptions, Worker};
+use engine::{End, EngineKind, Limits, Pace, Request, TxOptions, Worker};
 use host::{Lab, LabOptions, Netns};
 use libtest_mimic::Failed;
 use packet::{Config, Cursor, Flags, PktgenHeader, Plan, XmitMode};
@@ -234,7 +234,7 @@ impl Case {
             plan,
             cursor,
             mode,
-            terms: Terms { count: FRAMES, pace: Pace::Delay { delay_ns: 1_000_000 }, ..Terms::default() },
+            limits: Limits { count: FRAMES, pace: Pace::Delay { delay_ns: 1_000_000 }, ..Limits::default() },
             engine: Some(engine),
             options: TxOptions::of(&config),
             batch: None,

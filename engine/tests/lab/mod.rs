@@ -6,7 +6,7 @@ pub(crate) mod tap;
 
 use bpf::Sink;
 use bpf::xdp::XdpModeChoice;
-use engine::{End, EngineError, EngineKind, Request, RunHandle, RunReport, Terms, TxOptions, Worker};
+use engine::{End, EngineError, EngineKind, Limits, Request, RunHandle, RunReport, TxOptions, Worker};
 use host::{Lab, LabOptions};
 use packet::ipsec::Associations;
 use packet::{Config, Cursor, Plan};
@@ -55,8 +55,8 @@ pub(crate) fn ipsec_request(
     let plan = Plan::new(&config, &facts, &cursor).expect("the configuration is good");
     let ifname = lab.tx.ifname.to_owned();
     let (mode, options) = (config.xmit_mode, TxOptions::of(&config));
-    let terms = Terms { count, ..Terms::default() };
-    Request { ifname, plan, cursor, mode, options, terms, engine, batch: None, next_ns: None }
+    let limits = Limits { count, ..Limits::default() };
+    Request { ifname, plan, cursor, mode, options, limits, engine, batch: None, next_ns: None }
 }
 
 /// Runs to the end and says why the engine was chosen; a test that hangs fails here.

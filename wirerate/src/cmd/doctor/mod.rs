@@ -15,7 +15,7 @@ use super::send::run::nearest_cpus;
 use crate::out;
 use crate::outcome::{Failure, Outcome};
 use ::host::{CpuList, HostError, Link, Machine, Netns, Stack};
-use engine::{Request, Terms, TxOptions};
+use engine::{Limits, Request, TxOptions};
 use engines::EngineStatus;
 use packet::{Config, Cursor, DeviceFacts, MacAddr};
 use report::{DeviceRow, DeviceSummary, HostSummary, Report};
@@ -143,7 +143,7 @@ fn probe(device: &TxDevice, cpu: u32) -> Result<Vec<EngineStatus>, Failure> {
         cursor,
         mode: config.xmit_mode,
         options: TxOptions::of(&config),
-        terms: Terms::default(),
+        limits: Limits::default(),
         engine: None,
         batch: None,
         next_ns: None,

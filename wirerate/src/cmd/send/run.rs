@@ -15,7 +15,7 @@ use crate::term::Progress;
 use crate::units::{Interval, Queues};
 use crate::units::{human_count, human_pps, per_second};
 use anyhow::anyhow;
-use engine::{CatchUp, EngineError, EngineKind, Request, Terms, TxOptions};
+use engine::{CatchUp, EngineError, EngineKind, Request, Limits, TxOptions};
 use host::CpuList;
 use packet::{Config, DeviceFacts, Flags, XmitMode};
 use std::collections::HashMap;
@@ -241,7 +241,7 @@ impl Job<'_> {
                 cursor,
                 mode: self.config.xmit_mode,
                 options: TxOptions::of(&self.config),
-                terms: Terms {
+                limits: Limits {
                     count: share.count,
                     duration_ns: self.duration_ns,
                     pace: share.pace,

@@ -1,12 +1,12 @@
-//! Runs of several threads that begin at the same instant, whatever becomes of one of the threads.
+//! A barrier at which runs of several threads start at the same instant, also if a thread fails.
 
 use crate::clock::{Clock, SystemClock};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Where threads wait for each other; made for their number.
+/// A barrier for a number of threads.
 #[derive(Debug)]
-pub struct Together {
+pub struct StartBarrier {
     state: Mutex<State>,
     all_here: Condvar,
 }
@@ -14,12 +14,12 @@ pub struct Together {
 #[derive(Debug)]
 struct State {
     missing: usize,
-    /// `CLOCK_MONOTONIC` when the last thread arrived: all runs begin then.
+    /// `CLOCK_MONOTONIC` when the last thread arrived, which is the start of all runs.
     start_ns: Option<u64>,
 }
 
-impl Together {
-    /// For that many threads, each with one order.
+impl StartBarrier {
+    /// For this number of threads, each with one order.
     pub fn new(threads: usize) -> Self {
         Self { state: Mutex::new(State { missing: threads, start_ns: None }), all_here: Condvar::new() }
     }
@@ -28,7 +28,7 @@ impl Together {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more thread has its engines, or will not come.
+    /// Another thread is ready, or has failed.
     fn arrive(&self) {
         let mut state = self.lock();
         state.missing = state.missing.saturating_sub(1);
@@ -38,7 +38,7 @@ impl Together {
         }
     }
 
-    /// Waits for the last thread, `timeout` at most; the instant at which all begin.
+    /// Waits up to `timeout` for the last thread; returns the start.
     fn wait(&self, timeout: Duration) -> Option<u64> {
         let is_early = |state: &mut State| state.start_ns.is_none();
         let waited = self.all_here.wait_timeout_while(self.lock(), timeout, is_early);
@@ -46,34 +46,33 @@ impl Together {
     }
 }
 
-/// The part of one thread in it: an order that is dropped before it has begun keeps no other thread waiting.
+/// Ticket of one thread. If it is dropped before the start, the other threads do not wait for it.
 #[derive(Debug)]
-pub(crate) struct Turn {
-    together: Arc<Together>,
+pub(crate) struct Ticket {
+    barrier: Arc<StartBarrier>,
     has_arrived: bool,
 }
 
-impl Turn {
-    /// Of an order that begins with those of other threads, or alone.
-    pub(crate) fn of(together: Option<Arc<Together>>) -> Self {
-        Self { together: together.unwrap_or_else(|| Arc::new(Together::new(1))), has_arrived: false }
+impl Ticket {
+    /// For an order with a barrier, or a single one.
+    pub(crate) fn of(barrier: Option<Arc<StartBarrier>>) -> Self {
+        Self { barrier: barrier.unwrap_or_else(|| Arc::new(StartBarrier::new(1))), has_arrived: false }
     }
 
-    /// This thread is ready. Waits for the others, `timeout` at most; the instant at which all begin, `None` while one is
-    /// missing.
+    /// Arrives, and waits up to `timeout` for the others; returns the start, or `None` while one is missing.
     pub(crate) fn wait(&mut self, timeout: Duration) -> Option<u64> {
         self.arrive();
-        self.together.wait(timeout)
+        self.barrier.wait(timeout)
     }
 
     fn arrive(&mut self) {
         if !std::mem::replace(&mut self.has_arrived, true) {
-            self.together.arrive();
+            self.barrier.arrive();
         }
     }
 }
 
-impl Drop for Turn {
+impl Drop for Ticket {
     fn drop(&mut self) {
         self.arrive();
     }
@@ -87,19 +86,19 @@ mod tests {
 
     #[test]
     fn all_wait_for_the_last_and_for_no_thread_that_will_not_come() {
-        let together = Arc::new(Together::new(4));
+        let barrier = Arc::new(StartBarrier::new(4));
         let (here, begun) = channel();
         let waiters: Vec<_> = (0..2)
             .map(|_| {
-                let (mut turn, here) = (Turn::of(Some(Arc::clone(&together))), here.clone());
+                let (mut ticket, here) = (Ticket::of(Some(Arc::clone(&barrier))), here.clone());
                 thread::spawn(move || {
-                    let early = turn.wait(Duration::ZERO);
+                    let early = ticket.wait(Duration::ZERO);
                     here.send(early).expect("the test listens");
-                    turn.wait(Duration::from_secs(60)).expect("it goes on")
+                    ticket.wait(Duration::from_secs(60)).expect("it goes on")
                 })
             })
             .collect();
-        let [stopped, panics] = [0; 2].map(|_| Turn::of(Some(Arc::clone(&together))));
+        let [stopped, panics] = [0; 2].map(|_| Ticket::of(Some(Arc::clone(&barrier))));
         drop(stopped);
         assert_eq!([begun.recv(), begun.recv()], [Ok(None), Ok(None)], "one thread is missing");
         let panicked = thread::spawn(move || {
