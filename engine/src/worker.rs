@@ -734,7 +734,7 @@ mod tests {
             panic!("on purpose, in the middle of a run");
         });
         assert!(panicked.join().is_err());
-        let report = handle.wait(Duration::from_secs(60)).expect("nobody waits for ever");
+        let report = handle.wait(Duration::from_secs(60)).expect("no wait is endless");
         assert!(matches!(report.end, End::Failed(EngineError::ThreadLost)), "{:?}", report.end);
         assert_eq!(report.total.sent, 7);
     }

@@ -1,4 +1,4 @@
-//! The IP addresses of a device, and all that a plan wants to know of the device it is for.
+//! IP addresses of a device, and the device facts for a plan.
 
 use crate::HostError;
 use crate::netlink::Failure;
@@ -13,15 +13,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub struct Address {
     /// The address itself.
     pub ip: IpAddr,
-    /// Leading bits that name the network.
+    /// Prefix length.
     pub prefix_len: u8,
-    /// False while duplicate address detection runs, and after it found a duplicate.
+    /// False during duplicate address detection, and after it found a duplicate.
     pub usable: bool,
     link_index: u32,
 }
 
 impl Stack {
-    /// All addresses of a device, in the kernel's order.
+    /// All addresses of a device, in the order of the kernel.
     pub fn addresses<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Vec<Address>, HostError> {
         let id = id.into();
         let link_index = self.index_of(id)?;
@@ -31,7 +31,7 @@ impl Stack {
         Ok(rows.into_iter().filter_map(into_address).filter(|found| found.link_index == link_index).collect())
     }
 
-    /// What a plan needs to know of the device it is for. The CPU is left 0: the sending thread fills it in.
+    /// Device facts for a plan. The CPU is left 0; the sending thread sets it.
     pub fn facts<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<DeviceFacts, HostError> {
         let link = self.link(id)?;
         let addresses = self.addresses(&link)?;
@@ -67,7 +67,7 @@ fn into_address(row: RouteNetlinkMessage) -> Option<Address> {
     let (mut local, mut other) = (None, None);
     for attribute in message.attributes {
         match attribute {
-            // With both, Local is ours and Address the other end of a point-to-point link.
+            // With both, Local is ours and Address is the peer of a point-to-point link.
             AddressAttribute::Local(ip) => local = Some(ip),
             AddressAttribute::Address(ip) => other = Some(ip),
             AddressAttribute::Flags(more) => flags = more,

@@ -1,18 +1,18 @@
-//! Giving capabilities up, thread by thread, as the kernel keeps them.
+//! Dropping capabilities of a thread.
 
 use std::io;
 
-/// What a thread may be left with (`linux/capability.h`).
+/// A capability that a thread may keep (`linux/capability.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Capability {
-    /// Files and folders of other users (`CAP_DAC_OVERRIDE`).
+    /// Access files and directories of other users (`CAP_DAC_OVERRIDE`).
     DacOverride = 1,
-    /// Removing files of other users from folders such as /tmp (`CAP_FOWNER`).
+    /// Remove files of other users from directories such as /tmp (`CAP_FOWNER`).
     Fowner = 3,
 }
 
-/// `_LINUX_CAPABILITY_VERSION_3`: two words for each set.
+/// `_LINUX_CAPABILITY_VERSION_3`: two words per set.
 const VERSION: u32 = 0x2008_0522;
 
 #[repr(C)]
@@ -29,11 +29,11 @@ struct Words {
     inheritable: u32,
 }
 
-/// Gives up all capabilities of the calling thread but those of `kept` that it has. Threads that it starts later begin
-/// with what is left; programs that it starts as root get all again.
+/// Drops all capabilities of the calling thread except those in `kept`. Threads that it starts
+/// inherit the rest; programs that it executes as root get all capabilities.
 ///
 /// # Errors
-/// What the kernel says; giving up is always allowed.
+/// Error of the kernel; dropping is always allowed.
 pub fn keep_capabilities(kept: &[Capability]) -> io::Result<()> {
     let (header, mut sets) = (Header { version: VERSION, pid: 0 }, [Words::default(); 2]);
     // SAFETY: `header` and the two words of `sets` live during the call, which fills `sets` as version 3 lays it out.

@@ -1,8 +1,8 @@
-//! Clocks of the host, in whole numbers, and how two of them stand to each other.
+//! Clocks of the host as integers, and the offset between two of them.
 
 use nix::time::{ClockId, clock_gettime};
 
-/// How often [`ClockOffset::measure`] reads the clocks; the tightest reading counts.
+/// Readings of [`ClockOffset::measure`]; the one with the smallest error is used.
 const TRIES: usize = 32;
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -11,7 +11,7 @@ pub fn monotonic_ns() -> u64 {
     read(ClockId::CLOCK_MONOTONIC)
 }
 
-/// Nanoseconds since 1970 (`CLOCK_REALTIME`); jumps when somebody sets the clock.
+/// Nanoseconds since 1970 (`CLOCK_REALTIME`); jumps when the clock is set.
 pub fn realtime_ns() -> u64 {
     read(ClockId::CLOCK_REALTIME)
 }
@@ -21,27 +21,28 @@ pub fn uptime_us() -> u64 {
     monotonic_ns() / 1_000
 }
 
-/// What to add to monotonic time to get wall-clock time.
+/// Offset from monotonic time to wall-clock time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockOffset {
     /// Realtime minus monotonic.
     pub offset_ns: i64,
-    /// The true offset lies within this much of it.
+    /// Maximum error.
     pub uncertainty_ns: u64,
 }
 
 impl ClockOffset {
-    /// As of now. It changes when the wall clock is set or slewed.
+    /// Measures it now. It changes when the wall clock is set or slewed.
     pub fn measure() -> Self {
         Self::tightest((0..TRIES).map(|_| (monotonic_ns(), realtime_ns(), monotonic_ns())))
     }
 
-    /// Wall-clock time of a moment given in monotonic time.
+    /// Wall-clock time of a monotonic time.
     pub fn to_realtime_ns(self, monotonic_ns: u64) -> u64 {
         monotonic_ns.saturating_add_signed(self.offset_ns)
     }
 
-    /// From readings (monotonic, realtime, monotonic): the one that took the least time was not interrupted.
+    /// From readings (monotonic, realtime, monotonic): the one that took the least time was not
+    /// interrupted.
     fn tightest(readings: impl Iterator<Item = (u64, u64, u64)>) -> Self {
         let (before, wall, after) =
             readings.min_by_key(|(before, _, after)| after - before).expect("there are readings");

@@ -1,4 +1,4 @@
-//! CPUs and NUMA nodes: which there are, which are ours, where a thread runs and how much it used.
+//! CPUs and NUMA nodes: online, allowed and isolated CPUs, pinning, and CPU time.
 
 use crate::stack::{LinkId, Stack};
 use crate::{HostError, KernelError};
@@ -13,20 +13,20 @@ use std::time::Duration;
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const NODES: &str = "/sys/devices/system/node";
-/// More than any kernel is built for; keeps "0-4000000000" from filling the memory.
+/// More than any kernel supports; limits the memory for "0-4000000000".
 const NUMBER_MAX: u32 = 65_535;
 
-/// CPUs, or NUMA nodes, in rising order, written as the kernel writes them: `0,2-3`.
+/// CPUs or NUMA nodes in ascending order, in the format of the kernel: `0,2-3`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CpuList(Vec<u32>);
 
 impl CpuList {
-    /// CPUs that run now.
+    /// Online CPUs.
     pub fn online() -> Result<Self, HostError> {
         read_list(&format!("{CPUS}/online"))
     }
 
-    /// CPUs this process may use (`taskset`, cpusets).
+    /// CPUs available to this process (`taskset`, cpusets).
     pub fn allowed() -> Result<Self, HostError> {
         let path = "/proc/self/status";
         let text = read(path)?;
@@ -34,12 +34,12 @@ impl CpuList {
         list.unwrap_or_default().trim().parse()
     }
 
-    /// CPUs that the scheduler leaves alone (`isolcpus=`).
+    /// Isolated CPUs (`isolcpus=`).
     pub fn isolated() -> Result<Self, HostError> {
         read_list(&format!("{CPUS}/isolated"))
     }
 
-    /// NUMA nodes this machine could have; node 0 where the kernel knows of none.
+    /// Possible NUMA nodes; node 0 for a kernel without NUMA.
     pub fn possible_nodes() -> Result<Self, HostError> {
         match read_list(&format!("{NODES}/possible")) {
             Err(error) if error.errno() == Some(libc::ENOENT) => Ok(Self(vec![0])),
@@ -47,27 +47,27 @@ impl CpuList {
         }
     }
 
-    /// Rising.
+    /// In ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.0.iter().copied()
     }
 
-    /// Rising.
+    /// In ascending order.
     pub fn as_slice(&self) -> &[u32] {
         &self.0
     }
 
-    /// True when `number` is in it.
+    /// True if it contains `number`.
     pub fn contains(&self, number: u32) -> bool {
         self.0.binary_search(&number).is_ok()
     }
 
-    /// How many.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// True when there are none.
+    /// True if it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -85,7 +85,7 @@ impl FromIterator<u32> for CpuList {
 impl FromStr for CpuList {
     type Err = HostError;
 
-    /// Numbers and ranges with commas; the empty text is the empty list.
+    /// Numbers and ranges separated by commas; an empty text is an empty list.
     fn from_str(text: &str) -> Result<Self, HostError> {
         let bad = || HostError::BadCpuList { text: text.to_owned() };
         if text.is_empty() {
@@ -121,7 +121,7 @@ impl fmt::Display for CpuList {
     }
 }
 
-/// Keeps the calling thread on one CPU.
+/// Pins the calling thread to a CPU.
 pub fn pin_thread(cpu: u32) -> Result<(), HostError> {
     let mut set = CpuSet::new();
     let answer = set.set(cpu as usize).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
@@ -134,18 +134,18 @@ pub fn pin_thread(cpu: u32) -> Result<(), HostError> {
     }
 }
 
-/// The NUMA node of a CPU; `None` where the kernel knows of no nodes.
+/// NUMA node of a CPU; `None` for a kernel without NUMA.
 pub fn node_of_cpu(cpu: u32) -> Option<u32> {
     let entries = fs::read_dir(format!("{CPUS}/cpu{cpu}")).ok()?;
     entries.flatten().find_map(|entry| entry.file_name().to_str()?.strip_prefix("node")?.parse().ok())
 }
 
-/// CPU time the calling thread has used.
+/// CPU time of the calling thread.
 pub fn thread_cpu_time() -> Duration {
     cpu_time(ClockId::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// CPU time all threads of this process have used.
+/// CPU time of this process.
 pub fn process_cpu_time() -> Duration {
     cpu_time(ClockId::CLOCK_PROCESS_CPUTIME_ID)
 }
@@ -155,17 +155,17 @@ fn cpu_time(clock: ClockId) -> Duration {
 }
 
 impl Stack {
-    /// The NUMA node a device hangs on; `None` for virtual devices and where the machine does not say.
+    /// NUMA node of a device; `None` for virtual devices and if unknown.
     pub fn numa_node<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Option<u32>, HostError> {
         let Some(parent) = self.link(id)?.parent else { return Ok(None) };
-        // Not by way of /sys/class/net, which shows the devices of one namespace only.
+        // Not by /sys/class/net, which shows the devices of one namespace only.
         let device = format!("/sys/bus/{}/devices/{}", parent.bus, parent.name);
         let Ok(device) = fs::canonicalize(device) else { return Ok(None) };
         Ok(device.ancestors().find_map(node_of_folder))
     }
 }
 
-/// A virtio device has none of its own, but the PCI device it hangs on has; -1 stands for "not known".
+/// A virtio device has no node, but its PCI device has; -1 means unknown.
 fn node_of_folder(folder: &Path) -> Option<u32> {
     fs::read_to_string(folder.join("numa_node")).ok()?.trim().parse().ok()
 }

@@ -1,4 +1,4 @@
-//! What of one device matters to packets a second: a snapshot that is read, not judged, and changes nothing.
+//! Facts about a device that matter for packet rates: a read-only snapshot.
 
 use crate::ethtool::{Driver, Features, Queues, Timestamping};
 use crate::hwtstamp::StampDriver;
@@ -10,52 +10,52 @@ use crate::stamp_config::StampConfig;
 use crate::xdp::XdpFeatures;
 use crate::{HostError, KernelError};
 
-/// A device, as of the moment it was looked at. `None` where its driver, or this kernel, does not say.
+/// A snapshot of a device. `None` where its driver or the kernel does not provide the fact.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceState {
     /// The device.
     pub link: Link,
-    /// The other end of a veth.
+    /// The peer of a veth.
     pub peer: Option<Link>,
-    /// Who drives it.
+    /// The driver.
     pub driver: Option<Driver>,
-    /// XDP abilities of the driver.
+    /// XDP features of the driver.
     pub xdp: Option<XdpFeatures>,
-    /// What is done with packets on the way.
+    /// Offloads.
     pub features: Option<Features>,
-    /// Bits per second of the line.
+    /// Line rate in bits per second.
     pub speed_bps: Option<u64>,
-    /// Descriptors.
+    /// Ring sizes.
     pub rings: Option<Rings>,
     /// Queues in use.
     pub queues: Option<Queues>,
-    /// Queues there could be.
+    /// Maximum queue counts.
     pub queues_max: Option<Queues>,
-    /// Pause frames.
+    /// Flow control.
     pub pause: Option<Pause>,
-    /// Abilities to stamp frames.
+    /// Timestamping capabilities.
     pub timestamping: Option<Timestamping>,
-    /// What it stamps now.
+    /// Current timestamping settings.
     pub stamps: Option<StampConfig>,
-    /// The NUMA node it hangs on.
+    /// Its NUMA node.
     pub node: Option<u32>,
     /// Interrupts of its hardware.
     pub interrupts: Vec<Interrupt>,
     /// RPS and XPS.
     pub steering: Option<Steering>,
-    /// What the IOMMU does with it.
+    /// Its IOMMU domain.
     pub iommu_domain: Option<String>,
-    /// A default route leads through it.
+    /// It carries a default route.
     pub is_default_route: Option<bool>,
-    /// What could not be found out, and why, each in one line.
+    /// What could not be determined, and why, one line each.
     pub unknown: Vec<String>,
 }
 
 impl Stack {
-    /// Looks at a device from all sides.
+    /// Reads all facts.
     ///
     /// # Errors
-    /// When there is no such device. What else cannot be read is left out and named in `unknown`.
+    /// When there is no such device. Other failures are listed in `unknown`.
     pub fn device_state(&self, name: &str) -> Result<DeviceState, HostError> {
         let link = self.link(name)?;
         let mut unknown = Vec::new();
@@ -82,7 +82,7 @@ impl Stack {
     }
 }
 
-/// What is known; "no such thing here" is no news, any other refusal is.
+/// The value; failures other than "not supported" are listed.
 fn known<T>(unknown: &mut Vec<String>, answer: Result<T, HostError>) -> Option<T> {
     match answer {
         Ok(value) => Some(value),

@@ -1,14 +1,14 @@
-//! What can go wrong between us and the machine, in words a person can act on.
+//! Errors of this crate, with advice.
 
 use std::io;
 
-/// What the kernel answered: its error number and, from newer kernels, a sentence.
+/// Error of the kernel: its number and, from newer kernels, a text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{}", io::Error::from_raw_os_error(*errno), detail.as_ref().map(|d| format!(": {d}")).unwrap_or_default())]
 pub struct KernelError {
     /// A number of `errno(3)`.
     pub errno: i32,
-    /// The extended acknowledgement of netlink, where there was one.
+    /// The text of a netlink extended acknowledgement.
     pub detail: Option<String>,
 }
 
@@ -33,93 +33,93 @@ impl From<io::Error> for KernelError {
     }
 }
 
-/// Something the host refused or does not have.
+/// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
-    /// The kernel refused an act.
+    /// The kernel rejected an act.
     #[error("cannot {act} {object}")]
     Refused {
-        /// What was tried, an infinitive: "open", "set the MTU of".
+        /// The act: "open", "set the MTU of".
         act: &'static str,
-        /// On what.
+        /// The object.
         object: String,
-        /// Its answer.
+        /// The error of the kernel.
         #[source]
         source: KernelError,
     },
     /// No namespace of that name.
     #[error("there is no network namespace named {name}")]
     NoNetns {
-        /// The name as given.
+        /// The name.
         name: String,
     },
-    /// No device of that name or number.
+    /// No device of that name or index.
     #[error("there is no device {link} in {netns}")]
     NoLink {
         /// Name or `number N`.
         link: String,
-        /// The namespace, in words.
+        /// The namespace.
         netns: String,
     },
-    /// A name the kernel would not take.
+    /// An invalid name.
     #[error("\"{name}\" cannot be the name of a {what}: {why}")]
     BadName {
-        /// Of what.
+        /// The kind of object.
         what: &'static str,
-        /// The name as given.
+        /// The name.
         name: String,
         /// The rule it breaks.
         why: &'static str,
     },
-    /// An answer of the kernel that this version does not understand.
-    #[error("cannot {act} {object}: the answer of the kernel cannot be read: {why}")]
+    /// An answer of the kernel that cannot be parsed.
+    #[error("cannot {act} {object}: cannot parse the answer of the kernel: {why}")]
     Unreadable {
-        /// What was tried.
+        /// The act.
         act: &'static str,
-        /// On what.
+        /// The object.
         object: String,
-        /// Where reading stopped.
+        /// The parse error.
         why: String,
     },
-    /// A device took the wish for a feature and did not follow it.
+    /// A device did not apply a feature change.
     #[error("{object} keeps {feature} {}", if *.on { "off" } else { "on" })]
     FeatureFixed {
         /// Device and namespace.
         object: String,
         /// ethtool's name of the feature.
         feature: String,
-        /// What was asked for.
+        /// The requested state.
         on: bool,
     },
-    /// No hardware time on this device.
+    /// The device has no hardware timestamps.
     #[error("{object} has no clock of its own that stamps received frames")]
     NoStamps {
         /// Device and namespace.
         object: String,
     },
-    /// Hardware time, but not for these frames.
-    #[error("{object} cannot stamp the frames of the filter {wish}; it offers {}", offers.join(", "))]
+    /// The device cannot timestamp these frames.
+    #[error("{object} cannot stamp the frames of the filter {filter}; it offers {}", offers.join(", "))]
     NoStampFilter {
         /// Device and namespace.
         object: String,
-        /// ethtool's word of the filter asked for.
-        wish: &'static str,
-        /// ethtool's words of the filters there are.
+        /// Requested filter, by its ethtool name.
+        filter: &'static str,
+        /// Supported filters.
         offers: Vec<String>,
     },
-    /// The kernel here has no such interface.
+    /// The kernel does not have this interface.
     #[error("cannot {act} {object}: this kernel has no {what}")]
     Missing {
-        /// What was tried.
+        /// The act.
         act: &'static str,
-        /// On what.
+        /// The object.
         object: String,
         /// The interface.
         what: &'static str,
     },
-    /// A device that did not come up in time.
-    #[error("{object} does not carry frames: it is off, or its other end is")]
+    /// A device that was not running in time.
+    #[error("{object} is not running: it or its peer is down")]
     NotRunning {
         /// Device and namespace.
         object: String,
@@ -127,21 +127,21 @@ pub enum HostError {
     /// Text that is not a list of CPUs.
     #[error("\"{text}\" is not a list of CPUs")]
     BadCpuList {
-        /// The text as given.
+        /// The text.
         text: String,
     },
-    /// A CPU that is not there, or not for this process.
+    /// A CPU that does not exist or is not available to this process.
     #[error("CPU {cpu} cannot be used here")]
     NoCpu {
         /// Its number.
         cpu: u32,
-        /// Those that run.
+        /// Online CPUs.
         online: String,
     },
 }
 
 impl HostError {
-    /// The kernel's error number, where it gave one.
+    /// The errno, if any.
     pub fn errno(&self) -> Option<i32> {
         match self {
             Self::Refused { source, .. } => Some(source.errno),
@@ -151,27 +151,27 @@ impl HostError {
         }
     }
 
-    /// What a person could try next, without the word "try".
+    /// What the user can try, without the word "try".
     pub fn advice(&self) -> Option<String> {
         match self {
-            Self::NoNetns { .. } => Some("`ip netns list` shows the names there are".to_owned()),
+            Self::NoNetns { .. } => Some("`ip netns list` lists the names".to_owned()),
             Self::NoLink { netns, .. } => {
-                Some(format!("`ip link` in {netns}; --netns NAME looks into another namespace"))
+                Some(format!("`ip link` in {netns}; --netns NAME selects another namespace"))
             }
             Self::Refused { source, .. } => advice_for(source.errno).map(str::to_owned),
             Self::FeatureFixed { .. } => {
-                Some("`ethtool -k` shows what the driver lets one change".to_owned())
+                Some("`ethtool -k` lists the features that can be changed".to_owned())
             }
-            Self::NoStamps { .. } => {
-                Some("captures take the kernel's clock there; nothing to switch on".to_owned())
-            }
-            Self::NoStampFilter { wish: "all", offers, .. }
+            Self::NoStamps { .. } => Some("captures use the clock of the kernel there".to_owned()),
+            Self::NoStampFilter { filter: "all", offers, .. }
                 if offers.iter().any(|word| word.contains("ptp")) =>
             {
                 Some("`wirerate timestamp DEV on --filter ptp` stamps the event messages of PTP".to_owned())
             }
             Self::NotRunning { .. } => Some("`ip link set DEV up` at both ends".to_owned()),
-            Self::BadCpuList { .. } => Some("numbers and ranges with commas, such as 0,2-3".to_owned()),
+            Self::BadCpuList { .. } => {
+                Some("numbers and ranges separated by commas, such as 0,2-3".to_owned())
+            }
             Self::NoCpu { online, .. } => Some(format!("one of CPU {online}")),
             Self::BadName { .. }
             | Self::Unreadable { .. }
@@ -193,7 +193,7 @@ fn advice_for(errno: i32) -> Option<&'static str> {
     match errno {
         libc::EPERM | libc::EACCES => Some("run as root, or with CAP_NET_ADMIN and CAP_SYS_ADMIN"),
         libc::EEXIST => Some("another name, or remove what is there first"),
-        libc::EBUSY => Some("end what uses it first"),
+        libc::EBUSY => Some("end the program that uses it"),
         libc::EOPNOTSUPP => Some("another kind of device, or a newer kernel or driver"),
         libc::EMFILE | libc::ENFILE => Some("a larger `ulimit -n`"),
         _ => None,

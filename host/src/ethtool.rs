@@ -1,4 +1,5 @@
-//! What drivers tell and take: who they are, their own counters, features, speed, queues, time stamps.
+//! Ethtool queries and settings of drivers: identity, counters, features, speed, queues,
+//! timestamps.
 
 use crate::genl::{Attribute, Attributes, Generic};
 use crate::stack::{LinkId, Stack};
@@ -9,11 +10,11 @@ use std::fmt;
 
 /// Generic receive offload; on a veth it also makes the peer able to transmit XDP frames.
 pub const FEATURE_GRO: &str = "rx-gro";
-/// Receive offload on the card: what comes is what the card made of several frames.
+/// Receive offload on the card: the card merges received frames.
 pub const FEATURE_GRO_HARDWARE: &str = "rx-gro-hw";
-/// Large receive offload: as [`FEATURE_GRO_HARDWARE`], and what is merged cannot be told apart again.
+/// Large receive offload: like [`FEATURE_GRO_HARDWARE`], and merged frames cannot be split again.
 pub const FEATURE_LRO: &str = "rx-lro";
-/// Checksums left to the device on transmit; on a veth they are then never computed.
+/// Transmit checksum offload; on a veth the checksums are then never computed.
 pub const FEATURE_TX_CHECKSUM: &str = "tx-checksum-ip-generic";
 /// Generic segmentation offload.
 pub const FEATURE_GSO: &str = "tx-generic-segmentation";
@@ -26,27 +27,27 @@ const FEATURES_GET: u8 = 11;
 const FEATURES_SET: u8 = 12;
 const CHANNELS_GET: u8 = 17;
 const TSINFO_GET: u8 = 25;
-/// Linux 6.14; before there is only the ioctl.
+/// Linux 6.14; before, there is only the ioctl.
 const TSCONFIG_GET: u8 = 46;
 const TSCONFIG_SET: u8 = 47;
 const TSCONFIG_TX_TYPES: u16 = 3;
 const TSCONFIG_RX_FILTERS: u16 = 4;
 const TSCONFIG_FLAGS: u16 = 5;
 
-/// Who drives a device.
+/// Driver of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Driver {
     /// `veth`, `virtio_net`, `igb`, ...
     pub name: String,
-    /// Its version; for drivers of the kernel tree that of the kernel.
+    /// Its version; the kernel version for in-tree drivers.
     pub version: String,
-    /// Version of the device's firmware, empty where unknown.
+    /// Firmware version, empty if unknown.
     pub firmware: String,
-    /// Where the device is, such as `0000:00:03.0`; empty for virtual ones.
+    /// Bus address, such as `0000:00:03.0`; empty for virtual devices.
     pub bus_info: String,
 }
 
-/// For people and for the hardware field of a capture file: `igb at 0000:00:03.0, firmware 3.25`.
+/// For messages and for the hardware field of a capture file: `igb at 0000:00:03.0, firmware 3.25`.
 impl fmt::Display for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
@@ -61,31 +62,31 @@ impl fmt::Display for Driver {
     }
 }
 
-/// What a device does with packets on the way, by ethtool's names (`ethtool -k`).
+/// Features of a device, by their ethtool names (`ethtool -k`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     active: BTreeSet<String>,
 }
 
 impl Features {
-    /// Those of a device on which just `names` are on.
+    /// With only `names` on.
     pub fn with_active(names: &[&str]) -> Self {
         let active: BTreeSet<String> = names.iter().map(|name| (*name).to_owned()).collect();
         Self { active }
     }
 
-    /// True when `name` is on.
+    /// True if `name` is on.
     pub fn is_on(&self, name: &str) -> bool {
         self.active.contains(name)
     }
 
-    /// Those that are on.
+    /// Features that are on.
     pub fn active(&self) -> impl Iterator<Item = &str> {
         self.active.iter().map(String::as_str)
     }
 }
 
-/// Queues in use, as opposed to those that could be ([`crate::Link::tx_queues`]).
+/// Queues in use, as opposed to the possible ones ([`crate::Link::tx_queues`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queues {
     /// For transmit, at least 1.
@@ -94,21 +95,21 @@ pub struct Queues {
     pub rx: u32,
 }
 
-/// What a device can do about time (`ethtool -T`).
+/// Timestamping capabilities of a device (`ethtool -T`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Timestamping {
-    /// ethtool's words: `hardware-receive`, `hardware-raw-clock`, ...
+    /// ethtool names: `hardware-receive`, `hardware-raw-clock`, ...
     pub abilities: Vec<String>,
-    /// Which frames can be stamped on receive: `all`, `ptpv2-event`, ...
+    /// Receive filters: `all`, `ptpv2-event`, ...
     pub rx_filters: Vec<String>,
-    /// Which frames can be stamped on transmit: `off`, `on`, `onestep-sync`, ...
+    /// Transmit types: `off`, `on`, `onestep-sync`, ...
     pub tx_types: Vec<String>,
-    /// N of `/dev/ptpN`, the clock of the stamps.
+    /// N of `/dev/ptpN`, the clock of the timestamps.
     pub clock_index: Option<u32>,
 }
 
 impl Timestamping {
-    /// True when frames can carry the time at which the device saw them.
+    /// True if received frames can have hardware timestamps.
     pub fn is_hardware_receive(&self) -> bool {
         ["hardware-receive", "hardware-raw-clock"]
             .iter()
@@ -117,8 +118,8 @@ impl Timestamping {
 }
 
 impl Stack {
-    /// Who drives a device; `None` for those without a driver (loopback). Works for every namespace, unlike
-    /// a look into `/sys`.
+    /// The driver of a device; `None` for devices without one (loopback). Works for every
+    /// namespace, unlike `/sys`.
     pub fn driver<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Option<Driver>, HostError> {
         Ok(self.driver_info(id.into())?.map(|info| Driver {
             name: sys::text(&info.driver),
@@ -128,8 +129,8 @@ impl Stack {
         }))
     }
 
-    /// The driver's own counters by name, in its order (`ethtool -S`); empty where it has none. A veth counts
-    /// XDP here: `rx_queue_0_xdp_packets`, `rx_queue_0_xdp_drops`, ...
+    /// Counters of the driver by name, in its order (`ethtool -S`); empty if it has none. Those of
+    /// a veth include XDP: `rx_queue_0_xdp_packets`, `rx_queue_0_xdp_drops`, ...
     pub fn driver_counters<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Vec<(String, u64)>, HostError> {
         let id = id.into();
         let count = self.driver_info(id)?.map_or(0, |info| info.counter_count);
@@ -142,7 +143,7 @@ impl Stack {
         Ok(names.into_iter().zip(values).collect())
     }
 
-    /// What a device does with packets on the way.
+    /// Features of a device.
     pub fn features<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Features, HostError> {
         const ACTIVE: u16 = 4;
         let rows = self.ethtool(FEATURES_GET, id.into(), "read the features of", Vec::new())?;
@@ -151,7 +152,8 @@ impl Stack {
         Ok(Features { active: words(ACTIVE) })
     }
 
-    /// Switches one feature, such as [`FEATURE_GRO`]. A driver that does not follow is an error.
+    /// Switches one feature, such as [`FEATURE_GRO`]. It is an error if the driver does not apply
+    /// it.
     pub fn set_feature<'a>(
         &self,
         id: impl Into<LinkId<'a>>,
@@ -167,7 +169,7 @@ impl Stack {
         Err(HostError::FeatureFixed { object: self.object(id), feature: feature.to_owned(), on })
     }
 
-    /// Bits per second of the line; `None` when the device has none or does not know.
+    /// Line rate in bits per second; `None` if unknown.
     pub fn speed_bps<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Option<u64>, HostError> {
         const SPEED_MBPS: u16 = 5;
         let answer = self.ethtool(LINKMODES_GET, id.into(), "read the speed of", Vec::new());
@@ -186,14 +188,14 @@ impl Stack {
         let found = |kind| rows.iter().find_map(|row| row.attributes().u32(kind)).unwrap_or(0);
         let count = |kind| found(kind) + found(COMBINED);
         if count(TX) == 0 && count(RX) == 0 {
-            // A driver without a word on it uses what it has.
+            // A driver that does not report them uses all queues.
             let link = self.link(id)?;
             return Ok(Queues { tx: link.tx_queues, rx: link.rx_queues });
         }
         Ok(Queues { tx: count(TX).max(1), rx: count(RX).max(1) })
     }
 
-    /// What a device can do about time.
+    /// Timestamping capabilities of a device.
     pub fn timestamping<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Timestamping, HostError> {
         const ABILITIES: u16 = 2;
         const TX_TYPES: u16 = 3;
@@ -212,21 +214,23 @@ impl Stack {
         })
     }
 
-    /// What a device stamps now. EOPNOTSUPP from kernels before 6.14 and from drivers that know only the ioctl.
+    /// Current timestamping settings. EOPNOTSUPP from kernels before 6.14 and from drivers that
+    /// only support the ioctl.
     pub(crate) fn stamp_config(&self, id: LinkId<'_>) -> Result<StampConfig, HostError> {
         let rows = self.ethtool(TSCONFIG_GET, id, "read the time stamping of", Vec::new())?;
         self.read_stamp_config(&rows, id)
     }
 
-    /// Sets what a device stamps; what was granted. Errors as [`Stack::stamp_config`], and ERANGE.
+    /// Sets the timestamping of a device; returns what was granted. Errors like
+    /// [`Stack::stamp_config`], and ERANGE.
     pub(crate) fn set_stamp_config(
         &self,
         id: LinkId<'_>,
         config: StampConfig,
     ) -> Result<StampConfig, HostError> {
-        let rows = self.ethtool(TSCONFIG_SET, id, "change the time stamping of", stamp_wish(config))?;
+        let rows = self.ethtool(TSCONFIG_SET, id, "change the time stamping of", stamp_attributes(config))?;
         match self.read_stamp_config(&rows, id) {
-            // A kernel that acknowledges without an answer did what it was told.
+            // A kernel that acknowledges without an answer applied the settings.
             Err(HostError::Unreadable { .. }) if rows.is_empty() => Ok(config),
             other => other,
         }
@@ -254,7 +258,7 @@ impl Stack {
         }
     }
 
-    /// The ioctl wants first names.
+    /// The ioctl requires the primary name.
     fn name_of(&self, id: LinkId<'_>) -> Result<String, HostError> {
         Ok(self.link(id)?.name)
     }
@@ -280,7 +284,7 @@ impl Stack {
     }
 }
 
-/// No answer where the driver has none to give.
+/// An empty answer if the driver does not support the query.
 pub(crate) fn optional(answer: Result<Vec<Generic>, HostError>) -> Result<Vec<Generic>, HostError> {
     match answer {
         Err(HostError::Refused { source: KernelError { errno: libc::EOPNOTSUPP, .. }, .. }) => Ok(Vec::new()),
@@ -295,25 +299,25 @@ const BIT_INDEX: u16 = 1;
 const BIT_NAME: u16 = 2;
 const BIT_VALUE: u16 = 3;
 
-/// A set of one named bit to be changed.
+/// A set that changes one named bit.
 fn bit(kind: u16, name: &str, on: bool) -> Attribute {
     let mut bit = vec![Attribute::text(BIT_NAME, name)];
     bit.extend(on.then(|| Attribute::flag(BIT_VALUE)));
     Attribute::Nest(kind, vec![Attribute::Nest(BITS, vec![Attribute::Nest(BIT, bit)])])
 }
 
-/// A set of which only bit `number` is on.
+/// A set with only bit `number` on.
 fn only_bit(kind: u16, number: u32) -> Attribute {
     let bit = Attribute::Nest(BIT, vec![Attribute::u32(BIT_INDEX, number)]);
     Attribute::Nest(kind, vec![Attribute::flag(BITS_NO_MASK), Attribute::Nest(BITS, vec![bit])])
 }
 
-/// The filter and the transmit type of `config`; flags stay as they are.
-fn stamp_wish(config: StampConfig) -> Vec<Attribute> {
+/// Filter and transmit type of `config`; flags are not changed.
+fn stamp_attributes(config: StampConfig) -> Vec<Attribute> {
     vec![only_bit(TSCONFIG_TX_TYPES, config.tx_type), only_bit(TSCONFIG_RX_FILTERS, config.rx_filter)]
 }
 
-/// Of each set the one bit that is on. A device for which nothing was set up yet names none.
+/// The bit that is on in each set. A device that was never configured has none.
 fn stamp_config(answer: Attributes<'_>) -> Option<StampConfig> {
     let on = |kind| answer.get(kind).map(|set| numbers(set).next().unwrap_or(0));
     let (tx_type, rx_filter) = (on(TSCONFIG_TX_TYPES), on(TSCONFIG_RX_FILTERS));
@@ -328,17 +332,17 @@ fn stamp_config(answer: Attributes<'_>) -> Option<StampConfig> {
     })
 }
 
-/// The numbers of the bits that are set.
+/// Numbers of the bits that are on.
 fn numbers(set: Attributes<'_>) -> impl Iterator<Item = u32> {
     set_bits(set).filter_map(|bit| bit.u32(BIT_INDEX))
 }
 
-/// The names of the bits that are set. With a mask every bit of the mask is listed, set or not.
+/// Names of the bits that are on. With a mask, all bits of the mask are listed, on or off.
 fn words(set: Attributes<'_>) -> BTreeSet<String> {
     set_bits(set).filter_map(|bit| bit.text(BIT_NAME)).collect()
 }
 
-/// The bits that are set, as the kernel lists them.
+/// The bits that are on, in the order of the kernel.
 fn set_bits(set: Attributes<'_>) -> impl Iterator<Item = Attributes<'_>> {
     let all_listed_are_set = set.has(BITS_NO_MASK);
     let bits = set.get(BITS).into_iter().flat_map(Attributes::all).filter(|(kind, _)| *kind == BIT);
@@ -371,11 +375,12 @@ mod tests {
         assert_eq!(words(Attributes(&plain).get(4).unwrap()).len(), 2);
     }
 
-    /// What `ethtool --set-hwtimestamp-cfg DEV tx on rx-filter ptpv2-event` puts after its header on 6.14.
+    /// The attributes that `ethtool --set-hwtimestamp-cfg DEV tx on rx-filter ptpv2-event` sends on
+    /// 6.14.
     #[test]
     fn a_wish_for_stamps_is_these_bytes() {
-        let wish = stamp_wish(StampConfig { tx_type: 1, rx_filter: 12, flags: 0 });
-        let bytes: Vec<u8> = wish.iter().flat_map(emitted).collect();
+        let attributes = stamp_attributes(StampConfig { tx_type: 1, rx_filter: 12, flags: 0 });
+        let bytes: Vec<u8> = attributes.iter().flat_map(emitted).collect();
         #[rustfmt::skip]
         let expected = [
             24, 0, 3, 0x80,             // ETHTOOL_A_TSCONFIG_TX_TYPES, nested
@@ -416,7 +421,7 @@ mod tests {
     fn what_is_wished_is_what_is_read() {
         for (tx_type, rx_filter) in (0..4).flat_map(|tx| (0..16).map(move |rx| (tx, rx))) {
             let config = StampConfig { tx_type, rx_filter, flags: 0 };
-            let bytes: Vec<u8> = stamp_wish(config).iter().flat_map(emitted).collect();
+            let bytes: Vec<u8> = stamp_attributes(config).iter().flat_map(emitted).collect();
             assert_eq!(stamp_config(Attributes(&bytes)), Some(config));
         }
     }

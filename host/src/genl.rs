@@ -1,6 +1,6 @@
-//! Generic netlink: families found by name, attributes read and written as a tree.
+//! Generic netlink: families by name, attributes as a tree.
 //!
-//! One message type serves every family, since each needs only a handful of attributes.
+//! One message type serves all families, because each needs only a few attributes.
 
 use crate::HostError;
 use crate::netlink::{Failure, Netlink, text};
@@ -10,7 +10,7 @@ use netlink_packet_core::{
 };
 use std::collections::HashMap;
 
-/// The family that knows the others (`GENL_ID_CTRL`).
+/// The control family (`GENL_ID_CTRL`).
 const CONTROL_ID: u16 = 16;
 const CONTROL_GET_FAMILY: u8 = 3;
 const CONTROL_FAMILY_ID: u16 = 1;
@@ -18,7 +18,7 @@ const CONTROL_FAMILY_NAME: u16 = 2;
 /// `struct genlmsghdr`: command, version, two reserved bytes.
 const HEADER_LEN: usize = 4;
 
-/// One attribute to be sent.
+/// An attribute to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Attribute {
     Bytes(u16, Vec<u8>),
@@ -34,7 +34,7 @@ impl Attribute {
         Self::Bytes(kind, [value.as_bytes(), &[0]].concat())
     }
 
-    /// An attribute that says yes by being there.
+    /// A flag attribute.
     pub(crate) fn flag(kind: u16) -> Self {
         Self::Bytes(kind, Vec::new())
     }
@@ -63,12 +63,12 @@ impl Nla for Attribute {
     }
 }
 
-/// Attributes that came: a view of bytes, read on demand. What does not parse is as if it were not there.
+/// Received attributes: a view of bytes, parsed on demand. Invalid ones count as missing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attributes<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Attributes<'a> {
-    /// All of them in order, with their numbers.
+    /// All attributes in order, with their types.
     pub(crate) fn all(self) -> impl Iterator<Item = (u16, Attributes<'a>)> {
         NlasIterator::new(self.0).map_while(Result::ok).filter_map(|attribute| {
             let (kind, len) = (attribute.kind(), usize::from(attribute.length()));
@@ -135,7 +135,7 @@ impl NetlinkSerializable for Generic {
     }
 
     fn serialize(&self, buffer: &mut [u8]) {
-        // Version 1 is the only one of the families used here.
+        // All families used here have version 1.
         buffer[..HEADER_LEN].copy_from_slice(&[self.command, 1, 0, 0]);
         buffer[HEADER_LEN..].copy_from_slice(&self.body);
     }
@@ -152,7 +152,7 @@ impl NetlinkDeserializable for Generic {
     }
 }
 
-/// A socket for generic netlink, with the numbers of the families asked for so far.
+/// A socket for generic netlink, with the ids of the families used so far.
 #[derive(Debug)]
 pub(crate) struct GenericNetlink {
     netlink: Netlink,
@@ -166,7 +166,7 @@ impl GenericNetlink {
         Ok(Self { netlink, families: HashMap::new() })
     }
 
-    /// Asks `family` to do `command`.
+    /// Sends `command` to `family`.
     pub(crate) fn ask(
         &mut self,
         family: &'static str,

@@ -1,8 +1,8 @@
-//! Which received frames a device stamps with its own clock: asked, changed, and read back.
+//! Hardware timestamps of received frames: query, change, and read back.
 //!
-//! What is decided here is tested against a driver made of a few numbers ([`StampDriver`]); how a real one is asked is
-//! the business of `ethtool` (netlink, Linux 6.14) and `sys` (the older ioctl). What other programs have set up for
-//! transmit stays as it is: a ptp4l that runs goes on running.
+//! The decisions are tested against a simulated driver ([`StampDriver`]); the real one is in
+//! `ethtool` (netlink, Linux 6.14) and `sys` (the older ioctl). The transmit settings of other
+//! programs, such as ptp4l, are not changed.
 
 use crate::stack::LinkId;
 use crate::stamp_config::{FILTER_NONE, RX_FILTERS, StampConfig, word};
@@ -14,23 +14,23 @@ const FILTER_PTP_V2_EVENT: u32 = 12;
 const TX_OFF: u32 = 0;
 const TX_ON: u32 = 1;
 
-/// Devices that hand such questions to the one below them. Asked by netlink about these, kernels from 6.14 up to the
-/// last candidates of 6.18 can follow a null pointer; the ioctl is safe everywhere.
+/// Devices that pass these queries to their lower device. For them, kernels from 6.14 to the
+/// release candidates of 6.18 may crash on the netlink query; the ioctl is safe.
 const STACKED: [&str; 6] = ["vlan", "macvlan", "macvtap", "ipvlan", "bond", "team"];
 
-/// Which received frames shall be stamped.
+/// Received frames to timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StampMode {
     /// None.
     Off,
-    /// Every one.
+    /// All frames.
     All,
     /// The event messages of PTP version 2.
     Ptp,
 }
 
 impl StampMode {
-    /// Filters that would do, the one to prefer first.
+    /// Suitable filters, best first.
     fn filters(self) -> &'static [u32] {
         match self {
             Self::Off => &[FILTER_NONE],
@@ -39,7 +39,7 @@ impl StampMode {
         }
     }
 
-    /// True when nothing is missing under `filter`. Drivers may stamp more than they were asked for.
+    /// True if `filter` includes the requested frames. Drivers may timestamp more.
     fn is_met_by(self, filter: u32) -> bool {
         match self {
             Self::Off => filter == FILTER_NONE,
@@ -57,54 +57,55 @@ impl StampMode {
     }
 }
 
-/// How a change ended.
+/// Result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamped {
-    /// What was set before; `None` where the driver does not tell.
+    /// The settings before; `None` if the driver does not report them.
     pub before: Option<StampConfig>,
-    /// What the driver granted, read back from it where it tells.
+    /// The granted settings, read back from the driver if possible.
     pub now: StampConfig,
 }
 
-/// A driver that can be asked about its stamps.
+/// A driver with timestamping settings.
 pub trait StampDriver {
     /// Device and namespace, for messages.
     fn object(&self) -> String;
-    /// What it can do.
+    /// Its capabilities.
     ///
     /// # Errors
     /// When there is no such device.
     fn abilities(&self) -> Result<Timestamping, HostError>;
-    /// What is set now; `None` where it does not tell.
+    /// Its settings; `None` if it does not report them.
     ///
     /// # Errors
-    /// When there is no such device, or the question is refused for another reason than not being understood.
+    /// When there is no such device, or the query fails for a reason other than missing support.
     fn config(&self) -> Result<Option<StampConfig>, HostError>;
-    /// Sets all of `config` and returns what was granted.
+    /// Applies `config` and returns what was granted.
     ///
     /// # Errors
-    /// Refused: ERANGE for a filter that it does not have, EPERM.
+    /// ERANGE for an unsupported filter, EPERM.
     fn set(&self, config: StampConfig) -> Result<StampConfig, HostError>;
 }
 
-/// Changes which received frames are stamped, and nothing else.
+/// Changes which received frames are timestamped, and nothing else.
 ///
 /// # Errors
-/// [`HostError::NoStamps`] when the device has no clock for it; [`HostError::NoStampFilter`] with what it does offer;
-/// what the driver answers.
-pub fn switch_stamps(driver: &dyn StampDriver, wish: StampMode) -> Result<Stamped, HostError> {
+/// [`HostError::NoStamps`] if the device has no clock for it; [`HostError::NoStampFilter`] with the
+/// supported filters; errors of the driver.
+pub fn switch_stamps(driver: &dyn StampDriver, mode: StampMode) -> Result<Stamped, HostError> {
     let abilities = driver.abilities()?;
     let before = driver.config()?;
     if !abilities.is_hardware_receive() {
-        return match wish {
+        return match mode {
             StampMode::Off => Ok(Stamped { before, now: before.unwrap_or_default() }),
             _ => Err(HostError::NoStamps { object: driver.object() }),
         };
     }
-    if let Some(now) = before.filter(|config| wish.is_met_by(config.rx_filter)) {
+    if let Some(now) = before.filter(|config| mode.is_met_by(config.rx_filter)) {
         return Ok(Stamped { before, now });
     }
-    // Without an answer the transmit side may be in use; "on" stamps only frames whose sender asks for it.
+    // If unknown, transmit timestamps may be in use; "on" affects only frames whose sender requests
+    // them.
     let kept = before.unwrap_or_else(|| StampConfig {
         tx_type: if abilities.tx_types.iter().any(|word| word == "on") { TX_ON } else { TX_OFF },
         ..StampConfig::default()
@@ -112,11 +113,11 @@ pub fn switch_stamps(driver: &dyn StampDriver, wish: StampMode) -> Result<Stampe
     let offered = |filter: &&u32| {
         abilities.rx_filters.is_empty() || abilities.rx_filters.contains(&word(&RX_FILTERS, **filter))
     };
-    for &rx_filter in wish.filters().iter().filter(offered) {
+    for &rx_filter in mode.filters().iter().filter(offered) {
         match driver.set(StampConfig { rx_filter, ..kept }) {
             Ok(granted) => {
                 let now = driver.config()?.unwrap_or(granted);
-                if wish.is_met_by(now.rx_filter) {
+                if mode.is_met_by(now.rx_filter) {
                     return Ok(Stamped { before, now });
                 }
             }
@@ -125,7 +126,7 @@ pub fn switch_stamps(driver: &dyn StampDriver, wish: StampMode) -> Result<Stampe
         }
     }
     let offers = abilities.rx_filters;
-    Err(HostError::NoStampFilter { object: driver.object(), wish: wish.words(), offers })
+    Err(HostError::NoStampFilter { object: driver.object(), filter: mode.words(), offers })
 }
 
 /// The driver of a device of a [`Stack`].
@@ -138,7 +139,7 @@ pub struct DeviceStamps<'a> {
 }
 
 impl Stack {
-    /// The stamps of one device.
+    /// Timestamping of one device.
     ///
     /// # Errors
     /// When there is no such device.
@@ -180,7 +181,7 @@ impl StampDriver for DeviceStamps<'_> {
     }
 }
 
-/// Neither kernels without the interface nor drivers without the call are an error yet.
+/// Missing support in kernel or driver is not an error here.
 fn not_supported_is_none<T>(answer: Result<T, HostError>) -> Result<Option<T>, HostError> {
     match answer {
         Ok(value) => Ok(Some(value)),
@@ -195,10 +196,10 @@ mod tests {
     use crate::KernelError;
     use std::cell::RefCell;
 
-    /// A driver made of what it can do and what is set.
+    /// A simulated driver: its capabilities and settings.
     struct Fake {
         rx_filters: Vec<&'static str>,
-        /// Filters that it takes, and what it makes of each.
+        /// Filters that it accepts, and the filter that it then uses.
         grants: Vec<(u32, u32)>,
         is_readable: bool,
         config: RefCell<StampConfig>,
@@ -258,14 +259,14 @@ mod tests {
 
     #[test]
     fn a_wish_that_is_met_already_changes_nothing() {
-        for (wish, rx_filter) in [
+        for (mode, rx_filter) in [
             (StampMode::All, FILTER_ALL),
             (StampMode::Ptp, FILTER_ALL),
             (StampMode::Ptp, FILTER_PTP_V2_EVENT),
             (StampMode::Off, FILTER_NONE),
         ] {
             let fake = Fake::new(&["none", "all"], &[]).with(TX_ON, rx_filter);
-            let stamped = switch_stamps(&fake, wish).unwrap();
+            let stamped = switch_stamps(&fake, mode).unwrap();
             assert_eq!(stamped.before, Some(stamped.now));
             assert!(fake.asked.borrow().is_empty());
         }
@@ -273,9 +274,9 @@ mod tests {
 
     #[test]
     fn stamps_of_transmitted_frames_stay_as_ptp4l_set_them() {
-        for (wish, granted) in [(StampMode::All, FILTER_ALL), (StampMode::Off, FILTER_NONE)] {
+        for (mode, granted) in [(StampMode::All, FILTER_ALL), (StampMode::Off, FILTER_NONE)] {
             let fake = Fake::new(&["none", "all", "ptpv2-event"], &[(0, 0), (1, 1)]).with(2, 12);
-            let now = switch_stamps(&fake, wish).unwrap().now;
+            let now = switch_stamps(&fake, mode).unwrap().now;
             assert_eq!(now, StampConfig { tx_type: 2, rx_filter: granted, flags: 0 });
         }
     }
@@ -298,7 +299,7 @@ mod tests {
     fn a_driver_that_stamps_only_all_does_for_ptp() {
         let fake = Fake::new(&["none", "all"], &[(1, 1)]);
         assert_eq!(switch_stamps(&fake, StampMode::Ptp).unwrap().now.rx_filter, FILTER_ALL);
-        // One that does not say what it has is tried.
+        // Without a list of filters they are tried.
         let fake = Fake::new(&["none", "ptpv2-event", "all"], &[(1, 1)]);
         assert_eq!(switch_stamps(&fake, StampMode::Ptp).unwrap().now.rx_filter, FILTER_ALL);
         assert_eq!(fake.asked.borrow().len(), 2);

@@ -1,7 +1,7 @@
-//! What only `/sys` and `/proc/irq` tell of a device: which CPUs serve its queues, and where it hangs.
+//! Facts of a device from `/sys` and `/proc/irq`: CPUs of its queues and interrupts, and its IOMMU.
 //!
-//! `/sys/class/net` shows the devices of the namespace it was mounted in, which need not be the one asked about.
-//! Then a private view is mounted for the time of the question; it is seen by one thread and gone with it.
+//! `/sys/class/net` shows the devices of the namespace it was mounted in. For another namespace a
+//! private `/sys` is mounted for the duration of the query, visible to one thread only.
 
 use crate::link::Link;
 use crate::stack::Stack;
@@ -13,21 +13,21 @@ use std::path::{Path, PathBuf};
 
 const CLASS: &str = "/sys/class/net";
 
-/// Queues whose work is spread in software.
+/// Queues that are spread over CPUs in software.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steering {
-    /// Receive queues that hand frames on to other CPUs (RPS).
+    /// Receive queues that pass frames to other CPUs (RPS).
     pub rps_queues: u32,
-    /// Transmit queues that are given to CPUs (XPS).
+    /// Transmit queues that are mapped to CPUs (XPS).
     pub xps_queues: u32,
 }
 
 /// One interrupt of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interrupt {
-    /// Its number, as in `/proc/irq`.
+    /// Number, as in `/proc/irq`.
     pub number: u32,
-    /// What the driver calls it: `virtio2-input.0`; empty while nobody has asked for it.
+    /// Name by the driver: `virtio2-input.0`; empty while it is not in use.
     pub name: String,
     /// The CPUs that may serve it.
     pub cpus: CpuList,
@@ -37,18 +37,18 @@ impl Stack {
     /// RPS and XPS of a device.
     ///
     /// # Errors
-    /// When the device is not in the `/sys` of this process and a view of its namespace is refused.
+    /// When the device is not in the `/sys` of this process and mounting another one fails.
     pub fn steering(&self, link: &Link) -> Result<Steering, HostError> {
         let is_seen = fs::read_to_string(format!("{CLASS}/{}/ifindex", link.name))
             .is_ok_and(|index| index.trim() == link.index.to_string());
-        // Numbers repeat from namespace to namespace, so what is seen counts only at home.
+        // Indexes repeat across namespaces, so a match counts only in the own one.
         if is_seen && Netns::current()? == *self.netns() {
             return read_steering(link);
         }
         self.netns().run(|| show_own_devices().and_then(|()| read_steering(link)))?
     }
 
-    /// The interrupts of the hardware below a device; none for virtual ones.
+    /// Interrupts of the hardware of a device; none for virtual ones.
     pub fn interrupts(&self, link: &Link) -> Vec<Interrupt> {
         let folders = self.hardware(link);
         let folder = folders.iter().map(|folder| folder.join("msi_irqs")).find(|folder| folder.is_dir());
@@ -59,25 +59,25 @@ impl Stack {
         numbers.into_iter().filter_map(interrupt).collect()
     }
 
-    /// How the IOMMU treats what the device reads and writes: `identity`, `DMA`, `DMA-FQ`; `None` without one.
+    /// IOMMU domain of the device: `identity`, `DMA`, `DMA-FQ`; `None` without IOMMU.
     pub fn iommu_domain(&self, link: &Link) -> Option<String> {
         let folders = self.hardware(link);
         let kind = folders.iter().find_map(|at| fs::read_to_string(at.join("iommu_group/type")).ok())?;
         Some(kind.trim().to_owned())
     }
 
-    /// The folders of the hardware below a device, nearest first.
+    /// Directories of the hardware of a device, nearest first.
     fn hardware(&self, link: &Link) -> Vec<PathBuf> {
         let folder =
             link.parent.as_ref().map(|parent| format!("/sys/bus/{}/devices/{}", parent.bus, parent.name));
         let folder = folder.and_then(|folder| fs::canonicalize(folder).ok());
         let Some(folder) = folder else { return Vec::new() };
-        // A virtio device has its interrupts one above; further up is a bridge, which has its own.
+        // A virtio device has its interrupts one level up; above that is a bridge with its own.
         folder.ancestors().take(2).map(Path::to_path_buf).collect()
     }
 }
 
-/// A `/sys` that shows the devices of the namespace of the calling thread, for this thread alone.
+/// A `/sys` with the devices of the calling thread's namespace, for this thread only.
 fn show_own_devices() -> Result<(), HostError> {
     const NONE: Option<&str> = None;
     let refused = || HostError::refused("look into", "the /sys of another namespace");
@@ -102,7 +102,7 @@ fn read_steering(link: &Link) -> Result<Steering, HostError> {
     Ok(steering)
 }
 
-/// True for a mask of CPUs that has one in it: `00000000,00000002`.
+/// True for a CPU mask with a CPU in it: `00000000,00000002`.
 fn is_any(mask: &str) -> bool {
     mask.bytes().any(|byte| byte.is_ascii_hexdigit() && byte != b'0')
 }

@@ -22,7 +22,8 @@ pub struct LabOptions {
     pub queues: u32,
     /// Largest layer 3 packet of each end, in bytes.
     pub mtu: u32,
-    /// GRO at the receiver. With it, or with an XDP program on [`Lab::rx`], the sender's end takes XDP frames.
+    /// GRO at the receiver. With it, or with an XDP program on [`Lab::rx`], the sender's end
+    /// accepts XDP frames.
     pub rx_gro: bool,
     /// IPv6 addresses on both ends. The kernel then sends some frames of its own (multicast reports);
     /// without them every frame on the wire is the user's.
@@ -35,7 +36,7 @@ impl Default for LabOptions {
     }
 }
 
-/// One end of the wire.
+/// One end of the pair.
 #[derive(Debug)]
 pub struct LabEnd {
     /// Its namespace, as `ip netns` lists it.
@@ -44,13 +45,13 @@ pub struct LabEnd {
     pub stack: Stack,
     /// Name of the device.
     pub ifname: &'static str,
-    /// Number of the device.
+    /// Index of the device.
     pub index: u32,
     /// Its Ethernet address.
     pub mac: MacAddr,
     /// Its IPv4 address, in a network of 24 bits (RFC 2544).
     pub v4: Ipv4Addr,
-    /// Its IPv6 address, in a network of 64 bits (RFC 5180), where asked for.
+    /// Its IPv6 address, in a network of 64 bits (RFC 5180), if requested.
     pub v6: Option<Ipv6Addr>,
 }
 
@@ -60,7 +61,7 @@ impl LabEnd {
         self.stack.netns()
     }
 
-    /// The device as of now, counters included.
+    /// The device with its counters, as of now.
     pub fn link(&self) -> Result<Link, HostError> {
         self.stack.link(self.index)
     }
@@ -76,7 +77,7 @@ pub struct Lab {
     names: [OwnedName; 2],
 }
 
-/// What is known of an end before it is made.
+/// Settings of an end before it is created.
 struct Design {
     ifname: &'static str,
     mac: MacAddr,
@@ -99,7 +100,7 @@ const TX: Design = design("tx0", 1);
 const RX: Design = design("rx0", 2);
 
 impl Lab {
-    /// Removes what dead programs left, then makes a lab.
+    /// Removes leftovers of dead programs, then creates a lab.
     pub fn new(options: &LabOptions) -> Result<Self, HostError> {
         Self::sweep()?;
         let base = new_base()?;
@@ -122,7 +123,7 @@ impl Lab {
         Ok(Self { tx: tx?, rx: rx?, names })
     }
 
-    /// Removes it now and says what went wrong with that, unlike dropping it.
+    /// Removes it now and returns errors, unlike dropping it.
     pub fn remove(mut self) -> Result<(), HostError> {
         self.names.iter_mut().try_for_each(OwnedName::remove)
     }
@@ -131,7 +132,7 @@ impl Lab {
     pub fn sweep() -> Result<Vec<String>, HostError> {
         let here = pid_namespace()?;
         let is_left = |name: &String| {
-            // A program in another container has pids of its own, of which we cannot tell.
+            // The PID of a program in another container is not meaningful here.
             Maker::of(name).is_some_and(|maker| maker.pid_namespace == here && !maker.is_alive())
         };
         let mut removed = Vec::new();
@@ -181,7 +182,7 @@ fn finish(stack: Stack, design: &Design, name: &str, options: &LabOptions) -> Re
     })
 }
 
-/// A namespace with a name that goes with the value.
+/// A named namespace that is removed on drop.
 #[derive(Debug)]
 struct OwnedName(String);
 
@@ -191,7 +192,7 @@ impl OwnedName {
         Ok(Self(name))
     }
 
-    /// Before there is a device that could speak for itself.
+    /// Before there are devices that could send.
     fn stack(&self, options: &LabOptions) -> Result<Stack, HostError> {
         let netns = Netns::named(&self.0)?;
         let settings: &[_] = if options.ipv6 {
@@ -201,7 +202,7 @@ impl OwnedName {
         };
         for (key, value) in settings {
             match netns.set_sysctl(&format!("ipv6/conf/{key}"), value) {
-                // A kernel without IPv6 is as silent as one can be.
+                // A kernel without IPv6 sends nothing.
                 Err(error) if error.errno() == Some(libc::ENOENT) => {}
                 other => other?,
             }
@@ -219,23 +220,23 @@ impl OwnedName {
 
 impl Drop for OwnedName {
     fn drop(&mut self) {
-        // Nobody is left to tell; the next lab sweeps.
+        // The next lab removes it.
         let _ = self.remove();
     }
 }
 
-/// Who made a namespace, as its name says.
+/// The creator of a namespace, from its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Maker {
-    /// Inode of the namespace of pids in which `pid` counts.
+    /// Inode of the PID namespace of `pid`.
     pid_namespace: u64,
     pid: u32,
-    /// In clock ticks since boot: the same pid later is another program.
+    /// Start time in clock ticks since boot, in case the PID is reused.
     started_ticks: u64,
 }
 
 impl Maker {
-    /// Reads the name of a lab's namespace, `None` when it is not one.
+    /// Parses the name of a lab's namespace; `None` for other names.
     fn of(name: &str) -> Option<Self> {
         let mut parts = name.strip_prefix(PREFIX)?.split('-');
         let mut part = || parts.next();
@@ -254,7 +255,7 @@ impl Maker {
     }
 }
 
-/// The name of a new lab, less its end.
+/// The name of a new lab, without its suffix.
 fn new_base() -> Result<String, HostError> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let path = "/proc/self/stat";
@@ -270,9 +271,9 @@ fn pid_namespace() -> Result<u64, HostError> {
     Ok(fs::metadata(path).map_err(HostError::refused("read", path))?.ino())
 }
 
-/// Field 22 of `/proc/PID/stat`; `None` for the dead who only wait for their parent.
+/// Field 22 of `/proc/PID/stat`; `None` for zombies.
 fn started_ticks(stat: &str) -> Option<u64> {
-    // Field 2 is the name in parentheses, which may itself hold spaces and parentheses.
+    // Field 2 is the name in parentheses, which may contain spaces and parentheses.
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = fields.next()?;
     fields.nth(18)?.parse().ok().filter(|_| !["Z", "X", "x"].contains(&state))

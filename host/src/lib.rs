@@ -1,8 +1,7 @@
-//! The machine around us: network namespaces, links, neighbours, routes, IPsec keys, CPUs, clocks.
+//! The machine: network namespaces, links, neighbours, routes, IPsec associations, CPUs, clocks.
 //!
-//! Everything here is synchronous, and nothing depends on which namespace the calling thread is in: a
-//! [`Stack`] is opened for one namespace and can be used from any thread. What is done with the answers is the
-//! business of the callers.
+//! Everything is synchronous and independent of the namespace of the calling thread: a [`Stack`] is
+//! opened for one namespace and can be used from any thread.
 #![deny(unsafe_code)]
 
 mod address;

@@ -1,11 +1,11 @@
-//! What the kernel tells about one network device, as a plain value: a snapshot that never changes.
+//! A network device as a plain value: a snapshot.
 
 use netlink_packet_route::link::{
     LinkAttribute, LinkFlags, LinkInfo, LinkMessage, LinkXdp, State, Stats64, XdpAttached,
 };
 use packet::MacAddr;
 
-/// Frames and bytes of a device since it was made, as its driver counts them (`rtnl_link_stats64`).
+/// Counters of a device since its creation, by its driver (`rtnl_link_stats64`).
 ///
 /// Bytes are frame lengths without FCS; XDP frames are counted by most drivers, not by all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Counters {
     pub rx_bytes: u64,
     /// Bytes sent.
     pub tx_bytes: u64,
-    /// Frames dropped on receive for want of room or a taker.
+    /// Received frames that were dropped, without memory or receiver.
     pub rx_dropped: u64,
     /// Frames dropped on transmit.
     pub tx_dropped: u64,
@@ -26,14 +26,14 @@ pub struct Counters {
     pub rx_errors: u64,
     /// Frames that could not be sent.
     pub tx_errors: u64,
-    /// Frames the device had no room for.
+    /// Frames lost because the ring of the device was full.
     pub rx_missed: u64,
-    /// What the driver counts as overruns: frames or events, with or without those of `rx_missed`.
+    /// Overruns by the driver: frames or events, with or without those of `rx_missed`.
     pub rx_fifo: u64,
 }
 
 impl Counters {
-    /// What was counted since `earlier`.
+    /// The difference to `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -68,21 +68,21 @@ impl From<&Stats64> for Counters {
     }
 }
 
-/// What frames on a device begin with (`ARPHRD_*`).
+/// Link-layer header of a device (`ARPHRD_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkLayer {
     /// An Ethernet header.
     Ethernet,
     /// An Ethernet header of zeros.
     Loopback,
-    /// An IEEE 802.11 header, maybe with radiotap in front (monitor mode).
+    /// An IEEE 802.11 header, with or without radiotap (monitor mode).
     Wireless {
         /// True when radiotap comes first.
         radiotap: bool,
     },
-    /// The IP header itself (tun, WireGuard).
+    /// No header: frames begin with IP (tun, WireGuard).
     None,
-    /// Something else, with the kernel's number.
+    /// Another type, by its number.
     Other(u16),
 }
 
@@ -99,47 +99,48 @@ impl From<u16> for LinkLayer {
     }
 }
 
-/// Where the other end is: of a veth its peer, of a VLAN the device below.
+/// Related device: the peer of a veth, the lower device of a VLAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Number of the device, in its own namespace.
+    /// Index in its own namespace.
     pub index: u32,
-    /// The namespace as this one numbers it; `None` for the same namespace. See [`crate::Stack::number_of`].
+    /// Number of its namespace in this one; `None` for the same namespace. See
+    /// [`crate::Stack::number_of`].
     pub netns_number: Option<i32>,
 }
 
-/// How an XDP program is attached.
+/// Attach mode of an XDP program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum XdpMode {
     /// By the driver, before an skb exists.
     Native,
-    /// By the stack, on an skb: works everywhere, slow.
+    /// By the stack, on an skb: for any driver, slow.
     Generic,
     /// On the card.
     Offloaded,
-    /// In more than one way at once.
+    /// In several modes at once.
     Several,
 }
 
-/// The XDP program on a device.
+/// The XDP program of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttachedXdp {
-    /// How it is attached.
+    /// Attach mode.
     pub mode: XdpMode,
-    /// Its number, as `bpftool prog` shows it.
+    /// Its id, for `bpftool prog`.
     pub program_id: u32,
 }
 
-/// What a device hangs on.
+/// Parent device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parent {
     /// `pci`, `virtio`, `usb`, ...
     pub bus: String,
-    /// Its name there, such as `0000:01:00.0`.
+    /// Its name on the bus, such as `0000:01:00.0`.
     pub name: String,
 }
 
-/// One network device, as of the moment it was asked for.
+/// A snapshot of a network device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     /// `ifindex`: its number in its namespace.
@@ -152,7 +153,7 @@ pub struct Link {
     pub mtu: u32,
     /// `veth`, `tun`, `bridge`, ... as in `ip -d link`; `None` for hardware and loopback.
     pub kind: Option<String>,
-    /// What frames begin with.
+    /// Link-layer header.
     pub layer: LinkLayer,
     /// Transmit queues, at least 1.
     pub tx_queues: u32,
@@ -160,15 +161,15 @@ pub struct Link {
     pub rx_queues: u32,
     /// The queueing discipline at its root, such as `noqueue`, `mq` or `fq_codel`.
     pub qdisc: Option<String>,
-    /// The other end, where there is one.
+    /// Peer or lower device, if any.
     pub peer: Option<Peer>,
-    /// The bridge, bond, ... that has taken this device.
+    /// The bridge or bond that it is a port of.
     pub master: Option<u32>,
     /// The XDP program on it.
     pub xdp: Option<AttachedXdp>,
-    /// What it hangs on, for hardware.
+    /// Parent device of hardware.
     pub parent: Option<Parent>,
-    /// What it counted.
+    /// Counters.
     pub counters: Counters,
     flags: u32,
     carrier: bool,
@@ -176,32 +177,32 @@ pub struct Link {
 }
 
 impl Link {
-    /// Switched on (`ip link set up`).
+    /// Set up (`ip link set up`).
     pub fn is_up(&self) -> bool {
         self.has(LinkFlags::Up)
     }
 
-    /// Switched on and able to carry frames, as the kernel sees it (`IFF_RUNNING`).
+    /// Able to carry frames (`IFF_RUNNING`).
     pub fn is_running(&self) -> bool {
         self.has(LinkFlags::Running) && !self.dormant
     }
 
-    /// The cable, or the other end, is there. Only said of a device that is up.
+    /// Carrier, known only while it is up.
     pub fn has_carrier(&self) -> bool {
         self.carrier
     }
 
-    /// It gives back what is sent.
+    /// The loopback device.
     pub fn is_loopback(&self) -> bool {
         self.has(LinkFlags::Loopback)
     }
 
-    /// It knows broadcast, as Ethernet does.
+    /// Supports broadcast, like Ethernet.
     pub fn is_broadcast(&self) -> bool {
         self.has(LinkFlags::Broadcast)
     }
 
-    /// It takes frames for any address.
+    /// Promiscuous.
     pub fn is_promiscuous(&self) -> bool {
         self.has(LinkFlags::Promisc)
     }
@@ -281,7 +282,7 @@ fn attached_xdp(facts: &[LinkXdp]) -> Option<AttachedXdp> {
         LinkXdp::Attached(XdpAttached::Multiple) => Some(XdpMode::Several),
         _ => None,
     })?;
-    // With several programs there is no ProgId; the driver's is the one that sees frames first.
+    // With several programs there is no ProgId; that of the driver sees frames first.
     let id = |wanted: fn(&LinkXdp) -> Option<u32>| facts.iter().find_map(wanted);
     let program_id = id(|fact| if let LinkXdp::ProgId(id) = fact { Some(*id) } else { None })
         .or_else(|| id(|fact| if let LinkXdp::DrvProgId(id) = fact { Some(*id) } else { None }))

@@ -1,6 +1,6 @@
-//! What of this machine matters to packets a second: a snapshot that is read, not judged, and changes nothing.
+//! Facts about the machine that matter for packet rates: a read-only snapshot.
 //!
-//! Whether the kernel can do something is asked by trying; its build options and version say less.
+//! Support in the kernel is tested by use, because build options and version are less reliable.
 
 use crate::cpu::CpuList;
 use crate::sys;
@@ -15,26 +15,26 @@ use std::path::Path;
 const CPUS: &str = "/sys/devices/system/cpu";
 const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0";
 
-/// One setting under `/proc/sys`.
+/// A setting under `/proc/sys`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Setting {
     /// Its value.
     Is(i64),
-    /// It is there, but not for us to read.
+    /// Not readable for this process.
     Hidden,
-    /// This kernel, or this network namespace, has none.
+    /// Missing in this kernel or network namespace.
     #[default]
     Missing,
 }
 
-/// A right that wirerate needs (capabilities(7)).
+/// A capability that wirerate needs (capabilities(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Right {
     /// Devices and XDP.
     NetAdmin,
     /// Packet sockets.
     NetRaw,
-    /// Locked memory without limit.
+    /// Unlimited locked memory.
     IpcLock,
     /// Other namespaces.
     SysAdmin,
@@ -72,13 +72,13 @@ impl Right {
         }
     }
 
-    /// CAP_SYS_ADMIN was all of the newer ones before they were made (Linux 5.8).
+    /// CAP_SYS_ADMIN includes the newer ones (Linux 5.8).
     fn is_held(self, held: u64) -> bool {
         let has = |right: Self| held >> right.bit() & 1 == 1;
         has(self) || matches!(self, Self::PerfMon | Self::Bpf) && has(Self::SysAdmin)
     }
 
-    /// True when the effective capabilities in the text of `/proc/PID/status` include it.
+    /// True if the effective capabilities in `/proc/PID/status` include it.
     pub(crate) fn is_in(self, status: &str) -> bool {
         let held = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
         let held = held.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
@@ -86,67 +86,68 @@ impl Right {
     }
 }
 
-/// The machine, as of the moment it was looked at.
+/// A snapshot of the machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Machine {
     /// `Linux 6.18.44`.
     pub kernel: String,
     /// `x86_64`, ...
     pub architecture: String,
-    /// CPUs that run.
+    /// Online CPUs.
     pub online: CpuList,
-    /// CPUs this process may use.
+    /// CPUs available to this process.
     pub allowed: CpuList,
-    /// CPUs that the scheduler leaves alone.
+    /// Isolated CPUs.
     pub isolated: CpuList,
-    /// NUMA nodes that could be.
+    /// Possible NUMA nodes.
     pub nodes: CpuList,
-    /// Two threads share a core; `None` where the kernel does not say.
+    /// Hyper-threads are on; `None` if unknown.
     pub smt: Option<bool>,
-    /// Frequency governors at work; none where the hypervisor or the firmware decides.
+    /// Active frequency governors; none if hypervisor or firmware decide.
     pub governors: BTreeSet<String>,
-    /// What the kernel does about flaws of the CPU, by the name of the flaw.
+    /// CPU vulnerabilities and their mitigations.
     pub vulnerabilities: BTreeMap<String, String>,
-    /// What tells the time.
+    /// The current clock source.
     pub clocksource: Option<String>,
-    /// What could tell it.
+    /// Available clock sources.
     pub clocksources: Vec<String>,
-    /// Share of all CPU time since boot that the hypervisor gave to others, from 0 to 1.
+    /// Steal time since boot as a share of all CPU time, from 0 to 1.
     pub steal: Option<f64>,
-    /// Mean number of runnable tasks in the last minute.
+    /// Load average of one minute.
     pub load: Option<f64>,
-    /// `net.core.bpf_jit_enable`; missing in other network namespaces than the first.
+    /// `net.core.bpf_jit_enable`; missing outside the initial network namespace.
     pub jit: Setting,
     /// `net.core.bpf_jit_harden`.
     pub jit_harden: Setting,
     /// `kernel.bpf_stats_enabled`.
     pub bpf_stats: Setting,
-    /// `kernel.sched_rt_runtime_us`: what real-time threads may use of `sched_rt_period_us`; -1 for all of it.
+    /// `kernel.sched_rt_runtime_us`: share of `sched_rt_period_us` for real-time threads; -1 for
+    /// all.
     pub rt_runtime_us: Setting,
     /// `kernel.sched_rt_period_us`.
     pub rt_period_us: Setting,
     /// This process has real-time priority (`chrt`).
     pub is_real_time: bool,
-    /// Memory that may be locked, in bytes; `None` for no limit.
+    /// Locked-memory limit in bytes; `None` for unlimited.
     pub memlock_bytes: Option<u64>,
-    /// The kernel describes its own types (`/sys/kernel/btf/vmlinux`).
+    /// Kernel type information is available (`/sys/kernel/btf/vmlinux`).
     pub has_btf: bool,
-    /// It knows AF_XDP sockets.
+    /// AF_XDP sockets are supported.
     pub has_xdp_sockets: bool,
-    /// It knows packet sockets.
+    /// Packet sockets are supported.
     pub has_packet_sockets: bool,
-    /// `/dev/fuse` is there.
+    /// `/dev/fuse` exists.
     pub has_fuse: bool,
-    /// An IOMMU is at work.
+    /// An IOMMU is active.
     pub has_iommu: bool,
-    /// Rights that this process does not have.
+    /// Capabilities that this process lacks.
     pub missing_rights: Vec<Right>,
-    /// It is in a user namespace of a container, whose rights do not count for BPF.
+    /// It runs in a user namespace, whose capabilities are not valid for BPF.
     pub in_user_namespace: bool,
 }
 
 impl Machine {
-    /// As of now. What cannot be read is as if it were not there.
+    /// Reads the facts. Unreadable ones count as missing.
     pub fn read() -> Self {
         let word = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
         let kernel = uname().ok().map(|uts| {
@@ -188,7 +189,7 @@ impl Machine {
         }
     }
 
-    /// True when this process lacks that right.
+    /// True if this process lacks that capability.
     pub fn lacks(&self, right: Right) -> bool {
         self.missing_rights.contains(&right)
     }
@@ -228,9 +229,9 @@ fn steal(stat: &str) -> Option<f64> {
     (total > 0).then(|| counted[7] as f64 / total as f64)
 }
 
-/// From `/proc/self/stat`, whose second field may hold anything, also spaces and parentheses.
+/// From `/proc/self/stat`, whose second field may contain spaces and parentheses.
 fn is_real_time(stat: &str) -> bool {
-    // Field 41, counted from 1; the third comes first behind the name.
+    // Field 41; the fields after the name start with the third.
     const POLICY: usize = 41 - 3;
     let policy = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(POLICY));
     policy.is_some_and(|policy| ["1", "2"].contains(&policy)) // SCHED_FIFO, SCHED_RR
@@ -241,13 +242,14 @@ fn memlock_bytes() -> Option<u64> {
     (soft != libc::RLIM_INFINITY).then_some(soft)
 }
 
-/// True in any user namespace but the first, whose inode has a fixed number (`PROC_USER_INIT_INO`).
+/// True in any user namespace but the initial one, whose inode is fixed (`PROC_USER_INIT_INO`).
 fn in_user_namespace() -> bool {
     const FIRST: u64 = 0xEFFF_FFFD;
     fs::metadata("/proc/self/ns/user").is_ok_and(|meta| meta.ino() != FIRST)
 }
 
-/// From `/proc/self/status`. A user namespace grants rights over the network namespaces that it owns, and no others.
+/// From `/proc/self/status`. In a user namespace only capabilities for its own network namespaces
+/// count.
 fn missing_rights(status: &str, in_user_namespace: bool) -> Vec<Right> {
     let counts = |right: Right| !in_user_namespace || matches!(right, Right::NetAdmin | Right::NetRaw);
     Right::ALL.into_iter().filter(|right| !(right.is_in(status) && counts(*right))).collect()

@@ -1,7 +1,6 @@
-//! Asking the kernel over a netlink socket, one question at a time, and waiting for the whole answer.
+//! Netlink requests, one at a time.
 //!
-//! A netlink socket belongs to the namespace it was opened in, whichever thread uses it later. What the
-//! questions are is the business of the callers.
+//! A netlink socket belongs to the namespace it was opened in, whichever thread uses it.
 
 use crate::{HostError, KernelError};
 use netlink_packet_core::{
@@ -12,14 +11,14 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 use std::io;
 
-/// How often a listing that changed while it was read is read again.
+/// Attempts to read a listing that changes meanwhile.
 const TRIES: usize = 8;
-/// `NLMSGERR_ATTR_MSG`: the sentence in an extended acknowledgement.
+/// `NLMSGERR_ATTR_MSG`: the text of an extended acknowledgement.
 const ERROR_TEXT: u16 = 1;
 /// Length of `struct nlmsghdr`.
 const HEADER_LEN: usize = 16;
 
-/// Why a question got no answer; becomes a [`HostError`] once act and object are known.
+/// A failed request; becomes a [`HostError`] with act and object.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Kernel(KernelError),
@@ -27,7 +26,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// For `map_err`: what was tried, on what.
+    /// For `map_err`: adds act and object.
     pub(crate) fn on(act: &'static str, object: impl Into<String>) -> impl FnOnce(Self) -> HostError {
         let object = object.into();
         move |failure| match failure {
@@ -61,7 +60,7 @@ pub(crate) fn subscribe(group: u32) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// A socket with at most one question under way.
+/// A socket with at most one request in progress.
 #[derive(Debug)]
 pub(crate) struct Netlink {
     socket: Socket,
@@ -73,7 +72,8 @@ impl Netlink {
     pub(crate) fn open(protocol: isize) -> io::Result<Self> {
         let socket = open_socket(protocol)?;
         socket.connect(&SocketAddr::new(0, 0))?;
-        // Sentences with errors (4.12), without the question in front of them; older kernels do without.
+        // Error texts (4.12), without the request in front of them; older kernels do not support
+        // it.
         let _ = socket.set_ext_ack(true);
         let _ = socket.set_cap_ack(true);
         Ok(Self { socket, sequence: 0 })
@@ -83,39 +83,39 @@ impl Netlink {
         &self.socket
     }
 
-    /// Sends `question` and returns what came before its acknowledgement.
-    pub(crate) fn ask<M>(&mut self, question: M, flags: u16) -> Result<Vec<M>, Failure>
+    /// Sends a request and returns the answer before its acknowledgement.
+    pub(crate) fn ask<M>(&mut self, request: M, flags: u16) -> Result<Vec<M>, Failure>
     where
         M: NetlinkSerializable + NetlinkDeserializable,
     {
-        self.send(question, flags | NLM_F_ACK)?;
+        self.send(request, flags | NLM_F_ACK)?;
         Ok(self.receive()?.0)
     }
 
-    /// Sends `question` and returns the whole listing, consistent in itself.
-    pub(crate) fn list<M>(&mut self, question: M) -> Result<Vec<M>, Failure>
+    /// Sends a request and returns the whole listing, consistent if possible.
+    pub(crate) fn list<M>(&mut self, request: M) -> Result<Vec<M>, Failure>
     where
         M: NetlinkSerializable + NetlinkDeserializable + Clone,
     {
         let mut last = Vec::new();
         for _ in 0..TRIES {
-            self.send(question.clone(), NLM_F_DUMP)?;
+            self.send(request.clone(), NLM_F_DUMP)?;
             let (rows, interrupted) = self.receive()?;
             if !interrupted {
                 return Ok(rows);
             }
             last = rows;
         }
-        // On a machine where links come and go all the time some listing is better than none.
+        // If devices change all the time, an inconsistent listing is better than none.
         Ok(last)
     }
 
-    fn send<M: NetlinkSerializable>(&mut self, question: M, flags: u16) -> Result<(), Failure> {
+    fn send<M: NetlinkSerializable>(&mut self, request: M, flags: u16) -> Result<(), Failure> {
         self.sequence = self.sequence.wrapping_add(1);
         let mut header = NetlinkHeader::default();
         header.flags = NLM_F_REQUEST | flags;
         header.sequence_number = self.sequence;
-        let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(question));
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(request));
         message.finalize();
         let mut bytes = vec![0; message.buffer_len()];
         message.serialize(&mut bytes);
@@ -123,7 +123,7 @@ impl Netlink {
         Ok(())
     }
 
-    /// Everything up to the end of the answer, and whether the kernel says that it changed on the way.
+    /// Everything up to the end of the answer, and whether it changed meanwhile.
     fn receive<M: NetlinkDeserializable>(&mut self) -> Result<(Vec<M>, bool), Failure> {
         let mut rows = Vec::new();
         let mut interrupted = false;
@@ -132,7 +132,7 @@ impl Netlink {
             for message in Messages(&bytes).typed::<M>() {
                 let (header, payload) = message?;
                 if header.sequence_number != self.sequence {
-                    continue; // the rest of an answer whose reader gave up
+                    continue; // the rest of an earlier answer
                 }
                 interrupted |= header.flags & NLM_F_DUMP_INTR != 0;
                 match payload {
@@ -152,7 +152,7 @@ impl Netlink {
     }
 }
 
-/// One datagram, whatever its length.
+/// One datagram of any length.
 pub(crate) fn receive_datagram(socket: &Socket) -> io::Result<Vec<u8>> {
     loop {
         match socket.recv_from_full() {
@@ -198,7 +198,7 @@ impl Messages<'_> {
 }
 
 fn read_refusal(error: &ErrorMessage) -> KernelError {
-    // With NETLINK_CAP_ACK only the header of the question stands between number and sentence.
+    // With NETLINK_CAP_ACK only the header of the request precedes the text.
     let attributes = error.header.get(HEADER_LEN..).unwrap_or_default();
     let detail = NlasIterator::new(attributes)
         .filter_map(Result::ok)

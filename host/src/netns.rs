@@ -1,7 +1,7 @@
-//! Network namespaces: find, make, enter and remove them, the same way and places as `ip netns`.
+//! Network namespaces: find, create, enter and remove them, compatible with `ip netns`.
 //!
-//! A [`Netns`] holds a file descriptor, so the namespace lives at least as long as the value. Entering one is
-//! for good and for one thread only: do it on threads that do nothing else, or use [`Netns::run`].
+//! A [`Netns`] holds a file descriptor, so the namespace exists at least as long as the value. A
+//! thread that has entered a namespace stays there: use a thread of its own, or [`Netns::run`].
 
 use crate::{HostError, KernelError};
 use nix::fcntl::{Flock, FlockArg};
@@ -15,22 +15,22 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where `ip netns` keeps its names.
+/// Directory of the names of `ip netns`.
 const NAMES: &str = "/run/netns";
 /// The namespace of the calling thread.
 const OWN: &str = "/proc/thread-self/ns/net";
 const NONE: Option<&str> = None;
 
-/// What makes two handles the same namespace: `st_dev` and `st_ino` of its file.
+/// Identity of a namespace: `st_dev` and `st_ino` of its file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NetnsId {
     /// Device of the nsfs file system.
     pub dev: u64,
-    /// The number `lsns` and `ls -l /proc/PID/ns/net` show.
+    /// Inode, as shown by `lsns` and `ls -l /proc/PID/ns/net`.
     pub inode: u64,
 }
 
-/// A network namespace, kept alive by an open file. Cloning is cheap.
+/// A network namespace, kept alive by an open file. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Netns {
     file: Arc<File>,
@@ -44,7 +44,7 @@ impl Netns {
         Self::open(Path::new(OWN), "this namespace")
     }
 
-    /// The namespace that `ip netns` knows by `name`.
+    /// The namespace with a name of `ip netns`.
     pub fn named(name: &str) -> Result<Self, HostError> {
         let path = path_of(name)?;
         match Self::open(&path, &format!("namespace {name}")) {
@@ -60,7 +60,7 @@ impl Netns {
         Self::open(&PathBuf::from(format!("/proc/{pid}/ns/net")), &format!("the namespace of process {pid}"))
     }
 
-    /// A new namespace without a name. It is gone when the last clone, thread and socket in it is.
+    /// A new namespace without a name. It ends with the last clone, thread and socket in it.
     pub fn anonymous() -> Result<Self, HostError> {
         on_new_thread("make", "a network namespace", || {
             unshare(CloneFlags::CLONE_NEWNET).map_err(HostError::refused("make", "a network namespace"))?;
@@ -68,7 +68,7 @@ impl Netns {
         })?
     }
 
-    /// A new namespace with a name, as `ip netns add` makes it. Ends with [`Netns::remove`] only.
+    /// A new namespace with a name, like that of `ip netns add`. It ends with [`Netns::remove`].
     pub fn create(name: &str) -> Result<Self, HostError> {
         let path = path_of(name)?;
         let object = format!("namespace {name}");
@@ -87,18 +87,18 @@ impl Netns {
         })
         .and_then(|made| made);
         if made.is_err() {
-            // Nothing is mounted on it, so this is only the empty file from above.
+            // Nothing is mounted on it: this is only the empty file from above.
             let _ = fs::remove_file(&path);
         }
         made
     }
 
-    /// Takes the name away. The namespace itself stays while anything is in it.
+    /// Removes the name. The namespace stays while it is in use.
     pub fn remove(name: &str) -> Result<(), HostError> {
         let path = path_of(name)?;
         let object = format!("namespace {name}");
         match umount2(&path, MntFlags::MNT_DETACH) {
-            // EINVAL: a name left without its mount, by a crash half way through `create`.
+            // EINVAL: a name without its mount, after a crash inside `create`.
             Ok(()) | Err(nix::errno::Errno::EINVAL) => {}
             Err(nix::errno::Errno::ENOENT) => return Err(HostError::NoNetns { name: name.to_owned() }),
             Err(errno) => return Err(HostError::refused("remove", object)(errno)),
@@ -106,12 +106,12 @@ impl Netns {
         fs::remove_file(&path).map_err(|error| refused("remove", &object, &error))
     }
 
-    /// True when `ip netns` knows `name`.
+    /// True if `ip netns` has this name.
     pub fn exists(name: &str) -> bool {
         path_of(name).is_ok_and(|path| path.exists())
     }
 
-    /// All names that `ip netns` knows, sorted.
+    /// All names of `ip netns`, sorted.
     pub fn names() -> Result<Vec<String>, HostError> {
         let entries = match fs::read_dir(NAMES) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -123,8 +123,8 @@ impl Netns {
         Ok(names)
     }
 
-    /// What a user types before a command so that it acts in this namespace: `ip netns exec NAME `, or nothing for the
-    /// namespace of this process and for one that `ip netns` has no name for.
+    /// Prefix of commands for this namespace: `ip netns exec NAME `, or empty for the namespace of
+    /// this process and for namespaces without a name.
     pub fn command_prefix(&self) -> String {
         let is = |netns: Result<Self, HostError>| netns.is_ok_and(|netns| netns == *self);
         if is(Self::open(Path::new("/proc/self/ns/net"), "the namespace of this process")) {
@@ -135,7 +135,8 @@ impl Netns {
         name.map_or_else(String::new, |name| format!("ip netns exec {name} "))
     }
 
-    /// Puts the calling thread into this namespace, for good. Needs CAP_SYS_ADMIN, unless it is there already.
+    /// Moves the calling thread into this namespace. Needs CAP_SYS_ADMIN, unless it is there
+    /// already.
     pub fn enter(&self) -> Result<(), HostError> {
         if Self::current()? == *self {
             return Ok(());
@@ -143,28 +144,30 @@ impl Netns {
         setns(&*self.file, CloneFlags::CLONE_NEWNET).map_err(HostError::refused("enter", &*self.label))
     }
 
-    /// Runs `work` on a fresh thread inside this namespace and waits for it. A panic in `work` goes on here.
+    /// Runs `work` on a new thread in this namespace and waits for it. Panics of `work` are
+    /// propagated.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, HostError> {
         on_new_thread("enter", &self.label, || self.enter().map(|()| work()))?
     }
 
-    /// Writes one setting of this namespace under `/proc/sys/net`, such as `ipv6/conf/all/accept_ra`.
+    /// Writes a setting of this namespace under `/proc/sys/net`, such as `ipv6/conf/all/accept_ra`.
     pub fn set_sysctl(&self, key: &str, value: &str) -> Result<(), HostError> {
         let path = format!("/proc/sys/net/{key}");
-        // /proc/sys/net shows the namespace of the thread that opens it.
+        // /proc/sys/net belongs to the namespace of the thread that opens it.
         self.run(|| fs::write(&path, value))?
             .map_err(|error| refused("set", &format!("{path} in {self}"), &error))
     }
 
-    /// What makes it the same as another.
+    /// Its identity.
     pub fn id(&self) -> NetnsId {
         self.id
     }
 
-    /// What the namespace behind a file such as `/proc/PID/ns/net` is known by. Does not keep it alive.
+    /// Identity of the namespace behind a file such as `/proc/PID/ns/net`, without keeping it
+    /// alive.
     ///
     /// # Errors
-    /// What the kernel answered, such as `ENOENT` when the process has ended.
+    /// Error of the kernel, such as `ENOENT` if the process has ended.
     pub fn id_at(path: &Path) -> io::Result<NetnsId> {
         let meta = fs::metadata(path)?;
         Ok(NetnsId { dev: meta.dev(), inode: meta.ino() })
@@ -198,7 +201,7 @@ impl AsRawFd for Netns {
     }
 }
 
-/// `namespace NAME`, `this namespace`, ...: made for the middle of a sentence.
+/// `namespace NAME`, `this namespace`, ...: for use in sentences.
 impl fmt::Display for Netns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.label)
@@ -220,15 +223,15 @@ fn path_of(name: &str) -> Result<PathBuf, HostError> {
     Err(HostError::BadName { what: "network namespace", name: name.to_owned(), why })
 }
 
-/// Makes the folder of names a mount that its copies in other mount namespaces follow, as `ip netns` does;
-/// without that a name removed here would stay busy there.
+/// Makes the directory of names a shared mount, like `ip netns`. Otherwise a name that is removed
+/// here would stay busy in other mount namespaces.
 fn prepare_names() -> io::Result<()> {
     fs::create_dir_all(NAMES)?;
-    // Two programs at once would mount it on itself twice; `ip netns` takes the same lock.
+    // Two programs at once would mount it twice; `ip netns` takes the same lock.
     let _lock = Flock::lock(File::open(NAMES)?, FlockArg::LockExclusive).map_err(|(_, errno)| errno)?;
     let share = || mount(NONE, NAMES, NONE, MsFlags::MS_SHARED | MsFlags::MS_REC, NONE);
     match share() {
-        // Not a mount yet.
+        // Not a mount point yet.
         Err(nix::errno::Errno::EINVAL) => {
             mount(Some(NAMES), NAMES, NONE, MsFlags::MS_BIND | MsFlags::MS_REC, NONE)?;
             Ok(share()?)

@@ -1,7 +1,7 @@
-//! Clocks of network cards (`/dev/ptpN`), read against the time of day.
+//! Clocks of network cards (`/dev/ptpN`), read together with the time of day.
 //!
-//! One reading is a time of the card's clock, the time of day at that moment, and how wrong the pair can be. Who turns
-//! many readings into a line is the business of the callers; [`PhcRead`] is what they see, so that their tests need no
+//! A reading is a time of the card's clock, the time of day at that moment, and the maximum error.
+//! The callers fit a line through many readings; they use [`PhcRead`], so that their tests need no
 //! card.
 
 use crate::{HostError, realtime_ns, sys};
@@ -12,47 +12,49 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 const NS_PER_S: i64 = 1_000_000_000;
-/// Readings of one measurement; the tightest counts.
+/// Readings per measurement; the one with the smallest error is used.
 const SAMPLES: u32 = 5;
 
 /// Both clocks at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhcReading {
-    /// The card's clock, in nanoseconds of whatever it counts from.
+    /// The clock of the card, in nanoseconds since its epoch.
     pub phc_ns: i64,
     /// The time of day, in nanoseconds since 1970.
     pub utc_ns: i64,
-    /// The true time of day at `phc_ns` lies within this much of `utc_ns`.
+    /// Maximum error of `utc_ns` at `phc_ns`.
     pub uncertainty_ns: u64,
 }
 
-/// A clock that can be read against the time of day.
+/// A clock that can be read together with the time of day.
 pub trait PhcRead: Send {
-    /// One reading, as tight as it can be had.
+    /// One reading, with the smallest possible error.
     ///
     /// # Errors
-    /// What the kernel says, such as ENODEV when the card is gone.
+    /// Error of the kernel, such as ENODEV if the card is gone.
     fn read(&self) -> io::Result<PhcReading>;
 }
 
 /// A time of the kernel's interface (`struct ptp_clock_time`), in nanoseconds.
 pub(crate) type Ns = i64;
 
-/// From samples (time of day, card, time of day): the one whose two times of day are nearest to each other.
+/// From samples (time of day, card, time of day): the one with the smallest difference of its two
+/// times of day.
 pub(crate) fn tightest(samples: impl IntoIterator<Item = [Ns; 3]>) -> Option<PhcReading> {
     let [before, phc_ns, after] = samples.into_iter().min_by_key(|[before, _, after]| after - before)?;
     let half = (after - before) / 2;
     Some(PhcReading { phc_ns, utc_ns: before + half, uncertainty_ns: half.unsigned_abs() + 1 })
 }
 
-/// Ways of reading, best first. What the kernel or the driver does not have is not tried twice.
+/// Methods of reading, best first. Unsupported ones are not tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Way {
     /// The card latches both clocks at once (`PTP_SYS_OFFSET_PRECISE`).
     Precise,
-    /// The driver reads the time of day right before and after the card (`PTP_SYS_OFFSET_EXTENDED`, Linux 5.0).
+    /// The driver reads the time of day directly before and after the card
+    /// (`PTP_SYS_OFFSET_EXTENDED`, Linux 5.0).
     Extended,
-    /// We do (`clock_gettime` on the device).
+    /// User space does (`clock_gettime` on the device).
     Around,
 }
 
@@ -62,7 +64,7 @@ const WAYS: [Way; 3] = [Way::Precise, Way::Extended, Way::Around];
 #[derive(Debug)]
 pub struct Phc {
     file: File,
-    /// Place in [`WAYS`] of the best way that worked.
+    /// Index in [`WAYS`] of the best method that worked.
     way: AtomicU8,
 }
 
@@ -70,7 +72,7 @@ impl Phc {
     /// Opens `/dev/ptp{index}`.
     ///
     /// # Errors
-    /// [`HostError::Refused`]: no such clock here (containers), or no right to read it.
+    /// [`HostError::Refused`]: no such clock here (containers), or no permission.
     pub fn open(index: u32) -> Result<Self, HostError> {
         let path = format!("/dev/ptp{index}");
         let file = File::open(&path).map_err(HostError::refused("open the clock", path))?;
@@ -101,7 +103,7 @@ impl Phc {
     }
 }
 
-/// The number by which `clock_gettime` knows an open clock device (`FD_TO_CLOCKID` of the kernel).
+/// Clock id of an open clock device for `clock_gettime` (`FD_TO_CLOCKID` of the kernel).
 fn clock_of(fd: i32) -> libc::clockid_t {
     (!fd << 3) | 3
 }
@@ -122,10 +124,10 @@ impl PhcRead for Phc {
     }
 }
 
-/// Whole seconds that TAI is ahead of UTC, as the kernel was told; 0 where nobody told it.
+/// Offset of TAI from UTC in seconds, as set in the kernel; 0 if unset.
 pub fn tai_offset_s() -> i64 {
     let read = |clock| clock_gettime(clock).map_or(0, |time| time.tv_sec() * NS_PER_S + time.tv_nsec());
-    // Read one after the other, so a little off a whole number of seconds.
+    // Read one after the other, so slightly off a whole number of seconds.
     let apart = read(ClockId::CLOCK_TAI) - read(ClockId::CLOCK_REALTIME);
     (apart + NS_PER_S / 2).div_euclid(NS_PER_S)
 }
@@ -140,7 +142,7 @@ mod tests {
         let reading = PhcReading { phc_ns: 5_000, utc_ns: 10_020, uncertainty_ns: 21 };
         assert_eq!(tightest(samples), Some(reading));
         assert_eq!(tightest([]), None);
-        // A clock that was set back between the two looks is no better than one that was not.
+        // A clock that was stepped back between the two reads is not better.
         assert_eq!(tightest([[100, 1, 90]]).unwrap().uncertainty_ns, 6);
     }
 
@@ -157,7 +159,8 @@ mod tests {
         assert_eq!(error.errno(), Some(libc::ENOENT));
     }
 
-    /// Any file can stand for a card whose driver knows none of the calls: no way works, the last refusal is told.
+    /// A file stands for a card whose driver supports none of the calls: the last error is
+    /// reported.
     #[test]
     fn a_device_that_is_no_clock_is_an_error_each_time() {
         let phc = Phc { file: File::open("/dev/null").unwrap(), way: AtomicU8::new(0) };

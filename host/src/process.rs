@@ -6,12 +6,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// True when the thread `tid` has `right` in the user namespace that we are in. For a daemon of the host that is the
-/// initial one, so root inside a container with a user namespace of its own does not have it.
+/// True if the thread `tid` has the capability `right` in our user namespace. For a daemon of the
+/// host that is the initial one, so root inside a container with its own user namespace does not
+/// have it.
 ///
-/// Zero, by which FUSE means a thread outside our PID namespace, has no right. The caller must make sure that the
-/// thread cannot end meanwhile, because its number could be given to another; a thread that waits for the answer to a
-/// FUSE request cannot.
+/// FUSE reports threads outside our PID namespace as zero, which has no capabilities. The caller
+/// ensures that the thread cannot end meanwhile, because its id could be reused; a thread that
+/// waits for a FUSE answer cannot.
 pub fn thread_has_right(tid: u32, right: Right) -> bool {
     if tid == 0 || !is_proc_of_our_pid_namespace() {
         return false;
@@ -21,21 +22,21 @@ pub fn thread_has_right(tid: u32, right: Right) -> bool {
     right.is_in(&status) && user_namespace(&dir) == user_namespace("/proc/self")
 }
 
-/// Numbers in `/proc` are those of the PID namespace that it was mounted for, which may be an outer one
+/// `/proc` has the ids of the PID namespace that it was mounted for, which may be an outer one
 /// (`unshare --pid` without `--mount-proc`).
 fn is_proc_of_our_pid_namespace() -> bool {
     static IS_OURS: OnceLock<bool> = OnceLock::new();
     *IS_OURS.get_or_init(|| fs::read_to_string("/proc/self/status").is_ok_and(|status| has_one_pid(&status)))
 }
 
-/// `NSpid` lists the number of a process in each PID namespace from that of `/proc` down to its own. The line is
-/// missing in kernels without PID namespaces.
+/// `NSpid` lists the id of a process in each PID namespace from that of `/proc` down to its own.
+/// Kernels without PID namespaces do not have the line.
 fn has_one_pid(status: &str) -> bool {
     let pids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     pids.is_none_or(|pids| pids.split_whitespace().count() == 1)
 }
 
-/// What two processes of the same user namespace have in common; `None` also in kernels that have only one.
+/// Identity of the user namespace; `None` in kernels without user namespaces.
 fn user_namespace(dir: &str) -> Option<(u64, u64)> {
     let meta = fs::metadata(Path::new(dir).join("ns/user")).ok()?;
     Some((meta.dev(), meta.ino()))

@@ -1,4 +1,4 @@
-//! How much a driver was told to use of what it has: rings, queues, pause frames.
+//! Ring sizes, queue counts and flow control of a driver.
 
 use crate::HostError;
 use crate::ethtool::{Queues, optional};
@@ -9,16 +9,16 @@ const RINGS_GET: u8 = 15;
 const CHANNELS_GET: u8 = 17;
 const PAUSE_GET: u8 = 21;
 
-/// Descriptors of one direction.
+/// Ring size of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ring {
     /// In use.
     pub now: u32,
-    /// Most that the driver allows.
+    /// Maximum of the driver.
     pub max: u32,
 }
 
-/// Descriptors between driver and device, for each queue (`ethtool -g`).
+/// Descriptors per queue (`ethtool -g`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rings {
     /// For receive.
@@ -27,29 +27,29 @@ pub struct Rings {
     pub tx: Ring,
 }
 
-/// Who may tell whom to wait (`ethtool -a`).
+/// Flow control (`ethtool -a`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pause {
-    /// We obey the other end.
+    /// The device honors pause frames.
     pub rx: bool,
-    /// We tell the other end to wait when our ring fills up.
+    /// The device sends pause frames when its ring fills up.
     pub tx: bool,
 }
 
 impl Stack {
-    /// Descriptors of the rings; `None` from drivers that do not say.
+    /// Ring sizes; `None` if the driver does not report them.
     pub fn rings<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Option<Rings>, HostError> {
         let rows = self.ask_driver(RINGS_GET, id.into(), "read the rings of")?;
         Ok(rows.first().and_then(|row| rings(row.attributes())))
     }
 
-    /// The most queues that the driver would use; `None` from drivers that do not say.
+    /// Maximum queue counts; `None` if the driver does not report them.
     pub fn queues_max<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Option<Queues>, HostError> {
         let rows = self.ask_driver(CHANNELS_GET, id.into(), "read the queues of")?;
         Ok(rows.first().and_then(|row| queues_max(row.attributes())))
     }
 
-    /// Pause frames; `None` from drivers that do not say.
+    /// Flow control; `None` if the driver does not report it.
     pub fn pause<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Option<Pause>, HostError> {
         let rows = self.ask_driver(PAUSE_GET, id.into(), "read the pause settings of")?;
         Ok(rows.first().and_then(|row| pause(row.attributes())))
@@ -77,7 +77,7 @@ fn queues_max(attributes: Attributes<'_>) -> Option<Queues> {
     const TX: u16 = 3;
     const COMBINED: u16 = 5;
     let found = |kind| attributes.u32(kind).unwrap_or(0);
-    // A driver has either queues for both directions or some for each; few have both, and then not at once.
+    // A driver has combined queues or separate ones; few have both, and then not at once.
     let most = |kind| found(kind).max(found(COMBINED));
     let queues = Queues { tx: most(TX), rx: most(RX) };
     (queues.tx > 0 && queues.rx > 0).then_some(queues)

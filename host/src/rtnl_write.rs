@@ -1,4 +1,4 @@
-//! Making and changing devices, addresses, neighbours and routes.
+//! Changes of devices, addresses and neighbours.
 
 use crate::netlink::Failure;
 use crate::stack::{LinkId, Stack, checked_name, link_message};
@@ -17,21 +17,21 @@ use packet::MacAddr;
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 
-/// One end of a veth pair to be made.
+/// One end of a new veth pair.
 #[derive(Clone, Copy, Debug)]
 pub struct VethEnd<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Its Ethernet address; `None` lets the kernel draw one.
+    /// Its Ethernet address; `None` for a random one.
     pub mac: Option<MacAddr>,
-    /// Transmit queues and receive queues, each as many; at least 1.
+    /// Number of transmit queues and of receive queues; at least 1.
     pub queues: u32,
     /// Largest layer 3 packet in bytes, 68 to 65,535; `None` for 1500.
     pub mtu: Option<u32>,
 }
 
 impl Stack {
-    /// Makes a veth pair: `near` here, `far` in `far_netns`. Both are down.
+    /// Creates a veth pair: `near` here, `far` in `far_netns`. Both are down.
     pub fn create_veth(
         &self,
         near: &VethEnd<'_>,
@@ -49,7 +49,7 @@ impl Stack {
         self.change("make", object, RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Switches a device on.
+    /// Sets a device up.
     pub fn set_up<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<(), HostError> {
         self.set_link("switch on", id.into(), |message| {
             message.header.flags = LinkFlags::Up;
@@ -57,20 +57,20 @@ impl Stack {
         })
     }
 
-    /// Switches a device off.
+    /// Sets a device down.
     pub fn set_down<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<(), HostError> {
         self.set_link("switch off", id.into(), |message| message.header.change_mask = LinkFlags::Up)
     }
 
-    /// Sets the largest layer 3 packet of a device, in bytes.
+    /// Sets the MTU of a device.
     pub fn set_mtu<'a>(&self, id: impl Into<LinkId<'a>>, mtu: u32) -> Result<(), HostError> {
         self.set_link("set the MTU of", id.into(), |message| message.attributes.push(LinkAttribute::Mtu(mtu)))
     }
 
-    /// Renames a device. Kernels before 6.2 want it down.
+    /// Renames a device. Kernels before 6.2 require it to be down.
     pub fn rename<'a>(&self, id: impl Into<LinkId<'a>>, name: &str) -> Result<(), HostError> {
         let name = LinkAttribute::IfName(checked_name(name)?);
-        // With a name in it the message would be about the device of that name.
+        // With a name attribute the message would address the device of that name.
         let index = self.link(id)?.index;
         self.set_link("rename", index.into(), |message| message.attributes.push(name))
     }
@@ -82,7 +82,7 @@ impl Stack {
         self.change("delete", self.object(id), message, 0).map_err(|error| self.clarify(error, id))
     }
 
-    /// Gives a device an address. IPv6 addresses work at once: no duplicate address detection.
+    /// Adds an address to a device. IPv6 addresses skip duplicate address detection.
     pub fn add_address<'a>(
         &self,
         id: impl Into<LinkId<'a>>,
@@ -109,7 +109,7 @@ impl Stack {
         )
     }
 
-    /// Says for good which MAC `address` has on a device; replaces what was known.
+    /// Adds a permanent neighbour to a device, or replaces it.
     pub fn add_neighbour<'a>(
         &self,
         id: impl Into<LinkId<'a>>,

@@ -1,9 +1,10 @@
-//! Devices that do not exist, for the tests of those who judge devices.
+//! Fictitious devices for tests.
 
 use crate::link::Link;
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 
-/// An Ethernet device of that name and kind, as the kernel would describe it; with carrier when it is up.
+/// An Ethernet device of that name and kind, as the kernel would describe it; with carrier if it is
+/// up.
 pub fn link(name: &str, kind: Option<&str>, is_up: bool) -> Link {
     let mut message = LinkMessage::default();
     message.header.index = 2;

@@ -1,7 +1,7 @@
-//! One namespace's network stack, to be asked and changed from any thread.
+//! The network stack of a namespace: queries and changes, from any thread.
 //!
-//! The sockets are opened inside the namespace once; after that the namespace of the calling thread does not
-//! matter. Questions wait for each other, since each needs the socket for itself.
+//! The sockets are opened inside the namespace once; afterwards the namespace of the calling thread
+//! does not matter. Queries wait for each other, because each uses the socket exclusively.
 
 use crate::genl::GenericNetlink;
 use crate::link::Link;
@@ -18,15 +18,15 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// `IFNAMSIZ` less the zero byte; the other names of a device may be longer.
+/// `IFNAMSIZ` less the zero byte; alternative names may be longer.
 const FIRST_NAME_LEN_MAX: usize = 15;
 
-/// How a caller names a device: by number, or by one of its names.
+/// A device, by index or by one of its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkId<'a> {
     /// `ifindex`; follows a device through renames.
     Index(u32),
-    /// A name; follows what a person typed.
+    /// A name.
     Name(&'a str),
 }
 
@@ -116,8 +116,8 @@ impl Stack {
         }
     }
 
-    /// The device at the other end of `link` (veth), also in another namespace; `None` when there is none or
-    /// its namespace cannot be seen from here, or this process has no right to look into it.
+    /// The peer of `link` (veth), also in another namespace; `None` if there is none, if its
+    /// namespace is not visible from here, or if this process may not read it.
     pub fn peer(&self, link: &Link) -> Result<Option<Link>, HostError> {
         let Some(peer) = link.peer.filter(|peer| peer.netns_number.is_none_or(|number| number >= 0)) else {
             return Ok(None);
@@ -134,7 +134,8 @@ impl Stack {
         }
     }
 
-    /// The number by which this namespace knows `other` (as in [`crate::Peer`]); `None` until they have met.
+    /// The number of `other` in this namespace (as in [`crate::Peer`]); `None` before the first
+    /// contact.
     pub fn number_of(&self, other: &Netns) -> Result<Option<i32>, HostError> {
         let mut message = NsidMessage::default();
         message.attributes = vec![NsidAttribute::Fd(other.as_raw_fd().unsigned_abs())];
@@ -194,7 +195,7 @@ impl Stack {
     }
 
     pub(crate) fn route(&self) -> MutexGuard<'_, Netlink> {
-        // A panic half way leaves at most an unread answer, which the sequence numbers skip.
+        // A panic leaves at most an unread answer, which the sequence numbers skip.
         self.route.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -202,22 +203,22 @@ impl Stack {
         self.generic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A socket of this namespace, for ioctls about its devices; any kind will do.
+    /// A socket of this namespace, for ioctls on its devices.
     pub(crate) fn socket<'a>(&self, route: &'a Netlink) -> BorrowedFd<'a> {
         route.socket().as_fd()
     }
 
-    /// The namespace in words.
+    /// The namespace, for messages.
     pub(crate) fn text(&self) -> String {
         self.netns.to_string()
     }
 
-    /// A device and where it is, in words.
+    /// A device and its namespace, for messages.
     pub(crate) fn object(&self, id: LinkId<'_>) -> String {
         format!("{id} in {}", self.netns)
     }
 
-    /// Turns the kernel's "no such device" into one that says which and where.
+    /// Turns "no such device" of the kernel into an error with the device and its namespace.
     pub(crate) fn clarify(&self, error: HostError, id: LinkId<'_>) -> HostError {
         match error.errno() {
             Some(libc::ENODEV) => HostError::NoLink { link: id.to_string(), netns: self.text() },
@@ -236,7 +237,7 @@ impl Stack {
     }
 }
 
-/// A message about the device that `id` names.
+/// A message about device `id`.
 pub(crate) fn link_message(id: LinkId<'_>) -> Result<LinkMessage, HostError> {
     let mut message = LinkMessage::default();
     match id {
@@ -253,7 +254,7 @@ fn name_attribute(name: String) -> LinkAttribute {
     LinkAttribute::Other(DefaultNla::new(libc::IFLA_ALT_IFNAME, [name.as_bytes(), &[0]].concat()))
 }
 
-/// The kernel's rule for device names (`dev_valid_name`), checked here for a better answer than EINVAL.
+/// The kernel's rule for device names (`dev_valid_name`), for a better message than EINVAL.
 pub(crate) fn checked_name(name: &str) -> Result<String, HostError> {
     let why = match name {
         "" => "it is empty",

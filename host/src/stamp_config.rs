@@ -1,6 +1,6 @@
 //! Hardware timestamping settings of a device, with the names of ethtool.
 
-/// `enum hwtstamp_rx_filters` in ethtool's words.
+/// `enum hwtstamp_rx_filters`, by ethtool names.
 pub(crate) const RX_FILTERS: [&str; 16] = [
     "none",
     "all",
@@ -19,12 +19,12 @@ pub(crate) const RX_FILTERS: [&str; 16] = [
     "ptpv2-delay-req",
     "ntp-all",
 ];
-/// `enum hwtstamp_tx_types` in ethtool's words.
+/// `enum hwtstamp_tx_types`, by ethtool names.
 const TX_TYPES: [&str; 4] = ["off", "on", "onestep-sync", "onestep-p2p"];
 
 pub(crate) const FILTER_NONE: u32 = 0;
 
-/// What a device stamps now (`struct hwtstamp_config`).
+/// Timestamping settings of a device (`struct hwtstamp_config`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StampConfig {
     /// Number of `enum hwtstamp_tx_types`.
@@ -36,17 +36,17 @@ pub struct StampConfig {
 }
 
 impl StampConfig {
-    /// Which received frames are stamped, in ethtool's words.
+    /// The receive filter, by its ethtool name.
     pub fn rx_word(&self) -> String {
         word(&RX_FILTERS, self.rx_filter)
     }
 
-    /// Which transmitted frames are stamped, in ethtool's words.
+    /// The transmit type, by its ethtool name.
     pub fn tx_word(&self) -> String {
         word(&TX_TYPES, self.tx_type)
     }
 
-    /// True when received frames are stamped, all or some.
+    /// True if received frames are timestamped, all or some.
     pub fn is_receive_on(&self) -> bool {
         self.rx_filter != FILTER_NONE
     }

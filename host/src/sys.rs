@@ -1,5 +1,5 @@
-//! The ioctls of drivers that have no netlink form, or had none for long: who drives a device, the driver's own
-//! counters, and which frames are stamped; and which kinds of socket this kernel knows.
+//! Ioctls of drivers without a netlink equivalent, or with a recent one: driver identity, counters,
+//! timestamping, clocks of cards; and supported socket families.
 
 use crate::stamp_config::StampConfig;
 use std::io;
@@ -13,14 +13,14 @@ const SET_STATS: u32 = 1;
 /// `ETH_GSTRING_LEN`.
 const STRING_LEN: usize = 32;
 
-/// True when the kernel has sockets of that address family, for us or for others.
+/// True if the kernel supports sockets of that address family.
 pub(crate) fn knows_sockets(family: i32) -> bool {
     // SAFETY: numbers in, a descriptor or an error out. Protocol 0 receives nothing.
     let fd = unsafe { libc::socket(family, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {
         return io::Error::last_os_error().raw_os_error() == Some(libc::EPERM);
     }
-    // SAFETY: the call succeeded, so `fd` is a new descriptor that nobody else knows.
+    // SAFETY: the call succeeded, so `fd` is a new descriptor with no other owner.
     drop(unsafe { OwnedFd::from_raw_fd(fd) });
     true
 }
@@ -41,7 +41,7 @@ pub(crate) struct DriverInfo {
 }
 const _: () = assert!(size_of::<DriverInfo>() == 196, "keep in step with linux/ethtool.h");
 
-/// Who drives the device `ifname` of the namespace that `socket` is in.
+/// The driver of device `ifname` in the namespace of `socket`.
 pub(crate) fn driver_info(socket: BorrowedFd<'_>, ifname: &str) -> io::Result<DriverInfo> {
     let mut info = DriverInfo {
         command: GET_DRIVER,
@@ -61,7 +61,7 @@ pub(crate) fn driver_info(socket: BorrowedFd<'_>, ifname: &str) -> io::Result<Dr
     Ok(info)
 }
 
-/// The driver's own counters by name; `count` is what [`driver_info`] said.
+/// Counters of the driver by name; `count` is from [`driver_info`].
 pub(crate) fn driver_counters(
     socket: BorrowedFd<'_>,
     ifname: &str,
@@ -75,34 +75,36 @@ pub(crate) fn driver_counters(
 fn counter_names(socket: BorrowedFd<'_>, ifname: &str, count: u32) -> io::Result<Vec<String>> {
     // struct ethtool_gstrings: command, set, count, then 32 bytes each.
     const HEAD_LEN: usize = 12;
-    let mut buffer = vec![0u32; (HEAD_LEN + room(count) * STRING_LEN).div_ceil(4)];
+    let mut buffer = vec![0u32; (HEAD_LEN + capacity(count) * STRING_LEN).div_ceil(4)];
     buffer[..3].copy_from_slice(&[GET_STRINGS, SET_STATS, count]);
-    // SAFETY: `buffer` is ours alone, outlives the call and holds the head and `room(count)` names. The kernel
-    // writes as many as the driver has now, whatever we ask for; `room` leaves space for that to have grown.
+    // SAFETY: `buffer` is ours alone, outlives the call and holds the head and `capacity(count)`
+    // names. The kernel writes as many as the driver has now; `capacity` leaves space for an
+    // increase.
     unsafe { ethtool(socket, ifname, buffer.as_mut_ptr().cast())? };
-    let found = (buffer[2] as usize).min(room(count));
+    let found = (buffer[2] as usize).min(capacity(count));
     let bytes: Vec<u8> = buffer[3..].iter().flat_map(|word| word.to_ne_bytes()).collect();
     Ok(bytes.chunks_exact(STRING_LEN).take(found).map(text).collect())
 }
 
 fn counter_values(socket: BorrowedFd<'_>, ifname: &str, count: u32) -> io::Result<Vec<u64>> {
     // struct ethtool_stats: command and count in one word of 8 bytes, then the values.
-    let mut buffer = vec![0u64; 1 + room(count)];
+    let mut buffer = vec![0u64; 1 + capacity(count)];
     buffer[0] = pair(GET_STATS, count);
-    // SAFETY: as for the names: the head and `room(count)` values, ours alone for the time of the call.
+    // SAFETY: as for the names: the head and `capacity(count)` values, ours alone for the time of
+    // the call.
     unsafe { ethtool(socket, ifname, buffer.as_mut_ptr().cast())? };
     let [_, _, _, _, count @ ..] = buffer[0].to_ne_bytes();
     let found = (u32::from_ne_bytes(count) as usize).min(buffer.len() - 1);
     Ok(buffer[1..=found].to_vec())
 }
 
-/// Room for more counters than there were: a device that gets more queues between two calls has more counters.
-/// Twice as many and 4096 is more than any driver adds at once.
-fn room(count: u32) -> usize {
+/// Capacity for more counters than there were, because a device that gets queues between two calls
+/// has more. Twice the number and 4096 is more than any driver adds at once.
+fn capacity(count: u32) -> usize {
     count as usize * 2 + 4096
 }
 
-/// Two words as they lie next to each other in memory.
+/// Two words as one, in memory order.
 fn pair(first: u32, second: u32) -> u64 {
     let mut bytes = [0; 8];
     bytes[..4].copy_from_slice(&first.to_ne_bytes());
@@ -139,12 +141,12 @@ impl From<KernelStampConfig> for StampConfig {
     }
 }
 
-/// What the device stamps (`SIOCGHWTSTAMP`). EOPNOTSUPP from drivers that do not tell.
+/// Timestamping settings (`SIOCGHWTSTAMP`). EOPNOTSUPP from drivers that do not report them.
 pub(crate) fn stamp_config(socket: BorrowedFd<'_>, ifname: &str) -> io::Result<StampConfig> {
     exchange_stamp_config(socket, libc::SIOCGHWTSTAMP as _, ifname, StampConfig::default())
 }
 
-/// Sets what the device stamps (`SIOCSHWTSTAMP`); what was granted.
+/// Sets timestamping (`SIOCSHWTSTAMP`); returns what was granted.
 pub(crate) fn set_stamp_config(
     socket: BorrowedFd<'_>,
     ifname: &str,
@@ -199,15 +201,15 @@ const PTP_SAMPLES_MAX: usize = 25;
 #[repr(C)]
 struct PtpExtended {
     sample_count: u32,
-    /// Which clock to compare with; 0 is that of the day.
+    /// The clock to compare with; 0 is the time of day.
     clock: i32,
     reserved: [u32; 2],
     samples: [[PtpTime; 3]; PTP_SAMPLES_MAX],
 }
 const _: () = assert!(size_of::<PtpExtended>() == 1216, "keep in step with linux/ptp_clock.h");
 
-/// `_IOWR('=', number, T)` of linux/ptp_clock.h, as the machines have it on which this is built (not MIPS, PowerPC
-/// and SPARC, whose directions are other bits).
+/// `_IOWR('=', number, T)` of linux/ptp_clock.h, for the supported machines (not MIPS, PowerPC and
+/// SPARC, which encode directions differently).
 const fn ptp_request<T>(number: libc::c_ulong) -> libc::c_ulong {
     const READ_AND_WRITE: libc::c_ulong = 3;
     READ_AND_WRITE << 30 | (size_of::<T>() as libc::c_ulong) << 16 | (b'=' as libc::c_ulong) << 8 | number

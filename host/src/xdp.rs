@@ -1,4 +1,4 @@
-//! What the driver of a device says about XDP (the `netdev` family, Linux 6.3).
+//! XDP features of a driver (the `netdev` family, Linux 6.3).
 
 use crate::ethtool::FEATURE_GRO;
 use crate::genl::Attribute;
@@ -14,34 +14,35 @@ const ZERO_COPY_SEGMENTS_MAX: u16 = 4;
 const RX_METADATA: u16 = 5;
 const XSK_FEATURES: u16 = 6;
 
-/// XDP abilities of a device, as of now: a veth gains `redirect_target` when its peer polls.
+/// XDP features of a device, as of now: a veth gains `redirect_target` when its peer has GRO or a
+/// program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XdpFeatures {
     /// Runs programs in the driver: `XDP_PASS`, `XDP_DROP`, `XDP_TX`, `XDP_ABORTED`.
     pub basic: bool,
-    /// Programs may answer `XDP_REDIRECT`.
+    /// Programs may return `XDP_REDIRECT`.
     pub redirect: bool,
-    /// Takes frames redirected from elsewhere and live frames (`ndo_xdp_xmit`).
+    /// Accepts redirected frames and live frames (`ndo_xdp_xmit`).
     pub redirect_target: bool,
-    /// AF_XDP without copying.
+    /// AF_XDP zero-copy.
     pub xsk_zero_copy: bool,
-    /// Runs programs on the card.
+    /// Offloads programs to the card.
     pub hw_offload: bool,
-    /// Programs see frames of more than one buffer.
+    /// Programs support multi-buffer frames.
     pub rx_multi_buffer: bool,
-    /// Redirected frames may have more than one buffer.
+    /// Redirected frames may be multi-buffer.
     pub redirect_multi_buffer: bool,
-    /// Most buffers of one AF_XDP zero-copy frame.
+    /// Maximum buffers of an AF_XDP zero-copy frame.
     pub zero_copy_segments_max: u32,
-    /// `bpf_xdp_metadata_rx_timestamp` has an answer.
+    /// Supports `bpf_xdp_metadata_rx_timestamp`.
     pub rx_timestamp: bool,
-    /// `bpf_xdp_metadata_rx_hash` has an answer.
+    /// Supports `bpf_xdp_metadata_rx_hash`.
     pub rx_hash: bool,
-    /// `bpf_xdp_metadata_rx_vlan_tag` has an answer.
+    /// Supports `bpf_xdp_metadata_rx_vlan_tag`.
     pub rx_vlan_tag: bool,
-    /// AF_XDP transmit tells when a frame left.
+    /// AF_XDP transmit timestamps.
     pub xsk_tx_timestamp: bool,
-    /// AF_XDP transmit can fill in checksums.
+    /// AF_XDP checksum offload.
     pub xsk_tx_checksum: bool,
 }
 
@@ -67,7 +68,7 @@ impl XdpFeatures {
 }
 
 impl Stack {
-    /// What a device can do with XDP; `None` from kernels that do not tell (before 6.3).
+    /// XDP features of a device; `None` for kernels before 6.3.
     pub fn xdp_features<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Option<XdpFeatures>, HostError> {
         let id = id.into();
         let index = Attribute::u32(IFINDEX, self.index_of(id)?);
@@ -89,8 +90,9 @@ impl Stack {
 }
 
 impl Stack {
-    /// Whether a veth takes redirected frames, where the kernel does not tell of it: its far end polls when it has
-    /// GRO or a program. `None` for other devices, and where the far end is in a namespace without a name.
+    /// Whether a veth accepts redirected frames, for kernels that do not report it: if its peer has
+    /// GRO or a program. `None` for other devices, and if the peer is in a namespace without a
+    /// name.
     pub fn peer_polls(&self, link: &Link) -> Result<Option<bool>, HostError> {
         let Some(far) = link.peer.filter(|_| link.is_kind("veth")) else { return Ok(None) };
         let Some(peer) = self.peer(link)? else { return Ok(None) };
@@ -102,8 +104,8 @@ impl Stack {
         Ok(Some(stack.as_ref().unwrap_or(self).features(far.index)?.is_on(FEATURE_GRO)))
     }
 
-    /// The namespace of the other end of `link` (veth); `None` where that is another one without a name, and for other
-    /// devices.
+    /// The namespace of the peer of `link` (veth); `None` for a namespace without a name and for
+    /// other devices.
     pub fn peer_netns(&self, link: &Link) -> Result<Option<Netns>, HostError> {
         match link.peer.map(|peer| peer.netns_number) {
             None => Ok(None),
@@ -112,10 +114,10 @@ impl Stack {
         }
     }
 
-    /// The namespace that this one knows by `number`, if `ip netns` has a name for it.
+    /// The namespace with this number, if it has a name of `ip netns`.
     fn named_by(&self, number: i32) -> Result<Option<Netns>, HostError> {
         for name in Netns::names()? {
-            // One that goes meanwhile is not it.
+            // One that disappears meanwhile does not match.
             let Ok(netns) = Netns::named(&name) else { continue };
             if self.number_of(&netns)? == Some(number) {
                 return Ok(Some(netns));

@@ -1,7 +1,7 @@
-//! The kernel's IPsec associations (`ip xfrm state`), read with their keys over netlink.
+//! IPsec security associations of the kernel (`ip xfrm state`), read with their keys over netlink.
 //!
-//! Only sending by them is of interest, and only IPv4. What cannot be worked with is kept with the reason, so
-//! that a run which needs it can say more than "not there". How frames are sealed is the business of `packet`.
+//! Only IPv4 associations for sending are used. Unusable ones are kept with the reason, for error
+//! messages. `packet` builds the frames.
 
 use crate::genl::{Attribute, Attributes};
 use crate::netlink::{Failure, Netlink};
@@ -19,7 +19,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 const XFRM_MSG_GETSA: u16 = 0x12;
 const XFRM_MSG_NEWAE: u16 = 0x1e;
-/// Length of `struct xfrm_usersa_info`, in front of the attributes; the offsets below are into it.
+/// Length of `struct xfrm_usersa_info` in front of the attributes; the offsets below are into it.
 const INFO_LEN: usize = 224;
 const DST_AT: usize = 56;
 const SPI_AT: usize = 72;
@@ -48,18 +48,18 @@ const REPLAY_ESN: u16 = 23;
 const EXTRA_FLAGS: u16 = 24;
 const IF_ID: u16 = 31;
 
-/// Length of an algorithm's name in its attribute; key lengths in bits follow.
+/// Length of an algorithm name in its attribute; the key length in bits follows.
 const NAME_LEN: usize = 64;
-/// What the kernel cuts an integrity check to when nobody says otherwise, in bits.
+/// Default length of a truncated integrity check value, in bits.
 const TRUNCATED_BITS: u32 = 96;
 const SALT_LEN: usize = 4;
 
 impl Stack {
-    /// All IPv4 associations, with their keys. Each time they are read by this process, those that were there
-    /// before go on with the sequence numbers that frames of this process have reached.
+    /// All IPv4 associations, with their keys. Associations that this process has read before
+    /// continue with the sequence numbers of its frames.
     ///
     /// # Errors
-    /// When the kernel has no such interface or the caller no right to the keys (CAP_NET_ADMIN).
+    /// When the kernel does not support it or the caller lacks CAP_NET_ADMIN.
     pub fn associations(&self) -> Result<Arc<Associations>, HostError> {
         let (_, rows) = self.list_associations()?;
         let (mut usable, mut unusable) = (Vec::new(), Vec::new());
@@ -72,11 +72,11 @@ impl Stack {
         Ok(remember(self.netns().id(), Associations::new(usable, unusable)))
     }
 
-    /// Tells the kernel how far the sequence numbers of `associations` have come, so that the next program, or the
-    /// kernel itself, goes on from there. What is gone meanwhile is left alone.
+    /// Writes the sequence numbers of `associations` to the kernel, so that the next sender
+    /// continues from there. Removed associations are skipped.
     ///
     /// # Errors
-    /// As [`Stack::associations`], or when the kernel refuses a number.
+    /// Like [`Stack::associations`], or when the kernel rejects a number.
     pub fn store_sequences(&self, associations: &Associations) -> Result<(), HostError> {
         let (mut netlink, rows) = self.list_associations()?;
         let failed = || Failure::on("set the sequence number of an IPsec association of", self.text());
@@ -104,15 +104,15 @@ impl Stack {
     }
 }
 
-/// The same but for numbers.
+/// Equal except for the sequence number.
 fn is_same(one: &SecurityAssociation, other: &SecurityAssociation) -> bool {
     let without_number = |what: &Association| Association { sequence: 0, ..what.clone() };
     (one.what().spi, one.what().dst) == (other.what().spi, other.what().dst)
         && without_number(one.what()) == without_number(other.what())
 }
 
-/// The question that sets the sending number of the association in `body` and leaves all else as it was there;
-/// `None` when it has none.
+/// The request that sets the sequence number of the association in `body` and changes nothing else;
+/// `None` if it has none.
 fn advance(body: &[u8], sequence: u64) -> Option<Xfrm> {
     let (info, attributes) = body.split_at_checked(INFO_LEN)?;
     let attributes = Attributes(attributes);
@@ -143,8 +143,8 @@ fn advance(body: &[u8], sequence: u64) -> Option<Xfrm> {
     Some(Xfrm { kind: XFRM_MSG_NEWAE, body: question })
 }
 
-/// Sequence numbers outlive a run: the kernel does not know of our frames, and a receiver drops what it has
-/// seen before.
+/// Keeps sequence numbers across runs: the kernel does not see our frames, and a receiver drops
+/// repeated numbers.
 fn remember(netns: NetnsId, mut fresh: Associations) -> Arc<Associations> {
     static KNOWN: LazyLock<Mutex<HashMap<NetnsId, Arc<Associations>>>> = LazyLock::new(Mutex::default);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -156,7 +156,7 @@ fn remember(netns: NetnsId, mut fresh: Associations) -> Arc<Associations> {
     fresh
 }
 
-/// One message about associations, its attributes unread.
+/// A message about an association, with unparsed attributes.
 #[derive(Clone, Debug)]
 struct Xfrm {
     kind: u16,
@@ -191,7 +191,7 @@ impl NetlinkDeserializable for Xfrm {
     }
 }
 
-/// One association; `None` for what is not IPv4 or not an association at all.
+/// One association; `None` for other address families and other messages.
 fn read(body: &[u8]) -> Option<Result<SecurityAssociation, Unusable>> {
     let (info, attributes) = body.split_at_checked(INFO_LEN)?;
     let attributes = Attributes(attributes);
@@ -206,8 +206,8 @@ fn read(body: &[u8]) -> Option<Result<SecurityAssociation, Unusable>> {
     Some(made.map_err(|why| Unusable { spi, src, dst, by_address, why }))
 }
 
-/// Those that pktgen finds without an SPI: no request number, no mark, no interface number, and not a stand-in
-/// for associations to come.
+/// True for associations that pktgen finds without an SPI: without request id, mark and interface
+/// id, and not an acquire placeholder.
 fn answers_to_addresses(info: &[u8], attributes: Attributes<'_>) -> bool {
     let is_zero = |kind| attributes.u32(kind).unwrap_or(0) == 0;
     let mark = attributes.get(MARK).and_then(|mark| array::<4>(mark.0, 0)).unwrap_or_default();
@@ -302,7 +302,8 @@ fn unknown(what: &str, name: &str) -> String {
     format!("its {what} {name} is not known")
 }
 
-/// The last number used: `struct xfrm_replay_state_esn` where there is one, else `struct xfrm_replay_state`.
+/// The last used number: from `struct xfrm_replay_state_esn` if there is one, else from `struct
+/// xfrm_replay_state`.
 fn sequence(attributes: Attributes<'_>, has_esn: bool) -> u64 {
     let word = |kind, at| {
         let state = attributes.get(kind)?;
@@ -323,7 +324,7 @@ struct Algorithm {
 }
 
 impl Algorithm {
-    /// `None` when there is none, an error when it cannot be read.
+    /// `None` if there is none, an error if it cannot be parsed.
     fn read(attributes: Attributes<'_>, kind: u16, has_icv: bool) -> Option<Result<Self, String>> {
         let value = attributes.get(kind)?.0;
         let parts = || {

@@ -50,7 +50,7 @@ pub(super) struct Xsk {
     memory: MmapMut,
     chunk_len: usize,
     /// Bytes that a frame of one chunk may take.
-    room: usize,
+    data_len: usize,
     /// Where in the memory the frames of free chunks begin.
     free: Vec<u64>,
     /// Descriptors that were put and have not come back.
@@ -132,7 +132,7 @@ impl Xsk {
             uses: Vec::new(),
             kept: None,
             memory,
-            room: frame_len_max.min(chunk_len),
+            data_len: frame_len_max.min(chunk_len),
             chunk_len,
             socket,
         })
@@ -197,7 +197,7 @@ impl Xsk {
     pub(super) fn put_whole(&mut self, fill: impl FnOnce(&mut [u8]) -> usize) -> usize {
         self.let_go();
         let start = self.free.pop().expect("has_room was asked");
-        let len = fill(&mut self.memory[start as usize..start as usize + self.room]);
+        let len = fill(&mut self.memory[start as usize..start as usize + self.data_len]);
         if len == 0 {
             self.free.push(start);
             return 0;
@@ -238,7 +238,7 @@ impl Xsk {
     /// Puts a descriptor that leaves its chunk.
     #[cfg(test)]
     pub(super) fn put_invalid(&mut self) {
-        let chunk = self.free.pop().expect("there is room");
+        let chunk = self.free.pop().expect("a chunk is free");
         self.tx.put(chunk, self.chunk_len as u32 + 1, 0);
         self.descriptors += 1;
     }

@@ -20,7 +20,7 @@ pub(super) struct RingLayout {
 pub(super) fn socket() -> io::Result<OwnedFd> {
     // SAFETY: numbers in, a descriptor or an error out.
     let fd = check(unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) })?;
-    // SAFETY: the call succeeded, so `fd` is a new descriptor that nobody else knows.
+    // SAFETY: the call succeeded, so `fd` is a new descriptor with no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

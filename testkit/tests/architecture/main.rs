@@ -15,7 +15,7 @@ const KNOWN_CIRCLES: &[(&str, &[&str])] = &[
     ("pcapng", &["block.rs", "packet.rs", "reader.rs", "statistics.rs"]),
     ("pcapng", &["error.rs", "time.rs"]),
     ("ctlfs", &["exec.rs", "join.rs"]),
-    ("ctlfs", &["fs.rs", "nodes.rs", "trees.rs"]),
+    ("ctlfs", &["fs.rs", "inodes.rs", "trees.rs"]),
     ("wirerate", &["cmd/mgdump/file.rs", "cmd/mgdump/merge.rs", "cmd/mgdump/slots.rs"]),
 ];
 

@@ -396,7 +396,11 @@ fn gaps(done: &[WorkerResult], interval_ps: u64) -> Option<Gaps> {
         p50_ns: sum.quantile_ns(0.5),
         p99_ns: sum.quantile_ns(0.99),
         max_ns: sum.max_ns(),
-        histogram: sum.log2_buckets().into_iter().map(|(below_ns, count)| Octave { below_ns, count }).collect(),
+        histogram: sum
+            .log2_buckets()
+            .into_iter()
+            .map(|(below_ns, count)| Octave { below_ns, count })
+            .collect(),
     })
 }
 

@@ -15,7 +15,7 @@ use crate::term::Progress;
 use crate::units::{Interval, Queues};
 use crate::units::{human_count, human_pps, per_second};
 use anyhow::anyhow;
-use engine::{CatchUp, EngineError, EngineKind, Request, Limits, TxOptions};
+use engine::{CatchUp, EngineError, EngineKind, Limits, Request, TxOptions};
 use host::CpuList;
 use packet::{Config, DeviceFacts, Flags, XmitMode};
 use std::collections::HashMap;
