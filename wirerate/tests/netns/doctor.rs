@@ -163,7 +163,7 @@ fn overview() -> TestResult {
     let devices = said["devices"].as_array().expect("a list");
     let names: Vec<_> = devices.iter().map(|row| row["name"].as_str().expect("a text")).collect();
     assert_eq!(names, ["lo", TX_DEV]);
-    assert_eq!((&devices[0]["state"], &devices[1]["engine"]["name"]), (&"down".into(), &"xdp".into()));
+    assert_eq!((&devices[0]["state"], &devices[1]["engine"]["name"]), (&"up".into(), &"xdp".into()));
     assert_eq!(said["device"], Value::Null);
     let text = wirerate_run(&format!("doctor --netns {}", lab.tx_netns)).expect_code(0).stdout;
     assert!(text.contains("  tx0  veth, up: send takes xdp: "), "{text}");

@@ -1,12 +1,12 @@
-//! Two network namespaces with a veth pair between them, gone again when the test is over.
+//! A veth pair between two network namespaces, removed when the test is over.
 //!
-//! The sender's end is `tx0` with 198.18.0.1, the receiver's is `rx0` with 198.18.0.2. Neither end says
-//! anything of its own accord (no IPv6, no ARP), so every frame that `rx0` counts came from the test.
+//! The sender's end is `tx0` with 198.18.0.1, the receiver's is `rx0` with 198.18.0.2. Neither end
+//! sends frames of its own (no IPv6, no ARP), so every frame that `rx0` counts came from the test.
 
 use crate::program::run;
 use crate::readers::on_the_wire;
 use crate::{Case, TestResult, case};
-use std::collections::BTreeSet;
+use host::{LabOptions, Netns};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,10 +22,10 @@ pub(crate) const RX_MAC: &str = "02:00:00:00:00:02";
 /// Queues of each end, in both directions.
 pub(crate) const QUEUE_COUNT: u32 = 4;
 
-/// Names of labs begin with this, then the pid of the test program.
+/// Names of folders begin with this, then the PID of the test program.
 const PREFIX: &str = "wre-";
 
-/// Names of the labs that exist now, for [`remove_all`].
+/// Names of the folders and namespaces that exist now, for [`remove_all`].
 static LIVE: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// What the receiver does with frames that come by XDP.
@@ -35,7 +35,7 @@ pub(crate) enum Peer {
     Gro,
     /// Neither GRO nor an XDP program: veth drops XDP frames before they arrive.
     Deaf,
-    /// An XDP program ends every frame: the cheapest receiver there is.
+    /// An XDP program drops every frame: the cheapest receiver there is.
     Sink,
 }
 
@@ -44,7 +44,7 @@ const SINK: &str =
     "__attribute__((section(\"xdp\"), used)) int sink(void *context) { (void)context; return 1; }
 char terms[] __attribute__((section(\"license\"), used)) = \"Dual BSD/GPL\";";
 
-/// A name of our own and a folder; dropping it removes the folder.
+/// A folder; dropping it removes it.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     name: String,
@@ -67,10 +67,11 @@ impl Scratch {
     }
 }
 
-/// The two namespaces and a folder; dropping it removes them.
+/// The pair and a folder; dropping it removes them.
 #[derive(Debug)]
 pub(crate) struct Lab {
     scratch: Scratch,
+    _pair: host::Lab,
     /// Namespace of the sender.
     pub(crate) tx_netns: String,
     /// Namespace of the receiver.
@@ -80,18 +81,11 @@ pub(crate) struct Lab {
 impl Lab {
     /// Makes the pair, up and running.
     pub(crate) fn new(peer: Peer) -> Self {
-        let scratch = Scratch::new();
-        let [tx_netns, rx_netns] = netns_names(&scratch.name);
-        let lab = Self { scratch, tx_netns, rx_netns };
-        for netns in [&lab.tx_netns, &lab.rx_netns] {
-            run(&["ip", "netns", "add", netns]);
-            let quiet = "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6";
-            run(&["ip", "netns", "exec", netns, "sh", "-c", quiet]);
-        }
-        lab.add_links();
-        lab.set_up(&lab.tx_netns, TX_DEV, "198.18.0.1/24", ("198.18.0.2", RX_MAC));
-        lab.set_up(&lab.rx_netns, RX_DEV, "198.18.0.2/24", ("198.18.0.1", TX_MAC));
-        lab.set_gro(peer == Peer::Gro);
+        let options = LabOptions { queues: QUEUE_COUNT, rx_gro: peer == Peer::Gro, ..LabOptions::default() };
+        let pair = host::Lab::new(&options).expect("a lab can be made");
+        let (tx_netns, rx_netns) = (pair.tx.netns_name.clone(), pair.rx.netns_name.clone());
+        LIVE.lock().unwrap().extend([tx_netns.clone(), rx_netns.clone()]);
+        let lab = Self { scratch: Scratch::new(), _pair: pair, tx_netns, rx_netns };
         if peer == Peer::Sink {
             lab.attach_sink();
         }
@@ -118,23 +112,6 @@ impl Lab {
         ]);
     }
 
-    fn add_links(&self) {
-        let queues = QUEUE_COUNT.to_string();
-        let ends = [(TX_DEV, TX_MAC, &self.tx_netns), (RX_DEV, RX_MAC, &self.rx_netns)];
-        let [tx, rx] = ends.map(|(dev, mac, netns)| {
-            format!("name {dev} address {mac} netns {netns} numtxqueues {queues} numrxqueues {queues}")
-        });
-        let command = format!("ip link add {tx} type veth peer {rx}");
-        run(&command.split(' ').collect::<Vec<_>>());
-    }
-
-    fn set_up(&self, netns: &str, dev: &str, address: &str, neighbour: (&str, &str)) {
-        let (ip, mac) = neighbour;
-        run(&["ip", "-n", netns, "address", "add", address, "dev", dev]);
-        run(&["ip", "-n", netns, "link", "set", dev, "up"]);
-        run(&["ip", "-n", netns, "neighbour", "replace", ip, "lladdr", mac, "dev", dev, "nud", "permanent"]);
-    }
-
     /// A path for a file that goes when the lab goes.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.scratch.file(name)
@@ -151,8 +128,8 @@ impl Lab {
         self.rx_counter("rx_packets")
     }
 
-    /// The same, once it is `expected` or half a minute has passed: the last frames may still be in a queue, and
-    /// on a busy machine the softirq that takes them out comes late.
+    /// The same, once it is `expected` or half a minute has passed: the last frames may still be in
+    /// a queue, and on a busy machine the softirq that takes them out comes late.
     pub(crate) fn received_at_last(&self, expected: u64) -> u64 {
         for _ in 0..3000 {
             if self.received() >= expected {
@@ -193,9 +170,14 @@ impl Lab {
 impl Drop for Scratch {
     fn drop(&mut self) {
         remove(&self.name);
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
         // Not `unwrap`: this runs in a panic as well.
         if let Ok(mut live) = LIVE.lock() {
-            live.retain(|name| *name != self.name);
+            live.retain(|name| ![&self.scratch.name, &self.tx_netns, &self.rx_netns].contains(&name));
         }
     }
 }
@@ -206,13 +188,16 @@ pub(crate) fn remove_all() {
     names.iter().for_each(|name| remove(name));
 }
 
-/// Removes the labs that test programs left which were killed.
+/// Removes the labs of test programs that were killed.
 pub(crate) fn sweep() {
-    let files = std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
-    let files = files.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let names: BTreeSet<String> =
-        namespaces().into_iter().chain(files).filter_map(|name| stale(&name)).collect();
-    names.iter().for_each(|name| remove(name));
+    // Without root there is nothing to remove.
+    let _ = host::Lab::sweep();
+    for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if is_stale(&name) {
+            remove(&name);
+        }
+    }
 }
 
 /// Names of all network namespaces that have one.
@@ -221,34 +206,25 @@ pub(crate) fn namespaces() -> Vec<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-fn netns_names(lab: &str) -> [String; 2] {
-    [format!("{lab}-tx"), format!("{lab}-rx")]
-}
-
 fn folder(lab: &str) -> PathBuf {
     std::env::temp_dir().join(lab)
 }
 
-/// The lab that a namespace or folder called `name` belongs to, if its test program is no more.
-fn stale(name: &str) -> Option<String> {
-    let mut parts = name.strip_prefix(PREFIX)?.split('-');
-    let (pid, number) = (parts.next()?.parse::<u32>().ok()?, parts.next()?.parse::<u32>().ok()?);
-    let is_gone = !std::fs::exists(format!("/proc/{pid}")).unwrap_or(true);
-    is_gone.then(|| format!("{PREFIX}{pid}-{number}"))
+/// True for a folder whose test program has ended.
+fn is_stale(name: &str) -> bool {
+    let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+    pid.is_some_and(|pid| !std::fs::exists(format!("/proc/{pid}")).unwrap_or(true))
 }
 
-/// Removes what there is of one lab. Any part may be missing, so what the removers say is no concern.
+/// Removes a folder or a namespace. It may be missing.
 fn remove(name: &str) {
-    for netns in netns_names(name) {
-        let _ = std::process::Command::new("ip").args(["netns", "delete", &netns]).output();
-    }
+    let _ = Netns::remove(name);
     let _ = std::fs::remove_dir_all(folder(name));
 }
 
 /// Tests of the lab itself: the others rest on it.
 pub(crate) const CASES: &[Case] = &[
     case("lab::goes_when_dropped_and_when_a_test_panics", &[], goes_when_dropped_and_when_a_test_panics),
-    case("lab::sweep_takes_what_the_dead_left_and_spares_the_living", &[], sweep_spares_the_living),
     case(
         "lab::is_silent_until_someone_sends",
         &["bash", "dumpcap", "editcap"],
@@ -266,19 +242,6 @@ fn goes_when_dropped_and_when_a_test_panics() -> TestResult {
     .map_err(|names| *names.downcast::<(String, String)>().expect("the names"))
     .expect_err("it panicked");
     assert!(!namespaces().contains(&tx) && !namespaces().contains(&rx));
-    Ok(())
-}
-
-fn sweep_spares_the_living() -> TestResult {
-    let mut child = std::process::Command::new("true").spawn()?;
-    let dead_pid = child.id();
-    child.wait()?;
-    let stale = format!("{PREFIX}{dead_pid}-0-tx");
-    run(&["ip", "netns", "add", &stale]);
-    let lab = Lab::new(Peer::Deaf);
-    sweep();
-    assert!(!namespaces().contains(&stale), "{stale} is still there");
-    assert!(namespaces().contains(&lab.tx_netns), "{} was taken", lab.tx_netns);
     Ok(())
 }
 
