@@ -9,7 +9,7 @@ my ($is_code, $failed) = (0, 0);
 while (<>) {
 	chomp;
 	$is_code = !$is_code if /^\s*(\/\/[\/!]\s*)?```/;
-	my $is_prose = $ARGV =~ /\.md$/ ? !/^(#|\||    )/ : /^\s*(\/\/|\/?\*)/ && !/^\s*\/\/[\/!] \|/;
+	my $is_prose = $ARGV =~ /\.md$/ ? !/^(#|\||    )/ : /^\s*(\/\/|\/\*|\* )/ && !/^\s*\/\/[\/!] \|/;
 	# A long word (a URL) cannot be wrapped.
 	if ($is_prose && !$is_code && length > 100 && /^.{0,100}\S\s+\S/) {
 		print "$ARGV:$.: " . length($_) . " columns\n";

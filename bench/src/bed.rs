@@ -1,4 +1,5 @@
-//! The test bed: one veth pair between two namespaces, the receiver's counters, a sink, and a place for files.
+//! The test bed: one veth pair between two namespaces, the receiver's counters, a sink, and a place
+//! for files.
 
 use crate::samples::Sample;
 use crate::stop::Stop;
@@ -61,14 +62,15 @@ pub(crate) struct Pair {
 enum Wire {
     /// Our own. The receiver polls (GRO), so XDP frames reach its stack, too.
     Lab(Box<Lab>),
-    /// Somebody's.
+    /// The user's.
     Given { tx: Box<LabEnd>, rx: Box<LabEnd>, _listens: SendSocket },
 }
 
 impl Wire {
     fn given(pair: &Pair) -> Result<Self> {
         let [tx, rx] = [Self::end(&pair.tx)?, Self::end(&pair.rx)?];
-        // Frames are addressed to nobody, so that no host answers; a card lets those in only when it is told to.
+        // The frames' destination is no device's address, so that no host answers. A card receives
+        // them only in promiscuous mode.
         let listens = rx.netns().run(|| SendSocket::promiscuous(rx.index))?;
         let listens = listens.with_context(|| format!("cannot make {} promiscuous", rx.ifname))?;
         Ok(Self::Given { tx: Box::new(tx), rx: Box::new(rx), _listens: listens })
@@ -184,7 +186,8 @@ impl Bed {
         Ok(Sample { time_ns: monotonic_ns(), frames })
     }
 
-    /// The receiver's counter, once it stands still: a softirq may still be at work when a sender has ended.
+    /// The receiver's counter, once it stands still: a softirq may still be at work when a sender
+    /// has ended.
     pub(crate) fn settled(&self) -> Result<Sample> {
         let mut before = self.sample()?;
         loop {
@@ -208,7 +211,7 @@ impl Bed {
 
 impl Drop for Bed {
     fn drop(&mut self) {
-        // Nobody is left to tell, and memory that stays is a folder that says whose it was.
+        // An error here cannot be reported; the next bench removes the folder.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }

@@ -1,8 +1,8 @@
 //! Captures: the highest offered rate at which every frame that arrived is in the output.
 //!
-//! Arrived is what the receiver's counter says. Kept is what the output holds: the length of the file, or for
-//! /dev/null the bytes that the kernel saw written there, divided by the length of a record, which was learned
-//! from a file before.
+//! Arrived is what the receiver's counter says. Kept is what the output holds: the length of the
+//! file, or for /dev/null the bytes that the kernel saw written there, divided by the length of a
+//! record, which was learned from a file before.
 
 use crate::bed::Bed;
 use crate::capturers::{CAPTURERS, Capturer, Flood, Take, cut_program, paced};
@@ -27,7 +27,7 @@ const SNAPLEN: u32 = 96;
 /// The rate of a proof, which everybody can follow.
 const PROOF_PPS: f64 = 50_000.0;
 /// How long the generator may take to end after its time.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const SAMPLE_EVERY: Duration = Duration::from_millis(5);
 /// Upwards in a search that knows nothing, and in one that knows where to look.
 const GROWTH_FAR: f64 = 2.0;
@@ -47,8 +47,8 @@ const LOSS_FACTORS: [f64; 2] = [1.5, 2.0];
 struct Load {
     /// Without FCS.
     pub(crate) frame_len: usize,
-    /// Receive queues in use. With one, sender and receive path share a CPU and the capture has another; with two they
-    /// are on two CPUs, and the capture has what they leave of both.
+    /// Receive queues in use. With one, sender and receive path share a CPU and the capture has
+    /// another; with two they are on two CPUs, and the capture has what they leave of both.
     pub(crate) queues: u32,
 }
 
@@ -267,7 +267,8 @@ impl<'a> Trials<'a> {
         Ok(started)
     }
 
-    /// Offers frames until the count or the time is over; readings of the receiver's counter meanwhile.
+    /// Offers frames until the count or the time is over; readings of the receiver's counter
+    /// meanwhile.
     fn offer(&self, count: u64, rate_pps: f64, time: Option<Duration>) -> Result<Vec<Sample>> {
         let (end, cpu) = (self.bed.tx(), self.bed.generator_cpu);
         // The capture's CPU is the second one of the sender, when two queues are wanted.
@@ -280,13 +281,14 @@ impl<'a> Trials<'a> {
             self.bed.stop.sleep(SAMPLE_EVERY)?;
             samples.push(self.bed.sample()?);
         }
-        let ended = sender.wait(PATIENCE, &self.bed.stop)?;
+        let ended = sender.wait(TIMEOUT, &self.bed.stop)?;
         ensure!(ended.status.success(), "the generator ended with {}: {}", ended.status, ended.said.trim());
         samples.push(self.bed.settled()?);
         Ok(samples)
     }
 
-    /// Lets a tool capture a number of frames into a file, reads the file, and learns the length of a record.
+    /// Lets a tool capture a number of frames into a file, reads the file, and learns the length of
+    /// a record.
     fn prove(&self, tool: &'static Capturer, program: PathBuf, report: &mut Report) -> Result<ProvenTool> {
         let asked = self.settings.proof_frames;
         let file = Output::File.path(self.bed);
@@ -377,7 +379,8 @@ impl<'a> Trials<'a> {
         Ok(())
     }
 
-    /// The best so far, so that a round in which the machine was busy does not lower where the next begins.
+    /// The best so far, so that a round in which the machine was busy does not lower where the next
+    /// begins.
     fn learn(&mut self, output: Output, contender: &ProvenTool, found_pps: f64) {
         if found_pps > 0.0 {
             let best_pps = self.known_pps.entry((output, contender.tool.name)).or_insert(found_pps);
@@ -470,7 +473,8 @@ impl<'a> Trials<'a> {
         Ok(Trial { asked_pps, arrived_pps, lost })
     }
 
-    /// Offers one rate for a moment; with `counts` the records of a file are counted instead of taken from its length.
+    /// Offers one rate for a moment; with `counts` the records of a file are counted instead of
+    /// taken from its length.
     fn try_rate(
         &self,
         output: Output,
@@ -526,7 +530,8 @@ impl<'a> Trials<'a> {
         })
     }
 
-    /// Offers more than a tool keeps and compares the real loss with the loss that the tool reports.
+    /// Offers more than a tool keeps and compares the real loss with the loss that the tool
+    /// reports.
     fn losses(&self, contenders: &[&ProvenTool], report: &mut Report) -> Result<()> {
         let output = Output::File;
         let case = format!("losses {}", output.title());

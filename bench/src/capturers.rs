@@ -11,7 +11,8 @@ use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;
 
-/// Memory between kernel and capture tool, for all of them: wirerate's default of 32,768 slots of 128 bytes.
+/// Memory between kernel and capture tool, for all of them: wirerate's default of 32,768 slots of
+/// 128 bytes.
 const RING_MIB: u32 = 4;
 const RING_SLOTS: u32 = 32_768;
 
@@ -33,8 +34,8 @@ pub(crate) struct Flood<'a> {
 /// The CPU that generators run on.
 pub(crate) const GENERATOR_CPU: u32 = 0;
 
-/// `wirerate send` at a pace, from both CPUs where they differ, until it has sent its count (0 for no end) or for `time`:
-/// what captures are tried with.
+/// `wirerate send` at a pace, from both CPUs where they differ, until it has sent its count (0 for
+/// no end) or for `time`: what captures are tried with.
 pub(crate) fn paced(flood: &Flood<'_>, rate_pps: f64, time: Option<Duration>) -> Vec<String> {
     let mut cpus = vec![flood.cpu, flood.other_cpu];
     cpus.dedup();
@@ -55,7 +56,8 @@ pub(crate) struct Take<'a> {
     pub(crate) snaplen: u32,
     /// Where the frames go; `/dev/null` is such a place.
     pub(crate) file: &'a Path,
-    /// A classic BPF program that accepts everything and cuts at snaplen, for tools without such an option.
+    /// A classic BPF program that accepts everything and cuts at snaplen, for tools without such an
+    /// option.
     pub(crate) cut: &'a Path,
 }
 
@@ -75,8 +77,8 @@ pub(crate) struct Capturer {
     pub(crate) program: Program,
     /// What it says when it has begun.
     pub(crate) ready: &'static str,
-    /// How long frames may wait in the kernel before it gets them. Some of these tools leave behind what they
-    /// have not seen when they are interrupted, so they are given this time.
+    /// How long frames may wait in the kernel before it gets them. Some of these tools leave behind
+    /// what they have not seen when they are interrupted, so they are given this time.
     pub(crate) drain: Duration,
     /// Its arguments.
     pub(crate) words: fn(&Take<'_>) -> Vec<String>,
@@ -161,7 +163,8 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
     },
     Capturer {
         name: "xdpdump",
-        // By its own program only where another one is on the device already, which none of the others needs.
+        // By its own program only where another one is on the device already, which none of the
+        // others needs.
         title: "xdpdump, packet socket",
         program: Program::Installed("xdpdump"),
         ready: "listening on",

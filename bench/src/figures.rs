@@ -1,4 +1,5 @@
-//! Figures of the page of results: SVG by charts-rs, each once for light pages and once for dark ones.
+//! Figures of the page of results: SVG by charts-rs, each once for light pages and once for dark
+//! ones.
 
 use anyhow::{Context, Result};
 use charts_rs::{AxisScale, Color, HorizontalBarChart, LineChart, Series};
@@ -86,7 +87,7 @@ impl Figure {
         chart.height = FRAME_HEIGHT + BAR_HEIGHT * (self.labels.len() * self.values.len().max(2)) as f32;
         chart.title.text = self.title.to_owned();
         chart.series.colors = COLORS.into_iter().map(Color::from).collect();
-        // Room for fonts that are wider than the one it measures by.
+        // Space for fonts that are wider than the one it measures by.
         chart.x_axis.name_gap = 20.0;
         (chart.margin.left, chart.margin.right) = (25.0, 45.0);
         Ok(chart.svg()?)

@@ -24,7 +24,7 @@ pub(crate) struct Args {
     pub(crate) count: u64,
 }
 
-/// Sends, until all are sent or somebody kills it.
+/// Sends until all frames are sent or it is killed.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let link = Stack::here()?.link(&args.device)?;
     let socket = SendSocket::open(link.index).context("cannot open a packet socket")?;
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let count = BATCH.min(usize::try_from(left).unwrap_or(BATCH));
         match socket.send(&mut batch, count) {
             Ok(sent) => left -= sent as u64,
-            // The device had no room, as trafgen and everybody else would: again.
+            // The queue of the device is full: try again, as trafgen does.
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
             Err(error) => return Err(error).context(format!("cannot send on {}", args.device)),
         }

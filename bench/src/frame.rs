@@ -9,9 +9,8 @@ use std::io::BufWriter;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-/// Nobody's address: the stack throws such frames away as soon as everyone who listens has seen them, so a
-/// capture is not slowed by a host that answers.
-pub(crate) const NOBODY: MacAddr = MacAddr([2, 0, 0, 0, 0, 0x99]);
+/// An address that no device has: the stack drops such frames after the taps have seen them.
+pub(crate) const UNUSED_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 0x99]);
 /// Where frames claim to go, in the network of benchmarks (RFC 2544).
 pub(crate) const DST: Ipv4Addr = Ipv4Addr::new(198, 18, 1, 1);
 const PORT: u16 = 9;
@@ -29,7 +28,7 @@ pub(crate) fn udp(src_mac: MacAddr, src: Ipv4Addr, frame_len: usize) -> Vec<u8> 
     assert!(frame_len >= LEN_MIN, "{frame_len} bytes hold no headers");
     let ip_len = u16::try_from(frame_len - ETHERNET_LEN).expect("an IPv4 packet has up to 65,535 bytes");
     let mut frame = Vec::with_capacity(frame_len);
-    frame.extend([NOBODY.0, src_mac.0].concat());
+    frame.extend([UNUSED_MAC.0, src_mac.0].concat());
     frame.extend([8, 0, 0x45, 0]);
     frame.extend(ip_len.to_be_bytes());
     frame.extend([0, 0, 0, 0, 32, 17, 0, 0]); // id, fragment, TTL, UDP, checksum to come
@@ -52,8 +51,8 @@ pub(crate) fn trafgen(frame: &[u8]) -> String {
     text
 }
 
-/// The same frame for trafgen with a destination address and ports that count, the IPv4 checksum made anew, and
-/// where asked for that of UDP.
+/// The same frame for trafgen with a destination address and ports that count, the IPv4 checksum
+/// made anew, and where asked for that of UDP.
 pub(crate) fn trafgen_moving(frame: &[u8], with_checksum: bool) -> String {
     let hex = |bytes: &[u8]| trafgen(bytes).trim_matches(['{', '}', ' ']).to_owned();
     let udp = ETHERNET_LEN + IPV4_LEN;

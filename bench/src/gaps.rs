@@ -19,13 +19,15 @@ pub(crate) struct Gaps {
     pub(crate) p999_ns: u64,
     /// The longest.
     pub(crate) max_ns: u64,
-    /// So far are they from the gap that was asked for, in the mean. Who sends the frames of a second at once has short gaps, and
-    /// is off by twice the gap that was requested; a single long gap among thousands counts little.
+    /// So far are they from the gap that was asked for, in the mean. Who sends the frames of a
+    /// second at once has short gaps, and is off by twice the gap that was asked for; a single long
+    /// gap among thousands counts little.
     pub(crate) off_mean_ns: u64,
 }
 
 impl Gaps {
-    /// Between times in ascending order, where gaps of `asked_ns` were requested; `None` for fewer than two.
+    /// Between times in ascending order, where gaps of `asked_ns` were asked for; `None` for fewer
+    /// than two.
     pub(crate) fn of(times_ns: &[u64], asked_ns: u64) -> Option<Self> {
         let mut gaps: Vec<u64> = times_ns.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
         let offs_ns: u64 = gaps.iter().map(|gap| gap.abs_diff(asked_ns)).sum();

@@ -1,7 +1,7 @@
 //! Generators: frames a second that reach the receiver, with a sink that drops them in the driver.
 //!
-//! A sweep of the table is one contest for each frame length and number of CPUs. In a contest everyone has its turn,
-//! then everyone again; wirerate against itself comes before the first one.
+//! A sweep of the table is one contest for each frame length and number of CPUs. In a contest
+//! everyone has its turn, then everyone again; wirerate against itself comes before the first one.
 
 use crate::bed::{AttachedSink, Bed};
 use crate::facts::Ticks;
@@ -45,7 +45,8 @@ struct Contest<'a> {
 struct Measured {
     /// Frames a second.
     rates: Rounds,
-    /// CPU time of a frame, in nanoseconds. It moves less than a rate when others want the CPU, too.
+    /// CPU time of a frame, in nanoseconds. It moves less than a rate when others want the CPU,
+    /// too.
     costs: Rounds,
 }
 
@@ -157,7 +158,7 @@ pub(crate) fn installed(
             }
         }
     }
-    anyhow::ensure!(!found.is_empty(), "{case}: nobody is left to take part");
+    anyhow::ensure!(!found.is_empty(), "{case}: no tool is left");
     Ok(found)
 }
 
@@ -184,7 +185,7 @@ fn associate(bed: &Bed) -> Result<Option<&'static str>> {
         let said = bed.tx().netns().run(|| command.output())?.context("cannot run ip")?;
         anyhow::Ok(said.status.success())
     };
-    // Whoever came first has made it.
+    // The first run has made it.
     Ok(if ip("get", &[])? || ip("add", &KEYS)? { None } else { Some("this kernel has no ESP") })
 }
 

@@ -1,6 +1,7 @@
 //! Generators, one row each: how each is told what to send, and what it can be told.
 //!
-//! Rules: the same device, the same frames, the same CPUs. How many frames came is never asked of the tool itself.
+//! Rules: the same device, the same frames, the same CPUs. How many frames came is never asked of
+//! the tool itself.
 
 use crate::frame;
 use crate::programs::{Program, Programs, netns, owned};
@@ -113,7 +114,8 @@ impl<'a> Job<'a> {
     }
 }
 
-/// A generator. It is ready when the first frame arrives, and sends exactly the frames it is asked for.
+/// A generator. It is ready when the first frame arrives, and sends exactly the frames it is asked
+/// for.
 #[derive(Debug)]
 pub(crate) struct Generator {
     /// In rows and in the table.
@@ -122,7 +124,8 @@ pub(crate) struct Generator {
     title: &'static str,
     /// Whose.
     pub(crate) program: Program,
-    /// Frames that take it well over ten seconds: a run of no particular length, which still has an end.
+    /// Frames that take it well over ten seconds: a run of no particular length, which still has an
+    /// end.
     pub(crate) plenty: u64,
     /// More than one CPU takes more than one process.
     pub(crate) is_single: bool,
@@ -159,7 +162,7 @@ impl Contender {
         let (tool, work) = name.split_once('/').unwrap_or((name, "plain"));
         let found = GENERATORS.iter().find(|generator| generator.name == tool);
         let tool = found.with_context(|| format!("there is no tool {tool:?} in the table's {name:?}"))?;
-        let work = Work::parse(work).with_context(|| format!("{name}: nobody knows what {work:?} is"))?;
+        let work = Work::parse(work).with_context(|| format!("{name}: unknown work {work:?}"))?;
         Ok(Self { name: name.to_owned(), tool, work })
     }
 
@@ -269,11 +272,11 @@ pub(crate) const GENERATORS: &[Generator] = &[
 /// `wirerate send` by one engine.
 pub(crate) fn send(engine: &str, job: &Job<'_>) -> Vec<String> {
     let (size, count) = (job.frame_len.to_string(), job.count.to_string());
-    let (nobody, dst) = (frame::NOBODY.to_string(), frame::DST.to_string());
+    let (dst_mac, dst) = (frame::UNUSED_MAC.to_string(), frame::DST.to_string());
     let cpus: Vec<String> = job.cpus.iter().map(u32::to_string).collect();
     let mut words = owned(&["send", job.end.ifname, "--engine", engine, "--src", &job.end.v4.to_string()]);
     words.extend(netns(job.end));
-    words.extend(owned(&["--dst-mac", &nobody, "--cpus", &cpus.join(","), "--count", &count, "--json"]));
+    words.extend(owned(&["--dst-mac", &dst_mac, "--cpus", &cpus.join(","), "--count", &count, "--json"]));
     let fixed = ["--dst", dst.as_str()];
     let (flows, imix) = match job.work {
         Work::Flows(flows) => (flows.to_string(), String::new()),
@@ -302,17 +305,18 @@ pub(crate) fn send(engine: &str, job: &Job<'_>) -> Vec<String> {
     words
 }
 
-/// Control files: instances of the device, spread over the threads of its CPUs, which share the count.
+/// Control files: instances of the device, spread over the threads of its CPUs, which share the
+/// count.
 fn files(job: &Job<'_>) -> Vec<String> {
     let (dev, count, size) = (job.end.ifname, job.count / job.instances, job.frame_len);
     let mut script = "set -eu; trap true INT; P=/proc/net/pktgen\n".to_owned();
     for (instance, cpu) in (0..job.instances).zip(job.cpus.iter().cycle()) {
         script += &format!("echo add_device {dev}@{instance} > $P/kpktgend_{cpu}\n");
-        let (nobody, dst) = (frame::NOBODY, frame::DST);
+        let (dst_mac, dst) = (frame::UNUSED_MAC, frame::DST);
         let commands = [
             format!("count {count}"),
             format!("pkt_size {size}"),
-            format!("dst_mac {nobody}"),
+            format!("dst_mac {dst_mac}"),
             format!("dst {dst}"),
             "flag NO_TIMESTAMP".to_owned(),
         ];

@@ -137,7 +137,7 @@ impl Ground<'_> {
         let before = bed.settled()?;
         let flood = Flood { end: tx, cpu, other_cpu: cpu, frame_len: FRAME_LEN, count: frames };
         let sender = Tool::start(&self.wirerate, &paced(&flood, CAPTURE_PPS, None), tx.netns(), cpu)?;
-        let sent = sender.wait(Duration::from_secs(60) + self.patience(frames), &bed.stop)?;
+        let sent = sender.wait(Duration::from_secs(60) + self.timeout(frames), &bed.stop)?;
         ensure!(sent.is_good(), "the generator ended with {}: {}", sent.status, sent.said.trim());
         let after = bed.settled()?;
         let memory_bytes = capture.memory_peak_bytes()?;
@@ -154,7 +154,7 @@ impl Ground<'_> {
         })
     }
 
-    fn patience(&self, frames: u64) -> Duration {
+    fn timeout(&self, frames: u64) -> Duration {
         Duration::from_secs_f64(10.0 * frames as f64 / CAPTURE_PPS)
     }
 }

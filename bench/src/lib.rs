@@ -1,12 +1,12 @@
 //! wirerate and other tools in alternation, on one machine and one link.
 //!
-//! Rules: runs are interleaved (A B A B ...); a tool runs against itself first, which shows the noise;
-//! all tools do the same work with the same CPUs and memory; the receiver's counters and the contents
-//! of the output count, not the tool's own report; ratios have a spread.
+//! Rules: runs are interleaved (A B A B ...); a tool runs against itself first, which shows the
+//! noise; all tools do the same work with the same CPUs and memory; the receiver's counters and the
+//! contents of the output count, not the tool's own report; ratios have a spread.
 //!
-//! Two programs use this crate. `wirerate-bench` ([`program`], feature `page`) has peers and the page
-//! of results; `wirerate bench` ([`own`]) measures wirerate alone, on a veth pair or on the user's
-//! devices.
+//! Two programs use this crate. `wirerate-bench` ([`program`], feature `page`) has peers and the
+//! page of results; `wirerate bench` ([`own`]) measures wirerate alone, on a veth pair or on the
+//! user's devices.
 #![deny(unsafe_code)]
 
 mod bed;

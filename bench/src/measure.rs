@@ -86,8 +86,9 @@ fn cases(options: &Options, settings: &Settings, bed: &Bed, report: &mut Report)
     let Options { programs, only, .. } = options;
     let plan = Plan::built_in(options.size)?;
     let deadline = Deadline::after(settings.budget);
-    // The tiny size measures nothing. A high priority of a whole session would keep threads of the kernel from the CPUs,
-    // where other processes of the session are busy (tests beside other work).
+    // The tiny size measures nothing. A high priority of a whole session would keep threads of the
+    // kernel from the CPUs, where other processes of the session are busy (tests beside other
+    // work).
     let is_measured = options.size != Size::Tiny;
     let _priority = is_measured.then(HighPriority::begin).transpose()?;
     let wants = |case| only.is_none_or(|only| only == case);

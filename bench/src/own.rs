@@ -27,7 +27,8 @@ pub struct Args {
     /// The device that sends, DEV or DEV@NETNS; without it a veth pair is made
     #[arg(long, value_name = "DEV", requires = "rx")]
     tx: Option<Place>,
-    /// The device that receives, at the other end of the wire. Frames end there: its host sees none of them
+    /// The device that receives, at the other end of the wire. Frames end there: its host sees none
+    /// of them
     #[arg(long, value_name = "DEV", requires = "tx")]
     rx: Option<Place>,
     /// Folder for the rows (JSON lines)

@@ -1,7 +1,9 @@
-//! How well a pace is kept: what was asked for beside what arrived, for each tool, from slow to fast.
+//! How well a pace is kept: what was asked for beside what arrived, for each tool, from slow to
+//! fast.
 //!
-//! Mean and gaps are the receiver's: readings of its counter, the clock beside it, and the kernel's time of each frame
-//! in a capture by XDP (drop mode), which costs some 40 ns a frame and is the same for all.
+//! Mean and gaps are the receiver's: readings of its counter, the clock beside it, and the kernel's
+//! time of each frame in a capture by XDP (drop mode), which costs some 40 ns a frame and is the
+//! same for all.
 
 use crate::bed::Bed;
 use crate::facts::Ticks;

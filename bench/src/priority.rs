@@ -1,7 +1,7 @@
 //! A bench, and the tools that it starts, run before other processes for as long as it measures.
 //!
-//! Where the kernel groups threads by session (autogroup), the niceness of a thread counts within its own
-//! session only; between sessions that of the groups does. So a bench raises both.
+//! Where the kernel groups threads by session (autogroup), the niceness of a thread counts within
+//! its own session only; between sessions that of the groups does. So a bench raises both.
 
 use crate::sys;
 use anyhow::{Context, Result};
@@ -36,14 +36,14 @@ impl Drop for HighPriority {
         // To lower a priority takes no right.
         let _ = sys::set_niceness(0);
         if let Some(former) = self.former {
-            // Nobody is left to tell, and it ends with the session anyway.
+            // An error here cannot be reported, and the priority ends with the session.
             let _ = fs::write(AUTOGROUP, former.to_string());
         }
     }
 }
 
-/// Of `/autogroup-123 nice 0`; `None` of an empty file, which is what a process has that never was in a session
-/// of its own, such as the child of a container's first process.
+/// Of `/autogroup-123 nice 0`; `None` of an empty file, which is what a process has that never was
+/// in a session of its own, such as the child of a container's first process.
 fn niceness(text: &str) -> Result<Option<i32>> {
     let text = text.trim();
     if text.is_empty() {

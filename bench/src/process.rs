@@ -1,7 +1,8 @@
-//! Tools as child processes: started in a namespace on a CPU, stopped politely, and watched by the kernel.
+//! Tools as child processes: started in a namespace on a CPU, stopped politely, and watched by the
+//! kernel.
 //!
-//! What a tool says of itself is kept for people. What counts is what the kernel says of it: the bytes it wrote
-//! and the CPU time it used.
+//! What a tool says of itself is kept for people. What counts is what the kernel says of it: the
+//! bytes it wrote and the CPU time it used.
 
 use crate::stop::Stop;
 use crate::sys;
@@ -25,7 +26,7 @@ use std::time::{Duration, Instant};
 /// Where root's commands are; not everybody's PATH has them.
 const MORE_PATH: &str = "/usr/sbin:/sbin";
 /// How long a tool may take to end after it was asked to.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// How long the words of a tool that has ended may take to arrive.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -112,7 +113,8 @@ impl Tool {
         String::from_utf8_lossy(&self.said.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
     }
 
-    /// What it has said, for an error that ends its story. Words of the dead may still be in the pipe.
+    /// What it has said, for an error that ends its story. Words of the dead may still be in the
+    /// pipe.
     pub(crate) fn last_words(&self) -> String {
         let deadline = Instant::now() + LAST_WORDS;
         while !self.readers.iter().all(JoinHandle::is_finished) && Instant::now() < deadline {
@@ -123,7 +125,7 @@ impl Tool {
 
     /// Waits until it has said `text`.
     pub(crate) fn until_it_says(&self, text: &str, stop: &Stop) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !self.said().contains(text) {
             if self.has_ended()? || Instant::now() >= deadline {
                 bail!("{} did not say \"{text}\", but: {}", self.name, self.last_words());
@@ -155,12 +157,12 @@ impl Tool {
         let _ = killpg(self.pid(), Signal::SIGINT);
     }
 
-    /// Waits for its end. What takes longer than `patience` is killed, and that is an error.
-    pub(crate) fn wait(mut self, patience: Duration, stop: &Stop) -> Result<Ended> {
-        let deadline = Instant::now() + patience;
+    /// Waits for its end. What takes longer than `timeout` is killed, and that is an error.
+    pub(crate) fn wait(mut self, timeout: Duration, stop: &Stop) -> Result<Ended> {
+        let deadline = Instant::now() + timeout;
         while !self.has_ended()? {
             if Instant::now() >= deadline {
-                bail!("{} did not end within {patience:?}; it said: {}", self.name, self.last_words());
+                bail!("{} did not end within {timeout:?}; it said: {}", self.name, self.last_words());
             }
             stop.sleep(LOOK_EVERY)?;
         }
@@ -182,7 +184,7 @@ impl Tool {
     /// Asks it to end and waits until it has.
     pub(crate) fn stop(self, stop: &Stop) -> Result<Ended> {
         self.interrupt();
-        self.wait(PATIENCE, stop)
+        self.wait(TIMEOUT, stop)
     }
 
     fn pid(&self) -> Pid {
@@ -249,7 +251,7 @@ mod tests {
             return;
         }
         let tool = start("echo hello; echo world >&2; exec head -c 100000 /dev/zero > /dev/null");
-        let ended = tool.wait(PATIENCE, &Stop::default()).unwrap();
+        let ended = tool.wait(TIMEOUT, &Stop::default()).unwrap();
         assert!(ended.status.success() && ended.said.len() == 12, "{ended:?}");
         assert_eq!(ended.file_bytes, 100_000);
     }

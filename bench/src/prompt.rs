@@ -1,14 +1,16 @@
-//! How soon a generator begins, how soon it ends, and whether it sends what it was asked for and no more.
+//! How soon a generator begins, how soon it ends, and whether it sends what it was asked for and no
+//! more.
 //!
-//! From the start of the program (of control files: from `start`) to the first frame at the receiver; from Ctrl-C to the
-//! last one, at full speed. The receiver's counter is looked at every tenth of a millisecond or so.
+//! From the start of the program (of control files: from `start`) to the first frame at the
+//! receiver; from Ctrl-C to the last one, at full speed. The receiver's counter is looked at every
+//! tenth of a millisecond or so.
 
 use crate::bed::Bed;
 use crate::generate::{Entrant, frames_file, installed};
 use crate::generators::{Job, STARTS};
 use crate::programs::Programs;
 use crate::report::{Report, ResultRow};
-use crate::running::{PATIENCE, Running};
+use crate::running::{Running, TIMEOUT};
 use crate::samples::Sample;
 use crate::schedule::{Rounds, interleaved};
 use crate::settings::Deadline;
@@ -133,13 +135,13 @@ fn measure(bed: &Bed, plan: &Plan, entrant: &Entrant) -> Result<[u64; 2]> {
 }
 
 fn until(bed: &Bed, mut is_so: impl FnMut(Sample) -> bool) -> Result<Sample> {
-    let deadline_ns = host::monotonic_ns() + PATIENCE.as_nanos() as u64;
+    let deadline_ns = host::monotonic_ns() + TIMEOUT.as_nanos() as u64;
     loop {
         let now = bed.sample()?;
         if is_so(now) {
             return Ok(now);
         }
-        ensure!(now.time_ns < deadline_ns, "it takes longer than {PATIENCE:?}");
+        ensure!(now.time_ns < deadline_ns, "it takes longer than {TIMEOUT:?}");
         bed.stop.sleep(LOOK_EVERY)?;
     }
 }

@@ -19,7 +19,8 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// Of a file of `records` records that takes `bytes`. There have to be more records than other bytes.
+    /// Of a file of `records` records that takes `bytes`. There have to be more records than other
+    /// bytes.
     pub(crate) fn of(records: u64, bytes: u64) -> Option<Self> {
         let record_bytes = bytes.checked_div(records).filter(|bytes| *bytes > 0)?;
         Some(Self { record_bytes, other_bytes: bytes % records })
@@ -58,7 +59,8 @@ fn count_pcap(input: impl std::io::Read) -> Result<u64> {
     Ok(frames)
 }
 
-/// Counts the frames of a file that has to hold `frames` of one length, and learns what shape it has.
+/// Counts the frames of a file that has to hold `frames` of one length, and learns what shape it
+/// has.
 pub(crate) fn learn(path: &Path, frames: u64) -> Result<Shape> {
     let found = count(path)?;
     ensure!(found == frames, "the file holds {found} frames instead of {frames}");

@@ -1,7 +1,7 @@
 //! What a bench says: lines for people on stdout, rows of JSON for programs in a file.
 //!
-//! A row is one object on one line; `schema` and `row` come first, units are part of a name. Rows of kinds
-//! `run` and `trial` are the raw measurements, `result` is what was made of them.
+//! A row is one object on one line; `schema` and `row` come first, units are part of a name. Rows
+//! of kinds `run` and `trial` are the raw measurements, `result` is what was made of them.
 
 use crate::stats::Estimate;
 use anyhow::{Context, Result};
@@ -108,7 +108,8 @@ impl<'a> ResultRow<'a> {
 }
 
 impl Report {
-    /// Begins a file of rows in `folder`, which is made where needed. `time_s` (since 1970) names it.
+    /// Begins a file of rows in `folder`, which is made where needed. `time_s` (since 1970) names
+    /// it.
     pub(crate) fn create(folder: &Path, time_s: u64) -> Result<Self> {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let path = folder.join(format!("{time_s}.jsonl"));

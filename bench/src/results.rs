@@ -1,7 +1,8 @@
-//! The page of results (`bench/RESULTS.md`): rows of JSON in, Markdown out, and nothing but what the rows say.
+//! The page of results (`bench/RESULTS.md`): rows of JSON in, Markdown out, and nothing but what
+//! the rows say.
 //!
-//! Its first table has a line for each thing that was measured, with the best of wirerate beside the best of its peers, and
-//! says who is behind. The tables after it are in `sections`.
+//! Its first table has a line for each thing that was measured, with the best of wirerate beside
+//! the best of its peers, and says who is behind. The tables after it are in `sections`.
 
 use crate::figures::Figure;
 use crate::gaps::Gaps;
@@ -108,8 +109,8 @@ fn put(path: &Path, text: &str) -> Result<()> {
 fn page(rows: &str) -> Result<(String, Vec<Figure>)> {
     let known = Known::of(rows)?;
     let mut text = head(&known)?;
-    text += "## In short\n\nThe best of wirerate and the best of the other tools, both doing the same work, and their \
-             ratio with its spread.\nRows in which wirerate loses are marked.\n\n| what | wirerate | best peer | |\n|---|---|---|---|\n";
+    text += "## In short\n\nThe best of wirerate and the best of the other tools, both doing the same\nwork, and their \
+             ratio with its spread. Rows in which wirerate loses are marked.\n\n| what | wirerate | best peer | |\n|---|---|---|---|\n";
     for Line { what, ours, peer, verdict } in
         known.rates().into_iter().chain(known.paces()).chain(known.prompts())
     {

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long a tool may take to its first frame, and to send the frames of its proof.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// All processes of a generator. Dropping it kills them.
@@ -34,7 +34,7 @@ impl Running {
 
     /// Waits for the first frame after `before`.
     pub(crate) fn until_frames_come(&self, bed: &Bed, before: Sample) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while bed.sample()?.frames == before.frames {
             if self.has_ended()? || Instant::now() >= deadline {
                 bail!("no frame of it arrived; it said: {}", self.last_words());
@@ -80,7 +80,7 @@ impl Running {
     fn end(self, stop: &Stop, is_good: impl Fn(&Ended) -> bool) -> Result<Ended> {
         let mut whole: Option<Ended> = None;
         for tool in self.tools {
-            let ended = tool.wait(PATIENCE, stop)?;
+            let ended = tool.wait(TIMEOUT, stop)?;
             let name = &self.contender.name;
             ensure!(is_good(&ended), "{name} ended with {}: {}", ended.status, ended.said.trim());
             whole = Some(match whole {

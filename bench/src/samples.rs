@@ -15,10 +15,11 @@ pub(crate) fn rate_pps(from: Sample, to: Sample) -> Option<f64> {
     Some(to.frames.checked_sub(from.frames)? as f64 * 1e9 / elapsed_ns as f64)
 }
 
-/// The rate while frames came, from readings that began before the first and ended after the last of them.
+/// The rate while frames came, from readings that began before the first and ended after the last
+/// of them.
 ///
-/// The readings next to the silence at both ends are left out, since within them frames came for part of the
-/// time only. `None` when too few readings remain.
+/// The readings next to the silence at both ends are left out, since within them frames came for
+/// part of the time only. `None` when too few readings remain.
 pub(crate) fn steady_pps(samples: &[Sample]) -> Option<f64> {
     let moved = |pair: &[Sample]| pair[1].frames > pair[0].frames;
     let first = samples.windows(2).position(moved)? + 1;
@@ -29,8 +30,8 @@ pub(crate) fn steady_pps(samples: &[Sample]) -> Option<f64> {
     rate_pps(samples[first], samples[last])
 }
 
-/// The rate from the last reading before the first frame to the first reading after the last one: too low by what
-/// was silent of that time. `None` when nothing came.
+/// The rate from the last reading before the first frame to the first reading after the last one:
+/// too low by what was silent of that time. `None` when nothing came.
 pub(crate) fn whole_pps(samples: &[Sample]) -> Option<f64> {
     let moved = |pair: &[Sample]| pair[1].frames > pair[0].frames;
     let first = samples.windows(2).position(moved)?;

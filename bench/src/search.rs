@@ -1,7 +1,8 @@
 //! The highest rate without loss, found by a bounded number of short trials.
 //!
-//! Upwards in steps until something is lost, then between the highest rate that went well and the lowest that
-//! did not. What counts is the rate that arrived at the receiver; what was asked for only steers.
+//! Upwards in steps until something is lost, then between the highest rate that went well and the
+//! lowest that did not. What counts is the rate that arrived at the receiver; what was asked for
+//! only steers.
 
 /// Below this part of what was asked for, the generator or the way to the receiver is at its limit.
 const KEEPS_UP: f64 = 0.93;
@@ -45,7 +46,8 @@ pub(crate) struct Found {
 }
 
 impl Search {
-    /// Begins at `start_pps` and goes up by the factor `growth`; makes no more than `trials` trials.
+    /// Begins at `start_pps` and goes up by the factor `growth`; makes no more than `trials`
+    /// trials.
     pub(crate) fn new(start_pps: f64, growth: f64, trials: u32) -> Self {
         assert!(start_pps > 0.0 && growth > 1.0, "a search from {start_pps} by {growth}");
         Self {
@@ -88,7 +90,8 @@ impl Search {
         match (trial.lost, keeps_up) {
             (0, true) => self.good_pps = Some(trial.asked_pps),
             _ if !is_second => self.doubtful_pps = Some(trial.asked_pps),
-            // Nothing was lost of what there was: this says nothing about the tool, and more cannot be offered.
+            // Nothing was lost of what there was: this says nothing about the tool, and more cannot
+            // be offered.
             (0, false) => (self.at_limit, self.trials_left) = (true, 0),
             _ => self.bad_pps = Some(trial.asked_pps),
         }
@@ -105,8 +108,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Searches with a tool that keeps up to `limit_pps`, with a generator that gives up to `offer_pps`;
-    /// trials whose number is in `accidents` lose a frame for no reason.
+    /// Searches with a tool that keeps up to `limit_pps`, with a generator that gives up to
+    /// `offer_pps`; trials whose number is in `accidents` lose a frame for no reason.
     fn search(mut search: Search, limit_pps: f64, offer_pps: f64, accidents: &[u32]) -> (Found, u32) {
         let mut trials = 0;
         while let Some(asked_pps) = search.next_pps() {

@@ -55,7 +55,7 @@ fn median(entry: &Entry) -> f64 {
     entry.rate.map_or(0.0, |rate| rate.median)
 }
 
-/// Millions a second, for a figure.
+/// Mpps, for a figure.
 fn mpps(entries: &Entries, tool: &str) -> Option<f32> {
     Some((entries.get(tool)?.rate?.median / 1e6) as f32)
 }
@@ -86,7 +86,7 @@ fn plain(known: &Known, text: &mut String) -> Result<Option<Figure>> {
     if cells.is_empty() {
         return Ok(None);
     }
-    *text += "## Generators: the same frame again and again\n\n";
+    *text += "## Generators: constant frames\n\n";
     let shortest: Vec<(String, &Entries)> = cells
         .iter()
         .filter(|((_, frame_len, _), _)| *frame_len == 60)
@@ -95,13 +95,13 @@ fn plain(known: &Known, text: &mut String) -> Result<Option<Figure>> {
             (name, *entries)
         })
         .collect();
-    let figure = bars("generate", "60-byte frames, millions a second at the receiver", &shortest, text);
+    let figure = bars("generate", "60-byte frames, millions per second at the receiver", &shortest, text);
     for (cell, entries) in &cells {
         let entries = sorted(entries);
         let Some((first, ours)) = entries.iter().find(|(name, _)| is_ours(name)) else { continue };
         writeln!(
             text,
-            "{}:\n\n| tool | Mpps | CPU ns a frame | {first} is |\n|---|---|---|---|",
+            "{}:\n\n| tool | Mpps | CPU ns per frame | {first} is |\n|---|---|---|---|",
             title(cell)
         )?;
         for (name, entry) in &entries {
@@ -119,11 +119,11 @@ fn work(known: &Known, text: &mut String) -> Result<()> {
     if cells.is_empty() {
         return Ok(());
     }
-    *text += "## Generators: frames that differ\n\n`rich`: an address and ports that count, checksums, time stamps. `imix`: \
-              60, 594 and 1514 bytes, 7:4:1. \"of xdp\" is what it takes off the plain rate.\n\n";
+    *text += "## Generators: changing frames\n\n`rich`: an address and ports that count, checksums, timestamps.\n`imix`: \
+              60, 594 and 1514 bytes, 7:4:1. \"of xdp\": ratio to the plain rate.\n\n";
     for ((_, frame_len, _), entries) in cells {
         writeln!(text, "{frame_len} bytes, one CPU:\n")?;
-        *text += "| tool | Mpps | CPU ns a frame | of xdp | of trafgen/rich |\n|---|---|---|---|---|\n";
+        *text += "| tool | Mpps | CPU ns per frame | of xdp | of trafgen/rich |\n|---|---|---|---|---|\n";
         for (name, entry) in sorted(entries) {
             let ratio = |against: &str| text_of(entry.ratios.get(against).copied(), 1.0);
             let (rate, cost) = (text_of(entry.rate, 1e6), text_of(entry.cost, 1.0));
@@ -139,9 +139,9 @@ fn pace(known: &Known, text: &mut String) -> Result<Option<Figure>> {
     if paced.is_empty() {
         return Ok(None);
     }
-    *text += "## Pace\n\nMean and gaps at the receiver, by the kernel's time of each frame. The last column: how far gaps \
-              are from what was asked, in the mean.\n\n\
-              | asked, a second | tool | off by | p50 gap | p99 | p99.9 | longest | gaps off |\n|---|---|---|---|---|---|---|---|\n";
+    *text += "## Pace\n\nMean rate and gaps at the receiver, by the kernel's timestamps. Last column: mean distance \
+              of the\ngaps from the requested gap.\n\n\
+              | requested per second | tool | off by | p50 gap | p99 | p99.9 | longest | gaps off |\n|---|---|---|---|---|---|---|---|\n";
     for row in &paced {
         let off = match row.deviation {
             off if off < OUT_OF_REACH => format!("out of reach: {}", thousands(row.rate_pps)),
@@ -166,11 +166,11 @@ fn pace(known: &Known, text: &mut String) -> Result<Option<Figure>> {
     let mut values: Vec<_> = tools.iter().map(line).collect();
     values.retain(|(_, values)| values.iter().any(Option::is_some));
     values
-        .push(("the gap asked for".to_owned(), rates.iter().map(|rate| Some(1e6 / *rate as f32)).collect()));
+        .push(("the requested gap".to_owned(), rates.iter().map(|rate| Some(1e6 / *rate as f32)).collect()));
     let figure = Figure {
         kind: Kind::Lines,
         name: "pace",
-        title: "Gaps are off by so many µs in the mean, by frames a second",
+        title: "Mean error of gaps in µs, by frames per second",
         labels: rates.iter().map(|rate| thousands(*rate as f64)).collect(),
         values,
     };
@@ -182,9 +182,9 @@ fn prompt(known: &Known, text: &mut String) -> Result<()> {
     if known.results("start_ns").next().is_none() {
         return Ok(());
     }
-    *text += "## Start, stop, count\n\nFrom the start of the program (`files`: from `start` in the control files) to the first \
-              frame at the receiver; from Ctrl-C at full speed to the last.\n\n\
-              | tool | ms to the first | ms to the last | asked for |\n|---|---|---|---|\n";
+    *text += "## Start, stop, count\n\nFrom the start of the program (`files`: from `start` in the control files) to the first frame\n\
+              at the receiver; from Ctrl-C at full speed to the last.\n\n\
+              | tool | ms to the first | ms to the last | requested |\n|---|---|---|---|\n";
     for start in known.results("start_ns") {
         let tool = &start.tool;
         let stop = known.results("stop_ns").find(|row| row.tool == *tool).map(Row::estimate);
@@ -209,8 +209,8 @@ fn captures(known: &Known, text: &mut String) -> Result<Option<Figure>> {
         sorted(entries).into_iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
     };
     let tools: BTreeSet<String> = cells.iter().flat_map(rated).collect();
-    *text += "## Captures\n\nThe highest rate without loss, in Mpps. `>`: in most rounds no more could be offered, so the tool's own \
-              limit lies higher.\n\n| |";
+    *text += "## Captures\n\nThe highest rate without loss, in Mpps. `>`: in most rounds no more could be offered, so the\n\
+              limit of the tool is higher.\n\n| |";
     tools.iter().for_each(|tool| *text += &format!(" {tool} |"));
     *text += "\n|---|";
     tools.iter().for_each(|_| *text += "---|");
@@ -228,15 +228,15 @@ fn captures(known: &Known, text: &mut String) -> Result<Option<Figure>> {
     losses(known, text)?;
     let first: Vec<(String, &Entries)> =
         cells.iter().take(2).map(|(cell, entries)| (title(cell), *entries)).collect();
-    Ok(bars("capture", "Captured without loss, million frames a second", &first, text))
+    Ok(bars("capture", "Captured without loss, millions per second", &first, text))
 }
 
 fn losses(known: &Known, text: &mut String) -> Result<()> {
     if known.of_kind("loss").next().is_none() {
         return Ok(());
     }
-    *text += "Offered more than it keeps: lost is what arrived less what is in the file, and a tool is true when it says that \
-              number.\n\n| tool | times its rate | Mpps | lost | it says | |\n|---|---|---|---|---|---|\n";
+    *text += "Offered more than it keeps. Lost: arrived frames less frames in the file. A tool is true if it\n\
+              reports that number.\n\n| tool | times its rate | Mpps | lost | reported | |\n|---|---|---|---|---|---|\n";
     for row in known.of_kind("loss") {
         let told = row.told_lost.map_or("nothing".to_owned(), |told| thousands(told as f64));
         writeln!(
@@ -262,9 +262,9 @@ fn machines(known: &Known, text: &mut String) -> Result<()> {
         known.of_kind("machines").last().map_or(String::new(), |row| format!(" ({} UTC)", date(row.time_s)));
     writeln!(
         text,
-        "## Beside the kernel's own pktgen\n\nIn virtual machines of `make vm`{when}: same kernel, same device, in turns; the \
-         receiver counts. The processors are emulated, so only ratios mean something. The last column is how many times the \
-         best of pktgen the best of wirerate is.\n\n| where | who | kpps | ratio |\n|---|---|---|---|"
+        "## Beside the kernel's own pktgen\n\nIn virtual machines of `make vm`{when}: same kernel and device, in alternation; the\nreceiver \
+         counts. The processors are emulated, so only ratios mean something. The last column is the\nratio \
+         of the best of wirerate to the best of pktgen.\n\n| where | who | kpps | ratio |\n|---|---|---|---|"
     )?;
     for ((case, ..), entries) in cells {
         let place = case.split_once(' ').map_or(case.as_str(), |(_, place)| place);
@@ -281,9 +281,9 @@ fn growth(known: &Known, text: &mut String) -> Result<()> {
     if known.of_kind("grown").next().is_none() {
         return Ok(());
     }
-    *text += "## What more costs\n\nxdp on one CPU for so long; control files with so many instances on two CPUs; a capture of so \
-              many frames into `/dev/null`. Memory is what was resident at its highest.\n\n\
-              | what | Mpps | CPU ns a frame | MB |\n|---|---|---|---|\n";
+    *text += "## What more costs\n\nLonger runs of xdp on one CPU; more instances of the control files on two CPUs; longer captures\n\
+              into `/dev/null`. MB is the peak resident memory.\n\n\
+              | what | Mpps | CPU ns per frame | MB |\n|---|---|---|---|\n";
     for row in known.of_kind("grown") {
         let value = row.value.as_f64().unwrap_or(0.0);
         let value = if value.fract() == 0.0 { thousands(value) } else { value.to_string() };

@@ -17,7 +17,8 @@ pub(crate) struct Settings {
     pub(crate) trial: Duration,
     /// The first rate offered.
     pub(crate) start_pps: f64,
-    /// Most trials of the search before the first round, which knows nothing and counts for nothing.
+    /// Most trials of the search before the first round, which knows nothing and counts for
+    /// nothing.
     pub(crate) trials_first: u32,
     /// Most trials of a search in a round, which begins near where the last one ended.
     pub(crate) trials_next: u32,

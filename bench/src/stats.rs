@@ -1,6 +1,7 @@
 //! Medians, how far values lie apart, and ratios of pairs that were measured side by side.
 //!
-//! One slow run on a busy machine must not move the answer, so everything here is a median of something.
+//! One slow run on a busy machine must not move the answer, so everything here is a median of
+//! something.
 
 use std::fmt;
 
@@ -26,8 +27,8 @@ impl Estimate {
         Some(Self { median: middle, spread: NORMAL * median(&distances)?, count: values.len() })
     }
 
-    /// Of `ours[i] / theirs[i]`, each pair being neighbours in time. Pairs without a second value, or with a
-    /// second value of zero, do not count.
+    /// Of `ours[i] / theirs[i]`, each pair being neighbours in time. Pairs without a second value,
+    /// or with a second value of zero, do not count.
     pub(crate) fn of_ratios(ours: &[f64], theirs: &[f64]) -> Option<Self> {
         let pairs = ours.iter().zip(theirs).filter(|(_, their)| **their > 0.0);
         Self::of(&pairs.map(|(our, their)| our / their).collect::<Vec<_>>())
@@ -39,7 +40,8 @@ impl Estimate {
     }
 }
 
-/// `12.4 ± 0.6`, or `12.4` for a single measurement: as many decimals as fit the size of the median.
+/// `12.4 ± 0.6`, or `12.4` for a single measurement: as many decimals as fit the size of the
+/// median.
 impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let decimals = match self.median.abs() {

@@ -1,4 +1,4 @@
-//! Ctrl-C ends a bench at the next moment that somebody waits; what was started and made goes away then.
+//! Ctrl-C ends a bench at its next wait; processes, files and devices are removed then.
 
 #[cfg(feature = "page")]
 use anyhow::Context;
@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Longest sleep without a look at the flag.
-const NAP: Duration = Duration::from_millis(20);
+/// Interval at which the flag is checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What every wait returns once somebody asked to stop.
+/// What every wait returns after a signal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopped;
 
@@ -30,7 +30,7 @@ impl std::error::Error for Stopped {}
 pub(crate) struct Stop(Arc<AtomicBool>);
 
 impl From<Arc<AtomicBool>> for Stop {
-    /// Somebody else's flag.
+    /// A flag that the caller sets.
     fn from(flag: Arc<AtomicBool>) -> Self {
         Self(flag)
     }
@@ -47,7 +47,7 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Sleeps, unless somebody asks to stop; that is an error, so that everything unwinds.
+    /// Sleeps. A stop is an error, so that everything unwinds.
     pub(crate) fn sleep(&self, time: Duration) -> Result<()> {
         let deadline = Instant::now() + time;
         loop {
@@ -58,7 +58,7 @@ impl Stop {
             if left.is_zero() {
                 return Ok(());
             }
-            std::thread::sleep(left.min(NAP));
+            std::thread::sleep(left.min(CHECK_INTERVAL));
         }
     }
 }

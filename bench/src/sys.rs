@@ -1,4 +1,5 @@
-//! The calls that Rust cannot check: those of the sendmmsg loop, the priority of a thread, and the start of a child.
+//! The calls that Rust cannot check: those of the sendmmsg loop, the priority of a thread, and the
+//! start of a child.
 
 use host::{Netns, PacketSocket};
 use nix::errno::Errno;
@@ -28,7 +29,8 @@ impl SendSocket {
         Ok(Self(socket))
     }
 
-    /// A socket that receives nothing and keeps the device `ifindex` promiscuous until it is dropped.
+    /// A socket that receives nothing and keeps the device `ifindex` promiscuous until it is
+    /// dropped.
     pub(crate) fn promiscuous(ifindex: u32) -> io::Result<Self> {
         let socket = Self::open(ifindex)?;
         let membership = libc::packet_mreq {
@@ -45,8 +47,9 @@ impl SendSocket {
     /// Sends the first `count` messages of a batch by one call; returns how many were sent.
     pub(crate) fn send(&self, batch: &mut Batch<'_>, count: usize) -> io::Result<usize> {
         let messages = &mut batch.messages[..count];
-        // SAFETY: the slice holds `count` headers, exclusively ours; all of them point to the batch's piece, which
-        // points to a frame that the batch borrows. The kernel writes only the lengths in the headers.
+        // SAFETY: the slice holds `count` headers, exclusively ours; all of them point to the
+        // batch's piece, which points to a frame that the batch borrows. The kernel writes only the
+        // lengths in the headers.
         let sent =
             unsafe { libc::sendmmsg(self.0.as_fd().as_raw_fd(), messages.as_mut_ptr(), count as u32, 0) };
         Ok(Errno::result(sent)? as usize)
@@ -68,7 +71,8 @@ impl<'a> Batch<'a> {
     pub(crate) fn new(frame: &'a [u8], len: usize) -> Self {
         let mut piece =
             Box::new(libc::iovec { iov_base: frame.as_ptr().cast_mut().cast(), iov_len: frame.len() });
-        // SAFETY: all fields of this C structure are numbers and pointers, for which zero is a value.
+        // SAFETY: all fields of this C structure are numbers and pointers, for which zero is a
+        // value.
         let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
         message.msg_hdr.msg_iov = &raw mut *piece;
         message.msg_hdr.msg_iovlen = 1;
@@ -84,8 +88,9 @@ pub(crate) fn set_niceness(niceness: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the child start in `netns`, on `cpu` (`None` for any), and be killed by the kernel when the thread that starts it
-/// ends: also a bench that is killed leaves no sender and no capture on the user's devices.
+/// Makes the child start in `netns`, on `cpu` (`None` for any), and be killed by the kernel when
+/// the thread that starts it ends: also a bench that is killed leaves no sender and no capture on
+/// the user's devices.
 pub(crate) fn prepare_child(command: &mut Command, netns: &Netns, cpu: Option<u32>) -> io::Result<()> {
     let netns = netns.as_fd().try_clone_to_owned()?;
     let parent = std::process::id();
@@ -105,8 +110,9 @@ pub(crate) fn prepare_child(command: &mut Command, netns: &Netns, cpu: Option<u3
             false => Err(io::Error::from_raw_os_error(libc::ESRCH)),
         }
     };
-    // SAFETY: between fork and exec `act` makes system calls only (setns, sched_setaffinity, prctl, getppid),
-    // which are async-signal-safe; it allocates nothing, takes no lock, and owns the values that it reads.
+    // SAFETY: between fork and exec `act` makes system calls only (setns, sched_setaffinity, prctl,
+    // getppid), which are async-signal-safe; it allocates nothing, takes no lock, and owns the
+    // values that it reads.
     unsafe { command.pre_exec(act) };
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The table of what is measured (`bench/sweeps.toml`), read and checked: a name that nobody has is an error here.
+//! The table of what is measured (`bench/sweeps.toml`), read and checked for unknown names.
 
 use crate::generators::Contender;
 use anyhow::{Context, Result, ensure};

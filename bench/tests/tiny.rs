@@ -1,5 +1,5 @@
-//! The whole bench with tiny numbers, as root: every tool still starts, delivers what it is asked for, and is
-//! reported. What the rates are is not asked.
+//! The whole bench with tiny numbers, as root: every tool still starts, delivers what it is asked
+//! for, and is reported. What the rates are is not asked.
 
 use host::{Lab, LabOptions};
 use serde_json::Value;
@@ -104,7 +104,8 @@ fn every_tool_is_paced_at_every_rate_and_its_gaps_are_the_receivers() {
     for row in paced.iter().filter(|row| row["tool"] != "trafgen") {
         assert!(number(row, "rate_pps") > 0.0 && number(row, "window_ns") > 0.0, "{row}");
     }
-    // On a busy machine one capture or the other loses frames, which is then said; hardly all of them.
+    // On a busy machine one capture or the other loses frames, which is then said; hardly all of
+    // them.
     let seen: Vec<_> = paced.iter().filter(|row| !row["gaps"].is_null()).collect();
     assert!(!seen.is_empty(), "{said}");
     for row in seen {

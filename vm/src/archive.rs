@@ -83,7 +83,8 @@ impl Archive {
         self.entry(name, Kind::Program, &bytes)
     }
 
-    /// Modules and all that they need; those that a kernel does not have are left out: it may have them built in.
+    /// Modules and all that they need; those that a kernel does not have are left out: it may have
+    /// them built in.
     pub(crate) fn modules(&mut self, kernel: &Kernel, names: &[&str]) -> Result<()> {
         let index = module::index(&kernel.modules)?;
         let mut wanted: Vec<String> = names.iter().map(|name| name.replace('-', "_")).collect();
@@ -145,7 +146,8 @@ pub(crate) fn find_program(name: &str) -> Result<PathBuf> {
     }
 }
 
-/// What the dynamic linker loads for a program, itself included. Nothing for one that is linked statically.
+/// What the dynamic linker loads for a program, itself included. Nothing for one that is linked
+/// statically.
 fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
     let output = Command::new("ldd").arg(program).output().context("cannot run ldd")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

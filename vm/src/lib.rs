@@ -1,8 +1,10 @@
-//! Virtual machines with Debian's kernels: what this machine's own kernel cannot show is shown there.
+//! Virtual machines with Debian's kernels: what this machine's own kernel cannot show is shown
+//! there.
 //!
-//! A machine has no disk and no network: a kernel, an archive with the tools that the cases need, and this very
-//! program as its init ([`guest`]). What a case found out comes back as lines on the serial port. Machines are
-//! emulated (TCG), so a rate in there compares with another rate in there and with nothing else.
+//! A machine has no disk and no network: a kernel, an archive with the tools that the cases need,
+//! and this very program as its init ([`guest`]). What a case found out comes back as lines on the
+//! serial port. Machines are emulated (TCG), so a rate in there compares with another rate in there
+//! and with nothing else.
 
 #![deny(unsafe_code)]
 

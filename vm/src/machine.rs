@@ -1,4 +1,5 @@
-//! One run of a machine: packs its file system, starts QEMU, reads what the guest says, ends it in any case.
+//! One run of a machine: packs its file system, starts QEMU, reads what the guest says, ends it in
+//! any case.
 
 use crate::archive::{self, Archive};
 use crate::cases::{Case, Machine};
@@ -18,7 +19,8 @@ use std::time::{Duration, Instant};
 const MACHINE: [&str; 4] = ["-machine", "q35", "-accel", "tcg,thread=multi"];
 const CPU: &str = "max";
 const MEMORY_MIB: &str = "2048";
-/// Programs of this machine that cases call; `sh` is dash, since busybox prefers its own `ip` to the real one.
+/// Programs of this machine that cases call; `sh` is dash, since busybox prefers its own `ip` to
+/// the real one.
 const PROGRAMS: [(&str, &str); 14] = [
     ("bash", "bash"),
     ("busybox", "busybox"),
@@ -58,7 +60,7 @@ pub struct Boot<'a> {
     /// More words for the command line of its kernel.
     pub wishes: &'a str,
     /// The machine ends after so long, whatever it does.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// The machine ends when this says so.
     pub stop: &'a AtomicBool,
 }
@@ -75,7 +77,7 @@ impl Boot<'_> {
             self.qemu(&archive, cases, &format!("{}={}", guest::CASES_PARAMETER, names.join(",")));
         command.args(devices(cases));
         command.args(["-display", "none", "-serial", "stdio"]);
-        let said = watch(command.stdin(Stdio::null()), self.patience, self.stop)?;
+        let said = watch(command.stdin(Stdio::null()), self.timeout, self.stop)?;
         Ok(golden::check(&self.kernel.name, judge(cases, &said)))
     }
 
@@ -117,7 +119,8 @@ impl Boot<'_> {
     }
 }
 
-/// QEMU without a device, which ends when the thread that started it does; `before` are words that run it.
+/// QEMU without a device, which ends when the thread that started it does; `before` are words that
+/// run it.
 pub(crate) fn qemu(lab: &Lab, before: &[&str], cpu: &str, cpus: u32) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--"]).args(before).arg(&lab.qemu);
@@ -134,23 +137,23 @@ pub(crate) fn qemu(lab: &Lab, before: &[&str], cpu: &str, cpus: u32) -> Command 
 pub(crate) fn start(command: &mut Command, kernel: &Kernel, archive: &File, words: &str) {
     command.arg("-kernel").arg(&kernel.image).arg("-initrd");
     command.arg(format!("/proc/{}/fd/{}", std::process::id(), archive.as_raw_fd()));
-    // Mitigations cost a lot under emulation and protect nobody there; a host that has other work lets a kernel wait
-    // for its timer until it believes that there is none.
+    // Mitigations cost a lot under emulation and protect nothing there; a host that has other work
+    // lets a kernel wait for its timer until it believes that there is none.
     let common = "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off no_timer_check rdinit=/init";
     command.args(["-append", &format!("{common} {words}")]);
 }
 
-/// What the machine wrote until it ended, or until patience did.
-pub(crate) fn watch(command: &mut Command, patience: Duration, stop: &AtomicBool) -> Result<String> {
+/// What the machine wrote until it ended, or until timeout did.
+pub(crate) fn watch(command: &mut Command, timeout: Duration, stop: &AtomicBool) -> Result<String> {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = Guarded(child.context("cannot start QEMU by setpriv")?);
     let readers = [reader(child.0.stdout.take()), reader(child.0.stderr.take())];
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     let mut ending = String::new();
     while child.0.try_wait()?.is_none() {
         ensure!(!stop.load(Ordering::Relaxed), "stopped");
         if Instant::now() > deadline {
-            ending = format!("the machine was ended: it took more than {patience:?}\n");
+            ending = format!("the machine was ended: it took more than {timeout:?}\n");
             child.0.kill()?;
         }
         std::thread::sleep(Duration::from_millis(20));

@@ -1,4 +1,5 @@
-//! `make vm`: boots each kernel, runs the cases there, prints a table. Also the init of those machines.
+//! `make vm`: boots each kernel, runs the cases there, prints a table. Also the init of those
+//! machines.
 
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -13,8 +14,8 @@ use vm::cases::{self, Case, Machine};
 use vm::{Ending, Kernel, Lab, Outcome, Run, guest, taps};
 
 /// Longest that a machine may take; it takes a minute or two.
-const PATIENCE: Duration = Duration::from_secs(900);
-/// Turns of a measurement that somebody wants to keep.
+const TIMEOUT: Duration = Duration::from_secs(900);
+/// Rounds of a measurement whose rows are kept.
 const TURNS: &str = "5";
 
 /// Runs wirerate on Debian's kernels, in virtual machines without a network
@@ -36,8 +37,8 @@ struct Arguments {
     /// Put the table into this file, between its marks
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
-    /// Measure against the kernel's pktgen in five long turns, and put the rows for the page of the bench there;
-    /// without --only the cases `rates`, without --kernel the newest
+    /// Measure against the kernel's pktgen in five long turns, and put the rows for the page of the
+    /// bench there; without --only the cases `rates`, without --kernel the newest
     #[arg(long, value_name = "FILE")]
     rates: Option<PathBuf>,
     /// The program to run there
@@ -90,7 +91,7 @@ fn host(arguments: &Arguments) -> Result<ExitCode> {
         wirerate: arguments.wirerate.clone(),
         init: std::env::current_exe().context("cannot find this program")?,
         wishes: wishes(arguments.rates.is_some()),
-        patience: PATIENCE,
+        timeout: TIMEOUT,
         stop: &stop,
     };
     if arguments.shell {
@@ -104,7 +105,7 @@ fn host(arguments: &Arguments) -> Result<ExitCode> {
     }
     let at_once = match arguments.at_once {
         Some(number) => number.get(),
-        // Beside another machine nobody can be measured.
+        // Two machines at once would disturb each other's rates.
         None if arguments.rates.is_some() => 1,
         None => std::thread::available_parallelism()?.get(),
     };
@@ -141,8 +142,8 @@ fn wanted_cases(arguments: &Arguments, missing: &mut Vec<String>) -> Vec<&'stati
 /// Words for the command lines of the kernels: what our environment asks of cases.
 fn wishes(has_long_turns: bool) -> String {
     let word = |name: &str, default: Option<&str>| {
-        let wish = std::env::var(name).ok().or(default.map(str::to_owned))?;
-        Some(format!("{}={wish} ", name.to_lowercase()))
+        let value = std::env::var(name).ok().or(default.map(str::to_owned))?;
+        Some(format!("{}={value} ", name.to_lowercase()))
     };
     let rates = word("WIRERATE_RATES", has_long_turns.then_some(TURNS));
     word("WIRERATE_ORACLE", None).into_iter().chain(rates).collect()

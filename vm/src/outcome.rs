@@ -1,4 +1,5 @@
-//! What a case found out, and how that travels from the guest to the host: a line of JSON after a mark.
+//! What a case found out, and how that travels from the guest to the host: a line of JSON after a
+//! mark.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -20,7 +20,7 @@ pub struct Run<'a> {
     /// More words for the command line of each kernel.
     pub wishes: String,
     /// No machine takes longer.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// All machines end when this says so.
     pub stop: &'a AtomicBool,
 }
@@ -36,12 +36,12 @@ impl Run<'_> {
     /// A machine of this run.
     #[must_use]
     pub fn boot<'a>(&'a self, kernel: &'a Kernel, machine: Machine) -> Boot<'a> {
-        let Self { lab, wirerate, init, patience, wishes, stop } = self;
-        Boot { lab, kernel, machine, wirerate, init, wishes, patience: *patience, stop }
+        let Self { lab, wirerate, init, timeout, wishes, stop } = self;
+        Boot { lab, kernel, machine, wirerate, init, wishes, timeout: *timeout, stop }
     }
 
-    /// Runs the cases on each kernel, `at_once` machines at a time, and tells `said` of each machine that ended. The
-    /// outcomes are in the order of kernels and cases.
+    /// Runs the cases on each kernel, `at_once` machines at a time, and tells `said` of each
+    /// machine that ended. The outcomes are in the order of kernels and cases.
     ///
     /// # Errors
     /// When a machine could not be started, or the run was stopped.

@@ -1,4 +1,5 @@
-//! A machine whose init is a test of another room: one processor, the programs and modules it names, nothing else.
+//! A machine whose init is a test of another crate: one processor, the programs and modules it
+//! names, nothing else.
 
 use crate::archive::{self, Archive};
 use crate::{Lab, machine};
@@ -8,7 +9,8 @@ use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Older than what the kernel has ciphers in assembly for: under emulation those fail their self-tests.
+/// Older than what the kernel has ciphers in assembly for: under emulation those fail their
+/// self-tests.
 const CPU: &str = "qemu64,+rdrand,+rdseed";
 
 /// What to start.
@@ -23,7 +25,7 @@ pub struct Small<'a> {
     /// Modules, which it finds in [`MODULES`](crate::MODULES) with all that they need.
     pub modules: &'a [&'a str],
     /// The machine ends after so long, whatever it does.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 impl Small<'_> {
@@ -44,6 +46,6 @@ impl Small<'_> {
         let mut command = machine::qemu(&lab, &[], CPU, 1);
         machine::start(&mut command, kernel, &archive, "");
         command.args(["-display", "none", "-serial", "stdio"]).stdin(Stdio::null());
-        machine::watch(&mut command, self.patience, &AtomicBool::new(false))
+        machine::watch(&mut command, self.timeout, &AtomicBool::new(false))
     }
 }

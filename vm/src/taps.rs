@@ -1,14 +1,16 @@
-//! Two taps with several queues, joined, for cards with several queues: what joins cards inside QEMU has one.
+//! Two taps with several queues, joined, for cards with several queues: what joins cards inside
+//! QEMU has one.
 //!
-//! They are in a network namespace that only QEMU is in, and the bridge between them has nothing else. So no frame
-//! leaves it, and all of it is gone when QEMU ends, in whichever way.
+//! They are in a network namespace that only QEMU is in, and the bridge between them has nothing
+//! else. So no frame leaves it, and all of it is gone when QEMU ends, in whichever way.
 
 use std::process::{Command, Stdio};
 
 /// What runs the words behind it in such a namespace.
 pub(crate) const BEFORE: &[&str] = &["unshare", "--net", "--", "sh", "-ec", SCRIPT, "sh"];
 
-/// Taps hold what the machine is too slow for; those of the kernel's usual length lose some of a burst.
+/// Taps hold what the machine is too slow for; those of the kernel's usual length lose some of a
+/// burst.
 const SCRIPT: &str = r#"
 for of in all default; do echo 1 >/proc/sys/net/ipv6/conf/$of/disable_ipv6 || true; done 2>/dev/null
 ip link add join type bridge

@@ -1,8 +1,8 @@
 //! The program: arguments, terminal, reports, signals, exit codes.
 //!
-//! Each subcommand has a file under `cmd`. What a subcommand wants from the person or owes them goes through
-//! the rooms here: [`units`] reads and prints quantities, [`outcome`] turns errors into text and exit codes,
-//! [`stop`] hears Ctrl-C, [`term`] shows progress, [`out`] writes the data. Bytes of a frame are unknown here.
+//! Each subcommand has a module under `cmd`. They share the modules here: [`units`] parses and
+//! prints quantities, [`outcome`] turns errors into text and exit codes, [`stop`] handles Ctrl-C,
+//! [`term`] shows progress, [`out`] writes the data.
 #![forbid(unsafe_code)]
 
 pub mod cmd;
@@ -41,7 +41,8 @@ pub fn parser() -> clap::Command {
     Cli::command()
 }
 
-/// Names under which the program is one of its commands: `make install` makes links of these names to it.
+/// Names under which the program is one of its commands: `make install` makes links of these names
+/// to it.
 pub const SMALL_NAMES: [&str; 3] = ["mgdump", "mgcap", "mgcap_hwtstamp_config"];
 
 /// The arguments as they would be without the small name that the program was called by.

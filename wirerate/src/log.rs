@@ -7,8 +7,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 pub use tracing::Level;
 
-/// Prints what is at least as grave as `level`. The FUSE library also reports answers that came after their
-/// asker had gone, which is daily life here; only its errors are shown.
+/// Prints what is at least as grave as `level`. The FUSE library also reports answers that came
+/// after their asker had gone, which is daily life here; only its errors are shown.
 pub fn to_stderr(level: Level) {
     let filter = Targets::new().with_default(level).with_target("fuse3", Level::ERROR);
     let colours = std::io::stderr().is_terminal();

@@ -1,4 +1,5 @@
-//! The process: arguments in, exit code out. All work is in the library beside it, where tests reach it.
+//! The process: arguments in, exit code out. All work is in the library beside it, where tests
+//! reach it.
 
 use std::process::ExitCode;
 

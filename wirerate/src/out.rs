@@ -1,7 +1,8 @@
 //! Data to stdout: text for people, and one JSON object a line for programs.
 //!
-//! Every JSON object begins with `schema`, its name and version (`"wirerate.send/1"`). A version grows when a
-//! field changes its meaning or goes away, not when one is added. The fields are described in `docs/json.md`.
+//! Every JSON object begins with `schema`, its name and version (`"wirerate.send/1"`). A version
+//! grows when a field changes its meaning or goes away, not when one is added. The fields are
+//! described in `docs/json.md`.
 
 use serde::Serialize;
 use std::io::{self, Write};
@@ -49,7 +50,8 @@ pub fn json<T: Serialize>(schema: &str, body: &T) -> Result<(), OutError> {
 /// The line that [`json`] prints, newline included.
 pub fn json_line<T: Serialize>(schema: &str, body: &T) -> String {
     let line = serde_json::to_string(&Line { schema, body });
-    // Our own report structures have string keys and finite numbers, so this is a promise between ourselves.
+    // Our own report structures have string keys and finite numbers, so this is a promise between
+    // ourselves.
     line.expect("a report is always representable as JSON") + "\n"
 }
 

@@ -4,7 +4,7 @@
 //! wirerate: cannot start the xdp engine: driver foonic of eth0 cannot transmit from XDP
 //!   try: --engine af-packet (slower, any driver)
 //! ```
-//! 0 done, 1 ran but the answer is no, 2 bad usage, 3 host or device refused.
+//! 0 success, 1 completed with loss or a failed check, 2 usage error, 3 refused by host or device.
 
 use capture::CaptureError;
 use engine::EngineError;
@@ -14,23 +14,23 @@ use std::process::ExitCode;
 /// A subcommand that ran to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Did what was asked (exit code 0).
+    /// Success (exit code 0).
     Done,
-    /// Ran, but the answer is no: frames were lost, errors were counted (exit code 1).
+    /// Completed with loss, errors or a failed check (exit code 1).
     No,
-    /// A command of the user's ended with this exit status, and so do we.
+    /// The exit status of the user's command, passed on.
     Status(u8),
 }
 
 /// Why a subcommand could not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The words do not make sense together (exit code 2).
+    /// The options contradict each other (exit code 2).
     Usage,
     /// The host or the device refused (exit code 3).
     Refused,
-    /// The reader of our output went away (exit code 0, in silence: `wirerate ... | head`).
-    NobodyReads,
+    /// The reader of the output is gone (exit code 0, no message: `wirerate ... | head`).
+    BrokenPipe,
 }
 
 /// A subcommand that could not run: what failed, the chain of causes, and what to try.
@@ -46,12 +46,13 @@ impl Failure {
         Self::usage_text(format!("wirerate: cannot {act}: {why}\n"))
     }
 
-    /// Bad usage that another voice (clap) has already put into words.
+    /// Bad usage with clap's own message.
     pub fn usage_text(text: String) -> Self {
         Self { cause: Cause::Usage, text, tries: Vec::new() }
     }
 
-    /// The host or device refused: `act` is what cannot be done ("send on eth0"), `why` its chain of causes.
+    /// The host or device refused: `act` is what cannot be done ("send on eth0"), `why` its chain
+    /// of causes.
     pub fn refused(act: impl fmt::Display, why: impl Into<anyhow::Error>) -> Self {
         Self {
             cause: Cause::Refused,
@@ -81,8 +82,8 @@ impl Failure {
         cure.into_iter().chain(doctor).fold(failure, Self::try_this)
     }
 
-    /// A capture could not do it, and says what to try where it can. Words that make no sense on any device are bad
-    /// usage, though it took another room to see it.
+    /// A capture could not do it, and says what to try where it can. Options that are wrong on
+    /// any device are bad usage, even if the crate `capture` detects it.
     pub fn capture(act: impl fmt::Display, why: CaptureError) -> Self {
         let (cure, is_bad_usage) = (why.advice(), why.is_bad_usage());
         let refused = Self::refused(act, why);
@@ -119,7 +120,7 @@ impl fmt::Debug for Failure {
 impl From<crate::out::OutError> for Failure {
     fn from(error: crate::out::OutError) -> Self {
         if error.is_closed_pipe() {
-            return Self { cause: Cause::NobodyReads, text: String::new(), tries: Vec::new() };
+            return Self { cause: Cause::BrokenPipe, text: String::new(), tries: Vec::new() };
         }
         Self::refused("print the answer", error)
     }
@@ -160,7 +161,7 @@ fn code(ended: &Result<Outcome, Failure>) -> u8 {
         Ok(Outcome::No) => 1,
         Ok(Outcome::Status(status)) => *status,
         Err(failure) => match failure.cause {
-            Cause::NobodyReads => 0,
+            Cause::BrokenPipe => 0,
             Cause::Usage => 2,
             Cause::Refused => 3,
         },

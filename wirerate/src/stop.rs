@@ -1,8 +1,8 @@
-//! When to stop: Ctrl-C, SIGTERM and the end of the terminal set one flag that every worker reads; a second Ctrl-C or
-//! SIGTERM quits at once, if it comes later than the first one.
+//! The stop flag: Ctrl-C, SIGTERM and the end of the terminal set it, and every worker reads it. A
+//! second Ctrl-C or SIGTERM quits at once, if it comes at least half a second later.
 //!
-//! timeout(1) signals the program and then its group, and a terminal and a script may signal at one time: who is told twice
-//! within a moment is told once.
+//! timeout(1) signals the process and then its group, and a terminal and a script may signal at the
+//! same time: two signals within half a second count as one.
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Exit status after the second signal: what a shell reports for a command that died of SIGINT.
 const STATUS_QUIT: i32 = 130;
 
-/// Signals within this time are one: short enough for a person who cannot wait.
+/// Signals within this time are one: short enough for an impatient user.
 const ONE_SIGNAL: Duration = Duration::from_millis(500);
 
 /// The kernel refused a signal handler.
@@ -28,13 +28,14 @@ pub struct SignalError {
     source: io::Error,
 }
 
-/// A flag that says "end politely", shared by the signal handler and every worker.
+/// The flag, shared by the signal handler and every worker.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// A flag that the first SIGINT, SIGTERM or SIGHUP sets; SIGINT or SIGTERM half a second after that, or later, ends
-    /// the process at once with status 130. Who was started by nohup(1) goes on.
+    /// A flag that the first SIGINT, SIGTERM or SIGHUP sets; SIGINT or SIGTERM half a second after
+    /// that, or later, ends the process at once with status 130. Who was started by nohup(1) goes
+    /// on.
     ///
     /// # Errors
     /// When the kernel refuses a handler.
@@ -42,8 +43,8 @@ impl Stop {
         Self::on_signals_of(false)
     }
 
-    /// The same, for a process that becomes another user later with `keeps_rights`: the C library ends one whose threads
-    /// cannot all do that.
+    /// The same, for a process that becomes another user later with `keeps_rights`: the C library
+    /// ends one whose threads cannot all do that.
     ///
     /// # Errors
     /// When the kernel refuses a handler.
@@ -65,11 +66,12 @@ impl Stop {
                 .and_then(|_| low_level::pipe::register(signal, waker))
                 .map_err(failed(signal))?;
         }
-        // A file at the limit of `ulimit -f` is an error of its write (EFBIG) then. Programs that we start do not inherit it.
+        // A file at the limit of `ulimit -f` is an error of its write (EFBIG) then. Programs that
+        // we start do not inherit it.
         flag::register(SIGXFSZ, Arc::default()).map_err(failed(SIGXFSZ))?;
-        // Workers may be stuck when the second signal comes, so nobody but a thread of its own can wait for it. The first one
-        // is for others, whose calls it ends.
-        let _elsewhere = Elsewhere::begin();
+        // Workers may be stuck when the second signal comes, so a thread of its own waits for it.
+        // The first signal goes to other threads, whose system calls it interrupts.
+        let _blocked = BlockedSignals::begin();
         let wait = move || {
             if !keeps_rights {
                 // Waiting needs none, and giving up is always allowed.
@@ -81,17 +83,17 @@ impl Stop {
         Ok(stop)
     }
 
-    /// True once somebody asked to stop.
+    /// True after a signal.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Asks everybody to stop.
+    /// Asks all workers to stop.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// The flag itself, for workers that know nothing of this room.
+    /// The flag itself, for workers in other crates.
     pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.0)
     }
@@ -99,7 +101,8 @@ impl Stop {
 
 /// Sets `quits` when the moment of the first signal is over.
 fn set_later(mut woken: UnixStream, quits: &AtomicBool) {
-    // Every signal writes a byte; an error or an end there is not, as the handlers keep the other end open.
+    // Every signal writes a byte; an error or an end there is not, as the handlers keep the other
+    // end open.
     if woken.read_exact(&mut [0]).is_ok() {
         thread::sleep(ONE_SIGNAL);
         quits.store(true, Ordering::Relaxed);
@@ -112,14 +115,14 @@ fn stops() -> SigSet {
     SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])
 }
 
-/// While it lives, signals that ask to stop are heard on other threads than the one that made it.
+/// While it lives, the signals go to other threads than the one that made it.
 #[derive(Debug)]
-pub struct Elsewhere {
+pub struct BlockedSignals {
     /// What this thread did not hear before; `None` where nothing was changed.
     before: Option<SigSet>,
 }
 
-impl Elsewhere {
+impl BlockedSignals {
     /// From now on. Threads started meanwhile do not hear them either.
     #[must_use]
     pub fn begin() -> Self {
@@ -128,14 +131,14 @@ impl Elsewhere {
     }
 }
 
-impl Drop for Elsewhere {
+impl Drop for BlockedSignals {
     fn drop(&mut self) {
         // The mask came from the kernel, which takes it back.
         let _ = self.before.map(|before| before.thread_set_mask());
     }
 }
 
-/// True for a signal that whoever started us wants us not to hear.
+/// True for a signal that the parent process set to be ignored.
 fn is_ignored(signal: i32) -> bool {
     std::fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores(&status, signal))
 }
@@ -173,10 +176,10 @@ mod tests {
     fn a_thread_that_leaves_signals_to_others_hears_them_again_at_the_end() {
         let hears = || !SigSet::thread_get_mask().unwrap().contains(Signal::SIGINT);
         assert!(hears());
-        let elsewhere = Elsewhere::begin();
+        let blocked = BlockedSignals::begin();
         assert!(!hears());
         assert!(SigSet::thread_get_mask().unwrap().contains(Signal::SIGTERM));
-        drop(elsewhere);
+        drop(blocked);
         assert!(hears());
     }
 }

@@ -14,8 +14,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A live line for a run of `total` steps, 0 for no known end. Silent when `wanted` is false or stderr
-    /// is not a terminal.
+    /// A live line for a run of `total` steps, 0 for no known end. Silent when `wanted` is false or
+    /// stderr is not a terminal.
     pub fn new(wanted: bool, total: u64) -> Self {
         let visible = wanted && io::stderr().is_terminal();
         let target = if visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -28,7 +28,7 @@ impl Progress {
         Self { bar }
     }
 
-    /// True when somebody can see the line, so that it is worth the work of making its text.
+    /// True when the line is visible, so that its text is worth making.
     pub fn is_visible(&self) -> bool {
         !self.bar.is_hidden()
     }

@@ -1,4 +1,5 @@
-//! What the program says: help, version and error texts, compared with `tests/golden`. `UPDATE=1` rewrites them.
+//! What the program says: help, version and error texts, compared with `tests/golden`. `UPDATE=1`
+//! rewrites them.
 
 use std::process::{Command, Stdio};
 

@@ -1,4 +1,4 @@
-//! What is shown on every kernel: one table, a room for each subject.
+//! The cases that run on every kernel: one table, one module per subject.
 
 mod engines;
 mod nics;
@@ -46,8 +46,8 @@ impl Finding {
 /// A machine of a kernel, with the cases that share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Machine {
-    /// One processor. A conversation of many words is several times faster there: to wake another emulated processor
-    /// takes longer than all else.
+    /// One processor. A conversation of many words is several times faster there: to wake another
+    /// emulated processor takes longer than all else.
     Single,
     /// Two processors, and network cards.
     Cards,

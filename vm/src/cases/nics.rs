@@ -1,6 +1,8 @@
-//! Real drivers on emulated network cards: which engine each gets and why, and that what is sent arrives.
+//! Real drivers on emulated network cards: which engine each gets and why, and that what is sent
+//! arrives.
 //!
-//! Two cards of a kind are joined inside QEMU, and each end stands in a namespace of its own, as `tx0` and `rx0`.
+//! Two cards of a kind are joined inside QEMU, and each end stands in a namespace of its own, as
+//! `tx0` and `rx0`.
 
 use super::{Case, Finding, Machine};
 use crate::guest::{load, sh, try_sh};
@@ -8,8 +10,9 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::fmt::Write;
 
-/// Frames of a run: many times the transmit ring of a card. The receive ring holds all of them: emulated cards of
-/// Intel lose what finds no room there, and count it nowhere. That of virtio-net is small and makes the sender wait.
+/// Frames of a run: many times the transmit ring of a card. The receive ring holds all of them:
+/// emulated cards of Intel drop frames that do not fit and do not count them. That of virtio-net
+/// is small and makes the sender wait.
 pub(super) const FRAMES: u64 = 4_000;
 const RECEIVE_RING: &str = "4096";
 const CAPTURED: u64 = 1_000;
@@ -70,7 +73,8 @@ pub(super) const VIRTIO: Card = Card {
     macs: ["02:00:00:00:01:00", "02:00:00:00:01:01"],
 };
 
-/// The same, except that addresses are those of an IOMMU: the driver sends for AF_XDP without copying only there.
+/// The same, except that addresses are those of an IOMMU: the driver sends for AF_XDP without
+/// copying only there.
 pub(super) const VIRTIO_DIRECT: Card = Card {
     // What they are called afterwards, beside the other two.
     name: "nic_direct",
@@ -152,7 +156,8 @@ impl CardPair {
         Ok(pair)
     }
 
-    /// Cards look for a link when they are switched on, and some whenever a program comes or goes: seconds.
+    /// Cards look for a link when they are switched on, and some whenever a program comes or goes:
+    /// seconds.
     pub(super) fn wait_for_carrier(&self) -> Result<()> {
         sh("for i in $(seq 300)
             do a=$(ip netns exec tx cat /sys/class/net/tx0/carrier) b=$(ip netns exec rx cat /sys/class/net/rx0/carrier)
@@ -186,7 +191,8 @@ impl CardPair {
         text.trim().parse().with_context(|| format!("{text:?} frames"))
     }
 
-    /// Waits until so many have arrived since `before`; cards tell their counts late, some by a timer.
+    /// Waits until so many have arrived since `before`; cards tell their counts late, some by a
+    /// timer.
     pub(super) fn arrived(&self, before: u64, wanted: u64) -> Result<u64> {
         let mut count = 0;
         for _ in 0..50 {
@@ -270,7 +276,8 @@ pub(super) fn word(value: &Value) -> &str {
     value.as_str().unwrap_or("?")
 }
 
-/// What doctor says of engines and captures; what it says of this moment and of the host is not for a file.
+/// What doctor says of engines and captures; what it says of this moment and of the host is not for
+/// a file.
 pub(super) fn told_by_doctor(text: &str) -> Result<String> {
     let (_, rest) = text.split_once("\nengines").with_context(|| text.to_owned())?;
     let (told, _) = rest.split_once("\ndevice\n").with_context(|| text.to_owned())?;

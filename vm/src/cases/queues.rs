@@ -1,7 +1,8 @@
-//! Cards with several queues: virtio-net on taps. Each frame goes to the queue that it was sent to, each thread has one
-//! of its own, and a capture sees all of them.
+//! Cards with several queues: virtio-net on taps. Each frame goes to the queue that it was sent to,
+//! each thread has one of its own, and a capture sees all of them.
 //!
-//! The machine has two processors and the cards four queues, of which the driver uses two; XDP gets the others.
+//! The machine has two processors and the cards four queues, of which the driver uses two; XDP gets
+//! the others.
 
 use super::nics::{Card, CardPair, FRAMES, lines, told_by_doctor, word};
 use super::{Case, Finding, Machine};
@@ -63,8 +64,9 @@ fn queues(finding: &mut Finding) -> Result<()> {
     Ok(())
 }
 
-/// By a program on the card. Linux 6.1, which does not say what drivers take, loses some of what its driver took: found
-/// here, not explained; a second sender that keeps the program there does not change it.
+/// By a program on the card. Linux 6.1, which does not say what drivers take, loses some of what
+/// its driver took: found here, not explained; a second sender that keeps the program there does
+/// not change it.
 fn live_frames(pair: &CardPair, finding: &mut Finding) -> Result<()> {
     let before = pair.received()?;
     let report = pair.send(&format!("--engine xdp --count {FRAMES}"))?;
@@ -76,8 +78,8 @@ fn live_frames(pair: &CardPair, finding: &mut Finding) -> Result<()> {
     Ok(())
 }
 
-/// What each transmit queue of `tx0` has sent: frames where the driver tells them, else doorbells (virtio-net of newer
-/// kernels tells frames by netlink only).
+/// What each transmit queue of `tx0` has sent: frames where the driver tells them, else doorbells
+/// (virtio-net of newer kernels tells frames by netlink only).
 #[derive(Debug)]
 struct Counts {
     is_of_frames: bool,
@@ -108,7 +110,8 @@ impl Counts {
         Self { by_queue, ..self }
     }
 
-    /// True when all queues in use sent, as much one as the other where `is_even`, and all frames of a run together.
+    /// True when all queues in use sent, as much one as the other where `is_even`, and all frames
+    /// of a run together.
     fn are_right(&self, is_even: bool) -> bool {
         let all = &self.by_queue;
         let is_fair = |count: &u64| !is_even || *count == FRAMES / u64::from(QUEUES);

@@ -1,8 +1,9 @@
-//! Against the kernel's pktgen on the same virtual device, in turns; a counter behind the device decides. Nothing here
-//! fails for a rate, but both sides must send, and what they send must be counted.
+//! Against the kernel's pktgen on the same virtual device, in turns; a counter behind the device
+//! decides. Nothing here fails for a rate, but both sides must send, and what they send must be
+//! counted.
 //!
-//! One short turn of each unless the host asks for more (`make vm VM="--rates FILE"`, or `WIRERATE_RATES=5`); then each
-//! result is a row for the page of the bench as well.
+//! One short turn of each unless the host asks for more (`make vm VM="--rates FILE"`, or
+//! `WIRERATE_RATES=5`); then each result is a row for the page of the bench as well.
 
 use super::engines::Pair;
 use super::nics::{CardPair, IGB, VIRTIO_DIRECT};
@@ -62,7 +63,7 @@ pub(super) const CASES: &[Case] = &[
 const TURNS: &str = "wirerate_rates=";
 /// Until a sender is at its pace.
 const WARM_UP: Duration = Duration::from_millis(300);
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 const VETH_MAC: &str = "02:00:00:00:00:02";
 
 /// Where frames go out, and what counts them.
@@ -161,7 +162,7 @@ impl Mode {
     }
 }
 
-/// Somebody who sends, and what was counted in a second, turn by turn.
+/// A sender, and its rate in each round.
 struct Sender {
     name: String,
     command: String,
@@ -194,11 +195,12 @@ impl Sender {
         unload("pktgen")
     }
 
-    /// Returns when frames of it are counted. Pktgen ends without a word where the link is gone for a moment; then it
-    /// is asked again. Each time it is loaded anew: its threads look for orders ten times a second, and
-    /// `rem_device_all`, which waits 125 ms for that, may be carried out behind the next `start` on a busy host.
+    /// Returns when frames of it are counted. Pktgen ends without a word where the link is gone for
+    /// a moment; then it is asked again. Each time it is loaded anew: its threads look for orders
+    /// ten times a second, and `rem_device_all`, which waits 125 ms for that, may be carried out
+    /// behind the next `start` on a busy host.
     fn start(&self, bed: &Bed) -> Result<Background> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             // Each is to find the device as the one before did.
             wait_for(deadline, || bed.has_link()).context("no link")?;
@@ -227,13 +229,14 @@ impl Sender {
 
 fn wait_for(deadline: Instant, mut is_there: impl FnMut() -> Result<bool>) -> Result<()> {
     while !is_there()? {
-        ensure!(Instant::now() < deadline, "nothing in {PATIENCE:?}");
+        ensure!(Instant::now() < deadline, "nothing in {TIMEOUT:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
     Ok(())
 }
 
-/// As in the rows of `bench`: the median, and the median distance from it as that of normally distributed values.
+/// As in the rows of `bench`: the median, and the median distance from it as that of normally
+/// distributed values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Estimate {
     median: f64,
@@ -261,8 +264,8 @@ fn median(values: &[f64]) -> f64 {
 /// How many long turns; none for a short one.
 fn turns() -> Result<u32> {
     let words = std::fs::read_to_string("/proc/cmdline").context("/proc/cmdline")?;
-    let wish = words.split_whitespace().find_map(|word| word.strip_prefix(TURNS));
-    wish.map_or(Ok(0), |turns| turns.parse().with_context(|| format!("WIRERATE_RATES={turns}")))
+    let value = words.split_whitespace().find_map(|word| word.strip_prefix(TURNS));
+    value.map_or(Ok(0), |turns| turns.parse().with_context(|| format!("WIRERATE_RATES={turns}")))
 }
 
 /// Who sends, and how. A short turn takes the first of each side.
@@ -305,7 +308,7 @@ impl Contest<'_> {
             let medians = senders.map(Sender::median).enumerate();
             medians.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(index, _)| index)
         };
-        let best_of = |senders: &[Sender]| best(&mut senders.iter()).context("nobody sends");
+        let best_of = |senders: &[Sender]| best(&mut senders.iter()).context("no sender");
         let (our, their) = (&ours[best_of(ours)?], &theirs[best_of(theirs)?]);
         let ratios: Vec<f64> = our.pps.iter().zip(&their.pps).map(|(our, their)| our / their).collect();
         finding.row(row(&place, our, "rate_ratio", Some(&their.name), &ratios));
@@ -364,16 +367,17 @@ fn veth(finding: &mut Finding) -> Result<()> {
     Contest { mode: Mode::Queue, ours: &["skb", "af_packet"], ..contest }.run(finding)
 }
 
-/// The receiver's stack would cost more than the senders do. Whoever sends, frames end in its driver.
+/// The receiver's stack would cost more than the senders do. Frames of all senders end in its
+/// driver.
 fn sink() -> Result<Background> {
     let sink = Background::start("exec wirerate sink rx0 --netns rx >/dev/null 2>&1")?;
-    wait_for(Instant::now() + PATIENCE, || Ok(sh("ip -n rx link show rx0")?.contains("xdp")))
+    wait_for(Instant::now() + TIMEOUT, || Ok(sh("ip -n rx link show rx0")?.contains("xdp")))
         .context("no program on rx0")?;
     Ok(sink)
 }
 
-/// Sender and receiver on a CPU each, with the interrupts of their cards, as the kernel's page on pktgen advises; the
-/// receiver's frames end in its driver.
+/// Sender and receiver on a CPU each, with the interrupts of their cards, as the kernel's page on
+/// pktgen advises; the receiver's frames end in its driver.
 fn apart(pair: &CardPair) -> Result<Background> {
     for (end, cpus) in [("rx", 1), ("tx", 2)] {
         sh(&format!(

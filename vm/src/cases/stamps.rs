@@ -1,6 +1,6 @@
-//! Time stamps of emulated cards. QEMU's igb stamps Sync messages of PTP version 2 over Ethernet, and after one no
-//! other until it is reset: its driver does not read the register that would allow it. Its e1000e promises stamps
-//! and makes none.
+//! Time stamps of emulated cards. QEMU's igb stamps Sync messages of PTP version 2 over Ethernet,
+//! and after one no other until it is reset: its driver does not read the register that would allow
+//! it. Its e1000e promises stamps and makes none.
 //!
 //! Frames are sent between two looks at the system's clock, which is what a stamp is compared with.
 
@@ -91,7 +91,8 @@ fn igb(finding: &mut Finding) -> Result<()> {
         let (stamped, others) = by_interface("/tmp/stamps.pcapng")?;
         let [stamped] = stamped.as_slice() else { anyhow::bail!("stamped by the card: {stamped:?}") };
         let ahead_ns = report["clocks"][0]["ahead_ns"].as_i64().context("no clock in the report")?;
-        // The driver set the card's clock before the system's went ahead; `date` leaves out parts of a second.
+        // The driver set the card's clock before the system's went ahead; `date` leaves out parts
+        // of a second.
         let off_ns = ahead_ns.saturating_add(AHEAD_NS as i64).unsigned_abs();
         ensure!(off_ns < 2_000_000_000, "{report}");
         let written_ns = stamped.time_ns;

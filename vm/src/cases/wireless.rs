@@ -1,5 +1,6 @@
-//! The kernel's page on pktgen with `mac80211_hwsim`, word for word: an access point, a station, ten thousand
-//! frames. In place of `modprobe pktgen` stands `wirerate exec`; beside it runs the kernel's own.
+//! The kernel's page on pktgen with `mac80211_hwsim`, word for word: an access point, a station,
+//! ten thousand frames. In place of `modprobe pktgen` stands `wirerate exec`; beside it runs the
+//! kernel's own.
 
 use super::{Case, Finding, Machine};
 use crate::guest::{Background, load, sh, try_sh, unload};
@@ -39,7 +40,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 pub(super) const MODULES: &[&str] = &["mac80211_hwsim", "pktgen", "ccm", "ctr", "cmac", "gcm"];
-/// Of WPA2. The kernel would ask for them by the names of the algorithms, which nobody here knows.
+/// Of WPA2. The kernel would ask for them by the names of the algorithms, which are unknown here.
 const CIPHERS: &[&str] = &["ccm", "ctr", "cmac", "gcm"];
 const FRAMES: u64 = 10_000;
 /// Frames of a capture: each is a frame of management time on an emulated air as well.
@@ -72,7 +73,8 @@ const WPA2: &str = "wpa=2\nwpa_key_mgmt=WPA-PSK\nrsn_pairwise=CCMP\nwpa_passphra
 const STATION: &str =
     "network={\n ssid=\"wirerate\"\n psk=\"wireratewirerate\"\n key_mgmt=WPA-PSK\n proto=RSN\n}\n";
 
-/// Two radios; `wlan0` is an access point, and `wlan1` its station or about to be. Gone when dropped.
+/// Two radios; `wlan0` is an access point, and `wlan1` its station or about to be. Gone when
+/// dropped.
 pub(super) struct Air {
     access_point: String,
     /// In front of what the station does.
@@ -142,9 +144,9 @@ impl Air {
         Ok(())
     }
 
-    /// A turn of the module. Its threads look for orders ten times a second, and on a busy host `rem_device_all`, which
-    /// waits 125 ms for that, may be carried out behind the line that adds the device: then the page ends without a
-    /// device, and is read again.
+    /// A turn of the module. Its threads look for orders ten times a second, and on a busy host
+    /// `rem_device_all`, which waits 125 ms for that, may be carried out behind the line that adds
+    /// the device: then the page ends without a device, and is read again.
     fn module(&self) -> Result<Run> {
         let command = format!(
             "{} sh -c 'sh -e /tmp/page || {{ [ -e /proc/net/pktgen/wlan1 ] || echo {GONE}; exit 1; }}'",
@@ -165,7 +167,8 @@ impl Drop for Air {
     fn drop(&mut self) {
         // What remains is in the way of the next case, which says so.
         (self.hostapd, self.supplicant) = (None, None);
-        // The radio of a namespace that goes comes back later, perhaps while the module is about to go.
+        // The radio of a namespace that goes comes back later, perhaps while the module is about to
+        // go.
         let _ = sh("ip netns exec sta sh -c 'for phy in $(ls /sys/class/ieee80211); do iw phy $phy set netns 1; done'
                     ip netns del sta");
         let _ = unload("mac80211_hwsim");
@@ -209,8 +212,8 @@ fn capture(finding: &mut Finding) -> Result<()> {
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     ensure!(!refused.status.success() && said.contains("associated"), "not associated: {said}");
     air.connect()?;
-    // The skb engine's frames carry the kernel's mark for what was redirected, which hwsim hands on with them, and
-    // XDP before the stack leaves such frames alone.
+    // The skb engine's frames carry the kernel's mark for what was redirected, which hwsim hands on
+    // with them, and XDP before the stack leaves such frames alone.
     let ways = [("wlan0", 1, "--engine af_packet"), ("wlan0", 1, ""), ("hwsim0", RADIOTAP, "")];
     for (device, link_type, engine) in ways {
         let source = if device == "wlan0" && engine.is_empty() { "--source tpacket" } else { "" };

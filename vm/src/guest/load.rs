@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// For those who use a module that is to go.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 fn path(name: &str) -> PathBuf {
     PathBuf::from(format!("{}/{}.ko", archive::MODULES, name.replace('-', "_")))
@@ -23,7 +23,8 @@ pub fn has_module(name: &str) -> bool {
     path(name).exists()
 }
 
-/// Loads a module. One that is not there is taken as built in: what needs it will say so if it is not.
+/// Loads a module. One that is not there is taken as built in: what needs it will say so if it is
+/// not.
 ///
 /// # Errors
 /// What the kernel says of the module.
@@ -51,7 +52,7 @@ pub fn unload(name: &str) -> Result<()> {
         return Ok(());
     }
     let words = CString::new(name).context("names of modules hold no NUL")?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         // What used it may be on its way out.
         match delete_module(&words, DeleteModuleFlags::O_NONBLOCK) {

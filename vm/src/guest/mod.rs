@@ -1,4 +1,5 @@
-//! Inside a machine: this program is its init, makes the kernel ready, runs the cases it was told, switches off.
+//! Inside a machine: this program is its init, makes the kernel ready, runs the cases it was told,
+//! switches off.
 
 mod load;
 mod shell;

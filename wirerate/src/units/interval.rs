@@ -142,7 +142,8 @@ impl FromStr for Addresses {
     }
 }
 
-/// Every address of `address/len`. Bits after the prefix must be zero: `10.0.0.1/24` may mean two things.
+/// Every address of `address/len`. Bits after the prefix must be zero: `10.0.0.1/24` may mean two
+/// things.
 fn prefix(text: &str, address: &str, len: &str) -> Result<Addresses, BadText> {
     let bad = |range, why: String| Err(BadText::new(text, range, why, ADDRESSES));
     let Ok(ip) = address.parse::<IpAddr>() else {

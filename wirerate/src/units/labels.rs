@@ -1,4 +1,5 @@
-//! A stack of MPLS labels as people write it: `16,17`, or whole entries in hex, as pktgen takes them.
+//! A stack of MPLS labels as people write it: `16,17`, or whole entries in hex, as pktgen takes
+//! them.
 
 use super::BadText;
 use std::fmt;
@@ -14,8 +15,9 @@ const LABEL_SHIFT: u32 = 12;
 const LABELS: &str =
     "labels from 0 to 1048575, or stack entries of 32 bits such as 0x0001000a, with commas between them";
 
-/// MPLS stack entries, outermost first, in the words of pktgen: label, class, bit 0x100 for one to be drawn at
-/// random, time to live (RFC 3032; the bottom of the stack is marked when the frame is made).
+/// MPLS stack entries, outermost first, in the words of pktgen: label, class, bit 0x100 for one to
+/// be drawn at random, time to live (RFC 3032; the bottom of the stack is marked when the frame is
+/// made).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Labels(pub Vec<u32>);
 

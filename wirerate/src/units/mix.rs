@@ -1,4 +1,5 @@
-//! Small words of their own: a mix of frame lengths with weights, one byte, and the number of an IPsec association.
+//! Small words of their own: a mix of frame lengths with weights, one byte, and the number of an
+//! IPsec association.
 
 use super::BadText;
 use std::fmt;
@@ -61,7 +62,8 @@ pub fn byte(text: &str) -> Result<u8, BadText> {
     })
 }
 
-/// Reads the number of an IPsec association, in decimal or, as `ip xfrm` prints it, in hex after `0x`.
+/// Reads the number of an IPsec association, in decimal or, as `ip xfrm` prints it, in hex after
+/// `0x`.
 ///
 /// # Errors
 /// [`BadText`] for everything else, and for 0, which is no association.

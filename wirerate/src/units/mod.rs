@@ -1,7 +1,8 @@
-//! Quantities as people write them: `10s`, `1Gbit`, `14.88M`, `9-109`, `198.18.0.0/15`, and back to text.
+//! Quantities as people write them: `10s`, `1Gbit`, `14.88M`, `9-109`, `198.18.0.0/15`, and back to
+//! text.
 //!
-//! Reading is exact (no floating point) and refuses what it would have to round or guess; a [`BadText`] points
-//! at the bad part and says what is accepted.
+//! Reading is exact (no floating point) and refuses what it would have to round or guess; a
+//! [`BadText`] points at the bad part and says what is accepted.
 
 mod bad_text;
 mod human;

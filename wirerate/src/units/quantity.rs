@@ -4,7 +4,8 @@ use super::BadText;
 use std::fmt;
 use std::str::FromStr;
 
-/// The units of a kind of quantity: spelling and size. The first spelling of each size is the one we print.
+/// The units of a kind of quantity: spelling and size. The first spelling of each size is the one
+/// we print.
 struct Kind {
     name: &'static str,
     units: &'static [(&'static str, u64)],

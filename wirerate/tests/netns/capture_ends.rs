@@ -1,4 +1,5 @@
-//! How `wirerate capture` ends when a pipe, a filter, a command or a limit is in its way, and which files it refuses.
+//! How `wirerate capture` ends when a pipe, a filter, a command or a limit is in its way, and which
+//! files it refuses.
 
 use crate::lab::{Lab, Peer, RX_DEV, TX_DEV};
 use crate::program::{Outcome, Running, TIME_LIMIT, run, until, wirerate, wirerate_run};

@@ -1,4 +1,5 @@
-//! `wirerate capture` under load and after blows: what its files hold, what its lines say, how much memory it takes.
+//! `wirerate capture` under load and after blows: what its files hold, what its lines say, how much
+//! memory it takes.
 
 use crate::lab::{Lab, Peer, RX_DEV, TX_DEV};
 use crate::program::{Outcome, Running, TIME_LIMIT, run, until, wirerate, wirerate_run, wirerate_start};
@@ -234,7 +235,7 @@ fn tshark_sees_frames_as_they_come() -> TestResult {
         assert_eq!(lines.next().expect("a line")?, "1234");
     }
     assert!(reader.wait()?.success());
-    // tshark has gone; the next frame finds nobody, and that is an end like any other.
+    // tshark has gone; the next frame finds no reader, and that is an ordinary end.
     until("the capture has ended", || {
         send(&lab, 1, "");
         capture.try_wait().is_ok_and(|status| status.is_some())
@@ -311,7 +312,8 @@ fn memory_does_not_grow() -> TestResult {
     let late = peak_kb();
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(capture.id() as i32), Signal::SIGINT)?;
     capture.wait()?;
-    // Every CPU may come to use its buffers at last: 4 MiB each, and what is put together for the file.
+    // Every CPU may come to use its buffers at last: 4 MiB each, and what is put together for the
+    // file.
     let cpus = std::thread::available_parallelism()?.get() as u64;
     assert!(late - early < (cpus * 6 + 4) * 1024, "{early} kB, then {late} kB");
     Ok(())

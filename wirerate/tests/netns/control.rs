@@ -103,7 +103,8 @@ fn script_counts() -> TestResult {
     Ok(())
 }
 
-/// HTB takes a priority that is the number of one of its classes for just that; class 2 is for all others.
+/// HTB takes a priority that is the number of one of its classes for just that; class 2 is for all
+/// others.
 fn priorities() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let tc = |words: &str| {
@@ -177,7 +178,7 @@ fn numbers(frames: &[Frame]) -> Vec<u32> {
 
 fn between_bursts() -> TestResult {
     let lab = Lab::new(Peer::Gro);
-    // 32 at a time, so 160 a second, for 19 seconds if nobody came; then single ones.
+    // 32 at a time, so 160 a second, for 19 seconds without a signal; then single ones.
     let script = "pg tx0 'count 3000' 'burst 32' 'ratep 5'
         pg pgctrl start &
         until_sent 100; pg tx0 'burst 1'
@@ -196,7 +197,8 @@ fn between_bursts() -> TestResult {
 
 fn link_goes_down() -> TestResult {
     let lab = Lab::new(Peer::Gro);
-    // What sets it down is no child of the shell that writes: the signal of its end would end the run as well.
+    // What sets it down is no child of the shell that writes: the signal of its end would end the
+    // run as well.
     let script = "pg tx0 'count 0' 'ratep 1000'
         ((until_sent 101; ip link set tx0 down) &)
         pg pgctrl start; cat $P/tx0; cat $P/kpktgend_0";
@@ -318,7 +320,8 @@ fn out_of_reach() -> TestResult {
     Ok(())
 }
 
-/// A script that ends once all devices that `add` has added have sent 10,000 frames; it prints their times.
+/// A script that ends once all devices that `add` has added have sent 10,000 frames; it prints
+/// their times.
 fn until_all_send(add: &str) -> String {
     format!(
         "add() {{ thread=$1; i=$2; shift 2; pg $thread \"add_device tx0@$i\"; pg tx0@$i 'dst_mac {RX_MAC}' \"$@\"; }}
@@ -432,7 +435,8 @@ fn same_as_send() -> TestResult {
     Ok(())
 }
 
-/// Answers of the oracle that differ on purpose: scenario, steps, and their row of docs/differences.md.
+/// Answers of the oracle that differ on purpose: scenario, steps, and their row of
+/// docs/differences.md.
 const OTHER_ANSWERS: &[(&str, &[u32], &str)] = &[
     (
         "thread/rename",
@@ -502,7 +506,8 @@ fn frames_of_the_oracle() -> TestResult {
     let watcher = Running::start(dumpcap);
     watcher.until_it_says("File: ");
     run_script(&lab, &script);
-    // It says how many it has as they come, so once it has all of them nothing is on its way any more.
+    // It says how many it has as they come, so once it has all of them nothing is on its way any
+    // more.
     let all = format!("Packets: {} ", lab.received());
     watcher.until_it_says(&all);
     watcher.signal(Signal::SIGINT);

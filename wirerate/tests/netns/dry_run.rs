@@ -48,7 +48,7 @@ fn tshark_agrees() -> TestResult {
     Ok(())
 }
 
-/// As nobody, also for a device that is there and asked for its addresses.
+/// As the user nobody, also for a device that is there and asked for its addresses.
 fn needs_no_privilege() -> TestResult {
     let scratch = Scratch::new();
     let (program, path) = (scratch.file("wirerate"), scratch.file("dry.pcapng"));

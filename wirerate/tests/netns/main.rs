@@ -1,9 +1,9 @@
 //! The real program over a real veth pair: two network namespaces, as root.
 //!
-//! Each test makes its own [`lab::Lab`], runs the binary that the user runs, and asks somebody else what
-//! arrived: the receiver's counters, tshark, capinfos. A test that cannot run here is shown as ignored with
-//! its reason; with `CI=true` in the environment it fails instead. `WIRERATE` names the binary to test, by
-//! default the one that cargo built along with these tests.
+//! Each test makes its own [`lab::Lab`], runs the binary that the user runs, and asks another
+//! program what arrived: the receiver's counters, tshark, capinfos. A test that cannot run here is
+//! shown as ignored with its reason; with `CI=true` in the environment it fails instead. `WIRERATE`
+//! names the binary to test, by default the one that cargo built along with these tests.
 
 mod capture;
 mod capture_ends;
@@ -44,7 +44,7 @@ const fn case(name: &'static str, tools: &'static [&'static str], body: fn() -> 
     Case { name, tools, body }
 }
 
-/// All tests, room by room.
+/// All tests, by subject.
 const CASES: &[&[Case]] = &[
     lab::CASES,
     program::CASES,

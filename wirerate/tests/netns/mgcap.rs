@@ -63,7 +63,7 @@ fn mgdump_captures_a_device() -> TestResult {
         [("", &["output.pcapng"][..]), ("--per-cpu", &["output_0.pcapng", "output_1.pcapng"])]
     {
         let mut command = Command::new(&mgdump);
-        // Nobody has made the device file, so its last word is the device.
+        // The device file does not exist, so its last word is the device.
         command.arg(format!("/dev/mgcap/{RX_DEV}")).args(["--netns", &lab.rx_netns]);
         command.args(words.split_whitespace()).current_dir(scratch.file(""));
         let running = Running::start(command);
@@ -127,7 +127,8 @@ fn device_files_are_streams_of_slots() -> TestResult {
     mgcap(&dir, "start dev rx0").expect_code(3).says(&["rx0 is captured already"]);
     assert_eq!(std::fs::read_dir(&dir)?.count(), 1, "the control file is hidden");
 
-    // Slots, whole and once each; without any, a reader that must not wait is told so and poll sleeps.
+    // Slots, whole and once each; without any, a reader that must not wait is told so and poll
+    // sleeps.
     let mut file = File::options().read(true).custom_flags(0o4000).open(dir.join(RX_DEV))?;
     let mut bytes = vec![0xee; 64 * SLOT_LEN];
     assert_eq!(file.read(&mut bytes).unwrap_err().kind(), ErrorKind::WouldBlock);
@@ -213,7 +214,8 @@ fn without_capabilities() -> TestResult {
     Ok(())
 }
 
-/// Steps back in time were as many as batches of the two readers overlapped: 2,507 in 40,000 frames.
+/// Steps back in time were as many as batches of the two readers overlapped: 2,507 in 40,000
+/// frames.
 fn order_of_time() -> TestResult {
     const COUNT: u64 = 40_000;
     let lab = Lab::new(Peer::Gro);

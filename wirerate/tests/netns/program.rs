@@ -186,7 +186,8 @@ pub(crate) fn wirerate() -> Command {
     Command::new(std::env::var_os("WIRERATE").unwrap_or_else(|| env!("CARGO_BIN_EXE_wirerate").into()))
 }
 
-/// Starts the program under test with the words of `arguments`, which must not hold blanks themselves.
+/// Starts the program under test with the words of `arguments`, which must not hold blanks
+/// themselves.
 #[track_caller]
 pub(crate) fn wirerate_start(arguments: &str) -> Running {
     let mut command = wirerate();

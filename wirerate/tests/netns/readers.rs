@@ -40,7 +40,8 @@ pub(crate) fn frames(path: &Path) -> Vec<Frame> {
     frames
 }
 
-/// What tshark reads in the frames that pass `filter`: a line for each, the fields separated by blanks.
+/// What tshark reads in the frames that pass `filter`: a line for each, the fields separated by
+/// blanks.
 #[track_caller]
 pub(crate) fn tshark(path: &Path, filter: &str, fields: &[&str]) -> Vec<String> {
     let mut words = vec!["tshark", "-n", "-r", text(path), "-Y", filter, "-T", "fields", "-E", "separator= "];

@@ -1,5 +1,5 @@
-//! `send` at one end, `capture` at the other: what is in the file is what was sent, and what is not in it is in
-//! the report.
+//! `send` at one end, `capture` at the other: what is in the file is what was sent, and what is not
+//! in it is in the report.
 
 use crate::lab::{Lab, Peer, RX_DEV};
 use crate::program::{Outcome, Running, TIME_LIMIT, until, wirerate, wirerate_run, wirerate_start};
@@ -41,7 +41,8 @@ fn stop(capture: Running) -> Value {
     report(&capture.wait(TIME_LIMIT).expect_code(0))
 }
 
-/// The report that a capture printed. Checks what is true of each: every frame received is somewhere.
+/// The report that a capture printed. Checks what is true of each: every frame received is
+/// somewhere.
 #[track_caller]
 fn report(outcome: &Outcome) -> Value {
     let report: Value = serde_json::from_str(outcome.stdout.trim())

@@ -1,5 +1,5 @@
-//! Scripts for the kernel's pktgen under `wirerate exec`: the kernel's own samples, and those of the folder `pktgen`,
-//! which give the same commands as the examples of pktgen's documents.
+//! Scripts for the kernel's pktgen under `wirerate exec`: the kernel's own samples, and those of
+//! the folder `pktgen`, which give the same commands as the examples of pktgen's documents.
 
 use crate::lab::{Lab, Peer, RX_MAC, TX_DEV};
 use crate::program::{Outcome, Running, run, until, wirerate};
@@ -21,7 +21,8 @@ pub(crate) const CASES: &[Case] = &[
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The samples as they are called on a machine with two threads and more: script, options, frames that arrive.
+/// The samples as they are called on a machine with two threads and more: script, options, frames
+/// that arrive.
 const SAMPLES: &[(&str, &str, u64)] = &[
     ("pktgen_sample01_simple.sh", "-n 1000 -d 198.18.0.2", 1000),
     ("pktgen_sample01_simple.sh", "-n 1000 -d 198.18.0.0/24 -p 9-109 -k -s 100", 1000),
@@ -140,7 +141,8 @@ fn set_ups() -> TestResult {
     Ok(())
 }
 
-/// Ten devices on two threads without a count: all of them send until Ctrl-C (docs/differences.md, row 24).
+/// Ten devices on two threads without a count: all of them send until Ctrl-C (docs/differences.md,
+/// row 24).
 fn ten_devices_until_ctrl_c() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     add_ethernets(&lab);
@@ -154,7 +156,8 @@ fn ten_devices_until_ctrl_c() -> TestResult {
     let outcome = running.wait(LIMIT).expect_code(0);
     assert_eq!(outcome.stdout.matches("Result: OK: ").count(), 10, "{outcome:?}");
     assert!(!outcome.stdout.contains(" usec, 0 ("), "a device sent nothing: {outcome:?}");
-    // 192.168.3.1010 and 192.168.3.1011 are not addresses (docs/differences.md, row 1). Everything else is accepted.
+    // 192.168.3.1010 and 192.168.3.1011 are not addresses (docs/differences.md, row 1). Everything
+    // else is accepted.
     assert_eq!(outcome.stdout.matches("is not an IPv4 address").count(), 2, "{outcome:?}");
     assert_eq!(outcome.stderr.matches("write error").count(), 2, "{outcome:?}");
     Ok(())

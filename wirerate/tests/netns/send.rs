@@ -66,7 +66,8 @@ fn send(lab: &Lab, words: &str) -> Value {
     report(&wirerate_run(&sending(lab, words)).expect_code(0))
 }
 
-/// The report that a run printed. Checks what is true of each: every frame offered is sent or an error.
+/// The report that a run printed. Checks what is true of each: every frame offered is sent or an
+/// error.
 #[track_caller]
 pub(crate) fn report(outcome: &Outcome) -> Value {
     let report: Value = serde_json::from_str(outcome.stdout.trim())
@@ -84,7 +85,8 @@ pub(crate) fn number(report: &Value, field: &str) -> u64 {
     report[field].as_u64().unwrap_or_else(|| panic!("no {field} in {report}"))
 }
 
-/// Asserts that a run of `sent` frames, and nothing else, has come to the receiver since it counted `before`.
+/// Asserts that a run of `sent` frames, and nothing else, has come to the receiver since it counted
+/// `before`.
 #[track_caller]
 fn assert_arrived(lab: &Lab, before: u64, sent: u64) {
     assert_eq!(lab.received_at_last(before + sent) - before, sent, "frames at the receiver");
@@ -120,7 +122,8 @@ fn threads_share_a_count() -> TestResult {
     Ok(())
 }
 
-/// The second thread of the second run finds its queue taken. With no end to the run, only that can end it.
+/// The second thread of the second run finds its queue taken. With no end to the run, only that can
+/// end it.
 fn af_xdp_threads() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let report = send(&lab, "--count 1000 --cpus 1,0 --engine af_xdp");
@@ -267,7 +270,8 @@ fn start(lab: &Lab, words: &str) -> Running {
     sender
 }
 
-/// Each engine with exactly the capabilities that docs/capabilities.md names, and what is sent with one less.
+/// Each engine with exactly the capabilities that docs/capabilities.md names, and what is sent with
+/// one less.
 fn fewer_capabilities() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let send = |capabilities: &str| {
@@ -410,7 +414,8 @@ fn beneath_default_route() -> TestResult {
     Ok(())
 }
 
-/// WireGuard and TUN take the first bytes of a frame for an IP header, and count what they throw away as sent.
+/// WireGuard and TUN take the first bytes of a frame for an IP header, and count what they throw
+/// away as sent.
 fn without_ethernet() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     run(&["ip", "-n", &lab.tx_netns, "tuntap", "add", "dev", "tun7", "mode", "tun"]);
@@ -455,7 +460,8 @@ fn duration() -> TestResult {
 /// How late a run was at its end, beside what its frames take at that pace; it may never be early.
 fn lateness_ns(lab: &Lab, words: &str, count: u64, interval_ns: u64) -> u64 {
     let words = sending(lab, &format!("{words} --count {count}"));
-    // Before ordinary threads, of which this machine may have many. A run of 300 ms is not throttled.
+    // Before ordinary threads, of which this machine may have many. A run of 300 ms is not
+    // throttled.
     let mut command = Command::new("chrt");
     command.args(["--fifo", "1"]).arg(wirerate().get_program()).args(words.split_whitespace());
     let report = report(&Running::start(command).wait(TIME_LIMIT).expect_code(0));
@@ -469,9 +475,9 @@ fn lateness_ns(lab: &Lab, words: &str, count: u64, interval_ns: u64) -> u64 {
     duration_ns - due_ns
 }
 
-/// Deadlines are absolute, so a run that lost its CPU catches up: it is late only by what it lost at its very end.
-/// That can be much when the hypervisor takes the CPU away, so one of several runs has to be on time; a pace that
-/// drifts never is.
+/// Deadlines are absolute, so a run that lost its CPU catches up: it is late only by what it lost
+/// at its very end. That can be much when the hypervisor takes the CPU away, so one of several runs
+/// has to be on time; a pace that drifts never is.
 fn pace() -> TestResult {
     const ATTEMPTS: u32 = 20;
     let lab = Lab::new(Peer::Gro);
@@ -512,7 +518,7 @@ fn stopped() -> TestResult {
 
 fn full_queue() -> TestResult {
     let lab = Lab::new(Peer::Gro);
-    // Room for a few frames, and half a second for all of them.
+    // Space for a few frames, and half a second for all of them.
     let slow = "qdisc replace dev tx0 root tbf rate 800kbit burst 2000 limit 3000";
     run(&[&["ip", "netns", "exec", &lab.tx_netns, "tc"], slow.split(' ').collect::<Vec<_>>().as_slice()]
         .concat());

@@ -114,8 +114,8 @@ fn filters_say_what_tcpdump_says() -> TestResult {
     Ok(())
 }
 
-/// Frames without an 802.1Q tag: a filter on a packet socket does not see the tag of one that has it, and so takes
-/// it for what is inside.
+/// Frames without an 802.1Q tag: a filter on a packet socket does not see the tag of one that has
+/// it, and so takes it for what is inside.
 fn without_tags(frames: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     frames.into_iter().filter(|frame| frame[12..14] != [0x81, 0x00]).collect()
 }
@@ -173,7 +173,7 @@ fn loopback_by_packet_sockets() -> TestResult {
     let refused = wirerate_run(&format!("tell lo mode drop --netns {}", lab.rx_netns)).expect_code(3);
     refused.says(&["packet sockets cannot keep frames of lo from the host"]);
     let report = end(running);
-    // Each datagram is answered: nobody listens on the port.
+    // Each datagram is answered: no program listens on the port.
     assert_eq!(number(&report, "written"), tshark(&path, "udp.dstport == 9", &["frame.number"]).len() as u64);
     assert_eq!(tshark(&path, "udp.dstport == 9 and not icmp", &["frame.number"]).len(), 5);
     Ok(())
@@ -236,7 +236,8 @@ fn attach(lab: &Lab, name: &str, source: &str, object: &str) {
     run(&words);
 }
 
-/// A tun device that lives as long as the script and receives twenty IPv4 packets when the script is told to.
+/// A tun device that lives as long as the script and receives twenty IPv4 packets when the script
+/// is told to.
 const TUN: &str = "
 import fcntl, os, struct, sys
 tun = os.open('/dev/net/tun', os.O_RDWR)
@@ -350,7 +351,7 @@ impl Talk {
 fn a_thousand_switches_lose_nothing() -> TestResult {
     const SWITCHES: usize = 1_000;
     let lab = Lab::new(Peer::Gro);
-    // Room for all of them: how fast a busy machine lets the reader run is not the question here.
+    // Space for all of them: how fast a busy machine lets the reader run is not the question here.
     let running = capture(&lab, &[RX_DEV, "--ring", "524288"]);
     let seen_before = stack_received(&lab);
     let arrived_before = lab.received();

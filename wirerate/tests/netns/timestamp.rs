@@ -1,4 +1,5 @@
-//! `wirerate timestamp` on a veth, which has software stamps and no clock: what it can do is told, the rest refused.
+//! `wirerate timestamp` on a veth, which has software stamps and no clock: what it can do is told,
+//! the rest refused.
 
 use crate::lab::{Lab, Peer, RX_DEV};
 use crate::program::wirerate_run;

@@ -1,5 +1,5 @@
-//! Command sequences from a seed: mostly what scripts write, some of it odd, never what wirerate does differently
-//! on purpose (docs/differences.md) or what harms the kernel.
+//! Command sequences from a seed: mostly what scripts write, some of it odd, never what wirerate
+//! does differently on purpose (docs/differences.md) or what harms the kernel.
 
 use super::step::Step;
 use serde::{Deserialize, Serialize};

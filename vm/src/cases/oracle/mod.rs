@@ -1,5 +1,5 @@
-//! The kernel's own pktgen as oracle, live: the same commands through its files and through `wirerate exec`, and
-//! everything that a script or a receiver can see is compared.
+//! The kernel's own pktgen as oracle, live: the same commands through its files and through
+//! `wirerate exec`, and everything that a script or a receiver can see is compared.
 
 mod compare;
 mod generate;
@@ -93,7 +93,8 @@ impl Lab {
         sh(&format!("ethtool -K pgv1 gro {word} >/dev/null")).map(drop)
     }
 
-    /// The answers of the module and of wirerate, to sequences that are changed to what this module knows.
+    /// The answers of the module and of wirerate, to sequences that are changed to what this module
+    /// knows.
     fn answers(&self, sequences: &mut [Sequence], is_watched: bool) -> Result<[Vec<Answers>; 2]> {
         sequences
             .iter_mut()
@@ -132,7 +133,7 @@ impl Drop for Lab {
 }
 
 fn oracle(finding: &mut Finding) -> Result<()> {
-    let (seed, count) = wish()?;
+    let (seed, count) = request()?;
     let lab = Lab::new()?;
     let mut sequences: Vec<Sequence> = (0..count).map(|number| generate::sequence(seed + number)).collect();
     let [theirs, ours] = lab.answers(&mut sequences, true)?;
@@ -161,7 +162,8 @@ fn told(differences: &[String], of: usize, hint: &str) -> Result<()> {
     bail!("{} of {of} sequences differ{hint}\n{}", differences.len(), shown.join("\n"))
 }
 
-/// Steps of what is recorded that wirerate answers otherwise on purpose: scenario, steps, row of docs/differences.md.
+/// Steps of what is recorded that wirerate answers otherwise on purpose: scenario, steps, row of
+/// docs/differences.md.
 const OTHER_ANSWERS: &[(&str, &[usize], u32)] = &[
     ("thread/rename", &[3, 4, 5, 7, 8, 9], 7),
     ("xmit/veth", &[2, 3, 8, 9, 10, 11, 12], 8),
@@ -218,18 +220,18 @@ fn older() -> Result<Vec<&'static Older>> {
 }
 
 /// The first seed and how many of them.
-fn wish() -> Result<(u64, u64)> {
+fn request() -> Result<(u64, u64)> {
     let words = fs::read_to_string("/proc/cmdline")?;
-    let Some(wish) = words.split_whitespace().find_map(|word| word.strip_prefix("wirerate_oracle=")) else {
+    let Some(value) = words.split_whitespace().find_map(|word| word.strip_prefix("wirerate_oracle=")) else {
         return Ok((SEED, COUNT));
     };
-    let (seed, count) = wish.split_once(',').unwrap_or((wish, "1"));
+    let (seed, count) = value.split_once(',').unwrap_or((value, "1"));
     Ok((seed.parse().context("the seed")?, count.parse().context("the count")?))
 }
 
 /// Runs all sequences with one of the two.
 fn replayed(command: &str, name: &str) -> Result<Vec<Answers>> {
-    // A kernel thread that spins is nobody's to end; the last lines say at which sequence.
+    // A kernel thread that spins cannot be ended; the last lines say at which sequence.
     sh(&format!(
         "timeout 500 {command} /tmp/sequences /tmp/{name}.json 2>/tmp/{name}.log || {{
              echo status $?; tail -n 3 /tmp/{name}.log; cat /proc/net/pktgen/*; dmesg | tail -n 30; exit 1; }}"
@@ -242,15 +244,16 @@ fn watched(command: &str, name: &str) -> Result<Vec<Answers>> {
     let pcap = format!("/tmp/{name}.pcap");
     let tcpdump = tcpdump(&pcap)?;
     let mut answers = replayed(command, name)?;
-    // Without immediate mode the last frames would wait a second for company, and be lost at the end.
+    // Without immediate mode the last frames would wait a second for company, and be lost at the
+    // end.
     sh("sleep 0.5")?;
     tcpdump.interrupt()?;
     replay::add_frames(&mut answers, &pcap)?;
     Ok(answers)
 }
 
-/// tcpdump at the far end, which has begun. Its ring has a slot of the snaplen for each frame that it has not read yet, so
-/// that thousands fit.
+/// tcpdump at the far end, which has begun. Its ring has a slot of the snaplen for each frame that
+/// it has not read yet, so that thousands fit.
 fn tcpdump(pcap: &str) -> Result<Background> {
     let tcpdump = Background::start(&format!(
         "exec tcpdump -Z root -i pgv1 -Q in -B 65536 -s 9216 --immediate-mode --time-stamp-precision=nano -U -w {pcap} 2>/tmp/tcpdump"

@@ -1,5 +1,6 @@
-//! What the pktgen of older kernels does otherwise than the newest, by the names that docs/differences.md gives it.
-//! Each is found by asking the module, never by its version; sequences then do without it, and all else must agree.
+//! What the pktgen of older kernels does otherwise than the newest, by the names that
+//! docs/differences.md gives it. Each is found by asking the module, never by its version;
+//! sequences then do without it, and all else must agree.
 
 use super::generate::Sequence;
 use super::step::Step;
@@ -10,8 +11,8 @@ use anyhow::Result;
 pub(super) struct Older {
     /// As docs/differences.md calls it.
     pub(super) name: &'static str,
-    /// A write to a new device file: the bytes, how many of them are written, the errno on the newest kernel (0: none)
-    /// and the result there.
+    /// A write to a new device file: the bytes, how many of them are written, the errno on the
+    /// newest kernel (0: none) and the result there.
     asks: (&'static str, usize, i32, &'static str),
     /// The sequence without it.
     leave_out: fn(&mut Sequence),

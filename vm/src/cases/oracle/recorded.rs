@@ -1,5 +1,5 @@
-//! What was recorded of a real pktgen (`oracle/`), as sequences to run again: the answers of this kernel's module and
-//! those of wirerate are compared with each other, not with the recording.
+//! What was recorded of a real pktgen (`oracle/`), as sequences to run again: the answers of this
+//! kernel's module and those of wirerate are compared with each other, not with the recording.
 
 use super::generate::Sequence;
 use super::step::{self, Call, Step};
@@ -31,7 +31,7 @@ fn read(name: &str) -> Result<String> {
     fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// The scenarios of commands, less one that needs a tree that nobody has written to yet.
+/// The scenarios of commands, less one that needs an unwritten tree.
 pub(super) fn scenarios() -> Result<Vec<Sequence>> {
     let mut all: Vec<Sequence> = Vec::new();
     let mut is_fresh = false;
@@ -54,7 +54,8 @@ pub(super) fn scenarios() -> Result<Vec<Sequence>> {
     Ok(all)
 }
 
-/// What clears up behind a scenario. Some delete or rename the pair, which the next one finds as it was.
+/// What clears up behind a scenario. Some delete or rename the pair, which the next one finds as it
+/// was.
 fn finish(all: &mut [Sequence], cleanup: &mut Vec<Value>) {
     let Some(last) = all.last_mut() else { return };
     let reset = |_: &Value| Step::write("pgctrl", "reset".to_owned());
@@ -94,7 +95,8 @@ fn step(line: &Value) -> Result<Step> {
             let calls = line["ops"].as_array().context("no ops")?;
             Step::Descriptor { file, flags, calls: calls.iter().map(call).collect::<Result<_>>()? }
         }
-        // About the file itself, not about what is in it: whether it is there afterwards shows in the list.
+        // About the file itself, not about what is in it: whether it is there afterwards shows in
+        // the list.
         (.., Some(_)) => Step::List,
         _ if line.get("list").is_some() => Step::List,
         _ => bail!("an unknown step"),
@@ -111,7 +113,8 @@ fn call(op: &Value) -> Result<Call> {
     })
 }
 
-/// The cases of frames; those that need shared skbs are on the dummy device, where nobody sees frames.
+/// The cases of frames; those that need shared skbs are on the dummy device, where no one sees
+/// frames.
 pub(super) fn frames() -> Result<Vec<Sequence>> {
     let data: Value = serde_json::from_str(&read(FRAMES)?)?;
     data["cases"].as_array().context("no cases")?.iter().map(case).collect()

@@ -1,4 +1,5 @@
-//! One run of the sequences against the tree at `/proc/net/pktgen`, whoever keeps it: as a program of its own.
+//! One run of the sequences against the control files at `/proc/net/pktgen`, as a program
+//! of its own.
 
 use super::generate::Sequence;
 use super::step::{Answer, ROOT, Step, Texts, open};
@@ -11,12 +12,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Between two sequences, so that each frame is of one of them.
 const PAUSE: Duration = Duration::from_millis(2);
-/// Longest that the removal of all devices is waited for; what is still there then shows in the answers.
+/// Longest that the removal of all devices is waited for; what is still there then shows in the
+/// answers.
 const CLEARED: Duration = Duration::from_secs(30);
 /// What one sequence was answered.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Answers {
-    /// Of each step. Of a write that is its length or the errno, and the `Result:` of that file after it.
+    /// Of each step. Of a write that is its length or the errno, and the `Result:` of that file
+    /// after it.
     pub(super) steps: Vec<Answer>,
     /// The device file at the end.
     pub(super) device: String,
@@ -86,7 +89,8 @@ fn bounded(sequence: &Sequence, texts: &mut Texts, step: &Step) -> Answer {
     step.answer(texts)
 }
 
-/// Removes all devices. The module's thread does it when it gets to it, and then takes a newer device as well.
+/// Removes all devices. The module's thread does it when it gets to it, and then takes a newer
+/// device as well.
 pub(super) fn clear() -> io::Result<()> {
     ["kpktgend_0", "kpktgend_1"].into_iter().filter(|thread| has(thread)).try_for_each(clear_thread)
 }

@@ -1,5 +1,6 @@
-//! The kernel's sample scripts, by its own pktgen and by wirerate in turn. They come from Debian's package of the
-//! kernel's source (`tools/kernel-samples.sh`) into the archive of a machine, and nowhere else.
+//! The kernel's sample scripts, by its own pktgen and by wirerate in turn. They come from Debian's
+//! package of the kernel's source (`tools/kernel-samples.sh`) into the archive of a machine, and
+//! nowhere else.
 
 use super::{Lab, compare, tcpdump};
 use crate::archive::Archive;
@@ -42,7 +43,8 @@ const fn sample(script: &'static str, options: &'static str, device: &'static st
     Sample { script, options, device, frames }
 }
 
-/// pktgen may not repeat frames on a veth, so what does that is for the dummy device, which counts them.
+/// pktgen may not repeat frames on a veth, so what does that is for the dummy device, which counts
+/// them.
 const SAMPLES: &[Sample] = &[
     sample("pktgen_sample01_simple.sh", "-n 1000 -d 198.18.7.2", "pgv0", 1000),
     sample("pktgen_sample01_simple.sh", "-n 500 -d 198.18.7.0/24 -p 9-109 -k -s 100", "pgv0", 500),
@@ -59,9 +61,10 @@ const SAMPLES: &[Sample] = &[
 struct Done {
     /// All that it said, less times.
     said: Vec<String>,
-    /// Frames of pktgen's at the far end; where nobody can see them, all that the device counts.
+    /// Frames of pktgen's at the far end; where they cannot be seen, all that the device counts.
     counted: u64,
-    /// Frames at the far end, less what is drawn; none where several threads sent, or nobody can see them.
+    /// Frames at the far end, less what is drawn; none where several threads sent, or no one can
+    /// see them.
     frames: Vec<Vec<u8>>,
     /// EtherTypes of what else arrived: the kernel's stack may have something to say as well.
     others: BTreeSet<String>,
@@ -194,8 +197,8 @@ impl Sample {
     }
 }
 
-/// A line without times, and without the frames that found the ring full: xdp makes others for them, and pktgen does not
-/// count how often it waited.
+/// A line without times, and without the frames that found the ring full: xdp makes others for
+/// them, and pktgen does not count how often it waited.
 fn without_errors(line: &str) -> String {
     let line = compare::without_times(line);
     match line.split_once(ERRORS) {

@@ -1,4 +1,5 @@
-//! What a script does with the files of the control tree, one step at a time, and what it is answered.
+//! What a script does with the files of the control tree, one step at a time, and what it is
+//! answered.
 
 use crate::guest::try_sh;
 use anyhow::{Result, bail};
@@ -192,8 +193,8 @@ pub(super) fn open(file: &str, flags: i32) -> io::Result<File> {
     open_at(&format!("{ROOT}/{file}"), flags)
 }
 
-/// The files of one sequence, open for reading. A read from the start is a text of this moment, and a single
-/// request where an open and a close would be five more.
+/// The files of one sequence, open for reading. A read from the start is a text of this moment, and
+/// a single request where an open and a close would be five more.
 #[derive(Default)]
 pub(super) struct Texts {
     open: HashMap<String, File>,

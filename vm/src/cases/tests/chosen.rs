@@ -1,22 +1,22 @@
-//! Which tests run in the machines: one for each thing that a kernel could do otherwise, and no slow ones: each
-//! takes some ten seconds where processors are emulated.
+//! Which tests run in the machines: one for each thing that a kernel could do otherwise, and no
+//! slow ones: each takes some ten seconds where processors are emulated.
 
 /// Tests of one executable.
 pub(super) struct Chosen {
     /// Whose they are, for the table.
-    pub(super) room: &'static str,
-    /// The name of the executable, which no other room has.
+    pub(super) package: &'static str,
+    /// The name of the executable, which no other crate has.
     pub(super) executable: &'static str,
     /// All of them must run and pass.
     pub(super) names: &'static [&'static str],
 }
 
-const fn of(room: &'static str, executable: &'static str, names: &'static [&'static str]) -> Chosen {
-    Chosen { room, executable, names }
+const fn of(package: &'static str, executable: &'static str, names: &'static [&'static str]) -> Chosen {
+    Chosen { package, executable, names }
 }
 
-/// None of them needs tshark, which is larger than all else in a machine, or what 6.1 does not have: of that there are
-/// other tests, which say what takes its place.
+/// None of them needs tshark, which is larger than all else in a machine, or what 6.1 does not
+/// have: of that there are other tests, which say what takes its place.
 pub(super) const CHOSEN: &[Chosen] = &[
     of("bpf", "capture_bound", &["where_the_driver_cannot_be_asked_the_plain_program_does_the_work"]),
     of("bpf", "capture_program", &["frames_in_several_pieces_keep_the_right_bytes"]),

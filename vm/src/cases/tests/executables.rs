@@ -40,7 +40,8 @@ fn build() -> Result<Vec<(String, PathBuf)>> {
     let wanted: BTreeSet<&str> =
         CHOSEN.iter().map(|chosen| chosen.executable).chain([super::PROGRAMS]).collect();
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    // The whole workspace, as `make test` does: a part of it would choose other features, and build all of it again.
+    // The whole workspace, as `make test` does: a part of it would choose other features, and build
+    // all of it again.
     command.args(["test", "--workspace", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
     command.args(wanted.iter().flat_map(|name| ["--test", name]));
     command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));

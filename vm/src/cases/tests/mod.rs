@@ -1,5 +1,5 @@
-//! Tests of the other rooms, run in the machines as they are: cargo built them for this machine, and they ask each
-//! kernel the same questions.
+//! Tests of the other rooms, run in the machines as they are: cargo built them for this machine,
+//! and they ask each kernel the same questions.
 
 mod chosen;
 pub(super) mod executables;
@@ -30,12 +30,12 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 const MODULES: &[&str] = &["sch_htb", "sch_tbf"];
-/// The test of the room `bpf` that loads all programs, and what its lines begin with.
+/// The test of the crate `bpf` that loads all programs, and what its lines begin with.
 const PROGRAMS: &str = "programs";
 const MARK: &str = "program: ";
 
-/// A test with CI's severity: what it lacks is a failure. `Err` is what it said. Nobody who waits too long gets a signal
-/// that he could take for the end of what he waits for.
+/// A test with CI's severity: what it lacks is a failure. `Err` is what it said. No one who waits
+/// too long gets a signal that he could take for the end of what he waits for.
 fn run(executable: &str, name: &str) -> Result<String> {
     let script = format!(
         "export CI=true WIRERATE=/bin/wirerate TMPDIR=/tmp
@@ -68,13 +68,13 @@ fn programs(finding: &mut Finding) -> Result<()> {
 fn tests(finding: &mut Finding) -> Result<()> {
     MODULES.iter().try_for_each(|name| load(name, ""))?;
     let (mut failures, mut counts) = (Vec::new(), BTreeMap::<&str, usize>::new());
-    for Chosen { room, executable, names } in CHOSEN {
+    for Chosen { package, executable, names } in CHOSEN {
         for name in *names {
             failures.extend(run(executable, name).err());
         }
-        *counts.entry(room).or_default() += names.len();
+        *counts.entry(package).or_default() += names.len();
     }
-    counts.iter().for_each(|(room, count)| finding.note(room, count));
+    counts.iter().for_each(|(package, count)| finding.note(package, count));
     if failures.is_empty() {
         return Ok(());
     }

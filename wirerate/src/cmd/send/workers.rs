@@ -1,7 +1,7 @@
 //! The threads of one run: started together, watched, stopped together.
 
 use crate::outcome::Failure;
-use crate::stop::{Elsewhere, Stop};
+use crate::stop::{BlockedSignals, Stop};
 use engine::{Request, RunHandle, RunReport, Worker, Workers};
 use host::Netns;
 use std::cell::OnceCell;
@@ -77,10 +77,10 @@ impl WorkerSet {
         // Once frames are sent, signals go to the workers: a signal ends the system call of a
         // worker at once, even if this thread has no CPU. Before that, building an engine must not
         // be interrupted.
-        let elsewhere = OnceCell::new();
+        let blocked = OnceCell::new();
         let notice = || {
-            if elsewhere.get().is_none() && self.totals().sent > 0 {
-                elsewhere.get_or_init(Elsewhere::begin);
+            if blocked.get().is_none() && self.totals().sent > 0 {
+                blocked.get_or_init(BlockedSignals::begin);
             }
             stop.is_set()
         };
