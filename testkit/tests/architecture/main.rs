@@ -20,7 +20,7 @@ const KNOWN_CIRCLES: &[(&str, &[&str])] = &[
 ];
 
 /// Crates without I/O of their own: `std` paths that their sources must not use.
-const PURE_CRATES: [&str; 4] = ["packet", "command", "pcapng", "filter"];
+const PURE_CRATES: [&str; 5] = ["packet", "frames", "command", "pcapng", "filter"];
 const IO_AND_CLOCKS: [&str; 7] = ["fs", "net::Tcp", "net::Udp", "process", "env", "thread", "time::"];
 
 fn root() -> PathBuf {

@@ -1,0 +1,29 @@
+//! trafgen's packet language (netsniff-ng 0.6.8): text to frames with fields and checksums.
+//!
+//! [`parse`] reads a configuration and returns one [`FrameSpec`] per packet: a template, the fields
+//! that change from frame to frame, and the checksums that follow them. [`Expander`] yields the
+//! frames of a list of packets. `docs/frames.md` describes the language.
+#![forbid(unsafe_code)]
+
+mod builder;
+mod dns;
+mod error;
+mod expand;
+mod expression;
+mod functions;
+mod parse;
+mod protocols;
+mod scan;
+mod spec;
+mod value;
+
+pub use builder::DeviceAddresses;
+pub use error::ConfigError;
+pub use expand::{Expander, PacketOrder};
+pub use functions::{FUNCTIONS, Function};
+pub use parse::{Captures, NoCaptures, Settings, parse};
+pub use protocols::{Default, Id, Kind, Next, Numbers, PROTOCOLS, Protocol, ProtocolField, Sum, Word};
+pub use spec::{ChecksumField, Field, FieldMode, FrameSpec, PseudoHeader, SumKind};
+
+/// The longest frame that a packet may describe, in bytes without FCS.
+pub const FRAME_BYTES_MAX: usize = 65_535;

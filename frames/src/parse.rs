@@ -1,0 +1,460 @@
+//! The grammar: packets, the bytes in them, functions and protocol headers.
+
+use crate::builder::{DeviceAddresses, PacketBuilder, Spot};
+use crate::dns::{self, ResourceRecord};
+use crate::error::ConfigError;
+use crate::expression::expression;
+use crate::functions::{Act, Covered, FUNCTIONS, Function};
+use crate::protocols::{Id, Kind, PROTOCOLS, Protocol};
+use crate::scan::Scanner;
+use crate::spec::{FieldMode, FrameSpec};
+use crate::value::{self, Value};
+use packet::Rng;
+use std::ops::RangeInclusive;
+
+/// Bytes of all packets of a configuration together.
+const CONFIG_FRAMES_MAX: usize = 256 << 20;
+
+/// What the text does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Seed of `rnd()`.
+    pub seed: u64,
+    /// Source addresses that are not given.
+    pub device: DeviceAddresses,
+}
+
+impl std::default::Default for Settings {
+    fn default() -> Self {
+        Self { seed: 0, device: DeviceAddresses::NONE }
+    }
+}
+
+/// Reads frames of capture files for `pcap("FILE", NUMBER)`.
+pub trait Captures {
+    /// The bytes of frame `number` of `file`; the first frame is 1.
+    ///
+    /// # Errors
+    /// Why there is no such frame, as part of a sentence.
+    fn frame(&mut self, file: &str, number: u64) -> Result<Vec<u8>, String>;
+}
+
+/// No capture files can be read.
+#[derive(Clone, Copy, Debug)]
+pub struct NoCaptures;
+
+impl Captures for NoCaptures {
+    fn frame(&mut self, _: &str, _: u64) -> Result<Vec<u8>, String> {
+        Err("capture files cannot be read here".to_owned())
+    }
+}
+
+/// Reads a configuration.
+///
+/// # Errors
+/// The first place that is wrong.
+pub fn parse(
+    text: &[u8],
+    settings: &Settings,
+    captures: &mut dyn Captures,
+) -> Result<Vec<FrameSpec>, ConfigError> {
+    let scanner = Scanner::new(text);
+    let mut parser = Parser { scanner, rng: Rng(settings.seed), device: settings.device, captures };
+    let mut packets = Vec::new();
+    let mut total = 0;
+    loop {
+        parser.scanner.skip_blanks()?;
+        if parser.scanner.peek().is_none() {
+            return Ok(packets);
+        }
+        let place = parser.scanner.place();
+        let packet = parser.packet()?;
+        total += packet.template.len();
+        if total > CONFIG_FRAMES_MAX {
+            return Err(parser.scanner.error_at(place, "the packets are longer than 256 MiB together"));
+        }
+        packets.push(packet);
+    }
+}
+
+struct Parser<'a> {
+    scanner: Scanner<'a>,
+    rng: Rng,
+    device: DeviceAddresses,
+    captures: &'a mut dyn Captures,
+}
+
+/// One argument of a protocol function.
+struct Assignment {
+    /// Index of the field.
+    field: usize,
+    /// First byte and number of bytes, if not the whole field.
+    part: Option<(usize, usize)>,
+    value: Value,
+}
+
+impl Parser<'_> {
+    fn packet(&mut self) -> Result<FrameSpec, ConfigError> {
+        let cpus = if self.scanner.peek_word()? == "cpu" { Some(self.cpus()?) } else { None };
+        self.scanner.expect(b'{', "'{' or cpu(")?;
+        let start = self.scanner.place() - 1;
+        let mut builder = PacketBuilder::new(self.device);
+        self.scanner.eat(b',')?;
+        while !self.scanner.eat(b'}')? {
+            if self.scanner.peek().is_none() {
+                return Err(self.scanner.error_at(start, "this packet has no end: expected '}'"));
+            }
+            self.element(&mut builder)?;
+            self.scanner.eat(b',')?;
+        }
+        if builder.len() == 0 {
+            return Err(self.scanner.error_at(start, "this packet is empty: expected at least one byte"));
+        }
+        builder.finish(cpus).map_err(|(place, why)| self.scanner.error_at(place, why))
+    }
+
+    /// Takes `cpu(1):` or `cpu(1-2):`.
+    fn cpus(&mut self) -> Result<RangeInclusive<u32>, ConfigError> {
+        self.scanner.word()?;
+        self.scanner.expect(b'(', "'(' after cpu")?;
+        let first = self.scanner.number("the number of a CPU")? as u32;
+        let has_second = self.scanner.eat(b'-')? || self.scanner.eat(b':')?;
+        let last = if has_second { self.scanner.number("the number of a CPU")? as u32 } else { first };
+        self.scanner.expect(b')', "')' or '-'")?;
+        self.scanner.expect(b':', "':' after cpu()")?;
+        Ok(first.min(last)..=first.max(last))
+    }
+
+    fn element(&mut self, builder: &mut PacketBuilder) -> Result<(), ConfigError> {
+        self.scanner.skip_blanks()?;
+        let place = self.scanner.place();
+        if self.scanner.peek() == Some(b'"') {
+            let bytes = self.scanner.string()?;
+            return builder.extend(&bytes).map_err(|why| self.scanner.error_at(place, why));
+        }
+        if self.scanner.peek().is_some_and(|byte| byte.is_ascii_alphabetic()) {
+            return self.named(builder, place);
+        }
+        self.byte(builder, place)
+    }
+
+    /// Takes a function, a protocol, or a number or character that starts with a letter.
+    fn named(&mut self, builder: &mut PacketBuilder, place: usize) -> Result<(), ConfigError> {
+        let name = self.scanner.peek_word()?;
+        if let Some(function) = Function::named(&name) {
+            self.scanner.word()?;
+            return self.function(builder, function, place);
+        }
+        if let Some(protocol) = Protocol::named(&name) {
+            self.scanner.word()?;
+            return self.header(builder, protocol, place);
+        }
+        let mut ahead = self.scanner.clone();
+        ahead.word()?;
+        if name.len() > 1 && ahead.eat(b'(')? {
+            return Err(self.scanner.error_at(place, unknown_function(&name)));
+        }
+        self.byte(builder, place)
+    }
+
+    fn byte(&mut self, builder: &mut PacketBuilder, place: usize) -> Result<(), ConfigError> {
+        let byte = self.scanner.number("a byte (42, 0x2a, 'a'), a string, a function or '}'")?;
+        builder.extend(&[byte as u8]).map_err(|why| self.scanner.error_at(place, why))
+    }
+
+    /// Takes the numbers in parentheses after a function: at least `least`, at most `most`.
+    fn numbers(&mut self, function: &Function, least: usize, most: usize) -> Result<Vec<i64>, ConfigError> {
+        let name = function.names[0];
+        self.scanner.expect(b'(', &format!("'(' after {name}"))?;
+        let mut numbers = Vec::new();
+        while !self.scanner.eat(b')')? {
+            let usage = || format!("{name}({})", function.arguments);
+            if numbers.len() == most {
+                return Err(self.scanner.expected(&format!("')' as in {}", usage())));
+            }
+            if self.scanner.eat(b'(')? {
+                numbers.push(expression(&mut self.scanner)?);
+                self.scanner.expect(b')', "an operator or ')'")?;
+            } else {
+                numbers.push(self.scanner.number(&format!("a number as in {}", usage()))?);
+            }
+            let has_comma = self.scanner.eat(b',')?;
+            if self.scanner.peek() == Some(b')') && (has_comma || numbers.len() < least) {
+                return Err(self.scanner.expected(&format!("a number as in {}", usage())));
+            }
+        }
+        if numbers.len() < least {
+            let place = self.scanner.place() - 1;
+            let arguments = function.arguments;
+            return Err(self.scanner.error_at(place, format!("expected {name}({arguments})")));
+        }
+        Ok(numbers)
+    }
+
+    fn function(
+        &mut self,
+        builder: &mut PacketBuilder,
+        function: &Function,
+        place: usize,
+    ) -> Result<(), ConfigError> {
+        let count = |number: i64| usize::try_from(number).unwrap_or(usize::MAX);
+        let done = match function.act {
+            Act::Fill => {
+                let numbers = self.numbers(function, 2, 2)?;
+                builder.fill(numbers[0] as u8, count(numbers[1]))
+            }
+            Act::Random => {
+                let len = count(self.numbers(function, 0, 1)?.first().copied().unwrap_or(1));
+                builder.grow(len).and_then(|()| {
+                    let bytes: Vec<u8> = (0..len).map(|_| self.rng.next_u32() as u8).collect();
+                    builder.extend(&bytes)
+                })
+            }
+            Act::RandomPerFrame => {
+                let len = count(self.numbers(function, 0, 1)?.first().copied().unwrap_or(1));
+                builder.random_per_frame(len)
+            }
+            Act::Sequence { is_up } => {
+                let numbers = self.numbers(function, 2, 3)?;
+                let (start, len) = (numbers[0] as u8, count(numbers[1]));
+                let step = numbers.get(2).map_or(1, |step| *step as u8);
+                let step = if is_up { step } else { step.wrapping_neg() };
+                builder.grow(len).and_then(|()| {
+                    let byte = |index: usize| start.wrapping_add(step.wrapping_mul(index as u8));
+                    builder.extend(&(0..len).map(byte).collect::<Vec<u8>>())
+                })
+            }
+            Act::Counter { is_up } => {
+                let numbers = self.numbers(function, 2, 3)?;
+                let step = numbers.get(2).map_or(1, |step| *step as u8);
+                counter(numbers[0] as u8, numbers[1] as u8, step, is_up)
+                    .and_then(|mode| builder.moving_byte(mode))
+            }
+            Act::Constant { width } => {
+                self.scanner.expect(b'(', &format!("'(' after {}", function.names[0]))?;
+                let value = expression(&mut self.scanner)?;
+                self.scanner.expect(b')', "an operator or ')'")?;
+                builder.extend(&value.to_be_bytes()[8 - width..])
+            }
+            Act::Checksum(covered) => {
+                let numbers = self.numbers(function, 2, 2)?;
+                let (from, to) = (count(numbers[0].min(numbers[1])), count(numbers[0].max(numbers[1])));
+                match covered {
+                    _ if from == to => Err(format!("both offsets are {from}")),
+                    Covered::Range => builder.range_checksum(from, to, place),
+                    Covered::Transport { protocol, is_v6 } => {
+                        builder.transport_checksum(from, to, protocol, is_v6, place)
+                    }
+                }
+            }
+            Act::Hex => {
+                let text = self.quoted(function)?;
+                self.scanner.expect(b')', "')'")?;
+                hex(&text).and_then(|bytes| builder.extend(&bytes))
+            }
+            Act::Capture => {
+                let file = self.quoted(function)?;
+                self.scanner.expect(b',', "',' and the number of a frame")?;
+                let number = self.scanner.number("the number of a frame")?;
+                self.scanner.expect(b')', "')'")?;
+                self.captures
+                    .frame(&String::from_utf8_lossy(&file), number as u64)
+                    .and_then(|bytes| builder.extend(&bytes))
+            }
+        };
+        done.map_err(|why| self.scanner.error_at(place, why))
+    }
+
+    /// Takes the '(' of a function and the string behind it.
+    fn quoted(&mut self, function: &Function) -> Result<Vec<u8>, ConfigError> {
+        self.scanner.expect(b'(', &format!("'(' after {}", function.names[0]))?;
+        self.scanner.skip_blanks()?;
+        self.scanner.string()
+    }
+
+    fn header(
+        &mut self,
+        builder: &mut PacketBuilder,
+        protocol: &'static Protocol,
+        place: usize,
+    ) -> Result<(), ConfigError> {
+        let mut assignments = Vec::new();
+        let mut records = Vec::new();
+        self.scanner.expect(b'(', &format!("'(' after {}", protocol.names[0]))?;
+        while !self.scanner.eat(b')')? {
+            self.argument(protocol, &mut assignments, &mut records)?;
+            self.scanner.eat(b',')?;
+        }
+        let groups = assignments.iter().filter_map(|given| protocol.fields[given.field].group);
+        let groups = groups.fold(0, |groups, group| groups | 1 << group);
+        let applied = builder.push_header(protocol, groups).and_then(|()| {
+            assignments.into_iter().try_for_each(|assignment| assign(builder, assignment))?;
+            if protocol.id == Id::Dns { dns::append(builder, &records) } else { Ok(()) }
+        });
+        applied.map_err(|why| self.scanner.error_at(place, why))
+    }
+
+    /// Takes one argument of a protocol: a word, a field and its value, or a record of DNS.
+    fn argument(
+        &mut self,
+        protocol: &'static Protocol,
+        assignments: &mut Vec<Assignment>,
+        records: &mut Vec<ResourceRecord>,
+    ) -> Result<(), ConfigError> {
+        let mut name = self.scanner.peek_word()?;
+        if name.is_empty() {
+            return Err(self.scanner.expected(&format!("a field of {} or ')'", protocol.names[0])));
+        }
+        let place = self.scanner.place();
+        self.scanner.word()?;
+        if let Some(section) = dns::SECTIONS.iter().position(|(of, _)| protocol.id == Id::Dns && *of == name)
+        {
+            records.push(dns::record(&mut self.scanner, section)?);
+            return Ok(());
+        }
+        if self.scanner.eat(b'(')? {
+            let index = self.scanner.number("a number")?;
+            self.scanner.expect(b')', "')'")?;
+            name = format!("{name}({index})");
+        }
+        self.scanner.skip_blanks()?;
+        let has_value = matches!(self.scanner.peek(), Some(b'=' | b'['));
+        if !has_value && let Some(word) = protocol.words.iter().find(|word| word.names.contains(&&*name)) {
+            let set = |(field, number): &(usize, u64)| Assignment {
+                field: *field,
+                part: None,
+                value: Value::Number(*number),
+            };
+            assignments.extend(word.sets.iter().map(set));
+            return Ok(());
+        }
+        let field = protocol.fields.iter().position(|field| field.names.contains(&&*name));
+        let field = field.ok_or_else(|| self.scanner.error_at(place, unknown_field(protocol, &name)))?;
+        let row = &protocol.fields[field];
+        if !has_value && row.is_flag {
+            assignments.push(Assignment { field, part: None, value: Value::Number(1) });
+            return Ok(());
+        }
+        let part = if self.scanner.eat(b'[')? { Some(self.part(row.width)?) } else { None };
+        self.scanner.expect(b'=', &format!("'=' after {name}"))?;
+        let kind = if part.is_some() { Kind::Number } else { row.kind };
+        let value = value::value(&mut self.scanner, kind, row.values)?;
+        assignments.push(Assignment { field, part, value });
+        Ok(())
+    }
+
+    /// Takes `index]` or `index:len]`.
+    fn part(&mut self, width: usize) -> Result<(usize, usize), ConfigError> {
+        self.scanner.skip_blanks()?;
+        let place = self.scanner.place();
+        let index = self.scanner.number("the index of a byte")?;
+        let index = usize::try_from(index).ok().filter(|index| *index < width);
+        let last = width - 1;
+        let index = index.ok_or_else(|| {
+            self.scanner.error_at(place, format!("expected the index of a byte of this field, 0 to {last}"))
+        })?;
+        let mut len = 1;
+        if self.scanner.eat(b':')? {
+            self.scanner.skip_blanks()?;
+            let place = self.scanner.place();
+            len = self.scanner.number("a number of bytes: 1, 2 or 4")?;
+            if ![1, 2, 4].contains(&len) {
+                return Err(self.scanner.error_at(place, "expected a number of bytes: 1, 2 or 4"));
+            }
+        }
+        self.scanner.expect(b']', "']' or ':'")?;
+        Ok((index, len as usize))
+    }
+}
+
+/// Writes one argument into the last header.
+fn assign(builder: &mut PacketBuilder, assignment: Assignment) -> Result<(), String> {
+    let whole = builder.spot(assignment.field);
+    let spot = match assignment.part {
+        None => whole,
+        Some((index, width)) => Spot { offset: whole.offset + index, width, ..whole },
+    };
+    if spot.offset + spot.width > builder.len() {
+        return Err("a field with an index goes beyond the end of the header".to_owned());
+    }
+    match assignment.value {
+        Value::Moving(motion) => {
+            value::apply_motion(builder, spot, motion);
+            builder.note_motion(assignment.field);
+            return Ok(());
+        }
+        Value::Number(number) => builder.write_number(spot, number),
+        Value::Address(bytes) => builder.write_bytes(spot, &bytes),
+    }
+    builder.give(assignment.field);
+    Ok(())
+}
+
+/// The values of `dinc()` and `ddec()` in a packet. trafgen counts in one byte and steps before the
+/// first frame.
+fn counter(min: u8, max: u8, step: u8, is_up: bool) -> Result<FieldMode, String> {
+    let size = i32::from(max) - i32::from(min) + 1;
+    if size == 0 {
+        return Err(format!("MIN ({min}) must not be MAX + 1"));
+    }
+    let step = if is_up { i32::from(step) } else { -i32::from(step) };
+    let mut value = if is_up { min } else { max };
+    let mut seen = [None; 256];
+    let mut values = Vec::new();
+    loop {
+        let next = (i32::from(value.wrapping_sub(min)) + step) % size;
+        value = (next as u8).wrapping_add(min);
+        if let Some(repeat_from) = seen[usize::from(value)] {
+            return Ok(compact(values, repeat_from));
+        }
+        seen[usize::from(value)] = Some(values.len());
+        values.push(u64::from(value));
+    }
+}
+
+/// A list of consecutive values as a counter, any other list as it is.
+fn compact(values: Vec<u64>, repeat_from: usize) -> FieldMode {
+    let (Some(min), Some(max)) = (values.iter().copied().min(), values.iter().copied().max()) else {
+        return FieldMode::Values { values, repeat_from };
+    };
+    let wrap = max - min + 1;
+    let is_consecutive = values.iter().zip(values.iter().cycle().skip(1)).all(|(value, next)| {
+        let counted = if *value == max { min } else { value + 1 };
+        counted == *next
+    });
+    if is_consecutive && repeat_from == 0 {
+        FieldMode::Increment { first: values[0], min, max, step: 1, wrap }
+    } else {
+        FieldMode::Values { values, repeat_from }
+    }
+}
+
+/// Bytes as hexadecimal digits.
+fn hex(text: &[u8]) -> Result<Vec<u8>, String> {
+    let digit = |byte: &u8| {
+        char::from(*byte)
+            .to_digit(16)
+            .ok_or_else(|| format!("'{}' is not a hexadecimal digit", char::from(*byte)))
+    };
+    let is_between = |byte: &&u8| !matches!(**byte, b' ' | b'\t' | b'\r' | b'\n' | b':' | b'-');
+    let digits = text.iter().filter(is_between).map(digit).collect::<Result<Vec<u32>, String>>()?;
+    let (pairs, []) = digits.as_chunks::<2>() else {
+        return Err("expected an even number of hexadecimal digits".to_owned());
+    };
+    Ok(pairs.iter().map(|[high, low]| (high << 4 | low) as u8).collect())
+}
+
+fn unknown_function(name: &str) -> String {
+    let functions = FUNCTIONS.iter().map(|function| function.names[0]);
+    let protocols = PROTOCOLS.iter().map(|protocol| protocol.names[0]);
+    let all: Vec<&str> = functions.chain(protocols).collect();
+    format!("there is no function '{name}'; expected one of {}", all.join(", "))
+}
+
+fn unknown_field(protocol: &Protocol, name: &str) -> String {
+    let fields = protocol.fields.iter().map(|field| field.names[0]);
+    let words = protocol.words.iter().map(|word| word.names[0]);
+    let records = dns::SECTIONS.iter().map(|(name, _)| *name).filter(|_| protocol.id == Id::Dns);
+    let all: Vec<&str> = fields.chain(words).chain(records).collect();
+    format!("{} has no field '{name}'; expected one of {}", protocol.names[0], all.join(", "))
+}

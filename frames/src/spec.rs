@@ -1,0 +1,301 @@
+//! A packet as data: template, fields, checksums; and how one frame is made of it.
+
+use packet::{Rng, checksum};
+use std::ops::RangeInclusive;
+
+/// One packet of a configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FrameSpec {
+    /// The bytes of the frame before fields and checksums are applied.
+    pub template: Vec<u8>,
+    /// Applied in order, once per frame of this packet.
+    pub fields: Vec<Field>,
+    /// Computed in order after the fields. Empty if no frame changes: then `template` has them.
+    pub checksums: Vec<ChecksumField>,
+    /// The CPUs that send this packet; all if `None`.
+    pub cpus: Option<RangeInclusive<u32>>,
+}
+
+/// Bytes that change from frame to frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// First byte in the frame.
+    pub offset: usize,
+    /// Bytes, 1 to 8, in network order.
+    pub width: usize,
+    /// The bits of the field that are written.
+    pub mask: u64,
+    /// A value is shifted left by this before it is masked.
+    pub shift: u32,
+    /// Where the values come from.
+    pub mode: FieldMode,
+}
+
+/// The values of a field, one per frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FieldMode {
+    /// Adds `step`. A value above `max` is reduced by `wrap`, but not below `min`.
+    Increment {
+        /// Value of the first frame.
+        first: u64,
+        /// Lowest value after a wrap.
+        min: u64,
+        /// Highest value.
+        max: u64,
+        /// Added per frame, less than `wrap`.
+        step: u64,
+        /// Subtracted from a value above `max`.
+        wrap: u64,
+    },
+    /// Subtracts `step`. A value below `min` is raised by the size of the range.
+    Decrement {
+        /// Value of the first frame.
+        first: u64,
+        /// Lowest value.
+        min: u64,
+        /// Highest value.
+        max: u64,
+        /// Subtracted per frame, at most the size of the range.
+        step: u64,
+    },
+    /// Uniform between both, inclusive.
+    Random {
+        /// Lowest value.
+        min: u64,
+        /// Highest value.
+        max: u64,
+    },
+    /// The list in order. At its end it goes on at index `repeat_from`.
+    Values {
+        /// The values, at least one.
+        values: Vec<u64>,
+        /// Index of the value that follows the last one.
+        repeat_from: usize,
+    },
+}
+
+impl FieldMode {
+    /// The state before the first frame: a value, or an index into the list.
+    pub(crate) fn start(&self) -> u64 {
+        match self {
+            Self::Increment { first, .. } | Self::Decrement { first, .. } => *first,
+            Self::Random { .. } | Self::Values { .. } => 0,
+        }
+    }
+
+    /// The value for the next frame; moves `state` on.
+    pub(crate) fn next(&self, state: &mut u64, rng: &mut Rng) -> u64 {
+        let value = *state;
+        match *self {
+            Self::Increment { min, max, step, wrap, .. } => {
+                let next = value.saturating_add(step);
+                *state = if next > max { next.saturating_sub(wrap).max(min) } else { next };
+                value
+            }
+            Self::Decrement { min, max, step, .. } => {
+                *state = match value.checked_sub(step).filter(|next| *next >= min) {
+                    Some(next) => next,
+                    None => max.saturating_sub((step - 1).saturating_sub(value.saturating_sub(min))).max(min),
+                };
+                value
+            }
+            Self::Random { min, max } => min + random_below(rng, (max - min).wrapping_add(1)),
+            Self::Values { ref values, repeat_from } => {
+                let index = value as usize;
+                *state = if index + 1 < values.len() { value + 1 } else { repeat_from as u64 };
+                values[index]
+            }
+        }
+    }
+}
+
+/// A number below `bound`; any number if `bound` is 0.
+fn random_below(rng: &mut Rng, bound: u64) -> u64 {
+    match u32::try_from(bound) {
+        Ok(0) => u64::from(rng.next_u32()) << 32 | u64::from(rng.next_u32()),
+        Ok(bound) => u64::from(rng.below(bound)),
+        Err(_) => {
+            let bits = u64::from(rng.next_u32()) << 32 | u64::from(rng.next_u32());
+            ((u128::from(bits) * u128::from(bound)) >> 64) as u64
+        }
+    }
+}
+
+impl Field {
+    /// Writes `value` into the bits of the field.
+    pub fn write(&self, frame: &mut [u8], value: u64) {
+        write_bits(&mut frame[self.offset..self.offset + self.width], self.mask, value << self.shift);
+    }
+}
+
+/// Replaces the bits in `mask` of a big-endian number of up to 8 bytes.
+pub(crate) fn write_bits(bytes: &mut [u8], mask: u64, bits: u64) {
+    let merged = (read_bits(bytes) & !mask) | (bits & mask);
+    let width = bytes.len();
+    bytes.copy_from_slice(&merged.to_be_bytes()[8 - width..]);
+}
+
+/// A big-endian number of up to 8 bytes.
+pub(crate) fn read_bits(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
+}
+
+/// A checksum in the frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChecksumField {
+    /// First byte of the checksum.
+    pub offset: usize,
+    /// First byte that it covers.
+    pub start: usize,
+    /// End of the bytes that it covers; the checksum itself counts as zero.
+    pub end: usize,
+    /// What is added in front.
+    pub pseudo_header: PseudoHeader,
+    /// The algorithm.
+    pub kind: SumKind,
+}
+
+/// The pseudo header of a transport checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PseudoHeader {
+    /// None.
+    None,
+    /// Addresses of the IPv4 header at byte `header`.
+    Ipv4 {
+        /// First byte of the IPv4 header.
+        header: usize,
+        /// Protocol number.
+        protocol: u8,
+    },
+    /// Addresses of the IPv6 header at byte `header`.
+    Ipv6 {
+        /// First byte of the IPv6 header.
+        header: usize,
+        /// Number of the upper-layer protocol.
+        protocol: u8,
+    },
+}
+
+/// How a checksum is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SumKind {
+    /// 16-bit ones-complement sum (RFC 1071).
+    Internet,
+    /// The same, and a result of 0 is sent as 0xffff (UDP).
+    Udp,
+    /// CRC32c, four bytes, least significant first (SCTP).
+    Crc32c,
+}
+
+impl SumKind {
+    /// Bytes of the checksum.
+    pub(crate) fn width(self) -> usize {
+        match self {
+            Self::Internet | Self::Udp => 2,
+            Self::Crc32c => 4,
+        }
+    }
+}
+
+impl ChecksumField {
+    /// Computes the checksum and writes it.
+    pub fn write(&self, frame: &mut [u8]) {
+        frame[self.offset..self.offset + self.kind.width()].fill(0);
+        let covered = &frame[self.start..self.end];
+        if self.kind == SumKind::Crc32c {
+            let crc = crc32c(covered);
+            frame[self.offset..self.offset + 4].copy_from_slice(&crc.to_le_bytes());
+            return;
+        }
+        let length = covered.len() as u64;
+        let pseudo = match self.pseudo_header {
+            PseudoHeader::None => 0,
+            PseudoHeader::Ipv4 { header, protocol } => {
+                checksum::add(length + u64::from(protocol), &frame[header + 12..header + 20])
+            }
+            PseudoHeader::Ipv6 { header, protocol } => {
+                checksum::add(length + u64::from(protocol), &frame[header + 8..header + 40])
+            }
+        };
+        let sum = match checksum::finish(checksum::add(pseudo, covered)) {
+            0 if self.kind == SumKind::Udp => 0xffff,
+            sum => sum,
+        };
+        frame[self.offset..self.offset + 2].copy_from_slice(&sum.to_be_bytes());
+    }
+
+    /// True if this checksum covers bytes of `other`.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        other.offset < self.end && self.start < other.offset + other.kind.width()
+    }
+}
+
+/// CRC32c (Castagnoli), bit by bit.
+fn crc32c(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(mode: &FieldMode, count: usize) -> Vec<u64> {
+        let (mut state, mut rng) = (mode.start(), Rng(1));
+        (0..count).map(|_| mode.next(&mut state, &mut rng)).collect()
+    }
+
+    #[test]
+    fn increment_wraps_to_at_least_min() {
+        let mode = FieldMode::Increment { first: 1, min: 1, max: 10, step: 4, wrap: 11 };
+        assert_eq!(values(&mode, 6), [1, 5, 9, 2, 6, 10]);
+        let mode = FieldMode::Increment { first: 3, min: 1, max: 3, step: 1, wrap: 4 };
+        assert_eq!(values(&mode, 4), [3, 1, 2, 3]);
+    }
+
+    #[test]
+    fn decrement_wraps_by_the_size_of_the_range() {
+        let mode = FieldMode::Decrement { first: 5, min: 2, max: 5, step: 1 };
+        assert_eq!(values(&mode, 6), [5, 4, 3, 2, 5, 4]);
+        let mode = FieldMode::Decrement { first: 5, min: 0, max: 5, step: 4 };
+        assert_eq!(values(&mode, 5), [5, 1, 3, 5, 1]);
+    }
+
+    #[test]
+    fn values_repeat_from_an_index() {
+        let mode = FieldMode::Values { values: vec![9, 1, 2], repeat_from: 1 };
+        assert_eq!(values(&mode, 6), [9, 1, 2, 1, 2, 1]);
+    }
+
+    #[test]
+    fn random_values_reach_both_ends_and_no_others() {
+        let seen = values(&FieldMode::Random { min: 3, max: 5 }, 100);
+        assert!((3..=5).all(|value| seen.contains(&value)) && seen.iter().all(|v| (3..=5).contains(v)));
+        values(&FieldMode::Random { min: 0, max: u64::MAX }, 3);
+    }
+
+    #[test]
+    fn field_writes_only_its_bits() {
+        let mut frame = [0xff; 4];
+        let mode = FieldMode::Random { min: 0, max: 0 };
+        Field { offset: 1, width: 2, mask: 0x0ff0, shift: 4, mode }.write(&mut frame, 0x12);
+        assert_eq!(frame, [0xff, 0xf1, 0x2f, 0xff]);
+    }
+
+    #[test]
+    fn udp_checksum_of_zero_is_sent_as_all_ones() {
+        let sum =
+            |kind| ChecksumField { offset: 0, start: 0, end: 4, pseudo_header: PseudoHeader::None, kind };
+        let mut frame = [0, 0, 0xff, 0xff];
+        sum(SumKind::Udp).write(&mut frame);
+        assert_eq!(frame[..2], [0xff, 0xff]);
+        sum(SumKind::Internet).write(&mut frame);
+        assert_eq!(frame[..2], [0, 0]);
+    }
+
+    #[test]
+    fn crc32c_of_the_check_string() {
+        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
+    }
+}

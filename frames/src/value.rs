@@ -1,0 +1,265 @@
+//! Values of fields: numbers, addresses, and functions that change them from frame to frame.
+
+use crate::builder::{PacketBuilder, Spot};
+use crate::error::ConfigError;
+use crate::protocols::Kind;
+use crate::scan::{self, Scanner};
+use crate::spec::FieldMode;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Bytes that a field function changes in a field longer than this: its last ones, as in trafgen.
+const MOVING_WIDTH_MAX: usize = 4;
+/// Bytes of the largest field of the intermediate form.
+const FIELD_WIDTH_MAX: usize = 8;
+/// The largest random value of a four-byte field without a range: trafgen draws 31 bits.
+const RANDOM_MAX: u64 = 0x7fff_ffff;
+/// Values that a counter of trafgen wraps at if it has no range.
+const COUNTER_VALUES: u64 = 1 << 32;
+
+/// The value of a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    Number(u64),
+    Address(Vec<u8>),
+    Moving(Motion),
+}
+
+/// How a field changes from frame to frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Motion {
+    Count { is_up: bool, range: Option<(u32, u32)>, step: u32 },
+    Random { range: Option<(u32, u32)> },
+    List(Vec<u128>),
+}
+
+/// The functions of fields, with their arguments, for errors and docs.
+pub(crate) static FIELD_FUNCTIONS: &[(&str, &str, &str)] = &[
+    ("dinc", "[[MIN, MAX, ]STEP]", "goes up by STEP (1); from MIN to MAX, or from the value of the field"),
+    ("ddec", "[MIN, MAX[, STEP]]", "goes down by STEP (1); from MAX to MIN, or from the value of the field"),
+    ("drnd", "[MIN, MAX]", "random"),
+    ("values", "A, B, ...", "the list in order, again and again"),
+];
+
+/// What a field of that kind takes, for errors.
+fn expectation(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Number => "a number or a function (dinc, ddec, drnd, values)",
+        Kind::Mac => "a MAC address (02:00:00:00:00:01) or a function (dinc, ddec, drnd, values)",
+        Kind::Ip4 => "an IPv4 address (192.0.2.1) or a function (dinc, ddec, drnd, values)",
+        Kind::Ip6 => "an IPv6 address (2001:db8::1) or a function (dinc, ddec, drnd, values)",
+    }
+}
+
+/// Takes the value of a field.
+pub(crate) fn value(
+    scanner: &mut Scanner<'_>,
+    kind: Kind,
+    words: &[(&str, u64)],
+) -> Result<Value, ConfigError> {
+    let word = scanner.peek_word()?;
+    if let Some((_, number)) = words.iter().find(|(name, _)| *name == word) {
+        scanner.word()?;
+        return Ok(Value::Number(*number));
+    }
+    if FIELD_FUNCTIONS.iter().any(|(name, ..)| *name == word) {
+        return function(scanner, kind, &word).map(Value::Moving);
+    }
+    plain(scanner, kind)
+}
+
+/// Takes a number or an address.
+fn plain(scanner: &mut Scanner<'_>, kind: Kind) -> Result<Value, ConfigError> {
+    scanner.skip_blanks()?;
+    let mut ahead = scanner.clone();
+    let text = ahead.address()?;
+    let address = match kind {
+        Kind::Mac => mac(text).map(|bytes| bytes.to_vec()),
+        Kind::Ip4 => text.parse::<Ipv4Addr>().ok().map(|address| address.octets().to_vec()),
+        Kind::Ip6 => text.parse::<Ipv6Addr>().ok().map(|address| address.octets().to_vec()),
+        Kind::Number => None,
+    };
+    if let Some(address) = address {
+        *scanner = ahead;
+        return Ok(Value::Address(address));
+    }
+    match kind {
+        Kind::Number | Kind::Ip4
+            if scanner.peek() == Some(b'\'') || scan::number(text.as_bytes()).is_some() =>
+        {
+            Ok(Value::Number(scanner.number(expectation(kind))? as u64))
+        }
+        _ if text.is_empty() => Err(scanner.expected(expectation(kind))),
+        _ => Err(scanner.error_at(
+            scanner.place(),
+            format!("expected {}, found '{}'", expectation(kind), text.get(..40).unwrap_or(text)),
+        )),
+    }
+}
+
+/// Six groups of one or two hexadecimal digits.
+fn mac(text: &str) -> Option<[u8; 6]> {
+    let mut bytes = [0; 6];
+    let mut groups = text.split(':');
+    for byte in &mut bytes {
+        let group = groups.next().filter(|group| (1..=2).contains(&group.len()))?;
+        *byte = u8::from_str_radix(group, 16).ok().filter(|_| !group.starts_with('+'))?;
+    }
+    groups.next().is_none().then_some(bytes)
+}
+
+fn function(scanner: &mut Scanner<'_>, kind: Kind, name: &str) -> Result<Motion, ConfigError> {
+    scanner.word()?;
+    let place = scanner.place();
+    scanner.expect(b'(', &format!("'(' after {name}"))?;
+    if name == "values" {
+        return list(scanner, kind);
+    }
+    let mut arguments = Vec::new();
+    while !scanner.eat(b')')? {
+        arguments.push(scanner.number("a number or ')'")? as u32);
+        if !scanner.eat(b',')? && scanner.peek() != Some(b')') && arguments.len() == 3 {
+            return Err(scanner.expected("')'"));
+        }
+    }
+    let (range, step) = match (name, &arguments[..]) {
+        (_, []) => (None, 1),
+        ("dinc" | "ddec", [step]) => (None, *step),
+        (_, [min, max]) => (Some((*min, *max)), 1),
+        ("dinc" | "ddec", [min, max, step]) => (Some((*min, *max)), *step),
+        _ => {
+            let (_, usage, _) = FIELD_FUNCTIONS.iter().find(|(of, ..)| *of == name).expect("it has a row");
+            return Err(scanner.error_at(place, format!("expected {name}({usage})")));
+        }
+    };
+    if let Some((min, max)) = range.filter(|(min, max)| *min != 0 && min >= max) {
+        return Err(scanner.error_at(place, format!("MIN ({min}) must be less than MAX ({max})")));
+    }
+    Ok(match name {
+        "drnd" => Motion::Random { range },
+        _ => Motion::Count { is_up: name == "dinc", range, step },
+    })
+}
+
+fn list(scanner: &mut Scanner<'_>, kind: Kind) -> Result<Motion, ConfigError> {
+    let mut values = Vec::new();
+    while !scanner.eat(b')')? {
+        values.push(match plain(scanner, kind)? {
+            Value::Number(number) => u128::from(number),
+            Value::Address(bytes) => bytes.iter().fold(0, |value, byte| value << 8 | u128::from(*byte)),
+            Value::Moving(_) => unreachable!("a plain value does not move"),
+        });
+        if !scanner.eat(b',')? && scanner.peek() != Some(b')') {
+            return Err(scanner.expected("',' or ')'"));
+        }
+    }
+    if values.is_empty() {
+        return Err(scanner.error_at(scanner.place() - 1, "expected at least one value"));
+    }
+    Ok(Motion::List(values))
+}
+
+/// Lets a field move.
+pub(crate) fn apply_motion(builder: &mut PacketBuilder, spot: Spot, motion: Motion) {
+    let last = last_bytes(spot);
+    match motion {
+        Motion::Count { is_up: true, range, step } => {
+            let (min, max) = range.map_or((0, 0), |(min, max)| (u64::from(min), u64::from(max)));
+            // trafgen takes a MAX of 0 as none. It then skips the last of 2^32 values.
+            let (max, wrap) = if max == 0 { (COUNTER_VALUES - 2, COUNTER_VALUES) } else { (max, max + 1) };
+            let first = if range.is_some() { min } else { builder.read_number(last) };
+            let step = u64::from(step) % wrap;
+            builder.move_spot(last, FieldMode::Increment { first, min, max, step, wrap });
+        }
+        Motion::Count { is_up: false, range, step } => {
+            let bits = width_mask(last) >> last.shift;
+            let (min, max) = match range {
+                Some((min, max)) if max != 0 => (u64::from(min), u64::from(max)),
+                _ => (0, bits),
+            };
+            let first = if range.is_some() { max } else { builder.read_number(last) };
+            let step = u64::from(step) % (max - min + 1);
+            builder.move_spot(last, FieldMode::Decrement { first, min, max, step });
+        }
+        Motion::Random { range } => apply_random(builder, spot, range.filter(|(_, max)| *max != 0)),
+        Motion::List(values) => {
+            for (chunk, below) in chunks(spot) {
+                let mask = width_mask(chunk);
+                let values = values.iter().map(|value| (value >> (8 * below)) as u64 & mask).collect();
+                builder.move_spot(chunk, FieldMode::Values { values, repeat_from: 0 });
+            }
+        }
+    }
+}
+
+fn apply_random(builder: &mut PacketBuilder, spot: Spot, range: Option<(u32, u32)>) {
+    if let Some((min, max)) = range {
+        let mode = FieldMode::Random { min: min.into(), max: max.into() };
+        // trafgen draws each byte of a long field alone.
+        let is_long = spot.width > MOVING_WIDTH_MAX;
+        let width = if is_long { 1 } else { spot.width };
+        for offset in (spot.offset..spot.offset + spot.width).step_by(width) {
+            builder.move_spot(Spot { offset, width, ..spot }, mode.clone());
+        }
+        return;
+    }
+    for (chunk, _) in chunks(spot) {
+        let all = width_mask(chunk) >> chunk.shift;
+        let max = if chunk.width == 4 { all.min(RANDOM_MAX) } else { all };
+        let max = if spot.width > MOVING_WIDTH_MAX { all } else { max };
+        builder.move_spot(chunk, FieldMode::Random { min: 0, max });
+    }
+}
+
+/// All bits of a field, or those of its mask.
+fn width_mask(spot: Spot) -> u64 {
+    let all = u64::MAX >> (64 - 8 * spot.width);
+    if spot.mask == 0 { all } else { spot.mask & all }
+}
+
+/// The last bytes of a long field.
+fn last_bytes(spot: Spot) -> Spot {
+    let width = spot.width.min(MOVING_WIDTH_MAX);
+    Spot { offset: spot.offset + spot.width - width, width, ..spot }
+}
+
+/// A field in parts that fit, each with the bytes behind it.
+fn chunks(spot: Spot) -> impl Iterator<Item = (Spot, usize)> {
+    (0..spot.width).step_by(FIELD_WIDTH_MAX).map(move |start| {
+        let width = (spot.width - start).min(FIELD_WIDTH_MAX);
+        (Spot { offset: spot.offset + start, width, ..spot }, spot.width - start - width)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mac_groups_have_one_or_two_digits() {
+        assert_eq!(mac("1:2:3:4:5:ff"), Some([1, 2, 3, 4, 5, 255]));
+        for bad in ["", "1:2:3:4:5", "1:2:3:4:5:6:7", "aabb:1:2:3:4:5", "1:2:3:4:5:+6", "1:2:3:4:5:g"] {
+            assert_eq!(mac(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn kinds_take_their_own_values() {
+        let value = |kind, text: &str| value(&mut Scanner::new(text.as_bytes()), kind, &[("reply", 2)]);
+        assert_eq!(value(Kind::Number, "reply"), Ok(Value::Number(2)));
+        assert_eq!(value(Kind::Number, "'a'"), Ok(Value::Number(97)));
+        assert_eq!(value(Kind::Ip4, "5"), Ok(Value::Number(5)));
+        assert_eq!(value(Kind::Ip4, "1.2.3.4"), Ok(Value::Address(vec![1, 2, 3, 4])));
+        for (kind, text) in [
+            (Kind::Number, "1.2.3.4"),
+            (Kind::Mac, "5"),
+            (Kind::Ip6, "1::2::3"),
+            (Kind::Ip4, "300.1.2.3"),
+            (Kind::Number, "dinc(5,5)"),
+            (Kind::Number, "drnd(5)"),
+            (Kind::Number, "dinc(1,2,3,4)"),
+            (Kind::Number, "values()"),
+        ] {
+            assert!(value(kind, text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The frames that trafgen 0.6.8 wrote for the configurations in `oracle/trafgen.json`.
+
+mod verify;
+
+use frames::{Expander, NoCaptures, PacketOrder, Settings, parse};
+use serde_json::Value;
+use std::path::Path;
+
+fn cases() -> Vec<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../oracle/trafgen.json");
+    let text = std::fs::read_to_string(path).expect("the recordings are in the repository");
+    serde_json::from_str(&text).expect("the recordings are JSON")
+}
+
+/// The bytes of hex digits.
+fn bytes(hex: &str) -> Vec<u8> {
+    let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex digits");
+    (0..hex.len()).step_by(2).map(byte).collect()
+}
+
+#[test]
+fn frames_are_those_of_trafgen() {
+    let cases = cases();
+    assert_eq!(cases.len(), 60);
+    for case in &cases {
+        let (name, config) = (&case["name"], case["config"].as_str().expect("a configuration"));
+        let recorded = case["frames"].as_array().expect("frames");
+        let specs = parse(config.as_bytes(), &Settings::default(), &mut NoCaptures)
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        let mut expander = Expander::new(&specs, PacketOrder::RoundRobin, 1);
+        for (number, recorded) in recorded.iter().enumerate() {
+            let recorded = bytes(recorded.as_str().expect("hex digits"));
+            let frame = expander.next_frame().expect("there are packets");
+            let at = format!("{name}, frame {number} of {config}");
+            if case["checksums"] == "good" {
+                assert_eq!(verify::hex(frame), verify::hex(&recorded), "{at}");
+            } else {
+                verify::equal_but_for_checksums(frame, &recorded, &at);
+            }
+            verify::checksums_are_right(frame, &at);
+        }
+    }
+}
