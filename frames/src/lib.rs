@@ -24,6 +24,7 @@ pub use functions::{FUNCTIONS, Function};
 pub use parse::{Captures, NoCaptures, Settings, parse};
 pub use protocols::{Default, Id, Kind, Next, Numbers, PROTOCOLS, Protocol, ProtocolField, Sum, Word};
 pub use spec::{ChecksumField, Field, FieldMode, FrameSpec, PseudoHeader, SumKind};
+pub use value::FIELD_FUNCTIONS;
 
 /// The longest frame that a packet may describe, in bytes without FCS.
 pub const FRAME_BYTES_MAX: usize = 65_535;

@@ -32,8 +32,8 @@ pub(crate) enum Motion {
     List(Vec<u128>),
 }
 
-/// The functions of fields, with their arguments, for errors and docs.
-pub(crate) static FIELD_FUNCTIONS: &[(&str, &str, &str)] = &[
+/// The functions of fields, each with its arguments and what the field does.
+pub static FIELD_FUNCTIONS: &[(&str, &str, &str)] = &[
     ("dinc", "[[MIN, MAX, ]STEP]", "goes up by STEP (1); from MIN to MAX, or from the value of the field"),
     ("ddec", "[MIN, MAX[, STEP]]", "goes down by STEP (1); from MAX to MIN, or from the value of the field"),
     ("drnd", "[MIN, MAX]", "random"),

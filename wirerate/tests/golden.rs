@@ -65,6 +65,7 @@ fn help_commands_is_the_table() {
 #[test]
 fn help_of_send() {
     golden("send_help.txt", &["send", "--help"]);
+    golden("trafgen_help.txt", &["trafgen", "--help"]);
     golden("capture_help.txt", &["capture", "--help"]);
     golden("count_help.txt", &["count", "--help"]);
     golden("sink_help.txt", &["sink", "--help"]);
@@ -102,6 +103,33 @@ fn words_that_cannot_be_read_are_underlined() {
     ] {
         show(name, words);
     }
+}
+
+#[test]
+fn errors_of_a_packet_show_the_place() {
+    for (name, packet) in [
+        ("trafgen_unknown_function.txt", "{ eth(), ipx(), 1 }"),
+        ("trafgen_unknown_field.txt", "{ eth(), udp(source=5) }"),
+        ("trafgen_bad_value.txt", "{\n  ipv4(sa=198.18.0.256)\n}"),
+        ("trafgen_bad_argument.txt", "{ fill(0xff,) }"),
+        ("trafgen_bad_range.txt", "{ udp(sp=dinc(9, 3)) }"),
+        ("trafgen_bad_layer.txt", "{ udp() tcp() }"),
+        ("trafgen_late_header.txt", "{ fill(0, 14), ipv4() }"),
+        ("trafgen_no_end.txt", "{ 1, 2 "),
+        ("trafgen_no_header.txt", "{ fill(0, 40) csumudp(30, 34) }"),
+    ] {
+        golden(name, &["trafgen", packet, "-o", "never.pcap", "-n", "1"]);
+    }
+    golden("trafgen_device.txt", &["trafgen", "{ 1 }", "-o", "eth0", "-n", "1"]);
+    golden("trafgen_verbose.txt", &["trafgen", "{ udp(sp=dinc(), dp=drnd(80, 90)) drnd(9) }", "-V"]);
+}
+
+#[test]
+fn the_example_of_trafgen_is_a_configuration() {
+    let example = wirerate(&["trafgen", "--example"]).stdout;
+    let verbose = wirerate(&["trafgen", &example, "--verbose"]);
+    assert_eq!(verbose.status, 0, "{}", verbose.stderr);
+    assert!(verbose.stdout.contains("packet 1: 67 bytes"), "{}", verbose.stdout);
 }
 
 #[test]

@@ -16,6 +16,7 @@ pub mod send;
 pub mod serve;
 pub mod tell;
 pub mod timestamp;
+pub mod trafgen;
 
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
@@ -54,6 +55,8 @@ wirerate bench --only generate --tx eth1 --rx eth2@receiver";
 pub enum Command {
     /// Generate frames and send them on a device
     Send(Box<send::Args>),
+    /// Write frames in trafgen's packet language to a file
+    Trafgen(Box<trafgen::Args>),
     /// Capture the frames that a device receives
     Capture(capture::Args),
     /// Tell a running capture to switch its mode, to say how it goes, or to stop
@@ -113,6 +116,7 @@ impl Command {
     pub fn run(self, stop: &Stop) -> Result<Outcome, Failure> {
         match self {
             Self::Send(args) => send::run(&args, stop),
+            Self::Trafgen(args) => trafgen::run(&args, stop),
             Self::Capture(args) => capture::run(&args, stop),
             Self::Tell(args) => tell::run(&args),
             Self::Count(args) => count::run(count::Kind::Count, &args, stop),

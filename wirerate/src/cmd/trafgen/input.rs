@@ -1,0 +1,130 @@
+//! Where the packets come from: the command line, a configuration, the C preprocessor, a capture
+//! file.
+
+use super::Args;
+use crate::outcome::Failure;
+use frames::{Captures, FrameSpec, Settings};
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Numbers of protocols for `--cpp`, if netsniff-ng's header is not installed.
+const STDDEF: &str = include_str!("stddef.h");
+/// Where netsniff-ng has its header.
+const NETSNIFF_NG: &str = "/etc/netsniff-ng";
+
+/// Reads the packets.
+pub(super) fn packets(args: &Args, seed: u64) -> Result<Vec<FrameSpec>, Failure> {
+    let settings = Settings { seed, ..Settings::default() };
+    let (name, text) = match &args.input {
+        None if args.packet.is_empty() => {
+            return Err(Failure::usage("write frames", "name a configuration with --in, or give a packet")
+                .try_this("`wirerate trafgen --example` for a configuration"));
+        }
+        None => ("the packet".to_owned(), args.packet.join(" ").into_bytes()),
+        Some(path) => {
+            let act = format!("read {}", path.display());
+            if path.extension().is_some_and(|extension| extension == "pcap" || extension == "pcapng") {
+                let frames = frames_of(path).map_err(|why| Failure::refused(act, why))?;
+                let spec = |template| FrameSpec { template, ..FrameSpec::default() };
+                return Ok(frames.into_iter().map(spec).collect());
+            }
+            let text = if args.cpp { preprocessed(path, &args.define) } else { read(path) };
+            (path.display().to_string(), text.map_err(|why| Failure::refused(act, why))?)
+        }
+    };
+    let mut captures = CaptureFiles::default();
+    let place = if args.cpp { "the output of cpp, " } else { "" };
+    let specs = frames::parse(&text, &settings, &mut captures)
+        .map_err(|error| Failure::usage_text(format!("wirerate: cannot read {name}: {place}{error}\n")))?;
+    if specs.is_empty() {
+        return Err(Failure::usage(format_args!("read {name}"), "it has no packets: expected { ... }"));
+    }
+    Ok(specs)
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    if path.as_os_str() != "-" {
+        return fs::read(path);
+    }
+    let mut text = Vec::new();
+    io::stdin().read_to_end(&mut text)?;
+    Ok(text)
+}
+
+/// The output of the C preprocessor.
+fn preprocessed(path: &Path, defines: &[String]) -> io::Result<Vec<u8>> {
+    let headers = HeaderFolder::new()?;
+    let output = Command::new("cpp")
+        .args(["-I", NETSNIFF_NG])
+        .arg("-I")
+        .arg(&headers.0)
+        .args(defines.iter().map(|define| format!("-D{define}")))
+        .arg(path)
+        .stdin(Stdio::inherit())
+        .output()
+        .map_err(|why| io::Error::new(why.kind(), format!("cpp (the C preprocessor): {why}")))?;
+    if output.status.success() {
+        Ok(output.stdout)
+    } else {
+        Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim_end().to_owned()))
+    }
+}
+
+/// A folder with the header, removed at the end.
+struct HeaderFolder(PathBuf);
+
+impl HeaderFolder {
+    fn new() -> io::Result<Self> {
+        let folder = Self(std::env::temp_dir().join(format!("wirerate-cpp-{}", std::process::id())));
+        fs::create_dir(&folder.0)?;
+        fs::write(folder.0.join("stddef.h"), STDDEF)?;
+        Ok(folder)
+    }
+}
+
+impl Drop for HeaderFolder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The frames of capture files that were read, for `pcap("FILE", NUMBER)`.
+#[derive(Debug, Default)]
+struct CaptureFiles(HashMap<String, Vec<Vec<u8>>>);
+
+impl Captures for CaptureFiles {
+    fn frame(&mut self, file: &str, number: u64) -> Result<Vec<u8>, String> {
+        if !self.0.contains_key(file) {
+            let frames = frames_of(Path::new(file)).map_err(|why| format!("cannot read {file}: {why:#}"))?;
+            self.0.insert(file.to_owned(), frames);
+        }
+        let frames = &self.0[file];
+        let index = usize::try_from(number).unwrap_or(0).wrapping_sub(1);
+        frames.get(index).cloned().ok_or_else(|| format!("{file} has frames 1 to {}", frames.len()))
+    }
+}
+
+/// All frames of a pcap or pcapng file.
+fn frames_of(path: &Path) -> Result<Vec<Vec<u8>>, anyhow::Error> {
+    let mut frames = Vec::new();
+    match pcapng::pcap::Reader::new(File::open(path)?) {
+        Ok(mut reader) => {
+            while let Some(record) = reader.next_record()? {
+                frames.push(record.data.to_vec());
+            }
+        }
+        Err(pcapng::ReadError::Magic { .. }) => {
+            let mut reader = pcapng::Reader::new(File::open(path)?);
+            while let Some(block) = reader.next_block()? {
+                if let pcapng::Block::Packet(packet) = block {
+                    frames.push(packet.data.to_vec());
+                }
+            }
+        }
+        Err(why) => return Err(why.into()),
+    }
+    Ok(frames)
+}
