@@ -415,3 +415,11 @@ fn checksum_behind_its_range_is_right() {
     assert_eq!(frames("{ 1 2 3 4 csumip(0,3) }", 1), ["01020304fbf9"]);
     assert_eq!(frames("{ 1 2 dinc(2,9) 4 csumip(0,3) }", 2), ["01020304fbf9", "01020404faf9"]);
 }
+
+#[test]
+fn cpus_limit_their_own_packet() {
+    let config = b"cpu(1): { 1 } cpu(3-2): { 2 } { 3 }";
+    let specs = parse(config, &Settings::default(), &mut NoCaptures).unwrap();
+    let cpus: Vec<_> = specs.into_iter().map(|spec| spec.cpus).collect();
+    assert_eq!(cpus, [Some(1..=1), Some(2..=3), None]);
+}
