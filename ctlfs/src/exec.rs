@@ -6,10 +6,10 @@
 //! process.
 
 use crate::dev_mgcap::LazyMount;
-use crate::join;
 use crate::mount::{MountError, Mounted, Shape, mount_and_then};
 use crate::mount_ns::{MountNamespace, MountNamespaceError};
 use crate::programs::{self, PATH_IF_UNSET};
+use crate::running;
 use crate::signals::{Received, Signals};
 use crate::slots::{OrderNetns, SlotTree, mount_slots};
 use crate::sys;
@@ -191,14 +191,14 @@ where
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let name = exec.name.as_deref().unwrap_or_default();
-    if let Some(pid) = exec.name.as_deref().and_then(join::owner) {
+    if let Some(pid) = exec.name.as_deref().and_then(running::owner) {
         return Err(ExecError::Named { name: name.to_owned(), pid });
     }
     let signals = queue_signals()?;
     if let Some(name) = &exec.netns {
         Netns::named(name)?.enter()?;
     }
-    let private = MountNamespace::enter(&join::source(std::process::id(), name))?;
+    let private = MountNamespace::enter(&running::source(std::process::id(), name))?;
     if exec.netns.is_some() {
         MountNamespace::renew_sys()?;
     }

@@ -8,7 +8,7 @@
 
 use crate::inodes::{Inodes, Node};
 use crate::seq_file::Handle;
-use crate::tree::{Cancel, Errno, Tree};
+use crate::tree::{Cancel, Errno, Tree, lock};
 use crate::trees::{TreeId, Trees};
 use fuse3::raw::prelude::*;
 use fuse3::{Result, Timestamp};
@@ -19,7 +19,7 @@ use std::ffi::{OsStr, OsString};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -575,10 +575,6 @@ pub(crate) fn plain_attributes(id: u64, kind: FileType, perm: u16, nlink: u32) -
 }
 
 /// What is behind locks here stays whole when a thread that held one panics.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,6 +17,7 @@ mod mount;
 mod mount_ns;
 pub mod notify;
 mod programs;
+mod running;
 mod seq_file;
 pub mod serve;
 mod signals;

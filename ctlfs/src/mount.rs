@@ -172,7 +172,7 @@ impl Mounted {
     /// Takes the tree away, also under the feet of those who have its files open.
     ///
     /// # Errors
-    /// What the kernel answered; `EINVAL` when another process has unmounted it, `EBUSY` when another
+    /// The error of the kernel: `EINVAL` when another process has unmounted it, `EBUSY` when another
     /// file system is mounted over it, which stays.
     pub fn unmount(mut self) -> io::Result<()> {
         self.end()

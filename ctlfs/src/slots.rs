@@ -7,11 +7,9 @@
 //! what is captured, or, after an order that was refused on the same descriptor, why. What a slot
 //! holds is not known here: [`SlotTree`] is the seam.
 
-use crate::fs::{
-    FOPEN_DIRECT_IO, FOPEN_NOFLUSH, Pending, lock, on_own_thread, only_with_one_of, plain_attributes,
-};
+use crate::fs::{FOPEN_DIRECT_IO, FOPEN_NOFLUSH, Pending, on_own_thread, only_with_one_of, plain_attributes};
 use crate::mount::{MountError, Mounted, Permissions, mount_fs};
-use crate::tree::{Cancel, Errno};
+use crate::tree::{Cancel, Errno, lock};
 use fuse3::Result;
 use fuse3::notify::Notify;
 use fuse3::raw::prelude::*;

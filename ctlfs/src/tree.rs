@@ -7,7 +7,7 @@
 use engine::Event;
 use std::ffi::{OsStr, OsString};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What a refused write or read answers, 1 to 511: FUSE passes no other number on.
@@ -77,7 +77,7 @@ impl Cancel {
     pub fn fire(&self) {
         self.0.is_fired.store(true, Ordering::SeqCst);
         self.0.fired.notify();
-        if let Some(event) = &*self.0.listener.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(event) = &*lock(&self.0.listener) {
             event.notify();
         }
     }
@@ -89,7 +89,7 @@ impl Cancel {
 
     /// Notifies `event` as well when it fires.
     pub fn notify(&self, event: &Arc<Event>) {
-        *self.0.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(event));
+        *lock(&self.0.listener) = Some(Arc::clone(event));
         if self.is_fired() {
             event.notify();
         }
@@ -100,6 +100,11 @@ impl Cancel {
         self.0.fired.wait(0, timeout);
         self.is_fired()
     }
+}
+
+/// A panic elsewhere leaves plain values behind, which stay good to use.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

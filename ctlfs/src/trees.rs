@@ -4,8 +4,7 @@
 //! looks for it first, and ends when the namespace has no other user: no process in it, no name, no
 //! other mount of it.
 
-use crate::fs::lock;
-use crate::tree::Tree;
+use crate::tree::{Tree, lock};
 use host::{Netns, NetnsId};
 use std::collections::HashMap;
 use std::error::Error;

@@ -14,14 +14,14 @@ mod tests;
 
 pub use interfaces::{HostInterfaces, Interface, Interfaces};
 
-use crate::tree::{Cancel, Errno, Tree};
-use command::{Entry, PgctrlCommand, Refused, ThreadCommand, VERSION_LINE, interface_of};
+use crate::tree::{Cancel, Errno, Tree, lock};
+use command::{Entry, PgctrlCommand, Refusal, ThreadCommand, VERSION_LINE, interface_of};
 use engine::{EngineError, EngineKind, Event, Request, RunHandle, Worker, Workers};
 use host::{CpuList, HostError, Netns};
 use state::State;
 use std::ffi::{OsStr, OsString};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// How long a run may take to end after it was told to.
@@ -108,7 +108,7 @@ impl Control {
         self.state()
     }
 
-    fn write_pgctrl(&self, bytes: &[u8], cancel: &Cancel) -> Result<(), Refused> {
+    fn write_pgctrl(&self, bytes: &[u8], cancel: &Cancel) -> Result<(), Refusal> {
         match PgctrlCommand::parse(bytes)? {
             PgctrlCommand::Start => self.start(cancel),
             PgctrlCommand::Stop => self.stop(),
@@ -117,7 +117,7 @@ impl Control {
         Ok(())
     }
 
-    fn write_thread(&self, cpu: u32, bytes: &[u8]) -> Result<(), Refused> {
+    fn write_thread(&self, cpu: u32, bytes: &[u8]) -> Result<(), Refusal> {
         match ThreadCommand::parse(bytes)? {
             ThreadCommand::AddDevice { name } => {
                 // A change from here on may be taken by a thread that does not find the new device
@@ -132,7 +132,7 @@ impl Control {
         }
     }
 
-    fn write_device(&self, name: &str, bytes: &[u8]) -> Result<(), Refused> {
+    fn write_device(&self, name: &str, bytes: &[u8]) -> Result<(), Refusal> {
         loop {
             let seen = self.changed.times();
             let mut state = self.state();
@@ -198,7 +198,7 @@ impl Control {
     }
 
     /// Takes the device instances of one thread, or of all, out; their runs end first.
-    fn remove(&self, cpu: Option<u32>) -> Result<(), Refused> {
+    fn remove(&self, cpu: Option<u32>) -> Result<(), Refusal> {
         let _served = lock(&self.starts_served);
         self.end_runs(cpu);
         self.state().remove(cpu)
@@ -236,10 +236,6 @@ fn workers(cpus: &[u32], netns: &Netns) -> Result<Workers, EngineError> {
         spawned => Some(spawned),
     };
     cpus.iter().filter_map(spawn).collect()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Tree for Control {

@@ -7,7 +7,7 @@
 use super::StartRuns;
 use super::instance::{InstanceRun, over};
 use super::interfaces::{Interface, Interfaces};
-use command::{ControlTree, Device, Facts, Refused, Touches};
+use command::{ControlTree, Device, Facts, Refusal, Touches};
 use engine::{End, Event, RunHandle};
 use host::{HostError, monotonic_ns};
 use packet::{DeviceFacts, Plan};
@@ -81,7 +81,7 @@ impl State {
         cpu: u32,
         name: &[u8],
         interface: Option<Interface>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Refusal> {
         let state = interface.as_ref().map(|interface| interface.state);
         let name = self.tree.add_device(cpu, name, state)?.name().to_owned();
         // `add_device` refuses a name without an interface.
@@ -94,7 +94,7 @@ impl State {
     }
 
     /// Takes the device instances of one thread, or of all, out; their runs have ended.
-    pub(super) fn remove(&mut self, cpu: Option<u32>) -> Result<(), Refused> {
+    pub(super) fn remove(&mut self, cpu: Option<u32>) -> Result<(), Refusal> {
         let removed = match cpu {
             Some(cpu) => self.tree.remove_all(cpu)?,
             None => self.tree.reset(),
@@ -202,7 +202,7 @@ impl State {
         links: &dyn Interfaces,
         name: &str,
         bytes: &[u8],
-    ) -> Result<Option<Arc<RunHandle>>, Refused> {
+    ) -> Result<Option<Arc<RunHandle>>, Refusal> {
         self.sync(name);
         let Some(facts) = self.facts(links, name) else {
             return self.tree.write_device(name, bytes, &Facts::default()).map(|_| None);
@@ -230,7 +230,7 @@ impl State {
         (name, bytes): (&str, &[u8]),
         run: &Arc<RunHandle>,
         facts: &DeviceFacts,
-    ) -> Option<Result<(), Refused>> {
+    ) -> Option<Result<(), Refusal>> {
         let (device, instance) = self.both(name)?;
         if !instance.merge_part(device, run) {
             return None;
