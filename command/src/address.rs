@@ -6,7 +6,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// Characters of a MAC address.
 const MAC_TEXT_LEN: usize = 17;
 
-/// Four decimal fields. Stricter than the kernel, which takes any text (docs/differences.md, row 1).
+/// Four decimal fields. Stricter than the kernel, which takes any text (docs/differences.md, row
+/// 1).
 pub(crate) fn parse_ipv4(text: &[u8]) -> Option<Ipv4Addr> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
@@ -16,8 +17,9 @@ pub(crate) fn ipv4_text(address: Option<Ipv4Addr>) -> String {
     address.map(|address| address.to_string()).unwrap_or_default()
 }
 
-/// An IPv6 address, ended by the first byte that cannot belong to one: `fd00::1/64` and `fe80::1%eth0` are
-/// read up to there, as in the kernel. Text that does not begin with an address is refused (row 1).
+/// An IPv6 address, ended by the first byte that cannot belong to one: `fd00::1/64` and
+/// `fe80::1%eth0` are read up to there, as in the kernel. Text that does not begin with an address
+/// is refused (row 1).
 pub(crate) fn parse_ipv6(text: &[u8]) -> Option<Ipv6Addr> {
     let belongs = |byte: &u8| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.');
     let len = text.iter().take_while(|byte| belongs(byte)).count();
@@ -29,8 +31,8 @@ pub(crate) fn parse_mac(text: &[u8]) -> Option<MacAddr> {
     std::str::from_utf8(text.get(..MAC_TEXT_LEN)?).ok()?.parse().ok()
 }
 
-/// An IPv6 address as the kernel prints it: compressed, with a dotted tail where the address embeds an IPv4
-/// address by RFC 4291 (v4-mapped) or RFC 5214 (ISATAP).
+/// An IPv6 address as the kernel prints it: compressed, with a dotted tail where the address embeds
+/// an IPv4 address by RFC 4291 (v4-mapped) or RFC 5214 (ISATAP).
 pub(crate) fn ipv6_text(address: Ipv6Addr) -> String {
     let [a, b, c, d, e, f, high, low] = address.segments();
     if !(matches!(e, 0 | 0x0200) && f == 0x5efe) {

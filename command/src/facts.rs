@@ -1,16 +1,17 @@
-//! What the host is like, told by whoever asks: nothing here looks by itself.
+//! Facts about the host and its interfaces, as arguments.
 
 use packet::DeviceFacts;
 use std::ops::RangeInclusive;
 
-/// What commands and read-outs need to know of a device and its host.
+/// Facts about a device and its host for commands and read-outs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Addresses and queues.
     pub link: DeviceFacts,
-    /// The device refuses `clone_skb` and `burst`. True for loopback only (docs/differences.md, row 8).
+    /// The device rejects `clone_skb` and `burst`. True for loopback only (docs/differences.md, row
+    /// 8).
     pub forbids_shared_skb: bool,
-    /// The kernel knows IPsec; without it there is no command `spi` and no flag IPSEC.
+    /// The kernel has IPsec; without it there is no command `spi` and no flag IPSEC.
     pub has_xfrm: bool,
     /// NUMA nodes that can exist, as in `/sys/devices/system/node/possible`.
     pub possible_nodes: Vec<RangeInclusive<u32>>,
@@ -35,7 +36,7 @@ impl Default for Facts {
     }
 }
 
-/// What `add_device` needs to know of an interface.
+/// Facts about an interface for `add_device`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkState {
     /// It is set up (IFF_UP); carrier does not matter.

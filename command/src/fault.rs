@@ -142,25 +142,25 @@ pub enum Fault {
     /// No such interface.
     #[error("there is no interface for \"{name}\"")]
     NoInterface {
-        /// The name, as given.
+        /// The name, as arg.
         name: String,
     },
     /// Not Ethernet and not loopback.
     #[error("{name} is neither Ethernet nor loopback")]
     NotEthernet {
-        /// The name, as given.
+        /// The name, as arg.
         name: String,
     },
     /// Not up.
     #[error("{name} is down (`ip link set DEV up` first)")]
     InterfaceDown {
-        /// The name, as given.
+        /// The name, as arg.
         name: String,
     },
     /// No file can have that name.
     #[error("\"{name}\" cannot be the name of a control file")]
     NotAFileName {
-        /// The name, as given.
+        /// The name, as arg.
         name: String,
     },
 }
@@ -182,14 +182,14 @@ impl Fault {
 /// A refused command: what is wrong, and with which bytes of the write.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault}")]
-pub struct Refused {
+pub struct Refusal {
     /// What is wrong.
     pub fault: Fault,
     /// The bad bytes; empty and at the end when something is missing.
     pub span: Range<usize>,
 }
 
-impl Refused {
+impl Refusal {
     /// What `write(2)` answers.
     pub fn errno(&self) -> Errno {
         self.fault.errno()

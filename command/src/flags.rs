@@ -68,7 +68,8 @@ impl FlagSpec {
     }
 }
 
-/// The flag that a word such as `UDPCSUM`, `!UDPCSUM` or `FLOW_RND` names, and whether the word sets it.
+/// The flag that a word such as `UDPCSUM`, `!UDPCSUM` or `FLOW_RND` names, and whether the word
+/// sets it.
 pub(crate) fn read_flag(word: &[u8], has_xfrm: bool) -> Option<(Flags, bool)> {
     let (name, sets) = match word.strip_prefix(b"!") {
         Some(name) => (name, false),

@@ -1,18 +1,18 @@
 //! The tables as text: for `wirerate help commands`, the man page and shell completion.
 
-use crate::{COMMANDS, FLAGS, Place, Spec};
+use crate::{COMMANDS, FLAGS, FileKind, Spec};
 use std::fmt::Write;
 
 /// Column at which explanations begin.
 const HELP_COLUMN: usize = 32;
-const SECTIONS: [(Place, &str); 3] = [
-    (Place::Pgctrl, "Control commands (file pgctrl)"),
-    (Place::Thread, "Thread commands (files kpktgend_N)"),
-    (Place::Device, "Device commands (files DEV[@NAME])"),
+const SECTIONS: [(FileKind, &str); 3] = [
+    (FileKind::Pgctrl, "Control commands (file pgctrl)"),
+    (FileKind::Thread, "Thread commands (files kpktgend_N)"),
+    (FileKind::Device, "Device commands (files DEV[@NAME])"),
 ];
 const FLAGS_TITLE: &str = "Flags (flag NAME, flag !NAME)";
 
-fn commands(place: Place) -> impl Iterator<Item = &'static Spec> {
+fn commands(place: FileKind) -> impl Iterator<Item = &'static Spec> {
     COMMANDS.iter().filter(move |spec| spec.place == place)
 }
 
@@ -72,7 +72,7 @@ pub fn commands_roff() -> String {
 
 /// The words of device files, aliases included.
 pub fn device_words() -> impl Iterator<Item = &'static str> {
-    commands(Place::Device).flat_map(|spec| std::iter::once(spec.word).chain(spec.aliases.iter().copied()))
+    commands(FileKind::Device).flat_map(|spec| std::iter::once(spec.word).chain(spec.aliases.iter().copied()))
 }
 
 /// The words that `flag` takes, without the `!` forms.

@@ -1,13 +1,14 @@
-//! The pktgen language: text to commands to configuration, and back to the text of the control files.
+//! The pktgen language: text to commands to configuration, and back to the text of the control
+//! files.
 //!
-//! One `write(2)` to a control file is one command. [`COMMANDS`] and [`FLAGS`] are the whole vocabulary: the
-//! parser, the read-out, the help, the man page and the completions all read these two tables. A
-//! [`ControlTree`] is what stands behind the files: threads, their [`Device`] instances, and the rules by which
-//! these come and go. Texts, errors and oddities are those of Linux 7.3 byte for byte; where wirerate differs
-//! on purpose, a comment names the row of `docs/differences.md`.
+//! One `write(2)` to a control file is one command. The parser, the read-out, the help, the man
+//! page, the completions and the serialization all read two tables: [`COMMANDS`] and [`FLAGS`]. A
+//! [`ControlTree`] has the threads and their [`Device`] instances. Texts and errors are those of
+//! Linux 7.3 byte for byte; a comment at each intentional difference names its row of
+//! `docs/differences.md`.
 //!
-//! No files, no clock, no kernel: what the host is like comes in as [`Facts`] and [`LinkState`], time as
-//! nanoseconds since boot. Running is the business of `engine`, serving the files that of `ctlfs`.
+//! No files, no clock, no kernel: the host is described by [`Facts`] and [`LinkState`], time is in
+//! nanoseconds since boot. `engine` sends, `ctlfs` serves the files.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -19,23 +20,25 @@ mod help;
 mod pgctrl;
 mod readout;
 mod result;
-mod saved;
 mod scan;
+mod serialize;
 mod set;
 mod table;
-mod thread;
 #[cfg(test)]
-mod told;
+mod testing;
+mod thread;
 mod tree;
+mod write;
 
-pub use device::{Counters, Device, NO_FRAME, touches};
+pub use device::{Counters, Device, interface_of};
 pub use facts::{Facts, LinkState};
-pub use fault::{Errno, Fault, Refused};
+pub use fault::{Errno, Fault, Refusal};
 pub use flags::{FLAGS, FlagSpec};
 pub use help::{commands_roff, commands_text, device_words, flag_words, xmit_mode_words};
-pub use pgctrl::{PgctrlCommand, VERSION_LINE};
-pub use result::{RunTotals, fragments};
-pub use saved::commands_for;
-pub use table::{Arg, COMMANDS, Place, Spec, Touches};
+pub use pgctrl::VERSION_LINE;
+pub use result::{NO_FRAME, RunTotals, fragments};
+pub use serialize::to_commands;
+pub use table::{Arg, COMMANDS, FileKind, PgctrlCommand, Spec, Touches};
 pub use thread::{Thread, ThreadCommand};
-pub use tree::{ControlTree, Entry, interface_of};
+pub use tree::{ControlTree, Entry};
+pub use write::touches;

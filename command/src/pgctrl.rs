@@ -1,8 +1,8 @@
 //! The file `pgctrl`: three words, and one line to read.
 
 use crate::scan::until_nul;
-use crate::table::Act;
-use crate::{COMMANDS, Fault, Place, Refused};
+use crate::table::{Action, COMMANDS, FileKind, PgctrlCommand};
+use crate::{Fault, Refusal};
 
 /// All that reading `pgctrl` ever says, newline included.
 pub const VERSION_LINE: &str = "Packet Generator for packet performance testing. Version: 2.75\n";
@@ -10,34 +10,23 @@ pub const VERSION_LINE: &str = "Packet Generator for packet performance testing.
 /// Bytes of a write that are looked at.
 const LOOKED_AT: usize = 127;
 
-/// What `pgctrl` can be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PgctrlCommand {
-    /// Run every device instance of the tree and wait for the end.
-    Start,
-    /// End all runs, without waiting.
-    Stop,
-    /// End all runs and remove every device instance.
-    Reset,
-}
-
 impl PgctrlCommand {
     /// Reads one write: exactly a word, one newline behind it or a NUL and anything.
     ///
     /// # Errors
     /// [`Fault::Empty`] and [`Fault::UnknownCommand`], both EINVAL.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Refused> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
         if bytes.is_empty() {
-            return Err(Refused { fault: Fault::Empty, span: 0..0 });
+            return Err(Refusal { fault: Fault::Empty, span: 0..0 });
         }
         let seen = &bytes[..bytes.len().min(LOOKED_AT)];
         let word = until_nul(seen.strip_suffix(b"\n").unwrap_or(seen));
-        let commands = COMMANDS.iter().filter(|spec| spec.place == Place::Pgctrl);
+        let commands = COMMANDS.iter().filter(|spec| spec.place == FileKind::Pgctrl);
         let found = commands.filter(|spec| spec.word.as_bytes() == word).find_map(|spec| match spec.act {
-            Act::Pgctrl(command) => Some(command),
+            Action::Pgctrl(command) => Some(command),
             _ => None,
         });
-        found.ok_or_else(|| Refused {
+        found.ok_or_else(|| Refusal {
             fault: Fault::UnknownCommand { file: "pgctrl", word: String::from_utf8_lossy(word).into_owned() },
             span: 0..word.len(),
         })

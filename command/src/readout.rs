@@ -9,8 +9,8 @@ use packet::{Config, Flags, XmitMode};
 use std::fmt::Write;
 
 impl Device {
-    /// The text of the file at `now_ns` since boot. `engine` is what sends, or would send, its frames; it
-    /// shows only after `show_engine 1`.
+    /// The text of the file at `now_ns` since boot. `engine` is what sends, or would send, its
+    /// frames; it shows only after `show_engine 1`.
     pub fn read(&self, facts: &Facts, now_ns: u64, engine: Option<&str>) -> Vec<u8> {
         let mut config = self.config.clone();
         if self.is_running {
@@ -165,7 +165,8 @@ fn transmit(config: &Config) -> Vec<String> {
     lines
 }
 
-/// Names in the order of their bits. A flag with an opposite says one of the two, but only while flows are on.
+/// Names in the order of their bits. A flag with an opposite says one of the two, but only while
+/// flows are on.
 fn flag_words(config: &Config) -> String {
     let mut words = String::new();
     for spec in FLAGS {
@@ -195,11 +196,12 @@ fn spaced_pairs(pairs: impl Iterator<Item = (u64, u64)>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::told::Told;
+    use crate::testing::TestDevice;
 
     #[test]
     fn a_new_device_instance_reads_as_in_the_kernel() {
-        let text = String::from_utf8(Told::new().device.read(&Facts::default(), 5_000, Some("xdp"))).unwrap();
+        let text =
+            String::from_utf8(TestDevice::new().device.read(&Facts::default(), 5_000, Some("xdp"))).unwrap();
         let expected = "Params: count 1000  min_pkt_size: 0  max_pkt_size: 0\n     \
              frags: 0  delay: 0  clone_skb: 0  ifname: eth0@1\n     flows: 0 flowlen: 0\n     \
              queue_map_min: 0  queue_map_max: 0\n     dst_min:   dst_max: \n     src_min:   src_max: \n     \
@@ -215,7 +217,7 @@ mod tests {
 
     #[test]
     fn all_conditional_lines_come_in_the_kernels_order() {
-        let told = Told::after(&[
+        let test = TestDevice::after(&[
             "imix_weights 64,1",
             "skb_priority 7",
             "vlan_id 5",
@@ -231,7 +233,7 @@ mod tests {
             "seed 3",
             "show_engine 1",
         ]);
-        let text = String::from_utf8(told.device.read(&told.facts, 0, Some("xdp"))).unwrap();
+        let text = String::from_utf8(test.device.read(&test.facts, 0, Some("xdp"))).unwrap();
         let starts: Vec<&str> =
             text.lines().map(|line| line.trim().split([':', ' ']).next().unwrap()).collect();
         assert_eq!(
@@ -270,16 +272,16 @@ mod tests {
 
     #[test]
     fn the_order_of_flows_shows_only_while_there_are_flows() {
-        let mut told = Told::after(&["flag FLOW_SEQ"]);
-        assert_eq!(told.line("Flags").unwrap(), "Flags: SHARED  ");
-        told.tell("flows 1");
-        assert_eq!(told.line("Flags").unwrap(), "Flags: FLOW_SEQ  SHARED  ");
-        told.tell("flag FLOW_RND");
-        assert_eq!(told.line("Flags").unwrap(), "Flags: FLOW_RND  SHARED  ");
+        let mut test = TestDevice::after(&["flag FLOW_SEQ"]);
+        assert_eq!(test.line("Flags").unwrap(), "Flags: SHARED  ");
+        test.write("flows 1");
+        assert_eq!(test.line("Flags").unwrap(), "Flags: FLOW_SEQ  SHARED  ");
+        test.write("flag FLOW_RND");
+        assert_eq!(test.line("Flags").unwrap(), "Flags: FLOW_RND  SHARED  ");
     }
 
     #[test]
     fn no_flag_leaves_one_space() {
-        assert_eq!(Told::after(&["flag !SHARED"]).line("Flags").unwrap(), "Flags: ");
+        assert_eq!(TestDevice::after(&["flag !SHARED"]).line("Flags").unwrap(), "Flags: ");
     }
 }

@@ -1,11 +1,13 @@
 //! The two lines of a finished run, with the kernel's arithmetic (specification 7.3).
 
-use crate::NO_FRAME;
 use packet::{Config, Flags, PKTGEN_HEADER_LEN, Plan};
 
 const NS_PER_S: u64 = 1_000_000_000;
 /// Most page fragments of one frame.
 const FRAGMENTS_MAX: i32 = 17;
+
+/// What a result says for the fragments of the last frame when no frame is held.
+pub const NO_FRAME: i32 = -1;
 
 /// What a run came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,9 +31,10 @@ pub struct RunTotals {
 impl RunTotals {
     /// The text behind `Result: `, without a newline at its end.
     ///
-    /// Whole microseconds, each cut on its own, so c and d may add up to one less than the total. Rates are
-    /// reckoned in 128 bits: in the kernel's 64 the frames wrap after 1.8e10, a quarter of an hour at 20 Mpps,
-    /// and the bits of an internet mix after two gigabytes (docs/differences.md, row 16).
+    /// Whole microseconds, each cut on its own, so c and d may add up to one less than the total.
+    /// Rates are reckoned in 128 bits: in the kernel's 64 the frames wrap after 1.8e10, a quarter
+    /// of an hour at 20 Mpps, and the bits of an internet mix after two gigabytes
+    /// (docs/differences.md, row 16).
     pub fn text(&self) -> String {
         let busy_us = (self.elapsed_ns.wrapping_sub(self.idle_ns) as i64 / 1000) as u64;
         let pps = per_second(u128::from(self.sent) * u128::from(NS_PER_S), self.elapsed_ns);
@@ -57,8 +60,8 @@ fn per_second(amount_ns: u128, elapsed_ns: u64) -> u64 {
     amount_ns.checked_div(elapsed_ns.into()).unwrap_or(0).try_into().unwrap_or(u64::MAX)
 }
 
-/// The fragments that a run says its last frame had: none held without flag SHARED, none used while the
-/// payload is no longer than the pktgen header.
+/// The fragments that a run says its last frame had: none held without flag SHARED, none used while
+/// the payload is no longer than the pktgen header.
 pub fn fragments(config: &Config, plan: &Plan, frame_size: u32) -> i32 {
     if !config.flags.has(Flags::SHARED) {
         return NO_FRAME;
@@ -75,7 +78,8 @@ mod tests {
 
     #[test]
     fn the_howtos_example_comes_out() {
-        // Documentation/networking/pktgen.rst; the nanoseconds are chosen to cut to its microseconds.
+        // Documentation/networking/pktgen.rst; the nanoseconds are chosen to cut to its
+        // microseconds.
         let totals = RunTotals {
             elapsed_ns: 15_430_700,
             idle_ns: 25_100,

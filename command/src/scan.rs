@@ -1,7 +1,7 @@
 //! Reading bytes as the kernel reads them: separators, words, and digits up to a width.
 //!
-//! Nothing here knows a command. NUL is no separator, but ends a word for whoever compares it
-//! ([`until_nul`]). Specification section 2.
+//! NUL is not a separator, but it ends a word when words are compared ([`until_nul`]).
+//! Specification section 2.
 
 /// The bytes between words. Not comma, colon, NUL or vertical tab.
 fn is_separator(byte: u8) -> bool {

@@ -1,26 +1,26 @@
-//! A configuration as the commands that make it.
+//! A configuration as commands.
 //!
-//! Written to a new device instance in this order they give an equal configuration. Some commands undo what
-//! others did (a VLAN clears MPLS) or need another state for a moment, so the order matters.
+//! Written to a new device instance in this order they give an equal configuration. The order
+//! matters: some commands undo others (a VLAN clears MPLS) or need another setting for a moment.
 
 use crate::address::ipv6_text;
 use crate::set::size_to_write;
 use crate::{COMMANDS, FLAGS};
-use packet::{Config, Flags, XmitMode};
+use packet::{Config, Flags, MPLS_RANDOM, XmitMode};
 use std::net::Ipv6Addr;
 
 /// A number that is 0 when it is cut to 32 bits.
 const CUT: u64 = 1 << 32;
-/// In a label as typed: this one is to be drawn at random.
-const RANDOM_LABEL: u32 = 0x100;
 
-/// The commands that turn a new device instance into one with this configuration; none for a new one.
+/// The commands that turn a new device instance into one with this configuration; none for a new
+/// one.
 ///
-/// A delay that no command can say (from `rate` with a size of gigabytes) becomes the longest one there is.
-pub fn commands_for(config: &Config) -> Vec<String> {
-    let usual = plain(&Config::default());
+/// A delay that no command can set (from `rate` with a size of gigabytes) becomes the longest one
+/// there is.
+pub fn to_commands(config: &Config) -> Vec<String> {
+    let usual = scalar_commands(&Config::default());
     let mut commands: Vec<String> =
-        plain(config).into_iter().filter(|command| !usual.contains(command)).collect();
+        scalar_commands(config).into_iter().filter(|command| !usual.contains(command)).collect();
     commands.extend(transmit(config));
     commands.extend(ipv6(config));
     commands.extend(tags(config));
@@ -28,13 +28,13 @@ pub fn commands_for(config: &Config) -> Vec<String> {
     commands
 }
 
-/// Commands that neither need nor change anything else.
-fn plain(config: &Config) -> Vec<String> {
+/// The commands of the settings that depend on no other.
+fn scalar_commands(config: &Config) -> Vec<String> {
     let command = |spec: &crate::Spec| Some(format!("{} {}", spec.word, (spec.value)(config)?));
     COMMANDS.iter().filter_map(command).collect()
 }
 
-/// `netif_receive` is where a burst is always taken, and where clones never are.
+/// `netif_receive` always accepts a burst, and never clones.
 fn transmit(config: &Config) -> Vec<String> {
     let mut commands = Vec::new();
     if config.burst != 1 {
@@ -58,7 +58,7 @@ fn transmit(config: &Config) -> Vec<String> {
     commands
 }
 
-/// Each of these turns IPv6 on; one of them has to when it is on without an address.
+/// Each of these turns IPv6 on. Without an address one of them is still needed.
 fn ipv6(config: &Config) -> Vec<String> {
     let addresses = [
         ("dst6_min", config.dst6_min),
@@ -88,7 +88,8 @@ fn tags(config: &Config) -> Vec<String> {
         commands.extend(has_outer.then(|| format!("svlan_id {}", config.svlan_id.unwrap_or(0))));
         let bits = inner.iter().chain(&outer).filter(|(_, value)| *value != 0);
         commands.extend(bits.map(|(word, value)| format!("{word} {value}")));
-        // Off again what was on for its bits only; that takes both, and the inner one comes back.
+        // Tags that were on for their bits only are turned off, which removes both; the inner one
+        // returns.
         if config.vlan_id.is_none() || (has_outer && config.svlan_id.is_none()) {
             commands.push("vlan_id 9999".to_owned());
             commands.extend(config.vlan_id.map(|id| format!("vlan_id {id}")));
@@ -105,7 +106,7 @@ fn tags(config: &Config) -> Vec<String> {
 fn flags(config: &Config) -> Vec<String> {
     let mut flags = Config::default().flags;
     flags.set(Flags::IPV6, !ipv6(config).is_empty());
-    flags.set(Flags::MPLS_RND, config.mpls.iter().any(|label| label & RANDOM_LABEL != 0));
+    flags.set(Flags::MPLS_RND, config.mpls.iter().any(|label| label & MPLS_RANDOM != 0));
     let differing = FLAGS.iter().filter(|spec| config.flags.has(spec.flag) != flags.has(spec.flag));
     differing
         .map(|spec| format!("flag {}{}", if config.flags.has(spec.flag) { "" } else { "!" }, spec.name))
@@ -118,16 +119,16 @@ mod tests {
 
     #[test]
     fn a_new_device_instance_needs_no_command() {
-        assert_eq!(commands_for(&Config::default()), Vec::<String>::new());
+        assert_eq!(to_commands(&Config::default()), Vec::<String>::new());
     }
 
     #[test]
     fn only_what_differs_is_said() {
         let config =
             Config { count: 7, vlan_id: Some(5), dst_min: Some([10, 0, 0, 1].into()), ..Config::default() };
-        assert_eq!(commands_for(&config), ["count 7", "dst_min 10.0.0.1", "vlan_id 5"]);
+        assert_eq!(to_commands(&config), ["count 7", "dst_min 10.0.0.1", "vlan_id 5"]);
         let config = Config { vlan_id: Some(5), svlan_p: 3, ..Config::default() };
         let commands = ["vlan_id 5", "svlan_id 0", "svlan_p 3", "vlan_id 9999", "vlan_id 5"];
-        assert_eq!(commands_for(&config), commands);
+        assert_eq!(to_commands(&config), commands);
     }
 }

@@ -1,7 +1,7 @@
-//! What a device command does with its value: one function for each command of the table.
+//! The setters of the commands: functions that change settings, and the cursor where the kernel
+//! does so at once.
 //!
-//! A setter changes settings (and the cursor, where the kernel does so at once), and answers with the text for
-//! `Result: `, with silence where the kernel leaves the old text, or with a refusal.
+//! A setter returns the text for `Result: `, or that the old one stays, or a refusal.
 
 mod addresses;
 mod frames;
@@ -17,17 +17,18 @@ pub(crate) use transmit::{
     NEVER, burst, clear_counters, clone_skb, debug, delay, flag, node, seed, show_engine, xmit_mode,
 };
 
-use crate::{Device, Facts, Fault, Refused};
+use crate::{Device, Facts, Fault, Refusal};
 use std::fmt::Display;
 use std::ops::Range;
 
-/// What a setter is given: the word and its value, read by the kind that the table says.
-pub(crate) struct Given<'a> {
+/// What a setter is arg: the word and its value, read by the kind that the table says.
+pub(crate) struct Argument<'a> {
     /// The command, in the spelling of the table.
     pub(crate) word: &'static str,
     /// The value of a number, 0 for anything else.
     pub(crate) number: u64,
-    /// The bytes of the value: the digits of a number, a word up to a NUL, all that is left of a list.
+    /// The bytes of the value: the digits of a number, a word up to a NUL, all that is left of a
+    /// list.
     pub(crate) text: &'a [u8],
     /// Where they are in the write.
     pub(crate) span: Range<usize>,
@@ -35,27 +36,27 @@ pub(crate) struct Given<'a> {
     pub(crate) facts: &'a Facts,
 }
 
-/// What becomes of the result text.
+/// The result text after a command.
 pub(crate) enum Reply {
-    /// This is the new one.
-    Say(Vec<u8>),
+    /// A new one.
+    Result(Vec<u8>),
     /// The old one stays.
-    Stale,
+    Unchanged,
 }
 
-/// What a setter answers.
-pub(crate) type Answer = Result<Reply, Refused>;
+/// The answer of a setter.
+pub(crate) type Answer = Result<Reply, Refusal>;
 /// Applies one command to a device instance.
-pub(crate) type Setter = fn(&mut Device, &Given<'_>) -> Answer;
+pub(crate) type Setter = fn(&mut Device, &Argument<'_>) -> Answer;
 
-impl Given<'_> {
+impl Argument<'_> {
     /// `OK: word=value`.
     pub(crate) fn ok(&self, value: impl Display) -> Answer {
-        say(format!("OK: {}={value}", self.word))
+        result(format!("OK: {}={value}", self.word))
     }
 
     pub(crate) fn refuse(&self, fault: Fault) -> Answer {
-        Err(Refused { fault, span: self.span.clone() })
+        Err(Refusal { fault, span: self.span.clone() })
     }
 
     /// The value as text for messages.
@@ -64,13 +65,13 @@ impl Given<'_> {
     }
 
     /// A refusal that the result text tells as well: `ERROR: word: "value" problem`.
-    pub(crate) fn refuse_aloud(&self, device: &mut Device, problem: &str, fault: Fault) -> Answer {
+    pub(crate) fn refuse_with_result(&self, device: &mut Device, problem: &str, fault: Fault) -> Answer {
         let head = format!("ERROR: {}: \"", self.word).into_bytes();
         device.result = [head.as_slice(), self.text, b"\" ", problem.as_bytes()].concat();
         self.refuse(fault)
     }
 }
 
-pub(crate) fn say(text: impl Into<String>) -> Answer {
-    Ok(Reply::Say(text.into().into_bytes()))
+pub(crate) fn result(text: impl Into<String>) -> Answer {
+    Ok(Reply::Result(text.into().into_bytes()))
 }

@@ -2,11 +2,10 @@
 //!
 //! Widths, spellings and side effects are those of Linux 7.3 (specification sections 3 and 4).
 
-use crate::PgctrlCommand;
 use crate::address::ipv4_text;
+use crate::device::NAME_LEN_MAX;
 use crate::scan::{Scan, until_nul};
 use crate::set::{self, Setter};
-use crate::thread::NAME_LEN_MAX;
 use packet::{Config, NEVER_NS};
 
 /// Longest address of IPv6 as text that is looked at.
@@ -18,7 +17,7 @@ const WORD_LEN_MAX: usize = 31;
 
 /// The kind of file a command is written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum FileKind {
     /// `pgctrl`.
     Pgctrl,
     /// `kpktgend_N`.
@@ -92,9 +91,20 @@ impl Arg {
     }
 }
 
+/// What `pgctrl` can be test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PgctrlCommand {
+    /// Run every device instance of the tree and wait for the end.
+    Start,
+    /// End all runs, without waiting.
+    Stop,
+    /// End all runs and remove every device instance.
+    Reset,
+}
+
 /// What a command does.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Act {
+pub(crate) enum Action {
     Pgctrl(PgctrlCommand),
     AddDevice,
     RemoveAll,
@@ -117,10 +127,11 @@ pub enum Touches {
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
     /// The file it is written to.
-    pub place: Place,
+    pub place: FileKind,
     /// Its word.
     pub word: &'static str,
-    /// Other words for it: the kernel's own, and spellings of the pktgen HOWTO (docs/differences.md, row 10).
+    /// Other words for it: the kernel's own, and spellings of the pktgen HOWTO
+    /// (docs/differences.md, row 10).
     pub aliases: &'static [&'static str],
     /// What it takes.
     pub takes: Arg,
@@ -128,8 +139,9 @@ pub struct Spec {
     pub help: &'static str,
     /// What it changes in a running transmission.
     pub touches: Touches,
-    pub(crate) act: Act,
-    /// The value to write for the setting as it is, where no other command has to be written before it.
+    pub(crate) act: Action,
+    /// The value to write for the setting as it is, where no other command has to be written before
+    /// it.
     pub(crate) value: Value,
 }
 
@@ -145,7 +157,7 @@ impl Spec {
 
 /// The command of that word for device instances.
 pub(crate) fn device_command(word: &[u8]) -> Option<&'static Spec> {
-    COMMANDS.iter().find(|spec| spec.place == Place::Device && spec.is_called(word))
+    COMMANDS.iter().find(|spec| spec.place == FileKind::Device && spec.is_called(word))
 }
 
 const N: Arg = Arg::Number { digits: 10 };
@@ -154,21 +166,21 @@ const VLAN: Arg = Arg::Number { digits: 4 };
 const ONE_DIGIT: Arg = Arg::Number { digits: 1 };
 const BYTE: Arg = Arg::Hex { digits: 2 };
 
-const fn spec(place: Place, word: &'static str, takes: Arg, act: Act, help: &'static str) -> Spec {
+const fn spec(place: FileKind, word: &'static str, takes: Arg, act: Action, help: &'static str) -> Spec {
     Spec { place, word, aliases: &[], takes, help, touches: Touches::Nothing, act, value: |_| None }
 }
 
 const fn pgctrl(word: &'static str, command: PgctrlCommand, help: &'static str) -> Spec {
-    spec(Place::Pgctrl, word, Arg::None, Act::Pgctrl(command), help)
+    spec(FileKind::Pgctrl, word, Arg::None, Action::Pgctrl(command), help)
 }
 
-const fn thread(word: &'static str, takes: Arg, act: Act, help: &'static str) -> Spec {
-    spec(Place::Thread, word, takes, act, help)
+const fn thread(word: &'static str, takes: Arg, act: Action, help: &'static str) -> Spec {
+    spec(FileKind::Thread, word, takes, act, help)
 }
 
 /// A command that changes the frames of a running transmission.
 const fn device(word: &'static str, takes: Arg, set: Setter, help: &'static str) -> Spec {
-    Spec { touches: Touches::Frames, ..spec(Place::Device, word, takes, Act::Device(set), help) }
+    Spec { touches: Touches::Frames, ..spec(FileKind::Device, word, takes, Action::Device(set), help) }
 }
 
 impl Spec {
@@ -188,9 +200,9 @@ impl Spec {
 /// A number that is stored as what fits of it.
 macro_rules! number {
     ($word:literal, $takes:expr, $field:ident: $type:ty, $help:literal) => {{
-        let set: Setter = |d, given| {
-            d.config.$field = given.number as $type;
-            given.ok(d.config.$field)
+        let set: Setter = |d, arg| {
+            d.config.$field = arg.number as $type;
+            arg.ok(d.config.$field)
         };
         device($word, $takes, set, $help).valued(|config| Some(config.$field.to_string()))
     }};
@@ -199,24 +211,24 @@ macro_rules! number {
 /// An IPv4 address or nothing; the current address follows.
 macro_rules! ipv4 {
     ($field:ident, $current:ident, $help:literal) => {{
-        let set: Setter = |d, given| {
-            let address = set::ipv4(d, given)?;
-            set::set_ipv4(&mut d.config.$field, &mut d.cursor.$current, address, given)
+        let set: Setter = |d, arg| {
+            let address = set::ipv4(d, arg)?;
+            set::set_ipv4(&mut d.config.$field, &mut d.cursor.$current, address, arg)
         };
         device(stringify!($field), Arg::Ipv4, set, $help).valued(|config| Some(ipv4_text(config.$field)))
     }};
 }
 
-/// A number that is compared as written, stored as what fits of it and answered as `$shown`. When it changes, `$current`
-/// moves to `$to`.
+/// A number that is compared as written, stored as what fits of it and answered as `$shown`. When
+/// it changes, `$current` moves to `$to`.
 macro_rules! moving {
     ($field:ident: $type:ty as $shown:ty, $current:ident = $to:expr, $help:literal) => {{
-        let set: Setter = |d, given| {
-            if given.number != u64::from(d.config.$field) {
-                d.config.$field = given.number as $type;
-                d.cursor.$current = $to(given.number);
+        let set: Setter = |d, arg| {
+            if arg.number != u64::from(d.config.$field) {
+                d.config.$field = arg.number as $type;
+                d.cursor.$current = $to(arg.number);
             }
-            given.ok(d.config.$field as $shown)
+            arg.ok(d.config.$field as $shown)
         };
         device(stringify!($field), N, set, $help).valued(|config| Some(config.$field.to_string()))
     }};
@@ -225,15 +237,15 @@ macro_rules! moving {
 const FIRST: fn(u64) -> u32 = |_| 0;
 const ITSELF: fn(u64) -> u16 = |port| port as u16;
 
-/// Every command. Read by the parser, the read-out, the help, the man page, the completions, and by what writes a
-/// configuration as commands.
+/// Every command. Read by the parser, the read-out, the help, the man page, the completions, and by
+/// what writes a configuration as commands.
 pub const COMMANDS: &[Spec] = &[
     pgctrl("start", PgctrlCommand::Start, "run all device instances and wait for the end"),
     pgctrl("stop", PgctrlCommand::Stop, "end all runs"),
     pgctrl("reset", PgctrlCommand::Reset, "end all runs and remove all device instances"),
-    thread("add_device", Arg::DeviceName, Act::AddDevice, "add a device instance to this thread"),
-    thread("rem_device_all", Arg::None, Act::RemoveAll, "remove all device instances of this thread"),
-    thread("max_before_softirq", N, Act::MaxBeforeSoftirq, "accepted for scripts of 2005; has no effect"),
+    thread("add_device", Arg::DeviceName, Action::AddDevice, "add a device instance to this thread"),
+    thread("rem_device_all", Arg::None, Action::RemoveAll, "remove all device instances of this thread"),
+    thread("max_before_softirq", N, Action::MaxBeforeSoftirq, "accepted for scripts of 2005; has no effect"),
     number!("count", N, count: u64, "frames to send, 0 for no end").touching(Touches::Pace),
     device("pkt_size", N, set::pkt_size, "frame length in bytes without FCS, at least 42"),
     device("min_pkt_size", N, set::min_pkt_size, "shortest frame").valued(|config| size(config.min_pkt_size)),
@@ -341,7 +353,8 @@ fn size(size: u32) -> Option<String> {
     (size != 0).then(|| set::size_to_write(size).to_string())
 }
 
-/// A delay that no command can set (from `rate` with a size of gigabytes) becomes the longest one there is.
+/// A delay that no command can set (from `rate` with a size of gigabytes) becomes the longest one
+/// there is.
 fn delay(delay_ns: u64) -> String {
     match delay_ns {
         NEVER_NS => set::NEVER,
@@ -361,7 +374,7 @@ mod tests {
             let same_file = || COMMANDS[..index].iter().filter(|other| other.place == spec.place);
             for word in std::iter::once(&spec.word).chain(spec.aliases) {
                 assert!(!same_file().any(|other| other.is_called(word.as_bytes())), "{word}");
-                let limit = if spec.place == Place::Device { 15 } else { 39 };
+                let limit = if spec.place == FileKind::Device { 15 } else { 39 };
                 assert!(word.len() <= limit, "{word} would be cut before it is compared");
             }
             assert!(!spec.help.is_empty() && spec.help.len() <= 90, "{}", spec.word);

@@ -1,29 +1,29 @@
-//! For the unit tests of this room: a device instance that is told commands.
+//! For unit tests: a device instance that takes commands.
 
 use crate::{Device, Facts};
 
 /// A device instance, its host, and what it answers.
-pub(crate) struct Told {
+pub(crate) struct TestDevice {
     pub(crate) device: Device,
     pub(crate) facts: Facts,
 }
 
-impl Told {
+impl TestDevice {
     pub(crate) fn new() -> Self {
         Self { device: Device::new("eth0@1"), facts: Facts::default() }
     }
 
-    /// One that has been told `commands`; none of them may fail.
+    /// One after `commands`, none of which may fail.
     pub(crate) fn after(commands: &[&str]) -> Self {
-        let mut told = Self::new();
+        let mut test = Self::new();
         for command in commands {
-            told.device.write(command.as_bytes(), &told.facts).unwrap();
+            test.device.write(command.as_bytes(), &test.facts).unwrap();
         }
-        told
+        test
     }
 
     /// The result text; with the errno before it when the write fails.
-    pub(crate) fn tell(&mut self, command: &str) -> String {
+    pub(crate) fn write(&mut self, command: &str) -> String {
         let answer = self.device.write(command.as_bytes(), &self.facts);
         let result = String::from_utf8_lossy(&self.device.result).into_owned();
         match answer {
@@ -40,10 +40,10 @@ impl Told {
         }
     }
 
-    /// Tells one command after the other and compares each answer.
+    /// Writes the commands and compares each answer.
     pub(crate) fn expect(&mut self, answers: &[(&str, &str)]) {
         for (command, answer) in answers {
-            assert_eq!(self.tell(command), *answer, "{command:?}");
+            assert_eq!(self.write(command), *answer, "{command:?}");
         }
     }
 

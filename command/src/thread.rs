@@ -1,20 +1,18 @@
 //! One thread: its device instances, its three commands, and its file `kpktgend_N`.
 
+use crate::device::{Device, NAME_LEN_MAX};
 use crate::scan::{Scan, until_nul};
-use crate::table::Act;
-use crate::{COMMANDS, Device, Fault, Place, Refused};
+use crate::table::{Action, COMMANDS, FileKind};
+use crate::{Fault, Refusal};
 
 /// Bytes of a command word on thread files.
 const WORD_LEN_MAX: usize = 39;
-/// Bytes of a device instance's name.
-pub(crate) const NAME_LEN_MAX: usize = 31;
-
-/// What a thread can be told.
+/// What a thread can be test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ThreadCommand {
     /// Add a device instance.
     AddDevice {
-        /// `DEV[@NAME]` as given, 31 bytes at most.
+        /// `DEV[@NAME]` as arg, 31 bytes at most.
         name: Vec<u8>,
     },
     /// Remove all device instances of this thread.
@@ -27,10 +25,10 @@ impl ThreadCommand {
     /// Reads one write.
     ///
     /// # Errors
-    /// [`Fault::Empty`] and [`Fault::UnknownCommand`], both EINVAL; the thread's result stays as it is.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Refused> {
+    /// [`Fault::Empty`] and [`Fault::UnknownCommand`], both EINVAL; the thread's result stays.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
         if bytes.is_empty() {
-            return Err(Refused { fault: Fault::Empty, span: 0..0 });
+            return Err(Refusal { fault: Fault::Empty, span: 0..0 });
         }
         let mut scan = Scan::new(bytes);
         scan.skip_separators();
@@ -38,14 +36,16 @@ impl ThreadCommand {
         let word = until_nul(scan.word(WORD_LEN_MAX));
         let span = start..start + word.len();
         scan.skip_separators();
-        let mut commands = COMMANDS.iter().filter(|spec| spec.place == Place::Thread);
+        let mut commands = COMMANDS.iter().filter(|spec| spec.place == FileKind::Thread);
         match commands.find(|spec| spec.word.as_bytes() == word).map(|spec| &spec.act) {
-            Some(Act::AddDevice) => Ok(Self::AddDevice { name: until_nul(scan.word(NAME_LEN_MAX)).to_vec() }),
-            Some(Act::RemoveAll) => Ok(Self::RemoveAll),
-            Some(Act::MaxBeforeSoftirq) => Ok(Self::MaxBeforeSoftirq),
+            Some(Action::AddDevice) => {
+                Ok(Self::AddDevice { name: until_nul(scan.word(NAME_LEN_MAX)).to_vec() })
+            }
+            Some(Action::RemoveAll) => Ok(Self::RemoveAll),
+            Some(Action::MaxBeforeSoftirq) => Ok(Self::MaxBeforeSoftirq),
             _ => {
                 let word = String::from_utf8_lossy(word).into_owned();
-                Err(Refused { fault: Fault::UnknownCommand { file: "thread", word }, span })
+                Err(Refusal { fault: Fault::UnknownCommand { file: "thread", word }, span })
             }
         }
     }

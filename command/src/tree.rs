@@ -1,10 +1,8 @@
-//! Threads and device instances: how they come, are found, and go (specification sections 1 and 3).
+//! Threads and device instances: adding, finding and removing them (specification sections 1 and
+//! 3).
 
-use crate::thread::NAME_LEN_MAX;
-use crate::{Device, Facts, Fault, LinkState, Refused, Thread};
-
-/// Longest interface name looked for when a name has no `@` in it.
-const INTERFACE_LEN_MAX: usize = 16;
+use crate::device::NAME_LEN_MAX;
+use crate::{Device, Facts, Fault, LinkState, Refusal, Thread};
 
 /// The file of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,12 +27,6 @@ pub struct ControlTree {
     threads: Vec<Thread>,
     /// The switch that `debug` sets, one for the whole tree.
     pub debug: u32,
-}
-
-/// The interface that a device instance is for: what stands before the first `@`.
-pub fn interface_of(name: &str) -> &str {
-    let head = name.char_indices().find(|(at, c)| *c == '@' || *at + c.len_utf8() > INTERFACE_LEN_MAX);
-    head.map_or(name, |(end, _)| &name[..end])
 }
 
 impl ControlTree {
@@ -98,21 +90,22 @@ impl ControlTree {
         self.threads.iter().find(has_it).map(|thread| Entry::Device { cpu: thread.cpu() })
     }
 
-    /// `add_device`: puts a new device instance in front of the others of its thread, and writes the thread's
-    /// result. `link` is what the host says about [`interface_of`] the name; `None` for "no such interface".
+    /// `add_device`: puts a new device instance in front of the others of its thread, and writes
+    /// the thread's result. `link` is what the host says about [`interface_of`] the name; `None`
+    /// for "no such interface".
     ///
     /// # Errors
-    /// EBUSY for a name in use on any thread, ENODEV, EINVAL for another kind of interface or for a name that
-    /// no file can have, ENETDOWN; in this order.
+    /// In this order: EBUSY for a name in use on any thread, ENODEV, EINVAL for another kind of
+    /// interface or for a name that no file can have, ENETDOWN.
     pub fn add_device(
         &mut self,
         cpu: u32,
         name: &[u8],
         link: Option<LinkState>,
-    ) -> Result<&mut Device, Refused> {
-        let checked = self.check_new_name(name, link).map_err(|fault| Refused { fault, span: 0..name.len() });
+    ) -> Result<&mut Device, Refusal> {
+        let checked = self.check_new_name(name, link).map_err(|fault| Refusal { fault, span: 0..name.len() });
         let Some(thread) = self.thread_mut(cpu) else {
-            return Err(Refused { fault: Fault::NoThread { cpu }, span: 0..0 });
+            return Err(Refusal { fault: Fault::NoThread { cpu }, span: 0..0 });
         };
         thread.result = if checked.is_ok() {
             b"OK: add_device=".to_vec()
@@ -133,7 +126,8 @@ impl ControlTree {
             None => Err(Fault::NoInterface { name }),
             Some(link) if !link.is_ethernet_or_loopback => Err(Fault::NotEthernet { name }),
             Some(link) if !link.is_up => Err(Fault::InterfaceDown { name }),
-            // The kernel also takes names that are not UTF-8; nothing else on a Linux host does any more.
+            // The kernel also takes names that are not UTF-8; nothing else on a Linux host does any
+            // more.
             Some(_) if !self.can_be_a_file(bytes) => Err(Fault::NotAFileName { name }),
             Some(_) => Ok(name),
         }
@@ -144,12 +138,12 @@ impl ControlTree {
         is_plain && std::str::from_utf8(name).is_ok_and(|name| self.entry(name).is_none())
     }
 
-    /// `rem_device_all`: takes all device instances from a thread and writes its result. Whoever runs them has
-    /// to end their runs.
+    /// `rem_device_all`: removes all device instances of a thread and writes its result. The caller
+    /// ends their runs.
     ///
     /// # Errors
     /// [`Fault::NoThread`].
-    pub fn remove_all(&mut self, cpu: u32) -> Result<Vec<Device>, Refused> {
+    pub fn remove_all(&mut self, cpu: u32) -> Result<Vec<Device>, Refusal> {
         let thread = self.thread_for_command(cpu)?;
         thread.result = b"OK: rem_device_all".to_vec();
         Ok(std::mem::take(&mut thread.devices))
@@ -159,30 +153,31 @@ impl ControlTree {
     ///
     /// # Errors
     /// [`Fault::NoThread`].
-    pub fn max_before_softirq(&mut self, cpu: u32) -> Result<(), Refused> {
+    pub fn max_before_softirq(&mut self, cpu: u32) -> Result<(), Refusal> {
         let text = b"OK: Note! max_before_softirq is obsoleted -- Do not use";
         self.thread_for_command(cpu)?.result = text.to_vec();
         Ok(())
     }
 
-    fn thread_for_command(&mut self, cpu: u32) -> Result<&mut Thread, Refused> {
-        self.thread_mut(cpu).ok_or(Refused { fault: Fault::NoThread { cpu }, span: 0..0 })
+    fn thread_for_command(&mut self, cpu: u32) -> Result<&mut Thread, Refusal> {
+        self.thread_mut(cpu).ok_or(Refusal { fault: Fault::NoThread { cpu }, span: 0..0 })
     }
 
-    /// `reset`: takes all device instances from all threads. The threads' results stay.
+    /// `reset`: removes all device instances. The results of the threads stay.
     pub fn reset(&mut self) -> Vec<Device> {
         self.threads.iter_mut().flat_map(|thread| std::mem::take(&mut thread.devices)).collect()
     }
 
-    /// Takes one device instance out. Whoever runs it has to end its run.
+    /// Removes one device instance. The caller ends its run.
     pub fn remove_device(&mut self, name: &str) -> Option<Device> {
         let is_it = |device: &mut Device| device.name() == name;
         self.threads.iter_mut().find_map(|thread| thread.devices.extract_if(.., is_it).next())
     }
 
-    /// Gives device instances new names, all at once, so that two may swap theirs: what is wanted, as old name and
-    /// new. Returns what was done; a name that is taken, or that no file can have, leaves its device instance as it
-    /// is. (The kernel loses track of an interface that is renamed; docs/differences.md, row 7.)
+    /// Gives device instances new names, all at once, so that two may swap theirs: what is wanted,
+    /// as old name and new. Returns what was done; a name that is taken, or that no file can have,
+    /// leaves its device instance as it is. (The kernel loses track of an interface that is
+    /// renamed; docs/differences.md, row 7.)
     pub fn rename_devices(&mut self, wanted: Vec<(String, String)>) -> Vec<(String, String)> {
         let mut moves = wanted;
         // One that has to stay keeps its name from another, which has to stay then as well.
@@ -206,14 +201,15 @@ impl ControlTree {
             && (becomes_free || self.can_be_a_file(new.as_bytes()))
     }
 
-    /// One write to the file of a device instance, `debug` included, which is one switch for the whole tree.
+    /// One write to the file of a device instance, `debug` included, which is one switch for the
+    /// whole tree.
     ///
     /// # Errors
     /// See [`Device::write`]; [`Fault::NoInterface`] when there is no such device instance.
-    pub fn write_device(&mut self, name: &str, bytes: &[u8], facts: &Facts) -> Result<usize, Refused> {
+    pub fn write_device(&mut self, name: &str, bytes: &[u8], facts: &Facts) -> Result<usize, Refusal> {
         let debug = self.debug;
         let Some(device) = self.device_mut(name) else {
-            return Err(Refused { fault: Fault::NoInterface { name: name.to_owned() }, span: 0..0 });
+            return Err(Refusal { fault: Fault::NoInterface { name: name.to_owned() }, span: 0..0 });
         };
         device.debug = debug;
         let written = device.write(bytes, facts);
@@ -226,6 +222,7 @@ impl ControlTree {
 mod tests {
     use super::*;
     use crate::Errno;
+    use crate::interface_of;
 
     const UP: Option<LinkState> = Some(LinkState { is_up: true, is_ethernet_or_loopback: true });
 

@@ -25,7 +25,7 @@ pub use cursor::{Cursor, Flow, FrameState};
 pub use error::PlanError;
 pub use flow_sa::FlowAssociations;
 pub use mac::{BadMac, MacAddr};
-pub use plan::{FLOWS_MAX, IMIX_ENTRIES_MAX, Imix, Layout, MPLS_LABELS_MAX, Plan, Range, Walk};
+pub use plan::{FLOWS_MAX, IMIX_ENTRIES_MAX, Imix, Layout, MPLS_LABELS_MAX, MPLS_RANDOM, Plan, Range, Walk};
 pub use rng::Rng;
 pub use wire::{
     FRAME_LEN_MAX, FRAME_LEN_MIN, PKTGEN_HEADER_LEN, PKTGEN_MAGIC, PktgenHeader, WIRE_OVERHEAD, WallTime,

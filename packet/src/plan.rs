@@ -26,8 +26,10 @@ const ETHERTYPE_IPV6: u16 = 0x86dd;
 const ETHERTYPE_MPLS: u16 = 0x8847;
 const HOP_LIMIT: u8 = 32;
 const PROTOCOL_UDP: u8 = 17;
-/// Bottom-of-stack bit of an MPLS label stack entry; in a setting it marks a random label.
+/// Bottom-of-stack bit of an MPLS label stack entry.
 pub(crate) const MPLS_BOTTOM: u32 = 0x100;
+/// The same bit in a setting: this label is random.
+pub const MPLS_RANDOM: u32 = MPLS_BOTTOM;
 
 /// How a field changes from frame to frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -41,7 +41,7 @@ fn the_page_for_scripts_has_every_word_and_only_options_that_there_are() {
     let page = fs::read_to_string(root.join("docs/scripts.md")).expect("the page is there");
     let table = page.split("## The same in one line").nth(1).expect("the table has its title");
     let table = table.split("\n## ").next().unwrap_or_default();
-    let words = command::COMMANDS.iter().filter(|spec| spec.place == command::Place::Device);
+    let words = command::COMMANDS.iter().filter(|spec| spec.place == command::FileKind::Device);
     for word in words.map(|spec| spec.word).filter(|word| *word != "flag") {
         assert!(table.contains(&format!("`{word}`")), "{word}");
     }

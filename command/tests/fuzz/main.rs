@@ -1,14 +1,14 @@
-//! Random commands for a whole tree: whatever is written, it is taken or refused with words, the settings can be
-//! said again, and a run either has a plan or a result that says why not.
+//! Random commands for a whole tree: whatever is written, it is taken or refused with words, the
+//! settings can be said again, and a run either has a plan or a result that says why not.
 //!
-//! Two thirds of the writes follow the grammar of the table of commands, with values at their edges; the rest is
-//! the same with bytes changed, and bytes of any kind.
+//! Two thirds of the writes follow the grammar of the table of commands, with values at their
+//! edges; the rest is the same with bytes changed, and bytes of any kind.
 
 mod write;
 
 use command::{
-    ControlTree, Device, Facts, LinkState, PgctrlCommand, Place, Refused, ThreadCommand, Touches,
-    commands_for,
+    ControlTree, Device, Facts, FileKind, LinkState, PgctrlCommand, Refusal, ThreadCommand, Touches,
+    to_commands,
 };
 use packet::{DeviceFacts, FRAME_LEN_MAX, MacAddr, Plan, PlanError, Rng, WallTime};
 
@@ -31,7 +31,7 @@ fn commands_make_a_plan_or_say_why_not() {
         tree.add_device(0, b"eth0", Some(link)).expect("the first one");
         for _ in 0..rng.below(30) {
             let file = write::place(rng);
-            tell(&mut tree, file, &write::write(rng, file), &facts, rng);
+            write_to(&mut tree, file, &write::write(rng, file), &facts, rng);
         }
         for device in tree.devices_mut() {
             assert_said_again(device, &facts);
@@ -46,8 +46,9 @@ fn no_bytes_do_harm() {
         let rng = &mut Rng(seed);
         let facts = facts(rng);
         let mut tree = ControlTree::new([0, 3]);
-        for file in [Place::Thread, Place::Pgctrl, Place::Device, Place::Device, Place::Device] {
-            tell(&mut tree, file, &write::bytes(rng), &facts, rng);
+        for file in [FileKind::Thread, FileKind::Pgctrl, FileKind::Device, FileKind::Device, FileKind::Device]
+        {
+            write_to(&mut tree, file, &write::bytes(rng), &facts, rng);
         }
         let mut device = Device::new("eth0@1");
         for _ in 0..20 {
@@ -73,20 +74,21 @@ fn facts(rng: &mut Rng) -> Facts {
     }
 }
 
-/// One write to a file of that kind, as whoever serves the files hands it on.
-fn tell(tree: &mut ControlTree, file: Place, bytes: &[u8], facts: &Facts, rng: &mut Rng) {
+/// One write to a file of that kind, as the file system passes it on.
+fn write_to(tree: &mut ControlTree, file: FileKind, bytes: &[u8], facts: &Facts, rng: &mut Rng) {
     match file {
-        Place::Pgctrl => match PgctrlCommand::parse(bytes) {
+        FileKind::Pgctrl => match PgctrlCommand::parse(bytes) {
             Ok(PgctrlCommand::Reset) if rng.below(4) == 0 => assert!(tree.reset().len() < 100),
             Ok(_) => {}
             Err(refused) => assert_says(&refused, bytes),
         },
-        Place::Thread => tell_thread(tree, bytes, rng),
-        Place::Device => {
+        FileKind::Thread => tell_thread(tree, bytes, rng),
+        FileKind::Device => {
             let count = tree.devices().count() as u32;
             let chosen = tree.devices_mut().nth(rng.below(count) as usize);
             let Some(name) = chosen.map(|device| device.name().to_owned()) else { return };
-            // Most go through the tree, which keeps one `debug` for all; the checks are the device's.
+            // Most go through the tree, which keeps one `debug` for all; the checks are the
+            // device's.
             let _ = tree.write_device(&name, b"debug 1", facts);
             let device = tree.device_mut(&name).expect("it is there");
             write_device(device, bytes, facts);
@@ -117,7 +119,7 @@ fn tell_thread(tree: &mut ControlTree, bytes: &[u8], rng: &mut Rng) {
 }
 
 #[track_caller]
-fn assert_says(refused: &Refused, bytes: &[u8]) {
+fn assert_says(refused: &Refusal, bytes: &[u8]) {
     assert!(refused.span.start <= refused.span.end && refused.span.end <= bytes.len(), "{refused:?}");
     assert!(refused.errno().raw() > 0 && refused.to_string().len() > 5, "{refused:?}");
 }
@@ -190,7 +192,7 @@ fn assert_said_again(device: &mut Device, facts: &Facts) {
     if *delay_ns != packet::NEVER_NS && (*delay_ns > DELAY_MAX_NS || *delay_ns == NEVER) {
         *delay_ns = 0;
     }
-    let commands = commands_for(&device.config);
+    let commands = to_commands(&device.config);
     let facts = Facts { has_xfrm: true, ..facts.clone() };
     let mut copy = Device::new(device.name());
     for command in &commands {
@@ -205,7 +207,7 @@ fn assert_said_again(device: &mut Device, facts: &Facts) {
     assert_eq!(params(&copy), params(device), "{commands:?}");
 }
 
-/// Starts it, makes frames, changes settings meanwhile as somebody at another terminal would, and stops it.
+/// Starts it, makes frames, changes settings during the run, and stops it.
 #[track_caller]
 fn run(device: &mut Device, facts: &Facts, rng: &mut Rng) {
     device.cursor.src_v6 = device.config.src6;
@@ -221,7 +223,7 @@ fn run(device: &mut Device, facts: &Facts, rng: &mut Rng) {
     };
     let mut frame_size = make_frames(device, &plan);
     for _ in 0..rng.below(4) {
-        write_device(device, &write::write(rng, Place::Device), facts);
+        write_device(device, &write::write(rng, FileKind::Device), facts);
         match Plan::new(&device.config, &facts.link, &device.cursor) {
             Ok(plan) => frame_size = make_frames(device, &plan),
             Err(error) => {

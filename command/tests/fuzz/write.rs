@@ -1,6 +1,6 @@
 //! Random writes to control files, made from the table of commands.
 
-use command::{Arg, COMMANDS, FLAGS, Place, Spec};
+use command::{Arg, COMMANDS, FLAGS, FileKind, Spec};
 use packet::Rng;
 
 /// Numbers at which something changes: widths, limits, and what the kernel takes for special.
@@ -46,16 +46,16 @@ const V6_EDGES: &[&str] =
     &["::", "::1", "ff02::1", "fd00::", "::ffff:1.2.3.4", "1:2:3:4:5:6:7:8", "1:2", ":", "::g", "fe80::1%lo"];
 
 /// A kind of file: mostly one of a device instance.
-pub(crate) fn place(rng: &mut Rng) -> Place {
+pub(crate) fn place(rng: &mut Rng) -> FileKind {
     match rng.below(20) {
-        0 => Place::Pgctrl,
-        1 | 2 => Place::Thread,
-        _ => Place::Device,
+        0 => FileKind::Pgctrl,
+        1 | 2 => FileKind::Thread,
+        _ => FileKind::Device,
     }
 }
 
 /// A command of the table, or something close to one.
-pub(crate) fn write(rng: &mut Rng, place: Place) -> Vec<u8> {
+pub(crate) fn write(rng: &mut Rng, place: FileKind) -> Vec<u8> {
     let specs: Vec<&Spec> = COMMANDS.iter().filter(|spec| spec.place == place).collect();
     let spec = specs[rng.below(specs.len() as u32) as usize];
     let names: Vec<&str> = std::iter::once(spec.word).chain(spec.aliases.iter().copied()).collect();

@@ -288,7 +288,8 @@ fn changed(step: &Value, answer: &Answer) -> Value {
     step
 }
 
-/// One step: an error says what differs; `false` for a step that asks the file system, not the tree.
+/// One step: an error says what differs; `false` for a step that asks the file system, not the
+/// tree.
 fn step(sim: &mut Sim, step: &Value) -> Result<bool, String> {
     if let Some(line) = step.get("sh") {
         shell(sim, text(line));

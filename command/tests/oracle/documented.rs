@@ -1,4 +1,5 @@
-//! Every command that pktgen's documentation shows or lists: the paper of 2005 and the kernel's `pktgen.rst`.
+//! Every command that pktgen's documentation shows or lists: the paper of 2005 and the kernel's
+//! `pktgen.rst`.
 
 use crate::sim::{Link, Sim};
 use command::{COMMANDS, FLAGS};

@@ -1,5 +1,5 @@
-//! A host in memory: interfaces, a tree, and runs that send all their frames at once. Shared by the tests that
-//! compare answers with those of a real kernel.
+//! A host in memory: interfaces, a tree, and runs that send all their frames at once. Shared by the
+//! tests that compare answers with those of a real kernel.
 
 use command::{
     ControlTree, Device, Entry, Facts, LinkState, NO_FRAME, PgctrlCommand, ThreadCommand, VERSION_LINE,
@@ -55,7 +55,7 @@ impl Sim {
 
     /// One write: the number of bytes taken, or the name of an errno.
     pub(crate) fn write(&mut self, file: &str, bytes: &[u8]) -> Result<usize, String> {
-        let name = |refused: command::Refused| format!("{:?}", refused.errno());
+        let name = |refused: command::Refusal| format!("{:?}", refused.errno());
         match self.tree.entry(file) {
             None => Err("ENOENT".to_owned()),
             Some(Entry::Pgctrl) => {
@@ -77,7 +77,7 @@ impl Sim {
         }
     }
 
-    fn thread_command(&mut self, cpu: u32, command: ThreadCommand) -> Result<(), command::Refused> {
+    fn thread_command(&mut self, cpu: u32, command: ThreadCommand) -> Result<(), command::Refusal> {
         match command {
             ThreadCommand::AddDevice { name } => {
                 let text = String::from_utf8_lossy(&name).into_owned();

@@ -7,7 +7,9 @@
 use super::args::{Args, Entry, Field};
 use crate::outcome::Failure;
 use crate::units::{Addresses, Interval, Nanos, Queues};
-use packet::{Config, FLOWS_MAX, Flags, IMIX_ENTRIES_MAX, ImixEntry, MPLS_LABELS_MAX, MacAddr, XmitMode};
+use packet::{
+    Config, FLOWS_MAX, Flags, IMIX_ENTRIES_MAX, ImixEntry, MPLS_LABELS_MAX, MPLS_RANDOM, MacAddr, XmitMode,
+};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
@@ -341,9 +343,6 @@ fn set_flows(config: &mut Config, args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The bit of an MPLS label in pktgen's settings that makes it random.
-const RANDOM_LABEL: u32 = 0x100;
-
 /// VLAN tags or MPLS labels. The parser rejects both together, as pktgen's commands do.
 ///
 /// # Errors
@@ -356,9 +355,9 @@ pub fn set_tags(config: &mut Config, args: &Args) -> Result<(), Failure> {
     if labels.0.len() > MPLS_LABELS_MAX {
         return Err(Failure::usage("use --mpls", format!("it has more than {MPLS_LABELS_MAX} labels")));
     }
-    let mark = if args.is_random(Field::Mpls) { RANDOM_LABEL } else { 0 };
+    let mark = if args.is_random(Field::Mpls) { MPLS_RANDOM } else { 0 };
     config.mpls = labels.0.iter().map(|label| label | mark).collect();
-    if config.mpls.iter().any(|label| label & RANDOM_LABEL != 0) {
+    if config.mpls.iter().any(|label| label & MPLS_RANDOM != 0) {
         config.flags.set(Flags::MPLS_RND, true);
     }
     Ok(())
