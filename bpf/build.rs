@@ -1,8 +1,9 @@
-//! Compiles every `src/bpf/*.bpf.c` with clang and writes one Rust skeleton for each into `OUT_DIR`.
+//! Compiles every `src/bpf/*.bpf.c` with clang and writes one Rust skeleton for each into
+//! `OUT_DIR`.
 //!
-//! The kernel's own headers come from the UAPI package that every C compiler brings along; no `vmlinux.h` and
-//! no BTF of the build machine is used, so a build in a container is the same build. `CLANG` names another
-//! compiler.
+//! The kernel's own headers come from the UAPI package that every C compiler brings along; no
+//! `vmlinux.h` and no BTF of the build machine is used, so a build in a container is the same
+//! build. `CLANG` names another compiler.
 
 use libbpf_cargo::SkeletonBuilder;
 use std::ffi::OsString;
@@ -16,7 +17,8 @@ type Failure = Box<dyn std::error::Error>;
 
 fn main() {
     if let Err(error) = build() {
-        // Cargo shows the standard error of a failed build script; a panic would bury the sentence in a trace.
+        // Cargo shows the standard error of a failed build script; a panic would bury the sentence
+        // in a trace.
         eprintln!("error: {error}");
         std::process::exit(1);
     }
@@ -42,8 +44,8 @@ fn flags() -> Vec<OsString> {
     ["-mcpu=v3", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"].map(OsString::from).to_vec()
 }
 
-/// The include directories of the host compiler. With `-target bpf` clang forgets the one that holds
-/// `asm/types.h`, and its name differs between machines, so it is asked.
+/// The include directories of the host compiler. With `-target bpf` clang forgets the one that
+/// holds `asm/types.h`, and its name differs between machines, so it is asked.
 fn system_includes(clang: &Path) -> Result<Vec<OsString>, Failure> {
     let output = Command::new(clang)
         .args(["-v", "-E", "-x", "c", "/dev/null"])
@@ -81,7 +83,8 @@ fn generate(clang: &Path, args: &[OsString], source: &Path, out_dir: &Path) -> R
     SkeletonBuilder::new().source(source).clang(clang).clang_args(args).build_and_generate(output).map_err(
         |error| {
             let text = format!("{error:#}");
-            // A header that is not there is a package that is not there; anything else is our mistake.
+            // A header that is not there is a package that is not there; anything else is our
+            // mistake.
             let hint = if text.contains("file not found") { INSTALL } else { "" };
             format!("{text}\n  {hint}").into()
         },

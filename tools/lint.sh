@@ -32,6 +32,9 @@ check_shell() {
 CLEAN=(
 	README.md CHANGELOG.md ARCHITECTURE.md docs oracle
 	testkit
+	bpf
+	host
+	engine
 	bench
 	vm
 	capture
@@ -39,6 +42,7 @@ CLEAN=(
 	filter
 	wirerate/src/*.rs
 	wirerate/src/units
+	wirerate/src/cmd/doctor
 )
 
 check_prose() {

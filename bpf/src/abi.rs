@@ -25,8 +25,8 @@ macro_rules! pod {
         $(
             // SAFETY: made of integers only, so zeros are a value.
             unsafe impl Zeroable for $name {}
-            // SAFETY: made of integers only, so all bits are a value; libbpf-cargo writes padding as fields,
-            // so no byte is undefined.
+            // SAFETY: made of integers only, so all bits are a value; libbpf-cargo writes padding
+            // as fields, so no byte is undefined.
             unsafe impl Pod for $name {}
         )+
     };

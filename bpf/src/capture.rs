@@ -92,8 +92,8 @@ impl CaptureProgram {
     /// Loads the program and creates its rings.
     ///
     /// # Errors
-    /// [`BpfError::Load`] (EPERM without CAP_BPF and CAP_NET_ADMIN, ENOMEM when the rings are too large),
-    /// [`BpfError::MapMemory`].
+    /// [`BpfError::Load`] (EPERM without CAP_BPF and CAP_NET_ADMIN, ENOMEM when the rings are too
+    /// large), [`BpfError::MapMemory`].
     ///
     /// # Panics
     /// If the geometry breaks the rules of [`Geometry`].
@@ -112,8 +112,9 @@ impl CaptureProgram {
         Self::load_with_metadata(geometry, filter, None)
     }
 
-    /// Like [`CaptureProgram::load_filtered`], and reads metadata from the driver. If kernel or driver do not support
-    /// it, the program is loaded without; see [`CaptureProgram::metadata_refusal`].
+    /// Like [`CaptureProgram::load_filtered`], and reads metadata from the driver. If kernel or
+    /// driver do not support it, the program is loaded without; see
+    /// [`CaptureProgram::metadata_refusal`].
     ///
     /// # Errors
     /// See [`CaptureProgram::load_filtered`].
@@ -161,8 +162,8 @@ impl CaptureProgram {
         &self.geometry
     }
 
-    /// Attaches it to a device of the calling thread's network namespace. With metadata, that must be the device that
-    /// it was loaded for.
+    /// Attaches it to a device of the calling thread's network namespace. With metadata, that must
+    /// be the device that it was loaded for.
     ///
     /// # Errors
     /// See [`xdp::attach`].
@@ -330,7 +331,8 @@ mod tests {
         }
     }
 
-    /// When a veth with GRO loses its program under load, the kernel dereferences a null pointer there.
+    /// When a veth with GRO loses its program under load, the kernel dereferences a null pointer
+    /// there.
     #[test]
     fn no_program_reads_the_device_of_a_queue_that_may_have_none_any_more() {
         for text in [

@@ -1,8 +1,9 @@
-//! A dummy XDP program that passes every received frame. Many drivers accept XDP transmit, or AF_XDP zero-copy,
-//! only while an XDP program is attached.
+//! A dummy XDP program that passes every received frame. Many drivers accept XDP transmit, or
+//! AF_XDP zero-copy, only while an XDP program is attached.
 //!
-//! All processes share one such program per device: later ones hold the link of the existing program. The kernel
-//! detaches it when the last descriptor is closed, also when a process is killed.
+//! All processes share one such program per device: later ones hold the link of the existing
+//! program. The kernel detaches it when the last descriptor is closed, also when a process is
+//! killed.
 
 use crate::xdp::{self, AttachedProgram, XdpMode};
 use crate::{BpfError, sys};
@@ -24,11 +25,12 @@ pub struct DummyXdp {
 }
 
 impl DummyXdp {
-    /// Takes the link of the program on a device of the calling thread's network namespace, or attaches a new one.
+    /// Takes the link of the program on a device of the calling thread's network namespace, or
+    /// attaches a new one.
     ///
     /// # Errors
-    /// [`BpfError::XdpBusy`] if another program is attached, [`BpfError::XdpAttach`] if the driver rejects it,
-    /// [`BpfError::XdpQuery`], [`BpfError::Load`].
+    /// [`BpfError::XdpBusy`] if another program is attached, [`BpfError::XdpAttach`] if the driver
+    /// rejects it, [`BpfError::XdpQuery`], [`BpfError::Load`].
     pub fn hold(ifindex: u32, ifname: &str) -> Result<Self, BpfError> {
         let mut attempts = 0..ATTEMPTS;
         loop {

@@ -71,7 +71,8 @@ pub enum BpfError {
 }
 
 impl BpfError {
-    /// True if this process lacks a capability. A verifier that rejects a program returns EACCES, which is different.
+    /// True if this process lacks a capability. A verifier that rejects a program returns EACCES,
+    /// which is different.
     pub fn is_denied(&self) -> bool {
         match self {
             // The error of libbpf is kept as text; this is the text of EPERM.
@@ -105,7 +106,8 @@ impl BpfError {
     }
 }
 
-/// True if the verifier rejected pointer arithmetic that it accepts from a process with CAP_PERFMON.
+/// True if the verifier rejected pointer arithmetic that it accepts from a process with
+/// CAP_PERFMON.
 fn lacks_perfmon(log: &str) -> bool {
     ["pointer -= pointer prohibited", "pointer comparison prohibited", "leaks addr", "prohibited for !root"]
         .iter()

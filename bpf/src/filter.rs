@@ -1,9 +1,10 @@
 //! Replaces the filter function of the capture program.
 //!
-//! `capture.bpf.c` ends with a placeholder function `wr_filter`. libbpf loads the object once unchanged, which creates
-//! the maps, resolves addresses and appends the functions. Then the instructions of `wr_filter` are replaced by the
-//! filter, and the result is loaded again. The direct call also works in device-bound programs, where tail calls do
-//! not, and on kernels without freplace.
+//! `capture.bpf.c` ends with a placeholder function `wr_filter`. libbpf loads the object once
+//! unchanged, which creates the maps, resolves addresses and appends the functions. Then the
+//! instructions of `wr_filter` are replaced by the filter, and the result is loaded again. The
+//! direct call also works in device-bound programs, where tail calls do not, and on kernels without
+//! freplace.
 
 use crate::{BpfError, sys};
 use filter::Ebpf;

@@ -1,7 +1,7 @@
 //! The BPF programs, the types they share with Rust, and how they are loaded and attached.
 //!
-//! `build.rs` compiles `src/bpf/*.bpf.c` and generates `abi` from `src/bpf/shared.h`. This crate loads programs
-//! and maps their memory; the crates above it interpret records and counters.
+//! `build.rs` compiles `src/bpf/*.bpf.c` and generates `abi` from `src/bpf/shared.h`. This crate
+//! loads programs and maps their memory; the crates above it interpret records and counters.
 
 #![deny(unsafe_code)]
 

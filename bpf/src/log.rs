@@ -1,7 +1,7 @@
 //! Collects the output of libbpf while an object is loaded.
 //!
-//! libbpf has one print function per process and calls it on the loading thread, so the lines are kept per
-//! thread.
+//! libbpf has one print function per process and calls it on the loading thread, so the lines are
+//! kept per thread.
 
 use std::cell::RefCell;
 use std::sync::Once;

@@ -34,11 +34,12 @@ pub struct PrebuiltResult {
 }
 
 impl PrebuiltSender {
-    /// Loads the program for the device `ifindex` (its receive path if `receive`), with memory for `slots` frames.
+    /// Loads the program for the device `ifindex` (its receive path if `receive`), with memory for
+    /// `slots` frames.
     ///
     /// # Errors
-    /// [`BpfError::Load`] if the verifier rejects it (EPERM without CAP_BPF and CAP_NET_ADMIN, EINVAL before
-    /// Linux 5.17, which has no `bpf_loop`), [`BpfError::MapMemory`].
+    /// [`BpfError::Load`] if the verifier rejects it (EPERM without CAP_BPF and CAP_NET_ADMIN,
+    /// EINVAL before Linux 5.17, which has no `bpf_loop`), [`BpfError::MapMemory`].
     pub fn load(ifindex: u32, receive: bool, slots: u32) -> Result<Self, BpfError> {
         let (loaded, printed) = log::collect(|| load_fds(ifindex, receive, slots));
         let [program, frames, run] = loaded.map_err(|error| BpfError::Load {
@@ -96,11 +97,12 @@ impl PrebuiltSender {
         self.frames.bytes(at + FRAME_AT, u32::from_ne_bytes(word) as usize)
     }
 
-    /// Sends up to `count` frames from slot `first` on, through an skb that is initialized with `start`, from
-    /// whose headers the stack takes the protocol. The queue of `params` is ignored: each slot has its own.
+    /// Sends up to `count` frames from slot `first` on, through an skb that is initialized with
+    /// `start`, from whose headers the stack takes the protocol. The queue of `params` is ignored:
+    /// each slot has its own.
     ///
-    /// The device is looked up in the network namespace of the caller. A signal makes it return early without an
-    /// error.
+    /// The device is looked up in the network namespace of the caller. A signal makes it return
+    /// early without an error.
     ///
     /// # Errors
     /// From bpf(2); nothing was sent then.

@@ -58,13 +58,15 @@ impl Sender {
         &self.state
     }
 
-    /// Runs the program on `frames` live frames, `batch` at a time (1 to 256), each initialized with `data`.
+    /// Runs the program on `frames` live frames, `batch` at a time (1 to 256), each initialized
+    /// with `data`.
     ///
-    /// The redirect looks the device up in the network namespace of the caller. A signal makes it return early
-    /// without an error; [`State::offered`] has the number of frames.
+    /// The redirect looks the device up in the network namespace of the caller. A signal makes it
+    /// return early without an error; [`State::offered`] has the number of frames.
     ///
     /// # Errors
-    /// From bpf(2). Without memory for a batch, the batches before it are sent; see [`State::offered`].
+    /// From bpf(2). Without memory for a batch, the batches before it are sent; see
+    /// [`State::offered`].
     pub fn run_live(&self, data: &[u8], frames: u32, batch: u32) -> io::Result<()> {
         let context = libbpf_sys::xdp_md {
             data_end: data.len() as u32,
@@ -111,9 +113,10 @@ impl Sender {
 pub struct Attachable(OwnedFd);
 
 impl Attachable {
-    /// Attaches the program to the loopback device of the caller's network namespace, which should carry no
-    /// frames. An attached program keeps its slot of the XDP dispatcher, so that a call takes microseconds
-    /// instead of two RCU grace periods (about 24 ms). Attaching takes one grace period.
+    /// Attaches the program to the loopback device of the caller's network namespace, which should
+    /// carry no frames. An attached program keeps its slot of the XDP dispatcher, so that a call
+    /// takes microseconds instead of two RCU grace periods (about 24 ms). Attaching takes one grace
+    /// period.
     ///
     /// # Errors
     /// As [`xdp::attach`].
@@ -128,7 +131,8 @@ impl AsFd for Sender {
     }
 }
 
-/// Program, cursor and flow table. The descriptors keep them alive after the libbpf object is closed.
+/// Program, cursor and flow table. The descriptors keep them alive after the libbpf object is
+/// closed.
 fn load_fds(plan: &abi::Plan) -> libbpf_rs::Result<[OwnedFd; 3]> {
     let mut storage = MaybeUninit::uninit();
     let mut open = skel::send::SendSkelBuilder::default().open(&mut storage)?;

@@ -7,7 +7,8 @@ use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The entries of an array map made with `BPF_F_MMAPABLE`. The kernel rounds the size of an entry up to 8 bytes.
+/// The entries of an array map made with `BPF_F_MMAPABLE`. The kernel rounds the size of an entry
+/// up to 8 bytes.
 #[derive(Debug)]
 pub(crate) struct SharedArray<T> {
     memory: MapMemory,

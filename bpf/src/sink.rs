@@ -85,7 +85,8 @@ impl Sink {
         xdp::attach(&programs, ifindex, ifname, mode)
     }
 
-    /// Counts per CPU, from CPU 0 on. While frames arrive, the two numbers of a CPU may differ by a few frames.
+    /// Counts per CPU, from CPU 0 on. While frames arrive, the two numbers of a CPU may differ by a
+    /// few frames.
     pub fn per_cpu(&self) -> impl Iterator<Item = SinkCount> + '_ {
         (0..self.cpus.len()).map(|cpu| SinkCount {
             frames: self.cpus.counter(cpu, offset_of!(abi::SinkCpu, frames)),

@@ -47,8 +47,8 @@ impl SkbSender {
     /// Loads the program with `plan` as its read-only data.
     ///
     /// # Errors
-    /// [`BpfError::Load`] if the verifier rejects it (EPERM without CAP_BPF and CAP_NET_ADMIN, EINVAL before
-    /// Linux 5.17, which has no `bpf_loop`), [`BpfError::MapMemory`].
+    /// [`BpfError::Load`] if the verifier rejects it (EPERM without CAP_BPF and CAP_NET_ADMIN,
+    /// EINVAL before Linux 5.17, which has no `bpf_loop`), [`BpfError::MapMemory`].
     pub fn load(plan: &abi::Plan) -> Result<Self, BpfError> {
         let (loaded, printed) = log::collect(|| load_fds(plan));
         let [program, cursor, flows, run] = loaded.map_err(|error| BpfError::Load {
@@ -75,11 +75,11 @@ impl SkbSender {
         self.run.set(0, &abi::SkbRun { is_kept: u32::from(is_kept), ..self.run.get(0) });
     }
 
-    /// Sends up to `frames` frames from an skb that is initialized with `data`. Copies the final skb to
-    /// `data_out` unless that is empty, and returns its length.
+    /// Sends up to `frames` frames from an skb that is initialized with `data`. Copies the final
+    /// skb to `data_out` unless that is empty, and returns its length.
     ///
-    /// The device is looked up in the network namespace of the caller. A signal makes it return early without an
-    /// error; [`State::offered`] has the number of frames.
+    /// The device is looked up in the network namespace of the caller. A signal makes it return
+    /// early without an error; [`State::offered`] has the number of frames.
     ///
     /// # Errors
     /// From bpf(2); nothing was sent then.

@@ -1,4 +1,5 @@
-//! Cursor and flow table, which every program that builds frames shares with its worker (`frame.h`).
+//! Cursor and flow table, which every program that builds frames shares with its worker
+//! (`frame.h`).
 
 use crate::BpfError;
 use crate::abi;
@@ -39,8 +40,8 @@ impl State {
         self.cursor.set(0, cursor);
     }
 
-    /// Sets the offset from `CLOCK_MONOTONIC` to wall time. The next frame reads the clock, and `frames` frames
-    /// share each reading. Not while the program runs.
+    /// Sets the offset from `CLOCK_MONOTONIC` to wall time. The next frame reads the clock, and
+    /// `frames` frames share each reading. Not while the program runs.
     pub fn set_clock(&self, wall_offset_ns: u64, frames: u32) {
         self.cursor.set_word(0, offset_of!(abi::Cursor, wall_offset_ns), wall_offset_ns);
         self.cursor.set_half_word(0, offset_of!(abi::Cursor, clock_every), frames);
@@ -52,7 +53,8 @@ impl State {
         (0..self.flows.len()).map(|index| self.flows.get(index)).collect()
     }
 
-    /// Sets the flow table, with at most as many entries as the plan has flows. Not while the program runs.
+    /// Sets the flow table, with at most as many entries as the plan has flows. Not while the
+    /// program runs.
     pub fn set_flows(&self, flows: &[abi::Flow]) {
         for (index, flow) in flows.iter().enumerate() {
             self.flows.set(index, flow);

@@ -1,7 +1,7 @@
 //! Unsafe calls: bpf(2), netlink through libbpf, and memory shared with the kernel.
 //!
-//! Kernel names stay in this module. All functions return the error of the kernel as an `io::Error`; the callers
-//! add act and device.
+//! Kernel names stay in this module. All functions return the error of the kernel as an
+//! `io::Error`; the callers add act and device.
 
 #![allow(unsafe_code)]
 
@@ -20,8 +20,8 @@ fn checked(result: c_int) -> io::Result<c_int> {
     }
 }
 
-/// Loads an XDP program, bound to a device of the caller's network namespace unless `bound_to` is 0. `log` receives
-/// the verifier log if the program is rejected.
+/// Loads an XDP program, bound to a device of the caller's network namespace unless `bound_to` is
+/// 0. `log` receives the verifier log if the program is rejected.
 pub(crate) fn load_xdp(
     name: &CStr,
     instructions: &[libbpf_sys::bpf_insn],
@@ -40,9 +40,10 @@ pub(crate) fn load_xdp(
         log_size: log.len() as u32,
         ..Default::default()
     };
-    // SAFETY: both strings end with a zero, `instructions` is passed with its length, `opts` is a whole structure with
-    // its own size in `sz` and names `log` with its length, which has no other user during the call. The kernel copies
-    // all it reads and keeps no pointer. With a log level of 0 libbpf asks for the log when the first try fails.
+    // SAFETY: both strings end with a zero, `instructions` is passed with its length, `opts` is a
+    // whole structure with its own size in `sz` and names `log` with its length, which has no other
+    // user during the call. The kernel copies all it reads and keeps no pointer. With a log level
+    // of 0 libbpf asks for the log when the first try fails.
     let fd = checked(unsafe {
         libbpf_sys::bpf_prog_load(
             libbpf_sys::BPF_PROG_TYPE_XDP,
@@ -57,16 +58,17 @@ pub(crate) fn load_xdp(
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Attaches an XDP program to the device `ifindex` of the caller's network namespace as a link, which the kernel
-/// removes when the last descriptor of it is closed. `flags` are `XDP_FLAGS_*`.
+/// Attaches an XDP program to the device `ifindex` of the caller's network namespace as a link,
+/// which the kernel removes when the last descriptor of it is closed. `flags` are `XDP_FLAGS_*`.
 pub(crate) fn xdp_link(program: BorrowedFd<'_>, ifindex: c_int, flags: u32) -> io::Result<OwnedFd> {
     let opts = libbpf_sys::bpf_link_create_opts {
         sz: size_of::<libbpf_sys::bpf_link_create_opts>() as _,
         flags,
         ..Default::default()
     };
-    // SAFETY: `opts` is a whole, zero-filled structure with its own size in `sz` and lives during the call, which
-    // reads it and keeps nothing. Both numbers are plain values that the kernel checks.
+    // SAFETY: `opts` is a whole, zero-filled structure with its own size in `sz` and lives during
+    // the call, which reads it and keeps nothing. Both numbers are plain values that the kernel
+    // checks.
     let fd = checked(unsafe {
         libbpf_sys::bpf_link_create(program.as_raw_fd(), ifindex, libbpf_sys::BPF_XDP, &opts)
     })?;
@@ -84,10 +86,11 @@ pub(crate) fn link_detach(link: BorrowedFd<'_>) -> io::Result<()> {
 pub(crate) fn xdp_link_ifindex(link: BorrowedFd<'_>) -> io::Result<u32> {
     let mut info = libbpf_sys::bpf_link_info::default();
     let mut len = size_of::<libbpf_sys::bpf_link_info>() as u32;
-    // SAFETY: `info` is `len` bytes, exclusively ours, and zero, so that it asks for no arrays to be filled.
+    // SAFETY: `info` is `len` bytes, exclusively ours, and zero, so that it asks for no arrays to
+    // be filled.
     checked(unsafe { libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &mut info, &mut len) })?;
-    // SAFETY: the link was made as one of type XDP, whose part of the union is this; it is a plain number, and
-    // all bytes of the union were zero before the call.
+    // SAFETY: the link was made as one of type XDP, whose part of the union is this; it is a plain
+    // number, and all bytes of the union were zero before the call.
     Ok(unsafe { info.__bindgen_anon_1.xdp.ifindex })
 }
 
@@ -96,7 +99,8 @@ pub(crate) fn xdp_link_of(program_id: u32) -> io::Result<Option<OwnedFd>> {
     let mut id = 0;
     loop {
         let mut next = 0;
-        // SAFETY: a plain number in; the call writes one number to `next`, which is exclusively ours.
+        // SAFETY: a plain number in; the call writes one number to `next`, which is exclusively
+        // ours.
         match checked(unsafe { libbpf_sys::bpf_link_get_next_id(id, &mut next) }) {
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(None),
             ended => ended?,
@@ -112,7 +116,8 @@ pub(crate) fn xdp_link_of(program_id: u32) -> io::Result<Option<OwnedFd>> {
         let link = unsafe { OwnedFd::from_raw_fd(fd) };
         let mut info = libbpf_sys::bpf_link_info::default();
         let mut len = size_of::<libbpf_sys::bpf_link_info>() as u32;
-        // SAFETY: `info` is `len` bytes, exclusively ours, and zero, so that it asks for no arrays to be filled.
+        // SAFETY: `info` is `len` bytes, exclusively ours, and zero, so that it asks for no arrays
+        // to be filled.
         checked(unsafe { libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &mut info, &mut len) })?;
         if info.prog_id == program_id {
             return Ok(Some(link));
@@ -134,13 +139,14 @@ pub(crate) fn xdp_query(ifindex: c_int) -> io::Result<XdpIds> {
         sz: size_of::<libbpf_sys::bpf_xdp_query_opts>() as _,
         ..Default::default()
     };
-    // SAFETY: `opts` is a whole structure with its own size in `sz`, exclusively ours; the call fills at most that
-    // many bytes and keeps no pointer.
+    // SAFETY: `opts` is a whole structure with its own size in `sz`, exclusively ours; the call
+    // fills at most that many bytes and keeps no pointer.
     checked(unsafe { libbpf_sys::bpf_xdp_query(ifindex, 0, &mut opts) })?;
     Ok(XdpIds { native: opts.drv_prog_id, generic: opts.skb_prog_id, offloaded: opts.hw_prog_id })
 }
 
-/// Detaches the program `id` from a device, unless it was replaced meanwhile. `flag` is the `XDP_FLAGS_*` of its mode.
+/// Detaches the program `id` from a device, unless it was replaced meanwhile. `flag` is the
+/// `XDP_FLAGS_*` of its mode.
 pub(crate) fn xdp_detach(ifindex: c_int, id: u32, flag: u32) -> io::Result<()> {
     // SAFETY: a plain number in, a descriptor or an error out.
     let fd = checked(unsafe { libbpf_sys::bpf_prog_get_fd_by_id(id) })?;
@@ -151,7 +157,8 @@ pub(crate) fn xdp_detach(ifindex: c_int, id: u32, flag: u32) -> io::Result<()> {
         old_prog_fd: program.as_raw_fd(),
         ..Default::default()
     };
-    // SAFETY: `opts` is a whole structure with its own size in `sz` that lives during the call, which keeps nothing.
+    // SAFETY: `opts` is a whole structure with its own size in `sz` that lives during the call,
+    // which keeps nothing.
     checked(unsafe { libbpf_sys::bpf_xdp_detach(ifindex, flag, &opts) })?;
     Ok(())
 }
@@ -164,7 +171,8 @@ pub(crate) fn program_name(id: u32) -> io::Result<String> {
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut len = size_of::<libbpf_sys::bpf_prog_info>() as u32;
-    // SAFETY: `info` is `len` bytes, exclusively ours, and zero, so that it asks for no arrays to be filled.
+    // SAFETY: `info` is `len` bytes, exclusively ours, and zero, so that it asks for no arrays to
+    // be filled.
     checked(unsafe { libbpf_sys::bpf_prog_get_info_by_fd(fd.as_raw_fd(), &mut info, &mut len) })?;
     let bytes: Vec<u8> = info.name.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -222,8 +230,9 @@ pub fn prog_run(program: BorrowedFd<'_>, run: &mut ProgRun<'_>) -> io::Result<Pr
         batch_size: run.batch_size,
         ..Default::default()
     };
-    // SAFETY: each pointer is null with size 0 or comes from a slice that `run` borrows for the whole call, with
-    // that slice's length beside it; only `data_out` is written and it is borrowed exclusively.
+    // SAFETY: each pointer is null with size 0 or comes from a slice that `run` borrows for the
+    // whole call, with that slice's length beside it; only `data_out` is written and it is borrowed
+    // exclusively.
     checked(unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &mut opts) })?;
     Ok(ProgRan { return_value: opts.retval, data_out_len: opts.data_size_out, duration_ns: opts.duration })
 }
@@ -238,8 +247,8 @@ pub struct MapMemory {
     is_writable: bool,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread, and every access goes through atomics or through
-// `bytes`, whose caller excludes writers.
+// SAFETY: the mapping belongs to the process, not to a thread, and every access goes through
+// atomics or through `bytes`, whose caller excludes writers.
 unsafe impl Send for MapMemory {}
 // SAFETY: as above; `&MapMemory` gives no plain mutable access.
 unsafe impl Sync for MapMemory {}
@@ -248,7 +257,8 @@ impl MapMemory {
     /// Maps the first `len` bytes of the values of `map`, with all pages present.
     ///
     /// # Errors
-    /// From mmap(2): EINVAL when `len` is 0 or more than the map has, EPERM for writing to a frozen map.
+    /// From mmap(2): EINVAL when `len` is 0 or more than the map has, EPERM for writing to a frozen
+    /// map.
     pub fn new(map: BorrowedFd<'_>, len: usize, is_writable: bool) -> io::Result<Self> {
         Self::at(map, 0, len, is_writable)
     }
@@ -260,7 +270,8 @@ impl MapMemory {
     pub fn at(map: BorrowedFd<'_>, offset: i64, len: usize, is_writable: bool) -> io::Result<Self> {
         let protection = if is_writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
-        // SAFETY: no address is asked for, so nothing of ours is replaced; the kernel checks length and descriptor.
+        // SAFETY: no address is asked for, so nothing of ours is replaced; the kernel checks length
+        // and descriptor.
         let base =
             unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, map.as_raw_fd(), offset) };
         if base == libc::MAP_FAILED {
@@ -283,8 +294,9 @@ impl MapMemory {
     /// The word at `offset`, which must be a multiple of 8 inside a writable mapping.
     pub fn atomic_u64(&self, offset: usize) -> &AtomicU64 {
         self.check_word(offset, 8);
-        // SAFETY: `check_word` asserted that 8 aligned bytes at `offset` lie inside the mapping and may be written;
-        // they stay mapped until drop, which the borrow prevents. The other writer (BPF) uses whole aligned words.
+        // SAFETY: `check_word` asserted that 8 aligned bytes at `offset` lie inside the mapping and
+        // may be written; they stay mapped until drop, which the borrow prevents. The other writer
+        // (BPF) uses whole aligned words.
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(offset).cast()) }
     }
 
@@ -298,13 +310,15 @@ impl MapMemory {
     /// `len` bytes from `offset`.
     ///
     /// # Safety
-    /// Until the borrow ends nothing may write to these bytes: neither the kernel side, with which the caller has
-    /// a protocol (say, a ring's tail that is not moved yet), nor another mapping of the same map.
+    /// Until the borrow ends nothing may write to these bytes: neither the kernel side, with which
+    /// the caller has a protocol (say, a ring's tail that is not moved yet), nor another mapping of
+    /// the same map.
     pub unsafe fn bytes(&self, offset: usize, len: usize) -> &[u8] {
         let end = offset.checked_add(len).expect("the range fits into memory");
         assert!(end <= self.len, "bytes {offset} to {end} of {}", self.len);
-        // SAFETY: the range was just checked against the mapping, which lives as long as the borrow; the kernel
-        // filled it with zeros when it made the map; the caller excludes writers.
+        // SAFETY: the range was just checked against the mapping, which lives as long as the
+        // borrow; the kernel filled it with zeros when it made the map; the caller excludes
+        // writers.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(offset), len) }
     }
 
@@ -317,28 +331,32 @@ impl MapMemory {
 
 impl Drop for MapMemory {
     fn drop(&mut self) {
-        // SAFETY: `base` and `len` are what mmap gave in `new`, unmapped once, and every borrow ended before drop.
+        // SAFETY: `base` and `len` are what mmap gave in `new`, unmapped once, and every borrow
+        // ended before drop.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
     }
 }
 
 /// The values of an array map that only a program of its owner uses: plain bytes between two runs.
 ///
-/// `BPF_F_RDONLY_PROG` would let the verifier enforce that, but such a map cannot be mapped for writing.
+/// `BPF_F_RDONLY_PROG` would let the verifier enforce that, but such a map cannot be mapped for
+/// writing.
 #[derive(Debug)]
 pub(crate) struct OwnValues(MapMemory);
 
 impl OwnValues {
-    /// Maps the first `len` bytes of the values of `map` and closes its descriptor, so that it is not mapped again.
-    /// Only the owner of the result runs the program that uses the map, and does so under `&mut`.
+    /// Maps the first `len` bytes of the values of `map` and closes its descriptor, so that it is
+    /// not mapped again. Only the owner of the result runs the program that uses the map, and does
+    /// so under `&mut`.
     pub(crate) fn new(map: OwnedFd, len: usize) -> io::Result<Self> {
         MapMemory::new(map.as_fd(), len, true).map(Self)
     }
 
     /// `len` bytes from `offset`.
     pub(crate) fn bytes(&self, offset: usize, len: usize) -> &[u8] {
-        // SAFETY: ours is the only mapping, writing to that needs the exclusive borrow that `bytes_mut` takes, and
-        // the program runs under an exclusive borrow of the owner, which ends this one.
+        // SAFETY: ours is the only mapping, writing to that needs the exclusive borrow that
+        // `bytes_mut` takes, and the program runs under an exclusive borrow of the owner, which
+        // ends this one.
         unsafe { self.0.bytes(offset, len) }
     }
 
@@ -346,14 +364,15 @@ impl OwnValues {
     pub(crate) fn bytes_mut(&mut self, offset: usize, len: usize) -> &mut [u8] {
         let end = offset.checked_add(len).expect("the range fits into memory");
         assert!(end <= self.0.len, "bytes {offset} to {end} of {}", self.0.len);
-        // SAFETY: the range was just checked against the mapping, which is writable and lives as long as the
-        // borrow. The borrow is exclusive, ours is the only mapping, and the program runs under an exclusive
-        // borrow of the owner, which ends this one.
+        // SAFETY: the range was just checked against the mapping, which is writable and lives as
+        // long as the borrow. The borrow is exclusive, ours is the only mapping, and the program
+        // runs under an exclusive borrow of the owner, which ends this one.
         unsafe { std::slice::from_raw_parts_mut(self.0.base.as_ptr().add(offset), len) }
     }
 }
 
-/// Waits until every BPF program that was running when this was called has ended (one RCU grace period).
+/// Waits until every BPF program that was running when this was called has ended (one RCU grace
+/// period).
 ///
 /// # Errors
 /// EINVAL on kernels that run with `nohz_full`, ENOSYS without `CONFIG_MEMBARRIER`.

@@ -73,8 +73,8 @@ impl TxStats {
         }))
     }
 
-    /// Assigns a slot to the calling thread, whose frames are counted there until the slot is dropped. A thread
-    /// may have one slot.
+    /// Assigns a slot to the calling thread, whose frames are counted there until the slot is
+    /// dropped. A thread may have one slot.
     ///
     /// # Errors
     /// From bpf(2), for the small program that records the thread id; or when all slots are taken.
@@ -117,8 +117,8 @@ impl TxSlot {
 impl Drop for TxSlot {
     fn drop(&mut self) {
         let thread = self.stats.slots.counter(self.slot as usize, offset_of!(abi::TxStats, pid_tgid));
-        // If the entry cannot be deleted, a later thread with the same ids would count here, so the slot is not
-        // assigned again.
+        // If the entry cannot be deleted, a later thread with the same ids would count here, so the
+        // slot is not assigned again.
         if self.stats.threads.delete(&thread.to_ne_bytes()).is_ok() {
             self.stats.free.lock().unwrap_or_else(PoisonError::into_inner).push(self.slot);
         }

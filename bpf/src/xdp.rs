@@ -1,7 +1,7 @@
 //! XDP programs on devices: query, attach, detach.
 //!
-//! Programs are attached as links, so the kernel detaches them when the process ends, however it ends. All calls
-//! work in the network namespace of the calling thread.
+//! Programs are attached as links, so the kernel detaches them when the process ends, however it
+//! ends. All calls work in the network namespace of the calling thread.
 
 use crate::BpfError;
 use crate::sys;
@@ -33,8 +33,8 @@ pub enum XdpModeChoice {
     Generic,
 }
 
-/// One program on one device. Dropping it detaches the program at once, even if a child process or another process
-/// holds a descriptor of the link for a moment.
+/// One program on one device. Dropping it detaches the program at once, even if a child process or
+/// another process holds a descriptor of the link for a moment.
 #[derive(Debug)]
 pub struct XdpLink {
     link: DetachOnDrop,
@@ -120,13 +120,14 @@ pub fn programs(ifindex: u32, ifname: &str) -> Result<Vec<AttachedProgram>, BpfE
         .collect())
 }
 
-/// Attaches one of `programs` to a device that has none; `ifname` is for messages. Native mode tries the first one
-/// first. Generic mode tries the last one first: with a multi-buffer program it does not linearize the skb.
-/// Drivers with a large MTU reject programs without multi-buffer support.
+/// Attaches one of `programs` to a device that has none; `ifname` is for messages. Native mode
+/// tries the first one first. Generic mode tries the last one first: with a multi-buffer program it
+/// does not linearize the skb. Drivers with a large MTU reject programs without multi-buffer
+/// support.
 ///
 /// # Errors
-/// [`BpfError::XdpBusy`] if a program is attached, [`BpfError::XdpAttach`] with the error of each mode that was
-/// tried.
+/// [`BpfError::XdpBusy`] if a program is attached, [`BpfError::XdpAttach`] with the error of each
+/// mode that was tried.
 ///
 /// # Panics
 /// Without programs.
@@ -184,15 +185,16 @@ fn first_accepted<'a>(
 /// Prefix of the names of our programs.
 const OURS: &str = "wr_";
 
-/// Detaches our programs that were attached without a link, such as by `ip link`. Programs that a link keeps
-/// attached stay, and so do all other programs.
+/// Detaches our programs that were attached without a link, such as by `ip link`. Programs that a
+/// link keeps attached stay, and so do all other programs.
 ///
 /// # Errors
 /// [`BpfError::XdpQuery`].
 pub fn remove_ours(ifindex: u32, ifname: &str) -> Result<(), BpfError> {
     for found in programs(ifindex, ifname)? {
         if found.name.starts_with(OURS) {
-            // The kernel rejects this while a link holds the program; attaching then reports the device as busy.
+            // The kernel rejects this while a link holds the program; attaching then reports the
+            // device as busy.
             let _ = sys::xdp_detach(ifindex.cast_signed(), found.id, found.mode.flag());
         }
     }

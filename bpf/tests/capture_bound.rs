@@ -1,6 +1,6 @@
-//! The capture program bound to a device, which reads timestamps and VLAN tags from the driver. Needs root; a veth in a
-//! namespace of its own is the device. What veth answers (6.18): 0 as the time of every frame that came as an skb,
-//! and the tag that the sender left to the device.
+//! The capture program bound to a device, which reads timestamps and VLAN tags from the driver.
+//! Needs root; a veth in a namespace of its own is the device. What veth answers (6.18): 0 as the
+//! time of every frame that came as an skb, and the tag that the sender left to the device.
 
 #[expect(dead_code, reason = "it serves other tests too")]
 mod common;
@@ -65,8 +65,8 @@ fn slots(program: &CaptureProgram) -> Vec<(u16, u16, u16, u32, u64)> {
     found
 }
 
-/// Until it is dropped, frames that leave the device get the tag 7 of 802.1Q, beside their bytes and not in them: what
-/// a VLAN device does, of which not every kernel has the code.
+/// Until it is dropped, frames that leave the device get the tag 7 of 802.1Q, beside their bytes
+/// and not in them: what a VLAN device does, of which not every kernel has the code.
 fn push_tags(ifindex: u32) -> [OwnedFd; 2] {
     const VLAN_PUSH: i32 = 18; // bpf_skb_vlan_push(context, tpid, tci)
     let instruction = |code: u8, dst: u8, imm: i32| {
@@ -82,8 +82,8 @@ fn push_tags(ifindex: u32) -> [OwnedFd; 2] {
         instruction(set, 0, 0), // TC_ACT_OK
         instruction(exit, 0, 0),
     ];
-    // SAFETY: strings end with a zero, the instructions are passed with their number, no options; the kernel copies
-    // all of it. A descriptor that is not negative is new and ours.
+    // SAFETY: strings end with a zero, the instructions are passed with their number, no options;
+    // the kernel copies all of it. A descriptor that is not negative is new and ours.
     let program = unsafe {
         let fd = libbpf_sys::bpf_prog_load(
             libbpf_sys::BPF_PROG_TYPE_SCHED_CLS,
@@ -187,7 +187,7 @@ fn a_program_goes_with_its_link_whoever_has_a_descriptor_of_it() {
 }
 
 #[test]
-fn where_the_driver_cannot_be_asked_the_plain_program_does_the_work() {
+fn without_driver_metadata_the_plain_program_is_used() {
     if !enter_lab() {
         return;
     }

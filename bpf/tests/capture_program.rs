@@ -1,5 +1,5 @@
-//! Every branch of `capture.bpf.c`, run by `BPF_PROG_RUN` on made-up frames: what lands in the ring, what is
-//! counted, and which verdict comes back. Needs CAP_BPF.
+//! Every branch of `capture.bpf.c`, run by `BPF_PROG_RUN` on made-up frames: what lands in the
+//! ring, what is counted, and which verdict comes back. Needs CAP_BPF.
 
 mod common;
 

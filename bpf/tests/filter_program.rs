@@ -1,5 +1,5 @@
-//! Filters inside the capture program: the verifier accepts them, and the result for every frame equals that of
-//! the classic filter. Needs CAP_BPF.
+//! Filters inside the capture program: the verifier accepts them, and the result for every frame
+//! equals that of the classic filter. Needs CAP_BPF.
 
 mod common;
 

@@ -1,7 +1,7 @@
 //! Every program in every form: this kernel loads it, or the fallback is used. Needs root.
 //!
-//! What became of each is printed, a line for each that begins with [`MARK`]; `make vm` runs this on every kernel and
-//! compares the lines with those of the repository.
+//! What became of each is printed, a line for each that begins with [`MARK`]; `make vm` runs this
+//! on every kernel and compares the lines with those of the repository.
 
 #[expect(dead_code, reason = "it serves other tests too")]
 mod common;
@@ -56,8 +56,9 @@ fn loads<T>(loaded: Result<T, BpfError>) -> Fate {
     loaded.map_or_else(|error| Err(error.to_string()), |_| LOADS)
 }
 
-/// Both programs that build frames, for plans from the plainest to one in which everything moves. The plan is read-only
-/// data, so the verifier removes what it does not use: each plan is another program.
+/// Both programs that build frames, for plans from the plainest to one in which everything moves.
+/// The plan is read-only data, so the verifier removes what it does not use: each plan is another
+/// program.
 fn senders() -> Vec<(String, Fate)> {
     let (v4, v6) = (ALL_FLAGS & !Flag::WR_PLAN_IPV6.0, ALL_FLAGS & !Flag::WR_PLAN_DST_RANDOM.0);
     let mut flags =
@@ -171,7 +172,8 @@ fn captures() -> Vec<(String, Fate)> {
     all
 }
 
-/// The programs that read timestamps and VLAN tags from the driver, on a device that supports that on newer kernels.
+/// The programs that read timestamps and VLAN tags from the driver, on a device that supports that
+/// on newer kernels.
 fn with_metadata(ifindex: u32) -> Vec<(String, Fate)> {
     let mut all = Vec::new();
     for (what, time, vlan) in [("time", true, false), ("tag", false, true), ("time and tag", true, true)] {

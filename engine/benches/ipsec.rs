@@ -1,9 +1,11 @@
-//! Cost of an ESP or AH frame: CPU time of building it, for each transform and two sizes, no device involved; then,
-//! as root, what it costs one thread to put AES-GCM frames on a veth wire by each engine.
+//! Cost of an ESP or AH frame: CPU time of building it, for each transform and two sizes, no device
+//! involved; then, as root, what it costs one thread to put AES-GCM frames on a veth wire by each
+//! engine.
 //!
 //!     cargo bench -p engine --bench ipsec
 //!
-//! CPU time where it can be, since the machine may be shared. `cargo test` runs it tiny, so that it does not rot.
+//! CPU time where it can be, since the machine may be shared. `cargo test` runs it tiny, so that it
+//! does not rot.
 
 use engine::{EngineKind, Limits, Pace, Request, TxOptions, Worker};
 use host::{Lab, LabOptions};

@@ -15,7 +15,8 @@ pub enum EngineError {
     /// A BPF program could not be loaded or attached.
     #[error(transparent)]
     Bpf(#[from] BpfError),
-    /// The program of the xdp engine could not be attached, so that each call would take two RCU grace periods.
+    /// The program of the xdp engine could not be attached, so that each call would take two RCU
+    /// grace periods.
     #[error("the xdp engine cannot attach its program to a device of its own")]
     XdpAttach {
         /// Error of the kernel.
@@ -78,8 +79,8 @@ pub enum EngineError {
         /// Prefix of commands in the namespace of the peer: `ip netns exec NAME `, or empty.
         peer_prefix: String,
     },
-    /// The peer of a veth has GRO, but the kernel lets a veth accept frames from XDP only if GRO was switched on while
-    /// the device was up.
+    /// The peer of a veth has GRO, but the kernel lets a veth accept frames from XDP only if GRO
+    /// was switched on while the device was up.
     #[error(
         "GRO of {peer}, the peer of {ifname}, has no effect on XDP: it was switched on before the device was up"
     )]

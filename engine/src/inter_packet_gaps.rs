@@ -68,7 +68,8 @@ impl InterPacketGaps {
         self.histogram.max()
     }
 
-    /// Number of gaps below each power of two nanoseconds and not below the previous one; empty buckets are omitted.
+    /// Number of gaps below each power of two nanoseconds and not below the previous one; empty
+    /// buckets are omitted.
     pub fn log2_buckets(&self) -> Vec<(u64, u64)> {
         let mut buckets: Vec<(u64, u64)> = Vec::new();
         for step in self.histogram.iter_recorded() {

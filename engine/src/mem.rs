@@ -1,4 +1,5 @@
-//! The mem engine: frames into memory, for dry runs and tests. It needs no device and no privileges.
+//! The mem engine: frames into memory, for dry runs and tests. It needs no device and no
+//! privileges.
 
 use crate::clock::Clock;
 use crate::engine::{Burst, Engine, Errors};

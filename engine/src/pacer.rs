@@ -140,7 +140,8 @@ impl Pacer {
             Pace::Unpaced | Pace::Never => now_ns,
             _ => self.next_ns().clamp(now_ns, now_ns.saturating_add(pace.gap_ns())),
         };
-        *self = Self { catch_up: self.catch_up, lateness: self.lateness, ..Self::new(pace, due_ns) };
+        let (catch_up, lateness) = (self.catch_up, self.lateness);
+        *self = Self { catch_up, lateness, ..Self::new(pace, due_ns) };
     }
 
     /// When the next frame is due; `u64::MAX` for never.
@@ -337,7 +338,8 @@ mod tests {
         assert_eq!(pacer.next_ns(), 300);
     }
 
-    /// Looks each 100 µs from `from_ns` to `to_ns`, and sends all that is due; the most of any millisecond.
+    /// Looks each 100 µs from `from_ns` to `to_ns`, and sends all that is due; the most of any
+    /// millisecond.
     fn busiest(pacer: &mut Pacer, from_ns: u64, to_ns: u64) -> u64 {
         let (mut most, mut of_millisecond) = (0, 0);
         for now_ns in (from_ns..to_ns).step_by(100_000) {

@@ -59,7 +59,8 @@ impl Ticket {
         Self { barrier: barrier.unwrap_or_else(|| Arc::new(StartBarrier::new(1))), has_arrived: false }
     }
 
-    /// Arrives, and waits up to `timeout` for the others; returns the start, or `None` while one is missing.
+    /// Arrives, and waits up to `timeout` for the others; returns the start, or `None` while one is
+    /// missing.
     pub(crate) fn wait(&mut self, timeout: Duration) -> Option<u64> {
         self.arrive();
         self.barrier.wait(timeout)

@@ -265,9 +265,9 @@ impl Worker {
             // The receiver waits below for this message.
             let _ = ready.send(prepared);
             if is_good {
-                let (clock, tools) = (HybridClock::default(), ThreadShared::default());
+                let (clock, shared) = (HybridClock::default(), ThreadShared::default());
                 let (orders, active) = (VecDeque::new(), Vec::new());
-                Scheduler { cpu, inbox, quit, clock, tools, orders, active, next_turn: 0 }.serve();
+                Scheduler { cpu, inbox, quit, clock, shared, orders, active, next_turn: 0 }.serve();
             }
         };
         let failed =
@@ -386,7 +386,7 @@ struct Scheduler {
     inbox: Receiver<Ordered>,
     quit: Arc<AtomicBool>,
     clock: HybridClock,
-    tools: ThreadShared,
+    shared: ThreadShared,
     /// Orders that have not started.
     orders: VecDeque<Order>,
     active: Vec<Active>,
@@ -464,7 +464,7 @@ impl Scheduler {
     fn prepare(&mut self) {
         let Some(order) = self.orders.front_mut() else { return };
         if let Some(waiting) = order.waiting.pop_front() {
-            let built = build(&need(&waiting.request, &[], self.cpu), &mut self.tools);
+            let built = build(&need(&waiting.request, &[], self.cpu), &mut self.shared);
             order.built.push((waiting, built));
             return;
         }
@@ -552,7 +552,7 @@ impl Scheduler {
     fn try_another(&mut self, index: usize, error: &EngineError) {
         let active = &mut self.active[index];
         active.ruled_out.push((active.run.engine_kind(), error.in_one_line()));
-        match build(&need(&active.request, &active.ruled_out, self.cpu), &mut self.tools) {
+        match build(&need(&active.request, &active.ruled_out, self.cpu), &mut self.shared) {
             Err(error) => self.end(index, End::Failed(error)),
             Ok(chosen) => {
                 active.handle.show_choice(&chosen);

@@ -78,7 +78,8 @@ fn frames_into_the_receive_path_are_those_of_the_plan() {
     }
 }
 
-/// Repeats lie in one chunk of its memory: fewer than it puts at a time, and more than its ring has places.
+/// Repeats lie in one chunk of its memory: fewer than it puts at a time, and more than its ring has
+/// places.
 #[test]
 fn af_xdp_sends_repeats_from_where_they_lie() {
     const MANY: u64 = 6_000;

@@ -6,7 +6,7 @@ use bpf::Sink;
 use bpf::xdp::{XdpLink, XdpModeChoice};
 use engine::{EngineKind, Worker};
 use host::Netns;
-use lab::{PATIENCE, polling_lab, request, until_sent};
+use lab::{TIMEOUT, polling_lab, request, until_sent};
 use packet::Config;
 
 /// `BPF_DISPATCHER_MAX` of the kernel.
@@ -21,7 +21,8 @@ fn take_slot() -> (XdpLink, Sink, Netns) {
     (attached.expect("the namespace can be entered").expect("lo takes programs"), sink, netns)
 }
 
-/// Each call took 48 ms from the moment that a slot became free: 883 frames per second instead of 180,000.
+/// Each call took 48 ms from the moment that a slot became free: 883 frames per second instead of
+/// 180,000.
 #[test]
 fn a_run_that_found_the_dispatcher_full_is_fast_again_when_slots_become_free() {
     let Some(lab) = polling_lab() else { return };
@@ -34,7 +35,7 @@ fn a_run_that_found_the_dispatcher_full_is_fast_again_when_slots_become_free() {
     let before = handle.progress().sent();
     until_sent(&handle, before + 1_000_000);
     handle.stop();
-    let report = handle.wait(PATIENCE).expect("the run ends when told to");
+    let report = handle.wait(TIMEOUT).expect("the run ends when told to");
     let note = report.note.expect("the report says that calls were slow");
     assert!(note.contains("dispatcher"), "{note}");
 }

@@ -6,7 +6,7 @@ use engine::{End, EngineKind, Limits, Pace, RunReport};
 use host::{Lab, LabOptions};
 use lab::tap::Tap;
 use lab::{
-    ENGINES, PATIENCE, failure, lab, polling_lab, received, request, run, run_by_queue, run_with_reason, tc,
+    ENGINES, TIMEOUT, failure, lab, polling_lab, received, request, run, run_by_queue, run_with_reason, tc,
     until_sent,
 };
 use packet::{Config, Flags, XmitMode};
@@ -25,7 +25,7 @@ fn all_sent(report: &RunReport, count: u64) {
 #[test]
 fn a_slow_qdisc_is_waited_for_and_every_frame_arrives_once() {
     let Some(lab) = lab(&LabOptions::default()) else { return };
-    // Room for a few frames, and half a second for all of them.
+    // Space for a few frames, and half a second for all of them.
     tc(&lab, "qdisc replace dev tx0 root tbf rate 800kbit burst 2000 limit 3000");
     for engine in [EngineKind::Skb, EngineKind::AfPacket] {
         let tap = Tap::new(lab.rx.netns());
@@ -67,7 +67,8 @@ fn exact_counts_go_into_the_receive_path() {
     assert_eq!(received(&lab, 0), 0, "nothing went out");
 }
 
-/// Taken before the delay, the times of the first two frames would be those of two frames back to back.
+/// Taken before the delay, the times of the first two frames would be those of two frames back to
+/// back.
 #[test]
 fn the_time_in_the_header_is_taken_after_the_delay() {
     let Some(lab) = polling_lab() else { return };
@@ -81,7 +82,8 @@ fn the_time_in_the_header_is_taken_after_the_delay() {
         };
         let us = |frame: &Vec<u8>| word(frame, 50) * 1_000_000 + word(frame, 54);
         let times: Vec<_> = tap.frames(2).iter().map(us).collect();
-        // Far less than the delay, since the first may come late on a loaded machine and the second does not wait.
+        // Far less than the delay, since the first may come late on a loaded machine and the second
+        // does not wait.
         assert!(times[1].saturating_sub(times[0]) > 50_000, "{engine}: {times:?}");
     }
 }
@@ -209,8 +211,9 @@ fn a_plan_that_no_engine_carries_names_them_all() {
     assert!(ENGINES.iter().all(|engine| error.contains(&format!("not {engine}: "))), "{error}");
 }
 
-/// A far end that goes deaf between the choice and the first frame is like a kernel that could not tell: the driver
-/// refuses the first batch. Both ways the next engine begins anew, and every frame arrives.
+/// A far end that goes deaf between the choice and the first frame is like a kernel that could not
+/// tell: the driver refuses the first batch. Both ways the next engine begins anew, and every frame
+/// arrives.
 #[test]
 fn an_engine_whose_first_frames_are_refused_makes_way_for_the_next() {
     let Some(lab) = polling_lab() else { return };
@@ -223,7 +226,7 @@ fn an_engine_whose_first_frames_are_refused_makes_way_for_the_next() {
             std::mem::replace(&mut request.limits, Limits { pace: Pace::Never, ..Limits::default() });
         let worker = engine::Worker::spawn(0, lab.tx.netns()).expect("a thread can be had");
         let handle = worker.start(request);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while handle.snapshot().engine.is_none() {
             assert!(Instant::now() < deadline, "no engine was chosen");
             std::thread::sleep(Duration::from_millis(1));
@@ -231,7 +234,7 @@ fn an_engine_whose_first_frames_are_refused_makes_way_for_the_next() {
         assert_eq!(handle.snapshot().engine, Some(EngineKind::Xdp));
         gro(false);
         handle.set_limits(limits);
-        let report = handle.wait(PATIENCE).expect("the run ends");
+        let report = handle.wait(TIMEOUT).expect("the run ends");
         match insists {
             Some(_) => assert!(matches!(report.end, End::Failed(engine::EngineError::PeerTakesNoXdp { .. }))),
             None => {
@@ -254,7 +257,7 @@ fn frames_beyond_the_mtu_are_refused_with_what_to_type() {
         let error = failure(&lab, request(&lab, &config, 9, engine));
         assert!(error.to_string().contains("its MTU is 1500"), "{error}");
         assert!(
-            error.advice().is_some_and(|cure| cure.contains("ip link set tx0 mtu 1586")),
+            error.advice().is_some_and(|advice| advice.contains("ip link set tx0 mtu 1586")),
             "{:?}",
             error.advice()
         );
@@ -270,7 +273,7 @@ fn a_far_end_with_a_smaller_mtu_is_named_before_and_during_a_run() {
         let handle = worker.start(request(&lab, &config, 0, Some(engine)));
         until_sent(&handle, 1000);
         lab.rx.stack.set_mtu(lab.rx.ifname, 1000).expect("the MTU can be set");
-        let report = handle.wait(PATIENCE).expect("the run ends");
+        let report = handle.wait(TIMEOUT).expect("the run ends");
         let End::Failed(error) = report.end else { panic!("{engine}: {:?}", report.end) };
         assert!(error.to_string().contains("too long for rx0: its MTU is 1000"), "{engine}: {error}");
         let error = failure(&lab, request(&lab, &config, 9, None)).to_string();
@@ -315,8 +318,8 @@ fn through(lab: &Lab, class: &str) -> u64 {
 /// Frames that one queue of a veth holds for its NAPI (`VETH_RING_SIZE`).
 const VETH_RING_FRAMES: u64 = 256;
 
-/// Waits for frames, spoils the device, and checks the end: explained, and all that was sent arrived, save the
-/// `discarded_max` frames that the far end may throw away without counting them.
+/// Waits for frames, spoils the device, and checks the end: explained, and all that was sent
+/// arrived, save the `discarded_max` frames that the far end may throw away without counting them.
 fn spoiled(
     engine: EngineKind,
     spoil: fn(&Lab),
@@ -328,7 +331,7 @@ fn spoiled(
     let handle = worker.start(request(&lab, &Config::default(), 0, Some(engine)));
     until_sent(&handle, 1000);
     spoil(&lab);
-    let report = handle.wait(PATIENCE).expect("the run ends with its device");
+    let report = handle.wait(TIMEOUT).expect("the run ends with its device");
     match report.end {
         End::Failed(error) => assert!(is_explained(&error), "{engine}: {error}"),
         other => panic!("{engine}: {other:?}"),
@@ -355,7 +358,8 @@ fn a_device_set_down_under_the_run_ends_it_with_that_word() {
 fn a_far_end_set_down_under_the_run_ends_it_with_that_word() {
     for engine in [EngineKind::Skb, EngineKind::AfPacket, EngineKind::AfXdp] {
         let down = |lab: &Lab| lab.rx.stack.set_down(lab.rx.ifname).expect("it goes down");
-        // On a loaded machine frames wait in its ring for the softirq; the kernel empties the ring when it goes down.
+        // On a loaded machine frames wait in its ring for the softirq; the kernel empties the ring
+        // when it goes down.
         let is_explained = |error: &_| matches!(error, engine::EngineError::NoCarrier { .. });
         spoiled(engine, down, is_explained, VETH_RING_FRAMES);
     }

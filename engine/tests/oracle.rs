@@ -1,5 +1,5 @@
-//! The frames of a real pktgen (Linux 7.3), sent by every engine that can carry them over a veth pair, and compared
-//! by the oracle's own tool (`oracle/`).
+//! The frames of a real pktgen (Linux 7.3), sent by every engine that can carry them over a veth
+//! pair, and compared by the oracle's own tool (`oracle/`).
 
 mod lab;
 
@@ -35,9 +35,9 @@ fn frames_of_the_oracle_are_sent_by_every_engine_that_can() {
     let data: Value = serde_json::from_str(&data).expect("JSON");
     let cases = data["cases"].as_array().expect("cases");
     assert!(cases.len() > 60);
-    // The kernel stamps frames while somebody asks for it, beginning some time after the first; a frame without a stamp gets
-    // the time at which it is read. Nobody else asks all the time.
-    let _asks = Tap::new(lab.rx.netns());
+    // The kernel timestamps frames while a socket requests it, with a delay; other frames get the
+    // time at which they are read. So one socket requests timestamps all the time.
+    let _stamping = Tap::new(lab.rx.netns());
     for engine in ENGINES {
         let (mut frames, mut refused) = (Vec::new(), BTreeSet::new());
         for case in cases {

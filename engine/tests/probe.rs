@@ -1,4 +1,4 @@
-//! Asking the engines: what they say, and that nobody else hears of it.
+//! Probing the engines: their answers, and no side effects.
 
 mod lab;
 
@@ -33,8 +33,8 @@ fn an_engine_that_cannot_does_not_keep_the_others_from_answering() {
     assert!(answers.iter().all(|probed| !matches!(&probed.answer, Err(error) if error.is_denied())));
 }
 
-/// The kernel marks a veth as a target of XDP redirects when GRO of its peer is switched while that is up, not when a peer
-/// with GRO comes up.
+/// The kernel marks a veth as a target of XDP redirects when GRO of its peer is switched while that
+/// is up, not when a peer with GRO comes up.
 #[test]
 fn gro_that_was_on_before_the_device_was_up_is_cured_by_switching_it() {
     let Some(lab) = lab(&LabOptions::default()) else { return };
@@ -42,12 +42,12 @@ fn gro_that_was_on_before_the_device_was_up_is_cured_by_switching_it() {
     lab.rx.stack.set_down(lab.rx.ifname).expect("the far end can be set down");
     gro(true);
     lab.rx.stack.set_up(lab.rx.ifname).expect("the far end can be set up");
-    lab.tx.stack.wait_running(lab.tx.ifname, lab::PATIENCE).expect("the link comes up");
+    lab.tx.stack.wait_running(lab.tx.ifname, lab::TIMEOUT).expect("the link comes up");
     let answers = ask(&lab);
     let Err(error @ EngineError::PeerGroUnnoticed { .. }) = &answers[0].answer else { panic!("{answers:?}") };
     let prefix = format!("ip netns exec {}", lab.rx.netns_name);
-    let cure = format!("`{prefix} ethtool -K rx0 gro off`, then `{prefix} ethtool -K rx0 gro on`");
-    assert_eq!(error.advice(), Some(cure));
+    let advice = format!("`{prefix} ethtool -K rx0 gro off`, then `{prefix} ethtool -K rx0 gro on`");
+    assert_eq!(error.advice(), Some(advice));
     gro(false);
     gro(true);
     assert!(ask(&lab)[0].answer.is_ok());

@@ -5,7 +5,7 @@ mod lab;
 use engine::{End, EngineKind, Request, RunReport, Worker};
 use host::{Lab, LabOptions};
 use lab::tap::Tap;
-use lab::{ENGINES, PATIENCE, lab, polling_lab, request, run, tc};
+use lab::{ENGINES, TIMEOUT, lab, polling_lab, request, run, tc};
 use packet::{Config, Plan, XmitMode};
 
 /// The run goes on with other settings, as the control tree does it.
@@ -68,11 +68,12 @@ fn a_command_while_the_qdisc_is_full_sends_no_later_frame_twice() {
             }
         }
         handle.stop();
-        let mut report = handle.wait(PATIENCE).expect("it ends");
+        let mut report = handle.wait(TIMEOUT).expect("it ends");
         drop(worker);
         let sent = report.total.sent;
         assert!(report.total.retries > 0, "{engine} never met a full queue");
-        // The frames in the queue go out at once with it gone, or are dropped with it: all of ours come after.
+        // The frames in the queue go out at once with it gone, or are dropped with it: all of ours
+        // come after.
         tc(&lab, "qdisc del dev tx0 root");
         for port in 20..24 {
             let config = Config { udp_dst_min: port, udp_dst_max: port, ..config.clone() };

@@ -1,10 +1,11 @@
-//! Engines on a real wire: a veth pair between two namespaces, the receiver's counters as the judge.
+//! Engines on a real wire: a veth pair between two namespaces, the receiver's counters as the
+//! judge.
 
 mod lab;
 
 use engine::{End, EngineError, EngineKind, Worker};
 use host::LabOptions;
-use lab::{ENGINES, PATIENCE, failure, lab, polling_lab, received, request, run, run_by_queue, until_sent};
+use lab::{ENGINES, TIMEOUT, failure, lab, polling_lab, received, request, run, run_by_queue, until_sent};
 use packet::Config;
 
 /// Every count that has an edge.
@@ -59,7 +60,7 @@ fn a_run_without_end_stops_within_moments_and_counts_all() {
         let handle = worker.start(request(&lab, &Config::default(), 0, Some(engine)));
         until_sent(&handle, 1);
         handle.stop();
-        let report = handle.wait(PATIENCE).expect("the run ends when told to");
+        let report = handle.wait(TIMEOUT).expect("the run ends when told to");
         assert!(matches!(report.end, End::Stopped), "{engine}: {:?}", report.end);
         assert_eq!(received(&lab, before + report.total.sent) - before, report.total.sent, "{engine}");
     }
@@ -72,7 +73,7 @@ fn devices_that_cannot_send_are_named_with_what_to_try() {
     let error = failure(EngineKind::Xdp);
     assert!(matches!(error, EngineError::PeerTakesNoXdp { .. }), "{error}");
     assert!(
-        error.advice().is_some_and(|cure| cure.contains("ethtool -K rx0 gro on")),
+        error.advice().is_some_and(|advice| advice.contains("ethtool -K rx0 gro on")),
         "{:?}",
         error.advice()
     );
@@ -94,7 +95,7 @@ fn a_device_deleted_under_the_run_ends_it_and_every_frame_is_counted() {
         let handle = worker.start(request(&lab, &Config::default(), 0, Some(engine)));
         until_sent(&handle, 1);
         lab.tx.stack.delete_link(lab.tx.ifname).expect("the device can be deleted");
-        let report = handle.wait(PATIENCE).expect("the run ends with its device");
+        let report = handle.wait(TIMEOUT).expect("the run ends with its device");
         match report.end {
             End::Failed(error) => assert!(error.is_device_gone(), "{engine}: {error}"),
             other => panic!("{engine}: {other:?}"),

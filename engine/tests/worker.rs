@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Longest wait for something that a loaded machine does late, but does.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A lab, and the right to CPU 0: the meter of a process knows one thread a CPU.
 fn lab() -> Option<(Lab, MutexGuard<'static, ()>)> {
@@ -43,7 +43,7 @@ fn request(ifname: &str, count: u64, pace: Pace) -> Request {
 }
 
 fn until_sent(run: &RunHandle) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while run.progress().sent() == 0 {
         assert!(!run.has_ended() && Instant::now() < deadline, "it sends nothing");
         std::thread::sleep(Duration::from_millis(1));
@@ -59,7 +59,7 @@ fn a_run_goes_on_when_another_of_its_thread_has_ended() {
     let long = worker.start(request(lab.tx.ifname, 400, SOME));
     let short = worker.start(request(lab.tx.ifname, 20, SOME));
     for (run, count) in [(short, 20), (long, 400)] {
-        let report = run.wait(PATIENCE).expect("it ends");
+        let report = run.wait(TIMEOUT).expect("it ends");
         assert!(matches!(report.end, End::Count), "{:?}", report.end);
         assert_eq!((report.total.sent, report.total.errors.total()), (count, 0));
     }
@@ -74,18 +74,18 @@ fn two_devices_on_one_thread_are_told_apart() {
     stack.set_feature("wrw1", host::FEATURE_GRO, true).expect("GRO");
     stack.set_up("wrw0").expect("up");
     stack.set_up("wrw1").expect("up");
-    stack.wait_running("wrw0", PATIENCE).expect("carrier");
+    stack.wait_running("wrw0", TIMEOUT).expect("carrier");
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
     let runs = [worker.start(request(lab.tx.ifname, 300, SOME)), worker.start(request("wrw0", 200, SOME))];
     for (run, count) in runs.into_iter().zip([300, 200]) {
-        let report = run.wait(PATIENCE).expect("it ends");
+        let report = run.wait(TIMEOUT).expect("it ends");
         assert!(matches!(report.end, End::Count), "{:?}", report.end);
         assert_eq!((report.total.sent, report.total.errors.total()), (count, 0));
     }
 }
 
 #[test]
-fn a_flag_of_somebody_else_ends_its_run_and_no_other() {
+fn a_stop_flag_ends_its_run_and_no_other() {
     let Some((lab, _turn)) = lab() else { return };
     let workers = Workers::from_iter(Worker::spawn(0, lab.tx.netns()));
     let stop = Arc::new(AtomicBool::new(false));
@@ -94,7 +94,7 @@ fn a_flag_of_somebody_else_ends_its_run_and_no_other() {
     until_sent(&flagged);
     until_sent(&other);
     stop.store(true, Ordering::Relaxed);
-    let report = flagged.wait(PATIENCE).expect("it ends");
+    let report = flagged.wait(TIMEOUT).expect("it ends");
     assert!(matches!(report.end, End::Stopped), "{:?}", report.end);
     assert!(!other.has_ended());
 }
@@ -106,7 +106,7 @@ fn a_request_for_a_cpu_without_a_worker_fails_alone_and_mem_needs_no_device() {
     let workers = Workers::from_iter(Worker::spawn(cpu, &netns));
     let dry = || Request { engine: Some(EngineKind::Mem), ..request("no-such-device", 10, Pace::Unpaced) };
     let runs = workers.start(vec![(1023, dry()), (cpu, dry())], None);
-    let [lost, good] = [&runs[0], &runs[1]].map(|run| run.wait(PATIENCE).expect("it ends"));
+    let [lost, good] = [&runs[0], &runs[1]].map(|run| run.wait(TIMEOUT).expect("it ends"));
     assert!(matches!(lost.end, End::Failed(EngineError::NoWorker { cpu: 1023 })), "{:?}", lost.end);
     assert_eq!((good.total.sent, good.engine), (10, Some(EngineKind::Mem)));
 }
@@ -121,7 +121,7 @@ fn another_pace_during_a_run_loses_no_frame() {
         std::thread::sleep(Duration::from_millis(1));
     }
     run.set_limits(Limits { count: 1000, pace: Pace::Delay { delay_ns: 100_000 }, ..Limits::default() });
-    let report = run.wait(PATIENCE).expect("it ends");
+    let report = run.wait(TIMEOUT).expect("it ends");
     assert!(matches!(report.end, End::Count), "{:?}", report.end);
     assert_eq!((report.total.sent, report.total.errors.total()), (1000, 0));
 }
@@ -131,14 +131,14 @@ fn several_unpaced_runs_on_one_thread_all_send_at_the_same_time() {
     let Some((lab, _turn)) = lab() else { return };
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
     let runs = worker.start_all(vec![request(lab.tx.ifname, 0, Pace::Unpaced); 5], None);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while runs.iter().any(|run| run.progress().sent() < 20_000) {
         let sent: Vec<_> = runs.iter().map(|run| run.progress().sent()).collect();
         assert!(Instant::now() < deadline, "some send nothing: {sent:?}");
         std::thread::sleep(Duration::from_millis(1));
     }
     runs.iter().for_each(|run| run.stop());
-    let reports: Vec<_> = runs.iter().map(|run| run.wait(PATIENCE).expect("it ends")).collect();
+    let reports: Vec<_> = runs.iter().map(|run| run.wait(TIMEOUT).expect("it ends")).collect();
     assert!(reports.iter().all(|report| report.started_ns == reports[0].started_ns), "at one instant");
     let sent: Vec<_> = reports.iter().map(|report| report.total.sent).collect();
     let (least, most) = (sent.iter().min().expect("five"), sent.iter().max().expect("five"));
@@ -150,7 +150,7 @@ fn sixty_four_unpaced_runs_on_one_thread_send_their_count() {
     let Some((lab, _turn)) = lab() else { return };
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
     for run in worker.start_all(vec![request(lab.tx.ifname, 5000, Pace::Unpaced); 64], None) {
-        let report = run.wait(PATIENCE).expect("it ends");
+        let report = run.wait(TIMEOUT).expect("it ends");
         assert!(matches!(report.end, End::Count), "{:?}", report.end);
         assert_eq!((report.total.sent, report.engine), (5000, Some(EngineKind::Xdp)));
     }
@@ -163,7 +163,7 @@ fn runs_whose_pace_is_out_of_reach_share_their_thread() {
     let fast = vec![request(lab.tx.ifname, 0, Pace::Delay { delay_ns: 1 }); 3];
     let slow = request(lab.tx.ifname, 50, Pace::Delay { delay_ns: 10_000_000 });
     let runs = worker.start_all(fast.into_iter().chain([slow]).collect(), None);
-    assert_eq!(runs[3].wait(PATIENCE).expect("it ends").total.sent, 50);
+    assert_eq!(runs[3].wait(TIMEOUT).expect("it ends").total.sent, 50);
     let sent: Vec<_> = runs[..3].iter().map(|run| run.progress().sent()).collect();
     assert!(sent.iter().all(|sent| *sent > 1000), "{sent:?}");
 }
@@ -174,7 +174,7 @@ fn an_unpaced_run_keeps_no_paced_run_of_its_thread_from_sending() {
     let worker = Worker::spawn(0, lab.tx.netns()).expect("CPU 0 is there");
     let paced = request(lab.tx.ifname, 100, Pace::Delay { delay_ns: 1_000_000 });
     let runs = worker.start_all(vec![request(lab.tx.ifname, 0, Pace::Unpaced), paced], None);
-    let report = runs[1].wait(PATIENCE).expect("it ends");
+    let report = runs[1].wait(TIMEOUT).expect("it ends");
     assert!(matches!(report.end, End::Count) && !runs[0].has_ended(), "{:?}", report.end);
 }
 
@@ -191,7 +191,7 @@ fn a_paced_run_that_is_cut_again_and_again_keeps_its_deadlines() {
     for _ in 0..20 {
         std::thread::sleep(Duration::from_millis(20));
         run.pause();
-        let report = run.wait(PATIENCE).expect("it ends");
+        let report = run.wait(TIMEOUT).expect("it ends");
         sent += report.total.sent;
         run = worker.start(Request { next_ns: report.next_ns, ..request(lab.tx.ifname, 0, pace) });
     }
@@ -210,12 +210,12 @@ fn a_thread_that_panics_ends_its_runs_and_keeps_no_other_waiting() {
     let good = workers[1].start_all(vec![request(lab.tx.ifname, 10, Pace::Unpaced)], barrier.clone());
     let lost = workers[0].start_all(vec![bad, request(lab.tx.ifname, 10, Pace::Unpaced)], barrier);
     for run in lost {
-        let report = run.wait(PATIENCE).expect("nobody waits for ever");
+        let report = run.wait(TIMEOUT).expect("no wait is endless");
         assert!(matches!(report.end, End::Failed(EngineError::ThreadLost)), "{:?}", report.end);
     }
-    assert_eq!(good[0].wait(PATIENCE).expect("it ends").total.sent, 10);
+    assert_eq!(good[0].wait(TIMEOUT).expect("it ends").total.sent, 10);
     let late = workers[0].start(request(lab.tx.ifname, 10, Pace::Unpaced));
-    assert!(late.wait(PATIENCE).is_some(), "also later");
+    assert!(late.wait(TIMEOUT).is_some(), "also later");
 }
 
 #[test]
@@ -227,12 +227,12 @@ fn an_order_that_is_stopped_before_it_begins_keeps_no_thread_waiting() {
     let [stopped, goes_on] =
         [&workers[0], &workers[1]].map(|worker| worker.start_all(one(), Some(Arc::clone(&barrier))));
     stopped[0].stop();
-    let report = stopped[0].wait(PATIENCE).expect("it ends before it begins");
+    let report = stopped[0].wait(TIMEOUT).expect("it ends before it begins");
     assert!(matches!(report.end, End::Stopped) && report.total.sent == 0, "{report:?}");
     assert!(!goes_on[0].has_ended(), "one thread is missing");
     let last = workers[0].start_all(one(), Some(barrier));
     for run in goes_on.iter().chain(&last) {
-        assert_eq!(run.wait(PATIENCE).expect("it begins").total.sent, 10);
+        assert_eq!(run.wait(TIMEOUT).expect("it begins").total.sent, 10);
     }
 }
 
@@ -244,7 +244,7 @@ fn sixty_four_paced_runs_on_one_thread_all_go_by_xdp_and_end_with_their_count() 
     let runs = (0..64).map(|number| request(lab.tx.ifname, 50, pace(number))).collect();
     let runs = worker.start_all(runs, None);
     for (number, run) in runs.into_iter().enumerate() {
-        let report = run.wait(PATIENCE).expect("it ends");
+        let report = run.wait(TIMEOUT).expect("it ends");
         assert!(matches!(report.end, End::Count), "{number}: {:?}", report.end);
         assert_eq!(report.engine, Some(EngineKind::Xdp), "{number}: {}", run.snapshot().reason);
         assert_eq!((report.total.sent, report.total.errors.total()), (50, 0), "{number}");

@@ -36,7 +36,8 @@ struct Words {
 /// Error of the kernel; dropping is always allowed.
 pub fn keep_capabilities(kept: &[Capability]) -> io::Result<()> {
     let (header, mut sets) = (Header { version: VERSION, pid: 0 }, [Words::default(); 2]);
-    // SAFETY: `header` and the two words of `sets` live during the call, which fills `sets` as version 3 lays it out.
+    // SAFETY: `header` and the two words of `sets` live during the call, which fills `sets` as
+    // version 3 lays it out.
     let read = unsafe { libc::syscall(libc::SYS_capget, &raw const header, sets.as_mut_ptr()) };
     if read != 0 {
         return Err(io::Error::last_os_error());

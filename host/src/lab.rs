@@ -1,7 +1,7 @@
 //! Two namespaces connected by a veth pair, for demos, tests and benchmarks.
 //!
-//! A [`Lab`] is removed when it is dropped. The names of its namespaces contain the PID of their creator, so that
-//! the next program removes those of a killed one ([`Lab::sweep`]).
+//! A [`Lab`] is removed when it is dropped. The names of its namespaces contain the PID of their
+//! creator, so that the next program removes those of a killed one ([`Lab::sweep`]).
 
 use crate::{FEATURE_GRO, HostError, Link, Netns, Stack, VethEnd};
 use packet::MacAddr;
@@ -25,8 +25,8 @@ pub struct LabOptions {
     /// GRO at the receiver. With it, or with an XDP program on [`Lab::rx`], the sender's end
     /// accepts XDP frames.
     pub rx_gro: bool,
-    /// IPv6 addresses on both ends. The kernel then sends some frames of its own (multicast reports);
-    /// without them every frame on the wire is the user's.
+    /// IPv6 addresses on both ends. The kernel then sends some frames of its own (multicast
+    /// reports); without them every frame on the wire is the user's.
     pub ipv6: bool,
 }
 

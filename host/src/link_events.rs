@@ -30,15 +30,16 @@ impl LinkEvents {
         Ok(Self { socket, closed, has_changed: Mutex::new(false) })
     }
 
-    /// True when a device was added, changed or removed since the last call. The kernel announces a change before the
-    /// call that made it returns.
+    /// True when a device was added, changed or removed since the last call. The kernel announces a
+    /// change before the call that made it returns.
     pub fn take(&self) -> bool {
         let mut has_changed = self.has_changed.lock().unwrap_or_else(PoisonError::into_inner);
         self.receive(&mut has_changed);
         std::mem::take(&mut *has_changed)
     }
 
-    /// Waits for the next change, which [`Self::take`] then returns; false once [`Self::close`] was called.
+    /// Waits for the next change, which [`Self::take`] then returns; false once [`Self::close`] was
+    /// called.
     pub fn wait(&self) -> bool {
         let mut ready =
             [&self.closed.as_fd(), &self.socket.as_fd()].map(|fd| PollFd::new(*fd, PollFlags::POLLIN));

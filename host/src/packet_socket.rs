@@ -41,7 +41,8 @@ impl PacketSocket {
             sll_addr: [0; 8],
         };
         let len = size_of_val(&address) as libc::socklen_t;
-        // SAFETY: `address` is a whole structure of `len` bytes that lives during the call, which only reads it.
+        // SAFETY: `address` is a whole structure of `len` bytes that lives during the call, which
+        // only reads it.
         Errno::result(unsafe { libc::bind(self.0.as_raw_fd(), (&raw const address).cast(), len) })?;
         Ok(())
     }
@@ -63,7 +64,8 @@ impl PacketSocket {
     /// From setsockopt(2).
     pub fn set<T: Copy>(&self, level: c_int, option: c_int, value: &T) -> io::Result<()> {
         let (pointer, len) = ((&raw const *value).cast::<c_void>(), size_of::<T>() as libc::socklen_t);
-        // SAFETY: `value` is `len` bytes that live during the call; the kernel only reads and keeps no pointer.
+        // SAFETY: `value` is `len` bytes that live during the call; the kernel only reads and keeps
+        // no pointer.
         Errno::result(unsafe { libc::setsockopt(self.0.as_raw_fd(), level, option, pointer, len) })?;
         Ok(())
     }
@@ -89,7 +91,8 @@ impl PacketSocket {
     /// From mmap(2).
     pub fn map_ring(&self, len: usize) -> io::Result<RingMemory> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: no address is passed, so no memory in use is replaced; the kernel checks length and descriptor.
+        // SAFETY: no address is passed, so no memory in use is replaced; the kernel checks length
+        // and descriptor.
         let start =
             unsafe { libc::mmap(std::ptr::null_mut(), len, access, libc::MAP_SHARED, self.0.as_raw_fd(), 0) };
         if start == libc::MAP_FAILED {

@@ -26,7 +26,8 @@ pub fn thread_has_right(tid: u32, right: Right) -> bool {
 /// (`unshare --pid` without `--mount-proc`).
 fn is_proc_of_our_pid_namespace() -> bool {
     static IS_OURS: OnceLock<bool> = OnceLock::new();
-    *IS_OURS.get_or_init(|| fs::read_to_string("/proc/self/status").is_ok_and(|status| has_one_pid(&status)))
+    let read = || fs::read_to_string("/proc/self/status").is_ok_and(|status| has_one_pid(&status));
+    *IS_OURS.get_or_init(read)
 }
 
 /// `NSpid` lists the id of a process in each PID namespace from that of `/proc` down to its own.

@@ -31,8 +31,8 @@ pub struct NextHop {
 }
 
 impl Stack {
-    /// Next hop of a frame for `destination` that leaves through this device. Without a route the destination
-    /// counts as on the link.
+    /// Next hop of a frame for `destination` that leaves through this device. Without a route the
+    /// destination counts as on the link.
     pub fn next_hop<'a>(&self, id: impl Into<LinkId<'a>>, destination: IpAddr) -> Result<NextHop, HostError> {
         let index = self.index_of(id.into())?;
         let route = self.route_lookup(destination, index)?;
@@ -54,7 +54,8 @@ impl Stack {
         }
     }
 
-    /// Like [`Stack::neighbour`], but lets the kernel query the neighbour (ARP, ND) and waits up to `timeout`.
+    /// Like [`Stack::neighbour`], but lets the kernel query the neighbour (ARP, ND) and waits up to
+    /// `timeout`.
     pub fn resolve_neighbour<'a>(
         &self,
         id: impl Into<LinkId<'a>>,
@@ -75,8 +76,8 @@ impl Stack {
         self.wait_for(GROUP_NEIGHBOUR, timeout, || self.neighbour(index, ip))
     }
 
-    /// Indexes of the devices of default routes, IPv4 or IPv6, in any table. Halves of the address space
-    /// (`0.0.0.0/1`) count as well, because VPN programs split the default route like this.
+    /// Indexes of the devices of default routes, IPv4 or IPv6, in any table. Halves of the address
+    /// space (`0.0.0.0/1`) count as well, because VPN programs split the default route like this.
     pub fn default_route_links(&self) -> Result<Vec<u32>, HostError> {
         let mut links = Vec::new();
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
@@ -93,8 +94,8 @@ impl Stack {
         Ok(links)
     }
 
-    /// Indexes of the devices that frames of a default route pass: those of the route, the ports of a bridge, bond
-    /// or similar, and the lower devices of a VLAN, macvlan or similar.
+    /// Indexes of the devices that frames of a default route pass: those of the route, the ports of
+    /// a bridge, bond or similar, and the lower devices of a VLAN, macvlan or similar.
     pub fn default_route_path(&self) -> Result<Vec<u32>, HostError> {
         let tops = self.default_route_links()?;
         Ok(if tops.is_empty() { tops } else { with_lower_devices(tops, &self.links()?) })

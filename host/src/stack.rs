@@ -154,7 +154,8 @@ impl Stack {
             }))
     }
 
-    /// Calls `check` now and after each change of a device, until it returns a value or the time is up.
+    /// Calls `check` now and after each change of a device, until it returns a value or the time is
+    /// up.
     ///
     /// # Errors
     /// Of `check`, or when changes cannot be watched.

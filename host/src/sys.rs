@@ -55,8 +55,8 @@ pub(crate) fn driver_info(socket: BorrowedFd<'_>, ifname: &str) -> io::Result<Dr
         counter_count: 0,
         other_counts: [0; 3],
     };
-    // SAFETY: ETHTOOL_GDRVINFO reads and writes exactly one `struct ethtool_drvinfo`, which `info` is; it is
-    // ours alone and outlives the call.
+    // SAFETY: ETHTOOL_GDRVINFO reads and writes exactly one `struct ethtool_drvinfo`, which `info`
+    // is; it is ours alone and outlives the call.
     unsafe { ethtool(socket, ifname, (&raw mut info).cast())? };
     Ok(info)
 }
@@ -162,8 +162,8 @@ fn exchange_stamp_config(
     config: StampConfig,
 ) -> io::Result<StampConfig> {
     let mut config = KernelStampConfig::from(config);
-    // SAFETY: both requests read and write exactly one `struct hwtstamp_config`, which `config` is; it is ours
-    // alone and outlives the call.
+    // SAFETY: both requests read and write exactly one `struct hwtstamp_config`, which `config` is;
+    // it is ours alone and outlives the call.
     unsafe { device_ioctl(socket, request, ifname, (&raw mut config).cast())? };
     Ok(config.into())
 }
@@ -219,8 +219,8 @@ const fn ptp_request<T>(number: libc::c_ulong) -> libc::c_ulong {
 pub(crate) fn phc_precise(clock: BorrowedFd<'_>) -> io::Result<[i64; 2]> {
     const PTP_SYS_OFFSET_PRECISE: libc::c_ulong = ptp_request::<PtpPrecise>(8);
     let mut times = PtpPrecise::default();
-    // SAFETY: the request reads and writes exactly one `struct ptp_sys_offset_precise`, which `times` is; it is ours
-    // alone and outlives the call.
+    // SAFETY: the request reads and writes exactly one `struct ptp_sys_offset_precise`, which
+    // `times` is; it is ours alone and outlives the call.
     let result = unsafe { libc::ioctl(clock.as_raw_fd(), PTP_SYS_OFFSET_PRECISE as _, &raw mut times) };
     if result == 0 { Ok([times.device.ns(), times.realtime.ns()]) } else { Err(io::Error::last_os_error()) }
 }
@@ -235,8 +235,8 @@ pub(crate) fn phc_extended(clock: BorrowedFd<'_>, count: u32) -> io::Result<Vec<
         reserved: [0; 2],
         samples: [[PtpTime::default(); 3]; PTP_SAMPLES_MAX],
     };
-    // SAFETY: the request reads and writes exactly one `struct ptp_sys_offset_extended`, which `samples` is; it is
-    // ours alone and outlives the call.
+    // SAFETY: the request reads and writes exactly one `struct ptp_sys_offset_extended`, which
+    // `samples` is; it is ours alone and outlives the call.
     let result = unsafe { libc::ioctl(clock.as_raw_fd(), PTP_SYS_OFFSET_EXTENDED as _, &raw mut samples) };
     if result != 0 {
         return Err(io::Error::last_os_error());
@@ -251,14 +251,16 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 }
 
 /// # Safety
-/// `argument` begins with an ethtool command and is valid for every byte that command reads and writes.
+/// `argument` begins with an ethtool command and is valid for every byte that command reads and
+/// writes.
 unsafe fn ethtool(socket: BorrowedFd<'_>, ifname: &str, argument: *mut libc::c_char) -> io::Result<()> {
     // SAFETY: the caller's promise.
     unsafe { device_ioctl(socket, libc::SIOCETHTOOL as _, ifname, argument) }
 }
 
 /// # Safety
-/// `argument` is valid for every byte that `request` reads and writes behind the pointer of a `struct ifreq`.
+/// `argument` is valid for every byte that `request` reads and writes behind the pointer of a
+/// `struct ifreq`.
 unsafe fn device_ioctl(
     socket: BorrowedFd<'_>,
     request_number: libc::c_ulong,
@@ -274,8 +276,8 @@ unsafe fn device_ioctl(
         *to = from.cast_signed();
     }
     request.ifr_ifru.ifru_data = argument;
-    // SAFETY: `request` is a whole `struct ifreq` with a terminated name, ours for the time of the call; what
-    // its pointer leads to is the caller's promise.
+    // SAFETY: `request` is a whole `struct ifreq` with a terminated name, ours for the time of the
+    // call; what its pointer leads to is the caller's promise.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), request_number as _, &raw mut request) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -8,7 +8,7 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 /// Longest wait for something that a loaded machine does late, but does.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn names_of(lab: &Lab) -> [String; 2] {
     [lab.tx.netns_name.clone(), lab.rx.netns_name.clone()]
@@ -26,7 +26,7 @@ fn frames_cross_and_nothing_else_does() {
     assert_eq!(lab.tx.stack.facts(lab.tx.ifname).unwrap().v4, Some(lab.tx.v4));
     let before = lab.rx.link().unwrap().counters;
     std::thread::sleep(Duration::from_millis(200));
-    assert_eq!(lab.rx.link().unwrap().counters.since(&before).rx_packets, 0, "somebody speaks");
+    assert_eq!(lab.rx.link().unwrap().counters.since(&before).rx_packets, 0, "unexpected frames");
     let to = (lab.rx.v4, 9);
     let sent = lab.tx.netns().run(|| {
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
@@ -34,7 +34,7 @@ fn frames_cross_and_nothing_else_does() {
     });
     assert_eq!(sent.unwrap(), 25);
     // On a busy machine the receiver's softirq comes late.
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while lab.rx.link().unwrap().counters.since(&before).rx_packets < 5 && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -54,9 +54,10 @@ fn addresses_of_version_6_and_gro_come_when_asked_for() {
     let answer = lab.rx.netns().run(|| UdpSocket::bind((v6, 7)).unwrap()).unwrap();
     answer.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     let ask = lab.tx.netns().run(|| UdpSocket::bind("[::]:0").unwrap()).unwrap();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let mut bytes = [0; 16];
-    // On a busy machine the kernel's worker has not told IPv6 yet that there is a carrier: it drops the first ones.
+    // On a busy machine the kernel's worker has not told IPv6 yet that there is a carrier: it drops
+    // the first ones.
     let mut arrives = || {
         ask.send_to(b"hello", (v6, 7)).unwrap();
         answer.recv_from(&mut bytes).is_ok()
@@ -71,7 +72,7 @@ fn addresses_of_version_6_and_gro_come_when_asked_for() {
 }
 
 #[test]
-fn it_goes_when_dropped_removed_and_when_somebody_panics() {
+fn it_is_removed_on_drop_and_on_panic() {
     if !may_make_namespaces() {
         return;
     }
@@ -125,7 +126,7 @@ fn a_lab_that_cannot_be_made_leaves_nothing() {
         let links = host::Stack::of(&netns).and_then(|stack| stack.links());
         links.is_ok_and(|links| !links.iter().any(|link| link.is_kind("veth")))
     };
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let left: Vec<String> =
             Netns::names().unwrap().into_iter().filter(|name| name.contains(&ours)).collect();

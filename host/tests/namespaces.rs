@@ -1,4 +1,5 @@
-//! Namespaces and what is in them, on the real kernel. Needs root; makes and removes its own namespaces.
+//! Namespaces and what is in them, on the real kernel. Needs root; makes and removes its own
+//! namespaces.
 
 mod common;
 
@@ -194,7 +195,7 @@ fn the_far_end_of_a_veth_is_asked_whether_it_polls_where_its_namespace_has_a_nam
         return;
     }
     let (near, far) = pair();
-    assert_eq!(near.peer_polls(&near.link("a").unwrap()).unwrap(), None, "nobody has a name for it");
+    assert_eq!(near.peer_polls(&near.link("a").unwrap()).unwrap(), None, "it has no name");
     assert_eq!(near.peer_polls(&near.link("lo").unwrap()).unwrap(), None, "no veth");
     drop(far);
     let (_named, netns) = Named::new("polls");

@@ -1,5 +1,5 @@
-//! The kernel's IPsec associations, as far as every kernel has them. Needs root; `engine/tests/ipsec` reads real
-//! ones.
+//! The kernel's IPsec associations, as far as every kernel has them. Needs root;
+//! `engine/tests/ipsec` reads real ones.
 
 mod common;
 

@@ -1,7 +1,7 @@
 /* capture.bpf.c: copies time, length and the first bytes of each frame into the ring of this CPU.
  *
- * A ring has one producer (the softirq of its CPU) and one consumer (a reader in user space that maps ring
- * and counters). The verdict is always the configured one, and every frame is counted.
+ * A ring has one producer (the softirq of its CPU) and one consumer (a reader in user space that
+ * maps ring and counters). The verdict is always the configured one, and every frame is counted.
  */
 #include "shared.h"
 #include <linux/bpf.h>
@@ -15,9 +15,10 @@ const volatile __u32 wr_snaplen = 96;
 const volatile __u32 wr_ring_slots = 1; /* slots of one CPU's ring, a power of two */
 const volatile bool wr_is_filtered = false;
 
-const volatile __u32 wr_metadata = 0; /* WR_ASK_*; only used by programs bound to a device */
+const volatile __u32 wr_metadata = 0; /* WR_METADATA_*; only used by programs bound to a device */
 
-/* Linux 6.3 and 6.8. The verifier accepts them in device-bound programs only; the driver implements them. */
+/* Linux 6.3 and 6.8. The verifier accepts them in device-bound programs only; the driver implements
+ * them. */
 extern int bpf_xdp_metadata_rx_timestamp(const struct xdp_md *ctx, __u64 *timestamp) __ksym __weak;
 extern int bpf_xdp_metadata_rx_vlan_tag(const struct xdp_md *ctx, __be16 *vlan_proto,
 					__u16 *vlan_tci) __ksym __weak;
@@ -68,9 +69,8 @@ static __always_inline void copy_32(__u8 *to, const __u8 *from)
 
 #define WR_COPY_MAX 96 /* longest copy by load and store; the helper is as fast for longer ones */
 
-/* Copies len bytes (32 to WR_COPY_MAX) of the linear part: chunks of 32 from the front, and one at the end
- * that overlaps them. False when the linear part is shorter.
- */
+/* Copies len bytes (32 to WR_COPY_MAX) of the linear part: chunks of 32 from the front, and one at
+ * the end that overlaps them. False when the linear part is shorter. */
 static __always_inline bool copy_linear(struct xdp_md *ctx, __u8 *to, __u64 len)
 {
 	const __u8 *data = (const __u8 *)(long)ctx->data;
@@ -125,9 +125,9 @@ static __always_inline struct wr_slot *next_slot(struct wr_capture_cpu *own, __u
 	return bpf_map_lookup_elem(&wr_capture_rings, &index);
 }
 
-/* Bytes of the frame that the filter keeps, 0 for a rejected frame. The loader replaces this function, which
- * must be the last of the program, by the translated filter; it finds it by the constant (bpf/src/filter.rs).
- */
+/* Bytes of the frame that the filter keeps, 0 for a rejected frame. The loader replaces this
+ * function, which must be the last of the program, by the translated filter; it finds it by the
+ * constant (bpf/src/filter.rs). */
 static __noinline __u32 wr_filter(struct xdp_md *ctx)
 {
 	__u64 kept;
@@ -136,7 +136,8 @@ static __noinline __u32 wr_filter(struct xdp_md *ctx)
 	return kept;
 }
 
-/* Hardware timestamp by the clock of the device; 0 if there is none. veth returns 0 for every frame. */
+/* Hardware timestamp by the clock of the device; 0 if there is none. veth returns 0 for every
+ * frame. */
 static __always_inline __u64 hardware_time_ns(struct xdp_md *ctx)
 {
 	__u64 time_ns = 0;
@@ -192,8 +193,8 @@ static __always_inline int capture(struct xdp_md *ctx, __u64 frame_len, bool is_
 	slot->time_ns = time_ns ? time_ns : bpf_ktime_get_ns();
 	slot->frame_len = frame_len;
 	slot->captured_len = len;
-	/* Not ctx->ingress_ifindex: a veth with GRO runs the program while it is detached, when the queue has
-	 * no device any more. The kernel dereferences it and crashes (Linux 7.3). */
+	/* Not ctx->ingress_ifindex: a veth with GRO runs the program while it is detached, when the queue
+	 * has no device any more. The kernel dereferences it and crashes (Linux 7.3). */
 	slot->ifindex = read_once(own->ifindex);
 	slot->queue_index = ctx->rx_queue_index;
 	slot->flags = time_ns ? WR_SLOT_HARDWARE_TIME : 0;

@@ -1,8 +1,8 @@
 /* frame.h: builds the next frame of a plan, for every program that sends frames.
  *
- * It defines the plan, the cursor and the flow table. The order of the steps and of the random draws is that
- * of packet/src/emit.rs; a test compares the bytes (engine/src/differential.rs). The plan is read-only data,
- * so the verifier removes the code that a plan does not use.
+ * It defines the plan, the cursor and the flow table. The order of the steps and of the random
+ * draws is that of packet/src/emit.rs; a test compares the bytes (engine/src/differential.rs). The
+ * plan is read-only data, so the verifier removes the code that a plan does not use.
  */
 #ifndef WR_FRAME_H
 #define WR_FRAME_H

@@ -1,8 +1,8 @@
 /* prebuilt.bpf.c: sends frames that user space built, as clones of one skb.
  *
- * For frames that BPF cannot build, such as ESP packets. Run by BPF_PROG_RUN like skb.bpf.c: each iteration
- * copies the next frame into the skb and sends a clone. A frame that is not accepted ends the call; `taken`
- * counts the accepted ones.
+ * For frames that BPF cannot build, such as ESP packets. Run by BPF_PROG_RUN like skb.bpf.c: each
+ * iteration copies the next frame into the skb and sends a clone. A frame that is not accepted ends
+ * the call; `taken` counts the accepted ones.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
@@ -41,8 +41,8 @@ static __always_inline int fill(struct __sk_buff *skb, const struct wr_prebuilt 
 
 	if (last >= WR_PREBUILT_MAX)
 		return -1;
-	/* Without this, clang compares the length itself, and Linux 6.1 does not infer that it is not zero.
-	 */
+	/* Without this, clang compares the length itself, and Linux 6.1 does not infer that it is not
+	 * zero. */
 	barrier_var(last);
 	frame_len = last + 1;
 	if (frame_len != skb->len && bpf_skb_change_tail(skb, frame_len, 0))

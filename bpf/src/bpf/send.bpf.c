@@ -1,7 +1,7 @@
 /* send.bpf.c: builds the frames of a plan in live frames and redirects them to a device.
  *
- * Run by BPF_PROG_RUN with live frames. Each call gets a page that holds zeros behind the headers. It writes
- * every header byte, because recycled pages hold what the last receiver left in them.
+ * Run by BPF_PROG_RUN with live frames. Each call gets a page that holds zeros behind the headers.
+ * It writes every header byte, because recycled pages hold what the last receiver left in them.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_endian.h>

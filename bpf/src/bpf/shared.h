@@ -1,7 +1,8 @@
 /* shared.h: the types that the BPF programs and the Rust side share.
  *
- * Fixed-width types, no pointers, no bitfields, padding spelled out. abi.bpf.c names every type once, so that
- * its BTF describes them all; the Rust types in bpf/src/abi.rs are generated from that BTF.
+ * Fixed-width types, no pointers, no bitfields, padding spelled out. abi.bpf.c names every type
+ * once, so that its BTF describes them all; the Rust types in bpf/src/abi.rs are generated from
+ * that BTF.
  */
 #ifndef WR_SHARED_H
 #define WR_SHARED_H
@@ -23,7 +24,7 @@ enum wr_limit {
 	WR_TX_SLOTS_MAX = 1024,
 };
 
-/* ---- capture ---------------------------------------------------------------------------------------- */
+/* ---- capture ---- */
 
 enum wr_capture_mode {
 	WR_CAPTURE_MIRROR = 0, /* the stack receives a captured frame as well */
@@ -36,7 +37,8 @@ enum wr_slot_flag {
 	WR_SLOT_VLAN = 0x2,	     /* the hardware removed a VLAN tag; vlan_* hold it */
 };
 
-/* Bits of wr_metadata: what the program queries from the driver for each frame (bound programs only). */
+/* Bits of wr_metadata: what the program queries from the driver for each frame (bound programs
+ * only). */
 enum wr_metadata_flag {
 	WR_METADATA_TIME = 0x1,
 	WR_METADATA_VLAN = 0x2,
@@ -80,7 +82,7 @@ _Static_assert(sizeof(struct wr_capture_cpu) == 3 * WR_LINE, "three lines");
 _Static_assert(__builtin_offsetof(struct wr_capture_cpu, tail) == WR_LINE, "reader's line");
 _Static_assert(__builtin_offsetof(struct wr_capture_cpu, mode) == 2 * WR_LINE, "control line");
 
-/* ---- send ------------------------------------------------------------------------------------------- */
+/* ---- send ---- */
 
 /* How a field changes from frame to frame. */
 enum wr_walk {
@@ -121,9 +123,9 @@ struct wr_range {
 	__u32 max;
 };
 
-/* packet::Plan for the BPF programs. Read-only once loaded, so that the verifier removes every branch that
- * this plan does not take. The header holds all constant fields. Numbers in host order, header bytes as sent.
- */
+/* packet::Plan for the BPF programs. Read-only once loaded, so that the verifier removes every
+ * branch that this plan does not take. The header holds all constant fields. Numbers in host order,
+ * header bytes as sent. */
 struct wr_plan {
 	__u8 header[WR_HEADER_MAX];
 	__u32 header_len;
@@ -174,8 +176,8 @@ struct wr_flow {
 	__u32 pad;
 };
 
-/* Progress of a run: packet::Cursor. Written by the program while it runs, by the worker between calls.
- */
+/* Progress of a run: packet::Cursor. Written by the program while it runs, by the worker between
+ * calls. */
 struct wr_cursor {
 	__u64 rng;
 	__u64 offered;	      /* frames passed to the redirect or to the stack since load */
@@ -213,7 +215,8 @@ struct wr_cursor {
 	__u64 imix_counts[WR_IMIX_MAX];
 };
 
-/* What a device or queueing discipline returns (linux/netdevice.h); a receive path returns 0 or 1. */
+/* What a device or queueing discipline returns (linux/netdevice.h); a receive path returns 0 or 1.
+ */
 #define NET_XMIT_DROP 1
 #define NET_XMIT_CN 2
 
@@ -259,7 +262,7 @@ struct wr_tx_stats {
 };
 _Static_assert(sizeof(struct wr_tx_stats) == WR_LINE, "one line");
 
-/* ---- sink ------------------------------------------------------------------------------------------- */
+/* ---- sink ---- */
 
 /* One per CPU, written by the XDP program on it. */
 struct wr_sink_cpu {

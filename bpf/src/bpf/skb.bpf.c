@@ -1,9 +1,10 @@
 /* skb.bpf.c: builds the frames of a plan and sends them as clones of one skb.
  *
- * Run by BPF_PROG_RUN on a zeroed skb: each iteration writes the next frame into it and passes a clone to the
- * device or into its receive path. bpf_clone_redirect leaves the old bytes to the clone and copies them for
- * the skb, so the next iteration can write at once. A frame that the device does not accept is kept and sent
- * first in the next iteration; only the worker can find out why it was not accepted.
+ * Run by BPF_PROG_RUN on a zeroed skb: each iteration writes the next frame into it and passes a
+ * clone to the device or into its receive path. bpf_clone_redirect leaves the old bytes to the
+ * clone and copies them for the skb, so the next iteration can write at once. A frame that the
+ * device does not accept is kept and sent first in the next iteration; only the worker can find out
+ * why it was not accepted.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>

@@ -1,8 +1,8 @@
 /* tx_stats.bpf.c: frames that drivers accepted and rejected.
  *
- * BPF_PROG_RUN reports success even for frames that the device dropped; the tracepoint of the device map's
- * bulk queue has the number that the driver accepted. One program serves the whole process: each sending
- * thread has a slot, found by its thread id. The device is not checked.
+ * BPF_PROG_RUN reports success even for frames that the device dropped; the tracepoint of the
+ * device map's bulk queue has the number that the driver accepted. One program serves the whole
+ * process: each sending thread has a slot, found by its thread id. The device is not checked.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_core_read.h>
@@ -34,9 +34,8 @@ struct {
 	__type(value, struct wr_tx_stats);
 } wr_tx_slots SEC(".maps");
 
-/* Run once by the thread that takes slot wr_claimed_slot, never attached. In a PID namespace a thread does
- * not know its ids in the initial namespace, so the program reads them.
- */
+/* Run once by the thread that takes slot wr_claimed_slot, never attached. In a PID namespace a
+ * thread does not know its ids in the initial namespace, so the program reads them. */
 __u32 wr_claimed_slot;
 
 SEC("raw_tp")

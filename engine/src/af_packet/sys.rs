@@ -192,8 +192,9 @@ impl PacketRing {
     }
 
     fn status(&self, index: usize) -> &AtomicU32 {
-        // SAFETY: `offset` asserted that the slot is in the ring and slots are aligned to 64 bytes; the word stays
-        // mapped until drop, which the borrow prevents, and the kernel writes it as a whole.
+        // SAFETY: `offset` asserted that the slot is in the ring and slots are aligned to 64 bytes;
+        // the word stays mapped until drop, which the borrow prevents, and the kernel writes it as
+        // a whole.
         unsafe { AtomicU32::from_ptr(self.memory.start().as_ptr().add(self.layout.offset(index)).cast()) }
     }
 }

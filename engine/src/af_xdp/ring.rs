@@ -36,7 +36,8 @@ impl Ring {
         self.ours.wrapping_sub(self.word(self.layout.consumer).load(Acquire))
     }
 
-    /// Writes a transmit descriptor; the kernel sees it after [`Self::publish`]. There must be a free entry.
+    /// Writes a transmit descriptor; the kernel sees it after [`Self::publish`]. There must be a
+    /// free entry.
     pub(super) fn put(&mut self, address: u64, len: u32, options: u32) {
         let at = self.place(self.ours);
         self.memory.atomic_u64(at).store(address, Relaxed);
@@ -50,7 +51,8 @@ impl Ring {
         self.word(self.layout.producer).store(self.ours, Release);
     }
 
-    /// Takes all returned addresses, with one read and one write of the counters; returns their number.
+    /// Takes all returned addresses, with one read and one write of the counters; returns their
+    /// number.
     pub(super) fn take_all(&mut self, mut each: impl FnMut(u64)) -> u32 {
         let end = self.word(self.layout.producer).load(Acquire);
         let count = end.wrapping_sub(self.ours);

@@ -1,4 +1,5 @@
-//! One AF_XDP socket on one queue: frame memory, a transmit ring, and the completions that free its chunks.
+//! One AF_XDP socket on one queue: frame memory, a transmit ring, and the completions that free its
+//! chunks.
 
 use super::ring::Ring;
 use super::sys;
@@ -27,7 +28,8 @@ const ADDRESS_LEN: usize = 8;
 /// Copy mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Copying {
-    /// Zero-copy if supported, else copying. Zero-copy can take a queue from the traffic of the host.
+    /// Zero-copy if supported, else copying. Zero-copy can take a queue from the traffic of the
+    /// host.
     Avoid,
     /// The kernel copies each frame into an skb.
     Always,
@@ -55,8 +57,8 @@ pub(super) struct Xsk {
     free: Vec<u64>,
     /// Descriptors that were put and have not come back.
     descriptors: u32,
-    /// Of each chunk how many of them it is in, and one more for the frame that may be put again. Empty where no frame
-    /// is put again.
+    /// Of each chunk how many of them it is in, and one more for the frame that may be put again.
+    /// Empty where no frame is put again.
     uses: Vec<u32>,
     /// Where the frame that may be put again begins, and its bytes.
     kept: Option<(u64, u32)>,
@@ -64,8 +66,8 @@ pub(super) struct Xsk {
 }
 
 impl Xsk {
-    /// Opens a socket on `queue` of the device `ifindex` of the caller's namespace, for frames of at most
-    /// `frame_len_max` bytes.
+    /// Opens a socket on `queue` of the device `ifindex` of the caller's namespace, for frames of
+    /// at most `frame_len_max` bytes.
     pub(super) fn open(ifindex: u32, queue: u32, frame_len_max: usize, copying: Copying) -> io::Result<Self> {
         let flags = |extra: u16| libc::XDP_USE_NEED_WAKEUP | extra | sg_flag(frame_len_max);
         if copying == Copying::Avoid
@@ -78,8 +80,8 @@ impl Xsk {
         Self::bind_with_retry(ifindex, queue, frame_len_max, flags(libc::XDP_COPY))
     }
 
-    /// False if the driver accepted the socket but does not send for it: some require an XDP program. A driver that is
-    /// still busy with its queue counts as working.
+    /// False if the driver accepted the socket but does not send for it: some require an XDP
+    /// program. A driver that is still busy with its queue counts as working.
     fn is_served(&self) -> bool {
         sys::kick(self.socket.as_fd())
             .err()
@@ -174,7 +176,8 @@ impl Xsk {
         };
     }
 
-    /// Descriptors that can be put now. Each is in one chunk at most, so there is a free chunk where there is a place.
+    /// Descriptors that can be put now. Each is in one chunk at most, so there is a free chunk
+    /// where there is a place.
     fn room_descriptors(&self) -> u32 {
         RING_ENTRIES - self.descriptors
     }
@@ -193,7 +196,8 @@ impl Xsk {
         self.descriptors += 1;
     }
 
-    /// Puts one descriptor whose length is known only when it is written; `fill` returns it, 0 to put none.
+    /// Puts one descriptor whose length is known only when it is written; `fill` returns it, 0 to
+    /// put none.
     pub(super) fn put_whole(&mut self, fill: impl FnOnce(&mut [u8]) -> usize) -> usize {
         self.let_go();
         let start = self.free.pop().expect("has_room was asked");
@@ -211,8 +215,8 @@ impl Xsk {
         len
     }
 
-    /// Repeats the kept frame in the same chunk, up to `most` times. Returns its length and how often; `None` without a
-    /// kept frame.
+    /// Repeats the kept frame in the same chunk, up to `most` times. Returns its length and how
+    /// often; `None` without a kept frame.
     pub(super) fn put_again(&mut self, most: u32) -> Option<(u32, u32)> {
         let (start, len) = self.kept?;
         let count = most.min(self.room_descriptors());
@@ -275,8 +279,8 @@ impl Xsk {
     }
 }
 
-/// Where the frame of each chunk begins: one cache line further from chunk to chunk, so that neighbours do not push each
-/// other out of a cache whose sets are half a page apart.
+/// Where the frame of each chunk begins: one cache line further from chunk to chunk, so that
+/// neighbours do not push each other out of a cache whose sets are half a page apart.
 fn starts(chunk_len: usize, frame_len_max: usize) -> Vec<u64> {
     let colours = (chunk_len.saturating_sub(frame_len_max) / CACHE_LINE + 1).min(COLOURS_MAX);
     let start = |chunk: usize| (chunk * chunk_len + chunk % colours * CACHE_LINE) as u64;

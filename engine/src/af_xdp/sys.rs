@@ -24,8 +24,8 @@ pub(super) fn socket() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Lends `area` to the kernel as the socket's frame memory, in chunks. The kernel pins its pages until the
-/// socket is closed.
+/// Lends `area` to the kernel as the socket's frame memory, in chunks. The kernel pins its pages
+/// until the socket is closed.
 pub(super) fn register_umem(socket: &OwnedFd, area: &[u8], chunk_len: u32) -> io::Result<()> {
     let registration = libc::xdp_umem_reg_v1 {
         addr: area.as_ptr().addr() as u64,
@@ -41,8 +41,8 @@ pub(super) fn make_ring(socket: &OwnedFd, option: i32, entries: u32) -> io::Resu
     set_option(socket, option, &entries)
 }
 
-/// Lets one call send this many frames in copy mode; 32 where the kernel does not know the option (before
-/// 6.17).
+/// Lets one call send this many frames in copy mode; 32 where the kernel does not know the option
+/// (before 6.17).
 pub(super) fn raise_send_budget(socket: &OwnedFd, frames: u32) {
     const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
     // A refusal costs calls, nothing else.
@@ -83,12 +83,14 @@ pub(super) fn bind(socket: &OwnedFd, ifindex: u32, queue: u32, flags: u16) -> io
         sxdp_shared_umem_fd: 0,
     };
     let len = size_of::<libc::sockaddr_xdp>() as libc::socklen_t;
-    // SAFETY: `address` is a whole sockaddr_xdp of `len` bytes that outlives the call, which only reads it.
+    // SAFETY: `address` is a whole sockaddr_xdp of `len` bytes that outlives the call, which only
+    // reads it.
     check(unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(&address).cast(), len) })?;
     Ok(())
 }
 
-/// Tells the kernel that there are descriptors in the transmit ring; in copy mode it sends some of them now.
+/// Tells the kernel that there are descriptors in the transmit ring; in copy mode it sends some of
+/// them now.
 pub(super) fn kick(socket: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: no buffer and no address are passed.
     let result = unsafe {
@@ -99,8 +101,8 @@ pub(super) fn kick(socket: BorrowedFd<'_>) -> io::Result<()> {
 
 fn set_option<T: Copy>(socket: &OwnedFd, option: i32, value: &T) -> io::Result<()> {
     let len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: `value` is `len` bytes that outlive the call, which only reads them. For XDP_UMEM_REG it names
-    // memory that the caller keeps until the socket is closed.
+    // SAFETY: `value` is `len` bytes that outlive the call, which only reads them. For XDP_UMEM_REG
+    // it names memory that the caller keeps until the socket is closed.
     check(unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
@@ -116,8 +118,9 @@ fn set_option<T: Copy>(socket: &OwnedFd, option: i32, value: &T) -> io::Result<(
 fn get_option<T: Copy>(socket: &OwnedFd, option: i32) -> io::Result<T> {
     let mut value = std::mem::MaybeUninit::<T>::zeroed();
     let mut len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes, the size of `value`. All structures asked for here are
-    // plain numbers, for which the zeros that an older and shorter answer leaves behind are valid.
+    // SAFETY: the kernel writes at most `len` bytes, the size of `value`. All structures asked for
+    // here are plain numbers, for which the zeros that an older and shorter answer leaves behind
+    // are valid.
     check(unsafe {
         libc::getsockopt(socket.as_raw_fd(), libc::SOL_XDP, option, value.as_mut_ptr().cast(), &mut len)
     })?;

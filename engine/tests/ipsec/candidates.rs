@@ -1,5 +1,6 @@
-//! Kernels before 6.3 do not tell which drivers take frames from XDP: a veth whose far end does not, and a loopback
-//! device, which never does, must be found out by the first frames, and sent to all the same.
+//! Kernels before 6.3 do not tell which drivers take frames from XDP: a veth whose far end does
+//! not, and a loopback device, which never does, must be found out by the first frames, and sent to
+//! all the same.
 
 use engine::{End, EngineKind, Limits, Request, TxOptions, Worker};
 use host::{Lab, LabOptions};

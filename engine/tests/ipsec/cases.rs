@@ -125,7 +125,8 @@ pub(crate) fn kernel_has_esp_and_ah() -> bool {
 }
 
 impl Case {
-    /// Two ways to send, other ones from case to case; frames in clear go by the first, which takes all.
+    /// Two ways to send, other ones from case to case; frames in clear go by the first, which takes
+    /// all.
     fn ways(&self) -> [(EngineKind, XmitMode); 2] {
         let index = CASES.iter().position(|case| case.name == self.name).unwrap_or(0);
         match self.how {
@@ -134,7 +135,8 @@ impl Case {
         }
     }
 
-    /// A run each by two ways, so that the numbers of the second must go on from those of the first.
+    /// A run each by two ways, so that the numbers of the second must go on from those of the
+    /// first.
     pub(crate) fn run(&self) -> Result<(), Failed> {
         let lab = Lab::new(&LabOptions::default())?;
         self.set_up(&lab)?;
@@ -161,8 +163,8 @@ impl Case {
         let text = ip(&["-n", &lab.tx.netns_name, "xfrm", "state"])?;
         let start = if self.how == How::Extended { 0xffff_ffe0_u32 } else { 0 };
         let sent = if self.how == How::Clear { 0 } else { 2 * FRAMES as u32 };
-        // A frame that was written and made way for another one takes its number along: some may be missing, none may
-        // come twice.
+        // A frame that was written and made way for another one takes its number along: some may be
+        // missing, none may come twice.
         let taken = last_number(&text).map(|number| number.wrapping_sub(start));
         match taken {
             Some(taken) if (sent..=10 * sent).contains(&taken) => Ok(()),

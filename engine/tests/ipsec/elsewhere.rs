@@ -40,7 +40,8 @@ pub(crate) fn run() -> Result<HashMap<String, Option<String>>, String> {
     Ok(read(&machine.run().map_err(|error| format!("{error:#}"))?))
 }
 
-/// The lines that carry the mark. A machine that ended early has its last words in place of a reason.
+/// The lines that carry the mark. A machine that ended early has its last words in place of a
+/// reason.
 fn read(output: &str) -> HashMap<String, Option<String>> {
     let lines = output.lines().filter_map(|line| line.trim_end().strip_prefix(MARK));
     let mut all: HashMap<_, _> = lines

@@ -1,5 +1,5 @@
-//! The first and only program of the virtual machine: makes the kernel ready, runs all cases, says how they
-//! ended, and switches off.
+//! The first and only program of the virtual machine: makes the kernel ready, runs all cases, says
+//! how they ended, and switches off.
 
 use crate::everything;
 use nix::kmod::{ModuleInitFlags, finit_module};

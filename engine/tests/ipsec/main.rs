@@ -1,13 +1,14 @@
 //! ESP and AH frames of wirerate, decrypted and verified by a kernel.
 //!
-//! Two namespaces with a veth pair. The sender's side holds the association (`ip xfrm state add`), wirerate reads
-//! it and sends by it; the receiver's kernel holds the same one and a policy that lets nothing else in. What
-//! arrives at a UDP socket there, with no error in `/proc/net/xfrm_stat`, was opened by the kernel.
+//! Two namespaces with a veth pair. The sender's side holds the association (`ip xfrm state add`),
+//! wirerate reads it and sends by it; the receiver's kernel holds the same one and a policy that
+//! lets nothing else in. What arrives at a UDP socket there, with no error in
+//! `/proc/net/xfrm_stat`, was opened by the kernel.
 //!
 //! One more case uses that the machine's kernel is an old one: `candidates`.
 //!
-//! Needs root and a kernel with ESP and AH. Where this one has none, the tests run on Debian's kernel in a small
-//! virtual machine (QEMU), whose only program is this one.
+//! Needs root and a kernel with ESP and AH. Where this one has none, the tests run on Debian's
+//! kernel in a small virtual machine (QEMU), whose only program is this one.
 
 mod candidates;
 mod cases;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Longest wait for something that a loaded machine does late, but does.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Every engine that sends to devices.
 pub(crate) const ENGINES: [EngineKind; 4] =
@@ -63,7 +63,7 @@ pub(crate) fn ipsec_request(
 pub(crate) fn run_with_reason(lab: &Lab, request: Request) -> (RunReport, String) {
     let worker = Worker::spawn(0, lab.tx.netns()).expect("a thread can be had");
     let handle = worker.start(request);
-    let report = handle.wait(PATIENCE).expect("the run ends within a minute");
+    let report = handle.wait(TIMEOUT).expect("the run ends within a minute");
     (report, handle.snapshot().reason)
 }
 
@@ -86,16 +86,17 @@ pub(crate) fn failure(lab: &Lab, request: Request) -> EngineError {
 /// Waits until a run has sent so many frames.
 #[track_caller]
 pub(crate) fn until_sent(run: &RunHandle, count: u64) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while run.progress().sent() < count {
         assert!(!run.has_ended() && Instant::now() < deadline, "it has sent {}", run.progress().sent());
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Frames that the receiving end has counted; the last ones may still be on their way through its softirq.
+/// Frames that the receiving end has counted; the last ones may still be on their way through its
+/// softirq.
 pub(crate) fn received(lab: &Lab, expected: u64) -> u64 {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let counters = lab.rx.link().expect("the device can be asked").counters;
         let count = counters.rx_packets + counters.rx_dropped;
@@ -115,8 +116,8 @@ pub(crate) fn by_queue(lab: &Lab) -> [u64; 4] {
     })
 }
 
-/// Runs `request` against a sink at the far end, where each queue is served, and counted, by itself, and says how
-/// many of its `count` frames came on each.
+/// Runs `request` against a sink at the far end, where each queue is served, and counted, by
+/// itself, and says how many of its `count` frames came on each.
 pub(crate) fn run_by_queue(lab: &Lab, request: Request, count: u64) -> (RunReport, String, [u64; 4]) {
     let (index, name) = (lab.rx.index, lab.rx.ifname);
     let attach = || {
@@ -128,7 +129,7 @@ pub(crate) fn run_by_queue(lab: &Lab, request: Request, count: u64) -> (RunRepor
     let before = by_queue(lab);
     let (report, reason) = run_with_reason(lab, request);
     // The driver counts a batch when it is done with it, after the sink.
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let grown: Vec<_> = by_queue(lab).iter().zip(before).map(|(after, before)| after - before).collect();
         if grown.iter().sum::<u64>() >= count || Instant::now() > deadline {

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 const BUFFER_BYTES: libc::c_int = 64 << 20;
-const PATIENCE: libc::timeval = libc::timeval { tv_sec: 30, tv_usec: 0 };
+const TIMEOUT: libc::timeval = libc::timeval { tv_sec: 30, tv_usec: 0 };
 const PKTGEN_MAGIC: [u8; 4] = [0xbe, 0x9b, 0xe9, 0x55];
 const PACKET_OUTGOING: u8 = 4;
 
@@ -33,10 +33,10 @@ impl Tap {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the call succeeded, so `fd` is a new descriptor that nobody else knows.
+        // SAFETY: the call succeeded, so `fd` is a new descriptor with no other owner.
         let tap = Self(unsafe { OwnedFd::from_raw_fd(fd) });
         tap.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &BUFFER_BYTES)?;
-        tap.set(libc::SOL_SOCKET, libc::SO_RCVTIMEO, &PATIENCE)?;
+        tap.set(libc::SOL_SOCKET, libc::SO_RCVTIMEO, &TIMEOUT)?;
         tap.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1)?;
         tap.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1)?;
         Ok(tap)
@@ -82,7 +82,8 @@ impl Tap {
         header.msg_iovlen = 1;
         header.msg_control = control.as_mut_ptr().cast();
         header.msg_controllen = size_of_val(&control);
-        // SAFETY: every pointer in `header` is to memory of ours of the length beside it, alive during the call.
+        // SAFETY: every pointer in `header` is to memory of ours of the length beside it, alive
+        // during the call.
         let len = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut header, 0) };
         bytes.truncate(usize::try_from(len).ok()?);
         let aside = Aside::of(&header);
@@ -109,7 +110,8 @@ impl Aside {
         while let Some(message) = next {
             match (message.cmsg_level, message.cmsg_type) {
                 (libc::SOL_PACKET, libc::PACKET_AUXDATA) => {
-                    // SAFETY: the kernel put a whole tpacket_auxdata behind the head of a message of this kind.
+                    // SAFETY: the kernel put a whole tpacket_auxdata behind the head of a message
+                    // of this kind.
                     let aux =
                         unsafe { libc::CMSG_DATA(message).cast::<libc::tpacket_auxdata>().read_unaligned() };
                     let [a, b] = aux.tp_vlan_tpid.to_be_bytes();

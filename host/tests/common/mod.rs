@@ -2,7 +2,8 @@
 
 use host::Netns;
 
-/// True when this process may make namespaces; otherwise says so, and fails where CI promised the right.
+/// True when this process may make namespaces; otherwise says so, and fails where CI promised the
+/// right.
 pub(crate) fn may_make_namespaces() -> bool {
     match Netns::anonymous() {
         Ok(_) => true,

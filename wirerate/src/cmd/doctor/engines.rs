@@ -1,4 +1,5 @@
-//! Which engines and capture sources work, and which one is chosen: pure functions of the probe results.
+//! Which engines and capture sources work, and which one is chosen: pure functions of the probe
+//! results.
 
 use super::target::Target;
 use engine::EngineKind;
@@ -44,7 +45,7 @@ pub struct EngineStatus {
     /// Reason.
     pub why: String,
     /// What to try.
-    pub cure: Option<String>,
+    pub advice: Option<String>,
 }
 
 impl EngineStatus {
@@ -52,11 +53,11 @@ impl EngineStatus {
     pub fn of(probed: engine::Probed) -> Self {
         let kind = probed.kind;
         match probed.answer {
-            Ok(merit) => Self { kind, answer: Answer::Yes, why: merit.to_owned(), cure: None },
+            Ok(merit) => Self { kind, answer: Answer::Yes, why: merit.to_owned(), advice: None },
             Err(error) if error.is_denied() => {
-                Self { kind, answer: Answer::NotAllowed, why: error.in_one_line(), cure: None }
+                Self { kind, answer: Answer::NotAllowed, why: error.in_one_line(), advice: None }
             }
-            Err(error) => Self { kind, answer: Answer::No, why: error.in_one_line(), cure: error.advice() },
+            Err(error) => Self { kind, answer: Answer::No, why: error.in_one_line(), advice: error.advice() },
         }
     }
 }
@@ -81,7 +82,7 @@ pub fn rows(statuses: &[EngineStatus], state: &DeviceState) -> Vec<Row> {
             answer: status.answer,
             why: status.why.clone(),
             notes: notes(status, state),
-            tries: status.cure.iter().cloned().collect(),
+            tries: status.advice.iter().cloned().collect(),
         })
         .collect()
 }
@@ -187,7 +188,8 @@ fn notes(status: &EngineStatus, state: &DeviceState) -> Vec<String> {
 /// Largest MTU in bytes for drivers without multi-buffer: one page less headroom.
 const MTU_OF_ONE_PAGE: u32 = 3506;
 
-/// The capture sources of a device. Nothing is attached for this, because a driver may stop its queues.
+/// The capture sources of a device. Nothing is attached for this, because a driver may stop its
+/// queues.
 pub fn captures(state: &DeviceState, machine: &Machine, target: &Target) -> Vec<Row> {
     vec![native(state, machine, target), generic(state, machine, target), packet_socket(machine)]
 }
@@ -286,7 +288,7 @@ mod tests {
     #[test]
     fn on_an_old_kernel_the_peer_of_a_veth_decides_and_the_first_burst_of_a_card() {
         let status =
-            EngineStatus { kind: EngineKind::Xdp, answer: Answer::Yes, why: String::new(), cure: None };
+            EngineStatus { kind: EngineKind::Xdp, answer: Answer::Yes, why: String::new(), advice: None };
         let mut state = DeviceState { xdp: None, ..card() };
         assert!(notes(&status, &state)[0].ends_with("the first burst shows whether it works"));
         state.link.kind = Some("veth".to_owned());

@@ -1,7 +1,7 @@
 //! `wirerate doctor [DEV]`: reports what works here, what limits it, and what to try.
 //!
-//! It sends nothing and changes nothing. `host` reads the facts and `engine` probes its engines; the
-//! checks are pure functions of the results.
+//! It sends nothing and changes nothing. `host` reads the facts and `engine` probes its engines;
+//! the checks are pure functions of the results.
 
 pub mod device;
 pub mod engines;

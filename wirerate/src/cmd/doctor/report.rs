@@ -222,8 +222,8 @@ mod tests {
     use host::{Right, Setting};
     use testkit::golden;
 
-    fn status(kind: EngineKind, answer: Answer, why: &str, cure: Option<&str>) -> EngineStatus {
-        EngineStatus { kind, answer, why: why.to_owned(), cure: cure.map(str::to_owned) }
+    fn status(kind: EngineKind, answer: Answer, why: &str, advice: Option<&str>) -> EngineStatus {
+        EngineStatus { kind, answer, why: why.to_owned(), advice: advice.map(str::to_owned) }
     }
 
     fn report(statuses: &[EngineStatus], state: &DeviceState, machine: &Machine) -> Report {
