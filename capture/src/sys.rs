@@ -18,10 +18,8 @@ pub(crate) fn run_before_others() -> std::io::Result<()> {
     let this_thread = 0;
     // SAFETY: numbers in, a number out; no memory is touched. On Linux niceness belongs to the
     // thread.
-    match unsafe { libc::setpriority(libc::PRIO_PROCESS, this_thread, NICENESS) } {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()),
-    }
+    nix::errno::Errno::result(unsafe { libc::setpriority(libc::PRIO_PROCESS, this_thread, NICENESS) })?;
+    Ok(())
 }
 
 /// Undoes [`run_before_others`] where the calling thread has its niceness from the one that started

@@ -1,5 +1,6 @@
 //! Dropping capabilities of a thread.
 
+use nix::errno::Errno;
 use std::io;
 
 /// A capability that a thread may keep (`linux/capability.h`).
@@ -38,17 +39,14 @@ pub fn keep_capabilities(kept: &[Capability]) -> io::Result<()> {
     let (header, mut sets) = (Header { version: VERSION, pid: 0 }, [Words::default(); 2]);
     // SAFETY: `header` and the two words of `sets` live during the call, which fills `sets` as
     // version 3 lays it out.
-    let read = unsafe { libc::syscall(libc::SYS_capget, &raw const header, sets.as_mut_ptr()) };
-    if read != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    Errno::result(unsafe { libc::syscall(libc::SYS_capget, &raw const header, sets.as_mut_ptr()) })?;
     let mask = kept.iter().fold(0, |mask, capability| mask | 1 << *capability as u32);
     let low =
         Words { effective: sets[0].effective & mask, permitted: sets[0].permitted & mask, inheritable: 0 };
     let sets = [low, Words::default()];
     // SAFETY: as above; the call reads both.
-    let written = unsafe { libc::syscall(libc::SYS_capset, &raw const header, sets.as_ptr()) };
-    if written != 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    Errno::result(unsafe { libc::syscall(libc::SYS_capset, &raw const header, sets.as_ptr()) })?;
+    Ok(())
 }
 
 #[cfg(test)]

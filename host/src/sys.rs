@@ -2,6 +2,7 @@
 //! timestamping, clocks of cards; and supported socket families.
 
 use crate::stamp_config::StampConfig;
+use nix::errno::Errno;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -221,8 +222,8 @@ pub(crate) fn phc_precise(clock: BorrowedFd<'_>) -> io::Result<[i64; 2]> {
     let mut times = PtpPrecise::default();
     // SAFETY: the request reads and writes exactly one `struct ptp_sys_offset_precise`, which
     // `times` is; it is ours alone and outlives the call.
-    let result = unsafe { libc::ioctl(clock.as_raw_fd(), PTP_SYS_OFFSET_PRECISE as _, &raw mut times) };
-    if result == 0 { Ok([times.device.ns(), times.realtime.ns()]) } else { Err(io::Error::last_os_error()) }
+    Errno::result(unsafe { libc::ioctl(clock.as_raw_fd(), PTP_SYS_OFFSET_PRECISE as _, &raw mut times) })?;
+    Ok([times.device.ns(), times.realtime.ns()])
 }
 
 /// `count` times the time of day, the clock of a card, and the time of day again.
@@ -237,10 +238,7 @@ pub(crate) fn phc_extended(clock: BorrowedFd<'_>, count: u32) -> io::Result<Vec<
     };
     // SAFETY: the request reads and writes exactly one `struct ptp_sys_offset_extended`, which
     // `samples` is; it is ours alone and outlives the call.
-    let result = unsafe { libc::ioctl(clock.as_raw_fd(), PTP_SYS_OFFSET_EXTENDED as _, &raw mut samples) };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    Errno::result(unsafe { libc::ioctl(clock.as_raw_fd(), PTP_SYS_OFFSET_EXTENDED as _, &raw mut samples) })?;
     Ok(samples.samples[..count as usize].iter().map(|sample| sample.map(PtpTime::ns)).collect())
 }
 
@@ -278,8 +276,8 @@ unsafe fn device_ioctl(
     request.ifr_ifru.ifru_data = argument;
     // SAFETY: `request` is a whole `struct ifreq` with a terminated name, ours for the time of the
     // call; what its pointer leads to is the caller's promise.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), request_number as _, &raw mut request) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    Errno::result(unsafe { libc::ioctl(socket.as_raw_fd(), request_number as _, &raw mut request) })?;
+    Ok(())
 }
 
 #[cfg(test)]

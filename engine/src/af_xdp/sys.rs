@@ -4,6 +4,7 @@
     reason = "socket options that no crate has safe words for; nothing else is in this file"
 )]
 
+use nix::errno::Errno;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -19,7 +20,7 @@ pub(super) struct RingLayout {
 /// A new AF_XDP socket.
 pub(super) fn socket() -> io::Result<OwnedFd> {
     // SAFETY: numbers in, a descriptor or an error out.
-    let fd = check(unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) })?;
+    let fd = Errno::result(unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) })?;
     // SAFETY: the call succeeded, so `fd` is a new descriptor with no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
@@ -85,7 +86,7 @@ pub(super) fn bind(socket: &OwnedFd, ifindex: u32, queue: u32, flags: u16) -> io
     let len = size_of::<libc::sockaddr_xdp>() as libc::socklen_t;
     // SAFETY: `address` is a whole sockaddr_xdp of `len` bytes that outlives the call, which only
     // reads it.
-    check(unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(&address).cast(), len) })?;
+    Errno::result(unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(&address).cast(), len) })?;
     Ok(())
 }
 
@@ -93,17 +94,18 @@ pub(super) fn bind(socket: &OwnedFd, ifindex: u32, queue: u32, flags: u16) -> io
 /// them now.
 pub(super) fn kick(socket: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: no buffer and no address are passed.
-    let result = unsafe {
+    let sent = unsafe {
         libc::sendto(socket.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0)
     };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    Errno::result(sent)?;
+    Ok(())
 }
 
 fn set_option<T: Copy>(socket: &OwnedFd, option: i32, value: &T) -> io::Result<()> {
     let len = size_of::<T>() as libc::socklen_t;
     // SAFETY: `value` is `len` bytes that outlive the call, which only reads them. For XDP_UMEM_REG
     // it names memory that the caller keeps until the socket is closed.
-    check(unsafe {
+    Errno::result(unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
             libc::SOL_XDP,
@@ -121,13 +123,9 @@ fn get_option<T: Copy>(socket: &OwnedFd, option: i32) -> io::Result<T> {
     // SAFETY: the kernel writes at most `len` bytes, the size of `value`. All structures asked for
     // here are plain numbers, for which the zeros that an older and shorter answer leaves behind
     // are valid.
-    check(unsafe {
+    Errno::result(unsafe {
         libc::getsockopt(socket.as_raw_fd(), libc::SOL_XDP, option, value.as_mut_ptr().cast(), &mut len)
     })?;
     // SAFETY: zero-initialised, then filled by the kernel; plain numbers throughout.
     Ok(unsafe { value.assume_init() })
-}
-
-fn check(result: i32) -> io::Result<i32> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
