@@ -4,17 +4,17 @@
 //! file, or for /dev/null the bytes that the kernel saw written there, divided by the length of a
 //! record, which was learned from a file before.
 
-use crate::bed::Bed;
 use crate::capturers::{CAPTURERS, Capturer, Flood, Take, cut_program, paced};
 use crate::process::Tool;
-use crate::programs::{Program, Programs};
-use crate::records::{self, Shape};
-use crate::report::{Report, ResultRow, mpps};
-use crate::samples::{Sample, steady_pps, whole_pps};
+use crate::programs::{Programs, ToolProgram};
+use crate::records::{self, RecordShape};
+use crate::report::{BenchReport, ResultRow, mpps};
+use crate::samples::{CounterSample, steady_pps, whole_pps};
 use crate::schedule::{Rounds, Turn};
 use crate::search::{Search, Trial};
 use crate::settings::{Deadline, Settings};
 use crate::stats::Estimate;
+use crate::testbed::Testbed;
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -69,12 +69,12 @@ impl Default for Loads {
 
 /// Where frames go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Output {
+enum CaptureOutput {
     Null,
     File,
 }
 
-impl Output {
+impl CaptureOutput {
     /// Both.
     pub(crate) const ALL: [Self; 2] = [Self::Null, Self::File];
 
@@ -86,7 +86,7 @@ impl Output {
         }
     }
 
-    fn path(self, bed: &Bed) -> PathBuf {
+    fn path(self, bed: &Testbed) -> PathBuf {
         match self {
             Self::Null => "/dev/null".into(),
             Self::File => bed.file("frames"),
@@ -98,12 +98,12 @@ impl Output {
 struct ProvenTool {
     tool: &'static Capturer,
     program: PathBuf,
-    shape: Shape,
+    shape: RecordShape,
 }
 
 /// What all trials have in common.
 struct Trials<'a> {
-    bed: &'a Bed,
+    bed: &'a Testbed,
     sender: PathBuf,
     settings: &'a Settings,
     deadline: Deadline,
@@ -111,7 +111,7 @@ struct Trials<'a> {
     /// Name of the rows, without the output.
     case: String,
     /// The best rate so far by output and tool, where the next search begins.
-    known_pps: HashMap<(Output, &'static str), f64>,
+    known_pps: HashMap<(CaptureOutput, &'static str), f64>,
 }
 
 /// What all rounds found.
@@ -150,7 +150,7 @@ struct SearchRow<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct Proof<'a> {
+struct CaptureProof<'a> {
     case: &'a str,
     tool: &'a str,
     asked: u64,
@@ -177,11 +177,11 @@ struct LossRow<'a> {
 /// Measures all installed tools with all loads.
 pub(crate) fn run(
     loads: &Loads,
-    bed: &Bed,
+    bed: &Testbed,
     programs: &Programs,
     settings: &Settings,
     deadline: Deadline,
-    report: &mut Report,
+    report: &mut BenchReport,
 ) -> Result<()> {
     report.say(&format!(
         "\ncapture: {SNAPLEN} bytes kept of each frame, sender and receive path on CPU {}, capture on CPU {}; \
@@ -204,7 +204,7 @@ pub(crate) fn run(
             if std::mem::take(&mut is_first) {
                 trials.noise(all[0], report)?;
             }
-            for output in Output::ALL {
+            for output in CaptureOutput::ALL {
                 trials.compare(output, &all, report)?;
             }
             trials.losses(&all, report)?;
@@ -213,20 +213,20 @@ pub(crate) fn run(
     Ok(())
 }
 
-fn cut_file(bed: &Bed) -> PathBuf {
+fn cut_file(bed: &Testbed) -> PathBuf {
     bed.file("cut")
 }
 
 impl<'a> Trials<'a> {
     /// For one load.
     fn new(
-        bed: &'a Bed,
+        bed: &'a Testbed,
         programs: &Programs,
         settings: &'a Settings,
         deadline: Deadline,
         load: Load,
     ) -> Result<Self> {
-        let sender = programs.find(Program::Wirerate).context("there is no wirerate")?;
+        let sender = programs.find(ToolProgram::Wirerate).context("there is no wirerate")?;
         fs::write(cut_file(bed), cut_program(SNAPLEN)).context("cannot write a filter")?;
         let case = match load {
             Load { frame_len: 128, queues: 1 } => "capture".to_owned(),
@@ -236,12 +236,12 @@ impl<'a> Trials<'a> {
     }
 
     /// Name of the rows.
-    fn case(&self, output: Output) -> String {
+    fn case(&self, output: CaptureOutput) -> String {
         format!("{} {}", self.case, output.title())
     }
 
     /// Those that are installed and asked for, after each has shown that it captures.
-    fn tools(&self, programs: &Programs, all: bool, report: &mut Report) -> Result<Vec<ProvenTool>> {
+    fn tools(&self, programs: &Programs, all: bool, report: &mut BenchReport) -> Result<Vec<ProvenTool>> {
         let mut found = Vec::new();
         // Who is named takes part in any size.
         let is_in = |tool: &&Capturer| {
@@ -269,7 +269,7 @@ impl<'a> Trials<'a> {
 
     /// Offers frames until the count or the time is over; readings of the receiver's counter
     /// meanwhile.
-    fn offer(&self, count: u64, rate_pps: f64, time: Option<Duration>) -> Result<Vec<Sample>> {
+    fn offer(&self, count: u64, rate_pps: f64, time: Option<Duration>) -> Result<Vec<CounterSample>> {
         let (end, cpu) = (self.bed.tx(), self.bed.generator_cpu);
         // The capture's CPU is the second one of the sender, when two queues are wanted.
         let other_cpu = if self.load.queues == 1 { cpu } else { self.bed.capture_cpu };
@@ -289,9 +289,14 @@ impl<'a> Trials<'a> {
 
     /// Lets a tool capture a number of frames into a file, reads the file, and learns the length of
     /// a record.
-    fn prove(&self, tool: &'static Capturer, program: PathBuf, report: &mut Report) -> Result<ProvenTool> {
+    fn prove(
+        &self,
+        tool: &'static Capturer,
+        program: PathBuf,
+        report: &mut BenchReport,
+    ) -> Result<ProvenTool> {
         let asked = self.settings.proof_frames;
-        let file = Output::File.path(self.bed);
+        let file = CaptureOutput::File.path(self.bed);
         let capture = self.start(tool, &program, &file)?;
         let samples = self.offer(asked, PROOF_PPS, None)?;
         self.bed.stop.sleep(tool.drain)?;
@@ -303,7 +308,10 @@ impl<'a> Trials<'a> {
         let received = received(&samples);
         let kept = shape.records(ended.file_bytes);
         let record_bytes = shape.record_bytes;
-        report.row("proof", &Proof { case: &self.case, tool: name, asked, received, kept, record_bytes })?;
+        report.row(
+            "proof",
+            &CaptureProof { case: &self.case, tool: name, asked, received, kept, record_bytes },
+        )?;
         if (received, kept) != (asked, asked) {
             report.warn(&format!(
                 "{name} was offered {asked} frames: {received} were received, {kept} written by the kernel's count"
@@ -314,21 +322,26 @@ impl<'a> Trials<'a> {
     }
 
     /// One tool against itself.
-    fn noise(&mut self, contender: &ProvenTool, report: &mut Report) -> Result<()> {
+    fn noise(&mut self, contender: &ProvenTool, report: &mut BenchReport) -> Result<()> {
         let twice = [contender, contender];
         let rounds = self.settings.capture_noise_rounds;
         if rounds == 0 {
             return Ok(());
         }
-        self.scout(Output::Null, &twice[..1], report)?;
-        let found = self.rounds(Output::Null, &twice, "noise", rounds, report)?;
+        self.scout(CaptureOutput::Null, &twice[..1], report)?;
+        let found = self.rounds(CaptureOutput::Null, &twice, "noise", rounds, report)?;
         if let Some(ratio) = Estimate::of_ratios(found.rates.of(0), found.rates.of(1)) {
             report.say(&format!("  {ratio} x  {} against itself: the noise", contender.tool.title))?;
         }
         Ok(())
     }
 
-    fn compare(&mut self, output: Output, contenders: &[&ProvenTool], report: &mut Report) -> Result<()> {
+    fn compare(
+        &mut self,
+        output: CaptureOutput,
+        contenders: &[&ProvenTool],
+        report: &mut BenchReport,
+    ) -> Result<()> {
         let case = self.case(output);
         let case = case.as_str();
         self.scout(output, contenders, report)?;
@@ -350,7 +363,7 @@ impl<'a> Trials<'a> {
         // Peers leave the frame to the host, so they are compared with mirror mode.
         let mirror = contenders.iter().position(|contender| contender.tool.name == MIRROR).unwrap_or(0);
         for (index, rival) in contenders.iter().enumerate().skip(1).filter(|(index, _)| *index != mirror) {
-            let own = if matches!(rival.tool.program, Program::Installed(_)) { mirror } else { 0 };
+            let own = if matches!(rival.tool.program, ToolProgram::Installed(_)) { mirror } else { 0 };
             let ours = contenders[own].tool;
             let Some(ratio) = Estimate::of_ratios(found.rates.of(own), found.rates.of(index)) else {
                 continue;
@@ -362,14 +375,20 @@ impl<'a> Trials<'a> {
     }
 
     /// Finds out roughly where each of them ends; the rounds begin there.
-    fn scout(&mut self, output: Output, contenders: &[&ProvenTool], report: &mut Report) -> Result<()> {
+    fn scout(
+        &mut self,
+        output: CaptureOutput,
+        contenders: &[&ProvenTool],
+        report: &mut BenchReport,
+    ) -> Result<()> {
         let turn = Turn { round: 0, contender: 0 };
         for contender in contenders {
-            let known = |output: Output| self.known_pps.get(&(output, contender.tool.name));
+            let known = |output: CaptureOutput| self.known_pps.get(&(output, contender.tool.name));
             if known(output).is_some() {
                 continue;
             }
-            let start_pps = known(Output::Null).map_or(self.settings.start_pps, |pps| pps * BEGIN_FILE);
+            let start_pps =
+                known(CaptureOutput::Null).map_or(self.settings.start_pps, |pps| pps * BEGIN_FILE);
             let mut search = Search::new(start_pps, GROWTH_FAR, self.settings.trials_first);
             while let Some(rate_pps) = search.next_pps() {
                 search.learn(&self.trial(output, contender, "scout", turn, rate_pps, report)?);
@@ -381,7 +400,7 @@ impl<'a> Trials<'a> {
 
     /// The best so far, so that a round in which the machine was busy does not lower where the next
     /// begins.
-    fn learn(&mut self, output: Output, contender: &ProvenTool, found_pps: f64) {
+    fn learn(&mut self, output: CaptureOutput, contender: &ProvenTool, found_pps: f64) {
         if found_pps > 0.0 {
             let best_pps = self.known_pps.entry((output, contender.tool.name)).or_insert(found_pps);
             *best_pps = best_pps.max(found_pps);
@@ -391,11 +410,11 @@ impl<'a> Trials<'a> {
     /// In each round everyone searches, trial by trial in turn.
     fn rounds(
         &mut self,
-        output: Output,
+        output: CaptureOutput,
         contenders: &[&ProvenTool],
         part: &str,
         count: usize,
-        report: &mut Report,
+        report: &mut BenchReport,
     ) -> Result<Best> {
         let case = self.case(output);
         let mut best = Best { rates: Rounds::new(contenders.len()), limited: vec![0; contenders.len()] };
@@ -427,10 +446,10 @@ impl<'a> Trials<'a> {
         Ok(best)
     }
 
-    fn search_near(&self, output: Output, contender: &ProvenTool) -> Search {
+    fn search_near(&self, output: CaptureOutput, contender: &ProvenTool) -> Search {
         let known = |output| self.known_pps.get(&(output, contender.tool.name));
         let Settings { start_pps, trials_first, trials_next, .. } = *self.settings;
-        let (start_pps, growth, trials) = match (known(output), known(Output::Null)) {
+        let (start_pps, growth, trials) = match (known(output), known(CaptureOutput::Null)) {
             (Some(pps), _) => (pps * BEGIN_NEAR, GROWTH_NEAR, trials_next),
             (None, Some(pps)) => (pps * BEGIN_FILE, GROWTH_NEAR, trials_first + trials_next),
             (None, None) => (start_pps, GROWTH_FAR, trials_first + trials_next),
@@ -441,12 +460,12 @@ impl<'a> Trials<'a> {
     /// Offers one rate for a moment and sees what is kept of it.
     fn trial(
         &self,
-        output: Output,
+        output: CaptureOutput,
         contender: &ProvenTool,
         part: &str,
         turn: Turn,
         asked_pps: f64,
-        report: &mut Report,
+        report: &mut BenchReport,
     ) -> Result<Trial> {
         let name = contender.tool.name;
         let tried = self.try_rate(output, contender, asked_pps, false)?;
@@ -477,7 +496,7 @@ impl<'a> Trials<'a> {
     /// taken from its length.
     fn try_rate(
         &self,
-        output: Output,
+        output: CaptureOutput,
         contender: &ProvenTool,
         asked_pps: f64,
         counts: bool,
@@ -488,7 +507,7 @@ impl<'a> Trials<'a> {
 
     fn try_rate_of(
         &self,
-        output: Output,
+        output: CaptureOutput,
         contender: &ProvenTool,
         asked_pps: f64,
         counts: bool,
@@ -496,7 +515,7 @@ impl<'a> Trials<'a> {
         let (bed, tool, shape) = (self.bed, contender.tool, contender.shape);
         let needed = asked_pps * self.settings.trial.as_secs_f64() * shape.record_bytes as f64;
         let file = output.path(bed);
-        if output == Output::File {
+        if output == CaptureOutput::File {
             let free = bed.free_bytes()? as f64;
             ensure!(
                 needed < free,
@@ -511,8 +530,8 @@ impl<'a> Trials<'a> {
         bed.stop.sleep(tool.drain)?;
         let ended = capture.stop(&bed.stop)?;
         let bytes = match output {
-            Output::Null => ended.file_bytes,
-            Output::File => {
+            CaptureOutput::Null => ended.file_bytes,
+            CaptureOutput::File => {
                 let len = fs::metadata(&file).context("the capture left no file")?.len();
                 counted = counts.then(|| records::count(&file)).transpose()?;
                 fs::remove_file(&file).context("cannot remove a file of our own")?;
@@ -532,8 +551,8 @@ impl<'a> Trials<'a> {
 
     /// Offers more than a tool keeps and compares the real loss with the loss that the tool
     /// reports.
-    fn losses(&self, contenders: &[&ProvenTool], report: &mut Report) -> Result<()> {
-        let output = Output::File;
+    fn losses(&self, contenders: &[&ProvenTool], report: &mut BenchReport) -> Result<()> {
+        let output = CaptureOutput::File;
         let case = format!("losses {}", output.title());
         report.say(&format!("  {case}, and what is said of them"))?;
         for contender in contenders {
@@ -587,7 +606,7 @@ struct Tried {
     capture_said: String,
 }
 
-fn received(samples: &[Sample]) -> u64 {
+fn received(samples: &[CounterSample]) -> u64 {
     match samples {
         [first, .., last] => last.frames - first.frames,
         _ => 0,

@@ -3,9 +3,9 @@
 //! All use one core, the same device, frame length and snaplen, and the same memory for the ring
 //! between kernel and tool.
 
-use crate::generators::{Job, send};
+use crate::generators::{SendJob, send};
 use crate::process::find_json;
-use crate::programs::{Program, netns, owned};
+use crate::programs::{ToolProgram, netns, owned};
 use host::LabEnd;
 use serde::Deserialize;
 use std::path::Path;
@@ -39,8 +39,8 @@ pub(crate) const GENERATOR_CPU: u32 = 0;
 pub(crate) fn paced(flood: &Flood<'_>, rate_pps: f64, time: Option<Duration>) -> Vec<String> {
     let mut cpus = vec![flood.cpu, flood.other_cpu];
     cpus.dedup();
-    let job = Job { count: flood.count, ..Job::plain(flood.end, &cpus, flood.frame_len) };
-    let mut words = send("xdp", &Job { pace_pps: Some((rate_pps as u64).max(1)), ..job });
+    let job = SendJob { count: flood.count, ..SendJob::plain(flood.end, &cpus, flood.frame_len) };
+    let mut words = send("xdp", &SendJob { pace_pps: Some((rate_pps as u64).max(1)), ..job });
     words.extend(time.iter().flat_map(|time| ["--duration".to_owned(), format!("{}ms", time.as_millis())]));
     words
 }
@@ -74,7 +74,7 @@ pub(crate) struct Capturer {
     /// For people.
     pub(crate) title: &'static str,
     /// Whose.
-    pub(crate) program: Program,
+    pub(crate) program: ToolProgram,
     /// What it says when it has begun.
     pub(crate) ready: &'static str,
     /// How long frames may wait in the kernel before it gets them. Some of these tools leave behind
@@ -93,7 +93,7 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
     Capturer {
         name: "wirerate",
         title: "wirerate, drop mode",
-        program: Program::Wirerate,
+        program: ToolProgram::Wirerate,
         ready: "capturing on",
         drain: Duration::ZERO,
         words: |take| wirerate_capture(take, "drop"),
@@ -103,7 +103,7 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
     Capturer {
         name: "tcpdump",
         title: "tcpdump",
-        program: Program::Installed("tcpdump"),
+        program: ToolProgram::Installed("tcpdump"),
         ready: "listening on",
         // A block of its ring that is not full comes after a second.
         drain: Duration::from_millis(1_150),
@@ -117,7 +117,7 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
     Capturer {
         name: "against",
         title: "the other wirerate, drop mode",
-        program: Program::Against,
+        program: ToolProgram::Against,
         ready: "capturing on",
         drain: Duration::ZERO,
         words: |take| wirerate_capture(take, "drop"),
@@ -127,7 +127,7 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
     Capturer {
         name: "wirerate-mirror",
         title: "wirerate, mirror mode",
-        program: Program::Wirerate,
+        program: ToolProgram::Wirerate,
         ready: "capturing on",
         drain: Duration::ZERO,
         words: |take| wirerate_capture(take, "mirror"),
@@ -137,7 +137,7 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
     Capturer {
         name: "wirerate-tpacket",
         title: "wirerate, packet sockets",
-        program: Program::Wirerate,
+        program: ToolProgram::Wirerate,
         ready: "capturing on",
         drain: Duration::ZERO,
         words: |take| [wirerate_capture(take, "mirror"), owned(&["--source", "tpacket"])].concat(),
@@ -147,7 +147,7 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
     Capturer {
         name: "netsniff-ng",
         title: "netsniff-ng",
-        program: Program::Installed("netsniff-ng"),
+        program: ToolProgram::Installed("netsniff-ng"),
         ready: "Running!",
         drain: Duration::from_millis(150),
         words: |take| {
@@ -166,7 +166,7 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
         // By its own program only where another one is on the device already, which none of the
         // others needs.
         title: "xdpdump, packet socket",
-        program: Program::Installed("xdpdump"),
+        program: ToolProgram::Installed("xdpdump"),
         ready: "listening on",
         drain: Duration::from_millis(1_150),
         words: |take| {
@@ -179,7 +179,7 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
     Capturer {
         name: "dumpcap",
         title: "dumpcap",
-        program: Program::Installed("dumpcap"),
+        program: ToolProgram::Installed("dumpcap"),
         ready: "File:",
         drain: Duration::from_millis(400),
         words: |take| {

@@ -25,7 +25,7 @@ type Values = Vec<(String, Vec<Option<f32>>)>;
 
 /// How values are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ChartKind {
     /// Bars that lie; the last label is on top.
     Bars,
     /// Lines from label to label, upwards by powers of ten.
@@ -36,7 +36,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
     /// Its kind.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ChartKind,
     /// Of the file.
     pub(crate) name: &'static str,
     /// Above.
@@ -61,8 +61,8 @@ impl Figure {
     pub(crate) fn draw(&self) -> Result<Vec<(String, String)>> {
         let draw = |(theme, background): (&str, &str)| {
             let svg = match self.kind {
-                Kind::Bars => self.bars(theme, background),
-                Kind::Lines => self.lines(theme, background),
+                ChartKind::Bars => self.bars(theme, background),
+                ChartKind::Lines => self.lines(theme, background),
             };
             let svg = svg.with_context(|| format!("cannot draw {}", self.name))?;
             Ok((format!("{}-{theme}.svg", self.name), svg.replace(FONT, FONTS)))
@@ -122,7 +122,7 @@ mod tests {
         let values =
             vec![("a".to_owned(), vec![Some(1.25), None]), ("b".to_owned(), vec![Some(2.5), Some(0.5)])];
         let labels = vec!["first".to_owned(), "second".to_owned()];
-        for kind in [Kind::Bars, Kind::Lines] {
+        for kind in [ChartKind::Bars, ChartKind::Lines] {
             let figure =
                 Figure { kind, name: "x", title: "Things", labels: labels.clone(), values: values.clone() };
             let drawn = figure.draw().expect("it can be drawn");

@@ -3,7 +3,7 @@
 //! The least that a program can do through a socket; what wirerate is faster than, and why.
 
 use crate::frame;
-use crate::sys::{Batch, SendSocket};
+use crate::sys::{MessageBatch, SendSocket};
 use anyhow::{Context, Result};
 use host::{MacAddr, Stack};
 use std::net::Ipv4Addr;
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let link = Stack::here()?.link(&args.device)?;
     let socket = SendSocket::open(link.index).context("cannot open a packet socket")?;
     let bytes = frame::udp(link.mac.unwrap_or(MacAddr::ZERO), Ipv4Addr::new(198, 18, 0, 1), args.size);
-    let mut batch = Batch::new(&bytes, BATCH);
+    let mut batch = MessageBatch::new(&bytes, BATCH);
     let mut left = args.count;
     while left > 0 {
         let count = BATCH.min(usize::try_from(left).unwrap_or(BATCH));

@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// How gaps are spread, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Gaps {
+pub(crate) struct GapStats {
     /// Half of the gaps are no longer.
     pub(crate) p50_ns: u64,
     /// 99 of a hundred.
@@ -25,7 +25,7 @@ pub(crate) struct Gaps {
     pub(crate) off_mean_ns: u64,
 }
 
-impl Gaps {
+impl GapStats {
     /// Between times in ascending order, where gaps of `asked_ns` were asked for; `None` for fewer
     /// than two.
     pub(crate) fn of(times_ns: &[u64], asked_ns: u64) -> Option<Self> {
@@ -72,11 +72,11 @@ mod tests {
         // 998 gaps of 10, one of 500, one of 7000.
         let mut times: Vec<u64> = (0..999).map(|index| index * 10).collect();
         times.extend([9_980 + 500, 9_980 + 500 + 7_000]);
-        let gaps = Gaps::of(&times, 10).expect("there are gaps");
-        assert_eq!(gaps, Gaps { p50_ns: 10, p99_ns: 10, p999_ns: 500, max_ns: 7_000, off_mean_ns: 7 });
-        assert_eq!((Gaps::of(&[], 1), Gaps::of(&[7], 1)), (None, None));
+        let gaps = GapStats::of(&times, 10).expect("there are gaps");
+        assert_eq!(gaps, GapStats { p50_ns: 10, p99_ns: 10, p999_ns: 500, max_ns: 7_000, off_mean_ns: 7 });
+        assert_eq!((GapStats::of(&[], 1), GapStats::of(&[7], 1)), (None, None));
         assert_eq!(
-            Gaps::of(&[7, 9], 5).map(|gaps| (gaps.p50_ns, gaps.max_ns, gaps.off_mean_ns)),
+            GapStats::of(&[7, 9], 5).map(|gaps| (gaps.p50_ns, gaps.max_ns, gaps.off_mean_ns)),
             Some((2, 2, 3))
         );
     }
@@ -85,7 +85,7 @@ mod tests {
     fn who_sends_all_at_once_has_short_gaps_and_is_far_off() {
         // A thousand frames, a nanosecond apart, each second.
         let times: Vec<u64> = (0..5_000).map(|frame| frame / 1_000 * 1_000_000_000 + frame % 1_000).collect();
-        let gaps = Gaps::of(&times, 1_000_000).expect("there are gaps");
+        let gaps = GapStats::of(&times, 1_000_000).expect("there are gaps");
         assert_eq!((gaps.p99_ns, gaps.off_mean_ns / 1_000), (1, 1_798));
     }
 

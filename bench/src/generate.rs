@@ -3,18 +3,18 @@
 //! A sweep of the table is one contest for each frame length and number of CPUs. In a contest
 //! everyone has its turn, then everyone again; wirerate against itself comes before the first one.
 
-use crate::bed::{AttachedSink, Bed};
 use crate::facts::Ticks;
 use crate::frame;
-use crate::generators::{Contender, Job, Work};
+use crate::generators::{Contender, SendJob, Work};
 use crate::programs::Programs;
-use crate::report::{self, Cell, Report, ResultRow, mpps};
+use crate::report::{self, BenchReport, Cell, ResultRow, mpps};
 use crate::running::Running;
 use crate::samples::rate_pps;
 use crate::schedule::{Rounds, interleaved};
 use crate::settings::Deadline;
 use crate::stats::Estimate;
-use crate::table::{Plan, Sweep, Times};
+use crate::table::{BenchPlan, SizeTimes, Sweep};
+use crate::testbed::{AttachedSink, Testbed};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -33,16 +33,16 @@ pub(crate) struct Entrant {
 }
 
 /// Everyone at one frame length on one number of CPUs.
-struct Contest<'a> {
-    bed: &'a Bed,
-    times: &'a Times,
+struct Comparison<'a> {
+    bed: &'a Testbed,
+    times: &'a SizeTimes,
     case: &'a str,
     cell: Cell,
     cpus: Vec<u32>,
 }
 
 /// All rounds.
-struct Measured {
+struct MeasuredRun {
     /// Frames a second.
     rates: Rounds,
     /// CPU time of a frame, in nanoseconds. It moves less than a rate when others want the CPU,
@@ -52,7 +52,7 @@ struct Measured {
 
 /// One measured run.
 #[derive(Debug, Serialize)]
-struct Run<'a> {
+struct RunRow<'a> {
     case: &'a str,
     /// `noise` or `rounds`.
     part: &'a str,
@@ -71,7 +71,7 @@ struct Run<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct Proof<'a> {
+struct SendProof<'a> {
     case: &'a str,
     tool: &'a str,
     #[serde(flatten)]
@@ -91,11 +91,11 @@ struct LeftOut<'a> {
 
 /// Measures all sweeps of the plan, with those that are installed.
 pub(crate) fn run(
-    bed: &Bed,
+    bed: &Testbed,
     programs: &Programs,
-    plan: &Plan,
+    plan: &BenchPlan,
     deadline: Deadline,
-    report: &mut Report,
+    report: &mut BenchReport,
 ) -> Result<()> {
     let times = &plan.times;
     report.say(&format!(
@@ -119,7 +119,7 @@ pub(crate) fn run(
                 report.say(&format!("  {name} on {cpus} CPUs is left out: there are fewer"))?;
                 continue;
             };
-            let contest = Contest { bed, times, case: name, cell, cpus };
+            let contest = Comparison { bed, times, case: name, cell, cpus };
             for entrant in &entrants {
                 contest.prove(&sink, entrant, report)?;
             }
@@ -136,9 +136,9 @@ pub(crate) fn run(
 pub(crate) fn installed(
     case: &str,
     contenders: Vec<Contender>,
-    bed: &Bed,
+    bed: &Testbed,
     programs: &Programs,
-    report: &mut Report,
+    report: &mut BenchReport,
 ) -> Result<Vec<Entrant>> {
     let mut found = Vec::new();
     for contender in contenders.into_iter().filter(|contender| contender.tool.takes_part(programs)) {
@@ -163,7 +163,7 @@ pub(crate) fn installed(
 }
 
 /// Gives the sender an association for ESP, or says why not.
-fn associate(bed: &Bed) -> Result<Option<&'static str>> {
+fn associate(bed: &Testbed) -> Result<Option<&'static str>> {
     const KEYS: [&str; 8] = [
         "mode",
         "transport",
@@ -190,35 +190,39 @@ fn associate(bed: &Bed) -> Result<Option<&'static str>> {
 }
 
 /// The frames of a job as a pcap file, which is made where it is not there yet.
-pub(crate) fn frames_file(bed: &Bed, contender: &Contender, frame_len: usize) -> Result<PathBuf> {
+pub(crate) fn frames_file(bed: &Testbed, contender: &Contender, frame_len: usize) -> Result<PathBuf> {
     let kind = if contender.work == Work::Imix { "imix".to_owned() } else { frame_len.to_string() };
     let path = bed.file(&format!("frames-{kind}.pcap"));
     if !path.exists() {
         let nothing = PathBuf::new();
-        let job = Job { frames: &nothing, ..Job::plain(bed.tx(), &[], frame_len) };
-        frame::write_pcap(&path, &Job { work: contender.work, ..job }.turn(), FILE_FRAMES)
+        let job = SendJob { frames: &nothing, ..SendJob::plain(bed.tx(), &[], frame_len) };
+        frame::write_pcap(&path, &SendJob { work: contender.work, ..job }.turn(), FILE_FRAMES)
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(path)
 }
 
-impl Contest<'_> {
+impl Comparison<'_> {
     fn start(&self, entrant: &Entrant, count: u64) -> Result<Running> {
         let frames = frames_file(self.bed, &entrant.contender, self.cell.frame_len)?;
         let work = entrant.contender.work;
-        let plain = Job::plain(self.bed.tx(), &self.cpus, self.cell.frame_len);
-        Running::start(&entrant.program, &entrant.contender, &Job { count, work, frames: &frames, ..plain })
+        let plain = SendJob::plain(self.bed.tx(), &self.cpus, self.cell.frame_len);
+        Running::start(
+            &entrant.program,
+            &entrant.contender,
+            &SendJob { count, work, frames: &frames, ..plain },
+        )
     }
 
     /// Lets it send a number of frames, which must arrive, all and no more.
-    fn prove(&self, sink: &AttachedSink, entrant: &Entrant, report: &mut Report) -> Result<()> {
+    fn prove(&self, sink: &AttachedSink, entrant: &Entrant, report: &mut BenchReport) -> Result<()> {
         let (bed, asked, tool) = (self.bed, self.times.proof_frames, entrant.contender.name.as_str());
         let (before, dropped_before) = (bed.settled()?, sink.frames());
         let proved = self.start(entrant, asked)?.wait(&bed.stop);
         proved.with_context(|| format!("{tool} does not send {asked} frames"))?;
         let received = bed.settled()?.frames - before.frames;
         let sink = sink.frames() - dropped_before;
-        report.row("proof", &Proof { case: self.case, tool, cell: self.cell, asked, received, sink })?;
+        report.row("proof", &SendProof { case: self.case, tool, cell: self.cell, asked, received, sink })?;
         if (received, sink) != (asked, asked) {
             report.warn(&format!(
                 "{tool} was asked for {asked} frames: {received} were received, {sink} dropped by the sink"
@@ -227,7 +231,7 @@ impl Contest<'_> {
         Ok(())
     }
 
-    fn noise(&self, entrant: &Entrant, deadline: Deadline, report: &mut Report) -> Result<()> {
+    fn noise(&self, entrant: &Entrant, deadline: Deadline, report: &mut BenchReport) -> Result<()> {
         let twice = [entrant, entrant];
         let noise = self.rounds(&twice, "noise", self.times.noise_rounds, deadline, report)?;
         if let Some(ratio) = Estimate::of_ratios(noise.rates.of(0), noise.rates.of(1)) {
@@ -245,10 +249,10 @@ impl Contest<'_> {
         part: &str,
         count: usize,
         deadline: Deadline,
-        report: &mut Report,
-    ) -> Result<Measured> {
+        report: &mut BenchReport,
+    ) -> Result<MeasuredRun> {
         let mut measured =
-            Measured { rates: Rounds::new(entrants.len()), costs: Rounds::new(entrants.len()) };
+            MeasuredRun { rates: Rounds::new(entrants.len()), costs: Rounds::new(entrants.len()) };
         for turn in interleaved(entrants.len(), count) {
             if turn.contender == 0 && turn.round > 0 && deadline.is_over() {
                 break;
@@ -256,7 +260,7 @@ impl Contest<'_> {
             let entrant = entrants[turn.contender];
             let name = &entrant.contender.name;
             let run = self.measure(entrant).with_context(|| format!("cannot measure {name}"))?;
-            let run = Run { part, round: turn.round, ..run };
+            let run = RunRow { part, round: turn.round, ..run };
             report.row("run", &run)?;
             measured.rates.push(turn, run.rate_pps);
             measured.costs.push(turn, run.cpu_ns_per_frame);
@@ -265,7 +269,7 @@ impl Contest<'_> {
     }
 
     /// Starts it, measures in mid-flight, stops it.
-    fn measure<'a>(&'a self, entrant: &'a Entrant) -> Result<Run<'a>> {
+    fn measure<'a>(&'a self, entrant: &'a Entrant) -> Result<RunRow<'a>> {
         let bed = self.bed;
         let before = bed.settled()?;
         let running = self.start(entrant, entrant.contender.tool.plenty)?;
@@ -278,7 +282,7 @@ impl Contest<'_> {
         running.still_runs()?;
         let ended = running.stop(&bed.stop)?;
         let life = bed.settled()?.frames - before.frames;
-        Ok(Run {
+        Ok(RunRow {
             case: self.case,
             part: "",
             round: 0,
@@ -299,7 +303,7 @@ impl Contest<'_> {
         sweep: &Sweep,
         entrants: &[Entrant],
         deadline: Deadline,
-        report: &mut Report,
+        report: &mut BenchReport,
     ) -> Result<()> {
         let all: Vec<&Entrant> = entrants.iter().collect();
         let measured = self.rounds(&all, "rounds", self.times.rounds, deadline, report)?;
@@ -336,8 +340,8 @@ impl Contest<'_> {
         (ours, our): (usize, &Contender),
         (theirs, their): (usize, &Contender),
         goal: Option<f64>,
-        measured: &Measured,
-        report: &mut Report,
+        measured: &MeasuredRun,
+        report: &mut BenchReport,
     ) -> Result<()> {
         let rate = Estimate::of_ratios(measured.rates.of(ours), measured.rates.of(theirs));
         // The other way round: less is better.

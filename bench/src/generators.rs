@@ -4,7 +4,7 @@
 //! the tool itself.
 
 use crate::frame;
-use crate::programs::{Program, Programs, netns, owned};
+use crate::programs::{Programs, ToolProgram, netns, owned};
 use anyhow::{Context, Result, bail};
 use host::LabEnd;
 use std::path::Path;
@@ -72,7 +72,7 @@ impl Work {
 
 /// What a generator is asked for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Job<'a> {
+pub(crate) struct SendJob<'a> {
     /// Where from.
     pub(crate) end: &'a LabEnd,
     /// Where it runs.
@@ -91,7 +91,7 @@ pub(crate) struct Job<'a> {
     pub(crate) frames: &'a Path,
 }
 
-impl<'a> Job<'a> {
+impl<'a> SendJob<'a> {
     /// Frames that are all the same, as many as it can, without end.
     pub(crate) fn plain(end: &'a LabEnd, cpus: &'a [u32], frame_len: usize) -> Self {
         let frames = Path::new("");
@@ -123,7 +123,7 @@ pub(crate) struct Generator {
     /// For people.
     title: &'static str,
     /// Whose.
-    pub(crate) program: Program,
+    pub(crate) program: ToolProgram,
     /// Frames that take it well over ten seconds: a run of no particular length, which still has an
     /// end.
     pub(crate) plenty: u64,
@@ -135,13 +135,13 @@ pub(crate) struct Generator {
     is_paced: bool,
     can: fn(Work) -> bool,
     /// Its arguments.
-    pub(crate) words: fn(&Job<'_>) -> Vec<String>,
+    pub(crate) words: fn(&SendJob<'_>) -> Vec<String>,
 }
 
 impl Generator {
     /// True for a generator that takes part if it is installed. wirerate always does.
     pub(crate) fn takes_part(&self, programs: &Programs) -> bool {
-        self.program == Program::Wirerate || programs.has_peers && programs.wants(self.name, self.program)
+        self.program == ToolProgram::Wirerate || programs.has_peers && programs.wants(self.name, self.program)
     }
 }
 
@@ -181,16 +181,20 @@ impl Contender {
 
     /// It is wirerate.
     pub(crate) fn is_ours(&self) -> bool {
-        self.tool.program == Program::Wirerate
+        self.tool.program == ToolProgram::Wirerate
     }
 }
 
-const fn wirerate(name: &'static str, title: &'static str, words: fn(&Job<'_>) -> Vec<String>) -> Generator {
+const fn wirerate(
+    name: &'static str,
+    title: &'static str,
+    words: fn(&SendJob<'_>) -> Vec<String>,
+) -> Generator {
     let can = |_| true;
     Generator {
         name,
         title,
-        program: Program::Wirerate,
+        program: ToolProgram::Wirerate,
         plenty: 4_000_000_000,
         is_single: false,
         status_interrupted: 0,
@@ -204,7 +208,7 @@ const fn peer(name: &'static str, title: &'static str, program: &'static str) ->
     Generator {
         name,
         title,
-        program: Program::Installed(program),
+        program: ToolProgram::Installed(program),
         plenty: 60_000_000,
         is_single: true,
         status_interrupted: 0,
@@ -226,7 +230,7 @@ pub(crate) const GENERATORS: &[Generator] = &[
         ..wirerate("files", "control files", files)
     },
     Generator {
-        program: Program::Against,
+        program: ToolProgram::Against,
         ..wirerate("against", "xdp of the other wirerate", |job| send("xdp", job))
     },
     Generator {
@@ -259,7 +263,7 @@ pub(crate) const GENERATORS: &[Generator] = &[
         ..peer("mausezahn", "mausezahn", "mausezahn")
     },
     Generator {
-        program: Program::Own,
+        program: ToolProgram::Own,
         is_paced: false,
         words: |job| {
             let (size, count) = (job.frame_len.to_string(), job.count.to_string());
@@ -270,7 +274,7 @@ pub(crate) const GENERATORS: &[Generator] = &[
 ];
 
 /// `wirerate send` by one engine.
-pub(crate) fn send(engine: &str, job: &Job<'_>) -> Vec<String> {
+pub(crate) fn send(engine: &str, job: &SendJob<'_>) -> Vec<String> {
     let (size, count) = (job.frame_len.to_string(), job.count.to_string());
     let (dst_mac, dst) = (frame::UNUSED_MAC.to_string(), frame::DST.to_string());
     let cpus: Vec<String> = job.cpus.iter().map(u32::to_string).collect();
@@ -307,7 +311,7 @@ pub(crate) fn send(engine: &str, job: &Job<'_>) -> Vec<String> {
 
 /// Control files: instances of the device, spread over the threads of its CPUs, which share the
 /// count.
-fn files(job: &Job<'_>) -> Vec<String> {
+fn files(job: &SendJob<'_>) -> Vec<String> {
     let (dev, count, size) = (job.end.ifname, job.count / job.instances, job.frame_len);
     let mut script = "set -eu; trap true INT; P=/proc/net/pktgen\n".to_owned();
     for (instance, cpu) in (0..job.instances).zip(job.cpus.iter().cycle()) {
@@ -328,7 +332,7 @@ fn files(job: &Job<'_>) -> Vec<String> {
     [owned(&["exec"]), netns(job.end), owned(&["--", "bash", "-c", &script])].concat()
 }
 
-fn trafgen(job: &Job<'_>, more: &[String]) -> Vec<String> {
+fn trafgen(job: &SendJob<'_>, more: &[String]) -> Vec<String> {
     // Its processes go to the first CPUs whatever we say, so the others go there as well.
     let (count, cpus) = (job.count.to_string(), job.cpus.len().to_string());
     let mut words = owned(&["--dev", job.end.ifname, "--cpus", &cpus, "--notouch-irq", "--num", &count]);
@@ -342,7 +346,7 @@ fn trafgen(job: &Job<'_>, more: &[String]) -> Vec<String> {
     words
 }
 
-fn tcpreplay(job: &Job<'_>) -> Vec<String> {
+fn tcpreplay(job: &SendJob<'_>) -> Vec<String> {
     let count = job.count.to_string();
     let mut words = owned(&["--intf1", job.end.ifname, "--preload-pcap", "--no-flow-stats", "--loop", "0"]);
     if job.count > 0 {
@@ -356,7 +360,7 @@ fn tcpreplay(job: &Job<'_>) -> Vec<String> {
     words
 }
 
-fn mausezahn(job: &Job<'_>) -> Vec<String> {
+fn mausezahn(job: &SendJob<'_>) -> Vec<String> {
     let hex: Vec<String> = job.frame().iter().map(|byte| format!("{byte:02x}")).collect();
     // Whole microseconds are all it knows.
     let delay_us = job.pace_pps.map_or(0, |pps| 1_000_000 / pps);

@@ -2,17 +2,17 @@
 //!
 //! Everything is wirerate beside itself with less to do.
 
-use crate::bed::Bed;
 use crate::capturers::{Flood, paced};
-use crate::generators::{Contender, Job};
+use crate::generators::{Contender, SendJob};
 use crate::process::Tool;
-use crate::programs::{Program, Programs, netns, owned};
-use crate::report::{Report, mpps};
+use crate::programs::{Programs, ToolProgram, netns, owned};
+use crate::report::{BenchReport, mpps};
 use crate::running::Running;
 use crate::samples::rate_pps;
 use crate::settings::Deadline;
 use crate::stats::Estimate;
-use crate::table::{Plan, Times};
+use crate::table::{BenchPlan, SizeTimes};
+use crate::testbed::Testbed;
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -38,29 +38,29 @@ struct Grown {
     memory_bytes: u64,
 }
 
-struct Ground<'a> {
-    bed: &'a Bed,
-    times: &'a Times,
+struct GrowthTrials<'a> {
+    bed: &'a Testbed,
+    times: &'a SizeTimes,
     wirerate: PathBuf,
     cpus: Vec<u32>,
 }
 
 /// Measures all of it.
 pub(crate) fn run(
-    bed: &Bed,
+    bed: &Testbed,
     programs: &Programs,
-    plan: &Plan,
+    plan: &BenchPlan,
     deadline: Deadline,
-    report: &mut Report,
+    report: &mut BenchReport,
 ) -> Result<()> {
-    let wirerate = programs.find(Program::Wirerate).context("there is no wirerate to measure")?;
+    let wirerate = programs.find(ToolProgram::Wirerate).context("there is no wirerate to measure")?;
     let cpus = bed.cpus(2).or_else(|| bed.cpus(1)).context("there is no CPU")?;
     report.say(&format!("\n{CASE}: {FRAME_LEN}-byte frames; rate at the receiver, memory at its highest"))?;
-    let ground = Ground { bed, times: &plan.times, wirerate, cpus };
+    let ground = GrowthTrials { bed, times: &plan.times, wirerate, cpus };
     let times = &plan.times;
-    let runs = times.seconds.iter().map(|seconds| Step::Seconds(*seconds));
-    let instances = times.instances.iter().map(|count| Step::Instances(*count));
-    let captured = times.captured.iter().map(|frames| Step::Captured(*frames));
+    let runs = times.seconds.iter().map(|seconds| GrowthStep::Seconds(*seconds));
+    let instances = times.instances.iter().map(|count| GrowthStep::Instances(*count));
+    let captured = times.captured.iter().map(|frames| GrowthStep::Captured(*frames));
     for step in runs.chain(instances).chain(captured) {
         if deadline.is_over() {
             return report.warn("time is up");
@@ -81,26 +81,26 @@ pub(crate) fn run(
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum GrowthStep {
     Seconds(f64),
     Instances(u64),
     Captured(u64),
 }
 
-impl Ground<'_> {
-    fn step(&self, step: Step) -> Result<Grown> {
+impl GrowthTrials<'_> {
+    fn step(&self, step: GrowthStep) -> Result<Grown> {
         match step {
-            Step::Seconds(seconds) => {
+            GrowthStep::Seconds(seconds) => {
                 let mut row = self.send("xdp", 1, &self.cpus[..1], Duration::from_secs_f64(seconds))?;
                 (row.what, row.value) = ("seconds", seconds);
                 Ok(row)
             }
-            Step::Instances(count) => {
+            GrowthStep::Instances(count) => {
                 let mut row = self.send("files", count, &self.cpus, self.times.window())?;
                 (row.what, row.value) = ("instances", count as f64);
                 Ok(row)
             }
-            Step::Captured(frames) => self.capture(frames),
+            GrowthStep::Captured(frames) => self.capture(frames),
         }
     }
 
@@ -109,7 +109,8 @@ impl Ground<'_> {
         let (bed, contender) = (self.bed, Contender::of(tool)?);
         let _sink = bed.sink()?;
         let before = bed.settled()?;
-        let job = Job { instances, count: contender.tool.plenty, ..Job::plain(bed.tx(), cpus, FRAME_LEN) };
+        let job =
+            SendJob { instances, count: contender.tool.plenty, ..SendJob::plain(bed.tx(), cpus, FRAME_LEN) };
         let running = Running::start(&self.wirerate, &contender, &job)?;
         running.until_frames_come(bed, before)?;
         let window = self.times.window().min(time);

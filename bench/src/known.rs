@@ -1,6 +1,6 @@
 //! Rows of the bench, read back: all that the page of results is made of.
 
-use crate::gaps::Gaps;
+use crate::gaps::GapStats;
 use crate::stats::Estimate;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -23,7 +23,7 @@ const MACHINE: &str = "vm ";
 /// One row of any kind; fields that the kind does not have are zero or empty.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Row {
+pub(crate) struct BenchRow {
     pub(crate) row: String,
     pub(crate) case: String,
     pub(crate) tool: String,
@@ -52,7 +52,7 @@ pub(crate) struct Row {
     pub(crate) asked_pps: f64,
     pub(crate) rate_pps: f64,
     pub(crate) deviation: f64,
-    pub(crate) gaps: Option<Gaps>,
+    pub(crate) gaps: Option<GapStats>,
     // Of a count.
     pub(crate) asked: u64,
     pub(crate) received: u64,
@@ -74,7 +74,7 @@ pub(crate) type Cell = (String, usize, usize);
 
 /// Numbers of one tool in a cell.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Entry {
+pub(crate) struct ToolNumbers {
     pub(crate) rate: Option<Estimate>,
     pub(crate) cost: Option<Estimate>,
     /// Ratios to the rates of other tools.
@@ -82,15 +82,15 @@ pub(crate) struct Entry {
 }
 
 /// Numbers of all tools in a cell, by tool.
-pub(crate) type Entries = BTreeMap<String, Entry>;
+pub(crate) type Entries = BTreeMap<String, ToolNumbers>;
 
 /// All rows, and the rates among them by cell.
 pub(crate) struct Known {
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<BenchRow>,
     pub(crate) cells: BTreeMap<Cell, Entries>,
 }
 
-impl Row {
+impl BenchRow {
     /// The median and spread of a result.
     pub(crate) fn estimate(&self) -> Estimate {
         // Rows of virtual machines and of older benches may lack `rounds`.
@@ -105,7 +105,7 @@ impl Known {
             serde_json::from_str(line).with_context(|| format!("line {} is not a row of a bench", number + 1))
         };
         let lines = text.lines().enumerate().filter(|(_, line)| !line.is_empty());
-        let rows: Vec<Row> = lines.map(parse).collect::<Result<_>>()?;
+        let rows: Vec<BenchRow> = lines.map(parse).collect::<Result<_>>()?;
         ensure!(rows.iter().any(|row| row.row == "host"), "there is no row of kind \"host\"");
         let mut cells: BTreeMap<Cell, Entries> = BTreeMap::new();
         for row in rows.iter().filter(|row| row.row == "result") {
@@ -125,12 +125,12 @@ impl Known {
     }
 
     /// All rows of a kind.
-    pub(crate) fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Row> + Clone {
+    pub(crate) fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a BenchRow> + Clone {
         self.rows.iter().filter(move |row| row.row == kind)
     }
 
     /// All results of that name.
-    pub(crate) fn results<'a>(&'a self, value: &'a str) -> impl Iterator<Item = &'a Row> + Clone {
+    pub(crate) fn results<'a>(&'a self, value: &'a str) -> impl Iterator<Item = &'a BenchRow> + Clone {
         self.of_kind("result").filter(move |row| row.value == value)
     }
 

@@ -9,7 +9,6 @@
 //! user's devices.
 #![deny(unsafe_code)]
 
-mod bed;
 mod capture;
 mod capturers;
 mod facts;
@@ -49,6 +48,7 @@ mod stop;
 #[expect(unsafe_code, reason = "socket calls and a priority, and nothing else")]
 mod sys;
 mod table;
+mod testbed;
 
 #[cfg(feature = "page")]
 pub use program::program;

@@ -1,15 +1,15 @@
 //! One run of the bench: the machine, the chosen cases, how busy the CPUs were.
 
-use crate::bed::{Bed, Pair};
 use crate::capture::{self, Loads};
 use crate::capturers::GENERATOR_CPU;
 use crate::facts::{Host, Shares, Ticks};
 use crate::priority::HighPriority;
 use crate::programs::Programs;
-use crate::report::Report;
+use crate::report::BenchReport;
 use crate::settings::{Deadline, FULL, QUICK, Settings, TINY};
 use crate::stop::Stop;
-use crate::table::{Plan, Size};
+use crate::table::{BenchPlan, BenchSize};
+use crate::testbed::{LinkEnds, Testbed};
 use crate::{generate, growth, pacing, prompt};
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
@@ -21,11 +21,11 @@ const LOAD_QUIET: f64 = 0.5;
 
 /// What to measure, and how.
 #[derive(Clone, Debug)]
-pub(crate) struct Options {
+pub(crate) struct BenchOptions {
     /// How much.
-    pub(crate) size: Size,
+    pub(crate) size: BenchSize,
     /// This alone instead of everything.
-    pub(crate) only: Option<Case>,
+    pub(crate) only: Option<BenchCase>,
     /// Folder for the rows.
     pub(crate) out: PathBuf,
     /// Who takes part.
@@ -33,12 +33,12 @@ pub(crate) struct Options {
     /// Loads of captures.
     pub(crate) loads: Loads,
     /// Where; on devices of our own where nothing is said.
-    pub(crate) wire: Option<Pair>,
+    pub(crate) wire: Option<LinkEnds>,
 }
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Case {
+pub(crate) enum BenchCase {
     /// Generators
     Generate,
     /// Captures
@@ -60,17 +60,17 @@ struct Start<'a> {
 }
 
 /// Measures, prints and writes the rows.
-pub(crate) fn measure(options: &Options, stop: Stop) -> Result<Report> {
+pub(crate) fn measure(options: &BenchOptions, stop: Stop) -> Result<BenchReport> {
     let settings = match options.size {
-        Size::Tiny => TINY,
-        Size::Quick => QUICK,
-        Size::Full => FULL,
+        BenchSize::Tiny => TINY,
+        BenchSize::Quick => QUICK,
+        BenchSize::Full => FULL,
     };
     ensure!(nix::unistd::geteuid().is_root(), "needs root: it makes namespaces and devices");
     let time_s = host::realtime_ns() / 1_000_000_000;
-    let mut report = Report::create(&options.out, time_s)?;
+    let mut report = BenchReport::create(&options.out, time_s)?;
     let host = Host::read(&options.programs.wirerate)?;
-    let bed = Bed::new(GENERATOR_CPU, stop, options.wire.as_ref())?;
+    let bed = Testbed::new(GENERATOR_CPU, stop, options.wire.as_ref())?;
     introduce(&report, &settings, &host, &bed)?;
     report.row("host", &Start { time_s, size: settings.name, host })?;
     let ticks = Ticks::read()?;
@@ -82,35 +82,35 @@ pub(crate) fn measure(options: &Options, stop: Stop) -> Result<Report> {
     Ok(report)
 }
 
-fn cases(options: &Options, settings: &Settings, bed: &Bed, report: &mut Report) -> Result<()> {
-    let Options { programs, only, .. } = options;
-    let plan = Plan::built_in(options.size)?;
+fn cases(options: &BenchOptions, settings: &Settings, bed: &Testbed, report: &mut BenchReport) -> Result<()> {
+    let BenchOptions { programs, only, .. } = options;
+    let plan = BenchPlan::built_in(options.size)?;
     let deadline = Deadline::after(settings.budget);
     // The tiny size measures nothing. A high priority of a whole session would keep threads of the
     // kernel from the CPUs, where other processes of the session are busy (tests beside other
     // work).
-    let is_measured = options.size != Size::Tiny;
+    let is_measured = options.size != BenchSize::Tiny;
     let _priority = is_measured.then(HighPriority::begin).transpose()?;
     let wants = |case| only.is_none_or(|only| only == case);
-    if wants(Case::Generate) {
+    if wants(BenchCase::Generate) {
         generate::run(bed, programs, &plan, deadline, report)?;
     }
-    if wants(Case::Pacing) {
+    if wants(BenchCase::Pacing) {
         pacing::run(bed, programs, &plan, deadline, report)?;
     }
-    if wants(Case::Prompt) {
+    if wants(BenchCase::Prompt) {
         prompt::run(bed, programs, &plan, deadline, report)?;
     }
-    if wants(Case::Growth) {
+    if wants(BenchCase::Growth) {
         growth::run(bed, programs, &plan, deadline, report)?;
     }
-    if wants(Case::Capture) {
+    if wants(BenchCase::Capture) {
         capture::run(&options.loads, bed, programs, settings, deadline, report)?;
     }
     Ok(())
 }
 
-fn introduce(report: &Report, settings: &Settings, host: &Host, bed: &Bed) -> Result<()> {
+fn introduce(report: &BenchReport, settings: &Settings, host: &Host, bed: &Testbed) -> Result<()> {
     let warning =
         if settings.name == TINY.name { ": it shows that the bench works, and nothing else" } else { "" };
     report.say(&format!("size: {}{warning}", settings.name))?;
@@ -127,7 +127,7 @@ fn introduce(report: &Report, settings: &Settings, host: &Host, bed: &Bed) -> Re
     report.say(&format!("binary: {}", host.wirerate))
 }
 
-fn say_busy(report: &Report, shares: Shares) -> Result<()> {
+fn say_busy(report: &BenchReport, shares: Shares) -> Result<()> {
     let Shares { busy, steal } = shares;
     report.say(&format!(
         "\nmeanwhile: all CPUs {:.0} % busy, {:.1} % stolen by the hypervisor",

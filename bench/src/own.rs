@@ -1,11 +1,11 @@
 //! `wirerate bench`: what wirerate does on its user's own hardware, without peers.
 
-use crate::bed::{Pair, Place};
 use crate::capture::Loads;
-use crate::measure::{self, Case, Options};
+use crate::measure::{self, BenchCase, BenchOptions};
 use crate::programs::Programs;
 use crate::stop::{Stop, Stopped};
-use crate::table::Size;
+use crate::table::BenchSize;
+use crate::testbed::{DeviceAt, LinkEnds};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 pub struct Args {
     /// Measure only this
     #[arg(long, value_enum)]
-    only: Option<Part>,
+    only: Option<UserCase>,
     /// More rounds, longer, every engine: up to three quarters of an hour instead of five minutes
     #[arg(long)]
     full: bool,
@@ -26,11 +26,11 @@ pub struct Args {
     tiny: bool,
     /// The device that sends, DEV or DEV@NETNS; without it a veth pair is made
     #[arg(long, value_name = "DEV", requires = "rx")]
-    tx: Option<Place>,
+    tx: Option<DeviceAt>,
     /// The device that receives, at the other end of the wire. Frames end there: its host sees none
     /// of them
     #[arg(long, value_name = "DEV", requires = "tx")]
-    rx: Option<Place>,
+    rx: Option<DeviceAt>,
     /// Folder for the rows (JSON lines)
     #[arg(long, value_name = "DIR", default_value = "wirerate-bench")]
     rows: PathBuf,
@@ -38,7 +38,7 @@ pub struct Args {
 
 /// What a user may measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Part {
+enum UserCase {
     /// Frames a second of each engine: lengths, CPUs, fields that move
     Generate,
     /// The highest rate that a capture keeps without loss
@@ -51,21 +51,21 @@ enum Part {
     Growth,
 }
 
-impl From<Part> for Case {
-    fn from(part: Part) -> Self {
+impl From<UserCase> for BenchCase {
+    fn from(part: UserCase) -> Self {
         match part {
-            Part::Generate => Self::Generate,
-            Part::Capture => Self::Capture,
-            Part::Pacing => Self::Pacing,
-            Part::Prompt => Self::Prompt,
-            Part::Growth => Self::Growth,
+            UserCase::Generate => Self::Generate,
+            UserCase::Capture => Self::Capture,
+            UserCase::Pacing => Self::Pacing,
+            UserCase::Prompt => Self::Prompt,
+            UserCase::Growth => Self::Growth,
         }
     }
 }
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum BenchEnd {
     /// All was as it should be.
     Good,
     /// Something was not, which has been said.
@@ -78,16 +78,16 @@ pub enum Ended {
 ///
 /// # Errors
 /// What the host refused.
-pub fn run(args: &Args, stop: Arc<AtomicBool>) -> Result<Ended> {
+pub fn run(args: &Args, stop: Arc<AtomicBool>) -> Result<BenchEnd> {
     let wirerate = std::env::current_exe().context("cannot find this program")?;
     let size = match (args.tiny, args.full) {
-        (true, _) => Size::Tiny,
-        (_, true) => Size::Full,
-        _ => Size::Quick,
+        (true, _) => BenchSize::Tiny,
+        (_, true) => BenchSize::Full,
+        _ => BenchSize::Quick,
     };
-    let options = Options {
+    let options = BenchOptions {
         size,
-        only: args.only.map(Case::from),
+        only: args.only.map(BenchCase::from),
         out: args.rows.clone(),
         programs: Programs {
             own: wirerate.clone(),
@@ -97,12 +97,12 @@ pub fn run(args: &Args, stop: Arc<AtomicBool>) -> Result<Ended> {
             has_peers: false,
         },
         loads: Loads::default(),
-        wire: args.tx.clone().zip(args.rx.clone()).map(|(tx, rx)| Pair { tx, rx }),
+        wire: args.tx.clone().zip(args.rx.clone()).map(|(tx, rx)| LinkEnds { tx, rx }),
     };
     match measure::measure(&options, Stop::from(stop)) {
-        Ok(report) if report.is_good() => Ok(Ended::Good),
-        Ok(_) => Ok(Ended::Bad),
-        Err(error) if error.is::<Stopped>() => Ok(Ended::Stopped),
+        Ok(report) if report.is_good() => Ok(BenchEnd::Good),
+        Ok(_) => Ok(BenchEnd::Bad),
+        Err(error) if error.is::<Stopped>() => Ok(BenchEnd::Stopped),
         Err(error) => Err(error),
     }
 }

@@ -5,18 +5,18 @@
 //! time of each frame in a capture by XDP (drop mode), which costs some 40 ns a frame and is the
 //! same for all.
 
-use crate::bed::Bed;
 use crate::facts::Ticks;
-use crate::gaps::{self, Gaps};
+use crate::gaps::{self, GapStats};
 use crate::generate::{Entrant, frames_file, installed};
-use crate::generators::Job;
+use crate::generators::SendJob;
 use crate::process::Tool;
-use crate::programs::{Program, Programs, netns, owned};
-use crate::report::Report;
+use crate::programs::{Programs, ToolProgram, netns, owned};
+use crate::report::BenchReport;
 use crate::running::Running;
 use crate::samples::rate_pps;
 use crate::settings::Deadline;
-use crate::table::{Plan, Times};
+use crate::table::{BenchPlan, SizeTimes};
+use crate::testbed::Testbed;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::fs;
@@ -47,7 +47,7 @@ struct Paced<'a> {
     deviation: f64,
     window_ns: u64,
     /// At the receiver; `None` when its capture lost a frame, and when fewer than two came.
-    gaps: Option<Gaps>,
+    gaps: Option<GapStats>,
     cpu_ns_per_frame: f64,
     busy: f64,
     steal: f64,
@@ -66,7 +66,7 @@ impl Paced<'_> {
         let us = |ns: u64| format!("{:.2} us", ns as f64 / 1e3);
         let gaps = match self.gaps {
             None => "no gaps seen".to_owned(),
-            Some(Gaps { p50_ns, p99_ns, p999_ns, max_ns, off_mean_ns }) => {
+            Some(GapStats { p50_ns, p99_ns, p999_ns, max_ns, off_mean_ns }) => {
                 let [p50, p99, p999, max, off] = [p50_ns, p99_ns, p999_ns, max_ns, off_mean_ns].map(us);
                 format!("{p50:>11}  {p99:>11}  {p999:>12}  {max:>12}  {off:>12}")
             }
@@ -78,19 +78,19 @@ impl Paced<'_> {
 }
 
 /// What all of it shares.
-struct Ground<'a> {
-    bed: &'a Bed,
-    times: &'a Times,
+struct PacingTrials<'a> {
+    bed: &'a Testbed,
+    times: &'a SizeTimes,
     wirerate: PathBuf,
 }
 
 /// Measures every rate of every tool.
 pub(crate) fn run(
-    bed: &Bed,
+    bed: &Testbed,
     programs: &Programs,
-    plan: &Plan,
+    plan: &BenchPlan,
     deadline: Deadline,
-    report: &mut Report,
+    report: &mut BenchReport,
 ) -> Result<()> {
     let times = &plan.times;
     report.say(&format!(
@@ -102,8 +102,8 @@ pub(crate) fn run(
     report.say(
         "  tool            asked pps    counted pps      off by       p50 gap      p99 gap     p99.9 gap   longest gap      gaps off",
     )?;
-    let wirerate = programs.find(Program::Wirerate).context("there is no wirerate to measure")?;
-    let ground = Ground { bed, times, wirerate };
+    let wirerate = programs.find(ToolProgram::Wirerate).context("there is no wirerate to measure")?;
+    let ground = PacingTrials { bed, times, wirerate };
     for sweep in &plan.pace {
         let entrants = installed(CASE, sweep.contenders()?, bed, programs, report)?;
         for asked_pps in &sweep.rates_pps {
@@ -123,7 +123,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-impl Ground<'_> {
+impl PacingTrials<'_> {
     /// Starts it, counts in mid-flight, stops it, and reads what the receiver kept of it.
     fn measure<'a>(&self, entrant: &'a Entrant, asked_pps: u64) -> Result<Paced<'a>> {
         let (bed, file) = (self.bed, self.bed.file("paced.pcapng"));
@@ -131,8 +131,8 @@ impl Ground<'_> {
         let before = bed.settled()?;
         let frames = frames_file(bed, &entrant.contender, FRAME_LEN)?;
         let (cpus, work) = ([bed.generator_cpu], entrant.contender.work);
-        let job = Job { work, frames: &frames, ..Job::plain(bed.tx(), &cpus, FRAME_LEN) };
-        let job = Job { count: entrant.contender.tool.plenty, pace_pps: Some(asked_pps), ..job };
+        let job = SendJob { work, frames: &frames, ..SendJob::plain(bed.tx(), &cpus, FRAME_LEN) };
+        let job = SendJob { count: entrant.contender.tool.plenty, pace_pps: Some(asked_pps), ..job };
         let running = Running::start(&entrant.program, &entrant.contender, &job)?;
         running.until_frames_come(bed, before)?;
         bed.stop.sleep(self.times.settle())?;
@@ -156,7 +156,7 @@ impl Ground<'_> {
             rate_pps,
             deviation: rate_pps / asked_pps as f64 - 1.0,
             window_ns: to.time_ns - from.time_ns,
-            gaps: Gaps::of(gaps::within(&times_ns, from_ns..to_ns), 1_000_000_000 / asked_pps)
+            gaps: GapStats::of(gaps::within(&times_ns, from_ns..to_ns), 1_000_000_000 / asked_pps)
                 .filter(|_| is_whole),
             cpu_ns_per_frame: ended.cpu_ns as f64 / received.max(1) as f64,
             busy: shares.busy,

@@ -57,7 +57,7 @@ pub(crate) struct Tool {
 
 /// How a tool ended.
 #[derive(Clone, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ToolEnd {
     /// Its exit status.
     pub(crate) status: ExitStatus,
     /// What it wrote to stdout and stderr.
@@ -68,7 +68,7 @@ pub(crate) struct Ended {
     pub(crate) cpu_ns: u64,
 }
 
-impl Ended {
+impl ToolEnd {
     /// True when it ended well, or by the Ctrl-C that it was sent.
     pub(crate) fn is_good(&self) -> bool {
         self.status.success() || self.status.signal() == Some(Signal::SIGINT as i32)
@@ -158,7 +158,7 @@ impl Tool {
     }
 
     /// Waits for its end. What takes longer than `timeout` is killed, and that is an error.
-    pub(crate) fn wait(mut self, timeout: Duration, stop: &Stop) -> Result<Ended> {
+    pub(crate) fn wait(mut self, timeout: Duration, stop: &Stop) -> Result<ToolEnd> {
         let deadline = Instant::now() + timeout;
         while !self.has_ended()? {
             if Instant::now() >= deadline {
@@ -173,7 +173,7 @@ impl Tool {
         self.is_reaped = true;
         self.readers.drain(..).for_each(|reader| reader.join().expect("reading does not panic"));
         let said = self.said();
-        Ok(Ended {
+        Ok(ToolEnd {
             status,
             file_bytes: written.saturating_sub(said.len() as u64),
             said,
@@ -182,7 +182,7 @@ impl Tool {
     }
 
     /// Asks it to end and waits until it has.
-    pub(crate) fn stop(self, stop: &Stop) -> Result<Ended> {
+    pub(crate) fn stop(self, stop: &Stop) -> Result<ToolEnd> {
         self.interrupt();
         self.wait(TIMEOUT, stop)
     }

@@ -3,10 +3,10 @@
 use crate::capture::Loads;
 use crate::capturers::CAPTURERS;
 use crate::generators::GENERATORS;
-use crate::measure::{Case, Options, measure};
+use crate::measure::{BenchCase, BenchOptions, measure};
 use crate::programs::Programs;
 use crate::stop::{Stop, Stopped};
-use crate::table::Size;
+use crate::table::BenchSize;
 use crate::{flood, results};
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -24,10 +24,10 @@ use std::process::ExitCode;
 struct Args {
     /// How much to measure
     #[arg(long, value_enum, default_value = "quick")]
-    size: Size,
+    size: BenchSize,
     /// Measure only this
     #[arg(long, value_enum)]
-    only: Option<Case>,
+    only: Option<BenchCase>,
     /// Folder for the rows (JSON lines)
     #[arg(long, value_name = "DIR", default_value = "bench/out")]
     out: PathBuf,
@@ -89,7 +89,7 @@ pub fn program() -> ExitCode {
 fn run(args: &Args) -> Result<bool> {
     let loads = Loads { frame_lens: args.frame_lens.clone(), queues: args.queues.clone() };
     let (size, only, out) = (args.size, args.only, args.out.clone());
-    let options = Options { size, only, out, programs: programs(args)?, loads, wire: None };
+    let options = BenchOptions { size, only, out, programs: programs(args)?, loads, wire: None };
     let report = measure(&options, Stop::on_signals()?)?;
     if let Some(folder) = &args.page {
         results::write(&[report.path().to_owned()], folder)?;

@@ -9,7 +9,7 @@ pub(crate) const UNDER_TEST: &str = "wirerate";
 
 /// Whose program a tool is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Program {
+pub(crate) enum ToolProgram {
     /// The binary under test.
     Wirerate,
     /// Another build of it, where one was named.
@@ -37,23 +37,23 @@ pub(crate) struct Programs {
 
 impl Programs {
     /// The file of a program, `None` when it is not installed.
-    pub(crate) fn find(&self, program: Program) -> Option<PathBuf> {
+    pub(crate) fn find(&self, program: ToolProgram) -> Option<PathBuf> {
         match program {
-            Program::Wirerate => Some(self.wirerate.clone()),
-            Program::Against => self.against.clone(),
-            Program::Own => Some(self.own.clone()),
-            Program::Installed(name) => find_tool(name),
+            ToolProgram::Wirerate => Some(self.wirerate.clone()),
+            ToolProgram::Against => self.against.clone(),
+            ToolProgram::Own => Some(self.own.clone()),
+            ToolProgram::Installed(name) => find_tool(name),
         }
     }
 
     /// True for a tool that takes part when it is installed. The one under test always does.
-    pub(crate) fn wants(&self, name: &str, program: Program) -> bool {
-        if !self.has_peers && program != Program::Wirerate {
+    pub(crate) fn wants(&self, name: &str, program: ToolProgram) -> bool {
+        if !self.has_peers && program != ToolProgram::Wirerate {
             return false;
         }
         let is_named =
             self.only.is_empty() || name == UNDER_TEST || self.only.iter().any(|only| only == name);
-        is_named && (program != Program::Against || self.against.is_some())
+        is_named && (program != ToolProgram::Against || self.against.is_some())
     }
 }
 
@@ -77,9 +77,9 @@ mod tests {
     #[test]
     fn missing_tools_are_not_found() {
         let programs = programs(None, &[]);
-        assert_eq!(programs.find(Program::Wirerate), Some("/w".into()));
-        assert_eq!(programs.find(Program::Own), Some("/o".into()));
-        assert_eq!(programs.find(Program::Installed("wirerate-bench-none")), None);
+        assert_eq!(programs.find(ToolProgram::Wirerate), Some("/w".into()));
+        assert_eq!(programs.find(ToolProgram::Own), Some("/o".into()));
+        assert_eq!(programs.find(ToolProgram::Installed("wirerate-bench-none")), None);
     }
 
     fn programs(against: Option<&str>, only: &[&str]) -> Programs {
@@ -89,18 +89,18 @@ mod tests {
 
     #[test]
     fn those_take_part_that_are_named_and_there() {
-        let trafgen = Program::Installed("trafgen");
+        let trafgen = ToolProgram::Installed("trafgen");
         assert!(programs(None, &[]).wants("trafgen", trafgen));
         assert!(!programs(None, &["against"]).wants("trafgen", trafgen));
-        assert!(programs(None, &["trafgen"]).wants(UNDER_TEST, Program::Wirerate));
-        assert!(!programs(None, &["against"]).wants("against", Program::Against));
-        assert!(programs(Some("/a"), &["against"]).wants("against", Program::Against));
+        assert!(programs(None, &["trafgen"]).wants(UNDER_TEST, ToolProgram::Wirerate));
+        assert!(!programs(None, &["against"]).wants("against", ToolProgram::Against));
+        assert!(programs(Some("/a"), &["against"]).wants("against", ToolProgram::Against));
     }
 
     #[test]
     fn without_peers_wirerate_is_alone() {
         let programs = Programs { has_peers: false, ..programs(Some("/a"), &[]) };
-        assert!(programs.wants(UNDER_TEST, Program::Wirerate));
-        assert!(!programs.wants("tcpdump", Program::Installed("tcpdump")));
+        assert!(programs.wants(UNDER_TEST, ToolProgram::Wirerate));
+        assert!(!programs.wants("tcpdump", ToolProgram::Installed("tcpdump")));
     }
 }

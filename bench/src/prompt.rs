@@ -5,17 +5,17 @@
 //! receiver; from Ctrl-C to the last one, at full speed. The receiver's counter is looked at every
 //! tenth of a millisecond or so.
 
-use crate::bed::Bed;
 use crate::generate::{Entrant, frames_file, installed};
-use crate::generators::{Job, STARTS};
+use crate::generators::{STARTS, SendJob};
 use crate::programs::Programs;
-use crate::report::{Report, ResultRow};
+use crate::report::{BenchReport, ResultRow};
 use crate::running::{Running, TIMEOUT};
-use crate::samples::Sample;
+use crate::samples::CounterSample;
 use crate::schedule::{Rounds, interleaved};
 use crate::settings::Deadline;
 use crate::stats::Estimate;
-use crate::table::Plan;
+use crate::table::BenchPlan;
+use crate::testbed::Testbed;
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use std::time::Duration;
@@ -40,7 +40,7 @@ struct Prompt<'a> {
 
 /// One count that was asked for.
 #[derive(Debug, Serialize)]
-struct Counted<'a> {
+struct CountCheck<'a> {
     case: &'a str,
     tool: &'a str,
     asked: u64,
@@ -49,11 +49,11 @@ struct Counted<'a> {
 
 /// Measures all of it.
 pub(crate) fn run(
-    bed: &Bed,
+    bed: &Testbed,
     programs: &Programs,
-    plan: &Plan,
+    plan: &BenchPlan,
     deadline: Deadline,
-    report: &mut Report,
+    report: &mut BenchReport,
 ) -> Result<()> {
     let rounds = plan.times.prompt_rounds;
     report.say(&format!(
@@ -99,15 +99,15 @@ fn ms(time: Estimate) -> Estimate {
     Estimate { median: time.median / 1e6, spread: time.spread / 1e6, ..time }
 }
 
-fn start(bed: &Bed, entrant: &Entrant, count: u64) -> Result<Running> {
+fn start(bed: &Testbed, entrant: &Entrant, count: u64) -> Result<Running> {
     let frames = frames_file(bed, &entrant.contender, FRAME_LEN)?;
     let (cpus, work) = ([bed.generator_cpu], entrant.contender.work);
-    let job = Job { count, work, frames: &frames, ..Job::plain(bed.tx(), &cpus, FRAME_LEN) };
+    let job = SendJob { count, work, frames: &frames, ..SendJob::plain(bed.tx(), &cpus, FRAME_LEN) };
     Running::start(&entrant.program, &entrant.contender, &job)
 }
 
 /// Nanoseconds to the first frame and to the last.
-fn measure(bed: &Bed, plan: &Plan, entrant: &Entrant) -> Result<[u64; 2]> {
+fn measure(bed: &Testbed, plan: &BenchPlan, entrant: &Entrant) -> Result<[u64; 2]> {
     let before = bed.settled()?;
     let (begun_ns, begun_utc_ns) = (host::monotonic_ns(), host::realtime_ns());
     let running = start(bed, entrant, entrant.contender.tool.plenty)?;
@@ -134,7 +134,7 @@ fn measure(bed: &Bed, plan: &Plan, entrant: &Entrant) -> Result<[u64; 2]> {
     Ok([first_ns.saturating_sub(started_ns), last.time_ns.saturating_sub(asked_ns)])
 }
 
-fn until(bed: &Bed, mut is_so: impl FnMut(Sample) -> bool) -> Result<Sample> {
+fn until(bed: &Testbed, mut is_so: impl FnMut(CounterSample) -> bool) -> Result<CounterSample> {
     let deadline_ns = host::monotonic_ns() + TIMEOUT.as_nanos() as u64;
     loop {
         let now = bed.sample()?;
@@ -154,13 +154,18 @@ fn told_start_ns(said: &str) -> Option<u64> {
 }
 
 /// Asks for each count of the table; words for those that came out otherwise.
-fn count(bed: &Bed, plan: &Plan, entrant: &Entrant, report: &mut Report) -> Result<Vec<String>> {
+fn count(
+    bed: &Testbed,
+    plan: &BenchPlan,
+    entrant: &Entrant,
+    report: &mut BenchReport,
+) -> Result<Vec<String>> {
     let (tool, mut wrong) = (&entrant.contender.name, Vec::new());
     for &asked in &plan.prompt.counts {
         let before = bed.settled()?;
         start(bed, entrant, asked)?.wait(&bed.stop)?;
         let received = bed.settled()?.frames - before.frames;
-        report.row("count", &Counted { case: CASE, tool, asked, received })?;
+        report.row("count", &CountCheck { case: CASE, tool, asked, received })?;
         if received != asked {
             wrong.push(format!("{received} instead of {asked}"));
         }

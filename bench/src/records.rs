@@ -11,14 +11,14 @@ const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
 /// The bytes that a tool makes of frames of one length: a constant and so many for each frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct RecordShape {
     /// Of each frame.
     pub(crate) record_bytes: u64,
     /// Of everything else.
     pub(crate) other_bytes: u64,
 }
 
-impl Shape {
+impl RecordShape {
     /// Of a file of `records` records that takes `bytes`. There have to be more records than other
     /// bytes.
     pub(crate) fn of(records: u64, bytes: u64) -> Option<Self> {
@@ -61,11 +61,11 @@ fn count_pcap(input: impl std::io::Read) -> Result<u64> {
 
 /// Counts the frames of a file that has to hold `frames` of one length, and learns what shape it
 /// has.
-pub(crate) fn learn(path: &Path, frames: u64) -> Result<Shape> {
+pub(crate) fn learn(path: &Path, frames: u64) -> Result<RecordShape> {
     let found = count(path)?;
     ensure!(found == frames, "the file holds {found} frames instead of {frames}");
     let bytes = fs::metadata(path).with_context(|| format!("cannot look at {}", path.display()))?.len();
-    Shape::of(frames, bytes).with_context(|| format!("{bytes} bytes for {frames} frames make no sense"))
+    RecordShape::of(frames, bytes).with_context(|| format!("{bytes} bytes for {frames} frames make no sense"))
 }
 
 #[cfg(test)]
@@ -91,21 +91,21 @@ mod tests {
         let shape = learn(&path, 100);
         let wrong = learn(&path, 99);
         fs::remove_file(&path).unwrap();
-        assert_eq!(shape.unwrap(), Shape { record_bytes: 16 + 96, other_bytes: 24 });
+        assert_eq!(shape.unwrap(), RecordShape { record_bytes: 16 + 96, other_bytes: 24 });
         assert!(wrong.unwrap_err().to_string().contains("holds 100 frames instead of 99"));
     }
 
     #[test]
     fn nothing_has_no_shape() {
-        assert_eq!(Shape::of(0, 100), None);
-        assert_eq!(Shape::of(100, 99), None);
+        assert_eq!(RecordShape::of(0, 100), None);
+        assert_eq!(RecordShape::of(100, 99), None);
     }
 
     proptest! {
         #[test]
         fn records_come_back(record in 16..9000_u64, other in 0..4096_u64, frames in 0..1_000_000_u64) {
-            let shape = Shape::of(4096, 4096 * record + other).unwrap();
-            prop_assert_eq!(shape, Shape { record_bytes: record, other_bytes: other });
+            let shape = RecordShape::of(4096, 4096 * record + other).unwrap();
+            prop_assert_eq!(shape, RecordShape { record_bytes: record, other_bytes: other });
             prop_assert_eq!(shape.records(frames * record + other), frames);
             prop_assert_eq!(shape.records((frames * record + other).saturating_sub(1)), frames.saturating_sub(1));
         }

@@ -15,7 +15,7 @@ const SCHEMA: &str = "wirerate.bench/1";
 
 /// Where both go.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub(crate) struct BenchReport {
     rows: File,
     path: PathBuf,
     /// Things that should have been otherwise; the answer of the bench is then no.
@@ -23,7 +23,7 @@ pub(crate) struct Report {
 }
 
 #[derive(Serialize)]
-struct Row<'a, T> {
+struct RowLine<'a, T> {
     schema: &'static str,
     row: &'a str,
     #[serde(flatten)]
@@ -107,7 +107,7 @@ impl<'a> ResultRow<'a> {
     }
 }
 
-impl Report {
+impl BenchReport {
     /// Begins a file of rows in `folder`, which is made where needed. `time_s` (since 1970) names
     /// it.
     pub(crate) fn create(folder: &Path, time_s: u64) -> Result<Self> {
@@ -124,7 +124,7 @@ impl Report {
 
     /// Writes a row of that kind.
     pub(crate) fn row(&mut self, kind: &str, fields: &impl Serialize) -> Result<()> {
-        let line = serde_json::to_string(&Row { schema: SCHEMA, row: kind, fields })?;
+        let line = serde_json::to_string(&RowLine { schema: SCHEMA, row: kind, fields })?;
         writeln!(self.rows, "{line}").with_context(|| format!("cannot write to {}", self.path.display()))
     }
 
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn rows_are_objects_with_schema_and_kind_first() {
         let folder = std::env::temp_dir().join(format!("wirerate-bench-report-{}", std::process::id()));
-        let mut report = Report::create(&folder, 7).unwrap();
+        let mut report = BenchReport::create(&folder, 7).unwrap();
         let estimate = Estimate { median: 12.5, spread: 0.5, count: 3 };
         report.row("result", &ResultRow::ratio("generate", "a", "b", estimate, Some(12.0))).unwrap();
         let text = fs::read_to_string(folder.join("7.jsonl")).unwrap();

@@ -5,8 +5,8 @@
 //! the best of its peers, and says who is behind. The tables after it are in `sections`.
 
 use crate::figures::Figure;
-use crate::gaps::Gaps;
-use crate::known::{Cell, Entries, Known, Row, date, is_of_machine, is_ours, thousands, time, title};
+use crate::gaps::GapStats;
+use crate::known::{BenchRow, Cell, Entries, Known, date, is_of_machine, is_ours, thousands, time, title};
 use crate::sections;
 use crate::stats::Estimate;
 use anyhow::{Context, Result};
@@ -36,7 +36,7 @@ pub(crate) struct Args {
 }
 
 /// A line of the first table.
-struct Line {
+struct SummaryLine {
     what: String,
     ours: String,
     peer: String,
@@ -44,7 +44,7 @@ struct Line {
 }
 
 /// The lines of a cell. Only tools that do the same work are compared.
-fn rate_lines(cell: &Cell, entries: &Entries) -> Vec<Line> {
+fn rate_lines(cell: &Cell, entries: &Entries) -> Vec<SummaryLine> {
     // Emulated processors are a thousand times slower.
     let (unit, unit_name) = if is_of_machine(&cell.0) { (1e3, "kpps") } else { (1e6, "Mpps") };
     let words = |(name, rate): (&str, Estimate)| format!("{} {unit_name} ({name})", rate.text(unit));
@@ -64,11 +64,11 @@ fn rate_lines(cell: &Cell, entries: &Entries) -> Vec<Line> {
         let quotient = Estimate { median: quotient, spread: 0.0, count: 1 };
         let ratio = entries[ours.0].ratios.get(peer.0).copied().unwrap_or(quotient);
         let what = if is_capture { format!("{what}, mirror") } else { what.clone() };
-        lines.push(Line { what, ours: words(ours), peer: words(peer), verdict: verdict(ratio) });
+        lines.push(SummaryLine { what, ours: words(ours), peer: words(peer), verdict: verdict(ratio) });
     }
     if let Some(drop) = best(entries, |name| is_capture && name == DROP_MODE) {
         let (what, peer) = (format!("{what}, drop"), "no peer has a drop mode".to_owned());
-        lines.push(Line { what, ours: words(drop), peer, verdict: String::new() });
+        lines.push(SummaryLine { what, ours: words(drop), peer, verdict: String::new() });
     }
     lines
 }
@@ -111,7 +111,7 @@ fn page(rows: &str) -> Result<(String, Vec<Figure>)> {
     let mut text = head(&known)?;
     text += "## In short\n\nThe best of wirerate and the best of the other tools, both doing the same\nwork, and their \
              ratio with its spread. Rows in which wirerate loses are marked.\n\n| what | wirerate | best peer | |\n|---|---|---|---|\n";
-    for Line { what, ours, peer, verdict } in
+    for SummaryLine { what, ours, peer, verdict } in
         known.rates().into_iter().chain(known.paces()).chain(known.prompts())
     {
         let verdict = if verdict.is_empty() { verdict } else { verdict + " " };
@@ -165,7 +165,7 @@ fn best(entries: &Entries, is_in: impl Fn(&str) -> bool) -> Option<(&str, Estima
 }
 
 impl Known {
-    fn rates(&self) -> Vec<Line> {
+    fn rates(&self) -> Vec<SummaryLine> {
         let (machines, here): (Vec<_>, Vec<_>) = self
             .cells_of(|case| case != "noise")
             .into_iter()
@@ -174,7 +174,7 @@ impl Known {
     }
 
     /// Of those who keep a pace, whose gaps are closest to what was asked.
-    fn paces(&self) -> Vec<Line> {
+    fn paces(&self) -> Vec<SummaryLine> {
         let rates: BTreeSet<u64> = self.of_kind("paced").map(|row| row.asked_pps as u64).collect();
         let line = |rate: u64| {
             let of = |ours: bool| {
@@ -182,7 +182,7 @@ impl Known {
                 let rows = rows.filter(|row| row.deviation.abs() < KEEPS_PACE && is_ours(&row.tool) == ours);
                 rows.filter_map(|row| Some((row, row.gaps?))).min_by_key(|(_, gaps)| gaps.off_mean_ns)
             };
-            let words = |(row, gaps): (&Row, Gaps)| {
+            let words = |(row, gaps): (&BenchRow, GapStats)| {
                 let off = time(gaps.off_mean_ns as f64);
                 format!("{:+.3} %, gaps off by {off} ({})", row.deviation * 100.0, row.tool)
             };
@@ -190,32 +190,37 @@ impl Known {
             let what = format!("keep {} frames per second", thousands(rate as f64));
             let Some(them) = of(false) else {
                 let peer = "none within 1 %".to_owned();
-                return Some(Line { what, ours: words(us), peer, verdict: "only wirerate".to_owned() });
+                return Some(SummaryLine {
+                    what,
+                    ours: words(us),
+                    peer,
+                    verdict: "only wirerate".to_owned(),
+                });
             };
             let verdict = match us.1.off_mean_ns as f64 / them.1.off_mean_ns.max(1) as f64 {
                 ratio if ratio > SAME => format!("**behind**: {ratio:.2} x as far off"),
                 ratio if ratio > 1.0 / SAME => "even".to_owned(),
                 ratio => format!("{:.2} x closer", 1.0 / ratio),
             };
-            Some(Line { what, ours: words(us), peer: words(them), verdict })
+            Some(SummaryLine { what, ours: words(us), peer: words(them), verdict })
         };
         rates.into_iter().filter_map(line).collect()
     }
 
-    fn prompts(&self) -> Vec<Line> {
+    fn prompts(&self) -> Vec<SummaryLine> {
         let of = |value, ours: bool| {
             let rows = self.results(value).filter(move |row| is_ours(&row.tool) == ours);
             rows.min_by(|a, b| a.median.total_cmp(&b.median))
         };
         let line = |(value, what): (&'static str, &str)| {
             let (us, peer) = of(value, true).zip(of(value, false))?;
-            let words = |row: &Row| format!("{} ms ({})", row.estimate().text(1e6), row.tool);
+            let words = |row: &BenchRow| format!("{} ms ({})", row.estimate().text(1e6), row.tool);
             let verdict = match us.median / peer.median.max(1.0) {
                 ratio if ratio > SAME => format!("**behind**: {ratio:.1} x as long"),
                 ratio if ratio > 1.0 / SAME => "even".to_owned(),
                 ratio => format!("{:.1} x sooner", 1.0 / ratio),
             };
-            Some(Line { what: what.to_owned(), ours: words(us), peer: words(peer), verdict })
+            Some(SummaryLine { what: what.to_owned(), ours: words(us), peer: words(peer), verdict })
         };
         let values = [("start_ns", "first frame after the start"), ("stop_ns", "last frame after Ctrl-C")];
         values.into_iter().filter_map(line).collect()

@@ -1,10 +1,10 @@
 //! A generator at work: one process, or one for each CPU where it knows no better.
 
-use crate::bed::Bed;
-use crate::generators::{Contender, Job};
-use crate::process::{Ended, Tool};
-use crate::samples::Sample;
+use crate::generators::{Contender, SendJob};
+use crate::process::{Tool, ToolEnd};
+use crate::samples::CounterSample;
 use crate::stop::Stop;
+use crate::testbed::Testbed;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -22,9 +22,9 @@ pub(crate) struct Running {
 
 impl Running {
     /// Starts `program` as `contender`. Where it takes several processes, they share the count.
-    pub(crate) fn start(program: &Path, contender: &Contender, job: &Job<'_>) -> Result<Self> {
+    pub(crate) fn start(program: &Path, contender: &Contender, job: &SendJob<'_>) -> Result<Self> {
         let jobs = if contender.tool.is_single { split(job) } else { vec![*job] };
-        let start = |job: &Job<'_>| {
+        let start = |job: &SendJob<'_>| {
             let cpu = *job.cpus.first().context("a generator without a CPU")?;
             Tool::start(program, &(contender.tool.words)(job), job.end.netns(), cpu)
         };
@@ -33,7 +33,7 @@ impl Running {
     }
 
     /// Waits for the first frame after `before`.
-    pub(crate) fn until_frames_come(&self, bed: &Bed, before: Sample) -> Result<()> {
+    pub(crate) fn until_frames_come(&self, bed: &Testbed, before: CounterSample) -> Result<()> {
         let deadline = Instant::now() + TIMEOUT;
         while bed.sample()?.frames == before.frames {
             if self.has_ended()? || Instant::now() >= deadline {
@@ -56,7 +56,7 @@ impl Running {
     }
 
     /// Interrupts it and waits for its end, which has to be a good one.
-    pub(crate) fn stop(self, stop: &Stop) -> Result<Ended> {
+    pub(crate) fn stop(self, stop: &Stop) -> Result<ToolEnd> {
         self.interrupt();
         self.stopped(stop)
     }
@@ -67,25 +67,25 @@ impl Running {
     }
 
     /// Waits for the end of what was interrupted, which has to be a good one.
-    pub(crate) fn stopped(self, stop: &Stop) -> Result<Ended> {
+    pub(crate) fn stopped(self, stop: &Stop) -> Result<ToolEnd> {
         let status = self.contender.tool.status_interrupted;
         self.end(stop, |ended| ended.is_good() || ended.status.code() == Some(status))
     }
 
     /// Waits for its end, which has to be a good one. Times and words are those of all processes.
-    pub(crate) fn wait(self, stop: &Stop) -> Result<Ended> {
-        self.end(stop, Ended::is_good)
+    pub(crate) fn wait(self, stop: &Stop) -> Result<ToolEnd> {
+        self.end(stop, ToolEnd::is_good)
     }
 
-    fn end(self, stop: &Stop, is_good: impl Fn(&Ended) -> bool) -> Result<Ended> {
-        let mut whole: Option<Ended> = None;
+    fn end(self, stop: &Stop, is_good: impl Fn(&ToolEnd) -> bool) -> Result<ToolEnd> {
+        let mut whole: Option<ToolEnd> = None;
         for tool in self.tools {
             let ended = tool.wait(TIMEOUT, stop)?;
             let name = &self.contender.name;
             ensure!(is_good(&ended), "{name} ended with {}: {}", ended.status, ended.said.trim());
             whole = Some(match whole {
                 None => ended,
-                Some(all) => Ended {
+                Some(all) => ToolEnd {
                     cpu_ns: all.cpu_ns + ended.cpu_ns,
                     file_bytes: all.file_bytes + ended.file_bytes,
                     said: all.said + &ended.said,
@@ -112,11 +112,11 @@ impl Running {
 }
 
 /// One job a CPU; the first ones take what does not divide.
-fn split<'a>(job: &Job<'a>) -> Vec<Job<'a>> {
+fn split<'a>(job: &SendJob<'a>) -> Vec<SendJob<'a>> {
     let parts = job.cpus.len() as u64;
     let part = |(index, cpu): (usize, &'a u32)| {
         let count = job.count / parts + u64::from((index as u64) < job.count % parts);
-        Job { cpus: std::slice::from_ref(cpu), count, ..*job }
+        SendJob { cpus: std::slice::from_ref(cpu), count, ..*job }
     };
     job.cpus.iter().enumerate().map(part).collect()
 }

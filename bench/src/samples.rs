@@ -2,7 +2,7 @@
 
 /// One reading of the receiver's counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sample {
+pub(crate) struct CounterSample {
     /// When, in nanoseconds of `CLOCK_MONOTONIC`.
     pub(crate) time_ns: u64,
     /// Frames received so far.
@@ -10,7 +10,7 @@ pub(crate) struct Sample {
 }
 
 /// Frames a second between two readings; `None` when no time passed.
-pub(crate) fn rate_pps(from: Sample, to: Sample) -> Option<f64> {
+pub(crate) fn rate_pps(from: CounterSample, to: CounterSample) -> Option<f64> {
     let elapsed_ns = to.time_ns.checked_sub(from.time_ns).filter(|ns| *ns > 0)?;
     Some(to.frames.checked_sub(from.frames)? as f64 * 1e9 / elapsed_ns as f64)
 }
@@ -20,8 +20,8 @@ pub(crate) fn rate_pps(from: Sample, to: Sample) -> Option<f64> {
 ///
 /// The readings next to the silence at both ends are left out, since within them frames came for
 /// part of the time only. `None` when too few readings remain.
-pub(crate) fn steady_pps(samples: &[Sample]) -> Option<f64> {
-    let moved = |pair: &[Sample]| pair[1].frames > pair[0].frames;
+pub(crate) fn steady_pps(samples: &[CounterSample]) -> Option<f64> {
+    let moved = |pair: &[CounterSample]| pair[1].frames > pair[0].frames;
     let first = samples.windows(2).position(moved)? + 1;
     let last = samples.windows(2).rposition(moved)?;
     if last <= first {
@@ -32,8 +32,8 @@ pub(crate) fn steady_pps(samples: &[Sample]) -> Option<f64> {
 
 /// The rate from the last reading before the first frame to the first reading after the last one:
 /// too low by what was silent of that time. `None` when nothing came.
-pub(crate) fn whole_pps(samples: &[Sample]) -> Option<f64> {
-    let moved = |pair: &[Sample]| pair[1].frames > pair[0].frames;
+pub(crate) fn whole_pps(samples: &[CounterSample]) -> Option<f64> {
+    let moved = |pair: &[CounterSample]| pair[1].frames > pair[0].frames;
     let first = samples.windows(2).position(moved)?;
     let last = samples.windows(2).rposition(moved)? + 1;
     rate_pps(samples[first], samples[last])
@@ -43,9 +43,11 @@ pub(crate) fn whole_pps(samples: &[Sample]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn samples(frames: &[u64]) -> Vec<Sample> {
-        let at =
-            |(index, frames): (usize, &u64)| Sample { time_ns: index as u64 * 10_000_000, frames: *frames };
+    fn samples(frames: &[u64]) -> Vec<CounterSample> {
+        let at = |(index, frames): (usize, &u64)| CounterSample {
+            time_ns: index as u64 * 10_000_000,
+            frames: *frames,
+        };
         frames.iter().enumerate().map(at).collect()
     }
 
@@ -67,7 +69,7 @@ mod tests {
         for frames in [&[][..], &[1], &[1, 1, 1], &[0, 7, 7], &[0, 3, 7, 7]] {
             assert_eq!(steady_pps(&samples(frames)), None, "{frames:?}");
         }
-        let now = Sample { time_ns: 1, frames: 1 };
+        let now = CounterSample { time_ns: 1, frames: 1 };
         assert_eq!(rate_pps(now, now), None);
     }
 }

@@ -38,7 +38,7 @@ pub(crate) struct Search {
 
 /// What a search found.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Found {
+pub(crate) struct SearchResult {
     /// The highest rate that arrived and was kept whole; zero when every trial lost something.
     pub(crate) pps: f64,
     /// True when nothing more could be offered, so that the tool's own limit lies higher.
@@ -98,8 +98,8 @@ impl Search {
     }
 
     /// What was found so far.
-    pub(crate) fn found(&self) -> Found {
-        Found { pps: self.best_pps, at_limit: self.at_limit }
+    pub(crate) fn found(&self) -> SearchResult {
+        SearchResult { pps: self.best_pps, at_limit: self.at_limit }
     }
 }
 
@@ -110,7 +110,7 @@ mod tests {
 
     /// Searches with a tool that keeps up to `limit_pps`, with a generator that gives up to
     /// `offer_pps`; trials whose number is in `accidents` lose a frame for no reason.
-    fn search(mut search: Search, limit_pps: f64, offer_pps: f64, accidents: &[u32]) -> (Found, u32) {
+    fn search(mut search: Search, limit_pps: f64, offer_pps: f64, accidents: &[u32]) -> (SearchResult, u32) {
         let mut trials = 0;
         while let Some(asked_pps) = search.next_pps() {
             let arrived_pps = asked_pps.min(offer_pps);
@@ -139,7 +139,7 @@ mod tests {
     fn says_when_no_more_could_be_offered() {
         let (found, trials) = search(Search::new(1e6, 2.0, 10), 30e6, 5e6, &[]);
         // 1, 2, 4, and twice 8 million, of which five arrive.
-        assert_eq!((found, trials), (Found { pps: 5e6, at_limit: true }, 5));
+        assert_eq!((found, trials), (SearchResult { pps: 5e6, at_limit: true }, 5));
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
         assert!(found.pps > 1.3e6 && found.pps <= 1.5e6, "{found:?}");
         assert_eq!(
             search(Search::new(8e6, 2.0, 4), 0.0, 20e6, &[]),
-            (Found { pps: 0.0, at_limit: false }, 4)
+            (SearchResult { pps: 0.0, at_limit: false }, 4)
         );
     }
 

@@ -1,7 +1,9 @@
 //! The sections of the page of results, one function each. What was not measured has no section.
 
-use crate::figures::{Figure, Kind};
-use crate::known::{Entries, Entry, Known, Row, date, is_of_machine, is_ours, thousands, time, title};
+use crate::figures::{ChartKind, Figure};
+use crate::known::{
+    BenchRow, Entries, Known, ToolNumbers, date, is_of_machine, is_ours, thousands, time, title,
+};
 use crate::stats::Estimate;
 use anyhow::Result;
 use std::collections::BTreeSet;
@@ -45,13 +47,13 @@ fn text_of(value: Option<Estimate>, unit: f64) -> String {
 }
 
 /// Fastest first.
-fn sorted(entries: &Entries) -> Vec<(&String, &Entry)> {
+fn sorted(entries: &Entries) -> Vec<(&String, &ToolNumbers)> {
     let mut entries: Vec<_> = entries.iter().filter(|(_, entry)| entry.rate.is_some()).collect();
     entries.sort_by(|a, b| median(b.1).total_cmp(&median(a.1)));
     entries
 }
 
-fn median(entry: &Entry) -> f64 {
+fn median(entry: &ToolNumbers) -> f64 {
     entry.rate.map_or(0.0, |rate| rate.median)
 }
 
@@ -76,7 +78,7 @@ fn bars(
         .iter()
         .map(|(name, entries)| (name.clone(), labels.iter().map(|tool| mpps(entries, tool)).collect()))
         .collect();
-    let figure = Figure { kind: Kind::Bars, name, title: figure_title, labels, values };
+    let figure = Figure { kind: ChartKind::Bars, name, title: figure_title, labels, values };
     *text += &figure.markdown();
     Some(figure)
 }
@@ -135,7 +137,7 @@ fn work(known: &Known, text: &mut String) -> Result<()> {
 }
 
 fn pace(known: &Known, text: &mut String) -> Result<Option<Figure>> {
-    let paced: Vec<&Row> = known.of_kind("paced").collect();
+    let paced: Vec<&BenchRow> = known.of_kind("paced").collect();
     if paced.is_empty() {
         return Ok(None);
     }
@@ -168,7 +170,7 @@ fn pace(known: &Known, text: &mut String) -> Result<Option<Figure>> {
     values
         .push(("the requested gap".to_owned(), rates.iter().map(|rate| Some(1e6 / *rate as f32)).collect()));
     let figure = Figure {
-        kind: Kind::Lines,
+        kind: ChartKind::Lines,
         name: "pace",
         title: "Mean error of gaps in µs, by frames per second",
         labels: rates.iter().map(|rate| thousands(*rate as f64)).collect(),
@@ -187,8 +189,8 @@ fn prompt(known: &Known, text: &mut String) -> Result<()> {
               | tool | ms to the first | ms to the last | requested |\n|---|---|---|---|\n";
     for start in known.results("start_ns") {
         let tool = &start.tool;
-        let stop = known.results("stop_ns").find(|row| row.tool == *tool).map(Row::estimate);
-        let count = |row: &Row| match row.asked == row.received {
+        let stop = known.results("stop_ns").find(|row| row.tool == *tool).map(BenchRow::estimate);
+        let count = |row: &BenchRow| match row.asked == row.received {
             true => format!("{}: exact", thousands(row.asked as f64)),
             false => format!("**{}: {}**", thousands(row.asked as f64), thousands(row.received as f64)),
         };
@@ -296,7 +298,7 @@ fn growth(known: &Known, text: &mut String) -> Result<()> {
 }
 
 fn left_out(known: &Known, text: &mut String) -> Result<()> {
-    let words = |row: &Row| format!("{} ({})", row.tool, row.why);
+    let words = |row: &BenchRow| format!("{} ({})", row.tool, row.why);
     let out: BTreeSet<String> = known.of_kind("left_out").map(words).collect();
     if !out.is_empty() {
         writeln!(text, "Left out here: {}.", out.into_iter().collect::<Vec<_>>().join(", "))?;

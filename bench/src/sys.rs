@@ -45,7 +45,7 @@ impl SendSocket {
 
     #[cfg(feature = "page")]
     /// Sends the first `count` messages of a batch by one call; returns how many were sent.
-    pub(crate) fn send(&self, batch: &mut Batch<'_>, count: usize) -> io::Result<usize> {
+    pub(crate) fn send(&self, batch: &mut MessageBatch<'_>, count: usize) -> io::Result<usize> {
         let messages = &mut batch.messages[..count];
         // SAFETY: the slice holds `count` headers, exclusively ours; all of them point to the
         // batch's piece, which points to a frame that the batch borrows. The kernel writes only the
@@ -58,7 +58,7 @@ impl SendSocket {
 
 /// The same frame many times, ready for sendmmsg(2).
 #[cfg(feature = "page")]
-pub(crate) struct Batch<'a> {
+pub(crate) struct MessageBatch<'a> {
     messages: Vec<libc::mmsghdr>,
     /// What all messages point to; in a box so that it stays where it is.
     _piece: Box<libc::iovec>,
@@ -66,7 +66,7 @@ pub(crate) struct Batch<'a> {
 }
 
 #[cfg(feature = "page")]
-impl<'a> Batch<'a> {
+impl<'a> MessageBatch<'a> {
     /// `len` times `frame`.
     pub(crate) fn new(frame: &'a [u8], len: usize) -> Self {
         let mut piece =

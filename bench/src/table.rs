@@ -13,7 +13,7 @@ const BUILT_IN: &str = include_str!("../sweeps.toml");
 /// How much is measured. Larger ones come later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Size {
+pub(crate) enum BenchSize {
     /// Seconds: shows that it works, and nothing else
     Tiny,
     /// Less than five minutes
@@ -25,19 +25,19 @@ pub(crate) enum Size {
 /// All of it, as it is written.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
-    size: BTreeMap<String, Times>,
+struct SweepTable {
+    size: BTreeMap<String, SizeTimes>,
     #[serde(default)]
     generate: Vec<Sweep>,
     #[serde(default)]
     pace: Vec<PaceSweep>,
-    prompt: Prompt,
+    prompt: PromptSweep,
 }
 
 /// How long and how often, in one size.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Times {
+pub(crate) struct SizeTimes {
     /// Rounds of generators.
     pub(crate) rounds: usize,
     /// Rounds of a generator against itself.
@@ -57,7 +57,7 @@ pub(crate) struct Times {
     pub(crate) proof_frames: u64,
 }
 
-impl Times {
+impl SizeTimes {
     /// From the first frame to the beginning of a measurement.
     pub(crate) fn settle(&self) -> Duration {
         Duration::from_millis(self.settle_ms)
@@ -80,7 +80,7 @@ impl Times {
 pub(crate) struct Sweep {
     /// Of the case, in rows.
     pub(crate) name: String,
-    from: Size,
+    from: BenchSize,
     /// Who takes part. The first one is measured against itself as well.
     tools: Vec<String>,
     /// Whom wirerate is compared with.
@@ -101,7 +101,7 @@ pub(crate) struct Sweep {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PaceSweep {
-    from: Size,
+    from: BenchSize,
     tools: Vec<String>,
     /// Frames a second.
     pub(crate) rates_pps: Vec<u64>,
@@ -110,7 +110,7 @@ pub(crate) struct PaceSweep {
 /// Generators that begin, end and count.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Prompt {
+pub(crate) struct PromptSweep {
     tools: Vec<String>,
     /// Frames asked for.
     pub(crate) counts: Vec<u64>,
@@ -118,34 +118,34 @@ pub(crate) struct Prompt {
 
 /// What one size measures.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Plan {
+pub(crate) struct BenchPlan {
     /// How long and how often.
-    pub(crate) times: Times,
+    pub(crate) times: SizeTimes,
     /// Rates, in the order of the table.
     pub(crate) generate: Vec<Sweep>,
     /// Paces.
     pub(crate) pace: Vec<PaceSweep>,
     /// Starts, stops and counts.
-    pub(crate) prompt: Prompt,
+    pub(crate) prompt: PromptSweep,
 }
 
-impl Plan {
+impl BenchPlan {
     /// Of the table that is built in.
-    pub(crate) fn built_in(size: Size) -> Result<Self> {
+    pub(crate) fn built_in(size: BenchSize) -> Result<Self> {
         Self::of(BUILT_IN, size).context("the table of sweeps is wrong")
     }
 
-    fn of(table: &str, size: Size) -> Result<Self> {
-        let mut table: Table = toml::from_str(table)?;
+    fn of(table: &str, size: BenchSize) -> Result<Self> {
+        let mut table: SweepTable = toml::from_str(table)?;
         let name = format!("{size:?}").to_lowercase();
         let times = table.size.remove(&name).with_context(|| format!("there is no [size.{name}]"))?;
-        let is_in = |from: Size| size == Size::Tiny || from <= size;
+        let is_in = |from: BenchSize| size == BenchSize::Tiny || from <= size;
         table.generate.iter().try_for_each(Sweep::check)?;
         table.pace.iter().try_for_each(PaceSweep::check)?;
         table.prompt.contenders()?.iter().try_for_each(|contender| contender.check(false))?;
         table.generate.retain(|sweep| is_in(sweep.from));
         table.pace.retain(|sweep| is_in(sweep.from));
-        table.generate.iter_mut().for_each(|sweep| sweep.is_tiny = size == Size::Tiny);
+        table.generate.iter_mut().for_each(|sweep| sweep.is_tiny = size == BenchSize::Tiny);
         Ok(Self { times, generate: table.generate, pace: table.pace, prompt: table.prompt })
     }
 }
@@ -192,7 +192,7 @@ impl PaceSweep {
     }
 }
 
-impl Prompt {
+impl PromptSweep {
     /// Who takes part.
     pub(crate) fn contenders(&self) -> Result<Vec<Contender>> {
         self.tools.iter().map(|name| Contender::of(name)).collect()
@@ -205,8 +205,8 @@ mod tests {
 
     #[test]
     fn sizes_grow_and_the_tiny_one_has_everything() {
-        let [tiny, quick, full] =
-            [Size::Tiny, Size::Quick, Size::Full].map(|size| Plan::built_in(size).expect("it is right"));
+        let [tiny, quick, full] = [BenchSize::Tiny, BenchSize::Quick, BenchSize::Full]
+            .map(|size| BenchPlan::built_in(size).expect("it is right"));
         for (smaller, larger) in [(&tiny, &quick), (&quick, &full)] {
             let [smaller, larger] = [smaller, larger].map(|plan| &plan.times);
             assert!(smaller.rounds < larger.rounds && smaller.window() < larger.window());
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn tiny_takes_each_value_once_and_the_others_each_with_each() {
-        let mut sweep = Plan::built_in(Size::Full).expect("it is right").generate.remove(0);
+        let mut sweep = BenchPlan::built_in(BenchSize::Full).expect("it is right").generate.remove(0);
         (sweep.frame_len, sweep.cpus) = (vec![60, 256, 1514], vec![1, 2]);
         assert_eq!(sweep.cells(), [(60, 1), (60, 2), (256, 1), (256, 2), (1514, 1), (1514, 2)]);
         sweep.is_tiny = true;
@@ -228,7 +228,7 @@ mod tests {
     fn refused(from: &str, to: &str) -> String {
         let table = BUILT_IN.replacen(from, to, 1);
         assert_ne!(table, BUILT_IN, "{from:?} is not in the table");
-        format!("{:#}", Plan::of(&table, Size::Tiny).expect_err("it is wrong"))
+        format!("{:#}", BenchPlan::of(&table, BenchSize::Tiny).expect_err("it is wrong"))
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(crate) struct Archive {
     names: HashSet<String>,
 }
 
-enum Kind {
+enum FileType {
     Folder,
     File,
     Program,
@@ -33,25 +33,25 @@ impl Archive {
     pub(crate) fn create(file: File) -> Result<Self> {
         let mut archive = Self { out: BufWriter::new(file), entries: 0, names: HashSet::new() };
         for name in ["proc", "sys", "dev", "run", "tmp", "root", "etc", "var", "usr", "bin", &MODULES[1..]] {
-            archive.entry(name, Kind::Folder, &[])?;
+            archive.entry(name, FileType::Folder, &[])?;
         }
         // Programs are called by any of the names that people and scripts know.
         for name in ["sbin", "usr/bin", "usr/sbin"] {
-            archive.entry(name, Kind::Link, b"/bin")?;
+            archive.entry(name, FileType::Link, b"/bin")?;
         }
-        archive.entry("dev/console", Kind::Console, &[])?;
+        archive.entry("dev/console", FileType::Console, &[])?;
         Ok(archive)
     }
 
     /// A file of text.
     pub(crate) fn text(&mut self, name: &str, text: &str) -> Result<()> {
         self.folders_of(name)?;
-        self.entry(name, Kind::File, text.as_bytes())
+        self.entry(name, FileType::File, text.as_bytes())
     }
 
     /// A symbolic link.
     pub(crate) fn link(&mut self, name: &str, target: &str) -> Result<()> {
-        self.entry(name, Kind::Link, target.as_bytes())
+        self.entry(name, FileType::Link, target.as_bytes())
     }
 
     /// A program of this machine, under a name there, with the libraries it is linked to.
@@ -80,7 +80,7 @@ impl Archive {
     fn file(&mut self, name: &str, path: &Path) -> Result<()> {
         self.folders_of(name)?;
         let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        self.entry(name, Kind::Program, &bytes)
+        self.entry(name, FileType::Program, &bytes)
     }
 
     /// Modules and all that they need; those that a kernel does not have are left out: it may have
@@ -93,26 +93,26 @@ impl Archive {
             let Some(path) = index.get(&name).filter(|_| !self.names.contains(&entry)) else { continue };
             let bytes = module::read(path)?;
             wanted.extend(module::needs(&bytes));
-            self.entry(&entry, Kind::File, &bytes)?;
+            self.entry(&entry, FileType::File, &bytes)?;
         }
         Ok(())
     }
 
     fn folders_of(&mut self, name: &str) -> Result<()> {
         let slashes: Vec<usize> = name.match_indices('/').map(|(at, _)| at).collect();
-        slashes.into_iter().try_for_each(|at| self.entry(&name[..at], Kind::Folder, &[]))
+        slashes.into_iter().try_for_each(|at| self.entry(&name[..at], FileType::Folder, &[]))
     }
 
-    fn entry(&mut self, name: &str, kind: Kind, bytes: &[u8]) -> Result<()> {
+    fn entry(&mut self, name: &str, kind: FileType, bytes: &[u8]) -> Result<()> {
         if !self.names.insert(name.to_owned()) {
             return Ok(());
         }
         let (mode, major, minor) = match kind {
-            Kind::Folder => (0o040_755, 0, 0),
-            Kind::File => (0o100_644, 0, 0),
-            Kind::Program => (0o100_755, 0, 0),
-            Kind::Link => (0o120_777, 0, 0),
-            Kind::Console => (0o020_600, 5, 1),
+            FileType::Folder => (0o040_755, 0, 0),
+            FileType::File => (0o100_644, 0, 0),
+            FileType::Program => (0o100_755, 0, 0),
+            FileType::Link => (0o120_777, 0, 0),
+            FileType::Console => (0o020_600, 5, 1),
         };
         self.entries += 1;
         let len = u32::try_from(bytes.len()).with_context(|| format!("{name} is too long"))?;
@@ -131,7 +131,7 @@ impl Archive {
 
     /// Ends it; all of it is in its file then.
     pub(crate) fn finish(mut self) -> Result<File> {
-        self.entry("TRAILER!!!", Kind::File, &[])?;
+        self.entry("TRAILER!!!", FileType::File, &[])?;
         Ok(self.out.into_inner()?)
     }
 }

@@ -22,7 +22,7 @@ pub struct Kernel {
 
 /// All that machines are made of.
 #[derive(Clone, Debug)]
-pub struct Lab {
+pub struct KernelSet {
     /// Oldest first.
     pub kernels: Vec<Kernel>,
     /// What the cache lacks, in words for a person.
@@ -33,7 +33,7 @@ pub struct Lab {
     pub(crate) qemu_modules: PathBuf,
 }
 
-impl Lab {
+impl KernelSet {
     /// What the cache holds.
     ///
     /// # Errors

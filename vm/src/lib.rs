@@ -22,9 +22,9 @@ mod table;
 pub mod taps;
 
 pub use archive::MODULES;
-pub use kernels::{Kernel, Lab};
+pub use kernels::{Kernel, KernelSet};
 pub use machine::Boot;
-pub use outcome::{Ending, Outcome};
-pub use side::Run;
+pub use outcome::{CaseOutcome, Ending};
+pub use side::MachineRun;
 pub use small::Small;
 pub use table::{markdown, plain};

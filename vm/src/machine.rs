@@ -2,8 +2,8 @@
 //! any case.
 
 use crate::archive::{self, Archive};
-use crate::cases::{Case, Machine};
-use crate::{Ending, Kernel, Lab, Outcome, golden, guest, taps};
+use crate::cases::{Case, MachineType};
+use crate::{CaseOutcome, Ending, Kernel, KernelSet, golden, guest, taps};
 use anyhow::{Context, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -48,11 +48,11 @@ const APPLETS: [&str; 30] = [
 #[derive(Clone, Debug)]
 pub struct Boot<'a> {
     /// What machines are made of.
-    pub lab: &'a Lab,
+    pub lab: &'a KernelSet,
     /// Which of the kernels.
     pub kernel: &'a Kernel,
     /// Which of the machines.
-    pub machine: Machine,
+    pub machine: MachineType,
     /// The program under test.
     pub wirerate: &'a Path,
     /// This program, which is the init of the machine.
@@ -70,7 +70,7 @@ impl Boot<'_> {
     ///
     /// # Errors
     /// When the machine cannot be started, or was stopped; what goes wrong in there is an outcome.
-    pub fn run(&self, cases: &[&Case]) -> Result<Vec<Outcome>> {
+    pub fn run(&self, cases: &[&Case]) -> Result<Vec<CaseOutcome>> {
         let archive = self.pack(cases)?;
         let names: Vec<&str> = cases.iter().map(|case| case.name).collect();
         let mut command =
@@ -121,7 +121,7 @@ impl Boot<'_> {
 
 /// QEMU without a device, which ends when the thread that started it does; `before` are words that
 /// run it.
-pub(crate) fn qemu(lab: &Lab, before: &[&str], cpu: &str, cpus: u32) -> Command {
+pub(crate) fn qemu(lab: &KernelSet, before: &[&str], cpu: &str, cpus: u32) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--"]).args(before).arg(&lab.qemu);
     command.env("QEMU_MODULE_DIR", &lab.qemu_modules);
@@ -198,15 +198,15 @@ fn reader(from: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
 }
 
 /// The outcome of each case; one that never came is a failure, with the machine's last words.
-fn judge(cases: &[&Case], said: &str) -> Vec<Outcome> {
-    let mut came: HashMap<String, Outcome> =
-        Outcome::all_in(said).into_iter().map(|outcome| (outcome.case.clone(), outcome)).collect();
+fn judge(cases: &[&Case], said: &str) -> Vec<CaseOutcome> {
+    let mut came: HashMap<String, CaseOutcome> =
+        CaseOutcome::all_in(said).into_iter().map(|outcome| (outcome.case.clone(), outcome)).collect();
     let last_words = || {
         let lines: Vec<&str> = said.lines().collect();
         lines[lines.len().saturating_sub(40)..].join("\n")
     };
     let outcome = |case: &&Case| {
-        came.remove(case.name).unwrap_or_else(|| Outcome {
+        came.remove(case.name).unwrap_or_else(|| CaseOutcome {
             case: case.name.to_owned(),
             ending: Ending::Failed(format!("the machine ended before it:\n{}", last_words())),
             facts: BTreeMap::new(),

@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use vm::cases::{self, Case, Machine};
-use vm::{Ending, Kernel, Lab, Outcome, Run, guest, taps};
+use vm::cases::{self, Case, MachineType};
+use vm::{CaseOutcome, Ending, Kernel, KernelSet, MachineRun, guest, taps};
 
 /// Longest that a machine may take; it takes a minute or two.
 const TIMEOUT: Duration = Duration::from_secs(900);
@@ -66,7 +66,7 @@ fn main() -> Result<ExitCode> {
 
 fn host(arguments: &Arguments) -> Result<ExitCode> {
     let is_ci = testkit::is_ci();
-    let mut lab = match Lab::open() {
+    let mut lab = match KernelSet::open() {
         Err(why) if !is_ci => {
             testkit::skip(why);
             return Ok(ExitCode::SUCCESS);
@@ -86,7 +86,7 @@ fn host(arguments: &Arguments) -> Result<ExitCode> {
         None => lab.kernels.iter().collect(),
     };
     let stop = Arc::new(AtomicBool::new(false));
-    let run = Run {
+    let run = MachineRun {
         lab: &lab,
         wirerate: arguments.wirerate.clone(),
         init: std::env::current_exe().context("cannot find this program")?,
@@ -97,7 +97,7 @@ fn host(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.shell {
         // A person most often wants what is new.
         let kernel = kernels.last().context("there is no kernel")?;
-        run.boot(kernel, Machine::Common).shell(&cases)?;
+        run.boot(kernel, MachineType::Common).shell(&cases)?;
         return Ok(ExitCode::SUCCESS);
     }
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -110,7 +110,7 @@ fn host(arguments: &Arguments) -> Result<ExitCode> {
         None => std::thread::available_parallelism()?.get(),
     };
     let failures = AtomicUsize::new(0);
-    let said = |kernel: &Kernel, outcomes: &[Outcome]| {
+    let said = |kernel: &Kernel, outcomes: &[CaseOutcome]| {
         print!("{}", vm::plain(&kernel.name, outcomes));
         failures.fetch_add(tell_failures(&kernel.name, outcomes), Ordering::Relaxed);
     };
@@ -150,7 +150,7 @@ fn wishes(has_long_turns: bool) -> String {
 }
 
 /// Writes the rows of all kernels, their names in front of the cases.
-fn put_rows(path: &std::path::Path, all: &[(String, Vec<Outcome>)]) -> Result<()> {
+fn put_rows(path: &std::path::Path, all: &[(String, Vec<CaseOutcome>)]) -> Result<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).context("it is before 1970")?;
     let when =
         serde_json::json!({ "schema": "wirerate.bench/1", "row": "machines", "time_s": now.as_secs() });
@@ -166,7 +166,7 @@ fn put_rows(path: &std::path::Path, all: &[(String, Vec<Outcome>)]) -> Result<()
 }
 
 /// Says what failed, and how many that were.
-fn tell_failures(kernel: &str, outcomes: &[Outcome]) -> usize {
+fn tell_failures(kernel: &str, outcomes: &[CaseOutcome]) -> usize {
     let failures = outcomes.iter().filter_map(|outcome| match &outcome.ending {
         Ending::Failed(why) => Some(format!("\n{kernel} {}: {why}", outcome.case)),
         _ => None,
@@ -175,7 +175,7 @@ fn tell_failures(kernel: &str, outcomes: &[Outcome]) -> usize {
 }
 
 /// Replaces what stands between the marks of a page.
-fn put_table(path: &std::path::Path, all: &[(String, Vec<vm::Outcome>)]) -> Result<()> {
+fn put_table(path: &std::path::Path, all: &[(String, Vec<vm::CaseOutcome>)]) -> Result<()> {
     let (begin, end) = ("<!-- table -->\n", "<!-- end of table -->");
     let page = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let (head, rest) =

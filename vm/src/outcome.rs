@@ -21,7 +21,7 @@ pub enum Ending {
 
 /// How a case ended, with what it measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct CaseOutcome {
     /// The name of the case.
     pub case: String,
     /// How it ended.
@@ -39,7 +39,7 @@ pub struct Outcome {
     pub took_ms: u64,
 }
 
-impl Outcome {
+impl CaseOutcome {
     /// The line that carries it.
     #[must_use]
     pub fn to_line(&self) -> String {
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn outcomes_are_found_between_the_words_of_a_kernel() {
-        let outcome = Outcome {
+        let outcome = CaseOutcome {
             case: "a".to_owned(),
             ending: Ending::Failed("two\nlines, \"quoted\"".to_owned()),
             facts: BTreeMap::from([("ratio".to_owned(), "1.5".to_owned())]),
@@ -69,6 +69,6 @@ mod tests {
             took_ms: 7,
         };
         let console = format!("[ 1.0] hello\r\n{}\r\nwirerate-guest: {{half\n", outcome.to_line());
-        assert_eq!(Outcome::all_in(&console), [outcome]);
+        assert_eq!(CaseOutcome::all_in(&console), [outcome]);
     }
 }

@@ -1,7 +1,7 @@
 //! Machines side by side, as many as there are processors for them, and what each said.
 
-use crate::cases::{Case, Machine};
-use crate::{Boot, Kernel, Lab, Outcome};
+use crate::cases::{Case, MachineType};
+use crate::{Boot, CaseOutcome, Kernel, KernelSet};
 use anyhow::Result;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,9 +10,9 @@ use std::time::Duration;
 
 /// What all machines of a run have in common.
 #[derive(Debug)]
-pub struct Run<'a> {
+pub struct MachineRun<'a> {
     /// What machines are made of.
-    pub lab: &'a Lab,
+    pub lab: &'a KernelSet,
     /// The program under test.
     pub wirerate: PathBuf,
     /// This program, which is the init of each machine.
@@ -26,16 +26,16 @@ pub struct Run<'a> {
 }
 
 /// One machine to come: whose kernel, and which cases.
-struct Job<'a> {
+struct MachineJob<'a> {
     kernel: &'a Kernel,
-    machine: Machine,
+    machine: MachineType,
     cases: Vec<&'a Case>,
 }
 
-impl Run<'_> {
+impl MachineRun<'_> {
     /// A machine of this run.
     #[must_use]
-    pub fn boot<'a>(&'a self, kernel: &'a Kernel, machine: Machine) -> Boot<'a> {
+    pub fn boot<'a>(&'a self, kernel: &'a Kernel, machine: MachineType) -> Boot<'a> {
         let Self { lab, wirerate, init, timeout, wishes, stop } = self;
         Boot { lab, kernel, machine, wirerate, init, wishes, timeout: *timeout, stop }
     }
@@ -50,8 +50,8 @@ impl Run<'_> {
         kernels: &[&Kernel],
         cases: &[&Case],
         at_once: usize,
-        said: impl Fn(&Kernel, &[Outcome]) + Sync,
-    ) -> Result<Vec<(String, Vec<Outcome>)>> {
+        said: impl Fn(&Kernel, &[CaseOutcome]) + Sync,
+    ) -> Result<Vec<(String, Vec<CaseOutcome>)>> {
         let jobs = jobs(kernels, cases);
         let (next, all) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         let work = || -> Result<()> {
@@ -75,18 +75,18 @@ impl Run<'_> {
 }
 
 /// The machines, those that take longest first, so that none is left over at the end.
-fn jobs<'a>(kernels: &[&'a Kernel], cases: &[&'a Case]) -> Vec<Job<'a>> {
+fn jobs<'a>(kernels: &[&'a Kernel], cases: &[&'a Case]) -> Vec<MachineJob<'a>> {
     let of = |machine| {
         kernels.iter().map(move |kernel| {
             let cases = cases.iter().copied().filter(|case| case.machine == machine).collect();
-            Job { kernel, machine, cases }
+            MachineJob { kernel, machine, cases }
         })
     };
-    Machine::ALL.into_iter().flat_map(of).filter(|job| !job.cases.is_empty()).collect()
+    MachineType::ALL.into_iter().flat_map(of).filter(|job| !job.cases.is_empty()).collect()
 }
 
 /// The outcomes of one kernel, in the order of the cases.
-fn in_order(all: &[(String, Vec<Outcome>)], kernel: &str, cases: &[&Case]) -> Vec<Outcome> {
+fn in_order(all: &[(String, Vec<CaseOutcome>)], kernel: &str, cases: &[&Case]) -> Vec<CaseOutcome> {
     let of_kernel = || all.iter().filter(|(name, _)| name == kernel).flat_map(|(_, outcomes)| outcomes);
     cases.iter().filter_map(|case| of_kernel().find(|outcome| outcome.case == case.name).cloned()).collect()
 }
@@ -118,13 +118,13 @@ mod tests {
             expected.sort_unstable();
             assert_eq!(names, expected);
         }
-        assert!(jobs[..2].iter().all(|job| job.machine == Machine::Single));
+        assert!(jobs[..2].iter().all(|job| job.machine == MachineType::Single));
     }
 
     #[test]
     fn outcomes_come_in_the_order_of_the_cases_whichever_machine_was_first() {
         let cases = &crate::cases::all()[..2];
-        let outcome = |case: &Case| Outcome {
+        let outcome = |case: &Case| CaseOutcome {
             case: case.name.to_owned(),
             ending: Ending::Passed,
             facts: BTreeMap::new(),

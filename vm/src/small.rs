@@ -2,7 +2,7 @@
 //! names, nothing else.
 
 use crate::archive::{self, Archive};
-use crate::{Lab, machine};
+use crate::{KernelSet, machine};
 use anyhow::Result;
 use std::path::Path;
 use std::process::Stdio;
@@ -34,7 +34,7 @@ impl Small<'_> {
     /// # Errors
     /// When it cannot be started: what is missing.
     pub fn run(&self) -> Result<String> {
-        let lab = Lab::open()?;
+        let lab = KernelSet::open()?;
         let kernel = lab.kernel(self.kernel)?;
         let mut archive = Archive::create(machine::nameless()?)?;
         archive.program("init", self.init)?;

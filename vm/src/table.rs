@@ -1,14 +1,14 @@
 //! All outcomes side by side: for the terminal and for docs/kernels.md.
 
-use crate::{Ending, Outcome};
+use crate::{CaseOutcome, Ending};
 use std::fmt::Write;
 
 /// The outcomes of one kernel.
-type OfKernel = (String, Vec<Outcome>);
+type OfKernel = (String, Vec<CaseOutcome>);
 
 /// A line for each case of a kernel, for a person who waits.
 #[must_use]
-pub fn plain(kernel: &str, outcomes: &[Outcome]) -> String {
+pub fn plain(kernel: &str, outcomes: &[CaseOutcome]) -> String {
     let mut out = String::new();
     for outcome in outcomes {
         let seconds = outcome.took_ms as f64 / 1000.0;
@@ -41,7 +41,7 @@ pub fn markdown(kernels: &[OfKernel], what: impl Fn(&str) -> String) -> String {
     out
 }
 
-fn cell(outcome: &Outcome) -> String {
+fn cell(outcome: &CaseOutcome) -> String {
     let facts: Vec<String> = outcome.facts.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     match &outcome.ending {
         Ending::Passed if facts.is_empty() => "yes".to_owned(),

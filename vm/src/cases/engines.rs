@@ -1,6 +1,6 @@
 //! Each engine between two namespaces: what it says it sent is there.
 
-use super::{Case, Finding, Machine};
+use super::{Case, CaseReport, MachineType};
 use crate::guest::{sh, try_sh};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub(super) const CASES: &[Case] = &[
         what: "xdp, skb, af_xdp and af_packet send 20,000 frames over a veth pair, and all arrive",
         modules: &[],
         devices: &[],
-        machine: Machine::Common,
+        machine: MachineType::Common,
         run: engines,
     },
     Case {
@@ -22,7 +22,7 @@ pub(super) const CASES: &[Case] = &[
         what: "a veth pair whose far end takes no live frames gets the next engine, and all arrive",
         modules: &[],
         devices: &[],
-        machine: Machine::Common,
+        machine: MachineType::Common,
         run: ladder,
     },
     Case {
@@ -30,7 +30,7 @@ pub(super) const CASES: &[Case] = &[
         what: "20,000 frames are captured in both modes and counted in the file",
         modules: &[],
         devices: &[],
-        machine: Machine::Common,
+        machine: MachineType::Common,
         run: capture,
     },
     Case {
@@ -38,7 +38,7 @@ pub(super) const CASES: &[Case] = &[
         what: "`wirerate demo` with 100,000 frames",
         modules: &[],
         devices: &[],
-        machine: Machine::Common,
+        machine: MachineType::Common,
         run: demo,
     },
 ];
@@ -84,7 +84,7 @@ pub(super) fn send(options: &str) -> Result<Value> {
     serde_json::from_str(line).with_context(|| format!("{script} says {text:?}"))
 }
 
-fn engines(finding: &mut Finding) -> Result<()> {
+fn engines(finding: &mut CaseReport) -> Result<()> {
     for engine in ["xdp", "skb", "af_xdp", "af_packet"] {
         let pair = Pair::new("on")?;
         let report = send(&format!("--count {FRAMES} --engine {engine}"))?;
@@ -96,7 +96,7 @@ fn engines(finding: &mut Finding) -> Result<()> {
     Ok(())
 }
 
-fn ladder(finding: &mut Finding) -> Result<()> {
+fn ladder(finding: &mut CaseReport) -> Result<()> {
     let pair = Pair::new("off")?;
     let report = send(&format!("--count {FRAMES}"))?;
     let received = pair.received()?;
@@ -105,7 +105,7 @@ fn ladder(finding: &mut Finding) -> Result<()> {
     Ok(())
 }
 
-fn capture(finding: &mut Finding) -> Result<()> {
+fn capture(finding: &mut CaseReport) -> Result<()> {
     for mode in ["mirror", "drop"] {
         let _pair = Pair::new("on")?;
         let text = sh(&format!(
@@ -125,7 +125,7 @@ fn capture(finding: &mut Finding) -> Result<()> {
     Ok(())
 }
 
-fn demo(_: &mut Finding) -> Result<()> {
+fn demo(_: &mut CaseReport) -> Result<()> {
     let output = try_sh("cd /tmp; wirerate demo --count 100000")?;
     let said =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);

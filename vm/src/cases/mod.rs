@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 /// What a case found out while it ran.
 #[derive(Debug, Default)]
-pub struct Finding {
+pub struct CaseReport {
     /// For the table, by a short name.
     pub facts: BTreeMap<String, String>,
     /// Texts to compare with those of the repository.
@@ -26,7 +26,7 @@ pub struct Finding {
     pub lacks: Option<String>,
 }
 
-impl Finding {
+impl CaseReport {
     /// Notes a fact for the table.
     pub fn note(&mut self, name: &str, value: impl ToString) {
         self.facts.insert(name.to_owned(), value.to_string());
@@ -45,7 +45,7 @@ impl Finding {
 
 /// A machine of a kernel, with the cases that share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Machine {
+pub enum MachineType {
     /// One processor. A conversation of many words is several times faster there: to wake another
     /// emulated processor takes longer than all else.
     Single,
@@ -57,7 +57,7 @@ pub enum Machine {
     Common,
 }
 
-impl Machine {
+impl MachineType {
     /// All, those that take longest first.
     pub const ALL: [Self; 4] = [Self::Single, Self::Tests, Self::Cards, Self::Common];
 
@@ -71,7 +71,7 @@ impl Machine {
     }
 }
 
-impl Machine {
+impl MachineType {
     /// Puts what its cases need, and no others do, into its archive.
     pub(crate) fn add_files(self, archive: &mut Archive) -> Result<()> {
         match self {
@@ -93,9 +93,9 @@ pub struct Case {
     /// Arguments of QEMU for the devices that it needs; cases that name the same ones share them.
     pub devices: &'static [&'static str],
     /// In which machine.
-    pub machine: Machine,
+    pub machine: MachineType,
     /// Runs it, in the machine.
-    pub run: fn(&mut Finding) -> Result<()>,
+    pub run: fn(&mut CaseReport) -> Result<()>,
 }
 
 impl Case {

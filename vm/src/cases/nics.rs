@@ -4,7 +4,7 @@
 //! Two cards of a kind are joined inside QEMU, and each end stands in a namespace of its own, as
 //! `tx0` and `rx0`.
 
-use super::{Case, Finding, Machine};
+use super::{Case, CaseReport, MachineType};
 use crate::guest::{load, sh, try_sh};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -23,7 +23,7 @@ pub(super) const CASES: &[Case] = &[
         what: "virtio-net: doctor, engines, capture and stamps as in the golden file; what is sent arrives",
         modules: VIRTIO.modules,
         devices: VIRTIO.devices,
-        machine: Machine::Cards,
+        machine: MachineType::Cards,
         run: |finding| nic(&VIRTIO, finding),
     },
     Case {
@@ -31,7 +31,7 @@ pub(super) const CASES: &[Case] = &[
         what: "igb: the same",
         modules: IGB.modules,
         devices: IGB.devices,
-        machine: Machine::Cards,
+        machine: MachineType::Cards,
         run: |finding| nic(&IGB, finding),
     },
     Case {
@@ -39,7 +39,7 @@ pub(super) const CASES: &[Case] = &[
         what: "e1000e: the same",
         modules: E1000E.modules,
         devices: E1000E.devices,
-        machine: Machine::Cards,
+        machine: MachineType::Cards,
         run: |finding| nic(&E1000E, finding),
     },
 ];
@@ -247,7 +247,7 @@ impl Drop for CardPair {
     }
 }
 
-fn nic(card: &'static Card, finding: &mut Finding) -> Result<()> {
+fn nic(card: &'static Card, finding: &mut CaseReport) -> Result<()> {
     let pair = CardPair::new(card)?;
     let mut text = told_by_doctor(&sh("wirerate doctor tx0 --netns tx")?)?;
     let report = pair.send_all("")?;

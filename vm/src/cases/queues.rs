@@ -5,7 +5,7 @@
 //! the others.
 
 use super::nics::{Card, CardPair, FRAMES, lines, told_by_doctor, word};
-use super::{Case, Finding, Machine};
+use super::{Case, CaseReport, MachineType};
 use crate::guest::sh;
 use anyhow::{Context, Result, ensure};
 use pcapng::{Block, Reader};
@@ -19,7 +19,7 @@ pub(super) const CASES: &[Case] = &[Case {
            capture of all queues",
     modules: CARD.modules,
     devices: CARD.devices,
-    machine: Machine::Cards,
+    machine: MachineType::Cards,
     run: queues,
 }];
 
@@ -45,16 +45,16 @@ const QUEUES: u32 = 2;
 const QUEUES_MAX: u32 = 4;
 const CAPTURED: u64 = 1_000;
 
-fn queues(finding: &mut Finding) -> Result<()> {
+fn queues(finding: &mut CaseReport) -> Result<()> {
     let pair = CardPair::new(&CARD)?;
     let mut text = told_by_doctor(&sh("wirerate doctor tx0 --netns tx")?)?;
     for (options, is_even) in [("--queues 0-1", true), ("--queues cpu --cpus 0,1", false)] {
-        let before = Counts::now()?;
+        let before = QueueCounts::now()?;
         let report = pair.send_all(options)?;
         let engine = word(&report["engine"]["name"]);
         let why = lines(&report["engine"]["why"]);
         text += &format!("$ wirerate send {options}\n{engine}\n{why}\n");
-        let sent = Counts::now()?.since(&before);
+        let sent = QueueCounts::now()?.since(&before);
         ensure!(sent.are_right(is_even), "{options}: {sent:?}: {report}");
         finding.note(options, engine);
     }
@@ -67,7 +67,7 @@ fn queues(finding: &mut Finding) -> Result<()> {
 /// By a program on the card. Linux 6.1, which does not say what drivers take, loses some of what
 /// its driver took: found here, not explained; a second sender that keeps the program there does
 /// not change it.
-fn live_frames(pair: &CardPair, finding: &mut Finding) -> Result<()> {
+fn live_frames(pair: &CardPair, finding: &mut CaseReport) -> Result<()> {
     let before = pair.received()?;
     let report = pair.send(&format!("--engine xdp --count {FRAMES}"))?;
     ensure!(report["sent"] == FRAMES, "{report}");
@@ -81,12 +81,12 @@ fn live_frames(pair: &CardPair, finding: &mut Finding) -> Result<()> {
 /// What each transmit queue of `tx0` has sent: frames where the driver tells them, else doorbells
 /// (virtio-net of newer kernels tells frames by netlink only).
 #[derive(Debug)]
-struct Counts {
+struct QueueCounts {
     is_of_frames: bool,
     by_queue: BTreeMap<u32, u64>,
 }
 
-impl Counts {
+impl QueueCounts {
     fn now() -> Result<Self> {
         let text = sh("ip netns exec tx ethtool -S tx0")?;
         let of = |what: &str| {
@@ -121,7 +121,7 @@ impl Counts {
 }
 
 /// Flows that spread over the receiver's queues, each frame in the file with its own; the source.
-fn capture(pair: &CardPair, finding: &mut Finding) -> Result<String> {
+fn capture(pair: &CardPair, finding: &mut CaseReport) -> Result<String> {
     pair.start_capture(&format!("--count {CAPTURED} -w /tmp/queues.pcapng"))?;
     pair.send(&format!("--count {CAPTURED} --pps 5000 --udp-src 1000-1099"))?;
     let report = pair.end_capture()?;

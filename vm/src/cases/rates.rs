@@ -8,7 +8,7 @@
 use super::engines::Pair;
 use super::nics::{CardPair, IGB, VIRTIO_DIRECT};
 use super::wireless::Air;
-use super::{Case, Finding, Machine, wireless};
+use super::{Case, CaseReport, MachineType, wireless};
 use crate::guest::{Background, load, sh, try_sh, unload};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
@@ -22,7 +22,7 @@ pub(super) const CASES: &[Case] = &[
         what: "veth: receiver's rate of wirerate over that of the kernel's pktgen",
         modules: PKTGEN,
         devices: &[],
-        machine: Machine::Common,
+        machine: MachineType::Common,
         run: veth,
     },
     Case {
@@ -30,7 +30,7 @@ pub(super) const CASES: &[Case] = &[
         what: "dummy: the same by the device's own counter, and into the receive path by tc's",
         modules: &["pktgen", "dummy", "cls_matchall", "act_gact"],
         devices: &[],
-        machine: Machine::Common,
+        machine: MachineType::Common,
         run: dummy,
     },
     Case {
@@ -38,7 +38,7 @@ pub(super) const CASES: &[Case] = &[
         what: "mac80211_hwsim: the same, at the access point",
         modules: wireless::MODULES,
         devices: &[],
-        machine: Machine::Common,
+        machine: MachineType::Common,
         run: hwsim,
     },
     Case {
@@ -46,7 +46,7 @@ pub(super) const CASES: &[Case] = &[
         what: "virtio-net: the same",
         modules: &["pktgen", "virtio_pci", "virtio_net"],
         devices: VIRTIO_DIRECT.devices,
-        machine: Machine::Cards,
+        machine: MachineType::Cards,
         run: virtio,
     },
     Case {
@@ -54,7 +54,7 @@ pub(super) const CASES: &[Case] = &[
         what: "igb: the same",
         modules: &["pktgen", "igb"],
         devices: IGB.devices,
-        machine: Machine::Cards,
+        machine: MachineType::Cards,
         run: igb,
     },
 ];
@@ -111,10 +111,10 @@ impl Bed {
     }
 
     /// `options` are those of `wirerate send`.
-    fn ours(&self, mode: Mode, engine: &str) -> Sender {
+    fn ours(&self, mode: SendMode, engine: &str) -> RateSender {
         let Self { ifname, at, dst_mac, .. } = self;
         let mode = mode.name();
-        Sender::new(
+        RateSender::new(
             engine.to_owned(),
             format!(
                 "exec {at} wirerate send {ifname} --cpus 1 --dst 198.18.0.1 --dst-mac {dst_mac} --duration 60s \
@@ -125,7 +125,7 @@ impl Bed {
     }
 
     /// The kernel's, on the same CPU.
-    fn theirs(&self, mode: Mode, burst: u32, clone_skb: u32) -> Sender {
+    fn theirs(&self, mode: SendMode, burst: u32, clone_skb: u32) -> RateSender {
         let Self { ifname, at, dst_mac, .. } = self;
         let settings = format!(
             "cd /proc/net/pktgen
@@ -136,7 +136,7 @@ impl Bed {
              echo start > pgctrl",
             mode.name()
         );
-        Sender::new(
+        RateSender::new(
             format!("pktgen burst {burst} clone_skb {clone_skb}"),
             format!("exec {at} sh -ec '{settings}' >/tmp/said 2>&1"),
             true,
@@ -146,13 +146,13 @@ impl Bed {
 
 /// How frames leave the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+enum SendMode {
     Start,
     Queue,
     Receive,
 }
 
-impl Mode {
+impl SendMode {
     fn name(self) -> &'static str {
         match self {
             Self::Start => "start_xmit",
@@ -163,7 +163,7 @@ impl Mode {
 }
 
 /// A sender, and its rate in each round.
-struct Sender {
+struct RateSender {
     name: String,
     command: String,
     /// The kernel's.
@@ -171,7 +171,7 @@ struct Sender {
     pps: Vec<f64>,
 }
 
-impl Sender {
+impl RateSender {
     fn new(name: String, command: String, is_module: bool) -> Self {
         Self { name, command, is_module, pps: Vec::new() }
     }
@@ -271,7 +271,7 @@ fn turns() -> Result<u32> {
 /// Who sends, and how. A short turn takes the first of each side.
 struct Contest<'a> {
     bed: &'a Bed,
-    mode: Mode,
+    mode: SendMode,
     ours: &'a [&'a str],
     /// `burst` and `clone_skb`.
     theirs: &'a [(u32, u32)],
@@ -279,16 +279,16 @@ struct Contest<'a> {
 
 impl Contest<'_> {
     /// Takes turns, and notes the best of each side, by medians, and how they compare turn by turn.
-    fn run(&self, finding: &mut Finding) -> Result<()> {
+    fn run(&self, finding: &mut CaseReport) -> Result<()> {
         let Self { bed, mode, .. } = *self;
         let (rounds, window, most) = match turns()? {
             0 => (1, Duration::from_millis(300), 1),
             rounds => (rounds, Duration::from_millis(1_500), usize::MAX),
         };
-        let mut ours: Vec<Sender> =
+        let mut ours: Vec<RateSender> =
             self.ours.iter().take(most).map(|engine| bed.ours(mode, engine)).collect();
         let theirs = self.theirs.iter().take(most);
-        let mut theirs: Vec<Sender> =
+        let mut theirs: Vec<RateSender> =
             theirs.map(|(burst, clone_skb)| bed.theirs(mode, *burst, *clone_skb)).collect();
         for _ in 0..rounds {
             theirs.iter_mut().chain(&mut ours).try_for_each(|sender| sender.measure(bed, window))?;
@@ -296,19 +296,19 @@ impl Contest<'_> {
         self.conclude(&ours, &theirs, finding)
     }
 
-    fn conclude(&self, ours: &[Sender], theirs: &[Sender], finding: &mut Finding) -> Result<()> {
+    fn conclude(&self, ours: &[RateSender], theirs: &[RateSender], finding: &mut CaseReport) -> Result<()> {
         let place = match self.mode {
-            Mode::Start => self.bed.device.to_owned(),
+            SendMode::Start => self.bed.device.to_owned(),
             mode => format!("{} {}", self.bed.device, mode.name()),
         };
         for sender in theirs.iter().chain(ours) {
             finding.row(row(&place, sender, "rate_pps", None, &sender.pps));
         }
-        let best = |senders: &mut dyn Iterator<Item = &'_ Sender>| -> Option<usize> {
-            let medians = senders.map(Sender::median).enumerate();
+        let best = |senders: &mut dyn Iterator<Item = &'_ RateSender>| -> Option<usize> {
+            let medians = senders.map(RateSender::median).enumerate();
             medians.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(index, _)| index)
         };
-        let best_of = |senders: &[Sender]| best(&mut senders.iter()).context("no sender");
+        let best_of = |senders: &[RateSender]| best(&mut senders.iter()).context("no sender");
         let (our, their) = (&ours[best_of(ours)?], &theirs[best_of(theirs)?]);
         let ratios: Vec<f64> = our.pps.iter().zip(&their.pps).map(|(our, their)| our / their).collect();
         finding.row(row(&place, our, "rate_ratio", Some(&their.name), &ratios));
@@ -338,7 +338,7 @@ impl Contest<'_> {
 /// A row as those of `bench`; the host puts the name of the kernel in front of the case.
 fn row(
     place: &str,
-    sender: &Sender,
+    sender: &RateSender,
     value: &str,
     against: Option<&str>,
     values: &[f64],
@@ -358,13 +358,14 @@ const AGAIN: &str = "af_xdp --clone 100000";
 const ALONE: &[(u32, u32)] = &[(1, 0)];
 const SHARED: &[(u32, u32)] = &[(32, 100_000), (1, 0), (32, 0), (1, 100_000)];
 
-fn veth(finding: &mut Finding) -> Result<()> {
+fn veth(finding: &mut CaseReport) -> Result<()> {
     let _pair = Pair::new("on")?;
     let _sink = sink()?;
     let bed = Bed::between("veth", VETH_MAC);
-    let contest = Contest { bed: &bed, mode: Mode::Start, ours: &["xdp", "skb", "af_packet"], theirs: ALONE };
+    let contest =
+        Contest { bed: &bed, mode: SendMode::Start, ours: &["xdp", "skb", "af_packet"], theirs: ALONE };
     contest.run(finding)?;
-    Contest { mode: Mode::Queue, ours: &["skb", "af_packet"], ..contest }.run(finding)
+    Contest { mode: SendMode::Queue, ours: &["skb", "af_packet"], ..contest }.run(finding)
 }
 
 /// The receiver's stack would cost more than the senders do. Frames of all senders end in its
@@ -392,7 +393,7 @@ fn apart(pair: &CardPair) -> Result<Background> {
     Ok(sink)
 }
 
-fn dummy(finding: &mut Finding) -> Result<()> {
+fn dummy(finding: &mut CaseReport) -> Result<()> {
     ["dummy", "cls_matchall", "act_gact"].iter().try_for_each(|name| load(name, ""))?;
     sh("ip link add dummy9 type dummy; ip link set dummy9 up; ip address add 198.18.0.2/15 dev dummy9
         tc qdisc add dev dummy9 clsact; tc filter add dev dummy9 ingress matchall action drop")?;
@@ -403,17 +404,17 @@ fn dummy(finding: &mut Finding) -> Result<()> {
         dst_mac: VETH_MAC.to_owned(),
         counter: "cat /sys/class/net/dummy9/statistics/tx_packets",
     };
-    let start = Contest { bed: &bed, mode: Mode::Start, ours: &["skb", "af_packet"], theirs: SHARED };
+    let start = Contest { bed: &bed, mode: SendMode::Start, ours: &["skb", "af_packet"], theirs: SHARED };
     start.run(finding)?;
-    Contest { mode: Mode::Queue, theirs: &[(1, 100_000), (1, 0)], ..start }.run(finding)?;
+    Contest { mode: SendMode::Queue, theirs: &[(1, 100_000), (1, 0)], ..start }.run(finding)?;
     let counter = "tc -s filter show dev dummy9 ingress | awk '/Sent/ { print $4 }'";
     let bed = Bed { counter, ..bed };
-    Contest { bed: &bed, mode: Mode::Receive, ours: &["xdp", "skb"], theirs: &[(32, 0), (1, 0)] }
+    Contest { bed: &bed, mode: SendMode::Receive, ours: &["xdp", "skb"], theirs: &[(32, 0), (1, 0)] }
         .run(finding)?;
     sh("ip link del dummy9").map(drop)
 }
 
-fn hwsim(finding: &mut Finding) -> Result<()> {
+fn hwsim(finding: &mut CaseReport) -> Result<()> {
     let air = Air::new("", "")?;
     air.connect()?;
     let bed = Bed {
@@ -423,29 +424,29 @@ fn hwsim(finding: &mut Finding) -> Result<()> {
         dst_mac: air.access_point().to_owned(),
         counter: "cat /sys/class/net/wlan0/statistics/rx_packets",
     };
-    Contest { bed: &bed, mode: Mode::Start, ours: &["af_packet", "skb"], theirs: ALONE }.run(finding)
+    Contest { bed: &bed, mode: SendMode::Start, ours: &["af_packet", "skb"], theirs: ALONE }.run(finding)
 }
 
-fn virtio(finding: &mut Finding) -> Result<()> {
+fn virtio(finding: &mut CaseReport) -> Result<()> {
     let pair = CardPair::new(&VIRTIO_DIRECT)?;
     let _sink = apart(&pair)?;
     let bed = Bed::between("virtio", pair.receiver_mac());
     let contest = Contest {
         bed: &bed,
-        mode: Mode::Start,
+        mode: SendMode::Start,
         ours: &["xdp", "af_xdp", AGAIN, "af_packet"],
         theirs: SHARED,
     };
     contest.run(finding)?;
     // To give a real qdisc the same skb twice crashes the kernel.
-    Contest { mode: Mode::Queue, ours: &["af_packet", "skb"], theirs: ALONE, ..contest }.run(finding)
+    Contest { mode: SendMode::Queue, ours: &["af_packet", "skb"], theirs: ALONE, ..contest }.run(finding)
 }
 
-fn igb(finding: &mut Finding) -> Result<()> {
+fn igb(finding: &mut CaseReport) -> Result<()> {
     let pair = CardPair::new(&IGB)?;
     let _sink = apart(&pair)?;
     let bed = Bed::between("igb", pair.receiver_mac());
-    Contest { bed: &bed, mode: Mode::Start, ours: &["af_xdp", AGAIN, "xdp", "af_packet"], theirs: SHARED }
+    Contest { bed: &bed, mode: SendMode::Start, ours: &["af_xdp", AGAIN, "xdp", "af_packet"], theirs: SHARED }
         .run(finding)
 }
 
@@ -463,7 +464,7 @@ mod tests {
 
     #[test]
     fn rows_say_what_the_page_of_the_bench_asks() {
-        let sender = Sender { pps: vec![5.0], ..Sender::new("xdp".to_owned(), String::new(), false) };
+        let sender = RateSender { pps: vec![5.0], ..RateSender::new("xdp".to_owned(), String::new(), false) };
         let row = row("igb", &sender, "rate_pps", None, &sender.pps);
         for name in ["schema", "row", "case", "tool", "value", "median", "spread", "rounds"] {
             assert!(!row[name].is_null(), "{name}");

@@ -5,7 +5,7 @@
 //! Frames are sent between two looks at the system's clock, which is what a stamp is compared with.
 
 use super::nics::{CardPair, E1000E, IGB};
-use super::{Case, Finding, Machine};
+use super::{Case, CaseReport, MachineType};
 use crate::guest::sh;
 use anyhow::{Context, Result, ensure};
 use pcapng::{Block, PacketBuf, Reader};
@@ -20,7 +20,7 @@ pub(super) const CASES: &[Case] = &[
         what: "the frame that igb stamped has the card's time, by `--clock utc` and `phc`; all others have the kernel's",
         modules: IGB.modules,
         devices: IGB.devices,
-        machine: Machine::Cards,
+        machine: MachineType::Cards,
         run: igb,
     },
     Case {
@@ -28,7 +28,7 @@ pub(super) const CASES: &[Case] = &[
         what: "e1000e grants stamps and makes none: all frames have the kernel's time, and the report says so",
         modules: E1000E.modules,
         devices: E1000E.devices,
-        machine: Machine::Cards,
+        machine: MachineType::Cards,
         run: e1000e,
     },
 ];
@@ -75,7 +75,7 @@ fn send(pair: &CardPair) -> Result<[Span; 2]> {
     Ok([first, Span(begin_ns, now_ns()?)])
 }
 
-fn igb(finding: &mut Finding) -> Result<()> {
+fn igb(finding: &mut CaseReport) -> Result<()> {
     let pair = CardPair::new(&IGB)?;
     sh("wirerate timestamp rx0 --netns rx on --filter ptp")?;
     for clock in ["utc", "phc"] {
@@ -105,7 +105,7 @@ fn igb(finding: &mut Finding) -> Result<()> {
     Ok(())
 }
 
-fn e1000e(finding: &mut Finding) -> Result<()> {
+fn e1000e(finding: &mut CaseReport) -> Result<()> {
     let pair = CardPair::new(&E1000E)?;
     let granted = sh("wirerate timestamp rx0 --netns rx on --json")?;
     ensure!(granted.contains("\"rx_filter\":\"all\""), "{granted}");

@@ -2,7 +2,7 @@
 //! ten thousand frames. In place of `modprobe pktgen` stands `wirerate exec`; beside it runs the
 //! kernel's own.
 
-use super::{Case, Finding, Machine};
+use super::{Case, CaseReport, MachineType};
 use crate::guest::{Background, load, sh, try_sh, unload};
 use anyhow::{Context, Result, ensure};
 use pcapng::{Block, Reader};
@@ -17,7 +17,7 @@ pub(super) const CASES: &[Case] = &[
                the medians of five turns",
         modules: MODULES,
         devices: &[],
-        machine: Machine::Common,
+        machine: MachineType::Common,
         run: open,
     },
     Case {
@@ -26,7 +26,7 @@ pub(super) const CASES: &[Case] = &[
                nothing is sent, in words",
         modules: MODULES,
         devices: &[],
-        machine: Machine::Common,
+        machine: MachineType::Common,
         run: capture,
     },
     Case {
@@ -34,7 +34,7 @@ pub(super) const CASES: &[Case] = &[
         what: "the same page with WPA2, the station in a namespace of its own",
         modules: MODULES,
         devices: &[],
-        machine: Machine::Common,
+        machine: MachineType::Common,
         run: wpa2,
     },
 ];
@@ -119,7 +119,7 @@ impl Air {
     }
 
     /// The page by wirerate and by the module in turns; the read-outs must have the same form.
-    fn race(&self, turns: usize, finding: &mut Finding) -> Result<()> {
+    fn race(&self, turns: usize, finding: &mut CaseReport) -> Result<()> {
         self.page()?;
         let mut pps: [Vec<f64>; 2] = Default::default();
         for _ in 0..turns {
@@ -147,7 +147,7 @@ impl Air {
     /// A turn of the module. Its threads look for orders ten times a second, and on a busy host
     /// `rem_device_all`, which waits 125 ms for that, may be carried out behind the line that adds
     /// the device: then the page ends without a device, and is read again.
-    fn module(&self) -> Result<Run> {
+    fn module(&self) -> Result<PageRun> {
         let command = format!(
             "{} sh -c 'sh -e /tmp/page || {{ [ -e /proc/net/pktgen/wlan1 ] || echo {GONE}; exit 1; }}'",
             self.at_station
@@ -181,13 +181,13 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-fn open(finding: &mut Finding) -> Result<()> {
+fn open(finding: &mut CaseReport) -> Result<()> {
     let air = Air::new("", "")?;
     air.connect()?;
     air.race(TURNS, finding)
 }
 
-fn wpa2(finding: &mut Finding) -> Result<()> {
+fn wpa2(finding: &mut CaseReport) -> Result<()> {
     let mut air = Air::new(WPA2, "ip netns exec sta")?;
     std::fs::write("/tmp/station.conf", STATION)?;
     // A radio moves to the namespace of a process.
@@ -204,7 +204,7 @@ fn wpa2(finding: &mut Finding) -> Result<()> {
     air.race(1, finding)
 }
 
-fn capture(finding: &mut Finding) -> Result<()> {
+fn capture(finding: &mut CaseReport) -> Result<()> {
     let air = Air::new("", "")?;
     sh("ip link set wlan1 up; ip link set hwsim0 up")?;
     let send = format!("wirerate send wlan1 --dst 192.168.1.1 --dst-mac {} --size 600", air.access_point);
@@ -260,20 +260,20 @@ fn read(path: &str) -> Result<(Vec<u16>, Vec<u32>)> {
     Ok((types, sizes))
 }
 
-struct Run {
+struct PageRun {
     text: String,
     pps: u64,
 }
 
 /// Runs the page; everything it sends must be received.
-fn run(command: &str) -> Result<Run> {
+fn run(command: &str) -> Result<PageRun> {
     let before = received()?;
     let text = sh(command)?;
     let arrived = received()? - before;
     ensure!(arrived >= FRAMES, "{arrived} of {FRAMES} frames arrived with {command:?}:\n{text}");
     ensure!(text.contains("Result: OK: "), "{text}");
     let pps = text.split_whitespace().find_map(|word| word.strip_suffix("pps")?.parse().ok());
-    Ok(Run { pps: pps.with_context(|| text.clone())?, text })
+    Ok(PageRun { pps: pps.with_context(|| text.clone())?, text })
 }
 
 fn received() -> Result<u64> {

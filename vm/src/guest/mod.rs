@@ -7,8 +7,8 @@ mod shell;
 pub use load::{has_module, load, unload};
 pub use shell::{Background, sh, try_sh};
 
-use crate::cases::{self, Finding};
-use crate::{Ending, Outcome};
+use crate::cases::{self, CaseReport};
+use crate::{CaseOutcome, Ending};
 use anyhow::{Context, Result};
 use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
@@ -82,7 +82,7 @@ fn run(name: &str) {
         let ending = Ending::Failed(format!("its process ended with {status:?}"));
         println!(
             "{}",
-            Outcome {
+            CaseOutcome {
                 case: name.to_owned(),
                 ending,
                 facts: Default::default(),
@@ -99,7 +99,7 @@ fn run(name: &str) {
 pub fn run_case() -> bool {
     let Ok(name) = std::env::var("WIRERATE_CASE") else { return false };
     let started = Instant::now();
-    let mut finding = Finding::default();
+    let mut finding = CaseReport::default();
     let ending = match cases::find(&name) {
         None => Ending::Failed("there is no such case".to_owned()),
         Some(case) => match (case.run)(&mut finding) {
@@ -110,7 +110,7 @@ pub fn run_case() -> bool {
     let took_ms = started.elapsed().as_millis() as u64;
     println!(
         "{}",
-        Outcome {
+        CaseOutcome {
             case: name,
             ending,
             facts: finding.facts,

@@ -2,7 +2,7 @@
 
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
-use bench::own::{self, Ended};
+use bench::own::{self, BenchEnd};
 
 pub use bench::own::Args;
 
@@ -12,8 +12,8 @@ pub use bench::own::Args;
 /// What the host refused.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     match own::run(args, stop.flag()) {
-        Ok(Ended::Good) => Ok(Outcome::Done),
-        Ok(Ended::Bad | Ended::Stopped) => Ok(Outcome::No),
+        Ok(BenchEnd::Good) => Ok(Outcome::Done),
+        Ok(BenchEnd::Bad | BenchEnd::Stopped) => Ok(Outcome::No),
         Err(error) => Err(Failure::refused("measure", error).try_this("wirerate doctor")),
     }
 }

@@ -1,7 +1,7 @@
 //! Command sequences from a seed: mostly what scripts write, some of it odd, never what wirerate
 //! does differently on purpose (docs/differences.md) or what harms the kernel.
 
-use super::step::Step;
+use super::step::OracleStep;
 use serde::{Deserialize, Serialize};
 
 /// Commands from an empty tree on.
@@ -13,7 +13,7 @@ pub(super) struct Sequence {
     /// Of what is recorded, its name there.
     pub(super) name: Option<String>,
     /// What is done, one after the other.
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<OracleStep>,
     /// Frames go out, so the tree must hold nothing else.
     pub(super) has_start: bool,
     /// Some fields are drawn, so frames of two runs are not the same.
@@ -77,7 +77,7 @@ pub(super) fn sequence(seed: u64) -> Sequence {
     let device = format!("pgv0{suffix}");
     let mut sequence = Sequence { seed, name: None, device, steps: Vec::new(), has_start, is_random: false };
     let add = format!("add_device {}\n", sequence.device);
-    sequence.steps.push(Step::write("kpktgend_0", add));
+    sequence.steps.push(OracleStep::write("kpktgend_0", add));
     sequence.write("dst_mac 02:00:00:00:00:02\n".to_owned());
     for _ in 0..2 + random.below(12) {
         let command = command(&mut random, &mut sequence.is_random);
@@ -89,11 +89,11 @@ pub(super) fn sequence(seed: u64) -> Sequence {
             sequence.write("delay 0\n".to_owned());
         }
         for _ in 0..1 + u64::from(random.one_in(4)) {
-            sequence.steps.push(Step::write("pgctrl", "start\n".to_owned()));
+            sequence.steps.push(OracleStep::write("pgctrl", "start\n".to_owned()));
         }
     } else if random.one_in(4) {
         let odd = random.pick(&["bogus\n", "start now\n", "STOP\n", " stop\n", "reset \n"]).to_owned();
-        sequence.steps.push(Step::write("pgctrl", odd));
+        sequence.steps.push(OracleStep::write("pgctrl", odd));
     }
     if random.one_in(6) {
         let odd = random.pick(&[
@@ -103,14 +103,14 @@ pub(super) fn sequence(seed: u64) -> Sequence {
             "max_before_softirq 5\n",
             "add_device pgv0/x\n",
         ]);
-        sequence.steps.push(Step::write("kpktgend_0", odd.to_owned()));
+        sequence.steps.push(OracleStep::write("kpktgend_0", odd.to_owned()));
     }
     sequence
 }
 
 impl Sequence {
     fn write(&mut self, command: String) {
-        self.steps.push(Step::write(&self.device, command));
+        self.steps.push(OracleStep::write(&self.device, command));
     }
 
     /// As a person finds it again.

@@ -10,7 +10,7 @@ mod samples;
 mod step;
 
 use super::nics::IGB;
-use super::{Case, Finding, Machine};
+use super::{Case, CaseReport, MachineType};
 use crate::guest::{Background, load, sh, unload};
 use anyhow::{Context, Result, bail, ensure};
 use generate::Sequence;
@@ -24,7 +24,7 @@ pub(super) const CASES: &[Case] = &[
         what: "random command sequences: writes, read-outs and frames as the kernel's pktgen has them",
         modules: MODULES,
         devices: &[],
-        machine: Machine::Single,
+        machine: MachineType::Single,
         run: oracle,
     },
     Case {
@@ -32,7 +32,7 @@ pub(super) const CASES: &[Case] = &[
         what: "what was recorded of pktgen on Linux 7.3, once more through this kernel's and through wirerate",
         modules: MODULES,
         devices: &[],
-        machine: Machine::Single,
+        machine: MachineType::Single,
         run: recorded,
     },
     Case {
@@ -40,7 +40,7 @@ pub(super) const CASES: &[Case] = &[
         what: "the kernel's sample scripts with this kernel's pktgen and with wirerate: results, counts and frames",
         modules: MODULES,
         devices: &[],
-        machine: Machine::Common,
+        machine: MachineType::Common,
         run: samples::samples,
     },
     Case {
@@ -48,7 +48,7 @@ pub(super) const CASES: &[Case] = &[
         what: "the kernel's sample that binds a thread to each interrupt of an igb card: every frame arrives",
         modules: IGB.modules,
         devices: IGB.devices,
-        machine: Machine::Cards,
+        machine: MachineType::Cards,
         run: samples::by_interrupt,
     },
 ];
@@ -75,12 +75,12 @@ const ADD_DEVICES: &str = "ip link show pgv0 >/dev/null 2>&1 || ip link add pgv0
     ip link set pgv0 up; ip link set pgv1 up; ip link set pgd0 up";
 
 /// Those devices and the module; gone when dropped.
-struct Lab {
+struct OracleLab {
     /// What its pktgen does otherwise than the newest.
     older: Vec<&'static Older>,
 }
 
-impl Lab {
+impl OracleLab {
     fn new() -> Result<Self> {
         load("dummy", "numdummies=0")?;
         sh(ADD_DEVICES)?;
@@ -117,14 +117,14 @@ impl Lab {
         Ok(both)
     }
 
-    fn note(&self, finding: &mut Finding) {
+    fn note(&self, finding: &mut CaseReport) {
         if !self.older.is_empty() {
             finding.note("older", self.older.iter().map(|older| older.name).collect::<Vec<_>>().join(", "));
         }
     }
 }
 
-impl Drop for Lab {
+impl Drop for OracleLab {
     fn drop(&mut self) {
         // What remains would be in the way of the next case, which says so then.
         let _ = unload("pktgen");
@@ -132,9 +132,9 @@ impl Drop for Lab {
     }
 }
 
-fn oracle(finding: &mut Finding) -> Result<()> {
+fn oracle(finding: &mut CaseReport) -> Result<()> {
     let (seed, count) = request()?;
-    let lab = Lab::new()?;
+    let lab = OracleLab::new()?;
     let mut sequences: Vec<Sequence> = (0..count).map(|number| generate::sequence(seed + number)).collect();
     let [theirs, ours] = lab.answers(&mut sequences, true)?;
     let differences = differences(&sequences, &theirs, &ours);
@@ -174,8 +174,8 @@ const OTHER_ANSWERS: &[(&str, &[usize], u32)] = &[
 /// And cases of frames.
 const OTHER_FRAMES: &[(&str, u32)] = &[("burst-2", 2), ("burst-4", 2)];
 
-fn recorded(finding: &mut Finding) -> Result<()> {
-    let lab = Lab::new()?;
+fn recorded(finding: &mut CaseReport) -> Result<()> {
+    let lab = OracleLab::new()?;
     let (mut scenarios, mut frames) = (recorded::scenarios()?, recorded::frames()?);
     let [theirs, ours] = lab.answers(&mut scenarios, false)?;
     let mut wrong = Vec::new();

@@ -3,7 +3,7 @@
 //! sequences then do without it, and all else must agree.
 
 use super::generate::Sequence;
-use super::step::Step;
+use super::step::OracleStep;
 use super::step::Texts;
 use anyhow::Result;
 
@@ -112,7 +112,7 @@ fn change(sequence: &mut Sequence, how: impl Fn(&str) -> String) {
 
 fn leave_out_those(sequence: &mut Sequence, is_one: fn(&str) -> bool) {
     let steps = sequence.steps.iter_mut().filter(|step| step.written().is_some_and(is_one));
-    steps.for_each(|step| *step = Step::Nothing);
+    steps.for_each(|step| *step = OracleStep::Nothing);
 }
 
 /// A word without its value, or no word at all: the module takes for it what stands behind the end.

@@ -2,7 +2,7 @@
 //! kernel's module and those of wirerate are compared with each other, not with the recording.
 
 use super::generate::Sequence;
-use super::step::{self, Call, Step};
+use super::step::{self, Call, OracleStep};
 use crate::archive::Archive;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -58,14 +58,14 @@ pub(super) fn scenarios() -> Result<Vec<Sequence>> {
 /// was.
 fn finish(all: &mut [Sequence], cleanup: &mut Vec<Value>) {
     let Some(last) = all.last_mut() else { return };
-    let reset = |_: &Value| Step::write("pgctrl", "reset".to_owned());
+    let reset = |_: &Value| OracleStep::write("pgctrl", "reset".to_owned());
     let of = |command: &Value| match command.as_str() {
         Some("reset") => reset(command),
-        other => Step::Shell(other.unwrap_or_default().to_owned()),
+        other => OracleStep::Shell(other.unwrap_or_default().to_owned()),
     };
     last.steps.extend(cleanup.drain(..).map(|command| of(&command)));
-    if last.steps.iter().any(|step| matches!(step, Step::Shell(_))) {
-        last.steps.push(Step::Shell(super::ADD_DEVICES.to_owned()));
+    if last.steps.iter().any(|step| matches!(step, OracleStep::Shell(_))) {
+        last.steps.push(OracleStep::Shell(super::ADD_DEVICES.to_owned()));
     }
 }
 
@@ -84,21 +84,21 @@ fn device(scenario: &Value) -> Result<String> {
     .to_owned())
 }
 
-fn step(line: &Value) -> Result<Step> {
+fn step(line: &Value) -> Result<OracleStep> {
     let word = |name: &str| line[name].as_str().map(str::to_owned);
     let flags = word("flags").map_or(Ok(libc::O_WRONLY), |flags| step::flags(&flags))?;
     Ok(match (word("write"), word("read"), word("sh"), word("descriptor"), word("call")) {
-        (Some(file), ..) => Step::Write { file, bytes: word("bytes").context("no bytes")?, flags },
-        (_, Some(file), ..) => Step::Read(file),
-        (_, _, Some(script), ..) => Step::Shell(script),
+        (Some(file), ..) => OracleStep::Write { file, bytes: word("bytes").context("no bytes")?, flags },
+        (_, Some(file), ..) => OracleStep::Read(file),
+        (_, _, Some(script), ..) => OracleStep::Shell(script),
         (_, _, _, Some(file), _) => {
             let calls = line["ops"].as_array().context("no ops")?;
-            Step::Descriptor { file, flags, calls: calls.iter().map(call).collect::<Result<_>>()? }
+            OracleStep::Descriptor { file, flags, calls: calls.iter().map(call).collect::<Result<_>>()? }
         }
         // About the file itself, not about what is in it: whether it is there afterwards shows in
         // the list.
-        (.., Some(_)) => Step::List,
-        _ if line.get("list").is_some() => Step::List,
+        (.., Some(_)) => OracleStep::List,
+        _ if line.get("list").is_some() => OracleStep::List,
         _ => bail!("an unknown step"),
     })
 }
@@ -127,7 +127,7 @@ fn case(case: &Value) -> Result<Sequence> {
     for pair in case["commands"].as_array().context("no commands")? {
         let [file, command] =
             [&pair[0], &pair[1]].map(|text| text.as_str().unwrap_or_default().replace("DEV", &all.device));
-        all.steps.push(Step::write(&file, format!("{command}\n")));
+        all.steps.push(OracleStep::write(&file, format!("{command}\n")));
     }
     Ok(all)
 }

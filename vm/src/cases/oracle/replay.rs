@@ -2,7 +2,7 @@
 //! of its own.
 
 use super::generate::Sequence;
-use super::step::{Answer, ROOT, Step, Texts, open};
+use super::step::{Answer, OracleStep, ROOT, Texts, open};
 use anyhow::{Context, Result};
 use pcapng::pcap::Reader;
 use serde::{Deserialize, Serialize};
@@ -80,9 +80,10 @@ fn answers(sequence: &Sequence) -> Result<Answers> {
 }
 
 /// One step, but no run without end: that would be the end of us as well.
-fn bounded(sequence: &Sequence, texts: &mut Texts, step: &Step) -> Answer {
+fn bounded(sequence: &Sequence, texts: &mut Texts, step: &OracleStep) -> Answer {
     let is_endless = |text: String| text.starts_with("Params: count 0 ");
-    let is_start = matches!(step, Step::Write { file, bytes, .. } if file == "pgctrl" && bytes == "start\n");
+    let is_start =
+        matches!(step, OracleStep::Write { file, bytes, .. } if file == "pgctrl" && bytes == "start\n");
     if is_start && texts.read(&sequence.device).is_ok_and(is_endless) {
         return (Ok(0), "it would run without end".to_owned());
     }

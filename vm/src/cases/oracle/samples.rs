@@ -2,9 +2,9 @@
 //! package of the kernel's source (`tools/kernel-samples.sh`) into the archive of a machine, and
 //! nowhere else.
 
-use super::{Lab, compare, tcpdump};
+use super::{OracleLab, compare, tcpdump};
 use crate::archive::Archive;
-use crate::cases::Finding;
+use crate::cases::CaseReport;
 use crate::cases::nics::{CardPair, IGB};
 use crate::guest::{load, sh, try_sh, unload};
 use anyhow::{Context, Result, ensure};
@@ -90,12 +90,12 @@ pub(crate) fn add(archive: &mut Archive) -> Result<()> {
 }
 
 /// The case.
-pub(super) fn samples(finding: &mut Finding) -> Result<()> {
+pub(super) fn samples(finding: &mut CaseReport) -> Result<()> {
     if !Path::new(FOLDER).exists() {
         finding.lacks = Some("the package with the scripts could not be had".to_owned());
         return Ok(());
     }
-    let lab = Lab::new()?;
+    let lab = OracleLab::new()?;
     let even_out = |text: String| lab.older.iter().fold(text, |text, older| older.even_out(&text));
     let (mut differences, mut others) = (Vec::new(), BTreeSet::new());
     for sample in SAMPLES {
@@ -134,7 +134,7 @@ END"#;
 const ROUNDS: u64 = 5;
 
 /// The sample that binds each queue of a card and its interrupt to a thread.
-pub(super) fn by_interrupt(finding: &mut Finding) -> Result<()> {
+pub(super) fn by_interrupt(finding: &mut CaseReport) -> Result<()> {
     const SCRIPT: &str = "pktgen_sample06_numa_awared_queue_irq_affinity.sh";
     const FRAMES: u64 = 1_000;
     if !Path::new(FOLDER).exists() {

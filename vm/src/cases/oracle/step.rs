@@ -16,7 +16,7 @@ const TEXT_BYTES: usize = 1 << 16;
 
 /// A step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Step {
+pub(super) enum OracleStep {
     /// One open, one write, one close, as `echo` does it.
     Write {
         /// Below the tree.
@@ -61,7 +61,7 @@ pub(super) enum Call {
 /// What a step returned (or the errno), and the text that came with it.
 pub(super) type Answer = (Result<usize, i32>, String);
 
-impl Step {
+impl OracleStep {
     /// The usual one.
     pub(super) fn write(file: &str, bytes: String) -> Self {
         Self::Write { file: file.to_owned(), bytes, flags: libc::O_WRONLY }

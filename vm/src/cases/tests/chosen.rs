@@ -2,7 +2,7 @@
 //! slow ones: each takes some ten seconds where processors are emulated.
 
 /// Tests of one executable.
-pub(super) struct Chosen {
+pub(super) struct SelectedTests {
     /// Whose they are, for the table.
     pub(super) package: &'static str,
     /// The name of the executable, which no other crate has.
@@ -11,13 +11,17 @@ pub(super) struct Chosen {
     pub(super) names: &'static [&'static str],
 }
 
-const fn of(package: &'static str, executable: &'static str, names: &'static [&'static str]) -> Chosen {
-    Chosen { package, executable, names }
+const fn of(
+    package: &'static str,
+    executable: &'static str,
+    names: &'static [&'static str],
+) -> SelectedTests {
+    SelectedTests { package, executable, names }
 }
 
 /// None of them needs tshark, which is larger than all else in a machine, or what 6.1 does not
 /// have: of that there are other tests, which say what takes its place.
-pub(super) const CHOSEN: &[Chosen] = &[
+pub(super) const CHOSEN: &[SelectedTests] = &[
     of("bpf", "capture_bound", &["where_the_driver_cannot_be_asked_the_plain_program_does_the_work"]),
     of("bpf", "capture_program", &["frames_in_several_pieces_keep_the_right_bytes"]),
     of(

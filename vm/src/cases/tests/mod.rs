@@ -4,10 +4,10 @@
 mod chosen;
 pub(super) mod executables;
 
-use super::{Case, Finding, Machine};
+use super::{Case, CaseReport, MachineType};
 use crate::guest::{load, try_sh};
 use anyhow::{Context, Result, bail, ensure};
-use chosen::{CHOSEN, Chosen};
+use chosen::{CHOSEN, SelectedTests};
 use std::collections::BTreeMap;
 
 pub(super) const CASES: &[Case] = &[
@@ -16,7 +16,7 @@ pub(super) const CASES: &[Case] = &[
         what: "every BPF program in every form: the verifier takes it, or another one takes its place",
         modules: &[],
         devices: &[],
-        machine: Machine::Tests,
+        machine: MachineType::Tests,
         run: programs,
     },
     Case {
@@ -24,7 +24,7 @@ pub(super) const CASES: &[Case] = &[
         what: "tests of the other rooms, chosen among those on devices of their own",
         modules: MODULES,
         devices: &[],
-        machine: Machine::Tests,
+        machine: MachineType::Tests,
         run: tests,
     },
 ];
@@ -49,7 +49,7 @@ fn run(executable: &str, name: &str) -> Result<String> {
     Ok(text)
 }
 
-fn programs(finding: &mut Finding) -> Result<()> {
+fn programs(finding: &mut CaseReport) -> Result<()> {
     let text = run(PROGRAMS, "every_program_loads_or_another_takes_its_place")?;
     let lines: Vec<&str> =
         text.lines().filter_map(|line| line.split_once(MARK)).map(|(_, line)| line).collect();
@@ -65,10 +65,10 @@ fn programs(finding: &mut Finding) -> Result<()> {
     Ok(())
 }
 
-fn tests(finding: &mut Finding) -> Result<()> {
+fn tests(finding: &mut CaseReport) -> Result<()> {
     MODULES.iter().try_for_each(|name| load(name, ""))?;
     let (mut failures, mut counts) = (Vec::new(), BTreeMap::<&str, usize>::new());
-    for Chosen { package, executable, names } in CHOSEN {
+    for SelectedTests { package, executable, names } in CHOSEN {
         for name in *names {
             failures.extend(run(executable, name).err());
         }

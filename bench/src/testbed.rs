@@ -1,7 +1,7 @@
 //! The test bed: one veth pair between two namespaces, the receiver's counters, a sink, and a place
 //! for files.
 
-use crate::samples::Sample;
+use crate::samples::CounterSample;
 use crate::stop::Stop;
 use crate::sys::SendSocket;
 use anyhow::{Context, Result, ensure};
@@ -27,13 +27,13 @@ const STANDSTILL: Duration = Duration::from_millis(10);
 
 /// A device, and the namespace that it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct DeviceAt {
     ifname: String,
     /// The bench's own where nothing is said.
     netns: Option<String>,
 }
 
-impl FromStr for Place {
+impl FromStr for DeviceAt {
     type Err = String;
 
     /// Of `DEV` or `DEV@NETNS`.
@@ -51,11 +51,11 @@ impl FromStr for Place {
 
 /// Two devices at the ends of one wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Pair {
+pub(crate) struct LinkEnds {
     /// Sends.
-    pub(crate) tx: Place,
+    pub(crate) tx: DeviceAt,
     /// Receives.
-    pub(crate) rx: Place,
+    pub(crate) rx: DeviceAt,
 }
 
 #[derive(Debug)]
@@ -67,7 +67,7 @@ enum Wire {
 }
 
 impl Wire {
-    fn given(pair: &Pair) -> Result<Self> {
+    fn given(pair: &LinkEnds) -> Result<Self> {
         let [tx, rx] = [Self::end(&pair.tx)?, Self::end(&pair.rx)?];
         // The frames' destination is no device's address, so that no host answers. A card receives
         // them only in promiscuous mode.
@@ -76,7 +76,7 @@ impl Wire {
         Ok(Self::Given { tx: Box::new(tx), rx: Box::new(rx), _listens: listens })
     }
 
-    fn end(place: &Place) -> Result<LabEnd> {
+    fn end(place: &DeviceAt) -> Result<LabEnd> {
         let stack = match &place.netns {
             Some(name) => Stack::of(&Netns::named(name)?)?,
             None => Stack::here()?,
@@ -102,7 +102,7 @@ impl Wire {
 
 /// The wire, and everything around it. Dropping it removes all.
 #[derive(Debug)]
-pub(crate) struct Bed {
+pub(crate) struct Testbed {
     wire: Wire,
     /// What generators and, since a veth receives where it sends, the receive path run on.
     pub(crate) generator_cpu: u32,
@@ -113,9 +113,9 @@ pub(crate) struct Bed {
     folder: PathBuf,
 }
 
-impl Bed {
+impl Testbed {
     /// Makes it.
-    pub(crate) fn new(generator_cpu: u32, stop: Stop, pair: Option<&Pair>) -> Result<Self> {
+    pub(crate) fn new(generator_cpu: u32, stop: Stop, pair: Option<&LinkEnds>) -> Result<Self> {
         let allowed = CpuList::allowed()?;
         ensure!(allowed.contains(generator_cpu), "CPU {generator_cpu} may not be used here, only {allowed}");
         let capture_cpu = allowed.iter().filter(|cpu| *cpu != generator_cpu).last().unwrap_or(generator_cpu);
@@ -181,14 +181,14 @@ impl Bed {
     }
 
     /// The receiver's counter, now.
-    pub(crate) fn sample(&self) -> Result<Sample> {
+    pub(crate) fn sample(&self) -> Result<CounterSample> {
         let frames = self.rx().link()?.counters.rx_packets;
-        Ok(Sample { time_ns: monotonic_ns(), frames })
+        Ok(CounterSample { time_ns: monotonic_ns(), frames })
     }
 
     /// The receiver's counter, once it stands still: a softirq may still be at work when a sender
     /// has ended.
-    pub(crate) fn settled(&self) -> Result<Sample> {
+    pub(crate) fn settled(&self) -> Result<CounterSample> {
         let mut before = self.sample()?;
         loop {
             self.stop.sleep(STANDSTILL)?;
@@ -209,7 +209,7 @@ impl Bed {
     }
 }
 
-impl Drop for Bed {
+impl Drop for Testbed {
     fn drop(&mut self) {
         // An error here cannot be reported; the next bench removes the folder.
         let _ = fs::remove_dir_all(&self.folder);
@@ -256,14 +256,14 @@ mod tests {
 
     #[test]
     fn places_are_devices_with_or_without_a_namespace() {
-        let place = |ifname: &str, netns: Option<&str>| Place {
+        let place = |ifname: &str, netns: Option<&str>| DeviceAt {
             ifname: ifname.to_owned(),
             netns: netns.map(str::to_owned),
         };
         assert_eq!("eth1".parse(), Ok(place("eth1", None)));
         assert_eq!("eth1@lab".parse(), Ok(place("eth1", Some("lab"))));
         for wrong in ["", "@lab", "eth1@"] {
-            assert!(wrong.parse::<Place>().is_err(), "{wrong}");
+            assert!(wrong.parse::<DeviceAt>().is_err(), "{wrong}");
         }
     }
 
