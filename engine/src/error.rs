@@ -50,7 +50,7 @@ pub enum EngineError {
         ifname: String,
     },
     /// The device does not carry Ethernet frames.
-    #[error("{ifname} does not carry Ethernet frames")]
+    #[error("frames on {ifname} have no Ethernet header")]
     NotEthernet {
         /// The device.
         ifname: String,
@@ -225,7 +225,7 @@ impl EngineError {
         match self {
             Self::Down { ifname } => Some(format!("ip link set {ifname} up")),
             Self::NoCarrier { ifname } => Some(format!(
-                "connect {ifname}, or set its peer up; for a wireless device: iw dev {ifname} connect SSID"
+                "connect {ifname}, or set its peer up; a wireless device may not be associated: iw dev {ifname} connect SSID"
             )),
             Self::PeerTakesNoXdp { peer, peer_prefix: prefix, .. } => Some(format!(
                 "`{prefix}ethtool -K {peer} gro on`, or capture there: `{prefix}wirerate capture {peer}`"
