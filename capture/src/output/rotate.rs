@@ -105,7 +105,7 @@ pub struct Finished {
 ///
 /// ```
 /// # use capture::rotate::{RotatePolicy, Rotator};
-/// # use capture::file_name::NamePattern;
+/// # use capture::names::NamePattern;
 /// # use std::num::NonZeroU64;
 /// let policy = RotatePolicy { size_max_bytes: NonZeroU64::new(1_000), ..RotatePolicy::default() };
 /// let mut rotator = Rotator::new(policy, NamePattern::parse("cap.pcapng")?, 0)?;
