@@ -1,12 +1,9 @@
-//! Two private namespaces with a veth pair between them, a sender of raw frames and a listener.
-//!
-//! The namespaces have no names and so need no cleaning up: they end with the test. Neither end
-//! says anything of its own accord, so every frame that arrives came from the test.
+//! The veth lab of `host` with its namespaces, a sender of raw frames and a listener.
 
 use capture::{Options, Output};
-use host::{Netns, Stack, VethEnd};
+use host::{LabOptions, Netns, PacketSocket, Stack};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -20,6 +17,7 @@ pub(crate) fn can_run() -> bool {
 }
 
 pub(crate) struct Lab {
+    _pair: host::Lab,
     pub(crate) tx: Netns,
     pub(crate) rx: Netns,
 }
@@ -30,16 +28,8 @@ impl Lab {
     }
 
     pub(crate) fn with_mtu(queues: u32, mtu: u32) -> Self {
-        let (tx, rx) = (Netns::anonymous().unwrap(), Netns::anonymous().unwrap());
-        for netns in [&tx, &rx] {
-            netns.set_sysctl("ipv6/conf/default/disable_ipv6", "1").unwrap();
-        }
-        let end = |name| VethEnd { name, mac: None, queues, mtu: Some(mtu) };
-        let (tx_stack, rx_stack) = (Stack::of(&tx).unwrap(), Stack::of(&rx).unwrap());
-        tx_stack.create_veth(&end(TX_DEV), &end(RX_DEV), &rx).unwrap();
-        tx_stack.set_up(TX_DEV).unwrap();
-        rx_stack.set_up(RX_DEV).unwrap();
-        Self { tx, rx }
+        let pair = host::Lab::new(&LabOptions { queues, mtu, ..LabOptions::default() }).unwrap();
+        Self { tx: pair.tx.netns().clone(), rx: pair.rx.netns().clone(), _pair: pair }
     }
 
     /// A capture at the receiving end.
@@ -67,78 +57,31 @@ impl Lab {
     }
 }
 
-/// An AF_PACKET socket on one device.
-pub(crate) struct RawSocket(OwnedFd);
+/// A packet socket on one device.
+pub(crate) struct RawSocket(PacketSocket);
 
 impl RawSocket {
     pub(crate) fn open(netns: &Netns, device: &str, protocol: u16) -> Self {
         let index = Stack::of(netns).unwrap().link(device).unwrap().index;
-        netns.run(|| Self::open_here(index, protocol)).unwrap()
-    }
-
-    fn open_here(index: u32, protocol: u16) -> Self {
-        // SAFETY: numbers in, a descriptor or -1 out.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-        assert!(fd >= 0, "socket: {}", io::Error::last_os_error());
-        // SAFETY: the call succeeded, so the descriptor is new and ours.
-        let socket = Self(unsafe { OwnedFd::from_raw_fd(fd) });
-        let address = libc::sockaddr_ll {
-            sll_family: libc::AF_PACKET as u16,
-            sll_protocol: protocol.to_be(),
-            sll_ifindex: index as i32,
-            sll_hatype: 0,
-            sll_pkttype: 0,
-            sll_halen: 0,
-            sll_addr: [0; 8],
-        };
-        socket.set_buffer();
-        // SAFETY: `address` is a whole sockaddr_ll, which the call reads with its own size.
-        let result = unsafe {
-            libc::bind(fd, (&raw const address).cast(), size_of::<libc::sockaddr_ll>() as libc::socklen_t)
-        };
-        assert_eq!(result, 0, "bind: {}", io::Error::last_os_error());
-        socket
-    }
-
-    fn set_buffer(&self) {
-        let size_bytes: i32 = 512 << 20;
+        let socket = netns.run(PacketSocket::open).unwrap().unwrap();
+        let buffer_bytes: i32 = 512 << 20;
         for option in [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE] {
-            // SAFETY: the value is an i32 that lives during the call, given with its size.
-            let result = unsafe {
-                libc::setsockopt(
-                    self.0.as_raw_fd(),
-                    libc::SOL_SOCKET,
-                    option,
-                    (&raw const size_bytes).cast(),
-                    4,
-                )
-            };
-            assert_eq!(result, 0, "setsockopt: {}", io::Error::last_os_error());
+            socket.set(libc::SOL_SOCKET, option, &buffer_bytes).unwrap();
         }
+        socket.bind(index, protocol).unwrap();
+        Self(socket)
     }
 
     pub(crate) fn send(&self, frame: &[u8]) {
         // SAFETY: the call reads `frame.len()` bytes of `frame`, which lives during the call.
-        let sent = unsafe { libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
+        let sent = unsafe { libc::send(self.0.as_fd().as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
         assert_eq!(sent, frame.len() as isize, "send: {}", io::Error::last_os_error());
     }
 
     /// Frames received since the socket was opened, as the kernel counts them, lost ones included.
     pub(crate) fn received(&self) -> u64 {
-        let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
-        let mut len = size_of::<libc::tpacket_stats>() as libc::socklen_t;
-        // SAFETY: `stats` is `len` bytes, ours alone, and the call fills no more than that.
-        let result = unsafe {
-            libc::getsockopt(
-                self.0.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                (&raw mut stats).cast(),
-                &raw mut len,
-            )
-        };
-        assert_eq!(result, 0, "getsockopt: {}", io::Error::last_os_error());
-        stats.tp_packets.into()
+        let [packets, _lost] = self.0.get(libc::PACKET_STATISTICS).unwrap();
+        packets.into()
     }
 }
 

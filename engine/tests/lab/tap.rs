@@ -2,14 +2,15 @@
 
 #![allow(unsafe_code, reason = "recvmsg with ancillary data")]
 
-use host::Netns;
+use host::{Netns, PacketSocket};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 
 const BUFFER_BYTES: libc::c_int = 64 << 20;
 const TIMEOUT: libc::timeval = libc::timeval { tv_sec: 30, tv_usec: 0 };
 const PKTGEN_MAGIC: [u8; 4] = [0xbe, 0x9b, 0xe9, 0x55];
 const PACKET_OUTGOING: u8 = 4;
+const EVERY_DEVICE: u32 = 0;
 
 /// A frame and when the kernel took it in, in nanoseconds since 1970.
 pub(crate) struct Stamped {
@@ -18,7 +19,7 @@ pub(crate) struct Stamped {
 }
 
 /// Sees the frames of all devices of one namespace.
-pub(crate) struct Tap(OwnedFd);
+pub(crate) struct Tap(PacketSocket);
 
 impl Tap {
     /// Opens it; frames are seen from now on.
@@ -27,28 +28,13 @@ impl Tap {
     }
 
     fn open() -> io::Result<Self> {
-        let every = libc::c_int::from((libc::ETH_P_ALL as u16).to_be());
-        // SAFETY: numbers in, a descriptor or an error out.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, every) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the call succeeded, so `fd` is a new descriptor with no other owner.
-        let tap = Self(unsafe { OwnedFd::from_raw_fd(fd) });
-        tap.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &BUFFER_BYTES)?;
-        tap.set(libc::SOL_SOCKET, libc::SO_RCVTIMEO, &TIMEOUT)?;
-        tap.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1)?;
-        tap.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1)?;
-        Ok(tap)
-    }
-
-    fn set<T>(&self, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
-        let len = size_of::<T>() as libc::socklen_t;
-        // SAFETY: `value` is `len` bytes that live during the call, which only reads them.
-        match unsafe { libc::setsockopt(self.0.as_raw_fd(), level, name, (&raw const *value).cast(), len) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        let socket = PacketSocket::open()?;
+        socket.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &BUFFER_BYTES)?;
+        socket.set(libc::SOL_SOCKET, libc::SO_RCVTIMEO, &TIMEOUT)?;
+        socket.set::<libc::c_int>(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1)?;
+        socket.set::<libc::c_int>(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1)?;
+        socket.bind(EVERY_DEVICE, libc::ETH_P_ALL as u16)?;
+        Ok(Self(socket))
     }
 
     /// The next `count` frames of pktgen that came in; fewer when none comes for a while.
@@ -84,7 +70,7 @@ impl Tap {
         header.msg_controllen = size_of_val(&control);
         // SAFETY: every pointer in `header` is to memory of ours of the length beside it, alive
         // during the call.
-        let len = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut header, 0) };
+        let len = unsafe { libc::recvmsg(self.0.as_fd().as_raw_fd(), &raw mut header, 0) };
         bytes.truncate(usize::try_from(len).ok()?);
         let aside = Aside::of(&header);
         if let Some(tag) = aside.vlan_tag {
