@@ -40,9 +40,16 @@ CLEAN=(
 	capture
 	pcapng
 	filter
+	packet
+	command
+	ctlfs
 	wirerate/src/*.rs
 	wirerate/src/units
 	wirerate/src/cmd/doctor
+	wirerate/src/cmd/send
+	wirerate/src/cmd/demo
+	wirerate/src/cmd/exec.rs
+	wirerate/src/cmd/serve.rs
 )
 
 check_prose() {

@@ -91,7 +91,7 @@ impl ControlTree {
     }
 
     /// `add_device`: puts a new device instance in front of the others of its thread, and writes
-    /// the thread's result. `link` is what the host says about [`interface_of`] the name; `None`
+    /// the thread's result. `link` is what the host says about the interface of the name; `None`
     /// for "no such interface".
     ///
     /// # Errors

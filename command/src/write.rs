@@ -17,8 +17,8 @@ impl Device {
     /// Many bad values are no error of the write: see [`Device::is_ok`].
     ///
     /// # Errors
-    /// [`Refusal`]. The settings stay, except for `imix_weights` and `mpls`, which are emptied. Only an
-    /// unknown command and a bad address change the result text.
+    /// [`Refusal`]. The settings stay, except for `imix_weights` and `mpls`, which are emptied.
+    /// Only an unknown command and a bad address change the result text.
     pub fn write(&mut self, bytes: &[u8], facts: &Facts) -> Result<usize, Refusal> {
         if bytes.is_empty() {
             return Err(Refusal { fault: Fault::Empty, span: 0..0 });

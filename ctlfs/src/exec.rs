@@ -1,9 +1,8 @@
 //! One command with the control tree at `/proc/net/pktgen`, seen by it and its children only.
 //!
-//! CMD stays in our process group, so the terminal treats both as one job: Ctrl-C reaches CMD
-//! directly, and we only wait. Signals sent to us alone are passed on. What remains afterwards:
-//! nothing, also if we are killed, since every mount is in a namespace that ends with its last
-//! process.
+//! CMD stays in the process group of wirerate, so the terminal treats both as one job: Ctrl-C
+//! reaches CMD directly. Signals sent to wirerate alone are passed on. Nothing remains afterwards,
+//! even after SIGKILL: every mount is in a namespace that ends with its last process.
 
 use crate::dev_mgcap::LazyMount;
 use crate::mount::{MountError, Mounted, Shape, mount_and_then};
@@ -24,7 +23,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 
-/// What is passed on to CMD.
+/// The signals that are passed on to CMD.
 const PASSED_ON: &[Signal] = &[
     Signal::SIGINT,
     Signal::SIGQUIT,
@@ -41,7 +40,7 @@ const PASSED_ON: &[Signal] = &[
 pub struct Exec {
     /// Network namespace of CMD and the tree (an `ip netns` name); `None` for the caller's.
     pub netns: Option<String>,
-    /// By which [`crate::join`] finds it; no number.
+    /// Its name for [`crate::join`]; not a number.
     pub name: Option<String>,
     /// The command.
     pub program: OsString,
@@ -49,7 +48,7 @@ pub struct Exec {
     pub args: Vec<OsString>,
 }
 
-/// How CMD ended, and what it left.
+/// The end of CMD and unread results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// Its exit status, or 128 and the number of the signal that ended it.
@@ -120,7 +119,7 @@ pub enum ExecError {
 }
 
 impl ExecError {
-    /// The exit status a shell would report for this, if it is about CMD itself.
+    /// The exit status that a shell would report, if the error concerns CMD itself.
     pub fn shell_status(&self) -> Option<u8> {
         match self {
             Self::Spawn { source, .. } if source.kind() == io::ErrorKind::NotFound => Some(127),
@@ -129,7 +128,7 @@ impl ExecError {
         }
     }
 
-    /// What a person could try next, without the word "try".
+    /// What the user can try next, without the word "try".
     pub fn advice(&self) -> Option<String> {
         match self {
             Self::Netns(error) => error.advice(),
@@ -291,7 +290,7 @@ fn wait(mut child: Child, signals: &Signals) -> Result<ExitStatus, ExecError> {
     }
 }
 
-/// What the terminal sends goes to the whole foreground group: CMD has it already.
+/// Signals of the terminal go to the whole foreground group: CMD has them already.
 fn is_passed_on(received: Received) -> bool {
     !received.is_from_kernel
 }

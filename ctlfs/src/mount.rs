@@ -18,10 +18,10 @@ use tokio::runtime::Runtime;
 
 /// Threads that take requests; calls into the tree have threads of their own.
 const SERVER_THREADS: usize = 2;
-/// How long the last requests may take after the mount is gone.
+/// Timeout for the last requests after the unmount.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What stands at the mount point.
+/// The files at the mount point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// The control files themselves.
@@ -77,8 +77,7 @@ pub fn mount(tree: Arc<dyn Tree>, path: &Path, shape: Shape, source: &str) -> Re
     mount_and_then(Trees::one(tree), path, shape, source, || ())
 }
 
-/// As [`mount()`], with any number of trees; `at_end` is called once the session has ended, by
-/// whomever.
+/// As [`mount()`], with any number of trees; `at_end` is called once the session has ended.
 pub(crate) fn mount_and_then(
     trees: Arc<Trees>,
     path: &Path,
@@ -93,7 +92,7 @@ pub(crate) fn mount_and_then(
     mount_fs(ControlFs::new(trees, root), path, source, Permissions::Own, at_end)
 }
 
-/// Who looks whether a process may open a file.
+/// Which side checks whether a process may open a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Permissions {
     /// The file system itself.
@@ -169,11 +168,11 @@ impl Mounted {
         &self.path
     }
 
-    /// Takes the tree away, also under the feet of those who have its files open.
+    /// Unmounts the tree, even while processes have its files open.
     ///
     /// # Errors
-    /// The error of the kernel: `EINVAL` when another process has unmounted it, `EBUSY` when another
-    /// file system is mounted over it, which stays.
+    /// `EINVAL` when another process has unmounted it, `EBUSY` when another file system is mounted
+    /// over it, which stays.
     pub fn unmount(mut self) -> io::Result<()> {
         self.end()
     }

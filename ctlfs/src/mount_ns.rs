@@ -1,8 +1,8 @@
-//! A mount namespace of our own, with a place for our files and a way to put them at `/proc/net`.
+//! A private mount namespace, with a directory for wirerate's files that `/proc/net` leads to.
 //!
 //! `/proc/net` is a symbolic link, and procfs allows no new directory below what it points to. But
-//! a symbolic link can be mounted over a symbolic link: so `/proc/net` becomes a link of ours to a
-//! directory of ours. All of it is seen only inside this namespace and goes with the last process
+//! a symbolic link can be mounted over a symbolic link: so `/proc/net` becomes a link to a private
+//! directory. All of it is seen only inside this namespace and goes with the last process
 //! in it. Mounts that the host makes meanwhile still arrive (slave propagation), ours never reach
 //! the host.
 

@@ -1,5 +1,5 @@
-//! Programs that answer for pktgen and mgcap under `exec`, and hand all other calls to the real
-//! ones.
+//! Replacements for programs, which answer for pktgen and mgcap under `exec` and pass all other
+//! calls to the real ones.
 //!
 //! They are mounted over the real programs, because a script may call `/sbin/modprobe`, and sudo
 //! resets PATH. A program that the host does not have is put into [`EXTRA_DIR`], which sudo looks
@@ -22,9 +22,9 @@ const MODULES: &str = "/proc/modules";
 /// The line of the module that scripts look for.
 const PKTGEN_LINE: &str = "pktgen 61440 0 - Live 0x0000000000000000\n";
 
-/// A program: its name, and what the shell does for the calls that are for us. It may use `$REAL`
-/// (empty where the host has no such program), `$DIR` (our private directory) and `$WIRERATE`; what
-/// it does not end goes to the real program.
+/// A program: its name, and the shell commands for the calls that it answers. They may use `$REAL`
+/// (empty where the host has no such program), `$DIR` (our private directory) and `$WIRERATE`; all
+/// other calls go to the real program.
 type Program = (&'static str, &'static str);
 
 /// Unloading the module removes all device instances.

@@ -1,7 +1,7 @@
 //! Finding running `exec`s in mount tables.
 //!
 //! The mount table of every process inside names the `exec` it belongs to: its private directory is
-//! a tmpfs with the source `wirerate-exec:PID:NAME`. So there is no file that could go stale.
+//! a tmpfs with the source `wirerate-exec:PID:NAME`. No file can become stale.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,7 +29,7 @@ pub(crate) fn owner(name: &str) -> Option<u32> {
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let owners: BTreeSet<u32> =
         pids.flat_map(marks_of).filter(|mark| mark.name == name).map(|mark| mark.pid).collect();
-    // What a killed one left behind carries the number of a process that has ended.
+    // The mounts of a killed one have the number of a process that has ended.
     owners.into_iter().find(|pid| marks_of(*pid).iter().any(|mark| mark.pid == *pid && mark.name == name))
 }
 

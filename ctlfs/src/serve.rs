@@ -92,7 +92,7 @@ pub enum ServeError {
 }
 
 impl ServeError {
-    /// What a person could try next, without the word "try".
+    /// What the user can try next, without the word "try".
     pub fn advice(&self) -> Option<String> {
         match self {
             Self::Owned { pid, .. } => {
@@ -112,14 +112,13 @@ impl ServeError {
     }
 }
 
-/// What the main thread waits for.
+/// The events that the main thread waits for.
 enum Event {
     Signal,
     SessionEnd,
 }
 
-/// Serves until SIGTERM, SIGINT or SIGHUP; then ends all runs, lets writers have their answers, and
-/// unmounts.
+/// Serves until SIGTERM, SIGINT or SIGHUP, then ends all runs, answers the writers and unmounts.
 ///
 /// `build` makes the tree of the network namespace that it is called in. Call this from the main
 /// thread of a process that has no other threads yet.
@@ -161,13 +160,13 @@ where
         None => Trees::of_each_netns(Box::new(build)),
     }
     .map_err(ServeError::Build)?;
-    // Before anything is mounted, so that a refusal has nothing to take back.
+    // Before the first mount, so that an error leaves nothing to undo.
     let slots = slots.map(|(dir, tree)| MountPoint::prepare(dir).map(|point| (point, tree))).transpose()?;
     let (events, inbox) = mpsc::channel();
     let at_end = events.clone();
     let claim = point.claim()?;
     let mounted = mount_and_then(Arc::clone(&trees), &point.path, Shape::Tree, &point.source(), move || {
-        // The main thread may be past listening, on its way out.
+        // The main thread may have ended.
         let _ = at_end.send(Event::SessionEnd);
     })?;
     drop(claim);
@@ -233,7 +232,7 @@ impl MountPoint {
         let parent = parent.canonicalize().map_err(prepare_error("find", parent))?;
         let _claim = lock(&parent)?;
         let path = parent.join(name);
-        // What a dead daemon made is ours to remove.
+        // Directories of a dead daemon are removed as well.
         let made_before = clear_stale(&path)?;
         let is_new = make_dir(&path)?;
         let made = if is_new { above + 1 } else { made_before };
@@ -289,7 +288,7 @@ fn make_dir(path: &Path) -> Result<bool, ServeError> {
     }
 }
 
-/// Takes away what dead daemons left mounted on `path`; a living one is an error. Returns how many
+/// Removes the mounts of dead daemons from `path`; a living one is an error. Returns how many
 /// directories the dead ones had made.
 fn clear_stale(path: &Path) -> Result<usize, ServeError> {
     let mut made_before = 0;

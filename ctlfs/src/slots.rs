@@ -1,11 +1,10 @@
 //! mgcap's directory of device files over FUSE: a file for each captured device, read as a stream
 //! of slots.
 //!
-//! A reader that may run on one CPU only gets what came in there, as with the kernel module; any
-//! other reader gets everything. Reading waits for a slot (`O_NONBLOCK`: EAGAIN), and poll tells
-//! when there is one. Orders go to the hidden file `.control`, one for each write; reading it tells
-//! what is captured, or, after an order that was refused on the same descriptor, why. What a slot
-//! holds is not known here: [`SlotTree`] is the seam.
+//! A reader that is pinned to one CPU gets the frames of that CPU, as with the kernel module; other
+//! readers get all. A read waits for a slot (`O_NONBLOCK`: EAGAIN), and poll reports one. Each
+//! write to the hidden file `.control` is an order. Reading it lists the captures, or the error of
+//! the last order on the same descriptor. [`SlotTree`] supplies the slots.
 
 use crate::fs::{FOPEN_DIRECT_IO, FOPEN_NOFLUSH, Pending, on_own_thread, only_with_one_of, plain_attributes};
 use crate::mount::{MountError, Mounted, Permissions, mount_fs};
@@ -36,13 +35,12 @@ const FOPEN_STREAM: u32 = 1 << 4;
 const OPEN_FLAGS: u32 = FOPEN_DIRECT_IO | FOPEN_STREAM | FOPEN_NOFLUSH;
 /// Longest order.
 const MAX_WRITE_BYTES: NonZeroU32 = NonZeroU32::new(128 << 10).unwrap();
-/// From this size on a read is answered with a slot less than fits: the kernel cuts long reads into
-/// pieces of its own choosing and asks for the next only when one was filled, and that one would
-/// wait.
+/// From this size on a read is answered with one slot less than fits: the kernel splits long reads,
+/// and sends the next part, which would wait, only when the last one was filled.
 const CUT_BYTES: usize = 32 << 10;
 /// Bytes of one slot.
 const SLOT_LEN: usize = 128;
-/// Time between two looks for something to read.
+/// Poll interval of readers.
 const LOOK: Duration = Duration::from_micros(500);
 /// Poll interval for readers that poll, or have waited for long.
 const LOOK_SELDOM: Duration = Duration::from_millis(2);
@@ -50,7 +48,7 @@ const LOOK_SELDOM: Duration = Duration::from_millis(2);
 const ROOT_ID: u64 = 1;
 const NO_CACHING: Duration = Duration::ZERO;
 
-/// What stands behind the directory. All calls come on threads of their own, any number at once.
+/// The captures behind the directory. Calls come from any number of threads at once.
 pub trait SlotTree: Send + Sync + 'static {
     /// Every captured device.
     fn names(&self) -> Vec<String>;
@@ -68,7 +66,7 @@ pub trait SlotTree: Send + Sync + 'static {
     /// Carries out one order, in the network namespace of the calling thread.
     ///
     /// # Errors
-    /// What `write(2)` answers, and why in a sentence.
+    /// The error number of `write(2)`, and a sentence.
     fn control(&self, order: &str) -> std::result::Result<(), (Errno, String)>;
 
     /// What is captured, for people and programs: a line for each device.
@@ -170,7 +168,7 @@ impl SlotFs {
         }
     }
 
-    /// What `.control` has to say to one descriptor: everything once, then its end.
+    /// The text of `.control` for one descriptor, then its end.
     fn text(&self, open: &Open, size: usize) -> Vec<u8> {
         let mut text = lock(&open.text);
         let left = text.get_or_insert_with(|| self.tree.state().into_bytes());
@@ -325,7 +323,7 @@ impl Filesystem for SlotFs {
                 (Arc::clone(&self.tree), Arc::clone(&self.polls), Arc::clone(&self.files));
             let notify = notify.clone();
             tokio::spawn(async move {
-                // An answer that does not come is one that the poller asks for himself.
+                // Without this message the poller queries by itself.
                 while lock(&files).contains_key(&fh)
                     && !is_ready(&tree, &open.name, cpu).await.unwrap_or(true)
                 {

@@ -1,8 +1,7 @@
-//! The seam between the file system and what stands behind it.
+//! The interface between the file system and the control files.
 //!
-//! The file system knows names, texts and bytes; a [`Tree`] knows what they mean. A write may take
-//! as long as a run takes, so it is handed a [`Cancel`] that fires when the writer is interrupted
-//! or killed.
+//! The file system has names, texts and bytes; a [`Tree`] has their meaning. A write may take as
+//! long as a run, so it gets a [`Cancel`] that fires when the writer is interrupted or killed.
 
 use engine::Event;
 use std::ffi::{OsStr, OsString};
@@ -10,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What a refused write or read answers, 1 to 511: FUSE passes no other number on.
+/// The error of a write or read, 1 to 511: FUSE passes on no other number.
 pub use nix::errno::Errno;
 
 /// A flat directory of control files.

@@ -1,7 +1,7 @@
 //! The control trees of a mount: one for each network namespace, as in the kernel, or one for all.
 //!
-//! A process finds the tree of the network namespace that it is in. The tree is made when root
-//! looks for it first, and ends when the namespace has no other user: no process in it, no name, no
+//! A process finds the tree of the network namespace that it is in. The tree is created when root
+//! opens it first, and ends when the namespace has no other user: no process in it, no name, no
 //! other mount of it.
 
 use crate::tree::{Tree, lock};
@@ -33,7 +33,7 @@ pub(crate) struct Trees {
     /// other.
     home: TreeId,
     by_id: Mutex<HashMap<TreeId, Arc<dyn Tree>>>,
-    /// Held while a tree is made, so that two look-ups do not make two.
+    /// Held while a tree is created, so that two look-ups do not create two.
     building: Mutex<()>,
     build: Option<Box<Build>>,
     /// Unread results of trees that have ended.
@@ -108,7 +108,7 @@ impl Trees {
         tree.unread().into_iter().map(|line| format!("{netns}{line}")).collect()
     }
 
-    /// Ends the tree `id` when its network namespace has no other user than us.
+    /// Ends the tree `id` when no other process uses its network namespace.
     fn watch(self: &Arc<Self>, id: TreeId) -> io::Result<()> {
         let trees: Weak<Self> = Arc::downgrade(self);
         let body = move || {

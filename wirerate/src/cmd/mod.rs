@@ -44,7 +44,7 @@ wirerate sink eth1 --duration 10s\n  \
 wirerate sink veth1 --netns lab";
 
 const BENCH_HELP: &str = "\
-What arrived is what the counter of the receiving device says. Nobody else should use the two devices meanwhile.\n\n\
+The counter of the receiving device decides. No other program should use the two devices meanwhile.\n\n\
 Examples:\n  \
 wirerate bench\n  \
 wirerate bench --only pacing\n  \

@@ -1,4 +1,5 @@
-//! What became of the frames of a demo: for people as a small table, for programs as `wirerate.demo/1`.
+//! What became of the frames of a demo: for people as a small table, for programs as
+//! `wirerate.demo/1`.
 
 use crate::out;
 use crate::units::{Table, human_count, human_duration, human_pps, per_second};
@@ -43,7 +44,7 @@ pub struct Report {
     pub engine: String,
     /// How the capture program was attached.
     pub source: String,
-    /// Somebody stopped it before the end.
+    /// Stopped by a signal.
     pub stopped: bool,
 }
 

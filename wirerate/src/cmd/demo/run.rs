@@ -1,4 +1,4 @@
-//! The demo itself: a lab, a capture at one end, frames from the other, and the table.
+//! The demo: a veth lab, a capture at one end, frames from the other, and the report.
 
 use super::report::Report;
 use crate::cmd::send::device::TxDevice;
@@ -19,14 +19,14 @@ use std::time::{Duration, Instant};
 
 /// Frames that the file gets.
 const FILE_FRAMES: u64 = 100_000;
-/// How long the last frames may take from one end to the other.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Memory for all rings together: on two CPUs half a million frames each, so that a writer that waits for its CPU
-/// costs no frames.
+/// Timeout for the last frames to arrive.
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(2);
+/// Memory for all rings together: on two CPUs half a million frames each, so that a writer that
+/// waits for its CPU costs no frames.
 const RINGS_SIZE_BYTES: usize = 128 << 20;
 /// Bytes of a slot for a snaplen of 96.
 const SLOT_SIZE_BYTES: usize = 128;
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// At the end of the names of counters, one a queue.
 const NOT_TAKEN: &str = "_xdp_xmit_errors";
 
@@ -88,9 +88,9 @@ fn run_in(lab: &Lab, args: &Args, stop: &Stop) -> Result<Report, Failure> {
         return Err(Failure::engine(format!("send on {}", tx.ifname), error));
     }
     let dropped = || Ok::<_, Failure>(dropped(lab)?.saturating_sub(before));
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + ARRIVAL_TIMEOUT;
     while session.stats().total().received + dropped()? < sent.sent && Instant::now() < deadline {
-        sleep(LOOK_EVERY);
+        sleep(POLL_INTERVAL);
     }
     let captured = session.stop();
     if let Some(error) = captured.output_error {
@@ -99,8 +99,9 @@ fn run_in(lab: &Lab, args: &Args, stop: &Stop) -> Result<Report, Failure> {
     Ok(report(args, &sent, &captured, dropped()?))
 }
 
-/// Frames that the receiving device has dropped. A veth counts those as well that its other end did not take from XDP (a
-/// full ring; `rx_drops + peer_tq_xdp_xmit_err` in the kernel): they never were on the wire, and are the sender's errors.
+/// Frames that the receiving device has dropped. A veth also counts frames that its peer rejected
+/// from XDP because of a full ring (`rx_drops + peer_tq_xdp_xmit_err` in the kernel); these are
+/// errors of the sender.
 fn dropped(lab: &Lab) -> Result<u64, Failure> {
     let link = lab.rx.link().map_err(|why| Failure::host("read the counters of rx0", why))?;
     let rows = lab.tx.stack.driver_counters(lab.tx.ifname);
@@ -172,9 +173,10 @@ mod tests {
     use super::*;
     use packet::MacAddr;
 
-    const NOBODY: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+    const OTHER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 
-    /// Seen on Linux 6.1, where the ring was full for a moment; frames too long for the other end are refused the same way.
+    /// Seen on Linux 6.1 with a full ring; frames too long for the peer are rejected in the same
+    /// way.
     #[test]
     fn what_the_driver_did_not_take_is_not_lost_behind_it() {
         if !testkit::is_root("CAP_NET_ADMIN") {
@@ -193,7 +195,7 @@ mod tests {
             cpus: nearest_cpus(&device, None, 1).expect("there is a CPU"),
             device: &device,
             netns: Some(tx.netns_name.clone()),
-            config: Config { min_pkt_size: 1000, max_pkt_size: 1000, dst_mac: NOBODY, ..config(&lab, 0) },
+            config: Config { min_pkt_size: 1000, max_pkt_size: 1000, dst_mac: OTHER_MAC, ..config(&lab, 0) },
             pace: Rate::LineRate,
             duration_ns: 60_000_000_000,
             engine: Some(engine::EngineKind::Xdp),
