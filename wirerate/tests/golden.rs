@@ -133,6 +133,41 @@ fn the_example_of_trafgen_is_a_configuration() {
 }
 
 #[test]
+fn trafgen_reads_the_frames_that_it_wrote() {
+    let folder = std::env::temp_dir().join(format!("wirerate-trafgen-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for the files");
+    let file = |name: &str| folder.join(name).to_str().expect("a plain path").to_owned();
+    let example = wirerate(&["trafgen", "--example"]).stdout;
+    let write = |input: &[&str], out: &str| {
+        let run = wirerate(&[&["trafgen", "-n", "6", "-E", "1", "-o", &file(out)], input].concat());
+        assert_eq!(run.status, 0, "{}", run.stderr);
+    };
+    write(&[&example], "a.cfg");
+    write(&["-i", &file("a.cfg")], "a.pcap");
+    write(&["--in", &file("a.pcap")], "b.cfg");
+    write(&[&format!("{{ pcap(\"{}\", 1) }} {{ pcap(\"{0}\", 2) }}", file("a.pcap")), "-P", "1"], "c.cfg");
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect("the file is there");
+    assert_eq!(read("a.cfg"), read("b.cfg"));
+    let first_two = |text: &str| text.split_inclusive("}\n").take(2).collect::<String>();
+    assert_eq!(first_two(&read("c.cfg")), first_two(&read("a.cfg")));
+    std::fs::remove_dir_all(&folder).expect("the folder is there");
+}
+
+#[test]
+fn trafgen_passes_a_configuration_through_cpp() {
+    if !testkit::has_program("cpp") {
+        return;
+    }
+    let path = std::env::temp_dir().join(format!("wirerate-cpp-test-{}.cfg", std::process::id()));
+    let text = "#include <stddef.h>\n{ fill(BYTE, ETH_ALEN), c16(ETH_P_IP | TCP_FLAG_SYN) }\n";
+    std::fs::write(&path, text).expect("the file can be written");
+    let run =
+        wirerate(&["trafgen", "-i", path.to_str().expect("a plain path"), "-p", "-D", "BYTE=0xab", "-V"]);
+    assert_eq!(run.stdout, "packet 0: 8 bytes\n  0000  ab ab ab ab ab ab 08 02\n", "{}", run.stderr);
+    std::fs::remove_file(&path).expect("the file is there");
+}
+
+#[test]
 fn words_that_do_not_go_together_are_bad_usage() {
     for (name, words) in [
         ("rate_and_pps.txt", "--dst 10.0.0.1 --rate 1Gbit --pps 1M"),

@@ -99,17 +99,19 @@ fn run_trafgen(config: &str, count: usize) -> Option<Vec<Vec<u8>>> {
 
 #[test]
 fn a_megabyte_parses_in_a_second() {
+    // Without optimization, and beside other tests.
+    let limit = Duration::from_secs(if cfg!(debug_assertions) { 5 } else { 1 });
     let mut rng = Rng(1);
     let mut text = String::new();
     while text.len() < 1 << 20 {
         text.push_str(&write::config(&mut rng));
     }
-    // Under load, the fastest of a few attempts counts.
+    // The fastest of a few attempts counts.
     let attempt = || {
         let start = Instant::now();
         read(text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
         start.elapsed()
     };
     let fastest = (0..5).map(|_| attempt()).min().expect("there are attempts");
-    assert!(fastest < Duration::from_secs(1), "{fastest:?}");
+    assert!(fastest < limit, "{fastest:?}");
 }
