@@ -47,12 +47,11 @@ pub enum Command {
 
 impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Mode(Mode::Mirror) => "mode mirror",
-            Self::Mode(Mode::Drop) => "mode drop",
-            Self::Stats => "stats",
-            Self::Stop => "stop",
-        })
+        match self {
+            Self::Mode(mode) => write!(f, "mode {}", mode.name()),
+            Self::Stats => f.write_str("stats"),
+            Self::Stop => f.write_str("stop"),
+        }
     }
 }
 

@@ -31,15 +31,25 @@ const RING_SIZE_BYTES_MAX: u64 = 64 << 20;
 
 /// What becomes of a frame after its bytes were copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Mode {
-    /// The packet is copied; the host still receives it.
+    /// Copy the packet; the host still receives it.
     #[default]
     Mirror,
-    /// It ends here; the host never sees it.
+    /// Drop the packet; the host does not receive it.
     Drop,
 }
 
 impl Mode {
+    /// `mirror` or `drop`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mirror => "mirror",
+            Self::Drop => "drop",
+        }
+    }
+
     pub(crate) fn number(self) -> u32 {
         match self {
             Self::Mirror => CaptureMode::WR_CAPTURE_MIRROR.0,
@@ -75,12 +85,12 @@ impl Default for Order {
 
 /// What to do when the output refuses something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum OnError {
     /// End the capture.
     #[default]
     Stop,
-    /// Count what is lost, and try again every now and then. A pipe that was closed ends the
-    /// capture all the same.
+    /// Count the frames as lost and retry; a closed pipe still ends the capture.
     GoOn,
 }
 
@@ -292,37 +302,41 @@ fn slots_within(size_bytes: u64, slot_size_bytes: u32) -> u32 {
 
 /// Which of the two ways is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum SourceKind {
     /// XDP, and packet sockets where XDP cannot see or do what is asked for.
     #[default]
+    #[cfg_attr(feature = "cli", value(skip))]
     Best,
-    /// XDP or an error.
+    /// An XDP program, in the driver or in the generic receive path.
     Xdp,
-    /// Packet sockets or an error.
+    /// Packet sockets: outgoing frames, loopback, any device.
     Tpacket,
 }
 
 /// Whose clock gives the times of frames, and what is made of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum ClockMode {
-    /// The device's where it stamps frames, as UTC; the kernel's for all others.
+    /// Device timestamps converted to UTC; kernel time for frames without one.
     #[default]
     Utc,
-    /// The device's as it is, for the frames that it stamps; a device that stamps none is an error.
+    /// Device timestamps as they are; an error if the device makes none.
     Phc,
-    /// The kernel's for every frame.
+    /// Kernel time for every frame.
     System,
 }
 
 /// Frames on their way to the host, from it, or both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Direction {
     /// Frames that the device received.
     #[default]
     In,
     /// Frames that the host sends.
     Out,
-    /// Both; on the loopback device, where each frame is sent and received, every frame once.
+    /// Both directions; on the loopback device each frame once.
     Both,
 }
 
@@ -338,12 +352,12 @@ impl fmt::Display for Direction {
 
 /// What decides which of several packet sockets gets a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Fanout {
-    /// The CPU that handles it, as with XDP.
+    /// The CPU that handles a frame.
     #[default]
     Cpu,
-    /// Its addresses and ports: spreads the frames of a device with one queue, and keeps those of a
-    /// flow together.
+    /// Addresses and ports: spreads the flows of a device with one queue.
     Hash,
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 /// Frames counted at each place where one can go on or end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(serde::Serialize))]
 pub struct Counts {
     /// Frames that the device handed over.
     pub received: u64,
@@ -18,6 +19,7 @@ pub struct Counts {
     /// Frames that the filter turned away; `None` when the kernel does not count them.
     pub filtered: Option<u64>,
     /// Frames copied into a ring.
+    #[cfg_attr(feature = "cli", serde(skip))]
     pub captured: u64,
     /// Frames lost because the ring was full.
     pub lost_ring: u64,

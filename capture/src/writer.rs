@@ -31,7 +31,7 @@ const KEPT: [Capability; 2] = [Capability::DacOverride, Capability::Fowner];
 const TICK: Duration = Duration::from_millis(100);
 
 /// What is later than now by so much was stamped before a clock was set back. Clocks of cards, and
-/// what is known of the UTC, are not off by so much.
+/// what is known of UTC, are not off by so much.
 const AHEAD_NS_MAX: u64 = 10_000_000;
 
 /// What is known of the writer while it runs.

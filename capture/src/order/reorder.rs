@@ -319,7 +319,7 @@ mod tests {
         );
     }
 
-    /// For as long as the UTC had been set back, nothing was written until buffers ran
+    /// For as long as UTC had been set back, nothing was written until buffers ran
     /// short.
     #[test]
     fn a_step_back_of_the_time_of_day_holds_nothing() {

@@ -4,11 +4,12 @@ use pcapng::{Interface, Section, pcap};
 
 /// Format of capture files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Format {
-    /// pcapng: interfaces, queues, direction, losses, statistics.
+    /// Queues, direction, losses, statistics.
     #[default]
     Pcapng,
-    /// Classic pcap with nanoseconds: time, lengths and bytes of packets, nothing else.
+    /// Classic pcap with nanoseconds: time, lengths and bytes only.
     Pcap,
 }
 

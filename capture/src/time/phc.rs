@@ -104,13 +104,14 @@ fn line_through(readings: &VecDeque<PhcReading>) -> Line {
 }
 
 /// What is known of a card's clock at the end of a capture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(serde::Serialize))]
 pub struct PhcFacts {
     /// N of `/dev/ptpN`.
     pub index: u32,
-    /// The card's clock minus the UTC, when last measured.
+    /// The card's clock minus UTC, when last measured.
     pub ahead_ns: i64,
-    /// How much faster it runs than the UTC, in nanoseconds per second.
+    /// How much faster it runs than UTC, in nanoseconds per second.
     pub drift_ppb: i64,
     /// The UTC of a stamp is known this well, as far as reading the clocks goes.
     pub uncertainty_ns: u64,
@@ -119,6 +120,7 @@ pub struct PhcFacts {
     /// Times that the clock could not be read; the line before went on.
     pub failures: u64,
     /// Seconds that TAI is ahead of UTC, as set in the kernel; 0 if not set.
+    #[cfg_attr(feature = "cli", serde(skip))]
     pub tai_offset_s: i64,
 }
 

@@ -21,7 +21,7 @@ struct Measured {
 }
 
 impl Measured {
-    /// From a reading of the UTC that lies between two of the monotonic clock.
+    /// From a reading of UTC that lies between two of the monotonic clock.
     fn between(before_ns: u64, day_ns: u64, after_ns: u64) -> Self {
         let day_ns = day_ns as i64;
         Self { offset_ns_min: day_ns - after_ns as i64, offset_ns_max: day_ns - before_ns as i64 }

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod capture;
 pub mod completions;
 pub mod count;
+pub mod ctl;
 pub mod demo;
 pub mod doctor;
 pub mod exec;
@@ -11,10 +12,9 @@ pub mod help;
 pub mod man;
 pub mod mgcap;
 pub mod mgdump;
-pub mod received;
+pub mod rx_stats;
 pub mod send;
 pub mod serve;
-pub mod tell;
 pub mod timestamp;
 pub mod trafgen;
 
@@ -22,23 +22,23 @@ use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 
 const COUNT_HELP: &str = "\
-Each second one line on standard output: frames of each CPU, their sum, and frames in that second.\n\
-Ctrl-C ends it; the report at the end is exact.\n\n\
+Prints one line per second: frames of each CPU, their sum, and frames per second.\n\
+Ctrl-C ends it; the report is exact.\n\n\
 Examples:\n  \
 wirerate count eth1\n  \
 wirerate count eth1 --count 1M --json";
 
-const TELL_HELP: &str = "\
-A capture of several devices is told by the name of any of them, and it is told as a whole.\n\n\
+const CTL_HELP: &str = "\
+For a multi-device capture, name any of its devices; the command applies to the whole capture.\n\n\
 Examples:\n  \
-wirerate tell eth1 mode drop\n  \
-wirerate tell eth1 mode mirror\n  \
-wirerate tell eth1 stats\n  \
-wirerate tell eth1 stop";
+wirerate ctl eth1 mode drop\n  \
+wirerate ctl eth1 mode mirror\n  \
+wirerate ctl eth1 stats\n  \
+wirerate ctl eth1 stop";
 
 const SINK_HELP: &str = "\
-The cheapest receiver there is, for measuring a sender: the host sees none of the frames.\n\
-Each second one line on standard output: frames of each CPU, their sum, and frames in that second.\n\n\
+The cheapest receiver, for measuring a sender: the host receives none of the frames.\n\
+Prints one line per second: frames of each CPU, their sum, and frames per second.\n\n\
 Examples:\n  \
 wirerate sink eth1 --duration 10s\n  \
 wirerate sink veth1 --netns lab";
@@ -59,13 +59,13 @@ pub enum Command {
     Trafgen(Box<trafgen::Args>),
     /// Capture the frames that a device receives
     Capture(capture::Args),
-    /// Tell a running capture to switch its mode, to say how it goes, or to stop
-    #[command(after_help = TELL_HELP)]
-    Tell(tell::Args),
-    /// Count the frames that a device receives, and do nothing else to them
+    /// Control a running capture: change its mode, print statistics, or stop it
+    #[command(after_help = CTL_HELP, alias = "tell")]
+    Ctl(ctl::Args),
+    /// Count the frames that a device receives
     #[command(after_help = COUNT_HELP)]
     Count(count::Args),
-    /// Count the frames that a device receives, and drop them in the driver
+    /// Count the frames that a device receives and drop them in the driver
     #[command(after_help = SINK_HELP)]
     Sink(count::Args),
     /// Let a device stamp the frames that it receives, and show what it can do
@@ -118,7 +118,7 @@ impl Command {
             Self::Send(args) => send::run(&args, stop),
             Self::Trafgen(args) => trafgen::run(&args, stop),
             Self::Capture(args) => capture::run(&args, stop),
-            Self::Tell(args) => tell::run(&args),
+            Self::Ctl(args) => ctl::run(&args),
             Self::Count(args) => count::run(count::Kind::Count, &args, stop),
             Self::Sink(args) => count::run(count::Kind::Sink, &args, stop),
             Self::Timestamp(args) => timestamp::run(&args),

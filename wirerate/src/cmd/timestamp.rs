@@ -88,7 +88,8 @@ pub struct Report {
     pub netns: Option<String>,
     /// Name of its driver.
     pub driver: Option<String>,
-    /// Which received frames are stamped, in ethtool's words; `None` where the driver does not tell.
+    /// Which received frames are stamped, in ethtool's words; `None` where the driver does not
+    /// tell.
     pub rx_filter: Option<String>,
     /// Which transmitted frames are stamped.
     pub tx_type: Option<String>,
@@ -151,9 +152,9 @@ impl Report {
 /// # Errors
 /// When the device is not there, cannot stamp, or has no such filter.
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
-    let wish = wish(args)?;
-    let report = report(args, wish).map_err(|why| Failure::host(act_words(args), why))?;
-    if wish == Some(StampMode::Off) && report.tx_type.as_deref().is_some_and(|word| word != "off") {
+    let setting = setting(args)?;
+    let report = report(args, setting).map_err(|why| Failure::host(act_words(args), why))?;
+    if setting == Some(StampMode::Off) && report.tx_type.as_deref().is_some_and(|word| word != "off") {
         eprintln!(
             "wirerate: {} stamps transmitted frames: a PTP daemon on it now misses the stamps of received ones",
             args.device
@@ -163,7 +164,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-fn wish(args: &Args) -> Result<Option<StampMode>, Failure> {
+fn setting(args: &Args) -> Result<Option<StampMode>, Failure> {
     match (args.act, args.filter) {
         (Act::On, None | Some(Filter::All)) => Ok(Some(StampMode::All)),
         (Act::On, Some(Filter::Ptp)) => Ok(Some(StampMode::Ptp)),
@@ -188,15 +189,15 @@ fn act_words(args: &Args) -> String {
     }
 }
 
-fn report(args: &Args, wish: Option<StampMode>) -> Result<Report, HostError> {
+fn report(args: &Args, setting: Option<StampMode>) -> Result<Report, HostError> {
     let stack = match &args.netns {
         Some(netns) => Stack::of(&Netns::named(netns)?)?,
         None => Stack::here()?,
     };
     let device = args.device.as_str();
     let stamps = stack.stamps(device)?;
-    let config = match wish {
-        Some(wish) => Some(host::switch_stamps(&stamps, wish)?.now),
+    let config = match setting {
+        Some(setting) => Some(host::switch_stamps(&stamps, setting)?.now),
         None => stamps.config()?,
     };
     // What XDP can read is known only to newer kernels, and no reason to fail.
@@ -288,8 +289,8 @@ mod tests {
 
     #[test]
     fn a_filter_belongs_to_on() {
-        assert_eq!(wish(&args(Act::On, Some(Filter::Ptp))).unwrap(), Some(StampMode::Ptp));
-        assert_eq!(wish(&args(Act::Show, None)).unwrap(), None);
-        assert!(wish(&args(Act::Off, Some(Filter::All))).is_err());
+        assert_eq!(setting(&args(Act::On, Some(Filter::Ptp))).unwrap(), Some(StampMode::Ptp));
+        assert_eq!(setting(&args(Act::Show, None)).unwrap(), None);
+        assert!(setting(&args(Act::Off, Some(Filter::All))).is_err());
     }
 }

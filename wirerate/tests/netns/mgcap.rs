@@ -416,7 +416,7 @@ fn nobody_there_is_said() -> TestResult {
     let scratch = Scratch::new();
     for words in ["start dev lo", "show"] {
         let ended = mgcap(&scratch.file("none"), words).expect_code(3);
-        ended.says(&["nobody keeps device files at ", "try: `wirerate serve`"]);
+        ended.says(&["no process serves device files at ", "try: `wirerate serve`"]);
     }
     mgcap(&scratch.file("none"), "begin dev lo").expect_code(2).says(&["\"begin\" is none of start"]);
     Ok(())

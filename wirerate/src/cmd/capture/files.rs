@@ -1,96 +1,78 @@
-//! The arguments of `wirerate capture` that say what files look like, when they end and how many stay.
+//! Arguments of `wirerate capture` about the format, rotation and writing of files.
 
 use crate::units::{Count, Nanos, Size};
 use capture::rotate::{Interval, RotatePolicy};
 use capture::{Compression, Format, OnError, Options, Order};
-use clap::ValueEnum;
 use std::fmt::Display;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::Path;
 use std::str::FromStr;
 
-/// Formats of files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum FileFormat {
-    /// Queues, direction, losses, statistics
-    Pcapng,
-    /// The classic format with nanoseconds: time, length and bytes
-    Pcap,
-}
-
-/// What to do when a file takes no more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ErrorWish {
-    /// End the capture
-    Stop,
-    /// Count what is lost and try again
-    GoOn,
-}
-
 /// See the top of the file.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Files")]
 pub struct FileArgs {
-    /// Format of the file [default: pcap for names that end so, else pcapng]
+    /// File format [default: pcap if the name ends in .pcap, else pcapng]
     #[arg(long, value_enum)]
-    pub format: Option<FileFormat>,
-    /// Compress: zstd, zstd:LEVEL or lz4 [default: by the name's end, .zst or .lz4]
+    pub format: Option<Format>,
+    /// Compression: zstd, zstd:LEVEL or lz4 [default: by the suffix .zst or .lz4]
     #[arg(long, requires = "write", value_name = "HOW", value_parser = compression)]
     pub compress: Option<Compression>,
-    /// Write frames as they come, without bringing queues into order of time
+    /// Do not sort the frames of several queues by time
     #[arg(long, conflicts_with = "per_cpu")]
     pub unordered: bool,
-    /// Write a file for each CPU, whose number is put before the extension; for several devices, also their names
+    /// Write one file per CPU, with its number before the extension; with several devices also
+    /// their names
     #[arg(long)]
     pub per_cpu: bool,
-    /// How late a frame may be seen and still get its place in order of time
+    /// Reorder window
     #[arg(long, value_name = "TIME", default_value = "200us")]
     pub window: Nanos,
-    /// Make each receive queue an interface of the file
+    /// Write one interface per receive queue
     #[arg(long)]
     pub per_queue: bool,
-    /// Give each packet an id that counts lost frames too
+    /// Number packets per ring, lost frames included (epb_packetid)
     #[arg(long)]
     pub packet_ids: bool,
-    /// Begin the next file before this one is longer, before compression
+    /// Rotate before a file is longer than this, before compression
     #[arg(long, requires = "write", value_name = "SIZE", value_parser = above_zero(|size: &Size| size.0))]
     pub rotate_size: Option<Size>,
-    /// Begin the next file after this time
+    /// Rotate after this time
     #[arg(long, requires = "write", value_name = "TIME", value_parser = above_zero(|time: &Nanos| time.0))]
     pub rotate_every: Option<Nanos>,
-    /// End files where the clock on the wall has a multiple of --rotate-every
+    /// Rotate on wall-clock multiples of --rotate-every
     #[arg(long, requires = "rotate_every")]
     pub aligned: bool,
-    /// Keep so many files, the one being written included
+    /// Number of files to keep, including the current one
     #[arg(long, requires = "write", value_name = "N", value_parser = above_zero(|count: &Count| count.0))]
     pub files: Option<Count>,
-    /// Keep all files together below this, as they lie on the disk
+    /// Total size of all files on disk
     #[arg(long, requires = "write", value_name = "SIZE", value_parser = above_zero(|size: &Size| size.0))]
     pub quota: Option<Size>,
-    /// Run this in a shell for each complete file, with its name as one more word
+    /// Shell command for each complete file; the file name is appended
     #[arg(long, requires = "write", value_name = "COMMAND", value_parser = shell_command)]
     pub rotate_command: Option<String>,
-    /// Allocate so much space when a file begins, the first one before frames come; what is left is given back
+    /// Space to allocate when a file begins; unused space is freed at its end
     #[arg(long, requires = "write", value_name = "SIZE")]
     pub preallocate: Option<Size>,
-    /// Write past the page cache: less CPU time on fast disks, but none of the machine's memory as a buffer
+    /// Bypass the page cache (O_DIRECT): less CPU time on fast disks, but no memory as a buffer
     #[arg(long, requires = "write")]
     pub direct: bool,
-    /// What to do when a file takes no more
+    /// What to do when a file cannot be written
     #[arg(long, value_enum, default_value = "stop")]
-    pub on_error: ErrorWish,
-    /// Memory for each CPU that receives, for a disk that lags behind
+    pub on_error: OnError,
+    /// Memory per receiving CPU for frames that wait for the disk
     #[arg(long, value_name = "SIZE", default_value = "16MiB")]
     pub buffer: Size,
 }
 
 impl FileArgs {
-    /// `options` with these wishes, for the file `name`.
+    /// Sets these options, for the file `name`.
     pub fn apply(&self, name: Option<&Path>, utc_offset_s: i32, options: Options) -> Options {
         let name = name.and_then(Path::to_str).unwrap_or_default();
         let compression = self.compress.or_else(|| compression_of(name));
         Options {
-            format: self.format.map_or_else(|| format_of(name), FileFormat::into),
+            format: self.format.unwrap_or_else(|| format_of(name)),
             order: self.order(),
             per_queue: self.per_queue,
             packet_ids: self.packet_ids,
@@ -98,10 +80,7 @@ impl FileArgs {
             utc_offset_s,
             rotate_command: self.rotate_command.clone(),
             compression,
-            on_error: match self.on_error {
-                ErrorWish::Stop => OnError::Stop,
-                ErrorWish::GoOn => OnError::GoOn,
-            },
+            on_error: self.on_error,
             preallocate_bytes: self.preallocate.map_or(0, |size| size.0),
             is_direct: self.direct,
             buffer_size_bytes: usize::try_from(self.buffer.0).unwrap_or(usize::MAX),
@@ -129,16 +108,7 @@ impl FileArgs {
     }
 }
 
-impl From<FileFormat> for Format {
-    fn from(format: FileFormat) -> Self {
-        match format {
-            FileFormat::Pcapng => Self::Pcapng,
-            FileFormat::Pcap => Self::Pcap,
-        }
-    }
-}
-
-/// Reads a limit. Zero would mean none at all, which is said by leaving the word away.
+/// Parses a limit. Zero is rejected: no limit is the default.
 fn above_zero<T>(number: fn(&T) -> u64) -> impl Fn(&str) -> Result<T, String> + Clone
 where
     T: FromStr,
@@ -146,13 +116,14 @@ where
 {
     move |text| match text.parse::<T>() {
         Ok(limit) if number(&limit) == 0 => {
-            Err("it must be more than 0; leave it away for no limit".to_owned())
+            Err("it must be more than 0; omit the option for no limit".to_owned())
         }
         limit => limit.map_err(|bad| bad.to_string()),
     }
 }
 
-/// Reads a command that the name of a file can follow. Without a word before it, the name would be the command.
+/// Reads a command that the name of a file can follow. Without a word before it, the name would be
+/// the command.
 fn shell_command(text: &str) -> Result<String, String> {
     match text.trim_end().chars().last() {
         None => Err("it is empty: the capture file itself would be run".to_owned()),
@@ -246,7 +217,7 @@ mod tests {
     fn a_limit_of_zero_is_none_and_refused() {
         for words in ["--files 0", "--quota 0", "--rotate-size 0", "--rotate-every 0s"] {
             let refused = Line::try_parse_from(self::words(words)).map(drop).unwrap_err().to_string();
-            assert!(refused.contains("it must be more than 0; leave it away for no limit"), "{refused}");
+            assert!(refused.contains("it must be more than 0; omit the option for no limit"), "{refused}");
         }
         let refused =
             Line::try_parse_from(["capture", "-w", "x", "--quota", "1x"]).map(drop).unwrap_err().to_string();

@@ -1,8 +1,9 @@
-//! What a capture did: for people as a small table, for programs as `wirerate.capture/1`.
+//! The report of a capture: a table, or JSON as `wirerate.capture/1`.
 
-use crate::cmd::received::Head;
+use crate::cmd::rx_stats::Summary;
 use crate::out;
 use crate::units::{human_count, human_duration};
+use capture::{Counts, PhcFacts};
 use serde::Serialize;
 use std::fmt;
 
@@ -25,34 +26,27 @@ pub struct Cpu {
 pub struct Clock {
     /// The device.
     pub device: String,
-    /// N of `/dev/ptpN`.
-    pub index: u32,
-    /// The clock minus UTC.
-    pub ahead_ns: i64,
-    /// How much faster it runs, in nanoseconds a second.
-    pub drift_ppb: i64,
-    /// How well the difference is known.
-    pub uncertainty_ns: u64,
-    /// Times that one of the two was set.
-    pub steps: u64,
-    /// Times that it could not be read.
-    pub failures: u64,
-    /// True when it shows TAI.
+    /// The clock and its difference to UTC.
+    #[serde(flatten)]
+    pub facts: PhcFacts,
+    /// True if it shows TAI.
     pub is_tai: bool,
 }
 
 impl fmt::Display for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { device, index, drift_ppb, uncertainty_ns, steps, failures, .. } = self;
+        let device = &self.device;
+        let PhcFacts { index, ahead_ns, drift_ppb, uncertainty_ns, steps, failures, .. } = self.facts;
         let tai = if self.is_tai { ", TAI" } else { "" };
-        // In whole numbers: a float has too few digits for the nanoseconds of a clock that counts from 1970.
-        let (sign, ahead_ns) = (if self.ahead_ns < 0 { '-' } else { '+' }, self.ahead_ns.unsigned_abs());
+        // In whole numbers: a float has too few digits for the nanoseconds of a clock that counts
+        // from 1970.
+        let (sign, ahead_ns) = (if ahead_ns < 0 { '-' } else { '+' }, ahead_ns.unsigned_abs());
         let (s, ns) = (ahead_ns / 1_000_000_000, ahead_ns % 1_000_000_000);
         write!(
             f,
             "{device} by /dev/ptp{index}: UTC {sign}{s}.{ns:09} s{tai}, {drift_ppb:+} ppb, within {uncertainty_ns} ns"
         )?;
-        if *steps + *failures > 0 {
+        if steps + failures > 0 {
             write!(f, "; set {steps} times, not readable {failures} times")?;
         }
         Ok(())
@@ -72,32 +66,23 @@ pub struct Report {
     pub source: String,
     /// Time from attaching to detaching, in nanoseconds.
     pub duration_ns: u64,
-    /// Frames on the wire: `received` and `lost_nic`; `null` where the device does not say what it lost.
+    /// Frames on the wire: `received` and `lost_nic`; `null` if the device does not count what it
+    /// lost.
     pub offered: Option<u64>,
-    /// Frames that reached the capture program.
-    pub received: u64,
-    /// Their lengths in bytes, without FCS.
-    pub received_bytes: u64,
-    /// Frames that the filter turned away; `null` where the kernel does not count them, as with packet sockets.
-    pub filtered: Option<u64>,
-    /// Frames in the file, or counted when there is none.
-    pub written: u64,
-    /// Frames received after enough were written.
-    pub after_limit: u64,
-    /// Frames lost, wherever: `received` = `filtered` + `written` + `after_limit` + `lost`.
+    /// Where they went: `received` = `filtered` + `written` + `after_limit` + `lost`.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Frames lost in rings and at the disk.
     pub lost: u64,
-    /// Lost in the device, for want of room, before they were received; `null` where it does not say.
+    /// Frames lost in the device before they were received; `null` if it does not count them.
     pub lost_nic: Option<u64>,
-    /// Lost because a ring was full.
-    pub lost_ring: u64,
-    /// Lost because the file took no more.
-    pub lost_disk: u64,
     /// Frames that each ring could hold; the smallest, where devices differ.
     pub ring_frames: u64,
     /// Frames that it was asked to hold.
     #[serde(skip)]
     pub ring_asked: Option<u32>,
-    /// Times that a ring of a packet socket became full; `null` for XDP, whose rings only count frames.
+    /// Times that a ring of a packet socket became full; `null` for XDP, whose rings only count
+    /// frames.
     pub ring_freezes: Option<u64>,
     /// The file.
     pub file: Option<String>,
@@ -109,17 +94,16 @@ pub struct Report {
     pub late: Option<u64>,
     /// The most by which one was late, in nanoseconds.
     pub late_max_ns: Option<u64>,
-    /// Frames written before it was their turn, as their time had not come: a clock had been set back.
+    /// Frames written before it was their turn, as their time had not come: a clock had been set
+    /// back.
     pub ahead: Option<u64>,
     /// Times that the clock was set back behind what had been written.
     pub clock_set_back: Option<u64>,
     /// Times that the command for complete files did not succeed.
     pub commands_failed: u64,
-    /// Of the frames written, those with the time of the device's own clock.
-    pub hardware_time: u64,
-    /// Of the frames written, those with the kernel's time.
+    /// Frames written with the kernel's time; the others have the device's.
     pub software_time: u64,
-    /// Why frames have the kernel's time, though a device stamps them and nobody asked for that.
+    /// Why frames have the kernel's time although a device stamps them.
     pub hardware_time_refused: Option<String>,
     /// The clock of each device that stamps frames.
     pub clocks: Vec<Clock>,
@@ -136,18 +120,19 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let head = Head {
+        let counts = &self.counts;
+        let summary = Summary {
             device: &self.device,
             netns: self.netns.as_deref(),
             duration_ns: self.duration_ns,
-            received: self.received,
-            received_bytes: self.received_bytes,
+            received: counts.received,
+            received_bytes: counts.received_bytes,
         };
-        let mut table = head.write(f)?;
-        match self.filtered {
+        let mut table = summary.write(f)?;
+        match counts.filtered {
             Some(0) => {}
             Some(filtered) => table.count("filtered", filtered, "did not match --filter"),
-            None => table.text("filtered", "unknown: packet sockets do not count what does not match"),
+            None => table.text("filtered", "unknown: packet sockets do not count them"),
         }
         let file = self.file.as_ref().map_or_else(
             || "(counted only: no --write)".to_owned(),
@@ -159,41 +144,39 @@ impl fmt::Display for Report {
                 }
             },
         );
-        table.count("written", self.written, &file);
-        if self.after_limit > 0 {
-            table.count("not wanted", self.after_limit, "came after enough were written");
+        table.count("written", counts.written, &file);
+        if counts.after_limit > 0 {
+            table.count("after limit", counts.after_limit, "received after --count frames were written");
         }
         table.count("lost", self.lost, "");
         match self.lost_nic {
             Some(0) => {}
-            Some(lost_nic) => {
-                table.count("  nic", lost_nic, "the device had no room; not among the received")
-            }
-            None => table.text("  nic", "unknown: the device does not say"),
+            Some(lost_nic) => table.count("  nic", lost_nic, "lost by the device; not among the received"),
+            None => table.text("  nic", "unknown: the device does not count them"),
         }
         for (name, count, meaning) in [
-            ("  ring", self.lost_ring, "the ring was full: --ring larger, or --snaplen shorter"),
-            ("  disk", self.lost_disk, "the file took no more"),
+            ("  ring", counts.lost_ring, "the ring was full: larger --ring or shorter --snaplen"),
+            ("  disk", counts.lost_disk, "the file could not be written, or not fast enough"),
         ] {
             if count > 0 {
                 table.count(name, count, meaning);
             }
         }
         if let Some(freezes @ 1..) = self.ring_freezes {
-            table.count("  freezes", freezes, "times that a ring became full");
+            table.count("  freezes", freezes, "how often a ring became full");
         }
         if let (Some(late @ 1..), Some(late_max_ns)) = (self.late, self.late_max_ns) {
             let most = human_duration(late_max_ns);
-            table.count("late", late, &format!("written out of order, by {most} at most: --window longer"));
+            table.count("late", late, &format!("written out of order, at most {most} late: longer --window"));
         }
         let (ahead, set_back) = (self.ahead.unwrap_or(0), self.clock_set_back.unwrap_or(0));
         if ahead + set_back > 0 {
             let what =
-                format!("times that the clock went back; {} frames were ahead of it", human_count(ahead));
+                format!("how often the clock was set back; {} frames were ahead of it", human_count(ahead));
             table.count("set back", set_back, &what);
         }
         if self.commands_failed > 0 {
-            table.count("commands", self.commands_failed, "did not succeed");
+            table.count("commands", self.commands_failed, "rotate commands failed");
         }
         if self.cpus.len() > 1 {
             for Cpu { cpu, received, lost_ring } in &self.cpus {
@@ -207,7 +190,7 @@ impl fmt::Display for Report {
             table.text("rings", &format!("{held} frames each; --ring was {}", human_count(asked.into())));
         }
         if !self.clocks.is_empty() {
-            table.count("device time", self.hardware_time, "stamped by the device itself");
+            table.count("device time", counts.hardware_time, "device timestamps");
             table.count("kernel time", self.software_time, "");
         }
         if let Some(refusal) = &self.hardware_time_refused {
@@ -237,10 +220,12 @@ mod tests {
             late_max_ns: Some(0),
             ahead: Some(0),
             clock_set_back: Some(0),
-            received: 1_000_000,
-            received_bytes: 60_000_000,
-            filtered: Some(0),
-            written: 1_000_000,
+            counts: Counts {
+                received: 1_000_000,
+                received_bytes: 60_000_000,
+                written: 1_000_000,
+                ..Counts::default()
+            },
             file: Some("frames.pcapng".into()),
             file_bytes: 96_000_248,
             cpus: vec![Cpu { cpu: 1, received: 1_000_000, lost_ring: 0 }],
@@ -252,17 +237,20 @@ mod tests {
         Report {
             netns: Some("lab".into()),
             mode: "drop",
-            filtered: Some(50_000),
-            written: 850_000,
-            after_limit: 90_000,
+            counts: Counts {
+                filtered: Some(50_000),
+                written: 850_000,
+                after_limit: 90_000,
+                lost_ring: 9_000,
+                lost_disk: 1_000,
+                ..report().counts
+            },
             lost: 10_000,
             offered: None,
             lost_nic: None,
-            lost_ring: 9_000,
             ring_frames: 12_288,
             ring_asked: Some(16_777_216),
             ring_freezes: Some(3),
-            lost_disk: 1_000,
             files: Some(12),
             late: Some(34),
             late_max_ns: Some(250_000),
@@ -287,21 +275,25 @@ mod tests {
     fn a_clock_reads_like_this() {
         let clock = Clock {
             device: "eth1".into(),
-            ahead_ns: 37_000_000_012,
-            drift_ppb: -120,
-            uncertainty_ns: 85,
+            facts: PhcFacts {
+                ahead_ns: 37_000_000_012,
+                drift_ppb: -120,
+                uncertainty_ns: 85,
+                ..PhcFacts::default()
+            },
             is_tai: true,
-            ..Clock::default()
         };
         assert_eq!(clock.to_string(), "eth1 by /dev/ptp0: UTC +37.000000012 s, TAI, -120 ppb, within 85 ns");
-        let set = Clock { ahead_ns: -5, is_tai: false, steps: 2, ..clock };
+        let facts = PhcFacts { ahead_ns: -5, steps: 2, ..clock.facts };
+        let set = Clock { facts, is_tai: false, ..clock };
         assert_eq!(
             set.to_string(),
             "eth1 by /dev/ptp0: UTC -0.000000005 s, -120 ppb, within 85 ns; set 2 times, not readable 0 times"
         );
-        let report = Report { hardware_time: 999_000, software_time: 1_000, clocks: vec![set], ..report() };
+        let counts = Counts { hardware_time: 999_000, ..report().counts };
+        let report = Report { counts, software_time: 1_000, clocks: vec![set], ..report() };
         let text = report.to_string();
-        assert!(text.contains("  device time    999,000  stamped by the device itself\n"), "{text}");
+        assert!(text.contains("  device time    999,000  device timestamps\n"), "{text}");
         assert!(text.contains("  kernel time      1,000\n"), "{text}");
         let why = "XDP does not get the time stamps of eth1: the driver has none for programs";
         let refused = Report { hardware_time_refused: Some(why.into()), ..report };

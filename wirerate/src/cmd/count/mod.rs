@@ -1,12 +1,11 @@
-//! `wirerate count DEV` and `wirerate sink DEV`: how many frames a device receives, with nothing else done to them.
+//! `wirerate count DEV` and `wirerate sink DEV`: how many frames a device receives, with nothing
+//! else done to them.
 
 mod report;
 mod run;
-mod tally;
 
 pub use report::Report;
 pub use run::{Kind, run};
-pub use tally::Tally;
 
 use crate::units::{Count, Nanos};
 

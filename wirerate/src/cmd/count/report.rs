@@ -1,6 +1,6 @@
-//! What was counted, at the end: for people as a small table, for programs as `wirerate.count/1`.
+//! The report of `wirerate count`: a table, or JSON as `wirerate.count/1`.
 
-use crate::cmd::received::{Cpu, Head};
+use crate::cmd::rx_stats::{Cpu, Summary};
 use crate::out;
 use serde::Serialize;
 use std::fmt;
@@ -38,14 +38,14 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let head = Head {
+        let summary = Summary {
             device: &self.device,
             netns: self.netns.as_deref(),
             duration_ns: self.duration_ns,
             received: self.received,
             received_bytes: self.received_bytes,
         };
-        let mut table = head.write(f)?;
+        let mut table = summary.write(f)?;
         for Cpu { cpu, received } in self.cpus.iter().filter(|_| self.cpus.len() > 1) {
             table.count(&format!("CPU {cpu}"), *received, "");
         }

@@ -1,7 +1,7 @@
 //! A run of `wirerate count` or `wirerate sink`: start, a line each second, end, report.
 
-use super::{Args, Report, Tally};
-use crate::cmd::received::Cpu;
+use super::{Args, Report};
+use crate::cmd::rx_stats::{Cpu, Ticker};
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
@@ -10,15 +10,15 @@ use host::Netns;
 use std::thread;
 use std::time::Duration;
 
-/// Time between two looks at what may end it.
-const LOOK: Duration = Duration::from_millis(5);
+/// The counters of the program have no event, so they are read at this interval.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Which of the two commands it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The host gets the frames.
+    /// The host receives the frames.
     Count,
-    /// They end here.
+    /// The frames are dropped.
     Sink,
 }
 
@@ -30,13 +30,6 @@ impl Kind {
         }
     }
 
-    fn mode_word(self) -> &'static str {
-        match self {
-            Self::Count => "mirror",
-            Self::Sink => "drop",
-        }
-    }
-
     fn doing(self) -> &'static str {
         match self {
             Self::Count => "counting frames of",
@@ -45,13 +38,13 @@ impl Kind {
     }
 }
 
-/// Counts until somebody or something ends it, and prints the report.
+/// Counts until a limit, a signal or the end of the device, and prints the report.
 ///
 /// # Errors
 /// Refused by the host or the device.
 pub fn run(kind: Kind, args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let counting = start(kind, args)?;
-    // What is left to do, the end included, is done with what is open.
+    // Nothing that follows needs a capability.
     let _ = host::keep_capabilities(&[]);
     let source = counting.xdp().to_string();
     eprintln!("wirerate: {} {} ({source})", kind.doing(), args.device);
@@ -88,21 +81,21 @@ fn start(kind: Kind, args: &Args) -> Result<Counting, Failure> {
 fn watch(counting: &Counting, args: &Args, stop: &Stop) -> Result<(), OutError> {
     let wanted = args.count.map(|count| count.0).filter(|count| *count > 0);
     let duration = args.duration.map(|duration| Duration::from_nanos(duration.0));
-    let mut tally = Tally::default();
+    let mut ticker = Ticker::default();
     loop {
         let (cpus, elapsed) = (counting.cpus(), counting.elapsed());
         let received: u64 = cpus.iter().map(|cpu| cpu.frames).sum();
-        if tally.is_due(elapsed) {
-            let second = tally.next(elapsed, rows(&cpus));
-            out::text(&if args.json { second.json_line() } else { second.to_string() })?;
+        if ticker.is_due(elapsed) {
+            let interval = ticker.next(elapsed, rows(&cpus));
+            out::text(&if args.json { interval.json_line() } else { interval.to_string() })?;
         }
         let is_enough = wanted.is_some_and(|wanted| received >= wanted);
         let is_late = duration.is_some_and(|duration| elapsed >= duration);
         if stop.is_set() || is_enough || is_late || counting.is_device_gone() {
             return Ok(());
         }
-        let left = duration.map_or(LOOK, |duration| duration.saturating_sub(elapsed));
-        thread::sleep(LOOK.min(left));
+        let left = duration.map_or(POLL_INTERVAL, |duration| duration.saturating_sub(elapsed));
+        thread::sleep(POLL_INTERVAL.min(left));
     }
 }
 
@@ -114,7 +107,7 @@ fn report(kind: Kind, args: &Args, source: String, ended: &Counted) -> Report {
     Report {
         device: args.device.clone(),
         netns: args.netns.clone(),
-        mode: kind.mode_word(),
+        mode: kind.mode().name(),
         source,
         duration_ns: ended.elapsed.as_nanos() as u64,
         received: ended.cpus.iter().map(|cpu| cpu.frames).sum(),

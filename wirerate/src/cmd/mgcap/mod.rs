@@ -42,7 +42,7 @@ pub struct Args {
 /// Carries out the order.
 ///
 /// # Errors
-/// Bad usage; nobody keeps device files here; what was refused.
+/// Bad usage; no `wirerate mgcap` serves device files here; what was refused.
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
     match parse(&args.words)
         .map_err(|why| Failure::usage("read the order", why).try_this("wirerate mgcap --help"))?
@@ -84,8 +84,8 @@ fn people(state: &State) -> String {
 
 /// What keeps an order from being carried out.
 enum Refusal {
-    /// Nobody keeps device files in the directory.
-    Nobody(io::Error),
+    /// No process serves device files in the directory.
+    NotServed(io::Error),
     /// They do, and said no.
     Refused(io::Error, String),
 }
@@ -99,21 +99,21 @@ fn failure(args: &Args, act: String, why: Refusal) -> Failure {
             let failure = Failure::refused(act, error);
             if is_right_missing { failure.try_this("run it as root, with CAP_NET_ADMIN") } else { failure }
         }
-        Refusal::Nobody(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+        Refusal::NotServed(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             Failure::refused(act, error).try_this("run it as root")
         }
-        Refusal::Nobody(_) => {
-            let why = io::Error::other(format!("nobody keeps device files at {}", args.dir.display()));
+        Refusal::NotServed(_) => {
+            let why = io::Error::other(format!("no process serves device files at {}", args.dir.display()));
             Failure::refused(act, why)
                 .try_this("`wirerate serve` keeps them for everyone, `wirerate exec -- CMD` for one command")
         }
     }
 }
 
-/// Hands an order over. Whoever says no says why to the next reader of the same descriptor.
+/// Writes a command. If it is refused, the reason can be read from the same descriptor.
 fn tell(dir: &Path, order: &str) -> Result<(), Refusal> {
     let path = dir.join(CONTROL);
-    let mut control = File::options().read(true).write(true).open(path).map_err(Refusal::Nobody)?;
+    let mut control = File::options().read(true).write(true).open(path).map_err(Refusal::NotServed)?;
     control.write_all(order.as_bytes()).map_err(|error| {
         let mut said = String::new();
         let _ = control.read_to_string(&mut said);
@@ -122,7 +122,7 @@ fn tell(dir: &Path, order: &str) -> Result<(), Refusal> {
 }
 
 fn read_state(dir: &Path) -> Result<String, Refusal> {
-    std::fs::read_to_string(dir.join(CONTROL)).map_err(Refusal::Nobody)
+    std::fs::read_to_string(dir.join(CONTROL)).map_err(Refusal::NotServed)
 }
 
 /// What is known of the capture of one device, if it is captured.

@@ -1,4 +1,5 @@
-//! The words of `ip mgcap`: verbs may be cut short while it is clear which one is meant, `dev` may be left out.
+//! The words of `ip mgcap`: verbs may be cut short while it is clear which one is meant, `dev` may
+//! be left out.
 
 use std::fmt;
 

@@ -26,7 +26,7 @@ pub struct State {
     pub received: u64,
     /// Frames handed to readers of the device file.
     pub delivered: u64,
-    /// Frames lost because nobody read, or not fast enough.
+    /// Frames lost because they were not read, or not fast enough.
     pub lost: u64,
     /// True when the device has been deleted; readers get what is left in its rings.
     #[serde(default)]
@@ -173,6 +173,6 @@ mod tests {
         assert_eq!(captures.state(), "");
         assert!(captures.names().is_empty() && !captures.contains("lo"));
         assert!(!captures.take("lo", None, 128, &mut Vec::new()), "what is not captured has ended");
-        assert!(captures.is_ready("lo", None), "and nobody waits for it");
+        assert!(captures.is_ready("lo", None), "and no read waits for it");
     }
 }

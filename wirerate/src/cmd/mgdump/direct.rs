@@ -1,8 +1,7 @@
-//! mgdump of a device that nobody captures yet: a capture of our own.
+//! mgdump of a device that is not captured yet: a capture of its own.
 
 use super::{Args, LOOK, Summary, name_for};
-use crate::cmd::count::Tally;
-use crate::cmd::received::Cpu;
+use crate::cmd::rx_stats::{Cpu, Ticker};
 use crate::out::{self, OutError};
 use crate::outcome::Failure;
 use crate::stop::Stop;
@@ -55,11 +54,11 @@ pub(super) fn run(args: &Args, device: String, stop: &Stop) -> Result<Summary, F
 
 /// Prints a line each second until it is time to end.
 fn watch(session: &Session, args: &Args, stop: &Stop) -> Result<(), OutError> {
-    let mut tally = Tally::default();
+    let mut ticker = Ticker::default();
     loop {
         let stats = session.stats();
-        if tally.is_due(stats.elapsed) {
-            out::text(&tally.next(stats.elapsed, cpus(&stats)).to_string())?;
+        if ticker.is_due(stats.elapsed) {
+            out::text(&ticker.next(stats.elapsed, cpus(&stats)).to_string())?;
         }
         let is_late = args.duration().is_some_and(|duration| stats.elapsed >= duration);
         if stop.is_set() || is_late || session.is_finished() {

@@ -3,9 +3,8 @@
 use super::merge::{Input, write_in_order};
 use super::slots::{Counts, Reader, Shared, To, open};
 use super::{Args, LOOK, Summary};
-use crate::cmd::count::Tally;
 use crate::cmd::mgcap;
-use crate::cmd::received::Cpu;
+use crate::cmd::rx_stats::{Cpu, Ticker};
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Refused};
 use crate::stop::Stop;
@@ -168,13 +167,13 @@ fn start(args: &Args, path: &Path, device: &str, stop: &Stop, act: &str) -> Resu
 
 /// Prints a line each second until it is time to end.
 fn watch(readers: &Readers, args: &Args, stop: &Stop) -> Result<(), OutError> {
-    let (mut tally, started) = (Tally::default(), Instant::now());
+    let (mut ticker, started) = (Ticker::default(), Instant::now());
     loop {
         let elapsed = started.elapsed();
-        if tally.is_due(elapsed) {
+        if ticker.is_due(elapsed) {
             let counts = readers.counts.iter();
             let cpus = counts.map(|(cpu, counts)| Cpu { cpu: *cpu, received: counts.received.load(Relaxed) });
-            out::text(&tally.next(elapsed, cpus.collect()).to_string())?;
+            out::text(&ticker.next(elapsed, cpus.collect()).to_string())?;
         }
         let is_late = args.duration().is_some_and(|duration| elapsed >= duration);
         let is_over = readers.shared.is_over.load(Relaxed) || readers.shared.is_enough();

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender};
 
-/// Reorder window: from the stamp of a frame until its reader can find it. More than a capture's own, since a device file
-/// lies between.
+/// Reorder window: from the stamp of a frame until its reader can find it. More than a capture's
+/// own, since a device file lies between.
 const WINDOW_NS: u64 = 2_000_000;
 /// What is later than now by more than this was stamped before the clock was set back.
 const AHEAD_NS_MAX: u64 = 10_000_000;

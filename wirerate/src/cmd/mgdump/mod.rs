@@ -1,7 +1,8 @@
 //! `wirerate mgdump`: what mgcap's capture program did, for those who know it.
 //!
-//! A device that somebody captures already (`mgcap start`) is read from its device file, slot by slot, by a thread for
-//! each CPU; any other is captured here, with all that `wirerate capture` has.
+//! A device that is captured already (`mgcap start`) is read from its device file, slot by
+//! slot, by a thread for each CPU; any other is captured here, with all that `wirerate capture`
+//! has.
 
 mod direct;
 mod file;
@@ -37,7 +38,8 @@ pub struct Args {
     /// Write a file for each CPU, whose number is put before the ending of the name
     #[arg(long)]
     pub per_cpu: bool,
-    /// Print the slots of a device file instead: time, length on the wire and bytes, one line for each
+    /// Print the slots of a device file instead: time, length on the wire and bytes, one line for
+    /// each
     #[arg(long, conflicts_with_all = ["write", "per_cpu", "drop", "netns"])]
     pub text: bool,
     /// Frames to write; it ends then
@@ -88,8 +90,8 @@ enum Place {
     Device(String),
 }
 
-/// The file when there is one; else the device that it would be of. A path is a path: a device file that is not there
-/// is an error, unless a network namespace is named, whose devices have none.
+/// The file when there is one; else the device that it would be of. A path is a path: a device file
+/// that is not there is an error, unless a network namespace is named, whose devices have none.
 fn place(args: &Args, exists: impl Fn(&Path) -> bool) -> Result<Place, Failure> {
     let given = Path::new(&args.device);
     let device =
@@ -113,7 +115,7 @@ fn place(args: &Args, exists: impl Fn(&Path) -> bool) -> Result<Place, Failure> 
 struct Summary {
     device: String,
     written: u64,
-    /// Each place where frames were lost; `None` where nobody counts.
+    /// Each place where frames were lost; `None` if they are not counted.
     lost: Vec<(&'static str, Option<u64>)>,
     files: Vec<PathBuf>,
     /// The device was deleted.
@@ -148,7 +150,7 @@ impl Summary {
     }
 }
 
-/// Captures until somebody or something ends it.
+/// Captures until a limit, a signal or an error.
 ///
 /// # Errors
 /// Refused by the host, the device or the file.

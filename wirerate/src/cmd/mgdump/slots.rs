@@ -1,4 +1,5 @@
-//! One reader of a device file: pinned to its CPU, it gets what came in there, as the module's readers did.
+//! One reader of a device file: pinned to its CPU, it gets what came in there, as the module's
+//! readers did.
 
 use super::file::{OutputFile, WriteFailed};
 use super::merge::Input;
@@ -67,7 +68,8 @@ impl To {
         }
     }
 
-    /// Passes on the frames that were added, `count` of them. False when the file of all readers takes no more.
+    /// Passes on the frames that were added, `count` of them. False when the file of all readers
+    /// takes no more.
     fn flush(&mut self, count: u64, counts: &Counts) -> Result<bool, WriteFailed> {
         match self {
             Self::Own(file, blocks) => {
@@ -88,7 +90,8 @@ impl To {
     }
 }
 
-/// `O_NONBLOCK` as the kernel numbers it on the machines that this is built for (not MIPS, SPARC and Alpha).
+/// `O_NONBLOCK` as the kernel numbers it on the machines that this is built for (not MIPS, SPARC
+/// and Alpha).
 const O_NONBLOCK: i32 = 0o4000;
 
 /// Opens the device file so that reads do not wait.
@@ -96,8 +99,8 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(O_NONBLOCK).open(path)
 }
 
-/// Reads until the end, on the CPU that the calling thread is pinned to. The capture goes on when we end, so after the
-/// stop no more is read than its ring can have held then.
+/// Reads until the end, on the CPU that the calling thread is pinned to. The capture goes on when
+/// we end, so after the stop no more is read than its ring can have held then.
 pub(super) fn run(device: File, shared: &Shared, counts: &Counts, to: &mut To) -> Result<(), WriteFailed> {
     let mut reader = SlotReader::new(device, SLOTS);
     let mut left = RING_SLOTS_DEFAULT as usize;
@@ -122,7 +125,7 @@ pub(super) fn run(device: File, shared: &Shared, counts: &Counts, to: &mut To) -
                     left = left.saturating_sub(count);
                 }
             }
-            // The capture was stopped, or whoever keeps the file is gone.
+            // The capture was stopped, or the process that serves the file has ended.
             Ok(None) => shared.is_over.store(true, Relaxed),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {

@@ -1,4 +1,5 @@
-//! Slots of a device file as lines of text, as mgcap's mgbtoa printed them: for a look at what comes.
+//! Slots of a device file as lines of text, as mgcap's mgbtoa printed them: for a look at what
+//! comes.
 
 use super::Args;
 use super::slots::open;
@@ -17,7 +18,7 @@ const SLOTS: usize = 256;
 /// Sleep over an empty ring: a person does not see the difference.
 const SLEEP: Duration = Duration::from_millis(2);
 
-/// Prints slots until somebody or something ends it.
+/// Prints slots until a limit, a signal or an error.
 pub(super) fn run(args: &Args, path: &Path, stop: &Stop) -> Result<Outcome, Failure> {
     let failed = |act: &str, why| Failure::refused(format!("{act} {}", path.display()), why);
     let device = open(path).map_err(|why| failed("open", why))?;
@@ -49,7 +50,8 @@ pub(super) fn run(args: &Args, path: &Path, stop: &Stop) -> Result<Outcome, Fail
     Ok(Outcome::Done)
 }
 
-/// `1700000000.000000001 60 ffffffffffff...`: seconds since 1970, length on the wire, the bytes that were kept.
+/// `1700000000.000000001 60 ffffffffffff...`: seconds since 1970, length on the wire, the bytes
+/// that were kept.
 fn line(slot: &MgcapSlot<'_>, out: &mut String) {
     let (s, ns) = (slot.time_ns.div_euclid(1_000_000_000), slot.time_ns.rem_euclid(1_000_000_000));
     let result = write!(out, "{s}.{ns:09} {} ", slot.frame_len);

@@ -1,16 +1,15 @@
-//! A run of `wirerate capture`: start, live line, end, report.
+//! Runs `wirerate capture`: start, progress, end, report.
 
-use super::args::{Args, Mode};
-use super::files::ErrorWish;
+use super::args::Args;
 use super::report::{Clock, Cpu, Report};
-use super::tally::{Second, Tally};
+use crate::cmd::rx_stats::{Interval, Ticker};
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use crate::term::{Progress, REDRAW};
 use crate::units::{human_count, human_pps, per_second};
 use capture::control::{Command, ControlServer};
-use capture::{CaptureError, Options, Output, RunAs, Session, Stats};
+use capture::{CaptureError, Mode, OnError, Options, Output, RunAs, Session, Stats};
 use host::{Capability, Netns, Stack};
 use std::fs::File;
 use std::io;
@@ -19,10 +18,10 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time between two looks at what may end a capture.
-const LOOK: Duration = Duration::from_millis(5);
+/// Counters of the kernel have no event, so the end of a capture is polled at this interval.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Captures until somebody or something ends it, and prints the report.
+/// Captures until a limit, a signal, a command or an error, and prints the report.
 ///
 /// # Errors
 /// Refused by the host or the device before the first frame, or by the file later.
@@ -32,7 +31,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         return Err(Failure::usage("use --json with --write -", why).try_this("--write FILE --json"));
     }
     let options = options(args, stop)?;
-    // Before the rights go that the folder of the sockets takes.
+    // Before capabilities are dropped: the folder of the sockets needs one.
     let server = server(args);
     let session = Session::start(options).map_err(|why| failure(args, why))?;
     // From here on this thread ends things that are open already, and removes its socket.
@@ -44,17 +43,19 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
             && device.ring_frames < asked.into()
         {
             let frames = human_count(device.ring_frames);
-            eprintln!("wirerate: --ring {asked} is more than packet sockets have: {frames} frames on {name}");
+            eprintln!(
+                "wirerate: --ring {asked} exceeds the limit of packet sockets: {frames} frames on {name}"
+            );
         }
         if let Some(refusal) = &device.stamps_refusal {
-            eprintln!("wirerate: times of {name} are the kernel's: {refusal}");
+            eprintln!("wirerate: timestamps of {name} are kernel time: {refusal}");
         }
         if !device.link.is_up() {
             eprintln!("wirerate: {name} is down: nothing can arrive until it is up");
         }
     }
     if let Err(error) = &server {
-        eprintln!("wirerate: this capture cannot be told anything while it runs: {error}");
+        eprintln!("wirerate: `wirerate ctl` does not reach this capture: {error}");
     }
     let mut server = server.ok();
     let mut mode = args.mode;
@@ -82,10 +83,7 @@ fn options(args: &Args, stop: &Stop) -> Result<Options, Failure> {
     let options = Options {
         ifnames: args.devices.clone(),
         netns: netns(args)?,
-        mode: match args.mode {
-            Mode::Mirror => capture::Mode::Mirror,
-            Mode::Drop => capture::Mode::Drop,
-        },
+        mode: args.mode,
         snaplen: args.snaplen,
         ring_slots: args.ring,
         frames_max: args.count.map(|count| count.0).filter(|count| *count > 0),
@@ -127,7 +125,7 @@ fn failure(args: &Args, why: CaptureError) -> Failure {
     Failure::capture(act(args), why)
 }
 
-/// Where `wirerate tell` finds this capture. Without one it goes on, and says so.
+/// The sockets of `wirerate ctl`. Without them the capture runs, and a warning is printed.
 fn server(args: &Args) -> io::Result<ControlServer> {
     let netns = args.netns.as_deref().map_or_else(Netns::current, Netns::named).map_err(io::Error::other)?;
     let stack = Stack::of(&netns).map_err(io::Error::other)?;
@@ -137,21 +135,21 @@ fn server(args: &Args) -> io::Result<ControlServer> {
     ControlServer::open(&netns, &names)
 }
 
-/// Does as it was told.
-fn obey(
-    order: Command,
+/// Executes a command.
+fn execute(
+    command: Command,
     session: &Session,
     mode: &mut Mode,
     is_over: &mut bool,
-    asked: &mut Tally,
+    ticker: &mut Ticker,
 ) -> Result<String, String> {
-    match order {
+    match command {
         Command::Mode(wanted) => {
             session.set_mode(wanted).map_err(|error| error.to_string())?;
-            *mode = Mode::from(wanted);
+            *mode = wanted;
             Ok(String::new())
         }
-        Command::Stats => Ok(asked.next(&session.stats()).json_line()),
+        Command::Stats => Ok(ticker.next_of_capture(&session.stats()).json_line()),
         Command::Stop => {
             *is_over = true;
             Ok(String::new())
@@ -159,7 +157,7 @@ fn obey(
     }
 }
 
-/// Shows how it goes until it is time to end.
+/// Shows progress until the capture ends.
 fn watch(
     session: &Session,
     args: &Args,
@@ -168,22 +166,22 @@ fn watch(
     mode: &mut Mode,
 ) -> Result<(), OutError> {
     let progress = Progress::new(!args.json && !args.every_second, args.count.map_or(0, |count| count.0));
-    let (started, mut tally, mut redrawn) = (Instant::now(), Tally::default(), Duration::ZERO);
+    let (started, mut ticker, mut redrawn) = (Instant::now(), Ticker::default(), Duration::ZERO);
     let end = args.duration.map(|duration| started + Duration::from_nanos(duration.0));
     let mut before = session.stats();
-    let (mut is_over, mut asked) = (false, Tally::default());
+    let (mut is_over, mut stats_ticker) = (false, Ticker::default());
     while !is_over && !stop.is_set() && !session.is_finished() && end.is_none_or(|end| Instant::now() < end) {
-        let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()));
+        let left = end.map_or(POLL_INTERVAL, |end| end.saturating_duration_since(Instant::now()));
         match server {
-            None => thread::sleep(LOOK.min(left)),
+            None => thread::sleep(POLL_INTERVAL.min(left)),
             Some(server) => {
-                server.wait(LOOK.min(left));
-                server.serve(|order| obey(order, session, mode, &mut is_over, &mut asked));
+                server.wait(POLL_INTERVAL.min(left));
+                server.serve(|command| execute(command, session, mode, &mut is_over, &mut stats_ticker));
             }
         }
         let elapsed = started.elapsed();
-        if args.every_second && tally.is_due(elapsed) {
-            tell(&tally.next(&session.stats()), args)?;
+        if args.every_second && ticker.is_due(elapsed) {
+            print(&ticker.next_of_capture(&session.stats()), args)?;
         }
         if progress.is_visible() && elapsed >= redrawn + REDRAW {
             let now = session.stats();
@@ -194,12 +192,12 @@ fn watch(
     Ok(())
 }
 
-/// As JSON it is data, else it is for a person and out of the way of frames.
-fn tell(second: &Second, args: &Args) -> Result<(), OutError> {
+/// JSON is data for stdout; text goes to stderr, because stdout may be the capture file.
+fn print(interval: &Interval, args: &Args) -> Result<(), OutError> {
     if args.json {
-        return out::text(&second.json_line());
+        return out::text(&interval.json_line());
     }
-    eprint!("{second}");
+    eprint!("{interval}");
     Ok(())
 }
 
@@ -215,27 +213,17 @@ fn live_text(before: &Stats, now: &Stats) -> String {
 fn report(args: &Args, mode: Mode, ended: &capture::Report) -> Report {
     let total = ended.stats.total();
     let mut sources: Vec<String> = ended.devices.iter().map(|device| device.source.to_string()).collect();
-    // Devices of a kind are told once.
     sources.dedup();
     Report {
         device: devices(args),
         netns: args.netns.clone(),
-        mode: match mode {
-            Mode::Mirror => "mirror",
-            Mode::Drop => "drop",
-        },
+        mode: mode.name(),
         source: sources.join("; "),
         duration_ns: ended.stats.elapsed.as_nanos() as u64,
-        received: total.received,
-        received_bytes: total.received_bytes,
-        filtered: total.filtered,
-        written: total.written,
-        after_limit: total.after_limit,
+        counts: total,
         offered: ended.stats.lost_nic().map(|lost_nic| total.received + lost_nic),
         lost: total.lost(),
         lost_nic: ended.stats.lost_nic(),
-        lost_ring: total.lost_ring,
-        lost_disk: total.lost_disk,
         ring_frames: ended.devices.iter().map(|device| device.ring_frames).min().unwrap_or(0),
         ring_asked: args.ring,
         ring_freezes: ended.stats.freezes(),
@@ -247,7 +235,6 @@ fn report(args: &Args, mode: Mode, ended: &capture::Report) -> Report {
         ahead: ended.merge.map(|merge| merge.ahead),
         clock_set_back: ended.merge.map(|merge| merge.set_back),
         commands_failed: ended.commands_failed,
-        hardware_time: total.hardware_time,
         software_time: total.written.saturating_sub(total.hardware_time),
         hardware_time_refused: refusals(ended),
         clocks: ended.devices.iter().filter_map(clock).collect(),
@@ -258,7 +245,7 @@ fn report(args: &Args, mode: Mode, ended: &capture::Report) -> Report {
     }
 }
 
-/// Why devices that stamp frames have no clock here.
+/// Why devices that make timestamps have no clock here.
 fn refusals(ended: &capture::Report) -> Option<String> {
     let refusals: Vec<&str> =
         ended.devices.iter().filter_map(|device| device.stamps_refusal.as_deref()).collect();
@@ -267,19 +254,10 @@ fn refusals(ended: &capture::Report) -> Option<String> {
 
 fn clock(device: &capture::DeviceFacts) -> Option<Clock> {
     let facts = device.clock?;
-    Some(Clock {
-        device: device.link.name.clone(),
-        index: facts.index,
-        ahead_ns: facts.ahead_ns,
-        drift_ppb: facts.drift_ppb,
-        uncertainty_ns: facts.uncertainty_ns,
-        steps: facts.steps,
-        failures: facts.failures,
-        is_tai: facts.is_tai(),
-    })
+    Some(Clock { device: device.link.name.clone(), facts, is_tai: facts.is_tai() })
 }
 
-/// Prints the report where it does not get into the way of frames, and says how the capture ended.
+/// Prints the report, and returns how the capture ended.
 fn conclude(args: &Args, report: &Report, ended: capture::Report) -> Result<Outcome, Failure> {
     if is_stdout(args) {
         eprint!("{report}");
@@ -287,9 +265,9 @@ fn conclude(args: &Args, report: &Report, ended: capture::Report) -> Result<Outc
         out::text(&if args.json { report.json_line() } else { report.to_string() })?;
     }
     match ended.output_error {
-        // Whoever read our frames has seen enough: that is an end like Ctrl-C.
+        // The reader of the pipe closed it: an end like Ctrl-C.
         Some(error) if error.is_closed_pipe() => Ok(Outcome::Done),
-        Some(error) if args.files.on_error == ErrorWish::GoOn || error.is_blocked_pipe() => {
+        Some(error) if args.files.on_error == OnError::GoOn || error.is_blocked_pipe() => {
             eprintln!("wirerate: {:#}", anyhow::Error::from(error));
             Ok(Outcome::No)
         }
