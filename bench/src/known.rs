@@ -187,23 +187,8 @@ pub(crate) fn time(ns: f64) -> String {
 
 /// `2026-11-22 02:15` of seconds since 1970.
 pub(crate) fn date(time_s: u64) -> String {
-    let (mut day, rest) = (time_s / 86_400, time_s % 86_400);
-    let is_leap =
-        |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    let mut year = 1970;
-    while day >= 365 + u64::from(is_leap(year)) {
-        day -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let mut month = 1;
-    for len in [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if day < len {
-            break;
-        }
-        day -= len;
-        month += 1;
-    }
-    format!("{year}-{month:02}-{:02} {:02}:{:02}", day + 1, rest / 3_600, rest % 3_600 / 60)
+    let time = jiff::Timestamp::from_second(time_s.cast_signed()).expect("the clock is before the year 9999");
+    time.strftime("%Y-%m-%d %H:%M").to_string()
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //! The offset of local time from UTC is a parameter and stays the same during a run, so an hour
 //! that a clock change repeats does not repeat a name.
 
-const S_PER_DAY: u64 = 86_400;
+use jiff::Timestamp;
+use jiff::tz::{Offset, TimeZone};
 
 const MONTHS: [&str; 12] = [
     "January",
@@ -19,7 +20,6 @@ const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
-/// The first of January 1970 was a Thursday.
 const DAYS: [&str; 7] = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
 
 /// The conversions that [`NamePattern`] knows, for help texts.
@@ -156,10 +156,17 @@ impl NamePattern {
     /// UTC.
     #[must_use]
     pub fn expand(&self, time_ns: u64, utc_offset_s: i32) -> String {
-        let local = Local::new(time_ns, utc_offset_s);
+        // The first hours of 1970 west of Greenwich are shown as its first second.
+        let unix_s = (time_ns / 1_000_000_000).cast_signed();
+        let local_s = unix_s.max(-i64::from(utc_offset_s));
+        let offset = Offset::from_seconds(utc_offset_s).expect("an offset is less than 26 hours");
+        let local = Timestamp::from_second(local_s).expect("64 bits of nanoseconds end in 2554");
+        let local = local.to_zoned(TimeZone::fixed(offset));
         let part = |part: &Part| match part {
             Part::Text(text) => text.clone(),
-            Part::Conversion(conversion) => local.convert(*conversion),
+            Part::Conversion('N') => format!("{:09}", time_ns % 1_000_000_000),
+            Part::Conversion('s') => unix_s.to_string(),
+            Part::Conversion(conversion) => local.strftime(&format!("%{conversion}")).to_string(),
         };
         self.parts.iter().map(part).collect()
     }
@@ -239,111 +246,6 @@ pub fn with_label(path: &str, label: &str) -> String {
     let dot = path[name_start..plain_end].rfind('.').filter(|&dot| dot > 0);
     let (stem, extension) = path.split_at(dot.map_or(plain_end, |dot| name_start + dot));
     format!("{stem}_{label}{extension}")
-}
-
-/// A moment as a calendar and a clock show it.
-#[derive(Clone, Copy, Debug)]
-struct Local {
-    unix_s: u64,
-    nanosecond: u64,
-    utc_offset_s: i32,
-    days: u64,
-    second_of_day: u64,
-    year: u64,
-    /// 0 for January.
-    month: usize,
-    day: u64,
-    /// 0 for the first of January.
-    day_of_year: u64,
-}
-
-impl Local {
-    fn new(time_ns: u64, utc_offset_s: i32) -> Self {
-        let unix_s = time_ns / 1_000_000_000;
-        // The first hours of 1970 west of Greenwich are shown as its first second.
-        let local_s = unix_s.saturating_add_signed(i64::from(utc_offset_s));
-        let days = local_s / S_PER_DAY;
-        let (year, day_of_year) = year_of(days);
-        let (month, day) = month_of(day_of_year, is_leap(year));
-        Self {
-            unix_s,
-            nanosecond: time_ns % 1_000_000_000,
-            utc_offset_s,
-            days,
-            second_of_day: local_s % S_PER_DAY,
-            year,
-            month,
-            day,
-            day_of_year,
-        }
-    }
-
-    fn convert(&self, conversion: char) -> String {
-        let (hour, minute, second) =
-            (self.second_of_day / 3600, self.second_of_day / 60 % 60, self.second_of_day % 60);
-        let (month_name, day_name) = (MONTHS[self.month], DAYS[(self.days % 7) as usize]);
-        let month = self.month + 1;
-        match conversion {
-            'Y' => format!("{:04}", self.year),
-            'y' => format!("{:02}", self.year % 100),
-            'm' => format!("{month:02}"),
-            'b' => month_name[..3].to_owned(),
-            'B' => month_name.to_owned(),
-            'd' => format!("{:02}", self.day),
-            'j' => format!("{:03}", self.day_of_year + 1),
-            'a' => day_name[..3].to_owned(),
-            'A' => day_name.to_owned(),
-            // Day 4, a Monday, is the first of its week.
-            'u' => ((self.days + 3) % 7 + 1).to_string(),
-            'H' => format!("{hour:02}"),
-            'I' => format!("{:02}", (hour + 11) % 12 + 1),
-            'p' => (if hour < 12 { "AM" } else { "PM" }).to_owned(),
-            'M' => format!("{minute:02}"),
-            'S' => format!("{second:02}"),
-            'N' => format!("{:09}", self.nanosecond),
-            'F' => format!("{:04}-{month:02}-{:02}", self.year, self.day),
-            'T' => format!("{hour:02}:{minute:02}:{second:02}"),
-            'R' => format!("{hour:02}:{minute:02}"),
-            's' => self.unix_s.to_string(),
-            'z' => {
-                let (sign, minutes) =
-                    (if self.utc_offset_s < 0 { '-' } else { '+' }, self.utc_offset_s.abs() / 60);
-                format!("{sign}{:02}{:02}", minutes / 60, minutes % 60)
-            }
-            other => unreachable!("%{other} passed the parser and has no meaning"),
-        }
-    }
-}
-
-fn is_leap(year: u64) -> bool {
-    year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400)
-}
-
-/// Year, and day of the year from 0, of a day counted from 1970. Times of 64 bits end in 2554, so
-/// counting years is quick enough for a file name.
-fn year_of(days: u64) -> (u64, u64) {
-    let (mut year, mut day) = (1970, days);
-    loop {
-        let year_len = if is_leap(year) { 366 } else { 365 };
-        if day < year_len {
-            return (year, day);
-        }
-        (year, day) = (year + 1, day - year_len);
-    }
-}
-
-/// Month from 0, and day of the month from 1.
-fn month_of(day_of_year: u64, is_leap: bool) -> (usize, u64) {
-    let february = if is_leap { 29 } else { 28 };
-    let lens = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let mut day = day_of_year;
-    for (month, len) in lens.into_iter().enumerate() {
-        if day < len {
-            return (month, day + 1);
-        }
-        day -= len;
-    }
-    unreachable!("a year has at most 366 days")
 }
 
 #[cfg(test)]
