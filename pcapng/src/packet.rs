@@ -6,7 +6,7 @@
 
 use crate::body::Body;
 use crate::options::{self, COMMENT, Emitter, set};
-use crate::reader::Sources;
+use crate::sources::Sources;
 use crate::{ByteOrder, RawOption, ReadError, frame};
 
 pub(crate) const FLAGS: u16 = 2;
@@ -187,8 +187,8 @@ impl<'a> Packet<'a> {
         other: &'a mut Vec<RawOption>,
     ) -> Result<Self, ReadError> {
         let mut packet = Self { interface: body.u32("the interface")?, ..Self::default() };
-        let scale = sources.find(body.block_offset(), packet.interface)?.scale;
-        packet.time_ns = scale.to_ns(body.offset(), body.time("the time")?)?;
+        let source = sources.find(body.block_offset(), packet.interface)?;
+        packet.time_ns = source.time_ns(body.offset(), body.time("the time")?)?;
         packet.parse_data(&mut body)?;
         packet.parse_options(body, other)?;
         Ok(packet)
@@ -203,8 +203,8 @@ impl<'a> Packet<'a> {
     ) -> Result<Self, ReadError> {
         let mut packet = Self { interface: u32::from(body.u16("the interface")?), ..Self::default() };
         let drop_count = body.u16("the drop count")?;
-        let scale = sources.find(body.block_offset(), packet.interface)?.scale;
-        packet.time_ns = scale.to_ns(body.offset(), body.time("the time")?)?;
+        let source = sources.find(body.block_offset(), packet.interface)?;
+        packet.time_ns = source.time_ns(body.offset(), body.time("the time")?)?;
         packet.parse_data(&mut body)?;
         packet.parse_options(body, other)?;
         if drop_count != u16::MAX {

@@ -6,6 +6,7 @@
 use crate::body::Body;
 use crate::input::Input;
 use crate::section::{BYTE_ORDER_MAGIC, VERSION_MAJOR};
+use crate::sources::{Source, Sources};
 use crate::time::TimeScale;
 use crate::{
     Block, ByteOrder, Custom, Expected, Interface, Names, Packet, PacketBuf, RawOption, ReadError, Section,
@@ -15,8 +16,6 @@ use std::io::Read;
 
 /// Longest block that a reader takes unless told otherwise, in bytes: what Wireshark takes.
 pub const BLOCK_LEN_MAX_DEFAULT: u32 = 16 << 20;
-/// Most interfaces of one section that a reader keeps track of.
-pub const INTERFACE_COUNT_MAX: usize = 65_536;
 
 /// Type, length, and length again.
 const FRAME_LEN: u32 = 12;
@@ -57,34 +56,6 @@ pub struct Reader<R> {
     is_over: bool,
     /// Options without a field of the packet at hand.
     other: Vec<RawOption>,
-}
-
-/// The interfaces of the section at hand, as far as packets need them. One whose description could
-/// not be read keeps its place, so that those behind it keep their numbers.
-#[derive(Debug, Default)]
-pub(crate) struct Sources(Vec<Option<Source>>);
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Source {
-    pub(crate) scale: TimeScale,
-    pub(crate) snaplen: u32,
-}
-
-impl Sources {
-    /// The interface of the block at `offset`.
-    pub(crate) fn find(&self, offset: u64, interface: u32) -> Result<Source, ReadError> {
-        let source = self.0.get(interface as usize).copied().flatten();
-        let count = || self.0.iter().flatten().count();
-        source.ok_or_else(|| ReadError::NoSuchInterface { offset, interface, count: count() })
-    }
-
-    fn add(&mut self, offset: u64, source: Option<Source>) -> Result<(), ReadError> {
-        if self.0.len() == INTERFACE_COUNT_MAX {
-            return Err(ReadError::TooManyInterfaces { offset, limit: INTERFACE_COUNT_MAX });
-        }
-        self.0.push(source);
-        Ok(())
-    }
 }
 
 /// A block found in the file: its place, type, and byte order.
@@ -192,7 +163,7 @@ impl<R: Read> Reader<R> {
             return Err(ReadError::Version { offset: offset + 12, expected: "1.x", major, minor });
         }
         self.order = Some(order);
-        self.sources.0.clear();
+        self.sources = Sources::default();
         Ok(())
     }
 

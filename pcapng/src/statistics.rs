@@ -2,7 +2,7 @@
 
 use crate::body::Body;
 use crate::options::{self, COMMENT, Emitter, set};
-use crate::reader::Sources;
+use crate::sources::Sources;
 use crate::{ByteOrder, RawOption, ReadError, frame};
 
 pub(crate) const START_TIME: u16 = 2;
@@ -69,9 +69,9 @@ impl Statistics {
     pub(crate) fn parse(mut body: Body<'_>, sources: &Sources) -> Result<Self, ReadError> {
         let block_offset = body.block_offset();
         let mut statistics = Self { interface: body.u32("the interface")?, ..Self::default() };
-        let scale = sources.find(block_offset, statistics.interface)?.scale;
+        let source = sources.find(block_offset, statistics.interface)?;
         let time_offset = body.offset();
-        statistics.time_ns = scale.to_ns(time_offset, body.time("the time")?)?;
+        statistics.time_ns = source.time_ns(time_offset, body.time("the time")?)?;
         let (mut start_units, mut end_units) = (None, None);
         let options_offset = body.offset();
         options::parse(body, &mut statistics.other, |option| match option.code {
@@ -85,7 +85,7 @@ impl Statistics {
             DELIVERED => set(&mut statistics.delivered, option.number_u64()),
             _ => false,
         })?;
-        let to_ns = |units| scale.to_ns(options_offset, units);
+        let to_ns = |units| source.time_ns(options_offset, units);
         statistics.start_time_ns = start_units.map(to_ns).transpose()?;
         statistics.end_time_ns = end_units.map(to_ns).transpose()?;
         Ok(statistics)

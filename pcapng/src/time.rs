@@ -1,7 +1,5 @@
 //! What the times of an interface mean: their unit and where they start.
 
-use crate::ReadError;
-
 const NS_PER_S: u128 = 1_000_000_000;
 
 /// Unit and start of the times of one interface.
@@ -18,10 +16,10 @@ impl TimeScale {
     /// Microseconds, where a file says nothing.
     pub(crate) const RESOLUTION_DEFAULT: u8 = 6;
 
-    /// `units` in nanoseconds since 1970; finer units are rounded down. `offset` is for the error.
-    pub(crate) fn to_ns(self, offset: u64, units: u64) -> Result<u64, ReadError> {
+    /// `units` in nanoseconds since 1970; finer units are rounded down.
+    pub(crate) fn to_ns(self, units: u64) -> Option<u64> {
         let ns = self.unit_ns(units) + i128::from(self.offset_s) * NS_PER_S as i128;
-        u64::try_from(ns).map_err(|_| ReadError::TimeOutOfRange { offset, units, scale: self })
+        u64::try_from(ns).ok()
     }
 
     /// `units` in nanoseconds, at most 2^94.
@@ -50,7 +48,7 @@ mod tests {
     use super::*;
 
     fn to_ns(resolution: u8, offset_s: i64, units: u64) -> Option<u64> {
-        TimeScale { resolution, offset_s }.to_ns(0, units).ok()
+        TimeScale { resolution, offset_s }.to_ns(units)
     }
 
     #[test]
@@ -80,14 +78,5 @@ mod tests {
         assert_eq!(to_ns(9, -2, 5_000_000_000), Some(3_000_000_000));
         assert_eq!(to_ns(9, -2, 1), None);
         assert_eq!(to_ns(6, 0, u64::MAX), None);
-    }
-
-    #[test]
-    fn a_time_out_of_range_is_told_with_its_unit() {
-        let scale = TimeScale { resolution: 0x80 | 3, offset_s: -9 };
-        assert_eq!(
-            scale.to_ns(40, 7).unwrap_err().to_string(),
-            "byte 40: a time from 1970 to 2554 expected, 7 units found at 2^-3 s each from -9 s after 1970"
-        );
     }
 }
