@@ -31,7 +31,7 @@ demo: build ## two namespaces, ten million frames, a capture, a report (as root)
 WITH_SIGNALS := env --default-signal=INT,QUIT,HUP,TERM
 
 # Tests that need neither root nor the built program; others print that they were skipped.
-CHECKS := architecture decode docs fuzz golden oracle properties recordings trafgen translated
+CHECKS := architecture decode docs fuzz golden oracle ours properties recordings trafgen translated
 
 check: ## formatting, clippy, unit, golden and property tests, without root, in two minutes
 	@tools/install.sh build

@@ -1,0 +1,63 @@
+//! What the language has beyond trafgen's.
+
+use frames::{Expander, NoCaptures, PacketOrder, Settings, parse};
+
+fn frames(config: &str, count: usize) -> Vec<String> {
+    let specs = parse(config.as_bytes(), &Settings::default(), &mut NoCaptures)
+        .unwrap_or_else(|error| panic!("{error}"));
+    let mut expander = Expander::new(&specs, PacketOrder::RoundRobin, 1);
+    let hex = |frame: &[u8]| frame.iter().map(|byte| format!("{byte:02x}")).collect();
+    (0..count).map(|_| hex(expander.next_frame().expect("there are packets"))).collect()
+}
+
+/// Some hex digits of each frame.
+fn parts(config: &str, count: usize, digits: std::ops::Range<usize>) -> Vec<String> {
+    frames(config, count).iter().map(|frame| frame[digits.clone()].to_owned()).collect()
+}
+
+#[test]
+fn values_of_every_kind_come_in_turn() {
+    let macs = "{ eth(da=values(1:2:3:4:5:6, 2:0:0:0:0:9)) }";
+    assert_eq!(parts(macs, 3, 0..12), ["010203040506", "020000000009", "010203040506"]);
+    let v6 = "{ ipv6(da=values(fd00::1, fd01::2)) }";
+    assert_eq!(
+        parts(v6, 2, 48..80),
+        ["fd000000000000000000000000000001", "fd010000000000000000000000000002"]
+    );
+    assert_eq!(parts("{ udp(sp=values(7, 0x50, 9)) }", 4, 68..72), ["0007", "0050", "0009", "0007"]);
+}
+
+#[test]
+fn fields_count_down() {
+    assert_eq!(parts("{ udp(sp=ddec(3, 5)) }", 4, 68..72), ["0005", "0004", "0003", "0005"]);
+    assert_eq!(parts("{ udp(sp=1, sp=ddec()) }", 3, 68..72), ["0001", "0000", "ffff"]);
+}
+
+#[test]
+fn an_index_takes_a_number() {
+    assert_eq!(parts("{ ipv4(sa=1.2.3.4, sa[1:2]=0x0709) }", 1, 52..60), ["01070904"]);
+}
+
+#[test]
+fn optional_groups_set_their_flags_in_any_order() {
+    let gre = |arguments: &str| parts(&format!("{{ gre({arguments}) ipv4() }}"), 1, 68..92);
+    assert_eq!(gre("seq=1, key=2"), ["300008000000000200000001"]);
+    assert_eq!(gre("seq=1"), ["100008000000000145000014"]);
+    assert_eq!(gre(""), ["000008004500001400000000"]);
+}
+
+#[test]
+fn hex_digits_are_bytes() {
+    assert_eq!(frames("{ hex(\"00 1b:21-3c\") 5 }", 1), ["001b213c05"]);
+    for bad in ["{ hex(\"0\") }", "{ hex(\"0x12\") }", "{ pcap(\"file\", 1) }"] {
+        assert!(parse(bad.as_bytes(), &Settings::default(), &mut NoCaptures).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn tunnels_fill_in_both_sets_of_headers() {
+    let [vxlan] = &frames("{ vxlan(vni=42) udp(dp=9) }", 1)[..] else { panic!("one frame") };
+    // Ethernet, IPv4, UDP to 4789, VXLAN, Ethernet, IPv4, UDP to 9.
+    assert_eq!(vxlan.len() / 2, 14 + 20 + 8 + 8 + 14 + 20 + 8);
+    assert_eq!((&vxlan[72..76], &vxlan[84..100], &vxlan[124..128]), ("12b5", "0800000000002a00", "0800"));
+}
