@@ -23,7 +23,7 @@ impl OutError {
 }
 
 #[derive(Serialize)]
-struct Line<'a, T> {
+struct JsonLine<'a, T> {
     schema: &'a str,
     #[serde(flatten)]
     body: &'a T,
@@ -49,7 +49,7 @@ pub fn json<T: Serialize>(schema: &str, body: &T) -> Result<(), OutError> {
 
 /// The line that [`json`] prints, newline included.
 pub fn json_line<T: Serialize>(schema: &str, body: &T) -> String {
-    let line = serde_json::to_string(&Line { schema, body });
+    let line = serde_json::to_string(&JsonLine { schema, body });
     // Our own report structures have string keys and finite numbers, so this is a promise between
     // ourselves.
     line.expect("a report is always representable as JSON") + "\n"

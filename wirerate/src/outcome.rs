@@ -24,7 +24,7 @@ pub enum Outcome {
 
 /// Why a subcommand could not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum FailureCause {
     /// The options contradict each other (exit code 2).
     Usage,
     /// The host or the device refused (exit code 3).
@@ -35,7 +35,7 @@ pub enum Cause {
 
 /// A subcommand that could not run: what failed, the chain of causes, and what to try.
 pub struct Failure {
-    cause: Cause,
+    cause: FailureCause,
     text: String,
     tries: Vec<String>,
 }
@@ -48,14 +48,14 @@ impl Failure {
 
     /// Bad usage with clap's own message.
     pub fn usage_text(text: String) -> Self {
-        Self { cause: Cause::Usage, text, tries: Vec::new() }
+        Self { cause: FailureCause::Usage, text, tries: Vec::new() }
     }
 
     /// The host or device refused: `act` is what cannot be done ("send on eth0"), `why` its chain
     /// of causes.
     pub fn refused(act: impl fmt::Display, why: impl Into<anyhow::Error>) -> Self {
         Self {
-            cause: Cause::Refused,
+            cause: FailureCause::Refused,
             text: format!("wirerate: cannot {act}: {:#}\n", why.into()),
             tries: Vec::new(),
         }
@@ -87,7 +87,7 @@ impl Failure {
     pub fn capture(act: impl fmt::Display, why: CaptureError) -> Self {
         let (cure, is_bad_usage) = (why.advice(), why.is_bad_usage());
         let refused = Self::refused(act, why);
-        let cause = if is_bad_usage { Cause::Usage } else { refused.cause };
+        let cause = if is_bad_usage { FailureCause::Usage } else { refused.cause };
         cure.into_iter().fold(Self { cause, ..refused }, Self::try_this)
     }
 
@@ -99,7 +99,7 @@ impl Failure {
     }
 
     /// Why it could not run.
-    pub fn cause(&self) -> Cause {
+    pub fn cause(&self) -> FailureCause {
         self.cause
     }
 }
@@ -120,7 +120,7 @@ impl fmt::Debug for Failure {
 impl From<crate::out::OutError> for Failure {
     fn from(error: crate::out::OutError) -> Self {
         if error.is_closed_pipe() {
-            return Self { cause: Cause::BrokenPipe, text: String::new(), tries: Vec::new() };
+            return Self { cause: FailureCause::BrokenPipe, text: String::new(), tries: Vec::new() };
         }
         Self::refused("print the answer", error)
     }
@@ -161,9 +161,9 @@ fn code(ended: &Result<Outcome, Failure>) -> u8 {
         Ok(Outcome::No) => 1,
         Ok(Outcome::Status(status)) => *status,
         Err(failure) => match failure.cause {
-            Cause::BrokenPipe => 0,
-            Cause::Usage => 2,
-            Cause::Refused => 3,
+            FailureCause::BrokenPipe => 0,
+            FailureCause::Usage => 2,
+            FailureCause::Refused => 3,
         },
     }
 }
