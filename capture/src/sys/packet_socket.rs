@@ -1,7 +1,7 @@
 //! Packet sockets with a receive ring (TPACKET_V3, packet(7)).
 //!
-//! The kernel fills a block and sets its status to user; the reader sets it back to kernel. Each side
-//! accesses only its own blocks.
+//! The kernel fills a block and sets its status to user; the reader sets it back to kernel. Each
+//! side accesses only its own blocks.
 
 use filter::Instruction;
 use host::{PacketSocket, RingMemory};
@@ -99,8 +99,9 @@ impl CaptureSocket {
         self.0.bind(ifindex, libc::ETH_P_ALL as u16)
     }
 
-    /// Shares the frames of the device with the other sockets of the group; `kind` is `PACKET_FANOUT_*`
-    /// with flags. With `PACKET_FANOUT_FLAG_UNIQUEID` the kernel chooses the group.
+    /// Shares the frames of the device with the other sockets of the group; `kind` is
+    /// `PACKET_FANOUT_*` with flags. With `PACKET_FANOUT_FLAG_UNIQUEID` the kernel chooses the
+    /// group.
     pub(crate) fn join(&self, group: u16, kind: u32) -> io::Result<()> {
         self.0.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &(u32::from(group) | kind << 16))
     }
@@ -136,8 +137,8 @@ impl ReceiveRing {
         let is_ours = self.status(number).load(Acquire) & libc::TP_STATUS_USER != 0;
         is_ours.then(|| {
             // SAFETY: `status` asserted that the block lies in the mapping, which lives as long as
-            // `self`. The status says that the kernel writes nothing there until `release`, which needs
-            // `self` exclusively and so waits for this borrow.
+            // `self`. The status says that the kernel writes nothing there until `release`, which
+            // needs `self` exclusively and so waits for this borrow.
             unsafe {
                 std::slice::from_raw_parts(self.place(number).as_ptr(), self.shape.block_size_bytes as usize)
             }
