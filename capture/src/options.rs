@@ -103,7 +103,7 @@ pub enum Output {
     /// Nowhere: frames are counted and forgotten.
     #[default]
     Nowhere,
-    /// A file, made or emptied at the start; or the pattern of files (see [`crate::file_name`]).
+    /// A file, made or emptied at the start; or the pattern of files (see [`crate::names`]).
     File(PathBuf),
     /// A descriptor that is open, such as standard output. A pipe or a socket whose reader has
     /// stopped reading does not hold up the end of the capture.
