@@ -1,86 +1,20 @@
 //! mgdump of a device file: a reader for each CPU, pcapng out of slots.
 
 use super::merge::{Input, write_in_order};
-use super::slots::{Counts, Reader, Shared, To, open};
+use super::output::{Counts, PcapngFile, WriteFailed};
+use super::slots::{Reader, Shared, To, open};
 use super::{Args, LOOK, Summary};
 use crate::cmd::mgcap;
 use crate::cmd::rx_stats::{Cpu, Ticker};
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Refused};
 use crate::stop::Stop;
-use capture::{MgcapSlot, SLOT_DATA_LEN};
-use pcapng::{Interface, Packet, Section};
-use std::fs::File;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
-
-/// A file took no more.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot write to {path}")]
-pub(super) struct WriteFailed {
-    path: PathBuf,
-    #[source]
-    source: io::Error,
-}
-
-/// A file of whole blocks.
-#[derive(Debug)]
-pub(super) struct OutputFile {
-    path: PathBuf,
-    file: File,
-}
-
-impl OutputFile {
-    pub(super) fn create(path: PathBuf, device: &str) -> Result<Self, WriteFailed> {
-        let begin = || {
-            let is_special = path.metadata().is_ok_and(|meta| !meta.is_file());
-            let regular = if is_special { None } else { capture::open::open(&path)? };
-            let mut file = match regular {
-                Some(file) => {
-                    file.set_len(0)?;
-                    file
-                }
-                // A FIFO waits for its reader here.
-                None => File::options().write(true).open(&path)?,
-            };
-            file.write_all(&header(device))?;
-            Ok(file)
-        };
-        match begin() {
-            Ok(file) => Ok(Self { path, file }),
-            Err(source) => Err(WriteFailed { path, source }),
-        }
-    }
-
-    /// One slot as a packet; its time.
-    pub(super) fn encode(slot: &MgcapSlot<'_>, out: &mut Vec<u8>) -> u64 {
-        // Times before 1970 cannot be told, and no clock that was asked for has them.
-        let time_ns = u64::try_from(slot.time_ns).unwrap_or(0);
-        let packet =
-            Packet { time_ns, frame_len: slot.frame_len.into(), data: slot.data, ..Packet::default() };
-        packet.emit(out);
-        time_ns
-    }
-
-    /// Appends whole blocks.
-    pub(super) fn append(&mut self, blocks: &[u8]) -> Result<(), WriteFailed> {
-        self.file.write_all(blocks).map_err(|source| WriteFailed { path: self.path.clone(), source })
-    }
-}
-
-fn header(device: &str) -> Vec<u8> {
-    let mut header = Vec::new();
-    let application = Some(format!("wirerate {}", env!("CARGO_PKG_VERSION")));
-    Section { application, ..Section::default() }.emit(&mut header);
-    let name = Some(device.to_owned());
-    Interface { name, snaplen: SLOT_DATA_LEN as u32, ..Interface::default() }.emit(&mut header);
-    header
-}
 
 /// Readers at work.
 struct Readers {
@@ -128,7 +62,7 @@ fn start(args: &Args, path: &Path, device: &str, stop: &Stop, act: &str) -> Resu
     let cpus = host::CpuList::allowed().map_err(|why| Failure::host(act, why))?;
     let mut readers =
         Readers { shared: Arc::new(shared), counts: Vec::new(), threads: Vec::new(), files: Vec::new() };
-    let file = (!args.per_cpu).then(|| OutputFile::create(args.write.clone(), device)).transpose();
+    let file = (!args.per_cpu).then(|| PcapngFile::create(args.write.clone(), device)).transpose();
     let file = file.refused(act)?;
     readers.files.extend(file.iter().map(|_| args.write.clone()));
     let (to, reports) = channel();
@@ -140,7 +74,7 @@ fn start(args: &Args, path: &Path, device: &str, stop: &Stop, act: &str) -> Resu
         let to = if args.per_cpu {
             let name = super::name_for(args, cpu);
             readers.files.push(name.clone());
-            To::Own(OutputFile::create(name, device).refused(act)?, Vec::new())
+            To::Own(PcapngFile::create(name, device).refused(act)?, Vec::new())
         } else {
             To::Merged(Input::new(number, to.clone()))
         };

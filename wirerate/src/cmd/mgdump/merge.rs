@@ -1,7 +1,6 @@
 //! One file in order of time out of the frames of several readers.
 
-use super::file::{OutputFile, WriteFailed};
-use super::slots::Counts;
+use super::output::{Counts, PcapngFile, WriteFailed};
 use capture::MgcapSlot;
 use capture::merge::{Head, Merger, Next};
 use std::collections::VecDeque;
@@ -52,7 +51,7 @@ impl Input {
 
     pub(super) fn add(&mut self, slot: &MgcapSlot<'_>) {
         let before = self.blocks.len();
-        let time_ns = OutputFile::encode(slot, &mut self.blocks);
+        let time_ns = PcapngFile::encode(slot, &mut self.blocks);
         self.frames.push((time_ns, self.blocks.len() - before));
     }
 
@@ -105,7 +104,7 @@ impl Waiting {
 pub(super) fn write_in_order(
     reports: &Receiver<Report>,
     counts: &[Arc<Counts>],
-    file: &mut OutputFile,
+    file: &mut PcapngFile,
     now_ns: impl Fn() -> u64,
 ) -> Result<(), WriteFailed> {
     let mut merger = Merger::new(counts.len(), WINDOW_NS);
@@ -161,7 +160,7 @@ fn write(
     out: &mut Vec<u8>,
     written: &mut [u64],
     counts: &[Arc<Counts>],
-    file: &mut OutputFile,
+    file: &mut PcapngFile,
 ) -> Result<(), WriteFailed> {
     if !out.is_empty() {
         file.append(out)?;
@@ -183,7 +182,7 @@ mod tests {
     #[test]
     fn frames_of_several_cpus_are_written_in_order_of_time() {
         let path = std::env::temp_dir().join(format!("wirerate-mgdump-merge-{}", std::process::id()));
-        let mut file = OutputFile::create(path.clone(), "lo").unwrap();
+        let mut file = PcapngFile::create(path.clone(), "lo").unwrap();
         let counts = [Arc::<Counts>::default(), Arc::default()];
         let (to, reports) = channel();
         let mut inputs = [0, 1].map(|reader| Input::new(reader, to.clone()));

@@ -7,6 +7,7 @@
 mod direct;
 mod file;
 mod merge;
+mod output;
 mod slots;
 mod text;
 

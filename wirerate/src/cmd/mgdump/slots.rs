@@ -1,8 +1,8 @@
 //! One reader of a device file: pinned to its CPU, it gets what came in there, as the module's
 //! readers did.
 
-use super::file::{OutputFile, WriteFailed};
 use super::merge::Input;
+use super::output::{Counts, PcapngFile, WriteFailed};
 use crate::stop::Stop;
 use capture::{MgcapSlot, RING_SLOTS_DEFAULT, SlotReader};
 use std::fs::File;
@@ -44,18 +44,11 @@ impl Shared {
     }
 }
 
-/// What one reader counts.
-#[derive(Debug, Default)]
-pub(super) struct Counts {
-    pub(super) received: AtomicU64,
-    pub(super) written: AtomicU64,
-}
-
 /// Where a reader's frames go.
 #[derive(Debug)]
 pub(super) enum To {
     /// A file of its own, and the blocks for it.
-    Own(OutputFile, Vec<u8>),
+    Own(PcapngFile, Vec<u8>),
     /// The file of all readers.
     Merged(Input),
 }
@@ -63,7 +56,7 @@ pub(super) enum To {
 impl To {
     fn add(&mut self, slot: &MgcapSlot<'_>) {
         match self {
-            Self::Own(_, blocks) => drop(OutputFile::encode(slot, blocks)),
+            Self::Own(_, blocks) => drop(PcapngFile::encode(slot, blocks)),
             Self::Merged(input) => input.add(slot),
         }
     }
