@@ -22,7 +22,7 @@ const fn of(
 /// None of them needs tshark, which is larger than all else in a machine, or what 6.1 does not
 /// have: of that there are other tests, which say what takes its place.
 pub(super) const CHOSEN: &[SelectedTests] = &[
-    of("bpf", "capture_bound", &["where_the_driver_cannot_be_asked_the_plain_program_does_the_work"]),
+    of("bpf", "capture_bound", &["without_driver_metadata_the_plain_program_is_used"]),
     of("bpf", "capture_program", &["frames_in_several_pieces_keep_the_right_bytes"]),
     of(
         "host",
@@ -64,3 +64,33 @@ pub(super) const CHOSEN: &[SelectedTests] = &[
         ],
     ),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    fn sources(folder: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        let paths = entries.map(|entry| entry.expect("a folder can be read").path());
+        paths.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
+    }
+
+    /// A renamed test is noticed here, not only after a machine has started.
+    #[test]
+    fn selected_tests_exist() {
+        for tests in CHOSEN {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(tests.package).join("tests");
+            let text: String = sources(&folder)
+                .iter()
+                .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+                .map(|path| fs::read_to_string(path).expect("a source is text"))
+                .collect();
+            for name in tests.names {
+                let function = name.rsplit("::").next().expect("a name has a last part");
+                assert!(text.contains(function), "{} has no test {name}", tests.package);
+            }
+        }
+    }
+}
