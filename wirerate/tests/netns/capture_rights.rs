@@ -82,12 +82,12 @@ fn other_user() -> TestResult {
     for user in of_threads(running.id(), "Uid:") {
         assert!(user.ends_with("\t65534\t65534\t65534\t65534"), "{user}");
     }
-    let told = wirerate_run(&format!("tell {RX_DEV} mode drop --netns {}", lab.rx_netns));
-    told.expect_code(0);
+    let switched = wirerate_run(&format!("ctl {RX_DEV} mode drop --netns {}", lab.rx_netns));
+    switched.expect_code(0);
     send(&lab, 1_000);
-    let stats = || wirerate_run(&format!("tell {RX_DEV} stats --netns {}", lab.rx_netns)).stdout;
+    let stats = || wirerate_run(&format!("ctl {RX_DEV} stats --netns {}", lab.rx_netns)).stdout;
     until("they are written", || stats().contains("\"written\":1000"));
-    wirerate_run(&format!("tell {RX_DEV} stop --netns {}", lab.rx_netns)).expect_code(0);
+    wirerate_run(&format!("ctl {RX_DEV} stop --netns {}", lab.rx_netns)).expect_code(0);
     running.wait(TIME_LIMIT).expect_code(0);
     let files = fs::read_dir(&folder)?.map(|entry| entry.map(|entry| entry.path()));
     let files = files.collect::<Result<Vec<_>, _>>()?;
@@ -122,10 +122,10 @@ fn tell_denied() -> TestResult {
     // The folders on the way to the binary may be closed to others.
     let copy = lab.file("wirerate");
     fs::copy(wirerate().get_program(), &copy)?;
-    let mut tell = Command::new("ip");
-    tell.args(["netns", "exec", &lab.rx_netns, "setpriv", "--reuid", "65534", "--regid", "65534"]);
-    tell.arg("--clear-groups").arg(&copy).args(["tell", RX_DEV, "stats"]);
-    let denied = Running::start(tell).wait(TIME_LIMIT).expect_code(3);
+    let mut control = Command::new("ip");
+    control.args(["netns", "exec", &lab.rx_netns, "setpriv", "--reuid", "65534", "--regid", "65534"]);
+    control.arg("--clear-groups").arg(&copy).args(["ctl", RX_DEV, "stats"]);
+    let denied = Running::start(control).wait(TIME_LIMIT).expect_code(3);
     denied.says(&["the capture on rx0 takes commands from its own user only", "try: the same as root"]);
     Ok(())
 }
@@ -137,7 +137,7 @@ fn rows() -> Vec<(String, Vec<String>)> {
     let row = |line: &str| {
         let mut cells = line.strip_prefix("| `")?.split('|');
         let command = cells.next()?.trim().trim_end_matches('`').to_owned();
-        let is_ours = ["capture ", "count ", "sink ", "timestamp ", "mgdump ", "tell ", "send "];
+        let is_ours = ["capture ", "count ", "sink ", "timestamp ", "mgdump ", "ctl ", "send "];
         let rights = cells.next()?.trim();
         let rights = rights.split(", ").filter(|right| *right != "none");
         is_ours
