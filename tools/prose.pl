@@ -4,7 +4,7 @@
 use strict;
 use warnings;
 
-my $words = qr/\b(room|wish|nobody|somebody|whoever|rung|patience|sealed)\b/i;
+my $words = qr/\b(rooms?|wish(?:es)?|nobody|somebody|whoever|rung|patience|sealed)\b/i;
 my ($is_code, $failed) = (0, 0);
 while (<>) {
 	chomp;

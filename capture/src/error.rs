@@ -156,10 +156,10 @@ pub enum CaptureError {
         /// The name, as far as it can be shown.
         name: String,
     },
-    /// Wishes for files that contradict each other.
+    /// Options for files that contradict each other.
     #[error(transparent)]
     Rotate(#[from] PolicyError),
-    /// Wishes of which only one can be had.
+    /// Options of which only one is possible.
     #[error("{what} cannot be had with {other}")]
     Contradiction {
         /// One option.

@@ -240,7 +240,7 @@ impl Options {
         }
     }
 
-    /// Whether wishes can be had together; `output` is the one that was taken out of `self`.
+    /// Whether the options can be combined; `output` is the one that was taken out of `self`.
     pub(crate) fn check(&self, output: &Output, link_types: &[u16]) -> Result<(), CaptureError> {
         let refuse = |what, other| Err(CaptureError::Contradiction { what, other });
         let is_stream = matches!(output, Output::Stream { .. } | Output::Descriptor { .. });

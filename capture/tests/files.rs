@@ -380,14 +380,14 @@ fn a_disk_that_is_written_past_the_page_cache_is_filled_to_the_last_record() {
     if !can_be_direct(folder.path()) {
         return;
     }
-    let wishes = Options {
+    let options = Options {
         snaplen: 1_500,
         ring_slots: Some(1 << 16),
         is_direct: true,
         preallocate_bytes: 1 << 20,
         ..roomy(&lab, &folder.path().join("x.pcapng"))
     };
-    let written = fill(&lab, 60_000, 1_400, wishes);
+    let written = fill(&lab, 60_000, 1_400, options);
     assert!(written > 45_000, "{written}");
 }
 

@@ -38,7 +38,7 @@ struct Capture {
 }
 
 impl Capture {
-    /// Of the receiving end into a file, with further wishes.
+    /// Of the receiving end into a file, with further options.
     fn start(lab: &Lab, name: &str, change: impl FnOnce(Options) -> Options) -> Self {
         let folder = Folder::new(name);
         let options = lab.options(Output::File(folder.path().join("x.pcapng")));

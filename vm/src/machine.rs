@@ -58,7 +58,7 @@ pub struct Boot<'a> {
     /// This program, which is the init of the machine.
     pub init: &'a Path,
     /// More words for the command line of its kernel.
-    pub wishes: &'a str,
+    pub parameters: &'a str,
     /// The machine ends after so long, whatever it does.
     pub timeout: Duration,
     /// The machine ends when this says so.
@@ -97,7 +97,7 @@ impl Boot<'_> {
         let has_taps = cases.iter().any(|case| taps::are_in(case.devices));
         let before = if has_taps { taps::BEFORE } else { &[] };
         let mut command = qemu(self.lab, before, CPU, self.machine.cpus());
-        start(&mut command, self.kernel, archive, &format!("{parameter} {}", self.wishes));
+        start(&mut command, self.kernel, archive, &format!("{parameter} {}", self.parameters));
         command
     }
 

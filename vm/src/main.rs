@@ -90,7 +90,7 @@ fn host(arguments: &Arguments) -> Result<ExitCode> {
         lab: &lab,
         wirerate: arguments.wirerate.clone(),
         init: std::env::current_exe().context("cannot find this program")?,
-        wishes: wishes(arguments.rates.is_some()),
+        parameters: parameters(arguments.rates.is_some()),
         timeout: TIMEOUT,
         stop: &stop,
     };
@@ -140,7 +140,7 @@ fn wanted_cases(arguments: &Arguments, missing: &mut Vec<String>) -> Vec<&'stati
 }
 
 /// Words for the command lines of the kernels: what our environment asks of cases.
-fn wishes(has_long_turns: bool) -> String {
+fn parameters(has_long_turns: bool) -> String {
     let word = |name: &str, default: Option<&str>| {
         let value = std::env::var(name).ok().or(default.map(str::to_owned))?;
         Some(format!("{}={value} ", name.to_lowercase()))

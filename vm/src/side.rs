@@ -18,7 +18,7 @@ pub struct MachineRun<'a> {
     /// This program, which is the init of each machine.
     pub init: PathBuf,
     /// More words for the command line of each kernel.
-    pub wishes: String,
+    pub parameters: String,
     /// No machine takes longer.
     pub timeout: Duration,
     /// All machines end when this says so.
@@ -36,8 +36,8 @@ impl MachineRun<'_> {
     /// A machine of this run.
     #[must_use]
     pub fn boot<'a>(&'a self, kernel: &'a Kernel, machine: MachineType) -> Boot<'a> {
-        let Self { lab, wirerate, init, timeout, wishes, stop } = self;
-        Boot { lab, kernel, machine, wirerate, init, wishes, timeout: *timeout, stop }
+        let Self { lab, wirerate, init, timeout, parameters, stop } = self;
+        Boot { lab, kernel, machine, wirerate, init, parameters, timeout: *timeout, stop }
     }
 
     /// Runs the cases on each kernel, `at_once` machines at a time, and tells `said` of each

@@ -1,4 +1,4 @@
-//! What the rooms log, on stderr: for commands that run as long as others use them.
+//! What the crates log, on stderr: for commands that run as long as others use them.
 
 use std::io::IsTerminal;
 use tracing_subscriber::filter::Targets;

@@ -159,7 +159,7 @@ impl Rotator {
     /// UTC, for names and for aligned intervals.
     ///
     /// # Errors
-    /// A [`PolicyError`] for wishes that contradict each other.
+    /// A [`PolicyError`] for options that contradict each other.
     pub fn new(policy: RotatePolicy, pattern: NamePattern, utc_offset_s: i32) -> Result<Self, PolicyError> {
         policy.check()?;
         Ok(Self {

@@ -51,7 +51,7 @@ pub enum MachineType {
     Single,
     /// Two processors, and network cards.
     Cards,
-    /// Two processors, and the tests of other rooms.
+    /// Two processors, and the tests of other crates.
     Tests,
     /// Two processors.
     Common,

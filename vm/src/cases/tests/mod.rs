@@ -1,4 +1,4 @@
-//! Tests of the other rooms, run in the machines as they are: cargo built them for this machine,
+//! Tests of the other crates, run in the machines as they are: cargo built them for this machine,
 //! and they ask each kernel the same questions.
 
 mod chosen;
@@ -21,7 +21,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         name: "tests",
-        what: "tests of the other rooms, chosen among those on devices of their own",
+        what: "tests of the other crates, chosen among those on devices of their own",
         modules: MODULES,
         devices: &[],
         machine: MachineType::Tests,
