@@ -64,7 +64,9 @@ const SEED: u64 = 1;
 /// Differences that are shown; the rest is counted.
 const SHOWN: usize = 5;
 
-/// The devices of all sequences; also where one has taken them away or set them down.
+/// The devices of all sequences; also where one has taken them away or set them down. The kernel
+/// starts the queues of a link a moment after its carrier (linkwatch), and pktgen sends nothing
+/// before.
 const ADD_DEVICES: &str = "ip link show pgv0 >/dev/null 2>&1 || ip link add pgv0 type veth peer pgv1
     ip link show pgd0 >/dev/null 2>&1 || ip link add pgd0 type dummy
     ip link set pgv0 address 02:00:00:00:00:01; ip link set pgv1 address 02:00:00:00:00:02
@@ -72,7 +74,10 @@ const ADD_DEVICES: &str = "ip link show pgv0 >/dev/null 2>&1 || ip link add pgv0
     sysctl -qw net.ipv6.conf.pgv0.disable_ipv6=1 net.ipv6.conf.pgv1.disable_ipv6=1 net.ipv6.conf.pgd0.disable_ipv6=1
     ethtool -K pgv0 tx off >/dev/null
     ip address replace 198.18.7.1/24 dev pgv0; ip address replace 198.18.8.1/24 dev pgd0
-    ip link set pgv0 up; ip link set pgv1 up; ip link set pgd0 up";
+    ip link set pgv0 up; ip link set pgv1 up; ip link set pgd0 up
+    for i in $(seq 1000)
+    do [ $(cat /sys/class/net/pgv0/operstate)$(cat /sys/class/net/pgv1/operstate) = upup ] && exit 0
+    sleep 0.01; done; ip link; exit 1";
 
 /// Those devices and the module; gone when dropped.
 struct OracleLab {
