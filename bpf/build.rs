@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 const INSTALL: &str = "the BPF programs are compiled by clang; on Debian and Ubuntu: \
                        apt-get install clang libelf-dev zlib1g-dev linux-libc-dev (or set CLANG=/path/to/clang)";
 
-type Failure = Box<dyn std::error::Error>;
+type BuildError = Box<dyn std::error::Error>;
 
 fn main() {
     if let Err(error) = build() {
@@ -24,7 +24,7 @@ fn main() {
     }
 }
 
-fn build() -> Result<(), Failure> {
+fn build() -> Result<(), BuildError> {
     println!("cargo:rerun-if-env-changed=CLANG");
     println!("cargo:rerun-if-changed=src/bpf");
     let clang = PathBuf::from(std::env::var_os("CLANG").unwrap_or_else(|| "clang".into()));
@@ -46,7 +46,7 @@ fn flags() -> Vec<OsString> {
 
 /// The include directories of the host compiler. With `-target bpf` clang forgets the one that
 /// holds `asm/types.h`, and its name differs between machines, so it is asked.
-fn system_includes(clang: &Path) -> Result<Vec<OsString>, Failure> {
+fn system_includes(clang: &Path) -> Result<Vec<OsString>, BuildError> {
     let output = Command::new(clang)
         .args(["-v", "-E", "-x", "c", "/dev/null"])
         .stdin(Stdio::null())
@@ -65,7 +65,7 @@ fn system_includes(clang: &Path) -> Result<Vec<OsString>, Failure> {
     Ok(listed.flat_map(|dir| [OsString::from("-idirafter"), OsString::from(dir.trim())]).collect())
 }
 
-fn sources(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+fn sources(dir: &Path) -> Result<Vec<PathBuf>, BuildError> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir)? {
         let path = entry?.path();
@@ -77,7 +77,7 @@ fn sources(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-fn generate(clang: &Path, args: &[OsString], source: &Path, out_dir: &Path) -> Result<(), Failure> {
+fn generate(clang: &Path, args: &[OsString], source: &Path, out_dir: &Path) -> Result<(), BuildError> {
     let file_name = source.file_name().unwrap_or_default().to_string_lossy();
     let output = out_dir.join(file_name.replace(".bpf.c", ".skel.rs"));
     SkeletonBuilder::new().source(source).clang(clang).clang_args(args).build_and_generate(output).map_err(

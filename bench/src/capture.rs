@@ -12,7 +12,7 @@ use crate::report::{BenchReport, ResultRow, mpps};
 use crate::samples::{CounterSample, steady_pps, whole_pps};
 use crate::schedule::{Rounds, Turn};
 use crate::search::{Search, Trial};
-use crate::settings::{Deadline, Settings};
+use crate::settings::{BenchSettings, Deadline};
 use crate::stats::Estimate;
 use crate::testbed::Testbed;
 use anyhow::{Context, Result, ensure};
@@ -105,7 +105,7 @@ struct ProvenTool {
 struct Trials<'a> {
     bed: &'a Testbed,
     sender: PathBuf,
-    settings: &'a Settings,
+    settings: &'a BenchSettings,
     deadline: Deadline,
     load: Load,
     /// Name of the rows, without the output.
@@ -179,7 +179,7 @@ pub(crate) fn run(
     loads: &Loads,
     bed: &Testbed,
     programs: &Programs,
-    settings: &Settings,
+    settings: &BenchSettings,
     deadline: Deadline,
     report: &mut BenchReport,
 ) -> Result<()> {
@@ -222,7 +222,7 @@ impl<'a> Trials<'a> {
     fn new(
         bed: &'a Testbed,
         programs: &Programs,
-        settings: &'a Settings,
+        settings: &'a BenchSettings,
         deadline: Deadline,
         load: Load,
     ) -> Result<Self> {
@@ -448,7 +448,7 @@ impl<'a> Trials<'a> {
 
     fn search_near(&self, output: CaptureOutput, contender: &ProvenTool) -> Search {
         let known = |output| self.known_pps.get(&(output, contender.tool.name));
-        let Settings { start_pps, trials_first, trials_next, .. } = *self.settings;
+        let BenchSettings { start_pps, trials_first, trials_next, .. } = *self.settings;
         let (start_pps, growth, trials) = match (known(output), known(CaptureOutput::Null)) {
             (Some(pps), _) => (pps * BEGIN_NEAR, GROWTH_NEAR, trials_next),
             (None, Some(pps)) => (pps * BEGIN_FILE, GROWTH_NEAR, trials_first + trials_next),

@@ -70,7 +70,7 @@ pub(crate) struct BenchRow {
 }
 
 /// A case, a frame length, a number of CPUs.
-pub(crate) type Cell = (String, usize, usize);
+pub(crate) type CaseKey = (String, usize, usize);
 
 /// Numbers of one tool in a cell.
 #[derive(Clone, Debug, Default)]
@@ -87,7 +87,7 @@ pub(crate) type Entries = BTreeMap<String, ToolNumbers>;
 /// All rows, and the rates among them by cell.
 pub(crate) struct Known {
     pub(crate) rows: Vec<BenchRow>,
-    pub(crate) cells: BTreeMap<Cell, Entries>,
+    pub(crate) cells: BTreeMap<CaseKey, Entries>,
 }
 
 impl BenchRow {
@@ -107,7 +107,7 @@ impl Known {
         let lines = text.lines().enumerate().filter(|(_, line)| !line.is_empty());
         let rows: Vec<BenchRow> = lines.map(parse).collect::<Result<_>>()?;
         ensure!(rows.iter().any(|row| row.row == "host"), "there is no row of kind \"host\"");
-        let mut cells: BTreeMap<Cell, Entries> = BTreeMap::new();
+        let mut cells: BTreeMap<CaseKey, Entries> = BTreeMap::new();
         for row in rows.iter().filter(|row| row.row == "result") {
             let cpus = row.cpus.as_u64().unwrap_or(1) as usize;
             let cell = (row.case.clone(), row.frame_len.unwrap_or(0), cpus);
@@ -135,7 +135,7 @@ impl Known {
     }
 
     /// Cells whose case is so.
-    pub(crate) fn cells_of(&self, is_so: impl Fn(&str) -> bool) -> Vec<(&Cell, &Entries)> {
+    pub(crate) fn cells_of(&self, is_so: impl Fn(&str) -> bool) -> Vec<(&CaseKey, &Entries)> {
         self.cells.iter().filter(|((case, ..), _)| is_so(case)).collect()
     }
 }
@@ -151,7 +151,7 @@ pub(crate) fn is_of_machine(case: &str) -> bool {
 }
 
 /// A cell for people.
-pub(crate) fn title((case, frame_len, cpus): &Cell) -> String {
+pub(crate) fn title((case, frame_len, cpus): &CaseKey) -> String {
     let cpus = if *cpus == 1 { "one CPU".to_owned() } else { format!("{cpus} CPUs") };
     match case.as_str() {
         "plain" => format!("send, {frame_len} bytes, {cpus}"),

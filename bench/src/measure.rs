@@ -6,8 +6,8 @@ use crate::facts::{Host, Shares, Ticks};
 use crate::priority::HighPriority;
 use crate::programs::Programs;
 use crate::report::BenchReport;
-use crate::settings::{Deadline, FULL, QUICK, Settings, TINY};
-use crate::stop::Stop;
+use crate::settings::{BenchSettings, Deadline, FULL, QUICK, TINY};
+use crate::stop::StopFlag;
 use crate::table::{BenchPlan, BenchSize};
 use crate::testbed::{LinkEnds, Testbed};
 use crate::{generate, growth, pacing, prompt};
@@ -60,7 +60,7 @@ struct Start<'a> {
 }
 
 /// Measures, prints and writes the rows.
-pub(crate) fn measure(options: &BenchOptions, stop: Stop) -> Result<BenchReport> {
+pub(crate) fn measure(options: &BenchOptions, stop: StopFlag) -> Result<BenchReport> {
     let settings = match options.size {
         BenchSize::Tiny => TINY,
         BenchSize::Quick => QUICK,
@@ -82,7 +82,12 @@ pub(crate) fn measure(options: &BenchOptions, stop: Stop) -> Result<BenchReport>
     Ok(report)
 }
 
-fn cases(options: &BenchOptions, settings: &Settings, bed: &Testbed, report: &mut BenchReport) -> Result<()> {
+fn cases(
+    options: &BenchOptions,
+    settings: &BenchSettings,
+    bed: &Testbed,
+    report: &mut BenchReport,
+) -> Result<()> {
     let BenchOptions { programs, only, .. } = options;
     let plan = BenchPlan::built_in(options.size)?;
     let deadline = Deadline::after(settings.budget);
@@ -110,7 +115,7 @@ fn cases(options: &BenchOptions, settings: &Settings, bed: &Testbed, report: &mu
     Ok(())
 }
 
-fn introduce(report: &BenchReport, settings: &Settings, host: &Host, bed: &Testbed) -> Result<()> {
+fn introduce(report: &BenchReport, settings: &BenchSettings, host: &Host, bed: &Testbed) -> Result<()> {
     let warning =
         if settings.name == TINY.name { ": it shows that the bench works, and nothing else" } else { "" };
     report.say(&format!("size: {}{warning}", settings.name))?;

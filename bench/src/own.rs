@@ -3,7 +3,7 @@
 use crate::capture::Loads;
 use crate::measure::{self, BenchCase, BenchOptions};
 use crate::programs::Programs;
-use crate::stop::{Stop, Stopped};
+use crate::stop::{StopFlag, Stopped};
 use crate::table::BenchSize;
 use crate::testbed::{DeviceAt, LinkEnds};
 use anyhow::{Context, Result};
@@ -99,7 +99,7 @@ pub fn run(args: &Args, stop: Arc<AtomicBool>) -> Result<BenchEnd> {
         loads: Loads::default(),
         wire: args.tx.clone().zip(args.rx.clone()).map(|(tx, rx)| LinkEnds { tx, rx }),
     };
-    match measure::measure(&options, Stop::from(stop)) {
+    match measure::measure(&options, StopFlag::from(stop)) {
         Ok(report) if report.is_good() => Ok(BenchEnd::Good),
         Ok(_) => Ok(BenchEnd::Bad),
         Err(error) if error.is::<Stopped>() => Ok(BenchEnd::Stopped),

@@ -4,7 +4,7 @@
 //! What a tool says of itself is kept for people. What counts is what the kernel says of it: the
 //! bytes it wrote and the CPU time it used.
 
-use crate::stop::Stop;
+use crate::stop::StopFlag;
 use crate::sys;
 use anyhow::{Context, Result, bail};
 use host::Netns;
@@ -124,7 +124,7 @@ impl Tool {
     }
 
     /// Waits until it has said `text`.
-    pub(crate) fn until_it_says(&self, text: &str, stop: &Stop) -> Result<()> {
+    pub(crate) fn until_it_says(&self, text: &str, stop: &StopFlag) -> Result<()> {
         let deadline = Instant::now() + TIMEOUT;
         while !self.said().contains(text) {
             if self.has_ended()? || Instant::now() >= deadline {
@@ -158,7 +158,7 @@ impl Tool {
     }
 
     /// Waits for its end. What takes longer than `timeout` is killed, and that is an error.
-    pub(crate) fn wait(mut self, timeout: Duration, stop: &Stop) -> Result<ToolEnd> {
+    pub(crate) fn wait(mut self, timeout: Duration, stop: &StopFlag) -> Result<ToolEnd> {
         let deadline = Instant::now() + timeout;
         while !self.has_ended()? {
             if Instant::now() >= deadline {
@@ -182,7 +182,7 @@ impl Tool {
     }
 
     /// Asks it to end and waits until it has.
-    pub(crate) fn stop(self, stop: &Stop) -> Result<ToolEnd> {
+    pub(crate) fn stop(self, stop: &StopFlag) -> Result<ToolEnd> {
         self.interrupt();
         self.wait(TIMEOUT, stop)
     }
@@ -251,7 +251,7 @@ mod tests {
             return;
         }
         let tool = start("echo hello; echo world >&2; exec head -c 100000 /dev/zero > /dev/null");
-        let ended = tool.wait(TIMEOUT, &Stop::default()).unwrap();
+        let ended = tool.wait(TIMEOUT, &StopFlag::default()).unwrap();
         assert!(ended.status.success() && ended.said.len() == 12, "{ended:?}");
         assert_eq!(ended.file_bytes, 100_000);
     }
@@ -262,15 +262,15 @@ mod tests {
             return;
         }
         let polite = start("trap 'echo bye; exit 0' INT; echo up; while :; do sleep 0.01; done");
-        polite.until_it_says("up", &Stop::default()).unwrap();
+        polite.until_it_says("up", &StopFlag::default()).unwrap();
         assert!(polite.memory_peak_bytes().unwrap() > 4096);
-        let ended = polite.stop(&Stop::default()).unwrap();
+        let ended = polite.stop(&StopFlag::default()).unwrap();
         assert!(ended.said.ends_with("bye\n") && ended.cpu_ns > 0, "{ended:?}");
         let stubborn = start("trap '' INT; echo up; sleep 60");
-        stubborn.until_it_says("up", &Stop::default()).unwrap();
+        stubborn.until_it_says("up", &StopFlag::default()).unwrap();
         stubborn.interrupt();
         let pid = stubborn.pid();
-        let error = stubborn.wait(Duration::from_millis(100), &Stop::default()).unwrap_err();
+        let error = stubborn.wait(Duration::from_millis(100), &StopFlag::default()).unwrap_err();
         assert!(error.to_string().contains("did not end"), "{error}");
         assert!(!Path::new(&format!("/proc/{pid}")).exists(), "it is still there");
     }
@@ -284,7 +284,7 @@ mod tests {
         let pid = std::thread::scope(|scope| {
             let starter = scope.spawn(|| {
                 let tool = start("echo up; exec sleep 60");
-                tool.until_it_says("up", &Stop::default()).unwrap();
+                tool.until_it_says("up", &StopFlag::default()).unwrap();
                 let pid = tool.pid();
                 // As after kill -9: nothing is dropped.
                 std::mem::forget(tool);
@@ -300,7 +300,7 @@ mod tests {
         if !may_enter() {
             return;
         }
-        let error = start("echo no such device").until_it_says("ready", &Stop::default()).unwrap_err();
+        let error = start("echo no such device").until_it_says("ready", &StopFlag::default()).unwrap_err();
         assert!(error.to_string().contains("no such device"), "{error}");
         assert_eq!(find_tool("wirerate-bench-no-such-tool"), None);
     }

@@ -5,7 +5,7 @@ use crate::capturers::CAPTURERS;
 use crate::generators::GENERATORS;
 use crate::measure::{BenchCase, BenchOptions, measure};
 use crate::programs::Programs;
-use crate::stop::{Stop, Stopped};
+use crate::stop::{StopFlag, Stopped};
 use crate::table::BenchSize;
 use crate::{flood, results};
 use anyhow::{Context, Result, ensure};
@@ -90,7 +90,7 @@ fn run(args: &Args) -> Result<bool> {
     let loads = Loads { frame_lens: args.frame_lens.clone(), queues: args.queues.clone() };
     let (size, only, out) = (args.size, args.only, args.out.clone());
     let options = BenchOptions { size, only, out, programs: programs(args)?, loads, wire: None };
-    let report = measure(&options, Stop::on_signals()?)?;
+    let report = measure(&options, StopFlag::on_signals()?)?;
     if let Some(folder) = &args.page {
         results::write(&[report.path().to_owned()], folder)?;
         report.say(&format!("page: {}", folder.join("RESULTS.md").display()))?;

@@ -6,7 +6,7 @@
 
 use crate::figures::Figure;
 use crate::gaps::GapStats;
-use crate::known::{BenchRow, Cell, Entries, Known, date, is_of_machine, is_ours, thousands, time, title};
+use crate::known::{BenchRow, CaseKey, Entries, Known, date, is_of_machine, is_ours, thousands, time, title};
 use crate::sections;
 use crate::stats::Estimate;
 use anyhow::{Context, Result};
@@ -44,7 +44,7 @@ struct SummaryLine {
 }
 
 /// The lines of a cell. Only tools that do the same work are compared.
-fn rate_lines(cell: &Cell, entries: &Entries) -> Vec<SummaryLine> {
+fn rate_lines(cell: &CaseKey, entries: &Entries) -> Vec<SummaryLine> {
     // Emulated processors are a thousand times slower.
     let (unit, unit_name) = if is_of_machine(&cell.0) { (1e3, "kpps") } else { (1e6, "Mpps") };
     let words = |(name, rate): (&str, Estimate)| format!("{} {unit_name} ({name})", rate.text(unit));

@@ -3,7 +3,7 @@
 use crate::generators::{Contender, SendJob};
 use crate::process::{Tool, ToolEnd};
 use crate::samples::CounterSample;
-use crate::stop::Stop;
+use crate::stop::StopFlag;
 use crate::testbed::Testbed;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
@@ -56,7 +56,7 @@ impl Running {
     }
 
     /// Interrupts it and waits for its end, which has to be a good one.
-    pub(crate) fn stop(self, stop: &Stop) -> Result<ToolEnd> {
+    pub(crate) fn stop(self, stop: &StopFlag) -> Result<ToolEnd> {
         self.interrupt();
         self.stopped(stop)
     }
@@ -67,17 +67,17 @@ impl Running {
     }
 
     /// Waits for the end of what was interrupted, which has to be a good one.
-    pub(crate) fn stopped(self, stop: &Stop) -> Result<ToolEnd> {
+    pub(crate) fn stopped(self, stop: &StopFlag) -> Result<ToolEnd> {
         let status = self.contender.tool.status_interrupted;
         self.end(stop, |ended| ended.is_good() || ended.status.code() == Some(status))
     }
 
     /// Waits for its end, which has to be a good one. Times and words are those of all processes.
-    pub(crate) fn wait(self, stop: &Stop) -> Result<ToolEnd> {
+    pub(crate) fn wait(self, stop: &StopFlag) -> Result<ToolEnd> {
         self.end(stop, ToolEnd::is_good)
     }
 
-    fn end(self, stop: &Stop, is_good: impl Fn(&ToolEnd) -> bool) -> Result<ToolEnd> {
+    fn end(self, stop: &StopFlag, is_good: impl Fn(&ToolEnd) -> bool) -> Result<ToolEnd> {
         let mut whole: Option<ToolEnd> = None;
         for tool in self.tools {
             let ended = tool.wait(TIMEOUT, stop)?;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// How long, how often, how far.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct BenchSettings {
     /// For people and rows.
     pub(crate) name: &'static str,
     /// Frames that each tool sends or captures first, to show that it does what it says.
@@ -33,7 +33,7 @@ const fn ms(ms: u64) -> Duration {
 }
 
 /// Seconds, and numbers that mean nothing: it shows that the bench works.
-pub(crate) const TINY: Settings = Settings {
+pub(crate) const TINY: BenchSettings = BenchSettings {
     name: "tiny",
     proof_frames: 4_096,
     capture_rounds: 1,
@@ -47,7 +47,7 @@ pub(crate) const TINY: Settings = Settings {
 };
 
 /// Below five minutes.
-pub(crate) const QUICK: Settings = Settings {
+pub(crate) const QUICK: BenchSettings = BenchSettings {
     name: "quick",
     capture_rounds: 3,
     capture_noise_rounds: 3,
@@ -61,7 +61,7 @@ pub(crate) const QUICK: Settings = Settings {
 };
 
 /// Below three quarters of an hour, every tool.
-pub(crate) const FULL: Settings = Settings {
+pub(crate) const FULL: BenchSettings = BenchSettings {
     name: "full",
     capture_rounds: 5,
     trial: ms(1_000),

@@ -27,16 +27,16 @@ impl std::error::Error for Stopped {}
 
 /// Set by SIGINT, SIGTERM and SIGHUP.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stop(Arc<AtomicBool>);
+pub(crate) struct StopFlag(Arc<AtomicBool>);
 
-impl From<Arc<AtomicBool>> for Stop {
+impl From<Arc<AtomicBool>> for StopFlag {
     /// A flag that the caller sets.
     fn from(flag: Arc<AtomicBool>) -> Self {
         Self(flag)
     }
 }
 
-impl Stop {
+impl StopFlag {
     /// A flag that signals set from now on.
     #[cfg(feature = "page")]
     pub(crate) fn on_signals() -> Result<Self> {
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_set_flag_ends_a_sleep_early() {
-        let stop = Stop::default();
+        let stop = StopFlag::default();
         stop.sleep(Duration::from_millis(1)).unwrap();
         stop.0.store(true, Relaxed);
         let began = Instant::now();

@@ -2,7 +2,7 @@
 //! for files.
 
 use crate::samples::CounterSample;
-use crate::stop::Stop;
+use crate::stop::StopFlag;
 use crate::sys::SendSocket;
 use anyhow::{Context, Result, ensure};
 use bpf::Sink;
@@ -109,13 +109,13 @@ pub(crate) struct Testbed {
     /// What captures run on: another one, where there is another one.
     pub(crate) capture_cpu: u32,
     /// Noticed in every wait.
-    pub(crate) stop: Stop,
+    pub(crate) stop: StopFlag,
     folder: PathBuf,
 }
 
 impl Testbed {
     /// Makes it.
-    pub(crate) fn new(generator_cpu: u32, stop: Stop, pair: Option<&LinkEnds>) -> Result<Self> {
+    pub(crate) fn new(generator_cpu: u32, stop: StopFlag, pair: Option<&LinkEnds>) -> Result<Self> {
         let allowed = CpuList::allowed()?;
         ensure!(allowed.contains(generator_cpu), "CPU {generator_cpu} may not be used here, only {allowed}");
         let capture_cpu = allowed.iter().filter(|cpu| *cpu != generator_cpu).last().unwrap_or(generator_cpu);

@@ -7,7 +7,7 @@ use bpf::abi::{CaptureCpu, CaptureMode, LINE};
 use bpf::capture::{CaptureProgram, Geometry};
 use bpf::sys::{ProgRun, prog_run};
 use common::{XDP_DROP, XDP_PASS, may_load};
-use filter::sample::{self, Numbers};
+use filter::sample::{self, SplitMix};
 use filter::{Classic, Instruction, translate};
 use std::mem::offset_of;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -50,7 +50,7 @@ fn random_filters_pass_the_verifier_and_say_what_the_classic_ones_say() {
     }
     let mut wanted_ever = 0;
     for seed in 0..60 {
-        let mut numbers = Numbers::new(seed);
+        let mut numbers = SplitMix::new(seed);
         let filter = sample::filter(&mut numbers);
         let program = load(&filter);
         let (mut wanted, mut filtered) = (0, 0);

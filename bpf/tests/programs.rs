@@ -10,7 +10,7 @@ use bpf::abi::{self, Plan, PlanFlag as Flag, Range, Walk};
 use bpf::capture::{CaptureProgram, Geometry, Metadata, possible_cpus};
 use bpf::xdp::XdpModeChoice;
 use bpf::{BpfError, PrebuiltSender, Sender, Sink, SinkVerdict, SkbSender, TxStats};
-use filter::sample::{self, Numbers};
+use filter::sample::{self, SplitMix};
 use filter::{Ebpf, translate};
 use std::process::Command;
 
@@ -148,7 +148,7 @@ fn frags_fate<T, E: ToString>(program: Result<Option<T>, E>, instead: &'static s
 /// No filter, a short one, and the longest of a few.
 fn filters() -> Vec<(&'static str, Option<Vec<Ebpf>>)> {
     let code =
-        |seed| translate(&sample::filter(&mut Numbers::new(seed))).expect("short filters can be translated");
+        |seed| translate(&sample::filter(&mut SplitMix::new(seed))).expect("short filters can be translated");
     let mut some: Vec<_> = (0..30).map(code).collect();
     some.sort_by_key(Vec::len);
     vec![("", None), (", short filter", some.first().cloned()), (", long filter", some.pop())]

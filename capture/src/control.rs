@@ -345,9 +345,9 @@ mod tests {
     use std::thread;
 
     /// A place for a socket, gone with the value.
-    struct Place(PathBuf);
+    struct SocketPath(PathBuf);
 
-    impl Place {
+    impl SocketPath {
         fn new() -> Self {
             static NUMBER: AtomicU32 = AtomicU32::new(0);
             let name = format!("wr-control-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
@@ -355,7 +355,7 @@ mod tests {
         }
     }
 
-    impl Drop for Place {
+    impl Drop for SocketPath {
         fn drop(&mut self) {
             let _ = fs::remove_file(&self.0);
         }
@@ -363,7 +363,7 @@ mod tests {
 
     /// Serves a server while `work` runs.
     fn while_served<T>(
-        place: &Place,
+        place: &SocketPath,
         answer: impl FnMut(Command) -> Result<String, String> + Send,
         work: impl FnOnce() -> T,
     ) -> T {
@@ -392,7 +392,7 @@ mod tests {
         for text in ["", "mode", "mode dorp", "stop now", "Stop"] {
             assert_eq!(text.parse::<Command>(), Err(BadCommand(text.to_owned())));
         }
-        let place = Place::new();
+        let place = SocketPath::new();
         let answer = |command| match command {
             Command::Stats => Ok("two\nlines".to_owned()),
             Command::Mode(_) => Ok(String::new()),
@@ -410,7 +410,7 @@ mod tests {
 
     #[test]
     fn many_orders_in_one_conversation_and_nonsense_between_them() {
-        let place = Place::new();
+        let place = SocketPath::new();
         while_served(
             &place,
             |command| Ok(command.to_string()),
@@ -432,7 +432,7 @@ mod tests {
 
     #[test]
     fn a_socket_left_by_a_killed_capture_is_taken_over_and_a_live_one_is_not() {
-        let place = Place::new();
+        let place = SocketPath::new();
         drop(UnixListener::bind(&place.0).unwrap());
         assert!(place.0.exists());
         let server = ControlServer::open_at([place.0.clone()]).unwrap();
@@ -445,7 +445,7 @@ mod tests {
 
     #[test]
     fn idle_clients_do_not_keep_others_from_being_answered() {
-        let place = Place::new();
+        let place = SocketPath::new();
         while_served(
             &place,
             |command| Ok(command.to_string()),
@@ -462,7 +462,7 @@ mod tests {
 
     #[test]
     fn a_socket_of_a_killed_capture_goes_with_the_first_order() {
-        let place = Place::new();
+        let place = SocketPath::new();
         drop(UnixListener::bind(&place.0).unwrap());
         let error = send_at(&place.0, "eth0", Command::Stop).unwrap_err();
         assert!(matches!(error, ControlError::NoCapture { .. }), "{error}");
@@ -471,7 +471,7 @@ mod tests {
 
     #[test]
     fn only_old_sockets_without_a_capture_are_swept() {
-        let place = Place::new();
+        let place = SocketPath::new();
         fs::create_dir(&place.0).unwrap();
         let [left, new, live] = ["1-eth0", "2-eth0", "3-eth0"].map(|name| place.0.join(name));
         let long_ago = std::time::SystemTime::now() - 2 * AGE_MIN;

@@ -44,7 +44,7 @@ pub struct Counting {
 
 /// How counting ended.
 #[derive(Clone, Debug)]
-pub struct Counted {
+pub struct CountResult {
     /// Every CPU that received frames, from CPU 0 up; exact, since nothing is added any more.
     pub cpus: Vec<CpuCount>,
     /// Time from attaching to detaching.
@@ -105,12 +105,12 @@ impl Counting {
     }
 
     /// Takes the program off and waits until it runs nowhere, so that the numbers are final.
-    pub fn stop(self) -> Counted {
+    pub fn stop(self) -> CountResult {
         let is_device_gone = self.is_device_gone();
         drop(self.link);
         let elapsed = self.started.elapsed();
         quiesce::wait_for_last_frames(|| busy_cpus(&self.sink).iter().map(|cpu| cpu.frames).sum());
-        Counted { cpus: busy_cpus(&self.sink), elapsed, is_device_gone }
+        CountResult { cpus: busy_cpus(&self.sink), elapsed, is_device_gone }
     }
 }
 

@@ -30,7 +30,7 @@ mod writer;
 
 pub use backend::{SourceFacts, TpacketFacts, XdpFacts};
 pub use bpf::xdp::{XdpMode, XdpModeChoice};
-pub use count::{CountOptions, Counted, Counting, CpuCount};
+pub use count::{CountOptions, CountResult, Counting, CpuCount};
 pub use devices::DeviceFacts;
 pub use error::CaptureError;
 pub use options::{
@@ -42,7 +42,7 @@ pub use order::merge::{self, MergeReport};
 pub use output::compress::Compression;
 pub use output::{names, open, rotate};
 pub use record::format::Format;
-pub use record::ring::{Batch, Record, Shape, TimeSource, VlanTag};
+pub use record::ring::{Batch, Record, RingShape, TimeSource, VlanTag};
 pub use record::slot::{MgcapSlot, SLOT_DATA_LEN, SLOT_LEN, SlotReader, emit_slot};
 pub use run_as::RunAs;
 pub use session::{Report, Session};

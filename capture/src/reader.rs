@@ -261,7 +261,7 @@ mod tests {
     use crate::interfaces::Numbering;
     use crate::output::accounting::Accounting;
     use crate::record::consumer::fake::FakeConsumer;
-    use crate::record::encode::Stamps;
+    use crate::record::encode::StampConversion;
     use crate::record::format::Format;
     use crate::stats::Counts;
     use crate::time::phc::PhcClock;
@@ -334,7 +334,7 @@ mod tests {
     fn frames_that_are_only_counted_are_counted_by_their_clock() {
         for (has_clock, hardware_time) in [(true, 30), (false, 0)] {
             let (mut reader, _) = reader(Some(30));
-            let stamps = has_clock.then(|| Stamps { clock: PhcClock::for_test(), raw_phc: false });
+            let stamps = has_clock.then(|| StampConversion { clock: PhcClock::for_test(), raw_phc: false });
             reader.writer = None;
             reader.encoder = reader.encoder.with_stamps(stamps);
             reader.take_batch(&mut source(0..50));

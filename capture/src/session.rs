@@ -14,13 +14,13 @@ use crate::output::pipe::Pipe;
 use crate::reader::Ring;
 use crate::reader::{Reader, Shared};
 use crate::record::batch::EncodedBatch;
-use crate::record::encode::{Encoder, Stamps};
+use crate::record::encode::{Encoder, StampConversion};
 use crate::record::format::Format;
 use crate::record::pool::Pool;
-use crate::record::ring_handle::{Progress, RingHandle};
+use crate::record::ring_handle::{ReaderProgress, RingHandle};
 use crate::stats::Stats;
 use crate::time::utc::{UtcClock, check_time_of_day, utc_now_ns};
-use crate::writer::{Writer, WriterReport};
+use crate::writer::{CaptureWriter, WriterReport};
 use crate::{CaptureError, ClockMode, Mode, Options, Order, Output, RunAs, describe, sys};
 use host::{Netns, Stack};
 use std::io::Write;
@@ -164,7 +164,7 @@ impl Session {
                 let handle = Arc::new(RingHandle {
                     pool: Pool::new(buffer_size_bytes),
                     counts: Arc::default(),
-                    progress: Progress::default(),
+                    progress: ReaderProgress::default(),
                     probe: ring.source.probe(),
                     cpu: ring.cpu,
                     delay_ns: ring.source.delay_ns(),
@@ -199,7 +199,7 @@ impl Session {
         batches: Receiver<EncodedBatch>,
         files: Vec<FileSet>,
     ) -> Result<JoinHandle<WriterReport>, CaptureError> {
-        let writer = Writer {
+        let writer = CaptureWriter {
             shared: Arc::clone(&self.shared),
             written: Arc::clone(&self.state.written),
             rings,
@@ -219,11 +219,10 @@ impl Session {
         writer: Option<Sender<EncodedBatch>>,
     ) -> Reader {
         let device = &self.state.devices[place.device];
-        let stamps = device
-            .hardware
-            .clock
-            .as_ref()
-            .map(|clock| Stamps { clock: Arc::clone(clock), raw_phc: options.clock == ClockMode::Phc });
+        let stamps = device.hardware.clock.as_ref().map(|clock| StampConversion {
+            clock: Arc::clone(clock),
+            raw_phc: options.clock == ClockMode::Phc,
+        });
         let encoder = Encoder::new(options.format, device.numbering, ring, options.snaplen)
             .with_queues(place.knows_queues);
         let encoder = encoder.with_stamps(stamps);

@@ -11,7 +11,7 @@ use crate::reader::Ring;
 use crate::record::encode::with_tag;
 use crate::record::ring::{Record, TimeSource};
 use crate::record::slot::{SLOT_DATA_LEN, SLOT_LEN, emit_slot};
-use crate::time::phc::{Line, PhcClock};
+use crate::time::phc::{ClockLine, PhcClock};
 use crate::time::utc::{UtcClock, monotonic_now_ns};
 use crate::{CaptureError, Mode, Options, SourceKind};
 use host::Stack;
@@ -35,7 +35,7 @@ pub struct SlotCapture {
 #[derive(Clone, Copy)]
 struct Times {
     utc_offset_ns: i64,
-    stamps: Option<Line>,
+    stamps: Option<ClockLine>,
 }
 
 /// One ring, and slots that were taken out of it and did not fit.

@@ -7,7 +7,7 @@ use crate::options::WINDOW_NS_DEFAULT;
 use crate::order::merge::MergeReport;
 use crate::order::reorder::{ChunkSink, Reorderer};
 use crate::output::accounting::Accounting;
-use crate::output::fileset::{Ended, FileSet};
+use crate::output::fileset::{FileSet, FilesEnd};
 use crate::reader::{Shared, keep_off};
 use crate::record::batch::{Chunk, EncodedBatch};
 use crate::record::ring_handle::RingHandle;
@@ -42,7 +42,7 @@ pub(crate) struct Written {
 }
 
 /// See the top of the file.
-pub(crate) struct Writer {
+pub(crate) struct CaptureWriter {
     pub(crate) shared: Arc<Shared>,
     pub(crate) written: Arc<Written>,
     /// By number of the ring.
@@ -57,12 +57,12 @@ pub(crate) struct Writer {
 #[derive(Default)]
 pub(crate) struct WriterReport {
     /// One for each of the writer's files.
-    pub(crate) files: Vec<Ended>,
+    pub(crate) files: Vec<FilesEnd>,
     /// How well the order of time was kept; `None` without that order.
     pub(crate) merge: Option<MergeReport>,
 }
 
-impl Writer {
+impl CaptureWriter {
     /// Writes until the last reader has ended.
     pub(crate) fn run(self) -> WriterReport {
         // As readers do: what is slow here fills their rings.
@@ -255,7 +255,7 @@ impl WriterState {
         let accounting = Accounting { rings: &self.rings, limit: &self.shared.limit };
         let now_ns = utc_now_ns();
         let end = |file: FileSet| file.finish(now_ns, &accounting);
-        let files: Vec<Ended> = self.files.into_iter().map(end).collect();
+        let files: Vec<FilesEnd> = self.files.into_iter().map(end).collect();
         self.written.bytes.store(files.iter().map(|file| file.bytes).sum(), Relaxed);
         WriterReport { files, merge }
     }
@@ -301,7 +301,7 @@ mod tests {
     use crate::Format;
     use crate::output::accounting::Limit;
     use crate::output::fileset::FileSettings;
-    use crate::output::rotate::{Interval, RotatePolicy};
+    use crate::output::rotate::{FileInterval, RotatePolicy};
     use crate::record::batch::samples;
     use crate::time::utc::UtcClock;
     use crate::{OnError, Output};
@@ -315,9 +315,9 @@ mod tests {
     const MARGIN_NS: u64 = 100;
 
     /// A placement for files, gone with the value.
-    struct Folder(PathBuf);
+    struct OutputFolder(PathBuf);
 
-    impl Folder {
+    impl OutputFolder {
         fn new(name: &str) -> Self {
             let path = std::env::temp_dir().join(format!("wirerate-writer-{name}-{}", std::process::id()));
             std::fs::create_dir_all(&path).unwrap();
@@ -335,7 +335,7 @@ mod tests {
         }
     }
 
-    impl Drop for Folder {
+    impl Drop for OutputFolder {
         fn drop(&mut self) {
             let _ = std::fs::remove_dir_all(&self.0);
         }
@@ -343,7 +343,7 @@ mod tests {
 
     /// A file for each full second, of two rings.
     fn state(folder: &Path) -> WriterState {
-        let interval = Interval { length_ns: NonZeroU64::new(S).unwrap(), is_aligned: true };
+        let interval = FileInterval { length_ns: NonZeroU64::new(S).unwrap(), is_aligned: true };
         let settings = FileSettings {
             header: Format::Pcapng.header(&Section::default(), &[Interface::default()]),
             trailer: Arc::new(|_: &crate::output::accounting::FileCounts| Vec::new()),
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn a_file_of_an_interval_waits_for_records_of_it_that_are_still_in_a_ring() {
-        let folder = Folder::new("interval");
+        let folder = OutputFolder::new("interval");
         let mut state = state(&folder.0);
         state.hand_on_one(0, 15 * S / 10);
         // By the clock the second is over, but one ring was last seen empty before its end.
@@ -413,7 +413,7 @@ mod tests {
     /// The UTC goes back by an hour while records of before wait for another ring.
     #[test]
     fn records_of_a_time_to_come_do_not_wait_for_it() {
-        let folder = Folder::new("step");
+        let folder = OutputFolder::new("step");
         let mut state = state(&folder.0);
         let mut reorderer = Reorderer::new(2, MARGIN_NS);
         let (sender, batches) = channel();
@@ -428,7 +428,7 @@ mod tests {
 
     #[test]
     fn records_in_the_channel_or_waiting_for_their_turn_are_not_handed_on_yet() {
-        let folder = Folder::new("channel");
+        let folder = OutputFolder::new("channel");
         let mut state = state(&folder.0);
         let mut reorderer = Reorderer::new(2, MARGIN_NS);
         let (sender, batches) = channel();

@@ -4,7 +4,7 @@
 #[expect(dead_code, reason = "the lab serves other tests too")]
 mod lab;
 
-use capture::rotate::{Interval, RotatePolicy};
+use capture::rotate::{FileInterval, RotatePolicy};
 use capture::{Compression, Format, OnError, Options, Order, Output, Report, Session};
 use lab::{Folder, Lab, can_run, frame, run, tshark, wait_until};
 use pcapng::{Block, Statistics};
@@ -186,7 +186,7 @@ fn files_of_an_interval_have_its_time_in_their_names_and_end_on_an_idle_line() {
         return;
     }
     let (lab, folder) = (Lab::new(1), Folder::new("interval"));
-    let interval = Interval { length_ns: NonZeroU64::new(200_000_000).unwrap(), is_aligned: true };
+    let interval = FileInterval { length_ns: NonZeroU64::new(200_000_000).unwrap(), is_aligned: true };
     let options = Options {
         rotate: RotatePolicy { interval: Some(interval), ..RotatePolicy::default() },
         ..roomy(&lab, &folder.path().join("%Y/%s_%N.pcapng"))

@@ -388,7 +388,7 @@ fn random_lengths_from_14_to_9000_are_captured_whole() {
             ring_slots: Some(4096),
             ..options
         });
-        let mut numbers = filter::sample::Numbers::new(5);
+        let mut numbers = filter::sample::SplitMix::new(5);
         let lens: Vec<u32> = (0..COUNT).map(|_| 14 + numbers.below(LEN_MAX - 13)).collect();
         let frames = lens.iter().map(|&len| {
             let mut frame: Vec<u8> = (0..len).map(|i| (i * 7 + len) as u8).collect();

@@ -40,5 +40,5 @@ pub use result::{NO_FRAME, RunTotals, fragments};
 pub use serialize::to_commands;
 pub use table::{Arg, COMMANDS, FileKind, PgctrlCommand, Spec, Touches};
 pub use thread::{Thread, ThreadCommand};
-pub use tree::{ControlTree, Entry};
+pub use tree::{ControlTree, TreeFile};
 pub use write::touches;

@@ -45,17 +45,17 @@ pub(crate) enum Reply {
 }
 
 /// The answer of a setter.
-pub(crate) type Answer = Result<Reply, Refusal>;
+pub(crate) type SetterResult = Result<Reply, Refusal>;
 /// Applies one command to a device instance.
-pub(crate) type Setter = fn(&mut Device, &Argument<'_>) -> Answer;
+pub(crate) type Setter = fn(&mut Device, &Argument<'_>) -> SetterResult;
 
 impl Argument<'_> {
     /// `OK: word=value`.
-    pub(crate) fn ok(&self, value: impl Display) -> Answer {
+    pub(crate) fn ok(&self, value: impl Display) -> SetterResult {
         result(format!("OK: {}={value}", self.word))
     }
 
-    pub(crate) fn refuse(&self, fault: Fault) -> Answer {
+    pub(crate) fn refuse(&self, fault: Fault) -> SetterResult {
         Err(Refusal { fault, span: self.span.clone() })
     }
 
@@ -65,13 +65,18 @@ impl Argument<'_> {
     }
 
     /// A refusal that the result text tells as well: `ERROR: word: "value" problem`.
-    pub(crate) fn refuse_with_result(&self, device: &mut Device, problem: &str, fault: Fault) -> Answer {
+    pub(crate) fn refuse_with_result(
+        &self,
+        device: &mut Device,
+        problem: &str,
+        fault: Fault,
+    ) -> SetterResult {
         let head = format!("ERROR: {}: \"", self.word).into_bytes();
         device.result = [head.as_slice(), self.text, b"\" ", problem.as_bytes()].concat();
         self.refuse(fault)
     }
 }
 
-pub(crate) fn result(text: impl Into<String>) -> Answer {
+pub(crate) fn result(text: impl Into<String>) -> SetterResult {
     Ok(Reply::Result(text.into().into_bytes()))
 }

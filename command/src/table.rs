@@ -142,11 +142,11 @@ pub struct Spec {
     pub(crate) act: Action,
     /// The value to write for the setting as it is, where no other command has to be written before
     /// it.
-    pub(crate) value: Value,
+    pub(crate) value: SettingText,
 }
 
 /// The value of a setting as it is written; `None` for no write at all.
-pub(crate) type Value = fn(&Config) -> Option<String>;
+pub(crate) type SettingText = fn(&Config) -> Option<String>;
 
 impl Spec {
     /// True for its word and its aliases.
@@ -192,7 +192,7 @@ impl Spec {
         Self { touches, ..self }
     }
 
-    const fn valued(self, value: Value) -> Self {
+    const fn valued(self, value: SettingText) -> Self {
         Self { value, ..self }
     }
 }

@@ -6,7 +6,7 @@ use crate::{Device, Facts, Fault, LinkState, Refusal, Thread};
 
 /// The file of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum TreeFile {
     /// `pgctrl`.
     Pgctrl,
     /// `kpktgend_N`.
@@ -79,15 +79,15 @@ impl ControlTree {
     }
 
     /// What the file of a name is, `None` when there is no such file.
-    pub fn entry(&self, name: &str) -> Option<Entry> {
+    pub fn entry(&self, name: &str) -> Option<TreeFile> {
         if name == "pgctrl" {
-            return Some(Entry::Pgctrl);
+            return Some(TreeFile::Pgctrl);
         }
         if let Some(thread) = self.threads.iter().find(|thread| thread.file_name() == name) {
-            return Some(Entry::Thread { cpu: thread.cpu() });
+            return Some(TreeFile::Thread { cpu: thread.cpu() });
         }
         let has_it = |thread: &&Thread| thread.devices.iter().any(|device| device.name() == name);
-        self.threads.iter().find(has_it).map(|thread| Entry::Device { cpu: thread.cpu() })
+        self.threads.iter().find(has_it).map(|thread| TreeFile::Device { cpu: thread.cpu() })
     }
 
     /// `add_device`: puts a new device instance in front of the others of its thread, and writes
@@ -284,8 +284,8 @@ mod tests {
         let mut tree = tree(&[(0, "lo@0"), (0, "lo"), (1, "eth0")]);
         assert_eq!(listed(&tree), "lo lo@0 eth0");
         assert_eq!(tree.names(), ["pgctrl", "kpktgend_0", "kpktgend_1", "lo", "lo@0", "eth0"]);
-        assert_eq!(tree.entry("eth0"), Some(Entry::Device { cpu: 1 }));
-        assert_eq!(tree.entry("kpktgend_1"), Some(Entry::Thread { cpu: 1 }));
+        assert_eq!(tree.entry("eth0"), Some(TreeFile::Device { cpu: 1 }));
+        assert_eq!(tree.entry("kpktgend_1"), Some(TreeFile::Thread { cpu: 1 }));
         assert_eq!(tree.entry("kpktgend_2"), None);
         tree.device_mut("lo@0").unwrap().is_running = true;
         assert_eq!(

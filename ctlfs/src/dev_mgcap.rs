@@ -19,7 +19,7 @@ pub(crate) struct LazyMount {
     tree: Arc<dyn SlotTree>,
     /// Where it is mounted already.
     from: PathBuf,
-    shown: Mutex<Option<Shown>>,
+    shown: Mutex<Option<CoveredDirectory>>,
 }
 
 impl LazyMount {
@@ -30,7 +30,7 @@ impl LazyMount {
     fn appear(&self) -> io::Result<()> {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         if shown.is_none() {
-            *shown = Some(Shown::at(Path::new(DEFAULT_DIR), &self.from)?);
+            *shown = Some(CoveredDirectory::at(Path::new(DEFAULT_DIR), &self.from)?);
         }
         Ok(())
     }
@@ -74,12 +74,12 @@ impl SlotTree for LazyMount {
 
 /// A directory with something mounted over it.
 #[derive(Debug)]
-struct Shown {
+struct CoveredDirectory {
     dir: PathBuf,
     lock: Option<Flock<File>>,
 }
 
-impl Shown {
+impl CoveredDirectory {
     fn at(dir: &Path, from: &Path) -> io::Result<Self> {
         match std::fs::create_dir(dir) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -93,7 +93,7 @@ impl Shown {
     }
 }
 
-impl Drop for Shown {
+impl Drop for CoveredDirectory {
     fn drop(&mut self) {
         if let Err(error) = umount2(&self.dir, MntFlags::MNT_DETACH) {
             tracing::warn!(dir = %self.dir.display(), %error, "cannot unmount; it ends with its namespace");

@@ -5,7 +5,7 @@
 //! even after SIGKILL: every mount is in a namespace that ends with its last process.
 
 use crate::dev_mgcap::LazyMount;
-use crate::mount::{MountError, Mounted, Shape, mount_and_then};
+use crate::mount::{MountError, Mounted, TreeShape, mount_and_then};
 use crate::mount_ns::{MountNamespace, MountNamespaceError};
 use crate::programs::{self, PATH_IF_UNSET};
 use crate::running;
@@ -50,7 +50,7 @@ pub struct Exec {
 
 /// The end of CMD and unread results.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct CommandEnd {
     /// Its exit status, or 128 and the number of the signal that ended it.
     pub status: u8,
     /// The results of runs that no reader of the device files saw, a line for each.
@@ -169,7 +169,7 @@ fn not_running(target: &str) -> String {
 pub fn run<E>(
     exec: &Exec,
     build: impl Fn() -> Result<Arc<dyn Tree>, E> + Send + Sync + 'static,
-) -> Result<Ended, ExecError>
+) -> Result<CommandEnd, ExecError>
 where
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
@@ -185,7 +185,7 @@ pub fn run_with<E>(
     exec: &Exec,
     build: impl Fn() -> Result<Arc<dyn Tree>, E> + Send + Sync + 'static,
     slots: Option<Arc<dyn SlotTree>>,
-) -> Result<Ended, ExecError>
+) -> Result<CommandEnd, ExecError>
 where
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
@@ -208,7 +208,7 @@ where
     let build = Box::new(move || build().map_err(Into::into));
     let trees = Trees::of_each_netns(build).map_err(ExecError::Build)?;
     let source = format!("wirerate:{}", std::process::id());
-    let mounted = mount_and_then(Arc::clone(&trees), &private.net(), Shape::ProcNet, &source, || ())?;
+    let mounted = mount_and_then(Arc::clone(&trees), &private.net(), TreeShape::ProcNet, &source, || ())?;
     private.cover_proc_net()?;
     let slots = slots.map(|slots| offer(slots, &private, &source)).transpose()?;
     let child = start(&exec.program, &exec.args, &private, &signals);
@@ -223,7 +223,7 @@ where
             tracing::warn!(%error, "cannot unmount our files; they end with the last process of their namespace");
         }
     }
-    Ok(Ended { status: shell_status(status?), unread })
+    Ok(CommandEnd { status: shell_status(status?), unread })
 }
 
 /// Runs a command in the private namespace that the calling thread is in, and waits for its end.

@@ -51,12 +51,12 @@ const EARLY_INTERRUPTS: usize = 64;
 
 /// Writes that wait for the tree, and interrupts that overtook theirs.
 #[derive(Debug, Default)]
-pub(crate) struct Pending {
+pub(crate) struct PendingWrites {
     writes: HashMap<u64, Cancel>,
     early: VecDeque<u64>,
 }
 
-impl Pending {
+impl PendingWrites {
     /// Registers a write; an interrupt that overtook it has fired its token already.
     pub(crate) fn begin(&mut self, unique: u64) -> Cancel {
         let cancel = Cancel::new();
@@ -91,7 +91,7 @@ pub(crate) struct ControlFs {
     nodes: Mutex<Inodes>,
     files: Mutex<HashMap<u64, Arc<Handle>>>,
     listings: Mutex<HashMap<u64, Arc<Vec<Listed>>>>,
-    pending: Mutex<Pending>,
+    pending: Mutex<PendingWrites>,
     next_handle: AtomicU64,
 }
 
@@ -581,7 +581,7 @@ mod tests {
 
     #[test]
     fn an_interrupt_that_overtakes_its_write_is_not_lost() {
-        let mut pending = Pending::default();
+        let mut pending = PendingWrites::default();
         pending.interrupt(12);
         assert!(!pending.begin(10).is_fired());
         assert!(pending.begin(12).is_fired());

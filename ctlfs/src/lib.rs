@@ -28,5 +28,5 @@ mod tree;
 mod trees;
 
 pub use join::join;
-pub use mount::{MountError, Mounted, Shape, mount};
+pub use mount::{MountError, Mounted, TreeShape, mount};
 pub use tree::{Cancel, Errno, Tree};

@@ -23,7 +23,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The files at the mount point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum TreeShape {
     /// The control files themselves.
     Tree,
     /// A view of `/proc/net` (links to each process's own) with the control files in its `pktgen`.
@@ -73,7 +73,12 @@ pub struct Mounted {
 ///
 /// # Errors
 /// [`MountError`] when threads or the mount are refused.
-pub fn mount(tree: Arc<dyn Tree>, path: &Path, shape: Shape, source: &str) -> Result<Mounted, MountError> {
+pub fn mount(
+    tree: Arc<dyn Tree>,
+    path: &Path,
+    shape: TreeShape,
+    source: &str,
+) -> Result<Mounted, MountError> {
     mount_and_then(Trees::one(tree), path, shape, source, || ())
 }
 
@@ -81,13 +86,13 @@ pub fn mount(tree: Arc<dyn Tree>, path: &Path, shape: Shape, source: &str) -> Re
 pub(crate) fn mount_and_then(
     trees: Arc<Trees>,
     path: &Path,
-    shape: Shape,
+    shape: TreeShape,
     source: &str,
     at_end: impl FnOnce() + Send + 'static,
 ) -> Result<Mounted, MountError> {
     let root = match shape {
-        Shape::Tree => Node::Pktgen,
-        Shape::ProcNet => Node::ProcNet,
+        TreeShape::Tree => Node::Pktgen,
+        TreeShape::ProcNet => Node::ProcNet,
     };
     mount_fs(ControlFs::new(trees, root), path, source, Permissions::Own, at_end)
 }
@@ -137,20 +142,24 @@ pub(crate) fn mount_fs(
 }
 
 /// A line of the mount table.
-struct Row {
+struct MountRow {
     id: u64,
     parent_id: u64,
     source: String,
 }
 
 /// The mounts at `path`, one over the other (proc_pid_mountinfo(5)).
-fn rows_at(path: &Path) -> Vec<Row> {
+fn rows_at(path: &Path) -> Vec<MountRow> {
     let row = |line: &str| {
         let (before, after) = line.split_once(" - ")?;
         let mut fields = before.split(' ');
         let (id, parent_id) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
         let is_here = Path::new(&unescape(fields.nth(2)?)) == path;
-        is_here.then(|| Row { id, parent_id, source: after.split(' ').nth(1).unwrap_or_default().to_owned() })
+        is_here.then(|| MountRow {
+            id,
+            parent_id,
+            source: after.split(' ').nth(1).unwrap_or_default().to_owned(),
+        })
     };
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     table.lines().filter_map(row).collect()

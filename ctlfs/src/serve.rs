@@ -3,7 +3,7 @@
 //! The mount table shows the owner of the directory, because our mounts carry its process ID; no
 //! pid file can go stale. A mount whose daemon died answers `ENOTCONN` and is taken over.
 
-use crate::mount::{MountError, Mounted, Shape, mount_and_then, unescape};
+use crate::mount::{MountError, Mounted, TreeShape, mount_and_then, unescape};
 use crate::notify::notify;
 use crate::signals::Signals;
 use crate::slots::{OrderNetns, SlotTree, mount_slots};
@@ -113,7 +113,7 @@ impl ServeError {
 }
 
 /// The events that the main thread waits for.
-enum Event {
+enum ServeEvent {
     Signal,
     SessionEnd,
 }
@@ -165,16 +165,17 @@ where
     let (events, inbox) = mpsc::channel();
     let at_end = events.clone();
     let claim = point.claim()?;
-    let mounted = mount_and_then(Arc::clone(&trees), &point.path, Shape::Tree, &point.source(), move || {
-        // The main thread may have ended.
-        let _ = at_end.send(Event::SessionEnd);
-    })?;
+    let mounted =
+        mount_and_then(Arc::clone(&trees), &point.path, TreeShape::Tree, &point.source(), move || {
+            // The main thread may have ended.
+            let _ = at_end.send(ServeEvent::SessionEnd);
+        })?;
     drop(claim);
     let netns = if serve.netns.is_some() { OrderNetns::Ours } else { OrderNetns::OfWriter };
     let slots = slots.map(|(point, tree)| offer(point, tree, netns)).transpose()?;
-    thread::spawn(move || while signals.next().is_ok() && events.send(Event::Signal).is_ok() {});
+    thread::spawn(move || while signals.next().is_ok() && events.send(ServeEvent::Signal).is_ok() {});
     tell_manager("READY=1\n");
-    let event = inbox.recv().unwrap_or(Event::Signal);
+    let event = inbox.recv().unwrap_or(ServeEvent::Signal);
     tell_manager("STOPPING=1\n");
     trees.drain();
     drop(slots);
@@ -191,14 +192,16 @@ fn offer(
     Ok((mount_slots(tree, &point.path, &point.source(), netns)?, point))
 }
 
-fn finish(mounted: Mounted, event: Event, point: &MountPoint) -> Result<(), ServeError> {
+fn finish(mounted: Mounted, event: ServeEvent, point: &MountPoint) -> Result<(), ServeError> {
     let done = mounted.unmount();
     match event {
-        Event::Signal if done.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy) => {
+        ServeEvent::Signal
+            if done.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy) =>
+        {
             Err(ServeError::Covered { path: point.path.clone() })
         }
-        Event::Signal => done.map_err(prepare_error("unmount", &point.path)),
-        Event::SessionEnd => Err(ServeError::Unmounted { path: point.path.clone() }),
+        ServeEvent::Signal => done.map_err(prepare_error("unmount", &point.path)),
+        ServeEvent::SessionEnd => Err(ServeError::Unmounted { path: point.path.clone() }),
     }
 }
 
@@ -297,13 +300,13 @@ fn clear_stale(path: &Path) -> Result<usize, ServeError> {
         let mounts = fs::read_to_string(table).map_err(prepare_error("read", table))?;
         let Some((pid, made)) = owner_of(&mounts, path) else { return Ok(made_before) };
         match answer_of(path) {
-            Answer::Dead => umount2(path, MntFlags::MNT_DETACH)
+            ServerState::Dead => umount2(path, MntFlags::MNT_DETACH)
                 .map_err(|errno| prepare_error("unmount the dead", path)(errno.into()))?,
             answer => {
                 return Err(ServeError::Owned {
                     path: path.to_owned(),
                     pid,
-                    answers: matches!(answer, Answer::Alive),
+                    answers: matches!(answer, ServerState::Alive),
                 });
             }
         }
@@ -313,7 +316,7 @@ fn clear_stale(path: &Path) -> Result<usize, ServeError> {
 }
 
 /// Whether a process serves a mount.
-enum Answer {
+enum ServerState {
     Alive,
     Dead,
     Hangs,
@@ -321,17 +324,17 @@ enum Answer {
 
 /// Opens the directory `path` on a thread that may be left behind. (Its attributes the kernel would
 /// know without asking the daemon.)
-fn answer_of(path: &Path) -> Answer {
+fn answer_of(path: &Path) -> ServerState {
     let (sender, receiver) = mpsc::channel();
     let path = path.to_owned();
     thread::spawn(move || sender.send(fs::read_dir(path).map(drop)));
     match receiver.recv_timeout(ANSWER_TIMEOUT) {
-        Ok(Ok(())) => Answer::Alive,
+        Ok(Ok(())) => ServerState::Alive,
         Ok(Err(error)) => match error.raw_os_error() {
-            Some(libc::ENOTCONN | libc::ECONNABORTED) => Answer::Dead,
-            _ => Answer::Alive,
+            Some(libc::ENOTCONN | libc::ECONNABORTED) => ServerState::Dead,
+            _ => ServerState::Alive,
         },
-        Err(_) => Answer::Hangs,
+        Err(_) => ServerState::Hangs,
     }
 }
 

@@ -6,7 +6,9 @@
 //! write to the hidden file `.control` is an order. Reading it lists the captures, or the error of
 //! the last order on the same descriptor. [`SlotTree`] supplies the slots.
 
-use crate::fs::{FOPEN_DIRECT_IO, FOPEN_NOFLUSH, Pending, on_own_thread, only_with_one_of, plain_attributes};
+use crate::fs::{
+    FOPEN_DIRECT_IO, FOPEN_NOFLUSH, PendingWrites, on_own_thread, only_with_one_of, plain_attributes,
+};
 use crate::mount::{MountError, Mounted, Permissions, mount_fs};
 use crate::tree::{Cancel, Errno, lock};
 use fuse3::Result;
@@ -111,7 +113,7 @@ struct SlotFs {
     /// Names by the numbers that the kernel has for them.
     names: Mutex<HashMap<u64, OsString>>,
     files: Arc<Mutex<HashMap<u64, Arc<Open>>>>,
-    pending: Mutex<Pending>,
+    pending: Mutex<PendingWrites>,
     /// Poll handles with a thread.
     polls: Arc<Mutex<HashSet<u64>>>,
     next_handle: AtomicU64,

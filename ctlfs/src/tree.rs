@@ -57,10 +57,10 @@ pub trait Tree: Send + Sync + 'static {
 ///
 /// Clones share one state.
 #[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<State>);
+pub struct Cancel(Arc<CancelState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct CancelState {
     is_fired: AtomicBool,
     fired: Event,
     listener: Mutex<Option<Arc<Event>>>,

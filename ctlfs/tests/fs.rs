@@ -3,7 +3,7 @@
 //! Each test mounts a small tree of its own on a directory below the temporary one and takes it
 //! away again.
 
-use ctlfs::{Cancel, Errno, Mounted, Shape, Tree, mount};
+use ctlfs::{Cancel, Errno, Mounted, Tree, TreeShape, mount};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -76,7 +76,7 @@ struct Lab {
 }
 
 /// A mounted slate with `ctrl` and `lo@0`, or `None` where it cannot be mounted.
-fn lab(test: &str, shape: Shape) -> Option<Lab> {
+fn lab(test: &str, shape: TreeShape) -> Option<Lab> {
     if !testkit::can_mount_fuse() {
         return None;
     }
@@ -142,7 +142,7 @@ fn shell(script: &str) -> (i32, String) {
 /// A program that reads as busybox's `cat` does.
 #[test]
 fn busybox_cat_of_a_control_file_is_not_empty() {
-    let Some(lab) = lab("sendfile", Shape::Tree) else { return };
+    let Some(lab) = lab("sendfile", TreeShape::Tree) else { return };
     for text in ["a", "a longer one", "b"] {
         fs::write(lab.path("lo@0"), text).unwrap();
         let file = File::open(lab.path("lo@0")).unwrap();
@@ -165,7 +165,7 @@ fn busybox_cat_of_a_control_file_is_not_empty() {
 
 #[test]
 fn files_look_as_in_procfs() {
-    let Some(lab) = lab("look", Shape::Tree) else { return };
+    let Some(lab) = lab("look", TreeShape::Tree) else { return };
     let dir = fs::metadata(&lab.dir).unwrap();
     assert_eq!((dir.mode() & 0o7777, dir.uid(), dir.gid(), dir.size()), (0o555, 0, 0, 0));
     let file = fs::metadata(lab.path("lo@0")).unwrap();
@@ -177,7 +177,7 @@ fn files_look_as_in_procfs() {
 
 #[test]
 fn others_may_list_and_nothing_else() {
-    let Some(lab) = lab("others", Shape::Tree) else { return };
+    let Some(lab) = lab("others", TreeShape::Tree) else { return };
     let list = Command::new("ls").arg(&lab.dir).uid(65534).gid(65534).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&list.stdout), "ctrl\nlo@0\n");
     let read = Command::new("cat").arg(lab.path("ctrl")).uid(65534).gid(65534).output().unwrap();
@@ -207,7 +207,7 @@ fn others_may_list_and_nothing_else() {
 
 #[test]
 fn tools_read_whole_files_and_pieces() {
-    let Some(lab) = lab("tools", Shape::Tree) else { return };
+    let Some(lab) = lab("tools", TreeShape::Tree) else { return };
     let file = lab.path("lo@0").display().to_string();
     assert_eq!(shell(&format!("cat {file}")), (0, "value: 0\nResult: OK\n".into()));
     assert_eq!(shell(&format!("timeout 5 grep Result: {file}")), (0, "Result: OK\n".into()));
@@ -221,7 +221,7 @@ fn tools_read_whole_files_and_pieces() {
 
 #[test]
 fn one_descriptor_writes_and_reads_like_a_seq_file() {
-    let Some(lab) = lab("descriptor", Shape::Tree) else { return };
+    let Some(lab) = lab("descriptor", TreeShape::Tree) else { return };
     let mut file = OpenOptions::new().read(true).write(true).open(lab.path("lo@0")).unwrap();
     assert_eq!(file.write(b"11\n").unwrap(), 3);
     let mut piece = [0; 6];
@@ -239,7 +239,7 @@ fn one_descriptor_writes_and_reads_like_a_seq_file() {
 
 #[test]
 fn writes_return_their_length_or_the_errno() {
-    let Some(lab) = lab("length", Shape::Tree) else { return };
+    let Some(lab) = lab("length", TreeShape::Tree) else { return };
     let mut file = OpenOptions::new().append(true).open(lab.path("lo@0")).unwrap();
     let long = vec![b'x'; 300_000];
     assert_eq!(file.write(&long).unwrap(), long.len());
@@ -251,7 +251,7 @@ fn writes_return_their_length_or_the_errno() {
 
 #[test]
 fn files_cannot_be_made_moved_or_removed() {
-    let Some(lab) = lab("change", Shape::Tree) else { return };
+    let Some(lab) = lab("change", TreeShape::Tree) else { return };
     let errno = |done: std::io::Result<()>| done.unwrap_err().raw_os_error().unwrap();
     assert_eq!(errno(File::create(lab.path("new")).map(drop)), libc::ENOENT);
     assert_eq!(errno(File::open(lab.path("new")).map(drop)), libc::ENOENT);
@@ -272,7 +272,7 @@ fn files_cannot_be_made_moved_or_removed() {
 
 #[test]
 fn entries_appear_and_vanish_at_once() {
-    let Some(lab) = lab("vanish", Shape::Tree) else { return };
+    let Some(lab) = lab("vanish", TreeShape::Tree) else { return };
     for round in 0..200 {
         let name = format!("dev@{round}");
         assert!(!lab.path(&name).exists());
@@ -287,7 +287,7 @@ fn entries_appear_and_vanish_at_once() {
 
 #[test]
 fn a_long_directory_is_listed_whole() {
-    let Some(lab) = lab("long", Shape::Tree) else { return };
+    let Some(lab) = lab("long", TreeShape::Tree) else { return };
     for index in 0..500 {
         fs::write(lab.path("ctrl"), format!("add a-device-with-a-long-name@{index:04}")).unwrap();
     }
@@ -298,7 +298,7 @@ fn a_long_directory_is_listed_whole() {
 
 #[test]
 fn ctrl_c_in_a_script_that_traps_it_ends_the_write_with_success() {
-    let Some(lab) = lab("trap", Shape::Tree) else { return };
+    let Some(lab) = lab("trap", TreeShape::Tree) else { return };
     let child = lab.blocked_shell("trap true SIGINT;");
     let before = Instant::now();
     signal(&child, "INT");
@@ -310,7 +310,7 @@ fn ctrl_c_in_a_script_that_traps_it_ends_the_write_with_success() {
 
 #[test]
 fn killing_the_writer_ends_the_write() {
-    let Some(lab) = lab("kill", Shape::Tree) else { return };
+    let Some(lab) = lab("kill", TreeShape::Tree) else { return };
     let mut child = lab.blocked_shell("");
     let before = Instant::now();
     signal(&child, "KILL");
@@ -321,7 +321,7 @@ fn killing_the_writer_ends_the_write() {
 
 #[test]
 fn a_blocked_writer_holds_up_nobody() {
-    let Some(lab) = lab("several", Shape::Tree) else { return };
+    let Some(lab) = lab("several", TreeShape::Tree) else { return };
     let writers: Vec<_> = (0..20)
         .map(|_| {
             Command::new("bash").args(["-c", &format!("echo wait > {}", lab.path("ctrl").display())]).spawn()
@@ -344,7 +344,7 @@ fn a_blocked_writer_holds_up_nobody() {
 /// wait for the writer then.
 #[test]
 fn a_program_that_waits_in_one_thread_starts_another_program_in_a_second() {
-    let Some(lab) = lab("fork", Shape::Tree) else { return };
+    let Some(lab) = lab("fork", TreeShape::Tree) else { return };
     let ctrl = lab.path("ctrl");
     let (ended, end) = std::sync::mpsc::channel();
     thread::scope(|scope| {
@@ -361,7 +361,7 @@ fn a_program_that_waits_in_one_thread_starts_another_program_in_a_second() {
 /// More than tokio has threads for calls that block (512).
 #[test]
 fn six_hundred_blocked_writers_hold_up_nobody() {
-    let Some(lab) = lab("many", Shape::Tree) else { return };
+    let Some(lab) = lab("many", TreeShape::Tree) else { return };
     let ctrl = lab.path("ctrl");
     thread::scope(|scope| {
         let park = || fs::write(&ctrl, "park");
@@ -375,7 +375,7 @@ fn six_hundred_blocked_writers_hold_up_nobody() {
 
 #[test]
 fn the_view_of_proc_net_shows_each_process_its_own() {
-    let Some(lab) = lab("procnet", Shape::ProcNet) else { return };
+    let Some(lab) = lab("procnet", TreeShape::ProcNet) else { return };
     assert_eq!(fs::read_to_string(lab.path("pktgen/lo@0")).unwrap(), "value: 0\nResult: OK\n");
     let dev = fs::read_to_string(lab.path("dev")).unwrap();
     assert!(dev.contains("Inter-|"), "{dev}");

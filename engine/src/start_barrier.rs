@@ -7,12 +7,12 @@ use std::time::Duration;
 /// A barrier for a number of threads.
 #[derive(Debug)]
 pub struct StartBarrier {
-    state: Mutex<State>,
+    state: Mutex<BarrierState>,
     all_here: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct BarrierState {
     missing: usize,
     /// `CLOCK_MONOTONIC` when the last thread arrived, which is the start of all runs.
     start_ns: Option<u64>,
@@ -21,10 +21,13 @@ struct State {
 impl StartBarrier {
     /// For this number of threads, each with one order.
     pub fn new(threads: usize) -> Self {
-        Self { state: Mutex::new(State { missing: threads, start_ns: None }), all_here: Condvar::new() }
+        Self {
+            state: Mutex::new(BarrierState { missing: threads, start_ns: None }),
+            all_here: Condvar::new(),
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BarrierState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -40,7 +43,7 @@ impl StartBarrier {
 
     /// Waits up to `timeout` for the last thread; returns the start.
     fn wait(&self, timeout: Duration) -> Option<u64> {
-        let is_early = |state: &mut State| state.start_ns.is_none();
+        let is_early = |state: &mut BarrierState| state.start_ns.is_none();
         let waited = self.all_here.wait_timeout_while(self.lock(), timeout, is_early);
         waited.unwrap_or_else(PoisonError::into_inner).0.start_ns
     }

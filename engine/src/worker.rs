@@ -286,7 +286,7 @@ impl Worker {
     /// Starts a run as soon as its engine is built; the result is in the handle.
     pub fn start(&self, request: Request) -> Arc<RunHandle> {
         let handle = Arc::new(RunHandle::default());
-        self.order(vec![Waiting::new(request, &handle)], None);
+        self.order(vec![WaitingRun::new(request, &handle)], None);
         handle
     }
 
@@ -298,12 +298,13 @@ impl Worker {
         barrier: Option<Arc<StartBarrier>>,
     ) -> Vec<Arc<RunHandle>> {
         let handles: Vec<_> = requests.iter().map(|_| Arc::new(RunHandle::default())).collect();
-        let runs = requests.into_iter().zip(&handles).map(|(request, handle)| Waiting::new(request, handle));
+        let runs =
+            requests.into_iter().zip(&handles).map(|(request, handle)| WaitingRun::new(request, handle));
         self.order(runs.collect(), barrier);
         handles
     }
 
-    fn order(&self, waiting: Vec<Waiting>, barrier: Option<Arc<StartBarrier>>) {
+    fn order(&self, waiting: Vec<WaitingRun>, barrier: Option<Arc<StartBarrier>>) {
         if let Some(orders) = &self.orders {
             // An order for a lost thread is dropped, which ends its runs with a report.
             let _ = orders.send((waiting.into(), Ticket::of(barrier)));
@@ -332,11 +333,11 @@ impl Workers {
     /// worker fails. The runs also end when `stop` is set: the workers read it themselves, so that
     /// a signal handler which sets it on one of these threads ends the run within microseconds.
     pub fn start(&self, requests: Vec<(u32, Request)>, stop: Option<Arc<AtomicBool>>) -> Vec<Arc<RunHandle>> {
-        let (mut handles, mut orders) = (Vec::new(), BTreeMap::<u32, Vec<Waiting>>::new());
+        let (mut handles, mut orders) = (Vec::new(), BTreeMap::<u32, Vec<WaitingRun>>::new());
         for (cpu, request) in requests {
             let handle = Arc::new(RunHandle { stop_too: stop.clone(), ..RunHandle::default() });
             if self.0.iter().any(|worker| worker.cpu == cpu) {
-                orders.entry(cpu).or_default().push(Waiting::new(request, &handle));
+                orders.entry(cpu).or_default().push(WaitingRun::new(request, &handle));
             } else {
                 let error = EngineError::NoWorker { cpu };
                 handle.finish(RunReport::failed(error, SystemClock.now_ns(), request.cursor));
@@ -388,20 +389,20 @@ struct Scheduler {
     clock: HybridClock,
     shared: ThreadShared,
     /// Orders that have not started.
-    orders: VecDeque<Order>,
+    orders: VecDeque<RunGroup>,
     active: Vec<Active>,
     /// Index of the run that has the next turn.
     next_turn: usize,
 }
 
 /// The runs of one order, as sent by the channel.
-type Ordered = (VecDeque<Waiting>, Ticket);
+type Ordered = (VecDeque<WaitingRun>, Ticket);
 
 /// Runs that start at the same instant.
-struct Order {
+struct RunGroup {
     /// Runs without an engine.
-    waiting: VecDeque<Waiting>,
-    built: Vec<(Waiting, Result<Chosen, EngineError>)>,
+    waiting: VecDeque<WaitingRun>,
+    built: Vec<(WaitingRun, Result<Chosen, EngineError>)>,
     ticket: Ticket,
     /// Held while engines are built.
     quiet: Option<AttachPause>,
@@ -409,7 +410,7 @@ struct Order {
 
 /// A run that has not started.
 #[derive(Debug)]
-struct Waiting {
+struct WaitingRun {
     request: Request,
     handle: ReportOnDrop,
     ordered_ns: u64,
@@ -446,13 +447,13 @@ impl Scheduler {
     fn take_orders(&mut self) -> bool {
         if self.active.is_empty() && self.orders.is_empty() {
             match self.inbox.recv() {
-                Ok(ordered) => self.orders.push_back(Order::new(ordered)),
+                Ok(ordered) => self.orders.push_back(RunGroup::new(ordered)),
                 Err(_) => return false,
             }
         }
         loop {
             match self.inbox.try_recv() {
-                Ok(ordered) => self.orders.push_back(Order::new(ordered)),
+                Ok(ordered) => self.orders.push_back(RunGroup::new(ordered)),
                 Err(TryRecvError::Empty) => return !self.quit.load(Relaxed),
                 Err(TryRecvError::Disconnected) => return false,
             }
@@ -480,8 +481,8 @@ impl Scheduler {
         self.divide_time();
     }
 
-    fn begin(&mut self, waiting: Waiting, built: Result<Chosen, EngineError>, start_ns: u64) {
-        let Waiting { request, handle, .. } = waiting;
+    fn begin(&mut self, waiting: WaitingRun, built: Result<Chosen, EngineError>, start_ns: u64) {
+        let WaitingRun { request, handle, .. } = waiting;
         match built {
             Err(error) => handle.finish(RunReport::failed(error, self.clock.now_ns(), request.cursor)),
             Ok(chosen) => {
@@ -601,7 +602,7 @@ impl Scheduler {
                 waiting.request.limits = waiting.handle.take_terms().unwrap_or(waiting.request.limits);
             }
             let waiting = std::mem::take(&mut order.waiting);
-            let (stopped, waiting): (VecDeque<_>, _) = waiting.into_iter().partition(Waiting::is_stopped);
+            let (stopped, waiting): (VecDeque<_>, _) = waiting.into_iter().partition(WaitingRun::is_stopped);
             order.waiting = waiting;
             let built = order.built.extract_if(.., |(waiting, _)| waiting.is_stopped());
             stopped.into_iter().chain(built.map(|(waiting, _)| waiting)).for_each(|run| run.stop(now_ns));
@@ -628,7 +629,7 @@ fn choose(wakes: impl Iterator<Item = u64>, next_turn: usize, now_ns: u64) -> us
     }
 }
 
-impl Order {
+impl RunGroup {
     /// True while the engine of a single fast run is not at full speed. A spinning real-time thread
     /// would prevent the kernel from getting it there.
     fn is_slow(&mut self) -> bool {
@@ -645,12 +646,12 @@ impl Order {
         Self { waiting, built: Vec::new(), ticket, quiet: Some(AttachPause::keep()) }
     }
 
-    fn into_waiting(self) -> impl Iterator<Item = Waiting> {
+    fn into_waiting(self) -> impl Iterator<Item = WaitingRun> {
         self.waiting.into_iter().chain(self.built.into_iter().map(|(waiting, _)| waiting))
     }
 }
 
-impl Waiting {
+impl WaitingRun {
     fn new(request: Request, handle: &Arc<RunHandle>) -> Self {
         lock(&handle.snapshot).cursor.clone_from(&request.cursor);
         Self { request, handle: ReportOnDrop(Arc::clone(handle)), ordered_ns: SystemClock.now_ns() }

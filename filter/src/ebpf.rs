@@ -20,7 +20,7 @@ pub struct Ebpf {
 
 /// Registers: r0 is a function's result, r1 to r5 are lost in calls, r6 to r9 are kept, r10 is the
 /// stack's end.
-pub(crate) type Register = u8;
+pub(crate) type RegisterNumber = u8;
 
 /// Codes that take the operand from the constant; with [`SOURCE`] it comes from the source
 /// register.
@@ -92,27 +92,27 @@ impl Assembler {
     }
 
     /// `dst = dst op imm`, or whatever the code does with a register and a constant.
-    pub(crate) fn with_const(&mut self, code: u8, dst: Register, imm: u32) {
+    pub(crate) fn with_const(&mut self, code: u8, dst: RegisterNumber, imm: u32) {
         self.code.push(Ebpf { code, dst, imm: imm.cast_signed(), ..Ebpf::default() });
     }
 
     /// `dst = dst op src`.
-    pub(crate) fn with_register(&mut self, code: u8, dst: Register, src: Register) {
+    pub(crate) fn with_register(&mut self, code: u8, dst: RegisterNumber, src: RegisterNumber) {
         self.code.push(Ebpf { code: code | code::SOURCE, dst, src, ..Ebpf::default() });
     }
 
     /// `dst = *(src + off)`, zero-extended.
-    pub(crate) fn load(&mut self, code: u8, dst: Register, src: Register, off: i16) {
+    pub(crate) fn load(&mut self, code: u8, dst: RegisterNumber, src: RegisterNumber, off: i16) {
         self.code.push(Ebpf { code, dst, src, off, ..Ebpf::default() });
     }
 
     /// `*(dst + off) = src`, a word.
-    pub(crate) fn store_word(&mut self, dst: Register, off: i16, src: Register) {
+    pub(crate) fn store_word(&mut self, dst: RegisterNumber, off: i16, src: RegisterNumber) {
         self.code.push(Ebpf { code: code::STORE_WORD, dst, src, off, ..Ebpf::default() });
     }
 
     /// `*(dst + off) = 0`, a word.
-    pub(crate) fn clear_word(&mut self, dst: Register, off: i16) {
+    pub(crate) fn clear_word(&mut self, dst: RegisterNumber, off: i16) {
         self.code.push(Ebpf { code: code::STORE_CONST_WORD, dst, off, ..Ebpf::default() });
     }
 
@@ -128,12 +128,12 @@ impl Assembler {
         self.jump_if_const(code::JUMP, 0, 0, to);
     }
 
-    pub(crate) fn jump_if_const(&mut self, code: u8, dst: Register, imm: u32, to: Label) {
+    pub(crate) fn jump_if_const(&mut self, code: u8, dst: RegisterNumber, imm: u32, to: Label) {
         self.jumps.push((self.code.len(), to));
         self.with_const(code, dst, imm);
     }
 
-    pub(crate) fn jump_if_register(&mut self, code: u8, dst: Register, src: Register, to: Label) {
+    pub(crate) fn jump_if_register(&mut self, code: u8, dst: RegisterNumber, src: RegisterNumber, to: Label) {
         self.jumps.push((self.code.len(), to));
         self.with_register(code, dst, src);
     }

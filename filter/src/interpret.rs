@@ -4,7 +4,7 @@ use crate::classic::{AluOp, Classic, MEMORY_WORDS, Op, Operand, Place, Register,
 
 /// The state of a running filter.
 #[derive(Default)]
-struct Machine {
+struct FilterMachine {
     a: u32,
     x: u32,
     memory: [u32; MEMORY_WORDS as usize],
@@ -13,33 +13,33 @@ struct Machine {
 impl Classic {
     /// Bytes of the frame that the filter would keep, 0 for a frame that it does not accept.
     pub fn run(&self, frame: &[u8]) -> u32 {
-        let mut machine = Machine::default();
+        let mut machine = FilterMachine::default();
         let mut at = 0;
         loop {
             match machine.step(self.ops()[at], at, frame) {
-                Next::At(next) => at = next,
-                Next::End(kept) => return kept,
+                Flow::At(next) => at = next,
+                Flow::End(kept) => return kept,
             }
         }
     }
 }
 
-enum Next {
+enum Flow {
     At(usize),
     End(u32),
 }
 
-impl Machine {
-    fn step(&mut self, op: Op, at: usize, frame: &[u8]) -> Next {
+impl FilterMachine {
+    fn step(&mut self, op: Op, at: usize, frame: &[u8]) -> Flow {
         let len = frame.len() as u32;
         match op {
             Op::Load(size, place) => match self.number(size, place, frame) {
                 Some(number) => self.a = number,
-                None => return Next::End(0),
+                None => return Flow::End(0),
             },
             Op::LoadHeaderLen(offset) => match self.number(Size::Byte, Place::At(offset), frame) {
                 Some(number) => self.x = 4 * (number & 0xf),
-                None => return Next::End(0),
+                None => return Flow::End(0),
             },
             Op::Set(register, k) => *self.register(register) = k,
             Op::SetLen(register) => *self.register(register) = len,
@@ -47,20 +47,20 @@ impl Machine {
             Op::Remember(register, word) => self.memory[usize::from(word)] = *self.register(register),
             Op::Alu(op, operand) => match calculate(op, self.a, self.operand(operand)) {
                 Some(number) => self.a = number,
-                None => return Next::End(0),
+                None => return Flow::End(0),
             },
             Op::Negate => self.a = self.a.wrapping_neg(),
             Op::CopyToX => self.x = self.a,
             Op::CopyToA => self.a = self.x,
-            Op::Jump(target) => return Next::At(target),
+            Op::Jump(target) => return Flow::At(target),
             Op::Branch { test, operand, yes, no } => {
                 let holds = holds(test, self.a, self.operand(operand));
-                return Next::At(if holds { yes } else { no });
+                return Flow::At(if holds { yes } else { no });
             }
-            Op::ReturnK(k) => return Next::End(k),
-            Op::ReturnA => return Next::End(self.a),
+            Op::ReturnK(k) => return Flow::End(k),
+            Op::ReturnA => return Flow::End(self.a),
         }
-        Next::At(at + 1)
+        Flow::At(at + 1)
     }
 
     fn register(&mut self, register: Register) -> &mut u32 {

@@ -8,9 +8,9 @@ use crate::{Classic, Instruction};
 
 /// A stream of numbers that depends on the seed alone (splitmix64).
 #[derive(Clone, Debug)]
-pub struct Numbers(u64);
+pub struct SplitMix(u64);
 
-impl Numbers {
+impl SplitMix {
     /// The stream of a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
@@ -35,7 +35,7 @@ impl Numbers {
 }
 
 /// A frame of up to `len_max` bytes.
-pub fn frame(numbers: &mut Numbers, len_max: u32) -> Vec<u8> {
+pub fn frame(numbers: &mut SplitMix, len_max: u32) -> Vec<u8> {
     let len = numbers.below(len_max + 1);
     let mut frame: Vec<u8> = (0..len).map(|_| numbers.word() as u8).collect();
     if frame.len() > 24 && numbers.below(2) == 0 {
@@ -47,7 +47,7 @@ pub fn frame(numbers: &mut Numbers, len_max: u32) -> Vec<u8> {
 }
 
 /// A filter.
-pub fn filter(numbers: &mut Numbers) -> Classic {
+pub fn filter(numbers: &mut SplitMix) -> Classic {
     let count = 2 + numbers.below(40);
     let mut program: Vec<Instruction> = (1..count).map(|at| instruction(numbers, count - 1 - at)).collect();
     let end = numbers.pick(&[code::RET_K, code::RET_A]);
@@ -56,7 +56,7 @@ pub fn filter(numbers: &mut Numbers) -> Classic {
 }
 
 /// Any instruction that has `left` others behind the next one.
-fn instruction(numbers: &mut Numbers, left: u32) -> Instruction {
+fn instruction(numbers: &mut SplitMix, left: u32) -> Instruction {
     let one = |code, k| Instruction { code, jt: 0, jf: 0, k };
     match numbers.below(16) {
         0..=3 => one(
@@ -79,7 +79,7 @@ fn instruction(numbers: &mut Numbers, left: u32) -> Instruction {
     }
 }
 
-fn calculation(numbers: &mut Numbers) -> Instruction {
+fn calculation(numbers: &mut SplitMix) -> Instruction {
     let operation = numbers.pick(&[0x00, 0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70, 0x90, 0xa0]);
     let source = numbers.pick(&[0, code::SOURCE_X]);
     let k = match operation {
@@ -89,7 +89,7 @@ fn calculation(numbers: &mut Numbers) -> Instruction {
     Instruction { code: code::CLASS_ALU | operation | source, jt: 0, jf: 0, k }
 }
 
-fn offset(numbers: &mut Numbers) -> u32 {
+fn offset(numbers: &mut SplitMix) -> u32 {
     match numbers.below(12) {
         0 => numbers.below(0x1_0010),
         1 => numbers.word() >> 1,
@@ -98,7 +98,7 @@ fn offset(numbers: &mut Numbers) -> u32 {
     }
 }
 
-fn constant(numbers: &mut Numbers) -> u32 {
+fn constant(numbers: &mut SplitMix) -> u32 {
     match numbers.below(4) {
         0 => numbers.word(),
         1 => numbers.pick(&[0, 1, 31, 32, 0x800, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff]),

@@ -18,14 +18,14 @@
 //! with a check at every load for frames that did not pass.
 
 use crate::classic::{AluOp, Classic, Op, Operand, Place, Register as Variable, Size, Test};
-use crate::ebpf::{Assembler, Ebpf, Label, Register, code};
+use crate::ebpf::{Assembler, Ebpf, Label, RegisterNumber, code};
 use crate::error::FilterError;
 
-const CTX: Register = 6;
-const A: Register = 7;
-const X: Register = 8;
-const DATA: Register = 9;
-const STACK: Register = 10;
+const CTX: RegisterNumber = 6;
+const A: RegisterNumber = 7;
+const X: RegisterNumber = 8;
+const DATA: RegisterNumber = 9;
+const STACK: RegisterNumber = 10;
 
 /// `struct xdp_md`.
 const CTX_DATA: i16 = 0;
@@ -105,12 +105,12 @@ fn reachable(ops: &[Op]) -> Vec<bool> {
 }
 
 /// What is left to write for a load whose bytes were not in the linear part.
-struct Slow {
+struct SlowLoad {
     start: Label,
     back: Label,
     offset: SlowOffset,
     size: Size,
-    to: Register,
+    to: RegisterNumber,
 }
 
 enum SlowOffset {
@@ -123,7 +123,7 @@ struct Translator {
     asm: Assembler,
     /// Where the filter ends with 0.
     reject: Label,
-    slow: Vec<Slow>,
+    slow: Vec<SlowLoad>,
 }
 
 impl Translator {
@@ -213,7 +213,7 @@ impl Translator {
         }
     }
 
-    fn load_at(&mut self, offset: u32, size: Size, to: Register, known: u32) {
+    fn load_at(&mut self, offset: u32, size: Size, to: RegisterNumber, known: u32) {
         let end = offset + size.bytes();
         if end > CONST_END_MAX {
             return self.load_by_helper(&SlowOffset::Const(offset), size, to);
@@ -246,19 +246,19 @@ impl Translator {
     }
 
     /// Where a load goes on whose bytes are not in the linear part, and where that comes back.
-    fn leave_to_helper(&mut self, offset: SlowOffset, size: Size, to: Register) -> (Label, Label) {
+    fn leave_to_helper(&mut self, offset: SlowOffset, size: Size, to: RegisterNumber) -> (Label, Label) {
         let (start, back) = (self.asm.label(), self.asm.label());
-        self.slow.push(Slow { start, back, offset, size, to });
+        self.slow.push(SlowLoad { start, back, offset, size, to });
         (start, back)
     }
 
-    fn slow_load(&mut self, slow: Slow) {
+    fn slow_load(&mut self, slow: SlowLoad) {
         self.asm.place(slow.start);
         self.load_by_helper(&slow.offset, slow.size, slow.to);
         self.asm.jump(slow.back);
     }
 
-    fn load_by_helper(&mut self, offset: &SlowOffset, size: Size, to: Register) {
+    fn load_by_helper(&mut self, offset: &SlowOffset, size: Size, to: RegisterNumber) {
         match *offset {
             SlowOffset::Const(offset) => self.asm.with_const(code::MOV_32, 2, offset),
             SlowOffset::Computed => {
@@ -277,7 +277,7 @@ impl Translator {
     }
 
     /// A number from the network, in host order.
-    fn load(&mut self, size: Size, to: Register, from: Register, offset: i16) {
+    fn load(&mut self, size: Size, to: RegisterNumber, from: RegisterNumber, offset: i16) {
         let load = match size {
             Size::Byte => code::LOAD_BYTE,
             Size::Half => code::LOAD_HALF,
@@ -364,7 +364,7 @@ impl Translator {
     }
 }
 
-fn register(variable: Variable) -> Register {
+fn register(variable: Variable) -> RegisterNumber {
     match variable {
         Variable::A => A,
         Variable::X => X,

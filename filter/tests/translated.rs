@@ -3,7 +3,7 @@
 
 mod machine;
 
-use filter::sample::{self, Numbers};
+use filter::sample::{self, SplitMix};
 use filter::{Classic, FilterError, Instruction, translate};
 use machine::Machine;
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ proptest! {
 
     #[test]
     fn random_filters_on_random_frames(seed in any::<u64>()) {
-        let mut numbers = Numbers::new(seed);
+        let mut numbers = SplitMix::new(seed);
         let filter = sample::filter(&mut numbers);
         for len_max in [0, 20, 64, 64, 200, 200, 1514, 9000] {
             let frame = sample::frame(&mut numbers, len_max);

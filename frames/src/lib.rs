@@ -21,7 +21,7 @@ pub use builder::DeviceAddresses;
 pub use error::ConfigError;
 pub use expand::{Expander, PacketOrder};
 pub use functions::{FUNCTIONS, Function};
-pub use parse::{Captures, NoCaptures, Settings, parse};
+pub use parse::{CaptureFrames, NoCaptures, ParseSettings, parse};
 pub use protocols::{Default, Id, Kind, Next, Numbers, PROTOCOLS, Protocol, ProtocolField, Sum, Word};
 pub use spec::{ChecksumField, Field, FieldMode, FrameSpec, PseudoHeader, SumKind};
 pub use value::FIELD_FUNCTIONS;

@@ -17,21 +17,21 @@ const CONFIG_FRAMES_MAX: usize = 256 << 20;
 
 /// What the text does not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct ParseSettings {
     /// Seed of `rnd()`.
     pub seed: u64,
     /// Source addresses that are not given.
     pub device: DeviceAddresses,
 }
 
-impl std::default::Default for Settings {
+impl std::default::Default for ParseSettings {
     fn default() -> Self {
         Self { seed: 0, device: DeviceAddresses::NONE }
     }
 }
 
 /// Reads frames of capture files for `pcap("FILE", NUMBER)`.
-pub trait Captures {
+pub trait CaptureFrames {
     /// The bytes of frame `number` of `file`; the first frame is 1.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ pub trait Captures {
 #[derive(Clone, Copy, Debug)]
 pub struct NoCaptures;
 
-impl Captures for NoCaptures {
+impl CaptureFrames for NoCaptures {
     fn frame(&mut self, _: &str, _: u64) -> Result<Vec<u8>, String> {
         Err("capture files cannot be read here".to_owned())
     }
@@ -55,8 +55,8 @@ impl Captures for NoCaptures {
 /// The first place that is wrong.
 pub fn parse(
     text: &[u8],
-    settings: &Settings,
-    captures: &mut dyn Captures,
+    settings: &ParseSettings,
+    captures: &mut dyn CaptureFrames,
 ) -> Result<Vec<FrameSpec>, ConfigError> {
     let scanner = Scanner::new(text);
     let mut parser = Parser { scanner, rng: Rng(settings.seed), device: settings.device, captures };
@@ -81,7 +81,7 @@ struct Parser<'a> {
     scanner: Scanner<'a>,
     rng: Rng,
     device: DeviceAddresses,
-    captures: &'a mut dyn Captures,
+    captures: &'a mut dyn CaptureFrames,
 }
 
 /// One argument of a protocol function.

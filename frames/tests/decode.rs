@@ -1,6 +1,6 @@
 //! What tshark makes of one frame of each protocol: no malformed frame, no wrong checksum.
 
-use frames::{Captures, Expander, PacketOrder, Settings, parse};
+use frames::{CaptureFrames, Expander, PacketOrder, ParseSettings, parse};
 use pcapng::pcap::{Header, Record, Writer};
 use std::path::Path;
 use std::process::Command;
@@ -55,9 +55,10 @@ const CASES: &[(&str, &str)] = &[
 /// One UDP frame.
 struct OneFrame;
 
-impl Captures for OneFrame {
+impl CaptureFrames for OneFrame {
     fn frame(&mut self, _: &str, number: u64) -> Result<Vec<u8>, String> {
-        let specs = parse(b"{ udp(dp=9) 1 }", &Settings::default(), self).map_err(|why| why.to_string())?;
+        let specs =
+            parse(b"{ udp(dp=9) 1 }", &ParseSettings::default(), self).map_err(|why| why.to_string())?;
         if number == 1 { Ok(specs[0].template.clone()) } else { Err("there is one frame".to_owned()) }
     }
 }
@@ -71,8 +72,9 @@ fn tshark_finds_no_fault_in_one_frame_of_each_protocol() {
     let file = std::fs::File::create(&path).expect("the file can be written");
     let mut writer = Writer::new(file, &Header::default()).expect("a header");
     for (config, _) in CASES {
-        let specs = parse(config.as_bytes(), &Settings { seed: 1, ..Settings::default() }, &mut OneFrame)
-            .unwrap_or_else(|error| panic!("{error}"));
+        let specs =
+            parse(config.as_bytes(), &ParseSettings { seed: 1, ..ParseSettings::default() }, &mut OneFrame)
+                .unwrap_or_else(|error| panic!("{error}"));
         let mut expander = Expander::new(&specs, PacketOrder::RoundRobin, 7);
         // The second frame has moved fields.
         expander.next_frame();

@@ -1,9 +1,9 @@
 //! What the language has beyond trafgen's.
 
-use frames::{Expander, NoCaptures, PacketOrder, Settings, parse};
+use frames::{Expander, NoCaptures, PacketOrder, ParseSettings, parse};
 
 fn frames(config: &str, count: usize) -> Vec<String> {
-    let specs = parse(config.as_bytes(), &Settings::default(), &mut NoCaptures)
+    let specs = parse(config.as_bytes(), &ParseSettings::default(), &mut NoCaptures)
         .unwrap_or_else(|error| panic!("{error}"));
     let mut expander = Expander::new(&specs, PacketOrder::RoundRobin, 1);
     let hex = |frame: &[u8]| frame.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -50,7 +50,7 @@ fn optional_groups_set_their_flags_in_any_order() {
 fn hex_digits_are_bytes() {
     assert_eq!(frames("{ hex(\"00 1b:21-3c\") 5 }", 1), ["001b213c05"]);
     for bad in ["{ hex(\"0\") }", "{ hex(\"0x12\") }", "{ pcap(\"file\", 1) }"] {
-        assert!(parse(bad.as_bytes(), &Settings::default(), &mut NoCaptures).is_err(), "{bad}");
+        assert!(parse(bad.as_bytes(), &ParseSettings::default(), &mut NoCaptures).is_err(), "{bad}");
     }
 }
 

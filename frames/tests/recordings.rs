@@ -2,7 +2,7 @@
 
 mod verify;
 
-use frames::{Expander, NoCaptures, PacketOrder, Settings, parse};
+use frames::{Expander, NoCaptures, PacketOrder, ParseSettings, parse};
 use serde_json::Value;
 use std::path::Path;
 
@@ -25,7 +25,7 @@ fn frames_are_those_of_trafgen() {
     for case in &cases {
         let (name, config) = (&case["name"], case["config"].as_str().expect("a configuration"));
         let recorded = case["frames"].as_array().expect("frames");
-        let specs = parse(config.as_bytes(), &Settings::default(), &mut NoCaptures)
+        let specs = parse(config.as_bytes(), &ParseSettings::default(), &mut NoCaptures)
             .unwrap_or_else(|error| panic!("{name}: {error}"));
         let mut expander = Expander::new(&specs, PacketOrder::RoundRobin, 1);
         for (number, recorded) in recorded.iter().enumerate() {

@@ -1,9 +1,9 @@
 //! Rules of the language: configurations and the frames that trafgen 0.6.8 wrote for them.
 
-use frames::{Expander, NoCaptures, PacketOrder, Settings, parse};
+use frames::{Expander, NoCaptures, PacketOrder, ParseSettings, parse};
 
 fn frames(config: &str, count: usize) -> Vec<String> {
-    let specs = parse(config.as_bytes(), &Settings::default(), &mut NoCaptures)
+    let specs = parse(config.as_bytes(), &ParseSettings::default(), &mut NoCaptures)
         .unwrap_or_else(|error| panic!("{error}"));
     let mut expander = Expander::new(&specs, PacketOrder::RoundRobin, 1);
     let hex = |frame: &[u8]| frame.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -419,7 +419,7 @@ fn checksum_behind_its_range_is_right() {
 #[test]
 fn cpus_limit_their_own_packet() {
     let config = b"cpu(1): { 1 } cpu(3-2): { 2 } { 3 }";
-    let specs = parse(config, &Settings::default(), &mut NoCaptures).unwrap();
+    let specs = parse(config, &ParseSettings::default(), &mut NoCaptures).unwrap();
     let cpus: Vec<_> = specs.into_iter().map(|spec| spec.cpus).collect();
     assert_eq!(cpus, [Some(1..=1), Some(2..=3), None]);
 }

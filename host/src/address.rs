@@ -1,7 +1,7 @@
 //! IP addresses of a device, and the device facts for a plan.
 
 use crate::HostError;
-use crate::netlink::Failure;
+use crate::netlink::RequestFailure;
 use crate::stack::{LinkId, Stack};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
@@ -26,7 +26,7 @@ impl Stack {
         let id = id.into();
         let link_index = self.index_of(id)?;
         let question = RouteNetlinkMessage::GetAddress(AddressMessage::default());
-        let failed = Failure::on("list the addresses of", self.object(id));
+        let failed = RequestFailure::on("list the addresses of", self.object(id));
         let rows = self.route().list(question).map_err(failed)?;
         Ok(rows.into_iter().filter_map(into_address).filter(|found| found.link_index == link_index).collect())
     }

@@ -17,7 +17,7 @@ pub enum Capability {
 const VERSION: u32 = 0x2008_0522;
 
 #[repr(C)]
-struct Header {
+struct CapabilityHeader {
     version: u32,
     pid: i32,
 }
@@ -36,7 +36,7 @@ struct Words {
 /// # Errors
 /// Error of the kernel; dropping is always allowed.
 pub fn keep_capabilities(kept: &[Capability]) -> io::Result<()> {
-    let (header, mut sets) = (Header { version: VERSION, pid: 0 }, [Words::default(); 2]);
+    let (header, mut sets) = (CapabilityHeader { version: VERSION, pid: 0 }, [Words::default(); 2]);
     // SAFETY: `header` and the two words of `sets` live during the call, which fills `sets` as
     // version 3 lays it out.
     Errno::result(unsafe { libc::syscall(libc::SYS_capget, &raw const header, sets.as_mut_ptr()) })?;

@@ -1,10 +1,10 @@
 //! Facts about a device that matter for packet rates: a read-only snapshot.
 
-use crate::ethtool::{Driver, Features, Queues, Timestamping};
+use crate::ethtool::{Driver, Features, QueueUse, Timestamping};
 use crate::hwtstamp::StampDriver;
 use crate::irq::{Interrupt, Steering};
 use crate::link::Link;
-use crate::ring_params::{Pause, Rings};
+use crate::ring_params::{FlowControl, Rings};
 use crate::stack::Stack;
 use crate::stamp_config::StampConfig;
 use crate::xdp::XdpFeatures;
@@ -28,11 +28,11 @@ pub struct DeviceState {
     /// Ring sizes.
     pub rings: Option<Rings>,
     /// Queues in use.
-    pub queues: Option<Queues>,
+    pub queues: Option<QueueUse>,
     /// Maximum queue counts.
-    pub queues_max: Option<Queues>,
+    pub queues_max: Option<QueueUse>,
     /// Flow control.
-    pub pause: Option<Pause>,
+    pub pause: Option<FlowControl>,
     /// Timestamping capabilities.
     pub timestamping: Option<Timestamping>,
     /// Current timestamping settings.

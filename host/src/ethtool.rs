@@ -88,7 +88,7 @@ impl Features {
 
 /// Queues in use, as opposed to the possible ones ([`crate::Link::tx_queues`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Queues {
+pub struct QueueUse {
     /// For transmit, at least 1.
     pub tx: u32,
     /// For receive, at least 1.
@@ -179,7 +179,7 @@ impl Stack {
     }
 
     /// Queues in use.
-    pub fn queues<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Queues, HostError> {
+    pub fn queues<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<QueueUse, HostError> {
         const RX: u16 = 6;
         const TX: u16 = 7;
         const COMBINED: u16 = 9;
@@ -190,9 +190,9 @@ impl Stack {
         if count(TX) == 0 && count(RX) == 0 {
             // A driver that does not report them uses all queues.
             let link = self.link(id)?;
-            return Ok(Queues { tx: link.tx_queues, rx: link.rx_queues });
+            return Ok(QueueUse { tx: link.tx_queues, rx: link.rx_queues });
         }
-        Ok(Queues { tx: count(TX).max(1), rx: count(RX).max(1) })
+        Ok(QueueUse { tx: count(TX).max(1), rx: count(RX).max(1) })
     }
 
     /// Timestamping capabilities of a device.

@@ -3,7 +3,7 @@
 //! One message type serves all families, because each needs only a few attributes.
 
 use crate::HostError;
-use crate::netlink::{Failure, Netlink, text};
+use crate::netlink::{Netlink, RequestFailure, text};
 use netlink_packet_core::{
     DecodeError, Emitable, NLA_F_NESTED, NLA_HEADER_SIZE, NetlinkDeserializable, NetlinkHeader,
     NetlinkSerializable, Nla, NlasIterator,
@@ -180,7 +180,7 @@ impl GenericNetlink {
             None => self.find(family, act, &object)?,
         };
         let question = Generic::new(number, command, attributes);
-        self.netlink.ask(question, 0).map_err(Failure::on(act, object()))
+        self.netlink.ask(question, 0).map_err(RequestFailure::on(act, object()))
     }
 
     fn find(
@@ -192,7 +192,7 @@ impl GenericNetlink {
         let name = Attribute::text(CONTROL_FAMILY_NAME, family);
         let question = Generic::new(CONTROL_ID, CONTROL_GET_FAMILY, &[name]);
         let missing = || HostError::Missing { act, object: object(), what: family };
-        let answer = match self.netlink.ask(question, 0).map_err(Failure::on(act, object())) {
+        let answer = match self.netlink.ask(question, 0).map_err(RequestFailure::on(act, object())) {
             Err(error) if error.errno() == Some(libc::ENOENT) => return Err(missing()),
             other => other?,
         };

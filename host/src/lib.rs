@@ -45,12 +45,12 @@ pub use device::DeviceState;
 pub use error::{HostError, KernelError};
 pub use ethtool::{
     Driver, FEATURE_GRO, FEATURE_GRO_HARDWARE, FEATURE_GSO, FEATURE_LRO, FEATURE_TSO, FEATURE_TX_CHECKSUM,
-    Features, Queues, Timestamping,
+    Features, QueueUse, Timestamping,
 };
 pub use hwtstamp::{DeviceStamps, StampDriver, StampMode, Stamped, switch_stamps};
 pub use irq::{Interrupt, Steering};
 pub use lab::{Lab, LabEnd, LabOptions};
-pub use link::{AttachedXdp, Counters, Link, LinkLayer, Parent, Peer, XdpMode};
+pub use link::{AttachedXdp, Link, LinkCounters, LinkLayer, Parent, Peer, XdpMode};
 pub use link_events::LinkEvents;
 pub use machine::{Machine, Right, Setting};
 pub use netns::{Netns, NetnsId};
@@ -58,7 +58,7 @@ pub use packet::MacAddr;
 pub use packet_socket::{PacketSocket, RingMemory};
 pub use phc::{Phc, PhcRead, PhcReading, tai_offset_s};
 pub use process::thread_has_right;
-pub use ring_params::{Pause, Ring, Rings};
+pub use ring_params::{FlowControl, RingSize, Rings};
 pub use route::NextHop;
 pub use rtnl_write::VethEnd;
 pub use stack::{LinkId, Stack};

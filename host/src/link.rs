@@ -9,7 +9,7 @@ use packet::MacAddr;
 ///
 /// Bytes are frame lengths without FCS; XDP frames are counted by most drivers, not by all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct LinkCounters {
     /// Frames received.
     pub rx_packets: u64,
     /// Frames sent.
@@ -32,7 +32,7 @@ pub struct Counters {
     pub rx_fifo: u64,
 }
 
-impl Counters {
+impl LinkCounters {
     /// The difference to `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
@@ -51,7 +51,7 @@ impl Counters {
     }
 }
 
-impl From<&Stats64> for Counters {
+impl From<&Stats64> for LinkCounters {
     fn from(stats: &Stats64) -> Self {
         Self {
             rx_packets: stats.rx_packets,
@@ -170,7 +170,7 @@ pub struct Link {
     /// Parent device of hardware.
     pub parent: Option<Parent>,
     /// Counters.
-    pub counters: Counters,
+    pub counters: LinkCounters,
     flags: u32,
     carrier: bool,
     dormant: bool,
@@ -234,7 +234,7 @@ impl From<LinkMessage> for Link {
             master: None,
             xdp: None,
             parent: None,
-            counters: Counters::default(),
+            counters: LinkCounters::default(),
             flags: flags.bits(),
             carrier: flags.contains(LinkFlags::LowerUp),
             dormant: flags.contains(LinkFlags::Dormant),
@@ -257,7 +257,7 @@ impl From<LinkMessage> for Link {
                 LinkAttribute::ParentDevBusName(bus) => parent_bus = Some(bus),
                 LinkAttribute::ParentDevName(name) => parent_name = Some(name),
                 LinkAttribute::OperState(state) => link.dormant |= state == State::Dormant,
-                LinkAttribute::Stats64(stats) => link.counters = Counters::from(&stats),
+                LinkAttribute::Stats64(stats) => link.counters = LinkCounters::from(&stats),
                 _ => {}
             }
         }
@@ -328,8 +328,8 @@ mod tests {
 
     #[test]
     fn counters_survive_a_wrap() {
-        let earlier = Counters { rx_packets: u64::MAX, ..Counters::default() };
-        let later = Counters { rx_packets: 1, ..Counters::default() };
+        let earlier = LinkCounters { rx_packets: u64::MAX, ..LinkCounters::default() };
+        let later = LinkCounters { rx_packets: 1, ..LinkCounters::default() };
         assert_eq!(later.since(&earlier).rx_packets, 2);
     }
 }

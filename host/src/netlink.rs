@@ -20,12 +20,12 @@ const HEADER_LEN: usize = 16;
 
 /// A failed request; becomes a [`HostError`] with act and object.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum RequestFailure {
     Kernel(KernelError),
     Unreadable(String),
 }
 
-impl Failure {
+impl RequestFailure {
     /// For `map_err`: adds act and object.
     pub(crate) fn on(act: &'static str, object: impl Into<String>) -> impl FnOnce(Self) -> HostError {
         let object = object.into();
@@ -36,7 +36,7 @@ impl Failure {
     }
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for RequestFailure {
     fn from(error: io::Error) -> Self {
         Self::Kernel(error.into())
     }
@@ -84,7 +84,7 @@ impl Netlink {
     }
 
     /// Sends a request and returns the answer before its acknowledgement.
-    pub(crate) fn ask<M>(&mut self, request: M, flags: u16) -> Result<Vec<M>, Failure>
+    pub(crate) fn ask<M>(&mut self, request: M, flags: u16) -> Result<Vec<M>, RequestFailure>
     where
         M: NetlinkSerializable + NetlinkDeserializable,
     {
@@ -93,7 +93,7 @@ impl Netlink {
     }
 
     /// Sends a request and returns the whole listing, consistent if possible.
-    pub(crate) fn list<M>(&mut self, request: M) -> Result<Vec<M>, Failure>
+    pub(crate) fn list<M>(&mut self, request: M) -> Result<Vec<M>, RequestFailure>
     where
         M: NetlinkSerializable + NetlinkDeserializable + Clone,
     {
@@ -110,7 +110,7 @@ impl Netlink {
         Ok(last)
     }
 
-    fn send<M: NetlinkSerializable>(&mut self, request: M, flags: u16) -> Result<(), Failure> {
+    fn send<M: NetlinkSerializable>(&mut self, request: M, flags: u16) -> Result<(), RequestFailure> {
         self.sequence = self.sequence.wrapping_add(1);
         let mut header = NetlinkHeader::default();
         header.flags = NLM_F_REQUEST | flags;
@@ -124,7 +124,7 @@ impl Netlink {
     }
 
     /// Everything up to the end of the answer, and whether it changed meanwhile.
-    fn receive<M: NetlinkDeserializable>(&mut self) -> Result<(Vec<M>, bool), Failure> {
+    fn receive<M: NetlinkDeserializable>(&mut self) -> Result<(Vec<M>, bool), RequestFailure> {
         let mut rows = Vec::new();
         let mut interrupted = false;
         loop {
@@ -137,11 +137,11 @@ impl Netlink {
                 interrupted |= header.flags & NLM_F_DUMP_INTR != 0;
                 match payload {
                     NetlinkPayload::Done(done) if done.code < 0 => {
-                        return Err(Failure::Kernel(KernelError { errno: -done.code, detail: None }));
+                        return Err(RequestFailure::Kernel(KernelError { errno: -done.code, detail: None }));
                     }
                     NetlinkPayload::Done(_) => return Ok((rows, interrupted)),
                     NetlinkPayload::Error(error) if error.code.is_some() => {
-                        return Err(Failure::Kernel(read_refusal(&error)));
+                        return Err(RequestFailure::Kernel(read_refusal(&error)));
                     }
                     NetlinkPayload::Error(_) => return Ok((rows, interrupted)),
                     NetlinkPayload::InnerMessage(row) => rows.push(row),
@@ -169,11 +169,11 @@ impl Messages<'_> {
     /// The next message, typed by the caller; `None` at the end.
     fn take<M: NetlinkDeserializable>(
         &mut self,
-    ) -> Option<Result<(NetlinkHeader, NetlinkPayload<M>), Failure>> {
+    ) -> Option<Result<(NetlinkHeader, NetlinkPayload<M>), RequestFailure>> {
         if self.0.is_empty() {
             return None;
         }
-        let unreadable = |why: String| Some(Err(Failure::Unreadable(why)));
+        let unreadable = |why: String| Some(Err(RequestFailure::Unreadable(why)));
         let len = match NetlinkBuffer::new_checked(self.0) {
             Ok(buffer) => buffer.length() as usize,
             Err(why) => {
@@ -192,7 +192,7 @@ impl Messages<'_> {
     /// Reads them as type `M`.
     pub(crate) fn typed<M: NetlinkDeserializable>(
         mut self,
-    ) -> impl Iterator<Item = Result<(NetlinkHeader, NetlinkPayload<M>), Failure>> {
+    ) -> impl Iterator<Item = Result<(NetlinkHeader, NetlinkPayload<M>), RequestFailure>> {
         std::iter::from_fn(move || self.take())
     }
 }

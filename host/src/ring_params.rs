@@ -1,7 +1,7 @@
 //! Ring sizes, queue counts and flow control of a driver.
 
 use crate::HostError;
-use crate::ethtool::{Queues, optional};
+use crate::ethtool::{QueueUse, optional};
 use crate::genl::{Attribute, Attributes, Generic};
 use crate::stack::{LinkId, Stack};
 
@@ -11,7 +11,7 @@ const PAUSE_GET: u8 = 21;
 
 /// Ring size of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ring {
+pub struct RingSize {
     /// In use.
     pub now: u32,
     /// Maximum of the driver.
@@ -22,14 +22,14 @@ pub struct Ring {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rings {
     /// For receive.
-    pub rx: Ring,
+    pub rx: RingSize,
     /// For transmit.
-    pub tx: Ring,
+    pub tx: RingSize,
 }
 
 /// Flow control (`ethtool -a`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pause {
+pub struct FlowControl {
     /// The device honors pause frames.
     pub rx: bool,
     /// The device sends pause frames when its ring fills up.
@@ -44,13 +44,13 @@ impl Stack {
     }
 
     /// Maximum queue counts; `None` if the driver does not report them.
-    pub fn queues_max<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Option<Queues>, HostError> {
+    pub fn queues_max<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Option<QueueUse>, HostError> {
         let rows = self.ask_driver(CHANNELS_GET, id.into(), "read the queues of")?;
         Ok(rows.first().and_then(|row| queues_max(row.attributes())))
     }
 
     /// Flow control; `None` if the driver does not report it.
-    pub fn pause<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Option<Pause>, HostError> {
+    pub fn pause<'a>(&self, id: impl Into<LinkId<'a>>) -> Result<Option<FlowControl>, HostError> {
         let rows = self.ask_driver(PAUSE_GET, id.into(), "read the pause settings of")?;
         Ok(rows.first().and_then(|row| pause(row.attributes())))
     }
@@ -67,26 +67,26 @@ fn rings(attributes: Attributes<'_>) -> Option<Rings> {
     const TX: u16 = 9;
     let ring = |now, max| {
         let now = attributes.u32(now)?;
-        Some(Ring { now, max: attributes.u32(max).unwrap_or(now) })
+        Some(RingSize { now, max: attributes.u32(max).unwrap_or(now) })
     };
     Some(Rings { rx: ring(RX, RX_MAX).unwrap_or_default(), tx: ring(TX, TX_MAX)? })
 }
 
-fn queues_max(attributes: Attributes<'_>) -> Option<Queues> {
+fn queues_max(attributes: Attributes<'_>) -> Option<QueueUse> {
     const RX: u16 = 2;
     const TX: u16 = 3;
     const COMBINED: u16 = 5;
     let found = |kind| attributes.u32(kind).unwrap_or(0);
     // A driver has combined queues or separate ones; few have both, and then not at once.
     let most = |kind| found(kind).max(found(COMBINED));
-    let queues = Queues { tx: most(TX), rx: most(RX) };
+    let queues = QueueUse { tx: most(TX), rx: most(RX) };
     (queues.tx > 0 && queues.rx > 0).then_some(queues)
 }
 
-fn pause(attributes: Attributes<'_>) -> Option<Pause> {
+fn pause(attributes: Attributes<'_>) -> Option<FlowControl> {
     const RX: u16 = 3;
     const TX: u16 = 4;
-    Some(Pause { rx: attributes.u8(RX)? != 0, tx: attributes.u8(TX)? != 0 })
+    Some(FlowControl { rx: attributes.u8(RX)? != 0, tx: attributes.u8(TX)? != 0 })
 }
 
 #[cfg(test)]
@@ -104,10 +104,10 @@ mod tests {
     fn rings_of_a_card_and_of_one_that_only_sends() {
         let card =
             [(2, 4096), (5, 4096), (6, 256), (9, 512)].map(|(kind, value)| Attribute::u32(kind, value));
-        let expected = Rings { rx: Ring { now: 256, max: 4096 }, tx: Ring { now: 512, max: 4096 } };
+        let expected = Rings { rx: RingSize { now: 256, max: 4096 }, tx: RingSize { now: 512, max: 4096 } };
         assert_eq!(rings(Attributes(&bytes(&card))), Some(expected));
         let sender = [Attribute::u32(9, 64)];
-        let expected = Rings { tx: Ring { now: 64, max: 64 }, ..Rings::default() };
+        let expected = Rings { tx: RingSize { now: 64, max: 64 }, ..Rings::default() };
         assert_eq!(rings(Attributes(&bytes(&sender))), Some(expected));
         assert_eq!(rings(Attributes(&[])), None);
     }
@@ -115,16 +115,16 @@ mod tests {
     #[test]
     fn queues_are_combined_or_one_for_each_direction() {
         let combined = [Attribute::u32(5, 8)];
-        assert_eq!(queues_max(Attributes(&bytes(&combined))), Some(Queues { tx: 8, rx: 8 }));
+        assert_eq!(queues_max(Attributes(&bytes(&combined))), Some(QueueUse { tx: 8, rx: 8 }));
         let apart = [Attribute::u32(2, 4), Attribute::u32(3, 2)];
-        assert_eq!(queues_max(Attributes(&bytes(&apart))), Some(Queues { tx: 2, rx: 4 }));
+        assert_eq!(queues_max(Attributes(&bytes(&apart))), Some(QueueUse { tx: 2, rx: 4 }));
         assert_eq!(queues_max(Attributes(&[])), None);
     }
 
     #[test]
     fn pause_is_one_byte_each_way() {
         let both = [Attribute::Bytes(3, vec![1]), Attribute::Bytes(4, vec![0])];
-        assert_eq!(pause(Attributes(&bytes(&both))), Some(Pause { rx: true, tx: false }));
+        assert_eq!(pause(Attributes(&bytes(&both))), Some(FlowControl { rx: true, tx: false }));
         assert_eq!(pause(Attributes(&[])), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::HostError;
 use crate::link::Link;
-use crate::netlink::{Failure, GROUP_NEIGHBOUR};
+use crate::netlink::{GROUP_NEIGHBOUR, RequestFailure};
 use crate::rtnl_write::family_of;
 use crate::stack::{LinkId, Stack};
 use netlink_packet_core::NLM_F_CREATE;
@@ -45,7 +45,7 @@ impl Stack {
     pub fn neighbour<'a>(&self, id: impl Into<LinkId<'a>>, ip: IpAddr) -> Result<Option<MacAddr>, HostError> {
         let id = id.into();
         let message = neighbour_message(self.index_of(id)?, ip);
-        let failed = Failure::on("look up neighbour", format!("{ip} of {}", self.object(id)));
+        let failed = RequestFailure::on("look up neighbour", format!("{ip} of {}", self.object(id)));
         let answer = self.route().ask(RouteNetlinkMessage::GetNeighbour(message), 0).map_err(failed);
         match answer {
             Ok(rows) => Ok(rows.into_iter().find_map(into_mac)),
@@ -71,7 +71,7 @@ impl Stack {
         // "Use": the kernel resolves the entry as if a packet were waiting for it.
         message.header.flags = NeighbourFlags::Use;
         message.header.kind = RouteType::Unicast;
-        let failed = Failure::on("ask neighbour", format!("{ip} of {}", self.object(id)));
+        let failed = RequestFailure::on("ask neighbour", format!("{ip} of {}", self.object(id)));
         self.route().ask(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE).map_err(failed)?;
         self.wait_for(GROUP_NEIGHBOUR, timeout, || self.neighbour(index, ip))
     }
@@ -86,7 +86,7 @@ impl Stack {
             let rows = self
                 .route()
                 .list(RouteNetlinkMessage::GetRoute(message))
-                .map_err(Failure::on("list the routes of", self.text()))?;
+                .map_err(RequestFailure::on("list the routes of", self.text()))?;
             links.extend(rows.into_iter().flat_map(default_links));
         }
         links.sort_unstable();
@@ -112,7 +112,7 @@ impl Stack {
         message.header.address_family = family_of(destination);
         message.header.destination_prefix_length = if destination.is_ipv4() { 32 } else { 128 };
         message.attributes = vec![RouteAttribute::Destination(destination.into()), RouteAttribute::Oif(out)];
-        let failed = Failure::on("look up the route to", format!("{destination} in {}", self.netns()));
+        let failed = RequestFailure::on("look up the route to", format!("{destination} in {}", self.netns()));
         let answer = self.route().ask(RouteNetlinkMessage::GetRoute(message), 0).map_err(failed);
         match answer {
             Ok(rows) => Ok(rows.into_iter().find_map(into_route)),

@@ -1,6 +1,6 @@
 //! Changes of devices, addresses and neighbours.
 
-use crate::netlink::Failure;
+use crate::netlink::RequestFailure;
 use crate::stack::{LinkId, Stack, checked_name, link_message};
 use crate::{HostError, Netns};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
@@ -161,7 +161,7 @@ impl Stack {
         message: RouteNetlinkMessage,
         flags: u16,
     ) -> Result<(), HostError> {
-        self.route().ask(message, flags).map(drop).map_err(Failure::on(act, object))
+        self.route().ask(message, flags).map(drop).map_err(RequestFailure::on(act, object))
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::genl::GenericNetlink;
 use crate::link::Link;
-use crate::netlink::{Failure, GROUP_LINK, Netlink, subscribe};
+use crate::netlink::{GROUP_LINK, Netlink, RequestFailure, subscribe};
 use crate::{HostError, Netns};
 use netlink_packet_core::DefaultNla;
 use netlink_packet_route::RouteNetlinkMessage;
@@ -97,7 +97,8 @@ impl Stack {
     /// All devices.
     pub fn links(&self) -> Result<Vec<Link>, HostError> {
         let question = RouteNetlinkMessage::GetLink(LinkMessage::default());
-        let rows = self.route().list(question).map_err(Failure::on("list the devices of", self.text()))?;
+        let rows =
+            self.route().list(question).map_err(RequestFailure::on("list the devices of", self.text()))?;
         Ok(rows.into_iter().filter_map(into_link).collect())
     }
 
@@ -139,7 +140,7 @@ impl Stack {
     pub fn number_of(&self, other: &Netns) -> Result<Option<i32>, HostError> {
         let mut message = NsidMessage::default();
         message.attributes = vec![NsidAttribute::Fd(other.as_raw_fd().unsigned_abs())];
-        let failed = Failure::on("ask for the number of", format!("{other} in {}", self.netns));
+        let failed = RequestFailure::on("ask for the number of", format!("{other} in {}", self.netns));
         let rows = self.route().ask(RouteNetlinkMessage::GetNsId(message), 0).map_err(failed)?;
         Ok(rows
             .into_iter()
@@ -231,7 +232,7 @@ impl Stack {
         let rows = self
             .route()
             .ask(RouteNetlinkMessage::GetLink(question), 0)
-            .map_err(Failure::on("look at", object()))?;
+            .map_err(RequestFailure::on("look at", object()))?;
         let nothing =
             || HostError::Unreadable { act: "look at", object: object(), why: "it is empty".to_owned() };
         rows.into_iter().find_map(into_link).ok_or_else(nothing)

@@ -4,7 +4,7 @@
 //! messages. `packet` builds the frames.
 
 use crate::genl::{Attribute, Attributes};
-use crate::netlink::{Failure, Netlink};
+use crate::netlink::{Netlink, RequestFailure};
 use crate::{HostError, NetnsId, Stack};
 use netlink_packet_core::{
     DecodeError, Emitable, NLM_F_REPLACE, NetlinkDeserializable, NetlinkHeader, NetlinkSerializable,
@@ -79,7 +79,7 @@ impl Stack {
     /// Like [`Stack::associations`], or when the kernel rejects a number.
     pub fn store_sequences(&self, associations: &Associations) -> Result<(), HostError> {
         let (mut netlink, rows) = self.list_associations()?;
-        let failed = || Failure::on("set the sequence number of an IPsec association of", self.text());
+        let failed = || RequestFailure::on("set the sequence number of an IPsec association of", self.text());
         let known = |row: &Xfrm| {
             let found = read(&row.body)?.ok()?;
             let ours = associations.usable().iter().find(|ours| is_same(ours, &found))?;
@@ -99,7 +99,7 @@ impl Stack {
             Err(error) if error.raw_os_error() == Some(libc::EPROTONOSUPPORT) => return Err(missing()),
             other => other.map_err(HostError::refused(ACT, self.text()))?,
         };
-        let rows = netlink.list(Xfrm::list_associations()).map_err(Failure::on(ACT, self.text()))?;
+        let rows = netlink.list(Xfrm::list_associations()).map_err(RequestFailure::on(ACT, self.text()))?;
         Ok((netlink, rows))
     }
 }

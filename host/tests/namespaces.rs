@@ -5,7 +5,7 @@ mod common;
 
 use common::may_make_namespaces;
 use host::{
-    FEATURE_GRO, FEATURE_TX_CHECKSUM, HostError, MacAddr, Netns, Queues, Stack, StampConfig, StampDriver,
+    FEATURE_GRO, FEATURE_TX_CHECKSUM, HostError, MacAddr, Netns, QueueUse, Stack, StampConfig, StampDriver,
     StampMode, VethEnd, switch_stamps,
 };
 use std::net::IpAddr;
@@ -228,8 +228,8 @@ fn drivers_tell_who_they_are_and_what_they_counted() {
     }
     let (_, peer) = counters.iter().find(|(name, _)| name == "peer_ifindex").unwrap();
     assert_eq!(*peer, u64::from(far.link("b").unwrap().index));
-    assert_eq!(near.queues("a").unwrap(), Queues { tx: 3, rx: 3 });
-    assert_eq!(near.queues("lo").unwrap(), Queues { tx: 1, rx: 1 });
+    assert_eq!(near.queues("a").unwrap(), QueueUse { tx: 3, rx: 3 });
+    assert_eq!(near.queues("lo").unwrap(), QueueUse { tx: 1, rx: 1 });
     assert_eq!(near.driver("lo").unwrap(), None);
     assert_eq!(near.driver_counters("lo").unwrap(), []);
     assert_eq!(near.speed_bps("a").unwrap(), Some(10_000_000_000));

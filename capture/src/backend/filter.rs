@@ -7,7 +7,7 @@
 use crate::CaptureError;
 use crate::sys::{
     self,
-    pcap::{self, Failure},
+    pcap::{self, CompileError},
 };
 use filter::{Classic, Instruction};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -34,8 +34,8 @@ pub(crate) fn compile(
 ) -> Result<Classic, CaptureError> {
     let dlt = if link_type == LINK_TYPE_RAW { DLT_RAW } else { link_type.into() };
     let said = |failure| match failure {
-        Failure::Missing(reason) => CaptureError::NoLibpcap { reason },
-        Failure::Refused(reason) => CaptureError::Filter { expression: expression.to_owned(), reason },
+        CompileError::Missing(reason) => CaptureError::NoLibpcap { reason },
+        CompileError::Refused(reason) => CaptureError::Filter { expression: expression.to_owned(), reason },
     };
     let text = pcap::c_string(expression).map_err(said)?;
     let program = within_limit(expression, interrupted, move || pcap::compile(&text, dlt, snaplen as i32))?;

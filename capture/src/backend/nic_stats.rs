@@ -4,7 +4,7 @@
 //! counters as well, some in two, and some count events instead of frames. So the table below names
 //! the counters of known drivers; for all others `rx_missed_errors` is used.
 
-use host::{Counters, Link, Stack};
+use host::{Link, LinkCounters, Stack};
 
 /// Where a driver counts frames that are not in `rx_missed_errors`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl NicLoss {
         Some(self.total(stack, index, &now.counters).wrapping_sub(self.before))
     }
 
-    fn total(&self, stack: &Stack, index: u32, counters: &Counters) -> u64 {
+    fn total(&self, stack: &Stack, index: u32, counters: &LinkCounters) -> u64 {
         let own = |wanted| {
             let counters = stack.driver_counters(index).unwrap_or_default();
             counters.into_iter().find(|(name, _)| name == wanted).map_or(0, |(_, count)| count)
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn frames_in_two_counters_are_counted_once() {
-        let counters = Counters { rx_missed: 3, rx_fifo: 10, ..Counters::default() };
+        let counters = LinkCounters { rx_missed: 3, rx_fifo: 10, ..LinkCounters::default() };
         let total = |elsewhere| {
             let loss = NicLoss { elsewhere, before: 0 };
             // Nothing is asked of the kernel for these.

@@ -23,7 +23,7 @@ pub(crate) struct XdpBackend {
     ifname: String,
     mode_wish: XdpModeChoice,
     mode: Mode,
-    stamps: Stamps,
+    stamps: XdpStamps,
     /// `None` before the program is on the device and once it is off again.
     link: Option<XdpLink>,
     facts: Option<SourceFacts>,
@@ -45,7 +45,7 @@ impl XdpBackend {
             bpf::xdp::remove_ours(link.index, &link.name)?;
         }
         bpf::xdp::refuse_if_busy(link.index, &link.name)?;
-        let mut stamps = Stamps::new(link, options, hardware);
+        let mut stamps = XdpStamps::new(link, options, hardware);
         stamps.asked(&link.name, ask, program.metadata_refusal())?;
         Ok(Self {
             program,
@@ -124,7 +124,7 @@ impl Backend for XdpBackend {
 
 /// Whether programs get the time stamps of a device that has some.
 #[derive(Debug, Default)]
-struct Stamps {
+struct XdpStamps {
     /// True for a device that has some.
     are_wanted: bool,
     /// True when there is no XDP without them.
@@ -132,7 +132,7 @@ struct Stamps {
     refusal: Option<String>,
 }
 
-impl Stamps {
+impl XdpStamps {
     fn new(link: &Link, options: &Options, hardware: &Hardware) -> Self {
         // Packet sockets get them; but only XDP can drop and tell queues, and who asks for XDP by
         // name gets it.
@@ -263,8 +263,8 @@ fn much(slots: u32, batch: u32) -> u64 {
 mod tests {
     use super::*;
 
-    fn stamps(are_needed: bool) -> Stamps {
-        Stamps { are_wanted: true, are_needed, refusal: None }
+    fn stamps(are_needed: bool) -> XdpStamps {
+        XdpStamps { are_wanted: true, are_needed, refusal: None }
     }
 
     /// The kernel's times were written without a word.
@@ -277,7 +277,7 @@ mod tests {
             (ask(true), Some("unknown kfunc\nand more"), false, "unknown kfunc"),
             (ask(true), None, false, "the program that asks the driver could not be attached"),
         ] {
-            let try_them = |stamps: &mut Stamps| {
+            let try_them = |stamps: &mut XdpStamps| {
                 stamps.asked("eth1", ask, refusal)?;
                 stamps.attached("eth1", asks)
             };
@@ -287,7 +287,7 @@ mod tests {
             let mut said = stamps(false);
             try_them(&mut said).unwrap();
             assert_eq!((said.refusal.as_deref(), said.are_there()), (Some(words.as_str()), false));
-            let mut unasked = Stamps::default();
+            let mut unasked = XdpStamps::default();
             try_them(&mut unasked).unwrap();
             assert_eq!(unasked.refusal, None, "there are none");
         }

@@ -24,7 +24,7 @@ pub enum Head {
 
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum MergeStep {
     /// Take records from one source while their times are not beyond `until_ns`; the first one is
     /// not.
     Take {
@@ -93,26 +93,26 @@ impl Merger {
 
     /// What to do next in order of time.
     #[must_use]
-    pub fn next(&self) -> Next {
+    pub fn next(&self) -> MergeStep {
         let Some((source, time_ns, until_ns)) = self.oldest() else {
             let is_over = self.heads.iter().all(|head| *head == Head::Ended);
-            return if is_over { Next::End } else { Next::Wait { until_ns: None } };
+            return if is_over { MergeStep::End } else { MergeStep::Wait { until_ns: None } };
         };
         match self.safe_until_ns() {
             Some(safe_ns) if time_ns > safe_ns => {
-                Next::Wait { until_ns: Some(time_ns.saturating_add(self.window_ns)) }
+                MergeStep::Wait { until_ns: Some(time_ns.saturating_add(self.window_ns)) }
             }
-            Some(safe_ns) => Next::Take { source, until_ns: until_ns.min(safe_ns) },
-            None => Next::Take { source, until_ns },
+            Some(safe_ns) => MergeStep::Take { source, until_ns: until_ns.min(safe_ns) },
+            None => MergeStep::Take { source, until_ns },
         }
     }
 
     /// What to do next when waiting is worse than a late record, because a source is about to
     /// overflow or the run ends.
     #[must_use]
-    pub fn next_regardless(&self) -> Next {
+    pub fn next_regardless(&self) -> MergeStep {
         match self.oldest() {
-            Some((source, _, until_ns)) => Next::Take { source, until_ns },
+            Some((source, _, until_ns)) => MergeStep::Take { source, until_ns },
             None => self.next(),
         }
     }
@@ -216,34 +216,34 @@ mod tests {
     #[test]
     fn a_run_of_one_source_needs_one_question() {
         let merger = merger(5, &[Head::Record(7), Head::Record(30), Head::Record(20), Head::Ended]);
-        assert_eq!(merger.next(), Next::Take { source: 0, until_ns: 20 });
+        assert_eq!(merger.next(), MergeStep::Take { source: 0, until_ns: 20 });
     }
 
     #[test]
     fn an_empty_source_holds_the_others_for_the_window() {
         let mut merger = merger(100, &[Head::Record(1_000), Head::Empty { checked_ns: 1_099 }]);
-        assert_eq!(merger.next(), Next::Wait { until_ns: Some(1_100) });
+        assert_eq!(merger.next(), MergeStep::Wait { until_ns: Some(1_100) });
         assert_eq!(merger.empty_sources().collect::<Vec<_>>(), [1]);
         merger.set_head(1, Head::Empty { checked_ns: 1_150 });
-        assert_eq!(merger.next(), Next::Take { source: 0, until_ns: 1_050 });
+        assert_eq!(merger.next(), MergeStep::Take { source: 0, until_ns: 1_050 });
         merger.set_head(1, Head::Record(990));
-        assert_eq!(merger.next(), Next::Take { source: 1, until_ns: 1_000 });
+        assert_eq!(merger.next(), MergeStep::Take { source: 1, until_ns: 1_000 });
     }
 
     #[test]
     fn a_source_that_overflows_does_not_wait() {
         let merger = merger(100, &[Head::Record(1_000), Head::Empty { checked_ns: 0 }]);
-        assert_eq!(merger.next(), Next::Wait { until_ns: Some(1_100) });
-        assert_eq!(merger.next_regardless(), Next::Take { source: 0, until_ns: u64::MAX });
+        assert_eq!(merger.next(), MergeStep::Wait { until_ns: Some(1_100) });
+        assert_eq!(merger.next_regardless(), MergeStep::Take { source: 0, until_ns: u64::MAX });
     }
 
     #[test]
     fn the_end_comes_when_every_source_has_ended() {
-        assert_eq!(Merger::new(0, 5).next(), Next::End);
-        assert_eq!(merger(5, &[Head::Ended, Head::Ended]).next(), Next::End);
+        assert_eq!(Merger::new(0, 5).next(), MergeStep::End);
+        assert_eq!(merger(5, &[Head::Ended, Head::Ended]).next(), MergeStep::End);
         let merger = merger(5, &[Head::Ended, Head::Empty { checked_ns: 9 }]);
-        assert_eq!(merger.next(), Next::Wait { until_ns: None });
-        assert_eq!(merger.next_regardless(), Next::Wait { until_ns: None });
+        assert_eq!(merger.next(), MergeStep::Wait { until_ns: None });
+        assert_eq!(merger.next_regardless(), MergeStep::Wait { until_ns: None });
     }
 
     #[test]
@@ -292,13 +292,13 @@ mod tests {
         let (mut now_ns, mut written) = (0, Vec::new());
         loop {
             match merger.next() {
-                Next::End => return (written, merger.report()),
-                Next::Wait { .. } => {
+                MergeStep::End => return (written, merger.report()),
+                MergeStep::Wait { .. } => {
                     now_ns += step_ns;
                     let empty: Vec<usize> = merger.empty_sources().collect();
                     empty.into_iter().for_each(|source| merger.set_head(source, queues[source].head(now_ns)));
                 }
-                Next::Take { source, until_ns } => {
+                MergeStep::Take { source, until_ns } => {
                     let queue = &mut queues[source];
                     while let Head::Record(time_ns) = queue.head(now_ns)
                         && time_ns <= until_ns

@@ -5,7 +5,7 @@
 //! `merge` decides which record is next; the writer decides when a ring that is empty may be passed
 //! over.
 
-use crate::order::merge::{Head, MergeReport, Merger, Next};
+use crate::order::merge::{Head, MergeReport, MergeStep, Merger};
 use crate::record::batch::{Chunk, EncodedBatch};
 use crate::record::pool::BUFFER_LEN;
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ pub(crate) trait ChunkSink {
 
 /// The batches of one ring.
 #[derive(Debug, Default)]
-struct Pending {
+struct PendingBatches {
     batches: VecDeque<EncodedBatch>,
     /// Records of the first batch that were taken.
     taken: usize,
@@ -30,7 +30,7 @@ struct Pending {
     taken_len: usize,
 }
 
-impl Pending {
+impl PendingBatches {
     fn head(&self, has_ended: bool) -> Head {
         match self.batches.front() {
             Some(batch) => Head::Record(batch.index[self.taken].time_ns),
@@ -57,7 +57,7 @@ impl Pending {
 pub(crate) struct Reorderer {
     merger: Merger,
     /// By number of the ring.
-    pending: Vec<Pending>,
+    pending: Vec<PendingBatches>,
     has_ended: bool,
     /// Records of several batches, not passed on yet.
     mixed: EncodedBatch,
@@ -66,7 +66,7 @@ pub(crate) struct Reorderer {
 impl Reorderer {
     /// For `ring_count` rings; `window_ns` as in [`Merger::new`].
     pub(crate) fn new(ring_count: usize, window_ns: u64) -> Self {
-        let pending = (0..ring_count).map(|_| Pending::default()).collect();
+        let pending = (0..ring_count).map(|_| PendingBatches::default()).collect();
         let merger = Merger::new(ring_count, window_ns);
         Self { merger, pending, has_ended: false, mixed: EncodedBatch::default() }
     }
@@ -125,7 +125,7 @@ impl Reorderer {
         let mut has_moved = false;
         loop {
             let next = if is_pressed { self.merger.next_regardless() } else { self.merger.next() };
-            let Next::Take { source, until_ns } = next else { return has_moved };
+            let MergeStep::Take { source, until_ns } = next else { return has_moved };
             if !is_pressed && self.should_wait(source, until_ns) {
                 return has_moved;
             }

@@ -1,6 +1,6 @@
 //! Counts of written and lost records, per ring and per interface, and the limit of frames.
 
-use crate::record::batch::Entry;
+use crate::record::batch::IndexEntry;
 use crate::record::ring_handle::RingHandle;
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -17,9 +17,10 @@ pub(crate) struct Accounting<'a> {
 
 impl Accounting<'_> {
     /// The first `kept` records are in the output, the others are lost at the disk.
-    pub(crate) fn settle(&self, index: &[Entry], kept: usize) {
+    pub(crate) fn settle(&self, index: &[IndexEntry], kept: usize) {
         let (written, lost) = index.split_at(kept);
-        let is_alike = |a: &Entry, b: &Entry| a.ring() == b.ring() && a.is_hardware() == b.is_hardware();
+        let is_alike =
+            |a: &IndexEntry, b: &IndexEntry| a.ring() == b.ring() && a.is_hardware() == b.is_hardware();
         for alike in written.chunk_by(is_alike) {
             let (counts, count) = (&self.rings[alike[0].ring()].counts, alike.len() as u64);
             counts.written.fetch_add(count, Relaxed);
@@ -108,7 +109,7 @@ impl FileCounts {
     }
 
     /// These records were written.
-    pub(crate) fn add(&mut self, index: &[Entry]) {
+    pub(crate) fn add(&mut self, index: &[IndexEntry]) {
         if !self.frames.is_empty() {
             index.iter().for_each(|entry| self.frames[entry.interface()] += 1);
         }

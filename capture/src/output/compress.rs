@@ -5,7 +5,7 @@
 //! the table of the seekable format (facebook/zstd, contrib/seekable_format), so a reader finds any
 //! place without decompressing what precedes it.
 
-use crate::record::batch::Entry;
+use crate::record::batch::IndexEntry;
 use crate::sys;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -64,19 +64,19 @@ impl Compression {
 }
 
 /// A frame to be packed.
-struct Job {
+struct CompressJob {
     number: u64,
     raw: Vec<u8>,
-    index: Vec<Entry>,
+    index: Vec<IndexEntry>,
 }
 
 /// A packed frame.
 #[derive(Debug)]
-pub(crate) struct Frame {
+pub(crate) struct CompressedFrame {
     number: u64,
     pub(crate) bytes: Vec<u8>,
     /// The records in it.
-    pub(crate) index: Vec<Entry>,
+    pub(crate) index: Vec<IndexEntry>,
     raw: Vec<u8>,
 }
 
@@ -84,15 +84,15 @@ pub(crate) struct Frame {
 pub(crate) struct Compressor {
     compression: Compression,
     raw: Vec<u8>,
-    index: Vec<Entry>,
+    index: Vec<IndexEntry>,
     /// Since when `raw` is not empty.
     since: Option<Instant>,
     /// `None` only while it is dropped.
-    jobs: Option<SyncSender<Job>>,
-    packed: Receiver<Frame>,
+    jobs: Option<SyncSender<CompressJob>>,
+    packed: Receiver<CompressedFrame>,
     threads: Vec<JoinHandle<()>>,
     /// Packed before their turn.
-    early: BTreeMap<u64, Frame>,
+    early: BTreeMap<u64, CompressedFrame>,
     submitted: u64,
     returned: u64,
     /// Bytes that came and were not given back packed.
@@ -139,7 +139,7 @@ impl Compressor {
 
     /// Takes whole records, or bytes that are not records with an empty index. Waits while all
     /// threads are busy.
-    pub(crate) fn add(&mut self, bytes: &[u8], index: &[Entry]) {
+    pub(crate) fn add(&mut self, bytes: &[u8], index: &[IndexEntry]) {
         self.since.get_or_insert_with(Instant::now);
         self.raw.extend_from_slice(bytes);
         self.waiting_len += bytes.len();
@@ -157,7 +157,7 @@ impl Compressor {
     }
 
     /// The next packed frame; with `all` waits for those that are on their way.
-    pub(crate) fn next(&mut self, all: bool) -> Option<Frame> {
+    pub(crate) fn next(&mut self, all: bool) -> Option<CompressedFrame> {
         while self.returned < self.submitted {
             if let Some(frame) = self.early.remove(&self.returned) {
                 self.returned += 1;
@@ -176,7 +176,7 @@ impl Compressor {
     }
 
     /// A frame went into the file: its place is told at the end, its memory used again.
-    pub(crate) fn written(&mut self, frame: Frame) {
+    pub(crate) fn written(&mut self, frame: CompressedFrame) {
         self.table.push((frame.bytes.len() as u32, frame.raw.len() as u32));
         self.done_with(frame);
     }
@@ -192,7 +192,7 @@ impl Compressor {
     }
 
     /// A frame is not needed any more.
-    pub(crate) fn done_with(&mut self, frame: Frame) {
+    pub(crate) fn done_with(&mut self, frame: CompressedFrame) {
         let mut raw = frame.raw;
         raw.clear();
         self.spare.push(raw);
@@ -205,7 +205,7 @@ impl Compressor {
             return;
         }
         let raw = std::mem::replace(&mut self.raw, self.spare.pop().unwrap_or_default());
-        let job = Job { number: self.submitted, raw, index: std::mem::take(&mut self.index) };
+        let job = CompressJob { number: self.submitted, raw, index: std::mem::take(&mut self.index) };
         let jobs = self.jobs.as_ref().expect("it is there until the drop");
         jobs.send(job).expect("the threads run as long as there may be jobs");
         self.submitted += 1;
@@ -237,15 +237,15 @@ impl Drop for Compressor {
     }
 }
 
-fn pack_all(compression: Compression, queue: &Mutex<Receiver<Job>>, done: &Sender<Frame>) {
+fn pack_all(compression: Compression, queue: &Mutex<Receiver<CompressJob>>, done: &Sender<CompressedFrame>) {
     // Started with the rights and the niceness of the thread that opens files.
     let _ = host::keep_capabilities(&[]);
     sys::run_like_others();
     loop {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Job { number, raw, index }) = job else { return };
+        let Ok(CompressJob { number, raw, index }) = job else { return };
         let bytes = compression.pack(&raw);
-        if done.send(Frame { number, bytes, index, raw }).is_err() {
+        if done.send(CompressedFrame { number, bytes, index, raw }).is_err() {
             return;
         }
     }
@@ -284,7 +284,7 @@ mod tests {
         for number in 0..pieces {
             let piece: Vec<u8> = (0..100_000).map(|i: usize| (i * number / 7) as u8).collect();
             raw.extend_from_slice(&piece);
-            packer.add(&piece, &[Entry::new(0, 10_000, 0, 0, false); 10]);
+            packer.add(&piece, &[IndexEntry::new(0, 10_000, 0, 0, false); 10]);
             write(&mut packer, false);
         }
         packer.submit();

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 pub(crate) const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// Where bytes are written to.
-pub(crate) enum Place {
+pub(crate) enum Destination {
     /// Can be cut back.
     Regular(DiskFile),
     /// Has a reader that may stop reading or close its end.
@@ -28,7 +28,7 @@ pub(crate) enum Place {
     Stream(Box<dyn Write + Send>),
 }
 
-impl Place {
+impl Destination {
     /// The kind of the file decides.
     pub(crate) fn of(file: File, ways: Ways, is_ending: &Arc<AtomicBool>) -> io::Result<Self> {
         match file.metadata()?.is_file() {
@@ -68,7 +68,7 @@ impl Place {
 
 /// See the top of the file.
 pub(crate) struct OutputFile {
-    place: Place,
+    place: Destination,
     /// Bytes of the trailer at most.
     trailer_len_max: usize,
     /// Bytes of whole records, and of the headers and the trailer.
@@ -84,7 +84,7 @@ pub(crate) struct OutputFile {
 }
 
 impl OutputFile {
-    pub(crate) fn new(place: Place, trailer_len_max: usize) -> Self {
+    pub(crate) fn new(place: Destination, trailer_len_max: usize) -> Self {
         Self {
             place,
             trailer_len_max,
@@ -105,7 +105,7 @@ impl OutputFile {
     pub(crate) fn begin(&mut self, header: &[u8]) -> io::Result<()> {
         match &mut self.place {
             // A FIFO may have no reader yet.
-            Place::Pipe(pipe) => pipe.begin(header),
+            Destination::Pipe(pipe) => pipe.begin(header),
             place => place.write(header).map_err(|(_, error)| error)?,
         }
         self.len = header.len() as u64;
@@ -166,11 +166,11 @@ impl OutputFile {
     /// Lets other processes see everything.
     pub(crate) fn flush(&mut self) {
         let flushed = match &mut self.place {
-            Place::Stream(stream) if std::mem::take(&mut self.is_unflushed) => stream.flush(),
-            Place::Stream(_) => Ok(()),
-            Place::Pipe(_) if self.failure.is_some() => Ok(()),
-            Place::Pipe(pipe) => pipe.tick(),
-            Place::Regular(file) => file.show(),
+            Destination::Stream(stream) if std::mem::take(&mut self.is_unflushed) => stream.flush(),
+            Destination::Stream(_) => Ok(()),
+            Destination::Pipe(_) if self.failure.is_some() => Ok(()),
+            Destination::Pipe(pipe) => pipe.tick(),
+            Destination::Regular(file) => file.show(),
         };
         flushed.unwrap_or_else(|error| self.fail(error));
     }
@@ -189,12 +189,12 @@ impl OutputFile {
             self.is_unflushed = true;
             self.flush();
         }
-        if let (Place::Pipe(pipe), false) = (&mut self.place, is_lost)
+        if let (Destination::Pipe(pipe), false) = (&mut self.place, is_lost)
             && let Err(error) = pipe.flush()
         {
             self.fail(error);
         }
-        if let Place::Regular(file) = self.place
+        if let Destination::Regular(file) = self.place
             && let Err(error) = file.finish()
         {
             self.failure.get_or_insert(error);
@@ -203,7 +203,7 @@ impl OutputFile {
     }
 
     fn is_regular(&self) -> bool {
-        matches!(self.place, Place::Regular(_))
+        matches!(self.place, Destination::Regular(_))
     }
 
     /// True if an error is too recent for another try.
@@ -234,7 +234,7 @@ impl OutputFile {
 
     /// Reserves space for so many bytes and the trailer.
     fn reserve(&mut self, len: usize) -> bool {
-        let Place::Regular(file) = &mut self.place else { return true };
+        let Destination::Regular(file) = &mut self.place else { return true };
         file.reserve(len + self.trailer_len_max).map_err(|error| self.fail(error)).is_ok()
     }
 
@@ -262,7 +262,7 @@ impl OutputFile {
     /// After a failed write: keeps `len` of its bytes.
     fn cut_to(&mut self, len: usize) {
         self.len += len as u64;
-        if let Place::Regular(file) = &mut self.place {
+        if let Destination::Regular(file) = &mut self.place {
             // If this fails, too, readers stop at the last whole record.
             let _ = file.cut(self.len);
         }
@@ -298,7 +298,7 @@ mod tests {
 
     fn disk(size: usize) -> (Disk, OutputFile) {
         let disk = Disk(Arc::default(), size);
-        let sink = OutputFile::new(Place::Stream(Box::new(disk.clone())), 256);
+        let sink = OutputFile::new(Destination::Stream(Box::new(disk.clone())), 256);
         (disk, sink)
     }
 
@@ -342,7 +342,7 @@ mod tests {
     fn devices_are_written_to_like_pipes() {
         let open = |path| {
             let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
-            OutputFile::new(Place::of(file, Ways::default(), &Arc::default()).unwrap(), 256)
+            OutputFile::new(Destination::of(file, Ways::default(), &Arc::default()).unwrap(), 256)
         };
         let mut null = open("/dev/null");
         assert_eq!(null.append(&records(3).chunk()), 3);

@@ -7,14 +7,14 @@
 use crate::output::accounting::{Accounting, FileCounts};
 use crate::output::compress::{Compression, Compressor};
 use crate::output::disk::Ways;
-use crate::output::file::{OutputFile, Place, RETRY_AFTER};
+use crate::output::file::{Destination, OutputFile, RETRY_AFTER};
 use crate::output::hook::CommandRunner;
 use crate::output::names::NamePattern;
 use crate::output::open;
 use crate::output::pipe::Pipe;
 use crate::output::prior_files;
 use crate::output::rotate::{RotatePolicy, Rotator};
-use crate::record::batch::{Chunk, Entry};
+use crate::record::batch::{Chunk, IndexEntry};
 use crate::{CaptureError, OnError, Output};
 use std::fs;
 use std::io;
@@ -83,7 +83,7 @@ struct Rotation {
 }
 
 /// How files ended.
-pub(crate) struct Ended {
+pub(crate) struct FilesEnd {
     /// Bytes of all files.
     pub(crate) bytes: u64,
     /// Complete files; `None` when there is but one.
@@ -122,9 +122,9 @@ impl FileSet {
         };
         match output {
             Output::Nowhere => return Ok(None),
-            Output::Stream { name, to } => files.open_stream(name, Place::Stream(to))?,
+            Output::Stream { name, to } => files.open_stream(name, Destination::Stream(to))?,
             Output::Descriptor { name, file } => {
-                let place = Place::of_descriptor(file, &files.settings.is_ending);
+                let place = Destination::of_descriptor(file, &files.settings.is_ending);
                 files.open_stream(name, place)?;
             }
             Output::File(path) => files.open_first(&path, now_ns)?,
@@ -193,7 +193,7 @@ impl FileSet {
     }
 
     /// Ends the last file. `now_ns` names it if there never was a record.
-    pub(crate) fn finish(mut self, now_ns: u64, accounting: &Accounting<'_>) -> Ended {
+    pub(crate) fn finish(mut self, now_ns: u64, accounting: &Accounting<'_>) -> FilesEnd {
         let is_empty = self.rotation.as_ref().is_some_and(|rotation| rotation.rotator.is_empty());
         let is_first = self.rotation.as_ref().is_none_or(|rotation| rotation.count == 0);
         if is_empty && !is_first {
@@ -203,10 +203,10 @@ impl FileSet {
             self.end_file(Some(now_ns), accounting);
         }
         let count = self.rotation.map(|rotation| rotation.count);
-        Ended { bytes: self.bytes_before, count, failure: self.failure }
+        FilesEnd { bytes: self.bytes_before, count, failure: self.failure }
     }
 
-    fn open_stream(&mut self, name: String, place: Place) -> Result<(), CaptureError> {
+    fn open_stream(&mut self, name: String, place: Destination) -> Result<(), CaptureError> {
         self.name = name;
         self.begin(place)
     }
@@ -255,8 +255,8 @@ impl FileSet {
             None => open::open(&path),
         });
         let place = opened.and_then(|file| match file {
-            Some(file) => Place::of(file, ways, is_ending),
-            None => Ok(Place::Pipe(Pipe::waiting(&path, Arc::clone(is_ending)))),
+            Some(file) => Destination::of(file, ways, is_ending),
+            None => Ok(Destination::Pipe(Pipe::waiting(&path, Arc::clone(is_ending)))),
         });
         let place = place.map_err(|source| {
             if is_new && source.kind() != io::ErrorKind::WouldBlock {
@@ -271,9 +271,9 @@ impl FileSet {
         })
     }
 
-    fn begin(&mut self, place: Place) -> Result<(), CaptureError> {
+    fn begin(&mut self, place: Destination) -> Result<(), CaptureError> {
         let settings = Arc::clone(&self.settings);
-        self.is_stream = !matches!(place, Place::Regular(_));
+        self.is_stream = !matches!(place, Destination::Regular(_));
         let mut sink = OutputFile::new(place, settings.trailer_len_max);
         sink.retry_after_failure(self.goes_on());
         let begun = match &mut self.packer {
@@ -305,10 +305,10 @@ impl FileSet {
 
     /// Number of records that belong to the current file. For an empty file at most one, because
     /// its first record decides when the file ends.
-    fn fitting(&self, index: &[Entry]) -> usize {
+    fn fitting(&self, index: &[IndexEntry]) -> usize {
         let rotator = &self.rotation.as_ref().expect("a single file takes everything").rotator;
         let mut len = 0;
-        let fits = |entry: &&Entry| {
+        let fits = |entry: &&IndexEntry| {
             len += u64::from(entry.len);
             rotator.due(entry.time_ns, len).is_none()
         };
@@ -485,7 +485,7 @@ mod tests {
     use super::*;
     use crate::Format;
     use crate::output::accounting::Limit;
-    use crate::output::rotate::Interval;
+    use crate::output::rotate::FileInterval;
     use crate::record::batch::samples::{batch, batch_of_card};
     use crate::record::ring_handle::RingHandle;
     use pcapng::{Interface, Section};
@@ -592,7 +592,7 @@ mod tests {
         const S: u64 = 1_000_000_000;
         let folder = std::env::temp_dir().join(format!("wirerate-phc-{}", std::process::id()));
         let ring = RingHandle::for_test();
-        let interval = Interval { length_ns: NonZeroU64::new(S).unwrap(), is_aligned: true };
+        let interval = FileInterval { length_ns: NonZeroU64::new(S).unwrap(), is_aligned: true };
         let rotate = RotatePolicy { interval: Some(interval), ..RotatePolicy::default() };
         let settings = FileSettings { rotate, ..settings(&ring) };
         let output = Output::File(folder.join("%s"));

@@ -88,9 +88,9 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     /// A folder that is gone when the test is over.
-    struct Folder(PathBuf);
+    struct TestFolder(PathBuf);
 
-    impl Folder {
+    impl TestFolder {
         fn new(name: &str) -> Self {
             let path = std::env::temp_dir().join(format!("wirerate-output-{name}-{}", std::process::id()));
             fs::create_dir_all(&path).unwrap();
@@ -98,7 +98,7 @@ mod tests {
         }
     }
 
-    impl Drop for Folder {
+    impl Drop for TestFolder {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_written_is_refused_to_a_second_writer() {
-        let folder = Folder::new("lock");
+        let folder = TestFolder::new("lock");
         let path = folder.0.join("x");
         fs::write(&path, "old").unwrap();
         let first = open(&path).unwrap();
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn new_files_are_for_their_owner_alone() {
-        let folder = Folder::new("mode");
+        let folder = TestFolder::new("mode");
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         let (file, part) = (folder.0.join("x"), folder.0.join("x.part"));
         drop((open(&file).unwrap(), create_part(&part).unwrap()));
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn what_a_killed_capture_left_is_kept_and_links_are_not_followed() {
-        let folder = Folder::new("part");
+        let folder = TestFolder::new("part");
         let part = folder.0.join("x.part");
         for left in ["first", "second"] {
             fs::write(&part, left).unwrap();

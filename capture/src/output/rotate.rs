@@ -20,7 +20,7 @@ pub struct RotatePolicy {
     /// longer.
     pub size_max_bytes: Option<NonZeroU64>,
     /// How long a file lasts.
-    pub interval: Option<Interval>,
+    pub interval: Option<FileInterval>,
     /// Most files at a time, the one being written included.
     pub ring_files: Option<NonZeroU32>,
     /// Most bytes of all files at a time, the one being written included, as they lie on the disk.
@@ -29,7 +29,7 @@ pub struct RotatePolicy {
 
 /// How long a file lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interval {
+pub struct FileInterval {
     /// Its length in nanoseconds.
     pub length_ns: NonZeroU64,
     /// Whether files end where the clock on the wall has a multiple of the length (each full hour),
@@ -43,7 +43,7 @@ pub enum Reason {
     /// The next record does not fit its size.
     Size,
     /// Its interval is over.
-    Interval,
+    FileInterval,
     /// With the next record this file alone would not fit the quota.
     Quota,
 }
@@ -211,7 +211,7 @@ impl Rotator {
         let file_bytes = self.file.bytes.saturating_add(record_bytes);
         let is_over = self.file.end_ns.is_some_and(|end_ns| time_ns >= end_ns);
         if is_over || (record_bytes > 0 && self.is_from_before(time_ns)) {
-            Some(Reason::Interval)
+            Some(Reason::FileInterval)
         } else if self.policy.size_max_bytes.is_some_and(|size_max_bytes| file_bytes > size_max_bytes.get()) {
             Some(Reason::Size)
         } else if self.is_over_quota(self.file.disk_bytes.saturating_add(record_bytes)) {
@@ -334,7 +334,7 @@ impl Rotator {
     }
 }
 
-impl Interval {
+impl FileInterval {
     /// When the interval of a file is over whose first record is of `time_ns`; nothing beyond the
     /// year 2554.
     fn end_ns(self, time_ns: u64, utc_offset_s: i32) -> Option<u64> {
@@ -366,17 +366,17 @@ mod tests {
         RotatePolicy { size_max_bytes: NonZeroU64::new(bytes), ..RotatePolicy::default() }
     }
 
-    fn interval(length_s: u64, is_aligned: bool) -> Option<Interval> {
-        Some(Interval { length_ns: NonZeroU64::new(length_s * S).unwrap(), is_aligned })
+    fn interval(length_s: u64, is_aligned: bool) -> Option<FileInterval> {
+        Some(FileInterval { length_ns: NonZeroU64::new(length_s * S).unwrap(), is_aligned })
     }
 
     /// A file as it lies on the disk: its length and the times of its records.
-    type Disk = BTreeMap<String, (u64, Vec<u64>)>;
+    type DiskFiles = BTreeMap<String, (u64, Vec<u64>)>;
 
     /// A disk that does what the rotator says.
-    struct Writer {
+    struct TestWriter {
         rotator: Rotator,
-        disk: Disk,
+        disk: DiskFiles,
         times_ns: Vec<u64>,
         /// Names of finished files in order.
         names: Vec<String>,
@@ -385,11 +385,11 @@ mod tests {
         removed_records: usize,
     }
 
-    impl Writer {
+    impl TestWriter {
         fn new(rotator: Rotator) -> Self {
             let mut writer = Self {
                 rotator,
-                disk: Disk::new(),
+                disk: DiskFiles::new(),
                 times_ns: vec![],
                 names: vec![],
                 files_max: 0,
@@ -451,8 +451,8 @@ mod tests {
         }
     }
 
-    fn write(rotator: Rotator, records: impl IntoIterator<Item = (u64, u64)>) -> Writer {
-        let mut writer = Writer::new(rotator);
+    fn write(rotator: Rotator, records: impl IntoIterator<Item = (u64, u64)>) -> TestWriter {
+        let mut writer = TestWriter::new(rotator);
         records.into_iter().for_each(|(time_ns, bytes)| writer.record(time_ns, bytes));
         writer.end()
     }
@@ -520,7 +520,7 @@ mod tests {
         assert_eq!(rotator.finish(), None);
         rotator.wrote(1_000 * S, 50);
         assert_eq!(rotator.due(1_010 * S - 1, 0), None);
-        assert_eq!(rotator.due(1_010 * S, 0), Some(Reason::Interval));
+        assert_eq!(rotator.due(1_010 * S, 0), Some(Reason::FileInterval));
         let finished = rotator.finish().unwrap();
         assert_eq!((finished.name.as_str(), finished.bytes), ("1000", 150));
         assert_eq!(rotator.finish_at(5 * S).name, "5");
@@ -604,7 +604,7 @@ mod tests {
     }
 
     fn policies() -> impl Strategy<Value = RotatePolicy> {
-        let interval = (1..100_u64, any::<bool>()).prop_map(|(length_ns, is_aligned)| Interval {
+        let interval = (1..100_u64, any::<bool>()).prop_map(|(length_ns, is_aligned)| FileInterval {
             length_ns: NonZeroU64::new(length_ns).unwrap(),
             is_aligned,
         });
@@ -697,7 +697,7 @@ mod tests {
                 if let Some(size) = policy.size_max_bytes {
                     prop_assert!(*bytes <= size.get() || times_ns.len() == 1);
                 }
-                if let Some(Interval { length_ns, is_aligned }) = policy.interval {
+                if let Some(FileInterval { length_ns, is_aligned }) = policy.interval {
                     let (first, last) = (times_ns[0], times_ns[times_ns.len() - 1]);
                     prop_assert!(last - first < length_ns.get());
                     prop_assert!(!is_aligned || first / length_ns == last / length_ns);

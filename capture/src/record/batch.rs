@@ -3,14 +3,14 @@
 //! The loop that encodes a record also makes its index entry. Ordering, rotation and counting read
 //! the index; no code parses encoded bytes again.
 
-/// Set in [`Entry`] for records with a timestamp of the device.
+/// Set in [`IndexEntry`] for records with a timestamp of the device.
 const HARDWARE: u16 = 1 << 15;
 /// Number of interfaces that an index can tell apart.
 pub(crate) const INTERFACE_COUNT_MAX: usize = HARDWARE as usize;
 
 /// The index entry of one encoded record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct IndexEntry {
     /// UTC, in nanoseconds since 1970. The file may have the time of another clock.
     pub(crate) time_ns: u64,
     /// Length of the encoded record.
@@ -20,7 +20,7 @@ pub(crate) struct Entry {
     interface: u16,
 }
 
-impl Entry {
+impl IndexEntry {
     #[inline]
     pub(crate) fn new(time_ns: u64, len: usize, ring: u16, interface: u32, is_hardware: bool) -> Self {
         let interface = interface as u16 | if is_hardware { HARDWARE } else { 0 };
@@ -44,12 +44,12 @@ impl Entry {
 }
 
 /// Bytes of these records.
-pub(crate) fn len_of(index: &[Entry]) -> usize {
+pub(crate) fn len_of(index: &[IndexEntry]) -> usize {
     index.iter().map(|entry| entry.len as usize).sum()
 }
 
 /// Number and length of the whole records within the first `len` bytes.
-pub(crate) fn whole(index: &[Entry], len: usize) -> (usize, usize) {
+pub(crate) fn whole(index: &[IndexEntry], len: usize) -> (usize, usize) {
     let (mut count, mut end) = (0, 0);
     while count < index.len() && end + index[count].len as usize <= len {
         end += index[count].len as usize;
@@ -62,7 +62,7 @@ pub(crate) fn whole(index: &[Entry], len: usize) -> (usize, usize) {
 #[derive(Debug, Default)]
 pub(crate) struct EncodedBatch {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) index: Vec<Entry>,
+    pub(crate) index: Vec<IndexEntry>,
     /// The largest time.
     pub(crate) last_ns: u64,
     /// True if a record is older than one before it.
@@ -77,7 +77,7 @@ impl EncodedBatch {
 
     /// Adds the entry of a record whose bytes were just encoded.
     #[inline]
-    pub(crate) fn push(&mut self, entry: Entry) {
+    pub(crate) fn push(&mut self, entry: IndexEntry) {
         self.is_disordered |= entry.time_ns < self.last_ns;
         self.last_ns = self.last_ns.max(entry.time_ns);
         self.index.push(entry);
@@ -105,13 +105,13 @@ impl EncodedBatch {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chunk<'a> {
     pub(crate) bytes: &'a [u8],
-    pub(crate) index: &'a [Entry],
+    pub(crate) index: &'a [IndexEntry],
     /// The largest time.
     pub(crate) last_ns: u64,
 }
 
 impl<'a> Chunk<'a> {
-    pub(crate) fn new(bytes: &'a [u8], index: &'a [Entry]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8], index: &'a [IndexEntry]) -> Self {
         Self { bytes, index, last_ns: index.iter().map(|entry| entry.time_ns).max().unwrap_or(0) }
     }
 
@@ -149,7 +149,7 @@ pub(crate) mod samples {
             let (start, in_file_ns) = (batch.bytes.len(), time_ns + ahead_ns);
             Packet { time_ns: in_file_ns, data: &data, ..Packet::default() }.emit(&mut batch.bytes);
             let len = batch.bytes.len() - start;
-            batch.push(Entry::new(time_ns, len, ring, 0, ahead_ns > 0));
+            batch.push(IndexEntry::new(time_ns, len, ring, 0, ahead_ns > 0));
         }
         batch
     }
@@ -159,7 +159,7 @@ pub(crate) mod samples {
         let start = batch.bytes.len();
         Packet { time_ns, interface, data, ..Packet::default() }.emit(&mut batch.bytes);
         let len = batch.bytes.len() - start;
-        batch.push(Entry::new(time_ns, len, ring, interface, interface % 2 == 1));
+        batch.push(IndexEntry::new(time_ns, len, ring, interface, interface % 2 == 1));
     }
 }
 
@@ -170,9 +170,9 @@ mod tests {
 
     #[test]
     fn an_entry_has_16_bytes_and_keeps_what_it_was_made_of() {
-        assert_eq!(size_of::<Entry>(), 16);
+        assert_eq!(size_of::<IndexEntry>(), 16);
         for is_hardware in [false, true] {
-            let entry = Entry::new(u64::MAX, 300_000, u16::MAX, 32_767, is_hardware);
+            let entry = IndexEntry::new(u64::MAX, 300_000, u16::MAX, 32_767, is_hardware);
             let kept = (entry.time_ns, entry.len, entry.ring(), entry.interface(), entry.is_hardware());
             assert_eq!(kept, (u64::MAX, 300_000, 65_535, 32_767, is_hardware));
         }

@@ -1,10 +1,10 @@
 //! Encodes records as blocks of a capture file, in the buffer of a batch.
 
 use crate::interfaces::Numbering;
-use crate::record::batch::{EncodedBatch, Entry};
+use crate::record::batch::{EncodedBatch, IndexEntry};
 use crate::record::format::Format;
 use crate::record::ring::{Record, TimeSource, VlanTag};
-use crate::time::phc::{Line, PhcClock};
+use crate::time::phc::{ClockLine, PhcClock};
 use crate::time::utc::monotonic_now_ns;
 use pcapng::{Flags, Interface, Packet, Template, pcap};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 const TAG_AT: usize = 12;
 
 /// What becomes of the stamps of a device.
-pub(crate) struct Stamps {
+pub(crate) struct StampConversion {
     /// Its clock.
     pub(crate) clock: Arc<PhcClock>,
     /// True when the file gets them as they are.
@@ -33,9 +33,9 @@ pub(crate) struct Encoder {
     /// One for each queue seen, by its number; for frames that came in, with nothing lost before.
     /// Those that the device stamped have their own.
     templates: [Vec<Template>; 2],
-    stamps: Option<Stamps>,
+    stamps: Option<StampConversion>,
     /// Of the batch at work.
-    line: Line,
+    line: ClockLine,
     /// Where a tag is put back.
     scratch: Vec<u8>,
     /// The id of the next packet, when packets have ids.
@@ -48,13 +48,13 @@ impl Encoder {
         let ring = u16::try_from(ring).expect("a capture has fewer rings");
         let (templates, scratch) = (<[Vec<_>; 2]>::default(), Vec::new());
         let snaplen = snaplen as usize;
-        let (stamps, line) = (None, Line::default());
+        let (stamps, line) = (None, ClockLine::default());
         let (knows_queues, packet_id) = (true, None);
         Self { format, numbering, ring, knows_queues, snaplen, templates, stamps, line, scratch, packet_id }
     }
 
     /// The same, for a device whose stamps mean something.
-    pub(crate) fn with_stamps(self, stamps: Option<Stamps>) -> Self {
+    pub(crate) fn with_stamps(self, stamps: Option<StampConversion>) -> Self {
         Self { stamps, ..self }
     }
 
@@ -94,7 +94,7 @@ impl Encoder {
             self.emit_at(record, time_ns, false, &mut out.bytes);
         }
         let interface = self.numbering.interface(record.queue_index, is_stamped);
-        out.push(Entry::new(time_ns, out.bytes.len() - start, self.ring, interface, is_stamped));
+        out.push(IndexEntry::new(time_ns, out.bytes.len() - start, self.ring, interface, is_stamped));
     }
 
     /// A record with the device's own time; returns UTC, by which records are ordered. A call, so
@@ -263,7 +263,7 @@ mod tests {
         let clock = Arc::new(PhcClock::new(0, Box::new(Ahead), monotonic_now_ns()).unwrap());
         let numbering = Numbering::single().with_clock();
         for (raw_phc, in_file_ns) in [(false, 101_000_000_000), (true, 138_000_000_000)] {
-            let stamps = Stamps { clock: Arc::clone(&clock), raw_phc };
+            let stamps = StampConversion { clock: Arc::clone(&clock), raw_phc };
             let mut encoder = Encoder::new(Format::Pcapng, numbering, 0, 96).with_stamps(Some(stamps));
             encoder.begin_batch();
             for lost_before in [0, 3] {
@@ -275,7 +275,11 @@ mod tests {
                 let mut out = EncodedBatch::default();
                 encoder.emit(&stamped, 55, &mut out);
                 let entry = out.index[0];
-                assert_eq!(entry, Entry::new(101_000_000_000, out.bytes.len(), 0, 1, true), "ordered by UTC");
+                assert_eq!(
+                    entry,
+                    IndexEntry::new(101_000_000_000, out.bytes.len(), 0, 1, true),
+                    "ordered by UTC"
+                );
                 let packet = Packet {
                     interface: 1,
                     time_ns: in_file_ns,
@@ -290,7 +294,7 @@ mod tests {
             }
             let mut out = EncodedBatch::default();
             encoder.emit(&record(2, 0, &[7; 64]), 55, &mut out);
-            assert_eq!(out.index, [Entry::new(1_055, out.bytes.len(), 0, 0, false)]);
+            assert_eq!(out.index, [IndexEntry::new(1_055, out.bytes.len(), 0, 0, false)]);
             let others = Packet {
                 time_ns: 1_055,
                 frame_len: 1514,

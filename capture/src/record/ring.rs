@@ -95,14 +95,14 @@ impl<'a> Record<'a> {
 
 /// The shape of one ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct RingShape {
     /// A power of two.
     pub slots: u32,
     /// Bytes of one slot, at least the head's 32.
     pub slot_size_bytes: u32,
 }
 
-impl Shape {
+impl RingShape {
     /// Bytes of the whole ring.
     pub fn size_bytes(&self) -> usize {
         self.slots as usize * self.slot_size_bytes as usize
@@ -184,7 +184,7 @@ mod tests {
 
     /// A producer as the BPF program is one, over plain memory.
     struct Producer {
-        shape: Shape,
+        shape: RingShape,
         memory: Vec<u8>,
         head: u64,
         lost: u32,
@@ -193,7 +193,7 @@ mod tests {
 
     impl Producer {
         fn new(slots: u32) -> Self {
-            let shape = Shape { slots, slot_size_bytes: SLOT_SIZE as u32 };
+            let shape = RingShape { slots, slot_size_bytes: SLOT_SIZE as u32 };
             let memory = vec![0xee; shape.size_bytes()];
             Self { shape, memory, head: 0, lost: 0, lost_noted: 0 }
         }
@@ -275,7 +275,7 @@ mod tests {
         /// Numbers near the end of 64 bits wrap like any others.
         #[test]
         fn ranges_are_whole_slots_in_the_ring(tail in any::<u64>(), pending in 0..=64_u64, batch in 0..100_u32) {
-            let shape = Shape { slots: 64, slot_size_bytes: 128 };
+            let shape = RingShape { slots: 64, slot_size_bytes: 128 };
             let [first, second] = shape.filled(tail, tail.wrapping_add(pending), batch);
             prop_assert_eq!(((first.len() + second.len()) / 128) as u64, pending.min(u64::from(batch)));
             prop_assert_eq!(first.start, (tail % 64) as usize * 128);
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "over 4 slots ahead")]
     fn a_head_beyond_the_ring_is_a_broken_promise() {
-        Shape { slots: 4, slot_size_bytes: 64 }.filled(10, 15, 100);
+        RingShape { slots: 4, slot_size_bytes: 64 }.filled(10, 15, 100);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct RingHandle {
     pub(crate) pool: Pool,
     pub(crate) counts: Arc<ReaderCounts>,
-    pub(crate) progress: Progress,
+    pub(crate) progress: ReaderProgress,
     pub(crate) probe: Option<Box<dyn Probe>>,
     /// The CPU that fills the ring, if it is always the same one.
     pub(crate) cpu: Option<u32>,
@@ -21,7 +21,7 @@ pub(crate) struct RingHandle {
 
 /// How far a reader is. Only the reader writes it.
 #[derive(Debug, Default)]
-pub(crate) struct Progress {
+pub(crate) struct ReaderProgress {
     /// Records ever taken from the ring; those to be written have been sent before.
     taken: AtomicU64,
     /// At this time, in nanoseconds since 1970, the ring was empty and all its records had been
@@ -29,7 +29,7 @@ pub(crate) struct Progress {
     empty_ns: AtomicU64,
 }
 
-impl Progress {
+impl ReaderProgress {
     /// The reader has sent or counted `records` more records.
     pub(crate) fn took(&self, records: u64) {
         // Release: a thread that reads this number finds the batch in the channel.
@@ -54,7 +54,7 @@ impl RingHandle {
         Arc::new(Self {
             pool: Pool::new(0),
             counts: Arc::default(),
-            progress: Progress::default(),
+            progress: ReaderProgress::default(),
             probe: None,
             cpu: None,
             delay_ns: 0,

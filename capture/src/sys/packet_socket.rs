@@ -33,7 +33,7 @@ impl RingShape {
 
 /// Counts of the kernel since the last call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counted {
+pub(crate) struct SocketCounts {
     /// Frames that passed the filter, including dropped ones.
     pub(crate) packets: u32,
     /// Dropped frames.
@@ -113,10 +113,10 @@ impl CaptureSocket {
     }
 
     /// Counts since the last call.
-    pub(crate) fn take_counts(&self) -> io::Result<Counted> {
+    pub(crate) fn take_counts(&self) -> io::Result<SocketCounts> {
         // `struct tpacket_stats_v3`.
         let [packets, drops, freezes] = self.0.get(libc::PACKET_STATISTICS)?;
-        Ok(Counted { packets, drops, freezes })
+        Ok(SocketCounts { packets, drops, freezes })
     }
 
     /// False once the device is gone or has left its namespace.

@@ -23,14 +23,14 @@ pub(crate) struct Instruction {
 
 /// `struct bpf_program`.
 #[repr(C)]
-struct Program {
+struct CompiledProgram {
     len: c_uint,
     instructions: *mut Instruction,
 }
 
 /// Why there is no program.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum CompileError {
     /// No libpcap, in the words of the dynamic linker.
     Missing(String),
     /// libpcap does not understand the expression, in its own words.
@@ -38,9 +38,9 @@ pub(crate) enum Failure {
 }
 
 type OpenDead = unsafe extern "C" fn(c_int, c_int) -> *mut c_void;
-type Compile = unsafe extern "C" fn(*mut c_void, *mut Program, *const c_char, c_int, c_uint) -> c_int;
+type Compile = unsafe extern "C" fn(*mut c_void, *mut CompiledProgram, *const c_char, c_int, c_uint) -> c_int;
 type ErrorText = unsafe extern "C" fn(*mut c_void) -> *const c_char;
-type FreeCode = unsafe extern "C" fn(*mut Program);
+type FreeCode = unsafe extern "C" fn(*mut CompiledProgram);
 type Close = unsafe extern "C" fn(*mut c_void);
 
 /// The functions used, which stay loaded until the process ends.
@@ -70,7 +70,7 @@ pub(crate) fn compile(
     expression: &CStr,
     link_type: c_int,
     snaplen: c_int,
-) -> Result<Vec<Instruction>, Failure> {
+) -> Result<Vec<Instruction>, CompileError> {
     let key = (expression.to_owned(), link_type, snaplen);
     if let Some((of, program)) = &*LAST.lock().unwrap_or_else(PoisonError::into_inner)
         && *of == key
@@ -85,7 +85,7 @@ pub(crate) fn compile(
     // SAFETY: numbers in; a handle of our own, or null, out.
     let handle = unsafe { (library.open_dead)(link_type, snaplen) };
     if handle.is_null() {
-        return Err(Failure::Refused("out of memory".to_owned()));
+        return Err(CompileError::Refused("out of memory".to_owned()));
     }
     let compiled = compile_with(&library, handle, expression);
     // SAFETY: the handle came from open_dead, was not closed yet, and is not used again.
@@ -100,9 +100,9 @@ fn compile_with(
     library: &Library,
     handle: *mut c_void,
     expression: &CStr,
-) -> Result<Vec<Instruction>, Failure> {
+) -> Result<Vec<Instruction>, CompileError> {
     let optimize = 1;
-    let mut program = Program { len: 0, instructions: std::ptr::null_mut() };
+    let mut program = CompiledProgram { len: 0, instructions: std::ptr::null_mut() };
     // SAFETY: the handle is open and used by this thread only, `program` is a whole structure that
     // lives during the call, and the expression ends with a zero.
     let result =
@@ -111,7 +111,7 @@ fn compile_with(
         // SAFETY: the handle is open; its text ends with a zero and stays until the next call with
         // the handle.
         let text = unsafe { CStr::from_ptr((library.error_text)(handle)) };
-        return Err(Failure::Refused(text.to_string_lossy().into_owned()));
+        return Err(CompileError::Refused(text.to_string_lossy().into_owned()));
     }
     // SAFETY: compile succeeded, so `instructions` points to `len` instructions, which are copied
     // before they are freed and which have no other owner. A program is never empty, so the pointer
@@ -123,8 +123,9 @@ fn compile_with(
     Ok(instructions)
 }
 
-fn load() -> Result<Library, Failure> {
-    let library = NAMES.iter().find_map(|name| open(name)).ok_or_else(|| Failure::Missing(c_error_text()))?;
+fn load() -> Result<Library, CompileError> {
+    let library =
+        NAMES.iter().find_map(|name| open(name)).ok_or_else(|| CompileError::Missing(c_error_text()))?;
     // SAFETY: each type is that of the function in `pcap/pcap.h`, unchanged since libpcap 0.8; the
     // library is never closed, so the addresses stay good.
     unsafe {
@@ -145,10 +146,10 @@ fn open(name: &CStr) -> Option<*mut c_void> {
     (!library.is_null()).then_some(library)
 }
 
-fn symbol(library: *mut c_void, name: &CStr) -> Result<*mut c_void, Failure> {
+fn symbol(library: *mut c_void, name: &CStr) -> Result<*mut c_void, CompileError> {
     // SAFETY: the library was opened and is never closed; the name ends with a zero.
     let address = unsafe { libc::dlsym(library, name.as_ptr()) };
-    if address.is_null() { Err(Failure::Missing(c_error_text())) } else { Ok(address) }
+    if address.is_null() { Err(CompileError::Missing(c_error_text())) } else { Ok(address) }
 }
 
 /// What the dynamic linker said last.
@@ -164,6 +165,7 @@ fn c_error_text() -> String {
 }
 
 /// The expression for C.
-pub(crate) fn c_string(expression: &str) -> Result<CString, Failure> {
-    CString::new(expression).map_err(|_| Failure::Refused("the expression has a zero byte in it".to_owned()))
+pub(crate) fn c_string(expression: &str) -> Result<CString, CompileError> {
+    CString::new(expression)
+        .map_err(|_| CompileError::Refused("the expression has a zero byte in it".to_owned()))
 }

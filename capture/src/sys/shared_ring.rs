@@ -3,7 +3,7 @@
 //! The protocol: the program fills slots from `tail` on and then raises `head`; the reader reads
 //! slots before `head` and then raises `tail`. Each of the two words has one writer.
 
-use crate::record::ring::{Batch, Shape};
+use crate::record::ring::{Batch, RingShape};
 use bpf::abi::CaptureCpu;
 use bpf::capture::CaptureProgram;
 use std::mem::offset_of;
@@ -48,7 +48,7 @@ pub(crate) fn set_mode(program: &CaptureProgram, mode: u32) {
 pub(crate) struct RingReader {
     program: Arc<CaptureProgram>,
     cpu: u32,
-    shape: Shape,
+    shape: RingShape,
     /// As in the shared page, which only this reader writes.
     tail: u64,
 }
@@ -58,7 +58,7 @@ impl RingReader {
     /// each other's slots.
     pub(crate) fn all(program: &Arc<CaptureProgram>) -> Vec<Self> {
         let geometry = program.geometry();
-        let shape = Shape { slots: geometry.slots, slot_size_bytes: geometry.slot_size_bytes() };
+        let shape = RingShape { slots: geometry.slots, slot_size_bytes: geometry.slot_size_bytes() };
         (0..geometry.rings).map(|cpu| Self { program: Arc::clone(program), cpu, shape, tail: 0 }).collect()
     }
 
@@ -73,7 +73,7 @@ impl RingReader {
     }
 
     /// The shape of this ring.
-    pub(crate) fn shape(&self) -> Shape {
+    pub(crate) fn shape(&self) -> RingShape {
         self.shape
     }
 

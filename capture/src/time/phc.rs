@@ -25,7 +25,7 @@ const DRIFT_MAX: f64 = 0.001;
 
 /// Time of day as a function of the card's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Line {
+pub(crate) struct ClockLine {
     /// A time of the card's clock.
     at_ns: i64,
     /// Time of day minus the card's clock, then.
@@ -34,7 +34,7 @@ pub(crate) struct Line {
     drift: i64,
 }
 
-impl Line {
+impl ClockLine {
     /// The UTC at `phc_ns`.
     #[inline]
     pub(crate) fn utc_ns(&self, phc_ns: u64) -> u64 {
@@ -53,7 +53,7 @@ impl Line {
 #[derive(Debug, Default)]
 struct Fit {
     readings: VecDeque<PhcReading>,
-    line: Line,
+    line: ClockLine,
     steps: u64,
 }
 
@@ -76,7 +76,7 @@ impl Fit {
 
 /// The line with the least squares, readings weighted by how sure they are. Everything is seen from
 /// the last reading, so that the numbers are small enough for a float.
-fn line_through(readings: &VecDeque<PhcReading>) -> Line {
+fn line_through(readings: &VecDeque<PhcReading>) -> ClockLine {
     let last = *readings.back().expect("there is a reading");
     let offset_of = |reading: &PhcReading| reading.utc_ns.wrapping_sub(reading.phc_ns);
     let mut sums = [0.0_f64; 5];
@@ -91,12 +91,12 @@ fn line_through(readings: &VecDeque<PhcReading>) -> Line {
     let [w, x, y, xx, xy] = sums;
     let spread = w * xx - x * x;
     let slope = if spread > 0.0 { (w * xy - x * y) / spread } else { 0.0 };
-    let plain = Line { at_ns: last.phc_ns, offset_ns: offset_of(&last), drift: 0 };
+    let plain = ClockLine { at_ns: last.phc_ns, offset_ns: offset_of(&last), drift: 0 };
     if !slope.is_finite() || slope.abs() > DRIFT_MAX {
         return plain;
     }
     let above_last = (y - slope * x) / w;
-    Line {
+    ClockLine {
         offset_ns: plain.offset_ns.wrapping_add(above_last.round() as i64),
         drift: (slope * 4_294_967_296.0) as i64,
         ..plain
@@ -135,11 +135,11 @@ impl PhcFacts {
 /// The clock of one card, for all readers of its rings.
 pub(crate) struct PhcClock {
     index: u32,
-    state: Mutex<State>,
+    state: Mutex<PhcState>,
     measured_at_ns: AtomicU64,
 }
 
-struct State {
+struct PhcState {
     clock: Box<dyn PhcRead>,
     fit: Fit,
     failures: u64,
@@ -153,7 +153,7 @@ impl PhcClock {
     pub(crate) fn new(index: u32, clock: Box<dyn PhcRead>, now_ns: u64) -> std::io::Result<Self> {
         let mut fit = Fit::default();
         fit.add(clock.read()?);
-        let state = Mutex::new(State { clock, fit, failures: 0 });
+        let state = Mutex::new(PhcState { clock, fit, failures: 0 });
         Ok(Self { index, state, measured_at_ns: AtomicU64::new(now_ns) })
     }
 
@@ -171,7 +171,7 @@ impl PhcClock {
 
     /// The line for stamps around now (`now_ns` is monotonic). Measures when the last measurement
     /// is too old.
-    pub(crate) fn line(&self, now_ns: u64) -> Line {
+    pub(crate) fn line(&self, now_ns: u64) -> ClockLine {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = state.fit.readings.len() < READINGS_MAX / 2;
         let age_max_ns = if is_new { AGE_FIRST_NS } else { AGE_NS };
@@ -223,13 +223,13 @@ mod tests {
     const DAY_NS: i64 = 1_795_000_000 * S;
 
     /// A card whose clock was `ahead_ns` ahead at the start and gains `ppb`.
-    struct Card {
+    struct SimulatedCard {
         ahead_ns: i64,
         ppb: i64,
         uncertainty_ns: u64,
     }
 
-    impl Card {
+    impl SimulatedCard {
         fn phc_ns(&self, elapsed_ns: i64) -> i64 {
             DAY_NS
                 + elapsed_ns
@@ -246,7 +246,7 @@ mod tests {
         }
     }
 
-    fn error_ns(fit: &Fit, card: &Card, elapsed_ns: i64) -> i64 {
+    fn error_ns(fit: &Fit, card: &SimulatedCard, elapsed_ns: i64) -> i64 {
         fit.line.utc_ns(card.phc_ns(elapsed_ns).cast_unsigned()).cast_signed() - DAY_NS - elapsed_ns
     }
 
@@ -260,7 +260,7 @@ mod tests {
             errors in prop::collection::vec(-40_i64..40, 3..60),
             asked_ms in 0_i64..250,
         ) {
-            let card = Card { ahead_ns: ahead_s * S + 123_456_789, ppb, uncertainty_ns: 40 };
+            let card = SimulatedCard { ahead_ns: ahead_s * S + 123_456_789, ppb, uncertainty_ns: 40 };
             let mut fit = Fit::default();
             for (number, error) in errors.iter().enumerate() {
                 fit.add(card.reading(number as i64 * S / 4, *error));
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_was_set_begins_a_new_line() {
-        let mut card = Card { ahead_ns: 37 * S, ppb: 20_000, uncertainty_ns: 30 };
+        let mut card = SimulatedCard { ahead_ns: 37 * S, ppb: 20_000, uncertainty_ns: 30 };
         let mut fit = Fit::default();
         (0..20).for_each(|number| fit.add(card.reading(number * S / 4, 0)));
         assert!(error_ns(&fit, &card, 5 * S).abs() < 10);
@@ -303,8 +303,8 @@ mod tests {
 
     #[test]
     fn a_measurement_that_was_interrupted_hardly_counts() {
-        let card = Card { ahead_ns: 0, ppb: 0, uncertainty_ns: 20 };
-        let late = Card { uncertainty_ns: 300_000, ..card };
+        let card = SimulatedCard { ahead_ns: 0, ppb: 0, uncertainty_ns: 20 };
+        let late = SimulatedCard { uncertainty_ns: 300_000, ..card };
         let mut fit = Fit::default();
         for number in 0..12 {
             fit.add(if number == 6 {
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn it_is_measured_often_at_first_and_seldom_later() {
-        let card = Card { ahead_ns: 37 * S, ppb: 1_000, uncertainty_ns: 30 };
+        let card = SimulatedCard { ahead_ns: 37 * S, ppb: 1_000, uncertainty_ns: 30 };
         let readings = (0..10).map(|number| card.reading(number * S / 50, 0)).collect();
         let readings = Arc::new(Mutex::new(readings));
         let clock = PhcClock::new(3, Box::new(List(Arc::clone(&readings))), 0).unwrap();
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_card_that_went_away_leaves_its_line() {
-        let card = Card { ahead_ns: 37 * S, ppb: 0, uncertainty_ns: 30 };
+        let card = SimulatedCard { ahead_ns: 37 * S, ppb: 0, uncertainty_ns: 30 };
         let readings = Arc::new(Mutex::new(VecDeque::from([card.reading(0, 0)])));
         let clock = PhcClock::new(3, Box::new(List(Arc::clone(&readings))), 0).unwrap();
         let line = clock.line(0);

@@ -3,7 +3,7 @@
 //! Bad IP addresses are rejected with a result, where the kernel accepts any text
 //! (docs/differences.md, row 1).
 
-use super::{Answer, Argument, result};
+use super::{Argument, SetterResult, result};
 use crate::address::{ipv4_text, ipv6_text, parse_ipv4, parse_ipv6, parse_mac};
 use crate::{Device, Fault};
 use packet::{Flags, MacAddr};
@@ -25,7 +25,7 @@ pub(crate) fn set_ipv4(
     current: &mut Ipv4Addr,
     address: Option<Ipv4Addr>,
     arg: &Argument<'_>,
-) -> Answer {
+) -> SetterResult {
     if *setting != address {
         *setting = address;
         *current = address.unwrap_or(Ipv4Addr::UNSPECIFIED);
@@ -33,27 +33,27 @@ pub(crate) fn set_ipv4(
     arg.ok(ipv4_text(address))
 }
 
-pub(crate) fn dst6(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn dst6(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     let address = ipv6(device, arg)?;
     device.config.dst6 = address;
     device.cursor.dst_v6 = address;
     arg.ok(ipv6_text(address))
 }
 
-pub(crate) fn dst6_min(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn dst6_min(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     let address = ipv6(device, arg)?;
     device.config.dst6_min = address;
     device.cursor.dst_v6 = address;
     arg.ok(ipv6_text(address))
 }
 
-pub(crate) fn dst6_max(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn dst6_max(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     let address = ipv6(device, arg)?;
     device.config.dst6_max = address;
     arg.ok(ipv6_text(address))
 }
 
-pub(crate) fn src6(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn src6(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     let address = ipv6(device, arg)?;
     device.config.src6 = address;
     device.cursor.src_v6 = address;
@@ -71,12 +71,12 @@ fn ipv6(device: &mut Device, arg: &Argument<'_>) -> Result<Ipv6Addr, crate::Refu
 }
 
 /// The result of both MAC commands has no underscore and no equals sign.
-pub(crate) fn dst_mac(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn dst_mac(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     device.config.dst_mac = mac(arg)?;
     result(format!("OK: dstmac {}", device.config.dst_mac))
 }
 
-pub(crate) fn src_mac(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn src_mac(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     device.config.src_mac = mac(arg)?;
     result(format!("OK: srcmac {}", device.config.src_mac))
 }

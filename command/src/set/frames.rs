@@ -1,6 +1,6 @@
 //! Sizes, the internet mix, and rates that are computed from sizes.
 
-use super::{Answer, Argument, Reply};
+use super::{Argument, Reply, SetterResult};
 use crate::scan::Scan;
 use crate::{Device, Fault};
 use packet::{IMIX_ENTRIES_MAX, ImixEntry};
@@ -35,12 +35,12 @@ fn next_size(device: &mut Device, size: u64) {
     }
 }
 
-pub(crate) fn flows(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn flows(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     device.config.flows = (arg.number as u32).min(packet::FLOWS_MAX);
     arg.ok(device.config.flows)
 }
 
-pub(crate) fn min_pkt_size(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn min_pkt_size(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     let size = arg.number.max(SIZE_MIN);
     if differs(size, device.config.min_pkt_size) {
         device.config.min_pkt_size = size as u32;
@@ -49,7 +49,7 @@ pub(crate) fn min_pkt_size(device: &mut Device, arg: &Argument<'_>) -> Answer {
     arg.ok(device.config.min_pkt_size as i32)
 }
 
-pub(crate) fn max_pkt_size(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn max_pkt_size(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     let size = arg.number.max(SIZE_MIN);
     if differs(size, device.config.max_pkt_size) {
         device.config.max_pkt_size = size as u32;
@@ -59,7 +59,7 @@ pub(crate) fn max_pkt_size(device: &mut Device, arg: &Argument<'_>) -> Answer {
 }
 
 /// Sets both ends, but only when the lower one changes.
-pub(crate) fn pkt_size(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn pkt_size(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     let size = arg.number.max(SIZE_MIN);
     if differs(size, device.config.min_pkt_size) {
         device.config.min_pkt_size = size as u32;
@@ -71,7 +71,7 @@ pub(crate) fn pkt_size(device: &mut Device, arg: &Argument<'_>) -> Answer {
 
 /// Mbit/s into a delay, from the smallest size as it is now. The product wraps as in the kernel:
 /// bits in a signed 32-bit number, nanoseconds in 64 bits.
-pub(crate) fn rate(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn rate(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     let bits = (device.config.min_pkt_size as i32).wrapping_mul(8);
     let total = (bits as u64).wrapping_mul(NS_PER_US);
     let Some(delay_ns) = total.checked_div(arg.number) else {
@@ -82,7 +82,7 @@ pub(crate) fn rate(device: &mut Device, arg: &Argument<'_>) -> Answer {
 }
 
 /// Frames per second into a delay. The result says `rate`.
-pub(crate) fn ratep(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn ratep(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     let Some(delay_ns) = NS_PER_S.checked_div(arg.number) else {
         return arg.refuse(Fault::ZeroRate { setting: arg.word });
     };
@@ -92,7 +92,7 @@ pub(crate) fn ratep(device: &mut Device, arg: &Argument<'_>) -> Answer {
 
 /// `SIZE,WEIGHT SIZE,WEIGHT ...`, exactly one space between entries. Never says anything; entries
 /// read before a bad one stay.
-pub(crate) fn imix_weights(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn imix_weights(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     if device.config.clone_skb > 0 {
         return arg.refuse(Fault::ImixWithClones);
     }

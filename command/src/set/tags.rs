@@ -1,6 +1,6 @@
 //! MPLS labels, VLAN tags, and the traffic class bytes.
 
-use super::{Answer, Argument, Reply, result};
+use super::{Argument, Reply, SetterResult, result};
 use crate::scan::Scan;
 use crate::{Device, Fault};
 use packet::{Config, Flags, MPLS_LABELS_MAX, MPLS_RANDOM};
@@ -12,7 +12,7 @@ const LABEL_DIGITS: usize = 8;
 
 /// Labels with one comma between them. One that is zero or no number empties the list, which is how
 /// MPLS is turned off. MPLS and VLAN exclude each other.
-pub(crate) fn mpls(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn mpls(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     let config = &mut device.config;
     config.mpls.clear();
     let labels = read_labels(arg, &mut config.flags)?;
@@ -55,7 +55,7 @@ fn remove_tags(config: &mut Config) {
 }
 
 /// Turning off says nothing, as in the kernel.
-pub(crate) fn vlan_id(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn vlan_id(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     if arg.number > VLAN_ID_MAX {
         remove_tags(&mut device.config);
         return Ok(Reply::Unchanged);
@@ -66,7 +66,7 @@ pub(crate) fn vlan_id(device: &mut Device, arg: &Argument<'_>) -> Answer {
 }
 
 /// An outer tag needs an inner one; without, both are off.
-pub(crate) fn svlan_id(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn svlan_id(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     if arg.number > VLAN_ID_MAX || device.config.vlan_id.is_none() {
         remove_tags(&mut device.config);
         return Ok(Reply::Unchanged);
@@ -76,28 +76,28 @@ pub(crate) fn svlan_id(device: &mut Device, arg: &Argument<'_>) -> Answer {
     arg.ok(arg.number)
 }
 
-pub(crate) fn vlan_p(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn vlan_p(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     let is_on = device.config.vlan_id.is_some();
     set_tag_bits(arg, is_on, 7, &mut device.config.vlan_p)
 }
 
-pub(crate) fn vlan_cfi(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn vlan_cfi(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     let is_on = device.config.vlan_id.is_some();
     set_tag_bits(arg, is_on, 1, &mut device.config.vlan_cfi)
 }
 
-pub(crate) fn svlan_p(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn svlan_p(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     let is_on = device.config.svlan_id.is_some();
     set_tag_bits(arg, is_on, 7, &mut device.config.svlan_p)
 }
 
-pub(crate) fn svlan_cfi(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn svlan_cfi(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     let is_on = device.config.svlan_id.is_some();
     set_tag_bits(arg, is_on, 1, &mut device.config.svlan_cfi)
 }
 
 /// Says the same for a value too large and for a tag that is off; both are no error of the write.
-fn set_tag_bits(arg: &Argument<'_>, is_on: bool, max: u8, setting: &mut u8) -> Answer {
+fn set_tag_bits(arg: &Argument<'_>, is_on: bool, max: u8, setting: &mut u8) -> SetterResult {
     if arg.number > u64::from(max) || !is_on {
         return result(format!("ERROR: {} must be 0-{max}", arg.word));
     }
@@ -105,16 +105,16 @@ fn set_tag_bits(arg: &Argument<'_>, is_on: bool, max: u8, setting: &mut u8) -> A
     arg.ok(arg.number)
 }
 
-pub(crate) fn tos(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn tos(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     set_class(arg, &mut device.config.tos)
 }
 
-pub(crate) fn traffic_class(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn traffic_class(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     set_class(arg, &mut device.config.traffic_class)
 }
 
 /// Exactly two hex digits.
-fn set_class(arg: &Argument<'_>, setting: &mut u8) -> Answer {
+fn set_class(arg: &Argument<'_>, setting: &mut u8) -> SetterResult {
     if arg.text.len() != 2 {
         return result(format!("ERROR: {} must be 00-ff", arg.word));
     }

@@ -1,6 +1,6 @@
 //! Settings of the transmission: repeats, mode, flags, delay, memory, and the counters.
 
-use super::{Answer, Argument, result};
+use super::{Argument, SetterResult, result};
 use crate::flags::read_flag;
 use crate::{Device, FLAGS, Fault};
 use packet::{Flags, NEVER_NS, XmitMode};
@@ -8,7 +8,7 @@ use packet::{Flags, NEVER_NS, XmitMode};
 /// `delay` of a device that is never to send.
 pub(crate) const NEVER: u64 = 0x7fff_ffff;
 
-pub(crate) fn clone_skb(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn clone_skb(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     let config = &mut device.config;
     if arg.number > 0 {
         if config.xmit_mode == XmitMode::NetifReceive {
@@ -28,7 +28,7 @@ pub(crate) fn clone_skb(device: &mut Device, arg: &Argument<'_>) -> Answer {
     arg.ok(config.clone_skb)
 }
 
-pub(crate) fn burst(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn burst(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     let config = &mut device.config;
     if arg.number > 1 {
         if config.xmit_mode == XmitMode::QueueXmit {
@@ -46,7 +46,7 @@ pub(crate) fn burst(device: &mut Device, arg: &Argument<'_>) -> Answer {
 }
 
 /// The list of modes in the answer leaves one out, as the kernel's does.
-pub(crate) fn xmit_mode(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn xmit_mode(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     let mode = match arg.text {
         b"start_xmit" => XmitMode::StartXmit,
         b"netif_receive" => XmitMode::NetifReceive,
@@ -63,7 +63,7 @@ pub(crate) fn xmit_mode(device: &mut Device, arg: &Argument<'_>) -> Answer {
     arg.ok(arg.lossy())
 }
 
-pub(crate) fn flag(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn flag(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     let config = &mut device.config;
     let Some((flag, is_on)) = read_flag(arg.text, arg.facts.has_xfrm) else {
         return Ok(super::Reply::Result(unknown_flag(arg)));
@@ -82,13 +82,13 @@ fn unknown_flag(arg: &Argument<'_>) -> Vec<u8> {
     [b"Flag -:", arg.text, tail.as_bytes()].concat()
 }
 
-pub(crate) fn delay(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn delay(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     device.config.delay_ns = if arg.number == NEVER { NEVER_NS } else { arg.number };
     arg.ok(device.config.delay_ns)
 }
 
 /// The kernel also takes nodes beyond its table (docs/differences.md, row 11).
-pub(crate) fn node(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn node(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     let node = arg.number as i32;
     if !arg.facts.has_node(node) {
         return result("ERROR: node not possible");
@@ -99,7 +99,7 @@ pub(crate) fn node(device: &mut Device, arg: &Argument<'_>) -> Answer {
 
 /// wirerate's own: repeats all random values (docs/differences.md, row 13). Without digits each run
 /// has a new seed.
-pub(crate) fn seed(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn seed(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     let digits = arg.lossy();
     if digits.is_empty() {
         device.config.seed = None;
@@ -112,18 +112,18 @@ pub(crate) fn seed(device: &mut Device, arg: &Argument<'_>) -> Answer {
     arg.ok(digits)
 }
 
-pub(crate) fn debug(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn debug(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     device.debug = arg.number as u32;
     arg.ok(device.debug)
 }
 
-pub(crate) fn show_engine(device: &mut Device, arg: &Argument<'_>) -> Answer {
+pub(crate) fn show_engine(device: &mut Device, arg: &Argument<'_>) -> SetterResult {
     device.show_engine = arg.number != 0;
     arg.ok(u8::from(device.show_engine))
 }
 
 /// Not the start time, nor the counts of an internet mix. The text ends in a newline of its own.
-pub(crate) fn clear_counters(device: &mut Device, _: &Argument<'_>) -> Answer {
+pub(crate) fn clear_counters(device: &mut Device, _: &Argument<'_>) -> SetterResult {
     device.cursor.seq_num = 1;
     let counters = &mut device.counters;
     (counters.sofar, counters.errors, counters.idle_ns) = (0, 0, 0);

@@ -2,7 +2,7 @@
 //! tests that compare answers with those of a real kernel.
 
 use command::{
-    ControlTree, Device, Entry, Facts, LinkState, NO_FRAME, PgctrlCommand, ThreadCommand, VERSION_LINE,
+    ControlTree, Device, Facts, LinkState, NO_FRAME, PgctrlCommand, ThreadCommand, TreeFile, VERSION_LINE,
 };
 use packet::{DeviceFacts, MacAddr, WallTime};
 use std::net::Ipv4Addr;
@@ -58,7 +58,7 @@ impl Sim {
         let name = |refused: command::Refusal| format!("{:?}", refused.errno());
         match self.tree.entry(file) {
             None => Err("ENOENT".to_owned()),
-            Some(Entry::Pgctrl) => {
+            Some(TreeFile::Pgctrl) => {
                 match PgctrlCommand::parse(bytes).map_err(name)? {
                     PgctrlCommand::Start => self.run_all(),
                     PgctrlCommand::Stop => {}
@@ -66,11 +66,11 @@ impl Sim {
                 }
                 Ok(bytes.len())
             }
-            Some(Entry::Thread { cpu }) => {
+            Some(TreeFile::Thread { cpu }) => {
                 let command = ThreadCommand::parse(bytes).map_err(name)?;
                 self.thread_command(cpu, command).map_err(name).map(|()| bytes.len())
             }
-            Some(Entry::Device { .. }) => {
+            Some(TreeFile::Device { .. }) => {
                 let facts = self.facts(file);
                 self.tree.write_device(file, bytes, &facts).map_err(name)
             }
@@ -93,9 +93,11 @@ impl Sim {
     /// What reading a file says, one character for each byte; `None` when there is no such file.
     pub(crate) fn read(&self, file: &str) -> Option<String> {
         let text = match self.tree.entry(file)? {
-            Entry::Pgctrl => VERSION_LINE.as_bytes().to_vec(),
-            Entry::Thread { cpu } => self.tree.thread(cpu)?.read(),
-            Entry::Device { .. } => self.tree.device(file)?.read(&self.facts(file), self.now_ns, Some("mem")),
+            TreeFile::Pgctrl => VERSION_LINE.as_bytes().to_vec(),
+            TreeFile::Thread { cpu } => self.tree.thread(cpu)?.read(),
+            TreeFile::Device { .. } => {
+                self.tree.device(file)?.read(&self.facts(file), self.now_ns, Some("mem"))
+            }
         };
         Some(text.into_iter().map(char::from).collect())
     }

@@ -12,7 +12,7 @@ use std::thread::Builder;
 
 /// One interface, as of the moment it was asked for.
 #[derive(Clone, Debug)]
-pub struct Interface {
+pub struct LiveInterface {
     /// Its number: stays the same when it is renamed.
     pub index: u32,
     /// Its name now.
@@ -27,7 +27,7 @@ pub struct Interface {
     pub is_loopback: bool,
 }
 
-impl Interface {
+impl LiveInterface {
     /// It is up and has carrier; pktgen ends a run when that is not so.
     pub fn can_send(&self) -> bool {
         self.state.is_up && self.has_carrier
@@ -37,13 +37,13 @@ impl Interface {
 /// The interfaces of one network namespace.
 pub trait Interfaces: Send + Sync + 'static {
     /// By name; `None` when there is none.
-    fn named(&self, name: &str) -> Option<Interface>;
+    fn named(&self, name: &str) -> Option<LiveInterface>;
 
     /// By number, whatever its name is now; `None` when it is gone.
     ///
     /// # Errors
     /// When it cannot be read: it may exist.
-    fn numbered(&self, index: u32) -> Result<Option<Interface>, HostError>;
+    fn numbered(&self, index: u32) -> Result<Option<LiveInterface>, HostError>;
 
     /// True when an interface may have changed since the last call.
     fn take_change(&self) -> bool;
@@ -52,7 +52,7 @@ pub trait Interfaces: Send + Sync + 'static {
     fn notify_changes(&self, event: Arc<Event>);
 
     /// What commands and read-outs need to know of one.
-    fn facts(&self, interface: &Interface) -> Facts;
+    fn facts(&self, interface: &LiveInterface) -> Facts;
 
     /// What a run needs to know: addresses and queues. What cannot be had is left empty.
     fn device_facts(&self, index: u32) -> DeviceFacts;
@@ -99,12 +99,12 @@ impl HostInterfaces {
 }
 
 impl Interfaces for HostInterfaces {
-    fn named(&self, name: &str) -> Option<Interface> {
-        said(self.stack.find_link(name)).flatten().map(Interface::from)
+    fn named(&self, name: &str) -> Option<LiveInterface> {
+        said(self.stack.find_link(name)).flatten().map(LiveInterface::from)
     }
 
-    fn numbered(&self, index: u32) -> Result<Option<Interface>, HostError> {
-        Ok(self.stack.find_link(index)?.map(Interface::from))
+    fn numbered(&self, index: u32) -> Result<Option<LiveInterface>, HostError> {
+        Ok(self.stack.find_link(index)?.map(LiveInterface::from))
     }
 
     fn take_change(&self) -> bool {
@@ -123,7 +123,7 @@ impl Interfaces for HostInterfaces {
         }
     }
 
-    fn facts(&self, interface: &Interface) -> Facts {
+    fn facts(&self, interface: &LiveInterface) -> Facts {
         Facts {
             link: DeviceFacts { mac: interface.mac, tx_queues: 1, ..DeviceFacts::default() },
             forbids_shared_skb: interface.is_loopback,
@@ -151,7 +151,7 @@ impl Drop for HostInterfaces {
     }
 }
 
-impl From<host::Link> for Interface {
+impl From<host::Link> for LiveInterface {
     fn from(link: host::Link) -> Self {
         let is_ethernet_or_loopback = matches!(link.layer, LinkLayer::Ethernet | LinkLayer::Loopback);
         Self {

@@ -12,13 +12,13 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use interfaces::{HostInterfaces, Interface, Interfaces};
+pub use interfaces::{HostInterfaces, Interfaces, LiveInterface};
 
 use crate::tree::{Cancel, Errno, Tree, lock};
-use command::{Entry, PgctrlCommand, Refusal, ThreadCommand, VERSION_LINE, interface_of};
+use command::{PgctrlCommand, Refusal, ThreadCommand, TreeFile, VERSION_LINE, interface_of};
 use engine::{EngineError, EngineKind, Event, Request, RunHandle, Worker, Workers};
 use host::{CpuList, HostError, Netns};
-use state::State;
+use state::ControlState;
 use std::ffi::{OsStr, OsString};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -35,7 +35,7 @@ pub type StartRuns = dyn Fn(Vec<(u32, Request)>) -> Vec<Arc<RunHandle>> + Send +
 
 /// The control tree of one network namespace.
 pub struct Control {
-    state: Mutex<State>,
+    state: Mutex<ControlState>,
     /// A run has ended or was continued, an interface has changed, or the writer of `start` was
     /// interrupted.
     changed: Arc<Event>,
@@ -59,7 +59,7 @@ impl Control {
         let changed = Arc::new(Event::default());
         links.notify_changes(Arc::clone(&changed));
         Self {
-            state: Mutex::new(State::new(cpus, Arc::clone(&changed))),
+            state: Mutex::new(ControlState::new(cpus, Arc::clone(&changed))),
             changed,
             starts_served: Mutex::new(0),
             starts_asked: AtomicU64::new(0),
@@ -85,12 +85,12 @@ impl Control {
         }))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ControlState> {
         lock(&self.state)
     }
 
     /// The state, with the interfaces as they are now.
-    fn current(&self) -> MutexGuard<'_, State> {
+    fn current(&self) -> MutexGuard<'_, ControlState> {
         let mut has_old_links = lock(&self.has_old_links);
         let has_changed = self.links.take_change();
         if has_changed || *has_old_links {
@@ -251,12 +251,12 @@ impl Tree for Control {
         let name = name.to_str().ok_or(Errno::ENOENT)?;
         let mut state = self.current();
         match state.tree.entry(name).ok_or(Errno::ENOENT)? {
-            Entry::Pgctrl => Ok(VERSION_LINE.as_bytes().to_vec()),
-            Entry::Thread { cpu } => {
+            TreeFile::Pgctrl => Ok(VERSION_LINE.as_bytes().to_vec()),
+            TreeFile::Thread { cpu } => {
                 state.finish_ended();
                 state.tree.thread(cpu).map(command::Thread::read).ok_or(Errno::ENOENT)
             }
-            Entry::Device { .. } => state.read_device(&*self.links, name).ok_or(Errno::ENOENT),
+            TreeFile::Device { .. } => state.read_device(&*self.links, name).ok_or(Errno::ENOENT),
         }
     }
 
@@ -268,9 +268,9 @@ impl Tree for Control {
         let name = name.to_str().ok_or(Errno::ENOENT)?;
         let entry = self.current().tree.entry(name).ok_or(Errno::ENOENT)?;
         let written = match entry {
-            Entry::Pgctrl => self.write_pgctrl(bytes, cancel),
-            Entry::Thread { cpu } => self.write_thread(cpu, bytes),
-            Entry::Device { .. } => self.write_device(name, bytes),
+            TreeFile::Pgctrl => self.write_pgctrl(bytes, cancel),
+            TreeFile::Thread { cpu } => self.write_thread(cpu, bytes),
+            TreeFile::Device { .. } => self.write_device(name, bytes),
         };
         written.map_err(|refused| {
             tracing::debug!(name, text = %String::from_utf8_lossy(bytes), %refused, "refused");

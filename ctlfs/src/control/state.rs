@@ -6,7 +6,7 @@
 
 use super::StartRuns;
 use super::instance::{InstanceRun, over};
-use super::interfaces::{Interface, Interfaces};
+use super::interfaces::{Interfaces, LiveInterface};
 use command::{ControlTree, Device, Facts, Refusal, Touches};
 use engine::{End, Event, RunHandle};
 use host::{HostError, monotonic_ns};
@@ -20,18 +20,18 @@ use std::sync::Arc;
 const UNREAD_MAX: usize = 64;
 
 /// Everything behind the files.
-pub(super) struct State {
+pub(super) struct ControlState {
     pub(super) tree: ControlTree,
     instances: HashMap<String, InstanceRun>,
     /// Notified when a run ends.
     changed: Arc<Event>,
     /// The interfaces of the device instances, as of the last look.
-    interfaces: HashMap<u32, Interface>,
+    interfaces: HashMap<u32, LiveInterface>,
     /// Of device instances that have been removed, the newest last.
     unread: VecDeque<String>,
 }
 
-impl State {
+impl ControlState {
     pub(super) fn new(cpus: Vec<u32>, changed: Arc<Event>) -> Self {
         Self {
             tree: ControlTree::new(cpus),
@@ -80,7 +80,7 @@ impl State {
         links: &dyn Interfaces,
         cpu: u32,
         name: &[u8],
-        interface: Option<Interface>,
+        interface: Option<LiveInterface>,
     ) -> Result<(), Refusal> {
         let state = interface.as_ref().map(|interface| interface.state);
         let name = self.tree.add_device(cpu, name, state)?.name().to_owned();
@@ -136,7 +136,7 @@ impl State {
             // Added since the interfaces were asked: it waits for the next start.
             let Some(facts) = facts.get(&instance.index()) else { continue };
             let facts = DeviceFacts { cpu, ..*facts };
-            let can_send = self.interfaces.get(&instance.index()).is_some_and(Interface::can_send);
+            let can_send = self.interfaces.get(&instance.index()).is_some_and(LiveInterface::can_send);
             let Some((device, instance)) = self.both(&name) else { continue };
             learn_associations(device, links);
             let seed = RandomState::new().hash_one(monotonic_ns());
@@ -306,7 +306,7 @@ impl State {
 
     /// Renames, ends and removes device instances as their interfaces do, which were `found` by
     /// their numbers.
-    pub(super) fn follow_interfaces(&mut self, found: Vec<(u32, Result<Option<Interface>, HostError>)>) {
+    pub(super) fn follow_interfaces(&mut self, found: Vec<(u32, Result<Option<LiveInterface>, HostError>)>) {
         let indexes = self.indexes(None);
         self.interfaces.retain(|index, _| indexes.binary_search(index).is_ok());
         for (index, interface) in found {
@@ -320,7 +320,7 @@ impl State {
         self.follow_names();
     }
 
-    fn follow(&mut self, interface: Interface) {
+    fn follow(&mut self, interface: LiveInterface) {
         if !interface.can_send() {
             self.stop_index(interface.index);
         }

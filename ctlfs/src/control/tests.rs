@@ -13,21 +13,21 @@ use std::thread::{self, JoinHandle};
 
 /// The interfaces of a test, by number.
 #[derive(Clone, Default)]
-struct Table(Arc<TableState>);
+struct TestInterfaces(Arc<TableState>);
 
 #[derive(Default)]
 struct TableState {
-    interfaces: Mutex<HashMap<u32, Interface>>,
+    interfaces: Mutex<HashMap<u32, LiveInterface>>,
     /// They cannot be read.
     is_unreadable: AtomicBool,
     has_changed: AtomicBool,
     listener: Mutex<Option<Arc<Event>>>,
 }
 
-impl Table {
+impl TestInterfaces {
     fn set(&self, index: u32, name: &str, is_up: bool) {
         let state = LinkState { is_up, is_ethernet_or_loopback: true };
-        let interface = Interface {
+        let interface = LiveInterface {
             index,
             name: name.into(),
             mac: MacAddr::ZERO,
@@ -61,14 +61,14 @@ impl Table {
     }
 }
 
-impl Interfaces for Table {
-    fn named(&self, name: &str) -> Option<Interface> {
+impl Interfaces for TestInterfaces {
+    fn named(&self, name: &str) -> Option<LiveInterface> {
         // Each also listens to another name, as after `ip link property add dev eth0 altname lan2`.
-        let is_it = |one: &&Interface| one.name == name || format!("lan{}", one.index) == name;
+        let is_it = |one: &&LiveInterface| one.name == name || format!("lan{}", one.index) == name;
         self.0.interfaces.lock().unwrap().values().find(is_it).cloned()
     }
 
-    fn numbered(&self, index: u32) -> Result<Option<Interface>, HostError> {
+    fn numbered(&self, index: u32) -> Result<Option<LiveInterface>, HostError> {
         if self.0.is_unreadable.load(Ordering::Relaxed) {
             return Err(HostError::NoNetns { name: "test".into() });
         }
@@ -83,7 +83,7 @@ impl Interfaces for Table {
         *self.0.listener.lock().unwrap() = Some(event);
     }
 
-    fn facts(&self, _interface: &Interface) -> Facts {
+    fn facts(&self, _interface: &LiveInterface) -> Facts {
         Facts::default()
     }
 
@@ -112,7 +112,7 @@ fn association() -> SecurityAssociation {
 /// A tree with two threads over `eth0` and `eth1`, both up.
 struct TestTree {
     control: Arc<Control>,
-    table: Table,
+    table: TestInterfaces,
 }
 
 /// Both threads of the tree are one real one: not every machine has two CPUs.
@@ -128,7 +128,7 @@ fn tree() -> TestTree {
 fn tree_with(
     start_runs: impl Fn(Vec<(u32, Request)>) -> Vec<Arc<RunHandle>> + Send + Sync + 'static,
 ) -> TestTree {
-    let table = Table::default();
+    let table = TestInterfaces::default();
     table.set(2, "eth0", true);
     table.set(3, "eth1", true);
     TestTree { control: Arc::new(Control::new(vec![0, 1], table.clone(), start_runs)), table }
@@ -512,12 +512,12 @@ fn without_its_association_nothing_is_sent_and_the_result_says_which() {
 /// Runs that end once they are stopped and the test lets them. `begun` counts the runs of each
 /// start.
 #[derive(Default)]
-struct Slow {
+struct SlowInterfaces {
     begun: Mutex<Vec<usize>>,
     may_end: AtomicBool,
 }
 
-impl Slow {
+impl SlowInterfaces {
     fn start(self: &Arc<Self>, requests: Vec<(u32, Request)>) -> Vec<Arc<RunHandle>> {
         self.begun.lock().unwrap().push(requests.len());
         let begin = |(_, request): (u32, Request)| {
@@ -537,8 +537,8 @@ impl Slow {
 }
 
 /// A tree whose device `eth0` runs and does not end; `eth1` was added since.
-fn slow_tree() -> (TestTree, Arc<Slow>, JoinHandle<Result<(), Errno>>) {
-    let slow = Arc::new(Slow::default());
+fn slow_tree() -> (TestTree, Arc<SlowInterfaces>, JoinHandle<Result<(), Errno>>) {
+    let slow = Arc::new(SlowInterfaces::default());
     let start = Arc::clone(&slow);
     let tree = tree_with(move |requests| start.start(requests));
     tree.add("eth0", &["count 0"]);

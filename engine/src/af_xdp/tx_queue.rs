@@ -9,7 +9,7 @@ use std::io;
 #[derive(Debug)]
 pub(super) struct TxQueue {
     pub(super) socket: Xsk,
-    pending: Pending,
+    pending: PendingFrames,
     /// Invalid descriptors counted so far.
     invalid: u64,
 }
@@ -17,9 +17,9 @@ pub(super) struct TxQueue {
 impl TxQueue {
     /// `each_len` is the length of each frame in bytes if all are equal.
     pub(super) fn new(socket: Xsk, each_len: Option<usize>) -> Self {
-        let each =
-            each_len.map(|len| Frame { len: len as u32, pieces: len.div_ceil(socket.chunk_len()) as u32 });
-        Self { socket, pending: Pending::new(each), invalid: 0 }
+        let each = each_len
+            .map(|len| RingFrame { len: len as u32, pieces: len.div_ceil(socket.chunk_len()) as u32 });
+        Self { socket, pending: PendingFrames::new(each), invalid: 0 }
     }
 
     /// Frames that the kernel has not consumed.
@@ -31,7 +31,7 @@ impl TxQueue {
     pub(super) fn put_whole(&mut self, fill: impl FnOnce(&mut [u8]) -> usize) -> usize {
         let len = self.socket.put_whole(fill);
         if len > 0 {
-            self.pending.push(Frame { len: len as u32, pieces: 1 });
+            self.pending.push(RingFrame { len: len as u32, pieces: 1 });
         }
         len
     }
@@ -39,7 +39,7 @@ impl TxQueue {
     /// Repeats the frame of [`Self::put_whole`] up to `most` times; returns how often.
     pub(super) fn put_again(&mut self, most: u32) -> u32 {
         let Some((len, count)) = self.socket.put_again(most) else { return 0 };
-        self.pending.push_alike(Frame { len, pieces: 1 }, count);
+        self.pending.push_alike(RingFrame { len, pieces: 1 }, count);
         count
     }
 
@@ -50,7 +50,7 @@ impl TxQueue {
         for (index, piece) in frame.chunks(chunk_len).enumerate() {
             self.socket.put(piece.len(), index + 1 < pieces, |out| out.copy_from_slice(piece));
         }
-        self.pending.push(Frame { len: frame.len() as u32, pieces: pieces as u32 });
+        self.pending.push(RingFrame { len: frame.len() as u32, pieces: pieces as u32 });
     }
 
     /// Puts an invalid descriptor.
@@ -99,7 +99,7 @@ impl TxQueue {
 
 /// A frame in a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Frame {
+struct RingFrame {
     /// In bytes without FCS.
     len: u32,
     /// Number of descriptors.
@@ -108,25 +108,25 @@ struct Frame {
 
 /// Frames that are not consumed completely, oldest first.
 #[derive(Debug)]
-struct Pending {
+struct PendingFrames {
     /// All frames are like this one, and `queue` stays empty.
-    each: Option<Frame>,
-    queue: VecDeque<Frame>,
+    each: Option<RingFrame>,
+    queue: VecDeque<RingFrame>,
     frames: u32,
     /// Descriptors of these frames, including consumed ones of the oldest.
     descriptors: u32,
 }
 
-impl Pending {
-    fn new(each: Option<Frame>) -> Self {
+impl PendingFrames {
+    fn new(each: Option<RingFrame>) -> Self {
         Self { each, queue: VecDeque::new(), frames: 0, descriptors: 0 }
     }
 
-    fn push(&mut self, frame: Frame) {
+    fn push(&mut self, frame: RingFrame) {
         self.push_alike(frame, 1);
     }
 
-    fn push_alike(&mut self, frame: Frame, count: u32) {
+    fn push_alike(&mut self, frame: RingFrame, count: u32) {
         self.frames += count;
         self.descriptors += count * frame.pieces;
         match self.each {
@@ -164,10 +164,10 @@ mod tests {
 
     #[test]
     fn frames_count_when_their_last_piece_is_taken() {
-        let mut pending = Pending::new(None);
+        let mut pending = PendingFrames::new(None);
         [(60, 1), (9000, 3), (5000, 2)]
             .into_iter()
-            .for_each(|(len, pieces)| pending.push(Frame { len, pieces }));
+            .for_each(|(len, pieces)| pending.push(RingFrame { len, pieces }));
         assert_eq!(pending.take(6), (0, 0));
         assert_eq!(pending.take(3), (1, 60));
         assert_eq!(pending.take(5), (0, 0), "the kernel gave two pieces back");
@@ -180,13 +180,13 @@ mod tests {
     fn nothing_is_counted_twice_or_never() {
         for seed in 0..200 {
             let rng = &mut Rng(seed);
-            let alike = (rng.below(2) == 0).then_some(Frame { len: 6000, pieces: 2 });
-            let mut pending = Pending::new(alike);
+            let alike = (rng.below(2) == 0).then_some(RingFrame { len: 6000, pieces: 2 });
+            let mut pending = PendingFrames::new(alike);
             let (mut put, mut counted) = ((0, 0), (0, 0));
             for _ in 0..50 {
                 for _ in 0..rng.below(9) {
                     let len = 1 + rng.below(20_000);
-                    let frame = alike.unwrap_or(Frame { len, pieces: len.div_ceil(4096) });
+                    let frame = alike.unwrap_or(RingFrame { len, pieces: len.div_ceil(4096) });
                     let count = rng.below(4);
                     pending.push_alike(frame, count);
                     put = (put.0 + u64::from(count), put.1 + u64::from(frame.len * count));

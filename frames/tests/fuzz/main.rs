@@ -4,7 +4,9 @@
 mod verify;
 mod write;
 
-use frames::{Captures, ConfigError, Expander, FRAME_BYTES_MAX, FrameSpec, PacketOrder, Settings, parse};
+use frames::{
+    CaptureFrames, ConfigError, Expander, FRAME_BYTES_MAX, FrameSpec, PacketOrder, ParseSettings, parse,
+};
 use packet::Rng;
 use std::path::Path;
 use std::process::Command;
@@ -13,14 +15,14 @@ use std::time::{Duration, Instant};
 /// Capture files of a few frames.
 struct SomeCaptures;
 
-impl Captures for SomeCaptures {
+impl CaptureFrames for SomeCaptures {
     fn frame(&mut self, _: &str, number: u64) -> Result<Vec<u8>, String> {
         if (1..4).contains(&number) { Ok(vec![7; 60]) } else { Err("no frame has that number".to_owned()) }
     }
 }
 
 fn read(text: &[u8]) -> Result<Vec<FrameSpec>, ConfigError> {
-    parse(text, &Settings::default(), &mut SomeCaptures)
+    parse(text, &ParseSettings::default(), &mut SomeCaptures)
 }
 
 /// Expands some frames, if the text is a configuration, and shows the error if it is not.

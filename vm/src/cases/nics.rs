@@ -46,7 +46,7 @@ pub(super) const CASES: &[Case] = &[
 
 /// A kind of card.
 #[derive(Debug)]
-pub(super) struct Card {
+pub(super) struct CardKind {
     /// Of its case and of the golden file.
     pub(super) name: &'static str,
     /// Which bring its driver.
@@ -57,7 +57,7 @@ pub(super) struct Card {
     pub(super) macs: [&'static str; 2],
 }
 
-pub(super) const VIRTIO: Card = Card {
+pub(super) const VIRTIO: CardKind = CardKind {
     name: "nic_virtio",
     modules: &["virtio_pci", "virtio_net"],
     devices: &[
@@ -75,7 +75,7 @@ pub(super) const VIRTIO: Card = Card {
 
 /// The same, except that addresses are those of an IOMMU: the driver sends for AF_XDP without
 /// copying only there.
-pub(super) const VIRTIO_DIRECT: Card = Card {
+pub(super) const VIRTIO_DIRECT: CardKind = CardKind {
     // What they are called afterwards, beside the other two.
     name: "nic_direct",
     devices: &[
@@ -92,7 +92,7 @@ pub(super) const VIRTIO_DIRECT: Card = Card {
     ..VIRTIO
 };
 
-pub(super) const IGB: Card = Card {
+pub(super) const IGB: CardKind = CardKind {
     name: "nic_igb",
     modules: &["igb"],
     // Each needs a port of its own: it has virtual functions.
@@ -113,7 +113,7 @@ pub(super) const IGB: Card = Card {
     macs: ["02:00:00:00:02:00", "02:00:00:00:02:01"],
 };
 
-pub(super) const E1000E: Card = Card {
+pub(super) const E1000E: CardKind = CardKind {
     name: "nic_e1000e",
     modules: &["e1000e"],
     devices: &[
@@ -131,11 +131,11 @@ pub(super) const E1000E: Card = Card {
 
 /// Both cards, up, each in its namespace; back where they were when dropped.
 pub(super) struct CardPair {
-    card: &'static Card,
+    card: &'static CardKind,
 }
 
 impl CardPair {
-    pub(super) fn new(card: &'static Card) -> Result<Self> {
+    pub(super) fn new(card: &'static CardKind) -> Result<Self> {
         card.modules.iter().try_for_each(|module| load(module, ""))?;
         for (end, mac) in ["tx", "rx"].into_iter().zip(card.macs) {
             sh(&format!(
@@ -247,7 +247,7 @@ impl Drop for CardPair {
     }
 }
 
-fn nic(card: &'static Card, finding: &mut CaseReport) -> Result<()> {
+fn nic(card: &'static CardKind, finding: &mut CaseReport) -> Result<()> {
     let pair = CardPair::new(card)?;
     let mut text = told_by_doctor(&sh("wirerate doctor tx0 --netns tx")?)?;
     let report = pair.send_all("")?;

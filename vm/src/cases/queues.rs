@@ -4,7 +4,7 @@
 //! The machine has two processors and the cards four queues, of which the driver uses two; XDP gets
 //! the others.
 
-use super::nics::{Card, CardPair, FRAMES, lines, told_by_doctor, word};
+use super::nics::{CardKind, CardPair, FRAMES, lines, told_by_doctor, word};
 use super::{Case, CaseReport, MachineType};
 use crate::guest::sh;
 use anyhow::{Context, Result, ensure};
@@ -23,7 +23,7 @@ pub(super) const CASES: &[Case] = &[Case {
     run: queues,
 }];
 
-const CARD: Card = Card {
+const CARD: CardKind = CardKind {
     name: "nic_virtio_queues",
     modules: &["virtio_pci", "virtio_net"],
     // The taps are those of `taps`.

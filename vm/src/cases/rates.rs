@@ -223,7 +223,7 @@ impl RateSender {
     }
 
     fn median(&self) -> f64 {
-        Estimate::of(&self.pps).median
+        MedianRange::of(&self.pps).median
     }
 }
 
@@ -238,12 +238,12 @@ fn wait_for(deadline: Instant, mut is_there: impl FnMut() -> Result<bool>) -> Re
 /// As in the rows of `bench`: the median, and the median distance from it as that of normally
 /// distributed values.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Estimate {
+struct MedianRange {
     median: f64,
     spread: f64,
 }
 
-impl Estimate {
+impl MedianRange {
     fn of(values: &[f64]) -> Self {
         let middle = median(values);
         let distances: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
@@ -343,7 +343,7 @@ fn row(
     against: Option<&str>,
     values: &[f64],
 ) -> serde_json::Value {
-    let Estimate { median, spread } = Estimate::of(values);
+    let MedianRange { median, spread } = MedianRange::of(values);
     json!({
         "schema": "wirerate.bench/1", "row": "result", "case": place, "tool": sender.name, "value": value,
         "against": against, "median": median, "spread": spread, "rounds": values.len(), "goal": null,
@@ -456,9 +456,9 @@ mod tests {
 
     #[test]
     fn the_spread_is_that_of_the_bench() {
-        let Estimate { median, spread } = Estimate::of(&[1.0, 2.0, 3.0, 4.0, 100.0]);
+        let MedianRange { median, spread } = MedianRange::of(&[1.0, 2.0, 3.0, 4.0, 100.0]);
         assert!((median - 3.0).abs() < 1e-9 && (spread - 1.4826).abs() < 1e-9, "{median} ± {spread}");
-        assert_eq!(Estimate::of(&[7.0]), Estimate { median: 7.0, spread: 0.0 });
+        assert_eq!(MedianRange::of(&[7.0]), MedianRange { median: 7.0, spread: 0.0 });
         assert_eq!(super::median(&[1.0, 2.0]), 1.5);
     }
 

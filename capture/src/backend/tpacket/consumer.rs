@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// What the kernel counted of one ring since the start. Frames that got in are numbered from 0.
 #[derive(Debug, Default)]
-pub(crate) struct Totals {
+pub(crate) struct KernelTotals {
     /// Frames put into the ring.
     pub(crate) captured: u64,
     /// Frames lost because the ring was full.
@@ -21,7 +21,7 @@ pub(crate) struct Totals {
     untold: VecDeque<(u64, u64)>,
 }
 
-impl Totals {
+impl KernelTotals {
     fn add(&mut self, packets: u64, drops: u64) {
         // The kernel counts lost frames among the packets.
         self.captured += packets.saturating_sub(drops);
@@ -46,7 +46,7 @@ impl Totals {
 #[derive(Debug)]
 pub(crate) struct Tally {
     socket: CaptureSocket,
-    totals: Mutex<Totals>,
+    totals: Mutex<KernelTotals>,
     /// Frames that the reader has had in view.
     pub(crate) seen: AtomicU64,
     /// Their lengths.
@@ -64,7 +64,7 @@ impl Tally {
     }
 
     /// Asks the kernel, which forgets what it tells, and gives `read` the sums.
-    pub(crate) fn with_totals<T>(&self, read: impl FnOnce(&mut Totals) -> T) -> T {
+    pub(crate) fn with_totals<T>(&self, read: impl FnOnce(&mut KernelTotals) -> T) -> T {
         let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
         // A socket with a ring always answers this.
         if let Ok(counted) = self.socket.take_counts() {
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn losses_are_told_by_a_frame_that_came_after_them() {
-        let mut totals = Totals::default();
+        let mut totals = KernelTotals::default();
         totals.add(100, 0);
         assert_eq!(totals.tell_before(50), 0);
         totals.add(30, 10);

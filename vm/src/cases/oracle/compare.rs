@@ -2,7 +2,7 @@
 
 use super::generate::Sequence;
 use super::replay::Answers;
-use super::step::{Answer, OracleStep};
+use super::step::{OracleStep, StepAnswer};
 
 /// In front of the sequence number and the time in a frame.
 pub(super) const MAGIC: [u8; 4] = [0xbe, 0x9b, 0xe9, 0x55];
@@ -26,7 +26,7 @@ pub(super) fn steps(sequence: &Sequence, theirs: &Answers, ours: &Answers) -> Ve
 }
 
 /// Less times, and less the length of a text that holds them.
-fn comparable(step: &OracleStep, (returned, text): &Answer) -> Answer {
+fn comparable(step: &OracleStep, (returned, text): &StepAnswer) -> StepAnswer {
     let returned = if let OracleStep::Read(_) = step { returned.map(|_| 0) } else { *returned };
     (returned, without_times(text))
 }

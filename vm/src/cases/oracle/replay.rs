@@ -2,7 +2,7 @@
 //! of its own.
 
 use super::generate::Sequence;
-use super::step::{Answer, OracleStep, ROOT, Texts, open};
+use super::step::{OracleStep, ROOT, StepAnswer, Texts, open};
 use anyhow::{Context, Result};
 use pcapng::pcap::Reader;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ const CLEARED: Duration = Duration::from_secs(30);
 pub(super) struct Answers {
     /// Of each step. Of a write that is its length or the errno, and the `Result:` of that file
     /// after it.
-    pub(super) steps: Vec<Answer>,
+    pub(super) steps: Vec<StepAnswer>,
     /// The device file at the end.
     pub(super) device: String,
     /// The thread file at the end.
@@ -80,7 +80,7 @@ fn answers(sequence: &Sequence) -> Result<Answers> {
 }
 
 /// One step, but no run without end: that would be the end of us as well.
-fn bounded(sequence: &Sequence, texts: &mut Texts, step: &OracleStep) -> Answer {
+fn bounded(sequence: &Sequence, texts: &mut Texts, step: &OracleStep) -> StepAnswer {
     let is_endless = |text: String| text.starts_with("Params: count 0 ");
     let is_start =
         matches!(step, OracleStep::Write { file, bytes, .. } if file == "pgctrl" && bytes == "start\n");

@@ -59,7 +59,7 @@ pub(super) enum Call {
 }
 
 /// What a step returned (or the errno), and the text that came with it.
-pub(super) type Answer = (Result<usize, i32>, String);
+pub(super) type StepAnswer = (Result<usize, i32>, String);
 
 impl OracleStep {
     /// The usual one.
@@ -95,7 +95,7 @@ impl OracleStep {
     }
 
     /// Does it.
-    pub(super) fn answer(&self, texts: &mut Texts) -> Answer {
+    pub(super) fn answer(&self, texts: &mut Texts) -> StepAnswer {
         match self {
             Self::Write { file, bytes, flags } => {
                 let written = open(file, *flags).and_then(|mut file| file.write(&latin(bytes)));
@@ -149,7 +149,7 @@ fn errno(error: io::Error) -> i32 {
     error.raw_os_error().unwrap_or(-1)
 }
 
-fn text_or_errno(read: io::Result<Vec<u8>>) -> Answer {
+fn text_or_errno(read: io::Result<Vec<u8>>) -> StepAnswer {
     match read {
         Ok(bytes) => (Ok(bytes.len()), String::from_utf8_lossy(&bytes).into_owned()),
         Err(error) => (Err(errno(error)), String::new()),

@@ -1,7 +1,7 @@
 //! Arguments of `wirerate capture` about the format, rotation and writing of files.
 
 use crate::units::{Count, Nanos, Size};
-use capture::rotate::{Interval, RotatePolicy};
+use capture::rotate::{FileInterval, RotatePolicy};
 use capture::{Compression, Format, OnError, Options, Order};
 use std::fmt::Display;
 use std::num::{NonZeroU32, NonZeroU64};
@@ -97,7 +97,7 @@ impl FileArgs {
     }
 
     fn policy(&self) -> RotatePolicy {
-        let interval = |length_ns| Interval { length_ns, is_aligned: self.aligned };
+        let interval = |length_ns| FileInterval { length_ns, is_aligned: self.aligned };
         let files = self.files.map(|files| u32::try_from(files.0).unwrap_or(u32::MAX));
         RotatePolicy {
             size_max_bytes: self.rotate_size.and_then(|size| NonZeroU64::new(size.0)),

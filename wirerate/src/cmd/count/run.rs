@@ -5,7 +5,7 @@ use crate::cmd::rx_stats::{Cpu, Ticker};
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
-use capture::{CountOptions, Counted, Counting, CpuCount, Mode, XdpModeChoice};
+use capture::{CountOptions, CountResult, Counting, CpuCount, Mode, XdpModeChoice};
 use host::Netns;
 use std::thread;
 use std::time::Duration;
@@ -103,7 +103,7 @@ fn rows(cpus: &[CpuCount]) -> Vec<Cpu> {
     cpus.iter().map(|count| Cpu { cpu: count.cpu, received: count.frames }).collect()
 }
 
-fn report(kind: Kind, args: &Args, source: String, ended: &Counted) -> Report {
+fn report(kind: Kind, args: &Args, source: String, ended: &CountResult) -> Report {
     Report {
         device: args.device.clone(),
         netns: args.netns.clone(),

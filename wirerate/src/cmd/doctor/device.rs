@@ -5,7 +5,7 @@ use super::target::Target;
 use crate::units::{human_bps, human_count, human_pps};
 use host::{
     CpuList, DeviceState, FEATURE_GRO, FEATURE_GRO_HARDWARE, FEATURE_LRO, FEATURE_TSO, LinkLayer, Machine,
-    Queues, Ring,
+    QueueUse, RingSize,
 };
 
 /// Input of the checks.
@@ -180,8 +180,8 @@ fn native_xdp(context: &Context<'_>) -> Option<Finding> {
 fn rings(context: &Context<'_>) -> Option<Finding> {
     let rings = context.state.rings?;
     let [rx, tx] = [rings.rx, rings.tx];
-    let small = |ring: Ring| ring.now < ring.max;
-    let text = |ring: Ring| human_count(u64::from(ring.now));
+    let small = |ring: RingSize| ring.now < ring.max;
+    let text = |ring: RingSize| human_count(u64::from(ring.now));
     let what = format!("ring sizes: receive {}, transmit {}", text(rx), text(tx));
     if !small(rx) && !small(tx) {
         return ok("rings", format!("{what} (the maximum)"));
@@ -215,7 +215,7 @@ fn queues(context: &Context<'_>) -> Option<Finding> {
 }
 
 /// Arguments of `ethtool -L`. A veth has queues per direction, most cards have combined ones.
-fn channels(context: &Context<'_>, now: Queues, max: Queues, cpus: u32) -> String {
+fn channels(context: &Context<'_>, now: QueueUse, max: QueueUse, cpus: u32) -> String {
     if context.is_hardware() {
         return format!("combined {}", max.tx.min(max.rx).min(cpus));
     }
@@ -366,14 +366,14 @@ pub(super) mod tests {
     use super::super::host::tests::good;
     use super::*;
     use host::{
-        AttachedXdp, Features, Interrupt, Pause, Rings, Steering, Timestamping, XdpFeatures, XdpMode,
+        AttachedXdp, Features, FlowControl, Interrupt, Rings, Steering, Timestamping, XdpFeatures, XdpMode,
     };
 
     /// A card without anything to improve.
     pub(in super::super) fn card() -> DeviceState {
         let link = host::sample::link("eth1", None, true);
-        let ring = Ring { now: 4096, max: 4096 };
-        let queues = Queues { tx: 8, rx: 8 };
+        let ring = RingSize { now: 4096, max: 4096 };
+        let queues = QueueUse { tx: 8, rx: 8 };
         DeviceState {
             link,
             peer: None,
@@ -388,8 +388,8 @@ pub(super) mod tests {
             speed_bps: Some(10_000_000_000),
             rings: Some(Rings { rx: ring, tx: ring }),
             queues: Some(queues),
-            queues_max: Some(Queues { tx: 64, rx: 64 }),
-            pause: Some(Pause::default()),
+            queues_max: Some(QueueUse { tx: 64, rx: 64 }),
+            pause: Some(FlowControl::default()),
             timestamping: Some(Timestamping::default()),
             stamps: None,
             node: Some(0),
@@ -440,7 +440,7 @@ pub(super) mod tests {
         (|s| s.xdp = Some(XdpFeatures::default()), "native_xdp", Severity::Note, "another driver"),
         (|s| s.rings.as_mut().unwrap().rx.now = 256, "rings", Severity::Note, "ethtool -G eth1 rx 4096"),
         (
-            |s| s.queues = Some(Queues { tx: 2, rx: 2 }),
+            |s| s.queues = Some(QueueUse { tx: 2, rx: 2 }),
             "queues",
             Severity::Note,
             "ethtool -L eth1 combined 8",
@@ -462,7 +462,7 @@ pub(super) mod tests {
             "rx-gro-hw off",
         ),
         (
-            |s| s.pause = Some(Pause { rx: true, tx: false }),
+            |s| s.pause = Some(FlowControl { rx: true, tx: false }),
             "pause",
             Severity::Note,
             "ethtool -A eth1 rx off",
@@ -528,11 +528,11 @@ pub(super) mod tests {
     fn a_veth_with_one_queue_has_the_command_that_recreates_it() {
         let mut state = card();
         state.link = host::sample::link("eth1", Some("veth"), true);
-        (state.queues, state.queues_max) = (Some(Queues { tx: 1, rx: 1 }), Some(Queues { tx: 1, rx: 1 }));
+        (state.queues, state.queues_max) = (Some(QueueUse { tx: 1, rx: 1 }), Some(QueueUse { tx: 1, rx: 1 }));
         let finding =
             findings_of(&state, &good(), None).into_iter().find(|one| one.topic == "queues").unwrap();
         assert!(finding.tries[0].contains("numtxqueues 4"), "{finding:?}");
-        state.queues_max = Some(Queues { tx: 4, rx: 4 });
+        state.queues_max = Some(QueueUse { tx: 4, rx: 4 });
         let finding =
             findings_of(&state, &good(), None).into_iter().find(|one| one.topic == "queues").unwrap();
         assert_eq!(finding.tries, ["ethtool -L eth1 tx 4 rx 4"]);

@@ -3,8 +3,8 @@
 mod orders;
 mod tree;
 
-pub use orders::{Order, parse};
-pub use tree::{Captures, State};
+pub use orders::{MgcapOrder, parse};
+pub use tree::{CaptureState, Captures};
 
 use crate::out;
 use crate::outcome::{Failure, Outcome};
@@ -47,8 +47,8 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     match parse(&args.words)
         .map_err(|why| Failure::usage("read the order", why).try_this("wirerate mgcap --help"))?
     {
-        Order::Show(device) => show(args, device.as_deref()),
-        Order::Help => {
+        MgcapOrder::Show(device) => show(args, device.as_deref()),
+        MgcapOrder::Help => {
             out::text(orders::USAGE)?;
             Ok(Outcome::Done)
         }
@@ -63,7 +63,7 @@ fn show(args: &Args, device: Option<&str>) -> Result<Outcome, Failure> {
     let lines = read_state(&args.dir).map_err(|why| failure(args, "show the captures".to_owned(), why))?;
     let mut found = false;
     for line in lines.lines() {
-        let Ok(state) = serde_json::from_str::<State>(line) else { continue };
+        let Ok(state) = serde_json::from_str::<CaptureState>(line) else { continue };
         if state.gone || device.is_some_and(|device| device != state.device) {
             continue;
         }
@@ -74,7 +74,7 @@ fn show(args: &Args, device: Option<&str>) -> Result<Outcome, Failure> {
     Ok(if device.is_some() && !found { Outcome::No } else { Outcome::Done })
 }
 
-fn people(state: &State) -> String {
+fn people(state: &CaptureState) -> String {
     let [received, delivered, lost] = [state.received, state.delivered, state.lost].map(human_count);
     format!(
         "{}: mode {}, {received} received, {delivered} read, {lost} lost ({})\n",
@@ -83,26 +83,26 @@ fn people(state: &State) -> String {
 }
 
 /// What keeps an order from being carried out.
-enum Refusal {
+enum MgcapRefusal {
     /// No process serves device files in the directory.
     NotServed(io::Error),
     /// They do, and said no.
     Refused(io::Error, String),
 }
 
-fn failure(args: &Args, act: String, why: Refusal) -> Failure {
+fn failure(args: &Args, act: String, why: MgcapRefusal) -> Failure {
     match why {
-        Refusal::Refused(error, said) => {
+        MgcapRefusal::Refused(error, said) => {
             let is_right_missing = error.kind() == io::ErrorKind::PermissionDenied;
             let said = said.trim();
             let error = if said.is_empty() { error } else { io::Error::other(said.to_owned()) };
             let failure = Failure::refused(act, error);
             if is_right_missing { failure.try_this("run it as root, with CAP_NET_ADMIN") } else { failure }
         }
-        Refusal::NotServed(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+        MgcapRefusal::NotServed(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             Failure::refused(act, error).try_this("run it as root")
         }
-        Refusal::NotServed(_) => {
+        MgcapRefusal::NotServed(_) => {
             let why = io::Error::other(format!("no process serves device files at {}", args.dir.display()));
             Failure::refused(act, why)
                 .try_this("`wirerate serve` keeps them for everyone, `wirerate exec -- CMD` for one command")
@@ -111,25 +111,25 @@ fn failure(args: &Args, act: String, why: Refusal) -> Failure {
 }
 
 /// Writes a command. If it is refused, the reason can be read from the same descriptor.
-fn tell(dir: &Path, order: &str) -> Result<(), Refusal> {
+fn tell(dir: &Path, order: &str) -> Result<(), MgcapRefusal> {
     let path = dir.join(CONTROL);
-    let mut control = File::options().read(true).write(true).open(path).map_err(Refusal::NotServed)?;
+    let mut control = File::options().read(true).write(true).open(path).map_err(MgcapRefusal::NotServed)?;
     control.write_all(order.as_bytes()).map_err(|error| {
         let mut said = String::new();
         let _ = control.read_to_string(&mut said);
-        Refusal::Refused(error, said)
+        MgcapRefusal::Refused(error, said)
     })
 }
 
-fn read_state(dir: &Path) -> Result<String, Refusal> {
-    std::fs::read_to_string(dir.join(CONTROL)).map_err(Refusal::NotServed)
+fn read_state(dir: &Path) -> Result<String, MgcapRefusal> {
+    std::fs::read_to_string(dir.join(CONTROL)).map_err(MgcapRefusal::NotServed)
 }
 
 /// What is known of the capture of one device, if it is captured.
-pub(crate) fn state_of(dir: &Path, device: &str) -> Option<State> {
+pub(crate) fn state_of(dir: &Path, device: &str) -> Option<CaptureState> {
     let lines = std::fs::read_to_string(dir.join(CONTROL)).ok()?;
     lines
         .lines()
-        .filter_map(|line| serde_json::from_str::<State>(line).ok())
+        .filter_map(|line| serde_json::from_str::<CaptureState>(line).ok())
         .find(|state| state.device == device)
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum MgcapOrder {
     /// Capture a device, in mirror mode.
     Start(String),
     /// Capture it no more.
@@ -18,7 +18,7 @@ pub enum Order {
     Help,
 }
 
-impl Order {
+impl MgcapOrder {
     /// An infinitive, for messages.
     pub fn act(&self) -> String {
         match self {
@@ -32,7 +32,7 @@ impl Order {
 }
 
 /// As the hidden control file takes it.
-impl fmt::Display for Order {
+impl fmt::Display for MgcapOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Start(device) => write!(f, "start {device}"),
@@ -58,9 +58,9 @@ const VERBS: [&str; 5] = ["start", "stop", "set", "show", "help"];
 ///
 /// # Errors
 /// What is wrong with them, as the end of a sentence.
-pub fn parse(words: &[String]) -> Result<Order, String> {
+pub fn parse(words: &[String]) -> Result<MgcapOrder, String> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let Some((verb, rest)) = words.split_first() else { return Ok(Order::Show(None)) };
+    let Some((verb, rest)) = words.split_first() else { return Ok(MgcapOrder::Show(None)) };
     let meant: Vec<&str> = VERBS.into_iter().filter(|known| known.starts_with(verb)).collect();
     let verb = match meant[..] {
         [one] => one,
@@ -73,13 +73,13 @@ pub fn parse(words: &[String]) -> Result<Order, String> {
     };
     let own = |device: &&str| (*device).to_owned();
     match (verb, rest) {
-        ("help", _) => Ok(Order::Help),
-        ("show", []) => Ok(Order::Show(None)),
-        ("show", [device]) => Ok(Order::Show(Some(own(device)))),
-        ("start", [device]) => Ok(Order::Start(own(device))),
-        ("stop", [device]) => Ok(Order::Stop(own(device))),
+        ("help", _) => Ok(MgcapOrder::Help),
+        ("show", []) => Ok(MgcapOrder::Show(None)),
+        ("show", [device]) => Ok(MgcapOrder::Show(Some(own(device)))),
+        ("start", [device]) => Ok(MgcapOrder::Start(own(device))),
+        ("stop", [device]) => Ok(MgcapOrder::Stop(own(device))),
         ("set", [device, "mode", mode]) if ["mirror", "drop"].contains(mode) => {
-            Ok(Order::SetMode(own(device), own(mode)))
+            Ok(MgcapOrder::SetMode(own(device), own(mode)))
         }
         ("set", [_, "mode", mode]) => Err(format!("\"{mode}\" is neither mirror nor drop")),
         ("set", [_]) | ("set", [_, "mode"]) => Err("the mode is missing: mirror or drop".to_owned()),

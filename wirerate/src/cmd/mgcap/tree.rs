@@ -15,7 +15,7 @@ const SCHEMA: &str = "wirerate.mgcap/1";
 
 /// One capture, as the hidden file tells it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
+pub struct CaptureState {
     /// The device.
     pub device: String,
     /// `mirror` or `drop`.
@@ -39,18 +39,18 @@ pub struct Captures {
     by_name: RwLock<BTreeMap<String, Arc<SlotCapture>>>,
 }
 
-type Refusal = (Errno, String);
+type ErrnoAndReason = (Errno, String);
 
 impl Captures {
     fn find(&self, name: &str) -> Option<Arc<SlotCapture>> {
         self.by_name.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    fn captured(&self, name: &str) -> Result<Arc<SlotCapture>, Refusal> {
+    fn captured(&self, name: &str) -> Result<Arc<SlotCapture>, ErrnoAndReason> {
         self.find(name).ok_or_else(|| (Errno::ENOENT, format!("{name} is not captured")))
     }
 
-    fn start(&self, name: &str) -> Result<(), Refusal> {
+    fn start(&self, name: &str) -> Result<(), ErrnoAndReason> {
         // Under the lock: of two starts the second one is told that there is a first.
         let mut captures = self.by_name.write().unwrap_or_else(PoisonError::into_inner);
         if captures.get(name).is_some_and(|capture| !capture.is_gone()) {
@@ -61,13 +61,13 @@ impl Captures {
         Ok(())
     }
 
-    fn stop(&self, name: &str) -> Result<(), Refusal> {
+    fn stop(&self, name: &str) -> Result<(), ErrnoAndReason> {
         let capture = self.by_name.write().unwrap_or_else(PoisonError::into_inner).remove(name);
         // Readers that are at work hold it a moment longer; the last one takes the program off.
         capture.map(drop).ok_or_else(|| (Errno::ENOENT, format!("{name} is not captured")))
     }
 
-    fn set_mode(&self, name: &str, mode: &str) -> Result<(), Refusal> {
+    fn set_mode(&self, name: &str, mode: &str) -> Result<(), ErrnoAndReason> {
         let mode = match mode {
             "mirror" => Mode::Mirror,
             "drop" => Mode::Drop,
@@ -78,7 +78,7 @@ impl Captures {
 }
 
 /// The numbers that the module's netlink family answered with.
-fn refusal(why: &CaptureError) -> Refusal {
+fn refusal(why: &CaptureError) -> ErrnoAndReason {
     let errno = match why {
         CaptureError::Host(HostError::NoLink { .. }) => Errno::ENODEV,
         CaptureError::Host(HostError::BadName { .. }) => Errno::EINVAL,
@@ -115,7 +115,7 @@ impl SlotTree for Captures {
         self.find(name).is_none_or(|capture| capture.is_ready(cpu) || capture.is_gone())
     }
 
-    fn control(&self, order: &str) -> Result<(), Refusal> {
+    fn control(&self, order: &str) -> Result<(), ErrnoAndReason> {
         match order.split_whitespace().collect::<Vec<_>>()[..] {
             ["start", name] => self.start(name),
             ["stop", name] => self.stop(name),
@@ -133,9 +133,9 @@ impl SlotTree for Captures {
     }
 }
 
-fn state(name: &str, capture: &SlotCapture) -> State {
+fn state(name: &str, capture: &SlotCapture) -> CaptureState {
     let counts = capture.counts();
-    State {
+    CaptureState {
         device: name.to_owned(),
         mode: match capture.mode() {
             Mode::Mirror => "mirror".to_owned(),

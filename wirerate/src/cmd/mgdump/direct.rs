@@ -1,6 +1,6 @@
 //! mgdump of a device that is not captured yet: a capture of its own.
 
-use super::{Args, LOOK, Summary, name_for};
+use super::{Args, DumpSummary, LOOK, name_for};
 use crate::cmd::rx_stats::{Cpu, Ticker};
 use crate::out::{self, OutError};
 use crate::outcome::Failure;
@@ -10,7 +10,7 @@ use host::Netns;
 use std::path::PathBuf;
 use std::thread;
 
-pub(super) fn run(args: &Args, device: String, stop: &Stop) -> Result<Summary, Failure> {
+pub(super) fn run(args: &Args, device: String, stop: &Stop) -> Result<DumpSummary, Failure> {
     let act = format!("capture on {device}");
     let refused = |why| Failure::capture(&act, why);
     let netns = args.netns.as_deref().map(Netns::named).transpose();
@@ -38,7 +38,7 @@ pub(super) fn run(args: &Args, device: String, stop: &Stop) -> Result<Summary, F
         return Err(refused(error));
     }
     let total = ended.stats.total();
-    Ok(Summary {
+    Ok(DumpSummary {
         device,
         written: total.written,
         lost: vec![

@@ -1,9 +1,9 @@
 //! mgdump of a device file: a reader for each CPU, pcapng out of slots.
 
-use super::merge::{Input, write_in_order};
-use super::output::{Counts, PcapngFile, WriteFailed};
-use super::slots::{Reader, Shared, To, open};
-use super::{Args, LOOK, Summary};
+use super::merge::{MergeInput, write_in_order};
+use super::output::{DumpCounts, PcapngFile, WriteFailed};
+use super::slots::{DumpReader, FrameSink, ReadersShared, open};
+use super::{Args, DumpSummary, LOOK};
 use crate::cmd::mgcap;
 use crate::cmd::rx_stats::{Cpu, Ticker};
 use crate::out::{self, OutError};
@@ -18,13 +18,13 @@ use std::time::Instant;
 
 /// Readers at work.
 struct Readers {
-    shared: Arc<Shared>,
-    counts: Vec<(u32, Arc<Counts>)>,
+    shared: Arc<ReadersShared>,
+    counts: Vec<(u32, Arc<DumpCounts>)>,
     threads: Vec<JoinHandle<Result<(), WriteFailed>>>,
     files: Vec<PathBuf>,
 }
 
-pub(super) fn run(args: &Args, path: &Path, device: String, stop: &Stop) -> Result<Summary, Failure> {
+pub(super) fn run(args: &Args, path: &Path, device: String, stop: &Stop) -> Result<DumpSummary, Failure> {
     let act = format!("read {}", path.display());
     let dir = path.parent().unwrap_or(Path::new("."));
     let lost_before = mgcap::state_of(dir, &device).map_or(0, |state| state.lost);
@@ -47,7 +47,7 @@ pub(super) fn run(args: &Args, path: &Path, device: String, stop: &Stop) -> Resu
         eprintln!("mgdump: {} ends inside of a slot, which is left out", path.display());
     }
     let lost_now = mgcap::state_of(dir, &device).map_or(lost_before, |state| state.lost);
-    Ok(Summary {
+    Ok(DumpSummary {
         device,
         written: readers.counts.iter().map(|(_, counts)| counts.written.load(Relaxed)).sum(),
         lost: vec![("in the ring", Some(lost_now.saturating_sub(lost_before)))],
@@ -58,7 +58,8 @@ pub(super) fn run(args: &Args, path: &Path, device: String, stop: &Stop) -> Resu
 }
 
 fn start(args: &Args, path: &Path, device: &str, stop: &Stop, act: &str) -> Result<Readers, Failure> {
-    let shared = Shared { frames_max: args.frames_max(), stop: stop.clone(), ..Shared::default() };
+    let shared =
+        ReadersShared { frames_max: args.frames_max(), stop: stop.clone(), ..ReadersShared::default() };
     let cpus = host::CpuList::allowed().map_err(|why| Failure::host(act, why))?;
     let mut readers =
         Readers { shared: Arc::new(shared), counts: Vec::new(), threads: Vec::new(), files: Vec::new() };
@@ -70,17 +71,17 @@ fn start(args: &Args, path: &Path, device: &str, stop: &Stop, act: &str) -> Resu
     let is_saved = path.metadata().refused(act)?.len() > 0;
     let reader_count = if is_saved { 1 } else { cpus.len() };
     for (number, cpu) in cpus.iter().take(reader_count).enumerate() {
-        let counts = Arc::<Counts>::default();
+        let counts = Arc::<DumpCounts>::default();
         let to = if args.per_cpu {
             let name = super::name_for(args, cpu);
             readers.files.push(name.clone());
-            To::Own(PcapngFile::create(name, device).refused(act)?, Vec::new())
+            FrameSink::Own(PcapngFile::create(name, device).refused(act)?, Vec::new())
         } else {
-            To::Merged(Input::new(number, to.clone()))
+            FrameSink::Merged(MergeInput::new(number, to.clone()))
         };
         readers.counts.push((cpu, Arc::clone(&counts)));
         let device = open(path).refused(act)?;
-        let reader = Reader { cpu, device, shared: Arc::clone(&readers.shared), counts, to };
+        let reader = DumpReader { cpu, device, shared: Arc::clone(&readers.shared), counts, to };
         let thread = thread::Builder::new().name(format!("mgdump-{cpu}"));
         readers.threads.push(thread.spawn(move || reader.run()).refused(act)?);
         match is_saved {
@@ -89,7 +90,8 @@ fn start(args: &Args, path: &Path, device: &str, stop: &Stop, act: &str) -> Resu
         }
     }
     if let Some(mut file) = file {
-        let counts: Vec<Arc<Counts>> = readers.counts.iter().map(|(_, counts)| Arc::clone(counts)).collect();
+        let counts: Vec<Arc<DumpCounts>> =
+            readers.counts.iter().map(|(_, counts)| Arc::clone(counts)).collect();
         let write = move || write_in_order(&reports, &counts, &mut file, host::realtime_ns);
         // Ends with the last reader.
         drop(to);

@@ -1,8 +1,8 @@
 //! One file in order of time out of the frames of several readers.
 
-use super::output::{Counts, PcapngFile, WriteFailed};
+use super::output::{DumpCounts, PcapngFile, WriteFailed};
 use capture::MgcapSlot;
-use capture::merge::{Head, Merger, Next};
+use capture::merge::{Head, MergeStep, Merger};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,7 +20,7 @@ const WRITE_LEN: usize = 256 << 10;
 
 /// What a reader reports.
 #[derive(Debug)]
-pub(super) struct Report {
+pub(super) struct MergeCounts {
     reader: usize,
     what: What,
 }
@@ -37,15 +37,15 @@ enum What {
 
 /// One reader's end of the merge.
 #[derive(Debug)]
-pub(super) struct Input {
+pub(super) struct MergeInput {
     reader: usize,
-    to: Sender<Report>,
+    to: Sender<MergeCounts>,
     blocks: Vec<u8>,
     frames: Vec<(u64, usize)>,
 }
 
-impl Input {
-    pub(super) fn new(reader: usize, to: Sender<Report>) -> Self {
+impl MergeInput {
+    pub(super) fn new(reader: usize, to: Sender<MergeCounts>) -> Self {
         Self { reader, to, blocks: Vec::new(), frames: Vec::new() }
     }
 
@@ -70,11 +70,11 @@ impl Input {
     }
 
     fn report(&self, what: What) -> bool {
-        self.to.send(Report { reader: self.reader, what }).is_ok()
+        self.to.send(MergeCounts { reader: self.reader, what }).is_ok()
     }
 }
 
-impl Drop for Input {
+impl Drop for MergeInput {
     fn drop(&mut self) {
         self.flush();
         self.report(What::Ended);
@@ -83,14 +83,14 @@ impl Drop for Input {
 
 /// The frames of one reader that wait for their turn.
 #[derive(Default)]
-struct Waiting {
+struct WaitingFrames {
     blocks: VecDeque<u8>,
     frames: VecDeque<(u64, usize)>,
     checked_ns: u64,
     has_ended: bool,
 }
 
-impl Waiting {
+impl WaitingFrames {
     fn head(&self) -> Head {
         match self.frames.front() {
             Some((time_ns, _)) => Head::Record(*time_ns),
@@ -102,16 +102,16 @@ impl Waiting {
 
 /// Writes what the readers report until all have ended. `counts` are theirs, in their order.
 pub(super) fn write_in_order(
-    reports: &Receiver<Report>,
-    counts: &[Arc<Counts>],
+    reports: &Receiver<MergeCounts>,
+    counts: &[Arc<DumpCounts>],
     file: &mut PcapngFile,
     now_ns: impl Fn() -> u64,
 ) -> Result<(), WriteFailed> {
     let mut merger = Merger::new(counts.len(), WINDOW_NS);
-    let mut all: Vec<Waiting> = counts.iter().map(|_| Waiting::default()).collect();
+    let mut all: Vec<WaitingFrames> = counts.iter().map(|_| WaitingFrames::default()).collect();
     let (mut waiting_len, mut out, mut written) = (0, Vec::new(), vec![0; counts.len()]);
     while let Ok(first) = reports.recv() {
-        for Report { reader, what } in std::iter::once(first).chain(reports.try_iter()) {
+        for MergeCounts { reader, what } in std::iter::once(first).chain(reports.try_iter()) {
             let waiting = &mut all[reader];
             match what {
                 What::Frames { blocks, frames } => {
@@ -128,12 +128,12 @@ pub(super) fn write_in_order(
             let is_full = waiting_len > WAITING_LEN_MAX;
             let next = if is_full { merger.next_regardless() } else { merger.next() };
             let (source, until_ns) = match next {
-                Next::Take { source, until_ns } => (source, until_ns),
-                Next::Wait { .. } => match merger.source_beyond(now_ns() + AHEAD_NS_MAX) {
+                MergeStep::Take { source, until_ns } => (source, until_ns),
+                MergeStep::Wait { .. } => match merger.source_beyond(now_ns() + AHEAD_NS_MAX) {
                     Some(source) => (source, 0),
                     None => break,
                 },
-                Next::End => break,
+                MergeStep::End => break,
             };
             let waiting = &mut all[source];
             let mut is_first = true;
@@ -159,7 +159,7 @@ pub(super) fn write_in_order(
 fn write(
     out: &mut Vec<u8>,
     written: &mut [u64],
-    counts: &[Arc<Counts>],
+    counts: &[Arc<DumpCounts>],
     file: &mut PcapngFile,
 ) -> Result<(), WriteFailed> {
     if !out.is_empty() {
@@ -183,9 +183,9 @@ mod tests {
     fn frames_of_several_cpus_are_written_in_order_of_time() {
         let path = std::env::temp_dir().join(format!("wirerate-mgdump-merge-{}", std::process::id()));
         let mut file = PcapngFile::create(path.clone(), "lo").unwrap();
-        let counts = [Arc::<Counts>::default(), Arc::default()];
+        let counts = [Arc::<DumpCounts>::default(), Arc::default()];
         let (to, reports) = channel();
-        let mut inputs = [0, 1].map(|reader| Input::new(reader, to.clone()));
+        let mut inputs = [0, 1].map(|reader| MergeInput::new(reader, to.clone()));
         drop(to);
         const MS: i64 = 1_000_000;
         let slot = |time_ns| MgcapSlot { frame_len: 60, time_ns, data: &[7; 60] };

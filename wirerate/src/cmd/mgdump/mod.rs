@@ -84,7 +84,7 @@ fn name_for(args: &Args, cpu: u32) -> PathBuf {
 
 /// Where frames come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum DumpSource {
     /// A device file that is there.
     File { path: PathBuf, device: String },
     /// A device, to be captured here.
@@ -93,27 +93,27 @@ enum Place {
 
 /// The file when there is one; else the device that it would be of. A path is a path: a device file
 /// that is not there is an error, unless a network namespace is named, whose devices have none.
-fn place(args: &Args, exists: impl Fn(&Path) -> bool) -> Result<Place, Failure> {
+fn place(args: &Args, exists: impl Fn(&Path) -> bool) -> Result<DumpSource, Failure> {
     let given = Path::new(&args.device);
     let device =
         given.file_name().map_or_else(|| args.device.clone(), |name| name.to_string_lossy().into_owned());
     let is_path = args.device.contains('/');
     let path = if is_path { given.to_owned() } else { args.dir.join(given) };
     match args.netns {
-        None if exists(&path) => Ok(Place::File { path, device }),
+        None if exists(&path) => Ok(DumpSource::File { path, device }),
         None if is_path => {
             let why = std::io::Error::from(std::io::ErrorKind::NotFound);
             Err(Failure::refused(format!("read {}", path.display()), why)
                 .try_this(format!("`mgcap start dev {device}` makes the file (with wirerate serve running)"))
                 .try_this(format!("mgdump {device}, which captures the device itself")))
         }
-        _ => Ok(Place::Device(device)),
+        _ => Ok(DumpSource::Device(device)),
     }
 }
 
 /// What came of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Summary {
+struct DumpSummary {
     device: String,
     written: u64,
     /// Each place where frames were lost; `None` if they are not counted.
@@ -125,7 +125,7 @@ struct Summary {
     is_cut: bool,
 }
 
-impl Summary {
+impl DumpSummary {
     fn lost(&self) -> u64 {
         self.lost.iter().filter_map(|(_, count)| *count).sum()
     }
@@ -162,19 +162,19 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
             .try_this(format!("--write FILE.pcapng, or wirerate capture {} --write {name}", args.device)));
     }
     let summary = match place(args, |path| path.exists())? {
-        Place::File { path, .. } if args.text => return text::run(args, &path, stop),
-        Place::Device(device) if args.text => {
+        DumpSource::File { path, .. } if args.text => return text::run(args, &path, stop),
+        DumpSource::Device(device) if args.text => {
             let why = "slots are what device files have, and it has none";
             return Err(Failure::usage(format!("print slots of {device}"), why)
                 .try_this(format!("mgcap start dev {device} (with wirerate serve running)"))
                 .try_this(format!("wirerate capture {device} -w - | tshark -i -")));
         }
-        Place::File { .. } if args.drop => {
+        DumpSource::File { .. } if args.drop => {
             return Err(Failure::usage("use --drop with a device file", "its capture has a mode of its own")
                 .try_this(format!("mgcap set dev {} mode drop", args.device)));
         }
-        Place::File { path, device } => file::run(args, &path, device, stop)?,
-        Place::Device(device) => direct::run(args, device, stop)?,
+        DumpSource::File { path, device } => file::run(args, &path, device, stop)?,
+        DumpSource::Device(device) => direct::run(args, device, stop)?,
     };
     crate::out::text(&summary.text())?;
     Ok(if summary.lost() > 0 || summary.is_gone || summary.is_cut { Outcome::No } else { Outcome::Done })
@@ -197,8 +197,8 @@ mod tests {
 
     #[test]
     fn a_device_file_is_read_where_there_is_one() {
-        let file = |path: &str, device: &str| Place::File { path: path.into(), device: device.into() };
-        let device = |name: &str| Place::Device(name.into());
+        let file = |path: &str, device: &str| DumpSource::File { path: path.into(), device: device.into() };
+        let device = |name: &str| DumpSource::Device(name.into());
         for (words, there, expected) in [
             ("lo", true, file("/dev/mgcap/lo", "lo")),
             ("lo", false, device("lo")),
@@ -214,12 +214,12 @@ mod tests {
 
     #[test]
     fn the_end_tells_what_was_lost_and_where_and_what_nobody_counts() {
-        let summary = |nic, ring| Summary {
+        let summary = |nic, ring| DumpSummary {
             device: "lo".into(),
             written: 12_345,
             lost: vec![("at the device", nic), ("in the ring", Some(ring))],
             files: vec!["output_0.pcapng".into(), "output_1.pcapng".into()],
-            ..Summary::default()
+            ..DumpSummary::default()
         };
         for (nic, ring, lost) in [
             (Some(0), 0, "none lost"),

@@ -72,7 +72,7 @@ fn header(device: &str) -> Vec<u8> {
 
 /// What one reader counts.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct DumpCounts {
     pub(super) received: AtomicU64,
     pub(super) written: AtomicU64,
 }

@@ -1,8 +1,8 @@
 //! One reader of a device file: pinned to its CPU, it gets what came in there, as the module's
 //! readers did.
 
-use super::merge::Input;
-use super::output::{Counts, PcapngFile, WriteFailed};
+use super::merge::MergeInput;
+use super::output::{DumpCounts, PcapngFile, WriteFailed};
 use crate::stop::Stop;
 use capture::{MgcapSlot, RING_SLOTS_DEFAULT, SlotReader};
 use std::fs::File;
@@ -20,7 +20,7 @@ const SLEEP: Duration = Duration::from_micros(500);
 
 /// What readers share with the one who started them.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct ReadersShared {
     /// Set when it is time to end: what is in the rings then is still read.
     pub(super) stop: Stop,
     /// Frames that all readers together have taken, where that is limited.
@@ -33,7 +33,7 @@ pub(super) struct Shared {
     pub(super) is_cut: AtomicBool,
 }
 
-impl Shared {
+impl ReadersShared {
     /// True for a frame that is still wanted.
     fn wants_one(&self) -> bool {
         self.frames_max.is_none_or(|frames_max| self.taken.fetch_add(1, Relaxed) < frames_max)
@@ -46,14 +46,14 @@ impl Shared {
 
 /// Where a reader's frames go.
 #[derive(Debug)]
-pub(super) enum To {
+pub(super) enum FrameSink {
     /// A file of its own, and the blocks for it.
     Own(PcapngFile, Vec<u8>),
     /// The file of all readers.
-    Merged(Input),
+    Merged(MergeInput),
 }
 
-impl To {
+impl FrameSink {
     fn add(&mut self, slot: &MgcapSlot<'_>) {
         match self {
             Self::Own(_, blocks) => drop(PcapngFile::encode(slot, blocks)),
@@ -63,7 +63,7 @@ impl To {
 
     /// Passes on the frames that were added, `count` of them. False when the file of all readers
     /// takes no more.
-    fn flush(&mut self, count: u64, counts: &Counts) -> Result<bool, WriteFailed> {
+    fn flush(&mut self, count: u64, counts: &DumpCounts) -> Result<bool, WriteFailed> {
         match self {
             Self::Own(file, blocks) => {
                 file.append(blocks)?;
@@ -94,7 +94,12 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 
 /// Reads until the end, on the CPU that the calling thread is pinned to. The capture goes on when
 /// we end, so after the stop no more is read than its ring can have held then.
-pub(super) fn run(device: File, shared: &Shared, counts: &Counts, to: &mut To) -> Result<(), WriteFailed> {
+pub(super) fn run(
+    device: File,
+    shared: &ReadersShared,
+    counts: &DumpCounts,
+    to: &mut FrameSink,
+) -> Result<(), WriteFailed> {
     let mut reader = SlotReader::new(device, SLOTS);
     let mut left = RING_SLOTS_DEFAULT as usize;
     loop {
@@ -139,15 +144,15 @@ pub(super) fn run(device: File, shared: &Shared, counts: &Counts, to: &mut To) -
 }
 
 /// Everything a reader thread needs.
-pub(super) struct Reader {
+pub(super) struct DumpReader {
     pub(super) cpu: u32,
     pub(super) device: File,
-    pub(super) shared: Arc<Shared>,
-    pub(super) counts: Arc<Counts>,
-    pub(super) to: To,
+    pub(super) shared: Arc<ReadersShared>,
+    pub(super) counts: Arc<DumpCounts>,
+    pub(super) to: FrameSink,
 }
 
-impl Reader {
+impl DumpReader {
     /// On a thread of its own.
     pub(super) fn run(mut self) -> Result<(), WriteFailed> {
         // Without the pin it reads what others read as well; each slot still goes to one of them.
@@ -164,10 +169,10 @@ mod tests {
 
     #[test]
     fn exactly_as_many_frames_as_asked_for_are_wanted() {
-        let shared = Shared { frames_max: Some(3), ..Shared::default() };
+        let shared = ReadersShared { frames_max: Some(3), ..ReadersShared::default() };
         let wanted = (0..10).filter(|_| shared.wants_one()).count();
         assert_eq!((wanted, shared.is_enough()), (3, true));
-        let shared = Shared::default();
+        let shared = ReadersShared::default();
         assert!((0..10).all(|_| shared.wants_one()) && !shared.is_enough());
     }
 }

@@ -3,7 +3,7 @@
 
 use super::Args;
 use crate::outcome::Failure;
-use frames::{Captures, FrameSpec, Settings};
+use frames::{CaptureFrames, FrameSpec, ParseSettings};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -17,7 +17,7 @@ const NETSNIFF_NG: &str = "/etc/netsniff-ng";
 
 /// Reads the packets.
 pub(super) fn packets(args: &Args, seed: u64) -> Result<Vec<FrameSpec>, Failure> {
-    let settings = Settings { seed, ..Settings::default() };
+    let settings = ParseSettings { seed, ..ParseSettings::default() };
     let (name, text) = match &args.input {
         None if args.packet.is_empty() => {
             return Err(Failure::usage("write frames", "name a configuration with --in, or give a packet")
@@ -95,7 +95,7 @@ impl Drop for HeaderFolder {
 #[derive(Debug, Default)]
 struct CaptureFiles(HashMap<String, Vec<Vec<u8>>>);
 
-impl Captures for CaptureFiles {
+impl CaptureFrames for CaptureFiles {
     fn frame(&mut self, file: &str, number: u64) -> Result<Vec<u8>, String> {
         if !self.0.contains_key(file) {
             let frames = frames_of(Path::new(file)).map_err(|why| format!("cannot read {file}: {why:#}"))?;
