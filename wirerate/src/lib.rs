@@ -2,13 +2,14 @@
 //!
 //! Each subcommand has a module under `cmd`. They share the modules here: [`units`] parses and
 //! prints quantities, [`outcome`] turns errors into text and exit codes, [`stop`] handles Ctrl-C,
-//! [`term`] shows progress, [`out`] writes the data.
+//! [`term`] shows progress, [`out`] writes the data, [`rows`] prints a line of numbers per second.
 #![forbid(unsafe_code)]
 
 pub mod cmd;
 pub mod log;
 pub mod out;
 pub mod outcome;
+pub mod rows;
 pub mod stop;
 pub mod term;
 pub mod units;

@@ -12,6 +12,7 @@ mod mix;
 mod quantity;
 mod queues;
 mod table;
+mod time_of_day;
 
 pub use bad_text::BadText;
 pub use human::{human_bps, human_count, human_duration, human_pps, per_second};
@@ -21,3 +22,4 @@ pub use mix::{Mix, byte, spi};
 pub use quantity::{BitRate, Count, Nanos, Pps, Size};
 pub use queues::Queues;
 pub use table::Table;
+pub use time_of_day::{clock_time, time_of_day_ns, utc_time};

@@ -15,11 +15,11 @@ pub use args::Args;
 
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
+use crate::units::time_of_day_ns;
 use packet::ipsec::Associations;
 use packet::{Config, Cursor, DeviceFacts, Plan, PlanError};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Sends, or shows what would be sent.
 ///
@@ -83,10 +83,4 @@ pub fn plan(
 fn fresh_seed() -> u64 {
     // Random keys of the standard library's hash maps: a new one for each `RandomState`.
     RandomState::new().hash_one(0u8)
-}
-
-/// Time of day, in nanoseconds since 1970.
-fn time_of_day_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
