@@ -140,7 +140,7 @@ pub enum Fault {
         name: String,
     },
     /// No such interface.
-    #[error("there is no interface for \"{name}\"")]
+    #[error("there is no device \"{name}\" in this network namespace")]
     NoInterface {
         /// The name, as arg.
         name: String,

@@ -8,7 +8,7 @@
 
 use crate::inodes::{Inodes, Node};
 use crate::seq_file::Handle;
-use crate::tree::{Cancel, Errno, Tree, lock};
+use crate::tree::{Cancel, Errno, REFUSED, Tree, lock};
 use crate::trees::{TreeId, Trees};
 use fuse3::raw::prelude::*;
 use fuse3::{Result, Timestamp};
@@ -180,7 +180,9 @@ impl ControlFs {
     /// As pktgen does it: asked for each write, of the one who writes.
     fn may_write(&self, req: Request, handle: Arc<Handle>) -> Result<Arc<Handle>> {
         if handle.needs_net_admin() {
-            only_with_one_of(req, &[Right::NetAdmin])?;
+            only_with_one_of(req, &[Right::NetAdmin]).inspect_err(|_| {
+                tracing::info!(target: REFUSED, "{}: the writer needs CAP_NET_ADMIN", handle.name());
+            })?;
         }
         Ok(handle)
     }

@@ -29,4 +29,4 @@ mod trees;
 
 pub use join::join;
 pub use mount::{MountError, Mounted, TreeShape, mount};
-pub use tree::{Cancel, Errno, Tree};
+pub use tree::{Cancel, Errno, REFUSED, Tree};

@@ -8,6 +8,7 @@ use fuse3::MountOptions;
 use fuse3::raw::{Filesystem, Session};
 use nix::errno::Errno;
 use nix::mount::{MntFlags, umount2};
+use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
+const FUSE_DEVICE: &str = "/dev/fuse";
 /// Threads that take requests; calls into the tree have threads of their own.
 const SERVER_THREADS: usize = 2;
 /// Timeout for the last requests after the unmount.
@@ -37,6 +39,9 @@ pub enum MountError {
     /// The threads of the server could not be started.
     #[error("cannot start the threads of the control tree")]
     Threads(#[source] io::Error),
+    /// The device of FUSE cannot be opened.
+    #[error("the control files need FUSE, and /dev/fuse cannot be opened")]
+    NoFuse(#[source] io::Error),
     /// The kernel refused the mount.
     #[error("cannot mount the control tree on {path}")]
     Mount {
@@ -51,9 +56,11 @@ pub enum MountError {
 impl MountError {
     /// What to try.
     pub(crate) fn advice(&self) -> &'static str {
-        let (Self::Threads(source) | Self::Mount { source, .. }) = self;
-        match source.raw_os_error() {
-            Some(libc::EMFILE | libc::ENFILE) => "a larger `ulimit -n`",
+        let (Self::Threads(source) | Self::NoFuse(source) | Self::Mount { source, .. }) = self;
+        match (self, source.raw_os_error()) {
+            (_, Some(libc::EMFILE | libc::ENFILE)) => "a larger `ulimit -n`",
+            (Self::NoFuse(_), Some(libc::EACCES)) => "run it as root",
+            (Self::NoFuse(_), _) => "`modprobe fuse`; for a container: start it with `--device /dev/fuse`",
             _ => "run it as root, with /dev/fuse (`modprobe fuse`)",
         }
     }
@@ -120,6 +127,7 @@ pub(crate) fn mount_fs(
         .enable_all()
         .build()
         .map_err(MountError::Threads)?;
+    File::options().read(true).write(true).open(FUSE_DEVICE).map_err(MountError::NoFuse)?;
     let mut options = MountOptions::default();
     options.fs_name(source).allow_other(true).nonempty(true);
     options.default_permissions(permissions == Permissions::AsShown);

@@ -67,6 +67,11 @@ impl Handle {
         Self { tree: Arc::downgrade(tree), name, is_append, reading: Mutex::default() }
     }
 
+    /// The name of the file, for people.
+    pub(crate) fn name(&self) -> std::path::Display<'_> {
+        std::path::Path::new(&self.name).display()
+    }
+
     fn tree(&self) -> Result<Arc<dyn Tree>, Errno> {
         self.tree.upgrade().ok_or(Errno::EIO)
     }

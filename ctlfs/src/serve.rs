@@ -174,12 +174,22 @@ where
     let netns = if serve.netns.is_some() { OrderNetns::Ours } else { OrderNetns::OfWriter };
     let slots = slots.map(|(point, tree)| offer(point, tree, netns)).transpose()?;
     thread::spawn(move || while signals.next().is_ok() && events.send(ServeEvent::Signal).is_ok() {});
+    announce(&point.path, slots.as_ref().map(|(_, point)| &*point.path));
     tell_manager("READY=1\n");
     let event = inbox.recv().unwrap_or(ServeEvent::Signal);
     tell_manager("STOPPING=1\n");
     trees.drain();
     drop(slots);
     finish(mounted, event, &point)
+}
+
+/// Where the files are, and how to end.
+fn announce(tree: &Path, slots: Option<&Path>) {
+    tracing::info!("pktgen's control files are in {}", tree.display());
+    if let Some(slots) = slots {
+        tracing::info!("device files of `mgcap start` are in {}", slots.display());
+    }
+    tracing::info!("stop with Ctrl-C or `kill {}`; the files disappear then", std::process::id());
 }
 
 /// Puts the device files of captures into their directory. The mount is the first to be dropped.

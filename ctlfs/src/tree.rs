@@ -12,6 +12,10 @@ use std::time::Duration;
 /// The error of a write or read, 1 to 511: FUSE passes on no other number.
 pub use nix::errno::Errno;
 
+/// Target of the log events that name refused writes (level INFO), so that a program can print them
+/// or leave them out.
+pub const REFUSED: &str = "refused_write";
+
 /// A flat directory of control files.
 ///
 /// All calls come on threads of their own, any number at once. `names` and `contains` are asked on

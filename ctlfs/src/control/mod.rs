@@ -14,7 +14,7 @@ mod tests;
 
 pub use interfaces::{HostInterfaces, Interfaces, LiveInterface};
 
-use crate::tree::{Cancel, Errno, Tree, lock};
+use crate::tree::{Cancel, Errno, REFUSED, Tree, lock};
 use command::{PgctrlCommand, Refusal, ThreadCommand, TreeFile, VERSION_LINE, interface_of};
 use engine::{EngineError, EngineKind, Event, Request, RunHandle, Worker, Workers};
 use host::{CpuList, HostError, Netns};
@@ -28,6 +28,9 @@ use std::time::{Duration, Instant};
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long `stop`, or a signal to the writer of `start`, waits for the results.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Characters of a refused write that are logged at most.
+const REFUSED_LEN_MAX: usize = 80;
 
 /// Begins runs, each on the thread of its CPU, all at the same instant. Returns one handle per
 /// request.
@@ -238,6 +241,17 @@ fn workers(cpus: &[u32], netns: &Netns) -> Result<Workers, EngineError> {
     cpus.iter().filter_map(spawn).collect()
 }
 
+/// A write as one line of log.
+fn shortened(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((end, _)) = words.char_indices().nth(REFUSED_LEN_MAX) {
+        words.truncate(end);
+        words.push_str("...");
+    }
+    if words.is_empty() { "(empty write)".to_owned() } else { words }
+}
+
 impl Tree for Control {
     fn names(&self) -> Vec<OsString> {
         self.current().tree.names().into_iter().map(OsString::from).collect()
@@ -273,7 +287,7 @@ impl Tree for Control {
             TreeFile::Device { .. } => self.write_device(name, bytes),
         };
         written.map_err(|refused| {
-            tracing::debug!(name, text = %String::from_utf8_lossy(bytes), %refused, "refused");
+            tracing::info!(target: REFUSED, "{name}: {}: {refused}", shortened(bytes));
             Errno::from_raw(refused.errno().raw())
         })
     }

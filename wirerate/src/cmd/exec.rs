@@ -40,6 +40,9 @@ pub struct Args {
     /// Make every frame and send none
     #[arg(long)]
     dry_run: bool,
+    /// Do not print the writes that are refused, which are printed with their reason
+    #[arg(short, long, conflicts_with = "join")]
+    quiet: bool,
     /// The command and its arguments
     #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
@@ -50,7 +53,7 @@ pub struct Args {
 /// # Errors
 /// When the control tree cannot be set up.
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
-    log::to_stderr(log::Level::WARN);
+    log::to_stderr(log::Level::WARN, !args.quiet);
     let (program, rest) = args.command.split_first().expect("clap asks for one word at least");
     if let Some(target) = &args.join {
         return ctlfs::join(target, program, rest).map(Outcome::Status).or_else(fail);

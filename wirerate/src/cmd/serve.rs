@@ -29,6 +29,9 @@ pub struct Args {
     /// Make every frame and send none
     #[arg(long)]
     dry_run: bool,
+    /// Print warnings and errors only: not where the files are, nor the writes that are refused
+    #[arg(short, long)]
+    quiet: bool,
 }
 
 /// A second daemon, at a place of its own, leaves the one at the usual place alone.
@@ -42,7 +45,8 @@ fn mgcap_dir(args: &Args) -> Option<PathBuf> {
 /// # Errors
 /// When the directory is taken, cannot be mounted on, or is unmounted by another process.
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
-    log::to_stderr(log::Level::INFO);
+    let level = if args.quiet { log::Level::WARN } else { log::Level::INFO };
+    log::to_stderr(level, !args.quiet);
     let serve = Serve { mount: args.mount.clone(), netns: args.netns.clone() };
     let dir = mgcap_dir(args);
     let captures: Option<(_, Arc<dyn SlotTree>)> =

@@ -28,6 +28,9 @@ pub(crate) const CASES: &[Case] = &[
     case("control::frames_longer_than_the_mtu_are_an_error_at_start", &[], longer_than_the_mtu),
     case("control::words_that_documents_have_are_taken_as_the_kernel_takes_them", &[], as_the_kernel),
     case("control::a_daemon_that_cannot_serve_leaves_no_directory", &[], daemon_fails),
+    case("control::a_refused_write_is_printed_with_its_reason", &["setpriv"], refused_writes),
+    case("control::a_daemon_prints_where_its_files_are_and_how_to_stop_it", &[], daemon_announces),
+    case("control::without_fuse_the_error_names_it_and_the_way_to_get_it", &["unshare"], no_fuse),
     case(
         "control::a_line_of_send_and_its_script_send_the_same_frames",
         &["dumpcap", "editcap"],
@@ -76,6 +79,74 @@ fn daemon_fails() -> TestResult {
     assert!(!refused.stderr.contains("FUSE session"), "{}", refused.stderr);
     assert!(!tree.exists(), "{} was made and is still there", tree.display());
     assert!(slots.join("precious").exists());
+    Ok(())
+}
+
+/// The shell prints "I/O error" for these, or nothing.
+fn refused_writes() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let script = "P=/proc/net/pktgen
+        echo add_device uxa0 > $P/kpktgend_0
+        printf 'dst 198.18.0.2\\n' > $P/tx0
+        echo dst 198.18.0 > $P/tx0
+        echo begin > $P/pgctrl
+        setpriv --bounding-set=-net_admin sh -c 'echo stop > /proc/net/pktgen/pgctrl'
+        true";
+    let refused = [
+        "wirerate: kpktgend_0: add_device uxa0: there is no device \"uxa0\" in this network namespace\n",
+        "wirerate: tx0: dst 198.18.0: dst_min: \"198.18.0\" is not an IPv4 address\n",
+        "wirerate: pgctrl: begin: \"begin\" is not a pgctrl command (`wirerate help commands` lists them)\n",
+        "wirerate: pgctrl: the writer needs CAP_NET_ADMIN\n",
+    ];
+    let of = |option: &str| {
+        let script = format!("echo add_device {TX_DEV} > /proc/net/pktgen/kpktgend_1; {script}");
+        let mut command = wirerate();
+        command.args(["exec", "--netns", &lab.tx_netns, option, "--", "sh", "-c", &script]);
+        Running::start(command).wait(LIMIT).expect_code(0)
+    };
+    let printed = of("--name=refused");
+    printed.says(&refused);
+    assert_eq!(printed.stderr.matches("wirerate: ").count(), refused.len(), "{}", printed.stderr);
+    assert!(!of("--quiet").stderr.contains("wirerate: "));
+    Ok(())
+}
+
+fn daemon_announces() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let [tree, slots] = ["tree", "slots"].map(|name| lab.file(name));
+    let words = format!("serve --dry-run --mount {} --mgcap {}", tree.display(), slots.display());
+    for quiet in ["", "--quiet"] {
+        let daemon = wirerate_start(&format!("{words} {quiet}"));
+        until("the files are there", || tree.join("pgctrl").exists() && slots.join(".control").exists());
+        if quiet.is_empty() {
+            daemon.until_it_says(&format!("stop with Ctrl-C or `kill {}`", daemon.id()));
+        }
+        assert!(fs::write(tree.join("pgctrl"), "begin\n").is_err());
+        daemon.signal(Signal::SIGTERM);
+        let ended = daemon.wait(LIMIT).expect_code(0);
+        if quiet.is_empty() {
+            let places = [&tree, &slots].map(|dir| format!("are in {}\n", dir.display()));
+            ended.says(&[&places[0], &places[1], "wirerate: pgctrl: begin: \"begin\" is not"]);
+        } else {
+            assert_eq!(ended.stderr, "");
+        }
+    }
+    Ok(())
+}
+
+/// An empty directory over /dev, as in a container without the device.
+fn no_fuse() -> TestResult {
+    let mut command = std::process::Command::new("unshare");
+    let script =
+        format!("mount -t tmpfs none /dev && exec {} exec -- true", wirerate().get_program().display());
+    command.args(["--mount", "sh", "-c", &script]);
+    let refused = Running::start(command).wait(LIMIT).expect_code(3);
+    assert_eq!(
+        refused.stderr,
+        "wirerate: cannot set up the control files for CMD: the control files need FUSE, and /dev/fuse \
+         cannot be opened: No such file or directory (os error 2)\n  \
+         try: `modprobe fuse`; for a container: start it with `--device /dev/fuse`\n"
+    );
     Ok(())
 }
 
