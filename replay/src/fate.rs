@@ -1,0 +1,106 @@
+//! What became of each record.
+
+/// What became of one record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The driver accepted its frame.
+    Sent,
+    /// The options did not select it.
+    NotWanted,
+    /// The file has only its first bytes, and `--cut skip` was given.
+    Cut,
+    /// Its frame is longer than the device accepts.
+    TooLong,
+    /// Its link type has no form on the device.
+    LinkType,
+    /// Its bytes are not what its link type requires.
+    Damaged,
+    /// It was read, but the run ended before it was sent.
+    AfterEnd,
+    /// The device or the kernel did not accept its frame.
+    Error,
+}
+
+/// Number of records of each fate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fates {
+    /// [`Fate::Sent`].
+    pub sent: u64,
+    /// [`Fate::NotWanted`].
+    pub not_wanted: u64,
+    /// [`Fate::Cut`].
+    pub cut: u64,
+    /// [`Fate::TooLong`].
+    pub too_long: u64,
+    /// [`Fate::LinkType`].
+    pub link_type: u64,
+    /// [`Fate::Damaged`].
+    pub damaged: u64,
+    /// [`Fate::AfterEnd`].
+    pub after_end: u64,
+    /// [`Fate::Error`].
+    pub errors: u64,
+}
+
+impl Fates {
+    /// Counts one record.
+    pub fn count(&mut self, fate: Fate) {
+        self.add(fate, 1);
+    }
+
+    /// Counts several records.
+    pub fn add(&mut self, fate: Fate, count: u64) {
+        *match fate {
+            Fate::Sent => &mut self.sent,
+            Fate::NotWanted => &mut self.not_wanted,
+            Fate::Cut => &mut self.cut,
+            Fate::TooLong => &mut self.too_long,
+            Fate::LinkType => &mut self.link_type,
+            Fate::Damaged => &mut self.damaged,
+            Fate::AfterEnd => &mut self.after_end,
+            Fate::Error => &mut self.errors,
+        } += count;
+    }
+
+    /// All records.
+    pub fn total(&self) -> u64 {
+        self.sent
+            + self.not_wanted
+            + self.cut
+            + self.too_long
+            + self.link_type
+            + self.damaged
+            + self.after_end
+            + self.errors
+    }
+
+    /// True if records were not sent for a reason that the user did not ask for.
+    pub fn fell_short(&self) -> bool {
+        self.too_long + self.link_type + self.damaged + self.errors > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_fate_is_part_of_the_total() {
+        let mut fates = Fates::default();
+        let all = [
+            Fate::Sent,
+            Fate::NotWanted,
+            Fate::Cut,
+            Fate::TooLong,
+            Fate::LinkType,
+            Fate::Damaged,
+            Fate::AfterEnd,
+            Fate::Error,
+        ];
+        all.into_iter().for_each(|fate| fates.count(fate));
+        assert_eq!(fates.total(), all.len() as u64);
+        assert!(fates.fell_short());
+        let asked = Fates { sent: 3, not_wanted: 2, cut: 1, after_end: 4, ..Fates::default() };
+        assert!(!asked.fell_short());
+    }
+}

@@ -1,0 +1,389 @@
+//! One record to one frame, or to the reason why it is not sent.
+
+use crate::edit::Edits;
+use crate::fate::Fate;
+use crate::headers::is_tagged;
+use crate::link_type::{LinkType, TargetKind, UnusableLink};
+use crate::per_loop::PerLoop;
+use crate::record::Record;
+use crate::selection::Selection;
+use crate::split::{OutputPort, SplitRule};
+use packet::{FRAME_LEN_MIN, MacAddr};
+
+const ETHERNET_LEN: u32 = 14;
+const TAG_LEN: u32 = 4;
+
+/// What happens to records of which the file has only the first bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CutPolicy {
+    /// They are filled up with zeros to their length on the wire.
+    #[default]
+    Pad,
+    /// They are sent as short as the file has them.
+    Short,
+    /// They are not sent.
+    Skip,
+    /// They end the run.
+    Fail,
+}
+
+/// What happens to frames that are longer than the device accepts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LongPolicy {
+    /// They are not sent.
+    #[default]
+    Skip,
+    /// They end the run.
+    Fail,
+}
+
+/// Everything that decides the bytes of a frame.
+#[derive(Clone, Debug)]
+pub struct FrameSettings {
+    /// What the device sends.
+    pub target: TargetKind,
+    /// Destination MAC address of frames that have none in the file.
+    pub dst_mac: MacAddr,
+    /// Source MAC address of frames that have none in the file.
+    pub src_mac: MacAddr,
+    /// MTU of the device; 0 for no limit.
+    pub mtu: u32,
+    /// Longest frame that the engine can send.
+    pub frame_len_max: u32,
+    /// What happens to cut records.
+    pub cut: CutPolicy,
+    /// What happens to long frames.
+    pub long: LongPolicy,
+    /// Which records are sent.
+    pub selection: Selection,
+    /// Changes of every frame.
+    pub edits: Edits,
+    /// Changes from loop to loop.
+    pub per_loop: PerLoop,
+    /// How frames are divided between two ports; all leave by the first without.
+    pub split: Option<SplitRule>,
+}
+
+impl Default for FrameSettings {
+    fn default() -> Self {
+        Self {
+            target: TargetKind::default(),
+            dst_mac: MacAddr::ZERO,
+            src_mac: MacAddr::ZERO,
+            mtu: 0,
+            frame_len_max: packet::FRAME_LEN_MAX,
+            cut: CutPolicy::default(),
+            long: LongPolicy::default(),
+            selection: Selection::default(),
+            edits: Edits::default(),
+            per_loop: PerLoop::default(),
+            split: None,
+        }
+    }
+}
+
+/// A record that ends the run, by `--cut fail` or `--long fail`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StopCause {
+    /// `--cut fail`.
+    #[error("packet {number} is cut: the file has {captured_len} of its {frame_len} bytes")]
+    Cut {
+        /// Number of the record.
+        number: u64,
+        /// Bytes in the file.
+        captured_len: usize,
+        /// Bytes on the wire.
+        frame_len: u32,
+    },
+    /// `--long fail`.
+    #[error("packet {number} has {frame_len} bytes, the device accepts {frame_len_max}")]
+    TooLong {
+        /// Number of the record.
+        number: u64,
+        /// Length of its frame.
+        frame_len: u32,
+        /// The most that the device accepts.
+        frame_len_max: u32,
+    },
+}
+
+/// A frame to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MadeFrame<'a> {
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// The port that it leaves by.
+    pub port: OutputPort,
+}
+
+/// Makes frames of the records of one run.
+#[derive(Debug)]
+pub struct FrameMaker {
+    settings: FrameSettings,
+    /// Sums of the steps up to this loop.
+    steps: PerLoop,
+    loops_done: u64,
+    has_edits: bool,
+    /// Time of the first record of this loop.
+    start_ns: Option<u64>,
+    frame: Vec<u8>,
+    padded_cut: u64,
+    padded_short: u64,
+}
+
+impl FrameMaker {
+    /// With these settings, for the first loop.
+    pub fn new(settings: FrameSettings) -> Self {
+        let has_edits = settings.edits != Edits::default() || !settings.per_loop.is_none();
+        Self {
+            settings,
+            steps: PerLoop::default(),
+            loops_done: 0,
+            has_edits,
+            start_ns: None,
+            frame: Vec::new(),
+            padded_cut: 0,
+            padded_short: 0,
+        }
+    }
+
+    /// The records begin again.
+    pub fn next_loop(&mut self) {
+        self.loops_done += 1;
+        self.steps = self.settings.per_loop.after(self.loops_done);
+        self.start_ns = None;
+    }
+
+    /// Cut records that were filled up with zeros; their checksums are wrong.
+    pub fn padded_cut(&self) -> u64 {
+        self.padded_cut
+    }
+
+    /// Frames that were filled up with zeros to the shortest length of Ethernet.
+    pub fn padded_short(&self) -> u64 {
+        self.padded_short
+    }
+
+    /// The frame of a record; the inner `Err` says why it is not sent.
+    ///
+    /// # Errors
+    /// [`StopCause`] if the settings end the run here.
+    pub fn make(&mut self, record: &Record<'_>) -> Result<Result<MadeFrame<'_>, Fate>, StopCause> {
+        let start_ns = *self.start_ns.get_or_insert(record.time_ns);
+        if !self.settings.selection.contains(record, start_ns) {
+            return Ok(Err(Fate::NotWanted));
+        }
+        let Some(link_type) = LinkType::of(record.link_type) else { return Ok(Err(Fate::LinkType)) };
+        let settings = &self.settings;
+        let macs = (settings.dst_mac, settings.src_mac);
+        let reheader = match link_type.reheader(record.data, record.frame_len, settings.target, macs) {
+            Ok(reheader) => reheader,
+            Err(UnusableLink::NoForm) => return Ok(Err(Fate::LinkType)),
+            Err(UnusableLink::Damaged) => return Ok(Err(Fate::Damaged)),
+        };
+        let number = record.number;
+        let cut_len = if record.is_cut() { record.frame_len } else { 0 };
+        if cut_len > 0 && settings.cut == CutPolicy::Skip {
+            return Ok(Err(Fate::Cut));
+        }
+        if cut_len > 0 && settings.cut == CutPolicy::Fail {
+            let (captured_len, frame_len) = (record.data.len(), record.frame_len);
+            return Err(StopCause::Cut { number, captured_len, frame_len });
+        }
+        let padded_len = if settings.cut == CutPolicy::Pad { cut_len as usize } else { 0 };
+        let padded_len = (padded_len + reheader.header().len()).saturating_sub(reheader.strip);
+        let claimed_len = padded_len.max(reheader.header().len() + record.data.len() - reheader.strip);
+        // A damaged length may claim 4 GiB.
+        if claimed_len > packet::FRAME_LEN_MAX as usize {
+            return self.too_long(
+                number,
+                u32::try_from(claimed_len).unwrap_or(u32::MAX),
+                packet::FRAME_LEN_MAX,
+            );
+        }
+        self.frame.clear();
+        self.frame.extend_from_slice(reheader.header());
+        self.frame.extend_from_slice(&record.data[reheader.strip..]);
+        let is_ethernet = settings.target == TargetKind::Ethernet;
+        let by_file =
+            settings.split.as_ref().map_or(OutputPort::First, |rule| rule.port(record, &self.frame));
+        if self.has_edits && settings.target != TargetKind::Monitor {
+            let before = self.frame.len();
+            settings.edits.apply(&mut self.frame, is_ethernet, &self.steps);
+            // A tag that was added or removed moves the end of a padded frame as well.
+            self.pad(padded_len.saturating_add(self.frame.len()).saturating_sub(before), cut_len);
+        } else {
+            self.pad(padded_len, cut_len);
+        }
+        let frame_len = self.frame.len() as u32;
+        let frame_len_max = self.frame_len_max();
+        if frame_len > frame_len_max {
+            return self.too_long(number, frame_len, frame_len_max);
+        }
+        if is_ethernet && frame_len < FRAME_LEN_MIN {
+            self.frame.resize(FRAME_LEN_MIN as usize, 0);
+            self.padded_short += 1;
+        }
+        Ok(Ok(MadeFrame { bytes: &self.frame, port: by_file }))
+    }
+
+    fn pad(&mut self, padded_len: usize, cut_len: u32) {
+        if cut_len > 0 && padded_len > self.frame.len() {
+            self.frame.resize(padded_len, 0);
+            self.padded_cut += 1;
+        }
+    }
+
+    /// The longest frame that device and engine accept, for the frame at hand.
+    fn frame_len_max(&self) -> u32 {
+        let FrameSettings { mtu, frame_len_max, target, .. } = self.settings;
+        let by_device = match (mtu, target) {
+            (0, _) | (_, TargetKind::Monitor) => u32::MAX,
+            (mtu, TargetKind::Ip) => mtu,
+            (mtu, TargetKind::Ethernet) => {
+                mtu + ETHERNET_LEN + if is_tagged(&self.frame) { TAG_LEN } else { 0 }
+            }
+        };
+        by_device.min(frame_len_max)
+    }
+
+    fn too_long(
+        &self,
+        number: u64,
+        frame_len: u32,
+        frame_len_max: u32,
+    ) -> Result<Result<MadeFrame<'_>, Fate>, StopCause> {
+        match self.settings.long {
+            LongPolicy::Skip => Ok(Err(Fate::TooLong)),
+            LongPolicy::Fail => Err(StopCause::TooLong { number, frame_len, frame_len_max }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::edit::VlanEdit;
+    use proptest::prelude::*;
+
+    fn record(link_type: u16, frame_len: u32, data: &[u8]) -> Record<'_> {
+        Record {
+            number: 7,
+            time_ns: 0,
+            frame_len,
+            data,
+            link_type,
+            interface: 0,
+            interface_name: None,
+            direction: None,
+        }
+    }
+
+    fn made(settings: FrameSettings, record: &Record<'_>) -> Result<Vec<u8>, Fate> {
+        let mut maker = FrameMaker::new(settings);
+        maker.make(record).unwrap().map(|frame| frame.bytes.to_vec())
+    }
+
+    #[test]
+    fn a_whole_ethernet_frame_stays_as_it_is() {
+        let bytes: Vec<u8> = (0..100).collect();
+        assert_eq!(made(FrameSettings::default(), &record(1, 100, &bytes)), Ok(bytes.clone()));
+        // Some files have an original length of zero.
+        assert_eq!(made(FrameSettings::default(), &record(1, 0, &bytes)), Ok(bytes));
+    }
+
+    #[test]
+    fn a_cut_record_is_padded_shortened_skipped_or_fatal() {
+        let bytes = [1; 96];
+        let cut = record(1, 1000, &bytes);
+        let with = |cut| FrameSettings { cut, ..FrameSettings::default() };
+        let padded = made(with(CutPolicy::Pad), &cut).unwrap();
+        assert_eq!((padded.len(), &padded[..96], &padded[96..]), (1000, &bytes[..], &[0; 904][..]));
+        assert_eq!(made(with(CutPolicy::Short), &cut), Ok(bytes.to_vec()));
+        assert_eq!(made(with(CutPolicy::Skip), &cut), Err(Fate::Cut));
+        let stop = FrameMaker::new(with(CutPolicy::Fail)).make(&cut).unwrap_err();
+        assert_eq!(stop.to_string(), "packet 7 is cut: the file has 96 of its 1000 bytes");
+        let mut maker = FrameMaker::new(with(CutPolicy::Pad));
+        maker.make(&cut).unwrap().unwrap();
+        assert_eq!((maker.padded_cut(), maker.padded_short()), (1, 0));
+    }
+
+    #[test]
+    fn a_cut_cooked_record_gets_the_length_of_its_ethernet_frame() {
+        let mut sll = vec![0; 40];
+        sll[14] = 8;
+        assert_eq!(made(FrameSettings::default(), &record(113, 116, &sll)).unwrap().len(), 114);
+        let vlan = Edits { vlan: Some(VlanEdit::Set(3)), ..Edits::default() };
+        let settings = FrameSettings { edits: vlan, ..FrameSettings::default() };
+        assert_eq!(made(settings, &record(113, 116, &sll)).unwrap().len(), 118);
+    }
+
+    #[test]
+    fn a_frame_over_the_mtu_is_skipped_or_fatal() {
+        let bytes = [0; 1515];
+        let with = |long| FrameSettings { mtu: 1500, long, ..FrameSettings::default() };
+        assert!(made(with(LongPolicy::Skip), &record(1, 1514, &bytes[..1514])).is_ok());
+        assert_eq!(made(with(LongPolicy::Skip), &record(1, 1515, &bytes)), Err(Fate::TooLong));
+        let stop = FrameMaker::new(with(LongPolicy::Fail)).make(&record(1, 1515, &bytes)).unwrap_err();
+        assert_eq!(stop.to_string(), "packet 7 has 1515 bytes, the device accepts 1514");
+        let mut tagged = [0; 1518];
+        tagged[12] = 0x81;
+        assert!(made(with(LongPolicy::Skip), &record(1, 1518, &tagged)).is_ok());
+        // The same for a length that the file only claims.
+        assert_eq!(made(with(LongPolicy::Skip), &record(1, u32::MAX, &bytes)), Err(Fate::TooLong));
+    }
+
+    #[test]
+    fn short_frames_are_padded_to_sixty_bytes_and_counted() {
+        let mut maker = FrameMaker::new(FrameSettings::default());
+        let bytes = maker.make(&record(1, 20, &[9; 20])).unwrap().unwrap().bytes.to_vec();
+        assert_eq!(bytes, [&[9; 20][..], &[0; 40]].concat());
+        assert_eq!(maker.padded_short(), 1);
+    }
+
+    #[test]
+    fn link_types_without_a_form_and_damaged_records_are_named() {
+        let default = FrameSettings::default;
+        assert_eq!(made(default(), &record(9, 60, &[0; 60])), Err(Fate::LinkType));
+        assert_eq!(made(default(), &record(127, 60, &[0; 60])), Err(Fate::LinkType));
+        assert_eq!(made(default(), &record(1, 5, &[0; 5])), Err(Fate::Damaged));
+        assert_eq!(made(default(), &record(113, 15, &[0; 15])), Err(Fate::Damaged));
+    }
+
+    #[test]
+    fn addresses_step_from_loop_to_loop() {
+        let mut frame = Vec::new();
+        let builder = etherparse::PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [9; 4], 64);
+        builder.udp(1, 2).write(&mut frame, &[0; 40]).unwrap();
+        let per_loop = PerLoop { src: 256, ..PerLoop::default() };
+        let mut maker = FrameMaker::new(FrameSettings { per_loop, ..FrameSettings::default() });
+        let mut sources = Vec::new();
+        for _ in 0..3 {
+            let made = maker.make(&record(1, frame.len() as u32, &frame)).unwrap().unwrap();
+            sources.push(made.bytes[26..30].to_vec());
+            maker.next_loop();
+        }
+        assert_eq!(sources, [[10, 0, 0, 1], [10, 0, 1, 1], [10, 0, 2, 1]]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_record_has_a_frame_or_a_fate(
+            link_type in prop_oneof![Just(0u16), Just(1), Just(101), Just(113), Just(276), Just(105), any::<u16>()],
+            frame_len: u32,
+            data in proptest::collection::vec(any::<u8>(), 0..80),
+            is_ip: bool,
+        ) {
+            let target = if is_ip { TargetKind::Ip } else { TargetKind::Ethernet };
+            let per_loop = PerLoop { dst: 1, dst_port: 1, vlan: 1, ..PerLoop::default() };
+            let settings = FrameSettings { target, per_loop, mtu: 1500, ..FrameSettings::default() };
+            let mut maker = FrameMaker::new(settings);
+            maker.next_loop();
+            let record = record(link_type, frame_len, &data);
+            if let Ok(frame) = maker.make(&record).unwrap() {
+                prop_assert!(frame.bytes.len() <= 1518);
+                prop_assert!(is_ip || frame.bytes.len() >= 60);
+            }
+        }
+    }
+}

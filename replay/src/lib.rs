@@ -1,0 +1,31 @@
+//! Captured records as frames to send: link types, cut records, rewriting, splitting, times.
+//!
+//! [`FrameMaker`] turns one [`Record`] into the bytes of one frame, or names the [`Fate`] of a
+//! record that is not sent. [`Fates`] counts all records: read = the sum of all fates. [`Timing`]
+//! gives each frame its due time. No I/O, no clock; the caller reads the files and sends.
+#![forbid(unsafe_code)]
+
+mod checksum;
+mod edit;
+mod fate;
+mod frame_maker;
+mod headers;
+mod link_type;
+mod per_loop;
+mod prefix;
+mod record;
+mod selection;
+mod split;
+mod timing;
+
+pub use edit::{Edits, VlanEdit};
+pub use fate::{Fate, Fates};
+pub use frame_maker::{CutPolicy, FrameMaker, FrameSettings, LongPolicy, MadeFrame, StopCause};
+pub use headers::{FlowKey, flow_hash, flow_key};
+pub use link_type::{LinkType, TargetKind, UnusableLink};
+pub use per_loop::PerLoop;
+pub use prefix::{AddressMap, BadAddressMap, Prefix};
+pub use record::{Direction, Record};
+pub use selection::{BadNumbers, InterfaceChoice, NumberSet, Selection};
+pub use split::{OutputPort, SplitRule};
+pub use timing::{Due, Timing, TimingRule};

@@ -1,0 +1,99 @@
+//! Which of two ports a frame leaves by.
+
+use crate::headers::{flow_key, word};
+use crate::prefix::Prefix;
+use crate::record::{Direction, Record};
+use crate::selection::InterfaceChoice;
+use packet::MacAddr;
+
+/// One of the two ports of a replay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OutputPort {
+    /// The device that was named first: the side of the clients.
+    #[default]
+    First,
+    /// The other device: the side of the servers.
+    Second,
+}
+
+/// How frames are divided between the two ports. Each rule needs the frame alone, so no pass over
+/// the file comes first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SplitRule {
+    /// Frames with a source address in one of these blocks leave by the first port.
+    Sources(Vec<Prefix>),
+    /// Frames with one of these source MAC addresses leave by the first port.
+    SourceMacs(Vec<MacAddr>),
+    /// Frames to the lower port of TCP or UDP leave by the first port: they go to the server.
+    Ports,
+    /// Frames of this interface of the file leave by the first port.
+    Interface(InterfaceChoice),
+    /// Frames that were sent when they were captured leave by the first port.
+    Direction,
+}
+
+impl SplitRule {
+    /// The port of a frame, whose bytes are those of the file. Frames that the rule does not know,
+    /// such as ARP for [`SplitRule::Ports`], leave by the first port.
+    pub(crate) fn port(&self, record: &Record<'_>, frame: &[u8]) -> OutputPort {
+        let is_first = match self {
+            Self::Sources(blocks) => {
+                let sender = source_of_arp(frame).or_else(|| flow_key(frame).map(|key| key.src));
+                sender.is_none_or(|sender| blocks.iter().any(|block| block.contains(sender)))
+            }
+            Self::SourceMacs(macs) => macs.iter().any(|mac| frame.get(6..12) == Some(&mac.0[..])),
+            Self::Ports => flow_key(frame).is_none_or(|key| key.dst_port <= key.src_port),
+            Self::Interface(choice) => choice.is_of(record),
+            Self::Direction => record.direction != Some(Direction::Inbound),
+        };
+        if is_first { OutputPort::First } else { OutputPort::Second }
+    }
+}
+
+fn source_of_arp(frame: &[u8]) -> Option<std::net::IpAddr> {
+    if word(frame, 12) != Some(0x0806) {
+        return None;
+    }
+    let sender: [u8; 4] = frame.get(28..32)?.try_into().ok()?;
+    Some(sender.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etherparse::PacketBuilder;
+
+    fn port(rule: &SplitRule, src: [u8; 4], ports: (u16, u16), direction: Option<Direction>) -> OutputPort {
+        let mut frame = Vec::new();
+        let builder = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4(src, [9, 9, 9, 9], 64);
+        builder.udp(ports.0, ports.1).write(&mut frame, &[]).unwrap();
+        let record = Record {
+            number: 1,
+            time_ns: 0,
+            frame_len: frame.len() as u32,
+            data: &frame,
+            link_type: 1,
+            interface: 3,
+            interface_name: None,
+            direction,
+        };
+        rule.port(&record, &frame)
+    }
+
+    #[test]
+    fn each_rule_finds_the_side_of_the_client() {
+        use OutputPort::{First, Second};
+        let sources = SplitRule::Sources(vec!["10.0.0.0/8".parse().unwrap()]);
+        assert_eq!(port(&sources, [10, 1, 1, 1], (1, 2), None), First);
+        assert_eq!(port(&sources, [11, 1, 1, 1], (1, 2), None), Second);
+        assert_eq!(port(&SplitRule::Ports, [1; 4], (40_000, 80), None), First);
+        assert_eq!(port(&SplitRule::Ports, [1; 4], (80, 40_000), None), Second);
+        let macs = SplitRule::SourceMacs(vec![MacAddr([2; 6])]);
+        assert_eq!(port(&macs, [1; 4], (1, 1), None), First);
+        assert_eq!(port(&SplitRule::SourceMacs(vec![]), [1; 4], (1, 1), None), Second);
+        assert_eq!(port(&SplitRule::Interface(InterfaceChoice::Number(3)), [1; 4], (1, 1), None), First);
+        assert_eq!(port(&SplitRule::Interface(InterfaceChoice::Number(0)), [1; 4], (1, 1), None), Second);
+        assert_eq!(port(&SplitRule::Direction, [1; 4], (1, 1), Some(Direction::Inbound)), Second);
+        assert_eq!(port(&SplitRule::Direction, [1; 4], (1, 1), Some(Direction::Outbound)), First);
+    }
+}
