@@ -165,7 +165,14 @@ fn overview() -> TestResult {
     assert_eq!(names, ["lo", TX_DEV]);
     assert_eq!((&devices[0]["state"], &devices[1]["engine"]["name"]), (&"up".into(), &"xdp".into()));
     assert_eq!(said["device"], Value::Null);
-    let text = wirerate_run(&format!("doctor --netns {}", lab.tx_netns)).expect_code(0).stdout;
-    assert!(text.contains("  tx0  veth, up: send takes xdp: "), "{text}");
+    let of = |option: &str| {
+        wirerate_run(&format!("doctor --netns {} {option}", lab.tx_netns)).expect_code(0).stdout
+    };
+    let text = of("");
+    assert!(text.contains("  tx0  veth, up: send uses xdp\n"), "{text}");
+    assert!(text.contains(" checks (--all lists them)\n"), "{text}");
+    let too_long = |line: &&str| line.chars().count() > 80 && !line.contains("try: ");
+    assert_eq!(text.lines().find(too_long), None, "{text}");
+    assert!(of("--all").contains("  tx0  veth, up: send uses xdp: "));
     Ok(())
 }

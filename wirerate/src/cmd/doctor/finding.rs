@@ -86,15 +86,3 @@ impl fmt::Display for Severity {
         })
     }
 }
-
-/// One line, then one for the effect and one for each thing to try.
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const INDENT: &str = "            ";
-        writeln!(f, "  {:8}  {}", self.severity, self.what)?;
-        if !self.why.is_empty() {
-            writeln!(f, "{INDENT}{}", self.why)?;
-        }
-        self.tries.iter().try_for_each(|what| writeln!(f, "{INDENT}try: {what}"))
-    }
-}

@@ -18,7 +18,7 @@ use ::host::{CpuList, HostError, Link, Machine, Netns, Stack};
 use engine::{Limits, Request, TxOptions};
 use engines::EngineStatus;
 use packet::{Config, Cursor, DeviceFacts, MacAddr};
-use report::{DeviceRow, DeviceSummary, HostSummary, Report};
+use report::{DeviceRow, DeviceSummary, HostSummary, Layout, Report};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use target::Target;
@@ -41,6 +41,9 @@ pub struct Args {
     /// Network namespace that the device is in
     #[arg(long, value_name = "NAME")]
     pub netns: Option<String>,
+    /// Also list what is as it should be, and why each engine is not used
+    #[arg(long)]
+    pub all: bool,
     /// Print the report as one line of JSON (docs/json.md)
     #[arg(long)]
     pub json: bool,
@@ -56,7 +59,8 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
         Some(name) => examine(Target { ifname: name.clone(), netns: args.netns.clone() }, &machine)?,
         None => overview(args.netns.clone(), &machine)?,
     };
-    out::text(&if args.json { report.json_line() } else { report.to_string() })?;
+    let layout = Layout { columns: crate::term::stdout_columns(), has_all: args.all };
+    out::text(&if args.json { report.json_line() } else { report.text(layout) })?;
     Ok(report.outcome())
 }
 

@@ -1,12 +1,12 @@
 //! The report: as text, sorted by severity, and as JSON (`wirerate.doctor/1`).
 
 use super::engines::{Answer, Choice, Row};
-use super::finding::{About, Finding};
+use super::finding::{About, Finding, Severity};
 use crate::out;
 use crate::outcome::Outcome;
+use crate::term::wrapped;
 use host::{DeviceState, Link, Machine};
 use serde::Serialize;
-use std::fmt;
 
 /// Name and version of the report as JSON.
 pub const SCHEMA: &str = "wirerate.doctor/1";
@@ -133,59 +133,116 @@ impl Report {
         if can { Outcome::Done } else { Outcome::No }
     }
 
-    fn write_device(&self, f: &mut fmt::Formatter<'_>, device: &DeviceSummary) -> fmt::Result {
-        let netns = self.netns.as_ref().map(|netns| format!(" in {netns}")).unwrap_or_default();
-        let driver = device.driver.as_ref().map(|driver| format!(", driver {driver}")).unwrap_or_default();
-        writeln!(f, "{}{netns}: {}{driver}, {}", device.name, device.kind, device.state.replace('_', " "))?;
-        writeln!(f, "\nengines, in the order of send")?;
-        write_rows(f, &self.engines)?;
-        self.engine.iter().try_for_each(|choice| writeln!(f, "  {}", sentence("send", choice)))?;
-        writeln!(f, "\ncaptures")?;
-        write_rows(f, &self.captures)?;
-        self.capture.iter().try_for_each(|choice| writeln!(f, "  {}", sentence("capture", choice)))?;
-        writeln!(f, "\ndevice")?;
-        self.write_findings(f, About::Device)?;
-        writeln!(f)
+    /// The report as text in `layout`.
+    pub fn text(&self, layout: Layout) -> String {
+        let mut text = match &self.device {
+            Some(device) => self.device_text(device, layout),
+            None => self.devices_text(layout),
+        };
+        let HostSummary { kernel, architecture, cpus, nodes } = &self.host;
+        text += "\n";
+        text += &layout.title(&format!("host: {kernel} on {architecture}, CPUs {cpus}, NUMA nodes {nodes}"));
+        text += &self.findings_text(About::Host, layout);
+        if !self.unknown.is_empty() {
+            text += "\nnot determined\n";
+        }
+        self.unknown.iter().for_each(|line| text += &layout.line(2, "", line));
+        text
     }
 
-    fn write_devices(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let netns = self.netns.as_ref().map(|netns| format!(" in {netns}")).unwrap_or_default();
-        writeln!(f, "devices{netns}; `wirerate doctor DEV` reports details")?;
+    fn device_text(&self, device: &DeviceSummary, layout: Layout) -> String {
+        let driver = device.driver.as_ref().map(|driver| format!(", driver {driver}")).unwrap_or_default();
+        let state = device.state.replace('_', " ");
+        let mut text =
+            layout.title(&format!("{}{}: {}{driver}, {state}", device.name, self.in_netns(), device.kind));
+        text += "\n";
+        text += &layout.title("engines, in the order that send tries them");
+        text += &rows_text(&self.engines, layout);
+        self.engine.iter().for_each(|choice| text += &layout.line(2, "", &choice_text("send", choice)));
+        text += "\ncaptures\n";
+        text += &rows_text(&self.captures, layout);
+        self.capture.iter().for_each(|choice| text += &layout.line(2, "", &choice_text("capture", choice)));
+        text + "\ndevice\n" + &self.findings_text(About::Device, layout)
+    }
+
+    fn devices_text(&self, layout: Layout) -> String {
+        let mut text =
+            layout.title(&format!("devices{}; `wirerate doctor DEV` reports details", self.in_netns()));
         let width = self.devices.iter().map(|listed| listed.device.name.len()).max().unwrap_or(0);
         for DeviceRow { device, is_default_route, engine, .. } in &self.devices {
             let route = if *is_default_route { ", default route" } else { "" };
             let about = format!("{}, {}{route}", device.kind, device.state.replace('_', " "));
-            writeln!(f, "  {:width$}  {about}: {}", device.name, sentence("send", engine))?;
+            let choice = match engine.name {
+                _ if layout.has_all => reasons_text("send", engine),
+                Some(_) => choice_text("send", engine),
+                None => no_choice_text("send", engine),
+            };
+            let name = format!("  {:width$}  ", device.name);
+            text += &layout.line(name.len(), &name, &format!("{about}: {choice}"));
         }
-        writeln!(f)
+        text
     }
 
-    /// Sorted by severity.
-    fn write_findings(&self, f: &mut fmt::Formatter<'_>, about: About) -> fmt::Result {
+    fn in_netns(&self) -> String {
+        self.netns.as_ref().map(|netns| format!(" in {netns}")).unwrap_or_default()
+    }
+
+    /// Sorted by severity; what is as it should be is one line, unless all is asked for.
+    fn findings_text(&self, about: About, layout: Layout) -> String {
         let mut found: Vec<_> = self.findings.iter().filter(|finding| finding.about == about).collect();
         found.sort_by_key(|finding| finding.severity);
-        found.iter().try_for_each(|finding| write!(f, "{finding}"))
+        let is_listed = |finding: &&&Finding| layout.has_all || finding.severity != Severity::Ok;
+        let mut text: String =
+            found.iter().filter(is_listed).map(|finding| finding_text(finding, layout)).collect();
+        let hidden = found.len() - found.iter().filter(is_listed).count();
+        if hidden > 0 {
+            let checks = if hidden == 1 { "check" } else { "checks" };
+            text += &layout.line(2, "", &format!("{:8}  {hidden} {checks} (--all lists them)", Severity::Ok));
+        }
+        text
     }
 }
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.device {
-            Some(device) => self.write_device(f, device)?,
-            None => self.write_devices(f)?,
-        }
-        let HostSummary { kernel, architecture, cpus, nodes } = &self.host;
-        writeln!(f, "host: {kernel} on {architecture}, CPUs {cpus}, NUMA nodes {nodes}")?;
-        self.write_findings(f, About::Host)?;
-        if !self.unknown.is_empty() {
-            writeln!(f, "\nunknown")?;
-        }
-        self.unknown.iter().try_for_each(|line| writeln!(f, "  {line}"))
+/// How the text is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Columns of a line at most.
+    pub columns: usize,
+    /// Also what is as it should be, and every reason.
+    pub has_all: bool,
+}
+
+impl Layout {
+    /// `first` and `text` as one line, wrapped; both begin `indent` columns from the left.
+    fn line(self, indent: usize, first: &str, text: &str) -> String {
+        let first = if first.is_empty() { " ".repeat(indent) } else { first.to_owned() };
+        wrapped(&(first + text), self.columns, indent) + "\n"
+    }
+
+    fn title(self, text: &str) -> String {
+        wrapped(text, self.columns, 2) + "\n"
+    }
+
+    /// Not wrapped, so that it works when it is pasted.
+    fn advice(indent: usize, what: &str) -> String {
+        format!("{:indent$}try: {what}\n", "")
     }
 }
 
-fn write_rows(f: &mut fmt::Formatter<'_>, rows: &[Row]) -> fmt::Result {
-    const INDENT: &str = "                            ";
+/// One line, then one for the effect and one for each thing to try.
+fn finding_text(finding: &Finding, layout: Layout) -> String {
+    const INDENT: usize = 12;
+    let mut text = layout.line(INDENT, &format!("  {:8}  ", finding.severity), &finding.what);
+    if !finding.why.is_empty() {
+        text += &layout.line(INDENT, "", &finding.why);
+    }
+    finding.tries.iter().for_each(|what| text += &Layout::advice(INDENT, what));
+    text
+}
+
+fn rows_text(rows: &[Row], layout: Layout) -> String {
+    const INDENT: usize = 28;
+    let mut text = String::new();
     for row in rows {
         let answer = match row.answer {
             Answer::Yes => "yes",
@@ -193,21 +250,33 @@ fn write_rows(f: &mut fmt::Formatter<'_>, rows: &[Row]) -> fmt::Result {
             Answer::NotAllowed => "not allowed",
             Answer::NotKnown => "not known",
         };
-        writeln!(f, "  {:11}  {answer:11}  {}", row.name, row.why)?;
-        row.notes.iter().try_for_each(|note| writeln!(f, "{INDENT}{note}"))?;
-        row.tries.iter().try_for_each(|what| writeln!(f, "{INDENT}try: {what}"))?;
+        text += &layout.line(INDENT, &format!("  {:11}  {answer:11}  ", row.name), &row.why);
+        let is_detailed = layout.has_all || row.answer != Answer::Yes;
+        row.notes.iter().filter(|_| is_detailed).for_each(|note| text += &layout.line(INDENT, "", note));
+        row.tries.iter().for_each(|what| text += &Layout::advice(INDENT, what));
     }
-    Ok(())
+    text
 }
 
-/// `send takes skb: a BPF program builds the frames; not xdp: ...`.
-fn sentence(command: &str, choice: &Choice) -> String {
-    let why = choice.why.join("; ");
+/// `send uses skb`. The reasons are in the rows above, or in the report of the device.
+fn choice_text(command: &str, choice: &Choice) -> String {
     match (choice.name, choice.is_known) {
-        (Some(name), _) => format!("{command} takes {name}: {why}"),
-        (None, true) => format!("{command} takes none: {why}"),
-        (None, false) => format!("what {command} takes is unknown: {why}"),
+        (Some(name), _) => format!("{command} uses {name}"),
+        (None, true) => format!("{command} cannot use this device"),
+        (None, false) => format!("what {command} uses is not known"),
     }
+}
+
+/// `send uses skb: a BPF program builds the frames; not xdp: ...`.
+fn reasons_text(command: &str, choice: &Choice) -> String {
+    format!("{}: {}", choice_text(command, choice), choice.why.join("; "))
+}
+
+/// `send cannot use this device: eth1 is down`, with the reason of the preferred engine.
+fn no_choice_text(command: &str, choice: &Choice) -> String {
+    let first =
+        choice.why.first().map_or("", |why| why.split_once(": ").map_or(&**why, |(_, reason)| reason));
+    format!("{}: {first}", choice_text(command, choice))
 }
 
 #[cfg(test)]
@@ -221,6 +290,8 @@ mod tests {
     use engine::EngineKind;
     use host::{Right, Setting};
     use testkit::golden;
+
+    const LAYOUT: Layout = Layout { columns: 80, has_all: false };
 
     fn status(kind: EngineKind, answer: Answer, why: &str, advice: Option<&str>) -> EngineStatus {
         EngineStatus { kind, answer, why: why.to_owned(), advice: advice.map(str::to_owned) }
@@ -261,7 +332,10 @@ mod tests {
         let statuses = all_kinds(status(EngineKind::Xdp, Answer::No, refused, None));
         let report = report(&statuses, &card(), &good());
         assert_eq!(report.outcome(), Outcome::Done);
-        golden("report_doctor.txt", &report.to_string());
+        golden("report_doctor.txt", &report.text(LAYOUT));
+        golden("report_doctor_everything.txt", &report.text(Layout { has_all: true, ..LAYOUT }));
+        let narrow = report.text(Layout { columns: 60, ..LAYOUT });
+        assert!(narrow.lines().all(|line| line.len() <= 60 || line.contains("try: ")), "{narrow}");
         golden("report_doctor.json", &report.json_line());
     }
 
@@ -297,7 +371,7 @@ mod tests {
         let report = report(&statuses, &card(), &machine);
         assert_eq!(report.outcome(), Outcome::Done, "an engine may work");
         assert_eq!(report.engine.as_ref().and_then(|choice| choice.name), None);
-        golden("report_doctor_denied.txt", &report.to_string());
+        golden("report_doctor_denied.txt", &report.text(LAYOUT));
     }
 
     #[test]
@@ -317,17 +391,19 @@ mod tests {
             may_work: engine.name.is_some(),
             engine,
         };
+        let why = ["xdp", "skb", "af_packet"].map(|name| format!("not {name}: eth10 is down")).to_vec();
+        let nothing = Choice { name: None, is_known: true, why };
         let mut down = card();
         down.link.name = "eth10".to_owned();
         let mut report = report(&[], &card(), &good());
         report.devices = vec![
             listed(&card(), true, choice(Some("xdp"), "the driver accepts frames from XDP")),
-            listed(&down, false, choice(None, "not xdp: eth10 is down")),
+            listed(&down, false, nothing),
         ];
         (report.device, report.engine, report.capture) = (None, None, None);
         report.findings.retain(|finding| finding.about == About::Host);
         assert_eq!(report.outcome(), Outcome::Done);
-        golden("report_doctor_all.txt", &report.to_string());
+        golden("report_doctor_all.txt", &report.text(LAYOUT));
         report.devices.remove(0);
         assert_eq!(report.outcome(), Outcome::No);
     }
