@@ -1,7 +1,7 @@
 //! The device of a run: whether it can send, and if not, why.
 
 use crate::EngineError;
-use host::{Link, LinkLayer, Stack};
+use host::{CommandPlace, Link, LinkLayer, Stack};
 use std::time::Duration;
 
 /// Length of an Ethernet header, which the MTU excludes.
@@ -144,10 +144,10 @@ impl Device {
             let peer = self.stack.peer(&link)?;
             let peer = peer.map_or_else(|| "the device there".to_owned(), |peer| peer.name);
             let netns = self.stack.peer_netns(&link)?;
-            let peer_prefix = netns.map_or_else(String::new, |netns| netns.command_prefix());
+            let peer_place = netns.as_ref().map(CommandPlace::of_netns).unwrap_or_default();
             return Ok(Some(match self.stack.peer_polls(&link)? {
-                Some(true) => EngineError::PeerGroUnnoticed { ifname, peer, peer_prefix },
-                _ => EngineError::PeerTakesNoXdp { ifname, peer, peer_prefix },
+                Some(true) => EngineError::PeerGroUnnoticed { ifname, peer, peer_place },
+                _ => EngineError::PeerTakesNoXdp { ifname, peer, peer_place },
             }));
         }
         let driver = self.driver(&link);

@@ -2,7 +2,7 @@
 
 use crate::engine_kind::EngineKind;
 use bpf::BpfError;
-use host::HostError;
+use host::{CommandPlace, HostError};
 use std::io;
 
 /// Errors of this crate. `Display` names act and object; [`EngineError::advice`] is what to try.
@@ -76,8 +76,8 @@ pub enum EngineError {
         ifname: String,
         /// The peer.
         peer: String,
-        /// Prefix of commands in the namespace of the peer: `ip netns exec NAME `, or empty.
-        peer_prefix: String,
+        /// Where commands for the peer run.
+        peer_place: CommandPlace,
     },
     /// The peer of a veth has GRO, but the kernel lets a veth accept frames from XDP only if GRO
     /// was switched on while the device was up.
@@ -89,8 +89,8 @@ pub enum EngineError {
         ifname: String,
         /// The peer.
         peer: String,
-        /// Prefix of commands in the namespace of the peer: `ip netns exec NAME `, or empty.
-        peer_prefix: String,
+        /// Where commands for the peer run.
+        peer_place: CommandPlace,
     },
     /// The driver has no XDP transmit.
     #[error("the driver of {ifname} ({driver}) cannot transmit from XDP")]
@@ -220,22 +220,32 @@ impl EngineError {
         )
     }
 
-    /// What the user can try, if anything.
+    /// What the user can try, if anything, for a device in the namespace of this process.
     pub fn advice(&self) -> Option<String> {
+        self.advice_in(&CommandPlace::default())
+    }
+
+    /// What the user can try, if anything. Commands for the device run in `place`.
+    pub fn advice_in(&self, place: &CommandPlace) -> Option<String> {
         match self {
-            Self::Down { ifname } => Some(format!("ip link set {ifname} up")),
+            Self::Down { ifname } => Some(place.ip(&format!("link set {ifname} up"))),
             Self::NoCarrier { ifname } => Some(format!(
-                "connect {ifname}, or set its peer up; a wireless device may not be associated: iw dev {ifname} connect SSID"
+                "plug in the cable of {ifname}, or set its peer up; a wireless device may not be associated: `{}`",
+                place.run(&format!("iw dev {ifname} link"))
             )),
-            Self::PeerTakesNoXdp { peer, peer_prefix: prefix, .. } => Some(format!(
-                "`{prefix}ethtool -K {peer} gro on`, or capture there: `{prefix}wirerate capture {peer}`"
+            Self::PeerTakesNoXdp { peer, peer_place, .. } => Some(format!(
+                "`{}`, or capture there: `{}`",
+                peer_place.run(&format!("ethtool -K {peer} gro on")),
+                peer_place.run(&format!("wirerate capture {peer}"))
             )),
-            Self::PeerGroUnnoticed { peer, peer_prefix: prefix, .. } => {
-                Some(format!("`{prefix}ethtool -K {peer} gro off`, then `{prefix}ethtool -K {peer} gro on`"))
+            Self::PeerGroUnnoticed { peer, peer_place, .. } => {
+                let gro = |state| peer_place.run(&format!("ethtool -K {peer} gro {state}"));
+                Some(format!("`{}`, then `{}`", gro("off"), gro("on")))
             }
             Self::Stalled { ifname, .. } => Some(format!("check that the peer of {ifname} receives")),
             Self::LongerThanMtu { ifname, frame_len, .. } => {
-                Some(format!("ip link set {ifname} mtu {}, also at the peer", frame_len.saturating_sub(14)))
+                let mtu = frame_len.saturating_sub(14);
+                Some(format!("`{}`, also at the peer", place.ip(&format!("link set {ifname} mtu {mtu}"))))
             }
             Self::NoXdpMemory { .. } => Some("wait a few seconds, or --engine af_packet".to_owned()),
             // Memory shared with the kernel counts as locked (limit 8 MiB by default).
@@ -247,14 +257,15 @@ impl EngineError {
             Self::ThreadLost => Some("please report this bug, with the messages above".to_owned()),
             Self::Invalid { .. } => Some("another --engine; please report this bug".to_owned()),
             Self::NoAssociation { .. } => {
-                Some("ip xfrm state add ... for each destination, or --spi".to_owned())
+                Some(format!("--spi with one of `{}`, or an SA for each destination", place.ip("xfrm state")))
             }
             Self::NoEngine { is_denied: true, .. } => {
                 Some("run it as root (CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and CAP_PERFMON)".to_owned())
             }
-            Self::Bpf(BpfError::XdpBusy { ifname, id, .. }) => Some(format!(
-                "detach it (`bpftool prog show id {id}` shows it, `ip link set dev {ifname} xdp off` detaches it unless a link \
-                 keeps it attached), or --engine af_packet"
+            // No command that detaches it: it may be a firewall.
+            Self::Bpf(BpfError::XdpBusy { id, .. }) => Some(format!(
+                "--engine af_packet, which leaves the program where it is (`bpftool prog show id {id}` shows it; \
+                 if it is a firewall, the host is open without it)"
             )),
             Self::Bpf(error) => error.advice().map(str::to_owned),
             _ => None,

@@ -46,6 +46,11 @@ impl Stack {
 }
 
 impl Address {
+    /// A usable address of no device, for tests of what follows from addresses.
+    pub fn new(ip: IpAddr, prefix_len: u8) -> Self {
+        Self { ip, prefix_len, usable: true, link_index: 0 }
+    }
+
     fn v4(&self) -> Option<Ipv4Addr> {
         match self.ip {
             IpAddr::V4(ip) => Some(ip),

@@ -154,7 +154,9 @@ impl HostError {
     /// What the user can try, without the word "try".
     pub fn advice(&self) -> Option<String> {
         match self {
-            Self::NoNetns { .. } => Some("`ip netns list` lists the names".to_owned()),
+            Self::NoNetns { .. } => {
+                Some("`ip netns list` for the names; a path or a process ID is accepted as well".to_owned())
+            }
             Self::NoLink { netns, .. } => {
                 Some(format!("`ip link` in {netns}; --netns NAME selects another namespace"))
             }

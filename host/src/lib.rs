@@ -8,6 +8,7 @@ mod address;
 #[expect(unsafe_code, reason = "two system calls that the C library has no function for")]
 mod capability;
 mod clock;
+mod command_place;
 mod cpu;
 mod device;
 mod error;
@@ -40,6 +41,7 @@ mod xfrm;
 pub use address::Address;
 pub use capability::{Capability, keep_capabilities};
 pub use clock::{ClockOffset, monotonic_ns, realtime_ns, uptime_us};
+pub use command_place::CommandPlace;
 pub use cpu::{CpuList, node_of_cpu, pin_thread, process_cpu_time, thread_cpu_time};
 pub use device::DeviceState;
 pub use error::{HostError, KernelError};

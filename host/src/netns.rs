@@ -44,9 +44,15 @@ impl Netns {
         Self::open(Path::new(OWN), "this namespace")
     }
 
-    /// The namespace with a name of `ip netns`.
+    /// The namespace that a user names: a name of `ip netns`, a path such as `/proc/PID/ns/net`, or
+    /// the ID of a process (of a container).
     pub fn named(name: &str) -> Result<Self, HostError> {
-        let path = path_of(name)?;
+        let pid = name.parse::<u32>().ok().filter(|_| !Self::exists(name));
+        let path = match pid {
+            Some(pid) => PathBuf::from(format!("/proc/{pid}/ns/net")),
+            None if name.starts_with('/') => PathBuf::from(name),
+            None => path_of(name)?,
+        };
         match Self::open(&path, &format!("namespace {name}")) {
             Err(error) if error.errno() == Some(libc::ENOENT) => {
                 Err(HostError::NoNetns { name: name.to_owned() })
@@ -123,16 +129,10 @@ impl Netns {
         Ok(names)
     }
 
-    /// Prefix of commands for this namespace: `ip netns exec NAME `, or empty for the namespace of
-    /// this process and for namespaces without a name.
-    pub fn command_prefix(&self) -> String {
-        let is = |netns: Result<Self, HostError>| netns.is_ok_and(|netns| netns == *self);
-        if is(Self::open(Path::new("/proc/self/ns/net"), "the namespace of this process")) {
-            return String::new();
-        }
-        let names = Self::names().unwrap_or_default();
-        let name = names.into_iter().find(|name| is(Self::named(name)));
-        name.map_or_else(String::new, |name| format!("ip netns exec {name} "))
+    /// Its name in `ip netns`, if it has one.
+    pub fn name(&self) -> Option<String> {
+        let is = |name: &String| Self::named(name).is_ok_and(|netns| netns == *self);
+        Self::names().unwrap_or_default().into_iter().find(is)
     }
 
     /// Moves the calling thread into this namespace. Needs CAP_SYS_ADMIN, unless it is there

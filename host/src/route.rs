@@ -7,7 +7,9 @@ use crate::rtnl_write::family_of;
 use crate::stack::{LinkId, Stack};
 use netlink_packet_core::NLM_F_CREATE;
 use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState};
-use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteType, RouteVia};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteType, RouteVia,
+};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use packet::MacAddr;
 use std::net::IpAddr;
@@ -35,7 +37,7 @@ impl Stack {
     /// destination counts as on the link.
     pub fn next_hop<'a>(&self, id: impl Into<LinkId<'a>>, destination: IpAddr) -> Result<NextHop, HostError> {
         let index = self.index_of(id.into())?;
-        let route = self.route_lookup(destination, index)?;
+        let route = self.route_lookup(destination, index, RouteFlags::empty())?;
         let via = route.filter(|route| route.link_index == index).and_then(|route| route.via);
         let ip = via.unwrap_or(destination);
         Ok(NextHop { ip, mac: self.neighbour(index, ip)? })
@@ -62,18 +64,44 @@ impl Stack {
         ip: IpAddr,
         timeout: Duration,
     ) -> Result<Option<MacAddr>, HostError> {
+        Ok(self.resolve_first_neighbour(id, &[ip], timeout)?.map(|(_, mac)| mac))
+    }
+
+    /// The first of `ips` with a known MAC address. If there is none, the kernel queries all of
+    /// them at once, and this waits up to `timeout` for the first answer.
+    pub fn resolve_first_neighbour<'a>(
+        &self,
+        id: impl Into<LinkId<'a>>,
+        ips: &[IpAddr],
+        timeout: Duration,
+    ) -> Result<Option<(IpAddr, MacAddr)>, HostError> {
         let id = id.into();
         let index = self.index_of(id)?;
-        if let Some(mac) = self.neighbour(index, ip)? {
-            return Ok(Some(mac));
+        let known = || {
+            let found = ips.iter().map(|ip| Ok(self.neighbour(index, *ip)?.map(|mac| (*ip, mac))));
+            found.filter_map(Result::transpose).next().transpose()
+        };
+        if let Some(found) = known()? {
+            return Ok(Some(found));
         }
-        let mut message = neighbour_message(index, ip);
-        // "Use": the kernel resolves the entry as if a packet were waiting for it.
-        message.header.flags = NeighbourFlags::Use;
-        message.header.kind = RouteType::Unicast;
-        let failed = RequestFailure::on("ask neighbour", format!("{ip} of {}", self.object(id)));
-        self.route().ask(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE).map_err(failed)?;
-        self.wait_for(GROUP_NEIGHBOUR, timeout, || self.neighbour(index, ip))
+        for ip in ips {
+            let mut message = neighbour_message(index, *ip);
+            // "Use": the kernel resolves the entry as if a packet were waiting for it.
+            message.header.flags = NeighbourFlags::Use;
+            message.header.kind = RouteType::Unicast;
+            let failed = RequestFailure::on("ask neighbour", format!("{ip} of {}", self.object(id)));
+            self.route().ask(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE).map_err(failed)?;
+        }
+        self.wait_for(GROUP_NEIGHBOUR, timeout, known)
+    }
+
+    /// True if a route through this device leads to `destination`. The kernel itself sends without
+    /// one, as if the destination were on the link.
+    pub fn has_route<'a>(&self, id: impl Into<LinkId<'a>>, destination: IpAddr) -> Result<bool, HostError> {
+        let index = self.index_of(id.into())?;
+        // Without this flag the kernel answers for IPv4 with a route that is in no table.
+        let found = self.route_lookup(destination, index, RouteFlags::FibMatch)?;
+        Ok(found.is_some())
     }
 
     /// Indexes of the devices of default routes, IPv4 or IPv6, in any table. Halves of the address
@@ -107,8 +135,14 @@ impl Stack {
         Ok(self.default_route_path()?.contains(&index))
     }
 
-    fn route_lookup(&self, destination: IpAddr, out: u32) -> Result<Option<Route>, HostError> {
+    fn route_lookup(
+        &self,
+        destination: IpAddr,
+        out: u32,
+        flags: RouteFlags,
+    ) -> Result<Option<Route>, HostError> {
         let mut message = RouteMessage::default();
+        message.header.flags = flags;
         message.header.address_family = family_of(destination);
         message.header.destination_prefix_length = if destination.is_ipv4() { 32 } else { 128 };
         message.attributes = vec![RouteAttribute::Destination(destination.into()), RouteAttribute::Oif(out)];
@@ -166,6 +200,7 @@ fn into_route(row: RouteNetlinkMessage) -> Option<Route> {
     for attribute in message.attributes {
         match attribute {
             RouteAttribute::Oif(index) => link_index = Some(index),
+            RouteAttribute::MultiPath(hops) => link_index = hops.first().map(|hop| hop.interface_index),
             RouteAttribute::Gateway(address) => via = into_ip(&address),
             // An IPv4 route through an IPv6 router (RFC 8950).
             RouteAttribute::Via(RouteVia::Inet6(ip)) => via = Some(ip.into()),

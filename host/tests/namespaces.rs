@@ -321,6 +321,16 @@ fn the_next_hop_comes_from_routes_and_neighbours() {
     assert_eq!(near.neighbour("a", ip("198.18.0.8")).unwrap(), None);
     // No route at all: as if on the link.
     assert_eq!(near.next_hop("a", ip("192.0.2.1")).unwrap().ip, ip("192.0.2.1"));
+    for (destination, has_route) in [
+        ("203.0.113.5", true),
+        ("198.18.0.77", true),
+        ("192.0.2.1", false),
+        ("2001:db8::5", true),
+        ("2001:2::77", true),
+        ("3fff::1", false),
+    ] {
+        assert_eq!(near.has_route("a", ip(destination)).unwrap(), has_route, "{destination}");
+    }
 }
 
 #[test]
@@ -337,6 +347,9 @@ fn the_kernel_asks_a_neighbour_for_us() {
     assert_eq!(near.next_hop("a", ip("198.18.0.2")).unwrap().mac, mac);
     let silent = near.resolve_neighbour("a", ip("198.18.0.77"), Duration::from_millis(20)).unwrap();
     assert_eq!(silent, None);
+    let hosts = ["198.18.0.77", "198.18.0.2", "198.18.0.78"].map(ip);
+    let found = near.resolve_first_neighbour("a", &hosts, Duration::from_secs(5)).unwrap();
+    assert_eq!(found.map(|(ip, _)| ip), Some(ip("198.18.0.2")));
 }
 
 #[test]

@@ -8,6 +8,7 @@
 
 use capture::CaptureError;
 use engine::EngineError;
+use host::CommandPlace;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -68,13 +69,15 @@ impl Failure {
         advice.into_iter().fold(failure, Self::try_this)
     }
 
-    /// An engine could not do it, and says what to try where it can.
-    pub fn engine(act: impl fmt::Display, why: EngineError) -> Self {
-        let cure = why.advice();
+    /// An engine could not do it, and says what to try where it can. `netns` is the namespace of
+    /// the device, as the user named it.
+    pub fn engine(act: impl fmt::Display, why: EngineError, netns: Option<&str>) -> Self {
+        let cure = why.advice_in(&CommandPlace::of(netns));
         let doctor = match &why {
             _ if why.is_denied() => None,
             EngineError::NoEngine { ifname, .. } | EngineError::NoXdpTransmit { ifname, .. } => {
-                Some(format!("`wirerate doctor {ifname}` to see what works there"))
+                let in_netns = netns.map(|netns| format!(" --netns {netns}")).unwrap_or_default();
+                Some(format!("`wirerate doctor {ifname}{in_netns}` to see what works there"))
             }
             _ => None,
         };
@@ -185,14 +188,14 @@ mod tests {
     #[test]
     fn where_no_engine_works_the_doctor_is_near() {
         let why = EngineError::NoXdpTransmit { ifname: "eth7".into(), driver: "foonic".into() };
-        let text = Failure::engine("send on eth7", why).to_string();
+        let text = Failure::engine("send on eth7", why, None).to_string();
         assert!(text.ends_with("  try: `wirerate doctor eth7` to see what works there\n"), "{text}");
     }
 
     #[test]
     fn who_may_not_send_is_told_so_and_not_sent_to_the_doctor() {
         let why = EngineError::NoEngine { ifname: "eth7".into(), reasons: String::new(), is_denied: true };
-        let text = Failure::engine("send on eth7", why).to_string();
+        let text = Failure::engine("send on eth7", why, None).to_string();
         assert!(
             text.ends_with("  try: run it as root (CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and CAP_PERFMON)\n"),
             "{text}"

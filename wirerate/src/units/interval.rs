@@ -110,6 +110,14 @@ impl Addresses {
         matches!(self, Self::V6(_))
     }
 
+    /// True for a single address.
+    pub fn is_one(&self) -> bool {
+        match self {
+            Self::V4(v4) => v4.is_one(),
+            Self::V6(v6) => v6.is_one(),
+        }
+    }
+
     /// The first address.
     pub fn first(&self) -> IpAddr {
         match self {

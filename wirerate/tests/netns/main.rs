@@ -22,6 +22,7 @@ mod readers;
 mod round_trip;
 mod scripts;
 mod send;
+mod send_refused;
 mod sources;
 mod timestamp;
 
@@ -50,6 +51,7 @@ const CASES: &[&[Case]] = &[
     program::CASES,
     dry_run::CASES,
     send::CASES,
+    send_refused::CASES,
     capture::CASES,
     capture_ends::CASES,
     capture_files::CASES,

@@ -77,6 +77,7 @@ fn run_in(lab: &Lab, args: &Args, stop: &Stop) -> Result<Report, Failure> {
         cpus: nearest_cpus(&device, None, 1)?,
         device: &device,
         netns: Some(tx.netns_name.clone()),
+        next_hop: None,
         config: config(lab, args.count.0),
         pace: Rate::LineRate,
         duration_ns: 0,
@@ -85,7 +86,7 @@ fn run_in(lab: &Lab, args: &Args, stop: &Stop) -> Result<Report, Failure> {
     };
     let (sent, error) = job.run(stop, !args.json)?;
     if let Some(error) = error {
-        return Err(Failure::engine(format!("send on {}", tx.ifname), error));
+        return Err(Failure::engine(format!("send on {}", tx.ifname), error, Some(&tx.netns_name)));
     }
     let dropped = || Ok::<_, Failure>(dropped(lab)?.saturating_sub(before));
     let deadline = Instant::now() + ARRIVAL_TIMEOUT;
@@ -195,6 +196,7 @@ mod tests {
             cpus: nearest_cpus(&device, None, 1).expect("there is a CPU"),
             device: &device,
             netns: Some(tx.netns_name.clone()),
+            next_hop: None,
             config: Config { min_pkt_size: 1000, max_pkt_size: 1000, dst_mac: OTHER_MAC, ..config(&lab, 0) },
             pace: Rate::LineRate,
             duration_ns: 60_000_000_000,

@@ -153,7 +153,8 @@ fn probe(device: &TxDevice, cpu: u32) -> Result<Vec<EngineStatus>, Failure> {
         next_ns: None,
     };
     let act = || format!("probe the engines on {}", device.link.name);
-    let probed = engine::probe(&device.netns, cpu, &request).map_err(|why| Failure::engine(act(), why))?;
+    let probed =
+        engine::probe(&device.netns, cpu, &request).map_err(|why| Failure::engine(act(), why, None))?;
     Ok(probed.into_iter().map(EngineStatus::of).collect())
 }
 

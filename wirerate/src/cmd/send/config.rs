@@ -10,7 +10,7 @@ use crate::units::{Addresses, Interval, Nanos, Queues};
 use packet::{
     Config, FLOWS_MAX, Flags, IMIX_ENTRIES_MAX, ImixEntry, MPLS_LABELS_MAX, MPLS_RANDOM, MacAddr, XmitMode,
 };
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
 /// Destination when only a MAC address was given: an address for benchmarks (RFC 2544).
@@ -70,9 +70,9 @@ fn count(args: &Args) -> u64 {
     }
 }
 
-/// The first address that frames go to.
-pub fn first_destination(args: &Args) -> IpAddr {
-    args.dst.map_or(DST_DEFAULT.into(), |dst| dst.first())
+/// The addresses that frames go to.
+pub fn destinations(args: &Args) -> Addresses {
+    args.dst.unwrap_or(Addresses::V4(Interval::one(DST_DEFAULT)))
 }
 
 impl Args {

@@ -1,25 +1,21 @@
-//! The device to send on: its facts for the plan, the MAC address of the next hop, and the check
-//! that it does not carry the default route.
+//! The device to send on: its facts for the plan, and the checks that it can send and does not
+//! carry the default route.
 
 use crate::outcome::Failure;
 use anyhow::anyhow;
-use host::{HostError, Link, Netns, Stack};
+use engine::EngineError;
+use host::{CommandPlace, HostError, Link, LinkLayer, Netns, Stack};
 use packet::ipsec::Associations;
-use packet::{Config, DeviceFacts, MacAddr};
-use std::net::IpAddr;
+use packet::{Config, DeviceFacts};
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Source of the frames of a dry run when there is no such device.
-const MAC_MADE_UP: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0x01]);
-/// Timeout for address resolution: two ARP requests.
-const RESOLVE_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// A device, found in its namespace.
 #[derive(Debug)]
 pub struct TxDevice {
     /// The namespace.
     pub netns: Netns,
+    /// The namespace, as the user named it.
+    pub netns_name: Option<String>,
     /// Its network stack.
     pub stack: Stack,
     /// The device when it was found.
@@ -34,7 +30,8 @@ impl TxDevice {
     /// # Errors
     /// No such namespace or device.
     pub fn find(netns: Option<&str>, name: &str) -> Result<Self, HostError> {
-        Self::find_in(netns.map_or_else(Netns::current, Netns::named)?, name)
+        let device = Self::find_in(netns.map_or_else(Netns::current, Netns::named)?, name)?;
+        Ok(Self { netns_name: netns.map(str::to_owned), ..device })
     }
 
     /// Finds `name` in `netns`.
@@ -45,7 +42,7 @@ impl TxDevice {
         let stack = Stack::of(&netns)?;
         let link = stack.link(name)?;
         let facts = stack.facts(&link)?;
-        Ok(Self { netns, stack, link, facts })
+        Ok(Self { netns, netns_name: None, stack, link, facts })
     }
 
     /// Rejects the device that carries the default route: a flood there cuts off the host.
@@ -77,74 +74,37 @@ impl TxDevice {
         }
     }
 
-    /// Fills in the MAC address of the next hop, unless the configuration has one. `may_ask` allows
-    /// ARP or ND requests.
+    /// Rejects a device without Ethernet frames, one that is down and, if frames leave through it,
+    /// one without carrier: no address could be resolved there, and no frame sent.
     ///
     /// # Errors
-    /// Refused when it is unknown, with the command to set it.
-    pub fn fill_in_dst_mac(&self, config: &mut Config, to: IpAddr, may_ask: bool) -> Result<(), Failure> {
-        // MAC addresses have no meaning on a loopback device.
-        if !config.dst_mac.is_zero() || self.link.is_loopback() {
+    /// Refused, with the command that sets it or its peer up.
+    pub fn check_state(&self, transmit: bool) -> Result<(), Failure> {
+        let ifname = self.link.name.clone();
+        let act = format!("send on {ifname}");
+        let failed = |why| Failure::engine(&act, why, self.netns_name.as_deref());
+        if !matches!(self.link.layer, LinkLayer::Ethernet | LinkLayer::Loopback) {
+            return Err(failed(EngineError::NotEthernet { ifname }));
+        }
+        if !self.link.is_up() {
+            return Err(failed(EngineError::Down { ifname }));
+        }
+        if !transmit || self.link.has_carrier() {
             return Ok(());
         }
-        let act = || format!("send to {to} on {}", self.link.name);
-        let failed = |why| Failure::host(act(), why);
-        let hop = self.stack.next_hop(&self.link, to).map_err(failed)?;
-        let ask = || self.stack.resolve_neighbour(&self.link, hop.ip, RESOLVE_TIMEOUT).map_err(failed);
-        let mac = if hop.mac.is_none() && may_ask && self.link.is_running() { ask()? } else { hop.mac };
-        config.dst_mac = mac.ok_or_else(|| {
-            let who = if hop.ip == to { String::new() } else { format!(" (the next hop to {to})") };
-            Failure::refused(act(), anyhow!("the MAC address of {}{who} is unknown", hop.ip))
-                .try_this("--dst-mac MAC, such as --dst-mac 02:00:00:00:00:01")
-                .try_this(format!("ip neighbour replace {} lladdr MAC dev {}", hop.ip, self.link.name))
-        })?;
-        Ok(())
+        let peer = self.stack.peer(&self.link).ok().flatten().filter(|peer| !peer.is_up());
+        let Some(peer) = peer.filter(|_| self.link.is_kind("veth")) else {
+            return Err(failed(EngineError::NoCarrier { ifname }));
+        };
+        let netns = self.stack.peer_netns(&self.link).ok().flatten();
+        let place = netns.as_ref().map(CommandPlace::of_netns).unwrap_or_default();
+        let netns = netns.map_or_else(String::new, |netns| format!(" in {netns}"));
+        Err(Failure::refused(&act, anyhow!("{ifname} has no carrier: its peer {}{netns} is down", peer.name))
+            .try_this(place.ip(&format!("link set {} up", peer.name))))
     }
-}
 
-/// The facts of a dry run, and where they differ from a real run.
-#[derive(Debug)]
-pub struct Shown {
-    /// Facts of the device, or invented ones.
-    pub facts: DeviceFacts,
-    /// The security associations for IPsec.
-    pub associations: Arc<Associations>,
-    /// Differences from a real run.
-    pub notes: Vec<String>,
-}
-
-/// Facts for frames that are only shown: those of the device if it exists, else invented ones with
-/// a note. Sends no ARP request.
-///
-/// # Errors
-/// Refused for a namespace that does not exist.
-pub fn for_show(netns: Option<&str>, name: &str, config: &mut Config, to: IpAddr) -> Result<Shown, Failure> {
-    let mut notes = Vec::new();
-    let mut associations = Arc::default();
-    let made_up = || DeviceFacts { mac: MAC_MADE_UP, tx_queues: 1, ..DeviceFacts::default() };
-    let facts = match TxDevice::find(netns, name) {
-        Ok(device) => {
-            // An unknown address is not an error here: the note below reports it.
-            let _ = device.fill_in_dst_mac(config, to, false);
-            associations = device
-                .associations(config)
-                .map_err(|why| Failure::host("read security associations", why))?;
-            device.facts
-        }
-        Err(HostError::NoLink { .. }) => {
-            notes.push(format!("there is no device {name}: the frames are shown as from {MAC_MADE_UP}"));
-            made_up()
-        }
-        Err(why) if netns.is_none() => {
-            notes.push(format!("{why}: the frames are shown as from {MAC_MADE_UP}"));
-            made_up()
-        }
-        Err(why) => return Err(Failure::host(format!("look at {name}"), why)),
-    };
-    if config.dst_mac.is_zero() {
-        notes.push(
-            "no destination MAC is known here: the frames are shown with zeros in its place".to_owned(),
-        );
+    /// Where commands for the device run.
+    pub fn command_place(&self) -> CommandPlace {
+        CommandPlace::of(self.netns_name.as_deref())
     }
-    Ok(Shown { facts, associations, notes })
 }

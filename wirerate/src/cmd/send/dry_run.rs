@@ -54,7 +54,7 @@ pub fn run(mut config: Config, facts: &DeviceFacts, preview: &Preview<'_>) -> Re
         clock.0.set(wall_ns);
         engine
             .send_burst(NonZeroU32::MIN)
-            .map_err(|why| Failure::engine(format!("make frame {number}"), why))?;
+            .map_err(|why| Failure::engine(format!("make frame {number}"), why, None))?;
         let Some(frame) = engine.sink_mut().pop() else { return Err(unprotected(number)) };
         let decoded = Frame::decode(number, time_ns, &frame).refused("show a frame that was just made")?;
         match preview.json {

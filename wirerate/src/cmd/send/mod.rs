@@ -5,9 +5,11 @@ pub mod config;
 pub mod decode;
 pub mod device;
 pub mod dry_run;
+pub mod next_hop;
 pub mod rate;
 pub mod report;
 pub mod run;
+pub mod shown;
 pub mod split;
 pub mod workers;
 
@@ -36,8 +38,8 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
 
 /// The dry run: no device needed, nothing sent.
 fn show(args: &Args, mut config: Config, pace: rate::Rate, frame_count: u64) -> Result<Outcome, Failure> {
-    let to = config::first_destination(args);
-    let shown = device::for_show(args.netns.as_deref(), &args.device, &mut config, to)?;
+    let to = config::destinations(args);
+    let shown = shown::for_show(args.netns.as_deref(), &args.device, &mut config, &to)?;
     shown.notes.iter().for_each(|note| eprintln!("wirerate: {note}"));
     let preview = dry_run::Preview {
         device: &args.device,

@@ -1,5 +1,6 @@
 //! The report of a run: from the results of the workers to a text or one line of JSON.
 
+use super::next_hop::NextHopMac;
 use super::workers::WorkerResult;
 use crate::out;
 use crate::units::{Table, human_bps, human_count, human_duration, human_pps, per_second};
@@ -108,6 +109,8 @@ pub struct Report {
     pub device: String,
     /// Its namespace, where one was named.
     pub netns: Option<String>,
+    /// The neighbour whose MAC address the frames have; `None` if it was given or is not needed.
+    pub next_hop: Option<NextHopMac>,
     /// Why it ended.
     pub end: End,
     /// Frames that the engine tried to send; always `sent` + `errors`.
@@ -211,6 +214,9 @@ impl fmt::Display for Report {
                 table.count(&format!("  CPU {}", thread.cpu), thread.sent, &rate);
             }
         }
+        if let Some(next_hop) = &self.next_hop {
+            table.text("next hop", &next_hop.to_string());
+        }
         table.text("engine", self.engine.name);
         self.engine.why.iter().for_each(|why| table.text("", why));
         self.notes.iter().for_each(|note| table.text("note", note));
@@ -263,6 +269,8 @@ pub struct RunInfo {
     pub device: String,
     /// Its namespace, where one was named.
     pub netns: Option<String>,
+    /// The neighbour whose MAC address the frames have, unless it was given.
+    pub next_hop: Option<NextHopMac>,
     /// Mean time between frames that was asked for, in picoseconds; 0 for none.
     pub interval_ps: u64,
     /// The seed that repeats the run.
@@ -283,6 +291,7 @@ pub fn sum_up(info: RunInfo, done: &[WorkerResult], cpus_busy: f64) -> Report {
     Report {
         device: info.device,
         netns: info.netns,
+        next_hop: info.next_hop,
         end: end(done),
         offered: total.offered(),
         sent: total.sent,
@@ -427,6 +436,7 @@ mod tests {
         Report {
             device: "veth0".into(),
             netns: None,
+            next_hop: None,
             end: End::Count,
             offered: 10_000_000,
             sent: 10_000_000,
@@ -453,6 +463,10 @@ mod tests {
         let cause = |cause, meaning: &str, count| Cause { cause, meaning: meaning.into(), count };
         Report {
             netns: Some("lab".into()),
+            next_hop: Some(NextHopMac {
+                ip: [198, 18, 0, 2].into(),
+                mac: packet::MacAddr([2, 0, 0, 0, 0, 2]),
+            }),
             end: End::Stopped,
             offered: 1_000_000,
             sent: 999_000,
@@ -519,7 +533,14 @@ mod tests {
     }
 
     fn add_up(done: &[WorkerResult]) -> Report {
-        let info = RunInfo { device: "d".into(), netns: None, interval_ps: 0, seed: 1, notes: Vec::new() };
+        let info = RunInfo {
+            device: "d".into(),
+            netns: None,
+            next_hop: None,
+            interval_ps: 0,
+            seed: 1,
+            notes: Vec::new(),
+        };
         sum_up(info, done, 1.5)
     }
 

@@ -3,6 +3,7 @@
 use super::args::Args;
 use super::config;
 use super::device::TxDevice;
+use super::next_hop::{self, NextHopMac};
 use super::rate::Rate;
 use super::report::{self, End, Report, RunInfo};
 use super::split::shares;
@@ -36,6 +37,7 @@ pub fn run(args: &Args, mut config: Config, pace: Rate, stop: &Stop) -> Result<O
     if !args.allow_default_route {
         device.spare_default_route()?;
     }
+    device.check_state(config.xmit_mode != XmitMode::NetifReceive)?;
     check_queues(args, &device)?;
     check_node(args)?;
     let cpus = cpus(args, &device)?;
@@ -44,11 +46,12 @@ pub fn run(args: &Args, mut config: Config, pace: Rate, stop: &Stop) -> Result<O
         // The receive path drops frames for other MAC addresses.
         config.dst_mac = device.facts.mac;
     }
-    device.fill_in_dst_mac(&mut config, config::first_destination(args), true)?;
+    let next_hop = next_hop::fill_in(&device, &mut config, &config::destinations(args), true)?;
     let job = Job {
         cpus,
         device: &device,
         netns: args.netns.clone(),
+        next_hop,
         config,
         pace,
         catch_up: args.catch_up.unwrap_or(CATCH_UP_DEFAULT),
@@ -118,7 +121,7 @@ fn check_node(args: &Args) -> Result<(), Failure> {
 fn conclude(args: &Args, report: &Report, error: Option<engine::EngineError>) -> Result<Outcome, Failure> {
     let act = format!("send on {}", args.device);
     if let Some(error) = error {
-        let failure = Failure::engine(act, error);
+        let failure = Failure::engine(act, error, args.netns.as_deref());
         if report.offered == 0 {
             return Err(failure);
         }
@@ -174,6 +177,8 @@ pub struct Job<'a> {
     pub device: &'a TxDevice,
     /// Its namespace, as the user named it.
     pub netns: Option<String>,
+    /// The neighbour whose MAC address the frames have, unless it was given.
+    pub next_hop: Option<NextHopMac>,
     /// The frames.
     pub config: Config,
     /// How fast.
@@ -219,6 +224,7 @@ impl Job<'_> {
         RunInfo {
             device: self.device.link.name.clone(),
             netns: self.netns,
+            next_hop: self.next_hop,
             interval_ps: self.pace.interval_ps(&self.config),
             seed,
             notes: notes(&self.config),

@@ -50,7 +50,8 @@ impl WorkerSet {
     pub fn start(netns: &Netns, requests: Vec<(u32, Request)>, stop: &Stop) -> Result<Self, Failure> {
         let cpus: Vec<u32> = requests.iter().map(|(cpu, _)| *cpu).collect();
         let spawn = |cpu: &u32| {
-            Worker::spawn(*cpu, netns).map_err(|why| Failure::engine(format!("send from CPU {cpu}"), why))
+            Worker::spawn(*cpu, netns)
+                .map_err(|why| Failure::engine(format!("send from CPU {cpu}"), why, None))
         };
         let workers: Workers = cpus.iter().map(spawn).collect::<Result<_, _>>()?;
         let handles = workers.start(requests, Some(stop.flag()));
