@@ -127,6 +127,16 @@ install_cargo_deny() {
 	cargo install --quiet --locked cargo-deny --version '^0.20'
 }
 
+# A Python package that a test of crate search compares with, in an environment of its own. Without
+# it that test says that it is skipped, or fails with CI=true.
+install_mlrsearch() {
+	local venv=/var/cache/wirerate/python
+	"$venv/bin/python" -c 'import MLRsearch' 2>/dev/null && return
+	python3 -c 'import ensurepip' 2>/dev/null || install_packages python3-venv
+	echo "installing the Python package MLRsearch into $venv" >&2
+	python3 -m venv "$venv" && "$venv/bin/pip" install --quiet 'MLRsearch==1.2.1'
+}
+
 set_name=${1:?"which set: build, netns, vm, test, lint or bench"}
 wanted=$(packages_for "$set_name")
 mapfile -t missing < <(missing_packages <<<"$wanted" | sort --unique)
@@ -137,7 +147,10 @@ need_rust cargo rustc
 case "$set_name" in
 vm) "$(dirname "$0")/vm-cache.sh" ;;
 # What needs a virtual machine says itself that it is skipped, or fails with CI=true.
-test) "$(dirname "$0")/vm-cache.sh" || true ;;
+test)
+	"$(dirname "$0")/vm-cache.sh" || true
+	install_mlrsearch || true
+	;;
 esac
 if [ "$set_name" = lint ]; then
 	need_rust cargo-fmt cargo-clippy

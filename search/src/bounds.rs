@@ -1,0 +1,80 @@
+//! All trials of a search by load, and the relevant bounds that they give a goal.
+
+use crate::BILLION;
+use crate::goal::Goal;
+use crate::tally::{LoadClass, classify, conditional_pps};
+use crate::trial::Loss;
+use std::collections::BTreeMap;
+
+/// The relevant bounds of RFC 9971 for one goal, in frames per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    /// The largest lower bound below the relevant upper bound.
+    pub lower_pps: Option<u64>,
+    /// The smallest upper bound.
+    pub upper_pps: Option<u64>,
+}
+
+impl Bounds {
+    /// Whether both bounds exist and are at most `width_ppb` apart, or are neighbours.
+    pub(crate) fn are_within(&self, width_ppb: u64) -> bool {
+        let (Some(lower), Some(upper)) = (self.lower_pps, self.upper_pps) else { return false };
+        let apart = u128::from(upper - lower) * u128::from(BILLION);
+        apart <= u128::from(upper) * u128::from(width_ppb) || upper - lower <= 1
+    }
+}
+
+/// Trials by load.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TrialsByLoad {
+    loads: BTreeMap<u64, Vec<(u64, Loss)>>,
+}
+
+impl TrialsByLoad {
+    pub(crate) fn add(&mut self, load_pps: u64, duration_ns: u64, loss: Loss) {
+        self.loads.entry(load_pps).or_default().push((duration_ns, loss));
+    }
+
+    /// All trials count for all goals: an upper bound at a low load makes lower bounds above it
+    /// irrelevant.
+    pub(crate) fn bounds(&self, goal: &Goal) -> Bounds {
+        let mut lower_pps = None;
+        for (load_pps, trials) in &self.loads {
+            match classify(goal, trials) {
+                LoadClass::Lower => lower_pps = Some(*load_pps),
+                LoadClass::Upper => return Bounds { lower_pps, upper_pps: Some(*load_pps) },
+                LoadClass::Undecided => {}
+            }
+        }
+        Bounds { lower_pps, upper_pps: None }
+    }
+
+    pub(crate) fn conditional_pps(&self, goal: &Goal, load_pps: u64) -> u64 {
+        self.loads.get(&load_pps).map_or(0, |trials| conditional_pps(goal, load_pps, trials))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::goal::Method;
+
+    #[test]
+    fn a_lower_bound_above_an_upper_bound_is_irrelevant() {
+        let goal = Method::Rfc2544.goal(0);
+        let mut trials = TrialsByLoad::default();
+        for (load_pps, lost) in [(100, 0), (200, 1), (300, 0)] {
+            trials.add(load_pps, goal.trial_ns, Loss { lost, whole: 1000 });
+        }
+        assert_eq!(trials.bounds(&goal), Bounds { lower_pps: Some(100), upper_pps: Some(200) });
+    }
+
+    #[test]
+    fn the_width_is_relative_to_the_upper_bound() {
+        let bounds = Bounds { lower_pps: Some(995), upper_pps: Some(1000) };
+        assert!(bounds.are_within(5_000_000));
+        assert!(!bounds.are_within(4_999_999));
+        assert!(Bounds { lower_pps: Some(9), upper_pps: Some(10) }.are_within(1));
+        assert!(!Bounds { lower_pps: Some(9), upper_pps: None }.are_within(BILLION));
+    }
+}

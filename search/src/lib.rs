@@ -1,0 +1,27 @@
+//! Which trial comes next: throughput search (RFC 9971, MLRsearch) and the procedures of RFC 2544.
+//!
+//! Each procedure is a state machine: [`Procedure::next_trial`] returns the trial to run, and
+//! [`Procedure::record`] takes its result. The caller sends the frames and counts what arrives.
+//! This crate does no I/O, reads no clock and computes in integers, so a sequence of results gives
+//! the same trials on every machine.
+#![forbid(unsafe_code)]
+
+mod attempts;
+mod bounds;
+mod goal;
+mod tally;
+mod throughput;
+mod trial;
+
+pub use attempts::{LoggedTrial, Verdict};
+pub use bounds::Bounds;
+pub use goal::{Goal, GoalError, Method};
+pub use tally::{LoadClass, classify};
+pub use throughput::{GoalEnd, GoalResult, SearchSettings, Start, ThroughputSearch};
+pub use trial::{
+    Disturbance, LatencyFigures, Loss, Procedure, Purpose, SecondPhase, TesterLimits, TrialRequest,
+    TrialResult, frames_of,
+};
+
+/// Parts per billion: ratios are integers of this unit.
+pub const BILLION: u64 = 1_000_000_000;

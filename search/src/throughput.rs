@@ -1,0 +1,340 @@
+//! Throughput search (RFC 9971): which load comes next, for several goals at once.
+//!
+//! The first trials go to the highest load and to the forwarding rates that it shows. Then each
+//! goal climbs its ladder of targets, coarser ones first; the trials of all goals count for all.
+//! For one target the search extends the interval until both bounds exist and then halves it. The
+//! next trial follows from the trials so far alone, apart from the number of extensions.
+
+use crate::BILLION;
+use crate::attempts::{Attempts, LoggedTrial};
+use crate::bounds::{Bounds, TrialsByLoad};
+use crate::goal::{Goal, GoalError, Target};
+use crate::trial::{Procedure, Purpose, TesterLimits, TrialRequest, TrialResult};
+use serde::{Deserialize, Serialize};
+
+/// Where a search begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Start {
+    /// At the highest load, then at the rates at which frames arrived.
+    ForwardingRate,
+    /// At both ends of the range of loads, then in its middle: a plain binary search.
+    Range,
+}
+
+/// What a search is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SearchSettings {
+    /// The goals; all trials count for all of them.
+    pub goals: Vec<Goal>,
+    /// Lowest load.
+    pub min_load_pps: u64,
+    /// Highest load: of the medium or of the tester.
+    pub max_load_pps: u64,
+    /// Duration of a first trial at the highest load whose result is not used; 0 for none.
+    pub warm_up_ns: u64,
+    /// Where the search begins.
+    pub start: Start,
+    /// The search ends before it takes longer.
+    pub budget_ns: Option<u64>,
+    /// How often a disturbed trial with loss is repeated.
+    pub repeats_max: u32,
+    /// When a trial counts as disturbed.
+    pub limits: TesterLimits,
+}
+
+impl SearchSettings {
+    /// The defaults for these goals and loads: no warm-up, no budget, three repeats.
+    #[must_use]
+    pub fn new(goals: Vec<Goal>, min_load_pps: u64, max_load_pps: u64) -> Self {
+        Self {
+            goals,
+            min_load_pps,
+            max_load_pps,
+            warm_up_ns: 0,
+            start: Start::ForwardingRate,
+            budget_ns: None,
+            repeats_max: 3,
+            limits: TesterLimits::default(),
+        }
+    }
+}
+
+/// How the search for a goal ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GoalEnd {
+    /// Both bounds exist and are as close as the goal requires: a regular goal result of RFC 9971.
+    Regular,
+    /// The highest load is a lower bound: the throughput is at least that.
+    MaxLoadReached,
+    /// The lowest load is an upper bound: the throughput is below it.
+    BelowMinLoad,
+    /// The search ended before the bounds were close enough.
+    Unfinished,
+}
+
+/// The result for one goal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GoalResult {
+    /// The goal.
+    #[serde(flatten)]
+    pub goal: Goal,
+    /// How the search for it ended.
+    pub end: GoalEnd,
+    /// Relevant lower bound in frames per second: the throughput.
+    pub lower_pps: Option<u64>,
+    /// Relevant upper bound in frames per second.
+    pub upper_pps: Option<u64>,
+    /// Conditional throughput at the lower bound.
+    pub conditional_pps: Option<u64>,
+    /// True if the bounds are those of a coarser target, because the goal itself has none yet.
+    pub is_coarse: bool,
+}
+
+/// The trial to run, and for which target.
+#[derive(Clone, Copy, Debug)]
+struct Nomination {
+    purpose: Purpose,
+    load_pps: u64,
+    /// Goal and step of its ladder.
+    target: Option<(usize, usize)>,
+}
+
+/// The state of a search.
+#[derive(Clone, Debug)]
+pub struct ThroughputSearch {
+    settings: SearchSettings,
+    /// The ladder of each goal.
+    ladders: Vec<Vec<Target>>,
+    /// How often each target extended its interval in a row.
+    extensions: Vec<Vec<u32>>,
+    trials: TrialsByLoad,
+    is_warm: bool,
+    /// Loads of the first trials, until the search climbs the ladders.
+    first_loads: Vec<u64>,
+    /// The first trials are done; the interval they suggest.
+    first_interval: Option<(u64, u64)>,
+    attempts: Attempts,
+}
+
+impl ThroughputSearch {
+    /// A search that has not run a trial yet.
+    ///
+    /// # Errors
+    /// When a goal or the range of loads is not valid.
+    pub fn new(settings: SearchSettings) -> Result<Self, GoalError> {
+        if settings.goals.is_empty() {
+            return Err(GoalError::None);
+        }
+        for goal in &settings.goals {
+            goal.check()?;
+        }
+        if settings.min_load_pps == 0 || settings.min_load_pps >= settings.max_load_pps {
+            return Err(GoalError::Loads);
+        }
+        let ladders: Vec<_> = settings.goals.iter().map(Goal::ladder).collect();
+        let range = (settings.min_load_pps, settings.max_load_pps);
+        Ok(Self {
+            extensions: ladders.iter().map(|ladder| vec![0; ladder.len()]).collect(),
+            ladders,
+            trials: TrialsByLoad::default(),
+            is_warm: settings.warm_up_ns == 0,
+            first_loads: Vec::new(),
+            first_interval: (settings.start == Start::Range).then_some(range),
+            attempts: Attempts::new(settings.limits, settings.repeats_max),
+            settings,
+        })
+    }
+
+    /// All trials so far, in the order in which they ran.
+    #[must_use]
+    pub fn log(&self) -> &[LoggedTrial] {
+        self.attempts.log()
+    }
+
+    /// Time of all trials so far.
+    #[must_use]
+    pub fn elapsed_ns(&self) -> u64 {
+        self.attempts.elapsed_ns()
+    }
+
+    /// The results so far, one for each goal in the order of the settings.
+    #[must_use]
+    pub fn results(&self) -> Vec<GoalResult> {
+        (0..self.settings.goals.len()).map(|goal| self.result(goal)).collect()
+    }
+
+    fn result(&self, goal_index: usize) -> GoalResult {
+        let goal = self.settings.goals[goal_index];
+        let bounds = self.trials.bounds(&goal);
+        let end = if bounds.are_within(goal.width_ppb) {
+            GoalEnd::Regular
+        } else if bounds.lower_pps == Some(self.settings.max_load_pps) {
+            GoalEnd::MaxLoadReached
+        } else if bounds.upper_pps == Some(self.settings.min_load_pps) {
+            GoalEnd::BelowMinLoad
+        } else {
+            GoalEnd::Unfinished
+        };
+        let coarse = || {
+            let mut steps =
+                self.ladders[goal_index].iter().rev().map(|target| self.trials.bounds(&target.goal));
+            steps.find(|bounds| *bounds != Bounds::default())
+        };
+        let is_coarse = bounds == Bounds::default();
+        let shown = if is_coarse { coarse().unwrap_or_default() } else { bounds };
+        GoalResult {
+            goal,
+            end,
+            lower_pps: shown.lower_pps,
+            upper_pps: shown.upper_pps,
+            conditional_pps: bounds.lower_pps.map(|load| self.trials.conditional_pps(&goal, load)),
+            is_coarse: is_coarse && shown != Bounds::default(),
+        }
+    }
+
+    /// Loss ratio, trial duration and width of the first trials: they serve all goals.
+    fn first_target(&self) -> (u64, u64, u64) {
+        let coarsest = self.ladders.iter().map(|ladder| ladder[0]);
+        let loss = self.settings.goals.iter().map(|goal| goal.loss_ratio_ppb).min().unwrap_or(0);
+        let trial_ns = coarsest.clone().map(|target| target.goal.trial_ns).max().unwrap_or(0);
+        (loss, trial_ns, coarsest.map(|target| target.width_ppb).max().unwrap_or(0))
+    }
+
+    fn nominate(&self) -> Option<(Nomination, u64)> {
+        let max_load = self.settings.max_load_pps;
+        if !self.is_warm {
+            let warm_up = Nomination { purpose: Purpose::WarmUp, load_pps: max_load, target: None };
+            return Some((warm_up, self.settings.warm_up_ns));
+        }
+        if self.first_interval.is_none() {
+            let load_pps = self.first_loads.last().copied();
+            let purpose = if load_pps.is_some() { Purpose::ForwardingRate } else { Purpose::MaxLoad };
+            let load_pps = load_pps.unwrap_or(max_load);
+            return Some((Nomination { purpose, load_pps, target: None }, self.first_target().1));
+        }
+        let steps = self.ladders.iter().map(Vec::len).max().unwrap_or(0);
+        for step in 0..steps {
+            for (goal, ladder) in self.ladders.iter().enumerate().filter(|(_, ladder)| step < ladder.len()) {
+                if let Some((purpose, load_pps)) = self.nominate_for(goal, step) {
+                    let target = Some((goal, step));
+                    return Some((Nomination { purpose, load_pps, target }, ladder[step].goal.trial_ns));
+                }
+            }
+        }
+        None
+    }
+
+    /// The next load for one target; `None` when it has its bounds.
+    fn nominate_for(&self, goal: usize, step: usize) -> Option<(Purpose, u64)> {
+        let target = &self.ladders[goal][step];
+        let bounds = self.trials.bounds(&target.goal);
+        let (start_lower, start_upper) = self.start_of(goal, step);
+        let (min_load, max_load) = (self.settings.min_load_pps, self.settings.max_load_pps);
+        let extensions = self.extensions[goal][step];
+        match (bounds.lower_pps, bounds.upper_pps) {
+            (Some(_), Some(_)) if bounds.are_within(target.width_ppb) => None,
+            (Some(lower), Some(upper)) => Some((Purpose::Bisect, middle(lower, upper))),
+            (None, None) => {
+                let start = Bounds { lower_pps: Some(start_lower), upper_pps: Some(start_upper) };
+                // With the bounds of the target before, one of the halves has the right width.
+                let is_halved = step > 0 && start_upper > start_lower && !start.are_within(target.width_ppb);
+                let load = if is_halved { middle(start_lower, start_upper) } else { start_lower };
+                Some((Purpose::Refine, load))
+            }
+            (Some(lower), None) if lower >= max_load => None,
+            (Some(lower), None) if start_upper > lower => Some((Purpose::Refine, start_upper)),
+            (Some(lower), None) => {
+                let load = lower.saturating_add(share(lower, target.width_ppb, extensions)).min(max_load);
+                Some((Purpose::Extend, load))
+            }
+            (None, Some(upper)) if upper <= min_load => None,
+            (None, Some(upper)) if start_lower < upper => Some((Purpose::Refine, start_lower)),
+            (None, Some(upper)) => {
+                let load = upper - share(upper, target.width_ppb, extensions).min(upper / 2).max(1);
+                Some((Purpose::Extend, load.max(min_load)))
+            }
+        }
+    }
+
+    /// The interval that a target starts with: that of the target before it, or of the first
+    /// trials.
+    fn start_of(&self, goal: usize, step: usize) -> (u64, u64) {
+        let (min_load, max_load) = (self.settings.min_load_pps, self.settings.max_load_pps);
+        if step == 0 {
+            return self.first_interval.unwrap_or((min_load, max_load));
+        }
+        let before = self.trials.bounds(&self.ladders[goal][step - 1].goal);
+        let lower = before.lower_pps.or(before.upper_pps).unwrap_or(min_load);
+        (lower, before.upper_pps.unwrap_or(max_load).max(lower))
+    }
+
+    /// Chooses the next of the first trials, or ends them.
+    fn follow_first_trial(&mut self, load_pps: u64, loss: crate::trial::Loss) {
+        let (min_load, max_load) = (self.settings.min_load_pps, self.settings.max_load_pps);
+        let (loss_ratio_ppb, _, width_ppb) = self.first_target();
+        let is_lossy = loss.exceeds(loss_ratio_ppb);
+        // With a loss ratio above zero, the load may be higher than what arrived.
+        let corrected = u128::from(loss.forwarded_pps(load_pps)) * u128::from(BILLION)
+            / u128::from(BILLION - loss_ratio_ppb);
+        let forwarded = (corrected as u64).clamp(min_load, max_load);
+        self.first_interval = match (self.first_loads.len(), is_lossy) {
+            (0, false) => Some((max_load, max_load)),
+            (0, true) | (1, _) => {
+                let above = load_pps.saturating_add(share(load_pps, width_ppb, 0)).min(max_load);
+                let next = if is_lossy { forwarded } else { above };
+                self.first_loads.push(next);
+                (next == load_pps).then_some((load_pps, load_pps))
+            }
+            _ => {
+                let before = self.first_loads[0];
+                Some((before.min(load_pps), before.max(load_pps)))
+            }
+        };
+    }
+}
+
+impl Procedure for ThroughputSearch {
+    fn next_trial(&self) -> Option<TrialRequest> {
+        let (nomination, duration_ns) = self.nominate()?;
+        let spent = self.elapsed_ns().saturating_add(duration_ns);
+        let is_in_budget = self.settings.budget_ns.is_none_or(|budget| spent <= budget);
+        is_in_budget.then(|| TrialRequest::new(nomination.purpose, nomination.load_pps, duration_ns))
+    }
+
+    fn record(&mut self, result: TrialResult) {
+        let request = self.next_trial().expect("a trial is due");
+        let (nomination, _) = self.nominate().expect("a trial is due");
+        self.is_warm = true;
+        let strictest = self.first_target().0;
+        let Some(loss) = self.attempts.settle(request, result, strictest) else { return };
+        self.trials.add(request.load_pps, request.duration_ns, loss);
+        let Some((goal, step)) = nomination.target else {
+            return self.follow_first_trial(request.load_pps, loss);
+        };
+        let bounds = self.trials.bounds(&self.ladders[goal][step].goal);
+        let has_both = bounds.lower_pps.is_some() && bounds.upper_pps.is_some();
+        // An extension that did not find the missing bound: the next one is twice as wide.
+        let is_decided = [bounds.lower_pps, bounds.upper_pps].contains(&Some(request.load_pps));
+        let extensions = &mut self.extensions[goal][step];
+        if has_both {
+            *extensions = 0;
+        } else if nomination.purpose == Purpose::Extend && is_decided {
+            *extensions += 1;
+        }
+    }
+}
+
+/// The load halfway between two loads on a logarithmic scale, and between them if there is one.
+fn middle(lower: u64, upper: u64) -> u64 {
+    let middle = (u128::from(lower) * u128::from(upper)).isqrt() as u64;
+    middle.clamp((lower + 1).min(upper), upper.saturating_sub(1).max(lower))
+}
+
+/// `width_ppb` of a load, doubled `times` times, at least one frame per second.
+fn share(load_pps: u64, width_ppb: u64, times: u32) -> u64 {
+    // 64 + 30 bits, so 30 doublings fit into 128.
+    let share = (u128::from(load_pps) * u128::from(width_ppb)) << times.min(30);
+    u64::try_from(share / u128::from(BILLION)).unwrap_or(u64::MAX).max(1)
+}

@@ -1,0 +1,291 @@
+//! One trial: what a procedure requests, what the tester counted, and whether the tester itself
+//! disturbed it.
+
+use crate::BILLION;
+use serde::{Deserialize, Serialize};
+
+/// Why a trial is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// Warms up the device under test; its result is not used.
+    WarmUp,
+    /// The highest load of the search.
+    MaxLoad,
+    /// The rate at which an earlier trial's frames arrived.
+    ForwardingRate,
+    /// The bound that a coarser target or an earlier trial suggests.
+    Refine,
+    /// Looks for a missing bound outside the interval.
+    Extend,
+    /// Halves the interval.
+    Bisect,
+    /// A point of a loss curve.
+    LossPoint,
+    /// A burst at the highest rate.
+    Burst,
+    /// Latency at a share of the throughput.
+    Latency,
+    /// Overload, then half of it.
+    Recovery,
+}
+
+/// A second load that follows the first one without a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecondPhase {
+    /// Load in frames per second.
+    pub load_pps: u64,
+    /// Duration of this phase.
+    pub duration_ns: u64,
+}
+
+/// A trial to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrialRequest {
+    /// Why it is run.
+    pub purpose: Purpose,
+    /// Intended load in frames per second.
+    pub load_pps: u64,
+    /// Intended duration.
+    pub duration_ns: u64,
+    /// Frames to send: load times duration, rounded.
+    pub frames: u64,
+    /// System recovery only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<SecondPhase>,
+}
+
+impl TrialRequest {
+    pub(crate) fn new(purpose: Purpose, load_pps: u64, duration_ns: u64) -> Self {
+        Self { purpose, load_pps, duration_ns, frames: frames_of(load_pps, duration_ns), then: None }
+    }
+
+    /// The time in which frames are sent, both phases.
+    #[must_use]
+    pub fn sending_ns(&self) -> u64 {
+        self.duration_ns + self.then.map_or(0, |phase| phase.duration_ns)
+    }
+}
+
+/// Frames of `load_pps` in `duration_ns`, rounded to whole frames.
+#[must_use]
+pub fn frames_of(load_pps: u64, duration_ns: u64) -> u64 {
+    let frames =
+        (u128::from(load_pps) * u128::from(duration_ns) + u128::from(BILLION / 2)) / u128::from(BILLION);
+    u64::try_from(frames).unwrap_or(u64::MAX)
+}
+
+/// The latency of one trial, in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatencyFigures {
+    /// Smallest latency.
+    pub min_ns: u64,
+    /// Arithmetic mean.
+    pub mean_ns: u64,
+    /// Median: RFC 8219's typical latency.
+    pub p50_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.9th percentile: RFC 8219's worst case latency.
+    pub p99_9_ns: u64,
+    /// Largest latency.
+    pub max_ns: u64,
+    /// Frames with a timestamp.
+    pub frames: u64,
+    /// The distribution: percentile in parts per billion, and latency in nanoseconds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub curve: Vec<(u64, u64)>,
+    /// One entry per second: median, 99th percentile and maximum in nanoseconds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seconds: Vec<(u64, u64, u64)>,
+}
+
+/// What the tester counted in one trial.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrialResult {
+    /// Frames that the driver accepted.
+    pub sent: u64,
+    /// Frames that the driver did not accept.
+    pub refused: u64,
+    /// First copies of frames that arrived before the drain ended.
+    pub unique: u64,
+    /// Further copies.
+    pub duplicate: u64,
+    /// Frames below the receive window: first copy or duplicate is unknown.
+    pub too_old: u64,
+    /// Frames that the tester's own receiver dropped.
+    pub receiver_dropped: u64,
+    /// From the first frame to the end of the drain.
+    pub elapsed_ns: u64,
+    /// Longest time between two frames of the sender.
+    pub gap_ns_max: u64,
+    /// How late the first frame left.
+    pub start_late_ns: u64,
+    /// CPU time taken by the hypervisor from the CPUs of the tester, in parts per billion.
+    pub steal_ppb: u64,
+    /// Latency, where the trial measured it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencyFigures>,
+    /// Send time of the last lost frame, from the first frame on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_lost_ns: Option<u64>,
+    /// Send time of the first frame of the second phase, from the first frame on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switched_ns: Option<u64>,
+}
+
+impl TrialResult {
+    /// Frames that did not arrive, and frames that should have been sent and were not (or were sent
+    /// without being requested), of the larger of the requested and the sent number.
+    #[must_use]
+    pub fn loss(&self, frames: u64) -> Loss {
+        let lost = self.sent.saturating_sub(self.unique);
+        let whole = frames.max(self.sent);
+        Loss { lost: (lost + frames.abs_diff(self.sent)).min(whole), whole }
+    }
+
+    /// What of the tester's side could have caused loss.
+    #[must_use]
+    pub fn disturbances(&self, request: &TrialRequest, limits: &TesterLimits) -> Vec<Disturbance> {
+        let share =
+            |ppb: u64| (u128::from(request.sending_ns()) * u128::from(ppb) / u128::from(BILLION)) as u64;
+        let gap_frames = frames_of(request.load_pps, self.gap_ns_max);
+        let found = [
+            (self.gap_ns_max > share(limits.gap_ppb_max), Disturbance::Gap),
+            (gap_frames > limits.gap_frames_max, Disturbance::CatchUp),
+            (self.start_late_ns > share(limits.gap_ppb_max), Disturbance::LateStart),
+            (self.refused > 0, Disturbance::Refused),
+            (self.steal_ppb > limits.steal_ppb_max, Disturbance::Steal),
+            (self.receiver_dropped > 0, Disturbance::ReceiverDropped),
+        ];
+        found.into_iter().filter(|(is_found, _)| *is_found).map(|(_, cause)| cause).collect()
+    }
+}
+
+/// A loss ratio as two numbers, so that it is compared exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// Lost frames.
+    pub lost: u64,
+    /// Frames of the trial.
+    pub whole: u64,
+}
+
+impl Loss {
+    /// Whether the ratio is larger than `ratio_ppb`.
+    #[must_use]
+    pub fn exceeds(self, ratio_ppb: u64) -> bool {
+        u128::from(self.lost) * u128::from(BILLION) > u128::from(ratio_ppb) * u128::from(self.whole)
+    }
+
+    /// The ratio in parts per billion, rounded up so that any loss is above zero.
+    #[must_use]
+    pub fn ppb(self) -> u64 {
+        let whole = u128::from(self.whole.max(1));
+        (u128::from(self.lost) * u128::from(BILLION)).div_ceil(whole) as u64
+    }
+
+    /// The forwarding rate at `load_pps`, rounded down.
+    pub(crate) fn forwarded_pps(self, load_pps: u64) -> u64 {
+        let arrived = u128::from(self.whole - self.lost);
+        (u128::from(load_pps) * arrived / u128::from(self.whole.max(1))) as u64
+    }
+}
+
+/// Limits beyond which the tester's side counts as disturbed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TesterLimits {
+    /// Longest gap between two frames, as a share of the trial.
+    pub gap_ppb_max: u64,
+    /// Longest gap in frames of the intended load: the sender catches up at most that many at once.
+    pub gap_frames_max: u64,
+    /// Share of CPU time taken by the hypervisor.
+    pub steal_ppb_max: u64,
+}
+
+impl Default for TesterLimits {
+    fn default() -> Self {
+        Self { gap_ppb_max: BILLION / 1000, gap_frames_max: 64, steal_ppb_max: BILLION / 100 }
+    }
+}
+
+/// A fault of the tester during a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Disturbance {
+    /// The sender paused for too large a share of the trial.
+    Gap,
+    /// The sender paused for more frames than it may catch up at once.
+    CatchUp,
+    /// The first frame left late.
+    LateStart,
+    /// The driver did not accept all frames.
+    Refused,
+    /// The hypervisor took CPU time.
+    Steal,
+    /// The tester's own receiver dropped frames.
+    ReceiverDropped,
+}
+
+/// A test that asks for trials until it has its answer.
+pub trait Procedure {
+    /// The trial to run next; `None` when the procedure has ended. It stays the same until its
+    /// result is recorded.
+    fn next_trial(&self) -> Option<TrialRequest>;
+
+    /// Takes the result of the trial that [`Self::next_trial`] returned.
+    ///
+    /// # Panics
+    /// When no trial is due.
+    fn record(&mut self, result: TrialResult);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> TrialRequest {
+        TrialRequest::new(Purpose::Bisect, 1000, BILLION)
+    }
+
+    #[test]
+    fn frames_are_rounded_to_the_nearest() {
+        assert_eq!(frames_of(3, BILLION / 2), 2);
+        assert_eq!(frames_of(1_000_001, BILLION / 1000), 1000);
+        assert_eq!(frames_of(u64::MAX, u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn unsent_frames_count_as_lost() {
+        let result = TrialResult { sent: 990, unique: 985, ..TrialResult::default() };
+        assert_eq!(result.loss(1000), Loss { lost: 15, whole: 1000 });
+        let more = TrialResult { sent: 1010, unique: 1010, ..TrialResult::default() };
+        assert_eq!(more.loss(1000), Loss { lost: 10, whole: 1010 });
+    }
+
+    #[test]
+    fn a_ratio_that_is_exactly_the_goal_is_no_excess() {
+        let loss = Loss { lost: 5, whole: 1000 };
+        assert!(!loss.exceeds(5_000_000));
+        assert!(loss.exceeds(4_999_999));
+        assert!(Loss { lost: 1, whole: u64::MAX }.exceeds(0));
+        assert_eq!(Loss { lost: 1, whole: u64::MAX }.ppb(), 1);
+    }
+
+    #[test]
+    fn each_fault_of_the_tester_is_named() {
+        let disturbed = |result: TrialResult| result.disturbances(&request(), &TesterLimits::default());
+        let clean = TrialResult { sent: 1000, unique: 1000, gap_ns_max: 1_000_000, ..TrialResult::default() };
+        assert_eq!(disturbed(clean.clone()), []);
+        assert_eq!(disturbed(TrialResult { gap_ns_max: 1_000_001, ..clean.clone() }), [Disturbance::Gap]);
+        let long = TrialResult { gap_ns_max: BILLION / 10, ..clean.clone() };
+        assert_eq!(disturbed(long), [Disturbance::Gap, Disturbance::CatchUp]);
+        assert_eq!(disturbed(TrialResult { refused: 1, ..clean.clone() }), [Disturbance::Refused]);
+        assert_eq!(disturbed(TrialResult { steal_ppb: 10_000_001, ..clean.clone() }), [Disturbance::Steal]);
+        assert_eq!(
+            disturbed(TrialResult { start_late_ns: 2_000_000, ..clean.clone() }),
+            [Disturbance::LateStart]
+        );
+        assert_eq!(disturbed(TrialResult { receiver_dropped: 1, ..clean }), [Disturbance::ReceiverDropped]);
+    }
+}
