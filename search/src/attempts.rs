@@ -53,17 +53,15 @@ impl Attempts {
         self.log.iter().map(|trial| trial.result.elapsed_ns.max(trial.request.sending_ns())).sum()
     }
 
-    /// Logs a trial. Returns its loss if the result counts. It does not count after a warm-up, and if
-    /// the trial must be repeated: it was disturbed and its loss ratio is above `loss_ratio_ppb`.
+    /// Logs a trial. Returns its loss if the result counts. It does not count after a warm-up, or
+    /// if the trial must be repeated: it was disturbed, with a loss ratio above `loss_ratio_ppb`.
     pub(crate) fn settle(
         &mut self,
         request: TrialRequest,
         result: TrialResult,
         loss_ratio_ppb: u64,
     ) -> Option<Loss> {
-        let frames =
-            request.frames + request.then.map_or(0, |then| crate::frames_of(then.load_pps, then.duration_ns));
-        let loss = result.loss(frames);
+        let loss = result.loss(request.all_frames());
         let disturbances = result.disturbances(&request, &self.limits);
         let verdict = match (loss.exceeds(loss_ratio_ppb), disturbances.is_empty()) {
             (false, _) => Verdict::Clean,

@@ -8,14 +8,25 @@
 
 mod attempts;
 mod bounds;
+mod burst;
 mod goal;
+mod latency;
+mod loss_curve;
+pub mod record;
+mod recovery;
+mod sweep;
 mod tally;
 mod throughput;
 mod trial;
 
 pub use attempts::{LoggedTrial, Verdict};
 pub use bounds::Bounds;
+pub use burst::{BackToBack, BurstSettings, BurstSummary};
 pub use goal::{Goal, GoalError, Method};
+pub use latency::{LatencyAtLoads, LatencySettings, LatencySummary};
+pub use loss_curve::{LossCurve, LossPoint};
+pub use recovery::{Recovery, RecoverySettings, RecoverySummary};
+pub use sweep::{ScaleSweep, SweepPoint};
 pub use tally::{LoadClass, classify};
 pub use throughput::{GoalEnd, GoalResult, SearchSettings, Start, ThroughputSearch};
 pub use trial::{

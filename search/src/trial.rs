@@ -60,6 +60,12 @@ impl TrialRequest {
         Self { purpose, load_pps, duration_ns, frames: frames_of(load_pps, duration_ns), then: None }
     }
 
+    /// Frames of both phases.
+    #[must_use]
+    pub fn all_frames(&self) -> u64 {
+        self.frames + self.then.map_or(0, |phase| frames_of(phase.load_pps, phase.duration_ns))
+    }
+
     /// The time in which frames are sent, both phases.
     #[must_use]
     pub fn sending_ns(&self) -> u64 {

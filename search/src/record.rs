@@ -1,0 +1,240 @@
+//! The JSON lines of a measurement: every trial, each search, and the results of RFC 2544.
+//!
+//! `docs/json.md` describes the fields. Reports are made from these lines alone, so old results can
+//! be rendered again.
+
+use crate::attempts::{LoggedTrial, Verdict};
+use crate::burst::BurstSummary;
+use crate::goal::Method;
+use crate::latency::LatencySummary;
+use crate::loss_curve::LossPoint;
+use crate::recovery::RecoverySummary;
+use crate::throughput::{GoalResult, ThroughputSearch};
+use crate::trial::{Disturbance, TrialRequest, TrialResult};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One line of a result file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "schema")]
+pub enum ResultLine {
+    /// A trial.
+    #[serde(rename = "wirerate.trial/1")]
+    Trial(Box<TrialRecord>),
+    /// The end of a search.
+    #[serde(rename = "wirerate.search/1")]
+    Search(SearchRecord),
+    /// The end of the tests of RFC 2544.
+    #[serde(rename = "wirerate.rfc2544/1")]
+    Rfc2544(Rfc2544Record),
+    /// A line of another schema.
+    #[serde(other)]
+    Other,
+}
+
+/// What the trials of one search have in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct TrafficShape {
+    /// Frame size with FCS, as RFC 2544 counts; `None` for a mix of sizes.
+    pub frame_size: Option<u64>,
+    /// Number of flows.
+    pub flows: Option<u64>,
+}
+
+/// The bounds of one goal after a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoundsRecord {
+    /// Lower bound, or of a coarser target as long as the goal has none.
+    pub lower_pps: Option<u64>,
+    /// Upper bound, likewise.
+    pub upper_pps: Option<u64>,
+}
+
+/// `wirerate.trial/1`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrialRecord {
+    /// Number of the trial, from 1.
+    pub number: u64,
+    /// Frame size and flows.
+    #[serde(flatten)]
+    pub shape: TrafficShape,
+    /// The request.
+    #[serde(flatten)]
+    pub request: TrialRequest,
+    /// The counts.
+    #[serde(flatten)]
+    pub result: TrialResult,
+    /// Lost frames: sent minus unique.
+    pub lost: u64,
+    /// Loss ratio in parts per billion, with frames that were not sent.
+    pub loss_ppb: u64,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Faults of the tester.
+    pub disturbances: Vec<Disturbance>,
+    /// Whether the result was used.
+    pub is_counted: bool,
+    /// The bounds of each goal after this trial; empty outside a search.
+    #[serde(default)]
+    pub bounds: Vec<BoundsRecord>,
+}
+
+impl TrialRecord {
+    /// The record of trial `number`.
+    #[must_use]
+    pub fn new(number: u64, shape: TrafficShape, trial: &LoggedTrial, results: &[GoalResult]) -> Self {
+        let bounds = results
+            .iter()
+            .map(|goal| BoundsRecord { lower_pps: goal.lower_pps, upper_pps: goal.upper_pps })
+            .collect();
+        Self {
+            number,
+            shape,
+            request: trial.request,
+            result: trial.result.clone(),
+            lost: trial.result.sent.saturating_sub(trial.result.unique),
+            loss_ppb: trial.result.loss(trial.request.all_frames()).ppb(),
+            verdict: trial.verdict,
+            disturbances: trial.disturbances.clone(),
+            is_counted: trial.is_counted,
+            bounds,
+        }
+    }
+}
+
+/// How, where and on what a result was measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// The command that repeats the measurement.
+    pub command: String,
+    /// Start of the measurement, in nanoseconds since 1970-01-01 UTC.
+    pub start_ns: u64,
+    /// Facts about the host: kernel, driver, CPU and so on.
+    #[serde(default)]
+    pub host: BTreeMap<String, String>,
+    /// Deviations from the RFC, one sentence each.
+    #[serde(default)]
+    pub deviations: Vec<String>,
+}
+
+/// `wirerate.search/1`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SearchRecord {
+    /// How it was measured.
+    #[serde(flatten)]
+    pub provenance: Provenance,
+    /// The method.
+    pub method: Method,
+    /// Frame size and flows.
+    #[serde(flatten)]
+    pub shape: TrafficShape,
+    /// Highest rate of the medium for this frame size; `None` if the medium has no rate.
+    pub medium_pps: Option<u64>,
+    /// Number of trials, and of those that were disturbed.
+    pub trials: u64,
+    /// Trials with the verdict `disturbed`.
+    pub disturbed: u64,
+    /// Time of all trials.
+    pub elapsed_ns: u64,
+    /// The result for each goal.
+    pub goals: Vec<GoalResult>,
+}
+
+impl SearchRecord {
+    /// The record of a search.
+    #[must_use]
+    pub fn new(
+        provenance: Provenance,
+        method: Method,
+        shape: TrafficShape,
+        medium_pps: Option<u64>,
+        search: &ThroughputSearch,
+    ) -> Self {
+        let disturbed = search.log().iter().filter(|trial| trial.verdict == Verdict::Disturbed).count();
+        Self {
+            provenance,
+            method,
+            shape,
+            medium_pps,
+            trials: search.log().len() as u64,
+            disturbed: disturbed as u64,
+            elapsed_ns: search.elapsed_ns(),
+            goals: search.results(),
+        }
+    }
+}
+
+/// `wirerate.rfc2544/1`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rfc2544Record {
+    /// How it was measured.
+    #[serde(flatten)]
+    pub provenance: Provenance,
+    /// One entry for each frame size.
+    pub sizes: Vec<SizeRecord>,
+}
+
+/// The results of RFC 2544 for one frame size. Tests that were not run are absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizeRecord {
+    /// Frame size and flows.
+    #[serde(flatten)]
+    pub shape: TrafficShape,
+    /// Highest rate of the medium.
+    pub medium_pps: Option<u64>,
+    /// Throughput in frames per second.
+    pub throughput_pps: Option<u64>,
+    /// Latency at each load.
+    #[serde(default)]
+    pub latency: Vec<LatencySummary>,
+    /// Frame loss rate.
+    #[serde(default)]
+    pub loss: Vec<LossPoint>,
+    /// Back-to-back frames.
+    #[serde(default)]
+    pub back_to_back: Option<BurstSummary>,
+    /// System recovery.
+    #[serde(default)]
+    pub recovery: Option<RecoverySummary>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::throughput::SearchSettings;
+    use crate::trial::Procedure;
+
+    fn search() -> ThroughputSearch {
+        let settings = SearchSettings::new(vec![Method::Quick.goal(0)], 1, 1_000_000);
+        let mut search = ThroughputSearch::new(settings).expect("valid");
+        while let Some(request) = search.next_trial() {
+            let unique = request.frames.min(500_000);
+            search.record(TrialResult { sent: request.frames, unique, ..TrialResult::default() });
+        }
+        search
+    }
+
+    #[test]
+    fn lines_are_read_back_as_they_were_written() {
+        let search = search();
+        let shape = TrafficShape { frame_size: Some(64), flows: Some(1) };
+        let trial = TrialRecord::new(1, shape.clone(), &search.log()[0], &search.results());
+        assert_eq!((trial.lost, trial.loss_ppb), (500_000, 500_000_000));
+        let record = SearchRecord::new(Provenance::default(), Method::Quick, shape, Some(1_488_095), &search);
+        let size = SizeRecord { throughput_pps: Some(1), ..SizeRecord::default() };
+        let table = Rfc2544Record { provenance: Provenance::default(), sizes: vec![size] };
+        let lines =
+            [ResultLine::Trial(Box::new(trial)), ResultLine::Search(record), ResultLine::Rfc2544(table)];
+        for line in lines {
+            let text = serde_json::to_string(&line).expect("it is JSON");
+            assert!(text.starts_with("{\"schema\":\"wirerate."), "{text}");
+            assert_eq!(serde_json::from_str::<ResultLine>(&text).expect("it is a line"), line);
+        }
+    }
+
+    #[test]
+    fn lines_of_other_schemas_are_passed_over() {
+        let text = r#"{"schema":"wirerate.send/1","sent":1}"#;
+        assert_eq!(serde_json::from_str::<ResultLine>(text).expect("it is a line"), ResultLine::Other);
+    }
+}
