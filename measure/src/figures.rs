@@ -1,0 +1,187 @@
+//! Results: sums over flows, percentiles, and the checks that every report must pass.
+
+use crate::latency::{HistogramLog, Latency, PERCENTILES, Percentile};
+use crate::line::FlowLine;
+use crate::meter::MeterOptions;
+use crate::totals::Totals;
+use crate::unwrap::NUMBER_START;
+use serde::Serialize;
+
+/// Everything measured in a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figures {
+    /// Counts of frames by kind.
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// Flows with frames.
+    pub flows: u64,
+    /// First copies.
+    pub unique: u64,
+    /// Further copies.
+    pub duplicate: u64,
+    /// First copies with a number below the next expected one (RFC 4737).
+    pub reordered: u64,
+    /// Most frames with higher numbers that were there before a reordered one.
+    pub held_max: u32,
+    /// Frames below the window, which can be first copies or duplicates.
+    pub too_old: u64,
+    /// Numbers between the first and the highest one that were not received.
+    pub missing: u64,
+    /// Latency; `None` without time stamps.
+    pub latency: Option<Latency>,
+    /// Sums that do not agree; empty unless wirerate has a bug or frames were still arriving.
+    pub broken: Vec<String>,
+}
+
+impl Figures {
+    /// Sums up a run. `lines` are the flows of stream 0, then those of stream 1.
+    pub fn new(options: &MeterOptions, lines: &[FlowLine], totals: &Totals, histogram: &[u64]) -> Self {
+        let used = || lines.iter().filter(|line| !line.is_empty());
+        let sum = |count: fn(&FlowLine) -> u64| used().map(count).sum::<u64>();
+        let unique = sum(FlowLine::unique);
+        let mut figures = Self {
+            totals: totals.clone(),
+            flows: used().count() as u64,
+            unique,
+            duplicate: sum(|line| line.duplicate.into()),
+            reordered: sum(|line| line.reordered.into()),
+            held_max: totals.held_max(),
+            too_old: sum(|line| line.too_old.into()),
+            missing: spanned(options, lines, totals).saturating_sub(unique),
+            latency: latency(options, lines, totals, histogram, unique),
+            broken: Vec::new(),
+        };
+        figures.check(options, lines, histogram);
+        figures
+    }
+
+    /// Compares the sums that must agree.
+    fn check(&mut self, options: &MeterOptions, lines: &[FlowLine], histogram: &[u64]) {
+        let is_sampled = options.stamp_shift > 0;
+        let stamped: u64 = lines.iter().map(|line| line.stamped_count(is_sampled)).sum();
+        let totals = &self.totals;
+        let held: u64 = totals.held.iter().sum();
+        let kinds = totals.received + totals.stale + totals.foreign + totals.damaged;
+        let rows = [
+            (
+                "received = unique + duplicate + too old",
+                totals.received,
+                self.unique + self.duplicate + self.too_old,
+            ),
+            ("frames = received + stale + foreign + damaged", totals.frames, kinds),
+            ("stamped = sum of the histogram", totals.stamped, histogram.iter().sum()),
+            ("stamped = sum over flows", totals.stamped, stamped),
+            ("reordered = sum of held", self.reordered, held),
+        ];
+        let broken = rows.into_iter().filter(|(_, left, right)| left != right);
+        self.broken = broken.map(|(rule, left, right)| format!("{rule}: {left} and {right}")).collect();
+        if totals.stamped > self.unique {
+            self.broken.push(format!("stamped <= unique: {} and {}", totals.stamped, self.unique));
+        }
+    }
+}
+
+/// Numbers from the first to the highest one, over all flows.
+fn spanned(options: &MeterOptions, lines: &[FlowLine], totals: &Totals) -> u64 {
+    if totals.with_flow > 0 {
+        return lines.iter().map(|line| line.high.saturating_sub(NUMBER_START)).sum();
+    }
+    let flow_count = options.flow_count as usize;
+    let streams = lines.chunks(flow_count).enumerate();
+    streams
+        .filter_map(|(stream, lines)| {
+            let lowest = totals.lowest(stream)?;
+            let after = |(flow, line): (usize, &FlowLine)| match line.high {
+                0 => 0,
+                high => (high - 1) * flow_count as u64 + flow as u64 + 1,
+            };
+            Some(lines.iter().enumerate().map(after).max()?.saturating_sub(lowest))
+        })
+        .sum()
+}
+
+fn latency(
+    options: &MeterOptions,
+    lines: &[FlowLine],
+    totals: &Totals,
+    histogram: &[u64],
+    unique: u64,
+) -> Option<Latency> {
+    let bounds = lines.iter().filter_map(FlowLine::latency_bounds_ns);
+    let (min_ns, max_ns) = bounds.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))?;
+    let log = HistogramLog::new(histogram);
+    let is_sampled = options.stamp_shift > 0;
+    let stamped: u64 = lines.iter().map(|line| line.stamped_count(is_sampled)).sum();
+    let sum_ns: u128 = lines.iter().map(|line| u128::from(line.latency_sum_ns)).sum();
+    let jitters: Vec<f64> = lines.iter().filter_map(FlowLine::jitter_ns).collect();
+    let ipdv = totals.ipdv_bounds();
+    // A bucket's highest value may lie above the highest latency.
+    let at = |percentile| log.percentile_ns(percentile).clamp(min_ns, max_ns);
+    Some(Latency {
+        stamped,
+        stamped_share: stamped as f64 / unique.max(1) as f64,
+        min_ns,
+        mean_ns: (sum_ns / u128::from(stamped.max(1))) as u64,
+        max_ns,
+        percentiles: PERCENTILES
+            .iter()
+            .map(|percentile| Percentile { percentile: *percentile, latency_ns: at(*percentile) })
+            .collect(),
+        pdv_p999_ns: at(99.9) - min_ns,
+        ipdv_min_ns: ipdv.map(|(min_ns, _)| min_ns),
+        ipdv_max_ns: ipdv.map(|(_, max_ns)| max_ns),
+        jitter_mean_ns: (!jitters.is_empty()).then(|| jitters.iter().sum::<f64>() / jitters.len() as f64),
+        jitter_max_ns: jitters.iter().copied().reduce(f64::max),
+    })
+}
+
+/// The results of one flow.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct FlowFigures {
+    /// The sending thread; 0 if frames carry their flow.
+    pub stream: u32,
+    /// The flow, within its stream.
+    pub flow: u32,
+    /// Frames.
+    pub received: u64,
+    /// First copies.
+    pub unique: u64,
+    /// Further copies.
+    pub duplicate: u32,
+    /// Reordered first copies.
+    pub reordered: u32,
+    /// Frames below the window.
+    pub too_old: u32,
+    /// Lowest latency.
+    pub latency_min_ns: Option<u64>,
+    /// Mean latency.
+    pub latency_mean_ns: Option<u64>,
+    /// Highest latency.
+    pub latency_max_ns: Option<u64>,
+    /// Jitter (RFC 3550).
+    pub jitter_ns: Option<f64>,
+}
+
+/// The flows with frames.
+pub fn flow_figures<'a>(
+    options: &MeterOptions,
+    lines: &'a [FlowLine],
+) -> impl Iterator<Item = FlowFigures> + 'a {
+    let (flow_count, is_sampled) = (options.flow_count, options.stamp_shift > 0);
+    (0u32..).zip(lines).filter(|(_, line)| !line.is_empty()).map(move |(index, line)| {
+        let bounds = line.latency_bounds_ns();
+        FlowFigures {
+            stream: index / flow_count,
+            flow: index % flow_count,
+            received: line.received(),
+            unique: line.unique(),
+            duplicate: line.duplicate,
+            reordered: line.reordered,
+            too_old: line.too_old,
+            latency_min_ns: bounds.map(|(min_ns, _)| min_ns),
+            latency_mean_ns: line.latency_sum_ns.checked_div(line.stamped_count(is_sampled)),
+            latency_max_ns: bounds.map(|(_, max_ns)| max_ns),
+            jitter_ns: line.jitter_ns(),
+        }
+    })
+}

@@ -1,0 +1,26 @@
+//! The receiving end as numbers: loss, duplicates, order and latency of every flow.
+//!
+//! [`Signature`] is what the sender writes into a frame, [`FlowLine`] what the receiver keeps of a
+//! flow, and [`Figures`] the results. [`Meter`] does in Rust what `receive.bpf.c` does in the
+//! kernel: it measures captured frames, and tests compare the two. No I/O, no clock, no kernel.
+#![forbid(unsafe_code)]
+
+mod figures;
+mod latency;
+mod line;
+mod loss;
+mod meter;
+mod signature;
+mod totals;
+mod unwrap;
+
+pub use figures::{Figures, FlowFigures, flow_figures};
+pub use latency::{HISTOGRAM_LEN, HistogramLog, Latency, PERCENTILES, histogram_index};
+pub use line::{FlowLine, Transit, WINDOW_LEN};
+pub use loss::Loss;
+pub use meter::{Arrival, Meter, MeterOptions};
+pub use signature::{
+    END_MARK_LEN, FULL_LEN, FullFields, HEADER_LEN, Mark, SHORT_LEN, Signature, find_signature, is_stamped,
+};
+pub use totals::{HELD_LEN, STREAMS_MAX, Totals};
+pub use unwrap::{first_number, unwrap_number};

@@ -1,0 +1,53 @@
+//! Loss: the sender's count minus the first copies, after sending has ended and all have arrived.
+
+use serde::Serialize;
+
+/// Lost frames. It is an interval if frames arrived too late to tell a first copy from a duplicate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Loss {
+    /// Frames that the driver of the sender accepted.
+    pub sent: u64,
+    /// Fewest frames that can be lost.
+    pub lost_min: u64,
+    /// Most frames that can be lost.
+    pub lost_max: u64,
+    /// First copies beyond the number of sent frames: not all frames are of this run.
+    pub excess: u64,
+}
+
+impl Loss {
+    /// Joins the counts of sender and receiver.
+    pub fn new(sent: u64, unique: u64, too_old: u64) -> Self {
+        let lost_max = sent.saturating_sub(unique);
+        let lost_min = lost_max.saturating_sub(too_old);
+        Self { sent, lost_min, lost_max, excess: unique.saturating_sub(sent) }
+    }
+
+    /// Most frames that can be lost, as part of those sent.
+    pub fn ratio(&self) -> f64 {
+        if self.sent == 0 { 0.0 } else { self.lost_max as f64 / self.sent as f64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loss_is_what_did_not_arrive() {
+        assert_eq!(Loss::new(100, 97, 0), Loss { sent: 100, lost_min: 3, lost_max: 3, excess: 0 });
+        assert_eq!(Loss::new(100, 97, 0).ratio(), 0.03);
+        assert_eq!(Loss::new(0, 0, 0).ratio(), 0.0);
+    }
+
+    #[test]
+    fn frames_below_the_window_make_it_an_interval() {
+        assert_eq!(Loss::new(100, 90, 4), Loss { sent: 100, lost_min: 6, lost_max: 10, excess: 0 });
+        assert_eq!(Loss::new(100, 99, 4), Loss { sent: 100, lost_min: 0, lost_max: 1, excess: 0 });
+    }
+
+    #[test]
+    fn more_frames_than_were_sent_are_an_excess() {
+        assert_eq!(Loss::new(5, 8, 0), Loss { sent: 5, lost_min: 0, lost_max: 0, excess: 3 });
+    }
+}

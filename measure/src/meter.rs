@@ -1,0 +1,201 @@
+//! The receiver in Rust: what `receive.bpf.c` does in the kernel, for captured frames and as the
+//! reference of its tests.
+
+use crate::latency::{HISTOGRAM_LEN, histogram_index};
+use crate::line::FlowLine;
+use crate::signature::{Found, Mark, Signature, find, is_stamped};
+use crate::totals::{STREAMS_MAX, Totals};
+use crate::unwrap::{NUMBER_START, first_number, unwrap_number};
+
+/// Bits of the time in a mark.
+const MARK_TIME_MASK: u64 = (1 << 48) - 1;
+/// A latency above this in a mark is a negative one.
+const MARK_TIME_HALF: u64 = 1 << 47;
+
+/// What the receiver must know of the sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MeterOptions {
+    /// Flows of a stream, if frames do not carry their flow: flow = number modulo this.
+    pub flow_count: u32,
+    /// Sending threads.
+    pub stream_count: u32,
+    /// The run; `None` accepts every run.
+    pub run: Option<u16>,
+    /// One in 2^n frames has a time stamp.
+    pub stamp_shift: u32,
+}
+
+impl Default for MeterOptions {
+    fn default() -> Self {
+        Self { flow_count: 1, stream_count: STREAMS_MAX as u32, run: None, stamp_shift: 0 }
+    }
+}
+
+impl MeterOptions {
+    /// Flows of all streams.
+    pub fn line_count(&self) -> usize {
+        self.flow_count as usize * self.stream_count as usize
+    }
+}
+
+/// When and where a frame arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrival {
+    /// Time in nanoseconds, CLOCK_MONOTONIC.
+    pub time_ns: u64,
+    /// Wall clock minus CLOCK_MONOTONIC.
+    pub wall_offset_ns: u64,
+    /// The CPU.
+    pub cpu: u16,
+}
+
+/// A receiver.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    options: MeterOptions,
+    lines: Vec<FlowLine>,
+    totals: Totals,
+    histogram: Vec<u64>,
+    stream_at: [u64; STREAMS_MAX],
+}
+
+/// A frame of this run.
+struct Measured {
+    line: usize,
+    number: u64,
+    latency: Option<u64>,
+    stamp_number: u32,
+}
+
+impl Meter {
+    /// A receiver without frames.
+    ///
+    /// # Panics
+    /// Without flows, or with more than [`STREAMS_MAX`] streams.
+    pub fn new(options: MeterOptions) -> Self {
+        assert!(options.line_count() > 0 && options.stream_count as usize <= STREAMS_MAX, "{options:?}");
+        Self {
+            options,
+            lines: vec![FlowLine::default(); options.line_count()],
+            totals: Totals::default(),
+            histogram: vec![0; HISTOGRAM_LEN],
+            stream_at: [0; STREAMS_MAX],
+        }
+    }
+
+    /// Counts an Ethernet frame without FCS.
+    pub fn receive(&mut self, frame: &[u8], arrival: Arrival) {
+        self.totals.frames += 1;
+        self.totals.frame_bytes += frame.len() as u64;
+        let measured = match find(frame) {
+            None => {
+                self.totals.foreign += 1;
+                return;
+            }
+            Some(Found::Front(signature)) => self.front(&signature, arrival),
+            Some(Found::End(mark)) => self.end(mark, arrival),
+        };
+        if let Some(measured) = measured {
+            self.count(&measured, arrival);
+        }
+    }
+
+    fn front(&mut self, signature: &Signature, arrival: Arrival) -> Option<Measured> {
+        if !signature.is_plausible() {
+            self.totals.damaged += 1;
+            return None;
+        }
+        let arrived_ns = arrival.time_ns.wrapping_add(arrival.wall_offset_ns);
+        let latency = signature.sent_ns().map(|sent_ns| arrived_ns.wrapping_sub(sent_ns));
+        let (line, number) = match signature.full {
+            None => self.scheduled(signature)?,
+            Some(full) => (self.flow_of_run(full.flow, full.run)?, NUMBER_START + full.number),
+        };
+        Some(Measured { line, number, latency, stamp_number: signature.seq_num })
+    }
+
+    /// Flow and number of a frame that does not carry them.
+    fn scheduled(&mut self, signature: &Signature) -> Option<(usize, u64)> {
+        let (flow_count, stream) = (self.options.flow_count, usize::from(signature.stream));
+        if stream >= self.options.stream_count as usize {
+            self.totals.damaged += 1;
+            return None;
+        }
+        let at = &mut self.stream_at[stream];
+        let number = match *at {
+            0 => first_number(signature.seq_num, flow_count),
+            at => unwrap_number(at, signature.seq_num),
+        };
+        *at = number.max(*at);
+        let lowest = &mut self.totals.lowest_inverted[stream];
+        *lowest = (*lowest).max(!number);
+        let flow = (number % u64::from(flow_count)) as usize;
+        Some((stream * flow_count as usize + flow, number / u64::from(flow_count)))
+    }
+
+    fn end(&mut self, mark: Mark, arrival: Arrival) -> Option<Measured> {
+        let line = self.flow_of_run(u32::from(mark.flow), mark.run)?;
+        let number = match self.lines[line].high {
+            0 => first_number(mark.seq_num, 1),
+            high => unwrap_number(high - 1, mark.seq_num),
+        };
+        let latency = arrival.time_ns.wrapping_sub(mark.time_ns) & MARK_TIME_MASK;
+        let latency = if latency >= MARK_TIME_HALF { latency | !MARK_TIME_MASK } else { latency };
+        Some(Measured { line, number, latency: Some(latency), stamp_number: mark.seq_num })
+    }
+
+    /// The line of a flow, if the frame is of this run.
+    fn flow_of_run(&mut self, flow: u32, run: u16) -> Option<usize> {
+        if self.options.run.is_some_and(|wanted| wanted != run) {
+            self.totals.stale += 1;
+            return None;
+        }
+        if flow as usize >= self.lines.len() {
+            self.totals.damaged += 1;
+            return None;
+        }
+        self.totals.with_flow += 1;
+        Some(flow as usize)
+    }
+
+    fn count(&mut self, measured: &Measured, arrival: Arrival) {
+        let totals = &mut self.totals;
+        totals.received += 1;
+        let is_stamped = is_stamped(measured.stamp_number, self.options.stamp_shift);
+        let latency = measured.latency.filter(|_| is_stamped).map(u64::cast_signed);
+        let latency_ns = latency.map(|latency| latency.max(0) as u64);
+        let transit = self.lines[measured.line].receive(measured.number, arrival.cpu, latency_ns);
+        totals.moves += u64::from(transit.is_moved);
+        if transit.held > 0 {
+            totals.held[transit.held as usize] += 1;
+        }
+        if let (Some(latency_ns), true) = (latency_ns, transit.is_unique) {
+            totals.stamped += 1;
+            totals.negative += u64::from(latency.is_some_and(|latency| latency < 0));
+            self.histogram[histogram_index(latency_ns)] += 1;
+        }
+        if let Some(difference_ns) = transit.ipdv_ns.filter(|_| self.options.stamp_shift == 0) {
+            totals.ipdv(difference_ns);
+        }
+    }
+
+    /// What the receiver was told.
+    pub fn options(&self) -> &MeterOptions {
+        &self.options
+    }
+
+    /// The flows: those of stream 0, then those of stream 1.
+    pub fn lines(&self) -> &[FlowLine] {
+        &self.lines
+    }
+
+    /// Counts of all flows.
+    pub fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// Latencies by [`histogram_index`].
+    pub fn histogram(&self) -> &[u64] {
+        &self.histogram
+    }
+}

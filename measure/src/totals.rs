@@ -1,0 +1,135 @@
+//! Counts of the whole receiver, beside those of its flows.
+
+use serde::Serialize;
+
+/// Sending threads that can be told apart.
+pub const STREAMS_MAX: usize = 64;
+/// Counts of reordered frames by the number of frames that a receiver would have held.
+pub const HELD_LEN: usize = 64;
+
+/// Counts of one CPU, or of all; `struct wr_receive_cpu` in the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Totals {
+    /// All frames that arrived.
+    pub frames: u64,
+    /// Their lengths in bytes, without FCS.
+    pub frame_bytes: u64,
+    /// Frames with the signature of this run.
+    pub received: u64,
+    /// Frames of another run.
+    pub stale: u64,
+    /// Frames without a signature.
+    pub foreign: u64,
+    /// Frames with values in their signature that no sender of this run writes.
+    pub damaged: u64,
+    /// First copies with a latency.
+    pub stamped: u64,
+    /// Of these, frames that were received before they were sent, by the two clocks.
+    pub negative: u64,
+    /// Frames of a flow that were received on another CPU than the frame before.
+    pub moves: u64,
+    /// Frames with all fields of the signature, or the mark at the end.
+    pub with_flow: u64,
+    /// Reordered frames by the number of frames held.
+    #[serde(skip)]
+    pub held: [u64; HELD_LEN],
+    /// Lowest number of each stream, as complement, so that 0 is none.
+    #[serde(skip)]
+    pub lowest_inverted: [u64; STREAMS_MAX],
+    /// Lowest difference between neighbours, as complement relative to [`IPDV_ZERO`]; 0 is none.
+    #[serde(skip)]
+    pub ipdv_min_inverted: u64,
+    /// Highest difference between neighbours, relative to [`IPDV_ZERO`]; 0 is none.
+    #[serde(skip)]
+    pub ipdv_max: u64,
+}
+
+/// Differences are kept as unsigned numbers above this.
+const IPDV_ZERO: u64 = 1 << 32;
+
+impl Default for Totals {
+    fn default() -> Self {
+        Self {
+            frames: 0,
+            frame_bytes: 0,
+            received: 0,
+            stale: 0,
+            foreign: 0,
+            damaged: 0,
+            stamped: 0,
+            negative: 0,
+            moves: 0,
+            with_flow: 0,
+            held: [0; HELD_LEN],
+            lowest_inverted: [0; STREAMS_MAX],
+            ipdv_min_inverted: 0,
+            ipdv_max: 0,
+        }
+    }
+}
+
+impl Totals {
+    /// Adds the counts of another CPU.
+    pub fn add(&mut self, other: &Self) {
+        self.frames += other.frames;
+        self.frame_bytes += other.frame_bytes;
+        self.received += other.received;
+        self.stale += other.stale;
+        self.foreign += other.foreign;
+        self.damaged += other.damaged;
+        self.stamped += other.stamped;
+        self.negative += other.negative;
+        self.moves += other.moves;
+        self.with_flow += other.with_flow;
+        self.held.iter_mut().zip(other.held).for_each(|(sum, count)| *sum += count);
+        self.lowest_inverted
+            .iter_mut()
+            .zip(other.lowest_inverted)
+            .for_each(|(lowest, other)| *lowest = (*lowest).max(other));
+        self.ipdv_min_inverted = self.ipdv_min_inverted.max(other.ipdv_min_inverted);
+        self.ipdv_max = self.ipdv_max.max(other.ipdv_max);
+    }
+
+    /// Enters a difference between neighbours.
+    pub(crate) fn ipdv(&mut self, difference_ns: i64) {
+        let above = IPDV_ZERO.wrapping_add_signed(difference_ns);
+        self.ipdv_max = self.ipdv_max.max(above);
+        self.ipdv_min_inverted = self.ipdv_min_inverted.max(!above);
+    }
+
+    /// Lowest and highest difference between neighbours.
+    pub(crate) fn ipdv_bounds(&self) -> Option<(i64, i64)> {
+        let signed = |above: u64| above.wrapping_sub(IPDV_ZERO).cast_signed();
+        (self.ipdv_max != 0).then(|| (signed(!self.ipdv_min_inverted), signed(self.ipdv_max)))
+    }
+
+    /// The lowest number of a stream.
+    pub(crate) fn lowest(&self, stream: usize) -> Option<u64> {
+        (self.lowest_inverted[stream] != 0).then(|| !self.lowest_inverted[stream])
+    }
+
+    /// Most frames held by a reordered one.
+    pub(crate) fn held_max(&self) -> u32 {
+        self.held.iter().rposition(|count| *count > 0).unwrap_or(0) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_keep_the_extremes_of_both() {
+        let (mut one, mut other) = (Totals { received: 3, ..Totals::default() }, Totals::default());
+        assert_eq!(one.ipdv_bounds(), None);
+        one.ipdv(5);
+        other.ipdv(-70);
+        one.lowest_inverted[1] = !9;
+        other.lowest_inverted[1] = !4;
+        other.received = 4;
+        other.held[2] = 1;
+        one.add(&other);
+        assert_eq!((one.received, one.ipdv_bounds(), one.held_max()), (7, Some((-70, 5)), 2));
+        assert_eq!((one.lowest(0), one.lowest(1)), (None, Some(4)));
+    }
+}

@@ -1,0 +1,152 @@
+//! Whole frames through the receiver in Rust: kinds of frames, runs, wraps, sums.
+
+use measure::{
+    Arrival, Figures, FullFields, HEADER_LEN, Loss, Mark, Meter, MeterOptions, SHORT_LEN, Signature,
+    flow_figures,
+};
+
+const START_S: u32 = 1_800_000_000;
+
+fn frame(signature: &Signature, len: usize) -> Vec<u8> {
+    let mut frame = vec![0; 42 + len.max(18)];
+    signature.emit(&mut frame[42..42 + len]);
+    frame
+}
+
+/// A frame that takes `latency_ns` and leaves one microsecond after the one with the number before.
+fn timed(seq_num: u32, latency_ns: u64) -> (Signature, Arrival) {
+    let sent_ns = u64::from(seq_num % 1_000_000) * 1000;
+    let signature =
+        Signature { seq_num, sec: START_S, usec: (sent_ns / 1000) as u32, ..Signature::default() };
+    let wall_offset_ns = u64::from(START_S) * 1_000_000_000;
+    (signature, Arrival { time_ns: sent_ns + latency_ns, wall_offset_ns, cpu: 0 })
+}
+
+fn figures(meter: &Meter) -> Figures {
+    let figures = Figures::new(meter.options(), meter.lines(), meter.totals(), meter.histogram());
+    assert_eq!(figures.broken, Vec::<String>::new());
+    figures
+}
+
+#[test]
+fn each_frame_is_counted_as_one_kind() {
+    let mut meter = Meter::new(MeterOptions { run: Some(7), ..MeterOptions::default() });
+    let full = |flow, run| Some(FullFields { flow, number: 0, run });
+    let (plain, arrival) = timed(0, 500);
+    meter.receive(&frame(&Signature { full: full(3, 7), ..plain }, 32), arrival);
+    meter.receive(&frame(&Signature { full: full(3, 6), ..plain }, 32), arrival);
+    meter.receive(&frame(&Signature { full: full(64, 7), ..plain }, 32), arrival);
+    meter.receive(&frame(&Signature { usec: 1_000_000, ..plain }, HEADER_LEN), arrival);
+    meter.receive(&[0; 60], arrival);
+    meter.receive(&[], arrival);
+    let totals = figures(&meter).totals;
+    assert_eq!((totals.frames, totals.received), (6, 1));
+    assert_eq!((totals.stale, totals.damaged, totals.foreign), (1, 2, 2));
+}
+
+#[test]
+fn numbers_that_start_before_the_wrap_are_not_lost() {
+    for flow_count in [1, 3, 1000] {
+        let mut meter = Meter::new(MeterOptions { flow_count, ..MeterOptions::default() });
+        let start = u32::MAX - 999;
+        for number in 0..3000 {
+            let (signature, arrival) = timed(start.wrapping_add(number), 1000);
+            meter.receive(&frame(&signature, HEADER_LEN), arrival);
+        }
+        let figures = figures(&meter);
+        assert_eq!((figures.unique, figures.reordered, figures.missing), (3000, 0, 0), "{flow_count}");
+        assert_eq!(figures.flows, u64::from(flow_count));
+    }
+}
+
+#[test]
+fn loss_of_every_hundredth_frame_is_found_in_its_flow() {
+    let mut meter = Meter::new(MeterOptions { flow_count: 8, ..MeterOptions::default() });
+    for number in 0..10_000 {
+        let (signature, arrival) = timed(number, 2000);
+        if number % 100 != 99 {
+            meter.receive(&frame(&signature, SHORT_LEN), arrival);
+        }
+    }
+    let figures = figures(&meter);
+    assert_eq!(Loss::new(10_000, figures.unique, figures.too_old).lost_max, 100);
+    assert_eq!(figures.missing, 99, "the last frame shows no gap");
+    let lost: Vec<u64> =
+        flow_figures(meter.options(), meter.lines()).map(|flow| 1250 - flow.unique).collect();
+    assert_eq!(lost, [0, 0, 0, 50, 0, 0, 0, 50]);
+}
+
+#[test]
+fn threads_with_ranges_of_their_own_are_measured_apart() {
+    let mut meter = Meter::new(MeterOptions::default());
+    for number in 0..1000 {
+        for stream in 0..2 {
+            let (signature, arrival) = timed(number + u32::from(stream) * 1000, 1000);
+            meter.receive(&frame(&Signature { stream, ..signature }, SHORT_LEN), arrival);
+        }
+    }
+    let figures = figures(&meter);
+    assert_eq!((figures.unique, figures.too_old, figures.missing, figures.flows), (2000, 0, 0, 2));
+}
+
+#[test]
+fn latency_has_the_percentiles_of_what_was_received() {
+    let mut meter = Meter::new(MeterOptions::default());
+    for number in 0..1000 {
+        let (signature, arrival) = timed(number, 1_000_000 + u64::from(number % 2) * 160_000);
+        meter.receive(&frame(&signature, HEADER_LEN), arrival);
+    }
+    let latency = figures(&meter).latency.expect("frames have times");
+    assert_eq!((latency.stamped, latency.min_ns, latency.max_ns), (1000, 1_000_000, 1_160_000));
+    assert_eq!(latency.mean_ns, 1_080_000);
+    assert_eq!((latency.ipdv_min_ns, latency.ipdv_max_ns), (Some(-160_000), Some(160_000)));
+    assert_eq!(latency.pdv_p999_ns, 160_000);
+    let jitter_ns = latency.jitter_mean_ns.unwrap();
+    assert!((jitter_ns - 160_000.0).abs() < 1600.0, "{jitter_ns}");
+}
+
+#[test]
+fn frames_received_before_they_were_sent_have_no_latency_below_zero() {
+    let mut meter = Meter::new(MeterOptions::default());
+    let (signature, arrival) = timed(9, 0);
+    meter.receive(&frame(&signature, HEADER_LEN), Arrival { time_ns: arrival.time_ns - 5000, ..arrival });
+    let figures = figures(&meter);
+    assert_eq!((figures.totals.negative, figures.latency.map(|latency| latency.min_ns)), (1, Some(0)));
+}
+
+#[test]
+fn frames_without_a_time_are_counted_and_not_timed() {
+    let mut meter = Meter::new(MeterOptions::default());
+    let signature = Signature { seq_num: 4, ..Signature::default() };
+    meter.receive(&frame(&signature, HEADER_LEN), Arrival::default());
+    let figures = figures(&meter);
+    assert_eq!((figures.unique, figures.totals.stamped, figures.latency), (1, 0, None));
+}
+
+#[test]
+fn marks_at_the_end_are_measured_by_the_clock_of_the_host() {
+    let mut meter = Meter::new(MeterOptions { run: Some(2), ..MeterOptions::default() });
+    for seq_num in [0, 1, 3, 2, 5] {
+        let time_ns = (1 << 48) - 10 + u64::from(seq_num);
+        let mark = Mark { flow: 9, run: 2, seq_num, time_ns: time_ns & ((1 << 48) - 1) };
+        let mut frame = vec![0; 60];
+        frame.extend(mark.emit());
+        meter.receive(&frame, Arrival { time_ns: time_ns + 700, ..Arrival::default() });
+    }
+    let figures = figures(&meter);
+    assert_eq!((figures.unique, figures.reordered, figures.missing, figures.held_max), (5, 1, 1, 1));
+    assert_eq!(figures.latency.map(|latency| (latency.min_ns, latency.max_ns)), Some((700, 700)));
+}
+
+#[test]
+fn one_in_eight_frames_is_timed_and_all_are_counted() {
+    let mut meter = Meter::new(MeterOptions { stamp_shift: 3, ..MeterOptions::default() });
+    for number in 0..8000 {
+        let (signature, arrival) = timed(number, 3000);
+        meter.receive(&frame(&signature, HEADER_LEN), arrival);
+    }
+    let figures = figures(&meter);
+    let share = figures.latency.expect("some frames have times").stamped_share;
+    assert_eq!(figures.unique, 8000);
+    assert!((0.1..0.15).contains(&share), "{share}");
+}
