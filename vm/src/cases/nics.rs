@@ -249,7 +249,7 @@ impl Drop for CardPair {
 
 fn nic(card: &'static CardKind, finding: &mut CaseReport) -> Result<()> {
     let pair = CardPair::new(card)?;
-    let mut text = told_by_doctor(&sh("wirerate doctor tx0 --netns tx")?)?;
+    let mut text = told_by_doctor(&sh("wirerate doctor tx0 --netns tx --all")?)?;
     let report = pair.send_all("")?;
     let engine = word(&report["engine"]["name"]);
     text += &format!("$ wirerate send\n{engine}\n{}\n", lines(&report["engine"]["why"]));

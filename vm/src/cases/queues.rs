@@ -47,7 +47,7 @@ const CAPTURED: u64 = 1_000;
 
 fn queues(finding: &mut CaseReport) -> Result<()> {
     let pair = CardPair::new(&CARD)?;
-    let mut text = told_by_doctor(&sh("wirerate doctor tx0 --netns tx")?)?;
+    let mut text = told_by_doctor(&sh("wirerate doctor tx0 --netns tx --all")?)?;
     for (options, is_even) in [("--queues 0-1", true), ("--queues cpu --cpus 0,1", false)] {
         let before = QueueCounts::now()?;
         let report = pair.send_all(options)?;
