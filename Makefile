@@ -21,7 +21,7 @@ install: build ## the program and its small names, to PREFIX/bin (/usr/local/bin
 	install -D --strip --mode=755 $(WIRERATE) $(DESTDIR)$(PREFIX)/bin/wirerate
 	for name in $(SMALL_NAMES); do ln -sfn wirerate $(DESTDIR)$(PREFIX)/bin/$$name; done
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	$(WIRERATE) man > $(DESTDIR)$(PREFIX)/share/man/man1/wirerate.1
+	$(WIRERATE) man --dir $(DESTDIR)$(PREFIX)/share/man/man1
 	$(WIRERATE) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/wirerate
 
 demo: build ## two namespaces, ten million frames, a capture, a report (as root)

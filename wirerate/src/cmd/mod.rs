@@ -91,10 +91,8 @@ pub enum Command {
     /// Explain wirerate or one of its commands
     Help(help::Args),
     /// Print the completion script of a shell
-    #[command(hide = true)]
     Completions(completions::Args),
-    /// Print the manual page
-    #[command(hide = true)]
+    /// Print a manual page, or write all of them
     Man(man::Args),
 }
 
