@@ -1,11 +1,14 @@
 //! The program: arguments, terminal, reports, signals, exit codes.
 //!
 //! Each subcommand has a module under `cmd`. They share the modules here: [`units`] parses and
-//! prints quantities, [`outcome`] turns errors into text and exit codes, [`stop`] handles Ctrl-C,
-//! [`term`] shows progress, [`out`] writes the data, [`rows`] prints a line of numbers per second.
+//! prints quantities, [`habits`] and [`bad_usage`] answer words that no command has, [`outcome`]
+//! turns errors into text and exit codes, [`stop`] handles Ctrl-C, [`term`] shows progress, [`out`]
+//! writes the data, [`rows`] prints a line of numbers per second.
 #![forbid(unsafe_code)]
 
+pub mod bad_usage;
 pub mod cmd;
+pub mod habits;
 pub mod log;
 pub mod out;
 pub mod outcome;
@@ -29,6 +32,7 @@ use std::process::ExitCode;
     about,
     max_term_width = 100,
     disable_help_subcommand = true,
+    args_override_self = true,
     after_help = "Exit codes: 0 done, 1 ran but the answer is no, 2 bad usage, 3 host or device refused."
 )]
 pub struct Cli {
@@ -58,26 +62,25 @@ fn spelled_out(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
 
 /// Runs the program with `args` (the first is its own name) and says how it ended.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let ended = match Cli::try_parse_from(spelled_out(args)) {
+    let args = habits::translated(spelled_out(args));
+    let ended = match Cli::try_parse_from(&args) {
         Ok(cli) if cli.command.owns_signals() => cli.command.run(&stop::Stop::default()),
         Ok(cli) => stop::Stop::on_signals_of(cli.command.becomes_other_user())
             .map_err(Failure::from)
             .and_then(|stop| cli.command.run(&stop)),
-        Err(asked) => explain(&asked),
+        Err(asked) => explain(&asked, &args),
     };
     outcome::exit_code(ended)
 }
 
 /// Help and version are answers; everything else clap found is bad usage.
-fn explain(asked: &clap::Error) -> Result<outcome::Outcome, Failure> {
-    let text = asked.render().to_string();
+fn explain(asked: &clap::Error, args: &[OsString]) -> Result<outcome::Outcome, Failure> {
     match asked.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            out::text(&text)?;
+            out::text(&asked.render().to_string())?;
             Ok(outcome::Outcome::Done)
         }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Err(Failure::usage_text(text)),
-        _ => Err(Failure::usage_text(text.replacen("error: ", "wirerate: ", 1))),
+        _ => Err(bad_usage::explain(asked, args)),
     }
 }
 

@@ -97,7 +97,7 @@ fn dry_run_shows_the_first_frames() {
 fn words_that_cannot_be_read_are_underlined() {
     for (name, words) in [
         ("bad_rate.txt", "--rate 1Gbut"),
-        ("bad_duration.txt", "--duration 10"),
+        ("bad_duration.txt", "--duration 10parsec"),
         ("bad_address.txt", "--dst 10.0.0.1-10.0.0.300"),
         ("bad_field.txt", "--random dst,flavour"),
     ] {
@@ -211,4 +211,88 @@ fn man_page_and_completions_name_every_command() {
         assert_eq!(said.status, 0, "{args:?}: {}", said.stderr);
         assert!(said.stdout.contains("send"), "{args:?}");
     }
+}
+
+/// What a user of iperf3, trafgen, mausezahn or pktgen's scripts types at first.
+#[test]
+fn words_of_other_tools_get_the_nearest_useful_answer() {
+    let mut answers = String::new();
+    for words in [
+        "--tcp",
+        "--hex 00",
+        "--latency",
+        "--vxlan 5",
+        "--gre",
+        "--replay f.pcap",
+        "--mac 02:00:00:00:00:01",
+        "--dest 10.0.0.1",
+        "-n 1000",
+        "-s 60",
+        "-m 02:00:00:00:00:01",
+        "-r f.pcap",
+        "-w f.pcap",
+        "-R",
+        "-4",
+        "--pps -5",
+        "-c 10.0.0.1",
+        "-Z",
+        "--dts 10.0.0.1",
+        "--rate 100MB",
+        "extra",
+        "--pps",
+        "--dst localhost",
+    ] {
+        let args: Vec<_> = ["send", "no-such-dev"].into_iter().chain(words.split(' ')).collect();
+        let said = wirerate(&args);
+        assert_eq!(said.status, 2, "{words}: {}", said.stderr);
+        assert!(said.stderr.starts_with("wirerate: "), "{}", said.stderr);
+        for noise in ["Usage:", "tip:", "For more information", "-- -"] {
+            assert!(!said.stderr.contains(noise), "{words}: {}", said.stderr);
+        }
+        answers += &format!("$ wirerate send no-such-dev {words}\n{}", said.stderr);
+    }
+    testkit::golden("habits_send.txt", &answers);
+}
+
+/// iperf3's and pktgen's spellings make the same frames at the same times as wirerate's own.
+#[test]
+fn words_of_other_tools_with_a_clear_meaning_are_accepted() {
+    let frames = |words: &str| {
+        let args: Vec<_> = SHOW.into_iter().chain(words.split_whitespace()).collect();
+        let said = wirerate(&args);
+        assert_eq!(said.status, 0, "{words}: {}", said.stderr);
+        said.stdout
+    };
+    let ours =
+        "--dst 10.0.0.1 --udp-dst 5201 --udp-src 7 --size 1400 --rate 1Gbit --count 1000 --duration 10s";
+    let theirs = "--dst 10.0.0.1 -u -p 5201 --sport 7 -l 1400 -b 1G -c 1e3 -t 10 -P 2 -P 1 -i 1 -q";
+    assert_eq!(frames(ours), frames(theirs));
+    assert_eq!(frames(ours), frames(&ours.replace("--udp-dst", "--dport").replace("--size", "--len")));
+    assert_eq!(frames("--dst 10.0.0.1 --pps 1e6"), frames("--dst 10.0.0.1 --pps 5 --pps 1,000,000"));
+    let help = wirerate(&["send", "help"]);
+    assert_eq!((help.status, help.stdout), (0, wirerate(&["send", "--help"]).stdout));
+}
+
+/// The commands after `try:` of these answers run as they are.
+#[test]
+fn commands_that_answers_offer_can_be_pasted() {
+    let folder = std::env::temp_dir().join(format!("wirerate-tries-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for the files");
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_wirerate"));
+    let path = format!("{}:/usr/bin:/bin", binary.parent().expect("it is in a folder").display());
+    for word in ["--tcp", "--hex", "--vxlan", "--dts"] {
+        let said = wirerate(&["send", "no-such-dev", word]);
+        let tries = said.stderr.lines().filter_map(|line| line.trim().strip_prefix("try: "));
+        for command in tries.map(|line| line.split(" (").next().unwrap_or(line)) {
+            let line = match command.starts_with("--") {
+                true => format!("wirerate send no-such-dev --dry-run {command} 10.0.0.1"),
+                false => command.to_owned(),
+            };
+            let mut shell = Command::new("sh");
+            let run = shell.args(["-c", &line]).env("PATH", &path).current_dir(&folder).output();
+            let run = run.expect("there is a shell");
+            assert!(run.status.success(), "{line}: {}", String::from_utf8_lossy(&run.stderr));
+        }
+    }
+    std::fs::remove_dir_all(&folder).expect("the folder is there");
 }

@@ -1,43 +1,47 @@
 //! Numbers for people to read: few digits, a fitting unit. Reports round here and nowhere else.
 
-/// `value` with three digits after the leading ones and a decimal prefix: `14.88 M`.
-fn scaled(value: f64) -> (f64, &'static str) {
-    const PREFIXES: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
-    PREFIXES
-        .iter()
-        .find(|(size, _)| value >= *size)
-        .map_or((value, ""), |(size, prefix)| (value / size, prefix))
+/// Units of one quantity, the smallest first: the factor to the one before, and the name.
+type Units = [(f64, &'static str)];
+
+/// `value` in the unit in which it is below 1000, also after rounding: 999.97 µs is 1.000 ms.
+fn scaled(mut value: f64, units: &Units) -> String {
+    const ROUNDS_UP: f64 = 999.95;
+    let mut name = "";
+    for (index, (factor, unit)) in units.iter().enumerate() {
+        if index > 0 && value < ROUNDS_UP {
+            break;
+        }
+        value /= factor;
+        name = unit;
+    }
+    format!("{} {name}", digits(value))
 }
 
 fn digits(value: f64) -> String {
     match value {
-        v if v >= 100.0 => format!("{v:.1}"),
-        v if v >= 10.0 => format!("{v:.2}"),
+        0.0 => "0".to_owned(),
+        v if v >= 99.995 => format!("{v:.1}"),
+        v if v >= 9.9995 => format!("{v:.2}"),
         v => format!("{v:.3}"),
     }
 }
 
 /// Frames per second: `14.88 Mpps`.
 pub fn human_pps(pps: f64) -> String {
-    let (value, prefix) = scaled(pps);
-    format!("{} {prefix}pps", digits(value))
+    scaled(pps, &[(1.0, "pps"), (1e3, "kpps"), (1e3, "Mpps"), (1e3, "Gpps"), (1e3, "Tpps")])
 }
 
 /// Bits per second: `9.524 Gbit/s`.
 pub fn human_bps(bps: f64) -> String {
-    let (value, prefix) = scaled(bps);
-    format!("{} {prefix}bit/s", digits(value))
+    scaled(bps, &[(1.0, "bit/s"), (1e3, "kbit/s"), (1e3, "Mbit/s"), (1e3, "Gbit/s"), (1e3, "Tbit/s")])
 }
 
-/// A duration in nanoseconds: `1.500 us`.
+/// A duration in nanoseconds: `1.500 µs`.
 pub fn human_duration(ns: u64) -> String {
-    let (size, unit) = match ns {
-        0..1_000 => return format!("{ns} ns"),
-        1_000..1_000_000 => (1e3, "us"),
-        1_000_000..1_000_000_000 => (1e6, "ms"),
-        _ => (1e9, "s"),
-    };
-    format!("{} {unit}", digits(ns as f64 / size))
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        _ => scaled(ns as f64 / 1e3, &[(1.0, "µs"), (1e3, "ms"), (1e3, "s")]),
+    }
 }
 
 /// A count with its thousands apart: `10,000,001`.
@@ -51,6 +55,12 @@ pub fn human_count(count: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// A count and what is counted: `1 frame`, `2,000 frames`.
+pub fn quantity_of(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", human_count(count))
 }
 
 /// `count` in `duration_ns`, as a rate; 0 for no time.
@@ -67,9 +77,13 @@ mod tests {
         assert_eq!(human_pps(14_880_952.0), "14.88 Mpps");
         assert_eq!(human_pps(999.0), "999.0 pps");
         assert_eq!(human_bps(1e9), "1.000 Gbit/s");
-        assert_eq!(human_bps(0.0), "0.000 bit/s");
+        assert_eq!(human_bps(0.0), "0 bit/s");
+        assert_eq!(human_pps(0.25), "0.250 pps");
+        assert_eq!(human_pps(5e15), "5000.0 Tpps");
+        assert_eq!(human_bps(999_999_999.0), "1.000 Gbit/s");
+        assert_eq!(human_duration(999_999), "1.000 ms");
         assert_eq!(human_duration(999), "999 ns");
-        assert_eq!(human_duration(1_500), "1.500 us");
+        assert_eq!(human_duration(1_500), "1.500 µs");
         assert_eq!(human_duration(10_000_000_000), "10.00 s");
     }
 

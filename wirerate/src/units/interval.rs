@@ -70,7 +70,7 @@ impl End for Ipv6Addr {
     const ACCEPTED: &'static str = ADDRESSES;
 }
 
-const ADDRESSES: &str = "an IPv4 or IPv6 address, two of them with a dash, or a prefix, such as 198.18.0.1-198.18.0.9 or fd00::/120";
+const ADDRESSES: &str = "an IPv4 or IPv6 address, two of them with a dash, or a prefix, such as 198.18.0.1-198.18.0.9 or fd00::/120 (names are not looked up)";
 
 impl<T: End> FromStr for Interval<T> {
     type Err = BadText;

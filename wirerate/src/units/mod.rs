@@ -15,11 +15,11 @@ mod table;
 mod time_of_day;
 
 pub use bad_text::BadText;
-pub use human::{human_bps, human_count, human_duration, human_pps, per_second};
+pub use human::{human_bps, human_count, human_duration, human_pps, per_second, quantity_of};
 pub use interval::{Addresses, CpuList, Interval};
 pub use labels::Labels;
 pub use mix::{Mix, byte, spi};
-pub use quantity::{BitRate, Count, Nanos, Pps, Size};
+pub use quantity::{BitRate, Count, Nanos, Pps, Size, time_with_unit};
 pub use queues::Queues;
 pub use table::Table;
 pub use time_of_day::{clock_time, time_of_day_ns, utc_time};

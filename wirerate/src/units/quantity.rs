@@ -25,9 +25,10 @@ const TIME: Kind = Kind {
         ("us", 1_000),
         ("µs", 1_000),
         ("ns", 1),
+        ("", 1_000_000_000),
     ],
     exact_case: true,
-    accepted: "a number and one of ns, us, ms, s, min, h, such as 10s, 500ms or 1.5us",
+    accepted: "a number and one of ns, us, ms, s, min, h, such as 10s, 500ms or 1.5us; a number alone is seconds",
 };
 
 const RATE: Kind = Kind {
@@ -47,6 +48,11 @@ const RATE: Kind = Kind {
         ("Mbps", 1_000_000),
         ("Gbps", 1_000_000_000),
         ("Tbps", 1_000_000_000_000),
+        ("kb", 1_000),
+        ("Mb", 1_000_000),
+        ("Gb", 1_000_000_000),
+        ("Tb", 1_000_000_000_000),
+        ("", 1),
     ],
     exact_case: false,
     accepted: "bits per second: a number and one of bit, kbit, Mbit, Gbit, Tbit (or k, M, G, T), such as 1Gbit or 300M",
@@ -65,7 +71,7 @@ const FRAMES: Kind = Kind {
         ("Gpps", 1_000_000_000),
     ],
     exact_case: false,
-    accepted: "frames per second: a whole number, or a number and k, M or G, such as 1000, 1M or 14.88M",
+    accepted: "frames per second: a whole number, or a number and k, M or G, such as 1000, 1e6 or 14.88M",
 };
 
 const COUNT: Kind = Kind {
@@ -100,30 +106,45 @@ const SIZE: Kind = Kind {
 impl Kind {
     /// Reads `text`, exactly.
     fn parse(&self, text: &str) -> Result<u64, BadText> {
-        let digits_len = text.bytes().take_while(|b| b.is_ascii_digit() || *b == b'.').count();
-        let (number, unit) = text.split_at(digits_len);
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        let is_number = !whole.is_empty() && !fraction.contains('.') && !number.ends_with('.');
-        if !is_number {
+        let (digits_len, number) = leading_number(text);
+        let unit = &text[digits_len..];
+        let Some(Decimal { whole, fraction, exponent }) = number else {
             let end = digits_len.max(text.chars().next().map_or(0, char::len_utf8));
             return Err(self.bad(text, 0..end, format!("\"{text}\" does not begin with a number")));
-        }
+        };
         let scale = self.scale(unit).ok_or_else(|| self.bad_unit(text, digits_len))?;
-        value(whole, fraction, scale)
+        10u64
+            .checked_pow(exponent)
+            .and_then(|power| power.checked_mul(scale))
+            .ok_or("too large a number")
+            .and_then(|scale| value(&whole, &fraction, scale))
             .map_err(|why| self.bad(text, 0..digits_len, format!("{why} in a {}", self.name)))
     }
 
     fn scale(&self, unit: &str) -> Option<u64> {
+        let bare = unit.strip_suffix("/s").unwrap_or(unit);
+        if self.is_of_bits() && bare.trim_end_matches("ps").ends_with('B') {
+            return None;
+        }
         let same = |spelling: &str| match self.exact_case {
             true => spelling == unit,
-            false => spelling.eq_ignore_ascii_case(unit.strip_suffix("/s").unwrap_or(unit)),
+            false => spelling.eq_ignore_ascii_case(bare),
         };
         self.units.iter().find(|(spelling, _)| same(spelling)).map(|(_, scale)| *scale)
+    }
+
+    /// True for a rate, where a capital B in a unit would mean bytes.
+    fn is_of_bits(&self) -> bool {
+        self.units.iter().any(|(spelling, _)| *spelling == "bit")
     }
 
     fn bad_unit(&self, text: &str, start: usize) -> BadText {
         match &text[start..] {
             "" => self.bad(text, 0..start, format!("{text} has no unit")),
+            unit if self.is_of_bits() && unit.contains('B') => {
+                let bytes = format!("\"{unit}\" means bytes, and the rate is in bits: multiply by 8");
+                self.bad(text, start..text.len(), bytes)
+            }
             unit => self.bad(text, start..text.len(), format!("\"{unit}\" is not a unit of a {}", self.name)),
         }
     }
@@ -138,6 +159,46 @@ impl Kind {
         let (unit, scale) = self.units.iter().find(fits).expect("every kind has a unit of 1");
         write!(f, "{}{unit}", value / scale)
     }
+}
+
+/// A number as written: `1.5e3`.
+struct Decimal {
+    whole: String,
+    fraction: String,
+    exponent: u32,
+}
+
+/// The number at the beginning of `text` and its length in bytes: digits, with `_` between them or
+/// `,` between groups of three, a fraction, an exponent.
+fn leading_number(text: &str) -> (usize, Option<Decimal>) {
+    let is_part = |b: &u8| b.is_ascii_digit() || matches!(b, b'.' | b',' | b'_');
+    let mantissa_len = text.bytes().take_while(is_part).count();
+    let (mantissa, rest) = text.split_at(mantissa_len);
+    let exponent_digits = rest
+        .strip_prefix(['e', 'E'])
+        .map_or("", |power| &power[..power.bytes().take_while(u8::is_ascii_digit).count()]);
+    let exponent_len = if exponent_digits.is_empty() { 0 } else { 1 + exponent_digits.len() };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let is_number =
+        is_grouped(whole) && !mantissa.ends_with('.') && fraction.bytes().all(|b| b.is_ascii_digit());
+    let exponent = if exponent_digits.is_empty() { Ok(0) } else { exponent_digits.parse() };
+    let decimal = exponent.ok().filter(|_| is_number).map(|exponent| Decimal {
+        whole: whole.replace([',', '_'], ""),
+        fraction: fraction.to_owned(),
+        exponent,
+    });
+    (mantissa_len + exponent_len, decimal)
+}
+
+/// True for `1000`, `1_000` and `1,000`, but not for `1,5`, which is a fraction in some countries.
+fn is_grouped(whole: &str) -> bool {
+    let mut groups = whole.split(',');
+    let is_digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    let first = groups.next().unwrap_or_default();
+    let plain = first.split('_').all(|part| !part.is_empty() && is_digits(part));
+    plain
+        && (!whole.contains(',') || first.len() <= 3)
+        && groups.all(|group| group.len() == 3 && is_digits(group))
 }
 
 /// `whole.fraction` times `scale`, or why that is not a whole number of 64 bits.
@@ -206,6 +267,17 @@ quantity!(
     SIZE
 );
 
+/// A time with its unit: a number alone would be seconds in one tool and nanoseconds in another.
+///
+/// # Errors
+/// Text without a unit, and what [`Nanos`] rejects.
+pub fn time_with_unit(text: &str) -> Result<Nanos, BadText> {
+    match text.ends_with(|end: char| end.is_ascii_digit()) && text.parse::<Nanos>().is_ok() {
+        true => Err(TIME.bad(text, 0..text.len(), format!("{text} has no unit"))),
+        false => text.parse(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,18 +294,34 @@ mod tests {
             ("2min", 120_000_000_000),
             ("2m", 120_000_000_000),
             ("0.50s", 500_000_000),
+            ("10", 10_000_000_000),
+            ("1e3ms", 1_000_000_000),
         ] {
             assert_eq!(text.parse(), Ok(Nanos(ns)), "{text}");
         }
-        for (text, bps) in
-            [("1Gbit", 1_000_000_000), ("300M", 300_000_000), ("1gbit/s", 1_000_000_000), ("9.6kbit", 9_600)]
-        {
+        for (text, bps) in [
+            ("1Gbit", 1_000_000_000),
+            ("300M", 300_000_000),
+            ("1gbit/s", 1_000_000_000),
+            ("9.6kbit", 9_600),
+            ("100Mb", 100_000_000),
+            ("100mb/s", 100_000_000),
+            ("1000", 1_000),
+            ("1e9", 1_000_000_000),
+        ] {
             assert_eq!(text.parse(), Ok(BitRate(bps)), "{text}");
         }
         for (text, bytes) in [("500M", 500_000_000), ("2GiB", 2 << 30), ("1.5kb", 1_500), ("100", 100)] {
             assert_eq!(text.parse(), Ok(Size(bytes)), "{text}");
         }
-        for (text, pps) in [("1M", 1_000_000), ("14.88M", 14_880_000), ("1000", 1000), ("5kpps", 5000)] {
+        for (text, count) in
+            [("1e3", 1000), ("1,000", 1000), ("1_000", 1000), ("1,000,000", 1_000_000), ("1.5e3", 1500)]
+        {
+            assert_eq!(text.parse(), Ok(Count(count)), "{text}");
+        }
+        for (text, pps) in
+            [("1M", 1_000_000), ("14.88M", 14_880_000), ("1000", 1000), ("5kpps", 5000), ("1e6", 1_000_000)]
+        {
             assert_eq!(text.parse(), Ok(Pps(pps)), "{text}");
         }
     }
@@ -242,14 +330,18 @@ mod tests {
     fn the_mark_stands_under_the_bad_part() {
         let mark = |bad: BadText| bad.bad();
         assert_eq!(mark("10parsec".parse::<Nanos>().unwrap_err()), 2..8);
-        assert_eq!(mark("10".parse::<Nanos>().unwrap_err()), 0..2);
+        assert_eq!(mark("100MB".parse::<BitRate>().unwrap_err()), 3..5);
+        assert_eq!(mark("100GBps".parse::<BitRate>().unwrap_err()), 3..7);
+        assert_eq!(mark("1,5s".parse::<Nanos>().unwrap_err()), 0..3);
+        assert_eq!(mark("1e99".parse::<Count>().unwrap_err()), 0..4);
+        assert_eq!(mark("1__0".parse::<Count>().unwrap_err()), 0..4);
+        assert_eq!(mark("-5".parse::<Pps>().unwrap_err()), 0..1);
         assert_eq!(mark("".parse::<Nanos>().unwrap_err()), 0..0);
         assert_eq!(mark("µ".parse::<Nanos>().unwrap_err()), 0..2);
         assert_eq!(mark("-5s".parse::<Nanos>().unwrap_err()), 0..1);
         assert_eq!(mark("1.2.3s".parse::<Nanos>().unwrap_err()), 0..5);
         assert_eq!(mark("1.s".parse::<Nanos>().unwrap_err()), 0..2);
         assert_eq!(mark("0.5ns".parse::<Nanos>().unwrap_err()), 0..3);
-        assert_eq!(mark("300".parse::<BitRate>().unwrap_err()), 0..3);
         assert_eq!(mark("99999999999999999999M".parse::<Pps>().unwrap_err()), 0..20);
     }
 
@@ -264,7 +356,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_it_panic(text in "\\PC{0,12}|[0-9.]{0,40}[a-zA-Z/]{0,5}") {
+        fn no_text_makes_it_panic(text in "\\PC{0,12}|[0-9.,_eE]{0,40}[a-zA-Z/]{0,5}") {
             let _ = text.parse::<Nanos>().map_err(|bad| bad.to_string());
             let _ = text.parse::<BitRate>().map_err(|bad| bad.to_string());
             let _ = text.parse::<Pps>().map_err(|bad| bad.to_string());

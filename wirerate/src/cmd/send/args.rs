@@ -79,6 +79,7 @@ impl From<EngineName> for engine::EngineKind {
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     next_line_help = false,
+    allow_negative_numbers = true,
     after_help = "Ranges A-B include both ends. A field with a range is incremented with each frame. As in pktgen, the \
                   first frame has the second value (1-4 sends 2, 3, 4, 1, ...). --random makes a field random. \
                   IPv6 destinations are always random, from an aligned block such as fd00::/120.\n\n\
@@ -106,13 +107,20 @@ pub struct Args {
     #[arg(long, value_name = "IP[-IP]", help_heading = "Frames")]
     pub src: Option<Addresses>,
     /// UDP destination port or range
-    #[arg(long, value_name = "PORT[-PORT]", default_value = "9", help_heading = "Frames")]
+    #[arg(
+        long,
+        short = 'p',
+        alias = "dport",
+        value_name = "PORT[-PORT]",
+        default_value = "9",
+        help_heading = "Frames"
+    )]
     pub udp_dst: Interval<u16>,
     /// UDP source port or range
-    #[arg(long, value_name = "PORT[-PORT]", default_value = "9", help_heading = "Frames")]
+    #[arg(long, alias = "sport", value_name = "PORT[-PORT]", default_value = "9", help_heading = "Frames")]
     pub udp_src: Interval<u16>,
     /// Frame length in bytes without FCS, or range [default: 60; 78 for IPv6]
-    #[arg(long, value_name = "BYTES[-BYTES]", help_heading = "Frames")]
+    #[arg(long, short = 'l', aliases = ["len", "length"], value_name = "BYTES[-BYTES]", help_heading = "Frames")]
     pub size: Option<Interval<u32>>,
     /// Mix of frame lengths with weights, such as 60:7,594:4,1514:1
     #[arg(long, value_name = "BYTES:WEIGHT,...", conflicts_with = "size", help_heading = "Frames")]
@@ -188,26 +196,26 @@ pub struct Args {
     pub seed: Option<u64>,
 
     /// Frames to send, 0 for no end [default: 1000; no end with --duration]
-    #[arg(long, value_name = "N", help_heading = "Run")]
+    #[arg(long, short = 'c', value_name = "N", help_heading = "Run")]
     pub count: Option<Count>,
-    /// Time to send for, such as 10s
-    #[arg(long, value_name = "TIME", help_heading = "Run")]
+    /// Time to send for, such as 10s; a number alone is seconds
+    #[arg(long, short = 't', alias = "time", value_name = "TIME", help_heading = "Run")]
     pub duration: Option<Nanos>,
     /// Bits per second on the wire, such as 1Gbit, with FCS (4 bytes), preamble (8) and gap (12)
-    #[arg(long, value_name = "RATE", group = "pace", help_heading = "Run")]
+    #[arg(long, short = 'b', aliases = ["bitrate", "bandwidth"], value_name = "RATE", group = "pace", help_heading = "Run")]
     pub rate: Option<BitRate>,
     /// Frames per second, such as 14.88M
     #[arg(long, value_name = "PPS", group = "pace", help_heading = "Run")]
     pub pps: Option<Pps>,
     /// Time from the start of one frame to the start of the next, such as 10us
-    #[arg(long, value_name = "TIME", group = "pace", help_heading = "Run")]
+    #[arg(long, value_name = "TIME", group = "pace", help_heading = "Run", value_parser = crate::units::time_with_unit)]
     pub delay: Option<Nanos>,
     /// Limit for catching up after more than 10 ms of delay: N times the rate, or `max` for no
     /// limit; with 1 a late run does not catch up [default: 2]
     #[arg(long, value_name = "N", requires = "pace", help_heading = "Run", value_parser = catch_up)]
     pub catch_up: Option<CatchUp>,
     /// Number of threads, each on its own CPU [default: 1]
-    #[arg(long, value_name = "N", group = "workers", help_heading = "Run",
+    #[arg(long, short = 'P', alias = "parallel", value_name = "N", group = "workers", help_heading = "Run",
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
     /// CPUs to send from, one thread per CPU, such as 0,2-3
@@ -240,15 +248,30 @@ pub struct Args {
     pub allow_default_route: bool,
 
     /// Show the first N frames instead of sending (default 4); needs no privileges and no device
-    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "4",
-          help_heading = "Output", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "4", help_heading = "Output",
+          value_parser = clap::value_parser!(u64).range(1..))]
     pub dry_run: Option<u64>,
     /// With --dry-run, also write these frames to a pcapng file
     #[arg(long, value_name = "FILE.pcapng", requires = "dry_run", help_heading = "Output")]
     pub write: Option<PathBuf>,
-    /// Print the report as one line of JSON (docs/json.md)
+    /// Print a row per second: time of day, frames sent, rate, errors
     #[arg(long, help_heading = "Output")]
+    pub every_second: bool,
+    /// Print the report, and rows of --every-second, as lines of JSON (docs/json.md)
+    #[arg(long, short = 'J', help_heading = "Output")]
     pub json: bool,
+    /// Print a row per second as CSV; the report goes to standard error
+    #[arg(long, conflicts_with = "json", help_heading = "Output")]
+    pub csv: bool,
+    /// Show in the report how the gaps between frames are distributed
+    #[arg(long, help_heading = "Output")]
+    pub histogram: bool,
+    /// Print errors only: no progress, and no report unless --json or --csv asks for one
+    #[arg(long, short, help_heading = "Output")]
+    pub quiet: bool,
+    /// Send UDP, as always (iperf3)
+    #[arg(long, short, hide = true)]
+    pub udp: bool,
 }
 
 fn catch_up(text: &str) -> Result<CatchUp, String> {

@@ -1,0 +1,193 @@
+//! Words of other tools: those with a clear meaning are translated, the others answered.
+//!
+//! Each row of [`HABITS`] says what wirerate has for an option of iperf3, trafgen, mausezahn or
+//! pktgen's scripts. What wirerate cannot do yet is said there as well, so that no error suggests
+//! an option that only looks similar.
+
+use std::ffi::OsString;
+
+/// The answer to an option that a command does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Habit {
+    /// The command.
+    pub command: &'static str,
+    /// The options of other tools.
+    pub words: &'static [&'static str],
+    /// Why it cannot be used.
+    pub why: &'static str,
+    /// What to use instead.
+    pub tries: &'static [&'static str],
+}
+
+const UDP_ONLY: &str = "send makes UDP frames with pktgen's header only, so far";
+const TO_A_FILE: &str =
+    "wirerate trafgen '{ eth() ipv4() tcp() }' -n 1 -o frames.pcap (other frames, to a file)";
+const NO_TUNNEL: &str = "send has no tunnels, so far";
+const NO_MEASUREMENT: &str = "no command measures latency, loss or jitter at the receiver, so far";
+
+/// What wirerate has for the options of other tools.
+pub const HABITS: &[Habit] = &[
+    habit(&["--tcp", "--icmp", "--sctp", "--proto", "--protocol"], UDP_ONLY, &[TO_A_FILE]),
+    habit(
+        &["--hex", "--payload", "--data", "--conf", "--pattern"],
+        "send makes the payload itself, so far",
+        &["wirerate trafgen '{ fill(0xff, 60) }' -n 1 -o frames.pcap (frames of your own, to a file)"],
+    ),
+    habit(
+        &["--vxlan", "--gre", "--geneve", "--gtp", "--gtpu"],
+        NO_TUNNEL,
+        &[
+            "wirerate trafgen '{ eth() ipv4() udp() vxlan(vni=5) eth() ipv4() udp() }' -n 1 -o frames.pcap (to a file)",
+        ],
+    ),
+    habit(
+        &["--latency", "--jitter", "--loss", "--rtt"],
+        NO_MEASUREMENT,
+        &["wirerate sink DEV (counts what arrives at the other end)"],
+    ),
+    habit(
+        &["--replay", "--pcap", "--read", "-r", "--loop"],
+        "no command replays a file, so far",
+        &["--imix 60:7,594:4,1514:1 (a mix of lengths instead of a recorded one)"],
+    ),
+    habit(&["--mac", "-m", "--dmac"], "there are two MAC addresses", &["--dst-mac 02:00:00:00:00:01"]),
+    habit(&["--smac", "-a"], "it has another name here", &["--src-mac 02:00:00:00:00:01"]),
+    habit(
+        &["--dest", "--host", "--ip", "-d", "-B", "--destination"],
+        "it has another name here",
+        &["--dst 198.18.0.2"],
+    ),
+    habit(&["-A", "-S", "--source"], "it has another name here", &["--src 198.18.0.1"]),
+    habit(&["-Q"], "it has another name here", &["--vlan 5"]),
+    habit(
+        &["-n", "--num", "--number", "--bytes"],
+        "it counts bytes in iperf3 and frames in trafgen",
+        &["--count 1000 (frames)"],
+    ),
+    habit(
+        &["-s"],
+        "it is a size in pktgen's scripts and a server in iperf3",
+        &["--size 60 (bytes without FCS)", "wirerate sink DEV (the receiver)"],
+    ),
+    habit(&["--server"], "send only sends", &["wirerate sink DEV (the receiver)"]),
+    habit(
+        &["-R", "--reverse", "--bidir"],
+        "send only sends",
+        &["wirerate send DEV --dst 198.18.0.1 (on the other host)"],
+    ),
+    habit(&["-o", "--out"], "the device has no option", &["wirerate send DEV --dst 198.18.0.2"]),
+    habit(
+        &["-w", "--window"],
+        "send writes frames to a file only without sending them",
+        &["--dry-run=1000 --write frames.pcapng"],
+    ),
+    habit(&["-4", "-6"], "the address of --dst decides", &["--dst 198.18.0.2", "--dst fd00::2"]),
+    habit(&["-v", "-V", "--verbose"], "there is nothing more to say", &["--dry-run (shows the frames)"]),
+    habit(&["-f", "--format"], "units are chosen by size", &["--json (plain numbers)"]),
+    habit(&["--ttl"], "the time to live is 32, as in pktgen", &[TO_A_FILE]),
+    habit(
+        &["-D", "--daemon"],
+        "send stays in the foreground",
+        &["nohup wirerate send DEV --dst 198.18.0.2 &"],
+    ),
+];
+
+const fn habit(words: &'static [&'static str], why: &'static str, tries: &'static [&'static str]) -> Habit {
+    Habit { command: "send", words, why, tries }
+}
+
+/// The answer to `word`, an option that `command` does not have.
+pub fn answer(command: &str, word: &str) -> Option<&'static Habit> {
+    let name = word.split('=').next().unwrap_or(word);
+    HABITS.iter().find(|habit| habit.command == command && habit.words.contains(&name))
+}
+
+/// `args` in wirerate's words: `send -i DEV` is `send DEV`, `send -i 1` (iperf3) a row per second,
+/// `--dry-run 10` is `--dry-run=10`, and `COMMAND help` the help of the command.
+pub fn translated(args: Vec<OsString>) -> Vec<OsString> {
+    let text = |at: usize| args.get(at).and_then(|arg| arg.to_str());
+    if args.len() == 3 && text(2) == Some("help") && !matches!(text(1), Some("help" | "exec" | "mgcap")) {
+        return [args[0].clone(), args[1].clone(), "--help".into()].into();
+    }
+    if text(1) != Some("send") {
+        return args;
+    }
+    let mut translated = args[..2].to_vec();
+    let mut rest = args[2..].iter().cloned().peekable();
+    while let Some(arg) = rest.next() {
+        let is_count = |next: &OsString| next.to_str().is_some_and(|next| next.parse::<u64>().is_ok());
+        if arg == "--dry-run"
+            && let Some(count) = rest.next_if(is_count)
+        {
+            translated.push(OsString::from_iter([arg, "=".into(), count]));
+            continue;
+        }
+        let (option, value) = match arg.to_str().and_then(|arg| arg.split_once('=')) {
+            Some((option, value)) => (option.to_owned(), Some(OsString::from(value))),
+            None => (arg.to_string_lossy().into_owned(), None),
+        };
+        if !["-i", "--dev", "--interface", "--iface", "--interval"].contains(&option.as_str()) {
+            translated.push(arg);
+            continue;
+        }
+        let Some(value) = value.or_else(|| rest.next()) else {
+            translated.push(arg);
+            continue;
+        };
+        let is_number = value.to_str().is_some_and(|value| value.parse::<f64>().is_ok());
+        translated.push(if is_number { "--every-second".into() } else { value });
+    }
+    translated
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> String {
+        let args = translated(line.split(' ').map(OsString::from).collect());
+        args.join(std::ffi::OsStr::new(" ")).into_string().expect("plain words")
+    }
+
+    #[test]
+    fn habits_with_a_clear_meaning_are_translated() {
+        for (typed, meant) in [
+            ("wirerate send -i eth0 --dst 10.0.0.1", "wirerate send eth0 --dst 10.0.0.1"),
+            ("wirerate send --dev=eth0 -c 5", "wirerate send eth0 -c 5"),
+            ("wirerate send eth0 -i 1", "wirerate send eth0 --every-second"),
+            ("wirerate send --dry-run 10 eth0", "wirerate send --dry-run=10 eth0"),
+            ("wirerate send --dry-run eth0", "wirerate send --dry-run eth0"),
+            ("wirerate send help", "wirerate send --help"),
+            ("wirerate capture help", "wirerate capture --help"),
+            ("wirerate capture -i eth0", "wirerate capture -i eth0"),
+            ("wirerate send eth0 -i", "wirerate send eth0 -i"),
+            ("wirerate exec help", "wirerate exec help"),
+        ] {
+            assert_eq!(words(typed), meant);
+        }
+    }
+
+    #[test]
+    fn each_word_has_one_answer_and_no_row_answers_an_option_that_exists() {
+        let parser = crate::parser();
+        let mut seen = Vec::new();
+        for habit in HABITS {
+            let command = parser.find_subcommand(habit.command).expect("the command exists");
+            for word in habit.words {
+                assert!(!seen.contains(&(habit.command, word)), "{word} has two answers");
+                seen.push((habit.command, word));
+                let taken = command.get_arguments().any(|arg| {
+                    let longs = arg.get_long_and_visible_aliases().unwrap_or_default();
+                    longs.iter().any(|long| format!("--{long}") == **word)
+                        || arg
+                            .get_all_aliases()
+                            .unwrap_or_default()
+                            .iter()
+                            .any(|long| format!("--{long}") == **word)
+                        || arg.get_short().is_some_and(|short| format!("-{short}") == **word)
+                });
+                assert!(!taken, "{} has {word}", habit.command);
+            }
+        }
+    }
+}
