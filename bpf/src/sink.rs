@@ -24,6 +24,16 @@ pub enum SinkVerdict {
     Pass,
 }
 
+impl SinkVerdict {
+    /// The answer of the program.
+    pub(crate) fn code(self) -> u32 {
+        match self {
+            Self::Drop => XDP_DROP,
+            Self::Pass => XDP_PASS,
+        }
+    }
+}
+
 /// The program in the kernel. Nothing is counted until it is attached.
 #[derive(Debug)]
 pub struct Sink {
@@ -121,10 +131,7 @@ fn load_fds(verdict: SinkVerdict, frags: bool) -> libbpf_rs::Result<Loaded> {
     let mut storage = MaybeUninit::uninit();
     let mut open = skel::sink::SinkSkelBuilder::default().open(&mut storage)?;
     let settings = open.maps.rodata_data.as_deref_mut().expect("the program has settings");
-    settings.wr_sink_verdict = match verdict {
-        SinkVerdict::Drop => XDP_DROP,
-        SinkVerdict::Pass => XDP_PASS,
-    };
+    settings.wr_sink_verdict = verdict.code();
     open.progs.wr_sink_frags.set_autoload(frags);
     open.maps.wr_sink_cpus.set_max_entries(count as u32)?;
     let skel = open.load()?;

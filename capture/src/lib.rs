@@ -19,6 +19,7 @@ mod options;
 mod order;
 mod output;
 mod reader;
+mod receive;
 mod record;
 mod run_as;
 mod session;
@@ -41,6 +42,7 @@ pub use options::{
 pub use order::merge::{self, MergeReport};
 pub use output::compress::Compression;
 pub use output::{names, open, rotate};
+pub use receive::{ReceiveOptions, ReceiveResult, Receiving};
 pub use record::format::Format;
 pub use record::ring::{Batch, Record, RingShape, TimeSource, VlanTag};
 pub use record::slot::{MgcapSlot, SLOT_DATA_LEN, SLOT_LEN, SlotReader, emit_slot};

@@ -17,4 +17,9 @@ struct wr_abi {
 	struct wr_prebuilt_run written_run;
 	struct wr_tx_stats meter;
 	struct wr_sink_cpu sink_cpu;
+	enum wr_receive_limit receive_limit;
+	struct wr_flow_line flow_line;
+	struct wr_receive_cpu receive_cpu;
+	struct wr_receive_control receive_control;
+	struct wr_histogram histogram;
 } wr_abi;

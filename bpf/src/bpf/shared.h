@@ -272,4 +272,68 @@ struct wr_sink_cpu {
 };
 _Static_assert(sizeof(struct wr_sink_cpu) == WR_LINE, "one line");
 
+/* ---- receive ---- */
+
+enum wr_receive_limit {
+	WR_STREAMS_MAX = 64,	     /* sending threads that can be told apart */
+	WR_WINDOW_LEN = 64,	     /* numbers in the window of a flow */
+	WR_HISTOGRAM_LEN = 3840,     /* HdrHistogram, 2 digits, up to 2^36 ns */
+	WR_HISTOGRAM_BITS = 7,	     /* 2^7 buckets for each power of two */
+	WR_ANY_RUN = 0x10000,	     /* wr_receive_control.run: frames of every run count */
+	WR_TRANSIT_MAX = 0x7fffffff, /* longest latency in wr_flow_line.transit_ns */
+};
+
+/* One per flow: measure::FlowLine. Written by the program. */
+struct wr_flow_line {
+	__u64 high;	  /* highest number + 1; 0 before the first frame */
+	__u64 window;	  /* bit i: number high - 1 - i was received */
+	__u64 unique_cpu; /* first copies (48 bits), CPU of the last frame (16 bits) */
+	__u64 latency_sum_ns;
+	__u32 duplicate;
+	__u32 reordered;
+	__u32 too_old;
+	__u32 stamped;
+	__u32 jitter16;	  /* RFC 3550, in 1/16 ns */
+	__u32 transit_ns; /* of the last stamped frame; top bit: the last frame was reordered */
+	__u32 latency_min_inverted;
+	__u32 latency_max_ns;
+};
+_Static_assert(sizeof(struct wr_flow_line) == 64, "one cache line");
+
+/* One per CPU: measure::Totals. Written by the program on that CPU. */
+struct wr_receive_cpu {
+	__u64 frames;
+	__u64 frame_bytes;
+	__u64 received;
+	__u64 stale;
+	__u64 foreign;
+	__u64 damaged;
+	__u64 stamped;
+	__u64 negative;
+	__u64 moves;
+	__u64 with_flow;
+	__u64 ipdv_min_inverted;
+	__u64 ipdv_max;
+	__u64 front_at; /* where the signature of the last frame started */
+	__u64 pad0[3];
+	__u64 held[WR_WINDOW_LEN];
+	__u64 lowest_inverted[WR_STREAMS_MAX];
+};
+_Static_assert(sizeof(struct wr_receive_cpu) == 9 * WR_LINE, "whole lines");
+
+/* Written by user space; stream_at also by the program. */
+struct wr_receive_control {
+	__u64 wall_offset_ns; /* wall clock minus CLOCK_MONOTONIC */
+	__u64 test_time_ns;   /* the time of a program with a test clock */
+	__u32 run;
+	__u32 stamp_shift; /* one in 2^n frames has a time stamp */
+	__u64 pad0[13];
+	__u64 stream_at[WR_STREAMS_MAX]; /* a recent number of each stream, in 64 bits */
+};
+
+/* One per CPU: latencies by bucket. */
+struct wr_histogram {
+	__u64 count[WR_HISTOGRAM_LEN];
+};
+
 #endif

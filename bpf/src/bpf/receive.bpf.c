@@ -1,0 +1,455 @@
+/* receive.bpf.c: finds the signature in each frame and keeps loss, order and latency of its flow.
+ *
+ * measure::Meter does the same in Rust, and bpf/tests/receive_program.rs compares the two. The
+ * clock is read before the frame is touched: reading it waits for all loads before it.
+ */
+#include "shared.h"
+#include <linux/bpf.h>
+#include <stdbool.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Set before load. */
+const volatile __u32 wr_receive_verdict = XDP_DROP; /* or XDP_PASS; frames of others pass */
+const volatile __u32 wr_flow_count = 1;		    /* flows of a stream, where frames do not carry theirs */
+const volatile __u32 wr_stream_count = WR_STREAMS_MAX;
+const volatile __u32 wr_line_count = WR_STREAMS_MAX;
+const volatile bool wr_is_shared = false;      /* several CPUs receive frames of one flow */
+const volatile bool wr_has_test_clock = false; /* the time is in the control page */
+
+#define SIGNATURE_MAGIC bpf_htonl(0xbe9be955)
+#define SIGNATURE_TAG bpf_htons(0x5752)
+#define MARK_MAGIC bpf_htonl(0x57524f54)
+#define SIGNATURE_LEN 16
+#define SHORT_LEN 18
+#define FULL_LEN 32
+#define MARK_LEN 18
+#define FRONT_MIN 14		  /* behind Ethernet */
+#define FRONT_MAX 252		  /* last start of a signature; the headers before it have even lengths */
+#define NUMBER_START (1ull << 32) /* of numbers that frames carry themselves */
+#define UNIQUE_BITS 48
+#define AFTER_REORDERED 0x80000000u
+#define IPDV_ZERO (1ull << 32)
+#define REFERENCE_STEP (1ull << 24) /* numbers between two updates of stream_at */
+
+#define SHARED_ARRAY(name, entry)                  \
+	struct {                                   \
+		__uint(type, BPF_MAP_TYPE_ARRAY);  \
+		__uint(map_flags, BPF_F_MMAPABLE); \
+		__uint(max_entries, 1);            \
+		__type(key, __u32);                \
+		__type(value, entry);              \
+	} name SEC(".maps")
+
+SHARED_ARRAY(wr_flow_lines, struct wr_flow_line);     /* wr_line_count entries */
+SHARED_ARRAY(wr_receive_cpus, struct wr_receive_cpu); /* one for each possible CPU */
+SHARED_ARRAY(wr_histograms, struct wr_histogram);     /* one for each possible CPU */
+SHARED_ARRAY(wr_receive_page, struct wr_receive_control);
+
+struct flow_lock {
+	struct bpf_spin_lock lock;
+};
+
+/* Maps with locks cannot be mapped into a process, so the locks have one of their own. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* wr_line_count if wr_is_shared */
+	__type(key, __u32);
+	__type(value, struct flow_lock);
+} wr_flow_locks SEC(".maps");
+
+struct mark {
+	__be32 magic;
+	__be16 flow;
+	__be16 run;
+	__be32 seq_num;
+	__be16 time_high;
+	__be32 time_low;
+} __attribute__((packed));
+
+/* A frame of this run. */
+struct measured {
+	__u32 line;
+	__u32 seq_num; /* decides whether it is stamped */
+	__u64 number;
+	__s64 latency_ns;
+	bool has_latency;
+	bool is_mark;
+};
+
+static __always_inline __u64 clock_ns(const struct wr_receive_control *control)
+{
+	return wr_has_test_clock ? control->test_time_ns : bpf_ktime_get_ns();
+}
+
+/* measure::is_stamped. */
+static __always_inline bool is_stamped(__u32 number, __u32 shift)
+{
+	if (!shift)
+		return true;
+	number = (number ^ number >> 16) * 0x85ebca6b;
+	number = (number ^ number >> 13) * 0xc2b2ae35;
+	number ^= number >> 16;
+	return number >> ((32 - shift) & 31) == 0;
+}
+
+static __always_inline __u32 ones(__u64 bits)
+{
+	bits -= bits >> 1 & 0x5555555555555555;
+	bits = (bits & 0x3333333333333333) + (bits >> 2 & 0x3333333333333333);
+	bits = (bits + (bits >> 4)) & 0x0f0f0f0f0f0f0f0f;
+	return bits * 0x0101010101010101 >> 56;
+}
+
+/* measure::unwrap_number: the number nearest to reference with these low 32 bits. */
+static __always_inline __u64 unwrap(__u64 reference, __u32 number)
+{
+	return reference + (__s64)(__s32)(number - (__u32)reference);
+}
+
+/* measure::histogram_index. */
+static __always_inline __u32 histogram_index(__u64 value)
+{
+	__u32 shift = 0;
+	__u64 rest;
+
+	if (value >> 36)
+		return WR_HISTOGRAM_LEN - 1;
+	rest = value >> (WR_HISTOGRAM_BITS + 1);
+	if (rest >> 16) {
+		shift += 16;
+		rest >>= 16;
+	}
+	if (rest >> 8) {
+		shift += 8;
+		rest >>= 8;
+	}
+	if (rest >> 4) {
+		shift += 4;
+		rest >>= 4;
+	}
+	if (rest >> 2) {
+		shift += 2;
+		rest >>= 2;
+	}
+	if (rest >> 1) {
+		shift += 1;
+		rest >>= 1;
+	}
+	shift += rest;
+	return (shift << WR_HISTOGRAM_BITS) + (__u32)(value >> shift);
+}
+
+/* True if a signature starts at front_at. */
+static __always_inline bool starts_at(const __u8 *data, const __u8 *data_end, __u64 front_at)
+{
+	const __u8 *front = data + (front_at & 0xff);
+
+	return front + SIGNATURE_LEN <= data_end && *(const __be32 *)front == SIGNATURE_MAGIC;
+}
+
+/* Looks where the last frame had its signature, then behind any headers. */
+static __always_inline bool find_front(const __u8 *data, const __u8 *data_end, struct wr_receive_cpu *own)
+{
+	if (starts_at(data, data_end, own->front_at))
+		return true;
+	for (__u32 at = FRONT_MIN; at <= FRONT_MAX; at += 2) {
+		const __u8 *front = data + at;
+
+		if (front + SIGNATURE_LEN > data_end)
+			return false;
+		if (*(const __be32 *)front == SIGNATURE_MAGIC) {
+			own->front_at = at;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* False for a frame of another run or of no flow of this run, which is counted here. */
+static __always_inline bool is_of_run(const struct wr_receive_control *control, struct wr_receive_cpu *own,
+				      __u32 flow, __u32 run)
+{
+	if (control->run != WR_ANY_RUN && control->run != run) {
+		own->stale++;
+		return false;
+	}
+	if (flow >= wr_line_count) {
+		own->damaged++;
+		return false;
+	}
+	own->with_flow++;
+	return true;
+}
+
+/* Flow and number of a frame that does not carry them. */
+static __always_inline bool schedule(struct wr_receive_control *control, struct wr_receive_cpu *own,
+				     __u64 stream, struct measured *frame)
+{
+	__u64 at, number;
+
+	if (stream >= wr_stream_count || stream >= WR_STREAMS_MAX) {
+		own->damaged++;
+		return false;
+	}
+	at = control->stream_at[stream];
+	number = at ? unwrap(at, frame->seq_num) : ((__u64)wr_flow_count << 32) + frame->seq_num;
+	/* A recent number will do: unwrapping needs one within 2^31. */
+	if (!at || (__s64)(number - at) >= (__s64)REFERENCE_STEP)
+		control->stream_at[stream] = number;
+	if (own->lowest_inverted[stream] < ~number)
+		own->lowest_inverted[stream] = ~number;
+	frame->line = stream * wr_flow_count + number % wr_flow_count;
+	frame->number = number / wr_flow_count;
+	return true;
+}
+
+/* Reads the signature at own->front_at. */
+static __always_inline bool read_front(const __u8 *data, const __u8 *data_end,
+				       struct wr_receive_control *control, struct wr_receive_cpu *own,
+				       __u64 now_ns, struct measured *frame)
+{
+	const __u8 *front = data + (own->front_at & 0xff);
+	__u32 sec, usec, extra = 0;
+
+	if (front + SIGNATURE_LEN > data_end) {
+		own->foreign++; /* for the verifier: find_front has checked it */
+		return false;
+	}
+	frame->seq_num = bpf_ntohl(*(const __be32 *)(front + 4));
+	sec = bpf_ntohl(*(const __be32 *)(front + 8));
+	usec = bpf_ntohl(*(const __be32 *)(front + 12));
+	if (front + SHORT_LEN <= data_end)
+		extra = bpf_ntohs(*(const __be16 *)(front + 16));
+	if (usec > 999999 || (extra & 0x3ff) > 999) {
+		own->damaged++;
+		return false;
+	}
+	frame->has_latency = sec != 0;
+	frame->latency_ns =
+	    now_ns + control->wall_offset_ns - sec * 1000000000ull - usec * 1000ull - (extra & 0x3ff);
+	if (front + FULL_LEN <= data_end && *(const __be16 *)(front + 18) == SIGNATURE_TAG) {
+		frame->line = bpf_ntohl(*(const __be32 *)(front + 20));
+		frame->number = NUMBER_START + bpf_ntohl(*(const __be32 *)(front + 24)) +
+				((__u64)bpf_ntohs(*(const __be16 *)(front + 28)) << 32);
+		return is_of_run(control, own, frame->line, bpf_ntohs(*(const __be16 *)(front + 30)));
+	}
+	return schedule(control, own, extra >> 10, frame);
+}
+
+/* Finds the mark at the end of the payload. */
+static __always_inline bool find_mark(struct xdp_md *ctx, __u64 len, struct mark *mark)
+{
+	if (len < MARK_LEN || bpf_xdp_load_bytes(ctx, len - MARK_LEN, mark, MARK_LEN))
+		return false;
+	if (mark->magic == MARK_MAGIC)
+		return true;
+	/* A frame that was tunnelled may still have 4 bytes behind its payload. */
+	if (len < MARK_LEN + 4 || bpf_xdp_load_bytes(ctx, len - MARK_LEN - 4, mark, MARK_LEN))
+		return false;
+	return mark->magic == MARK_MAGIC;
+}
+
+/* Reads the mark. The number is unwrapped with the line of its flow. */
+static __always_inline bool read_mark(const struct mark *mark, struct wr_receive_control *control,
+				      struct wr_receive_cpu *own, __u64 now_ns, struct measured *frame)
+{
+	__u64 time_ns = ((__u64)bpf_ntohs(mark->time_high) << 32) + bpf_ntohl(mark->time_low);
+
+	frame->line = bpf_ntohs(mark->flow);
+	frame->seq_num = bpf_ntohl(mark->seq_num);
+	frame->is_mark = true;
+	frame->has_latency = true;
+	frame->latency_ns = now_ns - time_ns;
+	return is_of_run(control, own, frame->line, bpf_ntohs(mark->run));
+}
+
+/* What a frame was to its flow: measure::Transit. */
+struct transit {
+	__u32 held;
+	bool is_unique;
+	bool is_moved;
+	bool has_ipdv;
+	__s64 ipdv_ns;
+};
+
+/* Finds the place of a number in the window and notes it there. False for a frame that is not a
+ * first copy. */
+static __always_inline bool place(struct wr_flow_line *line, __u64 number, __u32 *held)
+{
+	__s64 ahead = number + 1 - line->high;
+	__u64 bit;
+
+	if (ahead > 0) {
+		line->window = (ahead < WR_WINDOW_LEN ? line->window << ahead : 0) | 1;
+		line->high = number + 1;
+		return true;
+	}
+	if (ahead <= -WR_WINDOW_LEN) {
+		line->too_old++;
+		return false;
+	}
+	bit = 1ull << -ahead;
+	if (line->window & bit) {
+		line->duplicate++;
+		return false;
+	}
+	*held = ones(line->window & (bit - 1));
+	line->window |= bit;
+	line->reordered++;
+	return true;
+}
+
+/* Enters a latency. */
+static __always_inline void time_line(struct wr_flow_line *line, __u64 latency_ns, struct transit *result)
+{
+	__u32 latency = latency_ns > 0xffffffff ? 0xffffffff : latency_ns;
+	__u32 transit_ns = latency > WR_TRANSIT_MAX ? WR_TRANSIT_MAX : latency;
+
+	if (line->stamped > 0) {
+		__s64 difference = (__s64)transit_ns - (line->transit_ns & WR_TRANSIT_MAX);
+		__u32 jitter16 = line->jitter16;
+
+		line->jitter16 =
+		    jitter16 + (__u32)(difference < 0 ? -difference : difference) - ((jitter16 + 8) >> 4);
+		result->has_ipdv =
+		    result->held == 0 && (line->window & 3) == 3 && !(line->transit_ns & AFTER_REORDERED);
+		result->ipdv_ns = difference;
+	}
+	line->transit_ns = transit_ns;
+	line->stamped++;
+	line->latency_sum_ns += latency_ns;
+	if (~latency > line->latency_min_inverted)
+		line->latency_min_inverted = ~latency;
+	if (latency > line->latency_max_ns)
+		line->latency_max_ns = latency;
+}
+
+/* measure::FlowLine::receive. */
+static __always_inline void enter(struct wr_flow_line *line, __u64 number, __u32 cpu, bool has_latency,
+				  __u64 latency_ns, struct transit *result)
+{
+	__u64 unique_cpu;
+
+	if (!place(line, number, &result->held))
+		return;
+	unique_cpu = line->unique_cpu;
+	result->is_unique = true;
+	result->is_moved = unique_cpu && unique_cpu >> UNIQUE_BITS != cpu;
+	if (result->is_moved || !unique_cpu)
+		unique_cpu = (unique_cpu & ((1ull << UNIQUE_BITS) - 1)) | (__u64)cpu << UNIQUE_BITS;
+	line->unique_cpu = unique_cpu + 1;
+	if (has_latency)
+		time_line(line, latency_ns, result);
+	line->transit_ns = (line->transit_ns & WR_TRANSIT_MAX) | (result->held ? AFTER_REORDERED : 0);
+}
+
+static __always_inline void enter_histogram(__u32 cpu, __u64 latency_ns)
+{
+	struct wr_histogram *histogram = bpf_map_lookup_elem(&wr_histograms, &cpu);
+	__u32 index = histogram_index(latency_ns);
+
+	if (histogram && index < WR_HISTOGRAM_LEN)
+		histogram->count[index]++;
+}
+
+/* Counts a frame of this run. */
+static __always_inline void count(const struct wr_receive_control *control, struct wr_receive_cpu *own,
+				  __u32 cpu, struct measured *frame, struct wr_flow_line *line)
+{
+	struct transit result = {};
+	__s64 latency_ns = frame->latency_ns < 0 ? 0 : frame->latency_ns;
+
+	own->received++;
+	if (wr_is_shared) {
+		struct flow_lock *lock = bpf_map_lookup_elem(&wr_flow_locks, &frame->line);
+
+		if (!lock)
+			return;
+		bpf_spin_lock(&lock->lock);
+		enter(line, frame->number, cpu, frame->has_latency, latency_ns, &result);
+		bpf_spin_unlock(&lock->lock);
+	} else {
+		enter(line, frame->number, cpu, frame->has_latency, latency_ns, &result);
+	}
+	own->moves += result.is_moved;
+	if (result.held)
+		own->held[result.held & (WR_WINDOW_LEN - 1)]++;
+	if (frame->has_latency && result.is_unique) {
+		own->stamped++;
+		own->negative += frame->latency_ns < 0;
+		enter_histogram(cpu, latency_ns);
+	}
+	if (result.has_ipdv && !control->stamp_shift) {
+		__u64 above = IPDV_ZERO + result.ipdv_ns;
+
+		if (above > own->ipdv_max)
+			own->ipdv_max = above;
+		if (~above > own->ipdv_min_inverted)
+			own->ipdv_min_inverted = ~above;
+	}
+}
+
+static __always_inline int receive(struct xdp_md *ctx, __u64 len)
+{
+	__u32 zero = 0, cpu = bpf_get_smp_processor_id();
+	struct wr_receive_control *control = bpf_map_lookup_elem(&wr_receive_page, &zero);
+	struct wr_receive_cpu *own = bpf_map_lookup_elem(&wr_receive_cpus, &cpu);
+	struct measured frame = {};
+	struct mark mark = {};
+	struct wr_flow_line *line;
+	const __u8 *data, *data_end;
+	__u64 now_ns = 0;
+	bool is_ours;
+
+	if (!control || !own)
+		return XDP_PASS; /* cannot be counted, so the host gets the frame */
+	if (!control->stamp_shift)
+		now_ns = clock_ns(control);
+	own->frames++;
+	own->frame_bytes += len;
+	data = (const __u8 *)(long)ctx->data;
+	data_end = (const __u8 *)(long)ctx->data_end;
+	if (find_front(data, data_end, own)) {
+		is_ours = read_front(data, data_end, control, own, now_ns, &frame);
+	} else if (find_mark(ctx, len, &mark)) {
+		is_ours = read_mark(&mark, control, own, now_ns, &frame);
+	} else {
+		own->foreign++;
+		return XDP_PASS;
+	}
+	if (!is_ours)
+		return wr_receive_verdict;
+	line = bpf_map_lookup_elem(&wr_flow_lines, &frame.line);
+	if (!line)
+		return wr_receive_verdict;
+	if (control->stamp_shift) {
+		if (!is_stamped(frame.seq_num, control->stamp_shift))
+			frame.has_latency = false;
+		else
+			frame.latency_ns += clock_ns(control);
+	}
+	if (frame.is_mark) {
+		/* A mark has 32 bits of the number and 48 bits of the time. */
+		frame.number =
+		    line->high ? unwrap(line->high - 1, frame.seq_num) : NUMBER_START + frame.seq_num;
+		frame.latency_ns = (__s64)((__u64)frame.latency_ns << 16) >> 16;
+	}
+	count(control, own, cpu, &frame, line);
+	return wr_receive_verdict;
+}
+
+SEC("xdp")
+int wr_receive(struct xdp_md *ctx)
+{
+	return receive(ctx, (long)ctx->data_end - (long)ctx->data);
+}
+
+/* For multi-buffer frames (Linux 5.18): drivers with a large MTU reject other programs. */
+SEC("xdp.frags")
+int wr_receive_frags(struct xdp_md *ctx)
+{
+	return receive(ctx, bpf_xdp_get_buff_len(ctx));
+}

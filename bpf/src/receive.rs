@@ -1,0 +1,178 @@
+//! `receive.bpf.c`: a receiver that measures loss, order and latency of every flow in the driver.
+
+use crate::shared::SharedArray;
+use crate::xdp::{self, XdpLink, XdpModeChoice};
+use crate::{BpfError, SinkVerdict, abi, log, skel};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use std::mem::{MaybeUninit, offset_of};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+const OBJECT: &str = "receive";
+
+/// The settings of a receiver that are constant while it lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiverParams {
+    /// What becomes of a frame with a signature; the host receives all others.
+    pub verdict: SinkVerdict,
+    /// Flows of a stream, if frames do not carry their flow.
+    pub flow_count: u32,
+    /// Sending threads, at most `WR_STREAMS_MAX`.
+    pub stream_count: u32,
+    /// True if several CPUs receive frames of one flow: each flow has a lock.
+    pub is_shared: bool,
+    /// True if the time is that of [`Receiver::set_test_time`].
+    pub has_test_clock: bool,
+}
+
+/// The program in the kernel. Nothing is counted until it is attached.
+#[derive(Debug)]
+pub struct Receiver {
+    /// For frames without frags.
+    program: OwnedFd,
+    /// For multi-buffer frames, if the kernel supports them.
+    frags_program: Option<OwnedFd>,
+    lines: SharedArray<abi::FlowLine>,
+    cpus: SharedArray<abi::ReceiveCpu>,
+    histograms: SharedArray<abi::Histogram>,
+    control: SharedArray<abi::ReceiveControl>,
+}
+
+impl AsFd for Receiver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.program.as_fd()
+    }
+}
+
+impl Receiver {
+    /// Loads the program. It accepts every run and stamps every frame.
+    ///
+    /// # Errors
+    /// [`BpfError::Load`] (EPERM without CAP_BPF and CAP_NET_ADMIN, ENOMEM with too many flows),
+    /// [`BpfError::MapMemory`].
+    pub fn load(params: &ReceiverParams) -> Result<Self, BpfError> {
+        // Kernels before 5.18 reject multi-buffer programs.
+        let (loaded, log) = log::collect(|| {
+            load_fds(params, true).or_else(|error| load_fds(params, false).map_err(|_| error))
+        });
+        let loaded =
+            loaded.map_err(|error| BpfError::Load { object: OBJECT, reason: error.to_string(), log })?;
+        let line_count = line_count(params) as usize;
+        let receiver = Self {
+            lines: SharedArray::new(loaded.lines.as_fd(), "wr_flow_lines", line_count)?,
+            cpus: SharedArray::new(loaded.cpus.as_fd(), "wr_receive_cpus", loaded.cpu_count)?,
+            histograms: SharedArray::new(loaded.histograms.as_fd(), "wr_histograms", loaded.cpu_count)?,
+            control: SharedArray::new(loaded.control.as_fd(), "wr_receive_page", 1)?,
+            program: loaded.program,
+            frags_program: loaded.frags_program,
+        };
+        receiver.set_run(None);
+        Ok(receiver)
+    }
+
+    /// The program for multi-buffer frames, if loaded.
+    pub fn frags_program(&self) -> Option<BorrowedFd<'_>> {
+        self.frags_program.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Attaches it to a device of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// See [`xdp::attach`].
+    pub fn attach(&self, ifindex: u32, ifname: &str, mode: XdpModeChoice) -> Result<XdpLink, BpfError> {
+        let programs: Vec<_> =
+            [Some(self.program.as_fd()), self.frags_program()].into_iter().flatten().collect();
+        xdp::attach(&programs, ifindex, ifname, mode)
+    }
+
+    /// Frames of other runs are stale; `None` accepts every run.
+    pub fn set_run(&self, run: Option<u16>) {
+        let run = run.map_or(abi::ReceiveLimit::WR_ANY_RUN.0, u32::from);
+        self.control.set_half_word(0, offset_of!(abi::ReceiveControl, run), run);
+    }
+
+    /// One in 2^`shift` frames has a time stamp.
+    pub fn set_stamp_shift(&self, shift: u32) {
+        self.control.set_half_word(0, offset_of!(abi::ReceiveControl, stamp_shift), shift);
+    }
+
+    /// Wall clock minus CLOCK_MONOTONIC.
+    pub fn set_wall_offset_ns(&self, offset_ns: u64) {
+        self.control.set_word(0, offset_of!(abi::ReceiveControl, wall_offset_ns), offset_ns);
+    }
+
+    /// The time of a program with a test clock.
+    pub fn set_test_time(&self, time_ns: u64) {
+        self.control.set_word(0, offset_of!(abi::ReceiveControl, test_time_ns), time_ns);
+    }
+
+    /// All flows: those of stream 0, then those of stream 1. A line whose flow receives frames
+    /// meanwhile may mix old and new words.
+    pub fn lines(&self) -> impl ExactSizeIterator<Item = abi::FlowLine> + '_ {
+        (0..self.lines.len()).map(|line| self.lines.get(line))
+    }
+
+    /// Counts per CPU, from CPU 0 on.
+    pub fn per_cpu(&self) -> impl ExactSizeIterator<Item = abi::ReceiveCpu> + '_ {
+        (0..self.cpus.len()).map(|cpu| self.cpus.get(cpu))
+    }
+
+    /// Frames with the signature of this run, from CPU 0 on.
+    pub fn received_per_cpu(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
+        let at = offset_of!(abi::ReceiveCpu, received);
+        (0..self.cpus.len()).map(move |cpu| self.cpus.counter(cpu, at))
+    }
+
+    /// Latencies of all CPUs by bucket.
+    pub fn histogram(&self) -> Vec<u64> {
+        let mut sum = vec![0; abi::ReceiveLimit::WR_HISTOGRAM_LEN.0 as usize];
+        for cpu in (0..self.cpus.len()).filter(|cpu| self.cpus.get(*cpu).stamped > 0) {
+            let counts = self.histograms.get(cpu);
+            sum.iter_mut().zip(counts.count).for_each(|(sum, count)| *sum += count);
+        }
+        sum
+    }
+}
+
+/// Descriptors of a loaded object.
+struct ReceiverFds {
+    program: OwnedFd,
+    frags_program: Option<OwnedFd>,
+    lines: OwnedFd,
+    cpus: OwnedFd,
+    histograms: OwnedFd,
+    control: OwnedFd,
+    cpu_count: usize,
+}
+
+fn line_count(params: &ReceiverParams) -> u32 {
+    params.flow_count.saturating_mul(params.stream_count)
+}
+
+fn load_fds(params: &ReceiverParams, frags: bool) -> libbpf_rs::Result<ReceiverFds> {
+    let cpu_count = libbpf_rs::num_possible_cpus()?;
+    let mut storage = MaybeUninit::uninit();
+    let mut open = skel::receive::ReceiveSkelBuilder::default().open(&mut storage)?;
+    let settings = open.maps.rodata_data.as_deref_mut().expect("the program has settings");
+    settings.wr_receive_verdict = params.verdict.code();
+    settings.wr_flow_count = params.flow_count;
+    settings.wr_stream_count = params.stream_count;
+    settings.wr_line_count = line_count(params);
+    settings.wr_is_shared = params.is_shared;
+    settings.wr_has_test_clock = params.has_test_clock;
+    open.progs.wr_receive_frags.set_autoload(frags);
+    open.maps.wr_flow_lines.set_max_entries(line_count(params))?;
+    open.maps.wr_flow_locks.set_max_entries(if params.is_shared { line_count(params) } else { 1 })?;
+    open.maps.wr_receive_cpus.set_max_entries(cpu_count as u32)?;
+    open.maps.wr_histograms.set_max_entries(cpu_count as u32)?;
+    let skel = open.load()?;
+    let keep = |fd: BorrowedFd<'_>| fd.try_clone_to_owned();
+    Ok(ReceiverFds {
+        program: keep(skel.progs.wr_receive.as_fd())?,
+        frags_program: frags.then(|| keep(skel.progs.wr_receive_frags.as_fd())).transpose()?,
+        lines: keep(skel.maps.wr_flow_lines.as_fd())?,
+        cpus: keep(skel.maps.wr_receive_cpus.as_fd())?,
+        histograms: keep(skel.maps.wr_histograms.as_fd())?,
+        control: keep(skel.maps.wr_receive_page.as_fd())?,
+        cpu_count,
+    })
+}

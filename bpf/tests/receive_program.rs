@@ -1,0 +1,274 @@
+//! `receive.bpf.c`, run by `BPF_PROG_RUN` on made-up frames, against `measure::Meter`. Needs
+//! CAP_BPF.
+
+mod common;
+
+use bpf::sys::{ProgRun, prog_run};
+use bpf::{Receiver, ReceiverParams, SinkVerdict, abi};
+use common::{XDP_DROP, XDP_PASS, may_load};
+use measure::{Arrival, FlowLine, FullFields, Mark, Meter, MeterOptions, Signature};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use std::os::fd::{AsFd, BorrowedFd};
+
+const PARAMS: ReceiverParams = ReceiverParams {
+    verdict: SinkVerdict::Drop,
+    flow_count: 1,
+    stream_count: 64,
+    is_shared: false,
+    has_test_clock: true,
+};
+const WALL_OFFSET_NS: u64 = 1_800_000_000_000_000_000;
+const START_S: u32 = 1_800_000_000;
+
+/// The program in the kernel and the meter in Rust, which receive the same frames.
+struct Pair {
+    receiver: Receiver,
+    meter: Meter,
+    time_ns: u64,
+}
+
+impl Pair {
+    fn new(params: ReceiverParams, run: Option<u16>, stamp_shift: u32) -> Self {
+        let receiver = Receiver::load(&params).expect("the program loads");
+        receiver.set_run(run);
+        receiver.set_stamp_shift(stamp_shift);
+        receiver.set_wall_offset_ns(WALL_OFFSET_NS);
+        let ReceiverParams { flow_count, stream_count, .. } = params;
+        let meter = Meter::new(MeterOptions { flow_count, stream_count, run, stamp_shift });
+        Self { receiver, meter, time_ns: 5_000_000_000 }
+    }
+
+    fn receive(&mut self, frame: &[u8]) {
+        self.receive_by(None, frame);
+    }
+
+    fn receive_by(&mut self, program: Option<BorrowedFd<'_>>, frame: &[u8]) {
+        self.receiver.set_test_time(self.time_ns);
+        let mut run = ProgRun { data_in: frame, ..Default::default() };
+        let program = program.unwrap_or_else(|| self.receiver.as_fd());
+        let verdict = prog_run(program, &mut run).expect("the program runs").return_value;
+        let foreign = self.meter.totals().foreign;
+        let arrival = Arrival { time_ns: self.time_ns, wall_offset_ns: WALL_OFFSET_NS, cpu: 0 };
+        self.meter.receive(frame, arrival);
+        let is_foreign = self.meter.totals().foreign > foreign;
+        assert_eq!(verdict, if is_foreign { XDP_PASS } else { XDP_DROP }, "foreign: {is_foreign}");
+    }
+
+    /// Compares everything. The CPU of a test run is any, so CPUs and moves are left out.
+    fn check(&self) {
+        let totals = self.receiver.per_cpu().fold(abi::ReceiveCpu::default(), |mut sum, cpu| {
+            sum.frames += cpu.frames;
+            sum.frame_bytes += cpu.frame_bytes;
+            sum.received += cpu.received;
+            sum.stale += cpu.stale;
+            sum.foreign += cpu.foreign;
+            sum.damaged += cpu.damaged;
+            sum.stamped += cpu.stamped;
+            sum.negative += cpu.negative;
+            sum.with_flow += cpu.with_flow;
+            sum.ipdv_max = sum.ipdv_max.max(cpu.ipdv_max);
+            sum.ipdv_min_inverted = sum.ipdv_min_inverted.max(cpu.ipdv_min_inverted);
+            for (sum, count) in sum.held.iter_mut().zip(cpu.held) {
+                *sum += count;
+            }
+            for (lowest, other) in sum.lowest_inverted.iter_mut().zip(cpu.lowest_inverted) {
+                *lowest = (*lowest).max(other);
+            }
+            sum
+        });
+        let expected = self.meter.totals();
+        assert_eq!((totals.frames, totals.frame_bytes), (expected.frames, expected.frame_bytes));
+        assert_eq!(totals.received, expected.received, "received");
+        assert_eq!(
+            (totals.stale, totals.foreign, totals.damaged, totals.with_flow),
+            (expected.stale, expected.foreign, expected.damaged, expected.with_flow)
+        );
+        assert_eq!((totals.stamped, totals.negative), (expected.stamped, expected.negative));
+        assert_eq!(totals.held, expected.held, "held");
+        assert_eq!(totals.lowest_inverted, expected.lowest_inverted, "lowest");
+        assert_eq!(totals.ipdv_max, expected.ipdv_max, "highest IPDV");
+        assert_eq!(totals.ipdv_min_inverted, expected.ipdv_min_inverted, "lowest IPDV");
+        assert_eq!(self.receiver.histogram(), self.meter.histogram());
+        for (index, (line, expected)) in self.receiver.lines().zip(self.meter.lines()).enumerate() {
+            let mut found = flow_line(&line);
+            found.unique_cpu = found.unique();
+            assert_eq!(found, *expected, "line {index}");
+        }
+    }
+}
+
+fn flow_line(line: &abi::FlowLine) -> FlowLine {
+    FlowLine {
+        high: line.high,
+        window: line.window,
+        unique_cpu: line.unique_cpu,
+        latency_sum_ns: line.latency_sum_ns,
+        duplicate: line.duplicate,
+        reordered: line.reordered,
+        too_old: line.too_old,
+        stamped: line.stamped,
+        jitter16: line.jitter16,
+        transit: line.transit_ns,
+        latency_min_inverted: line.latency_min_inverted,
+        latency_max_ns: line.latency_max_ns,
+    }
+}
+
+fn front(signature: &Signature, at: usize, len: usize) -> Vec<u8> {
+    let mut frame = vec![0x5a; at];
+    let mut bytes = vec![0; len];
+    signature.emit(&mut bytes);
+    frame.extend(bytes);
+    frame
+}
+
+fn signature(seq_num: u32) -> Signature {
+    Signature { seq_num, sec: START_S + 4, usec: 999_000, ..Signature::default() }
+}
+
+#[test]
+fn each_branch_counts_as_the_meter_does() {
+    if !may_load() {
+        return;
+    }
+    let mut pair = Pair::new(PARAMS, Some(7), 0);
+    let full = |flow, number, run| Some(FullFields { flow, number, run });
+    // The front: every level, behind headers of every length, and cut anywhere.
+    for len in [16, 17, 18, 19, 20, 31, 32, 40] {
+        for at in [14, 42, 46, 66, 252, 254] {
+            let signature = Signature { full: full(3, 9, 7), stream: 2, nanos: 999, ..signature(5) };
+            pair.receive(&front(&signature, at, len));
+        }
+    }
+    let whole = front(&signature(6), 42, 18);
+    (14..whole.len()).for_each(|len| pair.receive(&whole[..len]));
+    // Values that no sender writes.
+    pair.receive(&front(&Signature { usec: 1_000_000, ..signature(1) }, 42, 18));
+    pair.receive(&front(&Signature { nanos: 1000, ..signature(1) }, 42, 18));
+    // Another run, another flow, no time, a time in the future.
+    for run in [6, 7, 8] {
+        pair.receive(&front(&Signature { full: full(3, 1 << 33, run), ..signature(1) }, 42, 32));
+    }
+    pair.receive(&front(&Signature { full: full(64, 1, 7), ..signature(1) }, 42, 32));
+    pair.receive(&front(&Signature { sec: 0, usec: 0, ..signature(2) }, 42, 18));
+    pair.receive(&front(&Signature { sec: START_S + 9, ..signature(3) }, 42, 18));
+    // In order, overtaken, twice, below the window; windows full and emptied.
+    for seq_num in [10, 11, 14, 13, 12, 12, 15, 78, 14, 15, 200, 137, 136, 400, 400] {
+        pair.time_ns += 1000 * u64::from(seq_num % 7);
+        pair.receive(&front(&signature(seq_num), 42, 18));
+    }
+    // Latencies in every power of two, and beyond the histogram and the line.
+    for bit in 0..40 {
+        pair.time_ns = 4_999_000_000 + (1 << bit);
+        pair.receive(&front(&signature(500 + bit), 42, 18));
+    }
+    pair.check();
+}
+
+#[test]
+fn marks_at_the_end_count_as_the_meter_does() {
+    if !may_load() {
+        return;
+    }
+    for stamp_shift in [0, 2] {
+        let mut pair = Pair::new(PARAMS, Some(2), stamp_shift);
+        for (seq_num, run, behind) in
+            [(0, 2, 0), (1, 2, 4), (2, 2, 5), (4, 2, 0), (3, 2, 0), (3, 2, 0), (5, 3, 0), (u32::MAX, 2, 0)]
+        {
+            pair.time_ns += 900;
+            let mark = Mark { flow: 9, run, seq_num, time_ns: pair.time_ns - u64::from(seq_num % 50) * 100 };
+            let mut frame = vec![0x5a; 60];
+            frame.extend(mark.emit());
+            frame.resize(frame.len() + behind, 0);
+            pair.receive(&frame);
+        }
+        let mark = Mark { flow: 64, run: 2, seq_num: 9, time_ns: pair.time_ns + 40 };
+        for flow in [63, 64] {
+            pair.receive(&[&[0x5a; 14][..], &Mark { flow, ..mark }.emit()].concat());
+        }
+        pair.check();
+    }
+}
+
+#[test]
+fn long_frames_in_pieces_are_measured() {
+    if !may_load() {
+        return;
+    }
+    let mut pair = Pair::new(PARAMS, None, 0);
+    let program = pair.receiver.frags_program().expect("this kernel supports multi-buffer");
+    let program = program.try_clone_to_owned().expect("descriptors are left");
+    for (seq_num, len) in (0..).zip([60, 9014, 60_000]) {
+        let mut frame = front(&signature(seq_num), 42, 18);
+        frame.resize(len, 0x5a);
+        pair.receive_by(Some(program.as_fd()), &frame);
+        let mark = Mark { flow: 9, run: 2, seq_num, time_ns: pair.time_ns - 40 };
+        frame[42] = 0;
+        frame[len - 18..].copy_from_slice(&mark.emit());
+        pair.receive_by(Some(program.as_fd()), &frame);
+    }
+    assert_eq!(pair.meter.totals().received, 6);
+    pair.check();
+}
+
+#[test]
+fn the_verdict_can_leave_the_frames_to_the_host() {
+    if !may_load() {
+        return;
+    }
+    let receiver = Receiver::load(&ReceiverParams { verdict: SinkVerdict::Pass, ..PARAMS });
+    let receiver = receiver.expect("the program loads");
+    for frame in [front(&signature(1), 42, 18), vec![0; 60]] {
+        let mut run = ProgRun { data_in: &frame, ..Default::default() };
+        let ran = prog_run(receiver.as_fd(), &mut run).expect("the program runs");
+        assert_eq!(ran.return_value, XDP_PASS);
+    }
+    assert_eq!(receiver.received_per_cpu().sum::<u64>(), 1);
+}
+
+/// Checks 15 and 16: loss, displacement, copies, several flows and streams, across the wrap.
+#[test]
+fn random_streams_give_the_lines_of_the_meter() {
+    if !may_load() {
+        return;
+    }
+    let fates = prop::collection::vec((0u32..100, 0u32..1000, 0u32..100, 0u64..3_000_000), 1..120);
+    let shape = (
+        prop::sample::select(vec![1u32, 3, 64]),
+        prop::sample::select(vec![1u32, 2]),
+        any::<bool>(),
+        prop::sample::select(vec![0u32, 2]),
+        prop::sample::select(vec![0u32, 7, u32::MAX - 40, u32::MAX / 2]),
+        prop::sample::select(vec![0u32, 5, 100]),
+    );
+    let mut runner =
+        TestRunner::new(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() });
+    let run = runner.run(
+        &(shape, fates),
+        |((flow_count, stream_count, is_shared, shift, start, displaced), fates)| {
+            let params = ReceiverParams { flow_count, stream_count, is_shared, ..PARAMS };
+            let mut pair = Pair::new(params, None, shift);
+            let mut frames: Vec<(u32, u32, u64)> = Vec::new();
+            for (number, (kept, late, copied, latency_ns)) in (0u32..).zip(fates) {
+                let place = number * 1000 + late * displaced;
+                if kept >= 5 {
+                    frames.push((place, number, latency_ns));
+                }
+                if copied < 5 {
+                    frames.push((place + late * 10, number, latency_ns / 2));
+                }
+            }
+            frames.sort_unstable();
+            for (_, number, latency_ns) in frames {
+                let stream = (number % stream_count) as u8;
+                let signature = Signature { stream, ..signature(start.wrapping_add(number / stream_count)) };
+                pair.time_ns = 4_999_000_000 + latency_ns;
+                pair.receive(&front(&signature, 42, 18));
+            }
+            pair.check();
+            Ok(())
+        },
+    );
+    run.unwrap();
+}
