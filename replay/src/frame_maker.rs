@@ -42,8 +42,8 @@ pub enum LongPolicy {
 pub struct FrameSettings {
     /// What the device sends.
     pub target: TargetKind,
-    /// Destination MAC address of frames that have none in the file.
-    pub dst_mac: MacAddr,
+    /// Destination MAC address of frames that have none in the file; without it they are not sent.
+    pub dst_mac: Option<MacAddr>,
     /// Source MAC address of frames that have none in the file.
     pub src_mac: MacAddr,
     /// MTU of the device; 0 for no limit.
@@ -68,7 +68,7 @@ impl Default for FrameSettings {
     fn default() -> Self {
         Self {
             target: TargetKind::default(),
-            dst_mac: MacAddr::ZERO,
+            dst_mac: None,
             src_mac: MacAddr::ZERO,
             mtu: 0,
             frame_len_max: packet::FRAME_LEN_MAX,
@@ -152,6 +152,11 @@ impl FrameMaker {
         self.loops_done += 1;
         self.steps = self.settings.per_loop.after(self.loops_done);
         self.start_ns = None;
+    }
+
+    /// The bytes of the last frame that was made.
+    pub fn bytes(&self) -> &[u8] {
+        &self.frame
     }
 
     /// Cut records that were filled up with zeros; their checksums are wrong.
@@ -312,9 +317,11 @@ mod tests {
     fn a_cut_cooked_record_gets_the_length_of_its_ethernet_frame() {
         let mut sll = vec![0; 40];
         sll[14] = 8;
-        assert_eq!(made(FrameSettings::default(), &record(113, 116, &sll)).unwrap().len(), 114);
+        let default = || FrameSettings { dst_mac: Some(MacAddr([2; 6])), ..FrameSettings::default() };
+        assert_eq!(made(default(), &record(113, 116, &sll)).unwrap().len(), 114);
+        assert_eq!(made(FrameSettings::default(), &record(113, 116, &sll)), Err(Fate::LinkType));
         let vlan = Edits { vlan: Some(VlanEdit::Set(3)), ..Edits::default() };
-        let settings = FrameSettings { edits: vlan, ..FrameSettings::default() };
+        let settings = FrameSettings { edits: vlan, ..default() };
         assert_eq!(made(settings, &record(113, 116, &sll)).unwrap().len(), 118);
     }
 
@@ -376,7 +383,8 @@ mod tests {
         ) {
             let target = if is_ip { TargetKind::Ip } else { TargetKind::Ethernet };
             let per_loop = PerLoop { dst: 1, dst_port: 1, vlan: 1, ..PerLoop::default() };
-            let settings = FrameSettings { target, per_loop, mtu: 1500, ..FrameSettings::default() };
+            let dst_mac = Some(MacAddr([2; 6]));
+            let settings = FrameSettings { target, per_loop, mtu: 1500, dst_mac, ..FrameSettings::default() };
             let mut maker = FrameMaker::new(settings);
             maker.next_loop();
             let record = record(link_type, frame_len, &data);

@@ -123,13 +123,14 @@ impl LinkType {
         known.map_or_else(|| number.to_string(), |(_, name, _)| format!("{number} ({name})"))
     }
 
-    /// How a record becomes a frame of `target`, with these addresses where it has none.
+    /// How a record becomes a frame of `target`, with these addresses where it has none. Without a
+    /// destination a record that needs one has no form.
     pub(crate) fn reheader(
         self,
         data: &[u8],
         frame_len: u32,
         target: TargetKind,
-        (dst, src): (MacAddr, MacAddr),
+        (dst, src): (Option<MacAddr>, MacAddr),
     ) -> Result<Reheader, UnusableLink> {
         let air = matches!(self, Self::Radiotap | Self::Ieee80211);
         if air != (target == TargetKind::Monitor) {
@@ -159,6 +160,7 @@ impl LinkType {
             below if below < ETHERTYPE_MIN => return Err(UnusableLink::NoForm),
             ether_type => ether_type,
         };
+        let dst = dst.ok_or(UnusableLink::NoForm)?;
         Ok(Reheader::ethernet(strip, dst, src, ether_type))
     }
 
@@ -205,7 +207,7 @@ mod tests {
 
     fn reheader(number: u16, data: &[u8], target: TargetKind) -> Result<(usize, Vec<u8>), UnusableLink> {
         let link_type = LinkType::of(number).ok_or(UnusableLink::NoForm)?;
-        let made = link_type.reheader(data, data.len() as u32, target, (DST, SRC))?;
+        let made = link_type.reheader(data, data.len() as u32, target, (Some(DST), SRC))?;
         Ok((made.strip, made.header().to_vec()))
     }
 

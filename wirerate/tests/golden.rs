@@ -65,6 +65,7 @@ fn help_commands_is_the_table() {
 #[test]
 fn help_of_send() {
     golden("send_help.txt", &["send", "--help"]);
+    golden("replay_help.txt", &["replay", "--help"]);
     golden("trafgen_help.txt", &["trafgen", "--help"]);
     golden("capture_help.txt", &["capture", "--help"]);
     golden("count_help.txt", &["count", "--help"]);

@@ -12,6 +12,7 @@ pub mod help;
 pub mod man;
 pub mod mgcap;
 pub mod mgdump;
+pub mod replay;
 pub mod rx_stats;
 pub mod send;
 pub mod serve;
@@ -55,6 +56,8 @@ wirerate bench --only generate --tx eth1 --rx eth2@receiver";
 pub enum Command {
     /// Generate frames and send them on a device
     Send(Box<send::Args>),
+    /// Send the packets of capture files, with their own times or at a rate
+    Replay(Box<replay::Args>),
     /// Write frames in trafgen's packet language to a file
     Trafgen(Box<trafgen::Args>),
     /// Capture the frames that a device receives
@@ -114,6 +117,7 @@ impl Command {
     pub fn run(self, stop: &Stop) -> Result<Outcome, Failure> {
         match self {
             Self::Send(args) => send::run(&args, stop),
+            Self::Replay(args) => replay::run(&args, stop),
             Self::Trafgen(args) => trafgen::run(&args, stop),
             Self::Capture(args) => capture::run(&args, stop),
             Self::Ctl(args) => ctl::run(&args),

@@ -1,0 +1,225 @@
+//! The arguments of `wirerate replay`.
+
+use super::fields::{LoopStep, SetField};
+use crate::cmd::send::args::EngineName;
+use crate::units::{BitRate, Count, CpuList, Nanos, Pps};
+use clap::ValueEnum;
+use packet::MacAddr;
+use replay::{AddressMap, InterfaceChoice, NumberSet, SplitRule};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// What happens to packets of which the file has only the first bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Cut {
+    /// Fill them up with zeros to their original length
+    #[default]
+    Pad,
+    /// Send them as short as the file has them
+    Short,
+    /// Do not send them
+    Skip,
+    /// End the run
+    Fail,
+}
+
+impl From<Cut> for replay::CutPolicy {
+    fn from(cut: Cut) -> Self {
+        match cut {
+            Cut::Pad => Self::Pad,
+            Cut::Short => Self::Short,
+            Cut::Skip => Self::Skip,
+            Cut::Fail => Self::Fail,
+        }
+    }
+}
+
+/// What happens to frames that are longer than the device accepts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Long {
+    /// Do not send them; the exit code is 1
+    #[default]
+    Skip,
+    /// End the run
+    Fail,
+}
+
+impl From<Long> for replay::LongPolicy {
+    fn from(long: Long) -> Self {
+        match long {
+            Long::Skip => Self::Skip,
+            Long::Fail => Self::Fail,
+        }
+    }
+}
+
+/// A factor for the times of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speed {
+    /// As fast as possible.
+    Top,
+    /// `times` / `per` times as fast as the file.
+    Factor {
+        /// Numerator.
+        times: u64,
+        /// Denominator, a power of ten.
+        per: u64,
+    },
+}
+
+impl FromStr for Speed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "top" {
+            return Ok(Self::Top);
+        }
+        let bad = || format!("\"{text}\" is not a speed: top or a factor, such as 2 or 0.5");
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let digits = format!("{whole}{fraction}");
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let times = digits.parse().ok().filter(|times| is_number && *times > 0).ok_or_else(bad)?;
+        let per = 10_u64.checked_pow(fraction.len() as u32).ok_or_else(bad)?;
+        Ok(Self::Factor { times, per })
+    }
+}
+
+/// Arguments of `wirerate replay`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    next_line_help = false,
+    after_help = "Files are pcap or pcapng, plain or compressed (gzip, zstd, lz4). Without --speed, --rate, --pps and --delay \
+                  the gaps between packets are those of the file.\n\n\
+                  Examples:\n  \
+                  wirerate replay eth1 capture.pcapng\n  \
+                  wirerate replay eth1 capture.pcap --speed top --loop 100\n  \
+                  wirerate replay eth1 day.pcapng.zst --rate 2Gbit --set dst-mac=02:00:00:00:00:01\n  \
+                  wirerate replay eth1 capture.pcap --other eth2 --split sources=10.0.0.0/8\n  \
+                  wirerate replay eth1 capture.pcap --dry-run --write frames.pcapng"
+)]
+pub struct Args {
+    /// The device to send on
+    #[arg(value_name = "DEV")]
+    pub device: String,
+    /// Files to send, one after another; - for standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+
+    /// Merge the files by the times of their packets
+    #[arg(long, help_heading = "Packets")]
+    pub merge: bool,
+    /// Only packets with these numbers, such as 1-5,9,100-
+    #[arg(long, value_name = "LIST", help_heading = "Packets")]
+    pub packets: Option<NumberSet>,
+    /// Only packets of these interfaces of a pcapng file, by number or name
+    #[arg(long, value_name = "IF,...", value_delimiter = ',', help_heading = "Packets")]
+    pub interface: Vec<InterfaceChoice>,
+    /// Only packets from this time after the first packet on
+    #[arg(long, value_name = "TIME", help_heading = "Packets")]
+    pub from: Option<Nanos>,
+    /// Only packets up to this time after the first packet
+    #[arg(long, value_name = "TIME", help_heading = "Packets")]
+    pub to: Option<Nanos>,
+    /// Packets of which the file has only the first bytes
+    #[arg(long, value_enum, value_name = "POLICY", default_value = "pad", help_heading = "Packets")]
+    pub cut: Cut,
+    /// Frames that are longer than the device accepts
+    #[arg(long, value_enum, value_name = "POLICY", default_value = "skip", help_heading = "Packets")]
+    pub long: Long,
+
+    /// Set a field in every frame: dst-mac, src-mac, dst, src, dst-port, src-port, vlan (an id or
+    /// none), ttl, tos
+    #[arg(long, value_name = "FIELD=VALUE", help_heading = "Rewriting")]
+    pub set: Vec<SetField>,
+    /// Replace addresses of one prefix by those of another, such as 10.0.0.0/8=198.18.0.0/16
+    #[arg(long, value_name = "FROM=TO", help_heading = "Rewriting")]
+    pub map_ip: Vec<AddressMap>,
+    /// Replace a port of TCP and UDP, such as 80=8080
+    #[arg(long, value_name = "FROM=TO", value_parser = super::fields::port_map, help_heading = "Rewriting")]
+    pub map_port: Vec<(u16, u16)>,
+    /// Add to a field in each further loop: dst, src, dst-port, src-port, dst-mac, src-mac, vlan
+    #[arg(long, value_name = "FIELD+=N", help_heading = "Rewriting")]
+    pub each_loop: Vec<LoopStep>,
+    /// Destination MAC address of packets without an Ethernet header in the file
+    #[arg(long, value_name = "MAC", help_heading = "Rewriting")]
+    pub dst_mac: Option<MacAddr>,
+    /// Source MAC address of packets without an Ethernet header in the file [default: the device's
+    /// own]
+    #[arg(long, value_name = "MAC", help_heading = "Rewriting")]
+    pub src_mac: Option<MacAddr>,
+
+    /// A second device, for a part of the frames
+    #[arg(long, value_name = "DEV", requires = "split", help_heading = "Two devices")]
+    pub other: Option<String>,
+    /// Frames for DEV: sources=PREFIX,..., macs=MAC,..., interface=IF, port (those to the lower
+    /// port), direction (those that were sent); the others are for --other
+    #[arg(long, value_name = "RULE", requires = "other", value_parser = super::fields::split_rule,
+          help_heading = "Two devices")]
+    pub split: Option<SplitRule>,
+
+    /// Speed of the file's times: a factor, or top for as fast as possible
+    #[arg(long, value_name = "X|top", group = "pace", help_heading = "Run")]
+    pub speed: Option<Speed>,
+    /// Bits per second on the wire, such as 1Gbit, with FCS (4 bytes), preamble (8) and gap (12)
+    #[arg(long, value_name = "RATE", group = "pace", help_heading = "Run")]
+    pub rate: Option<BitRate>,
+    /// Frames per second, such as 14.88M
+    #[arg(long, value_name = "PPS", group = "pace", help_heading = "Run")]
+    pub pps: Option<Pps>,
+    /// Time from the start of one frame to the start of the next, such as 10us
+    #[arg(long, value_name = "TIME", group = "pace", help_heading = "Run")]
+    pub delay: Option<Nanos>,
+    /// Shorten longer gaps of the file to this time
+    #[arg(long, value_name = "TIME", help_heading = "Run")]
+    pub max_gap: Option<Nanos>,
+    /// Times to send the files, 0 for no end
+    #[arg(long = "loop", value_name = "N", default_value = "1", help_heading = "Run")]
+    pub loops: u64,
+    /// Time between two loops
+    #[arg(long, value_name = "TIME", help_heading = "Run")]
+    pub loop_gap: Option<Nanos>,
+    /// Frames to send at most [default: all]
+    #[arg(long, alias = "limit", value_name = "N", help_heading = "Run")]
+    pub count: Option<Count>,
+    /// Time to send for, such as 10s
+    #[arg(long, value_name = "TIME", help_heading = "Run")]
+    pub duration: Option<Nanos>,
+    /// CPU to send from; the files are read on another one
+    #[arg(long, value_name = "CPU", help_heading = "Run")]
+    pub cpus: Option<CpuList>,
+    /// Network namespace of the device
+    #[arg(long, value_name = "NAME", help_heading = "Run")]
+    pub netns: Option<String>,
+    /// Method to send frames: xdp or af_packet [default: the first that works]
+    #[arg(long, value_enum, value_name = "ENGINE", hide_possible_values = true, help_heading = "Run")]
+    pub engine: Option<EngineName>,
+    /// Send even if the device carries the default route of this host
+    #[arg(long, help_heading = "Run")]
+    pub allow_default_route: bool,
+
+    /// Go through the files without sending: report what would be sent; needs no privileges and no
+    /// device
+    #[arg(long, required = true, help_heading = "Output")]
+    pub dry_run: bool,
+    /// With --dry-run, write the frames with their due times to a pcapng file
+    #[arg(long, value_name = "FILE.pcapng", requires = "dry_run", help_heading = "Output")]
+    pub write: Option<PathBuf>,
+    /// Print the report as one line of JSON (docs/json.md)
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speeds_are_exact_fractions() {
+        assert_eq!("top".parse(), Ok(Speed::Top));
+        assert_eq!("0.5".parse(), Ok(Speed::Factor { times: 5, per: 10 }));
+        assert_eq!("12".parse(), Ok(Speed::Factor { times: 12, per: 1 }));
+        for bad in ["", "0", "-1", "x", "1e3", ".", "0.0", "+2"] {
+            assert!(bad.parse::<Speed>().is_err(), "{bad}");
+        }
+    }
+}

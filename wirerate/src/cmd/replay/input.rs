@@ -1,0 +1,77 @@
+//! Capture files as streams of bytes: plain or compressed, by their first bytes, or standard input.
+
+use anyhow::bail;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+
+/// Bytes that decide: the longest magic below.
+const MAGIC_LEN: usize = 6;
+const BUFFER_LEN: usize = 1 << 20;
+
+/// A stream of the bytes of a file.
+pub type ByteStream = Box<dyn Read + Send>;
+
+/// True if the path means standard input.
+pub fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// The plain bytes of a file.
+///
+/// # Errors
+/// When it cannot be opened, or is compressed by a method that is not supported.
+pub fn open(path: &Path) -> anyhow::Result<ByteStream> {
+    let file: ByteStream = match is_stdin(path) {
+        true => Box::new(io::stdin()),
+        false => Box::new(File::open(path)?),
+    };
+    let mut magic = Vec::with_capacity(MAGIC_LEN);
+    let mut file = BufReader::with_capacity(BUFFER_LEN, file);
+    file.by_ref().take(MAGIC_LEN as u64).read_to_end(&mut magic)?;
+    let decompress = magic.clone();
+    let whole = BufReader::with_capacity(BUFFER_LEN, io::Cursor::new(magic).chain(file));
+    Ok(match decompress[..] {
+        [0x1f, 0x8b, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(whole)),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::stream::read::Decoder::with_buffer(whole)?),
+        [0x04, 0x22, 0x4d, 0x18, ..] => Box::new(lz4_flex::frame::FrameDecoder::new(whole)),
+        [0xfd, b'7', b'z', b'X', b'Z', 0] => bail!("it is compressed by xz, which must be undone before"),
+        [b'B', b'Z', b'h', ..] => bail!("it is compressed by bzip2, which must be undone before"),
+        _ => Box::new(whole),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn compressed_files_are_read_by_their_first_bytes() {
+        let plain: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
+        let gzip = || {
+            let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            out.write_all(&plain).unwrap();
+            out.finish().unwrap()
+        };
+        let lz4 = || {
+            let mut out = lz4_flex::frame::FrameEncoder::new(Vec::new());
+            out.write_all(&plain).unwrap();
+            out.finish().unwrap()
+        };
+        let zstd = zstd::stream::encode_all(&plain[..], 1).unwrap();
+        let dir = std::env::temp_dir().join(format!("wre-{}-input", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        for (name, bytes) in [("gz", gzip()), ("zst", zstd), ("lz4", lz4()), ("plain", plain.clone())] {
+            let path = dir.join(name);
+            std::fs::write(&path, bytes).unwrap();
+            let mut read = Vec::new();
+            open(&path).unwrap().read_to_end(&mut read).unwrap();
+            assert!(read == plain, "{name}");
+        }
+        std::fs::write(dir.join("xz"), b"\xfd7zXZ\0rest").unwrap();
+        let why = open(&dir.join("xz")).err().unwrap();
+        assert_eq!(why.to_string(), "it is compressed by xz, which must be undone before");
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}

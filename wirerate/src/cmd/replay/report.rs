@@ -1,0 +1,275 @@
+//! The report of a replay: text or one line of JSON.
+
+use super::player::FileReport;
+use crate::out;
+use crate::units::{Table, human_bps, human_count, human_duration, human_pps, per_second};
+use packet::WIRE_OVERHEAD;
+use serde::Serialize;
+use std::fmt;
+
+/// Name and version of the report as JSON.
+pub const REPLAY_SCHEMA: &str = "wirerate.replay/1";
+
+/// Why a replay ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplayEnd {
+    /// The files, the count or the duration were over.
+    #[default]
+    Done,
+    /// Stopped by a signal.
+    Stopped,
+    /// A packet ended it, by `--cut fail` or `--long fail`.
+    Packet,
+    /// Frames could not be sent any more.
+    Failed,
+}
+
+/// Frames offered and not accepted, for one cause.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReplayCause {
+    /// The cause, one word.
+    pub cause: &'static str,
+    /// Frames.
+    pub count: u64,
+}
+
+/// How far frames were from their due times when they were handed to the driver.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct GapErrors {
+    /// Half of the frames were no later than this.
+    pub p50_ns: u64,
+    /// 9 of 10 were no later than this.
+    pub p90_ns: u64,
+    /// 99 of 100 were no later than this.
+    pub p99_ns: u64,
+    /// All of them: frames with an error below each power of two, and above its half.
+    pub histogram: Vec<ErrorOctave>,
+}
+
+/// Frames with an error from half of a time up to that time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ErrorOctave {
+    /// The time, a power of two.
+    pub below_ns: u64,
+    /// Frames.
+    pub count: u64,
+}
+
+impl GapErrors {
+    /// From counts of frames by the logarithm of their error; `None` without frames. The quantiles
+    /// are upper bounds, powers of two.
+    pub fn of(octaves: &[u64]) -> Option<Self> {
+        let total: u64 = octaves.iter().sum();
+        let quantile = |share: u64| {
+            let mut seen = 0;
+            let place = octaves.iter().position(|count| {
+                seen += count;
+                seen * 100 >= total * share
+            });
+            1u64 << place.unwrap_or(0)
+        };
+        let named = octaves.iter().enumerate().filter(|(_, count)| **count > 0);
+        let histogram =
+            named.map(|(place, count)| ErrorOctave { below_ns: 1 << place, count: *count }).collect();
+        (total > 0).then(|| Self {
+            p50_ns: quantile(50),
+            p90_ns: quantile(90),
+            p99_ns: quantile(99),
+            histogram,
+        })
+    }
+}
+
+/// The whole run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ReplayReport {
+    /// The device.
+    pub device: String,
+    /// The other device, if there is one.
+    pub other: Option<String>,
+    /// Its namespace, where one was named.
+    pub netns: Option<String>,
+    /// The files.
+    pub files: Vec<String>,
+    /// Nothing was sent.
+    pub is_dry_run: bool,
+    /// Why it ended.
+    pub end: ReplayEnd,
+    /// Complete loops over the files.
+    pub loops: u64,
+    /// Packets read in all loops: the sum of `sent` to `errors`.
+    pub read: u64,
+    /// Frames that the driver accepted; of a dry run, frames that would be sent.
+    pub sent: u64,
+    /// Packets that the options did not select.
+    pub not_wanted: u64,
+    /// Cut packets that were not sent.
+    pub cut: u64,
+    /// Frames longer than the device accepts.
+    pub too_long: u64,
+    /// Packets whose link type has no form on the device.
+    pub link_type: u64,
+    /// Packets whose bytes are not what their link type or the file format requires.
+    pub damaged: u64,
+    /// Packets that were read but not sent when the run ended.
+    pub after_end: u64,
+    /// Frames that were offered and not accepted.
+    pub errors: u64,
+    /// These frames by cause.
+    pub error_causes: Vec<ReplayCause>,
+    /// Cut packets that were padded with zeros.
+    pub padded_cut: u64,
+    /// Short frames that were padded to 60 bytes.
+    pub padded_short: u64,
+    /// Packets with a time before that of an earlier packet; they did not wait.
+    pub backwards: u64,
+    /// Frames of `sent` that left by the other device.
+    pub sent_other: u64,
+    /// Bytes sent, without FCS.
+    pub frame_bytes: u64,
+    /// Time from the first frame to the last; of a dry run, the due time of the last.
+    pub duration_ns: u64,
+    /// Frames sent per second.
+    pub rate_pps: f64,
+    /// Bits sent per second with FCS, preamble and gap.
+    pub wire_bps: f64,
+    /// Times that the sender waited for the file.
+    pub starved: u64,
+    /// How late frames were; absent at top speed.
+    pub gap_error: Option<GapErrors>,
+    /// The engine.
+    pub engine: Option<&'static str>,
+    /// What is wrong with the files.
+    pub troubles: Vec<String>,
+    /// What may be unexpected.
+    pub notes: Vec<String>,
+}
+
+impl ReplayReport {
+    /// Enters what the files gave; `sent`, `errors`, `after_end` and `frame_bytes` were set before.
+    #[must_use]
+    pub fn with_files(mut self, files: FileReport) -> Self {
+        let fates = files.fates;
+        (self.not_wanted, self.cut, self.too_long) = (fates.not_wanted, fates.cut, fates.too_long);
+        (self.link_type, self.damaged) = (fates.link_type, fates.damaged);
+        self.after_end += fates.after_end;
+        self.read = fates.total() - fates.after_end + self.after_end + self.sent + self.errors;
+        (self.loops, self.backwards) = (files.loops, files.backwards);
+        (self.padded_cut, self.padded_short) = (files.padded_cut, files.padded_short);
+        if files.stopped_by.is_some() {
+            self.end = ReplayEnd::Packet;
+        }
+        self.troubles = files.troubles;
+        self.troubles.extend(files.stopped_by);
+        self.notes.extend(files.notes);
+        self.rate_pps = per_second(self.sent, self.duration_ns);
+        let wire_bytes = self.frame_bytes + self.sent * u64::from(WIRE_OVERHEAD);
+        self.wire_bps = per_second(wire_bytes, self.duration_ns) * 8.0;
+        self
+    }
+
+    /// False if the files or the device fell short: exit code 1.
+    pub fn is_good(&self) -> bool {
+        let short = self.too_long + self.link_type + self.damaged + self.errors;
+        short == 0 && self.troubles.is_empty() && !matches!(self.end, ReplayEnd::Failed | ReplayEnd::Packet)
+    }
+
+    /// The report as one line of JSON.
+    pub fn json_line(&self) -> String {
+        out::json_line(REPLAY_SCHEMA, self)
+    }
+
+    fn headline(&self) -> String {
+        let place = match &self.netns {
+            Some(netns) => format!("{} in {netns}", self.device),
+            None => self.device.clone(),
+        };
+        let end = match self.end {
+            ReplayEnd::Done => "",
+            ReplayEnd::Stopped => ", stopped",
+            ReplayEnd::Packet => ", ended by a packet",
+            ReplayEnd::Failed => ", then it failed",
+        };
+        let would = if self.is_dry_run { "would send " } else { "" };
+        let time = human_duration(self.duration_ns);
+        format!("{place}: {would}{} frames in {time}{end}", human_count(self.sent))
+    }
+}
+
+impl fmt::Display for ReplayReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.headline())?;
+        let mut table = Table::default();
+        let loops = if self.loops == 1 { "1 loop".to_owned() } else { format!("{} loops", self.loops) };
+        let files =
+            if self.files.len() == 1 { "1 file".to_owned() } else { format!("{} files", self.files.len()) };
+        table.count("read", self.read, &format!("packets of {files}, {loops}"));
+        let sent_remark = if self.rate_pps > 0.0 { human_pps(self.rate_pps) } else { String::new() };
+        table.count("sent", self.sent, &sent_remark);
+        if let Some(other) = &self.other {
+            table.count("  other", self.sent_other, &format!("by {other}"));
+        }
+        for (name, count, meaning) in [
+            ("not wanted", self.not_wanted, "the options did not select them"),
+            ("cut", self.cut, "the file has only their first bytes, and --cut skip was given"),
+            ("too long", self.too_long, "longer than the device accepts"),
+            ("link type", self.link_type, "without a form on this device"),
+            ("damaged", self.damaged, "their bytes are not what the format requires"),
+            ("after end", self.after_end, "read but not sent when the run ended"),
+            ("errors", self.errors, ""),
+        ] {
+            if count > 0 {
+                table.count(name, count, meaning);
+            }
+        }
+        for cause in &self.error_causes {
+            table.count(&format!("  {}", cause.cause), cause.count, "");
+        }
+        for (name, count, meaning) in [
+            ("padded", self.padded_cut, "packets that the file cuts short, with zeros"),
+            ("padded", self.padded_short, "frames shorter than 60 bytes, with zeros"),
+            ("backwards", self.backwards, "packets with a time before an earlier one; they did not wait"),
+            ("starved", self.starved, "times the sender waited for the file"),
+        ] {
+            if count > 0 {
+                table.count(name, count, meaning);
+            }
+        }
+        if self.duration_ns > 0 {
+            table.text("wire", &format!("{} (with FCS, preamble and gap)", human_bps(self.wire_bps)));
+        }
+        if let Some(errors) = &self.gap_error {
+            let [p50, p90, p99] = [errors.p50_ns, errors.p90_ns, errors.p99_ns].map(human_duration);
+            table.text("late by", &format!("p50 < {p50}, p90 < {p90}, p99 < {p99} after the due time"));
+        }
+        if let Some(engine) = self.engine {
+            table.text("engine", engine);
+        }
+        self.troubles.iter().for_each(|trouble| table.text("file", trouble));
+        self.notes.iter().for_each(|note| table.text("note", note));
+        write!(f, "{table}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use replay::Fates;
+
+    #[test]
+    fn packets_read_are_the_sum_of_their_fates() {
+        let fates = Fates { not_wanted: 1, cut: 2, too_long: 3, after_end: 4, ..Fates::default() };
+        let sent = ReplayReport { sent: 10, errors: 5, after_end: 6, ..ReplayReport::default() };
+        let report = sent.with_files(FileReport { fates, ..FileReport::default() });
+        assert_eq!((report.read, report.after_end), (31, 10));
+        assert!(!report.is_good());
+    }
+
+    #[test]
+    fn quantiles_are_upper_bounds() {
+        let errors = GapErrors::of(&[0, 0, 50, 40, 0, 10]).unwrap();
+        assert_eq!((errors.p50_ns, errors.p90_ns, errors.p99_ns), (4, 8, 32));
+        assert_eq!(GapErrors::of(&[0; 40]), None);
+    }
+}

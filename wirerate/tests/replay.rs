@@ -1,0 +1,264 @@
+//! `wirerate replay --dry-run` on odd files, compared with `tests/golden/replay_odd_files.txt`, and
+//! the frames that it writes.
+
+use pcapng::{Interface, Packet, Section, Writer, pcap};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const FRAMES: u64 = 200;
+const START_NS: u64 = 1_700_000_000_000_000_000;
+const GAP_NS: u64 = 1_000_000;
+/// Addresses of the made header, as the arguments below give them.
+const MACS: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+
+/// A folder that goes when the test is over.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("wre-replay-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("the temporary folder can be written");
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// An IPv4 packet of UDP of 86 bytes.
+fn ip(number: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    let builder = etherparse::PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
+    builder.udp(1000 + number as u16, 53).write(&mut out, &[number as u8; 58]).unwrap();
+    out
+}
+
+fn frame(number: u64) -> Vec<u8> {
+    [&MACS[..], &[8, 0], &ip(number)].concat()
+}
+
+/// A pcap file of one link type; `record` gives original length and bytes.
+fn pcap_of(link_type: u16, record: impl Fn(u64) -> (u32, Vec<u8>)) -> Vec<u8> {
+    let header = pcap::Header { link_type, ..pcap::Header::default() };
+    let mut writer = pcap::Writer::new(Vec::new(), &header).unwrap();
+    for number in 0..FRAMES {
+        let (frame_len, data) = record(number);
+        let time_ns = START_NS + number * GAP_NS;
+        writer.record(&pcap::Record { time_ns, frame_len, data: &data }).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+fn with_header(link_type: u16, header: &[u8]) -> Vec<u8> {
+    pcap_of(link_type, |number| {
+        let data = [header, &ip(number)].concat();
+        (data.len() as u32, data)
+    })
+}
+
+/// A pcapng file whose interfaces take turns.
+fn pcapng_of(link_types: &[u16]) -> Vec<u8> {
+    let mut writer = Writer::new(Vec::new(), &Section::default()).unwrap();
+    for link_type in link_types {
+        writer.add_interface(&Interface { link_type: *link_type, ..Interface::default() }).unwrap();
+    }
+    for number in 0..FRAMES {
+        let interface = number as u32 % link_types.len() as u32;
+        let data = if link_types[interface as usize] == 1 { frame(number) } else { ip(number) };
+        let time_ns = START_NS + number * GAP_NS;
+        let (frame_len, data) = (data.len() as u32, &data[..]);
+        writer.packet(&Packet { interface, time_ns, frame_len, data, ..Packet::default() }).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    out.write_all(bytes).unwrap();
+    out.finish().unwrap()
+}
+
+/// Runs the program in `folder` without a device.
+fn replay(folder: &Path, args: &[&str]) -> (String, i32) {
+    let output = Command::new(env!("CARGO_BIN_EXE_wirerate"))
+        .args(["replay", "no-device", "--dry-run", "--dst-mac", "02:00:00:00:00:02"])
+        .args(args)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the binary under test starts");
+    let text = [output.stdout, output.stderr].concat();
+    (String::from_utf8(text).unwrap(), output.status.code().expect("it was not killed"))
+}
+
+/// The frames that a dry run of `args` writes, with interface and time after the first.
+fn written(folder: &Path, args: &[&str]) -> Vec<(u32, u64, Vec<u8>)> {
+    let (said, code) = replay(folder, &[args, &["--write", "out.pcapng"]].concat());
+    assert_eq!(code, 0, "{said}");
+    let file = std::fs::read(folder.join("out.pcapng")).unwrap();
+    let mut reader = pcapng::Reader::new(&file[..]);
+    let mut frames = Vec::new();
+    while let Some(block) = reader.next_block().unwrap() {
+        if let pcapng::Block::Packet(packet) = block {
+            frames.push((packet.interface, packet.time_ns - START_NS, packet.data.to_vec()));
+        }
+    }
+    frames
+}
+
+fn expected() -> Vec<Vec<u8>> {
+    (0..FRAMES).map(frame).collect()
+}
+
+#[test]
+fn odd_files_are_played_or_named_with_their_exit_code() {
+    let folder = Folder::new("odd");
+    let whole = pcap_of(1, |number| (frame(number).len() as u32, frame(number)));
+    let sll = [&[0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0, 8, 0][..]].concat();
+    let sll2 = [&[8, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0][..]].concat();
+    let mut damaged = whole[..24 + 5 * 116].to_vec();
+    damaged.extend([1, 0, 0, 0, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0x7f, 60, 0, 0, 0]);
+    damaged.extend([7; 3000]);
+    let backwards = {
+        let mut writer = pcap::Writer::new(Vec::new(), &pcap::Header::default()).unwrap();
+        for number in 0..FRAMES {
+            let (time_ns, data) = (START_NS - number * GAP_NS, frame(number));
+            let frame_len = data.len() as u32;
+            writer.record(&pcap::Record { time_ns, frame_len, data: &data }).unwrap();
+        }
+        writer.finish().unwrap()
+    };
+    let long = |number: u64| (9000, [frame(number), vec![0; 8900]].concat());
+    let files: [(&str, Vec<u8>); 18] = [
+        ("one-interface.pcapng", pcapng_of(&[1])),
+        ("two-link-types.pcapng", pcapng_of(&[1, 101])),
+        ("gzip.pcap.gz", gzip(&whole)),
+        ("zstd.pcap.zst", zstd::stream::encode_all(&whole[..], 1).unwrap()),
+        ("xz.pcap.xz", b"\xfd7zXZ\0".to_vec()),
+        ("cut-at-96.pcap", pcap_of(1, |number| (1000, frame(number)[..96].to_vec()))),
+        ("ends-inside-a-frame.pcap", whole[..whole.len() - 50].to_vec()),
+        ("damaged-length.pcap", damaged),
+        ("raw-ip.pcap", with_header(101, &[])),
+        ("sll.pcap", with_header(113, &sll)),
+        ("sll2.pcap", with_header(276, &sll2)),
+        ("null.pcap", with_header(0, &[2, 0, 0, 0])),
+        ("radiotap.pcap", with_header(127, &[0, 0, 8, 0, 0, 0, 0, 0])),
+        ("ppp.pcap", with_header(9, &[])),
+        ("nine-thousand.pcap", pcap_of(1, long)),
+        ("twenty-bytes.pcap", pcap_of(1, |number| (20, frame(number)[..20].to_vec()))),
+        ("backwards.pcap", backwards),
+        ("not-a-capture.pcap", vec![7; 100]),
+    ];
+    let mut text = String::new();
+    for (name, bytes) in files {
+        std::fs::write(folder.0.join(name), bytes).unwrap();
+        let (said, code) = replay(&folder.0, &[name]);
+        text += &format!("$ wirerate replay no-device --dry-run {name}\n{said}exit code {code}\n\n");
+    }
+    testkit::golden("replay_odd_files.txt", &text);
+}
+
+#[test]
+fn every_form_of_a_file_gives_the_frames_in_order_with_their_times() {
+    let folder = Folder::new("forms");
+    let whole = pcap_of(1, |number| (frame(number).len() as u32, frame(number)));
+    let sll = [0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0, 8, 0];
+    for (name, bytes) in [
+        ("plain", whole.clone()),
+        ("gzip", gzip(&whole)),
+        ("pcapng", pcapng_of(&[1, 101])),
+        ("raw", with_header(101, &[])),
+        ("sll", with_header(113, &sll)),
+        ("null", with_header(108, &[0, 0, 0, 2])),
+    ] {
+        std::fs::write(folder.0.join(name), bytes).unwrap();
+        let frames = written(&folder.0, &[name, "--src-mac", "02:00:00:00:00:01"]);
+        for (number, (found, expected)) in frames.iter().zip(expected()).enumerate() {
+            assert_eq!(found.1, number as u64 * GAP_NS, "{name}");
+            assert_eq!(found.2, expected, "{name}, frame {number}");
+        }
+        assert_eq!(frames.len() as u64, FRAMES, "{name}");
+    }
+}
+
+#[test]
+fn loops_merging_selection_and_two_devices_keep_the_count_of_packets() {
+    let folder = Folder::new("loops");
+    let whole = pcap_of(1, |number| (frame(number).len() as u32, frame(number)));
+    std::fs::write(folder.0.join("a"), &whole).unwrap();
+    std::fs::write(folder.0.join("b"), &whole).unwrap();
+    let json = |args: &[&str]| -> serde_json::Value {
+        let (said, code) = replay(&folder.0, &[args, &["--json"]].concat());
+        assert_eq!(code, 0, "{said}");
+        serde_json::from_str(&said).unwrap()
+    };
+    let read = |report: &serde_json::Value| -> u64 {
+        let fates = ["sent", "not_wanted", "cut", "too_long", "link_type", "damaged", "after_end", "errors"];
+        let sum = fates.iter().map(|fate| report[fate].as_u64().unwrap()).sum();
+        assert_eq!(report["read"].as_u64(), Some(sum), "{report}");
+        sum
+    };
+
+    let report = json(&["a", "--loop", "3", "--packets", "1-10", "--loop-gap", "1ms"]);
+    assert_eq!((read(&report), report["sent"].as_u64()), (600, Some(30)));
+    assert_eq!(report["duration_ns"].as_u64(), Some(3 * 9 * GAP_NS + 2 * 1_000_000));
+    let report = json(&["a", "b", "--count", "300"]);
+    assert_eq!((read(&report), report["loops"].as_u64()), (300, Some(0)));
+    let report = json(&["a", "--duration", "50ms"]);
+    assert_eq!((report["sent"].as_u64(), report["after_end"].as_u64()), (Some(50), Some(1)));
+    let report = json(&["a", "--speed", "2"]);
+    assert_eq!(report["duration_ns"].as_u64(), Some((FRAMES - 1) * GAP_NS / 2));
+
+    let frames = written(&folder.0, &["a", "b", "--merge"]);
+    let times: Vec<u64> = frames.iter().map(|(_, time_ns, _)| *time_ns).collect();
+    let twice: Vec<u64> = (0..FRAMES).flat_map(|number| [number * GAP_NS; 2]).collect();
+    assert_eq!(times, twice);
+
+    let two = ["a", "--other", "no-device-2", "--split", "sources=10.0.0.0/8"];
+    assert!(written(&folder.0, &two).iter().all(|(interface, ..)| *interface == 0));
+    let two = ["a", "--other", "no-device-2", "--split", "sources=192.0.2.0/24"];
+    assert!(written(&folder.0, &two).iter().all(|(interface, ..)| *interface == 1));
+}
+
+#[test]
+fn a_rewritten_file_has_the_checksums_that_tcprewrite_would_write() {
+    let folder = Folder::new("rewrite");
+    let whole = pcap_of(1, |number| (frame(number).len() as u32, frame(number)));
+    std::fs::write(folder.0.join("a"), whole).unwrap();
+    let frames = written(
+        &folder.0,
+        &[
+            "a",
+            "--loop",
+            "2",
+            "--map-ip",
+            "10.0.0.0/8=198.18.0.0/16",
+            "--set",
+            "ttl=9",
+            "--set",
+            "vlan=7",
+            "--map-port",
+            "53=5353",
+            "--each-loop",
+            "src+=256",
+        ],
+    );
+    assert_eq!(frames.len() as u64, 2 * FRAMES);
+    for (number, (_, _, bytes)) in frames.iter().enumerate() {
+        let packet = etherparse::SlicedPacket::from_ethernet(bytes).unwrap();
+        let Some(etherparse::NetSlice::Ipv4(ip)) = packet.net else { panic!("{bytes:?}") };
+        let Some(etherparse::TransportSlice::Udp(udp)) = packet.transport else { panic!("{bytes:?}") };
+        let header = ip.header().to_header();
+        assert_eq!(header.source, [198, 18, u8::from(number as u64 >= FRAMES), 1]);
+        assert_eq!((header.destination, header.time_to_live), ([198, 18, 0, 2], 9));
+        assert_eq!(header.header_checksum, header.calc_header_checksum());
+        assert_eq!(udp.destination_port(), 5353);
+        let expected = udp.to_header().calc_checksum_ipv4(&header, udp.payload()).unwrap();
+        assert_eq!(udp.checksum(), expected, "frame {number}");
+        assert_eq!(bytes[12..16], [0x81, 0, 0, 7]);
+    }
+}
