@@ -17,12 +17,18 @@ build: ## the program, as target/release/wirerate
 PREFIX ?= /usr/local
 SMALL_NAMES := mgdump mgcap mgcap_hwtstamp_config
 
-install: build ## the program and its small names, to PREFIX/bin (/usr/local/bin), manual page and completions
+install: build ## the program and its small names, to PREFIX/bin (/usr/local/bin), manual pages and completions
 	install -D --strip --mode=755 $(WIRERATE) $(DESTDIR)$(PREFIX)/bin/wirerate
 	for name in $(SMALL_NAMES); do ln -sfn wirerate $(DESTDIR)$(PREFIX)/bin/$$name; done
-	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 	$(WIRERATE) man --dir $(DESTDIR)$(PREFIX)/share/man/man1
 	$(WIRERATE) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/wirerate
+	for name in $(SMALL_NAMES); do \
+		ln -sfn wirerate $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$name; \
+	done
+	$(WIRERATE) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_wirerate
+	$(WIRERATE) completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/wirerate.fish
 
 demo: build ## two namespaces, ten million frames, a capture, a report (as root)
 	$(WIRERATE) demo

@@ -22,6 +22,7 @@ packages_for() {
 	END
 	netns) cat <<-END ;;
 		ethtool          ethtool
+		fish             fish
 		iproute2         ip
 		iputils-ping     ping
 		lz4              lz4
@@ -34,6 +35,7 @@ packages_for() {
 		wireshark-common dumpcap
 		xdp-tools        xdpdump
 		xz-utils         xz
+		zsh              zsh
 		zstd             zstd
 	END
 	vm) cat <<-END ;;

@@ -207,10 +207,16 @@ fn dry_run_writes_a_file_that_begins_as_pcapng() {
 
 #[test]
 fn man_page_and_completions_name_every_command() {
-    for args in [&["man"][..], &["completions", "bash"], &["completions", "zsh"], &["completions", "fish"]] {
-        let said = wirerate(args);
-        assert_eq!(said.status, 0, "{args:?}: {}", said.stderr);
-        assert!(said.stdout.contains("send"), "{args:?}");
+    let elvish = wirerate(&["completions", "elvish"]);
+    for said in [wirerate(&["man"]), elvish, wirerate(&["complete", "--", "wirerate", ""])] {
+        assert_eq!(said.status, 0, "{}", said.stderr);
+        for command in ["send", "capture", "man", "completions"] {
+            assert!(said.stdout.contains(command), "{command}: {}", said.stdout);
+        }
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        let said = wirerate(&["completions", shell]);
+        assert!(said.stdout.contains("command wirerate complete -- "), "{shell}: {}", said.stderr);
     }
 }
 

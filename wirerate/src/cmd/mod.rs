@@ -95,6 +95,9 @@ pub enum Command {
     Help(help::Args),
     /// Print the completion script of a shell
     Completions(completions::Args),
+    /// Print the candidates for a word, for completion scripts
+    #[command(hide = true)]
+    Complete(completions::WordsArgs),
     /// Print a manual page, or write all of them
     Man(man::Args),
 }
@@ -134,6 +137,7 @@ impl Command {
             Self::MgcapHwtstampConfig(args) => timestamp::run(&args.into()),
             Self::Help(args) => help::run(&args),
             Self::Completions(args) => completions::run(&args),
+            Self::Complete(args) => completions::complete(&args),
             Self::Man(args) => man::run(&args),
         }
     }

@@ -9,6 +9,7 @@ mod capture;
 mod capture_ends;
 mod capture_files;
 mod capture_rights;
+mod completions;
 mod control;
 mod count;
 mod demo;
@@ -57,6 +58,7 @@ const CASES: &[&[Case]] = &[
     capture_files::CASES,
     capture_rights::CASES,
     sources::CASES,
+    completions::CASES,
     count::CASES,
     hardware::CASES,
     mgcap::CASES,
