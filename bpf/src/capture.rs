@@ -16,6 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 
 const OBJECT: &str = "capture";
+const FILTERED: &str = "capture, with the filter";
 
 /// Slot sizes are multiples of a cache line.
 const SLOT_UNIT_BYTES: u32 = 64;
@@ -276,10 +277,11 @@ fn load_fds(
 impl Loaded {
     /// Loads the programs again, with a filter.
     fn insert_filter(&mut self, filter: &[Ebpf], [program, frags]: [&[bpf_insn]; 2]) -> Result<(), BpfError> {
-        let options = LoadOptions { name: c"wr_capture", frags: false, bound_to: 0 };
+        let options = LoadOptions { object: FILTERED, name: c"wr_capture", frags: false, bound_to: 0 };
         self.program = crate::filter::load(program, filter, options)?;
         if let Some(kept) = &mut self.frags_program {
-            let options = LoadOptions { name: c"wr_capture_frags", frags: true, bound_to: 0 };
+            let options =
+                LoadOptions { object: FILTERED, name: c"wr_capture_frags", frags: true, bound_to: 0 };
             *kept = crate::filter::load(frags, filter, options)?;
         }
         Ok(())
@@ -292,8 +294,8 @@ impl Loaded {
         [program, frags]: [&[bpf_insn]; 2],
         bound_to: u32,
     ) -> Result<(), BpfError> {
-        let one = LoadOptions { name: c"wr_capture_hw", frags: false, bound_to };
-        let all = LoadOptions { name: c"wr_capture_hwf", frags: true, bound_to };
+        let one = LoadOptions { object: FILTERED, name: c"wr_capture_hw", frags: false, bound_to };
+        let all = LoadOptions { object: FILTERED, name: c"wr_capture_hwf", frags: true, bound_to };
         let loaded = [(program, one), (frags, all)];
         self.bound = loaded
             .into_iter()

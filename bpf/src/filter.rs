@@ -1,10 +1,10 @@
-//! Replaces the filter function of the capture program.
+//! Replaces the filter function of the capture program and of the sink.
 //!
-//! `capture.bpf.c` ends with a placeholder function `wr_filter`. libbpf loads the object once
-//! unchanged, which creates the maps, resolves addresses and appends the functions. Then the
-//! instructions of `wr_filter` are replaced by the filter, and the result is loaded again. The
-//! direct call also works in device-bound programs, where tail calls do not, and on kernels without
-//! freplace.
+//! `capture.bpf.c` and `sink.bpf.c` end with a placeholder function `wr_filter`. libbpf loads the
+//! object once unchanged, which creates the maps, resolves addresses and appends the functions.
+//! Then the instructions of `wr_filter` are replaced by the filter, and the result is loaded again.
+//! The direct call also works in device-bound programs, where tail calls do not, and on kernels
+//! without freplace.
 
 use crate::{BpfError, sys};
 use filter::Ebpf;
@@ -22,6 +22,8 @@ const CALL_LOCAL: u8 = 1;
 /// Load options of the second load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoadOptions {
+    /// What is loaded, for messages.
+    pub(crate) object: &'static str,
     /// Name of the program, at most 15 bytes.
     pub(crate) name: &'static std::ffi::CStr,
     /// True for a multi-buffer program.
@@ -38,7 +40,7 @@ pub(crate) fn load(program: &[bpf_insn], filter: &[Ebpf], options: LoadOptions) 
         |source: io::Error| {
             let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
             BpfError::Load {
-                object: "capture, with the filter",
+                object: options.object,
                 reason: source.to_string(),
                 log: String::from_utf8_lossy(&log[..end]).into_owned(),
             }
@@ -50,7 +52,7 @@ pub(crate) fn load(program: &[bpf_insn], filter: &[Ebpf], options: LoadOptions) 
 const LOG_LEN: usize = 1 << 20;
 
 /// # Panics
-/// If the program does not end with `wr_filter`, which is a bug in `capture.bpf.c`.
+/// If the program does not end with `wr_filter`, which is a bug in its C code.
 fn replace_filter(program: &[bpf_insn], filter: &[Ebpf]) -> Vec<bpf_insn> {
     let start = last_function(program);
     let is_marked = program[start..].iter().any(|one| one.imm == MARK);

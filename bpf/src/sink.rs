@@ -2,14 +2,18 @@
 //!
 //! It is the cheapest receiver in the kernel. On a veth it also lets the peer transmit XDP frames.
 
+use crate::filter::LoadOptions;
 use crate::shared::SharedArray;
 use crate::xdp::{self, XdpLink, XdpModeChoice};
 use crate::{BpfError, abi, log, skel};
+use filter::Ebpf;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_sys::bpf_insn;
 use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 const OBJECT: &str = "sink";
+const FILTERED: &str = "sink, with the filter";
 
 const XDP_DROP: u32 = 1;
 const XDP_PASS: u32 = 2;
@@ -51,6 +55,8 @@ pub struct SinkCount {
     pub frames: u64,
     /// Their lengths in bytes, without FCS.
     pub frame_bytes: u64,
+    /// Frames that the filter rejected; not among `frames`.
+    pub filtered: u64,
 }
 
 impl AsFd for Sink {
@@ -73,9 +79,18 @@ impl Sink {
     /// # Errors
     /// See [`Sink::load`].
     pub fn load_with(verdict: SinkVerdict) -> Result<Self, BpfError> {
+        Self::load_filtered(verdict, None)
+    }
+
+    /// Like [`Sink::load_with`], with a filter from [`filter::translate`]. The host receives the
+    /// frames that it rejects.
+    ///
+    /// # Errors
+    /// See [`Sink::load`]; also [`BpfError::Load`] if the verifier rejects the filter.
+    pub fn load_filtered(verdict: SinkVerdict, filter: Option<&[Ebpf]>) -> Result<Self, BpfError> {
         // Kernels before 5.18 reject multi-buffer programs.
         let Loaded { program, frags_program, cpus, count } =
-            load(verdict, true).or_else(|error| load(verdict, false).map_err(|_| error))?;
+            load(verdict, filter, true).or_else(|error| load(verdict, filter, false).map_err(|_| error))?;
         let cpus = SharedArray::new(cpus.as_fd(), "wr_sink_cpus", count)?;
         Ok(Self { program, frags_program, cpus })
     }
@@ -101,6 +116,7 @@ impl Sink {
         (0..self.cpus.len()).map(|cpu| SinkCount {
             frames: self.cpus.counter(cpu, offset_of!(abi::SinkCpu, frames)),
             frame_bytes: self.cpus.counter(cpu, offset_of!(abi::SinkCpu, frame_bytes)),
+            filtered: self.cpus.counter(cpu, offset_of!(abi::SinkCpu, filtered)),
         })
     }
 
@@ -109,6 +125,7 @@ impl Sink {
         self.per_cpu().fold(SinkCount::default(), |sum, cpu| SinkCount {
             frames: sum.frames + cpu.frames,
             frame_bytes: sum.frame_bytes + cpu.frame_bytes,
+            filtered: sum.filtered + cpu.filtered,
         })
     }
 }
@@ -121,25 +138,47 @@ struct Loaded {
     count: usize,
 }
 
-fn load(verdict: SinkVerdict, frags: bool) -> Result<Loaded, BpfError> {
-    let (loaded, log) = log::collect(|| load_fds(verdict, frags));
-    loaded.map_err(|error| BpfError::Load { object: OBJECT, reason: error.to_string(), log })
+fn load(verdict: SinkVerdict, filter: Option<&[Ebpf]>, frags: bool) -> Result<Loaded, BpfError> {
+    let (loaded, log) = log::collect(|| load_fds(verdict, filter, frags));
+    loaded.map_err(|error| BpfError::Load { object: OBJECT, reason: error.to_string(), log })?
 }
 
-fn load_fds(verdict: SinkVerdict, frags: bool) -> libbpf_rs::Result<Loaded> {
+/// The inner error is that of the filter.
+fn load_fds(
+    verdict: SinkVerdict,
+    filter: Option<&[Ebpf]>,
+    frags: bool,
+) -> libbpf_rs::Result<Result<Loaded, BpfError>> {
     let count = libbpf_rs::num_possible_cpus()?;
     let mut storage = MaybeUninit::uninit();
     let mut open = skel::sink::SinkSkelBuilder::default().open(&mut storage)?;
     let settings = open.maps.rodata_data.as_deref_mut().expect("the program has settings");
     settings.wr_sink_verdict = verdict.code();
+    settings.wr_is_filtered = filter.is_some();
     open.progs.wr_sink_frags.set_autoload(frags);
     open.maps.wr_sink_cpus.set_max_entries(count as u32)?;
     let skel = open.load()?;
     let keep = |fd: BorrowedFd<'_>| fd.try_clone_to_owned();
-    Ok(Loaded {
+    let mut loaded = Loaded {
         program: keep(skel.progs.wr_sink.as_fd())?,
         frags_program: frags.then(|| keep(skel.progs.wr_sink_frags.as_fd())).transpose()?,
         cpus: keep(skel.maps.wr_sink_cpus.as_fd())?,
         count,
-    })
+    };
+    let Some(filter) = filter else { return Ok(Ok(loaded)) };
+    let programs = [skel.progs.wr_sink.insns(), skel.progs.wr_sink_frags.insns()];
+    Ok(loaded.insert_filter(filter, programs).map(|()| loaded))
+}
+
+impl Loaded {
+    /// Loads the programs again, with a filter.
+    fn insert_filter(&mut self, filter: &[Ebpf], [program, frags]: [&[bpf_insn]; 2]) -> Result<(), BpfError> {
+        let options = LoadOptions { object: FILTERED, name: c"wr_sink", frags: false, bound_to: 0 };
+        self.program = crate::filter::load(program, filter, options)?;
+        if let Some(kept) = &mut self.frags_program {
+            let options = LoadOptions { object: FILTERED, name: c"wr_sink_frags", frags: true, bound_to: 0 };
+            *kept = crate::filter::load(frags, filter, options)?;
+        }
+        Ok(())
+    }
 }

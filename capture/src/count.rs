@@ -1,11 +1,14 @@
 //! Receives and counts frames, without rings, copies and files: the baseline of a capture.
 
-use crate::backend::quiesce;
-use crate::options::Mode;
+use crate::backend::{filter, quiesce};
+use crate::options::{Mode, SNAPLEN_WHOLE};
+use crate::promiscuous::Promiscuity;
 use crate::{CaptureError, XdpFacts, XdpModeChoice};
 use bpf::xdp::XdpLink;
 use bpf::{Sink, SinkVerdict};
 use host::{Link, Netns, Stack};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// What to count.
@@ -19,6 +22,12 @@ pub struct CountOptions {
     pub mode: Mode,
     /// How the XDP program may be attached.
     pub xdp: XdpModeChoice,
+    /// Whether the device is made promiscuous while frames are counted.
+    pub promiscuous: bool,
+    /// Which frames are counted, in the language of pcap-filter(7); the host receives the others.
+    pub filter: Option<String>,
+    /// Set by the caller when the user has asked to end.
+    pub interrupted: Arc<AtomicBool>,
 }
 
 /// Frames that one CPU received.
@@ -30,6 +39,8 @@ pub struct CpuCount {
     pub frames: u64,
     /// Their lengths in bytes, without FCS.
     pub frame_bytes: u64,
+    /// Frames that did not match the filter; not among `frames`.
+    pub filtered: u64,
 }
 
 /// A device that is counted on. Dropping it takes the program off.
@@ -39,6 +50,7 @@ pub struct Counting {
     link: XdpLink,
     xdp: XdpFacts,
     device: Link,
+    promiscuity: Promiscuity,
     started: Instant,
 }
 
@@ -69,19 +81,35 @@ impl Counting {
     fn start_here(options: &CountOptions) -> Result<Self, CaptureError> {
         let device = Stack::here()?.link(&options.ifname)?;
         bpf::xdp::refuse_if_busy(device.index, &device.name)?;
-        let sink = Sink::load_with(match options.mode {
+        let verdict = match options.mode {
             Mode::Mirror => SinkVerdict::Pass,
             Mode::Drop => SinkVerdict::Drop,
-        })?;
-        let started = Instant::now();
+        };
+        let translated = |expression: &String| {
+            filter::translated(expression, &device, SNAPLEN_WHOLE, &options.interrupted)
+        };
+        let filter = options.filter.as_ref().map(translated).transpose()?;
+        let sink = Sink::load_filtered(verdict, filter.as_deref())?;
+        let promiscuity = Promiscuity::of(&device, options.promiscuous);
         let link = sink.attach(device.index, &device.name, options.xdp)?;
+        let started = Instant::now();
         let xdp = XdpFacts::from(&link);
-        Ok(Self { sink, link, xdp, device, started })
+        Ok(Self { sink, link, xdp, device, promiscuity, started })
     }
 
     /// The device, as it was at the start.
     pub fn device(&self) -> &Link {
         &self.device
+    }
+
+    /// True if the device was made promiscuous.
+    pub fn is_promiscuous(&self) -> bool {
+        self.promiscuity.is_on()
+    }
+
+    /// Why the device could not be made promiscuous.
+    pub fn promiscuous_refusal(&self) -> Option<&str> {
+        self.promiscuity.refusal()
     }
 
     /// How the program is attached.
@@ -107,16 +135,22 @@ impl Counting {
     /// Takes the program off and waits until it runs nowhere, so that the numbers are final.
     pub fn stop(self) -> CountResult {
         let is_device_gone = self.is_device_gone();
-        drop(self.link);
         let elapsed = self.started.elapsed();
-        quiesce::wait_for_last_frames(|| busy_cpus(&self.sink).iter().map(|cpu| cpu.frames).sum());
+        drop(self.link);
+        quiesce::wait_for_last_frames(|| {
+            busy_cpus(&self.sink).iter().map(|cpu| cpu.frames + cpu.filtered).sum()
+        });
         CountResult { cpus: busy_cpus(&self.sink), elapsed, is_device_gone }
     }
 }
 
 fn busy_cpus(sink: &Sink) -> Vec<CpuCount> {
     let counts = (0..).zip(sink.per_cpu());
-    let counts =
-        counts.map(|(cpu, count)| CpuCount { cpu, frames: count.frames, frame_bytes: count.frame_bytes });
-    counts.filter(|count| count.frames > 0).collect()
+    let counts = counts.map(|(cpu, count)| CpuCount {
+        cpu,
+        frames: count.frames,
+        frame_bytes: count.frame_bytes,
+        filtered: count.filtered,
+    });
+    counts.filter(|count| count.frames + count.filtered > 0).collect()
 }

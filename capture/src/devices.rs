@@ -5,6 +5,7 @@ use crate::backend::nic_stats::NicLoss;
 use crate::backend::{Backend, RingCounts, SourceFacts};
 use crate::interfaces::Numbering;
 use crate::output::accounting::FileCounts;
+use crate::promiscuous::Promiscuity;
 use crate::record::ring_handle::RingHandle;
 use crate::stats::{Counts, DeviceStats, RingStats, Stats};
 use crate::time::utc::utc_now_ns;
@@ -40,6 +41,10 @@ pub struct DeviceFacts {
     pub clock: Option<PhcFacts>,
     /// Why frames get the kernel's time although the device stamps them.
     pub stamps_refusal: Option<String>,
+    /// True if the capture made it promiscuous.
+    pub is_promiscuous: bool,
+    /// Why it could not be made promiscuous.
+    pub promiscuous_refusal: Option<String>,
 }
 
 /// One device and the way of taking frames off it.
@@ -50,6 +55,7 @@ pub(crate) struct Device {
     pub(crate) nic_loss: NicLoss,
     /// Its clock, where it stamps frames, or why it has none.
     pub(crate) hardware: Hardware,
+    pub(crate) promiscuity: Promiscuity,
     /// Written to attach and to detach it.
     pub(crate) backend: RwLock<Box<dyn Backend>>,
     /// True once it was found not to be in its namespace any more, where its tap goes on.
@@ -63,7 +69,8 @@ pub(crate) struct CaptureState {
     pub(crate) stack: Stack,
     pub(crate) devices: Vec<Device>,
     pub(crate) written: Arc<Written>,
-    pub(crate) started: Instant,
+    /// When every device was attached.
+    started: OnceLock<Instant>,
     pub(crate) start_time_ns: u64,
     pub(crate) stopped_after: OnceLock<Duration>,
     /// When devices were last looked for, in milliseconds since the start.
@@ -76,11 +83,21 @@ impl CaptureState {
             stack,
             devices,
             written: Arc::default(),
-            started: Instant::now(),
+            started: OnceLock::new(),
             start_time_ns: utc_now_ns(),
             stopped_after: OnceLock::new(),
             looked_ms: AtomicU64::new(0),
         }
+    }
+
+    /// Every device is attached.
+    pub(crate) fn begin(&self) {
+        self.started.set(Instant::now()).expect("a capture begins once");
+    }
+
+    /// Time since then.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.started.get().map_or(Duration::ZERO, Instant::elapsed)
     }
 
     pub(crate) fn facts(&self) -> Vec<DeviceFacts> {
@@ -90,7 +107,16 @@ impl CaptureState {
             let (refusal, ring_frames) =
                 device.with_backend(|backend| (backend.stamps_refusal(), backend.ring_frames()));
             let stamps_refusal = device.hardware.refusal.clone().or(refusal);
-            DeviceFacts { link: device.link.clone(), source, is_gone, ring_frames, clock, stamps_refusal }
+            DeviceFacts {
+                link: device.link.clone(),
+                source,
+                is_gone,
+                ring_frames,
+                clock,
+                stamps_refusal,
+                is_promiscuous: device.promiscuity.is_on(),
+                promiscuous_refusal: device.promiscuity.refusal().map(str::to_owned),
+            }
         };
         self.devices.iter().map(facts).collect()
     }
@@ -110,7 +136,7 @@ impl CaptureState {
     }
 
     pub(crate) fn are_all_gone(&self) -> bool {
-        let elapsed_ms = self.started.elapsed().as_millis() as u64;
+        let elapsed_ms = self.elapsed().as_millis() as u64;
         let looked_ms = self.looked_ms.load(Relaxed);
         // Asking costs a message to the kernel and its answer.
         if elapsed_ms >= looked_ms + LOOK_MS && self.looked_ms.swap(elapsed_ms, Relaxed) == looked_ms {
@@ -134,7 +160,7 @@ impl CaptureState {
     pub(crate) fn stats(&self) -> Stats {
         let rings = self.devices.iter().enumerate().flat_map(|(number, device)| device.stats(number));
         Stats {
-            elapsed: self.stopped_after.get().copied().unwrap_or_else(|| self.started.elapsed()),
+            elapsed: self.stopped_after.get().copied().unwrap_or_else(|| self.elapsed()),
             rings: rings.collect(),
             devices: self.devices.iter().map(|device| self.device_stats(device)).collect(),
             output_bytes: self.written.bytes.load(Relaxed),

@@ -6,6 +6,7 @@ use bpf::BpfError;
 use filter::FilterError;
 use host::{HostError, LinkLayer};
 use std::io;
+use std::path::Path;
 
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -236,23 +237,12 @@ pub(crate) fn first_line(reason: &str) -> String {
 }
 
 impl CaptureError {
-    /// What a person could do about it.
+    /// What the user can try.
     pub fn advice(&self) -> Option<String> {
         match self {
+            Self::Bpf(BpfError::XdpBusy { .. }) => self.busy_advice(true),
             Self::Host(error) => error.advice(),
             Self::NotStamping { .. } => Some("`wirerate timestamp DEV on`".to_owned()),
-            Self::Bpf(BpfError::XdpBusy { ifname, name, id, .. }) => Some(match name.as_str() {
-                name if name.starts_with("wr_capture") => {
-                    format!("end the other capture on {ifname}, or --source tpacket")
-                }
-                "wr_sink" | "wr_sink_frags" => {
-                    format!("end the `wirerate count` or `wirerate sink` on {ifname}")
-                }
-                _ => format!(
-                    "--source tpacket goes without a program; `bpftool prog show id {id}` says whose this one is, \
-                     and `ip link set dev {ifname} xdp off` takes it off unless a link holds it"
-                ),
-            }),
             Self::NoStampsByXdp { .. } => {
                 Some("--source tpacket (in mirror mode), or --clock system for the kernel's time".to_owned())
             }
@@ -270,6 +260,10 @@ impl CaptureError {
                 "install it: `apt-get install libpcap0.8` on Debian and Ubuntu, `libpcap` elsewhere"
                     .to_owned(),
             ),
+            Self::Create { name, source } if source.kind() == io::ErrorKind::NotFound => {
+                let folder = Path::new(name).parent()?.display().to_string();
+                (!folder.is_empty()).then(|| format!("`mkdir -p {folder}`, if that is the right directory"))
+            }
             Self::Create { name, source } if source.kind() == io::ErrorKind::WouldBlock => {
                 Some(format!("`fuser -v {name}` to see which program writes to it, or another name"))
             }
@@ -285,6 +279,24 @@ impl CaptureError {
             Self::Bpf(error) => error.advice().map(str::to_owned),
             _ => None,
         }
+    }
+
+    /// What to do about a device that has an XDP program; `sockets_will_do` is false if only XDP
+    /// can do what the user asked for. `None` for other errors.
+    pub fn busy_advice(&self, sockets_will_do: bool) -> Option<String> {
+        let Self::Bpf(BpfError::XdpBusy { ifname, name, id, .. }) = self else { return None };
+        let to_do = match name.as_str() {
+            name if name.starts_with("wr_capture") => format!("end the other capture on {ifname}"),
+            "wr_sink" | "wr_sink_frags" => {
+                format!("end the `wirerate count` or `wirerate sink` on {ifname}")
+            }
+            _ => format!("`bpftool prog show id {id}` shows which program it is; end the one that owns it"),
+        };
+        Some(if sockets_will_do {
+            format!("{to_do}, or --source tpacket, which needs no program")
+        } else {
+            to_do
+        })
     }
 
     /// True when what was asked makes no sense on any device.

@@ -74,10 +74,12 @@ impl Interfaces {
         link: &Link,
         options: &Options,
         clock: Option<&PhcClock>,
+        is_promiscuous: bool,
     ) -> Result<Numbering, CaptureError> {
         let netns = options.netns.as_ref().map(ToString::to_string);
         let interface = Interface {
             filter: options.filter.clone(),
+            comment: is_promiscuous.then(|| "promiscuous mode".to_owned()),
             ..describe::interface(stack, link, netns.as_deref(), options.snaplen)?
         };
         let first = self.all.len() as u32;

@@ -18,6 +18,7 @@ mod interfaces;
 mod options;
 mod order;
 mod output;
+mod promiscuous;
 mod reader;
 mod receive;
 mod record;
@@ -36,7 +37,7 @@ pub use devices::DeviceFacts;
 pub use error::CaptureError;
 pub use options::{
     BUFFER_SIZE_BYTES_DEFAULT, ClockMode, Direction, Fanout, Mode, OnError, Options, Order, Output,
-    RING_SLOTS_DEFAULT, RING_SLOTS_MAX, RING_SLOTS_MIN, SNAPLEN_DEFAULT, SNAPLEN_MAX, SourceKind,
+    RING_SLOTS_DEFAULT, RING_SLOTS_MAX, RING_SLOTS_MIN, SNAPLEN_DEFAULT, SNAPLEN_WHOLE, SourceKind,
     WINDOW_NS_DEFAULT,
 };
 pub use order::merge::{self, MergeReport};

@@ -15,10 +15,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Bytes kept of a frame unless asked otherwise: with the record's head a slot of two cache lines.
+/// Bytes that mgcap keeps of a frame: with the record's head a slot of two cache lines.
 pub const SNAPLEN_DEFAULT: u32 = 96;
-/// Largest snaplen: the largest frame.
-pub const SNAPLEN_MAX: u32 = 65_535;
+/// The snaplen that keeps whole frames; the number that tcpdump and dumpcap use.
+pub const SNAPLEN_WHOLE: u32 = 262_144;
+/// The longest part of a frame that an XDP program can copy.
+const XDP_COPY_LEN_MAX: u32 = 65_535;
+/// What a frame has beside the MTU: the Ethernet header and two VLAN tags.
+const HEADER_LEN_MAX: u32 = 14 + 2 * 4;
 /// Slots of a ring unless asked otherwise: 3 ms of 10 million frames per second.
 pub const RING_SLOTS_DEFAULT: u32 = 32_768;
 /// Fewest slots of a ring.
@@ -28,6 +32,10 @@ pub const RING_SLOTS_MAX: u32 = 1 << 24;
 
 /// The default size of a ring is at most this, so that a long snaplen does not take all memory.
 const RING_SIZE_BYTES_MAX: u64 = 64 << 20;
+/// With the default size, all rings of a capture together take at most this part of the memory.
+const MEMORY_PART: u64 = 16;
+/// The default size of a ring is at least this, also with little memory.
+const RING_SIZE_BYTES_MIN: u64 = 2 << 20;
 
 /// What becomes of a frame after its bytes were copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -145,6 +153,8 @@ pub struct Options {
     pub per_queue: bool,
     /// What becomes of captured frames; can be changed later.
     pub mode: Mode,
+    /// Whether the devices are made promiscuous while the capture runs.
+    pub promiscuous: bool,
     /// Where frames are taken off the device.
     pub source: SourceKind,
     /// Whose clock gives the times of frames.
@@ -160,7 +170,7 @@ pub struct Options {
     /// Which frames are captured, in the language of pcap-filter(7); others are counted and stay
     /// with the host.
     pub filter: Option<String>,
-    /// Bytes kept of a frame, 1 to [`SNAPLEN_MAX`].
+    /// Bytes kept of a frame, 1 to [`SNAPLEN_WHOLE`], which keeps whole frames.
     pub snaplen: u32,
     /// Slots of each CPU's ring, rounded up to a power of two; `None` for [`RING_SLOTS_DEFAULT`],
     /// or fewer when `snaplen` is long.
@@ -212,6 +222,7 @@ impl Options {
             netns: None,
             per_queue: false,
             mode: Mode::default(),
+            promiscuous: false,
             source: SourceKind::default(),
             clock: ClockMode::default(),
             direction: Direction::default(),
@@ -250,6 +261,9 @@ impl Options {
         if is_stream && self.order == Order::FilePerRing {
             return refuse("a file for each CPU", "output that is a stream");
         }
+        if self.source == SourceKind::Xdp && self.fanout == Fanout::Hash {
+            return refuse("a fanout by flow hash", "XDP, whose rings belong to the CPUs");
+        }
         if self.rotate_command.is_some() && !self.rotate.rotates() {
             return refuse("a command for each complete file", "a single file");
         }
@@ -273,15 +287,39 @@ impl Options {
         self.ring_slots.unwrap_or(RING_SLOTS_DEFAULT)
     }
 
-    /// The rings for a machine of `cpus` CPUs, of which `rings` can receive.
-    pub(crate) fn geometry(&self, rings: u32, cpus: u32) -> Result<Geometry, CaptureError> {
-        check("snaplen", self.snaplen, 1, SNAPLEN_MAX)?;
-        let mut geometry = Geometry { snaplen: self.snaplen, slots: RING_SLOTS_DEFAULT, rings, cpus };
+    /// Bytes that rings of a device with this MTU are made for. Whole frames may be longer than the
+    /// MTU says if the kernel has merged several into one (GRO, GSO).
+    pub(crate) fn kept_len(&self, mtu: u32) -> u32 {
+        match self.snaplen {
+            SNAPLEN_WHOLE => mtu.saturating_add(HEADER_LEN_MAX).min(SNAPLEN_WHOLE),
+            snaplen => snaplen,
+        }
+    }
+
+    /// The most that one of `rings` rings takes by default on a machine with this memory.
+    pub(crate) fn ring_size_bytes_max(&self, rings: u32, memory_bytes: u64) -> u64 {
+        let ring_count = u64::from(rings.max(1)) * self.ifnames.len().max(1) as u64;
+        (memory_bytes / MEMORY_PART / ring_count).clamp(RING_SIZE_BYTES_MIN, RING_SIZE_BYTES_MAX)
+    }
+
+    /// The rings for a device with this MTU on a machine of `cpus` CPUs, of which `rings` can
+    /// receive.
+    pub(crate) fn geometry(
+        &self,
+        mtu: u32,
+        rings: u32,
+        cpus: u32,
+        memory_bytes: u64,
+    ) -> Result<Geometry, CaptureError> {
+        check("snaplen", self.snaplen, 1, SNAPLEN_WHOLE)?;
+        let snaplen = self.kept_len(mtu).min(XDP_COPY_LEN_MAX);
+        let mut geometry = Geometry { snaplen, slots: RING_SLOTS_DEFAULT, rings, cpus };
+        let size_bytes_max = self.ring_size_bytes_max(rings, memory_bytes);
         geometry.slots = match self.ring_slots {
             Some(slots) => {
                 check("number of ring slots", slots, RING_SLOTS_MIN, RING_SLOTS_MAX)?.next_power_of_two()
             }
-            None => slots_within(RING_SIZE_BYTES_MAX, geometry.slot_size_bytes()).min(RING_SLOTS_DEFAULT),
+            None => slots_within(size_bytes_max, geometry.slot_size_bytes()).min(RING_SLOTS_DEFAULT),
         };
         Ok(geometry)
     }
@@ -337,6 +375,7 @@ pub enum Direction {
     /// Frames that the host sends.
     Out,
     /// Both directions; on the loopback device each frame once.
+    #[cfg_attr(feature = "cli", value(alias = "inout"))]
     Both,
 }
 
@@ -385,8 +424,25 @@ mod tests {
             (96, Some(1000), 1024),
         ] {
             let options = Options { snaplen, ring_slots, ..Options::new("eth0") };
-            let geometry = options.geometry(2, 4).unwrap();
+            let geometry = options.geometry(1500, 2, 4, 16 << 30).unwrap();
             assert_eq!(geometry, Geometry { snaplen, slots, rings: 2, cpus: 4 });
+        }
+    }
+
+    #[test]
+    fn whole_frames_take_slots_of_the_mtu_and_its_headers() {
+        for (mtu, rings, devices, memory_gib, snaplen, slots) in [
+            (1500, 2, 1, 16, 1522, 32_768),
+            (9000, 2, 1, 16, 9022, 4096),
+            (65_536, 2, 1, 16, 65_535, 512),
+            (1500, 64, 1, 16, 1522, 8192),
+            (1500, 64, 2, 16, 1522, 4096),
+            (1500, 64, 2, 1, 1522, 1024),
+        ] {
+            let mut options = Options { snaplen: SNAPLEN_WHOLE, ..Options::new("eth0") };
+            options.ifnames = vec!["eth0".to_owned(); devices];
+            let geometry = options.geometry(mtu, rings, rings, memory_gib << 30).unwrap();
+            assert_eq!(geometry, Geometry { snaplen, slots, rings, cpus: rings }, "{mtu} {rings} {devices}");
         }
     }
 
@@ -419,11 +475,11 @@ mod tests {
     #[test]
     fn impossible_wishes_are_refused_with_what_may_be() {
         let options = Options { snaplen: 65_536, ..Options::new("eth0") };
-        let error = options.geometry(1, 1).unwrap_err();
+        let error = options.geometry(1500, 1, 1, 1 << 30).unwrap_err();
         assert_eq!(error.to_string(), "snaplen is 65536, but must be from 1 to 65535");
         for ring_slots in [0, 1, RING_SLOTS_MAX + 1] {
             let options = Options { ring_slots: Some(ring_slots), ..Options::new("eth0") };
-            assert!(matches!(options.geometry(1, 1), Err(CaptureError::BadOption { .. })));
+            assert!(matches!(options.geometry(1500, 1, 1, 1 << 30), Err(CaptureError::BadOption { .. })));
         }
     }
 }

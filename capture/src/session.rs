@@ -11,6 +11,7 @@ use crate::output::fileset::{FileSet, FileSettings};
 use crate::output::hook::CommandRunner;
 use crate::output::names::with_label;
 use crate::output::pipe::Pipe;
+use crate::promiscuous::Promiscuity;
 use crate::reader::Ring;
 use crate::reader::{Reader, Shared};
 use crate::record::batch::EncodedBatch;
@@ -56,6 +57,8 @@ pub struct Report {
     pub merge: Option<MergeReport>,
     /// Complete files, where files follow each other.
     pub files: Option<u64>,
+    /// The file of each output; of files that follow each other the last complete one.
+    pub file_names: Vec<String>,
     /// Times that the command for complete files did not succeed.
     pub commands_failed: u64,
     /// What the output refused first; the frames that cost are in `stats`.
@@ -139,6 +142,8 @@ impl Session {
                 return Err(error);
             }
         };
+        // Frames count from here on; what came before took its time on a busy machine.
+        self.state.begin();
         options.run_as.as_ref().map_or(Ok(()), RunAs::take_effect)?;
         let files = opened.files(&self.labels(&rings))?;
         let (batches, receiver) = channel();
@@ -264,10 +269,11 @@ impl Session {
     pub fn stop(mut self) -> Report {
         let devices = self.devices();
         let outcome = self.end();
-        let (mut output_error, mut files) = (None, None);
+        let (mut output_error, mut files, mut file_names) = (None, None, Vec::new());
         for ended in outcome.files {
             output_error = output_error.or(ended.failure);
             files = ended.count.map(|count| files.unwrap_or(0) + count).or(files);
+            file_names.extend(ended.name);
         }
         let command = self.command.take().and_then(Arc::into_inner);
         Report {
@@ -277,6 +283,7 @@ impl Session {
             end_time_ns: utc_now_ns(),
             merge: outcome.merge,
             files,
+            file_names,
             commands_failed: command.map_or(0, CommandRunner::end),
             output_error,
         }
@@ -284,7 +291,7 @@ impl Session {
 
     /// Everything comes to rest; of no effect the second time.
     fn end(&mut self) -> WriterReport {
-        if self.state.stopped_after.set(self.state.started.elapsed()).is_ok() {
+        if self.state.stopped_after.set(self.state.elapsed()).is_ok() {
             self.state.detach();
         }
         self.shared.is_draining.store(true, Relaxed);
@@ -318,7 +325,9 @@ fn open_devices(
         }
         seen.push(link.index);
         let hardware = Hardware::of(stack, &link, options.clock)?;
-        let numbering = interfaces.add(stack, &link, options, hardware.clock.as_deref())?;
+        let promiscuity = Promiscuity::of(&link, options.promiscuous);
+        let (clock, is_promiscuous) = (hardware.clock.as_deref(), promiscuity.is_on());
+        let numbering = interfaces.add(stack, &link, options, clock, is_promiscuous)?;
         let backend = RwLock::new(select::open(&link, options, &hardware)?);
         let nic_loss = NicLoss::new(stack, &link);
         Ok(Device {
@@ -326,6 +335,7 @@ fn open_devices(
             numbering,
             nic_loss,
             hardware,
+            promiscuity,
             backend,
             has_moved: AtomicBool::new(false),
             rings: OnceLock::new(),

@@ -25,6 +25,8 @@ pub struct Counts {
     pub lost_ring: u64,
     /// Frames handed to the output.
     pub written: u64,
+    /// Of these, frames of which only the first bytes were kept.
+    pub cut: u64,
     /// Frames lost because the output failed.
     pub lost_disk: u64,
     /// Frames that came after the limit had been passed to the output.
@@ -44,6 +46,7 @@ impl Default for Counts {
             captured: 0,
             lost_ring: 0,
             written: 0,
+            cut: 0,
             lost_disk: 0,
             after_limit: 0,
             hardware_time: 0,
@@ -74,6 +77,7 @@ impl Counts {
         self.captured += other.captured;
         self.lost_ring += other.lost_ring;
         self.written += other.written;
+        self.cut += other.cut;
         self.lost_disk += other.lost_disk;
         self.after_limit += other.after_limit;
         self.hardware_time += other.hardware_time;
@@ -158,6 +162,7 @@ impl Stats {
 #[derive(Debug, Default)]
 pub(crate) struct ReaderCounts {
     pub(crate) written: AtomicU64,
+    pub(crate) cut: AtomicU64,
     pub(crate) lost_disk: AtomicU64,
     pub(crate) after_limit: AtomicU64,
     pub(crate) hardware_time: AtomicU64,
@@ -174,6 +179,7 @@ impl ReaderCounts {
     pub(crate) fn get(&self) -> Counts {
         Counts {
             written: self.written.load(Relaxed),
+            cut: self.cut.load(Relaxed),
             lost_disk: self.lost_disk.load(Relaxed),
             after_limit: self.after_limit.load(Relaxed),
             hardware_time: self.hardware_time.load(Relaxed),
@@ -195,6 +201,7 @@ mod tests {
             captured: 3,
             lost_ring: 4,
             written: 5,
+            cut: 9,
             lost_disk: 6,
             after_limit: 7,
             hardware_time: 8,
@@ -211,6 +218,7 @@ mod tests {
             captured: 9,
             lost_ring: 12,
             written: 15,
+            cut: 27,
             lost_disk: 18,
             after_limit: 21,
             hardware_time: 24,

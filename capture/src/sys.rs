@@ -47,6 +47,11 @@ pub(crate) fn cpu_time_of<T>(thread: &std::thread::JoinHandle<T>) -> std::time::
     now.map_or(std::time::Duration::ZERO, std::time::Duration::from)
 }
 
+/// Bytes of memory of this machine; 0 if the kernel does not report it.
+pub(crate) fn memory_size_bytes() -> u64 {
+    nix::sys::sysinfo::sysinfo().map_or(0, |info| info.ram_total())
+}
+
 /// Bytes that come into a CPU's cache at once.
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE_LEN: usize = 64;

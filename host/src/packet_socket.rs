@@ -47,6 +47,21 @@ impl PacketSocket {
         Ok(())
     }
 
+    /// Makes a device promiscuous while this socket exists: the card also receives frames for other
+    /// addresses. The kernel counts such requests, so those of other programs are not undone.
+    ///
+    /// # Errors
+    /// From setsockopt(2).
+    pub fn make_promiscuous(&self, ifindex: u32) -> io::Result<()> {
+        let membership = libc::packet_mreq {
+            mr_ifindex: ifindex.cast_signed(),
+            mr_type: libc::PACKET_MR_PROMISC as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
+    }
+
     /// False once the device is gone or has left its namespace.
     pub fn is_bound(&self) -> bool {
         // SAFETY: a structure of plain numbers, for which zeros are valid.

@@ -130,6 +130,11 @@ impl RowPrinter {
         out::text(&self.lines(row))
     }
 
+    /// Prints `row` to standard error, for a command whose data has standard output.
+    pub fn print_aside(&mut self, row: &impl Row) {
+        eprint!("{}", self.lines(row));
+    }
+
     /// The header line if it is due, and the line of `row`.
     fn lines(&mut self, row: &impl Row) -> String {
         let cells = row.cells();

@@ -268,7 +268,8 @@ _Static_assert(sizeof(struct wr_tx_stats) == WR_LINE, "one line");
 struct wr_sink_cpu {
 	__u64 frames;
 	__u64 frame_bytes; /* their lengths, without FCS */
-	__u64 pad0[14];
+	__u64 filtered;	   /* frames that the filter rejected; not among frames */
+	__u64 pad0[13];
 };
 _Static_assert(sizeof(struct wr_sink_cpu) == WR_LINE, "one line");
 

@@ -4,12 +4,13 @@
 //! it fits XDP and packet sockets alike. The price: a VLAN tag that the hardware took off is not
 //! seen by `vlan` in the expression.
 
-use crate::CaptureError;
 use crate::sys::{
     self,
     pcap::{self, CompileError},
 };
-use filter::{Classic, Instruction};
+use crate::{CaptureError, describe};
+use filter::{Classic, Ebpf, Instruction};
+use host::Link;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -46,6 +47,21 @@ pub(crate) fn compile(
         k: one.k,
     });
     Classic::new(instructions.collect())
+        .map_err(|source| CaptureError::FilterProgram { expression: shortened(expression), source })
+}
+
+/// The filter as a function for an XDP program on `link`.
+///
+/// # Errors
+/// See [`compile`].
+pub(crate) fn translated(
+    expression: &str,
+    link: &Link,
+    snaplen: u32,
+    interrupted: &AtomicBool,
+) -> Result<Vec<Ebpf>, CaptureError> {
+    let classic = compile(expression, describe::link_type(link)?, snaplen, interrupted)?;
+    ::filter::translate(&classic)
         .map_err(|source| CaptureError::FilterProgram { expression: shortened(expression), source })
 }
 

@@ -4,7 +4,7 @@
 //! to fill its rings) and detached. A reader thread empties each ring, a
 //! [`RingConsumer`](crate::record::consumer::RingConsumer).
 
-mod filter;
+pub(crate) mod filter;
 pub(crate) mod hwtstamp;
 pub(crate) mod nic_stats;
 pub(crate) mod quiesce;

@@ -7,7 +7,7 @@ use crate::backend::xdp::XdpBackend;
 use crate::backend::{Backend, RingCounts, SourceFacts};
 use crate::error::CaptureError;
 use crate::error::first_line;
-use crate::options::{Direction, Mode, Options, SourceKind};
+use crate::options::{Direction, Fanout, Mode, Options, SourceKind};
 use crate::reader::Ring;
 use host::{Link, LinkLayer};
 
@@ -55,6 +55,9 @@ fn not_for_xdp(link: &Link, options: &Options) -> Option<String> {
         (Direction::Out | Direction::Both, _) => Some("it sees incoming frames only".to_owned()),
         (Direction::In, LinkLayer::Loopback) if options.mode == Mode::Mirror => {
             Some(format!("{name} is the loopback device"))
+        }
+        (Direction::In, _) if options.fanout == Fanout::Hash => {
+            Some("only packet sockets have a fanout by flow hash".to_owned())
         }
         (Direction::In, LinkLayer::Ethernet | LinkLayer::Loopback) => None,
         (Direction::In, _) => Some(format!("frames of {name} have no Ethernet header")),

@@ -9,8 +9,7 @@ use crate::reader::Ring;
 use crate::record::consumer::{Probe, RingConsumer, STAMP_DELAY_NS};
 use crate::record::ring::Record;
 use crate::sys::shared_ring::{self, RingReader, RingWatch};
-use crate::{CaptureError, ClockMode, Mode, Options, SourceKind, cpus, describe};
-use ::filter::Ebpf;
+use crate::{CaptureError, ClockMode, Mode, Options, SourceKind, cpus, sys};
 use bpf::capture::{CaptureProgram, Metadata};
 use bpf::xdp::{XdpLink, XdpModeChoice};
 use host::Link;
@@ -37,8 +36,11 @@ impl XdpBackend {
     /// XDP; [`CaptureError::Bpf`] when the program cannot be loaded or the device has one.
     pub(crate) fn open(link: &Link, options: &Options, hardware: &Hardware) -> Result<Self, CaptureError> {
         let possible = bpf::capture::possible_cpus()?;
-        let geometry = options.geometry(cpus::online_end(possible), possible)?;
-        let filter = options.filter.as_deref().map(|filter| translated(filter, link, options)).transpose()?;
+        let geometry =
+            options.geometry(link.mtu, cpus::online_end(possible), possible, sys::memory_size_bytes())?;
+        let translated =
+            |expression| filter::translated(expression, link, options.snaplen, &options.interrupted);
+        let filter = options.filter.as_deref().map(translated).transpose()?;
         let ask = hardware.ask(link.index);
         let program = Arc::new(CaptureProgram::load_with_metadata(geometry, filter.as_deref(), ask)?);
         if options.replace_ours {
@@ -187,14 +189,6 @@ impl XdpStamps {
         self.refusal = Some(error.to_string());
         Ok(())
     }
-}
-
-/// A filter as a function for the program.
-fn translated(expression: &str, link: &Link, options: &Options) -> Result<Vec<Ebpf>, CaptureError> {
-    let classic =
-        filter::compile(expression, describe::link_type(link)?, options.snaplen, &options.interrupted)?;
-    ::filter::translate(&classic)
-        .map_err(|source| CaptureError::FilterProgram { expression: expression.to_owned(), source })
 }
 
 /// The ring of one CPU.

@@ -27,6 +27,10 @@ impl Accounting<'_> {
             if alike[0].is_hardware() {
                 counts.hardware_time.fetch_add(count, Relaxed);
             }
+            let cut = alike.iter().filter(|entry| entry.is_cut()).count() as u64;
+            if cut > 0 {
+                counts.cut.fetch_add(cut, Relaxed);
+            }
         }
         for entry in lost {
             self.rings[entry.ring()].counts.lost_disk.fetch_add(1, Relaxed);

@@ -63,6 +63,8 @@ pub(crate) struct FileSet {
     sink: Option<OutputFile>,
     /// What is being written.
     name: String,
+    /// True for a single file whose name has a time, whose folders are made.
+    has_time: bool,
     /// True when what is written cannot be taken back.
     is_stream: bool,
     /// The file, when it was not there before.
@@ -80,6 +82,8 @@ struct Rotation {
     pattern: NamePattern,
     /// Files that are complete.
     count: u64,
+    /// The last of them.
+    last_name: Option<String>,
 }
 
 /// How files ended.
@@ -88,6 +92,8 @@ pub(crate) struct FilesEnd {
     pub(crate) bytes: u64,
     /// Complete files; `None` when there is but one.
     pub(crate) count: Option<u64>,
+    /// The file; of files that follow each other the last complete one.
+    pub(crate) name: Option<String>,
     pub(crate) failure: Option<CaptureError>,
 }
 
@@ -113,6 +119,7 @@ impl FileSet {
             rotation: None,
             sink: None,
             name: String::new(),
+            has_time: false,
             is_stream: false,
             made: None,
             bytes_before: 0,
@@ -202,8 +209,11 @@ impl FileSet {
         } else {
             self.end_file(Some(now_ns), accounting);
         }
-        let count = self.rotation.map(|rotation| rotation.count);
-        FilesEnd { bytes: self.bytes_before, count, failure: self.failure }
+        let (count, name) = match self.rotation {
+            Some(rotation) => (Some(rotation.count), rotation.last_name),
+            None => (None, Some(self.name)),
+        };
+        FilesEnd { bytes: self.bytes_before, count, name, failure: self.failure }
     }
 
     fn open_stream(&mut self, name: String, place: Destination) -> Result<(), CaptureError> {
@@ -217,7 +227,7 @@ impl FileSet {
             let pattern = NamePattern::parse(text)?;
             if settings.rotate.rotates() || settings.rotate.ring_files.is_some() {
                 let rotator = Rotator::new(settings.rotate, pattern.clone(), settings.utc_offset_s)?;
-                self.rotation = Some(Rotation { rotator, pattern, count: 0 });
+                self.rotation = Some(Rotation { rotator, pattern, count: 0, last_name: None });
                 self.open_part(now_ns)?;
                 // After that: what a killed capture left unfinished has its name by now.
                 let go_on = |rotation: &mut Rotation| {
@@ -226,6 +236,7 @@ impl FileSet {
                 self.rotation.iter_mut().for_each(go_on);
                 return Ok(());
             }
+            self.has_time = pattern.has_time();
             return self.open(PathBuf::from(pattern.expand(now_ns, settings.utc_offset_s)));
         }
         // A name that is no text has no conversions in it.
@@ -250,7 +261,9 @@ impl FileSet {
             is_first: self.bytes_before == 0 && self.not_made.is_none(),
         };
         let is_ending = &self.settings.is_ending;
-        let opened = make_folder(&path).and_then(|()| match self.rotation {
+        let makes_folders = self.rotation.is_some() || self.has_time;
+        let folder = if makes_folders { make_folder(&path) } else { Ok(()) };
+        let opened = folder.and_then(|()| match self.rotation {
             Some(_) => open::create_part(&path).map(Some),
             None => open::open(&path),
         });
@@ -452,7 +465,10 @@ impl FileSet {
     fn publish(&mut self, name: &str) {
         let renamed = make_folder(Path::new(name)).and_then(|()| fs::rename(&self.name, name));
         match renamed {
-            Ok(()) => self.command.iter().for_each(|command| command.finished(name)),
+            Ok(()) => {
+                self.rotation.iter_mut().for_each(|files| files.last_name = Some(name.to_owned()));
+                self.command.iter().for_each(|command| command.finished(name));
+            }
             Err(source) => {
                 let (part, name) = (self.name.clone(), name.to_owned());
                 self.failure.get_or_insert(CaptureError::Rename { part, name, source });

@@ -5,8 +5,10 @@
 
 /// Set in [`IndexEntry`] for records with a timestamp of the device.
 const HARDWARE: u16 = 1 << 15;
+/// Set in [`Entry`] for records of which only the first bytes were kept.
+const CUT: u16 = 1 << 14;
 /// Number of interfaces that an index can tell apart.
-pub(crate) const INTERFACE_COUNT_MAX: usize = HARDWARE as usize;
+pub(crate) const INTERFACE_COUNT_MAX: usize = CUT as usize;
 
 /// The index entry of one encoded record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +18,7 @@ pub(crate) struct IndexEntry {
     /// Length of the encoded record.
     pub(crate) len: u32,
     ring: u16,
-    /// The number of the interface, and `HARDWARE`.
+    /// The number of the interface, `HARDWARE` and `CUT`.
     interface: u16,
 }
 
@@ -27,6 +29,12 @@ impl IndexEntry {
         Self { time_ns, len: len as u32, ring, interface }
     }
 
+    /// The same, of a frame that was cut or not.
+    #[inline]
+    pub(crate) fn with_cut(self, is_cut: bool) -> Self {
+        Self { interface: self.interface | if is_cut { CUT } else { 0 }, ..self }
+    }
+
     /// Number of the ring in the session.
     pub(crate) fn ring(self) -> usize {
         self.ring.into()
@@ -34,12 +42,17 @@ impl IndexEntry {
 
     /// Number of the interface in the file.
     pub(crate) fn interface(self) -> usize {
-        (self.interface & !HARDWARE).into()
+        (self.interface & !(HARDWARE | CUT)).into()
     }
 
     /// True if the device's own clock stamped the record.
     pub(crate) fn is_hardware(self) -> bool {
         self.interface & HARDWARE != 0
+    }
+
+    /// True if only the first bytes of the frame were kept.
+    pub(crate) fn is_cut(self) -> bool {
+        self.interface & CUT != 0
     }
 }
 

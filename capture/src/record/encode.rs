@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 /// Two addresses stand before the tag of a frame.
 const TAG_AT: usize = 12;
+const TAG_LEN: usize = 4;
 
 /// What becomes of the stamps of a device.
 pub(crate) struct StampConversion {
@@ -94,7 +95,15 @@ impl Encoder {
             self.emit_at(record, time_ns, false, &mut out.bytes);
         }
         let interface = self.numbering.interface(record.queue_index, is_stamped);
-        out.push(IndexEntry::new(time_ns, out.bytes.len() - start, self.ring, interface, is_stamped));
+        let entry = IndexEntry::new(time_ns, out.bytes.len() - start, self.ring, interface, is_stamped);
+        out.push(entry.with_cut(self.is_cut(record)));
+    }
+
+    /// True if the file gets less than the whole frame.
+    #[inline(always)]
+    fn is_cut(&self, record: &Record<'_>) -> bool {
+        let tag_len = if record.vlan.is_some() { TAG_LEN } else { 0 };
+        (record.data.len() + tag_len).min(self.snaplen) < record.frame_len as usize
     }
 
     /// A record with the device's own time; returns UTC, by which records are ordered. A call, so

@@ -14,6 +14,15 @@ pub enum Format {
 }
 
 impl Format {
+    /// `pcapng` or `pcap`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pcapng => "pcapng",
+            Self::Pcap => "pcap",
+        }
+    }
+
     /// The header of a file.
     pub(crate) fn header(self, section: &Section, interfaces: &[Interface]) -> Vec<u8> {
         let mut header = Vec::new();

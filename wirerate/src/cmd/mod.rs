@@ -13,6 +13,7 @@ pub mod man;
 pub mod mgcap;
 pub mod mgdump;
 pub mod replay;
+pub mod rx_args;
 pub mod rx_stats;
 pub mod send;
 pub mod serve;
@@ -23,11 +24,11 @@ use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 
 const COUNT_HELP: &str = "\
-Prints one line per second: frames of each CPU, their sum, and frames per second.\n\
-Ctrl-C ends it; the report is exact.\n\n\
+Prints a row each second: time of day, frames so far, and their rate. Ctrl-C ends it.\n\n\
 Examples:\n  \
 wirerate count eth1\n  \
-wirerate count eth1 --count 1M --json";
+wirerate count eth1 --count 1M --json\n  \
+wirerate count eth1 tcp port 80";
 
 const CTL_HELP: &str = "\
 For a multi-device capture, name any of its devices; the command applies to the whole capture.\n\n\
@@ -39,9 +40,11 @@ wirerate ctl eth1 stop";
 
 const SINK_HELP: &str = "\
 The cheapest receiver, for measuring a sender: the host receives none of the frames.\n\
-Prints one line per second: frames of each CPU, their sum, and frames per second.\n\n\
+Prints a row each second: time of day, frames so far, and their rate. Ctrl-C ends it.\n\
+A filter counts the sender's frames only; the host receives the others.\n\n\
 Examples:\n  \
 wirerate sink eth1 --duration 10s\n  \
+wirerate sink eth1 udp port 9\n  \
 wirerate sink veth1 --netns lab";
 
 const BENCH_HELP: &str = "\
@@ -66,10 +69,10 @@ pub enum Command {
     #[command(after_help = CTL_HELP, alias = "tell")]
     Ctl(ctl::Args),
     /// Count the frames that a device receives
-    #[command(after_help = COUNT_HELP)]
+    #[command(after_help = COUNT_HELP, override_usage = "wirerate count [OPTIONS] DEV [FILTER]")]
     Count(count::Args),
     /// Count the frames that a device receives and drop them in the driver
-    #[command(after_help = SINK_HELP)]
+    #[command(after_help = SINK_HELP, override_usage = "wirerate sink [OPTIONS] DEV [FILTER]")]
     Sink(count::Args),
     /// Let a device stamp the frames that it receives, and show what it can do
     Timestamp(timestamp::Args),

@@ -1,14 +1,11 @@
-//! What the receiving commands report: a line per second, and the first lines of a report.
+//! What the receiving commands report: a row per second, and the first lines of a report.
 
-use crate::out;
-use crate::units::{Table, human_bps, human_count, human_duration, human_pps, per_second};
+use crate::rows::{Cell, PERIOD, Row, RowTime};
+use crate::units::{Table, human_bps, human_duration, human_pps, per_second, quantity_of};
 use capture::Stats;
 use serde::Serialize;
 use std::fmt;
-use std::time::Duration;
-
-/// Time between two lines.
-pub const PERIOD: Duration = Duration::from_secs(1);
+use std::time::{Duration, SystemTime};
 
 /// Frames of one CPU since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -24,6 +21,7 @@ pub struct Cpu {
 pub struct Ticker {
     last: Duration,
     last_received: u64,
+    last_bytes: u64,
 }
 
 impl Ticker {
@@ -32,18 +30,26 @@ impl Ticker {
         elapsed.as_secs() / PERIOD.as_secs() > self.last.as_secs() / PERIOD.as_secs()
     }
 
-    /// The counts of all CPUs until now.
-    pub fn next(&mut self, elapsed: Duration, cpus: Vec<Cpu>) -> Interval {
+    /// The counts of all CPUs until now, and the lengths of their frames in bytes.
+    pub fn next(&mut self, elapsed: Duration, received_bytes: u64, cpus: Vec<Cpu>) -> ReceiveRow {
         let received = cpus.iter().map(|cpu| cpu.received).sum();
         let passed_ns = elapsed.saturating_sub(self.last).as_nanos().max(1) as u64;
         let gained: u64 = u64::saturating_sub(received, self.last_received);
-        (self.last, self.last_received) = (elapsed, received);
-        let rate_pps = per_second(gained, passed_ns) as u64;
-        Interval { elapsed_ns: elapsed.as_nanos() as u64, received, rate_pps, capture: None, cpus }
+        let gained_bytes = received_bytes.saturating_sub(self.last_bytes);
+        (self.last, self.last_received, self.last_bytes) = (elapsed, received, received_bytes);
+        ReceiveRow {
+            time: RowTime { time_ns: now_ns(), elapsed_ns: elapsed.as_nanos() as u64 },
+            received,
+            rate_pps: per_second(gained, passed_ns) as u64,
+            received_bytes,
+            rate_bps: per_second(gained_bytes * 8, passed_ns) as u64,
+            capture: None,
+            cpus,
+        }
     }
 
     /// The counts of a capture until now.
-    pub fn next_of_capture(&mut self, stats: &Stats) -> Interval {
+    pub fn next_of_capture(&mut self, stats: &Stats) -> ReceiveRow {
         let (total, lost_nic) = (stats.total(), stats.lost_nic());
         let cpus = stats.by_cpu().into_iter().map(|(cpu, counts)| Cpu { cpu, received: counts.received });
         let capture = CaptureCounts {
@@ -57,20 +63,31 @@ impl Ticker {
             lost_disk: total.lost_disk,
         };
         let cpus = cpus.filter(|cpu| cpu.received > 0).collect();
-        Interval { capture: Some(capture), ..self.next(stats.elapsed, cpus) }
+        ReceiveRow { capture: Some(capture), ..self.next(stats.elapsed, total.received_bytes, cpus) }
     }
 }
 
-/// One line per second, in the format of mgdump: `0:1200 1:800 sum:2000 pps:1000`. All counts are
-/// since the start.
+/// Time of day, in nanoseconds since 1970.
+fn now_ns() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |now| now.as_nanos() as u64)
+}
+
+/// The counts of a second. `Display` is the line of mgdump: `0:1200 1:800 sum:2000 pps:1000`. All
+/// counts are since the start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Interval {
-    /// Time since the start.
-    pub elapsed_ns: u64,
+pub struct ReceiveRow {
+    /// When it was made.
+    #[serde(flatten)]
+    pub time: RowTime,
     /// Frames received.
     pub received: u64,
-    /// Frames received per second since the previous line.
+    /// Frames received per second since the previous row.
     pub rate_pps: u64,
+    /// Their lengths in bytes, without FCS.
+    pub received_bytes: u64,
+    /// Bits received per second since the previous row, without FCS.
+    pub rate_bps: u64,
     /// Where the frames of a capture went.
     #[serde(flatten)]
     pub capture: Option<CaptureCounts>,
@@ -99,28 +116,41 @@ pub struct CaptureCounts {
     pub lost_disk: u64,
 }
 
-impl Interval {
-    /// The line as JSON.
-    pub fn json_line(&self) -> String {
-        let schema = match self.capture {
+impl Row for ReceiveRow {
+    fn schema(&self) -> &'static str {
+        match self.capture {
             None => "wirerate.count-second/1",
             Some(_) => "wirerate.capture-second/1",
-        };
-        out::json_line(schema, self)
+        }
+    }
+
+    fn time(&self) -> RowTime {
+        self.time
+    }
+
+    fn cells(&self) -> Vec<Cell> {
+        let mut cells = vec![
+            Cell::count("received", self.received),
+            Cell::pps(self.rate_pps as f64),
+            Cell::bps("rate_bps", self.rate_bps as f64),
+        ];
+        if let Some(counts) = &self.capture {
+            cells.extend([
+                Cell::count("written", counts.written),
+                Cell::maybe("filtered", counts.filtered).narrow(),
+                Cell::maybe("lost_nic", counts.lost_nic).narrow(),
+                Cell::count("lost_ring", counts.lost_ring).narrow(),
+                Cell::count("lost_disk", counts.lost_disk).narrow(),
+            ]);
+        }
+        cells
     }
 }
 
-impl fmt::Display for Interval {
+impl fmt::Display for ReceiveRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.cpus.iter().try_for_each(|cpu| write!(f, "{}:{} ", cpu.cpu, cpu.received))?;
-        write!(f, "sum:{} pps:{}", self.received, self.rate_pps)?;
-        if let Some(capture) = &self.capture {
-            let known = |count: Option<u64>| count.map_or("unknown".to_owned(), |count| count.to_string());
-            let CaptureCounts { written, lost_ring, lost_disk, .. } = capture;
-            write!(f, " written:{written} filtered:{} ", known(capture.filtered))?;
-            write!(f, "lost in nic:{} ring:{lost_ring} disk:{lost_disk}", known(capture.lost_nic))?;
-        }
-        writeln!(f)
+        writeln!(f, "sum:{} pps:{}", self.received, self.rate_pps)
     }
 }
 
@@ -150,11 +180,12 @@ impl Summary<'_> {
             None => self.device.to_owned(),
         };
         let time = human_duration(self.duration_ns);
-        writeln!(f, "{device}: {} frames received in {time}", human_count(self.received))?;
+        writeln!(f, "{device}: {} received in {time}", quantity_of(self.received, "frame"))?;
         let mut table = Table::default();
         let rate = human_pps(per_second(self.received, self.duration_ns));
         let bits = human_bps(per_second(self.received_bytes * 8, self.duration_ns));
-        table.count("received", self.received, &format!("{rate}, {bits} without FCS"));
+        let rates = format!("{rate}, {bits} without FCS");
+        table.count("received", self.received, if self.received > 0 { &rates } else { "" });
         Ok(table)
     }
 }
@@ -162,6 +193,7 @@ impl Summary<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::out;
     use capture::{Counts, DeviceStats, RingStats};
 
     fn cpus(counts: &[u64]) -> Vec<Cpu> {
@@ -169,38 +201,45 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_come_late_do_not_add_up() {
+    fn rows_that_come_late_do_not_add_up() {
         let mut ticker = Ticker::default();
         assert!(!ticker.is_due(Duration::from_millis(999)) && ticker.is_due(PERIOD));
-        assert_eq!(ticker.next(PERIOD, cpus(&[10])).rate_pps, 10);
+        assert_eq!(ticker.next(PERIOD, 600, cpus(&[10])).rate_pps, 10);
         let half_a_second_late = PERIOD * 2 + PERIOD / 2;
-        assert_eq!(ticker.next(half_a_second_late, cpus(&[310])).rate_pps, 200);
+        let row = ticker.next(half_a_second_late, 18_600, cpus(&[310]));
+        assert_eq!((row.rate_pps, row.rate_bps), (200, 96_000));
         assert!(!ticker.is_due(half_a_second_late + PERIOD / 3) && ticker.is_due(PERIOD * 3));
     }
 
     #[test]
     fn counts_that_go_back_are_no_rate() {
         let mut ticker = Ticker::default();
-        ticker.next(PERIOD, cpus(&[10]));
-        assert_eq!(ticker.next(PERIOD * 2, cpus(&[9])).rate_pps, 0);
-        assert_eq!(ticker.next(PERIOD * 2, cpus(&[9])).rate_pps, 0, "no time, no frames");
+        ticker.next(PERIOD, 600, cpus(&[10]));
+        let row = ticker.next(PERIOD * 2, 540, cpus(&[9]));
+        assert_eq!((row.rate_pps, row.rate_bps), (0, 0));
+        assert_eq!(ticker.next(PERIOD * 2, 540, cpus(&[9])).rate_pps, 0, "no time, no frames");
     }
 
     #[test]
-    fn a_line_tells_each_cpu_the_sum_and_what_is_new() {
+    fn mgdumps_line_has_each_cpu_the_sum_and_the_rate() {
         let mut ticker = Ticker::default();
-        assert_eq!(ticker.next(PERIOD, cpus(&[7, 3])).to_string(), "0:7 1:3 sum:10 pps:10\n");
-        let interval = ticker.next(PERIOD * 2, cpus(&[207, 3]));
-        assert_eq!(interval.to_string(), "0:207 1:3 sum:210 pps:200\n");
-        assert_eq!(Ticker::default().next(PERIOD, Vec::new()).to_string(), "sum:0 pps:0\n");
+        assert_eq!(ticker.next(PERIOD, 0, cpus(&[7, 3])).to_string(), "0:7 1:3 sum:10 pps:10\n");
+        let row = ticker.next(PERIOD * 2, 0, cpus(&[207, 3]));
+        assert_eq!(row.to_string(), "0:207 1:3 sum:210 pps:200\n");
+        assert_eq!(Ticker::default().next(PERIOD, 0, Vec::new()).to_string(), "sum:0 pps:0\n");
+    }
+
+    fn json(row: &ReceiveRow) -> String {
+        let time = RowTime { time_ns: 0, ..row.time };
+        out::json_line(row.schema(), &ReceiveRow { time, ..row.clone() })
     }
 
     #[test]
-    fn a_line_is_one_object_of_json() {
-        let line = Ticker::default().next(PERIOD, cpus(&[5])).json_line();
+    fn a_row_is_one_object_of_json() {
         assert_eq!(
-            line,
-            "{\"schema\":\"wirerate.count-second/1\",\"elapsed_ns\":1000000000,\"received\":5,\"rate_pps\":5,\
+            json(&Ticker::default().next(PERIOD, 300, cpus(&[5]))),
+            "{\"schema\":\"wirerate.count-second/1\",\"time\":\"1970-01-01T00:00:00.000Z\",\
+             \"elapsed_ns\":1000000000,\"received\":5,\"rate_pps\":5,\"received_bytes\":300,\"rate_bps\":2400,\
              \"cpus\":[{\"cpu\":0,\"received\":5}]}\n"
         );
     }
@@ -210,6 +249,7 @@ mod tests {
             cpu,
             counts: Counts {
                 received,
+                received_bytes: received * 60,
                 captured: received - 1,
                 lost_ring: 1,
                 written: 2,
@@ -226,19 +266,36 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_a_capture_also_tells_what_was_lost() {
+    fn a_row_of_a_capture_also_has_what_was_lost() {
         let mut ticker = Ticker::default();
-        let interval = ticker.next_of_capture(&stats(1_000, &[(0, 7), (1, 3), (0, 5)], Some(4)));
+        let row = ticker.next_of_capture(&stats(1_000, &[(0, 7), (1, 3), (0, 5)], Some(4)));
+        let sum: u64 = row.cpus.iter().map(|cpu| cpu.received).sum();
+        assert_eq!((row.received, sum, row.rate_pps, row.rate_bps), (15, 15, 15, 7_200));
+        let counts = row.capture.unwrap();
+        assert_eq!((counts.offered, counts.waiting, counts.written, counts.lost_ring), (Some(19), 6, 6, 3));
+        let row = ticker.next_of_capture(&stats(2_500, &[(0, 307), (1, 8)], None));
+        assert_eq!(row.rate_pps, 200);
+        let line = json(&row);
+        assert!(line.contains("\"lost_nic\":null"), "{line}");
+        assert!(line.starts_with("{\"schema\":\"wirerate.capture-second/1\",\"time\":"), "{line}");
+    }
+
+    #[test]
+    fn one_frame_is_no_frames_and_no_frames_have_no_rate() {
+        struct Written(u64);
+        impl fmt::Display for Written {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let (received, received_bytes) = (self.0, self.0 * 60);
+                let duration_ns = 2_000_000_000;
+                let summary = Summary { device: "eth0", netns: None, duration_ns, received, received_bytes };
+                let table = summary.write(f)?;
+                write!(f, "{table}")
+            }
+        }
+        assert_eq!(Written(0).to_string(), "eth0: 0 frames received in 2.000 s\n  received  0\n");
         assert_eq!(
-            interval.to_string(),
-            "0:12 1:3 sum:15 pps:15 written:6 filtered:0 lost in nic:4 ring:3 disk:0\n"
+            Written(1).to_string(),
+            "eth0: 1 frame received in 2.000 s\n  received  1  0.500 pps, 240.0 bit/s without FCS\n"
         );
-        let capture = interval.capture.unwrap();
-        assert_eq!((capture.offered, capture.waiting), (Some(19), 6));
-        let interval = ticker.next_of_capture(&stats(2_500, &[(0, 307), (1, 8)], None));
-        assert_eq!(interval.rate_pps, 200);
-        let line = interval.json_line();
-        assert!(interval.to_string().contains("nic:unknown") && line.contains("\"lost_nic\":null"), "{line}");
-        assert!(line.starts_with("{\"schema\":\"wirerate.capture-second/1\",\"elapsed_ns\":"), "{line}");
     }
 }

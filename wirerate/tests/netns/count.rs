@@ -13,6 +13,8 @@ pub(crate) const CASES: &[Case] = &[
     case("count::prints_a_line_each_second", &[], prints_a_line_each_second),
     case("count::names_the_program_that_has_the_device", &[], names_the_program_that_has_the_device),
     case("count::takes_jumbo_frames_in_pieces", &["bash"], takes_jumbo_frames_in_pieces),
+    case("count::a_filter_tells_the_senders_frames_from_others", &[], a_filter_tells_frames_apart),
+    case("count::is_promiscuous_until_it_is_killed", &[], is_promiscuous_until_it_is_killed),
     case("count::ends_when_the_device_goes", &[], ends_when_the_device_goes),
 ];
 
@@ -82,14 +84,14 @@ fn prints_a_line_each_second() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let running = start(&lab, "count");
     send(&lab, 1000, "");
-    running.until_it_prints("sum:1000 pps:");
-    running.until_it_prints("sum:1000 pps:0\n");
+    running.until_it_prints("time           received          pps          bit/s\n");
+    running.until_it_prints("  1,000    0.000 pps    0.000 bit/s\n");
     running.signal(Signal::SIGINT);
     let outcome = running.wait(TIME_LIMIT).expect_code(0);
     assert!(outcome.elapsed > Duration::from_secs(1));
     let timed = start(&lab, "count --duration 100ms").wait(TIME_LIMIT).expect_code(0);
     assert!(
-        timed.elapsed >= Duration::from_millis(100) && !timed.stdout.contains("pps:"),
+        timed.elapsed >= Duration::from_millis(100) && !timed.stdout.contains("time "),
         "{}",
         timed.stdout
     );
@@ -112,6 +114,54 @@ fn names_the_program_that_has_the_device() -> TestResult {
     wirerate_run("count no-such-dev")
         .expect_code(3)
         .says(&["cannot count on no-such-dev: there is no device"]);
+    Ok(())
+}
+
+/// Neighbour discovery was counted: 10,001 of 10,000 frames arrived.
+fn a_filter_tells_frames_apart() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let before = seen_by_host(&lab);
+    let running = start(&lab, "sink --json udp dst port 9");
+    send(&lab, 300, "--udp-dst 10");
+    send(&lab, 200, "");
+    until("the host has the others", || seen_by_host(&lab) - before == 300);
+    running.signal(Signal::SIGINT);
+    let report = report(&running.wait(TIME_LIMIT).expect_code(0).stdout);
+    assert_eq!((report["received"].as_u64(), report["filter"].as_str()), (Some(200), Some("udp dst port 9")));
+    assert!(report["filtered"].as_u64() >= Some(300), "{report}");
+    Ok(())
+}
+
+/// Programs that want the device to be promiscuous.
+fn promiscuity(lab: &Lab) -> String {
+    let text = run(&["ip", "-n", &lab.rx_netns, "-d", "link", "show", "dev", RX_DEV]);
+    let after = text.split("promiscuity ").nth(1).expect("ip shows it");
+    after.split(' ').next().unwrap_or_default().to_owned()
+}
+
+/// A capture on a mirror port missed all frames for other addresses.
+fn is_promiscuous_until_it_is_killed() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    for (words, how) in [
+        ("count", Signal::SIGINT),
+        ("sink", Signal::SIGKILL),
+        ("capture", Signal::SIGINT),
+        ("capture --source tpacket", Signal::SIGKILL),
+    ] {
+        assert_eq!(promiscuity(&lab), "0", "before {words}");
+        let (command, rest) = words.split_once(' ').unwrap_or((words, ""));
+        let running = wirerate_start(&format!("{command} {RX_DEV} --netns {} {rest}", lab.rx_netns));
+        running.until_it_says("rx0 (");
+        assert_eq!(promiscuity(&lab), "1", "{words}");
+        running.signal(how);
+        until("it is over", || promiscuity(&lab) == "0");
+        drop(running);
+        let running = wirerate_start(&format!("{command} {RX_DEV} --netns {} -p {rest}", lab.rx_netns));
+        running.until_it_says("rx0 (");
+        assert_eq!(promiscuity(&lab), "0", "{words} -p");
+        running.signal(Signal::SIGINT);
+        running.wait(TIME_LIMIT).expect_code(0).says(&["not promiscuous"]);
+    }
     Ok(())
 }
 

@@ -16,6 +16,11 @@ pub(crate) const CASES: &[Case] = &[
     case("round_trip::tshark_reads_every_frame_that_was_sent", &["tshark", "capinfos"], tshark_reads_all),
     case("round_trip::captured_bytes_are_those_of_the_plan", &["editcap"], same_bytes_as_plan),
     case("round_trip::a_snaplen_cuts_and_keeps_the_original_length", &["editcap"], snaplen_cuts),
+    case(
+        "round_trip::frames_are_whole_unless_a_snaplen_cuts_them_and_the_report_says_so",
+        &["editcap"],
+        whole_frames,
+    ),
     case("round_trip::ten_million_and_one_frames_are_all_accounted_for", &[], ten_million_and_one),
     case("round_trip::a_full_disk_is_named_and_nothing_is_lost_in_silence", &["unshare", "mount"], full_disk),
     case("round_trip::ctrl_c_at_any_moment_leaves_a_whole_file_and_a_true_report", &["capinfos"], ctrl_c),
@@ -108,6 +113,31 @@ fn same_bytes_as_plan() -> TestResult {
             last_ns = seen.time_ns;
         }
     }
+    Ok(())
+}
+
+/// Each frame was cut to 96 bytes, and the report did not say it.
+fn whole_frames() -> TestResult {
+    let lab = Lab::new(Peer::Deaf);
+    let file = lab.file("seen.pcapng");
+    for (more, snaplen, kept, cut) in [("", 0, 1514, 0), ("-s 96", 96, 96, 20), ("-s full", 0, 1514, 0)] {
+        let capture = start(&lab, &format!("-w {} {more}", file.display()));
+        send(&lab, "--count 20 --size 1514");
+        let report = stop(capture);
+        assert_eq!((number(&report, "snaplen"), number(&report, "cut")), (snaplen, cut), "{report}");
+        assert!(frames(&file).iter().all(|frame| frame.bytes.len() == kept), "{more}");
+    }
+    let words = format!("capture {RX_DEV} --netns {} -s 96 -c 20 -w {}", lab.rx_netns, file.display());
+    let capture = wirerate_start(&words);
+    until_attached(&lab);
+    send(&lab, "--count 20 --size 1514");
+    let text = capture.wait(TIME_LIMIT).expect_code(0);
+    text.says(&["keeping the first 96 bytes of each frame"]);
+    assert!(
+        text.stdout.contains("20 of 20 frames cut to 96 bytes (--snaplen 0 keeps all)"),
+        "{}",
+        text.stdout
+    );
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use crate::backend::hwtstamp::Hardware;
 use crate::backend::{Backend, RingCounts, SourceFacts, TpacketFacts};
 use crate::reader::Ring;
 use crate::sys::packet_socket::{CaptureSocket, ReceiveRing, RingShape};
-use crate::{CaptureError, ClockMode, Direction, Fanout, Mode, Options, cpus, describe};
+use crate::{CaptureError, ClockMode, Direction, Fanout, Mode, Options, cpus, describe, sys};
 use ::filter::{Classic, Instruction};
 use consumer::{Tally, TpacketConsumer};
 use host::Link;
@@ -29,10 +29,9 @@ const BLOCK_SIZE_BYTES_MAX: u32 = 256 << 10;
 /// second with these, a quarter of that with the others.
 const BLOCK_SIZE_BYTES_SHORT: u32 = 64 << 10;
 const SNAPLEN_SHORT_MAX: u32 = 4096;
-/// Sizes of a ring: at least, at most, and at most unless the user asks for more.
-const RING_SIZE_BYTES_MIN: u32 = 2 << 20;
-const RING_SIZE_BYTES_MAX: u32 = 1 << 30;
-const RING_SIZE_BYTES_UNASKED: u32 = 64 << 20;
+/// Sizes of a ring: at least, and at most if the user asks for it.
+const RING_SIZE_BYTES_MIN: u64 = 2 << 20;
+const RING_SIZE_BYTES_MAX: u64 = 1 << 30;
 /// What a frame costs beside its bytes: the head, the address, and what it takes to begin the next
 /// at 16 bytes.
 const FRAME_OVERHEAD: u64 = 96;
@@ -72,6 +71,8 @@ pub(crate) struct PacketOptions {
     mode: Mode,
     filter: Option<Classic>,
     snaplen: u32,
+    /// Bytes of a frame that the ring was made for.
+    kept_len: u32,
     shape: RingShape,
     direction: Direction,
     fanout: Fanout,
@@ -95,7 +96,8 @@ impl PacketOptions {
             mode: options.mode,
             filter: options.filter.as_ref().map(compile).transpose()?,
             snaplen: options.snaplen,
-            shape: shape(options),
+            kept_len: options.kept_len(link.mtu),
+            shape: shape(options, link.mtu, ring_count()?, sys::memory_size_bytes()),
             direction: direction(link, options),
             fanout: options.fanout,
             wants_time: hardware.clock.is_some(),
@@ -124,7 +126,7 @@ impl TpacketBackend {
         }
         let failed =
             |act| move |source| CaptureError::PacketSocket { ifname: link.name.clone(), act, source };
-        let rings = cpus::online_end(bpf::capture::possible_cpus()?);
+        let rings = ring_count()?;
         let PacketOptions { fanout, direction, shape, .. } = options;
         let is_filtered = options.filter.is_some();
         let classic = options.filter.unwrap_or_else(|| Classic::keep(options.snaplen));
@@ -136,7 +138,8 @@ impl TpacketBackend {
             facts: TpacketFacts { rings, fanout, direction, why },
             tallies: Vec::new(),
             rings: Vec::new(),
-            ring_frames: u64::from(shape.block_count) * frames_of_block(options.snaplen),
+            ring_frames: u64::from(shape.block_count)
+                * frames_of_block(shape.block_size_bytes, options.kept_len),
             is_stamped: options.wants_time,
             stamps_refusal: None,
             is_attached: false,
@@ -289,11 +292,20 @@ fn with_direction(filter: &Classic, direction: Direction) -> Vec<Instruction> {
     }
 }
 
-fn shape(options: &Options) -> RingShape {
+/// One ring for each CPU that is online.
+fn ring_count() -> Result<u32, CaptureError> {
+    Ok(cpus::online_end(bpf::capture::possible_cpus()?))
+}
+
+fn shape(options: &Options, mtu: u32, rings: u32, memory_bytes: u64) -> RingShape {
     let size_bytes = block_size_bytes(options.snaplen);
-    let blocks = u64::from(options.slots_wanted()).div_ceil(frames_of_block(options.snaplen));
-    let most = if options.ring_slots.is_some() { RING_SIZE_BYTES_MAX } else { RING_SIZE_BYTES_UNASKED };
-    let [least, most] = [RING_SIZE_BYTES_MIN, most].map(|ring| u64::from(ring / size_bytes));
+    let frames = frames_of_block(size_bytes, options.kept_len(mtu));
+    let blocks = u64::from(options.slots_wanted()).div_ceil(frames);
+    let most = match options.ring_slots {
+        Some(_) => RING_SIZE_BYTES_MAX,
+        None => options.ring_size_bytes_max(rings, memory_bytes),
+    };
+    let [least, most] = [RING_SIZE_BYTES_MIN, most].map(|ring| ring / u64::from(size_bytes));
     RingShape {
         block_size_bytes: size_bytes,
         block_count: blocks.clamp(least, most) as u32,
@@ -305,9 +317,10 @@ fn block_size_bytes(snaplen: u32) -> u32 {
     if snaplen <= SNAPLEN_SHORT_MAX { BLOCK_SIZE_BYTES_SHORT } else { BLOCK_SIZE_BYTES_MAX }
 }
 
-/// Frames of which `snaplen` bytes are kept, in one block.
-fn frames_of_block(snaplen: u32) -> u64 {
-    (u64::from(block_size_bytes(snaplen)) - BLOCK_HEAD) / (u64::from(snaplen) + FRAME_OVERHEAD)
+/// Frames of which `kept_len` bytes are kept, in one block; at least one, which the kernel cuts to
+/// the block.
+fn frames_of_block(block_size_bytes: u32, kept_len: u32) -> u64 {
+    ((u64::from(block_size_bytes) - BLOCK_HEAD) / (u64::from(kept_len) + FRAME_OVERHEAD)).max(1)
 }
 
 /// The sockets of one device, which share its frames.
@@ -357,6 +370,7 @@ impl Group {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SNAPLEN_WHOLE;
 
     #[test]
     fn rings_hold_as_many_frames_as_asked_within_reason() {
@@ -365,10 +379,13 @@ mod tests {
             (65_535, None, 256, 768),
             (96, Some(2), 32, 10_912),
             (65_535, Some(1 << 24), 4096, 12_288),
+            (SNAPLEN_WHOLE, None, 204, 32_844),
         ] {
             let options = Options { snaplen, ring_slots, ..Options::new("eth0") };
-            assert_eq!(shape(&options).block_count, blocks, "snaplen {snaplen}, {ring_slots:?} slots");
-            assert_eq!(blocks as u64 * frames_of_block(snaplen), frames, "snaplen {snaplen}");
+            let shape = shape(&options, 1500, 2, 16 << 30);
+            assert_eq!(shape.block_count, blocks, "snaplen {snaplen}, {ring_slots:?} slots");
+            let frames_per_block = frames_of_block(shape.block_size_bytes, options.kept_len(1500));
+            assert_eq!(blocks as u64 * frames_per_block, frames, "snaplen {snaplen}");
         }
     }
 
@@ -376,7 +393,7 @@ mod tests {
     /// quarter of a second.
     #[test]
     fn a_slow_line_does_not_fill_a_ring_whose_reader_is_late_by_nearly_a_second() {
-        let shape = shape(&Options::new("lo"));
+        let shape = shape(&Options::new("lo"), 65_536, 2, 16 << 30);
         assert!(shape.block_count * shape.retire_ms >= 900, "{} blocks", shape.block_count);
     }
 

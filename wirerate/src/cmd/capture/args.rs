@@ -1,24 +1,30 @@
 //! Arguments of `wirerate capture`.
 
+use super::autostop::Autostop;
 use super::files::FileArgs;
 use super::source::SourceArgs;
+use crate::cmd::rx_args::RxArgs;
 use crate::units::{Count, Nanos};
-use capture::Mode;
+use capture::{Mode, SNAPLEN_WHOLE};
 use std::path::PathBuf;
 
 /// Arguments of `wirerate capture`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Ctrl-C ends a capture: frames in the rings are written, and the file is closed.\n\
+#[command(
+    override_usage = "wirerate capture [OPTIONS] DEV... [FILTER]",
+    after_help = "Ctrl-C ends a capture: frames in the rings are written, and the file is closed.\n\
                         The exit code is 1 if frames were lost; the report has the counts.\n\n\
                         Examples:\n  \
                         wirerate capture eth1 -w frames.pcapng --count 1M\n  \
+                        wirerate capture eth1 -w web.pcapng tcp port 80 or tcp port 443\n  \
                         wirerate capture eth1 -w - | tshark -i -\n  \
                         wirerate capture eth1 -w day/%H%M%S.pcapng.zst --rotate-every 10min --files 144\n  \
-                        wirerate capture eth1 eth2 --filter 'udp port 9' --mode drop --duration 10s")]
+                        wirerate capture eth1 eth2 --snaplen 96 --mode drop --duration 10s"
+)]
 pub struct Args {
-    /// Devices to capture on
-    #[arg(value_name = "DEV", required = true)]
-    pub devices: Vec<String>,
+    /// See [`RxArgs`]
+    #[command(flatten)]
+    pub rx: RxArgs,
     /// Write the frames to this file, `-` for standard output; without it they are only counted.
     /// The name may contain strftime(3) conversions such as %H
     #[arg(short, long, value_name = "FILE")]
@@ -29,32 +35,109 @@ pub struct Args {
     /// See [`SourceArgs`]
     #[command(flatten)]
     pub source: SourceArgs,
-    /// Bytes to keep of each frame
-    #[arg(long, value_name = "BYTES", default_value = "96", value_parser = clap::value_parser!(u32).range(1..=65535))]
-    pub snaplen: u32,
+    /// Bytes to keep of each frame; 0 or `full` for whole frames [default: whole frames]
+    #[arg(short, long, value_name = "BYTES", value_parser = snaplen)]
+    pub snaplen: Option<u32>,
     /// End after writing N frames
-    #[arg(long, value_name = "N")]
+    #[arg(short, long, value_name = "N")]
     pub count: Option<Count>,
     /// End after this time, such as 10s
-    #[arg(long, value_name = "TIME")]
+    #[arg(short = 't', long, value_name = "TIME")]
     pub duration: Option<Nanos>,
-    /// Network namespace of the devices
-    #[arg(long, value_name = "NAME")]
-    pub netns: Option<String>,
+    /// dumpcap's limits: duration:SECONDS or packets:N
+    #[arg(short = 'a', long = "autostop", value_name = "LIMIT", hide = true)]
+    pub autostop: Vec<Autostop>,
     /// Switch to this user once the devices are open: files belong to it, all privileges are
     /// dropped
-    #[arg(long, value_name = "NAME")]
+    #[arg(short = 'Z', long, value_name = "NAME")]
     pub user: Option<String>,
-    /// Capacity of each CPU's ring in frames [default: 32768, fewer with a long --snaplen]
+    /// Capacity of each CPU's ring in frames [default: 32768, fewer if frames are long or memory
+    /// is small]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=16777216))]
     pub ring: Option<u32>,
-    /// Print per-CPU and loss counts every second
+    /// Print the counts every second
     #[arg(long)]
     pub every_second: bool,
-    /// Print the report as one line of JSON (docs/json.md)
+    /// Print the report as one line of JSON, and one each second with --every-second
+    /// (docs/json.md)
     #[arg(long)]
     pub json: bool,
+    /// Print the counts every second as CSV; the report goes to standard error
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
     /// See [`FileArgs`]
     #[command(flatten)]
     pub files: FileArgs,
+}
+
+impl Args {
+    /// Frames to write; `None` for no limit.
+    pub fn frames_max(&self) -> Option<u64> {
+        let packets = self.autostop.iter().find_map(|limit| limit.packets());
+        self.count.map(|count| count.0).or(packets).filter(|count| *count > 0)
+    }
+
+    /// Time to capture, in nanoseconds; `None` for no limit.
+    pub fn duration_ns(&self) -> Option<u64> {
+        let duration = self.autostop.iter().find_map(|limit| limit.duration_ns());
+        self.duration.map(|duration| duration.0).or(duration)
+    }
+
+    /// Bytes to keep of each frame, as [`capture::Options`] has it.
+    pub fn snaplen(&self) -> u32 {
+        self.snaplen.unwrap_or(SNAPLEN_WHOLE)
+    }
+
+    /// True if rows are printed each second.
+    pub fn has_rows(&self) -> bool {
+        self.every_second || self.csv
+    }
+}
+
+/// Parses a snaplen. Whole frames are `0` or `full`, and 262144 as for tcpdump.
+fn snaplen(text: &str) -> Result<u32, String> {
+    match (text, text.parse::<u32>()) {
+        ("full" | "0", _) => Ok(SNAPLEN_WHOLE),
+        (_, Ok(bytes)) if bytes <= SNAPLEN_WHOLE => Ok(bytes),
+        _ => Err(format!("a number of bytes up to {SNAPLEN_WHOLE}, or 0 or `full` for whole frames")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parsed(words: &str) -> Args {
+        Line::parse_from(["capture"].into_iter().chain(words.split_whitespace())).args
+    }
+
+    /// Each frame was cut to 96 bytes, and `-s 0` was refused.
+    #[test]
+    fn whole_frames_are_the_default_and_have_the_names_that_tcpdump_gives_them() {
+        for words in ["eth0", "eth0 -s 0", "eth0 --snaplen full", "eth0 -s 262144"] {
+            assert_eq!(parsed(words).snaplen(), SNAPLEN_WHOLE, "{words}");
+        }
+        assert_eq!(parsed("eth0 -s 96").snaplen(), 96);
+        assert!(snaplen("262145").is_err() && snaplen("x").is_err() && snaplen("-1").is_err());
+    }
+
+    #[test]
+    fn the_habits_of_tcpdump_and_dumpcap_are_understood() {
+        let args = parsed("-i eth0 -c 20 -s 128 -w f.pcap -nn -q -U -p -Z daemon -Q inout udp port 9");
+        assert_eq!((args.frames_max(), args.snaplen()), (Some(20), 128));
+        assert!(args.rx.quiet && args.rx.no_promisc);
+        assert_eq!(args.rx.words, ["udp", "port", "9"]);
+        assert_eq!(args.source.direction, capture::Direction::Both);
+        let args = parsed("-i eth0 -w f -a duration:10 -a packets:7");
+        assert_eq!((args.duration_ns(), args.frames_max()), (Some(10_000_000_000), Some(7)));
+        assert_eq!(parsed("eth0 -t 3s").duration_ns(), Some(3_000_000_000));
+        assert!(Line::try_parse_from(["capture", "-i", "eth0", "-a", "filesize:100"]).is_err());
+    }
 }

@@ -1,5 +1,6 @@
 //! Arguments of `wirerate capture` about the format, rotation and writing of files.
 
+use super::autostop::{FileLimit, megabytes, positive, seconds};
 use crate::units::{Count, Nanos, Size};
 use capture::rotate::{FileInterval, RotatePolicy};
 use capture::{Compression, Format, OnError, Options, Order};
@@ -23,7 +24,7 @@ pub struct FileArgs {
     pub unordered: bool,
     /// Write one file per CPU, with its number before the extension; with several devices also
     /// their names
-    #[arg(long)]
+    #[arg(long, requires = "write")]
     pub per_cpu: bool,
     /// Reorder window
     #[arg(long, value_name = "TIME", default_value = "200us")]
@@ -49,6 +50,18 @@ pub struct FileArgs {
     /// Total size of all files on disk
     #[arg(long, requires = "write", value_name = "SIZE", value_parser = above_zero(|size: &Size| size.0))]
     pub quota: Option<Size>,
+    /// tcpdump's: as --rotate-size, in millions of bytes
+    #[arg(short = 'C', hide = true, requires = "write", value_name = "MB", value_parser = megabytes)]
+    pub tcpdump_size: Option<u64>,
+    /// tcpdump's: as --rotate-every, in seconds
+    #[arg(short = 'G', hide = true, requires = "write", value_name = "SECONDS", value_parser = seconds)]
+    pub tcpdump_every: Option<u64>,
+    /// tcpdump's: as --files
+    #[arg(short = 'W', hide = true, requires = "write", value_name = "N", value_parser = positive)]
+    pub tcpdump_files: Option<u64>,
+    /// dumpcap's: duration:SECONDS, interval:SECONDS, filesize:KB or files:N
+    #[arg(short = 'b', long = "ring-buffer", hide = true, requires = "write", value_name = "LIMIT")]
+    pub dumpcap: Vec<FileLimit>,
     /// Shell command for each complete file; the file name is appended
     #[arg(long, requires = "write", value_name = "COMMAND", value_parser = shell_command)]
     pub rotate_command: Option<String>,
@@ -97,14 +110,41 @@ impl FileArgs {
     }
 
     fn policy(&self) -> RotatePolicy {
-        let interval = |length_ns| FileInterval { length_ns, is_aligned: self.aligned };
-        let files = self.files.map(|files| u32::try_from(files.0).unwrap_or(u32::MAX));
+        let (mut size, mut every) = (self.tcpdump_size, self.tcpdump_every);
+        let (mut files, mut is_aligned) = (self.tcpdump_files, self.aligned);
+        for limit in &self.dumpcap {
+            match *limit {
+                FileLimit::Size(bytes) => size = Some(bytes),
+                FileLimit::Files(count) => files = Some(count),
+                FileLimit::Duration { ns, is_aligned: on_multiples } => {
+                    (every, is_aligned) = (Some(ns), is_aligned || on_multiples);
+                }
+            }
+        }
+        let size = self.rotate_size.map(|size| size.0).or(size);
+        let every = self.rotate_every.map(|every| every.0).or(every);
+        let files = self.files.map(|files| files.0).or(files);
+        let files = files.map(|files| u32::try_from(files).unwrap_or(u32::MAX));
         RotatePolicy {
-            size_max_bytes: self.rotate_size.and_then(|size| NonZeroU64::new(size.0)),
-            interval: self.rotate_every.and_then(|every| NonZeroU64::new(every.0)).map(interval),
+            size_max_bytes: size.and_then(NonZeroU64::new),
+            interval: every.and_then(NonZeroU64::new).map(|length_ns| FileInterval { length_ns, is_aligned }),
             ring_files: files.and_then(NonZeroU32::new),
             quota_bytes: self.quota.and_then(|quota| NonZeroU64::new(quota.0)),
         }
+    }
+
+    /// Why files of this name cannot be written, if they cannot.
+    pub fn refusal(&self, name: &Path) -> Option<String> {
+        let suffix = name.extension()?.to_str()?;
+        UNKNOWN_SUFFIXES.contains(&suffix).then(|| format!("files are not compressed as .{suffix}"))
+    }
+
+    /// The format if it is another one than the name suggests, for a note.
+    pub fn unexpected_format(&self, name: &Path) -> Option<Format> {
+        let is_told = self.format.is_some() || name == Path::new("-");
+        let name = name.to_str()?;
+        let file_name = Path::new(plain_name(name)).extension()?.to_str()?;
+        (!is_told && !["pcapng", "ntar", "pcap"].contains(&file_name)).then(|| format_of(name))
     }
 }
 
@@ -135,10 +175,17 @@ fn shell_command(text: &str) -> Result<String, String> {
     }
 }
 
+/// Suffixes of compressed files that cannot be written.
+const UNKNOWN_SUFFIXES: [&str; 6] = ["gz", "bz2", "xz", "zip", "Z", "br"];
+
+/// A name without the suffix of its compression.
+fn plain_name(name: &str) -> &str {
+    [".zst", ".lz4"].iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name)
+}
+
 /// The format that a name asks for: `x.pcap` and `x.pcap.zst` are pcap.
-fn format_of(name: &str) -> Format {
-    let plain = [".zst", ".lz4"].iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
-    if plain.ends_with(".pcap") { Format::Pcap } else { Format::Pcapng }
+pub fn format_of(name: &str) -> Format {
+    if plain_name(name).ends_with(".pcap") { Format::Pcap } else { Format::Pcapng }
 }
 
 fn compression_of(name: &str) -> Option<Compression> {
@@ -158,7 +205,7 @@ fn compression(text: &str) -> Result<Compression, String> {
             Ok(level) if (-7..=22).contains(&level) => Ok(Compression::Zstd { level }),
             _ => Err(format!("{level} is no level of zstd: -7 (fast) to 22 (small)")),
         },
-        _ => Err("zstd, zstd:LEVEL or lz4".to_owned()),
+        _ => Err("zstd, zstd:LEVEL or lz4; for gzip: -w - | gzip > FILE.gz".to_owned()),
     }
 }
 
@@ -214,10 +261,44 @@ mod tests {
     }
 
     #[test]
+    fn tcpdumps_and_dumpcaps_words_become_a_policy() {
+        for (words, size, every_s, is_aligned, files) in [
+            ("-C 5 -W 3", Some(5_000_000), None, false, Some(3)),
+            ("-G 60", None, Some(60), false, None),
+            ("-b filesize:1000 -b files:10", Some(1_000_000), None, false, Some(10)),
+            ("-b interval:60 -b 1G", Some(1_000_000_000), Some(60), true, None),
+            ("-C 5 --rotate-size 7", Some(7), None, false, None),
+        ] {
+            let policy = options("x", words).rotate;
+            assert_eq!(policy.size_max_bytes, size.and_then(NonZeroU64::new), "{words}");
+            let interval =
+                policy.interval.map(|every| (every.length_ns.get() / 1_000_000_000, every.is_aligned));
+            assert_eq!(interval, every_s.map(|every_s| (every_s, is_aligned)), "{words}");
+            assert_eq!(policy.ring_files, files.and_then(NonZeroU32::new), "{words}");
+        }
+    }
+
+    /// `-w x.pcap.gz` wrote an uncompressed pcapng file of that name.
+    #[test]
+    fn names_that_promise_something_else_are_refused_or_said() {
+        let files = Line::parse_from(words("")).files;
+        let refusal = |name: &str| files.refusal(Path::new(name));
+        assert_eq!(refusal("x.pcap.gz").as_deref(), Some("files are not compressed as .gz"));
+        assert_eq!((refusal("x.pcap.zst"), refusal("x"), refusal("-")), (None, None, None));
+        let said = |name: &str| files.unexpected_format(Path::new(name));
+        assert_eq!((said("x.txt"), said("x.cap.zst")), (Some(Format::Pcapng), Some(Format::Pcapng)));
+        assert_eq!([said("x"), said("x.pcap"), said("x.pcapng.lz4"), said("-")], [None; 4]);
+        let told = Line::parse_from(words("--format pcap")).files;
+        assert_eq!(told.unexpected_format(Path::new("x.txt")), None);
+    }
+
+    #[test]
     fn a_limit_of_zero_is_none_and_refused() {
-        for words in ["--files 0", "--quota 0", "--rotate-size 0", "--rotate-every 0s"] {
+        for words in
+            ["--files 0", "-W 0", "-C 0", "-b files:0", "--quota 0", "--rotate-size 0", "--rotate-every 0s"]
+        {
             let refused = Line::try_parse_from(self::words(words)).map(drop).unwrap_err().to_string();
-            assert!(refused.contains("it must be more than 0; omit the option for no limit"), "{refused}");
+            assert!(refused.contains("it must be more than 0"), "{refused}");
         }
         let refused =
             Line::try_parse_from(["capture", "-w", "x", "--quota", "1x"]).map(drop).unwrap_err().to_string();
@@ -235,6 +316,9 @@ mod tests {
             "--quota 1GB",
             "--rotate-command true",
             "--compress lz4",
+            "-C 5",
+            "-b files:3",
+            "--per-cpu",
             "--preallocate 1GB",
             "--direct",
         ] {

@@ -1,6 +1,7 @@
 //! `wirerate capture DEV`: frames from a device to a file, or only counted.
 
 pub mod args;
+pub mod autostop;
 pub mod files;
 pub mod report;
 pub mod run;

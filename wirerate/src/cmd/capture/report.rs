@@ -2,7 +2,7 @@
 
 use crate::cmd::rx_stats::Summary;
 use crate::out;
-use crate::units::{human_count, human_duration};
+use crate::units::{human_count, human_duration, quantity_of};
 use capture::{Counts, PhcFacts};
 use serde::Serialize;
 use std::fmt;
@@ -76,6 +76,10 @@ pub struct Report {
     pub lost: u64,
     /// Frames lost in the device before they were received; `null` if it does not count them.
     pub lost_nic: Option<u64>,
+    /// Bytes kept of each frame; 0 for whole frames.
+    pub snaplen: u32,
+    /// True if every device was promiscuous.
+    pub promiscuous: bool,
     /// Frames that each ring could hold; the smallest, where devices differ.
     pub ring_frames: u64,
     /// Frames that it was asked to hold.
@@ -84,8 +88,10 @@ pub struct Report {
     /// Times that a ring of a packet socket became full; `null` for XDP, whose rings only count
     /// frames.
     pub ring_freezes: Option<u64>,
-    /// The file.
+    /// The file; the last complete one, where files follow each other.
     pub file: Option<String>,
+    /// The same for each CPU with --per-cpu.
+    pub file_names: Vec<String>,
     /// Its length in bytes, or of all files.
     pub file_bytes: u64,
     /// Complete files, where files follow each other.
@@ -118,6 +124,22 @@ impl Report {
     }
 }
 
+impl Report {
+    /// Where frames were cut, and what keeps all of them.
+    fn cut_remark(&self) -> String {
+        match self.snaplen {
+            0 => "longer than the MTU allows, so cut: merged by GRO or GSO (--snaplen 65535 keeps all)"
+                .to_owned(),
+            snaplen => format!("cut to {} (--snaplen 0 keeps all)", quantity_of(snaplen.into(), "byte")),
+        }
+    }
+}
+
+/// `1 other file`, of `count` files.
+fn others(count: u64) -> String {
+    quantity_of(count - 1, "other file")
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = &self.counts;
@@ -136,15 +158,20 @@ impl fmt::Display for Report {
         }
         let file = self.file.as_ref().map_or_else(
             || "(counted only: no --write)".to_owned(),
-            |file| match self.files {
-                None => format!("{file}, {} bytes", human_count(self.file_bytes)),
-                Some(1) => format!("{file}, 1 file, {} bytes", human_count(self.file_bytes)),
-                Some(count) => {
-                    format!("{file}, {} files, {} bytes", human_count(count), human_count(self.file_bytes))
+            |file| {
+                let bytes = quantity_of(self.file_bytes, "byte");
+                match (self.files, self.file_names.len()) {
+                    (None, 0 | 1) | (Some(1), _) => format!("{file}, {bytes}"),
+                    (None, count) => format!("{file} and {}, {bytes}", others(count as u64)),
+                    (Some(count), _) => format!("{file} and {}, {bytes}", others(count)),
                 }
             },
         );
         table.count("written", counts.written, &file);
+        if counts.cut > 0 {
+            let (cut, of) = (human_count(counts.cut), quantity_of(counts.written, "frame"));
+            table.text("cut", &format!("{cut} of {of} {}", self.cut_remark()));
+        }
         if counts.after_limit > 0 {
             table.count("after limit", counts.after_limit, "received after --count frames were written");
         }
@@ -197,7 +224,8 @@ impl fmt::Display for Report {
             table.text("no stamps", refusal);
         }
         self.clocks.iter().for_each(|clock| table.text("clock", &clock.to_string()));
-        table.text("source", &format!("{}, {} mode", self.source, self.mode));
+        let promiscuous = if self.promiscuous { "promiscuous" } else { "not promiscuous" };
+        table.text("source", &format!("{}, {} mode, {promiscuous}", self.source, self.mode));
         write!(f, "{table}")
     }
 }
@@ -213,6 +241,7 @@ mod tests {
             mode: "mirror",
             source: "XDP, native".into(),
             duration_ns: 2_000_000_000,
+            promiscuous: true,
             offered: Some(1_000_000),
             lost_nic: Some(0),
             ring_frames: 32_768,
@@ -227,6 +256,7 @@ mod tests {
                 ..Counts::default()
             },
             file: Some("frames.pcapng".into()),
+            file_names: vec!["frames.pcapng".into()],
             file_bytes: 96_000_248,
             cpus: vec![Cpu { cpu: 1, received: 1_000_000, lost_ring: 0 }],
             ..Report::default()
@@ -237,9 +267,12 @@ mod tests {
         Report {
             netns: Some("lab".into()),
             mode: "drop",
+            snaplen: 96,
+            promiscuous: false,
             counts: Counts {
                 filtered: Some(50_000),
                 written: 850_000,
+                cut: 849_000,
                 after_limit: 90_000,
                 lost_ring: 9_000,
                 lost_disk: 1_000,

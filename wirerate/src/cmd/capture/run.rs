@@ -2,17 +2,19 @@
 
 use super::args::Args;
 use super::report::{Clock, Cpu, Report};
-use crate::cmd::rx_stats::{Interval, Ticker};
+use crate::cmd::rx_args::Targets;
+use crate::cmd::rx_stats::Ticker;
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Outcome};
+use crate::rows::{Row, RowFormat, RowPrinter};
 use crate::stop::Stop;
 use crate::term::{Progress, REDRAW};
 use crate::units::{human_count, human_pps, per_second};
 use capture::control::{Command, ControlServer};
-use capture::{CaptureError, Mode, OnError, Options, Output, RunAs, Session, Stats};
+use capture::{CaptureError, Mode, OnError, Options, Output, RunAs, SNAPLEN_WHOLE, Session, Stats};
 use host::{Capability, Netns, Stack};
 use std::fs::File;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::thread;
@@ -21,21 +23,68 @@ use std::time::{Duration, Instant};
 /// Counters of the kernel have no event, so the end of a capture is polled at this interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
+/// The arguments of a capture and what they select.
+struct CaptureJob<'a> {
+    args: &'a Args,
+    targets: Targets,
+}
+
 /// Captures until a limit, a signal, a command or an error, and prints the report.
 ///
 /// # Errors
 /// Refused by the host or the device before the first frame, or by the file later.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
-    if args.json && is_stdout(args) {
-        let why = "both want standard output";
-        return Err(Failure::usage("use --json with --write -", why).try_this("--write FILE --json"));
-    }
-    let options = options(args, stop)?;
+    refuse_output(args)?;
+    let job = &CaptureJob { args, targets: args.rx.targets("capture")? };
+    let options = options(job, stop)?;
     // Before capabilities are dropped: the folder of the sockets needs one.
-    let server = server(args);
-    let session = Session::start(options).map_err(|why| failure(args, why))?;
+    let server = server(job);
+    let session = Session::start(options).map_err(|why| failure(job, why))?;
     // From here on this thread ends things that are open already, and removes its socket.
     let _ = host::keep_capabilities(&[Capability::DacOverride, Capability::Fowner]);
+    if !args.rx.quiet {
+        print_notes(job, &session);
+        if let Err(error) = &server {
+            eprintln!("wirerate: `wirerate ctl` does not reach this capture: {error}");
+        }
+    }
+    let mut server = server.ok();
+    let mut mode = args.mode;
+    let watched = watch(&session, args, stop, &mut server, &mut mode);
+    drop(server);
+    let ended = session.stop();
+    for device in ended.devices.iter().filter(|device| device.is_gone) {
+        eprintln!("wirerate: {} went away", device.link.name);
+    }
+    watched?;
+    conclude(job, &report(job, mode, &ended), ended)
+}
+
+/// What is wrong with the output before anything is started.
+fn refuse_output(args: &Args) -> Result<(), Failure> {
+    let Some(name) = &args.write else { return Ok(()) };
+    if is_stdout(args) && (args.json || args.csv) {
+        let option = if args.json { "--json" } else { "--csv" };
+        let why = "both want standard output";
+        return Err(Failure::usage(format!("use {option} with --write -"), why)
+            .try_this(format!("--write FILE {option}")));
+    }
+    if is_stdout(args) && io::stdout().is_terminal() {
+        let why = "standard output is a terminal, and a capture file is not text";
+        return Err(Failure::usage("write frames to standard output", why)
+            .try_this("-w FILE, or `... -w - | tcpdump -n -r -`"));
+    }
+    match args.files.refusal(name) {
+        Some(why) => Err(Failure::usage(format!("write {}", name.display()), why)
+            .try_this("a name that ends in .zst or .lz4")
+            .try_this("`... -w - | gzip > FILE.gz`")),
+        None => Ok(()),
+    }
+}
+
+/// Says on standard error how the capture runs.
+fn print_notes(job: &CaptureJob<'_>, session: &Session) {
+    let args = job.args;
     for device in session.devices() {
         let name = &device.link.name;
         eprintln!("wirerate: capturing on {name} ({})", device.source);
@@ -50,56 +99,48 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         if let Some(refusal) = &device.stamps_refusal {
             eprintln!("wirerate: timestamps of {name} are kernel time: {refusal}");
         }
+        if let Some(refusal) = &device.promiscuous_refusal {
+            eprintln!(
+                "wirerate: {name} is not promiscuous, so a card drops frames for other addresses: {refusal}"
+            );
+        }
         if !device.link.is_up() {
             eprintln!("wirerate: {name} is down: nothing can arrive until it is up");
         }
     }
-    if let Err(error) = &server {
-        eprintln!("wirerate: `wirerate ctl` does not reach this capture: {error}");
+    if args.write.is_some() && args.snaplen() < SNAPLEN_WHOLE {
+        let bytes = human_count(args.snaplen().into());
+        eprintln!("wirerate: keeping the first {bytes} bytes of each frame (--snaplen 0 keeps all)");
     }
-    let mut server = server.ok();
-    let mut mode = args.mode;
-    let watched = watch(&session, args, stop, &mut server, &mut mode);
-    drop(server);
-    let ended = session.stop();
-    for device in ended.devices.iter().filter(|device| device.is_gone) {
-        eprintln!("wirerate: {} went away", device.link.name);
+    if let Some(format) = args.write.as_deref().and_then(|name| args.files.unexpected_format(name)) {
+        eprintln!("wirerate: the file is in {} format; --format selects another", format.name());
     }
-    watched?;
-    conclude(args, &report(args, mode, &ended), ended)
 }
 
 fn is_stdout(args: &Args) -> bool {
     args.write.as_deref() == Some(Path::new("-"))
 }
 
-fn netns(args: &Args) -> Result<Option<Netns>, Failure> {
-    let netns = args.netns.as_deref().map(Netns::named).transpose();
-    netns.map_err(|why| Failure::host(act(args), why))
-}
-
-fn options(args: &Args, stop: &Stop) -> Result<Options, Failure> {
+fn options(job: &CaptureJob<'_>, stop: &Stop) -> Result<Options, Failure> {
+    let CaptureJob { args, targets } = job;
     let run_as = args.user.as_deref().map(RunAs::named).transpose();
     let options = Options {
-        ifnames: args.devices.clone(),
-        netns: netns(args)?,
+        ifnames: targets.devices.clone(),
+        netns: targets.netns.clone(),
         mode: args.mode,
-        snaplen: args.snaplen,
+        promiscuous: !args.rx.no_promisc,
+        filter: targets.filter.clone(),
+        snaplen: args.snaplen(),
         ring_slots: args.ring,
-        frames_max: args.count.map(|count| count.0).filter(|count| *count > 0),
+        frames_max: args.frames_max(),
         output: output(args).map_err(|why| Failure::refused("write to standard output", why))?,
         application: format!("wirerate {}", env!("CARGO_PKG_VERSION")),
-        run_as: run_as.map_err(|why| failure(args, why))?,
+        run_as: run_as.map_err(|why| failure(job, why))?,
         interrupted: stop.flag(),
         ..Options::new("")
     };
     let options = args.source.apply(options);
     Ok(args.files.apply(args.write.as_deref(), capture::local_utc_offset_s(), options))
-}
-
-/// `eth1 and eth2`
-fn devices(args: &Args) -> String {
-    args.devices.join(" and ")
 }
 
 fn output(args: &Args) -> io::Result<Output> {
@@ -114,24 +155,27 @@ fn output(args: &Args) -> io::Result<Output> {
     })
 }
 
-fn act(args: &Args) -> String {
-    match &args.netns {
-        Some(netns) => format!("capture on {} in {netns}", devices(args)),
-        None => format!("capture on {}", devices(args)),
+fn failure(job: &CaptureJob<'_>, why: CaptureError) -> Failure {
+    let act = job.args.rx.act("capture", &job.targets.devices.join(" and "));
+    let is_filter = matches!(&why, CaptureError::Filter { .. });
+    if let Some(busy) = why.busy_advice(job.args.mode == Mode::Mirror) {
+        return Failure::refused(act, why).try_this(busy);
+    }
+    match &job.targets.first_filter_word {
+        Some(word) if is_filter => Failure::capture(act, why)
+            .try_this(format!("another device, if {word} is one: it is not here, so it began the filter")),
+        _ => Failure::capture(act, why),
     }
 }
 
-fn failure(args: &Args, why: CaptureError) -> Failure {
-    Failure::capture(act(args), why)
-}
-
 /// The sockets of `wirerate ctl`. Without them the capture runs, and a warning is printed.
-fn server(args: &Args) -> io::Result<ControlServer> {
-    let netns = args.netns.as_deref().map_or_else(Netns::current, Netns::named).map_err(io::Error::other)?;
+fn server(job: &CaptureJob<'_>) -> io::Result<ControlServer> {
+    let targets = &job.targets;
+    let netns = targets.netns.clone().map_or_else(Netns::current, Ok).map_err(io::Error::other)?;
     let stack = Stack::of(&netns).map_err(io::Error::other)?;
     // By their own names; a device that is not there is an error of the capture.
     let name = |given: &String| stack.link(given.as_str()).map(|link| link.name).map_err(io::Error::other);
-    let names = args.devices.iter().map(name).collect::<io::Result<Vec<String>>>()?;
+    let names = targets.devices.iter().map(name).collect::<io::Result<Vec<String>>>()?;
     ControlServer::open(&netns, &names)
 }
 
@@ -149,7 +193,10 @@ fn execute(
             *mode = wanted;
             Ok(String::new())
         }
-        Command::Stats => Ok(ticker.next_of_capture(&session.stats()).json_line()),
+        Command::Stats => {
+            let row = ticker.next_of_capture(&session.stats());
+            Ok(out::json_line(row.schema(), &row))
+        }
         Command::Stop => {
             *is_over = true;
             Ok(String::new())
@@ -165,9 +212,11 @@ fn watch(
     server: &mut Option<ControlServer>,
     mode: &mut Mode,
 ) -> Result<(), OutError> {
-    let progress = Progress::new(!args.json && !args.every_second, args.count.map_or(0, |count| count.0));
+    let is_wanted = !args.json && !args.has_rows() && !args.rx.quiet;
+    let mut printer = RowPrinter::new(RowFormat::of(args.json, args.csv));
+    let progress = Progress::new(is_wanted, args.frames_max().unwrap_or(0));
     let (started, mut ticker, mut redrawn) = (Instant::now(), Ticker::default(), Duration::ZERO);
-    let end = args.duration.map(|duration| started + Duration::from_nanos(duration.0));
+    let end = args.duration_ns().map(|duration_ns| started + Duration::from_nanos(duration_ns));
     let mut before = session.stats();
     let (mut is_over, mut stats_ticker) = (false, Ticker::default());
     while !is_over && !stop.is_set() && !session.is_finished() && end.is_none_or(|end| Instant::now() < end) {
@@ -180,8 +229,9 @@ fn watch(
             }
         }
         let elapsed = started.elapsed();
-        if args.every_second && ticker.is_due(elapsed) {
-            print(&ticker.next_of_capture(&session.stats()), args)?;
+        if args.has_rows() && ticker.is_due(elapsed) {
+            let row = ticker.next_of_capture(&session.stats());
+            if is_stdout(args) { printer.print_aside(&row) } else { printer.print(&row)? }
         }
         if progress.is_visible() && elapsed >= redrawn + REDRAW {
             let now = session.stats();
@@ -189,15 +239,6 @@ fn watch(
             (before, redrawn) = (now, elapsed);
         }
     }
-    Ok(())
-}
-
-/// JSON is data for stdout; text goes to stderr, because stdout may be the capture file.
-fn print(interval: &Interval, args: &Args) -> Result<(), OutError> {
-    if args.json {
-        return out::text(&interval.json_line());
-    }
-    eprint!("{interval}");
     Ok(())
 }
 
@@ -210,13 +251,14 @@ fn live_text(before: &Stats, now: &Stats) -> String {
     format!("{received} received, {rate} now, {mean} mean, {lost} lost")
 }
 
-fn report(args: &Args, mode: Mode, ended: &capture::Report) -> Report {
+fn report(job: &CaptureJob<'_>, mode: Mode, ended: &capture::Report) -> Report {
+    let args = job.args;
     let total = ended.stats.total();
     let mut sources: Vec<String> = ended.devices.iter().map(|device| device.source.to_string()).collect();
     sources.dedup();
     Report {
-        device: devices(args),
-        netns: args.netns.clone(),
+        device: job.targets.devices.join(" and "),
+        netns: args.rx.netns.clone(),
         mode: mode.name(),
         source: sources.join("; "),
         duration_ns: ended.stats.elapsed.as_nanos() as u64,
@@ -227,7 +269,10 @@ fn report(args: &Args, mode: Mode, ended: &capture::Report) -> Report {
         ring_frames: ended.devices.iter().map(|device| device.ring_frames).min().unwrap_or(0),
         ring_asked: args.ring,
         ring_freezes: ended.stats.freezes(),
-        file: args.write.as_ref().map(|path| path.display().to_string()),
+        snaplen: if args.snaplen() == SNAPLEN_WHOLE { 0 } else { args.snaplen() },
+        promiscuous: ended.devices.iter().all(|device| device.is_promiscuous),
+        file: ended.file_names.first().cloned(),
+        file_names: ended.file_names.clone(),
         file_bytes: ended.stats.output_bytes,
         files: ended.files,
         late: ended.merge.map(|merge| merge.late),
@@ -258,8 +303,9 @@ fn clock(device: &capture::DeviceFacts) -> Option<Clock> {
 }
 
 /// Prints the report, and returns how the capture ended.
-fn conclude(args: &Args, report: &Report, ended: capture::Report) -> Result<Outcome, Failure> {
-    if is_stdout(args) {
+fn conclude(job: &CaptureJob<'_>, report: &Report, ended: capture::Report) -> Result<Outcome, Failure> {
+    let args = job.args;
+    if is_stdout(args) || args.csv {
         eprint!("{report}");
     } else {
         out::text(&if args.json { report.json_line() } else { report.to_string() })?;
@@ -271,7 +317,7 @@ fn conclude(args: &Args, report: &Report, ended: capture::Report) -> Result<Outc
             eprintln!("wirerate: {:#}", anyhow::Error::from(error));
             Ok(Outcome::No)
         }
-        Some(error) => Err(failure(args, error)),
+        Some(error) => Err(failure(job, error)),
         None if report.lost > 0 || report.lost_nic.is_some_and(|lost| lost > 0) => Ok(Outcome::No),
         None if report.commands_failed > 0 || ended.devices.iter().any(|device| device.is_gone) => {
             Ok(Outcome::No)

@@ -5,9 +5,6 @@ use capture::{ClockMode, Direction, Fanout, Options, SourceKind};
 /// See the top of the file.
 #[derive(Clone, Debug, clap::Args)]
 pub struct SourceArgs {
-    /// Capture only frames that match, such as 'udp port 9'; in the language of pcap-filter(7)
-    #[arg(long, value_name = "EXPRESSION")]
-    pub filter: Option<String>,
     /// How frames are captured [default: xdp if possible, else tpacket]
     #[arg(long, value_enum)]
     pub source: Option<SourceKind>,
@@ -15,9 +12,9 @@ pub struct SourceArgs {
     #[arg(long, value_enum, default_value = "utc")]
     pub clock: ClockMode,
     /// Direction of the frames; all but `in` need packet sockets
-    #[arg(long, value_enum, default_value = "in")]
+    #[arg(short = 'Q', long, value_enum, default_value = "in")]
     pub direction: Direction,
-    /// How frames are distributed among packet sockets
+    /// How frames are distributed among packet sockets; `hash` takes them instead of XDP
     #[arg(long, value_enum, default_value = "cpu")]
     pub fanout: Fanout,
     /// Replace an XDP program that an earlier wirerate left on the device; never another program
@@ -29,7 +26,6 @@ impl SourceArgs {
     /// Sets these options.
     pub fn apply(&self, options: Options) -> Options {
         Options {
-            filter: self.filter.clone(),
             source: self.source.unwrap_or_default(),
             clock: self.clock,
             direction: self.direction,

@@ -7,24 +7,28 @@ mod run;
 pub use report::Report;
 pub use run::{Kind, run};
 
+use crate::cmd::rx_args::RxArgs;
 use crate::units::{Count, Nanos};
 
 /// Arguments of both commands.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// The device to count on
-    #[arg(value_name = "DEV")]
-    pub device: String,
+    /// See [`RxArgs`]
+    #[command(flatten)]
+    pub rx: RxArgs,
     /// Frames to wait for; counting ends then
-    #[arg(long, value_name = "N")]
+    #[arg(short, long, value_name = "N")]
     pub count: Option<Count>,
     /// Time to count for, such as 10s
-    #[arg(long, value_name = "TIME")]
+    #[arg(short = 't', long, value_name = "TIME")]
     pub duration: Option<Nanos>,
-    /// Network namespace that the device is in
-    #[arg(long, value_name = "NAME")]
-    pub netns: Option<String>,
+    /// As of `capture`: here the rows are always printed
+    #[arg(long, hide = true)]
+    pub every_second: bool,
     /// Print one line of JSON each second and one at the end (docs/json.md)
     #[arg(long)]
     pub json: bool,
+    /// Print the rows as CSV; the report goes to standard error
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
 }

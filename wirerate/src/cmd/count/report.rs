@@ -19,10 +19,16 @@ pub struct Report {
     pub mode: &'static str,
     /// How the program was attached.
     pub source: String,
+    /// True if the device was promiscuous.
+    pub promiscuous: bool,
+    /// Which frames were counted, if not all.
+    pub filter: Option<String>,
     /// Time from attaching to detaching, in nanoseconds.
     pub duration_ns: u64,
-    /// Frames that reached the program.
+    /// Frames that matched the filter, or all.
     pub received: u64,
+    /// Frames that did not match the filter.
+    pub filtered: u64,
     /// Their lengths in bytes, without FCS.
     pub received_bytes: u64,
     /// Each CPU that received frames.
@@ -49,7 +55,11 @@ impl fmt::Display for Report {
         for Cpu { cpu, received } in self.cpus.iter().filter(|_| self.cpus.len() > 1) {
             table.count(&format!("CPU {cpu}"), *received, "");
         }
-        table.text("source", &format!("{}, {} mode", self.source, self.mode));
+        if let Some(filter) = &self.filter {
+            table.count("filtered", self.filtered, &format!("did not match '{filter}'"));
+        }
+        let promiscuous = if self.promiscuous { "promiscuous" } else { "not promiscuous" };
+        table.text("source", &format!("{}, {} mode, {promiscuous}", self.source, self.mode));
         write!(f, "{table}")
     }
 }
@@ -64,9 +74,12 @@ mod tests {
             netns: Some("lab".into()),
             mode: "drop",
             source: "XDP, native".into(),
+            promiscuous: true,
+            filter: Some("udp port 9".into()),
             duration_ns: 2_000_000_000,
             received: 1_000_000,
             received_bytes: 60_000_000,
+            filtered: 12,
             cpus: vec![Cpu { cpu: 0, received: 600_000 }, Cpu { cpu: 1, received: 400_000 }],
         }
     }
@@ -79,7 +92,8 @@ mod tests {
              received  1,000,000  500.0 kpps, 240.0 Mbit/s without FCS\n  \
              CPU 0       600,000\n  \
              CPU 1       400,000\n  \
-             source    XDP, native, drop mode\n"
+             filtered         12  did not match 'udp port 9'\n  \
+             source    XDP, native, drop mode, promiscuous\n"
         );
     }
 

@@ -1,12 +1,13 @@
 //! A run of `wirerate count` or `wirerate sink`: start, a line each second, end, report.
 
 use super::{Args, Report};
+use crate::cmd::rx_args::Targets;
 use crate::cmd::rx_stats::{Cpu, Ticker};
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Outcome};
+use crate::rows::{RowFormat, RowPrinter};
 use crate::stop::Stop;
-use capture::{CountOptions, CountResult, Counting, CpuCount, Mode, XdpModeChoice};
-use host::Netns;
+use capture::{CountOptions, Counting, CpuCount, Mode, XdpModeChoice};
 use std::thread;
 use std::time::Duration;
 
@@ -30,6 +31,13 @@ impl Kind {
         }
     }
 
+    fn name(self) -> &'static str {
+        match self {
+            Self::Count => "count",
+            Self::Sink => "sink",
+        }
+    }
+
     fn doing(self) -> &'static str {
         match self {
             Self::Count => "counting frames of",
@@ -43,51 +51,89 @@ impl Kind {
 /// # Errors
 /// Refused by the host or the device.
 pub fn run(kind: Kind, args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
-    let counting = start(kind, args)?;
+    let targets = args.rx.targets(kind.name())?;
+    let [device] = &targets.devices[..] else {
+        let why = "one device at a time";
+        return Err(Failure::usage(args.rx.act("count", &targets.devices.join(" and ")), why)
+            .try_this("a command for each device"));
+    };
+    let counting = start(kind, args, &targets, device, stop)?;
     // Nothing that follows needs a capability.
     let _ = host::keep_capabilities(&[]);
-    let source = counting.xdp().to_string();
-    eprintln!("wirerate: {} {} ({source})", kind.doing(), args.device);
-    if !counting.device().is_up() {
-        eprintln!("wirerate: {} is down: nothing can arrive until it is up", args.device);
+    if !args.rx.quiet {
+        print_notes(kind, device, &counting);
     }
     let watched = watch(&counting, args, stop);
+    let (source, promiscuous) = (counting.xdp().to_string(), counting.is_promiscuous());
     let ended = counting.stop();
     if ended.is_device_gone {
-        eprintln!("wirerate: {} went away: counting ends here", args.device);
+        eprintln!("wirerate: {device} went away: counting ends here");
     }
     watched?;
-    let report = report(kind, args, source, &ended);
-    out::text(&if args.json { report.json_line() } else { report.to_string() })?;
+    let report = Report {
+        device: device.clone(),
+        netns: args.rx.netns.clone(),
+        mode: kind.mode().name(),
+        source,
+        promiscuous,
+        filter: targets.filter.clone(),
+        duration_ns: ended.elapsed.as_nanos() as u64,
+        received: ended.cpus.iter().map(|cpu| cpu.frames).sum(),
+        filtered: ended.cpus.iter().map(|cpu| cpu.filtered).sum(),
+        received_bytes: ended.cpus.iter().map(|cpu| cpu.frame_bytes).sum(),
+        cpus: rows(&ended.cpus),
+    };
+    match RowFormat::of(args.json, args.csv) {
+        RowFormat::Json => out::text(&report.json_line())?,
+        RowFormat::Csv => eprint!("{report}"),
+        RowFormat::Text => out::text(&report.to_string())?,
+    }
     Ok(if ended.is_device_gone { Outcome::No } else { Outcome::Done })
 }
 
-fn start(kind: Kind, args: &Args) -> Result<Counting, Failure> {
-    let act = || match &args.netns {
-        Some(netns) => format!("count on {} in {netns}", args.device),
-        None => format!("count on {}", args.device),
-    };
-    let netns = args.netns.as_deref().map(Netns::named).transpose();
-    let options = CountOptions {
-        ifname: args.device.clone(),
-        netns: netns.map_err(|why| Failure::host(act(), why))?,
-        mode: kind.mode(),
-        xdp: XdpModeChoice::Best,
-    };
-    Counting::start(&options).map_err(|why| Failure::capture(act(), why))
+fn print_notes(kind: Kind, device: &str, counting: &Counting) {
+    eprintln!("wirerate: {} {device} ({})", kind.doing(), counting.xdp());
+    if let Some(refusal) = counting.promiscuous_refusal() {
+        eprintln!(
+            "wirerate: {device} is not promiscuous, so a card drops frames for other addresses: {refusal}"
+        );
+    }
+    if !counting.device().is_up() {
+        eprintln!("wirerate: {device} is down: nothing can arrive until it is up");
+    }
 }
 
-/// Prints a line each second until it is time to end.
+fn start(kind: Kind, args: &Args, targets: &Targets, device: &str, stop: &Stop) -> Result<Counting, Failure> {
+    let options = CountOptions {
+        ifname: device.to_owned(),
+        netns: targets.netns.clone(),
+        mode: kind.mode(),
+        xdp: XdpModeChoice::Best,
+        promiscuous: !args.rx.no_promisc,
+        filter: targets.filter.clone(),
+        interrupted: stop.flag(),
+    };
+    Counting::start(&options).map_err(|why| {
+        let act = args.rx.act(kind.name(), device);
+        match why.busy_advice(false) {
+            Some(busy) => Failure::refused(act, why).try_this(busy),
+            None => Failure::capture(act, why),
+        }
+    })
+}
+
+/// Prints a row each second until it is time to end.
 fn watch(counting: &Counting, args: &Args, stop: &Stop) -> Result<(), OutError> {
     let wanted = args.count.map(|count| count.0).filter(|count| *count > 0);
     let duration = args.duration.map(|duration| Duration::from_nanos(duration.0));
     let mut ticker = Ticker::default();
+    let mut printer = RowPrinter::new(RowFormat::of(args.json, args.csv));
     loop {
         let (cpus, elapsed) = (counting.cpus(), counting.elapsed());
         let received: u64 = cpus.iter().map(|cpu| cpu.frames).sum();
         if ticker.is_due(elapsed) {
-            let interval = ticker.next(elapsed, rows(&cpus));
-            out::text(&if args.json { interval.json_line() } else { interval.to_string() })?;
+            let bytes = cpus.iter().map(|cpu| cpu.frame_bytes).sum();
+            printer.print(&ticker.next(elapsed, bytes, rows(&cpus)))?;
         }
         let is_enough = wanted.is_some_and(|wanted| received >= wanted);
         let is_late = duration.is_some_and(|duration| elapsed >= duration);
@@ -101,17 +147,4 @@ fn watch(counting: &Counting, args: &Args, stop: &Stop) -> Result<(), OutError> 
 
 fn rows(cpus: &[CpuCount]) -> Vec<Cpu> {
     cpus.iter().map(|count| Cpu { cpu: count.cpu, received: count.frames }).collect()
-}
-
-fn report(kind: Kind, args: &Args, source: String, ended: &CountResult) -> Report {
-    Report {
-        device: args.device.clone(),
-        netns: args.netns.clone(),
-        mode: kind.mode().name(),
-        source,
-        duration_ns: ended.elapsed.as_nanos() as u64,
-        received: ended.cpus.iter().map(|cpu| cpu.frames).sum(),
-        received_bytes: ended.cpus.iter().map(|cpu| cpu.frame_bytes).sum(),
-        cpus: rows(&ended.cpus),
-    }
 }

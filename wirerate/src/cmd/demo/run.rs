@@ -1,6 +1,7 @@
 //! The demo: a veth lab, a capture at one end, frames from the other, and the report.
 
 use super::report::Report;
+use crate::cmd::capture::files::format_of;
 use crate::cmd::send::device::TxDevice;
 use crate::cmd::send::rate::Rate;
 use crate::cmd::send::report as send;
@@ -10,7 +11,7 @@ use crate::out;
 use crate::outcome::{Failure, Outcome, Refused};
 use crate::stop::Stop;
 use crate::units::Count;
-use capture::{Mode, Options, Output, Session};
+use capture::{Format, Mode, Options, Output, Session};
 use host::{CpuList, Lab, LabOptions};
 use packet::{Config, Flags};
 use std::path::PathBuf;
@@ -120,6 +121,7 @@ fn start_capture(lab: &Lab, args: &Args) -> Result<Session, Failure> {
         netns: Some(lab.rx.netns().clone()),
         mode: Mode::Drop,
         frames_max: Some(FILE_FRAMES),
+        format: args.write.to_str().map_or_else(Format::default, format_of),
         output: Output::File(args.write.clone()),
         application: format!("wirerate {} demo", env!("CARGO_PKG_VERSION")),
         ..Options::new(lab.rx.ifname)

@@ -58,7 +58,7 @@ fn watch(session: &Session, args: &Args, stop: &Stop) -> Result<(), OutError> {
     loop {
         let stats = session.stats();
         if ticker.is_due(stats.elapsed) {
-            out::text(&ticker.next(stats.elapsed, cpus(&stats)).to_string())?;
+            out::text(&ticker.next(stats.elapsed, stats.total().received_bytes, cpus(&stats)).to_string())?;
         }
         let is_late = args.duration().is_some_and(|duration| stats.elapsed >= duration);
         if stop.is_set() || is_late || session.is_finished() {

@@ -109,7 +109,7 @@ fn watch(readers: &Readers, args: &Args, stop: &Stop) -> Result<(), OutError> {
         if ticker.is_due(elapsed) {
             let counts = readers.counts.iter();
             let cpus = counts.map(|(cpu, counts)| Cpu { cpu: *cpu, received: counts.received.load(Relaxed) });
-            out::text(&ticker.next(elapsed, cpus.collect()).to_string())?;
+            out::text(&ticker.next(elapsed, 0, cpus.collect()).to_string())?;
         }
         let is_late = args.duration().is_some_and(|duration| elapsed >= duration);
         let is_over = readers.shared.is_over.load(Relaxed) || readers.shared.is_enough();

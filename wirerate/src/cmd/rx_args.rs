@@ -1,0 +1,270 @@
+//! Arguments of `capture`, `count` and `sink` that select devices and frames.
+//!
+//! tcpdump's and dumpcap's options work where wirerate has the same; where it has not, the answer
+//! names the program that has.
+
+use crate::outcome::Failure;
+use host::{CommandPlace, Link, Netns, Stack};
+
+/// See the top of the file.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct RxArgs {
+    /// The device, or several for a capture. Words after them are a filter, as with --filter
+    #[arg(value_name = "DEV")]
+    pub words: Vec<String>,
+    /// A device, as with tcpdump; all words without an option are then the filter
+    #[arg(short, long = "interface", value_name = "DEV")]
+    pub interfaces: Vec<String>,
+    /// Only frames that match, such as 'udp port 9'; in the language of pcap-filter(7)
+    #[arg(long, value_name = "EXPRESSION")]
+    pub filter: Option<String>,
+    /// Do not make the device promiscuous: a card drops frames for other addresses
+    #[arg(short = 'p', long = "no-promisc", visible_alias = "no-promiscuous-mode")]
+    pub no_promisc: bool,
+    /// Network namespace of the devices: a name, a path such as /proc/PID/ns/net, or a process ID
+    #[arg(long, value_name = "NETNS")]
+    pub netns: Option<String>,
+    /// Print no progress and no notes, only errors and the report
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// See [`TcpdumpArgs`]
+    #[command(flatten)]
+    pub tcpdump: TcpdumpArgs,
+}
+
+/// Options of tcpdump that do nothing here, and options that another program has to be used for.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct TcpdumpArgs {
+    /// Addresses are never looked up
+    #[arg(short = 'n', action = clap::ArgAction::Count, hide = true)]
+    pub no_names: u8,
+    /// Frames are written as they come
+    #[arg(short = 'U', long = "packet-buffered", hide = true)]
+    pub packet_buffered: bool,
+    /// The same
+    #[arg(short = 'l', hide = true)]
+    pub line_buffered: bool,
+    /// Read a file
+    #[arg(short = 'r', value_name = "FILE", hide = true)]
+    pub read: Option<String>,
+    /// List devices
+    #[arg(short = 'D', long = "list-interfaces", hide = true)]
+    pub list: bool,
+    /// Print more
+    #[arg(short = 'v', action = clap::ArgAction::Count, hide = true)]
+    pub verbose: u8,
+    /// Print as ASCII
+    #[arg(short = 'A', hide = true)]
+    pub ascii: bool,
+    /// Print in hexadecimal and ASCII
+    #[arg(short = 'X', action = clap::ArgAction::Count, hide = true)]
+    pub hex_ascii: u8,
+    /// Print in hexadecimal
+    #[arg(short = 'x', action = clap::ArgAction::Count, hide = true)]
+    pub hex: u8,
+    /// Print link-layer headers
+    #[arg(short = 'e', hide = true)]
+    pub link_headers: bool,
+}
+
+/// What [`RxArgs`] select.
+#[derive(Clone, Debug, Default)]
+pub struct Targets {
+    /// The devices, at least one.
+    pub devices: Vec<String>,
+    /// Their namespace.
+    pub netns: Option<Netns>,
+    /// Which frames.
+    pub filter: Option<String>,
+    /// The first word of the filter, if it was taken for one because no device has its name.
+    pub first_filter_word: Option<String>,
+}
+
+impl RxArgs {
+    /// Finds the devices and the filter among the words of `wirerate VERB`.
+    ///
+    /// # Errors
+    /// No device, or an option that only another program has.
+    pub fn targets(&self, verb: &str) -> Result<Targets, Failure> {
+        self.refuse_other_programs(verb)?;
+        let first = self.interfaces.first().or(self.words.first());
+        let act = self.act(verb, first.map_or("a device", String::as_str));
+        let netns = self.netns.as_deref().map(Netns::named).transpose();
+        let netns = netns.map_err(|why| Failure::host(&act, why))?;
+        let stack = match &netns {
+            Some(netns) => Stack::of(netns),
+            None => Stack::here(),
+        };
+        let stack = stack.map_err(|why| Failure::host(&act, why))?;
+        let exists = |name: &str| stack.link(name).is_ok();
+        let (devices, words) = split(&self.interfaces, &self.words, exists);
+        let Some(first) = devices.first() else {
+            return Err(Failure::usage(verb, "no device is named").try_this(self.command(
+                verb,
+                &up(&stack),
+                "",
+            )));
+        };
+        if devices.iter().any(|name| name == "any" && !exists(name)) {
+            let why = "an XDP program and its rings belong to one device, so `any` cannot stand for all";
+            return Err(Failure::usage(act, why).try_this(self.command(verb, &up(&stack), &words.join(" "))));
+        }
+        if self.interfaces.is_empty()
+            && (first.contains(' ') || !words.is_empty())
+            && let Err(why) = stack.link(first.as_str())
+        {
+            let filter = self.words.join(" ");
+            return Err(Failure::host(act, why)
+                .try_this(format!("the device first: {}", self.command(verb, &up(&stack), &filter))));
+        }
+        let filter = self.filter.iter().map(String::as_str).chain(words.iter().map(String::as_str));
+        let filter = filter.collect::<Vec<_>>().join(" ");
+        Ok(Targets {
+            devices: devices.to_vec(),
+            netns,
+            filter: (self.filter.is_some() || !words.is_empty()).then_some(filter),
+            first_filter_word: words.first().filter(|_| self.interfaces.is_empty()).cloned(),
+        })
+    }
+
+    /// `capture on eth0 in lab`
+    pub fn act(&self, verb: &str, device: &str) -> String {
+        let verb = if verb == "sink" { "count" } else { verb };
+        match &self.netns {
+            Some(netns) => format!("{verb} on {device} in {netns}"),
+            None => format!("{verb} on {device}"),
+        }
+    }
+
+    /// A command line for these devices, in backquotes.
+    fn command(&self, verb: &str, devices: &[String], rest: &str) -> String {
+        let mut words = format!("wirerate {verb}");
+        let netns = self.netns.iter().map(|netns| format!("--netns {netns}"));
+        let rest = Some(rest.to_owned()).filter(|rest| !rest.is_empty());
+        // `count` and `sink` take one device.
+        let count_max = if verb == "capture" { devices.len() } else { 1 };
+        for word in devices.iter().take(count_max).cloned().chain(netns).chain(rest) {
+            words.push(' ');
+            words.push_str(&word);
+        }
+        format!("`{words}`")
+    }
+
+    fn refuse_other_programs(&self, verb: &str) -> Result<(), Failure> {
+        let TcpdumpArgs { read, list, verbose, ascii, hex_ascii, hex, link_headers, .. } = &self.tcpdump;
+        if let Some(file) = read {
+            let refused =
+                Failure::usage(format!("read {file}"), "wirerate captures, and reads no capture files");
+            return Err(refused.try_this(format!("`tcpdump -n -r {file}` or `tshark -r {file}`")));
+        }
+        if *list {
+            let list = CommandPlace::of(self.netns.as_deref()).ip("-br link");
+            return Err(Failure::usage("list devices", format!("`wirerate {verb}` takes the name of one"))
+                .try_this(format!("`{list}`, or `wirerate doctor DEV` for what works on one")));
+        }
+        let print = [
+            ("v", *verbose > 0),
+            ("A", *ascii),
+            ("X", *hex_ascii > 0),
+            ("x", *hex > 0),
+            ("e", *link_headers),
+        ];
+        if let Some((option, _)) = print.into_iter().find(|(_, is_given)| *is_given) {
+            let devices = [&self.interfaces[..], &self.words[..]].concat();
+            let devices = if devices.is_empty() { vec!["eth0".to_owned()] } else { devices };
+            let print = format!("-w - | tcpdump -n -{option} -r -");
+            let refused = Failure::usage(
+                format!("print frames (-{option})"),
+                "wirerate counts frames or writes them to a file",
+            );
+            return Err(refused.try_this(self.command("capture", &devices, &print)));
+        }
+        Ok(())
+    }
+}
+
+/// The devices and the words of a filter. With `interfaces`, all words are the filter; without,
+/// the first word is a device, and so are those behind it until the first that is not there.
+fn split<'a>(
+    interfaces: &'a [String],
+    words: &'a [String],
+    exists: impl Fn(&str) -> bool,
+) -> (&'a [String], &'a [String]) {
+    if !interfaces.is_empty() {
+        return (interfaces, words);
+    }
+    let more = words.iter().skip(1).take_while(|word| exists(word)).count();
+    words.split_at(words.len().min(1 + more))
+}
+
+/// Devices that are up, for an example; the loopback device if it is the only one.
+fn up(stack: &Stack) -> Vec<String> {
+    const COUNT_MAX: usize = 3;
+    let links = stack.links().unwrap_or_default();
+    let up = links.iter().filter(|link| link.is_up() && !link.is_loopback());
+    let names: Vec<String> = up.map(|link: &Link| link.name.clone()).take(COUNT_MAX).collect();
+    if names.is_empty() { vec!["lo".to_owned()] } else { names }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        rx: RxArgs,
+    }
+
+    fn parsed(words: &str) -> RxArgs {
+        Line::parse_from(["capture"].into_iter().chain(words.split_whitespace())).rx
+    }
+
+    /// `capture eth1 udp port 9` said that there was no device udp.
+    #[test]
+    fn words_behind_the_devices_are_the_filter() {
+        let exists = |name: &str| ["eth1", "eth2"].contains(&name);
+        for (words, devices, filter) in [
+            ("eth1", "eth1", ""),
+            ("eth1 eth2", "eth1 eth2", ""),
+            ("eth1 udp port 9", "eth1", "udp port 9"),
+            ("eth1 eth2 host 198.18.0.1 and eth1", "eth1 eth2", "host 198.18.0.1 and eth1"),
+            ("eth9 eth1", "eth9 eth1", ""),
+            ("udp port 9", "udp", "port 9"),
+            ("-i eth1 udp port 9", "eth1", "udp port 9"),
+            ("-i eth1 -i eth2 eth1", "eth1 eth2", "eth1"),
+            ("--interface eth9 -nn tcp", "eth9", "tcp"),
+            ("", "", ""),
+        ] {
+            let args = parsed(words);
+            let (got, rest) = split(&args.interfaces, &args.words, exists);
+            assert_eq!((got.join(" "), rest.join(" ")), (devices.to_owned(), filter.to_owned()), "{words}");
+        }
+    }
+
+    #[test]
+    fn words_behind_a_filter_option_are_added_to_it() {
+        let targets = parsed("lo --filter udp port 9 -n").targets("capture").expect("lo is there");
+        assert_eq!(targets.filter.as_deref(), Some("udp port 9"));
+        assert_eq!(targets.devices, ["lo"]);
+        assert_eq!(parsed("lo").targets("capture").expect("lo is there").filter, None);
+    }
+
+    #[test]
+    fn wildcards_and_other_programs_options_are_refused_with_the_way_to_go() {
+        for (words, why, to_try) in [
+            ("any", "`any` cannot stand for all", "  try: `wirerate capture "),
+            ("-i any", "`any` cannot stand for all", "  try: `wirerate capture "),
+            ("", "no device is named", "  try: `wirerate capture "),
+            ("udp port 9", "there is no device udp", "udp port 9`"),
+            ("-r x.pcap", "reads no capture files", "`tcpdump -n -r x.pcap` or `tshark -r x.pcap`"),
+            ("-D", "takes the name of one", "`ip -br link`"),
+            ("eth1 -vv", "print frames (-v)", "`wirerate capture eth1 -w - | tcpdump -n -v -r -`"),
+            ("-i eth1 -X", "print frames (-X)", "`wirerate capture eth1 -w - | tcpdump -n -X -r -`"),
+        ] {
+            let text = parsed(words).targets("capture").expect_err(words).to_string();
+            assert!(text.contains(why) && text.contains(to_try), "{words}: {text}");
+        }
+    }
+}
