@@ -282,7 +282,7 @@ impl<'a> Trials<'a> {
             samples.push(self.bed.sample()?);
         }
         let ended = sender.wait(TIMEOUT, &self.bed.stop)?;
-        ensure!(ended.status.success(), "the generator ended with {}: {}", ended.status, ended.said.trim());
+        ensure!(ended.is_good(), "the generator ended with {}: {}", ended.status, ended.said.trim());
         samples.push(self.bed.settled()?);
         Ok(samples)
     }

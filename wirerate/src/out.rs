@@ -39,6 +39,14 @@ pub fn text(text: &str) -> Result<(), OutError> {
     Ok(stdout.flush()?)
 }
 
+/// Prints the report of a command for people, coloured on a terminal.
+///
+/// # Errors
+/// When stdout is closed or full.
+pub fn report(report: &str) -> Result<(), OutError> {
+    text(&crate::term::painted_report(report, &io::stdout()))
+}
+
 /// Prints `body` as one line of JSON under the name and version `schema`.
 ///
 /// # Errors

@@ -6,6 +6,7 @@
 //! ```
 //! 0 success, 1 completed with loss or a failed check, 2 usage error, 3 refused by host or device.
 
+use crate::term::{Paint, painted};
 use capture::CaptureError;
 use engine::EngineError;
 use host::CommandPlace;
@@ -101,6 +102,17 @@ impl Failure {
         self
     }
 
+    /// The message, its first line in colour where standard error is a terminal.
+    fn painted(&self) -> String {
+        let text = self.to_string();
+        let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
+        match self.cause {
+            FailureCause::BrokenPipe => text,
+            _ if !first.starts_with("wirerate: ") => text,
+            _ => format!("{}\n{rest}", painted(first, Paint::Error, &std::io::stderr())),
+        }
+    }
+
     /// Why it could not run.
     pub fn cause(&self) -> FailureCause {
         self.cause
@@ -153,7 +165,7 @@ impl<T, E: Into<anyhow::Error>> Refused<T> for Result<T, E> {
 /// Prints a failure to stderr and turns the end of a subcommand into the exit code of the process.
 pub fn exit_code(ended: Result<Outcome, Failure>) -> ExitCode {
     if let Err(failure) = &ended {
-        eprint!("{failure}");
+        eprint!("{}", failure.painted());
     }
     ExitCode::from(code(&ended))
 }

@@ -1,11 +1,17 @@
 //! The terminal: its width, lines wrapped to it, and one live line while stderr is a terminal.
 
+use anstream::{AutoStream, ColorChoice, stream::RawStream};
+use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 /// Time between two redraws; fast enough to feel alive, slow enough to read.
 pub const REDRAW: Duration = Duration::from_millis(250);
+
+/// Columns of the progress line before its text (spinner, percent, time), and after it for the
+/// `^C` that a terminal echoes: in a full line it would break the line, and half of it would stay.
+const BEFORE_PARTS: usize = 2 + 5 + 5 + 3;
 
 /// Columns where standard output is not a terminal.
 const WIDTH_OF_NO_TERMINAL: usize = 80;
@@ -37,6 +43,68 @@ pub fn wrapped(text: &str, columns: usize, indent: usize) -> String {
     lines
 }
 
+/// What a colour means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paint {
+    /// An error or a loss: red.
+    Error,
+    /// Something to know: yellow.
+    Note,
+    /// All is well: green.
+    Good,
+}
+
+impl Paint {
+    fn style(self) -> Style {
+        let colour = match self {
+            Self::Error => AnsiColor::Red,
+            Self::Note => AnsiColor::Yellow,
+            Self::Good => AnsiColor::Green,
+        };
+        colour.on_default()
+    }
+}
+
+/// `text` in the colour of `paint` if `stream` is a terminal with colours: NO_COLOR, CLICOLOR,
+/// CLICOLOR_FORCE and TERM=dumb decide as everywhere.
+pub fn painted(text: &str, paint: Paint, stream: &impl RawStream) -> String {
+    match AutoStream::choice(stream) {
+        ColorChoice::Never => text.to_owned(),
+        _ => {
+            let style = paint.style();
+            format!("{style}{text}{style:#}")
+        }
+    }
+}
+
+/// A report with the colours of its rows: notes, and counts of errors and losses that are not 0.
+pub fn painted_report(report: &str, stream: &impl RawStream) -> String {
+    let line = |line: &str| match paint_of_row(line) {
+        Some(paint) => painted(line.trim_end_matches('\n'), paint, stream) + "\n",
+        None => line.to_owned(),
+    };
+    report.split_inclusive('\n').map(line).collect()
+}
+
+fn paint_of_row(line: &str) -> Option<Paint> {
+    let mut words = line.split_whitespace();
+    match (words.next()?, words.next()) {
+        _ if !line.starts_with(' ') => None,
+        ("note", _) => Some(Paint::Note),
+        ("errors" | "lost" | "unexplained", Some(count)) if count != "0" => Some(Paint::Error),
+        _ => None,
+    }
+}
+
+/// As many parts of `text` as fit into `columns`, where commas separate parts. The first is always
+/// there.
+fn fitting(text: &str, columns: usize) -> &str {
+    let ends = text.match_indices(", ").map(|(end, _)| end).chain([text.len()]);
+    let heads: Vec<&str> = ends.map(|end| &text[..end]).collect();
+    let fits = |head: &&&str| head.chars().count() <= columns;
+    heads.iter().rev().find(fits).or(heads.first()).copied().unwrap_or_default()
+}
+
 /// The live line. Dropping it takes it off the screen.
 #[derive(Debug)]
 pub struct Progress {
@@ -51,7 +119,7 @@ impl Progress {
         let target = if visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let (length, template) = match total {
             0 => (None, "{spinner} {elapsed} {msg}"),
-            total => (Some(total), "{wide_bar} {percent}% {elapsed} {msg}"),
+            total => (Some(total), "{spinner} {percent}% {elapsed} {msg}"),
         };
         let bar = ProgressBar::with_draw_target(length, target);
         bar.set_style(ProgressStyle::with_template(template).expect("the templates above are valid"));
@@ -63,10 +131,13 @@ impl Progress {
         !self.bar.is_hidden()
     }
 
-    /// Shows that `done` steps are behind us, and `text`.
-    pub fn show(&self, done: u64, text: String) {
+    /// Shows that `done` steps are behind us, and as many parts of `text` (separated by
+    /// commas) as fit into the line.
+    pub fn show(&self, done: u64, text: &str) {
+        let size = terminal_size::terminal_size_of(io::stderr());
+        let columns = size.map_or(WIDTH_OF_NO_TERMINAL, |(terminal_size::Width(columns), _)| columns.into());
         self.bar.set_position(done);
-        self.bar.set_message(text);
+        self.bar.set_message(fitting(text, columns.saturating_sub(BEFORE_PARTS)).to_owned());
     }
 }
 
@@ -89,9 +160,36 @@ mod tests {
     }
 
     #[test]
+    fn parts_that_do_not_fit_are_left_out() {
+        let text = "5,000 sent, 3.000 kpps, 1 error";
+        assert_eq!(fitting(text, 40), text);
+        assert_eq!(fitting(text, 25), "5,000 sent, 3.000 kpps");
+        assert_eq!(fitting(text, 3), "5,000 sent");
+    }
+
+    #[test]
+    fn losses_and_notes_of_a_report_have_colours() {
+        for (line, paint) in [
+            ("  note    slow", Some(Paint::Note)),
+            ("  lost        12  ring", Some(Paint::Error)),
+            ("  lost         0", None),
+            ("  sent        12", None),
+            ("lost+found: 12 frames", None),
+        ] {
+            assert_eq!(paint_of_row(line), paint, "{line}");
+        }
+        let file = tempfile();
+        assert_eq!(painted_report("  note    slow\n", &file), "  note    slow\n");
+    }
+
+    fn tempfile() -> std::fs::File {
+        std::fs::File::open("/dev/null").expect("every machine has one")
+    }
+
+    #[test]
     fn nothing_is_drawn_when_not_wanted() {
         let progress = Progress::new(false, 10);
-        progress.show(5, "half".into());
+        progress.show(5, "half");
         assert!(!progress.is_visible());
     }
 }

@@ -172,7 +172,8 @@ impl CardPair {
     /// `wirerate send` from `tx0` with these options; its report.
     pub(super) fn send(&self, options: &str) -> Result<Value> {
         let script = format!("wirerate send tx0 --netns tx --dst-mac {} --json {options}", self.card.macs[1]);
-        let text = sh(&script)?;
+        // Exit code 1: a slow machine may miss the rate. What arrives is counted.
+        let text = sh(&format!("{script} || [ $? = 1 ]"))?;
         serde_json::from_str(text.trim()).with_context(|| format!("{script} says {text:?}"))
     }
 

@@ -42,7 +42,7 @@ fn capture(lab: &Lab, arguments: &str) -> Running {
 
 fn send(lab: &Lab, count: u32, more: &str) {
     let words = format!("send {TX_DEV} --netns {} --dst 198.18.0.2 --count {count} {more}", lab.tx_netns);
-    wirerate_run(&words).expect_code(0);
+    wirerate_run(&words).expect_paced();
 }
 
 /// The last line of JSON.
@@ -84,7 +84,7 @@ fn killed_with(lab: &Lab, file: &Path, more: &str) -> TestResult {
     running.signal(Signal::SIGKILL);
     assert_eq!(running.wait(TIME_LIMIT).code, None);
     sender.signal(Signal::SIGINT);
-    sender.wait(TIME_LIMIT).expect_code(0);
+    sender.wait(TIME_LIMIT).expect_paced();
     until("the device is free", || !lab.has_xdp());
     let path = file.to_str().expect("a plain path");
     // The last block may be cut in two: tshark says so when it has read all that is before.
@@ -112,7 +112,7 @@ fn killed_while_rotating() -> TestResult {
     running.signal(Signal::SIGKILL);
     assert_eq!(running.wait(TIME_LIMIT).code, None);
     sender.signal(Signal::SIGINT);
-    sender.wait(TIME_LIMIT).expect_code(0);
+    sender.wait(TIME_LIMIT).expect_paced();
     let (parts, whole): (Vec<PathBuf>, Vec<PathBuf>) =
         files_in(&folder).into_iter().partition(|file| file.extension().is_some_and(|end| end == "part"));
     assert!(parts.len() <= 1, "one is being written at a time: {parts:?}");

@@ -227,7 +227,7 @@ fn order_of_time() -> TestResult {
     let reader = Running::start(command);
     reader.until_it_says("from CPU 0");
     let words = format!("send {TX_DEV} --netns {} --dst 198.18.0.2 --threads 2", lab.tx_netns);
-    wirerate_run(&format!("{words} --count {COUNT} --pps 40k --engine skb")).expect_code(0);
+    wirerate_run(&format!("{words} --count {COUNT} --pps 40k --engine skb")).expect_paced();
     until("all have been read", || {
         mgcap(&dir, "show dev rx0").stdout.contains("40,000 received, 40,000 read, 0 lost")
     });

@@ -37,6 +37,15 @@ impl Outcome {
         self
     }
 
+    /// This outcome, if it is that of a paced `wirerate send` without errors. On a loaded machine
+    /// it may miss its rate, which is exit code 1.
+    #[track_caller]
+    pub(crate) fn expect_paced(self) -> Self {
+        let has_missed =
+            ["\"rate_missed\":true", "the rate was missed"].map(|text| self.stdout.contains(text));
+        self.expect_code(has_missed.contains(&true).into())
+    }
+
     /// Asserts that each of `words` is in what it wrote to stderr.
     #[track_caller]
     pub(crate) fn says(&self, words: &[&str]) {

@@ -51,6 +51,9 @@ pub(crate) const CASES: &[Case] = &[
     case("send::a_duration_ends_the_run", &[], duration),
     case("send::a_pace_is_kept_and_lateness_does_not_add_up", &["chrt"], pace),
     case("send::a_paced_run_that_was_stopped_catches_up_at_twice_its_pace_and_says_so", &[], stopped),
+    case("send::a_rate_out_of_reach_is_said_and_is_exit_code_1", &[], out_of_reach),
+    case("send::rows_report_and_csv_have_the_same_numbers", &[], rows),
+    case("send::quiet_prints_nothing_and_json_all_the_same", &[], quiet),
     case("send::a_full_queue_costs_retries_and_no_frame", &["tc"], full_queue),
 ];
 
@@ -137,7 +140,7 @@ fn af_xdp_threads() -> TestResult {
         .expect_code(2)
         .says(&["a queue takes one thread", "--queues cpu"]);
     owner.signal(Signal::SIGINT);
-    owner.wait(TIME_LIMIT).expect_code(0);
+    owner.wait(TIME_LIMIT).expect_paced();
     Ok(())
 }
 
@@ -464,7 +467,7 @@ fn lateness_ns(lab: &Lab, words: &str, count: u64, interval_ns: u64) -> u64 {
     // throttled.
     let mut command = Command::new("chrt");
     command.args(["--fifo", "1"]).arg(wirerate().get_program()).args(words.split_whitespace());
-    let report = report(&Running::start(command).wait(TIME_LIMIT).expect_code(0));
+    let report = report(&Running::start(command).wait(TIME_LIMIT).expect_paced());
     let due_ns = (count - 1) * interval_ns;
     let duration_ns = number(&report, "duration_ns");
     assert!(duration_ns >= due_ns, "{words}: {duration_ns} ns, too early");
@@ -507,12 +510,62 @@ fn stopped() -> TestResult {
     sender.signal(Signal::SIGSTOP);
     std::thread::sleep(STOP);
     sender.signal(Signal::SIGCONT);
-    let report = report(&sender.wait(TIME_LIMIT).expect_code(0));
+    // All frames were sent, but later than asked for.
+    let report = report(&sender.wait(TIME_LIMIT).expect_code(1));
     assert_eq!(number(&report, "sent"), 30_000);
+    assert_eq!(report["rate_missed"], true, "{report}");
+    assert!(report["reached_percent"].as_f64().is_some_and(|percent| percent < 90.0), "{report}");
     assert!(number(&report, "duration_ns") >= 1_740_000_000, "faster than twice its pace: {report}");
     let late = &report["late"];
     assert!(number(late, "times") >= 1 && number(late, "longest_ns") >= 900_000_000, "{report}");
     assert!(number(late, "frames") > 10_000 && number(late, "given_up_ns") == 0, "{report}");
+    Ok(())
+}
+
+fn out_of_reach() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let report = report(&wirerate_run(&sending(&lab, "--rate 10Tbit --duration 300ms")).expect_code(1));
+    assert_eq!((&report["rate_missed"], &report["asked_wire_bps"]), (&true.into(), &1e13.into()), "{report}");
+    let text = wirerate_run(&sending(&lab, "--rate 10Tbit --duration 300ms").replace("--json", ""));
+    let text = text.expect_code(1).stdout;
+    assert!(
+        text.contains("asked") && text.contains("10.00 Tbit/s, reached") && text.contains("exit code is 1"),
+        "{text}"
+    );
+    Ok(())
+}
+
+/// The last row has the totals of the report, and each row a whole second of frames or less.
+fn rows() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let words = sending(&lab, "--pps 1000 --duration 2500ms --every-second");
+    let outcome = wirerate_run(&words).expect_paced();
+    let lines: Vec<Value> = outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (report, rows) = lines.split_last().expect("there is a report");
+    assert!(rows.len() >= 2 && rows.iter().all(|row| row["schema"] == "wirerate.send-second/1"), "{rows:?}");
+    let last = rows.last().expect("there are rows");
+    assert_eq!((number(last, "sent"), number(last, "errors")), (number(report, "sent"), 0));
+    assert!(rows.windows(2).all(|pair| number(&pair[0], "sent") < number(&pair[1], "sent")), "{rows:?}");
+    let outcome = wirerate_run(&words.replace("--json", "--csv"));
+    let lines: Vec<_> = outcome.stdout.lines().collect();
+    assert_eq!(lines[0], "time,elapsed_s,sent,rate_pps,wire_bps,errors");
+    assert!(lines[1..].iter().all(|line| line.split(',').count() == 6) && lines.len() >= 3, "{lines:?}");
+    outcome.says(&["frames in", "engine"]);
+    let text = wirerate_run(&words.replace("--json", "")).stdout;
+    assert!(text.starts_with("time  ") && text.contains("pps") && text.contains("offered"), "{text}");
+    Ok(())
+}
+
+fn quiet() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let quiet = wirerate_run(&sending(&lab, "-q -c 10").replace("--json", "")).expect_code(0);
+    assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("", ""));
+    let report = send(&lab, "-q -c 10");
+    assert!(report["start_time"].as_str().is_some_and(|time| time.ends_with('Z')), "{report}");
+    assert_eq!(report["argv"][1], "send", "{report}");
+    assert!(number(&report, "seed") < 1 << 53, "{report}");
+    let one = wirerate_run(&sending(&lab, "-c 1").replace("--json", "")).expect_code(0).stdout;
+    assert!(one.contains(": 1 frame in ") && one.lines().all(|line| line.chars().count() <= 160), "{one}");
     Ok(())
 }
 

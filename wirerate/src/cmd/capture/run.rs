@@ -235,7 +235,7 @@ fn watch(
         }
         if progress.is_visible() && elapsed >= redrawn + REDRAW {
             let now = session.stats();
-            progress.show(now.total().written, live_text(&before, &now));
+            progress.show(now.total().written, &live_text(&before, &now));
             (before, redrawn) = (now, elapsed);
         }
     }

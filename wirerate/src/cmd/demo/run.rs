@@ -7,6 +7,7 @@ use crate::cmd::send::rate::Rate;
 use crate::cmd::send::report as send;
 use crate::cmd::send::run::Job;
 use crate::cmd::send::run::nearest_cpus;
+use crate::cmd::send::watch::View;
 use crate::out;
 use crate::outcome::{Failure, Outcome, Refused};
 use crate::stop::Stop;
@@ -85,7 +86,7 @@ fn run_in(lab: &Lab, args: &Args, stop: &Stop) -> Result<Report, Failure> {
         engine: None,
         batch: None,
     };
-    let (sent, error) = job.run(stop, !args.json)?;
+    let (sent, error) = job.run(stop, View { progress: !args.json, rows: None })?;
     if let Some(error) = error {
         return Err(Failure::engine(format!("send on {}", tx.ifname), error, Some(&tx.netns_name)));
     }
@@ -206,7 +207,8 @@ mod tests {
             batch: None,
         };
         let shell = std::process::Command::new("timeout").args(["50", "sh", "-c", &script]).spawn();
-        let (sent, error) = job.run(&Stop::default(), false).expect("it begins");
+        let (sent, error) =
+            job.run(&Stop::default(), View { progress: false, rows: None }).expect("it begins");
         assert!(shell.expect("there is a shell").wait().expect("it ends").success());
         assert!(error.is_some() && sent.sent > 0 && sent.errors > 0, "{sent:?}");
         let counted = lab.rx.link().expect("there is a link").counters.rx_dropped;

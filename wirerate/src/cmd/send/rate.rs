@@ -23,6 +23,41 @@ pub enum Rate {
     Interval(Nanos),
 }
 
+/// The rate of a paced run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Asked {
+    /// Frames per second.
+    pub pps: f64,
+    /// Bits per second on the wire, if these were given.
+    pub wire_bps: Option<f64>,
+}
+
+/// A rate is missed if more than this share of the frames is missing,
+const MISSED_SHARE: f64 = 0.01;
+/// and if they would take more than this time: less is a matter of when the run was stopped.
+const MISSED_S: f64 = 0.010;
+
+impl Asked {
+    /// The share of the rate that `sent` frames in `duration_ns` reached.
+    pub fn reached(&self, sent: u64, duration_ns: u64) -> f64 {
+        match self.due(duration_ns) {
+            due if due > 0.0 => sent as f64 / due,
+            _ => 1.0,
+        }
+    }
+
+    /// True if `sent` frames in `duration_ns` are too few.
+    pub fn is_missed(&self, sent: u64, duration_ns: u64) -> bool {
+        let due = self.due(duration_ns);
+        let missing = due - sent as f64;
+        missing > due * MISSED_SHARE && missing / self.pps > MISSED_S
+    }
+
+    fn due(&self, duration_ns: u64) -> f64 {
+        self.pps * duration_ns as f64 / 1e9
+    }
+}
+
 impl Rate {
     /// The one of `args`.
     ///
@@ -40,6 +75,21 @@ impl Rate {
             (_, Some(pps), _) => Ok(Self::PacketRate(pps)),
             (.., Some(Nanos(0))) | (None, None, None) => Ok(Self::LineRate),
             (.., Some(delay)) => Ok(Self::Interval(delay)),
+        }
+    }
+
+    /// The rate to compare the reached one with; `None` for as fast as possible.
+    pub fn asked(&self, config: &Config) -> Option<Asked> {
+        let pps = |pps: f64| Some(Asked { pps, wire_bps: None });
+        match *self {
+            Self::LineRate => None,
+            Self::Interval(delay) => pps(1e9 / delay.0 as f64),
+            Self::PacketRate(rate) => pps(rate.0 as f64),
+            Self::BitRate(rate) => {
+                let (bytes, frames) = mean_wire_len(config);
+                let wire_bps = rate.0 as f64;
+                Some(Asked { pps: wire_bps * frames as f64 / (bytes * 8) as f64, wire_bps: Some(wire_bps) })
+            }
         }
     }
 
@@ -103,6 +153,26 @@ mod tests {
         assert_eq!(Rate::PacketRate(Pps(14_880_952)).interval_ps(&sizes(60, 60)), 67_200);
         assert_eq!(Rate::Interval(Nanos(10)).interval_ps(&sizes(60, 60)), 10_000);
         assert_eq!(Rate::LineRate.interval_ps(&sizes(60, 60)), 0);
+    }
+
+    #[test]
+    fn a_rate_is_missed_by_more_than_a_hundredth_and_ten_milliseconds() {
+        let asked = Asked { pps: 1000.0, wire_bps: None };
+        for (sent, duration_ns, is_missed) in [
+            (1000, 1_000_000_000, false),
+            (1001, 1_000_000_000, false),
+            (991, 1_000_000_000, false),
+            (980, 1_000_000_000, true),
+            (980, 10_000_000_000, true),
+            (1, 9_000_000, false),
+            (0, 20_000_000, true),
+        ] {
+            assert_eq!(asked.is_missed(sent, duration_ns), is_missed, "{sent} in {duration_ns} ns");
+        }
+        assert_eq!(asked.reached(250, 1_000_000_000), 0.25);
+        let gigabit = Rate::BitRate(BitRate(672_000)).asked(&sizes(60, 60));
+        assert_eq!(gigabit, Some(Asked { pps: 1000.0, wire_bps: Some(672_000.0) }));
+        assert_eq!(Rate::LineRate.asked(&sizes(60, 60)), None);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! The report of a run: from the results of the workers to a text or one line of JSON.
 
 use super::next_hop::NextHopMac;
+use super::rate::Asked;
 use super::workers::WorkerResult;
 use crate::out;
-use crate::units::{Table, human_bps, human_count, human_duration, human_pps, per_second};
+use crate::units::{Table, human_bps, human_count, human_duration, human_pps, per_second, quantity_of};
 use engine::{Burst, EngineError};
 use packet::{FRAME_LEN_MIN, WIRE_OVERHEAD};
 use serde::Serialize;
@@ -109,6 +110,12 @@ pub struct Report {
     pub device: String,
     /// Its namespace, where one was named.
     pub netns: Option<String>,
+    /// Version of wirerate.
+    pub version: &'static str,
+    /// The command line.
+    pub argv: Vec<String>,
+    /// When the run began, in UTC.
+    pub start_time: String,
     /// The neighbour whose MAC address the frames have; `None` if it was given or is not needed.
     pub next_hop: Option<NextHopMac>,
     /// Why it ended.
@@ -133,6 +140,14 @@ pub struct Report {
     pub wire_bps: f64,
     /// Bytes sent, without FCS.
     pub frame_bytes: u64,
+    /// Frames per second that were asked for; `None` without a pace.
+    pub asked_pps: Option<f64>,
+    /// Bits per second on the wire, if they were asked for.
+    pub asked_wire_bps: Option<f64>,
+    /// What was reached of that, in percent.
+    pub reached_percent: Option<f64>,
+    /// True if the rate was missed by more than 1 % (and 10 ms).
+    pub rate_missed: bool,
     /// Gaps of a paced run.
     pub gaps: Option<Gaps>,
     /// How late it was; `None` if never more than 10 ms.
@@ -150,6 +165,24 @@ pub struct Report {
 }
 
 impl Report {
+    /// How the gaps are distributed, one line per power of two; empty without a pace.
+    pub fn histogram(&self) -> String {
+        let mut table = Table::default();
+        let shares = self.gaps.as_ref().map(Gaps::shares).unwrap_or_default();
+        shares.iter().for_each(|share| table.text("", share));
+        if shares.is_empty() { String::new() } else { format!("distribution of the gaps:\n{table}") }
+    }
+
+    /// The asked rate and the reached one, in the unit in which it was asked.
+    fn asked(&self) -> Option<String> {
+        let percent = self.reached_percent?;
+        let (asked, reached) = match (self.asked_wire_bps, self.asked_pps) {
+            (Some(bps), _) => (human_bps(bps), human_bps(self.wire_bps)),
+            (None, pps) => (human_pps(pps?), human_pps(self.rate_pps)),
+        };
+        Some(format!("{asked}, reached {reached} ({percent:.0} %)"))
+    }
+
     /// The report as one line of JSON.
     pub fn json_line(&self) -> String {
         out::json_line(SCHEMA, self)
@@ -164,7 +197,7 @@ impl Report {
             End::Failed => ", then it failed",
         };
         let time = human_duration(self.duration_ns);
-        format!("{}: {} frames in {time}{end}", self.place(), human_count(self.sent))
+        format!("{}: {} in {time}{end}", self.place(), quantity_of(self.sent, "frame"))
     }
 
     fn place(&self) -> String {
@@ -198,9 +231,12 @@ impl fmt::Display for Report {
             "frames",
             &format!("{} ({frame_len:.1} bytes each, without FCS)", human_bps(self.frame_bps)),
         );
+        if let Some(asked) = self.asked() {
+            table.text("asked", &asked);
+        }
         if let Some(gaps) = &self.gaps {
-            table.text("gaps", &gaps.to_string());
-            gaps.shares().iter().for_each(|share| table.text("", share));
+            table.text("gaps", &gaps.means());
+            table.text("", &gaps.quantiles());
         }
         if let Some(late) = &self.late {
             table.text("late", &late.to_string());
@@ -228,6 +264,16 @@ impl fmt::Display for Report {
 const SHARE_MIN: f64 = 0.001;
 
 impl Gaps {
+    fn means(&self) -> String {
+        let [asked, mean] = [self.asked_ns, self.mean_ns].map(|ns| human_duration(ns.round() as u64));
+        format!("asked {asked}, mean {mean}")
+    }
+
+    fn quantiles(&self) -> String {
+        let [p50, p99, max] = [self.p50_ns, self.p99_ns, self.max_ns].map(human_duration);
+        format!("p50 {p50}, p99 {p99}, max {max}")
+    }
+
     /// The octaves with most gaps as shares, and the rest in one line.
     fn shares(&self) -> Vec<String> {
         let total: u64 = self.histogram.iter().map(|octave| octave.count).sum();
@@ -245,20 +291,11 @@ impl Gaps {
     }
 }
 
-impl fmt::Display for Gaps {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ns = |ns: f64| human_duration(ns.round() as u64);
-        let [asked, mean] = [self.asked_ns, self.mean_ns].map(ns);
-        let [p50, p99, max] = [self.p50_ns, self.p99_ns, self.max_ns].map(human_duration);
-        write!(f, "p50 {p50}, p99 {p99}, max {max}, mean {mean} (asked {asked})")
-    }
-}
-
 impl fmt::Display for Late {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [longest, given_up] = [self.longest_ns, self.given_up_ns].map(human_duration);
-        let frames = human_count(self.frames);
-        write!(f, "{frames} frames sent late, up to {longest} behind, {given_up} never caught up")
+        let frames = quantity_of(self.frames, "frame");
+        write!(f, "{frames}, up to {longest} behind, {given_up} never caught up")
     }
 }
 
@@ -271,8 +308,14 @@ pub struct RunInfo {
     pub netns: Option<String>,
     /// The neighbour whose MAC address the frames have, unless it was given.
     pub next_hop: Option<NextHopMac>,
+    /// When the run began, in UTC.
+    pub start_time: String,
+    /// The command line.
+    pub argv: Vec<String>,
     /// Mean time between frames that was asked for, in picoseconds; 0 for none.
     pub interval_ps: u64,
+    /// The rate of a paced run.
+    pub asked: Option<Asked>,
     /// The seed that repeats the run.
     pub seed: u64,
     /// What may be unexpected about the infos.
@@ -288,9 +331,14 @@ pub fn sum_up(info: RunInfo, done: &[WorkerResult], cpus_busy: f64) -> Report {
     let duration_ns = stopped_ns - started_ns;
     let frame_bytes = share_of(total.frame_bytes, total.sent, total.offered());
     let rate = |bytes: u64| per_second(bytes.saturating_mul(8), duration_ns);
+    let rate_missed = info.asked.is_some_and(|asked| asked.is_missed(total.sent, duration_ns));
+    let missed = rate_missed.then(|| MISSED.to_owned());
     Report {
         device: info.device,
         netns: info.netns,
+        version: env!("CARGO_PKG_VERSION"),
+        argv: info.argv,
+        start_time: info.start_time,
         next_hop: info.next_hop,
         end: end(done),
         offered: total.offered(),
@@ -303,15 +351,22 @@ pub fn sum_up(info: RunInfo, done: &[WorkerResult], cpus_busy: f64) -> Report {
         frame_bps: rate(frame_bytes),
         wire_bps: rate(wire_bytes(frame_bytes, total.sent)),
         frame_bytes,
+        asked_pps: info.asked.map(|asked| asked.pps),
+        asked_wire_bps: info.asked.and_then(|asked| asked.wire_bps),
+        reached_percent: info.asked.map(|asked| asked.reached(total.sent, duration_ns) * 100.0),
+        rate_missed,
         gaps: gaps(done, info.interval_ps),
         late: late(done),
         cpus_busy,
         threads: done.iter().map(thread).collect(),
         engine: choice(done),
         seed: info.seed,
-        notes: info.notes.into_iter().chain(engine_notes(done)).collect(),
+        notes: missed.into_iter().chain(info.notes).chain(engine_notes(done)).collect(),
     }
 }
+
+/// The note of a paced run that was too slow.
+const MISSED: &str = "the rate was missed by more than 1 %, so the exit code is 1";
 
 /// The notes of the engines, each text once.
 fn engine_notes(done: &[WorkerResult]) -> BTreeSet<String> {
@@ -345,7 +400,7 @@ fn share_of(whole: u64, some: u64, all: u64) -> u64 {
 
 /// Bytes on the wire, where short frames are padded. For mixed lengths the mean decides: only sizes
 /// of 58 and 59 are below the minimum.
-fn wire_bytes(frame_bytes: u64, frames: u64) -> u64 {
+pub(super) fn wire_bytes(frame_bytes: u64, frames: u64) -> u64 {
     frame_bytes.max(frames * u64::from(FRAME_LEN_MIN)) + frames * u64::from(WIRE_OVERHEAD)
 }
 
@@ -436,6 +491,9 @@ mod tests {
         Report {
             device: "veth0".into(),
             netns: None,
+            version: "1.0.0",
+            argv: ["wirerate", "send", "veth0"].map(str::to_owned).into(),
+            start_time: "2026-11-22T02:15:00.000Z".into(),
             next_hop: None,
             end: End::Count,
             offered: 10_000_000,
@@ -448,6 +506,10 @@ mod tests {
             frame_bps: 9.375e9,
             wire_bps: 13.125e9,
             frame_bytes: 600_000_000,
+            asked_pps: None,
+            asked_wire_bps: None,
+            reached_percent: None,
+            rate_missed: false,
             gaps: None,
             late: None,
             cpus_busy: 1.02,
@@ -478,6 +540,8 @@ mod tests {
             retries: 12_345,
             duration_ns: 1_000_000_000,
             rate_pps: 999_000.0,
+            asked_pps: Some(1e6),
+            reached_percent: Some(99.9),
             gaps: Some(Gaps {
                 asked_ns: 1000.0,
                 mean_ns: 1000.4,
@@ -503,7 +567,9 @@ mod tests {
     #[test]
     fn a_report_reads_like_this() {
         golden("report_send.txt", &report().to_string());
-        golden("report_send_bad.txt", &bad_report().to_string());
+        golden("report_send_bad.txt", &(bad_report().to_string() + &bad_report().histogram()));
+        let long = |line: &str| line.chars().count() > 80;
+        assert_eq!(bad_report().to_string().lines().find(|line| long(line)), None);
     }
 
     #[test]
@@ -532,16 +598,22 @@ mod tests {
         WorkerResult { cpu, run, why: "because".into() }
     }
 
-    fn add_up(done: &[WorkerResult]) -> Report {
-        let info = RunInfo {
+    fn info(asked: Option<Asked>) -> RunInfo {
+        RunInfo {
             device: "d".into(),
             netns: None,
             next_hop: None,
+            start_time: String::new(),
+            argv: Vec::new(),
             interval_ps: 0,
+            asked,
             seed: 1,
             notes: Vec::new(),
-        };
-        sum_up(info, done, 1.5)
+        }
+    }
+
+    fn add_up(done: &[WorkerResult]) -> Report {
+        sum_up(info(None), done, 1.5)
     }
 
     #[test]
@@ -561,6 +633,19 @@ mod tests {
         assert_eq!(report.wire_bps, 124.0 * 8.0 * 1900.0);
         assert_eq!((report.cpus_busy, report.engine.name), (1.5, "xdp"));
         assert_eq!(report.engine.why, ["because"]);
+    }
+
+    /// Without a note and exit code 0, a script took such a run for one of 400 Gbit/s.
+    #[test]
+    fn a_rate_that_was_not_reached_is_said() {
+        let asked = Asked { pps: 1000.0, wire_bps: Some(400e9) };
+        let done = [done(0, run(engine::End::Duration, 70, Errors::default(), 2_000_000_000))];
+        let report = sum_up(info(Some(asked)), &done, 1.0);
+        assert!(report.rate_missed && report.notes == [MISSED], "{report:?}");
+        assert_eq!(report.reached_percent.map(f64::round), Some(7.0));
+        let text = report.to_string();
+        assert!(text.contains("asked    400.0 Gbit/s, reached 69.44 kbit/s (7 %)"), "{text}");
+        assert!(!sum_up(info(None), &done, 1.0).rate_missed);
     }
 
     #[test]

@@ -7,21 +7,20 @@ use super::next_hop::{self, NextHopMac};
 use super::rate::Rate;
 use super::report::{self, End, Report, RunInfo};
 use super::split::shares;
-
+use super::watch::{View, Watch};
 use super::workers::{Totals, WorkerSet};
 use crate::out;
 use crate::outcome::{Failure, Outcome};
+use crate::rows::RowFormat;
 use crate::stop::Stop;
-use crate::term::Progress;
-use crate::units::{Interval, Queues};
-use crate::units::{human_count, human_pps, per_second};
+use crate::units::{Interval, Queues, time_of_day_ns, utc_time};
 use anyhow::anyhow;
 use engine::{CatchUp, EngineError, EngineKind, Limits, Request, TxOptions};
 use host::CpuList;
 use packet::{Config, DeviceFacts, Flags, XmitMode};
 use std::collections::HashMap;
 use std::num::NonZeroU32;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Twice the rate: a policer with a margin of 100 % passes a late run.
 const CATCH_UP_DEFAULT: CatchUp = CatchUp::Times(NonZeroU32::MIN.saturating_add(1));
@@ -59,7 +58,11 @@ pub fn run(args: &Args, mut config: Config, pace: Rate, stop: &Stop) -> Result<O
         engine: args.engine.map(Into::into),
         batch: args.batch,
     };
-    let (report, error) = job.run(stop, !args.json)?;
+    let view = View {
+        progress: !(args.json || args.quiet),
+        rows: (args.every_second || args.csv).then(|| RowFormat::of(args.json, args.csv)),
+    };
+    let (report, error) = job.run(stop, view)?;
     conclude(args, &report, error)
 }
 
@@ -127,14 +130,21 @@ fn conclude(args: &Args, report: &Report, error: Option<engine::EngineError>) ->
         }
         eprint!("{failure}");
     }
-    out::text(&if args.json { report.json_line() } else { report.to_string() })?;
+    let text = || if args.histogram { report.to_string() + &report.histogram() } else { report.to_string() };
+    match (args.json, args.csv, args.quiet) {
+        (true, ..) => out::text(&report.json_line())?,
+        (_, _, true) => {}
+        (_, true, _) => eprint!("{}", text()),
+        _ => out::report(&text())?,
+    }
     Ok(if is_good(report) { Outcome::Done } else { Outcome::No })
 }
 
-/// A full ring is normal for a fast sender with a slow driver. All other errors are failures.
+/// A full ring is normal for a fast sender with a slow driver. All other errors are failures, and
+/// so is a rate that was not reached.
 fn is_good(report: &Report) -> bool {
     let trouble = report.error_causes.iter().any(|cause| cause.cause != "ring_full");
-    !trouble && !matches!(report.end, End::Failed | End::DeviceGone)
+    !trouble && !report.rate_missed && !matches!(report.end, End::Failed | End::DeviceGone)
 }
 
 /// The CPUs to send from: those of `--cpus`, or as many as `--threads` near the device.
@@ -201,31 +211,34 @@ impl Job<'_> {
     ///
     /// # Errors
     /// When the threads cannot be started.
-    pub fn run(mut self, stop: &Stop, show: bool) -> Result<(Report, Option<EngineError>), Failure> {
+    pub fn run(mut self, stop: &Stop, view: View) -> Result<(Report, Option<EngineError>), Failure> {
         let seed = self.config.seed.unwrap_or_else(super::fresh_seed);
         let requests = self.requests(seed)?;
         let (started, cpu_time) = (Instant::now(), host::process_cpu_time());
+        let time_ns = time_of_day_ns();
         let workers = WorkerSet::start(&self.device.netns, requests, stop)?;
-        let progress = Progress::new(show, self.config.count);
-        let mut meter = LiveRate::default();
+        let mut watch = Watch::new(view, self.config.count);
         let done = workers.finish(stop, |totals| {
-            if progress.is_visible() {
-                progress.show(totals.sent, meter.text(totals, Instant::now()));
+            if !watch.see(totals, Instant::now()) {
+                stop.set();
             }
         });
-        drop(progress);
         // Both include building and removing the engines, which matters in a short run.
         let cpus_busy = (host::process_cpu_time() - cpu_time).div_duration_f64(started.elapsed());
-        let report = report::sum_up(self.info(seed), &done, cpus_busy);
+        let report = report::sum_up(self.info(seed, time_ns), &done, cpus_busy);
+        watch.finish(Totals::of(&done), Duration::from_nanos(report.duration_ns))?;
         Ok((report, report::failure(done)))
     }
 
-    fn info(self, seed: u64) -> RunInfo {
+    fn info(self, seed: u64, time_ns: u64) -> RunInfo {
         RunInfo {
             device: self.device.link.name.clone(),
             netns: self.netns,
             next_hop: self.next_hop,
+            start_time: utc_time(time_ns),
+            argv: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
             interval_ps: self.pace.interval_ps(&self.config),
+            asked: self.pace.asked(&self.config),
             seed,
             notes: notes(&self.config),
         }
@@ -282,57 +295,14 @@ fn notes(config: &Config) -> Vec<String> {
     .collect()
 }
 
-/// Current and mean rate for the progress line, measured from the first frames on: the time to
-/// build an engine does not count.
-#[derive(Default)]
-struct LiveRate {
-    first: Option<(Instant, Totals)>,
-    last: Option<(Instant, Totals)>,
-    now_pps: Option<f64>,
-}
-
-impl LiveRate {
-    fn text(&mut self, totals: Totals, now: Instant) -> String {
-        let counts = format!("{} sent", human_count(totals.sent));
-        if totals.sent == 0 {
-            return counts;
-        }
-        let since = |&mut (then, before): &mut (Instant, Totals)| {
-            let elapsed = now.duration_since(then);
-            (elapsed, per_second(totals.sent - before.sent, elapsed.as_nanos() as u64))
-        };
-        let (_, mean_pps) = since(self.first.get_or_insert((now, totals)));
-        let (elapsed, now_pps) = since(self.last.get_or_insert((now, totals)));
-        if elapsed >= crate::term::REDRAW {
-            self.now_pps = Some(now_pps);
-            self.last = Some((now, totals));
-        }
-        let [now, mean] = [self.now_pps.unwrap_or(mean_pps), mean_pps].map(human_pps);
-        format!("{counts}, {now} now, {mean} mean, {} errors", human_count(totals.errors))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn two_cpus_share_a_queue_when_there_are_too_few() {
         assert_eq!(sharing(&[1, 0], 4), None);
         assert_eq!(sharing(&[3, 2, 7], 4), Some((3, 7)));
         assert_eq!(sharing(&[1, 0], 1), Some((1, 0)));
-    }
-
-    #[test]
-    fn the_live_line_tells_the_rate_now_from_the_mean() {
-        let mut meter = LiveRate::default();
-        let start = Instant::now();
-        let mut text =
-            |sent, errors, ms| meter.text(Totals { sent, errors }, start + Duration::from_millis(ms));
-        assert_eq!(text(0, 0, 900), "0 sent");
-        text(1000, 0, 1000);
-        text(2000, 0, 2000);
-        assert_eq!(text(5000, 7, 3000), "5,000 sent, 3.000 kpps now, 2.000 kpps mean, 7 errors");
     }
 }

@@ -39,6 +39,28 @@ pub struct Totals {
     pub sent: u64,
     /// Frames not accepted.
     pub errors: u64,
+    /// Bytes of both, without FCS.
+    pub frame_bytes: u64,
+}
+
+impl Totals {
+    /// Of the results of all workers.
+    pub fn of(done: &[WorkerResult]) -> Self {
+        done.iter().fold(Self::default(), |sum, done| {
+            let total = &done.run.total;
+            Self {
+                sent: sum.sent + total.sent,
+                errors: sum.errors + total.errors.total(),
+                frame_bytes: sum.frame_bytes + total.frame_bytes,
+            }
+        })
+    }
+
+    /// Bytes of the frames that were accepted, without FCS.
+    pub fn sent_bytes(&self) -> u64 {
+        let offered = u128::from(self.sent) + u128::from(self.errors);
+        (u128::from(self.frame_bytes) * u128::from(self.sent)).checked_div(offered).unwrap_or(0) as u64
+    }
 }
 
 impl WorkerSet {
@@ -62,7 +84,11 @@ impl WorkerSet {
     pub fn totals(&self) -> Totals {
         self.runs.iter().fold(Totals::default(), |sum, (_, handle)| {
             let progress = handle.progress();
-            Totals { sent: sum.sent + progress.sent(), errors: sum.errors + progress.errors() }
+            Totals {
+                sent: sum.sent + progress.sent(),
+                errors: sum.errors + progress.errors(),
+                frame_bytes: sum.frame_bytes + progress.frame_bytes(),
+            }
         })
     }
 
