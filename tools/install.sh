@@ -58,7 +58,7 @@ packages_for() {
 		xz-utils         xz
 		zstd             zstd
 	END
-	test) packages_for bench && packages_for vm ;;
+	test) packages_for bench && packages_for vm && echo "chromium chromium" ;;
 	bench) packages_for netns ;;
 	lint) cat <<-END ;;
 		clang-format     clang-format

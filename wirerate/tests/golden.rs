@@ -42,6 +42,28 @@ fn help() {
 }
 
 #[test]
+fn report_of_a_file_that_is_no_result_file_is_refused() {
+    golden("report_no_file.txt", &["report", "/no/such/file.jsonl"]);
+    golden("report_no_result.txt", &["report", "tests/golden/version.txt"]);
+}
+
+#[test]
+fn report_writes_the_page() {
+    let folder = std::env::temp_dir().join(format!("wirerate-golden-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder in /tmp");
+    let path = folder.join("report.html");
+    let name = path.to_str().expect("a path of letters");
+    let said = wirerate(&["report", "../report/tests/golden/short.jsonl", "-o", name]);
+    let page = std::fs::read_to_string(&path);
+    std::fs::remove_dir_all(&folder).expect("the folder is ours");
+    assert_eq!((said.status, said.stdout.as_str(), said.stderr.as_str()), (0, "", ""));
+    assert_eq!(
+        page.expect("it was written"),
+        wirerate(&["report", "../report/tests/golden/short.jsonl"]).stdout
+    );
+}
+
+#[test]
 fn no_command_is_bad_usage() {
     golden("no_command.txt", &[]);
 }
@@ -67,6 +89,7 @@ fn help_of_send() {
     golden("send_help.txt", &["send", "--help"]);
     golden("replay_help.txt", &["replay", "--help"]);
     golden("trafgen_help.txt", &["trafgen", "--help"]);
+    golden("report_help.txt", &["report", "--help"]);
     golden("capture_help.txt", &["capture", "--help"]);
     golden("count_help.txt", &["count", "--help"]);
     golden("sink_help.txt", &["sink", "--help"]);

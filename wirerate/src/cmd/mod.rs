@@ -13,6 +13,7 @@ pub mod man;
 pub mod mgcap;
 pub mod mgdump;
 pub mod replay;
+pub mod report;
 pub mod rx_args;
 pub mod rx_stats;
 pub mod send;
@@ -54,6 +55,12 @@ wirerate bench\n  \
 wirerate bench --only pacing\n  \
 wirerate bench --only generate --tx eth1 --rx eth2@receiver";
 
+const REPORT_HELP: &str = "\
+The page has no scripts and needs no network. Several files are compared with the first one.\n\n\
+Examples:\n  \
+wirerate report results.jsonl -o report.html\n  \
+wirerate report kernel-6.1.jsonl kernel-6.12.jsonl -o report.html";
+
 /// What wirerate can do.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -81,6 +88,9 @@ pub enum Command {
     /// Measure rates, paces, starts and captures, on devices made for it or on two of yours
     #[command(after_help = BENCH_HELP)]
     Bench(bench::Args),
+    /// Render result files as one HTML page and compare them
+    #[command(after_help = REPORT_HELP)]
+    Report(report::Args),
     /// Report what works on this machine, what limits it, and what to change
     Doctor(doctor::Args),
     /// Run a command that finds pktgen's control files at /proc/net/pktgen
@@ -132,6 +142,7 @@ impl Command {
             Self::Timestamp(args) => timestamp::run(&args),
             Self::Demo(args) => demo::run(&args, stop),
             Self::Bench(args) => bench::run(&args, stop),
+            Self::Report(args) => report::run(&args),
             Self::Doctor(args) => doctor::run(&args),
             Self::Exec(args) => exec::run(&args),
             Self::Serve(args) => serve::run(&args),

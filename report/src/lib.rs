@@ -1,0 +1,17 @@
+//! Result files to one HTML page: tables, SVG plots, and the comparison of several runs.
+//!
+//! The page needs no script and no network, follows the light or dark setting of the reader, and
+//! contains the lines that it was made from. [`render`] takes and returns text; the caller reads
+//! and writes the files.
+#![forbid(unsafe_code)]
+
+mod axis;
+mod compare;
+mod page;
+mod plot;
+mod plots;
+mod results;
+mod units;
+
+pub use page::render;
+pub use results::{ReportError, ResultFile};

@@ -1,0 +1,179 @@
+//! The page: a section for each file, the comparison, and the lines it was made from.
+
+use crate::compare::{self, Row};
+use crate::plots;
+use crate::results::{ReportError, ResultFile, Results, shape_name};
+use crate::units;
+use askama::Template;
+use search::record::{Provenance, Rfc2544Record, SearchRecord, SizeRecord, TrialRecord};
+use search::{Disturbance, LatencySummary, Verdict};
+
+#[derive(Template)]
+#[template(path = "report.html")]
+struct Page<'a> {
+    title: String,
+    sections: Vec<Section<'a>>,
+    comparison: Vec<Row>,
+    base: &'a str,
+}
+
+struct Section<'a> {
+    name: &'a str,
+    text: &'a str,
+    provenance: Option<&'a Provenance>,
+    searches: Vec<SearchRow>,
+    tables: Vec<Vec<SizeRow>>,
+    latency: Vec<LatencyRow>,
+    plots: Vec<String>,
+    disturbed: Vec<DisturbedRow>,
+}
+
+/// The result for one goal.
+struct SearchRow {
+    shape: String,
+    goal: String,
+    throughput: String,
+    upper: String,
+    conditional: String,
+    end: &'static str,
+    method: &'static str,
+    trials: String,
+    time: String,
+}
+
+/// RFC 2544 for one frame size.
+struct SizeRow {
+    shape: String,
+    medium: String,
+    throughput: String,
+    share: String,
+    burst: String,
+    buffer: String,
+    recovery: String,
+}
+
+struct LatencyRow {
+    shape: String,
+    load: String,
+    mean: String,
+    typical: String,
+    worst_case: String,
+    variation: String,
+    range: String,
+}
+
+struct DisturbedRow {
+    number: u64,
+    shape: String,
+    load: String,
+    loss: String,
+    causes: String,
+    is_counted: bool,
+}
+
+/// The HTML page for one or more result files. With several, the others are compared with the
+/// first.
+///
+/// # Errors
+/// When a file has a line that is none, or no result.
+pub fn render(files: &[ResultFile]) -> Result<String, ReportError> {
+    let results: Vec<Results> = files.iter().map(Results::read).collect::<Result<_, _>>()?;
+    let sections: Vec<Section> = results.iter().map(section).collect::<Result<_, _>>()?;
+    let title = results.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(", ");
+    let base = results.first().map_or("", |first| first.name.as_str());
+    Ok(Page { title, sections, comparison: compare::rows(&results), base }.render()?)
+}
+
+fn section(results: &Results) -> Result<Section<'_>, ReportError> {
+    let of_search = results.searches.first().map(|search| &search.provenance);
+    let of_table = results.tables.first().map(|table| &table.provenance);
+    let sizes = results.tables.iter().flat_map(|table| &table.sizes);
+    let disturbed = results.trials.iter().filter(|trial| trial.verdict == Verdict::Disturbed);
+    Ok(Section {
+        name: &results.name,
+        text: &results.text,
+        provenance: of_table.or(of_search),
+        searches: results.searches.iter().flat_map(search_rows).collect(),
+        tables: results
+            .tables
+            .iter()
+            .map(|table: &Rfc2544Record| table.sizes.iter().map(size_row).collect())
+            .collect(),
+        latency: sizes.flat_map(|size| size.latency.iter().map(|row| latency_row(size, row))).collect(),
+        plots: plots::of(results).iter().map(crate::plot::Plot::html).collect::<Result<_, _>>()?,
+        disturbed: disturbed.map(disturbed_row).collect(),
+    })
+}
+
+fn or_dash(value: Option<String>) -> String {
+    value.unwrap_or_else(|| "–".to_owned())
+}
+
+fn search_rows(search: &SearchRecord) -> impl Iterator<Item = SearchRow> {
+    search.goals.iter().map(|goal| SearchRow {
+        shape: shape_name(&search.shape),
+        goal: units::goal_name(goal.goal.loss_ratio_ppb),
+        throughput: or_dash(goal.lower_pps.map(units::pps)),
+        upper: or_dash(goal.upper_pps.map(units::pps)),
+        conditional: or_dash(goal.conditional_pps.map(units::pps)),
+        end: plots::end_name(goal.end),
+        method: search.method.name(),
+        trials: match search.disturbed {
+            0 => search.trials.to_string(),
+            disturbed => format!("{} ({disturbed} disturbed)", search.trials),
+        },
+        time: units::time_ns(search.elapsed_ns as f64),
+    })
+}
+
+fn size_row(size: &SizeRecord) -> SizeRow {
+    let share =
+        || Some(100.0 * size.throughput_pps? as f64 / size.medium_pps.filter(|rate| *rate > 0)? as f64);
+    SizeRow {
+        shape: shape_name(&size.shape),
+        medium: or_dash(size.medium_pps.map(units::pps)),
+        throughput: or_dash(size.throughput_pps.map(units::pps)),
+        share: or_dash(share().map(|share| format!("{} %", units::short(share)))),
+        burst: or_dash(
+            size.back_to_back.map(|burst| format!("{} ± {} frames", burst.mean_frames, burst.sd_frames)),
+        ),
+        buffer: or_dash(size.back_to_back.map(|burst| units::time_ns(burst.corrected_buffer_ns as f64))),
+        recovery: or_dash(size.recovery.map(|recovery| units::time_ns(recovery.mean_ns as f64))),
+    }
+}
+
+fn latency_row(size: &SizeRecord, row: &LatencySummary) -> LatencyRow {
+    let time = |ns: u64| units::time_ns(ns as f64);
+    LatencyRow {
+        shape: shape_name(&size.shape),
+        load: format!("{} % ({})", row.percent, units::pps(row.load_pps)),
+        mean: time(row.mean_ns),
+        typical: time(row.typical_ns),
+        worst_case: time(row.worst_case_ns),
+        variation: time(row.variation_ns),
+        range: format!("{} to {}", time(row.min_ns), time(row.max_ns)),
+    }
+}
+
+fn disturbed_row(trial: &TrialRecord) -> DisturbedRow {
+    let causes: Vec<_> = trial.disturbances.iter().map(|cause| cause_name(*cause)).collect();
+    DisturbedRow {
+        number: trial.number,
+        shape: shape_name(&trial.shape),
+        load: units::pps(trial.request.load_pps),
+        loss: units::percent(trial.loss_ppb),
+        causes: causes.join(", "),
+        is_counted: trial.is_counted,
+    }
+}
+
+fn cause_name(cause: Disturbance) -> &'static str {
+    match cause {
+        Disturbance::Gap => "the sender paused",
+        Disturbance::CatchUp => "the sender had to catch up",
+        Disturbance::LateStart => "the first frame was late",
+        Disturbance::Refused => "the driver did not accept all frames",
+        Disturbance::Steal => "the hypervisor took CPU time",
+        Disturbance::ReceiverDropped => "the tester's receiver dropped frames",
+    }
+}

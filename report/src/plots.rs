@@ -1,0 +1,285 @@
+//! The plots of a result file. A plot without data is left out.
+
+use crate::axis::{Axis, Scale, Unit};
+use crate::plot::{Mark, Plot, Series, steps};
+use crate::results::{Results, shape_name};
+use crate::units;
+use search::record::{BoundsRecord, SearchRecord, SizeRecord, TrialRecord};
+use search::{GoalEnd, LatencyFigures, Verdict};
+
+/// Colours of the style sheet, `c0` to `c7`.
+const COLOURS: usize = 8;
+
+/// All plots of a file, in the order of the page.
+pub(crate) fn of(results: &Results) -> Vec<Plot> {
+    let mut plots: Vec<Plot> =
+        [over_size(results), over_flows(results), loss_over_load(results)].into_iter().flatten().collect();
+    plots.extend(results.searches.iter().filter_map(|search| history(results, search)));
+    plots.extend(percentiles(results));
+    plots.extend(latency_over_time(results));
+    plots
+}
+
+fn colour(index: usize) -> String {
+    format!("c{}", index % COLOURS)
+}
+
+fn series(name: String, class: String, mark: Mark, values: Vec<(f64, f64)>) -> Series {
+    Series { name, class, mark, values }
+}
+
+/// An axis around one coordinate of all series.
+fn axis(
+    title: &'static str,
+    (scale, unit): (Scale, Unit),
+    all: &[Series],
+    of: fn(&(f64, f64)) -> f64,
+) -> Axis {
+    Axis::around(title, scale, unit, all.iter().flat_map(|one| &one.values).map(of))
+}
+
+fn x(value: &(f64, f64)) -> f64 {
+    value.0
+}
+
+fn y(value: &(f64, f64)) -> f64 {
+    value.1
+}
+
+/// Frame rate over frame size, with the line of the medium (RFC 2544 section 26.1).
+fn over_size(results: &Results) -> Option<Plot> {
+    let tables = results.tables.iter().flat_map(|table| &table.sizes);
+    let of_table = |size: &SizeRecord| {
+        Some((size.shape.frame_size? as f64, size.throughput_pps? as f64, size.medium_pps))
+    };
+    let mut points: Vec<_> = tables.filter_map(of_table).collect();
+    points.extend(results.searches.iter().filter_map(|search| {
+        let lower = search.goals.first()?.lower_pps?;
+        Some((search.shape.frame_size? as f64, lower as f64, search.medium_pps))
+    }));
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    points.dedup_by(|a, b| a.0.total_cmp(&b.0).is_eq());
+    if points.len() < 2 {
+        return None;
+    }
+    let medium: Vec<_> =
+        points.iter().filter_map(|(size, _, medium)| Some((*size, (*medium)? as f64))).collect();
+    let measured = points.iter().map(|(size, rate, _)| (*size, *rate)).collect();
+    let all = vec![
+        series("medium".to_owned(), "limit".to_owned(), Mark::Plain, medium),
+        series("throughput".to_owned(), colour(0), Mark::Line, measured),
+    ];
+    Some(Plot {
+        title: "Throughput over frame size".to_owned(),
+        note: "Sizes with FCS. The dashed line is the rate of the medium.",
+        x: axis("frame size, bytes", (Scale::Linear, Unit::Count), &all, x),
+        y: axis("frames per second", (Scale::Linear, Unit::Count), &all, y),
+        series: all,
+    })
+}
+
+/// Throughput over the number of flows: one series for each frame size with several numbers.
+fn over_flows(results: &Results) -> Option<Plot> {
+    let mut sizes: Vec<Option<u64>> = results.searches.iter().map(|search| search.shape.frame_size).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let mut all = Vec::new();
+    for size in sizes {
+        let searches = results.searches.iter().filter(|search| search.shape.frame_size == size);
+        let point = |search: &SearchRecord| {
+            Some((search.shape.flows? as f64, search.goals.first()?.lower_pps? as f64))
+        };
+        let mut values: Vec<_> = searches.filter_map(point).collect();
+        values.sort_by(|a, b| a.0.total_cmp(&b.0));
+        values.dedup_by(|a, b| a.0.total_cmp(&b.0).is_eq());
+        if values.len() >= 2 {
+            let name = size.map_or("mixed sizes".to_owned(), |size| format!("{size} bytes"));
+            all.push(series(name, colour(all.len()), Mark::Line, values));
+        }
+    }
+    (!all.is_empty()).then(|| Plot {
+        title: "Throughput over flows".to_owned(),
+        note: "",
+        x: axis("number of flows", (Scale::Log, Unit::Count), &all, x),
+        y: axis("frames per second", (Scale::Linear, Unit::Count), &all, y),
+        series: all,
+    })
+}
+
+/// Loss in percent over load in percent (RFC 2544 section 26.3), both axes from 0 to 100.
+fn loss_over_load(results: &Results) -> Option<Plot> {
+    let sizes = results.tables.iter().flat_map(|table| &table.sizes).filter(|size| !size.loss.is_empty());
+    let all: Vec<_> = sizes
+        .enumerate()
+        .map(|(index, size)| {
+            let point =
+                |point: &search::LossPoint| (point.share_ppb as f64 / 1e7, point.loss_ppb as f64 / 1e7);
+            let values = size.loss.iter().map(point).collect();
+            series(shape_name(&size.shape), colour(index), Mark::Line, values)
+        })
+        .collect();
+    if all.is_empty() {
+        return loss_of_trials(results);
+    }
+    let whole = |title| Axis { title, scale: Scale::Linear, unit: Unit::Percent, min: 0.0, max: 100.0 };
+    Some(Plot {
+        title: "Frame loss rate".to_owned(),
+        note: "",
+        x: whole("load, percent of the medium"),
+        y: whole("lost frames, percent"),
+        series: all,
+    })
+}
+
+/// The loss of every counted trial of the searches over its load.
+fn loss_of_trials(results: &Results) -> Option<Plot> {
+    let mut all = Vec::new();
+    for (index, search) in results.searches.iter().enumerate() {
+        let counted = results.trials_of(&search.shape).filter(|trial| trial.is_counted);
+        let values: Vec<_> =
+            counted.map(|trial| (trial.request.load_pps as f64, trial.loss_ppb as f64 / 1e7)).collect();
+        if !values.is_empty() {
+            all.push(series(shape_name(&search.shape), colour(index), Mark::Points, values));
+        }
+    }
+    (!all.is_empty()).then(|| Plot {
+        title: "Loss over load".to_owned(),
+        note: "Every trial that counted.",
+        x: axis("load, frames per second", (Scale::Linear, Unit::Count), &all, x),
+        y: axis("lost frames, percent", (Scale::Linear, Unit::Percent), &all, y),
+        series: all,
+    })
+}
+
+/// One of the bounds after a trial.
+type BoundOf = fn(&BoundsRecord) -> Option<u64>;
+const BOUNDS: [(&str, BoundOf); 2] =
+    [("upper bound", |bounds| bounds.upper_pps), ("lower bound", |bounds| bounds.lower_pps)];
+
+/// The trials of a search in order, and the bounds of its goals closing in.
+fn history(results: &Results, search: &SearchRecord) -> Option<Plot> {
+    // The trials of a search have bounds.
+    let trials: Vec<&TrialRecord> =
+        results.trials_of(&search.shape).filter(|trial| !trial.bounds.is_empty()).collect();
+    if trials.is_empty() {
+        return None;
+    }
+    let of_verdict = |verdict, name: &str, class: &str| {
+        let matching = trials.iter().filter(|trial| trial.verdict == verdict);
+        let values = matching.map(|trial| (trial.number as f64, trial.request.load_pps as f64)).collect();
+        series(name.to_owned(), class.to_owned(), Mark::Points, values)
+    };
+    let mut all = Vec::new();
+    for (index, goal) in search.goals.iter().enumerate() {
+        let name = units::goal_name(goal.goal.loss_ratio_ppb);
+        let bound = |of: BoundOf| {
+            let known = trials.iter().filter_map(|trial| {
+                Some((trial.number as f64, trial.bounds.get(index).and_then(of)? as f64))
+            });
+            steps(&known.collect::<Vec<_>>())
+        };
+        // Apart from the colours of the verdicts.
+        let colour = colour([0, 3, 4, 7][index % 4]);
+        for (which, of) in BOUNDS {
+            all.push(series(format!("{name}: {which}"), colour.clone(), Mark::Plain, bound(of)));
+        }
+    }
+    all.push(of_verdict(Verdict::Clean, "clean", "clean"));
+    all.push(of_verdict(Verdict::Lossy, "lossy", "lossy"));
+    all.push(of_verdict(Verdict::Disturbed, "disturbed", "disturbed"));
+    Some(Plot {
+        title: format!("Search history: {}", shape_name(&search.shape)),
+        note: "Each point is a trial; the lines are the bounds after it. Loads far away are at the edge.",
+        x: axis("trial", (Scale::Linear, Unit::Count), &all, x),
+        y: around_bounds(search)
+            .unwrap_or_else(|| axis("load, frames per second", (Scale::Log, Unit::Count), &all, y)),
+        series: all,
+    })
+}
+
+/// The loads within 4 % of the final bounds: a search begins 2 % apart.
+fn around_bounds(search: &SearchRecord) -> Option<Axis> {
+    let lower = search.goals.iter().filter_map(|goal| goal.lower_pps).min()?;
+    let upper = search.goals.iter().filter_map(|goal| goal.upper_pps).max()?;
+    let title = "load, frames per second";
+    Some(Axis::between(title, Unit::Count, lower as f64 * 0.96, upper as f64 * 1.04))
+}
+
+/// The latency of trials that measured it, the last one for each load.
+fn latencies(results: &Results) -> Vec<(&TrialRecord, &LatencyFigures)> {
+    let mut found: Vec<(&TrialRecord, &LatencyFigures)> = Vec::new();
+    for trial in results.trials.iter().filter(|trial| trial.is_counted) {
+        let Some(latency) = &trial.result.latency else { continue };
+        let same =
+            |one: &TrialRecord| one.request.load_pps == trial.request.load_pps && one.shape == trial.shape;
+        found.retain(|(one, _)| !same(one));
+        found.push((trial, latency));
+    }
+    let is_wanted = |trial: &TrialRecord| trial.request.purpose == search::Purpose::Latency;
+    if found.iter().any(|(trial, _)| is_wanted(trial)) {
+        found.retain(|(trial, _)| is_wanted(trial));
+    }
+    found.truncate(COLOURS);
+    found
+}
+
+fn load_name(trial: &TrialRecord) -> String {
+    format!("{} at {}", shape_name(&trial.shape), units::pps(trial.request.load_pps))
+}
+
+/// Latency over percentile; each further nine has the same width.
+fn percentiles(results: &Results) -> Option<Plot> {
+    let found = latencies(results);
+    let curves = found.iter().filter(|(_, latency)| !latency.curve.is_empty());
+    let all: Vec<_> = curves
+        .enumerate()
+        .map(|(index, (trial, latency))| {
+            let values = latency.curve.iter().map(|(ppb, ns)| (*ppb as f64, *ns as f64)).collect();
+            series(load_name(trial), colour(index), Mark::Line, values)
+        })
+        .collect();
+    (!all.is_empty()).then(|| Plot {
+        title: "Latency percentiles".to_owned(),
+        note: "One way, of frames with a timestamp.",
+        x: axis("percentile", (Scale::Nines, Unit::Percent), &all, x),
+        y: axis("latency", (Scale::Log, Unit::Time), &all, y),
+        series: all,
+    })
+}
+
+/// Latency of each second of the trial with the highest load.
+fn latency_over_time(results: &Results) -> Option<Plot> {
+    let found = latencies(results);
+    let with_seconds = found.iter().filter(|(_, latency)| !latency.seconds.is_empty());
+    let (trial, latency) = with_seconds.max_by_key(|(trial, _)| trial.request.load_pps)?;
+    let line = |name: &str, index: usize, value: fn(&(u64, u64, u64)) -> u64| {
+        let values = latency
+            .seconds
+            .iter()
+            .enumerate()
+            .map(|(second, figures)| (second as f64 + 1.0, value(figures) as f64));
+        series(name.to_owned(), colour(index), Mark::Line, values.collect())
+    };
+    let all = vec![
+        line("median", 0, |figures| figures.0),
+        line("99 %", 1, |figures| figures.1),
+        line("maximum", 2, |figures| figures.2),
+    ];
+    Some(Plot {
+        title: format!("Latency over time: {}", load_name(trial)),
+        note: "",
+        x: axis("second", (Scale::Linear, Unit::Count), &all, x),
+        y: axis("latency", (Scale::Log, Unit::Time), &all, y),
+        series: all,
+    })
+}
+
+/// How a search for a goal ended, in words.
+pub(crate) fn end_name(end: GoalEnd) -> &'static str {
+    match end {
+        GoalEnd::Regular => "regular",
+        GoalEnd::MaxLoadReached => "irregular: at least the highest load",
+        GoalEnd::BelowMinLoad => "irregular: below the lowest load",
+        GoalEnd::Unfinished => "irregular: not finished",
+    }
+}

@@ -1,0 +1,55 @@
+//! `wirerate report`: result files to one HTML page.
+
+use crate::out;
+use crate::outcome::{Failure, Outcome};
+use report::{ReportError, ResultFile};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The arguments of `wirerate report`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Result files: JSON lines of trials and searches; - for standard input
+    #[arg(value_name = "RESULTS", required = true)]
+    pub files: Vec<PathBuf>,
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Does it.
+///
+/// # Errors
+/// A file that cannot be read or written, or that is no result file.
+pub fn run(args: &Args) -> Result<Outcome, Failure> {
+    let files = args.files.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+    let page = report::render(&files).map_err(failure)?;
+    match &args.output {
+        Some(path) => std::fs::write(path, page)
+            .map_err(|error| Failure::refused(format!("write {}", path.display()), error))?,
+        None => out::text(&page)?,
+    }
+    Ok(Outcome::Done)
+}
+
+fn read(path: &Path) -> Result<ResultFile, Failure> {
+    let mut text = String::new();
+    let result = if path == Path::new("-") {
+        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(path)
+    };
+    let text = result.map_err(|error| Failure::refused(format!("read {}", path.display()), error))?;
+    let name = path.display().to_string();
+    let name = if name == "-" { "standard input".to_owned() } else { name };
+    Ok(ResultFile { name, text })
+}
+
+fn failure(error: ReportError) -> Failure {
+    let is_usage = matches!(error, ReportError::Line { .. } | ReportError::Empty { .. });
+    if is_usage {
+        Failure::usage("make a report", error).try_this("wirerate report --help")
+    } else {
+        Failure::refused("make a report", error)
+    }
+}
