@@ -474,9 +474,9 @@ mod tests {
 
     #[test]
     fn impossible_wishes_are_refused_with_what_may_be() {
-        let options = Options { snaplen: 65_536, ..Options::new("eth0") };
+        let options = Options { snaplen: 262_145, ..Options::new("eth0") };
         let error = options.geometry(1500, 1, 1, 1 << 30).unwrap_err();
-        assert_eq!(error.to_string(), "snaplen is 65536, but must be from 1 to 65535");
+        assert_eq!(error.to_string(), "snaplen is 262145, but must be from 1 to 262144");
         for ring_slots in [0, 1, RING_SLOTS_MAX + 1] {
             let options = Options { ring_slots: Some(ring_slots), ..Options::new("eth0") };
             assert!(matches!(options.geometry(1500, 1, 1, 1 << 30), Err(CaptureError::BadOption { .. })));

@@ -69,6 +69,33 @@ pub const HABITS: &[Habit] = &[
         "it is a size in pktgen's scripts and a server in iperf3",
         &["--size 60 (bytes without FCS)", "wirerate sink DEV (the receiver)"],
     ),
+    capture_habit(
+        &["-F"],
+        "a filter is given as words",
+        &["--filter \"$(cat FILE)\" (the filter of a file)"],
+    ),
+    capture_habit(&["-B", "--buffer-size"], "it has another name here", &["--ring N (frames for each CPU)"]),
+    capture_habit(
+        &["-I", "--monitor-mode"],
+        "iw(8) sets monitor mode",
+        &["ip link set DEV down; iw dev DEV set type monitor; ip link set DEV up"],
+    ),
+    capture_habit(&["-P"], "the format is an option with a value", &["--format pcap"]),
+    capture_habit(
+        &["-Y", "-R", "-T", "-V", "-O", "-S"],
+        "capture decodes no frames",
+        &["wirerate capture DEV -w - | tshark -i - -Y 'udp.port == 9'"],
+    ),
+    capture_habit(
+        &["-j", "-J", "--time-stamp-type"],
+        "timestamps come from the device if it makes some",
+        &["--clock system (kernel time)", "wirerate timestamp DEV"],
+    ),
+    capture_habit(
+        &["--time-stamp-precision", "--nano", "--micro"],
+        "times are in nanoseconds always",
+        &["wirerate capture DEV -w FILE"],
+    ),
     habit(&["--server"], "send only sends", &["wirerate sink DEV (the receiver)"]),
     habit(
         &["-R", "--reverse", "--bidir"],
@@ -94,6 +121,14 @@ pub const HABITS: &[Habit] = &[
 
 const fn habit(words: &'static [&'static str], why: &'static str, tries: &'static [&'static str]) -> Habit {
     Habit { command: "send", words, why, tries }
+}
+
+const fn capture_habit(
+    words: &'static [&'static str],
+    why: &'static str,
+    tries: &'static [&'static str],
+) -> Habit {
+    Habit { command: "capture", words, why, tries }
 }
 
 /// The answer to `word`, an option that `command` does not have.

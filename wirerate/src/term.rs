@@ -2,8 +2,8 @@
 
 use anstream::{AutoStream, ColorChoice, stream::RawStream};
 use anstyle::{AnsiColor, Style};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::{self, IsTerminal};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
+use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 /// Time between two redraws; fast enough to feel alive, slow enough to read.
@@ -105,6 +105,53 @@ fn fitting(text: &str, columns: usize) -> &str {
     heads.iter().rev().find(fits).or(heads.first()).copied().unwrap_or_default()
 }
 
+/// Columns that the live line leaves free: the terminal writes `^C` there, which would otherwise
+/// move to the next line and leave the live line behind.
+const FREE_COLUMNS: u16 = 3;
+
+/// Standard error, narrower than it is.
+#[derive(Debug)]
+struct NarrowStderr;
+
+impl TermLike for NarrowStderr {
+    fn width(&self) -> u16 {
+        let size = terminal_size::terminal_size_of(io::stderr());
+        size.map_or(WIDTH_OF_NO_TERMINAL as u16, |(columns, _)| columns.0).saturating_sub(FREE_COLUMNS)
+    }
+
+    fn move_cursor_up(&self, count: usize) -> io::Result<()> {
+        write!(io::stderr(), "\x1b[{count}A")
+    }
+
+    fn move_cursor_down(&self, count: usize) -> io::Result<()> {
+        write!(io::stderr(), "\x1b[{count}B")
+    }
+
+    fn move_cursor_right(&self, count: usize) -> io::Result<()> {
+        write!(io::stderr(), "\x1b[{count}C")
+    }
+
+    fn move_cursor_left(&self, count: usize) -> io::Result<()> {
+        write!(io::stderr(), "\x1b[{count}D")
+    }
+
+    fn write_line(&self, line: &str) -> io::Result<()> {
+        writeln!(io::stderr(), "{line}")
+    }
+
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        write!(io::stderr(), "{text}")
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        write!(io::stderr(), "\r\x1b[2K")
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
 /// The live line. Dropping it takes it off the screen.
 #[derive(Debug)]
 pub struct Progress {
@@ -116,7 +163,10 @@ impl Progress {
     /// stderr is not a terminal.
     pub fn new(wanted: bool, total: u64) -> Self {
         let visible = wanted && io::stderr().is_terminal();
-        let target = if visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let target = match visible {
+            true => ProgressDrawTarget::term_like(Box::new(NarrowStderr)),
+            false => ProgressDrawTarget::hidden(),
+        };
         let (length, template) = match total {
             0 => (None, "{spinner} {elapsed} {msg}"),
             total => (Some(total), "{spinner} {percent}% {elapsed} {msg}"),

@@ -184,10 +184,11 @@ mod tests {
     #[test]
     fn an_entry_has_16_bytes_and_keeps_what_it_was_made_of() {
         assert_eq!(size_of::<IndexEntry>(), 16);
-        for is_hardware in [false, true] {
-            let entry = IndexEntry::new(u64::MAX, 300_000, u16::MAX, 32_767, is_hardware);
-            let kept = (entry.time_ns, entry.len, entry.ring(), entry.interface(), entry.is_hardware());
-            assert_eq!(kept, (u64::MAX, 300_000, 65_535, 32_767, is_hardware));
+        for (is_hardware, is_cut) in [(false, false), (true, false), (false, true), (true, true)] {
+            let entry = IndexEntry::new(u64::MAX, 300_000, u16::MAX, 16_383, is_hardware).with_cut(is_cut);
+            let kept = (entry.time_ns, entry.len, entry.ring(), entry.interface());
+            assert_eq!(kept, (u64::MAX, 300_000, 65_535, 16_383));
+            assert_eq!((entry.is_hardware(), entry.is_cut()), (is_hardware, is_cut));
         }
     }
 

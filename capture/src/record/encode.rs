@@ -286,7 +286,7 @@ mod tests {
                 let entry = out.index[0];
                 assert_eq!(
                     entry,
-                    IndexEntry::new(101_000_000_000, out.bytes.len(), 0, 1, true),
+                    IndexEntry::new(101_000_000_000, out.bytes.len(), 0, 1, true).with_cut(true),
                     "ordered by UTC"
                 );
                 let packet = Packet {
@@ -303,7 +303,7 @@ mod tests {
             }
             let mut out = EncodedBatch::default();
             encoder.emit(&record(2, 0, &[7; 64]), 55, &mut out);
-            assert_eq!(out.index, [IndexEntry::new(1_055, out.bytes.len(), 0, 0, false)]);
+            assert_eq!(out.index, [IndexEntry::new(1_055, out.bytes.len(), 0, 0, false).with_cut(true)]);
             let others = Packet {
                 time_ns: 1_055,
                 frame_len: 1514,
@@ -313,6 +313,23 @@ mod tests {
                 ..Packet::default()
             };
             assert_eq!(out.bytes, expected(&others));
+        }
+    }
+
+    #[test]
+    fn a_frame_is_cut_if_the_file_gets_less_than_the_wire_had() {
+        let tag = VlanTag { tpid: 0x8100, tci: 5 };
+        for (kept, frame_len, vlan, is_cut) in [
+            (60, 60, None, false),
+            (96, 97, None, true),
+            (92, 96, Some(tag), false),
+            (96, 100, Some(tag), true),
+            (60, 65, Some(tag), true),
+        ] {
+            let data = vec![7; kept];
+            let mut out = EncodedBatch::default();
+            encoder().emit(&Record { frame_len, vlan, ..record(0, 0, &data) }, 0, &mut out);
+            assert_eq!(out.index[0].is_cut(), is_cut, "{kept} of {frame_len}");
         }
     }
 

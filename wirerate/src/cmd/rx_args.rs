@@ -16,7 +16,7 @@ pub struct RxArgs {
     #[arg(short, long = "interface", value_name = "DEV")]
     pub interfaces: Vec<String>,
     /// Only frames that match, such as 'udp port 9'; in the language of pcap-filter(7)
-    #[arg(long, value_name = "EXPRESSION")]
+    #[arg(short, long, value_name = "EXPRESSION")]
     pub filter: Option<String>,
     /// Do not make the device promiscuous: a card drops frames for other addresses
     #[arg(short = 'p', long = "no-promisc", visible_alias = "no-promiscuous-mode")]

@@ -24,6 +24,8 @@ pub(crate) const CASES: &[Case] = &[
         &["capinfos", "zstd"],
         device_deleted,
     ),
+    case("capture_files::the_report_names_files_that_exist", &[], report_names_files_that_exist),
+    case("capture_files::a_plain_name_needs_its_directory", &[], a_plain_name_needs_its_directory),
     case("capture_files::rotation_under_load_loses_nothing", &["capinfos"], rotation_under_load),
     case("capture_files::tshark_sees_frames_as_they_come", &["tshark"], tshark_sees_frames_as_they_come),
     case("capture_files::a_closed_pipe_ends_it", &[], a_closed_pipe_ends_it),
@@ -159,6 +161,42 @@ fn io_error() -> TestResult {
         let facts = run(&["capinfos", "-M", file.to_str().expect("a plain path")]);
         assert!(facts.contains("Number of stat entries = 1"), "{facts}");
     }
+    Ok(())
+}
+
+/// The report of a rotation named `x.pcapng`, which was not there.
+fn report_names_files_that_exist() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let name = lab.file("x.pcapng");
+    for more in ["", "--rotate-size 2kB", "--per-cpu", "-C 1 -W 2"] {
+        let running = capture(&lab, &format!("-w {} --json --count 100 {more}", name.display()));
+        send(&lab, 100, "");
+        let outcome = running.wait(TIME_LIMIT).expect_code(0);
+        let report = report(&outcome);
+        let names = report["file_names"].as_array().expect("names");
+        assert_eq!(names.first(), Some(&report["file"]), "{report}");
+        for name in names {
+            assert!(Path::new(name.as_str().expect("a name")).exists(), "{more}: {report}");
+        }
+    }
+    Ok(())
+}
+
+/// A mistyped directory was made without a word.
+fn a_plain_name_needs_its_directory() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let folder = lab.file("missing");
+    let words = |name: &str, more: &str| {
+        let name = folder.join(name);
+        format!("capture {RX_DEV} --netns {} --duration 10ms {more} -w {}", lab.rx_netns, name.display())
+    };
+    let refused = wirerate_run(&words("x.pcapng", "")).expect_code(3);
+    refused.says(&["cannot create the capture file", "try: `mkdir -p "]);
+    assert!(!folder.exists());
+    wirerate_run(&words("%Y/x.pcapng", "")).expect_code(0);
+    wirerate_run(&words("more/x.pcapng", "--rotate-size 1MB")).expect_code(0);
+    assert!(folder.join("more").exists());
+    wirerate_run(&words("x.pcap.gz", "")).expect_code(2).says(&["files are not compressed as .gz"]);
     Ok(())
 }
 

@@ -333,7 +333,7 @@ fn promiscuous(context: &Context<'_>) -> Option<Finding> {
     if !context.is_hardware() || context.state.link.is_promiscuous() {
         return None;
     }
-    let why = "the card drops frames for other addresses, so no capture sees them";
+    let why = "the card drops frames for other addresses; capture, count and sink turn it on while they run, mgdump does not";
     let on = context.target.ip(&format!("link set {} promisc on", context.name()));
     Some(note("promiscuous", "not promiscuous: receives frames for its own addresses only", why).try_this(on))
 }
