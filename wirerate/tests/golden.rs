@@ -93,6 +93,7 @@ fn help_of_send() {
     golden("capture_help.txt", &["capture", "--help"]);
     golden("count_help.txt", &["count", "--help"]);
     golden("sink_help.txt", &["sink", "--help"]);
+    golden("receive_help.txt", &["receive", "--help"]);
     golden("timestamp_help.txt", &["timestamp", "--help"]);
     golden("mgdump_help.txt", &["mgdump", "--help"]);
     golden("mgcap_help.txt", &["mgcap", "--help"]);

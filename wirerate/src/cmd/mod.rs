@@ -12,6 +12,7 @@ pub mod help;
 pub mod man;
 pub mod mgcap;
 pub mod mgdump;
+pub mod receive;
 pub mod replay;
 pub mod report;
 pub mod rx_args;
@@ -48,6 +49,14 @@ wirerate sink eth1 --duration 10s\n  \
 wirerate sink eth1 udp port 9\n  \
 wirerate sink veth1 --netns lab";
 
+const RECEIVE_HELP: &str = "\
+Start it before the sender, and measure one run of one sender at a time. The host receives frames\n\
+without a signature. The docs explain each result (docs/measure.md).\n\n\
+Examples:\n  \
+wirerate receive eth1\n  \
+wirerate receive eth1 --count 1M --sent 1M --expect lost=0 --expect 'p99<50us'\n  \
+wirerate receive veth1 --netns lab --duration 10s --flows-out flows.csv";
+
 const BENCH_HELP: &str = "\
 The counter of the receiving device decides. No other program should use the two devices meanwhile.\n\n\
 Examples:\n  \
@@ -81,6 +90,9 @@ pub enum Command {
     /// Count the frames that a device receives and drop them in the driver
     #[command(after_help = SINK_HELP, override_usage = "wirerate sink [OPTIONS] DEV [FILTER]")]
     Sink(count::Args),
+    /// Measure loss, duplicates, order and latency of the frames of a sender
+    #[command(after_help = RECEIVE_HELP)]
+    Receive(Box<receive::Args>),
     /// Let a device stamp the frames that it receives, and show what it can do
     Timestamp(timestamp::Args),
     /// Send ten million frames between devices made for it, capture them, and account for each
@@ -139,6 +151,7 @@ impl Command {
             Self::Ctl(args) => ctl::run(&args),
             Self::Count(args) => count::run(count::Kind::Count, &args, stop),
             Self::Sink(args) => count::run(count::Kind::Sink, &args, stop),
+            Self::Receive(args) => receive::run(&args, stop),
             Self::Timestamp(args) => timestamp::run(&args),
             Self::Demo(args) => demo::run(&args, stop),
             Self::Bench(args) => bench::run(&args, stop),

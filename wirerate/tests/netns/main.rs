@@ -20,6 +20,7 @@ mod lab;
 mod mgcap;
 mod program;
 mod readers;
+mod receive;
 mod round_trip;
 mod scripts;
 mod send;
@@ -60,6 +61,7 @@ const CASES: &[&[Case]] = &[
     sources::CASES,
     completions::CASES,
     count::CASES,
+    receive::CASES,
     hardware::CASES,
     mgcap::CASES,
     timestamp::CASES,

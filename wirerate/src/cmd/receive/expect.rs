@@ -1,0 +1,179 @@
+//! `--expect 'lost=0'`: checks of the results that decide the exit code.
+
+use super::Report;
+use crate::units::{Count, Nanos, human_duration};
+use measure::PERCENTILES;
+use std::fmt;
+use std::str::FromStr;
+
+/// A result that can be checked.
+#[derive(Clone, Copy, Debug)]
+pub enum Metric {
+    /// Most frames that can be lost; needs the number of sent frames.
+    Lost,
+    /// A count of the report.
+    Counted(fn(&Report) -> u64),
+    /// A latency in nanoseconds.
+    Time(fn(&measure::Latency) -> Option<u64>),
+    /// The latency at a percentile.
+    Percentile(f64),
+}
+
+/// Counts by name.
+const COUNTS: [(&str, fn(&Report) -> u64); 9] = [
+    ("received", |report| report.figures.totals.received),
+    ("unique", |report| report.figures.unique),
+    ("missing", |report| report.figures.missing),
+    ("duplicate", |report| report.figures.duplicate),
+    ("reordered", |report| report.figures.reordered),
+    ("too-old", |report| report.figures.too_old),
+    ("stale", |report| report.figures.totals.stale),
+    ("damaged", |report| report.figures.totals.damaged),
+    ("flows", |report| report.figures.flows),
+];
+
+/// Latencies by name.
+const TIMES: [(&str, fn(&measure::Latency) -> Option<u64>); 5] = [
+    ("min", |latency| Some(latency.min_ns)),
+    ("mean", |latency| Some(latency.mean_ns)),
+    ("max", |latency| Some(latency.max_ns)),
+    ("pdv", |latency| Some(latency.pdv_p999_ns)),
+    ("jitter", |latency| latency.jitter_mean_ns.map(|ns| ns.ceil() as u64)),
+];
+
+/// Comparisons; those of two characters first.
+const COMPARISONS: [(&str, fn(u64, u64) -> bool); 6] = [
+    ("<=", |found, limit| found <= limit),
+    (">=", |found, limit| found >= limit),
+    ("!=", |found, limit| found != limit),
+    ("=", |found, limit| found == limit),
+    ("<", |found, limit| found < limit),
+    (">", |found, limit| found > limit),
+];
+
+/// A check.
+#[derive(Clone, Debug)]
+pub struct Expectation {
+    text: String,
+    metric: Metric,
+    holds: fn(u64, u64) -> bool,
+    limit: u64,
+}
+
+impl FromStr for Expectation {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let split = |(sign, holds): (&str, fn(u64, u64) -> bool)| {
+            text.split_once(sign).map(|(name, limit)| (name.trim(), limit.trim(), holds))
+        };
+        let found = COMPARISONS.into_iter().find_map(split);
+        let (name, limit, holds) =
+            found.ok_or("not a check such as lost=0 or p99<50us (comparisons: = != < <= > >=)")?;
+        let metric = metric(name).ok_or_else(|| format!("no result `{name}`; there are {}", names()))?;
+        let limit = match metric {
+            Metric::Lost | Metric::Counted(_) => limit.parse::<Count>().map(|count| count.0),
+            Metric::Time(_) | Metric::Percentile(_) => limit.parse::<Nanos>().map(|time| time.0),
+        };
+        let limit = limit.map_err(|why| why.to_string())?;
+        Ok(Self { text: text.to_owned(), metric, holds, limit })
+    }
+}
+
+fn metric(name: &str) -> Option<Metric> {
+    if name == "lost" {
+        return Some(Metric::Lost);
+    }
+    let percentile = name.strip_prefix('p').and_then(|digits| digits.parse().ok());
+    if let Some(percentile) = percentile.filter(|percentile| PERCENTILES.contains(percentile)) {
+        return Some(Metric::Percentile(percentile));
+    }
+    let count = COUNTS.into_iter().find(|(known, _)| *known == name);
+    let time = TIMES.into_iter().find(|(known, _)| *known == name);
+    count.map(|(_, of)| Metric::Counted(of)).or_else(|| time.map(|(_, of)| Metric::Time(of)))
+}
+
+fn names() -> String {
+    let percentiles = PERCENTILES.iter().map(|percentile| format!("p{percentile}"));
+    let counts = COUNTS.iter().map(|(name, _)| (*name).to_owned());
+    let times = TIMES.iter().map(|(name, _)| (*name).to_owned());
+    std::iter::once("lost".to_owned())
+        .chain(counts)
+        .chain(times)
+        .chain(percentiles)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+impl Expectation {
+    /// True if the check needs the number of sent frames.
+    pub fn needs_sent(&self) -> bool {
+        matches!(self.metric, Metric::Lost)
+    }
+
+    /// The failure as a sentence; `None` if the check holds.
+    pub fn failure(&self, report: &Report) -> Option<String> {
+        let latency = report.figures.latency.as_ref();
+        let found = match self.metric {
+            Metric::Lost => report.loss.map(|loss| loss.lost_max),
+            Metric::Counted(of) => Some(of(report)),
+            Metric::Time(of) => latency.and_then(of),
+            Metric::Percentile(percentile) => latency.and_then(|latency| latency.at(percentile)),
+        };
+        let is_time = matches!(self.metric, Metric::Time(_) | Metric::Percentile(_));
+        match found {
+            None => Some(format!("{self} failed: it was not measured")),
+            Some(found) if (self.holds)(found, self.limit) => None,
+            Some(found) if is_time => Some(format!("{self} failed: it is {}", human_duration(found))),
+            Some(found) => Some(format!("{self} failed: it is {found}")),
+        }
+    }
+}
+
+impl fmt::Display for Expectation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "check {}", self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cmd::receive::report::sample;
+
+    fn failure(text: &str) -> Option<String> {
+        text.parse::<Expectation>().expect(text).failure(&sample())
+    }
+
+    #[test]
+    fn checks_of_counts_and_times_hold_or_fail() {
+        for text in ["lost=10", "lost<=10", "lost!=0", "duplicate = 0", "p50<5us", "max>=9us", "unique>1k"] {
+            assert_eq!(failure(text), None, "{text}");
+        }
+        assert_eq!(failure("lost=0").as_deref(), Some("check lost=0 failed: it is 10"));
+        let p99 = failure("p99<1us").expect("it is longer");
+        assert!(p99.starts_with("check p99<1us failed: it is ") && p99.ends_with(" µs"), "{p99}");
+    }
+
+    #[test]
+    fn words_that_are_no_check_are_refused_with_the_names() {
+        for (text, says) in [
+            ("lost", "comparisons: = != < <= > >="),
+            ("losst=0", "no result `losst`; there are lost, received,"),
+            ("p98<1us", "p99.9"),
+            ("lost=x", ""),
+        ] {
+            let why = text.parse::<Expectation>().expect_err(text);
+            assert!(why.contains(says), "{text}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_result_that_was_not_measured_fails_its_check() {
+        let mut report = sample();
+        report.figures.latency = None;
+        let check: Expectation = "p50<1s".parse().unwrap();
+        assert_eq!(check.failure(&report).as_deref(), Some("check p50<1s failed: it was not measured"));
+        assert!(!check.needs_sent() && "lost=0".parse::<Expectation>().unwrap().needs_sent());
+    }
+}

@@ -1,0 +1,83 @@
+//! Files beside the report: a line per flow, and the histogram of latencies.
+
+use crate::out;
+use crate::outcome::{Failure, Refused};
+use capture::ReceiveResult;
+use measure::{FlowFigures, HistogramLog, flow_figures};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+/// Name and version of a flow as JSON.
+const SCHEMA: &str = "wirerate.measure-flow/1";
+const CSV_HEADER: &str = "stream,flow,received,unique,duplicate,reordered,too_old,latency_min_ns,\
+                          latency_mean_ns,latency_max_ns,jitter_ns";
+
+/// Writes a line per flow: CSV if the name ends so, else JSON lines.
+///
+/// # Errors
+/// When the file cannot be written.
+pub(crate) fn write_flows(path: &Path, result: &ReceiveResult) -> Result<(), Failure> {
+    let is_csv = path.extension().is_some_and(|end| end == "csv");
+    let write = || -> io::Result<()> {
+        let mut file = BufWriter::new(File::create(path)?);
+        if is_csv {
+            writeln!(file, "{CSV_HEADER}")?;
+        }
+        for flow in flow_figures(&result.options, &result.lines) {
+            let line = if is_csv { csv_line(&flow) } else { out::json_line(SCHEMA, &flow) };
+            file.write_all(line.as_bytes())?;
+        }
+        file.flush()
+    };
+    write().refused(format!("write {}", path.display()))
+}
+
+fn csv_line(flow: &FlowFigures) -> String {
+    let maybe = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
+    let FlowFigures { stream, flow: number, received, unique, duplicate, reordered, too_old, .. } = flow;
+    let jitter = flow.jitter_ns.map(|ns| format!("{ns:.1}")).unwrap_or_default();
+    let latency = [flow.latency_min_ns, flow.latency_mean_ns, flow.latency_max_ns].map(maybe).join(",");
+    format!("{stream},{number},{received},{unique},{duplicate},{reordered},{too_old},{latency},{jitter}\n")
+}
+
+/// Writes HdrHistogram's text.
+///
+/// # Errors
+/// When the file cannot be written.
+pub(crate) fn write_hgrm(path: &Path, result: &ReceiveResult) -> Result<(), Failure> {
+    let text = HistogramLog::new(&result.histogram).hgrm();
+    std::fs::write(path, text).refused(format!("write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_is_a_line_of_the_columns_of_the_header() {
+        let flow = FlowFigures {
+            stream: 1,
+            flow: 2,
+            received: 30,
+            unique: 29,
+            duplicate: 1,
+            reordered: 4,
+            too_old: 0,
+            latency_min_ns: Some(500),
+            latency_mean_ns: Some(700),
+            latency_max_ns: Some(900),
+            jitter_ns: Some(12.34),
+        };
+        assert_eq!(csv_line(&flow), "1,2,30,29,1,4,0,500,700,900,12.3\n");
+        let untimed = FlowFigures {
+            latency_min_ns: None,
+            latency_mean_ns: None,
+            latency_max_ns: None,
+            jitter_ns: None,
+            ..flow
+        };
+        assert_eq!(csv_line(&untimed), "1,2,30,29,1,4,0,,,,\n");
+        assert_eq!(CSV_HEADER.split(',').count(), csv_line(&flow).split(',').count());
+    }
+}

@@ -1,0 +1,75 @@
+//! `wirerate receive DEV`: loss, duplicates, order and latency of the frames of a sender.
+
+mod expect;
+mod files;
+mod report;
+mod run;
+
+pub use expect::{Expectation, Metric};
+pub use report::Report;
+pub use run::run;
+
+use crate::units::{Count, Nanos};
+use std::path::PathBuf;
+
+/// Arguments of `wirerate receive`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// The device to receive on
+    #[arg(value_name = "DEV")]
+    pub device: String,
+    /// Network namespace that the device is in
+    #[arg(long, value_name = "NAME")]
+    pub netns: Option<String>,
+    /// Frames to wait for; receiving ends then
+    #[arg(long, value_name = "N")]
+    pub count: Option<Count>,
+    /// Time to receive for, such as 10s
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Nanos>,
+    /// Frames that were sent; the report then has the loss
+    #[arg(long, value_name = "N")]
+    pub sent: Option<Count>,
+    /// Flows, where frames do not carry theirs: the flow is the number modulo N
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    pub flows: u32,
+    /// Count frames of other runs as stale (frames that carry their run)
+    #[arg(long, value_name = "RUN")]
+    pub run: Option<u16>,
+    /// Measure the latency of one in N frames: 1, 2, 4, ... 65536
+    #[arg(long, value_name = "N", default_value = "1", value_parser = stamp_shift)]
+    pub stamp_one_in: StampShift,
+    /// Let the host receive the frames as well
+    #[arg(long)]
+    pub mirror: bool,
+    /// Several CPUs receive frames of one flow: take a lock for each frame
+    #[arg(long)]
+    pub shared_flows: bool,
+    /// Check a result, such as lost=0 or 'p99<50us'; exit code 1 if it fails. May be repeated
+    #[arg(long, value_name = "CHECK")]
+    pub expect: Vec<Expectation>,
+    /// Write a line per flow: FILE.csv, or JSON lines under any other name
+    #[arg(long, value_name = "FILE")]
+    pub flows_out: Option<PathBuf>,
+    /// Write the latencies as HdrHistogram's text, for its plotter
+    #[arg(long, value_name = "FILE")]
+    pub hgrm: Option<PathBuf>,
+    /// Print JSON: a line each second, then the report (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+    /// Print the line each second as CSV, and the report on standard error
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+}
+
+/// One in 2^n frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StampShift(pub u32);
+
+fn stamp_shift(text: &str) -> Result<StampShift, String> {
+    let frames: u32 = text.parse().map_err(|_| "not a number".to_owned())?;
+    match frames.is_power_of_two() && frames <= 1 << 16 {
+        true => Ok(StampShift(frames.trailing_zeros())),
+        false => Err("not one of 1, 2, 4, ... 65536".to_owned()),
+    }
+}

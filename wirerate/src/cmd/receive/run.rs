@@ -1,0 +1,148 @@
+//! A run of `wirerate receive`: start, a row each second, end, report, files.
+
+use super::report::Second;
+use super::{Args, Report, files};
+use crate::cmd::rx_stats::Cpu;
+use crate::out;
+use crate::outcome::{Failure, Outcome};
+use crate::rows::{PERIOD, RowFormat, RowPrinter, RowTime};
+use crate::stop::Stop;
+use crate::units::{per_second, time_of_day_ns};
+use capture::{Mode, ReceiveOptions, ReceiveResult, Receiving, XdpModeChoice};
+use host::Netns;
+use measure::{Loss, MeterOptions, STREAMS_MAX};
+use std::thread;
+use std::time::Duration;
+
+/// The counters of the program have no event, so they are read at this interval.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// Lines of all streams: 64 MB.
+const LINES_MAX: u32 = 1 << 20;
+
+/// Measures until a limit, a signal or the end of the device, and prints the report.
+///
+/// # Errors
+/// Bad usage for a check that cannot be made; refused by the host or the device.
+pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
+    if let Some(check) = args.expect.iter().find(|check| check.needs_sent() && args.sent.is_none()) {
+        return Err(Failure::usage(format!("make the {check}"), "the number of sent frames is unknown")
+            .try_this("--sent N, or --expect missing=0"));
+    }
+    let receiving = start(args)?;
+    let source = receiving.xdp().to_string();
+    eprintln!("wirerate: measuring frames of {} ({source})", args.device);
+    if !receiving.device().is_up() {
+        eprintln!("wirerate: {} is down: nothing can arrive until it is up", args.device);
+    }
+    let watched = watch(&receiving, args, stop);
+    let result = receiving.stop();
+    if result.is_device_gone {
+        eprintln!("wirerate: {} went away: measuring ends here", args.device);
+    }
+    watched?;
+    conclude(args, source, &result)
+}
+
+/// Prints the report and writes the files. Returns the outcome.
+fn conclude(args: &Args, source: String, result: &ReceiveResult) -> Result<Outcome, Failure> {
+    let mut report = report(args, source, result);
+    report.failed_checks = args.expect.iter().filter_map(|check| check.failure(&report)).collect();
+    match (args.json, args.csv) {
+        (true, _) => out::text(&report.json_line())?,
+        (false, true) => eprint!("{report}"),
+        (false, false) => out::text(&report.to_string())?,
+    }
+    if let Some(path) = &args.flows_out {
+        files::write_flows(path, result)?;
+    }
+    if let Some(path) = &args.hgrm {
+        files::write_hgrm(path, result)?;
+    }
+    let is_lossy = report.loss.is_some_and(|loss| args.expect.is_empty() && loss.lost_max > 0);
+    let is_good = report.is_good() && !is_lossy && !result.is_device_gone;
+    Ok(if is_good { Outcome::Done } else { Outcome::No })
+}
+
+fn start(args: &Args) -> Result<Receiving, Failure> {
+    let act = || match &args.netns {
+        Some(netns) => format!("receive on {} in {netns}", args.device),
+        None => format!("receive on {}", args.device),
+    };
+    let netns = args.netns.as_deref().map(Netns::named).transpose();
+    let options = ReceiveOptions {
+        ifname: args.device.clone(),
+        netns: netns.map_err(|why| Failure::host(act(), why))?,
+        mode: mode(args),
+        xdp: XdpModeChoice::Best,
+        meter: MeterOptions {
+            flow_count: args.flows,
+            stream_count: (LINES_MAX / args.flows).clamp(1, STREAMS_MAX as u32),
+            run: args.run,
+            stamp_shift: args.stamp_one_in.0,
+        },
+        is_shared: args.shared_flows,
+    };
+    Receiving::start(&options).map_err(|why| Failure::capture(act(), why))
+}
+
+fn mode(args: &Args) -> Mode {
+    if args.mirror { Mode::Mirror } else { Mode::Drop }
+}
+
+/// Prints a row each second until it is time to end.
+fn watch(receiving: &Receiving, args: &Args, stop: &Stop) -> Result<(), Failure> {
+    let wanted = args.count.map(|count| count.0).filter(|count| *count > 0);
+    let duration = args.duration.map(|duration| Duration::from_nanos(duration.0));
+    let mut printer = RowPrinter::new(RowFormat::of(args.json, args.csv));
+    let (mut last, mut last_received) = (Duration::ZERO, 0);
+    loop {
+        let elapsed = receiving.elapsed();
+        if elapsed >= last + PERIOD {
+            let row = second(&receiving.snapshot(), last, last_received);
+            printer.print(&row)?;
+            (last, last_received) = (Duration::from_secs(elapsed.as_secs()), row.received);
+        }
+        let is_enough = wanted.is_some_and(|wanted| receiving.received() >= wanted);
+        let is_late = duration.is_some_and(|duration| elapsed >= duration);
+        if stop.is_set() || is_enough || is_late || receiving.is_device_gone() {
+            return Ok(());
+        }
+        let left = duration.map_or(POLL_INTERVAL, |duration| duration.saturating_sub(elapsed));
+        thread::sleep(POLL_INTERVAL.min(left));
+    }
+}
+
+fn second(result: &ReceiveResult, last: Duration, last_received: u64) -> Second {
+    let figures = result.figures();
+    let received = figures.totals.received;
+    let passed_ns = result.elapsed.saturating_sub(last).as_nanos() as u64;
+    let at = |percentile| figures.latency.as_ref().and_then(|latency| latency.at(percentile));
+    Second {
+        time: RowTime { time_ns: time_of_day_ns(), elapsed_ns: result.elapsed.as_nanos() as u64 },
+        received,
+        rate_pps: per_second(received.saturating_sub(last_received), passed_ns),
+        missing: figures.missing,
+        duplicate: figures.duplicate,
+        reordered: figures.reordered,
+        too_old: figures.too_old,
+        latency_p50_ns: at(50.0),
+        latency_p99_ns: at(99.0),
+    }
+}
+
+fn report(args: &Args, source: String, result: &ReceiveResult) -> Report {
+    let figures = result.figures();
+    let cpus = (0..).zip(&result.cpus).map(|(cpu, received)| Cpu { cpu, received: *received });
+    Report {
+        device: args.device.clone(),
+        netns: args.netns.clone(),
+        mode: mode(args).name(),
+        source,
+        duration_ns: result.elapsed.as_nanos() as u64,
+        loss: args.sent.map(|sent| Loss::new(sent.0, figures.unique, figures.too_old)),
+        figures,
+        clock_uncertainty_ns: result.clock_uncertainty_ns,
+        cpus: cpus.filter(|cpu| cpu.received > 0).collect(),
+        failed_checks: Vec::new(),
+    }
+}

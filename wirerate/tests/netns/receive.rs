@@ -1,0 +1,150 @@
+//! `wirerate receive`: what a sender sent, measured frame by frame.
+
+use crate::lab::{Lab, Peer, RX_DEV, TX_DEV};
+use crate::program::{Running, TIME_LIMIT, wirerate_run, wirerate_start};
+use crate::{Case, TestResult, case};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::fs;
+
+/// Tests of the measuring receiver.
+pub(crate) const CASES: &[Case] = &[
+    case("receive::measures_each_of_65536_flows", &[], measures_each_of_65536_flows),
+    case("receive::second_copies_are_duplicates", &[], second_copies_are_duplicates),
+    case("receive::checks_decide_the_exit_code", &[], checks_decide_the_exit_code),
+    case("receive::frames_of_others_go_to_the_host", &[], frames_of_others_go_to_the_host),
+    case("receive::two_cpus_share_a_flow_under_a_lock", &[], two_cpus_share_a_flow_under_a_lock),
+    case("receive::writes_a_line_per_flow_and_a_histogram", &[], writes_a_line_per_flow_and_a_histogram),
+    case("receive::prints_a_row_each_second", &[], prints_a_row_each_second),
+];
+
+/// Starts the receiver; it ends by itself after `count` frames.
+fn receive(lab: &Lab, count: u32, more: &str) -> Running {
+    let running =
+        wirerate_start(&format!("receive {RX_DEV} --netns {} --count {count} {more}", lab.rx_netns));
+    running.until_it_says("measuring frames of rx0 (XDP, native)");
+    running
+}
+
+fn send(lab: &Lab, count: u32, more: &str) {
+    let words =
+        format!("send {TX_DEV} --netns {} --dst 198.18.0.2 --size 60 --count {count} {more}", lab.tx_netns);
+    wirerate_run(&words).expect_code(0);
+}
+
+/// The report, whose sums agree.
+#[track_caller]
+fn report(text: &str) -> Value {
+    let report: Value = serde_json::from_str(text.lines().last().expect("a report")).expect("JSON");
+    assert_eq!(report["schema"], "wirerate.measure/1", "{text}");
+    assert_eq!(report["broken"].as_array().map(Vec::len), Some(0), "{report}");
+    report
+}
+
+#[track_caller]
+fn counts<const N: usize>(report: &Value, names: [&str; N]) -> [u64; N] {
+    names.map(|name| report[name].as_u64().unwrap_or_else(|| panic!("{name}: {report}")))
+}
+
+/// Check 1: nothing is lost, and each flow has its share.
+fn measures_each_of_65536_flows() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let flows = lab.file("flows.csv");
+    let more = format!("--flows 65536 --sent 1M --json --flows-out {}", flows.display());
+    let running = receive(&lab, 1_000_000, &more);
+    send(&lab, 1_000_000, "");
+    let report = report(&running.wait(TIME_LIMIT).expect_code(0).stdout);
+    let kinds = ["unique", "duplicate", "reordered", "too_old", "missing", "damaged", "stale", "flows"];
+    assert_eq!(counts(&report, kinds), [1_000_000, 0, 0, 0, 0, 0, 0, 65_536]);
+    assert_eq!(report["loss"]["lost_max"], 0);
+    let text = fs::read_to_string(&flows).expect("the file is there");
+    let unique = text.lines().skip(1).map(|line| line.split(',').nth(3).expect("unique").to_owned());
+    assert!(unique.clone().all(|unique| unique == "15" || unique == "16"));
+    assert_eq!(unique.count(), 65_536);
+    Ok(())
+}
+
+/// Check 7. A copy takes a number as well, so every second one does not arrive.
+fn second_copies_are_duplicates() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let running = receive(&lab, 200_000, "--json");
+    send(&lab, 200_000, "--clone-skb 2");
+    let report = report(&running.wait(TIME_LIMIT).expect_code(0).stdout);
+    assert_eq!(counts(&report, ["received", "unique", "duplicate"]), [200_000, 100_000, 100_000]);
+    Ok(())
+}
+
+fn checks_decide_the_exit_code() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    for (check, code, says) in [
+        ("lost=0", 0, "lost"),
+        ("lost=7", 1, "check lost=7 failed: it is 0"),
+        ("p50<1ns", 1, "check p50<1ns failed: it is "),
+        ("unique>=1k", 0, "unique"),
+    ] {
+        let running = receive(&lab, 1000, &format!("--sent 1000 --expect {check}"));
+        send(&lab, 1000, "");
+        let outcome = running.wait(TIME_LIMIT).expect_code(code);
+        assert!(outcome.stdout.contains(says), "{check}: {}", outcome.stdout);
+    }
+    let running = receive(&lab, 1000, "--sent 1001");
+    send(&lab, 1000, "");
+    running.wait(TIME_LIMIT).expect_code(1);
+    wirerate_run("receive lo --expect lost=0")
+        .expect_code(2)
+        .says(&["the number of sent frames is unknown\n  try: --sent N"]);
+    Ok(())
+}
+
+fn frames_of_others_go_to_the_host() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let running = receive(&lab, 1000, "--json");
+    let ping = ["ip", "netns", "exec", &lab.tx_netns, "ping", "-c", "1", "-W", "5", "198.18.0.2"];
+    crate::program::run(&ping);
+    send(&lab, 1000, "");
+    let report = report(&running.wait(TIME_LIMIT).expect_code(0).stdout);
+    assert_eq!(counts(&report, ["received"]), [1000]);
+    assert!(counts(&report, ["foreign"])[0] >= 1, "{report}");
+    assert!(!lab.has_xdp());
+    Ok(())
+}
+
+/// Check 18: two threads send frames of one flow; the sums stay exact.
+fn two_cpus_share_a_flow_under_a_lock() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let running = receive(&lab, 200_000, "--shared-flows --json");
+    send(&lab, 200_000, "--threads 2");
+    let report = report(&running.wait(TIME_LIMIT).expect_code(0).stdout);
+    let [unique, duplicate, too_old] = counts(&report, ["unique", "duplicate", "too_old"]);
+    assert_eq!(unique + duplicate + too_old, 200_000);
+    Ok(())
+}
+
+fn writes_a_line_per_flow_and_a_histogram() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let (flows, hgrm) = (lab.file("flows.json"), lab.file("latency.hgrm"));
+    let more = format!("--flows 4 --flows-out {} --hgrm {}", flows.display(), hgrm.display());
+    let running = receive(&lab, 4000, &more);
+    send(&lab, 4000, "");
+    running.wait(TIME_LIMIT).expect_code(0);
+    let text = fs::read_to_string(&flows).expect("the file is there");
+    let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(
+        rows.iter().map(|row| counts(row, ["flow", "unique"])).collect::<Vec<_>>(),
+        [[0, 1000], [1, 1000], [2, 1000], [3, 1000]]
+    );
+    let text = fs::read_to_string(&hgrm).expect("the file is there");
+    assert!(text.contains("Total count    =         4000]"), "{text}");
+    Ok(())
+}
+
+fn prints_a_row_each_second() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let running = receive(&lab, 0, "--csv");
+    send(&lab, 1000, "");
+    running.until_it_prints("time,elapsed_s,received,rate_pps,missing,duplicate,reordered,too_old,");
+    running.until_it_prints(",1000,0,0,0,0,0,");
+    running.signal(Signal::SIGINT);
+    running.wait(TIME_LIMIT).expect_code(0).says(&["1,000 frames received in "]);
+    Ok(())
+}
