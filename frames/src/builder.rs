@@ -6,8 +6,10 @@
 
 use crate::FRAME_BYTES_MAX;
 use crate::protocols::{Default, Id, Kind, Next, Protocol, ProtocolField, Sum};
-use crate::spec::{ChecksumField, Field, FieldMode, FrameSpec, PseudoHeader, SumKind, read_bits, write_bits};
 use packet::MacAddr;
+use packet::general::{
+    ChecksumField, Field, FieldMode, FrameSpec, PseudoHeader, SumKind, read_bits, write_bits,
+};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 

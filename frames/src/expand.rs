@@ -1,62 +1,39 @@
 //! The frames of a list of packets, in order. The reference for every engine that sends them.
 
-use crate::spec::FrameSpec;
 use packet::Rng;
-
-/// Which packet is next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PacketOrder {
-    /// One after the other, then from the first again.
-    RoundRobin,
-    /// The first packet, then any.
-    Random,
-}
+use packet::general::{FrameSpec, GeneralCursor, GeneralPlan, PacketOrder};
 
 /// Yields frames. The same packets and seed give the same frames.
 #[derive(Clone, Debug)]
-pub struct Expander<'a> {
-    specs: &'a [FrameSpec],
-    /// Per packet, the state of each field.
-    states: Vec<Vec<u64>>,
-    order: PacketOrder,
-    next: usize,
+pub struct Expander {
+    plan: GeneralPlan,
+    cursor: GeneralCursor,
     rng: Rng,
     frame: Vec<u8>,
 }
 
-impl<'a> Expander<'a> {
+impl Expander {
     /// Starts before the first frame.
-    pub fn new(specs: &'a [FrameSpec], order: PacketOrder, seed: u64) -> Self {
-        let start = |spec: &FrameSpec| spec.fields.iter().map(|field| field.mode.start()).collect();
-        let states = specs.iter().map(start).collect();
-        Self { specs, states, order, next: 0, rng: Rng(seed), frame: Vec::new() }
+    pub fn new(specs: &[FrameSpec], order: PacketOrder, seed: u64) -> Self {
+        let plan = GeneralPlan::new(specs, order);
+        let (cursor, frame) = (plan.start(), vec![0; plan.frame_len_max()]);
+        Self { plan, cursor, rng: Rng(seed), frame }
     }
 
     /// The next frame; `None` if there are no packets.
     pub fn next_frame(&mut self) -> Option<&[u8]> {
-        let index = self.next;
-        let spec = self.specs.get(index)?;
-        self.frame.clear();
-        self.frame.extend_from_slice(&spec.template);
-        for (field, state) in spec.fields.iter().zip(&mut self.states[index]) {
-            let value = field.mode.next(state, &mut self.rng);
-            field.write(&mut self.frame, value);
+        if self.plan.packets().is_empty() {
+            return None;
         }
-        for checksum in &spec.checksums {
-            checksum.write(&mut self.frame);
-        }
-        self.next = match self.order {
-            PacketOrder::RoundRobin => (index + 1) % self.specs.len(),
-            PacketOrder::Random => self.rng.below(self.specs.len() as u32) as usize,
-        };
-        Some(&self.frame)
+        let len = self.plan.emit(&mut self.cursor, &mut self.rng, &mut self.frame);
+        Some(&self.frame[..len])
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{Field, FieldMode};
+    use packet::general::{Field, FieldMode};
 
     fn counting(first: u64) -> FrameSpec {
         let mode = FieldMode::Increment { first, min: 0, max: 255, step: 1, wrap: 256 };

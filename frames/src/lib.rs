@@ -14,16 +14,15 @@ mod functions;
 mod parse;
 mod protocols;
 mod scan;
-mod spec;
 mod value;
 
 pub use builder::DeviceAddresses;
 pub use error::ConfigError;
-pub use expand::{Expander, PacketOrder};
+pub use expand::Expander;
 pub use functions::{FUNCTIONS, Function};
+pub use packet::general::{FrameSpec, PacketOrder};
 pub use parse::{CaptureFrames, NoCaptures, ParseSettings, parse};
 pub use protocols::{Default, Id, Kind, Next, Numbers, PROTOCOLS, Protocol, ProtocolField, Sum, Word};
-pub use spec::{ChecksumField, Field, FieldMode, FrameSpec, PseudoHeader, SumKind};
 pub use value::FIELD_FUNCTIONS;
 
 /// The longest frame that a packet may describe, in bytes without FCS.

@@ -7,9 +7,9 @@ use crate::expression::expression;
 use crate::functions::{Act, Covered, FUNCTIONS, Function};
 use crate::protocols::{Id, Kind, PROTOCOLS, Protocol};
 use crate::scan::Scanner;
-use crate::spec::{FieldMode, FrameSpec};
 use crate::value::{self, Value};
 use packet::Rng;
+use packet::general::{FieldMode, FrameSpec};
 use std::ops::RangeInclusive;
 
 /// Bytes of all packets of a configuration together.

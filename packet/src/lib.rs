@@ -1,6 +1,6 @@
 //! Frames as values: the settings, the plan made from them, and the bytes of each frame.
 //!
-//! [`Config`] has the settings in pktgen's terms, [`Plan`] the rules for all frames of a run, and
+//! [`general`] plans describe any frame by template, fields and checksums. [`Config`] has the settings in pktgen's terms, [`Plan`] the rules for all frames of a run, and
 //! [`Cursor`] the state between two frames. [`Plan::emit`] writes the next frame. No I/O, no clock,
 //! no kernel: time and the facts about a device are arguments, and all random values come from a
 //! seed.
@@ -12,6 +12,7 @@ mod cursor;
 mod emit;
 mod error;
 mod flow_sa;
+pub mod general;
 pub mod ipsec;
 mod mac;
 mod plan;

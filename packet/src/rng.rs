@@ -17,11 +17,16 @@ impl Rng {
 
     /// The next 32 random bits (the upper half of the mixed word).
     pub fn next_u32(&mut self) -> u32 {
+        (self.next_u64() >> 32) as u32
+    }
+
+    /// The next 64 random bits.
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 32) as u32
+        mixed ^ (mixed >> 31)
     }
 
     /// A number below `bound` by multiply and shift; 0 when `bound` is 0. The bias is below `bound`

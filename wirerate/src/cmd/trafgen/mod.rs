@@ -173,7 +173,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     write(args, path, &mut Expander::new(&specs, order, seed), stop)
 }
 
-fn write(args: &Args, path: &Path, frames: &mut Expander<'_>, stop: &Stop) -> Result<Outcome, Failure> {
+fn write(args: &Args, path: &Path, frames: &mut Expander, stop: &Stop) -> Result<Outcome, Failure> {
     let act = format!("write {}", path.display());
     let mut file = match path.extension().and_then(|extension| extension.to_str()) {
         Some("pcap") => output::FrameFile::pcap(path, args.rfraw),

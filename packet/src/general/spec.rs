@@ -1,6 +1,6 @@
-//! A packet as data: template, fields, checksums; and how one frame is made of it.
+//! A packet as data: template, fields, checksums.
 
-use packet::{Rng, checksum};
+use crate::{Rng, checksum};
 use std::ops::RangeInclusive;
 
 /// One packet of a configuration.
@@ -76,7 +76,7 @@ pub enum FieldMode {
 
 impl FieldMode {
     /// The state before the first frame: a value, or an index into the list.
-    pub(crate) fn start(&self) -> u64 {
+    pub fn start(&self) -> u64 {
         match self {
             Self::Increment { first, .. } | Self::Decrement { first, .. } => *first,
             Self::Random { .. } | Self::Values { .. } => 0,
@@ -84,7 +84,7 @@ impl FieldMode {
     }
 
     /// The value for the next frame; moves `state` on.
-    pub(crate) fn next(&self, state: &mut u64, rng: &mut Rng) -> u64 {
+    pub fn next(&self, state: &mut u64, rng: &mut Rng) -> u64 {
         let value = *state;
         match *self {
             Self::Increment { min, max, step, wrap, .. } => {
@@ -109,15 +109,12 @@ impl FieldMode {
     }
 }
 
-/// A number below `bound`; any number if `bound` is 0.
+/// A number below `bound`; any number if `bound` is 0. `frame.h` draws the same numbers.
 fn random_below(rng: &mut Rng, bound: u64) -> u64 {
-    match u32::try_from(bound) {
-        Ok(0) => u64::from(rng.next_u32()) << 32 | u64::from(rng.next_u32()),
-        Ok(bound) => u64::from(rng.below(bound)),
-        Err(_) => {
-            let bits = u64::from(rng.next_u32()) << 32 | u64::from(rng.next_u32());
-            ((u128::from(bits) * u128::from(bound)) >> 64) as u64
-        }
+    match bound {
+        0 => rng.next_u64(),
+        1..=0x1_0000_0000 => (u64::from(rng.next_u32()) * bound) >> 32,
+        _ => ((u128::from(rng.next_u64()) * u128::from(bound)) >> 64) as u64,
     }
 }
 
@@ -129,14 +126,14 @@ impl Field {
 }
 
 /// Replaces the bits in `mask` of a big-endian number of up to 8 bytes.
-pub(crate) fn write_bits(bytes: &mut [u8], mask: u64, bits: u64) {
+pub fn write_bits(bytes: &mut [u8], mask: u64, bits: u64) {
     let merged = (read_bits(bytes) & !mask) | (bits & mask);
     let width = bytes.len();
     bytes.copy_from_slice(&merged.to_be_bytes()[8 - width..]);
 }
 
 /// A big-endian number of up to 8 bytes.
-pub(crate) fn read_bits(bytes: &[u8]) -> u64 {
+pub fn read_bits(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
@@ -189,7 +186,7 @@ pub enum SumKind {
 
 impl SumKind {
     /// Bytes of the checksum.
-    pub(crate) fn width(self) -> usize {
+    pub fn width(self) -> usize {
         match self {
             Self::Internet | Self::Udp => 2,
             Self::Crc32c => 4,
@@ -224,8 +221,13 @@ impl ChecksumField {
         frame[self.offset..self.offset + 2].copy_from_slice(&sum.to_be_bytes());
     }
 
+    /// Its own bytes.
+    pub fn place(&self) -> std::ops::Range<usize> {
+        self.offset..self.offset + self.kind.width()
+    }
+
     /// True if this checksum covers bytes of `other`.
-    pub(crate) fn covers(&self, other: &Self) -> bool {
+    pub fn covers(&self, other: &Self) -> bool {
         other.offset < self.end && self.start < other.offset + other.kind.width()
     }
 }

@@ -1,0 +1,136 @@
+//! General plans: any frame, as a template with fields that change and checksums that follow them.
+//!
+//! [`FrameSpec`] describes one packet. [`GeneralPlan`] prepares a list of them: a checksum is its
+//! constant part, computed once, and the bytes that a frame adds to it. The same prepared numbers
+//! drive [`GeneralPlan::emit`] and the BPF programs (`bpf/src/bpf/general.h`).
+
+#[cfg(any(test, feature = "sample"))]
+pub mod sample;
+mod spec;
+mod sums;
+#[cfg(test)]
+mod tests;
+
+pub use spec::{ChecksumField, Field, FieldMode, FrameSpec, PseudoHeader, SumKind, read_bits, write_bits};
+pub use sums::{SumPlan, SumSource};
+
+use crate::Rng;
+
+/// Which packet is next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PacketOrder {
+    /// One after the other, then from the first again.
+    #[default]
+    RoundRobin,
+    /// The first packet, then any.
+    Random,
+}
+
+/// One packet, prepared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PacketPlan {
+    /// The bytes of the frame before fields and checksums are applied.
+    pub template: Vec<u8>,
+    /// Applied in order.
+    pub fields: Vec<Field>,
+    /// Computed in order after the fields.
+    pub sums: Vec<SumPlan>,
+    /// Index of the state of its first field.
+    pub first_state: usize,
+}
+
+/// The packets of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GeneralPlan {
+    packets: Vec<PacketPlan>,
+    order: PacketOrder,
+    frame_len_max: usize,
+}
+
+/// The state of the next frame of a [`GeneralPlan`], beside its random numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GeneralCursor {
+    /// Index of the next packet.
+    pub next_packet: usize,
+    /// The state of each field of each packet.
+    pub states: Vec<u64>,
+}
+
+impl GeneralPlan {
+    /// Prepares packets. Without packets, it yields no frames.
+    pub fn new(specs: &[FrameSpec], order: PacketOrder) -> Self {
+        let mut field_count = 0;
+        let packets = specs.iter().map(|spec| {
+            let first_state = field_count;
+            field_count += spec.fields.len();
+            PacketPlan {
+                template: spec.template.clone(),
+                fields: spec.fields.clone(),
+                sums: SumPlan::of(spec),
+                first_state,
+            }
+        });
+        let packets: Vec<PacketPlan> = packets.collect();
+        let frame_len_max = packets.iter().map(|packet| packet.template.len()).max().unwrap_or(0);
+        Self { packets, order, frame_len_max }
+    }
+
+    /// The packets, in order.
+    pub fn packets(&self) -> &[PacketPlan] {
+        &self.packets
+    }
+
+    /// Which packet is next.
+    pub fn order(&self) -> PacketOrder {
+        self.order
+    }
+
+    /// The longest frame, in bytes without FCS.
+    pub fn frame_len_max(&self) -> usize {
+        self.frame_len_max
+    }
+
+    /// True when packets have different lengths.
+    pub fn size_moves(&self) -> bool {
+        self.packets.iter().any(|packet| packet.template.len() != self.frame_len_max)
+    }
+
+    /// The state before the first frame.
+    pub fn start(&self) -> GeneralCursor {
+        let fields = self.packets.iter().flat_map(|packet| &packet.fields);
+        GeneralCursor { next_packet: 0, states: fields.map(|field| field.mode.start()).collect() }
+    }
+
+    /// Writes the next frame to the start of `out` and returns its length.
+    ///
+    /// # Panics
+    /// Without packets, and when `out` is shorter than the frame.
+    pub fn emit(&self, cursor: &mut GeneralCursor, rng: &mut Rng, out: &mut [u8]) -> usize {
+        let packet = &self.packets[cursor.next_packet];
+        let frame = &mut out[..packet.template.len()];
+        frame.copy_from_slice(&packet.template);
+        self.advance(cursor, rng, |field, value| field.write(frame, value));
+        for sum in &packet.sums {
+            sum.write(frame);
+        }
+        frame.len()
+    }
+
+    /// Advances the cursor as [`Self::emit`] does.
+    pub fn skip(&self, cursor: &mut GeneralCursor, rng: &mut Rng) {
+        self.advance(cursor, rng, |_, _| ());
+    }
+
+    /// Moves all fields of the next packet, then chooses the packet after it.
+    fn advance(&self, cursor: &mut GeneralCursor, rng: &mut Rng, mut write: impl FnMut(&Field, u64)) {
+        let packet = &self.packets[cursor.next_packet];
+        for (field, state) in packet.fields.iter().zip(&mut cursor.states[packet.first_state..]) {
+            write(field, field.mode.next(state, rng));
+        }
+        cursor.next_packet = match self.order {
+            _ if self.packets.len() == 1 => 0,
+            PacketOrder::RoundRobin => (cursor.next_packet + 1) % self.packets.len(),
+            PacketOrder::Random => rng.below(self.packets.len() as u32) as usize,
+        };
+    }
+}

@@ -1,0 +1,67 @@
+//! Random packets for tests: fields and checksums at any place, overlapping or not.
+
+use super::{ChecksumField, Field, FieldMode, FrameSpec, PseudoHeader, SumKind};
+use crate::Rng;
+
+/// Up to `count_max` random packets of 14 to `len_max` bytes.
+pub fn frame_specs(rng: &mut Rng, count_max: u32, len_max: usize) -> Vec<FrameSpec> {
+    (0..1 + rng.below(count_max)).map(|_| frame_spec(rng, len_max)).collect()
+}
+
+/// A random packet of 14 to `len_max` bytes.
+pub fn frame_spec(rng: &mut Rng, len_max: usize) -> FrameSpec {
+    let len = 14 + below(rng, len_max - 13);
+    let template = (0..len).map(|_| rng.next_u32() as u8).collect();
+    let fields = (0..rng.below(6)).map(|_| field(rng, len)).collect::<Vec<_>>();
+    let checksums = (0..rng.below(4)).filter_map(|_| checksum(rng, len)).collect();
+    FrameSpec { template, fields, checksums, cpus: None }
+}
+
+fn below(rng: &mut Rng, bound: usize) -> usize {
+    rng.below(bound as u32) as usize
+}
+
+fn field(rng: &mut Rng, len: usize) -> Field {
+    let width = 1 + below(rng, 8);
+    let all = u64::MAX >> (64 - 8 * width);
+    let mask = match rng.below(3) {
+        0 => rng.next_u64() & all,
+        _ => all,
+    };
+    let offset = below(rng, len - width + 1);
+    let shift = if rng.below(4) == 0 { rng.below(8 * width as u32) } else { 0 };
+    Field { offset, width, mask, shift, mode: mode(rng, all) }
+}
+
+fn mode(rng: &mut Rng, all: u64) -> FieldMode {
+    let [a, b] = [(); 2]
+        .map(|()| if rng.below(3) == 0 { rng.next_u64() & all } else { u64::from(rng.below(12)) & all });
+    let (min, max) = (a.min(b), a.max(b));
+    let size = (max - min).saturating_add(1);
+    let step = 1 + rng.next_u64() % size;
+    let first = min + rng.next_u64() % size;
+    match rng.below(4) {
+        0 => {
+            FieldMode::Increment { first, min, max, step, wrap: size.saturating_add(u64::from(rng.below(2))) }
+        }
+        1 => FieldMode::Decrement { first, min, max, step },
+        2 => FieldMode::Random { min, max },
+        _ => {
+            let values: Vec<u64> = (0..1 + rng.below(5)).map(|_| rng.next_u64() & all).collect();
+            FieldMode::Values { repeat_from: below(rng, values.len()), values }
+        }
+    }
+}
+
+fn checksum(rng: &mut Rng, len: usize) -> Option<ChecksumField> {
+    let start = below(rng, len);
+    let end = start + 1 + below(rng, len - start);
+    let protocol = rng.next_u32() as u8;
+    let pseudo_header = match rng.below(3) {
+        0 if len >= 20 => PseudoHeader::Ipv4 { header: below(rng, len - 19), protocol },
+        1 if len >= 40 => PseudoHeader::Ipv6 { header: below(rng, len - 39), protocol },
+        _ => PseudoHeader::None,
+    };
+    let kind = if rng.below(2) == 0 { SumKind::Internet } else { SumKind::Udp };
+    Some(ChecksumField { offset: below(rng, len.checked_sub(1)?), start, end, pseudo_header, kind })
+}
