@@ -15,7 +15,7 @@ build: ## the program, as target/release/wirerate
 
 # Where to: make install PREFIX=/usr DESTDIR=/tmp/package. The small names are those of mgcap's programs.
 PREFIX ?= /usr/local
-SMALL_NAMES := mgdump mgcap mgcap_hwtstamp_config
+SMALL_NAMES := mgdump mgcap mgcap_hwtstamp_config trafgen
 
 install: build ## the program and its small names, to PREFIX/bin (/usr/local/bin), manual pages and completions
 	install -D --strip --mode=755 $(WIRERATE) $(DESTDIR)$(PREFIX)/bin/wirerate

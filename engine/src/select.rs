@@ -130,7 +130,7 @@ impl Candidate {
     /// A packet socket allows the bytes of a VLAN tag to tagged frames only, the others to all
     /// frames.
     fn is_tagged(&self, plan: &Plan) -> bool {
-        self.kind != EngineKind::AfPacket || plan.layout.vlan != 0 || plan.layout.svlan != 0
+        self.kind != EngineKind::AfPacket || plan.is_tagged()
     }
 
     fn try_build(&self, need: &Requirements<'_>, shared: &mut ThreadShared) -> BuildResult {
@@ -205,9 +205,9 @@ fn build_skb(
     _: &mut ThreadShared,
 ) -> BuildResult {
     let (plan, cursor) = (need.plan, need.cursor.clone());
-    if plan.ipsec.is_some() {
-        let engine = skb::open_ipsec(device, need.mode, plan, cursor, options, need.cpu)?;
-        return Ok((Box::new(engine), "the kernel sends prebuilt ESP or AH frames"));
+    if plan.ipsec.is_some() || plan.general.is_some() {
+        let engine = skb::open_prebuilt(device, need.mode, plan, cursor, options, need.cpu)?;
+        return Ok((Box::new(engine), "the kernel sends prebuilt frames"));
     }
     let engine = SkbEngine::new(device, need.mode, plan, cursor, options, need.cpu)?;
     Ok((Box::new(engine), "a BPF program builds the frames"))

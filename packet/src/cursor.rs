@@ -3,6 +3,7 @@
 //! These are pktgen's `cur_*` fields. `start` resets most of them. The IP id, the flow table and
 //! the random source live as long as the device instance. A few commands change a field at once.
 
+use crate::general::GeneralCursor;
 use crate::ipsec::{Associations, SeqAndIv};
 use crate::{Config, DeviceFacts, Flags, Rng};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -95,6 +96,8 @@ pub struct Cursor {
     pub overhead: u32,
     /// The source of all random values.
     pub rng: Rng,
+    /// The state of a general plan.
+    pub general: GeneralCursor,
 }
 
 impl Default for Cursor {
@@ -127,6 +130,7 @@ impl Default for Cursor {
             repeats_left: 0,
             overhead: 0,
             rng: Rng::default(),
+            general: GeneralCursor::default(),
         }
     }
 }

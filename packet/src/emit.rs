@@ -20,6 +20,10 @@ impl Plan {
     /// # Panics
     /// When `out` is shorter than the frame; [`Plan::frame_len_max`] bytes are always enough.
     pub fn emit(&self, cursor: &mut Cursor, now: WallTime, out: &mut [u8]) -> usize {
+        if let Some(general) = &self.general {
+            cursor.seq_num = cursor.seq_num.wrapping_add(1);
+            return general.emit(&mut cursor.general, &mut cursor.rng, out);
+        }
         if cursor.repeats_left == 0 {
             self.build(cursor, now);
             if let Some(ipsec) = &self.ipsec {
@@ -34,6 +38,10 @@ impl Plan {
     /// Advances the cursor as [`Plan::emit`] does with the time zero, without an IPsec sequence
     /// number: to find the cursor of an earlier frame.
     pub fn skip(&self, cursor: &mut Cursor) {
+        if let Some(general) = &self.general {
+            cursor.seq_num = cursor.seq_num.wrapping_add(1);
+            return general.skip(&mut cursor.general, &mut cursor.rng);
+        }
         if cursor.repeats_left == 0 {
             self.build(cursor, WallTime::default());
         }

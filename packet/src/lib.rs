@@ -1,9 +1,9 @@
 //! Frames as values: the settings, the plan made from them, and the bytes of each frame.
 //!
-//! [`general`] plans describe any frame by template, fields and checksums. [`Config`] has the settings in pktgen's terms, [`Plan`] the rules for all frames of a run, and
+//! [`Config`] has the settings in pktgen's terms, [`Plan`] the rules for all frames of a run, and
 //! [`Cursor`] the state between two frames. [`Plan::emit`] writes the next frame. No I/O, no clock,
 //! no kernel: time and the facts about a device are arguments, and all random values come from a
-//! seed.
+//! seed. [`general`] plans describe any frame by template, fields and checksums.
 #![forbid(unsafe_code)]
 
 pub mod checksum;

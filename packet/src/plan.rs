@@ -4,14 +4,17 @@
 //! A plan is made once from a [`Config`] and the facts of its device, and is the same for every
 //! engine. It holds numbers only, so that the BPF program can use the same plan
 //! (`bpf/src/bpf/shared.h`) and a test can compare the two byte for byte. `emit` writes frames from
-//! a plan. Semantics: Linux 7.3 pktgen, sections 4 to 6 of the specification.
+//! a plan. Semantics: Linux 7.3 pktgen, sections 4 to 6 of the specification. A plan of other
+//! frames holds a general plan instead.
 
 use crate::flow_sa::FlowAssociations;
+use crate::general::GeneralPlan;
 use crate::wire::{
     ETHERNET_LEN, FRAME_LEN_MAX, IPV4_LEN, IPV6_LEN, PKTGEN_HEADER_LEN, PKTGEN_MAGIC, UDP_LEN,
 };
 use crate::{Config, Cursor, DeviceFacts, Flags, MacAddr, PlanError, checksum};
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 /// Most labels in an MPLS stack.
 pub const MPLS_LABELS_MAX: usize = 16;
@@ -100,7 +103,7 @@ pub struct Imix {
 }
 
 /// The plan of the frames of one device instance on one thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// All headers: constant fields are filled in, variable ones are zero.
     pub header: Vec<u8>,
@@ -172,6 +175,9 @@ pub struct Plan {
     pub ipsec: Option<FlowAssociations>,
     /// Only the sequence number, the time and the IPv4 id change from frame to frame.
     pub(crate) is_constant: bool,
+    /// The frames, if they are not pktgen's; `header` is then the first packet, and no other rule
+    /// of this plan applies.
+    pub general: Option<Arc<GeneralPlan>>,
 }
 
 impl Plan {
@@ -225,6 +231,7 @@ impl Plan {
             udp_sum: 0,
             ipsec: FlowAssociations::new(config, cursor)?,
             is_constant: false,
+            general: None,
             header,
             layout,
         };
@@ -236,8 +243,33 @@ impl Plan {
         Ok(plan)
     }
 
+    /// The plan of other frames than pktgen's, with at least one packet, and the cursor before its
+    /// first frame.
+    pub fn of_packets(general: GeneralPlan, facts: &DeviceFacts) -> (Self, Cursor) {
+        let cursor = Cursor { seq_num: 1, general: general.start(), ..Cursor::default() };
+        let plan = Self {
+            header: general.packets().first().map(|packet| packet.template.clone()).unwrap_or_default(),
+            queue_count: facts.tx_queues.max(1),
+            repeats: 1,
+            general: Some(Arc::new(general)),
+            ..Self::default()
+        };
+        (plan, cursor)
+    }
+
+    /// True if the frames have a VLAN tag, for which a device accepts four bytes beyond its MTU.
+    pub fn is_tagged(&self) -> bool {
+        match &self.general {
+            Some(general) => general.packets().iter().all(|packet| packet.is_tagged()),
+            None => self.layout.vlan != 0 || self.layout.svlan != 0,
+        }
+    }
+
     /// The longest possible frame, in bytes without FCS.
     pub fn frame_len_max(&self) -> u32 {
+        if let Some(general) = &self.general {
+            return general.frame_len_max() as u32;
+        }
         let asked = match self.imix.sizes.iter().max() {
             Some(longest) => *longest,
             None => self.frame_size.max.max(self.frame_size.min),
@@ -323,6 +355,9 @@ impl Plan {
     /// True when the length differs from frame to frame; that of frames with IPsec depends on their
     /// association.
     pub fn size_moves(&self) -> bool {
+        if let Some(general) = &self.general {
+            return general.size_moves();
+        }
         self.frame_size.walk != Walk::Fixed || !self.imix.sizes.is_empty() || self.ipsec.is_some()
     }
 

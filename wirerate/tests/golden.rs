@@ -145,7 +145,7 @@ fn errors_of_a_packet_show_the_place() {
     ] {
         golden(name, &["trafgen", packet, "-o", "never.pcap", "-n", "1"]);
     }
-    golden("trafgen_device.txt", &["trafgen", "{ 1 }", "-o", "eth0", "-n", "1"]);
+    golden("trafgen_no_device.txt", &["trafgen", "{ eth() }", "-o", "no-such-dev", "-n", "1"]);
     golden("trafgen_verbose.txt", &["trafgen", "{ udp(sp=dinc(), dp=drnd(80, 90)) drnd(9) }", "-V"]);
 }
 

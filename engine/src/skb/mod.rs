@@ -3,10 +3,10 @@
 //!
 //! It works on every device, through the qdisc or into the receive path, without a system call per
 //! frame. The kernel reports for each clone whether it was accepted. A frame that was not is kept
-//! and sent first the next time, so none is lost. Frames with ESP or AH are built by the plan
-//! (`ipsec`) and sent the same way.
+//! and sent first the next time, so none is lost. Frames with ESP or AH and
+//! those of general plans are built by the plan (`prebuilt`) and sent the same way.
 
-mod ipsec;
+mod prebuilt;
 
 use crate::clock::Clock;
 use crate::device::Device;
@@ -19,7 +19,7 @@ use packet::{Cursor, Plan, XmitMode};
 use std::io;
 use std::num::NonZeroU32;
 
-pub(crate) use ipsec::open as open_ipsec;
+pub(crate) use prebuilt::open as open_prebuilt;
 
 /// Default number of frames per program run. Softirqs run between two runs, and the frames of a run
 /// must fit into the backlog of the receive path (1,000 frames by default).

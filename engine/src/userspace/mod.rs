@@ -14,7 +14,7 @@ use crate::device::Device;
 use crate::engine::{Burst, Engine, Errors};
 use crate::engine_kind::EngineKind;
 use crate::{EngineError, SystemClock};
-use packet::{Cursor, Plan};
+use packet::Cursor;
 use std::io;
 use std::num::NonZeroU32;
 
@@ -133,10 +133,6 @@ impl<O, H, C> UserspaceEngine<O, H, C> {
     }
 }
 
-fn is_tagged(plan: &Plan) -> bool {
-    plan.layout.vlan != 0 || plan.layout.svlan != 0
-}
-
 impl<O: TxRing, H: LinkHealth, C: Clock> UserspaceEngine<O, H, C> {
     /// Builds the next frames, at most `count`, until one has no security association or no slot is
     /// free.
@@ -210,7 +206,7 @@ impl<O: TxRing, H: LinkHealth, C: Clock> UserspaceEngine<O, H, C> {
             return Ok(Some(trouble));
         }
         let frame_len = if self.pending > 0 { self.ring.frame(self.first).len() } else { 0 };
-        self.health.length_trouble(frame_len as u32, is_tagged(self.source.plan()))
+        self.health.length_trouble(frame_len as u32, self.source.plan().is_tagged())
     }
 
     fn failed(&self, source: io::Error) -> EngineError {

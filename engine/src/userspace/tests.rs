@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::clock::fake::FakeClock;
-use packet::{Config, DeviceFacts, Flags, Rng, sample};
+use packet::{Config, DeviceFacts, Flags, Plan, Rng, sample};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;

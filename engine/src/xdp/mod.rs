@@ -165,6 +165,9 @@ fn check_ability(plan: &Plan, mode: XmitMode, options: &BuildOptions) -> Result<
     if mode == XmitMode::QueueXmit {
         return unable("xmit_mode queue_xmit: it bypasses the qdisc".to_owned());
     }
+    if plan.general.is_some() {
+        return unable("packets of a general plan yet".to_owned());
+    }
     if plan.frame_len_max() > FRAME_LEN_MAX {
         return unable(format!("frames of {} bytes: they must fit into one page", plan.frame_len_max()));
     }

@@ -56,6 +56,15 @@ pub struct GeneralCursor {
     pub states: Vec<u64>,
 }
 
+impl PacketPlan {
+    /// True if a VLAN tag follows the MAC addresses.
+    pub(crate) fn is_tagged(&self) -> bool {
+        self.template
+            .get(12..14)
+            .is_some_and(|bytes| [[0x81, 0], [0x88, 0xa8]].contains(&[bytes[0], bytes[1]]))
+    }
+}
+
 impl GeneralPlan {
     /// Prepares packets. Without packets, it yields no frames.
     pub fn new(specs: &[FrameSpec], order: PacketOrder) -> Self {

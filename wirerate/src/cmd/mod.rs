@@ -77,7 +77,7 @@ pub enum Command {
     Send(Box<send::Args>),
     /// Send the packets of capture files, with their own times or at a rate
     Replay(Box<replay::Args>),
-    /// Write frames in trafgen's packet language to a file
+    /// Send frames in trafgen's packet language, or write them to a file
     Trafgen(Box<trafgen::Args>),
     /// Capture the frames that a device receives
     Capture(capture::Args),

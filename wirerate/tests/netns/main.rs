@@ -27,6 +27,7 @@ mod send;
 mod send_refused;
 mod sources;
 mod timestamp;
+mod trafgen;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -54,6 +55,7 @@ const CASES: &[&[Case]] = &[
     dry_run::CASES,
     send::CASES,
     send_refused::CASES,
+    trafgen::CASES,
     capture::CASES,
     capture_ends::CASES,
     capture_files::CASES,

@@ -6,6 +6,7 @@ pub mod decode;
 pub mod device;
 pub mod dry_run;
 pub mod next_hop;
+pub mod packets;
 pub mod rate;
 pub mod report;
 pub mod run;

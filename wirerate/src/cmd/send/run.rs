@@ -4,6 +4,7 @@ use super::args::Args;
 use super::config;
 use super::device::TxDevice;
 use super::next_hop::{self, NextHopMac};
+use super::packets::Packets;
 use super::rate::Rate;
 use super::report::{self, End, Report, RunInfo};
 use super::split::shares;
@@ -17,13 +18,13 @@ use crate::units::{Interval, Queues, time_of_day_ns, utc_time};
 use anyhow::anyhow;
 use engine::{CatchUp, EngineError, EngineKind, Limits, Request, TxOptions};
 use host::CpuList;
-use packet::{Config, DeviceFacts, Flags, XmitMode};
+use packet::{Config, DeviceFacts, Flags, Plan, XmitMode};
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 /// Twice the rate: a policer with a margin of 100 % passes a late run.
-const CATCH_UP_DEFAULT: CatchUp = CatchUp::Times(NonZeroU32::MIN.saturating_add(1));
+pub const CATCH_UP_DEFAULT: CatchUp = CatchUp::Times(NonZeroU32::MIN.saturating_add(1));
 
 /// Sends what `config` asks for and prints the report.
 ///
@@ -52,6 +53,7 @@ pub fn run(args: &Args, mut config: Config, pace: Rate, stop: &Stop) -> Result<O
         netns: args.netns.clone(),
         next_hop,
         config,
+        packets: None,
         pace,
         catch_up: args.catch_up.unwrap_or(CATCH_UP_DEFAULT),
         duration_ns: args.duration.map_or(0, |duration| duration.0),
@@ -63,7 +65,7 @@ pub fn run(args: &Args, mut config: Config, pace: Rate, stop: &Stop) -> Result<O
         rows: (args.every_second || args.csv).then(|| RowFormat::of(args.json, args.csv)),
     };
     let (report, error) = job.run(stop, view)?;
-    conclude(args, &report, error)
+    conclude(&args.device, args.netns.as_deref(), &report, error, |report| print(args, report))
 }
 
 /// pktgen silently takes the last queue for one that does not exist, and treats queue 0 as unset.
@@ -121,15 +123,30 @@ fn check_node(args: &Args) -> Result<(), Failure> {
 }
 
 /// Prints the report, or the error if nothing was sent. Returns the outcome.
-fn conclude(args: &Args, report: &Report, error: Option<engine::EngineError>) -> Result<Outcome, Failure> {
-    let act = format!("send on {}", args.device);
+///
+/// # Errors
+/// Nothing was sent.
+pub fn conclude(
+    device: &str,
+    netns: Option<&str>,
+    report: &Report,
+    error: Option<EngineError>,
+    print: impl FnOnce(&Report) -> Result<(), Failure>,
+) -> Result<Outcome, Failure> {
+    let act = format!("send on {device}");
     if let Some(error) = error {
-        let failure = Failure::engine(act, error, args.netns.as_deref());
+        let failure = Failure::engine(act, error, netns);
         if report.offered == 0 {
             return Err(failure);
         }
         eprint!("{failure}");
     }
+    print(report)?;
+    Ok(if is_good(report) { Outcome::Done } else { Outcome::No })
+}
+
+/// Prints the report as `args` say.
+fn print(args: &Args, report: &Report) -> Result<(), Failure> {
     let text = || if args.histogram { report.to_string() + &report.histogram() } else { report.to_string() };
     match (args.json, args.csv, args.quiet) {
         (true, ..) => out::text(&report.json_line())?,
@@ -137,7 +154,7 @@ fn conclude(args: &Args, report: &Report, error: Option<engine::EngineError>) ->
         (_, true, _) => eprint!("{}", text()),
         _ => out::report(&text())?,
     }
-    Ok(if is_good(report) { Outcome::Done } else { Outcome::No })
+    Ok(())
 }
 
 /// A full ring is normal for a fast sender with a slow driver. All other errors are failures, and
@@ -189,8 +206,10 @@ pub struct Job<'a> {
     pub netns: Option<String>,
     /// The neighbour whose MAC address the frames have, unless it was given.
     pub next_hop: Option<NextHopMac>,
-    /// The frames.
+    /// The frames, and how they are sent.
     pub config: Config,
+    /// The frames, if they are not those of `config`.
+    pub packets: Option<Packets>,
     /// How fast.
     pub pace: Rate,
     /// How fast when it is late.
@@ -249,9 +268,15 @@ impl Job<'_> {
         let associations = self.device.associations(&self.config);
         let associations = associations.map_err(|why| Failure::host("read security associations", why))?;
         let mut requests = Vec::new();
-        for (share, cpu) in shares.into_iter().zip(&self.cpus) {
+        for (index, (share, cpu)) in shares.into_iter().zip(&self.cpus).enumerate() {
             let facts = DeviceFacts { cpu: *cpu, ..self.device.facts };
-            let (plan, mut cursor) = super::plan(&mut self.config, &facts, seed, &associations)?;
+            let (plan, mut cursor) = match &self.packets {
+                Some(packets) => match packets.of_thread(index as u32) {
+                    Some(general) => Plan::of_packets(general, &facts),
+                    None => continue,
+                },
+                None => super::plan(&mut self.config, &facts, seed, &associations)?,
+            };
             cursor.seq_num = share.seq_num;
             cursor.rng = share.rng;
             let request = Request {

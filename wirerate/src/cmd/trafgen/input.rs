@@ -3,7 +3,7 @@
 
 use super::Args;
 use crate::outcome::Failure;
-use frames::{CaptureFrames, FrameSpec, ParseSettings};
+use frames::{CaptureFrames, DeviceAddresses, FrameSpec, ParseSettings};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -16,8 +16,8 @@ const STDDEF: &str = include_str!("stddef.h");
 const NETSNIFF_NG: &str = "/etc/netsniff-ng";
 
 /// Reads the packets.
-pub(super) fn packets(args: &Args, seed: u64) -> Result<Vec<FrameSpec>, Failure> {
-    let settings = ParseSettings { seed, ..ParseSettings::default() };
+pub(super) fn packets(args: &Args, seed: u64, device: DeviceAddresses) -> Result<Vec<FrameSpec>, Failure> {
+    let settings = ParseSettings { seed, device };
     let (name, text) = match &args.input {
         None if args.packet.is_empty() => {
             return Err(Failure::usage("write frames", "name a configuration with --in, or give a packet")

@@ -1,13 +1,16 @@
-//! `wirerate trafgen`: trafgen's command line and packet language. It writes files; sending on
-//! devices is not there yet.
+//! `wirerate trafgen`: trafgen's command line and packet language. It sends on devices and writes
+//! files.
 
+mod device;
 mod input;
 mod output;
 
+use crate::cmd::send::args::EngineName;
+use crate::cmd::send::packets::Packets;
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use crate::{out, units};
-use frames::{Expander, FrameSpec, PacketOrder};
+use frames::{DeviceAddresses, Expander, FrameSpec, PacketOrder};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -21,9 +24,9 @@ const GAP_NS: u64 = 1000;
 #[command(
     disable_version_flag = true,
     after_help = "\
-The packet language is in docs/frames.md. Only files can be written so far; `wirerate send` sends on\n\
-devices.\n\n\
+The packet language is in docs/frames.md.\n\n\
 Examples:\n  \
+wirerate trafgen -i trafgen.cfg -o veth0 -n 1000000 -P 1\n  \
 wirerate trafgen -i trafgen.cfg -o out.pcap -n 1000\n  \
 wirerate trafgen '{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.1), udp(dp=7), \"hello\" }' -o out.pcap -n 1\n  \
 wirerate trafgen -e | wirerate trafgen -i - -o out.pcap -n 10"
@@ -35,23 +38,23 @@ pub struct Args {
     /// Configuration or capture file (.pcap, .pcapng); - for standard input
     #[arg(short = 'i', long = "in", short_alias = 'c', visible_alias = "conf", value_name = "CFG|PCAP|-")]
     pub input: Option<PathBuf>,
-    /// File to write: frames (.pcap) or a configuration (.cfg)
-    #[arg(short, long = "out", short_alias = 'd', visible_alias = "dev", value_name = "FILE")]
+    /// Device to send on, or file to write: frames (.pcap) or a configuration (.cfg)
+    #[arg(short, long = "out", short_alias = 'd', visible_alias = "dev", value_name = "DEV|FILE")]
     pub out: Option<PathBuf>,
-    /// Frames to write; 0 goes on until Ctrl-C
+    /// Frames to send or write; 0 goes on until Ctrl-C
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     pub num: u64,
     /// Pick packets at random instead of one after the other
     #[arg(short, long)]
     pub rand: bool,
-    /// CPUs to send as: only packets without cpu() and those for CPUs 0 to N-1 [default: all
-    /// packets]
+    /// CPUs to send from, one thread each [default: all]. For a file: only packets without cpu()
+    /// and those for CPUs 0 to N-1 [default: all packets]
     #[arg(short = 'P', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub cpus: Option<u32>,
-    /// Time between two frames in the file, such as 10us (s, ms, us, ns; us without a unit)
+    /// Time between two frames, such as 10us (s, ms, us, ns; us without a unit)
     #[arg(short = 't', long, value_name = "TIME", value_parser = output::gap)]
     pub gap: Option<u64>,
-    /// Rate of the frames in the file, such as 1000pps or 10Mbit
+    /// Rate of the frames, without FCS, preamble and gap, such as 1000pps or 10Mbit
     #[arg(short = 'b', long, value_name = "RATE", value_parser = output::rate, conflicts_with = "gap")]
     pub rate: Option<output::FileRate>,
     /// Seed of all random values [default: random]
@@ -75,53 +78,65 @@ pub struct Args {
     /// Link type of the file is IEEE 802.11 with radiotap
     #[arg(short = 'R', long)]
     pub rfraw: bool,
+    /// Network namespace of the device
+    #[arg(long, value_name = "NAME")]
+    pub netns: Option<String>,
+    /// Method to send frames: xdp, skb, af_packet or af_xdp [default: the first that works]
+    #[arg(long, value_enum, value_name = "ENGINE", hide_possible_values = true)]
+    pub engine: Option<EngineName>,
+    /// Send even if the device carries the default route of this host
+    #[arg(long)]
+    pub allow_default_route: bool,
+    /// Print the report as one line of JSON (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
     /// Options of trafgen that concern devices only
     #[command(flatten)]
     pub device: DeviceArgs,
 }
 
-/// Options of trafgen that have no meaning for a file.
+/// Options of trafgen that have no meaning for a file; the others have none here at all.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Options for devices, ignored")]
+#[command(next_help_heading = "Options of trafgen for devices")]
 pub struct DeviceArgs {
-    /// Frames of up to 64 KiB (always)
+    /// Ignored: frames of up to 64 KiB are always possible
     #[arg(short = 'J', long)]
     pub jumbo_support: bool,
-    /// Probe a host after each frame
+    /// Ignored: probe a host after each frame
     #[arg(short, long, value_name = "IPV4")]
     pub smoke_test: Option<String>,
-    /// Interval of the kernel
+    /// Ignored: interval of the kernel
     #[arg(short = 'k', long, value_name = "US")]
     pub kernel_pull: Option<String>,
-    /// Size of the ring
+    /// Ignored: size of the ring
     #[arg(short = 'S', long, value_name = "SIZE")]
     pub ring_size: Option<String>,
-    /// User to become
+    /// Ignored: user to become
     #[arg(short, long, value_name = "UID")]
     pub user: Option<String>,
-    /// Group to become
+    /// Ignored: group to become
     #[arg(short, long, value_name = "GID")]
     pub group: Option<String>,
-    /// High priority
+    /// Ignored: high priority
     #[arg(short = 'H', long)]
     pub prio_high: bool,
-    /// Leave the socket memory alone
+    /// Ignored: leave the socket memory alone
     #[arg(short = 'A', long)]
     pub no_sock_mem: bool,
-    /// Leave the interrupt affinity alone
+    /// Ignored: leave the interrupt affinity alone
     #[arg(short = 'Q', long)]
     pub notouch_irq: bool,
-    /// Send through the qdisc
+    /// Send through the qdisc of the device
     #[arg(short, long)]
     pub qdisc_path: bool,
-    /// No CPU statistics
+    /// Ignored: no CPU statistics
     #[arg(short = 'C', long)]
     pub no_cpu_stats: bool,
 }
 
 impl DeviceArgs {
-    /// The options that were given.
-    fn given(&self) -> impl Iterator<Item = &'static str> {
+    /// The options that were given and have no meaning for this output.
+    fn ignored(&self, is_file: bool) -> impl Iterator<Item = &'static str> {
         [
             ("--jumbo-support", self.jumbo_support),
             ("--smoke-test", self.smoke_test.is_some()),
@@ -132,7 +147,7 @@ impl DeviceArgs {
             ("--prio-high", self.prio_high),
             ("--no-sock-mem", self.no_sock_mem),
             ("--notouch-irq", self.notouch_irq),
-            ("--qdisc-path", self.qdisc_path),
+            ("--qdisc-path", self.qdisc_path && is_file),
             ("--no-cpu-stats", self.no_cpu_stats),
         ]
         .into_iter()
@@ -143,7 +158,7 @@ impl DeviceArgs {
 /// Writes the frames. `stop` is set by Ctrl-C.
 ///
 /// # Errors
-/// Configuration, files, or an output that is a device.
+/// Configuration, files, or a device that cannot send.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     if args.version {
         out::text(concat!("wirerate ", env!("CARGO_PKG_VERSION"), " (trafgen 0.6.8's language)\n"))?;
@@ -153,11 +168,21 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         out::text(EXAMPLE)?;
         return Ok(Outcome::Done);
     }
-    for option in args.device.given() {
-        eprintln!("wirerate: {option} has no meaning for a file and is ignored");
+    let device_name = args.out.as_deref().filter(|path| !is_file(path)).map(Path::to_string_lossy);
+    for option in args.device.ignored(device_name.is_none()) {
+        eprintln!("wirerate: {option} has no meaning here and is ignored");
     }
     let seed = args.seed.unwrap_or_else(random_seed);
-    let specs = input::packets(args, seed)?;
+    let order = if args.rand { PacketOrder::Random } else { PacketOrder::RoundRobin };
+    if let Some(name) = device_name {
+        let device = device::find(args, &name)?;
+        let specs = input::packets(args, seed, device::addresses(&device))?;
+        if args.verbose {
+            out::text(&describe(&specs))?;
+        }
+        return device::send(args, &device, Packets::new(specs, order)?, seed, stop);
+    }
+    let specs = input::packets(args, seed, DeviceAddresses::NONE)?;
     if args.verbose {
         out::text(&describe(&specs))?;
     }
@@ -166,10 +191,9 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         return if args.verbose {
             Ok(Outcome::Done)
         } else {
-            Err(Failure::usage("write frames", "name a file with --out"))
+            Err(Failure::usage("send frames", "name a device or a file with --out"))
         };
     };
-    let order = if args.rand { PacketOrder::Random } else { PacketOrder::RoundRobin };
     write(args, path, &mut Expander::new(&specs, order, seed), stop)
 }
 
@@ -177,13 +201,7 @@ fn write(args: &Args, path: &Path, frames: &mut Expander, stop: &Stop) -> Result
     let act = format!("write {}", path.display());
     let mut file = match path.extension().and_then(|extension| extension.to_str()) {
         Some("pcap") => output::FrameFile::pcap(path, args.rfraw),
-        Some("cfg") => output::FrameFile::config(path),
-        _ => {
-            let why = "trafgen writes files only so far (FILE.pcap or FILE.cfg)";
-            return Err(Failure::usage(format_args!("send on {}", path.display()), why).try_this(
-                format_args!("`wirerate send {}` to send UDP frames on a device", path.display()),
-            ));
-        }
+        _ => output::FrameFile::config(path),
     }
     .map_err(|why| Failure::refused(&act, why))?;
     let mut time_ns = now_ns();
@@ -207,6 +225,11 @@ fn write(args: &Args, path: &Path, frames: &mut Expander, stop: &Stop) -> Result
         path.display()
     );
     Ok(Outcome::Done)
+}
+
+/// True for the name of a file; any other output is a device.
+fn is_file(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "pcap" || extension == "cfg")
 }
 
 /// The packets that CPUs 0 to `cpus` - 1 send.

@@ -1,5 +1,5 @@
-//! ESP and AH in the skb engine: frames built by the plan in memory of a BPF program, which sends
-//! clones of one skb.
+//! ESP, AH and general plans in the skb engine: frames built by the plan in memory of a BPF
+//! program, which sends clones of one skb.
 
 use super::{BATCH_DEFAULT, BATCH_MAX, check_ability, params, start};
 use crate::EngineError;

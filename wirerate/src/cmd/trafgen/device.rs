@@ -1,0 +1,110 @@
+//! `wirerate trafgen -o DEV`: trafgen's options as a run of `send`.
+
+use super::Args;
+use super::output::FileRate;
+use crate::cmd::send::device::TxDevice;
+use crate::cmd::send::packets::Packets;
+use crate::cmd::send::rate::Rate;
+use crate::cmd::send::run::{CATCH_UP_DEFAULT, Job, conclude};
+use crate::cmd::send::watch::View;
+use crate::out;
+use crate::outcome::{Failure, Outcome};
+use crate::stop::Stop;
+use crate::units::{Nanos, Pps};
+use frames::DeviceAddresses;
+use host::CpuList;
+use packet::{Config, XmitMode};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Finds the device.
+///
+/// # Errors
+/// There is none, or it carries the default route.
+pub(super) fn find(args: &Args, name: &str) -> Result<TxDevice, Failure> {
+    let device = TxDevice::find(args.netns.as_deref(), name)
+        .map_err(|why| Failure::host(format!("send on {name}"), why))?;
+    if !args.allow_default_route {
+        device.spare_default_route()?;
+    }
+    device.check_state(true)?;
+    Ok(device)
+}
+
+/// Source addresses that a packet does not give.
+pub(super) fn addresses(device: &TxDevice) -> DeviceAddresses {
+    let facts = &device.facts;
+    DeviceAddresses {
+        mac: facts.mac,
+        ipv4: facts.v4.unwrap_or(Ipv4Addr::UNSPECIFIED),
+        ipv6: facts.v6_link_local.unwrap_or(Ipv6Addr::UNSPECIFIED),
+    }
+}
+
+/// Sends the packets and prints the report.
+pub(super) fn send(
+    args: &Args,
+    device: &TxDevice,
+    packets: Packets,
+    seed: u64,
+    stop: &Stop,
+) -> Result<Outcome, Failure> {
+    let xmit_mode = if args.device.qdisc_path { XmitMode::QueueXmit } else { XmitMode::StartXmit };
+    let frame_len = packets.mean_len() as u32;
+    let config = Config {
+        count: args.num,
+        min_pkt_size: frame_len,
+        max_pkt_size: frame_len,
+        seed: Some(seed),
+        xmit_mode,
+        ..Config::default()
+    };
+    let job = Job {
+        cpus: cpus(args)?,
+        device,
+        netns: args.netns.clone(),
+        next_hop: None,
+        pace: pace(args, packets.mean_len()),
+        packets: Some(packets),
+        config,
+        catch_up: CATCH_UP_DEFAULT,
+        duration_ns: 0,
+        engine: args.engine.map(Into::into),
+        batch: None,
+    };
+    let view = View { progress: !args.json, rows: None };
+    let (report, error) = job.run(stop, view)?;
+    conclude(&device.link.name, args.netns.as_deref(), &report, error, |report| match args.json {
+        true => Ok(out::text(&report.json_line())?),
+        false => Ok(out::report(&report.to_string())?),
+    })
+}
+
+/// As trafgen: all CPUs unless `--cpus` limits them, and one for few frames.
+fn cpus(args: &Args) -> Result<Vec<u32>, Failure> {
+    let allowed = CpuList::allowed().map_err(|why| Failure::host("choose CPUs to send from", why))?;
+    let mut cpus: Vec<u32> = allowed.iter().collect();
+    let wanted = args.cpus.map_or(cpus.len(), |cpus| cpus as usize);
+    if wanted > cpus.len() {
+        let why = format!("each needs a CPU of its own, and there are {}", cpus.len());
+        return Err(Failure::usage(format!("send from {wanted} CPUs"), why)
+            .try_this(format!("--cpus {}", cpus.len())));
+    }
+    cpus.truncate(wanted);
+    Ok(cpus)
+}
+
+/// The speed. trafgen's bit rate counts frames without FCS, preamble and gap.
+fn pace(args: &Args, mean_len: usize) -> Rate {
+    match (args.gap, args.rate) {
+        (Some(0), _) | (None, None) => Rate::LineRate,
+        (Some(gap_ns), _) => Rate::Interval(Nanos(gap_ns)),
+        (None, Some(FileRate::Frames(pps))) => Rate::PacketRate(Pps(pps.max(1.0) as u64)),
+        (None, Some(FileRate::Bits(bps))) => {
+            // A low rate in whole frames per second would not be exact.
+            match bps / (8.0 * mean_len.max(1) as f64) {
+                pps if pps < 1000.0 => Rate::Interval(Nanos((1e9 / pps) as u64)),
+                pps => Rate::PacketRate(Pps(pps as u64)),
+            }
+        }
+    }
+}
