@@ -260,7 +260,8 @@ impl EngineError {
                 Some(format!("--spi with one of `{}`, or an SA for each destination", place.ip("xfrm state")))
             }
             Self::NoEngine { is_denied: true, .. } => {
-                Some("run it as root (CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and CAP_PERFMON)".to_owned())
+                Some("run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (CAP_SYS_ADMIN as well for the xdp \
+                      engine), or with CAP_NET_RAW for af_packet".to_owned())
             }
             // No command that detaches it: it may be a firewall.
             Self::Bpf(BpfError::XdpBusy { id, .. }) => Some(format!(

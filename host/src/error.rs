@@ -158,7 +158,12 @@ impl HostError {
                 Some("`ip netns list` for the names; a path or a process ID is accepted as well".to_owned())
             }
             Self::NoLink { netns, .. } => {
-                Some(format!("`ip link` in {netns}; --netns NAME selects another namespace"))
+                let name = netns.strip_prefix("namespace ").filter(|name| !name.contains('/'));
+                let ip = name.map_or_else(|| "ip link".to_owned(), |name| format!("ip -n {name} link"));
+                Some(format!("`{ip}` for the devices there; --netns NAME selects another namespace"))
+            }
+            Self::Refused { act: "enter", source, .. } if source.errno == libc::EPERM => {
+                Some("run as root: entering a namespace needs CAP_SYS_ADMIN".to_owned())
             }
             Self::Refused { source, .. } => advice_for(source.errno).map(str::to_owned),
             Self::FeatureFixed { .. } => {

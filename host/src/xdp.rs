@@ -92,7 +92,7 @@ impl Stack {
 impl Stack {
     /// Whether a veth accepts redirected frames, for kernels that do not report it: if its peer has
     /// GRO or a program. `None` for other devices, and if the peer is in a namespace without a
-    /// name.
+    /// name, or in one that this process may not enter.
     pub fn peer_polls(&self, link: &Link) -> Result<Option<bool>, HostError> {
         let Some(far) = link.peer.filter(|_| link.is_kind("veth")) else { return Ok(None) };
         let Some(peer) = self.peer(link)? else { return Ok(None) };
@@ -100,7 +100,14 @@ impl Stack {
             return Ok(Some(true));
         }
         let Some(netns) = self.peer_netns(link)? else { return Ok(None) };
-        let stack = if netns == *self.netns() { None } else { Some(Self::of(&netns)?) };
+        let stack = match netns == *self.netns() {
+            true => None,
+            false => match Self::of(&netns) {
+                // Without CAP_SYS_ADMIN the namespace cannot be entered, and GRO is not known.
+                Err(error) if error.errno() == Some(libc::EPERM) => return Ok(None),
+                other => Some(other?),
+            },
+        };
         Ok(Some(stack.as_ref().unwrap_or(self).features(far.index)?.is_on(FEATURE_GRO)))
     }
 

@@ -47,8 +47,8 @@ pub const HABITS: &[Habit] = &[
     ),
     habit(
         &["--replay", "--pcap", "--read", "-r", "--loop"],
-        "no command replays a file, so far",
-        &["--imix 60:7,594:4,1514:1 (a mix of lengths instead of a recorded one)"],
+        "send makes its own frames",
+        &["wirerate replay --help (the packets of a file)"],
     ),
     habit(&["--mac", "-m", "--dmac"], "there are two MAC addresses", &["--dst-mac 02:00:00:00:00:01"]),
     habit(&["--smac", "-a"], "it has another name here", &["--src-mac 02:00:00:00:00:01"]),

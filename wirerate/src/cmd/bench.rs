@@ -3,6 +3,7 @@
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use bench::own::{self, BenchEnd};
+use host::HostError;
 
 pub use bench::own::Args;
 
@@ -14,6 +15,10 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     match own::run(args, stop.flag()) {
         Ok(BenchEnd::Good) => Ok(Outcome::Done),
         Ok(BenchEnd::Bad | BenchEnd::Stopped) => Ok(Outcome::No),
-        Err(error) => Err(Failure::refused("measure", error).try_this("wirerate doctor")),
+        Err(error) => {
+            let host = error.chain().find_map(|cause| cause.downcast_ref::<HostError>());
+            let advice = host.and_then(HostError::advice).unwrap_or_else(|| "wirerate doctor".to_owned());
+            Err(Failure::refused("measure", error).try_this(advice))
+        }
     }
 }

@@ -32,6 +32,7 @@ pub(crate) const CASES: &[Case] = &[
     ),
     case("send::a_peer_that_goes_deaf_on_the_way_costs_errors_not_silence", &[], peer_goes_deaf),
     case("send::fewer_capabilities_choose_the_next_engine", &["setpriv"], fewer_capabilities),
+    case("send::without_sys_admin_a_peer_in_another_namespace_is_no_obstacle", &["setpriv"], no_sys_admin),
     case("send::a_missing_device_and_a_missing_namespace_are_named", &[], missing_device),
     case("send::a_link_that_is_down_is_refused", &[], link_down),
     case("send::a_link_that_goes_down_ends_the_run_with_a_report", &[], link_goes_down),
@@ -305,7 +306,31 @@ fn fewer_capabilities() -> TestResult {
         assert_eq!(report["engine"]["name"], engine, "{capabilities}: {report}");
         assert_eq!(lab.received_at_last(100 * number), 100 * number, "{capabilities}");
     }
-    send("").expect_code(3).says(&["no engine can send this", "try: run it as root"]);
+    send("").expect_code(3).says(&[
+        "no engine can send this",
+        "try: run it as root",
+        "CAP_PERFMON",
+        "CAP_NET_RAW",
+    ]);
+    Ok(())
+}
+
+/// The peer's namespace cannot be entered to ask for its GRO; that was an error of every engine.
+fn no_sys_admin() -> TestResult {
+    let lab = Lab::new(Peer::Deaf);
+    let send = |netns: &str| {
+        let mut command = in_netns(&lab.tx_netns, "setpriv");
+        let bounding = "--bounding-set=-all,+bpf,+net_admin,+net_raw,+perfmon";
+        command.args([bounding, "--inh-caps=-all"]).arg(wirerate().get_program());
+        command.args(["send", TX_DEV, "--dst", "198.18.0.2", "--count", "100", "--json"]);
+        command.args(netns.split_whitespace());
+        Running::start(command).wait(TIME_LIMIT)
+    };
+    let report = report(&send("").expect_code(0));
+    assert_eq!(report["engine"]["name"], "skb", "{report}");
+    assert_arrived(&lab, 0, 100);
+    let other = format!("--netns {}", lab.rx_netns);
+    send(&other).expect_code(3).says(&["cannot enter namespace", "try: run as root", "CAP_SYS_ADMIN"]);
     Ok(())
 }
 
@@ -313,7 +338,9 @@ fn missing_device() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let netns = &lab.tx_netns;
     let to = format!("--dst-mac {RX_MAC} --count 1");
-    wirerate_run(&format!("send nosuch0 --netns {netns} {to}")).expect_code(3).says(&["nosuch0"]);
+    wirerate_run(&format!("send nosuch0 --netns {netns} {to}"))
+        .expect_code(3)
+        .says(&["nosuch0", &format!("try: `ip -n {netns} link`")]);
     wirerate_run(&format!("send {TX_DEV} --netns nosuchns {to}")).expect_code(3).says(&["nosuchns"]);
     Ok(())
 }
