@@ -94,6 +94,7 @@ fn help_of_send() {
     golden("count_help.txt", &["count", "--help"]);
     golden("sink_help.txt", &["sink", "--help"]);
     golden("receive_help.txt", &["receive", "--help"]);
+    golden("measure_help.txt", &["measure", "--help"]);
     golden("timestamp_help.txt", &["timestamp", "--help"]);
     golden("mgdump_help.txt", &["mgdump", "--help"]);
     golden("mgcap_help.txt", &["mgcap", "--help"]);

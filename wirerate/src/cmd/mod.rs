@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod exec;
 pub mod help;
 pub mod man;
+pub mod measure;
 pub mod mgcap;
 pub mod mgdump;
 pub mod receive;
@@ -57,6 +58,13 @@ wirerate receive eth1\n  \
 wirerate receive eth1 --count 1M --sent 1M --expect lost=0 --expect 'p99<50us'\n  \
 wirerate receive veth1 --netns lab --duration 10s --flows-out flows.csv";
 
+const MEASURE_HELP: &str = "\
+Put the options of send last, after `--`. The receiver starts first. When all frames are sent, the\n\
+receiver waits until no more arrive, and both reports are printed.\n\n\
+Examples:\n  \
+wirerate measure --tx eth1 --rx eth2 -- --dst 198.18.0.2 --count 1M --pps 100k\n  \
+wirerate measure --tx veth0 --rx veth1 --rx-netns lab --expect lost=0 -- --dst 198.18.0.2 --count 1M";
+
 const BENCH_HELP: &str = "\
 The counter of the receiving device decides. No other program should use the two devices meanwhile.\n\n\
 Examples:\n  \
@@ -93,6 +101,9 @@ pub enum Command {
     /// Measure loss, duplicates, order and latency of the frames of a sender
     #[command(after_help = RECEIVE_HELP)]
     Receive(Box<receive::Args>),
+    /// Send through a device under test, and measure what comes back
+    #[command(after_help = MEASURE_HELP)]
+    Measure(Box<measure::Args>),
     /// Let a device stamp the frames that it receives, and show what it can do
     Timestamp(timestamp::Args),
     /// Send ten million frames between devices made for it, capture them, and account for each
@@ -152,6 +163,7 @@ impl Command {
             Self::Count(args) => count::run(count::Kind::Count, &args, stop),
             Self::Sink(args) => count::run(count::Kind::Sink, &args, stop),
             Self::Receive(args) => receive::run(&args, stop),
+            Self::Measure(args) => measure::run(&args, stop),
             Self::Timestamp(args) => timestamp::run(&args),
             Self::Demo(args) => demo::run(&args, stop),
             Self::Bench(args) => bench::run(&args, stop),

@@ -15,6 +15,7 @@ pub(crate) const CASES: &[Case] = &[
     case("receive::frames_of_others_go_to_the_host", &[], frames_of_others_go_to_the_host),
     case("receive::two_cpus_share_a_flow_under_a_lock", &[], two_cpus_share_a_flow_under_a_lock),
     case("receive::writes_a_line_per_flow_and_a_histogram", &[], writes_a_line_per_flow_and_a_histogram),
+    case("receive::measure_joins_sender_and_receiver", &[], measure_joins_sender_and_receiver),
     case("receive::prints_a_row_each_second", &[], prints_a_row_each_second),
 ];
 
@@ -135,6 +136,28 @@ fn writes_a_line_per_flow_and_a_histogram() -> TestResult {
     );
     let text = fs::read_to_string(&hgrm).expect("the file is there");
     assert!(text.contains("Total count    =         4000]"), "{text}");
+    Ok(())
+}
+
+fn measure_joins_sender_and_receiver() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let measure = |options: &str, send: &str| {
+        let (tx, rx) = (&lab.tx_netns, &lab.rx_netns);
+        let devices = format!("--tx {TX_DEV} --tx-netns {tx} --rx {RX_DEV} --rx-netns {rx}");
+        wirerate_run(&format!("measure {devices} {options} -- --dst 198.18.0.2 {send}"))
+    };
+    let outcome = measure("--flows 16 --expect lost=0 --json", "--count 100k").expect_code(0);
+    let sent: Value = serde_json::from_str(outcome.stdout.lines().next().expect("a line")).expect("JSON");
+    assert_eq!((&sent["schema"], &sent["sent"]), (&"wirerate.send/1".into(), &100_000.into()));
+    let report = report(&outcome.stdout);
+    assert_eq!(counts(&report, ["unique", "flows", "missing"]), [100_000, 16, 0]);
+    // Copies are duplicates and not lost.
+    let outcome = measure("--json", "--count 1000 --clone-skb 2").expect_code(0);
+    let copied = self::report(&outcome.stdout);
+    assert_eq!(counts(&copied, ["unique", "duplicate"]), [500, 500]);
+    assert_eq!(copied["loss"]["lost_max"], 0);
+    measure("", "--count 10 --threads 2").expect_code(2).says(&["\n  try: --threads 1\n"]);
+    assert!(!lab.has_xdp());
     Ok(())
 }
 

@@ -8,8 +8,10 @@ mod run;
 pub use expect::{Expectation, Metric};
 pub use report::Report;
 pub use run::run;
+pub(crate) use run::{Receipt, start};
 
 use crate::units::{Count, Nanos};
+use capture::Mode;
 use std::path::PathBuf;
 
 /// Arguments of `wirerate receive`.
@@ -30,6 +32,17 @@ pub struct Args {
     /// Frames that were sent; the report then has the loss
     #[arg(long, value_name = "N")]
     pub sent: Option<Count>,
+    /// See [`Options`]
+    #[command(flatten)]
+    pub options: Options,
+    /// Print the line each second as CSV, and the report on standard error
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+}
+
+/// Options of `receive` and `measure`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
     /// Flows, where frames do not carry theirs: the flow is the number modulo N
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub flows: u32,
@@ -54,12 +67,16 @@ pub struct Args {
     /// Write the latencies as HdrHistogram's text, for its plotter
     #[arg(long, value_name = "FILE")]
     pub hgrm: Option<PathBuf>,
-    /// Print JSON: a line each second, then the report (docs/json.md)
+    /// Print JSON (docs/json.md)
     #[arg(long)]
     pub json: bool,
-    /// Print the line each second as CSV, and the report on standard error
-    #[arg(long, conflicts_with = "json")]
-    pub csv: bool,
+}
+
+impl Options {
+    /// What becomes of a measured frame.
+    pub(crate) fn mode(&self) -> Mode {
+        if self.mirror { Mode::Mirror } else { Mode::Drop }
+    }
 }
 
 /// One in 2^n frames.

@@ -1,14 +1,14 @@
 //! A run of `wirerate receive`: start, a row each second, end, report, files.
 
 use super::report::Second;
-use super::{Args, Report, files};
+use super::{Args, Options, Report, files};
 use crate::cmd::rx_stats::Cpu;
 use crate::out;
 use crate::outcome::{Failure, Outcome};
 use crate::rows::{PERIOD, RowFormat, RowPrinter, RowTime};
 use crate::stop::Stop;
 use crate::units::{per_second, time_of_day_ns};
-use capture::{Mode, ReceiveOptions, ReceiveResult, Receiving, XdpModeChoice};
+use capture::{ReceiveOptions, ReceiveResult, Receiving, XdpModeChoice};
 use host::Netns;
 use measure::{Loss, MeterOptions, STREAMS_MAX};
 use std::thread;
@@ -24,11 +24,11 @@ const LINES_MAX: u32 = 1 << 20;
 /// # Errors
 /// Bad usage for a check that cannot be made; refused by the host or the device.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
-    if let Some(check) = args.expect.iter().find(|check| check.needs_sent() && args.sent.is_none()) {
+    if let Some(check) = args.options.expect.iter().find(|check| check.needs_sent() && args.sent.is_none()) {
         return Err(Failure::usage(format!("make the {check}"), "the number of sent frames is unknown")
             .try_this("--sent N, or --expect missing=0"));
     }
-    let receiving = start(args)?;
+    let receiving = start(&args.device, args.netns.as_deref(), &args.options)?;
     let source = receiving.xdp().to_string();
     eprintln!("wirerate: measuring frames of {} ({source})", args.device);
     if !receiving.device().is_up() {
@@ -40,60 +40,101 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         eprintln!("wirerate: {} went away: measuring ends here", args.device);
     }
     watched?;
-    conclude(args, source, &result)
-}
-
-/// Prints the report and writes the files. Returns the outcome.
-fn conclude(args: &Args, source: String, result: &ReceiveResult) -> Result<Outcome, Failure> {
-    let mut report = report(args, source, result);
-    report.failed_checks = args.expect.iter().filter_map(|check| check.failure(&report)).collect();
-    match (args.json, args.csv) {
-        (true, _) => out::text(&report.json_line())?,
-        (false, true) => eprint!("{report}"),
-        (false, false) => out::text(&report.to_string())?,
-    }
-    if let Some(path) = &args.flows_out {
-        files::write_flows(path, result)?;
-    }
-    if let Some(path) = &args.hgrm {
-        files::write_hgrm(path, result)?;
-    }
-    let is_lossy = report.loss.is_some_and(|loss| args.expect.is_empty() && loss.lost_max > 0);
-    let is_good = report.is_good() && !is_lossy && !result.is_device_gone;
-    Ok(if is_good { Outcome::Done } else { Outcome::No })
-}
-
-fn start(args: &Args) -> Result<Receiving, Failure> {
-    let act = || match &args.netns {
-        Some(netns) => format!("receive on {} in {netns}", args.device),
-        None => format!("receive on {}", args.device),
+    let receipt = Receipt {
+        device: &args.device,
+        netns: args.netns.as_deref(),
+        options: &args.options,
+        source,
+        sent: args.sent.map(|sent| sent.0),
+        is_report_on_stderr: args.csv,
     };
-    let netns = args.netns.as_deref().map(Netns::named).transpose();
-    let options = ReceiveOptions {
-        ifname: args.device.clone(),
+    receipt.conclude(&result)
+}
+
+/// What the report of a receiver has besides its figures.
+#[derive(Debug)]
+pub(crate) struct Receipt<'a> {
+    pub(crate) device: &'a str,
+    pub(crate) netns: Option<&'a str>,
+    pub(crate) options: &'a Options,
+    pub(crate) source: String,
+    /// Numbers that were sent, if known.
+    pub(crate) sent: Option<u64>,
+    /// Standard output has rows of CSV.
+    pub(crate) is_report_on_stderr: bool,
+}
+
+impl Receipt<'_> {
+    /// Prints the report and writes the files. Returns the outcome.
+    pub(crate) fn conclude(self, result: &ReceiveResult) -> Result<Outcome, Failure> {
+        let (options, is_report_on_stderr) = (self.options, self.is_report_on_stderr);
+        let mut report = self.report(result);
+        report.failed_checks = options.expect.iter().filter_map(|check| check.failure(&report)).collect();
+        match (options.json, is_report_on_stderr) {
+            (true, _) => out::text(&report.json_line())?,
+            (false, true) => eprint!("{report}"),
+            (false, false) => out::text(&report.to_string())?,
+        }
+        if let Some(path) = &options.flows_out {
+            files::write_flows(path, result)?;
+        }
+        if let Some(path) = &options.hgrm {
+            files::write_hgrm(path, result)?;
+        }
+        let is_lossy = report.loss.is_some_and(|loss| options.expect.is_empty() && loss.lost_max > 0);
+        let is_good = report.is_good() && !is_lossy && !result.is_device_gone;
+        Ok(if is_good { Outcome::Done } else { Outcome::No })
+    }
+
+    fn report(self, result: &ReceiveResult) -> Report {
+        let figures = result.figures();
+        let cpus = (0..).zip(&result.cpus).map(|(cpu, received)| Cpu { cpu, received: *received });
+        Report {
+            device: self.device.to_owned(),
+            netns: self.netns.map(str::to_owned),
+            mode: self.options.mode().name(),
+            source: self.source,
+            duration_ns: result.elapsed.as_nanos() as u64,
+            loss: self.sent.map(|sent| Loss::new(sent, figures.unique, figures.too_old)),
+            figures,
+            clock_uncertainty_ns: result.clock_uncertainty_ns,
+            cpus: cpus.filter(|cpu| cpu.received > 0).collect(),
+            failed_checks: Vec::new(),
+        }
+    }
+}
+
+/// Starts to measure.
+///
+/// # Errors
+/// Refused by the host or the device.
+pub(crate) fn start(device: &str, netns: Option<&str>, options: &Options) -> Result<Receiving, Failure> {
+    let act = || match netns {
+        Some(netns) => format!("receive on {device} in {netns}"),
+        None => format!("receive on {device}"),
+    };
+    let netns = netns.map(Netns::named).transpose();
+    let receive = ReceiveOptions {
+        ifname: device.to_owned(),
         netns: netns.map_err(|why| Failure::host(act(), why))?,
-        mode: mode(args),
+        mode: options.mode(),
         xdp: XdpModeChoice::Best,
         meter: MeterOptions {
-            flow_count: args.flows,
-            stream_count: (LINES_MAX / args.flows).clamp(1, STREAMS_MAX as u32),
-            run: args.run,
-            stamp_shift: args.stamp_one_in.0,
+            flow_count: options.flows,
+            stream_count: (LINES_MAX / options.flows).clamp(1, STREAMS_MAX as u32),
+            run: options.run,
+            stamp_shift: options.stamp_one_in.0,
         },
-        is_shared: args.shared_flows,
+        is_shared: options.shared_flows,
     };
-    Receiving::start(&options).map_err(|why| Failure::capture(act(), why))
-}
-
-fn mode(args: &Args) -> Mode {
-    if args.mirror { Mode::Mirror } else { Mode::Drop }
+    Receiving::start(&receive).map_err(|why| Failure::capture(act(), why))
 }
 
 /// Prints a row each second until it is time to end.
 fn watch(receiving: &Receiving, args: &Args, stop: &Stop) -> Result<(), Failure> {
     let wanted = args.count.map(|count| count.0).filter(|count| *count > 0);
     let duration = args.duration.map(|duration| Duration::from_nanos(duration.0));
-    let mut printer = RowPrinter::new(RowFormat::of(args.json, args.csv));
+    let mut printer = RowPrinter::new(RowFormat::of(args.options.json, args.csv));
     let (mut last, mut last_received) = (Duration::ZERO, 0);
     loop {
         let elapsed = receiving.elapsed();
@@ -127,22 +168,5 @@ fn second(result: &ReceiveResult, last: Duration, last_received: u64) -> Second 
         too_old: figures.too_old,
         latency_p50_ns: at(50.0),
         latency_p99_ns: at(99.0),
-    }
-}
-
-fn report(args: &Args, source: String, result: &ReceiveResult) -> Report {
-    let figures = result.figures();
-    let cpus = (0..).zip(&result.cpus).map(|(cpu, received)| Cpu { cpu, received: *received });
-    Report {
-        device: args.device.clone(),
-        netns: args.netns.clone(),
-        mode: mode(args).name(),
-        source,
-        duration_ns: result.elapsed.as_nanos() as u64,
-        loss: args.sent.map(|sent| Loss::new(sent.0, figures.unique, figures.too_old)),
-        figures,
-        clock_uncertainty_ns: result.clock_uncertainty_ns,
-        cpus: cpus.filter(|cpu| cpu.received > 0).collect(),
-        failed_checks: Vec::new(),
     }
 }

@@ -30,7 +30,21 @@ pub const CATCH_UP_DEFAULT: CatchUp = CatchUp::Times(NonZeroU32::MIN.saturating_
 ///
 /// # Errors
 /// Refused by the host or the device before the first frame.
-pub fn run(args: &Args, mut config: Config, pace: Rate, stop: &Stop) -> Result<Outcome, Failure> {
+pub fn run(args: &Args, config: Config, pace: Rate, stop: &Stop) -> Result<Outcome, Failure> {
+    let (report, error) = transmit(args, config, pace, stop)?;
+    conclude(&args.device, args.netns.as_deref(), &report, error, |report| print(args, report))
+}
+
+/// Sends what `config` asks for. An error is returned beside the report of what was sent before it.
+///
+/// # Errors
+/// Refused by the host or the device before the first frame.
+pub fn transmit(
+    args: &Args,
+    mut config: Config,
+    pace: Rate,
+    stop: &Stop,
+) -> Result<(Report, Option<EngineError>), Failure> {
     let act = || format!("send on {}", args.device);
     let device =
         TxDevice::find(args.netns.as_deref(), &args.device).map_err(|why| Failure::host(act(), why))?;
@@ -64,8 +78,7 @@ pub fn run(args: &Args, mut config: Config, pace: Rate, stop: &Stop) -> Result<O
         progress: !(args.json || args.quiet),
         rows: (args.every_second || args.csv).then(|| RowFormat::of(args.json, args.csv)),
     };
-    let (report, error) = job.run(stop, view)?;
-    conclude(&args.device, args.netns.as_deref(), &report, error, |report| print(args, report))
+    job.run(stop, view)
 }
 
 /// pktgen silently takes the last queue for one that does not exist, and treats queue 0 as unset.
@@ -146,7 +159,10 @@ pub fn conclude(
 }
 
 /// Prints the report as `args` say.
-fn print(args: &Args, report: &Report) -> Result<(), Failure> {
+///
+/// # Errors
+/// When standard output is closed.
+pub fn print(args: &Args, report: &Report) -> Result<(), Failure> {
     let text = || if args.histogram { report.to_string() + &report.histogram() } else { report.to_string() };
     match (args.json, args.csv, args.quiet) {
         (true, ..) => out::text(&report.json_line())?,
