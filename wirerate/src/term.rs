@@ -184,8 +184,7 @@ impl Progress {
     /// Shows that `done` steps are behind us, and as many parts of `text` (separated by
     /// commas) as fit into the line.
     pub fn show(&self, done: u64, text: &str) {
-        let size = terminal_size::terminal_size_of(io::stderr());
-        let columns = size.map_or(WIDTH_OF_NO_TERMINAL, |(terminal_size::Width(columns), _)| columns.into());
+        let columns = usize::from(NarrowStderr.width());
         self.bar.set_position(done);
         self.bar.set_message(fitting(text, columns.saturating_sub(BEFORE_PARTS)).to_owned());
     }

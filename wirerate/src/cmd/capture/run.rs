@@ -307,8 +307,10 @@ fn conclude(job: &CaptureJob<'_>, report: &Report, ended: capture::Report) -> Re
     let args = job.args;
     if is_stdout(args) || args.csv {
         eprint!("{report}");
+    } else if args.json {
+        out::text(&report.json_line())?;
     } else {
-        out::text(&if args.json { report.json_line() } else { report.to_string() })?;
+        out::report(&report.to_string())?;
     }
     match ended.output_error {
         // The reader of the pipe closed it: an end like Ctrl-C.

@@ -86,7 +86,7 @@ pub fn run(kind: Kind, args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     match RowFormat::of(args.json, args.csv) {
         RowFormat::Json => out::text(&report.json_line())?,
         RowFormat::Csv => eprint!("{report}"),
-        RowFormat::Text => out::text(&report.to_string())?,
+        RowFormat::Text => out::report(&report.to_string())?,
     }
     Ok(if ended.is_device_gone { Outcome::No } else { Outcome::Done })
 }
