@@ -11,8 +11,9 @@ pub use crate::skel::abi::types::{
     wr_flow_line as FlowLine, wr_histogram as Histogram, wr_limit as Limit, wr_metadata_flag as MetadataFlag,
     wr_plan as Plan, wr_plan_flag as PlanFlag, wr_prebuilt as Prebuilt, wr_prebuilt_run as PrebuiltRun,
     wr_range as Range, wr_receive_control as ReceiveControl, wr_receive_cpu as ReceiveCpu,
-    wr_receive_limit as ReceiveLimit, wr_sink_cpu as SinkCpu, wr_skb_run as SkbRun, wr_slot as Slot,
-    wr_slot_flag as SlotFlag, wr_tx_stats as TxStats, wr_walk as Walk,
+    wr_receive_limit as ReceiveLimit, wr_replay_record as ReplayRecord, wr_replay_state as ReplayState,
+    wr_sink_cpu as SinkCpu, wr_skb_run as SkbRun, wr_slot as Slot, wr_slot_flag as SlotFlag,
+    wr_tx_stats as TxStats, wr_walk as Walk,
 };
 
 /// Two cache lines; x86 fetches lines in pairs.
@@ -46,5 +47,7 @@ pod!(
     SinkCpu,
     SkbRun,
     Slot,
-    PrebuiltRun
+    PrebuiltRun,
+    ReplayRecord,
+    ReplayState
 );

@@ -113,6 +113,11 @@ impl Sender {
 pub struct Attachable(OwnedFd);
 
 impl Attachable {
+    /// For a program of another sender.
+    pub(crate) fn of(program: BorrowedFd<'_>) -> io::Result<Self> {
+        Ok(Self(program.try_clone_to_owned()?))
+    }
+
     /// Attaches the program to the loopback device of the caller's network namespace, which should
     /// carry no frames. An attached program keeps its slot of the XDP dispatcher, so that a call
     /// takes microseconds instead of two RCU grace periods (about 24 ms). Attaching takes one grace

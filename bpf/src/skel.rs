@@ -22,6 +22,7 @@ skeleton!(abi, "abi.bpf.c", "/abi.skel.rs");
 skeleton!(capture, "capture.bpf.c", "/capture.skel.rs");
 skeleton!(prebuilt, "prebuilt.bpf.c", "/prebuilt.skel.rs");
 skeleton!(receive, "receive.bpf.c", "/receive.skel.rs");
+skeleton!(replay, "replay.bpf.c", "/replay.skel.rs");
 skeleton!(send, "send.bpf.c", "/send.skel.rs");
 skeleton!(sink, "sink.bpf.c", "/sink.skel.rs");
 skeleton!(skb, "skb.bpf.c", "/skb.skel.rs");

@@ -322,6 +322,22 @@ impl MapMemory {
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(offset), len) }
     }
 
+    /// Copies `bytes` to `offset`. A program may read these bytes only when the caller has told it
+    /// so afterwards.
+    ///
+    /// # Panics
+    /// Outside of a writable mapping.
+    pub(crate) fn write(&mut self, offset: usize, bytes: &[u8]) {
+        let end = offset.checked_add(bytes.len()).expect("the range fits into memory");
+        assert!(self.is_writable && end <= self.len, "bytes {offset} to {end} of {}", self.len);
+        // SAFETY: the range was just checked against the mapping, which is writable and lives as
+        // long as `self`. `&mut self` excludes borrows of its bytes, so `bytes` lies elsewhere. A
+        // program that reads the range meanwhile sees old and new bytes, in its own memory access.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.as_ptr().add(offset), bytes.len());
+        }
+    }
+
     fn check_word(&self, offset: usize, size: usize) {
         assert!(self.is_writable, "atomics need a writable mapping");
         assert!(offset.is_multiple_of(size), "offset {offset} of a word of {size} bytes");

@@ -21,6 +21,7 @@ mod inter_packet_gaps;
 mod mem;
 mod pacer;
 mod probe;
+mod replay;
 mod requirements;
 mod run;
 mod select;
@@ -40,6 +41,9 @@ pub use inter_packet_gaps::InterPacketGaps;
 pub use mem::{FrameSink, MemEngine};
 pub use pacer::{CatchUp, Lateness, Pace, Pacer, WIRE_OVERHEAD_BYTES};
 pub use probe::{Probed, probe};
+pub use replay::{
+    LATE_OCTAVES, REPLAY_XDP_LEN_MAX, ReplayFrame, ReplayRequest, ReplayResult, ReplaySource, replay,
+};
 pub use requirements::TxOptions;
 pub use run::{End, Limits, Progress, Run, RunReport, Step};
 pub use start_barrier::StartBarrier;

@@ -48,7 +48,7 @@ pub(crate) struct ThreadShared {
 
 impl ThreadShared {
     /// The slot of the thread in the transmit statistics, taken when it is first needed.
-    fn claim(&mut self) -> Result<Rc<TxSlot>, EngineError> {
+    pub(crate) fn claim(&mut self) -> Result<Rc<TxSlot>, EngineError> {
         if let Some(tx_slot) = &self.tx_slot {
             return Ok(Rc::clone(tx_slot));
         }

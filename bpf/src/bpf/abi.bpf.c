@@ -17,6 +17,8 @@ struct wr_abi {
 	struct wr_prebuilt_run written_run;
 	struct wr_tx_stats meter;
 	struct wr_sink_cpu sink_cpu;
+	struct wr_replay_record replay_record;
+	struct wr_replay_state replay_state;
 	enum wr_receive_limit receive_limit;
 	struct wr_flow_line flow_line;
 	struct wr_receive_cpu receive_cpu;

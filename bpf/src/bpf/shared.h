@@ -22,6 +22,15 @@ enum wr_limit {
 	WR_PREBUILT_MAX = 3712,
 	/* Threads of one process that can send from XDP at a time. */
 	WR_TX_SLOTS_MAX = 1024,
+	/* replay.bpf.c: frames and bytes of the ring, a power of two; what must follow the start of a
+	   frame in the ring; devices; buckets of lateness. */
+	WR_REPLAY_RECORDS = 65536,
+	WR_REPLAY_BYTES = 16777216,
+	WR_REPLAY_LEN_MAX = 4096,
+	WR_REPLAY_PORTS = 2,
+	WR_REPLAY_OCTAVES = 40,
+	/* Readings of the clock while a frame waits: 2 ms and more. */
+	WR_REPLAY_SPINS_MAX = 131072,
 };
 
 /* ---- capture ---- */
@@ -261,6 +270,26 @@ struct wr_tx_stats {
 	__u64 pad[10];
 };
 _Static_assert(sizeof(struct wr_tx_stats) == WR_LINE, "one line");
+
+/* ---- replay ---- */
+
+/* One frame of the ring. Written by the worker before the program may read it. */
+struct wr_replay_record {
+	__u32 offset;	 /* of its bytes */
+	__u16 frame_len; /* 1 to WR_REPLAY_LEN_MAX */
+	__u16 port;	 /* entry of the device map */
+	__u64 due_ns;	 /* after start_ns */
+};
+
+/* Progress of the program. */
+struct wr_replay_state {
+	__u64 next;		       /* number of the next frame, from 0 on */
+	__u64 start_ns;		       /* CLOCK_MONOTONIC; set by the worker */
+	__u64 frame_bytes;	       /* of all frames */
+	__u64 second_port;	       /* frames for port 1 */
+	__u64 malformed;	       /* records that the program cannot send */
+	__u64 late[WR_REPLAY_OCTAVES]; /* frames that left later than due by less than 2^N ns */
+};
 
 /* ---- sink ---- */
 

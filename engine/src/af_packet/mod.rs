@@ -66,7 +66,7 @@ pub(crate) fn open(
         return Err(trouble);
     }
     let batch = options.batch.unwrap_or(BATCH_DEFAULT).clamp(1, BATCH_MAX);
-    let options = RingOptions {
+    let ring_options = RingOptions {
         ifindex: device.ifindex(),
         bypass_qdisc: mode == XmitMode::StartXmit,
         priority: options.tx.priority,
@@ -74,13 +74,37 @@ pub(crate) fn open(
         slots: SLOTS_EACH * batch as usize,
         frame_len_max: plan.frame_len_max() as usize,
     };
-    let ring = PacketRing::open(&options).map_err(|(call, source)| EngineError::Syscall {
+    let ring = open_ring(&device, &ring_options)?;
+    let health = TxLink { device, transmits: true };
+    Ok(UserspaceEngine::new(ring, health, FrameSource::new(plan, cursor), batch))
+}
+
+/// A ring for frames of any kind, which bypasses the queueing discipline.
+///
+/// # Errors
+/// When the kernel rejects the socket.
+pub(crate) fn replay_ring(
+    device: &Device,
+    batch: usize,
+    frame_len_max: usize,
+) -> Result<PacketRing, EngineError> {
+    let options = RingOptions {
+        ifindex: device.ifindex(),
+        bypass_qdisc: true,
+        priority: 0,
+        send_buffer_bytes: SEND_BUFFER_BYTES,
+        slots: SLOTS_EACH * batch,
+        frame_len_max,
+    };
+    open_ring(device, &options)
+}
+
+fn open_ring(device: &Device, options: &RingOptions) -> Result<PacketRing, EngineError> {
+    PacketRing::open(options).map_err(|(call, source)| EngineError::Syscall {
         call,
         ifname: device.name(),
         source,
-    })?;
-    let health = TxLink { device, transmits: true };
-    Ok(UserspaceEngine::new(ring, health, FrameSource::new(plan, cursor), batch))
+    })
 }
 
 fn check_ability(mode: XmitMode, queues: QueueMap) -> Result<(), EngineError> {

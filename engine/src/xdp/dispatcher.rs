@@ -44,7 +44,7 @@ struct Attaching {
 /// Keeps the dispatcher slot of the program of one engine, from the first burst of several frames
 /// on.
 #[derive(Debug)]
-pub(super) struct DispatcherSlot {
+pub(crate) struct DispatcherSlot {
     /// Until it is passed to the attaching thread.
     program: Option<Attachable>,
     attaching: Arc<Attaching>,
@@ -57,22 +57,29 @@ impl DispatcherSlot {
     /// # Errors
     /// When this process cannot create namespaces or has no file descriptors left.
     pub(super) fn new(sender: &Sender) -> Result<Self, EngineError> {
+        let failed = |source| EngineError::Syscall { call: "dup", ifname: "a program".to_owned(), source };
+        Self::of(sender.attachable().map_err(failed)?)
+    }
+
+    /// For a program that is not attached yet.
+    ///
+    /// # Errors
+    /// When this process cannot create namespaces.
+    pub(crate) fn of(program: Attachable) -> Result<Self, EngineError> {
         static MAY_MAKE_NAMESPACES: OnceLock<()> = OnceLock::new();
         if MAY_MAKE_NAMESPACES.get().is_none() {
             // Needs CAP_SYS_ADMIN, which the other engines do not need.
             drop(Netns::anonymous().map_err(|source| EngineError::XdpAttach { source })?);
             let _ = MAY_MAKE_NAMESPACES.set(());
         }
-        let failed = |source| EngineError::Syscall { call: "dup", ifname: "a program".to_owned(), source };
-        let program = Some(sender.attachable().map_err(failed)?);
-        Ok(Self { program, attaching: Arc::default(), is_ready: false })
+        Ok(Self { program: Some(program), attaching: Arc::default(), is_ready: false })
     }
 
     /// True once the program may be called with several frames. The first call starts attaching.
     ///
     /// # Errors
     /// When the kernel rejected attaching the program.
-    pub(super) fn is_ready(&mut self) -> Result<bool, EngineError> {
+    pub(crate) fn is_ready(&mut self) -> Result<bool, EngineError> {
         if self.is_ready {
             return Ok(true);
         }

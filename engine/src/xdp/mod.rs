@@ -16,8 +16,7 @@ use crate::engine_kind::EngineKind;
 use crate::requirements::{BuildOptions, QueueMap, TxOptions};
 use crate::{EngineError, SystemClock, translate};
 use bpf::{Sender, TxCounts, TxSlot};
-pub(crate) use dispatcher::AttachPause;
-use dispatcher::DispatcherSlot;
+pub(crate) use dispatcher::{AttachPause, DispatcherSlot};
 use mem_id::MemIdThrottle;
 use packet::{Cursor, Plan, XmitMode};
 use slow_calls::{SlowCalls, sleeps_of_this_thread};
@@ -35,7 +34,7 @@ pub const BATCH_MAX: u32 = 256;
 const FLUSH: Duration = Duration::from_millis(250);
 /// Longer frames do not fit into the page of a live frame beside its headroom. The kernel may
 /// reject shorter ones.
-const FRAME_LEN_MAX: u32 = 3520;
+pub(crate) const FRAME_LEN_MAX: u32 = 3520;
 
 /// One program for one plan on one device, for the thread that made it.
 #[derive(Debug)]
@@ -262,7 +261,7 @@ impl Engine for XdpEngine {
 }
 
 /// Frames without an answer of the driver did not reach it.
-fn sorted(offered: u64, tx_counts: &TxCounts) -> Burst {
+pub(crate) fn sorted(offered: u64, tx_counts: &TxCounts) -> Burst {
     let options = tx_counts.sent + tx_counts.ring_full + tx_counts.refused;
     Burst {
         sent: tx_counts.sent,

@@ -21,6 +21,7 @@ mod mgcap;
 mod program;
 mod readers;
 mod receive;
+mod replay;
 mod round_trip;
 mod scripts;
 mod send;
@@ -68,6 +69,7 @@ const CASES: &[&[Case]] = &[
     mgcap::CASES,
     timestamp::CASES,
     control::CASES,
+    replay::CASES,
     round_trip::CASES,
     demo::CASES,
     doctor::CASES,

@@ -199,7 +199,7 @@ pub struct Args {
 
     /// Go through the files without sending: report what would be sent; needs no privileges and no
     /// device
-    #[arg(long, required = true, help_heading = "Output")]
+    #[arg(long, help_heading = "Output")]
     pub dry_run: bool,
     /// With --dry-run, write the frames with their due times to a pcapng file
     #[arg(long, value_name = "FILE.pcapng", requires = "dry_run", help_heading = "Output")]

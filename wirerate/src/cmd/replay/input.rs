@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Bytes that decide: the longest magic below.
 const MAGIC_LEN: usize = 6;
-const BUFFER_LEN: usize = 1 << 20;
+const BUFFER_LEN: usize = 128 << 10;
 
 /// A stream of the bytes of a file.
 pub type ByteStream = Box<dyn Read + Send>;

@@ -4,6 +4,7 @@ pub mod args;
 pub mod dry_run;
 pub mod fields;
 pub mod input;
+pub mod live;
 pub mod player;
 pub mod playlist;
 pub mod records;
@@ -21,7 +22,7 @@ use crate::stop::Stop;
 /// # Errors
 /// What could not be done, ready to be printed.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
-    let report = dry_run::run(args, stop)?;
+    let report = if args.dry_run { dry_run::run(args, stop)? } else { live::run(args, stop)? };
     out::text(&if args.json { report.json_line() } else { report.to_string() })?;
     Ok(if report.is_good() { Outcome::Done } else { Outcome::No })
 }

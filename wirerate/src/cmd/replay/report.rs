@@ -169,6 +169,13 @@ impl ReplayReport {
         self
     }
 
+    /// Adds a note.
+    #[must_use]
+    pub fn with_note(mut self, note: String) -> Self {
+        self.notes.push(note);
+        self
+    }
+
     /// False if the files or the device fell short: exit code 1.
     pub fn is_good(&self) -> bool {
         let short = self.too_long + self.link_type + self.damaged + self.errors;

@@ -1,0 +1,144 @@
+//! `replay.bpf.c`: sends frames out of a ring of packed bytes, as live frames.
+
+use crate::send::Attachable;
+use crate::shared::SharedArray;
+use crate::sys::{self, MapMemory, ProgRun};
+use crate::{BpfError, abi, log, skel};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use std::io;
+use std::mem::{MaybeUninit, offset_of};
+use std::os::fd::{AsFd, OwnedFd};
+
+const OBJECT: &str = "replay";
+/// Frames that the ring holds.
+pub const REPLAY_RECORDS: u64 = abi::Limit::WR_REPLAY_RECORDS.0 as u64;
+/// Bytes that the ring holds.
+pub const REPLAY_BYTES: u32 = abi::Limit::WR_REPLAY_BYTES.0;
+/// Bytes of the ring that must follow the start of each frame.
+pub const REPLAY_LEN_MAX: u32 = abi::Limit::WR_REPLAY_LEN_MAX.0;
+/// Buckets of the lateness of timed frames.
+pub const REPLAY_OCTAVES: usize = abi::Limit::WR_REPLAY_OCTAVES.0 as usize;
+
+/// The program. Run by one thread at a time.
+#[derive(Debug)]
+pub struct ReplaySender {
+    program: OwnedFd,
+    state: SharedArray<abi::ReplayState>,
+    page: Vec<u8>,
+}
+
+/// The side of the ring that is filled, for another thread. The caller passes frames to the sender
+/// only when they are complete, and fills places only when their frames were sent.
+#[derive(Debug)]
+pub struct ReplayRing {
+    records: MapMemory,
+    bytes: MapMemory,
+}
+
+impl ReplayRing {
+    /// Writes frame `number` with its bytes.
+    ///
+    /// # Panics
+    /// When the bytes do not fit at that offset.
+    pub fn write(&mut self, number: u64, record: &abi::ReplayRecord, bytes: &[u8]) {
+        assert!(record.offset <= REPLAY_BYTES - REPLAY_LEN_MAX, "no place for a frame at {}", record.offset);
+        self.bytes.write(record.offset as usize, bytes);
+        let at = (number % REPLAY_RECORDS) as usize * size_of::<abi::ReplayRecord>();
+        self.records.write(at, bytemuck::bytes_of(record));
+    }
+}
+
+impl ReplaySender {
+    /// Loads the program for frames of up to `frame_len_max` bytes to these devices of the caller's
+    /// network namespace. A timed program waits until each frame is due.
+    ///
+    /// # Errors
+    /// [`BpfError::Load`] if the verifier rejects it, [`BpfError::MapMemory`].
+    pub fn load(ports: &[u32], frame_len_max: u32, is_timed: bool) -> Result<(Self, ReplayRing), BpfError> {
+        let (loaded, printed) = log::collect(|| load_fds(ports, frame_len_max, is_timed));
+        let [program, state, records, bytes] = loaded.map_err(|error| BpfError::Load {
+            object: OBJECT,
+            reason: error.to_string(),
+            log: printed,
+        })?;
+        let map = |fd: &OwnedFd, map: &'static str, bytes: usize| {
+            MapMemory::new(fd.as_fd(), bytes, true).map_err(|source| BpfError::MapMemory {
+                map,
+                bytes,
+                source,
+            })
+        };
+        let records_len = REPLAY_RECORDS as usize * size_of::<abi::ReplayRecord>();
+        let ring = ReplayRing {
+            records: map(&records, "wr_records", records_len)?,
+            bytes: map(&bytes, "wr_bytes", REPLAY_BYTES as usize)?,
+        };
+        let state = SharedArray::new(state.as_fd(), "replay", 1)?;
+        Ok((Self { program, state, page: vec![0; frame_len_max as usize] }, ring))
+    }
+
+    /// A handle with which another thread attaches the program.
+    ///
+    /// # Errors
+    /// When the process has no file descriptors left.
+    pub fn attachable(&self) -> io::Result<Attachable> {
+        Attachable::of(self.program.as_fd())
+    }
+
+    /// Sets the time of `CLOCK_MONOTONIC` from which due times count.
+    pub fn set_start_ns(&self, start_ns: u64) {
+        self.state.set_word(0, offset_of!(abi::ReplayState, start_ns), start_ns);
+    }
+
+    /// Frames that the program has handled.
+    pub fn handled(&self) -> u64 {
+        self.state.counter(0, offset_of!(abi::ReplayState, next))
+    }
+
+    /// All counters.
+    pub fn state(&self) -> abi::ReplayState {
+        self.state.get(0)
+    }
+
+    /// Handles the next `frames` frames of the ring, `batch` at a time. A signal makes it return
+    /// early without an error; [`Self::handled`] has the number of frames.
+    ///
+    /// # Errors
+    /// From bpf(2).
+    pub fn run_live(&self, frames: u32, batch: u32) -> io::Result<()> {
+        let mut run = ProgRun {
+            data_in: &self.page,
+            repeat: frames,
+            flags: libbpf_sys::BPF_F_TEST_XDP_LIVE_FRAMES,
+            batch_size: batch,
+            ..ProgRun::default()
+        };
+        match sys::prog_run(self.program.as_fd(), &mut run) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Program, state, records and bytes. The descriptors keep them alive; the program keeps the ports.
+fn load_fds(ports: &[u32], frame_len_max: u32, is_timed: bool) -> libbpf_rs::Result<[OwnedFd; 4]> {
+    let mut storage = MaybeUninit::uninit();
+    let mut open = skel::replay::ReplaySkelBuilder::default().open(&mut storage)?;
+    let settings = open.maps.rodata_data.as_deref_mut().expect("the program has settings");
+    settings.wr_replay_len_max = frame_len_max;
+    open.progs.wr_replay_top.set_autoload(!is_timed);
+    open.progs.wr_replay_timed.set_autoload(is_timed);
+    let skel = open.load()?;
+    let devices = MapHandle::try_from(&skel.maps.wr_ports)?;
+    for (port, ifindex) in ports.iter().enumerate() {
+        devices.update(&(port as u32).to_ne_bytes(), &ifindex.to_ne_bytes(), MapFlags::ANY)?;
+    }
+    let program = if is_timed { &skel.progs.wr_replay_timed } else { &skel.progs.wr_replay_top };
+    Ok([
+        program.as_fd().try_clone_to_owned()?,
+        skel.maps.data_replay.as_fd().try_clone_to_owned()?,
+        skel.maps.wr_records.as_fd().try_clone_to_owned()?,
+        skel.maps.wr_bytes.as_fd().try_clone_to_owned()?,
+    ])
+}

@@ -1,0 +1,193 @@
+//! Replay by a packet socket: any device, one system call per frame when timed.
+
+use super::{ReplayFrame, ReplayRequest, ReplayResult, ReplaySource, is_stopped, octave};
+use crate::af_packet::replay_ring;
+use crate::clock::{Clock, HybridClock};
+use crate::device::Device;
+use crate::userspace::TxRing;
+use crate::{EngineError, EngineKind};
+use host::Stack;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Frames of one call at top speed.
+const BATCH: usize = 64;
+/// Time after which a device that takes no frame is asked for its state.
+const CHECK_NS: u64 = 10_000_000;
+/// Pause while the device is full: the kernel has no event that is not a system call per frame.
+const PAUSE: Duration = Duration::from_micros(20);
+const START_DELAY_NS: u64 = 1_000_000;
+
+/// Sends all frames of `source`.
+pub(super) fn run(
+    request: &ReplayRequest,
+    source: &mut dyn ReplaySource,
+    stop: &AtomicBool,
+) -> Result<ReplayResult, EngineError> {
+    let mut ports = Vec::new();
+    for name in std::iter::once(&request.ifname).chain(&request.other) {
+        let device = Device::new(Stack::here()?, name)?;
+        device.wait_for_carrier()?;
+        if let Some(trouble) = device.trouble(true)? {
+            return Err(trouble);
+        }
+        let ring = replay_ring(&device, BATCH, request.frame_len_max as usize)?;
+        ports.push(PacketPort { device, ring, first: 0, pending: 0 });
+    }
+    host::pin_thread(request.cpu)?;
+    let clock = HybridClock::default();
+    let mut result = ReplayResult::new(EngineKind::AfPacket);
+    let start_ns = clock.now_ns() + START_DELAY_NS;
+    let mut first_ns = None;
+    while let Some(ReplayFrame { due_ns, is_second }) = source.advance() {
+        let port = &mut ports[usize::from(is_second)];
+        if request.is_timed && !wait_until(&clock, start_ns + due_ns, stop) {
+            result.is_stopped = true;
+        }
+        let now_ns = clock.now_ns();
+        let is_late = request.duration_ns > 0 && now_ns >= start_ns + request.duration_ns;
+        if result.is_stopped || is_late || is_stopped(stop) {
+            result.is_stopped = !is_late;
+            result.after_end = 1;
+            break;
+        }
+        first_ns.get_or_insert(now_ns);
+        if request.is_timed {
+            result.late[octave(now_ns.saturating_sub(start_ns + due_ns))] += 1;
+        }
+        let added = port.add(source.bytes(), stop, &mut result, &clock).and_then(|is_added| {
+            let is_full = !request.is_timed && port.pending < BATCH;
+            if is_full || !is_added { Ok(is_added) } else { port.flush(stop, &mut result, &clock) }
+        });
+        result.second += u64::from(is_second);
+        match added {
+            Ok(true) => {}
+            Ok(false) => {
+                result.is_stopped = true;
+                break;
+            }
+            Err(error) => {
+                result.error = Some(error);
+                break;
+            }
+        }
+    }
+    for port in &mut ports {
+        if result.error.is_none()
+            && !result.is_stopped
+            && let Err(error) = port.flush(stop, &mut result, &clock)
+        {
+            result.error = Some(error);
+        }
+        result.after_end += port.pending as u64;
+    }
+    let now_ns = clock.now_ns();
+    result.duration_ns = now_ns - first_ns.unwrap_or(now_ns);
+    Ok(result)
+}
+
+/// False if a stop came before the time.
+fn wait_until(clock: &HybridClock, due_ns: u64, stop: &AtomicBool) -> bool {
+    while clock.now_ns() < due_ns {
+        if is_stopped(stop) {
+            return false;
+        }
+        clock.wait_until(due_ns);
+    }
+    true
+}
+
+/// A device and its ring.
+struct PacketPort<R> {
+    device: Device,
+    ring: R,
+    first: usize,
+    pending: usize,
+}
+
+impl<R: TxRing> PacketPort<R> {
+    /// Puts a frame into the ring; false if a stop came before.
+    fn add(
+        &mut self,
+        frame: &[u8],
+        stop: &AtomicBool,
+        result: &mut ReplayResult,
+        clock: &HybridClock,
+    ) -> Result<bool, EngineError> {
+        let index = (self.first + self.pending) % self.ring.slots();
+        let mut asked_ns = clock.now_ns();
+        loop {
+            if let Some(slot) = self.ring.slot(index) {
+                slot[..frame.len()].copy_from_slice(frame);
+                break;
+            }
+            if !self.pause(stop, result, clock, &mut asked_ns)? {
+                result.after_end += 1;
+                return Ok(false);
+            }
+        }
+        self.ring.set_frame_len(index, frame.len());
+        self.pending += 1;
+        Ok(true)
+    }
+
+    /// Sends the frames of the ring; false if a stop came before the last.
+    fn flush(
+        &mut self,
+        stop: &AtomicBool,
+        result: &mut ReplayResult,
+        clock: &HybridClock,
+    ) -> Result<bool, EngineError> {
+        let mut asked_ns = clock.now_ns();
+        while self.pending > 0 {
+            match self.ring.send(self.first, self.pending) {
+                Ok(accepted) => {
+                    let frames = self.first..self.first + accepted.count;
+                    let slots = self.ring.slots();
+                    let bytes: usize = frames.map(|index| self.ring.frame(index % slots).len()).sum();
+                    result.burst.frame_bytes += bytes as u64;
+                    result.burst.sent += accepted.count as u64;
+                    self.first = (self.first + accepted.count) % slots;
+                    self.pending -= accepted.count;
+                }
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EINTR) => {}
+                    Some(libc::ENOBUFS | libc::EAGAIN | libc::ENOMEM) => {
+                        if !self.pause(stop, result, clock, &mut asked_ns)? {
+                            return Ok(false);
+                        }
+                    }
+                    _ => {
+                        let ifname = self.device.name();
+                        let failed =
+                            EngineError::Syscall { call: "sendto(AF_PACKET)", ifname, source: error };
+                        return Err(self.device.trouble(true)?.unwrap_or(failed));
+                    }
+                },
+            }
+        }
+        Ok(true)
+    }
+
+    /// Waits for a full device; false if a stop came.
+    fn pause(
+        &self,
+        stop: &AtomicBool,
+        result: &mut ReplayResult,
+        clock: &HybridClock,
+        asked_ns: &mut u64,
+    ) -> Result<bool, EngineError> {
+        if is_stopped(stop) {
+            return Ok(false);
+        }
+        result.burst.retries += 1;
+        if clock.now_ns().saturating_sub(*asked_ns) > CHECK_NS {
+            *asked_ns = clock.now_ns();
+            if let Some(trouble) = self.device.trouble(true)? {
+                return Err(trouble);
+            }
+        }
+        std::thread::sleep(PAUSE);
+        Ok(true)
+    }
+}
