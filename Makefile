@@ -15,11 +15,12 @@ build: ## the program, as target/release/wirerate
 
 # Where to: make install PREFIX=/usr DESTDIR=/tmp/package. The small names are those of mgcap's programs.
 PREFIX ?= /usr/local
-SMALL_NAMES := mgdump mgcap mgcap_hwtstamp_config trafgen
+SMALL_NAMES := mgdump mgcap mgcap_hwtstamp_config tcpreplay trafgen
 
 install: build ## the program and its small names, to PREFIX/bin (/usr/local/bin), manual pages and completions
 	install -D --strip --mode=755 $(WIRERATE) $(DESTDIR)$(PREFIX)/bin/wirerate
-	for name in $(SMALL_NAMES); do ln -sfn wirerate $(DESTDIR)$(PREFIX)/bin/$$name; done
+	@# A program of the same name that is no link stays.
+	cd $(DESTDIR)$(PREFIX)/bin && for name in $(SMALL_NAMES); do [ -e $$name ] && [ ! -L $$name ] || ln -sfn wirerate $$name; done
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
 		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 	$(WIRERATE) man --dir $(DESTDIR)$(PREFIX)/share/man/man1

@@ -48,7 +48,7 @@ pub fn parser() -> clap::Command {
 
 /// Names under which the program is one of its commands: `make install` makes links of these names
 /// to it.
-pub const SMALL_NAMES: [&str; 4] = ["mgdump", "mgcap", "mgcap_hwtstamp_config", "trafgen"];
+pub const SMALL_NAMES: [&str; 5] = ["mgdump", "mgcap", "mgcap_hwtstamp_config", "trafgen", "tcpreplay"];
 
 /// The arguments as they would be without the small name that the program was called by.
 fn spelled_out(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
@@ -99,6 +99,7 @@ mod tests {
             ("/usr/local/bin/mgcap start dev lo", "wirerate mgcap start dev lo"),
             ("./mgcap_hwtstamp_config eth1 1", "wirerate mgcap_hwtstamp_config eth1 1"),
             ("/usr/bin/wirerate mgdump lo", "/usr/bin/wirerate mgdump lo"),
+            ("tcpreplay -i lo a.pcap", "wirerate tcpreplay -i lo a.pcap"),
             ("mgdump2 lo", "mgdump2 lo"),
             ("trafgen -i a.cfg", "wirerate trafgen -i a.cfg"),
         ] {

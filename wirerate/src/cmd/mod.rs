@@ -85,6 +85,9 @@ pub enum Command {
     Send(Box<send::Args>),
     /// Send the packets of capture files, with their own times or at a rate
     Replay(Box<replay::Args>),
+    /// Send the packets of capture files as tcpreplay does; also by that name
+    #[command(hide = true, name = "tcpreplay")]
+    Tcpreplay(Box<replay::tcpreplay::TcpreplayArgs>),
     /// Send frames in trafgen's packet language, or write them to a file
     Trafgen(Box<trafgen::Args>),
     /// Capture the frames that a device receives
@@ -157,6 +160,7 @@ impl Command {
         match self {
             Self::Send(args) => send::run(&args, stop),
             Self::Replay(args) => replay::run(&args, stop),
+            Self::Tcpreplay(args) => replay::tcpreplay::run(*args, stop),
             Self::Trafgen(args) => trafgen::run(&args, stop),
             Self::Capture(args) => capture::run(&args, stop),
             Self::Ctl(args) => ctl::run(&args),

@@ -52,7 +52,11 @@ pub fn pages() -> Vec<(String, String)> {
         pages.push((format!("wirerate-{}.1", command.get_name()), page::text(&parser, command)));
     }
     for name in SMALL_NAMES {
-        let command = if name == "mgcap_hwtstamp_config" { "timestamp" } else { name };
+        let command = match name {
+            "mgcap_hwtstamp_config" => "timestamp",
+            "tcpreplay" => "replay",
+            _ => name,
+        };
         pages.push((format!("{name}.1"), format!(".so man1/wirerate-{command}.1\n")));
     }
     pages

@@ -10,6 +10,7 @@ pub mod playlist;
 pub mod records;
 pub mod report;
 pub mod target;
+pub mod tcpreplay;
 
 pub use args::Args;
 
