@@ -251,6 +251,18 @@ impl Options {
         }
     }
 
+    /// Whether the options about devices can be combined.
+    pub(crate) fn check_source(&self) -> Result<(), CaptureError> {
+        let refuse = |what, other| Err(CaptureError::Contradiction { what, other });
+        if self.mode == Mode::Drop && self.fanout == Fanout::Hash {
+            return refuse("a fanout by flow hash", "drop mode, which needs XDP");
+        }
+        if self.source == SourceKind::Xdp && self.fanout == Fanout::Hash {
+            return refuse("a fanout by flow hash", "XDP, whose rings belong to the CPUs");
+        }
+        Ok(())
+    }
+
     /// Whether the options can be combined; `output` is the one that was taken out of `self`.
     pub(crate) fn check(&self, output: &Output, link_types: &[u16]) -> Result<(), CaptureError> {
         let refuse = |what, other| Err(CaptureError::Contradiction { what, other });
@@ -260,9 +272,6 @@ impl Options {
         }
         if is_stream && self.order == Order::FilePerRing {
             return refuse("a file for each CPU", "output that is a stream");
-        }
-        if self.source == SourceKind::Xdp && self.fanout == Fanout::Hash {
-            return refuse("a fanout by flow hash", "XDP, whose rings belong to the CPUs");
         }
         if self.rotate_command.is_some() && !self.rotate.rotates() {
             return refuse("a command for each complete file", "a single file");
@@ -449,6 +458,14 @@ mod tests {
     #[test]
     fn contradictions_are_refused() {
         let refusal = |options: Options| options.check(&options.output, &[1, 1]).unwrap_err().to_string();
+        let hash = |options| {
+            Options { fanout: Fanout::Hash, ..options }.check_source().map_err(|why| why.to_string())
+        };
+        let by_xdp = Options { source: SourceKind::Xdp, ..Options::new("eth0") };
+        assert!(hash(by_xdp).unwrap_err().ends_with("belong to the CPUs"));
+        let dropping = Options { mode: Mode::Drop, ..Options::new("eth0") };
+        assert!(hash(dropping).unwrap_err().ends_with("which needs XDP"));
+        assert_eq!(hash(Options::new("eth0")), Ok(()));
         let stream = || Output::Stream { name: "pipe".to_owned(), to: Box::new(std::io::sink()) };
         let ring_files = std::num::NonZeroU32::new(2);
         let rotate = RotatePolicy { ring_files, ..RotatePolicy::default() };

@@ -106,6 +106,7 @@ impl Session {
         command: Option<Arc<CommandRunner>>,
     ) -> Result<Self, CaptureError> {
         check_time_of_day()?;
+        options.check_source()?;
         let stack = Stack::here()?;
         let mut interfaces = Interfaces::default();
         let devices = open_devices(&stack, options, &mut interfaces)?;
