@@ -1,6 +1,7 @@
 //! `send.bpf.c`, loaded with one plan: builds and sends live frames.
 
 use crate::abi;
+use crate::general::{self, GeneralProgram};
 use crate::state::{State, flow_entries};
 use crate::sys::{self, ProgRun};
 use crate::xdp::{self, XdpLink, XdpModeChoice};
@@ -43,6 +44,17 @@ impl Sender {
                 0
             },
         })
+    }
+
+    /// Loads the program of general plans with one of them.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn load_general(general: &GeneralProgram) -> Result<Self, BpfError> {
+        let [program, cursor, states] = general::load(general)?;
+        let state = State::map_general(general.state_count, cursor.as_fd(), states.as_fd())?;
+        let receives = general.plan.flags & abi::GeneralFlag::WR_GENERAL_RECEIVE.0 != 0;
+        Ok(Self { program, state, ingress_ifindex: if receives { general.plan.ifindex } else { 0 } })
     }
 
     /// A handle with which another thread attaches the program.

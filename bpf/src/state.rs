@@ -11,7 +11,10 @@ use std::os::fd::BorrowedFd;
 #[derive(Debug)]
 pub struct State {
     cursor: SharedArray<abi::Cursor>,
-    flows: SharedArray<abi::Flow>,
+    /// `None` for a general plan.
+    flows: Option<SharedArray<abi::Flow>>,
+    /// The states of the fields of a general plan, if it has fields.
+    field_states: Option<SharedArray<u64>>,
     fixed_frame_len: Option<u32>,
 }
 
@@ -24,10 +27,39 @@ impl State {
     ) -> Result<Self, BpfError> {
         Ok(Self {
             cursor: SharedArray::new(cursor, "cursor", 1)?,
-            flows: SharedArray::new(flows, "wr_flows", flow_entries(plan) as usize)?,
+            flows: Some(SharedArray::new(flows, "wr_flows", flow_entries(plan) as usize)?),
+            field_states: None,
             fixed_frame_len: (plan.flags & abi::PlanFlag::WR_PLAN_SIZE_MOVES.0 == 0)
                 .then_some(plan.frame_len_max),
         })
+    }
+
+    /// Maps cursor and field states of a program with a general plan.
+    pub(crate) fn map_general(
+        state_count: usize,
+        cursor: BorrowedFd<'_>,
+        states: BorrowedFd<'_>,
+    ) -> Result<Self, BpfError> {
+        let shared = |count| SharedArray::new(states, "states", count);
+        Ok(Self {
+            cursor: SharedArray::new(cursor, "cursor", 1)?,
+            flows: None,
+            field_states: (state_count > 0).then_some(state_count).map(shared).transpose()?,
+            fixed_frame_len: None,
+        })
+    }
+
+    /// The states of the fields of a general plan.
+    pub fn field_states(&self) -> Vec<u64> {
+        let all = |states: &SharedArray<u64>| (0..states.len()).map(|index| states.get(index)).collect();
+        self.field_states.as_ref().map(all).unwrap_or_default()
+    }
+
+    /// Sets the states of the fields; not while the program runs.
+    pub fn set_field_states(&self, states: &[u64]) {
+        for (index, state) in states.iter().enumerate() {
+            self.field_states.iter().for_each(|shared| shared.set(index, state));
+        }
     }
 
     /// State of the next frame.
@@ -50,14 +82,15 @@ impl State {
 
     /// The flow table; one unused entry if the plan has no flows.
     pub fn flows(&self) -> Vec<abi::Flow> {
-        (0..self.flows.len()).map(|index| self.flows.get(index)).collect()
+        let all = |flows: &SharedArray<abi::Flow>| (0..flows.len()).map(|index| flows.get(index)).collect();
+        self.flows.as_ref().map(all).unwrap_or_default()
     }
 
     /// Sets the flow table, with at most as many entries as the plan has flows. Not while the
     /// program runs.
     pub fn set_flows(&self, flows: &[abi::Flow]) {
         for (index, flow) in flows.iter().enumerate() {
-            self.flows.set(index, flow);
+            self.flows.iter().for_each(|shared| shared.set(index, flow));
         }
     }
 

@@ -12,6 +12,8 @@ mod clock;
 mod device;
 #[cfg(test)]
 mod differential;
+#[cfg(test)]
+mod differential_general;
 mod dummy_program;
 mod engine;
 mod engine_kind;
@@ -28,6 +30,7 @@ mod select;
 mod skb;
 mod start_barrier;
 mod translate;
+mod translate_general;
 mod userspace;
 mod worker;
 mod xdp;

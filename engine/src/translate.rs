@@ -148,6 +148,8 @@ pub(crate) fn cursor(cursor: &Cursor, plan: &Plan) -> abi::Cursor {
         built_dst_mac_offset: built.dst_mac_offset,
         built_sec: built.tv_sec,
         built_usec: built.tv_usec,
+        next_packet: 0,
+        pad: 0,
         imix_counts: padded(&cursor.imix_counts),
     }
 }

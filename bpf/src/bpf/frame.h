@@ -7,6 +7,7 @@
 #ifndef WR_FRAME_H
 #define WR_FRAME_H
 
+#include "draw.h"
 #include "shared.h"
 
 #define MPLS_BOTTOM 0x100
@@ -29,16 +30,9 @@ struct {
 	__type(value, struct wr_flow);
 } wr_flows SEC(".maps");
 
-/* SplitMix64, as packet/src/rng.rs. */
 static __always_inline __u32 draw(void)
 {
-	__u64 mixed;
-
-	cursor.rng += 0x9e3779b97f4a7c15ull;
-	mixed = cursor.rng;
-	mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9ull;
-	mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebull;
-	return (mixed ^ (mixed >> 31)) >> 32;
+	return draw_word(&cursor.rng);
 }
 
 static __always_inline __u32 draw_below(__u32 bound)

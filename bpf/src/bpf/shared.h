@@ -20,6 +20,14 @@ enum wr_limit {
 	WR_DST_RANGES = 3,
 	/* Longest frame that fits into the page of a test run beside headroom and skb_shared_info. */
 	WR_PREBUILT_MAX = 3712,
+	/* General plans: bytes of the template that are written for each frame, fields and steps of
+	   checksums of an only packet, states of the fields of all packets (a power of two), and the
+	   bits of an offset in a frame. */
+	WR_TEMPLATE_MAX = 128,
+	WR_FIELDS_UNROLLED = 24,
+	WR_SUM_OPS_UNROLLED = 48,
+	WR_STATES_MAX = 4096,
+	WR_OFFSET_MASK = 0xfff,
 	/* Threads of one process that can send from XDP at a time. */
 	WR_TX_SLOTS_MAX = 1024,
 	/* replay.bpf.c: frames and bytes of the ring, a power of two; what must follow the start of a
@@ -221,6 +229,8 @@ struct wr_cursor {
 	__u32 built_dst_mac_offset;
 	__u32 built_sec;
 	__u32 built_usec;
+	__u32 next_packet; /* of a general plan */
+	__u32 pad;
 	__u64 imix_counts[WR_IMIX_MAX];
 };
 
@@ -289,6 +299,88 @@ struct wr_replay_state {
 	__u64 second_port;	       /* frames for port 1 */
 	__u64 malformed;	       /* records that the program cannot send */
 	__u64 late[WR_REPLAY_OCTAVES]; /* frames that left later than due by less than 2^N ns */
+};
+
+/* ---- general plans ---- */
+
+/* Bits of wr_general.flags. */
+enum wr_general_flag {
+	WR_GENERAL_RECEIVE = 0x1,      /* into the receive path of the device */
+	WR_GENERAL_RANDOM_ORDER = 0x2, /* the next packet is any, not the next in order */
+	WR_GENERAL_IN_MAPS = 0x4,      /* packets, fields and ops are in maps */
+};
+
+/* Where the values of a field come from. */
+enum wr_field_mode {
+	WR_FIELD_UP = 0,
+	WR_FIELD_DOWN = 1,
+	WR_FIELD_RANDOM = 2,
+	WR_FIELD_VALUES = 3,
+};
+
+/* packet::general::Field. */
+struct wr_field {
+	__u64 mask; /* the bits that are written, of a big-endian number of `width` bytes */
+	__u64 min;
+	__u64 max;
+	__u64 step;
+	__u64 wrap; /* subtracted from a value above max */
+	__u32 mode; /* WR_FIELD_* */
+	__u32 offset;
+	__u32 width;
+	__u32 shift;
+	__u32 values_at; /* place in wr_values */
+	__u32 values_count;
+	__u32 repeat_from;
+	__u32 pad;
+};
+
+enum wr_sum_kind {
+	WR_SUM_ADD = 0,	     /* add bytes to the current checksum */
+	WR_SUM_INTERNET = 1, /* write it and start the next */
+	WR_SUM_UDP = 2,	     /* the same; 0 is written as 0xffff */
+};
+
+/* One step of the checksums of a packet. */
+struct wr_sum_op {
+	__u32 kind; /* WR_SUM_* */
+	__u32 offset;
+	__u32 width; /* of the bytes that are added: 1, 2 or 4 */
+	__u32 mask;  /* their bits, in the order of memory */
+	__u32 is_odd;
+	__u32 base; /* sum of the constant part, in the order of memory */
+};
+
+/* One of the packets in maps. */
+struct wr_packet {
+	__u32 frame_len;
+	__u32 field_first;
+	__u32 field_count;
+	__u32 op_first;
+	__u32 op_count;
+	__u32 pad;
+	__u8 bytes[WR_PREBUILT_MAX];
+};
+
+/* packet::general::GeneralPlan. Read-only once loaded. The template, fields and ops are those of
+ * the only packet, unless WR_GENERAL_IN_MAPS. */
+struct wr_general {
+	__u8 template[WR_TEMPLATE_MAX];
+	__u32 template_len; /* bytes that each frame gets anew */
+	__u32 touched_len;  /* end of all bytes that are written */
+	__u32 frame_len_max;
+	__u32 ifindex;
+	__u32 flags; /* WR_GENERAL_* */
+	__u32 packet_count;
+	__u32 field_count;
+	__u32 op_count;
+	struct wr_field fields[WR_FIELDS_UNROLLED];
+	struct wr_sum_op ops[WR_SUM_OPS_UNROLLED];
+};
+
+/* The state of each field of each packet. */
+struct wr_field_states {
+	__u64 state[WR_STATES_MAX];
 };
 
 /* ---- sink ---- */

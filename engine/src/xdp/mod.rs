@@ -14,7 +14,7 @@ use crate::dummy_program::DummyProgram;
 use crate::engine::{Burst, Engine, Errors};
 use crate::engine_kind::EngineKind;
 use crate::requirements::{BuildOptions, QueueMap, TxOptions};
-use crate::{EngineError, SystemClock, translate};
+use crate::{EngineError, SystemClock, translate, translate_general};
 use bpf::{Sender, TxCounts, TxSlot};
 pub(crate) use dispatcher::{AttachPause, DispatcherSlot};
 use mem_id::MemIdThrottle;
@@ -45,6 +45,8 @@ pub(crate) struct XdpEngine {
     tx_slot: Option<Rc<TxSlot>>,
     cursor: Cursor,
     page: Vec<u8>,
+    /// The program is that of general plans.
+    is_general: bool,
     batch: u32,
     clock_sharing: u32,
     /// The kernel reports that the driver accepts frames.
@@ -82,9 +84,7 @@ impl XdpEngine {
         }
         let is_capability_known = device.reports_xdp()?;
         let mem_ids = MemIdThrottle::new(receive || device.is_kind("veth")?);
-        let sender = Sender::load(&translate::plan(plan, &cursor, device.ifindex(), receive))?;
-        sender.state().set_cursor(&translate::cursor(&cursor, plan));
-        sender.state().set_flows(&translate::flows(&cursor.flows));
+        let sender = load(plan, &cursor, device.ifindex(), receive)?;
         let pin = DispatcherSlot::new(&sender)?;
         let tx_slot = if receive { None } else { Some(tx_slot()?) };
         Ok(Self {
@@ -92,7 +92,8 @@ impl XdpEngine {
             sender,
             tx_slot,
             cursor,
-            page: vec![0; plan.frame_len_max() as usize],
+            page: page(plan),
+            is_general: plan.general.is_some(),
             batch: options.batch.unwrap_or(BATCH_DEFAULT).clamp(1, BATCH_MAX),
             clock_sharing: 1,
             is_capability_known,
@@ -142,6 +143,27 @@ impl XdpEngine {
     }
 }
 
+/// Loads the program of a plan at `cursor`.
+fn load(plan: &Plan, cursor: &Cursor, ifindex: u32, receive: bool) -> Result<Sender, EngineError> {
+    if let Some(general) = &plan.general {
+        let sender = Sender::load_general(&translate_general::program(general, ifindex, receive)?)?;
+        sender.state().set_cursor(&translate_general::cursor(cursor));
+        sender.state().set_field_states(&cursor.general.states);
+        return Ok(sender);
+    }
+    let sender = Sender::load(&translate::plan(plan, cursor, ifindex, receive))?;
+    sender.state().set_cursor(&translate::cursor(cursor, plan));
+    sender.state().set_flows(&translate::flows(&cursor.flows));
+    Ok(sender)
+}
+
+/// Initial contents of a page: zeros, or the first packet of a general plan.
+fn page(plan: &Plan) -> Vec<u8> {
+    let mut page = plan.general.as_ref().map_or_else(Vec::new, |_| plan.header.clone());
+    page.resize(plan.frame_len_max() as usize, 0);
+    page
+}
+
 fn trouble(device: &Device, transmit: bool) -> Result<Option<EngineError>, EngineError> {
     match device.trouble(transmit)? {
         None if transmit => device.xdp_trouble(),
@@ -163,9 +185,6 @@ fn check_ability(plan: &Plan, mode: XmitMode, options: &BuildOptions) -> Result<
     }
     if mode == XmitMode::QueueXmit {
         return unable("xmit_mode queue_xmit: it bypasses the qdisc".to_owned());
-    }
-    if plan.general.is_some() {
-        return unable("packets of a general plan yet".to_owned());
     }
     if plan.frame_len_max() > FRAME_LEN_MAX {
         return unable(format!("frames of {} bytes: they must fit into one page", plan.frame_len_max()));
@@ -248,6 +267,11 @@ impl Engine for XdpEngine {
 
     fn cursor(&self) -> Cursor {
         let mut cursor = self.cursor.clone();
+        if self.is_general {
+            let state = self.sender.state();
+            translate_general::update(&mut cursor, &state.cursor(), state.field_states());
+            return cursor;
+        }
         translate::update(&mut cursor, &self.sender.state().cursor());
         if !cursor.flows.is_empty() {
             cursor.flows = translate::flows_back(&self.sender.state().flows());

@@ -53,7 +53,7 @@ fn every_engine_sends_the_frames_of_the_file() -> TestResult {
         assert_eq!(seen, "", "{config}");
         let written: Vec<_> = frames(&path).into_iter().map(|frame| frame.bytes).collect();
         assert_eq!(written.len(), 60);
-        for engine in ["skb", "af_packet", "af_xdp"] {
+        for engine in ["xdp", "skb", "af_packet", "af_xdp"] {
             let netns = lab.tx_netns.as_str();
             let seen = on_the_wire(&lab, 60, || {
                 let words = ["-o", TX_DEV, "--netns", netns, "--engine", engine];
