@@ -109,6 +109,16 @@ fn fitting(text: &str, columns: usize) -> &str {
 /// move to the next line and leave the live line behind.
 const FREE_COLUMNS: u16 = 3;
 
+/// Moves the cursor of the terminal. A count of 0 writes nothing: terminals take it for 1, and the
+/// report would overwrite the lines above the live line.
+fn move_cursor(count: usize, direction: char) -> io::Result<()> {
+    io::stderr().write_all(cursor_moved(count, direction).as_bytes())
+}
+
+fn cursor_moved(count: usize, direction: char) -> String {
+    if count == 0 { String::new() } else { format!("\x1b[{count}{direction}") }
+}
+
 /// Standard error, narrower than it is.
 #[derive(Debug)]
 struct NarrowStderr;
@@ -120,19 +130,19 @@ impl TermLike for NarrowStderr {
     }
 
     fn move_cursor_up(&self, count: usize) -> io::Result<()> {
-        write!(io::stderr(), "\x1b[{count}A")
+        move_cursor(count, 'A')
     }
 
     fn move_cursor_down(&self, count: usize) -> io::Result<()> {
-        write!(io::stderr(), "\x1b[{count}B")
+        move_cursor(count, 'B')
     }
 
     fn move_cursor_right(&self, count: usize) -> io::Result<()> {
-        write!(io::stderr(), "\x1b[{count}C")
+        move_cursor(count, 'C')
     }
 
     fn move_cursor_left(&self, count: usize) -> io::Result<()> {
-        write!(io::stderr(), "\x1b[{count}D")
+        move_cursor(count, 'D')
     }
 
     fn write_line(&self, line: &str) -> io::Result<()> {
@@ -206,6 +216,12 @@ mod tests {
         assert_eq!(wrapped("fits in one line", 16, 2), "fits in one line");
         assert_eq!(wrapped("/a/long/path x", 4, 1), "/a/long/path\n x");
         assert_eq!(wrapped("µs µs", 5, 0), "µs µs", "columns, not bytes");
+    }
+
+    #[test]
+    fn a_cursor_that_stays_writes_nothing() {
+        assert_eq!(cursor_moved(0, 'A'), "");
+        assert_eq!(cursor_moved(2, 'A'), "\x1b[2A");
     }
 
     #[test]

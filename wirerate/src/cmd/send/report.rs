@@ -180,7 +180,8 @@ impl Report {
             (Some(bps), _) => (human_bps(bps), human_bps(self.wire_bps)),
             (None, pps) => (human_pps(pps?), human_pps(self.rate_pps)),
         };
-        Some(format!("{asked}, reached {reached} ({percent:.0} %)"))
+        let digits = if percent < 1.0 { 2 } else { 0 };
+        Some(format!("{asked}, reached {reached} ({percent:.digits$} %)"))
     }
 
     /// The report as one line of JSON.
