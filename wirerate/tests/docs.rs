@@ -55,3 +55,66 @@ fn the_page_for_scripts_has_every_word_and_only_options_that_there_are() {
         assert!(help.contains(&format!("{option} ")) || help.contains(&format!("{option}\n")), "{option}");
     }
 }
+
+/// Pages whose command lines are meant to be typed.
+const PAGES: &[&str] = &[
+    "README.md",
+    "docs/install.md",
+    "docs/tutorial.md",
+    "docs/cookbook.md",
+    "docs/faq.md",
+    "docs/doctor.md",
+    "docs/scripts.md",
+];
+
+/// The words of a shell line up to its first operator; quotes keep blanks.
+fn shell_words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for letter in line.chars() {
+        match (quote, letter) {
+            (Some(open), letter) if letter == open => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (None, '|' | '>' | '&' | ';' | '#') => break,
+            (None, ' ') => words.extend(word.take()),
+            (_, letter) => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+#[test]
+fn every_command_line_of_the_pages_parses() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut parsed = 0;
+    for page in PAGES {
+        let text = fs::read_to_string(root.join(page)).expect("the page is there");
+        for line in text.lines().filter_map(|line| line.strip_prefix("    ")) {
+            let words = shell_words(line);
+            if words.first().is_none_or(|word| word != "wirerate") {
+                continue;
+            }
+            let result = <wirerate::Cli as clap::Parser>::try_parse_from(&words);
+            assert!(result.is_ok(), "{page}: {line}\n{}", result.unwrap_err());
+            parsed += 1;
+        }
+    }
+    assert!(parsed > 30, "{parsed}");
+}
+
+#[test]
+fn the_page_of_pktgen_commands_is_what_help_prints() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/pktgen-commands.md");
+    let text = fs::read_to_string(&page).expect("the page is there");
+    let indented = |line: &str| if line.is_empty() { String::new() } else { format!("    {line}") };
+    let block: Vec<_> = command::commands_text().lines().map(indented).collect();
+    let intro = text.split("\n    Control commands").next().unwrap_or_default();
+    let expected = format!("{intro}\n{}\n", block.join("\n"));
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&page, &expected).expect("the page can be written");
+    }
+    assert_eq!(fs::read_to_string(&page).expect("the page is there"), expected, "UPDATE=1 rewrites it");
+}
