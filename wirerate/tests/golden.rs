@@ -89,6 +89,7 @@ fn help_of_send() {
     golden("send_help.txt", &["send", "--help"]);
     golden("replay_help.txt", &["replay", "--help"]);
     golden("trafgen_help.txt", &["trafgen", "--help"]);
+    golden("search_help.txt", &["search", "--help"]);
     golden("report_help.txt", &["report", "--help"]);
     golden("capture_help.txt", &["capture", "--help"]);
     golden("count_help.txt", &["count", "--help"]);

@@ -18,6 +18,7 @@ pub mod replay;
 pub mod report;
 pub mod rx_args;
 pub mod rx_stats;
+pub mod search;
 pub mod send;
 pub mod serve;
 pub mod timestamp;
@@ -114,6 +115,8 @@ pub enum Command {
     /// Measure rates, paces, starts and captures, on devices made for it or on two of yours
     #[command(after_help = BENCH_HELP)]
     Bench(bench::Args),
+    /// Find the highest load that passes between two devices without loss
+    Search(Box<search::Args>),
     /// Render result files as one HTML page and compare them
     #[command(after_help = REPORT_HELP)]
     Report(report::Args),
@@ -171,6 +174,7 @@ impl Command {
             Self::Timestamp(args) => timestamp::run(&args),
             Self::Demo(args) => demo::run(&args, stop),
             Self::Bench(args) => bench::run(&args, stop),
+            Self::Search(args) => search::run(&args, stop),
             Self::Report(args) => report::run(&args),
             Self::Doctor(args) => doctor::run(&args),
             Self::Exec(args) => exec::run(&args),

@@ -24,6 +24,7 @@ mod receive;
 mod replay;
 mod round_trip;
 mod scripts;
+mod search;
 mod send;
 mod send_refused;
 mod sources;
@@ -54,6 +55,7 @@ const CASES: &[&[Case]] = &[
     lab::CASES,
     program::CASES,
     dry_run::CASES,
+    search::CASES,
     send::CASES,
     send_refused::CASES,
     trafgen::CASES,

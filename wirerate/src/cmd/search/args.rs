@@ -1,0 +1,84 @@
+//! The arguments of `wirerate search`.
+
+use crate::units::{Nanos, Pps};
+use search::{BILLION, Method};
+
+/// Arguments of `wirerate search`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Ctrl-C ends the search with the bounds so far.\n\n\
+    Examples:\n  \
+    wirerate search --tx eth1 --rx eth2 --loss 0 --loss 0.5% -- --dst 198.18.0.1 --dst-mac 02:00:00:00:00:01\n  \
+    wirerate search --tx veth0@a --rx veth1@b --method quick --json > results.jsonl")]
+pub struct Args {
+    /// The device to send on, with its network namespace
+    #[arg(long, value_name = "DEV[@NETNS]")]
+    pub tx: String,
+    /// The device to receive on
+    #[arg(long, value_name = "DEV[@NETNS]")]
+    pub rx: String,
+    /// mlr, rfc2544, tst009, quick or binary
+    #[arg(long, value_name = "METHOD", default_value = "mlr", value_parser = method)]
+    pub method: MethodName,
+    /// Loss ratio of a goal, such as 0 or 0.5%; several times for several goals
+    #[arg(long, value_name = "RATIO", default_value = "0", value_parser = loss_ratio)]
+    pub loss: Vec<LossRatio>,
+    /// Highest load [default: the rate of the medium, or 20M]
+    #[arg(long, value_name = "PPS")]
+    pub max_pps: Option<Pps>,
+    /// Lowest load
+    #[arg(long, value_name = "PPS", default_value = "1000")]
+    pub min_pps: Pps,
+    /// Time after which the search ends with the bounds so far, such as 5m
+    #[arg(long, value_name = "TIME")]
+    pub budget: Option<Nanos>,
+    /// Print each trial and the result as lines of JSON, for `wirerate report` (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+    /// Options of `wirerate send` for the frames
+    #[arg(last = true, value_name = "SEND OPTIONS")]
+    pub send: Vec<String>,
+}
+
+/// A method by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MethodName(pub Method);
+
+/// Parts per billion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LossRatio(pub u64);
+
+fn method(text: &str) -> Result<MethodName, String> {
+    let names = || Method::ALL.map(Method::name).join(", ");
+    Method::of_name(text).map(MethodName).ok_or_else(|| format!("is none of {}", names()))
+}
+
+/// `0`, `0.005` or `0.5%`, exactly.
+fn loss_ratio(text: &str) -> Result<LossRatio, String> {
+    let (number, scale) = text.strip_suffix('%').map_or((text, BILLION), |number| (number, BILLION / 100));
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    let is_number = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit());
+    let error = || "is not a ratio below 1, such as 0, 0.005 or 0.5%".to_owned();
+    if whole.is_empty() || whole.len() > 3 || part.len() > 9 || !is_number(whole) || !is_number(part) {
+        return Err(error());
+    }
+    let whole: u64 = whole.parse().map_err(|_| error())?;
+    let parts: u64 = format!("{part:0<9}").parse().map_err(|_| error())?;
+    let ppb = whole * scale + parts * scale / BILLION;
+    (ppb < BILLION).then_some(LossRatio(ppb)).ok_or_else(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loss_ratios_are_read_exactly() {
+        assert_eq!(loss_ratio("0"), Ok(LossRatio(0)));
+        assert_eq!(loss_ratio("0.5%"), Ok(LossRatio(5_000_000)));
+        assert_eq!(loss_ratio("0.005"), Ok(LossRatio(5_000_000)));
+        assert_eq!(loss_ratio("0.0000001"), Ok(LossRatio(100)));
+        for wrong in ["", "%", "1", "100%", "-1", "1e-3", "0.5 %", ".5"] {
+            assert!(loss_ratio(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! One trial: a receiver on one device, a run on the other, and the counts of both.
+
+use super::args::Args;
+use crate::cmd::send::device::TxDevice;
+use crate::cmd::send::{self, config, rate::Rate};
+use crate::outcome::Failure;
+use crate::stop::Stop;
+use crate::units::{Count, Nanos, Pps};
+use capture::{Mode, ReceiveOptions, Receiving, XdpModeChoice};
+use clap::{Args as _, FromArgMatches};
+use host::{Machine, Netns};
+use measure::MeterOptions;
+use packet::wire_len;
+use search::{LatencyFigures, TrialRequest, TrialResult};
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The highest load where the medium has no rate.
+const MAX_LOAD_PPS: u64 = 20_000_000;
+/// The kernel offers no event for frames that arrive: all have when no count moved for this time.
+const DRAIN_INTERVAL: Duration = Duration::from_millis(50);
+/// RFC 2544 section 23 waits for two seconds.
+const DRAIN_MAX: Duration = Duration::from_secs(2);
+
+/// The devices and the frames of a search.
+pub(super) struct Tester {
+    send: send::Args,
+    receive: ReceiveOptions,
+    wire_len: Option<u64>,
+    speed_bps: Option<u64>,
+    facts: BTreeMap<String, String>,
+}
+
+fn split(device: &str) -> (&str, Option<&str>) {
+    device.split_once('@').map_or((device, None), |(name, netns)| (name, Some(netns)))
+}
+
+impl Tester {
+    /// Finds the devices and reads send's options.
+    ///
+    /// # Errors
+    /// Bad options, no such device, or the device with the default route.
+    pub(super) fn new(args: &Args) -> Result<Self, Failure> {
+        let (tx, tx_netns) = split(&args.tx);
+        let (rx, rx_netns) = split(&args.rx);
+        let mut send = send_args(tx, &args.send)?;
+        send.netns = tx_netns.map(str::to_owned);
+        send.quiet = true;
+        let failed = |why| Failure::host(format!("send on {tx}"), why);
+        let device = TxDevice::find(tx_netns, tx).map_err(failed)?;
+        let netns = rx_netns.map(Netns::named).transpose();
+        let netns = netns.map_err(|why| Failure::host(format!("receive on {rx}"), why))?;
+        let settings = config::config(&send)?;
+        let is_one_size = settings.min_pkt_size == settings.max_pkt_size && settings.imix.is_empty();
+        let wire_len = is_one_size.then(|| wire_len(settings.min_pkt_size.max(60)).into());
+        let facts = [("kernel", Machine::read().kernel), ("tx", args.tx.clone()), ("rx", args.rx.clone())];
+        Ok(Self {
+            send,
+            receive: ReceiveOptions {
+                ifname: rx.to_owned(),
+                netns,
+                mode: Mode::Drop,
+                xdp: XdpModeChoice::Best,
+                meter: MeterOptions::default(),
+                is_shared: false,
+            },
+            wire_len,
+            speed_bps: device.stack.speed_bps(&device.link).ok().flatten(),
+            facts: facts.map(|(name, value)| (name.to_owned(), value)).into(),
+        })
+    }
+
+    /// Frame size with FCS; `None` for a mix.
+    pub(super) fn frame_size(&self) -> Option<u64> {
+        self.wire_len.map(|wire_len| wire_len - 20)
+    }
+
+    /// Highest rate of the medium for this frame size.
+    pub(super) fn medium_pps(&self) -> Option<u64> {
+        Some(self.speed_bps? / (self.wire_len? * 8))
+    }
+
+    /// The rate of the medium, or what one thread reaches.
+    pub(super) fn max_load_pps(&self) -> u64 {
+        self.medium_pps().unwrap_or(MAX_LOAD_PPS)
+    }
+
+    /// Facts about the host for the report.
+    pub(super) fn facts(&self) -> BTreeMap<String, String> {
+        self.facts.clone()
+    }
+
+    /// Runs a trial. Frames that did not leave within its duration are not sent, so a load that the
+    /// sender does not reach counts as loss.
+    ///
+    /// # Errors
+    /// What the host refused.
+    pub(super) fn run(&self, request: &TrialRequest, stop: &Stop) -> Result<TrialResult, Failure> {
+        let act = format!("receive on {}", self.receive.ifname);
+        let receiving = Receiving::start(&self.receive).map_err(|why| Failure::refused(act, why))?;
+        let mut send = self.send.clone();
+        send.count = Some(Count(request.frames));
+        send.pps = Some(Pps(request.load_pps));
+        send.duration = Some(Nanos(request.duration_ns + request.duration_ns / 1000));
+        let started = Instant::now();
+        let settings = config::config(&send)?;
+        let (report, error) = send::run::transmit(&send, settings, Rate::of(&send)?, stop)?;
+        if let Some(error) = error {
+            return Err(Failure::engine(format!("send on {}", send.device), error, send.netns.as_deref()));
+        }
+        drain(&receiving);
+        let elapsed_ns = started.elapsed().as_nanos() as u64;
+        let figures = receiving.stop().figures();
+        let latency = figures.latency.map(|latency| LatencyFigures {
+            min_ns: latency.min_ns,
+            mean_ns: latency.mean_ns,
+            p50_ns: latency.at(50.0).unwrap_or_default(),
+            p99_ns: latency.at(99.0).unwrap_or_default(),
+            p99_9_ns: latency.at(99.9).unwrap_or_default(),
+            max_ns: latency.max_ns,
+            frames: latency.stamped,
+            curve: latency
+                .percentiles
+                .iter()
+                .map(|row| ((row.percentile * 1e7) as u64, row.latency_ns))
+                .collect(),
+            seconds: Vec::new(),
+        });
+        Ok(TrialResult {
+            sent: report.sent,
+            refused: report.errors,
+            unique: figures.unique,
+            duplicate: figures.duplicate,
+            too_old: figures.too_old,
+            elapsed_ns,
+            gap_ns_max: report.gaps.map_or(0, |gaps| gaps.max_ns),
+            latency,
+            ..TrialResult::default()
+        })
+    }
+}
+
+/// Waits until no frame arrives any more.
+fn drain(receiving: &Receiving) {
+    let started = Instant::now();
+    let mut received = receiving.received();
+    while started.elapsed() < DRAIN_MAX {
+        thread::sleep(DRAIN_INTERVAL);
+        let now = receiving.received();
+        if now == received {
+            return;
+        }
+        received = now;
+    }
+}
+
+/// The options after `--`, read as those of `wirerate send`.
+fn send_args(device: &str, options: &[String]) -> Result<send::Args, Failure> {
+    let words = ["send", device].into_iter().chain(options.iter().map(String::as_str));
+    let parser = send::Args::augment_args(clap::Command::new("send"));
+    let matches = parser.try_get_matches_from(words);
+    let args = matches.and_then(|matches| send::Args::from_arg_matches(&matches));
+    args.map_err(|error| {
+        let text = error.to_string();
+        let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        Failure::usage("use the options after --", first).try_this("wirerate send --help")
+    })
+}
