@@ -21,9 +21,9 @@ pub struct Habit {
 
 const UDP_ONLY: &str = "send makes UDP frames with pktgen's header only, so far";
 const TO_A_FILE: &str =
-    "wirerate trafgen '{ eth() ipv4() tcp() }' -n 1 -o frames.pcap (other frames, to a file)";
+    "wirerate trafgen '{ eth() ipv4() tcp() }' -n 1 -o frames.pcap (other frames; -o DEV sends them)";
 const NO_TUNNEL: &str = "send has no tunnels, so far";
-const NO_MEASUREMENT: &str = "no command measures latency, loss or jitter at the receiver, so far";
+const NO_MEASUREMENT: &str = "send does not see what arrives";
 
 /// What wirerate has for the options of other tools.
 pub const HABITS: &[Habit] = &[
@@ -31,13 +31,15 @@ pub const HABITS: &[Habit] = &[
     habit(
         &["--hex", "--payload", "--data", "--conf", "--pattern"],
         "send makes the payload itself, so far",
-        &["wirerate trafgen '{ fill(0xff, 60) }' -n 1 -o frames.pcap (frames of your own, to a file)"],
+        &[
+            "wirerate trafgen '{ fill(0xff, 60) }' -n 1 -o frames.pcap (frames of your own; -o DEV sends them)",
+        ],
     ),
     habit(
         &["--vxlan", "--gre", "--geneve", "--gtp", "--gtpu"],
         NO_TUNNEL,
         &[
-            "wirerate trafgen '{ eth() ipv4() udp() vxlan(vni=5) eth() ipv4() udp() }' -n 1 -o frames.pcap (to a file)",
+            "wirerate trafgen '{ eth() ipv4() udp() vxlan(vni=5) eth() ipv4() udp() }' -n 1 -o frames.pcap (-o DEV sends them)",
         ],
     ),
     habit(
