@@ -9,6 +9,8 @@ pub mod abi;
 pub mod capture;
 mod dummy_xdp;
 mod error;
+#[cfg(feature = "fault")]
+mod fault_box;
 mod filter;
 mod general;
 pub mod log;
@@ -29,6 +31,8 @@ mod xdp_mode;
 pub use abi::ReplayRecord;
 pub use dummy_xdp::DummyXdp;
 pub use error::BpfError;
+#[cfg(feature = "fault")]
+pub use fault_box::FaultBox;
 pub use general::GeneralProgram;
 pub use prebuilt::{PrebuiltResult, PrebuiltSender};
 pub use receive::{Receiver, ReceiverParams};

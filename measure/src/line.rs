@@ -13,6 +13,8 @@ const UNIQUE_BITS: u32 = 48;
 const AFTER_REORDERED: u32 = 1 << 31;
 /// Longest latency in `transit`: 2.1 s.
 const TRANSIT_NS_MAX: u32 = AFTER_REORDERED - 1;
+/// Longest difference in the jitter, 268 ms: 16 times as much fits into 32 bits.
+const DIFFERENCE_NS_MAX: u64 = (1 << 28) - 1;
 
 /// What the receiver keeps of a flow; `struct wr_flow_line` in the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,7 +112,7 @@ impl FlowLine {
             let difference = i64::from(transit) - i64::from(self.transit & TRANSIT_NS_MAX);
             let jitter16 = self.jitter16;
             self.jitter16 = jitter16
-                .wrapping_add(difference.unsigned_abs() as u32)
+                .wrapping_add(difference.unsigned_abs().min(DIFFERENCE_NS_MAX) as u32)
                 .wrapping_sub(jitter16.wrapping_add(8) >> 4);
             ipdv = (is_next && self.transit & AFTER_REORDERED == 0).then_some(difference);
         }
@@ -223,6 +225,16 @@ mod tests {
         }
         let jitter_ns = line.jitter_ns().unwrap();
         assert!((jitter_ns - 160_000.0).abs() < 1_600.0, "{jitter_ns}");
+    }
+
+    #[test]
+    fn jitter_of_half_a_second_does_not_wrap() {
+        let mut line = FlowLine::default();
+        for number in 0..500 {
+            line.receive(number, 0, Some(if number % 2 == 0 { 0 } else { 500_000_000 }));
+        }
+        let jitter_ns = line.jitter_ns().expect("two latencies") as u64;
+        assert!(DIFFERENCE_NS_MAX - jitter_ns < 16, "{jitter_ns}");
     }
 
     #[test]

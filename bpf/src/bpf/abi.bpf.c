@@ -31,4 +31,6 @@ struct wr_abi {
 	struct wr_receive_cpu receive_cpu;
 	struct wr_receive_control receive_control;
 	struct wr_histogram histogram;
+	struct wr_faults faults;
+	struct wr_fault_counts fault_counts;
 } wr_abi;

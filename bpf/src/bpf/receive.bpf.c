@@ -310,10 +310,12 @@ static __always_inline void time_line(struct wr_flow_line *line, __u64 latency_n
 
 	if (line->stamped > 0) {
 		__s64 difference = (__s64)transit_ns - (line->transit_ns & WR_TRANSIT_MAX);
-		__u32 jitter16 = line->jitter16;
+		__u32 jitter16 = line->jitter16, distance;
 
-		line->jitter16 =
-		    jitter16 + (__u32)(difference < 0 ? -difference : difference) - ((jitter16 + 8) >> 4);
+		distance = difference < 0 ? -difference : difference;
+		if (distance > WR_DIFFERENCE_MAX)
+			distance = WR_DIFFERENCE_MAX;
+		line->jitter16 = jitter16 + distance - ((jitter16 + 8) >> 4);
 		result->has_ipdv =
 		    result->held == 0 && (line->window & 3) == 3 && !(line->transit_ns & AFTER_REORDERED);
 		result->ipdv_ns = difference;

@@ -397,12 +397,13 @@ _Static_assert(sizeof(struct wr_sink_cpu) == WR_LINE, "one line");
 /* ---- receive ---- */
 
 enum wr_receive_limit {
-	WR_STREAMS_MAX = 64,	     /* sending threads that can be told apart */
-	WR_WINDOW_LEN = 64,	     /* numbers in the window of a flow */
-	WR_HISTOGRAM_LEN = 3840,     /* HdrHistogram, 2 digits, up to 2^36 ns */
-	WR_HISTOGRAM_BITS = 7,	     /* 2^7 buckets for each power of two */
-	WR_ANY_RUN = 0x10000,	     /* wr_receive_control.run: frames of every run count */
-	WR_TRANSIT_MAX = 0x7fffffff, /* longest latency in wr_flow_line.transit_ns */
+	WR_STREAMS_MAX = 64,		/* sending threads that can be told apart */
+	WR_WINDOW_LEN = 64,		/* numbers in the window of a flow */
+	WR_HISTOGRAM_LEN = 3840,	/* HdrHistogram, 2 digits, up to 2^36 ns */
+	WR_HISTOGRAM_BITS = 7,		/* 2^7 buckets for each power of two */
+	WR_ANY_RUN = 0x10000,		/* wr_receive_control.run: frames of every run count */
+	WR_TRANSIT_MAX = 0x7fffffff,	/* longest latency in wr_flow_line.transit_ns */
+	WR_DIFFERENCE_MAX = 0x0fffffff, /* longest difference in wr_flow_line.jitter16 */
 };
 
 /* One per flow: measure::FlowLine. Written by the program. */
@@ -456,6 +457,27 @@ struct wr_receive_control {
 /* One per CPU: latencies by bucket. */
 struct wr_histogram {
 	__u64 count[WR_HISTOGRAM_LEN];
+};
+
+/* ---- fault box, for tests ---- */
+
+/* Faults of fault.bpf.c; 0 is none. */
+struct wr_faults {
+	__u32 lose_every;  /* every Nth frame */
+	__u32 lose_above;  /* frames with higher numbers */
+	__u32 lose_share;  /* at random: of 2^32 */
+	__u32 swap_every;  /* of every Nth pair of numbers */
+	__u32 shift_every; /* frames whose number is a multiple of it */
+	__u32 shift_usec;  /* taken off their time */
+};
+
+/* Written by the program. */
+struct wr_fault_counts {
+	__u64 received;
+	__u64 lost;
+	__u64 swapped;
+	__u64 shifted;
+	__u64 forwarded;
 };
 
 #endif

@@ -15,6 +15,7 @@ mod count;
 mod demo;
 mod doctor;
 mod dry_run;
+mod faults;
 mod hardware;
 mod lab;
 mod mgcap;
@@ -67,6 +68,7 @@ const CASES: &[&[Case]] = &[
     completions::CASES,
     count::CASES,
     receive::CASES,
+    faults::CASES,
     hardware::CASES,
     mgcap::CASES,
     timestamp::CASES,
