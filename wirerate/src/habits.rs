@@ -45,7 +45,7 @@ pub const HABITS: &[Habit] = &[
     habit(
         &["--latency", "--jitter", "--loss", "--rtt"],
         NO_MEASUREMENT,
-        &["wirerate sink DEV (counts what arrives at the other end)"],
+        &["wirerate measure --help (loss, latency and jitter)"],
     ),
     habit(
         &["--replay", "--pcap", "--read", "-r", "--loop"],
