@@ -62,22 +62,42 @@ fn mpps(entries: &Entries, tool: &str) -> Option<f32> {
     Some((entries.get(tool)?.rate?.median / 1e6) as f32)
 }
 
+/// The name of a tool in a figure, where no text beside it says which tools are ours.
+fn figure_label(tool: &str) -> String {
+    match tool {
+        "wirerate" => "wirerate, drop mode".to_owned(),
+        "wirerate-mirror" => "wirerate, mirror mode".to_owned(),
+        "wirerate-tpacket" => "wirerate, packet sockets".to_owned(),
+        tool if is_ours(tool) => format!("wirerate, {tool}"),
+        tool => tool.to_owned(),
+    }
+}
+
+/// True if in most rounds no higher rate could be offered, so that the limit of the tool is higher.
+fn is_lower_bound(known: &Known, case: &str, tool: &str) -> bool {
+    let searches = known.of_kind("search").filter(|row| row.case == case && row.tool == tool);
+    let limited = searches.clone().filter(|row| row.at_limit).count();
+    2 * limited > searches.count()
+}
+
 /// Bars of some cells, sorted by the first of them.
 fn bars(
     name: &'static str,
     figure_title: &'static str,
     cells: &[(String, &Entries)],
+    label: impl Fn(&str) -> String,
     text: &mut String,
 ) -> Option<Figure> {
     let (_, first) = cells.first()?;
     let tools: BTreeSet<&String> = cells.iter().flat_map(|(_, entries)| entries.keys()).collect();
-    let mut labels: Vec<String> = tools.into_iter().cloned().collect();
+    let mut tools: Vec<&String> = tools.into_iter().collect();
     let rate = |tool: &str| mpps(first, tool).unwrap_or(0.0);
-    labels.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
+    tools.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
     let values = cells
         .iter()
-        .map(|(name, entries)| (name.clone(), labels.iter().map(|tool| mpps(entries, tool)).collect()))
+        .map(|(name, entries)| (name.clone(), tools.iter().map(|tool| mpps(entries, tool)).collect()))
         .collect();
+    let labels = tools.into_iter().map(|tool| label(tool)).collect();
     let figure = Figure { kind: ChartKind::Bars, name, title: figure_title, labels, values };
     *text += &figure.markdown();
     Some(figure)
@@ -97,7 +117,8 @@ fn plain(known: &Known, text: &mut String) -> Result<Option<Figure>> {
             (name, *entries)
         })
         .collect();
-    let figure = bars("generate", "60-byte frames, millions per second at the receiver", &shortest, text);
+    let figure_title = "60-byte frames, millions per second at the receiver";
+    let figure = bars("generate", figure_title, &shortest, figure_label, text);
     for (cell, entries) in &cells {
         let entries = sorted(entries);
         let Some((first, ours)) = entries.iter().find(|(name, _)| is_ours(name)) else { continue };
@@ -164,7 +185,7 @@ fn pace(known: &Known, text: &mut String) -> Result<Option<Figure>> {
         Some(gaps.off_mean_ns.max(1) as f32 / 1e3)
     };
     let line =
-        |tool: &&str| ((*tool).to_owned(), rates.iter().map(|rate| off_us(tool, *rate)).collect::<Vec<_>>());
+        |tool: &&str| (figure_label(tool), rates.iter().map(|rate| off_us(tool, *rate)).collect::<Vec<_>>());
     let mut values: Vec<_> = tools.iter().map(line).collect();
     values.retain(|(_, values)| values.iter().any(Option::is_some));
     values
@@ -172,7 +193,7 @@ fn pace(known: &Known, text: &mut String) -> Result<Option<Figure>> {
     let figure = Figure {
         kind: ChartKind::Lines,
         name: "pace",
-        title: "Mean error of gaps in µs, by frames per second",
+        title: "Mean error of gaps in µs (upwards), by frames per second",
         labels: rates.iter().map(|rate| thousands(*rate as f64)).collect(),
         values,
     };
@@ -219,9 +240,7 @@ fn captures(known: &Known, text: &mut String) -> Result<Option<Figure>> {
     for (cell, entries) in &cells {
         write!(text, "\n| {} |", title(cell))?;
         for tool in &tools {
-            let searches = known.of_kind("search").filter(|row| row.case == cell.0 && row.tool == *tool);
-            let limited = searches.clone().filter(|row| row.at_limit).count();
-            let sign = if 2 * limited > searches.count() { "> " } else { "" };
+            let sign = if is_lower_bound(known, &cell.0, tool) { "> " } else { "" };
             let rate = entries.get(tool).and_then(|entry| entry.rate);
             write!(text, " {} |", rate.map_or(String::new(), |rate| sign.to_owned() + &rate.text(1e6)))?;
         }
@@ -230,7 +249,10 @@ fn captures(known: &Known, text: &mut String) -> Result<Option<Figure>> {
     losses(known, text)?;
     let first: Vec<(String, &Entries)> =
         cells.iter().take(2).map(|(cell, entries)| (title(cell), *entries)).collect();
-    Ok(bars("capture", "Captured without loss, millions per second", &first, text))
+    let is_lower_bound =
+        |tool: &str| cells.iter().take(2).any(|(cell, _)| is_lower_bound(known, &cell.0, tool));
+    let label = |tool: &str| figure_label(tool) + if is_lower_bound(tool) { " (at least)" } else { "" };
+    Ok(bars("capture", "Highest capture rate without loss, millions per second", &first, label, text))
 }
 
 fn losses(known: &Known, text: &mut String) -> Result<()> {
