@@ -374,7 +374,7 @@ fn a_thousand_switches_lose_nothing() -> TestResult {
         switches >= SWITCHES && seen > 0 && seen + 100 < came
     });
     sender.signal(Signal::SIGINT);
-    let sent = number(&crate::send::report(&sender.wait(TIME_LIMIT).expect_code(0)), "sent");
+    let sent = number(&crate::send::report(&sender.wait(TIME_LIMIT).expect_paced()), "sent");
     assert_eq!(lab.received_at_last(arrived_before + sent), arrived_before + sent);
     let report = end(running);
     assert_eq!((number(&report, "received"), number(&report, "written")), (sent, sent), "{report}");
