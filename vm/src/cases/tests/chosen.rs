@@ -25,6 +25,11 @@ pub(super) const CHOSEN: &[SelectedTests] = &[
     of("bpf", "capture_bound", &["without_driver_metadata_the_plain_program_is_used"]),
     of("bpf", "capture_program", &["frames_in_several_pieces_keep_the_right_bytes"]),
     of(
+        "bpf",
+        "receive_program",
+        &["each_branch_counts_as_the_meter_does", "long_frames_in_pieces_are_measured"],
+    ),
+    of(
         "host",
         "namespaces",
         &["the_far_end_of_a_veth_is_asked_whether_it_polls_where_its_namespace_has_a_name"],
@@ -61,6 +66,10 @@ pub(super) const CHOSEN: &[SelectedTests] = &[
             "control::a_script_sends_what_its_receiver_counts",
             "doctor::names_the_engine_that_send_takes_and_why",
             "round_trip::a_snaplen_cuts_and_keeps_the_original_length",
+            "receive::second_copies_are_duplicates",
+            "receive::two_cpus_share_a_flow_under_a_lock",
+            "replay::frames_arrive_as_they_are_and_in_order",
+            "trafgen::a_frame_beyond_the_mtu_says_so",
         ],
     ),
 ];
