@@ -63,7 +63,7 @@ impl FlowLine {
     pub fn receive(&mut self, number: u64, cpu: u16, latency_ns: Option<u64>) -> Transit {
         let held = match self.place(number) {
             Place::Duplicate | Place::TooOld => return Transit::default(),
-            Place::InOrder { .. } => 0,
+            Place::InOrder => 0,
             Place::Reordered { held } => held,
         };
         let mut transit = Transit { is_unique: true, held, ..Transit::default() };

@@ -36,10 +36,10 @@ pub struct Totals {
     /// Lowest number of each stream, as complement, so that 0 is none.
     #[serde(skip)]
     pub lowest_inverted: [u64; STREAMS_MAX],
-    /// Lowest difference between neighbours, as complement relative to [`IPDV_ZERO`]; 0 is none.
+    /// Lowest difference between neighbours, as complement relative to `IPDV_ZERO`; 0 is none.
     #[serde(skip)]
     pub ipdv_min_inverted: u64,
-    /// Highest difference between neighbours, relative to [`IPDV_ZERO`]; 0 is none.
+    /// Highest difference between neighbours, relative to `IPDV_ZERO`; 0 is none.
     #[serde(skip)]
     pub ipdv_max: u64,
 }

@@ -92,7 +92,7 @@ pub enum Command {
     /// Send frames in trafgen's packet language, or write them to a file
     Trafgen(Box<trafgen::Args>),
     /// Capture the frames that a device receives
-    Capture(capture::Args),
+    Capture(Box<capture::Args>),
     /// Control a running capture: change its mode, print statistics, or stop it
     #[command(after_help = CTL_HELP, alias = "tell")]
     Ctl(ctl::Args),

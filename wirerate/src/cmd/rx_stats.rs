@@ -16,7 +16,7 @@ pub struct Cpu {
     pub received: u64,
 }
 
-/// Prints an [`Interval`] every second.
+/// Computes the frames and the rate of each second.
 #[derive(Debug, Default)]
 pub struct Ticker {
     last: Duration,

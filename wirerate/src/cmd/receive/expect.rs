@@ -6,21 +6,28 @@ use measure::PERCENTILES;
 use std::fmt;
 use std::str::FromStr;
 
+/// Reads a count from a report.
+type CountOf = fn(&Report) -> u64;
+/// Reads a latency in nanoseconds; `None` if it is unknown.
+type TimeOf = fn(&measure::Latency) -> Option<u64>;
+/// Compares a value with a limit.
+type Comparison = fn(u64, u64) -> bool;
+
 /// A result that can be checked.
 #[derive(Clone, Copy, Debug)]
 pub enum Metric {
     /// Most frames that can be lost; needs the number of sent frames.
     Lost,
     /// A count of the report.
-    Counted(fn(&Report) -> u64),
+    Counted(CountOf),
     /// A latency in nanoseconds.
-    Time(fn(&measure::Latency) -> Option<u64>),
+    Time(TimeOf),
     /// The latency at a percentile.
     Percentile(f64),
 }
 
 /// Counts by name.
-const COUNTS: [(&str, fn(&Report) -> u64); 9] = [
+const COUNTS: [(&str, CountOf); 9] = [
     ("received", |report| report.figures.totals.received),
     ("unique", |report| report.figures.unique),
     ("missing", |report| report.figures.missing),
@@ -33,7 +40,7 @@ const COUNTS: [(&str, fn(&Report) -> u64); 9] = [
 ];
 
 /// Latencies by name.
-const TIMES: [(&str, fn(&measure::Latency) -> Option<u64>); 5] = [
+const TIMES: [(&str, TimeOf); 5] = [
     ("min", |latency| Some(latency.min_ns)),
     ("mean", |latency| Some(latency.mean_ns)),
     ("max", |latency| Some(latency.max_ns)),
@@ -42,7 +49,7 @@ const TIMES: [(&str, fn(&measure::Latency) -> Option<u64>); 5] = [
 ];
 
 /// Comparisons; those of two characters first.
-const COMPARISONS: [(&str, fn(u64, u64) -> bool); 6] = [
+const COMPARISONS: [(&str, Comparison); 6] = [
     ("<=", |found, limit| found <= limit),
     (">=", |found, limit| found >= limit),
     ("!=", |found, limit| found != limit),
@@ -56,7 +63,7 @@ const COMPARISONS: [(&str, fn(u64, u64) -> bool); 6] = [
 pub struct Expectation {
     text: String,
     metric: Metric,
-    holds: fn(u64, u64) -> bool,
+    holds: Comparison,
     limit: u64,
 }
 

@@ -129,7 +129,7 @@ fn hosts(range: &Addresses, own: &[Address]) -> Vec<IpAddr> {
         }
     };
     let is_range = !range.is_one();
-    all.filter(|ip| !is_own(ip) && !(is_range && is_edge(ip))).take(HOSTS_MAX).collect()
+    all.filter(|ip| !(is_own(ip) || is_range && is_edge(ip))).take(HOSTS_MAX).collect()
 }
 
 /// True for the first and the last address of an IPv4 network, and the first of an IPv6 network
