@@ -236,7 +236,7 @@ fn captured(device: &str, send: &str) -> Result<Value> {
     let text = sh(&format!(
         "wirerate capture {device} --count {CAPTURED} --duration 20s -w /tmp/air.pcapng --json >/tmp/report 2>/tmp/said &
          pid=$!
-         for i in $(seq 300); do [ -s /tmp/air.pcapng ] && break; sleep 0.1; done
+         for i in $(seq 300); do grep -q capturing /tmp/said && break; sleep 0.1; done
          kill -0 $pid || {{ cat /tmp/said; exit 1; }}
          {send} --pps 5000 --count {} >/dev/null || [ $? = 1 ] # the rate may be missed
          wait $pid; cat /tmp/report",
