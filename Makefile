@@ -1,13 +1,13 @@
 # The same lines on a laptop and in CI. `make` alone lists them; each first installs what it misses.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build install demo check test netns vm bench lint fmt clean
+.PHONY: help build install uninstall demo check test netns vm bench lint fmt clean
 
 WIRERATE := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/wirerate
 export WIRERATE
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
 build: ## the program, as target/release/wirerate
 	@tools/install.sh build
@@ -30,6 +30,17 @@ install: build ## the program and its small names, to PREFIX/bin (/usr/local/bin
 	done
 	$(WIRERATE) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_wirerate
 	$(WIRERATE) completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/wirerate.fish
+
+uninstall: ## remove the files of `make install` from PREFIX
+	@# A small name that is no link to wirerate belongs to another package, and its page with it.
+	for name in $(SMALL_NAMES); do \
+		[ "$$(readlink $(DESTDIR)$(PREFIX)/bin/$$name)" != wirerate ] || rm -f $(DESTDIR)$(PREFIX)/bin/$$name \
+			$(DESTDIR)$(PREFIX)/share/man/man1/$$name.1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$name; \
+	done
+	rm -f $(DESTDIR)$(PREFIX)/bin/wirerate $(DESTDIR)$(PREFIX)/share/bash-completion/completions/wirerate \
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_wirerate \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/wirerate.fish \
+		$(DESTDIR)$(PREFIX)/share/man/man1/wirerate.1 $(DESTDIR)$(PREFIX)/share/man/man1/wirerate-*.1
 
 demo: build ## two namespaces, ten million frames, a capture, a report (as root)
 	$(WIRERATE) demo

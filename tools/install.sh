@@ -58,7 +58,7 @@ packages_for() {
 		xz-utils         xz
 		zstd             zstd
 	END
-	test) packages_for bench && packages_for vm && echo "chromium chromium" ;;
+	test) packages_for bench && packages_for vm && echo "chromium chromium" && echo "curl curl" ;;
 	bench) packages_for netns ;;
 	lint) cat <<-END ;;
 		clang-format     clang-format
@@ -129,14 +129,14 @@ install_cargo_deny() {
 	cargo install --quiet --locked cargo-deny --version '^0.20'
 }
 
-# A Python package that a test of crate search compares with, in an environment of its own. Without
-# it that test says that it is skipped, or fails with CI=true.
-install_mlrsearch() {
+# Python packages that tests compare with or use as clients, in an environment of its own. Without
+# them these tests say that they are skipped, or fail with CI=true.
+install_python_packages() {
 	local venv=/var/cache/wirerate/python
-	"$venv/bin/python" -c 'import MLRsearch' 2>/dev/null && return
+	"$venv/bin/python" -c 'import MLRsearch, snappi' 2>/dev/null && return
 	python3 -c 'import ensurepip' 2>/dev/null || install_packages python3-venv
-	echo "installing the Python package MLRsearch into $venv" >&2
-	python3 -m venv "$venv" && "$venv/bin/pip" install --quiet 'MLRsearch==1.2.1'
+	echo "installing the Python packages MLRsearch and snappi into $venv" >&2
+	python3 -m venv "$venv" && "$venv/bin/pip" install --quiet 'MLRsearch==1.2.1' 'snappi==1.62.0'
 }
 
 set_name=${1:?"which set: build, netns, vm, test, lint or bench"}
@@ -151,7 +151,7 @@ vm) "$(dirname "$0")/vm-cache.sh" ;;
 # What needs a virtual machine says itself that it is skipped, or fails with CI=true.
 test)
 	"$(dirname "$0")/vm-cache.sh" || true
-	install_mlrsearch || true
+	install_python_packages || true
 	;;
 esac
 if [ "$set_name" = lint ]; then

@@ -140,7 +140,7 @@ struct TrialRow<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct SearchRow<'a> {
+struct LimitRow<'a> {
     case: &'a str,
     part: &'a str,
     round: usize,
@@ -436,7 +436,7 @@ impl<'a> Trials<'a> {
                 let (tool, at_limit) = (contender.tool.name, found.at_limit);
                 report.row(
                     "search",
-                    &SearchRow { case: &case, part, round, tool, lossless_pps: found.pps, at_limit },
+                    &LimitRow { case: &case, part, round, tool, lossless_pps: found.pps, at_limit },
                 )?;
                 best.rates.push(Turn { round, contender: index }, found.pps);
                 best.limited[index] += usize::from(at_limit);
@@ -469,7 +469,7 @@ impl<'a> Trials<'a> {
     ) -> Result<Trial> {
         let name = contender.tool.name;
         let tried = self.try_rate(output, contender, asked_pps, false)?;
-        let Tried { arrived, arrived_pps, kept, .. } = tried;
+        let OfferedRate { arrived, arrived_pps, kept, .. } = tried;
         if kept > arrived {
             report.warn(&format!("{name} kept {kept} of {arrived} frames that arrived"))?;
         }
@@ -500,7 +500,7 @@ impl<'a> Trials<'a> {
         contender: &ProvenTool,
         asked_pps: f64,
         counts: bool,
-    ) -> Result<Tried> {
+    ) -> Result<OfferedRate> {
         let tried = self.try_rate_of(output, contender, asked_pps, counts);
         tried.with_context(|| format!("cannot try {} at {asked_pps:.0} pps", contender.tool.name))
     }
@@ -511,7 +511,7 @@ impl<'a> Trials<'a> {
         contender: &ProvenTool,
         asked_pps: f64,
         counts: bool,
-    ) -> Result<Tried> {
+    ) -> Result<OfferedRate> {
         let (bed, tool, shape) = (self.bed, contender.tool, contender.shape);
         let needed = asked_pps * self.settings.trial.as_secs_f64() * shape.record_bytes as f64;
         let file = output.path(bed);
@@ -538,7 +538,7 @@ impl<'a> Trials<'a> {
                 len
             }
         };
-        Ok(Tried {
+        Ok(OfferedRate {
             arrived: received(&samples),
             // On a busy machine all of a short trial may come between two readings.
             arrived_pps: steady_pps(&samples).or_else(|| whole_pps(&samples)).context("no frame arrived")?,
@@ -591,7 +591,7 @@ impl<'a> Trials<'a> {
 }
 
 /// What came of offering one rate.
-struct Tried {
+struct OfferedRate {
     /// By the receiver's counter.
     arrived: u64,
     /// The rate of that.

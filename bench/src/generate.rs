@@ -7,7 +7,7 @@ use crate::facts::Ticks;
 use crate::frame;
 use crate::generators::{Contender, SendJob, Work};
 use crate::programs::Programs;
-use crate::report::{self, BenchReport, Cell, ResultRow, mpps};
+use crate::report::{self, BenchReport, LoadPoint, ResultRow, mpps};
 use crate::running::Running;
 use crate::samples::rate_pps;
 use crate::schedule::{Rounds, interleaved};
@@ -33,11 +33,11 @@ pub(crate) struct Entrant {
 }
 
 /// Everyone at one frame length on one number of CPUs.
-struct Comparison<'a> {
+struct SenderComparison<'a> {
     bed: &'a Testbed,
     times: &'a SizeTimes,
     case: &'a str,
-    cell: Cell,
+    cell: LoadPoint,
     cpus: Vec<u32>,
 }
 
@@ -59,7 +59,7 @@ struct RunRow<'a> {
     round: usize,
     tool: &'a str,
     #[serde(flatten)]
-    cell: Cell,
+    cell: LoadPoint,
     /// At the receiver, in the window.
     frames: u64,
     window_ns: u64,
@@ -75,7 +75,7 @@ struct SendProof<'a> {
     case: &'a str,
     tool: &'a str,
     #[serde(flatten)]
-    cell: Cell,
+    cell: LoadPoint,
     asked: u64,
     received: u64,
     sink: u64,
@@ -114,12 +114,12 @@ pub(crate) fn run(
                 report.warn(&format!("time is up before {name} at {frame_len} bytes, {cpus} CPUs"))?;
                 continue;
             }
-            let cell = Cell { frame_len, cpus };
+            let cell = LoadPoint { frame_len, cpus };
             let Some(cpus) = bed.cpus(cpus) else {
                 report.say(&format!("  {name} on {cpus} CPUs is left out: there are fewer"))?;
                 continue;
             };
-            let contest = Comparison { bed, times, case: name, cell, cpus };
+            let contest = SenderComparison { bed, times, case: name, cell, cpus };
             for entrant in &entrants {
                 contest.prove(&sink, entrant, report)?;
             }
@@ -202,7 +202,7 @@ pub(crate) fn frames_file(bed: &Testbed, contender: &Contender, frame_len: usize
     Ok(path)
 }
 
-impl Comparison<'_> {
+impl SenderComparison<'_> {
     fn start(&self, entrant: &Entrant, count: u64) -> Result<Running> {
         let frames = frames_file(self.bed, &entrant.contender, self.cell.frame_len)?;
         let work = entrant.contender.work;
@@ -307,7 +307,7 @@ impl Comparison<'_> {
     ) -> Result<()> {
         let all: Vec<&Entrant> = entrants.iter().collect();
         let measured = self.rounds(&all, "rounds", self.times.rounds, deadline, report)?;
-        let Cell { frame_len, cpus } = self.cell;
+        let LoadPoint { frame_len, cpus } = self.cell;
         let of_cpus = if cpus == 1 { "one CPU".to_owned() } else { format!("{cpus} CPUs") };
         report.say(&format!("  {}, {frame_len} bytes, {of_cpus}:", self.case))?;
         if measured.rates.whole() < self.times.rounds {

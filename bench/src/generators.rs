@@ -230,6 +230,11 @@ pub(crate) const GENERATORS: &[Generator] = &[
         ..wirerate("files", "control files", files)
     },
     Generator {
+        is_single: true,
+        can: |work| matches!(work, Work::Plain | Work::Imix),
+        ..wirerate("replay", "replay of a file, xdp", replay)
+    },
+    Generator {
         program: ToolProgram::Against,
         ..wirerate("against", "xdp of the other wirerate", |job| send("xdp", job))
     },
@@ -306,6 +311,20 @@ pub(crate) fn send(engine: &str, job: &SendJob<'_>) -> Vec<String> {
         words.extend(owned(&["--queues", "cpu"]));
     }
     words.extend(job.pace_pps.iter().flat_map(|pps| ["--pps".to_owned(), pps.to_string()]));
+    words
+}
+
+/// `wirerate replay` of the file that tcpreplay gets, again and again.
+fn replay(job: &SendJob<'_>) -> Vec<String> {
+    let (count, cpu) = (job.count.to_string(), job.cpus[0].to_string());
+    let file = job.frames.to_str().expect("our own names are UTF-8");
+    let mut words = owned(&["replay", job.end.ifname, file, "--engine", "xdp", "--loop", "0", "--json"]);
+    words.extend(netns(job.end));
+    words.extend(owned(&["--cpus", &cpu, "--count", &count]));
+    match job.pace_pps {
+        Some(pps) => words.extend(["--pps".to_owned(), pps.to_string()]),
+        None => words.extend(owned(&["--speed", "top"])),
+    }
     words
 }
 
@@ -396,6 +415,6 @@ mod tests {
         let (wirerate, own) = ("/w".into(), "/o".into());
         let programs = Programs { wirerate, against: None, own, only: Vec::new(), has_peers: false };
         let taking_part = GENERATORS.iter().filter(|tool| tool.takes_part(&programs)).map(|tool| tool.name);
-        assert_eq!(taking_part.collect::<Vec<_>>(), ["xdp", "skb", "af_packet", "af_xdp", "files"]);
+        assert_eq!(taking_part.collect::<Vec<_>>(), ["xdp", "skb", "af_packet", "af_xdp", "files", "replay"]);
     }
 }

@@ -52,7 +52,7 @@ pub(crate) enum BenchCase {
 }
 
 #[derive(Serialize)]
-struct Start<'a> {
+struct RunHeader<'a> {
     time_s: u64,
     size: &'a str,
     #[serde(flatten)]
@@ -72,7 +72,7 @@ pub(crate) fn measure(options: &BenchOptions, stop: StopFlag) -> Result<BenchRep
     let host = Host::read(&options.programs.wirerate)?;
     let bed = Testbed::new(GENERATOR_CPU, stop, options.wire.as_ref())?;
     introduce(&report, &settings, &host, &bed)?;
-    report.row("host", &Start { time_s, size: settings.name, host })?;
+    report.row("host", &RunHeader { time_s, size: settings.name, host })?;
     let ticks = Ticks::read()?;
     cases(options, &settings, &bed, &mut report)?;
     let shares = Ticks::read()?.since(ticks);

@@ -57,8 +57,8 @@ pub(crate) fn run(
 ) -> Result<()> {
     let rounds = plan.times.prompt_rounds;
     report.say(&format!(
-        "\n{CASE}: {FRAME_LEN}-byte frames from CPU {}, {rounds} rounds; until the first frame at the receiver after the \
-         start, and until the last one after Ctrl-C",
+        "\n{CASE}: {FRAME_LEN}-byte frames from CPU {}, {rounds} rounds; until the receiver\nhas the first frame \
+         after the start, and the last one after Ctrl-C",
         bed.generator_cpu
     ))?;
     let entrants = installed(CASE, plan.prompt.contenders()?, bed, programs, report)?;
@@ -87,12 +87,15 @@ pub(crate) fn run(
         report.row("result", &ResultRow::time(CASE, tool, "start_ns", start))?;
         report.row("result", &ResultRow::time(CASE, tool, "stop_ns", stop))?;
         let [start, stop] = [start, stop].map(ms);
-        let counts = if wrong.is_empty() { "counts are exact".to_owned() } else { wrong.join(", ") };
-        let title = entrant.contender.title();
-        report
-            .say(&format!("  {start:>15} ms to the first, {stop:>14} ms to the last, {counts}  {title}"))?;
+        report.say(&line([start, stop].map(|time| time.to_string()), &wrong, &entrant.contender.title()))?;
     }
     Ok(())
+}
+
+/// One line of the report: 80 columns hold it where all counts are right.
+fn line([start, stop]: [String; 2], wrong: &[String], title: &str) -> String {
+    let counts = if wrong.is_empty() { "exact".to_owned() } else { wrong.join(", ") };
+    format!("  {start:>13} ms to first, {stop:>11} ms to last, {counts}  {title}")
 }
 
 fn ms(time: Estimate) -> Estimate {
@@ -176,6 +179,16 @@ fn count(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Names of tools were cut in two at the end of an 80-column terminal.
+    #[test]
+    fn a_line_fits_into_80_columns() {
+        let time = |median, spread| format!("{median:.1} ± {spread:.1}");
+        let text = line([time(136.5, 11.6), time(104.4, 10.8)], &[], "control files");
+        assert!(text.chars().count() <= 80, "{text}");
+        assert!(text.ends_with(" exact  control files"), "{text}");
+        assert!(line([time(1.0, 0.1), time(1.0, 0.1)], &["5 of 10".to_owned()], "xdp").contains("5 of 10"));
+    }
 
     #[test]
     fn the_script_tells_when_it_starts() {

@@ -32,7 +32,7 @@ struct RowLine<'a, T> {
 
 /// What frames, sent from how many CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Cell {
+pub(crate) struct LoadPoint {
     /// Without FCS.
     pub(crate) frame_len: usize,
     /// Number of CPUs.
@@ -55,7 +55,7 @@ pub(crate) struct ResultRow<'a> {
     /// Of a ratio: what is aimed at.
     goal: Option<f64>,
     #[serde(flatten)]
-    cell: Option<Cell>,
+    cell: Option<LoadPoint>,
 }
 
 impl<'a> ResultRow<'a> {
@@ -91,7 +91,7 @@ impl<'a> ResultRow<'a> {
     }
 
     /// Measured with these frames.
-    pub(crate) fn at(self, cell: Cell) -> Self {
+    pub(crate) fn at(self, cell: LoadPoint) -> Self {
         Self { cell: Some(cell), ..self }
     }
 

@@ -103,10 +103,19 @@ fn every_tool_is_paced_at_every_rate_and_its_gaps_are_the_receivers() {
     }
     let (said, rows) = bench("pacing", &["--only", "pacing"]);
     let paced = of(&rows, "paced", "pacing");
-    let engines =
-        ["af_packet", "af_xdp", "mausezahn", "skb", "tcpreplay", "trafgen", "trafgen-sendto", "xdp"];
+    let engines = [
+        "af_packet",
+        "af_xdp",
+        "mausezahn",
+        "replay",
+        "skb",
+        "tcpreplay",
+        "trafgen",
+        "trafgen-sendto",
+        "xdp",
+    ];
     assert_eq!(tools(&paced), engines.into(), "{said}");
-    assert_eq!(paced.len(), 8 * 4 + 4);
+    assert_eq!(paced.len(), 9 * 4 + 4);
     // trafgen sends the frames of each second at once, mostly not in this moment.
     let delivering = delivering(&paced);
     assert!(engines.iter().all(|tool| *tool == "trafgen" || delivering.contains(tool)), "{said}");
@@ -180,6 +189,8 @@ fn every_generator_delivers_what_it_is_asked_for_and_is_reported() {
     assert_eq!(tools(&proofs), plain.into());
     let works = ["xdp/rich", "xdp/imix", "xdp/flows-65536", "trafgen/rich", "trafgen/imix", "skb/rich"];
     assert!(tools(&of(&rows, "proof", "work")).is_superset(&works.into()), "{said}");
+    let replays = ["replay", "replay/imix", "tcpreplay", "tcpreplay/imix", "trafgen", "trafgen/imix"];
+    assert_eq!(tools(&of(&rows, "proof", "replay")), replays.into());
     for proof in rows.iter().filter(|row| row["row"] == "proof") {
         assert_eq!((&proof["received"], &proof["sink"]), (&proof["asked"], &proof["asked"]), "{proof}");
     }

@@ -134,7 +134,7 @@ impl CaptureProgram {
             Ok(loaded) => (loaded, None),
             Err(refusal) => (None, Some(refusal.to_string())),
         };
-        let Loaded { program, frags_program, bound, cpus, rings } = match bound_load {
+        let LoadedCapture { program, frags_program, bound, cpus, rings } = match bound_load {
             Some(loaded) => loaded,
             // Kernels before 5.18 reject multi-buffer programs.
             None => load(&geometry, filter, true, None)
@@ -209,7 +209,7 @@ pub fn possible_cpus() -> Result<u32, BpfError> {
 }
 
 /// Descriptors of a loaded object. They keep it alive after the libbpf object is closed.
-struct Loaded {
+struct LoadedCapture {
     program: OwnedFd,
     frags_program: Option<OwnedFd>,
     bound: Vec<OwnedFd>,
@@ -222,7 +222,7 @@ fn load(
     filter: Option<&[Ebpf]>,
     frags: bool,
     metadata: Option<Metadata>,
-) -> Result<Loaded, BpfError> {
+) -> Result<LoadedCapture, BpfError> {
     let (loaded, log) = log::collect(|| load_fds(geometry, filter, frags, metadata));
     loaded.map_err(|error| BpfError::Load { object: OBJECT, reason: error.to_string(), log })?
 }
@@ -233,7 +233,7 @@ fn load_fds(
     filter: Option<&[Ebpf]>,
     frags: bool,
     metadata: Option<Metadata>,
-) -> libbpf_rs::Result<Result<Loaded, BpfError>> {
+) -> libbpf_rs::Result<Result<LoadedCapture, BpfError>> {
     let mut storage = MaybeUninit::uninit();
     let mut open = skel::capture::CaptureSkelBuilder::default().open(&mut storage)?;
     let settings = open.maps.rodata_data.as_deref_mut().expect("the program has settings");
@@ -257,7 +257,7 @@ fn load_fds(
         None => Vec::new(),
         Some(_) => vec![keep(skel.progs.wr_capture_hw.as_fd())?, keep(skel.progs.wr_capture_hwf.as_fd())?],
     };
-    let mut loaded = Loaded {
+    let mut loaded = LoadedCapture {
         program: keep(skel.progs.wr_capture.as_fd())?,
         frags_program: frags.then(|| keep(skel.progs.wr_capture_frags.as_fd())).transpose()?,
         bound,
@@ -274,7 +274,7 @@ fn load_fds(
     Ok(inserted.map(|()| loaded))
 }
 
-impl Loaded {
+impl LoadedCapture {
     /// Loads the programs again, with a filter.
     fn insert_filter(&mut self, filter: &[Ebpf], [program, frags]: [&[bpf_insn]; 2]) -> Result<(), BpfError> {
         let options = LoadOptions { object: FILTERED, name: c"wr_capture", frags: false, bound_to: 0 };

@@ -54,6 +54,9 @@ fn load_fds(out_ifindex: u32, faults: abi::Faults) -> libbpf_rs::Result<(OwnedFd
     own.swap_every = faults.swap_every;
     own.shift_every = faults.shift_every;
     own.shift_usec = faults.shift_usec;
+    own.bucket_pps = faults.bucket_pps;
+    own.bucket_depth = faults.bucket_depth;
+    own.hold_usec = faults.hold_usec;
     let skel = open.load()?;
     let keep = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned();
     Ok((keep(skel.progs.wr_fault.as_fd())?, keep(skel.maps.wr_fault_page.as_fd())?))

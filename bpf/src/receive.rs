@@ -18,6 +18,8 @@ pub struct ReceiverParams {
     pub flow_count: u32,
     /// Sending threads, at most `WR_STREAMS_MAX`.
     pub stream_count: u32,
+    /// Flows that frames may carry themselves, if more than those of all streams.
+    pub carried_flows: u32,
     /// True if several CPUs receive frames of one flow: each flow has a lock.
     pub is_shared: bool,
     /// True if the time is that of [`Receiver::set_test_time`].
@@ -111,6 +113,11 @@ impl Receiver {
         (0..self.lines.len()).map(|line| self.lines.get(line))
     }
 
+    /// One flow, by its place among [`Self::lines`].
+    pub fn line(&self, index: usize) -> abi::FlowLine {
+        self.lines.get(index)
+    }
+
     /// Counts per CPU, from CPU 0 on.
     pub fn per_cpu(&self) -> impl ExactSizeIterator<Item = abi::ReceiveCpu> + '_ {
         (0..self.cpus.len()).map(|cpu| self.cpus.get(cpu))
@@ -120,6 +127,13 @@ impl Receiver {
     pub fn received_per_cpu(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
         let at = offset_of!(abi::ReceiveCpu, received);
         (0..self.cpus.len()).map(move |cpu| self.cpus.counter(cpu, at))
+    }
+
+    /// The numbers that were sent, once the sender has announced the end of its run.
+    pub fn announced(&self) -> Option<u64> {
+        let word = |at| self.control.counter(0, at);
+        let is_announced = word(offset_of!(abi::ReceiveControl, end_count)) > 0;
+        is_announced.then(|| word(offset_of!(abi::ReceiveControl, end_sent)))
     }
 
     /// Latencies of all CPUs by bucket.
@@ -145,7 +159,7 @@ struct ReceiverFds {
 }
 
 fn line_count(params: &ReceiverParams) -> u32 {
-    params.flow_count.saturating_mul(params.stream_count)
+    params.flow_count.saturating_mul(params.stream_count).max(params.carried_flows)
 }
 
 fn load_fds(params: &ReceiverParams, frags: bool) -> libbpf_rs::Result<ReceiverFds> {

@@ -89,7 +89,7 @@ impl Sink {
     /// See [`Sink::load`]; also [`BpfError::Load`] if the verifier rejects the filter.
     pub fn load_filtered(verdict: SinkVerdict, filter: Option<&[Ebpf]>) -> Result<Self, BpfError> {
         // Kernels before 5.18 reject multi-buffer programs.
-        let Loaded { program, frags_program, cpus, count } =
+        let LoadedSink { program, frags_program, cpus, count } =
             load(verdict, filter, true).or_else(|error| load(verdict, filter, false).map_err(|_| error))?;
         let cpus = SharedArray::new(cpus.as_fd(), "wr_sink_cpus", count)?;
         Ok(Self { program, frags_program, cpus })
@@ -131,14 +131,14 @@ impl Sink {
 }
 
 /// Descriptors of a loaded object.
-struct Loaded {
+struct LoadedSink {
     program: OwnedFd,
     frags_program: Option<OwnedFd>,
     cpus: OwnedFd,
     count: usize,
 }
 
-fn load(verdict: SinkVerdict, filter: Option<&[Ebpf]>, frags: bool) -> Result<Loaded, BpfError> {
+fn load(verdict: SinkVerdict, filter: Option<&[Ebpf]>, frags: bool) -> Result<LoadedSink, BpfError> {
     let (loaded, log) = log::collect(|| load_fds(verdict, filter, frags));
     loaded.map_err(|error| BpfError::Load { object: OBJECT, reason: error.to_string(), log })?
 }
@@ -148,7 +148,7 @@ fn load_fds(
     verdict: SinkVerdict,
     filter: Option<&[Ebpf]>,
     frags: bool,
-) -> libbpf_rs::Result<Result<Loaded, BpfError>> {
+) -> libbpf_rs::Result<Result<LoadedSink, BpfError>> {
     let count = libbpf_rs::num_possible_cpus()?;
     let mut storage = MaybeUninit::uninit();
     let mut open = skel::sink::SinkSkelBuilder::default().open(&mut storage)?;
@@ -159,7 +159,7 @@ fn load_fds(
     open.maps.wr_sink_cpus.set_max_entries(count as u32)?;
     let skel = open.load()?;
     let keep = |fd: BorrowedFd<'_>| fd.try_clone_to_owned();
-    let mut loaded = Loaded {
+    let mut loaded = LoadedSink {
         program: keep(skel.progs.wr_sink.as_fd())?,
         frags_program: frags.then(|| keep(skel.progs.wr_sink_frags.as_fd())).transpose()?,
         cpus: keep(skel.maps.wr_sink_cpus.as_fd())?,
@@ -170,7 +170,7 @@ fn load_fds(
     Ok(loaded.insert_filter(filter, programs).map(|()| loaded))
 }
 
-impl Loaded {
+impl LoadedSink {
     /// Loads the programs again, with a filter.
     fn insert_filter(&mut self, filter: &[Ebpf], [program, frags]: [&[bpf_insn]; 2]) -> Result<(), BpfError> {
         let options = LoadOptions { object: FILTERED, name: c"wr_sink", frags: false, bound_to: 0 };

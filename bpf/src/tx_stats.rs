@@ -125,7 +125,7 @@ impl Drop for TxSlot {
     }
 }
 
-struct Loaded {
+struct LoadedTxStats {
     link: Link,
     claim: OwnedFd,
     slots: OwnedFd,
@@ -133,10 +133,10 @@ struct Loaded {
     threads: MapHandle,
 }
 
-fn load_and_attach() -> libbpf_rs::Result<Loaded> {
+fn load_and_attach() -> libbpf_rs::Result<LoadedTxStats> {
     let mut storage = MaybeUninit::uninit();
     let skel = skel::tx_stats::TxStatsSkelBuilder::default().open(&mut storage)?.load()?;
-    Ok(Loaded {
+    Ok(LoadedTxStats {
         link: skel.progs.wr_tx_stats.attach()?,
         claim: skel.progs.wr_claim_slot.as_fd().try_clone_to_owned()?,
         slots: skel.maps.wr_tx_slots.as_fd().try_clone_to_owned()?,

@@ -85,17 +85,19 @@ fn plan(flags: u32) -> Plan {
     let walk =
         |flag, walk| Range { walk: if is(flag) { walk } else { Walk::WR_WALK_FIXED }, min: 5, max: 1005 };
     Plan {
-        header_len: udp_at + 24,
+        header_len: udp_at + 40,
         svlan_at: if is(Flag::WR_PLAN_SVLAN_RANDOM.0) { 14 } else { 0 },
         vlan_at: if is(Flag::WR_PLAN_VLAN_RANDOM.0) { 18 } else { 0 },
         mpls_at: if label_count > 0 { 22 } else { 0 },
         ip_at,
         udp_at,
         stamp_at: udp_at + 8,
+        signature_len: 32,
+        signature_flows: 3,
         flags,
         ifindex: 1,
-        frame_len_max: if is(Flag::WR_PLAN_SIZE_MOVES.0 | Flag::WR_PLAN_IMIX.0) { 1514 } else { udp_at + 24 },
-        fixed_len: udp_at + 24,
+        frame_len_max: if is(Flag::WR_PLAN_SIZE_MOVES.0 | Flag::WR_PLAN_IMIX.0) { 1514 } else { udp_at + 40 },
+        fixed_len: udp_at + 8,
         repeats: 7,
         mpls_count: label_count,
         mpls_random: if label_count > 0 { 0xffff } else { 0 },

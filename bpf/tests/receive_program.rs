@@ -6,7 +6,7 @@ mod common;
 use bpf::sys::{ProgRun, prog_run};
 use bpf::{Receiver, ReceiverParams, SinkVerdict, abi};
 use common::{XDP_DROP, XDP_PASS, may_load};
-use measure::{Arrival, FlowLine, FullFields, Mark, Meter, MeterOptions, Signature};
+use measure::{AnnouncedEnd, Arrival, FlowLine, FullFields, Mark, Meter, MeterOptions, Signature};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,6 +15,7 @@ const PARAMS: ReceiverParams = ReceiverParams {
     verdict: SinkVerdict::Drop,
     flow_count: 1,
     stream_count: 64,
+    carried_flows: 0,
     is_shared: false,
     has_test_clock: true,
 };
@@ -34,8 +35,8 @@ impl Pair {
         receiver.set_run(run);
         receiver.set_stamp_shift(stamp_shift);
         receiver.set_wall_offset_ns(WALL_OFFSET_NS);
-        let ReceiverParams { flow_count, stream_count, .. } = params;
-        let meter = Meter::new(MeterOptions { flow_count, stream_count, run, stamp_shift });
+        let ReceiverParams { flow_count, stream_count, carried_flows, .. } = params;
+        let meter = Meter::new(MeterOptions { flow_count, stream_count, run, stamp_shift, carried_flows });
         Self { receiver, meter, time_ns: 5_000_000_000 }
     }
 
@@ -189,6 +190,26 @@ fn marks_at_the_end_count_as_the_meter_does() {
         }
         pair.check();
     }
+}
+
+#[test]
+fn an_announced_end_is_noted_and_not_counted() {
+    if !may_load() {
+        return;
+    }
+    let mut pair = Pair::new(PARAMS, Some(7), 0);
+    let mut known = None;
+    // That of another run is not taken, that without a run is.
+    for (run, sent, at) in [(Some(6), 1, 42), (Some(7), u64::MAX - 1, 46), (None, 5, 252), (Some(8), 9, 14)] {
+        pair.receive(&[&vec![0x5a; at][..], &AnnouncedEnd { run, sent }.emit()].concat());
+        known = if run.is_none_or(|run| run == 7) { Some(sent) } else { known };
+        assert_eq!((pair.receiver.announced(), pair.meter.announced()), (known, known), "{run:?}");
+    }
+    let end = AnnouncedEnd { run: None, sent: 11 }.emit();
+    (0..end.len()).for_each(|len| pair.receive(&[&[0x5a; 42][..], &end[..len]].concat()));
+    pair.receive(&front(&signature(3), 42, 18));
+    assert_eq!(pair.receiver.announced(), Some(5));
+    pair.check();
 }
 
 #[test]

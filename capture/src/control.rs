@@ -36,7 +36,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A command to a running capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum ControlCommand {
     /// What becomes of frames from now on.
     Mode(Mode),
     /// Where frames went until now.
@@ -45,7 +45,7 @@ pub enum Command {
     Stop,
 }
 
-impl fmt::Display for Command {
+impl fmt::Display for ControlCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Mode(mode) => write!(f, "mode {}", mode.name()),
@@ -60,7 +60,7 @@ impl fmt::Display for Command {
 #[error("{0:?} is none of: mode mirror, mode drop, stats, stop")]
 pub struct BadCommand(pub String);
 
-impl FromStr for Command {
+impl FromStr for ControlCommand {
     type Err = BadCommand;
 
     fn from_str(text: &str) -> Result<Self, BadCommand> {
@@ -120,11 +120,11 @@ pub fn socket_path(netns: NetnsId, ifname: &str) -> PathBuf {
 ///
 /// # Errors
 /// See [`ControlError`].
-pub fn send(netns: &Netns, ifname: &str, command: Command) -> Result<String, ControlError> {
+pub fn send(netns: &Netns, ifname: &str, command: ControlCommand) -> Result<String, ControlError> {
     send_at(&socket_path(netns.id(), ifname), ifname, command)
 }
 
-fn send_at(path: &Path, ifname: &str, command: Command) -> Result<String, ControlError> {
+fn send_at(path: &Path, ifname: &str, command: ControlCommand) -> Result<String, ControlError> {
     let stream = UnixStream::connect(path).map_err(|error| {
         let ifname = ifname.to_owned();
         match error.kind() {
@@ -149,7 +149,7 @@ fn send_at(path: &Path, ifname: &str, command: Command) -> Result<String, Contro
     }
 }
 
-fn converse(mut stream: &UnixStream, command: Command) -> io::Result<String> {
+fn converse(mut stream: &UnixStream, command: ControlCommand) -> io::Result<String> {
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     writeln!(stream, "{command}")?;
@@ -207,7 +207,7 @@ impl ControlServer {
 
     /// Answers what was said until now. `answer` gets each command and says what it did, or why
     /// not.
-    pub fn serve(&mut self, mut answer: impl FnMut(Command) -> Result<String, String>) {
+    pub fn serve(&mut self, mut answer: impl FnMut(ControlCommand) -> Result<String, String>) {
         for listener in &self.listeners {
             while let Ok((stream, _)) = listener.socket.accept() {
                 if stream.set_nonblocking(true).is_err() {
@@ -298,7 +298,7 @@ struct Client {
 
 impl Client {
     /// Answers every whole line; false when the client is to be forgotten.
-    fn serve(&mut self, answer: &mut impl FnMut(Command) -> Result<String, String>) -> bool {
+    fn serve(&mut self, answer: &mut impl FnMut(ControlCommand) -> Result<String, String>) -> bool {
         let is_open = self.hear();
         while let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
             self.spoke = true;
@@ -364,7 +364,7 @@ mod tests {
     /// Serves a server while `work` runs.
     fn while_served<T>(
         place: &SocketPath,
-        answer: impl FnMut(Command) -> Result<String, String> + Send,
+        answer: impl FnMut(ControlCommand) -> Result<String, String> + Send,
         work: impl FnOnce() -> T,
     ) -> T {
         let (mut server, is_over) =
@@ -387,24 +387,24 @@ mod tests {
     #[test]
     fn orders_are_lines_and_so_are_answers() {
         for text in ["mode mirror", "mode drop", "stats", "stop"] {
-            assert_eq!(text.parse::<Command>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<ControlCommand>().unwrap().to_string(), text);
         }
         for text in ["", "mode", "mode dorp", "stop now", "Stop"] {
-            assert_eq!(text.parse::<Command>(), Err(BadCommand(text.to_owned())));
+            assert_eq!(text.parse::<ControlCommand>(), Err(BadCommand(text.to_owned())));
         }
         let place = SocketPath::new();
         let answer = |command| match command {
-            Command::Stats => Ok("two\nlines".to_owned()),
-            Command::Mode(_) => Ok(String::new()),
-            Command::Stop => Err("not\nnow".to_owned()),
+            ControlCommand::Stats => Ok("two\nlines".to_owned()),
+            ControlCommand::Mode(_) => Ok(String::new()),
+            ControlCommand::Stop => Err("not\nnow".to_owned()),
         };
         while_served(&place, answer, || {
-            assert_eq!(send_at(&place.0, "eth0", Command::Stats).unwrap(), "two lines");
-            assert_eq!(send_at(&place.0, "eth0", Command::Mode(Mode::Drop)).unwrap(), "");
-            let error = send_at(&place.0, "eth0", Command::Stop).unwrap_err();
+            assert_eq!(send_at(&place.0, "eth0", ControlCommand::Stats).unwrap(), "two lines");
+            assert_eq!(send_at(&place.0, "eth0", ControlCommand::Mode(Mode::Drop)).unwrap(), "");
+            let error = send_at(&place.0, "eth0", ControlCommand::Stop).unwrap_err();
             assert_eq!(error.to_string(), "the capture on eth0 refuses: not now");
         });
-        let error = send_at(&place.0, "eth0", Command::Stop).unwrap_err();
+        let error = send_at(&place.0, "eth0", ControlCommand::Stop).unwrap_err();
         assert_eq!(error.to_string(), "no capture runs on eth0 here", "the socket went with the server");
     }
 
@@ -425,7 +425,7 @@ mod tests {
                 let mut endless = UnixStream::connect(&place.0).unwrap();
                 endless.write_all(&[b'x'; 1000]).unwrap();
                 assert_eq!(endless.read(&mut [0; 10]).unwrap_or(0), 0);
-                assert_eq!(send_at(&place.0, "eth0", Command::Stop).unwrap(), "stop");
+                assert_eq!(send_at(&place.0, "eth0", ControlCommand::Stop).unwrap(), "stop");
             },
         );
     }
@@ -453,7 +453,7 @@ mod tests {
                 let idle: Vec<UnixStream> =
                     (0..3 * CLIENTS_MAX).map(|_| UnixStream::connect(&place.0).unwrap()).collect();
                 for _ in 0..2 * CLIENTS_MAX {
-                    assert_eq!(send_at(&place.0, "eth0", Command::Stats).unwrap(), "stats");
+                    assert_eq!(send_at(&place.0, "eth0", ControlCommand::Stats).unwrap(), "stats");
                 }
                 drop(idle);
             },
@@ -464,7 +464,7 @@ mod tests {
     fn a_socket_of_a_killed_capture_goes_with_the_first_order() {
         let place = SocketPath::new();
         drop(UnixListener::bind(&place.0).unwrap());
-        let error = send_at(&place.0, "eth0", Command::Stop).unwrap_err();
+        let error = send_at(&place.0, "eth0", ControlCommand::Stop).unwrap_err();
         assert!(matches!(error, ControlError::NoCapture { .. }), "{error}");
         assert!(!place.0.exists());
     }
@@ -493,8 +493,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_an_order_or_an_error(text in ".*") {
-            if let Ok(command) = text.parse::<Command>() {
-                prop_assert_eq!(command.to_string().parse::<Command>(), Ok(command));
+            if let Ok(command) = text.parse::<ControlCommand>() {
+                prop_assert_eq!(command.to_string().parse::<ControlCommand>(), Ok(command));
             }
         }
     }

@@ -28,7 +28,7 @@ const ALL_BUT_DELIVERED: &str = "of all interfaces of this device together, exce
 /// One device of a capture.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct DeviceFacts {
+pub struct CapturedDevice {
     /// As it was at the start.
     pub link: Link,
     /// How frames are taken off it.
@@ -48,7 +48,7 @@ pub struct DeviceFacts {
 }
 
 /// One device and the way of taking frames off it.
-pub(crate) struct Device {
+pub(crate) struct CaptureDevice {
     pub(crate) link: Link,
     pub(crate) numbering: Numbering,
     /// Since it was opened.
@@ -67,7 +67,7 @@ pub(crate) struct Device {
 /// See the top of the file.
 pub(crate) struct CaptureState {
     pub(crate) stack: Stack,
-    pub(crate) devices: Vec<Device>,
+    pub(crate) devices: Vec<CaptureDevice>,
     pub(crate) written: Arc<Written>,
     /// When every device was attached.
     started: OnceLock<Instant>,
@@ -78,7 +78,7 @@ pub(crate) struct CaptureState {
 }
 
 impl CaptureState {
-    pub(crate) fn new(stack: Stack, devices: Vec<Device>) -> Self {
+    pub(crate) fn new(stack: Stack, devices: Vec<CaptureDevice>) -> Self {
         Self {
             stack,
             devices,
@@ -100,14 +100,14 @@ impl CaptureState {
         self.started.get().map_or(Duration::ZERO, Instant::elapsed)
     }
 
-    pub(crate) fn facts(&self) -> Vec<DeviceFacts> {
-        let facts = |device: &Device| {
+    pub(crate) fn facts(&self) -> Vec<CapturedDevice> {
+        let facts = |device: &CaptureDevice| {
             let (source, is_gone) = (device.with_backend(|backend| backend.facts()), device.is_gone());
             let clock = device.hardware.clock.as_ref().map(|clock| clock.facts());
             let (refusal, ring_frames) =
                 device.with_backend(|backend| (backend.stamps_refusal(), backend.ring_frames()));
             let stamps_refusal = device.hardware.refusal.clone().or(refusal);
-            DeviceFacts {
+            CapturedDevice {
                 link: device.link.clone(),
                 source,
                 is_gone,
@@ -142,7 +142,7 @@ impl CaptureState {
         if elapsed_ms >= looked_ms + LOOK_MS && self.looked_ms.swap(elapsed_ms, Relaxed) == looked_ms {
             self.devices.iter().for_each(|device| device.look_for_it(&self.stack));
         }
-        self.devices.iter().all(Device::is_gone)
+        self.devices.iter().all(CaptureDevice::is_gone)
     }
 
     /// The rings of all devices.
@@ -167,7 +167,7 @@ impl CaptureState {
         }
     }
 
-    fn device_stats(&self, device: &Device) -> DeviceStats {
+    fn device_stats(&self, device: &CaptureDevice) -> DeviceStats {
         let lost_nic = device.nic_loss.now(&self.stack, device.link.index);
         DeviceStats { lost_nic, freezes: device.with_backend(|backend| backend.freezes()) }
     }
@@ -256,7 +256,7 @@ fn statistics(counts: &Counts, lost_nic: Option<u64>) -> Statistics {
     }
 }
 
-impl Device {
+impl CaptureDevice {
     /// True when it was deleted, or left its namespace.
     fn is_gone(&self) -> bool {
         self.has_moved.load(Relaxed) || self.with_backend(|backend| backend.is_gone())

@@ -52,12 +52,12 @@ impl Numbering {
 
 /// Every interface of a capture.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Interfaces {
+pub(crate) struct InterfaceList {
     /// In the order of their numbers.
     pub(crate) all: Vec<Interface>,
 }
 
-impl Interfaces {
+impl InterfaceList {
     /// What the frames of each begin with.
     pub(crate) fn link_types(&self) -> Vec<u16> {
         self.all.iter().map(|interface| interface.link_type).collect()

@@ -14,6 +14,7 @@ mod cpus;
 mod describe;
 mod devices;
 mod error;
+mod file_filter;
 mod interfaces;
 mod options;
 mod order;
@@ -33,10 +34,11 @@ mod writer;
 pub use backend::{SourceFacts, TpacketFacts, XdpFacts};
 pub use bpf::xdp::{XdpMode, XdpModeChoice};
 pub use count::{CountOptions, CountResult, Counting, CpuCount};
-pub use devices::DeviceFacts;
+pub use devices::CapturedDevice;
 pub use error::CaptureError;
+pub use file_filter::FileFilter;
 pub use options::{
-    BUFFER_SIZE_BYTES_DEFAULT, ClockMode, Direction, Fanout, Mode, OnError, Options, Order, Output,
+    BUFFER_SIZE_BYTES_DEFAULT, CaptureDirection, ClockMode, Fanout, Mode, OnError, Options, Order, Output,
     RING_SLOTS_DEFAULT, RING_SLOTS_MAX, RING_SLOTS_MIN, SNAPLEN_DEFAULT, SNAPLEN_WHOLE, SourceKind,
     WINDOW_NS_DEFAULT,
 };

@@ -160,7 +160,7 @@ pub struct Options {
     /// Whose clock gives the times of frames.
     pub clock: ClockMode,
     /// Which frames: XDP knows incoming ones only.
-    pub direction: Direction,
+    pub direction: CaptureDirection,
     /// What shares the frames out among packet sockets.
     pub fanout: Fanout,
     /// Whether an XDP program that an earlier wirerate left on the device is taken off first.
@@ -225,7 +225,7 @@ impl Options {
             promiscuous: false,
             source: SourceKind::default(),
             clock: ClockMode::default(),
-            direction: Direction::default(),
+            direction: CaptureDirection::default(),
             fanout: Fanout::default(),
             replace_ours: false,
             xdp: XdpModeChoice::default(),
@@ -377,7 +377,7 @@ pub enum ClockMode {
 /// Frames on their way to the host, from it, or both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-pub enum Direction {
+pub enum CaptureDirection {
     /// Frames that the device received.
     #[default]
     In,
@@ -388,7 +388,7 @@ pub enum Direction {
     Both,
 }
 
-impl fmt::Display for Direction {
+impl fmt::Display for CaptureDirection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::In => "in",

@@ -35,7 +35,7 @@ pub(crate) struct Shared {
 }
 
 /// One reader's place in the session.
-pub(crate) struct Reader {
+pub(crate) struct BatchReader {
     pub(crate) shared: Arc<Shared>,
     pub(crate) encoder: Encoder,
     pub(crate) ring: Arc<RingHandle>,
@@ -45,7 +45,7 @@ pub(crate) struct Reader {
     pub(crate) lost_here: u32,
 }
 
-impl Reader {
+impl BatchReader {
     /// Empties one ring until the end.
     pub(crate) fn run(mut self, mut source: impl RingConsumer) {
         if let (Some(cpu), Ok(allowed)) = (self.ring.cpu, sched_getaffinity(Pid::from_raw(0))) {
@@ -170,7 +170,7 @@ pub(crate) fn keep_off(allowed: CpuSet, busy: &[u32]) {
 }
 
 /// One ring with its reader's place in the session, ready for a thread.
-pub(crate) struct Ring {
+pub(crate) struct AttachedRing {
     /// The CPU whose softirq fills it, when that is always the same one: its reader keeps off it.
     pub(crate) cpu: Option<u32>,
     /// True when its records know their queue.
@@ -191,7 +191,7 @@ pub(crate) trait DynRingConsumer: Send {
     fn delay_ns(&self) -> u64;
 
     /// Empties the ring until the end.
-    fn run(self: Box<Self>, reader: Reader);
+    fn run(self: Box<Self>, reader: BatchReader);
 }
 
 impl<S: RingConsumer> DynRingConsumer for S {
@@ -209,7 +209,7 @@ impl<S: RingConsumer> DynRingConsumer for S {
         RingConsumer::delay_ns(self)
     }
 
-    fn run(self: Box<Self>, reader: Reader) {
+    fn run(self: Box<Self>, reader: BatchReader) {
         reader.run(*self);
     }
 }
@@ -269,7 +269,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, channel};
 
     /// A reader with two buffers, and the other end of what it sends.
-    fn reader(frames_max: Option<u64>) -> (Reader, Receiver<EncodedBatch>) {
+    fn reader(frames_max: Option<u64>) -> (BatchReader, Receiver<EncodedBatch>) {
         let (writer, runs) = channel();
         let shared = Shared {
             clock: UtcClock::new(),
@@ -277,7 +277,7 @@ mod tests {
             is_draining: Arc::new(AtomicBool::new(true)),
             has_failed: AtomicBool::new(false),
         };
-        let reader = Reader {
+        let reader = BatchReader {
             shared: Arc::new(shared),
             encoder: Encoder::new(Format::Pcapng, Numbering::single(), 0, 96),
             ring: RingHandle::for_test(),

@@ -51,6 +51,8 @@ pub struct ReceiveResult {
     pub histogram: Vec<u64>,
     /// Frames of this run per CPU, from CPU 0 on.
     pub cpus: Vec<u64>,
+    /// The numbers that were sent, if the sender announced the end of its run.
+    pub announced: Option<u64>,
     /// Maximum error of the offset between wall clock and monotonic clock.
     pub clock_uncertainty_ns: u64,
     /// Time from attaching to detaching.
@@ -90,6 +92,7 @@ impl Receiving {
             },
             flow_count: meter.flow_count,
             stream_count: meter.stream_count,
+            carried_flows: meter.carried_flows,
             is_shared: options.is_shared,
             has_test_clock: false,
         })?;
@@ -128,6 +131,21 @@ impl Receiving {
         self.receiver.received_per_cpu().sum()
     }
 
+    /// The numbers that were sent, once the sender has announced the end of its run.
+    pub fn announced(&self) -> Option<u64> {
+        self.receiver.announced()
+    }
+
+    /// The line of a flow, by its place among the lines.
+    pub fn line(&self, index: usize) -> FlowLine {
+        line_of(self.receiver.line(index))
+    }
+
+    /// Counts of all CPUs.
+    pub fn totals(&self) -> Totals {
+        totals(&self.receiver)
+    }
+
     /// Everything so far. While frames arrive, the counts may differ by a few frames.
     pub fn snapshot(&self) -> ReceiveResult {
         read(&self.receiver, self.options, self.clock, self.elapsed(), self.is_device_gone())
@@ -151,18 +169,23 @@ fn read(
     elapsed: Duration,
     is_device_gone: bool,
 ) -> ReceiveResult {
-    let mut totals = Totals::default();
-    receiver.per_cpu().for_each(|cpu| totals.add(&totals_of(&cpu)));
     ReceiveResult {
         options,
         lines: receiver.lines().map(line_of).collect(),
-        totals,
+        totals: totals(receiver),
         histogram: receiver.histogram(),
         cpus: receiver.received_per_cpu().collect(),
+        announced: receiver.announced(),
         clock_uncertainty_ns: clock.uncertainty_ns,
         elapsed,
         is_device_gone,
     }
+}
+
+fn totals(receiver: &Receiver) -> Totals {
+    let mut totals = Totals::default();
+    receiver.per_cpu().for_each(|cpu| totals.add(&totals_of(&cpu)));
+    totals
 }
 
 fn totals_of(cpu: &abi::ReceiveCpu) -> Totals {

@@ -3,8 +3,8 @@
 use crate::backend::hwtstamp::Hardware;
 use crate::backend::nic_stats::NicLoss;
 use crate::backend::select;
-use crate::devices::{CaptureState, Device, DeviceFacts};
-use crate::interfaces::Interfaces;
+use crate::devices::{CaptureDevice, CaptureState, CapturedDevice};
+use crate::interfaces::InterfaceList;
 use crate::order::merge::MergeReport;
 use crate::output::accounting::Limit;
 use crate::output::fileset::{FileSet, FileSettings};
@@ -12,8 +12,8 @@ use crate::output::hook::CommandRunner;
 use crate::output::names::with_label;
 use crate::output::pipe::Pipe;
 use crate::promiscuous::Promiscuity;
-use crate::reader::Ring;
-use crate::reader::{Reader, Shared};
+use crate::reader::AttachedRing;
+use crate::reader::{BatchReader, Shared};
 use crate::record::batch::EncodedBatch;
 use crate::record::encode::{Encoder, StampConversion};
 use crate::record::format::Format;
@@ -48,7 +48,7 @@ pub struct Report {
     /// Where each frame went; exact, since everything has come to rest.
     pub stats: Stats,
     /// The devices in the order of the options.
-    pub devices: Vec<DeviceFacts>,
+    pub devices: Vec<CapturedDevice>,
     /// When the capture began, in nanoseconds since 1970.
     pub start_time_ns: u64,
     /// When it ended, in nanoseconds since 1970.
@@ -108,7 +108,7 @@ impl Session {
         check_time_of_day()?;
         options.check_source()?;
         let stack = Stack::here()?;
-        let mut interfaces = Interfaces::default();
+        let mut interfaces = InterfaceList::default();
         let devices = open_devices(&stack, options, &mut interfaces)?;
         options.check(&output, &interfaces.link_types())?;
         let state = Arc::new(CaptureState::new(stack, devices));
@@ -161,7 +161,7 @@ impl Session {
     }
 
     /// Attaches every device; the rings of all of them in order.
-    fn attach(&self, buffer_size_bytes: usize) -> Result<Vec<(RingPlace, Ring)>, CaptureError> {
+    fn attach(&self, buffer_size_bytes: usize) -> Result<Vec<(RingPlace, AttachedRing)>, CaptureError> {
         let mut rings = Vec::new();
         for (device, held) in self.state.devices.iter().enumerate() {
             let attached = held.backend.write().unwrap_or_else(PoisonError::into_inner).attach()?;
@@ -185,9 +185,9 @@ impl Session {
 
     /// What tells the files of rings apart: the CPU, or a number where a ring has none, and the
     /// device if there are several.
-    fn labels(&self, rings: &[(RingPlace, Ring)]) -> Vec<String> {
+    fn labels(&self, rings: &[(RingPlace, AttachedRing)]) -> Vec<String> {
         let mut numbers = vec![0_u32..; self.state.devices.len()];
-        let label = |(place, ring): &(RingPlace, Ring)| {
+        let label = |(place, ring): &(RingPlace, AttachedRing)| {
             let number = numbers[place.device].next().expect("more rings than numbers");
             let number = ring.cpu.unwrap_or(number);
             match self.state.devices.as_slice() {
@@ -223,7 +223,7 @@ impl Session {
         ring: usize,
         place: RingPlace,
         writer: Option<Sender<EncodedBatch>>,
-    ) -> Reader {
+    ) -> BatchReader {
         let device = &self.state.devices[place.device];
         let stamps = device.hardware.clock.as_ref().map(|clock| StampConversion {
             clock: Arc::clone(clock),
@@ -232,7 +232,7 @@ impl Session {
         let encoder = Encoder::new(options.format, device.numbering, ring, options.snaplen)
             .with_queues(place.knows_queues);
         let encoder = encoder.with_stamps(stamps);
-        Reader {
+        BatchReader {
             shared: Arc::clone(&self.shared),
             encoder: if options.packet_ids { encoder.with_packet_ids() } else { encoder },
             ring: place.handle,
@@ -242,7 +242,7 @@ impl Session {
     }
 
     /// The devices and how frames are taken off them, in the order of the options.
-    pub fn devices(&self) -> Vec<DeviceFacts> {
+    pub fn devices(&self) -> Vec<CapturedDevice> {
         self.state.facts()
     }
 
@@ -316,8 +316,8 @@ struct RingPlace {
 fn open_devices(
     stack: &Stack,
     options: &Options,
-    interfaces: &mut Interfaces,
-) -> Result<Vec<Device>, CaptureError> {
+    interfaces: &mut InterfaceList,
+) -> Result<Vec<CaptureDevice>, CaptureError> {
     let mut seen = Vec::new();
     let open = |ifname: &String| {
         let link = stack.link(ifname)?;
@@ -331,7 +331,7 @@ fn open_devices(
         let numbering = interfaces.add(stack, &link, options, clock, is_promiscuous)?;
         let backend = RwLock::new(select::open(&link, options, &hardware)?);
         let nic_loss = NicLoss::new(stack, &link);
-        Ok(Device {
+        Ok(CaptureDevice {
             link,
             numbering,
             nic_loss,
@@ -347,7 +347,7 @@ fn open_devices(
 
 fn file_settings(
     options: &Options,
-    interfaces: &Interfaces,
+    interfaces: &InterfaceList,
     state: &Arc<CaptureState>,
     is_ending: &Arc<AtomicBool>,
 ) -> Arc<FileSettings> {
@@ -448,7 +448,11 @@ fn labelled(path: &Path, label: &str) -> Result<String, CaptureError> {
     Ok(with_label(text, &label.replace('%', "%%")))
 }
 
-fn start_reader(number: usize, reader: Reader, ring: Ring) -> Result<JoinHandle<()>, CaptureError> {
+fn start_reader(
+    number: usize,
+    reader: BatchReader,
+    ring: AttachedRing,
+) -> Result<JoinHandle<()>, CaptureError> {
     thread::Builder::new()
         .name(format!("capture-{number}"))
         .spawn(move || ring.source.run(reader))

@@ -7,7 +7,7 @@
 use crate::backend::hwtstamp::Hardware;
 use crate::backend::select;
 use crate::backend::{Backend, SourceFacts};
-use crate::reader::Ring;
+use crate::reader::AttachedRing;
 use crate::record::encode::with_tag;
 use crate::record::ring::{Record, TimeSource};
 use crate::record::slot::{SLOT_DATA_LEN, SLOT_LEN, emit_slot};
@@ -40,7 +40,7 @@ struct Times {
 
 /// One ring, and slots that were taken out of it and did not fit.
 struct SlotRing {
-    ring: Ring,
+    ring: AttachedRing,
     spare: Vec<u8>,
     scratch: Vec<u8>,
 }

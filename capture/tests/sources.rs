@@ -4,7 +4,7 @@
 mod lab;
 
 use capture::{
-    CaptureError, Counts, Direction, Fanout, Mode, Options, Output, Session, SourceFacts, SourceKind,
+    CaptureDirection, CaptureError, Counts, Fanout, Mode, Options, Output, Session, SourceFacts, SourceKind,
 };
 use host::{Stack, VethEnd};
 use lab::{Folder, Lab, RX_DEV, RawSocket, TX_DEV, can_run, frame, tshark, wait_until};
@@ -169,12 +169,12 @@ fn directions_are_told_apart() {
         return;
     }
     for (direction, ins, outs) in
-        [(Direction::In, 200, 0), (Direction::Out, 0, 100), (Direction::Both, 200, 100)]
+        [(CaptureDirection::In, 200, 0), (CaptureDirection::Out, 0, 100), (CaptureDirection::Both, 200, 100)]
     {
         let lab = Lab::new(1);
         let capture = Capture::start(&lab, "direction", |options| Options {
             direction,
-            source: if direction == Direction::In { SourceKind::Tpacket } else { SourceKind::Best },
+            source: if direction == CaptureDirection::In { SourceKind::Tpacket } else { SourceKind::Best },
             ..options
         });
         assert!(capture.source().contains("TPACKET_V3"), "{}", capture.source());
@@ -196,7 +196,7 @@ fn loopback_is_captured_once_by_packet_sockets() {
     }
     let (lab, folder) = (Lab::new(1), Folder::new("lo"));
     Stack::of(&lab.rx).unwrap().set_up("lo").unwrap();
-    for direction in [Direction::In, Direction::Both] {
+    for direction in [CaptureDirection::In, CaptureDirection::Both] {
         let file = folder.path().join(format!("{direction}.pcapng"));
         let options = Options { direction, ..lab.options(Output::File(file.clone())) };
         let session = Session::start(Options { ifnames: vec!["lo".to_owned()], ..options }).unwrap();
@@ -244,7 +244,7 @@ fn packet_sockets_do_not_make_up_queues() {
     let refused = |change: Options| Session::start(per_queue(change)).err().unwrap();
     for change in [
         tpacket(lab.options(Output::Nowhere)),
-        Options { direction: Direction::Both, ..lab.options(Output::Nowhere) },
+        Options { direction: CaptureDirection::Both, ..lab.options(Output::Nowhere) },
     ] {
         let error = refused(change);
         assert_eq!(error.to_string(), "packet sockets cannot tell the 4 receive queues of rx0 apart");
@@ -269,7 +269,7 @@ fn what_a_source_cannot_do_is_refused_with_what_to_type() {
     let error = start(tpacket(Options { mode: Mode::Drop, ..lab.options(Output::Nowhere) }));
     assert!(matches!(error, CaptureError::DropNeedsXdp { .. }), "{error}");
     assert!(error.advice().unwrap().contains("--source xdp"));
-    let out = Options { direction: Direction::Out, ..lab.options(Output::Nowhere) };
+    let out = Options { direction: CaptureDirection::Out, ..lab.options(Output::Nowhere) };
     let error = start(Options { source: SourceKind::Xdp, ..out });
     assert!(matches!(error, CaptureError::OnlyIncoming { .. }), "{error}");
     assert!(error.advice().unwrap().contains("--source tpacket"));

@@ -17,7 +17,7 @@ pub(crate) fn source(pid: u32, name: &str) -> String {
 
 /// One `exec` in a mount table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct ExecMount {
     pid: u32,
     name: String,
     pub(crate) dir: PathBuf,
@@ -34,19 +34,19 @@ pub(crate) fn owner(name: &str) -> Option<u32> {
 }
 
 /// The `exec`s that the process `pid` is inside of, the innermost last.
-pub(crate) fn marks_of(pid: u32) -> Vec<Mark> {
+pub(crate) fn marks_of(pid: u32) -> Vec<ExecMount> {
     let table = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("mountinfo"));
     table.unwrap_or_default().lines().filter_map(mark).collect()
 }
 
 /// A line of proc_pid_mountinfo(5).
-fn mark(line: &str) -> Option<Mark> {
+fn mark(line: &str) -> Option<ExecMount> {
     let (before, after) = line.split_once(" - ")?;
     let (pid, name) = after.split(' ').nth(1)?.strip_prefix(SOURCE)?.split_once(':')?;
     let root = before.split(' ').nth(3)?;
     let dir = before.split(' ').nth(4)?;
     // Other mounts of this tmpfs show files of it.
-    (root == "/").then_some(Mark { pid: pid.parse().ok()?, name: name.to_owned(), dir: dir.into() })
+    (root == "/").then_some(ExecMount { pid: pid.parse().ok()?, name: name.to_owned(), dir: dir.into() })
 }
 
 #[cfg(test)]
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn a_mount_table_names_its_exec() {
         let line = "52 30 0:47 / /proc/tty/ldisc rw,nosuid - tmpfs wirerate-exec:77:lab rw,size=1024k";
-        let expected = Mark { pid: 77, name: "lab".into(), dir: "/proc/tty/ldisc".into() };
+        let expected = ExecMount { pid: 77, name: "lab".into(), dir: "/proc/tty/ldisc".into() };
         assert_eq!(mark(line), Some(expected));
         assert_eq!(mark(&line.replace(" / ", " /bin/ip ")), None, "a file of it, over another");
         assert_eq!(mark("40 22 0:50 / /run/wirerate/pktgen rw - fuse wirerate:77 rw"), None);

@@ -15,14 +15,14 @@ const NO_QUEUE: &str = "noqueue";
 
 /// A device in the namespace of its stack.
 #[derive(Debug)]
-pub(crate) struct Device {
+pub(crate) struct OutputDevice {
     stack: Stack,
     ifindex: u32,
     ifname: String,
     layer: LinkLayer,
 }
 
-impl Device {
+impl OutputDevice {
     /// The device called `ifname`.
     ///
     /// # Errors

@@ -66,6 +66,7 @@ fn compare<W: Writer>(seed: u64) -> Result<(), BpfError> {
     let rng = &mut Rng(seed);
     let mut config = sample::config(rng, 1514);
     let facts = sample::facts();
+    config.signature = sample::signature(rng);
     config.prepare(&facts);
     let mut cursor = Cursor { src_v6: config.src6, dst_v6: config.dst6, ..Cursor::default() };
     cursor.ip_id = rng.next_u32() as u16;
@@ -97,7 +98,7 @@ fn go_on<W: Writer>(config: &Config, cursor: &mut Cursor, seed: u64) -> Result<u
         start[plan.layout.end..].fill(0);
         let sent = writer.write(&start);
         let after = state.cursor();
-        let now = WallTime { sec: after.built_sec, usec: after.built_usec };
+        let now = WallTime { sec: after.built_sec, usec: after.built_usec, nsec: after.built_nsec };
         let mut expected = dirty.clone();
         let len = plan.emit(cursor, now, &mut expected);
         assert_eq!(sent, expected[..len], "seed {seed} frame {frame}: {config:?}");

@@ -6,7 +6,7 @@
 //! other processes; the kernel detaches it after the last one.
 
 use crate::EngineError;
-use crate::device::Device;
+use crate::device::OutputDevice;
 use bpf::BpfError;
 use bpf::xdp::XdpMode;
 
@@ -21,7 +21,7 @@ impl DummyProgram {
     ///
     /// # Errors
     /// When another program is attached with which the driver rejects frames, or a query fails.
-    pub(crate) fn for_live_frames(device: &Device) -> Result<Option<Self>, EngineError> {
+    pub(crate) fn for_live_frames(device: &OutputDevice) -> Result<Option<Self>, EngineError> {
         let is_capability_known = device.reports_xdp()?;
         let is_needed = device.may_take_xdp_with_a_program()?;
         if !is_needed && !bpf::DummyXdp::is_attached(device.ifindex(), &device.name())? {
@@ -44,7 +44,7 @@ impl DummyProgram {
     ///
     /// # Errors
     /// When a query of the kernel fails.
-    pub(crate) fn for_zero_copy(device: &Device) -> Result<Option<Self>, EngineError> {
+    pub(crate) fn for_zero_copy(device: &OutputDevice) -> Result<Option<Self>, EngineError> {
         if !device.has_zero_copy()? {
             return Ok(None);
         }
@@ -56,7 +56,7 @@ impl DummyProgram {
 
     /// Attaches the program to a device of the calling thread's namespace and waits for its
     /// carrier. `None` if the driver does not support XDP; the engine reports that.
-    fn open(device: &Device) -> Result<Option<Self>, EngineError> {
+    fn open(device: &OutputDevice) -> Result<Option<Self>, EngineError> {
         let program = match bpf::DummyXdp::hold(device.ifindex(), &device.name()) {
             Err(BpfError::XdpAttach { .. }) => return Ok(None),
             held => held?,

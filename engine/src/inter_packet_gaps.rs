@@ -68,15 +68,21 @@ impl InterPacketGaps {
         self.histogram.max()
     }
 
+    /// The recorded lengths and their counts, shortest first; lengths are within 1 %.
+    pub fn lengths(&self) -> Vec<(u64, u64)> {
+        let recorded = self.histogram.iter_recorded();
+        recorded.map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
+    }
+
     /// Number of gaps below each power of two nanoseconds and not below the previous one; empty
     /// buckets are omitted.
     pub fn log2_buckets(&self) -> Vec<(u64, u64)> {
         let mut buckets: Vec<(u64, u64)> = Vec::new();
-        for step in self.histogram.iter_recorded() {
-            let below_ns = (step.value_iterated_to() + 1).next_power_of_two();
+        for (gap_ns, count) in self.lengths() {
+            let below_ns = (gap_ns + 1).next_power_of_two();
             match buckets.last_mut().filter(|last| last.0 == below_ns) {
-                Some(last) => last.1 += step.count_at_value(),
-                None => buckets.push((below_ns, step.count_at_value())),
+                Some(last) => last.1 += count,
+                None => buckets.push((below_ns, count)),
             }
         }
         buckets

@@ -20,9 +20,12 @@ mod engine_kind;
 mod error;
 mod event;
 mod inter_packet_gaps;
+#[cfg(test)]
+mod interleaving;
 mod mem;
 mod pacer;
 mod probe;
+mod ramp;
 mod replay;
 mod requirements;
 mod run;
@@ -44,6 +47,7 @@ pub use inter_packet_gaps::InterPacketGaps;
 pub use mem::{FrameSink, MemEngine};
 pub use pacer::{CatchUp, Lateness, Pace, Pacer, WIRE_OVERHEAD_BYTES};
 pub use probe::{Probed, probe};
+pub use ramp::Ramp;
 pub use replay::{
     LATE_OCTAVES, REPLAY_XDP_LEN_MAX, ReplayFrame, ReplayRequest, ReplayResult, ReplaySource, replay,
 };

@@ -3,8 +3,9 @@
 //!
 //! Pure arithmetic on nanoseconds; the run waits.
 
+use crate::ramp::Ramp;
 use packet::NEVER_NS;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 
 /// Bytes on the wire beside the frame: FCS 4, preamble and start 8, gap 12.
 pub const WIRE_OVERHEAD_BYTES: u64 = 24;
@@ -27,11 +28,22 @@ pub enum Pace {
         /// Frames per burst.
         burst: NonZeroU32,
     },
+    /// Bursts of frames at a rate.
+    Bursts {
+        /// Frames per burst.
+        frames: NonZeroU32,
+        /// Frames per second within a burst.
+        rate_pps: NonZeroU64,
+        /// Time from the last frame of a burst to the first of the next.
+        gap_ns: u64,
+    },
     /// Frames per second.
     FrameRate {
         /// Frames per second, more than 0.
         rate_pps: u64,
     },
+    /// Frames per second that change over time.
+    Ramp(Ramp),
     /// Bits per second on the wire, with FCS, preamble and gap.
     WireRate {
         /// Bits per second, more than 0.
@@ -56,7 +68,9 @@ impl Pace {
         match self {
             Self::Unpaced | Self::Never => 0,
             Self::Delay { delay_ns } | Self::BurstDelay { delay_ns, .. } => delay_ns,
+            Self::Bursts { rate_pps, .. } => scaled(1, rate_pps.get()) as u64,
             Self::FrameRate { rate_pps } => scaled(1, rate_pps) as u64,
+            Self::Ramp(ramp) => scaled(1, ramp.highest_pps()) as u64,
             Self::WireRate { rate_bps } => scaled(8 * u64::from(packet::wire_len(0)), rate_bps) as u64,
         }
     }
@@ -133,6 +147,11 @@ impl Pacer {
         Self { catch_up, lag: None, ..self }
     }
 
+    /// The schedule starts at `start_ns`; frames that were sent keep their places in it.
+    pub(crate) fn start_at(&mut self, start_ns: u64) {
+        (self.start_ns, self.lag) = (start_ns, None);
+    }
+
     /// Changes the rate. The next frame is due as before, or one gap of the new rate from now if
     /// that is sooner; at once if there was no rate.
     pub fn change(&mut self, pace: Pace, now_ns: u64) {
@@ -156,6 +175,11 @@ impl Pacer {
         }
     }
 
+    /// True while it catches up at a limited rate.
+    pub(crate) fn catches_up(&self) -> bool {
+        self.lag.is_some()
+    }
+
     /// The lateness. `end_ns` is the end of a run that has not sent all frames.
     pub fn lateness(&self, end_ns: Option<u64>) -> Lateness {
         let behind_ns = end_ns.map_or(0, |end_ns| end_ns.saturating_sub(self.scheduled_ns()));
@@ -174,7 +198,13 @@ impl Pacer {
                 let bursts = self.frames / u64::from(burst.get());
                 self.after(u128::from(bursts) * u128::from(delay_ns))
             }
+            Pace::Bursts { frames, rate_pps, gap_ns } => {
+                let in_burst = scaled(self.frames % u64::from(frames.get()), rate_pps.get());
+                let bursts = u128::from(self.frames / u64::from(frames.get()));
+                self.after(bursts * u128::from(burst_interval_ns(frames, rate_pps, gap_ns)) + in_burst)
+            }
             Pace::FrameRate { rate_pps } => self.after(scaled(self.frames, rate_pps)),
+            Pace::Ramp(ramp) => self.after(ramp.time_of(self.frames)),
             Pace::WireRate { rate_bps } => self.after(scaled(self.wire_bits, rate_bps)),
         }
     }
@@ -203,7 +233,15 @@ impl Pacer {
                 let bursts = (elapsed_ns / u128::from(delay_ns)) as u64 + 1;
                 bursts.saturating_mul(u64::from(burst.get())) - self.frames
             }
+            Pace::Bursts { frames, rate_pps, gap_ns } => {
+                let interval_ns = u128::from(burst_interval_ns(frames, rate_pps, gap_ns));
+                let in_burst_ns = elapsed_ns % interval_ns;
+                let in_burst = in_burst_ns * u128::from(rate_pps.get()) / 1_000_000_000 + 1;
+                let (bursts, frames) = ((elapsed_ns / interval_ns) as u64, u64::from(frames.get()));
+                bursts.saturating_mul(frames).saturating_add((in_burst as u64).min(frames)) - self.frames
+            }
             Pace::FrameRate { rate_pps } => until_now(rate_pps) + 1 - self.frames,
+            Pace::Ramp(ramp) => ramp.frames(elapsed_ns as u64) + 1 - self.frames,
             Pace::WireRate { rate_bps } => {
                 let mean_bits = self.wire_bits.checked_div(self.frames).unwrap_or(0).max(84 * 8);
                 (until_now(rate_bps) - self.wire_bits) / mean_bits + 1
@@ -256,6 +294,12 @@ impl Pacer {
     fn after(&self, later_ns: u128) -> u64 {
         u64::try_from(u128::from(self.start_ns) + later_ns).unwrap_or(u64::MAX)
     }
+}
+
+/// Nanoseconds from the start of a burst to the start of the next, at least 1.
+fn burst_interval_ns(frames: NonZeroU32, rate_pps: NonZeroU64, gap_ns: u64) -> u64 {
+    let burst_ns = scaled(u64::from(frames.get()) - 1, rate_pps.get());
+    u64::try_from(burst_ns + u128::from(gap_ns)).unwrap_or(u64::MAX).max(1)
 }
 
 /// Nanoseconds for `units` at `per_second`, rounded up so that no frame is early.
@@ -321,6 +365,20 @@ mod tests {
         assert_eq!(Pace::from_call_delay_ns(20, 1), Pace::Delay { delay_ns: 20 });
         assert_eq!(Pace::from_call_delay_ns(0, 8), Pace::Unpaced);
         assert_eq!(Pace::from_call_delay_ns(NEVER_NS, 8), Pace::Never);
+    }
+
+    #[test]
+    fn the_gap_of_bursts_is_from_the_last_frame_to_the_first_of_the_next() {
+        let (frames, rate_pps) = (NonZeroU32::new(3).unwrap(), NonZeroU64::new(100_000_000).unwrap());
+        let mut pacer = Pacer::new(Pace::Bursts { frames, rate_pps, gap_ns: 100 }, 1000);
+        let due_ns = [1000, 1010, 1020, 1120, 1130, 1140, 1240];
+        for due_ns in due_ns {
+            assert_eq!((pacer.next_ns(), pacer.due(due_ns - 1), pacer.due(due_ns)), (due_ns, 0, 1));
+            pacer.sent(1, 60);
+        }
+        let mut late = Pacer::new(Pace::Bursts { frames, rate_pps, gap_ns: 100 }, 1000);
+        assert_eq!((late.due(1119), late.due(1135), late.due(1241)), (3, 5, 7));
+        assert_eq!(total(Pace::Bursts { frames, rate_pps, gap_ns: 980 }, 777, 100_000, 60), 233_100);
     }
 
     #[test]

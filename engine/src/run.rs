@@ -29,7 +29,7 @@ const CLOCK_SHARED_NS: u64 = 500;
 /// A device that accepts nothing for this time ends the run.
 const STALL_NS: u64 = 2_000_000_000;
 
-/// End and rate of a run.
+/// Beginning, end and rate of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Frames to send, 0 for no limit. Frames with errors do not count.
@@ -40,6 +40,11 @@ pub struct Limits {
     pub pace: Pace,
     /// Rate while it is late.
     pub catch_up: CatchUp,
+    /// Time from the start of all runs to the first frame of this one; its duration begins there.
+    pub start_delay_ns: u64,
+    /// Schedule and duration start when the first frame has left, so that a late one does not make
+    /// the others follow in a burst.
+    pub starts_with_first_frame: bool,
 }
 
 /// Why a run ended.
@@ -131,9 +136,9 @@ impl RunReport {
         }
     }
 
-    /// Duration.
+    /// Duration; 0 if it was stopped before its first frame was due.
     pub fn elapsed_ns(&self) -> u64 {
-        self.stopped_ns - self.started_ns
+        self.stopped_ns.saturating_sub(self.started_ns)
     }
 }
 
@@ -168,16 +173,17 @@ pub struct Run {
 }
 
 impl Run {
-    /// Starts now.
+    /// Starts now, or after the delay of its limits.
     pub fn new(mut engine: Box<dyn Engine>, limits: Limits, now_ns: u64) -> Self {
+        let start_ns = now_ns.saturating_add(limits.start_delay_ns);
         let is_paced = limits.pace != Pace::Unpaced;
         engine.set_clock_sharing(clock_sharing(limits.pace));
         Self {
             engine,
             limits,
-            pacer: Pacer::new(limits.pace, now_ns).with_catch_up(limits.catch_up),
+            pacer: Pacer::new(limits.pace, start_ns).with_catch_up(limits.catch_up),
             total: Burst::default(),
-            started_ns: now_ns,
+            started_ns: start_ns,
             idle_ns: 0,
             gaps: is_paced.then(InterPacketGaps::new),
             burst_frames: BURST_FIRST,
@@ -198,13 +204,18 @@ impl Run {
     }
 
     /// When the next step is due: a frame, the end, or at once if it is unpaced or has sent its
-    /// count.
-    pub(crate) fn wake_ns(&self) -> u64 {
-        if self.limits.pace == Pace::Unpaced || self.limits.count != 0 && self.total.sent >= self.limits.count
-        {
+    /// count. A run that catches up is late for all that is due at its faster rate: as the first in
+    /// order, with a frame every few microseconds, it would keep the thread for itself.
+    pub(crate) fn wake_ns(&self, now_ns: u64) -> u64 {
+        let is_complete = self.limits.count != 0 && self.total.sent >= self.limits.count;
+        let has_begun = self.limits.start_delay_ns == 0 || self.total.offered() > 0;
+        if is_complete || self.limits.pace == Pace::Unpaced && has_begun {
             return 0;
         }
-        self.next_ns().min(self.end_ns())
+        match self.next_ns().min(self.end_ns()) {
+            wake_ns if wake_ns <= now_ns && self.pacer.catches_up() => 0,
+            wake_ns => wake_ns,
+        }
     }
 
     /// Sets the target duration of bursts.
@@ -236,6 +247,7 @@ impl Run {
 
     /// The next frame is due at `next_ns`, on the clock of the run that it continues.
     pub(crate) fn goes_on_at(&mut self, next_ns: u64) {
+        self.limits.starts_with_first_frame = false;
         if self.limits.pace != Pace::Never {
             self.pacer = Pacer::new(self.limits.pace, next_ns).with_catch_up(self.limits.catch_up);
         }
@@ -243,6 +255,7 @@ impl Run {
 
     /// It started at `started_ns`, with another engine.
     pub(crate) fn backdate(&mut self, started_ns: u64) {
+        self.limits.starts_with_first_frame = false;
         self.started_ns = started_ns;
     }
 
@@ -268,6 +281,9 @@ impl Run {
         if let Some(end) = self.end(now_ns) {
             return Step::Ended(end);
         }
+        if self.limits.starts_with_first_frame && self.total.sent == 0 && now_ns > self.started_ns {
+            self.start_at(now_ns);
+        }
         let Some(budget) = self.budget(now_ns) else {
             return Step::WaitUntil(self.next_ns().min(self.end_ns()));
         };
@@ -275,7 +291,11 @@ impl Run {
             Err(error) => Step::Ended(End::Failed(error)),
             Ok(burst) => {
                 let end_ns = clock.now_ns();
+                let is_first = self.total.sent == 0 && burst.sent > 0;
                 self.count(&burst, now_ns, end_ns);
+                if is_first && self.limits.starts_with_first_frame {
+                    self.start_at(end_ns);
+                }
                 progress.set(&self.total);
                 match self.trouble(&burst.errors, end_ns) {
                     Some(error) => Step::Ended(End::Failed(error)),
@@ -283,6 +303,12 @@ impl Run {
                 }
             }
         }
+    }
+
+    /// Moves the start of a run.
+    fn start_at(&mut self, start_ns: u64) {
+        self.pacer.start_at(start_ns);
+        self.started_ns = start_ns;
     }
 
     /// The report of a run that has ended.
@@ -576,6 +602,64 @@ mod tests {
 
         fn cursor(&self) -> Cursor {
             Cursor::default()
+        }
+    }
+
+    /// Its first call takes 28 ms, as the first frame of a cold engine on a busy machine.
+    struct SlowStart {
+        clock: Rc<FakeClock>,
+        budgets: Rc<std::cell::RefCell<Vec<u32>>>,
+    }
+
+    impl Engine for SlowStart {
+        fn kind(&self) -> EngineKind {
+            EngineKind::Mem
+        }
+
+        fn device_name(&self) -> String {
+            "slow".to_owned()
+        }
+
+        fn send_burst(&mut self, budget: NonZeroU32) -> Result<Burst, EngineError> {
+            let mut budgets = self.budgets.borrow_mut();
+            let call_ns = if budgets.is_empty() { 28_000_000 } else { 100 };
+            self.clock.0.set(self.clock.0.get() + call_ns);
+            budgets.push(budget.get());
+            let sent = u64::from(budget.get());
+            Ok(Burst { sent, frame_bytes: 60 * sent, ..Burst::default() })
+        }
+
+        fn explain(&mut self, _: &Errors) -> Option<EngineError> {
+            None
+        }
+
+        fn cursor(&self) -> Cursor {
+            Cursor::default()
+        }
+    }
+
+    #[test]
+    fn a_late_first_frame_does_not_make_a_burst_of_the_others() {
+        for starts_with_first_frame in [false, true] {
+            let clock = Rc::new(FakeClock::default());
+            let budgets = Rc::default();
+            let engine = SlowStart { clock: Rc::clone(&clock), budgets: Rc::clone(&budgets) };
+            let pace = Pace::FrameRate { rate_pps: 10_000 };
+            let limits = Limits { count: 5000, pace, starts_with_first_frame, ..Limits::default() };
+            let mut run = Run::new(Box::new(engine), limits, 0);
+            clock.0.set(5_000_000);
+            let progress = Progress::default();
+            loop {
+                match run.step(&*clock, &progress) {
+                    Step::WaitUntil(deadline_ns) => clock.wait_until(deadline_ns),
+                    Step::Ended(_) => break,
+                    _ => {}
+                }
+            }
+            let largest = budgets.borrow().iter().copied().max();
+            assert_eq!(largest == Some(1), starts_with_first_frame, "{largest:?}");
+            let took_ns = clock.now_ns() - run.started_ns();
+            assert!((499_900_000..500_001_000).contains(&took_ns), "{took_ns}");
         }
     }
 

@@ -4,7 +4,7 @@
 
 use crate::af_packet;
 use crate::af_xdp::{AfXdpEngine, Copying};
-use crate::device::Device;
+use crate::device::OutputDevice;
 use crate::dummy_program::DummyProgram;
 use crate::engine::Engine;
 use crate::mem::MemEngine;
@@ -69,7 +69,7 @@ type BuildResult = Result<(Box<dyn Engine>, &'static str), EngineError>;
 /// An engine to try.
 struct Candidate {
     kind: EngineKind,
-    build: fn(&Requirements<'_>, Device, &BuildOptions, &mut ThreadShared) -> BuildResult,
+    build: fn(&Requirements<'_>, OutputDevice, &BuildOptions, &mut ThreadShared) -> BuildResult,
 }
 
 /// Fastest first, as measured on veth, virtio and tun. af_xdp is last: its copy mode is not faster
@@ -148,7 +148,7 @@ impl Candidate {
             let what = format!("node {node}: the memory of its frames is that of CPU {}", need.cpu);
             return Err(EngineError::unable(self.kind, what));
         }
-        let device = Device::new(Stack::here()?, need.ifname)?;
+        let device = OutputDevice::new(Stack::here()?, need.ifname)?;
         if let Some(trouble) = device.layer_trouble() {
             return Err(trouble);
         }
@@ -176,7 +176,7 @@ fn cipher_trouble(kind: EngineKind, plan: &Plan) -> Option<EngineError> {
 
 fn build_xdp(
     need: &Requirements<'_>,
-    device: Device,
+    device: OutputDevice,
     options: &BuildOptions,
     shared: &mut ThreadShared,
 ) -> BuildResult {
@@ -200,7 +200,7 @@ fn build_xdp(
 
 fn build_skb(
     need: &Requirements<'_>,
-    device: Device,
+    device: OutputDevice,
     options: &BuildOptions,
     _: &mut ThreadShared,
 ) -> BuildResult {
@@ -215,7 +215,7 @@ fn build_skb(
 
 fn build_af_packet(
     need: &Requirements<'_>,
-    device: Device,
+    device: OutputDevice,
     options: &BuildOptions,
     _: &mut ThreadShared,
 ) -> BuildResult {
@@ -226,7 +226,7 @@ fn build_af_packet(
 
 fn build_af_xdp(
     need: &Requirements<'_>,
-    device: Device,
+    device: OutputDevice,
     options: &BuildOptions,
     _: &mut ThreadShared,
 ) -> BuildResult {

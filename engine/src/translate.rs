@@ -22,6 +22,10 @@ pub(crate) fn plan(plan: &Plan, cursor: &Cursor, ifindex: u32, receive: bool) ->
         ip_at: layout.ip as u32,
         udp_at: layout.udp as u32,
         stamp_at: layout.pktgen_header as u32,
+        signature_len: plan.signature.level.byte_count() as u32,
+        signature_stream: u32::from(plan.signature.stream),
+        signature_flows: plan.signature.flow_count,
+        signature_flow_first: plan.signature.flow_first,
         flags: flags(plan, cursor, receive),
         ifindex,
         frame_len_max: plan.frame_len_max(),
@@ -120,10 +124,13 @@ pub(crate) fn cursor(cursor: &Cursor, plan: &Plan) -> abi::Cursor {
         frame_bytes: 0,
         malformed: 0,
         wall_offset_ns: 0,
+        round: cursor.round,
+        built_number: built.number,
         clock_every: 1,
         clock_left: 0,
         now_sec: 0,
         now_usec: 0,
+        now_nsec: 0,
         seq_num: cursor.seq_num,
         ip_id: u32::from(cursor.ip_id),
         frame_size: cursor.frame_size,
@@ -148,6 +155,9 @@ pub(crate) fn cursor(cursor: &Cursor, plan: &Plan) -> abi::Cursor {
         built_dst_mac_offset: built.dst_mac_offset,
         built_sec: built.tv_sec,
         built_usec: built.tv_usec,
+        built_nsec: built.tv_nsec,
+        built_flow: built.flow,
+        slot: cursor.slot,
         next_packet: 0,
         pad: 0,
         imix_counts: padded(&cursor.imix_counts),
@@ -174,6 +184,7 @@ pub(crate) fn update(cursor: &mut Cursor, from: &abi::Cursor) {
     cursor.vlan_id = from.vlan_id as u16;
     cursor.svlan_id = from.svlan_id as u16;
     cursor.repeats_left = from.repeats_left;
+    (cursor.slot, cursor.round) = (from.slot, from.round);
     cursor.mpls.iter_mut().zip(from.mpls).for_each(|(to, from)| *to = from);
     cursor.imix_counts.iter_mut().zip(from.imix_counts).for_each(|(to, from)| *to = from);
     cursor.built = packet::FrameState {
@@ -183,6 +194,9 @@ pub(crate) fn update(cursor: &mut Cursor, from: &abi::Cursor) {
         dst_mac_offset: from.built_dst_mac_offset,
         tv_sec: from.built_sec,
         tv_usec: from.built_usec,
+        tv_nsec: from.built_nsec,
+        flow: from.built_flow,
+        number: from.built_number,
         ..packet::FrameState::default()
     };
 }
@@ -194,13 +208,18 @@ pub(crate) fn flows(flows: &[Flow]) -> Vec<abi::Flow> {
         count: flow.count,
         is_open: u32::from(flow.is_open),
         pad: 0,
+        number: flow.number,
     };
     flows.iter().map(entry).collect()
 }
 
 /// The flow table of the program.
 pub(crate) fn flows_back(flows: &[abi::Flow]) -> Vec<Flow> {
-    let entry =
-        |flow: &abi::Flow| Flow { dst_v4: flow.dst_v4, count: flow.count, is_open: flow.is_open != 0 };
+    let entry = |flow: &abi::Flow| Flow {
+        dst_v4: flow.dst_v4,
+        count: flow.count,
+        is_open: flow.is_open != 0,
+        number: flow.number,
+    };
     flows.iter().map(entry).collect()
 }

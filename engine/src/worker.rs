@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 const LATE_NS: u64 = 1_000_000;
 /// Shortest turn of a run among several: long compared to the cost of a call, short compared to
 /// [`LATE_NS`].
-const TURN_MIN_NS: u64 = 100_000;
+pub(crate) const TURN_MIN_NS: u64 = 100_000;
 /// How long a thread without runs waits for engines before it checks its orders.
 const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 /// A single run with shorter gaps than this starts when its engine is at full speed.
@@ -500,7 +500,9 @@ impl Scheduler {
     /// A single run has long turns. Several runs share a long turn, and have the shortest turn
     /// beside a paced run.
     fn divide_time(&mut self) {
-        let is_paced = |active: &Active| active.request.limits.pace != Pace::Unpaced;
+        let is_paced = |active: &Active| {
+            active.request.limits.pace != Pace::Unpaced || active.request.limits.start_delay_ns > 0
+        };
         let turn_ns = match self.active.len() {
             0 | 1 => BURST_NS,
             _ if self.active.iter().any(is_paced) => TURN_MIN_NS,
@@ -542,8 +544,9 @@ impl Scheduler {
 
     /// Which of several runs takes the next step.
     fn choose(&mut self) -> usize {
-        let wakes = self.active.iter().map(|active| active.run.wake_ns());
-        let index = choose(wakes, self.next_turn, self.clock.now_ns());
+        let now_ns = self.clock.now_ns();
+        let wakes = self.active.iter().map(|active| active.run.wake_ns(now_ns));
+        let index = choose(wakes, self.next_turn, now_ns);
         self.next_turn = index + 1;
         index
     }
@@ -558,7 +561,9 @@ impl Scheduler {
             Ok(chosen) => {
                 active.handle.show_choice(&chosen);
                 let started_ns = active.run.started_ns();
-                active.run = Run::new(chosen.engine, active.request.limits, self.clock.now_ns());
+                // Its first frame was due already.
+                let limits = Limits { start_delay_ns: 0, ..active.request.limits };
+                active.run = Run::new(chosen.engine, limits, self.clock.now_ns());
                 active.run.backdate(started_ns);
                 if let Some(next_ns) = active.request.next_ns {
                     active.run.goes_on_at(next_ns);
@@ -613,7 +618,7 @@ impl Scheduler {
 
 /// The run that takes the next step, of those that wake at `wakes`: first the paced run that is due
 /// first, else the next late or unpaced run from `next_turn` on, else the one that is due first.
-fn choose(wakes: impl Iterator<Item = u64>, next_turn: usize, now_ns: u64) -> usize {
+pub(crate) fn choose(wakes: impl Iterator<Item = u64>, next_turn: usize, now_ns: u64) -> usize {
     let (mut first, mut in_turn) = ((u64::MAX, 0), None);
     for (index, wake_ns) in wakes.enumerate() {
         if now_ns >= wake_ns && now_ns - wake_ns >= LATE_NS {

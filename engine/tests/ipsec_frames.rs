@@ -8,7 +8,7 @@ use host::{Lab, LabOptions};
 use lab::tap::Tap;
 use lab::{ipsec_request, lab, polling_lab, received, run, run_by_queue, run_with_reason, tc};
 use packet::ipsec::{
-    Association, Associations, Hash, Integrity, Mode, Secret, SecurityAssociation, Transform,
+    Association, Associations, Hash, Integrity, IpsecMode, Secret, SecurityAssociation, Transform,
 };
 use packet::{Config, Flags, Flow, XmitMode};
 use std::net::Ipv4Addr;
@@ -21,7 +21,7 @@ const ESP: u8 = 50;
 const SEALING: [EngineKind; 3] = [EngineKind::Skb, EngineKind::AfPacket, EngineKind::AfXdp];
 
 /// One association whose bytes can still be read, with a check over them; by SPI or by address.
-fn associations(lab: &Lab, mode: Mode, dst: Ipv4Addr) -> Associations {
+fn associations(lab: &Lab, mode: IpsecMode, dst: Ipv4Addr) -> Associations {
     let integrity = Integrity { hash: Hash::Sha1, key: Secret(vec![7; 20]), icv_len: 12 };
     let transform = Transform::EspNull { integrity: Some(integrity) };
     let what = Association { mode, ..Association::transport(SPI, lab.tx.v4, dst, transform) };
@@ -48,7 +48,7 @@ fn config(xmit_mode: XmitMode) -> Config {
 fn request_with_ipsec(
     lab: &Lab,
     config: &Config,
-    mode: Mode,
+    mode: IpsecMode,
     count: u64,
     engine: Option<EngineKind>,
 ) -> Request {
@@ -56,7 +56,7 @@ fn request_with_ipsec(
 }
 
 /// The frames as memory gets them, by an association of their own.
-fn expected(lab: &Lab, config: &Config, mode: Mode, count: u64) -> Vec<Vec<u8>> {
+fn expected(lab: &Lab, config: &Config, mode: IpsecMode, count: u64) -> Vec<Vec<u8>> {
     let request = request_with_ipsec(lab, config, mode, count, None);
     let mut engine = MemEngine::new(request.plan, request.cursor, Vec::new());
     engine.send_burst(NonZeroU32::new(count as u32).expect("some")).expect("memory takes all");
@@ -80,7 +80,7 @@ fn ipsec_frames_arrive_as_they_were_planned_by_every_way() {
         (EngineKind::AfPacket, XmitMode::QueueXmit),
         (EngineKind::AfXdp, XmitMode::StartXmit),
     ] {
-        for mode in [Mode::Transport, Mode::Tunnel] {
+        for mode in [IpsecMode::Transport, IpsecMode::Tunnel] {
             let config = config(xmit_mode);
             let end = if xmit_mode == XmitMode::NetifReceive { &lab.tx } else { &lab.rx };
             let tap = Tap::new(end.netns());
@@ -98,12 +98,12 @@ fn a_slow_qdisc_is_waited_for_and_every_ipsec_frame_arrives_once() {
     let config = Config { min_pkt_size: 60, max_pkt_size: 90, ..config(XmitMode::QueueXmit) };
     let tap = Tap::new(lab.rx.netns());
     let (report, reason) =
-        run_with_reason(&lab, request_with_ipsec(&lab, &config, Mode::Transport, 500, None));
+        run_with_reason(&lab, request_with_ipsec(&lab, &config, IpsecMode::Transport, 500, None));
     all_sent(&report, 500);
     assert_eq!(report.engine, Some(EngineKind::Skb), "{reason}");
     assert!(reason.contains("not xdp: the xdp engine does not support flag IPSEC"), "{reason}");
     assert!(report.total.retries > 0, "it never met a full queue");
-    assert!(tap.frames(500) == expected(&lab, &config, Mode::Transport, 500));
+    assert!(tap.frames(500) == expected(&lab, &config, IpsecMode::Transport, 500));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn ipsec_frames_take_the_queues_that_the_plan_names() {
     let Some(lab) = polling_lab() else { return };
     let config = Config { queue_map_min: 1, queue_map_max: 3, ..config(XmitMode::StartXmit) };
     for engine in [EngineKind::Skb, EngineKind::AfXdp] {
-        let request = request_with_ipsec(&lab, &config, Mode::Transport, 3000, Some(engine));
+        let request = request_with_ipsec(&lab, &config, IpsecMode::Transport, 3000, Some(engine));
         let (report, _, by_queue) = run_by_queue(&lab, request, 3000);
         all_sent(&report, 3000);
         assert_eq!(by_queue, [0, 1000, 1000, 1000], "{engine}");
@@ -125,9 +125,9 @@ fn a_frame_without_an_association_ends_the_run_and_is_named_by_every_engine() {
     let mut config = Config { spi: 0, ..config(XmitMode::StartXmit) };
     config.flags.set(Flags::FLOW_SEQ, true);
     for engine in SEALING {
-        let mut request = request_with_ipsec(&lab, &config, Mode::Transport, 100, Some(engine));
+        let mut request = request_with_ipsec(&lab, &config, IpsecMode::Transport, 100, Some(engine));
         let elsewhere = Ipv4Addr::new(198, 18, 7, 7).into();
-        request.cursor.flows[1] = Flow { dst_v4: elsewhere, count: 0, is_open: true };
+        request.cursor.flows[1] = Flow { dst_v4: elsewhere, is_open: true, ..Flow::default() };
         let tap = Tap::new(lab.rx.netns());
         let report = run(&lab, request);
         let End::Failed(error) = &report.end else { panic!("{engine}: {:?}", report.end) };

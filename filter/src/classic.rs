@@ -72,7 +72,7 @@ impl Size {
 
 /// Where in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ValuePlace {
     /// So many bytes from its beginning.
     At(u32),
     /// So many bytes after byte X; the sum is a number of 33 bits, it does not wrap.
@@ -112,7 +112,7 @@ pub enum Test {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// A becomes a number of the frame.
-    Load(Size, Place),
+    Load(Size, ValuePlace),
     /// X becomes four times the low half of a byte: the length of an IPv4 header.
     LoadHeaderLen(u32),
     /// A register becomes a constant.
@@ -252,19 +252,19 @@ fn decode(at: usize, one: &Instruction, count: usize) -> Result<Op, FilterError>
         _ => Err(FilterError::Extension { at, offset: k }),
     };
     match one.code {
-        code::LD_W_ABS => load(Size::Word, Place::At(k)),
-        code::LD_H_ABS => load(Size::Half, Place::At(k)),
-        code::LD_B_ABS => load(Size::Byte, Place::At(k)),
-        code::LD_W_IND => Ok(Op::Load(Size::Word, Place::AfterX(k))),
-        code::LD_H_IND => Ok(Op::Load(Size::Half, Place::AfterX(k))),
-        code::LD_B_IND => Ok(Op::Load(Size::Byte, Place::AfterX(k))),
+        code::LD_W_ABS => load(Size::Word, ValuePlace::At(k)),
+        code::LD_H_ABS => load(Size::Half, ValuePlace::At(k)),
+        code::LD_B_ABS => load(Size::Byte, ValuePlace::At(k)),
+        code::LD_W_IND => Ok(Op::Load(Size::Word, ValuePlace::AfterX(k))),
+        code::LD_H_IND => Ok(Op::Load(Size::Half, ValuePlace::AfterX(k))),
+        code::LD_B_IND => Ok(Op::Load(Size::Byte, ValuePlace::AfterX(k))),
         code::LD_IMM => Ok(Op::Set(A, k)),
         code::LDX_IMM => Ok(Op::Set(X, k)),
         code::LD_MEM => Ok(Op::Recall(A, word()?)),
         code::LDX_MEM => Ok(Op::Recall(X, word()?)),
         code::LD_LEN => Ok(Op::SetLen(A)),
         code::LDX_LEN => Ok(Op::SetLen(X)),
-        code::LDX_B_MSH => load(Size::Byte, Place::At(k)).map(|_| Op::LoadHeaderLen(k)),
+        code::LDX_B_MSH => load(Size::Byte, ValuePlace::At(k)).map(|_| Op::LoadHeaderLen(k)),
         code::ST => Ok(Op::Remember(A, word()?)),
         code::STX => Ok(Op::Remember(X, word()?)),
         code::NEG => Ok(Op::Negate),
@@ -382,7 +382,7 @@ mod tests {
         let ip = [one(0x28, 0, 0, 12), one(0x15, 0, 1, 0x800), RETURN, one(code::RET_K, 0, 0, 0)];
         let filter = Classic::new(ip.to_vec()).unwrap();
         let branch = Op::Branch { test: Test::Equal, operand: Operand::K(0x800), yes: 2, no: 3 };
-        let ops = [Op::Load(Size::Half, Place::At(12)), branch, Op::ReturnK(96), Op::ReturnK(0)];
+        let ops = [Op::Load(Size::Half, ValuePlace::At(12)), branch, Op::ReturnK(96), Op::ReturnK(0)];
         assert_eq!(filter.ops(), ops);
         assert_eq!(filter.instructions(), ip);
     }

@@ -62,7 +62,7 @@ pub(crate) mod code {
 
 /// A place in the code that may come later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Label(usize);
+pub(crate) struct JumpLabel(usize);
 
 /// Collects instructions; jumps get their distances at the end.
 #[derive(Debug, Default)]
@@ -71,23 +71,23 @@ pub(crate) struct Assembler {
     /// Where each label is.
     labels: Vec<Option<usize>>,
     /// Jumps, and where they go.
-    jumps: Vec<(usize, Label)>,
+    jumps: Vec<(usize, JumpLabel)>,
 }
 
 impl Assembler {
-    pub(crate) fn label(&mut self) -> Label {
+    pub(crate) fn label(&mut self) -> JumpLabel {
         self.labels.push(None);
-        Label(self.labels.len() - 1)
+        JumpLabel(self.labels.len() - 1)
     }
 
     /// The label is here.
-    pub(crate) fn place(&mut self, label: Label) {
+    pub(crate) fn place(&mut self, label: JumpLabel) {
         assert_eq!(self.labels[label.0], None, "a label has one place");
         self.labels[label.0] = Some(self.code.len());
     }
 
     /// True when a jump goes there.
-    pub(crate) fn is_used(&self, label: Label) -> bool {
+    pub(crate) fn is_used(&self, label: JumpLabel) -> bool {
         self.jumps.iter().any(|(_, to)| *to == label)
     }
 
@@ -124,16 +124,22 @@ impl Assembler {
         self.with_const(code::EXIT, 0, 0);
     }
 
-    pub(crate) fn jump(&mut self, to: Label) {
+    pub(crate) fn jump(&mut self, to: JumpLabel) {
         self.jump_if_const(code::JUMP, 0, 0, to);
     }
 
-    pub(crate) fn jump_if_const(&mut self, code: u8, dst: RegisterNumber, imm: u32, to: Label) {
+    pub(crate) fn jump_if_const(&mut self, code: u8, dst: RegisterNumber, imm: u32, to: JumpLabel) {
         self.jumps.push((self.code.len(), to));
         self.with_const(code, dst, imm);
     }
 
-    pub(crate) fn jump_if_register(&mut self, code: u8, dst: RegisterNumber, src: RegisterNumber, to: Label) {
+    pub(crate) fn jump_if_register(
+        &mut self,
+        code: u8,
+        dst: RegisterNumber,
+        src: RegisterNumber,
+        to: JumpLabel,
+    ) {
         self.jumps.push((self.code.len(), to));
         self.with_register(code, dst, src);
     }

@@ -1,66 +1,72 @@
 //! Classic filters run in Rust: the reference for the other two ways of running them.
 
-use crate::classic::{AluOp, Classic, MEMORY_WORDS, Op, Operand, Place, Register, Size, Test};
+use crate::classic::{AluOp, Classic, MEMORY_WORDS, Op, Operand, Register, Size, Test, ValuePlace};
 
 /// The state of a running filter.
 #[derive(Default)]
 struct FilterMachine {
     a: u32,
     x: u32,
+    /// Length on the link.
+    frame_len: u32,
     memory: [u32; MEMORY_WORDS as usize],
 }
 
 impl Classic {
     /// Bytes of the frame that the filter would keep, 0 for a frame that it does not accept.
     pub fn run(&self, frame: &[u8]) -> u32 {
-        let mut machine = FilterMachine::default();
+        self.run_captured(frame, frame.len() as u32)
+    }
+
+    /// The same for a frame of `frame_len` bytes of which `captured` has the first.
+    pub fn run_captured(&self, captured: &[u8], frame_len: u32) -> u32 {
+        let mut machine = FilterMachine { frame_len, ..FilterMachine::default() };
         let mut at = 0;
         loop {
-            match machine.step(self.ops()[at], at, frame) {
-                Flow::At(next) => at = next,
-                Flow::End(kept) => return kept,
+            match machine.step(self.ops()[at], at, captured) {
+                NextInstruction::At(next) => at = next,
+                NextInstruction::End(kept) => return kept,
             }
         }
     }
 }
 
-enum Flow {
+enum NextInstruction {
     At(usize),
     End(u32),
 }
 
 impl FilterMachine {
-    fn step(&mut self, op: Op, at: usize, frame: &[u8]) -> Flow {
-        let len = frame.len() as u32;
+    fn step(&mut self, op: Op, at: usize, frame: &[u8]) -> NextInstruction {
         match op {
             Op::Load(size, place) => match self.number(size, place, frame) {
                 Some(number) => self.a = number,
-                None => return Flow::End(0),
+                None => return NextInstruction::End(0),
             },
-            Op::LoadHeaderLen(offset) => match self.number(Size::Byte, Place::At(offset), frame) {
+            Op::LoadHeaderLen(offset) => match self.number(Size::Byte, ValuePlace::At(offset), frame) {
                 Some(number) => self.x = 4 * (number & 0xf),
-                None => return Flow::End(0),
+                None => return NextInstruction::End(0),
             },
             Op::Set(register, k) => *self.register(register) = k,
-            Op::SetLen(register) => *self.register(register) = len,
+            Op::SetLen(register) => *self.register(register) = self.frame_len,
             Op::Recall(register, word) => *self.register(register) = self.memory[usize::from(word)],
             Op::Remember(register, word) => self.memory[usize::from(word)] = *self.register(register),
             Op::Alu(op, operand) => match calculate(op, self.a, self.operand(operand)) {
                 Some(number) => self.a = number,
-                None => return Flow::End(0),
+                None => return NextInstruction::End(0),
             },
             Op::Negate => self.a = self.a.wrapping_neg(),
             Op::CopyToX => self.x = self.a,
             Op::CopyToA => self.a = self.x,
-            Op::Jump(target) => return Flow::At(target),
+            Op::Jump(target) => return NextInstruction::At(target),
             Op::Branch { test, operand, yes, no } => {
                 let holds = holds(test, self.a, self.operand(operand));
-                return Flow::At(if holds { yes } else { no });
+                return NextInstruction::At(if holds { yes } else { no });
             }
-            Op::ReturnK(k) => return Flow::End(k),
-            Op::ReturnA => return Flow::End(self.a),
+            Op::ReturnK(k) => return NextInstruction::End(k),
+            Op::ReturnA => return NextInstruction::End(self.a),
         }
-        Flow::At(at + 1)
+        NextInstruction::At(at + 1)
     }
 
     fn register(&mut self, register: Register) -> &mut u32 {
@@ -77,10 +83,10 @@ impl FilterMachine {
         }
     }
 
-    fn number(&self, size: Size, place: Place, frame: &[u8]) -> Option<u32> {
+    fn number(&self, size: Size, place: ValuePlace, frame: &[u8]) -> Option<u32> {
         let start = match place {
-            Place::At(offset) => offset as usize,
-            Place::AfterX(offset) => self.x as usize + offset as usize,
+            ValuePlace::At(offset) => offset as usize,
+            ValuePlace::AfterX(offset) => self.x as usize + offset as usize,
         };
         let bytes = frame.get(start..start + size.bytes() as usize)?;
         Some(bytes.iter().fold(0, |number, &byte| number << 8 | u32::from(byte)))

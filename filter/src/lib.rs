@@ -14,7 +14,9 @@ mod interpret;
 pub mod sample;
 mod translate;
 
-pub use classic::{AluOp, Classic, INSTRUCTIONS_MAX, Instruction, Op, Operand, Place, Register, Size, Test};
+pub use classic::{
+    AluOp, Classic, INSTRUCTIONS_MAX, Instruction, Op, Operand, Register, Size, Test, ValuePlace,
+};
 pub use ebpf::Ebpf;
 pub use error::FilterError;
 pub use translate::translate;

@@ -17,8 +17,8 @@
 //! so the whole filter comes twice: once behind a single check for all constant offsets, and once
 //! with a check at every load for frames that did not pass.
 
-use crate::classic::{AluOp, Classic, Op, Operand, Place, Register as Variable, Size, Test};
-use crate::ebpf::{Assembler, Ebpf, Label, RegisterNumber, code};
+use crate::classic::{AluOp, Classic, Op, Operand, Register as Variable, Size, Test, ValuePlace};
+use crate::ebpf::{Assembler, Ebpf, JumpLabel, RegisterNumber, code};
 use crate::error::FilterError;
 
 const CTX: RegisterNumber = 6;
@@ -75,7 +75,7 @@ pub fn translate(filter: &Classic) -> Result<Vec<Ebpf>, FilterError> {
 /// Bytes that hold what all loads at constant offsets look at, as far as that is near.
 fn common_reach(ops: &[Op]) -> u32 {
     let ends = ops.iter().filter_map(|op| match op {
-        Op::Load(size, Place::At(offset)) => Some(offset + size.bytes()),
+        Op::Load(size, ValuePlace::At(offset)) => Some(offset + size.bytes()),
         Op::LoadHeaderLen(offset) => Some(offset + 1),
         _ => None,
     });
@@ -106,8 +106,8 @@ fn reachable(ops: &[Op]) -> Vec<bool> {
 
 /// What is left to write for a load whose bytes were not in the linear part.
 struct SlowLoad {
-    start: Label,
-    back: Label,
+    start: JumpLabel,
+    back: JumpLabel,
     offset: SlowOffset,
     size: Size,
     to: RegisterNumber,
@@ -122,7 +122,7 @@ enum SlowOffset {
 struct Translator {
     asm: Assembler,
     /// Where the filter ends with 0.
-    reject: Label,
+    reject: JumpLabel,
     slow: Vec<SlowLoad>,
 }
 
@@ -150,7 +150,7 @@ impl Translator {
         }
     }
 
-    fn jump_unless_linear(&mut self, end: u32, to: Label) {
+    fn jump_unless_linear(&mut self, end: u32, to: JumpLabel) {
         self.asm.with_register(code::MOV_64, 1, DATA);
         self.asm.with_const(code::ADD_64, 1, end);
         self.asm.load(code::LOAD_WORD, 2, CTX, CTX_DATA_END);
@@ -159,7 +159,7 @@ impl Translator {
 
     /// The whole filter. The first `known` bytes of the frame have been checked already.
     fn body(&mut self, ops: &[Op], known: u32) {
-        let places: Vec<Label> = ops.iter().map(|_| self.asm.label()).collect();
+        let places: Vec<JumpLabel> = ops.iter().map(|_| self.asm.label()).collect();
         for (at, is_reached) in reachable(ops).into_iter().enumerate() {
             self.asm.place(places[at]);
             if is_reached {
@@ -180,11 +180,11 @@ impl Translator {
         }
     }
 
-    fn op(&mut self, op: Op, at: usize, known: u32, places: &[Label]) {
+    fn op(&mut self, op: Op, at: usize, known: u32, places: &[JumpLabel]) {
         let asm = &mut self.asm;
         match op {
-            Op::Load(size, Place::At(offset)) => self.load_at(offset, size, A, known),
-            Op::Load(size, Place::AfterX(offset)) => self.load_after_x(offset, size),
+            Op::Load(size, ValuePlace::At(offset)) => self.load_at(offset, size, A, known),
+            Op::Load(size, ValuePlace::AfterX(offset)) => self.load_after_x(offset, size),
             Op::LoadHeaderLen(offset) => {
                 self.load_at(offset, Size::Byte, X, known);
                 self.asm.with_const(code::AND_32, X, 0xf);
@@ -246,7 +246,12 @@ impl Translator {
     }
 
     /// Where a load goes on whose bytes are not in the linear part, and where that comes back.
-    fn leave_to_helper(&mut self, offset: SlowOffset, size: Size, to: RegisterNumber) -> (Label, Label) {
+    fn leave_to_helper(
+        &mut self,
+        offset: SlowOffset,
+        size: Size,
+        to: RegisterNumber,
+    ) -> (JumpLabel, JumpLabel) {
         let (start, back) = (self.asm.label(), self.asm.label());
         self.slow.push(SlowLoad { start, back, offset, size, to });
         (start, back)
@@ -324,7 +329,7 @@ impl Translator {
         self.asm.place(done);
     }
 
-    fn go(&mut self, at: usize, to: usize, places: &[Label]) {
+    fn go(&mut self, at: usize, to: usize, places: &[JumpLabel]) {
         if to != at + 1 {
             self.asm.jump(places[to]);
         }
@@ -336,7 +341,7 @@ impl Translator {
         test: Test,
         operand: Operand,
         (yes, no): (usize, usize),
-        places: &[Label],
+        places: &[JumpLabel],
     ) {
         if yes == no {
             return self.go(at, yes, places);
@@ -356,7 +361,7 @@ impl Translator {
         }
     }
 
-    fn jump_if(&mut self, code: u8, operand: Operand, to: Label) {
+    fn jump_if(&mut self, code: u8, operand: Operand, to: JumpLabel) {
         match operand {
             Operand::K(k) => self.asm.jump_if_const(code, A, k, to),
             Operand::X => self.asm.jump_if_register(code, A, X, to),

@@ -5,7 +5,7 @@
 //! given.
 
 use crate::FRAME_BYTES_MAX;
-use crate::protocols::{Default, Id, Kind, Next, Protocol, ProtocolField, Sum};
+use crate::protocols::{Default, Id, Next, Protocol, ProtocolField, Sum, ValueKind};
 use packet::MacAddr;
 use packet::general::{
     ChecksumField, Field, FieldMode, FrameSpec, PseudoHeader, SumKind, read_bits, write_bits,
@@ -178,7 +178,7 @@ impl PacketBuilder {
         let offset = self.bytes.len();
         self.extend(&[0; 2])?;
         let end = last.map_or(usize::MAX, |last| last.saturating_add(1));
-        let checksum = ChecksumField { offset, start, end, pseudo_header, kind };
+        let checksum = ChecksumField { offset, start, end, pseudo_header, kind, is_wrong: false };
         self.requested.push(Requested { checksum, place });
         Ok(())
     }
@@ -207,8 +207,8 @@ impl PacketBuilder {
             let spot = self.spot(index);
             match (field.default, field.kind) {
                 (Default::Number(value), _) => self.write_number(spot, value),
-                (Default::OfDevice, Kind::Mac) => self.write_bytes(spot, &{ self.device.mac.0 }),
-                (Default::OfDevice, Kind::Ip6) => self.write_bytes(spot, &self.device.ipv6.octets()),
+                (Default::OfDevice, ValueKind::Mac) => self.write_bytes(spot, &{ self.device.mac.0 }),
+                (Default::OfDevice, ValueKind::Ip6) => self.write_bytes(spot, &self.device.ipv6.octets()),
                 (Default::OfDevice, _) => self.write_bytes(spot, &self.device.ipv4.octets()),
                 _ => {}
             }
@@ -394,7 +394,14 @@ impl PacketBuilder {
         } else {
             self.bytes.len()
         };
-        Some(ChecksumField { offset: spot_of(layer, field).offset, start, end, pseudo_header, kind })
+        Some(ChecksumField {
+            offset: spot_of(layer, field).offset,
+            start,
+            end,
+            pseudo_header,
+            kind,
+            is_wrong: false,
+        })
     }
 
     /// The first header that no receiver finds: behind an Ethernet header or a tag with another
@@ -430,7 +437,7 @@ impl PacketBuilder {
         let layer = &self.layers[index];
         let is_address = |index: usize, layer: &Layer| {
             let kind = layer.protocol.fields[index].kind;
-            layer.moving & 1 << index != 0 && (kind == Kind::Ip4 || kind == Kind::Ip6)
+            layer.moving & 1 << index != 0 && (kind == ValueKind::Ip4 || kind == ValueKind::Ip6)
         };
         let lower = index.checked_sub(1).map(|index| &self.layers[index]);
         let moves_below =
@@ -535,7 +542,14 @@ mod tests {
     use super::*;
 
     fn sum(offset: usize, start: usize, end: usize) -> ChecksumField {
-        ChecksumField { offset, start, end, pseudo_header: PseudoHeader::None, kind: SumKind::Internet }
+        ChecksumField {
+            offset,
+            start,
+            end,
+            pseudo_header: PseudoHeader::None,
+            kind: SumKind::Internet,
+            is_wrong: false,
+        }
     }
 
     #[test]

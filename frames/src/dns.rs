@@ -2,7 +2,7 @@
 
 use crate::builder::{PacketBuilder, Spot};
 use crate::error::ConfigError;
-use crate::protocols::Kind;
+use crate::protocols::ValueKind;
 use crate::scan::Scanner;
 use crate::value::{self, Motion, Value};
 
@@ -59,7 +59,7 @@ fn argument(
     if let Some(index) = fields.iter().position(|(name, ..)| *name == word) {
         scanner.word()?;
         scanner.expect(b'=', &format!("'=' after {word}"))?;
-        match value::value(scanner, Kind::Number, &[])? {
+        match value::value(scanner, ValueKind::Number, &[])? {
             Value::Number(number) => record.numbers[index] = Some(number),
             Value::Moving(motion) => record.moving.push((index, motion)),
             Value::Address(_) => unreachable!("numbers are no addresses"),
@@ -135,7 +135,7 @@ fn data(scanner: &mut Scanner<'_>) -> Result<Vec<u8>, ConfigError> {
         text.push(0);
         return Ok(text);
     }
-    for kind in [Kind::Ip4, Kind::Ip6, Kind::Mac] {
+    for kind in [ValueKind::Ip4, ValueKind::Ip6, ValueKind::Mac] {
         let mut ahead = scanner.clone();
         if let Ok(Value::Address(bytes)) = value::value(&mut ahead, kind, &[]) {
             *scanner = ahead;

@@ -22,7 +22,7 @@ pub use expand::Expander;
 pub use functions::{FUNCTIONS, Function};
 pub use packet::general::{FrameSpec, PacketOrder};
 pub use parse::{CaptureFrames, NoCaptures, ParseSettings, parse};
-pub use protocols::{Default, Id, Kind, Next, Numbers, PROTOCOLS, Protocol, ProtocolField, Sum, Word};
+pub use protocols::{Default, Id, Next, Numbers, PROTOCOLS, Protocol, ProtocolField, Sum, ValueKind, Word};
 pub use value::FIELD_FUNCTIONS;
 
 /// The longest frame that a packet may describe, in bytes without FCS.

@@ -5,7 +5,7 @@ use crate::dns::{self, ResourceRecord};
 use crate::error::ConfigError;
 use crate::expression::expression;
 use crate::functions::{Act, Covered, FUNCTIONS, Function};
-use crate::protocols::{Id, Kind, PROTOCOLS, Protocol};
+use crate::protocols::{Id, PROTOCOLS, Protocol, ValueKind};
 use crate::scan::Scanner;
 use crate::value::{self, Value};
 use packet::Rng;
@@ -337,7 +337,7 @@ impl Parser<'_> {
         }
         let part = if self.scanner.eat(b'[')? { Some(self.part(row.width)?) } else { None };
         self.scanner.expect(b'=', &format!("'=' after {name}"))?;
-        let kind = if part.is_some() { Kind::Number } else { row.kind };
+        let kind = if part.is_some() { ValueKind::Number } else { row.kind };
         let value = value::value(&mut self.scanner, kind, row.values)?;
         assignments.push(Assignment { field, part, value });
         Ok(())

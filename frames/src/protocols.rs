@@ -99,7 +99,7 @@ pub enum Sum {
 
 /// What a field takes as its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     /// A number.
     Number,
     /// A MAC address.
@@ -139,7 +139,7 @@ pub struct ProtocolField {
     /// Shift of a value.
     pub shift: u32,
     /// What it takes.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// What it holds if not given.
     pub default: Default,
     /// The optional group that it is in.
@@ -159,17 +159,17 @@ pub struct Word {
     pub sets: &'static [(usize, u64)],
 }
 
-type Names = &'static [&'static str];
+type FieldNames = &'static [&'static str];
 
 /// A number of whole bytes, default 0.
-const fn number(names: Names, offset: isize, width: usize) -> ProtocolField {
+const fn number(names: FieldNames, offset: isize, width: usize) -> ProtocolField {
     ProtocolField {
         names,
         offset,
         width,
         mask: 0,
         shift: 0,
-        kind: Kind::Number,
+        kind: ValueKind::Number,
         default: Default::Zero,
         group: None,
         is_flag: false,
@@ -178,25 +178,25 @@ const fn number(names: Names, offset: isize, width: usize) -> ProtocolField {
 }
 
 /// Some bits of a number.
-const fn bits(names: Names, offset: isize, width: usize, mask: u64) -> ProtocolField {
+const fn bits(names: FieldNames, offset: isize, width: usize, mask: u64) -> ProtocolField {
     ProtocolField { mask, shift: mask.trailing_zeros(), ..number(names, offset, width) }
 }
 
 /// One bit, set by its name alone.
-const fn flag(names: Names, offset: isize, width: usize, mask: u64) -> ProtocolField {
+const fn flag(names: FieldNames, offset: isize, width: usize, mask: u64) -> ProtocolField {
     ProtocolField { is_flag: true, ..bits(names, offset, width, mask) }
 }
 
-const fn mac(names: Names, offset: isize) -> ProtocolField {
-    ProtocolField { kind: Kind::Mac, ..number(names, offset, 6) }
+const fn mac(names: FieldNames, offset: isize) -> ProtocolField {
+    ProtocolField { kind: ValueKind::Mac, ..number(names, offset, 6) }
 }
 
-const fn ip4(names: Names, offset: isize) -> ProtocolField {
-    ProtocolField { kind: Kind::Ip4, ..number(names, offset, 4) }
+const fn ip4(names: FieldNames, offset: isize) -> ProtocolField {
+    ProtocolField { kind: ValueKind::Ip4, ..number(names, offset, 4) }
 }
 
-const fn ip6(names: Names, offset: isize) -> ProtocolField {
-    ProtocolField { kind: Kind::Ip6, ..number(names, offset, 16) }
+const fn ip6(names: FieldNames, offset: isize) -> ProtocolField {
+    ProtocolField { kind: ValueKind::Ip6, ..number(names, offset, 16) }
 }
 
 impl ProtocolField {

@@ -2,7 +2,7 @@
 
 use crate::builder::{PacketBuilder, Spot};
 use crate::error::ConfigError;
-use crate::protocols::Kind;
+use crate::protocols::ValueKind;
 use crate::scan::{self, Scanner};
 use packet::general::FieldMode;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -41,19 +41,19 @@ pub static FIELD_FUNCTIONS: &[(&str, &str, &str)] = &[
 ];
 
 /// What a field of that kind takes, for errors.
-fn expectation(kind: Kind) -> &'static str {
+fn expectation(kind: ValueKind) -> &'static str {
     match kind {
-        Kind::Number => "a number or a function (dinc, ddec, drnd, values)",
-        Kind::Mac => "a MAC address (02:00:00:00:00:01) or a function (dinc, ddec, drnd, values)",
-        Kind::Ip4 => "an IPv4 address (192.0.2.1) or a function (dinc, ddec, drnd, values)",
-        Kind::Ip6 => "an IPv6 address (2001:db8::1) or a function (dinc, ddec, drnd, values)",
+        ValueKind::Number => "a number or a function (dinc, ddec, drnd, values)",
+        ValueKind::Mac => "a MAC address (02:00:00:00:00:01) or a function (dinc, ddec, drnd, values)",
+        ValueKind::Ip4 => "an IPv4 address (192.0.2.1) or a function (dinc, ddec, drnd, values)",
+        ValueKind::Ip6 => "an IPv6 address (2001:db8::1) or a function (dinc, ddec, drnd, values)",
     }
 }
 
 /// Takes the value of a field.
 pub(crate) fn value(
     scanner: &mut Scanner<'_>,
-    kind: Kind,
+    kind: ValueKind,
     words: &[(&str, u64)],
 ) -> Result<Value, ConfigError> {
     let word = scanner.peek_word()?;
@@ -68,22 +68,22 @@ pub(crate) fn value(
 }
 
 /// Takes a number or an address.
-fn plain(scanner: &mut Scanner<'_>, kind: Kind) -> Result<Value, ConfigError> {
+fn plain(scanner: &mut Scanner<'_>, kind: ValueKind) -> Result<Value, ConfigError> {
     scanner.skip_blanks()?;
     let mut ahead = scanner.clone();
     let text = ahead.address()?;
     let address = match kind {
-        Kind::Mac => mac(text).map(|bytes| bytes.to_vec()),
-        Kind::Ip4 => text.parse::<Ipv4Addr>().ok().map(|address| address.octets().to_vec()),
-        Kind::Ip6 => text.parse::<Ipv6Addr>().ok().map(|address| address.octets().to_vec()),
-        Kind::Number => None,
+        ValueKind::Mac => mac(text).map(|bytes| bytes.to_vec()),
+        ValueKind::Ip4 => text.parse::<Ipv4Addr>().ok().map(|address| address.octets().to_vec()),
+        ValueKind::Ip6 => text.parse::<Ipv6Addr>().ok().map(|address| address.octets().to_vec()),
+        ValueKind::Number => None,
     };
     if let Some(address) = address {
         *scanner = ahead;
         return Ok(Value::Address(address));
     }
     match kind {
-        Kind::Number | Kind::Ip4
+        ValueKind::Number | ValueKind::Ip4
             if scanner.peek() == Some(b'\'') || scan::number(text.as_bytes()).is_some() =>
         {
             Ok(Value::Number(scanner.number(expectation(kind))? as u64))
@@ -107,7 +107,7 @@ fn mac(text: &str) -> Option<[u8; 6]> {
     groups.next().is_none().then_some(bytes)
 }
 
-fn function(scanner: &mut Scanner<'_>, kind: Kind, name: &str) -> Result<Motion, ConfigError> {
+fn function(scanner: &mut Scanner<'_>, kind: ValueKind, name: &str) -> Result<Motion, ConfigError> {
     scanner.word()?;
     let place = scanner.place();
     scanner.expect(b'(', &format!("'(' after {name}"))?;
@@ -140,7 +140,7 @@ fn function(scanner: &mut Scanner<'_>, kind: Kind, name: &str) -> Result<Motion,
     })
 }
 
-fn list(scanner: &mut Scanner<'_>, kind: Kind) -> Result<Motion, ConfigError> {
+fn list(scanner: &mut Scanner<'_>, kind: ValueKind) -> Result<Motion, ConfigError> {
     let mut values = Vec::new();
     while !scanner.eat(b')')? {
         values.push(match plain(scanner, kind)? {
@@ -245,19 +245,19 @@ mod tests {
     #[test]
     fn kinds_take_their_own_values() {
         let value = |kind, text: &str| value(&mut Scanner::new(text.as_bytes()), kind, &[("reply", 2)]);
-        assert_eq!(value(Kind::Number, "reply"), Ok(Value::Number(2)));
-        assert_eq!(value(Kind::Number, "'a'"), Ok(Value::Number(97)));
-        assert_eq!(value(Kind::Ip4, "5"), Ok(Value::Number(5)));
-        assert_eq!(value(Kind::Ip4, "1.2.3.4"), Ok(Value::Address(vec![1, 2, 3, 4])));
+        assert_eq!(value(ValueKind::Number, "reply"), Ok(Value::Number(2)));
+        assert_eq!(value(ValueKind::Number, "'a'"), Ok(Value::Number(97)));
+        assert_eq!(value(ValueKind::Ip4, "5"), Ok(Value::Number(5)));
+        assert_eq!(value(ValueKind::Ip4, "1.2.3.4"), Ok(Value::Address(vec![1, 2, 3, 4])));
         for (kind, text) in [
-            (Kind::Number, "1.2.3.4"),
-            (Kind::Mac, "5"),
-            (Kind::Ip6, "1::2::3"),
-            (Kind::Ip4, "300.1.2.3"),
-            (Kind::Number, "dinc(5,5)"),
-            (Kind::Number, "drnd(5)"),
-            (Kind::Number, "dinc(1,2,3,4)"),
-            (Kind::Number, "values()"),
+            (ValueKind::Number, "1.2.3.4"),
+            (ValueKind::Mac, "5"),
+            (ValueKind::Ip6, "1::2::3"),
+            (ValueKind::Ip4, "300.1.2.3"),
+            (ValueKind::Number, "dinc(5,5)"),
+            (ValueKind::Number, "drnd(5)"),
+            (ValueKind::Number, "dinc(1,2,3,4)"),
+            (ValueKind::Number, "values()"),
         ] {
             assert!(value(kind, text).is_err(), "{text}");
         }

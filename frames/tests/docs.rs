@@ -1,6 +1,6 @@
 //! The tables of docs/frames.md are those of the crate. `UPDATE=1` rewrites them.
 
-use frames::{Default, FIELD_FUNCTIONS, FUNCTIONS, Kind, PROTOCOLS, Protocol, ProtocolField};
+use frames::{Default, FIELD_FUNCTIONS, FUNCTIONS, PROTOCOLS, Protocol, ProtocolField, ValueKind};
 use std::path::Path;
 
 fn code(names: &[&str]) -> String {
@@ -38,10 +38,10 @@ fn field(field: &ProtocolField) -> String {
     };
     let kind = match field.kind {
         _ if field.is_flag => " flag",
-        Kind::Number => "",
-        Kind::Mac => " MAC",
-        Kind::Ip4 => " IPv4",
-        Kind::Ip6 => " IPv6",
+        ValueKind::Number => "",
+        ValueKind::Mac => " MAC",
+        ValueKind::Ip4 => " IPv4",
+        ValueKind::Ip6 => " IPv6",
     };
     format!("{}{kind}{default}", code(field.names))
 }

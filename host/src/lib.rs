@@ -52,9 +52,9 @@ pub use ethtool::{
 pub use hwtstamp::{DeviceStamps, StampDriver, StampMode, Stamped, switch_stamps};
 pub use irq::{Interrupt, Steering};
 pub use lab::{Lab, LabEnd, LabOptions};
-pub use link::{AttachedXdp, Link, LinkCounters, LinkLayer, Parent, Peer, XdpMode};
+pub use link::{AttachedXdp, AttachedXdpMode, Link, LinkCounters, LinkLayer, Parent, Peer};
 pub use link_events::LinkEvents;
-pub use machine::{Machine, Right, Setting};
+pub use machine::{CpuTicks, Machine, Right, Setting};
 pub use netns::{Netns, NetnsId};
 pub use packet::MacAddr;
 pub use packet_socket::{PacketSocket, RingMemory};

@@ -111,7 +111,7 @@ pub struct Peer {
 
 /// Attach mode of an XDP program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum XdpMode {
+pub enum AttachedXdpMode {
     /// By the driver, before an skb exists.
     Native,
     /// By the stack, on an skb: for any driver, slow.
@@ -126,7 +126,7 @@ pub enum XdpMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttachedXdp {
     /// Attach mode.
-    pub mode: XdpMode,
+    pub mode: AttachedXdpMode,
     /// Its id, for `bpftool prog`.
     pub program_id: u32,
 }
@@ -276,10 +276,10 @@ fn kind(info: LinkInfo) -> Option<String> {
 
 fn attached_xdp(facts: &[LinkXdp]) -> Option<AttachedXdp> {
     let mode = facts.iter().find_map(|fact| match fact {
-        LinkXdp::Attached(XdpAttached::Driver) => Some(XdpMode::Native),
-        LinkXdp::Attached(XdpAttached::SocketBuffer) => Some(XdpMode::Generic),
-        LinkXdp::Attached(XdpAttached::Hardware) => Some(XdpMode::Offloaded),
-        LinkXdp::Attached(XdpAttached::Multiple) => Some(XdpMode::Several),
+        LinkXdp::Attached(XdpAttached::Driver) => Some(AttachedXdpMode::Native),
+        LinkXdp::Attached(XdpAttached::SocketBuffer) => Some(AttachedXdpMode::Generic),
+        LinkXdp::Attached(XdpAttached::Hardware) => Some(AttachedXdpMode::Offloaded),
+        LinkXdp::Attached(XdpAttached::Multiple) => Some(AttachedXdpMode::Several),
         _ => None,
     })?;
     // With several programs there is no ProgId; that of the driver sees frames first.
@@ -313,7 +313,7 @@ mod tests {
         assert_eq!((link.index, link.name.as_str(), link.tx_queues, link.rx_queues), (7, "veth0", 4, 1));
         assert_eq!(link.mac, Some(MacAddr([2, 0, 0, 0, 0, 9])));
         assert_eq!(link.peer, Some(Peer { index: 5, netns_number: Some(3) }));
-        assert_eq!(link.xdp, Some(AttachedXdp { mode: XdpMode::Native, program_id: 41 }));
+        assert_eq!(link.xdp, Some(AttachedXdp { mode: AttachedXdpMode::Native, program_id: 41 }));
         assert_eq!(link.layer, LinkLayer::Ethernet);
         assert!(link.is_up() && link.is_running() && link.has_carrier() && link.is_broadcast());
         assert!(!link.is_loopback());

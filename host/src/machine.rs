@@ -219,14 +219,42 @@ fn vulnerabilities() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// From the first line of `/proc/stat`.
+/// CPU time of the machine since boot, in clock ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTicks {
+    /// Time that the hypervisor gave to others.
+    pub steal: u64,
+    /// All time.
+    pub total: u64,
+}
+
+impl CpuTicks {
+    /// Reads them. `None` where the kernel does not report steal time.
+    pub fn read() -> Option<Self> {
+        Self::of(&fs::read_to_string("/proc/stat").ok()?)
+    }
+
+    /// Steal time since `earlier` as a share of all time, in parts per billion.
+    #[must_use]
+    pub fn steal_ppb_since(&self, earlier: &Self) -> u64 {
+        let [steal, total] =
+            [self.steal.saturating_sub(earlier.steal), self.total.saturating_sub(earlier.total)];
+        (u128::from(steal) * 1_000_000_000 / u128::from(total.max(1))) as u64
+    }
+
+    /// From the first line of `/proc/stat`.
+    fn of(stat: &str) -> Option<Self> {
+        let line = stat.lines().next()?.strip_prefix("cpu ")?;
+        let ticks: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
+        // user nice system idle iowait irq softirq steal; what follows is part of user.
+        let counted = ticks.get(..8)?;
+        Some(Self { steal: counted[7], total: counted.iter().sum() })
+    }
+}
+
 fn steal(stat: &str) -> Option<f64> {
-    let line = stat.lines().next()?.strip_prefix("cpu ")?;
-    let ticks: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
-    // user nice system idle iowait irq softirq steal; what follows is part of user.
-    let counted = ticks.get(..8)?;
-    let total: u64 = counted.iter().sum();
-    (total > 0).then(|| counted[7] as f64 / total as f64)
+    let ticks = CpuTicks::of(stat)?;
+    (ticks.total > 0).then(|| ticks.steal as f64 / ticks.total as f64)
 }
 
 /// From `/proc/self/stat`, whose second field may contain spaces and parentheses.
@@ -293,6 +321,8 @@ mod tests {
     #[test]
     fn stolen_time_is_a_share() {
         assert_eq!(steal("cpu  50 0 0 40 0 0 0 10 0 0\ncpu0 1"), Some(0.1));
+        let later = CpuTicks { steal: 12, total: 140 };
+        assert_eq!(later.steal_ppb_since(&CpuTicks { steal: 10, total: 100 }), 50_000_000);
         assert_eq!((steal("cpu  0 0 0 0 0 0 0 0"), steal("cpu 1 2"), steal("")), (None, None, None));
     }
 }

@@ -11,7 +11,7 @@ use netlink_packet_core::{
 };
 use netlink_sys::protocols::NETLINK_XFRM;
 use packet::ipsec::{
-    Association, Associations, Hash, Integrity, Mode, Secret, SecurityAssociation, Transform, Unusable,
+    Association, Associations, Hash, Integrity, IpsecMode, Secret, SecurityAssociation, Transform, Unusable,
 };
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -225,8 +225,8 @@ fn describe(
 ) -> Result<Association, String> {
     let flags = info[FLAGS_AT];
     let mode = match info[MODE_AT] {
-        0 => Mode::Transport,
-        1 => Mode::Tunnel,
+        0 => IpsecMode::Transport,
+        1 => IpsecMode::Tunnel,
         other => return Err(format!("its mode has the number {other}; only transport and tunnel are known")),
     };
     for (kind, what) in [(ENCAP, "wraps packets in UDP or TCP (encap)"), (TFC_PAD, "pads packets (tfcpad)")] {
@@ -391,7 +391,7 @@ mod tests {
         let found = what(&row(50, 1, FLAG_ESN | FLAG_NO_ECN, &[aead, (REPLAY_ESN, replay)]));
         let expected = Association {
             spi: 0x1234,
-            mode: Mode::Tunnel,
+            mode: IpsecMode::Tunnel,
             src: [10, 0, 0, 1].into(),
             dst: [10, 0, 0, 2].into(),
             transform: Transform::EspGcm {

@@ -3,7 +3,7 @@
 use crate::latency::{HistogramLog, Latency, PERCENTILES, Percentile};
 use crate::line::FlowLine;
 use crate::meter::MeterOptions;
-use crate::totals::Totals;
+use crate::totals::{STREAMS_MAX, Totals};
 use crate::unwrap::NUMBER_START;
 use serde::Serialize;
 
@@ -87,7 +87,7 @@ fn spanned(options: &MeterOptions, lines: &[FlowLine], totals: &Totals) -> u64 {
         return lines.iter().map(|line| line.high.saturating_sub(NUMBER_START)).sum();
     }
     let flow_count = options.flow_count as usize;
-    let streams = lines.chunks(flow_count).enumerate();
+    let streams = lines.chunks(flow_count).take(STREAMS_MAX).enumerate();
     streams
         .filter_map(|(stream, lines)| {
             let lowest = totals.lowest(stream)?;

@@ -20,7 +20,8 @@ pub use line::{FlowLine, Transit, WINDOW_LEN};
 pub use loss::Loss;
 pub use meter::{Arrival, Meter, MeterOptions};
 pub use signature::{
-    END_MARK_LEN, FULL_LEN, FullFields, HEADER_LEN, Mark, SHORT_LEN, Signature, find_signature, is_stamped,
+    AnnouncedEnd, END_MARK_LEN, FULL_LEN, FullFields, HEADER_LEN, Mark, SHORT_LEN, Signature, find_signature,
+    is_stamped,
 };
 pub use totals::{HELD_LEN, STREAMS_MAX, Totals};
 pub use unwrap::{first_number, unwrap_number};

@@ -3,7 +3,7 @@
 
 use crate::latency::{HISTOGRAM_LEN, histogram_index};
 use crate::line::FlowLine;
-use crate::signature::{Found, Mark, Signature, find, is_stamped};
+use crate::signature::{AnnouncedEnd, Found, Mark, Signature, find, is_stamped};
 use crate::totals::{STREAMS_MAX, Totals};
 use crate::unwrap::{NUMBER_START, first_number, unwrap_number};
 
@@ -23,18 +23,20 @@ pub struct MeterOptions {
     pub run: Option<u16>,
     /// One in 2^n frames has a time stamp.
     pub stamp_shift: u32,
+    /// Flows that frames may carry themselves, if more than those of all streams.
+    pub carried_flows: u32,
 }
 
 impl Default for MeterOptions {
     fn default() -> Self {
-        Self { flow_count: 1, stream_count: STREAMS_MAX as u32, run: None, stamp_shift: 0 }
+        Self { flow_count: 1, stream_count: STREAMS_MAX as u32, run: None, stamp_shift: 0, carried_flows: 0 }
     }
 }
 
 impl MeterOptions {
-    /// Flows of all streams.
+    /// Flows of all streams, or that frames may carry.
     pub fn line_count(&self) -> usize {
-        self.flow_count as usize * self.stream_count as usize
+        (self.flow_count as usize * self.stream_count as usize).max(self.carried_flows as usize)
     }
 }
 
@@ -57,6 +59,7 @@ pub struct Meter {
     totals: Totals,
     histogram: Vec<u64>,
     stream_at: [u64; STREAMS_MAX],
+    announced: Option<u64>,
 }
 
 /// A frame of this run.
@@ -80,6 +83,7 @@ impl Meter {
             totals: Totals::default(),
             histogram: vec![0; HISTOGRAM_LEN],
             stream_at: [0; STREAMS_MAX],
+            announced: None,
         }
     }
 
@@ -94,6 +98,7 @@ impl Meter {
             }
             Some(Found::Front(signature)) => self.front(&signature, arrival),
             Some(Found::End(mark)) => self.end(mark, arrival),
+            Some(Found::Announced(end)) => return self.take_end(end, frame.len()),
         };
         if let Some(measured) = measured {
             self.count(&measured, arrival);
@@ -131,6 +136,14 @@ impl Meter {
         *lowest = (*lowest).max(!number);
         let flow = (number % u64::from(flow_count)) as usize;
         Some((stream * flow_count as usize + flow, number / u64::from(flow_count)))
+    }
+
+    /// Notes the end, unless it is that of another run. The frame is not counted.
+    fn take_end(&mut self, end: AnnouncedEnd, frame_len: usize) {
+        self.totals.frames -= 1;
+        self.totals.frame_bytes -= frame_len as u64;
+        let is_of_run = self.options.run.is_none_or(|wanted| end.run.is_none_or(|run| run == wanted));
+        self.announced = if is_of_run { Some(end.sent) } else { self.announced };
     }
 
     fn end(&mut self, mark: Mark, arrival: Arrival) -> Option<Measured> {
@@ -187,6 +200,11 @@ impl Meter {
     /// The flows: those of stream 0, then those of stream 1.
     pub fn lines(&self) -> &[FlowLine] {
         &self.lines
+    }
+
+    /// The numbers that were sent, once the sender has announced the end of its run.
+    pub fn announced(&self) -> Option<u64> {
+        self.announced
     }
 
     /// Counts of all flows.

@@ -24,9 +24,14 @@ pub const FULL_LEN: usize = 32;
 /// Bytes of the mark at the end of the payload.
 pub const END_MARK_LEN: usize = 18;
 
+/// Bytes of an announced end.
+const END_LEN: usize = 16;
+
 const MAGIC: [u8; 4] = 0xbe9b_e955_u32.to_be_bytes();
 const TAG: u16 = 0x5752;
 const MARK_MAGIC: [u8; 4] = 0x5752_4f54_u32.to_be_bytes();
+const END_MAGIC: [u8; 4] = 0x5752_454e_u32.to_be_bytes();
+const END_HAS_RUN: u16 = 1;
 
 /// Where the signature may start. Every header before it has an even length.
 const FRONT_AT: std::ops::RangeInclusive<usize> = 14..=252;
@@ -72,6 +77,36 @@ pub struct Mark {
     pub time_ns: u64,
 }
 
+/// What a sender announces at the end of a run, in frames that are not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AnnouncedEnd {
+    /// The run, if the sender has one.
+    pub run: Option<u16>,
+    /// Numbers that were sent.
+    pub sent: u64,
+}
+
+impl AnnouncedEnd {
+    /// The announcement as bytes.
+    pub fn emit(&self) -> [u8; END_LEN] {
+        let mut bytes = [0; END_LEN];
+        put(&mut bytes, 0, &END_MAGIC);
+        put(&mut bytes, 4, &self.run.map_or(0, |_| END_HAS_RUN).to_be_bytes());
+        put(&mut bytes, 6, &self.run.unwrap_or(0).to_be_bytes());
+        put(&mut bytes, 8, &self.sent.to_be_bytes());
+        bytes
+    }
+
+    /// The announcement that `payload` starts with.
+    pub fn parse(payload: &[u8]) -> Option<Self> {
+        let bytes: &[u8; END_LEN] = payload.first_chunk()?;
+        let half = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+        let sent = bytes[8..].iter().fold(0, |sent, byte| sent << 8 | u64::from(*byte));
+        let run = (half(4) & END_HAS_RUN != 0).then(|| half(6));
+        (bytes[..4] == END_MAGIC).then_some(Self { run, sent })
+    }
+}
+
 /// What was found in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
@@ -79,6 +114,8 @@ pub(crate) enum Found {
     Front(Signature),
     /// A mark at its end.
     End(Mark),
+    /// The end of a run.
+    Announced(AnnouncedEnd),
 }
 
 impl Signature {
@@ -186,7 +223,11 @@ pub(crate) fn find(frame: &[u8]) -> Option<Found> {
         Mark::parse(frame.get(end.checked_sub(END_MARK_LEN)?..end)?)
     };
     // A frame that was tunnelled may still have 4 bytes behind its payload.
-    find_signature(frame).map(Found::Front).or_else(|| mark(0).or_else(|| mark(4)).map(Found::End))
+    let announced = || FRONT_AT.step_by(2).find_map(|at| AnnouncedEnd::parse(frame.get(at..)?));
+    find_signature(frame)
+        .map(Found::Front)
+        .or_else(|| mark(0).or_else(|| mark(4)).map(Found::End))
+        .or_else(|| announced().map(Found::Announced))
 }
 
 /// True if a frame gets a time stamp when 1 in 2^`shift` frames do. Sender and receiver share this

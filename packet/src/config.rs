@@ -3,8 +3,8 @@
 //! Plain data: nothing is checked here beyond what a type can hold. `Plan::new` checks and
 //! interprets it; the `command` crate reads and prints it as text.
 
-use crate::MacAddr;
-use crate::wire::{ETHERNET_LEN, IPV4_LEN, IPV6_LEN, PKTGEN_HEADER_LEN, TAG_LEN, UDP_LEN};
+use crate::wire::{ETHERNET_LEN, IPV4_LEN, IPV6_LEN, TAG_LEN, UDP_LEN};
+use crate::{MacAddr, SignatureSetting};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// `delay_ns` of a device that never sends (pktgen: `delay 2147483647`).
@@ -162,6 +162,8 @@ pub struct Config {
     pub flags: Flags,
     /// Seed of all random values; `None` for a new one per run.
     pub seed: Option<u64>,
+    /// What the frames carry for a receiver; pktgen's header unless set.
+    pub signature: SignatureSetting,
 }
 
 impl Config {
@@ -182,7 +184,7 @@ impl Config {
     /// for IPv6.
     pub fn default_size(&self) -> u32 {
         let ip_len = if self.flags.has(Flags::IPV6) { IPV6_LEN } else { IPV4_LEN };
-        (ETHERNET_LEN + ip_len + UDP_LEN + PKTGEN_HEADER_LEN) as u32
+        (ETHERNET_LEN + ip_len + UDP_LEN + self.signature.level.byte_count()) as u32
     }
 
     /// Bytes of tags and labels in each frame.
@@ -266,6 +268,7 @@ impl Default for Config {
             spi: 0,
             flags: Flags::SHARED,
             seed: None,
+            signature: SignatureSetting::default(),
         }
     }
 }

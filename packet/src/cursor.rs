@@ -18,6 +18,8 @@ pub struct Flow {
     pub count: u32,
     /// True from its first frame until it is closed.
     pub is_open: bool,
+    /// Number of its next frame, counted since `start`; used by full signatures.
+    pub number: u64,
 }
 
 /// The fields of the last frame built that are not in the cursor; repeated while `repeats_left` is
@@ -36,6 +38,12 @@ pub struct FrameState {
     pub tv_sec: u32,
     /// Microseconds of its time stamp.
     pub tv_usec: u32,
+    /// Nanoseconds beyond them.
+    pub tv_nsec: u32,
+    /// Its flow in a full signature.
+    pub flow: u32,
+    /// Its number in that flow.
+    pub number: u64,
     /// Its IPsec sequence number and IV.
     pub numbers: SeqAndIv,
 }
@@ -92,6 +100,10 @@ pub struct Cursor {
     pub built: FrameState,
     /// Remaining repeats of the last frame (`clone_skb`, `burst`).
     pub repeats_left: u32,
+    /// Flow of the next frame of a plan with full signatures and without flow table.
+    pub slot: u32,
+    /// Its number in that flow.
+    pub round: u64,
     /// Bytes of tags and labels that the frame sizes of this run include.
     pub overhead: u32,
     /// The source of all random values.
@@ -128,6 +140,8 @@ impl Default for Cursor {
             mpls: Vec::new(),
             built: FrameState::default(),
             repeats_left: 0,
+            slot: 0,
+            round: 0,
             overhead: 0,
             rng: Rng::default(),
             general: GeneralCursor::default(),
@@ -151,6 +165,8 @@ impl Cursor {
         self.udp_dst = config.udp_dst_min;
         self.flows_started = 0;
         self.repeats_left = 0;
+        (self.slot, self.round) = (0, 0);
+        self.flows.iter_mut().for_each(|flow| flow.number = 0);
         self.overhead = config.tags_len();
         self.imix_counts = vec![0; config.imix.len()];
         if config.flags.has(Flags::IPV6) {

@@ -5,7 +5,7 @@
 
 use crate::flow_sa::FlowAssociations;
 use crate::plan::{MPLS_BOTTOM, MPLS_LABELS_MAX};
-use crate::wire::{PKTGEN_HEADER_LEN, WallTime};
+use crate::wire::WallTime;
 use crate::{Cursor, Flow, Plan, Range, Walk, checksum};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -54,8 +54,10 @@ impl Plan {
         self.advance(cursor);
         cursor.built.seq_num = cursor.seq_num;
         cursor.built.ip_id = cursor.ip_id;
-        (cursor.built.tv_sec, cursor.built.tv_usec) =
-            if self.has_timestamp { (now.sec, now.usec) } else { (0, 0) };
+        let time = if self.has_timestamp { now } else { WallTime::default() };
+        let built = &mut cursor.built;
+        (built.tv_sec, built.tv_usec, built.tv_nsec) = (time.sec, time.usec, time.nsec);
+        self.count_in_flow(cursor);
         // IPv6 headers have no such number.
         if !self.is_ipv6 {
             cursor.ip_id = cursor.ip_id.wrapping_add(1);
@@ -257,13 +259,9 @@ impl Plan {
             let sum = u64::from(self.ip_sum) + u64::from(built.ip_id) + moved.ip_sum;
             ip[10..12].copy_from_slice(&checksum::finish(sum).to_be_bytes());
         }
-        let stamp: &mut [u8; PKTGEN_HEADER_LEN] =
-            header[self.layout.pktgen_header..].first_chunk_mut().expect("a pktgen header");
-        stamp[4..8].copy_from_slice(&built.seq_num.to_be_bytes());
-        stamp[8..12].copy_from_slice(&built.tv_sec.to_be_bytes());
-        stamp[12..16].copy_from_slice(&built.tv_usec.to_be_bytes());
+        let signature = &mut header[self.layout.pktgen_header..];
+        let sum = self.signature.write(built, signature, u64::from(self.udp_sum) + moved.udp_sum);
         if self.has_udp_checksum {
-            let sum = checksum::add(u64::from(self.udp_sum) + moved.udp_sum, &stamp[4..]);
             // Zero would mean "no checksum" (RFC 768).
             let checksum = Some(checksum::finish(sum)).filter(|sum| *sum != 0).unwrap_or(0xffff);
             put_u16(header, self.layout.udp + 6, checksum);
@@ -391,7 +389,7 @@ mod tests {
         text.parse().ok()
     }
 
-    const NOON: WallTime = WallTime { sec: 0x6740_0000, usec: 123_456 };
+    const NOON: WallTime = WallTime { sec: 0x6740_0000, usec: 123_456, nsec: 789 };
 
     fn facts() -> DeviceFacts {
         DeviceFacts {

@@ -105,7 +105,7 @@ fn no_pair(dst: Ipv4Addr, src: Ipv4Addr, associations: &Associations) -> PlanErr
 mod tests {
     use super::*;
     use crate::ipsec::protect::tests::association;
-    use crate::ipsec::{Association, Mode, Secret, Transform, Unusable};
+    use crate::ipsec::{Association, IpsecMode, Secret, Transform, Unusable};
     use crate::{Flags, Plan, Rng, WallTime, sample};
 
     const NULL: Transform = Transform::EspNull { integrity: None };
@@ -120,7 +120,7 @@ mod tests {
 
     fn one(spi: u32, src: &str, dst: &str, transform: Transform) -> Association {
         let (src, dst) = (src.parse().unwrap(), dst.parse().unwrap());
-        Association { spi, src, dst, ..association(Mode::Transport, transform) }
+        Association { spi, src, dst, ..association(IpsecMode::Transport, transform) }
     }
 
     fn asked() -> Config {
@@ -261,7 +261,7 @@ mod tests {
     fn a_flow_that_another_plan_opened_is_never_sent_in_clear() {
         let all = [one(5, "10.0.0.1", "10.0.0.2", gcm())];
         let (plan, mut cursor) = begin(&asked(), &all).unwrap();
-        cursor.flows[0] = crate::Flow { dst_v4: 0x0a00_0063, count: 0, is_open: true };
+        cursor.flows[0] = crate::Flow { dst_v4: 0x0a00_0063, is_open: true, ..crate::Flow::default() };
         assert!(send(&plan, &mut cursor).is_empty());
         let again = Plan::new(&asked(), &sample::facts(), &cursor).unwrap_err().to_string();
         assert!(again.ends_with("from 0.0.0.0 to 10.0.0.99"), "{again}");
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn packets_longer_than_a_packet_can_be_are_refused() {
         let config = Config { min_pkt_size: 65_535, max_pkt_size: 65_535, spi: 5, ..asked() };
-        let what = Association { mode: Mode::Tunnel, ..one(5, "10.0.0.1", "10.0.0.2", gcm()) };
+        let what = Association { mode: IpsecMode::Tunnel, ..one(5, "10.0.0.1", "10.0.0.2", gcm()) };
         assert!(
             begin(
                 &Config { min_pkt_size: 65_000, max_pkt_size: 0, ..config.clone() },
@@ -291,7 +291,7 @@ mod tests {
             config.flags.set(Flags::IPV6, false);
             config.flows = 1 + rng.below(4);
             config.spi = 5;
-            let mode = if round % 2 == 0 { Mode::Tunnel } else { Mode::Transport };
+            let mode = if round % 2 == 0 { IpsecMode::Tunnel } else { IpsecMode::Transport };
             let transform = if round % 3 == 0 {
                 gcm()
             } else {

@@ -19,6 +19,8 @@ mod plan;
 mod rng;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
+mod sign;
+mod signature;
 mod wire;
 
 pub use config::{Config, DeviceFacts, Flags, ImixEntry, NEVER_NS, XmitMode};
@@ -28,6 +30,7 @@ pub use flow_sa::FlowAssociations;
 pub use mac::{BadMac, MacAddr};
 pub use plan::{FLOWS_MAX, IMIX_ENTRIES_MAX, Imix, Layout, MPLS_LABELS_MAX, MPLS_RANDOM, Plan, Range, Walk};
 pub use rng::Rng;
+pub use signature::{SignatureLevel, SignatureSetting};
 pub use wire::{
     FRAME_LEN_MAX, FRAME_LEN_MIN, PKTGEN_HEADER_LEN, PKTGEN_MAGIC, PktgenHeader, WIRE_OVERHEAD, WallTime,
     wire_len,

@@ -9,10 +9,8 @@
 
 use crate::flow_sa::FlowAssociations;
 use crate::general::GeneralPlan;
-use crate::wire::{
-    ETHERNET_LEN, FRAME_LEN_MAX, IPV4_LEN, IPV6_LEN, PKTGEN_HEADER_LEN, PKTGEN_MAGIC, UDP_LEN,
-};
-use crate::{Config, Cursor, DeviceFacts, Flags, MacAddr, PlanError, checksum};
+use crate::wire::{ETHERNET_LEN, FRAME_LEN_MAX, IPV4_LEN, IPV6_LEN, PKTGEN_MAGIC, UDP_LEN};
+use crate::{Config, Cursor, DeviceFacts, Flags, MacAddr, PlanError, SignatureSetting, checksum};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -86,7 +84,7 @@ pub struct Layout {
     pub ip: usize,
     /// UDP header.
     pub udp: usize,
-    /// pktgen header.
+    /// Signature, which begins with the pktgen header.
     pub pktgen_header: usize,
     /// End of the headers, start of the zeros.
     pub end: usize,
@@ -164,8 +162,10 @@ pub struct Plan {
     pub repeats: u32,
     /// The UDP checksum is filled in.
     pub has_udp_checksum: bool,
-    /// The pktgen header carries the time.
+    /// The signature carries the time.
     pub has_timestamp: bool,
+    /// The signature at the start of the payload.
+    pub signature: SignatureSetting,
     /// Checksum of the constant part of the IPv4 header.
     pub ip_sum: u32,
     /// Checksum of the constant part of the UDP pseudo header, the UDP header and the pktgen
@@ -227,6 +227,7 @@ impl Plan {
             repeats: clones.saturating_mul(config.frames_each_call()),
             has_udp_checksum: flags.has(Flags::UDPCSUM),
             has_timestamp: !flags.has(Flags::NO_TIMESTAMP),
+            signature: config.signature,
             ip_sum: 0,
             udp_sum: 0,
             ipsec: FlowAssociations::new(config, cursor)?,
@@ -281,7 +282,7 @@ impl Plan {
     }
 
     /// The real length of a frame in clear with the requested length `frame_size`: at least its
-    /// headers and the 16 bytes of the pktgen header, and longer by tags that were added during the
+    /// headers and the bytes of its signature, and longer by tags that were added during the
     /// run.
     pub fn frame_len(&self, frame_size: u32) -> u32 {
         self.payload_len(frame_size) + self.layout.pktgen_header as u32
@@ -289,7 +290,7 @@ impl Plan {
 
     /// Bytes after the UDP header of a frame with the requested length `frame_size`.
     pub(crate) fn payload_len(&self, frame_size: u32) -> u32 {
-        frame_size.saturating_sub(self.fixed_len()).max(PKTGEN_HEADER_LEN as u32)
+        frame_size.saturating_sub(self.fixed_len()).max(self.signature.level.byte_count() as u32)
     }
 
     /// The part of the requested length that is not payload.
@@ -561,8 +562,7 @@ fn template(config: &Config, is_ipv6: bool) -> (Vec<u8>, Layout) {
     layout.udp = bytes.len();
     bytes.extend([0; UDP_LEN]);
     layout.pktgen_header = bytes.len();
-    bytes.extend(PKTGEN_MAGIC.to_be_bytes());
-    bytes.extend([0; 12]);
+    bytes.extend(config.signature.template(PKTGEN_MAGIC));
     layout.end = bytes.len();
     (bytes, layout)
 }

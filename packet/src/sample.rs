@@ -1,7 +1,9 @@
 //! Random configurations from a seed, for the tests of this crate and of other crates that send the
 //! same bytes.
 
-use crate::{Config, DeviceFacts, Flags, ImixEntry, MacAddr, Rng, XmitMode};
+use crate::{
+    Config, DeviceFacts, Flags, ImixEntry, MacAddr, Rng, SignatureLevel, SignatureSetting, XmitMode,
+};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The device that random configurations are for.
@@ -65,6 +67,18 @@ pub fn config(rng: &mut Rng, frame_len_max: u32) -> Config {
         _ => XmitMode::StartXmit,
     };
     config
+}
+
+/// A random signature.
+pub fn signature(rng: &mut Rng) -> SignatureSetting {
+    use SignatureLevel::{Full, None, Pktgen, Short};
+    SignatureSetting {
+        level: [None, Pktgen, Short, Full][rng.below(4) as usize],
+        stream: rng.below(64) as u8,
+        flow_count: 1 + rng.below(5),
+        flow_first: rng.next_u32() >> rng.below(32),
+        run: rng.next_u32() as u16,
+    }
 }
 
 fn imix_entry(rng: &mut Rng, frame_len_max: u32) -> ImixEntry {

@@ -27,19 +27,25 @@ pub const fn wire_len(frame_len: u32) -> u32 {
     padded + WIRE_OVERHEAD
 }
 
-/// Seconds and microseconds of the wall clock, 32 bits each, as the pktgen header carries them.
+/// Time of the wall clock, as a signature carries it: pktgen's header has seconds and microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WallTime {
     /// Whole seconds since 1970, modulo 2^32.
     pub sec: u32,
     /// Microseconds of the second.
     pub usec: u32,
+    /// Nanoseconds beyond the microseconds, 0 to 999; only longer signatures have them.
+    pub nsec: u32,
 }
 
 impl WallTime {
     /// From nanoseconds since 1970.
     pub fn from_ns(ns: u64) -> Self {
-        Self { sec: (ns / 1_000_000_000) as u32, usec: (ns % 1_000_000_000 / 1000) as u32 }
+        Self {
+            sec: (ns / 1_000_000_000) as u32,
+            usec: (ns % 1_000_000_000 / 1000) as u32,
+            nsec: (ns % 1000) as u32,
+        }
     }
 }
 
@@ -59,7 +65,7 @@ impl PktgenHeader {
             let bytes = payload.get(4 * index..4 * index + 4)?;
             Some(u32::from_be_bytes(bytes.try_into().ok()?))
         };
-        let time = WallTime { sec: word(2)?, usec: word(3)? };
+        let time = WallTime { sec: word(2)?, usec: word(3)?, nsec: 0 };
         (word(0)? == PKTGEN_MAGIC).then_some(Self { seq_num: word(1)?, time })
     }
 }
@@ -76,7 +82,7 @@ mod tests {
     #[test]
     fn a_header_is_read_whole_or_not_at_all() {
         let mut bytes = [0xbe, 0x9b, 0xe9, 0x55, 0, 0, 1, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0xee];
-        let stamp = PktgenHeader { seq_num: 258, time: WallTime { sec: 3, usec: 4 } };
+        let stamp = PktgenHeader { seq_num: 258, time: WallTime { sec: 3, usec: 4, nsec: 0 } };
         assert_eq!(PktgenHeader::parse(&bytes), Some(stamp));
         assert_eq!(PktgenHeader::parse(&bytes[..15]), None);
         bytes[3] = 0;

@@ -3,7 +3,7 @@
 //! Plain loops over a buffer that stays warm, medians of several rounds; without `--bench` (as
 //! under `cargo test --benches`) one short round, so that it does not rot.
 
-use pcapng::{Flags, Interface, Packet, Template};
+use pcapng::{Interface, Packet, PacketFlags, Template};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ fn main() {
     for captured_len in [60, 96, 97, 128, 1514] {
         let data = &frame[..captured_len];
         let like = Packet {
-            flags: Some(Flags::INBOUND),
+            flags: Some(PacketFlags::INBOUND),
             queue: Some(3),
             frame_len: 1514,
             data,

@@ -3,24 +3,28 @@
 //! Memory grows with the bytes that really come, never with what a length in the file promises.
 
 use crate::ReadError;
-use std::io::{BufReader, ErrorKind, Read};
+use std::io::{ErrorKind, Read};
 
 /// Bytes asked from the input at once; how far the buffer may run ahead of what came.
 const CHUNK_LEN: usize = 64 << 10;
 
-/// An input and the item at hand.
+/// An input and the item at hand, which stays where it was read: no byte is copied again but those
+/// of the item at the end of a chunk.
 #[derive(Debug)]
 pub(crate) struct Input<R> {
-    reader: BufReader<R>,
-    /// Where the item at hand begins.
+    reader: R,
+    /// Where the item at hand begins in the input.
     offset: u64,
-    /// What was read of the item at hand.
-    item: Vec<u8>,
+    /// The first `end` bytes were read; the item at hand begins at `start`.
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    item_len: usize,
 }
 
 impl<R: Read> Input<R> {
     pub(crate) fn new(reader: R) -> Self {
-        Self { reader: BufReader::with_capacity(CHUNK_LEN, reader), offset: 0, item: Vec::new() }
+        Self { reader, offset: 0, buffer: Vec::new(), start: 0, end: 0, item_len: 0 }
     }
 
     /// Where the item at hand begins.
@@ -30,13 +34,14 @@ impl<R: Read> Input<R> {
 
     /// What was read of the item at hand.
     pub(crate) fn item(&self) -> &[u8] {
-        &self.item
+        &self.buffer[self.start..self.start + self.item_len]
     }
 
     /// Drops the item at hand, which is whole: the next one begins behind it.
     pub(crate) fn next_item(&mut self) {
-        self.offset += self.item.len() as u64;
-        self.item.clear();
+        self.offset += self.item_len as u64;
+        self.start += self.item_len;
+        self.item_len = 0;
     }
 
     /// Reads on until the item has `end` bytes, which must be there, and gives those from `start`
@@ -48,7 +53,7 @@ impl<R: Read> Input<R> {
         end: usize,
     ) -> Result<[u8; N], ReadError> {
         self.require_len(what, end)?;
-        Ok(self.item[start..end].try_into().expect("the caller asks for as many bytes as it names"))
+        Ok(self.item()[start..end].try_into().expect("the caller asks for as many bytes as it names"))
     }
 
     /// Reads on until the item has `len` bytes, which must be there.
@@ -63,18 +68,31 @@ impl<R: Read> Input<R> {
 
     /// Reads on until the item has `len` bytes or the input ends; gives how many it has.
     pub(crate) fn fill(&mut self, len: usize) -> Result<usize, ReadError> {
-        let mut filled = self.item.len();
-        while filled < len {
-            self.item.resize(len.min(filled + CHUNK_LEN), 0);
-            match self.reader.read(&mut self.item[filled..]) {
-                Ok(0) => break,
-                Ok(count) => filled += count,
+        while self.end - self.start < len && self.read()? > 0 {}
+        self.item_len = self.item_len.max(len.min(self.end - self.start));
+        Ok(self.item_len)
+    }
+
+    /// Reads what the input has, at most a chunk; 0 at its end.
+    fn read(&mut self) -> Result<usize, ReadError> {
+        if self.start > 0 && self.buffer.len() - self.end < CHUNK_LEN {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        if self.buffer.len() - self.end < CHUNK_LEN {
+            self.buffer.resize(self.end + CHUNK_LEN, 0);
+        }
+        loop {
+            match self.reader.read(&mut self.buffer[self.end..self.end + CHUNK_LEN]) {
+                Ok(count) => {
+                    self.end += count;
+                    return Ok(count);
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(source) => return Err(ReadError::Io { offset: self.offset, source }),
             }
         }
-        self.item.truncate(filled);
-        Ok(filled)
     }
 }
 
@@ -87,7 +105,7 @@ mod tests {
         let mut input = Input::new(&[1, 2, 3][..]);
         let error = input.require_len("block", 1 << 30).unwrap_err();
         assert!(matches!(error, ReadError::Truncated { needed: 0x4000_0000, found: 3, .. }));
-        assert!(input.item.capacity() <= 2 * CHUNK_LEN);
+        assert!(input.buffer.capacity() <= 2 * CHUNK_LEN);
         assert_eq!(input.item(), [1, 2, 3]);
     }
 

@@ -43,7 +43,7 @@ pub use interface::{Interface, LINK_TYPE_ETHERNET};
 pub use names::{Name, Names};
 pub use options::RawOption;
 pub use order::ByteOrder;
-pub use packet::{Flags, Packet, PacketBuf};
+pub use packet::{Packet, PacketBuf, PacketFlags};
 pub use reader::{BLOCK_LEN_MAX_DEFAULT, Reader};
 pub use section::Section;
 pub use sources::INTERFACE_COUNT_MAX;

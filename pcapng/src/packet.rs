@@ -24,12 +24,12 @@ pub(crate) const CAPTURED_LEN_MAX: usize = 1 << 30;
 
 /// What the link layer knows of a packet (`epb_flags`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Flags(
+pub struct PacketFlags(
     /// The word as the draft lays it out, bit 0 the least significant.
     pub u32,
 );
 
-impl Flags {
+impl PacketFlags {
     /// The packet came in.
     pub const INBOUND: Self = Self(1);
     /// The packet went out.
@@ -60,7 +60,7 @@ pub struct Packet<'a> {
     /// The captured bytes; their count is the captured length. At most 1 GiB.
     pub data: &'a [u8],
     /// Direction and what else the link layer knows.
-    pub flags: Option<Flags>,
+    pub flags: Option<PacketFlags>,
     /// Queue of the device it came by.
     pub queue: Option<u32>,
     /// A number that is the same wherever the same packet was captured.
@@ -85,7 +85,7 @@ pub struct PacketBuf {
     /// See [`Packet::data`].
     pub data: Vec<u8>,
     /// See [`Packet::flags`].
-    pub flags: Option<Flags>,
+    pub flags: Option<PacketFlags>,
     /// See [`Packet::queue`].
     pub queue: Option<u32>,
     /// See [`Packet::packet_id`].
@@ -233,7 +233,7 @@ impl<'a> Packet<'a> {
     fn parse_options(&mut self, body: Body<'a>, other: &'a mut Vec<RawOption>) -> Result<(), ReadError> {
         options::parse(body, other, |option| match option.code {
             COMMENT => set(&mut self.comment, option.text()),
-            FLAGS => set(&mut self.flags, option.number_u32().map(Flags)),
+            FLAGS => set(&mut self.flags, option.number_u32().map(PacketFlags)),
             DROP_COUNT => set(&mut self.drop_count, option.number_u64()),
             PACKET_ID => set(&mut self.packet_id, option.number_u64()),
             QUEUE => set(&mut self.queue, option.number_u32()),
@@ -322,7 +322,7 @@ mod tests {
                     time_ns: 0x1122_3344_5566_7788,
                     frame_len: 70_000,
                     data: &data,
-                    flags: (bits & 1 != 0).then_some(Flags::INBOUND),
+                    flags: (bits & 1 != 0).then_some(PacketFlags::INBOUND),
                     queue: (bits & 2 != 0).then_some(3),
                     packet_id: (bits & 4 != 0).then_some(u64::MAX),
                     drop_count: (bits & 8 != 0).then_some(1 << 40),
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn direction_is_two_bits() {
-        assert!(Flags(0xffff_fff1).is_inbound() && !Flags(3).is_inbound());
-        assert!(Flags(0xffff_fff2).is_outbound() && !Flags(3).is_outbound());
+        assert!(PacketFlags(0xffff_fff1).is_inbound() && !PacketFlags(3).is_inbound());
+        assert!(PacketFlags(0xffff_fff2).is_outbound() && !PacketFlags(3).is_outbound());
     }
 }

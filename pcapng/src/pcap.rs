@@ -286,6 +286,11 @@ impl<R: Read> Reader<R> {
         Ok(Some(Record { time_ns, frame_len, data: &self.input.item()[RECORD_HEADER_LEN..] }))
     }
 
+    /// The bytes of the record that [`Self::next_record`] gave last.
+    pub fn data(&self) -> &[u8] {
+        self.input.item().get(RECORD_HEADER_LEN..).unwrap_or_default()
+    }
+
     /// Reads one record and gives its time and original length.
     fn read(&mut self) -> Result<Option<(u64, u32)>, ReadError> {
         if self.input.fill(RECORD_HEADER_LEN)? == 0 {

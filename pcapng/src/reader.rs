@@ -60,7 +60,7 @@ pub struct Reader<R> {
 
 /// A block found in the file: its place, type, and byte order.
 #[derive(Clone, Copy)]
-struct Found {
+struct FoundBlock {
     offset: u64,
     block_type: u32,
     order: ByteOrder,
@@ -122,7 +122,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Reads one block; checks its lengths and, for a section header, magic and version.
-    fn read_frame(&mut self) -> Result<Option<Found>, ReadError> {
+    fn read_frame(&mut self) -> Result<Option<FoundBlock>, ReadError> {
         self.input.next_item();
         let offset = self.input.offset();
         if self.input.fill(8)? == 0 {
@@ -143,7 +143,7 @@ impl<R: Read> Reader<R> {
         self.check_len(block_type, total_len)?;
         self.read_rest(order, total_len)?;
         self.end_offset = offset + u64::from(total_len);
-        Ok(Some(Found { offset, block_type, order }))
+        Ok(Some(FoundBlock { offset, block_type, order }))
     }
 
     /// Byte-order magic and version.
@@ -195,8 +195,8 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    fn parse(&mut self, found: Found) -> Result<Block<Packet<'_>>, ReadError> {
-        let Found { offset, block_type, order } = found;
+    fn parse(&mut self, found: FoundBlock) -> Result<Block<Packet<'_>>, ReadError> {
+        let FoundBlock { offset, block_type, order } = found;
         let bytes = &self.input.item()[8..self.input.item().len() - 4];
         let mut body = Body::new(order, bytes, offset);
         self.other.clear();

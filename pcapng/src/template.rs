@@ -8,8 +8,8 @@ use crate::{Interface, Packet, frame};
 /// An encoder for the packets of one queue.
 ///
 /// ```
-/// # use pcapng::{Flags, Interface, Packet, Template};
-/// let like = Packet { interface: 0, flags: Some(Flags::INBOUND), queue: Some(3), ..Packet::default() };
+/// # use pcapng::{PacketFlags, Interface, Packet, Template};
+/// let like = Packet { interface: 0, flags: Some(PacketFlags::INBOUND), queue: Some(3), ..Packet::default() };
 /// let template = Template::new(&Interface::default(), &like);
 /// let mut out = Vec::with_capacity(1 << 20);
 /// template.emit(1_700_000_000_000_000_000, 1514, &[0; 96], &mut out);
@@ -69,7 +69,7 @@ impl Template {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Flags;
+    use crate::PacketFlags;
 
     #[test]
     fn a_template_writes_what_a_packet_writes() {
@@ -81,7 +81,7 @@ mod tests {
                     time_ns: u64::MAX - 5,
                     frame_len: 9018,
                     data: &data,
-                    flags: queue.map(|_| Flags::INBOUND),
+                    flags: queue.map(|_| PacketFlags::INBOUND),
                     queue,
                     ..Packet::default()
                 };

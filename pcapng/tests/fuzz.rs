@@ -5,7 +5,7 @@
 //! take memory that the file does not have, and blocks that it gives can be written and read again.
 
 use packet::Rng;
-use pcapng::{Block, Flags, Interface, Packet, Reader, Section, Statistics, Writer, pcap};
+use pcapng::{Block, Interface, Packet, PacketFlags, Reader, Section, Statistics, Writer, pcap};
 
 /// A number below `end`.
 fn below(rng: &mut Rng, end: usize) -> usize {
@@ -26,7 +26,7 @@ fn good_file(rng: &mut Rng) -> Vec<u8> {
             time_ns,
             frame_len: 1514,
             data: &data,
-            flags: (below(rng, 2) == 0).then_some(Flags::INBOUND),
+            flags: (below(rng, 2) == 0).then_some(PacketFlags::INBOUND),
             queue: (below(rng, 2) == 0).then_some(3),
             drop_count: (below(rng, 2) == 0).then_some(7),
             comment: (below(rng, 4) == 0).then_some("why"),

@@ -2,8 +2,8 @@
 //! makes of it.
 
 use pcapng::{
-    Block, ByteOrder, Custom, Flags, Interface, Name, Names, Packet, PacketBuf, RawOption, Reader, Section,
-    Statistics, Unknown, Writer,
+    Block, ByteOrder, Custom, Interface, Name, Names, Packet, PacketBuf, PacketFlags, RawOption, Reader,
+    Section, Statistics, Unknown, Writer,
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -123,7 +123,7 @@ fn packets() -> [Packet<'static>; 2] {
         time_ns: 0x1122_3344_5566_7788 + ZERO_NS,
         frame_len: 1514,
         data: &[1, 2, 3, 4, 5],
-        flags: Some(Flags::INBOUND),
+        flags: Some(PacketFlags::INBOUND),
         queue: Some(3),
         packet_id: Some(9),
         drop_count: Some(7),

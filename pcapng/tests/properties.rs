@@ -1,8 +1,8 @@
 //! What holds for every file: what was written is read back, and nothing that is read can do harm.
 
 use pcapng::{
-    Block, ByteOrder, Custom, Flags, Interface, Name, Names, Packet, PacketBuf, RawOption, ReadError, Reader,
-    Section, Statistics, Template, Unknown, Writer, pcap,
+    Block, ByteOrder, Custom, Interface, Name, Names, Packet, PacketBuf, PacketFlags, RawOption, ReadError,
+    Reader, Section, Statistics, Template, Unknown, Writer, pcap,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -53,7 +53,7 @@ fn packet(interfaces: u32) -> impl Strategy<Value = PacketBuf> {
                 time_ns,
                 frame_len,
                 data,
-                flags: flags.map(Flags),
+                flags: flags.map(PacketFlags),
                 queue,
                 packet_id,
                 drop_count,

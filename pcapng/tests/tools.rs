@@ -1,7 +1,7 @@
 //! Wireshark's programs and tcpdump read what this crate writes, and the other way round.
 
 use pcapng::{
-    Block, Flags, Interface, Name, Names, Packet, PacketBuf, Reader, Section, Statistics, Writer, pcap,
+    Block, Interface, Name, Names, Packet, PacketBuf, PacketFlags, Reader, Section, Statistics, Writer, pcap,
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -81,7 +81,7 @@ fn packets() -> Vec<PacketBuf> {
             time_ns: TIME_NS + number * 1_000_000_001,
             frame_len: len as u32 + 4 * (index as u32 % 3),
             data: frame(len, index as u8),
-            flags: (index % 2 == 0).then_some(Flags::INBOUND),
+            flags: (index % 2 == 0).then_some(PacketFlags::INBOUND),
             queue: Some(index as u32),
             packet_id: (index % 3 == 0).then_some(number + 100),
             drop_count: (index == 4).then_some(17),

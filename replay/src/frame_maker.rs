@@ -114,6 +114,12 @@ pub struct MadeFrame<'a> {
     pub bytes: &'a [u8],
     /// The port that it leaves by.
     pub port: OutputPort,
+    /// They are the bytes of the record.
+    pub is_as_recorded: bool,
+    /// They were filled up with zeros because the record is cut.
+    pub is_padded_cut: bool,
+    /// They were filled up with zeros to the shortest length of Ethernet.
+    pub is_padded_short: bool,
 }
 
 /// Makes frames of the records of one run.
@@ -127,8 +133,6 @@ pub struct FrameMaker {
     /// Time of the first record of this loop.
     start_ns: Option<u64>,
     frame: Vec<u8>,
-    padded_cut: u64,
-    padded_short: u64,
 }
 
 impl FrameMaker {
@@ -142,8 +146,6 @@ impl FrameMaker {
             has_edits,
             start_ns: None,
             frame: Vec::new(),
-            padded_cut: 0,
-            padded_short: 0,
         }
     }
 
@@ -154,26 +156,22 @@ impl FrameMaker {
         self.start_ns = None;
     }
 
-    /// The bytes of the last frame that was made.
+    /// A record that the caller does not send: `--from` and `--to` count from the first record also
+    /// if it is one of these.
+    pub fn pass_over(&mut self, record: &Record<'_>) {
+        self.start_ns.get_or_insert(record.time_ns);
+    }
+
+    /// The bytes of the last frame that was made, unless it is as recorded.
     pub fn bytes(&self) -> &[u8] {
         &self.frame
-    }
-
-    /// Cut records that were filled up with zeros; their checksums are wrong.
-    pub fn padded_cut(&self) -> u64 {
-        self.padded_cut
-    }
-
-    /// Frames that were filled up with zeros to the shortest length of Ethernet.
-    pub fn padded_short(&self) -> u64 {
-        self.padded_short
     }
 
     /// The frame of a record; the inner `Err` says why it is not sent.
     ///
     /// # Errors
     /// [`StopCause`] if the settings end the run here.
-    pub fn make(&mut self, record: &Record<'_>) -> Result<Result<MadeFrame<'_>, Fate>, StopCause> {
+    pub fn make<'a>(&'a mut self, record: &Record<'a>) -> Result<Result<MadeFrame<'a>, Fate>, StopCause> {
         let start_ns = *self.start_ns.get_or_insert(record.time_ns);
         if !self.settings.selection.contains(record, start_ns) {
             return Ok(Err(Fate::NotWanted));
@@ -206,58 +204,72 @@ impl FrameMaker {
                 packet::FRAME_LEN_MAX,
             );
         }
+        let is_ethernet = settings.target == TargetKind::Ethernet;
+        let is_edited = self.has_edits && settings.target != TargetKind::Monitor;
+        let is_whole = cut_len == 0 && (!is_ethernet || record.data.len() >= FRAME_LEN_MIN as usize);
+        if is_whole && !is_edited && reheader.strip == 0 && reheader.header().is_empty() {
+            return self.as_recorded(record);
+        }
         self.frame.clear();
         self.frame.extend_from_slice(reheader.header());
         self.frame.extend_from_slice(&record.data[reheader.strip..]);
-        let is_ethernet = settings.target == TargetKind::Ethernet;
-        let by_file =
-            settings.split.as_ref().map_or(OutputPort::First, |rule| rule.port(record, &self.frame));
-        if self.has_edits && settings.target != TargetKind::Monitor {
-            let before = self.frame.len();
-            settings.edits.apply(&mut self.frame, is_ethernet, &self.steps);
-            // A tag that was added or removed moves the end of a padded frame as well.
-            self.pad(padded_len.saturating_add(self.frame.len()).saturating_sub(before), cut_len);
-        } else {
-            self.pad(padded_len, cut_len);
+        let port = self.port(record, &self.frame);
+        let before = self.frame.len();
+        if is_edited {
+            self.settings.edits.apply(&mut self.frame, is_ethernet, &self.steps);
+        }
+        // A tag that was added or removed moves the end of a padded frame as well.
+        let padded_len = padded_len.saturating_add(self.frame.len()).saturating_sub(before);
+        let is_padded_cut = cut_len > 0 && padded_len > self.frame.len();
+        if is_padded_cut {
+            self.frame.resize(padded_len, 0);
         }
         let frame_len = self.frame.len() as u32;
-        let frame_len_max = self.frame_len_max();
+        let frame_len_max = self.frame_len_max(&self.frame);
         if frame_len > frame_len_max {
             return self.too_long(number, frame_len, frame_len_max);
         }
-        if is_ethernet && frame_len < FRAME_LEN_MIN {
+        let is_padded_short = is_ethernet && frame_len < FRAME_LEN_MIN;
+        if is_padded_short {
             self.frame.resize(FRAME_LEN_MIN as usize, 0);
-            self.padded_short += 1;
         }
-        Ok(Ok(MadeFrame { bytes: &self.frame, port: by_file }))
+        let bytes = &self.frame;
+        Ok(Ok(MadeFrame { bytes, port, is_as_recorded: false, is_padded_cut, is_padded_short }))
     }
 
-    fn pad(&mut self, padded_len: usize, cut_len: u32) {
-        if cut_len > 0 && padded_len > self.frame.len() {
-            self.frame.resize(padded_len, 0);
-            self.padded_cut += 1;
+    /// A record whose bytes are those of the frame: they are not copied.
+    fn as_recorded<'a>(&'a self, record: &Record<'a>) -> Result<Result<MadeFrame<'a>, Fate>, StopCause> {
+        let bytes = record.data;
+        let (frame_len, frame_len_max) = (bytes.len() as u32, self.frame_len_max(bytes));
+        if frame_len > frame_len_max {
+            return self.too_long(record.number, frame_len, frame_len_max);
         }
+        let port = self.port(record, bytes);
+        let is_as_recorded = true;
+        Ok(Ok(MadeFrame { bytes, port, is_as_recorded, is_padded_cut: false, is_padded_short: false }))
     }
 
-    /// The longest frame that device and engine accept, for the frame at hand.
-    fn frame_len_max(&self) -> u32 {
+    fn port(&self, record: &Record<'_>, frame: &[u8]) -> OutputPort {
+        self.settings.split.as_ref().map_or(OutputPort::First, |rule| rule.port(record, frame))
+    }
+
+    /// The longest frame that device and engine accept, for a frame like this one.
+    fn frame_len_max(&self, frame: &[u8]) -> u32 {
         let FrameSettings { mtu, frame_len_max, target, .. } = self.settings;
         let by_device = match (mtu, target) {
             (0, _) | (_, TargetKind::Monitor) => u32::MAX,
             (mtu, TargetKind::Ip) => mtu,
-            (mtu, TargetKind::Ethernet) => {
-                mtu + ETHERNET_LEN + if is_tagged(&self.frame) { TAG_LEN } else { 0 }
-            }
+            (mtu, TargetKind::Ethernet) => mtu + ETHERNET_LEN + if is_tagged(frame) { TAG_LEN } else { 0 },
         };
         by_device.min(frame_len_max)
     }
 
-    fn too_long(
+    fn too_long<'a>(
         &self,
         number: u64,
         frame_len: u32,
         frame_len_max: u32,
-    ) -> Result<Result<MadeFrame<'_>, Fate>, StopCause> {
+    ) -> Result<Result<MadeFrame<'a>, Fate>, StopCause> {
         match self.settings.long {
             LongPolicy::Skip => Ok(Err(Fate::TooLong)),
             LongPolicy::Fail => Err(StopCause::TooLong { number, frame_len, frame_len_max }),
@@ -309,8 +321,8 @@ mod tests {
         let stop = FrameMaker::new(with(CutPolicy::Fail)).make(&cut).unwrap_err();
         assert_eq!(stop.to_string(), "packet 7 is cut: the file has 96 of its 1000 bytes");
         let mut maker = FrameMaker::new(with(CutPolicy::Pad));
-        maker.make(&cut).unwrap().unwrap();
-        assert_eq!((maker.padded_cut(), maker.padded_short()), (1, 0));
+        let made = maker.make(&cut).unwrap().unwrap();
+        assert!(made.is_padded_cut && !made.is_padded_short && !made.is_as_recorded);
     }
 
     #[test]
@@ -343,9 +355,10 @@ mod tests {
     #[test]
     fn short_frames_are_padded_to_sixty_bytes_and_counted() {
         let mut maker = FrameMaker::new(FrameSettings::default());
-        let bytes = maker.make(&record(1, 20, &[9; 20])).unwrap().unwrap().bytes.to_vec();
-        assert_eq!(bytes, [&[9; 20][..], &[0; 40]].concat());
-        assert_eq!(maker.padded_short(), 1);
+        let short = record(1, 20, &[9; 20]);
+        let made = maker.make(&short).unwrap().unwrap();
+        assert_eq!(made.bytes, [&[9; 20][..], &[0; 40]].concat());
+        assert!(made.is_padded_short && !made.is_padded_cut);
     }
 
     #[test]

@@ -35,14 +35,14 @@ impl Change {
 
 /// The bounds of one goal over all searches of a file.
 #[derive(Clone, Copy, Debug)]
-struct Interval {
+struct BoundInterval {
     lower_pps: u64,
     upper_pps: u64,
 }
 
 /// One row of the comparison.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
+pub(crate) struct ComparisonRow {
     pub(crate) what: String,
     pub(crate) file: String,
     pub(crate) base: String,
@@ -52,7 +52,7 @@ pub(crate) struct Row {
 }
 
 /// The rows for all files after the first.
-pub(crate) fn rows(files: &[Results]) -> Vec<Row> {
+pub(crate) fn rows(files: &[Results]) -> Vec<ComparisonRow> {
     let Some((base, others)) = files.split_first() else { return Vec::new() };
     let mut rows = Vec::new();
     for other in others {
@@ -66,7 +66,13 @@ pub(crate) fn rows(files: &[Results]) -> Vec<Row> {
     rows
 }
 
-fn row(file: &str, shape: &TrafficShape, loss_ppb: u64, first: Interval, second: Interval) -> Row {
+fn row(
+    file: &str,
+    shape: &TrafficShape,
+    loss_ppb: u64,
+    first: BoundInterval,
+    second: BoundInterval,
+) -> ComparisonRow {
     let ratio = |a: u64, b: u64| a as f64 / (b as f64).max(1.0);
     let low = ratio(second.lower_pps, first.upper_pps);
     let high = ratio(second.upper_pps, first.lower_pps);
@@ -77,7 +83,7 @@ fn row(file: &str, shape: &TrafficShape, loss_ppb: u64, first: Interval, second:
     } else {
         Change::NotShown
     };
-    Row {
+    ComparisonRow {
         what: format!("{}, {}", shape_name(shape), units::goal_name(loss_ppb)),
         file: file.to_owned(),
         base: range(first),
@@ -87,7 +93,7 @@ fn row(file: &str, shape: &TrafficShape, loss_ppb: u64, first: Interval, second:
     }
 }
 
-fn range(interval: Interval) -> String {
+fn range(interval: BoundInterval) -> String {
     format!("{} to {}", units::si(interval.lower_pps as f64), units::pps(interval.upper_pps))
 }
 
@@ -106,13 +112,13 @@ fn keys(results: &Results) -> Vec<(TrafficShape, u64)> {
 }
 
 /// From the lowest lower bound to the highest upper bound: repeats in one file widen it.
-fn interval(results: &Results, shape: &TrafficShape, loss_ppb: u64) -> Option<Interval> {
+fn interval(results: &Results, shape: &TrafficShape, loss_ppb: u64) -> Option<BoundInterval> {
     let searches = results.searches.iter().filter(|search| search.shape == *shape);
     let goals = searches.flat_map(|search| &search.goals).filter(|goal| goal.goal.loss_ratio_ppb == loss_ppb);
     let bounds = goals.filter_map(|goal| Some((goal.lower_pps?, goal.upper_pps?)));
-    bounds.fold(None, |whole: Option<Interval>, (lower_pps, upper_pps)| {
-        let whole = whole.unwrap_or(Interval { lower_pps, upper_pps });
-        Some(Interval {
+    bounds.fold(None, |whole: Option<BoundInterval>, (lower_pps, upper_pps)| {
+        let whole = whole.unwrap_or(BoundInterval { lower_pps, upper_pps });
+        Some(BoundInterval {
             lower_pps: whole.lower_pps.min(lower_pps),
             upper_pps: whole.upper_pps.max(upper_pps),
         })
@@ -124,7 +130,7 @@ mod tests {
     use super::*;
 
     fn change(first: (u64, u64), second: (u64, u64)) -> (String, Change) {
-        let interval = |(lower_pps, upper_pps)| Interval { lower_pps, upper_pps };
+        let interval = |(lower_pps, upper_pps)| BoundInterval { lower_pps, upper_pps };
         let row = row("b", &TrafficShape::default(), 0, interval(first), interval(second));
         (row.ratio, row.change)
     }

@@ -1,6 +1,6 @@
 //! The page: a section for each file, the comparison, and the lines it was made from.
 
-use crate::compare::{self, Row};
+use crate::compare::{self, ComparisonRow};
 use crate::plots;
 use crate::results::{ReportError, ResultFile, Results, shape_name};
 use crate::units;
@@ -12,12 +12,12 @@ use search::{Disturbance, LatencySummary, Verdict};
 #[template(path = "report.html")]
 struct Page<'a> {
     title: String,
-    sections: Vec<Section<'a>>,
-    comparison: Vec<Row>,
+    sections: Vec<PageSection<'a>>,
+    comparison: Vec<ComparisonRow>,
     base: &'a str,
 }
 
-struct Section<'a> {
+struct PageSection<'a> {
     name: &'a str,
     text: &'a str,
     provenance: Option<&'a Provenance>,
@@ -78,18 +78,18 @@ struct DisturbedRow {
 /// When a file has a line that is none, or no result.
 pub fn render(files: &[ResultFile]) -> Result<String, ReportError> {
     let results: Vec<Results> = files.iter().map(Results::read).collect::<Result<_, _>>()?;
-    let sections: Vec<Section> = results.iter().map(section).collect::<Result<_, _>>()?;
+    let sections: Vec<PageSection> = results.iter().map(section).collect::<Result<_, _>>()?;
     let title = results.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(", ");
     let base = results.first().map_or("", |first| first.name.as_str());
     Ok(Page { title, sections, comparison: compare::rows(&results), base }.render()?)
 }
 
-fn section(results: &Results) -> Result<Section<'_>, ReportError> {
+fn section(results: &Results) -> Result<PageSection<'_>, ReportError> {
     let of_search = results.searches.first().map(|search| &search.provenance);
     let of_table = results.tables.first().map(|table| &table.provenance);
     let sizes = results.tables.iter().flat_map(|table| &table.sizes);
     let disturbed = results.trials.iter().filter(|trial| trial.verdict == Verdict::Disturbed);
-    Ok(Section {
+    Ok(PageSection {
         name: &results.name,
         text: &results.text,
         provenance: of_table.or(of_search),
@@ -170,6 +170,7 @@ fn disturbed_row(trial: &TrialRecord) -> DisturbedRow {
 fn cause_name(cause: Disturbance) -> &'static str {
     match cause {
         Disturbance::Gap => "the sender paused",
+        Disturbance::Behind => "the sender did not send all frames in time",
         Disturbance::CatchUp => "the sender had to catch up",
         Disturbance::LateStart => "the first frame was late",
         Disturbance::Refused => "the driver did not accept all frames",

@@ -13,7 +13,7 @@ const BOTTOM: f64 = 46.0;
 
 /// How a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mark {
+pub(crate) enum PlotMark {
     /// Points joined by a line.
     Line,
     /// A line without points: a limit or a bound.
@@ -28,7 +28,7 @@ pub(crate) struct Series {
     pub(crate) name: String,
     /// The class of the style sheet, which gives the colour.
     pub(crate) class: String,
-    pub(crate) mark: Mark,
+    pub(crate) mark: PlotMark,
     pub(crate) values: Vec<(f64, f64)>,
 }
 
@@ -98,11 +98,11 @@ impl Plot {
                 title: format!("{}: {}, {}", series.name, self.x.label(*x), self.y.label(*y)),
             })
             .collect();
-        let path = (series.mark != Mark::Points).then(|| {
+        let path = (series.mark != PlotMark::Points).then(|| {
             let corners: Vec<_> = points.iter().map(|point| format!("{},{}", point.x, point.y)).collect();
             corners.join(" ")
         });
-        let points = if series.mark == Mark::Plain { Vec::new() } else { points };
+        let points = if series.mark == PlotMark::Plain { Vec::new() } else { points };
         SeriesView { name: series.name.clone(), class: series.class.clone(), path, points }
     }
 }
@@ -149,7 +149,7 @@ mod tests {
             series: vec![Series {
                 name: "s & t".to_owned(),
                 class: "c0".to_owned(),
-                mark: Mark::Line,
+                mark: PlotMark::Line,
                 values,
             }],
         };

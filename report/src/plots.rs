@@ -1,7 +1,7 @@
 //! The plots of a result file. A plot without data is left out.
 
 use crate::axis::{Axis, Scale, Unit};
-use crate::plot::{Mark, Plot, Series, steps};
+use crate::plot::{Plot, PlotMark, Series, steps};
 use crate::results::{Results, shape_name};
 use crate::units;
 use search::record::{BoundsRecord, SearchRecord, SizeRecord, TrialRecord};
@@ -24,7 +24,7 @@ fn colour(index: usize) -> String {
     format!("c{}", index % COLOURS)
 }
 
-fn series(name: String, class: String, mark: Mark, values: Vec<(f64, f64)>) -> Series {
+fn series(name: String, class: String, mark: PlotMark, values: Vec<(f64, f64)>) -> Series {
     Series { name, class, mark, values }
 }
 
@@ -66,8 +66,8 @@ fn over_size(results: &Results) -> Option<Plot> {
         points.iter().filter_map(|(size, _, medium)| Some((*size, (*medium)? as f64))).collect();
     let measured = points.iter().map(|(size, rate, _)| (*size, *rate)).collect();
     let all = vec![
-        series("medium".to_owned(), "limit".to_owned(), Mark::Plain, medium),
-        series("throughput".to_owned(), colour(0), Mark::Line, measured),
+        series("medium".to_owned(), "limit".to_owned(), PlotMark::Plain, medium),
+        series("throughput".to_owned(), colour(0), PlotMark::Line, measured),
     ];
     Some(Plot {
         title: "Throughput over frame size".to_owned(),
@@ -94,7 +94,7 @@ fn over_flows(results: &Results) -> Option<Plot> {
         values.dedup_by(|a, b| a.0.total_cmp(&b.0).is_eq());
         if values.len() >= 2 {
             let name = size.map_or("mixed sizes".to_owned(), |size| format!("{size} bytes"));
-            all.push(series(name, colour(all.len()), Mark::Line, values));
+            all.push(series(name, colour(all.len()), PlotMark::Line, values));
         }
     }
     (!all.is_empty()).then(|| Plot {
@@ -115,7 +115,7 @@ fn loss_over_load(results: &Results) -> Option<Plot> {
             let point =
                 |point: &search::LossPoint| (point.share_ppb as f64 / 1e7, point.loss_ppb as f64 / 1e7);
             let values = size.loss.iter().map(point).collect();
-            series(shape_name(&size.shape), colour(index), Mark::Line, values)
+            series(shape_name(&size.shape), colour(index), PlotMark::Line, values)
         })
         .collect();
     if all.is_empty() {
@@ -139,7 +139,7 @@ fn loss_of_trials(results: &Results) -> Option<Plot> {
         let values: Vec<_> =
             counted.map(|trial| (trial.request.load_pps as f64, trial.loss_ppb as f64 / 1e7)).collect();
         if !values.is_empty() {
-            all.push(series(shape_name(&search.shape), colour(index), Mark::Points, values));
+            all.push(series(shape_name(&search.shape), colour(index), PlotMark::Points, values));
         }
     }
     (!all.is_empty()).then(|| Plot {
@@ -167,7 +167,7 @@ fn history(results: &Results, search: &SearchRecord) -> Option<Plot> {
     let of_verdict = |verdict, name: &str, class: &str| {
         let matching = trials.iter().filter(|trial| trial.verdict == verdict);
         let values = matching.map(|trial| (trial.number as f64, trial.request.load_pps as f64)).collect();
-        series(name.to_owned(), class.to_owned(), Mark::Points, values)
+        series(name.to_owned(), class.to_owned(), PlotMark::Points, values)
     };
     let mut all = Vec::new();
     for (index, goal) in search.goals.iter().enumerate() {
@@ -181,7 +181,7 @@ fn history(results: &Results, search: &SearchRecord) -> Option<Plot> {
         // Apart from the colours of the verdicts.
         let colour = colour([0, 3, 4, 7][index % 4]);
         for (which, of) in BOUNDS {
-            all.push(series(format!("{name}: {which}"), colour.clone(), Mark::Plain, bound(of)));
+            all.push(series(format!("{name}: {which}"), colour.clone(), PlotMark::Plain, bound(of)));
         }
     }
     all.push(of_verdict(Verdict::Clean, "clean", "clean"));
@@ -235,7 +235,7 @@ fn percentiles(results: &Results) -> Option<Plot> {
         .enumerate()
         .map(|(index, (trial, latency))| {
             let values = latency.curve.iter().map(|(ppb, ns)| (*ppb as f64, *ns as f64)).collect();
-            series(load_name(trial), colour(index), Mark::Line, values)
+            series(load_name(trial), colour(index), PlotMark::Line, values)
         })
         .collect();
     (!all.is_empty()).then(|| Plot {
@@ -258,7 +258,7 @@ fn latency_over_time(results: &Results) -> Option<Plot> {
             .iter()
             .enumerate()
             .map(|(second, figures)| (second as f64 + 1.0, value(figures) as f64));
-        series(name.to_owned(), colour(index), Mark::Line, values.collect())
+        series(name.to_owned(), colour(index), PlotMark::Line, values.collect())
     };
     let all = vec![
         line("median", 0, |figures| figures.0),
@@ -281,5 +281,6 @@ pub(crate) fn end_name(end: GoalEnd) -> &'static str {
         GoalEnd::MaxLoadReached => "irregular: at least the highest load",
         GoalEnd::BelowMinLoad => "irregular: below the lowest load",
         GoalEnd::Unfinished => "irregular: not finished",
+        GoalEnd::Disturbed => "irregular: the tester disturbed every repeat of a trial",
     }
 }

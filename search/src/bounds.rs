@@ -3,7 +3,7 @@
 use crate::BILLION;
 use crate::goal::Goal;
 use crate::tally::{LoadClass, classify, conditional_pps};
-use crate::trial::Loss;
+use crate::trial::TrialLoss;
 use std::collections::BTreeMap;
 
 /// The relevant bounds of RFC 9971 for one goal, in frames per second.
@@ -27,11 +27,11 @@ impl Bounds {
 /// Trials by load.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TrialsByLoad {
-    loads: BTreeMap<u64, Vec<(u64, Loss)>>,
+    loads: BTreeMap<u64, Vec<(u64, TrialLoss)>>,
 }
 
 impl TrialsByLoad {
-    pub(crate) fn add(&mut self, load_pps: u64, duration_ns: u64, loss: Loss) {
+    pub(crate) fn add(&mut self, load_pps: u64, duration_ns: u64, loss: TrialLoss) {
         self.loads.entry(load_pps).or_default().push((duration_ns, loss));
     }
 
@@ -64,7 +64,7 @@ mod tests {
         let goal = Method::Rfc2544.goal(0);
         let mut trials = TrialsByLoad::default();
         for (load_pps, lost) in [(100, 0), (200, 1), (300, 0)] {
-            trials.add(load_pps, goal.trial_ns, Loss { lost, whole: 1000 });
+            trials.add(load_pps, goal.trial_ns, TrialLoss { lost, whole: 1000 });
         }
         assert_eq!(trials.bounds(&goal), Bounds { lower_pps: Some(100), upper_pps: Some(200) });
     }

@@ -4,8 +4,9 @@
 //! 009): a burst with loss is repeated, and only loss again makes it an upper bound.
 
 use crate::BILLION;
-use crate::attempts::{Attempts, LoggedTrial};
-use crate::trial::{Procedure, Purpose, TesterLimits, TrialRequest, TrialResult};
+use crate::attempts::{Attempts, LoggedTrial, Settled};
+use crate::procedure::Procedure;
+use crate::trial::{Purpose, TesterLimits, TrialRequest, TrialResult};
 use serde::{Deserialize, Serialize};
 
 /// What a back-to-back test is given.
@@ -48,6 +49,8 @@ pub struct BackToBack {
     settings: BurstSettings,
     /// Longest burst without loss of each finished test.
     bursts: Vec<u64>,
+    /// Tests without a result: all repeats of a burst were disturbed.
+    abandoned: u32,
     lower: u64,
     /// Shortest burst with loss; `None` before the longest burst was tried.
     upper: Option<u64>,
@@ -61,7 +64,7 @@ impl BackToBack {
     #[must_use]
     pub fn new(settings: BurstSettings) -> Self {
         let attempts = Attempts::new(TesterLimits::default(), 3);
-        Self { settings, bursts: Vec::new(), lower: 0, upper: None, losses: 0, attempts }
+        Self { settings, bursts: Vec::new(), abandoned: 0, lower: 0, upper: None, losses: 0, attempts }
     }
 
     /// All trials so far.
@@ -99,10 +102,18 @@ impl BackToBack {
     /// The length to try: the longest first, then halves of the interval.
     fn next_frames(&self) -> Option<u64> {
         let is_excluded = self.settings.throughput_pps >= self.settings.max_load_pps;
-        if is_excluded || self.bursts.len() >= self.settings.tests as usize || self.longest() == 0 {
+        if is_excluded
+            || self.bursts.len() + self.abandoned as usize >= self.settings.tests as usize
+            || self.longest() == 0
+        {
             return None;
         }
         Some(self.upper.map_or(self.longest(), |upper| self.lower + (upper - self.lower) / 2))
+    }
+
+    fn abandon_test(&mut self) {
+        self.abandoned += 1;
+        (self.lower, self.upper, self.losses) = (0, None, 0);
     }
 
     fn end_test(&mut self, frames: u64) {
@@ -112,6 +123,10 @@ impl BackToBack {
 }
 
 impl Procedure for BackToBack {
+    fn last_trial(&self) -> Option<&LoggedTrial> {
+        self.log().last()
+    }
+
     fn next_trial(&self) -> Option<TrialRequest> {
         let frames = self.next_frames()?;
         let load_pps = self.settings.max_load_pps;
@@ -121,7 +136,11 @@ impl Procedure for BackToBack {
 
     fn record(&mut self, result: TrialResult) {
         let request = self.next_trial().expect("a trial is due");
-        let Some(loss) = self.attempts.settle(request, result, 0) else { return };
+        let loss = match self.attempts.settle(request, result, 0) {
+            Settled::Unused => return,
+            Settled::Counts(loss) => loss,
+            Settled::GivenUp => return self.abandon_test(),
+        };
         if loss.lost > 0 && self.losses < self.settings.verifications {
             self.losses += 1;
             return;
@@ -181,6 +200,16 @@ mod tests {
     fn one_spoilt_burst_is_verified_and_changes_nothing() {
         let spoilt = run(SETTINGS, |trial, frames| loss_of(frames, 5000).max(u64::from(trial % 9 == 5)));
         assert_eq!(spoilt.summary().expect("three tests").mean_frames, 12_502);
+    }
+
+    #[test]
+    fn a_test_whose_bursts_are_all_disturbed_has_no_result() {
+        let mut test = BackToBack::new(SETTINGS);
+        while let Some(request) = test.next_trial() {
+            let sent = request.frames - 1;
+            test.record(TrialResult { sent, unique: sent, ..TrialResult::default() });
+        }
+        assert_eq!((test.summary(), test.log().len()), (None, 12));
     }
 
     #[test]

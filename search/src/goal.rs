@@ -121,29 +121,29 @@ impl Goal {
     }
 
     /// The targets on the way to this goal, coarsest first, the goal itself last.
-    pub(crate) fn ladder(&self) -> Vec<Target> {
+    pub(crate) fn ladder(&self) -> Vec<GoalTarget> {
         (0..=self.coarser_targets).map(|step| self.target(step)).collect()
     }
 
     /// Target `step` of 0 (coarsest) to `coarser_targets` (the goal). Durations grow by the same
     /// factor from target to target, from one shortest trial to the goal's duration sum.
-    fn target(&self, step: u32) -> Target {
+    fn target(&self, step: u32) -> GoalTarget {
         let below = self.coarser_targets - step;
         let widest = BILLION / 2;
         let width_ppb = self.width_ppb.checked_shl(below).unwrap_or(widest).min(widest.max(self.width_ppb));
         if below == 0 {
-            return Target { goal: *self, width_ppb };
+            return GoalTarget { goal: *self, width_ppb };
         }
         let between = |first: u64, last: u64| geometric(first, last.max(first), step, self.coarser_targets);
         let trial_ns = between(self.trial_ns_min, self.trial_ns);
         let duration_sum_ns = between(self.trial_ns_min, self.duration_sum_ns);
-        Target { goal: Self { trial_ns, duration_sum_ns, width_ppb, ..*self }, width_ppb }
+        GoalTarget { goal: Self { trial_ns, duration_sum_ns, width_ppb, ..*self }, width_ppb }
     }
 }
 
 /// One target on the way to a goal: the goal's attributes with its own durations and width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct GoalTarget {
     pub(crate) goal: Goal,
     pub(crate) width_ppb: u64,
 }

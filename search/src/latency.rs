@@ -2,8 +2,9 @@
 //! throughput.
 
 use crate::BILLION;
-use crate::attempts::{Attempts, LoggedTrial};
-use crate::trial::{LatencyFigures, Procedure, Purpose, TesterLimits, TrialRequest, TrialResult};
+use crate::attempts::{Attempts, LoggedTrial, Settled};
+use crate::procedure::Procedure;
+use crate::trial::{LatencyFigures, Purpose, TesterLimits, TrialRequest, TrialResult};
 use serde::{Deserialize, Serialize};
 
 /// What a latency test is given.
@@ -54,7 +55,7 @@ pub struct LatencySummary {
 #[derive(Clone, Debug)]
 pub struct LatencyAtLoads {
     settings: LatencySettings,
-    /// Latency of each finished trial.
+    /// Latency of each finished trial; `None` without timestamps, or if all repeats were disturbed.
     figures: Vec<Option<LatencyFigures>>,
     attempts: Attempts,
 }
@@ -110,6 +111,10 @@ fn median(values: impl Iterator<Item = u64>) -> u64 {
 }
 
 impl Procedure for LatencyAtLoads {
+    fn last_trial(&self) -> Option<&LoggedTrial> {
+        self.log().last()
+    }
+
     fn next_trial(&self) -> Option<TrialRequest> {
         let index = self.figures.len() / self.settings.repeats.max(1) as usize;
         let percent = *self.settings.percents.get(index)?;
@@ -119,8 +124,10 @@ impl Procedure for LatencyAtLoads {
     fn record(&mut self, result: TrialResult) {
         let request = self.next_trial().expect("a trial is due");
         let latency = result.latency.clone();
-        if self.attempts.settle(request, result, 0).is_some() {
-            self.figures.push(latency);
+        match self.attempts.settle(request, result, 0) {
+            Settled::Unused => {}
+            Settled::Counts(_) => self.figures.push(latency),
+            Settled::GivenUp => self.figures.push(None),
         }
     }
 }

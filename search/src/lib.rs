@@ -12,6 +12,7 @@ mod burst;
 mod goal;
 mod latency;
 mod loss_curve;
+mod procedure;
 pub mod record;
 mod recovery;
 mod sweep;
@@ -25,13 +26,14 @@ pub use burst::{BackToBack, BurstSettings, BurstSummary};
 pub use goal::{Goal, GoalError, Method};
 pub use latency::{LatencyAtLoads, LatencySettings, LatencySummary};
 pub use loss_curve::{LossCurve, LossPoint};
+pub use procedure::Procedure;
 pub use recovery::{Recovery, RecoverySettings, RecoverySummary};
 pub use sweep::{ScaleSweep, SweepPoint};
 pub use tally::{LoadClass, classify};
 pub use throughput::{GoalEnd, GoalResult, SearchSettings, Start, ThroughputSearch};
 pub use trial::{
-    Disturbance, LatencyFigures, Loss, Procedure, Purpose, SecondPhase, TesterLimits, TrialRequest,
-    TrialResult, frames_of,
+    Disturbance, LatencyFigures, Purpose, SecondPhase, TesterLimits, TrialLoss, TrialRequest, TrialResult,
+    frames_of,
 };
 
 /// Parts per billion: ratios are integers of this unit.

@@ -1,8 +1,9 @@
 //! Frame loss rate (RFC 2544 section 26.3): loss over load, from 100 % down.
 
 use crate::BILLION;
-use crate::attempts::{Attempts, LoggedTrial};
-use crate::trial::{Procedure, Purpose, TesterLimits, TrialRequest, TrialResult};
+use crate::attempts::{Attempts, LoggedTrial, Settled};
+use crate::procedure::Procedure;
+use crate::trial::{Purpose, TesterLimits, TrialRequest, TrialResult};
 use serde::{Deserialize, Serialize};
 
 /// One point of the curve.
@@ -23,6 +24,8 @@ pub struct LossCurve {
     trial_ns: u64,
     step_ppb: u64,
     points: Vec<LossPoint>,
+    /// Loads without a point: all repeats were disturbed.
+    skipped: u64,
     attempts: Attempts,
 }
 
@@ -38,6 +41,7 @@ impl LossCurve {
             trial_ns,
             step_ppb: step_percent * (BILLION / 100),
             points: Vec::new(),
+            skipped: 0,
             attempts,
         }
     }
@@ -57,7 +61,7 @@ impl LossCurve {
     fn next_share(&self) -> Option<u64> {
         let is_lossless =
             self.points.len() >= 2 && self.points.iter().rev().take(2).all(|point| point.loss_ppb == 0);
-        let share_ppb = BILLION.checked_sub(self.points.len() as u64 * self.step_ppb)?;
+        let share_ppb = BILLION.checked_sub((self.points.len() as u64 + self.skipped) * self.step_ppb)?;
         (!is_lossless && self.load(share_ppb) > 0).then_some(share_ppb)
     }
 
@@ -67,6 +71,10 @@ impl LossCurve {
 }
 
 impl Procedure for LossCurve {
+    fn last_trial(&self) -> Option<&LoggedTrial> {
+        self.log().last()
+    }
+
     fn next_trial(&self) -> Option<TrialRequest> {
         let share_ppb = self.next_share()?;
         Some(TrialRequest::new(Purpose::LossPoint, self.load(share_ppb), self.trial_ns))
@@ -75,8 +83,13 @@ impl Procedure for LossCurve {
     fn record(&mut self, result: TrialResult) {
         let share_ppb = self.next_share().expect("a trial is due");
         let request = self.next_trial().expect("a trial is due");
-        if let Some(loss) = self.attempts.settle(request, result, 0) {
-            self.points.push(LossPoint { share_ppb, load_pps: request.load_pps, loss_ppb: loss.ppb() });
+        match self.attempts.settle(request, result, 0) {
+            Settled::Unused => {}
+            Settled::Counts(loss) => {
+                let loss_ppb = loss.ppb();
+                self.points.push(LossPoint { share_ppb, load_pps: request.load_pps, loss_ppb });
+            }
+            Settled::GivenUp => self.skipped += 1,
         }
     }
 }

@@ -201,8 +201,8 @@ pub struct SizeRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::procedure::Procedure;
     use crate::throughput::SearchSettings;
-    use crate::trial::Procedure;
 
     fn search() -> ThroughputSearch {
         let settings = SearchSettings::new(vec![Method::Quick.goal(0)], 1, 1_000_000);

@@ -1,7 +1,8 @@
 //! System recovery (RFC 2544 section 26.5): how long a device loses frames after an overload.
 
-use crate::attempts::{Attempts, LoggedTrial};
-use crate::trial::{Procedure, Purpose, SecondPhase, TesterLimits, TrialRequest, TrialResult};
+use crate::attempts::{Attempts, LoggedTrial, Settled};
+use crate::procedure::Procedure;
+use crate::trial::{Purpose, SecondPhase, TesterLimits, TrialRequest, TrialResult};
 use serde::{Deserialize, Serialize};
 
 /// What a recovery test is given.
@@ -38,6 +39,8 @@ pub struct RecoverySummary {
 pub struct Recovery {
     settings: RecoverySettings,
     times_ns: Vec<u64>,
+    /// Tests without a result: all repeats were disturbed.
+    abandoned: u32,
     attempts: Attempts,
 }
 
@@ -45,7 +48,12 @@ impl Recovery {
     /// Tests that have not run yet.
     #[must_use]
     pub fn new(settings: RecoverySettings) -> Self {
-        Self { settings, times_ns: Vec::new(), attempts: Attempts::new(TesterLimits::default(), 3) }
+        Self {
+            settings,
+            times_ns: Vec::new(),
+            abandoned: 0,
+            attempts: Attempts::new(TesterLimits::default(), 3),
+        }
     }
 
     /// All trials so far.
@@ -65,9 +73,13 @@ impl Recovery {
 }
 
 impl Procedure for Recovery {
+    fn last_trial(&self) -> Option<&LoggedTrial> {
+        self.log().last()
+    }
+
     fn next_trial(&self) -> Option<TrialRequest> {
         let settings = &self.settings;
-        if self.times_ns.len() >= settings.tests as usize {
+        if self.times_ns.len() + self.abandoned as usize >= settings.tests as usize {
             return None;
         }
         let overload =
@@ -82,8 +94,10 @@ impl Procedure for Recovery {
         // The RFC's text subtracts the other way round, which gives negative times.
         let switched_ns = result.switched_ns.unwrap_or(request.duration_ns);
         let time_ns = result.last_lost_ns.map_or(0, |last| last.saturating_sub(switched_ns));
-        if self.attempts.settle(request, result, 0).is_some() {
-            self.times_ns.push(time_ns);
+        match self.attempts.settle(request, result, 0) {
+            Settled::Unused => {}
+            Settled::Counts(_) => self.times_ns.push(time_ns),
+            Settled::GivenUp => self.abandoned += 1,
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Throughput over a quantity: number of flows, frame size or cores. Each point is a search of its
 //! own.
 
+use crate::attempts::LoggedTrial;
 use crate::goal::GoalError;
+use crate::procedure::Procedure;
 use crate::throughput::{GoalResult, SearchSettings, ThroughputSearch};
-use crate::trial::{Procedure, TrialRequest, TrialResult};
+use crate::trial::{TrialRequest, TrialResult};
 
 /// A finished or current point.
 #[derive(Clone, Debug)]
@@ -59,6 +61,10 @@ impl ScaleSweep {
 }
 
 impl Procedure for ScaleSweep {
+    fn last_trial(&self) -> Option<&LoggedTrial> {
+        self.points.iter().rev().find_map(|point| point.search.last_trial())
+    }
+
     fn next_trial(&self) -> Option<TrialRequest> {
         self.points.iter().find_map(|point| point.search.next_trial())
     }

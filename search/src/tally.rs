@@ -5,7 +5,7 @@
 
 use crate::BILLION;
 use crate::goal::Goal;
-use crate::trial::Loss;
+use crate::trial::TrialLoss;
 
 /// What the trials at one load say about a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn of(goal: &Goal, trials: &[(u64, Loss)]) -> Self {
+    fn of(goal: &Goal, trials: &[(u64, TrialLoss)]) -> Self {
         let mut tally = Self::default();
         for &(duration_ns, loss) in trials {
             let sum = match (duration_ns >= goal.trial_ns, loss.exceeds(goal.loss_ratio_ppb)) {
@@ -62,13 +62,13 @@ impl Tally {
 
 /// Classifies a load by its trials: duration and loss of each.
 #[must_use]
-pub fn classify(goal: &Goal, trials: &[(u64, Loss)]) -> LoadClass {
+pub fn classify(goal: &Goal, trials: &[(u64, TrialLoss)]) -> LoadClass {
     Tally::of(goal, trials).class(goal)
 }
 
 /// Conditional throughput at a lower bound: the forwarding rate of the full-length trial at the
 /// quantile of the exceed ratio. Time that the duration sum lacks counts as complete loss.
-pub(crate) fn conditional_pps(goal: &Goal, load_pps: u64, trials: &[(u64, Loss)]) -> u64 {
+pub(crate) fn conditional_pps(goal: &Goal, load_pps: u64, trials: &[(u64, TrialLoss)]) -> u64 {
     let mut full: Vec<_> = trials.iter().filter(|(duration_ns, _)| *duration_ns >= goal.trial_ns).collect();
     full.sort_by_key(|(_, loss)| loss.ppb());
     let measured: u64 = full.iter().map(|(duration_ns, _)| duration_ns).sum();
@@ -90,8 +90,8 @@ mod tests {
     use proptest::prelude::*;
 
     const SECOND: u64 = 1_000_000_000;
-    const NONE: Loss = Loss { lost: 0, whole: 100 };
-    const HALF: Loss = Loss { lost: 50, whole: 100 };
+    const NONE: TrialLoss = TrialLoss { lost: 0, whole: 100 };
+    const HALF: TrialLoss = TrialLoss { lost: 50, whole: 100 };
 
     /// The rule in the words of RFC 9971, with whole seconds and an exceed ratio of `p / q`: a load
     /// is an upper bound if even further trials without loss would exceed the ratio, and a lower
@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    fn trials(counts: [u64; 4]) -> Vec<(u64, Loss)> {
+    fn trials(counts: [u64; 4]) -> Vec<(u64, TrialLoss)> {
         let kinds = [(2 * SECOND, NONE), (2 * SECOND, HALF), (SECOND, NONE), (SECOND, HALF)];
         kinds.into_iter().zip(counts).flat_map(|(trial, count)| vec![trial; count as usize]).collect()
     }
@@ -143,7 +143,7 @@ mod tests {
         ) {
             let goal = Method::Mlr.goal(goal_loss * (BILLION / 1000));
             let trials: Vec<_> =
-                losses.iter().map(|lost| (SECOND, Loss { lost: *lost, whole: 1000 })).collect();
+                losses.iter().map(|lost| (SECOND, TrialLoss { lost: *lost, whole: 1000 })).collect();
             if classify(&goal, &trials) == LoadClass::Lower {
                 prop_assert!(conditional_pps(&goal, 1_000_000, &trials) >= 1_000_000 - goal_loss * 1000);
             }
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn conditional_throughput_is_the_median_of_mlr_trials() {
         let goal = Method::Mlr.goal(BILLION / 100);
-        let trials: Vec<_> = (0..21).map(|lost| (SECOND, Loss { lost, whole: 1000 })).collect();
+        let trials: Vec<_> = (0..21).map(|lost| (SECOND, TrialLoss { lost, whole: 1000 })).collect();
         assert_eq!(conditional_pps(&goal, 1000, &trials), 990);
         let without_loss = conditional_pps(&Method::Rfc2544.goal(0), 1000, &[(60 * SECOND, NONE)]);
         assert_eq!(without_loss, 1000);

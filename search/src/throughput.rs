@@ -6,10 +6,11 @@
 //! next trial follows from the trials so far alone, apart from the number of extensions.
 
 use crate::BILLION;
-use crate::attempts::{Attempts, LoggedTrial};
+use crate::attempts::{Attempts, LoggedTrial, Settled};
 use crate::bounds::{Bounds, TrialsByLoad};
-use crate::goal::{Goal, GoalError, Target};
-use crate::trial::{Procedure, Purpose, TesterLimits, TrialRequest, TrialResult};
+use crate::goal::{Goal, GoalError, GoalTarget};
+use crate::procedure::Procedure;
+use crate::trial::{Purpose, TesterLimits, TrialRequest, TrialResult};
 use serde::{Deserialize, Serialize};
 
 /// Where a search begins.
@@ -44,7 +45,7 @@ pub struct SearchSettings {
 }
 
 impl SearchSettings {
-    /// The defaults for these goals and loads: no warm-up, no budget, three repeats.
+    /// The defaults for these goals and loads: no warm-up, no budget, ten repeats.
     #[must_use]
     pub fn new(goals: Vec<Goal>, min_load_pps: u64, max_load_pps: u64) -> Self {
         Self {
@@ -54,7 +55,7 @@ impl SearchSettings {
             warm_up_ns: 0,
             start: Start::ForwardingRate,
             budget_ns: None,
-            repeats_max: 3,
+            repeats_max: 10,
             limits: TesterLimits::default(),
         }
     }
@@ -72,6 +73,8 @@ pub enum GoalEnd {
     BelowMinLoad,
     /// The search ended before the bounds were close enough.
     Unfinished,
+    /// All repeats of a trial were disturbed: the bounds so far.
+    Disturbed,
 }
 
 /// The result for one goal.
@@ -106,7 +109,7 @@ struct Nomination {
 pub struct ThroughputSearch {
     settings: SearchSettings,
     /// The ladder of each goal.
-    ladders: Vec<Vec<Target>>,
+    ladders: Vec<Vec<GoalTarget>>,
     /// How often each target extended its interval in a row.
     extensions: Vec<Vec<u32>>,
     trials: TrialsByLoad,
@@ -115,6 +118,8 @@ pub struct ThroughputSearch {
     first_loads: Vec<u64>,
     /// The first trials are done; the interval they suggest.
     first_interval: Option<(u64, u64)>,
+    /// All repeats of a trial were disturbed.
+    is_given_up: bool,
     attempts: Attempts,
 }
 
@@ -142,6 +147,7 @@ impl ThroughputSearch {
             is_warm: settings.warm_up_ns == 0,
             first_loads: Vec::new(),
             first_interval: (settings.start == Start::Range).then_some(range),
+            is_given_up: false,
             attempts: Attempts::new(settings.limits, settings.repeats_max),
             settings,
         })
@@ -170,10 +176,12 @@ impl ThroughputSearch {
         let bounds = self.trials.bounds(&goal);
         let end = if bounds.are_within(goal.width_ppb) {
             GoalEnd::Regular
-        } else if bounds.lower_pps == Some(self.settings.max_load_pps) {
+        } else if bounds.lower_pps.is_some_and(|lower| lower >= self.settings.max_load_pps) {
             GoalEnd::MaxLoadReached
         } else if bounds.upper_pps == Some(self.settings.min_load_pps) {
             GoalEnd::BelowMinLoad
+        } else if self.is_given_up {
+            GoalEnd::Disturbed
         } else {
             GoalEnd::Unfinished
         };
@@ -211,13 +219,14 @@ impl ThroughputSearch {
         if self.first_interval.is_none() {
             let load_pps = self.first_loads.last().copied();
             let purpose = if load_pps.is_some() { Purpose::ForwardingRate } else { Purpose::MaxLoad };
-            let load_pps = load_pps.unwrap_or(max_load);
+            let load_pps = load_pps.unwrap_or(max_load).min(max_load);
             return Some((Nomination { purpose, load_pps, target: None }, self.first_target().1));
         }
         let steps = self.ladders.iter().map(Vec::len).max().unwrap_or(0);
         for step in 0..steps {
             for (goal, ladder) in self.ladders.iter().enumerate().filter(|(_, ladder)| step < ladder.len()) {
                 if let Some((purpose, load_pps)) = self.nominate_for(goal, step) {
+                    let load_pps = load_pps.min(max_load);
                     let target = Some((goal, step));
                     return Some((Nomination { purpose, load_pps, target }, ladder[step].goal.trial_ns));
                 }
@@ -235,6 +244,7 @@ impl ThroughputSearch {
         let extensions = self.extensions[goal][step];
         match (bounds.lower_pps, bounds.upper_pps) {
             (Some(_), Some(_)) if bounds.are_within(target.width_ppb) => None,
+            (Some(lower), Some(_)) if lower >= max_load => None,
             (Some(lower), Some(upper)) => Some((Purpose::Bisect, middle(lower, upper))),
             (None, None) => {
                 let start = Bounds { lower_pps: Some(start_lower), upper_pps: Some(start_upper) };
@@ -270,8 +280,22 @@ impl ThroughputSearch {
         (lower, before.upper_pps.unwrap_or(max_load).max(lower))
     }
 
+    /// The sender does not reach the load that is due: the search goes on below the rate that it
+    /// reached.
+    fn lower_max_load(&mut self, reached_pps: u64) {
+        let load_pps = reached_pps - reached_pps / 20;
+        self.is_given_up = load_pps <= self.settings.min_load_pps;
+        self.settings.max_load_pps = load_pps.clamp(self.settings.min_load_pps, self.settings.max_load_pps);
+    }
+
+    /// Highest load of the search: as set, or below the rate that the sender reached.
+    #[must_use]
+    pub const fn max_load_pps(&self) -> u64 {
+        self.settings.max_load_pps
+    }
+
     /// Chooses the next of the first trials, or ends them.
-    fn follow_first_trial(&mut self, load_pps: u64, loss: crate::trial::Loss) {
+    fn follow_first_trial(&mut self, load_pps: u64, loss: crate::trial::TrialLoss) {
         let (min_load, max_load) = (self.settings.min_load_pps, self.settings.max_load_pps);
         let (loss_ratio_ppb, _, width_ppb) = self.first_target();
         let is_lossy = loss.exceeds(loss_ratio_ppb);
@@ -296,7 +320,14 @@ impl ThroughputSearch {
 }
 
 impl Procedure for ThroughputSearch {
+    fn last_trial(&self) -> Option<&LoggedTrial> {
+        self.log().last()
+    }
+
     fn next_trial(&self) -> Option<TrialRequest> {
+        if self.is_given_up {
+            return None;
+        }
         let (nomination, duration_ns) = self.nominate()?;
         let spent = self.elapsed_ns().saturating_add(duration_ns);
         let is_in_budget = self.settings.budget_ns.is_none_or(|budget| spent <= budget);
@@ -308,7 +339,14 @@ impl Procedure for ThroughputSearch {
         let (nomination, _) = self.nominate().expect("a trial is due");
         self.is_warm = true;
         let strictest = self.first_target().0;
-        let Some(loss) = self.attempts.settle(request, result, strictest) else { return };
+        let settled = self.attempts.settle(request, result, strictest);
+        if let Some(reached_pps) = self.attempts.take_reached_pps() {
+            return self.lower_max_load(reached_pps);
+        }
+        let Settled::Counts(loss) = settled else {
+            self.is_given_up = settled == Settled::GivenUp;
+            return;
+        };
         self.trials.add(request.load_pps, request.duration_ns, loss);
         let Some((goal, step)) = nomination.target else {
             return self.follow_first_trial(request.load_pps, loss);

@@ -125,6 +125,9 @@ pub struct TrialResult {
     pub elapsed_ns: u64,
     /// Longest time between two frames of the sender.
     pub gap_ns_max: u64,
+    /// Sum of the sender's pauses that were longer than [`TesterLimits::pause_ns`].
+    #[serde(default)]
+    pub paused_ns: u64,
     /// How late the first frame left.
     pub start_late_ns: u64,
     /// CPU time taken by the hypervisor from the CPUs of the tester, in parts per billion.
@@ -144,10 +147,10 @@ impl TrialResult {
     /// Frames that did not arrive, and frames that should have been sent and were not (or were sent
     /// without being requested), of the larger of the requested and the sent number.
     #[must_use]
-    pub fn loss(&self, frames: u64) -> Loss {
+    pub fn loss(&self, frames: u64) -> TrialLoss {
         let lost = self.sent.saturating_sub(self.unique);
         let whole = frames.max(self.sent);
-        Loss { lost: (lost + frames.abs_diff(self.sent)).min(whole), whole }
+        TrialLoss { lost: (lost + frames.abs_diff(self.sent)).min(whole), whole }
     }
 
     /// What of the tester's side could have caused loss.
@@ -155,29 +158,54 @@ impl TrialResult {
     pub fn disturbances(&self, request: &TrialRequest, limits: &TesterLimits) -> Vec<Disturbance> {
         let share =
             |ppb: u64| (u128::from(request.sending_ns()) * u128::from(ppb) / u128::from(BILLION)) as u64;
-        let gap_frames = frames_of(request.load_pps, self.gap_ns_max);
+        let interval_ns = BILLION / request.load_pps.max(1);
         let found = [
-            (self.gap_ns_max > share(limits.gap_ppb_max), Disturbance::Gap),
-            (gap_frames > limits.gap_frames_max, Disturbance::CatchUp),
+            (
+                self.gap_ns_max > share(limits.gap_ppb_max).max(limits.burst_ns_min) + interval_ns,
+                Disturbance::Gap,
+            ),
+            (self.gap_ns_max > limits.burst_ns(request.load_pps), Disturbance::CatchUp),
             (self.start_late_ns > share(limits.gap_ppb_max), Disturbance::LateStart),
             (self.refused > 0, Disturbance::Refused),
             (self.steal_ppb > limits.steal_ppb_max, Disturbance::Steal),
             (self.receiver_dropped > 0, Disturbance::ReceiverDropped),
+            (self.sent < request.all_frames(), Disturbance::Behind),
         ];
         found.into_iter().filter(|(is_found, _)| *is_found).map(|(_, cause)| cause).collect()
+    }
+
+    /// The largest number of frames that the tester itself could have lost. Frames that it did not
+    /// send or receive are known. After a pause the sender catches up, so the device gets the
+    /// frames of the pause in addition to its load, and could lose them.
+    #[must_use]
+    pub fn lost_by_tester(&self, request: &TrialRequest, limits: &TesterLimits) -> u64 {
+        let disturbances = self.disturbances(request, limits);
+        let has = |cause| disturbances.contains(&cause);
+        let is_paused = has(Disturbance::Gap) || has(Disturbance::CatchUp);
+        let paused_ns = if is_paused { self.paused_ns.max(self.gap_ns_max) } else { 0 };
+        let late_ns = if has(Disturbance::LateStart) { self.start_late_ns } else { 0 };
+        let stolen_ns = if has(Disturbance::Steal) {
+            u128::from(request.sending_ns()) * u128::from(self.steal_ppb) / u128::from(BILLION)
+        } else {
+            0
+        };
+        let lost_ns = paused_ns.saturating_add(late_ns).saturating_add(stolen_ns as u64);
+        frames_of(request.load_pps, lost_ns)
+            .saturating_add(self.receiver_dropped)
+            .saturating_add(request.all_frames().abs_diff(self.sent))
     }
 }
 
 /// A loss ratio as two numbers, so that it is compared exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Loss {
+pub struct TrialLoss {
     /// Lost frames.
     pub lost: u64,
     /// Frames of the trial.
     pub whole: u64,
 }
 
-impl Loss {
+impl TrialLoss {
     /// Whether the ratio is larger than `ratio_ppb`.
     #[must_use]
     pub fn exceeds(self, ratio_ppb: u64) -> bool {
@@ -204,14 +232,38 @@ pub struct TesterLimits {
     /// Longest gap between two frames, as a share of the trial.
     pub gap_ppb_max: u64,
     /// Longest gap in frames of the intended load: the sender catches up at most that many at once.
-    pub gap_frames_max: u64,
+    pub burst_frames_max: u64,
+    /// Gaps up to this are no disturbance at any load: at 10 Mpps an interrupt takes the time of
+    /// more than 64 frames.
+    pub burst_ns_min: u64,
     /// Share of CPU time taken by the hypervisor.
     pub steal_ppb_max: u64,
 }
 
 impl Default for TesterLimits {
     fn default() -> Self {
-        Self { gap_ppb_max: BILLION / 1000, gap_frames_max: 64, steal_ppb_max: BILLION / 100 }
+        Self {
+            gap_ppb_max: BILLION / 1000,
+            burst_frames_max: 64,
+            burst_ns_min: 50_000,
+            steal_ppb_max: BILLION / 100,
+        }
+    }
+}
+
+impl TesterLimits {
+    /// The longest gap after which the sender catches up with few frames.
+    fn burst_ns(&self, load_pps: u64) -> u64 {
+        let burst_ns = u128::from(self.burst_frames_max) * u128::from(BILLION) / u128::from(load_pps.max(1));
+        u64::try_from(burst_ns).unwrap_or(u64::MAX).max(self.burst_ns_min)
+    }
+
+    /// Gaps longer than this are pauses of the sender.
+    #[must_use]
+    pub fn pause_ns(&self, request: &TrialRequest) -> u64 {
+        let share = u128::from(request.sending_ns()) * u128::from(self.gap_ppb_max) / u128::from(BILLION);
+        let gap_ns = (share as u64).max(self.burst_ns_min) + BILLION / request.load_pps.max(1);
+        gap_ns.min(self.burst_ns(request.load_pps))
     }
 }
 
@@ -231,19 +283,8 @@ pub enum Disturbance {
     Steal,
     /// The tester's own receiver dropped frames.
     ReceiverDropped,
-}
-
-/// A test that asks for trials until it has its answer.
-pub trait Procedure {
-    /// The trial to run next; `None` when the procedure has ended. It stays the same until its
-    /// result is recorded.
-    fn next_trial(&self) -> Option<TrialRequest>;
-
-    /// Takes the result of the trial that [`Self::next_trial`] returned.
-    ///
-    /// # Panics
-    /// When no trial is due.
-    fn record(&mut self, result: TrialResult);
+    /// The sender did not send all frames within the duration.
+    Behind,
 }
 
 #[cfg(test)]
@@ -264,26 +305,26 @@ mod tests {
     #[test]
     fn unsent_frames_count_as_lost() {
         let result = TrialResult { sent: 990, unique: 985, ..TrialResult::default() };
-        assert_eq!(result.loss(1000), Loss { lost: 15, whole: 1000 });
+        assert_eq!(result.loss(1000), TrialLoss { lost: 15, whole: 1000 });
         let more = TrialResult { sent: 1010, unique: 1010, ..TrialResult::default() };
-        assert_eq!(more.loss(1000), Loss { lost: 10, whole: 1010 });
+        assert_eq!(more.loss(1000), TrialLoss { lost: 10, whole: 1010 });
     }
 
     #[test]
     fn a_ratio_that_is_exactly_the_goal_is_no_excess() {
-        let loss = Loss { lost: 5, whole: 1000 };
+        let loss = TrialLoss { lost: 5, whole: 1000 };
         assert!(!loss.exceeds(5_000_000));
         assert!(loss.exceeds(4_999_999));
-        assert!(Loss { lost: 1, whole: u64::MAX }.exceeds(0));
-        assert_eq!(Loss { lost: 1, whole: u64::MAX }.ppb(), 1);
+        assert!(TrialLoss { lost: 1, whole: u64::MAX }.exceeds(0));
+        assert_eq!(TrialLoss { lost: 1, whole: u64::MAX }.ppb(), 1);
     }
 
     #[test]
     fn each_fault_of_the_tester_is_named() {
         let disturbed = |result: TrialResult| result.disturbances(&request(), &TesterLimits::default());
-        let clean = TrialResult { sent: 1000, unique: 1000, gap_ns_max: 1_000_000, ..TrialResult::default() };
+        let clean = TrialResult { sent: 1000, unique: 1000, gap_ns_max: 2_000_000, ..TrialResult::default() };
         assert_eq!(disturbed(clean.clone()), []);
-        assert_eq!(disturbed(TrialResult { gap_ns_max: 1_000_001, ..clean.clone() }), [Disturbance::Gap]);
+        assert_eq!(disturbed(TrialResult { gap_ns_max: 2_000_001, ..clean.clone() }), [Disturbance::Gap]);
         let long = TrialResult { gap_ns_max: BILLION / 10, ..clean.clone() };
         assert_eq!(disturbed(long), [Disturbance::Gap, Disturbance::CatchUp]);
         assert_eq!(disturbed(TrialResult { refused: 1, ..clean.clone() }), [Disturbance::Refused]);
@@ -292,6 +333,32 @@ mod tests {
             disturbed(TrialResult { start_late_ns: 2_000_000, ..clean.clone() }),
             [Disturbance::LateStart]
         );
-        assert_eq!(disturbed(TrialResult { receiver_dropped: 1, ..clean }), [Disturbance::ReceiverDropped]);
+        assert_eq!(
+            disturbed(TrialResult { receiver_dropped: 1, ..clean.clone() }),
+            [Disturbance::ReceiverDropped]
+        );
+        assert_eq!(disturbed(TrialResult { sent: 999, ..clean }), [Disturbance::Behind]);
+    }
+
+    #[test]
+    fn an_interrupt_at_10_mpps_is_no_disturbance() {
+        let request = TrialRequest::new(Purpose::Bisect, 10_000_000, BILLION);
+        let limits = TesterLimits::default();
+        let result = |gap_ns_max| TrialResult { sent: 10_000_000, gap_ns_max, ..TrialResult::default() };
+        assert_eq!(result(50_000).disturbances(&request, &limits), []);
+        assert_eq!(result(50_001).disturbances(&request, &limits), [Disturbance::CatchUp]);
+        assert_eq!(limits.pause_ns(&request), 50_000);
+    }
+
+    #[test]
+    fn the_tester_explains_frames_not_sent_not_received_and_those_of_its_pauses() {
+        let limits = TesterLimits::default();
+        let lost = |result: TrialResult| result.lost_by_tester(&request(), &limits);
+        let clean = TrialResult { sent: 1000, unique: 1000, ..TrialResult::default() };
+        assert_eq!(lost(clean.clone()), 0);
+        assert_eq!(lost(TrialResult { sent: 990, receiver_dropped: 5, ..clean.clone() }), 15);
+        let paused = TrialResult { gap_ns_max: 10_000_000, paused_ns: 30_000_000, ..clean.clone() };
+        assert_eq!(lost(paused), 30);
+        assert_eq!(lost(TrialResult { steal_ppb: BILLION / 20, ..clean }), 50);
     }
 }

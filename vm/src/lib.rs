@@ -1,10 +1,8 @@
-//! Virtual machines with Debian's kernels: what this machine's own kernel cannot show is shown
-//! there.
+//! Test cases in virtual machines with Debian's kernels, for what the host's kernel cannot show.
 //!
 //! A machine has no disk and no network: a kernel, an archive with the tools that the cases need,
-//! and this very program as its init ([`guest`]). What a case found out comes back as lines on the
-//! serial port. Machines are emulated (TCG), so a rate in there compares with another rate in there
-//! and with nothing else.
+//! and this program as its init ([`guest`]). A case prints its results as lines on the serial port.
+//! Machines are emulated (TCG), so rates are comparable only within one machine.
 
 #![deny(unsafe_code)]
 

@@ -19,27 +19,27 @@ pub struct Habit {
     pub tries: &'static [&'static str],
 }
 
-const UDP_ONLY: &str = "send makes UDP frames with pktgen's header only, so far";
-const TO_A_FILE: &str =
-    "wirerate trafgen '{ eth() ipv4() tcp() }' -n 1 -o frames.pcap (other frames; -o DEV sends them)";
-const NO_TUNNEL: &str = "send has no tunnels, so far";
+const UDP_ONLY: &str = "send has other frames than UDP in trafgen's packet language only";
+const OWN_FRAME: &str =
+    "--frame '{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2, ttl=64), tcp(dp=80, syn) }' (docs/frames.md)";
+const NO_TUNNEL: &str = "tunnels are in trafgen's packet language";
 const NO_MEASUREMENT: &str = "send does not see what arrives";
 
 /// What wirerate has for the options of other tools.
 pub const HABITS: &[Habit] = &[
-    habit(&["--tcp", "--icmp", "--sctp", "--proto", "--protocol"], UDP_ONLY, &[TO_A_FILE]),
+    habit(&["--tcp", "--icmp", "--sctp", "--proto", "--protocol"], UDP_ONLY, &[OWN_FRAME]),
     habit(
         &["--hex", "--payload", "--data", "--conf", "--pattern"],
-        "send makes the payload itself, so far",
+        "payloads of your own are in trafgen's packet language",
         &[
-            "wirerate trafgen '{ fill(0xff, 60) }' -n 1 -o frames.pcap (frames of your own; -o DEV sends them)",
+            "--frame '{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2, ttl=64), udp(dp=7), \"hello\" }' (docs/frames.md)",
         ],
     ),
     habit(
         &["--vxlan", "--gre", "--geneve", "--gtp", "--gtpu"],
         NO_TUNNEL,
         &[
-            "wirerate trafgen '{ eth() ipv4() udp() vxlan(vni=5) eth() ipv4() udp() }' -n 1 -o frames.pcap (-o DEV sends them)",
+            "--frame '{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2, ttl=64), udp(), vxlan(vni=5), eth(), ipv4(ttl=64), udp() }' (docs/frames.md)",
         ],
     ),
     habit(
@@ -113,13 +113,41 @@ pub const HABITS: &[Habit] = &[
     habit(&["-4", "-6"], "the address of --dst decides", &["--dst 198.18.0.2", "--dst fd00::2"]),
     habit(&["-v", "-V", "--verbose"], "there is nothing more to say", &["--dry-run (shows the frames)"]),
     habit(&["-f", "--format"], "units are chosen by size", &["--json (plain numbers)"]),
-    habit(&["--ttl"], "the time to live is 32, as in pktgen", &[TO_A_FILE]),
+    habit(&["--ttl"], "the time to live is 32, as in pktgen", &[OWN_FRAME]),
     habit(
         &["-D", "--daemon"],
         "send stays in the foreground",
         &["nohup wirerate send DEV --dst 198.18.0.2 &"],
     ),
+    habit(
+        &["--frame-size", "--pkt-size", "--pkt_size", "--packet-size", "--mtu", "-z"],
+        "it has another name here",
+        &["--size 60 (bytes without FCS)"],
+    ),
+    habit(&["--packets", "--pkts", "--repeat"], "it has another name here", &["--count 1000 (frames)"]),
+    habit(&["--dscp"], "the whole byte is an option", &["--tos 184 (DSCP 46)"]),
+    habit(&["--burst"], "frames go to the driver in batches", &["--batch 32", "--clone-skb 32"]),
+    habit(&["--flood"], "send is as fast as possible where no rate is given", &["--count 0 (until Ctrl-C)"]),
+    habit(&["--json-stream"], "each second is a row", &["--json --every-second"]),
+    habit(&["--ipv4", "--ipv6"], "the address of --dst decides", &["--dst 198.18.0.2", "--dst fd00::2"]),
 ];
+
+/// What wirerate has for the names of other programs, and for commands of theirs.
+const COMMANDS: &[(&[&str], &[&str])] = &[
+    (&["tcpdump", "dumpcap", "tshark", "xdpdump", "dump", "sniff"], &["wirerate capture --help"]),
+    (
+        &["pktgen", "iperf", "iperf3", "mausezahn", "hping3", "packeth", "generate", "gen", "flood"],
+        &["wirerate send --help", "wirerate exec --help (scripts for pktgen)"],
+    ),
+    (&["listen", "server", "recv", "rx"], &["wirerate receive --help", "wirerate sink --help"]),
+    (&["list", "devices", "interfaces", "check"], &["wirerate doctor"]),
+    (&["version"], &["wirerate --version"]),
+];
+
+/// What to use for `word`, a command that wirerate does not have.
+pub fn command_answer(word: &str) -> Option<&'static [&'static str]> {
+    COMMANDS.iter().find(|(words, _)| words.contains(&word)).map(|(_, tries)| *tries)
+}
 
 const fn habit(words: &'static [&'static str], why: &'static str, tries: &'static [&'static str]) -> Habit {
     Habit { command: "send", words, why, tries }
@@ -140,11 +168,18 @@ pub fn answer(command: &str, word: &str) -> Option<&'static Habit> {
 }
 
 /// `args` in wirerate's words: `send -i DEV` is `send DEV`, `send -i 1` (iperf3) a row per second,
-/// `--dry-run 10` is `--dry-run=10`, and `COMMAND help` the help of the command.
+/// `--dry-run 10` is `--dry-run=10`, `COMMAND help` the help of the command, and `timestamp show
+/// DEV` is `timestamp DEV show`.
 pub fn translated(args: Vec<OsString>) -> Vec<OsString> {
     let text = |at: usize| args.get(at).and_then(|arg| arg.to_str());
     if args.len() == 3 && text(2) == Some("help") && !matches!(text(1), Some("help" | "exec" | "mgcap")) {
         return [args[0].clone(), args[1].clone(), "--help".into()].into();
+    }
+    let is_act = |word: Option<&str>| matches!(word, Some("on" | "off" | "show"));
+    if text(1) == Some("timestamp") && is_act(text(2)) && text(3).is_some() && !is_act(text(3)) {
+        let mut args = args;
+        args.swap(2, 3);
+        return args;
     }
     if text(1) != Some("send") {
         return args;
@@ -196,6 +231,9 @@ mod tests {
             ("wirerate send --dry-run eth0", "wirerate send --dry-run eth0"),
             ("wirerate send help", "wirerate send --help"),
             ("wirerate capture help", "wirerate capture --help"),
+            ("wirerate timestamp show eth0", "wirerate timestamp eth0 show"),
+            ("wirerate timestamp off eth0 --netns lab", "wirerate timestamp eth0 off --netns lab"),
+            ("wirerate timestamp eth0 on", "wirerate timestamp eth0 on"),
             ("wirerate capture -i eth0", "wirerate capture -i eth0"),
             ("wirerate send eth0 -i", "wirerate send eth0 -i"),
             ("wirerate exec help", "wirerate exec help"),

@@ -7,6 +7,7 @@ use crate::out::{self, OutError};
 use crate::units::{clock_time, human_bps, human_count, human_pps, utc_time};
 use serde::Serialize;
 use std::fmt::Write;
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 /// Time between two rows.
@@ -35,6 +36,13 @@ impl RowFormat {
             (false, false) => Self::Text,
         }
     }
+}
+
+/// True if a command whose rows are its progress prints them: asked for, or for people at a
+/// terminal.
+pub fn are_wanted(is_asked_for: bool, format: RowFormat) -> bool {
+    let is_watched = format == RowFormat::Text && io::stdout().is_terminal();
+    is_asked_for || is_watched || format == RowFormat::Csv
 }
 
 /// When a row was made.

@@ -77,7 +77,8 @@ pub fn painted(text: &str, paint: Paint, stream: &impl RawStream) -> String {
     }
 }
 
-/// A report with the colours of its rows: notes, and counts of errors and losses that are not 0.
+/// A report with the colours of its rows: findings, engines that work or do not, and counts of
+/// errors and losses that are not 0.
 pub fn painted_report(report: &str, stream: &impl RawStream) -> String {
     let line = |line: &str| match paint_of_row(line) {
         Some(paint) => painted(line.trim_end_matches('\n'), paint, stream) + "\n",
@@ -89,8 +90,11 @@ pub fn painted_report(report: &str, stream: &impl RawStream) -> String {
 fn paint_of_row(line: &str) -> Option<Paint> {
     let mut words = line.split_whitespace();
     match (words.next()?, words.next()) {
-        _ if !line.starts_with(' ') => None,
+        // A row is indented by two, and what continues one by more.
+        _ if !line.starts_with("  ") || line.starts_with("   ") => None,
         ("note", _) => Some(Paint::Note),
+        ("problem", _) | (_, Some("no")) => Some(Paint::Error),
+        ("ok", _) | (_, Some("yes")) => Some(Paint::Good),
         ("errors" | "lost" | "unexplained", Some(count)) if count != "0" => Some(Paint::Error),
         _ => None,
     }
@@ -164,11 +168,11 @@ impl TermLike for NarrowStderr {
 
 /// The live line. Dropping it takes it off the screen.
 #[derive(Debug)]
-pub struct Progress {
+pub struct LiveLine {
     bar: ProgressBar,
 }
 
-impl Progress {
+impl LiveLine {
     /// A live line for a run of `total` steps, 0 for no known end. Silent when `wanted` is false or
     /// stderr is not a terminal.
     pub fn new(wanted: bool, total: u64) -> Self {
@@ -200,7 +204,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for LiveLine {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
@@ -240,6 +244,11 @@ mod tests {
             ("  lost         0", None),
             ("  sent        12", None),
             ("lost+found: 12 frames", None),
+            ("  problem   lo is down", Some(Paint::Error)),
+            ("  ok        8 checks (--all lists them)", Some(Paint::Good)),
+            ("  xdp          no           lo has no carrier", Some(Paint::Error)),
+            ("  skb          yes          works", Some(Paint::Good)),
+            ("            note that this continues a row", None),
         ] {
             assert_eq!(paint_of_row(line), paint, "{line}");
         }
@@ -253,7 +262,7 @@ mod tests {
 
     #[test]
     fn nothing_is_drawn_when_not_wanted() {
-        let progress = Progress::new(false, 10);
+        let progress = LiveLine::new(false, 10);
         progress.show(5, "half");
         assert!(!progress.is_visible());
     }

@@ -1,6 +1,8 @@
 //! What the program says: help, version and error texts, compared with `tests/golden`. `UPDATE=1`
 //! rewrites them.
 
+mod tries;
+
 use std::process::{Command, Stdio};
 
 struct Said {
@@ -16,10 +18,29 @@ fn wirerate(args: &[&str]) -> Said {
         .env_remove("COLUMNS")
         .output()
         .expect("the binary under test starts");
+    let stderr = String::from_utf8(output.stderr).expect("it prints UTF-8");
+    tries::check(&stderr);
     Said {
         status: output.status.code().expect("it was not killed"),
         stdout: String::from_utf8(output.stdout).expect("it prints UTF-8"),
-        stderr: String::from_utf8(output.stderr).expect("it prints UTF-8"),
+        stderr,
+    }
+}
+
+/// The answers to other programs' words, those that no other test makes the program print included.
+#[test]
+fn advice_for_the_words_of_other_programs_can_be_pasted() {
+    for habit in wirerate::habits::HABITS {
+        let tries = habit.tries.iter().map(|advice| format!("  try: {advice}\n"));
+        tries::check(&tries.collect::<String>());
+    }
+    for command in
+        ["tcpdump", "pktgen", "iperf3", "listen", "devices", "version", "sned", "replay", "exec", "capture"]
+    {
+        let said = wirerate(&[command]);
+        assert!(said.status == 2 && said.stderr.contains("\n  try: "), "{}", said.stderr);
+        assert_eq!(said.stderr.find("wirerate: cannot "), Some(0), "{}", said.stderr);
+        assert!(!said.stderr.lines().skip(1).any(|line| !line.starts_with("  try: ")), "{}", said.stderr);
     }
 }
 
@@ -90,6 +111,7 @@ fn help_of_send() {
     golden("replay_help.txt", &["replay", "--help"]);
     golden("trafgen_help.txt", &["trafgen", "--help"]);
     golden("search_help.txt", &["search", "--help"]);
+    golden("rfc2544_help.txt", &["rfc2544", "--help"]);
     golden("report_help.txt", &["report", "--help"]);
     golden("capture_help.txt", &["capture", "--help"]);
     golden("count_help.txt", &["count", "--help"]);
@@ -118,6 +140,44 @@ fn dry_run_shows_the_first_frames() {
     show("dry_run_v4.txt", "--dst 198.18.0.0/30 --dst-mac 02:00:00:00:00:02 --udp-dst 10-12 --rate 1Gbit");
     show("dry_run_v6.txt", "--dst fd00::/112 --src fd01::1 --size 86-1514 --vlan 5 --svlan 9 --random size");
     show("dry_run_json.txt", "--dst 198.18.0.0/15 --random dst,udp-src --udp-src 1000-1999 --json --count 2");
+}
+
+#[test]
+fn frames_of_the_packet_language_are_shown_decoded_or_as_bytes() {
+    let udp = "{ eth(da=02:00:00:00:00:02) ipv4(sa=10.0.0.1, da=10.0.0.2) udp(sp=4000, dp=4001) \"hello\" }";
+    let said = wirerate(&["send", "x", "--frame", udp, "--dry-run", "--count", "1"]);
+    assert_eq!(said.status, 0, "{}", said.stderr);
+    assert!(said.stdout.contains("UDP       4000 > 4001  checksum right"), "{}", said.stdout);
+    let said = wirerate(&["send", "x", "--frame", "{ fill(0xff, 20) }", "--dry-run", "--count", "1"]);
+    assert!(said.stdout.contains("  0010  ff ff ff ff\n"), "{}{}", said.stdout, said.stderr);
+    assert!(!said.stderr.contains("no destination MAC"), "{}", said.stderr);
+    let said = wirerate(&["send", "x", "--frame", "{ udp() }", "--dry-run", "--count", "1"]);
+    assert!(said.stderr.contains("packet 1 has no destination MAC: it is zero"), "{}", said.stderr);
+    let said = wirerate(&["send", "x", "--frame", udp, "--dst", "10.0.0.1"]);
+    assert_eq!(said.status, 2, "{}", said.stderr);
+}
+
+#[test]
+fn a_file_in_the_packet_language_is_shown_by_send() {
+    let path = std::env::temp_dir().join(format!("wirerate-frames-{}.cfg", std::process::id()));
+    std::fs::write(&path, wirerate(&["trafgen", "--example"]).stdout).expect("a file for the frames");
+    let file = path.to_str().unwrap();
+    let said = wirerate(&["send", "x", "--frames", file, "--dry-run=3", "--count", "3"]);
+    assert_eq!((said.status, said.stdout.matches("frame ").count()), (0, 3), "{}", said.stderr);
+    std::fs::write(&path, "{ eth(da=1 }").expect("another text");
+    let said = wirerate(&["send", "x", "--frames", file, "--dry-run"]);
+    std::fs::remove_file(&path).expect("the file is there");
+    assert_eq!(said.status, 2, "{}", said.stderr);
+    assert!(said.stderr.contains(&format!("cannot read {file}: ")), "{}", said.stderr);
+    let said = wirerate(&["send", "x", "--frames", file, "--dry-run"]);
+    assert_eq!(said.status, 3, "{}", said.stderr);
+}
+
+#[test]
+fn measure_refuses_frames_of_the_packet_language() {
+    let said = wirerate(&["measure", "--tx", "a", "--rx", "b", "--", "--frame", "{ eth() }"]);
+    assert_eq!(said.status, 2, "{}", said.stderr);
+    assert!(said.stderr.contains("only `wirerate send` sends them"), "{}", said.stderr);
 }
 
 #[test]
@@ -318,6 +378,9 @@ fn commands_that_answers_offer_can_be_pasted() {
         let tries = said.stderr.lines().filter_map(|line| line.trim().strip_prefix("try: "));
         for command in tries.map(|line| line.split(" (").next().unwrap_or(line)) {
             let line = match command.starts_with("--") {
+                true if command.starts_with("--frame ") => {
+                    format!("wirerate send no-such-dev --dry-run {command}")
+                }
                 true => format!("wirerate send no-such-dev --dry-run {command} 10.0.0.1"),
                 false => command.to_owned(),
             };

@@ -82,6 +82,12 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     out.finish().unwrap()
 }
 
+fn xz(bytes: &[u8]) -> Vec<u8> {
+    let mut out = liblzma::write::XzEncoder::new(Vec::new(), 1);
+    out.write_all(bytes).unwrap();
+    out.finish().unwrap()
+}
+
 /// Runs the program in `folder` without a device.
 fn replay(folder: &Path, args: &[&str]) -> (String, i32) {
     let output = Command::new(env!("CARGO_BIN_EXE_wirerate"))
@@ -133,12 +139,13 @@ fn odd_files_are_played_or_named_with_their_exit_code() {
         writer.finish().unwrap()
     };
     let long = |number: u64| (9000, [frame(number), vec![0; 8900]].concat());
-    let files: [(&str, Vec<u8>); 18] = [
+    let files: [(&str, Vec<u8>); 19] = [
         ("one-interface.pcapng", pcapng_of(&[1])),
         ("two-link-types.pcapng", pcapng_of(&[1, 101])),
         ("gzip.pcap.gz", gzip(&whole)),
         ("zstd.pcap.zst", zstd::stream::encode_all(&whole[..], 1).unwrap()),
-        ("xz.pcap.xz", b"\xfd7zXZ\0".to_vec()),
+        ("xz.pcap.xz", xz(&whole)),
+        ("bzip2.pcap.bz2", b"BZh91AY".to_vec()),
         ("cut-at-96.pcap", pcap_of(1, |number| (1000, frame(number)[..96].to_vec()))),
         ("ends-inside-a-frame.pcap", whole[..whole.len() - 50].to_vec()),
         ("damaged-length.pcap", damaged),
@@ -170,6 +177,7 @@ fn every_form_of_a_file_gives_the_frames_in_order_with_their_times() {
     for (name, bytes) in [
         ("plain", whole.clone()),
         ("gzip", gzip(&whole)),
+        ("xz", xz(&whole)),
         ("pcapng", pcapng_of(&[1, 101])),
         ("raw", with_header(101, &[])),
         ("sll", with_header(113, &sll)),
@@ -261,4 +269,62 @@ fn a_rewritten_file_has_the_checksums_that_tcprewrite_would_write() {
         assert_eq!(udp.checksum(), expected, "frame {number}");
         assert_eq!(bytes[12..16], [0x81, 0, 0, 7]);
     }
+}
+
+#[test]
+fn a_filter_selects_packets_and_times_count_from_the_first_of_the_file() {
+    let folder = Folder::new("filter");
+    std::fs::write(folder.0.join("a"), pcapng_of(&[1, 101])).unwrap();
+    let (said, code) = replay(&folder.0, &["a", "--filter", "udp prot 5"]);
+    if said.contains("cannot be loaded") {
+        return testkit::skip(format_args!("needs libpcap: {said}"));
+    }
+    assert_eq!(code, 2, "{said}");
+    for (words, sent) in [
+        (&["udp src port 1005 or greater 200", "--loop", "2"][..], 2),
+        (&["udp src port 1005 or udp src port 1009", "--from", "6ms"], 1),
+        (&["tcp"], 0),
+    ] {
+        let (said, code) = replay(&folder.0, &[&["a", "--json", "--filter"], words].concat());
+        let report: serde_json::Value = serde_json::from_str(&said).unwrap();
+        assert_eq!((code, report["sent"].as_u64()), (0, Some(sent)), "{words:?}: {said}");
+        let (read, loops) = (report["read"].as_u64().unwrap(), report["loops"].as_u64().unwrap());
+        assert_eq!((read, read - sent), (loops * FRAMES, report["not_wanted"].as_u64().unwrap()));
+    }
+}
+
+#[test]
+fn each_loop_has_the_frames_and_the_counts_of_the_first() {
+    let folder = Folder::new("loops-are-alike");
+    let mixed = pcap_of(1, |number| match number % 4 {
+        0 => (1000, frame(number)[..96].to_vec()),
+        1 => (20, frame(number)[..20].to_vec()),
+        2 => (5, vec![0; 5]),
+        _ => (frame(number).len() as u32, frame(number)),
+    });
+    std::fs::write(folder.0.join("a"), mixed).unwrap();
+    let run = |loops: &str, more: &[&str]| {
+        let words = ["a", "--packets", "1-150", "--loop", loops, "--json", "--write", "out.pcapng"];
+        let (said, _) = replay(&folder.0, &[&words[..], more].concat());
+        let report: serde_json::Value = serde_json::from_str(&said).unwrap();
+        let file = std::fs::read(folder.0.join("out.pcapng")).unwrap();
+        let mut reader = pcapng::Reader::new(&file[..]);
+        let mut frames = Vec::new();
+        while let Some(block) = reader.next_block().unwrap() {
+            if let pcapng::Block::Packet(packet) = block {
+                frames.push(packet.data.to_vec());
+            }
+        }
+        (report, frames)
+    };
+    let ((one, first), (three, all)) = (run("1", &[]), run("3", &[]));
+    assert_eq!(all, vec![first; 3].concat());
+    // Steps of each loop need the packets themselves: the files are read again.
+    let (stepped, _) = run("3", &["--each-loop", "src+=1"]);
+    for field in ["read", "sent", "not_wanted", "damaged", "padded_cut", "padded_short", "frame_bytes"] {
+        let count = |report: &serde_json::Value| report[field].as_u64().unwrap();
+        assert!(count(&one) > 0, "{field}: {one}");
+        assert_eq!((count(&three), count(&stepped)), (3 * count(&one), 3 * count(&one)), "{field}");
+    }
+    assert_eq!(three["loops"], 3);
 }

@@ -39,6 +39,27 @@ static __always_inline int is_lost(const struct wr_fault_counts *counts, __u32 s
 	return wr_faults_set.lose_share && bpf_get_prandom_u32() < wr_faults_set.lose_share;
 }
 
+/* The generic cell rate algorithm: the time at which the bucket is full again is its level. */
+static __always_inline int is_over_rate(struct wr_fault_counts *counts)
+{
+	__u64 interval_ns, now_ns;
+
+	if (!wr_faults_set.bucket_pps)
+		return 0;
+	now_ns = bpf_ktime_get_ns();
+	if (now_ns < counts->hold_till_ns)
+		return 1;
+	interval_ns = 1000000000ull / wr_faults_set.bucket_pps;
+	if (counts->full_at_ns < now_ns)
+		counts->full_at_ns = now_ns;
+	if (counts->full_at_ns + interval_ns > now_ns + wr_faults_set.bucket_depth * interval_ns) {
+		counts->hold_till_ns = now_ns + wr_faults_set.hold_usec * 1000ull;
+		return 1;
+	}
+	counts->full_at_ns += interval_ns;
+	return 0;
+}
+
 SEC("xdp")
 int wr_fault(struct xdp_md *ctx)
 {
@@ -54,7 +75,7 @@ int wr_fault(struct xdp_md *ctx)
 		return XDP_PASS;
 	seq_num = bpf_ntohl(header->seq_num);
 	counts->received++;
-	if (is_lost(counts, seq_num)) {
+	if (is_lost(counts, seq_num) || is_over_rate(counts)) {
 		counts->lost++;
 		return XDP_DROP;
 	}

@@ -15,7 +15,8 @@
 #define NSEC_PER_USEC 1000ull
 #define IPV4_LEN 20
 #define UDP_LEN 8
-#define STAMP_LEN 16
+#define SHORT_LEN 18 /* of a signature */
+#define FULL_LEN 32
 #define MAC_TAIL_MASK 0xffffffffffull /* the low five bytes change */
 
 const volatile struct wr_plan plan;
@@ -195,12 +196,34 @@ static __always_inline void read_clock(void)
 		__u64 sec = now_ns / NSEC_PER_SEC;
 
 		cursor.now_sec = sec;
-		cursor.now_usec = (now_ns - sec * NSEC_PER_SEC) / NSEC_PER_USEC;
+		now_ns -= sec * NSEC_PER_SEC;
+		cursor.now_usec = now_ns / NSEC_PER_USEC;
+		cursor.now_nsec = now_ns % NSEC_PER_USEC;
 		cursor.clock_left = cursor.clock_every;
 	}
 	cursor.clock_left--;
 	cursor.built_sec = cursor.now_sec;
 	cursor.built_usec = cursor.now_usec;
+	cursor.built_nsec = cursor.now_nsec;
+}
+
+/* Sets flow and number of the next built frame, which only full signatures have. */
+static __always_inline void count_in_flow(struct wr_flow *flow)
+{
+	if (plan.signature_len < FULL_LEN)
+		return;
+	if (flow) {
+		cursor.built_flow = plan.signature_flow_first + cursor.flow_index;
+		cursor.built_number = flow->number++;
+		return;
+	}
+	cursor.built_flow = plan.signature_flow_first + cursor.slot;
+	cursor.built_number = cursor.round;
+	cursor.slot++;
+	if (cursor.slot >= plan.signature_flows) {
+		cursor.slot = 0;
+		cursor.round++;
+	}
 }
 
 /* Advances every field and fixes the contents of the next plan.repeats frames. */
@@ -238,6 +261,7 @@ static __always_inline void build(__u32 flags)
 	cursor.built_ip_id = ip_id;
 	if (!(flags & WR_PLAN_IPV6)) /* IPv6 headers have no identification */
 		cursor.ip_id = (ip_id + 1) & 0xffff;
+	count_in_flow(flow);
 	if (flags & WR_PLAN_TIMESTAMP)
 		read_clock();
 	if (flags & WR_PLAN_REPEATS)
@@ -329,9 +353,40 @@ static __always_inline __u32 write_ip(void *ip, __u32 udp_len, __u32 flags)
 	return addresses;
 }
 
+/* Writes the variable fields of the signature; returns their sum. */
+static __always_inline __u32 write_signature(void *stamp, __u32 flags)
+{
+	__u32 sum = halves(cursor.built_seq_num), nanos;
+
+	if (!plan.signature_len)
+		return 0;
+	put32(stamp + 4, cursor.built_seq_num);
+	if (flags & WR_PLAN_TIMESTAMP) {
+		put32(stamp + 8, cursor.built_sec);
+		put32(stamp + 12, cursor.built_usec);
+		sum += halves(cursor.built_sec) + halves(cursor.built_usec);
+	}
+	if (plan.signature_len >= SHORT_LEN) {
+		nanos = plan.signature_stream << 10;
+		if (flags & WR_PLAN_TIMESTAMP)
+			nanos |= cursor.built_nsec;
+		put16(stamp + 16, nanos);
+		sum += nanos;
+	}
+	if (plan.signature_len >= FULL_LEN) {
+		__u64 number = cursor.built_number;
+
+		put32(stamp + 20, cursor.built_flow);
+		put32(stamp + 24, number);
+		put16(stamp + 28, number >> 32 & 0xffff);
+		sum += halves(cursor.built_flow) + halves(number) + (number >> 32 & 0xffff);
+	}
+	return sum;
+}
+
 static __always_inline void write_udp(void *udp, void *stamp, __u32 udp_len, __u32 addresses, __u32 flags)
 {
-	__u32 sum = plan.udp_sum + addresses;
+	__u32 sum = plan.udp_sum + addresses + write_signature(stamp, flags);
 
 	if (flags & WR_PLAN_UDP_SRC_MOVES) {
 		put16(udp, cursor.udp_src);
@@ -345,15 +400,7 @@ static __always_inline void write_udp(void *udp, void *stamp, __u32 udp_len, __u
 		put16(udp + 4, udp_len);
 		sum += 2 * udp_len; /* also part of the pseudo header */
 	}
-	put32(stamp + 4, cursor.built_seq_num);
-	if (flags & WR_PLAN_TIMESTAMP) {
-		put32(stamp + 8, cursor.built_sec);
-		put32(stamp + 12, cursor.built_usec);
-	}
 	if (flags & WR_PLAN_UDP_CHECKSUM) {
-		sum += halves(cursor.built_seq_num);
-		if (flags & WR_PLAN_TIMESTAMP)
-			sum += halves(cursor.built_sec) + halves(cursor.built_usec);
 		sum = fold(sum);
 		put16(udp + 6, sum ?: 0xffff); /* 0 would mean "no checksum" (RFC 768) */
 	}
@@ -374,11 +421,11 @@ static __always_inline void copy_header(void *frame, __u32 header_len)
 /* Length of the next frame without FCS; sets udp_len only if lengths vary. */
 static __always_inline __u32 frame_length(__u32 flags, __u32 *udp_len)
 {
-	__u32 payload_len = STAMP_LEN;
+	__u32 payload_len = plan.signature_len;
 
 	if (!(flags & WR_PLAN_SIZE_MOVES))
 		return plan.frame_len_max;
-	if (cursor.frame_size > plan.fixed_len + STAMP_LEN)
+	if (cursor.frame_size > plan.fixed_len + plan.signature_len)
 		payload_len = cursor.frame_size - plan.fixed_len;
 	*udp_len = payload_len + UDP_LEN;
 	return plan.stamp_at + payload_len;

@@ -22,6 +22,9 @@ const volatile bool wr_has_test_clock = false; /* the time is in the control pag
 #define SIGNATURE_MAGIC bpf_htonl(0xbe9be955)
 #define SIGNATURE_TAG bpf_htons(0x5752)
 #define MARK_MAGIC bpf_htonl(0x57524f54)
+#define END_MAGIC bpf_htonl(0x5752454e)
+#define END_HAS_RUN bpf_htons(1)
+#define END_LEN 16
 #define SIGNATURE_LEN 16
 #define SHORT_LEN 18
 #define FULL_LEN 32
@@ -266,6 +269,34 @@ static __always_inline bool read_mark(const struct mark *mark, struct wr_receive
 	return is_of_run(control, own, frame->line, bpf_ntohs(mark->run));
 }
 
+/* Finds the announcement that the run has ended: measure::AnnouncedEnd. */
+static __always_inline const __u8 *find_end(const __u8 *data, const __u8 *data_end)
+{
+	for (__u32 at = FRONT_MIN; at <= FRONT_MAX; at += 2) {
+		const __u8 *front = data + at;
+
+		if (front + END_LEN > data_end)
+			return NULL;
+		if (*(const __be32 *)front == END_MAGIC)
+			return front;
+	}
+	return NULL;
+}
+
+/* Notes the announced end, unless it is that of another run. Such a frame is not counted. */
+static __always_inline void take_end(const __u8 *front, struct wr_receive_control *control,
+				     struct wr_receive_cpu *own, __u64 len)
+{
+	bool has_run = *(const __be16 *)(front + 4) & END_HAS_RUN;
+
+	own->frames--;
+	own->frame_bytes -= len;
+	if (has_run && control->run != WR_ANY_RUN && control->run != bpf_ntohs(*(const __be16 *)(front + 6)))
+		return;
+	control->end_sent = bpf_be64_to_cpu(*(const __be64 *)(front + 8));
+	control->end_count++;
+}
+
 /* What a frame was to its flow: measure::Transit. */
 struct transit {
 	__u32 held;
@@ -419,6 +450,15 @@ static __always_inline int receive(struct xdp_md *ctx, __u64 len)
 	} else if (find_mark(ctx, len, &mark)) {
 		is_ours = read_mark(&mark, control, own, now_ns, &frame);
 	} else {
+		const __u8 *end;
+
+		data = (const __u8 *)(long)ctx->data;
+		data_end = (const __u8 *)(long)ctx->data_end;
+		end = find_end(data, data_end);
+		if (end) {
+			take_end(end, control, own, len);
+			return wr_receive_verdict;
+		}
 		own->foreign++;
 		return XDP_PASS;
 	}

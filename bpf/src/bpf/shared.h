@@ -14,7 +14,7 @@ enum wr_limit {
 	   away. */
 	WR_LINE = 128,
 	/* Longest header: Ethernet, 16 MPLS entries, IPv6, UDP and pktgen's own 16 bytes are 142. */
-	WR_HEADER_MAX = 144,
+	WR_HEADER_MAX = 160,
 	WR_IMIX_MAX = 20,
 	WR_MPLS_MAX = 16,
 	WR_DST_RANGES = 3,
@@ -152,6 +152,10 @@ struct wr_plan {
 	__u32 ip_at;
 	__u32 udp_at;
 	__u32 stamp_at;
+	__u32 signature_len; /* 0, 16, 18 or 32 bytes; the header holds its constant fields */
+	__u32 signature_stream;
+	__u32 signature_flows; /* flows in turn, if there is no flow table */
+	__u32 signature_flow_first;
 	__u32 flags; /* WR_PLAN_* */
 	__u32 ifindex;
 	__u32 frame_len_max; /* initial length of each frame */
@@ -191,6 +195,7 @@ struct wr_flow {
 	__u32 count;
 	__u32 is_open;
 	__u32 pad;
+	__u64 number; /* of its next frame, for full signatures */
 };
 
 /* Progress of a run: packet::Cursor. Written by the program while it runs, by the worker between
@@ -201,10 +206,13 @@ struct wr_cursor {
 	__u64 frame_bytes;    /* their lengths, if lengths vary */
 	__u64 malformed;      /* frames whose memory was too short; never sent */
 	__u64 wall_offset_ns; /* wall clock minus CLOCK_MONOTONIC */
-	__u32 clock_every;    /* frames per clock reading */
-	__u32 clock_left;     /* frames until the next clock reading */
+	__u64 round;	      /* number of the next frame in flow `slot` */
+	__u64 built_number;
+	__u32 clock_every; /* frames per clock reading */
+	__u32 clock_left;  /* frames until the next clock reading */
 	__u32 now_sec;
 	__u32 now_usec;
+	__u32 now_nsec;
 	__u32 seq_num;
 	__u32 ip_id;
 	__u32 frame_size;
@@ -229,6 +237,9 @@ struct wr_cursor {
 	__u32 built_dst_mac_offset;
 	__u32 built_sec;
 	__u32 built_usec;
+	__u32 built_nsec;
+	__u32 built_flow;
+	__u32 slot;	   /* flow of the next frame without flow table */
 	__u32 next_packet; /* of a general plan */
 	__u32 pad;
 	__u64 imix_counts[WR_IMIX_MAX];
@@ -450,7 +461,9 @@ struct wr_receive_control {
 	__u64 test_time_ns;   /* the time of a program with a test clock */
 	__u32 run;
 	__u32 stamp_shift; /* one in 2^n frames has a time stamp */
-	__u64 pad0[13];
+	__u64 end_sent;	   /* announced by the sender; written by the program */
+	__u64 end_count;   /* end frames */
+	__u64 pad0[11];
 	__u64 stream_at[WR_STREAMS_MAX]; /* a recent number of each stream, in 64 bits */
 };
 
@@ -463,12 +476,15 @@ struct wr_histogram {
 
 /* Faults of fault.bpf.c; 0 is none. */
 struct wr_faults {
-	__u32 lose_every;  /* every Nth frame */
-	__u32 lose_above;  /* frames with higher numbers */
-	__u32 lose_share;  /* at random: of 2^32 */
-	__u32 swap_every;  /* of every Nth pair of numbers */
-	__u32 shift_every; /* frames whose number is a multiple of it */
-	__u32 shift_usec;  /* taken off their time */
+	__u32 lose_every;   /* every Nth frame */
+	__u32 lose_above;   /* frames with higher numbers */
+	__u32 lose_share;   /* at random: of 2^32 */
+	__u32 swap_every;   /* of every Nth pair of numbers */
+	__u32 shift_every;  /* frames whose number is a multiple of it */
+	__u32 shift_usec;   /* taken off their time */
+	__u32 bucket_pps;   /* token bucket: frames a second, 0 for none */
+	__u32 bucket_depth; /* frames that pass at once */
+	__u32 hold_usec;    /* time without forwarding after the bucket was empty */
 };
 
 /* Written by the program. */
@@ -478,6 +494,8 @@ struct wr_fault_counts {
 	__u64 swapped;
 	__u64 shifted;
 	__u64 forwarded;
+	__u64 full_at_ns;   /* own state: the bucket is full again */
+	__u64 hold_till_ns; /* own state */
 };
 
 #endif

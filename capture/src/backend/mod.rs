@@ -12,8 +12,8 @@ pub(crate) mod select;
 mod tpacket;
 mod xdp;
 
-use crate::reader::Ring;
-use crate::{CaptureError, Direction, Fanout, Mode};
+use crate::reader::AttachedRing;
+use crate::{CaptureDirection, CaptureError, Fanout, Mode};
 use bpf::xdp::{XdpLink, XdpMode};
 use std::fmt;
 
@@ -49,7 +49,7 @@ pub struct TpacketFacts {
     /// What decides which ring a frame goes to.
     pub fanout: Fanout,
     /// Which frames are seen.
-    pub direction: Direction,
+    pub direction: CaptureDirection,
     /// Why not XDP, when that was not what was asked for.
     pub why: Option<String>,
 }
@@ -60,7 +60,7 @@ impl fmt::Display for TpacketFacts {
         if self.rings > 1 {
             write!(f, ", {} rings by {}", self.rings, self.fanout)?;
         }
-        if self.direction != Direction::In {
+        if self.direction != CaptureDirection::In {
             write!(f, ", direction {}", self.direction)?;
         }
         match &self.why {
@@ -110,7 +110,7 @@ pub(crate) struct RingCounts {
 /// A way of taking frames off one device.
 pub(crate) trait Backend: Send + Sync {
     /// Begins to fill rings, and gives them; called once.
-    fn attach(&mut self) -> Result<Vec<Ring>, CaptureError>;
+    fn attach(&mut self) -> Result<Vec<AttachedRing>, CaptureError>;
 
     /// How frames are taken; complete after `attach`.
     fn facts(&self) -> SourceFacts;

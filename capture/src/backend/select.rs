@@ -7,8 +7,8 @@ use crate::backend::xdp::XdpBackend;
 use crate::backend::{Backend, RingCounts, SourceFacts};
 use crate::error::CaptureError;
 use crate::error::first_line;
-use crate::options::{Direction, Fanout, Mode, Options, SourceKind};
-use crate::reader::Ring;
+use crate::options::{CaptureDirection, Fanout, Mode, Options, SourceKind};
+use crate::reader::AttachedRing;
 use host::{Link, LinkLayer};
 
 /// The best way that the device has, opened but not attached. `link` is a device of the calling
@@ -26,7 +26,7 @@ pub(crate) fn open(
         SourceKind::Tpacket => {
             Ok(Box::new(TpacketBackend::open(link, PacketOptions::new(link, options, hardware)?, None)?))
         }
-        SourceKind::Xdp if options.direction != Direction::In => {
+        SourceKind::Xdp if options.direction != CaptureDirection::In => {
             Err(CaptureError::OnlyIncoming { ifname: link.name.clone() })
         }
         SourceKind::Xdp => Ok(Box::new(XdpBackend::open(link, options, hardware)?)),
@@ -52,15 +52,17 @@ fn open_best(link: &Link, options: &Options, hardware: &Hardware) -> Result<Box<
 fn not_for_xdp(link: &Link, options: &Options) -> Option<String> {
     let name = &link.name;
     match (options.direction, link.layer) {
-        (Direction::Out | Direction::Both, _) => Some("it sees incoming frames only".to_owned()),
-        (Direction::In, LinkLayer::Loopback) if options.mode == Mode::Mirror => {
+        (CaptureDirection::Out | CaptureDirection::Both, _) => {
+            Some("it sees incoming frames only".to_owned())
+        }
+        (CaptureDirection::In, LinkLayer::Loopback) if options.mode == Mode::Mirror => {
             Some(format!("{name} is the loopback device"))
         }
-        (Direction::In, _) if options.fanout == Fanout::Hash => {
+        (CaptureDirection::In, _) if options.fanout == Fanout::Hash => {
             Some("only packet sockets have a fanout by flow hash".to_owned())
         }
-        (Direction::In, LinkLayer::Ethernet | LinkLayer::Loopback) => None,
-        (Direction::In, _) => Some(format!("frames of {name} have no Ethernet header")),
+        (CaptureDirection::In, LinkLayer::Ethernet | LinkLayer::Loopback) => None,
+        (CaptureDirection::In, _) => Some(format!("frames of {name} have no Ethernet header")),
     }
 }
 
@@ -103,7 +105,7 @@ struct WithFallback {
 }
 
 impl Backend for WithFallback {
-    fn attach(&mut self) -> Result<Vec<Ring>, CaptureError> {
+    fn attach(&mut self) -> Result<Vec<AttachedRing>, CaptureError> {
         match (self.backend.attach(), self.other.take()) {
             (Err(error), Some((link, packet_options))) => {
                 self.backend = instead(&link, packet_options, error)?;

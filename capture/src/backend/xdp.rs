@@ -5,7 +5,7 @@ use crate::backend::tpacket::queues_untold;
 use crate::backend::{Backend, RingCounts, SourceFacts};
 use crate::backend::{filter, quiesce};
 use crate::error::first_line;
-use crate::reader::Ring;
+use crate::reader::AttachedRing;
 use crate::record::consumer::{Probe, RingConsumer, STAMP_DELAY_NS};
 use crate::record::ring::Record;
 use crate::sys::shared_ring::{self, RingReader, RingWatch};
@@ -63,7 +63,7 @@ impl XdpBackend {
 }
 
 impl Backend for XdpBackend {
-    fn attach(&mut self) -> Result<Vec<Ring>, CaptureError> {
+    fn attach(&mut self) -> Result<Vec<AttachedRing>, CaptureError> {
         shared_ring::set_mode(&self.program, self.mode.number());
         let link = self.program.attach(self.ifindex, &self.ifname, self.mode_wish)?;
         self.stamps.attached(&self.ifname, link.uses_metadata())?;
@@ -71,7 +71,7 @@ impl Backend for XdpBackend {
         self.link = Some(link);
         let readers = RingReader::all(&self.program).into_iter();
         let is_stamped = self.stamps.are_there();
-        let ring = |reader: RingReader| Ring {
+        let ring = |reader: RingReader| AttachedRing {
             cpu: Some(reader.cpu()),
             knows_queues: true,
             source: Box::new(XdpConsumer { reader, is_stamped, in_view: 0 }),

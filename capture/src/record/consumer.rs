@@ -60,7 +60,7 @@ pub(crate) trait Probe: Send + Sync {
 pub(crate) mod fake {
     use super::RingConsumer;
     use crate::record::ring::{Record, TimeSource};
-    use pcapng::Flags;
+    use pcapng::PacketFlags;
     use std::collections::VecDeque;
 
     /// Holds times; every frame is 60 bytes long.
@@ -84,7 +84,7 @@ pub(crate) mod fake {
                 frame_len: 60,
                 ifindex: 1,
                 queue_index: 0,
-                flags: Flags::INBOUND,
+                flags: PacketFlags::INBOUND,
                 vlan: None,
                 lost_before: 0,
                 data: &[0xee; 60],

@@ -6,7 +6,7 @@ use crate::record::format::Format;
 use crate::record::ring::{Record, TimeSource, VlanTag};
 use crate::time::phc::{ClockLine, PhcClock};
 use crate::time::utc::monotonic_now_ns;
-use pcapng::{Flags, Interface, Packet, Template, pcap};
+use pcapng::{Interface, Packet, PacketFlags, Template, pcap};
 use std::sync::Arc;
 
 /// Two addresses stand before the tag of a frame.
@@ -121,7 +121,8 @@ impl Encoder {
 
     #[inline(always)]
     fn emit_at(&mut self, record: &Record<'_>, time_ns: u64, is_stamped: bool, out: &mut Vec<u8>) {
-        let is_plain = record.lost_before == 0 && record.flags == Flags::INBOUND && record.vlan.is_none();
+        let is_plain =
+            record.lost_before == 0 && record.flags == PacketFlags::INBOUND && record.vlan.is_none();
         if !is_plain || self.packet_id.is_some() {
             return self.emit_whole(record, time_ns, is_stamped, out);
         }
@@ -139,7 +140,7 @@ impl Encoder {
     fn add_queues(&mut self, last: u16, is_stamped: bool) {
         let known = self.templates[usize::from(is_stamped)].len() as u32;
         for queue in known..=u32::from(last) {
-            let like = Packet { flags: Some(Flags::INBOUND), ..self.like(queue as u16, is_stamped) };
+            let like = Packet { flags: Some(PacketFlags::INBOUND), ..self.like(queue as u16, is_stamped) };
             let template = Template::new(&Interface::default(), &like);
             self.templates[usize::from(is_stamped)].push(template);
         }
@@ -170,7 +171,7 @@ impl Encoder {
             frame_len: record.frame_len,
             data,
             packet_id,
-            flags: (record.flags != Flags::default()).then_some(record.flags),
+            flags: (record.flags != PacketFlags::default()).then_some(record.flags),
             drop_count: (record.lost_before != 0).then_some(record.lost_before.into()),
             ..self.like(record.queue_index, is_stamped)
         };
@@ -220,7 +221,7 @@ mod tests {
             frame_len: 1514,
             ifindex: 3,
             queue_index,
-            flags: Flags::INBOUND,
+            flags: PacketFlags::INBOUND,
             vlan: None,
             lost_before,
             data,
@@ -251,7 +252,7 @@ mod tests {
                 frame_len: 1514,
                 data,
                 queue: Some(queue_index.into()),
-                flags: Some(Flags::INBOUND),
+                flags: Some(PacketFlags::INBOUND),
                 ..Packet::default()
             };
             assert_eq!(encoded(&record(queue_index, 0, data), 1_700_000_000_000_000_000), expected(&packet));
@@ -295,7 +296,7 @@ mod tests {
                     frame_len: 1514,
                     data: &[7; 64],
                     queue: Some(2),
-                    flags: Some(Flags::INBOUND),
+                    flags: Some(PacketFlags::INBOUND),
                     drop_count: (lost_before > 0).then_some(lost_before.into()),
                     ..Packet::default()
                 };
@@ -309,7 +310,7 @@ mod tests {
                 frame_len: 1514,
                 data: &[7; 64],
                 queue: Some(2),
-                flags: Some(Flags::INBOUND),
+                flags: Some(PacketFlags::INBOUND),
                 ..Packet::default()
             };
             assert_eq!(out.bytes, expected(&others));
@@ -347,7 +348,7 @@ mod tests {
             frame_len: 1514,
             data: &[9; 20],
             queue: Some(1),
-            flags: Some(Flags::INBOUND),
+            flags: Some(PacketFlags::INBOUND),
             drop_count: Some(77),
             ..Packet::default()
         };
@@ -365,7 +366,7 @@ mod tests {
                 frame_len: 1514,
                 data: &[9; 20],
                 queue: Some(1),
-                flags: Some(Flags::INBOUND),
+                flags: Some(PacketFlags::INBOUND),
                 packet_id: Some(3 << 48 | id),
                 drop_count: (lost_before > 0).then_some(lost_before.into()),
                 ..Packet::default()
@@ -376,7 +377,9 @@ mod tests {
 
     #[test]
     fn frames_that_went_out_say_so_and_unknown_ones_say_nothing() {
-        for (flags, told) in [(Flags::OUTBOUND, Some(Flags::OUTBOUND)), (Flags::default(), None)] {
+        for (flags, told) in
+            [(PacketFlags::OUTBOUND, Some(PacketFlags::OUTBOUND)), (PacketFlags::default(), None)]
+        {
             let packet = Packet {
                 time_ns: 1_000,
                 frame_len: 1514,

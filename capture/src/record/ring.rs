@@ -7,7 +7,7 @@
 
 use crate::sys;
 use bpf::abi::{Slot, SlotFlag};
-use pcapng::Flags;
+use pcapng::PacketFlags;
 use std::ops::Range;
 
 /// Slots that are fetched before they are looked at: they come from the cache of the CPU that
@@ -52,7 +52,7 @@ pub struct Record<'a> {
     /// Receive queue of the device.
     pub queue_index: u16,
     /// Its direction and what else the link layer knew.
-    pub flags: Flags,
+    pub flags: PacketFlags,
     /// The tag that is missing after the two addresses in `data`; it is put back when the frame is
     /// written.
     pub vlan: Option<VlanTag>,
@@ -85,7 +85,7 @@ impl<'a> Record<'a> {
             frame_len: head.frame_len.saturating_add(vlan.map_or(0, |_| VLAN_TAG_LEN)),
             ifindex: head.ifindex,
             queue_index: head.queue_index,
-            flags: Flags::INBOUND,
+            flags: PacketFlags::INBOUND,
             vlan,
             lost_before: head.lost_before,
             data: &data[..data.len().min(head.captured_len as usize)],

@@ -17,7 +17,7 @@ const STATUS_AT: usize = 8;
 
 /// The shape of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RingShape {
+pub(crate) struct PacketRingShape {
     /// A multiple of the page size.
     pub(crate) block_size_bytes: u32,
     pub(crate) block_count: u32,
@@ -25,7 +25,7 @@ pub(crate) struct RingShape {
     pub(crate) retire_ms: u32,
 }
 
-impl RingShape {
+impl PacketRingShape {
     fn size_bytes(&self) -> usize {
         self.block_size_bytes as usize * self.block_count as usize
     }
@@ -50,12 +50,12 @@ pub(crate) struct CaptureSocket(Arc<PacketSocket>);
 #[derive(Debug)]
 pub(crate) struct ReceiveRing {
     memory: RingMemory,
-    shape: RingShape,
+    shape: PacketRingShape,
 }
 
 impl CaptureSocket {
     /// Makes a socket and its ring.
-    pub(crate) fn new(shape: RingShape) -> io::Result<(Self, ReceiveRing)> {
+    pub(crate) fn new(shape: PacketRingShape) -> io::Result<(Self, ReceiveRing)> {
         let socket = PacketSocket::open()?;
         socket.set(libc::SOL_PACKET, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as c_int))?;
         let request = libc::tpacket_req3 {

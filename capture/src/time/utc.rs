@@ -15,12 +15,12 @@ const READINGS: usize = 5;
 
 /// Time of day minus monotonic time, known to lie between two bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Measured {
+struct OffsetBounds {
     offset_ns_min: i64,
     offset_ns_max: i64,
 }
 
-impl Measured {
+impl OffsetBounds {
     /// From a reading of UTC that lies between two of the monotonic clock.
     fn between(before_ns: u64, day_ns: u64, after_ns: u64) -> Self {
         let day_ns = day_ns as i64;
@@ -45,13 +45,13 @@ fn now_ns(clock: ClockId) -> u64 {
     now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
 }
 
-fn measure() -> Measured {
+fn measure() -> OffsetBounds {
     let readings = (0..READINGS).map(|_| {
         let before_ns = now_ns(ClockId::CLOCK_MONOTONIC);
         let day_ns = now_ns(ClockId::CLOCK_REALTIME);
-        Measured::between(before_ns, day_ns, now_ns(ClockId::CLOCK_MONOTONIC))
+        OffsetBounds::between(before_ns, day_ns, now_ns(ClockId::CLOCK_MONOTONIC))
     });
-    readings.min_by_key(Measured::width_ns).expect("READINGS is not zero")
+    readings.min_by_key(OffsetBounds::width_ns).expect("READINGS is not zero")
 }
 
 /// Nanoseconds since 1970.
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn noise_of_a_measurement_does_not_move_the_offset() {
-        let measured = Measured::between(1_000, 900_040, 1_080);
+        let measured = OffsetBounds::between(1_000, 900_040, 1_080);
         assert_eq!((measured.offset_ns_min, measured.offset_ns_max), (898_960, 899_040));
         for known_ns in [898_960, 899_000, 899_040] {
             assert_eq!(measured.corrected(known_ns), known_ns);
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_step_of_the_time_of_day_is_followed_both_ways() {
-        let measured = Measured::between(1_000, 900_040, 1_080);
+        let measured = OffsetBounds::between(1_000, 900_040, 1_080);
         for known_ns in [898_959, 899_041, 0, -5_000_000_000, 7_000_000_000_000] {
             assert_eq!(measured.corrected(known_ns), 899_000);
         }

@@ -258,7 +258,7 @@ fn make_frames(device: &mut Device, plan: &Plan) -> u32 {
     assert!(frame_len_max <= FRAME_LEN_MAX + TAGS_LEN_MAX, "{frame_len_max}");
     let mut bytes = vec![0; frame_len_max as usize];
     for _ in 0..5 {
-        let len = plan.emit(&mut device.cursor, WallTime { sec: 1, usec: 2 }, &mut bytes);
+        let len = plan.emit(&mut device.cursor, WallTime { sec: 1, usec: 2, nsec: 0 }, &mut bytes);
         assert!(plan.ipsec.is_some() || len > 57, "a frame of {len} bytes");
         device.counters.sofar += 1;
     }

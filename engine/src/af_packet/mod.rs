@@ -6,7 +6,7 @@
 mod sys;
 
 use crate::EngineError;
-use crate::device::Device;
+use crate::device::OutputDevice;
 use crate::engine_kind::EngineKind;
 use crate::requirements::{BuildOptions, QueueMap};
 use crate::userspace::{Accepted, FrameSource, TxLink, TxRing, UserspaceEngine};
@@ -55,7 +55,7 @@ impl TxRing for PacketRing {
 /// When this engine does not support the plan, the device cannot send, or the kernel rejects the
 /// socket.
 pub(crate) fn open(
-    device: Device,
+    device: OutputDevice,
     mode: XmitMode,
     plan: Plan,
     cursor: Cursor,
@@ -84,7 +84,7 @@ pub(crate) fn open(
 /// # Errors
 /// When the kernel rejects the socket.
 pub(crate) fn replay_ring(
-    device: &Device,
+    device: &OutputDevice,
     batch: usize,
     frame_len_max: usize,
 ) -> Result<PacketRing, EngineError> {
@@ -99,7 +99,7 @@ pub(crate) fn replay_ring(
     open_ring(device, &options)
 }
 
-fn open_ring(device: &Device, options: &RingOptions) -> Result<PacketRing, EngineError> {
+fn open_ring(device: &OutputDevice, options: &RingOptions) -> Result<PacketRing, EngineError> {
     PacketRing::open(options).map_err(|(call, source)| EngineError::Syscall {
         call,
         ifname: device.name(),

@@ -45,14 +45,14 @@ pub(super) struct RingOptions {
 
 /// Layout of the slots: blocks of whole pages with as many slots as fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct RingLayout {
+struct SlotLayout {
     slot_bytes: usize,
     block_bytes: usize,
     per_block: usize,
     blocks: usize,
 }
 
-impl RingLayout {
+impl SlotLayout {
     fn new(slots: usize, frame_len_max: usize) -> Self {
         let slot_bytes = (FRAME_AT + frame_len_max).next_multiple_of(SLOT_ALIGN);
         let block_bytes = slot_bytes.next_power_of_two().max(BLOCK_BYTES_MIN);
@@ -80,7 +80,7 @@ impl RingLayout {
 pub(crate) struct PacketRing {
     socket: PacketSocket,
     memory: RingMemory,
-    layout: RingLayout,
+    layout: SlotLayout,
 }
 
 impl PacketRing {
@@ -91,7 +91,7 @@ impl PacketRing {
     pub(super) fn open(options: &RingOptions) -> Result<Self, (&'static str, io::Error)> {
         let socket = PacketSocket::open().map_err(|error| ("socket(AF_PACKET)", error))?;
         set_up(&socket, options)?;
-        let layout = RingLayout::new(options.slots, options.frame_len_max);
+        let layout = SlotLayout::new(options.slots, options.frame_len_max);
         let request = libc::tpacket_req {
             tp_block_size: layout.block_bytes as u32,
             tp_block_nr: layout.blocks as u32,
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn slots_lie_apart_inside_of_their_blocks() {
         for frame_len in [14, 60, 1514, 4096, 9014, 65_535] {
-            let layout = RingLayout::new(256, frame_len);
+            let layout = SlotLayout::new(256, frame_len);
             assert!(layout.slots() >= SLOTS_MIN && layout.bytes() <= 2 * RING_BYTES_MAX, "{layout:?}");
             let mut free_from = 0;
             for index in 0..layout.slots() {

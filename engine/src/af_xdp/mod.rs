@@ -10,7 +10,7 @@ mod sys;
 mod tx_queue;
 
 use crate::clock::Clock;
-use crate::device::Device;
+use crate::device::OutputDevice;
 use crate::dummy_program::DummyProgram;
 use crate::engine::{Burst, Engine, Errors};
 use crate::engine_kind::EngineKind;
@@ -47,7 +47,7 @@ const FLUSH_NS: u64 = 100_000_000;
 /// Sockets of one plan on one device.
 #[derive(Debug)]
 pub(crate) struct AfXdpEngine {
-    device: Device,
+    device: OutputDevice,
     source: FrameSource,
     tx_queues: Vec<TxQueue>,
     first_queue: u16,
@@ -77,7 +77,7 @@ impl AfXdpEngine {
     /// When this engine does not support the plan, the device cannot send, or the kernel rejects a
     /// socket.
     pub(crate) fn new(
-        device: Device,
+        device: OutputDevice,
         mode: XmitMode,
         plan: &Plan,
         cursor: Cursor,
@@ -368,7 +368,7 @@ fn check_ability(plan: &Plan, mode: XmitMode, options: &BuildOptions) -> Result<
     Ok(chunks)
 }
 
-fn refused(device: &Device, queue: u16, frame_len_max: usize, source: io::Error) -> EngineError {
+fn refused(device: &OutputDevice, queue: u16, frame_len_max: usize, source: io::Error) -> EngineError {
     if let Some(what) = too_long(frame_len_max, &source) {
         return EngineError::unable(EngineKind::AfXdp, what);
     }
@@ -407,7 +407,7 @@ mod tests {
         }
         let lab = Lab::new(&LabOptions::default()).expect("a lab can be made");
         let run = || {
-            let device = Device::new(Stack::here()?, lab.tx.ifname)?;
+            let device = OutputDevice::new(Stack::here()?, lab.tx.ifname)?;
             let (mut config, mut cursor) = (Config::default(), Cursor::default());
             config.prepare(&sample::facts());
             cursor.start(&config, &sample::facts(), 1);

@@ -5,7 +5,6 @@
 
 use super::{ReplayFrame, ReplaySource};
 use bpf::{REPLAY_BYTES, REPLAY_LEN_MAX, REPLAY_RECORDS, ReplayRecord, ReplayRing};
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -27,6 +26,8 @@ pub(super) struct RingState {
     is_over: AtomicBool,
     /// The sender has ended.
     is_closed: AtomicBool,
+    /// The sender waits for frames: each becomes visible at once.
+    is_starved: AtomicBool,
 }
 
 impl RingState {
@@ -42,6 +43,13 @@ impl RingState {
         self.tail.store(tail, Ordering::Release);
     }
 
+    /// Sets whether the sender waits for frames.
+    pub(super) fn set_starved(&self, is_starved: bool) {
+        if self.is_starved.load(Ordering::Relaxed) != is_starved {
+            self.is_starved.store(is_starved, Ordering::Relaxed);
+        }
+    }
+
     /// Ends the filler.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
@@ -49,35 +57,47 @@ impl RingState {
 }
 
 /// Where the next frame goes, and how many bytes are in use.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Places {
     number: u64,
     offset: u32,
-    used: u32,
-    /// Bytes of each frame that was not freed, with those skipped at the end of the ring.
-    lengths: VecDeque<u32>,
+    /// Bytes of all frames so far, with those skipped at the end of the ring.
+    given: u64,
+    /// This sum behind each frame that may be in the ring.
+    ends: Vec<u64>,
+    /// Frames and bytes that were freed.
+    tail: u64,
     freed: u64,
 }
 
 impl Places {
-    /// Where a frame of `frame_len` bytes goes; `None` while there is no space, with `tail` frames
-    /// sent.
-    pub(super) fn take(&mut self, frame_len: u32, tail: u64) -> Option<u32> {
-        while self.freed < tail {
-            self.used -= self.lengths.pop_front().expect("each frame has a length");
-            self.freed += 1;
+    pub(super) fn new() -> Self {
+        let ends = vec![0; REPLAY_RECORDS as usize];
+        Self { number: 0, offset: 0, given: 0, ends, tail: 0, freed: 0 }
+    }
+
+    /// The places of all frames before `tail` are free.
+    pub(super) fn free(&mut self, tail: u64) {
+        if tail > self.tail {
+            self.freed = self.ends[((tail - 1) % REPLAY_RECORDS) as usize];
+            self.tail = tail;
         }
+    }
+
+    /// Where a frame of `frame_len` bytes goes; `None` while there is no space.
+    pub(super) fn take(&mut self, frame_len: u32) -> Option<u32> {
         let len = frame_len.next_multiple_of(ALIGN);
         // The program requires the longest length behind the start of each frame.
         let wraps = self.offset > REPLAY_BYTES - REPLAY_LEN_MAX;
         let skipped = if wraps { REPLAY_BYTES - self.offset } else { 0 };
-        if self.number - self.freed == REPLAY_RECORDS || self.used + skipped + len > REPLAY_BYTES {
+        let end = self.given + u64::from(skipped + len);
+        if self.number - self.tail == REPLAY_RECORDS || end - self.freed > u64::from(REPLAY_BYTES) {
             return None;
         }
         let offset = if wraps { 0 } else { self.offset };
         self.offset = offset + len;
-        self.used += skipped + len;
-        self.lengths.push_back(skipped + len);
+        self.given = end;
+        self.ends[(self.number % REPLAY_RECORDS) as usize] = end;
         self.number += 1;
         Some(offset)
     }
@@ -91,13 +111,20 @@ pub(super) fn fill(
     due: &[AtomicU64],
     source: &mut dyn ReplaySource,
 ) -> u64 {
-    let mut places = Places::default();
+    let mut places = Places::new();
     let mut number = 0;
     while let Some(ReplayFrame { due_ns, is_second }) = source.advance() {
-        let frame_len = source.bytes().len() as u32;
+        let bytes = source.bytes();
+        let frame_len = bytes.len() as u32;
         let offset = loop {
-            if let Some(offset) = places.take(frame_len, state.tail.load(Ordering::Acquire)) {
+            if let Some(offset) = places.take(frame_len) {
                 break offset;
+            }
+            // Only now: the sender writes the tail, and each look costs a cache line of its CPU.
+            let tail = state.tail.load(Ordering::Acquire);
+            if tail > places.tail {
+                places.free(tail);
+                continue;
             }
             state.head.store(number, Ordering::Release);
             if state.is_closed.load(Ordering::Acquire) {
@@ -106,10 +133,10 @@ pub(super) fn fill(
             std::thread::sleep(PAUSE);
         };
         let record = ReplayRecord { offset, frame_len: frame_len as u16, port: u16::from(is_second), due_ns };
-        ring.write(number, &record, source.bytes());
+        ring.write(number, &record, bytes);
         due[(number % REPLAY_RECORDS) as usize].store(due_ns, Ordering::Relaxed);
         number += 1;
-        if number.is_multiple_of(PUBLISH_EVERY) {
+        if number.is_multiple_of(PUBLISH_EVERY) || state.is_starved.load(Ordering::Relaxed) {
             state.head.store(number, Ordering::Release);
             if state.is_closed.load(Ordering::Acquire) {
                 return number;
@@ -125,15 +152,16 @@ pub(super) fn fill(
 mod tests {
     use super::*;
     use packet::Rng;
+    use std::collections::VecDeque;
 
     #[test]
     fn frames_in_the_ring_never_overlap() {
-        let (mut places, mut rng) = (Places::default(), Rng(7));
+        let (mut places, mut rng) = (Places::new(), Rng(7));
         let (mut live, mut tail) = (VecDeque::new(), 0);
         let mut full = 0;
         for _ in 0..200_000 {
             let frame_len = 14 + rng.below(3500);
-            match places.take(frame_len, tail) {
+            match places.take(frame_len) {
                 Some(offset) => {
                     assert!(offset <= REPLAY_BYTES - REPLAY_LEN_MAX);
                     let end = offset + frame_len;
@@ -149,6 +177,7 @@ mod tests {
                         live.pop_front();
                         tail += 1;
                     }
+                    places.free(tail);
                 }
             }
         }

@@ -8,10 +8,13 @@ mod frame_ring;
 mod packet;
 mod xdp;
 
+use crate::clock::Clock;
 use crate::engine::Burst;
 use crate::{EngineError, EngineKind};
 use host::Netns;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 /// Buckets of [`ReplayResult::late`]: frames below 2^N ns.
 pub const LATE_OCTAVES: usize = 40;
@@ -53,7 +56,27 @@ pub struct ReplayRequest {
     pub duration_ns: u64,
     /// The CPU to send from.
     pub cpu: u32,
+    /// While it is not 0, no frame is sent; the due times of the others move by that time.
+    pub pause: Arc<AtomicUsize>,
 }
+
+impl ReplayRequest {
+    fn is_paused(&self) -> bool {
+        self.pause.load(Relaxed) != 0
+    }
+
+    /// Waits until the pause is over or a stop comes; gives the time that it took.
+    fn pause_ns(&self, clock: &impl Clock, stop: &AtomicBool) -> u64 {
+        let began_ns = clock.now_ns();
+        while self.is_paused() && !is_stopped(stop) {
+            std::thread::sleep(PAUSE_POLL);
+        }
+        clock.now_ns() - began_ns
+    }
+}
+
+/// Interval of checks whether a pause is over: the signal may interrupt any thread.
+const PAUSE_POLL: Duration = Duration::from_millis(1);
 
 /// What became of the frames.
 #[derive(Debug)]
@@ -64,8 +87,12 @@ pub struct ReplayResult {
     pub second: u64,
     /// Frames that the source gave and that were not offered.
     pub after_end: u64,
-    /// From the first frame to the last.
+    /// From the first frame to the last, without pauses.
     pub duration_ns: u64,
+    /// Pauses.
+    pub pauses: u64,
+    /// Time of all pauses.
+    pub paused_ns: u64,
     /// Times that the sender waited for the source.
     pub starved: u64,
     /// Timed frames by their lateness: bucket N has those below 2^N ns.
@@ -87,6 +114,8 @@ impl ReplayResult {
             second: 0,
             after_end: 0,
             duration_ns: 0,
+            pauses: 0,
+            paused_ns: 0,
             starved: 0,
             late: [0; LATE_OCTAVES],
             engine,

@@ -3,7 +3,7 @@
 use super::{ReplayFrame, ReplayRequest, ReplayResult, ReplaySource, is_stopped, octave};
 use crate::af_packet::replay_ring;
 use crate::clock::{Clock, HybridClock};
-use crate::device::Device;
+use crate::device::OutputDevice;
 use crate::userspace::TxRing;
 use crate::{EngineError, EngineKind};
 use host::Stack;
@@ -26,7 +26,7 @@ pub(super) fn run(
 ) -> Result<ReplayResult, EngineError> {
     let mut ports = Vec::new();
     for name in std::iter::once(&request.ifname).chain(&request.other) {
-        let device = Device::new(Stack::here()?, name)?;
+        let device = OutputDevice::new(Stack::here()?, name)?;
         device.wait_for_carrier()?;
         if let Some(trouble) = device.trouble(true)? {
             return Err(trouble);
@@ -37,12 +37,21 @@ pub(super) fn run(
     host::pin_thread(request.cpu)?;
     let clock = HybridClock::default();
     let mut result = ReplayResult::new(EngineKind::AfPacket);
-    let start_ns = clock.now_ns() + START_DELAY_NS;
+    let mut start_ns = clock.now_ns() + START_DELAY_NS;
     let mut first_ns = None;
     while let Some(ReplayFrame { due_ns, is_second }) = source.advance() {
         let port = &mut ports[usize::from(is_second)];
-        if request.is_timed && !wait_until(&clock, start_ns + due_ns, stop) {
-            result.is_stopped = true;
+        loop {
+            if request.is_timed && !wait_until(&clock, start_ns + due_ns, stop) {
+                result.is_stopped = true;
+            }
+            if !request.is_paused() || is_stopped(stop) {
+                break;
+            }
+            let paused_ns = request.pause_ns(&clock, stop);
+            start_ns += paused_ns;
+            result.pauses += 1;
+            result.paused_ns += paused_ns;
         }
         let now_ns = clock.now_ns();
         let is_late = request.duration_ns > 0 && now_ns >= start_ns + request.duration_ns;
@@ -82,7 +91,7 @@ pub(super) fn run(
         result.after_end += port.pending as u64;
     }
     let now_ns = clock.now_ns();
-    result.duration_ns = now_ns - first_ns.unwrap_or(now_ns);
+    result.duration_ns = (now_ns - first_ns.unwrap_or(now_ns)).saturating_sub(result.paused_ns);
     Ok(result)
 }
 
@@ -99,7 +108,7 @@ fn wait_until(clock: &HybridClock, due_ns: u64, stop: &AtomicBool) -> bool {
 
 /// A device and its ring.
 struct PacketPort<R> {
-    device: Device,
+    device: OutputDevice,
     ring: R,
     first: usize,
     pending: usize,

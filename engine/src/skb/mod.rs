@@ -9,7 +9,7 @@
 mod prebuilt;
 
 use crate::clock::Clock;
-use crate::device::Device;
+use crate::device::OutputDevice;
 use crate::engine::{Burst, Engine, Errors};
 use crate::engine_kind::EngineKind;
 use crate::requirements::{BuildOptions, QueueMap};
@@ -35,7 +35,7 @@ const CHECK_INTERVAL_NS: u64 = 10_000_000;
 /// One program for one plan on one device.
 #[derive(Debug)]
 pub(crate) struct SkbEngine {
-    device: Device,
+    device: OutputDevice,
     sender: SkbSender,
     cursor: Cursor,
     /// Initial contents of the skb; the stack takes the protocol from its headers.
@@ -54,7 +54,7 @@ impl SkbEngine {
     /// When this engine does not support the plan, the device cannot send, or the kernel rejects
     /// the program.
     pub(crate) fn new(
-        device: Device,
+        device: OutputDevice,
         mode: XmitMode,
         plan: &Plan,
         cursor: Cursor,
@@ -124,7 +124,7 @@ fn params(plan: &Plan, options: &BuildOptions, cpu: u32, transmits: bool) -> Skb
 }
 
 fn check_ability(
-    device: &Device,
+    device: &OutputDevice,
     plan: &Plan,
     mode: XmitMode,
     options: &BuildOptions,

@@ -3,7 +3,7 @@
 
 use super::{BATCH_DEFAULT, BATCH_MAX, check_ability, params, start};
 use crate::EngineError;
-use crate::device::Device;
+use crate::device::OutputDevice;
 use crate::engine_kind::EngineKind;
 use crate::requirements::{BuildOptions, QueueMap};
 use crate::userspace::{Accepted, FrameSource, TxLink, TxRing, UserspaceEngine};
@@ -32,7 +32,7 @@ pub(crate) struct PrebuiltRing {
 /// When this engine does not support the plan, the device cannot send, or the kernel rejects the
 /// program.
 pub(crate) fn open(
-    device: Device,
+    device: OutputDevice,
     mode: XmitMode,
     plan: &Plan,
     cursor: Cursor,

@@ -3,7 +3,7 @@
 //! A cursor cannot step back. So a copy is kept and advanced again on demand. Copies are made
 //! rarely, so a large flow table costs a few bytes per frame.
 
-use packet::{Cursor, PktgenHeader, Plan, WallTime};
+use packet::{Cursor, Plan, WallTime};
 
 /// Minimum number of frames between two copies; at least the number of flows.
 const COPY_EVERY: usize = 1024;
@@ -72,9 +72,10 @@ impl FrameSource {
         // A repeated frame already has its time, in its bytes.
         if cursor.repeats_left > 0
             && let Some(first) = first
-            && let Some(stamp) = PktgenHeader::parse(&first[self.plan.layout.pktgen_header..])
+            && let Some(time) = self.plan.time_in(first)
         {
-            (cursor.built.tv_sec, cursor.built.tv_usec) = (stamp.time.sec, stamp.time.usec);
+            let built = &mut cursor.built;
+            (built.tv_sec, built.tv_usec, built.tv_nsec) = (time.sec, time.usec, time.nsec);
         }
         cursor
     }

@@ -10,7 +10,7 @@ mod frame_source;
 mod tests;
 
 use crate::clock::Clock;
-use crate::device::Device;
+use crate::device::OutputDevice;
 use crate::engine::{Burst, Engine, Errors};
 use crate::engine_kind::EngineKind;
 use crate::{EngineError, SystemClock};
@@ -73,7 +73,7 @@ pub(crate) trait LinkHealth {
 /// The device, or its receive path.
 #[derive(Debug)]
 pub(crate) struct TxLink {
-    pub(crate) device: Device,
+    pub(crate) device: OutputDevice,
     pub(crate) transmits: bool,
 }
 

@@ -155,6 +155,7 @@ fn random_refusals_lose_nothing_and_the_cursor_knows_it() {
     for seed in 0..300 {
         let rng = &mut Rng(seed);
         let mut config = sample::config(rng, 400);
+        config.signature = sample::signature(rng);
         config.flags.set(Flags::NO_TIMESTAMP, rng.below(2) == 0);
         let says: Vec<_> = (0..40)
             .map(|_| match rng.below(3) {

@@ -9,7 +9,7 @@ mod mem_id;
 mod slow_calls;
 
 use crate::clock::Clock;
-use crate::device::Device;
+use crate::device::OutputDevice;
 use crate::dummy_program::DummyProgram;
 use crate::engine::{Burst, Engine, Errors};
 use crate::engine_kind::EngineKind;
@@ -39,7 +39,7 @@ pub(crate) const FRAME_LEN_MAX: u32 = 3520;
 /// One program for one plan on one device, for the thread that made it.
 #[derive(Debug)]
 pub(crate) struct XdpEngine {
-    device: Device,
+    device: OutputDevice,
     sender: Sender,
     /// `None` for the receive path, which has no driver.
     tx_slot: Option<Rc<TxSlot>>,
@@ -69,7 +69,7 @@ impl XdpEngine {
     /// When this engine does not support the plan, the device would drop the frames, or the kernel
     /// rejects the program.
     pub(crate) fn new(
-        device: Device,
+        device: OutputDevice,
         mode: XmitMode,
         plan: &Plan,
         cursor: Cursor,
@@ -164,7 +164,7 @@ fn page(plan: &Plan) -> Vec<u8> {
     page
 }
 
-fn trouble(device: &Device, transmit: bool) -> Result<Option<EngineError>, EngineError> {
+fn trouble(device: &OutputDevice, transmit: bool) -> Result<Option<EngineError>, EngineError> {
     match device.trouble(transmit)? {
         None if transmit => device.xdp_trouble(),
         found => Ok(found),

@@ -63,5 +63,12 @@ fn checksum(rng: &mut Rng, len: usize) -> Option<ChecksumField> {
         _ => PseudoHeader::None,
     };
     let kind = if rng.below(2) == 0 { SumKind::Internet } else { SumKind::Udp };
-    Some(ChecksumField { offset: below(rng, len.checked_sub(1)?), start, end, pseudo_header, kind })
+    Some(ChecksumField {
+        offset: below(rng, len.checked_sub(1)?),
+        start,
+        end,
+        pseudo_header,
+        kind,
+        is_wrong: rng.below(8) == 0,
+    })
 }

@@ -1,7 +1,7 @@
 //! A packet as data: template, fields, checksums.
 
 use crate::{Rng, checksum};
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 /// One packet of a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -150,6 +150,8 @@ pub struct ChecksumField {
     pub pseudo_header: PseudoHeader,
     /// The algorithm.
     pub kind: SumKind,
+    /// The checksum is wrong in each frame. Not for CRC32c.
+    pub is_wrong: bool,
 }
 
 /// The pseudo header of a transport checksum.
@@ -204,25 +206,33 @@ impl ChecksumField {
             frame[self.offset..self.offset + 4].copy_from_slice(&crc.to_le_bytes());
             return;
         }
-        let length = covered.len() as u64;
-        let pseudo = match self.pseudo_header {
-            PseudoHeader::None => 0,
-            PseudoHeader::Ipv4 { header, protocol } => {
-                checksum::add(length + u64::from(protocol), &frame[header + 12..header + 20])
-            }
-            PseudoHeader::Ipv6 { header, protocol } => {
-                checksum::add(length + u64::from(protocol), &frame[header + 8..header + 40])
-            }
-        };
-        let sum = match checksum::finish(checksum::add(pseudo, covered)) {
+        let (number, addresses) = self.pseudo_sum();
+        let sum = checksum::add(number, &frame[addresses]);
+        let sum = match checksum::finish(checksum::add(sum, covered)) {
             0 if self.kind == SumKind::Udp => 0xffff,
             sum => sum,
         };
         frame[self.offset..self.offset + 2].copy_from_slice(&sum.to_be_bytes());
     }
 
+    /// What is added to the covered bytes: a number, and the addresses of the pseudo header.
+    pub(super) fn pseudo_sum(&self) -> (u64, Range<usize>) {
+        let length = (self.end - self.start) as u64;
+        let (number, addresses) = match self.pseudo_header {
+            PseudoHeader::None => (0, 0..0),
+            PseudoHeader::Ipv4 { header, protocol } => {
+                (length + u64::from(protocol), header + 12..header + 20)
+            }
+            PseudoHeader::Ipv6 { header, protocol } => {
+                (length + u64::from(protocol), header + 8..header + 40)
+            }
+        };
+        // Sums that differ by 1 are never equal: only 0xffff adds nothing (RFC 1071).
+        (number + u64::from(self.is_wrong), addresses)
+    }
+
     /// Its own bytes.
-    pub fn place(&self) -> std::ops::Range<usize> {
+    pub fn place(&self) -> Range<usize> {
         self.offset..self.offset + self.kind.width()
     }
 
@@ -287,8 +297,14 @@ mod tests {
 
     #[test]
     fn udp_checksum_of_zero_is_sent_as_all_ones() {
-        let sum =
-            |kind| ChecksumField { offset: 0, start: 0, end: 4, pseudo_header: PseudoHeader::None, kind };
+        let sum = |kind| ChecksumField {
+            offset: 0,
+            start: 0,
+            end: 4,
+            pseudo_header: PseudoHeader::None,
+            kind,
+            is_wrong: false,
+        };
         let mut frame = [0, 0, 0xff, 0xff];
         sum(SumKind::Udp).write(&mut frame);
         assert_eq!(frame[..2], [0xff, 0xff]);

@@ -4,7 +4,7 @@
 //! same in all frames, plus the bytes that fields and earlier checksums write. Only CRC32c takes a
 //! pass over the frame.
 
-use super::spec::{ChecksumField, FrameSpec, PseudoHeader, SumKind, read_bits};
+use super::spec::{ChecksumField, FrameSpec, SumKind, read_bits};
 use crate::checksum;
 use std::ops::Range;
 
@@ -107,16 +107,7 @@ impl<'a> Summands<'a> {
 
     fn prepare(&self, checksum: ChecksumField) -> SumPlan {
         let covered = checksum.start..checksum.end;
-        let length = covered.len() as u64;
-        let (number, addresses) = match checksum.pseudo_header {
-            PseudoHeader::None => (0, 0..0),
-            PseudoHeader::Ipv4 { header, protocol } => {
-                (length + u64::from(protocol), header + 12..header + 20)
-            }
-            PseudoHeader::Ipv6 { header, protocol } => {
-                (length + u64::from(protocol), header + 8..header + 40)
-            }
-        };
+        let (number, addresses) = checksum.pseudo_sum();
         let sum = checksum::add(number, &self.constant[addresses.clone()]);
         let sum = checksum::add(sum, &self.constant[covered.clone()]);
         let mut sources = self.sources(addresses);

@@ -58,6 +58,7 @@ fn a_frame_that_is_all_zero_has_the_checksum_of_zeros() {
         end: 8,
         pseudo_header: PseudoHeader::None,
         kind: SumKind::Internet,
+        is_wrong: false,
     };
     let spec = FrameSpec { template: vec![0; 8], checksums: vec![checksum], ..FrameSpec::default() };
     let [sum] = &SumPlan::of(&spec)[..] else { panic!("one checksum") };
@@ -68,8 +69,14 @@ fn a_frame_that_is_all_zero_has_the_checksum_of_zeros() {
 fn constant_bytes_are_added_once_and_moving_ones_per_frame() {
     let mode = FieldMode::Random { min: 0, max: u64::MAX };
     let field = Field { offset: 1, width: 6, mask: 0xffff_ffff_ffff, shift: 0, mode };
-    let checksum =
-        ChecksumField { offset: 8, start: 0, end: 10, pseudo_header: PseudoHeader::None, kind: SumKind::Udp };
+    let checksum = ChecksumField {
+        offset: 8,
+        start: 0,
+        end: 10,
+        pseudo_header: PseudoHeader::None,
+        kind: SumKind::Udp,
+        is_wrong: false,
+    };
     let spec =
         FrameSpec { template: vec![0x11; 10], fields: vec![field], checksums: vec![checksum], cpus: None };
     let [sum] = &SumPlan::of(&spec)[..] else { panic!("one checksum") };

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Transport or tunnel mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum IpsecMode {
     /// The frame's own IP header goes in front of ESP or AH.
     Transport,
     /// The whole packet goes into a new one between the association's two addresses.
@@ -32,7 +32,7 @@ pub struct Association {
     /// Its SPI, not 0.
     pub spi: u32,
     /// Transport or tunnel.
-    pub mode: Mode,
+    pub mode: IpsecMode,
     /// Its source; 0.0.0.0 for any.
     pub src: Ipv4Addr,
     /// Its destination.
@@ -57,7 +57,7 @@ impl Association {
     pub fn transport(spi: u32, src: Ipv4Addr, dst: Ipv4Addr, transform: Transform) -> Self {
         Self {
             spi,
-            mode: Mode::Transport,
+            mode: IpsecMode::Transport,
             src,
             dst,
             transform,

@@ -4,7 +4,7 @@
 //! transport mode of the packet with a new header in front of it, for ESP and AH alike.
 
 use super::algorithm::AES_BLOCK_LEN;
-use super::{Mode, SecurityAssociation, Transform};
+use super::{IpsecMode, SecurityAssociation, Transform};
 use crate::checksum;
 
 const IPV4_LEN: usize = 20;
@@ -37,8 +37,8 @@ impl SecurityAssociation {
     /// but not the trailer of ESP.
     pub fn header_len(&self) -> usize {
         let tunnel = match self.what.mode {
-            Mode::Transport => 0,
-            Mode::Tunnel => IPV4_LEN,
+            IpsecMode::Transport => 0,
+            IpsecMode::Tunnel => IPV4_LEN,
         };
         tunnel
             + match self.ah_len() {
@@ -52,7 +52,7 @@ impl SecurityAssociation {
         if self.ah_len().is_some() {
             return ip_len + self.header_len();
         }
-        let kept = if self.what.mode == Mode::Transport { IPV4_LEN } else { 0 };
+        let kept = if self.what.mode == IpsecMode::Transport { IPV4_LEN } else { 0 };
         let text_len = (ip_len - kept + TRAILER_LEN).next_multiple_of(self.cipher.align());
         kept + self.header_len() + text_len + self.icv_len()
     }
@@ -66,7 +66,7 @@ impl SecurityAssociation {
         let protected_len = self.protected_len(len - ip_at);
         let packet = &mut frame[ip_at..ip_at + protected_len];
         let mut packet_len = len - ip_at;
-        if self.what.mode == Mode::Tunnel {
+        if self.what.mode == IpsecMode::Tunnel {
             self.wrap(packet, packet_len);
             packet_len += IPV4_LEN;
         }
@@ -219,7 +219,7 @@ pub(crate) mod tests {
         (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect()
     }
 
-    pub(crate) fn association(mode: Mode, transform: Transform) -> Association {
+    pub(crate) fn association(mode: IpsecMode, transform: Transform) -> Association {
         let [src, dst] = [1, 2].map(|host| [198, 18, 0, host].into());
         Association { mode, ..Association::transport(0x4321, src, dst, transform) }
     }
@@ -233,7 +233,7 @@ pub(crate) mod tests {
     fn transport_packet_of_rfc_3602() {
         let key = Secret(bytes("90d382b410eeba7ad938c46cec1a82bf"));
         let transform = Transform::EspCbc { key, integrity: None };
-        let sa = SecurityAssociation::new(association(Mode::Transport, transform)).unwrap();
+        let sa = SecurityAssociation::new(association(IpsecMode::Transport, transform)).unwrap();
         let mut frame = bytes(
             "4500005408f200004001f9fec0a87b03c0a87b64
              08000ebda70a00008e9c083db95b070008090a0b0c0d0e0f1011121314151617
@@ -253,7 +253,7 @@ pub(crate) mod tests {
 
     #[test]
     fn outer_tos_follows_the_rules_of_the_association() {
-        let mut what = association(Mode::Tunnel, Transform::EspNull { integrity: None });
+        let mut what = association(IpsecMode::Tunnel, Transform::EspNull { integrity: None });
         let tos =
             |what: &Association, inner| SecurityAssociation::new(what.clone()).unwrap().outer_tos(inner);
         assert_eq!([0xb8, 0xb9, 0xba, 0xbb].map(|inner| tos(&what, inner)), [0xb8, 0xb9, 0xba, 0xba]);
@@ -267,7 +267,7 @@ pub(crate) mod tests {
     fn ah_is_padded_to_eight_bytes_unless_told_otherwise() {
         let len = |icv_len, align4| {
             let transform = Transform::Ah { integrity: sha256(icv_len), align4 };
-            SecurityAssociation::new(association(Mode::Transport, transform)).unwrap().header_len()
+            SecurityAssociation::new(association(IpsecMode::Transport, transform)).unwrap().header_len()
         };
         assert_eq!((len(12, false), len(16, false), len(16, true)), (24, 32, 28));
     }
@@ -282,7 +282,7 @@ pub(crate) mod tests {
             Transform::Ah { integrity, .. } => open_ah(integrity, &tail, packet)?,
             _ => open_esp(what, &tail, &packet[20..])?,
         };
-        if what.mode == Mode::Tunnel {
+        if what.mode == IpsecMode::Tunnel {
             assert_eq!((next, header.source_addr(), header.destination_addr()), (4, what.src, what.dst));
             return Some(payload);
         }
@@ -452,7 +452,7 @@ pub(crate) mod tests {
             payload in prop::collection::vec(any::<u8>(), 0..200),
             flip in any::<prop::sample::Index>(),
         ) {
-            let mode = if is_tunnel { Mode::Tunnel } else { Mode::Transport };
+            let mode = if is_tunnel { IpsecMode::Tunnel } else { IpsecMode::Transport };
             let what = Association { has_esn, ..association(mode, transform) };
             let sa = SecurityAssociation::new(what.clone()).unwrap();
             let inner = packet(&payload, tos);

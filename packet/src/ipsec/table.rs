@@ -4,7 +4,7 @@
 //! destination and source, where the source 0.0.0.0 matches any. Unlike the kernel's hash, which
 //! finds a wildcard only by chance, an exact source is preferred and a wildcard always found.
 
-use super::{Mode, SecurityAssociation, Transform};
+use super::{IpsecMode, SecurityAssociation, Transform};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
@@ -38,7 +38,7 @@ impl Associations {
         for (index, association) in usable.iter().enumerate() {
             let what = association.what();
             let is_esp = !matches!(what.transform, Transform::Ah { .. });
-            if what.by_address && is_esp && what.mode == Mode::Transport {
+            if what.by_address && is_esp && what.mode == IpsecMode::Transport {
                 by_address.entry((what.dst, what.src)).or_insert(index);
             }
         }
@@ -117,7 +117,7 @@ mod tests {
     const NULL: Transform = Transform::EspNull { integrity: None };
 
     fn one(spi: u32, src: [u8; 4], dst: [u8; 4]) -> Association {
-        Association { spi, src: src.into(), dst: dst.into(), ..association(Mode::Transport, NULL) }
+        Association { spi, src: src.into(), dst: dst.into(), ..association(IpsecMode::Transport, NULL) }
     }
 
     fn table(all: &[Association]) -> Associations {
@@ -133,7 +133,7 @@ mod tests {
         let integrity = Integrity { hash: Hash::Sha1, key: Secret(vec![1; 20]), icv_len: 12 };
         let others = [
             Association { transform: Transform::Ah { integrity, align4: false }, ..one(1, SRC, DST) },
-            Association { mode: Mode::Tunnel, ..one(2, SRC, DST) },
+            Association { mode: IpsecMode::Tunnel, ..one(2, SRC, DST) },
             Association { by_address: false, ..one(3, SRC, DST) },
             one(4, DST, SRC),
         ];

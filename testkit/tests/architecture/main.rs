@@ -9,8 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Crates without I/O of their own: `std` paths that their sources must not use.
-const PURE_CRATES: [&str; 8] =
-    ["packet", "frames", "command", "pcapng", "filter", "search", "measure", "report"];
+const PURE_CRATES: [&str; 10] =
+    ["packet", "frames", "command", "pcapng", "replay", "filter", "search", "measure", "report", "otg"];
 const IO_AND_CLOCKS: [&str; 7] = ["fs", "net::Tcp", "net::Udp", "process", "env", "thread", "time::"];
 
 fn root() -> PathBuf {

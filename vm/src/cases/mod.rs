@@ -1,6 +1,7 @@
 //! The cases that run on every kernel: one table, one module per subject.
 
 mod engines;
+mod measure;
 mod nics;
 pub mod oracle;
 mod queues;
@@ -111,6 +112,7 @@ impl Case {
 pub fn all() -> Vec<&'static Case> {
     [
         engines::CASES,
+        measure::CASES,
         wireless::CASES,
         nics::CASES,
         queues::CASES,

@@ -2,7 +2,7 @@
 
 use crate::out;
 use crate::outcome::{Failure, Outcome};
-use capture::control::{self, Command, ControlError};
+use capture::control::{self, ControlCommand, ControlError};
 use host::Netns;
 
 /// Arguments of `wirerate ctl`.
@@ -25,7 +25,8 @@ pub struct Args {
 /// Bad usage for an unknown command; refused if no capture runs there or if it rejects the command.
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let act = || format!("send `{}` to the capture on {}", args.command.join(" "), args.device);
-    let command: Command = args.command.join(" ").parse().map_err(|why| Failure::usage(act(), why))?;
+    let command: ControlCommand =
+        args.command.join(" ").parse().map_err(|why| reversed(args, Failure::usage(act(), why)))?;
     let netns = args.netns.as_deref().map_or_else(Netns::current, Netns::named);
     let netns = netns.map_err(|why| Failure::host(act(), why))?;
     let answer = control::send(&netns, &args.device, command).map_err(|why| failure(args, act(), why))?;
@@ -33,6 +34,20 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
         out::text(&format!("{answer}\n"))?;
     }
     Ok(Outcome::Done)
+}
+
+/// `refused`, with the command to use if the device and the command changed places.
+fn reversed(args: &Args, refused: Failure) -> Failure {
+    let (device, words) = match &args.command[..] {
+        [device] => (device, args.device.clone()),
+        [mode, device] if args.device == "mode" => (device, format!("mode {mode}")),
+        _ => return refused.try_this("wirerate ctl --help"),
+    };
+    let netns = args.netns.iter().map(|netns| format!(" --netns {netns}")).collect::<String>();
+    match words.parse::<ControlCommand>() {
+        Ok(_) => refused.try_this(format!("wirerate ctl {device} {words}{netns}")),
+        Err(_) => refused.try_this("wirerate ctl --help"),
+    }
 }
 
 fn failure(args: &Args, act: String, why: ControlError) -> Failure {
@@ -46,5 +61,27 @@ fn failure(args: &Args, act: String, why: ControlError) -> Failure {
         _ if !has_no_capture => failure,
         None => failure.try_this("--netns NAME if the device is in another namespace"),
         Some(_) => failure.try_this(format!("ls {}", control::FOLDER)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `wirerate ctl stats eth0` had no answer.
+    #[test]
+    fn a_device_behind_its_command_is_answered_with_the_line_to_use() {
+        for (words, to_try) in [
+            ("stats eth0", "wirerate ctl eth0 stats"),
+            ("mode drop eth0", "wirerate ctl eth0 mode drop"),
+            ("eth0 pause", "wirerate ctl --help"),
+            ("eth0 mode", "wirerate ctl --help"),
+        ] {
+            let mut words = words.split(' ').map(str::to_owned);
+            let device = words.next().expect("a word");
+            let args = Args { device, command: words.collect(), netns: None };
+            let refused = run(&args).expect_err("no command").to_string();
+            assert!(refused.ends_with(&format!("  try: {to_try}\n")), "{refused}");
+        }
     }
 }

@@ -13,9 +13,11 @@ pub mod man;
 pub mod measure;
 pub mod mgcap;
 pub mod mgdump;
+pub mod otg;
 pub mod receive;
 pub mod replay;
 pub mod report;
+pub mod rfc2544;
 pub mod rx_args;
 pub mod rx_stats;
 pub mod search;
@@ -28,10 +30,10 @@ use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 
 const COUNT_HELP: &str = "\
-Prints a row each second: time of day, frames so far, and their rate. Ctrl-C ends it.\n\n\
+Prints a row each second on a terminal or with --every-second. Ctrl-C ends it.\n\n\
 Examples:\n  \
 wirerate count eth1\n  \
-wirerate count eth1 --count 1M --json\n  \
+wirerate count eth1 --every-second --json\n  \
 wirerate count eth1 tcp port 80";
 
 const CTL_HELP: &str = "\
@@ -44,7 +46,7 @@ wirerate ctl eth1 stop";
 
 const SINK_HELP: &str = "\
 The cheapest receiver, for measuring a sender: the host receives none of the frames.\n\
-Prints a row each second: time of day, frames so far, and their rate. Ctrl-C ends it.\n\
+Prints a row each second on a terminal or with --every-second. Ctrl-C ends it.\n\
 A filter counts the sender's frames only; the host receives the others.\n\n\
 Examples:\n  \
 wirerate sink eth1 --duration 10s\n  \
@@ -52,8 +54,9 @@ wirerate sink eth1 udp port 9\n  \
 wirerate sink veth1 --netns lab";
 
 const RECEIVE_HELP: &str = "\
-Start it before the sender, and measure one run of one sender at a time. The host receives frames\n\
-without a signature. The docs explain each result (docs/measure.md).\n\n\
+Start it before the sender, and measure one run of one sender at a time. It ends with a sender that\n\
+announces its end (send --signature full, or --end-frames 5). The host receives frames without a\n\
+signature. The docs explain each result (docs/measure.md).\n\n\
 Examples:\n  \
 wirerate receive eth1\n  \
 wirerate receive eth1 --count 1M --sent 1M --expect lost=0 --expect 'p99<50us'\n  \
@@ -72,6 +75,13 @@ Examples:\n  \
 wirerate bench\n  \
 wirerate bench --only pacing\n  \
 wirerate bench --only generate --tx eth1 --rx eth2@receiver";
+
+const OTG_HELP: &str = "\
+Clients name a port by its device: eth1, or lab/eth1 in the namespace lab. Ctrl-C ends all flows and\n\
+lets the devices go.\n\n\
+Examples:\n  \
+wirerate otg\n  \
+wirerate otg --listen 127.0.0.1:8443 --port localhost:5555=eth1@lab";
 
 const REPORT_HELP: &str = "\
 The page has no scripts and needs no network. Several files are compared with the first one.\n\n\
@@ -117,9 +127,15 @@ pub enum Command {
     Bench(bench::Args),
     /// Find the highest load that passes between two devices without loss
     Search(Box<search::Args>),
+    /// Run the tests of RFC 2544: throughput, latency, frame loss rate, back-to-back frames
+    #[command(name = "rfc2544")]
+    Rfc2544(Box<rfc2544::Args>),
     /// Render result files as one HTML page and compare them
     #[command(after_help = REPORT_HELP)]
     Report(report::Args),
+    /// Serve the Open Traffic Generator API, for snappi, gosnappi and otgen
+    #[command(after_help = OTG_HELP)]
+    Otg(otg::Args),
     /// Report what works on this machine, what limits it, and what to change
     Doctor(doctor::Args),
     /// Run a command that finds pktgen's control files at /proc/net/pktgen
@@ -167,15 +183,17 @@ impl Command {
             Self::Trafgen(args) => trafgen::run(&args, stop),
             Self::Capture(args) => capture::run(&args, stop),
             Self::Ctl(args) => ctl::run(&args),
-            Self::Count(args) => count::run(count::Kind::Count, &args, stop),
-            Self::Sink(args) => count::run(count::Kind::Sink, &args, stop),
+            Self::Count(args) => count::run(count::CountKind::Count, &args, stop),
+            Self::Sink(args) => count::run(count::CountKind::Sink, &args, stop),
             Self::Receive(args) => receive::run(&args, stop),
             Self::Measure(args) => measure::run(&args, stop),
             Self::Timestamp(args) => timestamp::run(&args),
             Self::Demo(args) => demo::run(&args, stop),
             Self::Bench(args) => bench::run(&args, stop),
             Self::Search(args) => search::run(&args, stop),
+            Self::Rfc2544(args) => rfc2544::run(&args, stop),
             Self::Report(args) => report::run(&args),
+            Self::Otg(args) => otg::run(&args, &Stop::on_signals()?),
             Self::Doctor(args) => doctor::run(&args),
             Self::Exec(args) => exec::run(&args),
             Self::Serve(args) => serve::run(&args),

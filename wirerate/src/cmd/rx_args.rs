@@ -183,15 +183,17 @@ impl RxArgs {
     }
 }
 
-/// The devices and the words of a filter. With `interfaces`, all words are the filter; without,
-/// the first word is a device, and so are those behind it until the first that is not there.
+/// The devices and the words of a filter. With `interfaces`, all words are the filter, except a
+/// first one that names one of them again; without, the first word is a device, and so are those
+/// behind it until the first that is not there.
 fn split<'a>(
     interfaces: &'a [String],
     words: &'a [String],
     exists: impl Fn(&str) -> bool,
 ) -> (&'a [String], &'a [String]) {
     if !interfaces.is_empty() {
-        return (interfaces, words);
+        let is_again = words.first().is_some_and(|word| interfaces.contains(word));
+        return (interfaces, &words[usize::from(is_again)..]);
     }
     let more = words.iter().skip(1).take_while(|word| exists(word)).count();
     words.split_at(words.len().min(1 + more))
@@ -233,7 +235,9 @@ mod tests {
             ("eth9 eth1", "eth9 eth1", ""),
             ("udp port 9", "udp", "port 9"),
             ("-i eth1 udp port 9", "eth1", "udp port 9"),
-            ("-i eth1 -i eth2 eth1", "eth1 eth2", "eth1"),
+            ("eth1 -i eth1", "eth1", ""),
+            ("eth1 -ni eth1 udp port 9", "eth1", "udp port 9"),
+            ("-i eth1 -i eth2 host eth1", "eth1 eth2", "host eth1"),
             ("--interface eth9 -nn tcp", "eth9", "tcp"),
             ("", "", ""),
         ] {

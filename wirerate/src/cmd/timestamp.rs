@@ -13,7 +13,7 @@ const SCHEMA: &str = "wirerate.timestamp/1";
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Act {
+pub enum TimestampAction {
     /// Stamp received frames
     On,
     /// Stamp no received frames
@@ -46,7 +46,7 @@ pub struct Args {
     pub device: String,
     /// What to do
     #[arg(value_enum, default_value = "show")]
-    pub act: Act,
+    pub act: TimestampAction,
     /// Which frames to stamp [default: all]
     #[arg(long, value_enum)]
     pub filter: Option<Filter>,
@@ -74,7 +74,7 @@ pub struct OldArgs {
 
 impl From<OldArgs> for Args {
     fn from(old: OldArgs) -> Self {
-        let act = if old.is_on == 1 { Act::On } else { Act::Off };
+        let act = if old.is_on == 1 { TimestampAction::On } else { TimestampAction::Off };
         Self { device: old.device, act, filter: None, netns: old.netns, json: false }
     }
 }
@@ -166,11 +166,11 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
 
 fn setting(args: &Args) -> Result<Option<StampMode>, Failure> {
     match (args.act, args.filter) {
-        (Act::On, None | Some(Filter::All)) => Ok(Some(StampMode::All)),
-        (Act::On, Some(Filter::Ptp)) => Ok(Some(StampMode::Ptp)),
-        (Act::Off, None) => Ok(Some(StampMode::Off)),
-        (Act::Show, None) => Ok(None),
-        (Act::Off | Act::Show, Some(_)) => {
+        (TimestampAction::On, None | Some(Filter::All)) => Ok(Some(StampMode::All)),
+        (TimestampAction::On, Some(Filter::Ptp)) => Ok(Some(StampMode::Ptp)),
+        (TimestampAction::Off, None) => Ok(Some(StampMode::Off)),
+        (TimestampAction::Show, None) => Ok(None),
+        (TimestampAction::Off | TimestampAction::Show, Some(_)) => {
             Err(Failure::usage("use --filter with off or show", "it says which frames to stamp")
                 .try_this("wirerate timestamp DEV on --filter ptp"))
         }
@@ -179,9 +179,9 @@ fn setting(args: &Args) -> Result<Option<StampMode>, Failure> {
 
 fn act_words(args: &Args) -> String {
     let act = match args.act {
-        Act::On => "switch on the time stamps of",
-        Act::Off => "switch off the time stamps of",
-        Act::Show => "show the time stamps of",
+        TimestampAction::On => "switch on the time stamps of",
+        TimestampAction::Off => "switch off the time stamps of",
+        TimestampAction::Show => "show the time stamps of",
     };
     match &args.netns {
         Some(netns) => format!("{act} {} in {netns}", args.device),
@@ -233,7 +233,7 @@ fn describe(
 mod tests {
     use super::*;
 
-    fn args(act: Act, filter: Option<Filter>) -> Args {
+    fn args(act: TimestampAction, filter: Option<Filter>) -> Args {
         Args { device: "eth1".into(), act, filter, netns: None, json: false }
     }
 
@@ -247,7 +247,7 @@ mod tests {
         };
         let config = StampConfig { tx_type: 1, rx_filter: 1, flags: 0 };
         let xdp = XdpFeatures { rx_timestamp: true, ..XdpFeatures::default() };
-        describe(&args(Act::On, None), Some("igb".into()), &abilities, Some(config), Some(&xdp))
+        describe(&args(TimestampAction::On, None), Some("igb".into()), &abilities, Some(config), Some(&xdp))
     }
 
     #[test]
@@ -289,8 +289,8 @@ mod tests {
 
     #[test]
     fn a_filter_belongs_to_on() {
-        assert_eq!(setting(&args(Act::On, Some(Filter::Ptp))).unwrap(), Some(StampMode::Ptp));
-        assert_eq!(setting(&args(Act::Show, None)).unwrap(), None);
-        assert!(setting(&args(Act::Off, Some(Filter::All))).is_err());
+        assert_eq!(setting(&args(TimestampAction::On, Some(Filter::Ptp))).unwrap(), Some(StampMode::Ptp));
+        assert_eq!(setting(&args(TimestampAction::Show, None)).unwrap(), None);
+        assert!(setting(&args(TimestampAction::Off, Some(Filter::All))).is_err());
     }
 }

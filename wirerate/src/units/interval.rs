@@ -37,42 +37,42 @@ impl<T: fmt::Display + Copy + PartialEq> fmt::Display for Interval<T> {
 }
 
 /// A value that can stand at the end of an interval.
-pub trait End: Copy + PartialOrd + FromStr {
+pub trait IntervalEnd: Copy + PartialOrd + FromStr {
     /// What one value is called, with its article.
     const NAME: &'static str;
     /// What is accepted, with an example.
     const ACCEPTED: &'static str;
 }
 
-impl End for u16 {
+impl IntervalEnd for u16 {
     const NAME: &'static str = "a number up to 65535";
     const ACCEPTED: &'static str = "a number from 0 to 65535, or two with a dash, such as 9 or 1000-1999";
 }
 
-impl End for u32 {
+impl IntervalEnd for u32 {
     const NAME: &'static str = "a number";
     const ACCEPTED: &'static str = "a whole number, or two with a dash, such as 60 or 64-1514";
 }
 
-impl End for MacAddr {
+impl IntervalEnd for MacAddr {
     const NAME: &'static str = "a MAC address";
     const ACCEPTED: &'static str =
         "six pairs of hex digits, or two addresses with a dash, such as 02:00:00:00:00:01-02:00:00:00:00:ff";
 }
 
-impl End for Ipv4Addr {
+impl IntervalEnd for Ipv4Addr {
     const NAME: &'static str = "an IPv4 address";
     const ACCEPTED: &'static str = ADDRESSES;
 }
 
-impl End for Ipv6Addr {
+impl IntervalEnd for Ipv6Addr {
     const NAME: &'static str = "an IPv6 address";
     const ACCEPTED: &'static str = ADDRESSES;
 }
 
 const ADDRESSES: &str = "an IPv4 or IPv6 address, two of them with a dash, or a prefix, such as 198.18.0.1-198.18.0.9 or fd00::/120 (names are not looked up)";
 
-impl<T: End> FromStr for Interval<T> {
+impl<T: IntervalEnd> FromStr for Interval<T> {
     type Err = BadText;
 
     fn from_str(text: &str) -> Result<Self, BadText> {
@@ -89,7 +89,7 @@ impl<T: End> FromStr for Interval<T> {
     }
 }
 
-fn end<T: End>(text: &str) -> Result<T, BadText> {
+fn end<T: IntervalEnd>(text: &str) -> Result<T, BadText> {
     // `+5` is a number to the standard library.
     let value = if text.starts_with('+') { None } else { text.parse().ok() };
     value.ok_or_else(|| BadText::whole(text, format!("\"{text}\" is not {}", T::NAME), T::ACCEPTED))
@@ -179,13 +179,13 @@ fn prefix(text: &str, address: &str, len: &str) -> Result<Addresses, BadText> {
 
 /// CPU numbers in the order given, as in `0,2-3`. Each comes once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CpuList(pub Vec<u32>);
+pub struct CpuSequence(pub Vec<u32>);
 
 const CPUS: &str = "CPU numbers with commas and dashes, such as 0,2-3";
 /// More CPUs than Linux can be built for: a guard against `0-4294967295`.
 const CPUS_MAX: u32 = 8192;
 
-impl FromStr for CpuList {
+impl FromStr for CpuSequence {
     type Err = BadText;
 
     fn from_str(text: &str) -> Result<Self, BadText> {
@@ -237,9 +237,9 @@ mod tests {
         assert_eq!("fd00::1-fd00::g".parse::<Addresses>().unwrap_err().bad(), 8..15);
         assert_eq!("198.18.0.0/33".parse::<Addresses>().unwrap_err().bad(), 11..13);
         assert_eq!("198.18.0.1/15".parse::<Addresses>().unwrap_err().bad(), 0..13);
-        assert_eq!("0,2-x,3".parse::<CpuList>().unwrap_err().bad(), 2..5);
-        assert_eq!("0,0".parse::<CpuList>().unwrap_err().bad(), 2..3);
-        assert_eq!("0-4294967295".parse::<CpuList>().unwrap_err().bad(), 0..12);
+        assert_eq!("0,2-x,3".parse::<CpuSequence>().unwrap_err().bad(), 2..5);
+        assert_eq!("0,0".parse::<CpuSequence>().unwrap_err().bad(), 2..3);
+        assert_eq!("0-4294967295".parse::<CpuSequence>().unwrap_err().bad(), 0..12);
     }
 
     #[test]
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn cpus_keep_their_order() {
-        assert_eq!("3,0-1".parse(), Ok(CpuList(vec![3, 0, 1])));
+        assert_eq!("3,0-1".parse(), Ok(CpuSequence(vec![3, 0, 1])));
     }
 
     proptest! {
@@ -273,7 +273,7 @@ mod tests {
             let _ = text.parse::<Addresses>().map_err(|bad| bad.to_string());
             let _ = text.parse::<Interval<MacAddr>>().map_err(|bad| bad.to_string());
             let _ = text.parse::<Interval<u32>>().map_err(|bad| bad.to_string());
-            let _ = text.parse::<CpuList>().map_err(|bad| bad.to_string());
+            let _ = text.parse::<CpuSequence>().map_err(|bad| bad.to_string());
         }
     }
 }

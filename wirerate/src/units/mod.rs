@@ -11,15 +11,17 @@ mod labels;
 mod mix;
 mod quantity;
 mod queues;
+mod ramp;
 mod table;
 mod time_of_day;
 
 pub use bad_text::BadText;
 pub use human::{human_bps, human_count, human_duration, human_pps, per_second, quantity_of};
-pub use interval::{Addresses, CpuList, Interval};
+pub use interval::{Addresses, CpuSequence, Interval};
 pub use labels::Labels;
 pub use mix::{Mix, byte, spi};
 pub use quantity::{BitRate, Count, Nanos, Pps, Size, time_with_unit};
 pub use queues::Queues;
+pub use ramp::ramp;
 pub use table::Table;
 pub use time_of_day::{clock_time, time_of_day_ns, utc_time};

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// The units of a kind of quantity: spelling and size. The first spelling of each size is the one
 /// we print.
-struct Kind {
+struct QuantityKind {
     name: &'static str,
     units: &'static [(&'static str, u64)],
     /// Whether spellings are matched with their case ("M" is mega, "m" is a minute).
@@ -14,7 +14,7 @@ struct Kind {
     accepted: &'static str,
 }
 
-const TIME: Kind = Kind {
+const TIME: QuantityKind = QuantityKind {
     name: "time",
     units: &[
         ("h", 3_600_000_000_000),
@@ -31,7 +31,7 @@ const TIME: Kind = Kind {
     accepted: "a number and one of ns, us, ms, s, min, h, such as 10s, 500ms or 1.5us; a number alone is seconds",
 };
 
-const RATE: Kind = Kind {
+const RATE: QuantityKind = QuantityKind {
     name: "bit rate",
     units: &[
         ("Tbit", 1_000_000_000_000),
@@ -58,7 +58,7 @@ const RATE: Kind = Kind {
     accepted: "bits per second: a number and one of bit, kbit, Mbit, Gbit, Tbit (or k, M, G, T), such as 1Gbit or 300M",
 };
 
-const FRAMES: Kind = Kind {
+const FRAMES: QuantityKind = QuantityKind {
     name: "packet rate",
     units: &[
         ("G", 1_000_000_000),
@@ -74,14 +74,14 @@ const FRAMES: Kind = Kind {
     accepted: "frames per second: a whole number, or a number and k, M or G, such as 1000, 1e6 or 14.88M",
 };
 
-const COUNT: Kind = Kind {
+const COUNT: QuantityKind = QuantityKind {
     name: "count",
     units: &[("G", 1_000_000_000), ("M", 1_000_000), ("k", 1_000), ("", 1)],
     exact_case: false,
     accepted: "a whole number, or a number and k, M or G, such as 1000 or 10M",
 };
 
-const SIZE: Kind = Kind {
+const SIZE: QuantityKind = QuantityKind {
     name: "size",
     units: &[
         ("TiB", 1 << 40),
@@ -103,7 +103,7 @@ const SIZE: Kind = Kind {
     accepted: "bytes: a number and k, M, G or T (thousands), or KiB, MiB, GiB or TiB, such as 500M or 2GiB",
 };
 
-impl Kind {
+impl QuantityKind {
     /// Reads `text`, exactly.
     fn parse(&self, text: &str) -> Result<u64, BadText> {
         let (digits_len, number) = leading_number(text);

@@ -6,17 +6,17 @@ use std::fmt;
 /// Rows in the order they were added.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    rows: Vec<Row>,
+    rows: Vec<TableRow>,
 }
 
 #[derive(Clone, Debug)]
-struct Row {
+struct TableRow {
     name: String,
-    value: Value,
+    value: TableValue,
 }
 
 #[derive(Clone, Debug)]
-enum Value {
+enum TableValue {
     Count { digits: String, remark: String },
     Text(String),
 }
@@ -24,13 +24,13 @@ enum Value {
 impl Table {
     /// Adds a count and a remark about it.
     pub fn count(&mut self, name: &str, count: u64, remark: &str) {
-        let value = Value::Count { digits: human_count(count), remark: remark.to_owned() };
-        self.rows.push(Row { name: name.to_owned(), value });
+        let value = TableValue::Count { digits: human_count(count), remark: remark.to_owned() };
+        self.rows.push(TableRow { name: name.to_owned(), value });
     }
 
     /// Adds a text.
     pub fn text(&mut self, name: &str, text: &str) {
-        self.rows.push(Row { name: name.to_owned(), value: Value::Text(text.to_owned()) });
+        self.rows.push(TableRow { name: name.to_owned(), value: TableValue::Text(text.to_owned()) });
     }
 }
 
@@ -38,16 +38,16 @@ impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
         let digits = self.rows.iter().filter_map(|row| match &row.value {
-            Value::Count { digits, .. } => Some(digits.len()),
-            Value::Text(_) => None,
+            TableValue::Count { digits, .. } => Some(digits.len()),
+            TableValue::Text(_) => None,
         });
         let digits_len = digits.max().unwrap_or(0);
-        for Row { name, value } in &self.rows {
+        for TableRow { name, value } in &self.rows {
             let line = match value {
-                Value::Count { digits, remark } => {
+                TableValue::Count { digits, remark } => {
                     format!("  {name:names$}  {digits:>digits_len$}  {remark}")
                 }
-                Value::Text(text) => format!("  {name:names$}  {text}"),
+                TableValue::Text(text) => format!("  {name:names$}  {text}"),
             };
             writeln!(f, "{}", line.trim_end())?;
         }

@@ -82,19 +82,21 @@ fn sink_counts_every_frame_and_ends_it() -> TestResult {
 
 fn prints_a_line_each_second() -> TestResult {
     let lab = Lab::new(Peer::Gro);
-    let running = start(&lab, "count");
+    let running = start(&lab, "count --every-second");
     send(&lab, 1000, "");
     running.until_it_prints("time           received          pps          bit/s\n");
     running.until_it_prints("  1,000        0 pps        0 bit/s\n");
     running.signal(Signal::SIGINT);
     let outcome = running.wait(TIME_LIMIT).expect_code(0);
     assert!(outcome.elapsed > Duration::from_secs(1));
-    let timed = start(&lab, "count --duration 100ms").wait(TIME_LIMIT).expect_code(0);
+    let unasked = start(&lab, "count --duration 1100ms").wait(TIME_LIMIT).expect_code(0);
     assert!(
-        timed.elapsed >= Duration::from_millis(100) && !timed.stdout.contains("time "),
+        unasked.elapsed >= Duration::from_millis(1100) && !unasked.stdout.contains("time "),
         "{}",
-        timed.stdout
+        unasked.stdout
     );
+    let line = start(&lab, "count --duration 1100ms --json").wait(TIME_LIMIT).expect_code(0).stdout;
+    assert_eq!(line.lines().count(), 1, "{line}");
     assert!(outcome.stdout.contains("rx0 in "), "{}", outcome.stdout);
     assert!(outcome.stdout.contains(": 1,000 frames received in "), "{}", outcome.stdout);
     Ok(())

@@ -22,13 +22,13 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 /// A lab with a box in it.
-struct FaultyLab {
-    lab: Lab,
-    faults: FaultBox,
+pub(crate) struct FaultyLab {
+    pub(crate) lab: Lab,
+    pub(crate) faults: FaultBox,
 }
 
 impl FaultyLab {
-    fn new(faults: Faults) -> Self {
+    pub(crate) fn new(faults: Faults) -> Self {
         let lab = Lab::new(Peer::Gro);
         let (dut, home) = (&lab.rx_netns, &lab.tx_netns);
         run(&[

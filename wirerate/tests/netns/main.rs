@@ -19,6 +19,7 @@ mod faults;
 mod hardware;
 mod lab;
 mod mgcap;
+mod otg;
 mod program;
 mod readers;
 mod receive;
@@ -29,8 +30,11 @@ mod search;
 mod send;
 mod send_refused;
 mod sources;
+mod streams;
 mod timestamp;
 mod trafgen;
+#[path = "../tries/mod.rs"]
+mod tries;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -59,6 +63,7 @@ const CASES: &[&[Case]] = &[
     search::CASES,
     send::CASES,
     send_refused::CASES,
+    streams::CASES,
     trafgen::CASES,
     capture::CASES,
     capture_ends::CASES,
@@ -71,6 +76,7 @@ const CASES: &[&[Case]] = &[
     faults::CASES,
     hardware::CASES,
     mgcap::CASES,
+    otg::CASES,
     timestamp::CASES,
     control::CASES,
     replay::CASES,

@@ -100,6 +100,11 @@ impl Running {
         until(text, || self.stderr.text().contains(text));
     }
 
+    /// What it has written to stderr.
+    pub(crate) fn said(&self) -> String {
+        self.stderr.text()
+    }
+
     /// Waits until `text` has come on stdout.
     #[track_caller]
     pub(crate) fn until_it_prints(&self, text: &str) {
@@ -136,6 +141,7 @@ impl Running {
         };
         let elapsed = self.started.elapsed();
         let [stdout, stderr] = [&mut self.stdout, &mut self.stderr].map(Stream::finish);
+        crate::tries::check(&stderr);
         Outcome { code: status.code(), stdout, stderr, elapsed }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::lab::{Lab, Peer, RX_DEV, TX_DEV};
 use crate::program::{Running, TIME_LIMIT, wirerate_run, wirerate_start};
+use crate::readers::tshark;
 use crate::{Case, TestResult, case};
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -16,6 +17,11 @@ pub(crate) const CASES: &[Case] = &[
     case("receive::two_cpus_share_a_flow_under_a_lock", &[], two_cpus_share_a_flow_under_a_lock),
     case("receive::writes_a_line_per_flow_and_a_histogram", &[], writes_a_line_per_flow_and_a_histogram),
     case("receive::measure_joins_sender_and_receiver", &[], measure_joins_sender_and_receiver),
+    case("receive::flows_of_several_threads_are_read_from_frames", &[], flows_of_several_threads),
+    case("receive::frames_of_another_run_are_stale", &[], frames_of_another_run_are_stale),
+    case("receive::ends_with_the_sender_and_knows_what_it_sent", &[], ends_with_the_sender),
+    case("receive::a_ramp_sends_what_its_rates_sum_up_to", &[], ramp_sends_its_sum),
+    case("receive::tshark_reads_the_same_number_and_time", &["tshark"], tshark_reads_the_same),
     case("receive::prints_a_row_each_second", &[], prints_a_row_each_second),
 ];
 
@@ -91,9 +97,10 @@ fn checks_decide_the_exit_code() -> TestResult {
     let running = receive(&lab, 1000, "--sent 1001");
     send(&lab, 1000, "");
     running.wait(TIME_LIMIT).expect_code(1);
-    wirerate_run("receive lo --expect lost=0")
-        .expect_code(2)
-        .says(&["the number of sent frames is unknown\n  try: --sent N"]);
+    let running = receive(&lab, 1000, "--expect lost=0");
+    send(&lab, 1000, "");
+    let outcome = running.wait(TIME_LIMIT).expect_code(1);
+    assert!(outcome.stdout.contains("lost=0 failed: the sender announced no end"), "{}", outcome.stdout);
     Ok(())
 }
 
@@ -156,9 +163,135 @@ fn measure_joins_sender_and_receiver() -> TestResult {
     let copied = self::report(&outcome.stdout);
     assert_eq!(counts(&copied, ["unique", "duplicate"]), [500, 500]);
     assert_eq!(copied["loss"]["lost_max"], 0);
-    measure("", "--count 10 --threads 2").expect_code(2).says(&["\n  try: --threads 1\n"]);
+    measure("", "--count 10 --threads 2 --size 58")
+        .expect_code(2)
+        .says(&["\n  try: --size 60, or --threads 1\n"]);
+    measure("", "--count 10 --signature none")
+        .expect_code(2)
+        .says(&["frames without a signature cannot be measured\n  try: --signature pktgen\n"]);
     assert!(!lab.has_xdp());
     Ok(())
+}
+
+/// Every engine writes flow and number; threads have flows of their own.
+fn flows_of_several_threads() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let measure = |send: &str| {
+        let (tx, rx) = (&lab.tx_netns, &lab.rx_netns);
+        let devices = format!("--tx {TX_DEV} --tx-netns {tx} --rx {RX_DEV} --rx-netns {rx}");
+        let words = format!("measure {devices} --json --expect lost=0 -- {send}");
+        report(&wirerate_run(&words).expect_code(0).stdout)
+    };
+    let kinds = ["unique", "flows", "missing", "reordered", "stale", "damaged"];
+    for engine in ["xdp", "skb", "af_packet", "af_xdp --queues cpu"] {
+        let ports = "--dst 198.18.0.2 --udp-dst 1000-1015 --udp-checksum --count 20k";
+        let full = measure(&format!("--size 74 {ports} --threads 2 --engine {engine}"));
+        assert_eq!(counts(&full, kinds), [20_000, 32, 0, 0, 0, 0], "{engine}");
+        let short = measure(&format!("--size 60 {ports} --threads 2 --engine {engine}"));
+        assert_eq!(counts(&short, kinds), [20_000, 2, 0, 0, 0, 0], "{engine}");
+    }
+    let table =
+        measure("--size 74 --flows 64 --flow-len 3 --random flow,dst --dst 198.18.0.0/24 --count 20k");
+    assert_eq!(counts(&table, ["unique", "flows", "missing"]), [20_000, 64, 0]);
+    Ok(())
+}
+
+/// Check 17. A receiver that is alone has space for the flows of the frames.
+fn frames_of_another_run_are_stale() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let running = receive(&lab, 2000, "--run 6 --json");
+    let full = "--size 74 --udp-dst 1-1000 --signature full";
+    send(&lab, 1000, &format!("{full} --run 5"));
+    send(&lab, 2000, &format!("{full} --run 6"));
+    let report = report(&running.wait(TIME_LIMIT).expect_code(0).stdout);
+    let kinds = ["unique", "stale", "flows", "missing", "duplicate", "damaged"];
+    assert_eq!(counts(&report, kinds), [2000, 1000, 1000, 0, 0, 0]);
+    Ok(())
+}
+
+/// Without a count, a duration or a signal; for a lossy way as well, and for each engine of the
+/// sender.
+fn ends_with_the_sender() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    for (more, expect) in [
+        ("--signature full --size 74 --udp-dst 1-7 --threads 2", [1000, 0, 14]),
+        ("--signature short --udp-checksum --vlan 5 --size 64", [1000, 0, 1]),
+        ("--end-frames 3 --clone-skb 2", [500, 0, 1]),
+    ] {
+        let running = receive(&lab, 0, "--json --expect lost=0");
+        send(&lab, 1000, more);
+        let report = report(&running.wait(TIME_LIMIT).expect_code(0).stdout);
+        assert_eq!(counts(&report, ["unique", "foreign", "flows"]), expect, "{more}: {report}");
+        assert_eq!(counts(&report["loss"], ["sent", "lost_max"]), [expect[0], 0], "{more}");
+    }
+    // A sender of another run does not end this one.
+    let running = receive(&lab, 0, "--run 6 --json");
+    send(&lab, 10, "--signature full --run 5 --size 74");
+    send(&lab, 20, "--signature full --run 6 --size 74");
+    let report = report(&running.wait(TIME_LIMIT).expect_code(0).stdout);
+    assert_eq!(counts(&report, ["unique"]), [20]);
+    let words = format!("send {TX_DEV} --netns {} --dst 198.18.0.2 --end-frames 1", lab.tx_netns);
+    wirerate_run(&format!("{words} --xmit-mode netif_receive"))
+        .expect_code(2)
+        .says(&["\n  try: --end-frames 0\n"]);
+    Ok(())
+}
+
+/// 100, 200 and 300 frames a second, 300 ms each; the last frame is due at the end.
+fn ramp_sends_its_sum() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let (tx, rx) = (&lab.tx_netns, &lab.rx_netns);
+    let devices = format!("--tx {TX_DEV} --tx-netns {tx} --rx {RX_DEV} --rx-netns {rx}");
+    let words = format!("measure {devices} --json --expect lost=0 -- --dst 198.18.0.2");
+    // The count decides when the run ends, however late a loaded machine is.
+    let outcome = wirerate_run(&format!("{words} --ramp 100..300/900ms/3 --count 180 --catch-up max"));
+    let sent: Value = serde_json::from_str(outcome.stdout.lines().next().expect("a line")).expect("JSON");
+    assert_eq!((&sent["sent"], &sent["asked_pps"]), (&180.into(), &200.0.into()), "{sent}");
+    // 30 + 60 + 90 frames: frame 179 is due after 600 ms and 89 / 300 s.
+    assert!(sent["duration_ns"].as_u64() >= Some(896_000_000), "{sent}");
+    assert_eq!(counts(&report(&outcome.stdout), ["unique", "missing"]), [180, 0]);
+    Ok(())
+}
+
+/// For each level of the signature.
+fn tshark_reads_the_same() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    for level in ["pktgen", "short", "full"] {
+        let file = lab.file(&format!("{level}.pcapng"));
+        let words = format!(
+            "send lo --dst-mac 02:00:00:00:00:01 --signature {level} --udp-dst 9-11 --run 77 --dry-run=7 --json --write {}",
+            file.display()
+        );
+        let words = if level == "full" { words } else { words.replace(" --run 77", "") };
+        let outcome = wirerate_run(&words).expect_code(0);
+        let fields = ["pktgen.seqnum", "pktgen.tvsec", "pktgen.tvusec", "data.data"];
+        let rows = tshark(&file, "pktgen", &fields);
+        assert_eq!(rows.len(), 7, "{level}: {rows:?}");
+        for (row, line) in rows.iter().zip(outcome.stdout.lines()) {
+            let frame: Value = serde_json::from_str(line).expect("JSON");
+            let [seq_num, sec, usec] = counts(&frame, ["seq_num", "tv_sec", "tv_usec"]);
+            let row: Vec<&str> = row.split(' ').collect();
+            let read: Vec<u64> = row[..3].iter().map(|field| number(field)).collect();
+            assert_eq!(read, [seq_num, sec, usec], "{level}: {row:?}");
+            if level == "full" {
+                let [flow, place, run] = counts(&frame, ["flow", "flow_number", "run"]);
+                let rest = row[3].replace(':', "");
+                // Behind nanoseconds and tag: flow, the number's lower and upper part, run.
+                let hex = |at: std::ops::Range<usize>| u64::from_str_radix(&rest[at], 16).expect("hex");
+                assert_eq!([hex(8..16), hex(16..24), hex(24..28), hex(28..32)], [flow, place, 0, run]);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// tshark prints some numbers in hexadecimal.
+fn number(text: &str) -> u64 {
+    let parsed = match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    parsed.unwrap_or_else(|_| panic!("{text} is no number"))
 }
 
 fn prints_a_row_each_second() -> TestResult {
@@ -169,5 +302,10 @@ fn prints_a_row_each_second() -> TestResult {
     running.until_it_prints(",1000,0,0,0,0,0,");
     running.signal(Signal::SIGINT);
     running.wait(TIME_LIMIT).expect_code(0).says(&["1,000 frames received in "]);
+    // `capture` prints rows on request, and `receive` printed them unasked.
+    for (words, lines) in [("--duration 1100ms --json", 1), ("--duration 1100ms --json --every-second", 2)] {
+        let text = receive(&lab, 0, words).wait(TIME_LIMIT).expect_code(0).stdout;
+        assert!(text.lines().count() == lines || (lines == 2 && text.lines().count() > 2), "{words}: {text}");
+    }
     Ok(())
 }

@@ -12,6 +12,11 @@ pub(crate) const CASES: &[Case] = &[
         &["dumpcap", "editcap", "tshark"],
         every_engine_sends_the_frames_of_the_file,
     ),
+    case(
+        "trafgen::send_sends_the_frames_that_its_dry_run_writes",
+        &["dumpcap", "editcap"],
+        send_sends_what_its_dry_run_writes,
+    ),
     case("trafgen::packets_of_other_cpus_are_not_sent", &["dumpcap", "editcap"], packets_of_other_cpus),
     case("trafgen::a_frame_beyond_the_mtu_says_so", &[], a_frame_beyond_the_mtu),
 ];
@@ -58,6 +63,32 @@ fn every_engine_sends_the_frames_of_the_file() -> TestResult {
             let seen = on_the_wire(&lab, 60, || {
                 let words = ["-o", TX_DEV, "--netns", netns, "--engine", engine];
                 trafgen(config, &words).wait(TIME_LIMIT).expect_code(0);
+            });
+            let seen: Vec<_> = seen.into_iter().map(|frame| frame.bytes).collect();
+            let place = seen.iter().zip(&written).position(|(seen, written)| seen != written);
+            assert_eq!((seen.len(), place), (60, None), "{engine}: {config}");
+        }
+    }
+    Ok(())
+}
+
+fn send_sends_what_its_dry_run_writes() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let path = lab.file("expected.pcapng");
+    let netns = lab.tx_netns.as_str();
+    let send = |config: &str, words: &[&str]| {
+        let mut command = wirerate();
+        command.args(["send", TX_DEV, "--netns", netns, "--count", "60", "--seed", "7", "--frame", config]);
+        command.args(words);
+        Running::start(command).wait(TIME_LIMIT).expect_code(0)
+    };
+    for config in CONFIGS {
+        send(config, &["--dry-run=60", "--write", &path.display().to_string()]);
+        let written: Vec<_> = frames(&path).into_iter().map(|frame| frame.bytes).collect();
+        assert_eq!(written.len(), 60);
+        for engine in ["xdp", "skb", "af_packet", "af_xdp"] {
+            let seen = on_the_wire(&lab, 60, || {
+                send(config, &["--engine", engine]);
             });
             let seen: Vec<_> = seen.into_iter().map(|frame| frame.bytes).collect();
             let place = seen.iter().zip(&written).position(|(seen, written)| seen != written);

@@ -6,7 +6,7 @@
 //! up to 16.
 
 use crate::record::ring::{Record, TimeSource, VlanTag};
-use pcapng::Flags;
+use pcapng::PacketFlags;
 
 /// In the head of a block.
 const COUNT_AT: usize = 12;
@@ -99,7 +99,7 @@ fn record(bytes: &[u8]) -> Option<Record<'_>> {
         frame_len: if vlan.is_some() { frame_len.saturating_add(TAG_LEN) } else { frame_len },
         ifindex: word(bytes, IFINDEX_AT)?,
         queue_index: 0,
-        flags: if is_outgoing { Flags::OUTBOUND } else { Flags::INBOUND },
+        flags: if is_outgoing { PacketFlags::OUTBOUND } else { PacketFlags::INBOUND },
         vlan,
         lost_before: 0,
         data: &data[..captured_len],

@@ -44,7 +44,7 @@ impl KernelTotals {
 
 /// The counts of one ring, for its reader and for statistics.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct SocketTally {
     socket: CaptureSocket,
     totals: Mutex<KernelTotals>,
     /// Frames that the reader has had in view.
@@ -53,7 +53,7 @@ pub(crate) struct Tally {
     pub(crate) seen_bytes: AtomicU64,
 }
 
-impl Tally {
+impl SocketTally {
     pub(crate) fn new(socket: CaptureSocket) -> Self {
         Self { socket, totals: Mutex::default(), seen: AtomicU64::new(0), seen_bytes: AtomicU64::new(0) }
     }
@@ -78,7 +78,7 @@ impl Tally {
 /// The reader's end of one ring.
 pub(crate) struct TpacketConsumer {
     ring: ReceiveRing,
-    tally: Arc<Tally>,
+    tally: Arc<SocketTally>,
     /// The block to be handed over next.
     next: u32,
     /// True while that block is in view.
@@ -90,7 +90,7 @@ pub(crate) struct TpacketConsumer {
 }
 
 impl TpacketConsumer {
-    pub(crate) fn new(ring: ReceiveRing, tally: Arc<Tally>, is_stamped: bool) -> Self {
+    pub(crate) fn new(ring: ReceiveRing, tally: Arc<SocketTally>, is_stamped: bool) -> Self {
         Self { ring, tally, next: 0, is_in_view: false, lost_before: 0, is_stamped }
     }
 
@@ -151,7 +151,7 @@ impl RingConsumer for TpacketConsumer {
 
 /// The kernel counts a frame with the lock under which it puts it into a block, so this sees frames
 /// in blocks that are not handed over yet.
-impl Probe for Arc<Tally> {
+impl Probe for Arc<SocketTally> {
     fn filled(&self) -> u64 {
         self.with_totals(|totals| totals.captured)
     }

@@ -10,11 +10,11 @@ mod consumer;
 use crate::backend::filter;
 use crate::backend::hwtstamp::Hardware;
 use crate::backend::{Backend, RingCounts, SourceFacts, TpacketFacts};
-use crate::reader::Ring;
-use crate::sys::packet_socket::{CaptureSocket, ReceiveRing, RingShape};
-use crate::{CaptureError, ClockMode, Direction, Fanout, Mode, Options, cpus, describe, sys};
+use crate::reader::AttachedRing;
+use crate::sys::packet_socket::{CaptureSocket, PacketRingShape, ReceiveRing};
+use crate::{CaptureDirection, CaptureError, ClockMode, Fanout, Mode, Options, cpus, describe, sys};
 use ::filter::{Classic, Instruction};
-use consumer::{Tally, TpacketConsumer};
+use consumer::{SocketTally, TpacketConsumer};
 use host::Link;
 use std::io;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub(crate) struct TpacketBackend {
     /// True when the kernel turns frames away that it does not count.
     is_filtered: bool,
     facts: TpacketFacts,
-    tallies: Vec<Arc<Tally>>,
+    tallies: Vec<Arc<SocketTally>>,
     /// Until they are given to readers.
     rings: Vec<ReceiveRing>,
     /// Frames that each ring can hold.
@@ -73,8 +73,8 @@ pub(crate) struct PacketOptions {
     snaplen: u32,
     /// Bytes of a frame that the ring was made for.
     kept_len: u32,
-    shape: RingShape,
-    direction: Direction,
+    shape: PacketRingShape,
+    direction: CaptureDirection,
     fanout: Fanout,
     wants_time: bool,
     /// Whether there is no capture without.
@@ -158,7 +158,7 @@ impl TpacketBackend {
                 let why = format!("packet sockets do not get the time stamps of {}: {error}", link.name);
                 backend.stamps_refusal = Some(why);
             }
-            if direction == Direction::In {
+            if direction == CaptureDirection::In {
                 // A refinement: without it the filter does the work.
                 let _ = socket.ignore_outgoing();
             }
@@ -166,7 +166,7 @@ impl TpacketBackend {
             if rings > 1 {
                 group.join(&socket).map_err(failed("share out the frames of"))?;
             }
-            backend.tallies.push(Arc::new(Tally::new(socket)));
+            backend.tallies.push(Arc::new(SocketTally::new(socket)));
             backend.rings.push(ring);
         }
         Ok(backend)
@@ -178,7 +178,7 @@ impl TpacketBackend {
 
     /// Frames in rings that no reader has seen.
     fn unseen(&self) -> u64 {
-        let unseen = |tally: &Arc<Tally>| {
+        let unseen = |tally: &Arc<SocketTally>| {
             tally.with_totals(|totals| totals.captured).saturating_sub(tally.seen.load(Relaxed))
         };
         self.tallies.iter().map(unseen).sum()
@@ -186,7 +186,7 @@ impl TpacketBackend {
 }
 
 impl Backend for TpacketBackend {
-    fn attach(&mut self) -> Result<Vec<Ring>, CaptureError> {
+    fn attach(&mut self) -> Result<Vec<AttachedRing>, CaptureError> {
         self.set_filters(&self.filter).map_err(|source| CaptureError::PacketSocket {
             ifname: self.ifname.clone(),
             act: "set the filter for",
@@ -195,7 +195,7 @@ impl Backend for TpacketBackend {
         self.is_attached = true;
         let is_by_cpu = self.facts.fanout == Fanout::Cpu && self.rings.len() > 1;
         let is_stamped = self.is_stamped;
-        let ring = |(number, (ring, tally)): (usize, (ReceiveRing, &Arc<Tally>))| Ring {
+        let ring = |(number, (ring, tally)): (usize, (ReceiveRing, &Arc<SocketTally>))| AttachedRing {
             cpu: is_by_cpu.then_some(number as u32),
             knows_queues: false,
             source: Box::new(TpacketConsumer::new(ring, Arc::clone(tally), is_stamped)),
@@ -227,7 +227,7 @@ impl Backend for TpacketBackend {
     }
 
     fn counts(&self) -> Vec<RingCounts> {
-        let counts = |(number, tally): (usize, &Arc<Tally>)| {
+        let counts = |(number, tally): (usize, &Arc<SocketTally>)| {
             let (captured, lost_ring) = tally.with_totals(|totals| (totals.captured, totals.lost));
             RingCounts {
                 cpu: number as u32,
@@ -276,19 +276,19 @@ pub(crate) fn queues_untold(link: &Link, options: &Options) -> Option<u32> {
 }
 
 /// On the loopback device each frame goes out and comes in; once is enough.
-fn direction(link: &Link, options: &Options) -> Direction {
+fn direction(link: &Link, options: &Options) -> CaptureDirection {
     match options.direction {
-        Direction::Both if link.is_loopback() => Direction::In,
+        CaptureDirection::Both if link.is_loopback() => CaptureDirection::In,
         direction => direction,
     }
 }
 
-fn with_direction(filter: &Classic, direction: Direction) -> Vec<Instruction> {
+fn with_direction(filter: &Classic, direction: CaptureDirection) -> Vec<Instruction> {
     let outgoing = block::OUTGOING.into();
     match direction {
-        Direction::In => filter.for_socket_with_type(outgoing, false),
-        Direction::Out => filter.for_socket_with_type(outgoing, true),
-        Direction::Both => filter.instructions().to_vec(),
+        CaptureDirection::In => filter.for_socket_with_type(outgoing, false),
+        CaptureDirection::Out => filter.for_socket_with_type(outgoing, true),
+        CaptureDirection::Both => filter.instructions().to_vec(),
     }
 }
 
@@ -297,7 +297,7 @@ fn ring_count() -> Result<u32, CaptureError> {
     Ok(cpus::online_end(bpf::capture::possible_cpus()?))
 }
 
-fn shape(options: &Options, mtu: u32, rings: u32, memory_bytes: u64) -> RingShape {
+fn shape(options: &Options, mtu: u32, rings: u32, memory_bytes: u64) -> PacketRingShape {
     let size_bytes = block_size_bytes(options.snaplen);
     let frames = frames_of_block(size_bytes, options.kept_len(mtu));
     let blocks = u64::from(options.slots_wanted()).div_ceil(frames);
@@ -306,7 +306,7 @@ fn shape(options: &Options, mtu: u32, rings: u32, memory_bytes: u64) -> RingShap
         None => options.ring_size_bytes_max(rings, memory_bytes),
     };
     let [least, most] = [RING_SIZE_BYTES_MIN, most].map(|ring| ring / u64::from(size_bytes));
-    RingShape {
+    PacketRingShape {
         block_size_bytes: size_bytes,
         block_count: blocks.clamp(least, most) as u32,
         retire_ms: RETIRE_MS,
@@ -330,14 +330,14 @@ struct Group {
 }
 
 impl Group {
-    fn new(fanout: Fanout, direction: Direction) -> Self {
+    fn new(fanout: Fanout, direction: CaptureDirection) -> Self {
         let kind = match fanout {
             Fanout::Cpu => libc::PACKET_FANOUT_CPU,
             Fanout::Hash => libc::PACKET_FANOUT_HASH,
         };
         let outgoing = match direction {
-            Direction::In => libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING,
-            Direction::Out | Direction::Both => 0,
+            CaptureDirection::In => libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING,
+            CaptureDirection::Out | CaptureDirection::Both => 0,
         };
         Self { kind: kind | outgoing, number: None }
     }
@@ -399,10 +399,11 @@ mod tests {
 
     #[test]
     fn the_source_is_told_in_one_line() {
-        let facts = TpacketFacts { rings: 1, fanout: Fanout::Cpu, direction: Direction::In, why: None };
+        let facts =
+            TpacketFacts { rings: 1, fanout: Fanout::Cpu, direction: CaptureDirection::In, why: None };
         assert_eq!(facts.to_string(), "TPACKET_V3");
         let why = Some("lo is the loopback device".to_owned());
-        let facts = TpacketFacts { rings: 2, direction: Direction::Both, why, ..facts };
+        let facts = TpacketFacts { rings: 2, direction: CaptureDirection::Both, why, ..facts };
         let text = "TPACKET_V3, 2 rings by CPU, direction both; not XDP: lo is the loopback device";
         assert_eq!(facts.to_string(), text);
     }

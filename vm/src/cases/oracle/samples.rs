@@ -31,7 +31,7 @@ const LAST: &str = "     cur_";
 const ERRORS: &str = "errors: ";
 
 /// One call.
-struct Sample {
+struct SampleCall {
     script: &'static str,
     options: &'static str,
     device: &'static str,
@@ -39,13 +39,18 @@ struct Sample {
     frames: u64,
 }
 
-const fn sample(script: &'static str, options: &'static str, device: &'static str, frames: u64) -> Sample {
-    Sample { script, options, device, frames }
+const fn sample(
+    script: &'static str,
+    options: &'static str,
+    device: &'static str,
+    frames: u64,
+) -> SampleCall {
+    SampleCall { script, options, device, frames }
 }
 
 /// pktgen may not repeat frames on a veth, so what does that is for the dummy device, which counts
 /// them.
-const SAMPLES: &[Sample] = &[
+const SAMPLES: &[SampleCall] = &[
     sample("pktgen_sample01_simple.sh", "-n 1000 -d 198.18.7.2", "pgv0", 1000),
     sample("pktgen_sample01_simple.sh", "-n 500 -d 198.18.7.0/24 -p 9-109 -k -s 100", "pgv0", 500),
     sample("pktgen_sample01_simple.sh", "-n 200 -6 -d fd00::2 -v", "pgv0", 200),
@@ -105,7 +110,7 @@ pub(super) fn samples(finding: &mut CaseReport) -> Result<()> {
         unload("pktgen")?;
         lab.set_gro("on")?;
         let ours = sample.run("wirerate exec --", even_out)?;
-        let Sample { script, options, frames, .. } = sample;
+        let SampleCall { script, options, frames, .. } = sample;
         ensure!(ours.counted == *frames, "{script} {options}: {} of {frames} frames: {ours:?}", ours.counted);
         others.extend(theirs.others.iter().chain(&ours.others).cloned());
         differences.extend(theirs.difference(&ours).map(|what| format!("{script} {options}: {what}")));
@@ -159,7 +164,7 @@ pub(super) fn by_interrupt(finding: &mut CaseReport) -> Result<()> {
     Ok(())
 }
 
-impl Sample {
+impl SampleCall {
     fn run(&self, before: &str, even_out: impl Fn(String) -> String) -> Result<Done> {
         let Self { script, options, device, frames } = self;
         let tcpdump = tcpdump("/tmp/sample.pcap")?;

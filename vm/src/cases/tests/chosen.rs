@@ -27,7 +27,11 @@ pub(super) const CHOSEN: &[SelectedTests] = &[
     of(
         "bpf",
         "receive_program",
-        &["each_branch_counts_as_the_meter_does", "long_frames_in_pieces_are_measured"],
+        &[
+            "an_announced_end_is_noted_and_not_counted",
+            "each_branch_counts_as_the_meter_does",
+            "long_frames_in_pieces_are_measured",
+        ],
     ),
     of(
         "host",

@@ -134,7 +134,7 @@ mod tests {
         assert_eq!((args.frames_max(), args.snaplen()), (Some(20), 128));
         assert!(args.rx.quiet && args.rx.no_promisc);
         assert_eq!(args.rx.words, ["udp", "port", "9"]);
-        assert_eq!(args.source.direction, capture::Direction::Both);
+        assert_eq!(args.source.direction, capture::CaptureDirection::Both);
         let args = parsed("-i eth0 -w f -a duration:10 -a packets:7");
         assert_eq!((args.duration_ns(), args.frames_max()), (Some(10_000_000_000), Some(7)));
         assert_eq!(parsed("eth0 -t 3s").duration_ns(), Some(3_000_000_000));

@@ -12,7 +12,7 @@ pub const SCHEMA: &str = "wirerate.capture/1";
 
 /// What became of the frames that one CPU received.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Cpu {
+pub struct CpuResult {
     /// The CPU.
     pub cpu: u32,
     /// Frames that it received.
@@ -23,7 +23,7 @@ pub struct Cpu {
 
 /// The clock of one device, when last measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Clock {
+pub struct ClockReport {
     /// The device.
     pub device: String,
     /// The clock and its difference to UTC.
@@ -33,7 +33,7 @@ pub struct Clock {
     pub is_tai: bool,
 }
 
-impl fmt::Display for Clock {
+impl fmt::Display for ClockReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let device = &self.device;
         let PhcFacts { index, ahead_ns, drift_ppb, uncertainty_ns, steps, failures, .. } = self.facts;
@@ -112,9 +112,9 @@ pub struct Report {
     /// Why frames have the kernel's time although a device stamps them.
     pub hardware_time_refused: Option<String>,
     /// The clock of each device that stamps frames.
-    pub clocks: Vec<Clock>,
+    pub clocks: Vec<ClockReport>,
     /// Each CPU that received frames.
-    pub cpus: Vec<Cpu>,
+    pub cpus: Vec<CpuResult>,
 }
 
 impl Report {
@@ -206,7 +206,7 @@ impl fmt::Display for Report {
             table.count("commands", self.commands_failed, "rotate commands failed");
         }
         if self.cpus.len() > 1 {
-            for Cpu { cpu, received, lost_ring } in &self.cpus {
+            for CpuResult { cpu, received, lost_ring } in &self.cpus {
                 let lost =
                     if *lost_ring == 0 { String::new() } else { format!("{} lost", human_count(*lost_ring)) };
                 table.count(&format!("CPU {cpu}"), *received, &lost);
@@ -258,7 +258,7 @@ mod tests {
             file: Some("frames.pcapng".into()),
             file_names: vec!["frames.pcapng".into()],
             file_bytes: 96_000_248,
-            cpus: vec![Cpu { cpu: 1, received: 1_000_000, lost_ring: 0 }],
+            cpus: vec![CpuResult { cpu: 1, received: 1_000_000, lost_ring: 0 }],
             ..Report::default()
         }
     }
@@ -291,8 +291,8 @@ mod tests {
             clock_set_back: Some(1),
             commands_failed: 2,
             cpus: vec![
-                Cpu { cpu: 0, received: 600_000, lost_ring: 9_000 },
-                Cpu { cpu: 1, received: 400_000, lost_ring: 0 },
+                CpuResult { cpu: 0, received: 600_000, lost_ring: 9_000 },
+                CpuResult { cpu: 1, received: 400_000, lost_ring: 0 },
             ],
             ..report()
         }
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_clock_reads_like_this() {
-        let clock = Clock {
+        let clock = ClockReport {
             device: "eth1".into(),
             facts: PhcFacts {
                 ahead_ns: 37_000_000_012,
@@ -318,7 +318,7 @@ mod tests {
         };
         assert_eq!(clock.to_string(), "eth1 by /dev/ptp0: UTC +37.000000012 s, TAI, -120 ppb, within 85 ns");
         let facts = PhcFacts { ahead_ns: -5, steps: 2, ..clock.facts };
-        let set = Clock { facts, is_tai: false, ..clock };
+        let set = ClockReport { facts, is_tai: false, ..clock };
         assert_eq!(
             set.to_string(),
             "eth1 by /dev/ptp0: UTC -0.000000005 s, -120 ppb, within 85 ns; set 2 times, not readable 0 times"

@@ -1,16 +1,16 @@
 //! Runs `wirerate capture`: start, progress, end, report.
 
 use super::args::Args;
-use super::report::{Clock, Cpu, Report};
+use super::report::{ClockReport, CpuResult, Report};
 use crate::cmd::rx_args::Targets;
 use crate::cmd::rx_stats::Ticker;
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Outcome};
 use crate::rows::{Row, RowFormat, RowPrinter};
 use crate::stop::Stop;
-use crate::term::{Progress, REDRAW};
+use crate::term::{LiveLine, REDRAW};
 use crate::units::{human_count, human_pps, per_second};
-use capture::control::{Command, ControlServer};
+use capture::control::{ControlCommand, ControlServer};
 use capture::{CaptureError, Mode, OnError, Options, Output, RunAs, SNAPLEN_WHOLE, Session, Stats};
 use host::{Capability, Netns, Stack};
 use std::fs::File;
@@ -181,23 +181,23 @@ fn server(job: &CaptureJob<'_>) -> io::Result<ControlServer> {
 
 /// Executes a command.
 fn execute(
-    command: Command,
+    command: ControlCommand,
     session: &Session,
     mode: &mut Mode,
     is_over: &mut bool,
     ticker: &mut Ticker,
 ) -> Result<String, String> {
     match command {
-        Command::Mode(wanted) => {
+        ControlCommand::Mode(wanted) => {
             session.set_mode(wanted).map_err(|error| error.to_string())?;
             *mode = wanted;
             Ok(String::new())
         }
-        Command::Stats => {
+        ControlCommand::Stats => {
             let row = ticker.next_of_capture(&session.stats());
             Ok(out::json_line(row.schema(), &row))
         }
-        Command::Stop => {
+        ControlCommand::Stop => {
             *is_over = true;
             Ok(String::new())
         }
@@ -214,7 +214,7 @@ fn watch(
 ) -> Result<(), OutError> {
     let is_wanted = !args.json && !args.has_rows() && !args.rx.quiet;
     let mut printer = RowPrinter::new(RowFormat::of(args.json, args.csv));
-    let progress = Progress::new(is_wanted, args.frames_max().unwrap_or(0));
+    let progress = LiveLine::new(is_wanted, args.frames_max().unwrap_or(0));
     let (started, mut ticker, mut redrawn) = (Instant::now(), Ticker::default(), Duration::ZERO);
     let end = args.duration_ns().map(|duration_ns| started + Duration::from_nanos(duration_ns));
     let mut before = session.stats();
@@ -285,7 +285,7 @@ fn report(job: &CaptureJob<'_>, mode: Mode, ended: &capture::Report) -> Report {
         clocks: ended.devices.iter().filter_map(clock).collect(),
         cpus: (ended.stats.by_cpu().into_iter())
             .filter(|(_, counts)| counts.received > 0)
-            .map(|(cpu, counts)| Cpu { cpu, received: counts.received, lost_ring: counts.lost_ring })
+            .map(|(cpu, counts)| CpuResult { cpu, received: counts.received, lost_ring: counts.lost_ring })
             .collect(),
     }
 }
@@ -297,9 +297,9 @@ fn refusals(ended: &capture::Report) -> Option<String> {
     (!refusals.is_empty()).then(|| refusals.join("; "))
 }
 
-fn clock(device: &capture::DeviceFacts) -> Option<Clock> {
+fn clock(device: &capture::CapturedDevice) -> Option<ClockReport> {
     let facts = device.clock?;
-    Some(Clock { device: device.link.name.clone(), facts, is_tai: facts.is_tai() })
+    Some(ClockReport { device: device.link.name.clone(), facts, is_tai: facts.is_tai() })
 }
 
 /// Prints the report, and returns how the capture ended.

@@ -1,6 +1,6 @@
 //! Arguments of `wirerate capture` that select frames and the way to capture them.
 
-use capture::{ClockMode, Direction, Fanout, Options, SourceKind};
+use capture::{CaptureDirection, ClockMode, Fanout, Options, SourceKind};
 
 /// See the top of the file.
 #[derive(Clone, Debug, clap::Args)]
@@ -13,7 +13,7 @@ pub struct SourceArgs {
     pub clock: ClockMode,
     /// Direction of the frames; all but `in` need packet sockets
     #[arg(short = 'Q', long, value_enum, default_value = "in")]
-    pub direction: Direction,
+    pub direction: CaptureDirection,
     /// How frames are distributed among packet sockets; `hash` takes them instead of XDP
     #[arg(long, value_enum, default_value = "cpu")]
     pub fanout: Fanout,

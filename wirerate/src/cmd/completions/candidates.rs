@@ -6,7 +6,7 @@ use host::{Netns, Stack};
 /// The candidates for the last of `words`; the first is the name of the program.
 pub(super) fn of(parser: &Command, words: &[String]) -> Vec<String> {
     let Some((typed, before)) = words.split_last() else { return Vec::new() };
-    let place = Place::after(parser, before);
+    let place = CursorPosition::after(parser, before);
     let found = match (&place.option, typed.split_once('=')) {
         (Some(option), _) => values(option, &place, words),
         (None, Some((name, _))) if name.starts_with("--") => {
@@ -24,7 +24,7 @@ pub(super) fn of(parser: &Command, words: &[String]) -> Vec<String> {
 }
 
 /// Where the next word stands.
-struct Place<'a> {
+struct CursorPosition<'a> {
     command: &'a Command,
     /// The option whose value it is.
     option: Option<&'a Arg>,
@@ -35,7 +35,7 @@ struct Place<'a> {
     is_after_options: bool,
 }
 
-impl<'a> Place<'a> {
+impl<'a> CursorPosition<'a> {
     fn after(parser: &'a Command, words: &[String]) -> Self {
         let mut place = Self {
             command: parser,
@@ -112,7 +112,7 @@ fn with_help(word: &str, help: Option<&clap::builder::StyledStr>) -> String {
 }
 
 /// Subcommands, or values of the next positional argument.
-fn words_of(place: &Place<'_>, words: &[String]) -> Vec<String> {
+fn words_of(place: &CursorPosition<'_>, words: &[String]) -> Vec<String> {
     if place.command.has_subcommands() {
         return subcommands(place.command);
     }
@@ -141,7 +141,7 @@ fn orders(words: &[String]) -> Vec<String> {
     next.iter().map(ToString::to_string).collect()
 }
 
-fn values(arg: &Arg, place: &Place<'_>, words: &[String]) -> Vec<String> {
+fn values(arg: &Arg, place: &CursorPosition<'_>, words: &[String]) -> Vec<String> {
     let possible = arg.get_possible_values();
     if !possible.is_empty() {
         let shown = possible.iter().filter(|value| !value.is_hide_set());

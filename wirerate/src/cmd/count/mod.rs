@@ -5,7 +5,7 @@ mod report;
 mod run;
 
 pub use report::Report;
-pub use run::{Kind, run};
+pub use run::{CountKind, run};
 
 use crate::cmd::rx_args::RxArgs;
 use crate::units::{Count, Nanos};
@@ -22,13 +22,14 @@ pub struct Args {
     /// Time to count for, such as 10s
     #[arg(short = 't', long, value_name = "TIME")]
     pub duration: Option<Nanos>,
-    /// As of `capture`: here the rows are always printed
-    #[arg(long, hide = true)]
+    /// Print a row each second; done without it on a terminal
+    #[arg(long)]
     pub every_second: bool,
-    /// Print one line of JSON each second and one at the end (docs/json.md)
+    /// Print the report as one line of JSON, and one each second with --every-second
+    /// (docs/json.md)
     #[arg(long)]
     pub json: bool,
-    /// Print the rows as CSV; the report goes to standard error
+    /// Print a row each second as CSV; the report goes to standard error
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
 }

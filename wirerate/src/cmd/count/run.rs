@@ -1,11 +1,11 @@
-//! A run of `wirerate count` or `wirerate sink`: start, a line each second, end, report.
+//! A run of `wirerate count` or `wirerate sink`: start, rows if they are wanted, end, report.
 
 use super::{Args, Report};
 use crate::cmd::rx_args::Targets;
 use crate::cmd::rx_stats::{Cpu, Ticker};
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Outcome};
-use crate::rows::{RowFormat, RowPrinter};
+use crate::rows::{self, RowFormat, RowPrinter};
 use crate::stop::Stop;
 use capture::{CountOptions, Counting, CpuCount, Mode, XdpModeChoice};
 use std::thread;
@@ -16,14 +16,14 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Which of the two commands it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum CountKind {
     /// The host receives the frames.
     Count,
     /// The frames are dropped.
     Sink,
 }
 
-impl Kind {
+impl CountKind {
     fn mode(self) -> Mode {
         match self {
             Self::Count => Mode::Mirror,
@@ -50,7 +50,7 @@ impl Kind {
 ///
 /// # Errors
 /// Refused by the host or the device.
-pub fn run(kind: Kind, args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
+pub fn run(kind: CountKind, args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let targets = args.rx.targets(kind.name())?;
     let [device] = &targets.devices[..] else {
         let why = "one device at a time";
@@ -81,7 +81,7 @@ pub fn run(kind: Kind, args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         received: ended.cpus.iter().map(|cpu| cpu.frames).sum(),
         filtered: ended.cpus.iter().map(|cpu| cpu.filtered).sum(),
         received_bytes: ended.cpus.iter().map(|cpu| cpu.frame_bytes).sum(),
-        cpus: rows(&ended.cpus),
+        cpus: cpu_rows(&ended.cpus),
     };
     match RowFormat::of(args.json, args.csv) {
         RowFormat::Json => out::text(&report.json_line())?,
@@ -91,7 +91,7 @@ pub fn run(kind: Kind, args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     Ok(if ended.is_device_gone { Outcome::No } else { Outcome::Done })
 }
 
-fn print_notes(kind: Kind, device: &str, counting: &Counting) {
+fn print_notes(kind: CountKind, device: &str, counting: &Counting) {
     eprintln!("wirerate: {} {device} ({})", kind.doing(), counting.xdp());
     if let Some(refusal) = counting.promiscuous_refusal() {
         eprintln!(
@@ -103,7 +103,13 @@ fn print_notes(kind: Kind, device: &str, counting: &Counting) {
     }
 }
 
-fn start(kind: Kind, args: &Args, targets: &Targets, device: &str, stop: &Stop) -> Result<Counting, Failure> {
+fn start(
+    kind: CountKind,
+    args: &Args,
+    targets: &Targets,
+    device: &str,
+    stop: &Stop,
+) -> Result<Counting, Failure> {
     let options = CountOptions {
         ifname: device.to_owned(),
         netns: targets.netns.clone(),
@@ -122,18 +128,20 @@ fn start(kind: Kind, args: &Args, targets: &Targets, device: &str, stop: &Stop) 
     })
 }
 
-/// Prints a row each second until it is time to end.
+/// Prints the rows that are wanted until it is time to end.
 fn watch(counting: &Counting, args: &Args, stop: &Stop) -> Result<(), OutError> {
     let wanted = args.count.map(|count| count.0).filter(|count| *count > 0);
     let duration = args.duration.map(|duration| Duration::from_nanos(duration.0));
     let mut ticker = Ticker::default();
-    let mut printer = RowPrinter::new(RowFormat::of(args.json, args.csv));
+    let format = RowFormat::of(args.json, args.csv);
+    let has_rows = rows::are_wanted(args.every_second, format);
+    let mut printer = RowPrinter::new(format);
     loop {
         let (cpus, elapsed) = (counting.cpus(), counting.elapsed());
         let received: u64 = cpus.iter().map(|cpu| cpu.frames).sum();
-        if ticker.is_due(elapsed) {
+        if has_rows && ticker.is_due(elapsed) {
             let bytes = cpus.iter().map(|cpu| cpu.frame_bytes).sum();
-            printer.print(&ticker.next(elapsed, bytes, rows(&cpus)))?;
+            printer.print(&ticker.next(elapsed, bytes, cpu_rows(&cpus)))?;
         }
         let is_enough = wanted.is_some_and(|wanted| received >= wanted);
         let is_late = duration.is_some_and(|duration| elapsed >= duration);
@@ -145,6 +153,6 @@ fn watch(counting: &Counting, args: &Args, stop: &Stop) -> Result<(), OutError> 
     }
 }
 
-fn rows(cpus: &[CpuCount]) -> Vec<Cpu> {
+fn cpu_rows(cpus: &[CpuCount]) -> Vec<Cpu> {
     cpus.iter().map(|count| Cpu { cpu: count.cpu, received: count.frames }).collect()
 }

@@ -169,7 +169,7 @@ fn report(args: &Args, sent: &send::Report, captured: &capture::Report, dropped:
         duration_ns: sent.duration_ns,
         engine: sent.engine.name.to_owned(),
         source: captured.devices[0].source.to_string(),
-        stopped: sent.end == send::End::Stopped,
+        stopped: sent.end == send::EndReason::Stopped,
     }
 }
 

@@ -1,7 +1,8 @@
 //! Checks of a device: one pure function each, from its facts to a finding.
 
 use super::finding::{About, Finding};
-use super::target::Target;
+use super::target::DoctorTarget;
+use crate::cmd::send::device::DownPeer;
 use crate::units::{human_bps, human_count, human_pps};
 use host::{
     CpuList, DeviceState, FEATURE_GRO, FEATURE_GRO_HARDWARE, FEATURE_LRO, FEATURE_TSO, LinkLayer, Machine,
@@ -12,7 +13,7 @@ use host::{
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     /// Its name and namespace.
-    pub target: &'a Target,
+    pub target: &'a DoctorTarget,
     /// The device.
     pub state: &'a DeviceState,
     /// The machine.
@@ -21,6 +22,8 @@ pub struct Context<'a> {
     pub cpu: u32,
     /// CPUs of the NUMA node of the device, if it has one.
     pub near: Option<&'a CpuList>,
+    /// The peer of a veth, if it is down.
+    pub down_peer: Option<&'a DownPeer>,
 }
 
 /// A check; `None` where the driver does not provide the fact.
@@ -93,8 +96,13 @@ fn state(context: &Context<'_>) -> Option<Finding> {
     }
     if !context.state.link.has_carrier() {
         let why = "frames would be lost before the wire, so send rejects the device";
-        let what = format!("connect {name}, or set its peer up");
-        return Some(problem("state", format!("{name} is up but has no carrier"), why).try_this(what));
+        let (what, advice) = match context.down_peer {
+            Some(peer) => (format!("{name} has no carrier: its peer {} is down", peer.name), peer.up.clone()),
+            None => {
+                (format!("{name} is up but has no carrier"), format!("connect {name}, or set its peer up"))
+            }
+        };
+        return Some(problem("state", what, why).try_this(advice));
     }
     ok("state", format!("{name} is up and has a carrier"))
 }
@@ -366,7 +374,8 @@ pub(super) mod tests {
     use super::super::host::tests::good;
     use super::*;
     use host::{
-        AttachedXdp, Features, FlowControl, Interrupt, Rings, Steering, Timestamping, XdpFeatures, XdpMode,
+        AttachedXdp, AttachedXdpMode, Features, FlowControl, Interrupt, Rings, Steering, Timestamping,
+        XdpFeatures,
     };
 
     /// A card without anything to improve.
@@ -408,9 +417,9 @@ pub(super) mod tests {
     }
 
     fn findings_of(state: &DeviceState, machine: &Machine, netns: Option<&str>) -> Vec<Finding> {
-        let target = Target { ifname: "eth1".to_owned(), netns: netns.map(str::to_owned) };
+        let target = DoctorTarget { ifname: "eth1".to_owned(), netns: netns.map(str::to_owned) };
         let near = machine.online.clone();
-        findings(&Context { target: &target, state, machine, cpu: 7, near: Some(&near) })
+        findings(&Context { target: &target, state, machine, cpu: 7, near: Some(&near), down_peer: None })
     }
 
     #[test]
@@ -477,7 +486,7 @@ pub(super) mod tests {
     }
 
     fn attached() -> AttachedXdp {
-        AttachedXdp { mode: XdpMode::Native, program_id: 41 }
+        AttachedXdp { mode: AttachedXdpMode::Native, program_id: 41 }
     }
 
     fn one_cpu(state: &mut DeviceState) {
@@ -513,10 +522,16 @@ pub(super) mod tests {
     #[test]
     fn a_node_without_a_cpu_of_ours_is_a_problem() {
         let machine = Machine { allowed: "0-3".parse().unwrap(), ..good() };
-        let (target, state) = (Target { ifname: "eth1".to_owned(), netns: None }, card());
+        let (target, state) = (DoctorTarget { ifname: "eth1".to_owned(), netns: None }, card());
         let near = "4-7".parse().unwrap();
-        let context =
-            Context { target: &target, state: &state, machine: &machine, cpu: 3, near: Some(&near) };
+        let context = Context {
+            target: &target,
+            state: &state,
+            machine: &machine,
+            cpu: 3,
+            near: Some(&near),
+            down_peer: None,
+        };
         let found = numa(&context).expect("it is told");
         assert_eq!(
             (found.severity, found.tries),

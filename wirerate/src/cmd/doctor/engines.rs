@@ -1,9 +1,9 @@
 //! Which engines and capture sources work, and which one is chosen: pure functions of the probe
 //! results.
 
-use super::target::Target;
+use super::target::DoctorTarget;
 use engine::EngineKind;
-use host::{DeviceState, LinkLayer, Machine, Right};
+use host::{CommandPlace, DeviceState, LinkLayer, Machine, Right};
 use serde::Serialize;
 
 /// Whether an engine or source works.
@@ -22,7 +22,7 @@ pub enum Answer {
 
 /// One engine, or one source of a capture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Row {
+pub struct EngineRow {
     /// Its name.
     pub name: &'static str,
     /// Whether it works on this device.
@@ -49,22 +49,24 @@ pub struct EngineStatus {
 }
 
 impl EngineStatus {
-    /// From the result of `engine`.
-    pub fn of(probed: engine::Probed) -> Self {
+    /// From the result of `engine`. Commands for the device run in `place`.
+    pub fn of(probed: engine::Probed, place: &CommandPlace) -> Self {
         let kind = probed.kind;
         match probed.answer {
             Ok(merit) => Self { kind, answer: Answer::Yes, why: merit.to_owned(), advice: None },
             Err(error) if error.is_denied() => {
                 Self { kind, answer: Answer::NotAllowed, why: error.in_one_line(), advice: None }
             }
-            Err(error) => Self { kind, answer: Answer::No, why: error.in_one_line(), advice: error.advice() },
+            Err(error) => {
+                Self { kind, answer: Answer::No, why: error.in_one_line(), advice: error.advice_in(place) }
+            }
         }
     }
 }
 
 /// The engine that `send` takes for plain frames, or the source that `capture` takes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Choice {
+pub struct DefaultChoice {
     /// Its name; `null` when there is none or it is unknown.
     pub name: Option<&'static str>,
     /// False when one of higher preference could not be tested.
@@ -74,10 +76,10 @@ pub struct Choice {
 }
 
 /// The engines in order of preference, with further facts.
-pub fn rows(statuses: &[EngineStatus], state: &DeviceState) -> Vec<Row> {
+pub fn rows(statuses: &[EngineStatus], state: &DeviceState) -> Vec<EngineRow> {
     statuses
         .iter()
-        .map(|status| Row {
+        .map(|status| EngineRow {
             name: status.kind.name(),
             answer: status.answer,
             why: status.why.clone(),
@@ -88,15 +90,15 @@ pub fn rows(statuses: &[EngineStatus], state: &DeviceState) -> Vec<Row> {
 }
 
 /// The engine that `send` takes: the first one that works.
-pub fn engine_choice(statuses: &[EngineStatus]) -> Choice {
+pub fn engine_choice(statuses: &[EngineStatus]) -> DefaultChoice {
     let answers: Vec<_> =
         statuses.iter().map(|status| (status.kind.name(), status.answer, status.why.as_str())).collect();
     choice(&answers)
 }
 
 /// The source that `capture` takes in mirror mode by default.
-pub fn capture_choice(captures: &[Row], state: &DeviceState) -> Choice {
-    let answer = |row: &Row| match row.name {
+pub fn capture_choice(captures: &[EngineRow], state: &DeviceState) -> DefaultChoice {
+    let answer = |row: &EngineRow| match row.name {
         // XDP sees only one of its two directions.
         "xdp_native" | "xdp_generic" if state.link.is_loopback() => (Answer::No, "it is the loopback device"),
         "xdp_native" | "xdp_generic" if stamps_beyond_xdp(state) => (
@@ -127,23 +129,23 @@ fn stamps_beyond_xdp(state: &DeviceState) -> bool {
 }
 
 /// The first one that works. If an earlier one could not be tested, the choice is unknown.
-fn choice(answers: &[(&'static str, Answer, &str)]) -> Choice {
+fn choice(answers: &[(&'static str, Answer, &str)]) -> DefaultChoice {
     let chosen = answers.iter().position(|(_, answer, _)| *answer != Answer::No);
     let before = answers[..chosen.unwrap_or(answers.len())].iter();
     let not = before.map(|(name, _, why)| format!("not {name}: {why}"));
     match chosen.map(|index| answers[index]) {
         Some((name, Answer::Yes, why)) => {
             let why = std::iter::once(why.to_owned()).chain(not).collect();
-            Choice { name: Some(name), is_known: true, why }
+            DefaultChoice { name: Some(name), is_known: true, why }
         }
         Some((name, answer, why)) => {
             let unknown = match answer {
                 Answer::NotAllowed => format!("{name} cannot be tested: {why}"),
                 _ => format!("{name} may work: {why}"),
             };
-            Choice { name: None, is_known: false, why: not.chain([unknown]).collect() }
+            DefaultChoice { name: None, is_known: false, why: not.chain([unknown]).collect() }
         }
-        None => Choice { name: None, is_known: true, why: not.collect() },
+        None => DefaultChoice { name: None, is_known: true, why: not.collect() },
     }
 }
 
@@ -190,16 +192,21 @@ const MTU_OF_ONE_PAGE: u32 = 3506;
 
 /// The capture sources of a device. Nothing is attached for this, because a driver may stop its
 /// queues.
-pub fn captures(state: &DeviceState, machine: &Machine, target: &Target) -> Vec<Row> {
+pub fn captures(state: &DeviceState, machine: &Machine, target: &DoctorTarget) -> Vec<EngineRow> {
     vec![native(state, machine, target), generic(state, machine, target), packet_socket(machine)]
 }
 
-fn row(name: &'static str, answer: Answer, why: impl Into<String>) -> Row {
-    Row { name, answer, why: why.into(), notes: Vec::new(), tries: Vec::new() }
+fn row(name: &'static str, answer: Answer, why: impl Into<String>) -> EngineRow {
+    EngineRow { name, answer, why: why.into(), notes: Vec::new(), tries: Vec::new() }
 }
 
 /// Why no XDP program can be attached, if so.
-fn xdp_trouble(name: &'static str, state: &DeviceState, machine: &Machine, target: &Target) -> Option<Row> {
+fn xdp_trouble(
+    name: &'static str,
+    state: &DeviceState,
+    machine: &Machine,
+    target: &DoctorTarget,
+) -> Option<EngineRow> {
     if machine.lacks(Right::Bpf) || machine.lacks(Right::NetAdmin) {
         return Some(row(name, Answer::NotAllowed, "requires CAP_BPF and CAP_NET_ADMIN"));
     }
@@ -209,10 +216,10 @@ fn xdp_trouble(name: &'static str, state: &DeviceState, machine: &Machine, targe
     let xdp = state.link.xdp?;
     let off = target.ip(&format!("link set dev {} xdp off", target.ifname));
     let why = format!("the device already runs an XDP program (id {})", xdp.program_id);
-    Some(Row { tries: vec![off], ..row(name, Answer::No, why) })
+    Some(EngineRow { tries: vec![off], ..row(name, Answer::No, why) })
 }
 
-fn native(state: &DeviceState, machine: &Machine, target: &Target) -> Row {
+fn native(state: &DeviceState, machine: &Machine, target: &DoctorTarget) -> EngineRow {
     const NAME: &str = "xdp_native";
     if let Some(trouble) = xdp_trouble(NAME, state, machine, target) {
         return trouble;
@@ -232,16 +239,16 @@ fn native(state: &DeviceState, machine: &Machine, target: &Target) -> Row {
         ),
     ];
     let notes = notes.into_iter().filter(|(is_so, _)| *is_so).map(|(_, text)| text.to_owned()).collect();
-    Row { notes, ..row(NAME, Answer::Yes, "the driver runs XDP programs") }
+    EngineRow { notes, ..row(NAME, Answer::Yes, "the driver runs XDP programs") }
 }
 
-fn generic(state: &DeviceState, machine: &Machine, target: &Target) -> Row {
+fn generic(state: &DeviceState, machine: &Machine, target: &DoctorTarget) -> EngineRow {
     const NAME: &str = "xdp_generic";
     xdp_trouble(NAME, state, machine, target)
         .unwrap_or_else(|| row(NAME, Answer::Yes, "works on every device, at the cost of an skb per frame"))
 }
 
-fn packet_socket(machine: &Machine) -> Row {
+fn packet_socket(machine: &Machine) -> EngineRow {
     const NAME: &str = "tpacket";
     if !machine.has_packet_sockets {
         return row(NAME, Answer::No, "the kernel does not support packet sockets");

@@ -5,10 +5,10 @@ use crate::units::human_count;
 use host::{Machine, Right, Setting};
 
 /// A check; `None` where the kernel does not provide the fact.
-type Check = fn(&Machine) -> Option<Finding>;
+type HostCheck = fn(&Machine) -> Option<Finding>;
 
 /// All checks, in the order of the report.
-const CHECKS: &[Check] = &[
+const CHECKS: &[HostCheck] = &[
     rights,
     jit,
     jit_harden,

@@ -18,10 +18,10 @@ use ::host::{CpuList, HostError, Link, Machine, Netns, Stack};
 use engine::{Limits, Request, TxOptions};
 use engines::EngineStatus;
 use packet::{Config, Cursor, DeviceFacts, MacAddr};
-use report::{DeviceRow, DeviceSummary, HostSummary, Layout, Report};
+use report::{DeviceRow, DeviceSummary, HostSummary, Report, TextLayout};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use target::Target;
+use target::DoctorTarget;
 
 /// Destination of the frames that the engines are probed with; none is sent.
 const NOWHERE: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0xff]);
@@ -56,11 +56,14 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let machine = Machine::read();
     let report = match &args.device {
-        Some(name) => examine(Target { ifname: name.clone(), netns: args.netns.clone() }, &machine)?,
+        Some(name) => examine(DoctorTarget { ifname: name.clone(), netns: args.netns.clone() }, &machine)?,
         None => overview(args.netns.clone(), &machine)?,
     };
-    let layout = Layout { columns: crate::term::stdout_columns(), has_all: args.all };
-    out::text(&if args.json { report.json_line() } else { report.text(layout) })?;
+    let layout = TextLayout { columns: crate::term::stdout_columns(), has_all: args.all };
+    match args.json {
+        true => out::text(&report.json_line())?,
+        false => out::report(&report.text(layout))?,
+    }
     Ok(report.outcome())
 }
 
@@ -69,14 +72,26 @@ fn failed(act: impl Fn() -> String) -> impl Fn(HostError) -> Failure {
 }
 
 /// The report for one device.
-fn examine(target: Target, machine: &Machine) -> Result<Report, Failure> {
+fn examine(target: DoctorTarget, machine: &Machine) -> Result<Report, Failure> {
     let failed = failed(|| format!("examine {}", target.ifname));
     let found = TxDevice::find(target.netns.as_deref(), &target.ifname).map_err(&failed)?;
     let state = found.stack.device_state(&target.ifname).map_err(&failed)?;
     let cpu = nearest_cpus(&found, None, 1)?[0];
-    let statuses = probe(&found, cpu)?;
+    let mut statuses = probe(&found, cpu)?;
+    let down_peer = found.down_peer().filter(|_| !state.link.has_carrier());
+    if let Some(peer) = &down_peer {
+        let advised = statuses.iter_mut().filter(|status| status.advice.is_some());
+        advised.for_each(|status| status.advice = Some(peer.up.clone()));
+    }
     let near = state.node.map(|node| cpus_of(node, machine));
-    let context = device::Context { target: &target, state: &state, machine, cpu, near: near.as_ref() };
+    let context = device::Context {
+        target: &target,
+        state: &state,
+        machine,
+        cpu,
+        near: near.as_ref(),
+        down_peer: down_peer.as_ref(),
+    };
     let mut findings = device::findings(&context);
     findings.extend(host::findings(machine));
     let captures = engines::captures(&state, machine, &target);
@@ -155,7 +170,7 @@ fn probe(device: &TxDevice, cpu: u32) -> Result<Vec<EngineStatus>, Failure> {
     let act = || format!("probe the engines on {}", device.link.name);
     let probed =
         engine::probe(&device.netns, cpu, &request).map_err(|why| Failure::engine(act(), why, None))?;
-    Ok(probed.into_iter().map(EngineStatus::of).collect())
+    Ok(probed.into_iter().map(|probed| EngineStatus::of(probed, &device.command_place())).collect())
 }
 
 /// The CPUs of a NUMA node.

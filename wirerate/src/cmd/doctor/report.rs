@@ -1,6 +1,6 @@
 //! The report: as text, sorted by severity, and as JSON (`wirerate.doctor/1`).
 
-use super::engines::{Answer, Choice, Row};
+use super::engines::{Answer, DefaultChoice, EngineRow};
 use super::finding::{About, Finding, Severity};
 use crate::out;
 use crate::outcome::Outcome;
@@ -19,13 +19,13 @@ pub struct Report {
     /// The namespace, if one was given.
     pub netns: Option<String>,
     /// Engines of the device, in order of preference.
-    pub engines: Vec<Row>,
+    pub engines: Vec<EngineRow>,
     /// The engine that `send` takes for plain frames.
-    pub engine: Option<Choice>,
+    pub engine: Option<DefaultChoice>,
     /// Capture sources of the device, in order of preference.
-    pub captures: Vec<Row>,
+    pub captures: Vec<EngineRow>,
     /// The source that `capture` takes in mirror mode; of the device.
-    pub capture: Option<Choice>,
+    pub capture: Option<DefaultChoice>,
     /// All devices, in an overview.
     pub devices: Vec<DeviceRow>,
     /// The machine.
@@ -71,7 +71,7 @@ pub struct DeviceRow {
     /// It carries a default route.
     pub is_default_route: bool,
     /// The engine that `send` takes for plain frames.
-    pub engine: Choice,
+    pub engine: DefaultChoice,
     /// An engine works, or could not be tested.
     #[serde(skip)]
     pub may_work: bool,
@@ -134,7 +134,7 @@ impl Report {
     }
 
     /// The report as text in `layout`.
-    pub fn text(&self, layout: Layout) -> String {
+    pub fn text(&self, layout: TextLayout) -> String {
         let mut text = match &self.device {
             Some(device) => self.device_text(device, layout),
             None => self.devices_text(layout),
@@ -150,7 +150,7 @@ impl Report {
         text
     }
 
-    fn device_text(&self, device: &DeviceSummary, layout: Layout) -> String {
+    fn device_text(&self, device: &DeviceSummary, layout: TextLayout) -> String {
         let driver = device.driver.as_ref().map(|driver| format!(", driver {driver}")).unwrap_or_default();
         let state = device.state.replace('_', " ");
         let mut text =
@@ -165,7 +165,7 @@ impl Report {
         text + "\ndevice\n" + &self.findings_text(About::Device, layout)
     }
 
-    fn devices_text(&self, layout: Layout) -> String {
+    fn devices_text(&self, layout: TextLayout) -> String {
         let mut text =
             layout.title(&format!("devices{}; `wirerate doctor DEV` reports details", self.in_netns()));
         let width = self.devices.iter().map(|listed| listed.device.name.len()).max().unwrap_or(0);
@@ -188,7 +188,7 @@ impl Report {
     }
 
     /// Sorted by severity; what is as it should be is one line, unless all is asked for.
-    fn findings_text(&self, about: About, layout: Layout) -> String {
+    fn findings_text(&self, about: About, layout: TextLayout) -> String {
         let mut found: Vec<_> = self.findings.iter().filter(|finding| finding.about == about).collect();
         found.sort_by_key(|finding| finding.severity);
         let is_listed = |finding: &&&Finding| layout.has_all || finding.severity != Severity::Ok;
@@ -205,14 +205,14 @@ impl Report {
 
 /// How the text is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct TextLayout {
     /// Columns of a line at most.
     pub columns: usize,
     /// Also what is as it should be, and every reason.
     pub has_all: bool,
 }
 
-impl Layout {
+impl TextLayout {
     /// `first` and `text` as one line, wrapped; both begin `indent` columns from the left.
     fn line(self, indent: usize, first: &str, text: &str) -> String {
         let first = if first.is_empty() { " ".repeat(indent) } else { first.to_owned() };
@@ -230,17 +230,17 @@ impl Layout {
 }
 
 /// One line, then one for the effect and one for each thing to try.
-fn finding_text(finding: &Finding, layout: Layout) -> String {
+fn finding_text(finding: &Finding, layout: TextLayout) -> String {
     const INDENT: usize = 12;
     let mut text = layout.line(INDENT, &format!("  {:8}  ", finding.severity), &finding.what);
     if !finding.why.is_empty() {
         text += &layout.line(INDENT, "", &finding.why);
     }
-    finding.tries.iter().for_each(|what| text += &Layout::advice(INDENT, what));
+    finding.tries.iter().for_each(|what| text += &TextLayout::advice(INDENT, what));
     text
 }
 
-fn rows_text(rows: &[Row], layout: Layout) -> String {
+fn rows_text(rows: &[EngineRow], layout: TextLayout) -> String {
     const INDENT: usize = 28;
     let mut text = String::new();
     for row in rows {
@@ -253,13 +253,13 @@ fn rows_text(rows: &[Row], layout: Layout) -> String {
         text += &layout.line(INDENT, &format!("  {:11}  {answer:11}  ", row.name), &row.why);
         let is_detailed = layout.has_all || row.answer != Answer::Yes;
         row.notes.iter().filter(|_| is_detailed).for_each(|note| text += &layout.line(INDENT, "", note));
-        row.tries.iter().for_each(|what| text += &Layout::advice(INDENT, what));
+        row.tries.iter().for_each(|what| text += &TextLayout::advice(INDENT, what));
     }
     text
 }
 
 /// `send uses skb`. The reasons are in the rows above, or in the report of the device.
-fn choice_text(command: &str, choice: &Choice) -> String {
+fn choice_text(command: &str, choice: &DefaultChoice) -> String {
     match (choice.name, choice.is_known) {
         (Some(name), _) => format!("{command} uses {name}"),
         (None, true) => format!("{command} cannot use this device"),
@@ -268,12 +268,12 @@ fn choice_text(command: &str, choice: &Choice) -> String {
 }
 
 /// `send uses skb: a BPF program builds the frames; not xdp: ...`.
-fn reasons_text(command: &str, choice: &Choice) -> String {
+fn reasons_text(command: &str, choice: &DefaultChoice) -> String {
     format!("{}: {}", choice_text(command, choice), choice.why.join("; "))
 }
 
 /// `send cannot use this device: eth1 is down`, with the reason of the preferred engine.
-fn no_choice_text(command: &str, choice: &Choice) -> String {
+fn no_choice_text(command: &str, choice: &DefaultChoice) -> String {
     let first =
         choice.why.first().map_or("", |why| why.split_once(": ").map_or(&**why, |(_, reason)| reason));
     format!("{}: {first}", choice_text(command, choice))
@@ -284,22 +284,22 @@ mod tests {
     use super::super::device::{self, Context};
     use super::super::engines::{self, EngineStatus};
     use super::super::host::tests::good;
-    use super::super::target::Target;
+    use super::super::target::DoctorTarget;
     use super::super::{device::tests::card, host as checks};
     use super::*;
     use engine::EngineKind;
     use host::{Right, Setting};
     use testkit::golden;
 
-    const LAYOUT: Layout = Layout { columns: 80, has_all: false };
+    const LAYOUT: TextLayout = TextLayout { columns: 80, has_all: false };
 
     fn status(kind: EngineKind, answer: Answer, why: &str, advice: Option<&str>) -> EngineStatus {
         EngineStatus { kind, answer, why: why.to_owned(), advice: advice.map(str::to_owned) }
     }
 
     fn report(statuses: &[EngineStatus], state: &DeviceState, machine: &Machine) -> Report {
-        let target = Target { ifname: state.link.name.clone(), netns: None };
-        let context = Context { target: &target, state, machine, cpu: 7, near: None };
+        let target = DoctorTarget { ifname: state.link.name.clone(), netns: None };
+        let context = Context { target: &target, state, machine, cpu: 7, near: None, down_peer: None };
         let mut findings = device::findings(&context);
         findings.extend(checks::findings(machine));
         let captures = engines::captures(state, machine, &target);
@@ -333,8 +333,8 @@ mod tests {
         let report = report(&statuses, &card(), &good());
         assert_eq!(report.outcome(), Outcome::Done);
         golden("report_doctor.txt", &report.text(LAYOUT));
-        golden("report_doctor_everything.txt", &report.text(Layout { has_all: true, ..LAYOUT }));
-        let narrow = report.text(Layout { columns: 60, ..LAYOUT });
+        golden("report_doctor_everything.txt", &report.text(TextLayout { has_all: true, ..LAYOUT }));
+        let narrow = report.text(TextLayout { columns: 60, ..LAYOUT });
         assert!(narrow.lines().all(|line| line.len() <= 60 || line.contains("try: ")), "{narrow}");
         golden("report_doctor.json", &report.json_line());
     }
@@ -351,7 +351,7 @@ mod tests {
         assert_eq!(takes(|state| state.xdp = Some(Default::default())), (Some("xdp_generic"), true, 2));
         assert_eq!(takes(|state| state.xdp = None), (None, false, 1));
         let busy = |state: &mut DeviceState| {
-            state.link.xdp = Some(host::AttachedXdp { mode: host::XdpMode::Native, program_id: 7 });
+            state.link.xdp = Some(host::AttachedXdp { mode: host::AttachedXdpMode::Native, program_id: 7 });
         };
         assert_eq!(takes(busy), (Some("tpacket"), true, 3));
         assert_eq!(takes(|state| state.link.layer = host::LinkLayer::None), (Some("tpacket"), true, 3));
@@ -384,15 +384,15 @@ mod tests {
 
     #[test]
     fn an_overview_has_a_line_for_each_device() {
-        let choice = |name, why: &str| Choice { name, is_known: true, why: vec![why.to_owned()] };
-        let listed = |state: &DeviceState, is_default_route, engine: Choice| DeviceRow {
+        let choice = |name, why: &str| DefaultChoice { name, is_known: true, why: vec![why.to_owned()] };
+        let listed = |state: &DeviceState, is_default_route, engine: DefaultChoice| DeviceRow {
             device: DeviceSummary::from(&state.link),
             is_default_route,
             may_work: engine.name.is_some(),
             engine,
         };
         let why = ["xdp", "skb", "af_packet"].map(|name| format!("not {name}: eth10 is down")).to_vec();
-        let nothing = Choice { name: None, is_known: true, why };
+        let nothing = DefaultChoice { name: None, is_known: true, why };
         let mut down = card();
         down.link.name = "eth10".to_owned();
         let mut report = report(&[], &card(), &good());

@@ -2,14 +2,14 @@
 
 /// A device and its namespace, as given by the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Target {
+pub struct DoctorTarget {
     /// The device.
     pub ifname: String,
     /// Its namespace, if one was given.
     pub netns: Option<String>,
 }
 
-impl Target {
+impl DoctorTarget {
     /// An `ip` command, in its namespace.
     pub(super) fn ip(&self, words: &str) -> String {
         match &self.netns {

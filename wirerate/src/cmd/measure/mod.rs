@@ -5,7 +5,7 @@ mod run;
 pub use run::run;
 
 use crate::bad_usage;
-use crate::cmd::receive::Options;
+use crate::cmd::receive::ReceiverArgs;
 use crate::cmd::send;
 use crate::outcome::Failure;
 use crate::units::Nanos;
@@ -27,9 +27,9 @@ pub struct Args {
     /// Network namespace of the receiving device
     #[arg(long, value_name = "NAME")]
     pub rx_netns: Option<String>,
-    /// See [`Options`]
+    /// See [`ReceiverArgs`]
     #[command(flatten)]
-    pub options: Options,
+    pub options: ReceiverArgs,
     /// How long to wait for a frame after sending has ended, before all others count as lost
     #[arg(long, value_name = "TIME", default_value = "200ms")]
     pub settle: Nanos,

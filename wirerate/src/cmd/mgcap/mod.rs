@@ -4,7 +4,7 @@ mod orders;
 mod tree;
 
 pub use orders::{MgcapOrder, parse};
-pub use tree::{CaptureState, Captures};
+pub use tree::{Captures, MgcapCapture};
 
 use crate::out;
 use crate::outcome::{Failure, Outcome};
@@ -63,7 +63,7 @@ fn show(args: &Args, device: Option<&str>) -> Result<Outcome, Failure> {
     let lines = read_state(&args.dir).map_err(|why| failure(args, "show the captures".to_owned(), why))?;
     let mut found = false;
     for line in lines.lines() {
-        let Ok(state) = serde_json::from_str::<CaptureState>(line) else { continue };
+        let Ok(state) = serde_json::from_str::<MgcapCapture>(line) else { continue };
         if state.gone || device.is_some_and(|device| device != state.device) {
             continue;
         }
@@ -74,7 +74,7 @@ fn show(args: &Args, device: Option<&str>) -> Result<Outcome, Failure> {
     Ok(if device.is_some() && !found { Outcome::No } else { Outcome::Done })
 }
 
-fn people(state: &CaptureState) -> String {
+fn people(state: &MgcapCapture) -> String {
     let [received, delivered, lost] = [state.received, state.delivered, state.lost].map(human_count);
     format!(
         "{}: mode {}, {received} received, {delivered} read, {lost} lost ({})\n",
@@ -126,10 +126,10 @@ fn read_state(dir: &Path) -> Result<String, MgcapRefusal> {
 }
 
 /// What is known of the capture of one device, if it is captured.
-pub(crate) fn state_of(dir: &Path, device: &str) -> Option<CaptureState> {
+pub(crate) fn state_of(dir: &Path, device: &str) -> Option<MgcapCapture> {
     let lines = std::fs::read_to_string(dir.join(CONTROL)).ok()?;
     lines
         .lines()
-        .filter_map(|line| serde_json::from_str::<CaptureState>(line).ok())
+        .filter_map(|line| serde_json::from_str::<MgcapCapture>(line).ok())
         .find(|state| state.device == device)
 }

@@ -15,7 +15,7 @@ const SCHEMA: &str = "wirerate.mgcap/1";
 
 /// One capture, as the hidden file tells it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CaptureState {
+pub struct MgcapCapture {
     /// The device.
     pub device: String,
     /// `mirror` or `drop`.
@@ -133,9 +133,9 @@ impl SlotTree for Captures {
     }
 }
 
-fn state(name: &str, capture: &SlotCapture) -> CaptureState {
+fn state(name: &str, capture: &SlotCapture) -> MgcapCapture {
     let counts = capture.counts();
-    CaptureState {
+    MgcapCapture {
         device: name.to_owned(),
         mode: match capture.mode() {
             Mode::Mirror => "mirror".to_owned(),

@@ -2,7 +2,7 @@
 
 use super::merge::{MergeInput, write_in_order};
 use super::output::{DumpCounts, PcapngFile, WriteFailed};
-use super::slots::{DumpReader, FrameSink, ReadersShared, open};
+use super::slots::{DumpReader, DumpTarget, ReadersShared, open};
 use super::{Args, DumpSummary, LOOK};
 use crate::cmd::mgcap;
 use crate::cmd::rx_stats::{Cpu, Ticker};
@@ -75,9 +75,9 @@ fn start(args: &Args, path: &Path, device: &str, stop: &Stop, act: &str) -> Resu
         let to = if args.per_cpu {
             let name = super::name_for(args, cpu);
             readers.files.push(name.clone());
-            FrameSink::Own(PcapngFile::create(name, device).refused(act)?, Vec::new())
+            DumpTarget::Own(PcapngFile::create(name, device).refused(act)?, Vec::new())
         } else {
-            FrameSink::Merged(MergeInput::new(number, to.clone()))
+            DumpTarget::Merged(MergeInput::new(number, to.clone()))
         };
         readers.counts.push((cpu, Arc::clone(&counts)));
         let device = open(path).refused(act)?;

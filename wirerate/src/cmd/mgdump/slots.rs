@@ -46,14 +46,14 @@ impl ReadersShared {
 
 /// Where a reader's frames go.
 #[derive(Debug)]
-pub(super) enum FrameSink {
+pub(super) enum DumpTarget {
     /// A file of its own, and the blocks for it.
     Own(PcapngFile, Vec<u8>),
     /// The file of all readers.
     Merged(MergeInput),
 }
 
-impl FrameSink {
+impl DumpTarget {
     fn add(&mut self, slot: &MgcapSlot<'_>) {
         match self {
             Self::Own(_, blocks) => drop(PcapngFile::encode(slot, blocks)),
@@ -98,7 +98,7 @@ pub(super) fn run(
     device: File,
     shared: &ReadersShared,
     counts: &DumpCounts,
-    to: &mut FrameSink,
+    to: &mut DumpTarget,
 ) -> Result<(), WriteFailed> {
     let mut reader = SlotReader::new(device, SLOTS);
     let mut left = RING_SLOTS_DEFAULT as usize;
@@ -149,7 +149,7 @@ pub(super) struct DumpReader {
     pub(super) device: File,
     pub(super) shared: Arc<ReadersShared>,
     pub(super) counts: Arc<DumpCounts>,
-    pub(super) to: FrameSink,
+    pub(super) to: DumpTarget,
 }
 
 impl DumpReader {

@@ -129,6 +129,9 @@ impl Expectation {
         };
         let is_time = matches!(self.metric, Metric::Time(_) | Metric::Percentile(_));
         match found {
+            None if self.needs_sent() => Some(format!(
+                "{self} failed: the sender announced no end (`send --end-frames 5`), and there is no --sent N"
+            )),
             None => Some(format!("{self} failed: it was not measured")),
             Some(found) if (self.holds)(found, self.limit) => None,
             Some(found) if is_time => Some(format!("{self} failed: it is {}", human_duration(found))),

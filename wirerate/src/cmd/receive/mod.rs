@@ -32,20 +32,26 @@ pub struct Args {
     /// Frames that were sent; the report then has the loss
     #[arg(long, value_name = "N")]
     pub sent: Option<Count>,
-    /// See [`Options`]
+    /// See [`ReceiverArgs`]
     #[command(flatten)]
-    pub options: Options,
-    /// Print the line each second as CSV, and the report on standard error
+    pub options: ReceiverArgs,
+    /// Print a row each second, with --json as JSON; done without it on a terminal
+    #[arg(long)]
+    pub every_second: bool,
+    /// Print a row each second as CSV; the report goes to standard error
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
 }
 
 /// Options of `receive` and `measure`.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Options {
+pub struct ReceiverArgs {
     /// Flows, where frames do not carry theirs: the flow is the number modulo N
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub flows: u32,
+    /// Flows of frames that carry their flow, if it is known
+    #[arg(skip)]
+    pub carried_flows: Option<u32>,
     /// Count frames of other runs as stale (frames that carry their run)
     #[arg(long, value_name = "RUN")]
     pub run: Option<u16>,
@@ -72,7 +78,7 @@ pub struct Options {
     pub json: bool,
 }
 
-impl Options {
+impl ReceiverArgs {
     /// What becomes of a measured frame.
     pub(crate) fn mode(&self) -> Mode {
         if self.mirror { Mode::Mirror } else { Mode::Drop }

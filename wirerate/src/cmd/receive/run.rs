@@ -1,11 +1,11 @@
-//! A run of `wirerate receive`: start, a row each second, end, report, files.
+//! A run of `wirerate receive`: start, rows if they are wanted, end, report, files.
 
 use super::report::Second;
-use super::{Args, Options, Report, files};
+use super::{Args, ReceiverArgs, Report, files};
 use crate::cmd::rx_stats::Cpu;
 use crate::out;
 use crate::outcome::{Failure, Outcome};
-use crate::rows::{PERIOD, RowFormat, RowPrinter, RowTime};
+use crate::rows::{self, PERIOD, RowFormat, RowPrinter, RowTime};
 use crate::stop::Stop;
 use crate::units::{per_second, time_of_day_ns};
 use capture::{ReceiveOptions, ReceiveResult, Receiving, XdpModeChoice};
@@ -16,6 +16,10 @@ use std::time::Duration;
 
 /// The counters of the program have no event, so they are read at this interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// Flows of frames that carry their flow, if the sender runs elsewhere: 4 MB.
+const CARRIED_FLOWS: u32 = 65_536;
+/// Frames that arrive after this time without any are lost, once the sender has ended.
+const SETTLE: Duration = Duration::from_millis(200);
 /// Lines of all streams: 64 MB.
 const LINES_MAX: u32 = 1 << 20;
 
@@ -24,10 +28,6 @@ const LINES_MAX: u32 = 1 << 20;
 /// # Errors
 /// Bad usage for a check that cannot be made; refused by the host or the device.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
-    if let Some(check) = args.options.expect.iter().find(|check| check.needs_sent() && args.sent.is_none()) {
-        return Err(Failure::usage(format!("make the {check}"), "the number of sent frames is unknown")
-            .try_this("--sent N, or --expect missing=0"));
-    }
     let receiving = start(&args.device, args.netns.as_deref(), &args.options)?;
     let source = receiving.xdp().to_string();
     eprintln!("wirerate: measuring frames of {} ({source})", args.device);
@@ -45,7 +45,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         netns: args.netns.as_deref(),
         options: &args.options,
         source,
-        sent: args.sent.map(|sent| sent.0),
+        sent: args.sent.map(|sent| sent.0).or(result.announced),
         is_report_on_stderr: args.csv,
     };
     receipt.conclude(&result)
@@ -56,7 +56,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
 pub(crate) struct Receipt<'a> {
     pub(crate) device: &'a str,
     pub(crate) netns: Option<&'a str>,
-    pub(crate) options: &'a Options,
+    pub(crate) options: &'a ReceiverArgs,
     pub(crate) source: String,
     /// Numbers that were sent, if known.
     pub(crate) sent: Option<u64>,
@@ -108,7 +108,7 @@ impl Receipt<'_> {
 ///
 /// # Errors
 /// Refused by the host or the device.
-pub(crate) fn start(device: &str, netns: Option<&str>, options: &Options) -> Result<Receiving, Failure> {
+pub(crate) fn start(device: &str, netns: Option<&str>, options: &ReceiverArgs) -> Result<Receiving, Failure> {
     let act = || match netns {
         Some(netns) => format!("receive on {device} in {netns}"),
         None => format!("receive on {device}"),
@@ -122,6 +122,7 @@ pub(crate) fn start(device: &str, netns: Option<&str>, options: &Options) -> Res
         meter: MeterOptions {
             flow_count: options.flows,
             stream_count: (LINES_MAX / options.flows).clamp(1, STREAMS_MAX as u32),
+            carried_flows: options.carried_flows.unwrap_or(CARRIED_FLOWS),
             run: options.run,
             stamp_shift: options.stamp_one_in.0,
         },
@@ -130,26 +131,53 @@ pub(crate) fn start(device: &str, netns: Option<&str>, options: &Options) -> Res
     Receiving::start(&receive).map_err(|why| Failure::capture(act(), why))
 }
 
-/// Prints a row each second until it is time to end.
+/// Prints the rows that are wanted until it is time to end.
 fn watch(receiving: &Receiving, args: &Args, stop: &Stop) -> Result<(), Failure> {
     let wanted = args.count.map(|count| count.0).filter(|count| *count > 0);
     let duration = args.duration.map(|duration| Duration::from_nanos(duration.0));
-    let mut printer = RowPrinter::new(RowFormat::of(args.options.json, args.csv));
+    let format = RowFormat::of(args.options.json, args.csv);
+    let has_rows = rows::are_wanted(args.every_second, format);
+    let mut printer = RowPrinter::new(format);
     let (mut last, mut last_received) = (Duration::ZERO, 0);
+    let mut late = LateFrames::default();
     loop {
         let elapsed = receiving.elapsed();
-        if elapsed >= last + PERIOD {
+        if has_rows && elapsed >= last + PERIOD {
             let row = second(&receiving.snapshot(), last, last_received);
             printer.print(&row)?;
             (last, last_received) = (Duration::from_secs(elapsed.as_secs()), row.received);
         }
         let is_enough = wanted.is_some_and(|wanted| receiving.received() >= wanted);
         let is_late = duration.is_some_and(|duration| elapsed >= duration);
-        if stop.is_set() || is_enough || is_late || receiving.is_device_gone() {
+        let has_ended = late.have_ended(receiving, elapsed);
+        if stop.is_set() || is_enough || is_late || has_ended || receiving.is_device_gone() {
             return Ok(());
         }
         let left = duration.map_or(POLL_INTERVAL, |duration| duration.saturating_sub(elapsed));
         thread::sleep(POLL_INTERVAL.min(left));
+    }
+}
+
+/// The wait for late frames after the sender has announced its end.
+#[derive(Debug, Default)]
+struct LateFrames {
+    /// Frames received so far, and when the last one was noticed.
+    last: Option<(u64, Duration)>,
+}
+
+impl LateFrames {
+    /// True once the sender has ended and no frame has arrived for some time.
+    fn have_ended(&mut self, receiving: &Receiving, now: Duration) -> bool {
+        if receiving.announced().is_none() {
+            return false;
+        }
+        let received = receiving.received();
+        let since = match self.last {
+            Some((last, since)) if last == received => since,
+            _ => now,
+        };
+        self.last = Some((received, since));
+        now >= since + SETTLE
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::fields::{LoopStep, SetField};
 use crate::cmd::send::args::EngineName;
-use crate::units::{BitRate, Count, CpuList, Nanos, Pps};
+use crate::units::{BitRate, Count, CpuSequence, Nanos, Pps};
 use clap::ValueEnum;
 use packet::MacAddr;
 use replay::{AddressMap, InterfaceChoice, NumberSet, SplitRule};
@@ -88,8 +88,9 @@ impl FromStr for Speed {
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     next_line_help = false,
-    after_help = "Files are pcap or pcapng, plain or compressed (gzip, zstd, lz4). Without --speed, --rate, --pps and --delay \
-                  the gaps between packets are those of the file.\n\n\
+    after_help = "Files are pcap or pcapng, plain or compressed (gzip, zstd, lz4, xz). Without --speed, --rate, --pps and --delay \
+                  the gaps between packets are those of the file. \
+                  SIGUSR1 pauses a run, SIGCONT resumes it.\n\n\
                   Examples:\n  \
                   wirerate replay eth1 capture.pcapng\n  \
                   wirerate replay eth1 capture.pcap --speed top --loop 100\n  \
@@ -108,6 +109,9 @@ pub struct Args {
     /// Merge the files by the times of their packets
     #[arg(long, help_heading = "Packets")]
     pub merge: bool,
+    /// Only packets that match a filter, as in tcpdump: "udp port 53"
+    #[arg(long, value_name = "EXPRESSION", help_heading = "Packets")]
+    pub filter: Option<String>,
     /// Only packets with these numbers, such as 1-5,9,100-
     #[arg(long, value_name = "LIST", help_heading = "Packets")]
     pub packets: Option<NumberSet>,
@@ -186,7 +190,7 @@ pub struct Args {
     pub duration: Option<Nanos>,
     /// CPU to send from; the files are read on another one
     #[arg(long, value_name = "CPU", help_heading = "Run")]
-    pub cpus: Option<CpuList>,
+    pub cpus: Option<CpuSequence>,
     /// Network namespace of the device
     #[arg(long, value_name = "NAME", help_heading = "Run")]
     pub netns: Option<String>,

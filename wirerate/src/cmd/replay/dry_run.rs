@@ -21,7 +21,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
             .try_this("--loop 1, --count N or --duration TIME"));
     }
     let (facts, notes) = target::for_show(args)?;
-    let mut player = Player::new(args, &facts)?;
+    let mut player = Player::new(args, &facts, stop)?;
     let mut file = args.write.as_deref().map(|path| ReplayFile::create(path, args, &facts)).transpose()?;
     let mut report = ReplayReport {
         device: args.device.clone(),
@@ -80,7 +80,7 @@ impl<'a> ReplayFile<'a> {
             time_ns,
             frame_len: frame.len() as u32,
             data: frame,
-            flags: Some(pcapng::Flags::OUTBOUND),
+            flags: Some(pcapng::PacketFlags::OUTBOUND),
             ..pcapng::Packet::default()
         };
         self.writer.packet(&packet).refused(format!("write {}", self.path.display()))

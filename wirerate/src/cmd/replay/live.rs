@@ -1,6 +1,7 @@
 //! A live replay: the player as the source of an engine, and the report of what was sent.
 
 use super::args::{Args, Speed};
+use super::pause;
 use super::player::{NextFrame, Player};
 use super::report::{GapErrors, ReplayCause, ReplayEnd, ReplayReport};
 use super::target;
@@ -68,31 +69,39 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
         Some(list) => list.0[0],
         None => nearest_cpus(&device, None, 1)?[0],
     };
-    let player = Player::new(args, &facts)?;
+    let player = Player::new(args, &facts, stop)?;
     let request = ReplayRequest {
         ifname: args.device.clone(),
         other: args.other.clone(),
         engine,
         frame_len_max: (facts.mtu + HEADER_LEN).clamp(packet::FRAME_LEN_MIN, len_max),
         is_ethernet: kind == TargetKind::Ethernet,
-        is_timed: !matches!(args.speed, Some(Speed::Top)) && args.delay != Some(Nanos(0)),
+        is_timed: is_timed(args),
         duration_ns: args.duration.map_or(0, |duration| duration.0),
         cpu,
+        pause: pause::on_signals()?,
     };
     let mut source = PlayerSource { player, failure: None };
     let result = engine::replay(&device.netns, &request, &mut source, &stop.flag())
         .map_err(|why| Failure::engine(act(), why, args.netns.as_deref()))?;
+    let is_long_for_xdp = result.engine == EngineKind::Xdp && facts.mtu + HEADER_LEN > len_max;
+    let mut report = sum_up(args, &request, result, act).with_files(source.player.finish());
     if let Some(failure) = source.failure {
         eprint!("{failure}");
+        report.end = ReplayEnd::Failed;
     }
-    let is_long_for_xdp = result.engine == EngineKind::Xdp && facts.mtu + HEADER_LEN > len_max;
-    let report = sum_up(args, &request, result, act).with_files(source.player.finish());
     Ok(match is_long_for_xdp && report.too_long > 0 {
         true => report.with_note(format!(
             "the xdp engine sends at most {len_max} bytes: --engine af_packet sends more"
         )),
         false => report,
     })
+}
+
+/// True if frames may have to wait: at top speed only those behind a gap between loops.
+fn is_timed(args: &Args) -> bool {
+    let is_top = matches!(args.speed, Some(Speed::Top)) || args.delay == Some(Nanos(0));
+    !is_top || args.loop_gap.is_some_and(|gap| gap.0 > 0)
 }
 
 fn sum_up(
@@ -132,6 +141,8 @@ fn sum_up(
         sent_other: result.second,
         frame_bytes: result.burst.frame_bytes,
         duration_ns: result.duration_ns,
+        pauses: result.pauses,
+        paused_ns: result.paused_ns,
         starved: result.starved,
         gap_error: if request.is_timed { GapErrors::of(&result.late) } else { None },
         engine: Some(result.engine.name()),

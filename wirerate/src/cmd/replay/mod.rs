@@ -5,6 +5,8 @@ pub mod dry_run;
 pub mod fields;
 pub mod input;
 pub mod live;
+pub mod loop_cache;
+pub mod pause;
 pub mod player;
 pub mod playlist;
 pub mod records;

@@ -1,14 +1,18 @@
 //! The frames of a run with their due times, and the fate of each packet that gives none.
 
 use super::args::{Args, Speed};
+use super::loop_cache::{CachePlace, FrameFacts, LoopCache, PacketOutcome};
 use super::playlist::{Played, Playlist};
 use crate::outcome::Failure;
+use crate::stop::Stop;
 use crate::units::{BitRate, Nanos, Pps};
+use capture::FileFilter;
 use replay::{
     Edits, Fate, Fates, FrameMaker, FrameSettings, LinkType, OutputPort, PerLoop, Selection, TargetKind,
     Timing, TimingRule,
 };
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Picoseconds in a second.
 const SECOND_PS: u64 = 1_000_000_000_000;
@@ -35,9 +39,29 @@ pub struct NextFrame {
     pub port: OutputPort,
 }
 
+/// What comes next.
+enum NextPacket {
+    Packet(PacketOutcome),
+    NextLoop,
+    End,
+}
+
+/// Where the bytes of the last frame are.
+#[derive(Clone, Debug, Default)]
+enum FrameBytes {
+    /// As the file has them.
+    #[default]
+    Recorded,
+    /// As the maker made them.
+    Made,
+    /// In the cache.
+    Kept(Range<usize>),
+}
+
 /// Frames of a run, one at a time.
 pub struct Player {
     playlist: Playlist,
+    filter: Option<FileFilter>,
     maker: FrameMaker,
     timing: Timing,
     target: TargetKind,
@@ -48,7 +72,14 @@ pub struct Player {
     /// Fates of the packets without a frame; the caller counts the others.
     fates: Fates,
     backwards: u64,
+    padded_cut: u64,
+    padded_short: u64,
     first_time_ns: Option<u64>,
+    /// The packets of the first loop, if all loops have the same frames and the memory suffices.
+    cache: Option<LoopCache>,
+    /// The next packet of the cache, once the first loop is over.
+    cache_place: Option<CachePlace>,
+    bytes: FrameBytes,
     /// Link types without a form on the device, and packets of each.
     refused_links: BTreeMap<u16, u64>,
     stopped_by: Option<String>,
@@ -100,12 +131,16 @@ impl Player {
     /// Opens the files.
     ///
     /// # Errors
-    /// Bad usage, or a file that cannot be opened.
-    pub fn new(args: &Args, facts: &TargetFacts) -> Result<Self, Failure> {
+    /// Bad usage, a filter that cannot be compiled, or a file that cannot be opened.
+    pub fn new(args: &Args, facts: &TargetFacts, stop: &Stop) -> Result<Self, Failure> {
+        let compile = |expression: &String| FileFilter::new(expression, stop.flag());
+        let filter = args.filter.as_ref().map(compile).transpose();
+        let filter = filter.map_err(|why| Failure::capture("filter the packets", why))?;
         let (gap_ns_max, loop_gap_ns) = (args.max_gap.map(|gap| gap.0), args.loop_gap.map_or(0, |gap| gap.0));
         let timing = Timing::new(timing_rule(args)?, gap_ns_max, loop_gap_ns);
         Ok(Self {
             playlist: Playlist::open(args.files.clone(), &args.device, args.merge, args.loops)?,
+            filter,
             maker: FrameMaker::new(settings(args, facts)),
             timing,
             target: facts.kind,
@@ -115,7 +150,12 @@ impl Player {
             loop_frames: 0,
             fates: Fates::default(),
             backwards: 0,
+            padded_cut: 0,
+            padded_short: 0,
             first_time_ns: None,
+            cache: (args.loops != 1 && args.each_loop.is_empty()).then(LoopCache::default),
+            cache_place: None,
+            bytes: FrameBytes::default(),
             refused_links: BTreeMap::new(),
             stopped_by: None,
         })
@@ -130,55 +170,132 @@ impl Player {
             return Ok(None);
         }
         loop {
-            match self.playlist.advance()? {
-                Played::End => return Ok(None),
+            let next = match self.cache_place {
+                Some(place) => self.kept(place),
+                None => self.read()?,
+            };
+            let facts = match next {
                 // Without an end to the loops this would never return.
-                Played::NextLoop if self.loop_frames == 0 => return Ok(None),
-                Played::NextLoop => {
-                    self.loop_frames = 0;
-                    self.maker.next_loop();
-                    self.timing.next_loop();
+                NextPacket::NextLoop if self.loop_frames == 0 => return Ok(None),
+                NextPacket::End => return Ok(None),
+                NextPacket::NextLoop => {
+                    self.begin_loop();
                     continue;
                 }
-                Played::Damaged => {
-                    self.fates.count(Fate::Damaged);
-                    continue;
-                }
-                Played::Packet => {}
-            }
-            let record = self.playlist.record();
-            let (time_ns, link_type) = (record.time_ns, record.link_type);
-            let port = match self.maker.make(&record) {
-                Ok(Ok(made)) => made.port,
-                Ok(Err(fate)) => {
+                NextPacket::Packet(PacketOutcome::Missing { fate, link_type }) => {
                     if fate == Fate::LinkType {
                         *self.refused_links.entry(link_type).or_default() += 1;
                     }
                     self.fates.count(fate);
+                    if self.stopped_by.is_some() {
+                        return Ok(None);
+                    }
                     continue;
                 }
-                Err(stop) => {
-                    self.stopped_by = Some(stop.to_string());
-                    self.fates.count(Fate::AfterEnd);
-                    return Ok(None);
-                }
+                NextPacket::Packet(PacketOutcome::Frame(facts)) => facts,
             };
-            let due = self.timing.next(time_ns, self.maker.bytes().len() as u32);
+            let due = self.timing.next(facts.time_ns, facts.frame_len);
             if self.due_ns_max > 0 && due.ns >= self.due_ns_max {
                 self.fates.count(Fate::AfterEnd);
                 return Ok(None);
             }
             self.backwards += u64::from(due.is_backwards);
-            self.first_time_ns.get_or_insert(time_ns);
+            self.padded_cut += u64::from(facts.is_padded_cut);
+            self.padded_short += u64::from(facts.is_padded_short);
+            self.first_time_ns.get_or_insert(facts.time_ns);
             self.frames += 1;
             self.loop_frames += 1;
-            return Ok(Some(NextFrame { due_ns: due.ns, port }));
+            return Ok(Some(NextFrame { due_ns: due.ns, port: facts.port }));
+        }
+    }
+
+    fn begin_loop(&mut self) {
+        self.loop_frames = 0;
+        self.maker.next_loop();
+        self.timing.next_loop();
+        if self.cache.is_some() {
+            self.cache_place.get_or_insert_default();
+        }
+    }
+
+    /// The next packet of a loop after the first.
+    fn kept(&mut self, mut place: CachePlace) -> NextPacket {
+        let cache = self.cache.as_ref().expect("there is a place in it");
+        let next = cache.next(&mut place);
+        self.cache_place = Some(place);
+        match next {
+            Some((packet, bytes)) => {
+                self.bytes = FrameBytes::Kept(bytes);
+                NextPacket::Packet(packet)
+            }
+            None if self.playlist.repeat() == Played::NextLoop => NextPacket::NextLoop,
+            None => NextPacket::End,
+        }
+    }
+
+    /// The next packet of the files, which is kept for further loops.
+    fn read(&mut self) -> Result<NextPacket, Failure> {
+        let packet = match self.playlist.advance()? {
+            Played::End => return Ok(NextPacket::End),
+            Played::NextLoop => return Ok(NextPacket::NextLoop),
+            Played::Damaged => PacketOutcome::Missing { fate: Fate::Damaged, link_type: 0 },
+            Played::Packet => self.make()?,
+        };
+        if let Some(mut cache) = self.cache.take() {
+            let frame = if matches!(packet, PacketOutcome::Frame(_)) { self.frame() } else { &[] };
+            if cache.add(packet, frame) {
+                self.cache = Some(cache);
+            }
+        }
+        Ok(NextPacket::Packet(packet))
+    }
+
+    /// The frame of the packet at hand.
+    fn make(&mut self) -> Result<PacketOutcome, Failure> {
+        let record = self.playlist.record();
+        let link_type = record.link_type;
+        let missing = |fate| PacketOutcome::Missing { fate, link_type };
+        if let Some(filter) = &mut self.filter {
+            // Some files have an original length of zero.
+            let frame_len = record.frame_len.max(record.data.len() as u32);
+            match filter.accepts(link_type, record.data, frame_len) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.maker.pass_over(&record);
+                    return Ok(missing(Fate::NotWanted));
+                }
+                Err(why) => {
+                    self.fates.count(Fate::AfterEnd);
+                    return Err(Failure::capture("filter the packets", why));
+                }
+            }
+        }
+        match self.maker.make(&record) {
+            Ok(Ok(made)) => {
+                self.bytes = if made.is_as_recorded { FrameBytes::Recorded } else { FrameBytes::Made };
+                Ok(PacketOutcome::Frame(FrameFacts {
+                    time_ns: record.time_ns,
+                    frame_len: made.bytes.len() as u32,
+                    port: made.port,
+                    is_padded_cut: made.is_padded_cut,
+                    is_padded_short: made.is_padded_short,
+                }))
+            }
+            Ok(Err(fate)) => Ok(missing(fate)),
+            Err(stop) => {
+                self.stopped_by = Some(stop.to_string());
+                Ok(missing(Fate::AfterEnd))
+            }
         }
     }
 
     /// The bytes of the last frame.
     pub fn frame(&self) -> &[u8] {
-        self.maker.bytes()
+        match &self.bytes {
+            FrameBytes::Recorded => self.playlist.record().data,
+            FrameBytes::Made => self.maker.bytes(),
+            FrameBytes::Kept(place) => self.cache.as_ref().expect("it is in the cache").bytes(place.clone()),
+        }
     }
 
     /// Time of the first packet that gave a frame, in nanoseconds since 1970.
@@ -198,13 +315,13 @@ impl Player {
             };
             format!("link type {name} has no form on {target} ({count} packets){cure}")
         });
-        let padded_cut = self.maker.padded_cut();
+        let padded_cut = self.padded_cut;
         let note = "packets that the file cuts short were padded with zeros: their checksums are wrong";
         FileReport {
             loops: self.playlist.loops_done(),
             fates: self.fates,
             padded_cut,
-            padded_short: self.maker.padded_short(),
+            padded_short: self.padded_short,
             backwards: self.backwards,
             is_damaged: self.playlist.is_damaged(),
             stopped_by: self.stopped_by,

@@ -138,6 +138,16 @@ impl Playlist {
         }
     }
 
+    /// Counts a loop that the caller played without the files.
+    pub fn repeat(&mut self) -> Played {
+        self.loops_done += 1;
+        if self.loops_left == Some(0) {
+            return Played::End;
+        }
+        self.loops_left = self.loops_left.map(|left| left - 1);
+        Played::NextLoop
+    }
+
     fn found(&mut self, place: usize) -> Played {
         self.current = Some(place);
         self.number += 1;
@@ -178,15 +188,15 @@ impl Playlist {
         self.next_file += 1;
         let act = || format!("read {}", path.display());
         let opened = FileRecords::open(path).map_err(|why| {
-            let is_xz = why.to_string().contains("compressed by xz");
             let is_bzip2 = why.to_string().contains("compressed by bzip2");
             let failure = Failure::refused(act(), why);
-            let pipe =
-                |tool: &str| format!("{tool} -dc {} | wirerate replay {} -", path.display(), self.device);
-            match (is_xz, is_bzip2) {
-                (true, _) => failure.try_this(pipe("xz")),
-                (_, true) => failure.try_this(pipe("bzip2")),
-                _ => failure,
+            match is_bzip2 {
+                true => failure.try_this(format!(
+                    "bzip2 -dc {} | wirerate replay {} -",
+                    path.display(),
+                    self.device
+                )),
+                false => failure,
             }
         })?;
         self.open.push(opened);
@@ -209,12 +219,10 @@ impl Playlist {
     }
 
     fn end_loop(&mut self) -> Result<Played, Failure> {
-        self.loops_done += 1;
-        if self.loops_left == Some(0) {
-            return Ok(Played::End);
+        let next = self.repeat();
+        if next == Played::NextLoop {
+            self.start_loop()?;
         }
-        self.loops_left = self.loops_left.map(|left| left - 1);
-        self.start_loop()?;
-        Ok(Played::NextLoop)
+        Ok(next)
     }
 }

@@ -34,6 +34,7 @@ pub struct FileRecords {
     path: PathBuf,
     reader: FileReader,
     head: RecordHead,
+    /// The bytes of the packet at hand of a pcapng file.
     data: Vec<u8>,
     /// Packets so far.
     count: u64,
@@ -80,8 +81,6 @@ impl FileRecords {
                 let link_type = reader.header().link_type;
                 reader.next_record().map(|record| {
                     record.map(|record| {
-                        self.data.clear();
-                        self.data.extend_from_slice(record.data);
                         let (time_ns, frame_len) = (record.time_ns, record.frame_len);
                         RecordHead { time_ns, frame_len, link_type, ..RecordHead::default() }
                     })
@@ -116,6 +115,14 @@ impl FileRecords {
         self.head.time_ns
     }
 
+    /// The bytes of the packet at hand.
+    pub fn data(&self) -> &[u8] {
+        match &self.reader {
+            FileReader::Pcap(reader) => reader.data(),
+            FileReader::Pcapng(..) => &self.data,
+        }
+    }
+
     /// The packet at hand, as number `number` of the loop.
     pub fn record(&self, number: u64) -> Record<'_> {
         let interfaces = match &self.reader {
@@ -127,7 +134,7 @@ impl FileRecords {
             number,
             time_ns: self.head.time_ns,
             frame_len: self.head.frame_len,
-            data: &self.data,
+            data: self.data(),
             link_type: self.head.link_type,
             interface: self.head.interface,
             interface_name: interface.and_then(|interface| interface.name.as_deref()),

@@ -134,6 +134,10 @@ pub struct ReplayReport {
     pub rate_pps: f64,
     /// Bits sent per second with FCS, preamble and gap.
     pub wire_bps: f64,
+    /// Pauses by SIGUSR1.
+    pub pauses: u64,
+    /// Time of all pauses, which `duration_ns` does not contain.
+    pub paused_ns: u64,
     /// Times that the sender waited for the file.
     pub starved: u64,
     /// How late frames were; absent at top speed.
@@ -242,6 +246,10 @@ impl fmt::Display for ReplayReport {
             if count > 0 {
                 table.count(name, count, meaning);
             }
+        }
+        if self.pauses > 0 {
+            let time = format!("for {}", human_duration(self.paused_ns));
+            table.count("pauses", self.pauses, &time);
         }
         if self.duration_ns > 0 {
             table.text("wire", &format!("{} (with FCS, preamble and gap)", human_bps(self.wire_bps)));

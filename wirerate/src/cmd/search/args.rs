@@ -1,42 +1,59 @@
 //! The arguments of `wirerate search`.
 
+use super::frame_size::FrameSize;
 use crate::units::{Nanos, Pps};
 use search::{BILLION, Method};
+use std::path::PathBuf;
 
-/// Arguments of `wirerate search`.
+/// What `wirerate search` and `wirerate rfc2544` have in common.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Ctrl-C ends the search with the bounds so far.\n\n\
-    Examples:\n  \
-    wirerate search --tx eth1 --rx eth2 --loss 0 --loss 0.5% -- --dst 198.18.0.1 --dst-mac 02:00:00:00:00:01\n  \
-    wirerate search --tx veth0@a --rx veth1@b --method quick --json > results.jsonl")]
-pub struct Args {
+pub struct PathArgs {
     /// The device to send on, with its network namespace
     #[arg(long, value_name = "DEV[@NETNS]")]
     pub tx: String,
     /// The device to receive on
     #[arg(long, value_name = "DEV[@NETNS]")]
     pub rx: String,
-    /// mlr, rfc2544, tst009, quick or binary
-    #[arg(long, value_name = "METHOD", default_value = "mlr", value_parser = method)]
-    pub method: MethodName,
-    /// Loss ratio of a goal, such as 0 or 0.5%; several times for several goals
-    #[arg(long, value_name = "RATIO", default_value = "0", value_parser = loss_ratio)]
-    pub loss: Vec<LossRatio>,
     /// Highest load [default: the rate of the medium, or 20M]
     #[arg(long, value_name = "PPS")]
     pub max_pps: Option<Pps>,
     /// Lowest load
     #[arg(long, value_name = "PPS", default_value = "1000")]
     pub min_pps: Pps,
-    /// Time after which the search ends with the bounds so far, such as 5m
-    #[arg(long, value_name = "TIME")]
-    pub budget: Option<Nanos>,
+    /// Keep each trial in this folder, and do not repeat those that it has
+    #[arg(long, value_name = "DIR")]
+    pub resume: Option<PathBuf>,
     /// Print each trial and the result as lines of JSON, for `wirerate report` (docs/json.md)
     #[arg(long)]
     pub json: bool,
     /// Options of `wirerate send` for the frames
     #[arg(last = true, value_name = "SEND OPTIONS")]
     pub send: Vec<String>,
+}
+
+/// Arguments of `wirerate search`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Ctrl-C ends the search with the bounds so far.\n\n\
+    Examples:\n  \
+    wirerate search --tx eth1 --rx eth2 --loss 0 --loss 0.5% -- --dst 198.18.0.1 --dst-mac 02:00:00:00:00:01\n  \
+    wirerate search --tx eth1 --rx eth2 --size 64,512,1518,imix --resume results -- --dst 198.18.0.1\n  \
+    wirerate search --tx veth0@a --rx veth1@b --method quick --json > results.jsonl")]
+pub struct Args {
+    /// The devices and the frames
+    #[command(flatten)]
+    pub path: PathArgs,
+    /// mlr, rfc2544, tst009, quick or binary
+    #[arg(long, value_name = "METHOD", default_value = "mlr", value_parser = method)]
+    pub method: MethodName,
+    /// Loss ratio of a goal, such as 0 or 0.5%; several times for several goals
+    #[arg(long, value_name = "RATIO", default_value = "0", value_parser = loss_ratio)]
+    pub loss: Vec<LossRatio>,
+    /// Frame sizes with FCS, or imix; a search for each [default: that of send's options]
+    #[arg(long, value_name = "SIZE,...", value_delimiter = ',')]
+    pub size: Vec<FrameSize>,
+    /// Time after which each search ends with the bounds so far, such as 5m
+    #[arg(long, value_name = "TIME")]
+    pub budget: Option<Nanos>,
 }
 
 /// A method by its name.

@@ -1,7 +1,7 @@
 //! What a search prints: a line per trial, and the bounds at its end.
 
 use crate::units::{human_duration, human_pps};
-use search::record::SearchRecord;
+use search::record::{SearchRecord, TrafficShape};
 use search::{GoalEnd, GoalResult, LoggedTrial, Method, Verdict};
 use std::fmt::Write;
 
@@ -10,24 +10,32 @@ fn bound(pps: Option<u64>) -> String {
 }
 
 /// One trial, and the bounds of the first goal after it.
-pub(super) fn trial_line(number: usize, trial: &LoggedTrial, results: &[GoalResult]) -> String {
+pub(super) fn trial_line(
+    number: u64,
+    shape: &TrafficShape,
+    trial: &LoggedTrial,
+    results: &[GoalResult],
+) -> String {
+    let size = shape.frame_size.map_or("mixed".to_owned(), |size| format!("{size} B"));
     let verdict = match (trial.verdict, trial.is_counted) {
         (Verdict::Clean, _) => "clean",
         (Verdict::Lossy, _) => "lossy",
-        (Verdict::Disturbed, false) => "disturbed, repeated",
-        (Verdict::Disturbed, true) => "disturbed",
+        (Verdict::Disturbed, _) => "disturbed",
     };
     let load = human_pps(trial.request.load_pps as f64);
     let loss = trial.result.loss(trial.request.frames).ppb() as f64 / 1e7;
     let bounds = results
         .first()
         .map_or(String::new(), |goal| format!("{} to {}", bound(goal.lower_pps), bound(goal.upper_pps)));
-    format!("trial {number:>3}  {load:>11}  loss {loss:>9.5} %  {verdict:<20} {bounds}")
+    format!("trial {number:>3}  {size:>6}  {load:>11}  loss {loss:>9.5} %  {verdict:<20} {bounds}")
 }
 
 /// The bounds of each goal.
 pub(super) fn summary(record: &SearchRecord) -> String {
-    let mut text = String::new();
+    let mut text = match record.shape.frame_size {
+        Some(size) => format!("{size} bytes with FCS\n"),
+        None => "mixed sizes\n".to_owned(),
+    };
     for goal in &record.goals {
         let name = match goal.goal.loss_ratio_ppb {
             0 => "no loss".to_owned(),
@@ -38,6 +46,7 @@ pub(super) fn summary(record: &SearchRecord) -> String {
             GoalEnd::MaxLoadReached => ", at least: the highest load passes",
             GoalEnd::BelowMinLoad => ", below the lowest load",
             GoalEnd::Unfinished => ", not finished",
+            GoalEnd::Disturbed => ", not finished: the tester disturbed every repeat of a trial",
         };
         let (lower, upper) = (bound(goal.lower_pps), bound(goal.upper_pps));
         // Writing to a string does not fail.
@@ -52,13 +61,13 @@ pub(super) fn summary(record: &SearchRecord) -> String {
 }
 
 /// How the trials differ from RFC 2544.
-pub(super) fn deviations(method: Method) -> Vec<String> {
+pub(crate) fn deviations(method: Method) -> Vec<String> {
     let duration = match method {
         Method::Rfc2544 => None,
         _ => Some("Trials are shorter than 60 s (RFC 2544 section 24)."),
     };
     let fixed = [
-        "A trial ends when no frame has arrived for 50 ms, instead of after 2 s (section 23 d).",
+        "A trial ends when no frame has arrived for 100 ms, instead of after 2 s (section 23 d).",
         "There is no rest of 5 s between trials (section 23 e).",
     ];
     duration.into_iter().chain(fixed).map(str::to_owned).collect()

@@ -1,8 +1,8 @@
 //! The arguments of `wirerate send`.
 
-use crate::units::{Addresses, BitRate, Count, CpuList, Interval, Labels, Mix, Nanos, Pps, Queues};
+use crate::units::{Addresses, BitRate, Count, CpuSequence, Interval, Labels, Mix, Nanos, Pps, Queues};
 use clap::ValueEnum;
-use engine::CatchUp;
+use engine::{CatchUp, Ramp};
 use packet::MacAddr;
 use std::path::PathBuf;
 
@@ -64,6 +64,30 @@ pub enum EngineName {
     AfXdp,
 }
 
+/// How much of the signature each frame carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SignatureName {
+    /// Nothing: payloads of zeros
+    None,
+    /// pktgen's header, 16 bytes: number and time in microseconds
+    Pktgen,
+    /// 18 bytes: nanoseconds and the sending thread as well
+    Short,
+    /// 32 bytes: flow, number in the flow and run as well
+    Full,
+}
+
+impl From<SignatureName> for packet::SignatureLevel {
+    fn from(level: SignatureName) -> Self {
+        match level {
+            SignatureName::None => Self::None,
+            SignatureName::Pktgen => Self::Pktgen,
+            SignatureName::Short => Self::Short,
+            SignatureName::Full => Self::Full,
+        }
+    }
+}
+
 impl From<EngineName> for engine::EngineKind {
     fn from(name: EngineName) -> Self {
         match name {
@@ -74,6 +98,36 @@ impl From<EngineName> for engine::EngineKind {
         }
     }
 }
+
+/// Options of frames with pktgen's header. Frames in trafgen's language have none of them.
+const OF_OTHER_FRAMES: [&str; 26] = [
+    "streams",
+    "dst_mac",
+    "src_mac",
+    "dst",
+    "src",
+    "udp_dst",
+    "udp_src",
+    "size",
+    "imix",
+    "random",
+    "flows",
+    "flow_len",
+    "vlan",
+    "svlan",
+    "mpls",
+    "tos",
+    "udp_checksum",
+    "ipsec",
+    "frags",
+    "clone_skb",
+    "signature",
+    "run",
+    "end_frames",
+    "no_timestamp",
+    "queues",
+    "node",
+];
 
 /// Arguments of `wirerate send`.
 #[derive(Clone, Debug, clap::Args)]
@@ -188,6 +242,16 @@ pub struct Args {
     #[arg(long, alias = "clone", value_name = "N", conflicts_with = "imix", help_heading = "Frames",
           value_parser = clap::value_parser!(i32).range(1..))]
     pub clone_skb: Option<i32>,
+    /// What each frame carries for a receiver (docs/measure.md) [default: pktgen]
+    #[arg(long, value_enum, value_name = "LEVEL", help_heading = "Frames")]
+    pub signature: Option<SignatureName>,
+    /// Number of the run in full signatures, 0 to 4095: `receive --run` tells runs apart
+    #[arg(long, value_name = "N", help_heading = "Frames", value_parser = clap::value_parser!(u16).range(0..=4095))]
+    pub run: Option<u16>,
+    /// Frames at the end of the run that tell `receive` the count. They are sent and not counted
+    /// [default: 5 with --signature short or full, else 0]
+    #[arg(long, value_name = "N", help_heading = "Frames", value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub end_frames: Option<u32>,
     /// Set the time in the pktgen header to zero
     #[arg(long, help_heading = "Frames")]
     pub no_timestamp: bool,
@@ -195,6 +259,22 @@ pub struct Args {
     #[arg(long, value_name = "N", help_heading = "Frames")]
     pub seed: Option<u64>,
 
+    /// Frames in trafgen's packet language instead of those above, such as
+    /// '{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2, ttl=64), tcp(dp=80, syn) }'
+    /// (docs/frames.md)
+    #[arg(long, value_name = "PACKETS", conflicts_with_all = OF_OTHER_FRAMES, help_heading = "Run")]
+    pub frame: Option<String>,
+    /// File with frames in trafgen's packet language
+    #[arg(long, value_name = "FILE", conflicts_with = "frame", conflicts_with_all = OF_OTHER_FRAMES, help_heading = "Run")]
+    pub frames: Option<PathBuf>,
+    /// Several streams at once from a JSON file: a list of objects whose members are the options of
+    /// a stream (docs/streams.md)
+    #[arg(long, value_name = "FILE.json", help_heading = "Run", conflicts_with_all = [
+        "dst_mac", "src_mac", "dst", "src", "udp_dst", "udp_src", "size", "imix", "random", "flows", "flow_len", "vlan",
+        "svlan", "mpls", "tos", "udp_checksum", "ipsec", "frags", "clone_skb", "no_timestamp", "count", "delay", "queues",
+        "node", "histogram",
+    ])]
+    pub streams: Option<PathBuf>,
     /// Frames to send, 0 for no end [default: 1000; no end with --duration]
     #[arg(long, short = 'c', value_name = "N", help_heading = "Run")]
     pub count: Option<Count>,
@@ -210,6 +290,10 @@ pub struct Args {
     /// Time from the start of one frame to the start of the next, such as 10us
     #[arg(long, value_name = "TIME", group = "pace", help_heading = "Run", value_parser = crate::units::time_with_unit)]
     pub delay: Option<Nanos>,
+    /// Frames per second that change over time, such as 1k..1M/30s; with /N at the end in N steps.
+    /// The run ends with it, unless --count or --duration is given
+    #[arg(long, value_name = "PPS..PPS/TIME", group = "pace", help_heading = "Run", value_parser = crate::units::ramp)]
+    pub ramp: Option<Ramp>,
     /// Limit for catching up after more than 10 ms of delay: N times the rate, or `max` for no
     /// limit; with 1 a late run does not catch up [default: 2]
     #[arg(long, value_name = "N", requires = "pace", help_heading = "Run", value_parser = catch_up)]
@@ -220,7 +304,7 @@ pub struct Args {
     pub threads: Option<u32>,
     /// CPUs to send from, one thread per CPU, such as 0,2-3
     #[arg(long, value_name = "LIST", group = "workers", help_heading = "Run")]
-    pub cpus: Option<CpuList>,
+    pub cpus: Option<CpuSequence>,
     /// Network namespace of the device
     #[arg(long, value_name = "NAME", help_heading = "Run")]
     pub netns: Option<String>,

@@ -8,7 +8,8 @@ use super::args::{Args, Entry, Field};
 use crate::outcome::Failure;
 use crate::units::{Addresses, Interval, Nanos, Queues};
 use packet::{
-    Config, FLOWS_MAX, Flags, IMIX_ENTRIES_MAX, ImixEntry, MPLS_LABELS_MAX, MPLS_RANDOM, MacAddr, XmitMode,
+    Config, FLOWS_MAX, Flags, IMIX_ENTRIES_MAX, ImixEntry, MPLS_LABELS_MAX, MPLS_RANDOM, MacAddr,
+    SignatureLevel, XmitMode,
 };
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
@@ -17,16 +18,23 @@ use std::ops::RangeInclusive;
 const DST_DEFAULT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 /// Shortest frame on an Ethernet, without FCS.
 const SIZE_DEFAULT: u32 = 60;
+/// Most flows of a thread in full signatures.
+const FLOWS_IN_TURN_MAX: u64 = 1 << 20;
 
 /// The configuration that `args` ask for. The destination MAC stays zero when it was not given.
 ///
 /// # Errors
 /// Bad usage when arguments exclude each other or pktgen has no setting for them.
 pub fn config(args: &Args) -> Result<Config, Failure> {
+    if args.has_own_frames() {
+        let why = "only `wirerate send` sends them: they carry no numbers that could be measured";
+        return Err(Failure::usage("use --frame or --frames here", why));
+    }
     let mut config = Config { seed: args.seed, ..Config::default() };
     check_duration(args)?;
     config.count = count(args);
     set_flags(&mut config, args)?;
+    set_signature(&mut config, args)?;
     set_addresses(&mut config, args)?;
     (config.src_mac, config.src_mac_count) = macs("--src-mac", args.src_mac, args.is_random(Field::SrcMac))?;
     (config.dst_mac, config.dst_mac_count) = macs("--dst-mac", args.dst_mac, args.is_random(Field::DstMac))?;
@@ -37,6 +45,7 @@ pub fn config(args: &Args) -> Result<Config, Failure> {
     set_tags(&mut config, args)?;
     set_sizes(&mut config, args)?;
     set_flows(&mut config, args)?;
+    config.signature.flow_count = flows_in_turn(&config);
     set_ipsec(&mut config, args)?;
     set_memory(&mut config, args)?;
     if let Some(Queues::Listed(queues)) = args.queues {
@@ -44,16 +53,21 @@ pub fn config(args: &Args) -> Result<Config, Failure> {
     }
     config.skb_priority = args.skb_priority.unwrap_or(0);
     (config.tos, config.traffic_class) = (args.tos.unwrap_or(0), args.tos.unwrap_or(0));
-    config.xmit_mode = match args.xmit_mode {
-        Entry::StartXmit => XmitMode::StartXmit,
-        Entry::QueueXmit => XmitMode::QueueXmit,
-        Entry::NetifReceive => XmitMode::NetifReceive,
-    };
+    config.xmit_mode = xmit_mode(args);
     Ok(config)
 }
 
+/// Where frames enter the kernel.
+pub fn xmit_mode(args: &Args) -> XmitMode {
+    match args.xmit_mode {
+        Entry::StartXmit => XmitMode::StartXmit,
+        Entry::QueueXmit => XmitMode::QueueXmit,
+        Entry::NetifReceive => XmitMode::NetifReceive,
+    }
+}
+
 /// 0 seconds, perhaps computed by a script, must not mean a run without end.
-fn check_duration(args: &Args) -> Result<(), Failure> {
+pub(super) fn check_duration(args: &Args) -> Result<(), Failure> {
     match args.duration {
         Some(Nanos(0)) => Err(Failure::usage("send for 0 s", "the duration is zero")
             .try_this("--duration 1s, or --count 0 to send until Ctrl-C")),
@@ -62,10 +76,11 @@ fn check_duration(args: &Args) -> Result<(), Failure> {
 }
 
 /// Frames to send, 0 for no end: pktgen's own default unless a duration ends the run.
-fn count(args: &Args) -> u64 {
+pub fn count(args: &Args) -> u64 {
     match (args.count, args.duration) {
         (Some(count), _) => count.0,
         (None, Some(_)) => 0,
+        (None, None) if args.ramp.is_some() => 0,
         (None, None) => Config::default().count,
     }
 }
@@ -76,9 +91,23 @@ pub fn destinations(args: &Args) -> Addresses {
 }
 
 impl Args {
+    /// How long to send, in nanoseconds; 0 for no end.
+    pub fn duration_ns(&self) -> u64 {
+        match (self.duration, self.count, self.ramp) {
+            (Some(duration), ..) => duration.0,
+            (None, None, Some(ramp)) => ramp.over_ns(),
+            _ => 0,
+        }
+    }
+
     /// True when `field` is to be drawn at random.
     pub fn is_random(&self, field: Field) -> bool {
         self.random.contains(&field)
+    }
+
+    /// True when the frames are in trafgen's language.
+    pub fn has_own_frames(&self) -> bool {
+        self.frame.is_some() || self.frames.is_some()
     }
 
     /// True when the frames are IPv6.
@@ -135,6 +164,10 @@ fn nothing_to_draw(field: &str, option: &str) -> Failure {
 
 fn set_addresses(config: &mut Config, args: &Args) -> Result<(), Failure> {
     if args.dst.is_none() && args.dst_mac.is_none() {
+        if args.device.parse::<std::net::IpAddr>().is_ok() {
+            return Err(Failure::usage(format!("send on {}", args.device), "an address is no device")
+                .try_this(format!("wirerate send DEV --dst {}", args.device)));
+        }
         return Err(Failure::usage(format!("send on {}", args.device), "there is no destination")
             .try_this("--dst ADDRESS (a neighbour, or anything behind one)")
             .try_this("--dst-mac MAC (frames then go to 198.18.0.1)"));
@@ -247,9 +280,8 @@ fn macs(option: &str, range: Option<Interval<MacAddr>>, random: bool) -> Result<
         };
     };
     if first.is_zero() {
-        return Err(
-            Failure::usage(format!("use {option} {first}"), "all zero is not an address").try_this(example())
-        );
+        return Err(Failure::usage(format!("use {option} {first}"), "all zero is not an address")
+            .try_this(format!("{option} 02:00:00:00:00:01")));
     }
     if first == last {
         return Ok((first, 0));
@@ -285,21 +317,25 @@ fn ports(option: &str, range: Interval<u16>, random: bool) -> Result<(u16, u16),
 
 fn set_sizes(config: &mut Config, args: &Args) -> Result<(), Failure> {
     let shortest = shortest_frame(config);
+    let signature = match config.signature.level {
+        SignatureLevel::Pktgen => "16 for pktgen's".to_owned(),
+        level => format!("{} for the signature", level.byte_count()),
+    };
     let random = args.is_random(Field::Size);
     if let Some(mix) = &args.imix {
         if mix.0.len() > IMIX_ENTRIES_MAX {
             return Err(Failure::usage("use --imix", format!("it has more than {IMIX_ENTRIES_MAX} entries")));
         }
         let lengths = shortest..=packet::FRAME_LEN_MAX;
-        mix.0.iter().try_for_each(|(size, _)| check_size("--imix", *size, &lengths))?;
+        mix.0.iter().try_for_each(|(size, _)| check_size("--imix", *size, &lengths, &signature))?;
         config.imix = mix.0.iter().map(|(size, weight)| ImixEntry { size: *size, weight: *weight }).collect();
     }
     let default = Interval::one(SIZE_DEFAULT.max(shortest));
     let size = args.size.unwrap_or(default);
     // pktgen excludes the end of a random range, so the end is one more than the longest frame.
     let lengths = shortest..=packet::FRAME_LEN_MAX - u32::from(random);
-    check_size("--size", size.first, &lengths)?;
-    check_size("--size", size.last, &lengths)?;
+    check_size("--size", size.first, &lengths, &signature)?;
+    check_size("--size", size.last, &lengths, &signature)?;
     if random && size.is_one() {
         return Err(nothing_to_draw("size", "--size 60-1514"));
     }
@@ -308,17 +344,95 @@ fn set_sizes(config: &mut Config, args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Bytes of the headers and the pktgen header: no frame is shorter.
+/// The signature of the frames, without its flows.
+fn set_signature(config: &mut Config, args: &Args) -> Result<(), Failure> {
+    config.signature.level = args.signature.map_or_else(SignatureLevel::default, Into::into);
+    config.signature.run = args.run.unwrap_or(0);
+    match args.run {
+        Some(run) if config.signature.level < SignatureLevel::Full && args.signature.is_some() => {
+            Err(Failure::usage(format!("use --run {run}"), "only full signatures have a run")
+                .try_this("--signature full"))
+        }
+        Some(_) if args.signature.is_none() => {
+            config.signature.level = SignatureLevel::Full;
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Sets the longest signature that the shortest frame has space for.
+pub fn sign_in_full(config: &mut Config) {
+    let shortest = config.imix.iter().map(|entry| entry.size).min().unwrap_or(config.min_pkt_size);
+    for level in [SignatureLevel::Full, SignatureLevel::Short, SignatureLevel::Pktgen] {
+        config.signature.level = level;
+        if shortest_frame(config) <= shortest {
+            return;
+        }
+    }
+}
+
+/// Flows that the frames go through in turn: the combinations of addresses and ports until the
+/// first one returns. 1 if some are random or there are more than a receiver has lines for.
+fn flows_in_turn(config: &Config) -> u32 {
+    const RANDOM: [Flags; 6] = [
+        Flags::IPSRC_RND,
+        Flags::IPDST_RND,
+        Flags::UDPSRC_RND,
+        Flags::UDPDST_RND,
+        Flags::MACSRC_RND,
+        Flags::MACDST_RND,
+    ];
+    let is_random = RANDOM.into_iter().any(|flag| config.flags.has(flag));
+    if is_random || !config.dst6_min.is_unspecified() {
+        return 1;
+    }
+    let addresses = |first: Option<Ipv4Addr>, last: Option<Ipv4Addr>| match (first, last) {
+        (Some(first), Some(last)) => u64::from(last.to_bits().saturating_sub(first.to_bits())) + 1,
+        _ => 1,
+    };
+    let counts = [
+        addresses(config.src_min, config.src_max),
+        addresses(config.dst_min, config.dst_max),
+        u64::from(config.udp_src_max.saturating_sub(config.udp_src_min)),
+        u64::from(config.udp_dst_max.saturating_sub(config.udp_dst_min)),
+        config.src_mac_count.into(),
+        config.dst_mac_count.into(),
+    ];
+    // No product overflows: it is at most the limit before each step.
+    let mut flows = 1;
+    for count in counts.map(|count| count.max(1)) {
+        flows = flows / greatest_divisor(flows, count) * count;
+        if flows > FLOWS_IN_TURN_MAX {
+            return 1;
+        }
+    }
+    flows as u32
+}
+
+/// The greatest common divisor.
+fn greatest_divisor(one: u64, other: u64) -> u64 {
+    if other == 0 { one } else { greatest_divisor(other, one % other) }
+}
+
+/// Bytes of the headers and the signature: no frame is shorter.
 fn shortest_frame(config: &Config) -> u32 {
     config.default_size() + config.tags_len()
 }
 
-fn check_size(option: &str, size: u32, lengths: &RangeInclusive<u32>) -> Result<(), Failure> {
+fn check_size(
+    option: &str,
+    size: u32,
+    lengths: &RangeInclusive<u32>,
+    signature: &str,
+) -> Result<(), Failure> {
     let (shortest, longest) = (*lengths.start(), *lengths.end());
     if size < shortest {
         return Err(Failure::usage(
             format!("use {option} {size}"),
-            format!("the headers of these frames take {shortest} bytes (Ethernet, tags, IP, UDP and 16 for pktgen's)"),
+            format!(
+                "the headers of these frames take {shortest} bytes (Ethernet, tags, IP, UDP and {signature})"
+            ),
         )
         .try_this(format!("{option} {}", shortest.max(SIZE_DEFAULT))));
     }
@@ -570,6 +684,40 @@ mod tests {
         assert_eq!((config.clone_skb, config.frags, config.node, config.skb_priority), (7, 3, 0, 6));
         assert!(config.flags.has(Flags(Flags::NODE.0 | Flags::QUEUE_MAP_CPU.0)));
         assert!(refusal("--dst 10.0.0.1 --clone 7 --xmit-mode netif_receive").contains("keeps each frame"));
+    }
+
+    #[test]
+    fn the_signature_is_pktgens_unless_asked_for_or_measured() {
+        let level = |words: &str| ask(words).unwrap().signature.level;
+        assert_eq!(level("--dst 10.0.0.1 --size 74"), SignatureLevel::Pktgen);
+        assert_eq!(level("--dst 10.0.0.1 --signature short"), SignatureLevel::Short);
+        assert_eq!(ask("--dst 10.0.0.1 --signature full").unwrap().min_pkt_size, 74);
+        assert_eq!(ask("--dst 10.0.0.1 --signature none --size 42").unwrap().min_pkt_size, 42);
+        assert!(refusal("--dst 10.0.0.1 --signature full --size 60").contains("74 bytes"));
+        assert!(refusal("--dst 10.0.0.1 --signature short --run 5").contains("try: --signature full"));
+        assert_eq!(ask("--dst 10.0.0.1 --run 5").unwrap().signature.run, 5);
+        let measured = |words: &str| {
+            let mut config = ask(words).unwrap();
+            sign_in_full(&mut config);
+            config.signature.level
+        };
+        assert_eq!(measured("--dst 10.0.0.1"), SignatureLevel::Short);
+        assert_eq!(measured("--dst 10.0.0.1 --size 58"), SignatureLevel::Pktgen);
+        assert_eq!(measured("--dst 10.0.0.1 --size 74-90"), SignatureLevel::Full);
+        assert_eq!(measured("--dst 10.0.0.1 --vlan 5 --imix 77:1,1514:1"), SignatureLevel::Short);
+        assert_eq!(measured("--dst fd00::1 --size 94"), SignatureLevel::Full);
+    }
+
+    #[test]
+    fn flows_are_counted_until_the_first_one_returns() {
+        let flows =
+            |words: &str| ask(&format!("--dst-mac 02:00:00:00:00:01 {words}")).unwrap().signature.flow_count;
+        assert_eq!(flows(""), 1);
+        assert_eq!(flows("--dst 10.0.0.0/24"), 256);
+        assert_eq!(flows("--dst 10.0.0.1-10.0.0.6 --udp-dst 1000-1003"), 12);
+        assert_eq!(flows("--dst 10.0.0.0/16 --udp-dst 1000-1002"), 196_608);
+        assert_eq!(flows("--dst 10.0.0.0/8"), 1);
+        assert_eq!(flows("--dst 10.0.0.0/24 --random dst"), 1);
     }
 
     proptest! {

@@ -5,7 +5,8 @@ use crate::units::human_duration;
 use etherparse::{
     Ethernet2Slice, IpNumber, LinkExtSlice, LinkSlice, NetSlice, SlicedPacket, TransportSlice, UdpSlice,
 };
-use packet::{MacAddr, PktgenHeader, wire_len};
+use measure::Signature;
+use packet::{MacAddr, wire_len};
 use serde::Serialize;
 use std::fmt;
 use std::net::IpAddr;
@@ -65,7 +66,7 @@ impl Label {
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Content {
-    /// UDP with a pktgen header.
+    /// UDP.
     Udp {
         /// UDP source port.
         udp_src: u16,
@@ -73,12 +74,9 @@ pub enum Content {
         udp_dst: u16,
         /// The UDP checksum.
         udp_checksum: Checksum,
-        /// Sequence number in the pktgen header.
-        seq_num: u32,
-        /// Seconds in the pktgen header.
-        tv_sec: u32,
-        /// Microseconds in the pktgen header.
-        tv_usec: u32,
+        /// Number and time; `None` without a signature.
+        #[serde(flatten)]
+        signature: Option<SignatureFields>,
     },
     /// A packet that IPsec protects.
     Ipsec {
@@ -89,6 +87,39 @@ pub enum Content {
         /// Its sequence number; with ESN the lower half.
         ipsec_seq_num: u32,
     },
+}
+
+/// What the signature of a frame says.
+#[derive(Clone, Debug, Serialize)]
+pub struct SignatureFields {
+    /// Sequence number in the pktgen header.
+    pub seq_num: u32,
+    /// Seconds in the pktgen header.
+    pub tv_sec: u32,
+    /// Microseconds in the pktgen header.
+    pub tv_usec: u32,
+    /// Flow, number in the flow and run; only full signatures have them.
+    #[serde(flatten)]
+    pub in_flow: Option<InFlow>,
+}
+
+/// The place of a frame in its flow.
+#[derive(Clone, Debug, Serialize)]
+pub struct InFlow {
+    /// The flow.
+    pub flow: u32,
+    /// Number in the flow.
+    pub flow_number: u64,
+    /// The run.
+    pub run: u16,
+}
+
+impl SignatureFields {
+    fn parse(payload: &[u8]) -> Option<Self> {
+        let Signature { seq_num, sec, usec, full, .. } = Signature::parse(payload)?;
+        let in_flow = full.map(|full| InFlow { flow: full.flow, flow_number: full.number, run: full.run });
+        Some(Self { seq_num, tv_sec: sec, tv_usec: usec, in_flow })
+    }
 }
 
 /// One frame, decoded.
@@ -129,7 +160,7 @@ impl Frame {
     /// Decodes `bytes`, frame `number` of a run, due `time_ns` after its start.
     ///
     /// # Errors
-    /// [`DecodeError`] when it is not a whole frame with UDP and a pktgen header, ESP or AH.
+    /// [`DecodeError`] when it is not a whole frame with UDP, ESP or AH.
     pub fn decode(number: u64, time_ns: u64, bytes: &[u8]) -> Result<Self, DecodeError> {
         let link = SlicedPacket::from_ethernet(bytes)?;
         let Some(LinkSlice::Ethernet2(ethernet)) = &link.link else {
@@ -205,14 +236,11 @@ fn in_clear(ip: &Ip, transport: Option<&TransportSlice<'_>>) -> Result<Content, 
     let Some(TransportSlice::Udp(udp)) = transport else {
         return Err(DecodeError::Missing("UDP"));
     };
-    let stamp = PktgenHeader::parse(udp.payload()).ok_or(DecodeError::Missing("pktgen"))?;
     Ok(Content::Udp {
         udp_src: udp.source_port(),
         udp_dst: udp.destination_port(),
         udp_checksum: checksum(ip, udp),
-        seq_num: stamp.seq_num,
-        tv_sec: stamp.time.sec,
-        tv_usec: stamp.time.usec,
+        signature: SignatureFields::parse(udp.payload()),
     })
 }
 
@@ -317,14 +345,23 @@ impl fmt::Display for Content {
             Self::Ipsec { ipsec, spi, ipsec_seq_num } => {
                 write!(f, "{:<9} spi {spi:#x}  seq {ipsec_seq_num}", ipsec.to_uppercase())
             }
-            Self::Udp { udp_src, udp_dst, udp_checksum, seq_num, tv_sec, tv_usec } => {
+            Self::Udp { udp_src, udp_dst, udp_checksum, signature } => {
                 let checksum = match udp_checksum {
                     Checksum::None => "none",
                     Checksum::Right => "right",
                     Checksum::Wrong => "WRONG",
                 };
-                writeln!(f, "UDP       {udp_src} > {udp_dst}  checksum {checksum}")?;
-                write!(f, "  pktgen    seq {seq_num}  time {tv_sec}.{tv_usec:06}")
+                write!(f, "UDP       {udp_src} > {udp_dst}  checksum {checksum}")?;
+                let Some(SignatureFields { seq_num, tv_sec, tv_usec, in_flow }) = signature else {
+                    return Ok(());
+                };
+                write!(f, "\n  pktgen    seq {seq_num}  time {tv_sec}.{tv_usec:06}")?;
+                match in_flow {
+                    None => Ok(()),
+                    Some(InFlow { flow, flow_number, run }) => {
+                        write!(f, "\n  flow      {flow}  number {flow_number}  run {run}")
+                    }
+                }
             }
         }
     }
@@ -355,7 +392,10 @@ mod tests {
         let label = |label, class, ttl| Label { label, class, ttl };
         assert_eq!(frame.mpls, [label(16, 7, 64), label(17, 0, 10)]);
         assert!(frame.to_string().contains("  MPLS 16 17\n  IPv4 "), "{frame}");
-        assert!(matches!(frame.content, Content::Udp { seq_num: 1, .. }));
+        assert!(matches!(
+            frame.content,
+            Content::Udp { signature: Some(SignatureFields { seq_num: 1, .. }), .. }
+        ));
     }
 
     #[test]

@@ -9,6 +9,15 @@ use packet::ipsec::Associations;
 use packet::{Config, DeviceFacts};
 use std::sync::Arc;
 
+/// A peer that is down, and with it the carrier of the device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DownPeer {
+    /// Its name, and its namespace where that has one.
+    pub name: String,
+    /// The command that sets it up.
+    pub up: String,
+}
+
 /// A device, found in its namespace.
 #[derive(Debug)]
 pub struct TxDevice {
@@ -92,15 +101,26 @@ impl TxDevice {
         if !transmit || self.link.has_carrier() {
             return Ok(());
         }
-        let peer = self.stack.peer(&self.link).ok().flatten().filter(|peer| !peer.is_up());
-        let Some(peer) = peer.filter(|_| self.link.is_kind("veth")) else {
-            return Err(failed(EngineError::NoCarrier { ifname }));
-        };
+        match self.down_peer() {
+            Some(peer) => {
+                let why = anyhow!("{ifname} has no carrier: its peer {} is down", peer.name);
+                Err(Failure::refused(&act, why).try_this(peer.up))
+            }
+            None => Err(failed(EngineError::NoCarrier { ifname })),
+        }
+    }
+
+    /// The peer of a veth, if it is down.
+    pub fn down_peer(&self) -> Option<DownPeer> {
+        let peer = self.stack.peer(&self.link).ok().flatten().filter(|peer| !peer.is_up())?;
+        if !self.link.is_kind("veth") {
+            return None;
+        }
         let netns = self.stack.peer_netns(&self.link).ok().flatten();
         let place = netns.as_ref().map(CommandPlace::of_netns).unwrap_or_default();
+        let up = place.ip(&format!("link set {} up", peer.name));
         let netns = netns.map_or_else(String::new, |netns| format!(" in {netns}"));
-        Err(Failure::refused(&act, anyhow!("{ifname} has no carrier: its peer {}{netns} is down", peer.name))
-            .try_this(place.ip(&format!("link set {} up", peer.name))))
+        Some(DownPeer { name: format!("{}{netns}", peer.name), up })
     }
 
     /// Where commands for the device run.

@@ -2,13 +2,14 @@
 //! device.
 
 use super::decode::Frame;
+use super::raw_frame::RawFrame;
 use crate::out;
 use crate::outcome::{Failure, Outcome, Refused};
 use crate::units::human_count;
 use anyhow::anyhow;
 use engine::{Clock, Engine, MemEngine};
 use packet::ipsec::Associations;
-use packet::{Config, DeviceFacts};
+use packet::{Config, Cursor, DeviceFacts, Plan};
 use std::cell::Cell;
 use std::fs::File;
 use std::io::BufWriter;
@@ -43,30 +44,40 @@ pub struct Preview<'a> {
 /// Bad usage for a configuration that gives no frame; refused when the file cannot be written.
 pub fn run(mut config: Config, facts: &DeviceFacts, preview: &Preview<'_>) -> Result<Outcome, Failure> {
     let (plan, cursor) = super::plan(&mut config, facts, preview.fresh_seed, preview.associations)?;
+    show(plan, cursor, config.count, preview)
+}
+
+/// Shows the first frames of a plan, of which `count` would be sent. A frame that is neither UDP
+/// nor IPsec is shown as bytes.
+///
+/// # Errors
+/// Refused when a frame cannot be made or the file cannot be written.
+pub fn show(plan: Plan, cursor: Cursor, count: u64, preview: &Preview<'_>) -> Result<Outcome, Failure> {
     let mut file = preview.write.map(|path| FrameFile::create(path, preview.device)).transpose()?;
-    let last = if config.count == 0 { preview.frame_count } else { preview.frame_count.min(config.count) };
+    let last = if count == 0 { preview.frame_count } else { preview.frame_count.min(count) };
     let clock = Schedule::default();
     let mut engine = MemEngine::with_clock(plan, cursor, Vec::new(), &clock);
     for number in 1..=last {
         let time_ns = u128::from(number - 1) * u128::from(preview.interval_ps) / 1000;
         let time_ns = u64::try_from(time_ns).unwrap_or(u64::MAX);
         let wall_ns = preview.start_ns.saturating_add(time_ns);
-        clock.0.set(wall_ns);
+        clock.set(wall_ns);
         engine
             .send_burst(NonZeroU32::MIN)
             .map_err(|why| Failure::engine(format!("make frame {number}"), why, None))?;
         let Some(frame) = engine.sink_mut().pop() else { return Err(unprotected(number)) };
-        let decoded = Frame::decode(number, time_ns, &frame).refused("show a frame that was just made")?;
-        match preview.json {
-            true => out::text(&decoded.json_line())?,
-            false => out::text(&decoded.to_string())?,
+        match (Frame::decode(number, time_ns, &frame), preview.json) {
+            (Ok(decoded), true) => out::text(&decoded.json_line())?,
+            (Ok(decoded), false) => out::text(&decoded.to_string())?,
+            (Err(_), true) => out::text(&RawFrame::new(number, time_ns, &frame).json_line())?,
+            (Err(_), false) => out::text(&RawFrame::new(number, time_ns, &frame).to_string())?,
         }
         if let Some(file) = &mut file {
             file.add(wall_ns, frame)?;
         }
     }
     file.map_or(Ok(()), FrameFile::finish)?;
-    if let Some(rest) = rest(last, config.count) {
+    if let Some(rest) = rest(last, count) {
         eprintln!("wirerate: {rest}");
     }
     Ok(Outcome::Done)
@@ -93,7 +104,13 @@ fn unprotected(number: u64) -> Failure {
 
 /// The time of day at which the next frame would be sent. No frame waits for it.
 #[derive(Debug, Default)]
-struct Schedule(Cell<u64>);
+pub(super) struct Schedule(Cell<u64>);
+
+impl Schedule {
+    pub(super) fn set(&self, wall_ns: u64) {
+        self.0.set(wall_ns);
+    }
+}
 
 impl Clock for &Schedule {
     fn now_ns(&self) -> u64 {
@@ -110,14 +127,14 @@ impl Clock for &Schedule {
 }
 
 /// A pcapng file with one interface.
-struct FrameFile<'a> {
+pub(super) struct FrameFile<'a> {
     path: &'a Path,
     writer: pcapng::Writer<BufWriter<File>>,
     interface: u32,
 }
 
 impl<'a> FrameFile<'a> {
-    fn create(path: &'a Path, device: &str) -> Result<Self, Failure> {
+    pub(super) fn create(path: &'a Path, device: &str) -> Result<Self, Failure> {
         let act = || format!("write {}", path.display());
         let out = BufWriter::new(File::create(path).refused(act())?);
         let application = Some(concat!("wirerate ", env!("CARGO_PKG_VERSION"), " --dry-run").to_owned());
@@ -128,19 +145,19 @@ impl<'a> FrameFile<'a> {
         Ok(Self { path, writer, interface })
     }
 
-    fn add(&mut self, time_ns: u64, frame: Vec<u8>) -> Result<(), Failure> {
+    pub(super) fn add(&mut self, time_ns: u64, frame: Vec<u8>) -> Result<(), Failure> {
         let packet = pcapng::PacketBuf {
             interface: self.interface,
             time_ns,
             frame_len: frame.len() as u32,
             data: frame,
-            flags: Some(pcapng::Flags::OUTBOUND),
+            flags: Some(pcapng::PacketFlags::OUTBOUND),
             ..pcapng::PacketBuf::default()
         };
         self.writer.packet(&packet.as_packet()).refused(format!("write {}", self.path.display()))
     }
 
-    fn finish(self) -> Result<(), Failure> {
+    pub(super) fn finish(self) -> Result<(), Failure> {
         self.writer.finish().refused(format!("write {}", self.path.display()))?;
         Ok(())
     }

@@ -5,13 +5,17 @@ pub mod config;
 pub mod decode;
 pub mod device;
 pub mod dry_run;
+pub mod end_frames;
 pub mod next_hop;
+pub mod own_frames;
 pub mod packets;
 pub mod rate;
+pub mod raw_frame;
 pub mod report;
 pub mod run;
 pub mod shown;
 pub mod split;
+pub mod streams;
 pub mod watch;
 pub mod workers;
 
@@ -21,7 +25,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use crate::units::time_of_day_ns;
 use packet::ipsec::Associations;
-use packet::{Config, Cursor, DeviceFacts, Plan, PlanError};
+use packet::{Config, Cursor, DeviceFacts, MacAddr, Plan, PlanError};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
@@ -30,6 +34,16 @@ use std::sync::Arc;
 /// # Errors
 /// What could not be done, ready to be printed.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
+    if let Some(path) = &args.streams {
+        let entries = streams::read(path, args)?;
+        return match args.dry_run {
+            Some(frame_count) => show_streams(args, entries, frame_count),
+            None => streams::send(args, entries, stop),
+        };
+    }
+    if args.has_own_frames() {
+        return own_frames::run(args, stop);
+    }
     let config = config::config(args)?;
     let pace = rate::Rate::of(args)?;
     match args.dry_run {
@@ -54,6 +68,21 @@ fn show(args: &Args, mut config: Config, pace: rate::Rate, frame_count: u64) -> 
         write: args.write.as_deref(),
     };
     dry_run::run(config, &shown.facts, &preview)
+}
+
+/// The dry run of several streams.
+fn show_streams(
+    args: &Args,
+    entries: Vec<streams::StreamEntry>,
+    frame_count: u64,
+) -> Result<Outcome, Failure> {
+    let mut config = Config { dst_mac: MacAddr([2, 0, 0, 0, 0, 2]), ..Config::default() };
+    let shown =
+        shown::for_show(args.netns.as_deref(), &args.device, &mut config, &config::destinations(args))?;
+    shown.notes.iter().for_each(|note| eprintln!("wirerate: {note}"));
+    let seed = args.seed.unwrap_or_else(fresh_seed);
+    let streams = streams::prepare(entries, args, &shown.facts, seed)?;
+    streams::show(&streams, args, &shown.facts, frame_count)
 }
 
 /// The plan of a run from its beginning, and the cursor at its start.
@@ -85,7 +114,7 @@ pub fn plan(
 
 /// A seed for a run without `--seed`, of 53 bits: programs that read JSON numbers as doubles, such
 /// as jq 1.6, keep it exactly.
-fn fresh_seed() -> u64 {
+pub fn fresh_seed() -> u64 {
     // Random keys of the standard library's hash maps: a new one for each `RandomState`.
     RandomState::new().hash_one(0u8) >> 11
 }

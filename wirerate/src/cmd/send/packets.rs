@@ -1,11 +1,15 @@
 //! Packets in trafgen's language as the frames of a run.
 
 use crate::outcome::Failure;
-use frames::{FrameSpec, PacketOrder};
+use frames::{DeviceAddresses, FrameSpec, NoCaptures, PacketOrder, ParseSettings};
 use packet::general::GeneralPlan;
+use packet::{Config, DeviceFacts, XmitMode};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Bytes of an Ethernet header: no device sends less.
 const FRAME_LEN_MIN: usize = 14;
+/// Bytes of a MAC address.
+const MAC_LEN: usize = 6;
 
 /// The packets that a run sends.
 #[derive(Clone, Debug)]
@@ -14,7 +18,43 @@ pub struct Packets {
     order: PacketOrder,
 }
 
+/// Source addresses that a packet does not give.
+pub fn addresses(facts: &DeviceFacts) -> DeviceAddresses {
+    DeviceAddresses {
+        mac: facts.mac,
+        ipv4: facts.v4.unwrap_or(Ipv4Addr::UNSPECIFIED),
+        ipv6: facts.v6_link_local.unwrap_or(Ipv6Addr::UNSPECIFIED),
+    }
+}
+
 impl Packets {
+    /// The packets of a text for a device with these `facts`. Errors call the text `name`.
+    ///
+    /// # Errors
+    /// Bad usage with the position of the error.
+    pub fn parse(text: &str, name: &str, facts: &DeviceFacts, seed: u64) -> Result<Self, Failure> {
+        let settings = ParseSettings { seed, device: addresses(facts) };
+        let specs = frames::parse(text.as_bytes(), &settings, &mut NoCaptures)
+            .map_err(|error| Failure::usage_text(format!("wirerate: cannot read {name}: {error}\n")))?;
+        if specs.is_empty() {
+            return Err(Failure::usage(format_args!("read {name}"), "it has no packets: expected { ... }"));
+        }
+        Self::new(specs, PacketOrder::RoundRobin)
+    }
+
+    /// The settings of a run of these packets.
+    pub fn config(&self, count: u64, xmit_mode: XmitMode, seed: u64) -> Config {
+        let frame_len = self.mean_len() as u32;
+        Config {
+            count,
+            min_pkt_size: frame_len,
+            max_pkt_size: frame_len,
+            seed: Some(seed),
+            xmit_mode,
+            ..Config::default()
+        }
+    }
+
     /// Packets for a device.
     ///
     /// # Errors
@@ -29,6 +69,15 @@ impl Packets {
                     .try_this("`wirerate trafgen ... -o FILE.pcap` to write it to a file"))
             }
         }
+    }
+
+    /// The number of the first packet whose destination MAC is always zero, from 1.
+    pub fn without_destination(&self) -> Option<usize> {
+        let is_zero = |spec: &FrameSpec| {
+            let is_changed = spec.fields.iter().any(|field| field.offset < MAC_LEN);
+            !is_changed && spec.template[..MAC_LEN] == [0; MAC_LEN]
+        };
+        self.specs.iter().position(is_zero).map(|index| index + 1)
     }
 
     /// Mean frame length of one round, in bytes without FCS.

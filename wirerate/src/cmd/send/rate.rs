@@ -3,7 +3,8 @@
 
 use super::args::Args;
 use crate::outcome::Failure;
-use crate::units::{BitRate, Nanos, Pps, human_bps, human_pps};
+use crate::units::{BitRate, Nanos, Pps, human_bps, human_duration, human_pps};
+use engine::Ramp;
 use packet::{Config, wire_len};
 use std::fmt;
 
@@ -21,6 +22,8 @@ pub enum Rate {
     PacketRate(Pps),
     /// Time from frame to frame.
     Interval(Nanos),
+    /// Frames per second that change over time.
+    Ramp(Ramp),
 }
 
 /// The rate of a paced run.
@@ -30,6 +33,8 @@ pub struct Asked {
     pub pps: f64,
     /// Bits per second on the wire, if these were given.
     pub wire_bps: Option<f64>,
+    /// The change of the rate, whose mean is `pps`.
+    pub ramp: Option<Ramp>,
 }
 
 /// A rate is missed if more than this share of the frames is missing,
@@ -54,7 +59,10 @@ impl Asked {
     }
 
     fn due(&self, duration_ns: u64) -> f64 {
-        self.pps * duration_ns as f64 / 1e9
+        match self.ramp {
+            Some(ramp) => ramp.frames(duration_ns) as f64,
+            None => self.pps * duration_ns as f64 / 1e9,
+        }
     }
 }
 
@@ -68,6 +76,9 @@ impl Rate {
             Failure::usage(format!("send at {option} 0"), "no frame would be sent")
                 .try_this(format!("leave {option} out to send as fast as possible"))
         };
+        if let Some(ramp) = args.ramp {
+            return Ok(Self::Ramp(ramp));
+        }
         match (args.rate, args.pps, args.delay) {
             (Some(BitRate(0)), ..) => Err(zero("--rate")),
             (_, Some(Pps(0)), _) => Err(zero("--pps")),
@@ -80,15 +91,20 @@ impl Rate {
 
     /// The rate to compare the reached one with; `None` for as fast as possible.
     pub fn asked(&self, config: &Config) -> Option<Asked> {
-        let pps = |pps: f64| Some(Asked { pps, wire_bps: None });
+        let pps = |pps: f64| Some(Asked { pps, wire_bps: None, ramp: None });
         match *self {
             Self::LineRate => None,
             Self::Interval(delay) => pps(1e9 / delay.0 as f64),
             Self::PacketRate(rate) => pps(rate.0 as f64),
+            Self::Ramp(ramp) => Some(Asked { pps: mean_pps(&ramp), wire_bps: None, ramp: Some(ramp) }),
             Self::BitRate(rate) => {
                 let (bytes, frames) = mean_wire_len(config);
                 let wire_bps = rate.0 as f64;
-                Some(Asked { pps: wire_bps * frames as f64 / (bytes * 8) as f64, wire_bps: Some(wire_bps) })
+                Some(Asked {
+                    pps: wire_bps * frames as f64 / (bytes * 8) as f64,
+                    wire_bps: Some(wire_bps),
+                    ramp: None,
+                })
             }
         }
     }
@@ -99,6 +115,7 @@ impl Rate {
             Self::LineRate => 0,
             Self::Interval(delay) => u128::from(delay.0) * 1000,
             Self::PacketRate(pps) => SECOND_PS / u128::from(pps.0),
+            Self::Ramp(ramp) => (SECOND_PS as f64 / mean_pps(&ramp)) as u128,
             Self::BitRate(rate) => {
                 let (bytes, frames) = mean_wire_len(config);
                 bytes * 8 * SECOND_PS / (frames * u128::from(rate.0))
@@ -115,7 +132,19 @@ impl fmt::Display for Rate {
             Self::BitRate(rate) => write!(f, "{} on the wire", human_bps(rate.0 as f64)),
             Self::PacketRate(pps) => write!(f, "{}", human_pps(pps.0 as f64)),
             Self::Interval(delay) => write!(f, "a frame each {delay}"),
+            Self::Ramp(ramp) => {
+                let [from, to] = [ramp.from_pps, ramp.to_pps].map(|pps| human_pps(pps.get() as f64));
+                write!(f, "{from} to {to} over {}", human_duration(ramp.over_ns()))
+            }
         }
+    }
+}
+
+/// Mean rate over all steps.
+fn mean_pps(ramp: &Ramp) -> f64 {
+    match ramp.steps.get() {
+        1 => ramp.to_pps.get() as f64,
+        _ => (ramp.from_pps.get() as f64 + ramp.to_pps.get() as f64) / 2.0,
     }
 }
 
@@ -157,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_missed_by_more_than_a_hundredth_and_ten_milliseconds() {
-        let asked = Asked { pps: 1000.0, wire_bps: None };
+        let asked = Asked { pps: 1000.0, wire_bps: None, ramp: None };
         for (sent, duration_ns, is_missed) in [
             (1000, 1_000_000_000, false),
             (1001, 1_000_000_000, false),
@@ -171,8 +200,17 @@ mod tests {
         }
         assert_eq!(asked.reached(250, 1_000_000_000), 0.25);
         let gigabit = Rate::BitRate(BitRate(672_000)).asked(&sizes(60, 60));
-        assert_eq!(gigabit, Some(Asked { pps: 1000.0, wire_bps: Some(672_000.0) }));
+        assert_eq!(gigabit, Some(Asked { pps: 1000.0, wire_bps: Some(672_000.0), ramp: None }));
         assert_eq!(Rate::LineRate.asked(&sizes(60, 60)), None);
+    }
+
+    #[test]
+    fn a_ramp_asks_for_the_frames_until_its_end() {
+        let asked = Rate::Ramp(crate::units::ramp("1k..3k/2s/3").unwrap()).asked(&sizes(60, 60)).unwrap();
+        assert_eq!((asked.pps, asked.due(2_000_000_000)), (2000.0, 4000.0));
+        assert!(
+            !asked.is_missed(1330, 1_000_000_000 * 2 / 3 * 2) || asked.reached(1330, 1_000_000_000) < 1.0
+        );
     }
 
     #[test]

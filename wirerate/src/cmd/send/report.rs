@@ -18,7 +18,7 @@ pub const SCHEMA: &str = "wirerate.send/1";
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum End {
+pub enum EndReason {
     /// All frames asked for were offered.
     Count,
     /// Its time was over.
@@ -57,6 +57,9 @@ pub struct Gaps {
     pub max_ns: u64,
     /// All of them, by length.
     pub histogram: Vec<Octave>,
+    /// Lengths within 1 %, with their counts.
+    #[serde(skip)]
+    pub lengths: Vec<(u64, u64)>,
 }
 
 /// How far a paced run was behind its schedule, where that was more than 10 ms.
@@ -83,7 +86,7 @@ pub struct Octave {
 
 /// The result of one thread.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Thread {
+pub struct ThreadReport {
     /// The CPU it ran on.
     pub cpu: u32,
     /// Frames it tried to send.
@@ -94,9 +97,43 @@ pub struct Thread {
     pub duration_ns: u64,
 }
 
+/// A stream that was sent, as known before the run.
+#[derive(Clone, Debug)]
+pub struct StreamInfo {
+    /// Its name.
+    pub name: String,
+    /// Its rate.
+    pub asked: Option<Asked>,
+}
+
+/// The result of one stream.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StreamCounts {
+    /// Its name.
+    pub name: String,
+    /// The CPU that sent it.
+    pub cpu: u32,
+    /// Frames of it that the engine tried to send; always `sent` + `errors`.
+    pub offered: u64,
+    /// Frames of it that the driver accepted.
+    pub sent: u64,
+    /// Frames of it that the driver did not accept.
+    pub errors: u64,
+    /// Bytes of it that were sent, without FCS.
+    pub frame_bytes: u64,
+    /// Time from its first frame, in nanoseconds.
+    pub duration_ns: u64,
+    /// Frames of it sent per second.
+    pub rate_pps: f64,
+    /// Frames of it per second that were asked for; `None` without a pace.
+    pub asked_pps: Option<f64>,
+    /// True if its rate was missed by more than 1 % (and 10 ms).
+    pub rate_missed: bool,
+}
+
 /// The engine that was used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Choice {
+pub struct EngineChoice {
     /// Its name.
     pub name: &'static str,
     /// Why this one, and why not those before it.
@@ -119,7 +156,7 @@ pub struct Report {
     /// The neighbour whose MAC address the frames have; `None` if it was given or is not needed.
     pub next_hop: Option<NextHopMac>,
     /// Why it ended.
-    pub end: End,
+    pub end: EndReason,
     /// Frames that the engine tried to send; always `sent` + `errors`.
     pub offered: u64,
     /// Frames that the driver accepted.
@@ -155,9 +192,12 @@ pub struct Report {
     /// CPU time used, in CPUs (1.0 is one CPU all the time).
     pub cpus_busy: f64,
     /// The threads.
-    pub threads: Vec<Thread>,
+    pub threads: Vec<ThreadReport>,
+    /// The streams of a run with several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<StreamCounts>,
     /// The engine and why it was chosen.
-    pub engine: Choice,
+    pub engine: EngineChoice,
     /// The seed that repeats this run.
     pub seed: u64,
     /// What may be unexpected about the infos.
@@ -191,11 +231,11 @@ impl Report {
 
     fn headline(&self) -> String {
         let end = match self.end {
-            End::Count => "",
-            End::Duration => "",
-            End::Stopped => ", stopped",
-            End::DeviceGone => ", then the device went away",
-            End::Failed => ", then it failed",
+            EndReason::Count => "",
+            EndReason::Duration => "",
+            EndReason::Stopped => ", stopped",
+            EndReason::DeviceGone => ", then the device went away",
+            EndReason::Failed => ", then it failed",
         };
         let time = human_duration(self.duration_ns);
         format!("{}: {} in {time}{end}", self.place(), quantity_of(self.sent, "frame"))
@@ -251,6 +291,18 @@ impl fmt::Display for Report {
                 table.count(&format!("  CPU {}", thread.cpu), thread.sent, &rate);
             }
         }
+        if !self.streams.is_empty() {
+            table.count("streams", self.streams.len() as u64, "");
+        }
+        for stream in self.streams.iter().take(STREAMS_SHOWN) {
+            let StreamCounts { name, sent, rate_pps, errors, .. } = stream;
+            let errors =
+                if *errors > 0 { format!(", {}", quantity_of(*errors, "error")) } else { String::new() };
+            table.count(&format!("  {name}"), *sent, &(human_pps(*rate_pps) + &errors));
+        }
+        if let Some(rest) = self.streams.len().checked_sub(STREAMS_SHOWN).filter(|rest| *rest > 0) {
+            table.text("", &format!("and {} (--json shows all)", quantity_of(rest as u64, "more stream")));
+        }
         if let Some(next_hop) = &self.next_hop {
             table.text("next hop", &next_hop.to_string());
         }
@@ -261,6 +313,8 @@ impl fmt::Display for Report {
     }
 }
 
+/// Streams that the text has a line for.
+const STREAMS_SHOWN: usize = 20;
 /// Octaves with a smaller share of all gaps have no line of their own.
 const SHARE_MIN: f64 = 0.001;
 
@@ -321,6 +375,8 @@ pub struct RunInfo {
     pub seed: u64,
     /// What may be unexpected about the infos.
     pub notes: Vec<String>,
+    /// The streams, one per worker result; empty for a run of one.
+    pub streams: Vec<StreamInfo>,
 }
 
 /// Adds up the results of the workers. `cpus_busy` is the CPU time that the process used, in CPUs.
@@ -329,10 +385,12 @@ pub fn sum_up(info: RunInfo, done: &[WorkerResult], cpus_busy: f64) -> Report {
     done.iter().for_each(|done| total.add(&done.run.total));
     let started_ns = done.iter().map(|done| done.run.started_ns).min().unwrap_or(0);
     let stopped_ns = done.iter().map(|done| done.run.stopped_ns).max().unwrap_or(0);
-    let duration_ns = stopped_ns - started_ns;
+    let duration_ns = stopped_ns.saturating_sub(started_ns);
+    let streams: Vec<_> = info.streams.iter().zip(done).map(stream).collect();
     let frame_bytes = share_of(total.frame_bytes, total.sent, total.offered());
     let rate = |bytes: u64| per_second(bytes.saturating_mul(8), duration_ns);
-    let rate_missed = info.asked.is_some_and(|asked| asked.is_missed(total.sent, duration_ns));
+    let rate_missed = info.asked.is_some_and(|asked| asked.is_missed(total.sent, duration_ns))
+        || streams.iter().any(|stream| stream.rate_missed);
     let missed = rate_missed.then(|| MISSED.to_owned());
     Report {
         device: info.device,
@@ -356,10 +414,12 @@ pub fn sum_up(info: RunInfo, done: &[WorkerResult], cpus_busy: f64) -> Report {
         asked_wire_bps: info.asked.and_then(|asked| asked.wire_bps),
         reached_percent: info.asked.map(|asked| asked.reached(total.sent, duration_ns) * 100.0),
         rate_missed,
-        gaps: gaps(done, info.interval_ps),
+        // Gaps between frames of different streams are not those of any.
+        gaps: if streams.is_empty() { gaps(done, info.interval_ps) } else { None },
         late: late(done),
         cpus_busy,
-        threads: done.iter().map(thread).collect(),
+        threads: threads(done),
+        streams,
         engine: choice(done),
         seed: info.seed,
         notes: missed.into_iter().chain(info.notes).chain(engine_notes(done)).collect(),
@@ -406,22 +466,22 @@ pub(super) fn wire_bytes(frame_bytes: u64, frames: u64) -> u64 {
 }
 
 /// The most serious end: a failure before a stop before the rest.
-fn end(done: &[WorkerResult]) -> End {
+fn end(done: &[WorkerResult]) -> EndReason {
     let ends = done.iter().map(|done| match &done.run.end {
-        engine::End::Failed(error) if error.is_device_gone() => End::DeviceGone,
-        engine::End::Failed(_) => End::Failed,
-        engine::End::Stopped => End::Stopped,
-        engine::End::Duration => End::Duration,
-        engine::End::Count => End::Count,
+        engine::End::Failed(error) if error.is_device_gone() => EndReason::DeviceGone,
+        engine::End::Failed(_) => EndReason::Failed,
+        engine::End::Stopped => EndReason::Stopped,
+        engine::End::Duration => EndReason::Duration,
+        engine::End::Count => EndReason::Count,
     });
-    let weight = |end: &End| match end {
-        End::Count => 0,
-        End::Duration => 1,
-        End::Stopped => 2,
-        End::DeviceGone => 3,
-        End::Failed => 4,
+    let weight = |end: &EndReason| match end {
+        EndReason::Count => 0,
+        EndReason::Duration => 1,
+        EndReason::Stopped => 2,
+        EndReason::DeviceGone => 3,
+        EndReason::Failed => 4,
     };
-    ends.max_by_key(weight).unwrap_or(End::Count)
+    ends.max_by_key(weight).unwrap_or(EndReason::Count)
 }
 
 fn causes(errors: &engine::Errors) -> Vec<Cause> {
@@ -461,6 +521,7 @@ fn gaps(done: &[WorkerResult], interval_ps: u64) -> Option<Gaps> {
         p50_ns: sum.quantile_ns(0.5),
         p99_ns: sum.quantile_ns(0.99),
         max_ns: sum.max_ns(),
+        lengths: sum.lengths(),
         histogram: sum
             .log2_buckets()
             .into_iter()
@@ -469,16 +530,45 @@ fn gaps(done: &[WorkerResult], interval_ps: u64) -> Option<Gaps> {
     })
 }
 
-fn thread(done: &WorkerResult) -> Thread {
-    let Burst { sent, .. } = done.run.total;
-    Thread { cpu: done.cpu, offered: done.run.total.offered(), sent, duration_ns: done.run.elapsed_ns() }
+/// The threads; one may have had several runs.
+fn threads(done: &[WorkerResult]) -> Vec<ThreadReport> {
+    let mut threads: Vec<ThreadReport> = Vec::new();
+    for done in done {
+        let Burst { sent, .. } = done.run.total;
+        let (cpu, offered, duration_ns) = (done.cpu, done.run.total.offered(), done.run.elapsed_ns());
+        match threads.iter_mut().find(|thread| thread.cpu == cpu) {
+            None => threads.push(ThreadReport { cpu, offered, sent, duration_ns }),
+            Some(thread) => {
+                thread.offered += offered;
+                thread.sent += sent;
+                thread.duration_ns = thread.duration_ns.max(duration_ns);
+            }
+        }
+    }
+    threads
 }
 
-fn choice(done: &[WorkerResult]) -> Choice {
+fn stream((info, done): (&StreamInfo, &WorkerResult)) -> StreamCounts {
+    let (total, duration_ns) = (&done.run.total, done.run.elapsed_ns());
+    StreamCounts {
+        name: info.name.clone(),
+        cpu: done.cpu,
+        offered: total.offered(),
+        sent: total.sent,
+        errors: total.errors.total(),
+        frame_bytes: share_of(total.frame_bytes, total.sent, total.offered()),
+        duration_ns,
+        rate_pps: per_second(total.sent, duration_ns),
+        asked_pps: info.asked.map(|asked| asked.pps),
+        rate_missed: info.asked.is_some_and(|asked| asked.is_missed(total.sent, duration_ns)),
+    }
+}
+
+fn choice(done: &[WorkerResult]) -> EngineChoice {
     let mut why: Vec<_> = done.iter().map(|done| done.why.clone()).filter(|why| !why.is_empty()).collect();
     why.dedup();
     let name = done.iter().find_map(|done| done.run.engine).map_or("none", engine::EngineKind::name);
-    Choice { name, why }
+    EngineChoice { name, why }
 }
 
 #[cfg(test)]
@@ -496,7 +586,7 @@ mod tests {
             argv: ["wirerate", "send", "veth0"].map(str::to_owned).into(),
             start_time: "2026-11-22T02:15:00.000Z".into(),
             next_hop: None,
-            end: End::Count,
+            end: EndReason::Count,
             offered: 10_000_000,
             sent: 10_000_000,
             errors: 0,
@@ -514,15 +604,21 @@ mod tests {
             gaps: None,
             late: None,
             cpus_busy: 1.02,
-            threads: vec![Thread { cpu: 1, offered: 10_000_000, sent: 10_000_000, duration_ns: 512_000_000 }],
-            engine: Choice { name: "xdp", why: vec!["veth with a peer that takes XDP frames".into()] },
+            threads: vec![ThreadReport {
+                cpu: 1,
+                offered: 10_000_000,
+                sent: 10_000_000,
+                duration_ns: 512_000_000,
+            }],
+            engine: EngineChoice { name: "xdp", why: vec!["veth with a peer that takes XDP frames".into()] },
+            streams: Vec::new(),
             seed: 7,
             notes: Vec::new(),
         }
     }
 
     fn bad_report() -> Report {
-        let thread = |cpu, sent| Thread { cpu, offered: 500_000, sent, duration_ns: 1_000_000_000 };
+        let thread = |cpu, sent| ThreadReport { cpu, offered: 500_000, sent, duration_ns: 1_000_000_000 };
         let cause = |cause, meaning: &str, count| Cause { cause, meaning: meaning.into(), count };
         Report {
             netns: Some("lab".into()),
@@ -530,7 +626,7 @@ mod tests {
                 ip: [198, 18, 0, 2].into(),
                 mac: packet::MacAddr([2, 0, 0, 0, 0, 2]),
             }),
-            end: End::Stopped,
+            end: EndReason::Stopped,
             offered: 1_000_000,
             sent: 999_000,
             errors: 1_000,
@@ -549,6 +645,7 @@ mod tests {
                 p50_ns: 1_000,
                 p99_ns: 1_210,
                 max_ns: 33_000,
+                lengths: Vec::new(),
                 histogram: [(1024, 611_000), (2048, 387_000), (4096, 900), (65_536, 98)]
                     .map(|(below_ns, count)| Octave { below_ns, count })
                     .into(),
@@ -610,6 +707,7 @@ mod tests {
             asked,
             seed: 1,
             notes: Vec::new(),
+            streams: Vec::new(),
         }
     }
 
@@ -639,7 +737,7 @@ mod tests {
     /// Without a note and exit code 0, a script took such a run for one of 400 Gbit/s.
     #[test]
     fn a_rate_that_was_not_reached_is_said() {
-        let asked = Asked { pps: 1000.0, wire_bps: Some(400e9) };
+        let asked = Asked { pps: 1000.0, wire_bps: Some(400e9), ramp: None };
         let done = [done(0, run(engine::End::Duration, 70, Errors::default(), 2_000_000_000))];
         let report = sum_up(info(Some(asked)), &done, 1.0);
         assert!(report.rate_missed && report.notes == [MISSED], "{report:?}");
@@ -654,8 +752,8 @@ mod tests {
         let gone = || engine::End::Failed(EngineError::Gone { ifname: "d".into() });
         let one = |end| done(0, run(end, 0, Errors::default(), 1_000_000_000));
         let ends = |ends: Vec<engine::End>| add_up(&ends.into_iter().map(one).collect::<Vec<_>>()).end;
-        assert_eq!(ends(vec![engine::End::Count, engine::End::Stopped]), End::Stopped);
-        assert_eq!(ends(vec![gone(), engine::End::Stopped]), End::DeviceGone);
+        assert_eq!(ends(vec![engine::End::Count, engine::End::Stopped]), EndReason::Stopped);
+        assert_eq!(ends(vec![gone(), engine::End::Stopped]), EndReason::DeviceGone);
         assert!(failure(vec![one(engine::End::Count), one(gone())]).is_some());
     }
 

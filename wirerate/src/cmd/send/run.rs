@@ -3,16 +3,16 @@
 use super::args::Args;
 use super::config;
 use super::device::TxDevice;
+use super::end_frames;
 use super::next_hop::{self, NextHopMac};
 use super::packets::Packets;
 use super::rate::Rate;
-use super::report::{self, End, Report, RunInfo};
+use super::report::{self, EndReason, Report, RunInfo};
 use super::split::shares;
 use super::watch::{View, Watch};
-use super::workers::{Totals, WorkerSet};
+use super::workers::{SentTotals, WorkerSet};
 use crate::out;
 use crate::outcome::{Failure, Outcome};
-use crate::rows::RowFormat;
 use crate::stop::Stop;
 use crate::units::{Interval, Queues, time_of_day_ns, utc_time};
 use anyhow::anyhow;
@@ -25,6 +25,9 @@ use std::time::{Duration, Instant};
 
 /// Twice the rate: a policer with a margin of 100 % passes a late run.
 pub const CATCH_UP_DEFAULT: CatchUp = CatchUp::Times(NonZeroU32::MIN.saturating_add(1));
+
+/// Threads that a signature can name.
+pub const STREAMS: u32 = 64;
 
 /// Sends what `config` asks for and prints the report.
 ///
@@ -45,13 +48,7 @@ pub fn transmit(
     pace: Rate,
     stop: &Stop,
 ) -> Result<(Report, Option<EngineError>), Failure> {
-    let act = || format!("send on {}", args.device);
-    let device =
-        TxDevice::find(args.netns.as_deref(), &args.device).map_err(|why| Failure::host(act(), why))?;
-    if !args.allow_default_route {
-        device.spare_default_route()?;
-    }
-    device.check_state(config.xmit_mode != XmitMode::NetifReceive)?;
+    let device = find(args, config.xmit_mode)?;
     check_queues(args, &device)?;
     check_node(args)?;
     let cpus = cpus(args, &device)?;
@@ -61,6 +58,8 @@ pub fn transmit(
         config.dst_mac = device.facts.mac;
     }
     let next_hop = next_hop::fill_in(&device, &mut config, &config::destinations(args), true)?;
+    let end_frames = end_frames::count(args)?;
+    let (announced, cpu) = (config.clone(), cpus.first().copied().unwrap_or(0));
     let job = Job {
         cpus,
         device: &device,
@@ -70,15 +69,65 @@ pub fn transmit(
         packets: None,
         pace,
         catch_up: args.catch_up.unwrap_or(CATCH_UP_DEFAULT),
-        duration_ns: args.duration.map_or(0, |duration| duration.0),
+        duration_ns: args.duration_ns(),
         engine: args.engine.map(Into::into),
         batch: args.batch,
     };
-    let view = View {
-        progress: !(args.json || args.quiet),
-        rows: (args.every_second || args.csv).then(|| RowFormat::of(args.json, args.csv)),
-    };
-    job.run(stop, view)
+    let (report, error) = job.run(stop, View::of(args))?;
+    if end_frames > 0 && error.is_none() {
+        // Each number is sent as often as there are copies.
+        let sent = report.sent.div_ceil(announced.clone_skb.max(1) as u64);
+        if let Err(why) = end_frames::announce(&device, cpu, &announced, sent, end_frames) {
+            eprint!("{why}");
+        }
+    }
+    Ok((report, error))
+}
+
+/// Finds the device, which can send and may be sent on.
+///
+/// # Errors
+/// There is none, it is down, or it carries the default route.
+pub fn find(args: &Args, xmit_mode: XmitMode) -> Result<TxDevice, Failure> {
+    let device = TxDevice::find(args.netns.as_deref(), &args.device)
+        .map_err(|why| Failure::host(format!("send on {}", args.device), why))?;
+    if !args.allow_default_route {
+        device.spare_default_route()?;
+    }
+    device.check_state(xmit_mode != XmitMode::NetifReceive)?;
+    Ok(device)
+}
+
+/// The command line.
+pub fn argv() -> Vec<String> {
+    std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect()
+}
+
+/// Runs `requests` to their end. An error is returned beside the report of what was sent before it.
+///
+/// # Errors
+/// When the threads cannot be started.
+pub fn drive(
+    device: &TxDevice,
+    requests: Vec<(u32, Request)>,
+    info: RunInfo,
+    count: u64,
+    stop: &Stop,
+    view: View,
+) -> Result<(Report, Option<EngineError>), Failure> {
+    let (started, cpu_time) = (Instant::now(), host::process_cpu_time());
+    let workers = WorkerSet::start(&device.netns, requests, stop)?;
+    let mut watch = Watch::new(view, count);
+    let done = workers.finish(stop, |totals| {
+        if !watch.see(totals, Instant::now()) {
+            stop.set();
+        }
+    });
+    // Both include building and removing the engines, which matters in a short run.
+    let cpus_busy = (host::process_cpu_time() - cpu_time).div_duration_f64(started.elapsed());
+    let report = report::sum_up(info, &done, cpus_busy);
+    watch.finish(SentTotals::of(&done), Duration::from_nanos(report.duration_ns))?;
+    Ok((report, report::failure(done)))
 }
 
 /// pktgen silently takes the last queue for one that does not exist, and treats queue 0 as unset.
@@ -177,11 +226,14 @@ pub fn print(args: &Args, report: &Report) -> Result<(), Failure> {
 /// so is a rate that was not reached.
 fn is_good(report: &Report) -> bool {
     let trouble = report.error_causes.iter().any(|cause| cause.cause != "ring_full");
-    !trouble && !report.rate_missed && !matches!(report.end, End::Failed | End::DeviceGone)
+    !trouble && !report.rate_missed && !matches!(report.end, EndReason::Failed | EndReason::DeviceGone)
 }
 
 /// The CPUs to send from: those of `--cpus`, or as many as `--threads` near the device.
-fn cpus(args: &Args, device: &TxDevice) -> Result<Vec<u32>, Failure> {
+///
+/// # Errors
+/// Bad usage when there are fewer.
+pub fn cpus(args: &Args, device: &TxDevice) -> Result<Vec<u32>, Failure> {
     if let Some(list) = &args.cpus {
         return Ok(list.0.clone());
     }
@@ -249,20 +301,8 @@ impl Job<'_> {
     pub fn run(mut self, stop: &Stop, view: View) -> Result<(Report, Option<EngineError>), Failure> {
         let seed = self.config.seed.unwrap_or_else(super::fresh_seed);
         let requests = self.requests(seed)?;
-        let (started, cpu_time) = (Instant::now(), host::process_cpu_time());
-        let time_ns = time_of_day_ns();
-        let workers = WorkerSet::start(&self.device.netns, requests, stop)?;
-        let mut watch = Watch::new(view, self.config.count);
-        let done = workers.finish(stop, |totals| {
-            if !watch.see(totals, Instant::now()) {
-                stop.set();
-            }
-        });
-        // Both include building and removing the engines, which matters in a short run.
-        let cpus_busy = (host::process_cpu_time() - cpu_time).div_duration_f64(started.elapsed());
-        let report = report::sum_up(self.info(seed, time_ns), &done, cpus_busy);
-        watch.finish(Totals::of(&done), Duration::from_nanos(report.duration_ns))?;
-        Ok((report, report::failure(done)))
+        let (device, count) = (self.device, self.config.count);
+        drive(device, requests, self.info(seed, time_of_day_ns()), count, stop, view)
     }
 
     fn info(self, seed: u64, time_ns: u64) -> RunInfo {
@@ -271,21 +311,27 @@ impl Job<'_> {
             netns: self.netns,
             next_hop: self.next_hop,
             start_time: utc_time(time_ns),
-            argv: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
+            argv: argv(),
             interval_ps: self.pace.interval_ps(&self.config),
             asked: self.pace.asked(&self.config),
             seed,
             notes: notes(&self.config),
+            streams: Vec::new(),
         }
     }
 
-    fn requests(&mut self, seed: u64) -> Result<Vec<(u32, Request)>, Failure> {
+    /// One run per thread.
+    ///
+    /// # Errors
+    /// Frames that cannot be made.
+    pub fn requests(&mut self, seed: u64) -> Result<Vec<(u32, Request)>, Failure> {
         let shares = shares(self.config.count, self.pace, seed, self.cpus.len() as u32);
         let associations = self.device.associations(&self.config);
         let associations = associations.map_err(|why| Failure::host("read security associations", why))?;
         let mut requests = Vec::new();
         for (index, (share, cpu)) in shares.into_iter().zip(&self.cpus).enumerate() {
             let facts = DeviceFacts { cpu: *cpu, ..self.device.facts };
+            sign_thread(&mut self.config, index as u32);
             let (plan, mut cursor) = match &self.packets {
                 Some(packets) => match packets.of_thread(index as u32) {
                     Some(general) => Plan::of_packets(general, &facts),
@@ -306,6 +352,8 @@ impl Job<'_> {
                     duration_ns: self.duration_ns,
                     pace: share.pace,
                     catch_up: self.catch_up,
+                    start_delay_ns: 0,
+                    starts_with_first_frame: true,
                 },
                 engine: self.engine,
                 batch: self.batch,
@@ -315,6 +363,17 @@ impl Job<'_> {
         }
         Ok(requests)
     }
+}
+
+/// Sets what the signatures of one thread have: its number, and flows of its own.
+fn sign_thread(config: &mut Config, thread: u32) {
+    config.signature.stream = (thread % STREAMS) as u8;
+    config.signature.flow_first = thread * flows_per_thread(config);
+}
+
+/// Flows that each thread sends.
+pub fn flows_per_thread(config: &Config) -> u32 {
+    if config.flows > 0 { config.flows } else { config.signature.flow_count }
 }
 
 /// What may be unexpected about a configuration.

@@ -1,7 +1,9 @@
 //! A run divided among several threads: counts, sequence numbers, rates and random numbers.
 
 use super::rate::Rate;
+use engine::Ramp;
 use packet::Rng;
+use std::num::NonZeroU64;
 
 /// Number of sequence numbers.
 const SEQ_NUMS: u64 = 1 << 32;
@@ -40,7 +42,7 @@ pub fn shares(count: u64, rate: Rate, seed: u64, threads: u32) -> Vec<Share> {
         shares.push(Share {
             count,
             seq_num: (seq_num % SEQ_NUMS) as u32,
-            pace: pace_of(rate, threads, weight),
+            pace: pace_of(rate, threads, thread, weight),
             rng: if thread == 0 { Rng(seed) } else { Rng::for_worker(seed, thread) },
         });
         seq_num += if count == 0 { SEQ_NUMS / threads } else { count };
@@ -61,19 +63,25 @@ fn rounded_up(whole: u64, part: u64, parts: u64) -> u64 {
 /// The number per second that the threads divide, if there is one.
 fn rate_of(rate: Rate) -> Option<u64> {
     match rate {
-        Rate::LineRate | Rate::Interval(_) => None,
+        Rate::LineRate | Rate::Interval(_) | Rate::Ramp(_) => None,
         Rate::PacketRate(rate) => Some(rate.0),
         Rate::BitRate(rate) => Some(rate.0),
     }
 }
 
-/// The pace of one of `threads` whose part of the rate is `part`.
-fn pace_of(rate: Rate, threads: u64, part: u64) -> engine::Pace {
+/// The pace of one of `threads` whose part of the rate is `share`.
+fn pace_of(rate: Rate, threads: u64, thread: u64, share: u64) -> engine::Pace {
     match rate {
         Rate::LineRate => engine::Pace::Unpaced,
         Rate::Interval(delay) => engine::Pace::Delay { delay_ns: delay.0.saturating_mul(threads) },
-        Rate::PacketRate(_) => engine::Pace::FrameRate { rate_pps: part },
-        Rate::BitRate(_) => engine::Pace::WireRate { rate_bps: part },
+        Rate::PacketRate(_) => engine::Pace::FrameRate { rate_pps: share },
+        Rate::BitRate(_) => engine::Pace::WireRate { rate_bps: share },
+        Rate::Ramp(ramp) => {
+            let part = |whole: NonZeroU64| {
+                NonZeroU64::new(part(whole.get(), threads, thread)).unwrap_or(NonZeroU64::MIN)
+            };
+            engine::Pace::Ramp(Ramp { from_pps: part(ramp.from_pps), to_pps: part(ramp.to_pps), ..ramp })
+        }
     }
 }
 
@@ -125,6 +133,9 @@ mod tests {
         assert_eq!(paces(Rate::Interval(Nanos(10))), [engine::Pace::Delay { delay_ns: 20 }; 2]);
         let wire = |rate_bps| engine::Pace::WireRate { rate_bps };
         assert_eq!(paces(Rate::BitRate(BitRate(5))), [wire(3), wire(2)]);
+        let ramp = |text| crate::units::ramp(text).unwrap();
+        let parts = [engine::Pace::Ramp(ramp("3..5/1s/4")), engine::Pace::Ramp(ramp("2..4/1s/4"))];
+        assert_eq!(paces(Rate::Ramp(ramp("5..9/1s/4"))), parts);
     }
 
     proptest! {

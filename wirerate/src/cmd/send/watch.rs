@@ -2,11 +2,12 @@
 //!
 //! Both are made from the same totals as the report.
 
+use super::args::Args;
 use super::report::wire_bytes;
-use super::workers::Totals;
+use super::workers::SentTotals;
 use crate::out::OutError;
 use crate::rows::{Cell, PERIOD, Row, RowFormat, RowPrinter, RowTime};
-use crate::term::{Progress, REDRAW};
+use crate::term::{LiveLine, REDRAW};
 use crate::units::{human_bps, human_count, human_pps, per_second, quantity_of, time_of_day_ns};
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -18,6 +19,16 @@ pub struct View {
     pub progress: bool,
     /// A row per second on standard output.
     pub rows: Option<RowFormat>,
+}
+
+impl View {
+    /// As `args` say.
+    pub fn of(args: &Args) -> Self {
+        Self {
+            progress: !(args.json || args.quiet),
+            rows: (args.every_second || args.csv).then(|| RowFormat::of(args.json, args.csv)),
+        }
+    }
 }
 
 /// A row of `send --every-second`.
@@ -58,14 +69,14 @@ impl Row for SendSecond {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sample {
     elapsed: Duration,
-    totals: Totals,
+    totals: SentTotals,
 }
 
 impl Sample {
     /// Frames per second and bits per second on the wire since `earlier`.
     fn rates_since(&self, earlier: &Self) -> (f64, f64) {
         let passed_ns = self.elapsed.saturating_sub(earlier.elapsed).as_nanos() as u64;
-        let wire = |totals: Totals| wire_bytes(totals.sent_bytes(), totals.sent);
+        let wire = |totals: SentTotals| wire_bytes(totals.sent_bytes(), totals.sent);
         let bytes = wire(self.totals).saturating_sub(wire(earlier.totals));
         let frames = self.totals.sent.saturating_sub(earlier.totals.sent);
         (per_second(frames, passed_ns), per_second(bytes * 8, passed_ns))
@@ -81,7 +92,7 @@ impl Sample {
     fn line(&self, earlier: &Self) -> String {
         let (rate_pps, wire_bps) = self.rates_since(earlier);
         let [pps, bps] = [human_pps(rate_pps), human_bps(wire_bps)];
-        let Totals { sent, errors, .. } = self.totals;
+        let SentTotals { sent, errors, .. } = self.totals;
         format!("{} sent, {pps}, {}, {bps}", human_count(sent), quantity_of(errors, "error"))
     }
 }
@@ -89,7 +100,7 @@ impl Sample {
 /// Shows a run.
 #[derive(Debug)]
 pub struct Watch {
-    progress: Progress,
+    progress: LiveLine,
     printer: Option<RowPrinter>,
     /// When the first frames were seen: the time to build an engine does not count.
     first: Option<Instant>,
@@ -106,7 +117,7 @@ impl Watch {
     pub fn new(view: View, count: u64) -> Self {
         let printer = view.rows.map(RowPrinter::new);
         Self {
-            progress: Progress::new(view.progress && printer.is_none(), count),
+            progress: LiveLine::new(view.progress && printer.is_none(), count),
             printer,
             first: None,
             row: Sample::default(),
@@ -117,7 +128,7 @@ impl Watch {
     }
 
     /// Shows `totals`. False once rows can no longer be printed.
-    pub fn see(&mut self, totals: Totals, now: Instant) -> bool {
+    pub fn see(&mut self, totals: SentTotals, now: Instant) -> bool {
         if let Some(sample) = self.sample(totals, now) {
             if sample.elapsed.as_secs() / PERIOD.as_secs() > self.row.elapsed.as_secs() / PERIOD.as_secs() {
                 self.print(sample);
@@ -134,7 +145,7 @@ impl Watch {
     ///
     /// # Errors
     /// When a row could not be printed.
-    pub fn finish(mut self, totals: Totals, duration: Duration) -> Result<(), OutError> {
+    pub fn finish(mut self, totals: SentTotals, duration: Duration) -> Result<(), OutError> {
         if !self.has_rows {
             self.row = Sample::default();
         }
@@ -144,8 +155,8 @@ impl Watch {
         self.error.map_or(Ok(()), Err)
     }
 
-    fn sample(&mut self, totals: Totals, now: Instant) -> Option<Sample> {
-        if totals == Totals::default() {
+    fn sample(&mut self, totals: SentTotals, now: Instant) -> Option<Sample> {
+        if totals == SentTotals::default() {
             return None;
         }
         let is_first = self.first.is_none();
@@ -177,7 +188,7 @@ mod tests {
 
     fn sample(ms: u64, sent: u64, errors: u64) -> Sample {
         let frame_bytes = (sent + errors) * 60;
-        Sample { elapsed: Duration::from_millis(ms), totals: Totals { sent, errors, frame_bytes } }
+        Sample { elapsed: Duration::from_millis(ms), totals: SentTotals { sent, errors, frame_bytes } }
     }
 
     #[test]

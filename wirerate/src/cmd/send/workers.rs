@@ -5,6 +5,7 @@ use crate::stop::{BlockedSignals, Stop};
 use engine::{Request, RunHandle, RunReport, Worker, Workers};
 use host::Netns;
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ pub struct WorkerResult {
 
 /// Totals of all workers so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct SentTotals {
     /// Frames accepted by the driver.
     pub sent: u64,
     /// Frames not accepted.
@@ -43,7 +44,7 @@ pub struct Totals {
     pub frame_bytes: u64,
 }
 
-impl Totals {
+impl SentTotals {
     /// Of the results of all workers.
     pub fn of(done: &[WorkerResult]) -> Self {
         done.iter().fold(Self::default(), |sum, done| {
@@ -64,7 +65,7 @@ impl Totals {
 }
 
 impl WorkerSet {
-    /// Starts a worker in `netns` for each request, on its CPU. Frames are sent once all engines
+    /// Starts a worker in `netns` for each CPU of the requests. Frames are sent once all engines
     /// are built. `stop` ends all runs.
     ///
     /// # Errors
@@ -75,16 +76,17 @@ impl WorkerSet {
             Worker::spawn(*cpu, netns)
                 .map_err(|why| Failure::engine(format!("send from CPU {cpu}"), why, None))
         };
-        let workers: Workers = cpus.iter().map(spawn).collect::<Result<_, _>>()?;
+        let unique: BTreeSet<u32> = cpus.iter().copied().collect();
+        let workers: Workers = unique.iter().map(spawn).collect::<Result<_, _>>()?;
         let handles = workers.start(requests, Some(stop.flag()));
         Ok(Self { runs: cpus.into_iter().zip(handles).collect(), _workers: workers })
     }
 
     /// Totals so far.
-    pub fn totals(&self) -> Totals {
-        self.runs.iter().fold(Totals::default(), |sum, (_, handle)| {
+    pub fn totals(&self) -> SentTotals {
+        self.runs.iter().fold(SentTotals::default(), |sum, (_, handle)| {
             let progress = handle.progress();
-            Totals {
+            SentTotals {
                 sent: sum.sent + progress.sent(),
                 errors: sum.errors + progress.errors(),
                 frame_bytes: sum.frame_bytes + progress.frame_bytes(),
@@ -99,7 +101,7 @@ impl WorkerSet {
 
     /// Waits for the end. All runs end early when `stop` is set or one of them fails. `show` is
     /// called about ten times per second.
-    pub fn finish(self, stop: &Stop, mut show: impl FnMut(Totals)) -> Vec<WorkerResult> {
+    pub fn finish(self, stop: &Stop, mut show: impl FnMut(SentTotals)) -> Vec<WorkerResult> {
         let mut done: Vec<Option<WorkerResult>> = self.runs.iter().map(|_| None).collect();
         // Once frames are sent, signals go to the workers: a signal ends the system call of a
         // worker at once, even if this thread has no CPU. Before that, building an engine must not

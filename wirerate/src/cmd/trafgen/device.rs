@@ -11,10 +11,8 @@ use crate::out;
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use crate::units::{Nanos, Pps};
-use frames::DeviceAddresses;
 use host::CpuList;
-use packet::{Config, XmitMode};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use packet::XmitMode;
 
 /// Finds the device.
 ///
@@ -30,16 +28,6 @@ pub(super) fn find(args: &Args, name: &str) -> Result<TxDevice, Failure> {
     Ok(device)
 }
 
-/// Source addresses that a packet does not give.
-pub(super) fn addresses(device: &TxDevice) -> DeviceAddresses {
-    let facts = &device.facts;
-    DeviceAddresses {
-        mac: facts.mac,
-        ipv4: facts.v4.unwrap_or(Ipv4Addr::UNSPECIFIED),
-        ipv6: facts.v6_link_local.unwrap_or(Ipv6Addr::UNSPECIFIED),
-    }
-}
-
 /// Sends the packets and prints the report.
 pub(super) fn send(
     args: &Args,
@@ -49,15 +37,7 @@ pub(super) fn send(
     stop: &Stop,
 ) -> Result<Outcome, Failure> {
     let xmit_mode = if args.device.qdisc_path { XmitMode::QueueXmit } else { XmitMode::StartXmit };
-    let frame_len = packets.mean_len() as u32;
-    let config = Config {
-        count: args.num,
-        min_pkt_size: frame_len,
-        max_pkt_size: frame_len,
-        seed: Some(seed),
-        xmit_mode,
-        ..Config::default()
-    };
+    let config = packets.config(args.num, xmit_mode, seed);
     let job = Job {
         cpus: cpus(args)?,
         device,

@@ -6,7 +6,7 @@ mod input;
 mod output;
 
 use crate::cmd::send::args::EngineName;
-use crate::cmd::send::packets::Packets;
+use crate::cmd::send::packets::{Packets, addresses};
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use crate::{out, units};
@@ -176,7 +176,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let order = if args.rand { PacketOrder::Random } else { PacketOrder::RoundRobin };
     if let Some(name) = device_name {
         let device = device::find(args, &name)?;
-        let specs = input::packets(args, seed, device::addresses(&device))?;
+        let specs = input::packets(args, seed, addresses(&device.facts))?;
         if args.verbose {
             out::text(&describe(&specs))?;
         }
@@ -200,8 +200,8 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
 fn write(args: &Args, path: &Path, frames: &mut Expander, stop: &Stop) -> Result<Outcome, Failure> {
     let act = format!("write {}", path.display());
     let mut file = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("pcap") => output::FrameFile::pcap(path, args.rfraw),
-        _ => output::FrameFile::config(path),
+        Some("pcap") => output::FramesFile::pcap(path, args.rfraw),
+        _ => output::FramesFile::config(path),
     }
     .map_err(|why| Failure::refused(&act, why))?;
     let mut time_ns = now_ns();

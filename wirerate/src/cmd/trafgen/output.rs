@@ -11,12 +11,12 @@ const LINK_TYPE_RADIOTAP: u16 = 127;
 const BYTES_PER_LINE: usize = 15;
 
 /// A file of frames.
-pub(super) enum FrameFile {
+pub(super) enum FramesFile {
     Pcap(Writer<BufWriter<File>>),
     Config(BufWriter<File>),
 }
 
-impl FrameFile {
+impl FramesFile {
     /// A pcap file.
     pub(super) fn pcap(path: &Path, is_radio: bool) -> Result<Self, anyhow::Error> {
         let link_type = if is_radio { LINK_TYPE_RADIOTAP } else { Header::default().link_type };

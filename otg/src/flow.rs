@@ -1,0 +1,309 @@
+//! A flow: its ports, frames and schedule.
+
+use crate::header::{FlowHeader, HeaderKind};
+use crate::node::ConfigNode;
+use crate::pattern::Pattern;
+use crate::payload::Payload;
+use crate::schedule::{FlowRate, FlowSchedule};
+use crate::size::Sizes;
+use crate::stack::{FCS_LEN, HeaderStack, MARK_LEN};
+use crate::topology::{SPEED_DEFAULT, Topology};
+use packet::general::{FrameSpec, PacketOrder};
+
+/// A flow of a configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowConfig {
+    /// Its name.
+    pub name: String,
+    /// The port that sends it.
+    pub tx_port: String,
+    /// The ports on which it is counted; none: it is only sent.
+    pub rx_ports: Vec<String>,
+    /// What is measured.
+    pub metrics: FlowMetrics,
+    /// When its frames are sent.
+    pub schedule: FlowSchedule,
+    stack: HeaderStack,
+    payload: Payload,
+    sizes: Sizes,
+}
+
+/// What is measured of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowMetrics {
+    /// Frames carry the mark and are counted at the receiver.
+    pub enable: bool,
+    /// The loss in percent is reported.
+    pub loss: bool,
+    /// Latency is measured.
+    pub latency: bool,
+    /// The times of the first and the last frame are reported.
+    pub timestamps: bool,
+}
+
+impl FlowConfig {
+    /// None after an error that leaves no flow.
+    pub(crate) fn read(node: &ConfigNode, topology: &Topology, seed: u64) -> Option<Self> {
+        let name = node.required("name").to_owned();
+        let metrics = node.object("metrics").map(|metrics| metrics.whole(read_metrics)).unwrap_or_default();
+        let mut stack = read_stack(node, seed);
+        let payload = Payload::read(node.object("payload"));
+        let sizes = Sizes::read(node.object("size"));
+        let rate = FlowRate::read(node.object("rate"));
+        let schedule = FlowSchedule::read(rate, node.object("duration"));
+        let Some(ends) = node.object("tx_rx") else {
+            node.findings().error(&node.at("tx_rx"), "is required");
+            return None;
+        };
+        let (tx_port, rx_ports) = ends.whole(|ends| read_ends(ends, topology, &mut stack))?;
+        let sizes = check_sizes(node, sizes, &stack, metrics.enable);
+        let flow = Self { name, tx_port, rx_ports, metrics, schedule, stack, payload, sizes };
+        flow.check(node, topology);
+        Some(flow)
+    }
+
+    /// Errors and warnings that need all of the flow.
+    fn check(&self, node: &ConfigNode, topology: &Topology) {
+        let findings = node.findings();
+        if let Some(mtu) = topology.port(&self.tx_port).and_then(|port| port.mtu) {
+            let most = mtu as usize + 18 + self.tags_len();
+            if self.sizes.highest() > most {
+                let text = format!("{} bytes are more than the {most} of MTU {mtu}", self.sizes.highest());
+                findings.error(&node.at("size"), text);
+            }
+        }
+        if let Err(errors) = self.packet(self.sizes.lowest() - FCS_LEN) {
+            errors.iter().for_each(|error| {
+                let (path, text) = error.split_once(": ").unwrap_or((node.path(), error));
+                findings.error(path, text);
+            });
+        }
+        let speed = self.speed(topology);
+        let most = FlowRate::Percentage(100.0).pps(self.sizes.mean(), speed, 12);
+        let asked = self.schedule.rate.pps(self.sizes.mean(), speed, 12);
+        let has_speed = topology.port(&self.tx_port).is_some_and(|port| port.speed.is_some());
+        if has_speed && asked > most * 1.001 {
+            let text = format!("{asked:.0} frames/s are more than the {most:.0} of the line");
+            findings.warn(&node.at("rate"), text);
+        }
+    }
+
+    fn speed(&self, topology: &Topology) -> u64 {
+        topology.port(&self.tx_port).and_then(|port| port.speed).unwrap_or(SPEED_DEFAULT)
+    }
+
+    /// Frames per second on a line of `speed` bits per second.
+    pub fn pps(&self, speed: u64) -> f64 {
+        self.schedule.rate.pps(self.sizes.mean(), speed, self.schedule.gap)
+    }
+
+    /// The largest frame, in bytes with FCS.
+    pub fn size_max(&self) -> usize {
+        self.sizes.highest()
+    }
+
+    /// Bytes of VLAN tags, which a device takes beyond its MTU.
+    pub fn tags_len(&self) -> usize {
+        4 * self.stack.headers.iter().filter(|header| header.kind == HeaderKind::Vlan).count()
+    }
+
+    /// The packets of the flow, one per size, and which is next. `mark` is the flow's number and
+    /// the run, if frames carry them.
+    ///
+    /// # Errors
+    /// Fields whose values no rule of a plan describes, each with its path.
+    pub fn packets(&self, mark: Option<(u16, u16)>) -> Result<(Vec<FrameSpec>, PacketOrder), Vec<String>> {
+        let (sizes, order) = self.sizes.packets();
+        let packet = |size: usize| self.stack.packet(size - FCS_LEN, &self.payload, mark);
+        Ok((sizes.into_iter().map(packet).collect::<Result<_, _>>()?, order))
+    }
+
+    /// The packet of the flow with `frame_len` bytes, without FCS and mark.
+    ///
+    /// # Errors
+    /// Fields whose values no rule of a plan describes, each with its path.
+    pub fn packet(&self, frame_len: usize) -> Result<FrameSpec, Vec<String>> {
+        self.stack.packet(frame_len, &self.payload, None)
+    }
+}
+
+fn read_metrics(node: &ConfigNode) -> FlowMetrics {
+    let latency = node.object("latency").is_some_and(|latency| {
+        latency.whole(|latency| {
+            // One software time stamp serves both modes.
+            latency.ignore(&["mode"]);
+            if latency.flag("enable", false) {
+                latency.error("is not supported");
+            }
+            false
+        })
+    });
+    if node.flag("timestamps", false) {
+        node.findings().error(&node.at("timestamps"), "is not supported");
+    }
+    if let Some(ratio) = node.object("rx_tx_ratio") {
+        ratio.whole(|ratio| {
+            ratio.ignore(&["choice"]);
+            if ratio.choice("value") != "value" || ratio.float("value", 1.0) != 1.0 {
+                ratio.error("only a ratio of 1 is supported");
+                ratio.ignore(&["rx_count"]);
+            }
+        });
+    }
+    if let Some(tags) = node.object("predefined_metric_tags") {
+        tags.whole(|_| ());
+    }
+    FlowMetrics {
+        enable: node.flag("enable", false),
+        loss: node.flag("loss", false),
+        latency,
+        timestamps: node.flag("timestamps", false),
+    }
+}
+
+/// The headers; one Ethernet header if the flow names none.
+fn read_stack(node: &ConfigNode, seed: u64) -> HeaderStack {
+    let mut headers = Vec::new();
+    for (at, header) in node.objects("packet").into_iter().enumerate() {
+        header.whole(|node| {
+            node.ignore(&["choice"]);
+            let name = node.choice("ethernet");
+            let Some(kind) = HeaderKind::of(name) else {
+                node.error(format!("header {name} is not supported"));
+                return NAMES.iter().for_each(|name| node.ignore(&[name]));
+            };
+            let known = NAMES.iter().copied().find(|known| *known == name).unwrap_or("ethernet");
+            let seed = seed.wrapping_add((at as u64) << 32);
+            let header = match node.object(known) {
+                Some(body) => body.whole(|body| kind.read(body, seed)),
+                None => default_header(kind, node, seed),
+            };
+            headers.push(header);
+        });
+    }
+    if headers.is_empty() {
+        headers.push(default_header(HeaderKind::Ethernet, node, seed));
+    }
+    HeaderStack { headers }
+}
+
+/// The headers of the model, supported or not.
+const NAMES: [&str; 25] = [
+    "custom",
+    "ethernet",
+    "vlan",
+    "vxlan",
+    "ipv4",
+    "ipv6",
+    "pfcpause",
+    "ethernetpause",
+    "tcp",
+    "udp",
+    "gre",
+    "gtpv1",
+    "gtpv2",
+    "arp",
+    "icmp",
+    "icmpv6",
+    "ppp",
+    "igmpv1",
+    "mpls",
+    "snmpv2c",
+    "rsvp",
+    "macsec",
+    "lacp",
+    "ipv6_extension_header",
+    "cfm",
+];
+
+fn default_header(kind: HeaderKind, node: &ConfigNode, seed: u64) -> FlowHeader {
+    let empty = serde_json::Map::new();
+    kind.read(&ConfigNode::root(&empty, node.findings()), seed)
+}
+
+/// The sending port and the receiving ones.
+fn read_ends(
+    node: &ConfigNode,
+    topology: &Topology,
+    stack: &mut HeaderStack,
+) -> Option<(String, Vec<String>)> {
+    node.ignore(&["choice"]);
+    if node.choice("port") == "device" {
+        return node.object("device")?.whole(|node| read_device_ends(node, topology, stack));
+    }
+    let Some(ports) = node.object("port") else {
+        node.findings().error(&node.at("port"), "is required");
+        return None;
+    };
+    ports.whole(|node| {
+        let tx = node.required("tx_name").to_owned();
+        let mut rx = node.texts("rx_names");
+        if let Some(name) = node.text("rx_name").filter(|_| rx.is_empty()) {
+            rx.push(name.to_owned());
+        }
+        let findings = node.findings();
+        topology.check_port(&tx, &node.at("tx_name"), findings);
+        for (at, name) in rx.iter().enumerate() {
+            topology.check_port(name, &node.at(&format!("rx_names[{at}]")), findings);
+        }
+        Some((tx, rx))
+    })
+}
+
+fn read_device_ends(
+    node: &ConfigNode,
+    topology: &Topology,
+    stack: &mut HeaderStack,
+) -> Option<(String, Vec<String>)> {
+    node.ignore(&["mode"]);
+    let (tx, rx) = (node.texts("tx_names"), node.texts("rx_names"));
+    let ([tx], [rx]) = (&tx[..], &rx[..]) else {
+        node.error("one sending and one receiving interface are supported");
+        return None;
+    };
+    let find = |name: &str, list| {
+        let interface = topology.interface(name);
+        if interface.is_none() {
+            node.findings().error(&node.at(list), format!("there is no interface named {name}"));
+        }
+        interface
+    };
+    let (tx, rx) = (find(tx, "tx_names[0]"), find(rx, "rx_names[0]"));
+    let (tx, rx) = (tx?, rx?);
+    let destination = if tx.address.is_some() { topology.neighbour(tx) } else { Some(rx.mac) };
+    let auto = |header: &&mut FlowHeader| header.kind == HeaderKind::Ethernet;
+    let field = stack.headers.first_mut().filter(auto).and_then(|header| header.fields.first_mut());
+    if let Some(field) = field.filter(|field| field.pattern == Pattern::Auto) {
+        match destination {
+            Some(mac) => {
+                field.pattern = Pattern::Value(mac.iter().fold(0, |mac, byte| mac << 8 | u128::from(*byte)))
+            }
+            None => node.error(format!("the MAC address of the gateway of {} is unknown", tx.name)),
+        }
+    }
+    Some((tx.port.clone(), vec![rx.port.clone()]))
+}
+
+/// Sizes that hold the headers, the mark and all FCS.
+fn check_sizes(node: &ConfigNode, sizes: Sizes, stack: &HeaderStack, has_mark: bool) -> Sizes {
+    let path = node.at("size");
+    let headers = stack.headers_len();
+    let fixed = headers + stack.trailer_len() + FCS_LEN;
+    if let Sizes::Fixed(size) = sizes
+        && size < fixed
+    {
+        let held = fixed - headers;
+        let text = format!("{size} bytes cannot hold {headers} bytes of headers and {held} of FCS");
+        node.findings().error(&format!("{path}.fixed"), text);
+    }
+    let least = fixed + if has_mark { MARK_LEN } else { 0 };
+    // Ethernet has no shorter frames.
+    let least = least.max(64);
+    let (raised, is_raised) = sizes.raised_to(least);
+    if is_raised {
+        let why = if has_mark { "its headers and the mark for its metrics" } else { "its headers" };
+        let text = format!("frames below {least} bytes are raised to {least}, for {why}");
+        node.findings().warn(&path, text);
+    }
+    raised
+}

@@ -1,0 +1,32 @@
+//! Open Traffic Generator: configurations to ports, captures and flows, and flows to the packets of
+//! general plans.
+//!
+//! [`model`] checks JSON and protobuf against the whole model. [`OtgConfig::read`] takes the part
+//! that wirerate does, and refuses the rest with the path of each field.
+#![forbid(unsafe_code)]
+
+mod capture;
+mod config;
+mod device;
+pub mod edit;
+mod flow;
+mod header;
+pub mod metrics;
+pub mod model;
+mod node;
+mod pattern;
+mod payload;
+mod request;
+mod schedule;
+mod size;
+mod stack;
+mod topology;
+
+pub use capture::{BitMatch, CaptureConfig, CaptureFormat};
+pub use config::OtgConfig;
+pub use device::{EmulatedInterface, InterfaceAddress};
+pub use flow::{FlowConfig, FlowMetrics};
+pub use request::{CaptureQuery, ControlRequest, MetricsQuery, RequestRefusal, TransmitState};
+pub use schedule::{FlowDuration, FlowRate, FlowSchedule, Gap};
+pub use stack::MARK_LEN;
+pub use topology::{PortConfig, SPEED_DEFAULT};

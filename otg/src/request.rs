@@ -1,0 +1,318 @@
+//! Requests of clients beside configurations: control states, metrics, states, captures.
+
+use crate::config::OtgConfig;
+use crate::node::{ConfigNode, Findings};
+use serde_json::{Map, Value};
+
+/// Why a request is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RequestRefusal {
+    /// The request is wrong: one sentence per error.
+    Invalid(Vec<String>),
+    /// The model has it, wirerate does not do it.
+    Unsupported(String),
+}
+
+/// What `SetControlState` asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ControlRequest {
+    /// Flows, as indexes into [`OtgConfig::flows`].
+    Transmit(Vec<usize>, TransmitState),
+    /// Ports, as indexes into [`OtgConfig::ports`]: their captures start or stop.
+    Capture(Vec<usize>, bool),
+    /// Ports, as indexes: their links go up or down.
+    Link(Vec<usize>, bool),
+    /// All protocols: there are none.
+    Protocols,
+}
+
+/// What flows are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransmitState {
+    /// From frame 0, with counters at 0.
+    Start,
+    /// To the end.
+    Stop,
+    /// For a while.
+    Pause,
+    /// On with the next frame.
+    Resume,
+}
+
+/// What `GetMetrics` asks for: rows by index, and their columns; all columns if empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MetricsQuery {
+    /// Of ports.
+    Ports(Vec<usize>, Vec<String>),
+    /// Of flows with metrics.
+    Flows(Vec<usize>, Vec<String>),
+}
+
+/// What `GetCapture` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CaptureQuery {
+    /// The port, as index into [`OtgConfig::ports`].
+    pub port: usize,
+    /// The capture, as index into [`OtgConfig::captures`].
+    pub capture: usize,
+    /// The first frame, from 0 on, and how many; all if `None`.
+    pub slice: Option<(usize, usize)>,
+}
+
+/// Reads an object whole; its errors refuse the request.
+fn read<T>(
+    json: &Value,
+    read: impl FnOnce(&ConfigNode) -> Result<T, RequestRefusal>,
+) -> Result<T, RequestRefusal> {
+    let empty = Map::new();
+    let findings = Findings::default();
+    let node = ConfigNode::root(json.as_object().unwrap_or(&empty), &findings);
+    let value = node.whole(read)?;
+    findings.finish().map_err(RequestRefusal::Invalid)?;
+    Ok(value)
+}
+
+/// The indexes of names, all if there are none.
+fn indexes<'a>(
+    names: &[String],
+    all: impl Iterator<Item = &'a str> + Clone,
+    what: &str,
+) -> Result<Vec<usize>, RequestRefusal> {
+    if names.is_empty() {
+        return Ok((0..all.count()).collect());
+    }
+    let mut unknown = Vec::new();
+    let mut found = Vec::new();
+    for name in names {
+        match all.clone().position(|known| known == name) {
+            Some(index) => found.push(index),
+            None => unknown.push(format!("there is no {what} named {name}")),
+        }
+    }
+    if unknown.is_empty() { Ok(found) } else { Err(RequestRefusal::Invalid(unknown)) }
+}
+
+fn is_on(node: &ConfigNode, on: &str) -> bool {
+    node.text("state") == Some(on)
+}
+
+impl OtgConfig {
+    fn port_indexes(&self, names: &[String]) -> Result<Vec<usize>, RequestRefusal> {
+        indexes(names, self.ports.iter().map(|port| &port.name[..]), "port")
+    }
+
+    fn flow_indexes(&self, names: &[String]) -> Result<Vec<usize>, RequestRefusal> {
+        indexes(names, self.flows.iter().map(|flow| &flow.name[..]), "flow")
+    }
+
+    /// The capture of a port, as index.
+    pub fn capture_of(&self, port: usize) -> Option<usize> {
+        let name = &self.ports[port].name;
+        self.captures.iter().position(|capture| capture.ports.contains(name))
+    }
+
+    /// Reads a control state.
+    ///
+    /// # Errors
+    /// Unknown names, ports without a capture, states of protocols.
+    pub fn control(&self, json: &Value) -> Result<ControlRequest, RequestRefusal> {
+        read(json, |node| {
+            node.ignore(&["choice"]);
+            let choice = node.choice("traffic");
+            let inner = |name| {
+                node.object(name).ok_or_else(|| RequestRefusal::Invalid(vec![format!("{name}: is required")]))
+            };
+            match choice {
+                "traffic" => inner("traffic")?.whole(|node| self.transmit(node)),
+                "port" => inner("port")?.whole(|node| self.port_state(node)),
+                "protocol" => inner("protocol")?.whole(protocol_state),
+                other => Err(RequestRefusal::Unsupported(format!("control state {other} is not supported"))),
+            }
+        })
+    }
+
+    fn transmit(&self, node: &ConfigNode) -> Result<ControlRequest, RequestRefusal> {
+        node.ignore(&["choice"]);
+        let Some(transmit) = node.object("flow_transmit") else {
+            return Err(RequestRefusal::Invalid(vec!["traffic.flow_transmit: is required".to_owned()]));
+        };
+        transmit.whole(|node| {
+            let flows = self.flow_indexes(&node.texts("flow_names"))?;
+            let state = match node.text("state") {
+                Some("start") => TransmitState::Start,
+                Some("stop") => TransmitState::Stop,
+                Some("pause") => TransmitState::Pause,
+                Some("resume") => TransmitState::Resume,
+                _ => return Err(RequestRefusal::Invalid(vec![format!("{}: is required", node.at("state"))])),
+            };
+            Ok(ControlRequest::Transmit(flows, state))
+        })
+    }
+
+    fn port_state(&self, node: &ConfigNode) -> Result<ControlRequest, RequestRefusal> {
+        node.ignore(&["choice"]);
+        match node.choice("capture") {
+            "link" => {
+                let Some(link) = node.object("link") else {
+                    return Err(RequestRefusal::Invalid(vec!["port.link: is required".to_owned()]));
+                };
+                link.whole(|node| {
+                    Ok(ControlRequest::Link(self.port_indexes(&node.texts("port_names"))?, is_on(node, "up")))
+                })
+            }
+            _ => {
+                let Some(capture) = node.object("capture") else {
+                    return Err(RequestRefusal::Invalid(vec!["port.capture: is required".to_owned()]));
+                };
+                capture.whole(|node| {
+                    let names = node.texts("port_names");
+                    let mut ports = self.port_indexes(&names)?;
+                    if names.is_empty() {
+                        ports.retain(|port| self.capture_of(*port).is_some());
+                    }
+                    let without = ports.iter().filter(|port| self.capture_of(**port).is_none());
+                    let errors: Vec<String> = without.map(|port| self.no_capture(*port)).collect();
+                    if !errors.is_empty() {
+                        return Err(RequestRefusal::Invalid(errors));
+                    }
+                    Ok(ControlRequest::Capture(ports, is_on(node, "start")))
+                })
+            }
+        }
+    }
+
+    fn no_capture(&self, port: usize) -> String {
+        format!("port {} has no capture in the configuration", self.ports[port].name)
+    }
+
+    /// Reads a request for metrics.
+    ///
+    /// # Errors
+    /// Unknown names, flows without metrics, metrics of protocols.
+    pub fn metrics_query(&self, json: &Value) -> Result<MetricsQuery, RequestRefusal> {
+        read(json, |node| {
+            node.ignore(&["choice"]);
+            match node.choice("port") {
+                "port" => node.object("port").map_or_else(
+                    || Ok(MetricsQuery::Ports(self.port_indexes(&[])?, Vec::new())),
+                    |node| {
+                        node.whole(|node| {
+                            let ports = self.port_indexes(&node.texts("port_names"))?;
+                            Ok(MetricsQuery::Ports(ports, node.texts("column_names")))
+                        })
+                    },
+                ),
+                "flow" => match node.object("flow") {
+                    None => Ok(MetricsQuery::Flows(self.measured_flows(&[])?, Vec::new())),
+                    Some(node) => node.whole(|node| {
+                        // No field can be tagged, so there are no tagged metrics to filter.
+                        node.ignore(&["tagged_metrics"]);
+                        let flows = self.measured_flows(&node.texts("flow_names"))?;
+                        Ok(MetricsQuery::Flows(flows, node.texts("metric_names")))
+                    }),
+                },
+                other => Err(RequestRefusal::Unsupported(format!("metrics of {other} are not supported"))),
+            }
+        })
+    }
+
+    /// Flows with metrics: those named, which must have them, or all that do.
+    fn measured_flows(&self, names: &[String]) -> Result<Vec<usize>, RequestRefusal> {
+        let mut flows = self.flow_indexes(names)?;
+        if names.is_empty() {
+            flows.retain(|flow| self.flows[*flow].metrics.enable);
+        }
+        let without = flows.iter().map(|flow| &self.flows[*flow]).filter(|flow| !flow.metrics.enable);
+        let errors: Vec<String> =
+            without.map(|flow| format!("flow {}: metrics are not enabled", flow.name)).collect();
+        if errors.is_empty() { Ok(flows) } else { Err(RequestRefusal::Invalid(errors)) }
+    }
+
+    /// Reads a request for a capture.
+    ///
+    /// # Errors
+    /// An unknown port, a port without a capture.
+    pub fn capture_query(&self, json: &Value) -> Result<CaptureQuery, RequestRefusal> {
+        read(json, |node| {
+            let [port] = self.port_indexes(&[node.required("port_name").to_owned()])?[..] else {
+                return Err(RequestRefusal::Invalid(vec!["port_name: is required".to_owned()]));
+            };
+            let capture =
+                self.capture_of(port).ok_or_else(|| RequestRefusal::Invalid(vec![self.no_capture(port)]))?;
+            let slice = node.object("packets").and_then(|packets| packets.whole(read_slice));
+            Ok(CaptureQuery { port, capture, slice })
+        })
+    }
+
+    /// The neighbours that a request for states asks for, of interfaces with IPv4 or IPv6
+    /// addresses: a message of the model.
+    ///
+    /// # Errors
+    /// Unknown names, states of protocols.
+    pub fn states(&self, json: &Value) -> Result<Value, RequestRefusal> {
+        read(json, |node| {
+            node.ignore(&["choice"]);
+            let (name, is_ipv4) = match node.choice("ipv4_neighbors") {
+                "ipv4_neighbors" => ("ipv4_neighbors", true),
+                "ipv6_neighbors" => ("ipv6_neighbors", false),
+                other => {
+                    return Err(RequestRefusal::Unsupported(format!("states of {other} are not supported")));
+                }
+            };
+            let names = node.object(name).map(|node| node.whole(|node| node.texts("ethernet_names")));
+            let names = names.unwrap_or_default();
+            let known = self.interfaces.iter().map(|interface| &interface.ethernet[..]);
+            indexes(&names, known, "Ethernet interface")?;
+            let rows: Vec<Value> = self.neighbour_rows(&names, is_ipv4);
+            Ok(serde_json::json!({"choice": name, name: rows}))
+        })
+    }
+
+    fn neighbour_rows(&self, names: &[String], is_ipv4: bool) -> Vec<Value> {
+        let is_asked = |name: &String| names.is_empty() || names.contains(name);
+        let interfaces = self.interfaces.iter().filter(|interface| is_asked(&interface.ethernet));
+        let row = |interface: &crate::EmulatedInterface| {
+            let address = interface.address.filter(|address| address.address.is_ipv4() == is_ipv4)?;
+            let key = if is_ipv4 { "ipv4_address" } else { "ipv6_address" };
+            let mut row = serde_json::json!({
+                "ethernet_name": interface.ethernet,
+                key: address.gateway.to_string(),
+            });
+            if let Some(mac) = self.neighbour(interface) {
+                let mac: Vec<String> = mac.iter().map(|byte| format!("{byte:02x}")).collect();
+                row["link_layer_address"] = Value::from(mac.join(":"));
+            }
+            Some(row)
+        };
+        interfaces.filter_map(row).collect()
+    }
+}
+
+fn protocol_state(node: &ConfigNode) -> Result<ControlRequest, RequestRefusal> {
+    node.ignore(&["choice"]);
+    match node.choice("all") {
+        "all" => {
+            node.ignore(&["all"]);
+            Ok(ControlRequest::Protocols)
+        }
+        other => Err(RequestRefusal::Unsupported(format!("control state protocol.{other} is not supported"))),
+    }
+}
+
+/// The model counts frames from 1 on.
+fn read_slice(node: &ConfigNode) -> Option<(usize, usize)> {
+    node.ignore(&["choice"]);
+    if node.choice("all") != "slice" {
+        return None;
+    }
+    let slice = node.object("slice")?;
+    let (start, count) = slice.whole(|node| {
+        node.ignore(&["choice"]);
+        node.object("initial").map_or((1, 100), |initial| {
+            initial.whole(|node| {
+                (node.number("start", 1, 1..=u64::MAX), node.number("count", 100, 1..=u64::MAX))
+            })
+        })
+    });
+    Some((start as usize - 1, count as usize))
+}

@@ -1,0 +1,207 @@
+//! A flow's headers and payload to the packet of a general plan.
+//!
+//! Built for one frame length. Lengths count to the end of the frame, less four bytes for each
+//! Ethernet header further out but the first: an inner Ethernet frame keeps the place of its FCS.
+
+use crate::header::{ChecksumChoice, FlowHeader, HeaderKind, PlacedPattern};
+use crate::payload::Payload;
+use packet::general::{ChecksumField, Field, FieldMode, FrameSpec, PseudoHeader, SumKind};
+use std::ops::Range;
+
+/// First bytes of the mark at the end of the payload.
+const MARK_MAGIC: u32 = 0x5752_4f54;
+/// Bytes of the mark at the end of the payload.
+pub const MARK_LEN: usize = 18;
+/// Bytes of a frame check sequence.
+pub(crate) const FCS_LEN: usize = 4;
+
+/// The headers of a flow, in order of the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HeaderStack {
+    pub(crate) headers: Vec<FlowHeader>,
+}
+
+impl HeaderStack {
+    /// Bytes of all headers.
+    pub(crate) fn headers_len(&self) -> usize {
+        self.headers.iter().map(|header| header.len).sum()
+    }
+
+    /// Bytes behind the payload: the places of the FCS of inner Ethernet frames.
+    pub(crate) fn trailer_len(&self) -> usize {
+        self.inner_ethernets(self.headers.len()) * FCS_LEN
+    }
+
+    /// Ethernet headers among the first `count` headers, without the outermost header.
+    fn inner_ethernets(&self, count: usize) -> usize {
+        let inner = self.headers[..count].iter().skip(1);
+        inner.filter(|header| header.kind == HeaderKind::Ethernet).count()
+    }
+
+    /// First byte of a header.
+    fn start(&self, index: usize) -> usize {
+        self.headers[..index].iter().map(|header| header.len).sum()
+    }
+
+    /// The bytes of a header and all that it carries.
+    fn extent(&self, index: usize, frame_len: usize) -> Range<usize> {
+        self.start(index)..frame_len - FCS_LEN * self.inner_ethernets(index + 1)
+    }
+
+    /// The bytes of the payload.
+    pub(crate) fn payload_range(&self, frame_len: usize) -> Range<usize> {
+        self.headers_len()..frame_len - self.trailer_len()
+    }
+
+    /// The packet, `frame_len` bytes long.
+    ///
+    /// # Errors
+    /// Fields whose values no rule of a plan describes, each with its path.
+    pub(crate) fn packet(
+        &self,
+        frame_len: usize,
+        payload: &Payload,
+        mark: Option<(u16, u16)>,
+    ) -> Result<FrameSpec, Vec<String>> {
+        let mut spec = FrameSpec { template: vec![0; frame_len], ..FrameSpec::default() };
+        let range = self.payload_range(frame_len);
+        payload.write(&mut spec.template[range.clone()]);
+        if let Some((flow, run)) = mark {
+            add_mark(range.end, flow, run, &mut spec);
+        }
+        let mut errors = Vec::new();
+        for (index, header) in self.headers.iter().enumerate() {
+            let extent = self.extent(index, frame_len);
+            spec.template[extent.start..extent.start + header.custom.len()].copy_from_slice(&header.custom);
+            for field in &header.fields {
+                let value = field.pattern.at(0, field.bits);
+                let value = value.unwrap_or_else(|| self.filled_in(index, field.name, extent.len()));
+                write_value(&mut spec.template[extent.start..], field, value);
+                if !field.pattern.is_constant() {
+                    let fields = moving_fields(extent.start, field);
+                    match fields {
+                        Ok(fields) => spec.fields.extend(fields),
+                        Err(error) => errors.push(format!("{}.{}: {error}", header.path, field.name)),
+                    }
+                }
+            }
+        }
+        // The outer checksums cover the inner ones.
+        for index in (0..self.headers.len()).rev() {
+            self.add_checksum(index, frame_len, &mut spec);
+        }
+        if spec.fields.is_empty() {
+            spec.checksums.iter().for_each(|checksum| checksum.write(&mut spec.template));
+            spec.checksums.clear();
+        }
+        if errors.is_empty() { Ok(spec) } else { Err(errors) }
+    }
+
+    /// The value of a field that wirerate fills in; `len` counts from this header on.
+    fn filled_in(&self, index: usize, name: &str, len: usize) -> u128 {
+        let header = &self.headers[index];
+        let next = self.headers.get(index + 1).map(|next| next.kind);
+        let ether_type = next.and_then(HeaderKind::ether_type);
+        let value = match (header.kind, name) {
+            (HeaderKind::Ethernet, "ether_type") | (HeaderKind::Vlan, "tpid") => {
+                usize::from(ether_type.unwrap_or(0xffff))
+            }
+            (HeaderKind::Ipv4, "header_length") | (HeaderKind::Tcp, "data_offset") => 5,
+            (HeaderKind::Ipv4, "total_length") | (HeaderKind::Udp, "length") => len,
+            (HeaderKind::Ipv6, "payload_length") => len - header.len,
+            (HeaderKind::Ipv4, "protocol") => {
+                usize::from(next.and_then(HeaderKind::ip_protocol).unwrap_or(61))
+            }
+            (HeaderKind::Ipv6, "next_header") => {
+                usize::from(next.and_then(HeaderKind::ip_protocol).unwrap_or(59))
+            }
+            (HeaderKind::Gre, "protocol") if next == Some(HeaderKind::Ethernet) => 0x6558,
+            (HeaderKind::Gre, "protocol") => usize::from(ether_type.unwrap_or(0x0800)),
+            (HeaderKind::Mpls, "label") => 16,
+            (HeaderKind::Mpls, "bottom_of_stack") => usize::from(next != Some(HeaderKind::Mpls)),
+            // The MAC address of a neighbour is unknown here; a VNI is 0.
+            _ => 0,
+        };
+        value as u128
+    }
+
+    fn add_checksum(&self, index: usize, frame_len: usize, spec: &mut FrameSpec) {
+        let header = &self.headers[index];
+        let extent = self.extent(index, frame_len);
+        let Some((offset, choice)) = header.checksum else { return };
+        let offset = extent.start + offset;
+        if let ChecksumChoice::Custom(value) = choice {
+            spec.template[offset..offset + 2].copy_from_slice(&value.to_be_bytes());
+            return;
+        }
+        let pseudo_header = match header.kind {
+            HeaderKind::Udp => self.pseudo_header(index, 17),
+            HeaderKind::Tcp => self.pseudo_header(index, 6),
+            HeaderKind::Icmpv6 => self.pseudo_header(index, 58),
+            _ => PseudoHeader::None,
+        };
+        let kind = if header.kind == HeaderKind::Udp { SumKind::Udp } else { SumKind::Internet };
+        let end = if header.kind == HeaderKind::Ipv4 { extent.start + header.len } else { extent.end };
+        let is_wrong = choice == ChecksumChoice::Bad;
+        spec.checksums.push(ChecksumField {
+            offset,
+            start: extent.start,
+            end,
+            pseudo_header,
+            kind,
+            is_wrong,
+        });
+    }
+
+    /// That of the next IP header further out.
+    fn pseudo_header(&self, index: usize, protocol: u8) -> PseudoHeader {
+        let is_ip = |index: &usize| matches!(self.headers[*index].kind, HeaderKind::Ipv4 | HeaderKind::Ipv6);
+        match (0..index).rev().find(is_ip) {
+            None => PseudoHeader::None,
+            Some(ip) if self.headers[ip].kind == HeaderKind::Ipv4 => {
+                PseudoHeader::Ipv4 { header: self.start(ip), protocol }
+            }
+            Some(ip) => PseudoHeader::Ipv6 { header: self.start(ip), protocol },
+        }
+    }
+}
+
+/// The mark at the end of the payload: flow, run, number.
+fn add_mark(end: usize, flow: u16, run: u16, spec: &mut FrameSpec) {
+    let start = end - MARK_LEN;
+    let mark = &mut spec.template[start..end];
+    mark.fill(0);
+    mark[..4].copy_from_slice(&MARK_MAGIC.to_be_bytes());
+    mark[4..6].copy_from_slice(&flow.to_be_bytes());
+    mark[6..8].copy_from_slice(&run.to_be_bytes());
+    let max = u64::from(u32::MAX);
+    let mode = FieldMode::Increment { first: 0, min: 0, max, step: 1, wrap: max + 1 };
+    spec.fields.push(Field { offset: start + 8, width: 4, mask: max, shift: 0, mode });
+}
+
+/// Writes a value into the bits of its field.
+fn write_value(header: &mut [u8], field: &PlacedPattern, value: u128) {
+    for bit in 0..field.bits as usize {
+        let at = field.bit + field.bits as usize - 1 - bit;
+        let mask = 0x80 >> (at % 8);
+        match value >> bit & 1 {
+            1 => header[at / 8] |= mask,
+            _ => header[at / 8] &= !mask,
+        }
+    }
+}
+
+/// The fields of a plan that write a pattern: one, or two for the halves of an IPv6 address.
+fn moving_fields(start: usize, field: &PlacedPattern) -> Result<Vec<Field>, String> {
+    let parts = if field.bits > 64 { vec![(64, 64), (0, 64)] } else { vec![(0, field.bits)] };
+    let fields = parts.into_iter().map(|(above, width)| {
+        let last_bit = field.bit + (field.bits - above) as usize;
+        let first_bit = last_bit - width as usize;
+        let (first, end) = (first_bit / 8, last_bit.div_ceil(8));
+        let shift = (end * 8 - last_bit) as u32;
+        let mask = (u64::MAX >> (64 - width)) << shift;
+        let mode = field.pattern.mode(field.bits, above, width)?;
+        Ok(Field { offset: start + first, width: end - first, mask, shift, mode })
+    });
+    fields.collect()
+}

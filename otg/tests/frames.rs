@@ -1,0 +1,145 @@
+//! Frames of flows, against those of an engine that was written in Python to try the model.
+
+use otg::{OtgConfig, model};
+use packet::Rng;
+use packet::general::{GeneralPlan, PacketOrder};
+use serde_json::{Value, json};
+
+/// A flow per line, with the bytes of some of its frames.
+const RECORDED: &str = include_str!("frames.jsonl");
+
+/// The flow of a configuration with one port.
+fn config(flow: &Value) -> Result<OtgConfig, Vec<String>> {
+    let text = json!({"ports": [{"name": "p", "location": "eth1"}], "flows": [flow]}).to_string();
+    let message = model::parse_json(model::message("Config"), text.as_bytes()).expect("fits the model");
+    OtgConfig::read(&model::to_json(&message), 1).map(|(config, _)| config)
+}
+
+/// The first `count` frames, all of one size.
+fn frames(flow: &Value, count: usize) -> Vec<Vec<u8>> {
+    let config = config(flow).unwrap_or_else(|errors| panic!("{flow}: {errors:?}"));
+    let frame_len = flow["size"]["fixed"].as_u64().expect("a fixed size") as usize - 4;
+    let spec = config.flows[0].packet(frame_len).expect("a packet");
+    let plan = GeneralPlan::new(&[spec], PacketOrder::RoundRobin);
+    let (mut cursor, mut rng) = (plan.start(), Rng(1));
+    let frame = |_| {
+        let mut out = vec![0; frame_len];
+        plan.emit(&mut cursor, &mut rng, &mut out);
+        out
+    };
+    (0..count).map(frame).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn frames_are_those_of_the_reference() {
+    for line in RECORDED.lines() {
+        let recorded: Value = serde_json::from_str(line).expect("a line of JSON");
+        let sent = frames(&recorded["flow"], 8);
+        for (index, frame) in recorded["frames"].as_object().expect("frames by number") {
+            let index: usize = index.parse().expect("a number");
+            assert_eq!(hex(&sent[index]), frame.as_str().unwrap(), "frame {index} of {}", recorded["flow"]);
+        }
+    }
+}
+
+/// Ethernet, IPv4, UDP, with a header checksum and a UDP checksum as given.
+fn udp_flow(header_checksum: Value, checksum: Value) -> Value {
+    json!({"name": "f", "tx_rx": {"port": {"tx_name": "p"}}, "size": {"fixed": 100}, "packet": [
+        {"ethernet": {}},
+        {"ipv4": {"src": {"increment": {"start": "198.18.0.1", "count": 65536}}, "header_checksum": header_checksum}},
+        {"udp": {"src_port": {"random": {"seed": 0, "count": 1000}}, "checksum": checksum}}]})
+}
+
+/// The ones-complement sum of 16-bit words: 0xffff if a checksum among them is right.
+fn sum(bytes: &[u8]) -> u16 {
+    let words = bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0)));
+    let sum = words.sum::<u32>();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    ((sum & 0xffff) + (sum >> 16)) as u16
+}
+
+fn udp_sum(frame: &[u8]) -> u16 {
+    let udp = &frame[34..];
+    let pseudo = [&frame[26..34], &[0, 17], &udp[4..6], udp].concat();
+    sum(&pseudo)
+}
+
+#[test]
+fn bad_checksums_are_wrong_in_each_frame() {
+    let bad = json!({"generated": "bad"});
+    for frame in frames(&udp_flow(bad.clone(), json!({})), 3000) {
+        assert_ne!(sum(&frame[14..34]), 0xffff);
+        assert_eq!(udp_sum(&frame), 0xffff);
+    }
+    for frame in frames(&udp_flow(json!({}), bad), 3000) {
+        assert_eq!(sum(&frame[14..34]), 0xffff);
+        assert_ne!(udp_sum(&frame), 0xffff);
+        assert_ne!(frame[40..42], [0, 0]);
+    }
+}
+
+#[test]
+fn random_values_with_a_seed_repeat_and_others_do_not() {
+    let ports = |seed: u64, own: u64| {
+        let random = json!({"random": {"min": 1000, "max": 1099, "seed": own, "count": 10}});
+        let flow = json!({"name": "f", "tx_rx": {"port": {"tx_name": "p"}}, "packet": [{"udp": {"src_port": random}}]});
+        let json = json!({"ports": [{"name": "p"}], "flows": [flow]});
+        let (config, _) = OtgConfig::read(&json, seed).unwrap();
+        config.flows[0].packet(60).unwrap()
+    };
+    assert_eq!(ports(1, 42), ports(2, 42));
+    assert_ne!(ports(1, 0), ports(2, 0));
+}
+
+#[test]
+fn all_errors_are_reported_with_their_paths() {
+    let json = json!({
+        "ports": [{"name": "p"}, {"name": "p"}],
+        "lags": [{"name": "l"}],
+        "flows": [
+            {"name": "a", "tx_rx": {"port": {"tx_name": "p", "rx_names": ["q"]}}, "packet": [{"choice": "rsvp", "rsvp": {}}]},
+            {"name": "b", "tx_rx": {"port": {"tx_name": "p"}}, "size": {"fixed": 40},
+             "packet": [{"ethernet": {}}, {"ipv4": {"src": {"value": "1.2.3"}, "options": [{"choice": "router_alert"}]}},
+                        {"udp": {"src_port": {"increment": {"count": 0}}, "dst_port": {"value": 65536}}}]},
+            {"name": "c"},
+        ],
+        "captures": [{"name": "cap", "port_names": ["nope"]}],
+    });
+    let errors = OtgConfig::read(&json, 1).unwrap_err();
+    for expected in [
+        "ports[1].name: the name p is used by ports[0].name too",
+        "lags: is not supported",
+        "captures[0].port_names: there is no port named nope",
+        "flows[0].tx_rx.port.rx_names[0]: there is no port named q",
+        "flows[0].packet[0]: header rsvp is not supported",
+        "flows[1].size.fixed: 40 bytes cannot hold 42 bytes of headers and 4 of FCS",
+        "flows[1].packet[1].ipv4.src.value: \"1.2.3\" is not an IPv4 address",
+        "flows[1].packet[1].ipv4.options: is not supported",
+        "flows[1].packet[2].udp.src_port.increment.count: 0 is below 1",
+        "flows[1].packet[2].udp.dst_port.value: 65536 is not in 0 to 65535",
+        "flows[2].tx_rx: is required",
+    ] {
+        assert!(errors.iter().any(|error| error == expected), "{expected}\n{errors:#?}");
+    }
+    assert_eq!(errors.len(), 11, "{errors:#?}");
+}
+
+#[test]
+fn defaults_that_a_client_writes_are_no_warnings() {
+    let json = json!({
+        "ports": [{"name": "p", "location": "eth1"}],
+        "layer1": [{"name": "l1", "port_names": ["p"], "speed": "speed_10_gbps", "promiscuous": true, "mtu": 1500}],
+        "captures": [{"name": "cap", "port_names": ["p"], "overwrite": true, "format": "pcap"}],
+        "flows": [{"name": "f", "tx_rx": {"choice": "port", "port": {"tx_name": "p", "rx_names": []}},
+                   "metrics": {"enable": true, "loss": false, "timestamps": false, "latency": {"enable": false, "mode": "store_forward"}},
+                   "rate": {"choice": "percentage", "percentage": 100}}],
+    });
+    let (config, warnings) = OtgConfig::read(&json, 1).unwrap();
+    assert_eq!(warnings, [""; 0]);
+    assert_eq!(config.ports[0].speed, Some(10_000_000_000));
+    assert_eq!(config.flows[0].pps(10_000_000_000).round(), 14_880_952.0);
+}

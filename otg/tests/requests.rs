@@ -1,0 +1,110 @@
+//! Requests beside configurations, and answers that fit the model.
+
+use otg::metrics::{FlowCounts, FlowState, PortCounts, TrafficCounts, flow_row, port_row};
+use otg::{CaptureQuery, ControlRequest, MetricsQuery, OtgConfig, RequestRefusal, TransmitState, model};
+use serde_json::{Value, json};
+
+fn config() -> OtgConfig {
+    let flow = |name: &str, has_metrics: bool| {
+        json!({"name": name, "tx_rx": {"port": {"tx_name": "p", "rx_names": ["q"]}},
+               "metrics": {"enable": has_metrics, "loss": true}})
+    };
+    let json = json!({
+        "ports": [{"name": "p", "location": "eth1"}, {"name": "q", "location": "eth2"}],
+        "captures": [{"name": "cap", "port_names": ["q"]}],
+        "flows": [flow("a", true), flow("b", false), flow("c", true)],
+        "devices": [
+            {"name": "d1", "ethernets": [{"name": "e1", "mac": "02:00:00:00:00:01", "connection": {"port_name": "p"},
+             "ipv4_addresses": [{"name": "i1", "address": "198.18.0.1", "gateway": "198.18.0.2"}]}]},
+            {"name": "d2", "ethernets": [{"name": "e2", "mac": "02:00:00:00:00:02", "connection": {"port_name": "q"},
+             "ipv4_addresses": [{"name": "i2", "address": "198.18.0.2", "gateway": "198.18.0.1"}]}]},
+        ],
+    });
+    OtgConfig::read(&json, 1).expect("a configuration").0
+}
+
+fn refused(errors: &[&str]) -> RequestRefusal {
+    RequestRefusal::Invalid(errors.iter().map(|error| (*error).to_owned()).collect())
+}
+
+#[test]
+fn control_states() {
+    let config = config();
+    let transmit = |names: Value| {
+        config.control(&json!({"traffic": {"flow_transmit": {"flow_names": names, "state": "start"}}}))
+    };
+    assert_eq!(transmit(json!([])), Ok(ControlRequest::Transmit(vec![0, 1, 2], TransmitState::Start)));
+    assert_eq!(transmit(json!(["c", "a"])), Ok(ControlRequest::Transmit(vec![2, 0], TransmitState::Start)));
+    assert_eq!(transmit(json!(["x"])), Err(refused(&["there is no flow named x"])));
+    let capture = |names: Value| {
+        config.control(&json!({"choice": "port", "port": {"choice": "capture", "capture": {"port_names": names, "state": "start"}}}))
+    };
+    assert_eq!(capture(json!([])), Ok(ControlRequest::Capture(vec![1], true)));
+    assert_eq!(capture(json!(["p"])), Err(refused(&["port p has no capture in the configuration"])));
+    let link = json!({"port": {"choice": "link", "link": {"port_names": ["p"], "state": "down"}}});
+    assert_eq!(config.control(&link), Ok(ControlRequest::Link(vec![0], false)));
+    assert_eq!(
+        config.control(&json!({"protocol": {"all": {"state": "start"}}})),
+        Ok(ControlRequest::Protocols)
+    );
+    let bgp = config.control(&json!({"choice": "protocol", "protocol": {"choice": "bgp", "bgp": {}}}));
+    assert_eq!(
+        bgp,
+        Err(RequestRefusal::Unsupported("control state protocol.bgp is not supported".to_owned()))
+    );
+}
+
+#[test]
+fn metrics_of_flows_without_metrics_are_refused_by_name() {
+    let config = config();
+    assert_eq!(config.metrics_query(&json!({})), Ok(MetricsQuery::Ports(vec![0, 1], vec![])));
+    assert_eq!(config.metrics_query(&json!({"choice": "flow"})), Ok(MetricsQuery::Flows(vec![0, 2], vec![])));
+    let named =
+        config.metrics_query(&json!({"flow": {"flow_names": ["c", "b"], "metric_names": ["frames_tx"]}}));
+    assert_eq!(named, Err(refused(&["flow b: metrics are not enabled"])));
+    let bgp = config.metrics_query(&json!({"choice": "bgpv4"}));
+    assert_eq!(bgp, Err(RequestRefusal::Unsupported("metrics of bgpv4 are not supported".to_owned())));
+}
+
+#[test]
+fn captures_by_port_and_slice() {
+    let config = config();
+    let whole = CaptureQuery { port: 1, capture: 0, slice: None };
+    assert_eq!(config.capture_query(&json!({"port_name": "q"})), Ok(whole));
+    let packets =
+        json!({"choice": "slice", "slice": {"choice": "initial", "initial": {"start": 3, "count": 2}}});
+    let sliced = config.capture_query(&json!({"port_name": "q", "packets": packets}));
+    assert_eq!(sliced, Ok(CaptureQuery { slice: Some((2, 2)), ..whole }));
+    let none = config.capture_query(&json!({"port_name": "p"}));
+    assert_eq!(none, Err(refused(&["port p has no capture in the configuration"])));
+}
+
+#[test]
+fn neighbours_are_those_of_the_configuration() {
+    let states = config().states(&json!({"ipv4_neighbors": {"ethernet_names": []}})).unwrap();
+    assert_eq!(states["ipv4_neighbors"][0]["link_layer_address"], "02:00:00:00:00:02");
+    assert_eq!(states["ipv4_neighbors"].as_array().unwrap().len(), 2);
+    model::parse_json(model::message("StatesResponse"), states.to_string().as_bytes()).unwrap();
+    assert_eq!(config().states(&json!({"choice": "ipv6_neighbors"})).unwrap()["ipv6_neighbors"], json!([]));
+}
+
+#[test]
+fn rows_fit_the_model_and_have_all_fields_or_those_asked_for() {
+    let config = config();
+    let tx = TrafficCounts { frames: 10, bytes: 640, rate: 10.0 };
+    let rx = TrafficCounts { frames: 9, bytes: 576, rate: 9.0 };
+    let counts = FlowCounts { state: FlowState::Paused, tx, rx, ..FlowCounts::default() };
+    let row = flow_row(&config.flows[0], &counts, &[]);
+    assert_eq!(
+        (&row["loss"], &row["tx_rate_bps"], &row["rx_l1_rate_bps"]),
+        (&json!(10.0), &json!(5120.0), &json!(6048.0))
+    );
+    let response = json!({"choice": "flow_metrics", "flow_metrics": [row]});
+    model::parse_json(model::message("MetricsResponse"), response.to_string().as_bytes()).unwrap();
+    let few = flow_row(&config.flows[0], &counts, &["frames_rx".to_owned()]);
+    assert_eq!(few, json!({"name": "a", "port_tx": "p", "port_rx": "q", "frames_rx": 9}));
+    let port = port_row("p", "eth1", &PortCounts { speed: 1_000_000_000, ..PortCounts::default() }, &[]);
+    assert_eq!(port["speed"], 125_000);
+    let response = json!({"choice": "port_metrics", "port_metrics": [port]});
+    model::parse_json(model::message("MetricsResponse"), response.to_string().as_bytes()).unwrap();
+}

@@ -1,0 +1,233 @@
+//! gRPC: the service `otg.Openapi`, by the descriptors of its messages.
+
+use crate::ApiBackend;
+use crate::call::{ApiCall, BODY_MAX, CALLS, body_of};
+use crate::reply::{ApiError, ApiReply, to_text};
+use bytes::{Buf, BufMut, Bytes};
+use http::{Request, Response};
+use hyper::body::Incoming;
+use otg::model;
+use prost_reflect::prost::Message;
+use prost_reflect::{DynamicMessage, MessageDescriptor, ReflectMessage};
+use serde_json::{Value, json};
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio_stream::{Stream, StreamExt};
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::{Status, Streaming};
+
+/// Bytes of a message of a streamed response.
+const CHUNK_SIZE: usize = 1 << 20;
+
+/// What clients call, up to the name.
+const SERVICE: &str = "/otg.Openapi/";
+
+/// A message as its bytes.
+#[derive(Clone, Copy, Default)]
+struct Raw;
+
+impl Codec for Raw {
+    type Encode = Bytes;
+    type Decode = Bytes;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for Raw {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn encode(&mut self, item: Bytes, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        out.put(item);
+        Ok(())
+    }
+}
+
+impl Decoder for Raw {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn decode(&mut self, source: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        Ok(Some(source.copy_to_bytes(source.remaining())))
+    }
+}
+
+impl From<ApiError> for Status {
+    fn from(error: ApiError) -> Self {
+        let code = error.grpc_code();
+        Self::new(code, to_text(&error.json(code as i32)))
+    }
+}
+
+type GrpcAnswer<T> = Pin<Box<dyn Future<Output = Result<tonic::Response<T>, Status>> + Send>>;
+type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, Status>> + Send>>;
+
+/// One call of a client.
+#[derive(Clone)]
+struct Handler {
+    backend: Arc<dyn ApiBackend>,
+    call: &'static ApiCall,
+}
+
+impl Handler {
+    /// Carries out the call: `message` is the body, or the request that holds it.
+    async fn carry_out(self, message: Bytes, is_bare: bool) -> Result<ApiReply, Status> {
+        let body = self.body(message, is_bare)?;
+        let Self { backend, call } = self;
+        let done = tokio::task::spawn_blocking(move || backend.call(call.operation, body)).await;
+        let done = done.unwrap_or_else(|error| Err(ApiError::internal(format!("{}: {error}", call.name))));
+        Ok(done?)
+    }
+
+    fn body(&self, message: Bytes, is_bare: bool) -> Result<Value, Status> {
+        let Some((request, field)) = self.call.request() else { return Ok(Value::Null) };
+        let descriptor = if is_bare { body_of(&request, field) } else { Some(request) };
+        let descriptor = descriptor.ok_or_else(|| Status::internal("the model has no such message"))?;
+        let decoded = DynamicMessage::decode(descriptor, message);
+        let decoded = decoded.map_err(|error| ApiError::invalid(error.to_string()))?;
+        check_known(&decoded)?;
+        let mut json = model::to_json(&decoded);
+        if is_bare {
+            return Ok(json);
+        }
+        Ok(json.get_mut(field).map(Value::take).unwrap_or_else(|| json!({})))
+    }
+
+    /// The response message, or its body alone.
+    fn response(&self, reply: ApiReply, is_bare: bool) -> Result<Bytes, Status> {
+        let (descriptor, field) = self.call.response();
+        let value = match reply {
+            ApiReply::Json(value) => value,
+            ApiReply::Bytes(bytes) if is_bare => return Ok(bytes.into()),
+            ApiReply::Bytes(bytes) => {
+                let mut message = DynamicMessage::new(descriptor);
+                message.set_field_by_name(field, prost_reflect::Value::Bytes(bytes.into()));
+                return Ok(message.encode_to_vec().into());
+            }
+        };
+        let (descriptor, value) = match body_of(&descriptor, field) {
+            Some(body) if is_bare => (body, value),
+            _ => (descriptor, json!({field: value})),
+        };
+        encode(descriptor, &value)
+    }
+}
+
+/// Fields that the model does not have are refused, as in JSON.
+fn check_known(message: &DynamicMessage) -> Result<(), ApiError> {
+    match message.unknown_fields().next() {
+        Some(field) => {
+            let name = message.descriptor().name().to_owned();
+            Err(ApiError::invalid(format!("{name}: the model has no field number {}", field.number())))
+        }
+        None => Ok(()),
+    }
+}
+
+fn encode(descriptor: MessageDescriptor, value: &Value) -> Result<Bytes, Status> {
+    let text = value.to_string();
+    let message = model::parse_json(descriptor, text.as_bytes()).map_err(Status::internal)?;
+    Ok(message.encode_to_vec().into())
+}
+
+struct Unary(Handler);
+
+impl tonic::server::UnaryService<Bytes> for Unary {
+    type Response = Bytes;
+    type Future = GrpcAnswer<Bytes>;
+
+    fn call(&mut self, request: tonic::Request<Bytes>) -> Self::Future {
+        let handler = self.0.clone();
+        Box::pin(async move {
+            let reply = handler.clone().carry_out(request.into_inner(), false).await?;
+            Ok(tonic::Response::new(handler.response(reply, false)?))
+        })
+    }
+}
+
+struct RequestStream(Handler);
+
+impl tonic::server::ClientStreamingService<Bytes> for RequestStream {
+    type Response = Bytes;
+    type Future = GrpcAnswer<Bytes>;
+
+    fn call(&mut self, request: tonic::Request<Streaming<Bytes>>) -> Self::Future {
+        let handler = self.0.clone();
+        Box::pin(async move {
+            let (mut chunks, mut body) = (request.into_inner(), Vec::new());
+            while let Some(chunk) = chunks.next().await {
+                let data = DynamicMessage::decode(model::message("Data"), chunk?);
+                let data = data.map_err(|error| Status::invalid_argument(error.to_string()))?;
+                let datum = data.get_field_by_name("datum");
+                body.extend_from_slice(
+                    datum.as_deref().and_then(|datum| datum.as_bytes()).map_or(&[], |b| b),
+                );
+                if body.len() > BODY_MAX {
+                    return Err(Status::resource_exhausted(format!("more than {BODY_MAX} bytes")));
+                }
+            }
+            let reply = handler.clone().carry_out(body.into(), true).await?;
+            Ok(tonic::Response::new(handler.response(reply, false)?))
+        })
+    }
+}
+
+struct ResponseStream(Handler);
+
+impl tonic::server::ServerStreamingService<Bytes> for ResponseStream {
+    type Response = Bytes;
+    type ResponseStream = Chunks;
+    type Future = GrpcAnswer<Chunks>;
+
+    fn call(&mut self, request: tonic::Request<Bytes>) -> Self::Future {
+        let handler = self.0.clone();
+        Box::pin(async move {
+            let reply = handler.clone().carry_out(request.into_inner(), false).await?;
+            let body = handler.response(reply, true)?;
+            let chunks: Vec<Result<Bytes, Status>> =
+                body.chunks(CHUNK_SIZE).map(|chunk| Ok(data(chunk))).collect();
+            Ok(tonic::Response::new(Box::pin(tokio_stream::iter(chunks)) as Chunks))
+        })
+    }
+}
+
+/// A part of a streamed body.
+fn data(chunk: &[u8]) -> Bytes {
+    let mut message = DynamicMessage::new(model::message("Data"));
+    message.set_field_by_name("datum", prost_reflect::Value::Bytes(Bytes::copy_from_slice(chunk)));
+    message.set_field_by_name("chunk_size", prost_reflect::Value::U64(CHUNK_SIZE as u64));
+    message.encode_to_vec().into()
+}
+
+/// The call of a path, and whether it is the streaming twin.
+fn find(path: &str) -> Option<(&'static ApiCall, bool)> {
+    let name = path.strip_prefix(SERVICE)?;
+    let (name, is_streamed) = name.strip_prefix("stream").map_or((name, false), |name| (name, true));
+    Some((CALLS.iter().find(|call| call.name == name)?, is_streamed))
+}
+
+pub(crate) async fn answer(
+    backend: Arc<dyn ApiBackend>,
+    request: Request<Incoming>,
+) -> Response<tonic::body::Body> {
+    let Some((call, is_streamed)) = find(request.uri().path()) else {
+        let error = ApiError::unsupported(format!("there is no call {}", request.uri().path()));
+        return Status::from(error).into_http();
+    };
+    let handler = Handler { backend, call };
+    let grpc = tonic::server::Grpc::new(Raw);
+    let mut grpc = grpc.max_decoding_message_size(BODY_MAX).max_encoding_message_size(BODY_MAX);
+    match is_streamed {
+        false => grpc.unary(Unary(handler), request).await,
+        true if call.streams_request() => grpc.client_streaming(RequestStream(handler), request).await,
+        true => grpc.server_streaming(ResponseStream(handler), request).await,
+    }
+}

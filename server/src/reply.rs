@@ -1,0 +1,102 @@
+//! Answers and errors, as JSON.
+
+use http::StatusCode;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::io;
+
+/// What a call answers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ApiReply {
+    /// A message of the model, as JSON.
+    Json(Value),
+    /// A capture file.
+    Bytes(Vec<u8>),
+}
+
+/// The model's kinds of errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The request is wrong: status 400, gRPC INVALID_ARGUMENT.
+    Invalid,
+    /// The model has it, wirerate does not do it: 501, UNIMPLEMENTED.
+    Unsupported,
+    /// The host refused: 500, INTERNAL.
+    Internal,
+}
+
+/// Why a call was refused: one sentence per cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiError {
+    /// What kind.
+    pub kind: ErrorKind,
+    /// The sentences.
+    pub errors: Vec<String>,
+}
+
+impl ApiError {
+    /// The request is wrong.
+    pub fn invalid(error: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::Invalid, errors: vec![error.into()] }
+    }
+
+    /// The model has it, wirerate does not do it.
+    pub fn unsupported(error: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::Unsupported, errors: vec![error.into()] }
+    }
+
+    /// The host refused.
+    pub fn internal(error: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::Internal, errors: vec![error.into()] }
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        match self.kind {
+            ErrorKind::Invalid => StatusCode::BAD_REQUEST,
+            ErrorKind::Unsupported => StatusCode::NOT_IMPLEMENTED,
+            ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    pub(crate) fn grpc_code(&self) -> tonic::Code {
+        match self.kind {
+            ErrorKind::Invalid => tonic::Code::InvalidArgument,
+            ErrorKind::Unsupported => tonic::Code::Unimplemented,
+            ErrorKind::Internal => tonic::Code::Internal,
+        }
+    }
+
+    /// The model's `Error`, with the code of the transport.
+    pub(crate) fn json(&self, code: i32) -> Value {
+        let kind = if self.kind == ErrorKind::Internal { "internal" } else { "validation" };
+        json!({"code": code, "kind": kind, "errors": self.errors})
+    }
+}
+
+/// JSON text in which numbers have no exponent: clients read answers as YAML, where `1e16` is text.
+pub(crate) fn to_text(value: &Value) -> String {
+    let mut text = Vec::new();
+    let mut serializer = serde_json::Serializer::with_formatter(&mut text, WithoutExponent);
+    value.serialize(&mut serializer).expect("a value has a JSON form");
+    String::from_utf8(text).expect("JSON is UTF-8")
+}
+
+struct WithoutExponent;
+
+impl serde_json::ser::Formatter for WithoutExponent {
+    fn write_f64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
+        // A float without a fraction stays a float for the reader.
+        if value.fract() == 0.0 { write!(writer, "{value:.1}") } else { write!(writer, "{value}") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_no_exponent() {
+        let value = json!([1e16, 1e-6, 0.5, 3.0, 7, u64::MAX]);
+        assert_eq!(to_text(&value), "[10000000000000000.0,0.000001,0.5,3.0,7,18446744073709551615]");
+    }
+}

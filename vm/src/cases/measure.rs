@@ -1,0 +1,92 @@
+//! The measuring receiver: it reads what wirerate signs and what the kernel's pktgen sends.
+
+use super::engines::{Pair, send};
+use super::{Case, CaseReport, MachineType};
+use crate::guest::{load, sh, unload};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+/// Frames of a run.
+const FRAMES: u64 = 20_000;
+
+pub(super) const CASES: &[Case] = &[
+    Case {
+        name: "measure_pktgen",
+        what: "20,000 frames of the kernel's pktgen are measured: one flow, none lost",
+        modules: &["pktgen"],
+        devices: &[],
+        machine: MachineType::Common,
+        run: measure_pktgen,
+    },
+    Case {
+        name: "measure_signatures",
+        what: "each level of the signature by each engine is measured: none lost, the end is announced",
+        modules: &[],
+        devices: &[],
+        machine: MachineType::Common,
+        run: measure_signatures,
+    },
+];
+
+/// Starts `wirerate receive` on `rx0`; it measures all frames from now on.
+fn start_receiver(options: &str) -> Result<()> {
+    sh(&format!(
+        "rm -f /tmp/receipt
+         wirerate receive rx0 --netns rx --json {options} >/tmp/receipt 2>/tmp/said &
+         for i in $(seq 600); do grep -q measuring /tmp/said && exit 0; sleep 0.1; done; cat /tmp/said; exit 1"
+    ))
+    .map(drop)
+}
+
+/// Its report, once it has ended by itself.
+fn receipt() -> Result<Value> {
+    let text = sh("for i in $(seq 1200); do [ -s /tmp/receipt ] && break; sleep 0.1; done
+                   cat /tmp/receipt /tmp/said")?;
+    let line = text.lines().find(|line| line.contains("wirerate.measure/1")).unwrap_or_default();
+    let receipt: Value = serde_json::from_str(line).with_context(|| text.clone())?;
+    ensure!(receipt["broken"].as_array().is_some_and(Vec::is_empty), "{receipt}");
+    Ok(receipt)
+}
+
+/// No frame is missing, twice or out of order.
+fn check(receipt: &Value, flows: u64) -> Result<()> {
+    let wanted = [("unique", FRAMES), ("duplicate", 0), ("too_old", 0), ("flows", flows)];
+    for (name, count) in wanted {
+        ensure!(receipt[name] == count, "{name} is not {count}: {receipt}");
+    }
+    ensure!(receipt["loss"]["lost_max"] == 0, "{receipt}");
+    Ok(())
+}
+
+fn measure_pktgen(finding: &mut CaseReport) -> Result<()> {
+    let _pair = Pair::new("on")?;
+    load("pktgen", "")?;
+    start_receiver(&format!("--count {FRAMES} --sent {FRAMES} --duration 100s"))?;
+    sh(&format!(
+        "ip netns exec tx sh -ec 'cd /proc/net/pktgen
+             echo add_device tx0 > kpktgend_1
+             echo count {FRAMES} > tx0; echo pkt_size 60 > tx0; echo delay 20000 > tx0
+             echo dst 198.18.0.2 > tx0; echo dst_mac 02:00:00:00:00:02 > tx0
+             echo start > pgctrl'"
+    ))?;
+    let receipt = receipt()?;
+    unload("pktgen")?;
+    check(&receipt, 1)?;
+    ensure!(receipt["latency"]["stamped"] == FRAMES, "{receipt}");
+    finding.note("pktgen", "measured");
+    Ok(())
+}
+
+fn measure_signatures(finding: &mut CaseReport) -> Result<()> {
+    for engine in ["xdp", "skb", "af_xdp", "af_packet"] {
+        for (level, flows) in [("short", 1), ("full", 7)] {
+            let _pair = Pair::new("on")?;
+            start_receiver("--duration 100s")?;
+            let ports = "--dst 198.18.0.2 --udp-dst 1000-1006 --udp-checksum --size 74";
+            send(&format!("{ports} --signature {level} --count {FRAMES} --engine {engine}"))?;
+            check(&receipt()?, flows).with_context(|| format!("{engine}, {level}"))?;
+        }
+        finding.note(engine, "short, full");
+    }
+    Ok(())
+}

@@ -1,0 +1,259 @@
+//! The calls of the API on the state in force.
+//!
+//! One lock is held while a call changes something, another while the state is read or written. So
+//! metrics are answered while a stop waits for the last frames.
+
+use super::location::PortLocation;
+use super::state::{self, ActiveState, CheckedConfig};
+use otg::metrics::FlowState;
+use otg::{ControlRequest, MetricsQuery, RequestRefusal, TransmitState, edit};
+use serde_json::{Value, json};
+use server::{ApiBackend, ApiError, ApiReply, ErrorKind, Operation};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Clients of all versions with this major version fit.
+const API_VERSIONS: &str = "^1.0.0";
+/// The counters of receivers have no event, so they are read at this interval.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// A run ends within 10 ms when it is asked to; a starved machine takes longer.
+const END_MAX: Duration = Duration::from_secs(10);
+/// Engines of many flows take this long to build on a busy machine.
+const BUILD_MAX: Duration = Duration::from_secs(60);
+
+/// The engine behind the API.
+pub(super) struct OtgBackend {
+    locations: Vec<PortLocation>,
+    allows_default_route: bool,
+    /// Held by calls that change something.
+    change: Mutex<()>,
+    state: Mutex<ActiveState>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn refused(refusal: RequestRefusal) -> ApiError {
+    match refusal {
+        RequestRefusal::Invalid(errors) => ApiError { kind: ErrorKind::Invalid, errors },
+        RequestRefusal::Unsupported(error) => ApiError::unsupported(error),
+    }
+}
+
+fn warned(warnings: Vec<String>) -> ApiReply {
+    ApiReply::Json(json!({"warnings": warnings}))
+}
+
+impl ApiBackend for OtgBackend {
+    fn call(&self, operation: Operation, body: Value) -> Result<ApiReply, ApiError> {
+        let changes =
+            |edit: fn(&Value, &Value) -> Result<Value, RequestRefusal>| self.change_config(&body, edit);
+        match operation {
+            Operation::SetConfig => self.set_config(body),
+            Operation::GetConfig => Ok(ApiReply::Json(lock(&self.state).as_set())),
+            Operation::UpdateConfig => changes(edit::update),
+            Operation::AppendConfig => changes(edit::append),
+            Operation::DeleteConfig => changes(edit::delete),
+            Operation::SetControlState => self.control(&body),
+            Operation::SetControlAction => Err(ApiError::unsupported("control actions are not supported")),
+            Operation::GetMetrics => self.metrics(&body),
+            Operation::GetStates => {
+                Ok(ApiReply::Json(lock(&self.state).config.states(&body).map_err(refused)?))
+            }
+            Operation::GetCapture => self.captured(&body),
+            Operation::GetVersion => Ok(ApiReply::Json(json!({
+                "api_spec_version": API_VERSIONS,
+                "sdk_version": "",
+                "app_version": concat!("wirerate ", env!("CARGO_PKG_VERSION")),
+            }))),
+        }
+    }
+}
+
+impl OtgBackend {
+    pub(super) fn new(locations: Vec<PortLocation>, allows_default_route: bool) -> Self {
+        Self { locations, allows_default_route, change: Mutex::default(), state: Mutex::default() }
+    }
+
+    /// Ends all runs and lets the ports go.
+    pub(super) fn release(&self) {
+        let _change = lock(&self.change);
+        self.end_flows(&self.all_flows(), false);
+        *lock(&self.state) = ActiveState::default();
+    }
+
+    fn all_flows(&self) -> Vec<usize> {
+        (0..lock(&self.state).flows.len()).collect()
+    }
+
+    fn set_config(&self, body: Value) -> Result<ApiReply, ApiError> {
+        let _change = lock(&self.change);
+        let checked = state::check(body, &self.locations, self.allows_default_route)?;
+        self.end_flows(&self.all_flows(), false);
+        lock(&self.state).take(checked).map(warned)
+    }
+
+    /// Changes flows; those that are the same go on undisturbed.
+    fn change_config(
+        &self,
+        body: &Value,
+        edit: fn(&Value, &Value) -> Result<Value, RequestRefusal>,
+    ) -> Result<ApiReply, ApiError> {
+        let _change = lock(&self.change);
+        let before = lock(&self.state).as_set();
+        let json = edit(&before, body).map_err(refused)?;
+        let checked = state::check(json, &self.locations, self.allows_default_route)?;
+        let CheckedConfig { json, config, warnings, .. } = checked;
+        let (gone, changed) = lock(&self.state).differences(&config);
+        self.end_flows(&gone, false);
+        // A flow that changes goes on from its next frame, as after a pause.
+        self.end_flows(&changed, true);
+        let names: Vec<String> = {
+            let state = lock(&self.state);
+            changed.iter().map(|flow| state.config.flows[*flow].name.clone()).collect()
+        };
+        let mut state = lock(&self.state);
+        state.change_flows(json, config);
+        let flows: Vec<usize> =
+            (0..state.flows.len()).filter(|flow| names.contains(&state.config.flows[*flow].name)).collect();
+        state.run_flows(&flows)?;
+        Ok(warned(warnings))
+    }
+
+    fn control(&self, body: &Value) -> Result<ApiReply, ApiError> {
+        let _change = lock(&self.change);
+        let control = lock(&self.state).config.control(body).map_err(refused)?;
+        let warnings = match control {
+            ControlRequest::Transmit(flows, TransmitState::Start) => self.start(&flows)?,
+            ControlRequest::Transmit(flows, TransmitState::Stop) => self.stop(&flows, false),
+            ControlRequest::Transmit(flows, TransmitState::Pause) => self.stop(&flows, true),
+            ControlRequest::Transmit(flows, TransmitState::Resume) => self.resume(&flows)?,
+            ControlRequest::Capture(ports, starts) => lock(&self.state).capture(&ports, starts)?,
+            ControlRequest::Link(ports, up) => {
+                let mut state = lock(&self.state);
+                for port in ports {
+                    let now_ns = crate::units::time_of_day_ns();
+                    state.ports[port].set_link(up, now_ns).map_err(ApiError::internal)?;
+                }
+                Vec::new()
+            }
+            ControlRequest::Protocols => Vec::new(),
+        };
+        Ok(warned(warnings))
+    }
+
+    fn start(&self, flows: &[usize]) -> Result<Vec<String>, ApiError> {
+        self.end_flows(flows, false);
+        {
+            let mut state = lock(&self.state);
+            if let Some(port) = state.ports.iter().find(|port| port.is_gone()) {
+                return Err(ApiError::internal(format!("port {}: {} is gone", port.name, port.location)));
+            }
+            state.begin(flows)?;
+            state.run_flows(flows)?;
+        }
+        self.wait_for_start(flows)
+    }
+
+    fn resume(&self, flows: &[usize]) -> Result<Vec<String>, ApiError> {
+        {
+            let mut state = lock(&self.state);
+            let resting: Vec<usize> =
+                flows.iter().copied().filter(|flow| !state.flows[*flow].is_sending()).collect();
+            let anew: Vec<usize> =
+                resting.iter().copied().filter(|flow| !state.flows[*flow].is_paused()).collect();
+            state.number(&anew)?;
+            state.run_flows(&resting)?;
+        }
+        self.wait_for_start(flows)
+    }
+
+    /// Waits until the engines of all runs are built. Returns why runs failed.
+    fn wait_for_start(&self, flows: &[usize]) -> Result<Vec<String>, ApiError> {
+        let deadline = Instant::now() + BUILD_MAX;
+        let handles: Vec<_> = {
+            let state = lock(&self.state);
+            flows.iter().filter_map(|flow| state.flows[*flow].handle().cloned()).collect()
+        };
+        let has_started =
+            |handle: &engine::RunHandle| handle.has_ended() || handle.snapshot().started_ns != 0;
+        while Instant::now() < deadline && !handles.iter().all(|handle| has_started(handle)) {
+            thread::sleep(POLL_INTERVAL);
+        }
+        let failures = self.failures(flows);
+        let mut state = lock(&self.state);
+        for &flow in flows {
+            let received = state.received(flow);
+            state.flows[flow].has_started(received);
+        }
+        if failures.is_empty() {
+            Ok(Vec::new())
+        } else {
+            Err(ApiError { kind: ErrorKind::Internal, errors: failures })
+        }
+    }
+
+    /// Why runs of flows failed, as far as they have ended.
+    fn failures(&self, flows: &[usize]) -> Vec<String> {
+        let mut state = lock(&self.state);
+        let mut failures = Vec::new();
+        for &flow in flows {
+            state.settle(flow);
+            let name = state.config.flows[flow].name.clone();
+            failures.extend(state.flows[flow].failure().map(|failure| format!("flow {name}: {failure}")));
+        }
+        failures
+    }
+
+    /// Ends flows and waits for their last frames. Returns why runs failed.
+    fn stop(&self, flows: &[usize], pauses: bool) -> Vec<String> {
+        self.end_flows(flows, pauses);
+        loop {
+            let mut state = lock(&self.state);
+            if flows.iter().all(|flow| state.settle(*flow) != FlowState::Started) {
+                break;
+            }
+            drop(state);
+            thread::sleep(POLL_INTERVAL);
+        }
+        self.failures(flows)
+    }
+
+    /// Ends the runs of flows. Frames may still be on their way.
+    fn end_flows(&self, flows: &[usize], pauses: bool) {
+        let state = lock(&self.state);
+        flows.iter().for_each(|flow| state.flows[*flow].ask_to_end());
+        let handles: Vec<_> = flows.iter().filter_map(|flow| state.flows[*flow].handle().cloned()).collect();
+        drop(state);
+        for handle in &handles {
+            handle.wait_for_end(END_MAX);
+        }
+        let mut state = lock(&self.state);
+        for &flow in flows {
+            let received = state.received(flow);
+            state.flows[flow].take_end(received, pauses, Duration::ZERO);
+        }
+    }
+
+    fn metrics(&self, body: &Value) -> Result<ApiReply, ApiError> {
+        let mut state = lock(&self.state);
+        let (name, rows): (_, Vec<Value>) = match state.config.metrics_query(body).map_err(refused)? {
+            MetricsQuery::Ports(ports, columns) => {
+                ("port_metrics", ports.into_iter().map(|port| state.port_row(port, &columns)).collect())
+            }
+            MetricsQuery::Flows(flows, columns) => {
+                ("flow_metrics", flows.into_iter().map(|flow| state.flow_row(flow, &columns)).collect())
+            }
+        };
+        Ok(ApiReply::Json(json!({"choice": name, name: rows})))
+    }
+
+    fn captured(&self, body: &Value) -> Result<ApiReply, ApiError> {
+        let _change = lock(&self.change);
+        let mut state = lock(&self.state);
+        let query = state.config.capture_query(body).map_err(refused)?;
+        state.captured(query).map(ApiReply::Bytes)
+    }
+}

@@ -1,0 +1,170 @@
+//! A port of the configuration in force: its device, worker, receiver and capture.
+
+use super::capture::PortCapture;
+use crate::cmd::send::device::TxDevice;
+use capture::{Mode, ReceiveOptions, Receiving, XdpModeChoice};
+use engine::Worker;
+use measure::{FlowLine, MeterOptions};
+use otg::PortConfig;
+use otg::metrics::TrafficCounts;
+use std::time::{Duration, Instant};
+
+/// Numbers of flows: 16 bits of the mark.
+pub(super) const FLOW_NUMBERS: u32 = 1 << 16;
+/// Shortest time from one sample of the counts to the next.
+const SAMPLE_TIME: Duration = Duration::from_millis(50);
+
+/// A port.
+pub(super) struct Port {
+    pub(super) name: String,
+    pub(super) location: String,
+    pub(super) device: TxDevice,
+    /// Bits per second of its line.
+    pub(super) speed: u64,
+    pub(super) worker: Worker,
+    receiver: Receiving,
+    pub(super) capture: Option<PortCapture>,
+    /// Sent by runs of flows that have begun anew since the counts were cleared.
+    pub(super) sent_before: TrafficCounts,
+    /// Received before the counts were cleared.
+    cleared: TrafficCounts,
+    /// The link was up when the port was taken.
+    was_up: bool,
+    /// Since when the link has its state, in nanoseconds since 1970.
+    pub(super) last_change_ns: u64,
+    is_up: bool,
+    sample: Option<(Instant, u64, f64)>,
+}
+
+impl Port {
+    /// Takes a device: its worker starts, its receiver is attached.
+    ///
+    /// # Errors
+    /// In one line.
+    pub(super) fn open(
+        config: &PortConfig,
+        device: TxDevice,
+        cpu: u32,
+        run: u16,
+        has_capture: bool,
+        now_ns: u64,
+    ) -> Result<Self, String> {
+        let own_speed = device.stack.speed_bps(device.link.index).ok().flatten();
+        let speed = config.speed.or(own_speed).unwrap_or(otg::SPEED_DEFAULT);
+        let worker = Worker::spawn(cpu, &device.netns).map_err(|error| error.in_one_line())?;
+        let options = ReceiveOptions {
+            ifname: device.link.name.clone(),
+            netns: Some(device.netns.clone()),
+            // The host's stack sees measured frames only where packet sockets capture them.
+            mode: if has_capture { Mode::Mirror } else { Mode::Drop },
+            xdp: XdpModeChoice::Best,
+            meter: MeterOptions {
+                flow_count: FLOW_NUMBERS,
+                stream_count: 1,
+                run: Some(run),
+                ..MeterOptions::default()
+            },
+            is_shared: true,
+        };
+        let receiver = Receiving::start(&options).map_err(|error| error.to_string())?;
+        let is_up = device.link.has_carrier();
+        Ok(Self {
+            name: config.name.clone(),
+            location: config.location.clone(),
+            was_up: device.link.is_up(),
+            device,
+            speed,
+            worker,
+            receiver,
+            capture: None,
+            sent_before: TrafficCounts::default(),
+            cleared: TrafficCounts::default(),
+            last_change_ns: now_ns,
+            is_up,
+            sample: None,
+        })
+    }
+
+    /// The counts of a flow.
+    pub(super) fn line(&self, number: u32) -> FlowLine {
+        self.receiver.line(number as usize)
+    }
+
+    /// Frames and bytes with FCS that the device received since the counts were cleared.
+    pub(super) fn received(&mut self) -> TrafficCounts {
+        let (frames, bytes) = self.all_received();
+        let rate = self.rate(frames);
+        let frames = frames - self.cleared.frames;
+        TrafficCounts { frames, bytes: bytes - self.cleared.bytes, rate }
+    }
+
+    fn all_received(&self) -> (u64, u64) {
+        let totals = self.receiver.totals();
+        (totals.frames, totals.frame_bytes + 4 * totals.frames)
+    }
+
+    /// Frames per second since the last sample.
+    fn rate(&mut self, frames: u64) -> f64 {
+        let now = Instant::now();
+        match self.sample {
+            Some((at, _, rate)) if now - at < SAMPLE_TIME => rate,
+            Some((at, before, _)) => {
+                let rate = (frames - before) as f64 / (now - at).as_secs_f64();
+                self.sample = Some((now, frames, rate));
+                rate
+            }
+            None => {
+                self.sample = Some((now, frames, 0.0));
+                0.0
+            }
+        }
+    }
+
+    /// Counts begin at 0 again.
+    pub(super) fn clear(&mut self) {
+        let (frames, bytes) = self.all_received();
+        self.cleared = TrafficCounts { frames, bytes, rate: 0.0 };
+        self.sent_before = TrafficCounts::default();
+    }
+
+    /// True if the link is up; notes when that changed.
+    pub(super) fn link_is_up(&mut self, now_ns: u64) -> bool {
+        let is_up = self.device.stack.link(self.device.link.index).is_ok_and(|link| link.has_carrier());
+        if is_up != self.is_up {
+            (self.is_up, self.last_change_ns) = (is_up, now_ns);
+        }
+        is_up
+    }
+
+    /// Sets the link up or down.
+    ///
+    /// # Errors
+    /// In one line.
+    pub(super) fn set_link(&mut self, up: bool, now_ns: u64) -> Result<(), String> {
+        let (stack, index) = (&self.device.stack, self.device.link.index);
+        let set = if up { stack.set_up(index) } else { stack.set_down(index) };
+        set.map_err(|error| format!("port {}: {error}", self.name))?;
+        self.link_is_up(now_ns);
+        Ok(())
+    }
+
+    /// True if the device is gone.
+    pub(super) fn is_gone(&self) -> bool {
+        self.receiver.is_device_gone()
+    }
+}
+
+impl Drop for Port {
+    /// The link gets the state that it had.
+    fn drop(&mut self) {
+        let (stack, index) = (&self.device.stack, self.device.link.index);
+        if let Ok(link) = stack.link(index)
+            && link.is_up() != self.was_up
+        {
+            let set = if self.was_up { stack.set_up(index) } else { stack.set_down(index) };
+            if let Err(error) = set {
+                tracing::warn!("port {}: {error}", self.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! A flow of the configuration as a run of an engine.
+
+use engine::{CatchUp, EngineKind, Limits, Pace, Request, TxOptions};
+use otg::{FlowConfig, FlowDuration};
+use packet::general::{FrameSpec, GeneralPlan, PacketOrder};
+use packet::{Cursor, DeviceFacts, Plan, Rng, XmitMode};
+use std::num::{NonZeroU32, NonZeroU64};
+
+/// Up to this many flows of a port get an engine each that sends at full speed. More would take
+/// long to load.
+pub(super) const FAST_FLOWS_MAX: usize = 8;
+
+/// What a run of a flow needs.
+pub(super) struct FlowSetup<'a> {
+    pub(super) flow: &'a FlowConfig,
+    pub(super) ifname: &'a str,
+    pub(super) facts: DeviceFacts,
+    /// Bits per second of the line.
+    pub(super) speed: u64,
+    pub(super) packets: Vec<FrameSpec>,
+    pub(super) order: PacketOrder,
+    pub(super) engine: Option<EngineKind>,
+    pub(super) seed: u64,
+}
+
+impl FlowSetup<'_> {
+    /// The request: `sent` frames were sent before, of a flow that goes on at `resume`. None if all
+    /// were sent.
+    pub(super) fn request(
+        &self,
+        sent: u64,
+        resume: Option<&(Cursor, u64)>,
+        stagger_ns: u64,
+    ) -> Option<Request> {
+        let general = GeneralPlan::new(&self.packets, self.order);
+        let (plan, mut cursor) = Plan::of_packets(general, &self.facts);
+        cursor.rng = Rng(self.seed);
+        // A flow whose sizes changed has other packets, which begin anew.
+        if let Some((paused, _)) = resume.filter(|(paused, _)| has_state_of(paused, &cursor)) {
+            cursor = paused.clone();
+        }
+        let schedule = &self.flow.schedule;
+        let pps = self.flow.pps(self.speed);
+        let (total, pace) = match schedule.duration {
+            FlowDuration::Continuous => (0, pace(pps)),
+            FlowDuration::FixedPackets(count) => (count, pace(pps)),
+            // Frames that are due before the end; at least the first.
+            FlowDuration::FixedSeconds(seconds) => (((seconds * pps).round() as u64).max(1), pace(pps)),
+            FlowDuration::Bursts { bursts, packets, gap } => {
+                (bursts * packets, bursts_of(packets, pps, gap.nanoseconds(self.speed)))
+            }
+        };
+        if total != 0 && sent >= total {
+            return None;
+        }
+        let delay_ns = if sent == 0 { schedule.delay.nanoseconds(self.speed) as u64 } else { 0 };
+        let limits = Limits {
+            count: total.saturating_sub(sent),
+            pace,
+            catch_up: CatchUp::default(),
+            start_delay_ns: delay_ns + stagger_ns,
+            ..Limits::default()
+        };
+        Some(Request {
+            ifname: self.ifname.to_owned(),
+            plan,
+            cursor,
+            mode: XmitMode::StartXmit,
+            options: TxOptions::default(),
+            limits,
+            engine: self.engine,
+            batch: None,
+            next_ns: None,
+        })
+    }
+}
+
+/// True if both have the states of as many fields.
+fn has_state_of(paused: &Cursor, fresh: &Cursor) -> bool {
+    paused.general.states.len() == fresh.general.states.len()
+}
+
+/// The rate of single frames. Few frames per second have an exact interval, not an exact whole
+/// rate.
+fn pace(pps: f64) -> Pace {
+    match pps {
+        pps if pps < 1000.0 => Pace::Delay { delay_ns: (1e9 / pps) as u64 },
+        pps => Pace::FrameRate { rate_pps: pps.round() as u64 },
+    }
+}
+
+/// Groups of frames at a rate; `gap_ns` is what the time between groups is longer than within one.
+fn bursts_of(packets: u64, pps: f64, gap_ns: f64) -> Pace {
+    let frames = u32::try_from(packets).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX);
+    let rate_pps = NonZeroU64::new(pps.round() as u64).unwrap_or(NonZeroU64::MIN);
+    Pace::Bursts { frames, rate_pps, gap_ns: (1e9 / pps + gap_ns) as u64 }
+}

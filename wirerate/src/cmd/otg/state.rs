@@ -1,0 +1,380 @@
+//! The configuration in force, and what runs by it.
+
+use super::capture::PortCapture;
+use super::flow::FlowRun;
+use super::location::{self, PortLocation};
+use super::port::{FLOW_NUMBERS, Port};
+use super::setup::{FAST_FLOWS_MAX, FlowSetup};
+use crate::cmd::send::device::TxDevice;
+use crate::units::time_of_day_ns;
+use engine::{EngineKind, Request};
+use host::CpuList;
+use otg::metrics::{FlowCounts, FlowState, PortCounts};
+use otg::{CaptureQuery, FlowConfig, OtgConfig};
+use packet::DeviceFacts;
+use packet::general::FrameSpec;
+use serde_json::{Value, json};
+use server::ApiError;
+
+/// What is in force.
+#[derive(Default)]
+pub(super) struct ActiveState {
+    /// The configuration as it was set.
+    pub(super) json: Option<Value>,
+    pub(super) config: OtgConfig,
+    pub(super) ports: Vec<Port>,
+    pub(super) flows: Vec<FlowRun>,
+    /// The run in the marks of this configuration.
+    run: u16,
+    /// The next number of a flow in marks.
+    next_number: u32,
+}
+
+/// A configuration that passed all checks, and its devices.
+pub(super) struct CheckedConfig {
+    pub(super) json: Value,
+    pub(super) config: OtgConfig,
+    devices: Vec<TxDevice>,
+    pub(super) warnings: Vec<String>,
+}
+
+fn refuse(errors: Vec<String>) -> ApiError {
+    ApiError { kind: server::ErrorKind::Invalid, errors }
+}
+
+/// Checks a configuration, and finds its devices. Nothing changes.
+///
+/// # Errors
+/// All that is wrong.
+pub(super) fn check(
+    json: Value,
+    mapped: &[PortLocation],
+    allows_default_route: bool,
+) -> Result<CheckedConfig, ApiError> {
+    let seed = time_of_day_ns();
+    let (config, mut warnings) = OtgConfig::read(&json, seed).map_err(refuse)?;
+    let (mut devices, mut errors) = (Vec::<TxDevice>::new(), Vec::new());
+    for (at, port) in config.ports.iter().enumerate() {
+        let path = format!("ports[{at}].location");
+        let device = match location::find(&port.location, mapped) {
+            Ok(device) => device,
+            Err(error) => {
+                errors.push(format!("{path}: {error}"));
+                continue;
+            }
+        };
+        let is_same =
+            |other: &TxDevice| other.netns.id() == device.netns.id() && other.link.index == device.link.index;
+        if let Some(first) = devices.iter().position(is_same) {
+            errors.push(format!("{path}: ports[{first}] is the device {} too", device.link.name));
+        }
+        if !allows_default_route && device.stack.carries_default_route(&device.link).unwrap_or(true) {
+            let name = &device.link.name;
+            errors.push(format!(
+                "{path}: {name} carries the default route of this host: start wirerate otg with --allow-default-route"
+            ));
+        }
+        check_mtu(&config, at, &device, &mut errors, &mut warnings);
+        devices.push(device);
+    }
+    if errors.is_empty() {
+        Ok(CheckedConfig { json, config, devices, warnings })
+    } else {
+        Err(refuse(errors))
+    }
+}
+
+/// Frames that the device does not take are an error, a configured MTU above its own is a warning.
+fn check_mtu(
+    config: &OtgConfig,
+    at: usize,
+    device: &TxDevice,
+    errors: &mut Vec<String>,
+    warnings: &mut Vec<String>,
+) {
+    let (port, mtu) = (&config.ports[at], device.link.mtu);
+    if let Some(wanted) = port.mtu.filter(|wanted| *wanted > mtu) {
+        let name = &device.link.name;
+        warnings
+            .push(format!("ports[{at}]: MTU {wanted} is above the {mtu} of {name}, which is not changed"));
+    }
+    for (index, flow) in config.flows.iter().enumerate().filter(|(_, flow)| flow.tx_port == port.name) {
+        let (size, most) = (flow.size_max(), mtu as usize + 18 + flow.tags_len());
+        if size > most {
+            let name = &device.link.name;
+            errors.push(format!(
+                "flows[{index}].size: {size} bytes are more than the {most} of {name} (MTU {mtu})"
+            ));
+        }
+    }
+}
+
+impl ActiveState {
+    /// Puts a checked configuration in force. What ran before has ended.
+    ///
+    /// # Errors
+    /// The host refused; then nothing is in force.
+    pub(super) fn take(&mut self, checked: CheckedConfig) -> Result<Vec<String>, ApiError> {
+        let CheckedConfig { json, config, devices, warnings } = checked;
+        *self = Self { run: self.run.wrapping_add(1), ..Self::default() };
+        let cpus: Vec<u32> =
+            CpuList::allowed().map_err(|error| ApiError::internal(error.to_string()))?.iter().collect();
+        for (at, (port, device)) in config.ports.iter().zip(devices).enumerate() {
+            // The last CPUs first: the first ones often serve interrupts.
+            let cpu = cpus[cpus.len() - 1 - at % cpus.len()];
+            let has_capture = config.captures.iter().any(|capture| capture.ports.contains(&port.name));
+            match Port::open(port, device, cpu, self.run, has_capture, time_of_day_ns()) {
+                Ok(port) => self.ports.push(port),
+                Err(error) => {
+                    self.ports.clear();
+                    return Err(ApiError::internal(format!("ports[{at}].location: {error}")));
+                }
+            }
+        }
+        self.flows = config.flows.iter().map(|_| FlowRun::default()).collect();
+        (self.json, self.config) = (Some(json), config);
+        Ok(warnings)
+    }
+
+    /// Puts the same ports with other flows in force: flows of the same name go on.
+    pub(super) fn change_flows(&mut self, json: Value, config: OtgConfig) {
+        let mut before: Vec<(String, FlowRun)> = self
+            .config
+            .flows
+            .iter()
+            .map(|flow| flow.name.clone())
+            .zip(std::mem::take(&mut self.flows))
+            .collect();
+        let take = |flow: &FlowConfig| {
+            let at = before.iter().position(|(name, _)| *name == flow.name)?;
+            Some(before.swap_remove(at).1)
+        };
+        self.flows = config.flows.iter().map(take).map(Option::unwrap_or_default).collect();
+        (self.json, self.config) = (Some(json), config);
+    }
+
+    /// Flows that `config` does not have, and running flows that it changes.
+    pub(super) fn differences(&self, config: &OtgConfig) -> (Vec<usize>, Vec<usize>) {
+        let (mut gone, mut changed) = (Vec::new(), Vec::new());
+        for (index, flow) in self.config.flows.iter().enumerate() {
+            match config.flows.iter().find(|other| other.name == flow.name) {
+                None => gone.push(index),
+                Some(other) if other != flow && self.flows[index].is_sending() => changed.push(index),
+                Some(_) => {}
+            }
+        }
+        (gone, changed)
+    }
+
+    fn port_index(&self, name: &str) -> usize {
+        self.config.ports.iter().position(|port| port.name == name).unwrap_or_default()
+    }
+
+    /// The ports on which a flow is counted, without doubles.
+    fn rx_ports(&self, flow: usize) -> Vec<usize> {
+        let mut ports: Vec<usize> =
+            self.config.flows[flow].rx_ports.iter().map(|name| self.port_index(name)).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        ports
+    }
+
+    /// Frames of a flow that were received.
+    pub(super) fn received(&self, flow: usize) -> u64 {
+        if !self.config.flows[flow].metrics.enable {
+            return 0;
+        }
+        let number = self.flows[flow].number;
+        let received = |port: usize| self.ports[port].line(number).received();
+        self.rx_ports(flow).into_iter().map(received).sum()
+    }
+
+    /// True if frames of the flow are counted somewhere.
+    fn waits(&self, flow: usize) -> bool {
+        let config = &self.config.flows[flow];
+        config.metrics.enable && !config.rx_ports.is_empty()
+    }
+
+    /// What a flow does now.
+    pub(super) fn settle(&mut self, flow: usize) -> FlowState {
+        let (received, waits) = (self.received(flow), self.waits(flow));
+        self.flows[flow].settle(received, waits)
+    }
+
+    /// Flows begin anew. If it is all of them, the counts of ports begin at 0, too.
+    ///
+    /// # Errors
+    /// See [`Self::number`].
+    pub(super) fn begin(&mut self, flows: &[usize]) -> Result<(), ApiError> {
+        self.number(flows)?;
+        if (0..self.flows.len()).all(|flow| flows.contains(&flow)) {
+            self.ports.iter_mut().for_each(Port::clear);
+        }
+        Ok(())
+    }
+
+    /// Flows get counts of 0 and a number of their own, so that late frames of earlier runs do not
+    /// count.
+    ///
+    /// # Errors
+    /// All numbers of marks are used up.
+    pub(super) fn number(&mut self, flows: &[usize]) -> Result<(), ApiError> {
+        if self.next_number + flows.len() as u32 > FLOW_NUMBERS {
+            let text = "65,536 flows were started with this configuration: set it again";
+            return Err(ApiError::internal(text));
+        }
+        for &flow in flows {
+            let sent = self.flows[flow].sent(0);
+            let port = self.port_index(&self.config.flows[flow].tx_port);
+            let before = &mut self.ports[port].sent_before;
+            before.frames += sent.frames;
+            before.bytes += sent.bytes + 4 * sent.frames;
+            self.flows[flow].start(self.next_number);
+            self.next_number += 1;
+        }
+        Ok(())
+    }
+
+    /// Starts the runs of flows, all at one instant per port. A flow of n begins a fraction of its
+    /// gap later than the one before, so that n flows are no burst.
+    ///
+    /// # Errors
+    /// Frames that cannot be built.
+    pub(super) fn run_flows(&mut self, flows: &[usize]) -> Result<(), ApiError> {
+        let mut orders: Vec<Vec<(usize, Request)>> = self.ports.iter().map(|_| Vec::new()).collect();
+        for (rank, &flow) in flows.iter().enumerate() {
+            let config = &self.config.flows[flow];
+            let port = self.port_index(&config.tx_port);
+            let stagger = rank as f64 / flows.len() as f64;
+            let setup = self.setup(flow, port, flows.len())?;
+            let gap_ns = 1e9 / config.pps(self.ports[port].speed);
+            let request = self.flows[flow].request(&setup, (gap_ns * stagger) as u64);
+            orders[port].extend(request.map(|request| (flow, request)));
+        }
+        for (port, orders) in self.ports.iter().zip(orders) {
+            let (flows, requests): (Vec<usize>, Vec<Request>) = orders.into_iter().unzip();
+            for (flow, handle) in flows.into_iter().zip(port.worker.start_all(requests, None)) {
+                self.flows[flow].runs(handle);
+            }
+        }
+        Ok(())
+    }
+
+    fn setup(&self, flow: usize, port: usize, flow_count: usize) -> Result<FlowSetup<'_>, ApiError> {
+        let config = &self.config.flows[flow];
+        let mark = config.metrics.enable.then_some((self.flows[flow].number as u16, self.run));
+        let (packets, order): (Vec<FrameSpec>, _) = config.packets(mark).map_err(refuse)?;
+        let port = &self.ports[port];
+        Ok(FlowSetup {
+            flow: config,
+            ifname: &port.device.link.name,
+            facts: DeviceFacts { cpu: port.worker.cpu(), ..port.device.facts },
+            speed: port.speed,
+            packets,
+            order,
+            engine: (flow_count > FAST_FLOWS_MAX).then_some(EngineKind::AfPacket),
+            seed: time_of_day_ns().wrapping_add(flow as u64),
+        })
+    }
+
+    /// The row of a flow.
+    pub(super) fn flow_row(&mut self, flow: usize, columns: &[String]) -> Value {
+        let state = self.settle(flow);
+        let received = self.received(flow);
+        let sent = self.flows[flow].sent(received);
+        let (tx_rate, rx_rate) = self.flows[flow].rates(sent.frames, received);
+        let tx = sent.counts(tx_rate);
+        let mut counts = FlowCounts { state, tx, ..FlowCounts::default() };
+        let bytes =
+            (u128::from(tx.bytes) * u128::from(received)).checked_div(u128::from(tx.frames)).unwrap_or(0);
+        counts.rx = otg::metrics::TrafficCounts { frames: received, bytes: bytes as u64, rate: rx_rate };
+        counts.latency_ns = self.latency(flow);
+        otg::metrics::flow_row(&self.config.flows[flow], &counts, columns)
+    }
+
+    /// Lowest, highest and mean latency over the receiving ports.
+    fn latency(&self, flow: usize) -> (f64, f64, f64) {
+        let number = self.flows[flow].number;
+        let lines = self.rx_ports(flow).into_iter().map(|port| self.ports[port].line(number));
+        let lines: Vec<_> = lines.filter(|line| line.stamped > 0).collect();
+        let count: f64 = lines.iter().map(|line| f64::from(line.stamped)).sum();
+        if count == 0.0 {
+            return (0.0, 0.0, 0.0);
+        }
+        let lowest = lines.iter().map(|line| !line.latency_min_inverted).min().unwrap_or(0);
+        let highest = lines.iter().map(|line| line.latency_max_ns).max().unwrap_or(0);
+        let sum: f64 = lines.iter().map(|line| line.latency_sum_ns as f64).sum();
+        (f64::from(lowest), f64::from(highest), sum / count)
+    }
+
+    /// The row of a port.
+    pub(super) fn port_row(&mut self, port: usize, columns: &[String]) -> Value {
+        let flows: Vec<usize> = (0..self.flows.len())
+            .filter(|flow| self.port_index(&self.config.flows[*flow].tx_port) == port)
+            .collect();
+        let mut is_sending = false;
+        let mut tx = self.ports[port].sent_before;
+        for flow in flows {
+            is_sending |= self.settle(flow) == FlowState::Started;
+            let received = self.received(flow);
+            let sent = self.flows[flow].sent(received);
+            let counts = sent.counts(self.flows[flow].rates(sent.frames, received).0);
+            tx.frames += counts.frames;
+            tx.bytes += counts.bytes;
+            tx.rate += counts.rate;
+        }
+        let port = &mut self.ports[port];
+        let counts = PortCounts {
+            is_up: port.link_is_up(time_of_day_ns()),
+            is_capturing: port.capture.as_ref().is_some_and(PortCapture::is_running),
+            is_sending,
+            tx,
+            rx: port.received(),
+            last_change_ns: port.last_change_ns,
+            speed: port.speed,
+        };
+        otg::metrics::port_row(&port.name, &port.location, &counts, columns)
+    }
+
+    /// Starts or stops captures. Returns warnings.
+    ///
+    /// # Errors
+    /// The host refused.
+    pub(super) fn capture(&mut self, ports: &[usize], starts: bool) -> Result<Vec<String>, ApiError> {
+        let mut warnings = Vec::new();
+        for &index in ports {
+            let config = self.config.capture_of(index).map(|capture| &self.config.captures[capture]);
+            let port = &mut self.ports[index];
+            if let Some(mut running) = port.capture.take() {
+                let name = port.name.clone();
+                warnings.extend(running.stop(&name));
+                port.capture = Some(running);
+            }
+            if let (true, Some(config)) = (starts, config) {
+                let started = PortCapture::start(config, &port.device);
+                let failed = |error| ApiError::internal(format!("port {}: capture: {error}", port.name));
+                port.capture = Some(started.map_err(failed)?);
+                warnings.clear();
+            }
+        }
+        Ok(warnings)
+    }
+
+    /// The file of a capture, which is stopped.
+    ///
+    /// # Errors
+    /// The capture was not started.
+    pub(super) fn captured(&mut self, query: CaptureQuery) -> Result<Vec<u8>, ApiError> {
+        self.capture(&[query.port], false)?;
+        let port = &self.ports[query.port];
+        let Some(capture) = &port.capture else {
+            return Err(ApiError::invalid(format!("port {}: its capture was not started", port.name)));
+        };
+        capture.file(query.slice).map_err(ApiError::internal)
+    }
+
+    /// The configuration as it was set.
+    pub(super) fn as_set(&self) -> Value {
+        self.json.clone().unwrap_or_else(|| json!({}))
+    }
+}

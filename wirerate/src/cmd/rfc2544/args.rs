@@ -1,0 +1,82 @@
+//! The arguments of `wirerate rfc2544`.
+
+use crate::cmd::search::{FrameSize, PathArgs};
+use search::{BILLION, Method};
+
+/// Arguments of `wirerate rfc2544`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    after_help = "For isolated test set-ups only (RFC 6815). Ctrl-C ends it with the results so far.\n\n\
+    Examples:\n  \
+    wirerate rfc2544 --tx eth1 --rx eth2 --quick -- --dst 198.18.0.1 --dst-mac 02:00:00:00:00:01\n  \
+    wirerate rfc2544 --tx eth1 --rx eth2 --resume results -- --dst 198.18.0.1\n  \
+    wirerate rfc2544 --tx veth0@a --rx veth1@b --tests throughput,loss --sizes 64,1518 --json > results.jsonl"
+)]
+pub struct Args {
+    /// The devices and the frames
+    #[command(flatten)]
+    pub path: PathArgs,
+    /// Frame sizes with FCS, or imix [default: 64,128,256,512,1024,1280,1518]
+    #[arg(long, value_name = "SIZE,...", value_delimiter = ',')]
+    pub sizes: Vec<FrameSize>,
+    /// Tests to run; those after throughput need its result
+    #[arg(
+        long,
+        value_name = "TEST,...",
+        value_delimiter = ',',
+        default_value = "throughput,latency,loss,back-to-back"
+    )]
+    pub tests: Vec<Rfc2544Test>,
+    /// Short trials and few repeats: minutes instead of hours
+    #[arg(long)]
+    pub quick: bool,
+}
+
+/// A test of RFC 2544 section 26.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Rfc2544Test {
+    /// Section 26.1
+    Throughput,
+    /// Section 26.2, with the percentiles of RFC 8219
+    Latency,
+    /// Section 26.3: frame loss rate
+    Loss,
+    /// Section 26.4, by RFC 9004
+    BackToBack,
+}
+
+/// Durations and repeats of all tests.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Effort {
+    pub(super) method: Method,
+    pub(super) latency_ns: u64,
+    pub(super) latency_repeats: u32,
+    pub(super) loss_ns: u64,
+    pub(super) burst_ns_max: u64,
+    pub(super) burst_tests: u32,
+}
+
+impl Args {
+    /// Those of the RFCs, or short ones.
+    pub(super) const fn effort(&self) -> Effort {
+        if self.quick {
+            Effort {
+                method: Method::Quick,
+                latency_ns: BILLION,
+                latency_repeats: 3,
+                loss_ns: BILLION,
+                burst_ns_max: BILLION / 2,
+                burst_tests: 3,
+            }
+        } else {
+            Effort {
+                method: Method::Rfc2544,
+                latency_ns: 120 * BILLION,
+                latency_repeats: 20,
+                loss_ns: 60 * BILLION,
+                burst_ns_max: 2 * BILLION,
+                burst_tests: 50,
+            }
+        }
+    }
+}

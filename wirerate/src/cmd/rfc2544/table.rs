@@ -1,0 +1,53 @@
+//! The results of `wirerate rfc2544` as text.
+
+use crate::units::{human_count, human_duration, human_pps};
+use search::record::{Rfc2544Record, SizeRecord};
+use std::fmt::Write;
+
+/// One block per frame size, then the deviations.
+pub(super) fn text(record: &Rfc2544Record) -> String {
+    let mut text = String::new();
+    for size in &record.sizes {
+        add_size(&mut text, size);
+    }
+    text.push_str("deviations from the RFCs\n");
+    for deviation in &record.provenance.deviations {
+        let _ = writeln!(text, "  {deviation}");
+    }
+    text
+}
+
+// Writing to a string does not fail.
+fn add_size(text: &mut String, size: &SizeRecord) {
+    let name =
+        size.shape.frame_size.map_or("mixed sizes".to_owned(), |size| format!("{size} bytes with FCS"));
+    let throughput = size.throughput_pps.map_or("unknown".to_owned(), |pps| human_pps(pps as f64));
+    let share = size.throughput_pps.zip(size.medium_pps).map_or(String::new(), |(pps, medium)| {
+        format!(", {:.2} % of the medium", pps as f64 * 100.0 / medium.max(1) as f64)
+    });
+    let _ = writeln!(text, "{name}\n  throughput    {throughput}{share}");
+    for row in &size.latency {
+        let [mean, typical, worst] = [row.mean_ns, row.typical_ns, row.worst_case_ns].map(human_duration);
+        let _ = writeln!(
+            text,
+            "  latency       at {:>3} %: mean {mean}, typical {typical}, worst case {worst}",
+            row.percent
+        );
+    }
+    for point in &size.loss {
+        let (share, loss) = (point.share_ppb as f64 / 1e7, point.loss_ppb as f64 / 1e7);
+        let load = human_pps(point.load_pps as f64);
+        let _ = writeln!(text, "  frame loss    at {share:>3.0} % ({load}): {loss:.5} %");
+    }
+    if let Some(burst) = &size.back_to_back {
+        let [implied, corrected] = [burst.implied_buffer_ns, burst.corrected_buffer_ns].map(human_duration);
+        let _ = writeln!(
+            text,
+            "  back-to-back  {} frames ({} to {}, {} tests), buffer {implied}, corrected {corrected}",
+            human_count(burst.mean_frames),
+            human_count(burst.min_frames),
+            human_count(burst.max_frames),
+            burst.tests
+        );
+    }
+}

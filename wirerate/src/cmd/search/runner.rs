@@ -1,0 +1,102 @@
+//! Runs the trials of a procedure: prints each, keeps it for `--resume`, and ends on a stop.
+
+use super::args::PathArgs;
+use super::frame_size::FrameSize;
+use super::journal::Journal;
+use super::report;
+use super::tester::Tester;
+use crate::out;
+use crate::outcome::Failure;
+use crate::stop::Stop;
+use search::record::{ResultLine, TrafficShape, TrialRecord};
+use search::{GoalResult, Procedure};
+
+/// The trials of one command, for one frame size after the other.
+pub(crate) struct TrialRunner<'a> {
+    args: &'a PathArgs,
+    stop: &'a Stop,
+    journal: Option<Journal>,
+    number: u64,
+}
+
+impl<'a> TrialRunner<'a> {
+    /// No trial yet.
+    ///
+    /// # Errors
+    /// The folder of `--resume`.
+    pub(crate) fn new(args: &'a PathArgs, stop: &'a Stop) -> Result<Self, Failure> {
+        let journal = args.resume.as_deref().map(Journal::open).transpose()?;
+        Ok(Self { args, stop, journal, number: 0 })
+    }
+
+    /// The tester for frames of one size.
+    ///
+    /// # Errors
+    /// As [`Tester::new`].
+    pub(crate) fn tester(&self, size: Option<FrameSize>) -> Result<Tester, Failure> {
+        Tester::new(self.args, size)
+    }
+
+    /// Runs trials until the procedure has its answer or the command is stopped. Returns true in
+    /// the first case.
+    ///
+    /// # Errors
+    /// What the host refused.
+    pub(crate) fn run<P: Procedure>(
+        &mut self,
+        tester: &Tester,
+        procedure: &mut P,
+        results: impl Fn(&P) -> Vec<GoalResult>,
+    ) -> Result<bool, Failure> {
+        let shape = tester.shape();
+        while let Some(request) = procedure.next_trial() {
+            if self.stop.is_set() {
+                return Ok(false);
+            }
+            let earlier = self.journal.as_mut().map(|journal| journal.take(&shape, &request)).transpose()?;
+            let earlier = earlier.flatten();
+            let is_new = earlier.is_none();
+            let result = match earlier {
+                Some(result) => result,
+                None => tester.run(&request, self.stop)?,
+            };
+            if self.stop.is_set() && is_new {
+                return Ok(false);
+            }
+            procedure.record(result);
+            self.number += 1;
+            self.show(&shape, procedure, &results(procedure), is_new)?;
+        }
+        Ok(true)
+    }
+
+    fn show<P: Procedure>(
+        &mut self,
+        shape: &TrafficShape,
+        procedure: &P,
+        results: &[GoalResult],
+        is_new: bool,
+    ) -> Result<(), Failure> {
+        let Some(trial) = procedure.last_trial() else { return Ok(()) };
+        let line = json_line(&ResultLine::Trial(Box::new(TrialRecord::new(
+            self.number,
+            shape.clone(),
+            trial,
+            results,
+        ))));
+        if let Some(journal) = self.journal.as_mut().filter(|_| is_new) {
+            journal.add(&line)?;
+        }
+        if self.args.json {
+            out::text(&line)?;
+        } else {
+            eprintln!("{}", report::trial_line(self.number, shape, trial, results));
+        }
+        Ok(())
+    }
+}
+
+/// A line of a result file.
+pub(crate) fn json_line(line: &ResultLine) -> String {
+    serde_json::to_string(line).expect("a record is always representable as JSON") + "\n"
+}

@@ -1,0 +1,299 @@
+//! `wirerate send DEV --streams FILE`: several streams on one device, each with its own frames,
+//! rate, count, start and bursts.
+//!
+//! A stream is a run of its own on one of the threads. The thread sends the frame that is due
+//! first; streams without a rate share the remaining time in turns.
+
+mod file;
+mod order;
+
+pub use file::{Bursts, StreamEntry, read};
+pub use order::show;
+
+use super::args::Args;
+use super::device::TxDevice;
+use super::packets::Packets;
+use super::rate::{Asked, Rate};
+use super::report::{RunInfo, StreamInfo};
+use super::run::{CATCH_UP_DEFAULT, Job, argv, conclude, cpus, drive, find, print};
+use super::watch::View;
+use super::{config, next_hop};
+use crate::outcome::{Failure, Outcome};
+use crate::stop::Stop;
+use crate::units::{BitRate, Pps, time_of_day_ns, utc_time};
+use anyhow::anyhow;
+use engine::{EngineKind, Pace, Request};
+use packet::{Config, DeviceFacts, Range, Rng, Walk};
+use std::num::NonZeroU64;
+
+/// One stream, ready to be sent or shown.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    /// Its options.
+    pub entry: StreamEntry,
+    /// How fast, with its part of the rate of the run.
+    pub pace: Rate,
+    /// Its frames, or the lengths of `packets`.
+    pub config: Config,
+    /// Its frames, if they are not those of `config`.
+    pub packets: Option<Packets>,
+    /// Seed of its random values.
+    pub seed: u64,
+}
+
+/// Prepares the streams of a run for a device with these `facts`.
+///
+/// # Errors
+/// Bad usage in one of the streams, which is named.
+pub fn prepare(
+    entries: Vec<StreamEntry>,
+    run: &Args,
+    facts: &DeviceFacts,
+    seed: u64,
+) -> Result<Vec<Stream>, Failure> {
+    let paces = paces(&entries, Rate::of(run)?)?;
+    let prepare = |(index, (entry, pace)): (usize, (StreamEntry, Rate))| {
+        let seed = match index {
+            0 => seed,
+            index => Rng::for_worker(seed, index as u64).0,
+        };
+        let seed = entry.args.seed.unwrap_or(seed);
+        let (config, packets) = match &entry.frame {
+            None => (config::config(&entry.args)?, None),
+            Some(text) => {
+                let packets =
+                    Packets::parse(text, &format!("the frame of stream {}", entry.name), facts, seed)?;
+                (packets.config(config::count(&entry.args), config::xmit_mode(run), seed), Some(packets))
+            }
+        };
+        Ok(Stream { entry, pace, config, packets, seed })
+    };
+    entries.into_iter().zip(paces).enumerate().map(prepare).collect()
+}
+
+/// The rate of each stream: its own, or its part of the rate of the run.
+fn paces(entries: &[StreamEntry], of_run: Rate) -> Result<Vec<Rate>, Failure> {
+    let mut paces = Vec::new();
+    if matches!(of_run, Rate::Ramp(_)) {
+        return Err(Failure::usage("use --ramp for all streams", "a ramp is that of one stream")
+            .try_this("\"ramp\" in the stream"));
+    }
+    for entry in entries {
+        let own = Rate::of(&entry.args)?;
+        let act = || format!("send stream {}", entry.name);
+        if entry.weight.is_some() && own != Rate::LineRate {
+            return Err(Failure::usage(act(), "it has both a rate and a weight"));
+        }
+        if entry.weight.is_some() && of_run == Rate::LineRate {
+            return Err(Failure::usage(act(), "its weight is a part of the rate of the run, which has none")
+                .try_this("--pps 1M, or another rate for all streams"));
+        }
+        if entry.burst.is_some() && matches!(own, Rate::BitRate(_) | Rate::Ramp(_)) {
+            return Err(Failure::usage(act(), "bursts have a rate in frames per second")
+                .try_this("\"pps\" instead of \"rate\""));
+        }
+        paces.push(own);
+    }
+    let weight = |entry: &StreamEntry| entry.weight.map_or(1, |weight| u64::from(weight.get()));
+    let shares = |pace: &Rate| *pace == Rate::LineRate;
+    let total: u64 =
+        entries.iter().zip(&paces).filter(|(_, pace)| shares(pace)).map(|(entry, _)| weight(entry)).sum();
+    let part = |whole: u64, before: u64, after: u64| {
+        let until = |weight: u64| u128::from(whole) * u128::from(weight) / u128::from(total);
+        (until(after) - until(before)) as u64
+    };
+    let mut before = 0;
+    for (entry, pace) in entries.iter().zip(&mut paces).filter(|(_, pace)| shares(pace)) {
+        let after = before + weight(entry);
+        *pace = match of_run {
+            Rate::PacketRate(Pps(whole)) => Rate::PacketRate(Pps(part(whole, before, after))),
+            Rate::BitRate(BitRate(whole)) => Rate::BitRate(BitRate(part(whole, before, after))),
+            _ => continue,
+        };
+        if matches!(pace, Rate::PacketRate(Pps(0)) | Rate::BitRate(BitRate(0))) {
+            return Err(Failure::usage(format!("send stream {}", entry.name), "its part of the rate is 0"));
+        }
+        before = after;
+    }
+    Ok(paces)
+}
+
+impl Stream {
+    /// The pace of its frames.
+    fn engine_pace(&self, paced: Pace) -> Pace {
+        let Some(Bursts { frames, gap_ns }) = self.entry.burst else { return paced };
+        let rate_pps = match self.pace {
+            Rate::PacketRate(rate) => NonZeroU64::new(rate.0),
+            Rate::Interval(delay) => NonZeroU64::new(1_000_000_000 / delay.0.max(1)),
+            Rate::LineRate | Rate::BitRate(_) | Rate::Ramp(_) => None,
+        };
+        match rate_pps {
+            Some(rate_pps) => Pace::Bursts { frames, rate_pps, gap_ns },
+            None => Pace::BurstDelay { delay_ns: gap_ns.max(1), burst: frames },
+        }
+    }
+
+    /// The mean rate of its frames.
+    fn asked(&self) -> Option<Asked> {
+        let Some(Bursts { frames, gap_ns }) = self.entry.burst else { return self.pace.asked(&self.config) };
+        let frames = f64::from(frames.get());
+        let burst_s = self.pace.asked(&self.config).map_or(0.0, |asked| (frames - 1.0) / asked.pps);
+        let interval_s = burst_s + gap_ns as f64 / 1e9;
+        (interval_s > 0.0).then(|| Asked { pps: frames / interval_s, wire_bps: None, ramp: None })
+    }
+
+    /// What the report says about it.
+    pub fn info(&self) -> StreamInfo {
+        StreamInfo { name: self.entry.name.clone(), asked: self.asked() }
+    }
+
+    /// Its run on a thread of `cpu`.
+    fn request(&self, run: &Args, device: &TxDevice, cpu: u32) -> Result<(u32, Request), Failure> {
+        let mut config = self.config.clone();
+        let act = || format!("send stream {}", self.entry.name);
+        if self.packets.is_none() {
+            next_hop::fill_in(device, &mut config, &config::destinations(&self.entry.args), true)?;
+        }
+        let duration_ns = self.entry.args.duration.map_or(0, |duration| duration.0);
+        // The run ends for all streams at once.
+        let left_ns = |run_ns: u64| run_ns.saturating_sub(self.entry.start_ns).max(1);
+        let left_ns = run.duration.map_or(u64::MAX, |duration| left_ns(duration.0));
+        let mut job = Job {
+            device,
+            netns: run.netns.clone(),
+            next_hop: None,
+            config,
+            packets: self.packets.clone(),
+            pace: self.pace,
+            catch_up: run.catch_up.unwrap_or(CATCH_UP_DEFAULT),
+            duration_ns: if run.duration.is_some() { duration_ns.min(left_ns) } else { duration_ns },
+            cpus: vec![cpu],
+            engine: run.engine.map(Into::into),
+            batch: run.batch,
+        };
+        let (cpu, mut request) = job.requests(self.seed)?.pop().ok_or_else(|| {
+            Failure::usage(act(), "its packets are for other CPUs").try_this("packets without cpu()")
+        })?;
+        request.limits.start_delay_ns = self.entry.start_ns;
+        request.limits.pace = self.engine_pace(request.limits.pace);
+        // Streams keep their offsets to each other.
+        request.limits.starts_with_first_frame = false;
+        Ok((cpu, request))
+    }
+}
+
+/// The runs of all streams, in turn on each of `cpus`.
+///
+/// # Errors
+/// Bad usage in one of them, or no answer of a next hop.
+pub fn requests(
+    streams: &[Stream],
+    run: &Args,
+    device: &TxDevice,
+    cpus: &[u32],
+) -> Result<Vec<(u32, Request)>, Failure> {
+    let on_cpus = streams.iter().zip(cpus.iter().cycle());
+    let requests = on_cpus.map(|(stream, cpu)| stream.request(run, device, *cpu));
+    let mut requests: Vec<(u32, Request)> = requests.collect::<Result<_, _>>()?;
+    if run.engine.map(EngineKind::from) == Some(EngineKind::AfXdp) {
+        part_queues(&mut requests, device)?;
+    }
+    Ok(requests)
+}
+
+/// Gives each stream of af_xdp a queue, because a queue takes one socket.
+fn part_queues(requests: &mut [(u32, Request)], device: &TxDevice) -> Result<(), Failure> {
+    let (stream_count, queue_count) = (requests.len(), u32::from(device.facts.tx_queues.max(1)));
+    if stream_count > queue_count as usize {
+        let why = format!("each needs a queue, and {} has {queue_count} transmit queues", device.link.name);
+        return Err(Failure::refused(format!("send {stream_count} streams by af_xdp"), anyhow!(why))
+            .try_this("--engine xdp"));
+    }
+    for (queue, (_, request)) in (0..).zip(requests) {
+        request.plan.queue = Range { walk: Walk::Fixed, min: queue, max: queue };
+    }
+    Ok(())
+}
+
+/// Sends several streams and prints the report.
+///
+/// # Errors
+/// Refused by the host or the device before the first frame.
+pub fn send(args: &Args, entries: Vec<StreamEntry>, stop: &Stop) -> Result<Outcome, Failure> {
+    let device = find(args, config::xmit_mode(args))?;
+    let seed = args.seed.unwrap_or_else(super::fresh_seed);
+    let streams = prepare(entries, args, &device.facts, seed)?;
+    let requests = requests(&streams, args, &device, &cpus(args, &device)?)?;
+    let info = RunInfo {
+        device: device.link.name.clone(),
+        netns: args.netns.clone(),
+        next_hop: None,
+        start_time: utc_time(time_of_day_ns()),
+        argv: argv(),
+        interval_ps: 0,
+        asked: None,
+        seed,
+        notes: Vec::new(),
+        streams: streams.iter().map(Stream::info).collect(),
+    };
+    let (report, error) = drive(&device, requests, info, count(&streams), stop, View::of(args))?;
+    conclude(&args.device, args.netns.as_deref(), &report, error, |report| print(args, report))
+}
+
+/// Frames of all streams, 0 for no end.
+pub fn count(streams: &[Stream]) -> u64 {
+    let counts = streams.iter().map(|stream| stream.config.count);
+    if counts.clone().any(|count| count == 0) { 0 } else { counts.sum() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct RunWords {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn streams(text: &str, words: &[&str]) -> Result<Vec<Stream>, Failure> {
+        let run = RunWords::parse_from([&["wirerate", "veth0"], words].concat()).args;
+        let entries = file::parse(text, &run).expect("a good list");
+        prepare(entries, &run, &DeviceFacts::default(), 7)
+    }
+
+    fn entries(members: &[&str]) -> String {
+        let streams: Vec<String> =
+            members.iter().map(|members| format!(r#"{{"dst": "198.18.0.2"{members}}}"#)).collect();
+        format!("[{}]", streams.join(","))
+    }
+
+    #[test]
+    fn weights_divide_the_rate_of_the_run_among_streams_without_one() {
+        let text = entries(&[r#", "weight": 2"#, r#", "pps": 5"#, ""]);
+        let paces: Vec<Rate> =
+            streams(&text, &["--pps", "100"]).unwrap().iter().map(|stream| stream.pace).collect();
+        assert_eq!(paces, [66, 5, 34].map(|pps| Rate::PacketRate(Pps(pps))));
+        let refusal = streams(&text, &[]).unwrap_err().to_string();
+        assert!(refusal.contains("its weight is a part of the rate of the run"), "{refusal}");
+    }
+
+    #[test]
+    fn each_stream_has_its_own_count_and_seed() {
+        let streams = streams(&entries(&[r#", "count": 3"#, r#", "seed": 9"#]), &[]).unwrap();
+        assert_eq!((streams[0].config.count, streams[1].config.count, count(&streams)), (3, 1000, 1003));
+        assert_eq!((streams[0].seed, streams[1].seed), (7, 9));
+    }
+
+    #[test]
+    fn bursts_have_a_mean_rate() {
+        let streams = streams(
+            &entries(&[r#", "burst": 4, "gap": "1ms""#, r#", "burst": 4, "gap": "1ms", "pps": 1000"#]),
+            &[],
+        );
+        let rates: Vec<Option<f64>> =
+            streams.unwrap().iter().map(|stream| stream.asked().map(|asked| asked.pps)).collect();
+        assert_eq!(rates, [Some(4000.0), Some(1000.0)]);
+    }
+}

@@ -1,0 +1,115 @@
+//! `wirerate otg`: unmodified snappi drives it between the two namespaces of a lab.
+
+use crate::lab::{Lab, Peer, RX_DEV, TX_DEV};
+use crate::program::{Running, wirerate_start};
+use crate::{Case, TestResult, case};
+use serde_json::{Value, json};
+use std::process::Command;
+
+/// Where `tools/install.sh test` puts the package.
+const PYTHON: &str = "/var/cache/wirerate/python/bin/python";
+
+/// Tests of the API.
+pub(crate) const CASES: &[Case] = &[
+    case("otg::counts_are_exact_by_http", &[], || counts("http")),
+    case("otg::counts_are_exact_by_grpc", &[], || counts("grpc")),
+    case("otg::captured_frames_are_those_of_the_flow", &[], captured),
+    case("otg::pause_resume_update_and_stop", &[], control),
+    case("otg::flows_with_equal_headers_are_told_apart", &[], mesh),
+    case("otg::a_killed_server_leaves_nothing", &[], killed),
+];
+
+/// The server, listening on a port that the system chose, and that port.
+fn serve() -> (Running, String) {
+    let server = wirerate_start("otg --listen 127.0.0.1:0");
+    server.until_it_says("listening on");
+    let said = server.said();
+    let address = said.split("listening on ").nth(1).and_then(|rest| rest.split(' ').next());
+    let address = address.expect("the server says where it listens").to_owned();
+    (server, address)
+}
+
+fn has_snappi() -> bool {
+    let is_there = Command::new(PYTHON).args(["-c", "import snappi"]).output();
+    if is_there.is_ok_and(|output| output.status.success()) {
+        return true;
+    }
+    testkit::skip("needs PyPI snappi (tools/install.sh test)");
+    false
+}
+
+/// What a function of the script saw; `None` where snappi is not installed.
+fn script(name: &str, transport: &str) -> Option<Value> {
+    if !has_snappi() {
+        return None;
+    }
+    let lab = Lab::new(Peer::Gro);
+    let (_server, address) = serve();
+    let location = if transport == "grpc" { address } else { format!("https://{address}") };
+    let [tx, rx] = [format!("{}/{TX_DEV}", lab.tx_netns), format!("{}/{RX_DEV}", lab.rx_netns)];
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/netns/otg/script.py");
+    let output = Command::new(PYTHON).args([path, name, &location, transport, &tx, &rx]).output();
+    let output = output.expect("python runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(serde_json::from_slice(&output.stdout).expect("a line of JSON"))
+}
+
+fn counts(transport: &str) -> TestResult {
+    let Some(seen) = script("counts", transport) else { return Ok(()) };
+    let once = json!({"there": [1000, 1000, 64_000, 64_000, 0.0], "back": [7, 7, 1400, 1400, 0.0]});
+    assert_eq!(seen, json!({"warnings": [], "seen": [once, once], "port": [1000, 7]}));
+    Ok(())
+}
+
+fn captured() -> TestResult {
+    let Some(frames) = script("captured", "http") else { return Ok(()) };
+    let frames = frames.as_array().expect("a list of frames");
+    assert_eq!(frames.len(), 5, "{frames:?}");
+    for (index, frame) in frames.iter().enumerate() {
+        assert_eq!((&frame["length"], &frame["total_length"]), (&json!(128), &json!(110)), "{frame}");
+        let source = [250, 253, 0, 3][index % 4];
+        assert_eq!(
+            (&frame["source"], &frame["port"]),
+            (&json!(source), &json!([7, 9][index % 2])),
+            "{frame}"
+        );
+    }
+    Ok(())
+}
+
+fn control() -> TestResult {
+    let Some(seen) = script("control", "http") else { return Ok(()) };
+    let expected = json!({"paused": ["paused", true], "stopped": ["stopped", true, true], "rate": 500});
+    assert_eq!(seen, expected);
+    Ok(())
+}
+
+fn mesh() -> TestResult {
+    let Some(seen) = script("mesh", "grpc") else { return Ok(()) };
+    assert_eq!(seen, json!([64, [[10, 10]]]));
+    Ok(())
+}
+
+/// The kernel takes the programs off with the process, so the ports can be taken again.
+fn killed() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let location =
+        |netns: &str, device: &str| json!({"name": device, "location": format!("{netns}/{device}")});
+    let config = json!({"ports": [location(&lab.tx_netns, TX_DEV), location(&lab.rx_netns, RX_DEV)]});
+    for _ in 0..2 {
+        let (server, address) = serve();
+        let url = format!("http://{address}/config");
+        let output = Command::new("curl").args(["-s", "-d", &config.to_string(), &url]).output();
+        let Ok(output) = output else {
+            testkit::skip("needs curl");
+            return Ok(());
+        };
+        let answer: Value = serde_json::from_slice(&output.stdout)?;
+        assert_eq!(answer, json!({"warnings": []}));
+        assert!(lab.has_xdp());
+        server.signal(nix::sys::signal::Signal::SIGKILL);
+        server.wait(std::time::Duration::from_secs(30));
+        crate::program::until("the receiver's program to go", || !lab.has_xdp());
+    }
+    Ok(())
+}

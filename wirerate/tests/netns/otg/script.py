@@ -1,0 +1,178 @@
+"""Drives `wirerate otg` with snappi between two ports, and prints what it saw as one line of JSON.
+
+script.py NAME LOCATION TRANSPORT TX RX
+"""
+import json
+import sys
+import time
+
+import snappi
+import urllib3
+
+urllib3.disable_warnings()
+NAME, LOCATION, TRANSPORT, TX, RX = sys.argv[1:]
+SECONDS_MAX = 60
+
+
+def connect():
+    api = snappi.api(location=LOCATION, transport=TRANSPORT, verify=False, version_check=True)
+    if TRANSPORT == "grpc":
+        api.request_timeout = SECONDS_MAX
+    return api
+
+
+def config(api):
+    config = api.config()
+    config.ports.add(name="tx", location=TX)
+    config.ports.add(name="rx", location=RX)
+    return config
+
+
+def flow(config, name, count, size=64, pps=2000, tx="tx", rx="rx"):
+    flow = config.flows.add(name=name)
+    flow.tx_rx.port.tx_name, flow.tx_rx.port.rx_names = tx, [rx]
+    flow.metrics.enable, flow.metrics.loss = True, True
+    flow.rate.pps, flow.size.fixed = pps, size
+    if count:
+        flow.duration.fixed_packets.packets = count
+    return flow
+
+
+def udp(flow):
+    ethernet, ip, udp = flow.packet.ethernet().ipv4().udp()
+    ethernet.src.value, ethernet.dst.value = "02:00:00:00:00:01", "02:00:00:00:00:02"
+    ip.src.value, ip.dst.value = "198.18.0.1", "198.18.0.2"
+    return ethernet, ip, udp
+
+
+def transmit(api, state, names=()):
+    control = api.control_state()
+    control.traffic.flow_transmit.state = state
+    control.traffic.flow_transmit.flow_names = list(names)
+    return list(api.set_control_state(control).warnings)
+
+
+def capture(api, state):
+    control = api.control_state()
+    control.port.capture.state = state
+    api.set_control_state(control)
+
+
+def rows(api):
+    request = api.metrics_request()
+    request.flow.flow_names = []
+    return {row.name: row for row in api.get_metrics(request).flow_metrics}
+
+
+def ports(api):
+    request = api.metrics_request()
+    request.port.port_names = []
+    return {row.name: row for row in api.get_metrics(request).port_metrics}
+
+
+def until(what, condition):
+    end = time.time() + SECONDS_MAX
+    while time.time() < end:
+        got = condition()
+        if got:
+            return got
+        time.sleep(0.05)
+    raise SystemExit("waited %d s for %s" % (SECONDS_MAX, what))
+
+
+def stopped(api):
+    def all_stopped():
+        found = rows(api)
+        return found if all(row.transmit == "stopped" for row in found.values()) else None
+    return until("all flows to be stopped", all_stopped)
+
+
+def frames(api):
+    """Frames of a pcap file: bytes with FCS."""
+    request = api.capture_request()
+    request.port_name = "rx"
+    data = api.get_capture(request).read()
+    found, at = [], 24
+    while at < len(data):
+        length = int.from_bytes(data[at + 8:at + 12], "little")
+        found.append(data[at + 16:at + 16 + length])
+        at += 16 + length
+    return found
+
+
+def counts():
+    """Exact counts in the first answer that says stopped; a second start begins at 0."""
+    api = connect()
+    cfg = config(api)
+    udp(flow(cfg, "there", 1000))
+    udp(flow(cfg, "back", 7, size=200, tx="rx", rx="tx"))
+    warnings = list(api.set_config(cfg).warnings)
+    seen = []
+    for _ in range(2):
+        transmit(api, "start")
+        seen.append({name: [row.frames_tx, row.frames_rx, row.bytes_tx, row.bytes_rx, row.loss]
+                     for name, row in stopped(api).items()})
+    port = ports(api)["tx"]
+    return {"warnings": warnings, "seen": seen, "port": [port.frames_tx, port.frames_rx]}
+
+
+def captured():
+    """Frames as a client sees them: patterns, lengths, FCS."""
+    api = connect()
+    cfg = config(api)
+    cfg.captures.add(name="cap", port_names=["rx"])
+    one = flow(cfg, "one", 5, size=128)
+    _, ip, transport = udp(one)
+    ip.src.increment.start, ip.src.increment.step, ip.src.increment.count = "198.18.0.250", "0.0.0.3", 4
+    transport.src_port.values = [7, 9]
+    api.set_config(cfg)
+    capture(api, "start")
+    transmit(api, "start")
+    stopped(api)
+    capture(api, "stop")
+    return [{"length": len(frame), "total_length": int.from_bytes(frame[16:18], "big"),
+             "source": frame[29], "port": int.from_bytes(frame[34:36], "big"), "frame": frame.hex()}
+            for frame in frames(api)]
+
+
+def control():
+    """Pause keeps the place, resume goes on, a stop is final, a rate changes in flight."""
+    api = connect()
+    cfg = config(api)
+    udp(flow(cfg, "f", None, pps=2000))
+    api.set_config(cfg)
+    transmit(api, "start")
+    until("frames", lambda: rows(api)["f"].frames_rx > 100)
+    transmit(api, "pause")
+    paused = rows(api)["f"]
+    transmit(api, "resume")
+    until("more frames", lambda: rows(api)["f"].frames_rx > paused.frames_rx)
+    update = api.config_update()
+    update.flows.property_names = ["rate"]
+    [changed] = cfg.flows
+    changed.rate.pps = 500
+    update.flows.flows.append(changed)
+    api.update_config(update)
+    updated = rows(api)["f"]
+    until("frames at the new rate", lambda: rows(api)["f"].frames_rx > updated.frames_rx + 10)
+    transmit(api, "stop")
+    row = rows(api)["f"]
+    return {"paused": [paused.transmit, paused.frames_tx == paused.frames_rx],
+            "stopped": [row.transmit, row.frames_tx == row.frames_rx, row.frames_tx > paused.frames_tx],
+            "rate": api.get_config().flows[0].rate.pps}
+
+
+def mesh():
+    """Flows with the same headers are told apart."""
+    api = connect()
+    cfg = config(api)
+    for number in range(32):
+        udp(flow(cfg, "there%d" % number, 10, pps=50))
+        udp(flow(cfg, "back%d" % number, 10, pps=50, tx="rx", rx="tx"))
+    api.set_config(cfg)
+    transmit(api, "start")
+    found = stopped(api)
+    return [len(found), sorted({(row.frames_tx, row.frames_rx) for row in found.values()})]
+
+
+print(json.dumps({"counts": counts, "captured": captured, "control": control, "mesh": mesh}[NAME]()))
