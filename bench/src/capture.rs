@@ -1,8 +1,8 @@
-//! Captures: the highest offered rate at which every frame that arrived is in the output.
+//! Captures: the highest offered rate at which every received frame is in the output.
 //!
-//! Arrived is what the receiver's counter says. Kept is what the output holds: the length of the
-//! file, or for /dev/null the bytes that the kernel saw written there, divided by the length of a
-//! record, which was learned from a file before.
+//! The receiver's counter gives the received frames. The size of the output gives the written
+//! frames: the length of the file, or for /dev/null the bytes that the kernel counted as written,
+//! divided by the length of a record. That length is measured on a file before.
 
 use crate::capturers::{CAPTURERS, Capturer, Flood, Take, cut_program, paced};
 use crate::process::Tool;

@@ -1,5 +1,4 @@
-//! Figures of the page of results: SVG by charts-rs, each once for light pages and once for dark
-//! ones.
+//! Figures of the page of results: SVG by charts-rs, each in a light and a dark version.
 
 use anyhow::{Context, Result};
 use charts_rs::{AxisScale, Color, HorizontalBarChart, LineChart, Series};

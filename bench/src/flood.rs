@@ -1,6 +1,6 @@
-//! The bare loop: one packet socket, one frame, sendmmsg(2) in batches, nothing else.
+//! A bare loop: one packet socket, one frame, sendmmsg(2) in batches.
 //!
-//! The least that a program can do through a socket; what wirerate is faster than, and why.
+//! This is the least work per frame that a program can do with a socket, so it is the baseline.
 
 use crate::frame;
 use crate::sys::{MessageBatch, SendSocket};

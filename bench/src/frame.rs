@@ -1,4 +1,4 @@
-//! The frame that tools send which cannot make one of their own: the same bytes for all of them.
+//! The frame for tools that cannot build one: the same bytes for all of them.
 
 use anyhow::{Context, Result};
 use packet::{MacAddr, checksum};

@@ -1,4 +1,4 @@
-//! Gaps between frames, as a receiver saw them: times in a capture file to quantiles.
+//! Gaps between frames at a receiver: times in a capture file to quantiles.
 
 use anyhow::{Context, Result};
 use pcapng::{Block, Reader};

@@ -1,7 +1,7 @@
-//! Generators: frames a second that reach the receiver, with a sink that drops them in the driver.
+//! Generators: frames per second that reach the receiver, whose sink drops them in the driver.
 //!
-//! A sweep of the table is one contest for each frame length and number of CPUs. In a contest
-//! everyone has its turn, then everyone again; wirerate against itself comes before the first one.
+//! A sweep of the table is one comparison per frame length and number of CPUs. In a comparison all
+//! tools run in turn, several times; wirerate against itself comes first and gives the noise.
 
 use crate::facts::Ticks;
 use crate::frame;

@@ -1,7 +1,7 @@
-//! Generators, one row each: how each is told what to send, and what it can be told.
+//! Generators, one row each: their arguments and abilities.
 //!
-//! Rules: the same device, the same frames, the same CPUs. How many frames came is never asked of
-//! the tool itself.
+//! Rules: the same device, the same frames, the same CPUs. The receiver counts the frames; the
+//! tool's own report is not used.
 
 use crate::frame;
 use crate::programs::{Programs, ToolProgram, netns, owned};

@@ -1,6 +1,6 @@
-//! What more costs: more time, more instances, more frames captured, in memory, CPU time and rate.
+//! How memory, CPU time and rate change with longer runs, more instances and more captured frames.
 //!
-//! Everything is wirerate beside itself with less to do.
+//! Each row compares wirerate with a smaller run of itself.
 
 use crate::capturers::{Flood, paced};
 use crate::generators::{Contender, SendJob};

@@ -1,4 +1,4 @@
-//! Rows of the bench, read back: all that the page of results is made of.
+//! Rows of the bench, read back: the input of the page of results.
 
 use crate::gaps::GapStats;
 use crate::stats::Estimate;

@@ -1,4 +1,4 @@
-//! One run of the bench: the machine, the chosen cases, how busy the CPUs were.
+//! One run of the bench: facts of the machine, the chosen cases, and the load of the CPUs.
 
 use crate::capture::{self, Loads};
 use crate::capturers::GENERATOR_CPU;

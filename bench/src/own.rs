@@ -1,4 +1,4 @@
-//! `wirerate bench`: what wirerate does on its user's own hardware, without peers.
+//! `wirerate bench`: measures wirerate alone, on the user's hardware.
 
 use crate::capture::Loads;
 use crate::measure::{self, BenchCase, BenchOptions};

@@ -1,9 +1,8 @@
-//! How well a pace is kept: what was asked for beside what arrived, for each tool, from slow to
-//! fast.
+//! How exactly each tool keeps a rate: requested and received rates, from slow to fast.
 //!
-//! Mean and gaps are the receiver's: readings of its counter, the clock beside it, and the kernel's
-//! time of each frame in a capture by XDP (drop mode), which costs some 40 ns a frame and is the
-//! same for all.
+//! Mean and gaps are the receiver's: its counter with the time of each reading, and the kernel's
+//! timestamp of each frame in a capture by XDP (drop mode). That capture costs about 40 ns per
+//! frame and is the same for all tools.
 
 use crate::facts::Ticks;
 use crate::gaps::{self, GapStats};

@@ -1,7 +1,7 @@
-//! A bench, and the tools that it starts, run before other processes for as long as it measures.
+//! Gives a bench and the tools that it starts priority over other processes.
 //!
 //! Where the kernel groups threads by session (autogroup), the niceness of a thread counts within
-//! its own session only; between sessions that of the groups does. So a bench raises both.
+//! its session only; between sessions that of the groups counts. So a bench raises both.
 
 use crate::sys;
 use anyhow::{Context, Result};

@@ -1,8 +1,8 @@
-//! Tools as child processes: started in a namespace on a CPU, stopped politely, and watched by the
-//! kernel.
+//! Tools as child processes: started in a namespace on a CPU, stopped by a signal, and measured by
+//! the kernel's counters.
 //!
-//! What a tool says of itself is kept for people. What counts is what the kernel says of it: the
-//! bytes it wrote and the CPU time it used.
+//! The output of a tool is kept for people to read. Results use the kernel's counts: bytes written
+//! and CPU time used.
 
 use crate::stop::StopFlag;
 use crate::sys;

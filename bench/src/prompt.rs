@@ -1,9 +1,9 @@
-//! How soon a generator begins, how soon it ends, and whether it sends what it was asked for and no
-//! more.
+//! How soon a generator sends its first frame, how soon it stops, and whether it sends the
+//! requested number of frames.
 //!
-//! From the start of the program (of control files: from `start`) to the first frame at the
-//! receiver; from Ctrl-C to the last one, at full speed. The receiver's counter is looked at every
-//! tenth of a millisecond or so.
+//! The first time is from the start of the program (for control files: from `start`) to the first
+//! frame at the receiver; the second is from Ctrl-C at full speed to the last frame. The receiver's
+//! counter is read about every 0.1 ms.
 
 use crate::generate::{Entrant, frames_file, installed};
 use crate::generators::{STARTS, SendJob};

@@ -1,4 +1,4 @@
-//! A generator at work: one process, or one for each CPU where it knows no better.
+//! A running generator: one process, or one per CPU if the tool uses only one CPU.
 
 use crate::generators::{Contender, SendJob};
 use crate::process::{Tool, ToolEnd};

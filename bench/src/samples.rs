@@ -1,4 +1,4 @@
-//! From readings of a counter to a rate.
+//! Readings of a counter to a rate.
 
 /// One reading of the receiver's counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

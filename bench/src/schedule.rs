@@ -1,4 +1,4 @@
-//! Who runs when: A B A B ..., so that whatever the machine does meanwhile happens to all of them.
+//! The order of runs: A B A B ..., so that a disturbance of the machine affects all tools.
 
 /// One run in a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,7 @@
 //! The highest rate without loss, found by a bounded number of short trials.
 //!
-//! Upwards in steps until something is lost, then between the highest rate that went well and the
-//! lowest that did not. What counts is the rate that arrived at the receiver; what was asked for
-//! only steers.
+//! The rate rises in steps until frames are lost, then lies between the highest rate without loss
+//! and the lowest rate with loss. The result is the rate at the receiver, not the requested rate.
 
 /// Below this part of what was asked for, the generator or the way to the receiver is at its limit.
 const KEEPS_UP: f64 = 0.93;

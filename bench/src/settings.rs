@@ -1,4 +1,4 @@
-//! How much is measured: three sizes of the same bench.
+//! The three sizes of the bench: how long and how often it measures.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,6 @@
-//! Medians, how far values lie apart, and ratios of pairs that were measured side by side.
+//! Medians, spreads, and ratios of values that were measured side by side.
 //!
-//! One slow run on a busy machine must not move the answer, so everything here is a median of
-//! something.
+//! One slow run on a busy machine must not change a result, so every result is a median.
 
 use std::fmt;
 

@@ -1,5 +1,4 @@
-//! The calls that Rust cannot check: those of the sendmmsg loop, the priority of a thread, and the
-//! start of a child.
+//! Unsafe calls: the sendmmsg loop, the priority of a thread, and the start of a child.
 
 use host::{Netns, PacketSocket};
 use nix::errno::Errno;

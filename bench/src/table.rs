@@ -1,4 +1,4 @@
-//! The table of what is measured (`bench/sweeps.toml`), read and checked for unknown names.
+//! The table of measurements (`bench/sweeps.toml`), read and checked for unknown names.
 
 use crate::generators::Contender;
 use anyhow::{Context, Result, ensure};

@@ -1,8 +1,8 @@
-//! mgcap's directory at `/dev/mgcap`, inside a private mount namespace, from the first capture on.
+//! mgcap's directory `/dev/mgcap` in a private mount namespace, from the first capture on.
 //!
-//! The directory itself has to be made on the host, where it is empty; what is mounted on it is
-//! seen in the namespace only. Removing it would take the mount from other processes that use it,
-//! so each of them holds a lock on it and the last one removes it.
+//! The empty directory itself is made on the host. What is mounted on it is visible in the
+//! namespace only. Each process that uses the directory holds a lock on it, and the last one
+//! removes it, because removing it would unmount it for all others.
 
 use crate::mount::MountError;
 use crate::slots::{DEFAULT_DIR, SlotTree};

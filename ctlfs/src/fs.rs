@@ -1,10 +1,10 @@
-//! The file system: FUSE requests answered as procfs answers for pktgen's directory.
+//! The file system: FUSE requests are answered as procfs answers for pktgen's directory.
 //!
-//! Nothing is cached by the kernel (no time-outs, direct I/O), so files come and go at once. A read
-//! shows the text as it was when the reader started, like a seq_file; a write is one command,
-//! whatever its offset. Calls into the tree run on threads of their own, so a blocked `start`
-//! delays no other call. A signal to a writer arrives as FUSE_INTERRUPT and fires its [`Cancel`];
-//! the writer still gets the tree's answer, with full length.
+//! The kernel caches nothing (no time-outs, direct I/O), so files appear and disappear at once. A
+//! read returns the text as it was when the reader started, like a seq_file. A write is one
+//! command, whatever its offset. Calls into the tree run on threads of their own, so a blocked
+//! `start` delays no other call. A signal to a writer arrives as FUSE_INTERRUPT and fires its
+//! [`Cancel`]; the writer still gets the tree's answer, with full length.
 
 use crate::inodes::{Inodes, Node};
 use crate::seq_file::Handle;

@@ -1,11 +1,11 @@
-//! Numbers for the files, links and directories that the kernel has heard of.
+//! Inode numbers of the files, links and directories that the kernel has looked up.
 //!
 //! Each look-up of a file gets a number of its own. The kernel lets only one process at a time
-//! write to an inode that grows, and with a size of zero every write looks like growth: with one
-//! number for a file, `stop` would wait for the `start` that it is to end. The price:
-//! `/proc/PID/fd` calls an older open of the file "(deleted)". What `stat` shows as inode number is
-//! made from the name instead, so programs that compare it (`cp`) see one file. A number lives
-//! until the kernel forgets the look-up.
+//! write to an inode that grows, and with a size of zero every write looks like growth. If a file
+//! had one number, `stop` would wait for the `start` that it has to end. A side effect:
+//! `/proc/PID/fd` shows an older open of the file as "(deleted)". The inode number in `stat` is
+//! computed from the name, so programs that compare it (`cp`) see one file. A number lives until
+//! the kernel forgets the look-up.
 
 use crate::trees::TreeId;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Running another command in the mount namespace of a running `exec`.
+//! Runs another command in the mount namespace of a running `exec`.
 
 use crate::exec::{ExecError, run_and_wait};
 use crate::mount_ns::MountNamespace;

@@ -1,10 +1,10 @@
 //! The control tree over FUSE: a write becomes a command.
 //!
-//! [`Tree`] is the seam: names, texts, and writes that may take as long as a run. [`mount()`] puts
-//! a tree on a directory and makes it behave as pktgen's procfs directory does. [`exec::run`] gives
-//! one command and its children that tree at the real `/proc/net/pktgen`; [`serve::run`] keeps it
-//! on a directory for everyone. This crate knows neither the bytes of a frame nor the engine that
-//! sends it.
+//! [`Tree`] is the interface: names, texts, and writes that may take as long as a run. [`mount()`]
+//! mounts a tree on a directory, which then behaves like pktgen's directory in procfs.
+//! [`exec::run`] gives one command and its children that tree at the real `/proc/net/pktgen`;
+//! [`serve::run`] serves it on a directory to all processes. This crate does not depend on the
+//! bytes of a frame.
 #![deny(unsafe_code)]
 
 pub mod control;

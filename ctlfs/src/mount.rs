@@ -1,4 +1,4 @@
-//! A tree on a directory: the FUSE session, its threads, and the end of both.
+//! A mounted tree: the FUSE session, its threads, and their end.
 
 use crate::fs::ControlFs;
 use crate::inodes::Node;

@@ -1,10 +1,10 @@
 //! A private mount namespace, with a directory for wirerate's files that `/proc/net` leads to.
 //!
-//! `/proc/net` is a symbolic link, and procfs allows no new directory below what it points to. But
-//! a symbolic link can be mounted over a symbolic link: so `/proc/net` becomes a link to a private
-//! directory. All of it is seen only inside this namespace and goes with the last process
-//! in it. Mounts that the host makes meanwhile still arrive (slave propagation), ours never reach
-//! the host.
+//! `/proc/net` is a symbolic link, and procfs allows no new directory below its target. But a
+//! symbolic link can be mounted over a symbolic link, so `/proc/net` becomes a link to a private
+//! directory. All of it is visible only inside this namespace and is removed with its last process.
+//! Mounts that the host makes meanwhile still appear in the namespace (slave propagation); mounts
+//! of the namespace never appear on the host.
 
 use crate::sys;
 use nix::mount::{MsFlags, mount};

@@ -1,7 +1,7 @@
-//! Finding running `exec`s in mount tables.
+//! Finds running `exec`s in mount tables.
 //!
-//! The mount table of every process inside names the `exec` it belongs to: its private directory is
-//! a tmpfs with the source `wirerate-exec:PID:NAME`. No file can become stale.
+//! The mount table of every process inside names its `exec`: the private directory is a tmpfs with
+//! the source `wirerate-exec:PID:NAME`. So there is no file that can become stale.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,14 +1,13 @@
-//! One open of a control file: what its reader sees, and at which byte.
+//! One open of a control file: the text that its reader sees, and the offset in it.
 //!
-//! procfs leaves the file offset alone on a write, so a write and then a read start at byte 0. The
-//! kernel's FUSE client moves it on by the length written, and a server cannot stop that (with
-//! `FOPEN_STREAM` it could, but then `lseek` fails with `ESPIPE`, and rewinding a control file is
-//! common). So each open remembers at which offset the next plain read will arrive and which byte
-//! of the text that stands for. An offset that is not the expected one came from `lseek` or `pread`
-//! and is taken as it is.
+//! procfs does not change the file offset on a write, so a read after a write starts at byte 0. The
+//! kernel's FUSE client moves the offset by the length written, and a server cannot prevent that.
+//! (`FOPEN_STREAM` would, but then `lseek` fails with `ESPIPE`, and scripts often rewind control
+//! files.) So each open stores the offset at which the next plain read will arrive, and the byte of
+//! the text for it. Any other offset comes from `lseek` or `pread` and is used as it is.
 //!
-//! What remains different from procfs: `lseek(fd, 0, SEEK_CUR)` after a write tells the moved
-//! offset, and a seek to exactly the moved offset looks like no seek at all.
+//! Two differences from procfs remain: `lseek(fd, 0, SEEK_CUR)` after a write returns the moved
+//! offset, and a seek to exactly the moved offset cannot be told from no seek.
 
 use crate::tree::{Cancel, Errno, Tree};
 use std::ffi::OsString;

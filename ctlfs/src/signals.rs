@@ -1,6 +1,6 @@
 //! Signals as a queue to read from, so that no code runs inside a handler.
 //!
-//! Must be set up before other threads are, since they inherit the mask.
+//! The queue must be set up before other threads start, because they inherit the signal mask.
 
 use crate::sys;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};

@@ -1,10 +1,10 @@
-//! mgcap's directory of device files over FUSE: a file for each captured device, read as a stream
-//! of slots.
+//! mgcap's directory of device files over FUSE: a file per captured device, read as a stream of
+//! slots.
 //!
 //! A reader that is pinned to one CPU gets the frames of that CPU, as with the kernel module; other
 //! readers get all. A read waits for a slot (`O_NONBLOCK`: EAGAIN), and poll reports one. Each
-//! write to the hidden file `.control` is an order. Reading it lists the captures, or the error of
-//! the last order on the same descriptor. [`SlotTree`] supplies the slots.
+//! write to the hidden file `.control` is a command. Reading it lists the captures, or the error of
+//! the last command on the same descriptor. [`SlotTree`] supplies the slots.
 
 use crate::fs::{
     FOPEN_DIRECT_IO, FOPEN_NOFLUSH, PendingWrites, on_own_thread, only_with_one_of, plain_attributes,

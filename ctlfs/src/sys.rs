@@ -1,5 +1,5 @@
-//! Calls that neither std nor nix make safe: mounting a link, and what a child does before it
-//! becomes CMD.
+//! Calls that neither std nor nix make safe: mounting a link, and the child's calls before it
+//! executes CMD.
 
 use nix::sys::signal::{SigSet, Signal};
 use std::ffi::CString;

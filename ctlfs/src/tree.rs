@@ -1,7 +1,8 @@
 //! The interface between the file system and the control files.
 //!
-//! The file system has names, texts and bytes; a [`Tree`] has their meaning. A write may take as
-//! long as a run, so it gets a [`Cancel`] that fires when the writer is interrupted or killed.
+//! The file system handles names, texts and bytes; a [`Tree`] gives them a meaning. A write may
+//! take as long as a run, so it gets a [`Cancel`] that fires when the writer is interrupted or
+//! killed.
 
 use engine::Event;
 use std::ffi::{OsStr, OsString};

@@ -1,7 +1,6 @@
 //! The file system as a program sees it, on a real mount (root and /dev/fuse).
 //!
-//! Each test mounts a small tree of its own on a directory below the temporary one and takes it
-//! away again.
+//! Each test mounts a small tree on a temporary directory and unmounts it at the end.
 
 use ctlfs::{Cancel, Errno, Mounted, Tree, TreeShape, mount};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
-//! How long one packet takes on its way into a buffer: `cargo bench -p pcapng`.
+//! Time to encode one packet into a buffer: `cargo bench -p pcapng`.
 //!
-//! Plain loops over a buffer that stays warm, medians of several rounds; without `--bench` (as
-//! under `cargo test --benches`) one short round, so that it does not rot.
+//! Loops over a buffer that stays in the cache; medians of several rounds. Without `--bench` (as
+//! under `cargo test --benches`) it runs one short round, so that it keeps compiling and running.
 
 use pcapng::{Interface, Packet, PacketFlags, Template};
 use std::hint::black_box;

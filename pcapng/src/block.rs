@@ -1,4 +1,4 @@
-//! Any block of a file, and the two kinds whose body is not parsed here.
+//! Any block of a file, and the two kinds whose body is not parsed.
 
 use crate::body::Body;
 use crate::{ByteOrder, Interface, Names, Packet, PacketBuf, ReadError, Section, Statistics, frame};

@@ -1,4 +1,4 @@
-//! A block's body, taken field by field, knowing where in the file it stands.
+//! The body of a block, read field by field, with its offset in the file for errors.
 
 use crate::{ByteOrder, ReadError};
 

@@ -1,4 +1,4 @@
-//! What can go wrong when blocks are written and read.
+//! Errors of reading and writing blocks.
 
 /// Why a block was not written.
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,6 @@
-//! The frame around every block: type, total length, body, total length again.
+//! The envelope of every block: type, total length, body, total length again.
 //!
-//! For the blocks that are rare; packets have a faster way of their own in `packet`.
+//! It serves the rare blocks; `packet` has a faster encoder for packets.
 
 use crate::ByteOrder;
 

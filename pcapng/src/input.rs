@@ -1,6 +1,6 @@
-//! Bytes of a file, taken one item (a block, a record) at a time.
+//! Reads a file one item (a block, a record) at a time.
 //!
-//! Memory grows with the bytes that really come, never with what a length in the file promises.
+//! Memory grows with the bytes that arrive, not with the lengths that the file claims.
 
 use crate::ReadError;
 use std::io::{ErrorKind, Read};

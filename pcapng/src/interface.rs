@@ -1,4 +1,4 @@
-//! Interface description: where packets came from, and what their times mean.
+//! Interface description block: the source of packets and the meaning of their times.
 
 use crate::body::Body;
 use crate::options::{self, COMMENT, Emitter, RawValue, VALUE_LEN_MAX, set};

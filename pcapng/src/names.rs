@@ -1,4 +1,4 @@
-//! Name resolution: which names belong to which addresses, so that a reader far away need not ask.
+//! Name resolution block: names of addresses, so that a reader on another host needs no DNS.
 
 use crate::body::Body;
 use crate::options::{self, COMMENT, Emitter, set};

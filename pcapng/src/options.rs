@@ -1,8 +1,7 @@
 //! Options: the typed values at the end of most blocks.
 //!
 //! An option whose value does not fit its type (a flag word of three bytes, a comment that is not
-//! UTF-8) is no reason to refuse a file: it is kept as a [`RawOption`] among the options that no
-//! field holds.
+//! UTF-8) does not make a file invalid: it is kept as a [`RawOption`] among the unknown options.
 
 use crate::body::Body;
 use crate::{ByteOrder, ReadError, frame};

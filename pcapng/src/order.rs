@@ -1,4 +1,4 @@
-//! Byte order of a section: every number of the section, lengths included, is written in it.
+//! Byte order of a section: all its numbers, lengths included, are written in it.
 
 /// Byte order of the numbers of a section or of a classic pcap file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -1,8 +1,7 @@
-//! Enhanced packet block: one packet, its time, its length on the wire, and what is known of its
-//! way.
+//! Enhanced packet block: one packet with its time, its length on the wire, and its metadata.
 //!
-//! This is the block that is written millions of times a second: without a comment or raw options
-//! it is put together in registers and on the stack, and appended in three copies.
+//! This block is written millions of times per second. Without a comment or raw options it is built
+//! in registers and on the stack, and appended in three copies.
 
 use crate::body::Body;
 use crate::options::{self, COMMENT, Emitter, set};

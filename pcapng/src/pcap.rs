@@ -1,8 +1,8 @@
 //! Classic pcap, which every tool reads: one link type, no options, 32-bit seconds.
 //!
-//! Both magics (microseconds 0xa1b2c3d4, nanoseconds 0xa1b23c4d) in both byte orders. Follows
-//! draft-ietf-opsawg-pcap. What it cannot hold (queue, direction, interface, losses) is the reason
-//! for pcapng.
+//! Both magic numbers (microseconds 0xa1b2c3d4, nanoseconds 0xa1b23c4d) in both byte orders.
+//! Follows draft-ietf-opsawg-pcap. It has no field for queue, direction, interface and losses;
+//! pcapng has.
 
 use crate::input::Input;
 use crate::{ByteOrder, Expected, LINK_TYPE_ETHERNET, ReadError, WriteError};

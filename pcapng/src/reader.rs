@@ -1,7 +1,6 @@
-//! Blocks from any `Read`, of any writer.
+//! Reads blocks from any `Read`.
 //!
-//! Lengths in a file are claims: memory grows with the bytes that really come, never with what a
-//! length promises.
+//! Memory grows with the bytes that arrive, not with the lengths that the file claims.
 
 use crate::body::Body;
 use crate::input::Input;

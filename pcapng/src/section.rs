@@ -1,5 +1,5 @@
-//! Section header: the first block of a file, and of every later part with its own byte order and
-//! interfaces.
+//! Section header block: the first block of a file, and of each later section with its own byte
+//! order and interfaces.
 
 use crate::body::Body;
 use crate::options::{self, COMMENT, Emitter, set};

@@ -1,4 +1,4 @@
-//! The interfaces of the current section, as far as packets need them.
+//! The interfaces of the current section: the part that packets need.
 
 use crate::ReadError;
 use crate::time::TimeScale;

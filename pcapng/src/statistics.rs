@@ -1,4 +1,4 @@
-//! Interface statistics: how many packets came, and where the missing ones were lost.
+//! Interface statistics block: number of packets received, and where others were lost.
 
 use crate::body::Body;
 use crate::options::{self, COMMENT, Emitter, set};

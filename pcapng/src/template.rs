@@ -1,4 +1,4 @@
-//! Packets of one source, of which only time, length and bytes differ: everything else is encoded
+//! Packets of one source that differ only in time, length and bytes: all other fields are encoded
 //! once.
 
 use crate::options::{COMMENT, Emitter};

@@ -1,4 +1,4 @@
-//! What the times of an interface mean: their unit and where they start.
+//! Timestamps of an interface: their resolution and offset.
 
 const NS_PER_S: u128 = 1_000_000_000;
 

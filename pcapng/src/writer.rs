@@ -1,4 +1,4 @@
-//! A file written block by block over any Write, with the rules of the format kept.
+//! Writes a file block by block to any `Write` and enforces the rules of the format.
 
 use crate::{ByteOrder, Custom, Interface, Names, Packet, Section, Statistics, Unknown, WriteError};
 use std::io::Write;

@@ -1,8 +1,7 @@
-//! The readers with damaged input: good files with bytes changed, cut, doubled, and
-//! plain noise.
+//! The readers on damaged input: good files with bytes changed, cut or doubled, and random bytes.
 //!
-//! Whatever comes, a reader ends with an error or the end of the file, does not panic, does not
-//! take memory that the file does not have, and blocks that it gives can be written and read again.
+//! A reader must end with an error or the end of the file. It must not panic and must not allocate
+//! more memory than the file has bytes. Blocks that it returns can be written and read again.
 
 use packet::Rng;
 use pcapng::{Block, Interface, Packet, PacketFlags, Reader, Section, Statistics, Writer, pcap};

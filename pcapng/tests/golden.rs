@@ -1,5 +1,5 @@
-//! One small file with each kind of block, byte by byte as the draft has it, and what the reader
-//! makes of it.
+//! One small file with each kind of block, byte by byte as the draft defines it, and the blocks
+//! that the reader returns.
 
 use pcapng::{
     Block, ByteOrder, Custom, Interface, Name, Names, Packet, PacketBuf, PacketFlags, RawOption, Reader,

@@ -1,4 +1,4 @@
-//! What holds for every file: what was written is read back, and nothing that is read can do harm.
+//! Properties of every file: what was written is read back, and any input is read without a panic.
 
 use pcapng::{
     Block, ByteOrder, Custom, Interface, Name, Names, Packet, PacketBuf, PacketFlags, RawOption, ReadError,

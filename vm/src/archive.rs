@@ -1,4 +1,4 @@
-//! The file system of a machine: an archive as the kernel reads it at its start (`newc`, of cpio).
+//! The root file system of a machine: a cpio archive (`newc`) that the kernel unpacks at boot.
 
 use crate::{Kernel, module};
 use anyhow::{Context, Result, bail, ensure};

@@ -1,4 +1,4 @@
-//! The kernels and the QEMU that `tools/vm-cache.sh` has put into the cache.
+//! The kernels and the QEMU that `tools/vm-cache.sh` has downloaded.
 
 use anyhow::{Result, bail, ensure};
 use std::path::{Path, PathBuf};

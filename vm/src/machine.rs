@@ -1,5 +1,5 @@
-//! One run of a machine: packs its file system, starts QEMU, reads what the guest says, ends it in
-//! any case.
+//! One run of a machine: packs its file system, starts QEMU, reads the guest's output, and always
+//! ends it.
 
 use crate::archive::{self, Archive};
 use crate::cases::{Case, MachineType};

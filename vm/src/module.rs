@@ -1,4 +1,4 @@
-//! Kernel modules as files: which one needs which, read from the modules themselves.
+//! Kernel modules as files, and their dependencies, read from the modules themselves.
 
 use anyhow::{Context, Result, ensure};
 use std::collections::HashMap;

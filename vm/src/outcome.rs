@@ -1,5 +1,4 @@
-//! What a case found out, and how that travels from the guest to the host: a line of JSON after a
-//! mark.
+//! The result of a case, sent from the guest to the host as a line of JSON after a mark.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Machines side by side, as many as there are processors for them, and what each said.
+//! Runs machines in parallel, one per processor of the host, and collects their results.
 
 use crate::cases::{Case, MachineType};
 use crate::{Boot, CaseOutcome, Kernel, KernelSet};

@@ -1,5 +1,5 @@
-//! A machine whose init is a test of another crate: one processor, the programs and modules it
-//! names, nothing else.
+//! A machine whose init is a test of another crate: one processor, and only the programs and
+//! modules that the test names.
 
 use crate::archive::{self, Archive};
 use crate::{KernelSet, machine};

@@ -1,4 +1,4 @@
-//! All outcomes side by side: for the terminal and for docs/kernels.md.
+//! All results side by side, for the terminal and for docs/kernels.md.
 
 use crate::{CaseOutcome, Ending};
 use std::fmt::Write;

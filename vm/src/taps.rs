@@ -1,8 +1,7 @@
-//! Two taps with several queues, joined, for cards with several queues: what joins cards inside
-//! QEMU has one.
+//! Two bridged taps with several queues each: QEMU's own link between cards has one queue.
 //!
-//! They are in a network namespace that only QEMU is in, and the bridge between them has nothing
-//! else. So no frame leaves it, and all of it is gone when QEMU ends, in whichever way.
+//! They are in a network namespace that only QEMU uses, and the bridge has no other ports. So no
+//! frame leaves it, and the kernel removes all of it when QEMU ends, however it ends.
 
 use std::process::{Command, Stdio};
 

@@ -1,5 +1,7 @@
-//! The warning about device instances that carry the default route, on a thread of its own: a
-//! router has hundreds of thousands of routes, and no writer has to wait for them.
+//! The warning about device instances that carry the default route.
+//!
+//! It has a thread of its own, so that no writer waits for the query: a router has hundreds of
+//! thousands of routes.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};

@@ -1,4 +1,5 @@
-//! The run of one device instance: begun, watched, cut in two by a command, ended.
+//! The run of one device instance: its start, its progress, and its split when a command changes
+//! it.
 
 use command::{Counters, Device, NO_FRAME, fragments, interface_of};
 use engine::{

@@ -1,9 +1,9 @@
-//! The control files of one network namespace: what they mean, and the runs that they start.
+//! The control files of one network namespace, and the runs that they start.
 //!
-//! [`Control`] is the [`Tree`] that `exec` and `serve` mount. It hands bytes to `command`, requests
-//! to the workers of `engine`, and reads [`Interfaces`]. One lock guards the state. It is not held
-//! while an engine is built, a run ends or the kernel is queried: other writers and look-ups do not
-//! wait for these.
+//! [`Control`] is the [`Tree`] that `exec` and `serve` mount. It passes bytes to `command`,
+//! requests to the workers of `engine`, and reads [`Interfaces`]. One lock guards the state. It is
+//! not held while an engine is built, a run ends or the kernel is queried, so other writers and
+//! look-ups do not wait for these.
 
 mod default_route_warning;
 mod instance;

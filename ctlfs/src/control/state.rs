@@ -1,8 +1,7 @@
-//! The state of one tree: device instances, their runs, and how the two follow each other and the
-//! interfaces.
+//! The state of one tree: device instances and their runs.
 //!
-//! Nothing here waits or asks the kernel, but for security associations: [`super::Control`] does
-//! that while it does not hold the lock.
+//! Nothing here waits. The only query to the kernel is that for security associations, which
+//! [`super::Control`] makes while it does not hold the lock.
 
 use super::StartRuns;
 use super::instance::{InstanceRun, over};

@@ -1,5 +1,4 @@
-//! Which file of a crate uses which, read from its tokens: `use` lines, other paths, re-exports
-//! followed.
+//! Which file of a crate uses which other file: from `use` lines, other paths and re-exports.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! Each engine between two namespaces: what it says it sent is there.
+//! Each engine between two namespaces: the receiver has all frames that it reports as sent.
 
 use super::{Case, CaseReport, MachineType};
 use crate::guest::{sh, try_sh};

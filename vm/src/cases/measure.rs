@@ -1,4 +1,4 @@
-//! The measuring receiver: it reads what wirerate signs and what the kernel's pktgen sends.
+//! The measuring receiver reads the signatures of wirerate and those of the kernel's pktgen.
 
 use super::engines::{Pair, send};
 use super::{Case, CaseReport, MachineType};

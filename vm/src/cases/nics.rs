@@ -1,8 +1,6 @@
-//! Real drivers on emulated network cards: which engine each gets and why, and that what is sent
-//! arrives.
+//! Drivers of emulated network cards: which engine each gets and why, and that the frames arrive.
 //!
-//! Two cards of a kind are joined inside QEMU, and each end stands in a namespace of its own, as
-//! `tx0` and `rx0`.
+//! QEMU joins two cards of a kind. Each is in a namespace of its own, as `tx0` and `rx0`.
 
 use super::{Case, CaseReport, MachineType};
 use crate::guest::{load, sh, try_sh};

@@ -1,5 +1,5 @@
-//! Cards with several queues: virtio-net on taps. Each frame goes to the queue that it was sent to,
-//! each thread has one of its own, and a capture sees all of them.
+//! Cards with several queues: virtio-net on taps. Each frame leaves by the requested queue, each
+//! thread has its own, and a capture sees all of them.
 //!
 //! The machine has two processors and the cards four queues, of which the driver uses two; XDP gets
 //! the others.

@@ -1,9 +1,9 @@
-//! Against the kernel's pktgen on the same virtual device, in turns; a counter behind the device
-//! decides. Nothing here fails for a rate, but both sides must send, and what they send must be
-//! counted.
+//! Rates of wirerate and of the kernel's pktgen on the same virtual device, in turns; a counter
+//! behind the device counts. No case fails for a rate, but both sides must send, and all frames
+//! must be counted.
 //!
-//! One short turn of each unless the host asks for more (`make vm VM="--rates FILE"`, or
-//! `WIRERATE_RATES=5`); then each result is a row for the page of the bench as well.
+//! Each side has one short turn unless the host requests more (`make vm VM="--rates FILE"`, or
+//! `WIRERATE_RATES=5`); then each result is also a row for the page of the bench.
 
 use super::engines::Pair;
 use super::nics::{CardPair, IGB, VIRTIO_DIRECT};

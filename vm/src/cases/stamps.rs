@@ -1,8 +1,8 @@
-//! Time stamps of emulated cards. QEMU's igb stamps Sync messages of PTP version 2 over Ethernet,
-//! and after one no other until it is reset: its driver does not read the register that would allow
-//! it. Its e1000e promises stamps and makes none.
+//! Timestamps of emulated cards. QEMU's igb stamps Sync messages of PTP version 2 over Ethernet.
+//! After one it stamps no other until it is reset, because its driver does not read the register
+//! that would release the stamp. QEMU's e1000e offers stamps and makes none.
 //!
-//! Frames are sent between two looks at the system's clock, which is what a stamp is compared with.
+//! A stamp is compared with the system's clock before and after the frame is sent.
 
 use super::nics::{CardPair, E1000E, IGB};
 use super::{Case, CaseReport, MachineType};

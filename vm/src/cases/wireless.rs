@@ -1,6 +1,5 @@
-//! The kernel's page on pktgen with `mac80211_hwsim`, word for word: an access point, a station,
-//! ten thousand frames. In place of `modprobe pktgen` stands `wirerate exec`; beside it runs the
-//! kernel's own.
+//! The kernel's page on pktgen with `mac80211_hwsim`: an access point, a station, ten thousand
+//! frames. The kernel's pktgen and `wirerate exec` run the same commands.
 
 use super::{Case, CaseReport, MachineType};
 use crate::guest::{Background, load, sh, try_sh, unload};

@@ -1,4 +1,4 @@
-//! Modules into the kernel, each after those it needs.
+//! Loads kernel modules, each after those that it depends on.
 
 use crate::{archive, module};
 use anyhow::{Context, Result};

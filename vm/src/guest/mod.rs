@@ -1,5 +1,5 @@
-//! Inside a machine: this program is its init, makes the kernel ready, runs the cases it was told,
-//! switches off.
+//! Inside a machine: this program is its init. It prepares the kernel, runs the requested cases,
+//! and switches the machine off.
 
 mod load;
 mod shell;

@@ -1,4 +1,4 @@
-//! Scripts in a machine: what people would type, run by dash, with all they said when they fail.
+//! Scripts in a machine, run by dash; a failure has all their output.
 
 use anyhow::{Context, Result, bail};
 use std::process::{Child, Command, Output, Stdio};

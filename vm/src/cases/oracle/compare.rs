@@ -1,4 +1,4 @@
-//! Two answers to one sequence: the first thing in which they differ, times and rates aside.
+//! The first difference between two answers to one sequence; times and rates are ignored.
 
 use super::generate::Sequence;
 use super::replay::Answers;

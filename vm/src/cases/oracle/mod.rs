@@ -1,5 +1,5 @@
-//! The kernel's own pktgen as oracle, live: the same commands through its files and through
-//! `wirerate exec`, and everything that a script or a receiver can see is compared.
+//! The kernel's own pktgen as oracle: it and `wirerate exec` get the same commands, and everything
+//! that a script or a receiver can see is compared.
 
 mod compare;
 mod generate;

@@ -1,6 +1,6 @@
-//! What the pktgen of older kernels does otherwise than the newest, by the names that
-//! docs/differences.md gives it. Each is found by asking the module, never by its version;
-//! sequences then do without it, and all else must agree.
+//! What the pktgen of older kernels does otherwise than the newest, under the names of
+//! docs/differences.md. Each is found by a query to the module, not by its version. Sequences leave
+//! out what a kernel lacks; all else must agree.
 
 use super::generate::Sequence;
 use super::step::OracleStep;

@@ -1,4 +1,4 @@
-//! What was recorded of a real pktgen (`oracle/`), as sequences to run again: the answers of this
+//! Recordings of a real pktgen (`oracle/`) as sequences that run again. The answers of this
 //! kernel's module and those of wirerate are compared with each other, not with the recording.
 
 use super::generate::Sequence;

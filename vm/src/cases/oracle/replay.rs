@@ -1,5 +1,4 @@
-//! One run of the sequences against the control files at `/proc/net/pktgen`, as a program
-//! of its own.
+//! Runs the sequences once against the control files at `/proc/net/pktgen`, in a separate process.
 
 use super::generate::Sequence;
 use super::step::{OracleStep, ROOT, StepAnswer, Texts, open};

@@ -1,6 +1,6 @@
-//! The kernel's sample scripts, by its own pktgen and by wirerate in turn. They come from Debian's
-//! package of the kernel's source (`tools/kernel-samples.sh`) into the archive of a machine, and
-//! nowhere else.
+//! The kernel's sample scripts, run with its own pktgen and with wirerate.
+//! `tools/kernel-samples.sh` takes them from Debian's package of the kernel's source; they are only
+//! in the archive of a machine.
 
 use super::{OracleLab, compare, tcpdump};
 use crate::archive::Archive;

@@ -1,5 +1,4 @@
-//! What a script does with the files of the control tree, one step at a time, and what it is
-//! answered.
+//! One operation of a script on the files of the control tree, and its answer.
 
 use crate::guest::try_sh;
 use anyhow::{Result, bail};

@@ -1,5 +1,5 @@
-//! Which tests run in the machines: one for each thing that a kernel could do otherwise, and no
-//! slow ones: each takes some ten seconds where processors are emulated.
+//! The tests that run in the machines: one for each thing that may differ between kernels. A test
+//! takes about ten seconds where processors are emulated, so slow ones are left out.
 
 /// Tests of one executable.
 pub(super) struct SelectedTests {

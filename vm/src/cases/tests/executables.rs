@@ -1,4 +1,4 @@
-//! The executables of tests: cargo says where they are, and builds what is not there yet.
+//! The executables of tests: cargo reports their paths and builds missing ones.
 
 use super::chosen::CHOSEN;
 use crate::archive::{self, Archive};

@@ -1,5 +1,5 @@
-//! Tests of the other crates, run in the machines as they are: cargo built them for this machine,
-//! and they ask each kernel the same questions.
+//! Tests of the other crates, run in the machines: cargo built them for the host, and they run
+//! unchanged on each kernel.
 
 mod chosen;
 pub(super) mod executables;
