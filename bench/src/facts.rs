@@ -1,4 +1,4 @@
-//! What machine this is and how busy it was: numbers without these mean nothing.
+//! Facts of the machine and its load, which belong to every result.
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -151,16 +151,13 @@ mod tests {
 
     #[test]
     fn only_what_is_done_against_faults_is_told() {
-        let folder = std::env::temp_dir().join(format!("wirerate-bench-facts-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        let folder = testkit::Folder::new("facts");
         for (name, text) in
             [("b", "Mitigation: IBRS; more\n"), ("a", "Not affected\n"), ("c", "Vulnerable\n")]
         {
             fs::write(folder.join(name), text).unwrap();
         }
-        let told = mitigations(&folder);
-        fs::remove_dir_all(&folder).unwrap();
-        assert_eq!(told, ["b: IBRS"]);
+        assert_eq!(mitigations(&folder), ["b: IBRS"]);
     }
 
     #[test]

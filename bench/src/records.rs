@@ -1,4 +1,4 @@
-//! Capture files, read by ourselves: how many records there are, and how many bytes each takes.
+//! Reads capture files: number of records, and bytes of each.
 
 use anyhow::{Context, Result, ensure};
 use pcapng::{Block, Reader, pcap};
@@ -75,7 +75,8 @@ mod tests {
 
     #[test]
     fn a_pcap_file_is_counted_and_its_shape_learned() {
-        let path = std::env::temp_dir().join(format!("wirerate-bench-records-{}", std::process::id()));
+        let folder = testkit::Folder::new("records");
+        let path = folder.join("x.pcap");
         let header = pcap::Header {
             precision: pcap::Precision::Nanoseconds,
             order: pcapng::ByteOrder::Little,
@@ -90,7 +91,6 @@ mod tests {
         fs::write(&path, writer.finish().unwrap()).unwrap();
         let shape = learn(&path, 100);
         let wrong = learn(&path, 99);
-        fs::remove_file(&path).unwrap();
         assert_eq!(shape.unwrap(), RecordShape { record_bytes: 16 + 96, other_bytes: 24 });
         assert!(wrong.unwrap_err().to_string().contains("holds 100 frames instead of 99"));
     }

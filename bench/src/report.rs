@@ -1,7 +1,8 @@
-//! What a bench says: lines for people on stdout, rows of JSON for programs in a file.
+//! The report of a bench: text on stdout, and rows of JSON in a file.
 //!
-//! A row is one object on one line; `schema` and `row` come first, units are part of a name. Rows
-//! of kinds `run` and `trial` are the raw measurements, `result` is what was made of them.
+//! A row is one object on one line; `schema` and `row` come first, and names contain their unit.
+//! Rows of kinds `run` and `trial` are raw measurements; rows of kind `result` are computed from
+//! them.
 
 use crate::stats::Estimate;
 use anyhow::{Context, Result};
@@ -161,12 +162,11 @@ mod tests {
 
     #[test]
     fn rows_are_objects_with_schema_and_kind_first() {
-        let folder = std::env::temp_dir().join(format!("wirerate-bench-report-{}", std::process::id()));
+        let folder = testkit::Folder::new("bench-report");
         let mut report = BenchReport::create(&folder, 7).unwrap();
         let estimate = Estimate { median: 12.5, spread: 0.5, count: 3 };
         report.row("result", &ResultRow::ratio("generate", "a", "b", estimate, Some(12.0))).unwrap();
         let text = fs::read_to_string(folder.join("7.jsonl")).unwrap();
-        fs::remove_dir_all(&folder).unwrap();
         assert_eq!(
             text,
             "{\"schema\":\"wirerate.bench/1\",\"row\":\"result\",\"case\":\"generate\",\"tool\":\"a\",\

@@ -1,8 +1,7 @@
-//! The page of results (`bench/RESULTS.md`): rows of JSON in, Markdown out, and nothing but what
-//! the rows say.
+//! The page of results (`bench/RESULTS.md`): rows of JSON to Markdown.
 //!
-//! Its first table has a line for each thing that was measured, with the best of wirerate beside
-//! the best of its peers, and says who is behind. The tables after it are in `sections`.
+//! Its first table has a line per measurement, with the best of wirerate beside the best of the
+//! other tools, and names the faster side. `sections` has the tables after it.
 
 use crate::figures::Figure;
 use crate::gaps::GapStats;
@@ -306,8 +305,7 @@ mod tests {
 
     #[test]
     fn rows_of_machines_beside_the_page_are_on_it() {
-        let folder = std::env::temp_dir().join(format!("wirerate-bench-machines-{}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a folder");
+        let folder = testkit::Folder::new("machines");
         let (rows, machines) = (folder.join("rows"), folder.join(MACHINES));
         fs::write(&rows, "{\"row\":\"host\"}\n").expect("a file");
         let page = || {
@@ -318,7 +316,6 @@ mod tests {
         let row = "{\"row\":\"result\",\"case\":\"vm newest veth\",\"tool\":\"xdp\",\"value\":\"rate_pps\",\"median\":1e6}\n";
         fs::write(&machines, row).expect("a file");
         let with = page();
-        fs::remove_dir_all(&folder).expect("it is ours");
         assert!(!without.contains("pktgen") && with.contains("| newest veth | xdp | 1000 "), "{with}");
     }
 

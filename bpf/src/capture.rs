@@ -5,7 +5,7 @@
 use crate::abi::{CaptureCpu, MetadataFlag, Slot};
 use crate::filter::LoadOptions;
 use crate::sys::MapMemory;
-use crate::xdp::{self, XdpLink, XdpModeChoice};
+use crate::xdp::{self, LoadedProgram, XdpLink, XdpModeChoice};
 use crate::{BpfError, log, skel};
 use filter::Ebpf;
 use libbpf_rs::OpenMapMut;
@@ -75,10 +75,7 @@ impl Metadata {
 /// The loaded program and its memory. Captures nothing until it is attached.
 #[derive(Debug)]
 pub struct CaptureProgram {
-    /// For frames without frags.
-    program: OwnedFd,
-    /// For multi-buffer frames, if the kernel supports them.
-    frags_program: Option<OwnedFd>,
+    program: LoadedProgram,
     /// The same two, bound to one device and reading its metadata.
     bound: Vec<OwnedFd>,
     metadata_refusal: Option<String>,
@@ -134,7 +131,7 @@ impl CaptureProgram {
             Ok(loaded) => (loaded, None),
             Err(refusal) => (None, Some(refusal.to_string())),
         };
-        let LoadedCapture { program, frags_program, bound, cpus, rings } = match bound_load {
+        let LoadedCapture { program, bound, cpus, rings } = match bound_load {
             Some(loaded) => loaded,
             // Kernels before 5.18 reject multi-buffer programs.
             None => load(&geometry, filter, true, None)
@@ -144,7 +141,6 @@ impl CaptureProgram {
         let rings_bytes = geometry.rings as usize * geometry.ring_size_bytes();
         Ok(Self {
             program,
-            frags_program,
             bound,
             metadata_refusal,
             geometry,
@@ -181,20 +177,18 @@ impl CaptureProgram {
         {
             return Ok(link.with_metadata());
         }
-        let programs = [Some(&self.program), self.frags_program.as_ref()];
-        let programs: Vec<BorrowedFd<'_>> = programs.into_iter().flatten().map(AsFd::as_fd).collect();
-        xdp::attach(&programs, ifindex, ifname, mode)
+        self.program.attach(ifindex, ifname, mode)
     }
 
     /// The program for multi-buffer frames, if loaded.
     pub fn frags_program(&self) -> Option<BorrowedFd<'_>> {
-        self.frags_program.as_ref().map(AsFd::as_fd)
+        self.program.frags()
     }
 }
 
 impl AsFd for CaptureProgram {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.program.as_fd()
+        self.program.linear.as_fd()
     }
 }
 
@@ -210,8 +204,7 @@ pub fn possible_cpus() -> Result<u32, BpfError> {
 
 /// Descriptors of a loaded object. They keep it alive after the libbpf object is closed.
 struct LoadedCapture {
-    program: OwnedFd,
-    frags_program: Option<OwnedFd>,
+    program: LoadedProgram,
     bound: Vec<OwnedFd>,
     cpus: OwnedFd,
     rings: OwnedFd,
@@ -258,8 +251,10 @@ fn load_fds(
         Some(_) => vec![keep(skel.progs.wr_capture_hw.as_fd())?, keep(skel.progs.wr_capture_hwf.as_fd())?],
     };
     let mut loaded = LoadedCapture {
-        program: keep(skel.progs.wr_capture.as_fd())?,
-        frags_program: frags.then(|| keep(skel.progs.wr_capture_frags.as_fd())).transpose()?,
+        program: LoadedProgram::keep(
+            skel.progs.wr_capture.as_fd(),
+            frags.then(|| skel.progs.wr_capture_frags.as_fd()),
+        )?,
         bound,
         cpus: keep(skel.maps.wr_capture_cpus.as_fd())?,
         rings: keep(skel.maps.wr_capture_rings.as_fd())?,
@@ -267,7 +262,9 @@ fn load_fds(
     let Some(filter) = filter else { return Ok(Ok(loaded)) };
     let plain = [skel.progs.wr_capture.insns(), skel.progs.wr_capture_frags.insns()];
     let bound_programs = [skel.progs.wr_capture_hw.insns(), skel.progs.wr_capture_hwf.insns()];
-    let inserted = loaded.insert_filter(filter, plain).and_then(|()| match metadata {
+    let options = LoadOptions { object: FILTERED, name: c"wr_capture", frags: false, bound_to: 0 };
+    let inserted = loaded.program.insert_filter(filter, plain, options, c"wr_capture_frags");
+    let inserted = inserted.and_then(|()| match metadata {
         None => Ok(()),
         Some(metadata) => loaded.insert_filter_bound(filter, bound_programs, metadata.ifindex),
     });
@@ -275,19 +272,7 @@ fn load_fds(
 }
 
 impl LoadedCapture {
-    /// Loads the programs again, with a filter.
-    fn insert_filter(&mut self, filter: &[Ebpf], [program, frags]: [&[bpf_insn]; 2]) -> Result<(), BpfError> {
-        let options = LoadOptions { object: FILTERED, name: c"wr_capture", frags: false, bound_to: 0 };
-        self.program = crate::filter::load(program, filter, options)?;
-        if let Some(kept) = &mut self.frags_program {
-            let options =
-                LoadOptions { object: FILTERED, name: c"wr_capture_frags", frags: true, bound_to: 0 };
-            *kept = crate::filter::load(frags, filter, options)?;
-        }
-        Ok(())
-    }
-
-    /// The same for the programs that are bound to a device.
+    /// Loads the programs that are bound to a device again, with a filter.
     fn insert_filter_bound(
         &mut self,
         filter: &[Ebpf],

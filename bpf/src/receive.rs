@@ -1,9 +1,10 @@
 //! `receive.bpf.c`: a receiver that measures loss, order and latency of every flow in the driver.
 
 use crate::shared::SharedArray;
-use crate::xdp::{self, XdpLink, XdpModeChoice};
+use crate::xdp::{LoadedProgram, XdpLink, XdpModeChoice};
 use crate::{BpfError, SinkVerdict, abi, log, skel};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use measure::{FlowLine, Totals};
 use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -29,10 +30,7 @@ pub struct ReceiverParams {
 /// The program in the kernel. Nothing is counted until it is attached.
 #[derive(Debug)]
 pub struct Receiver {
-    /// For frames without frags.
-    program: OwnedFd,
-    /// For multi-buffer frames, if the kernel supports them.
-    frags_program: Option<OwnedFd>,
+    program: LoadedProgram,
     lines: SharedArray<abi::FlowLine>,
     cpus: SharedArray<abi::ReceiveCpu>,
     histograms: SharedArray<abi::Histogram>,
@@ -41,7 +39,7 @@ pub struct Receiver {
 
 impl AsFd for Receiver {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.program.as_fd()
+        self.program.linear.as_fd()
     }
 }
 
@@ -65,7 +63,6 @@ impl Receiver {
             histograms: SharedArray::new(loaded.histograms.as_fd(), "wr_histograms", loaded.cpu_count)?,
             control: SharedArray::new(loaded.control.as_fd(), "wr_receive_page", 1)?,
             program: loaded.program,
-            frags_program: loaded.frags_program,
         };
         receiver.set_run(None);
         Ok(receiver)
@@ -73,17 +70,15 @@ impl Receiver {
 
     /// The program for multi-buffer frames, if loaded.
     pub fn frags_program(&self) -> Option<BorrowedFd<'_>> {
-        self.frags_program.as_ref().map(AsFd::as_fd)
+        self.program.frags()
     }
 
     /// Attaches it to a device of the calling thread's network namespace.
     ///
     /// # Errors
-    /// See [`xdp::attach`].
+    /// See [`crate::xdp::attach`].
     pub fn attach(&self, ifindex: u32, ifname: &str, mode: XdpModeChoice) -> Result<XdpLink, BpfError> {
-        let programs: Vec<_> =
-            [Some(self.program.as_fd()), self.frags_program()].into_iter().flatten().collect();
-        xdp::attach(&programs, ifindex, ifname, mode)
+        self.program.attach(ifindex, ifname, mode)
     }
 
     /// Frames of other runs are stale; `None` accepts every run.
@@ -109,18 +104,25 @@ impl Receiver {
 
     /// All flows: those of stream 0, then those of stream 1. A line whose flow receives frames
     /// meanwhile may mix old and new words.
-    pub fn lines(&self) -> impl ExactSizeIterator<Item = abi::FlowLine> + '_ {
-        (0..self.lines.len()).map(|line| self.lines.get(line))
+    pub fn lines(&self) -> impl ExactSizeIterator<Item = FlowLine> + '_ {
+        (0..self.lines.len()).map(|index| self.line(index))
     }
 
     /// One flow, by its place among [`Self::lines`].
-    pub fn line(&self, index: usize) -> abi::FlowLine {
-        self.lines.get(index)
+    pub fn line(&self, index: usize) -> FlowLine {
+        self.lines.get(index).into()
     }
 
     /// Counts per CPU, from CPU 0 on.
-    pub fn per_cpu(&self) -> impl ExactSizeIterator<Item = abi::ReceiveCpu> + '_ {
-        (0..self.cpus.len()).map(|cpu| self.cpus.get(cpu))
+    pub fn per_cpu(&self) -> impl ExactSizeIterator<Item = Totals> + '_ {
+        (0..self.cpus.len()).map(|cpu| self.cpus.get(cpu).into())
+    }
+
+    /// Counts of all CPUs.
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        self.per_cpu().for_each(|cpu| totals.add(&cpu));
+        totals
     }
 
     /// Frames with the signature of this run, from CPU 0 on.
@@ -147,10 +149,49 @@ impl Receiver {
     }
 }
 
+impl From<abi::FlowLine> for FlowLine {
+    fn from(line: abi::FlowLine) -> Self {
+        Self {
+            high: line.high,
+            window: line.window,
+            unique_cpu: line.unique_cpu,
+            latency_sum_ns: line.latency_sum_ns,
+            duplicate: line.duplicate,
+            reordered: line.reordered,
+            too_old: line.too_old,
+            stamped: line.stamped,
+            jitter16: line.jitter16,
+            transit: line.transit_ns,
+            latency_min_inverted: line.latency_min_inverted,
+            latency_max_ns: line.latency_max_ns,
+        }
+    }
+}
+
+impl From<abi::ReceiveCpu> for Totals {
+    fn from(cpu: abi::ReceiveCpu) -> Self {
+        Self {
+            frames: cpu.frames,
+            frame_bytes: cpu.frame_bytes,
+            received: cpu.received,
+            stale: cpu.stale,
+            foreign: cpu.foreign,
+            damaged: cpu.damaged,
+            stamped: cpu.stamped,
+            negative: cpu.negative,
+            moves: cpu.moves,
+            with_flow: cpu.with_flow,
+            held: cpu.held,
+            lowest_inverted: cpu.lowest_inverted,
+            ipdv_min_inverted: cpu.ipdv_min_inverted,
+            ipdv_max: cpu.ipdv_max,
+        }
+    }
+}
+
 /// Descriptors of a loaded object.
 struct ReceiverFds {
-    program: OwnedFd,
-    frags_program: Option<OwnedFd>,
+    program: LoadedProgram,
     lines: OwnedFd,
     cpus: OwnedFd,
     histograms: OwnedFd,
@@ -181,8 +222,10 @@ fn load_fds(params: &ReceiverParams, frags: bool) -> libbpf_rs::Result<ReceiverF
     let skel = open.load()?;
     let keep = |fd: BorrowedFd<'_>| fd.try_clone_to_owned();
     Ok(ReceiverFds {
-        program: keep(skel.progs.wr_receive.as_fd())?,
-        frags_program: frags.then(|| keep(skel.progs.wr_receive_frags.as_fd())).transpose()?,
+        program: LoadedProgram::keep(
+            skel.progs.wr_receive.as_fd(),
+            frags.then(|| skel.progs.wr_receive_frags.as_fd()),
+        )?,
         lines: keep(skel.maps.wr_flow_lines.as_fd())?,
         cpus: keep(skel.maps.wr_receive_cpus.as_fd())?,
         histograms: keep(skel.maps.wr_histograms.as_fd())?,

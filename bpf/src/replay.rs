@@ -2,7 +2,7 @@
 
 use crate::send::Attachable;
 use crate::shared::SharedArray;
-use crate::sys::{self, MapMemory, ProgRun};
+use crate::sys::{self, MapMemory};
 use crate::{BpfError, abi, log, skel};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
@@ -107,17 +107,7 @@ impl ReplaySender {
     /// # Errors
     /// From bpf(2).
     pub fn run_live(&self, frames: u32, batch: u32) -> io::Result<()> {
-        let mut run = ProgRun {
-            data_in: &self.page,
-            repeat: frames,
-            flags: libbpf_sys::BPF_F_TEST_XDP_LIVE_FRAMES,
-            batch_size: batch,
-            ..ProgRun::default()
-        };
-        match sys::prog_run(self.program.as_fd(), &mut run) {
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
-            _ => Ok(()),
-        }
+        sys::run_live(self.program.as_fd(), &self.page, &[], frames, batch)
     }
 }
 

@@ -93,18 +93,8 @@ impl Sender {
             context.rx_queue_index,
             context.egress_ifindex,
         ];
-        let mut run = ProgRun {
-            data_in: data,
-            context_in: if self.ingress_ifindex == 0 { &[] } else { bytemuck::cast_slice(&words) },
-            repeat: frames,
-            flags: libbpf_sys::BPF_F_TEST_XDP_LIVE_FRAMES,
-            batch_size: batch,
-            ..ProgRun::default()
-        };
-        match sys::prog_run(self.program.as_fd(), &mut run) {
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
-            _ => Ok(()),
-        }
+        let context = if self.ingress_ifindex == 0 { &[] } else { bytemuck::cast_slice(&words) };
+        sys::run_live(self.program.as_fd(), data, context, frames, batch)
     }
 
     /// Runs the program once on a copy of `data`, without sending, and returns verdict and frame.

@@ -4,11 +4,10 @@
 
 use crate::filter::LoadOptions;
 use crate::shared::SharedArray;
-use crate::xdp::{self, XdpLink, XdpModeChoice};
+use crate::xdp::{LoadedProgram, XdpLink, XdpModeChoice};
 use crate::{BpfError, abi, log, skel};
 use filter::Ebpf;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_sys::bpf_insn;
 use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -41,10 +40,7 @@ impl SinkVerdict {
 /// The program in the kernel. Nothing is counted until it is attached.
 #[derive(Debug)]
 pub struct Sink {
-    /// For frames without frags.
-    program: OwnedFd,
-    /// For multi-buffer frames, if the kernel supports them.
-    frags_program: Option<OwnedFd>,
+    program: LoadedProgram,
     cpus: SharedArray<abi::SinkCpu>,
 }
 
@@ -61,7 +57,7 @@ pub struct SinkCount {
 
 impl AsFd for Sink {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.program.as_fd()
+        self.program.linear.as_fd()
     }
 }
 
@@ -89,25 +85,23 @@ impl Sink {
     /// See [`Sink::load`]; also [`BpfError::Load`] if the verifier rejects the filter.
     pub fn load_filtered(verdict: SinkVerdict, filter: Option<&[Ebpf]>) -> Result<Self, BpfError> {
         // Kernels before 5.18 reject multi-buffer programs.
-        let LoadedSink { program, frags_program, cpus, count } =
+        let LoadedSink { program, cpus, count } =
             load(verdict, filter, true).or_else(|error| load(verdict, filter, false).map_err(|_| error))?;
         let cpus = SharedArray::new(cpus.as_fd(), "wr_sink_cpus", count)?;
-        Ok(Self { program, frags_program, cpus })
+        Ok(Self { program, cpus })
     }
 
     /// The program for multi-buffer frames, if loaded.
     pub fn frags_program(&self) -> Option<BorrowedFd<'_>> {
-        self.frags_program.as_ref().map(AsFd::as_fd)
+        self.program.frags()
     }
 
     /// Attaches it to a device of the calling thread's network namespace.
     ///
     /// # Errors
-    /// See [`xdp::attach`].
+    /// See [`crate::xdp::attach`].
     pub fn attach(&self, ifindex: u32, ifname: &str, mode: XdpModeChoice) -> Result<XdpLink, BpfError> {
-        let programs: Vec<_> =
-            [Some(self.program.as_fd()), self.frags_program()].into_iter().flatten().collect();
-        xdp::attach(&programs, ifindex, ifname, mode)
+        self.program.attach(ifindex, ifname, mode)
     }
 
     /// Counts per CPU, from CPU 0 on. While frames arrive, the two numbers of a CPU may differ by a
@@ -132,8 +126,7 @@ impl Sink {
 
 /// Descriptors of a loaded object.
 struct LoadedSink {
-    program: OwnedFd,
-    frags_program: Option<OwnedFd>,
+    program: LoadedProgram,
     cpus: OwnedFd,
     count: usize,
 }
@@ -158,27 +151,15 @@ fn load_fds(
     open.progs.wr_sink_frags.set_autoload(frags);
     open.maps.wr_sink_cpus.set_max_entries(count as u32)?;
     let skel = open.load()?;
-    let keep = |fd: BorrowedFd<'_>| fd.try_clone_to_owned();
+    let frags = frags.then(|| skel.progs.wr_sink_frags.as_fd());
     let mut loaded = LoadedSink {
-        program: keep(skel.progs.wr_sink.as_fd())?,
-        frags_program: frags.then(|| keep(skel.progs.wr_sink_frags.as_fd())).transpose()?,
-        cpus: keep(skel.maps.wr_sink_cpus.as_fd())?,
+        program: LoadedProgram::keep(skel.progs.wr_sink.as_fd(), frags)?,
+        cpus: skel.maps.wr_sink_cpus.as_fd().try_clone_to_owned()?,
         count,
     };
     let Some(filter) = filter else { return Ok(Ok(loaded)) };
-    let programs = [skel.progs.wr_sink.insns(), skel.progs.wr_sink_frags.insns()];
-    Ok(loaded.insert_filter(filter, programs).map(|()| loaded))
-}
-
-impl LoadedSink {
-    /// Loads the programs again, with a filter.
-    fn insert_filter(&mut self, filter: &[Ebpf], [program, frags]: [&[bpf_insn]; 2]) -> Result<(), BpfError> {
-        let options = LoadOptions { object: FILTERED, name: c"wr_sink", frags: false, bound_to: 0 };
-        self.program = crate::filter::load(program, filter, options)?;
-        if let Some(kept) = &mut self.frags_program {
-            let options = LoadOptions { object: FILTERED, name: c"wr_sink_frags", frags: true, bound_to: 0 };
-            *kept = crate::filter::load(frags, filter, options)?;
-        }
-        Ok(())
-    }
+    let instructions = [skel.progs.wr_sink.insns(), skel.progs.wr_sink_frags.insns()];
+    let options = LoadOptions { object: FILTERED, name: c"wr_sink", frags: false, bound_to: 0 };
+    let inserted = loaded.program.insert_filter(filter, instructions, options, c"wr_sink_frags");
+    Ok(inserted.map(|()| loaded))
 }

@@ -237,6 +237,29 @@ pub fn prog_run(program: BorrowedFd<'_>, run: &mut ProgRun<'_>) -> io::Result<Pr
     Ok(ProgRan { return_value: opts.retval, data_out_len: opts.data_size_out, duration_ns: opts.duration })
 }
 
+/// Runs an XDP program on `frames` live copies of `page`, `batch` at a time. A signal makes it
+/// return early without an error; the program counts the frames that it handled.
+pub(crate) fn run_live(
+    program: BorrowedFd<'_>,
+    page: &[u8],
+    context: &[u8],
+    frames: u32,
+    batch: u32,
+) -> io::Result<()> {
+    let mut run = ProgRun {
+        data_in: page,
+        context_in: context,
+        repeat: frames,
+        flags: libbpf_sys::BPF_F_TEST_XDP_LIVE_FRAMES,
+        batch_size: batch,
+        ..ProgRun::default()
+    };
+    match prog_run(program, &mut run) {
+        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// The values of an array map made with `BPF_F_MMAPABLE`, mapped into this process.
 ///
 /// The kernel may write at any time, so access is by atomics; plain bytes need an unsafe call.

@@ -3,8 +3,11 @@
 //! Programs are attached as links, so the kernel detaches them when the process ends, however it
 //! ends. All calls work in the network namespace of the calling thread.
 
-use crate::BpfError;
-use crate::sys;
+use crate::filter::{self, LoadOptions};
+use crate::{BpfError, sys};
+use ::filter::Ebpf;
+use libbpf_sys::bpf_insn;
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -98,6 +101,54 @@ impl Drop for DetachOnDrop {
             // Fails if the device is gone, which detaches as well.
             let _ = sys::link_detach(link.as_fd());
         }
+    }
+}
+
+/// A loaded program in its two forms, not attached yet.
+#[derive(Debug)]
+pub(crate) struct LoadedProgram {
+    /// For frames without frags.
+    pub(crate) linear: OwnedFd,
+    /// For multi-buffer frames, if the kernel supports them (Linux 5.18).
+    pub(crate) frags: Option<OwnedFd>,
+}
+
+impl LoadedProgram {
+    /// Keeps the programs of a libbpf object, which is closed after this.
+    pub(crate) fn keep(linear: BorrowedFd<'_>, frags: Option<BorrowedFd<'_>>) -> io::Result<Self> {
+        let frags = frags.map(|frags| frags.try_clone_to_owned()).transpose()?;
+        Ok(Self { linear: linear.try_clone_to_owned()?, frags })
+    }
+
+    /// Loads both forms again, with a filter in place of `wr_filter`.
+    pub(crate) fn insert_filter(
+        &mut self,
+        filter: &[Ebpf],
+        [linear, frags]: [&[bpf_insn]; 2],
+        options: LoadOptions,
+        frags_name: &'static CStr,
+    ) -> Result<(), BpfError> {
+        self.linear = filter::load(linear, filter, options)?;
+        if let Some(kept) = &mut self.frags {
+            *kept = filter::load(frags, filter, LoadOptions { name: frags_name, frags: true, ..options })?;
+        }
+        Ok(())
+    }
+
+    /// The form for multi-buffer frames.
+    pub(crate) fn frags(&self) -> Option<BorrowedFd<'_>> {
+        self.frags.as_ref().map(AsFd::as_fd)
+    }
+
+    /// See [`attach`].
+    pub(crate) fn attach(
+        &self,
+        ifindex: u32,
+        ifname: &str,
+        mode: XdpModeChoice,
+    ) -> Result<XdpLink, BpfError> {
+        let forms: Vec<_> = [Some(self.linear.as_fd()), self.frags()].into_iter().flatten().collect();
+        attach(&forms, ifindex, ifname, mode)
     }
 }
 

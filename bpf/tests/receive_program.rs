@@ -4,9 +4,9 @@
 mod common;
 
 use bpf::sys::{ProgRun, prog_run};
-use bpf::{Receiver, ReceiverParams, SinkVerdict, abi};
+use bpf::{Receiver, ReceiverParams, SinkVerdict};
 use common::{XDP_DROP, XDP_PASS, may_load};
-use measure::{AnnouncedEnd, Arrival, FlowLine, FullFields, Mark, Meter, MeterOptions, Signature};
+use measure::{AnnouncedEnd, Arrival, FullFields, Mark, Meter, MeterOptions, Signature};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -58,26 +58,7 @@ impl Pair {
 
     /// Compares everything. The CPU of a test run is any, so CPUs and moves are left out.
     fn check(&self) {
-        let totals = self.receiver.per_cpu().fold(abi::ReceiveCpu::default(), |mut sum, cpu| {
-            sum.frames += cpu.frames;
-            sum.frame_bytes += cpu.frame_bytes;
-            sum.received += cpu.received;
-            sum.stale += cpu.stale;
-            sum.foreign += cpu.foreign;
-            sum.damaged += cpu.damaged;
-            sum.stamped += cpu.stamped;
-            sum.negative += cpu.negative;
-            sum.with_flow += cpu.with_flow;
-            sum.ipdv_max = sum.ipdv_max.max(cpu.ipdv_max);
-            sum.ipdv_min_inverted = sum.ipdv_min_inverted.max(cpu.ipdv_min_inverted);
-            for (sum, count) in sum.held.iter_mut().zip(cpu.held) {
-                *sum += count;
-            }
-            for (lowest, other) in sum.lowest_inverted.iter_mut().zip(cpu.lowest_inverted) {
-                *lowest = (*lowest).max(other);
-            }
-            sum
-        });
+        let totals = self.receiver.totals();
         let expected = self.meter.totals();
         assert_eq!((totals.frames, totals.frame_bytes), (expected.frames, expected.frame_bytes));
         assert_eq!(totals.received, expected.received, "received");
@@ -91,28 +72,10 @@ impl Pair {
         assert_eq!(totals.ipdv_max, expected.ipdv_max, "highest IPDV");
         assert_eq!(totals.ipdv_min_inverted, expected.ipdv_min_inverted, "lowest IPDV");
         assert_eq!(self.receiver.histogram(), self.meter.histogram());
-        for (index, (line, expected)) in self.receiver.lines().zip(self.meter.lines()).enumerate() {
-            let mut found = flow_line(&line);
+        for (index, (mut found, expected)) in self.receiver.lines().zip(self.meter.lines()).enumerate() {
             found.unique_cpu = found.unique();
             assert_eq!(found, *expected, "line {index}");
         }
-    }
-}
-
-fn flow_line(line: &abi::FlowLine) -> FlowLine {
-    FlowLine {
-        high: line.high,
-        window: line.window,
-        unique_cpu: line.unique_cpu,
-        latency_sum_ns: line.latency_sum_ns,
-        duplicate: line.duplicate,
-        reordered: line.reordered,
-        too_old: line.too_old,
-        stamped: line.stamped,
-        jitter16: line.jitter16,
-        transit: line.transit_ns,
-        latency_min_inverted: line.latency_min_inverted,
-        latency_max_ns: line.latency_max_ns,
     }
 }
 

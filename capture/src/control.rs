@@ -341,34 +341,18 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::os::unix::fs::PermissionsExt;
-    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use std::thread;
-
-    /// A place for a socket, gone with the value.
-    struct SocketPath(PathBuf);
-
-    impl SocketPath {
-        fn new() -> Self {
-            static NUMBER: AtomicU32 = AtomicU32::new(0);
-            let name = format!("wr-control-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
-            Self(std::env::temp_dir().join(name))
-        }
-    }
-
-    impl Drop for SocketPath {
-        fn drop(&mut self) {
-            let _ = fs::remove_file(&self.0);
-        }
-    }
+    use testkit::Folder;
 
     /// Serves a server while `work` runs.
     fn while_served<T>(
-        place: &SocketPath,
+        place: &Path,
         answer: impl FnMut(ControlCommand) -> Result<String, String> + Send,
         work: impl FnOnce() -> T,
     ) -> T {
         let (mut server, is_over) =
-            (ControlServer::open_at([place.0.clone()]).unwrap(), AtomicBool::new(false));
+            (ControlServer::open_at([place.to_path_buf()]).unwrap(), AtomicBool::new(false));
         thread::scope(|scope| {
             let mut answer = answer;
             let is_over = &is_over;
@@ -392,68 +376,72 @@ mod tests {
         for text in ["", "mode", "mode dorp", "stop now", "Stop"] {
             assert_eq!(text.parse::<ControlCommand>(), Err(BadCommand(text.to_owned())));
         }
-        let place = SocketPath::new();
+        let folder = Folder::new("control");
+        let place = folder.join("socket");
         let answer = |command| match command {
             ControlCommand::Stats => Ok("two\nlines".to_owned()),
             ControlCommand::Mode(_) => Ok(String::new()),
             ControlCommand::Stop => Err("not\nnow".to_owned()),
         };
         while_served(&place, answer, || {
-            assert_eq!(send_at(&place.0, "eth0", ControlCommand::Stats).unwrap(), "two lines");
-            assert_eq!(send_at(&place.0, "eth0", ControlCommand::Mode(Mode::Drop)).unwrap(), "");
-            let error = send_at(&place.0, "eth0", ControlCommand::Stop).unwrap_err();
+            assert_eq!(send_at(&place, "eth0", ControlCommand::Stats).unwrap(), "two lines");
+            assert_eq!(send_at(&place, "eth0", ControlCommand::Mode(Mode::Drop)).unwrap(), "");
+            let error = send_at(&place, "eth0", ControlCommand::Stop).unwrap_err();
             assert_eq!(error.to_string(), "the capture on eth0 refuses: not now");
         });
-        let error = send_at(&place.0, "eth0", ControlCommand::Stop).unwrap_err();
+        let error = send_at(&place, "eth0", ControlCommand::Stop).unwrap_err();
         assert_eq!(error.to_string(), "no capture runs on eth0 here", "the socket went with the server");
     }
 
     #[test]
     fn many_orders_in_one_conversation_and_nonsense_between_them() {
-        let place = SocketPath::new();
+        let folder = Folder::new("control");
+        let place = folder.join("socket");
         while_served(
             &place,
             |command| Ok(command.to_string()),
             || {
-                let mut stream = UnixStream::connect(&place.0).unwrap();
+                let mut stream = UnixStream::connect(&place).unwrap();
                 stream.write_all(b"stats\nmode\nmode drop\n").unwrap();
                 let lines: Vec<String> =
                     BufReader::new(&stream).lines().take(3).map(Result::unwrap).collect();
                 assert_eq!((&*lines[0], &*lines[2]), ("ok stats", "ok mode drop"));
                 assert!(lines[1].starts_with("error \"mode\" is none of: mode mirror"), "{}", lines[1]);
                 // No line at all: the server goes on without this client.
-                let mut endless = UnixStream::connect(&place.0).unwrap();
+                let mut endless = UnixStream::connect(&place).unwrap();
                 endless.write_all(&[b'x'; 1000]).unwrap();
                 assert_eq!(endless.read(&mut [0; 10]).unwrap_or(0), 0);
-                assert_eq!(send_at(&place.0, "eth0", ControlCommand::Stop).unwrap(), "stop");
+                assert_eq!(send_at(&place, "eth0", ControlCommand::Stop).unwrap(), "stop");
             },
         );
     }
 
     #[test]
     fn a_socket_left_by_a_killed_capture_is_taken_over_and_a_live_one_is_not() {
-        let place = SocketPath::new();
-        drop(UnixListener::bind(&place.0).unwrap());
-        assert!(place.0.exists());
-        let server = ControlServer::open_at([place.0.clone()]).unwrap();
-        let error = ControlServer::open_at([place.0.clone()]).unwrap_err();
+        let folder = Folder::new("control");
+        let place = folder.join("socket");
+        drop(UnixListener::bind(&place).unwrap());
+        assert!(place.exists());
+        let server = ControlServer::open_at([place.to_path_buf()]).unwrap();
+        let error = ControlServer::open_at([place.to_path_buf()]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
-        assert_eq!(fs::metadata(&place.0).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(&place).unwrap().permissions().mode() & 0o777, 0o600);
         drop(server);
-        assert!(!place.0.exists());
+        assert!(!place.exists());
     }
 
     #[test]
     fn idle_clients_do_not_keep_others_from_being_answered() {
-        let place = SocketPath::new();
+        let folder = Folder::new("control");
+        let place = folder.join("socket");
         while_served(
             &place,
             |command| Ok(command.to_string()),
             || {
                 let idle: Vec<UnixStream> =
-                    (0..3 * CLIENTS_MAX).map(|_| UnixStream::connect(&place.0).unwrap()).collect();
+                    (0..3 * CLIENTS_MAX).map(|_| UnixStream::connect(&place).unwrap()).collect();
                 for _ in 0..2 * CLIENTS_MAX {
-                    assert_eq!(send_at(&place.0, "eth0", ControlCommand::Stats).unwrap(), "stats");
+                    assert_eq!(send_at(&place, "eth0", ControlCommand::Stats).unwrap(), "stats");
                 }
                 drop(idle);
             },
@@ -462,18 +450,18 @@ mod tests {
 
     #[test]
     fn a_socket_of_a_killed_capture_goes_with_the_first_order() {
-        let place = SocketPath::new();
-        drop(UnixListener::bind(&place.0).unwrap());
-        let error = send_at(&place.0, "eth0", ControlCommand::Stop).unwrap_err();
+        let folder = Folder::new("control");
+        let place = folder.join("socket");
+        drop(UnixListener::bind(&place).unwrap());
+        let error = send_at(&place, "eth0", ControlCommand::Stop).unwrap_err();
         assert!(matches!(error, ControlError::NoCapture { .. }), "{error}");
-        assert!(!place.0.exists());
+        assert!(!place.exists());
     }
 
     #[test]
     fn only_old_sockets_without_a_capture_are_swept() {
-        let place = SocketPath::new();
-        fs::create_dir(&place.0).unwrap();
-        let [left, new, live] = ["1-eth0", "2-eth0", "3-eth0"].map(|name| place.0.join(name));
+        let place = Folder::new("control");
+        let [left, new, live] = ["1-eth0", "2-eth0", "3-eth0"].map(|name| place.join(name));
         let long_ago = std::time::SystemTime::now() - 2 * AGE_MIN;
         let age = |path: &Path| {
             let times = nix::sys::time::TimeVal::from(nix::libc::timeval {
@@ -485,9 +473,8 @@ mod tests {
         [&left, &new].into_iter().for_each(|path| drop(UnixListener::bind(path).unwrap()));
         let _listener = UnixListener::bind(&live).unwrap();
         [&left, &live].into_iter().for_each(|path| age(path));
-        remove_stale(&place.0);
+        remove_stale(&place);
         assert_eq!([&left, &new, &live].map(|path| path.exists()), [false, true, true]);
-        fs::remove_dir_all(&place.0).unwrap();
     }
 
     proptest! {

@@ -1,15 +1,15 @@
 //! Receives and counts frames, without rings, copies and files: the baseline of a capture.
 
-use crate::backend::{filter, quiesce};
+use crate::attached::Attached;
+use crate::backend::filter;
 use crate::options::{Mode, SNAPLEN_WHOLE};
 use crate::promiscuous::Promiscuity;
 use crate::{CaptureError, XdpFacts, XdpModeChoice};
-use bpf::xdp::XdpLink;
-use bpf::{Sink, SinkVerdict};
-use host::{Link, Netns, Stack};
+use bpf::Sink;
+use host::{Link, Netns};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What to count.
 #[derive(Clone, Debug)]
@@ -47,11 +47,8 @@ pub struct CpuCount {
 #[derive(Debug)]
 pub struct Counting {
     sink: Sink,
-    link: XdpLink,
-    xdp: XdpFacts,
-    device: Link,
+    attached: Attached,
     promiscuity: Promiscuity,
-    started: Instant,
 }
 
 /// How counting ended.
@@ -72,34 +69,23 @@ impl Counting {
     /// [`CaptureError::Host`] when there is no such device; [`CaptureError::Bpf`] when the program
     /// cannot be loaded or attached, or the device has one.
     pub fn start(options: &CountOptions) -> Result<Self, CaptureError> {
-        match &options.netns {
-            Some(netns) => netns.run(|| Self::start_here(options))?,
-            None => Self::start_here(options),
-        }
+        Attached::start_on(options.netns.as_ref(), &options.ifname, |device| Self::start_on(device, options))
     }
 
-    fn start_here(options: &CountOptions) -> Result<Self, CaptureError> {
-        let device = Stack::here()?.link(&options.ifname)?;
-        bpf::xdp::refuse_if_busy(device.index, &device.name)?;
-        let verdict = match options.mode {
-            Mode::Mirror => SinkVerdict::Pass,
-            Mode::Drop => SinkVerdict::Drop,
-        };
+    fn start_on(device: Link, options: &CountOptions) -> Result<Self, CaptureError> {
         let translated = |expression: &String| {
             filter::translated(expression, &device, SNAPLEN_WHOLE, &options.interrupted)
         };
         let filter = options.filter.as_ref().map(translated).transpose()?;
-        let sink = Sink::load_filtered(verdict, filter.as_deref())?;
+        let sink = Sink::load_filtered(options.mode.verdict(), filter.as_deref())?;
         let promiscuity = Promiscuity::of(&device, options.promiscuous);
         let link = sink.attach(device.index, &device.name, options.xdp)?;
-        let started = Instant::now();
-        let xdp = XdpFacts::from(&link);
-        Ok(Self { sink, link, xdp, device, promiscuity, started })
+        Ok(Self { sink, attached: Attached::new(link, device), promiscuity })
     }
 
     /// The device, as it was at the start.
     pub fn device(&self) -> &Link {
-        &self.device
+        &self.attached.device
     }
 
     /// True if the device was made promiscuous.
@@ -114,17 +100,17 @@ impl Counting {
 
     /// How the program is attached.
     pub fn xdp(&self) -> &XdpFacts {
-        &self.xdp
+        &self.attached.xdp
     }
 
     /// Time since the start.
     pub fn elapsed(&self) -> Duration {
-        self.started.elapsed()
+        self.attached.elapsed()
     }
 
     /// True when the device was deleted, or left its namespace.
     pub fn is_device_gone(&self) -> bool {
-        !self.link.is_attached()
+        self.attached.is_device_gone()
     }
 
     /// What each CPU counted so far; only those that received something.
@@ -134,12 +120,8 @@ impl Counting {
 
     /// Takes the program off and waits until it runs nowhere, so that the numbers are final.
     pub fn stop(self) -> CountResult {
-        let is_device_gone = self.is_device_gone();
-        let elapsed = self.started.elapsed();
-        drop(self.link);
-        quiesce::wait_for_last_frames(|| {
-            busy_cpus(&self.sink).iter().map(|cpu| cpu.frames + cpu.filtered).sum()
-        });
+        let frames = || busy_cpus(&self.sink).iter().map(|cpu| cpu.frames + cpu.filtered).sum();
+        let (elapsed, is_device_gone) = self.attached.stop(frames);
         CountResult { cpus: busy_cpus(&self.sink), elapsed, is_device_gone }
     }
 }

@@ -7,6 +7,7 @@
 
 #![deny(unsafe_code)]
 
+mod attached;
 mod backend;
 pub mod control;
 mod count;
@@ -47,10 +48,10 @@ pub use output::compress::Compression;
 pub use output::{names, open, rotate};
 pub use receive::{ReceiveOptions, ReceiveResult, Receiving};
 pub use record::format::Format;
-pub use record::ring::{Batch, Record, RingShape, TimeSource, VlanTag};
+pub use record::ring::{Batch, RingRecord, RingShape, TimeSource, VlanTag};
 pub use record::slot::{MgcapSlot, SLOT_DATA_LEN, SLOT_LEN, SlotReader, emit_slot};
 pub use run_as::RunAs;
-pub use session::{Report, Session};
+pub use session::{Session, SessionReport};
 pub use slots::{SlotCapture, SlotCounts};
 pub use stats::{Counts, DeviceStats, RingStats, Stats};
 pub use sys::local_utc_offset_s;

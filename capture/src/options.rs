@@ -4,6 +4,7 @@ use crate::output::compress::Compression;
 use crate::output::rotate::RotatePolicy;
 use crate::record::format::Format;
 use crate::{CaptureError, RunAs};
+use bpf::SinkVerdict;
 use bpf::abi::CaptureMode;
 use bpf::capture::Geometry;
 use bpf::xdp::XdpModeChoice;
@@ -49,6 +50,14 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// What the program does with a counted frame.
+    pub(crate) fn verdict(self) -> SinkVerdict {
+        match self {
+            Self::Mirror => SinkVerdict::Pass,
+            Self::Drop => SinkVerdict::Drop,
+        }
+    }
+
     /// `mirror` or `drop`.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -6,7 +6,7 @@ use crate::record::batch::EncodedBatch;
 use crate::record::consumer::{Probe, RingConsumer};
 use crate::record::encode::Encoder;
 use crate::record::pool::BUFFER_LEN;
-use crate::record::ring::{Record, TimeSource};
+use crate::record::ring::{RingRecord, TimeSource};
 use crate::record::ring_handle::RingHandle;
 use crate::sys;
 use crate::time::utc::UtcClock;
@@ -150,7 +150,7 @@ impl BatchReader {
         source.for_each(wanted, |record| {
             // The drop count of the first record includes the frames that were lost here.
             let lost_before = record.lost_before.saturating_add(std::mem::take(&mut lost_here));
-            encoder.emit(&Record { lost_before, ..record }, utc_offset_ns, &mut batch);
+            encoder.emit(&RingRecord { lost_before, ..record }, utc_offset_ns, &mut batch);
         });
         batch
     }
@@ -182,7 +182,7 @@ pub(crate) struct AttachedRing {
 /// Any [`RingConsumer`], to be asked once for each thread instead of once for each frame.
 pub(crate) trait DynRingConsumer: Send {
     /// Takes what a look finds out of the ring at once, for those who read without a thread.
-    fn take(&mut self, len_max: usize, take: &mut dyn FnMut(Record<'_>));
+    fn take(&mut self, len_max: usize, take: &mut dyn FnMut(RingRecord<'_>));
 
     /// See [`Source::probe`].
     fn probe(&self) -> Option<Box<dyn Probe>>;
@@ -195,7 +195,7 @@ pub(crate) trait DynRingConsumer: Send {
 }
 
 impl<S: RingConsumer> DynRingConsumer for S {
-    fn take(&mut self, len_max: usize, take: &mut dyn FnMut(Record<'_>)) {
+    fn take(&mut self, len_max: usize, take: &mut dyn FnMut(RingRecord<'_>)) {
         let count = self.peek(len_max);
         self.for_each(count, take);
         self.release();

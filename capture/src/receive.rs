@@ -1,13 +1,12 @@
 //! Measures the frames of a device: the XDP program of `bpf::Receiver` from start to end.
 
-use crate::backend::quiesce;
+use crate::attached::Attached;
 use crate::options::Mode;
 use crate::{CaptureError, XdpFacts, XdpModeChoice};
-use bpf::xdp::XdpLink;
-use bpf::{Receiver, ReceiverParams, SinkVerdict, abi};
-use host::{ClockOffset, Link, Netns, Stack};
+use bpf::{Receiver, ReceiverParams};
+use host::{ClockOffset, Link, Netns};
 use measure::{Figures, FlowLine, MeterOptions, Totals};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -30,12 +29,9 @@ pub struct ReceiveOptions {
 #[derive(Debug)]
 pub struct Receiving {
     receiver: Receiver,
-    link: XdpLink,
-    xdp: XdpFacts,
-    device: Link,
+    attached: Attached,
     options: MeterOptions,
     clock: ClockOffset,
-    started: Instant,
 }
 
 /// Everything measured.
@@ -75,21 +71,13 @@ impl Receiving {
     /// [`CaptureError::Host`] when there is no such device; [`CaptureError::Bpf`] when the program
     /// cannot be loaded or attached, or the device has one.
     pub fn start(options: &ReceiveOptions) -> Result<Self, CaptureError> {
-        match &options.netns {
-            Some(netns) => netns.run(|| Self::start_here(options))?,
-            None => Self::start_here(options),
-        }
+        Attached::start_on(options.netns.as_ref(), &options.ifname, |device| Self::start_on(device, options))
     }
 
-    fn start_here(options: &ReceiveOptions) -> Result<Self, CaptureError> {
-        let device = Stack::here()?.link(&options.ifname)?;
-        bpf::xdp::refuse_if_busy(device.index, &device.name)?;
+    fn start_on(device: Link, options: &ReceiveOptions) -> Result<Self, CaptureError> {
         let meter = options.meter;
         let receiver = Receiver::load(&ReceiverParams {
-            verdict: match options.mode {
-                Mode::Mirror => SinkVerdict::Pass,
-                Mode::Drop => SinkVerdict::Drop,
-            },
+            verdict: options.mode.verdict(),
             flow_count: meter.flow_count,
             stream_count: meter.stream_count,
             carried_flows: meter.carried_flows,
@@ -100,30 +88,28 @@ impl Receiving {
         receiver.set_run(meter.run);
         receiver.set_stamp_shift(meter.stamp_shift);
         receiver.set_wall_offset_ns(clock.offset_ns.cast_unsigned());
-        let started = Instant::now();
         let link = receiver.attach(device.index, &device.name, options.xdp)?;
-        let xdp = XdpFacts::from(&link);
-        Ok(Self { receiver, link, xdp, device, options: meter, clock, started })
+        Ok(Self { receiver, attached: Attached::new(link, device), options: meter, clock })
     }
 
     /// The device, as it was at the start.
     pub fn device(&self) -> &Link {
-        &self.device
+        &self.attached.device
     }
 
     /// How the program is attached.
     pub fn xdp(&self) -> &XdpFacts {
-        &self.xdp
+        &self.attached.xdp
     }
 
     /// Time since the start.
     pub fn elapsed(&self) -> Duration {
-        self.started.elapsed()
+        self.attached.elapsed()
     }
 
     /// True when the device was deleted, or left its namespace.
     pub fn is_device_gone(&self) -> bool {
-        !self.link.is_attached()
+        self.attached.is_device_gone()
     }
 
     /// Frames of this run so far.
@@ -138,12 +124,12 @@ impl Receiving {
 
     /// The line of a flow, by its place among the lines.
     pub fn line(&self, index: usize) -> FlowLine {
-        line_of(self.receiver.line(index))
+        self.receiver.line(index)
     }
 
     /// Counts of all CPUs.
     pub fn totals(&self) -> Totals {
-        totals(&self.receiver)
+        self.receiver.totals()
     }
 
     /// Everything so far. While frames arrive, the counts may differ by a few frames.
@@ -153,11 +139,8 @@ impl Receiving {
 
     /// Takes the program off and waits until it runs nowhere, so that the numbers are final.
     pub fn stop(self) -> ReceiveResult {
-        let is_device_gone = self.is_device_gone();
-        drop(self.link);
-        let elapsed = self.started.elapsed();
         let frames = || self.receiver.per_cpu().map(|cpu| cpu.frames).sum();
-        quiesce::wait_for_last_frames(frames);
+        let (elapsed, is_device_gone) = self.attached.stop(frames);
         read(&self.receiver, self.options, self.clock, elapsed, is_device_gone)
     }
 }
@@ -171,55 +154,13 @@ fn read(
 ) -> ReceiveResult {
     ReceiveResult {
         options,
-        lines: receiver.lines().map(line_of).collect(),
-        totals: totals(receiver),
+        lines: receiver.lines().collect(),
+        totals: receiver.totals(),
         histogram: receiver.histogram(),
         cpus: receiver.received_per_cpu().collect(),
         announced: receiver.announced(),
         clock_uncertainty_ns: clock.uncertainty_ns,
         elapsed,
         is_device_gone,
-    }
-}
-
-fn totals(receiver: &Receiver) -> Totals {
-    let mut totals = Totals::default();
-    receiver.per_cpu().for_each(|cpu| totals.add(&totals_of(&cpu)));
-    totals
-}
-
-fn totals_of(cpu: &abi::ReceiveCpu) -> Totals {
-    Totals {
-        frames: cpu.frames,
-        frame_bytes: cpu.frame_bytes,
-        received: cpu.received,
-        stale: cpu.stale,
-        foreign: cpu.foreign,
-        damaged: cpu.damaged,
-        stamped: cpu.stamped,
-        negative: cpu.negative,
-        moves: cpu.moves,
-        with_flow: cpu.with_flow,
-        held: cpu.held,
-        lowest_inverted: cpu.lowest_inverted,
-        ipdv_min_inverted: cpu.ipdv_min_inverted,
-        ipdv_max: cpu.ipdv_max,
-    }
-}
-
-fn line_of(line: abi::FlowLine) -> FlowLine {
-    FlowLine {
-        high: line.high,
-        window: line.window,
-        unique_cpu: line.unique_cpu,
-        latency_sum_ns: line.latency_sum_ns,
-        duplicate: line.duplicate,
-        reordered: line.reordered,
-        too_old: line.too_old,
-        stamped: line.stamped,
-        jitter16: line.jitter16,
-        transit: line.transit_ns,
-        latency_min_inverted: line.latency_min_inverted,
-        latency_max_ns: line.latency_max_ns,
     }
 }

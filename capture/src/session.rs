@@ -44,7 +44,7 @@ pub struct Session {
 
 /// How a capture ended.
 #[derive(Debug)]
-pub struct Report {
+pub struct SessionReport {
     /// Where each frame went; exact, since everything has come to rest.
     pub stats: Stats,
     /// The devices in the order of the options.
@@ -267,7 +267,7 @@ impl Session {
 
     /// Takes everything off the devices, empties the rings, writes the statistics and closes the
     /// files.
-    pub fn stop(mut self) -> Report {
+    pub fn stop(mut self) -> SessionReport {
         let devices = self.devices();
         let outcome = self.end();
         let (mut output_error, mut files, mut file_names) = (None, None, Vec::new());
@@ -277,7 +277,7 @@ impl Session {
             file_names.extend(ended.name);
         }
         let command = self.command.take().and_then(Arc::into_inner);
-        Report {
+        SessionReport {
             stats: self.stats(),
             devices,
             start_time_ns: self.state.start_time_ns,

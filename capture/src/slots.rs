@@ -9,7 +9,7 @@ use crate::backend::select;
 use crate::backend::{Backend, SourceFacts};
 use crate::reader::AttachedRing;
 use crate::record::encode::with_tag;
-use crate::record::ring::{Record, TimeSource};
+use crate::record::ring::{RingRecord, TimeSource};
 use crate::record::slot::{SLOT_DATA_LEN, SLOT_LEN, emit_slot};
 use crate::time::phc::{ClockLine, PhcClock};
 use crate::time::utc::{UtcClock, monotonic_now_ns};
@@ -193,7 +193,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Time of day, whichever clock stamped the frame. (The module gave the device's clock as it was,
 /// and 0 without one.)
-fn emit(record: &Record<'_>, times: Times, scratch: &mut Vec<u8>, out: &mut Vec<u8>) {
+fn emit(record: &RingRecord<'_>, times: Times, scratch: &mut Vec<u8>, out: &mut Vec<u8>) {
     let time_ns = match record.time_source {
         TimeSource::Software => record.time_ns.wrapping_add_signed(times.utc_offset_ns),
         TimeSource::Hardware => times.stamps.map_or(record.time_ns, |line| line.utc_ns(record.time_ns)),

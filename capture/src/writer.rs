@@ -307,38 +307,22 @@ mod tests {
     use crate::{OnError, Output};
     use pcapng::{Interface, Section};
     use std::num::NonZeroU64;
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
     use std::sync::atomic::AtomicBool;
     use std::sync::mpsc::channel;
+    use testkit::Folder;
 
     const S: u64 = 1_000_000_000;
     const MARGIN_NS: u64 = 100;
 
-    /// A placement for files, gone with the value.
-    struct OutputFolder(PathBuf);
-
-    impl OutputFolder {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("wirerate-writer-{name}-{}", std::process::id()));
-            std::fs::create_dir_all(&path).unwrap();
-            Self(path)
-        }
-
-        /// The files that are complete.
-        fn names(&self) -> Vec<String> {
-            let entries = std::fs::read_dir(&self.0).unwrap();
-            let mut names: Vec<String> =
-                entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-            names.retain(|name| !name.ends_with(".part"));
-            names.sort();
-            names
-        }
-    }
-
-    impl Drop for OutputFolder {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
+    /// The files that are complete.
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.retain(|name| !name.ends_with(".part"));
+        names.sort();
+        names
     }
 
     /// A file for each full second, of two rings.
@@ -391,30 +375,30 @@ mod tests {
 
     #[test]
     fn a_file_of_an_interval_waits_for_records_of_it_that_are_still_in_a_ring() {
-        let folder = OutputFolder::new("interval");
-        let mut state = state(&folder.0);
+        let folder = Folder::new("interval");
+        let mut state = state(&folder);
         state.hand_on_one(0, 15 * S / 10);
         // By the clock the second is over, but one ring was last seen empty before its end.
         state.rings[0].progress.was_empty_at(9 * S);
         state.rings[1].progress.was_empty_at(2 * S + MARGIN_NS - 1);
         state.tick(Some(state.empty_ns()));
-        assert!(folder.names().is_empty(), "{:?}", folder.names());
+        assert!(names(&folder).is_empty(), "{:?}", names(&folder));
         state.hand_on_one(1, 2 * S - 1);
         state.rings[1].progress.was_empty_at(2 * S + MARGIN_NS);
         state.tick(None);
-        assert!(folder.names().is_empty(), "records are on their way");
+        assert!(names(&folder).is_empty(), "records are on their way");
         state.tick(Some(state.empty_ns()));
-        assert_eq!(folder.names(), ["1.pcapng"]);
+        assert_eq!(names(&folder), ["1.pcapng"]);
         state.hand_on_one(0, 2 * S);
         assert_eq!(state.end(None).files[0].count, Some(2));
-        assert_eq!(folder.names(), ["1.pcapng", "2.pcapng"], "and none that is named like another");
+        assert_eq!(names(&folder), ["1.pcapng", "2.pcapng"], "and none that is named like another");
     }
 
     /// The UTC goes back by an hour while records of before wait for another ring.
     #[test]
     fn records_of_a_time_to_come_do_not_wait_for_it() {
-        let folder = OutputFolder::new("step");
-        let mut state = state(&folder.0);
+        let folder = Folder::new("step");
+        let mut state = state(&folder);
         let mut reorderer = Reorderer::new(2, MARGIN_NS);
         let (sender, batches) = channel();
         let now_ns = state.shared.clock.now_ns();
@@ -428,8 +412,8 @@ mod tests {
 
     #[test]
     fn records_in_the_channel_or_waiting_for_their_turn_are_not_handed_on_yet() {
-        let folder = OutputFolder::new("channel");
-        let mut state = state(&folder.0);
+        let folder = Folder::new("channel");
+        let mut state = state(&folder);
         let mut reorderer = Reorderer::new(2, MARGIN_NS);
         let (sender, batches) = channel();
         state.rings.iter().for_each(|ring| ring.progress.was_empty_at(5 * S));

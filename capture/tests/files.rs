@@ -5,14 +5,15 @@
 mod lab;
 
 use capture::rotate::{FileInterval, RotatePolicy};
-use capture::{Compression, Format, OnError, Options, Order, Output, Report, Session};
-use lab::{Folder, Lab, can_run, frame, run, tshark, wait_until};
+use capture::{Compression, Format, OnError, Options, Order, Output, Session, SessionReport};
+use lab::{Lab, SmallFileSystem, can_run, frame, run, tshark, wait_until};
 use pcapng::{Block, Statistics};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
+use testkit::Folder;
 
 /// Sends so many frames from each of two CPUs at a time, so that two rings are in use.
 fn send_from_two_cpus(lab: &Lab, count: u32) {
@@ -48,7 +49,7 @@ fn roomy(lab: &Lab, path: &Path) -> Options {
 }
 
 /// Waits until so many frames were received, stops, and expects all of them in files.
-fn stop_after(session: Session, count: u64) -> Report {
+fn stop_after(session: Session, count: u64) -> SessionReport {
     wait_until(|| session.stats().total().received >= count);
     let report = session.stop();
     let total = report.stats.total();
@@ -103,12 +104,11 @@ fn rotation_under_load_loses_nothing_and_keeps_the_order() {
     const COUNT: u32 = 60_000;
     let (lab, folder) = (Lab::new(2), Folder::new("rotation"));
     let policy = RotatePolicy { size_max_bytes: size(1_000_000), ..RotatePolicy::default() };
-    let options =
-        Options { rotate: policy, order: LONG_WINDOW, ..roomy(&lab, &folder.path().join("x.pcapng")) };
+    let options = Options { rotate: policy, order: LONG_WINDOW, ..roomy(&lab, &folder.join("x.pcapng")) };
     let session = Session::start(options).unwrap();
     send_from_two_cpus(&lab, COUNT);
     let report = stop_after(session, 2 * u64::from(COUNT));
-    let files = files_in(folder.path());
+    let files = files_in(&folder);
     assert_eq!(report.files, Some(files.len() as u64));
     assert!(files.len() > 10, "{files:?}");
     assert_eq!(files.iter().map(|file| packets(file)).sum::<u64>(), 2 * u64::from(COUNT));
@@ -136,7 +136,7 @@ fn an_order_that_nobody_asked_for_is_not_made_and_loses_nothing() {
     }
     const COUNT: u32 = 20_000;
     let (lab, folder) = (Lab::new(2), Folder::new("unordered"));
-    let path = folder.path().join("x.pcapng");
+    let path = folder.join("x.pcapng");
     let session = Session::start(Options { order: Order::AsTheyCome, ..roomy(&lab, &path) }).unwrap();
     send_from_two_cpus(&lab, COUNT);
     let report = stop_after(session, 2 * u64::from(COUNT));
@@ -151,13 +151,13 @@ fn each_cpu_has_a_file_of_its_own_and_together_they_have_everything() {
     }
     const COUNT: u32 = 5_000;
     let (lab, folder) = (Lab::new(2), Folder::new("per-cpu"));
-    let path = folder.path().join("output.pcap");
+    let path = folder.join("output.pcap");
     let options = Options { order: Order::FilePerRing, format: Format::Pcap, ..roomy(&lab, &path) };
     let session = Session::start(options).unwrap();
     send_from_two_cpus(&lab, COUNT);
     let report = stop_after(session, 2 * u64::from(COUNT));
     for ring in &report.stats.rings {
-        let file = folder.path().join(format!("output_{}.pcap", ring.cpu));
+        let file = folder.join(format!("output_{}.pcap", ring.cpu));
         assert_eq!(packets(&file), ring.counts.written, "{}", file.display());
         assert!(times_ns(&file).is_sorted());
     }
@@ -169,12 +169,12 @@ fn the_file_of_a_cpu_tells_its_own_frames_and_not_those_of_all() {
         return;
     }
     let (lab, folder) = (Lab::new(2), Folder::new("per-cpu-counts"));
-    let path = folder.path().join("x.pcapng");
+    let path = folder.join("x.pcapng");
     let session = Session::start(Options { order: Order::FilePerRing, ..roomy(&lab, &path) }).unwrap();
     send_from_two_cpus(&lab, 500);
     let report = stop_after(session, 1000);
     for ring in &report.stats.rings {
-        let told = statistics(&folder.path().join(format!("x_{}.pcapng", ring.cpu)));
+        let told = statistics(&folder.join(format!("x_{}.pcapng", ring.cpu)));
         let told: Vec<_> = told.iter().map(|told| (told.interface, told.received, told.delivered)).collect();
         assert_eq!(told, [(0, Some(ring.counts.received), Some(ring.counts.written))], "CPU {}", ring.cpu);
     }
@@ -189,14 +189,14 @@ fn files_of_an_interval_have_its_time_in_their_names_and_end_on_an_idle_line() {
     let interval = FileInterval { length_ns: NonZeroU64::new(200_000_000).unwrap(), is_aligned: true };
     let options = Options {
         rotate: RotatePolicy { interval: Some(interval), ..RotatePolicy::default() },
-        ..roomy(&lab, &folder.path().join("%Y/%s_%N.pcapng"))
+        ..roomy(&lab, &folder.join("%Y/%s_%N.pcapng"))
     };
     let session = Session::start(options).unwrap();
     for number in 0..3 {
         lab.send([frame(number, 100)]);
         // Nothing more comes, and still the file is complete after its interval.
         let complete = || {
-            let folders = files_in(folder.path());
+            let folders = files_in(&folder);
             let files: Vec<PathBuf> = folders.iter().flat_map(|folder| files_in(folder)).collect();
             files.iter().filter(|file| file.extension().is_some_and(|end| end == "pcapng")).count()
         };
@@ -204,7 +204,7 @@ fn files_of_an_interval_have_its_time_in_their_names_and_end_on_an_idle_line() {
     }
     let report = stop_after(session, 3);
     assert_eq!(report.files, Some(3));
-    let folders = files_in(folder.path());
+    let folders = files_in(&folder);
     for file in folders.iter().flat_map(|folder| files_in(folder)) {
         let time = file.file_stem().unwrap().to_str().unwrap().replace('_', "");
         assert_eq!(times_ns(&file), [time.parse::<u64>().unwrap()], "{}", file.display());
@@ -218,7 +218,7 @@ fn a_ring_of_files_and_a_quota_hold_and_each_file_has_its_command() {
     }
     const COUNT: u32 = 20_000;
     let (lab, folder) = (Lab::new(1), Folder::new("ring"));
-    let (files, told) = (folder.path().join("files"), folder.path().join("told"));
+    let (files, told) = (folder.join("files"), folder.join("told"));
     let options = Options {
         rotate: RotatePolicy {
             size_max_bytes: size(100_000),
@@ -266,17 +266,17 @@ fn every_kind_of_file_is_read_by_every_tool() {
     }
     const COUNT: u32 = 3_000;
     let (lab, folder) = (Lab::new(2), Folder::new("kinds"));
-    let is_possible = can_be_direct(folder.path());
+    let is_possible = can_be_direct(&folder);
     for format in [Format::Pcapng, Format::Pcap] {
         for compression in [None, Some(Compression::Zstd { level: 3 }), Some(Compression::Lz4)] {
             let name = match format {
                 Format::Pcapng => "x.pcapng",
                 Format::Pcap => "x.pcap",
             };
-            let plain = folder.path().join(name);
+            let plain = folder.join(name);
             let path = match compression {
                 None => plain.clone(),
-                Some(compression) => folder.path().join(format!("{name}{}", compression.suffix())),
+                Some(compression) => folder.join(format!("{name}{}", compression.suffix())),
             };
             // Half of them by the other way to the disk, which must not be seen in any.
             let is_direct = is_possible && (format == Format::Pcap) == compression.is_some();
@@ -320,7 +320,7 @@ fn queues_can_be_interfaces_and_packets_can_have_ids() {
     }
     const COUNT: u32 = 500;
     let (lab, folder) = (Lab::new(4), Folder::new("per-queue"));
-    let path = folder.path().join("x.pcapng");
+    let path = folder.join("x.pcapng");
     let session =
         Session::start(Options { per_queue: true, packet_ids: true, ..roomy(&lab, &path) }).unwrap();
     lab.send((0..COUNT).map(|number| frame(number, 100)));
@@ -352,21 +352,13 @@ fn queues_can_be_interfaces_and_packets_can_have_ids() {
     }
 }
 
-/// A file system of so many bytes.
-fn small_file_system(name: &str, size: &str) -> Folder {
-    let folder = Folder::new(name);
-    let (options, flags) = (format!("size={size}"), nix::mount::MsFlags::empty());
-    nix::mount::mount(Some("wrc"), folder.path(), Some("tmpfs"), flags, Some(options.as_str())).unwrap();
-    folder
-}
-
 #[test]
 fn ten_megabytes_of_disk_are_filled_and_what_is_in_them_is_read() {
     if !can_run() {
         return;
     }
-    let (lab, folder) = (Lab::new(1), small_file_system("ten", "10m"));
-    let written = fill(&lab, 100_000, 100, roomy(&lab, &folder.path().join("x.pcapng")));
+    let (lab, folder) = (Lab::new(1), SmallFileSystem::new("ten", "10m"));
+    let written = fill(&lab, 100_000, 100, roomy(&lab, &folder.join("x.pcapng")));
     assert!(written > 60_000, "{written}");
 }
 
@@ -376,8 +368,8 @@ fn a_disk_that_is_written_past_the_page_cache_is_filled_to_the_last_record() {
         return;
     }
     // More than one step of allocation, and no space for a second one.
-    let (lab, folder) = (Lab::new(1), small_file_system("direct", "70m"));
-    if !can_be_direct(folder.path()) {
+    let (lab, folder) = (Lab::new(1), SmallFileSystem::new("direct", "70m"));
+    if !can_be_direct(&folder) {
         return;
     }
     let options = Options {
@@ -385,7 +377,7 @@ fn a_disk_that_is_written_past_the_page_cache_is_filled_to_the_last_record() {
         ring_slots: Some(1 << 16),
         is_direct: true,
         preallocate_bytes: 1 << 20,
-        ..roomy(&lab, &folder.path().join("x.pcapng"))
+        ..roomy(&lab, &folder.join("x.pcapng"))
     };
     let written = fill(&lab, 60_000, 1_400, options);
     assert!(written > 45_000, "{written}");
@@ -416,8 +408,8 @@ fn a_full_disk_on_a_slow_line_leaves_a_file_with_its_statistics() {
         return;
     }
     for (on_error, more) in [(OnError::Stop, 0), (OnError::GoOn, 100)] {
-        let (lab, folder) = (Lab::new(1), small_file_system("slow", "16k"));
-        let path = folder.path().join("x.pcapng");
+        let (lab, folder) = (Lab::new(1), SmallFileSystem::new("slow", "16k"));
+        let path = folder.join("x.pcapng");
         let session = Session::start(Options { on_error, ..roomy(&lab, &path) }).unwrap();
         let mut sent = 0;
         let mut send_one = || {
@@ -450,8 +442,8 @@ fn a_disk_that_was_full_for_a_while_is_outlived() {
         return;
     }
     const COUNT: u32 = 5_000;
-    let (lab, folder) = (Lab::new(1), small_file_system("goon", "1m"));
-    let (path, filler) = (folder.path().join("x.pcapng"), folder.path().join("filler"));
+    let (lab, folder) = (Lab::new(1), SmallFileSystem::new("goon", "1m"));
+    let (path, filler) = (folder.join("x.pcapng"), folder.join("filler"));
     std::fs::write(&filler, vec![0; 900 << 10]).unwrap();
     let session = Session::start(Options { on_error: OnError::GoOn, ..roomy(&lab, &path) }).unwrap();
     lab.send((0..COUNT).map(|number| frame(number, 100)));
@@ -481,8 +473,8 @@ fn a_compressed_file_on_a_full_disk_has_what_was_counted() {
         return;
     }
     const COUNT: u32 = 100_000;
-    let (lab, folder) = (Lab::new(1), small_file_system("packed", "500k"));
-    let path = folder.path().join("x.pcapng.zst");
+    let (lab, folder) = (Lab::new(1), SmallFileSystem::new("packed", "500k"));
+    let path = folder.join("x.pcapng.zst");
     let compression = Some(Compression::Zstd { level: 1 });
     let session = Session::start(Options { compression, ..roomy(&lab, &path) }).unwrap();
     lab.send((0..COUNT).map(|number| frame(number, 100)));
@@ -492,7 +484,7 @@ fn a_compressed_file_on_a_full_disk_has_what_was_counted() {
     assert!(report.output_error.is_some(), "{total:?}");
     assert_eq!(total.received, total.written + total.lost_disk + total.lost_ring, "{total:?}");
     let plain = Folder::new("unpacked");
-    let unpacked = plain.path().join("x.pcapng");
+    let unpacked = plain.join("x.pcapng");
     run("zstd", &["-dqf", path.to_str().unwrap(), "-o", unpacked.to_str().unwrap()]);
     assert_eq!(packets(&unpacked), total.written);
     let told: Vec<_> = statistics(&unpacked).iter().map(|told| told.delivered).collect();
@@ -512,7 +504,7 @@ fn frames_of_14_to_9000_bytes_are_kept_whole() {
     }
     const COUNT: u32 = 2_000;
     let (lab, folder) = (Lab::with_mtu(1, 9_000), Folder::new("lengths"));
-    let path = folder.path().join("x.pcapng");
+    let path = folder.join("x.pcapng");
     let session = Session::start(Options {
         snaplen: 65_535,
         ring_slots: Some(4096),
@@ -550,7 +542,7 @@ fn the_only_file_can_be_read_while_it_grows() {
         return;
     }
     let (lab, folder) = (Lab::new(1), Folder::new("live"));
-    let path = folder.path().join("x.pcapng");
+    let path = folder.join("x.pcapng");
     let session = Session::start(roomy(&lab, &path)).unwrap();
     for count in 1..4 {
         lab.send((0..100).map(|number| frame(number, 100)));

@@ -8,11 +8,12 @@ use capture::{
     XdpModeChoice,
 };
 use host::{Netns, Stack};
-use lab::{Folder, Lab, RX_DEV, can_run, frame, run, tshark, wait_until};
+use lab::{Lab, RX_DEV, SmallFileSystem, can_run, frame, run, tshark, wait_until};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
+use testkit::Folder;
 
 /// Length of the n-th frame of a test: all from 46 to 1514.
 fn frame_len(number: u32) -> usize {
@@ -59,7 +60,7 @@ fn mirror_mode_writes_every_frame_and_the_host_sees_it_too() {
     }
     const COUNT: u32 = 10_007;
     let (lab, folder) = (Lab::new(1), Folder::new("mirror"));
-    let file = folder.path().join("x.pcapng");
+    let file = folder.join("x.pcapng");
     let session = Session::start(lab.options(Output::File(file.clone()))).unwrap();
     let listener = lab.listener();
     assert_eq!(xdp(&session).mode, XdpMode::Native);
@@ -121,7 +122,7 @@ fn drop_mode_writes_every_frame_and_the_host_sees_none() {
     }
     const COUNT: u32 = 3_000;
     let (lab, folder) = (Lab::new(1), Folder::new("drop"));
-    let file = folder.path().join("x.pcapng");
+    let file = folder.join("x.pcapng");
     let options = Options { mode: Mode::Drop, ..lab.options(Output::File(file.clone())) };
     let session = Session::start(options).unwrap();
     let listener = lab.listener();
@@ -164,7 +165,7 @@ fn exactly_the_limit_is_written_and_the_rest_is_counted() {
     }
     let (lab, folder) = (Lab::new(2), Folder::new("limit"));
     for limit in [1_u32, 2, 63, 64, 65, 1000] {
-        let file = folder.path().join(format!("{limit}.pcapng"));
+        let file = folder.join(format!("{limit}.pcapng"));
         let options = Options { frames_max: Some(limit.into()), ..lab.options(Output::File(file.clone())) };
         let session = Session::start(options).unwrap();
         assert!(!session.is_finished());
@@ -225,26 +226,11 @@ fn frames_lost_in_a_full_ring_are_counted_and_told_in_the_file() {
     assert_eq!(total.received, total.captured + total.lost_ring);
     assert_eq!(total.captured, total.written + total.lost_disk);
 
-    let file = folder.path().join("x.pcapng");
+    let file = folder.join("x.pcapng");
     std::fs::write(&file, &*bytes.lock().unwrap()).unwrap();
     let told = tshark(&file, &["frame.drop_count", "frame.len"]);
     assert_eq!(told.len() as u64, total.written);
     assert_eq!(told.iter().filter_map(|row| row[0].parse::<u64>().ok()).sum::<u64>(), total.lost());
-}
-
-/// A file system of so many bytes.
-fn small_file_system(name: &str, size: &str) -> Folder {
-    let folder = Folder::new(name);
-    let options = format!("size={size}");
-    nix::mount::mount(
-        Some("wrc"),
-        folder.path(),
-        Some("tmpfs"),
-        nix::mount::MsFlags::empty(),
-        Some(options.as_str()),
-    )
-    .unwrap();
-    folder
 }
 
 #[test]
@@ -253,8 +239,8 @@ fn full_disk_is_an_error_that_names_the_file_and_counts_what_it_cost() {
         return;
     }
     const COUNT: u32 = 5_000;
-    let (lab, folder) = (Lab::new(1), small_file_system("enospc", "100k"));
-    let file = folder.path().join("x.pcapng");
+    let (lab, folder) = (Lab::new(1), SmallFileSystem::new("enospc", "100k"));
+    let file = folder.join("x.pcapng");
     let session = Session::start(lab.options(Output::File(file.clone()))).unwrap();
     send(&lab, COUNT);
     wait_until(|| session.is_finished());
@@ -279,9 +265,9 @@ fn disk_without_room_for_anything_is_refused_at_the_start() {
     if !can_run() {
         return;
     }
-    let (lab, folder) = (Lab::new(1), small_file_system("zero", "4k"));
-    std::fs::write(folder.path().join("other"), [0; 4096]).unwrap();
-    let file = folder.path().join("x.pcapng");
+    let (lab, folder) = (Lab::new(1), SmallFileSystem::new("zero", "4k"));
+    std::fs::write(folder.join("other"), [0; 4096]).unwrap();
+    let file = folder.join("x.pcapng");
     let error = Session::start(lab.options(Output::File(file.clone()))).err().unwrap();
     assert_eq!(error.to_string(), format!("cannot write to {} after 0 bytes", file.display()));
     assert!(!file.exists(), "nothing is left behind");
@@ -294,7 +280,7 @@ fn device_with_a_program_is_refused_by_its_name_and_the_file_is_not_touched() {
         return;
     }
     let (lab, folder) = (Lab::new(1), Folder::new("busy"));
-    let file = folder.path().join("x.pcapng");
+    let file = folder.join("x.pcapng");
     std::fs::write(&file, "precious").unwrap();
     let first = Session::start(lab.options(Output::Nowhere)).unwrap();
     let second = Options { source: SourceKind::Xdp, ..lab.options(Output::File(file.clone())) };
@@ -362,7 +348,7 @@ fn every_queue_is_captured_and_named() {
     }
     const COUNT: u32 = 2_000;
     let (lab, folder) = (Lab::new(4), Folder::new("queues"));
-    let file = folder.path().join("x.pcapng");
+    let file = folder.join("x.pcapng");
     let session = Session::start(lab.options(Output::File(file.clone()))).unwrap();
     send(&lab, COUNT);
     assert_eq!(session.stop().stats.total(), whole(COUNT));
@@ -380,7 +366,7 @@ fn jumbo_frames_are_captured_whole_and_native() {
         return;
     }
     let (lab, folder) = (Lab::with_mtu(1, 9000), Folder::new("jumbo"));
-    let file = folder.path().join("x.pcapng");
+    let file = folder.join("x.pcapng");
     let options = Options { snaplen: 65_535, ..lab.options(Output::File(file.clone())) };
     let session = Session::start(options).unwrap();
     assert_eq!(xdp(&session).mode, XdpMode::Native);
@@ -404,7 +390,7 @@ fn device_that_is_deleted_ends_the_capture() {
         return;
     }
     let (lab, folder) = (Lab::new(1), Folder::new("gone"));
-    let file = folder.path().join("x.pcapng");
+    let file = folder.join("x.pcapng");
     let session = Session::start(lab.options(Output::File(file.clone()))).unwrap();
     send(&lab, 1_000);
     assert!(!session.is_finished());
@@ -423,7 +409,7 @@ fn snaplen_up_to_the_whole_frame_keeps_the_right_bytes() {
     }
     let (lab, folder) = (Lab::with_mtu(1, 3400), Folder::new("snaplen"));
     for snaplen in [14, 60, 200, 1514, 65_535] {
-        let file = folder.path().join(format!("{snaplen}.pcapng"));
+        let file = folder.join(format!("{snaplen}.pcapng"));
         let options = Options { snaplen, ..lab.options(Output::File(file.clone())) };
         let session = Session::start(options).unwrap();
         let frames = [60, 201, 1514, 3400].map(|len| frame(9, len));

@@ -1,17 +1,19 @@
 //! Where frames are taken, and which: filters, packet sockets, directions, several devices, frames
 //! of every length.
 
+#[expect(dead_code, reason = "the lab serves other tests too")]
 mod lab;
 
 use capture::{
     CaptureDirection, CaptureError, Counts, Fanout, Mode, Options, Output, Session, SourceFacts, SourceKind,
 };
 use host::{Stack, VethEnd};
-use lab::{Folder, Lab, RX_DEV, RawSocket, TX_DEV, can_run, frame, tshark, wait_until};
+use lab::{Lab, RX_DEV, RawSocket, TX_DEV, can_run, frame, tshark, wait_until};
 use std::io::{self, Write};
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex};
+use testkit::Folder;
 
 /// Port that the frames of the lab go to, and another.
 const PORT: u16 = 9;
@@ -41,7 +43,7 @@ impl Capture {
     /// Of the receiving end into a file, with further options.
     fn start(lab: &Lab, name: &str, change: impl FnOnce(Options) -> Options) -> Self {
         let folder = Folder::new(name);
-        let options = lab.options(Output::File(folder.path().join("x.pcapng")));
+        let options = lab.options(Output::File(folder.join("x.pcapng")));
         Self { session: Session::start(change(options)).unwrap(), folder }
     }
 
@@ -50,7 +52,7 @@ impl Capture {
     }
 
     fn file(&self) -> PathBuf {
-        self.folder.path().join("x.pcapng")
+        self.folder.join("x.pcapng")
     }
 
     /// The counts, and a row for each frame in the file.
@@ -107,7 +109,7 @@ fn a_wrong_filter_is_refused_before_the_file_is_touched() {
         return;
     }
     let (lab, folder) = (Lab::new(1), Folder::new("wrong"));
-    let file = folder.path().join("x.pcapng");
+    let file = folder.join("x.pcapng");
     std::fs::write(&file, "precious").unwrap();
     for (filter, source) in [("udp prot 9", SourceKind::Xdp), ("ip6 protochain 17", SourceKind::Tpacket)] {
         let options =
@@ -197,7 +199,7 @@ fn loopback_is_captured_once_by_packet_sockets() {
     let (lab, folder) = (Lab::new(1), Folder::new("lo"));
     Stack::of(&lab.rx).unwrap().set_up("lo").unwrap();
     for direction in [CaptureDirection::In, CaptureDirection::Both] {
-        let file = folder.path().join(format!("{direction}.pcapng"));
+        let file = folder.join(format!("{direction}.pcapng"));
         let options = Options { direction, ..lab.options(Output::File(file.clone())) };
         let session = Session::start(Options { ifnames: vec!["lo".to_owned()], ..options }).unwrap();
         let SourceFacts::Tpacket(facts) = session.devices()[0].source.clone() else {
@@ -320,7 +322,7 @@ fn packet_rings_that_are_full_lose_what_they_say() {
     // Eight blocks of 256 KiB hold fewer frames of 1514 bytes than that, and no reader empties them
     // meanwhile.
     let (gate, folder) = (Gate::default(), Folder::new("full"));
-    let file = folder.path().join("x.pcapng");
+    let file = folder.join("x.pcapng");
     let stream = Output::Stream { name: "a gate".to_owned(), to: Box::new(gate.clone()) };
     let options = Options { snaplen: 1514, ring_slots: Some(2), ..tpacket(lab.options(stream)) };
     let session = Session::start(options).unwrap();
@@ -469,7 +471,7 @@ fn datagrams_as_long_as_they_can_be() {
     for source in [SourceKind::Xdp, SourceKind::Tpacket] {
         let (lab, folder) = (Lab::new(1), Folder::new("long"));
         Stack::of(&lab.rx).unwrap().set_up("lo").unwrap();
-        let file = folder.path().join("x.pcapng");
+        let file = folder.join("x.pcapng");
         let options = Options { source, snaplen: 65_535, ..lab.options(Output::File(file.clone())) };
         let session = Session::start(Options { ifnames: vec!["lo".to_owned()], ..options }).unwrap();
         lab.rx

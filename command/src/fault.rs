@@ -142,25 +142,25 @@ pub enum Fault {
     /// No such interface.
     #[error("there is no device \"{name}\" in this network namespace")]
     NoInterface {
-        /// The name, as arg.
+        /// The name, as written.
         name: String,
     },
     /// Not Ethernet and not loopback.
     #[error("{name} is neither Ethernet nor loopback")]
     NotEthernet {
-        /// The name, as arg.
+        /// The name, as written.
         name: String,
     },
     /// Not up.
     #[error("{name} is down (`ip link set DEV up` first)")]
     InterfaceDown {
-        /// The name, as arg.
+        /// The name, as written.
         name: String,
     },
     /// No file can have that name.
     #[error("\"{name}\" cannot be the name of a control file")]
     NotAFileName {
-        /// The name, as arg.
+        /// The name, as written.
         name: String,
     },
 }

@@ -3,6 +3,9 @@
 //! NUL is not a separator, but it ends a word when words are compared ([`until_nul`]).
 //! Specification section 2.
 
+use crate::{Fault, Refusal};
+use std::ops::Range;
+
 /// The bytes between words. Not comma, colon, NUL or vertical tab.
 fn is_separator(byte: u8) -> bool {
     matches!(byte, b'"' | b'\n' | b'\r' | b'\t' | b' ' | b'=')
@@ -18,6 +21,25 @@ pub(crate) struct Scan<'a> {
 impl<'a> Scan<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
+    }
+
+    /// The command word of a write, up to a NUL, and its place; what follows is its value.
+    ///
+    /// # Errors
+    /// [`Fault::Empty`].
+    pub(crate) fn command_word(
+        bytes: &'a [u8],
+        len_max: usize,
+    ) -> Result<(Self, &'a [u8], Range<usize>), Refusal> {
+        if bytes.is_empty() {
+            return Err(Refusal { fault: Fault::Empty, span: 0..0 });
+        }
+        let mut scan = Self::new(bytes);
+        scan.skip_separators();
+        let start = scan.at();
+        let word = until_nul(scan.word(len_max));
+        scan.skip_separators();
+        Ok((scan, word, start..start + word.len()))
     }
 
     /// Bytes read so far.

@@ -91,7 +91,7 @@ impl Arg {
     }
 }
 
-/// What `pgctrl` can be test.
+/// One command of `pgctrl`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PgctrlCommand {
     /// Run every device instance of the tree and wait for the end.

@@ -7,12 +7,12 @@ use crate::{Fault, Refusal};
 
 /// Bytes of a command word on thread files.
 const WORD_LEN_MAX: usize = 39;
-/// What a thread can be test.
+/// One command of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ThreadCommand {
     /// Add a device instance.
     AddDevice {
-        /// `DEV[@NAME]` as arg, 31 bytes at most.
+        /// `DEV[@NAME]` as written, at most 31 bytes.
         name: Vec<u8>,
     },
     /// Remove all device instances of this thread.
@@ -27,15 +27,7 @@ impl ThreadCommand {
     /// # Errors
     /// [`Fault::Empty`] and [`Fault::UnknownCommand`], both EINVAL; the thread's result stays.
     pub fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
-        if bytes.is_empty() {
-            return Err(Refusal { fault: Fault::Empty, span: 0..0 });
-        }
-        let mut scan = Scan::new(bytes);
-        scan.skip_separators();
-        let start = scan.at();
-        let word = until_nul(scan.word(WORD_LEN_MAX));
-        let span = start..start + word.len();
-        scan.skip_separators();
+        let (mut scan, word, span) = Scan::command_word(bytes, WORD_LEN_MAX)?;
         let mut commands = COMMANDS.iter().filter(|spec| spec.place == FileKind::Thread);
         match commands.find(|spec| spec.word.as_bytes() == word).map(|spec| &spec.act) {
             Some(Action::AddDevice) => {

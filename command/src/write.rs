@@ -20,15 +20,7 @@ impl Device {
     /// [`Refusal`]. The settings stay, except for `imix_weights` and `mpls`, which are emptied.
     /// Only an unknown command and a bad address change the result text.
     pub fn write(&mut self, bytes: &[u8], facts: &Facts) -> Result<usize, Refusal> {
-        if bytes.is_empty() {
-            return Err(Refusal { fault: Fault::Empty, span: 0..0 });
-        }
-        let mut scan = Scan::new(bytes);
-        scan.skip_separators();
-        let start = scan.at();
-        let word = until_nul(scan.word(WORD_LEN_MAX));
-        let word_span = start..start + word.len();
-        scan.skip_separators();
+        let (mut scan, word, word_span) = Scan::command_word(bytes, WORD_LEN_MAX)?;
         let Some((spec, set)) = find(word, facts) else {
             return Err(self.no_such_parameter(word, word_span));
         };

@@ -1,4 +1,4 @@
-//! Telling systemd how a service is doing: one datagram to `NOTIFY_SOCKET` (sd_notify(3)).
+//! Reports the state of a service to systemd: one datagram to `NOTIFY_SOCKET` (sd_notify(3)).
 
 use std::ffi::OsStr;
 use std::io;
@@ -48,10 +48,10 @@ mod tests {
 
     #[test]
     fn a_path_socket_hears_it() {
-        let path = std::env::temp_dir().join(format!("wirerate-notify-test-{}", std::process::id()));
+        let folder = testkit::Folder::new("notify");
+        let path = folder.join("socket");
         let manager = UnixDatagram::bind(&path).unwrap();
         send(path.as_os_str(), "STOPPING=1\n").unwrap();
-        std::fs::remove_file(&path).unwrap();
         assert_eq!(received(&manager), "STOPPING=1\n");
     }
 }

@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn links_of_the_same_name_are_one_place_and_a_multi_call_link_is_its_own() {
-        let dir = std::env::temp_dir().join(format!("wrd-places-{}", std::process::id()));
+        let dir = testkit::Folder::new("places");
         let [one, two] = ["one", "two"].map(|name| dir.join(name));
         fs::create_dir_all(&one).unwrap();
         fs::create_dir_all(&two).unwrap();
@@ -278,7 +278,6 @@ mod tests {
         assert_eq!(found("wrd-ip"), expected);
         assert_eq!(found("wrd-modprobe"), [two.canonicalize().unwrap().join("wrd-modprobe")]);
         assert!(found("wrd-none").is_empty());
-        fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]

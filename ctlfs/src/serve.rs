@@ -1,7 +1,7 @@
-//! The daemon: the control tree on a directory, for everyone, until a signal ends it.
+//! The daemon: the control tree on a directory, for all processes, until a signal ends it.
 //!
-//! The mount table shows the owner of the directory, because our mounts carry its process ID; no
-//! pid file can go stale. A mount whose daemon died answers `ENOTCONN` and is taken over.
+//! Our mounts carry the process ID of their owner, so the mount table shows it and no pid file can
+//! become stale. A mount whose daemon died returns `ENOTCONN` and is taken over.
 
 use crate::mount::{MountError, Mounted, TreeShape, mount_and_then, unescape};
 use crate::notify::notify;
@@ -390,7 +390,8 @@ mod tests {
 
     #[test]
     fn the_directory_that_it_made_goes_when_the_tree_cannot_be_made() {
-        let mount = std::env::temp_dir().join(format!("wrd-unplanted-{}", std::process::id()));
+        let folder = testkit::Folder::new("serve");
+        let mount = folder.join("mount");
         let serve = Serve { mount: mount.clone(), netns: None };
         let seen = mount.clone();
         let error = run(&serve, move || {

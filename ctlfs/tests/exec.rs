@@ -1,6 +1,6 @@
-//! `exec` as a person sees it: one command with the control tree at `/proc/net/pktgen` (root).
+//! `exec` as a user sees it: one command with the control tree at `/proc/net/pktgen` (root).
 //!
-//! Runs the example `dry`, which makes frames and sends none.
+//! Runs the example `dry`, which builds frames and sends none.
 
 mod dry;
 
@@ -135,18 +135,16 @@ const SECURE_PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bi
 /// first of its PATH.
 fn with_programs(test: &str, script: &str) -> Option<Output> {
     let mut command = dry::command()?;
-    let bin = std::env::temp_dir().join(format!("wrd-{test}-{}", std::process::id()));
-    fs::create_dir(&bin).unwrap();
+    let bin = testkit::Folder::new(test);
     let kmod = bin.join("kmod");
     fs::write(&kmod, "#!/bin/sh\necho \"real ${0##*/}:\" \"$@\"\nexit 5\n").unwrap();
     fs::set_permissions(&kmod, PermissionsExt::from_mode(0o755)).unwrap();
     fs::copy(&kmod, bin.join("rmmod")).unwrap();
     std::os::unix::fs::symlink("kmod", bin.join("modprobe")).unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    command.args(["exec", "--", "bash", "-c", script]).env("PATH", path).env("BIN", &bin);
+    command.args(["exec", "--", "bash", "-c", script]).env("PATH", path).env("BIN", &*bin);
     let output = command.output().unwrap();
     assert!(fs::read_to_string(bin.join("rmmod")).unwrap().contains("real"), "the host keeps its own");
-    fs::remove_dir_all(&bin).unwrap();
     assert_no_trace();
     Some(output)
 }

@@ -107,7 +107,8 @@ fn start(lab: &Lab, device: &mut Device, facts: &Facts, engine: EngineKind) -> R
 
 /// Has the oracle's tool look at all cases; the names of those that differ, and what it said.
 fn compare(oracle: &Path, lab: &Lab, frames: &[Stamped]) -> (BTreeSet<String>, String) {
-    let file = std::env::temp_dir().join(format!("wirerate-oracle-{}.pcap", std::process::id()));
+    let folder = testkit::Folder::new("oracle");
+    let file = folder.join("x.pcap");
     std::fs::write(&file, pcap(frames)).expect("the capture can be written");
     let output = Command::new("python3")
         .arg(oracle.join("check_frames.py"))
@@ -117,7 +118,6 @@ fn compare(oracle: &Path, lab: &Lab, frames: &[Stamped]) -> (BTreeSet<String>, S
         .arg(oracle.join("frames.json"))
         .output()
         .expect("python3 can be run");
-    std::fs::remove_file(&file).expect("the capture can be removed");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains(" passed, "), "{said}{}", String::from_utf8_lossy(&output.stderr));
     // A line for each complaint, the case first, and a summary.

@@ -17,7 +17,8 @@ pub(crate) const MEMORY_WORDS: u32 = 16;
 /// frame (`SKF_*_OFF`).
 const EXTENSIONS_START: u32 = 0x8000_0000;
 
-/// One instruction as it is stored (`struct sock_filter`).
+/// One instruction as the kernel and libpcap store it (`struct sock_filter`, `struct bpf_insn`).
+#[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Instruction {
     /// What to do.

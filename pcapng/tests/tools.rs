@@ -1,39 +1,19 @@
-//! Wireshark's programs and tcpdump read what this crate writes, and the other way round.
+//! Wireshark's programs and tcpdump read what this crate writes, and this crate reads what they
+//! write.
 
 use pcapng::{
     Block, Interface, Name, Names, Packet, PacketBuf, PacketFlags, Reader, Section, Statistics, Writer, pcap,
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use testkit::has_program;
+use testkit::{Folder, has_program};
 
 const TIME_NS: u64 = 1_700_000_000_123_456_789;
 
-/// A directory of this test alone, gone with it.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(test: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("wirerate-pcapng-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
-        let path = self.file(name);
-        std::fs::write(&path, bytes).unwrap();
-        path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+fn write(folder: &Folder, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::write(&path, bytes).unwrap();
+    path
 }
 
 /// What a program prints; it must end well and have nothing to complain of.
@@ -126,8 +106,8 @@ fn capinfos_counts_what_was_written() {
     if !has_program("capinfos") {
         return;
     }
-    let scratch = Scratch::new("capinfos");
-    let path = scratch.write("file.pcapng", &pcapng_file());
+    let folder = Folder::new("capinfos");
+    let path = write(&folder, "file.pcapng", &pcapng_file());
     let text = run("capinfos", &["-M"], &[&path]);
     let has_line = |line: &[&str]| text.lines().any(|found| line.iter().all(|part| found.contains(part)));
     for line in [
@@ -156,8 +136,8 @@ fn tshark_sees_every_field() {
     if !has_program("tshark") {
         return;
     }
-    let scratch = Scratch::new("tshark");
-    let path = scratch.write("file.pcapng", &pcapng_file());
+    let folder = Folder::new("tshark");
+    let path = write(&folder, "file.pcapng", &pcapng_file());
     let fields = [
         "frame.time_epoch",
         "frame.cap_len",
@@ -202,10 +182,10 @@ fn tshark_reads_a_cut_file_up_to_its_last_block() {
     if !has_program("tshark") {
         return;
     }
-    let scratch = Scratch::new("cut");
+    let folder = Folder::new("cut");
     let whole = pcapng_file();
     // Within the last packet, of 65,535 bytes.
-    let path = scratch.write("cut.pcapng", &whole[..whole.len() - 40_000]);
+    let path = write(&folder, "cut.pcapng", &whole[..whole.len() - 40_000]);
     let output = Command::new("tshark").args(["-n", "-r"]).arg(&path).output().unwrap();
     let seen = String::from_utf8_lossy(&output.stdout).lines().count();
     let mut reader = Reader::new(std::fs::File::open(&path).unwrap());
@@ -246,10 +226,10 @@ fn editcap_keeps_everything_there_and_back() {
     if !has_program("editcap") {
         return;
     }
-    let scratch = Scratch::new("editcap");
-    let path = scratch.write("file.pcapng", &pcapng_file());
+    let folder = Folder::new("editcap");
+    let path = write(&folder, "file.pcapng", &pcapng_file());
     for (format, unit_ns) in [("pcapng", 1), ("nsecpcap", 1), ("pcap", 1_000)] {
-        let copy = scratch.file(format);
+        let copy = folder.join(format);
         run("editcap", &["-F", format], &[&path, &copy]);
         let read = if format == "pcapng" { packets_of(&copy) } else { records_of(&copy) };
         assert_same_packets(format, &read, unit_ns);
@@ -264,9 +244,9 @@ fn editcap_writes_interfaces_as_we_read_them() {
     if !has_program("editcap") {
         return;
     }
-    let scratch = Scratch::new("editcap-blocks");
-    let path = scratch.write("file.pcapng", &pcapng_file());
-    let copy = scratch.file("copy.pcapng");
+    let folder = Folder::new("editcap-blocks");
+    let path = write(&folder, "file.pcapng", &pcapng_file());
+    let copy = folder.join("copy.pcapng");
     run("editcap", &["-F", "pcapng"], &[&path, &copy]);
     let interface_of = |block| if let Block::Interface(interface) = block { Some(interface) } else { None };
     let blocks = Reader::new(std::fs::File::open(&copy).unwrap());
@@ -290,9 +270,9 @@ fn tcpdump_copies_our_pcap_byte_for_byte() {
     if !has_program("tcpdump") {
         return;
     }
-    let scratch = Scratch::new("tcpdump");
-    let path = scratch.write("file.pcap", &pcap_file());
-    let copy = scratch.file("copy.pcap");
+    let folder = Folder::new("tcpdump");
+    let path = write(&folder, "file.pcap", &pcap_file());
+    let copy = folder.join("copy.pcap");
     let to = ["--time-stamp-precision=nano", "-w", copy.to_str().unwrap(), "-r"];
     run("tcpdump", &to, &[&path]);
     assert!(std::fs::read(&copy).unwrap() == pcap_file(), "tcpdump's copy differs");
@@ -308,10 +288,10 @@ fn tcpdump_reads_our_pcapng() {
     if !has_program("tcpdump") {
         return;
     }
-    let scratch = Scratch::new("tcpdump-ng");
+    let folder = Folder::new("tcpdump-ng");
     // libpcap wants one snaplen and one resolution for all interfaces, and does not know filters
     // and names.
-    let path = scratch.write("file.pcapng", &pcapng_file());
+    let path = write(&folder, "file.pcapng", &pcapng_file());
     let seen = run("tcpdump", &["-n", "-tt", "--time-stamp-precision=nano", "-r"], &[&path]);
     let times: Vec<&str> = seen.lines().filter_map(|line| line.split(' ').next()).collect();
     let time = |packet: &PacketBuf| {
@@ -325,9 +305,9 @@ fn a_pipe_into_dumpcap_comes_out_the_same() {
     if !has_program("dumpcap") {
         return;
     }
-    let scratch = Scratch::new("dumpcap");
-    let copy = scratch.file("copy.pcapng");
-    let input = scratch.write("file.pcap", &pcap_file());
+    let folder = Folder::new("dumpcap");
+    let copy = folder.join("copy.pcapng");
+    let input = write(&folder, "file.pcap", &pcap_file());
     let output = Command::new("dumpcap")
         .args(["-q", "-i", "-", "-w"])
         .arg(&copy)
@@ -346,8 +326,8 @@ fn a_stream_of_ours_can_be_piped_into_tshark() {
     if !has_program("tshark") {
         return;
     }
-    let scratch = Scratch::new("pipe");
-    let path = scratch.write("file.pcapng", &pcapng_file());
+    let folder = Folder::new("pipe");
+    let path = write(&folder, "file.pcapng", &pcapng_file());
     let output = Command::new("tshark")
         .args(["-n", "-l", "-i", "-", "-T", "fields", "-e", "frame.len"])
         .stdin(std::fs::File::open(&path).unwrap())

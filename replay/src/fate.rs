@@ -1,5 +1,7 @@
 //! What became of each record.
 
+use serde::Serialize;
+
 /// What became of one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -22,7 +24,7 @@ pub enum Fate {
 }
 
 /// Number of records of each fate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Fates {
     /// [`Fate::Sent`].
     pub sent: u64,
@@ -62,6 +64,22 @@ impl Fates {
         } += count;
     }
 
+    /// Adds the records of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        for (fate, count) in [
+            (Fate::Sent, other.sent),
+            (Fate::NotWanted, other.not_wanted),
+            (Fate::Cut, other.cut),
+            (Fate::TooLong, other.too_long),
+            (Fate::LinkType, other.link_type),
+            (Fate::Damaged, other.damaged),
+            (Fate::AfterEnd, other.after_end),
+            (Fate::Error, other.errors),
+        ] {
+            self.add(fate, count);
+        }
+    }
+
     /// All records.
     pub fn total(&self) -> u64 {
         self.sent
@@ -99,6 +117,9 @@ mod tests {
         ];
         all.into_iter().for_each(|fate| fates.count(fate));
         assert_eq!(fates.total(), all.len() as u64);
+        let mut twice = fates;
+        twice.merge(&fates);
+        assert_eq!(twice.total(), 2 * all.len() as u64);
         assert!(fates.fell_short());
         let asked = Fates { sent: 3, not_wanted: 2, cut: 1, after_end: 4, ..Fates::default() };
         assert!(!asked.fell_short());

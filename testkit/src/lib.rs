@@ -1,4 +1,4 @@
-//! Test support for all crates: skips, golden files, fuzz rounds.
+//! Test support for all crates: skips, temporary folders, golden files, fuzz rounds.
 //!
 //! A skip is printed to standard error past the test harness, which hides the output of tests that
 //! pass, and is written to the file that `WIRERATE_SKIPS` names. `make test` prints that list at
@@ -6,9 +6,11 @@
 
 #![forbid(unsafe_code)]
 
+mod folder;
 mod fuzz;
 mod golden;
 
+pub use folder::Folder;
 pub use fuzz::fuzz;
 pub use golden::{compare, golden};
 

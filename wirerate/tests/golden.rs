@@ -4,6 +4,7 @@
 mod tries;
 
 use std::process::{Command, Stdio};
+use testkit::Folder;
 
 struct Said {
     status: i32,
@@ -70,13 +71,10 @@ fn report_of_a_file_that_is_no_result_file_is_refused() {
 
 #[test]
 fn report_writes_the_page() {
-    let folder = std::env::temp_dir().join(format!("wirerate-golden-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder in /tmp");
-    let path = folder.join("report.html");
-    let name = path.to_str().expect("a path of letters");
-    let said = wirerate(&["report", "../report/tests/golden/short.jsonl", "-o", name]);
+    let folder = Folder::new("report");
+    let path = folder.file("report.html");
+    let said = wirerate(&["report", "../report/tests/golden/short.jsonl", "-o", &path]);
     let page = std::fs::read_to_string(&path);
-    std::fs::remove_dir_all(&folder).expect("the folder is ours");
     assert_eq!((said.status, said.stdout.as_str(), said.stderr.as_str()), (0, "", ""));
     assert_eq!(
         page.expect("it was written"),
@@ -159,14 +157,14 @@ fn frames_of_the_packet_language_are_shown_decoded_or_as_bytes() {
 
 #[test]
 fn a_file_in_the_packet_language_is_shown_by_send() {
-    let path = std::env::temp_dir().join(format!("wirerate-frames-{}.cfg", std::process::id()));
-    std::fs::write(&path, wirerate(&["trafgen", "--example"]).stdout).expect("a file for the frames");
-    let file = path.to_str().unwrap();
+    let folder = Folder::new("frames");
+    let file = &folder.file("x.cfg");
+    std::fs::write(file, wirerate(&["trafgen", "--example"]).stdout).expect("a file for the frames");
     let said = wirerate(&["send", "x", "--frames", file, "--dry-run=3", "--count", "3"]);
     assert_eq!((said.status, said.stdout.matches("frame ").count()), (0, 3), "{}", said.stderr);
-    std::fs::write(&path, "{ eth(da=1 }").expect("another text");
+    std::fs::write(file, "{ eth(da=1 }").expect("another text");
     let said = wirerate(&["send", "x", "--frames", file, "--dry-run"]);
-    std::fs::remove_file(&path).expect("the file is there");
+    std::fs::remove_file(file).expect("the file is there");
     assert_eq!(said.status, 2, "{}", said.stderr);
     assert!(said.stderr.contains(&format!("cannot read {file}: ")), "{}", said.stderr);
     let said = wirerate(&["send", "x", "--frames", file, "--dry-run"]);
@@ -221,9 +219,8 @@ fn the_example_of_trafgen_is_a_configuration() {
 
 #[test]
 fn trafgen_reads_the_frames_that_it_wrote() {
-    let folder = std::env::temp_dir().join(format!("wirerate-trafgen-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder for the files");
-    let file = |name: &str| folder.join(name).to_str().expect("a plain path").to_owned();
+    let folder = Folder::new("trafgen");
+    let file = |name: &str| folder.file(name);
     let example = wirerate(&["trafgen", "--example"]).stdout;
     let write = |input: &[&str], out: &str| {
         let run = wirerate(&[&["trafgen", "-n", "6", "-E", "1", "-o", &file(out)], input].concat());
@@ -237,7 +234,6 @@ fn trafgen_reads_the_frames_that_it_wrote() {
     assert_eq!(read("a.cfg"), read("b.cfg"));
     let first_two = |text: &str| text.split_inclusive("}\n").take(2).collect::<String>();
     assert_eq!(first_two(&read("c.cfg")), first_two(&read("a.cfg")));
-    std::fs::remove_dir_all(&folder).expect("the folder is there");
 }
 
 #[test]
@@ -245,13 +241,12 @@ fn trafgen_passes_a_configuration_through_cpp() {
     if !testkit::has_program("cpp") {
         return;
     }
-    let path = std::env::temp_dir().join(format!("wirerate-cpp-test-{}.cfg", std::process::id()));
+    let folder = Folder::new("cpp");
+    let path = folder.file("x.cfg");
     let text = "#include <stddef.h>\n{ fill(BYTE, ETH_ALEN), c16(ETH_P_IP | TCP_FLAG_SYN) }\n";
     std::fs::write(&path, text).expect("the file can be written");
-    let run =
-        wirerate(&["trafgen", "-i", path.to_str().expect("a plain path"), "-p", "-D", "BYTE=0xab", "-V"]);
+    let run = wirerate(&["trafgen", "-i", &path, "-p", "-D", "BYTE=0xab", "-V"]);
     assert_eq!(run.stdout, "packet 0: 8 bytes\n  0000  ab ab ab ab ab ab 08 02\n", "{}", run.stderr);
-    std::fs::remove_file(&path).expect("the file is there");
 }
 
 #[test]
@@ -280,11 +275,10 @@ fn a_missing_device_is_refused() {
 
 #[test]
 fn dry_run_writes_a_file_that_begins_as_pcapng() {
-    let path = std::env::temp_dir().join(format!("wirerate-golden-{}.pcapng", std::process::id()));
-    let said =
-        wirerate(&["send", "x", "--dst", "10.0.0.1", "--dry-run=5", "--write", path.to_str().unwrap()]);
+    let folder = Folder::new("dry-run");
+    let path = folder.file("x.pcapng");
+    let said = wirerate(&["send", "x", "--dst", "10.0.0.1", "--dry-run=5", "--write", &path]);
     let bytes = std::fs::read(&path).expect("the file was written");
-    std::fs::remove_file(&path).expect("and can be removed");
     assert_eq!(said.status, 0, "{}", said.stderr);
     assert_eq!(bytes[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
     let frames = bytes.windows(4).filter(|window| *window == 0xbe9b_e955_u32.to_be_bytes()).count();
@@ -369,8 +363,7 @@ fn words_of_other_tools_with_a_clear_meaning_are_accepted() {
 /// The commands after `try:` of these answers run as they are.
 #[test]
 fn commands_that_answers_offer_can_be_pasted() {
-    let folder = std::env::temp_dir().join(format!("wirerate-tries-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder for the files");
+    let folder = Folder::new("tries");
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_wirerate"));
     let path = format!("{}:/usr/bin:/bin", binary.parent().expect("it is in a folder").display());
     for word in ["--tcp", "--hex", "--vxlan", "--dts"] {
@@ -385,10 +378,9 @@ fn commands_that_answers_offer_can_be_pasted() {
                 false => command.to_owned(),
             };
             let mut shell = Command::new("sh");
-            let run = shell.args(["-c", &line]).env("PATH", &path).current_dir(&folder).output();
+            let run = shell.args(["-c", &line]).env("PATH", &path).current_dir(&*folder).output();
             let run = run.expect("there is a shell");
             assert!(run.status.success(), "{line}: {}", String::from_utf8_lossy(&run.stderr));
         }
     }
-    std::fs::remove_dir_all(&folder).expect("the folder is there");
 }

@@ -3,31 +3,15 @@
 
 use pcapng::{Interface, Packet, Section, Writer, pcap};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
+use testkit::Folder;
 
 const FRAMES: u64 = 200;
 const START_NS: u64 = 1_700_000_000_000_000_000;
 const GAP_NS: u64 = 1_000_000;
 /// Addresses of the made header, as the arguments below give them.
 const MACS: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
-
-/// A folder that goes when the test is over.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("wre-replay-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("the temporary folder can be written");
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// An IPv4 packet of UDP of 86 bytes.
 fn ip(number: u64) -> Vec<u8> {
@@ -162,8 +146,8 @@ fn odd_files_are_played_or_named_with_their_exit_code() {
     ];
     let mut text = String::new();
     for (name, bytes) in files {
-        std::fs::write(folder.0.join(name), bytes).unwrap();
-        let (said, code) = replay(&folder.0, &[name]);
+        std::fs::write(folder.join(name), bytes).unwrap();
+        let (said, code) = replay(&folder, &[name]);
         text += &format!("$ wirerate replay no-device --dry-run {name}\n{said}exit code {code}\n\n");
     }
     testkit::golden("replay_odd_files.txt", &text);
@@ -183,8 +167,8 @@ fn every_form_of_a_file_gives_the_frames_in_order_with_their_times() {
         ("sll", with_header(113, &sll)),
         ("null", with_header(108, &[0, 0, 0, 2])),
     ] {
-        std::fs::write(folder.0.join(name), bytes).unwrap();
-        let frames = written(&folder.0, &[name, "--src-mac", "02:00:00:00:00:01"]);
+        std::fs::write(folder.join(name), bytes).unwrap();
+        let frames = written(&folder, &[name, "--src-mac", "02:00:00:00:00:01"]);
         for (number, (found, expected)) in frames.iter().zip(expected()).enumerate() {
             assert_eq!(found.1, number as u64 * GAP_NS, "{name}");
             assert_eq!(found.2, expected, "{name}, frame {number}");
@@ -197,10 +181,10 @@ fn every_form_of_a_file_gives_the_frames_in_order_with_their_times() {
 fn loops_merging_selection_and_two_devices_keep_the_count_of_packets() {
     let folder = Folder::new("loops");
     let whole = pcap_of(1, |number| (frame(number).len() as u32, frame(number)));
-    std::fs::write(folder.0.join("a"), &whole).unwrap();
-    std::fs::write(folder.0.join("b"), &whole).unwrap();
+    std::fs::write(folder.join("a"), &whole).unwrap();
+    std::fs::write(folder.join("b"), &whole).unwrap();
     let json = |args: &[&str]| -> serde_json::Value {
-        let (said, code) = replay(&folder.0, &[args, &["--json"]].concat());
+        let (said, code) = replay(&folder, &[args, &["--json"]].concat());
         assert_eq!(code, 0, "{said}");
         serde_json::from_str(&said).unwrap()
     };
@@ -221,24 +205,24 @@ fn loops_merging_selection_and_two_devices_keep_the_count_of_packets() {
     let report = json(&["a", "--speed", "2"]);
     assert_eq!(report["duration_ns"].as_u64(), Some((FRAMES - 1) * GAP_NS / 2));
 
-    let frames = written(&folder.0, &["a", "b", "--merge"]);
+    let frames = written(&folder, &["a", "b", "--merge"]);
     let times: Vec<u64> = frames.iter().map(|(_, time_ns, _)| *time_ns).collect();
     let twice: Vec<u64> = (0..FRAMES).flat_map(|number| [number * GAP_NS; 2]).collect();
     assert_eq!(times, twice);
 
     let two = ["a", "--other", "no-device-2", "--split", "sources=10.0.0.0/8"];
-    assert!(written(&folder.0, &two).iter().all(|(interface, ..)| *interface == 0));
+    assert!(written(&folder, &two).iter().all(|(interface, ..)| *interface == 0));
     let two = ["a", "--other", "no-device-2", "--split", "sources=192.0.2.0/24"];
-    assert!(written(&folder.0, &two).iter().all(|(interface, ..)| *interface == 1));
+    assert!(written(&folder, &two).iter().all(|(interface, ..)| *interface == 1));
 }
 
 #[test]
 fn a_rewritten_file_has_the_checksums_that_tcprewrite_would_write() {
     let folder = Folder::new("rewrite");
     let whole = pcap_of(1, |number| (frame(number).len() as u32, frame(number)));
-    std::fs::write(folder.0.join("a"), whole).unwrap();
+    std::fs::write(folder.join("a"), whole).unwrap();
     let frames = written(
-        &folder.0,
+        &folder,
         &[
             "a",
             "--loop",
@@ -274,8 +258,8 @@ fn a_rewritten_file_has_the_checksums_that_tcprewrite_would_write() {
 #[test]
 fn a_filter_selects_packets_and_times_count_from_the_first_of_the_file() {
     let folder = Folder::new("filter");
-    std::fs::write(folder.0.join("a"), pcapng_of(&[1, 101])).unwrap();
-    let (said, code) = replay(&folder.0, &["a", "--filter", "udp prot 5"]);
+    std::fs::write(folder.join("a"), pcapng_of(&[1, 101])).unwrap();
+    let (said, code) = replay(&folder, &["a", "--filter", "udp prot 5"]);
     if said.contains("cannot be loaded") {
         return testkit::skip(format_args!("needs libpcap: {said}"));
     }
@@ -285,7 +269,7 @@ fn a_filter_selects_packets_and_times_count_from_the_first_of_the_file() {
         (&["udp src port 1005 or udp src port 1009", "--from", "6ms"], 1),
         (&["tcp"], 0),
     ] {
-        let (said, code) = replay(&folder.0, &[&["a", "--json", "--filter"], words].concat());
+        let (said, code) = replay(&folder, &[&["a", "--json", "--filter"], words].concat());
         let report: serde_json::Value = serde_json::from_str(&said).unwrap();
         assert_eq!((code, report["sent"].as_u64()), (0, Some(sent)), "{words:?}: {said}");
         let (read, loops) = (report["read"].as_u64().unwrap(), report["loops"].as_u64().unwrap());
@@ -302,12 +286,12 @@ fn each_loop_has_the_frames_and_the_counts_of_the_first() {
         2 => (5, vec![0; 5]),
         _ => (frame(number).len() as u32, frame(number)),
     });
-    std::fs::write(folder.0.join("a"), mixed).unwrap();
+    std::fs::write(folder.join("a"), mixed).unwrap();
     let run = |loops: &str, more: &[&str]| {
         let words = ["a", "--packets", "1-150", "--loop", loops, "--json", "--write", "out.pcapng"];
-        let (said, _) = replay(&folder.0, &[&words[..], more].concat());
+        let (said, _) = replay(&folder, &[&words[..], more].concat());
         let report: serde_json::Value = serde_json::from_str(&said).unwrap();
-        let file = std::fs::read(folder.0.join("out.pcapng")).unwrap();
+        let file = std::fs::read(folder.join("out.pcapng")).unwrap();
         let mut reader = pcapng::Reader::new(&file[..]);
         let mut frames = Vec::new();
         while let Some(block) = reader.next_block().unwrap() {

@@ -9,7 +9,7 @@ use crate::sys::{
     pcap::{self, CompileError},
 };
 use crate::{CaptureError, describe};
-use filter::{Classic, Ebpf, Instruction};
+use filter::{Classic, Ebpf};
 use host::Link;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -40,13 +40,7 @@ pub(crate) fn compile(
     };
     let text = pcap::c_string(expression).map_err(said)?;
     let program = within_limit(expression, interrupted, move || pcap::compile(&text, dlt, snaplen as i32))?;
-    let instructions = program.map_err(said)?.into_iter().map(|one| Instruction {
-        code: one.code,
-        jt: one.jt,
-        jf: one.jf,
-        k: one.k,
-    });
-    Classic::new(instructions.collect())
+    Classic::new(program.map_err(said)?)
         .map_err(|source| CaptureError::FilterProgram { expression: shortened(expression), source })
 }
 

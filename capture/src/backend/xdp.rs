@@ -7,7 +7,7 @@ use crate::backend::{filter, quiesce};
 use crate::error::first_line;
 use crate::reader::AttachedRing;
 use crate::record::consumer::{Probe, RingConsumer, STAMP_DELAY_NS};
-use crate::record::ring::Record;
+use crate::record::ring::RingRecord;
 use crate::sys::shared_ring::{self, RingReader, RingWatch};
 use crate::{CaptureError, ClockMode, Mode, Options, SourceKind, cpus, sys};
 use bpf::capture::{CaptureProgram, Metadata};
@@ -208,7 +208,7 @@ impl RingConsumer for XdpConsumer {
     }
 
     #[inline]
-    fn for_each(&self, count: u64, take: impl FnMut(Record<'_>)) {
+    fn for_each(&self, count: u64, take: impl FnMut(RingRecord<'_>)) {
         self.reader.filled(self.in_view).for_each(count, take);
     }
 

@@ -297,25 +297,12 @@ mod tests {
     use proptest::prelude::*;
     use std::fs;
     use std::os::unix::fs::MetadataExt;
-    use std::path::PathBuf;
+    use testkit::Folder;
 
-    /// A file that is gone when the test is over.
-    struct Scratch(PathBuf);
+    const FILE: &str = "x";
 
-    impl Scratch {
-        fn new(name: &str) -> Self {
-            Self(std::env::temp_dir().join(format!("wirerate-disk-{name}-{}", std::process::id())))
-        }
-
-        fn begin(&self, ways: Ways) -> io::Result<DiskFile> {
-            DiskFile::new(File::create(&self.0).unwrap(), ways)
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = fs::remove_file(&self.0);
-        }
+    fn begin(folder: &Folder, ways: Ways) -> io::Result<DiskFile> {
+        DiskFile::new(File::create(folder.join(FILE)).unwrap(), ways)
     }
 
     const ALL: [Ways; 4] = [
@@ -327,9 +314,9 @@ mod tests {
 
     /// The ways that there are here: tmpfs has none past the page cache before Linux 6.6.
     fn ways() -> Vec<Ways> {
-        let scratch = Scratch::new("ways");
+        let scratch = Folder::new("ways");
         let is_there = |ways: &Ways| {
-            let begun = scratch.begin(*ways).map(drop);
+            let begun = begin(&scratch, *ways).map(drop);
             begun.map_err(|why| testkit::skip(format_args!("{ways:?}: {why}"))).is_ok()
         };
         ALL.into_iter().filter(is_there).collect()
@@ -337,12 +324,12 @@ mod tests {
 
     #[test]
     fn there_are_no_zeros_behind_what_was_written_and_no_space_at_the_end() {
-        let scratch = Scratch::new("space");
+        let scratch = Folder::new("space");
         for ways in ways() {
-            let mut file = scratch.begin(ways).unwrap();
-            assert_eq!(fs::metadata(&scratch.0).unwrap().len(), 0, "{ways:?}");
+            let mut file = begin(&scratch, ways).unwrap();
+            assert_eq!(fs::metadata(scratch.join(FILE)).unwrap().len(), 0, "{ways:?}");
             file.write(&[7; 100_000]).unwrap();
-            let now = fs::metadata(&scratch.0).unwrap();
+            let now = fs::metadata(scratch.join(FILE)).unwrap();
             assert!(now.len() <= 100_000 && now.len() > 95_000, "{ways:?}: {} bytes", now.len());
             if ways.preallocate_bytes > 0 && ways.is_first {
                 assert!(now.blocks() * 512 >= ways.preallocate_bytes, "{ways:?}: {} blocks", now.blocks());
@@ -350,9 +337,9 @@ mod tests {
             // Something came, then nothing: now it is shown.
             file.show().unwrap();
             file.show().unwrap();
-            assert_eq!(fs::read(&scratch.0).unwrap(), [7; 100_000], "{ways:?}");
+            assert_eq!(fs::read(scratch.join(FILE)).unwrap(), [7; 100_000], "{ways:?}");
             file.finish().unwrap();
-            let end = fs::metadata(&scratch.0).unwrap();
+            let end = fs::metadata(scratch.join(FILE)).unwrap();
             assert!(
                 end.len() == 100_000 && end.blocks() * 512 < 300_000,
                 "{ways:?}: {} blocks",
@@ -364,26 +351,26 @@ mod tests {
     #[test]
     fn more_than_there_is_room_for_is_refused_before_frames_come() {
         let ways = Ways { preallocate_bytes: 1 << 60, is_direct: false, is_first: true };
-        assert!(Scratch::new("much").begin(ways).is_err());
+        assert!(begin(&Folder::new("much"), ways).is_err());
     }
 
     #[test]
     fn a_refused_preallocation_leaves_what_the_file_holds() {
-        let scratch = Scratch::new("refused");
-        fs::write(&scratch.0, "precious").unwrap();
-        let file = OpenOptions::new().write(true).open(&scratch.0).unwrap();
+        let scratch = Folder::new("refused");
+        fs::write(scratch.join(FILE), "precious").unwrap();
+        let file = OpenOptions::new().write(true).open(scratch.join(FILE)).unwrap();
         let ways = Ways { preallocate_bytes: 1 << 60, is_direct: false, is_first: true };
         assert!(DiskFile::new(file, ways).is_err());
-        assert_eq!(fs::read(&scratch.0).unwrap(), b"precious");
+        assert_eq!(fs::read(scratch.join(FILE)).unwrap(), b"precious");
     }
 
     #[test]
     fn a_file_that_another_program_truncates_is_not_said_to_be_written() {
         for ways in ways() {
-            let scratch = Scratch::new("truncated");
-            let mut file = scratch.begin(ways).unwrap();
+            let scratch = Folder::new("truncated");
+            let mut file = begin(&scratch, ways).unwrap();
             file.write(&[7; 100_000]).unwrap();
-            let other = OpenOptions::new().write(true).open(&scratch.0).unwrap();
+            let other = OpenOptions::new().write(true).open(scratch.join(FILE)).unwrap();
             other.set_len(0).unwrap();
             let (written, error) = file.write(&[7; 100]).unwrap_err();
             assert_eq!(written, 0);
@@ -391,7 +378,7 @@ mod tests {
             assert_eq!(error.to_string(), said, "{ways:?}");
             assert!(file.finish().is_err());
             // Between a check and the write that follows it.
-            let mut file = scratch.begin(Ways { is_direct: false, ..ways }).unwrap();
+            let mut file = begin(&scratch, Ways { is_direct: false, ..ways }).unwrap();
             file.write(&[7; 100_000]).unwrap();
             other.set_len(0).unwrap();
             file.file.write_all_at(&[7; 100], 100_000).unwrap();
@@ -402,13 +389,13 @@ mod tests {
 
     #[test]
     fn a_file_that_is_cut_goes_on_where_it_was_cut() {
-        let scratch = Scratch::new("cut");
-        let mut file = scratch.begin(ALL[1]).unwrap();
+        let scratch = Folder::new("cut");
+        let mut file = begin(&scratch, ALL[1]).unwrap();
         file.write(b"one two").unwrap();
         file.cut(3).unwrap();
         file.write(b" three").unwrap();
         file.finish().unwrap();
-        assert_eq!(fs::read(&scratch.0).unwrap(), b"one three");
+        assert_eq!(fs::read(scratch.join(FILE)).unwrap(), b"one three");
     }
 
     proptest! {
@@ -420,8 +407,8 @@ mod tests {
             pieces in vec((prop_oneof![0..9000_usize, 250_000..600_000_usize], any::<bool>()), 1..12),
             ways in prop::sample::select(ways()),
         ) {
-            let scratch = Scratch::new("pieces");
-            let (mut file, mut expected) = (scratch.begin(ways).unwrap(), Vec::new());
+            let scratch = Folder::new("pieces");
+            let (mut file, mut expected) = (begin(&scratch, ways).unwrap(), Vec::new());
             for (number, (len, is_shown)) in pieces.into_iter().enumerate() {
                 let piece: Vec<u8> = (0..len).map(|at| (at * 7 + number) as u8 | 1).collect();
                 file.write(&piece).unwrap();
@@ -430,11 +417,11 @@ mod tests {
                     file.show().unwrap();
                     file.show().unwrap();
                 }
-                let now = fs::read(&scratch.0).unwrap();
+                let now = fs::read(scratch.join(FILE)).unwrap();
                 prop_assert!(now.len() + PAGE_LEN > expected.len() && expected.starts_with(&now));
             }
             file.finish().unwrap();
-            prop_assert!(fs::read(&scratch.0).unwrap() == expected);
+            prop_assert!(fs::read(scratch.join(FILE)).unwrap() == expected);
         }
     }
 }

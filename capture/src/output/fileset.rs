@@ -561,7 +561,8 @@ mod tests {
 
     #[test]
     fn a_file_that_could_not_be_made_is_tried_again_long_before_the_next_is_due() {
-        let folder = std::env::temp_dir().join(format!("wirerate-files-{}", std::process::id()));
+        let parent = testkit::Folder::new("files");
+        let folder = parent.join("later");
         let one = batch(0, &[0], 96).bytes.len() as u64;
         for compression in [None, Some(Compression::Lz4)] {
             let ring = RingHandle::for_test();
@@ -606,7 +607,7 @@ mod tests {
     #[test]
     fn files_of_an_interval_begin_and_end_by_the_time_of_day() {
         const S: u64 = 1_000_000_000;
-        let folder = std::env::temp_dir().join(format!("wirerate-phc-{}", std::process::id()));
+        let folder = testkit::Folder::new("phc");
         let ring = RingHandle::for_test();
         let interval = FileInterval { length_ns: NonZeroU64::new(S).unwrap(), is_aligned: true };
         let rotate = RotatePolicy { interval: Some(interval), ..RotatePolicy::default() };
@@ -630,6 +631,5 @@ mod tests {
         };
         assert_eq!((packets("1"), packets("2")), (2, 2));
         assert_eq!(rings[0].counts.get().hardware_time, 4);
-        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -115,7 +115,8 @@ mod tests {
 
     #[test]
     fn ctrl_c_for_the_capture_is_none_for_its_commands() {
-        let told = std::env::temp_dir().join(format!("wrc-group-{}", std::process::id()));
+        let folder = testkit::Folder::new("group");
+        let told = folder.join("told");
         assert!(run(
             &format!("f() {{ cut -d' ' -f1,5 /proc/$$/stat > {}; }}; f", told.display()),
             "x",
@@ -124,15 +125,12 @@ mod tests {
         let text = std::fs::read_to_string(&told).unwrap();
         let (pid, group) = text.trim().split_once(' ').unwrap();
         assert_eq!(pid, group, "it leads its own group");
-        std::fs::remove_file(told).unwrap();
     }
 
     #[test]
     fn each_file_is_a_word_whatever_its_name_and_failures_are_counted() {
-        let folder = std::env::temp_dir().join(format!("wrc-command-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let names: Vec<String> =
-            ["a b", "c;d", "$e"].map(|name| folder.join(name).display().to_string()).to_vec();
+        let folder = testkit::Folder::new("command");
+        let names = ["a b", "c;d", "$e"].map(|name| folder.file(name));
         let runner = CommandRunner::start("touch".to_owned(), Arc::default(), true).unwrap();
         names.iter().for_each(|name| runner.finished(name));
         runner.finished("/nonexistent/folder/x");
@@ -140,13 +138,13 @@ mod tests {
         for name in names {
             assert!(std::path::Path::new(&name).exists(), "{name}");
         }
-        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn a_command_that_takes_long_does_not_hold_up_the_end_that_the_user_asked_for() {
         let interrupted = Arc::<AtomicBool>::default();
-        let told = std::env::temp_dir().join(format!("wrc-late-{}", std::process::id()));
+        let folder = testkit::Folder::new("late");
+        let told = folder.join("told");
         let command =
             format!("f() {{ sleep 600 & echo $! > {0}.part; mv {0}.part {0}; wait; }}; f", told.display());
         let runner = CommandRunner::start(command, Arc::clone(&interrupted), true).unwrap();

@@ -86,28 +86,12 @@ fn locked(file: File) -> io::Result<File> {
 mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
-
-    /// A folder that is gone when the test is over.
-    struct TestFolder(PathBuf);
-
-    impl TestFolder {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("wirerate-output-{name}-{}", std::process::id()));
-            fs::create_dir_all(&path).unwrap();
-            Self(path)
-        }
-    }
-
-    impl Drop for TestFolder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
+    use testkit::Folder;
 
     #[test]
     fn a_file_that_is_written_is_refused_to_a_second_writer() {
-        let folder = TestFolder::new("lock");
-        let path = folder.0.join("x");
+        let folder = Folder::new("lock");
+        let path = folder.join("x");
         fs::write(&path, "old").unwrap();
         let first = open(&path).unwrap();
         let refused = open(&path).unwrap_err();
@@ -121,28 +105,28 @@ mod tests {
 
     #[test]
     fn new_files_are_for_their_owner_alone() {
-        let folder = TestFolder::new("mode");
+        let folder = Folder::new("mode");
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        let (file, part) = (folder.0.join("x"), folder.0.join("x.part"));
+        let (file, part) = (folder.join("x"), folder.join("x.part"));
         drop((open(&file).unwrap(), create_part(&part).unwrap()));
         assert_eq!((mode(&file), mode(&part)), (0o600, 0o600));
     }
 
     #[test]
     fn what_a_killed_capture_left_is_kept_and_links_are_not_followed() {
-        let folder = TestFolder::new("part");
-        let part = folder.0.join("x.part");
+        let folder = Folder::new("part");
+        let part = folder.join("x.part");
         for left in ["first", "second"] {
             fs::write(&part, left).unwrap();
             drop(create_part(&part).unwrap());
         }
-        assert_eq!(fs::read(folder.0.join("x.part.1")).unwrap(), b"first");
+        assert_eq!(fs::read(folder.join("x.part.1")).unwrap(), b"first");
         // The empty file that the first call made is the second that was left.
         fs::remove_file(&part).unwrap();
         let live = create_part(&part).unwrap();
         assert_eq!(create_part(&part).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         drop(live);
-        let (victim, link) = (folder.0.join("victim"), folder.0.join("link.part"));
+        let (victim, link) = (folder.join("victim"), folder.join("link.part"));
         fs::write(&victim, "precious").unwrap();
         symlink(&victim, &link).unwrap();
         assert!(create_part(&link).is_err());

@@ -231,7 +231,8 @@ mod tests {
 
     #[test]
     fn a_fifo_is_opened_when_it_has_a_reader() {
-        let path = std::env::temp_dir().join(format!("wirerate-fifo-{}", std::process::id()));
+        let folder = testkit::Folder::new("fifo");
+        let path = folder.join("fifo");
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let is_ending = Arc::<AtomicBool>::default();
         let mut pipe = Pipe::waiting(&path, Arc::clone(&is_ending));
@@ -248,6 +249,5 @@ mod tests {
         pipe.is_ending.store(true, Relaxed);
         let error = pipe.write_all(b"frame").unwrap_err();
         assert_eq!(error.to_string(), "no program has opened it for reading");
-        std::fs::remove_file(path).unwrap();
     }
 }

@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn files_of_a_pattern_are_found_in_all_its_folders_and_no_others() {
-        let folder = std::env::temp_dir().join(format!("wirerate-earlier-{}", std::process::id()));
+        let folder = testkit::Folder::new("earlier");
         for name in [
             "2025/x10.pcapng",
             "2026/x11_1.pcapng",

@@ -1,9 +1,9 @@
-//! A ring as the thread sees that empties it.
+//! A ring as the thread that empties it sees it.
 //!
-//! A [`RingConsumer`] lends batches of [`Record`]s, which its reader thread (`reader`) encodes. The
-//! code behind it is compiled per kind of ring, so there is no virtual call per frame.
+//! A [`RingConsumer`] lends batches of [`RingRecord`]s, which its reader thread (`reader`) encodes.
+//! The code behind it is compiled per kind of ring, so there is no virtual call per frame.
 
-use crate::record::ring::Record;
+use crate::record::ring::RingRecord;
 
 /// From the stamp of a device until the frame is in a ring, at most: the device collects frames
 /// before it interrupts.
@@ -18,7 +18,7 @@ pub(crate) trait RingConsumer: Send + 'static {
     fn peek(&mut self, len_max: usize) -> u64;
 
     /// Shows the first `count` records in view, oldest first.
-    fn for_each(&self, count: u64, take: impl FnMut(Record<'_>));
+    fn for_each(&self, count: u64, take: impl FnMut(RingRecord<'_>));
 
     /// Gives the records in view back to the producer.
     fn release(&mut self);
@@ -59,7 +59,7 @@ pub(crate) trait Probe: Send + Sync {
 #[cfg(test)]
 pub(crate) mod fake {
     use super::RingConsumer;
-    use crate::record::ring::{Record, TimeSource};
+    use crate::record::ring::{RingRecord, TimeSource};
     use pcapng::PacketFlags;
     use std::collections::VecDeque;
 
@@ -77,8 +77,8 @@ pub(crate) mod fake {
             self.in_view as u64
         }
 
-        fn for_each(&self, count: u64, take: impl FnMut(Record<'_>)) {
-            let record = |time_ns: &u64| Record {
+        fn for_each(&self, count: u64, take: impl FnMut(RingRecord<'_>)) {
+            let record = |time_ns: &u64| RingRecord {
                 time_ns: *time_ns,
                 time_source: TimeSource::Hardware,
                 frame_len: 60,

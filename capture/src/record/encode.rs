@@ -3,7 +3,7 @@
 use crate::interfaces::Numbering;
 use crate::record::batch::{EncodedBatch, IndexEntry};
 use crate::record::format::Format;
-use crate::record::ring::{Record, TimeSource, VlanTag};
+use crate::record::ring::{RingRecord, TimeSource, VlanTag};
 use crate::time::phc::{ClockLine, PhcClock};
 use crate::time::utc::monotonic_now_ns;
 use pcapng::{Interface, Packet, PacketFlags, Template, pcap};
@@ -84,7 +84,7 @@ impl Encoder {
 
     /// Appends one record with its index entry. `utc_offset_ns` converts monotonic time to UTC.
     #[inline(always)]
-    pub(crate) fn emit(&mut self, record: &Record<'_>, utc_offset_ns: i64, out: &mut EncodedBatch) {
+    pub(crate) fn emit(&mut self, record: &RingRecord<'_>, utc_offset_ns: i64, out: &mut EncodedBatch) {
         let start = out.bytes.len();
         let (time_ns, is_stamped) = match record.time_source {
             TimeSource::Software => (record.time_ns.wrapping_add_signed(utc_offset_ns), false),
@@ -101,7 +101,7 @@ impl Encoder {
 
     /// True if the file gets less than the whole frame.
     #[inline(always)]
-    fn is_cut(&self, record: &Record<'_>) -> bool {
+    fn is_cut(&self, record: &RingRecord<'_>) -> bool {
         let tag_len = if record.vlan.is_some() { TAG_LEN } else { 0 };
         (record.data.len() + tag_len).min(self.snaplen) < record.frame_len as usize
     }
@@ -109,7 +109,7 @@ impl Encoder {
     /// A record with the device's own time; returns UTC, by which records are ordered. A call, so
     /// that the loop over all others stays short.
     #[inline(never)]
-    fn emit_stamped(&mut self, record: &Record<'_>, out: &mut Vec<u8>) -> u64 {
+    fn emit_stamped(&mut self, record: &RingRecord<'_>, out: &mut Vec<u8>) -> u64 {
         let utc_ns = match self.stamps {
             Some(_) => self.line.utc_ns(record.time_ns),
             None => record.time_ns,
@@ -120,7 +120,7 @@ impl Encoder {
     }
 
     #[inline(always)]
-    fn emit_at(&mut self, record: &Record<'_>, time_ns: u64, is_stamped: bool, out: &mut Vec<u8>) {
+    fn emit_at(&mut self, record: &RingRecord<'_>, time_ns: u64, is_stamped: bool, out: &mut Vec<u8>) {
         let is_plain =
             record.lost_before == 0 && record.flags == PacketFlags::INBOUND && record.vlan.is_none();
         if !is_plain || self.packet_id.is_some() {
@@ -155,7 +155,7 @@ impl Encoder {
 
     /// For frames that have more to say: went out, had a tag, came after others were lost.
     #[cold]
-    fn emit_whole(&mut self, record: &Record<'_>, time_ns: u64, is_stamped: bool, out: &mut Vec<u8>) {
+    fn emit_whole(&mut self, record: &RingRecord<'_>, time_ns: u64, is_stamped: bool, out: &mut Vec<u8>) {
         let mut scratch = std::mem::take(&mut self.scratch);
         let data = match record.vlan {
             None => record.data,
@@ -214,8 +214,8 @@ pub(crate) fn with_tag<'a>(
 mod tests {
     use super::*;
 
-    fn record(queue_index: u16, lost_before: u32, data: &[u8]) -> Record<'_> {
-        Record {
+    fn record(queue_index: u16, lost_before: u32, data: &[u8]) -> RingRecord<'_> {
+        RingRecord {
             time_ns: 1_000,
             time_source: TimeSource::Software,
             frame_len: 1514,
@@ -232,7 +232,7 @@ mod tests {
         Encoder::new(Format::Pcapng, Numbering::single(), 0, 96)
     }
 
-    fn encoded(record: &Record<'_>, utc_offset_ns: i64) -> Vec<u8> {
+    fn encoded(record: &RingRecord<'_>, utc_offset_ns: i64) -> Vec<u8> {
         let mut out = EncodedBatch::default();
         encoder().emit(record, utc_offset_ns, &mut out);
         out.bytes
@@ -277,7 +277,7 @@ mod tests {
             let mut encoder = Encoder::new(Format::Pcapng, numbering, 0, 96).with_stamps(Some(stamps));
             encoder.begin_batch();
             for lost_before in [0, 3] {
-                let stamped = Record {
+                let stamped = RingRecord {
                     time_ns: 138_000_000_000,
                     time_source: TimeSource::Hardware,
                     ..record(2, lost_before, &[7; 64])
@@ -329,14 +329,14 @@ mod tests {
         ] {
             let data = vec![7; kept];
             let mut out = EncodedBatch::default();
-            encoder().emit(&Record { frame_len, vlan, ..record(0, 0, &data) }, 0, &mut out);
+            encoder().emit(&RingRecord { frame_len, vlan, ..record(0, 0, &data) }, 0, &mut out);
             assert_eq!(out.index[0].is_cut(), is_cut, "{kept} of {frame_len}");
         }
     }
 
     #[test]
     fn hardware_time_is_not_moved() {
-        let hardware = Record { time_source: TimeSource::Hardware, ..record(0, 0, &[7; 64]) };
+        let hardware = RingRecord { time_source: TimeSource::Hardware, ..record(0, 0, &[7; 64]) };
         let software = record(0, 0, &[7; 64]);
         assert_eq!(encoded(&hardware, 55), encoded(&software, 0));
     }
@@ -388,7 +388,7 @@ mod tests {
                 flags: told,
                 ..Packet::default()
             };
-            assert_eq!(encoded(&Record { flags, ..record(1, 0, &[9; 20]) }, 0), expected(&packet));
+            assert_eq!(encoded(&RingRecord { flags, ..record(1, 0, &[9; 20]) }, 0), expected(&packet));
         }
     }
 

@@ -40,7 +40,7 @@ pub struct VlanTag {
 
 /// One captured frame, as it lies in the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record<'a> {
+pub struct RingRecord<'a> {
     /// When it came, in nanoseconds of the clock that `time_source` names.
     pub time_ns: u64,
     /// Whose clock that was.
@@ -62,7 +62,7 @@ pub struct Record<'a> {
     pub data: &'a [u8],
 }
 
-impl<'a> Record<'a> {
+impl<'a> RingRecord<'a> {
     /// Reads one slot. A captured length beyond the slot, which the producer never writes, is cut
     /// to the slot.
     ///
@@ -160,7 +160,7 @@ impl<'a> Batch<'a> {
     /// record stays in registers. Passed through memory it costs a third of all that is done for a
     /// frame.
     #[inline]
-    pub fn for_each(&self, count: u64, mut take: impl FnMut(Record<'a>)) {
+    pub fn for_each(&self, count: u64, mut take: impl FnMut(RingRecord<'a>)) {
         let (slot_size, mut left) = (self.slot_size_bytes, count);
         for slots in self.parts {
             for (number, slot) in slots.chunks_exact(slot_size).enumerate() {
@@ -169,7 +169,7 @@ impl<'a> Batch<'a> {
                 }
                 left -= 1;
                 sys::prefetch(slots, (number + AHEAD) * slot_size);
-                take(Record::parse(slot));
+                take(RingRecord::parse(slot));
             }
         }
     }
@@ -224,7 +224,7 @@ mod tests {
         }
     }
 
-    fn records<'a>(batch: &Batch<'a>) -> Vec<Record<'a>> {
+    fn records<'a>(batch: &Batch<'a>) -> Vec<RingRecord<'a>> {
         let mut records = Vec::new();
         batch.for_each(u64::MAX, |record| records.push(record));
         let mut first = Vec::new();
@@ -268,7 +268,7 @@ mod tests {
         /// No bytes make the reader panic or look outside the slot.
         #[test]
         fn any_bytes_are_a_record(bytes in prop::collection::vec(any::<u8>(), 32..200)) {
-            let record = Record::parse(&bytes);
+            let record = RingRecord::parse(&bytes);
             prop_assert!(record.data.len() <= bytes.len() - 32);
         }
 
@@ -293,11 +293,11 @@ mod tests {
     #[test]
     fn a_tag_beside_the_frame_counts_for_its_length() {
         let plain = Slot { frame_len: 60, ..Slot::default() };
-        let record = Record::parse(bytemuck::bytes_of(&plain));
+        let record = RingRecord::parse(bytemuck::bytes_of(&plain));
         assert_eq!((record.vlan, record.frame_len), (None, 60));
         let flags = SlotFlag::WR_SLOT_VLAN.0 as u16;
         let tagged = Slot { flags, vlan_tpid: 0x8100, vlan_tci: 0x2007, ..plain };
-        let record = Record::parse(bytemuck::bytes_of(&tagged));
+        let record = RingRecord::parse(bytemuck::bytes_of(&tagged));
         assert_eq!(record.vlan, Some(VlanTag { tpid: 0x8100, tci: 0x2007 }));
         assert_eq!(record.frame_len, 64);
     }
@@ -306,7 +306,7 @@ mod tests {
     fn flags_name_the_clock() {
         let source = |flags| {
             let slot = Slot { flags, ..Slot::default() };
-            Record::parse(bytemuck::bytes_of(&slot)).time_source
+            RingRecord::parse(bytemuck::bytes_of(&slot)).time_source
         };
         assert_eq!(source(0), TimeSource::Software);
         assert_eq!(source(SlotFlag::WR_SLOT_HARDWARE_TIME.0 as u16), TimeSource::Hardware);

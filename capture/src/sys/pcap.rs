@@ -2,6 +2,7 @@
 //!
 //! It is loaded at run time and not linked, so that the program starts on machines without libpcap.
 
+use filter::Instruction;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, PoisonError};
 
@@ -11,17 +12,7 @@ const NAMES: [&CStr; 3] = [c"libpcap.so.1", c"libpcap.so.0.8", c"libpcap.so"];
 /// For expressions that need no netmask.
 const NETMASK_UNKNOWN: c_uint = 0xffff_ffff;
 
-/// One instruction as libpcap stores it (`struct bpf_insn`).
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Instruction {
-    pub(crate) code: u16,
-    pub(crate) jt: u8,
-    pub(crate) jf: u8,
-    pub(crate) k: u32,
-}
-
-/// `struct bpf_program`.
+/// `struct bpf_program`; `struct bpf_insn` has the layout of [`Instruction`].
 #[repr(C)]
 struct CompiledProgram {
     len: c_uint,

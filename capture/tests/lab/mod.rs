@@ -3,10 +3,12 @@
 use capture::{Options, Output};
 use host::{LabOptions, Netns, PacketSocket, Stack};
 use std::io;
+use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use testkit::Folder;
 
 pub(crate) const TX_DEV: &str = "tx0";
 pub(crate) const RX_DEV: &str = "rx0";
@@ -119,26 +121,32 @@ pub(crate) fn frame(number: u32, len: usize) -> Vec<u8> {
     frame
 }
 
-/// A place for files, gone with the value.
-pub(crate) struct Folder(PathBuf);
+/// A small tmpfs on a temporary folder; dropping it removes both.
+#[derive(Debug)]
+pub(crate) struct SmallFileSystem(Folder);
 
-impl Folder {
-    pub(crate) fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("wrc-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
+impl SmallFileSystem {
+    /// `size` as mount(8) takes it, such as `10m`.
+    pub(crate) fn new(name: &str, size: &str) -> Self {
+        let folder = Folder::new(name);
+        let (options, flags) = (format!("size={size}"), nix::mount::MsFlags::empty());
+        nix::mount::mount(Some("wrc"), &*folder, Some("tmpfs"), flags, Some(options.as_str())).unwrap();
+        Self(folder)
     }
+}
 
-    pub(crate) fn path(&self) -> &Path {
+impl Deref for SmallFileSystem {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
         &self.0
     }
 }
 
-impl Drop for Folder {
+impl Drop for SmallFileSystem {
     fn drop(&mut self) {
-        // Mounted or not, nothing of it may stay.
-        let _ = nix::mount::umount(&self.0);
-        let _ = std::fs::remove_dir_all(&self.0);
+        // Also runs while a failed test unwinds, so it must not panic.
+        let _ = nix::mount::umount(&*self.0);
     }
 }
 

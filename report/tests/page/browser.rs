@@ -1,8 +1,8 @@
 //! A real browser shows the page: no message on its console, and every plot inside the window.
 
 use crate::{file, sample};
-use std::path::PathBuf;
 use std::process::{Command, Output};
+use testkit::Folder;
 
 /// Chromium without a window; `None` where it is not installed.
 fn chromium(arguments: &[&str]) -> Option<Output> {
@@ -20,7 +20,7 @@ fn chromium(arguments: &[&str]) -> Option<Output> {
 
 /// The page in a file of this process. A script that measures the plots is added for the test,
 /// which the page's own security policy would not allow.
-fn page(name: &str, width: u32) -> PathBuf {
+fn page(name: &str, width: u32) -> Folder {
     let html = report::render(&[file("full.jsonl", sample::full())]).expect("it renders");
     let policy = "default-src 'none'; style-src 'unsafe-inline'";
     assert!(html.contains(policy));
@@ -34,8 +34,7 @@ fn page(name: &str, width: u32) -> PathBuf {
         document.title = `${seen.length} of ${boxes.length} plots, ${wide} too wide`;
         </script></body>";
     // Chromium has windows of at least 500 pixels; a narrower page is a frame of that width.
-    let folder = std::env::temp_dir().join(format!("wirerate-report-{}-{name}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder in /tmp");
+    let folder = Folder::new(name);
     std::fs::write(folder.join("page.html"), measured.replace("</body>", script)).expect("a file in /tmp");
     let frame = format!(
         "<!DOCTYPE html><title>frame</title><iframe src=\"page.html\" width=\"{width}\" height=\"900\" \
@@ -57,7 +56,6 @@ fn plots_are_visible(name: &str, width: u32) {
         &address,
     ];
     let output = chromium(&arguments);
-    let _ = std::fs::remove_dir_all(&folder);
     let Some(output) = output else { return };
     let (dom, log) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let title = dom.split("<title>").nth(1).and_then(|rest| rest.split('<').next()).unwrap_or_default();

@@ -154,38 +154,44 @@ impl fmt::Display for ReceiveRow {
     }
 }
 
-/// The first lines of a report.
-#[derive(Clone, Copy, Debug)]
-pub struct Summary<'a> {
+/// What the report of each receiving command begins with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RxHead {
     /// The device, or several by commas.
-    pub device: &'a str,
+    pub device: String,
     /// Its namespace, where one was named.
-    pub netns: Option<&'a str>,
-    /// Time from start to end, in nanoseconds.
+    pub netns: Option<String>,
+    /// `mirror` or `drop`.
+    pub mode: &'static str,
+    /// How the program was attached.
+    pub source: String,
+    /// Time from attaching to detaching, in nanoseconds.
     pub duration_ns: u64,
-    /// Frames that arrived.
-    pub received: u64,
-    /// Their lengths in bytes, without FCS.
-    pub received_bytes: u64,
 }
 
-impl Summary<'_> {
-    /// Writes the first line. Returns the table below it, with its first row.
+impl RxHead {
+    /// Writes the first line, for `received` frames of `received_bytes` without FCS. Returns the
+    /// table below it, with its first row.
     ///
     /// # Errors
     /// Those of `f`.
-    pub fn write(&self, f: &mut fmt::Formatter<'_>) -> Result<Table, fmt::Error> {
-        let device = match self.netns {
+    pub fn write(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        received: u64,
+        received_bytes: u64,
+    ) -> Result<Table, fmt::Error> {
+        let device = match &self.netns {
             Some(netns) => format!("{} in {netns}", self.device),
-            None => self.device.to_owned(),
+            None => self.device.clone(),
         };
         let time = human_duration(self.duration_ns);
-        writeln!(f, "{device}: {} received in {time}", quantity_of(self.received, "frame"))?;
+        writeln!(f, "{device}: {} received in {time}", quantity_of(received, "frame"))?;
         let mut table = Table::default();
-        let rate = human_pps(per_second(self.received, self.duration_ns));
-        let bits = human_bps(per_second(self.received_bytes * 8, self.duration_ns));
+        let rate = human_pps(per_second(received, self.duration_ns));
+        let bits = human_bps(per_second(received_bytes * 8, self.duration_ns));
         let rates = format!("{rate}, {bits} without FCS");
-        table.count("received", self.received, if self.received > 0 { &rates } else { "" });
+        table.count("received", received, if received > 0 { &rates } else { "" });
         Ok(table)
     }
 }
@@ -285,10 +291,8 @@ mod tests {
         struct Written(u64);
         impl fmt::Display for Written {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let (received, received_bytes) = (self.0, self.0 * 60);
-                let duration_ns = 2_000_000_000;
-                let summary = Summary { device: "eth0", netns: None, duration_ns, received, received_bytes };
-                let table = summary.write(f)?;
+                let head = RxHead { device: "eth0".into(), duration_ns: 2_000_000_000, ..RxHead::default() };
+                let table = head.write(f, self.0, self.0 * 60)?;
                 write!(f, "{table}")
             }
         }

@@ -5,7 +5,7 @@
 //! tpacket3_hdr` and `struct sockaddr_ll` of `linux/if_packet.h`, the two last at offsets rounded
 //! up to 16.
 
-use crate::record::ring::{Record, TimeSource, VlanTag};
+use crate::record::ring::{RingRecord, TimeSource, VlanTag};
 use pcapng::PacketFlags;
 
 /// In the head of a block.
@@ -62,10 +62,10 @@ impl<'a> Frames<'a> {
 }
 
 impl<'a> Iterator for Frames<'a> {
-    type Item = Record<'a>;
+    type Item = RingRecord<'a>;
 
     #[inline]
-    fn next(&mut self) -> Option<Record<'a>> {
+    fn next(&mut self) -> Option<RingRecord<'a>> {
         self.left = self.left.checked_sub(1)?;
         let frame = self.block.get(self.at..)?;
         let record = record(frame)?;
@@ -81,7 +81,7 @@ impl<'a> Iterator for Frames<'a> {
 
 /// The frame whose head is at the start of `bytes`.
 #[inline]
-fn record(bytes: &[u8]) -> Option<Record<'_>> {
+fn record(bytes: &[u8]) -> Option<RingRecord<'_>> {
     let status = word(bytes, STATUS_AT)?;
     let data = bytes.get(usize::from(half(bytes, MAC_AT)?)..)?;
     let captured_len = (word(bytes, CAPTURED_LEN_AT)? as usize).min(data.len());
@@ -89,7 +89,7 @@ fn record(bytes: &[u8]) -> Option<Record<'_>> {
     let seconds = u64::from(word(bytes, SECONDS_AT)?);
     let frame_len = word(bytes, FRAME_LEN_AT)?;
     let is_outgoing = *bytes.get(PACKET_TYPE_AT)? == OUTGOING;
-    Some(Record {
+    Some(RingRecord {
         time_ns: seconds * 1_000_000_000 + u64::from(word(bytes, NANOSECONDS_AT)?),
         time_source: if status & libc::TP_STATUS_TS_RAW_HARDWARE != 0 {
             TimeSource::Hardware
@@ -179,7 +179,7 @@ mod tests {
             sent(64, plain | libc::TP_STATUS_TS_SOFTWARE, 0),
         ];
         let block = block(&frames);
-        let records: Vec<Record<'_>> = Frames::of(&block).collect();
+        let records: Vec<RingRecord<'_>> = Frames::of(&block).collect();
         let tags: Vec<_> = records.iter().map(|record| record.vlan.map(|tag| (tag.tpid, tag.tci))).collect();
         assert_eq!(tags, [None, Some((0x8100, 0x2005)), Some((0x88a8, 0x2005)), None, None]);
         let lens: Vec<_> = records.iter().map(|record| (record.frame_len, record.data.len())).collect();

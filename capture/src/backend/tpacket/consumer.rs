@@ -2,7 +2,7 @@
 
 use crate::backend::tpacket::block::Frames;
 use crate::record::consumer::{Probe, RingConsumer, STAMP_DELAY_NS};
-use crate::record::ring::Record;
+use crate::record::ring::RingRecord;
 use crate::sys::packet_socket::{CaptureSocket, ReceiveRing};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -119,11 +119,11 @@ impl RingConsumer for TpacketConsumer {
     }
 
     #[inline]
-    fn for_each(&self, count: u64, mut take: impl FnMut(Record<'_>)) {
+    fn for_each(&self, count: u64, mut take: impl FnMut(RingRecord<'_>)) {
         let Some(block) = self.ring.block(self.next) else { return };
         let mut lost_before = self.lost_before;
         for record in Frames::of(block).take(count as usize) {
-            take(Record { lost_before, ..record });
+            take(RingRecord { lost_before, ..record });
             lost_before = 0;
         }
     }

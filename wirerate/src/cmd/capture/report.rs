@@ -1,6 +1,6 @@
 //! The report of a capture: a table, or JSON as `wirerate.capture/1`.
 
-use crate::cmd::rx_stats::Summary;
+use crate::cmd::rx_stats::RxHead;
 use crate::out;
 use crate::units::{human_count, human_duration, quantity_of};
 use capture::{Counts, PhcFacts};
@@ -56,16 +56,9 @@ impl fmt::Display for ClockReport {
 /// The whole capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// The device.
-    pub device: String,
-    /// Its namespace, where one was named.
-    pub netns: Option<String>,
-    /// `mirror` or `drop`.
-    pub mode: &'static str,
-    /// How the program was attached.
-    pub source: String,
-    /// Time from attaching to detaching, in nanoseconds.
-    pub duration_ns: u64,
+    /// See [`RxHead`].
+    #[serde(flatten)]
+    pub head: RxHead,
     /// Frames on the wire: `received` and `lost_nic`; `null` if the device does not count what it
     /// lost.
     pub offered: Option<u64>,
@@ -143,14 +136,7 @@ fn others(count: u64) -> String {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = &self.counts;
-        let summary = Summary {
-            device: &self.device,
-            netns: self.netns.as_deref(),
-            duration_ns: self.duration_ns,
-            received: counts.received,
-            received_bytes: counts.received_bytes,
-        };
-        let mut table = summary.write(f)?;
+        let mut table = self.head.write(f, counts.received, counts.received_bytes)?;
         match counts.filtered {
             Some(0) => {}
             Some(filtered) => table.count("filtered", filtered, "did not match --filter"),
@@ -225,7 +211,7 @@ impl fmt::Display for Report {
         }
         self.clocks.iter().for_each(|clock| table.text("clock", &clock.to_string()));
         let promiscuous = if self.promiscuous { "promiscuous" } else { "not promiscuous" };
-        table.text("source", &format!("{}, {} mode, {promiscuous}", self.source, self.mode));
+        table.text("source", &format!("{}, {} mode, {promiscuous}", self.head.source, self.head.mode));
         write!(f, "{table}")
     }
 }
@@ -237,10 +223,13 @@ mod tests {
 
     fn report() -> Report {
         Report {
-            device: "veth1".into(),
-            mode: "mirror",
-            source: "XDP, native".into(),
-            duration_ns: 2_000_000_000,
+            head: RxHead {
+                device: "veth1".into(),
+                netns: None,
+                mode: "mirror",
+                source: "XDP, native".into(),
+                duration_ns: 2_000_000_000,
+            },
             promiscuous: true,
             offered: Some(1_000_000),
             lost_nic: Some(0),
@@ -265,8 +254,7 @@ mod tests {
 
     fn bad_report() -> Report {
         Report {
-            netns: Some("lab".into()),
-            mode: "drop",
+            head: RxHead { netns: Some("lab".into()), mode: "drop", ..report().head },
             snaplen: 96,
             promiscuous: false,
             counts: Counts {

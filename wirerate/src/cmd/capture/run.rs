@@ -3,7 +3,7 @@
 use super::args::Args;
 use super::report::{ClockReport, CpuResult, Report};
 use crate::cmd::rx_args::Targets;
-use crate::cmd::rx_stats::Ticker;
+use crate::cmd::rx_stats::{RxHead, Ticker};
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Outcome};
 use crate::rows::{Row, RowFormat, RowPrinter};
@@ -251,17 +251,19 @@ fn live_text(before: &Stats, now: &Stats) -> String {
     format!("{received} received, {rate} now, {mean} mean, {lost} lost")
 }
 
-fn report(job: &CaptureJob<'_>, mode: Mode, ended: &capture::Report) -> Report {
+fn report(job: &CaptureJob<'_>, mode: Mode, ended: &capture::SessionReport) -> Report {
     let args = job.args;
     let total = ended.stats.total();
     let mut sources: Vec<String> = ended.devices.iter().map(|device| device.source.to_string()).collect();
     sources.dedup();
     Report {
-        device: job.targets.devices.join(" and "),
-        netns: args.rx.netns.clone(),
-        mode: mode.name(),
-        source: sources.join("; "),
-        duration_ns: ended.stats.elapsed.as_nanos() as u64,
+        head: RxHead {
+            device: job.targets.devices.join(" and "),
+            netns: args.rx.netns.clone(),
+            mode: mode.name(),
+            source: sources.join("; "),
+            duration_ns: ended.stats.elapsed.as_nanos() as u64,
+        },
         counts: total,
         offered: ended.stats.lost_nic().map(|lost_nic| total.received + lost_nic),
         lost: total.lost(),
@@ -291,7 +293,7 @@ fn report(job: &CaptureJob<'_>, mode: Mode, ended: &capture::Report) -> Report {
 }
 
 /// Why devices that make timestamps have no clock here.
-fn refusals(ended: &capture::Report) -> Option<String> {
+fn refusals(ended: &capture::SessionReport) -> Option<String> {
     let refusals: Vec<&str> =
         ended.devices.iter().filter_map(|device| device.stamps_refusal.as_deref()).collect();
     (!refusals.is_empty()).then(|| refusals.join("; "))
@@ -303,7 +305,11 @@ fn clock(device: &capture::CapturedDevice) -> Option<ClockReport> {
 }
 
 /// Prints the report, and returns how the capture ended.
-fn conclude(job: &CaptureJob<'_>, report: &Report, ended: capture::Report) -> Result<Outcome, Failure> {
+fn conclude(
+    job: &CaptureJob<'_>,
+    report: &Report,
+    ended: capture::SessionReport,
+) -> Result<Outcome, Failure> {
     let args = job.args;
     if is_stdout(args) || args.csv {
         eprint!("{report}");

@@ -1,6 +1,6 @@
 //! The report of `wirerate count`: a table, or JSON as `wirerate.count/1`.
 
-use crate::cmd::rx_stats::{Cpu, Summary};
+use crate::cmd::rx_stats::{Cpu, RxHead};
 use crate::out;
 use serde::Serialize;
 use std::fmt;
@@ -11,20 +11,13 @@ const SCHEMA: &str = "wirerate.count/1";
 /// Everything counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// The device.
-    pub device: String,
-    /// Its namespace, where one was named.
-    pub netns: Option<String>,
-    /// `mirror` or `drop`.
-    pub mode: &'static str,
-    /// How the program was attached.
-    pub source: String,
+    /// See [`RxHead`].
+    #[serde(flatten)]
+    pub head: RxHead,
     /// True if the device was promiscuous.
     pub promiscuous: bool,
     /// Which frames were counted, if not all.
     pub filter: Option<String>,
-    /// Time from attaching to detaching, in nanoseconds.
-    pub duration_ns: u64,
     /// Frames that matched the filter, or all.
     pub received: u64,
     /// Frames that did not match the filter.
@@ -44,14 +37,7 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let summary = Summary {
-            device: &self.device,
-            netns: self.netns.as_deref(),
-            duration_ns: self.duration_ns,
-            received: self.received,
-            received_bytes: self.received_bytes,
-        };
-        let mut table = summary.write(f)?;
+        let mut table = self.head.write(f, self.received, self.received_bytes)?;
         for Cpu { cpu, received } in self.cpus.iter().filter(|_| self.cpus.len() > 1) {
             table.count(&format!("CPU {cpu}"), *received, "");
         }
@@ -59,7 +45,7 @@ impl fmt::Display for Report {
             table.count("filtered", self.filtered, &format!("did not match '{filter}'"));
         }
         let promiscuous = if self.promiscuous { "promiscuous" } else { "not promiscuous" };
-        table.text("source", &format!("{}, {} mode, {promiscuous}", self.source, self.mode));
+        table.text("source", &format!("{}, {} mode, {promiscuous}", self.head.source, self.head.mode));
         write!(f, "{table}")
     }
 }
@@ -70,13 +56,15 @@ mod tests {
 
     fn report() -> Report {
         Report {
-            device: "veth1".into(),
-            netns: Some("lab".into()),
-            mode: "drop",
-            source: "XDP, native".into(),
+            head: RxHead {
+                device: "veth1".into(),
+                netns: Some("lab".into()),
+                mode: "drop",
+                source: "XDP, native".into(),
+                duration_ns: 2_000_000_000,
+            },
             promiscuous: true,
             filter: Some("udp port 9".into()),
-            duration_ns: 2_000_000_000,
             received: 1_000_000,
             received_bytes: 60_000_000,
             filtered: 12,

@@ -2,7 +2,7 @@
 
 use super::{Args, Report};
 use crate::cmd::rx_args::Targets;
-use crate::cmd::rx_stats::{Cpu, Ticker};
+use crate::cmd::rx_stats::{Cpu, RxHead, Ticker};
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Outcome};
 use crate::rows::{self, RowFormat, RowPrinter};
@@ -71,13 +71,15 @@ pub fn run(kind: CountKind, args: &Args, stop: &Stop) -> Result<Outcome, Failure
     }
     watched?;
     let report = Report {
-        device: device.clone(),
-        netns: args.rx.netns.clone(),
-        mode: kind.mode().name(),
-        source,
+        head: RxHead {
+            device: device.clone(),
+            netns: args.rx.netns.clone(),
+            mode: kind.mode().name(),
+            source,
+            duration_ns: ended.elapsed.as_nanos() as u64,
+        },
         promiscuous,
         filter: targets.filter.clone(),
-        duration_ns: ended.elapsed.as_nanos() as u64,
         received: ended.cpus.iter().map(|cpu| cpu.frames).sum(),
         filtered: ended.cpus.iter().map(|cpu| cpu.filtered).sum(),
         received_bytes: ended.cpus.iter().map(|cpu| cpu.frame_bytes).sum(),

@@ -147,7 +147,7 @@ fn config(lab: &Lab, count: u64) -> Config {
     config
 }
 
-fn report(args: &Args, sent: &send::Report, captured: &capture::Report, dropped: u64) -> Report {
+fn report(args: &Args, sent: &send::Report, captured: &capture::SessionReport, dropped: u64) -> Report {
     let total = captured.stats.total();
     let ring_full =
         sent.error_causes.iter().filter(|cause| cause.cause == "ring_full").map(|cause| cause.count);

@@ -181,7 +181,8 @@ mod tests {
     /// 2,507 steps back in 40,000 frames: each reader appended what it had when it had it.
     #[test]
     fn frames_of_several_cpus_are_written_in_order_of_time() {
-        let path = std::env::temp_dir().join(format!("wirerate-mgdump-merge-{}", std::process::id()));
+        let folder = testkit::Folder::new("mgdump-merge");
+        let path = folder.join("x.pcapng");
         let mut file = PcapngFile::create(path.clone(), "lo").unwrap();
         let counts = [Arc::<DumpCounts>::default(), Arc::default()];
         let (to, reports) = channel();
@@ -207,6 +208,5 @@ mod tests {
         }
         assert!(times.is_sorted() && times.len() == 41, "{times:?}");
         assert_eq!(counts.map(|counts| counts.written.load(Relaxed)), [16, 25]);
-        std::fs::remove_file(path).unwrap();
     }
 }

@@ -1,6 +1,6 @@
 //! The report of `wirerate receive`: a table, or JSON as `wirerate.measure/1`.
 
-use crate::cmd::rx_stats::{Cpu, Summary};
+use crate::cmd::rx_stats::{Cpu, RxHead};
 use crate::out;
 use crate::rows::{Cell, Row, RowTime};
 use crate::units::{Table, human_duration};
@@ -14,16 +14,9 @@ const SCHEMA: &str = "wirerate.measure/1";
 /// Everything measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// The device.
-    pub device: String,
-    /// Its namespace, where one was named.
-    pub netns: Option<String>,
-    /// `mirror` or `drop`.
-    pub mode: &'static str,
-    /// How the program was attached.
-    pub source: String,
-    /// Time from attaching to detaching, in nanoseconds.
-    pub duration_ns: u64,
+    /// See [`RxHead`].
+    #[serde(flatten)]
+    pub head: RxHead,
     /// Loss; `null` if the number of sent frames is unknown.
     pub loss: Option<Loss>,
     /// The results.
@@ -73,14 +66,7 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Figures { totals, .. } = &self.figures;
-        let summary = Summary {
-            device: &self.device,
-            netns: self.netns.as_deref(),
-            duration_ns: self.duration_ns,
-            received: totals.received,
-            received_bytes: totals.frame_bytes,
-        };
-        let mut table = summary.write(f)?;
+        let mut table = self.head.write(f, totals.received, totals.frame_bytes)?;
         let figures = &self.figures;
         let flows = if figures.flows == 1 { "1 flow".to_owned() } else { format!("{} flows", figures.flows) };
         table.count("unique", figures.unique, &flows);
@@ -105,7 +91,7 @@ impl fmt::Display for Report {
                 table.count("negative", totals.negative, "received before sent: the clocks differ");
             }
         }
-        table.text("source", &format!("{}, {} mode", self.source, self.mode));
+        table.text("source", &format!("{}, {} mode", self.head.source, self.head.mode));
         figures.broken.iter().for_each(|rule| table.text("wrong sum", rule));
         self.failed_checks.iter().for_each(|check| table.text("failed", check));
         write!(f, "{table}")
@@ -187,11 +173,13 @@ pub(crate) fn sample() -> Report {
     }
     let figures = Figures::new(meter.options(), meter.lines(), meter.totals(), meter.histogram());
     Report {
-        device: "veth1".into(),
-        netns: Some("lab".into()),
-        mode: "drop",
-        source: "XDP, native".into(),
-        duration_ns: 1_000_000_000,
+        head: RxHead {
+            device: "veth1".into(),
+            netns: Some("lab".into()),
+            mode: "drop",
+            source: "XDP, native".into(),
+            duration_ns: 1_000_000_000,
+        },
         loss: Some(Loss::new(1020, figures.unique, figures.too_old)),
         figures,
         clock_uncertainty_ns: 20,

@@ -2,7 +2,7 @@
 
 use super::report::Second;
 use super::{Args, ReceiverArgs, Report, files};
-use crate::cmd::rx_stats::Cpu;
+use crate::cmd::rx_stats::{Cpu, RxHead};
 use crate::out;
 use crate::outcome::{Failure, Outcome};
 use crate::rows::{self, PERIOD, RowFormat, RowPrinter, RowTime};
@@ -90,11 +90,13 @@ impl Receipt<'_> {
         let figures = result.figures();
         let cpus = (0..).zip(&result.cpus).map(|(cpu, received)| Cpu { cpu, received: *received });
         Report {
-            device: self.device.to_owned(),
-            netns: self.netns.map(str::to_owned),
-            mode: self.options.mode().name(),
-            source: self.source,
-            duration_ns: result.elapsed.as_nanos() as u64,
+            head: RxHead {
+                device: self.device.to_owned(),
+                netns: self.netns.map(str::to_owned),
+                mode: self.options.mode().name(),
+                source: self.source,
+                duration_ns: result.elapsed.as_nanos() as u64,
+            },
             loss: self.sent.map(|sent| Loss::new(sent, figures.unique, figures.too_old)),
             figures,
             clock_uncertainty_ns: result.clock_uncertainty_ns,

@@ -35,14 +35,14 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
     while let Some(next) = player.advance()? {
         if stop.is_set() {
             report.end = ReplayEnd::Stopped;
-            report.after_end = 1;
+            report.fates.after_end = 1;
             break;
         }
         let frame = player.frame();
         if let Some(file) = &mut file {
             file.add(next.port, player.first_time_ns().saturating_add(next.due_ns), frame)?;
         }
-        report.sent += 1;
+        report.fates.sent += 1;
         report.sent_other += u64::from(next.port == OutputPort::Second);
         report.frame_bytes += frame.len() as u64;
         report.duration_ns = next.due_ns;

@@ -67,8 +67,7 @@ mod tests {
             out.finish().unwrap()
         };
         let zstd = zstd::stream::encode_all(&plain[..], 1).unwrap();
-        let dir = std::env::temp_dir().join(format!("wre-{}-input", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
+        let dir = testkit::Folder::new("input");
         for (name, bytes) in
             [("gz", gzip()), ("zst", zstd), ("lz4", lz4()), ("xz", xz()), ("plain", plain.clone())]
         {
@@ -81,6 +80,5 @@ mod tests {
         std::fs::write(dir.join("bz2"), b"BZh91AY").unwrap();
         let why = open(&dir.join("bz2")).err().unwrap();
         assert_eq!(why.to_string(), "it is compressed by bzip2, which must be undone before");
-        std::fs::remove_dir_all(dir).unwrap();
     }
 }

@@ -12,7 +12,7 @@ use crate::stop::Stop;
 use crate::units::Nanos;
 use engine::{EngineKind, ReplayFrame, ReplayRequest, ReplayResult, ReplaySource};
 use packet::FRAME_LEN_MAX;
-use replay::{OutputPort, TargetKind};
+use replay::{Fates, OutputPort, TargetKind};
 
 /// Bytes of an Ethernet header with one VLAN tag, which the MTU excludes.
 const HEADER_LEN: u32 = 18;
@@ -90,7 +90,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
         eprint!("{failure}");
         report.end = ReplayEnd::Failed;
     }
-    Ok(match is_long_for_xdp && report.too_long > 0 {
+    Ok(match is_long_for_xdp && report.fates.too_long > 0 {
         true => report.with_note(format!(
             "the xdp engine sends at most {len_max} bytes: --engine af_packet sends more"
         )),
@@ -130,14 +130,17 @@ fn sum_up(
         netns: args.netns.clone(),
         files: super::file_names(args),
         end,
-        sent: result.burst.sent,
-        errors: errors.total(),
+        fates: Fates {
+            sent: result.burst.sent,
+            errors: errors.total(),
+            after_end: result.after_end,
+            ..Fates::default()
+        },
         error_causes: causes
             .into_iter()
             .filter(|(_, count)| *count > 0)
             .map(|(cause, count)| ReplayCause { cause, count })
             .collect(),
-        after_end: result.after_end,
         sent_other: result.second,
         frame_bytes: result.burst.frame_bytes,
         duration_ns: result.duration_ns,

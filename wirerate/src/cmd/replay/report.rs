@@ -4,6 +4,7 @@ use super::player::FileReport;
 use crate::out;
 use crate::units::{Table, human_bps, human_count, human_duration, human_pps, per_second};
 use packet::WIRE_OVERHEAD;
+use replay::Fates;
 use serde::Serialize;
 use std::fmt;
 
@@ -98,25 +99,12 @@ pub struct ReplayReport {
     pub end: ReplayEnd,
     /// Complete loops over the files.
     pub loops: u64,
-    /// Packets read in all loops: the sum of `sent` to `errors`.
+    /// Packets read in all loops.
     pub read: u64,
-    /// Frames that the driver accepted; of a dry run, frames that would be sent.
-    pub sent: u64,
-    /// Packets that the options did not select.
-    pub not_wanted: u64,
-    /// Cut packets that were not sent.
-    pub cut: u64,
-    /// Frames longer than the device accepts.
-    pub too_long: u64,
-    /// Packets whose link type has no form on the device.
-    pub link_type: u64,
-    /// Packets whose bytes are not what their link type or the file format requires.
-    pub damaged: u64,
-    /// Packets that were read but not sent when the run ended.
-    pub after_end: u64,
-    /// Frames that were offered and not accepted.
-    pub errors: u64,
-    /// These frames by cause.
+    /// What became of them; of a dry run, `sent` are the frames that would be sent.
+    #[serde(flatten)]
+    pub fates: Fates,
+    /// The frames of `fates.errors` by cause.
     pub error_causes: Vec<ReplayCause>,
     /// Cut packets that were padded with zeros.
     pub padded_cut: u64,
@@ -124,7 +112,7 @@ pub struct ReplayReport {
     pub padded_short: u64,
     /// Packets with a time before that of an earlier packet; they did not wait.
     pub backwards: u64,
-    /// Frames of `sent` that left by the other device.
+    /// Frames of `fates.sent` that left by the other device.
     pub sent_other: u64,
     /// Bytes sent, without FCS.
     pub frame_bytes: u64,
@@ -151,14 +139,11 @@ pub struct ReplayReport {
 }
 
 impl ReplayReport {
-    /// Enters what the files gave; `sent`, `errors`, `after_end` and `frame_bytes` were set before.
+    /// Enters what the files gave, after the fates of the frames and `frame_bytes`.
     #[must_use]
     pub fn with_files(mut self, files: FileReport) -> Self {
-        let fates = files.fates;
-        (self.not_wanted, self.cut, self.too_long) = (fates.not_wanted, fates.cut, fates.too_long);
-        (self.link_type, self.damaged) = (fates.link_type, fates.damaged);
-        self.after_end += fates.after_end;
-        self.read = fates.total() - fates.after_end + self.after_end + self.sent + self.errors;
+        self.fates.merge(&files.fates);
+        self.read = self.fates.total();
         (self.loops, self.backwards) = (files.loops, files.backwards);
         (self.padded_cut, self.padded_short) = (files.padded_cut, files.padded_short);
         if files.stopped_by.is_some() {
@@ -167,8 +152,8 @@ impl ReplayReport {
         self.troubles = files.troubles;
         self.troubles.extend(files.stopped_by);
         self.notes.extend(files.notes);
-        self.rate_pps = per_second(self.sent, self.duration_ns);
-        let wire_bytes = self.frame_bytes + self.sent * u64::from(WIRE_OVERHEAD);
+        self.rate_pps = per_second(self.fates.sent, self.duration_ns);
+        let wire_bytes = self.frame_bytes + self.fates.sent * u64::from(WIRE_OVERHEAD);
         self.wire_bps = per_second(wire_bytes, self.duration_ns) * 8.0;
         self
     }
@@ -182,8 +167,8 @@ impl ReplayReport {
 
     /// False if the files or the device fell short: exit code 1.
     pub fn is_good(&self) -> bool {
-        let short = self.too_long + self.link_type + self.damaged + self.errors;
-        short == 0 && self.troubles.is_empty() && !matches!(self.end, ReplayEnd::Failed | ReplayEnd::Packet)
+        let is_whole = !matches!(self.end, ReplayEnd::Failed | ReplayEnd::Packet);
+        is_whole && !self.fates.fell_short() && self.troubles.is_empty()
     }
 
     /// The report as one line of JSON.
@@ -204,7 +189,7 @@ impl ReplayReport {
         };
         let would = if self.is_dry_run { "would send " } else { "" };
         let time = human_duration(self.duration_ns);
-        format!("{place}: {would}{} frames in {time}{end}", human_count(self.sent))
+        format!("{place}: {would}{} frames in {time}{end}", human_count(self.fates.sent))
     }
 }
 
@@ -217,18 +202,18 @@ impl fmt::Display for ReplayReport {
             if self.files.len() == 1 { "1 file".to_owned() } else { format!("{} files", self.files.len()) };
         table.count("read", self.read, &format!("packets of {files}, {loops}"));
         let sent_remark = if self.rate_pps > 0.0 { human_pps(self.rate_pps) } else { String::new() };
-        table.count("sent", self.sent, &sent_remark);
+        table.count("sent", self.fates.sent, &sent_remark);
         if let Some(other) = &self.other {
             table.count("  other", self.sent_other, &format!("by {other}"));
         }
         for (name, count, meaning) in [
-            ("not wanted", self.not_wanted, "the options did not select them"),
-            ("cut", self.cut, "the file has only their first bytes, and --cut skip was given"),
-            ("too long", self.too_long, "longer than the device accepts"),
-            ("link type", self.link_type, "without a form on this device"),
-            ("damaged", self.damaged, "their bytes are not what the format requires"),
-            ("after end", self.after_end, "read but not sent when the run ended"),
-            ("errors", self.errors, ""),
+            ("not wanted", self.fates.not_wanted, "the options did not select them"),
+            ("cut", self.fates.cut, "the file has only their first bytes, and --cut skip was given"),
+            ("too long", self.fates.too_long, "longer than the device accepts"),
+            ("link type", self.fates.link_type, "without a form on this device"),
+            ("damaged", self.fates.damaged, "their bytes are not what the format requires"),
+            ("after end", self.fates.after_end, "read but not sent when the run ended"),
+            ("errors", self.fates.errors, ""),
         ] {
             if count > 0 {
                 table.count(name, count, meaning);
@@ -270,14 +255,14 @@ impl fmt::Display for ReplayReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use replay::Fates;
 
     #[test]
     fn packets_read_are_the_sum_of_their_fates() {
         let fates = Fates { not_wanted: 1, cut: 2, too_long: 3, after_end: 4, ..Fates::default() };
-        let sent = ReplayReport { sent: 10, errors: 5, after_end: 6, ..ReplayReport::default() };
+        let frames = Fates { sent: 10, errors: 5, after_end: 6, ..Fates::default() };
+        let sent = ReplayReport { fates: frames, ..ReplayReport::default() };
         let report = sent.with_files(FileReport { fates, ..FileReport::default() });
-        assert_eq!((report.read, report.after_end), (31, 10));
+        assert_eq!((report.read, report.fates.after_end), (31, 10));
         assert!(!report.is_good());
     }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// A field that can be random instead of incremented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Field {
+pub enum RandomField {
     /// Destination address
     Dst,
     /// Source address
@@ -189,7 +189,7 @@ pub struct Args {
         long_help = "Fields to pick at random from their ranges instead of incrementing: \
                        dst, src, udp-dst, udp-src, size, dst-mac, src-mac, vlan, svlan, mpls, queue, flow"
     )]
-    pub random: Vec<Field>,
+    pub random: Vec<RandomField>,
     /// Number of concurrent flows, each with one destination for --flow-len frames (IPv4)
     #[arg(long, value_name = "N", help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub flows: Option<u32>,

@@ -4,7 +4,7 @@
 //! random ranges, so one is added there. A setting that pktgen cannot express is rejected with the
 //! option to use instead.
 
-use super::args::{Args, Entry, Field};
+use super::args::{Args, Entry, RandomField};
 use crate::outcome::Failure;
 use crate::units::{Addresses, Interval, Nanos, Queues};
 use packet::{
@@ -36,12 +36,14 @@ pub fn config(args: &Args) -> Result<Config, Failure> {
     set_flags(&mut config, args)?;
     set_signature(&mut config, args)?;
     set_addresses(&mut config, args)?;
-    (config.src_mac, config.src_mac_count) = macs("--src-mac", args.src_mac, args.is_random(Field::SrcMac))?;
-    (config.dst_mac, config.dst_mac_count) = macs("--dst-mac", args.dst_mac, args.is_random(Field::DstMac))?;
+    (config.src_mac, config.src_mac_count) =
+        macs("--src-mac", args.src_mac, args.is_random(RandomField::SrcMac))?;
+    (config.dst_mac, config.dst_mac_count) =
+        macs("--dst-mac", args.dst_mac, args.is_random(RandomField::DstMac))?;
     (config.udp_src_min, config.udp_src_max) =
-        ports("--udp-src", args.udp_src, args.is_random(Field::UdpSrc))?;
+        ports("--udp-src", args.udp_src, args.is_random(RandomField::UdpSrc))?;
     (config.udp_dst_min, config.udp_dst_max) =
-        ports("--udp-dst", args.udp_dst, args.is_random(Field::UdpDst))?;
+        ports("--udp-dst", args.udp_dst, args.is_random(RandomField::UdpDst))?;
     set_tags(&mut config, args)?;
     set_sizes(&mut config, args)?;
     set_flows(&mut config, args)?;
@@ -101,7 +103,7 @@ impl Args {
     }
 
     /// True when `field` is to be drawn at random.
-    pub fn is_random(&self, field: Field) -> bool {
+    pub fn is_random(&self, field: RandomField) -> bool {
         self.random.contains(&field)
     }
 
@@ -121,34 +123,36 @@ fn set_flags(config: &mut Config, args: &Args) -> Result<(), Failure> {
         (args.is_ipv6(), Flags::IPV6),
         (args.udp_checksum, Flags::UDPCSUM),
         (args.no_timestamp, Flags::NO_TIMESTAMP),
-        (args.is_random(Field::Src), Flags::IPSRC_RND),
-        (args.is_random(Field::Dst), Flags::IPDST_RND),
-        (args.is_random(Field::UdpSrc), Flags::UDPSRC_RND),
-        (args.is_random(Field::UdpDst), Flags::UDPDST_RND),
-        (args.is_random(Field::Size), Flags::TXSIZE_RND),
-        (args.is_random(Field::SrcMac), Flags::MACSRC_RND),
-        (args.is_random(Field::DstMac), Flags::MACDST_RND),
-        (args.is_random(Field::Vlan), Flags::VID_RND),
-        (args.is_random(Field::Svlan), Flags::SVID_RND),
-        (args.is_random(Field::Mpls), Flags::MPLS_RND),
-        (args.is_random(Field::Queue), Flags::QUEUE_MAP_RND),
+        (args.is_random(RandomField::Src), Flags::IPSRC_RND),
+        (args.is_random(RandomField::Dst), Flags::IPDST_RND),
+        (args.is_random(RandomField::UdpSrc), Flags::UDPSRC_RND),
+        (args.is_random(RandomField::UdpDst), Flags::UDPDST_RND),
+        (args.is_random(RandomField::Size), Flags::TXSIZE_RND),
+        (args.is_random(RandomField::SrcMac), Flags::MACSRC_RND),
+        (args.is_random(RandomField::DstMac), Flags::MACDST_RND),
+        (args.is_random(RandomField::Vlan), Flags::VID_RND),
+        (args.is_random(RandomField::Svlan), Flags::SVID_RND),
+        (args.is_random(RandomField::Mpls), Flags::MPLS_RND),
+        (args.is_random(RandomField::Queue), Flags::QUEUE_MAP_RND),
         (args.queues == Some(Queues::OfCpu), Flags::QUEUE_MAP_CPU),
     ] {
         config.flags.set(flag, on);
     }
     let missing = |field, option| Err(nothing_to_draw(field, option));
     match () {
-        () if args.is_random(Field::Vlan) && args.vlan.is_none() => {
+        () if args.is_random(RandomField::Vlan) && args.vlan.is_none() => {
             missing("vlan", "--vlan ID (any: it is replaced)")
         }
-        () if args.is_random(Field::Svlan) && args.svlan.is_none() => {
+        () if args.is_random(RandomField::Svlan) && args.svlan.is_none() => {
             missing("svlan", "--svlan ID (any: it is replaced)")
         }
-        () if args.is_random(Field::Mpls) && args.mpls.is_none() => {
+        () if args.is_random(RandomField::Mpls) && args.mpls.is_none() => {
             missing("mpls", "--mpls LABEL (any: it is replaced)")
         }
-        () if args.is_random(Field::Queue) && !has_queue_range(args) => missing("queue", "--queues 0-3"),
-        () if args.is_random(Field::Flow) && args.flows.is_none() => missing("flow", "--flows 100"),
+        () if args.is_random(RandomField::Queue) && !has_queue_range(args) => {
+            missing("queue", "--queues 0-3")
+        }
+        () if args.is_random(RandomField::Flow) && args.flows.is_none() => missing("flow", "--flows 100"),
         () => Ok(()),
     }
 }
@@ -180,7 +184,7 @@ fn set_addresses(config: &mut Config, args: &Args) -> Result<(), Failure> {
             "source and destination have different IP versions",
         ));
     }
-    let random = args.is_random(Field::Dst);
+    let random = args.is_random(RandomField::Dst);
     match args.dst {
         Some(Addresses::V6(dst)) => set_dst6(config, dst, random)?,
         Some(Addresses::V4(dst)) => (config.dst_min, config.dst_max) = v4_range("dst", dst, random)?,
@@ -190,7 +194,7 @@ fn set_addresses(config: &mut Config, args: &Args) -> Result<(), Failure> {
         None if random => return Err(nothing_to_draw("dst", "--dst 198.18.0.0/15")),
         None => config.dst_min = Some(DST_DEFAULT),
     }
-    let random = args.is_random(Field::Src);
+    let random = args.is_random(RandomField::Src);
     match args.src {
         Some(Addresses::V6(src)) => set_src6(config, src, random)?,
         Some(Addresses::V4(src)) => (config.src_min, config.src_max) = v4_range("src", src, random)?,
@@ -321,7 +325,7 @@ fn set_sizes(config: &mut Config, args: &Args) -> Result<(), Failure> {
         SignatureLevel::Pktgen => "16 for pktgen's".to_owned(),
         level => format!("{} for the signature", level.byte_count()),
     };
-    let random = args.is_random(Field::Size);
+    let random = args.is_random(RandomField::Size);
     if let Some(mix) = &args.imix {
         if mix.0.len() > IMIX_ENTRIES_MAX {
             return Err(Failure::usage("use --imix", format!("it has more than {IMIX_ENTRIES_MAX} entries")));
@@ -453,7 +457,7 @@ fn set_flows(config: &mut Config, args: &Args) -> Result<(), Failure> {
     }
     config.flows = flows;
     config.flow_len = args.flow_len.unwrap_or(1);
-    config.flags.set(Flags::FLOW_SEQ, !args.is_random(Field::Flow));
+    config.flags.set(Flags::FLOW_SEQ, !args.is_random(RandomField::Flow));
     Ok(())
 }
 
@@ -469,7 +473,7 @@ pub fn set_tags(config: &mut Config, args: &Args) -> Result<(), Failure> {
     if labels.0.len() > MPLS_LABELS_MAX {
         return Err(Failure::usage("use --mpls", format!("it has more than {MPLS_LABELS_MAX} labels")));
     }
-    let mark = if args.is_random(Field::Mpls) { MPLS_RANDOM } else { 0 };
+    let mark = if args.is_random(RandomField::Mpls) { MPLS_RANDOM } else { 0 };
     config.mpls = labels.0.iter().map(|label| label | mark).collect();
     if config.mpls.iter().any(|label| label & MPLS_RANDOM != 0) {
         config.flags.set(Flags::MPLS_RND, true);

@@ -1,7 +1,7 @@
 //! A frame in readable form, decoded by `etherparse`, which shares no code with the plan.
 
+use super::raw_frame::headline;
 use crate::out;
-use crate::units::human_duration;
 use etherparse::{
     Ethernet2Slice, IpNumber, LinkExtSlice, LinkSlice, NetSlice, SlicedPacket, TransportSlice, UdpSlice,
 };
@@ -308,12 +308,7 @@ fn checksum(ip: &Ip, udp: &UdpSlice<'_>) -> Checksum {
 
 impl fmt::Display for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { number, frame_len, wire_len, .. } = self;
-        write!(f, "frame {number}: {frame_len} bytes, {wire_len} on the wire")?;
-        match self.time_ns {
-            0 => writeln!(f)?,
-            time_ns => writeln!(f, ", after {}", human_duration(time_ns))?,
-        }
+        headline(f, self.number, self.time_ns, self.frame_len)?;
         write!(f, "  Ethernet  {} > {}", self.src_mac, self.dst_mac)?;
         self.vlan_ids.iter().try_for_each(|id| write!(f, "  VLAN {id}"))?;
         for (index, label) in self.mpls.iter().enumerate() {

@@ -40,14 +40,21 @@ impl RawFrame {
     }
 }
 
+/// The first line of a frame: number, length and due time.
+///
+/// # Errors
+/// Those of `f`.
+pub fn headline(f: &mut fmt::Formatter<'_>, number: u64, time_ns: u64, frame_len: u32) -> fmt::Result {
+    write!(f, "frame {number}: {frame_len} bytes, {} on the wire", wire_len(frame_len))?;
+    match time_ns {
+        0 => writeln!(f),
+        time_ns => writeln!(f, ", after {}", human_duration(time_ns)),
+    }
+}
+
 impl fmt::Display for RawFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { number, frame_len, wire_len, .. } = self;
-        write!(f, "frame {number}: {frame_len} bytes, {wire_len} on the wire")?;
-        match self.time_ns {
-            0 => writeln!(f)?,
-            time_ns => writeln!(f, ", after {}", human_duration(time_ns))?,
-        }
+        headline(f, self.number, self.time_ns, self.frame_len)?;
         for (row, digits) in self.bytes.as_bytes().chunks(2 * BYTES_PER_LINE).enumerate() {
             write!(f, "  {:04x} ", row * BYTES_PER_LINE)?;
             for byte in digits.chunks(2) {

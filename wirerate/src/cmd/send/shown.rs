@@ -14,7 +14,7 @@ const MAC_MADE_UP: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0x01]);
 
 /// The facts of a dry run, and where they differ from a real run.
 #[derive(Debug)]
-pub struct Shown {
+pub struct DryRunFacts {
     /// Facts of the device, or invented ones.
     pub facts: DeviceFacts,
     /// The security associations for IPsec.
@@ -33,7 +33,7 @@ pub fn for_show(
     name: &str,
     config: &mut Config,
     to: &Addresses,
-) -> Result<Shown, Failure> {
+) -> Result<DryRunFacts, Failure> {
     let mut notes = Vec::new();
     let mut associations = Arc::default();
     let made_up = || DeviceFacts { mac: MAC_MADE_UP, tx_queues: 1, ..DeviceFacts::default() };
@@ -61,5 +61,5 @@ pub fn for_show(
             "no destination MAC is known here: the frames are shown with zeros in its place".to_owned(),
         );
     }
-    Ok(Shown { facts, associations, notes })
+    Ok(DryRunFacts { facts, associations, notes })
 }

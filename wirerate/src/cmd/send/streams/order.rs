@@ -35,7 +35,7 @@ struct StreamFrame<'a> {
 }
 
 /// A stream that is shown.
-struct Shown<'a> {
+struct ShownStream<'a> {
     stream: &'a Stream,
     engine: MemEngine<Vec<Vec<u8>>, &'a Schedule>,
     pacer: Pacer,
@@ -43,7 +43,7 @@ struct Shown<'a> {
     shown: u64,
 }
 
-impl Shown<'_> {
+impl ShownStream<'_> {
     /// When its next frame is due; `None` after the last.
     fn next_ns(&self) -> Option<u64> {
         let count = self.stream.config.count;
@@ -73,7 +73,7 @@ pub fn show(
     let mut file = args.write.as_deref().map(|path| FrameFile::create(path, &args.device)).transpose()?;
     for number in 1..=frame_count {
         // Of streams that are due at the same time, the one with the fewest frames.
-        let due = |stream: &mut &mut Shown<'_>| stream.next_ns().is_some();
+        let due = |stream: &mut &mut ShownStream<'_>| stream.next_ns().is_some();
         let next = shown.iter_mut().filter_map(|stream| due(&mut &mut *stream).then_some(stream));
         let Some(next) = next.min_by_key(|stream| (stream.next_ns(), stream.shown)) else { break };
         let time_ns = next.pacer.next_ns();
@@ -108,7 +108,7 @@ fn prepare<'a>(
     args: &Args,
     facts: &packet::DeviceFacts,
     clock: &'a Schedule,
-) -> Result<Shown<'a>, Failure> {
+) -> Result<ShownStream<'a>, Failure> {
     let (mut config, seed) = (stream.config.clone(), stream.seed);
     let (plan, mut cursor) = match stream.packets.as_ref().and_then(|packets| packets.of_thread(0)) {
         Some(general) => packet::Plan::of_packets(general, facts),
@@ -122,7 +122,12 @@ fn prepare<'a>(
     let pace = crate::cmd::send::split::shares(config.count, stream.pace, seed, 1);
     let pace = pace.first().map_or(engine::Pace::Unpaced, |share| share.pace);
     let pacer = Pacer::new(stream.engine_pace(pace), stream.entry.start_ns);
-    Ok(Shown { stream, engine: MemEngine::with_clock(plan, cursor, Vec::new(), clock), pacer, shown: 0 })
+    Ok(ShownStream {
+        stream,
+        engine: MemEngine::with_clock(plan, cursor, Vec::new(), clock),
+        pacer,
+        shown: 0,
+    })
 }
 
 fn hex(bytes: &[u8]) -> String {
