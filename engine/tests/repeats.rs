@@ -57,16 +57,9 @@ fn a_command_while_the_qdisc_is_full_sends_no_later_frame_twice() {
         let mut part = request(&lab, &config, 0, Some(engine));
         let worker = Worker::spawn(0, lab.tx.netns()).expect("a thread can be had");
         let handle = worker.start(part.clone());
-        // What fits into the bucket and the queue; then frames are kept.
-        lab::until_sent(&handle, 40);
-        let mut full = handle.progress().sent();
-        loop {
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            match handle.progress().sent() {
-                sent if sent == full => break,
-                sent => full = sent,
-            }
-        }
+        // The bucket and the queue hold 83 frames, and 17 leave each second. A thread that the
+        // scheduler leaves waiting for less than two seconds meets a full queue before this.
+        lab::until_sent(&handle, 120);
         handle.stop();
         let mut report = handle.wait(TIMEOUT).expect("it ends");
         drop(worker);

@@ -7,6 +7,7 @@ use crate::{HostError, KernelError};
 use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::statfs::{NSFS_MAGIC, fstatfs};
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -175,6 +176,11 @@ impl Netns {
 
     fn open(path: &Path, label: &str) -> Result<Self, HostError> {
         let file = File::open(path).map_err(|error| refused("open", label, &error))?;
+        // `ip netns add` makes an empty file before it mounts the namespace on it.
+        let is_namespace = fstatfs(&file).is_ok_and(|answer| answer.filesystem_type() == NSFS_MAGIC);
+        if !is_namespace {
+            return Err(refused("open", label, &io::Error::from_raw_os_error(libc::EINVAL)));
+        }
         let meta = file.metadata().map_err(|error| refused("look at", label, &error))?;
         let id = NetnsId { dev: meta.dev(), inode: meta.ino() };
         Ok(Self { file: Arc::new(file), id, label: label.into() })
@@ -264,6 +270,12 @@ mod tests {
             assert!(matches!(path_of(bad), Err(HostError::BadName { .. })), "{bad:?}");
         }
         assert_eq!(path_of("lab-1").unwrap(), Path::new("/run/netns/lab-1"));
+    }
+
+    #[test]
+    fn a_file_that_is_no_namespace_is_refused() {
+        let error = Netns::named("/proc/self/cmdline").unwrap_err();
+        assert_eq!(error.errno(), Some(libc::EINVAL), "{error}");
     }
 
     #[test]
