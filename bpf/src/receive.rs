@@ -4,7 +4,7 @@ use crate::shared::SharedArray;
 use crate::xdp::{LoadedProgram, XdpLink, XdpModeChoice};
 use crate::{BpfError, SinkVerdict, abi, log, skel};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use measure::{FlowLine, Totals};
+use measure::{FlowDetail, FlowLine, Totals};
 use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -23,6 +23,8 @@ pub struct ReceiverParams {
     pub carried_flows: u32,
     /// True if several CPUs receive frames of one flow: each flow has a lock.
     pub is_shared: bool,
+    /// True if bytes and times of each flow are kept: [`Receiver::detail`].
+    pub has_details: bool,
     /// True if the time is that of [`Receiver::set_test_time`].
     pub has_test_clock: bool,
 }
@@ -32,6 +34,7 @@ pub struct ReceiverParams {
 pub struct Receiver {
     program: LoadedProgram,
     lines: SharedArray<abi::FlowLine>,
+    details: Option<SharedArray<abi::FlowDetail>>,
     cpus: SharedArray<abi::ReceiveCpu>,
     histograms: SharedArray<abi::Histogram>,
     control: SharedArray<abi::ReceiveControl>,
@@ -57,7 +60,9 @@ impl Receiver {
         let loaded =
             loaded.map_err(|error| BpfError::Load { object: OBJECT, reason: error.to_string(), log })?;
         let line_count = line_count(params) as usize;
+        let details = || SharedArray::new(loaded.details.as_fd(), "wr_flow_details", line_count);
         let receiver = Self {
+            details: params.has_details.then(details).transpose()?,
             lines: SharedArray::new(loaded.lines.as_fd(), "wr_flow_lines", line_count)?,
             cpus: SharedArray::new(loaded.cpus.as_fd(), "wr_receive_cpus", loaded.cpu_count)?,
             histograms: SharedArray::new(loaded.histograms.as_fd(), "wr_histograms", loaded.cpu_count)?,
@@ -113,6 +118,11 @@ impl Receiver {
         self.lines.get(index).into()
     }
 
+    /// Bytes and times of one flow, by its place among [`Self::lines`], if they are kept.
+    pub fn detail(&self, index: usize) -> Option<FlowDetail> {
+        self.details.as_ref().map(|details| details.get(index).into())
+    }
+
     /// Counts per CPU, from CPU 0 on.
     pub fn per_cpu(&self) -> impl ExactSizeIterator<Item = Totals> + '_ {
         (0..self.cpus.len()).map(|cpu| self.cpus.get(cpu).into())
@@ -146,6 +156,13 @@ impl Receiver {
             sum.iter_mut().zip(counts.count).for_each(|(sum, count)| *sum += count);
         }
         sum
+    }
+}
+
+impl From<abi::FlowDetail> for FlowDetail {
+    fn from(detail: abi::FlowDetail) -> Self {
+        let abi::FlowDetail { frame_bytes, first_ns, last_ns, .. } = detail;
+        Self { frame_bytes, first_ns, last_ns }
     }
 }
 
@@ -193,6 +210,7 @@ impl From<abi::ReceiveCpu> for Totals {
 struct ReceiverFds {
     program: LoadedProgram,
     lines: OwnedFd,
+    details: OwnedFd,
     cpus: OwnedFd,
     histograms: OwnedFd,
     control: OwnedFd,
@@ -213,10 +231,13 @@ fn load_fds(params: &ReceiverParams, frags: bool) -> libbpf_rs::Result<ReceiverF
     settings.wr_stream_count = params.stream_count;
     settings.wr_line_count = line_count(params);
     settings.wr_is_shared = params.is_shared;
+    settings.wr_has_details = params.has_details;
     settings.wr_has_test_clock = params.has_test_clock;
     open.progs.wr_receive_frags.set_autoload(frags);
     open.maps.wr_flow_lines.set_max_entries(line_count(params))?;
-    open.maps.wr_flow_locks.set_max_entries(if params.is_shared { line_count(params) } else { 1 })?;
+    let entries = |is_used| if is_used { line_count(params) } else { 1 };
+    open.maps.wr_flow_locks.set_max_entries(entries(params.is_shared))?;
+    open.maps.wr_flow_details.set_max_entries(entries(params.has_details))?;
     open.maps.wr_receive_cpus.set_max_entries(cpu_count as u32)?;
     open.maps.wr_histograms.set_max_entries(cpu_count as u32)?;
     let skel = open.load()?;
@@ -227,6 +248,7 @@ fn load_fds(params: &ReceiverParams, frags: bool) -> libbpf_rs::Result<ReceiverF
             frags.then(|| skel.progs.wr_receive_frags.as_fd()),
         )?,
         lines: keep(skel.maps.wr_flow_lines.as_fd())?,
+        details: keep(skel.maps.wr_flow_details.as_fd())?,
         cpus: keep(skel.maps.wr_receive_cpus.as_fd())?,
         histograms: keep(skel.maps.wr_histograms.as_fd())?,
         control: keep(skel.maps.wr_receive_page.as_fd())?,

@@ -17,6 +17,7 @@ const PARAMS: ReceiverParams = ReceiverParams {
     stream_count: 64,
     carried_flows: 0,
     is_shared: false,
+    has_details: true,
     has_test_clock: true,
 };
 const WALL_OFFSET_NS: u64 = 1_800_000_000_000_000_000;
@@ -26,6 +27,7 @@ const START_S: u32 = 1_800_000_000;
 struct Pair {
     receiver: Receiver,
     meter: Meter,
+    has_details: bool,
     time_ns: u64,
 }
 
@@ -35,9 +37,9 @@ impl Pair {
         receiver.set_run(run);
         receiver.set_stamp_shift(stamp_shift);
         receiver.set_wall_offset_ns(WALL_OFFSET_NS);
-        let ReceiverParams { flow_count, stream_count, carried_flows, .. } = params;
+        let ReceiverParams { flow_count, stream_count, carried_flows, has_details, .. } = params;
         let meter = Meter::new(MeterOptions { flow_count, stream_count, run, stamp_shift, carried_flows });
-        Self { receiver, meter, time_ns: 5_000_000_000 }
+        Self { receiver, meter, has_details, time_ns: 5_000_000_000 }
     }
 
     fn receive(&mut self, frame: &[u8]) {
@@ -75,6 +77,8 @@ impl Pair {
         for (index, (mut found, expected)) in self.receiver.lines().zip(self.meter.lines()).enumerate() {
             found.unique_cpu = found.unique();
             assert_eq!(found, *expected, "line {index}");
+            let detail = self.receiver.detail(index);
+            assert_eq!(detail, self.has_details.then(|| self.meter.details()[index]), "detail {index}");
         }
     }
 }
@@ -135,8 +139,8 @@ fn marks_at_the_end_count_as_the_meter_does() {
     if !may_load() {
         return;
     }
-    for stamp_shift in [0, 2] {
-        let mut pair = Pair::new(PARAMS, Some(2), stamp_shift);
+    for (stamp_shift, has_details) in [(0, true), (0, false), (2, true), (2, false)] {
+        let mut pair = Pair::new(ReceiverParams { has_details, ..PARAMS }, Some(2), stamp_shift);
         for (seq_num, run, behind) in
             [(0, 2, 0), (1, 2, 4), (2, 2, 5), (4, 2, 0), (3, 2, 0), (3, 2, 0), (5, 3, 0), (u32::MAX, 2, 0)]
         {
@@ -151,6 +155,10 @@ fn marks_at_the_end_count_as_the_meter_does() {
         for flow in [63, 64] {
             pair.receive(&[&[0x5a; 14][..], &Mark { flow, ..mark }.emit()].concat());
         }
+        // A frame without a time has no latency.
+        let stamped = pair.meter.totals().stamped;
+        pair.receive(&[&[0x5a; 14][..], &Mark { time_ns: 0, flow: 8, ..mark }.emit()].concat());
+        assert_eq!(pair.meter.totals().stamped, stamped);
         pair.check();
     }
 }
@@ -223,6 +231,7 @@ fn random_streams_give_the_lines_of_the_meter() {
         prop::sample::select(vec![1u32, 2]),
         any::<bool>(),
         prop::sample::select(vec![0u32, 2]),
+        any::<bool>(),
         prop::sample::select(vec![0u32, 7, u32::MAX - 40, u32::MAX / 2]),
         prop::sample::select(vec![0u32, 5, 100]),
     );
@@ -230,8 +239,8 @@ fn random_streams_give_the_lines_of_the_meter() {
         TestRunner::new(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() });
     let run = runner.run(
         &(shape, fates),
-        |((flow_count, stream_count, is_shared, shift, start, displaced), fates)| {
-            let params = ReceiverParams { flow_count, stream_count, is_shared, ..PARAMS };
+        |((flow_count, stream_count, is_shared, shift, has_details, start, displaced), fates)| {
+            let params = ReceiverParams { flow_count, stream_count, is_shared, has_details, ..PARAMS };
             let mut pair = Pair::new(params, None, shift);
             let mut frames: Vec<(u32, u32, u64)> = Vec::new();
             for (number, (kept, late, copied, latency_ns)) in (0u32..).zip(fates) {

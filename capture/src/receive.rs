@@ -5,7 +5,7 @@ use crate::options::Mode;
 use crate::{CaptureError, XdpFacts, XdpModeChoice};
 use bpf::{Receiver, ReceiverParams};
 use host::{ClockOffset, Link, Netns};
-use measure::{Figures, FlowLine, MeterOptions, Totals};
+use measure::{Figures, FlowDetail, FlowLine, MeterOptions, Totals};
 use std::time::Duration;
 
 /// What to measure.
@@ -23,6 +23,8 @@ pub struct ReceiveOptions {
     pub meter: MeterOptions,
     /// True if several CPUs receive frames of one flow.
     pub is_shared: bool,
+    /// True if bytes and times of each flow are kept: [`Receiving::detail`].
+    pub has_details: bool,
 }
 
 /// A device that is measured. Dropping it takes the program off.
@@ -82,6 +84,7 @@ impl Receiving {
             stream_count: meter.stream_count,
             carried_flows: meter.carried_flows,
             is_shared: options.is_shared,
+            has_details: options.has_details,
             has_test_clock: false,
         })?;
         let clock = ClockOffset::measure();
@@ -125,6 +128,17 @@ impl Receiving {
     /// The line of a flow, by its place among the lines.
     pub fn line(&self, index: usize) -> FlowLine {
         self.receiver.line(index)
+    }
+
+    /// Bytes and times of a flow, by its place among the lines, if they are kept. The times are
+    /// those of the wall clock, as it was at the start.
+    pub fn detail(&self, index: usize) -> Option<FlowDetail> {
+        let detail = self.receiver.detail(index)?;
+        let wall_ns = |time_ns: u64| match time_ns {
+            0 => 0,
+            time_ns => time_ns.wrapping_add_signed(self.clock.offset_ns),
+        };
+        Some(FlowDetail { first_ns: wall_ns(detail.first_ns), last_ns: wall_ns(detail.last_ns), ..detail })
     }
 
     /// Counts of all CPUs.

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
     use crate::Fault;
     use crate::testing::TestDevice;
-    use packet::{MacAddr, WallTime};
+    use packet::MacAddr;
 
     #[test]
     fn words_are_cut_at_15_bytes_and_compared_up_to_a_nul() {
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!((test.device.result.as_slice(), test.device.is_running), (&b"Starting"[..], true));
         let mut frame = [0; 58];
         for _ in 0..3 {
-            plan.emit(&mut test.device.cursor, WallTime::default(), &mut frame);
+            plan.emit(&mut test.device.cursor, 0, &mut frame);
             test.device.counters.sofar += 1;
         }
         let text = String::from_utf8(test.device.read(&test.facts, 9_999, None)).unwrap();
@@ -265,12 +265,12 @@ mod tests {
             ("imix_weights x", 700),
         ] {
             let mut bytes = vec![0; plan.frame_len_max() as usize];
-            plan.emit(&mut test.device.cursor, WallTime::default(), &mut bytes);
+            plan.emit(&mut test.device.cursor, 0, &mut bytes);
             // One that is no mix takes the old one away, and the last size stays, as in the kernel.
             let _ = test.device.write(command.as_bytes(), &test.facts);
             plan = Plan::new(&test.device.config, &link, &test.device.cursor).unwrap();
             let mut bytes = vec![0; plan.frame_len_max() as usize];
-            assert_eq!(plan.emit(&mut test.device.cursor, WallTime::default(), &mut bytes), frame_len);
+            assert_eq!(plan.emit(&mut test.device.cursor, 0, &mut bytes), frame_len);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Clocks: of the machine, or of a test.
 
+use packet::{FrameClock, Plan};
 use std::cell::Cell;
 use std::time::Duration;
 
@@ -10,6 +11,14 @@ pub trait Clock {
 
     /// Nanoseconds since 1970.
     fn wall_ns(&self) -> u64;
+
+    /// The time that the next frame of `plan` carries.
+    fn of_frame(&self, plan: &Plan) -> u64 {
+        match plan.clock() {
+            FrameClock::Wall => self.wall_ns(),
+            FrameClock::Monotonic => self.now_ns(),
+        }
+    }
 
     /// Waits until `deadline_ns` of the monotonic clock, or less if that is far away: the caller
     /// calls again.

@@ -4,7 +4,7 @@
 use crate::translate;
 use bpf::{BpfError, Sender, SkbParams, SkbSender, State, abi};
 use host::{Netns, Stack};
-use packet::{Config, Cursor, Plan, Rng, WallTime, sample};
+use packet::{Config, Cursor, Plan, Rng, sample};
 
 const XDP_REDIRECT: u32 = 4;
 const LOOPBACK: u32 = 1;
@@ -98,9 +98,10 @@ fn go_on<W: Writer>(config: &Config, cursor: &mut Cursor, seed: u64) -> Result<u
         start[plan.layout.end..].fill(0);
         let sent = writer.write(&start);
         let after = state.cursor();
-        let now = WallTime { sec: after.built_sec, usec: after.built_usec, nsec: after.built_nsec };
+        let usec = u64::from(after.built_sec) * 1_000_000 + u64::from(after.built_usec);
+        let now_ns = usec * 1000 + u64::from(after.built_nsec);
         let mut expected = dirty.clone();
-        let len = plan.emit(cursor, now, &mut expected);
+        let len = plan.emit(cursor, now_ns, &mut expected);
         assert_eq!(sent, expected[..len], "seed {seed} frame {frame}: {config:?}");
     }
     let mut back = cursor.clone();

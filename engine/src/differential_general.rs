@@ -4,7 +4,7 @@
 use crate::translate_general;
 use bpf::Sender;
 use packet::general::{GeneralPlan, PacketOrder, sample};
-use packet::{Cursor, DeviceFacts, Plan, Rng, WallTime};
+use packet::{Cursor, DeviceFacts, Plan, Rng};
 
 const XDP_REDIRECT: u32 = 4;
 const LOOPBACK: u32 = 1;
@@ -32,6 +32,7 @@ fn compare(seed: u64) {
     let state = sender.state();
     state.set_cursor(&translate_general::cursor(&cursor));
     state.set_field_states(&cursor.general.states);
+    state.set_clock(0, 1);
     // A page has the whole template of an only packet; the first bytes and all that moves may be
     // those of another frame.
     let mut page = vec![0xee; plan.frame_len_max() as usize];
@@ -43,7 +44,7 @@ fn compare(seed: u64) {
         let (verdict, sent) = sender.run_once(&page).expect("the program can be run");
         assert_eq!(verdict, XDP_REDIRECT, "seed {seed} frame {frame}");
         let mut expected = vec![0xee; page.len()];
-        let len = plan.emit(&mut cursor, WallTime::default(), &mut expected);
+        let len = plan.emit(&mut cursor, state.cursor().now_ns, &mut expected);
         let place = sent.iter().zip(&expected[..len]).position(|(sent, expected)| sent != expected);
         let place = place.map(|place| (place, &plan.general));
         assert_eq!((sent.len(), place), (len, None), "seed {seed} frame {frame}");

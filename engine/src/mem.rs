@@ -5,7 +5,7 @@ use crate::clock::Clock;
 use crate::engine::{Burst, Engine, Errors};
 use crate::engine_kind::EngineKind;
 use crate::{EngineError, SystemClock};
-use packet::{Cursor, Plan, WallTime};
+use packet::{Cursor, Plan};
 use std::num::NonZeroU32;
 
 /// Where the frames of the mem engine go.
@@ -78,8 +78,8 @@ impl<S: FrameSink, C: Clock> Engine for MemEngine<S, C> {
     fn send_burst(&mut self, budget: NonZeroU32) -> Result<Burst, EngineError> {
         let mut burst = Burst::default();
         for _ in 0..budget.get() {
-            let now = WallTime::from_ns(self.clock.wall_ns());
-            let len = self.plan.emit(&mut self.cursor, now, &mut self.frame);
+            let now_ns = self.clock.of_frame(&self.plan);
+            let len = self.plan.emit(&mut self.cursor, now_ns, &mut self.frame);
             if len == 0 {
                 burst.errors.refused += 1;
                 burst.errors.last_errno = libc::ENOENT;

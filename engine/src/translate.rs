@@ -128,6 +128,7 @@ pub(crate) fn cursor(cursor: &Cursor, plan: &Plan) -> abi::Cursor {
         built_number: built.number,
         clock_every: 1,
         clock_left: 0,
+        now_ns: 0,
         now_sec: 0,
         now_usec: 0,
         now_nsec: 0,
@@ -159,7 +160,7 @@ pub(crate) fn cursor(cursor: &Cursor, plan: &Plan) -> abi::Cursor {
         built_flow: built.flow,
         slot: cursor.slot,
         next_packet: 0,
-        pad: 0,
+        number: 0,
         imix_counts: padded(&cursor.imix_counts),
     }
 }

@@ -35,6 +35,7 @@ pub(crate) fn program(
         (receive, abi::GeneralFlag::WR_GENERAL_RECEIVE),
         (plan.order() == PacketOrder::Random, abi::GeneralFlag::WR_GENERAL_RANDOM_ORDER),
         (!is_unrolled, abi::GeneralFlag::WR_GENERAL_IN_MAPS),
+        (plan.has_time(), abi::GeneralFlag::WR_GENERAL_TIME),
     ];
     let mut words = abi::General {
         frame_len_max: plan.frame_len_max() as u32,
@@ -123,6 +124,8 @@ impl Lists {
             FieldMode::Random { min, max } => {
                 abi::Field { mode: mode(abi::FieldMode::WR_FIELD_RANDOM), min, max, ..words }
             }
+            FieldMode::Number => abi::Field { mode: mode(abi::FieldMode::WR_FIELD_NUMBER), ..words },
+            FieldMode::Time => abi::Field { mode: mode(abi::FieldMode::WR_FIELD_TIME), ..words },
             FieldMode::Values { ref values, repeat_from } => {
                 let values_at = self.values.len() as u32;
                 self.values.extend(values);
@@ -182,6 +185,7 @@ pub(crate) fn cursor(cursor: &Cursor) -> abi::Cursor {
         rng: cursor.rng.0,
         seq_num: cursor.seq_num,
         next_packet: cursor.general.next_packet as u32,
+        number: cursor.general.number,
         ..abi::zeroed()
     }
 }
@@ -190,5 +194,6 @@ pub(crate) fn cursor(cursor: &Cursor) -> abi::Cursor {
 pub(crate) fn update(cursor: &mut Cursor, from: &abi::Cursor, states: Vec<u64>) {
     cursor.rng = packet::Rng(from.rng);
     cursor.seq_num = from.seq_num;
-    cursor.general = GeneralCursor { next_packet: from.next_packet as usize, states };
+    let next_packet = from.next_packet as usize;
+    cursor.general = GeneralCursor { next_packet, number: from.number, states };
 }

@@ -6,7 +6,12 @@ use engine::{Engine, EngineKind, MemEngine};
 use host::LabOptions;
 use lab::tap::Tap;
 use lab::{ENGINES, lab, polling_lab, request, run, run_with_reason};
-use packet::{Config, Flags, PktgenHeader, Rng, XmitMode, sample};
+use packet::general::{
+    ChecksumField, Field, FieldMode, FrameSpec, GeneralPlan, PacketOrder, PseudoHeader, SumKind,
+};
+use packet::{
+    Config, Cursor, DeviceFacts, Flags, PKTGEN_MAGIC, PktgenHeader, Plan, Rng, XmitMode, checksum, sample,
+};
 use std::num::NonZeroU32;
 
 const PLANS: u64 = 12;
@@ -59,6 +64,67 @@ fn frames_carry_the_time_at_which_they_were_sent() {
             assert!((last_us..=after_us).contains(&time_us), "{engine}: {time:?} after {last_us} µs");
             last_us = time_us;
         }
+    }
+}
+
+/// Two packets of a general plan with a number of 4 bytes and a time of 6 bytes, at even and odd
+/// offsets, under a checksum over the whole payload.
+fn timed_plan(has_many_fields: bool) -> (Plan, Cursor) {
+    let field =
+        |offset, width, mode| Field { offset, width, mask: u64::MAX >> (64 - 8 * width), shift: 0, mode };
+    let spec = |len: usize| {
+        let mut template = vec![0; len];
+        template[..6].copy_from_slice(&[0xff; 6]);
+        template[12..14].copy_from_slice(&[0x88, 0xb5]);
+        template[16..20].copy_from_slice(&PKTGEN_MAGIC.to_be_bytes());
+        let mut fields = vec![field(len - 10, 4, FieldMode::Number), field(len - 6, 6, FieldMode::Time)];
+        if has_many_fields {
+            fields.extend((0..30).map(|at| field(20 + at, 1, FieldMode::Random { min: 0, max: 255 })));
+        }
+        let (offset, start, end) = (14, 14, len);
+        let (pseudo_header, kind) = (PseudoHeader::None, SumKind::Internet);
+        let sum = ChecksumField { offset, start, end, pseudo_header, kind, is_wrong: false };
+        FrameSpec { template, fields, checksums: vec![sum], cpus: None }
+    };
+    let general = GeneralPlan::new(&[spec(90), spec(91)], PacketOrder::RoundRobin);
+    Plan::of_packets(general, &DeviceFacts::default())
+}
+
+/// Number and time at the end of the frame, by a checksum that covers them.
+fn number_and_time(frame: &[u8]) -> (u32, u64) {
+    assert_eq!(checksum::finish(checksum::add(0, &frame[14..])), 0, "{frame:02x?}");
+    let (_, number) = frame.split_at(frame.len() - 10);
+    let time_ns = number[4..].iter().fold(0, |time_ns, byte| time_ns << 8 | u64::from(*byte));
+    (u32::from_be_bytes([number[0], number[1], number[2], number[3]]), time_ns)
+}
+
+#[test]
+fn frames_of_general_plans_carry_number_and_time_under_their_checksum() {
+    let Some(lab) = polling_lab() else { return };
+    for has_many_fields in [false, true] {
+        let (plan, cursor) = timed_plan(has_many_fields);
+        let check = |engine: EngineKind, before_ns: u64, frames: Vec<Vec<u8>>| {
+            let after_ns = host::monotonic_ns();
+            assert_eq!(frames.len(), 20, "{engine}");
+            let mut last_ns = before_ns;
+            for (expected, frame) in (0..).zip(frames) {
+                let (number, time_ns) = number_and_time(&frame);
+                assert_eq!(number, expected, "{engine}");
+                assert!((last_ns..=after_ns).contains(&time_ns), "{engine}: {time_ns} after {last_ns}");
+                last_ns = time_ns;
+            }
+        };
+        for engine in ENGINES {
+            let tap = Tap::new(lab.rx.netns());
+            let before_ns = host::monotonic_ns();
+            let request = request(&lab, &Config::default(), 20, Some(engine));
+            run(&lab, engine::Request { plan: plan.clone(), cursor: cursor.clone(), ..request });
+            check(engine, before_ns, tap.frames(20));
+        }
+        let before_ns = host::monotonic_ns();
+        let mut engine = MemEngine::new(plan, cursor, Vec::new());
+        engine.send_burst(NonZeroU32::new(20).expect("some")).expect("memory takes all");
+        check(EngineKind::Mem, before_ns, engine.into_sink());
     }
 }
 

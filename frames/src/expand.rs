@@ -25,7 +25,7 @@ impl Expander {
         if self.plan.packets().is_empty() {
             return None;
         }
-        let len = self.plan.emit(&mut self.cursor, &mut self.rng, &mut self.frame);
+        let len = self.plan.emit(&mut self.cursor, &mut self.rng, 0, &mut self.frame);
         Some(&self.frame[..len])
     }
 }

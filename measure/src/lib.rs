@@ -16,7 +16,7 @@ mod unwrap;
 
 pub use figures::{Figures, FlowFigures, flow_figures};
 pub use latency::{HISTOGRAM_LEN, HistogramLog, Latency, PERCENTILES, histogram_index};
-pub use line::{FlowLine, Transit, WINDOW_LEN};
+pub use line::{FlowDetail, FlowLine, Transit, WINDOW_LEN};
 pub use loss::Loss;
 pub use meter::{Arrival, Meter, MeterOptions};
 pub use signature::{

@@ -45,6 +45,29 @@ pub struct FlowLine {
     pub latency_max_ns: u32,
 }
 
+/// What the receiver keeps of a flow on request, of all its frames; `struct wr_flow_detail` in the
+/// kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowDetail {
+    /// Sum of the lengths in bytes, without FCS.
+    pub frame_bytes: u64,
+    /// Arrival of the first frame in nanoseconds; 0 before it.
+    pub first_ns: u64,
+    /// Arrival of the last frame.
+    pub last_ns: u64,
+}
+
+impl FlowDetail {
+    /// Counts a frame of `frame_len` bytes that arrived at `time_ns`.
+    pub fn receive(&mut self, frame_len: usize, time_ns: u64) {
+        self.frame_bytes += frame_len as u64;
+        if self.first_ns == 0 {
+            self.first_ns = time_ns;
+        }
+        self.last_ns = time_ns;
+    }
+}
+
 /// What one frame was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transit {

@@ -2,7 +2,7 @@
 //! reference of its tests.
 
 use crate::latency::{HISTOGRAM_LEN, histogram_index};
-use crate::line::FlowLine;
+use crate::line::{FlowDetail, FlowLine};
 use crate::signature::{AnnouncedEnd, Found, Mark, Signature, find, is_stamped};
 use crate::totals::{STREAMS_MAX, Totals};
 use crate::unwrap::{NUMBER_START, first_number, unwrap_number};
@@ -56,6 +56,7 @@ pub struct Arrival {
 pub struct Meter {
     options: MeterOptions,
     lines: Vec<FlowLine>,
+    details: Vec<FlowDetail>,
     totals: Totals,
     histogram: Vec<u64>,
     stream_at: [u64; STREAMS_MAX],
@@ -80,6 +81,7 @@ impl Meter {
         Self {
             options,
             lines: vec![FlowLine::default(); options.line_count()],
+            details: vec![FlowDetail::default(); options.line_count()],
             totals: Totals::default(),
             histogram: vec![0; HISTOGRAM_LEN],
             stream_at: [0; STREAMS_MAX],
@@ -101,6 +103,7 @@ impl Meter {
             Some(Found::Announced(end)) => return self.take_end(end, frame.len()),
         };
         if let Some(measured) = measured {
+            self.details[measured.line].receive(frame.len(), arrival.time_ns);
             self.count(&measured, arrival);
         }
     }
@@ -154,7 +157,8 @@ impl Meter {
         };
         let latency = arrival.time_ns.wrapping_sub(mark.time_ns) & MARK_TIME_MASK;
         let latency = if latency >= MARK_TIME_HALF { latency | !MARK_TIME_MASK } else { latency };
-        Some(Measured { line, number, latency: Some(latency), stamp_number: mark.seq_num })
+        let latency = (mark.time_ns != 0).then_some(latency);
+        Some(Measured { line, number, latency, stamp_number: mark.seq_num })
     }
 
     /// The line of a flow, if the frame is of this run.
@@ -200,6 +204,11 @@ impl Meter {
     /// The flows: those of stream 0, then those of stream 1.
     pub fn lines(&self) -> &[FlowLine] {
         &self.lines
+    }
+
+    /// Bytes and times of each flow of [`Self::lines`].
+    pub fn details(&self) -> &[FlowDetail] {
+        &self.details
     }
 
     /// The numbers that were sent, once the sender has announced the end of its run.

@@ -73,7 +73,7 @@ pub struct Mark {
     pub run: u16,
     /// Number in the flow.
     pub seq_num: u32,
-    /// CLOCK_MONOTONIC of the sender in nanoseconds, modulo 2^48.
+    /// CLOCK_MONOTONIC of the sender in nanoseconds, modulo 2^48; 0 for no time.
     pub time_ns: u64,
 }
 

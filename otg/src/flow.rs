@@ -6,7 +6,7 @@ use crate::pattern::Pattern;
 use crate::payload::Payload;
 use crate::schedule::{FlowRate, FlowSchedule};
 use crate::size::Sizes;
-use crate::stack::{FCS_LEN, HeaderStack, MARK_LEN};
+use crate::stack::{FCS_LEN, FlowMark, HeaderStack, MARK_LEN};
 use crate::topology::{SPEED_DEFAULT, Topology};
 use packet::general::{FrameSpec, PacketOrder};
 
@@ -114,6 +114,7 @@ impl FlowConfig {
     /// Fields whose values no rule of a plan describes, each with its path.
     pub fn packets(&self, mark: Option<(u16, u16)>) -> Result<(Vec<FrameSpec>, PacketOrder), Vec<String>> {
         let (sizes, order) = self.sizes.packets();
+        let mark = mark.map(|(flow, run)| FlowMark { flow, run, has_time: self.metrics.latency });
         let packet = |size: usize| self.stack.packet(size - FCS_LEN, &self.payload, mark);
         Ok((sizes.into_iter().map(packet).collect::<Result<_, _>>()?, order))
     }
@@ -132,15 +133,9 @@ fn read_metrics(node: &ConfigNode) -> FlowMetrics {
         latency.whole(|latency| {
             // One software time stamp serves both modes.
             latency.ignore(&["mode"]);
-            if latency.flag("enable", false) {
-                latency.error("is not supported");
-            }
-            false
+            latency.flag("enable", false)
         })
     });
-    if node.flag("timestamps", false) {
-        node.findings().error(&node.at("timestamps"), "is not supported");
-    }
     if let Some(ratio) = node.object("rx_tx_ratio") {
         ratio.whole(|ratio| {
             ratio.ignore(&["choice"]);

@@ -254,7 +254,7 @@ mod tests {
     fn sent(pattern: &Pattern, bits: u32) -> Vec<u64> {
         let mode = pattern.mode(bits, 0, bits.min(64)).unwrap();
         let (mut state, mut rng) = (mode.start(), Rng(1));
-        (0..200).map(|_| mode.next(&mut state, &mut rng)).collect()
+        (0..200).map(|_| mode.next(&mut state, &mut rng, 0, 0)).collect()
     }
 
     #[test]

@@ -15,6 +15,15 @@ pub const MARK_LEN: usize = 18;
 /// Bytes of a frame check sequence.
 pub(crate) const FCS_LEN: usize = 4;
 
+/// The mark at the end of the payload: flow, run, number, time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowMark {
+    pub(crate) flow: u16,
+    pub(crate) run: u16,
+    /// Frames carry their time, which costs a reading of the clock; without it, the time is 0.
+    pub(crate) has_time: bool,
+}
+
 /// The headers of a flow, in order of the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HeaderStack {
@@ -61,13 +70,13 @@ impl HeaderStack {
         &self,
         frame_len: usize,
         payload: &Payload,
-        mark: Option<(u16, u16)>,
+        mark: Option<FlowMark>,
     ) -> Result<FrameSpec, Vec<String>> {
         let mut spec = FrameSpec { template: vec![0; frame_len], ..FrameSpec::default() };
         let range = self.payload_range(frame_len);
         payload.write(&mut spec.template[range.clone()]);
-        if let Some((flow, run)) = mark {
-            add_mark(range.end, flow, run, &mut spec);
+        if let Some(mark) = mark {
+            mark.add(range.end, &mut spec);
         }
         let mut errors = Vec::new();
         for (index, header) in self.headers.iter().enumerate() {
@@ -166,17 +175,24 @@ impl HeaderStack {
     }
 }
 
-/// The mark at the end of the payload: flow, run, number.
-fn add_mark(end: usize, flow: u16, run: u16, spec: &mut FrameSpec) {
-    let start = end - MARK_LEN;
-    let mark = &mut spec.template[start..end];
-    mark.fill(0);
-    mark[..4].copy_from_slice(&MARK_MAGIC.to_be_bytes());
-    mark[4..6].copy_from_slice(&flow.to_be_bytes());
-    mark[6..8].copy_from_slice(&run.to_be_bytes());
-    let max = u64::from(u32::MAX);
-    let mode = FieldMode::Increment { first: 0, min: 0, max, step: 1, wrap: max + 1 };
-    spec.fields.push(Field { offset: start + 8, width: 4, mask: max, shift: 0, mode });
+impl FlowMark {
+    /// Writes the mark into the template, before byte `end`, and adds the fields that change.
+    fn add(self, end: usize, spec: &mut FrameSpec) {
+        let start = end - MARK_LEN;
+        let mark = &mut spec.template[start..end];
+        mark.fill(0);
+        mark[..4].copy_from_slice(&MARK_MAGIC.to_be_bytes());
+        mark[4..6].copy_from_slice(&self.flow.to_be_bytes());
+        mark[6..8].copy_from_slice(&self.run.to_be_bytes());
+        let field = |offset: usize, width: usize, mode| {
+            let mask = u64::MAX >> (64 - 8 * width);
+            Field { offset: start + offset, width, mask, shift: 0, mode }
+        };
+        spec.fields.push(field(8, 4, FieldMode::Number));
+        if self.has_time {
+            spec.fields.push(field(12, 6, FieldMode::Time));
+        }
+    }
 }
 
 /// Writes a value into the bits of its field.

@@ -24,7 +24,7 @@ fn frames(flow: &Value, count: usize) -> Vec<Vec<u8>> {
     let (mut cursor, mut rng) = (plan.start(), Rng(1));
     let frame = |_| {
         let mut out = vec![0; frame_len];
-        plan.emit(&mut cursor, &mut rng, &mut out);
+        plan.emit(&mut cursor, &mut rng, 0, &mut out);
         out
     };
     (0..count).map(frame).collect()
@@ -142,4 +142,34 @@ fn defaults_that_a_client_writes_are_no_warnings() {
     assert_eq!(warnings, [""; 0]);
     assert_eq!(config.ports[0].speed, Some(10_000_000_000));
     assert_eq!(config.flows[0].pps(10_000_000_000).round(), 14_880_952.0);
+}
+
+/// The last 18 bytes of the frames of a flow with two sizes: magic, flow, run, number, time.
+fn marks(latency: bool) -> Vec<Vec<u8>> {
+    let flow = json!({"name": "f", "tx_rx": {"port": {"tx_name": "p"}},
+        "size": {"weight_pairs": {"custom": [{"size": 100, "weight": 1}, {"size": 141, "weight": 1}]}},
+        "metrics": {"enable": true, "timestamps": true, "latency": {"enable": latency, "mode": "cut_through"}},
+        "packet": [{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}]});
+    let config = config(&flow).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let (specs, order) = config.flows[0].packets(Some((0x0102, 0x0304))).expect("packets");
+    assert!(specs.len() > 1, "a packet per size");
+    let plan = GeneralPlan::new(&specs, order);
+    assert_eq!(plan.has_time(), latency);
+    let (mut cursor, mut rng, mut out) = (plan.start(), Rng(1), vec![0; 200]);
+    let mark = |_| {
+        let len = plan.emit(&mut cursor, &mut rng, 0x0065_0605_0403_0201, &mut out);
+        let pseudo_header = [&out[26..34], &[0, 17], &((len - 34) as u16).to_be_bytes()].concat();
+        assert_eq!(sum(&[&pseudo_header, &out[34..len]].concat()), 0xffff, "UDP checksum");
+        out[len - 18..len].to_vec()
+    };
+    (0..9).map(mark).collect()
+}
+
+#[test]
+fn marks_number_the_frames_of_all_sizes_and_carry_the_time_if_latency_is_measured() {
+    for (latency, time) in [(true, "060504030201"), (false, "000000000000")] {
+        for (number, mark) in marks(latency).iter().enumerate() {
+            assert_eq!(hex(mark), format!("57524f5401020304{number:08x}{time}"));
+        }
+    }
 }

@@ -15,17 +15,18 @@ impl Plan {
     /// 0 is a frame that must not be sent: its flow was opened by another plan and has no security
     /// association here.
     ///
-    /// `now` is the time for its pktgen header; it is not used when the last frame is repeated.
+    /// `now_ns` is the time by [`Plan::clock`], for frames that carry it; it is not used when the
+    /// last frame is repeated.
     ///
     /// # Panics
     /// When `out` is shorter than the frame; [`Plan::frame_len_max`] bytes are always enough.
-    pub fn emit(&self, cursor: &mut Cursor, now: WallTime, out: &mut [u8]) -> usize {
+    pub fn emit(&self, cursor: &mut Cursor, now_ns: u64, out: &mut [u8]) -> usize {
         if let Some(general) = &self.general {
             cursor.seq_num = cursor.seq_num.wrapping_add(1);
-            return general.emit(&mut cursor.general, &mut cursor.rng, out);
+            return general.emit(&mut cursor.general, &mut cursor.rng, now_ns, out);
         }
         if cursor.repeats_left == 0 {
-            self.build(cursor, now);
+            self.build(cursor, now_ns);
             if let Some(ipsec) = &self.ipsec {
                 ipsec.take_sequence(cursor);
             }
@@ -43,18 +44,18 @@ impl Plan {
             return general.skip(&mut cursor.general, &mut cursor.rng);
         }
         if cursor.repeats_left == 0 {
-            self.build(cursor, WallTime::default());
+            self.build(cursor, 0);
         }
         cursor.repeats_left -= 1;
         cursor.seq_num = cursor.seq_num.wrapping_add(1);
     }
 
     /// Advances all fields for the next `repeats` frames.
-    fn build(&self, cursor: &mut Cursor, now: WallTime) {
+    fn build(&self, cursor: &mut Cursor, now_ns: u64) {
         self.advance(cursor);
         cursor.built.seq_num = cursor.seq_num;
         cursor.built.ip_id = cursor.ip_id;
-        let time = if self.has_timestamp { now } else { WallTime::default() };
+        let time = if self.has_timestamp { WallTime::from_ns(now_ns) } else { WallTime::default() };
         let built = &mut cursor.built;
         (built.tv_sec, built.tv_usec, built.tv_nsec) = (time.sec, time.usec, time.nsec);
         self.count_in_flow(cursor);
@@ -389,7 +390,7 @@ mod tests {
         text.parse().ok()
     }
 
-    const NOON: WallTime = WallTime { sec: 0x6740_0000, usec: 123_456, nsec: 789 };
+    const NOON: u64 = 0x6740_0000 * 1_000_000_000 + 123_456_789;
 
     fn facts() -> DeviceFacts {
         DeviceFacts {

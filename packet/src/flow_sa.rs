@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use crate::ipsec::protect::tests::association;
     use crate::ipsec::{Association, IpsecMode, Secret, Transform, Unusable};
-    use crate::{Flags, Plan, Rng, WallTime, sample};
+    use crate::{Flags, Plan, Rng, sample};
 
     const NULL: Transform = Transform::EspNull { integrity: None };
 
@@ -149,7 +149,7 @@ mod tests {
 
     fn send(plan: &Plan, cursor: &mut Cursor) -> Vec<u8> {
         let mut bytes = vec![0xee; plan.frame_len_max() as usize];
-        let len = plan.emit(cursor, WallTime::default(), &mut bytes);
+        let len = plan.emit(cursor, 0, &mut bytes);
         bytes.truncate(len);
         bytes
     }

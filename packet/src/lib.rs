@@ -32,6 +32,6 @@ pub use plan::{FLOWS_MAX, IMIX_ENTRIES_MAX, Imix, Layout, MPLS_LABELS_MAX, MPLS_
 pub use rng::Rng;
 pub use signature::{SignatureLevel, SignatureSetting};
 pub use wire::{
-    FRAME_LEN_MAX, FRAME_LEN_MIN, PKTGEN_HEADER_LEN, PKTGEN_MAGIC, PktgenHeader, WIRE_OVERHEAD, WallTime,
-    wire_len,
+    FRAME_LEN_MAX, FRAME_LEN_MIN, FrameClock, PKTGEN_HEADER_LEN, PKTGEN_MAGIC, PktgenHeader, WIRE_OVERHEAD,
+    WallTime, wire_len,
 };

@@ -9,7 +9,7 @@
 
 use crate::flow_sa::FlowAssociations;
 use crate::general::GeneralPlan;
-use crate::wire::{ETHERNET_LEN, FRAME_LEN_MAX, IPV4_LEN, IPV6_LEN, PKTGEN_MAGIC, UDP_LEN};
+use crate::wire::{ETHERNET_LEN, FRAME_LEN_MAX, FrameClock, IPV4_LEN, IPV6_LEN, PKTGEN_MAGIC, UDP_LEN};
 use crate::{Config, Cursor, DeviceFacts, Flags, MacAddr, PlanError, SignatureSetting, checksum};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -264,6 +264,11 @@ impl Plan {
             Some(general) => general.packets().iter().all(|packet| packet.is_tagged()),
             None => self.layout.vlan != 0 || self.layout.svlan != 0,
         }
+    }
+
+    /// The clock whose time the frames carry.
+    pub fn clock(&self) -> FrameClock {
+        if self.general.is_some() { FrameClock::Monotonic } else { FrameClock::Wall }
     }
 
     /// The longest possible frame, in bytes without FCS.

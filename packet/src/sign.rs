@@ -40,7 +40,7 @@ impl Plan {
     /// and `sent` numbers were sent in place of its signature.
     pub fn end_frame(&self, cursor: &mut Cursor, sent: u64) -> Vec<u8> {
         let mut frame = vec![0; self.frame_len_max() as usize];
-        let len = self.emit(cursor, WallTime::default(), &mut frame);
+        let len = self.emit(cursor, 0, &mut frame);
         frame.truncate(len);
         let mut end = vec![0; self.signature.level.byte_count()];
         end[..4].copy_from_slice(&END_MAGIC.to_be_bytes());

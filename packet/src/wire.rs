@@ -38,6 +38,15 @@ pub struct WallTime {
     pub nsec: u32,
 }
 
+/// A clock whose time frames carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameClock {
+    /// Nanoseconds since 1970.
+    Wall,
+    /// `CLOCK_MONOTONIC` in nanoseconds.
+    Monotonic,
+}
+
 impl WallTime {
     /// From nanoseconds since 1970.
     pub fn from_ns(ns: u64) -> Self {

@@ -28,6 +28,7 @@ struct wr_abi {
 	struct wr_replay_state replay_state;
 	enum wr_receive_limit receive_limit;
 	struct wr_flow_line flow_line;
+	struct wr_flow_detail flow_detail;
 	struct wr_receive_cpu receive_cpu;
 	struct wr_receive_control receive_control;
 	struct wr_histogram histogram;

@@ -103,6 +103,16 @@ static __always_inline __u64 take_value(const volatile struct wr_field *field, _
 	return value ? *value : 0;
 }
 
+/* Reads the time that this frame carries. */
+static __always_inline void read_clock(void)
+{
+	if (!cursor.clock_left) {
+		cursor.now_ns = bpf_ktime_get_ns();
+		cursor.clock_left = cursor.clock_every;
+	}
+	cursor.clock_left--;
+}
+
 /* The value of a field in this frame. */
 static __always_inline __u64 next_value(const volatile struct wr_field *field, __u64 *state)
 {
@@ -117,6 +127,10 @@ static __always_inline __u64 next_value(const volatile struct wr_field *field, _
 	case WR_FIELD_DOWN:
 		*state = count_down(field, value);
 		return value;
+	case WR_FIELD_NUMBER:
+		return cursor.number;
+	case WR_FIELD_TIME:
+		return cursor.now_ns;
 	default:
 		return take_value(field, state);
 	}

@@ -17,6 +17,7 @@ const volatile __u32 wr_flow_count = 1;		    /* flows of a stream, where frames 
 const volatile __u32 wr_stream_count = WR_STREAMS_MAX;
 const volatile __u32 wr_line_count = WR_STREAMS_MAX;
 const volatile bool wr_is_shared = false;      /* several CPUs receive frames of one flow */
+const volatile bool wr_has_details = false;    /* bytes and times of each flow */
 const volatile bool wr_has_test_clock = false; /* the time is in the control page */
 
 #define SIGNATURE_MAGIC bpf_htonl(0xbe9be955)
@@ -47,6 +48,7 @@ const volatile bool wr_has_test_clock = false; /* the time is in the control pag
 	} name SEC(".maps")
 
 SHARED_ARRAY(wr_flow_lines, struct wr_flow_line);     /* wr_line_count entries */
+SHARED_ARRAY(wr_flow_details, struct wr_flow_detail); /* wr_line_count entries if wr_has_details */
 SHARED_ARRAY(wr_receive_cpus, struct wr_receive_cpu); /* one for each possible CPU */
 SHARED_ARRAY(wr_histograms, struct wr_histogram);     /* one for each possible CPU */
 SHARED_ARRAY(wr_receive_page, struct wr_receive_control);
@@ -264,7 +266,7 @@ static __always_inline bool read_mark(const struct mark *mark, struct wr_receive
 	frame->line = bpf_ntohs(mark->flow);
 	frame->seq_num = bpf_ntohl(mark->seq_num);
 	frame->is_mark = true;
-	frame->has_latency = true;
+	frame->has_latency = time_ns != 0;
 	frame->latency_ns = now_ns - time_ns;
 	return is_of_run(control, own, frame->line, bpf_ntohs(mark->run));
 }
@@ -388,14 +390,30 @@ static __always_inline void enter_histogram(__u32 cpu, __u64 latency_ns)
 		histogram->count[index]++;
 }
 
+/* measure::FlowDetail::receive. */
+static __always_inline void enter_detail(struct wr_flow_detail *detail, __u64 len, __u64 now_ns)
+{
+	detail->frame_bytes += len;
+	if (!detail->first_ns)
+		detail->first_ns = now_ns;
+	detail->last_ns = now_ns;
+}
+
 /* Counts a frame of this run. */
 static __always_inline void count(const struct wr_receive_control *control, struct wr_receive_cpu *own,
-				  __u32 cpu, struct measured *frame, struct wr_flow_line *line)
+				  __u32 cpu, struct measured *frame, struct wr_flow_line *line, __u64 len,
+				  __u64 now_ns)
 {
+	struct wr_flow_detail *detail = NULL;
 	struct transit result = {};
 	__s64 latency_ns = frame->latency_ns < 0 ? 0 : frame->latency_ns;
 
 	own->received++;
+	if (wr_has_details) {
+		detail = bpf_map_lookup_elem(&wr_flow_details, &frame->line);
+		if (!detail)
+			return;
+	}
 	if (wr_is_shared) {
 		struct flow_lock *lock = bpf_map_lookup_elem(&wr_flow_locks, &frame->line);
 
@@ -403,9 +421,13 @@ static __always_inline void count(const struct wr_receive_control *control, stru
 			return;
 		bpf_spin_lock(&lock->lock);
 		enter(line, frame->number, cpu, frame->has_latency, latency_ns, &result);
+		if (wr_has_details)
+			enter_detail(detail, len, now_ns);
 		bpf_spin_unlock(&lock->lock);
 	} else {
 		enter(line, frame->number, cpu, frame->has_latency, latency_ns, &result);
+		if (wr_has_details)
+			enter_detail(detail, len, now_ns);
 	}
 	own->moves += result.is_moved;
 	if (result.held)
@@ -439,7 +461,7 @@ static __always_inline int receive(struct xdp_md *ctx, __u64 len)
 
 	if (!control || !own)
 		return XDP_PASS; /* cannot be counted, so the host gets the frame */
-	if (!control->stamp_shift)
+	if (!control->stamp_shift || wr_has_details)
 		now_ns = clock_ns(control);
 	own->frames++;
 	own->frame_bytes += len;
@@ -470,7 +492,7 @@ static __always_inline int receive(struct xdp_md *ctx, __u64 len)
 	if (control->stamp_shift) {
 		if (!is_stamped(frame.seq_num, control->stamp_shift))
 			frame.has_latency = false;
-		else
+		else if (!wr_has_details)
 			frame.latency_ns += clock_ns(control);
 	}
 	if (frame.is_mark) {
@@ -479,7 +501,7 @@ static __always_inline int receive(struct xdp_md *ctx, __u64 len)
 		    line->high ? unwrap(line->high - 1, frame.seq_num) : NUMBER_START + frame.seq_num;
 		frame.latency_ns = (__s64)((__u64)frame.latency_ns << 16) >> 16;
 	}
-	count(control, own, cpu, &frame, line);
+	count(control, own, cpu, &frame, line, len, now_ns);
 	return wr_receive_verdict;
 }
 

@@ -84,6 +84,8 @@ int wr_send_general(struct xdp_md *ctx)
 {
 	__u32 frame_len = general.frame_len_max;
 
+	if (general.flags & WR_GENERAL_TIME)
+		read_clock();
 	if (general.flags & WR_GENERAL_IN_MAPS)
 		frame_len = write_packet(ctx);
 	else if (write_only_packet((void *)(long)ctx->data, (void *)(long)ctx->data_end))
@@ -93,6 +95,7 @@ int wr_send_general(struct xdp_md *ctx)
 		return XDP_ABORTED;
 	}
 	choose_packet();
+	cursor.number++;
 	cursor.seq_num++;
 	cursor.offered++;
 	cursor.frame_bytes += frame_len;

@@ -208,6 +208,7 @@ struct wr_cursor {
 	__u64 wall_offset_ns; /* wall clock minus CLOCK_MONOTONIC */
 	__u64 round;	      /* number of the next frame in flow `slot` */
 	__u64 built_number;
+	__u64 now_ns;	   /* CLOCK_MONOTONIC, read for general plans */
 	__u32 clock_every; /* frames per clock reading */
 	__u32 clock_left;  /* frames until the next clock reading */
 	__u32 now_sec;
@@ -241,7 +242,7 @@ struct wr_cursor {
 	__u32 built_flow;
 	__u32 slot;	   /* flow of the next frame without flow table */
 	__u32 next_packet; /* of a general plan */
-	__u32 pad;
+	__u32 number;	   /* of the next frame of a general plan */
 	__u64 imix_counts[WR_IMIX_MAX];
 };
 
@@ -319,6 +320,7 @@ enum wr_general_flag {
 	WR_GENERAL_RECEIVE = 0x1,      /* into the receive path of the device */
 	WR_GENERAL_RANDOM_ORDER = 0x2, /* the next packet is any, not the next in order */
 	WR_GENERAL_IN_MAPS = 0x4,      /* packets, fields and ops are in maps */
+	WR_GENERAL_TIME = 0x8,	       /* a field has the time */
 };
 
 /* Where the values of a field come from. */
@@ -327,6 +329,8 @@ enum wr_field_mode {
 	WR_FIELD_DOWN = 1,
 	WR_FIELD_RANDOM = 2,
 	WR_FIELD_VALUES = 3,
+	WR_FIELD_NUMBER = 4, /* of the frame in the run */
+	WR_FIELD_TIME = 5,   /* CLOCK_MONOTONIC in nanoseconds */
 };
 
 /* packet::general::Field. */
@@ -433,6 +437,14 @@ struct wr_flow_line {
 	__u32 latency_max_ns;
 };
 _Static_assert(sizeof(struct wr_flow_line) == 64, "one cache line");
+
+/* One per flow, if asked for: measure::FlowDetail. Of all frames, duplicates included. */
+struct wr_flow_detail {
+	__u64 frame_bytes; /* their lengths, without FCS */
+	__u64 first_ns;	   /* CLOCK_MONOTONIC; 0 before the first frame */
+	__u64 last_ns;
+	__u64 pad;
+};
 
 /* One per CPU: measure::Totals. Written by the program on that CPU. */
 struct wr_receive_cpu {

@@ -10,7 +10,7 @@ use command::{
     ControlTree, Device, Facts, FileKind, LinkState, PgctrlCommand, Refusal, ThreadCommand, Touches,
     to_commands,
 };
-use packet::{DeviceFacts, FRAME_LEN_MAX, MacAddr, Plan, PlanError, Rng, WallTime};
+use packet::{DeviceFacts, FRAME_LEN_MAX, MacAddr, Plan, PlanError, Rng};
 
 /// Bytes of the kernel's buffer for a result; no text may be longer.
 const RESULT_LEN_MAX: usize = 512;
@@ -258,7 +258,7 @@ fn make_frames(device: &mut Device, plan: &Plan) -> u32 {
     assert!(frame_len_max <= FRAME_LEN_MAX + TAGS_LEN_MAX, "{frame_len_max}");
     let mut bytes = vec![0; frame_len_max as usize];
     for _ in 0..5 {
-        let len = plan.emit(&mut device.cursor, WallTime { sec: 1, usec: 2, nsec: 0 }, &mut bytes);
+        let len = plan.emit(&mut device.cursor, 1_000_002_000, &mut bytes);
         assert!(plan.ipsec.is_some() || len > 57, "a frame of {len} bytes");
         device.counters.sofar += 1;
     }

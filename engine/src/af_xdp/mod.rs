@@ -65,7 +65,7 @@ pub(crate) struct AfXdpEngine {
     trouble: Option<EngineError>,
     clock_sharing: u32,
     clock_left: u32,
-    wall_ns: u64,
+    frame_time_ns: u64,
     /// Lets the driver use zero-copy, if it needs an attached program. Dropped after the sockets.
     _dummy_program: Option<DummyProgram>,
 }
@@ -116,7 +116,7 @@ impl AfXdpEngine {
             trouble: None,
             clock_sharing: 1,
             clock_left: 0,
-            wall_ns: 0,
+            frame_time_ns: 0,
             _dummy_program: dummy_program,
         })
     }
@@ -187,14 +187,14 @@ impl AfXdpEngine {
 
     /// Builds the next frame and returns its length; 0 if it has no security association.
     fn put_next(&mut self) -> usize {
-        let wall_ns = self.stamp();
+        let now_ns = self.stamp();
         let source = &mut self.source;
         if let [tx_queue] = &mut self.tx_queues[..]
             && self.chunks_max == 1
         {
-            return tx_queue.put_whole(|out| source.emit(wall_ns, out));
+            return tx_queue.put_whole(|out| source.emit(now_ns, out));
         }
-        let len = source.emit(wall_ns, &mut self.frame);
+        let len = source.emit(now_ns, &mut self.frame);
         if len > 0 {
             let queue = usize::from(source.queue() - self.first_queue);
             self.tx_queues[queue].put(&self.frame[..len]);
@@ -204,11 +204,11 @@ impl AfXdpEngine {
 
     fn stamp(&mut self) -> u64 {
         if self.clock_left == 0 {
-            self.wall_ns = SystemClock.wall_ns();
+            self.frame_time_ns = SystemClock.of_frame(self.source.plan());
             self.clock_left = self.clock_sharing;
         }
         self.clock_left -= 1;
-        self.wall_ns
+        self.frame_time_ns
     }
 
     /// Lets the kernel consume the rings and counts the frames.

@@ -3,7 +3,7 @@
 //! A cursor cannot step back. So a copy is kept and advanced again on demand. Copies are made
 //! rarely, so a large flow table costs a few bytes per frame.
 
-use packet::{Cursor, Plan, WallTime};
+use packet::{Cursor, Plan};
 
 /// Minimum number of frames between two copies; at least the number of flows.
 const COPY_EVERY: usize = 1024;
@@ -37,10 +37,10 @@ impl FrameSource {
         }
     }
 
-    /// Builds the next frame with the time `wall_ns`, and returns its length.
-    pub(crate) fn emit(&mut self, wall_ns: u64, out: &mut [u8]) -> usize {
+    /// Builds the next frame with the time `now_ns`, and returns its length.
+    pub(crate) fn emit(&mut self, now_ns: u64, out: &mut [u8]) -> usize {
         self.since += 1;
-        self.plan.emit(&mut self.cursor, WallTime::from_ns(wall_ns), out)
+        self.plan.emit(&mut self.cursor, now_ns, out)
     }
 
     /// How many of the next frames repeat the last one.

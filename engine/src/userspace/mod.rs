@@ -139,14 +139,14 @@ impl<O: TxRing, H: LinkHealth, C: Clock> UserspaceEngine<O, H, C> {
     fn fill(&mut self, count: usize) {
         self.source.checkpoint();
         let sharing = self.clock_sharing as usize;
-        let mut wall_ns = 0;
+        let mut now_ns = 0;
         for done in 0..count.min(self.batch).min(self.ring.slots()) {
             let index = self.index(done);
             let Some(slot) = self.ring.slot(index) else { return };
             if done % sharing == 0 {
-                wall_ns = self.clock.wall_ns();
+                now_ns = self.clock.of_frame(self.source.plan());
             }
-            let frame_len = self.source.emit(wall_ns, slot);
+            let frame_len = self.source.emit(now_ns, slot);
             if frame_len == 0 {
                 self.unprotected = 1;
                 return;

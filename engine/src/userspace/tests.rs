@@ -123,7 +123,7 @@ fn expected(config: &Config, count: usize) -> Vec<(Vec<u8>, Cursor)> {
     let (plan, mut cursor) = start(config);
     let next = |_| {
         let mut frame = vec![0xee; plan.frame_len_max() as usize];
-        let len = plan.emit(&mut cursor, packet::WallTime::default(), &mut frame);
+        let len = plan.emit(&mut cursor, 0, &mut frame);
         frame.truncate(len);
         (frame, cursor.clone())
     };

@@ -52,6 +52,8 @@ pub struct GeneralPlan {
 pub struct GeneralCursor {
     /// Index of the next packet.
     pub next_packet: usize,
+    /// Number of the next frame in the run.
+    pub number: u32,
     /// The state of each field of each packet.
     pub states: Vec<u64>,
 }
@@ -104,21 +106,27 @@ impl GeneralPlan {
         self.packets.iter().any(|packet| packet.template.len() != self.frame_len_max)
     }
 
+    /// True if frames carry the time.
+    pub fn has_time(&self) -> bool {
+        self.packets.iter().flat_map(|packet| &packet.fields).any(|field| field.mode == FieldMode::Time)
+    }
+
     /// The state before the first frame.
     pub fn start(&self) -> GeneralCursor {
         let fields = self.packets.iter().flat_map(|packet| &packet.fields);
-        GeneralCursor { next_packet: 0, states: fields.map(|field| field.mode.start()).collect() }
+        GeneralCursor { next_packet: 0, number: 0, states: fields.map(|field| field.mode.start()).collect() }
     }
 
-    /// Writes the next frame to the start of `out` and returns its length.
+    /// Writes the next frame to the start of `out` and returns its length. `now_ns` is the time by
+    /// `CLOCK_MONOTONIC`, for frames that carry it.
     ///
     /// # Panics
     /// Without packets, and when `out` is shorter than the frame.
-    pub fn emit(&self, cursor: &mut GeneralCursor, rng: &mut Rng, out: &mut [u8]) -> usize {
+    pub fn emit(&self, cursor: &mut GeneralCursor, rng: &mut Rng, now_ns: u64, out: &mut [u8]) -> usize {
         let packet = &self.packets[cursor.next_packet];
         let frame = &mut out[..packet.template.len()];
         frame.copy_from_slice(&packet.template);
-        self.advance(cursor, rng, |field, value| field.write(frame, value));
+        self.advance(cursor, rng, now_ns, |field, value| field.write(frame, value));
         for sum in &packet.sums {
             sum.write(frame);
         }
@@ -127,15 +135,22 @@ impl GeneralPlan {
 
     /// Advances the cursor as [`Self::emit`] does.
     pub fn skip(&self, cursor: &mut GeneralCursor, rng: &mut Rng) {
-        self.advance(cursor, rng, |_, _| ());
+        self.advance(cursor, rng, 0, |_, _| ());
     }
 
     /// Moves all fields of the next packet, then chooses the packet after it.
-    fn advance(&self, cursor: &mut GeneralCursor, rng: &mut Rng, mut write: impl FnMut(&Field, u64)) {
+    fn advance(
+        &self,
+        cursor: &mut GeneralCursor,
+        rng: &mut Rng,
+        now_ns: u64,
+        mut write: impl FnMut(&Field, u64),
+    ) {
         let packet = &self.packets[cursor.next_packet];
         for (field, state) in packet.fields.iter().zip(&mut cursor.states[packet.first_state..]) {
-            write(field, field.mode.next(state, rng));
+            write(field, field.mode.next(state, rng, cursor.number, now_ns));
         }
+        cursor.number = cursor.number.wrapping_add(1);
         cursor.next_packet = match self.order {
             _ if self.packets.len() == 1 => 0,
             PacketOrder::RoundRobin => (cursor.next_packet + 1) % self.packets.len(),

@@ -40,12 +40,14 @@ fn mode(rng: &mut Rng, all: u64) -> FieldMode {
     let size = (max - min).saturating_add(1);
     let step = 1 + rng.next_u64() % size;
     let first = min + rng.next_u64() % size;
-    match rng.below(4) {
+    match rng.below(6) {
         0 => {
             FieldMode::Increment { first, min, max, step, wrap: size.saturating_add(u64::from(rng.below(2))) }
         }
         1 => FieldMode::Decrement { first, min, max, step },
         2 => FieldMode::Random { min, max },
+        3 => FieldMode::Number,
+        4 => FieldMode::Time,
         _ => {
             let values: Vec<u64> = (0..1 + rng.below(5)).map(|_| rng.next_u64() & all).collect();
             FieldMode::Values { repeat_from: below(rng, values.len()), values }

@@ -65,6 +65,10 @@ pub enum FieldMode {
         /// Highest value.
         max: u64,
     },
+    /// Number of the frame in the run, over all packets, from 0 on.
+    Number,
+    /// `CLOCK_MONOTONIC` in nanoseconds, when the frame is built.
+    Time,
     /// The list in order. At its end it goes on at index `repeat_from`.
     Values {
         /// The values, at least one.
@@ -79,12 +83,12 @@ impl FieldMode {
     pub fn start(&self) -> u64 {
         match self {
             Self::Increment { first, .. } | Self::Decrement { first, .. } => *first,
-            Self::Random { .. } | Self::Values { .. } => 0,
+            Self::Random { .. } | Self::Number | Self::Time | Self::Values { .. } => 0,
         }
     }
 
-    /// The value for the next frame; moves `state` on.
-    pub fn next(&self, state: &mut u64, rng: &mut Rng) -> u64 {
+    /// The value for the frame `number`, built at `now_ns`; moves `state` on.
+    pub fn next(&self, state: &mut u64, rng: &mut Rng, number: u32, now_ns: u64) -> u64 {
         let value = *state;
         match *self {
             Self::Increment { min, max, step, wrap, .. } => {
@@ -100,6 +104,8 @@ impl FieldMode {
                 value
             }
             Self::Random { min, max } => min + random_below(rng, (max - min).wrapping_add(1)),
+            Self::Number => number.into(),
+            Self::Time => now_ns,
             Self::Values { ref values, repeat_from } => {
                 let index = value as usize;
                 *state = if index + 1 < values.len() { value + 1 } else { repeat_from as u64 };
@@ -255,7 +261,7 @@ mod tests {
 
     fn values(mode: &FieldMode, count: usize) -> Vec<u64> {
         let (mut state, mut rng) = (mode.start(), Rng(1));
-        (0..count).map(|_| mode.next(&mut state, &mut rng)).collect()
+        (0..count).map(|_| mode.next(&mut state, &mut rng, 0, 0)).collect()
     }
 
     #[test]

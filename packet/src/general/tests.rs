@@ -3,10 +3,10 @@
 use super::*;
 
 /// A frame as the definition says: fields, then each checksum over the whole of its range.
-fn defined(spec: &FrameSpec, states: &mut [u64], rng: &mut Rng) -> Vec<u8> {
+fn defined(spec: &FrameSpec, states: &mut [u64], rng: &mut Rng, number: u32, now_ns: u64) -> Vec<u8> {
     let mut frame = spec.template.clone();
     for (field, state) in spec.fields.iter().zip(states) {
-        let value = field.mode.next(state, rng);
+        let value = field.mode.next(state, rng, number, now_ns);
         field.write(&mut frame, value);
     }
     spec.checksums.iter().for_each(|checksum| checksum.write(&mut frame));
@@ -24,10 +24,11 @@ fn sums_of_contributions_are_sums_of_whole_frames() {
         let (mut left, mut right) = (Rng(seed), Rng(seed));
         let mut out = vec![0xee; plan.frame_len_max()];
         for frame in 0..5 {
-            let len = plan.emit(&mut cursor, &mut left, &mut out);
+            let now_ns = (seed << 32).wrapping_mul(u64::from(frame) + 1);
+            let len = plan.emit(&mut cursor, &mut left, now_ns, &mut out);
             assert_eq!(
                 out[..len],
-                defined(&spec, &mut states, &mut right),
+                defined(&spec, &mut states, &mut right, frame, now_ns),
                 "seed {seed} frame {frame}: {spec:?}"
             );
         }
@@ -43,7 +44,7 @@ fn skipped_frames_leave_the_cursor_where_emitted_ones_do() {
         let (mut cursor, mut left, mut right) = (plan.start(), Rng(seed), Rng(seed));
         let (mut other, mut out) = (cursor.clone(), vec![0; plan.frame_len_max()]);
         for _ in 0..20 {
-            plan.emit(&mut cursor, &mut left, &mut out);
+            plan.emit(&mut cursor, &mut left, 7, &mut out);
             plan.skip(&mut other, &mut right);
         }
         assert_eq!((cursor, left), (other, right));

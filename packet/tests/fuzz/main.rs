@@ -55,13 +55,13 @@ fn check_run(
         let build = number / plan.repeats;
         bytes.fill(0xee);
         let mut skipped = cursor.clone();
-        let len = plan.emit(cursor, time_of(number), &mut bytes[..longest]);
+        let len = plan.emit(cursor, time_ns(number), &mut bytes[..longest]);
         let said = |what: String| format!("frame {number}: {what}\n{:02x?}", &bytes[..len]);
         if bytes[len..].iter().any(|byte| *byte != 0xee) {
             return Err(said("bytes behind its end were written".to_owned()));
         }
         let frame = frame::decode(&bytes[..len]).map_err(said)?;
-        let time = time_of(build * plan.repeats);
+        let time = WallTime::from_ns(time_ns(build * plan.repeats));
         wanted.check(&frame, build, built_before + build, time).map_err(said)?;
         wanted.check_queue(cursor.queue, build, built_before > 0).map_err(said)?;
         if number % plan.repeats != 0 && bytes[..len] != before {
@@ -79,8 +79,10 @@ fn check_run(
     Ok(FRAMES.div_ceil(plan.repeats))
 }
 
-fn time_of(number: u32) -> WallTime {
-    WallTime { sec: 0xffff_fff0_u32.wrapping_add(number), usec: 999_999 - number, nsec: number }
+/// Near the end of the 32-bit seconds of a signature.
+fn time_ns(number: u32) -> u64 {
+    let number = u64::from(number);
+    (0xffff_fff0 + number) * 1_000_000_000 + (999_999 - number) * 1000 + number
 }
 
 /// Every device has some facts that another one has not.

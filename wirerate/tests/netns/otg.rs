@@ -15,6 +15,7 @@ pub(crate) const CASES: &[Case] = &[
     case("otg::counts_are_exact_by_grpc", &[], || counts("grpc")),
     case("otg::captured_frames_are_those_of_the_flow", &[], captured),
     case("otg::pause_resume_update_and_stop", &[], control),
+    case("otg::latency_and_arrival_times_are_those_of_the_flow", &[], times),
     case("otg::flows_with_equal_headers_are_told_apart", &[], mesh),
     case("otg::a_killed_server_leaves_nothing", &[], killed),
 ];
@@ -81,6 +82,16 @@ fn control() -> TestResult {
     let Some(seen) = script("control", "http") else { return Ok(()) };
     let expected = json!({"paused": ["paused", true], "stopped": ["stopped", true, true], "rate": 500});
     assert_eq!(seen, expected);
+    Ok(())
+}
+
+fn times() -> TestResult {
+    for transport in ["http", "grpc"] {
+        let Some(seen) = script("times", transport) else { return Ok(()) };
+        let once = json!({"bytes": [0, 0], "frames": [300, 300], "plain": [null, null],
+            "latency": true, "differ": true, "times": true, "seconds": 1.0});
+        assert_eq!(seen, json!({"warnings": [], "seen": [once, once]}));
+    }
     Ok(())
 }
 

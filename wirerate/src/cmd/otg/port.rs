@@ -4,7 +4,7 @@ use super::capture::PortCapture;
 use crate::cmd::send::device::TxDevice;
 use capture::{Mode, ReceiveOptions, Receiving, XdpModeChoice};
 use engine::Worker;
-use measure::{FlowLine, MeterOptions};
+use measure::{FlowDetail, FlowLine, MeterOptions};
 use otg::PortConfig;
 use otg::metrics::TrafficCounts;
 use std::time::{Duration, Instant};
@@ -65,6 +65,7 @@ impl Port {
                 ..MeterOptions::default()
             },
             is_shared: true,
+            has_details: true,
         };
         let receiver = Receiving::start(&options).map_err(|error| error.to_string())?;
         let is_up = device.link.has_carrier();
@@ -88,6 +89,11 @@ impl Port {
     /// The counts of a flow.
     pub(super) fn line(&self, number: u32) -> FlowLine {
         self.receiver.line(number as usize)
+    }
+
+    /// Bytes and times of a flow.
+    pub(super) fn detail(&self, number: u32) -> FlowDetail {
+        self.receiver.detail(number as usize).unwrap_or_default()
     }
 
     /// Frames and bytes with FCS that the device received since the counts were cleared.

@@ -35,9 +35,11 @@ impl FlowSetup<'_> {
         let general = GeneralPlan::new(&self.packets, self.order);
         let (plan, mut cursor) = Plan::of_packets(general, &self.facts);
         cursor.rng = Rng(self.seed);
-        // A flow whose sizes changed has other packets, which begin anew.
-        if let Some((paused, _)) = resume.filter(|(paused, _)| has_state_of(paused, &cursor)) {
-            cursor = paused.clone();
+        // A flow whose sizes changed has other packets, which begin anew. Numbers go on.
+        match resume {
+            Some((paused, _)) if has_state_of(paused, &cursor) => cursor = paused.clone(),
+            Some((paused, _)) => cursor.general.number = paused.general.number,
+            None => {}
         }
         let schedule = &self.flow.schedule;
         let pps = self.flow.pps(self.speed);

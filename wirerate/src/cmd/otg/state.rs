@@ -9,6 +9,7 @@ use crate::cmd::send::device::TxDevice;
 use crate::units::time_of_day_ns;
 use engine::{EngineKind, Request};
 use host::CpuList;
+use measure::FlowDetail;
 use otg::metrics::{FlowCounts, FlowState, PortCounts};
 use otg::{CaptureQuery, FlowConfig, OtgConfig};
 use packet::DeviceFacts;
@@ -285,11 +286,28 @@ impl ActiveState {
         let (tx_rate, rx_rate) = self.flows[flow].rates(sent.frames, received);
         let tx = sent.counts(tx_rate);
         let mut counts = FlowCounts { state, tx, ..FlowCounts::default() };
-        let bytes =
-            (u128::from(tx.bytes) * u128::from(received)).checked_div(u128::from(tx.frames)).unwrap_or(0);
-        counts.rx = otg::metrics::TrafficCounts { frames: received, bytes: bytes as u64, rate: rx_rate };
+        let detail = self.detail(flow);
+        // With FCS.
+        let bytes = detail.frame_bytes + 4 * received;
+        counts.rx = otg::metrics::TrafficCounts { frames: received, bytes, rate: rx_rate };
         counts.latency_ns = self.latency(flow);
+        counts.first_last_ns = (detail.first_ns, detail.last_ns);
         otg::metrics::flow_row(&self.config.flows[flow], &counts, columns)
+    }
+
+    /// Bytes without FCS, first and last time over the receiving ports.
+    fn detail(&self, flow: usize) -> FlowDetail {
+        if !self.config.flows[flow].metrics.enable {
+            return FlowDetail::default();
+        }
+        let number = self.flows[flow].number;
+        let details = self.rx_ports(flow).into_iter().map(|port| self.ports[port].detail(number));
+        let details: Vec<FlowDetail> = details.filter(|detail| detail.first_ns > 0).collect();
+        FlowDetail {
+            frame_bytes: details.iter().map(|detail| detail.frame_bytes).sum(),
+            first_ns: details.iter().map(|detail| detail.first_ns).min().unwrap_or(0),
+            last_ns: details.iter().map(|detail| detail.last_ns).max().unwrap_or(0),
+        }
     }
 
     /// Lowest, highest and mean latency over the receiving ports.
@@ -297,7 +315,7 @@ impl ActiveState {
         let number = self.flows[flow].number;
         let lines = self.rx_ports(flow).into_iter().map(|port| self.ports[port].line(number));
         let lines: Vec<_> = lines.filter(|line| line.stamped > 0).collect();
-        let count: f64 = lines.iter().map(|line| f64::from(line.stamped)).sum();
+        let count: f64 = lines.iter().map(|line| line.stamped_count(false) as f64).sum();
         if count == 0.0 {
             return (0.0, 0.0, 0.0);
         }

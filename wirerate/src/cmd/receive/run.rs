@@ -129,6 +129,7 @@ pub(crate) fn start(device: &str, netns: Option<&str>, options: &ReceiverArgs) -
             stamp_shift: options.stamp_one_in.0,
         },
         is_shared: options.shared_flows,
+        has_details: false,
     };
     Receiving::start(&receive).map_err(|why| Failure::capture(act(), why))
 }

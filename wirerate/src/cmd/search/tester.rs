@@ -75,6 +75,7 @@ impl Tester {
                 xdp: XdpModeChoice::Best,
                 meter: MeterOptions::default(),
                 is_shared: false,
+                has_details: false,
             },
             wire_len,
             speed_bps: device.stack.speed_bps(&device.link).ok().flatten(),

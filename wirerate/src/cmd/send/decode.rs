@@ -367,7 +367,7 @@ mod tests {
     use super::*;
     use crate::cmd::send;
     use packet::ipsec::{Association, Associations, SecurityAssociation, Transform};
-    use packet::{Config, DeviceFacts, Flags, WallTime};
+    use packet::{Config, DeviceFacts, Flags};
     use std::sync::Arc;
 
     /// The first frame of `config`, decoded.
@@ -376,7 +376,7 @@ mod tests {
         let facts = DeviceFacts::default();
         let (plan, mut cursor) = send::plan(&mut config, &facts, 1, &Arc::new(associations)).unwrap();
         let mut bytes = vec![0; plan.frame_len_max() as usize];
-        let len = plan.emit(&mut cursor, WallTime::default(), &mut bytes);
+        let len = plan.emit(&mut cursor, 0, &mut bytes);
         Frame::decode(1, 0, &bytes[..len]).unwrap()
     }
 

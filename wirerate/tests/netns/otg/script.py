@@ -175,4 +175,37 @@ def mesh():
     return [len(found), sorted({(row.frames_tx, row.frames_rx) for row in found.values()})]
 
 
-print(json.dumps({"counts": counts, "captured": captured, "control": control, "mesh": mesh}[NAME]()))
+def times():
+    """Latency and time stamps where a flow asks for them, of each of its sizes; exact bytes."""
+    api = connect()
+    cfg = config(api)
+    for name in "plain", "timed":
+        one = flow(cfg, name, 300, pps=1000)
+        udp(one)
+        one.size.weight_pairs.custom.add(size=100, weight=1)
+        one.size.weight_pairs.custom.add(size=200, weight=2)
+    timed = cfg.flows[1].metrics
+    timed.timestamps, timed.latency.enable = True, True
+    timed.latency.mode = timed.latency.CUT_THROUGH
+    warnings = list(api.set_config(cfg).warnings)
+    seen = []
+    for _ in range(2):
+        before_ns = time.time_ns()
+        transmit(api, "start")
+        found = stopped(api)
+        after_ns = time.time_ns()
+        plain, timed = found["plain"], found["timed"]
+        latency, times = timed.latency, timed.timestamps
+        seen.append({
+            "bytes": [row.bytes_rx - row.bytes_tx for row in (plain, timed)],
+            "frames": [timed.frames_tx, timed.frames_rx],
+            "plain": [plain.get("latency"), plain.get("timestamps")],
+            "latency": 0 < latency.minimum_ns <= latency.average_ns <= latency.maximum_ns < 1e9,
+            "differ": latency.minimum_ns < latency.maximum_ns,
+            "times": before_ns < times.first_timestamp_ns < times.last_timestamp_ns < after_ns,
+            "seconds": round((times.last_timestamp_ns - times.first_timestamp_ns) / 299e6, 1),
+        })
+    return {"warnings": warnings, "seen": seen}
+
+
+print(json.dumps({"times": times, "counts": counts, "captured": captured, "control": control, "mesh": mesh}[NAME]()))
