@@ -4,7 +4,7 @@
 //! frames: the length of the file, or for /dev/null the bytes that the kernel counted as written,
 //! divided by the length of a record. That length is measured on a file before.
 
-use crate::capturers::{CAPTURERS, Capturer, Flood, Take, cut_program, paced};
+use crate::capturers::{CAPTURERS, Capturer, Flood, Take, WHOLE, cut_program, paced};
 use crate::process::Tool;
 use crate::programs::{Programs, ToolProgram};
 use crate::records::{self, RecordShape};
@@ -22,8 +22,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Bytes kept of each frame: wirerate's default.
-const SNAPLEN: u32 = 96;
+/// Bytes kept of each frame: mgcap's 96, and whole frames, the default of wirerate and tcpdump.
+const SNAPLENS: [u32; 2] = [96, WHOLE];
 /// The rate of a proof, which everybody can follow.
 const PROOF_PPS: f64 = 50_000.0;
 /// How long the generator may take to end after its time.
@@ -50,20 +50,24 @@ struct Load {
     /// Receive queues in use. With one, sender and receive path share a CPU and the capture has
     /// another; with two they are on two CPUs, and the capture has what they leave of both.
     pub(crate) queues: u32,
+    /// Bytes kept of each frame.
+    pub(crate) snaplen: u32,
 }
 
-/// Loads that are measured: each frame length with each number of queues.
+/// Loads that are measured: each frame length with each number of queues and each snaplen.
 #[derive(Clone, Debug)]
 pub(crate) struct Loads {
     /// Without FCS.
     pub(crate) frame_lens: Vec<usize>,
     /// Receive queues in use, 1 or 2.
     pub(crate) queues: Vec<u32>,
+    /// Bytes kept of each frame.
+    pub(crate) snaplens: Vec<u32>,
 }
 
 impl Default for Loads {
     fn default() -> Self {
-        Self { frame_lens: vec![128], queues: vec![1] }
+        Self { frame_lens: vec![128], queues: vec![1], snaplens: SNAPLENS.into() }
     }
 }
 
@@ -184,8 +188,9 @@ pub(crate) fn run(
     report: &mut BenchReport,
 ) -> Result<()> {
     report.say(&format!(
-        "\ncapture: {SNAPLEN} bytes kept of each frame, sender and receive path on CPU {}, capture on CPU {}; \
+        "\ncapture: whole frames or {} bytes kept of each, sender and receive path on CPU {}, capture on CPU {}; \
          highest rate without loss in trials of {} ms, {} rounds",
+        SNAPLENS[0],
         bed.generator_cpu,
         bed.capture_cpu,
         settings.trial.as_millis(),
@@ -197,8 +202,10 @@ pub(crate) fn run(
     }
     let mut is_first = true;
     for &queues in loads.queues.iter().filter(|queues| **queues == 1 || !has_one_cpu) {
-        for &frame_len in &loads.frame_lens {
-            let mut trials = Trials::new(bed, programs, settings, deadline, Load { frame_len, queues })?;
+        let each = |frame_len| loads.snaplens.iter().map(move |&snaplen| (frame_len, snaplen));
+        for (frame_len, snaplen) in loads.frame_lens.iter().copied().flat_map(each) {
+            let load = Load { frame_len, queues, snaplen };
+            let mut trials = Trials::new(bed, programs, settings, deadline, load)?;
             let tools = trials.tools(programs, settings.all_captures, report)?;
             let all: Vec<&ProvenTool> = tools.iter().collect();
             if std::mem::take(&mut is_first) {
@@ -207,7 +214,10 @@ pub(crate) fn run(
             for output in CaptureOutput::ALL {
                 trials.compare(output, &all, report)?;
             }
-            trials.losses(&all, report)?;
+            // What a tool says of its losses does not depend on the bytes that it keeps.
+            if snaplen == loads.snaplens[0] {
+                trials.losses(&all, report)?;
+            }
         }
     }
     Ok(())
@@ -227,10 +237,14 @@ impl<'a> Trials<'a> {
         load: Load,
     ) -> Result<Self> {
         let sender = programs.find(ToolProgram::Wirerate).context("there is no wirerate")?;
-        fs::write(cut_file(bed), cut_program(SNAPLEN)).context("cannot write a filter")?;
+        fs::write(cut_file(bed), cut_program(load.snaplen)).context("cannot write a filter")?;
         let case = match load {
-            Load { frame_len: 128, queues: 1 } => "capture".to_owned(),
-            Load { frame_len, queues } => format!("capture, {frame_len} bytes, queues: {queues},"),
+            Load { frame_len: 128, queues: 1, .. } => "capture".to_owned(),
+            Load { frame_len, queues, .. } => format!("capture, {frame_len} bytes, queues: {queues},"),
+        };
+        let case = match load.snaplen {
+            WHOLE => format!("{} of whole frames", case.trim_end_matches(',')),
+            _ => case,
         };
         Ok(Self { bed, sender, settings, deadline, load, case, known_pps: HashMap::new() })
     }
@@ -261,7 +275,7 @@ impl<'a> Trials<'a> {
         let end = self.bed.rx();
         let cpu = (self.load.queues == 1).then_some(self.bed.capture_cpu);
         let cut = &cut_file(self.bed);
-        let take = Take { end, cpu, snaplen: SNAPLEN, file, cut };
+        let take = Take { end, cpu, snaplen: self.load.snaplen, file, cut };
         let started = Tool::start_on(program, &(tool.words)(&take), end.netns(), cpu)?;
         started.until_it_says(tool.ready, &self.bed.stop)?;
         Ok(started)

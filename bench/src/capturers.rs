@@ -11,10 +11,14 @@ use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;
 
-/// Memory between kernel and capture tool, for all of them: wirerate's default of 32,768 slots of
-/// 128 bytes.
+/// Memory between kernel and capture tool, for all of them: 32,768 slots of 128 bytes, which is
+/// wirerate's default for 96 bytes of a frame, or 2,048 for whole frames.
 const RING_MIB: u32 = 4;
 const RING_SLOTS: u32 = 32_768;
+const RING_SLOTS_WHOLE: u32 = 2_048;
+
+/// The snaplen of whole frames, by the number that all tools accept.
+pub(crate) const WHOLE: u32 = 262_144;
 
 /// A flood that a generator is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -192,7 +196,8 @@ pub(crate) const CAPTURERS: &[Capturer] = &[
 ];
 
 fn wirerate_capture(take: &Take<'_>, mode: &str) -> Vec<String> {
-    let (snaplen, ring) = (take.snaplen.to_string(), RING_SLOTS.to_string());
+    let slots = if take.snaplen == WHOLE { RING_SLOTS_WHOLE } else { RING_SLOTS };
+    let (snaplen, ring) = (take.snaplen.to_string(), slots.to_string());
     let mut words = owned(&["capture", take.end.ifname, "--mode", mode]);
     words.extend(netns(take.end));
     words.extend(owned(&["--snaplen", &snaplen, "--ring", &ring, "--write", file(take), "--json"]));

@@ -50,6 +50,9 @@ struct Args {
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = Loads::default().queues,
           value_parser = clap::value_parser!(u32).range(1..=2))]
     queues: Vec<u32>,
+    /// Bytes that captures keep of each frame; 262144 for whole frames
+    #[arg(long, value_name = "BYTES,...", value_delimiter = ',', default_values_t = Loads::default().snaplens)]
+    snaplens: Vec<u32>,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -87,7 +90,11 @@ pub fn program() -> ExitCode {
 
 /// True when all went as it should.
 fn run(args: &Args) -> Result<bool> {
-    let loads = Loads { frame_lens: args.frame_lens.clone(), queues: args.queues.clone() };
+    let loads = Loads {
+        frame_lens: args.frame_lens.clone(),
+        queues: args.queues.clone(),
+        snaplens: args.snaplens.clone(),
+    };
     let (size, only, out) = (args.size, args.only, args.out.clone());
     let options = BenchOptions { size, only, out, programs: programs(args)?, loads, wire: None };
     let report = measure(&options, StopFlag::on_signals()?)?;

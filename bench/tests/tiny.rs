@@ -211,7 +211,12 @@ fn every_capture_keeps_what_it_is_offered_and_is_reported() {
     let proofs = of(&rows, "proof", "capture");
     assert_eq!(tools(&proofs), captures);
     assert!(proofs.iter().all(|proof| proof["kept"] == proof["asked"]), "{proofs:?}");
-    for case in ["capture into /dev/null", "capture into a file in memory"] {
+    for case in [
+        "capture into /dev/null",
+        "capture into a file in memory",
+        "capture of whole frames into /dev/null",
+        "capture of whole frames into a file in memory",
+    ] {
         let trials = of(&rows, "trial", case);
         assert_eq!(tools(&trials), captures);
         for trial in trials {
@@ -236,7 +241,18 @@ fn captures_take_other_frame_lengths_and_two_queues() {
     if skips(missing()) {
         return;
     }
-    let words = ["--only", "capture", "--tools", "wirerate-mirror", "--frame-lens", "64", "--queues", "2"];
+    let words = [
+        "--only",
+        "capture",
+        "--tools",
+        "wirerate-mirror",
+        "--frame-lens",
+        "64",
+        "--queues",
+        "2",
+        "--snaplens",
+        "96",
+    ];
     let (said, rows) = bench("queues", &words);
     for output in ["into /dev/null", "into a file in memory"] {
         let trials = of(&rows, "trial", &format!("capture, 64 bytes, queues: 2, {output}"));

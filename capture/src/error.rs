@@ -161,7 +161,7 @@ pub enum CaptureError {
     #[error(transparent)]
     Rotate(#[from] PolicyError),
     /// Options of which only one is possible.
-    #[error("{what} cannot be had with {other}")]
+    #[error("{what} cannot be combined with {other}")]
     Contradiction {
         /// One option.
         what: &'static str,
@@ -246,6 +246,10 @@ impl CaptureError {
             Self::NoStampsByXdp { .. } => {
                 Some("--source tpacket (in mirror mode), or --clock system for the kernel's time".to_owned())
             }
+            Self::Rotate(PolicyError::RingWithoutEnd { .. }) => {
+                Some("--rotate-size 100MB, or --rotate-every 10min".to_owned())
+            }
+            Self::Contradiction { .. } => Some("leave one of the two out".to_owned()),
             Self::DropNeedsXdp { .. } => Some("--source xdp, or --mode mirror".to_owned()),
             Self::QueuesUntold { .. } => {
                 Some("--source xdp --direction in, or without --per-queue".to_owned())

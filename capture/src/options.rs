@@ -481,16 +481,19 @@ mod tests {
         let options = Options { output: stream(), rotate, ..Options::new("eth0") };
         assert_eq!(
             refusal(options),
-            "files that follow each other cannot be had with output that is a stream"
+            "files that follow each other cannot be combined with output that is a stream"
         );
         let options = Options { output: stream(), order: Order::FilePerRing, ..Options::new("eth0") };
-        assert_eq!(refusal(options), "a file for each CPU cannot be had with output that is a stream");
+        assert_eq!(refusal(options), "a file for each CPU cannot be combined with output that is a stream");
         let options = Options { rotate_command: Some("gzip".to_owned()), ..Options::new("eth0") };
-        assert_eq!(refusal(options), "a command for each complete file cannot be had with a single file");
+        assert_eq!(
+            refusal(options),
+            "a command for each complete file cannot be combined with a single file"
+        );
         let options = Options { format: Format::Pcap, per_queue: true, ..Options::new("eth0") };
-        assert_eq!(refusal(options), "an interface for each queue cannot be had with the pcap format");
+        assert_eq!(refusal(options), "an interface for each queue cannot be combined with the pcap format");
         let options = Options { format: Format::Pcap, packet_ids: true, ..Options::new("eth0") };
-        assert_eq!(refusal(options), "an id for each packet cannot be had with the pcap format");
+        assert_eq!(refusal(options), "an id for each packet cannot be combined with the pcap format");
         let options = Options { format: Format::Pcap, ..Options::new("eth0") };
         assert!(
             options.check(&Output::Nowhere, &[1, 101]).is_err()

@@ -269,6 +269,7 @@ impl EngineError {
                  if it is a firewall, the host is open without it)"
             )),
             Self::Bpf(error) => error.advice().map(str::to_owned),
+            Self::Host(error) => error.advice(),
             _ => None,
         }
     }

@@ -179,7 +179,7 @@ impl HostError {
             Self::BadCpuList { .. } => {
                 Some("numbers and ranges separated by commas, such as 0,2-3".to_owned())
             }
-            Self::NoCpu { online, .. } => Some(format!("one of CPU {online}")),
+            Self::NoCpu { online, .. } => Some(format!("--cpus {online}")),
             Self::BadName { .. }
             | Self::Unreadable { .. }
             | Self::Missing { .. }

@@ -1,10 +1,12 @@
 //! Errors of the argument parser in wirerate's form: one line, and what to try.
 
+use crate::cmd::completions::{device_of, named_netns};
 use crate::habits;
 use crate::outcome::Failure;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 use std::net::IpAddr;
+use std::path::Path;
 
 /// The failure for arguments that clap rejects. `args` are those of the process.
 pub fn explain(error: &clap::Error, args: &[OsString]) -> Failure {
@@ -14,10 +16,22 @@ pub fn explain(error: &clap::Error, args: &[OsString]) -> Failure {
         None => "wirerate --help".to_owned(),
     };
     match error.kind() {
-        ErrorKind::UnknownArgument => unknown(error, command.as_deref().unwrap_or_default(), &help),
+        ErrorKind::UnknownArgument => unknown(error, command.as_deref().unwrap_or_default(), &help, args),
         ErrorKind::InvalidSubcommand => no_command(error, &help),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
             Failure::usage_text(error.render().to_string())
+        }
+        ErrorKind::MissingRequiredArgument if needs_file(error, command.as_deref()) => {
+            Failure::usage("write files", "options about files need the name of one")
+                .try_this(format!("wirerate {} -w frames.pcapng", words(&args[1..]).join(" ")))
+        }
+        ErrorKind::MissingRequiredArgument if command.as_deref() == Some("replay") => {
+            let (why, name) = match args.get(2).and_then(|word| word.to_str()) {
+                Some(file) if Path::new(file).is_file() => ("no device is named", format!("DEV {file}")),
+                Some(device) if !device.starts_with('-') => ("no file is named", format!("{device} FILE")),
+                _ => ("a device and a file must be given", "DEV FILE".to_owned()),
+            };
+            Failure::usage("run replay", why).try_this(format!("wirerate replay {name}"))
         }
         ErrorKind::MissingRequiredArgument => {
             let missing = contexts(error, ContextKind::InvalidArg).join(" and ");
@@ -25,8 +39,13 @@ pub fn explain(error: &clap::Error, args: &[OsString]) -> Failure {
             Failure::usage(act, format!("{missing} must be given")).try_this(help)
         }
         ErrorKind::ValueValidation if is_time_option_of_tcpdump(error) => {
-            Failure::usage("print times (-tt)", "wirerate counts frames or writes them to a file")
-                .try_this("`wirerate capture eth0 -w - | tcpdump -n -tttt -r -`")
+            let option = format!("-t{}", context(error, ContextKind::InvalidValue));
+            let print = format!("`wirerate capture DEV -w - | tcpdump -n {option} -r -`");
+            Failure::usage(
+                format!("print times ({option})"),
+                "wirerate counts frames or writes them to a file",
+            )
+            .try_this(with_device(&print, args))
         }
         ErrorKind::ValueValidation if is_host_as_count(error) => {
             let host = context(error, ContextKind::InvalidValue);
@@ -43,12 +62,69 @@ fn command(args: &[OsString]) -> Option<String> {
     crate::parser().find_subcommand(word).map(|found| found.get_name().to_owned())
 }
 
-fn unknown(error: &clap::Error, command: &str, help: &str) -> Failure {
+/// True if options about files were given without `--write`.
+fn needs_file(error: &clap::Error, command: Option<&str>) -> bool {
+    let missing = contexts(error, ContextKind::InvalidArg);
+    command == Some("capture") && missing.iter().any(|missing| missing.starts_with("--write"))
+}
+
+fn words(args: &[OsString]) -> Vec<String> {
+    args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect()
+}
+
+/// `advice` with the device of the line, and its namespace, instead of `DEV`.
+fn with_device(advice: &str, args: &[OsString]) -> String {
+    let words = words(args);
+    let Some(device) = device_of(&words) else { return advice.to_owned() };
+    let (first, rest) = match advice.split_once(" DEV") {
+        Some((first, rest)) if first.contains("wirerate ") => (first, rest),
+        _ => return advice.replace("DEV", &device),
+    };
+    let netns = named_netns(&words).map(|netns| format!(" --netns {netns}")).unwrap_or_default();
+    format!("{first} {device}{netns}{rest}")
+}
+
+/// The answer to options of `send`, or devices, where they cannot stand: `measure`, `search` and
+/// `rfc2544` have options for their devices, and those of `send` behind `--`.
+fn of_a_path(command: &str, word: &str, args: &[OsString]) -> Option<Failure> {
+    if !["measure", "search", "rfc2544"].contains(&command) {
+        return None;
+    }
+    let words = words(args);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if !word.starts_with('-') {
+        let rx = words.iter().skip_while(|other| **other != word).nth(1).filter(|rx| !rx.starts_with('-'))?;
+        let why = "the devices are named by options";
+        let line = format!("wirerate {command} --tx {word} --rx {rx} -- --dst 198.18.0.2");
+        return Some(Failure::usage(format!("use {word} with {command}"), why).try_this(line));
+    }
+    let name = word.split('=').next().unwrap_or(word);
+    let parser = crate::parser();
+    let is_it = |arg: &clap::Arg| {
+        arg.get_long().is_some_and(|long| format!("--{long}") == name)
+            || arg.get_short().is_some_and(|short| format!("-{short}") == name)
+    };
+    let of_send = parser.find_subcommand("send").is_some_and(|send| send.get_arguments().any(is_it));
+    let at = words.iter().position(|other| *other == word).filter(|_| of_send)?;
+    let line = [&["wirerate"], &words[1..at], &["--"], &words[at..]].concat().join(" ");
+    let why = "options of send follow `--`";
+    Some(Failure::usage(format!("use {word} with {command}"), why).try_this(line))
+}
+
+fn unknown(error: &clap::Error, command: &str, help: &str, args: &[OsString]) -> Failure {
     let word = context(error, ContextKind::InvalidArg);
     let with = if command.is_empty() { String::new() } else { format!(" with {command}") };
     let act = format!("use {word}{with}");
     if let Some(habit) = habits::answer(command, &word) {
-        return habit.tries.iter().fold(Failure::usage(act, habit.why), Failure::try_this);
+        let tries = habit.tries.iter().map(|advice| with_device(advice, args));
+        return tries.fold(Failure::usage(act, habit.why), Failure::try_this);
+    }
+    if let Some(failure) = of_a_path(command, &word, args) {
+        return failure;
+    }
+    if command == "receive" && !word.starts_with('-') {
+        let why = "receive measures all frames with a signature, and has no filter";
+        return Failure::usage(act, why).try_this(with_device("wirerate count DEV udp port 9", args));
     }
     let why = match word.starts_with('-') {
         true => "there is no such option",

@@ -20,14 +20,33 @@ pub struct Habit {
 }
 
 const UDP_ONLY: &str = "send has other frames than UDP in trafgen's packet language only";
-const OWN_FRAME: &str =
+const SYN: &str =
     "--frame '{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2, ttl=64), tcp(dp=80, syn) }' (docs/frames.md)";
 const NO_TUNNEL: &str = "tunnels are in trafgen's packet language";
 const NO_MEASUREMENT: &str = "send does not see what arrives";
+const NO_SOCKET: &str = "send opens no connection and no socket";
+const OTHER_NAME: &str = "it has another name here";
+const NO_DECODING: &str = "capture decodes no frames";
+const TSHARK: &str = "wirerate capture DEV -w - | tshark -i - -Y 'udp.port == 9'";
+const TCPDUMP: &str = "wirerate capture DEV -w - | tcpdump -n -r -";
 
 /// What wirerate has for the options of other tools.
 pub const HABITS: &[Habit] = &[
-    habit(&["--tcp", "--icmp", "--sctp", "--proto", "--protocol"], UDP_ONLY, &[OWN_FRAME]),
+    habit(&["--tcp", "--syn", "--flags", "--proto", "--protocol"], UDP_ONLY, &[SYN]),
+    habit(
+        &["--icmp", "--ping"],
+        UDP_ONLY,
+        &[
+            "--frame '{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2, ttl=64), icmp4(echorequest) }' (docs/frames.md)",
+        ],
+    ),
+    habit(
+        &["--sctp"],
+        UDP_ONLY,
+        &[
+            "--frame '{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2, ttl=64), sctp(dp=80) }' (docs/frames.md)",
+        ],
+    ),
     habit(
         &["--hex", "--payload", "--data", "--conf", "--pattern"],
         "payloads of your own are in trafgen's packet language",
@@ -36,10 +55,31 @@ pub const HABITS: &[Habit] = &[
         ],
     ),
     habit(
-        &["--vxlan", "--gre", "--geneve", "--gtp", "--gtpu"],
+        &["--vxlan"],
         NO_TUNNEL,
         &[
             "--frame '{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2, ttl=64), udp(), vxlan(vni=5), eth(), ipv4(ttl=64), udp() }' (docs/frames.md)",
+        ],
+    ),
+    habit(
+        &["--gre"],
+        NO_TUNNEL,
+        &[
+            "--frame '{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2, ttl=64), gre(), ipv4(ttl=64), udp() }' (docs/frames.md)",
+        ],
+    ),
+    habit(
+        &["--geneve"],
+        NO_TUNNEL,
+        &[
+            "--frame '{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2, ttl=64), udp(), geneve(vni=5), eth(), ipv4(ttl=64), udp() }' (docs/frames.md)",
+        ],
+    ),
+    habit(
+        &["--gtp", "--gtpu"],
+        NO_TUNNEL,
+        &[
+            "--frame '{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2, ttl=64), udp(), gtpu(teid=5), ipv4(ttl=64), udp() }' (docs/frames.md)",
         ],
     ),
     habit(
@@ -48,19 +88,37 @@ pub const HABITS: &[Habit] = &[
         &["wirerate measure --help (loss, latency and jitter)"],
     ),
     habit(
-        &["--replay", "--pcap", "--read", "-r", "--loop"],
+        &["--replay", "--pcap", "--pcap-file", "--read", "-r", "--loop"],
         "send makes its own frames",
         &["wirerate replay --help (the packets of a file)"],
     ),
-    habit(&["--mac", "-m", "--dmac"], "there are two MAC addresses", &["--dst-mac 02:00:00:00:00:01"]),
-    habit(&["--smac", "-a"], "it has another name here", &["--src-mac 02:00:00:00:00:01"]),
     habit(
-        &["--dest", "--host", "--ip", "-d", "-B", "--destination"],
-        "it has another name here",
+        &["--file", "-F"],
+        "send makes its own frames",
+        &[
+            "--frames FILE (in trafgen's packet language)",
+            "wirerate replay DEV FILE (the packets of a capture)",
+        ],
+    ),
+    habit(&["--mac", "-m", "--dmac"], "there are two MAC addresses", &["--dst-mac 02:00:00:00:00:01"]),
+    habit(&["--smac", "-a"], OTHER_NAME, &["--src-mac 02:00:00:00:00:01"]),
+    habit(
+        &["--dest", "--host", "--ip", "-d", "--destination", "--client"],
+        OTHER_NAME,
         &["--dst 198.18.0.2"],
     ),
-    habit(&["-A", "-S", "--source"], "it has another name here", &["--src 198.18.0.1"]),
-    habit(&["-Q"], "it has another name here", &["--vlan 5"]),
+    habit(
+        &["-B"],
+        "it is the source in iperf3 and the destination in mausezahn",
+        &["--src 198.18.0.1", "--dst 198.18.0.2"],
+    ),
+    habit(
+        &["-S"],
+        "it is the type of service in iperf3 and the source in nping",
+        &["--tos 184 (DSCP 46)", "--src 198.18.0.1"],
+    ),
+    habit(&["-A", "--source", "--bind"], OTHER_NAME, &["--src 198.18.0.1"]),
+    habit(&["-Q"], OTHER_NAME, &["--vlan 5"]),
     habit(
         &["-n", "--num", "--number", "--bytes"],
         "it counts bytes in iperf3 and frames in trafgen",
@@ -69,24 +127,40 @@ pub const HABITS: &[Habit] = &[
     habit(
         &["-s"],
         "it is a size in pktgen's scripts and a server in iperf3",
-        &["--size 60 (bytes without FCS)", "wirerate sink DEV (the receiver)"],
+        &["--size 60 (bytes without FCS)", "wirerate receive DEV (the receiver)"],
     ),
     capture_habit(
         &["-F"],
         "a filter is given as words",
         &["--filter \"$(cat FILE)\" (the filter of a file)"],
     ),
-    capture_habit(&["-B", "--buffer-size"], "it has another name here", &["--ring N (frames for each CPU)"]),
+    capture_habit(&["-B", "--buffer-size"], OTHER_NAME, &["--ring 65536 (frames for each CPU)"]),
     capture_habit(
         &["-I", "--monitor-mode"],
         "iw(8) sets monitor mode",
         &["ip link set DEV down; iw dev DEV set type monitor; ip link set DEV up"],
     ),
     capture_habit(&["-P"], "the format is an option with a value", &["--format pcap"]),
+    capture_habit(&["-Y", "-R", "-T", "-V", "-O"], NO_DECODING, &[TSHARK]),
     capture_habit(
-        &["-Y", "-R", "-T", "-V", "-O", "-S"],
-        "capture decodes no frames",
-        &["wirerate capture DEV -w - | tshark -i - -Y 'udp.port == 9'"],
+        &["--print", "-E", "-H", "-K", "-M", "-N", "-S", "-u", "-#", "--number", "--lengths"],
+        NO_DECODING,
+        &[TCPDUMP],
+    ),
+    capture_habit(
+        &["-d"],
+        "capture prints no filter programs",
+        &["tcpdump -d 'udp port 9' (the program of a filter)"],
+    ),
+    capture_habit(
+        &["-y", "-L", "--linktype", "--list-data-link-types"],
+        "a device has one link type, and the file has it, too",
+        &["tcpdump -L -i DEV (link types of a device)"],
+    ),
+    capture_habit(
+        &["-z", "--postrotate-command"],
+        OTHER_NAME,
+        &["--rotate-size 100MB --rotate-command gzip -w FILE (a command for each complete file)"],
     ),
     capture_habit(
         &["-j", "-J", "--time-stamp-type"],
@@ -96,9 +170,9 @@ pub const HABITS: &[Habit] = &[
     capture_habit(
         &["--time-stamp-precision", "--nano", "--micro"],
         "times are in nanoseconds always",
-        &["wirerate capture DEV -w FILE"],
+        &["wirerate capture DEV -w frames.pcapng"],
     ),
-    habit(&["--server"], "send only sends", &["wirerate sink DEV (the receiver)"]),
+    habit(&["--server"], "send only sends", &["wirerate receive DEV (the receiver)"]),
     habit(
         &["-R", "--reverse", "--bidir"],
         "send only sends",
@@ -106,14 +180,45 @@ pub const HABITS: &[Habit] = &[
     ),
     habit(&["-o", "--out"], "the device has no option", &["wirerate send DEV --dst 198.18.0.2"]),
     habit(
-        &["-w", "--window"],
-        "send writes frames to a file only without sending them",
+        &["-w"],
+        "it is a file in tcpdump and the size of a socket's window in iperf3; send writes files in dry runs only",
         &["--dry-run=1000 --write frames.pcapng"],
     ),
+    habit(
+        &[
+            "--window",
+            "-C",
+            "--congestion",
+            "-M",
+            "--set-mss",
+            "-N",
+            "--no-delay",
+            "-X",
+            "-Z",
+            "--zerocopy",
+            "-O",
+            "--omit",
+        ],
+        NO_SOCKET,
+        &["iperf3 -c 198.18.0.2 (throughput of TCP)"],
+    ),
     habit(&["-4", "-6"], "the address of --dst decides", &["--dst 198.18.0.2", "--dst fd00::2"]),
-    habit(&["-v", "-V", "--verbose"], "there is nothing more to say", &["--dry-run (shows the frames)"]),
-    habit(&["-f", "--format"], "units are chosen by size", &["--json (plain numbers)"]),
-    habit(&["--ttl"], "the time to live is 32, as in pktgen", &[OWN_FRAME]),
+    habit(
+        &["-v", "-V", "--verbose"],
+        "send has no longer report",
+        &["--dry-run (shows the frames)", "--histogram (gaps of a paced run)"],
+    ),
+    habit(
+        &["-f"],
+        "it is the unit of the report in iperf3 and the first CPU in pktgen's scripts",
+        &["--json (plain numbers)", "--cpus 1"],
+    ),
+    habit(&["--format"], "units are chosen by size", &["--json (plain numbers)"]),
+    habit(
+        &["--ttl"],
+        "the time to live is 32, as in pktgen",
+        &["--frame '{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2, ttl=64), udp(dp=9) }' (docs/frames.md)"],
+    ),
     habit(
         &["-D", "--daemon"],
         "send stays in the foreground",
@@ -121,15 +226,30 @@ pub const HABITS: &[Habit] = &[
     ),
     habit(
         &["--frame-size", "--pkt-size", "--pkt_size", "--packet-size", "--mtu", "-z"],
-        "it has another name here",
+        OTHER_NAME,
         &["--size 60 (bytes without FCS)"],
     ),
-    habit(&["--packets", "--pkts", "--repeat"], "it has another name here", &["--count 1000 (frames)"]),
+    habit(&["--packets", "--pkts", "--repeat", "-k", "--blockcount"], OTHER_NAME, &["--count 1000 (frames)"]),
     habit(&["--dscp"], "the whole byte is an option", &["--tos 184 (DSCP 46)"]),
     habit(&["--burst"], "frames go to the driver in batches", &["--batch 32", "--clone-skb 32"]),
     habit(&["--flood"], "send is as fast as possible where no rate is given", &["--count 0 (until Ctrl-C)"]),
     habit(&["--json-stream"], "each second is a row", &["--json --every-second"]),
     habit(&["--ipv4", "--ipv6"], "the address of --dst decides", &["--dst 198.18.0.2", "--dst fd00::2"]),
+    habit(&["--version"], "it is an option of wirerate", &["wirerate --version"]),
+    replay_habit(&["-t", "--topspeed"], &["--speed top"]),
+    replay_habit(&["-x", "--multiplier"], &["--speed 2"]),
+    replay_habit(&["-p"], &["--pps 1000"]),
+    replay_habit(&["-M", "--mbps"], &["--rate 10Mbit (on the wire)"]),
+    replay_habit(&["-l"], &["--loop 5"]),
+    replay_habit(&["-L"], &["--count 1000"]),
+    replay_habit(&["-I", "--intf2"], &["--other eth2 --split sources=10.0.0.0/8"]),
+    replay_habit(&["--unique-ip"], &["--each-loop src+=1 --each-loop dst+=1"]),
+    replay_habit(&["--maxsleep"], &["--max-gap 100ms"]),
+    replay_habit(&["--loopdelay-ms", "--loopdelay-ns"], &["--loop-gap 10ms"]),
+    replay_habit(
+        &["-P", "--pid", "-q", "--quiet", "-K", "--preload-pcap"],
+        &["wirerate replay DEV FILE (needs no such option)"],
+    ),
 ];
 
 /// What wirerate has for the names of other programs, and for commands of theirs.
@@ -161,6 +281,10 @@ const fn capture_habit(
     Habit { command: "capture", words, why, tries }
 }
 
+const fn replay_habit(words: &'static [&'static str], tries: &'static [&'static str]) -> Habit {
+    Habit { command: "replay", words, why: "it is an option of tcpreplay", tries }
+}
+
 /// The answer to `word`, an option that `command` does not have.
 pub fn answer(command: &str, word: &str) -> Option<&'static Habit> {
     let name = word.split('=').next().unwrap_or(word);
@@ -180,6 +304,9 @@ pub fn translated(args: Vec<OsString>) -> Vec<OsString> {
         let mut args = args;
         args.swap(2, 3);
         return args;
+    }
+    if matches!(text(1), Some("replay" | "receive")) {
+        return with_device_first(args);
     }
     if text(1) != Some("send") {
         return args;
@@ -212,6 +339,27 @@ pub fn translated(args: Vec<OsString>) -> Vec<OsString> {
     translated
 }
 
+/// `replay -i DEV FILE`, as tcpreplay has it, is `replay DEV FILE`.
+fn with_device_first(args: Vec<OsString>) -> Vec<OsString> {
+    const NAMES: [&str; 3] = ["-i", "--intf1", "--interface"];
+    let mut rest = args[2..].to_vec();
+    // Words behind `--` are no options.
+    let end = rest.iter().position(|arg| arg == "--").unwrap_or(rest.len());
+    let device = rest[..end].iter().position(|arg| NAMES.iter().any(|name| arg == name));
+    let joined = rest[..end].iter().position(|arg| {
+        let name = arg.to_str().and_then(|arg| arg.split_once('='));
+        name.is_some_and(|(name, _)| NAMES.contains(&name))
+    });
+    let device = match (device, joined) {
+        (Some(at), _) if at + 1 < end => rest.drain(at..at + 2).nth(1),
+        (_, Some(at)) => {
+            rest.remove(at).to_str().and_then(|arg| arg.split_once('=')).map(|(_, dev)| dev.into())
+        }
+        _ => None,
+    };
+    args[..2].iter().cloned().chain(device).chain(rest).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,6 +383,11 @@ mod tests {
             ("wirerate timestamp off eth0 --netns lab", "wirerate timestamp eth0 off --netns lab"),
             ("wirerate timestamp eth0 on", "wirerate timestamp eth0 on"),
             ("wirerate capture -i eth0", "wirerate capture -i eth0"),
+            ("wirerate replay -i eth0 f.pcap", "wirerate replay eth0 f.pcap"),
+            ("wirerate replay f.pcap --loop 2 --intf1=eth0", "wirerate replay eth0 f.pcap --loop 2"),
+            ("wirerate replay eth0 f.pcap", "wirerate replay eth0 f.pcap"),
+            ("wirerate replay eth0 -i", "wirerate replay eth0 -i"),
+            ("wirerate receive -i eth0 --mirror", "wirerate receive eth0 --mirror"),
             ("wirerate send eth0 -i", "wirerate send eth0 -i"),
             ("wirerate exec help", "wirerate exec help"),
         ] {

@@ -176,7 +176,9 @@ impl LiveLine {
     /// A live line for a run of `total` steps, 0 for no known end. Silent when `wanted` is false or
     /// stderr is not a terminal.
     pub fn new(wanted: bool, total: u64) -> Self {
-        let visible = wanted && io::stderr().is_terminal();
+        // A dumb terminal cannot erase a line.
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let visible = wanted && io::stderr().is_terminal() && !is_dumb;
         let target = match visible {
             true => ProgressDrawTarget::term_like(Box::new(NarrowStderr)),
             false => ProgressDrawTarget::hidden(),

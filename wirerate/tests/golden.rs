@@ -45,6 +45,46 @@ fn advice_for_the_words_of_other_programs_can_be_pasted() {
     }
 }
 
+/// An answer named a word `DEV` where the device was typed, `--icmp` was answered with TCP, and
+/// files without `-w` with `--write <FILE> must be given`.
+#[test]
+fn habits_of_capture_replay_and_measure_are_answered_with_what_was_typed() {
+    let mut text = String::new();
+    for line in [
+        "capture lab0 --netns a -Y udp",
+        "capture -i lab0 --print",
+        "capture lab0 -tttt",
+        "capture lab0 -G 60",
+        "capture lab0 -C 5",
+        "capture lab0 -W 3",
+        "capture lab0 -b files:3",
+        "capture lab0 -z gzip -w x",
+        "capture lab0 -d",
+        "send lab0 -R",
+        "send lab0 --icmp",
+        "send lab0 --gre",
+        "send lab0 -B 198.18.0.1",
+        "send lab0 --dst 198.18.0.2 --window 5",
+        "replay tests/golden/version.txt no-such-dev",
+        "replay tests/golden/version.txt no-such-dev --netns a --dry-run",
+        "replay tests/golden/version.txt",
+        "replay lab0",
+        "replay -i lab0",
+        "replay lab0 f.pcap --topspeed",
+        "measure lab0 lab1",
+        "measure --tx lab0 --rx lab1 --dst 198.18.0.2 --count 5",
+        "search --tx lab0 --rx lab1 --dst 198.18.0.2",
+        "rfc2544 lab0 lab1",
+        "receive lab0 udp port 9",
+    ] {
+        let args: Vec<&str> = line.split(' ').collect();
+        let said = wirerate(&args);
+        assert_eq!((said.status, said.stdout.as_str()), (2, ""), "{line}");
+        text += &format!("$ wirerate {line}\n{}", said.stderr);
+    }
+    testkit::golden("habits_others.txt", &text);
+}
+
 /// Compares everything `args` makes the program say with the golden file `name`.
 fn golden(name: &str, args: &[&str]) {
     let said = wirerate(args);

@@ -67,7 +67,7 @@ Put the options of send last, after `--`. The receiver starts first. When all fr
 receiver waits until no more arrive, and both reports are printed.\n\n\
 Examples:\n  \
 wirerate measure --tx eth1 --rx eth2 -- --dst 198.18.0.2 --count 1M --pps 100k\n  \
-wirerate measure --tx veth0 --rx veth1 --rx-netns lab --expect lost=0 -- --dst 198.18.0.2 --count 1M";
+wirerate measure --tx veth0 --rx veth1@lab --expect lost=0 -- --dst 198.18.0.2 --count 1M";
 
 const BENCH_HELP: &str = "\
 The counter of the receiving device decides. No other program should use the two devices meanwhile.\n\n\

@@ -194,6 +194,14 @@ impl RxHead {
         table.count("received", received, if received > 0 { &rates } else { "" });
         Ok(table)
     }
+
+    /// `XDP, native, drop mode, promiscuous`. What follows a semicolon in the source is why another
+    /// one was not used, and comes last.
+    pub fn source_text(&self, is_promiscuous: bool) -> String {
+        let (source, why) = self.source.split_at(self.source.find(';').unwrap_or(self.source.len()));
+        let promiscuous = if is_promiscuous { "promiscuous" } else { "not promiscuous" };
+        format!("{source}, {} mode, {promiscuous}{why}", self.mode)
+    }
 }
 
 #[cfg(test)]

@@ -59,6 +59,8 @@ pub struct Report {
     /// See [`RxHead`].
     #[serde(flatten)]
     pub head: RxHead,
+    /// The filter.
+    pub filter: Option<String>,
     /// Frames on the wire: `received` and `lost_nic`; `null` if the device does not count what it
     /// lost.
     pub offered: Option<u64>,
@@ -139,7 +141,10 @@ impl fmt::Display for Report {
         let mut table = self.head.write(f, counts.received, counts.received_bytes)?;
         match counts.filtered {
             Some(0) => {}
-            Some(filtered) => table.count("filtered", filtered, "did not match --filter"),
+            Some(filtered) => {
+                let filter = self.filter.as_deref().unwrap_or("--filter");
+                table.count("filtered", filtered, &format!("did not match '{filter}'"));
+            }
             None => table.text("filtered", "unknown: packet sockets do not count them"),
         }
         let file = self.file.as_ref().map_or_else(
@@ -210,8 +215,7 @@ impl fmt::Display for Report {
             table.text("no stamps", refusal);
         }
         self.clocks.iter().for_each(|clock| table.text("clock", &clock.to_string()));
-        let promiscuous = if self.promiscuous { "promiscuous" } else { "not promiscuous" };
-        table.text("source", &format!("{}, {} mode, {promiscuous}", self.head.source, self.head.mode));
+        table.text("source", &self.head.source_text(self.promiscuous));
         write!(f, "{table}")
     }
 }
@@ -254,7 +258,13 @@ mod tests {
 
     fn bad_report() -> Report {
         Report {
-            head: RxHead { netns: Some("lab".into()), mode: "drop", ..report().head },
+            head: RxHead {
+                netns: Some("lab".into()),
+                mode: "drop",
+                source: "XDP, generic; native: Operation not supported (os error 95)".into(),
+                ..report().head
+            },
+            filter: Some("udp port 9".into()),
             snaplen: 96,
             promiscuous: false,
             counts: Counts {

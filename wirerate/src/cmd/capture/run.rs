@@ -45,7 +45,14 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     if !args.rx.quiet {
         print_notes(job, &session);
         if let Err(error) = &server {
-            eprintln!("wirerate: `wirerate ctl` does not reach this capture: {error}");
+            let why = match error.kind() {
+                io::ErrorKind::AddrInUse => "it reaches another capture on this device".to_owned(),
+                io::ErrorKind::PermissionDenied => {
+                    "creating its socket in /run/wirerate needs root".to_owned()
+                }
+                _ => error.to_string(),
+            };
+            eprintln!("wirerate: `wirerate ctl` does not reach this capture: {why}");
         }
     }
     let mut server = server.ok();
@@ -161,6 +168,12 @@ fn failure(job: &CaptureJob<'_>, why: CaptureError) -> Failure {
     if let Some(busy) = why.busy_advice(job.args.mode == Mode::Mirror) {
         return Failure::refused(act, why).try_this(busy);
     }
+    if let (Some(user), CaptureError::Create { source, .. }) = (&job.args.user, &why)
+        && source.kind() == io::ErrorKind::PermissionDenied
+    {
+        return Failure::capture(act, why)
+            .try_this(format!("a directory in which {user} may create files: --user gives up other rights"));
+    }
     match &job.targets.first_filter_word {
         Some(word) if is_filter => Failure::capture(act, why)
             .try_this(format!("another device, if {word} is one: it is not here, so it began the filter")),
@@ -264,6 +277,7 @@ fn report(job: &CaptureJob<'_>, mode: Mode, ended: &capture::SessionReport) -> R
             source: sources.join("; "),
             duration_ns: ended.stats.elapsed.as_nanos() as u64,
         },
+        filter: job.targets.filter.clone(),
         counts: total,
         offered: ended.stats.lost_nic().map(|lost_nic| total.received + lost_nic),
         lost: total.lost(),

@@ -194,14 +194,32 @@ fn hint(hint: ValueHint, name: &str) -> Vec<String> {
     own.into_iter().map(str::to_owned).collect()
 }
 
+/// The namespace that `--netns` names.
+pub(crate) fn named_netns(words: &[String]) -> Option<&str> {
+    let pairs = || words.iter().zip(words.iter().skip(1));
+    let named = pairs().find(|(option, _)| *option == "--netns").map(|(_, name)| &**name);
+    named.or_else(|| words.iter().find_map(|word| word.strip_prefix("--netns=")))
+}
+
+/// The device of a command line: the value of `-i`, or the first word that is no option.
+pub(crate) fn device_of(words: &[String]) -> Option<String> {
+    let mut parser = crate::parser();
+    parser.build();
+    let is_interface = |option: &str| option == "-i" || option == "--interface";
+    let named = words.iter().zip(words.iter().skip(1)).find(|(option, _)| is_interface(option));
+    if let Some((_, device)) = named {
+        return Some(device.clone());
+    }
+    let first = (2..=words.len()).find_map(|end| {
+        let place = CursorPosition::after(&parser, &words[..end]);
+        (place.positionals > 0).then_some(place.first_positional)
+    })?;
+    words.get(first).filter(|word| *word != "any").cloned()
+}
+
 /// The devices of the namespace that `--netns` names, or of this one. None where that is refused.
 fn devices(words: &[String]) -> Vec<String> {
-    let named = words
-        .iter()
-        .zip(words.iter().skip(1))
-        .find(|(option, _)| *option == "--netns")
-        .map(|(_, name)| &**name);
-    let netns = match named.or_else(|| words.iter().find_map(|word| word.strip_prefix("--netns="))) {
+    let netns = match named_netns(words) {
         Some(name) => Netns::named(name),
         None => Netns::current(),
     };
@@ -233,6 +251,21 @@ mod tests {
         assert_eq!(complete("wirerate completions ba"), ["bash"]);
         assert_eq!(complete("wirerate ctl lo mode d"), ["drop"]);
         assert_eq!(complete("wirerate mgcap sta"), ["start"]);
+    }
+
+    #[test]
+    fn the_device_of_a_line_is_found_among_its_words() {
+        for (line, device) in [
+            ("wirerate capture lab0 -Y udp", Some("lab0")),
+            ("wirerate capture -w f.pcap --netns a lab0 udp", Some("lab0")),
+            ("wirerate capture -i lab0 udp", Some("lab0")),
+            ("wirerate send --count 5 lab0 -R", Some("lab0")),
+            ("wirerate capture any -Y udp", None),
+            ("wirerate capture -c 5", None),
+        ] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            assert_eq!(device_of(&words).as_deref(), device, "{line}");
+        }
     }
 
     #[test]

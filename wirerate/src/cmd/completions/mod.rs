@@ -5,6 +5,8 @@
 
 mod candidates;
 
+pub(crate) use candidates::{device_of, named_netns};
+
 use crate::out;
 use crate::outcome::{Failure, Outcome};
 use clap_complete::Shell;

@@ -44,8 +44,7 @@ impl fmt::Display for Report {
         if let Some(filter) = &self.filter {
             table.count("filtered", self.filtered, &format!("did not match '{filter}'"));
         }
-        let promiscuous = if self.promiscuous { "promiscuous" } else { "not promiscuous" };
-        table.text("source", &format!("{}, {} mode, {promiscuous}", self.head.source, self.head.mode));
+        table.text("source", &self.head.source_text(self.promiscuous));
         write!(f, "{table}")
     }
 }

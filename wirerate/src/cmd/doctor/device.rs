@@ -1,5 +1,6 @@
 //! Checks of a device: one pure function each, from its facts to a finding.
 
+use super::engines::owner_of;
 use super::finding::{About, Finding};
 use super::target::DoctorTarget;
 use crate::cmd::send::device::DownPeer;
@@ -170,9 +171,7 @@ fn program(context: &Context<'_>) -> Option<Finding> {
     let xdp = context.state.link.xdp?;
     let what = format!("an XDP program is attached (id {})", xdp.program_id);
     let why = "a device runs one XDP program, so XDP captures are rejected";
-    let off = context.target.ip(&format!("link set dev {} xdp off", context.name()));
-    let show = format!("bpftool prog show id {}", xdp.program_id);
-    Some(note("xdp_program", what, why).try_this(show).try_this(off))
+    Some(note("xdp_program", what, why).try_this(owner_of(xdp.program_id)))
 }
 
 fn native_xdp(context: &Context<'_>) -> Option<Finding> {
@@ -445,7 +444,7 @@ pub(super) mod tests {
         (|s| s.peer = Some(short_peer()), "mtu", Severity::Note, "ip link set eth9 mtu 1500"),
         (|s| s.is_default_route = Some(true), "default_route", Severity::Note, "--allow-default-route"),
         (|s| s.link.qdisc = Some("mq".to_owned()), "qdisc", Severity::Note, "--xmit-mode queue_xmit"),
-        (|s| s.link.xdp = Some(attached()), "xdp_program", Severity::Note, "link set dev eth1 xdp off"),
+        (|s| s.link.xdp = Some(attached()), "xdp_program", Severity::Note, "`bpftool prog show id "),
         (|s| s.xdp = Some(XdpFeatures::default()), "native_xdp", Severity::Note, "another driver"),
         (|s| s.rings.as_mut().unwrap().rx.now = 256, "rings", Severity::Note, "ethtool -G eth1 rx 4096"),
         (

@@ -1,7 +1,6 @@
 //! Which engines and capture sources work, and which one is chosen: pure functions of the probe
 //! results.
 
-use super::target::DoctorTarget;
 use engine::EngineKind;
 use host::{CommandPlace, DeviceState, LinkLayer, Machine, Right};
 use serde::Serialize;
@@ -192,21 +191,22 @@ const MTU_OF_ONE_PAGE: u32 = 3506;
 
 /// The capture sources of a device. Nothing is attached for this, because a driver may stop its
 /// queues.
-pub fn captures(state: &DeviceState, machine: &Machine, target: &DoctorTarget) -> Vec<EngineRow> {
-    vec![native(state, machine, target), generic(state, machine, target), packet_socket(machine)]
+pub fn captures(state: &DeviceState, machine: &Machine) -> Vec<EngineRow> {
+    vec![native(state, machine), generic(state, machine), packet_socket(machine)]
 }
 
 fn row(name: &'static str, answer: Answer, why: impl Into<String>) -> EngineRow {
     EngineRow { name, answer, why: why.into(), notes: Vec::new(), tries: Vec::new() }
 }
 
+/// What to do about the XDP program of another owner. wirerate never advises to detach it: it may
+/// be a firewall.
+pub fn owner_of(program_id: u32) -> String {
+    format!("`bpftool prog show id {program_id}` shows which program it is; end the one that owns it")
+}
+
 /// Why no XDP program can be attached, if so.
-fn xdp_trouble(
-    name: &'static str,
-    state: &DeviceState,
-    machine: &Machine,
-    target: &DoctorTarget,
-) -> Option<EngineRow> {
+fn xdp_trouble(name: &'static str, state: &DeviceState, machine: &Machine) -> Option<EngineRow> {
     if machine.lacks(Right::Bpf) || machine.lacks(Right::NetAdmin) {
         return Some(row(name, Answer::NotAllowed, "requires CAP_BPF and CAP_NET_ADMIN"));
     }
@@ -214,14 +214,13 @@ fn xdp_trouble(
         return Some(row(name, Answer::No, "the frames have no Ethernet header"));
     }
     let xdp = state.link.xdp?;
-    let off = target.ip(&format!("link set dev {} xdp off", target.ifname));
     let why = format!("the device already runs an XDP program (id {})", xdp.program_id);
-    Some(EngineRow { tries: vec![off], ..row(name, Answer::No, why) })
+    Some(EngineRow { tries: vec![owner_of(xdp.program_id)], ..row(name, Answer::No, why) })
 }
 
-fn native(state: &DeviceState, machine: &Machine, target: &DoctorTarget) -> EngineRow {
+fn native(state: &DeviceState, machine: &Machine) -> EngineRow {
     const NAME: &str = "xdp_native";
-    if let Some(trouble) = xdp_trouble(NAME, state, machine, target) {
+    if let Some(trouble) = xdp_trouble(NAME, state, machine) {
         return trouble;
     }
     let Some(xdp) = state.xdp else {
@@ -242,9 +241,9 @@ fn native(state: &DeviceState, machine: &Machine, target: &DoctorTarget) -> Engi
     EngineRow { notes, ..row(NAME, Answer::Yes, "the driver runs XDP programs") }
 }
 
-fn generic(state: &DeviceState, machine: &Machine, target: &DoctorTarget) -> EngineRow {
+fn generic(state: &DeviceState, machine: &Machine) -> EngineRow {
     const NAME: &str = "xdp_generic";
-    xdp_trouble(NAME, state, machine, target)
+    xdp_trouble(NAME, state, machine)
         .unwrap_or_else(|| row(NAME, Answer::Yes, "works on every device, at the cost of an skb per frame"))
 }
 

@@ -94,7 +94,7 @@ fn examine(target: DoctorTarget, machine: &Machine) -> Result<Report, Failure> {
     };
     let mut findings = device::findings(&context);
     findings.extend(host::findings(machine));
-    let captures = engines::captures(&state, machine, &target);
+    let captures = engines::captures(&state, machine);
     let mut unknown = state.unknown.clone();
     unknown.extend(host::unknown(machine));
     Ok(Report {

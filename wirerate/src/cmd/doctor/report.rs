@@ -272,11 +272,12 @@ fn reasons_text(command: &str, choice: &DefaultChoice) -> String {
     format!("{}: {}", choice_text(command, choice), choice.why.join("; "))
 }
 
-/// `send cannot use this device: eth1 is down`, with the reason of the preferred engine.
+/// `send cannot use this device: eth1 is down`, with the reason of the preferred engine. If the
+/// choice is not known, the last reason says why.
 fn no_choice_text(command: &str, choice: &DefaultChoice) -> String {
-    let first =
-        choice.why.first().map_or("", |why| why.split_once(": ").map_or(&**why, |(_, reason)| reason));
-    format!("{}: {first}", choice_text(command, choice))
+    let first = || choice.why.first().map(|why| why.split_once(": ").map_or(&**why, |(_, reason)| reason));
+    let why = if choice.is_known { first() } else { choice.why.last().map(String::as_str) };
+    format!("{}: {}", choice_text(command, choice), why.unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -302,7 +303,7 @@ mod tests {
         let context = Context { target: &target, state, machine, cpu: 7, near: None, down_peer: None };
         let mut findings = device::findings(&context);
         findings.extend(checks::findings(machine));
-        let captures = engines::captures(state, machine, &target);
+        let captures = engines::captures(state, machine);
         Report {
             device: Some(DeviceSummary::of(state)),
             netns: None,

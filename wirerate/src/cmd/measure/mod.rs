@@ -6,6 +6,7 @@ pub use run::run;
 
 use crate::bad_usage;
 use crate::cmd::receive::ReceiverArgs;
+use crate::cmd::search::split_netns;
 use crate::cmd::send;
 use crate::outcome::Failure;
 use crate::units::Nanos;
@@ -15,17 +16,17 @@ use std::ffi::OsString;
 /// Arguments of `wirerate measure`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// The device to send on
-    #[arg(long, value_name = "DEV")]
+    /// The device to send on, with its network namespace
+    #[arg(long, value_name = "DEV[@NETNS]")]
     pub tx: String,
     /// The device to receive on
-    #[arg(long, value_name = "DEV")]
+    #[arg(long, value_name = "DEV[@NETNS]")]
     pub rx: String,
     /// Network namespace of the sending device
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", hide = true)]
     pub tx_netns: Option<String>,
     /// Network namespace of the receiving device
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", hide = true)]
     pub rx_netns: Option<String>,
     /// See [`ReceiverArgs`]
     #[command(flatten)]
@@ -47,11 +48,19 @@ struct SendLine {
 }
 
 impl Args {
+    /// The receiving device and its namespace.
+    fn receiver(&self) -> (&str, Option<&str>) {
+        let (device, netns) = split_netns(&self.rx);
+        (device, self.rx_netns.as_deref().or(netns))
+    }
+
     /// The arguments of the sender.
     fn sender(&self) -> Result<send::Args, Failure> {
-        let netns = self.tx_netns.iter().flat_map(|netns| ["--netns", netns]).map(OsString::from);
+        let (device, netns) = split_netns(&self.tx);
+        let netns = self.tx_netns.as_deref().or(netns);
+        let netns = netns.into_iter().flat_map(|netns| ["--netns", netns]).map(OsString::from);
         let json = self.options.json.then(|| OsString::from("--json"));
-        let words = [OsString::from("send"), OsString::from(&self.tx)].into_iter().chain(netns).chain(json);
+        let words = [OsString::from("send"), OsString::from(device)].into_iter().chain(netns).chain(json);
         let words: Vec<OsString> = words.chain(self.send.iter().cloned()).collect();
         let line = SendLine::try_parse_from(&words).map_err(|error| {
             bad_usage::explain(&error, &[OsString::from("wirerate"), OsString::from("send")])
@@ -80,7 +89,17 @@ mod tests {
         let sender = args.sender().unwrap();
         assert_eq!((sender.device.as_str(), sender.netns.as_deref()), ("a0", Some("lab")));
         assert_eq!(sender.count.map(|count| count.0), Some(10));
+        assert_eq!(parsed("--rx-netns lab").receiver(), ("b0", Some("lab")));
         assert!(!sender.json && parsed("--json").sender().unwrap().json);
+    }
+
+    /// `measure --tx DEV@NETNS`, as `search` takes it, said that there was no device DEV@NETNS.
+    #[test]
+    fn devices_have_their_namespaces_as_for_search() {
+        let line = Line::try_parse_from(["measure", "--tx", "a0@lab", "--rx", "b0@far"]).unwrap().args;
+        let sender = line.sender().unwrap();
+        assert_eq!((sender.device.as_str(), sender.netns.as_deref()), ("a0", Some("lab")));
+        assert_eq!(line.receiver(), ("b0", Some("far")));
     }
 
     #[test]

@@ -36,7 +36,8 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     }
     let options = &join(&args.options, &sender, &mut config)?;
     let copies = config.clone_skb.max(1) as u64;
-    let receiving = receive::start(&args.rx, args.rx_netns.as_deref(), options)?;
+    let (device, netns) = args.receiver();
+    let receiving = receive::start(device, netns, options)?;
     let source = receiving.xdp().to_string();
     let (report, error) = send::run::transmit(&sender, config, pace, stop)?;
     drain(&receiving, report.sent, Duration::from_nanos(args.settle.0));
@@ -44,8 +45,8 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let print = |report: &_| send::run::print(&sender, report);
     let sent_well = send::run::conclude(&sender.device, sender.netns.as_deref(), &report, error, print)?;
     let receipt = Receipt {
-        device: &args.rx,
-        netns: args.rx_netns.as_deref(),
+        device,
+        netns,
         options,
         source,
         // Each number is sent as often as there are copies.

@@ -131,7 +131,10 @@ pub(crate) fn start(device: &str, netns: Option<&str>, options: &ReceiverArgs) -
         is_shared: options.shared_flows,
         has_details: false,
     };
-    Receiving::start(&receive).map_err(|why| Failure::capture(act(), why))
+    Receiving::start(&receive).map_err(|why| match why.busy_advice(false) {
+        Some(busy) => Failure::refused(act(), why).try_this(busy),
+        None => Failure::capture(act(), why),
+    })
 }
 
 /// Prints the rows that are wanted until it is time to end.

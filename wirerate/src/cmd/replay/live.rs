@@ -11,6 +11,7 @@ use crate::outcome::Failure;
 use crate::stop::Stop;
 use crate::units::Nanos;
 use engine::{EngineKind, ReplayFrame, ReplayRequest, ReplayResult, ReplaySource};
+use host::{CpuList, HostError};
 use packet::FRAME_LEN_MAX;
 use replay::{Fates, OutputPort, TargetKind};
 
@@ -69,6 +70,11 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
         Some(list) => list.0[0],
         None => nearest_cpus(&device, None, 1)?[0],
     };
+    let online = CpuList::online().map_err(|why| Failure::host(act(), why))?;
+    if !online.contains(cpu) {
+        let why = HostError::NoCpu { cpu, online: online.to_string() };
+        return Err(Failure::host(format!("send from CPU {cpu}"), why));
+    }
     let player = Player::new(args, &facts, stop)?;
     let request = ReplayRequest {
         ifname: args.device.clone(),

@@ -19,15 +19,32 @@ pub use args::Args;
 use crate::out;
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
+use std::path::Path;
 
 /// Sends, or reports what would be sent.
 ///
 /// # Errors
 /// What could not be done, ready to be printed.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
+    refuse_reversed(args)?;
     let report = if args.dry_run { dry_run::run(args, stop)? } else { live::run(args, stop)? };
     out::text(&if args.json { report.json_line() } else { report.to_string() })?;
     Ok(if report.is_good() { Outcome::Done } else { Outcome::No })
+}
+
+/// `replay FILE DEV`: the device comes first.
+fn refuse_reversed(args: &Args) -> Result<(), Failure> {
+    if !Path::new(&args.device).is_file() {
+        return Ok(());
+    }
+    let Some(device) = args.files.iter().find(|name| !name.exists() && name.as_os_str() != "-") else {
+        return Ok(());
+    };
+    let files = file_names(args).into_iter().filter(|name| Path::new(name) != device);
+    let files = [args.device.clone()].into_iter().chain(files).collect::<Vec<_>>().join(" ");
+    let netns = args.netns.iter().map(|netns| format!(" --netns {netns}")).collect::<String>();
+    Err(Failure::usage(format!("replay on {}", args.device), "it is a file: the device comes first")
+        .try_this(format!("wirerate replay {} {files}{netns}", device.display())))
 }
 
 /// The files as the user named them.

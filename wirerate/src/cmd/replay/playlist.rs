@@ -196,7 +196,10 @@ impl Playlist {
                     path.display(),
                     self.device
                 )),
-                false => failure,
+                false => failure.try_this(format!(
+                    "pcap and pcapng files, also compressed; `file {}` shows what it is",
+                    path.display()
+                )),
             }
         })?;
         self.open.push(opened);

@@ -12,7 +12,7 @@ pub use frame_size::FrameSize;
 pub(crate) use frame_size::RFC2544_SIZES;
 pub(crate) use report::deviations;
 pub(crate) use runner::{TrialRunner, json_line};
-pub(crate) use tester::Tester;
+pub(crate) use tester::{Tester, split_netns};
 
 use crate::out;
 use crate::outcome::{Failure, Outcome};

@@ -38,7 +38,8 @@ pub(crate) struct Tester {
     facts: BTreeMap<String, String>,
 }
 
-fn split(device: &str) -> (&str, Option<&str>) {
+/// The name and the namespace of `DEV[@NETNS]`.
+pub(crate) fn split_netns(device: &str) -> (&str, Option<&str>) {
     device.split_once('@').map_or((device, None), |(name, netns)| (name, Some(netns)))
 }
 
@@ -48,8 +49,8 @@ impl Tester {
     /// # Errors
     /// Bad options, no such device, or the device with the default route.
     pub(super) fn new(args: &PathArgs, size: Option<FrameSize>) -> Result<Self, Failure> {
-        let (tx, tx_netns) = split(&args.tx);
-        let (rx, rx_netns) = split(&args.rx);
+        let (tx, tx_netns) = split_netns(&args.tx);
+        let (rx, rx_netns) = split_netns(&args.rx);
         let own = size.into_iter().flat_map(FrameSize::send_options);
         let options: Vec<String> = args.send.iter().cloned().chain(own).collect();
         let mut send = send_args(tx, &options)?;

@@ -164,14 +164,14 @@ pub struct Args {
     #[arg(
         long,
         short = 'p',
-        alias = "dport",
+        aliases = ["dport", "dst-port", "port"],
         value_name = "PORT[-PORT]",
         default_value = "9",
         help_heading = "Frames"
     )]
     pub udp_dst: Interval<u16>,
     /// UDP source port or range
-    #[arg(long, alias = "sport", value_name = "PORT[-PORT]", default_value = "9", help_heading = "Frames")]
+    #[arg(long, aliases = ["sport", "src-port", "cport"], value_name = "PORT[-PORT]", default_value = "9", help_heading = "Frames")]
     pub udp_src: Interval<u16>,
     /// Frame length in bytes without FCS, or range [default: 60; 78 for IPv6]
     #[arg(long, short = 'l', aliases = ["len", "length"], value_name = "BYTES[-BYTES]", help_heading = "Frames")]

@@ -43,10 +43,12 @@ const MISSED_SHARE: f64 = 0.01;
 const MISSED_S: f64 = 0.010;
 
 impl Asked {
-    /// The share of the rate that `sent` frames in `duration_ns` reached.
+    /// The share of the rate that `sent` frames in `duration_ns` reached. The first frame is sent
+    /// at once, so one frame more than the time allows is no faster.
     pub fn reached(&self, sent: u64, duration_ns: u64) -> f64 {
-        match self.due(duration_ns) {
-            due if due > 0.0 => sent as f64 / due,
+        let (due, sent) = (self.due(duration_ns), sent as f64);
+        match due + (sent - due).clamp(0.0, 1.0) {
+            due if due > 0.0 => sent / due,
             _ => 1.0,
         }
     }

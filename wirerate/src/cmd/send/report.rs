@@ -216,12 +216,15 @@ impl Report {
     /// The asked rate and the reached one, in the unit in which it was asked.
     fn asked(&self) -> Option<String> {
         let percent = self.reached_percent?;
+        // The duration of a short run has a gap less than it has frames.
+        let is_short = percent == 100.0;
         let (asked, reached) = match (self.asked_wire_bps, self.asked_pps) {
-            (Some(bps), _) => (human_bps(bps), human_bps(self.wire_bps)),
-            (None, pps) => (human_pps(pps?), human_pps(self.rate_pps)),
+            (Some(bps), _) => (human_bps(bps), human_bps(if is_short { bps } else { self.wire_bps })),
+            (None, pps) => (human_pps(pps?), human_pps(if is_short { pps? } else { self.rate_pps })),
         };
         let digits = if percent < 1.0 { 2 } else { 0 };
-        Some(format!("{asked}, reached {reached} ({percent:.digits$} %)"))
+        let close = if percent < 99.0 && !self.rate_missed { ", less than 10 ms late" } else { "" };
+        Some(format!("{asked}, reached {reached} ({percent:.digits$} %{close})"))
     }
 
     /// The report as one line of JSON.
@@ -350,7 +353,10 @@ impl fmt::Display for Late {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [longest, given_up] = [self.longest_ns, self.given_up_ns].map(human_duration);
         let frames = quantity_of(self.frames, "frame");
-        write!(f, "{frames}, up to {longest} behind, {given_up} never caught up")
+        match self.given_up_ns {
+            0 => write!(f, "{frames}, up to {longest} behind, all caught up"),
+            _ => write!(f, "{frames}, up to {longest} behind, {given_up} never caught up"),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use super::workers::{SentTotals, WorkerSet};
 use crate::out;
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
-use crate::units::{Interval, Queues, time_of_day_ns, utc_time};
+use crate::units::{Interval, Queues, quantity_of, time_of_day_ns, utc_time};
 use anyhow::anyhow;
 use engine::{CatchUp, EngineError, EngineKind, Limits, Request, TxOptions};
 use host::CpuList;
@@ -136,8 +136,9 @@ fn check_queues(args: &Args, device: &TxDevice) -> Result<(), Failure> {
     let act = || format!("send to queue {queues} of {}", args.device);
     let count = device.facts.tx_queues.max(1);
     if queues.last >= count {
-        let why = anyhow!("it has {count} transmit queues, the last is {}", count - 1);
-        return Err(Failure::refused(act(), why).try_this(format!("--queues 0-{}", count - 1)));
+        let has = quantity_of(count.into(), "transmit queue");
+        let why = anyhow!("it has {has}, the last is {}", count - 1);
+        return Err(Failure::refused(act(), why).try_this("--queues cpu"));
     }
     if queues == Interval::one(0) && args.engine.is_none() {
         let why = "pktgen treats queue 0 alone as unset, so the engine must be named";
@@ -180,7 +181,8 @@ fn check_node(args: &Args) -> Result<(), Failure> {
     let nodes = CpuList::possible_nodes().map_err(|why| Failure::host(act(), why))?;
     match nodes.contains(node) {
         true => Ok(()),
-        false => Err(Failure::refused(act(), anyhow!("this machine has node {nodes} only"))),
+        false => Err(Failure::refused(act(), anyhow!("this machine has node {nodes} only"))
+            .try_this("leave --node out")),
     }
 }
 

@@ -108,10 +108,12 @@ impl WorkerSet {
         // be interrupted.
         let blocked = OnceCell::new();
         let notice = || {
-            if blocked.get().is_none() && self.totals().sent > 0 {
+            let is_first = blocked.get().is_none() && self.totals().sent > 0;
+            if is_first {
                 blocked.get_or_init(BlockedSignals::begin);
             }
-            stop.is_set()
+            // The first frames are shown at once: the times of rows count from them.
+            stop.is_set() || is_first
         };
         while done.iter().any(Option::is_none) {
             let failed = self.collect(&mut done, &notice);
