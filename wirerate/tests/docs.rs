@@ -63,6 +63,11 @@ const PAGES: &[&str] = &[
     "docs/tutorial.md",
     "docs/cookbook.md",
     "docs/faq.md",
+    "docs/capture.md",
+    "docs/measure.md",
+    "docs/replay.md",
+    "docs/streams.md",
+    "docs/search.md",
     "docs/doctor.md",
     "docs/scripts.md",
 ];
@@ -103,6 +108,21 @@ fn every_command_line_of_the_pages_parses() {
         }
     }
     assert!(parsed > 30, "{parsed}");
+}
+
+/// README says that its table has all commands.
+#[test]
+fn the_table_of_commands_has_every_command() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let page = fs::read_to_string(root.join("README.md")).expect("the page is there");
+    let table = page.split("## Commands").nth(1).and_then(|rest| rest.split("Examples:").next());
+    let table = table.expect("the table has its title");
+    let parser = wirerate::parser();
+    for command in parser.get_subcommands().filter(|command| !command.is_hide_set()) {
+        let name = command.get_name();
+        let is_there = table.contains(&format!("`wirerate {name}")) || table.contains(&format!("`{name}`"));
+        assert!(is_there, "{name} is not in the table");
+    }
 }
 
 #[test]

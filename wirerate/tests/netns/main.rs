@@ -16,6 +16,7 @@ mod demo;
 mod doctor;
 mod dry_run;
 mod faults;
+mod first_hour;
 mod hardware;
 mod lab;
 mod mgcap;
@@ -74,6 +75,7 @@ const CASES: &[&[Case]] = &[
     count::CASES,
     receive::CASES,
     faults::CASES,
+    first_hour::CASES,
     hardware::CASES,
     mgcap::CASES,
     otg::CASES,
