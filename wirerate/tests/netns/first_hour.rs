@@ -1,11 +1,11 @@
-//! What somebody types in the first hour, and the answers: each is a way that works.
+//! What a newcomer types in the first hour, and the answers: each is a way that works.
 
 use crate::lab::{Lab, Peer, RX_DEV, TX_DEV};
 use crate::program::wirerate_run;
 use crate::{Case, TestResult, case};
 
 pub(crate) const CASES: &[Case] = &[
-    case("first_hour::nobody_is_advised_to_detach_the_program_of_another_owner", &[], foreign_program),
+    case("first_hour::no_advice_detaches_the_program_of_another_owner", &[], foreign_program),
     case("first_hour::replay_answers_a_file_before_the_device_and_a_missing_cpu", &[], replay_mistakes),
     case("first_hour::a_namespace_follows_the_device_of_measure", &[], measure_devices),
 ];
