@@ -82,11 +82,6 @@ pub fn flag_words() -> impl Iterator<Item = &'static str> {
         .flat_map(|spec| std::iter::once(spec.name).chain(spec.opposite).chain(spec.aliases.iter().copied()))
 }
 
-/// The words that `xmit_mode` takes.
-pub fn xmit_mode_words() -> [&'static str; 3] {
-    ["start_xmit", "queue_xmit", "netif_receive"]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,7 +110,7 @@ mod tests {
             device.write(format!("flag {word}").as_bytes(), &facts).unwrap();
             assert!(device.is_ok(), "{word}");
         }
-        for word in xmit_mode_words() {
+        for word in ["start_xmit", "queue_xmit", "netif_receive"] {
             device.write(format!("xmit_mode {word}").as_bytes(), &facts).unwrap();
             assert!(device.is_ok(), "{word}");
         }

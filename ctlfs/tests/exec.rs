@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -236,16 +236,17 @@ fn ctrl_c_on_the_terminal_ends_the_run_and_not_the_script() {
     assert_eq!(terminal.wait().unwrap().code(), Some(0));
 }
 
+/// Starts a script under `exec`, in a process group of its own.
+fn start(command: &mut Command, script: &str) -> Child {
+    let words = ["exec", "--", "bash", "-c", script];
+    command.args(words).stdout(Stdio::piped()).process_group(0).spawn().unwrap()
+}
+
 #[test]
 fn sigterm_is_passed_on() {
     let Some(mut command) = dry::command() else { return };
     let script = "trap 'echo caught; exit 9' TERM; echo ready; for i in $(seq 600); do sleep 0.1; done";
-    let mut child = command
-        .args(["exec", "--", "bash", "-c", script])
-        .stdout(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .unwrap();
+    let mut child = start(&mut command, script);
     let lines = Lines::of(child.stdout.take().unwrap());
     assert_eq!(lines.next().as_deref(), Some("ready"));
     dry::signal(&child, "TERM");
@@ -257,12 +258,7 @@ fn sigterm_is_passed_on() {
 fn nothing_remains_when_exec_is_killed() {
     let Some(mut command) = dry::command() else { return };
     let script = "echo $$; exec sleep 600";
-    let mut child = command
-        .args(["exec", "--", "bash", "-c", script])
-        .stdout(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .unwrap();
+    let mut child = start(&mut command, script);
     let pid = Lines::of(child.stdout.take().unwrap()).next().expect("it says its number");
     dry::signal(&child, "KILL");
     child.wait().unwrap();

@@ -223,12 +223,6 @@ impl ProtocolField {
     const fn or_words(self, values: &'static [(&'static str, u64)]) -> Self {
         Self { values, ..self }
     }
-
-    /// The bits of a value, before the shift.
-    pub fn value_bits(&self) -> u64 {
-        let all = if self.width < 8 { (1 << (8 * self.width)) - 1 } else { u64::MAX };
-        if self.mask == 0 { all } else { self.mask >> self.shift }
-    }
 }
 
 /// Nothing special; each protocol below names what it has.
@@ -664,10 +658,7 @@ mod tests {
                 assert!(end <= len as isize, "{field:?}");
                 assert!(field.names.iter().all(|name| names.insert(name)), "{field:?}");
                 assert!(field.group.is_none_or(|group| group < protocol.groups.len()), "{field:?}");
-                assert_eq!(
-                    field.value_bits() << field.shift & !field.mask,
-                    if field.mask == 0 { field.value_bits() } else { 0 }
-                );
+                assert_eq!(field.mask >> field.shift << field.shift, field.mask, "{field:?}");
             }
             for word in protocol.words {
                 assert!(word.names.iter().all(|name| names.insert(name)), "{word:?}");

@@ -1,14 +1,9 @@
 //! Rules of the language: configurations and the frames that trafgen 0.6.8 wrote for them.
 
-use frames::{Expander, NoCaptures, PacketOrder, ParseSettings, parse};
+mod common;
 
-fn frames(config: &str, count: usize) -> Vec<String> {
-    let specs = parse(config.as_bytes(), &ParseSettings::default(), &mut NoCaptures)
-        .unwrap_or_else(|error| panic!("{error}"));
-    let mut expander = Expander::new(&specs, PacketOrder::RoundRobin, 1);
-    let hex = |frame: &[u8]| frame.iter().map(|byte| format!("{byte:02x}")).collect();
-    (0..count).map(|_| hex(expander.next_frame().expect("there are packets"))).collect()
-}
+use common::frames;
+use frames::{NoCaptures, ParseSettings, parse};
 
 #[test]
 fn frames_are_those_of_trafgen() {

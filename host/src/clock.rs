@@ -16,11 +16,6 @@ pub fn realtime_ns() -> u64 {
     read(ClockId::CLOCK_REALTIME)
 }
 
-/// Microseconds since boot, without time asleep: the "uptime" that pktgen shows.
-pub fn uptime_us() -> u64 {
-    monotonic_ns() / 1_000
-}
-
 /// Offset from monotonic time to wall-clock time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockOffset {
@@ -34,11 +29,6 @@ impl ClockOffset {
     /// Measures it now. It changes when the wall clock is set or slewed.
     pub fn measure() -> Self {
         Self::tightest((0..TRIES).map(|_| (monotonic_ns(), realtime_ns(), monotonic_ns())))
-    }
-
-    /// Wall-clock time of a monotonic time.
-    pub fn to_realtime_ns(self, monotonic_ns: u64) -> u64 {
-        monotonic_ns.saturating_add_signed(self.offset_ns)
     }
 
     /// From readings (monotonic, realtime, monotonic): the one that took the least time was not
@@ -67,24 +57,21 @@ mod tests {
         let readings = [(100, 5_000, 900), (1_000, 6_010, 1_020), (2_000, 7_900, 2_900)];
         let offset = ClockOffset::tightest(readings.into_iter());
         assert_eq!(offset, ClockOffset { offset_ns: 5_000, uncertainty_ns: 11 });
-        assert_eq!(offset.to_realtime_ns(7), 5_007);
     }
 
     #[test]
     fn a_wall_clock_behind_the_monotonic_one_gives_a_negative_offset() {
         let offset = ClockOffset::tightest([(1_000, 400, 1_000)].into_iter());
         assert_eq!(offset.offset_ns, -600);
-        assert_eq!(offset.to_realtime_ns(1_000), 400);
     }
 
     #[test]
     fn the_clocks_of_this_machine_agree_with_the_standard_library() {
         let offset = ClockOffset::measure();
-        let wall = offset.to_realtime_ns(monotonic_ns());
+        let wall = monotonic_ns().saturating_add_signed(offset.offset_ns);
         let std = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
         let std = u64::try_from(std.as_nanos()).unwrap();
         assert!(std.abs_diff(wall) < NS_PER_S, "{std} {wall}");
         assert!(offset.uncertainty_ns < 1_000_000, "{offset:?}");
-        assert!(monotonic_ns() / 1_000 <= uptime_us());
     }
 }

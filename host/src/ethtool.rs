@@ -14,10 +14,6 @@ pub const FEATURE_GRO: &str = "rx-gro";
 pub const FEATURE_GRO_HARDWARE: &str = "rx-gro-hw";
 /// Large receive offload: like [`FEATURE_GRO_HARDWARE`], and merged frames cannot be split again.
 pub const FEATURE_LRO: &str = "rx-lro";
-/// Transmit checksum offload; on a veth the checksums are then never computed.
-pub const FEATURE_TX_CHECKSUM: &str = "tx-checksum-ip-generic";
-/// Generic segmentation offload.
-pub const FEATURE_GSO: &str = "tx-generic-segmentation";
 /// TCP segmentation offload.
 pub const FEATURE_TSO: &str = "tx-tcp-segmentation";
 

@@ -40,14 +40,13 @@ mod xfrm;
 
 pub use address::Address;
 pub use capability::{Capability, keep_capabilities};
-pub use clock::{ClockOffset, monotonic_ns, realtime_ns, uptime_us};
+pub use clock::{ClockOffset, monotonic_ns, realtime_ns};
 pub use command_place::CommandPlace;
 pub use cpu::{CpuList, node_of_cpu, pin_thread, process_cpu_time, thread_cpu_time};
 pub use device::DeviceState;
 pub use error::{HostError, KernelError};
 pub use ethtool::{
-    Driver, FEATURE_GRO, FEATURE_GRO_HARDWARE, FEATURE_GSO, FEATURE_LRO, FEATURE_TSO, FEATURE_TX_CHECKSUM,
-    Features, QueueUse, Timestamping,
+    Driver, FEATURE_GRO, FEATURE_GRO_HARDWARE, FEATURE_LRO, FEATURE_TSO, Features, QueueUse, Timestamping,
 };
 pub use hwtstamp::{DeviceStamps, StampDriver, StampMode, Stamped, switch_stamps};
 pub use irq::{Interrupt, Steering};

@@ -197,11 +197,6 @@ impl Link {
         self.has(LinkFlags::Loopback)
     }
 
-    /// Supports broadcast, like Ethernet.
-    pub fn is_broadcast(&self) -> bool {
-        self.has(LinkFlags::Broadcast)
-    }
-
     /// Promiscuous.
     pub fn is_promiscuous(&self) -> bool {
         self.has(LinkFlags::Promisc)
@@ -315,7 +310,7 @@ mod tests {
         assert_eq!(link.peer, Some(Peer { index: 5, netns_number: Some(3) }));
         assert_eq!(link.xdp, Some(AttachedXdp { mode: AttachedXdpMode::Native, program_id: 41 }));
         assert_eq!(link.layer, LinkLayer::Ethernet);
-        assert!(link.is_up() && link.is_running() && link.has_carrier() && link.is_broadcast());
+        assert!(link.is_up() && link.is_running() && link.has_carrier());
         assert!(!link.is_loopback());
     }
 

@@ -56,19 +56,8 @@ impl Stack {
         }
     }
 
-    /// Like [`Stack::neighbour`], but lets the kernel query the neighbour (ARP, ND) and waits up to
-    /// `timeout`.
-    pub fn resolve_neighbour<'a>(
-        &self,
-        id: impl Into<LinkId<'a>>,
-        ip: IpAddr,
-        timeout: Duration,
-    ) -> Result<Option<MacAddr>, HostError> {
-        Ok(self.resolve_first_neighbour(id, &[ip], timeout)?.map(|(_, mac)| mac))
-    }
-
     /// The first of `ips` with a known MAC address. If there is none, the kernel queries all of
-    /// them at once, and this waits up to `timeout` for the first answer.
+    /// them at once (ARP, ND), and this waits up to `timeout` for the first answer.
     pub fn resolve_first_neighbour<'a>(
         &self,
         id: impl Into<LinkId<'a>>,

@@ -5,8 +5,8 @@ mod common;
 
 use common::may_make_namespaces;
 use host::{
-    FEATURE_GRO, FEATURE_TX_CHECKSUM, HostError, MacAddr, Netns, QueueUse, Stack, StampConfig, StampDriver,
-    StampMode, VethEnd, switch_stamps,
+    FEATURE_GRO, HostError, MacAddr, Netns, QueueUse, Stack, StampConfig, StampDriver, StampMode, VethEnd,
+    switch_stamps,
 };
 use std::net::IpAddr;
 use std::time::Duration;
@@ -257,8 +257,8 @@ fn features_that_cannot_change_are_an_error() {
         return;
     }
     let (near, _far) = pair();
-    near.set_feature("a", FEATURE_TX_CHECKSUM, false).unwrap();
-    assert!(!near.features("a").unwrap().is_on(FEATURE_TX_CHECKSUM));
+    near.set_feature("a", "tx-checksum-ip-generic", false).unwrap();
+    assert!(!near.features("a").unwrap().is_on("tx-checksum-ip-generic"));
     let features = near.features("lo").unwrap();
     assert!(features.is_on("loopback"));
     let error = near.set_feature("lo", "loopback", false).unwrap_err();
@@ -342,14 +342,13 @@ fn the_kernel_asks_a_neighbour_for_us() {
     near.add_address("a", ip("198.18.0.1"), 24).unwrap();
     far.add_address("b", ip("198.18.0.2"), 24).unwrap();
     assert_eq!(near.neighbour("a", ip("198.18.0.2")).unwrap(), None);
-    let mac = near.resolve_neighbour("a", ip("198.18.0.2"), Duration::from_secs(5)).unwrap();
-    assert_eq!(mac, far.link("b").unwrap().mac);
-    assert_eq!(near.next_hop("a", ip("198.18.0.2")).unwrap().mac, mac);
-    let silent = near.resolve_neighbour("a", ip("198.18.0.77"), Duration::from_millis(20)).unwrap();
+    let silent = near.resolve_first_neighbour("a", &[ip("198.18.0.77")], Duration::from_millis(20)).unwrap();
     assert_eq!(silent, None);
     let hosts = ["198.18.0.77", "198.18.0.2", "198.18.0.78"].map(ip);
     let found = near.resolve_first_neighbour("a", &hosts, Duration::from_secs(5)).unwrap();
-    assert_eq!(found.map(|(ip, _)| ip), Some(ip("198.18.0.2")));
+    let mac = far.link("b").unwrap().mac.expect("a veth has a MAC address");
+    assert_eq!(found, Some((ip("198.18.0.2"), mac)));
+    assert_eq!(near.next_hop("a", ip("198.18.0.2")).unwrap().mac, Some(mac));
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub use names::{Name, Names};
 pub use options::RawOption;
 pub use order::ByteOrder;
 pub use packet::{Packet, PacketBuf, PacketFlags};
-pub use reader::{BLOCK_LEN_MAX_DEFAULT, Reader};
+pub use reader::Reader;
 pub use section::Section;
 pub use sources::INTERFACE_COUNT_MAX;
 pub use statistics::Statistics;

@@ -17,8 +17,8 @@ const VERSION_MINOR: u16 = 4;
 pub const HEADER_LEN: usize = 24;
 /// Bytes of a record before its data.
 pub const RECORD_HEADER_LEN: usize = 16;
-/// Most captured bytes of one record that a reader takes unless told otherwise.
-pub const CAPTURED_LEN_MAX_DEFAULT: u32 = 16 << 20;
+/// Maximum captured bytes of a record that a reader accepts.
+const CAPTURED_LEN_MAX: u32 = 16 << 20;
 
 /// Unit of the second half of every time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,14 +102,6 @@ impl Record<'_> {
     #[must_use]
     pub fn to_buf(&self) -> RecordBuf {
         RecordBuf { time_ns: self.time_ns, frame_len: self.frame_len, data: self.data.to_vec() }
-    }
-}
-
-impl RecordBuf {
-    /// The same record, borrowed.
-    #[must_use]
-    pub fn as_record(&self) -> Record<'_> {
-        Record { time_ns: self.time_ns, frame_len: self.frame_len, data: &self.data }
     }
 }
 
@@ -241,7 +233,6 @@ impl<W: Write> Writer<W> {
 pub struct Reader<R> {
     input: Input<R>,
     header: Header,
-    captured_len_max: u32,
     is_over: bool,
 }
 
@@ -255,14 +246,7 @@ impl<R: Read> Reader<R> {
         let mut input = Input::new(input);
         let header = Header::parse(input.require("pcap header", 0, HEADER_LEN)?)?;
         input.next_item();
-        Ok(Self { input, header, captured_len_max: CAPTURED_LEN_MAX_DEFAULT, is_over: false })
-    }
-
-    /// Takes records of up to this many captured bytes; longer ones are an error.
-    #[must_use]
-    pub fn with_captured_len_max(mut self, captured_len_max: u32) -> Self {
-        self.captured_len_max = captured_len_max;
-        self
+        Ok(Self { input, header, is_over: false })
     }
 
     /// What the file says of all its records.
@@ -300,11 +284,11 @@ impl<R: Read> Reader<R> {
         let word =
             |at: usize| self.header.order.parse_u32([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let (seconds, fraction, captured_len, frame_len) = (word(0), word(4), word(8), word(12));
-        if captured_len > self.captured_len_max {
+        if captured_len > CAPTURED_LEN_MAX {
             return Err(ReadError::Length {
                 offset: self.input.offset() + 8,
                 what: "captured bytes",
-                expected: Expected::AtMost(u64::from(self.captured_len_max)),
+                expected: Expected::AtMost(u64::from(CAPTURED_LEN_MAX)),
                 found: u64::from(captured_len),
             });
         }

@@ -13,8 +13,8 @@ use crate::{
 };
 use std::io::Read;
 
-/// Longest block that a reader takes unless told otherwise, in bytes: what Wireshark takes.
-pub const BLOCK_LEN_MAX_DEFAULT: u32 = 16 << 20;
+/// Longest block that a reader accepts, in bytes: that of Wireshark.
+const BLOCK_LEN_MAX: u32 = 16 << 20;
 
 /// Type, length, and length again.
 const FRAME_LEN: u32 = 12;
@@ -46,7 +46,6 @@ const SECTION_LEN_MIN: u32 = 28;
 pub struct Reader<R> {
     /// Its item at hand is the block at hand, from its type to its closing length.
     input: Input<R>,
-    block_len_max: u32,
     /// Where the last whole block ended.
     end_offset: u64,
     /// Nothing until the first section header.
@@ -70,20 +69,12 @@ impl<R: Read> Reader<R> {
     pub fn new(input: R) -> Self {
         Self {
             input: Input::new(input),
-            block_len_max: BLOCK_LEN_MAX_DEFAULT,
             end_offset: 0,
             order: None,
             sources: Sources::default(),
             is_over: false,
             other: Vec::new(),
         }
-    }
-
-    /// Takes blocks up to this length in bytes; longer ones are an error.
-    #[must_use]
-    pub fn with_block_len_max(mut self, block_len_max: u32) -> Self {
-        self.block_len_max = block_len_max;
-        self
     }
 
     /// Where the next block begins, in bytes from the start of the input. After an error that is
@@ -170,8 +161,8 @@ impl<R: Read> Reader<R> {
         let least = if block_type == frame::SECTION { SECTION_LEN_MIN } else { FRAME_LEN };
         let expected = if total_len < least || !total_len.is_multiple_of(4) {
             Expected::MultipleOfFourFrom(least)
-        } else if total_len > self.block_len_max {
-            Expected::AtMost(u64::from(self.block_len_max))
+        } else if total_len > BLOCK_LEN_MAX {
+            Expected::AtMost(u64::from(BLOCK_LEN_MAX))
         } else {
             return Ok(());
         };

@@ -7,6 +7,7 @@
 
 mod axis;
 mod compare;
+pub mod human;
 mod page;
 mod plot;
 mod plots;

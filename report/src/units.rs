@@ -1,37 +1,39 @@
-//! Numbers for people: rates, times, shares.
+//! Numbers of the page: those of [`crate::human`], without zeros at the end.
 
-/// Three to four significant digits with a prefix: `1.235 M`.
+use crate::human::{digits, human_duration, human_pps, scaled};
+
+/// At most four significant digits with a prefix: `1.235 M`.
 pub(crate) fn si(value: f64) -> String {
-    let prefixes = [(1e9, " G"), (1e6, " M"), (1e3, " k")];
-    let (scale, prefix) =
-        prefixes.into_iter().find(|(scale, _)| value.abs() >= *scale * 0.999_95).unwrap_or((1.0, ""));
-    format!("{}{prefix}", short(value / scale))
+    trimmed(&scaled(value, &[(1.0, ""), (1e3, "k"), (1e3, "M"), (1e3, "G")]))
 }
 
-/// At most four significant digits, without zeros at the end.
+/// At most four significant digits.
 pub(crate) fn short(value: f64) -> String {
-    let digits = match value.abs() {
-        x if x >= 999.95 => 0,
-        x if x >= 99.995 => 1,
-        x if x >= 9.9995 => 2,
-        _ => 3,
-    };
-    let text = format!("{value:.digits$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    trimmed(&digits(value))
 }
 
 /// Frames per second.
 pub(crate) fn pps(value: u64) -> String {
-    let text = si(value as f64);
-    if text.contains(' ') { format!("{text}pps") } else { format!("{text} pps") }
+    trimmed(&human_pps(value as f64))
 }
 
 /// A time in the unit that fits.
 pub(crate) fn time_ns(value: f64) -> String {
-    let units = [(1e9, "s"), (1e6, "ms"), (1e3, "µs")];
-    let (scale, unit) =
-        units.into_iter().find(|(scale, _)| value >= *scale * 0.999_95).unwrap_or((1.0, "ns"));
-    format!("{} {unit}", short(value / scale))
+    if value < 999.95 {
+        format!("{} ns", short(value))
+    } else {
+        trimmed(&human_duration(value.round() as u64))
+    }
+}
+
+/// A number and its unit, without zeros at the end of the number.
+fn trimmed(text: &str) -> String {
+    let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
+    let number = match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
+    };
+    format!("{number} {unit}").trim_end().to_owned()
 }
 
 /// Parts per billion as percent.

@@ -327,6 +327,12 @@ mod tests {
         all
     }
 
+    fn delayed(queues: Vec<Vec<u64>>, delays_ns: &[u64]) -> Vec<Queue> {
+        let queue =
+            |(times_ns, delay_ns): (Vec<u64>, &u64)| Queue { times_ns: times_ns.into(), delay_ns: *delay_ns };
+        queues.into_iter().zip(delays_ns).map(queue).collect()
+    }
+
     proptest! {
         #[test]
         fn queues_out_of_order_lose_nothing(queues in vec(vec(0..100_u64, 0..20), 0..5)) {
@@ -353,11 +359,7 @@ mod tests {
             step_ns in 1..30_u64,
         ) {
             let expected = sorted(&queues);
-            let mut live: Vec<Queue> = queues
-                .into_iter()
-                .zip(&delays_ns)
-                .map(|(times_ns, delay_ns)| Queue { times_ns: times_ns.into(), delay_ns: *delay_ns })
-                .collect();
+            let mut live = delayed(queues, &delays_ns);
             let (written, report) = simulate(&mut live, 50, step_ns);
             prop_assert_eq!(report, MergeReport { taken: expected.len() as u64, ..MergeReport::default() });
             prop_assert_eq!(written, expected);
@@ -370,11 +372,7 @@ mod tests {
             window_ns in 0..100_u64,
         ) {
             let expected = sorted(&queues);
-            let mut live: Vec<Queue> = queues
-                .into_iter()
-                .zip(&delays_ns)
-                .map(|(times_ns, delay_ns)| Queue { times_ns: times_ns.into(), delay_ns: *delay_ns })
-                .collect();
+            let mut live = delayed(queues, &delays_ns);
             let (mut written, report) = simulate(&mut live, window_ns, 7);
             prop_assert_eq!(report.late == 0, written.is_sorted());
             prop_assert!(report.late_max_ns + window_ns <= 500 || report.late == 0);

@@ -17,12 +17,6 @@ fn path(name: &str) -> PathBuf {
     PathBuf::from(format!("{}/{}.ko", archive::MODULES, name.replace('-', "_")))
 }
 
-/// True when the archive holds that module. It may be built in as well.
-#[must_use]
-pub fn has_module(name: &str) -> bool {
-    path(name).exists()
-}
-
 /// Loads a module. One that is not there is taken as built in: what needs it will say so if it is
 /// not.
 ///

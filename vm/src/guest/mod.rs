@@ -4,7 +4,7 @@
 mod load;
 mod shell;
 
-pub use load::{has_module, load, unload};
+pub use load::{load, unload};
 pub use shell::{Background, sh, try_sh};
 
 use crate::cases::{self, CaseReport};

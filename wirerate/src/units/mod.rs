@@ -5,7 +5,6 @@
 //! [`BadText`] points at the bad part and says what is accepted.
 
 mod bad_text;
-mod human;
 mod interval;
 mod labels;
 mod mix;
@@ -16,12 +15,12 @@ mod table;
 mod time_of_day;
 
 pub use bad_text::BadText;
-pub use human::{human_bps, human_count, human_duration, human_pps, per_second, quantity_of};
 pub use interval::{Addresses, CpuSequence, Interval};
 pub use labels::Labels;
 pub use mix::{Mix, byte, spi};
 pub use quantity::{BitRate, Count, Nanos, Pps, Size, time_with_unit};
 pub use queues::Queues;
 pub use ramp::ramp;
+pub use report::human::{human_bps, human_count, human_duration, human_pps, per_second, quantity_of};
 pub use table::Table;
 pub use time_of_day::{clock_time, time_of_day_ns, utc_time};

@@ -1,10 +1,10 @@
-//! Numbers for people to read: few digits, a fitting unit. Reports round here and nowhere else.
+//! Numbers for people to read: few digits, a fitting unit. All reports round here.
 
 /// Units of one quantity, the smallest first: the factor to the one before, and the name.
-type Units = [(f64, &'static str)];
+pub(crate) type Units = [(f64, &'static str)];
 
 /// `value` in the unit in which it is below 1000, also after rounding: 999.97 µs is 1.000 ms.
-fn scaled(mut value: f64, units: &Units) -> String {
+pub(crate) fn scaled(mut value: f64, units: &Units) -> String {
     const ROUNDS_UP: f64 = 999.95;
     let mut name = "";
     for (index, (factor, unit)) in units.iter().enumerate() {
@@ -17,12 +17,14 @@ fn scaled(mut value: f64, units: &Units) -> String {
     format!("{} {name}", digits(value))
 }
 
-fn digits(value: f64) -> String {
-    match value {
+/// At most four significant digits.
+pub(crate) fn digits(value: f64) -> String {
+    match value.abs() {
         0.0 => "0".to_owned(),
-        v if v >= 99.995 => format!("{v:.1}"),
-        v if v >= 9.9995 => format!("{v:.2}"),
-        v => format!("{v:.3}"),
+        v if v >= 999.95 => format!("{value:.0}"),
+        v if v >= 99.995 => format!("{value:.1}"),
+        v if v >= 9.9995 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
     }
 }
 
@@ -79,7 +81,7 @@ mod tests {
         assert_eq!(human_bps(1e9), "1.000 Gbit/s");
         assert_eq!(human_bps(0.0), "0 bit/s");
         assert_eq!(human_pps(0.25), "0.250 pps");
-        assert_eq!(human_pps(5e15), "5000.0 Tpps");
+        assert_eq!(human_pps(5e15), "5000 Tpps");
         assert_eq!(human_bps(999_999_999.0), "1.000 Gbit/s");
         assert_eq!(human_duration(999_999), "1.000 ms");
         assert_eq!(human_duration(999), "999 ns");
