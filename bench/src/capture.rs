@@ -120,7 +120,7 @@ struct Trials<'a> {
 
 /// What all rounds found.
 struct Best {
-    /// Highest rate without loss, in frames a second.
+    /// Highest rate without loss, in frames per second.
     rates: Rounds,
     /// For each contender the number of rounds in which no more could be offered.
     limited: Vec<usize>,

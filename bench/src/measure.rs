@@ -43,7 +43,7 @@ pub(crate) enum BenchCase {
     Generate,
     /// Captures
     Capture,
-    /// How well each generator keeps a pace, from a thousand frames a second to a million
+    /// How well each generator keeps a pace, from a thousand frames per second to a million
     Pacing,
     /// How soon generators begin and end, and whether they send what they are asked for
     Prompt,

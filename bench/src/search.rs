@@ -167,7 +167,7 @@ mod tests {
             limit in 1e5..3e7_f64, offer in 1e5..3e7_f64, start in 1e5..1e7_f64, trials in 0..20u32,
         ) {
             let (found, made) = search(Search::new(start, 1.5, trials), limit, offer, &[]);
-            // A trial of 0.4 s shows a loss of 2.5 frames a second and more.
+            // A trial of 0.4 s shows a loss of 2.5 frames per second and more.
             prop_assert!(found.pps <= limit + 2.5 && found.pps <= offer);
             prop_assert!(made <= trials);
         }

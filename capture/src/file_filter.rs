@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 const LINK_TYPE_ETHERNET: u16 = 1;
 const LINK_TYPE_RADIOTAP: u16 = 127;
 
-/// An expression of pcap-filter(7), compiled once for each link type that comes.
+/// An expression of pcap-filter(7), compiled once for each link type of the file.
 #[derive(Debug)]
 pub struct FileFilter {
     expression: String,

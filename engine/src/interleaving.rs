@@ -14,7 +14,7 @@ use std::rc::Rc;
 const FRAME_NS: u64 = 10;
 /// Start of all streams.
 const START_NS: u64 = 5_000_000;
-/// Lateness that turns of all other streams explain.
+/// Maximum lateness that the turns of all other streams explain.
 const LATE_MAX_NS: u64 = 3_000_000;
 const SEEDS: u64 = 120;
 

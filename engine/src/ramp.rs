@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn steps_have_equal_lengths_and_rise_by_the_same() {
-        // 100, 200 and 300 frames a second, a second each.
+        // 100, 200 and 300 frames per second, for one second each.
         let stairs = ramp(100, 300, 1_000_000_000, 3);
         for (elapsed_ms, frames) in [(0, 0), (500, 50), (1000, 100), (1500, 200), (2500, 450), (4000, 900)] {
             assert_eq!(stairs.frames(elapsed_ms * 1_000_000), frames, "{elapsed_ms}");

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 /// What a flow does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FlowState {
-    /// Nothing is sent, and the receiver has all that will arrive.
+    /// Nothing is sent, and no more frames will arrive.
     #[default]
     Stopped,
     /// Frames are sent or on their way.

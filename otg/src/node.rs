@@ -176,7 +176,7 @@ impl<'a> ConfigNode<'a> {
     }
 }
 
-/// True for values that say nothing.
+/// True for empty values.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,

@@ -29,7 +29,7 @@ pub(crate) struct PatternRow {
     pub(crate) default: u128,
     /// Without a pattern, wirerate fills the field in.
     pub(crate) is_auto: bool,
-    /// A value that means "fill in" as well.
+    /// A value that also means "fill in".
     pub(crate) auto_value: Option<u128>,
 }
 

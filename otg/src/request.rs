@@ -26,16 +26,16 @@ pub enum ControlRequest {
     Protocols,
 }
 
-/// What flows are told.
+/// What a client requests of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransmitState {
     /// From frame 0, with counters at 0.
     Start,
     /// To the end.
     Stop,
-    /// For a while.
+    /// Pause; the run can be resumed.
     Pause,
-    /// On with the next frame.
+    /// Continue with the next frame.
     Resume,
 }
 

@@ -5,7 +5,7 @@ use std::io::Write;
 
 /// Writes blocks to `W`, one `write_all` a block: give it a `BufWriter`.
 ///
-/// For millions of packets a second encode into a buffer of your own with [`crate::Template`]
+/// For millions of packets per second, encode into your own buffer with [`crate::Template`]
 /// instead.
 #[derive(Debug)]
 pub struct Writer<W> {

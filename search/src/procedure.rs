@@ -3,9 +3,9 @@
 use crate::attempts::LoggedTrial;
 use crate::trial::{TrialRequest, TrialResult};
 
-/// A test that asks for trials until it has its answer.
+/// A test that requests trials until it has a result.
 pub trait Procedure {
-    /// The trial to run next; `None` when the procedure has ended. It stays the same until its
+    /// The next trial to run; `None` when the procedure has ended. It stays the same until its
     /// result is recorded.
     fn next_trial(&self) -> Option<TrialRequest>;
 

@@ -1,7 +1,7 @@
 //! The API of the Open Traffic Generator, over HTTP and gRPC on one TCP port.
 //!
 //! This crate knows transports and the model's messages. What a call does is behind [`ApiBackend`].
-//! The first byte of a connection tells TLS from plain text, and HTTP/2 from HTTP/1.
+//! The first bytes of a connection distinguish TLS from plain text, and HTTP/2 from HTTP/1.
 #![forbid(unsafe_code)]
 
 mod call;

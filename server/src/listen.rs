@@ -40,7 +40,7 @@ pub struct ServerConfig {
     pub token: Option<String>,
 }
 
-/// A server that listens.
+/// A server with its listening sockets.
 pub struct Server {
     listeners: Vec<TcpListener>,
     connections: Connections,
@@ -157,7 +157,7 @@ impl Connections {
         rest::answer(self.backend, request).await.map(tonic::body::Body::new)
     }
 
-    /// A token that is set is asked of all callers; other hosts have to use TLS.
+    /// If a token is set, every caller must send it. Other hosts must also use TLS.
     fn check_caller(
         &self,
         request: &Request<Incoming>,
@@ -176,7 +176,7 @@ impl Connections {
     }
 }
 
-/// Compares in a time that does not depend on where they differ.
+/// Compares in constant time.
 fn is_equal(left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len() && left.iter().zip(right).fold(0, |diff, (a, b)| diff | (a ^ b)) == 0
 }

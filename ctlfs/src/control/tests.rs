@@ -199,7 +199,7 @@ impl TestTree {
 /// Runs without end, a frame each half millisecond.
 const ENDLESS: &[&str] = &["count 0", "delay 500000"];
 
-/// Ten frames a second: time enough for what a test does meanwhile, also on a busy machine.
+/// Ten frames per second: time enough for what a test does meanwhile, also on a busy machine.
 const SLOW: &str = "delay 100000000";
 
 /// As in a container with a cpuset; CPU 1023 is one that no process may use.

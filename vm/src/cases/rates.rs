@@ -197,7 +197,7 @@ impl RateSender {
 
     /// Returns when frames of it are counted. Pktgen ends without a word where the link is gone for
     /// a moment; then it is asked again. Each time it is loaded anew: its threads look for orders
-    /// ten times a second, and `rem_device_all`, which waits 125 ms for that, may be carried out
+    /// ten times per second, and `rem_device_all`, which waits 125 ms for that, may be carried out
     /// behind the next `start` on a busy host.
     fn start(&self, bed: &Bed) -> Result<Background> {
         let deadline = Instant::now() + TIMEOUT;

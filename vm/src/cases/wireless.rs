@@ -143,9 +143,9 @@ impl Air {
         Ok(())
     }
 
-    /// A turn of the module. Its threads look for orders ten times a second, and on a busy host
-    /// `rem_device_all`, which waits 125 ms for that, may be carried out behind the line that adds
-    /// the device: then the page ends without a device, and is read again.
+    /// A turn of the module. Its threads check for commands ten times per second. On a busy host
+    /// `rem_device_all`, which waits 125 ms for that, may run after the line that adds the device.
+    /// Then the page ends without a device, and is read again.
     fn module(&self) -> Result<PageRun> {
         let command = format!(
             "{} sh -c 'sh -e /tmp/page || {{ [ -e /proc/net/pktgen/wlan1 ] || echo {GONE}; exit 1; }}'",

@@ -237,7 +237,7 @@ fn ends_with_the_sender() -> TestResult {
     Ok(())
 }
 
-/// 100, 200 and 300 frames a second, 300 ms each; the last frame is due at the end.
+/// 100, 200 and 300 frames per second, 300 ms each; the last frame is due at the end.
 fn ramp_sends_its_sum() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let (tx, rx) = (&lab.tx_netns, &lab.rx_netns);

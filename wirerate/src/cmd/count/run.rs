@@ -1,4 +1,4 @@
-//! A run of `wirerate count` or `wirerate sink`: start, rows if they are wanted, end, report.
+//! A run of `wirerate count` or `wirerate sink`: start, rows if requested, end, report.
 
 use super::{Args, Report};
 use crate::cmd::rx_args::Targets;
@@ -130,7 +130,7 @@ fn start(
     })
 }
 
-/// Prints the rows that are wanted until it is time to end.
+/// Prints the requested rows until the run ends.
 fn watch(counting: &Counting, args: &Args, stop: &Stop) -> Result<(), OutError> {
     let wanted = args.count.map(|count| count.0).filter(|count| *count > 0);
     let duration = args.duration.map(|duration| Duration::from_nanos(duration.0));

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Slots of one read.
 const SLOTS: usize = 1024;
-/// Sleep over an empty ring, which holds 3 ms at 10 million frames a second.
+/// Sleep over an empty ring, which holds 3 ms at 10 million frames per second.
 const SLEEP: Duration = Duration::from_micros(500);
 
 /// What readers share with the one who started them.

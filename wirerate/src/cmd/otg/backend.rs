@@ -77,7 +77,7 @@ impl OtgBackend {
         Self { locations, allows_default_route, change: Mutex::default(), state: Mutex::default() }
     }
 
-    /// Ends all runs and lets the ports go.
+    /// Ends all runs and releases the ports.
     pub(super) fn release(&self) {
         let _change = lock(&self.change);
         self.end_flows(&self.all_flows(), false);
@@ -95,7 +95,7 @@ impl OtgBackend {
         lock(&self.state).take(checked).map(warned)
     }
 
-    /// Changes flows; those that are the same go on undisturbed.
+    /// Changes flows; unchanged flows continue.
     fn change_config(
         &self,
         body: &Value,
@@ -108,7 +108,7 @@ impl OtgBackend {
         let CheckedConfig { json, config, warnings, .. } = checked;
         let (gone, changed) = lock(&self.state).differences(&config);
         self.end_flows(&gone, false);
-        // A flow that changes goes on from its next frame, as after a pause.
+        // A changed flow continues with its next frame, as after a pause.
         self.end_flows(&changed, true);
         let names: Vec<String> = {
             let state = lock(&self.state);

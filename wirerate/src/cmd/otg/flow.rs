@@ -1,4 +1,4 @@
-//! A flow of the configuration in force: its run, its counts, and whether it has come to rest.
+//! A flow of the configuration in force: its run, its counts, and its state.
 
 use super::setup::FlowSetup;
 use engine::{End, Request, RunHandle};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const QUIET: Duration = Duration::from_millis(300);
 /// The wait for late frames ends after this even if frames still arrive.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
-/// Rates are those of this time.
+/// Rates are means over this time.
 const RATE_TIME: Duration = Duration::from_secs(1);
 /// Shortest time from one sample of the counts to the next.
 const SAMPLE_TIME: Duration = Duration::from_millis(50);
@@ -69,7 +69,7 @@ pub(super) struct FlowRun {
 }
 
 impl FlowRun {
-    /// Begins anew, with counts at 0, as number `number`.
+    /// Starts again with counts at 0, as number `number`.
     pub(super) fn start(&mut self, number: u32) {
         *self = Self { number, ..Self::default() };
     }
@@ -79,7 +79,7 @@ impl FlowRun {
         setup.request(self.past.frames, self.resume.as_ref(), stagger_ns)
     }
 
-    /// Its run was ordered.
+    /// Its run was requested.
     pub(super) fn runs(&mut self, handle: Arc<RunHandle>) {
         self.handle = Some(handle);
         self.phase = Phase::Sending;

@@ -26,7 +26,7 @@ use std::time::Duration;
 /// takes both.
 const LISTEN_DEFAULT: [&str; 2] = ["127.0.0.1:8443", "127.0.0.1:40051"];
 
-/// Interval at which the server looks whether it is stopped.
+/// Interval at which the server checks whether it is stopped.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Arguments of `wirerate otg`.

@@ -126,7 +126,7 @@ impl Port {
         }
     }
 
-    /// Counts begin at 0 again.
+    /// Sets the counts to 0.
     pub(super) fn clear(&mut self) {
         let (frames, bytes) = self.all_received();
         self.cleared = TrafficCounts { frames, bytes, rate: 0.0 };
@@ -161,7 +161,7 @@ impl Port {
 }
 
 impl Drop for Port {
-    /// The link gets the state that it had.
+    /// Restores the state of the link.
     fn drop(&mut self) {
         let (stack, index) = (&self.device.stack, self.device.link.index);
         if let Ok(link) = stack.link(index)

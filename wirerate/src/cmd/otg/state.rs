@@ -1,4 +1,4 @@
-//! The configuration in force, and what runs by it.
+//! The configuration in force, and its ports and flows.
 
 use super::capture::PortCapture;
 use super::flow::FlowRun;
@@ -137,7 +137,7 @@ impl ActiveState {
         Ok(warnings)
     }
 
-    /// Puts the same ports with other flows in force: flows of the same name go on.
+    /// Puts other flows on the same ports in force: flows of the same name continue.
     pub(super) fn change_flows(&mut self, json: Value, config: OtgConfig) {
         let mut before: Vec<(String, FlowRun)> = self
             .config
@@ -202,7 +202,7 @@ impl ActiveState {
         self.flows[flow].settle(received, waits)
     }
 
-    /// Flows begin anew. If it is all of them, the counts of ports begin at 0, too.
+    /// Restarts flows. If all flows restart, the counts of ports start at 0 too.
     ///
     /// # Errors
     /// See [`Self::number`].

@@ -1,4 +1,4 @@
-//! A run of `wirerate receive`: start, rows if they are wanted, end, report, files.
+//! A run of `wirerate receive`: start, rows if requested, end, report, files.
 
 use super::report::Second;
 use super::{Args, ReceiverArgs, Report, files};
@@ -137,7 +137,7 @@ pub(crate) fn start(device: &str, netns: Option<&str>, options: &ReceiverArgs) -
     })
 }
 
-/// Prints the rows that are wanted until it is time to end.
+/// Prints the requested rows until the run ends.
 fn watch(receiving: &Receiving, args: &Args, stop: &Stop) -> Result<(), Failure> {
     let wanted = args.count.map(|count| count.0).filter(|count| *count > 0);
     let duration = args.duration.map(|duration| Duration::from_nanos(duration.0));

@@ -7,7 +7,7 @@ use std::ops::Range;
 /// 64 MiB.
 const MEMORY_MAX: usize = 32 << 20;
 
-/// What one packet gave.
+/// The result of one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketOutcome {
     /// A frame to send.
@@ -62,8 +62,8 @@ impl LoopCache {
         true
     }
 
-    /// The packet after those that `place` is behind of, and the place of its bytes. `None` at the
-    /// end of the loop, where the next one begins.
+    /// The packet at `place`, and the place of its bytes; moves `place` to the next one. `None` at
+    /// the end of a loop, after which the next loop begins.
     pub fn next(&self, place: &mut CachePlace) -> Option<(PacketOutcome, Range<usize>)> {
         let Some(packet) = self.packets.get(place.packet) else {
             *place = CachePlace::default();

@@ -67,13 +67,13 @@ pub enum EngineName {
 /// How much of the signature each frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SignatureName {
-    /// Nothing: payloads of zeros
+    /// No signature: the payload is zeros
     None,
     /// pktgen's header, 16 bytes: number and time in microseconds
     Pktgen,
-    /// 18 bytes: nanoseconds and the sending thread as well
+    /// 18 bytes: pktgen's header, nanoseconds and the sending thread
     Short,
-    /// 32 bytes: flow, number in the flow and run as well
+    /// 32 bytes: as `short`, and the flow, the number in the flow and the run
     Full,
 }
 
@@ -245,11 +245,11 @@ pub struct Args {
     /// What each frame carries for a receiver (docs/measure.md) [default: pktgen]
     #[arg(long, value_enum, value_name = "LEVEL", help_heading = "Frames")]
     pub signature: Option<SignatureName>,
-    /// Number of the run in full signatures, 0 to 4095: `receive --run` tells runs apart
+    /// Run number in full signatures, 0 to 4095; `receive --run` counts other runs as stale
     #[arg(long, value_name = "N", help_heading = "Frames", value_parser = clap::value_parser!(u16).range(0..=4095))]
     pub run: Option<u16>,
-    /// Frames at the end of the run that tell `receive` the count. They are sent and not counted
-    /// [default: 5 with --signature short or full, else 0]
+    /// Extra frames after the run that carry the number of sent frames for `receive`. Neither side
+    /// counts them [default: 5 with --signature short or full, else 0]
     #[arg(long, value_name = "N", help_heading = "Frames", value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub end_frames: Option<u32>,
     /// Set the time in the pktgen header to zero
@@ -290,8 +290,8 @@ pub struct Args {
     /// Time from the start of one frame to the start of the next, such as 10us
     #[arg(long, value_name = "TIME", group = "pace", help_heading = "Run", value_parser = crate::units::time_with_unit)]
     pub delay: Option<Nanos>,
-    /// Frames per second that change over time, such as 1k..1M/30s; with /N at the end in N steps.
-    /// The run ends with it, unless --count or --duration is given
+    /// Frames per second that change over time, such as 1k..1M/30s; append /N for N steps. The run
+    /// ends with the ramp, unless --count or --duration is given
     #[arg(long, value_name = "PPS..PPS/TIME", group = "pace", help_heading = "Run", value_parser = crate::units::ramp)]
     pub ramp: Option<Ramp>,
     /// Limit for catching up after more than 10 ms of delay: N times the rate, or `max` for no
