@@ -11,10 +11,15 @@ const LOOPBACK: u32 = 1;
 const PLANS: u64 = 600;
 const FRAMES: usize = 9;
 
-/// A plan of one packet or of several, some with more fields than the program has unrolled.
+/// A plan of one packet, of several, or of one in several lengths; some with more fields than the
+/// program has unrolled.
 fn plan(seed: u64) -> (Plan, Cursor) {
     let rng = &mut Rng(seed);
     let order = if seed % 4 < 2 { PacketOrder::RoundRobin } else { PacketOrder::Random };
+    if seed % 6 == 5 {
+        let specs = sample::lengths_of_one_packet(rng, 5, 1514);
+        return Plan::of_packets(GeneralPlan::of_lengths(&specs, order), &DeviceFacts::default());
+    }
     let mut specs = sample::frame_specs(rng, if seed.is_multiple_of(2) { 1 } else { 5 }, 1514);
     if seed % 5 == 4 {
         let fields = specs[0].fields.clone();

@@ -7,6 +7,7 @@ use packet::Cursor;
 use packet::general::{
     Field, FieldMode, GeneralCursor, GeneralPlan, PacketOrder, PacketPlan, SumKind, SumPlan, SumSource,
 };
+use std::collections::BTreeMap;
 
 /// Bytes of the template that each frame gets anew, because a receiver may have changed them: the
 /// headers, with a tunnel.
@@ -25,9 +26,10 @@ pub(crate) fn program(
     for packet in plan.packets() {
         lists.add(packet)?;
     }
-    let Lists { packets, fields, ops, values, touched_len } = lists;
-    if fields.len() > abi::STATES_MAX {
-        return Err(unable(format!("{} moving fields: at most {}", fields.len(), abi::STATES_MAX)));
+    let state_count = plan.start().states.len();
+    let Lists { packets, fields, ops, values, touched_len, .. } = lists;
+    if state_count > abi::STATES_MAX {
+        return Err(unable(format!("{state_count} moving fields: at most {}", abi::STATES_MAX)));
     }
     let is_unrolled =
         packets.len() == 1 && fields.len() <= abi::FIELDS_UNROLLED && ops.len() <= abi::SUM_OPS_UNROLLED;
@@ -44,7 +46,6 @@ pub(crate) fn program(
         packet_count: packets.len() as u32,
         ..abi::zeroed()
     };
-    let state_count = fields.len();
     if !is_unrolled {
         return Ok(GeneralProgram { plan: words, packets, fields, ops, values, state_count });
     }
@@ -72,6 +73,8 @@ struct Lists {
     fields: Vec<abi::Field>,
     ops: Vec<abi::SumOp>,
     values: Vec<u64>,
+    /// Where the list of values of a state begins.
+    values_at: BTreeMap<usize, u32>,
     /// End of the bytes that fields and checksums write.
     touched_len: usize,
 }
@@ -87,12 +90,13 @@ impl Lists {
             field_first: self.fields.len() as u32,
             field_count: packet.fields.len() as u32,
             op_first: self.ops.len() as u32,
+            state_first: packet.first_state as u32,
             ..abi::zeroed()
         };
         words.bytes[..len].copy_from_slice(&packet.template);
-        for field in &packet.fields {
+        for (index, field) in packet.fields.iter().enumerate() {
             self.touched_len = self.touched_len.max(field.offset + field.width);
-            let field = self.field(field);
+            let field = self.field(field, packet.first_state + index);
             self.fields.push(field);
         }
         for sum in &packet.sums {
@@ -105,7 +109,7 @@ impl Lists {
         Ok(())
     }
 
-    fn field(&mut self, field: &Field) -> abi::Field {
+    fn field(&mut self, field: &Field, state: usize) -> abi::Field {
         let words = abi::Field {
             mask: field.mask,
             offset: field.offset as u32,
@@ -127,8 +131,10 @@ impl Lists {
             FieldMode::Number => abi::Field { mode: mode(abi::FieldMode::WR_FIELD_NUMBER), ..words },
             FieldMode::Time => abi::Field { mode: mode(abi::FieldMode::WR_FIELD_TIME), ..words },
             FieldMode::Values { ref values, repeat_from } => {
-                let values_at = self.values.len() as u32;
-                self.values.extend(values);
+                let values_at = *self.values_at.entry(state).or_insert_with(|| {
+                    self.values.extend(values.iter());
+                    (self.values.len() - values.len()) as u32
+                });
                 abi::Field {
                     mode: mode(abi::FieldMode::WR_FIELD_VALUES),
                     values_at,

@@ -415,7 +415,7 @@ fn counter(min: u8, max: u8, step: u8, is_up: bool) -> Result<FieldMode, String>
 /// A list of consecutive values as a counter, any other list as it is.
 fn compact(values: Vec<u64>, repeat_from: usize) -> FieldMode {
     let (Some(min), Some(max)) = (values.iter().copied().min(), values.iter().copied().max()) else {
-        return FieldMode::Values { values, repeat_from };
+        return FieldMode::Values { values: values.into(), repeat_from };
     };
     let wrap = max - min + 1;
     let is_consecutive = values.iter().zip(values.iter().cycle().skip(1)).all(|(value, next)| {
@@ -425,7 +425,7 @@ fn compact(values: Vec<u64>, repeat_from: usize) -> FieldMode {
     if is_consecutive && repeat_from == 0 {
         FieldMode::Increment { first: values[0], min, max, step: 1, wrap }
     } else {
-        FieldMode::Values { values, repeat_from }
+        FieldMode::Values { values: values.into(), repeat_from }
     }
 }
 

@@ -105,11 +105,6 @@ impl OtgConfig {
     fn topology(&self) -> Topology<'_> {
         Topology { ports: &self.ports, interfaces: &self.interfaces }
     }
-
-    /// The MAC address that an interface sends to, if it is known from the configuration.
-    pub fn neighbour(&self, interface: &EmulatedInterface) -> Option<[u8; 6]> {
-        self.topology().neighbour(interface)
-    }
 }
 
 /// Names, each of which may be used once.

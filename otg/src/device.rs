@@ -101,15 +101,3 @@ fn read_mac(node: &ConfigNode, name: &'static str) -> Option<[u8; 6]> {
     let bytes = mac.unwrap_or_default().to_be_bytes();
     bytes[10..].try_into().ok()
 }
-
-/// The MAC address that frames of an interface are sent to: the configured one of the gateway, or
-/// that of the interface which has the gateway's address.
-pub(crate) fn neighbour(interfaces: &[EmulatedInterface], of: &EmulatedInterface) -> Option<[u8; 6]> {
-    let address = of.address?;
-    let owner = || {
-        let is_owner =
-            |other: &&EmulatedInterface| other.address.is_some_and(|other| other.address == address.gateway);
-        interfaces.iter().find(is_owner).map(|owner| owner.mac)
-    };
-    address.gateway_mac.or_else(owner)
-}

@@ -23,9 +23,19 @@ pub struct FlowConfig {
     pub metrics: FlowMetrics,
     /// When its frames are sent.
     pub schedule: FlowSchedule,
+    /// The interface whose gateway the frames are sent to, if the flow does not give its MAC
+    /// address.
+    pub gateway_of: Option<String>,
     stack: HeaderStack,
     payload: Payload,
     sizes: Sizes,
+}
+
+/// The ports of a flow.
+struct FlowEnds {
+    tx_port: String,
+    rx_ports: Vec<String>,
+    gateway_of: Option<String>,
 }
 
 /// What is measured of a flow.
@@ -55,9 +65,10 @@ impl FlowConfig {
             node.findings().error(&node.at("tx_rx"), "is required");
             return None;
         };
-        let (tx_port, rx_ports) = ends.whole(|ends| read_ends(ends, topology, &mut stack))?;
+        let FlowEnds { tx_port, rx_ports, gateway_of } =
+            ends.whole(|ends| read_ends(ends, topology, &mut stack))?;
         let sizes = check_sizes(node, sizes, &stack, metrics.enable);
-        let flow = Self { name, tx_port, rx_ports, metrics, schedule, stack, payload, sizes };
+        let flow = Self { name, tx_port, rx_ports, metrics, schedule, gateway_of, stack, payload, sizes };
         flow.check(node, topology);
         Some(flow)
     }
@@ -107,16 +118,28 @@ impl FlowConfig {
         4 * self.stack.headers.iter().filter(|header| header.kind == HeaderKind::Vlan).count()
     }
 
-    /// The packets of the flow, one per size, and which is next. `mark` is the flow's number and
-    /// the run, if frames carry them.
+    /// The packets of the flow, one per size, and which is next. They have the same fields, which
+    /// count the frames of the flow. `mark` is the flow's number and the run, if frames carry them.
+    /// A random size is one of at most `sizes_max`. `gateway` is the MAC address for
+    /// [`Self::gateway_of`].
     ///
     /// # Errors
     /// Fields whose values no rule of a plan describes, each with its path.
-    pub fn packets(&self, mark: Option<(u16, u16)>) -> Result<(Vec<FrameSpec>, PacketOrder), Vec<String>> {
-        let (sizes, order) = self.sizes.packets();
+    pub fn packets(
+        &self,
+        mark: Option<(u16, u16)>,
+        sizes_max: usize,
+        gateway: Option<[u8; 6]>,
+    ) -> Result<(Vec<FrameSpec>, PacketOrder), Vec<String>> {
+        let (sizes, order) = self.sizes.packets(sizes_max);
+        let lens: Vec<usize> = sizes.into_iter().map(|size| size - FCS_LEN).collect();
         let mark = mark.map(|(flow, run)| FlowMark { flow, run, has_time: self.metrics.latency });
-        let packet = |size: usize| self.stack.packet(size - FCS_LEN, &self.payload, mark);
-        Ok((sizes.into_iter().map(packet).collect::<Result<_, _>>()?, order))
+        let mut packets = self.stack.packets(&lens, &self.payload, mark)?;
+        if let (Some(_), Some(mac)) = (&self.gateway_of, gateway) {
+            // No checksum covers it.
+            packets.iter_mut().for_each(|packet| packet.template[..6].copy_from_slice(&mac));
+        }
+        Ok((packets, order))
     }
 
     /// The packet of the flow with `frame_len` bytes, without FCS and mark.
@@ -124,7 +147,7 @@ impl FlowConfig {
     /// # Errors
     /// Fields whose values no rule of a plan describes, each with its path.
     pub fn packet(&self, frame_len: usize) -> Result<FrameSpec, Vec<String>> {
-        self.stack.packet(frame_len, &self.payload, None)
+        Ok(self.stack.packets(&[frame_len], &self.payload, None)?.remove(0))
     }
 }
 
@@ -217,11 +240,7 @@ fn default_header(kind: HeaderKind, node: &ConfigNode, seed: u64) -> FlowHeader 
 }
 
 /// The sending port and the receiving ones.
-fn read_ends(
-    node: &ConfigNode,
-    topology: &Topology,
-    stack: &mut HeaderStack,
-) -> Option<(String, Vec<String>)> {
+fn read_ends(node: &ConfigNode, topology: &Topology, stack: &mut HeaderStack) -> Option<FlowEnds> {
     node.ignore(&["choice"]);
     if node.choice("port") == "device" {
         return node.object("device")?.whole(|node| read_device_ends(node, topology, stack));
@@ -241,15 +260,11 @@ fn read_ends(
         for (at, name) in rx.iter().enumerate() {
             topology.check_port(name, &node.at(&format!("rx_names[{at}]")), findings);
         }
-        Some((tx, rx))
+        Some(FlowEnds { tx_port: tx, rx_ports: rx, gateway_of: None })
     })
 }
 
-fn read_device_ends(
-    node: &ConfigNode,
-    topology: &Topology,
-    stack: &mut HeaderStack,
-) -> Option<(String, Vec<String>)> {
+fn read_device_ends(node: &ConfigNode, topology: &Topology, stack: &mut HeaderStack) -> Option<FlowEnds> {
     node.ignore(&["mode"]);
     let (tx, rx) = (node.texts("tx_names"), node.texts("rx_names"));
     let ([tx], [rx]) = (&tx[..], &rx[..]) else {
@@ -265,18 +280,19 @@ fn read_device_ends(
     };
     let (tx, rx) = (find(tx, "tx_names[0]"), find(rx, "rx_names[0]"));
     let (tx, rx) = (tx?, rx?);
-    let destination = if tx.address.is_some() { topology.neighbour(tx) } else { Some(rx.mac) };
     let auto = |header: &&mut FlowHeader| header.kind == HeaderKind::Ethernet;
     let field = stack.headers.first_mut().filter(auto).and_then(|header| header.fields.first_mut());
-    if let Some(field) = field.filter(|field| field.pattern == Pattern::Auto) {
-        match destination {
-            Some(mac) => {
-                field.pattern = Pattern::Value(mac.iter().fold(0, |mac, byte| mac << 8 | u128::from(*byte)))
-            }
-            None => node.error(format!("the MAC address of the gateway of {} is unknown", tx.name)),
+    let field = field.filter(|field| field.pattern == Pattern::Auto);
+    let mut gateway_of = None;
+    match (field, tx.address) {
+        (Some(_), Some(_)) => gateway_of = Some(tx.name.clone()),
+        // Interfaces without addresses have no gateways: the frames go to the receiving one.
+        (Some(field), None) => {
+            field.pattern = Pattern::Value(rx.mac.iter().fold(0, |mac, byte| mac << 8 | u128::from(*byte)));
         }
+        (None, _) => {}
     }
-    Some((tx.port.clone(), vec![rx.port.clone()]))
+    Some(FlowEnds { tx_port: tx.port.clone(), rx_ports: vec![rx.port.clone()], gateway_of })
 }
 
 /// Sizes that hold the headers, the mark and all FCS.

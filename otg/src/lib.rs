@@ -2,7 +2,8 @@
 //! general plans.
 //!
 //! [`model`] checks JSON and protobuf against the whole model. [`OtgConfig::read`] takes the part
-//! that wirerate does, and refuses the rest with the path of each field.
+//! that wirerate does, and refuses the rest with the path of each field. [`AddressResolution`]
+//! answers ARP and Neighbor Discovery for the emulated interfaces of a port.
 #![forbid(unsafe_code)]
 
 mod capture;
@@ -17,6 +18,7 @@ mod node;
 mod pattern;
 mod payload;
 mod request;
+mod resolution;
 mod schedule;
 mod size;
 mod stack;
@@ -27,6 +29,7 @@ pub use config::OtgConfig;
 pub use device::{EmulatedInterface, InterfaceAddress};
 pub use flow::{FlowConfig, FlowMetrics};
 pub use request::{CaptureQuery, ControlRequest, MetricsQuery, RequestRefusal, TransmitState};
+pub use resolution::AddressResolution;
 pub use schedule::{FlowDuration, FlowRate, FlowSchedule, Gap};
 pub use stack::MARK_LEN;
 pub use topology::{PortConfig, SPEED_DEFAULT};

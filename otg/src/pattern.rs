@@ -273,8 +273,8 @@ mod tests {
     fn ipv6_counter_carries_into_the_upper_half() {
         let pattern = Pattern::Counter { start: u128::from(u64::MAX), step: 1, count: 2 };
         let (low, high) = (pattern.mode(128, 0, 64).unwrap(), pattern.mode(128, 64, 64).unwrap());
-        assert_eq!(low, FieldMode::Values { values: vec![u64::MAX, 0], repeat_from: 0 });
-        assert_eq!(high, FieldMode::Values { values: vec![0, 1], repeat_from: 0 });
+        assert_eq!(low, FieldMode::Values { values: [u64::MAX, 0].into(), repeat_from: 0 });
+        assert_eq!(high, FieldMode::Values { values: [0, 1].into(), repeat_from: 0 });
     }
 
     #[test]

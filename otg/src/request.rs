@@ -1,6 +1,7 @@
 //! Requests of clients beside configurations: control states, metrics, states, captures.
 
 use crate::config::OtgConfig;
+use crate::device::EmulatedInterface;
 use crate::node::{ConfigNode, Findings};
 use serde_json::{Map, Value};
 
@@ -245,11 +246,16 @@ impl OtgConfig {
     }
 
     /// The neighbours that a request for states asks for, of interfaces with IPv4 or IPv6
-    /// addresses: a message of the model.
+    /// addresses: a message of the model. `mac` is the MAC address of the gateway of an interface,
+    /// if it is known.
     ///
     /// # Errors
     /// Unknown names, states of protocols.
-    pub fn states(&self, json: &Value) -> Result<Value, RequestRefusal> {
+    pub fn states(
+        &self,
+        json: &Value,
+        mac: impl Fn(&EmulatedInterface) -> Option<[u8; 6]>,
+    ) -> Result<Value, RequestRefusal> {
         read(json, |node| {
             node.ignore(&["choice"]);
             let (name, is_ipv4) = match node.choice("ipv4_neighbors") {
@@ -263,22 +269,27 @@ impl OtgConfig {
             let names = names.unwrap_or_default();
             let known = self.interfaces.iter().map(|interface| &interface.ethernet[..]);
             indexes(&names, known, "Ethernet interface")?;
-            let rows: Vec<Value> = self.neighbour_rows(&names, is_ipv4);
+            let rows = self.neighbour_rows(&names, is_ipv4, mac);
             Ok(serde_json::json!({"choice": name, name: rows}))
         })
     }
 
-    fn neighbour_rows(&self, names: &[String], is_ipv4: bool) -> Vec<Value> {
+    fn neighbour_rows(
+        &self,
+        names: &[String],
+        is_ipv4: bool,
+        mac: impl Fn(&EmulatedInterface) -> Option<[u8; 6]>,
+    ) -> Vec<Value> {
         let is_asked = |name: &String| names.is_empty() || names.contains(name);
         let interfaces = self.interfaces.iter().filter(|interface| is_asked(&interface.ethernet));
-        let row = |interface: &crate::EmulatedInterface| {
+        let row = |interface: &EmulatedInterface| {
             let address = interface.address.filter(|address| address.address.is_ipv4() == is_ipv4)?;
             let key = if is_ipv4 { "ipv4_address" } else { "ipv6_address" };
             let mut row = serde_json::json!({
                 "ethernet_name": interface.ethernet,
                 key: address.gateway.to_string(),
             });
-            if let Some(mac) = self.neighbour(interface) {
+            if let Some(mac) = mac(interface) {
                 let mac: Vec<String> = mac.iter().map(|byte| format!("{byte:02x}")).collect();
                 row["link_layer_address"] = Value::from(mac.join(":"));
             }

@@ -15,6 +15,8 @@ pub(crate) enum Sizes {
         end: usize,
         step: usize,
     },
+    /// In order, then again.
+    List(Vec<usize>),
     /// Uniform, both ends included.
     Random {
         min: usize,
@@ -27,10 +29,8 @@ pub(crate) enum Sizes {
 const SIZE_MAX: u64 = 65_535;
 /// Most sizes of an incrementing flow: each is a packet of its plan.
 const SIZES_MAX: usize = 4096;
-/// A wide random range has about this many sizes, evenly spaced, both ends included.
-const RANDOM_SIZES_MAX: usize = 256;
-/// Weights are rounded to one part of this.
-const WEIGHT_PARTS: f64 = 192.0;
+/// Weights are rounded to parts of at most this many.
+const WEIGHT_PARTS_MAX: usize = 192;
 
 impl Sizes {
     pub(crate) fn read(node: Option<ConfigNode>) -> Self {
@@ -87,8 +87,8 @@ impl Sizes {
             }
             Self::Increment { start, end, step } if start >= least => Self::Increment { start, end, step },
             // The steps below the least size are sent with the least size.
-            Self::Increment { .. } => {
-                Self::Weighted(self.list().into_iter().map(|size| (size.max(least), 1.0)).collect())
+            Self::Increment { .. } | Self::List(_) => {
+                Self::List(self.list().into_iter().map(|size| size.max(least)).collect())
             }
         };
         (raised, is_raised)
@@ -99,6 +99,7 @@ impl Sizes {
             Self::Least => 64,
             Self::Fixed(size) => *size,
             Self::Increment { start, .. } => *start,
+            Self::List(sizes) => sizes.iter().copied().min().unwrap_or(64),
             Self::Random { min, .. } => *min,
             Self::Weighted(pairs) => pairs.iter().map(|(size, _)| *size).min().unwrap_or(64),
         }
@@ -109,6 +110,7 @@ impl Sizes {
             Self::Least => 64,
             Self::Fixed(size) => *size,
             Self::Increment { start, end, step } => start + (end - start) / step * step,
+            Self::List(sizes) => sizes.iter().copied().max().unwrap_or(64),
             Self::Random { max, .. } => *max,
             Self::Weighted(pairs) => pairs.iter().map(|(size, _)| *size).max().unwrap_or(64),
         }
@@ -116,28 +118,30 @@ impl Sizes {
 
     /// The sizes of an incrementing flow, in order.
     fn list(&self) -> Vec<usize> {
-        match *self {
-            Self::Increment { start, end, step } => (start..=end).step_by(step).collect(),
+        match self {
+            Self::Increment { start, end, step } => (*start..=*end).step_by(*step).collect(),
+            Self::List(sizes) => sizes.clone(),
             _ => Vec::new(),
         }
     }
 
-    /// A size per packet of a plan, and which packet is next.
-    pub(crate) fn packets(&self) -> (Vec<usize>, PacketOrder) {
+    /// A size per packet of a plan, and which packet is next. A random range that has more than
+    /// `sizes_max` sizes is sampled evenly, both ends included.
+    pub(crate) fn packets(&self, sizes_max: usize) -> (Vec<usize>, PacketOrder) {
         match self {
             Self::Least => (vec![64], PacketOrder::RoundRobin),
             Self::Fixed(size) => (vec![*size], PacketOrder::RoundRobin),
-            Self::Increment { .. } => (self.list(), PacketOrder::RoundRobin),
+            Self::Increment { .. } | Self::List(_) => (self.list(), PacketOrder::RoundRobin),
             Self::Random { min, max } => {
-                let step = (max - min) / RANDOM_SIZES_MAX + 1;
+                let step = (max - min).div_ceil(sizes_max.max(2) - 1).max(1);
                 let sizes = (*min..*max).step_by(step).chain([*max]);
                 (sizes.collect(), PacketOrder::Random)
             }
             Self::Weighted(pairs) => {
-                let weights: f64 = pairs.iter().map(|(_, weight)| weight).sum();
-                let share = |weight: f64| ((weight / weights * WEIGHT_PARTS).round() as usize).max(1);
-                let sizes = pairs.iter().filter(|(_, weight)| *weight > 0.0);
-                let sizes = sizes.flat_map(|(size, weight)| vec![*size; share(*weight)]);
+                let pairs: Vec<(usize, f64)> =
+                    pairs.iter().copied().filter(|(_, weight)| *weight > 0.0).collect();
+                let sizes = pairs.iter().zip(shares(&pairs));
+                let sizes = sizes.flat_map(|((size, _), share)| vec![*size; share]);
                 (sizes.collect(), PacketOrder::Random)
             }
         }
@@ -149,6 +153,7 @@ impl Sizes {
             Self::Least => 64.0,
             Self::Fixed(size) => *size as f64,
             Self::Increment { start, .. } => (*start + self.highest()) as f64 / 2.0,
+            Self::List(sizes) => sizes.iter().sum::<usize>() as f64 / sizes.len().max(1) as f64,
             Self::Random { min, max } => (min + max) as f64 / 2.0,
             Self::Weighted(pairs) => {
                 let weights: f64 = pairs.iter().map(|(_, weight)| weight).sum();
@@ -156,6 +161,25 @@ impl Sizes {
             }
         }
     }
+}
+
+/// Whole numbers in the proportion of the weights: the lowest that are right within a thousandth of
+/// all frames, else those that [`WEIGHT_PARTS_MAX`] parts give. At least 1 each.
+fn shares(pairs: &[(usize, f64)]) -> Vec<usize> {
+    let weights: f64 = pairs.iter().map(|(_, weight)| weight).sum();
+    let shares = |parts: usize| -> Vec<usize> {
+        let share = |weight: f64| ((weight / weights * parts as f64).round() as usize).max(1);
+        pairs.iter().map(|(_, weight)| share(*weight)).collect()
+    };
+    let is_right = |shares: &Vec<usize>| {
+        let parts: usize = shares.iter().sum();
+        let error = |(share, (_, weight)): (&usize, &(usize, f64))| {
+            (*share as f64 / parts as f64 - weight / weights).abs()
+        };
+        shares.iter().zip(pairs).map(error).all(|error| error < 0.001)
+    };
+    let exact = (pairs.len()..WEIGHT_PARTS_MAX).map(shares).find(is_right);
+    exact.unwrap_or_else(|| shares(WEIGHT_PARTS_MAX))
 }
 
 fn size(node: &ConfigNode, name: &'static str, default: u64) -> usize {
@@ -200,12 +224,23 @@ mod tests {
 
     #[test]
     fn random_sizes_reach_both_ends() {
-        let sizes = |min, max| Sizes::Random { min, max }.packets().0;
-        assert_eq!(sizes(64, 67), [64, 65, 66, 67]);
-        assert_eq!(sizes(64, 64), [64]);
-        let wide = sizes(64, 65_535);
-        assert!(wide.len() <= RANDOM_SIZES_MAX + 2, "{}", wide.len());
+        let sizes = |min, max, most| Sizes::Random { min, max }.packets(most).0;
+        assert_eq!(sizes(64, 67, 4), [64, 65, 66, 67]);
+        assert_eq!(sizes(64, 67, 3), [64, 66, 67]);
+        assert_eq!(sizes(64, 64, 4), [64]);
+        assert_eq!(sizes(64, 1518, 2048).len(), 1455);
+        let wide = sizes(64, 65_535, 256);
+        assert!(wide.len() <= 256, "{}", wide.len());
         assert_eq!((wide[0], wide.last()), (64, Some(&65_535)));
+    }
+
+    #[test]
+    fn weights_are_few_packets_where_they_are_small_numbers() {
+        assert_eq!(shares(&predefined("imix")), [7, 4, 1]);
+        assert_eq!(shares(&[(64, 1.0), (100, 1.0)]), [1, 1]);
+        let shares = shares(&predefined("tcp_imix"));
+        let parts = shares.iter().sum::<usize>() as f64;
+        assert!((shares[0] as f64 / parts - 0.5867).abs() < 0.005, "{shares:?}");
     }
 
     #[test]
@@ -213,6 +248,6 @@ mod tests {
         assert_eq!(Sizes::Least.raised_to(60), (Sizes::Fixed(64), false));
         assert_eq!(Sizes::Fixed(64).raised_to(80), (Sizes::Fixed(80), true));
         let (raised, _) = Sizes::Increment { start: 64, end: 100, step: 12 }.raised_to(80);
-        assert_eq!(raised, Sizes::Weighted(vec![(80, 1.0), (80, 1.0), (88, 1.0), (100, 1.0)]));
+        assert_eq!(raised, Sizes::List(vec![80, 80, 88, 100]));
     }
 }

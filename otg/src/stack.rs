@@ -1,7 +1,8 @@
 //! A flow's headers and payload to the packet of a general plan.
 //!
-//! Built for one frame length. Lengths count to the end of the frame, less four bytes for each
-//! Ethernet header further out but the first: an inner Ethernet frame keeps the place of its FCS.
+//! Built per frame length; all lengths have the same fields. Lengths count to the end of the frame,
+//! less four bytes for each Ethernet header further out but the first: an inner Ethernet frame
+//! keeps the place of its FCS.
 
 use crate::header::{ChecksumChoice, FlowHeader, HeaderKind, PlacedPattern};
 use crate::payload::Payload;
@@ -62,23 +63,48 @@ impl HeaderStack {
         self.headers_len()..frame_len - self.trailer_len()
     }
 
-    /// The packet, `frame_len` bytes long.
+    /// A packet per frame length. They have the same fields, the mark's first.
     ///
     /// # Errors
     /// Fields whose values no rule of a plan describes, each with its path.
-    pub(crate) fn packet(
+    pub(crate) fn packets(
+        &self,
+        frame_lens: &[usize],
+        payload: &Payload,
+        mark: Option<FlowMark>,
+    ) -> Result<Vec<FrameSpec>, Vec<String>> {
+        let fields = self.moving_fields()?;
+        Ok(frame_lens.iter().map(|frame_len| self.packet(*frame_len, payload, mark, &fields)).collect())
+    }
+
+    /// The fields that change from frame to frame. Their places do not depend on the length.
+    fn moving_fields(&self) -> Result<Vec<Field>, Vec<String>> {
+        let (mut moving, mut errors) = (Vec::new(), Vec::new());
+        for (index, header) in self.headers.iter().enumerate() {
+            for field in header.fields.iter().filter(|field| !field.pattern.is_constant()) {
+                match moving_fields(self.start(index), field) {
+                    Ok(fields) => moving.extend(fields),
+                    Err(error) => errors.push(format!("{}.{}: {error}", header.path, field.name)),
+                }
+            }
+        }
+        if errors.is_empty() { Ok(moving) } else { Err(errors) }
+    }
+
+    fn packet(
         &self,
         frame_len: usize,
         payload: &Payload,
         mark: Option<FlowMark>,
-    ) -> Result<FrameSpec, Vec<String>> {
+        fields: &[Field],
+    ) -> FrameSpec {
         let mut spec = FrameSpec { template: vec![0; frame_len], ..FrameSpec::default() };
         let range = self.payload_range(frame_len);
         payload.write(&mut spec.template[range.clone()]);
         if let Some(mark) = mark {
             mark.add(range.end, &mut spec);
         }
-        let mut errors = Vec::new();
+        spec.fields.extend_from_slice(fields);
         for (index, header) in self.headers.iter().enumerate() {
             let extent = self.extent(index, frame_len);
             spec.template[extent.start..extent.start + header.custom.len()].copy_from_slice(&header.custom);
@@ -86,13 +112,6 @@ impl HeaderStack {
                 let value = field.pattern.at(0, field.bits);
                 let value = value.unwrap_or_else(|| self.filled_in(index, field.name, extent.len()));
                 write_value(&mut spec.template[extent.start..], field, value);
-                if !field.pattern.is_constant() {
-                    let fields = moving_fields(extent.start, field);
-                    match fields {
-                        Ok(fields) => spec.fields.extend(fields),
-                        Err(error) => errors.push(format!("{}.{}: {error}", header.path, field.name)),
-                    }
-                }
             }
         }
         // The outer checksums cover the inner ones.
@@ -103,7 +122,7 @@ impl HeaderStack {
             spec.checksums.iter().for_each(|checksum| checksum.write(&mut spec.template));
             spec.checksums.clear();
         }
-        if errors.is_empty() { Ok(spec) } else { Err(errors) }
+        spec
     }
 
     /// The value of a field that wirerate fills in; `len` counts from this header on.

@@ -1,6 +1,6 @@
 //! What flows refer to: ports and emulated interfaces.
 
-use crate::device::{EmulatedInterface, neighbour};
+use crate::device::EmulatedInterface;
 use crate::node::Findings;
 
 /// A port.
@@ -40,10 +40,5 @@ impl<'a> Topology<'a> {
 
     pub(crate) fn interface(&self, name: &str) -> Option<&'a EmulatedInterface> {
         self.interfaces.iter().find(|interface| interface.name == name)
-    }
-
-    /// The MAC address that an interface sends to, if it is known from the configuration.
-    pub(crate) fn neighbour(&self, interface: &EmulatedInterface) -> Option<[u8; 6]> {
-        neighbour(self.interfaces, interface)
     }
 }

@@ -151,9 +151,9 @@ fn marks(latency: bool) -> Vec<Vec<u8>> {
         "metrics": {"enable": true, "timestamps": true, "latency": {"enable": latency, "mode": "cut_through"}},
         "packet": [{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}]});
     let config = config(&flow).unwrap_or_else(|errors| panic!("{errors:?}"));
-    let (specs, order) = config.flows[0].packets(Some((0x0102, 0x0304))).expect("packets");
+    let (specs, order) = config.flows[0].packets(Some((0x0102, 0x0304)), 64, None).expect("packets");
     assert!(specs.len() > 1, "a packet per size");
-    let plan = GeneralPlan::new(&specs, order);
+    let plan = GeneralPlan::of_lengths(&specs, order);
     assert_eq!(plan.has_time(), latency);
     let (mut cursor, mut rng, mut out) = (plan.start(), Rng(1), vec![0; 200]);
     let mark = |_| {
@@ -170,6 +170,33 @@ fn marks_number_the_frames_of_all_sizes_and_carry_the_time_if_latency_is_measure
     for (latency, time) in [(true, "060504030201"), (false, "000000000000")] {
         for (number, mark) in marks(latency).iter().enumerate() {
             assert_eq!(hex(mark), format!("57524f5401020304{number:08x}{time}"));
+        }
+    }
+}
+
+#[test]
+fn patterns_and_marks_count_the_frames_of_a_flow_whatever_their_sizes() {
+    let sizes = [
+        (json!({"increment": {"start": 100, "end": 300, "step": 50}}), 5),
+        (json!({"random": {"min": 100, "max": 600}}), 501),
+        (json!({"weight_pairs": {"custom": [{"size": 100, "weight": 2}, {"size": 400}]}}), 3),
+    ];
+    for (size, packet_count) in sizes {
+        let flow = json!({"name": "f", "tx_rx": {"port": {"tx_name": "p"}}, "size": size,
+            "metrics": {"enable": true}, "packet": [{"ethernet": {}}, {"ipv4": {}},
+            {"udp": {"src_port": {"increment": {"start": 1000, "count": 7}}, "dst_port": {"values": [5, 6, 9]}}}]});
+        let config = config(&flow).unwrap_or_else(|errors| panic!("{errors:?}"));
+        let (specs, order) = config.flows[0].packets(Some((3, 4)), 2048, None).expect("packets");
+        assert_eq!(specs.len(), packet_count, "{flow}");
+        let plan = GeneralPlan::of_lengths(&specs, order);
+        let (mut cursor, mut rng, mut out) = (plan.start(), Rng(1), vec![0; plan.frame_len_max()]);
+        for frame in 0..100_u16 {
+            let len = plan.emit(&mut cursor, &mut rng, 0, &mut out);
+            let half = |at: usize| u16::from_be_bytes([out[at], out[at + 1]]);
+            let seen = (half(len - 8), half(34), half(36), usize::from(half(16)));
+            let expected = (frame, 1000 + frame % 7, [5, 6, 9][usize::from(frame % 3)], len - 14);
+            assert_eq!(seen, expected, "frame {frame} of {flow}");
+            assert_eq!((sum(&out[14..34]), udp_sum(&out[..len])), (0xffff, 0xffff));
         }
     }
 }

@@ -1,7 +1,10 @@
 //! Requests beside configurations, and answers that fit the model.
 
 use otg::metrics::{FlowCounts, FlowState, PortCounts, TrafficCounts, flow_row, port_row};
-use otg::{CaptureQuery, ControlRequest, MetricsQuery, OtgConfig, RequestRefusal, TransmitState, model};
+use otg::{
+    CaptureQuery, ControlRequest, EmulatedInterface, MetricsQuery, OtgConfig, RequestRefusal, TransmitState,
+    model,
+};
 use serde_json::{Value, json};
 
 fn config() -> OtgConfig {
@@ -80,12 +83,17 @@ fn captures_by_port_and_slice() {
 }
 
 #[test]
-fn neighbours_are_those_of_the_configuration() {
-    let states = config().states(&json!({"ipv4_neighbors": {"ethernet_names": []}})).unwrap();
-    assert_eq!(states["ipv4_neighbors"][0]["link_layer_address"], "02:00:00:00:00:02");
-    assert_eq!(states["ipv4_neighbors"].as_array().unwrap().len(), 2);
+fn neighbours_have_the_addresses_that_were_resolved() {
+    let known = |interface: &EmulatedInterface| (interface.name == "i1").then_some([2, 0, 0, 0, 0, 2]);
+    let states = config().states(&json!({"ipv4_neighbors": {"ethernet_names": []}}), known).unwrap();
+    let expected = json!([
+        {"ethernet_name": "e1", "ipv4_address": "198.18.0.2", "link_layer_address": "02:00:00:00:00:02"},
+        {"ethernet_name": "e2", "ipv4_address": "198.18.0.1"},
+    ]);
+    assert_eq!(states["ipv4_neighbors"], expected);
     model::parse_json(model::message("StatesResponse"), states.to_string().as_bytes()).unwrap();
-    assert_eq!(config().states(&json!({"choice": "ipv6_neighbors"})).unwrap()["ipv6_neighbors"], json!([]));
+    let none = config().states(&json!({"choice": "ipv6_neighbors"}), known).unwrap();
+    assert_eq!(none["ipv6_neighbors"], json!([]));
 }
 
 #[test]

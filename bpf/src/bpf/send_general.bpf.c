@@ -18,18 +18,18 @@ struct walk {
 	struct xdp_md *ctx;
 	__u64 sum;
 	__u32 field_first;
+	__u32 state_first;
 	__u32 op_first;
 	__u32 failed;
-	__u32 pad;
 };
 
 static long step_field(__u32 index, struct walk *walk)
 {
 	void *frame = (void *)(long)walk->ctx->data, *end = (void *)(long)walk->ctx->data_end;
-	__u32 place = walk->field_first + index;
+	__u32 place = walk->field_first + index, state = walk->state_first + index;
 	const struct wr_field *field = bpf_map_lookup_elem(&wr_fields, &place);
 
-	if (!field || write_field(frame, end, field, &states.state[place & STATE_MASK], 0)) {
+	if (!field || write_field(frame, end, field, &states.state[state & STATE_MASK], 0)) {
 		walk->failed = 1;
 		return 1;
 	}
@@ -73,6 +73,7 @@ static __always_inline __u32 write_packet(struct xdp_md *ctx)
 	if (bpf_xdp_store_bytes(ctx, 0, (void *)packet->bytes, frame_len))
 		return 0;
 	walk.field_first = packet->field_first;
+	walk.state_first = packet->state_first;
 	walk.op_first = packet->op_first;
 	bpf_loop(packet->field_count, step_field, &walk, 0);
 	bpf_loop(packet->op_count, step_sum, &walk, 0);

@@ -373,7 +373,7 @@ struct wr_packet {
 	__u32 field_count;
 	__u32 op_first;
 	__u32 op_count;
-	__u32 pad;
+	__u32 state_first; /* the same in packets that share their states */
 	__u8 bytes[WR_PREBUILT_MAX];
 };
 

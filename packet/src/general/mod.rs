@@ -35,7 +35,7 @@ pub struct PacketPlan {
     pub fields: Vec<Field>,
     /// Computed in order after the fields.
     pub sums: Vec<SumPlan>,
-    /// Index of the state of its first field.
+    /// Index of the state of its first field. Packets that share their states have the same.
     pub first_state: usize,
 }
 
@@ -54,7 +54,7 @@ pub struct GeneralCursor {
     pub next_packet: usize,
     /// Number of the next frame in the run.
     pub number: u32,
-    /// The state of each field of each packet.
+    /// The state of each field of each packet, or of each field that the packets share.
     pub states: Vec<u64>,
 }
 
@@ -71,15 +71,32 @@ impl GeneralPlan {
     /// Prepares packets. Without packets, it yields no frames.
     pub fn new(specs: &[FrameSpec], order: PacketOrder) -> Self {
         let mut field_count = 0;
-        let packets = specs.iter().map(|spec| {
-            let first_state = field_count;
+        let first_state = |spec: &FrameSpec| {
             field_count += spec.fields.len();
-            PacketPlan {
-                template: spec.template.clone(),
-                fields: spec.fields.clone(),
-                sums: SumPlan::of(spec),
-                first_state,
-            }
+            field_count - spec.fields.len()
+        };
+        Self::of(specs, order, first_state)
+    }
+
+    /// Prepares packets that are one flow in different lengths: they share the states of their
+    /// fields. So a field counts the frames of the plan, whatever their lengths.
+    ///
+    /// # Panics
+    /// When packets differ in the modes of their fields.
+    pub fn of_lengths(specs: &[FrameSpec], order: PacketOrder) -> Self {
+        let modes =
+            |spec: &'_ FrameSpec| spec.fields.iter().map(|field| field.mode.clone()).collect::<Vec<_>>();
+        let is_same = |pair: &[FrameSpec]| modes(&pair[0]) == modes(&pair[1]);
+        assert!(specs.windows(2).all(is_same), "packets that share their states have the same fields");
+        Self::of(specs, order, |_| 0)
+    }
+
+    fn of(specs: &[FrameSpec], order: PacketOrder, mut first_state: impl FnMut(&FrameSpec) -> usize) -> Self {
+        let packets = specs.iter().map(|spec| PacketPlan {
+            template: spec.template.clone(),
+            fields: spec.fields.clone(),
+            sums: SumPlan::of(spec),
+            first_state: first_state(spec),
         });
         let packets: Vec<PacketPlan> = packets.collect();
         let frame_len_max = packets.iter().map(|packet| packet.template.len()).max().unwrap_or(0);
@@ -113,8 +130,14 @@ impl GeneralPlan {
 
     /// The state before the first frame.
     pub fn start(&self) -> GeneralCursor {
-        let fields = self.packets.iter().flat_map(|packet| &packet.fields);
-        GeneralCursor { next_packet: 0, number: 0, states: fields.map(|field| field.mode.start()).collect() }
+        let mut states = Vec::new();
+        for packet in &self.packets {
+            // Later packets that share the states of the first one add none.
+            if packet.first_state == states.len() {
+                states.extend(packet.fields.iter().map(|field| field.mode.start()));
+            }
+        }
+        GeneralCursor { next_packet: 0, number: 0, states }
     }
 
     /// Writes the next frame to the start of `out` and returns its length. `now_ns` is the time by

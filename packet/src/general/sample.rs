@@ -8,6 +8,25 @@ pub fn frame_specs(rng: &mut Rng, count_max: u32, len_max: usize) -> Vec<FrameSp
     (0..1 + rng.below(count_max)).map(|_| frame_spec(rng, len_max)).collect()
 }
 
+/// A random packet in up to `count_max` lengths of 14 to `len_max` bytes: the same fields, at other
+/// places.
+pub fn lengths_of_one_packet(rng: &mut Rng, count_max: u32, len_max: usize) -> Vec<FrameSpec> {
+    let first = frame_spec(rng, len_max);
+    let mut specs = vec![first.clone()];
+    for _ in 1..1 + rng.below(count_max) {
+        let mut other = frame_spec(rng, len_max);
+        let len = other.template.len();
+        other.fields = first.fields.clone();
+        for field in &mut other.fields {
+            field.width = field.width.min(len);
+            field.offset = below(rng, len - field.width + 1);
+            field.mask &= u64::MAX >> (64 - 8 * field.width);
+        }
+        specs.push(other);
+    }
+    specs
+}
+
 /// A random packet of 14 to `len_max` bytes.
 pub fn frame_spec(rng: &mut Rng, len_max: usize) -> FrameSpec {
     let len = 14 + below(rng, len_max - 13);
@@ -50,7 +69,7 @@ fn mode(rng: &mut Rng, all: u64) -> FieldMode {
         4 => FieldMode::Time,
         _ => {
             let values: Vec<u64> = (0..1 + rng.below(5)).map(|_| rng.next_u64() & all).collect();
-            FieldMode::Values { repeat_from: below(rng, values.len()), values }
+            FieldMode::Values { repeat_from: below(rng, values.len()), values: values.into() }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::{Rng, checksum};
 use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
 
 /// One packet of a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,7 +73,7 @@ pub enum FieldMode {
     /// The list in order. At its end it goes on at index `repeat_from`.
     Values {
         /// The values, at least one.
-        values: Vec<u64>,
+        values: Arc<[u64]>,
         /// Index of the value that follows the last one.
         repeat_from: usize,
     },
@@ -282,7 +283,7 @@ mod tests {
 
     #[test]
     fn values_repeat_from_an_index() {
-        let mode = FieldMode::Values { values: vec![9, 1, 2], repeat_from: 1 };
+        let mode = FieldMode::Values { values: [9, 1, 2].into(), repeat_from: 1 };
         assert_eq!(values(&mode, 6), [9, 1, 2, 1, 2, 1]);
     }
 

@@ -52,6 +52,26 @@ fn skipped_frames_leave_the_cursor_where_emitted_ones_do() {
 }
 
 #[test]
+fn packets_of_several_lengths_share_the_states_of_their_fields() {
+    let max = u64::from(u32::MAX);
+    let mode = FieldMode::Increment { first: 0, min: 0, max, step: 1, wrap: max + 1 };
+    let spec = |len: usize| FrameSpec {
+        template: vec![0; len],
+        fields: vec![Field { offset: len - 4, width: 4, mask: max, shift: 0, mode: mode.clone() }],
+        ..FrameSpec::default()
+    };
+    for order in [PacketOrder::RoundRobin, PacketOrder::Random] {
+        let plan = GeneralPlan::of_lengths(&[spec(20), spec(40), spec(60)], order);
+        let (mut cursor, mut rng, mut out) = (plan.start(), Rng(1), vec![0; 60]);
+        for frame in 0..100 {
+            let len = plan.emit(&mut cursor, &mut rng, 0, &mut out);
+            assert_eq!(read_bits(&out[len - 4..len]), frame);
+        }
+        assert_eq!(cursor.states, [100]);
+    }
+}
+
+#[test]
 fn a_frame_that_is_all_zero_has_the_checksum_of_zeros() {
     let checksum = ChecksumField {
         offset: 2,

@@ -1,7 +1,7 @@
 //! `wirerate otg`: unmodified snappi drives it between the two namespaces of a lab.
 
-use crate::lab::{Lab, Peer, RX_DEV, TX_DEV};
-use crate::program::{Running, wirerate_start};
+use crate::lab::{Lab, Peer, RX_DEV, RX_MAC, TX_DEV};
+use crate::program::{Running, run, until, wirerate_start};
 use crate::{Case, TestResult, case};
 use serde_json::{Value, json};
 use std::process::Command;
@@ -17,13 +17,18 @@ pub(crate) const CASES: &[Case] = &[
     case("otg::pause_resume_update_and_stop", &[], control),
     case("otg::latency_and_arrival_times_are_those_of_the_flow", &[], times),
     case("otg::flows_with_equal_headers_are_told_apart", &[], mesh),
+    case("otg::patterns_and_numbers_count_frames_of_all_sizes", &[], sizes),
+    case("otg::a_new_size_in_flight_leaves_no_hole", &[], update),
+    case("otg::emulated_interfaces_resolve_each_other", &[], devices),
+    case("otg::emulated_interfaces_resolve_a_host_and_are_resolved", &[], host_as_gateway),
     case("otg::a_killed_server_leaves_nothing", &[], killed),
 ];
 
 /// The server, listening on a port that the system chose, and that port.
 fn serve() -> (Running, String) {
     let server = wirerate_start("otg --listen 127.0.0.1:0");
-    server.until_it_says("listening on");
+    // The whole line: it may be written in parts.
+    server.until_it_says("(http, https, gRPC)");
     let said = server.said();
     let address = said.split("listening on ").nth(1).and_then(|rest| rest.split(' ').next());
     let address = address.expect("the server says where it listens").to_owned();
@@ -47,12 +52,17 @@ fn script(name: &str, transport: &str) -> Option<Value> {
     let lab = Lab::new(Peer::Gro);
     let (_server, address) = serve();
     let location = if transport == "grpc" { address } else { format!("https://{address}") };
+    Some(script_at(&lab, &location, name, transport))
+}
+
+/// What a function of the script saw of the server at `location`.
+fn script_at(lab: &Lab, location: &str, name: &str, transport: &str) -> Value {
     let [tx, rx] = [format!("{}/{TX_DEV}", lab.tx_netns), format!("{}/{RX_DEV}", lab.rx_netns)];
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/netns/otg/script.py");
-    let output = Command::new(PYTHON).args([path, name, &location, transport, &tx, &rx]).output();
+    let output = Command::new(PYTHON).args([path, name, location, transport, &tx, &rx]).output();
     let output = output.expect("python runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some(serde_json::from_slice(&output.stdout).expect("a line of JSON"))
+    serde_json::from_slice(&output.stdout).expect("a line of JSON")
 }
 
 fn counts(transport: &str) -> TestResult {
@@ -101,6 +111,61 @@ fn mesh() -> TestResult {
     Ok(())
 }
 
+fn sizes() -> TestResult {
+    let Some(seen) = script("sizes", "http") else { return Ok(()) };
+    for (name, size_count_min) in [("increment", 3), ("random", 200), ("weight_pairs", 3)] {
+        let sizes = seen[name]["sizes"].as_u64().expect("a number");
+        assert!(sizes >= size_count_min, "{name}: {seen}");
+        let expected =
+            json!({"counts": [300, 300], "numbers": true, "ports": true, "lengths": true, "sizes": sizes});
+        assert_eq!(seen[name], expected, "{name}");
+    }
+    Ok(())
+}
+
+fn update() -> TestResult {
+    let Some(seen) = script("update", "http") else { return Ok(()) };
+    assert_eq!(seen, json!({"counts": true, "numbers": true, "sizes": [100, 200, 300, 400]}));
+    Ok(())
+}
+
+fn devices() -> TestResult {
+    let Some(seen) = script("devices", "grpc") else { return Ok(()) };
+    let neighbours = json!({"eth-a": "02:00:00:00:0b:02", "eth-b": "02:00:00:00:0a:01"});
+    assert_eq!(seen["neighbours"], json!([neighbours, neighbours]));
+    assert_eq!(seen["counts"], json!({"v4": [20, 20], "v6": [20, 20]}));
+    assert_eq!(seen["destinations"], json!(["02:00:00:00:0b:02"]));
+    assert_eq!(seen["refusal"], json!(["flow lost: the gateway 198.18.8.2 of c-4 does not answer"]));
+    Ok(())
+}
+
+/// The kernel at the other end is the gateway, and resolves the emulated interface itself.
+fn host_as_gateway() -> TestResult {
+    if !has_snappi() {
+        return Ok(());
+    }
+    let lab = Lab::new(Peer::Gro);
+    let of_host = |words: &str| {
+        let words: Vec<&str> = ["ip", "-n", &lab.rx_netns].into_iter().chain(words.split(' ')).collect();
+        run(&words)
+    };
+    of_host("link set rx0 arp on");
+    host::Netns::named(&lab.rx_netns)?.set_sysctl("ipv6/conf/rx0/disable_ipv6", "0")?;
+    of_host("address add 2001:db8::2/64 dev rx0 nodad");
+    of_host("neighbour flush dev rx0");
+    let (_server, address) = serve();
+    let seen = script_at(&lab, &format!("https://{address}"), "host", "http");
+    assert_eq!(seen, json!([RX_MAC, RX_MAC]));
+    for address in ["198.18.0.9", "2001:db8::9"] {
+        let packet = format!("echo 1 > /dev/udp/{address}/9");
+        run(&["ip", "netns", "exec", &lab.rx_netns, "bash", "-c", &packet]);
+        until("the host to know the interface", || {
+            of_host(&format!("neighbour show {address}")).contains("lladdr 02:00:00:00:0a:01")
+        });
+    }
+    Ok(())
+}
+
 /// The kernel takes the programs off with the process, so the ports can be taken again.
 fn killed() -> TestResult {
     let lab = Lab::new(Peer::Gro);
@@ -120,7 +185,7 @@ fn killed() -> TestResult {
         assert!(lab.has_xdp());
         server.signal(nix::sys::signal::Signal::SIGKILL);
         server.wait(std::time::Duration::from_secs(30));
-        crate::program::until("the receiver's program to go", || !lab.has_xdp());
+        until("the receiver's program to go", || !lab.has_xdp());
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use otg::metrics::FlowState;
 use otg::{ControlRequest, MetricsQuery, RequestRefusal, TransmitState, edit};
 use serde_json::{Value, json};
 use server::{ApiBackend, ApiError, ApiReply, ErrorKind, Operation};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,8 @@ const API_VERSIONS: &str = "^1.0.0";
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// A run ends within 10 ms when it is asked to; a starved machine takes longer.
 const END_MAX: Duration = Duration::from_secs(10);
+/// A gateway that does not answer three requests is not there.
+const RESOLUTION_MAX: Duration = Duration::from_secs(3);
 /// Engines of many flows take this long to build on a busy machine.
 const BUILD_MAX: Duration = Duration::from_secs(60);
 
@@ -59,9 +61,7 @@ impl ApiBackend for OtgBackend {
             Operation::SetControlState => self.control(&body),
             Operation::SetControlAction => Err(ApiError::unsupported("control actions are not supported")),
             Operation::GetMetrics => self.metrics(&body),
-            Operation::GetStates => {
-                Ok(ApiReply::Json(lock(&self.state).config.states(&body).map_err(refused)?))
-            }
+            Operation::GetStates => Ok(ApiReply::Json(lock(&self.state).neighbours(&body).map_err(refused)?)),
             Operation::GetCapture => self.captured(&body),
             Operation::GetVersion => Ok(ApiReply::Json(json!({
                 "api_spec_version": API_VERSIONS,
@@ -145,6 +145,7 @@ impl OtgBackend {
     }
 
     fn start(&self, flows: &[usize]) -> Result<Vec<String>, ApiError> {
+        self.resolve(flows)?;
         self.end_flows(flows, false);
         {
             let mut state = lock(&self.state);
@@ -157,7 +158,30 @@ impl OtgBackend {
         self.wait_for_start(flows)
     }
 
+    /// Waits until the MAC addresses of the gateways of flows are known.
+    fn resolve(&self, flows: &[usize]) -> Result<(), ApiError> {
+        let gateways: Vec<_> = {
+            let state = lock(&self.state);
+            let gateway = |flow: &usize| {
+                let (neighbours, interface) = state.gateway(*flow)?;
+                Some((Arc::clone(neighbours), interface.to_owned(), state.config.flows[*flow].name.clone()))
+            };
+            flows.iter().filter_map(gateway).collect()
+        };
+        let deadline = Instant::now() + RESOLUTION_MAX;
+        let mut errors = Vec::new();
+        for (neighbours, interface, flow) in gateways {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if neighbours.wait_for(&interface, left).is_none() {
+                let gateway = neighbours.gateway(&interface);
+                errors.push(format!("flow {flow}: the gateway {gateway} of {interface} does not answer"));
+            }
+        }
+        if errors.is_empty() { Ok(()) } else { Err(ApiError { kind: ErrorKind::Internal, errors }) }
+    }
+
     fn resume(&self, flows: &[usize]) -> Result<Vec<String>, ApiError> {
+        self.resolve(flows)?;
         {
             let mut state = lock(&self.state);
             let resting: Vec<usize> =

@@ -7,6 +7,7 @@ mod backend;
 mod capture;
 mod flow;
 mod location;
+mod neighbours;
 mod port;
 mod setup;
 mod state;

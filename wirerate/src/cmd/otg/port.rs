@@ -1,12 +1,14 @@
 //! A port of the configuration in force: its device, worker, receiver and capture.
 
 use super::capture::PortCapture;
+use super::neighbours::PortNeighbours;
 use crate::cmd::send::device::TxDevice;
 use capture::{Mode, ReceiveOptions, Receiving, XdpModeChoice};
 use engine::Worker;
 use measure::{FlowDetail, FlowLine, MeterOptions};
-use otg::PortConfig;
 use otg::metrics::TrafficCounts;
+use otg::{EmulatedInterface, PortConfig};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Numbers of flows: 16 bits of the mark.
@@ -24,6 +26,8 @@ pub(super) struct Port {
     pub(super) worker: Worker,
     receiver: Receiving,
     pub(super) capture: Option<PortCapture>,
+    /// Answers for its emulated interfaces.
+    pub(super) neighbours: Option<Arc<PortNeighbours>>,
     /// Sent by runs of flows that have begun anew since the counts were cleared.
     pub(super) sent_before: TrafficCounts,
     /// Received before the counts were cleared.
@@ -43,6 +47,7 @@ impl Port {
     /// In one line.
     pub(super) fn open(
         config: &PortConfig,
+        interfaces: &[EmulatedInterface],
         device: TxDevice,
         cpu: u32,
         run: u16,
@@ -68,6 +73,7 @@ impl Port {
             has_details: true,
         };
         let receiver = Receiving::start(&options).map_err(|error| error.to_string())?;
+        let neighbours = PortNeighbours::start(interfaces, &config.name, &device)?.map(Arc::new);
         let is_up = device.link.has_carrier();
         Ok(Self {
             name: config.name.clone(),
@@ -78,6 +84,7 @@ impl Port {
             worker,
             receiver,
             capture: None,
+            neighbours,
             sent_before: TrafficCounts::default(),
             cleared: TrafficCounts::default(),
             last_change_ns: now_ns,

@@ -32,14 +32,13 @@ impl FlowSetup<'_> {
         resume: Option<&(Cursor, u64)>,
         stagger_ns: u64,
     ) -> Option<Request> {
-        let general = GeneralPlan::new(&self.packets, self.order);
+        let general = GeneralPlan::of_lengths(&self.packets, self.order);
         let (plan, mut cursor) = Plan::of_packets(general, &self.facts);
         cursor.rng = Rng(self.seed);
-        // A flow whose sizes changed has other packets, which begin anew. Numbers go on.
-        match resume {
-            Some((paused, _)) if has_state_of(paused, &cursor) => cursor = paused.clone(),
-            Some((paused, _)) => cursor.general.number = paused.general.number,
-            None => {}
+        if let Some((paused, _)) = resume {
+            // A flow whose sizes changed has other packets with the same fields.
+            cursor = paused.clone();
+            cursor.general.next_packet %= self.packets.len();
         }
         let schedule = &self.flow.schedule;
         let pps = self.flow.pps(self.speed);
@@ -75,11 +74,6 @@ impl FlowSetup<'_> {
             next_ns: None,
         })
     }
-}
-
-/// True if both have the states of as many fields.
-fn has_state_of(paused: &Cursor, fresh: &Cursor) -> bool {
-    paused.general.states.len() == fresh.general.states.len()
 }
 
 /// The rate of single frames. Few frames per second have an exact interval, not an exact whole

@@ -3,6 +3,7 @@
 use super::capture::PortCapture;
 use super::flow::FlowRun;
 use super::location::{self, PortLocation};
+use super::neighbours::PortNeighbours;
 use super::port::{FLOW_NUMBERS, Port};
 use super::setup::{FAST_FLOWS_MAX, FlowSetup};
 use crate::cmd::send::device::TxDevice;
@@ -11,11 +12,16 @@ use engine::{EngineKind, Request};
 use host::CpuList;
 use measure::FlowDetail;
 use otg::metrics::{FlowCounts, FlowState, PortCounts};
-use otg::{CaptureQuery, FlowConfig, OtgConfig};
+use otg::{CaptureQuery, FlowConfig, OtgConfig, RequestRefusal};
 use packet::DeviceFacts;
 use packet::general::FrameSpec;
 use serde_json::{Value, json};
 use server::ApiError;
+use std::sync::Arc;
+
+/// Most sizes of a flow whose size is random, and of all such flows: each is a packet in memory.
+const SIZES_OF_FLOW_MAX: usize = 2048;
+const SIZES_MAX: usize = 1 << 17;
 
 /// What is in force.
 #[derive(Default)]
@@ -124,7 +130,7 @@ impl ActiveState {
             // The last CPUs first: the first ones often serve interrupts.
             let cpu = cpus[cpus.len() - 1 - at % cpus.len()];
             let has_capture = config.captures.iter().any(|capture| capture.ports.contains(&port.name));
-            match Port::open(port, device, cpu, self.run, has_capture, time_of_day_ns()) {
+            match Port::open(port, &config.interfaces, device, cpu, self.run, has_capture, time_of_day_ns()) {
                 Ok(port) => self.ports.push(port),
                 Err(error) => {
                     self.ports.clear();
@@ -264,7 +270,8 @@ impl ActiveState {
     fn setup(&self, flow: usize, port: usize, flow_count: usize) -> Result<FlowSetup<'_>, ApiError> {
         let config = &self.config.flows[flow];
         let mark = config.metrics.enable.then_some((self.flows[flow].number as u16, self.run));
-        let (packets, order): (Vec<FrameSpec>, _) = config.packets(mark).map_err(refuse)?;
+        let (packets, order): (Vec<FrameSpec>, _) =
+            config.packets(mark, self.sizes_max(), self.gateway_mac(flow)).map_err(refuse)?;
         let port = &self.ports[port];
         Ok(FlowSetup {
             flow: config,
@@ -276,6 +283,35 @@ impl ActiveState {
             engine: (flow_count > FAST_FLOWS_MAX).then_some(EngineKind::AfPacket),
             seed: time_of_day_ns().wrapping_add(flow as u64),
         })
+    }
+
+    /// The MAC address of the gateway that a flow is sent to, if it is one and known.
+    fn gateway_mac(&self, flow: usize) -> Option<[u8; 6]> {
+        let (neighbours, interface) = self.gateway(flow)?;
+        neighbours.gateway_mac(interface)
+    }
+
+    /// What resolves the gateway of a flow, and the interface that has the gateway.
+    pub(super) fn gateway(&self, flow: usize) -> Option<(&Arc<PortNeighbours>, &str)> {
+        let config = &self.config.flows[flow];
+        let neighbours = self.ports[self.port_index(&config.tx_port)].neighbours.as_ref()?;
+        Some((neighbours, config.gateway_of.as_deref()?))
+    }
+
+    /// The neighbours that a client asks for.
+    ///
+    /// # Errors
+    /// See [`OtgConfig::states`].
+    pub(super) fn neighbours(&self, request: &Value) -> Result<Value, RequestRefusal> {
+        self.config.states(request, |interface| {
+            let neighbours = self.ports[self.port_index(&interface.port)].neighbours.as_ref()?;
+            neighbours.gateway_mac(&interface.name)
+        })
+    }
+
+    /// Most sizes of a flow whose size is random: each is a packet in memory.
+    fn sizes_max(&self) -> usize {
+        (SIZES_MAX / self.flows.len().max(1)).clamp(64, SIZES_OF_FLOW_MAX)
     }
 
     /// The row of a flow.

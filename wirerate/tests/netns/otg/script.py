@@ -208,4 +208,133 @@ def times():
     return {"warnings": warnings, "seen": seen}
 
 
-print(json.dumps({"times": times, "counts": counts, "captured": captured, "control": control, "mesh": mesh}[NAME]()))
+def number(frame):
+    """The number in the mark of a frame with FCS."""
+    return int.from_bytes(frame[-14:-10], "big")
+
+
+def sizes():
+    """Patterns and marks count the frames of a flow, whatever their sizes."""
+    api = connect()
+    seen = {}
+    for name in ("increment", "random", "weight_pairs"):
+        cfg = config(api)
+        cfg.captures.add(name="cap", port_names=["rx"])
+        one = flow(cfg, "one", 300)
+        _, _, transport = udp(one)
+        transport.src_port.increment.start, transport.src_port.increment.count = 1000, 300
+        if name == "increment":
+            one.size.increment.start, one.size.increment.end, one.size.increment.step = 100, 200, 50
+        elif name == "random":
+            one.size.random.min, one.size.random.max = 100, 900
+        else:
+            one.size.weight_pairs.predefined = "imix"
+        api.set_config(cfg)
+        capture(api, "start")
+        transmit(api, "start")
+        row = stopped(api)["one"]
+        found = frames(api)
+        seen[name] = {
+            "counts": [row.frames_tx, row.frames_rx],
+            "numbers": [number(frame) for frame in found] == list(range(300)),
+            "ports": [int.from_bytes(frame[34:36], "big") for frame in found] == list(range(1000, 1300)),
+            "lengths": all(int.from_bytes(frame[16:18], "big") == len(frame) - 18 for frame in found),
+            "sizes": len({len(frame) for frame in found}),
+        }
+    return seen
+
+
+def update():
+    """Another size in flight: the numbers of the frames go on without a hole."""
+    api = connect()
+    cfg = config(api)
+    cfg.captures.add(name="cap", port_names=["rx"])
+    one = flow(cfg, "one", None, size=100, pps=2000)
+    udp(one)
+    api.set_config(cfg)
+    capture(api, "start")
+    transmit(api, "start")
+    until("frames", lambda: rows(api)["one"].frames_rx > 100)
+    change = api.config_update()
+    change.flows.property_names = ["size"]
+    one.size.increment.start, one.size.increment.end, one.size.increment.step = 200, 400, 100
+    change.flows.flows.append(one)
+    api.update_config(change)
+    before = rows(api)["one"].frames_rx
+    until("frames of the new sizes", lambda: rows(api)["one"].frames_rx > before + 100)
+    transmit(api, "stop")
+    row = rows(api)["one"]
+    found = frames(api)
+    return {"counts": row.frames_tx == row.frames_rx == len(found),
+            "numbers": [number(frame) for frame in found] == list(range(len(found))),
+            "sizes": sorted({len(frame) for frame in found})}
+
+
+def device(cfg, name, port, mac, addresses):
+    """An emulated interface: its addresses are pairs of an own one and a gateway."""
+    ethernet = cfg.devices.add(name=name).ethernets.add(name="eth-" + name, mac=mac)
+    ethernet.connection.port_name = port
+    for own, gateway in addresses:
+        if ":" in own:
+            ethernet.ipv6_addresses.add(name=name + "-6", address=own, gateway=gateway)
+        else:
+            ethernet.ipv4_addresses.add(name=name + "-4", address=own, gateway=gateway)
+
+
+def neighbours(api, version):
+    request = api.states_request()
+    request.choice = "ipv%d_neighbors" % version
+    answer = api.get_states(request)
+    rows = answer.ipv4_neighbors if version == 4 else answer.ipv6_neighbors
+    return {row.ethernet_name: row.link_layer_address for row in rows}
+
+
+def device_flow(cfg, name, tx, rx, count=20):
+    one = flow(cfg, name, count, size=100)
+    one.tx_rx.device.tx_names, one.tx_rx.device.rx_names = [tx], [rx]
+    return one
+
+
+def devices():
+    """Interfaces of two ports resolve each other; a gateway that is not there is named at start."""
+    api = connect()
+    cfg = config(api)
+    cfg.captures.add(name="cap", port_names=["rx"])
+    device(cfg, "a", "tx", "02:00:00:00:0a:01", [("198.18.7.1", "198.18.7.2"), ("2001:db8:7::1", "2001:db8:7::2")])
+    device(cfg, "b", "rx", "02:00:00:00:0b:02", [("198.18.7.2", "198.18.7.1"), ("2001:db8:7::2", "2001:db8:7::1")])
+    for version in (4, 6):
+        one = device_flow(cfg, "v%d" % version, "a-%d" % version, "b-%d" % version)
+        if version == 4:
+            one.packet.ethernet().ipv4().udp()
+        else:
+            one.packet.ethernet().ipv6().udp()
+    api.set_config(cfg)
+    known = [until("neighbours", lambda: all((found := neighbours(api, version)).values()) and found)
+             for version in (4, 6)]
+    capture(api, "start")
+    transmit(api, "start")
+    counts = {name: [row.frames_tx, row.frames_rx] for name, row in stopped(api).items()}
+    destinations = sorted({frame[:6].hex(":") for frame in frames(api) if frame[6:12] == bytes(6)})
+    device(cfg, "c", "tx", "02:00:00:00:0a:03", [("198.18.8.1", "198.18.8.2")])
+    device_flow(cfg, "lost", "c-4", "b-4").packet.ethernet().ipv4()
+    api.set_config(cfg)
+    refusal = None
+    try:
+        transmit(api, "start")
+    except Exception as error:
+        refusal = api.from_exception(error).errors
+    return {"neighbours": known, "counts": counts, "destinations": destinations, "refusal": refusal}
+
+
+def host():
+    """The gateway is the kernel of the receiving end: it answers, and it is answered."""
+    api = connect()
+    cfg = api.config()
+    cfg.ports.add(name="tx", location=TX)
+    device(cfg, "a", "tx", "02:00:00:00:0a:01", [("198.18.0.9", "198.18.0.2"), ("2001:db8::9", "2001:db8::2")])
+    api.set_config(cfg)
+    return [until("the host to answer", lambda: neighbours(api, version).get("eth-a")) for version in (4, 6)]
+
+
+print(json.dumps({function.__name__: function for function in (
+    counts, captured, control, mesh, sizes, update, devices, host, times)}[NAME]()))

@@ -1,0 +1,331 @@
+//! Address resolution of the emulated interfaces of a port: ARP (RFC 826) and Neighbor Discovery
+//! (RFC 4861).
+//!
+//! [`AddressResolution`] answers for its interfaces and learns the MAC addresses of their gateways.
+//! It sees frames and returns frames; sockets and time are the caller's.
+
+use crate::device::{EmulatedInterface, InterfaceAddress};
+use packet::general::{ChecksumField, PseudoHeader, SumKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+const BROADCAST: [u8; 6] = [0xff; 6];
+const ETHER_TYPE: std::ops::Range<usize> = 12..14;
+const ETHERNET_LEN: usize = 14;
+/// Bytes of the shortest frame without FCS.
+const FRAME_LEN_MIN: usize = 60;
+/// ARP for IPv4 over Ethernet: hardware 1, protocol 0x0800, addresses of 6 and 4 bytes.
+const ARP_START: [u8; 6] = [0, 1, 8, 0, 6, 4];
+const ARP_LEN: usize = 28;
+const ARP_REQUEST: u16 = 1;
+const ARP_REPLY: u16 = 2;
+const ICMPV6: u8 = 58;
+/// ICMPv6 follows Ethernet and an IPv6 header without extensions.
+const ICMPV6_START: usize = ETHERNET_LEN + 40;
+/// Type, code, checksum, flags and target.
+const DISCOVERY_LEN: usize = 24;
+const SOLICITATION: u8 = 135;
+const ADVERTISEMENT: u8 = 136;
+const SOURCE_LINK_LAYER: u8 = 1;
+const TARGET_LINK_LAYER: u8 = 2;
+/// Flags of an advertisement: it answers a solicitation; it overrides what was known.
+const SOLICITED: u8 = 0x40;
+const OVERRIDE: u8 = 0x20;
+const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+
+/// The emulated interfaces of a port and what they know of their gateways.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddressResolution {
+    interfaces: Vec<ResolvingInterface>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ResolvingInterface {
+    name: String,
+    mac: [u8; 6],
+    address: InterfaceAddress,
+    gateway_mac: Option<[u8; 6]>,
+}
+
+/// Who has which address, as a frame says.
+struct Claim {
+    address: IpAddr,
+    mac: [u8; 6],
+}
+
+impl AddressResolution {
+    /// For those of `interfaces` that have an address and are connected to `port`.
+    pub fn new(interfaces: &[EmulatedInterface], port: &str) -> Self {
+        let of_port = interfaces.iter().filter(|interface| interface.port == port);
+        let resolving = of_port.filter_map(|interface| {
+            let address = interface.address?;
+            Some(ResolvingInterface {
+                name: interface.name.clone(),
+                mac: interface.mac,
+                address,
+                gateway_mac: address.gateway_mac,
+            })
+        });
+        Self { interfaces: resolving.collect() }
+    }
+
+    /// True if no interface of the port has an address.
+    pub fn is_empty(&self) -> bool {
+        self.interfaces.is_empty()
+    }
+
+    /// The gateway of an interface.
+    pub fn gateway(&self, interface: &str) -> Option<IpAddr> {
+        Some(self.interfaces.iter().find(|known| known.name == interface)?.address.gateway)
+    }
+
+    /// The MAC address of the gateway of an interface, once it is known.
+    pub fn gateway_mac(&self, interface: &str) -> Option<[u8; 6]> {
+        self.interfaces.iter().find(|known| known.name == interface)?.gateway_mac
+    }
+
+    /// A request for each gateway whose MAC address is unknown.
+    pub fn requests(&self) -> Vec<Vec<u8>> {
+        let unknown = self.interfaces.iter().filter(|interface| interface.gateway_mac.is_none());
+        unknown.filter_map(ResolvingInterface::request).collect()
+    }
+
+    /// Takes a frame that the port received: learns from it, and returns the answer to it, if it
+    /// asks for an address of these interfaces.
+    pub fn receive(&mut self, frame: &[u8]) -> Option<Vec<u8>> {
+        match frame.get(ETHER_TYPE)? {
+            [0x08, 0x06] => self.receive_arp(frame.get(ETHERNET_LEN..ETHERNET_LEN + ARP_LEN)?),
+            [0x86, 0xdd] => self.receive_discovery(frame),
+            _ => None,
+        }
+    }
+
+    fn learn(&mut self, claim: &Claim) {
+        for interface in &mut self.interfaces {
+            if interface.address.gateway == claim.address && interface.address.gateway_mac.is_none() {
+                interface.gateway_mac = Some(claim.mac);
+            }
+        }
+    }
+
+    fn owner(&self, address: IpAddr) -> Option<&ResolvingInterface> {
+        self.interfaces.iter().find(|interface| interface.address.address == address)
+    }
+
+    fn receive_arp(&mut self, arp: &[u8]) -> Option<Vec<u8>> {
+        if arp[..6] != ARP_START {
+            return None;
+        }
+        let operation = u16::from_be_bytes([arp[6], arp[7]]);
+        let (sender, target) = (ipv4(&arp[14..18]), ipv4(&arp[24..28]));
+        let mac = arp[8..14].try_into().ok()?;
+        if !sender.is_unspecified() {
+            self.learn(&Claim { address: sender.into(), mac });
+        }
+        let owner = self.owner(target.into()).filter(|_| operation == ARP_REQUEST)?;
+        Some(arp_frame(mac, ARP_REPLY, (owner.mac, target), (mac, sender)))
+    }
+
+    fn receive_discovery(&mut self, frame: &[u8]) -> Option<Vec<u8>> {
+        let message = frame.get(ICMPV6_START..)?;
+        let target = ipv6(message.get(8..DISCOVERY_LEN)?);
+        if frame[ETHERNET_LEN + 6] != ICMPV6 {
+            return None;
+        }
+        let source = ipv6(&frame[ETHERNET_LEN + 8..ETHERNET_LEN + 24]);
+        let end = (u16::from_be_bytes([frame[18], frame[19]]) as usize).min(message.len());
+        let options = message.get(DISCOVERY_LEN..end)?;
+        match message[0] {
+            ADVERTISEMENT => {
+                let mac = link_layer(options, TARGET_LINK_LAYER)?;
+                self.learn(&Claim { address: target.into(), mac });
+                None
+            }
+            SOLICITATION => {
+                let mac = link_layer(options, SOURCE_LINK_LAYER);
+                if let (Some(mac), false) = (mac, source.is_unspecified()) {
+                    self.learn(&Claim { address: source.into(), mac });
+                }
+                let owner = self.owner(target.into())?;
+                // A host that checks whether its address is free has none yet.
+                let (to, flags) = match source.is_unspecified() {
+                    true => (ALL_NODES, OVERRIDE),
+                    false => (source, SOLICITED | OVERRIDE),
+                };
+                let to_mac = mac.unwrap_or_else(|| multicast_mac(to));
+                let body = Discovery { kind: ADVERTISEMENT, flags, target, option: TARGET_LINK_LAYER };
+                Some(body.frame((owner.mac, target), (to_mac, to)))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl ResolvingInterface {
+    fn request(&self) -> Option<Vec<u8>> {
+        match (self.address.address, self.address.gateway) {
+            (IpAddr::V4(own), IpAddr::V4(gateway)) => {
+                Some(arp_frame(BROADCAST, ARP_REQUEST, (self.mac, own), ([0; 6], gateway)))
+            }
+            (IpAddr::V6(own), IpAddr::V6(gateway)) => {
+                let to = solicited_node(gateway);
+                let body =
+                    Discovery { kind: SOLICITATION, flags: 0, target: gateway, option: SOURCE_LINK_LAYER };
+                Some(body.frame((self.mac, own), (multicast_mac(to), to)))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn ipv4(bytes: &[u8]) -> Ipv4Addr {
+    let bytes: [u8; 4] = bytes.try_into().expect("four bytes");
+    bytes.into()
+}
+
+fn ipv6(bytes: &[u8]) -> Ipv6Addr {
+    let bytes: [u8; 16] = bytes.try_into().expect("sixteen bytes");
+    bytes.into()
+}
+
+/// The multicast address at which a host with `address` hears solicitations.
+fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
+    let mut group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00, 0).octets();
+    group[13..].copy_from_slice(&address.octets()[13..]);
+    group.into()
+}
+
+/// The MAC address of an IPv6 multicast address (RFC 2464).
+fn multicast_mac(group: Ipv6Addr) -> [u8; 6] {
+    let [.., a, b, c, d] = group.octets();
+    [0x33, 0x33, a, b, c, d]
+}
+
+/// The MAC address in the options of a message of Neighbor Discovery.
+fn link_layer(mut options: &[u8], kind: u8) -> Option<[u8; 6]> {
+    while let [option, words, ..] = *options {
+        let len = usize::from(words) * 8;
+        let body = options.get(2..len)?;
+        if option == kind {
+            return body.get(..6)?.try_into().ok();
+        }
+        options = &options[len..];
+    }
+    None
+}
+
+fn arp_frame(
+    to: [u8; 6],
+    operation: u16,
+    sender: ([u8; 6], Ipv4Addr),
+    target: ([u8; 6], Ipv4Addr),
+) -> Vec<u8> {
+    let mut frame = [&to[..], &sender.0, &[0x08, 0x06], &ARP_START, &operation.to_be_bytes()].concat();
+    for (mac, address) in [sender, target] {
+        frame.extend(mac);
+        frame.extend(address.octets());
+    }
+    frame.resize(FRAME_LEN_MIN, 0);
+    frame
+}
+
+/// A message of Neighbor Discovery with one option: the sender's MAC address.
+struct Discovery {
+    kind: u8,
+    flags: u8,
+    target: Ipv6Addr,
+    option: u8,
+}
+
+impl Discovery {
+    fn frame(&self, from: ([u8; 6], Ipv6Addr), to: ([u8; 6], Ipv6Addr)) -> Vec<u8> {
+        let message_len = (DISCOVERY_LEN + 8) as u8;
+        // Routers do not forward the hop limit of 255, which receivers check.
+        let ip = [0x60, 0, 0, 0, 0, message_len, ICMPV6, 255];
+        let message = [self.kind, 0, 0, 0, self.flags, 0, 0, 0];
+        let mut frame = [&to.0[..], &from.0, &[0x86, 0xdd], &ip, &from.1.octets(), &to.1.octets()].concat();
+        frame.extend(message);
+        frame.extend(self.target.octets());
+        frame.extend([self.option, 1]);
+        frame.extend(from.0);
+        let checksum = ChecksumField {
+            offset: ICMPV6_START + 2,
+            start: ICMPV6_START,
+            end: frame.len(),
+            pseudo_header: PseudoHeader::Ipv6 { header: ETHERNET_LEN, protocol: ICMPV6 },
+            kind: SumKind::Internet,
+            is_wrong: false,
+        };
+        checksum.write(&mut frame);
+        frame
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interface(name: &str, mac: u8, own: &str, gateway: &str) -> EmulatedInterface {
+        EmulatedInterface {
+            name: name.to_owned(),
+            ethernet: "e".to_owned(),
+            port: "p".to_owned(),
+            mac: [2, 0, 0, 0, 0, mac],
+            address: Some(InterfaceAddress {
+                address: own.parse().unwrap(),
+                prefix: 24,
+                gateway: gateway.parse().unwrap(),
+                gateway_mac: None,
+            }),
+        }
+    }
+
+    fn port(name: &str, mac: u8, own: &str, gateway: &str) -> AddressResolution {
+        AddressResolution::new(&[interface(name, mac, own, gateway)], "p")
+    }
+
+    #[test]
+    fn two_interfaces_resolve_each_other() {
+        for (one, two) in [("198.18.0.1", "198.18.0.2"), ("2001:db8::1", "2001:db8::ff:2")] {
+            let (mut left, mut right) = (port("l", 1, one, two), port("r", 2, two, one));
+            let [request] = &left.requests()[..] else { panic!("one request") };
+            let answer = right.receive(request).expect("an answer");
+            // The request itself names the one who asks.
+            assert_eq!(right.gateway_mac("r"), Some([2, 0, 0, 0, 0, 1]));
+            assert_eq!((&answer[..6], &answer[6..12]), (&[2, 0, 0, 0, 0, 1][..], &[2, 0, 0, 0, 0, 2][..]));
+            assert_eq!(left.receive(&answer), None);
+            assert_eq!(left.gateway_mac("l"), Some([2, 0, 0, 0, 0, 2]));
+            assert_eq!(left.requests(), Vec::<Vec<u8>>::new());
+        }
+    }
+
+    #[test]
+    fn addresses_of_others_are_not_answered_for() {
+        for (one, two, three) in
+            [("198.18.0.1", "198.18.0.2", "198.18.0.3"), ("2001:db8::1", "2001:db8::2", "2001:db8::3")]
+        {
+            let [request] = &port("l", 1, one, three).requests()[..] else { panic!("one request") };
+            let mut right = port("r", 2, two, three);
+            assert_eq!(right.receive(request), None);
+            assert_eq!(right.gateway_mac("r"), None);
+            // A frame that was cut is not read beyond its end.
+            for len in 0..ETHERNET_LEN + ARP_LEN {
+                assert_eq!(port("o", 3, three, one).receive(&request[..len]), None, "{len}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_host_that_checks_its_address_is_answered_at_all_nodes() {
+        let mut right = port("r", 2, "2001:db8::2", "2001:db8::1");
+        let target = "2001:db8::2".parse().unwrap();
+        let body = Discovery { kind: SOLICITATION, flags: 0, target, option: SOURCE_LINK_LAYER };
+        let mut probe =
+            body.frame(([2, 0, 0, 0, 0, 9], Ipv6Addr::UNSPECIFIED), ([0x33; 6], solicited_node(target)));
+        // Such a probe has no option.
+        probe.truncate(ICMPV6_START + DISCOVERY_LEN);
+        probe[19] = DISCOVERY_LEN as u8;
+        let answer = right.receive(&probe).expect("an answer");
+        assert_eq!(answer[..6], [0x33, 0x33, 0, 0, 0, 1]);
+        assert_eq!(answer[ICMPV6_START + 4], OVERRIDE);
+    }
+}
