@@ -120,6 +120,11 @@ impl Receiving {
         self.receiver.received_per_cpu().sum()
     }
 
+    /// First copies so far, over all flows.
+    pub fn unique(&self) -> u64 {
+        self.receiver.lines().map(|line| line.unique()).sum()
+    }
+
     /// The numbers that were sent, once the sender has announced the end of its run.
     pub fn announced(&self) -> Option<u64> {
         self.receiver.announced()

@@ -16,6 +16,7 @@ pub(crate) const CASES: &[Case] = &[
     case("otg::captured_frames_are_those_of_the_flow", &[], captured),
     case("otg::pause_resume_update_and_stop", &[], control),
     case("otg::latency_and_arrival_times_are_those_of_the_flow", &[], times),
+    case("otg::receive_measures_the_latency_of_marked_flows", &[], received_elsewhere),
     case("otg::flows_with_equal_headers_are_told_apart", &[], mesh),
     case("otg::patterns_and_numbers_count_frames_of_all_sizes", &[], sizes),
     case("otg::a_new_size_in_flight_leaves_no_hole", &[], update),
@@ -49,10 +50,13 @@ fn script(name: &str, transport: &str) -> Option<Value> {
     if !has_snappi() {
         return None;
     }
-    let lab = Lab::new(Peer::Gro);
+    Some(script_in(&Lab::new(Peer::Gro), name, transport))
+}
+
+fn script_in(lab: &Lab, name: &str, transport: &str) -> Value {
     let (_server, address) = serve();
     let location = if transport == "grpc" { address } else { format!("https://{address}") };
-    Some(script_at(&lab, &location, name, transport))
+    script_at(lab, &location, name, transport)
 }
 
 /// What a function of the script saw of the server at `location`.
@@ -99,8 +103,29 @@ fn times() -> TestResult {
     for transport in ["http", "grpc"] {
         let Some(seen) = script("times", transport) else { return Ok(()) };
         let once = json!({"bytes": [0, 0], "frames": [300, 300], "plain": [null, null],
-            "latency": true, "differ": true, "times": true, "seconds": 1.0});
+            "latency": true, "differ": true, "times": true, "apart": true});
         assert_eq!(seen, json!({"warnings": [], "seen": [once, once]}));
+    }
+    Ok(())
+}
+
+/// More flows than get a fast engine each, so the frames come from a packet socket; and one.
+fn received_elsewhere() -> TestResult {
+    if !has_snappi() {
+        return Ok(());
+    }
+    for (name, flows) in [("sends_one", 1), ("sends_ten", 10)] {
+        let lab = Lab::new(Peer::Gro);
+        let words = format!("receive {RX_DEV} --netns {} --count {} --json", lab.rx_netns, 100 * flows);
+        let receiver = wirerate_start(&words);
+        receiver.until_it_says("measuring frames of");
+        assert_eq!(script_in(&lab, name, "http"), json!([]), "no warnings");
+        let outcome = receiver.wait(std::time::Duration::from_secs(60)).expect_code(0);
+        let report: Value = serde_json::from_str(outcome.stdout.trim_end())?;
+        let kinds = ["unique", "flows", "missing", "stamped", "negative"].map(|kind| report[kind].as_u64());
+        assert_eq!(kinds, [100 * flows, flows, 0, 100 * flows, 0].map(Some), "{report}");
+        let time = |name: &str| report["latency"][name].as_u64().expect("a time");
+        assert!(time("min_ns") > 0 && time("max_ns") < 1_000_000_000, "{report}");
     }
     Ok(())
 }

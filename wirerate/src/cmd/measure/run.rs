@@ -40,19 +40,13 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let receiving = receive::start(device, netns, options)?;
     let source = receiving.xdp().to_string();
     let (report, error) = send::run::transmit(&sender, config, pace, stop)?;
-    drain(&receiving, report.sent, Duration::from_nanos(args.settle.0));
+    // Each number is sent as often as there are copies.
+    let numbers = report.sent.div_ceil(copies);
+    drain(&receiving, Drain::new(report.sent, numbers, Duration::from_nanos(args.settle.0)));
     let result = receiving.stop();
     let print = |report: &_| send::run::print(&sender, report);
     let sent_well = send::run::conclude(&sender.device, sender.netns.as_deref(), &report, error, print)?;
-    let receipt = Receipt {
-        device,
-        netns,
-        options,
-        source,
-        // Each number is sent as often as there are copies.
-        sent: Some(report.sent.div_ceil(copies)),
-        is_report_on_stderr: false,
-    };
+    let receipt = Receipt { device, netns, options, source, sent: Some(numbers), is_report_on_stderr: false };
     let received_well = receipt.conclude(&result)?;
     Ok(if sent_well == Outcome::Done { received_well } else { sent_well })
 }
@@ -101,15 +95,83 @@ fn join(options: &ReceiverArgs, sender: &send::Args, config: &mut Config) -> Res
     Ok(options)
 }
 
-/// Waits until all frames are here, or none has arrived for the time `settle`.
-fn drain(receiving: &Receiving, sent: u64, settle: Duration) {
+/// Waits for late frames.
+fn drain(receiving: &Receiving, mut drain: Drain) {
     let started = Instant::now();
-    let (mut received, mut changed) = (receiving.received(), started);
-    while received < sent && changed.elapsed() < settle && started.elapsed() < DRAIN_MAX.max(settle) {
+    while !drain.is_over(receiving.received(), || receiving.unique(), started.elapsed()) {
         thread::sleep(POLL_INTERVAL);
-        let now = receiving.received();
-        if now != received {
-            (received, changed) = (now, Instant::now());
-        }
+    }
+}
+
+/// The wait for late frames: until the first copy of each number has arrived, or no frame has for
+/// the time `settle`.
+#[derive(Debug)]
+struct Drain {
+    sent: u64,
+    numbers: u64,
+    settle: Duration,
+    /// Frames received so far, and when the last one was noticed.
+    last: Option<(u64, Duration)>,
+}
+
+impl Drain {
+    /// After `sent` frames with so many different `numbers`.
+    fn new(sent: u64, numbers: u64, settle: Duration) -> Self {
+        Self { sent, numbers, settle, last: None }
+    }
+
+    /// True if it is over at `now`, after its start. `unique` counts first copies, which takes long
+    /// with many flows: it is called only if enough frames have arrived, once for each new count.
+    fn is_over(&mut self, received: u64, unique: impl FnOnce() -> u64, now: Duration) -> bool {
+        let since = match self.last {
+            Some((last, since)) if last == received => since,
+            _ => {
+                if received >= self.sent && unique() >= self.numbers {
+                    return true;
+                }
+                self.last = Some((received, now));
+                now
+            }
+        };
+        now - since >= self.settle || now >= DRAIN_MAX.max(self.settle)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETTLE: Duration = Duration::from_millis(200);
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn duplicates_do_not_end_the_wait_for_a_late_first_copy() {
+        let mut drain = Drain::new(10, 10, SETTLE);
+        assert!(!drain.is_over(10, || 9, ms(0)), "one of them is a duplicate");
+        assert!(!drain.is_over(10, || panic!("nothing arrived"), ms(199)));
+        assert!(drain.is_over(11, || 10, ms(199)));
+    }
+
+    #[test]
+    fn copies_are_waited_for() {
+        let mut drain = Drain::new(10, 5, SETTLE);
+        assert!(!drain.is_over(9, || panic!("not all have arrived"), ms(0)));
+        assert!(drain.is_over(10, || 5, ms(1)));
+        assert!(Drain::new(0, 0, SETTLE).is_over(0, || 0, ms(0)), "nothing was sent");
+    }
+
+    #[test]
+    fn without_a_frame_the_wait_ends_and_it_never_takes_long() {
+        let mut drain = Drain::new(10, 10, SETTLE);
+        assert!(!drain.is_over(8, || 8, ms(0)));
+        assert!(!drain.is_over(9, || 9, ms(150)));
+        assert!(!drain.is_over(9, || 9, ms(349)));
+        assert!(drain.is_over(9, || 9, ms(350)));
+        let mut endless = Drain::new(1_000_000, 1_000_000, SETTLE);
+        assert!((0..20).all(|step| !endless.is_over(step, || step, ms(100 * step))));
+        assert!(endless.is_over(20, || 20, ms(2000)));
     }
 }

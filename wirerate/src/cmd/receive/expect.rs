@@ -16,7 +16,7 @@ type Comparison = fn(u64, u64) -> bool;
 /// A result that can be checked.
 #[derive(Clone, Copy, Debug)]
 pub enum Metric {
-    /// Most frames that can be lost; needs the number of sent frames.
+    /// Lost frames, an interval if frames arrived too old; needs the number of sent frames.
     Lost,
     /// A count of the report.
     Counted(CountOf),
@@ -118,14 +118,14 @@ impl Expectation {
         matches!(self.metric, Metric::Lost)
     }
 
-    /// The failure as a sentence; `None` if the check holds.
+    /// The failure as a sentence; `None` if the check holds for every value that is possible.
     pub fn failure(&self, report: &Report) -> Option<String> {
         let latency = report.figures.latency.as_ref();
         let found = match self.metric {
-            Metric::Lost => report.loss.map(|loss| loss.lost_max),
-            Metric::Counted(of) => Some(of(report)),
-            Metric::Time(of) => latency.and_then(of),
-            Metric::Percentile(percentile) => latency.and_then(|latency| latency.at(percentile)),
+            Metric::Lost => report.loss.map(|loss| (loss.lost_min, loss.lost_max)),
+            Metric::Counted(of) => exactly(Some(of(report))),
+            Metric::Time(of) => exactly(latency.and_then(of)),
+            Metric::Percentile(percentile) => exactly(latency.and_then(|latency| latency.at(percentile))),
         };
         let is_time = matches!(self.metric, Metric::Time(_) | Metric::Percentile(_));
         match found {
@@ -133,11 +133,27 @@ impl Expectation {
                 "{self} failed: the sender announced no end (`send --end-frames 5`), and there is no --sent N"
             )),
             None => Some(format!("{self} failed: it was not measured")),
-            Some(found) if (self.holds)(found, self.limit) => None,
-            Some(found) if is_time => Some(format!("{self} failed: it is {}", human_duration(found))),
-            Some(found) => Some(format!("{self} failed: it is {found}")),
+            Some((min, max)) if self.holds_between(min, max) => None,
+            Some((_, found)) if is_time => Some(format!("{self} failed: it is {}", human_duration(found))),
+            Some((min, max)) if min == max => Some(format!("{self} failed: it is {max}")),
+            Some((min, max)) => {
+                Some(format!("{self} failed: it is {min} to {max}, as frames arrived too old"))
+            }
         }
     }
+}
+
+impl Expectation {
+    /// True if the check holds for every value from `min` to `max`.
+    fn holds_between(&self, min: u64, max: u64) -> bool {
+        // The comparisons change their answer at the limit only.
+        [min, self.limit.clamp(min, max), max].into_iter().all(|found| (self.holds)(found, self.limit))
+    }
+}
+
+/// A value that is known exactly, as an interval.
+fn exactly(found: Option<u64>) -> Option<(u64, u64)> {
+    found.map(|found| (found, found))
 }
 
 impl fmt::Display for Expectation {
@@ -163,6 +179,22 @@ mod tests {
         assert_eq!(failure("lost=0").as_deref(), Some("check lost=0 failed: it is 10"));
         let p99 = failure("p99<1us").expect("it is longer");
         assert!(p99.starts_with("check p99<1us failed: it is ") && p99.ends_with(" µs"), "{p99}");
+    }
+
+    #[test]
+    fn a_check_of_a_loss_that_is_an_interval_holds_for_all_of_it_or_fails() {
+        let mut report = sample();
+        report.loss = Some(measure::Loss { sent: 100, lost_min: 6, lost_max: 10, excess: 0 });
+        let failure = |text: &str| text.parse::<Expectation>().expect(text).failure(&report);
+        for holds in ["lost<=10", "lost<11", "lost>=6", "lost>5", "lost!=5", "lost!=11"] {
+            assert_eq!(failure(holds), None, "{holds}");
+        }
+        for fails in
+            ["lost=10", "lost=6", "lost=8", "lost!=8", "lost!=10", "lost<10", "lost<=9", "lost>6", "lost>=7"]
+        {
+            let expected = format!("check {fails} failed: it is 6 to 10, as frames arrived too old");
+            assert_eq!(failure(fails), Some(expected));
+        }
     }
 
     #[test]
