@@ -181,18 +181,37 @@ fn dry_run_shows_the_first_frames() {
 }
 
 #[test]
-fn frames_of_the_packet_language_are_shown_decoded_or_as_bytes() {
+fn frames_of_the_packet_language_are_shown_decoded() {
     let udp = "{ eth(da=02:00:00:00:00:02) ipv4(sa=10.0.0.1, da=10.0.0.2) udp(sp=4000, dp=4001) \"hello\" }";
     let said = wirerate(&["send", "x", "--frame", udp, "--dry-run", "--count", "1"]);
     assert_eq!(said.status, 0, "{}", said.stderr);
     assert!(said.stdout.contains("UDP       4000 > 4001  checksum right"), "{}", said.stdout);
     let said = wirerate(&["send", "x", "--frame", "{ fill(0xff, 20) }", "--dry-run", "--count", "1"]);
-    assert!(said.stdout.contains("  0010  ff ff ff ff\n"), "{}{}", said.stdout, said.stderr);
+    assert!(
+        said.stdout.contains("payload   6 bytes\n    000e  ff ff ff ff ff ff\n"),
+        "{}{}",
+        said.stdout,
+        said.stderr
+    );
     assert!(!said.stderr.contains("no destination MAC"), "{}", said.stderr);
     let said = wirerate(&["send", "x", "--frame", "{ udp() }", "--dry-run", "--count", "1"]);
     assert!(said.stderr.contains("packet 1 has no destination MAC: it is zero"), "{}", said.stderr);
     let said = wirerate(&["send", "x", "--frame", udp, "--dst", "10.0.0.1"]);
     assert_eq!(said.status, 2, "{}", said.stderr);
+}
+
+#[test]
+fn any_frame_is_decoded_by_a_dry_run() {
+    let packets = "\
+        { eth(da=02:00:00:00:00:02) vlan(id=5) ipv4(sa=198.18.0.1, da=198.18.0.2, ttl=64) tcp(sp=4000, dp=80, syn) }
+        { eth(da=02:00:00:00:00:02) ipv4(sa=198.18.0.1, da=198.18.0.2) icmp4(echorequest, id=1, seq=2) \"hello\" }
+        { arp(request, sip=198.18.0.1, tip=198.18.0.2) }
+        { ipv4(sa=198.18.0.1, da=198.18.0.2) udp(sp=5000) vxlan(vni=42) eth() ipv4(da=10.0.0.2) tcp(csum=1) }";
+    golden("dry_run_any.txt", &["send", "x", "--frame", packets, "--dry-run", "--count", "4", "--quiet"]);
+    golden(
+        "dry_run_any_json.txt",
+        &["send", "x", "--frame", packets, "--dry-run", "--count", "4", "--quiet", "--json"],
+    );
 }
 
 #[test]

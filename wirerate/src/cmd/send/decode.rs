@@ -1,6 +1,5 @@
-//! A frame in readable form, decoded by `etherparse`, which shares no code with the plan.
+//! A frame of a plan as JSON, decoded by `etherparse`, which shares no code with the plan.
 
-use super::raw_frame::headline;
 use crate::out;
 use etherparse::{
     Ethernet2Slice, IpNumber, LinkExtSlice, LinkSlice, NetSlice, SlicedPacket, TransportSlice, UdpSlice,
@@ -90,7 +89,7 @@ pub enum Content {
 }
 
 /// What the signature of a frame says.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SignatureFields {
     /// Sequence number in the pktgen header.
     pub seq_num: u32,
@@ -104,7 +103,7 @@ pub struct SignatureFields {
 }
 
 /// The place of a frame in its flow.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct InFlow {
     /// The flow.
     pub flow: u32,
@@ -115,10 +114,20 @@ pub struct InFlow {
 }
 
 impl SignatureFields {
-    fn parse(payload: &[u8]) -> Option<Self> {
+    /// The signature at the start of `payload`, if there is one.
+    pub(super) fn parse(payload: &[u8]) -> Option<Self> {
         let Signature { seq_num, sec, usec, full, .. } = Signature::parse(payload)?;
         let in_flow = full.map(|full| InFlow { flow: full.flow, flow_number: full.number, run: full.run });
         Some(Self { seq_num, tv_sec: sec, tv_usec: usec, in_flow })
+    }
+
+    /// The lines that a dry run prints.
+    pub(super) fn write_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seq_num, tv_sec, tv_usec, in_flow } = self;
+        write!(f, "pktgen    seq {seq_num}  time {tv_sec}.{tv_usec:06}")?;
+        in_flow.iter().try_for_each(|InFlow { flow, flow_number, run }| {
+            write!(f, "\n  flow      {flow}  number {flow_number}  run {run}")
+        })
     }
 }
 
@@ -306,59 +315,13 @@ fn checksum(ip: &Ip, udp: &UdpSlice<'_>) -> Checksum {
     }
 }
 
-impl fmt::Display for Frame {
+impl fmt::Display for Checksum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        headline(f, self.number, self.time_ns, self.frame_len)?;
-        write!(f, "  Ethernet  {} > {}", self.src_mac, self.dst_mac)?;
-        self.vlan_ids.iter().try_for_each(|id| write!(f, "  VLAN {id}"))?;
-        for (index, label) in self.mpls.iter().enumerate() {
-            write!(f, "{}{}", if index == 0 { "  MPLS " } else { " " }, label.label)?;
-        }
-        match self.ip_id {
-            Some(id) => {
-                write!(
-                    f,
-                    "\n  IPv4      {} > {}  tos {:#04x}  ttl {}  id {id}",
-                    self.src, self.dst, self.tos, self.hop_limit
-                )?;
-            }
-            None => {
-                write!(
-                    f,
-                    "\n  IPv6      {} > {}  class {:#04x}  hops {}",
-                    self.src, self.dst, self.tos, self.hop_limit
-                )?;
-            }
-        }
-        writeln!(f, "\n  {}", self.content)
-    }
-}
-
-impl fmt::Display for Content {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ipsec { ipsec, spi, ipsec_seq_num } => {
-                write!(f, "{:<9} spi {spi:#x}  seq {ipsec_seq_num}", ipsec.to_uppercase())
-            }
-            Self::Udp { udp_src, udp_dst, udp_checksum, signature } => {
-                let checksum = match udp_checksum {
-                    Checksum::None => "none",
-                    Checksum::Right => "right",
-                    Checksum::Wrong => "WRONG",
-                };
-                write!(f, "UDP       {udp_src} > {udp_dst}  checksum {checksum}")?;
-                let Some(SignatureFields { seq_num, tv_sec, tv_usec, in_flow }) = signature else {
-                    return Ok(());
-                };
-                write!(f, "\n  pktgen    seq {seq_num}  time {tv_sec}.{tv_usec:06}")?;
-                match in_flow {
-                    None => Ok(()),
-                    Some(InFlow { flow, flow_number, run }) => {
-                        write!(f, "\n  flow      {flow}  number {flow_number}  run {run}")
-                    }
-                }
-            }
-        }
+        f.write_str(match self {
+            Self::None => "none",
+            Self::Right => "right",
+            Self::Wrong => "WRONG",
+        })
     }
 }
 
@@ -366,27 +329,30 @@ impl fmt::Display for Content {
 mod tests {
     use super::*;
     use crate::cmd::send;
+    use crate::cmd::send::raw_frame::RawFrame;
     use packet::ipsec::{Association, Associations, SecurityAssociation, Transform};
     use packet::{Config, DeviceFacts, Flags};
     use std::sync::Arc;
 
     /// The first frame of `config`, decoded.
-    fn first(mut config: Config, associations: Associations) -> Frame {
+    fn first(mut config: Config, associations: Associations) -> (Frame, Vec<u8>) {
         config.dst_min = Some([10, 0, 0, 2].into());
         let facts = DeviceFacts::default();
         let (plan, mut cursor) = send::plan(&mut config, &facts, 1, &Arc::new(associations)).unwrap();
         let mut bytes = vec![0; plan.frame_len_max() as usize];
         let len = plan.emit(&mut cursor, 0, &mut bytes);
-        Frame::decode(1, 0, &bytes[..len]).unwrap()
+        bytes.truncate(len);
+        (Frame::decode(1, 0, &bytes).unwrap(), bytes)
     }
 
     #[test]
     fn labels_are_shown_from_the_outside_in() {
         let config = Config { mpls: vec![0x0001_0e40, 0x0001_100a], ..Config::default() };
-        let frame = first(config, Associations::default());
+        let (frame, bytes) = first(config, Associations::default());
         let label = |label, class, ttl| Label { label, class, ttl };
         assert_eq!(frame.mpls, [label(16, 7, 64), label(17, 0, 10)]);
-        assert!(frame.to_string().contains("  MPLS 16 17\n  IPv4 "), "{frame}");
+        let shown = RawFrame::new(1, 0, &bytes).to_string();
+        assert!(shown.contains("  MPLS 16 17\n  IPv4 "), "{shown}");
         assert!(matches!(
             frame.content,
             Content::Udp { signature: Some(SignatureFields { seq_num: 1, .. }), .. }
@@ -407,8 +373,9 @@ mod tests {
         let ready = SecurityAssociation::new(what).expect("no key can be wrong");
         let mut config = Config { flows: 1, spi: 0x100, ..Config::default() };
         config.flags.set(Flags::IPSEC, true);
-        let frame = first(config, Associations::new(vec![ready], Vec::new()));
-        assert!(frame.to_string().ends_with("  ESP       spi 0x100  seq 7\n"), "{frame}");
+        let (frame, bytes) = first(config, Associations::new(vec![ready], Vec::new()));
+        let shown = RawFrame::new(1, 0, &bytes).to_string();
+        assert!(shown.ends_with("  ESP       spi 0x100  seq 7\n"), "{shown}");
         let json = frame.json_line();
         assert!(json.contains(r#""ipsec":"esp","spi":256,"ipsec_seq_num":7}"#), "{json}");
     }

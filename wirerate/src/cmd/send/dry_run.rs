@@ -47,8 +47,7 @@ pub fn run(mut config: Config, facts: &DeviceFacts, preview: &Preview<'_>) -> Re
     show(plan, cursor, config.count, preview)
 }
 
-/// Shows the first frames of a plan, of which `count` would be sent. A frame that is neither UDP
-/// nor IPsec is shown as bytes.
+/// Shows the first frames of a plan, of which `count` would be sent.
 ///
 /// # Errors
 /// Refused when a frame cannot be made or the file cannot be written.
@@ -66,12 +65,7 @@ pub fn show(plan: Plan, cursor: Cursor, count: u64, preview: &Preview<'_>) -> Re
             .send_burst(NonZeroU32::MIN)
             .map_err(|why| Failure::engine(format!("make frame {number}"), why, None))?;
         let Some(frame) = engine.sink_mut().pop() else { return Err(unprotected(number)) };
-        match (Frame::decode(number, time_ns, &frame), preview.json) {
-            (Ok(decoded), true) => out::text(&decoded.json_line())?,
-            (Ok(decoded), false) => out::text(&decoded.to_string())?,
-            (Err(_), true) => out::text(&RawFrame::new(number, time_ns, &frame).json_line())?,
-            (Err(_), false) => out::text(&RawFrame::new(number, time_ns, &frame).to_string())?,
-        }
+        out::text(&text_of(number, time_ns, &frame, preview.json))?;
         if let Some(file) = &mut file {
             file.add(wall_ns, frame)?;
         }
@@ -81,6 +75,18 @@ pub fn show(plan: Plan, cursor: Cursor, count: u64, preview: &Preview<'_>) -> Re
         eprintln!("wirerate: {rest}");
     }
     Ok(Outcome::Done)
+}
+
+/// A frame as text or JSON. In JSON, UDP and IPsec outside of tunnels have a schema of their own.
+fn text_of(number: u64, time_ns: u64, frame: &[u8], json: bool) -> String {
+    let shown = RawFrame::new(number, time_ns, frame);
+    if !json {
+        return shown.to_string();
+    }
+    match Frame::decode(number, time_ns, frame) {
+        Ok(decoded) if !shown.is_tunnel() => decoded.json_line(),
+        _ => shown.json_line(),
+    }
 }
 
 /// The note about frames that were not shown; a count of 0 has no end.

@@ -6,6 +6,7 @@ pub mod decode;
 pub mod device;
 pub mod dry_run;
 pub mod end_frames;
+pub mod layers;
 pub mod next_hop;
 pub mod own_frames;
 pub mod packets;

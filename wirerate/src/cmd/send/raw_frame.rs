@@ -1,17 +1,16 @@
-//! A frame as bytes, for what `decode` does not know.
+//! Any frame with its headers and bytes, as text and as JSON.
 
+use super::layers::{Layer, layers, write_text};
 use crate::out;
 use crate::units::human_duration;
 use packet::wire_len;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::fmt;
 
 /// Name and version of a frame of bytes as JSON.
 const SCHEMA: &str = "wirerate.raw-frame/1";
-/// Bytes in a line of text.
-const BYTES_PER_LINE: usize = 16;
 
-/// One frame, not decoded.
+/// One frame.
 #[derive(Clone, Debug, Serialize)]
 pub struct RawFrame {
     /// Its number in the run, from 1.
@@ -22,16 +21,32 @@ pub struct RawFrame {
     frame_len: u32,
     /// Length in bytes with FCS, preamble and gap.
     wire_len: u32,
-    /// Its bytes, hexadecimal.
-    bytes: String,
+    /// Its headers and payload.
+    layers: Vec<Layer>,
+    /// Its bytes.
+    #[serde(serialize_with = "as_hex")]
+    bytes: Vec<u8>,
+}
+
+fn as_hex<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    serializer.serialize_str(&digits)
 }
 
 impl RawFrame {
     /// Frame `number` of a run, due `time_ns` after its start.
     pub fn new(number: u64, time_ns: u64, bytes: &[u8]) -> Self {
         let frame_len = bytes.len() as u32;
-        let bytes = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        Self { number, time_ns, frame_len, wire_len: wire_len(frame_len), bytes }
+        let wire_len = wire_len(frame_len);
+        Self { number, time_ns, frame_len, wire_len, layers: layers(bytes), bytes: bytes.to_vec() }
+    }
+
+    /// True for a frame inside another one.
+    pub fn is_tunnel(&self) -> bool {
+        let is_ip = |layer: &&Layer| {
+            matches!(layer, Layer::Ethernet { .. } | Layer::Ipv4 { .. } | Layer::Ipv6 { .. })
+        };
+        self.layers.iter().filter(is_ip).count() > 2
     }
 
     /// The frame as one line of JSON.
@@ -40,29 +55,15 @@ impl RawFrame {
     }
 }
 
-/// The first line of a frame: number, length and due time.
-///
-/// # Errors
-/// Those of `f`.
-pub fn headline(f: &mut fmt::Formatter<'_>, number: u64, time_ns: u64, frame_len: u32) -> fmt::Result {
-    write!(f, "frame {number}: {frame_len} bytes, {} on the wire", wire_len(frame_len))?;
-    match time_ns {
-        0 => writeln!(f),
-        time_ns => writeln!(f, ", after {}", human_duration(time_ns)),
-    }
-}
-
 impl fmt::Display for RawFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        headline(f, self.number, self.time_ns, self.frame_len)?;
-        for (row, digits) in self.bytes.as_bytes().chunks(2 * BYTES_PER_LINE).enumerate() {
-            write!(f, "  {:04x} ", row * BYTES_PER_LINE)?;
-            for byte in digits.chunks(2) {
-                write!(f, " {}", String::from_utf8_lossy(byte))?;
-            }
-            writeln!(f)?;
+        let Self { number, frame_len, wire_len, .. } = self;
+        write!(f, "frame {number}: {frame_len} bytes, {wire_len} on the wire")?;
+        match self.time_ns {
+            0 => writeln!(f)?,
+            time_ns => writeln!(f, ", after {}", human_duration(time_ns))?,
         }
-        Ok(())
+        write_text(f, &self.layers, &self.bytes)
     }
 }
 
@@ -71,12 +72,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_in_lines_of_sixteen() {
-        let bytes: Vec<u8> = (0..18).collect();
-        let text = RawFrame::new(3, 0, &bytes).to_string();
+    fn bytes_of_no_protocol_are_rows_of_sixteen() {
+        let bytes: Vec<u8> = (0..32).collect();
+        let frame = RawFrame::new(3, 0, &bytes);
+        let text = frame.to_string();
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0], "frame 3: 18 bytes, 84 on the wire");
-        assert_eq!(lines[1], "  0000  00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f");
-        assert_eq!(lines[2..], ["  0010  10 11"]);
+        assert_eq!(lines[0], "frame 3: 32 bytes, 84 on the wire");
+        assert_eq!(lines[1], "  Ethernet  06:07:08:09:0a:0b > 00:01:02:03:04:05  type 0x0c0d");
+        assert_eq!(lines[2], "  payload   18 bytes");
+        assert_eq!(lines[3], "    000e  0e 0f 10 11 12 13 14 15 16 17 18 19 1a 1b 1c 1d");
+        assert_eq!(lines[4..], ["    001e  1e 1f"]);
+        let json = frame.json_line();
+        assert!(json.contains(r#"{"protocol":"payload","offset":14,"len":18}],"bytes":"000102"#), "{json}");
     }
 }
