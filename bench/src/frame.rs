@@ -68,6 +68,30 @@ pub(crate) fn trafgen_moving(frame: &[u8], with_checksum: bool) -> String {
     )
 }
 
+/// A TCP SYN of 60 bytes in the language of trafgen, from random addresses and ports.
+pub(crate) fn syn(src_mac: MacAddr) -> String {
+    format!(
+        "{{ eth(da={UNUSED_MAC}, sa={src_mac}), ipv4(sa=drnd(), da={DST}, ttl=64), tcp(sp=drnd(), dp=80, syn), fill(0, 6) }}"
+    )
+}
+
+/// UDP in VXLAN, with random ports inside and outside, so that all four checksums change.
+pub(crate) fn vxlan(src_mac: MacAddr, src: Ipv4Addr) -> String {
+    format!(
+        "{{ eth(da={UNUSED_MAC}, sa={src_mac}), ipv4(id=dinc(), sa={src}, da={DST}, ttl=64), udp(sp=drnd()), vxlan(vni=42), \
+           eth(da={UNUSED_MAC}, sa={src_mac}), ipv4(sa=198.19.0.1, da=dinc(), ttl=64), udp(sp=drnd(), dp=9) }}"
+    )
+}
+
+/// UDP of 60 bytes with sixteen fields that count.
+pub(crate) fn sixteen_fields(src_mac: MacAddr) -> String {
+    let payload = "dinc(0, 255), ".repeat(10);
+    format!(
+        "{{ eth(da={UNUSED_MAC}, sa={src_mac}), ipv4(id=dinc(), ttl=dinc(1, 64), sa=dinc(), da=dinc()), \
+           udp(sp=dinc(), dp=dinc()), {payload}fill(0, 8) }}"
+    )
+}
+
 /// These frames in turns as a pcap file of at least `count_min`.
 pub(crate) fn write_pcap(path: &Path, turn: &[Vec<u8>], count_min: usize) -> Result<()> {
     let header = pcap::Header {

@@ -5,7 +5,7 @@
 
 use crate::facts::Ticks;
 use crate::frame;
-use crate::generators::{Contender, SendJob, Work};
+use crate::generators::{Contender, STREAMS, SendJob, Work, stream_file};
 use crate::programs::Programs;
 use crate::report::{self, BenchReport, LoadPoint, ResultRow, mpps};
 use crate::running::Running;
@@ -189,8 +189,21 @@ fn associate(bed: &Testbed) -> Result<Option<&'static str>> {
     Ok(if ip("get", &[])? || ip("add", &KEYS)? { None } else { Some("this kernel has no ESP") })
 }
 
-/// The frames of a job as a pcap file, which is made where it is not there yet.
-pub(crate) fn frames_file(bed: &Testbed, contender: &Contender, frame_len: usize) -> Result<PathBuf> {
+/// The frames of a job as a file, which is made where it is not there yet: streams of `count`
+/// frames for the generator of streams, pcap for the others.
+pub(crate) fn frames_file(
+    bed: &Testbed,
+    contender: &Contender,
+    frame_len: usize,
+    count: u64,
+) -> Result<PathBuf> {
+    if contender.tool.name == STREAMS {
+        let path = bed.file(&format!("streams-{frame_len}-{count}.json"));
+        let job = SendJob { count, ..SendJob::plain(bed.tx(), &[], frame_len) };
+        std::fs::write(&path, stream_file(&job))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        return Ok(path);
+    }
     let kind = if contender.work == Work::Imix { "imix".to_owned() } else { frame_len.to_string() };
     let path = bed.file(&format!("frames-{kind}.pcap"));
     if !path.exists() {
@@ -204,7 +217,7 @@ pub(crate) fn frames_file(bed: &Testbed, contender: &Contender, frame_len: usize
 
 impl SenderComparison<'_> {
     fn start(&self, entrant: &Entrant, count: u64) -> Result<Running> {
-        let frames = frames_file(self.bed, &entrant.contender, self.cell.frame_len)?;
+        let frames = frames_file(self.bed, &entrant.contender, self.cell.frame_len, count)?;
         let work = entrant.contender.work;
         let plain = SendJob::plain(self.bed.tx(), &self.cpus, self.cell.frame_len);
         Running::start(
@@ -326,7 +339,7 @@ impl SenderComparison<'_> {
             for (theirs, rival) in all.iter().enumerate() {
                 let is_rival = ours != theirs && sweep.against.contains(&rival.contender.name);
                 if is_rival {
-                    let goal = sweep.goals.get(&rival.contender.name).filter(|_| ours == 0).copied();
+                    let goal = sweep.goal(ours, &entrant.contender.name, &rival.contender.name);
                     let pair = ((ours, &entrant.contender), (theirs, &rival.contender));
                     self.ratio(pair.0, pair.1, goal, &measured, report)?;
                 }

@@ -18,6 +18,10 @@ pub(crate) const IMIX: [(usize, usize); 3] = [(60, 7), (594, 4), (1514, 1)];
 
 /// What the script of the control files says before the time of day at which it starts.
 pub(crate) const STARTS: &str = "starts";
+/// The generator of several streams, which reads them from a file.
+pub(crate) const STREAMS: &str = "streams";
+/// Streams of that file.
+const STREAM_COUNT: u64 = 64;
 
 /// What is in the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +42,25 @@ pub(crate) enum Work {
     Ipsec,
     /// So many destinations open at a time, 16 frames each.
     Flows(u32),
+    /// A packet in trafgen's language.
+    Packet(Packet),
+}
+
+/// Packets in trafgen's language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Packet {
+    /// The plain frame as bytes.
+    Static,
+    /// Its address and ports count.
+    Dynamic,
+    /// The same with checksums.
+    Checksummed,
+    /// A TCP SYN from random addresses and ports, both checksums.
+    Syn,
+    /// VXLAN, inner and outer checksums.
+    Vxlan,
+    /// Sixteen fields that count, both checksums.
+    Fields,
 }
 
 impl Work {
@@ -50,6 +73,12 @@ impl Work {
             "rich" => Self::Rich,
             "imix" => Self::Imix,
             "ipsec" => Self::Ipsec,
+            "static" => Self::Packet(Packet::Static),
+            "dynamic" => Self::Packet(Packet::Dynamic),
+            "checksummed" => Self::Packet(Packet::Checksummed),
+            "syn" => Self::Packet(Packet::Syn),
+            "vxlan" => Self::Packet(Packet::Vxlan),
+            "fields" => Self::Packet(Packet::Fields),
             _ => Self::Flows(word.strip_prefix("flows-")?.parse().ok().filter(|flows| *flows > 0)?),
         })
     }
@@ -66,6 +95,12 @@ impl Work {
             Self::Ipsec => ", ESP".to_owned(),
             Self::Flows(1) => ", 1 flow".to_owned(),
             Self::Flows(flows) => format!(", {flows} flows"),
+            Self::Packet(Packet::Static) => ", packet of bytes".to_owned(),
+            Self::Packet(Packet::Dynamic) => ", packet with counted bytes".to_owned(),
+            Self::Packet(Packet::Checksummed) => ", counted bytes and checksums".to_owned(),
+            Self::Packet(Packet::Syn) => ", random SYN".to_owned(),
+            Self::Packet(Packet::Vxlan) => ", VXLAN".to_owned(),
+            Self::Packet(Packet::Fields) => ", 16 moving fields".to_owned(),
         }
     }
 }
@@ -87,7 +122,7 @@ pub(crate) struct SendJob<'a> {
     pub(crate) pace_pps: Option<u64>,
     /// Device instances that share the count, for the control files.
     pub(crate) instances: u64,
-    /// The same frames in a pcap file, for who reads one.
+    /// The same frames in a pcap file, or its streams in a JSON file, for who reads one.
     pub(crate) frames: &'a Path,
 }
 
@@ -96,6 +131,18 @@ impl<'a> SendJob<'a> {
     pub(crate) fn plain(end: &'a LabEnd, cpus: &'a [u32], frame_len: usize) -> Self {
         let frames = Path::new("");
         Self { end, cpus, frame_len, count: 0, work: Work::Plain, pace_pps: None, instances: 1, frames }
+    }
+
+    /// The packet in trafgen's language.
+    fn packet(&self, packet: Packet) -> String {
+        match packet {
+            Packet::Static => frame::trafgen(&self.frame()),
+            Packet::Dynamic => frame::trafgen_moving(&self.frame(), false),
+            Packet::Checksummed => frame::trafgen_moving(&self.frame(), true),
+            Packet::Syn => frame::syn(self.end.mac),
+            Packet::Vxlan => frame::vxlan(self.end.mac, self.end.v4),
+            Packet::Fields => frame::sixteen_fields(self.end.mac),
+        }
     }
 
     fn frame(&self) -> Vec<u8> {
@@ -112,6 +159,16 @@ impl<'a> SendJob<'a> {
             _ => vec![self.frame()],
         }
     }
+}
+
+/// The file of the generator [`STREAMS`]: equal streams of the plain frame that share the count.
+pub(crate) fn stream_file(job: &SendJob<'_>) -> String {
+    let (dst_mac, dst, src, size) = (frame::UNUSED_MAC, frame::DST, job.end.v4, job.frame_len);
+    let count = job.count / STREAM_COUNT;
+    let stream = format!(
+        r#"{{"dst-mac": "{dst_mac}", "dst": "{dst}", "src": "{src}", "size": {size}, "count": {count}, "no-timestamp": true}}"#
+    );
+    format!("[{}]", vec![stream; STREAM_COUNT as usize].join(",\n"))
 }
 
 /// A generator. It is ready when the first frame arrives, and sends exactly the frames it is asked
@@ -235,12 +292,20 @@ pub(crate) const GENERATORS: &[Generator] = &[
         ..wirerate("replay", "replay of a file, xdp", replay)
     },
     Generator {
+        can: |work| work == Work::Plain,
+        is_paced: false,
+        ..wirerate(STREAMS, "xdp, 64 streams", streams)
+    },
+    Generator {
         program: ToolProgram::Against,
         ..wirerate("against", "xdp of the other wirerate", |job| send("xdp", job))
     },
     Generator {
         is_single: false,
-        can: |work| matches!(work, Work::Plain | Work::Ranges | Work::Rich | Work::Imix),
+        can: |work| {
+            let is_packet = matches!(work, Work::Packet(packet) if packet != Packet::Vxlan);
+            is_packet || matches!(work, Work::Plain | Work::Ranges | Work::Rich | Work::Imix)
+        },
         words: |job| {
             let rate = job.pace_pps.map(|pps| ["--rate".to_owned(), format!("{pps}pps")]);
             trafgen(job, rate.as_slice().as_flattened())
@@ -280,12 +345,15 @@ pub(crate) const GENERATORS: &[Generator] = &[
 
 /// `wirerate send` by one engine.
 pub(crate) fn send(engine: &str, job: &SendJob<'_>) -> Vec<String> {
-    let (size, count) = (job.frame_len.to_string(), job.count.to_string());
+    if let Work::Packet(packet) = job.work {
+        let mut words = run_words(engine, job);
+        words.extend(["--frame".to_owned(), job.packet(packet)]);
+        return words;
+    }
+    let size = job.frame_len.to_string();
     let (dst_mac, dst) = (frame::UNUSED_MAC.to_string(), frame::DST.to_string());
-    let cpus: Vec<String> = job.cpus.iter().map(u32::to_string).collect();
-    let mut words = owned(&["send", job.end.ifname, "--engine", engine, "--src", &job.end.v4.to_string()]);
-    words.extend(netns(job.end));
-    words.extend(owned(&["--dst-mac", &dst_mac, "--cpus", &cpus.join(","), "--count", &count, "--json"]));
+    let mut words = run_words(engine, job);
+    words.extend(owned(&["--src", &job.end.v4.to_string(), "--dst-mac", &dst_mac]));
     let fixed = ["--dst", dst.as_str()];
     let (flows, imix) = match job.work {
         Work::Flows(flows) => (flows.to_string(), String::new()),
@@ -299,6 +367,7 @@ pub(crate) fn send(engine: &str, job: &SendJob<'_>) -> Vec<String> {
         Work::Imix => &[&fixed, &["--imix", &imix]],
         Work::Ipsec => &[&fixed, &["--ipsec"]],
         Work::Flows(_) => &[FLOWS, &["--flows", &flows]],
+        Work::Packet(_) => unreachable!("its words are above"),
     };
     words.extend(owned(&more.concat()));
     if job.work != Work::Imix {
@@ -310,8 +379,28 @@ pub(crate) fn send(engine: &str, job: &SendJob<'_>) -> Vec<String> {
     if engine == "af_xdp" && job.cpus.len() > 1 {
         words.extend(owned(&["--queues", "cpu"]));
     }
+    words
+}
+
+/// The device, the engine and the CPUs of `wirerate send`.
+fn device_words(engine: &str, job: &SendJob<'_>) -> Vec<String> {
+    let cpus: Vec<String> = job.cpus.iter().map(u32::to_string).collect();
+    let words = owned(&["send", job.end.ifname, "--engine", engine, "--cpus", &cpus.join(",")]);
+    [words, netns(job.end)].concat()
+}
+
+/// Options of a run of `wirerate send`, whatever its frames.
+fn run_words(engine: &str, job: &SendJob<'_>) -> Vec<String> {
+    let mut words = device_words(engine, job);
+    words.extend(owned(&["--count", &job.count.to_string(), "--json"]));
     words.extend(job.pace_pps.iter().flat_map(|pps| ["--pps".to_owned(), pps.to_string()]));
     words
+}
+
+/// `wirerate send` of the streams in a file, whose counts they are.
+fn streams(job: &SendJob<'_>) -> Vec<String> {
+    let file = job.frames.to_str().expect("our own names are UTF-8");
+    [device_words("xdp", job), owned(&["--json", "--streams", file])].concat()
 }
 
 /// `wirerate replay` of the file that tcpreplay gets, again and again.
@@ -360,6 +449,7 @@ fn trafgen(job: &SendJob<'_>, more: &[String]) -> Vec<String> {
     words.push(match job.work {
         Work::Ranges => frame::trafgen_moving(&job.frame(), false),
         Work::Rich => frame::trafgen_moving(&job.frame(), true),
+        Work::Packet(packet) => job.packet(packet),
         _ => job.turn().iter().map(|frame| frame::trafgen(frame)).collect::<Vec<_>>().join(" "),
     });
     words
@@ -415,6 +505,9 @@ mod tests {
         let (wirerate, own) = ("/w".into(), "/o".into());
         let programs = Programs { wirerate, against: None, own, only: Vec::new(), has_peers: false };
         let taking_part = GENERATORS.iter().filter(|tool| tool.takes_part(&programs)).map(|tool| tool.name);
-        assert_eq!(taking_part.collect::<Vec<_>>(), ["xdp", "skb", "af_packet", "af_xdp", "files", "replay"]);
+        assert_eq!(
+            taking_part.collect::<Vec<_>>(),
+            ["xdp", "skb", "af_packet", "af_xdp", "files", "replay", "streams"]
+        );
     }
 }

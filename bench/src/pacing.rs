@@ -128,7 +128,7 @@ impl PacingTrials<'_> {
         let (bed, file) = (self.bed, self.bed.file("paced.pcapng"));
         let capture = self.capture(&file)?;
         let before = bed.settled()?;
-        let frames = frames_file(bed, &entrant.contender, FRAME_LEN)?;
+        let frames = frames_file(bed, &entrant.contender, FRAME_LEN, 0)?;
         let (cpus, work) = ([bed.generator_cpu], entrant.contender.work);
         let job = SendJob { work, frames: &frames, ..SendJob::plain(bed.tx(), &cpus, FRAME_LEN) };
         let job = SendJob { count: entrant.contender.tool.plenty, pace_pps: Some(asked_pps), ..job };

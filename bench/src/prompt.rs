@@ -103,7 +103,7 @@ fn ms(time: Estimate) -> Estimate {
 }
 
 fn start(bed: &Testbed, entrant: &Entrant, count: u64) -> Result<Running> {
-    let frames = frames_file(bed, &entrant.contender, FRAME_LEN)?;
+    let frames = frames_file(bed, &entrant.contender, FRAME_LEN, 0)?;
     let (cpus, work) = ([bed.generator_cpu], entrant.contender.work);
     let job = SendJob { count, work, frames: &frames, ..SendJob::plain(bed.tx(), &cpus, FRAME_LEN) };
     Running::start(&entrant.program, &entrant.contender, &job)

@@ -18,6 +18,7 @@ pub(crate) fn write(known: &Known, text: &mut String) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     figures.extend(plain(known, text)?);
     work(known, text)?;
+    packets(known, text)?;
     figures.extend(pace(known, text)?);
     prompt(known, text)?;
     figures.extend(captures(known, text)?);
@@ -151,6 +152,29 @@ fn work(known: &Known, text: &mut String) -> Result<()> {
             let ratio = |against: &str| text_of(entry.ratios.get(against).copied(), 1.0);
             let (rate, cost) = (text_of(entry.rate, 1e6), text_of(entry.cost, 1.0));
             writeln!(text, "| {name} | {rate} | {cost} | {} | {} |", ratio("xdp"), ratio("trafgen/rich"))?;
+        }
+        text.push('\n');
+    }
+    Ok(())
+}
+
+fn packets(known: &Known, text: &mut String) -> Result<()> {
+    let cells = known.cells_of(|case| case == "frames");
+    if cells.is_empty() {
+        return Ok(());
+    }
+    *text += "## Generators: packets in trafgen's language\n\n`syn`: TCP from random addresses and ports. `vxlan`: UDP in VXLAN, \
+              104 bytes. `fields`: 16 fields\nthat count. All with their checksums. `static`, `dynamic`, `checksummed`: \
+              the same text for trafgen. \"of\nxdp\": ratio to the plain rate.\n\n";
+    for ((_, frame_len, _), entries) in cells {
+        writeln!(text, "{frame_len} bytes, one CPU:\n")?;
+        *text += "| tool | Mpps | CPU ns per frame | of xdp | of trafgen |\n|---|---|---|---|---|\n";
+        for (name, entry) in sorted(entries) {
+            let ratio = |against: &str| text_of(entry.ratios.get(against).copied(), 1.0);
+            let (rate, cost) = (text_of(entry.rate, 1e6), text_of(entry.cost, 1.0));
+            let same =
+                name.split_once('/').map_or(String::new(), |(_, work)| ratio(&format!("trafgen/{work}")));
+            writeln!(text, "| {name} | {rate} | {cost} | {} | {same} |", ratio("xdp"))?;
         }
         text.push('\n');
     }

@@ -85,9 +85,10 @@ pub(crate) struct Sweep {
     tools: Vec<String>,
     /// Whom wirerate is compared with.
     pub(crate) against: Vec<String>,
-    /// How many times the rate of a tool the first one aims at.
+    /// How many times the rate of a tool the first one aims at, or `A of B`: how many times the
+    /// rate of B tool A aims at.
     #[serde(default)]
-    pub(crate) goals: BTreeMap<String, f64>,
+    goals: BTreeMap<String, f64>,
     /// Without FCS, in bytes.
     frame_len: Vec<usize>,
     /// Numbers of CPUs.
@@ -166,6 +167,13 @@ impl Sweep {
         frame_len.iter().flat_map(|len| cpus.iter().map(|cpus| (*len, *cpus))).collect()
     }
 
+    /// How many times the rate of `their` the tool `our` aims at, which has this place among the
+    /// tools.
+    pub(crate) fn goal(&self, place: usize, our: &str, their: &str) -> Option<f64> {
+        let of_first = || self.goals.get(their).filter(|_| place == 0);
+        self.goals.get(&format!("{our} of {their}")).or_else(of_first).copied()
+    }
+
     fn check(&self) -> Result<()> {
         let name = &self.name;
         let is_whole = !(self.tools.is_empty() || self.frame_len.is_empty() || self.cpus.is_empty());
@@ -176,7 +184,8 @@ impl Sweep {
         );
         ensure!(self.cpus.iter().all(|cpus| (1..=2).contains(cpus)), "{name}: cpus is 1 or 2");
         self.contenders()?.iter().try_for_each(|contender| contender.check(false))?;
-        self.against.iter().chain(self.goals.keys()).try_for_each(|name| Contender::of(name).map(drop))
+        let aims = self.goals.keys().flat_map(|goal| goal.split(" of "));
+        self.against.iter().map(String::as_str).chain(aims).try_for_each(|name| Contender::of(name).map(drop))
     }
 }
 
@@ -216,6 +225,16 @@ mod tests {
     }
 
     #[test]
+    fn goals_are_those_of_the_first_tool_or_of_a_pair() {
+        let plan = BenchPlan::built_in(BenchSize::Quick).expect("it is right");
+        let sweep = |name: &str| plan.generate.iter().find(|sweep| sweep.name == name).expect("it is there");
+        let (plain, frames) = (sweep("plain"), sweep("frames"));
+        assert_eq!((plain.goal(0, "xdp", "trafgen"), plain.goal(1, "skb", "trafgen")), (Some(12.0), None));
+        assert_eq!(frames.goal(1, "xdp/vxlan", "xdp"), Some(0.6));
+        assert_eq!(frames.goal(1, "xdp/static", "trafgen/dynamic"), None);
+    }
+
+    #[test]
     fn tiny_takes_each_value_once_and_the_others_each_with_each() {
         let mut sweep = BenchPlan::built_in(BenchSize::Full).expect("it is right").generate.remove(0);
         (sweep.frame_len, sweep.cpus) = (vec![60, 256, 1514], vec![1, 2]);
@@ -236,6 +255,7 @@ mod tests {
         assert!(refused("\"sendmmsg\"]", "\"sendmsg\"]").contains("no tool \"sendmsg\""));
         assert!(refused("\"sendmmsg\"]", "\"sendmmsg/imix\"]").contains("sendmmsg/imix"));
         assert!(refused("\"mausezahn\"]", "\"sendmmsg\"]").contains("sendmmsg"));
+        assert!(refused("\"xdp/syn of xdp\"", "\"xdp/sin of xdp\"").contains("xdp/sin"));
         assert!(refused("frame_len = [60]", "frame_len = [59]").contains("60 to 1514"));
         assert!(refused("rounds = 1", "round = 1").contains("round"));
         assert!(refused("[size.tiny]", "[size.small]").contains("[size.tiny]"));
