@@ -8,8 +8,9 @@ use frames::{
     CaptureFrames, ConfigError, Expander, FRAME_BYTES_MAX, FrameSpec, PacketOrder, ParseSettings, parse,
 };
 use packet::Rng;
+use std::fs::File;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// Capture files of a few frames.
@@ -61,35 +62,60 @@ fn frames_are_those_of_the_installed_trafgen() {
         return;
     }
     testkit::fuzz("frames_are_those_of_the_installed_trafgen", |seed| {
-        let config = write::config(&mut Rng(seed));
-        let count = 1 + Rng(seed ^ 1).below(12) as usize;
-        let Some(recorded) = run_trafgen(&config, count) else { return };
-        let specs = read(config.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{config}"));
-        let mut expander = Expander::new(&specs, PacketOrder::RoundRobin, 1);
-        for (number, recorded) in recorded.iter().enumerate() {
-            let frame = expander.next_frame().expect("there are packets");
-            let at = format!("\nframe {number} of {config}");
-            verify::checksums_are_right(frame, &at);
-            verify::equal_but_for_checksums(frame, recorded, &at);
-        }
+        compare(seed);
     });
 }
 
-/// The frames that trafgen writes; `None` where it fails while it frees its memory.
+/// The same for configurations that are the same in each run.
+#[test]
+fn a_hundred_configurations_give_the_frames_of_the_installed_trafgen() {
+    if !testkit::has_program("trafgen") {
+        return;
+    }
+    let compared = (0..110).filter(|seed| compare(*seed)).count();
+    assert!(compared >= 100, "trafgen hangs or crashes on {} of 110", 110 - compared);
+}
+
+/// Compares the frames of a random configuration. False if trafgen hangs or crashes on it.
+fn compare(seed: u64) -> bool {
+    let config = write::config(&mut Rng(seed));
+    let count = 1 + Rng(seed ^ 1).below(12) as usize;
+    let Some(recorded) = run_trafgen(&config, count) else { return false };
+    let specs = read(config.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{config}"));
+    let mut expander = Expander::new(&specs, PacketOrder::RoundRobin, 1);
+    for (number, recorded) in recorded.iter().enumerate() {
+        let frame = expander.next_frame().expect("there are packets");
+        let at = format!("\nframe {number} of {config}");
+        verify::checksums_are_right(frame, &at);
+        verify::equal_but_for_checksums(frame, recorded, &at);
+    }
+    true
+}
+
+/// trafgen takes a few milliseconds, or hangs.
+const TRAFGEN_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// The frames that trafgen writes; `None` where it hangs, or fails while it frees its memory.
 fn run_trafgen(config: &str, count: usize) -> Option<Vec<Vec<u8>>> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("trafgen-{}", std::process::id()));
+    // Tests run side by side.
+    let thread = format!("{:?}", std::thread::current().id()).replace(['(', ')'], "");
+    let name = format!("trafgen-{}-{thread}", std::process::id());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&folder).expect("a folder for the files");
     std::fs::write(folder.join("c.cfg"), config).expect("the configuration can be written");
     let _ = std::fs::remove_file(folder.join("c.pcap"));
     let count_text = count.to_string();
     let arguments = ["-i", "c.cfg", "-o", "c.pcap", "-n", &count_text, "-P", "1"];
-    let run = Command::new("trafgen").args(arguments).current_dir(&folder).output().expect("it is installed");
-    let errors = String::from_utf8_lossy(&run.stderr);
+    let errors = File::create(folder.join("errors")).expect("a file for its errors");
+    let mut command = Command::new("trafgen");
+    command.args(arguments).current_dir(&folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+    let status = finished(command.spawn().expect("it is installed"))?;
+    let errors = std::fs::read_to_string(folder.join("errors")).expect("its errors are text");
     if errors.starts_with("xfree: NULL pointer") {
         return None;
     }
-    assert!(run.status.success(), "{errors}\n{config}");
-    let file = std::fs::File::open(folder.join("c.pcap")).expect("trafgen wrote a file");
+    assert!(status.success(), "{errors}\n{config}");
+    let file = File::open(folder.join("c.pcap")).expect("trafgen wrote a file");
     let mut reader = pcapng::pcap::Reader::new(file).expect("it is a pcap file");
     let mut frames = Vec::new();
     while let Some(record) = reader.next_record().expect("its records are whole") {
@@ -97,6 +123,23 @@ fn run_trafgen(config: &str, count: usize) -> Option<Vec<Vec<u8>>> {
     }
     assert_eq!(frames.len(), count, "{config}");
     Some(frames)
+}
+
+/// Its exit status; `None` after it was killed because it hung.
+fn finished(mut child: Child) -> Option<ExitStatus> {
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().expect("it is our child") {
+            return Some(status);
+        }
+        if started.elapsed() > TRAFGEN_TIME_MAX {
+            child.kill().expect("it is our child");
+            child.wait().expect("it is our child");
+            return None;
+        }
+        // The standard library has no wait with a timeout.
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 #[test]
