@@ -19,10 +19,10 @@ pub struct Habit {
     pub tries: &'static [&'static str],
 }
 
-const UDP_ONLY: &str = "send has other frames than UDP in trafgen's packet language only";
-const SYN: &str =
+const MORE: &str = "send has options for TCP, ICMP and ARP; trafgen's packet language has the rest";
+const OWN_FRAME: &str =
     "--frame '{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2, ttl=64), tcp(dp=80, syn) }' (docs/frames.md)";
-const NO_TUNNEL: &str = "tunnels are in trafgen's packet language";
+const NO_TUNNEL: &str = "--vxlan and --gre are options; other tunnels are in trafgen's packet language";
 const NO_MEASUREMENT: &str = "send does not see what arrives";
 const NO_SOCKET: &str = "send opens no connection and no socket";
 const OTHER_NAME: &str = "it has another name here";
@@ -32,41 +32,24 @@ const TCPDUMP: &str = "wirerate capture DEV -w - | tcpdump -n -r -";
 
 /// What wirerate has for the options of other tools.
 pub const HABITS: &[Habit] = &[
-    habit(&["--tcp", "--syn", "--flags", "--proto", "--protocol"], UDP_ONLY, &[SYN]),
-    habit(
-        &["--icmp", "--ping"],
-        UDP_ONLY,
-        &[
-            "--frame '{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2, ttl=64), icmp4(echorequest) }' (docs/frames.md)",
-        ],
-    ),
+    habit(&["--ping"], OTHER_NAME, &["--icmp echo"]),
     habit(
         &["--sctp"],
-        UDP_ONLY,
+        MORE,
         &[
             "--frame '{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2, ttl=64), sctp(dp=80) }' (docs/frames.md)",
         ],
     ),
+    habit(&["--igmp", "--proto", "--protocol", "--flags"], MORE, &["--tcp --syn", "--icmp echo", OWN_FRAME]),
     habit(
-        &["--hex", "--payload", "--data", "--conf", "--pattern"],
-        "payloads of your own are in trafgen's packet language",
-        &[
-            "--frame '{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2, ttl=64), udp(dp=7), \"hello\" }' (docs/frames.md)",
-        ],
+        &["--ack", "--fin", "--rst", "--psh"],
+        "one option makes a SYN, the others are in the language",
+        &[OWN_FRAME],
     ),
     habit(
-        &["--vxlan"],
-        NO_TUNNEL,
-        &[
-            "--frame '{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2, ttl=64), udp(), vxlan(vni=5), eth(), ipv4(ttl=64), udp() }' (docs/frames.md)",
-        ],
-    ),
-    habit(
-        &["--gre"],
-        NO_TUNNEL,
-        &[
-            "--frame '{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2, ttl=64), gre(), ipv4(ttl=64), udp() }' (docs/frames.md)",
-        ],
+        &["--hex", "--data", "--conf", "--pattern"],
+        OTHER_NAME,
+        &["--payload 0x68656c6c6f (or text, or @FILE)"],
     ),
     habit(
         &["--geneve"],
@@ -214,11 +197,7 @@ pub const HABITS: &[Habit] = &[
         &["--json (plain numbers)", "--cpus 1"],
     ),
     habit(&["--format"], "units are chosen by size", &["--json (plain numbers)"]),
-    habit(
-        &["--ttl"],
-        "the time to live is 32, as in pktgen",
-        &["--frame '{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2, ttl=64), udp(dp=9) }' (docs/frames.md)"],
-    ),
+    habit(&["--hop-limit", "--hlim"], OTHER_NAME, &["--ttl 64"]),
     habit(
         &["-D", "--daemon"],
         "send stays in the foreground",

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 fn sources(dir: &Path, into: &mut String) {
     for entry in fs::read_dir(dir).expect("the source can be read").flatten() {
@@ -137,4 +138,82 @@ fn the_page_of_pktgen_commands_is_what_help_prints() {
         fs::write(&page, &expected).expect("the page can be written");
     }
     assert_eq!(fs::read_to_string(&page).expect("the page is there"), expected, "UPDATE=1 rewrites it");
+}
+
+/// Lines of the cookbook of docs/frames.md: the packets to paste, and what tshark shows of them.
+struct Recipe {
+    command: Vec<String>,
+    shown: String,
+}
+
+fn recipes(cookbook: &str) -> Vec<Recipe> {
+    let blocks: Vec<String> = cookbook
+        .split("\n\n")
+        .filter(|block| block.starts_with("    "))
+        .map(|block| {
+            block.lines().map(|line| line.trim_start().trim_end_matches('\\')).collect::<Vec<_>>().join(" ")
+        })
+        .collect();
+    blocks.chunks(2).map(|pair| Recipe { command: shell_words(&pair[0]), shown: pair[1].clone() }).collect()
+}
+
+/// Each line of the cookbook makes the frame that the page shows, and tshark finds no fault in it.
+#[test]
+fn tshark_shows_what_the_cookbook_of_frames_says() {
+    if !testkit::has_program("tshark") {
+        return;
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/frames.md");
+    let text = fs::read_to_string(&page).expect("the page is there");
+    let (before, rest) = text.split_once("<!-- cookbook -->\n").expect("it has a cookbook");
+    let (cookbook, after) = rest.split_once("<!-- end of cookbook -->\n").expect("it has an end");
+    let mut updated = cookbook.to_owned();
+    let recipes = recipes(cookbook);
+    assert!(recipes.len() >= 20, "{}", recipes.len());
+    for Recipe { command, shown } in recipes {
+        assert_eq!(command[..3], ["wirerate", "send", "veth0"], "{command:?}");
+        let seen = tshark_of(&command[3..]);
+        if std::env::var_os("UPDATE").is_some() {
+            updated = updated.replacen(&format!("\n    {shown}\n"), &format!("\n    {seen}\n"), 1);
+        } else {
+            assert_eq!(seen, shown, "{command:?}\nUPDATE=1 rewrites it");
+        }
+    }
+    if updated != cookbook {
+        let updated = format!("{before}<!-- cookbook -->\n{updated}<!-- end of cookbook -->\n{after}");
+        fs::write(&page, updated).expect("the page can be written");
+    }
+}
+
+/// What tshark shows of the first frame of a line; a checksum that is wrong and a malformed frame
+/// are failures.
+fn tshark_of(words: &[String]) -> String {
+    let path = std::env::temp_dir().join(format!("wirerate-cookbook-{}.pcapng", std::process::id()));
+    let file = path.to_str().expect("a plain path");
+    let made = Command::new(env!("CARGO_BIN_EXE_wirerate"))
+        .args(["send", "no-such-dev", "--dry-run=1", "--seed", "1", "--write", file])
+        .args(words)
+        .output()
+        .expect("the binary under test starts");
+    assert!(made.status.success(), "{words:?}: {}", String::from_utf8_lossy(&made.stderr));
+    let decoded = String::from_utf8_lossy(&made.stdout);
+    assert!(!decoded.contains("WRONG"), "{words:?}: {decoded}");
+    let checks = ["ip.check_checksum", "tcp.check_checksum", "udp.check_checksum", "sctp.checksum"];
+    let tshark = |more: &[&str]| {
+        let mut command = Command::new("tshark");
+        command
+            .args(["-n", "-r", file])
+            .args(checks.iter().flat_map(|check| ["-o".to_owned(), format!("{check}:TRUE")]));
+        let output = command.args(more).output().expect("tshark is installed");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("it prints UTF-8").trim().to_owned()
+    };
+    let bad: Vec<String> = ["ip", "tcp", "udp", "icmp", "icmpv6", "igmp", "sctp"]
+        .map(|protocol| format!("{protocol}.checksum.status == Bad"))
+        .into();
+    assert_eq!(tshark(&["-Y", &format!("_ws.malformed or {}", bad.join(" or "))]), "", "{words:?}");
+    // Number and time come first.
+    let line = tshark(&[]);
+    fs::remove_file(&path).expect("the file is there");
+    line.split_whitespace().skip(2).collect::<Vec<_>>().join(" ")
 }

@@ -214,6 +214,64 @@ fn any_frame_is_decoded_by_a_dry_run() {
     );
 }
 
+/// The packet that the options describe, as `--dry-run` prints it, makes the same frames.
+#[test]
+fn options_and_the_packet_that_a_dry_run_prints_make_the_same_frames() {
+    for options in [
+        "--tcp --syn --dport 80 --sport 1024-65535 --random udp-src,src --src 10.0.0.0/8",
+        "--icmp echo --payload hello --ttl 3 --vlan 5 --svlan 6",
+        "--arp --size 60",
+        "--vxlan 42 --tcp --inner-dst 10.0.0.1-10.0.0.9",
+        "--gre --inner-dst fd00::2 --payload 0x00ff22",
+    ] {
+        let run = ["send", "x", "--seed", "5", "--count", "9", "--dry-run=9"];
+        let to = ["--dst", "198.18.0.2", "--dst-mac", "02:00:00:00:00:02"];
+        let by_options: Vec<&str> = run.into_iter().chain(to).chain(options.split(' ')).collect();
+        let by_options = wirerate(&by_options);
+        assert_eq!(by_options.status, 0, "{}", by_options.stderr);
+        let packet = by_options.stderr.lines().find_map(|line| line.strip_prefix("wirerate: --frame '"));
+        let packet = packet.expect("the packet is printed").trim_end_matches('\'');
+        let by_packet = wirerate(&[&run[..], &["--frame", packet]].concat());
+        assert_eq!(by_packet.stdout, by_options.stdout, "{packet}");
+        assert!(!by_packet.stdout.contains("WRONG"), "{}", by_packet.stdout);
+    }
+}
+
+#[test]
+fn options_that_do_not_combine_say_why() {
+    for (name, words) in [
+        ("options_arp_ttl.txt", &["--dst", "198.18.0.2", "--arp", "--ttl", "3"][..]),
+        ("options_icmp_port.txt", &["--dst", "198.18.0.2", "--icmp", "echo", "--dport", "80"]),
+        ("options_tcp_icmp.txt", &["--dst", "198.18.0.2", "--icmp", "echo", "--tcp"]),
+        ("options_syn_alone.txt", &["--dst", "198.18.0.2", "--syn"]),
+        ("options_no_destination.txt", &["--tcp"]),
+        ("options_bad_payload.txt", &["--dst", "198.18.0.2", "--payload", "0x123"]),
+        ("options_no_payload_file.txt", &["--dst", "198.18.0.2", "--payload", "@/no/such/file"]),
+        ("options_inner_alone.txt", &["--dst", "198.18.0.2", "--inner-dst", "198.19.0.9"]),
+        ("frame_with_dst.txt", &["--frame", "{ eth() }", "--dst", "198.18.0.2"]),
+        ("frame_with_size.txt", &["--frame", "{ eth() }", "--size", "100"]),
+        ("frame_with_tcp.txt", &["--frame", "{ eth() }", "--tcp"]),
+        ("frame_with_signature.txt", &["--frame", "{ eth() }", "--signature", "full"]),
+        ("frame_with_queues.txt", &["--frame", "{ eth() }", "--queues", "0-3"]),
+        ("frame_no_capture.txt", &["--frame", "{ pcap(\"/no/such/file.pcap\", 1) }"]),
+    ] {
+        golden(name, &[&["send", "x", "--dry-run"], words].concat());
+    }
+}
+
+#[test]
+fn a_frame_of_a_capture_is_sent() {
+    let folder = std::env::temp_dir().join(format!("wirerate-pcap-frame-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder in /tmp");
+    let file = folder.join("a.pcap").to_str().expect("a plain path").to_owned();
+    let written = wirerate(&["trafgen", "{ eth() 1 2 3 } { eth() 4 5 6 }", "-n", "2", "-o", &file]);
+    let packet = format!("{{ pcap(\"{file}\", 2) }}");
+    let shown = wirerate(&["send", "x", "--frame", &packet, "--dry-run=1", "--count", "1"]);
+    std::fs::remove_dir_all(&folder).expect("the folder is ours");
+    assert_eq!((written.status, shown.status), (0, 0), "{}{}", written.stderr, shown.stderr);
+    assert!(shown.stdout.contains("000e  04 05 06\n"), "{}", shown.stdout);
+}
+
 #[test]
 fn a_file_in_the_packet_language_is_shown_by_send() {
     let folder = Folder::new("frames");

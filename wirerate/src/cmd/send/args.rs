@@ -5,6 +5,7 @@ use clap::ValueEnum;
 use engine::{CatchUp, Ramp};
 use packet::MacAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// A field that can be random instead of incremented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -33,6 +34,46 @@ pub enum RandomField {
     Queue,
     /// The flow of each frame
     Flow,
+    /// Destination address in a tunnel
+    InnerDst,
+    /// Source address in a tunnel
+    InnerSrc,
+}
+
+/// An ICMP or ICMPv6 message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum IcmpKind {
+    /// Echo request, as from ping
+    Echo,
+    /// Echo reply
+    Reply,
+}
+
+/// A payload as the user writes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PayloadText {
+    /// Text.
+    Text(String),
+    /// `0x` and digits.
+    Bytes(Vec<u8>),
+    /// `@` and the name of a file.
+    File(PathBuf),
+}
+
+impl FromStr for PayloadText {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix('@') {
+            return Ok(Self::File(path.into()));
+        }
+        let Some(digits) = text.strip_prefix("0x") else { return Ok(Self::Text(text.to_owned())) };
+        let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
+        let is_hex = digits.len().is_multiple_of(2) && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let bytes =
+            is_hex.then(|| digits.as_bytes().chunks(2).map(byte).collect::<Option<Vec<u8>>>()).flatten();
+        bytes.map(Self::Bytes).ok_or_else(|| "expected pairs of hexadecimal digits after 0x".to_owned())
+    }
 }
 
 /// Where frames enter the kernel, in pktgen's words.
@@ -99,36 +140,6 @@ impl From<EngineName> for engine::EngineKind {
     }
 }
 
-/// Options of frames with pktgen's header. Frames in trafgen's language have none of them.
-const OF_OTHER_FRAMES: [&str; 26] = [
-    "streams",
-    "dst_mac",
-    "src_mac",
-    "dst",
-    "src",
-    "udp_dst",
-    "udp_src",
-    "size",
-    "imix",
-    "random",
-    "flows",
-    "flow_len",
-    "vlan",
-    "svlan",
-    "mpls",
-    "tos",
-    "udp_checksum",
-    "ipsec",
-    "frags",
-    "clone_skb",
-    "signature",
-    "run",
-    "end_frames",
-    "no_timestamp",
-    "queues",
-    "node",
-];
-
 /// Arguments of `wirerate send`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
@@ -140,7 +151,8 @@ const OF_OTHER_FRAMES: [&str; 26] = [
                   Examples:\n  \
                   wirerate send veth0 --dst 198.18.0.1 --dst-mac 02:00:00:00:00:01 --count 10M\n  \
                   wirerate send eth1 --dst 198.18.0.0/15 --udp-dst 1000-1999 --random dst --rate 1Gbit --duration 10s\n  \
-                  wirerate send eth1 --dst fd00::/112 --size 78-1514 --dry-run"
+                  wirerate send eth1 --dst fd00::/112 --size 78-1514 --dry-run\n  \
+                  wirerate send eth1 --dst 198.18.0.1 --tcp --syn --dport 80 --src 10.0.0.0/8 --random src"
 )]
 pub struct Args {
     /// The device to send on
@@ -160,19 +172,18 @@ pub struct Args {
     /// Source address, range or prefix [default: the device's own; link-local for IPv6]
     #[arg(long, value_name = "IP[-IP]", help_heading = "Frames")]
     pub src: Option<Addresses>,
-    /// UDP destination port or range
+    /// UDP or TCP destination port or range [default: 9]
     #[arg(
         long,
         short = 'p',
-        aliases = ["dport", "dst-port", "port"],
+        aliases = ["dport", "dst-port", "port", "tcp-dst"],
         value_name = "PORT[-PORT]",
-        default_value = "9",
         help_heading = "Frames"
     )]
-    pub udp_dst: Interval<u16>,
-    /// UDP source port or range
-    #[arg(long, aliases = ["sport", "src-port", "cport"], value_name = "PORT[-PORT]", default_value = "9", help_heading = "Frames")]
-    pub udp_src: Interval<u16>,
+    pub udp_dst: Option<Interval<u16>>,
+    /// UDP or TCP source port or range [default: 9]
+    #[arg(long, aliases = ["sport", "src-port", "cport", "tcp-src"], value_name = "PORT[-PORT]", help_heading = "Frames")]
+    pub udp_src: Option<Interval<u16>>,
     /// Frame length in bytes without FCS, or range [default: 60; 78 for IPv6]
     #[arg(long, short = 'l', aliases = ["len", "length"], value_name = "BYTES[-BYTES]", help_heading = "Frames")]
     pub size: Option<Interval<u32>>,
@@ -187,7 +198,8 @@ pub struct Args {
         help_heading = "Frames",
         hide_possible_values = true,
         long_help = "Fields to pick at random from their ranges instead of incrementing: \
-                       dst, src, udp-dst, udp-src, size, dst-mac, src-mac, vlan, svlan, mpls, queue, flow"
+                       dst, src, udp-dst, udp-src, size, dst-mac, src-mac, vlan, svlan, mpls, queue, flow, \
+                       inner-dst, inner-src"
     )]
     pub random: Vec<RandomField>,
     /// Number of concurrent flows, each with one destination for --flow-len frames (IPv4)
@@ -259,20 +271,59 @@ pub struct Args {
     #[arg(long, value_name = "N", help_heading = "Frames")]
     pub seed: Option<u64>,
 
+    /// TCP instead of UDP with pktgen's header (docs/frames.md); an ACK unless --syn is given
+    #[arg(long, conflicts_with_all = ["icmp", "arp"], help_heading = "Frames")]
+    pub tcp: bool,
+    /// A TCP SYN
+    #[arg(long, requires = "tcp", help_heading = "Frames")]
+    pub syn: bool,
+    /// ICMP or ICMPv6 instead of UDP: echo (a ping) or reply, numbered from 1
+    #[arg(
+        long,
+        value_enum,
+        value_name = "KIND",
+        hide_possible_values = true,
+        conflicts_with = "arp",
+        help_heading = "Frames"
+    )]
+    pub icmp: Option<IcmpKind>,
+    /// ARP requests for --dst, to all hosts unless --dst-mac is given
+    #[arg(long, help_heading = "Frames")]
+    pub arp: bool,
+    /// Frames in a VXLAN tunnel to --dst with this network identifier
+    #[arg(long, value_name = "VNI", conflicts_with = "gre", help_heading = "Frames",
+          value_parser = clap::value_parser!(u32).range(0..1 << 24))]
+    pub vxlan: Option<u32>,
+    /// IP packets in a GRE tunnel to --dst
+    #[arg(long, help_heading = "Frames")]
+    pub gre: bool,
+    /// Destination address or range in the tunnel [default: 198.19.0.2]
+    #[arg(long, value_name = "IP[-IP]", help_heading = "Frames")]
+    pub inner_dst: Option<Addresses>,
+    /// Source address or range in the tunnel [default: 198.19.0.1; fd00::1 for IPv6]
+    #[arg(long, value_name = "IP[-IP]", help_heading = "Frames")]
+    pub inner_src: Option<Addresses>,
+    /// Payload instead of pktgen's header: text, bytes, or those of a file
+    #[arg(long, value_name = "TEXT|0xHEX|@FILE", help_heading = "Frames")]
+    pub payload: Option<PayloadText>,
+    /// Time to live, of all IP headers. UDP then has no pktgen header [default: 32]
+    #[arg(long, value_name = "N", help_heading = "Frames")]
+    pub ttl: Option<u8>,
+
     /// Frames in trafgen's packet language instead of those above, such as
     /// '{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2, ttl=64), tcp(dp=80, syn) }'
     /// (docs/frames.md)
-    #[arg(long, value_name = "PACKETS", conflicts_with_all = OF_OTHER_FRAMES, help_heading = "Run")]
+    #[arg(long, value_name = "PACKETS", conflicts_with = "streams", help_heading = "Run")]
     pub frame: Option<String>,
     /// File with frames in trafgen's packet language
-    #[arg(long, value_name = "FILE", conflicts_with = "frame", conflicts_with_all = OF_OTHER_FRAMES, help_heading = "Run")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["frame", "streams"], help_heading = "Run")]
     pub frames: Option<PathBuf>,
     /// Several streams at once from a JSON file: a list of objects whose members are the options of
     /// a stream (docs/streams.md)
     #[arg(long, value_name = "FILE.json", help_heading = "Run", conflicts_with_all = [
         "dst_mac", "src_mac", "dst", "src", "udp_dst", "udp_src", "size", "imix", "random", "flows", "flow_len", "vlan",
         "svlan", "mpls", "tos", "udp_checksum", "ipsec", "frags", "clone_skb", "no_timestamp", "count", "delay", "queues",
-        "node", "histogram",
+        "node", "histogram", "tcp", "icmp", "arp", "vxlan", "gre", "inner_dst", "inner_src", "payload", "ttl",
     ])]
     pub streams: Option<PathBuf>,
     /// Frames to send, 0 for no end [default: 1000; no end with --duration]

@@ -18,6 +18,8 @@ use std::ops::RangeInclusive;
 const DST_DEFAULT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 /// Shortest frame on an Ethernet, without FCS.
 const SIZE_DEFAULT: u32 = 60;
+/// The discard port, as in pktgen.
+pub const PORT_DEFAULT: Interval<u16> = Interval { first: 9, last: 9 };
 /// Most flows of a thread in full signatures.
 const FLOWS_IN_TURN_MAX: u64 = 1 << 20;
 
@@ -28,7 +30,7 @@ const FLOWS_IN_TURN_MAX: u64 = 1 << 20;
 pub fn config(args: &Args) -> Result<Config, Failure> {
     if args.has_own_frames() {
         let why = "only `wirerate send` sends them: they carry no numbers that could be measured";
-        return Err(Failure::usage("use --frame or --frames here", why));
+        return Err(Failure::usage(format!("use {} here", args.own_frames_option()), why));
     }
     let mut config = Config { seed: args.seed, ..Config::default() };
     check_duration(args)?;
@@ -41,9 +43,9 @@ pub fn config(args: &Args) -> Result<Config, Failure> {
     (config.dst_mac, config.dst_mac_count) =
         macs("--dst-mac", args.dst_mac, args.is_random(RandomField::DstMac))?;
     (config.udp_src_min, config.udp_src_max) =
-        ports("--udp-src", args.udp_src, args.is_random(RandomField::UdpSrc))?;
+        ports("--udp-src", args.udp_src.unwrap_or(PORT_DEFAULT), args.is_random(RandomField::UdpSrc))?;
     (config.udp_dst_min, config.udp_dst_max) =
-        ports("--udp-dst", args.udp_dst, args.is_random(RandomField::UdpDst))?;
+        ports("--udp-dst", args.udp_dst.unwrap_or(PORT_DEFAULT), args.is_random(RandomField::UdpDst))?;
     set_tags(&mut config, args)?;
     set_sizes(&mut config, args)?;
     set_flows(&mut config, args)?;
@@ -107,9 +109,18 @@ impl Args {
         self.random.contains(&field)
     }
 
-    /// True when the frames are in trafgen's language.
+    /// True when the frames are not pktgen's.
     pub fn has_own_frames(&self) -> bool {
-        self.frame.is_some() || self.frames.is_some()
+        self.frame.is_some() || self.frames.is_some() || self.has_packet_options()
+    }
+
+    /// The option that asks for such frames.
+    pub fn own_frames_option(&self) -> &'static str {
+        match () {
+            () if self.frame.is_some() => "--frame",
+            () if self.frames.is_some() => "--frames",
+            () => self.packet_option(),
+        }
     }
 
     /// True when the frames are IPv6.
@@ -153,6 +164,9 @@ fn set_flags(config: &mut Config, args: &Args) -> Result<(), Failure> {
             missing("queue", "--queues 0-3")
         }
         () if args.is_random(RandomField::Flow) && args.flows.is_none() => missing("flow", "--flows 100"),
+        () if args.is_random(RandomField::InnerDst) || args.is_random(RandomField::InnerSrc) => {
+            missing("inner addresses", "--gre --inner-dst 198.19.0.0/16")
+        }
         () => Ok(()),
     }
 }
@@ -162,11 +176,12 @@ fn has_queue_range(args: &Args) -> bool {
 }
 
 /// `--random field` without a range to draw from.
-fn nothing_to_draw(field: &str, option: &str) -> Failure {
+pub(super) fn nothing_to_draw(field: &str, option: &str) -> Failure {
     Failure::usage(format!("draw {field} at random"), "it needs a range").try_this(option)
 }
 
-fn set_addresses(config: &mut Config, args: &Args) -> Result<(), Failure> {
+/// A destination is needed, and both addresses have one IP version.
+pub(super) fn check_addresses(args: &Args) -> Result<(), Failure> {
     if args.dst.is_none() && args.dst_mac.is_none() {
         if args.device.parse::<std::net::IpAddr>().is_ok() {
             return Err(Failure::usage(format!("send on {}", args.device), "an address is no device")
@@ -184,6 +199,11 @@ fn set_addresses(config: &mut Config, args: &Args) -> Result<(), Failure> {
             "source and destination have different IP versions",
         ));
     }
+    Ok(())
+}
+
+fn set_addresses(config: &mut Config, args: &Args) -> Result<(), Failure> {
+    check_addresses(args)?;
     let random = args.is_random(RandomField::Dst);
     match args.dst {
         Some(Addresses::V6(dst)) => set_dst6(config, dst, random)?,

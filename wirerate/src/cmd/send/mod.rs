@@ -1,6 +1,7 @@
 //! `wirerate send DEV`: sends frames on a device.
 
 pub mod args;
+pub mod capture_frames;
 pub mod config;
 pub mod decode;
 pub mod device;
@@ -9,6 +10,7 @@ pub mod end_frames;
 pub mod layers;
 pub mod next_hop;
 pub mod own_frames;
+pub mod packet_options;
 pub mod packets;
 pub mod rate;
 pub mod raw_frame;

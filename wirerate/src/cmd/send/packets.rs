@@ -1,7 +1,8 @@
 //! Packets in trafgen's language as the frames of a run.
 
+use super::capture_frames::CaptureFiles;
 use crate::outcome::Failure;
-use frames::{DeviceAddresses, FrameSpec, NoCaptures, PacketOrder, ParseSettings};
+use frames::{DeviceAddresses, FrameSpec, PacketOrder, ParseSettings};
 use packet::general::GeneralPlan;
 use packet::{Config, DeviceFacts, XmitMode};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -34,7 +35,7 @@ impl Packets {
     /// Bad usage with the position of the error.
     pub fn parse(text: &str, name: &str, facts: &DeviceFacts, seed: u64) -> Result<Self, Failure> {
         let settings = ParseSettings { seed, device: addresses(facts) };
-        let specs = frames::parse(text.as_bytes(), &settings, &mut NoCaptures)
+        let specs = frames::parse(text.as_bytes(), &settings, &mut CaptureFiles::default())
             .map_err(|error| Failure::usage_text(format!("wirerate: cannot read {name}: {error}\n")))?;
         if specs.is_empty() {
             return Err(Failure::usage(format_args!("read {name}"), "it has no packets: expected { ... }"));

@@ -17,13 +17,13 @@ use super::rate::{Asked, Rate};
 use super::report::{RunInfo, StreamInfo};
 use super::run::{CATCH_UP_DEFAULT, Job, argv, conclude, cpus, drive, find, print};
 use super::watch::View;
-use super::{config, next_hop};
+use super::{config, next_hop, own_frames, packet_options};
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use crate::units::{BitRate, Pps, time_of_day_ns, utc_time};
 use anyhow::anyhow;
 use engine::{EngineKind, Pace, Request};
-use packet::{Config, DeviceFacts, Range, Rng, Walk};
+use packet::{Config, DeviceFacts, MacAddr, Range, Rng, Walk};
 use std::num::NonZeroU64;
 
 /// One stream, ready to be sent or shown.
@@ -58,13 +58,23 @@ pub fn prepare(
             index => Rng::for_worker(seed, index as u64).0,
         };
         let seed = entry.args.seed.unwrap_or(seed);
-        let (config, packets) = match &entry.frame {
-            None => (config::config(&entry.args)?, None),
-            Some(text) => {
-                let packets =
-                    Packets::parse(text, &format!("the frame of stream {}", entry.name), facts, seed)?;
-                (packets.config(config::count(&entry.args), config::xmit_mode(run), seed), Some(packets))
+        let packets = match &entry.frame {
+            Some(_) if entry.args.has_packet_options() => {
+                let act = format!("use --frame with {} in stream {}", entry.args.packet_option(), entry.name);
+                return Err(Failure::usage(act, "the packets have headers of their own"));
             }
+            Some(text) => {
+                Some(Packets::parse(text, &format!("the frame of stream {}", entry.name), facts, seed)?)
+            }
+            // The next hop is not known yet.
+            None if entry.args.has_packet_options() => {
+                Some(packet_options::packets(&entry.args, MacAddr::ZERO, facts, seed)?)
+            }
+            None => None,
+        };
+        let config = match &packets {
+            None => config::config(&entry.args)?,
+            Some(packets) => packets.config(config::count(&entry.args), config::xmit_mode(run), seed),
         };
         Ok(Stream { entry, pace, config, packets, seed })
     };
@@ -151,8 +161,12 @@ impl Stream {
     fn request(&self, run: &Args, device: &TxDevice, cpu: u32) -> Result<(u32, Request), Failure> {
         let mut config = self.config.clone();
         let act = || format!("send stream {}", self.entry.name);
-        if self.packets.is_none() {
+        let mut packets = self.packets.clone();
+        if packets.is_none() {
             next_hop::fill_in(device, &mut config, &config::destinations(&self.entry.args), true)?;
+        } else if self.entry.frame.is_none() {
+            let (dst_mac, _) = own_frames::next_hop(&self.entry.args, device)?;
+            packets = Some(packet_options::packets(&self.entry.args, dst_mac, &device.facts, self.seed)?);
         }
         let duration_ns = self.entry.args.duration.map_or(0, |duration| duration.0);
         // The run ends for all streams at once.
@@ -163,7 +177,7 @@ impl Stream {
             netns: run.netns.clone(),
             next_hop: None,
             config,
-            packets: self.packets.clone(),
+            packets,
             pace: self.pace,
             catch_up: run.catch_up.unwrap_or(CATCH_UP_DEFAULT),
             duration_ns: if run.duration.is_some() { duration_ns.min(left_ns) } else { duration_ns },

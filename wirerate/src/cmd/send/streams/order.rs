@@ -3,7 +3,7 @@
 use super::Stream;
 use crate::cmd::send::args::Args;
 use crate::cmd::send::dry_run::{FrameFile, Schedule};
-use crate::cmd::send::{config, shown};
+use crate::cmd::send::{config, packet_options, shown};
 use crate::out;
 use crate::outcome::{Failure, Outcome};
 use crate::units::{human_duration, time_of_day_ns};
@@ -110,11 +110,21 @@ fn prepare<'a>(
     clock: &'a Schedule,
 ) -> Result<ShownStream<'a>, Failure> {
     let (mut config, seed) = (stream.config.clone(), stream.seed);
-    let (plan, mut cursor) = match stream.packets.as_ref().and_then(|packets| packets.of_thread(0)) {
+    let to = config::destinations(&stream.entry.args);
+    let show =
+        |config: &mut packet::Config| shown::for_show(args.netns.as_deref(), &args.device, config, &to);
+    let packets = match &stream.packets {
+        Some(_) if stream.entry.frame.is_none() => {
+            config.dst_mac = stream.entry.args.dst_mac.map_or(config.dst_mac, |given| given.first);
+            show(&mut config)?;
+            Some(packet_options::packets(&stream.entry.args, config.dst_mac, facts, seed)?)
+        }
+        packets => packets.clone(),
+    };
+    let (plan, mut cursor) = match packets.and_then(|packets| packets.of_thread(0)) {
         Some(general) => packet::Plan::of_packets(general, facts),
         None => {
-            let to = config::destinations(&stream.entry.args);
-            let shown = shown::for_show(args.netns.as_deref(), &args.device, &mut config, &to)?;
+            let shown = show(&mut config)?;
             super::super::plan(&mut config, facts, seed, &shown.associations)?
         }
     };
