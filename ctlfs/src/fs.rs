@@ -6,13 +6,14 @@
 //! `start` delays no other call. A signal to a writer arrives as FUSE_INTERRUPT and fires its
 //! [`Cancel`]; the writer still gets the tree's answer, with full length.
 
+use crate::directory::{DirectoryRow, NO_CACHING, listed, listed_plus};
 use crate::inodes::{Inodes, Node};
 use crate::seq_file::Handle;
 use crate::tree::{Cancel, Errno, REFUSED, Tree, lock};
 use crate::trees::{TreeId, Trees};
 use fuse3::raw::prelude::*;
 use fuse3::{Result, Timestamp};
-use futures_util::stream::{self, Stream};
+use futures_util::stream::Stream;
 use host::{Right, thread_has_right};
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -32,8 +33,6 @@ pub(crate) const FOPEN_DIRECT_IO: u32 = 1;
 pub(crate) const FOPEN_NOFLUSH: u32 = 1 << 5;
 /// Longest write that arrives in one piece; a longer one is split by the kernel.
 const MAX_WRITE_BYTES: NonZeroU32 = NonZeroU32::new(1 << 20).unwrap();
-/// Of files and links the kernel may keep nothing.
-const NO_CACHING: Duration = Duration::ZERO;
 /// The directories themselves never change, and every path goes through them.
 const DIRECTORY_CACHING: Duration = Duration::from_secs(3600);
 /// "Unknown" as a directory entry's inode number: listing must not count as looking up.
@@ -434,15 +433,9 @@ impl Filesystem for ControlFs {
         offset: i64,
     ) -> Result<ReplyDirectory<impl Stream<Item = Result<DirectoryEntry>> + Send + 'a>> {
         let rows = self.rows(req, parent, fh, offset.cast_unsigned()).await?;
-        let entries: Vec<_> = numbered(&rows, offset.cast_unsigned())
-            .map(|(next, (name, kind))| {
-                Ok(DirectoryEntry { inode: UNKNOWN_INODE, kind: *kind, name: name.clone(), offset: next })
-            })
-            .collect();
-        Ok(ReplyDirectory { entries: stream::iter(entries) })
+        Ok(listed(rows_from(&rows, offset.cast_unsigned())))
     }
 
-    /// Like `readdir`: a zero node number tells the kernel that nothing was looked up.
     async fn readdirplus<'a>(
         &'a self,
         req: Request,
@@ -452,21 +445,7 @@ impl Filesystem for ControlFs {
         _lock_owner: u64,
     ) -> Result<ReplyDirectoryPlus<impl Stream<Item = Result<DirectoryEntryPlus>> + Send + 'a>> {
         let rows = self.rows(req, parent, fh, offset).await?;
-        let entries: Vec<_> = numbered(&rows, offset)
-            .map(|(next, (name, kind))| {
-                Ok(DirectoryEntryPlus {
-                    inode: UNKNOWN_INODE,
-                    generation: 0,
-                    kind: *kind,
-                    name: name.clone(),
-                    offset: next,
-                    attr: attributes(0, &Node::Pktgen),
-                    entry_ttl: NO_CACHING,
-                    attr_ttl: NO_CACHING,
-                })
-            })
-            .collect();
-        Ok(ReplyDirectoryPlus { entries: stream::iter(entries) })
+        Ok(listed_plus(rows_from(&rows, offset), attributes(0, &Node::Pktgen)))
     }
 
     async fn releasedir(&self, _req: Request, _inode: u64, fh: u64, _flags: u32) -> Result<()> {
@@ -528,9 +507,15 @@ fn panicked(error: impl std::fmt::Display) -> fuse3::Errno {
     libc::EIO.into()
 }
 
-/// The rows from `offset` on, each with the offset of the row after it.
-fn numbered(rows: &[Listed], offset: u64) -> impl Iterator<Item = (i64, &Listed)> {
-    (1..).zip(rows).skip(usize::try_from(offset).unwrap_or(usize::MAX))
+/// The rows from `offset` on.
+fn rows_from(rows: &[Listed], offset: u64) -> impl Iterator<Item = DirectoryRow> + '_ {
+    let row = |(next, (name, kind)): (i64, &Listed)| DirectoryRow {
+        name: name.clone(),
+        kind: *kind,
+        inode: UNKNOWN_INODE,
+        next,
+    };
+    (1..).zip(rows).skip(usize::try_from(offset).unwrap_or(usize::MAX)).map(row)
 }
 
 /// `/proc/net` as the process `pid` sees it; 0 is a process of another pid namespace.
@@ -599,7 +584,7 @@ mod tests {
     #[test]
     fn a_listing_keeps_its_rows_until_it_is_rewound() {
         let rows = [("a".into(), FileType::RegularFile), ("b".into(), FileType::RegularFile)];
-        let after_first: Vec<_> = numbered(&rows, 1).map(|(next, (name, _))| (next, name.clone())).collect();
+        let after_first: Vec<_> = rows_from(&rows, 1).map(|row| (row.next, row.name)).collect();
         assert_eq!(after_first, [(2, OsString::from("b"))]);
     }
 }

@@ -9,6 +9,7 @@
 
 pub mod control;
 mod dev_mgcap;
+mod directory;
 pub mod exec;
 mod fs;
 mod inodes;

@@ -6,6 +6,7 @@
 //! write to the hidden file `.control` is a command. Reading it lists the captures, or the error of
 //! the last command on the same descriptor. [`SlotTree`] supplies the slots.
 
+use crate::directory::{DirectoryRow, NO_CACHING, listed, listed_plus};
 use crate::fs::{
     FOPEN_DIRECT_IO, FOPEN_NOFLUSH, PendingWrites, on_own_thread, only_with_one_of, plain_attributes,
 };
@@ -14,7 +15,7 @@ use crate::tree::{Cancel, Errno, lock};
 use fuse3::Result;
 use fuse3::notify::Notify;
 use fuse3::raw::prelude::*;
-use futures_util::stream::{self, Stream};
+use futures_util::stream::Stream;
 use host::{Netns, Right};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
@@ -48,7 +49,6 @@ const LOOK: Duration = Duration::from_micros(500);
 const LOOK_SELDOM: Duration = Duration::from_millis(2);
 
 const ROOT_ID: u64 = 1;
-const NO_CACHING: Duration = Duration::ZERO;
 
 /// The captures behind the directory. Calls come from any number of threads at once.
 pub trait SlotTree: Send + Sync + 'static {
@@ -367,15 +367,7 @@ impl Filesystem for SlotFs {
         _fh: u64,
         offset: i64,
     ) -> Result<ReplyDirectory<impl Stream<Item = Result<DirectoryEntry>> + Send + 'a>> {
-        let entries: Vec<_> = self
-            .rows()
-            .into_iter()
-            .skip(usize::try_from(offset).unwrap_or(usize::MAX))
-            .map(|(next, name, kind)| {
-                Ok(DirectoryEntry { inode: number_of(&name), kind, name, offset: next })
-            })
-            .collect();
-        Ok(ReplyDirectory { entries: stream::iter(entries) })
+        Ok(listed(self.rows(usize::try_from(offset).unwrap_or(usize::MAX))))
     }
 
     async fn readdirplus<'a>(
@@ -386,35 +378,22 @@ impl Filesystem for SlotFs {
         offset: u64,
         _lock_owner: u64,
     ) -> Result<ReplyDirectoryPlus<impl Stream<Item = Result<DirectoryEntryPlus>> + Send + 'a>> {
-        // A zero node number tells the kernel that nothing was looked up.
-        let entries: Vec<_> = self
-            .rows()
-            .into_iter()
-            .skip(usize::try_from(offset).unwrap_or(usize::MAX))
-            .map(|(next, name, kind)| {
-                Ok(DirectoryEntryPlus {
-                    inode: number_of(&name),
-                    generation: 0,
-                    kind,
-                    name,
-                    offset: next,
-                    attr: attributes(0),
-                    entry_ttl: NO_CACHING,
-                    attr_ttl: NO_CACHING,
-                })
-            })
-            .collect();
-        Ok(ReplyDirectoryPlus { entries: stream::iter(entries) })
+        Ok(listed_plus(self.rows(usize::try_from(offset).unwrap_or(usize::MAX)), attributes(0)))
     }
 }
 
 impl SlotFs {
-    /// The rows of the directory, each with the offset of the row after it; `.control` stays
-    /// hidden.
-    fn rows(&self) -> Vec<(i64, OsString, FileType)> {
+    /// The rows of the directory from `offset` on; `.control` stays hidden.
+    fn rows(&self, offset: usize) -> impl Iterator<Item = DirectoryRow> + use<> {
         let dots = [".", ".."].map(|name| (OsString::from(name), FileType::Directory));
         let names = self.tree.names().into_iter().map(|name| (name.into(), FileType::RegularFile));
-        (1..).zip(dots.into_iter().chain(names)).map(|(next, (name, kind))| (next, name, kind)).collect()
+        let row = |(next, (name, kind)): (i64, (OsString, FileType))| DirectoryRow {
+            inode: number_of(&name),
+            name,
+            kind,
+            next,
+        };
+        (1..).zip(dots.into_iter().chain(names)).skip(offset).map(row)
     }
 }
 
