@@ -2,7 +2,7 @@
 //!
 //! Each candidate is built, which queries the kernel. The report gives the reasons.
 
-use crate::af_packet;
+use crate::af_packet::{self, SharedSockets};
 use crate::af_xdp::{AfXdpEngine, Copying};
 use crate::device::OutputDevice;
 use crate::dummy_program::DummyProgram;
@@ -44,6 +44,7 @@ pub(crate) struct Chosen {
 #[derive(Debug, Default)]
 pub(crate) struct ThreadShared {
     tx_slot: Option<Rc<TxSlot>>,
+    sockets: SharedSockets,
 }
 
 impl ThreadShared {
@@ -217,11 +218,11 @@ fn build_af_packet(
     need: &Requirements<'_>,
     device: OutputDevice,
     options: &BuildOptions,
-    _: &mut ThreadShared,
+    shared: &mut ThreadShared,
 ) -> BuildResult {
     let (plan, cursor) = (need.plan.clone(), need.cursor.clone());
-    let engine = af_packet::open(device, need.mode, plan, cursor, options)?;
-    Ok((Box::new(engine), "works on every device"))
+    let engine = af_packet::open(device, need.mode, plan, cursor, options, &mut shared.sockets)?;
+    Ok((engine, "works on every device"))
 }
 
 fn build_af_xdp(

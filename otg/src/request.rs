@@ -4,6 +4,7 @@ use crate::config::OtgConfig;
 use crate::device::EmulatedInterface;
 use crate::node::{ConfigNode, Findings};
 use serde_json::{Map, Value};
+use std::collections::HashMap;
 
 /// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,17 +77,18 @@ fn read<T>(
 /// The indexes of names, all if there are none.
 fn indexes<'a>(
     names: &[String],
-    all: impl Iterator<Item = &'a str> + Clone,
+    all: impl Iterator<Item = &'a str>,
     what: &str,
 ) -> Result<Vec<usize>, RequestRefusal> {
     if names.is_empty() {
         return Ok((0..all.count()).collect());
     }
+    let known: HashMap<&str, usize> = all.enumerate().map(|(index, name)| (name, index)).collect();
     let mut unknown = Vec::new();
     let mut found = Vec::new();
     for name in names {
-        match all.clone().position(|known| known == name) {
-            Some(index) => found.push(index),
+        match known.get(&name[..]) {
+            Some(index) => found.push(*index),
             None => unknown.push(format!("there is no {what} named {name}")),
         }
     }

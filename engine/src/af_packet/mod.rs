@@ -1,18 +1,22 @@
 //! The af_packet engine: frames built in the transmit ring of a packet socket and sent in batches.
 //!
-//! It works on every device, at the cost of a system call per batch and a copy per frame.
+//! It works on every device, at the cost of a system call per batch and a copy per frame. With a
+//! batch of one frame there is no ring: the runs of a thread share a socket ([`SharedSockets`]), so
+//! that thousands of slow runs start at once.
 
 #[expect(unsafe_code, reason = "a packet socket and its ring, and nothing else")]
 mod sys;
 
 use crate::EngineError;
 use crate::device::OutputDevice;
+use crate::engine::Engine;
 use crate::engine_kind::EngineKind;
 use crate::requirements::{BuildOptions, QueueMap};
 use crate::userspace::{Accepted, FrameSource, TxLink, TxRing, UserspaceEngine};
 use packet::{Cursor, Plan, XmitMode};
 use std::io;
-use sys::{PacketRing, RingOptions};
+use std::rc::{Rc, Weak};
+use sys::{PacketRing, RingOptions, SendSocket};
 
 /// Default number of frames per call; more gain nothing.
 const BATCH_DEFAULT: u32 = 64;
@@ -49,7 +53,58 @@ impl TxRing for PacketRing {
     }
 }
 
-/// Opens a socket for `plan` on `device`. The calling thread is in the namespace of the device.
+/// One frame, sent on a socket that the runs of a thread share.
+#[derive(Debug)]
+pub(crate) struct SingleFrame {
+    socket: Rc<SendSocket>,
+    slot: Vec<u8>,
+    frame_len: usize,
+}
+
+impl TxRing for SingleFrame {
+    const KIND: EngineKind = EngineKind::AfPacket;
+    const CALL: &'static str = "send(AF_PACKET)";
+
+    fn slots(&self) -> usize {
+        1
+    }
+
+    fn slot(&mut self, _index: usize) -> Option<&mut [u8]> {
+        Some(&mut self.slot)
+    }
+
+    fn set_frame_len(&mut self, _index: usize, frame_len: usize) {
+        self.frame_len = frame_len;
+    }
+
+    fn frame(&self, _index: usize) -> &[u8] {
+        &self.slot[..self.frame_len]
+    }
+
+    fn send(&mut self, _first: usize, _count: usize) -> io::Result<Accepted> {
+        self.socket.send(&self.slot[..self.frame_len])?;
+        Ok(Accepted { count: 1, congested: 0 })
+    }
+}
+
+/// The sockets without rings that the runs of a thread share; each is closed with its last run.
+#[derive(Debug, Default)]
+pub(crate) struct SharedSockets(Vec<(RingOptions, Weak<SendSocket>)>);
+
+impl SharedSockets {
+    fn open(&mut self, options: RingOptions) -> Result<Rc<SendSocket>, (&'static str, io::Error)> {
+        self.0.retain(|(_, socket)| socket.strong_count() > 0);
+        let shared = self.0.iter().find(|(known, _)| *known == options);
+        if let Some(socket) = shared.and_then(|(_, socket)| socket.upgrade()) {
+            return Ok(socket);
+        }
+        let socket = Rc::new(SendSocket::open(&options)?);
+        self.0.push((options, Rc::downgrade(&socket)));
+        Ok(socket)
+    }
+}
+
+/// The engine for `plan` on `device`. The calling thread is in the namespace of the device.
 ///
 /// # Errors
 /// When this engine does not support the plan, the device cannot send, or the kernel rejects the
@@ -60,7 +115,8 @@ pub(crate) fn open(
     plan: Plan,
     cursor: Cursor,
     options: &BuildOptions,
-) -> Result<UserspaceEngine<PacketRing>, EngineError> {
+    shared: &mut SharedSockets,
+) -> Result<Box<dyn Engine>, EngineError> {
     check_ability(mode, options.queues)?;
     if let Some(trouble) = device.trouble(true)? {
         return Err(trouble);
@@ -74,9 +130,17 @@ pub(crate) fn open(
         slots: SLOTS_EACH * batch as usize,
         frame_len_max: plan.frame_len_max() as usize,
     };
+    if batch == 1 {
+        // Runs with frames of other lengths share the socket, too.
+        let socket = shared.open(RingOptions { frame_len_max: 0, ..ring_options });
+        let socket = socket.map_err(|error| failed(&device, error))?;
+        let ring = SingleFrame { socket, slot: vec![0; ring_options.frame_len_max], frame_len: 0 };
+        let health = TxLink { device, transmits: true };
+        return Ok(Box::new(UserspaceEngine::new(ring, health, FrameSource::new(plan, cursor), batch)));
+    }
     let ring = open_ring(&device, &ring_options)?;
     let health = TxLink { device, transmits: true };
-    Ok(UserspaceEngine::new(ring, health, FrameSource::new(plan, cursor), batch))
+    Ok(Box::new(UserspaceEngine::new(ring, health, FrameSource::new(plan, cursor), batch)))
 }
 
 /// A ring for frames of any kind, which bypasses the queueing discipline.
@@ -100,11 +164,11 @@ pub(crate) fn replay_ring(
 }
 
 fn open_ring(device: &OutputDevice, options: &RingOptions) -> Result<PacketRing, EngineError> {
-    PacketRing::open(options).map_err(|(call, source)| EngineError::Syscall {
-        call,
-        ifname: device.name(),
-        source,
-    })
+    PacketRing::open(options).map_err(|error| failed(device, error))
+}
+
+fn failed(device: &OutputDevice, (call, source): (&'static str, io::Error)) -> EngineError {
+    EngineError::Syscall { call, ifname: device.name(), source }
 }
 
 fn check_ability(mode: XmitMode, queues: QueueMap) -> Result<(), EngineError> {

@@ -27,7 +27,7 @@ const RING_BYTES_MAX: usize = 8 << 20;
 const SLOTS_MIN: usize = 16;
 
 /// Options of the socket.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RingOptions {
     /// The device, in the namespace of the calling thread.
     pub(super) ifindex: u32,
@@ -89,8 +89,14 @@ impl PacketRing {
     /// # Errors
     /// The call that failed, and its error: EPERM without CAP_NET_RAW.
     pub(super) fn open(options: &RingOptions) -> Result<Self, (&'static str, io::Error)> {
-        let socket = PacketSocket::open().map_err(|error| ("socket(AF_PACKET)", error))?;
-        set_up(&socket, options)?;
+        let socket = open_socket(options)?;
+        let version = libc::tpacket_versions::TPACKET_V2 as c_int;
+        socket
+            .set(libc::SOL_PACKET, libc::PACKET_VERSION, &version)
+            .map_err(|error| ("setsockopt(PACKET_VERSION)", error))?;
+        socket
+            .set::<c_int>(libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)
+            .map_err(|error| ("setsockopt(PACKET_VNET_HDR)", error))?;
         let layout = SlotLayout::new(options.slots, options.frame_len_max);
         let request = libc::tpacket_req {
             tp_block_size: layout.block_bytes as u32,
@@ -199,25 +205,46 @@ impl PacketRing {
     }
 }
 
-/// Options that must be set before the ring.
-fn set_up(socket: &PacketSocket, options: &RingOptions) -> Result<(), (&'static str, io::Error)> {
+/// A raw packet socket without a ring, which only sends and never blocks.
+#[derive(Debug)]
+pub(super) struct SendSocket(PacketSocket);
+
+impl SendSocket {
+    /// Opens and binds it. A ring would make the kernel wait for an RCU grace period (about 20 ms).
+    ///
+    /// # Errors
+    /// The call that failed, and its error: EPERM without CAP_NET_RAW.
+    pub(super) fn open(options: &RingOptions) -> Result<Self, (&'static str, io::Error)> {
+        let socket = open_socket(options)?;
+        socket.bind(options.ifindex, 0).map_err(|error| ("bind(AF_PACKET)", error))?;
+        Ok(Self(socket))
+    }
+
+    /// Sends a frame.
+    ///
+    /// # Errors
+    /// From send(2).
+    pub(super) fn send(&self, frame: &[u8]) -> io::Result<()> {
+        // SAFETY: the kernel reads `frame.len()` bytes of `frame`, which lives during the call.
+        let result = unsafe {
+            libc::send(self.0.as_fd().as_raw_fd(), frame.as_ptr().cast(), frame.len(), libc::MSG_DONTWAIT)
+        };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+/// Opens a socket that is not bound, with the options that must be set before a ring.
+fn open_socket(options: &RingOptions) -> Result<PacketSocket, (&'static str, io::Error)> {
+    let socket = PacketSocket::open().map_err(|error| ("socket(AF_PACKET)", error))?;
     let buffer = options.send_buffer_bytes;
     // Without CAP_NET_ADMIN the buffer stays within the system limit, which costs some speed only.
     socket
         .set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &buffer)
         .or_else(|_| socket.set(libc::SOL_SOCKET, libc::SO_SNDBUF, &buffer))
         .map_err(|error| ("setsockopt(SO_SNDBUF)", error))?;
-    let on: c_int = 1;
-    let version = libc::tpacket_versions::TPACKET_V2 as c_int;
-    socket
-        .set(libc::SOL_PACKET, libc::PACKET_VERSION, &version)
-        .map_err(|error| ("setsockopt(PACKET_VERSION)", error))?;
-    socket
-        .set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, &on)
-        .map_err(|error| ("setsockopt(PACKET_VNET_HDR)", error))?;
     if options.bypass_qdisc {
         socket
-            .set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &on)
+            .set::<c_int>(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1)
             .map_err(|error| ("setsockopt(PACKET_QDISC_BYPASS)", error))?;
     }
     if options.priority != 0 {
@@ -225,7 +252,7 @@ fn set_up(socket: &PacketSocket, options: &RingOptions) -> Result<(), (&'static 
             .set(libc::SOL_SOCKET, libc::SO_PRIORITY, &options.priority)
             .map_err(|error| ("setsockopt(SO_PRIORITY)", error))?;
     }
-    Ok(())
+    Ok(socket)
 }
 
 #[cfg(test)]

@@ -22,6 +22,17 @@ pub(crate) const CASES: &[Case] = &[
     case("otg::a_new_size_in_flight_leaves_no_hole", &[], update),
     case("otg::emulated_interfaces_resolve_each_other", &[], devices),
     case("otg::emulated_interfaces_resolve_a_host_and_are_resolved", &[], host_as_gateway),
+    case("otg::links_go_down_and_up", &[], link),
+    case("otg::frames_count_at_the_ports_that_a_flow_names", &[], several),
+    case("otg::rows_and_columns_are_those_asked_for", &[], asking),
+    case("otg::flows_of_one_rate_are_spread", &[], convoys),
+    case("otg::a_stop_is_final", &[], stop_is_final),
+    case("otg::a_run_goes_on_when_its_client_is_gone", &[], client_gone),
+    case("otg::a_configuration_replaces_one_that_is_sending", &[], replaced),
+    case("otg::one_client_polls_while_another_starts_and_stops", &[], two_clients),
+    case("otg::wrong_configurations_are_answered", &[], hostile),
+    case("otg::thousands_of_flows_with_equal_headers", &[], thousands),
+    case("otg::a_removed_device_is_named", &[], removed),
     case("otg::a_killed_server_leaves_nothing", &[], killed),
 ];
 
@@ -188,6 +199,162 @@ fn host_as_gateway() -> TestResult {
             of_host(&format!("neighbour show {address}")).contains("lladdr 02:00:00:00:0a:01")
         });
     }
+    Ok(())
+}
+
+fn link() -> TestResult {
+    let Some(seen) = script("link", "http") else { return Ok(()) };
+    assert_eq!(seen["links"], json!(["up", "down", "up"]));
+    assert_eq!((&seen["sent"], &seen["names"]), (&json!(0), &json!(true)), "{seen}");
+    assert_eq!((&seen["is_now"], &seen["grows"]), (&json!(true), &json!(true)), "{seen}");
+    Ok(())
+}
+
+fn several() -> TestResult {
+    let Some(seen) = script("several", "http") else { return Ok(()) };
+    assert_eq!(seen, json!({"both": [50, 50, "rx,tx"], "none": [50, 0, ""], "other": [50, 0, "tx"]}));
+    Ok(())
+}
+
+fn asking() -> TestResult {
+    let Some(seen) = script("asking", "http") else { return Ok(()) };
+    let expected = json!({"columns": [["c", 0, null], ["a", 0, null]], "port": [["rx", "up", null]],
+        "refused": ["there is no flow named nope"], "rows": 0});
+    assert_eq!(seen, expected);
+    Ok(())
+}
+
+/// 64 flows of 10 frames per second, which is a gap of 100 ms. A loaded machine sends later, not
+/// earlier.
+fn convoys() -> TestResult {
+    let Some(seen) = script("convoys", "http") else { return Ok(()) };
+    assert_eq!((&seen["counts"], &seen["flows"]), (&json!([[10, 10]]), &json!(64)));
+    assert!(seen["spread_s"].as_f64().is_some_and(|spread_s| spread_s > 0.06), "{seen}");
+    Ok(())
+}
+
+fn stop_is_final() -> TestResult {
+    let Some(seen) = script("final", "http") else { return Ok(()) };
+    assert_eq!(seen, json!([[true, true, true, true, true], [0, 0, 0, 0, 0]]));
+    Ok(())
+}
+
+fn client_gone() -> TestResult {
+    if !has_snappi() {
+        return Ok(());
+    }
+    let lab = Lab::new(Peer::Gro);
+    let (_server, address) = serve();
+    let location = format!("https://{address}");
+    assert_eq!(script_at(&lab, &location, "leaves", "http"), json!("started"));
+    assert_eq!(script_at(&lab, &location, "returns", "http"), json!([3000, 3000]));
+    Ok(())
+}
+
+fn replaced() -> TestResult {
+    let Some(seen) = script("replaced", "http") else { return Ok(()) };
+    let rows = |name: &str| [json!({name: [0, 0, "stopped"]}), json!({name: [100, 100, "stopped"]})];
+    assert_eq!(seen, json!([rows("new"), rows("newer")].concat()));
+    Ok(())
+}
+
+fn two_clients() -> TestResult {
+    let Some(seen) = script("two_clients", "http") else { return Ok(()) };
+    assert_eq!(seen, json!({"wrong": [], "polled": true}));
+    Ok(())
+}
+
+fn hostile() -> TestResult {
+    if !has_snappi() {
+        return Ok(());
+    }
+    let lab = Lab::new(Peer::Gro);
+    let (_server, address) = serve();
+    let seen = script_at(&lab, &format!("http://{address}"), "hostile", "http");
+    assert_eq!(seen, json!({"statuses": [200, 400], "counts": [[10, 10], [10, 10]]}));
+    Ok(())
+}
+
+/// The answer to a call, and its HTTP status.
+fn post(lab: &Lab, address: &str, path: &str, body: &Value) -> (u64, Value) {
+    let file = lab.file("body.json");
+    std::fs::write(&file, body.to_string()).expect("the lab's folder can be written");
+    let body = format!("@{}", file.display());
+    let url = format!("http://{address}{path}");
+    let said = run(&["curl", "-s", "-w", "\n%{http_code}", "--data-binary", &body, &url]);
+    let (answer, status) = said.rsplit_once('\n').expect("a status");
+    (status.parse().expect("a number"), serde_json::from_str(answer).expect("JSON"))
+}
+
+fn has_curl() -> bool {
+    let is_there = Command::new("curl").arg("--version").output().is_ok();
+    if !is_there {
+        testkit::skip("needs curl");
+    }
+    is_there
+}
+
+fn ports_of(lab: &Lab) -> Value {
+    json!([
+        {"name": "tx", "location": format!("{}/{TX_DEV}", lab.tx_netns)},
+        {"name": "rx", "location": format!("{}/{RX_DEV}", lab.rx_netns)},
+    ])
+}
+
+fn start() -> Value {
+    json!({"choice": "traffic", "traffic": {"choice": "flow_transmit", "flow_transmit": {"state": "start"}}})
+}
+
+/// 2,048 flows in each direction.
+fn thousands() -> TestResult {
+    const FLOWS: u32 = 4096;
+    if !has_curl() {
+        return Ok(());
+    }
+    let lab = Lab::new(Peer::Gro);
+    let (_server, address) = serve();
+    let flow = |number: u32| {
+        let (tx, rx) = if number.is_multiple_of(2) { ("tx", "rx") } else { ("rx", "tx") };
+        json!({"name": format!("f{number}"), "tx_rx": {"port": {"tx_name": tx, "rx_names": [rx]}},
+            "packet": [{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}], "size": {"fixed": 100}, "rate": {"pps": 10},
+            "duration": {"fixed_packets": {"packets": 5}}, "metrics": {"enable": true}})
+    };
+    let config = json!({"ports": ports_of(&lab), "flows": (0..FLOWS).map(flow).collect::<Vec<_>>()});
+    assert_eq!(post(&lab, &address, "/config", &config), (200, json!({"warnings": []})));
+    assert_eq!(post(&lab, &address, "/control/state", &start()), (200, json!({"warnings": []})));
+    let rows = || {
+        let (_, answer) = post(&lab, &address, "/monitor/metrics", &json!({"choice": "flow"}));
+        answer["flow_metrics"].as_array().expect("rows").clone()
+    };
+    until("all flows to be stopped", || rows().iter().all(|row| row["transmit"] == "stopped"));
+    let rows = rows();
+    assert_eq!(rows.len(), FLOWS as usize);
+    let wrong = rows.iter().find(|row| row["frames_tx"] != 5 || row["frames_rx"] != 5);
+    assert_eq!(wrong, None);
+    Ok(())
+}
+
+fn removed() -> TestResult {
+    if !has_curl() {
+        return Ok(());
+    }
+    let lab = Lab::new(Peer::Gro);
+    let (_server, address) = serve();
+    let flow = json!({"name": "f", "tx_rx": {"port": {"tx_name": "tx", "rx_names": ["rx"]}},
+        "metrics": {"enable": true}, "rate": {"pps": 1000}});
+    let config = json!({"ports": ports_of(&lab), "flows": [flow]});
+    assert_eq!(post(&lab, &address, "/config", &config).0, 200);
+    assert_eq!(post(&lab, &address, "/control/state", &start()).0, 200);
+    run(&["ip", "-n", &lab.tx_netns, "link", "delete", TX_DEV]);
+    let row =
+        || post(&lab, &address, "/monitor/metrics", &json!({"choice": "flow"})).1["flow_metrics"][0].clone();
+    until("the run to end", || row()["transmit"] == "stopped");
+    let (status, answer) = post(&lab, &address, "/control/state", &start());
+    assert_eq!(status, 500, "{answer}");
+    assert!(answer["errors"][0].as_str().is_some_and(|error| error.contains("is gone")), "{answer}");
+    let (status, answer) = post(&lab, &address, "/config", &config);
+    assert_eq!((status, &answer["kind"]), (400, &json!("validation")), "{answer}");
+    assert_eq!(post(&lab, &address, "/config", &json!({})), (200, json!({"warnings": []})));
     Ok(())
 }
 

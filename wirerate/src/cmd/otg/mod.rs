@@ -17,6 +17,7 @@ use crate::stop::Stop;
 use anyhow::anyhow;
 use backend::OtgBackend;
 pub use location::PortLocation;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use server::{Server, ServerConfig, TlsFiles};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -65,6 +66,16 @@ impl Args {
     }
 }
 
+/// Each flow that is sent holds some descriptors, and the usual limit of 1024 is for programs that
+/// use select(2).
+fn raise_file_limit() {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+    if let Err(error) = raised {
+        tracing::warn!("the limit of open files stays: {error}");
+    }
+}
+
 /// Serves until a signal.
 ///
 /// # Errors
@@ -72,6 +83,7 @@ impl Args {
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let act = "serve the Open Traffic Generator API";
     let failed = |error: std::io::Error| Failure::refused(act, anyhow!("{error}"));
+    raise_file_limit();
     let backend = Arc::new(OtgBackend::new(args.ports.clone(), args.allow_default_route));
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).thread_name("otg-server").enable_all().build().map_err(failed)?;

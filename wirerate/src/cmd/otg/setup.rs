@@ -9,6 +9,9 @@ use std::num::{NonZeroU32, NonZeroU64};
 /// Up to this many flows of a port get an engine each that sends at full speed. More would take
 /// long to load.
 pub(super) const FAST_FLOWS_MAX: usize = 8;
+/// Up to this many flows get a ring each. The kernel takes about 20 ms for each ring, so more flows
+/// share a socket and send their frames one by one.
+pub(super) const RING_FLOWS_MAX: usize = 64;
 
 /// What a run of a flow needs.
 pub(super) struct FlowSetup<'a> {
@@ -20,6 +23,8 @@ pub(super) struct FlowSetup<'a> {
     pub(super) packets: Vec<FrameSpec>,
     pub(super) order: PacketOrder,
     pub(super) engine: Option<EngineKind>,
+    /// Frames per call of the engine, if not its default.
+    pub(super) batch: Option<u32>,
     pub(super) seed: u64,
 }
 
@@ -70,7 +75,7 @@ impl FlowSetup<'_> {
             options: TxOptions::default(),
             limits,
             engine: self.engine,
-            batch: None,
+            batch: self.batch,
             next_ns: None,
         })
     }

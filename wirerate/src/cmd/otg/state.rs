@@ -5,7 +5,7 @@ use super::flow::FlowRun;
 use super::location::{self, PortLocation};
 use super::neighbours::PortNeighbours;
 use super::port::{FLOW_NUMBERS, Port};
-use super::setup::{FAST_FLOWS_MAX, FlowSetup};
+use super::setup::{FAST_FLOWS_MAX, FlowSetup, RING_FLOWS_MAX};
 use crate::cmd::send::device::TxDevice;
 use crate::units::time_of_day_ns;
 use engine::{EngineKind, Request};
@@ -17,6 +17,7 @@ use packet::DeviceFacts;
 use packet::general::FrameSpec;
 use serde_json::{Value, json};
 use server::ApiError;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Most sizes of a flow whose size is random, and of all such flows: each is a packet in memory.
@@ -214,7 +215,7 @@ impl ActiveState {
     /// See [`Self::number`].
     pub(super) fn begin(&mut self, flows: &[usize]) -> Result<(), ApiError> {
         self.number(flows)?;
-        if (0..self.flows.len()).all(|flow| flows.contains(&flow)) {
+        if flows.iter().collect::<BTreeSet<_>>().len() == self.flows.len() {
             self.ports.iter_mut().for_each(Port::clear);
         }
         Ok(())
@@ -281,6 +282,7 @@ impl ActiveState {
             packets,
             order,
             engine: (flow_count > FAST_FLOWS_MAX).then_some(EngineKind::AfPacket),
+            batch: (flow_count > RING_FLOWS_MAX).then_some(1),
             seed: time_of_day_ns().wrapping_add(flow as u64),
         })
     }

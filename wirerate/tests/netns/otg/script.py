@@ -3,6 +3,7 @@
 script.py NAME LOCATION TRANSPORT TX RX
 """
 import json
+import struct
 import sys
 import time
 
@@ -361,5 +362,234 @@ def host():
     return [until("the host to answer", lambda: neighbours(api, version).get("eth-a")) for version in (4, 6)]
 
 
+def link():
+    """A link goes down and up: its row says so, nothing is sent meanwhile, an empty configuration restores it."""
+    api = connect()
+    cfg = config(api)
+    udp(flow(cfg, "f", None, pps=500))
+    api.set_config(cfg)
+    before = ports(api)["tx"]
+
+    def set_link(state):
+        control = api.control_state()
+        control.port.link.port_names, control.port.link.state = ["tx"], state
+        api.set_control_state(control)
+        return until("the link to be " + state, lambda: (row := ports(api)["tx"]).link == state and row)
+
+    down = set_link("down")
+    refused = None
+    try:
+        transmit(api, "start")
+    except Exception as error:
+        refused = api.from_exception(error).errors[0]
+    sent = ports(api)["tx"].frames_tx
+    up = set_link("up")
+    set_link("down")
+    api.set_config(api.config())
+    return {"links": [before.link, down.link, up.link], "speed": before.speed, "sent": sent,
+            "is_now": abs(down.last_change / 1e9 - time.time()) < 60, "grows": up.last_change > down.last_change,
+            "names": "down" in (refused or "")}
+
+
+def several():
+    """Frames count at all receiving ports of a flow, at none, and not at other ones."""
+    api = connect()
+    cfg = config(api)
+    udp(flow(cfg, "both", 50))
+    cfg.flows[0].tx_rx.port.rx_names = ["rx", "tx"]
+    udp(flow(cfg, "none", 50))
+    cfg.flows[1].tx_rx.port.rx_names = []
+    udp(flow(cfg, "other", 50))
+    cfg.flows[2].tx_rx.port.rx_names = ["tx"]
+    api.set_config(cfg)
+    transmit(api, "start")
+    return {name: [row.frames_tx, row.frames_rx, row.port_rx] for name, row in stopped(api).items()}
+
+
+def asking():
+    """Rows in the order asked for, with the columns asked for; unknown names are refused by name."""
+    api = connect()
+    cfg = config(api)
+    for name in "abc":
+        udp(flow(cfg, name, 1))
+    api.set_config(cfg)
+    request = api.metrics_request()
+    request.flow.flow_names, request.flow.metric_names = ["c", "a"], ["frames_tx"]
+    found = api.get_metrics(request).flow_metrics
+    columns = [[row.name, row.frames_tx, row.get("frames_rx")] for row in found]
+    request.flow.flow_names = ["c", "nope"]
+    try:
+        api.get_metrics(request)
+        refused = None
+    except Exception as error:
+        refused = list(api.from_exception(error).errors)
+    request = api.metrics_request()
+    request.port.port_names, request.port.column_names = ["rx"], ["link"]
+    port = [[row.name, row.link, row.get("frames_tx")] for row in api.get_metrics(request).port_metrics]
+    api.set_config(api.config())
+    return {"columns": columns, "refused": refused, "port": port, "rows": len(rows(api))}
+
+
+def convoys():
+    """Flows of one rate send their first frames one after the other, spread over the gap of the rate."""
+    api = connect()
+    cfg = config(api)
+    cfg.captures.add(name="cap", port_names=["rx"], format="pcap")
+    for index in range(64):
+        udp(flow(cfg, "f%d" % index, 10, pps=10))
+    api.set_config(cfg)
+    capture(api, "start")
+    transmit(api, "start")
+    found = stopped(api)
+    first = [time_s for time_s, frame in timed_frames(api) if number(frame) == 0]
+    return {"counts": sorted({(row.frames_tx, row.frames_rx) for row in found.values()}),
+            "flows": len(first), "spread_s": max(first) - min(first)}
+
+
+def timed_frames(api):
+    """Times and frames of a pcap file."""
+    request = api.capture_request()
+    request.port_name = "rx"
+    data = api.get_capture(request).read()
+    at = 24
+    while at < len(data):
+        seconds, micros, length = struct.unpack("<III", data[at:at + 12])
+        yield seconds + micros / 1e6, data[at + 16:at + 16 + length]
+        at += 16 + length
+
+
+def final():
+    """A stop is final: counts agree in the next answer, and the next run begins with frame 0."""
+    api = connect()
+    cfg = config(api)
+    cfg.captures.add(name="cap", port_names=["rx"])
+    udp(flow(cfg, "f", None, pps=20000))
+    api.set_config(cfg)
+    agree, first = [], []
+    for _ in range(5):
+        capture(api, "start")
+        transmit(api, "start")
+        until("frames", lambda: rows(api)["f"].frames_rx > 100)
+        transmit(api, "stop")
+        row = rows(api)["f"]
+        agree.append(row.transmit == "stopped" and row.frames_tx == row.frames_rx)
+        first.append(number(frames(api)[0]))
+    return [agree, first]
+
+
+def leaves():
+    """Starts a run and goes away."""
+    api = connect()
+    cfg = config(api)
+    udp(flow(cfg, "f", 3000, pps=2000))
+    api.set_config(cfg)
+    transmit(api, "start")
+    return rows(api)["f"].transmit
+
+
+def returns():
+    """Another client sees the end of that run."""
+    row = stopped(connect())["f"]
+    return [row.frames_tx, row.frames_rx]
+
+
+def replaced():
+    """A configuration set while frames are sent ends the run; the next one counts from 0."""
+    api = connect()
+    cfg = config(api)
+    udp(flow(cfg, "old", None, pps=5000))
+    api.set_config(cfg)
+    seen = []
+    for name in ("new", "newer"):
+        transmit(api, "start")
+        until("frames", lambda: next(iter(rows(api).values())).frames_rx > 100)
+        cfg = config(api)
+        udp(flow(cfg, name, 100))
+        api.set_config(cfg)
+        seen.append({name: [row.frames_tx, row.frames_rx, row.transmit] for name, row in rows(api).items()})
+        transmit(api, "start")
+        seen.append({name: [row.frames_tx, row.frames_rx, row.transmit] for name, row in stopped(api).items()})
+        cfg = config(api)
+        udp(flow(cfg, "again", None, pps=5000))
+        api.set_config(cfg)
+    api.set_config(api.config())
+    return seen
+
+
+def two_clients():
+    """One client polls while another one sets, starts and stops: no errors, never more received than sent."""
+    import threading
+    api, other = connect(), connect()
+    wrong, polls, done = [], [0], threading.Event()
+
+    def poll():
+        while not done.is_set():
+            try:
+                for row in rows(other).values():
+                    if row.frames_rx > row.frames_tx:
+                        wrong.append([row.frames_tx, row.frames_rx])
+                polls[0] += 1
+            except Exception as error:
+                wrong.append(str(error))
+
+    thread = threading.Thread(target=poll)
+    thread.start()
+    for _ in range(4):
+        cfg = config(api)
+        udp(flow(cfg, "there", None, pps=5000))
+        udp(flow(cfg, "back", None, pps=5000, tx="rx", rx="tx"))
+        api.set_config(cfg)
+        transmit(api, "start")
+        time.sleep(0.3)
+        transmit(api, "stop")
+    done.set()
+    thread.join()
+    return {"wrong": wrong[:3], "polled": polls[0] > 4}
+
+
+def hostile():
+    """Configurations that are wrong somewhere are answered with an error or taken; the server stays."""
+    import random
+    import urllib.error
+    import urllib.request
+    api = connect()
+    cfg = config(api)
+    for name in "ab":
+        _, ip, transport = udp(flow(cfg, name, 10))
+        ip.src.increment.start, ip.src.increment.count = "198.18.0.7", 3
+        transport.src_port.values = [1, 2, 3]
+    good = cfg.serialize(cfg.JSON)
+    random.seed(7)
+    odd = ["-1", "1e400", "null", "{}", "[]", "\"x\"", "18446744073709551616", "true", "\"\\u0000\"", "[" * 200 + "]" * 200]
+    answers, url = {}, LOCATION + "/config"
+    for _ in range(300):
+        text = good
+        kind = random.randrange(3)
+        if kind == 0:
+            text = text[:random.randrange(len(text))]
+        elif kind == 1:
+            at = random.choice([place for place in range(len(text)) if text[place] == ":"])
+            end = min(place for place in (text.find(",", at), text.find("}", at), len(text)) if place > 0)
+            text = text[:at + 1] + random.choice(odd) + text[end:]
+        else:
+            at = random.randrange(len(text))
+            text = text[:at] + chr(random.randrange(32, 127)) + text[at + 1:]
+        request = urllib.request.Request(url, text.encode(), {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=SECONDS_MAX) as answer:
+                body, status = json.loads(answer.read()), answer.status
+        except urllib.error.HTTPError as error:
+            body, status = json.loads(error.read()), error.code
+            if not body.get("errors"):
+                return "an error without a text: %s for %s" % (body, text)
+        answers[status] = answers.get(status, 0) + 1
+    api.set_config(cfg)
+    transmit(api, "start")
+    counts = sorted((row.frames_tx, row.frames_rx) for row in stopped(api).values())
+    return {"statuses": sorted(answers), "counts": counts}
+
+
 print(json.dumps({function.__name__: function for function in (
-    counts, captured, control, mesh, sizes, update, devices, host, times, sends_one, sends_ten)}[NAME]()))
+    counts, captured, control, mesh, sizes, update, devices, host, times, link,
+    several, asking, convoys, final, leaves, returns, replaced, two_clients, hostile,
+    sends_one, sends_ten)}[NAME]()))
