@@ -62,7 +62,7 @@ fn habits_of_capture_replay_and_measure_are_answered_with_what_was_typed() {
         "capture lab0 -d",
         "send lab0 -R",
         "send lab0 --icmp",
-        "send lab0 --gre",
+        "send lab0 --geneve",
         "send lab0 -B 198.18.0.1",
         "send lab0 --dst 198.18.0.2 --window 5",
         "replay tests/golden/version.txt no-such-dev",
