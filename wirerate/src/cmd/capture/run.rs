@@ -172,7 +172,7 @@ fn failure(job: &CaptureJob<'_>, why: CaptureError) -> Failure {
         && source.kind() == io::ErrorKind::PermissionDenied
     {
         return Failure::capture(act, why)
-            .try_this(format!("a directory in which {user} may create files: --user gives up other rights"));
+            .try_this(format!("a directory in which the user {user} may create files"));
     }
     match &job.targets.first_filter_word {
         Some(word) if is_filter => Failure::capture(act, why)
