@@ -361,7 +361,7 @@ impl SenderComparison<'_> {
         let cost = Estimate::of_ratios(measured.costs.of(theirs), measured.costs.of(ours));
         let (Some(rate), Some(cost)) = (rate, cost) else { return Ok(()) };
         // The others are in the rows, for those who want to know.
-        if ours == 0 || their.is_ours() {
+        if ours == 0 || their.is_ours() || goal.is_some() {
             let goal_text = report::goal(goal);
             let (us, them) = (our.title(), their.title());
             report.say(&format!("  {us}: {rate} x of {them}{goal_text} ({cost} x by CPU time)"))?;
