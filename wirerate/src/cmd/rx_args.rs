@@ -109,13 +109,16 @@ impl RxArgs {
             let why = "an XDP program and its rings belong to one device, so `any` cannot stand for all";
             return Err(Failure::usage(act, why).try_this(self.command(verb, &up(&stack), &words.join(" "))));
         }
-        if self.interfaces.is_empty()
-            && (first.contains(' ') || !words.is_empty())
-            && let Err(why) = stack.link(first.as_str())
-        {
+        // Here, because the error of this look-up names the namespace.
+        if let Some(why) = devices.iter().find_map(|name| stack.link(name.as_str()).err()) {
+            let failure = Failure::host(act, why);
+            if !self.interfaces.is_empty() || (!first.contains(' ') && words.is_empty()) {
+                return Err(failure);
+            }
             let filter = self.words.join(" ");
-            return Err(Failure::host(act, why)
-                .try_this(format!("the device first: {}", self.command(verb, &up(&stack), &filter))));
+            return Err(
+                failure.try_this(format!("the device first: {}", self.command(verb, &up(&stack), &filter)))
+            );
         }
         let filter = self.filter.iter().map(String::as_str).chain(words.iter().map(String::as_str));
         let filter = filter.collect::<Vec<_>>().join(" ");

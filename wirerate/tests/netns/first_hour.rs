@@ -6,6 +6,7 @@ use crate::{Case, TestResult, case};
 
 pub(crate) const CASES: &[Case] = &[
     case("first_hour::no_advice_detaches_the_program_of_another_owner", &[], foreign_program),
+    case("first_hour::a_device_that_is_missing_is_looked_for_in_its_namespace", &[], missing_device),
     case("first_hour::replay_answers_a_file_before_the_device_and_a_missing_cpu", &[], replay_mistakes),
     case("first_hour::a_namespace_follows_the_device_of_measure", &[], measure_devices),
 ];
@@ -24,6 +25,22 @@ fn foreign_program() -> TestResult {
     let doctor = wirerate_run(&format!("doctor {rx} --all"));
     assert!(doctor.stdout.contains("bpftool prog show id "), "{}", doctor.stdout);
     assert!(!doctor.stdout.contains("xdp off"), "{}", doctor.stdout);
+    Ok(())
+}
+
+/// `capture`, `count` and `receive` advised `ip link`, which lists the devices of another
+/// namespace.
+fn missing_device() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let netns = &lab.rx_netns;
+    for words in ["capture", "capture -i", "count", "sink", "receive", "doctor", "replay"] {
+        let file = if words == "replay" { "x.pcap" } else { "" };
+        let refused = wirerate_run(&format!("{words} rx7 --netns {netns} {file}")).expect_code(3);
+        refused.says(&[
+            &format!("there is no device rx7 in namespace {netns}"),
+            &format!("try: `ip -n {netns} link`"),
+        ]);
+    }
     Ok(())
 }
 

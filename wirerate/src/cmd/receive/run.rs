@@ -9,7 +9,7 @@ use crate::rows::{self, PERIOD, RowFormat, RowPrinter, RowTime};
 use crate::stop::Stop;
 use crate::units::{per_second, time_of_day_ns};
 use capture::{ReceiveOptions, ReceiveResult, Receiving, XdpModeChoice};
-use host::Netns;
+use host::{Netns, Stack};
 use measure::{Loss, MeterOptions, STREAMS_MAX};
 use std::thread;
 use std::time::Duration;
@@ -115,10 +115,15 @@ pub(crate) fn start(device: &str, netns: Option<&str>, options: &ReceiverArgs) -
         Some(netns) => format!("receive on {device} in {netns}"),
         None => format!("receive on {device}"),
     };
-    let netns = netns.map(Netns::named).transpose();
+    let refused = |why| Failure::host(act(), why);
+    let netns = netns.map(Netns::named).transpose().map_err(refused)?;
+    if let Some(netns) = &netns {
+        // Here, because the error of this look-up names the namespace.
+        Stack::of(netns).and_then(|stack| stack.link(device)).map_err(refused)?;
+    }
     let receive = ReceiveOptions {
         ifname: device.to_owned(),
-        netns: netns.map_err(|why| Failure::host(act(), why))?,
+        netns,
         mode: options.mode(),
         xdp: XdpModeChoice::Best,
         meter: MeterOptions {
