@@ -43,12 +43,12 @@ pub(crate) enum Work {
     /// So many destinations open at a time, 16 frames each.
     Flows(u32),
     /// A packet in trafgen's language.
-    Packet(Packet),
+    Packet(PacketKind),
 }
 
 /// Packets in trafgen's language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Packet {
+pub(crate) enum PacketKind {
     /// The plain frame as bytes.
     Static,
     /// Its address and ports count.
@@ -73,12 +73,12 @@ impl Work {
             "rich" => Self::Rich,
             "imix" => Self::Imix,
             "ipsec" => Self::Ipsec,
-            "static" => Self::Packet(Packet::Static),
-            "dynamic" => Self::Packet(Packet::Dynamic),
-            "checksummed" => Self::Packet(Packet::Checksummed),
-            "syn" => Self::Packet(Packet::Syn),
-            "vxlan" => Self::Packet(Packet::Vxlan),
-            "fields" => Self::Packet(Packet::Fields),
+            "static" => Self::Packet(PacketKind::Static),
+            "dynamic" => Self::Packet(PacketKind::Dynamic),
+            "checksummed" => Self::Packet(PacketKind::Checksummed),
+            "syn" => Self::Packet(PacketKind::Syn),
+            "vxlan" => Self::Packet(PacketKind::Vxlan),
+            "fields" => Self::Packet(PacketKind::Fields),
             _ => Self::Flows(word.strip_prefix("flows-")?.parse().ok().filter(|flows| *flows > 0)?),
         })
     }
@@ -95,12 +95,12 @@ impl Work {
             Self::Ipsec => ", ESP".to_owned(),
             Self::Flows(1) => ", 1 flow".to_owned(),
             Self::Flows(flows) => format!(", {flows} flows"),
-            Self::Packet(Packet::Static) => ", packet of bytes".to_owned(),
-            Self::Packet(Packet::Dynamic) => ", packet with counted bytes".to_owned(),
-            Self::Packet(Packet::Checksummed) => ", counted bytes and checksums".to_owned(),
-            Self::Packet(Packet::Syn) => ", random SYN".to_owned(),
-            Self::Packet(Packet::Vxlan) => ", VXLAN".to_owned(),
-            Self::Packet(Packet::Fields) => ", 16 moving fields".to_owned(),
+            Self::Packet(PacketKind::Static) => ", packet of bytes".to_owned(),
+            Self::Packet(PacketKind::Dynamic) => ", packet with counted bytes".to_owned(),
+            Self::Packet(PacketKind::Checksummed) => ", counted bytes and checksums".to_owned(),
+            Self::Packet(PacketKind::Syn) => ", random SYN".to_owned(),
+            Self::Packet(PacketKind::Vxlan) => ", VXLAN".to_owned(),
+            Self::Packet(PacketKind::Fields) => ", 16 moving fields".to_owned(),
         }
     }
 }
@@ -134,14 +134,14 @@ impl<'a> SendJob<'a> {
     }
 
     /// The packet in trafgen's language.
-    fn packet(&self, packet: Packet) -> String {
+    fn packet(&self, packet: PacketKind) -> String {
         match packet {
-            Packet::Static => frame::trafgen(&self.frame()),
-            Packet::Dynamic => frame::trafgen_moving(&self.frame(), false),
-            Packet::Checksummed => frame::trafgen_moving(&self.frame(), true),
-            Packet::Syn => frame::syn(self.end.mac),
-            Packet::Vxlan => frame::vxlan(self.end.mac, self.end.v4),
-            Packet::Fields => frame::sixteen_fields(self.end.mac),
+            PacketKind::Static => frame::trafgen(&self.frame()),
+            PacketKind::Dynamic => frame::trafgen_moving(&self.frame(), false),
+            PacketKind::Checksummed => frame::trafgen_moving(&self.frame(), true),
+            PacketKind::Syn => frame::syn(self.end.mac),
+            PacketKind::Vxlan => frame::vxlan(self.end.mac, self.end.v4),
+            PacketKind::Fields => frame::sixteen_fields(self.end.mac),
         }
     }
 
@@ -303,7 +303,7 @@ pub(crate) const GENERATORS: &[Generator] = &[
     Generator {
         is_single: false,
         can: |work| {
-            let is_packet = matches!(work, Work::Packet(packet) if packet != Packet::Vxlan);
+            let is_packet = matches!(work, Work::Packet(packet) if packet != PacketKind::Vxlan);
             is_packet || matches!(work, Work::Plain | Work::Ranges | Work::Rich | Work::Imix)
         },
         words: |job| {

@@ -231,7 +231,7 @@ struct MountPoint {
 }
 
 /// Keeps another start from the directory until it is mounted.
-type Claim = Flock<File>;
+type FolderLock = Flock<File>;
 
 impl MountPoint {
     fn prepare(path: &Path) -> Result<Self, ServeError> {
@@ -254,7 +254,7 @@ impl MountPoint {
 
     /// For as long as it takes to mount. The lock is on the directory above, which both directories
     /// may have in common.
-    fn claim(&self) -> Result<Claim, ServeError> {
+    fn claim(&self) -> Result<FolderLock, ServeError> {
         let claim = lock(self.path.parent().unwrap_or(&self.path))?;
         clear_stale(&self.path)?;
         Ok(claim)
@@ -266,7 +266,7 @@ impl MountPoint {
     }
 }
 
-fn lock(dir: &Path) -> Result<Claim, ServeError> {
+fn lock(dir: &Path) -> Result<FolderLock, ServeError> {
     let file = File::open(dir).map_err(prepare_error("open", dir))?;
     Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| prepare_error("lock", dir)(errno.into()))
 }

@@ -24,13 +24,13 @@ enum Phase {
     Stopped,
     Sending,
     /// Frames may be on their way; then it is stopped, or paused.
-    Draining(Drain),
+    Draining(FlowDrain),
     Paused,
 }
 
 /// The wait for the last frames of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Drain {
+struct FlowDrain {
     since: Instant,
     received: u64,
     changed: Instant,
@@ -95,7 +95,7 @@ impl FlowRun {
     }
 
     pub(super) fn is_paused(&self) -> bool {
-        self.phase == Phase::Paused || matches!(self.phase, Phase::Draining(Drain { pauses: true, .. }))
+        self.phase == Phase::Paused || matches!(self.phase, Phase::Draining(FlowDrain { pauses: true, .. }))
     }
 
     /// Asks its run to end.
@@ -118,7 +118,7 @@ impl FlowRun {
             self.failure = Some(error.in_one_line());
         }
         let now = Instant::now();
-        self.phase = Phase::Draining(Drain { since: now, received, changed: now, pauses });
+        self.phase = Phase::Draining(FlowDrain { since: now, received, changed: now, pauses });
     }
 
     /// Why its last run failed.

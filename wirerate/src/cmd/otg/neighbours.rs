@@ -16,13 +16,13 @@ const MESSAGE_LEN_MAX: usize = 2048;
 
 /// Address resolution of a port. Dropping it ends its thread.
 pub(super) struct PortNeighbours {
-    shared: Arc<Shared>,
+    shared: Arc<NeighbourState>,
     /// Closed to end the thread.
     stop: Option<PipeWriter>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct NeighbourState {
     socket: ResolutionSocket,
     resolution: Mutex<AddressResolution>,
     learned: Condvar,
@@ -46,8 +46,11 @@ impl PortNeighbours {
         let index = device.link.index;
         let socket = device.netns.run(|| ResolutionSocket::open(index)).map_err(|error| error.to_string())?;
         let socket = socket.map_err(failed)?;
-        let shared =
-            Arc::new(Shared { socket, resolution: Mutex::new(resolution), learned: Condvar::default() });
+        let shared = Arc::new(NeighbourState {
+            socket,
+            resolution: Mutex::new(resolution),
+            learned: Condvar::default(),
+        });
         let (stopped, stop) = io::pipe().map_err(failed)?;
         let of_thread = Arc::clone(&shared);
         let thread = thread::Builder::new().name("otg-neighbours".to_owned());
@@ -83,7 +86,7 @@ impl Drop for PortNeighbours {
     }
 }
 
-impl Shared {
+impl NeighbourState {
     fn lock(&self) -> MutexGuard<'_, AddressResolution> {
         self.resolution.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -29,7 +29,7 @@ const MPLS: u16 = 0x8847;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "protocol", rename_all = "lowercase")]
 #[expect(missing_docs, reason = "docs/json.md lists the fields")]
-pub enum Layer {
+pub enum FrameLayer {
     Ethernet {
         src_mac: String,
         dst_mac: String,
@@ -148,7 +148,7 @@ pub enum Layer {
 
 /// How the next bytes are to be read.
 #[derive(Clone, Copy)]
-enum Next {
+enum NextLayer {
     Ethernet,
     EtherType(u16),
     Mpls,
@@ -158,10 +158,10 @@ enum Next {
 }
 
 /// The layers of a frame.
-pub fn layers(frame: &[u8]) -> Vec<Layer> {
-    let mut walk = Walk { layers: Vec::new(), end: frame.len(), padding: 0 };
+pub fn layers(frame: &[u8]) -> Vec<FrameLayer> {
+    let mut walk = LayerWalk { layers: Vec::new(), end: frame.len(), padding: 0 };
     let mut at = 0;
-    let mut next = Next::Ethernet;
+    let mut next = NextLayer::Ethernet;
     while walk.layers.len() < LAYERS_MAX
         && let Some((taken, then)) = walk.layer(frame, at, next)
     {
@@ -169,18 +169,21 @@ pub fn layers(frame: &[u8]) -> Vec<Layer> {
         next = then;
     }
     if at < walk.end
-        && !matches!(walk.layers.last(), Some(Layer::Pktgen { .. } | Layer::Esp { .. } | Layer::Ah { .. }))
+        && !matches!(
+            walk.layers.last(),
+            Some(FrameLayer::Pktgen { .. } | FrameLayer::Esp { .. } | FrameLayer::Ah { .. })
+        )
     {
-        walk.layers.push(Layer::Payload { offset: at, len: walk.end - at });
+        walk.layers.push(FrameLayer::Payload { offset: at, len: walk.end - at });
     }
     if walk.padding > 0 {
-        walk.layers.push(Layer::Padding { len: walk.padding });
+        walk.layers.push(FrameLayer::Padding { len: walk.padding });
     }
     walk.layers
 }
 
-struct Walk {
-    layers: Vec<Layer>,
+struct LayerWalk {
+    layers: Vec<FrameLayer>,
     /// Where the packet ends: behind it is Ethernet's padding.
     end: usize,
     padding: usize,
@@ -234,52 +237,55 @@ fn is_sctp_right(packet: &[u8]) -> bool {
     crc32c(zeroed).to_le_bytes() == packet[8..12]
 }
 
-impl Walk {
+impl LayerWalk {
     /// Adds the header at `at`. Returns its bytes and how those behind it are to be read; `None`
     /// for what is payload.
-    fn layer(&mut self, frame: &[u8], at: usize, next: Next) -> Option<(usize, Next)> {
+    fn layer(&mut self, frame: &[u8], at: usize, next: NextLayer) -> Option<(usize, NextLayer)> {
         let rest = &frame[at..self.end];
         match next {
-            Next::Nothing => None,
-            Next::Ethernet => {
+            NextLayer::Nothing => None,
+            NextLayer::Ethernet => {
                 let header = rest.get(..14)?;
                 let ether_type = word(header, 12);
-                self.layers.push(Layer::Ethernet {
+                self.layers.push(FrameLayer::Ethernet {
                     src_mac: mac(header, 6),
                     dst_mac: mac(header, 0),
                     ether_type,
                 });
-                Some((14, Next::EtherType(ether_type)))
+                Some((14, NextLayer::EtherType(ether_type)))
             }
-            Next::EtherType(ether_type) => self.behind_ether_type(rest, at, ether_type),
-            Next::Mpls => {
+            NextLayer::EtherType(ether_type) => self.behind_ether_type(rest, at, ether_type),
+            NextLayer::Mpls => {
                 let entry = long(rest.get(..4)?, 0);
-                self.layers.push(Layer::Mpls {
+                self.layers.push(FrameLayer::Mpls {
                     label: entry >> 12,
                     class: (entry >> 9 & 7) as u8,
                     ttl: entry as u8,
                 });
                 let is_last = entry & 0x100 != 0;
-                Some((4, if is_last { Next::EtherType(by_version(&rest[4..])) } else { Next::Mpls }))
+                Some((
+                    4,
+                    if is_last { NextLayer::EtherType(by_version(&rest[4..])) } else { NextLayer::Mpls },
+                ))
             }
-            Next::Ip { protocol, addresses } => self.behind_ip(rest, protocol, addresses),
-            Next::UdpPort(port) => self.behind_udp(rest, port),
+            NextLayer::Ip { protocol, addresses } => self.behind_ip(rest, protocol, addresses),
+            NextLayer::UdpPort(port) => self.behind_udp(rest, port),
         }
     }
 
-    fn behind_ether_type(&mut self, rest: &[u8], at: usize, ether_type: u16) -> Option<(usize, Next)> {
+    fn behind_ether_type(&mut self, rest: &[u8], at: usize, ether_type: u16) -> Option<(usize, NextLayer)> {
         match ether_type {
             _ if VLAN_TAGS.contains(&ether_type) => {
                 let (tag, ether_type) = (word(rest.get(..4)?, 0), word(rest, 2));
                 let (id, priority, dei) = (tag & 0xfff, (tag >> 13) as u8, tag & 0x1000 != 0);
-                self.layers.push(Layer::Vlan { id, priority, dei, ether_type });
-                Some((4, Next::EtherType(ether_type)))
+                self.layers.push(FrameLayer::Vlan { id, priority, dei, ether_type });
+                Some((4, NextLayer::EtherType(ether_type)))
             }
-            MPLS => Some((0, Next::Mpls)),
-            ETHERNET_BRIDGED => Some((0, Next::Ethernet)),
+            MPLS => Some((0, NextLayer::Mpls)),
+            ETHERNET_BRIDGED => Some((0, NextLayer::Ethernet)),
             ARP => {
                 let packet = rest.get(..28).filter(|packet| packet[..6] == [0, 1, 8, 0, 6, 4])?;
-                self.layers.push(Layer::Arp {
+                self.layers.push(FrameLayer::Arp {
                     operation: word(packet, 6),
                     sender_mac: mac(packet, 8),
                     sender: Ipv4Addr::from_bits(long(packet, 14)),
@@ -287,7 +293,7 @@ impl Walk {
                     target: Ipv4Addr::from_bits(long(packet, 24)),
                 });
                 self.ends_at(at + 28);
-                Some((28, Next::Nothing))
+                Some((28, NextLayer::Nothing))
             }
             IPV4 => self.ipv4(rest, at),
             IPV6 => self.ipv6(rest, at),
@@ -303,22 +309,22 @@ impl Walk {
         }
     }
 
-    fn ipv4(&mut self, rest: &[u8], at: usize) -> Option<(usize, Next)> {
+    fn ipv4(&mut self, rest: &[u8], at: usize) -> Option<(usize, NextLayer)> {
         let header_len = usize::from(*rest.first().filter(|byte| *byte >> 4 == 4)? & 15) * 4;
         let header = rest.get(..header_len.max(20)).filter(|_| header_len >= 20)?;
         let [src, dst] = [12, 16].map(|at| Ipv4Addr::from_bits(long(header, at)));
         let (next, fragment) = (header[9], word(header, 6) & 0x3fff != 0);
         let (tos, ttl, id, checksum) = (header[1], header[8], word(header, 4), verdict(sums_up(header)));
-        self.layers.push(Layer::Ipv4 { src, dst, tos, ttl, id, next, fragment, checksum });
+        self.layers.push(FrameLayer::Ipv4 { src, dst, tos, ttl, id, next, fragment, checksum });
         let total_len = usize::from(word(header, 2));
         if total_len >= header_len {
             self.ends_at(at + total_len);
         }
-        let behind = Next::Ip { protocol: next, addresses: (src.into(), dst.into()) };
-        Some((header_len, if fragment { Next::Nothing } else { behind }))
+        let behind = NextLayer::Ip { protocol: next, addresses: (src.into(), dst.into()) };
+        Some((header_len, if fragment { NextLayer::Nothing } else { behind }))
     }
 
-    fn ipv6(&mut self, rest: &[u8], at: usize) -> Option<(usize, Next)> {
+    fn ipv6(&mut self, rest: &[u8], at: usize) -> Option<(usize, NextLayer)> {
         let header = rest.get(..40).filter(|header| header[0] >> 4 == 6)?;
         let address = |at: usize| {
             let mut octets = [0; 16];
@@ -327,12 +333,17 @@ impl Walk {
         };
         let (src, dst, next, hop_limit) = (address(8), address(24), header[6], header[7]);
         let class = (word(header, 0) >> 4) as u8;
-        self.layers.push(Layer::Ipv6 { src, dst, class, hop_limit, next });
+        self.layers.push(FrameLayer::Ipv6 { src, dst, class, hop_limit, next });
         self.ends_at(at + 40 + usize::from(word(header, 4)));
-        Some((40, Next::Ip { protocol: next, addresses: (src.into(), dst.into()) }))
+        Some((40, NextLayer::Ip { protocol: next, addresses: (src.into(), dst.into()) }))
     }
 
-    fn behind_ip(&mut self, rest: &[u8], protocol: u8, addresses: (IpAddr, IpAddr)) -> Option<(usize, Next)> {
+    fn behind_ip(
+        &mut self,
+        rest: &[u8],
+        protocol: u8,
+        addresses: (IpAddr, IpAddr),
+    ) -> Option<(usize, NextLayer)> {
         let sum = || verdict(sums_up_with(addresses, protocol, rest));
         let (layer, taken, next) = match protocol {
             1 | 58 => {
@@ -341,22 +352,26 @@ impl Walk {
                 let (kind, code) = (header[0], header[1]);
                 let (id, seq) = if is_short { (0, 0) } else { (word(header, 4), word(header, 6)) };
                 let layer = match protocol {
-                    1 => Layer::Icmp { kind, code, id, seq, checksum: verdict(sums_up(rest)) },
-                    _ => Layer::Icmpv6 { kind, code, id, seq, checksum: sum() },
+                    1 => FrameLayer::Icmp { kind, code, id, seq, checksum: verdict(sums_up(rest)) },
+                    _ => FrameLayer::Icmpv6 { kind, code, id, seq, checksum: sum() },
                 };
-                (layer, header.len(), Next::Nothing)
+                (layer, header.len(), NextLayer::Nothing)
             }
             2 => {
                 let group = Ipv4Addr::from_bits(long(rest.get(..8)?, 4));
-                (Layer::Igmp { kind: rest[0], group, checksum: verdict(sums_up(rest)) }, 8, Next::Nothing)
+                (
+                    FrameLayer::Igmp { kind: rest[0], group, checksum: verdict(sums_up(rest)) },
+                    8,
+                    NextLayer::Nothing,
+                )
             }
-            4 => return Some((0, Next::EtherType(IPV4))),
-            41 => return Some((0, Next::EtherType(IPV6))),
-            137 => return Some((0, Next::Mpls)),
+            4 => return Some((0, NextLayer::EtherType(IPV4))),
+            41 => return Some((0, NextLayer::EtherType(IPV6))),
+            137 => return Some((0, NextLayer::Mpls)),
             6 => {
                 let header = rest.get(..20)?;
                 let header_len = usize::from(header[12] >> 4) * 4;
-                let layer = Layer::Tcp {
+                let layer = FrameLayer::Tcp {
                     src_port: word(header, 0),
                     dst_port: word(header, 2),
                     flags: tcp_flags(header[13]),
@@ -365,25 +380,26 @@ impl Walk {
                     window: word(header, 14),
                     checksum: sum(),
                 };
-                (layer, header_len.clamp(20, rest.len()), Next::Nothing)
+                (layer, header_len.clamp(20, rest.len()), NextLayer::Nothing)
             }
             17 => return self.udp(rest, addresses),
             47 => return self.gre(rest),
             50 | 51 => {
                 let at = if protocol == 50 { 0 } else { 4 };
                 let (spi, seq) = (long(rest.get(..at + 8)?, at), long(rest, at + 4));
-                let layer = if protocol == 50 { Layer::Esp { spi, seq } } else { Layer::Ah { spi, seq } };
-                (layer, at + 8, Next::Nothing)
+                let layer =
+                    if protocol == 50 { FrameLayer::Esp { spi, seq } } else { FrameLayer::Ah { spi, seq } };
+                (layer, at + 8, NextLayer::Nothing)
             }
             132 => {
                 let header = rest.get(..12)?;
-                let layer = Layer::Sctp {
+                let layer = FrameLayer::Sctp {
                     src_port: word(header, 0),
                     dst_port: word(header, 2),
                     tag: long(header, 4),
                     checksum: verdict(is_sctp_right(rest)),
                 };
-                (layer, 12, Next::Nothing)
+                (layer, 12, NextLayer::Nothing)
             }
             _ => return None,
         };
@@ -391,7 +407,7 @@ impl Walk {
         Some((taken, next))
     }
 
-    fn udp(&mut self, rest: &[u8], addresses: (IpAddr, IpAddr)) -> Option<(usize, Next)> {
+    fn udp(&mut self, rest: &[u8], addresses: (IpAddr, IpAddr)) -> Option<(usize, NextLayer)> {
         let header = rest.get(..8)?;
         // A length that contradicts the IP header makes the checksum wrong.
         let datagram = rest.get(..usize::from(word(header, 4))).unwrap_or(rest);
@@ -400,15 +416,15 @@ impl Walk {
             _ => verdict(datagram.len() >= 8 && sums_up_with(addresses, 17, datagram)),
         };
         let (src_port, dst_port) = (word(header, 0), word(header, 2));
-        self.layers.push(Layer::Udp { src_port, dst_port, checksum });
+        self.layers.push(FrameLayer::Udp { src_port, dst_port, checksum });
         if let Some(signature) = SignatureFields::parse(&rest[8..]) {
-            self.layers.push(Layer::Pktgen { signature });
-            return Some((8, Next::Nothing));
+            self.layers.push(FrameLayer::Pktgen { signature });
+            return Some((8, NextLayer::Nothing));
         }
-        Some((8, Next::UdpPort(dst_port)))
+        Some((8, NextLayer::UdpPort(dst_port)))
     }
 
-    fn gre(&mut self, rest: &[u8]) -> Option<(usize, Next)> {
+    fn gre(&mut self, rest: &[u8]) -> Option<(usize, NextLayer)> {
         let (flags, ether_type) = (word(rest.get(..4)?, 0), word(rest, 2));
         let mut taken = 4;
         let mut group = |bit: u16| {
@@ -420,25 +436,33 @@ impl Walk {
             Some(Some(value))
         };
         let (_checksum, key, seq) = (group(0x8000)?, group(0x2000)?, group(0x1000)?);
-        self.layers.push(Layer::Gre { ether_type, key, seq });
-        Some((taken, Next::EtherType(ether_type)))
+        self.layers.push(FrameLayer::Gre { ether_type, key, seq });
+        Some((taken, NextLayer::EtherType(ether_type)))
     }
 
-    fn behind_udp(&mut self, rest: &[u8], port: u16) -> Option<(usize, Next)> {
+    fn behind_udp(&mut self, rest: &[u8], port: u16) -> Option<(usize, NextLayer)> {
         let header = rest.get(..8)?;
         let (layer, taken, next) = match port {
-            4789 => (Layer::Vxlan { vni: long(header, 4) >> 8 }, 8, Next::Ethernet),
+            4789 => (FrameLayer::Vxlan { vni: long(header, 4) >> 8 }, 8, NextLayer::Ethernet),
             6081 => {
                 let ether_type = word(header, 2);
                 let taken = 8 + usize::from(header[0] & 0x3f) * 4;
                 rest.get(..taken)?;
-                (Layer::Geneve { vni: long(header, 4) >> 8, ether_type }, taken, Next::EtherType(ether_type))
+                (
+                    FrameLayer::Geneve { vni: long(header, 4) >> 8, ether_type },
+                    taken,
+                    NextLayer::EtherType(ether_type),
+                )
             }
             2152 if header[0] >> 5 == 1 => {
                 let taken = if header[0] & 7 == 0 { 8 } else { 12 };
-                let inner = Next::EtherType(by_version(rest.get(taken..)?));
+                let inner = NextLayer::EtherType(by_version(rest.get(taken..)?));
                 let (teid, kind) = (long(header, 4), header[1]);
-                (Layer::Gtpu { teid, kind }, taken, if kind == 0xff { inner } else { Next::Nothing })
+                (
+                    FrameLayer::Gtpu { teid, kind },
+                    taken,
+                    if kind == 0xff { inner } else { NextLayer::Nothing },
+                )
             }
             _ => return None,
         };
@@ -478,11 +502,11 @@ fn icmp_name(kind: u8, is_v6: bool) -> Option<&'static str> {
 }
 
 /// The text of a frame: a line per layer, tags behind the Ethernet header.
-pub fn write_text(f: &mut fmt::Formatter<'_>, layers: &[Layer], frame: &[u8]) -> fmt::Result {
+pub fn write_text(f: &mut fmt::Formatter<'_>, layers: &[FrameLayer], frame: &[u8]) -> fmt::Result {
     let mut is_first = true;
     for (index, layer) in layers.iter().enumerate() {
         match layer {
-            Layer::Vlan { id, priority, dei, .. } => {
+            FrameLayer::Vlan { id, priority, dei, .. } => {
                 write!(f, "  VLAN {id}")?;
                 if *priority > 0 {
                     write!(f, " priority {priority}")?;
@@ -492,8 +516,8 @@ pub fn write_text(f: &mut fmt::Formatter<'_>, layers: &[Layer], frame: &[u8]) ->
                 }
                 continue;
             }
-            Layer::Mpls { label, .. } => {
-                let is_more = index > 0 && matches!(layers[index - 1], Layer::Mpls { .. });
+            FrameLayer::Mpls { label, .. } => {
+                let is_more = index > 0 && matches!(layers[index - 1], FrameLayer::Mpls { .. });
                 write!(f, "{}{label}", if is_more { " " } else { "  MPLS " })?;
                 continue;
             }
@@ -504,7 +528,7 @@ pub fn write_text(f: &mut fmt::Formatter<'_>, layers: &[Layer], frame: &[u8]) ->
         }
         write!(f, "  ")?;
         layer.write_line(f)?;
-        if let Layer::Payload { offset, len } = layer {
+        if let FrameLayer::Payload { offset, len } = layer {
             write_rows(f, *offset, &frame[*offset..*offset + *len])?;
         }
     }
@@ -520,7 +544,7 @@ fn write_rows(f: &mut fmt::Formatter<'_>, offset: usize, bytes: &[u8]) -> fmt::R
     if bytes.len() > ROWS_MAX * ROW_LEN { write!(f, "\n    ...") } else { Ok(()) }
 }
 
-impl Layer {
+impl FrameLayer {
     fn write_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ethernet { src_mac, dst_mac, ether_type } => {
@@ -762,7 +786,7 @@ mod tests {
             let covered: usize = shown
                 .iter()
                 .map(|layer| match layer {
-                    Layer::Payload { len, .. } | Layer::Padding { len } => *len,
+                    FrameLayer::Payload { len, .. } | FrameLayer::Padding { len } => *len,
                     _ => 0,
                 })
                 .sum();

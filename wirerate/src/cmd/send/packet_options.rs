@@ -88,7 +88,7 @@ pub fn text(args: &Args, dst_mac: MacAddr) -> Result<String, Failure> {
 }
 
 /// An option that is given, why it has no meaning, and what to use instead.
-type Obstacle = (bool, &'static str, &'static str, Option<&'static str>);
+type Conflict = (bool, &'static str, &'static str, Option<&'static str>);
 
 fn check(args: &Args) -> Result<(), Failure> {
     config::check_addresses(args)?;
@@ -100,7 +100,7 @@ fn check(args: &Args) -> Result<(), Failure> {
     let unsigned = "these frames carry no pktgen header";
     let is_inner_random = args.is_random(RandomField::InnerDst) || args.is_random(RandomField::InnerSrc);
     let has_inner = args.inner_dst.is_some() || args.inner_src.is_some() || is_inner_random;
-    let obstacles: &[Obstacle] = &[
+    let obstacles: &[Conflict] = &[
         (has_ports && args.arp, "ports", carries, None),
         (has_ports && args.icmp.is_some(), "ports", "ICMP has none", None),
         (args.payload.is_some() && !is_ip, "--payload", carries, Some("--size 60 (padding)")),
@@ -264,9 +264,13 @@ fn arp(args: &Args) -> Result<String, Failure> {
 }
 
 /// An address field, its option, and whether it is drawn at random.
-type Address<T> = (&'static str, T, bool);
+type AddressOption<T> = (&'static str, T, bool);
 
-fn ip(args: &Args, dst: Address<Addresses>, src: Address<Option<Addresses>>) -> Result<String, Failure> {
+fn ip(
+    args: &Args,
+    dst: AddressOption<Addresses>,
+    src: AddressOption<Option<Addresses>>,
+) -> Result<String, Failure> {
     let ttl = args.ttl.unwrap_or(TTL_DEFAULT);
     let is_v6 = dst.1.is_v6();
     let mut fields = vec![if is_v6 { format!("hl={ttl}") } else { format!("ttl={ttl}") }];

@@ -1,6 +1,6 @@
 //! Any frame with its headers and bytes, as text and as JSON.
 
-use super::layers::{Layer, layers, write_text};
+use super::layers::{FrameLayer, layers, write_text};
 use crate::out;
 use crate::units::human_duration;
 use packet::wire_len;
@@ -22,7 +22,7 @@ pub struct RawFrame {
     /// Length in bytes with FCS, preamble and gap.
     wire_len: u32,
     /// Its headers and payload.
-    layers: Vec<Layer>,
+    layers: Vec<FrameLayer>,
     /// Its bytes.
     #[serde(serialize_with = "as_hex")]
     bytes: Vec<u8>,
@@ -43,8 +43,8 @@ impl RawFrame {
 
     /// True for a frame inside another one.
     pub fn is_tunnel(&self) -> bool {
-        let is_ip = |layer: &&Layer| {
-            matches!(layer, Layer::Ethernet { .. } | Layer::Ipv4 { .. } | Layer::Ipv6 { .. })
+        let is_ip = |layer: &&FrameLayer| {
+            matches!(layer, FrameLayer::Ethernet { .. } | FrameLayer::Ipv4 { .. } | FrameLayer::Ipv6 { .. })
         };
         self.layers.iter().filter(is_ip).count() > 2
     }
