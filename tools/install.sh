@@ -58,7 +58,7 @@ packages_for() {
 		xz-utils         xz
 		zstd             zstd
 	END
-	test) packages_for bench && packages_for vm && echo "chromium chromium" && echo "curl curl" ;;
+	test) packages_for bench && packages_for vm && echo "chromium chromium" && echo "curl curl" && echo "prometheus prometheus" ;;
 	bench) packages_for netns ;;
 	lint) cat <<-END ;;
 		clang-format     clang-format

@@ -46,7 +46,7 @@ pub struct CpuCount {
 /// A device that is counted on. Dropping it takes the program off.
 #[derive(Debug)]
 pub struct Counting {
-    sink: Sink,
+    sink: Arc<Sink>,
     attached: Attached,
     promiscuity: Promiscuity,
 }
@@ -80,7 +80,7 @@ impl Counting {
         let sink = Sink::load_filtered(options.mode.verdict(), filter.as_deref())?;
         let promiscuity = Promiscuity::of(&device, options.promiscuous);
         let link = sink.attach(device.index, &device.name, options.xdp)?;
-        Ok(Self { sink, attached: Attached::new(link, device), promiscuity })
+        Ok(Self { sink: Arc::new(sink), attached: Attached::new(link, device), promiscuity })
     }
 
     /// The device, as it was at the start.
@@ -118,11 +118,27 @@ impl Counting {
         busy_cpus(&self.sink)
     }
 
+    /// Reads the counts from other threads, also after the end.
+    pub fn observer(&self) -> CountObserver {
+        CountObserver(Arc::clone(&self.sink))
+    }
+
     /// Takes the program off and waits until it runs nowhere, so that the numbers are final.
     pub fn stop(self) -> CountResult {
         let frames = || busy_cpus(&self.sink).iter().map(|cpu| cpu.frames + cpu.filtered).sum();
         let (elapsed, is_device_gone) = self.attached.stop(frames);
         CountResult { cpus: busy_cpus(&self.sink), elapsed, is_device_gone }
+    }
+}
+
+/// Reads the counts of a [`Counting`] from another thread.
+#[derive(Clone, Debug)]
+pub struct CountObserver(Arc<Sink>);
+
+impl CountObserver {
+    /// Frames so far.
+    pub fn received(&self) -> u64 {
+        self.0.per_cpu().map(|cpu| cpu.frames).sum()
     }
 }
 

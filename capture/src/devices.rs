@@ -273,6 +273,14 @@ impl CaptureDevice {
         look(&**self.backend.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The part of its fullest ring that holds frames.
+    pub(crate) fn ring_used(&self) -> Option<f64> {
+        let ring_frames = self.with_backend(|backend| backend.ring_frames()) as f64;
+        let used = self.rings.get()?.iter().map(|ring| ring.waiting());
+        let fullest = used.collect::<Option<Vec<u64>>>()?.into_iter().max()?;
+        (ring_frames > 0.0).then(|| (fullest as f64 / ring_frames).min(1.0))
+    }
+
     fn stats(&self, device: usize) -> Vec<RingStats> {
         // The readers' numbers first: what they wrote was captured before.
         let rings = self.rings.get().map_or(&[][..], Vec::as_slice);

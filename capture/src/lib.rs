@@ -34,7 +34,7 @@ mod writer;
 
 pub use backend::{SourceFacts, TpacketFacts, XdpFacts};
 pub use bpf::xdp::{XdpMode, XdpModeChoice};
-pub use count::{CountOptions, CountResult, Counting, CpuCount};
+pub use count::{CountObserver, CountOptions, CountResult, Counting, CpuCount};
 pub use devices::CapturedDevice;
 pub use error::CaptureError;
 pub use file_filter::FileFilter;
@@ -46,12 +46,12 @@ pub use options::{
 pub use order::merge::{self, MergeReport};
 pub use output::compress::Compression;
 pub use output::{names, open, rotate};
-pub use receive::{ReceiveOptions, ReceiveResult, Receiving};
+pub use receive::{ReceiveObserver, ReceiveOptions, ReceiveResult, Receiving};
 pub use record::format::Format;
 pub use record::ring::{Batch, RingRecord, RingShape, TimeSource, VlanTag};
 pub use record::slot::{MgcapSlot, SLOT_DATA_LEN, SLOT_LEN, SlotReader, emit_slot};
 pub use run_as::RunAs;
-pub use session::{Session, SessionReport};
+pub use session::{Session, SessionObserver, SessionReport};
 pub use slots::{SlotCapture, SlotCounts};
 pub use stats::{Counts, DeviceStats, RingStats, Stats};
 pub use sys::local_utc_offset_s;

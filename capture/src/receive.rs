@@ -6,6 +6,7 @@ use crate::{CaptureError, XdpFacts, XdpModeChoice};
 use bpf::{Receiver, ReceiverParams};
 use host::{ClockOffset, Link, Netns};
 use measure::{Figures, FlowDetail, FlowLine, MeterOptions, Totals};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What to measure.
@@ -30,7 +31,7 @@ pub struct ReceiveOptions {
 /// A device that is measured. Dropping it takes the program off.
 #[derive(Debug)]
 pub struct Receiving {
-    receiver: Receiver,
+    receiver: Arc<Receiver>,
     attached: Attached,
     options: MeterOptions,
     clock: ClockOffset,
@@ -92,7 +93,12 @@ impl Receiving {
         receiver.set_stamp_shift(meter.stamp_shift);
         receiver.set_wall_offset_ns(clock.offset_ns.cast_unsigned());
         let link = receiver.attach(device.index, &device.name, options.xdp)?;
-        Ok(Self { receiver, attached: Attached::new(link, device), options: meter, clock })
+        Ok(Self {
+            receiver: Arc::new(receiver),
+            attached: Attached::new(link, device),
+            options: meter,
+            clock,
+        })
     }
 
     /// The device, as it was at the start.
@@ -156,11 +162,38 @@ impl Receiving {
         read(&self.receiver, self.options, self.clock, self.elapsed(), self.is_device_gone())
     }
 
+    /// Reads the counts from other threads, also after the end.
+    pub fn observer(&self) -> ReceiveObserver {
+        ReceiveObserver(Arc::clone(&self.receiver))
+    }
+
     /// Takes the program off and waits until it runs nowhere, so that the numbers are final.
     pub fn stop(self) -> ReceiveResult {
         let frames = || self.receiver.per_cpu().map(|cpu| cpu.frames).sum();
         let (elapsed, is_device_gone) = self.attached.stop(frames);
         read(&self.receiver, self.options, self.clock, elapsed, is_device_gone)
+    }
+}
+
+/// Reads the counts of a [`Receiving`] from another thread. While frames arrive, the counts may
+/// differ by a few frames.
+#[derive(Clone, Debug)]
+pub struct ReceiveObserver(Arc<Receiver>);
+
+impl ReceiveObserver {
+    /// The flows: those of stream 0, then those of stream 1.
+    pub fn lines(&self) -> impl ExactSizeIterator<Item = FlowLine> + '_ {
+        self.0.lines()
+    }
+
+    /// Frames of this run so far.
+    pub fn received(&self) -> u64 {
+        self.0.received_per_cpu().sum()
+    }
+
+    /// Latencies by bucket.
+    pub fn histogram(&self) -> Vec<u64> {
+        self.0.histogram()
     }
 }
 

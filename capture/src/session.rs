@@ -265,6 +265,11 @@ impl Session {
         self.state.stats()
     }
 
+    /// Reads the counts from other threads, also after the end.
+    pub fn observer(&self) -> SessionObserver {
+        SessionObserver(Arc::clone(&self.state))
+    }
+
     /// Takes everything off the devices, empties the rings, writes the statistics and closes the
     /// files.
     pub fn stop(mut self) -> SessionReport {
@@ -303,6 +308,28 @@ impl Session {
             self.state.rings().for_each(|ring| ring.counts.limit_not_reached());
         }
         outcome
+    }
+}
+
+/// Reads the counts of a [`Session`] from another thread.
+#[derive(Clone)]
+pub struct SessionObserver(Arc<CaptureState>);
+
+impl SessionObserver {
+    /// Names of the devices, in the order of the options.
+    pub fn ifnames(&self) -> Vec<String> {
+        self.0.devices.iter().map(|device| device.link.name.clone()).collect()
+    }
+
+    /// Where frames went until now.
+    pub fn stats(&self) -> Stats {
+        self.0.stats()
+    }
+
+    /// The part of each device's fullest ring that holds frames; `None` if the kernel does not
+    /// report it.
+    pub fn ring_used(&self) -> Vec<Option<f64>> {
+        self.0.devices.iter().map(CaptureDevice::ring_used).collect()
     }
 }
 

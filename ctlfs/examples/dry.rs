@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 fn build() -> Result<Arc<dyn Tree>, EngineError> {
-    Ok(Arc::new(Control::here(Some(EngineKind::Mem))?))
+    Ok(Arc::new(Control::here(Some(EngineKind::Mem), |_| {})?))
 }
 
 fn complain(error: &dyn std::error::Error) -> u8 {

@@ -25,6 +25,13 @@ impl Burst {
         self.sent + self.errors.total()
     }
 
+    /// Bytes of the frames that were sent, as a share of all bytes: frames with errors are assumed
+    /// to have the mean length.
+    pub fn sent_bytes(&self) -> u64 {
+        let product = u128::from(self.frame_bytes) * u128::from(self.sent);
+        product.checked_div(self.offered().into()).unwrap_or(0) as u64
+    }
+
     /// Adds the result of another burst.
     pub fn add(&mut self, other: &Self) {
         self.sent += other.sent;

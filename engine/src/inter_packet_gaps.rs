@@ -28,22 +28,24 @@ impl InterPacketGaps {
         Self { histogram, sum_ns: 0, last_ns: None }
     }
 
-    /// A burst of `frames` between two times.
-    pub fn burst(&mut self, start_ns: u64, end_ns: u64, frames: u64) {
+    /// A burst of `frames` between two times. Returns the gap before it and the gaps within it,
+    /// with their counts.
+    pub fn burst(&mut self, start_ns: u64, end_ns: u64, frames: u64) -> [(u64, u64); 2] {
         if frames == 0 {
-            return;
+            return [(0, 0); 2];
         }
-        if let Some(last_ns) = self.last_ns {
-            self.record(start_ns.saturating_sub(last_ns), 1);
-        }
+        let before = self.last_ns.map_or((0, 0), |last_ns| (start_ns.saturating_sub(last_ns), 1));
         let spacing_ns = end_ns.saturating_sub(start_ns) / frames;
-        if frames > 1 {
-            self.record(spacing_ns, frames - 1);
-        }
+        let gaps = [before, (spacing_ns, frames - 1)];
+        gaps.into_iter().for_each(|(gap_ns, count)| self.record(gap_ns, count));
         self.last_ns = Some(start_ns + spacing_ns * (frames - 1));
+        gaps
     }
 
     fn record(&mut self, gap_ns: u64, count: u64) {
+        if count == 0 {
+            return;
+        }
         self.histogram.saturating_record_n(gap_ns, count);
         self.sum_ns += u128::from(gap_ns) * u128::from(count);
     }

@@ -25,6 +25,7 @@ mod interleaving;
 mod mem;
 mod pacer;
 mod probe;
+mod progress;
 mod ramp;
 mod replay;
 mod requirements;
@@ -47,12 +48,14 @@ pub use inter_packet_gaps::InterPacketGaps;
 pub use mem::{FrameSink, MemEngine};
 pub use pacer::{CatchUp, Lateness, Pace, Pacer, WIRE_OVERHEAD_BYTES};
 pub use probe::{Probed, probe};
+pub use progress::{GAP_ERROR_OCTAVES, Progress};
 pub use ramp::Ramp;
 pub use replay::{
-    LATE_OCTAVES, REPLAY_XDP_LEN_MAX, ReplayFrame, ReplayRequest, ReplayResult, ReplaySource, replay,
+    LATE_OCTAVES, REPLAY_XDP_LEN_MAX, ReplayFrame, ReplayProgress, ReplayRequest, ReplayResult, ReplaySource,
+    replay,
 };
 pub use requirements::TxOptions;
-pub use run::{End, Limits, Progress, Run, RunReport, Step};
+pub use run::{End, Limits, Run, RunReport, Step};
 pub use start_barrier::StartBarrier;
 pub use worker::{Request, RunHandle, Snapshot, Worker, Workers};
 pub use xdp::{BATCH_DEFAULT, BATCH_MAX};

@@ -75,6 +75,23 @@ impl Pace {
         }
     }
 
+    /// The gap between any two frames, if it is always the same.
+    pub fn uniform_gap_ns(self) -> Option<u64> {
+        match self {
+            Self::Delay { .. } | Self::FrameRate { .. } => Some(self.gap_ns()),
+            _ => None,
+        }
+    }
+
+    /// The rate in frames per second, if it is always the same.
+    pub fn frames_per_second(self) -> Option<f64> {
+        match self {
+            Self::Delay { delay_ns } => Some(1e9 / delay_ns as f64),
+            Self::FrameRate { rate_pps } => Some(rate_pps as f64),
+            _ => None,
+        }
+    }
+
     /// Like [`Self::from_delay_ns`], for transmit calls of `burst` frames: pktgen waits once per
     /// call.
     pub fn from_call_delay_ns(delay_ns: u64, burst: u32) -> Self {

@@ -8,10 +8,10 @@ use crate::clock::Clock;
 use crate::engine::{Burst, Engine, Errors};
 use crate::inter_packet_gaps::InterPacketGaps;
 use crate::pacer::{CatchUp, Lateness, Pace, Pacer};
+use crate::progress::Progress;
 use crate::{EngineError, EngineKind};
 use packet::Cursor;
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Target duration of a burst of a single run: short enough to stop and to read the clock, long
 /// enough that the cost of a call is negligible.
@@ -58,37 +58,6 @@ pub enum End {
     Stopped,
     /// It failed.
     Failed(EngineError),
-}
-
-/// Progress of a run, for other threads.
-#[derive(Debug, Default)]
-pub struct Progress {
-    sent: AtomicU64,
-    errors: AtomicU64,
-    frame_bytes: AtomicU64,
-}
-
-impl Progress {
-    /// Frames accepted by the driver so far.
-    pub fn sent(&self) -> u64 {
-        self.sent.load(Relaxed)
-    }
-
-    /// Frames not accepted so far.
-    pub fn errors(&self) -> u64 {
-        self.errors.load(Relaxed)
-    }
-
-    /// Lengths of all frames offered so far, in bytes without FCS.
-    pub fn frame_bytes(&self) -> u64 {
-        self.frame_bytes.load(Relaxed)
-    }
-
-    pub(crate) fn set(&self, total: &Burst) {
-        self.sent.store(total.sent, Relaxed);
-        self.errors.store(total.errors.total(), Relaxed);
-        self.frame_bytes.store(total.frame_bytes, Relaxed);
-    }
 }
 
 /// Result of a run.
@@ -292,11 +261,14 @@ impl Run {
             Ok(burst) => {
                 let end_ns = clock.now_ns();
                 let is_first = self.total.sent == 0 && burst.sent > 0;
-                self.count(&burst, now_ns, end_ns);
+                let gaps = self.count(&burst, now_ns, end_ns);
                 if is_first && self.limits.starts_with_first_frame {
                     self.start_at(end_ns);
                 }
                 progress.set(&self.total);
+                if let Some(gap_ns) = self.limits.pace.uniform_gap_ns() {
+                    progress.add_gaps(&gaps, gap_ns);
+                }
                 match self.trouble(&burst.errors, end_ns) {
                     Some(error) => Step::Ended(End::Failed(error)),
                     None => self.rest(&burst, end_ns),
@@ -367,14 +339,13 @@ impl Run {
         }
     }
 
-    fn count(&mut self, burst: &Burst, start_ns: u64, end_ns: u64) {
+    /// Counts a burst. Returns its gaps with their counts.
+    fn count(&mut self, burst: &Burst, start_ns: u64, end_ns: u64) -> [(u64, u64); 2] {
         self.total.add(burst);
-        self.pacer.sent(burst.sent, sent_bytes(burst));
+        self.pacer.sent(burst.sent, burst.sent_bytes());
         let is_stuck = burst.sent == 0 && burst.errors.ring_full + burst.retries > 0;
         self.stuck_ns = is_stuck.then(|| self.stuck_ns.unwrap_or(start_ns));
-        if let Some(gaps) = &mut self.gaps {
-            gaps.burst(start_ns, end_ns, burst.sent);
-        }
+        let gaps = self.gaps.as_mut().map(|gaps| gaps.burst(start_ns, end_ns, burst.sent));
         let per_frame_ns = (end_ns - start_ns).max(1) / burst.offered().max(1);
         let fitting = (self.turn_ns / per_frame_ns.max(1)) as u32;
         // Frames that meet a full ring may be lost, so bursts are limited.
@@ -385,6 +356,7 @@ impl Run {
         };
         let most = self.burst_frames.saturating_mul(BURST_GROWTH).min(BURST_MAX).min(roomy);
         self.burst_frames = fitting.clamp(1, most);
+        gaps.unwrap_or_default()
     }
 
     /// Whether errors end the run: errors beside a full ring if the device explains them, or a ring
@@ -409,13 +381,6 @@ fn clock_sharing(pace: Pace) -> u32 {
         Pace::Never | Pace::BurstDelay { .. } => 1,
         pace => (CLOCK_SHARED_NS / pace.gap_ns().max(1)).clamp(1, u64::from(CLOCK_SHARING)) as u32,
     }
-}
-
-/// The bytes of sent frames, as a share of the offered bytes; rejected frames are assumed to have
-/// the mean length.
-fn sent_bytes(burst: &Burst) -> u64 {
-    let product = u128::from(burst.frame_bytes) * u128::from(burst.sent);
-    (product / u128::from(burst.offered().max(1))) as u64
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@
 //! instant. Orders arrive by a channel; stops by a flag that is checked between bursts.
 
 use crate::clock::{Clock, HybridClock, SystemClock};
-use crate::engine::{Burst, Errors};
 use crate::event::Event;
 use crate::pacer::Pace;
-use crate::run::{BURST_NS, End, Limits, Progress, Run, RunReport, Step};
+use crate::progress::Progress;
+use crate::run::{BURST_NS, End, Limits, Run, RunReport, Step};
 use crate::select::{Chosen, Requirements, ThreadShared, build};
 use crate::start_barrier::{StartBarrier, Ticket};
 use crate::xdp::AttachPause;
@@ -18,7 +18,8 @@ use host::{Netns, Stack};
 use packet::{Cursor, Plan, XmitMode};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -128,7 +129,7 @@ impl RunHandle {
 
     /// True once there is a report.
     pub fn has_ended(&self) -> bool {
-        self.has_ended.load(Relaxed)
+        self.has_ended.load(Acquire)
     }
 
     /// Waits for the end up to a timeout, and takes the report; it can be taken once.
@@ -172,9 +173,12 @@ impl RunHandle {
     /// Ends the run with this report.
     pub fn finish(&self, report: RunReport) {
         lock(&self.snapshot).cursor.clone_from(&report.cursor);
+        // The end may have found sent frames lost.
+        self.progress.set(&report.total);
         let mut place = lock(&self.report);
         *place = Some(report);
-        self.has_ended.store(true, Relaxed);
+        // Release: who sees the end also sees the last counts.
+        self.has_ended.store(true, Release);
         self.ended.notify_all();
         if let Some(event) = lock(&self.on_end).take() {
             event.notify();
@@ -186,17 +190,11 @@ impl RunHandle {
         let snapshot = self.snapshot();
         let now_ns = SystemClock.now_ns();
         let started_ns = if snapshot.started_ns == 0 { now_ns } else { snapshot.started_ns };
-        let errors = Errors { not_handed_over: self.progress.errors(), ..Errors::default() };
         RunReport {
             engine: snapshot.engine,
             started_ns,
             idle_ns: snapshot.idle_ns,
-            total: Burst {
-                sent: self.progress.sent(),
-                errors,
-                frame_bytes: self.progress.frame_bytes(),
-                ..Burst::default()
-            },
+            total: self.progress.total(),
             ..RunReport::failed(EngineError::ThreadLost, now_ns, snapshot.cursor)
         }
     }
@@ -729,6 +727,7 @@ pub(crate) fn need<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Burst;
 
     #[test]
     fn a_panic_in_the_thread_ends_the_runs_that_somebody_waits_for() {

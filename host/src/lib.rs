@@ -22,6 +22,7 @@ mod link_events;
 mod machine;
 mod netlink;
 mod netns;
+mod own_process;
 #[expect(unsafe_code, reason = "socket options and the mapping of a ring")]
 mod packet_socket;
 mod phc;
@@ -56,6 +57,7 @@ pub use link::{AttachedXdp, AttachedXdpMode, Link, LinkCounters, LinkLayer, Pare
 pub use link_events::LinkEvents;
 pub use machine::{CpuTicks, Machine, Right, Setting};
 pub use netns::{Netns, NetnsId};
+pub use own_process::OwnProcess;
 pub use packet::MacAddr;
 pub use packet_socket::{PacketSocket, RingMemory};
 pub use phc::{Phc, PhcRead, PhcReading, tai_offset_s};

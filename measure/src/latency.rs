@@ -26,6 +26,17 @@ pub fn histogram_index(latency_ns: u64) -> usize {
     ((shift as usize) << HALF_BITS) + (value >> shift) as usize
 }
 
+/// Latencies by powers of two: below 2^`first` ns, below 2^(`first` + 1) ns, ... below 2^`last` ns,
+/// and all others.
+pub fn octaves(counts: &[u64], first: u32, last: u32) -> Vec<u64> {
+    let mut octaves = vec![0; (last - first) as usize + 2];
+    for (index, count) in counts.iter().enumerate() {
+        let power = u64::BITS - lowest_of(index).leading_zeros();
+        octaves[(power.clamp(first, last + 1) - first) as usize] += count;
+    }
+    octaves
+}
+
 /// The lowest latency in a bucket.
 fn lowest_of(index: usize) -> u64 {
     let shift = (index >> HALF_BITS).saturating_sub(1);
@@ -161,6 +172,15 @@ mod tests {
         for index in 0..HISTOGRAM_LEN {
             assert_eq!(histogram_index(lowest_of(index)), index);
         }
+    }
+
+    #[test]
+    fn octaves_hold_every_latency_below_their_bound() {
+        let mut counts = vec![0; HISTOGRAM_LEN];
+        for latency_ns in [0, 63, 64, 127, 128, 1023, 1024, u64::MAX] {
+            counts[histogram_index(latency_ns)] += 1;
+        }
+        assert_eq!(octaves(&counts, 6, 10), [2, 2, 1, 0, 1, 2]);
     }
 
     #[test]

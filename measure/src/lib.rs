@@ -15,7 +15,7 @@ mod totals;
 mod unwrap;
 
 pub use figures::{Figures, FlowFigures, flow_figures};
-pub use latency::{HISTOGRAM_LEN, HistogramLog, Latency, PERCENTILES, histogram_index};
+pub use latency::{HISTOGRAM_LEN, HistogramLog, Latency, PERCENTILES, histogram_index, octaves};
 pub use line::{FlowDetail, FlowLine, Transit, WINDOW_LEN};
 pub use loss::Loss;
 pub use meter::{Arrival, Meter, MeterOptions};

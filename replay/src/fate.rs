@@ -23,6 +23,20 @@ pub enum Fate {
     Error,
 }
 
+impl Fate {
+    /// All fates, in the order of their numbers.
+    pub const ALL: [Self; 8] = [
+        Self::Sent,
+        Self::NotWanted,
+        Self::Cut,
+        Self::TooLong,
+        Self::LinkType,
+        Self::Damaged,
+        Self::AfterEnd,
+        Self::Error,
+    ];
+}
+
 /// Number of records of each fate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Fates {

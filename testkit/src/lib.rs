@@ -1,4 +1,5 @@
-//! Test support for all crates: skips, temporary folders, golden files, fuzz rounds.
+//! Test support for all crates: skips, temporary folders, golden files, fuzz rounds, a strict
+//! reader of metrics.
 //!
 //! A skip is printed to standard error past the test harness, which hides the output of tests that
 //! pass, and is written to the file that `WIRERATE_SKIPS` names. `make test` prints that list at
@@ -6,10 +7,12 @@
 
 #![forbid(unsafe_code)]
 
+mod exposition;
 mod folder;
 mod fuzz;
 mod golden;
 
+pub use exposition::{Exposition, Sample};
 pub use folder::Folder;
 pub use fuzz::fuzz;
 pub use golden::{compare, golden};

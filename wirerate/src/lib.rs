@@ -3,13 +3,14 @@
 //! Each subcommand has a module under `cmd`. They share the modules here: [`units`] parses and
 //! prints quantities, [`habits`] and [`bad_usage`] answer words that no command has, [`outcome`]
 //! turns errors into text and exit codes, [`stop`] handles Ctrl-C, [`term`] shows progress, [`out`]
-//! writes the data, [`rows`] prints a line of numbers per second.
+//! writes the data, [`rows`] prints a line of numbers per second, [`monitor`] serves the counters.
 #![forbid(unsafe_code)]
 
 pub mod bad_usage;
 pub mod cmd;
 pub mod habits;
 pub mod log;
+pub mod monitor;
 pub mod out;
 pub mod outcome;
 pub mod rows;

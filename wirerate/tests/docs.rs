@@ -217,3 +217,63 @@ fn tshark_of(words: &[String]) -> String {
     fs::remove_file(&path).expect("the file is there");
     line.split_whitespace().skip(2).collect::<Vec<_>>().join(" ")
 }
+
+/// The row of a family in docs/metrics.md.
+fn metric_row(family: &metrics::MetricFamily) -> String {
+    let kind = match family.kind {
+        metrics::FamilyKind::Counter => "counter",
+        metrics::FamilyKind::Gauge => "gauge",
+        metrics::FamilyKind::Histogram { .. } => "histogram",
+    };
+    let labels: Vec<_> = family.labels.iter().map(|label| format!("`{label}`")).collect();
+    format!("| `{}` | {kind} | {} | {} |\n", family.name, labels.join(", "), family.help)
+}
+
+#[test]
+fn the_page_of_metrics_has_the_table_of_families() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md");
+    let text = fs::read_to_string(&page).expect("the page is there");
+    let (intro, rest) = text.split_once("|---|---|---|---|\n").expect("the page has a table");
+    let rest: Vec<_> = rest.split_inclusive('\n').skip_while(|line| line.starts_with('|')).collect();
+    let rows: String = metrics::FAMILIES.iter().map(metric_row).collect();
+    let expected = format!("{intro}|---|---|---|---|\n{rows}{}", rest.concat());
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&page, &expected).expect("the page can be written");
+    }
+    assert_eq!(fs::read_to_string(&page).expect("the page is there"), expected, "UPDATE=1 rewrites it");
+}
+
+/// The names in an expression of PromQL that begin as those of metrics do.
+fn metric_names(expression: &str) -> Vec<&str> {
+    let words = expression.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    words.filter(|word| word.starts_with("wirerate_") || word.starts_with("process_")).collect()
+}
+
+#[test]
+fn the_dashboard_and_the_page_name_metrics_that_there_are() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let read = |name: &str| fs::read_to_string(docs.join(name)).expect("the file is there");
+    let is_known = |name: &str| {
+        metrics::FAMILIES.iter().any(|family| match family.kind {
+            metrics::FamilyKind::Histogram { .. } => name.strip_prefix(family.name) == Some("_bucket"),
+            _ => name == family.name,
+        })
+    };
+    let dashboard: serde_json::Value = serde_json::from_str(&read("grafana.json")).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().expect("targets"));
+    let expressions: Vec<&str> = targets.filter_map(|target| target["expr"].as_str()).collect();
+    assert!(panels.len() >= 12 && expressions.len() >= panels.len(), "{expressions:?}");
+    for expression in &expressions {
+        let names = metric_names(expression);
+        assert!(!names.is_empty() && names.iter().all(|name| is_known(name)), "{expression}");
+    }
+    // What it leaves out is no curve: facts about the process and its run.
+    let shown: Vec<&str> = expressions.iter().flat_map(|expression| metric_names(expression)).collect();
+    for family in metrics::FAMILIES.iter().filter(|family| family.labels.contains(&"device")) {
+        let is_shown = shown.iter().any(|name| name.strip_suffix("_bucket").unwrap_or(name) == family.name);
+        let left_out =
+            ["_info", "_offered_frames_total", "_bytes_total", "_retries_total", "_time_frames_total"];
+        assert!(is_shown || left_out.iter().any(|end| family.name.ends_with(end)), "{}", family.name);
+    }
+}

@@ -61,6 +61,13 @@ impl RingHandle {
         })
     }
 
+    /// Records in the ring; `None` if the kernel does not report them.
+    pub(crate) fn waiting(&self) -> Option<u64> {
+        // The reader's count first: it took records that were filled in before.
+        let taken = self.progress.taken.load(Ordering::Acquire);
+        self.probe.as_ref().map(|probe| probe.filled().saturating_sub(taken))
+    }
+
     /// A time, in nanoseconds since 1970: all records stamped before it are in the channel by now.
     /// 0 if there is no such time.
     pub(crate) fn empty_at_ns(&self, clock: &UtcClock) -> u64 {

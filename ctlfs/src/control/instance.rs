@@ -104,11 +104,11 @@ impl InstanceRun {
             self.finish(device, report);
             return;
         }
-        let (snapshot, progress) = (live.run.snapshot(), live.run.progress());
+        let (snapshot, total) = (live.run.snapshot(), live.run.progress().total());
         if snapshot.started_ns != 0 {
             let counters = Counters {
-                sofar: progress.sent(),
-                errors: progress.errors(),
+                sofar: total.sent,
+                errors: total.errors.total(),
                 idle_ns: snapshot.idle_ns,
                 started_ns: snapshot.started_ns,
                 stopped_ns: 0,

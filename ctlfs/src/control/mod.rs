@@ -16,7 +16,7 @@ pub use interfaces::{HostInterfaces, Interfaces, LiveInterface};
 
 use crate::tree::{Cancel, Errno, REFUSED, Tree, lock};
 use command::{PgctrlCommand, Refusal, ThreadCommand, TreeFile, VERSION_LINE, interface_of};
-use engine::{EngineError, EngineKind, Event, Request, RunHandle, Worker, Workers};
+use engine::{EngineError, EngineKind, Event, Pace, Request, RunHandle, Worker, Workers};
 use host::{CpuList, HostError, Netns};
 use state::ControlState;
 use std::ffi::{OsStr, OsString};
@@ -35,6 +35,19 @@ const REFUSED_LEN_MAX: usize = 80;
 /// Begins runs, each on the thread of its CPU, all at the same instant. Returns one handle per
 /// request.
 pub type StartRuns = dyn Fn(Vec<(u32, Request)>) -> Vec<Arc<RunHandle>> + Send + Sync;
+
+/// A run that has been started.
+#[derive(Clone, Debug)]
+pub struct StartedRun {
+    /// The CPU of its thread.
+    pub cpu: u32,
+    /// Its device.
+    pub ifname: String,
+    /// Its pace at the start.
+    pub pace: Pace,
+    /// The run.
+    pub handle: Arc<RunHandle>,
+}
 
 /// The control tree of one network namespace.
 pub struct Control {
@@ -74,17 +87,35 @@ impl Control {
     }
 
     /// The real one, for the network namespace that the calling thread is in: a thread for each CPU
-    /// online. `engine` is the one to send by, `None` for the best for each run.
+    /// online. `engine` is the one to send by, `None` for the best for each run. `watch` gets the
+    /// runs of each start.
     ///
     /// # Errors
     /// When the threads or the netlink sockets cannot be had.
-    pub fn here(engine: Option<EngineKind>) -> Result<Self, EngineError> {
+    pub fn here(
+        engine: Option<EngineKind>,
+        watch: impl Fn(Vec<StartedRun>) + Send + Sync + 'static,
+    ) -> Result<Self, EngineError> {
         let cpus: Vec<u32> = CpuList::online()?.iter().collect();
         let links = HostInterfaces::here()?;
         let workers = workers(&cpus, links.netns())?;
         Ok(Self::new(cpus, links, move |mut requests| {
             requests.iter_mut().for_each(|(_, request)| request.engine = engine);
-            workers.start(requests, None)
+            let started =
+                |(cpu, request): &(u32, Request)| (*cpu, request.ifname.clone(), request.limits.pace);
+            let started: Vec<_> = requests.iter().map(started).collect();
+            let handles = workers.start(requests, None);
+            let runs = started.into_iter().zip(&handles);
+            watch(
+                runs.map(|((cpu, ifname, pace), handle)| StartedRun {
+                    cpu,
+                    ifname,
+                    pace,
+                    handle: Arc::clone(handle),
+                })
+                .collect(),
+            );
+            handles
         }))
     }
 

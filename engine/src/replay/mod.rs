@@ -10,10 +10,11 @@ mod xdp;
 
 use crate::clock::Clock;
 use crate::engine::Burst;
+use crate::progress::Progress;
 use crate::{EngineError, EngineKind};
 use host::Netns;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Buckets of [`ReplayResult::late`]: frames below 2^N ns.
@@ -58,6 +59,32 @@ pub struct ReplayRequest {
     pub cpu: u32,
     /// While it is not 0, no frame is sent; the due times of the others move by that time.
     pub pause: Arc<AtomicUsize>,
+    /// Counts so far, for other threads.
+    pub progress: Arc<ReplayProgress>,
+}
+
+/// Counts of a replay that other threads read while it runs.
+#[derive(Debug, Default)]
+pub struct ReplayProgress {
+    offered: Progress,
+    starved: AtomicU64,
+}
+
+impl ReplayProgress {
+    /// Frames offered to the driver so far.
+    pub fn total(&self) -> Burst {
+        self.offered.total()
+    }
+
+    /// Times so far that the sender waited for the source.
+    pub fn starved(&self) -> u64 {
+        self.starved.load(Relaxed)
+    }
+
+    fn set(&self, total: &Burst, starved: u64) {
+        self.offered.set(total);
+        self.starved.store(starved, Relaxed);
+    }
 }
 
 impl ReplayRequest {

@@ -69,6 +69,7 @@ pub(super) fn run(
             if is_full || !is_added { Ok(is_added) } else { port.flush(stop, &mut result, &clock) }
         });
         result.second += u64::from(is_second);
+        request.progress.set(&result.burst, 0);
         match added {
             Ok(true) => {}
             Ok(false) => {

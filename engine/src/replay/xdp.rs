@@ -7,7 +7,7 @@ use crate::device::OutputDevice;
 use crate::select::ThreadShared;
 use crate::xdp::{BATCH_DEFAULT, DispatcherSlot, FRAME_LEN_MAX, sorted};
 use crate::{EngineError, EngineKind, SystemClock};
-use bpf::{REPLAY_RECORDS, ReplayRing, ReplaySender, TxSlot};
+use bpf::{REPLAY_RECORDS, ReplayRing, ReplaySender, TxCounts, TxSlot};
 use host::Stack;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -111,7 +111,7 @@ impl XdpReplay {
             let mut progress = SendProgress::new(&state, &due, request);
             let ended = pinned
                 .map_err(EngineError::from)
-                .and_then(|()| progress.send_all(&sender, &device, &tx_slot, stop));
+                .and_then(|()| progress.send_all(&sender, &device, (&tx_slot, &before), stop));
             state.close();
             result.starved = progress.starved;
             (result.pauses, result.paused_ns) = (progress.pauses, progress.paused_ns);
@@ -162,7 +162,7 @@ impl<'a> SendProgress<'a> {
         &mut self,
         sender: &ReplaySender,
         device: &OutputDevice,
-        tx_slot: &TxSlot,
+        (tx_slot, before): (&TxSlot, &TxCounts),
         stop: &AtomicBool,
     ) -> Result<bool, EngineError> {
         let clock = HybridClock::default();
@@ -211,6 +211,8 @@ impl<'a> SendProgress<'a> {
             let handled = sender.handled();
             self.state.free(handled);
             self.last_ns = SystemClock.now_ns();
+            let total = sorted(handled, &tx_slot.counts().since(before));
+            self.request.progress.set(&total, self.starved);
             if let Err(source) = ran
                 && handled == sent
             {

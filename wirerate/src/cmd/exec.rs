@@ -4,7 +4,7 @@ use super::mgcap::Captures;
 use crate::log;
 use crate::outcome::{Failure, Outcome};
 use ctlfs::Tree;
-use ctlfs::control::Control;
+use ctlfs::control::{Control, StartedRun};
 use ctlfs::exec::{Exec, ExecError};
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     };
     let captures = Arc::new(Captures::default());
     let dry_run = args.dry_run;
-    match ctlfs::exec::run_with(&exec, move || build(dry_run), Some(captures)) {
+    match ctlfs::exec::run_with(&exec, move || build(dry_run, |_| {}), Some(captures)) {
         Ok(ended) => {
             ended.unread.iter().for_each(|line| eprintln!("wirerate: {line}"));
             Ok(Outcome::Status(ended.status))
@@ -105,7 +105,10 @@ fn fail(error: ExecError) -> Result<Outcome, Failure> {
     }
 }
 
-/// The tree of the namespace we are in.
-pub(crate) fn build(dry_run: bool) -> Result<Arc<dyn Tree>, engine::EngineError> {
-    Ok(Arc::new(Control::here(dry_run.then_some(engine::EngineKind::Mem))?))
+/// The tree of the namespace we are in. `watch` gets the runs of each start.
+pub(crate) fn build(
+    dry_run: bool,
+    watch: impl Fn(Vec<StartedRun>) + Send + Sync + 'static,
+) -> Result<Arc<dyn Tree>, engine::EngineError> {
+    Ok(Arc::new(Control::here(dry_run.then_some(engine::EngineKind::Mem), watch)?))
 }

@@ -26,6 +26,7 @@ pub mod serve;
 pub mod timestamp;
 pub mod trafgen;
 
+use crate::monitor::{Monitored, RunSubject};
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 
@@ -93,31 +94,31 @@ wirerate report kernel-6.1.jsonl kernel-6.12.jsonl -o report.html";
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// Generate frames and send them on a device
-    Send(Box<send::Args>),
+    Send(Box<Monitored<send::Args>>),
     /// Send the packets of capture files, with their own times or at a rate
-    Replay(Box<replay::Args>),
+    Replay(Box<Monitored<replay::Args>>),
     /// Send the packets of capture files as tcpreplay does; also by that name
     #[command(hide = true, name = "tcpreplay")]
     Tcpreplay(Box<replay::tcpreplay::TcpreplayArgs>),
     /// Send frames in trafgen's packet language, or write them to a file
-    Trafgen(Box<trafgen::Args>),
+    Trafgen(Box<Monitored<trafgen::Args>>),
     /// Capture the frames that a device receives
-    Capture(Box<capture::Args>),
+    Capture(Box<Monitored<capture::Args>>),
     /// Control a running capture: change its mode, print statistics, or stop it
     #[command(after_help = CTL_HELP, alias = "tell")]
     Ctl(ctl::Args),
     /// Count the frames that a device receives
     #[command(after_help = COUNT_HELP, override_usage = "wirerate count [OPTIONS] DEV [FILTER]")]
-    Count(count::Args),
+    Count(Monitored<count::Args>),
     /// Count the frames that a device receives and drop them in the driver
     #[command(after_help = SINK_HELP, override_usage = "wirerate sink [OPTIONS] DEV [FILTER]")]
-    Sink(count::Args),
+    Sink(Monitored<count::Args>),
     /// Measure loss, duplicates, order and latency of the frames of a sender
     #[command(after_help = RECEIVE_HELP)]
-    Receive(Box<receive::Args>),
+    Receive(Box<Monitored<receive::Args>>),
     /// Send through a device under test, and measure what comes back
     #[command(after_help = MEASURE_HELP)]
-    Measure(Box<measure::Args>),
+    Measure(Box<Monitored<measure::Args>>),
     /// Let a device stamp the frames that it receives, and show what it can do
     Timestamp(timestamp::Args),
     /// Send ten million frames between devices made for it, capture them, and account for each
@@ -126,22 +127,22 @@ pub enum Command {
     #[command(after_help = BENCH_HELP)]
     Bench(bench::Args),
     /// Find the highest load that passes between two devices without loss
-    Search(Box<search::Args>),
+    Search(Box<Monitored<search::Args>>),
     /// Run the tests of RFC 2544: throughput, latency, frame loss rate, back-to-back frames
     #[command(name = "rfc2544")]
-    Rfc2544(Box<rfc2544::Args>),
+    Rfc2544(Box<Monitored<rfc2544::Args>>),
     /// Render result files as one HTML page and compare them
     #[command(after_help = REPORT_HELP)]
     Report(report::Args),
     /// Serve the Open Traffic Generator API, for snappi, gosnappi and otgen
     #[command(after_help = OTG_HELP)]
-    Otg(otg::Args),
+    Otg(Monitored<otg::Args>),
     /// Report what works on this machine, what limits it, and what to change
     Doctor(doctor::Args),
     /// Run a command that finds pktgen's control files at /proc/net/pktgen
     Exec(exec::Args),
     /// Keep pktgen's control files on a directory, for everyone
-    Serve(serve::Args),
+    Serve(Monitored<serve::Args>),
     /// Capture to output.pcapng as mgcap's mgdump did; also by that name
     Mgdump(mgdump::Args),
     /// Keep captures that are read from /dev/mgcap/DEV; also by that name
@@ -168,7 +169,7 @@ impl Command {
 
     /// True for a command that becomes another user once devices are open.
     pub fn becomes_other_user(&self) -> bool {
-        matches!(self, Self::Capture(args) if args.user.is_some())
+        matches!(self, Self::Capture(command) if command.args.user.is_some())
     }
 
     /// Does it. `stop` is set by Ctrl-C.
@@ -177,26 +178,57 @@ impl Command {
     /// What could not be done, ready to be printed.
     pub fn run(self, stop: &Stop) -> Result<Outcome, Failure> {
         match self {
-            Self::Send(args) => send::run(&args, stop),
-            Self::Replay(args) => replay::run(&args, stop),
+            Self::Send(command) => {
+                let subject = subject("send", &command.args.device, command.args.netns.as_deref());
+                command.run(subject, stop, |args| send::run(args, stop))
+            }
+            Self::Replay(command) => {
+                let subject = subject("replay", &command.args.device, command.args.netns.as_deref());
+                command.run(subject, stop, |args| replay::run(args, stop))
+            }
             Self::Tcpreplay(args) => replay::tcpreplay::run(*args, stop),
-            Self::Trafgen(args) => trafgen::run(&args, stop),
-            Self::Capture(args) => capture::run(&args, stop),
+            Self::Trafgen(command) => {
+                command.run(subject("trafgen", "", None), stop, |args| trafgen::run(args, stop))
+            }
+            Self::Capture(command) => {
+                let subject = subject("capture", "", command.args.rx.netns.as_deref());
+                command.run(subject, stop, |args| capture::run(args, stop))
+            }
             Self::Ctl(args) => ctl::run(&args),
-            Self::Count(args) => count::run(count::CountKind::Count, &args, stop),
-            Self::Sink(args) => count::run(count::CountKind::Sink, &args, stop),
-            Self::Receive(args) => receive::run(&args, stop),
-            Self::Measure(args) => measure::run(&args, stop),
+            Self::Count(command) => {
+                let subject = subject("count", "", command.args.rx.netns.as_deref());
+                command.run(subject, stop, |args| count::run(count::CountKind::Count, args, stop))
+            }
+            Self::Sink(command) => {
+                let subject = subject("sink", "", command.args.rx.netns.as_deref());
+                command.run(subject, stop, |args| count::run(count::CountKind::Sink, args, stop))
+            }
+            Self::Receive(command) => {
+                let subject = subject("receive", &command.args.device, command.args.netns.as_deref());
+                command.run(subject, stop, |args| receive::run(args, stop))
+            }
+            Self::Measure(command) => {
+                let (device, netns) = command.args.transmitter();
+                let subject = subject("measure", device, netns);
+                command.run(subject, stop, |args| measure::run(args, stop))
+            }
             Self::Timestamp(args) => timestamp::run(&args),
             Self::Demo(args) => demo::run(&args, stop),
             Self::Bench(args) => bench::run(&args, stop),
-            Self::Search(args) => search::run(&args, stop),
-            Self::Rfc2544(args) => rfc2544::run(&args, stop),
+            Self::Search(command) => {
+                command.run(subject("search", "", None), stop, |args| search::run(args, stop))
+            }
+            Self::Rfc2544(command) => {
+                command.run(subject("rfc2544", "", None), stop, |args| rfc2544::run(args, stop))
+            }
             Self::Report(args) => report::run(&args),
-            Self::Otg(args) => otg::run(&args, &Stop::on_signals()?),
+            Self::Otg(command) => {
+                let stop = Stop::on_signals()?;
+                command.run(subject("otg", "", None), &stop, |args| otg::run(args, &stop))
+            }
             Self::Doctor(args) => doctor::run(&args),
             Self::Exec(args) => exec::run(&args),
-            Self::Serve(args) => serve::run(&args),
+            Self::Serve(command) => command.run(subject("serve", "", None), stop, serve::run),
             Self::Mgdump(args) => mgdump::run(&args, stop),
             Self::Mgcap(args) => mgcap::run(&args),
             Self::MgcapHwtstampConfig(args) => timestamp::run(&args.into()),
@@ -206,4 +238,8 @@ impl Command {
             Self::Man(args) => man::run(&args),
         }
     }
+}
+
+fn subject(command: &'static str, device: &str, netns: Option<&str>) -> RunSubject {
+    RunSubject { command, device: device.to_owned(), netns: netns.unwrap_or_default().to_owned() }
 }

@@ -3,9 +3,13 @@
 use super::exec::build;
 use super::mgcap::Captures;
 use crate::log;
+use crate::monitor::count_in;
+use crate::monitor::sources::{DeviceLabels, RunList, SendSource};
 use crate::outcome::{Failure, Outcome};
+use ctlfs::control::StartedRun;
 use ctlfs::serve::{DEFAULT_MOUNT, Serve};
 use ctlfs::slots::{DEFAULT_DIR, SlotTree};
+use host::Netns;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -51,12 +55,26 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let dir = mgcap_dir(args);
     let captures: Option<(_, Arc<dyn SlotTree>)> =
         dir.as_deref().map(|dir| (dir, Arc::new(Captures::default()) as _));
-    let dry_run = args.dry_run;
-    ctlfs::serve::run_with(&serve, move || build(dry_run), captures).map(|()| Outcome::Done).map_err(
-        |error| {
-            let advice = error.advice();
-            let failure = Failure::refused(format!("serve {}", args.mount.display()), error);
-            advice.into_iter().fold(failure, Failure::try_this)
-        },
-    )
+    let (dry_run, named, runs) = (args.dry_run, args.netns.clone(), RunList::default());
+    let _counted = count_in(runs.source());
+    let build = move || {
+        // With --netns the process itself is in the namespace.
+        let (runs, named, netns) = (runs.clone(), named.clone(), Netns::current()?);
+        build(dry_run, move |started| {
+            for StartedRun { cpu, ifname, pace, handle } in started {
+                // A thread of the control files is named after its CPU.
+                let run = SendSource { thread: cpu as usize, cpu, pace, handle };
+                let labels = match &named {
+                    Some(name) => DeviceLabels::new(&ifname, Some(name)),
+                    None => DeviceLabels::in_netns(&ifname, &netns),
+                };
+                runs.begin(labels, run);
+            }
+        })
+    };
+    ctlfs::serve::run_with(&serve, build, captures).map(|()| Outcome::Done).map_err(|error| {
+        let advice = error.advice();
+        let failure = Failure::refused(format!("serve {}", args.mount.display()), error);
+        advice.into_iter().fold(failure, Failure::try_this)
+    })
 }

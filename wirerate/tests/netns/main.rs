@@ -19,6 +19,7 @@ mod faults;
 mod first_hour;
 mod hardware;
 mod lab;
+mod metrics;
 mod mgcap;
 mod otg;
 mod program;
@@ -77,6 +78,7 @@ const CASES: &[&[Case]] = &[
     faults::CASES,
     first_hour::CASES,
     hardware::CASES,
+    metrics::CASES,
     mgcap::CASES,
     otg::CASES,
     timestamp::CASES,

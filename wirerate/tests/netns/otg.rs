@@ -38,7 +38,7 @@ pub(crate) const CASES: &[Case] = &[
 
 /// The server, listening on a port that the system chose, and that port.
 fn serve() -> (Running, String) {
-    let server = wirerate_start("otg --listen 127.0.0.1:0");
+    let server = wirerate_start("otg --listen 127.0.0.1:0 --metrics 0");
     // The whole line: it may be written in parts.
     server.until_it_says("(http, https, gRPC)");
     let said = server.said();

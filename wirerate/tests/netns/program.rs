@@ -105,6 +105,11 @@ impl Running {
         self.stderr.text()
     }
 
+    /// What it has written to stdout.
+    pub(crate) fn printed(&self) -> String {
+        self.stdout.text()
+    }
+
     /// Waits until `text` has come on stdout.
     #[track_caller]
     pub(crate) fn until_it_prints(&self, text: &str) {

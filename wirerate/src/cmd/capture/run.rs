@@ -4,6 +4,7 @@ use super::args::Args;
 use super::report::{ClockReport, CpuResult, Report};
 use crate::cmd::rx_args::Targets;
 use crate::cmd::rx_stats::{RxHead, Ticker};
+use crate::monitor::{count_in, sources};
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Outcome};
 use crate::rows::{Row, RowFormat, RowPrinter};
@@ -55,6 +56,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
             eprintln!("wirerate: `wirerate ctl` does not reach this capture: {why}");
         }
     }
+    let _counted = count_in(sources::capture(session.observer(), args.rx.netns.as_deref()));
     let mut server = server.ok();
     let mut mode = args.mode;
     let watched = watch(&session, args, stop, &mut server, &mut mode);

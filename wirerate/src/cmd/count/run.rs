@@ -3,6 +3,8 @@
 use super::{Args, Report};
 use crate::cmd::rx_args::Targets;
 use crate::cmd::rx_stats::{Cpu, RxHead, Ticker};
+use crate::monitor::count_in;
+use crate::monitor::sources::{self, DeviceLabels};
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Outcome};
 use crate::rows::{self, RowFormat, RowPrinter};
@@ -58,6 +60,8 @@ pub fn run(kind: CountKind, args: &Args, stop: &Stop) -> Result<Outcome, Failure
             .try_this("a command for each device"));
     };
     let counting = start(kind, args, &targets, device, stop)?;
+    let labels = DeviceLabels::new(device, args.rx.netns.as_deref());
+    let _counted = count_in(sources::count(counting.observer(), labels));
     // Nothing that follows needs a capability.
     let _ = host::keep_capabilities(&[]);
     if !args.rx.quiet {

@@ -48,6 +48,12 @@ struct SendLine {
 }
 
 impl Args {
+    /// The sending device and its namespace.
+    pub fn transmitter(&self) -> (&str, Option<&str>) {
+        let (device, netns) = split_netns(&self.tx);
+        (device, self.tx_netns.as_deref().or(netns))
+    }
+
     /// The receiving device and its namespace.
     fn receiver(&self) -> (&str, Option<&str>) {
         let (device, netns) = split_netns(&self.rx);
@@ -56,8 +62,7 @@ impl Args {
 
     /// The arguments of the sender.
     fn sender(&self) -> Result<send::Args, Failure> {
-        let (device, netns) = split_netns(&self.tx);
-        let netns = self.tx_netns.as_deref().or(netns);
+        let (device, netns) = self.transmitter();
         let netns = netns.into_iter().flat_map(|netns| ["--netns", netns]).map(OsString::from);
         let json = self.options.json.then(|| OsString::from("--json"));
         let words = [OsString::from("send"), OsString::from(device)].into_iter().chain(netns).chain(json);

@@ -38,6 +38,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let copies = config.clone_skb.max(1) as u64;
     let (device, netns) = args.receiver();
     let receiving = receive::start(device, netns, options)?;
+    let _counted = receive::count_frames(&receiving, device, netns);
     let source = receiving.xdp().to_string();
     let (report, error) = send::run::transmit(&sender, config, pace, stop)?;
     // Each number is sent as often as there are copies.

@@ -5,6 +5,7 @@
 
 use super::location::PortLocation;
 use super::state::{self, ActiveState, CheckedConfig};
+use crate::monitor::sources::RunList;
 use otg::metrics::FlowState;
 use otg::{ControlRequest, MetricsQuery, RequestRefusal, TransmitState, edit};
 use serde_json::{Value, json};
@@ -73,8 +74,9 @@ impl ApiBackend for OtgBackend {
 }
 
 impl OtgBackend {
-    pub(super) fn new(locations: Vec<PortLocation>, allows_default_route: bool) -> Self {
-        Self { locations, allows_default_route, change: Mutex::default(), state: Mutex::default() }
+    pub(super) fn new(locations: Vec<PortLocation>, allows_default_route: bool, runs: RunList) -> Self {
+        let state = ActiveState::with_runs(runs);
+        Self { locations, allows_default_route, change: Mutex::default(), state: Mutex::new(state) }
     }
 
     /// Ends all runs and releases the ports.

@@ -111,7 +111,7 @@ impl FlowRun {
         self.handle = None;
         let total = &report.total;
         self.past.frames += total.sent;
-        self.past.bytes += share(total.frame_bytes, total.sent, total.offered());
+        self.past.bytes += total.sent_bytes();
         let air_ns = self.resume.as_ref().map_or(0, |(_, air_ns)| *air_ns) + report.elapsed_ns();
         self.resume = Some((report.cursor, air_ns));
         if let End::Failed(error) = report.end {
@@ -130,9 +130,8 @@ impl FlowRun {
     /// the burst that sent them is not counted yet.
     pub(super) fn sent(&self, received: u64) -> SentFrames {
         let Some(handle) = &self.handle else { return self.past };
-        let progress = handle.progress();
-        let (frames, bytes) = (progress.sent(), progress.frame_bytes());
-        let bytes = share(bytes, frames, frames + progress.errors());
+        let total = handle.progress().total();
+        let (frames, bytes) = (total.sent, total.sent_bytes());
         let counted = SentFrames { frames: self.past.frames + frames, bytes: self.past.bytes + bytes };
         match counted.frames {
             0 => counted,

@@ -12,6 +12,8 @@ mod port;
 mod setup;
 mod state;
 
+use crate::monitor::count_in;
+use crate::monitor::sources::RunList;
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use anyhow::anyhow;
@@ -84,7 +86,9 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let act = "serve the Open Traffic Generator API";
     let failed = |error: std::io::Error| Failure::refused(act, anyhow!("{error}"));
     raise_file_limit();
-    let backend = Arc::new(OtgBackend::new(args.ports.clone(), args.allow_default_route));
+    let runs = RunList::default();
+    let _counted = count_in(runs.source());
+    let backend = Arc::new(OtgBackend::new(args.ports.clone(), args.allow_default_route, runs));
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).thread_name("otg-server").enable_all().build().map_err(failed)?;
     let served = runtime.block_on(async {

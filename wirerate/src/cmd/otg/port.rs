@@ -3,6 +3,8 @@
 use super::capture::PortCapture;
 use super::neighbours::PortNeighbours;
 use crate::cmd::send::device::TxDevice;
+use crate::monitor::sources::{self, DeviceLabels};
+use crate::monitor::{Counted, count_in};
 use capture::{Mode, ReceiveOptions, Receiving, XdpModeChoice};
 use engine::Worker;
 use measure::{FlowDetail, FlowLine, MeterOptions};
@@ -25,6 +27,8 @@ pub(super) struct Port {
     pub(super) speed: u64,
     pub(super) worker: Worker,
     receiver: Receiving,
+    /// Its frames are scraped.
+    _counted: Counted,
     pub(super) capture: Option<PortCapture>,
     /// Answers for its emulated interfaces.
     pub(super) neighbours: Option<Arc<PortNeighbours>>,
@@ -74,8 +78,11 @@ impl Port {
         };
         let receiver = Receiving::start(&options).map_err(|error| error.to_string())?;
         let neighbours = PortNeighbours::start(interfaces, &config.name, &device)?.map(Arc::new);
+        let labels = labels_of(&device);
+        let _counted = count_in(sources::receive_total(receiver.observer(), labels));
         let is_up = device.link.has_carrier();
         Ok(Self {
+            _counted,
             name: config.name.clone(),
             location: config.location.clone(),
             was_up: device.link.is_up(),
@@ -91,6 +98,11 @@ impl Port {
             is_up,
             sample: None,
         })
+    }
+
+    /// The device in metrics.
+    pub(super) fn labels(&self) -> DeviceLabels {
+        labels_of(&self.device)
     }
 
     /// The counts of a flow.
@@ -165,6 +177,10 @@ impl Port {
     pub(super) fn is_gone(&self) -> bool {
         self.receiver.is_device_gone()
     }
+}
+
+fn labels_of(device: &TxDevice) -> DeviceLabels {
+    DeviceLabels::in_netns(&device.link.name, &device.netns)
 }
 
 impl Drop for Port {

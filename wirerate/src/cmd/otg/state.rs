@@ -7,8 +7,9 @@ use super::neighbours::PortNeighbours;
 use super::port::{FLOW_NUMBERS, Port};
 use super::setup::{FAST_FLOWS_MAX, FlowSetup, RING_FLOWS_MAX};
 use crate::cmd::send::device::TxDevice;
+use crate::monitor::sources::{RunList, SendSource};
 use crate::units::time_of_day_ns;
-use engine::{EngineKind, Request};
+use engine::{EngineKind, Pace, Request};
 use host::CpuList;
 use measure::FlowDetail;
 use otg::metrics::{FlowCounts, FlowState, PortCounts};
@@ -36,6 +37,8 @@ pub(super) struct ActiveState {
     run: u16,
     /// The next number of a flow in marks.
     next_number: u32,
+    /// All runs of flows, for metrics.
+    pub(super) runs: RunList,
 }
 
 /// A configuration that passed all checks, and its devices.
@@ -118,13 +121,19 @@ fn check_mtu(
 }
 
 impl ActiveState {
+    /// Nothing is in force; `runs` gets the runs of flows.
+    pub(super) fn with_runs(runs: RunList) -> Self {
+        Self { runs, ..Self::default() }
+    }
+
     /// Puts a checked configuration in force. What ran before has ended.
     ///
     /// # Errors
     /// The host refused; then nothing is in force.
     pub(super) fn take(&mut self, checked: CheckedConfig) -> Result<Vec<String>, ApiError> {
         let CheckedConfig { json, config, devices, warnings } = checked;
-        *self = Self { run: self.run.wrapping_add(1), ..Self::default() };
+        let (run, runs) = (self.run.wrapping_add(1), self.runs.clone());
+        *self = Self { run, runs, ..Self::default() };
         let cpus: Vec<u32> =
             CpuList::allowed().map_err(|error| ApiError::internal(error.to_string()))?.iter().collect();
         for (at, (port, device)) in config.ports.iter().zip(devices).enumerate() {
@@ -259,9 +268,13 @@ impl ActiveState {
             let request = self.flows[flow].request(&setup, (gap_ns * stagger) as u64);
             orders[port].extend(request.map(|request| (flow, request)));
         }
-        for (port, orders) in self.ports.iter().zip(orders) {
+        for (thread, (port, orders)) in self.ports.iter().zip(orders).enumerate() {
             let (flows, requests): (Vec<usize>, Vec<Request>) = orders.into_iter().unzip();
-            for (flow, handle) in flows.into_iter().zip(port.worker.start_all(requests, None)) {
+            let paces: Vec<Pace> = requests.iter().map(|request| request.limits.pace).collect();
+            let handles = port.worker.start_all(requests, None);
+            for ((flow, handle), pace) in flows.into_iter().zip(handles).zip(paces) {
+                let run = SendSource { thread, cpu: port.worker.cpu(), pace, handle: Arc::clone(&handle) };
+                self.runs.begin(port.labels(), run);
                 self.flows[flow].runs(handle);
             }
         }

@@ -8,7 +8,7 @@ mod run;
 pub use expect::{Expectation, Metric};
 pub use report::Report;
 pub use run::run;
-pub(crate) use run::{Receipt, start};
+pub(crate) use run::{Receipt, count_frames, start};
 
 use crate::units::{Count, Nanos};
 use capture::Mode;

@@ -3,6 +3,8 @@
 use super::report::Second;
 use super::{Args, ReceiverArgs, Report, files};
 use crate::cmd::rx_stats::{Cpu, RxHead};
+use crate::monitor::sources::{self, DeviceLabels};
+use crate::monitor::{Counted, count_in};
 use crate::out;
 use crate::outcome::{Failure, Outcome};
 use crate::rows::{self, PERIOD, RowFormat, RowPrinter, RowTime};
@@ -34,6 +36,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     if !receiving.device().is_up() {
         eprintln!("wirerate: {} is down: nothing can arrive until it is up", args.device);
     }
+    let _counted = count_frames(&receiving, &args.device, args.netns.as_deref());
     let watched = watch(&receiving, args, stop);
     let result = receiving.stop();
     if result.is_device_gone {
@@ -49,6 +52,11 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         is_report_on_stderr: args.csv,
     };
     receipt.conclude(&result)
+}
+
+/// Serves the counts of a receiver until the result is dropped.
+pub(crate) fn count_frames(receiving: &Receiving, device: &str, netns: Option<&str>) -> Counted {
+    count_in(sources::receive(receiving.observer(), DeviceLabels::new(device, netns)))
 }
 
 /// What the report of a receiver has besides its figures.

@@ -7,6 +7,8 @@ use super::report::{GapErrors, ReplayCause, ReplayEnd, ReplayReport};
 use super::target;
 use crate::cmd::send::device::TxDevice;
 use crate::cmd::send::run::nearest_cpus;
+use crate::monitor::count_in;
+use crate::monitor::sources::{self, DeviceLabels};
 use crate::outcome::Failure;
 use crate::stop::Stop;
 use crate::units::Nanos;
@@ -14,6 +16,7 @@ use engine::{EngineKind, ReplayFrame, ReplayRequest, ReplayResult, ReplaySource}
 use host::{CpuList, HostError};
 use packet::FRAME_LEN_MAX;
 use replay::{Fates, OutputPort, TargetKind};
+use std::sync::Arc;
 
 /// Bytes of an Ethernet header with one VLAN tag, which the MTU excludes.
 const HEADER_LEN: u32 = 18;
@@ -76,6 +79,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
         return Err(Failure::host(format!("send from CPU {cpu}"), why));
     }
     let player = Player::new(args, &facts, stop)?;
+    let counts = player.counts();
     let request = ReplayRequest {
         ifname: args.device.clone(),
         other: args.other.clone(),
@@ -86,12 +90,16 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
         duration_ns: args.duration.map_or(0, |duration| duration.0),
         cpu,
         pause: pause::on_signals()?,
+        progress: Arc::clone(&counts.sending),
     };
+    let labels = DeviceLabels::new(&args.device, args.netns.as_deref());
+    let _counted = count_in(sources::replay(Arc::clone(&counts), labels));
     let mut source = PlayerSource { player, failure: None };
     let result = engine::replay(&device.netns, &request, &mut source, &stop.flag())
         .map_err(|why| Failure::engine(act(), why, args.netns.as_deref()))?;
     let is_long_for_xdp = result.engine == EngineKind::Xdp && facts.mtu + HEADER_LEN > len_max;
     let mut report = sum_up(args, &request, result, act).with_files(source.player.finish());
+    counts.end(&report.fates, report.loops, report.starved);
     if let Some(failure) = source.failure {
         eprint!("{failure}");
         report.end = ReplayEnd::Failed;

@@ -3,6 +3,7 @@
 use super::args::{Args, Speed};
 use super::loop_cache::{CachePlace, FrameFacts, LoopCache, PacketOutcome};
 use super::playlist::{Played, Playlist};
+use crate::monitor::sources::ReplayCounts;
 use crate::outcome::Failure;
 use crate::stop::Stop;
 use crate::units::{BitRate, Nanos, Pps};
@@ -13,6 +14,7 @@ use replay::{
 };
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Picoseconds in a second.
 const SECOND_PS: u64 = 1_000_000_000_000;
@@ -71,6 +73,8 @@ pub struct Player {
     loop_frames: u64,
     /// Fates of the packets without a frame; the caller counts the others.
     fates: Fates,
+    /// For other threads.
+    counts: Arc<ReplayCounts>,
     backwards: u64,
     padded_cut: u64,
     padded_short: u64,
@@ -149,6 +153,7 @@ impl Player {
             frames: 0,
             loop_frames: 0,
             fates: Fates::default(),
+            counts: Arc::default(),
             backwards: 0,
             padded_cut: 0,
             padded_short: 0,
@@ -186,7 +191,7 @@ impl Player {
                     if fate == Fate::LinkType {
                         *self.refused_links.entry(link_type).or_default() += 1;
                     }
-                    self.fates.count(fate);
+                    self.count(fate);
                     if self.stopped_by.is_some() {
                         return Ok(None);
                     }
@@ -196,7 +201,7 @@ impl Player {
             };
             let due = self.timing.next(facts.time_ns, facts.frame_len);
             if self.due_ns_max > 0 && due.ns >= self.due_ns_max {
-                self.fates.count(Fate::AfterEnd);
+                self.count(Fate::AfterEnd);
                 return Ok(None);
             }
             self.backwards += u64::from(due.is_backwards);
@@ -209,7 +214,19 @@ impl Player {
         }
     }
 
+    /// The counts that other threads read.
+    pub fn counts(&self) -> Arc<ReplayCounts> {
+        Arc::clone(&self.counts)
+    }
+
+    /// Counts a packet without a frame.
+    fn count(&mut self, fate: Fate) {
+        self.fates.count(fate);
+        self.counts.count(fate);
+    }
+
     fn begin_loop(&mut self) {
+        self.counts.set_loops(self.playlist.loops_done());
         self.loop_frames = 0;
         self.maker.next_loop();
         self.timing.next_loop();
@@ -265,7 +282,7 @@ impl Player {
                     return Ok(missing(Fate::NotWanted));
                 }
                 Err(why) => {
-                    self.fates.count(Fate::AfterEnd);
+                    self.count(Fate::AfterEnd);
                     return Err(Failure::capture("filter the packets", why));
                 }
             }

@@ -2,6 +2,7 @@
 
 use super::args::PathArgs;
 use super::frame_size::FrameSize;
+use crate::cmd::receive;
 use crate::cmd::send::device::TxDevice;
 use crate::cmd::send::{self, config, rate::Rate};
 use crate::outcome::Failure;
@@ -31,6 +32,7 @@ const DRAIN_MAX: Duration = Duration::from_secs(2);
 pub(crate) struct Tester {
     send: send::Args,
     receive: ReceiveOptions,
+    rx_netns: Option<String>,
     rx: RxDrops,
     wire_len: Option<u64>,
     speed_bps: Option<u64>,
@@ -68,6 +70,7 @@ impl Tester {
         let facts = [("kernel", Machine::read().kernel), ("tx", args.tx.clone()), ("rx", args.rx.clone())];
         Ok(Self {
             send,
+            rx_netns: rx_netns.map(str::to_owned),
             rx: drops,
             receive: ReceiveOptions {
                 ifname: rx.to_owned(),
@@ -113,6 +116,7 @@ impl Tester {
     pub(super) fn run(&self, request: &TrialRequest, stop: &Stop) -> Result<TrialResult, Failure> {
         let act = format!("receive on {}", self.receive.ifname);
         let receiving = Receiving::start(&self.receive).map_err(|why| Failure::refused(act, why))?;
+        let _counted = receive::count_frames(&receiving, &self.receive.ifname, self.rx_netns.as_deref());
         let mut send = self.send.clone();
         send.count = Some(Count(request.frames));
         send.pps = Some(Pps(request.load_pps));

@@ -11,12 +11,14 @@ use super::report::{self, EndReason, Report, RunInfo};
 use super::split::shares;
 use super::watch::{View, Watch};
 use super::workers::{SentTotals, WorkerSet};
+use crate::monitor::count_in;
+use crate::monitor::sources::{self, DeviceLabels};
 use crate::out;
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use crate::units::{Interval, Queues, quantity_of, time_of_day_ns, utc_time};
 use anyhow::anyhow;
-use engine::{CatchUp, EngineError, EngineKind, Limits, Request, TxOptions};
+use engine::{CatchUp, EngineError, EngineKind, Limits, Pace, Request, TxOptions};
 use host::CpuList;
 use packet::{Config, DeviceFacts, Flags, Plan, XmitMode};
 use std::collections::HashMap;
@@ -116,7 +118,10 @@ pub fn drive(
     view: View,
 ) -> Result<(Report, Option<EngineError>), Failure> {
     let (started, cpu_time) = (Instant::now(), host::process_cpu_time());
+    let paces: Vec<Pace> = requests.iter().map(|(_, request)| request.limits.pace).collect();
     let workers = WorkerSet::start(&device.netns, requests, stop)?;
+    let labels = DeviceLabels::new(&info.device, info.netns.as_deref());
+    let _counted = count_in(sources::send(labels, workers.sources(&paces)));
     let mut watch = Watch::new(view, count);
     let done = workers.finish(stop, |totals| {
         if !watch.see(totals, Instant::now()) {

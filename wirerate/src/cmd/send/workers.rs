@@ -1,8 +1,9 @@
 //! The threads of one run: started together, watched, stopped together.
 
+use crate::monitor::sources::SendSource;
 use crate::outcome::Failure;
 use crate::stop::{BlockedSignals, Stop};
-use engine::{Request, RunHandle, RunReport, Worker, Workers};
+use engine::{Burst, Pace, Request, RunHandle, RunReport, Worker, Workers};
 use host::Netns;
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -47,14 +48,15 @@ pub struct SentTotals {
 impl SentTotals {
     /// Of the results of all workers.
     pub fn of(done: &[WorkerResult]) -> Self {
-        done.iter().fold(Self::default(), |sum, done| {
-            let total = &done.run.total;
-            Self {
-                sent: sum.sent + total.sent,
-                errors: sum.errors + total.errors.total(),
-                frame_bytes: sum.frame_bytes + total.frame_bytes,
-            }
-        })
+        done.iter().fold(Self::default(), |sum, done| sum.plus(&done.run.total))
+    }
+
+    fn plus(self, total: &Burst) -> Self {
+        Self {
+            sent: self.sent + total.sent,
+            errors: self.errors + total.errors.total(),
+            frame_bytes: self.frame_bytes + total.frame_bytes,
+        }
     }
 
     /// Bytes of the frames that were accepted, without FCS.
@@ -82,16 +84,23 @@ impl WorkerSet {
         Ok(Self { runs: cpus.into_iter().zip(handles).collect(), _workers: workers })
     }
 
+    /// The runs as sources of metrics; `paces` are those of the requests.
+    pub fn sources(&self, paces: &[Pace]) -> Vec<SendSource> {
+        let mut threads: Vec<u32> = Vec::new();
+        let source = |((cpu, handle), pace): (&(u32, Arc<RunHandle>), &Pace)| {
+            let known = threads.iter().position(|other| other == cpu);
+            let thread = known.unwrap_or_else(|| {
+                threads.push(*cpu);
+                threads.len() - 1
+            });
+            SendSource { thread, cpu: *cpu, pace: *pace, handle: Arc::clone(handle) }
+        };
+        self.runs.iter().zip(paces).map(source).collect()
+    }
+
     /// Totals so far.
     pub fn totals(&self) -> SentTotals {
-        self.runs.iter().fold(SentTotals::default(), |sum, (_, handle)| {
-            let progress = handle.progress();
-            SentTotals {
-                sent: sum.sent + progress.sent(),
-                errors: sum.errors + progress.errors(),
-                frame_bytes: sum.frame_bytes + progress.frame_bytes(),
-            }
-        })
+        self.runs.iter().fold(SentTotals::default(), |sum, (_, handle)| sum.plus(&handle.progress().total()))
     }
 
     /// True once all runs have ended.

@@ -1,0 +1,177 @@
+//! The page of metrics: `GET /metrics` over HTTP/1.1, in the format that the scraper accepts.
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use metrics::{MetricSet, TextFormat};
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+/// A client that sends no complete request for this time is disconnected.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Pause after a failed accept: without file descriptors the next one fails at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Reads the present values.
+pub type ReadMetrics = dyn Fn() -> MetricSet + Send + Sync;
+
+/// A server on a thread of its own, until it is dropped.
+#[derive(Debug)]
+pub struct MetricsServer {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl MetricsServer {
+    /// Listens on `address` in the network namespace of the caller. `read` is called for each
+    /// scrape.
+    ///
+    /// # Errors
+    /// The address is in use or not of this host; no thread.
+    pub fn start(address: SocketAddr, read: Arc<ReadMetrics>) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let listener = runtime.block_on(TcpListener::bind(address))?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = oneshot::channel();
+        let serve = move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = accept(listener, read) => {}
+                    _ = stopped => {}
+                }
+            });
+        };
+        let thread = std::thread::Builder::new().name("metrics".to_owned()).spawn(serve)?;
+        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// The address, with the port that the system chose.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for MetricsServer {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic was already printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, read: Arc<ReadMetrics>) {
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!("accept: {error}");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        // The answer is short: it leaves at once.
+        let _ = stream.set_nodelay(true);
+        let read = Arc::clone(&read);
+        let service = service_fn(move |request| {
+            let answer = answer(&request, &*read);
+            async move { Ok::<_, Infallible>(answer) }
+        });
+        let mut builder = hyper::server::conn::http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!("metrics: {error}");
+            }
+        });
+    }
+}
+
+fn answer(request: &Request<Incoming>, read: &ReadMetrics) -> Response<Full<Bytes>> {
+    let is_read = [Method::GET, Method::HEAD].contains(request.method());
+    let (status, content_type, body) = match (request.uri().path(), is_read) {
+        ("/metrics", true) => {
+            let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+            let format = TextFormat::accepted(accept);
+            (StatusCode::OK, format.content_type(), read().text(format))
+        }
+        ("/metrics", false) => (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "use GET\n".to_owned()),
+        _ => (StatusCode::NOT_FOUND, PLAIN, "metrics are at /metrics\n".to_owned()),
+    };
+    let response = Response::builder().status(status).header(header::CONTENT_TYPE, content_type);
+    let response = response.header(header::VARY, "Accept");
+    response.body(Full::new(body.into())).expect("status and headers are valid")
+}
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics::families::RECEIVE_FRAMES;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+    use testkit::Exposition;
+
+    /// The head and the body of an answer.
+    fn ask(server: &MetricsServer, request: &str) -> (String, String) {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        write!(stream, "{request}\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        (head.to_owned(), body.to_owned())
+    }
+
+    fn sample() -> MetricSet {
+        let mut set = MetricSet::default();
+        set.count(&RECEIVE_FRAMES, &["eth1", ""], 5);
+        set
+    }
+
+    #[test]
+    fn a_scraper_gets_the_format_that_it_accepts() {
+        let server = MetricsServer::start(([127, 0, 0, 1], 0).into(), Arc::new(sample)).unwrap();
+        for (accept, is_open) in [("*/*", false), ("application/openmetrics-text; version=1.0.0", true)] {
+            let (head, body) = ask(&server, &format!("GET /metrics HTTP/1.1\r\nAccept: {accept}"));
+            assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+            let name = if is_open {
+                "content-type: application/openmetrics-text; version=1.0.0"
+            } else {
+                "content-type: text/plain; version=0.0.4"
+            };
+            assert!(head.contains(name), "{head}");
+            let read = Exposition::read(&body, is_open).unwrap();
+            assert_eq!(read.sum("wirerate_receive_frames_total", &[("device", "eth1")]), Some(5));
+        }
+        assert_eq!(ask(&server, "HEAD /metrics HTTP/1.1").1, "");
+        assert!(ask(&server, "POST /metrics HTTP/1.1\r\nContent-Length: 0").0.starts_with("HTTP/1.1 405 "));
+        assert!(ask(&server, "GET / HTTP/1.1").0.starts_with("HTTP/1.1 404 "));
+    }
+
+    #[test]
+    fn a_dropped_server_lets_the_port_go() {
+        let server = MetricsServer::start(([127, 0, 0, 1], 0).into(), Arc::new(sample)).unwrap();
+        let address = server.address();
+        let idle = TcpStream::connect(address).unwrap();
+        assert_eq!(
+            MetricsServer::start(address, Arc::new(sample)).unwrap_err().kind(),
+            io::ErrorKind::AddrInUse
+        );
+        drop(server);
+        assert!(TcpStream::connect(address).is_err());
+        drop(idle);
+    }
+}

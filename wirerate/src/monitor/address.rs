@@ -1,0 +1,45 @@
+//! Where metrics are served.
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::str::FromStr;
+
+/// The address of the metrics server. A port alone is one of 127.0.0.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetricsAddress(pub SocketAddr);
+
+impl FromStr for MetricsAddress {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Ok(port) = text.parse::<u16>() {
+            return Ok(Self((Ipv4Addr::LOCALHOST, port).into()));
+        }
+        let address =
+            text.parse().map_err(|_| "not a port, such as 9464, or ADDR:PORT, such as 0.0.0.0:9464")?;
+        Ok(Self(address))
+    }
+}
+
+impl fmt::Display for MetricsAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_is_on_loopback() {
+        let parsed = |text: &str| text.parse::<MetricsAddress>().map(|address| address.to_string());
+        assert_eq!(parsed("9464").as_deref(), Ok("127.0.0.1:9464"));
+        assert_eq!(parsed("0").as_deref(), Ok("127.0.0.1:0"));
+        assert_eq!(parsed("0.0.0.0:9464").as_deref(), Ok("0.0.0.0:9464"));
+        assert_eq!(parsed("[::1]:9464").as_deref(), Ok("[::1]:9464"));
+        for bad in ["", ":9464", "localhost:9464", "65536", "1.2.3.4", "-1"] {
+            assert!(parsed(bad).is_err(), "{bad}");
+        }
+    }
+}

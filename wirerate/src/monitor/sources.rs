@@ -1,0 +1,291 @@
+//! Counters of runs, captures and receivers as metrics.
+
+use capture::{CountObserver, ReceiveObserver, SessionObserver};
+use engine::{Errors, Pace, ReplayProgress, RunHandle};
+use host::Netns;
+use measure::FlowLine;
+use metrics::MetricSet;
+use metrics::families::{
+    CAPTURE_BYTES, CAPTURE_FILE_BYTES, CAPTURE_FRAMES, CAPTURE_RING_USED, CAPTURE_TIME, FLOW_FRAMES,
+    FLOW_LATENCY, RECEIVE_FRAMES, REPLAY_FRAMES, REPLAY_LOOPS, REPLAY_STARVED, SEND_BYTES, SEND_ERRORS,
+    SEND_FRAMES, SEND_GAP_ERROR, SEND_OFFERED, SEND_RETRIES, SEND_TARGET,
+};
+use metrics::{FamilyKind, MetricFamily};
+use replay::{Fate, Fates};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Flows with a label of their own; the others are `other` together.
+const FLOWS_NAMED: usize = 16;
+
+/// The device of metrics.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceLabels {
+    /// Its name.
+    pub device: String,
+    /// Its network namespace, as the user named it; empty for that of the process.
+    pub netns: String,
+}
+
+impl DeviceLabels {
+    /// Of a device, and its namespace if one was named.
+    pub fn new(device: &str, netns: Option<&str>) -> Self {
+        Self { device: device.to_owned(), netns: netns.unwrap_or_default().to_owned() }
+    }
+
+    /// Of a device in `netns`: by its name, else by its number; empty for that of the process.
+    pub fn in_netns(device: &str, netns: &Netns) -> Self {
+        let own = Netns::of_process(std::process::id());
+        let label = match own.is_ok_and(|own| own == *netns) {
+            true => String::new(),
+            false => netns.name().unwrap_or_else(|| format!("net:[{}]", netns.id().inode)),
+        };
+        Self { device: device.to_owned(), netns: label }
+    }
+
+    fn pair(&self) -> [&str; 2] {
+        [&self.device, &self.netns]
+    }
+}
+
+/// A run of a worker.
+#[derive(Clone, Debug)]
+pub struct SendSource {
+    /// Number of the sending thread.
+    pub thread: usize,
+    /// Its CPU.
+    pub cpu: u32,
+    /// The requested pace.
+    pub pace: Pace,
+    /// The run.
+    pub handle: Arc<RunHandle>,
+}
+
+/// Counters of the runs on a device.
+pub fn send(labels: DeviceLabels, runs: Vec<SendSource>) -> impl Fn(&mut MetricSet) + Send {
+    move |set| runs.iter().for_each(|run| run.read(&labels, set))
+}
+
+impl SendSource {
+    fn read(&self, labels: &DeviceLabels, set: &mut MetricSet) {
+        if let Some(rate) = self.pace.frames_per_second() {
+            set.add_gauge(&SEND_TARGET, &labels.pair(), rate);
+        }
+        // Before that nothing was sent.
+        let Some(engine) = self.handle.snapshot().engine else { return };
+        let total = self.handle.progress().total();
+        let [device, netns] = labels.pair();
+        let (thread, cpu) = (self.thread.to_string(), self.cpu.to_string());
+        let of_thread = [device, netns, &thread, &cpu, engine.name()];
+        set.count(&SEND_OFFERED, &of_thread, total.offered());
+        set.count(&SEND_FRAMES, &of_thread, total.sent);
+        set.count(&SEND_BYTES, &of_thread, total.sent_bytes());
+        set.count(&SEND_RETRIES, &of_thread, total.retries);
+        for (cause, count) in causes(&total.errors) {
+            set.count(&SEND_ERRORS, &[device, netns, cause], count);
+        }
+        if self.pace.uniform_gap_ns().is_some() {
+            let (octaves, sum_ns) = self.handle.progress().gap_errors();
+            set.histogram(&SEND_GAP_ERROR, &labels.pair(), &octaves, sum_ns as f64 / 1e9);
+        }
+    }
+}
+
+/// All causes of errors with their names.
+fn causes(errors: &Errors) -> [(&'static str, u64); 5] {
+    [
+        ("ring_full", errors.ring_full),
+        ("refused", errors.refused),
+        ("not_handed_over", errors.not_handed_over),
+        ("qdisc_dropped", errors.qdisc_dropped),
+        ("invalid", errors.invalid),
+    ]
+}
+
+/// Runs that begin and end while a command lives, such as those of control files.
+#[derive(Clone, Debug, Default)]
+pub struct RunList(Arc<Mutex<Runs>>);
+
+#[derive(Debug, Default)]
+struct Runs {
+    live: Vec<(DeviceLabels, SendSource)>,
+    /// Sums of runs that have ended.
+    ended: MetricSet,
+}
+
+impl RunList {
+    /// A run has been started.
+    pub fn begin(&self, labels: DeviceLabels, run: SendSource) {
+        let mut runs = self.lock();
+        runs.settle();
+        runs.live.push((labels, run));
+    }
+
+    /// Counters of all runs.
+    pub fn source(&self) -> impl Fn(&mut MetricSet) + Send + use<> {
+        let list = self.clone();
+        move |set| {
+            let mut runs = list.lock();
+            runs.settle();
+            set.add_ended(&runs.ended);
+            runs.live.iter().for_each(|(labels, run)| run.read(labels, set));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Runs> {
+        // A panic leaves counts behind, which stay valid.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Runs {
+    /// Moves the counts of runs that have ended to the sums.
+    fn settle(&mut self) {
+        for (labels, run) in self.live.extract_if(.., |(_, run)| run.handle.has_ended()) {
+            let mut last = MetricSet::default();
+            run.read(&labels, &mut last);
+            self.ended.add_ended(&last);
+        }
+    }
+}
+
+/// Counters of a replay: those of the engine and of the files, and the last ones of the report.
+#[derive(Debug, Default)]
+pub struct ReplayCounts {
+    /// Frames offered to the driver.
+    pub sending: Arc<ReplayProgress>,
+    /// Packets without a frame, by [`Fate`].
+    fates: [AtomicU64; Fate::ALL.len()],
+    loops: AtomicU64,
+    last: OnceLock<(Fates, u64, u64)>,
+}
+
+impl ReplayCounts {
+    /// Counts a packet that gave no frame.
+    pub fn count(&self, fate: Fate) {
+        self.fates[fate as usize].fetch_add(1, Relaxed);
+    }
+
+    /// Sets the number of complete loops.
+    pub fn set_loops(&self, loops: u64) {
+        self.loops.store(loops, Relaxed);
+    }
+
+    /// The run has ended with these packets, loops, and waits for the file.
+    pub fn end(&self, fates: &Fates, loops: u64, starved: u64) {
+        // A run ends once.
+        let _ = self.last.set((*fates, loops, starved));
+    }
+
+    fn read(&self) -> (Fates, u64, u64) {
+        if let Some(last) = self.last.get() {
+            return *last;
+        }
+        let total = self.sending.total();
+        let mut fates = Fates { sent: total.sent, errors: total.errors.total(), ..Fates::default() };
+        for fate in Fate::ALL {
+            fates.add(fate, self.fates[fate as usize].load(Relaxed));
+        }
+        (fates, self.loops.load(Relaxed), self.sending.starved())
+    }
+}
+
+/// Counters of a replay.
+pub fn replay(counts: Arc<ReplayCounts>, labels: DeviceLabels) -> impl Fn(&mut MetricSet) + Send {
+    move |set| {
+        let ([device, netns], (fates, loops, starved)) = (labels.pair(), counts.read());
+        for (fate, count) in [
+            ("sent", fates.sent),
+            ("not_wanted", fates.not_wanted),
+            ("cut", fates.cut),
+            ("too_long", fates.too_long),
+            ("link_type", fates.link_type),
+            ("damaged", fates.damaged),
+            ("after_end", fates.after_end),
+            ("error", fates.errors),
+        ] {
+            set.count(&REPLAY_FRAMES, &[device, netns, fate], count);
+        }
+        set.count(&REPLAY_LOOPS, &labels.pair(), loops);
+        set.count(&REPLAY_STARVED, &labels.pair(), starved);
+    }
+}
+
+/// Counters of a capture. Frames on their way to the file have no fate yet.
+pub fn capture(session: SessionObserver, netns: Option<&str>) -> impl Fn(&mut MetricSet) + Send + use<> {
+    let (netns, ifnames) = (netns.unwrap_or_default().to_owned(), session.ifnames());
+    move |set| {
+        let (stats, ring_used) = (session.stats(), session.ring_used());
+        for (place, device) in ifnames.iter().enumerate() {
+            let (counts, labels) = (stats.of_device(place), [device.as_str(), netns.as_str()]);
+            for (fate, count) in [
+                ("written", Some(counts.written)),
+                ("filtered", counts.filtered),
+                ("after_limit", Some(counts.after_limit)),
+                ("lost_nic", stats.devices[place].lost_nic),
+                ("lost_ring", Some(counts.lost_ring)),
+                ("lost_disk", Some(counts.lost_disk)),
+            ] {
+                if let Some(count) = count {
+                    set.count(&CAPTURE_FRAMES, &[device, &netns, fate], count);
+                }
+            }
+            set.count(&CAPTURE_BYTES, &labels, counts.received_bytes);
+            let kernel = counts.written.saturating_sub(counts.hardware_time);
+            set.count(&CAPTURE_TIME, &[device, &netns, "kernel"], kernel);
+            set.count(&CAPTURE_TIME, &[device, &netns, "device"], counts.hardware_time);
+            if let Some(used) = ring_used[place] {
+                set.gauge(&CAPTURE_RING_USED, &labels, used);
+            }
+        }
+        set.count(&CAPTURE_FILE_BYTES, &[&ifnames.join(","), &netns], stats.output_bytes);
+    }
+}
+
+/// Counters of `count` and `sink`.
+pub fn count(counting: CountObserver, labels: DeviceLabels) -> impl Fn(&mut MetricSet) + Send {
+    move |set| set.count(&RECEIVE_FRAMES, &labels.pair(), counting.received())
+}
+
+/// Frames of a receiver without its flows.
+pub fn receive_total(receiving: ReceiveObserver, labels: DeviceLabels) -> impl Fn(&mut MetricSet) + Send {
+    move |set| set.count(&RECEIVE_FRAMES, &labels.pair(), receiving.received())
+}
+
+/// Counters of a receiver.
+pub fn receive(receiving: ReceiveObserver, labels: DeviceLabels) -> impl Fn(&mut MetricSet) + Send {
+    move |set| {
+        set.count(&RECEIVE_FRAMES, &labels.pair(), receiving.received());
+        let mut latency_sum_ns = 0.0;
+        for (number, line) in receiving.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
+            latency_sum_ns += line.latency_sum_ns as f64;
+            let flow = if number < FLOWS_NAMED { number.to_string() } else { "other".to_owned() };
+            for (fate, count) in fates(&line) {
+                set.count(&FLOW_FRAMES, &[&labels.device, &labels.netns, &flow, fate], count);
+            }
+        }
+        let octaves = octaves(&FLOW_LATENCY, &receiving.histogram());
+        if octaves.iter().any(|count| *count > 0) {
+            let all = [labels.device.as_str(), &labels.netns, "all"];
+            set.histogram(&FLOW_LATENCY, &all, &octaves, latency_sum_ns / 1e9);
+        }
+    }
+}
+
+/// Every received frame of a flow is one of these.
+fn fates(line: &FlowLine) -> [(&'static str, u64); 4] {
+    let reordered = u64::from(line.reordered);
+    [
+        ("in_order", line.unique().saturating_sub(reordered)),
+        ("reordered", reordered),
+        ("duplicate", line.duplicate.into()),
+        ("too_old", line.too_old.into()),
+    ]
+}
+
+fn octaves(family: &MetricFamily, histogram: &[u64]) -> Vec<u64> {
+    match family.kind {
+        FamilyKind::Histogram { first, last } => measure::octaves(histogram, first, last),
+        FamilyKind::Counter | FamilyKind::Gauge => unreachable!("{} is a histogram", family.name),
+    }
+}
