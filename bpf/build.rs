@@ -31,6 +31,8 @@ fn build() -> Result<(), BuildError> {
     let out_dir =
         PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: run this through cargo")?);
     let mut args = flags();
+    // The objects hold the paths of their sources, which must not depend on where they are built.
+    args.push(format!("-ffile-prefix-map={}=bpf", std::env::current_dir()?.display()).into());
     args.extend(system_includes(&clang)?);
     for source in sources(Path::new("src/bpf"))? {
         println!("cargo:rerun-if-changed={}", source.display());

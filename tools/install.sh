@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what `make` needs and this machine does not have yet (Debian 12 and its kin).
 #
-#   tools/install.sh build|netns|vm|test|lint|bench
+#   tools/install.sh build|package|package-test|netns|vm|test|lint|bench
 #
 # What is there already costs nothing: no network, no privilege, no output. Exit 3 when something is
 # missing and cannot be installed, with the line to type.
@@ -60,12 +60,18 @@ packages_for() {
 	END
 	test) packages_for bench && packages_for vm && echo "chromium chromium" && echo "curl curl" && echo "prometheus prometheus" ;;
 	bench) packages_for netns ;;
+	package) cat <<-END ;;
+		binutils         strip
+		dpkg-dev         dpkg-shlibdeps
+		gzip             gzip
+	END
+	package-test) packages_for package && echo "lintian lintian" && echo "mmdebstrap mmdebstrap" ;;
 	lint) cat <<-END ;;
 		clang-format     clang-format
 		shellcheck       shellcheck
 	END
 	*)
-		echo "tools/install.sh: \"$1\" is not a set (build, netns, vm, test, lint, bench)" >&2
+		echo "tools/install.sh: \"$1\" is not a set (build, package, package-test, netns, vm, test, lint, bench)" >&2
 		exit 2
 		;;
 	esac
@@ -139,7 +145,7 @@ install_python_packages() {
 	python3 -m venv "$venv" && "$venv/bin/pip" install --quiet 'MLRsearch==1.2.1' 'snappi==1.62.0'
 }
 
-set_name=${1:?"which set: build, netns, vm, test, lint or bench"}
+set_name=${1:?"which set: build, package, package-test, netns, vm, test, lint or bench"}
 wanted=$(packages_for "$set_name")
 mapfile -t missing < <(missing_packages <<<"$wanted" | sort --unique)
 if [ "${#missing[@]}" -gt 0 ]; then

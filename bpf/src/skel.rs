@@ -29,3 +29,17 @@ skeleton!(send_general, "send_general.bpf.c", "/send_general.skel.rs");
 skeleton!(sink, "sink.bpf.c", "/sink.skel.rs");
 skeleton!(skb, "skb.bpf.c", "/skb.skel.rs");
 skeleton!(tx_stats, "tx_stats.bpf.c", "/tx_stats.skel.rs");
+
+#[cfg(test)]
+mod tests {
+    /// The objects are part of this test program. Their line information had absolute paths.
+    #[test]
+    fn objects_do_not_hold_the_folder_of_the_build() {
+        let program = std::env::current_exe().and_then(std::fs::read).unwrap();
+        let holds = |text: &str| program.windows(text.len()).any(|part| part == text.as_bytes());
+        let [file, folder] = ["bpf/src/bpf/", concat!(env!("CARGO_MANIFEST_DIR"), "/src/")];
+        // Made at run time, so that this program does not hold them because of this test.
+        assert!(holds(&[file, "send.bpf.c"].concat()), "it has the objects");
+        assert!(!holds(&[folder, "bpf/send.bpf.c"].concat()));
+    }
+}
