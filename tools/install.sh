@@ -58,7 +58,7 @@ packages_for() {
 		xz-utils         xz
 		zstd             zstd
 	END
-	test) packages_for bench && packages_for vm && echo "chromium chromium" && echo "curl curl" && echo "prometheus prometheus" ;;
+	test) packages_for bench && packages_for vm && echo "chromium chromium" && echo "curl curl" ;;
 	bench) packages_for netns ;;
 	package) cat <<-END ;;
 		binutils         strip
@@ -145,6 +145,16 @@ install_python_packages() {
 	python3 -m venv "$venv" && "$venv/bin/pip" install --quiet 'MLRsearch==1.2.1' 'snappi==1.62.0'
 }
 
+# Debian's package starts a server on all addresses, so only its programs are unpacked.
+install_prometheus() {
+	local folder=/var/cache/wirerate/prometheus work
+	[ ! -x "$folder/usr/bin/prometheus" ] || return 0
+	echo "unpacking prometheus into $folder" >&2
+	work=$(mktemp -d)
+	(cd "$work" && apt update && apt -o APT::Sandbox::User=root download prometheus && dpkg-deb --extract prometheus_*.deb "$folder")
+	rm -rf -- "$work"
+}
+
 set_name=${1:?"which set: build, package, package-test, netns, vm, test, lint or bench"}
 wanted=$(packages_for "$set_name")
 mapfile -t missing < <(missing_packages <<<"$wanted" | sort --unique)
@@ -158,6 +168,7 @@ vm) "$(dirname "$0")/vm-cache.sh" ;;
 test)
 	"$(dirname "$0")/vm-cache.sh" || true
 	install_python_packages || true
+	install_prometheus || true
 	;;
 esac
 if [ "$set_name" = lint ]; then

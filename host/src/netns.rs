@@ -110,7 +110,11 @@ impl Netns {
             Err(nix::errno::Errno::ENOENT) => return Err(HostError::NoNetns { name: name.to_owned() }),
             Err(errno) => return Err(HostError::refused("remove", object)(errno)),
         }
-        fs::remove_file(&path).map_err(|error| refused("remove", &object, &error))
+        match fs::remove_file(&path) {
+            // Another process removed it meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other.map_err(|error| refused("remove", &object, &error)),
+        }
     }
 
     /// True if `ip netns` has this name.

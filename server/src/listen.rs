@@ -57,13 +57,14 @@ impl Server {
     /// Binds the addresses.
     ///
     /// # Errors
-    /// Addresses in use, unreadable certificates. An address beyond loopback without a token.
+    /// Addresses in use, unreadable certificates. `InvalidInput`: an address beyond loopback
+    /// without a token or a certificate.
     pub async fn bind(config: &ServerConfig, backend: Arc<dyn ApiBackend>) -> io::Result<Self> {
         let mut listeners = Vec::new();
         for address in &config.addresses {
             if !address.ip().is_loopback() && (config.token.is_none() || config.tls.is_none()) {
                 let text = format!("{address} is open to other hosts: give --tls CERT KEY and --token TOKEN");
-                return Err(io::Error::other(text));
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
             }
             let bound = TcpListener::bind(address).await;
             listeners

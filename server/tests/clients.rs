@@ -46,6 +46,19 @@ fn serve() -> (Runtime, SocketAddr) {
     (runtime, address)
 }
 
+#[test]
+fn addresses_beyond_loopback_need_a_token_and_a_certificate() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let token = Some("secret".to_owned());
+    for token in [None, token] {
+        let addresses = vec!["0.0.0.0:0".parse().unwrap()];
+        let config = ServerConfig { addresses, token, ..ServerConfig::default() };
+        let bound = runtime.block_on(Server::bind(&config, Arc::new(KeptConfig::default())));
+        let error = bound.err().expect("it is refused");
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{error}");
+    }
+}
+
 /// Calls the server with snappi, and checks what the script printed.
 fn check(scheme: &str, transport: &str, streamed: &str) {
     let is_there = Command::new(PYTHON).args(["-c", "import snappi"]).output();

@@ -391,6 +391,11 @@ fn a_missing_device_is_refused() {
 }
 
 #[test]
+fn an_api_for_other_hosts_needs_a_token() {
+    golden("otg_open_address.txt", &["otg", "--listen", "0.0.0.0:8443"]);
+}
+
+#[test]
 fn dry_run_writes_a_file_that_begins_as_pcapng() {
     let folder = Folder::new("dry-run");
     let path = folder.file("x.pcapng");
@@ -422,11 +427,11 @@ fn man_page_and_completions_name_every_command() {
 fn words_of_other_tools_get_the_nearest_useful_answer() {
     let mut answers = String::new();
     for words in [
-        "--tcp",
+        "--sctp",
         "--hex 00",
         "--latency",
-        "--vxlan 5",
-        "--gre",
+        "--geneve 5",
+        "--gtp",
         "--replay f.pcap",
         "--mac 02:00:00:00:00:01",
         "--dest 10.0.0.1",
@@ -483,16 +488,16 @@ fn commands_that_answers_offer_can_be_pasted() {
     let folder = Folder::new("tries");
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_wirerate"));
     let path = format!("{}:/usr/bin:/bin", binary.parent().expect("it is in a folder").display());
-    for word in ["--tcp", "--hex", "--vxlan", "--dts"] {
+    for word in ["--sctp", "--hex", "--geneve", "--dts"] {
         let said = wirerate(&["send", "no-such-dev", word]);
         let tries = said.stderr.lines().filter_map(|line| line.trim().strip_prefix("try: "));
         for command in tries.map(|line| line.split(" (").next().unwrap_or(line)) {
-            let line = match command.starts_with("--") {
-                true if command.starts_with("--frame ") => {
-                    format!("wirerate send no-such-dev --dry-run {command}")
-                }
-                true => format!("wirerate send no-such-dev --dry-run {command} 10.0.0.1"),
-                false => command.to_owned(),
+            let dry = "wirerate send no-such-dev --dry-run";
+            let line = match command.split_once(' ') {
+                _ if !command.starts_with("--") => command.to_owned(),
+                Some(("--frame", _)) => format!("{dry} {command}"),
+                Some(_) => format!("{dry} --dst 10.0.0.1 {command}"),
+                None => format!("{dry} {command} 10.0.0.1"),
             };
             let mut shell = Command::new("sh");
             let run = shell.args(["-c", &line]).env("PATH", &path).current_dir(&*folder).output();

@@ -18,11 +18,15 @@ pub(crate) const CASES: &[Case] = &[
     case("metrics::a_sink_is_scraped_and_ends_at_once", &[], a_sink_is_scraped),
     case("metrics::a_replay_is_scraped_while_it_sends", &[], a_replay_is_scraped),
     case("metrics::runs_of_control_files_are_scraped", &[], control_files_are_scraped),
-    case("metrics::promtool_has_no_complaint", &["promtool"], promtool_has_no_complaint),
-    case("metrics::prometheus_has_the_numbers_of_the_report", &["prometheus"], prometheus_has_the_numbers),
-    case("metrics::every_panel_of_the_dashboard_has_data", &["prometheus"], every_panel_has_data),
+    case("metrics::promtool_has_no_complaint", &[PROMTOOL], promtool_has_no_complaint),
+    case("metrics::prometheus_has_the_numbers_of_the_report", &[PROMETHEUS], prometheus_has_the_numbers),
+    case("metrics::every_panel_of_the_dashboard_has_data", &[PROMETHEUS], every_panel_has_data),
     case("metrics::an_address_in_use_is_refused", &[], an_address_in_use_is_refused),
 ];
+
+/// Debian's programs, unpacked by `make test`.
+const PROMETHEUS: &str = "/var/cache/wirerate/prometheus/usr/bin/prometheus";
+const PROMTOOL: &str = "/var/cache/wirerate/prometheus/usr/bin/promtool";
 
 /// The end waits this long for the last scrape.
 const LINGER: &str = "--metrics 0 --metrics-linger 2min --json";
@@ -331,7 +335,7 @@ fn promtool_has_no_complaint() -> TestResult {
     with_a_measurement(|_, running, at| {
         until("both reports are printed", || running.printed().lines().count() == 2);
         let text = get(at, "/metrics", "*/*");
-        let mut tool = Command::new("promtool");
+        let mut tool = Command::new(PROMTOOL);
         tool.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = tool.spawn().expect("promtool starts");
         child.stdin.take().expect("it is piped").write_all(text.as_bytes()).expect("promtool reads");
@@ -363,7 +367,7 @@ impl Prometheus {
         // A port that was free a moment ago.
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let address = free.expect("there is a free port");
-        let mut command = Command::new("prometheus");
+        let mut command = Command::new(PROMETHEUS);
         command.arg(format!("--config.file={}", config.display()));
         command.arg(format!("--storage.tsdb.path={}", scratch.file("data").display()));
         command.arg(format!("--web.listen-address={address}"));

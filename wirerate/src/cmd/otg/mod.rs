@@ -92,7 +92,11 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).thread_name("otg-server").enable_all().build().map_err(failed)?;
     let served = runtime.block_on(async {
-        let server = Server::bind(&args.server(), Arc::clone(&backend) as _).await.map_err(failed)?;
+        let bound = Server::bind(&args.server(), Arc::clone(&backend) as _).await;
+        let server = bound.map_err(|error| match error.kind() {
+            std::io::ErrorKind::InvalidInput => Failure::usage(act, error),
+            _ => failed(error),
+        })?;
         for address in server.addresses().map_err(failed)? {
             eprintln!("listening on {address} (http, https, gRPC)");
         }
