@@ -102,8 +102,9 @@ install_program
 install_debian
 write_control
 find "$root" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
-rm -rf "$out"
 install -d "$out"
+# Packages of earlier versions go; whatever else is in the folder stays.
+rm -f "$out"/wirerate_*.deb "$out/SHA256SUMS"
 package=wirerate_${version}_$architecture.deb
 dpkg-deb --root-owner-group --threads-max=1 -Zxz --build "$root" "$out/$package" >/dev/null
 (cd "$out" && sha256sum -- *.deb >SHA256SUMS)
