@@ -25,12 +25,14 @@ packages_for() {
 		fish             fish
 		iproute2         ip
 		iputils-ping     ping
+		jq               jq
 		lz4              lz4
 		netsniff-ng      trafgen
 		procps           /usr/bin/kill
 		python3          python3
 		tcpdump          tcpdump
 		tcpreplay        tcpreplay
+		tmux             tmux
 		tshark           tshark
 		wireshark-common dumpcap
 		xdp-tools        xdpdump
@@ -145,14 +147,54 @@ install_python_packages() {
 	python3 -m venv "$venv" && "$venv/bin/pip" install --quiet 'MLRsearch==1.2.1' 'snappi==1.62.0'
 }
 
-# Debian's package starts a server on all addresses, so only its programs are unpacked.
+# The version of snappi that public test suites pin, beside the newer one.
+install_older_snappi() {
+	local venv=/var/cache/wirerate/python-snappi-1.58
+	"$venv/bin/python" -c 'import snappi' 2>/dev/null && return
+	python3 -c 'import ensurepip' 2>/dev/null || install_packages python3-venv
+	echo "installing the Python package snappi 1.58 into $venv" >&2
+	python3 -m venv "$venv" && "$venv/bin/pip" install --quiet 'snappi==1.58.0'
+}
+
+# A Go of 1.25 or later into GO: that of PATH, else one that Debian's older Go fetches as a module.
+find_go() {
+	local folder=$1 version=1.25.5
+	if GO=$(command -v go) && go version | grep --quiet --extended-regexp 'go1\.(2[5-9]|[3-9][0-9])|go[2-9]'; then
+		return
+	fi
+	GO=$folder/go-$version/bin/go
+	[ ! -x "$GO" ] || return 0
+	command -v go >/dev/null || install_packages golang-go
+	local module
+	module=golang.org/toolchain@v0.0.1-go$version.linux-$(dpkg --print-architecture)
+	echo "fetching Go $version into $folder" >&2
+	(cd "$folder" && GOPATH=$folder/modules GOFLAGS=-modcacherw go mod download "$module") &&
+		cp --recursive "$folder/modules/pkg/mod/$module" "$folder/go-$version" &&
+		find "$folder/go-$version/bin" "$folder/go-$version/pkg/tool" -type f -exec chmod u+x {} +
+}
+
+# The client of `wirerate otg` that is written in Go, for its tests. The first build takes minutes of
+# CPU time; it is done again when the source has changed.
+install_go_client() {
+	local source folder=/var/cache/wirerate/go GO
+	source=$(cd "$(dirname "$0")/../wirerate/tests/netns/otg/gosnappi" && pwd)
+	[ ! -x "$folder/gosnappi" ] || ! diff --recursive --brief "$source" "$folder/source" >/dev/null || return 0
+	mkdir -p "$folder" && find_go "$folder" || return
+	echo "building the gosnappi client in $folder (some minutes, once)" >&2
+	(cd "$source" && GOPATH=$folder/modules GOCACHE=$folder/cache GOFLAGS='-modcacherw -buildvcs=false' "$GO" build -o "$folder/gosnappi" .) &&
+		rm -rf -- "$folder/source" && cp --recursive "$source" "$folder/source"
+}
+
+# Debian's packages start servers on all addresses, so only their programs are unpacked.
 install_prometheus() {
-	local folder=/var/cache/wirerate/prometheus work
-	[ ! -x "$folder/usr/bin/prometheus" ] || return 0
-	echo "unpacking prometheus into $folder" >&2
-	work=$(mktemp -d)
-	(cd "$work" && apt update && apt -o APT::Sandbox::User=root download prometheus && dpkg-deb --extract prometheus_*.deb "$folder")
-	rm -rf -- "$work"
+	local folder=/var/cache/wirerate/prometheus work package
+	for package in prometheus prometheus-node-exporter; do
+		[ ! -x "$folder/usr/bin/$package" ] || continue
+		echo "unpacking $package into $folder" >&2
+		work=$(mktemp -d)
+		(cd "$work" && apt update && apt -o APT::Sandbox::User=root download "$package" && dpkg-deb --extract "$package"_*.deb "$folder")
+		rm -rf -- "$work"
+	done
 }
 
 set_name=${1:?"which set: build, package, package-test, netns, vm, test, lint or bench"}
@@ -168,8 +210,11 @@ vm) "$(dirname "$0")/vm-cache.sh" ;;
 test)
 	"$(dirname "$0")/vm-cache.sh" || true
 	install_python_packages || true
+	install_older_snappi || true
+	install_go_client || true
 	install_prometheus || true
 	;;
+bench) install_python_packages || true ;;
 esac
 if [ "$set_name" = lint ]; then
 	need_rust cargo-fmt cargo-clippy

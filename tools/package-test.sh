@@ -56,10 +56,12 @@ for name in mgdump mgcap mgcap_hwtstamp_config; do
 done
 for file in usr/share/man/man1/wirerate-send.1.gz usr/share/bash-completion/completions/wirerate \
 	usr/share/zsh/vendor-completions/_wirerate usr/share/fish/vendor_completions.d/wirerate.fish \
-	lib/systemd/system/wirerate.service usr/share/doc/wirerate/docs/metrics.md; do
+	lib/systemd/system/wirerate.service lib/systemd/system/wirerate-otg.service usr/share/doc/wirerate/docs/metrics.md; do
 	[ -s "$root/$file" ] || fail "/$file is missing"
 done
-[ ! -e "$root/etc/systemd/system/multi-user.target.wants/wirerate.service" ] || fail "the service is enabled"
+for service in wirerate wirerate-otg; do
+	[ ! -e "$root/etc/systemd/system/multi-user.target.wants/$service.service" ] || fail "$service is enabled"
+done
 inside dpkg --verify wirerate || fail "installed files differ from the package"
 
 inside apt-get --quiet=2 purge --yes wirerate >/dev/null

@@ -45,7 +45,8 @@ install_program() {
 			gzip -9n "$page"
 		fi
 	done
-	install -D --mode=644 packaging/wirerate.service "$root/lib/systemd/system/wirerate.service"
+	install -D --mode=644 --target-directory="$root/lib/systemd/system" packaging/wirerate.service \
+		packaging/wirerate-otg.service
 }
 
 # What belongs to Debian: licences, changes, the documents, scripts of the package manager.

@@ -3,7 +3,7 @@
 //! This is the least work per frame that a program can do with a socket, so it is the baseline.
 
 use crate::frame;
-use crate::sys::{MessageBatch, SendSocket};
+use crate::sys::{FloodSocket, MessageBatch};
 use anyhow::{Context, Result};
 use host::{MacAddr, Stack};
 use std::net::Ipv4Addr;
@@ -27,7 +27,7 @@ pub(crate) struct Args {
 /// Sends until all frames are sent or it is killed.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let link = Stack::here()?.link(&args.device)?;
-    let socket = SendSocket::open(link.index).context("cannot open a packet socket")?;
+    let socket = FloodSocket::open(link.index).context("cannot open a packet socket")?;
     let bytes = frame::udp(link.mac.unwrap_or(MacAddr::ZERO), Ipv4Addr::new(198, 18, 0, 1), args.size);
     let mut batch = MessageBatch::new(&bytes, BATCH);
     let mut left = args.count;

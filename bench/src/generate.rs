@@ -83,10 +83,10 @@ struct SendProof<'a> {
 
 /// Who does not take part, and why.
 #[derive(Debug, Serialize)]
-struct LeftOut<'a> {
-    case: &'a str,
-    tool: &'a str,
-    why: &'a str,
+pub(crate) struct LeftOut<'a> {
+    pub(crate) case: &'a str,
+    pub(crate) tool: &'a str,
+    pub(crate) why: &'a str,
 }
 
 /// Measures all sweeps of the plan, with those that are installed.

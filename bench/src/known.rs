@@ -60,6 +60,12 @@ pub(crate) struct BenchRow {
     pub(crate) what: String,
     pub(crate) cpu_ns_per_frame: f64,
     pub(crate) memory_bytes: u64,
+    // Of a throughput search.
+    pub(crate) truth_pps: f64,
+    pub(crate) lower_pps: Option<f64>,
+    pub(crate) upper_pps: Option<f64>,
+    pub(crate) trials: u64,
+    pub(crate) seconds: f64,
     // Of captures.
     pub(crate) factor: f64,
     pub(crate) arrived_pps: f64,

@@ -32,6 +32,7 @@ mod process;
 mod program;
 mod programs;
 mod prompt;
+mod receive;
 mod records;
 mod report;
 #[cfg(feature = "page")]
@@ -49,6 +50,8 @@ mod stop;
 mod sys;
 mod table;
 mod testbed;
+#[cfg(feature = "page")]
+mod throughput;
 
 #[cfg(feature = "page")]
 pub use program::program;

@@ -10,7 +10,9 @@ use crate::settings::{BenchSettings, Deadline, FULL, QUICK, TINY};
 use crate::stop::StopFlag;
 use crate::table::{BenchPlan, BenchSize};
 use crate::testbed::{LinkEnds, Testbed};
-use crate::{generate, growth, pacing, prompt};
+#[cfg(feature = "page")]
+use crate::throughput;
+use crate::{generate, growth, pacing, prompt, receive};
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use serde::Serialize;
@@ -49,6 +51,11 @@ pub(crate) enum BenchCase {
     Prompt,
     /// What more time, more instances and more captured frames cost
     Growth,
+    /// The measuring receiver beside a program that only drops
+    Receive,
+    #[cfg(feature = "page")]
+    /// Time and error of throughput searches of a device whose limit is known
+    Throughput,
 }
 
 #[derive(Serialize)]
@@ -108,6 +115,13 @@ fn cases(
     }
     if wants(BenchCase::Growth) {
         growth::run(bed, programs, &plan, deadline, report)?;
+    }
+    if wants(BenchCase::Receive) {
+        receive::run(bed, programs, &plan, deadline, report)?;
+    }
+    #[cfg(feature = "page")]
+    if wants(BenchCase::Throughput) {
+        throughput::run(bed, programs, options.size, deadline, report)?;
     }
     if wants(BenchCase::Capture) {
         capture::run(&options.loads, bed, programs, settings, deadline, report)?;

@@ -49,6 +49,8 @@ enum UserCase {
     Prompt,
     /// What more time, more instances and more captured frames cost
     Growth,
+    /// How much of the rate the measuring receiver leaves, by its stamps
+    Receive,
 }
 
 impl From<UserCase> for BenchCase {
@@ -59,6 +61,7 @@ impl From<UserCase> for BenchCase {
             UserCase::Pacing => Self::Pacing,
             UserCase::Prompt => Self::Prompt,
             UserCase::Growth => Self::Growth,
+            UserCase::Receive => Self::Receive,
         }
     }
 }

@@ -266,6 +266,7 @@ mod tests {
 {"row":"result","case":"vm newest igb","tool":"xdp","value":"rate_pps","median":2e5,"spread":1e4}
 {"row":"result","case":"vm newest igb","tool":"pktgen burst 32 clone_skb 100000","value":"rate_pps","median":4.5e5,"spread":2e4}
 {"row":"result","case":"vm newest igb","tool":"af_xdp --clone 9","value":"rate_ratio","against":"pktgen burst 32 clone_skb 100000","median":2.0,"spread":0.1}
+{"row":"throughput","case":"throughput","tool":"search/quick","truth_pps":20100.0,"lower_pps":20050.0,"upper_pps":20140.0,"trials":9,"seconds":10.25}
 {"row":"left_out","case":"work","tool":"skb/ipsec","why":"this kernel has no ESP"}
 {"row":"end","busy":0.5,"steal":0.01}
 "#;
@@ -290,6 +291,7 @@ mod tests {
             "| capture into /dev/null, mirror | 6.00 ± 0.10 Mpps (wirerate-mirror) | 4.00 ± 0.10 Mpps (tcpdump) | 1.50 x |",
             "| capture into /dev/null, drop | 11.0 ± 0.1 Mpps (wirerate) | no peer has a drop mode | |",
             "| tcpdump | 1.5 | 6.00 | 2,000,000 | 0 | **not true** |",
+            "| search/quick | 10.2 | 9 | 20,050 | 20,140 | 20,100 | -0.25 % |",
             "skb/ipsec (this kernel has no ESP)",
             "| send in a machine: newest igb | 900 ± 10 kpps (af_xdp --clone 9) | 450 ± 20 kpps (pktgen burst 32 clone_skb 100000) | 2.00 ± 0.10 x |",
             "(2026-11-22 02:15 UTC)",

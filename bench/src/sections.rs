@@ -1,6 +1,7 @@
 //! The sections of the page of results, one function each. What was not measured has no section.
 
 use crate::figures::{ChartKind, Figure};
+use crate::generators::STREAMS;
 use crate::known::{
     BenchRow, Entries, Known, ToolNumbers, date, is_of_machine, is_ours, thousands, time, title,
 };
@@ -21,6 +22,7 @@ pub(crate) fn write(known: &Known, text: &mut String) -> Result<Vec<Figure>> {
     packets(known, text)?;
     figures.extend(pace(known, text)?);
     prompt(known, text)?;
+    throughput(known, text)?;
     figures.extend(captures(known, text)?);
     machines(known, text)?;
     growth(known, text)?;
@@ -165,16 +167,17 @@ fn packets(known: &Known, text: &mut String) -> Result<()> {
     }
     *text += "## Generators: packets in trafgen's language\n\n`syn`: TCP from random addresses and ports. `vxlan`: UDP in VXLAN, \
               104 bytes. `fields`: 16 fields\nthat count. All with their checksums. `static`, `dynamic`, `checksummed`: \
-              the same text for trafgen. \"of\nxdp\": ratio to the plain rate.\n\n";
+              the same text for trafgen.\n\"of plain\": ratio to the plain rate of the engine.\n\n";
     for ((_, frame_len, _), entries) in cells {
         writeln!(text, "{frame_len} bytes, one CPU:\n")?;
-        *text += "| tool | Mpps | CPU ns per frame | of xdp | of trafgen |\n|---|---|---|---|---|\n";
+        *text += "| tool | Mpps | CPU ns per frame | of plain | of trafgen |\n|---|---|---|---|---|\n";
         for (name, entry) in sorted(entries) {
             let ratio = |against: &str| text_of(entry.ratios.get(against).copied(), 1.0);
             let (rate, cost) = (text_of(entry.rate, 1e6), text_of(entry.cost, 1.0));
-            let same =
-                name.split_once('/').map_or(String::new(), |(_, work)| ratio(&format!("trafgen/{work}")));
-            writeln!(text, "| {name} | {rate} | {cost} | {} | {same} |", ratio("xdp"))?;
+            let plain = if name == STREAMS { "xdp" } else { name };
+            let (tool, work) = name.split_once('/').unwrap_or((plain, ""));
+            let (plain, same) = (ratio(tool), ratio(&format!("trafgen/{work}")));
+            writeln!(text, "| {name} | {rate} | {cost} | {plain} | {same} |")?;
         }
         text.push('\n');
     }
@@ -242,6 +245,35 @@ fn prompt(known: &Known, text: &mut String) -> Result<()> {
         let counts: Vec<String> = known.of_kind("count").filter(|row| row.tool == *tool).map(count).collect();
         let (start, stop) = (start.estimate().text(1e6), text_of(stop, 1e6));
         writeln!(text, "| {tool} | {start} | {stop} | {} |", counts.join(", "))?;
+    }
+    text.push('\n');
+    Ok(())
+}
+
+fn throughput(known: &Known, text: &mut String) -> Result<()> {
+    let rows: Vec<&BenchRow> = known.of_kind("throughput").collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    *text += "## Throughput searches\n\nOf a token bucket with a known limit, through XDP on a veth pair. MLRsearch is the package\n\
+              on PyPI, with `wirerate measure` for its trials; `/` is followed by the goal. The plain binary\n\
+              search has trials of 10 s. Error: the lower bound against the truth.\n\n\
+              | tool | seconds | trials | lower bound | upper bound | truth | error |\n|---|---|---|---|---|---|---|\n";
+    for row in rows {
+        let bound = |bound: Option<f64>| bound.map_or("unknown".to_owned(), thousands);
+        let error = row
+            .lower_pps
+            .map_or(String::new(), |lower| format!("{:+.2} %", (lower / row.truth_pps - 1.0) * 100.0));
+        writeln!(
+            text,
+            "| {} | {:.1} | {} | {} | {} | {} | {error} |",
+            row.tool,
+            row.seconds,
+            row.trials,
+            bound(row.lower_pps),
+            bound(row.upper_pps),
+            thousands(row.truth_pps)
+        )?;
     }
     text.push('\n');
     Ok(())

@@ -17,9 +17,9 @@ use std::process::Command;
 
 /// A packet socket that sends on one device and receives nothing, past the qdisc.
 #[derive(Debug)]
-pub(crate) struct SendSocket(PacketSocket);
+pub(crate) struct FloodSocket(PacketSocket);
 
-impl SendSocket {
+impl FloodSocket {
     /// On the device `ifindex` of the calling thread's network namespace.
     pub(crate) fn open(ifindex: u32) -> io::Result<Self> {
         let socket = PacketSocket::open()?;

@@ -3,7 +3,7 @@
 
 use crate::samples::CounterSample;
 use crate::stop::StopFlag;
-use crate::sys::SendSocket;
+use crate::sys::FloodSocket;
 use anyhow::{Context, Result, ensure};
 use bpf::Sink;
 use bpf::xdp::{XdpLink, XdpModeChoice};
@@ -63,7 +63,7 @@ enum Wire {
     /// Our own. The receiver polls (GRO), so XDP frames reach its stack, too.
     Lab(Box<Lab>),
     /// The user's.
-    Given { tx: Box<LabEnd>, rx: Box<LabEnd>, _listens: SendSocket },
+    Given { tx: Box<LabEnd>, rx: Box<LabEnd>, _listens: FloodSocket },
 }
 
 impl Wire {
@@ -71,7 +71,7 @@ impl Wire {
         let [tx, rx] = [Self::end(&pair.tx)?, Self::end(&pair.rx)?];
         // The frames' destination is no device's address, so that no host answers. A card receives
         // them only in promiscuous mode.
-        let listens = rx.netns().run(|| SendSocket::promiscuous(rx.index))?;
+        let listens = rx.netns().run(|| FloodSocket::promiscuous(rx.index))?;
         let listens = listens.with_context(|| format!("cannot make {} promiscuous", rx.ifname))?;
         Ok(Self::Given { tx: Box::new(tx), rx: Box::new(rx), _listens: listens })
     }

@@ -87,6 +87,19 @@ fn bench(name: &str, words: &[&str]) -> (String, Vec<Value>) {
 }
 
 #[test]
+fn receivers_are_compared_with_a_program_that_drops() {
+    if skips(missing_rights()) {
+        return;
+    }
+    let (said, rows) = bench("receive", &["--only", "receive"]);
+    let received = of(&rows, "received", "receive");
+    assert_eq!(tools(&received), ["receive", "receive-64", "receive-window", "sink"].into(), "{said}");
+    let results = of(&rows, "result", "receive");
+    let ratios: Vec<_> = results.iter().filter(|row| row["against"] == "sink").collect();
+    assert_eq!(ratios.iter().map(|row| number(row, "goal")).collect::<Vec<_>>(), [0.55, 0.88, 0.85]);
+}
+
+#[test]
 fn every_tool_is_paced_at_every_rate_and_its_gaps_are_the_receivers() {
     if skips(missing()) {
         return;

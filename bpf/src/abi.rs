@@ -14,9 +14,10 @@ pub use crate::skel::abi::types::{
     wr_metadata_flag as MetadataFlag, wr_packet as Packet, wr_plan as Plan, wr_plan_flag as PlanFlag,
     wr_prebuilt as Prebuilt, wr_prebuilt_run as PrebuiltRun, wr_range as Range,
     wr_receive_control as ReceiveControl, wr_receive_cpu as ReceiveCpu, wr_receive_limit as ReceiveLimit,
-    wr_replay_record as ReplayRecord, wr_replay_state as ReplayState, wr_sink_cpu as SinkCpu,
-    wr_skb_run as SkbRun, wr_slot as Slot, wr_slot_flag as SlotFlag, wr_sum_kind as SumOpKind,
-    wr_sum_op as SumOp, wr_tx_stats as TxStats, wr_walk as Walk,
+    wr_reflect_counts as ReflectCounts, wr_replay_record as ReplayRecord, wr_replay_state as ReplayState,
+    wr_sink_cpu as SinkCpu, wr_skb_run as SkbRun, wr_slot as Slot, wr_slot_flag as SlotFlag,
+    wr_stream_choice as StreamChoice, wr_sum_kind as SumOpKind, wr_sum_op as SumOp, wr_tx_stats as TxStats,
+    wr_walk as Walk,
 };
 
 /// Two cache lines; x86 fetches lines in pairs.
@@ -59,11 +60,13 @@ pod!(
     Histogram,
     ReceiveControl,
     ReceiveCpu,
+    ReflectCounts,
     TxStats,
     Plan,
     SinkCpu,
     SkbRun,
     Slot,
+    StreamChoice,
     PrebuiltRun,
     ReplayRecord,
     ReplayState

@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 pub mod abi;
+mod attachable;
 pub mod capture;
 mod dummy_xdp;
 mod error;
@@ -16,6 +17,7 @@ mod general;
 pub mod log;
 mod prebuilt;
 mod receive;
+mod reflect_stats;
 mod replay;
 mod send;
 mod shared;
@@ -23,12 +25,14 @@ mod sink;
 mod skb;
 pub mod skel;
 mod state;
+mod stream_switch;
 pub mod sys;
 mod tx_stats;
 pub mod xdp;
 mod xdp_mode;
 
 pub use abi::ReplayRecord;
+pub use attachable::Attachable;
 pub use dummy_xdp::DummyXdp;
 pub use error::BpfError;
 #[cfg(feature = "fault")]
@@ -36,9 +40,13 @@ pub use fault_box::FaultBox;
 pub use general::GeneralProgram;
 pub use prebuilt::{PrebuiltResult, PrebuiltSender};
 pub use receive::{Receiver, ReceiverParams};
-pub use replay::{REPLAY_BYTES, REPLAY_LEN_MAX, REPLAY_OCTAVES, REPLAY_RECORDS, ReplayRing, ReplaySender};
-pub use send::{Attachable, Sender};
+pub use reflect_stats::ReflectStats;
+pub use replay::{
+    REPLAY_BYTES, REPLAY_LEN_MAX, REPLAY_OCTAVES, REPLAY_RECORDS, ReplayRing, ReplaySender, ReplayTimes,
+};
+pub use send::Sender;
 pub use sink::{Sink, SinkCount, SinkVerdict};
 pub use skb::{SendResult, SkbParams, SkbSender};
 pub use state::State;
+pub use stream_switch::StreamSwitch;
 pub use tx_stats::{TxCounts, TxSlot, TxStats};

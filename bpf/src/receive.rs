@@ -15,6 +15,9 @@ const OBJECT: &str = "receive";
 pub struct ReceiverParams {
     /// What becomes of a frame with a signature; the host receives all others.
     pub verdict: SinkVerdict,
+    /// MAC address of the device, if frames with a signature go back to their sender instead:
+    /// addresses and ports are swapped, and the driver transmits the frame (XDP_TX).
+    pub reflect_as: Option<[u8; 6]>,
     /// Flows of a stream, if frames do not carry their flow.
     pub flow_count: u32,
     /// Sending threads, at most `WR_STREAMS_MAX`.
@@ -27,6 +30,9 @@ pub struct ReceiverParams {
     pub has_details: bool,
     /// True if the time is that of [`Receiver::set_test_time`].
     pub has_test_clock: bool,
+    /// True if each run of the program increments the number in its frame, UDP over IPv4. So
+    /// repeated runs of `BPF_PROG_RUN` measure a stream.
+    pub counts_up: bool,
 }
 
 /// The program in the kernel. Nothing is counted until it is attached.
@@ -202,6 +208,8 @@ impl From<abi::ReceiveCpu> for Totals {
             lowest_inverted: cpu.lowest_inverted,
             ipdv_min_inverted: cpu.ipdv_min_inverted,
             ipdv_max: cpu.ipdv_max,
+            after_gap: cpu.after_gap,
+            latency_min_inverted: cpu.latency_min_inverted,
         }
     }
 }
@@ -227,6 +235,9 @@ fn load_fds(params: &ReceiverParams, frags: bool) -> libbpf_rs::Result<ReceiverF
     let mut open = skel::receive::ReceiveSkelBuilder::default().open(&mut storage)?;
     let settings = open.maps.rodata_data.as_deref_mut().expect("the program has settings");
     settings.wr_receive_verdict = params.verdict.code();
+    settings.wr_counts_up = params.counts_up;
+    settings.wr_is_reflector = params.reflect_as.is_some();
+    settings.wr_own_mac = params.reflect_as.unwrap_or_default();
     settings.wr_flow_count = params.flow_count;
     settings.wr_stream_count = params.stream_count;
     settings.wr_line_count = line_count(params);

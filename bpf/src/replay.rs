@@ -1,6 +1,6 @@
 //! `replay.bpf.c`: sends frames out of a ring of packed bytes, as live frames.
 
-use crate::send::Attachable;
+use crate::attachable::Attachable;
 use crate::shared::SharedArray;
 use crate::sys::{self, MapMemory};
 use crate::{BpfError, abi, log, skel};
@@ -19,6 +19,22 @@ pub const REPLAY_BYTES: u32 = abi::Limit::WR_REPLAY_BYTES.0;
 pub const REPLAY_LEN_MAX: u32 = abi::Limit::WR_REPLAY_LEN_MAX.0;
 /// Buckets of the lateness of timed frames.
 pub const REPLAY_OCTAVES: usize = abi::Limit::WR_REPLAY_OCTAVES.0 as usize;
+
+/// How the due times of frames become times of `CLOCK_MONOTONIC`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplayTimes {
+    /// Frames with this due time ...
+    pub due_ns: u64,
+    /// ... are due at this time of the clock.
+    pub clock_ns: u64,
+    /// Time of the clock per due time, as a fraction of 2^[`Self::SCALE_BITS`].
+    pub scale: u64,
+}
+
+impl ReplayTimes {
+    /// Bits of the fraction of `scale`.
+    pub const SCALE_BITS: u32 = abi::Limit::WR_REPLAY_SCALE_BITS.0;
+}
 
 /// The program. Run by one thread at a time.
 #[derive(Debug)]
@@ -86,9 +102,29 @@ impl ReplaySender {
         Attachable::of(self.program.as_fd())
     }
 
-    /// Sets the time of `CLOCK_MONOTONIC` from which due times count.
-    pub fn set_start_ns(&self, start_ns: u64) {
-        self.state.set_word(0, offset_of!(abi::ReplayState, start_ns), start_ns);
+    /// Sets the times of the next frames, none of which is due before the first.
+    pub fn set_times(&self, times: ReplayTimes) {
+        for (offset, value) in [
+            (offset_of!(abi::ReplayState, due_ns), times.due_ns),
+            (offset_of!(abi::ReplayState, clock_ns), times.clock_ns),
+            (offset_of!(abi::ReplayState, scale), times.scale),
+        ] {
+            self.state.set_word(0, offset, value);
+        }
+    }
+
+    /// The first `frames` frames of the ring stay, and the program begins again behind them.
+    ///
+    /// # Panics
+    /// When the ring does not hold as many.
+    pub fn set_loop_len(&self, frames: u32) {
+        assert!(frames > 0 && u64::from(frames) <= REPLAY_RECORDS, "a loop of {frames} frames");
+        self.state.set_half_word(0, offset_of!(abi::ReplayState, loop_len), frames);
+    }
+
+    /// Bytes of all frames that the program has handled.
+    pub fn frame_bytes(&self) -> u64 {
+        self.state.counter(0, offset_of!(abi::ReplayState, frame_bytes))
     }
 
     /// Frames that the program has handled.

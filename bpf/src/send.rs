@@ -1,18 +1,19 @@
 //! `send.bpf.c`, loaded with one plan: builds and sends live frames.
 
 use crate::abi;
+use crate::attachable::Attachable;
 use crate::general::{self, GeneralProgram};
 use crate::state::{State, flow_entries};
+use crate::stream_switch::{StreamPlace, StreamSwitch};
 use crate::sys::{self, ProgRun};
-use crate::xdp::{self, XdpLink, XdpModeChoice};
 use crate::{BpfError, log, skel};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
 
 const OBJECT: &str = "send";
-const LOOPBACK_IFINDEX: u32 = 1;
 
 /// One loaded program. Run by one thread at a time; other threads may read its counters.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub struct Sender {
     program: OwnedFd,
     state: State,
     ingress_ifindex: u32,
+    /// `None` for a program that is called itself.
+    place: Option<StreamPlace>,
 }
 
 impl Sender {
@@ -43,6 +46,7 @@ impl Sender {
             } else {
                 0
             },
+            place: None,
         })
     }
 
@@ -54,7 +58,17 @@ impl Sender {
         let [program, cursor, states] = general::load(general)?;
         let state = State::map_general(general.state_count, cursor.as_fd(), states.as_fd())?;
         let receives = general.plan.flags & abi::GeneralFlag::WR_GENERAL_RECEIVE.0 != 0;
-        Ok(Self { program, state, ingress_ifindex: if receives { general.plan.ifindex } else { 0 } })
+        let ingress_ifindex = if receives { general.plan.ifindex } else { 0 };
+        Ok(Self { program, state, ingress_ifindex, place: None })
+    }
+
+    /// Live frames are sent through `switch` from now on, if it has a free place; false if not.
+    ///
+    /// # Errors
+    /// [`BpfError::Load`] if the kernel rejects the program there.
+    pub fn join(&mut self, switch: &Rc<StreamSwitch>) -> Result<bool, BpfError> {
+        self.place = switch.add(self.program.as_fd())?;
+        Ok(self.place.is_some())
     }
 
     /// A handle with which another thread attaches the program.
@@ -62,7 +76,7 @@ impl Sender {
     /// # Errors
     /// When the process has no file descriptors left.
     pub fn attachable(&self) -> io::Result<Attachable> {
-        Ok(Attachable(self.program.try_clone()?))
+        Attachable::of(self.program.as_fd())
     }
 
     /// Cursor, flow table and counters.
@@ -94,7 +108,10 @@ impl Sender {
             context.egress_ifindex,
         ];
         let context = if self.ingress_ifindex == 0 { &[] } else { bytemuck::cast_slice(&words) };
-        sys::run_live(self.program.as_fd(), data, context, frames, batch)
+        match &self.place {
+            None => sys::run_live(self.program.as_fd(), data, context, frames, batch),
+            Some(place) => sys::run_live(place.choose(), data, context, frames, batch),
+        }
     }
 
     /// Runs the program once on a copy of `data`, without sending, and returns verdict and frame.
@@ -107,28 +124,6 @@ impl Sender {
         let ran = sys::prog_run(self.program.as_fd(), &mut run)?;
         out.truncate(ran.data_out_len as usize);
         Ok((ran.return_value, out))
-    }
-}
-
-/// The program of a [`Sender`], for attaching.
-#[derive(Debug)]
-pub struct Attachable(OwnedFd);
-
-impl Attachable {
-    /// For a program of another sender.
-    pub(crate) fn of(program: BorrowedFd<'_>) -> io::Result<Self> {
-        Ok(Self(program.try_clone_to_owned()?))
-    }
-
-    /// Attaches the program to the loopback device of the caller's network namespace, which should
-    /// carry no frames. An attached program keeps its slot of the XDP dispatcher, so that a call
-    /// takes microseconds instead of two RCU grace periods (about 24 ms). Attaching takes one grace
-    /// period.
-    ///
-    /// # Errors
-    /// As [`xdp::attach`].
-    pub fn attach_to_loopback(&self) -> Result<XdpLink, BpfError> {
-        xdp::attach(&[self.0.as_fd()], LOOPBACK_IFINDEX, "lo", XdpModeChoice::Generic)
     }
 }
 

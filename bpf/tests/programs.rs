@@ -9,7 +9,7 @@ mod common;
 use bpf::abi::{self, Plan, PlanFlag as Flag, Range, Walk};
 use bpf::capture::{CaptureProgram, Geometry, Metadata, possible_cpus};
 use bpf::xdp::XdpModeChoice;
-use bpf::{BpfError, PrebuiltSender, Sender, Sink, SinkVerdict, SkbSender, TxStats};
+use bpf::{BpfError, PrebuiltSender, Sender, Sink, SinkVerdict, SkbSender, StreamSwitch, TxStats};
 use filter::sample::{self, SplitMix};
 use filter::{Ebpf, translate};
 use std::process::Command;
@@ -28,7 +28,8 @@ fn every_program_loads_or_another_takes_its_place() {
         return;
     }
     let ifindex = device();
-    let all = [senders(), prebuilt(ifindex), sinks(), captures(), with_metadata(ifindex), tx_stats()];
+    let all =
+        [senders(), prebuilt(ifindex), sinks(), captures(), with_metadata(ifindex), tx_stats(), switch()];
     let mut failed = Vec::new();
     for (name, fate) in all.into_iter().flatten() {
         println!("{MARK}{name}: {}", fate.as_ref().map_or("FAILED", |fate| *fate));
@@ -205,4 +206,9 @@ fn tx_stats() -> Vec<(String, Fate)> {
         Err(error) => Err(error.to_string()),
     };
     vec![("wr_tx_stats".to_owned(), loads(stats)), ("wr_claim_slot".to_owned(), claim)]
+}
+
+/// The program that jumps to those of streams.
+fn switch() -> Vec<(String, Fate)> {
+    vec![("wr_stream_switch".to_owned(), loads(StreamSwitch::load()))]
 }

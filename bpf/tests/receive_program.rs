@@ -5,7 +5,7 @@ mod common;
 
 use bpf::sys::{ProgRun, prog_run};
 use bpf::{Receiver, ReceiverParams, SinkVerdict};
-use common::{XDP_DROP, XDP_PASS, may_load};
+use common::{XDP_DROP, XDP_PASS, XDP_TX, may_load};
 use measure::{AnnouncedEnd, Arrival, FullFields, Mark, Meter, MeterOptions, Signature};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -13,12 +13,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 const PARAMS: ReceiverParams = ReceiverParams {
     verdict: SinkVerdict::Drop,
+    reflect_as: None,
     flow_count: 1,
     stream_count: 64,
     carried_flows: 0,
     is_shared: false,
     has_details: true,
     has_test_clock: true,
+    counts_up: false,
 };
 const WALL_OFFSET_NS: u64 = 1_800_000_000_000_000_000;
 const START_S: u32 = 1_800_000_000;
@@ -72,6 +74,7 @@ impl Pair {
         assert_eq!(totals.held, expected.held, "held");
         assert_eq!(totals.lowest_inverted, expected.lowest_inverted, "lowest");
         assert_eq!(totals.ipdv_max, expected.ipdv_max, "highest IPDV");
+        assert_eq!(totals.after_gap, expected.after_gap, "after a gap");
         assert_eq!(totals.ipdv_min_inverted, expected.ipdv_min_inverted, "lowest IPDV");
         assert_eq!(self.receiver.histogram(), self.meter.histogram());
         for (index, (mut found, expected)) in self.receiver.lines().zip(self.meter.lines()).enumerate() {
@@ -219,6 +222,19 @@ fn the_verdict_can_leave_the_frames_to_the_host() {
     assert_eq!(receiver.received_per_cpu().sum::<u64>(), 1);
 }
 
+#[test]
+fn repeated_runs_can_count_up() {
+    if !may_load() {
+        return;
+    }
+    let params = ReceiverParams { counts_up: true, flow_count: 100, stream_count: 1, ..PARAMS };
+    let receiver = Receiver::load(&params).expect("the program loads");
+    let frame = front(&signature(7), 42, 18);
+    let mut run = ProgRun { data_in: &frame, repeat: 1000, ..Default::default() };
+    prog_run(receiver.as_fd(), &mut run).expect("the program runs");
+    assert!(receiver.lines().all(|line| (line.unique(), line.duplicate, line.reordered) == (10, 0, 0)));
+}
+
 /// Checks 15 and 16: loss, displacement, copies, several flows and streams, across the wrap.
 #[test]
 fn random_streams_give_the_lines_of_the_meter() {
@@ -264,4 +280,94 @@ fn random_streams_give_the_lines_of_the_meter() {
         },
     );
     run.unwrap();
+}
+
+const DST: [u8; 6] = [2, 0, 0, 0, 0, 2];
+const SRC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const OWN: [u8; 6] = [2, 0, 0, 0, 0, 9];
+
+/// What a reflector makes of a frame, and its answer.
+fn reflected(receiver: &Receiver, frame: &[u8]) -> (Vec<u8>, u32) {
+    let mut out = vec![0; frame.len()];
+    let mut run = ProgRun { data_in: frame, data_out: &mut out, ..Default::default() };
+    let ran = prog_run(receiver.as_fd(), &mut run).expect("the program runs");
+    assert_eq!(ran.data_out_len as usize, frame.len());
+    (out, ran.return_value)
+}
+
+/// A header with addresses `from` to `to`, and ports where it has them.
+type Header = fn(from: u8, to: u8) -> Vec<u8>;
+
+fn ipv4(options: usize, protocol: u8, fragment: u8, from: u8, to: u8) -> Vec<u8> {
+    let len = 5 + options as u8;
+    let mut header = vec![0x40 | len, 0, 0, 60, 0, 1, fragment >> 4, fragment, 64, protocol, 0, 0];
+    header.extend([198, 18, 0, from, 198, 18, 0, to]);
+    header.resize(usize::from(len) * 4, 1);
+    header
+}
+
+fn ipv6(protocol: u8, from: u8, to: u8) -> Vec<u8> {
+    let address = |last| [0xfd, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, last];
+    [&[0x60, 0, 0, 0, 0, 20, protocol, 64][..], &address(from), &address(to)].concat()
+}
+
+fn ports(from: u8, to: u8) -> Vec<u8> {
+    vec![1, from, 1, to, 0, 26, 0, 0]
+}
+
+/// Headers from Ethernet's type on: each is reflected as if its arguments were swapped.
+const HEADERS: [(&str, Header); 9] = [
+    ("IPv4 and UDP", |from, to| [&[8, 0][..], &ipv4(0, 17, 0, from, to), &ports(from, to)].concat()),
+    ("TCP behind options", |from, to| [&[8, 0][..], &ipv4(3, 6, 0, from, to), &ports(from, to)].concat()),
+    ("a later fragment", |from, to| [&[8, 0][..], &ipv4(0, 17, 9, from, to), &ports(5, 6)].concat()),
+    ("ICMP", |from, to| [&[8, 0][..], &ipv4(0, 1, 0, from, to), &ports(5, 6)].concat()),
+    ("IPv6 and UDP", |from, to| [&[0x86, 0xdd][..], &ipv6(17, from, to), &ports(from, to)].concat()),
+    ("IPv6 and ICMP", |from, to| [&[0x86, 0xdd][..], &ipv6(58, from, to), &ports(5, 6)].concat()),
+    ("a VLAN tag", |from, to| {
+        [&[0x81, 0, 0, 5, 8, 0][..], &ipv4(0, 17, 0, from, to), &ports(from, to)].concat()
+    }),
+    ("two tags", |from, to| {
+        let tags = [0x88, 0xa8, 0, 5, 0x81, 0, 0, 6, 0x86, 0xdd];
+        [&tags[..], &ipv6(17, from, to), &ports(from, to)].concat()
+    }),
+    ("no IP", |_, _| vec![0x88, 0xb5]),
+];
+
+#[test]
+fn a_reflector_swaps_addresses_and_ports_of_measured_frames() {
+    if !may_load() {
+        return;
+    }
+    let receiver = Receiver::load(&ReceiverParams { reflect_as: Some(OWN), ..PARAMS }).expect("it loads");
+    receiver.set_wall_offset_ns(WALL_OFFSET_NS);
+    receiver.set_test_time(5_000_000_000);
+    let mut payload = [0; 18];
+    signature(1).emit(&mut payload);
+    let mark = Mark { flow: 1, run: 2, seq_num: 3, time_ns: 4 }.emit();
+    let end = AnnouncedEnd { run: None, sent: 2 }.emit();
+    for (name, header) in HEADERS {
+        for payload in [&payload[..], &mark[..], &end[..]] {
+            let frame = [&DST[..], &SRC, &header(1, 2), payload].concat();
+            let back = [&SRC[..], &DST, &header(2, 1), payload].concat();
+            assert_eq!(reflected(&receiver, &frame), (back, XDP_TX), "{name}");
+            // A group cannot be a source.
+            let group = [1, 0, 0x5e, 0, 0, 1];
+            let frame = [&group[..], &SRC, &header(1, 2), payload].concat();
+            let back = [&SRC[..], &OWN, &header(2, 1), payload].concat();
+            assert_eq!(reflected(&receiver, &frame), (back, XDP_TX), "{name} to a group");
+        }
+        let foreign = [&DST[..], &SRC, &header(1, 2), &[0; 32]].concat();
+        assert_eq!(reflected(&receiver, &foreign), (foreign, XDP_PASS), "{name}");
+    }
+    // A header that is cut by the signature is left as it is.
+    for len in (0..20).step_by(2) {
+        let frame = [&DST[..], &SRC, &[8, 0], &ipv4(0, 17, 0, 1, 2)[..len], &payload].concat();
+        assert_eq!(reflected(&receiver, &frame).1, XDP_TX, "{len}");
+    }
+    // The clock of the receiver is 6 ms behind that of the sender in one frame.
+    let ahead = Signature { sec: START_S + 5, usec: 6000, ..signature(2) };
+    let mut payload = [0; 18];
+    ahead.emit(&mut payload);
+    reflected(&receiver, &[&DST[..], &SRC, &HEADERS[0].1(1, 2), &payload].concat());
+    assert_eq!(receiver.totals().latency_min_ns(), Some(-6_000_000));
 }

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 /// A program that is attached. Dropping it detaches the program.
 #[derive(Debug)]
 pub(crate) struct Attached {
-    link: XdpLink,
+    /// `None` once it is detached.
+    link: Option<XdpLink>,
     /// The device, as it was at the start.
     pub(crate) device: Link,
     /// How the program is attached.
@@ -37,7 +38,7 @@ impl Attached {
     }
 
     pub(crate) fn new(link: XdpLink, device: Link) -> Self {
-        Self { xdp: XdpFacts::from(&link), link, device, started: Instant::now() }
+        Self { xdp: XdpFacts::from(&link), link: Some(link), device, started: Instant::now() }
     }
 
     /// Time since the start.
@@ -47,17 +48,21 @@ impl Attached {
 
     /// True when the device was deleted, or left its namespace.
     pub(crate) fn is_device_gone(&self) -> bool {
-        !self.link.is_attached()
+        self.link.as_ref().is_some_and(|link| !link.is_attached())
     }
 
     /// Detaches the program and waits until it runs on no CPU, so that the counts are final.
-    /// `received` reads its counter. Returns the time from attaching to detaching, and whether the
-    /// device was gone before.
-    pub(crate) fn stop(self, received: impl Fn() -> u64) -> (Duration, bool) {
-        let is_device_gone = self.is_device_gone();
-        let elapsed = self.elapsed();
-        drop(self.link);
+    /// `received` reads its counter.
+    pub(crate) fn detach(&mut self, received: impl Fn() -> u64) {
+        self.link = None;
         quiesce::wait_for_last_frames(received);
+    }
+
+    /// The same at the end. Returns the time from attaching to detaching, and whether the device
+    /// was gone before.
+    pub(crate) fn stop(mut self, received: impl Fn() -> u64) -> (Duration, bool) {
+        let (elapsed, is_device_gone) = (self.elapsed(), self.is_device_gone());
+        self.detach(received);
         (elapsed, is_device_gone)
     }
 }

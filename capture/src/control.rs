@@ -1,9 +1,10 @@
-//! Commands to a running capture: one socket per device.
+//! Commands to a running capture or replay: one socket per device.
 //!
-//! The sockets are files, `/run/wirerate/capture/NETNS-DEV`; NETNS is the inode number of the
-//! device's namespace. A command is a line (`mode mirror`, `mode drop`, `stats`, `stop`), and so is
-//! the answer: `ok`, `ok` and data, or `error` and the reason. A client may send any number of
-//! commands. The caller of this module executes them; nothing here waits for a client.
+//! The sockets are files, `/run/wirerate/capture/NETNS-DEV` and `/run/wirerate/replay/NETNS-DEV`;
+//! NETNS is the inode number of the device's namespace. A command is a line (`mode mirror`, `mode
+//! drop`, `stats`, `stop`; `pause`, `resume`, `speed 0.5`), and so is the answer: `ok`, `ok` and
+//! data, or `error` and the reason. A client may send any number of commands. The caller of this
+//! module executes them; nothing here waits for a client.
 
 use crate::Mode;
 use host::{Netns, NetnsId};
@@ -13,15 +14,15 @@ use nix::sys::stat::{Mode as Permissions, fchmod};
 use std::fmt;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Where the sockets are.
-pub const FOLDER: &str = "/run/wirerate/capture";
+/// Highest speed, in millionths.
+const SPEED_MAX: u64 = 1_000_000_000;
 
 /// Longest line that is an command.
 const LINE_LEN_MAX: usize = 64;
@@ -34,7 +35,40 @@ const AGE_MIN: Duration = Duration::from_secs(10);
 /// How long an answer is waited for.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A command to a running capture.
+/// What a command is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ControlTarget {
+    /// A capture.
+    Capture,
+    /// A replay.
+    Replay,
+}
+
+impl ControlTarget {
+    /// Where the sockets are.
+    pub fn folder(self) -> &'static Path {
+        Path::new(match self {
+            Self::Capture => "/run/wirerate/capture",
+            Self::Replay => "/run/wirerate/replay",
+        })
+    }
+
+    /// The socket of the one on a device.
+    pub fn socket_path(self, netns: NetnsId, ifname: &str) -> PathBuf {
+        self.folder().join(format!("{}-{ifname}", netns.inode))
+    }
+}
+
+impl fmt::Display for ControlTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Capture => "capture",
+            Self::Replay => "replay",
+        })
+    }
+}
+
+/// A command to a running capture or replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlCommand {
     /// What becomes of frames from now on.
@@ -43,6 +77,23 @@ pub enum ControlCommand {
     Stats,
     /// The end.
     Stop,
+    /// A replay sends no frames until it is resumed.
+    Pause,
+    /// The end of a pause.
+    Resume,
+    /// A replay sends the frames that are left at this speed, in millionths of the one that its
+    /// arguments gave.
+    Speed(u64),
+}
+
+impl ControlCommand {
+    /// What it is for.
+    pub fn target(self) -> ControlTarget {
+        match self {
+            Self::Mode(_) | Self::Stats | Self::Stop => ControlTarget::Capture,
+            Self::Pause | Self::Resume | Self::Speed(_) => ControlTarget::Replay,
+        }
+    }
 }
 
 impl fmt::Display for ControlCommand {
@@ -51,13 +102,22 @@ impl fmt::Display for ControlCommand {
             Self::Mode(mode) => write!(f, "mode {}", mode.name()),
             Self::Stats => f.write_str("stats"),
             Self::Stop => f.write_str("stop"),
+            Self::Pause => f.write_str("pause"),
+            Self::Resume => f.write_str("resume"),
+            Self::Speed(millionths) => {
+                let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
+                write!(f, "speed {}", text.trim_end_matches('0').trim_end_matches('.'))
+            }
         }
     }
 }
 
 /// Text that is not a command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is none of: mode mirror, mode drop, stats, stop")]
+#[error(
+    "{0:?} is none of: mode mirror, mode drop, stats, stop (captures), pause, resume, speed X from \
+     0.001 to 1000 (replays)"
+)]
 pub struct BadCommand(pub String);
 
 impl FromStr for ControlCommand {
@@ -70,39 +130,64 @@ impl FromStr for ControlCommand {
             ["mode", "drop"] => Ok(Self::Mode(Mode::Drop)),
             ["stats"] => Ok(Self::Stats),
             ["stop"] => Ok(Self::Stop),
+            ["pause"] => Ok(Self::Pause),
+            ["resume"] => Ok(Self::Resume),
+            ["speed", factor] => {
+                millionths(factor).map(Self::Speed).ok_or_else(|| BadCommand(text.trim().to_owned()))
+            }
             _ => Err(BadCommand(text.trim().to_owned())),
         }
     }
 }
 
-/// Why a capture did not execute a command.
+/// A decimal number from 0.001 to 1000 in millionths.
+fn millionths(text: &str) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number(whole) || !is_number(fraction) || fraction.len() > 6 {
+        return None;
+    }
+    let fraction: u64 = format!("{fraction:0<6}").parse().ok()?;
+    let millionths = whole.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(fraction)?;
+    (1000..=SPEED_MAX).contains(&millionths).then_some(millionths)
+}
+
+/// Why a capture or replay did not execute a command.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControlError {
-    /// NoCapture listens.
-    #[error("no capture runs on {ifname} here")]
-    NoCapture {
+    /// None listens.
+    #[error("no {target} runs on {ifname} here")]
+    NotRunning {
+        /// What the command is for.
+        target: ControlTarget,
         /// Name of the device.
         ifname: String,
     },
     /// Its socket is for another user.
-    #[error("the capture on {ifname} takes commands from its own user only")]
+    #[error("the {target} on {ifname} takes commands from its own user only")]
     Denied {
+        /// What the command is for.
+        target: ControlTarget,
         /// Name of the device.
         ifname: String,
     },
     /// The connection was closed or timed out.
-    #[error("the capture on {ifname} does not answer")]
+    #[error("the {target} on {ifname} does not answer")]
     Silent {
+        /// What the command is for.
+        target: ControlTarget,
         /// Name of the device.
         ifname: String,
         /// The error of the system.
         #[source]
         source: io::Error,
     },
-    /// The capture refused.
-    #[error("the capture on {ifname} refuses: {reason}")]
+    /// It refused.
+    #[error("the {target} on {ifname} refuses: {reason}")]
     Refused {
+        /// What the command is for.
+        target: ControlTarget,
         /// Name of the device.
         ifname: String,
         /// In its own words.
@@ -110,41 +195,40 @@ pub enum ControlError {
     },
 }
 
-/// The socket of the capture on a device.
-pub fn socket_path(netns: NetnsId, ifname: &str) -> PathBuf {
-    Path::new(FOLDER).join(format!("{}-{ifname}", netns.inode))
-}
-
-/// Tells the capture on `ifname`, a device of `netns`, something, and gives what it answers beside
-/// `ok`.
+/// Sends a command to the capture or replay on `ifname`, a device of `netns`, and gives what it
+/// answers beside `ok`.
 ///
 /// # Errors
 /// See [`ControlError`].
 pub fn send(netns: &Netns, ifname: &str, command: ControlCommand) -> Result<String, ControlError> {
-    send_at(&socket_path(netns.id(), ifname), ifname, command)
+    send_at(&command.target().socket_path(netns.id(), ifname), ifname, command)
 }
 
 fn send_at(path: &Path, ifname: &str, command: ControlCommand) -> Result<String, ControlError> {
+    let target = command.target();
     let stream = UnixStream::connect(path).map_err(|error| {
         let ifname = ifname.to_owned();
         match error.kind() {
-            io::ErrorKind::PermissionDenied => ControlError::Denied { ifname },
+            io::ErrorKind::PermissionDenied => ControlError::Denied { target, ifname },
             io::ErrorKind::ConnectionRefused => {
                 // Left by a capture that was killed; a user who may not remove it leaves it to the
                 // next capture.
                 remove_if_left(path);
-                ControlError::NoCapture { ifname }
+                ControlError::NotRunning { target, ifname }
             }
-            _ => ControlError::NoCapture { ifname },
+            _ => ControlError::NotRunning { target, ifname },
         }
     })?;
-    let answer = converse(&stream, command)
-        .map_err(|source| ControlError::Silent { ifname: ifname.to_owned(), source })?;
+    let answer = converse(&stream, command).map_err(|source| ControlError::Silent {
+        target,
+        ifname: ifname.to_owned(),
+        source,
+    })?;
     match answer.strip_prefix("ok") {
         Some(answer) => Ok(answer.trim_start().to_owned()),
         None => {
             let reason = answer.strip_prefix("error ").unwrap_or(&answer).to_owned();
-            Err(ControlError::Refused { ifname: ifname.to_owned(), reason })
+            Err(ControlError::Refused { target, ifname: ifname.to_owned(), reason })
         }
     }
 }
@@ -161,7 +245,7 @@ fn converse(mut stream: &UnixStream, command: ControlCommand) -> io::Result<Stri
     }
 }
 
-/// The sockets of a running capture. Dropping it removes the sockets.
+/// The sockets of a running capture or replay. Dropping it removes the sockets.
 #[derive(Debug)]
 pub struct ControlServer {
     listeners: Vec<Listener>,
@@ -175,15 +259,15 @@ struct Listener {
 }
 
 impl ControlServer {
-    /// Listens for commands to the capture on `ifnames`, devices of `netns`.
+    /// Listens for commands to the capture or replay on `ifnames`, devices of `netns`.
     ///
     /// # Errors
-    /// `AddrInUse` when another capture on one of them hears commands; what the file system says.
-    pub fn open(netns: &Netns, ifnames: &[String]) -> io::Result<Self> {
-        // For everybody to see who captures; the sockets themselves are for the owner.
-        fs::DirBuilder::new().recursive(true).mode(0o755).create(FOLDER)?;
-        remove_stale(Path::new(FOLDER));
-        Self::open_at(ifnames.iter().map(|ifname| socket_path(netns.id(), ifname)))
+    /// `AddrInUse` when another one on one of them hears commands; what the file system says.
+    pub fn open(target: ControlTarget, netns: &Netns, ifnames: &[String]) -> io::Result<Self> {
+        // All users may see which devices are in use; the sockets themselves are for the owner.
+        fs::DirBuilder::new().recursive(true).mode(0o755).create(target.folder())?;
+        remove_stale(target.folder());
+        Self::open_at(ifnames.iter().map(|ifname| target.socket_path(netns.id(), ifname)))
     }
 
     fn open_at(paths: impl IntoIterator<Item = PathBuf>) -> io::Result<Self> {
@@ -196,10 +280,16 @@ impl ControlServer {
 
     /// Waits until a client sends something, at most `timeout`.
     pub fn wait(&self, timeout: Duration) {
+        self.wait_or(timeout, None);
+    }
+
+    /// As [`Self::wait`], and also until `wake` is readable.
+    pub fn wait_or(&self, timeout: Duration, wake: Option<BorrowedFd<'_>>) {
         let readable = PollFlags::POLLIN;
         let listeners = self.listeners.iter().map(|listener| PollFd::new(listener.socket.as_fd(), readable));
         let clients = self.clients.iter().map(|client| PollFd::new(client.stream.as_fd(), readable));
         let mut fds: Vec<PollFd<'_>> = listeners.chain(clients).collect();
+        fds.extend(wake.map(|wake| PollFd::new(wake, readable)));
         let timeout_ms = timeout.as_micros().div_ceil(1000).try_into().unwrap_or(u16::MAX);
         // A signal ends the wait early, which is what the caller wants then.
         let _ = poll(&mut fds, PollTimeout::from(timeout_ms));
@@ -370,10 +460,22 @@ mod tests {
 
     #[test]
     fn orders_are_lines_and_so_are_answers() {
-        for text in ["mode mirror", "mode drop", "stats", "stop"] {
+        let replay = ["pause", "resume", "speed 0.5", "speed 2", "speed 0.001", "speed 1000"];
+        for text in ["mode mirror", "mode drop", "stats", "stop"].into_iter().chain(replay) {
             assert_eq!(text.parse::<ControlCommand>().unwrap().to_string(), text);
         }
-        for text in ["", "mode", "mode dorp", "stop now", "Stop"] {
+        for text in [
+            "",
+            "mode",
+            "mode dorp",
+            "stop now",
+            "Stop",
+            "speed",
+            "speed 0",
+            "speed 1001",
+            "speed -1",
+            "speed .5",
+        ] {
             assert_eq!(text.parse::<ControlCommand>(), Err(BadCommand(text.to_owned())));
         }
         let folder = Folder::new("control");
@@ -381,7 +483,7 @@ mod tests {
         let answer = |command| match command {
             ControlCommand::Stats => Ok("two\nlines".to_owned()),
             ControlCommand::Mode(_) => Ok(String::new()),
-            ControlCommand::Stop => Err("not\nnow".to_owned()),
+            _ => Err("not\nnow".to_owned()),
         };
         while_served(&place, answer, || {
             assert_eq!(send_at(&place, "eth0", ControlCommand::Stats).unwrap(), "two lines");
@@ -454,7 +556,7 @@ mod tests {
         let place = folder.join("socket");
         drop(UnixListener::bind(&place).unwrap());
         let error = send_at(&place, "eth0", ControlCommand::Stop).unwrap_err();
-        assert!(matches!(error, ControlError::NoCapture { .. }), "{error}");
+        assert!(matches!(error, ControlError::NotRunning { .. }), "{error}");
         assert!(!place.exists());
     }
 

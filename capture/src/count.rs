@@ -138,7 +138,12 @@ pub struct CountObserver(Arc<Sink>);
 impl CountObserver {
     /// Frames so far.
     pub fn received(&self) -> u64 {
-        self.0.per_cpu().map(|cpu| cpu.frames).sum()
+        self.received_per_cpu().sum()
+    }
+
+    /// Frames so far, by CPU.
+    pub fn received_per_cpu(&self) -> impl Iterator<Item = u64> + '_ {
+        self.0.per_cpu().map(|cpu| cpu.frames)
     }
 }
 

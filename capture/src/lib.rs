@@ -27,6 +27,7 @@ mod record;
 mod run_as;
 mod session;
 mod slots;
+mod socket_receiver;
 mod stats;
 mod sys;
 mod time;
@@ -46,7 +47,7 @@ pub use options::{
 pub use order::merge::{self, MergeReport};
 pub use output::compress::Compression;
 pub use output::{names, open, rotate};
-pub use receive::{ReceiveObserver, ReceiveOptions, ReceiveResult, Receiving};
+pub use receive::{ReceiveObserver, ReceiveOptions, ReceiveResult, Receiving, Reflected};
 pub use record::format::Format;
 pub use record::ring::{Batch, RingRecord, RingShape, TimeSource, VlanTag};
 pub use record::slot::{MgcapSlot, SLOT_DATA_LEN, SLOT_LEN, SlotReader, emit_slot};

@@ -16,6 +16,8 @@ pub enum Errno {
     ENODEV = 19,
     /// Not a command, or not a value of it.
     EINVAL = 22,
+    /// The time has passed.
+    ETIME = 62,
     /// The device or the mode cannot do that.
     EOPNOTSUPP = 95,
     /// The interface is not up.
@@ -43,6 +45,18 @@ pub enum Fault {
         file: &'static str,
         /// The word, as far as it was read.
         word: String,
+    },
+    /// Not a time to start at.
+    #[error("start_at: \"{text}\" is not a time in nanoseconds since 1970 (`date +%s%N` prints the present)")]
+    NotATime {
+        /// The value.
+        text: String,
+    },
+    /// The time to start had passed before all was ready.
+    #[error("start_at: that was {:.3} s too late, and nothing was sent", *late_ns as f64 / 1e9)]
+    TooLate {
+        /// Time since then.
+        late_ns: u64,
     },
     /// Not an IPv4 address.
     #[error("{setting}: \"{text}\" is not an IPv4 address")]
@@ -174,6 +188,7 @@ impl Fault {
             Self::NameTaken { .. } => Errno::EBUSY,
             Self::NoInterface { .. } => Errno::ENODEV,
             Self::InterfaceDown { .. } => Errno::ENETDOWN,
+            Self::TooLate { .. } => Errno::ETIME,
             _ => Errno::EINVAL,
         }
     }
@@ -206,6 +221,7 @@ mod tests {
             (Errno::EINVAL, 22),
             (Errno::E2BIG, 7),
             (Errno::EOPNOTSUPP, 95),
+            (Errno::ETIME, 62),
             (Errno::ENODEV, 19),
             (Errno::ENETDOWN, 100),
             (Errno::EBUSY, 16),

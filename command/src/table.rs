@@ -96,6 +96,12 @@ impl Arg {
 pub enum PgctrlCommand {
     /// Run every device instance of the tree and wait for the end.
     Start,
+    /// Run every device instance from this time on, in nanoseconds since 1970, and wait for the
+    /// end. The kernel does not have this command.
+    StartAt {
+        /// The time.
+        unix_ns: u64,
+    },
     /// End all runs, without waiting.
     Stop,
     /// End all runs and remove every device instance.
@@ -241,6 +247,13 @@ const ITSELF: fn(u64) -> u16 = |port| port as u16;
 /// what writes a configuration as commands.
 pub const COMMANDS: &[Spec] = &[
     pgctrl("start", PgctrlCommand::Start, "run all device instances and wait for the end"),
+    spec(
+        FileKind::Pgctrl,
+        "start_at",
+        Arg::Number { digits: 20 },
+        Action::Pgctrl(PgctrlCommand::StartAt { unix_ns: 0 }),
+        "as start, at this time in nanoseconds since 1970; not in the kernel",
+    ),
     pgctrl("stop", PgctrlCommand::Stop, "end all runs"),
     pgctrl("reset", PgctrlCommand::Reset, "end all runs and remove all device instances"),
     thread("add_device", Arg::DeviceName, Action::AddDevice, "add a device instance to this thread"),

@@ -9,7 +9,7 @@ use crate::mount::{MountError, Mounted, TreeShape, mount_and_then};
 use crate::mount_ns::{MountNamespace, MountNamespaceError};
 use crate::programs::{self, PATH_IF_UNSET};
 use crate::running;
-use crate::signals::{Received, Signals};
+use crate::signals::{ReceivedSignal, Signals};
 use crate::slots::{OrderNetns, SlotTree, mount_slots};
 use crate::sys;
 use crate::tree::Tree;
@@ -291,7 +291,7 @@ fn wait(mut child: Child, signals: &Signals) -> Result<ExitStatus, ExecError> {
 }
 
 /// Signals of the terminal go to the whole foreground group: CMD has them already.
-fn is_passed_on(received: Received) -> bool {
+fn is_passed_on(received: ReceivedSignal) -> bool {
     !received.is_from_kernel
 }
 
@@ -312,8 +312,8 @@ mod tests {
 
     #[test]
     fn a_key_on_the_terminal_is_not_doubled() {
-        assert!(!is_passed_on(Received { signal: Signal::SIGINT, is_from_kernel: true }));
-        assert!(is_passed_on(Received { signal: Signal::SIGTERM, is_from_kernel: false }));
+        assert!(!is_passed_on(ReceivedSignal { signal: Signal::SIGINT, is_from_kernel: true }));
+        assert!(is_passed_on(ReceivedSignal { signal: Signal::SIGTERM, is_from_kernel: false }));
     }
 
     #[test]

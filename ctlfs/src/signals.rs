@@ -9,7 +9,7 @@ use std::io;
 
 /// One signal that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Received {
+pub(crate) struct ReceivedSignal {
     /// Which one.
     pub(crate) signal: Signal,
     /// True when the kernel sent it: from the terminal, to the whole foreground group.
@@ -38,13 +38,13 @@ impl Signals {
     }
 
     /// Waits for the next signal.
-    pub(crate) fn next(&self) -> io::Result<Received> {
+    pub(crate) fn next(&self) -> io::Result<ReceivedSignal> {
         loop {
             match self.queue.read_signal() {
                 Ok(Some(info)) => {
                     let number = i32::try_from(info.ssi_signo).unwrap_or(0);
                     let Ok(signal) = Signal::try_from(number) else { continue };
-                    return Ok(Received { signal, is_from_kernel: info.ssi_code == libc::SI_KERNEL });
+                    return Ok(ReceivedSignal { signal, is_from_kernel: info.ssi_code == libc::SI_KERNEL });
                 }
                 Ok(None) | Err(nix::errno::Errno::EINTR) => {}
                 Err(errno) => return Err(errno.into()),
@@ -61,7 +61,10 @@ mod tests {
     fn a_signal_to_this_thread_is_queued() {
         let signals = Signals::queue(&[Signal::SIGUSR2]).unwrap();
         nix::sys::pthread::pthread_kill(nix::sys::pthread::pthread_self(), Signal::SIGUSR2).unwrap();
-        assert_eq!(signals.next().unwrap(), Received { signal: Signal::SIGUSR2, is_from_kernel: false });
+        assert_eq!(
+            signals.next().unwrap(),
+            ReceivedSignal { signal: Signal::SIGUSR2, is_from_kernel: false }
+        );
         signals.mask_before().thread_set_mask().unwrap();
     }
 }

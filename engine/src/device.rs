@@ -2,6 +2,7 @@
 
 use crate::EngineError;
 use host::{CommandPlace, Link, LinkLayer, Stack};
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Length of an Ethernet header, which the MTU excludes.
@@ -16,7 +17,8 @@ const NO_QUEUE: &str = "noqueue";
 /// A device in the namespace of its stack.
 #[derive(Debug)]
 pub(crate) struct OutputDevice {
-    stack: Stack,
+    /// Shared by the runs of a thread: each has three descriptors.
+    stack: Rc<Stack>,
     ifindex: u32,
     ifname: String,
     layer: LinkLayer,
@@ -27,7 +29,8 @@ impl OutputDevice {
     ///
     /// # Errors
     /// When there is none, or a query fails.
-    pub(crate) fn new(stack: Stack, ifname: &str) -> Result<Self, EngineError> {
+    pub(crate) fn new(stack: impl Into<Rc<Stack>>, ifname: &str) -> Result<Self, EngineError> {
+        let stack = stack.into();
         let link = stack.link(ifname)?;
         Ok(Self { ifindex: link.index, ifname: link.name, layer: link.layer, stack })
     }

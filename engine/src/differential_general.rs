@@ -3,7 +3,7 @@
 
 use crate::translate_general;
 use bpf::Sender;
-use packet::general::{GeneralPlan, PacketOrder, sample};
+use packet::general::{FrameSpec, GeneralPlan, PacketOrder, sample};
 use packet::{Cursor, DeviceFacts, Plan, Rng};
 
 const XDP_REDIRECT: u32 = 4;
@@ -11,14 +11,21 @@ const LOOPBACK: u32 = 1;
 const PLANS: u64 = 600;
 const FRAMES: usize = 9;
 
-/// A plan of one packet, of several, or of one in several lengths; some with more fields than the
-/// program has unrolled.
+/// A plan of one packet, of several, or of one or two in several lengths; some with more fields
+/// than the program has unrolled.
 fn plan(seed: u64) -> (Plan, Cursor) {
     let rng = &mut Rng(seed);
     let order = if seed % 4 < 2 { PacketOrder::RoundRobin } else { PacketOrder::Random };
     if seed % 6 == 5 {
         let specs = sample::lengths_of_one_packet(rng, 5, 1514);
         return Plan::of_packets(GeneralPlan::of_lengths(&specs, order), &DeviceFacts::default());
+    }
+    if seed % 6 == 3 {
+        let [one, other] = [(); 2].map(|()| sample::lengths_of_one_packet(rng, 5, 1514));
+        let specs: Vec<FrameSpec> =
+            one.into_iter().zip(other).flat_map(|(one, other)| [one, other]).collect();
+        let general = GeneralPlan::of_packet_lengths(&specs, 2, order);
+        return Plan::of_packets(general, &DeviceFacts::default());
     }
     let mut specs = sample::frame_specs(rng, if seed.is_multiple_of(2) { 1 } else { 5 }, 1514);
     if seed % 5 == 4 {

@@ -37,6 +37,12 @@ pub enum EngineError {
     /// The thread of a run panicked, which is a bug.
     #[error("the sending thread panicked")]
     ThreadLost,
+    /// The engines were ready only after the requested time, so nothing was sent.
+    #[error("everything was ready {:.3} s too late", *late_ns as f64 / 1e9)]
+    ReadyTooLate {
+        /// Time from the requested start until then.
+        late_ns: u64,
+    },
     /// No worker is pinned to this CPU.
     #[error("there is no thread on CPU {cpu}: this process may not use it")]
     NoWorker {

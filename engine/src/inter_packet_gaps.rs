@@ -42,6 +42,11 @@ impl InterPacketGaps {
         gaps
     }
 
+    /// The gap before the next frame does not count.
+    pub(crate) fn skip_next(&mut self) {
+        self.last_ns = None;
+    }
+
     fn record(&mut self, gap_ns: u64, count: u64) {
         if count == 0 {
             return;

@@ -75,12 +75,13 @@ struct Stream {
 fn pace(rng: &mut Rng) -> Pace {
     let rate_pps = 1 + u64::from(rng.below(200_000));
     let frames = NonZeroU32::new(1 + rng.below(20)).expect("more than 0");
-    match rng.below(6) {
+    match rng.below(7) {
         0 => Pace::Unpaced,
         1 => Pace::Delay { delay_ns: 5_000 + u64::from(rng.below(1_000_000)) },
         2 => Pace::BurstDelay { delay_ns: 100_000 + u64::from(rng.below(1_000_000)), burst: frames },
         3 => Pace::WireRate { rate_bps: rate_pps * 84 * 8 },
         4 => Pace::FrameRate { rate_pps },
+        5 => Pace::FineRate { rate_micropps: rate_pps * 1_000_000 + u64::from(rng.below(1_000_000)) },
         _ => Pace::Bursts {
             frames,
             rate_pps: NonZeroU64::new(rate_pps).expect("more than 0"),
@@ -103,6 +104,9 @@ fn due_ns(pace: Pace, index: u64) -> u64 {
             index / frames * interval_ns + at(index % frames, rate_pps)
         }
         Pace::FrameRate { rate_pps } => at(index, rate_pps),
+        Pace::FineRate { rate_micropps } => {
+            (u128::from(index) * 1_000_000_000_000_000).div_ceil(rate_micropps.into()) as u64
+        }
         Pace::Ramp(ramp) => ramp.time_of(index) as u64,
         Pace::WireRate { rate_bps } => at(index * 84 * 8, rate_bps),
     }
@@ -147,7 +151,7 @@ fn serve(streams: &mut [Stream], clock: &FakeClock) {
         }
         let wakes: Vec<u64> = active
             .iter()
-            .filter_map(|index| Some(streams[*index].run.as_ref()?.wake_ns(clock.now_ns())))
+            .filter_map(|index| Some(streams[*index].run.as_ref()?.wake().at_ns(clock.now_ns())))
             .collect();
         let place = choose(wakes.iter().copied(), next_turn, clock.now_ns());
         next_turn = place + 1;

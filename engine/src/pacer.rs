@@ -10,6 +10,9 @@ use std::num::{NonZeroU32, NonZeroU64};
 /// Bytes on the wire beside the frame: FCS 4, preamble and start 8, gap 12.
 pub const WIRE_OVERHEAD_BYTES: u64 = 24;
 
+/// From this rate on, whole frames per second are within 0.1 %.
+const EXACT_PPS: f64 = 1000.0;
+
 /// Rate of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pace {
@@ -42,6 +45,11 @@ pub enum Pace {
         /// Frames per second, more than 0.
         rate_pps: u64,
     },
+    /// A rate that is no whole number of frames per second.
+    FineRate {
+        /// Frames per million seconds, more than 0.
+        rate_micropps: u64,
+    },
     /// Frames per second that change over time.
     Ramp(Ramp),
     /// Bits per second on the wire, with FCS, preamble and gap.
@@ -70,6 +78,7 @@ impl Pace {
             Self::Delay { delay_ns } | Self::BurstDelay { delay_ns, .. } => delay_ns,
             Self::Bursts { rate_pps, .. } => scaled(1, rate_pps.get()) as u64,
             Self::FrameRate { rate_pps } => scaled(1, rate_pps) as u64,
+            Self::FineRate { rate_micropps } => scaled_fine(1, rate_micropps) as u64,
             Self::Ramp(ramp) => scaled(1, ramp.highest_pps()) as u64,
             Self::WireRate { rate_bps } => scaled(8 * u64::from(packet::wire_len(0)), rate_bps) as u64,
         }
@@ -78,7 +87,7 @@ impl Pace {
     /// The gap between any two frames, if it is always the same.
     pub fn uniform_gap_ns(self) -> Option<u64> {
         match self {
-            Self::Delay { .. } | Self::FrameRate { .. } => Some(self.gap_ns()),
+            Self::Delay { .. } | Self::FrameRate { .. } | Self::FineRate { .. } => Some(self.gap_ns()),
             _ => None,
         }
     }
@@ -88,6 +97,24 @@ impl Pace {
         match self {
             Self::Delay { delay_ns } => Some(1e9 / delay_ns as f64),
             Self::FrameRate { rate_pps } => Some(rate_pps as f64),
+            Self::FineRate { rate_micropps } => Some(rate_micropps as f64 / 1e6),
+            _ => None,
+        }
+    }
+
+    /// The same kind of rate, `times` as high; `None` without a constant rate.
+    pub fn scaled(self, times: f64) -> Option<Self> {
+        let whole = |rate: f64| (rate.round() as u64).max(1);
+        match self {
+            // As a rate, because a delay of a few nanoseconds is too coarse.
+            Self::Delay { delay_ns } if times * 1e9 / delay_ns as f64 >= EXACT_PPS => {
+                Some(Self::FrameRate { rate_pps: whole(times * 1e9 / delay_ns as f64) })
+            }
+            Self::Delay { delay_ns } => Some(Self::Delay { delay_ns: whole(delay_ns as f64 / times) }),
+            Self::FrameRate { rate_pps } => {
+                Some(Self::FrameRate { rate_pps: whole(rate_pps as f64 * times) })
+            }
+            Self::WireRate { rate_bps } => Some(Self::WireRate { rate_bps: whole(rate_bps as f64 * times) }),
             _ => None,
         }
     }
@@ -221,6 +248,7 @@ impl Pacer {
                 self.after(bursts * u128::from(burst_interval_ns(frames, rate_pps, gap_ns)) + in_burst)
             }
             Pace::FrameRate { rate_pps } => self.after(scaled(self.frames, rate_pps)),
+            Pace::FineRate { rate_micropps } => self.after(scaled_fine(self.frames, rate_micropps)),
             Pace::Ramp(ramp) => self.after(ramp.time_of(self.frames)),
             Pace::WireRate { rate_bps } => self.after(scaled(self.wire_bits, rate_bps)),
         }
@@ -258,6 +286,9 @@ impl Pacer {
                 bursts.saturating_mul(frames).saturating_add((in_burst as u64).min(frames)) - self.frames
             }
             Pace::FrameRate { rate_pps } => until_now(rate_pps) + 1 - self.frames,
+            Pace::FineRate { rate_micropps } => {
+                (elapsed_ns * u128::from(rate_micropps) / MILLION_SECONDS_NS) as u64 + 1 - self.frames
+            }
             Pace::Ramp(ramp) => ramp.frames(elapsed_ns as u64) + 1 - self.frames,
             Pace::WireRate { rate_bps } => {
                 let mean_bits = self.wire_bits.checked_div(self.frames).unwrap_or(0).max(84 * 8);
@@ -319,6 +350,14 @@ fn burst_interval_ns(frames: NonZeroU32, rate_pps: NonZeroU64, gap_ns: u64) -> u
     u64::try_from(burst_ns + u128::from(gap_ns)).unwrap_or(u64::MAX).max(1)
 }
 
+/// Nanoseconds in a million seconds.
+const MILLION_SECONDS_NS: u128 = 1_000_000_000_000_000;
+
+/// Nanoseconds for `frames` at so many per million seconds, rounded up so that no frame is early.
+fn scaled_fine(frames: u64, rate_micropps: u64) -> u128 {
+    (u128::from(frames) * MILLION_SECONDS_NS).div_ceil(u128::from(rate_micropps))
+}
+
 /// Nanoseconds for `units` at `per_second`, rounded up so that no frame is early.
 fn scaled(units: u64, per_second: u64) -> u128 {
     (u128::from(units) * 1_000_000_000).div_ceil(u128::from(per_second))
@@ -327,6 +366,18 @@ fn scaled(units: u64, per_second: u64) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_scaled_rate_is_exact_to_a_thousandth() {
+        let ns = |delay_ns| Pace::Delay { delay_ns };
+        assert_eq!(ns(67).scaled(1.1), Some(Pace::FrameRate { rate_pps: 16_417_910 }));
+        assert_eq!(ns(2_000_000_000).scaled(2.0), Some(ns(1_000_000_000)));
+        let rate = |rate_pps| Pace::FrameRate { rate_pps };
+        assert_eq!((rate(1000).scaled(1.1), rate(1).scaled(0.1)), (Some(rate(1100)), Some(rate(1))));
+        let wire = |rate_bps| Pace::WireRate { rate_bps };
+        assert_eq!(wire(1_000_000).scaled(0.9), Some(wire(900_000)));
+        assert_eq!((Pace::Unpaced.scaled(2.0), Pace::Never.scaled(2.0)), (None, None));
+    }
 
     /// Sends what is due at each of `count` steps of `step_ns`, and returns the total.
     fn total(pace: Pace, step_ns: u64, count: u64, frame_len: u64) -> u64 {
@@ -347,6 +398,26 @@ mod tests {
             let sent = total(Pace::FrameRate { rate_pps: 3_000_000 }, step_ns, looks, 60);
             assert!((2_999_800..=3_000_001).contains(&sent), "{sent} at {step_ns}");
         }
+    }
+
+    /// Frame n is due n / rate seconds after the start, rounded up to whole nanoseconds.
+    #[test]
+    fn fractions_of_a_rate_are_exact_after_any_number_of_frames() {
+        for (rate_micropps, frames, due_ns) in [
+            (500_000, 3, 6_000_000_000),
+            (1_234_500_000, 1_234_500, 1_000_000_000_000),
+            (333_333, 333_333, 1_000_000_000_000_000),
+            (1, 5, 5_000_000_000_000_000),
+            (3_000_001, 1, 333_333_223),
+        ] {
+            let mut pacer = Pacer::new(Pace::FineRate { rate_micropps }, 0);
+            pacer.sent(frames, frames * 60);
+            assert_eq!(pacer.next_ns(), due_ns, "{rate_micropps}: {frames}");
+            assert_eq!((pacer.due(due_ns - 1), pacer.due(due_ns)), (0, 1), "{rate_micropps}: {frames}");
+        }
+        let pace = Pace::FineRate { rate_micropps: 1_234_500_000 };
+        assert_eq!((pace.frames_per_second(), pace.uniform_gap_ns()), (Some(1234.5), Some(810_045)));
+        assert_eq!(total(pace, 1000, 2_000_001, 60), 2470);
     }
 
     #[test]

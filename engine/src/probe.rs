@@ -25,7 +25,7 @@ pub struct Probed {
 pub fn probe(netns: &Netns, cpu: u32, request: &Request) -> Result<Vec<Probed>, EngineError> {
     netns.run(|| {
         host::pin_thread(cpu)?;
-        let need = need(request, &[], cpu);
+        let need = need(request, &[], cpu, false);
         let mut shared = ThreadShared::default();
         let answers = probe_all(&need, &mut shared);
         Ok(answers.map(|(kind, answer)| Probed { kind, answer }).collect())

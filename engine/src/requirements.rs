@@ -1,6 +1,7 @@
-//! What a run requires of an engine beside its plan.
+//! What a run requires of an engine.
 
-use packet::{Config, Flags, Plan, Range, Walk};
+use crate::EngineKind;
+use packet::{Config, Cursor, Flags, Plan, Range, Walk, XmitMode};
 
 /// Settings of a transmission that do not change the bytes of its frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +28,24 @@ impl TxOptions {
             queue_of_cpu: config.flags.has(Flags::QUEUE_MAP_CPU),
         }
     }
+}
+
+/// What an engine must do. The calling thread is pinned to `cpu` and in the namespace of the
+/// device.
+#[derive(Debug)]
+pub(crate) struct Requirements<'a> {
+    pub(crate) ifname: &'a str,
+    pub(crate) plan: &'a Plan,
+    pub(crate) cursor: Cursor,
+    pub(crate) mode: XmitMode,
+    pub(crate) options: TxOptions,
+    pub(crate) engine: Option<EngineKind>,
+    /// Engines that were tried and sent nothing, and why.
+    pub(crate) ruled_out: &'a [(EngineKind, String)],
+    pub(crate) batch: Option<u32>,
+    pub(crate) cpu: u32,
+    /// The thread has other runs.
+    pub(crate) is_one_of_several: bool,
 }
 
 /// Options of an engine beside the plan.
@@ -67,7 +86,7 @@ impl QueueMap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use packet::{Cursor, DeviceFacts, sample};
+    use packet::{DeviceFacts, sample};
 
     fn queue_map(change: fn(&mut Config), tx_queues: u16) -> QueueMap {
         let mut config = Config::default();

@@ -73,6 +73,9 @@ pub struct RunReport {
     pub started_ns: u64,
     /// `CLOCK_MONOTONIC` at its end.
     pub stopped_ns: u64,
+    /// From the time at which the first frame was due until the call that sent it returned; `None`
+    /// if no frame was sent.
+    pub first_late_ns: Option<u64>,
     /// Time spent waiting for the next deadline.
     pub idle_ns: u64,
     /// Inter-packet gaps; only of a paced run.
@@ -96,6 +99,7 @@ impl RunReport {
             total: Burst::default(),
             started_ns: now_ns,
             stopped_ns: now_ns,
+            first_late_ns: None,
             idle_ns: 0,
             gaps: None,
             note: None,
@@ -124,6 +128,22 @@ pub enum Step {
     Ended(End),
 }
 
+/// When the next step of a run is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wake {
+    due_ns: u64,
+    catches_up: bool,
+}
+
+impl Wake {
+    /// The time, as of now. A run that catches up is late for all that is due at its faster rate:
+    /// as the first in order, with a frame every few microseconds, it would keep the thread for
+    /// itself.
+    pub(crate) fn at_ns(self, now_ns: u64) -> u64 {
+        if self.catches_up && self.due_ns <= now_ns { 0 } else { self.due_ns }
+    }
+}
+
 /// A run in progress.
 pub struct Run {
     engine: Box<dyn Engine>,
@@ -131,6 +151,9 @@ pub struct Run {
     pacer: Pacer,
     total: Burst,
     started_ns: u64,
+    /// When the first frame was due.
+    due_ns: u64,
+    first_late_ns: Option<u64>,
     idle_ns: u64,
     gaps: Option<InterPacketGaps>,
     burst_frames: u32,
@@ -153,6 +176,8 @@ impl Run {
             pacer: Pacer::new(limits.pace, start_ns).with_catch_up(limits.catch_up),
             total: Burst::default(),
             started_ns: start_ns,
+            due_ns: start_ns,
+            first_late_ns: None,
             idle_ns: 0,
             gaps: is_paced.then(InterPacketGaps::new),
             burst_frames: BURST_FIRST,
@@ -173,18 +198,14 @@ impl Run {
     }
 
     /// When the next step is due: a frame, the end, or at once if it is unpaced or has sent its
-    /// count. A run that catches up is late for all that is due at its faster rate: as the first in
-    /// order, with a frame every few microseconds, it would keep the thread for itself.
-    pub(crate) fn wake_ns(&self, now_ns: u64) -> u64 {
+    /// count. It changes with each step, and with other limits.
+    pub(crate) fn wake(&self) -> Wake {
         let is_complete = self.limits.count != 0 && self.total.sent >= self.limits.count;
         let has_begun = self.limits.start_delay_ns == 0 || self.total.offered() > 0;
         if is_complete || self.limits.pace == Pace::Unpaced && has_begun {
-            return 0;
+            return Wake { due_ns: 0, catches_up: false };
         }
-        match self.next_ns().min(self.end_ns()) {
-            wake_ns if wake_ns <= now_ns && self.pacer.catches_up() => 0,
-            wake_ns => wake_ns,
-        }
+        Wake { due_ns: self.next_ns().min(self.end_ns()), catches_up: self.pacer.catches_up() }
     }
 
     /// Sets the target duration of bursts.
@@ -225,7 +246,7 @@ impl Run {
     /// It started at `started_ns`, with another engine.
     pub(crate) fn backdate(&mut self, started_ns: u64) {
         self.limits.starts_with_first_frame = false;
-        self.started_ns = started_ns;
+        (self.started_ns, self.due_ns) = (started_ns, started_ns);
     }
 
     /// The caller has waited for this run.
@@ -240,6 +261,8 @@ impl Run {
             self.engine.set_clock_sharing(clock_sharing(limits.pace));
             self.pacer.change(limits.pace, now_ns);
             self.gaps = self.gaps.take().or_else(|| is_paced.then(InterPacketGaps::new));
+            // It would belong to neither rate, and after a pause it would be the pause.
+            self.gaps.iter_mut().for_each(InterPacketGaps::skip_next);
         }
         self.limits = limits;
     }
@@ -262,6 +285,9 @@ impl Run {
                 let end_ns = clock.now_ns();
                 let is_first = self.total.sent == 0 && burst.sent > 0;
                 let gaps = self.count(&burst, now_ns, end_ns);
+                if is_first {
+                    self.first_late_ns = Some(end_ns.saturating_sub(self.due_ns));
+                }
                 if is_first && self.limits.starts_with_first_frame {
                     self.start_at(end_ns);
                 }
@@ -297,6 +323,7 @@ impl Run {
             total: self.total,
             started_ns: self.started_ns,
             stopped_ns: now_ns,
+            first_late_ns: self.first_late_ns,
             idle_ns: self.idle_ns,
             gaps: self.gaps,
             note: self.engine.note(),

@@ -8,31 +8,15 @@ use crate::device::OutputDevice;
 use crate::dummy_program::DummyProgram;
 use crate::engine::Engine;
 use crate::mem::MemEngine;
-use crate::requirements::{BuildOptions, QueueMap, TxOptions};
+use crate::requirements::{BuildOptions, QueueMap, Requirements, TxOptions};
 use crate::skb::{self, SkbEngine};
-use crate::xdp::XdpEngine;
+use crate::xdp::{SharedProgram, XdpEngine};
 use crate::{EngineError, EngineKind};
 use bpf::{BpfError, TxSlot, TxStats};
 use host::Stack;
-use packet::{Cursor, Plan, XmitMode};
+use packet::{Plan, XmitMode};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-
-/// What an engine must do. The calling thread is pinned to `cpu` and in the namespace of the
-/// device.
-#[derive(Debug)]
-pub(crate) struct Requirements<'a> {
-    pub(crate) ifname: &'a str,
-    pub(crate) plan: &'a Plan,
-    pub(crate) cursor: Cursor,
-    pub(crate) mode: XmitMode,
-    pub(crate) options: TxOptions,
-    pub(crate) engine: Option<EngineKind>,
-    /// Engines that were tried and sent nothing, and why.
-    pub(crate) ruled_out: &'a [(EngineKind, String)],
-    pub(crate) batch: Option<u32>,
-    pub(crate) cpu: u32,
-}
 
 /// An engine and why it was chosen.
 pub(crate) struct Chosen {
@@ -44,24 +28,41 @@ pub(crate) struct Chosen {
 #[derive(Debug, Default)]
 pub(crate) struct ThreadShared {
     tx_slot: Option<Rc<TxSlot>>,
+    stack: Option<Rc<Stack>>,
     sockets: SharedSockets,
+    /// Of the xdp engine.
+    program: SharedProgram,
 }
 
 impl ThreadShared {
+    /// The network stack of the thread, which stays in one namespace.
+    fn stack(&mut self) -> Result<Rc<Stack>, EngineError> {
+        if let Some(stack) = &self.stack {
+            return Ok(Rc::clone(stack));
+        }
+        let stack = Rc::new(Stack::here()?);
+        self.stack = Some(Rc::clone(&stack));
+        Ok(stack)
+    }
+
     /// The slot of the thread in the transmit statistics, taken when it is first needed.
     pub(crate) fn claim(&mut self) -> Result<Rc<TxSlot>, EngineError> {
-        if let Some(tx_slot) = &self.tx_slot {
-            return Ok(Rc::clone(tx_slot));
-        }
-        let refused = |source| EngineError::Syscall {
-            call: "bpf(BPF_PROG_RUN)",
-            ifname: "the transmit statistics".to_owned(),
-            source,
-        };
-        let tx_slot = Rc::new(tx_stats()?.claim().map_err(refused)?);
-        self.tx_slot = Some(Rc::clone(&tx_slot));
-        Ok(tx_slot)
+        claim(&mut self.tx_slot)
     }
+}
+
+fn claim(of_thread: &mut Option<Rc<TxSlot>>) -> Result<Rc<TxSlot>, EngineError> {
+    if let Some(tx_slot) = of_thread {
+        return Ok(Rc::clone(tx_slot));
+    }
+    let refused = |source| EngineError::Syscall {
+        call: "bpf(BPF_PROG_RUN)",
+        ifname: "the transmit statistics".to_owned(),
+        source,
+    };
+    let tx_slot = Rc::new(tx_stats()?.claim().map_err(refused)?);
+    *of_thread = Some(Rc::clone(&tx_slot));
+    Ok(tx_slot)
 }
 
 /// An engine and the reason for it, or why it cannot be used.
@@ -149,7 +150,7 @@ impl Candidate {
             let what = format!("node {node}: the memory of its frames is that of CPU {}", need.cpu);
             return Err(EngineError::unable(self.kind, what));
         }
-        let device = OutputDevice::new(Stack::here()?, need.ifname)?;
+        let device = OutputDevice::new(shared.stack()?, need.ifname)?;
         if let Some(trouble) = device.layer_trouble() {
             return Err(trouble);
         }
@@ -181,14 +182,14 @@ fn build_xdp(
     options: &BuildOptions,
     shared: &mut ThreadShared,
 ) -> BuildResult {
-    let tx_slot = || shared.claim();
     let dummy_program = match need.mode {
         XmitMode::NetifReceive => None,
         _ if need.engine.is_none() => None,
         _ => DummyProgram::for_live_frames(&device)?,
     };
-    let engine =
-        XdpEngine::new(device, need.mode, need.plan, need.cursor.clone(), options, tx_slot, dummy_program)?;
+    let program = need.is_one_of_several.then_some(&mut shared.program);
+    let tx_slot = || claim(&mut shared.tx_slot);
+    let engine = XdpEngine::new(device, need, options, program, tx_slot, dummy_program)?;
     let reason = match need.mode {
         XmitMode::NetifReceive => "injects into the receive path",
         _ if engine.is_capability_known() => "the driver accepts frames from XDP",
@@ -253,7 +254,7 @@ fn tx_stats() -> Result<Arc<TxStats>, BpfError> {
 mod tests {
     use super::*;
     use packet::ipsec::{Association, Associations, SecurityAssociation, Transform};
-    use packet::{Config, Flags, sample};
+    use packet::{Config, Cursor, Flags, sample};
 
     fn plan(associations: Associations, flags: Flags) -> Plan {
         let mut config = Config { flows: 1, spi: 5, flags, ..Config::default() };

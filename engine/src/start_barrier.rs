@@ -1,6 +1,7 @@
 //! A barrier at which runs of several threads start at the same instant, also if a thread fails.
 
 use crate::clock::{Clock, SystemClock};
+use host::StartTime;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,21 +10,35 @@ use std::time::Duration;
 pub struct StartBarrier {
     state: Mutex<BarrierState>,
     all_here: Condvar,
+    start_at: Option<StartTime>,
+}
+
+/// When the runs of a barrier start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GroupStart {
+    /// At this `CLOCK_MONOTONIC`, when the last thread arrived.
+    Ready(u64),
+    /// At the requested time.
+    At(StartTime),
+    /// Not at all: the last thread arrived this long after the requested time.
+    TooLate(u64),
 }
 
 #[derive(Debug)]
 struct BarrierState {
     missing: usize,
-    /// `CLOCK_MONOTONIC` when the last thread arrived, which is the start of all runs.
-    start_ns: Option<u64>,
+    /// Set when the last thread arrives.
+    start: Option<GroupStart>,
 }
 
 impl StartBarrier {
-    /// For this number of threads, each with one order.
-    pub fn new(threads: usize) -> Self {
+    /// For this number of threads, each with one order. The runs start when all are ready, or at
+    /// `start_at` if all are ready before.
+    pub fn new(threads: usize, start_at: Option<StartTime>) -> Self {
         Self {
-            state: Mutex::new(BarrierState { missing: threads, start_ns: None }),
+            state: Mutex::new(BarrierState { missing: threads, start: None }),
             all_here: Condvar::new(),
+            start_at,
         }
     }
 
@@ -36,16 +51,19 @@ impl StartBarrier {
         let mut state = self.lock();
         state.missing = state.missing.saturating_sub(1);
         if state.missing == 0 {
-            state.start_ns.get_or_insert_with(|| SystemClock.now_ns());
+            state.start.get_or_insert_with(|| match self.start_at {
+                None => GroupStart::Ready(SystemClock.now_ns()),
+                Some(time) => time.late_ns().map_or(GroupStart::At(time), GroupStart::TooLate),
+            });
             self.all_here.notify_all();
         }
     }
 
     /// Waits up to `timeout` for the last thread; returns the start.
-    fn wait(&self, timeout: Duration) -> Option<u64> {
-        let is_early = |state: &mut BarrierState| state.start_ns.is_none();
+    fn wait(&self, timeout: Duration) -> Option<GroupStart> {
+        let is_early = |state: &mut BarrierState| state.start.is_none();
         let waited = self.all_here.wait_timeout_while(self.lock(), timeout, is_early);
-        waited.unwrap_or_else(PoisonError::into_inner).0.start_ns
+        waited.unwrap_or_else(PoisonError::into_inner).0.start
     }
 }
 
@@ -59,14 +77,19 @@ pub(crate) struct Ticket {
 impl Ticket {
     /// For an order with a barrier, or a single one.
     pub(crate) fn of(barrier: Option<Arc<StartBarrier>>) -> Self {
-        Self { barrier: barrier.unwrap_or_else(|| Arc::new(StartBarrier::new(1))), has_arrived: false }
+        Self { barrier: barrier.unwrap_or_else(|| Arc::new(StartBarrier::new(1, None))), has_arrived: false }
     }
 
     /// Arrives, and waits up to `timeout` for the others; returns the start, or `None` while one is
     /// missing.
-    pub(crate) fn wait(&mut self, timeout: Duration) -> Option<u64> {
+    pub(crate) fn wait(&mut self, timeout: Duration) -> Option<GroupStart> {
         self.arrive();
         self.barrier.wait(timeout)
+    }
+
+    /// True if the runs start at a requested time.
+    pub(crate) fn has_start_time(&self) -> bool {
+        self.barrier.start_at.is_some()
     }
 
     fn arrive(&mut self) {
@@ -90,7 +113,7 @@ mod tests {
 
     #[test]
     fn all_wait_for_the_last_and_for_no_thread_that_will_not_come() {
-        let barrier = Arc::new(StartBarrier::new(4));
+        let barrier = Arc::new(StartBarrier::new(4, None));
         let (here, begun) = channel();
         let waiters: Vec<_> = (0..2)
             .map(|_| {
@@ -112,5 +135,14 @@ mod tests {
         assert!(panicked.join().is_err());
         let starts: Vec<_> = waiters.into_iter().map(|waiter| waiter.join().expect("it goes on")).collect();
         assert_eq!(starts[0], starts[1], "one instant for all");
+    }
+
+    #[test]
+    fn who_is_ready_after_the_requested_time_does_not_start() {
+        let at = |unix_ns| Ticket::of(Some(Arc::new(StartBarrier::new(1, Some(StartTime { unix_ns })))));
+        let later = StartTime { unix_ns: SystemClock.wall_ns() + 3_600_000_000_000 };
+        assert_eq!(at(later.unix_ns).wait(Duration::ZERO), Some(GroupStart::At(later)));
+        let past = at(SystemClock.wall_ns() - 300_000_000).wait(Duration::ZERO);
+        assert!(matches!(past, Some(GroupStart::TooLate(late_ns)) if late_ns >= 300_000_000), "{past:?}");
     }
 }

@@ -9,19 +9,20 @@ use crate::clock::{Clock, HybridClock, SystemClock};
 use crate::event::Event;
 use crate::pacer::Pace;
 use crate::progress::Progress;
-use crate::run::{BURST_NS, End, Limits, Run, RunReport, Step};
-use crate::select::{Chosen, Requirements, ThreadShared, build};
-use crate::start_barrier::{StartBarrier, Ticket};
+use crate::requirements::Requirements;
+use crate::run::{BURST_NS, End, Limits, Run, RunReport, Step, Wake};
+use crate::select::{Chosen, ThreadShared, build};
+use crate::start_barrier::{GroupStart, StartBarrier, Ticket};
 use crate::xdp::AttachPause;
 use crate::{EngineError, EngineKind, TxOptions};
-use host::{Netns, Stack};
+use host::{Netns, Stack, StartTime};
 use packet::{Cursor, Plan, XmitMode};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -30,10 +31,18 @@ const LATE_NS: u64 = 1_000_000;
 /// Shortest turn of a run among several: long compared to the cost of a call, short compared to
 /// [`LATE_NS`].
 pub(crate) const TURN_MIN_NS: u64 = 100_000;
+/// Shortest turn where no run is paced. A call of the xdp engine costs 20 to 60 µs beside its
+/// frames, mostly for a new pool of pages.
+const TURN_MIN_UNPACED_NS: u64 = 500_000;
 /// How long a thread without runs waits for engines before it checks its orders.
 const CHECK_INTERVAL: Duration = Duration::from_millis(1);
-/// A single run with shorter gaps than this starts when its engine is at full speed.
+/// Runs with shorter gaps than this start when their engines are at full speed.
 const FAST_GAP_NS: u64 = 100_000;
+/// A thread with more runs than this looks for stops and changes at intervals: the look at each run
+/// takes time from frames that are due.
+const LOOKED_AT_MAX: usize = 64;
+/// The interval.
+const LOOK_NS: u64 = 1_000_000;
 /// Interval at which a run publishes its state.
 const SNAPSHOT_NS: u64 = 10_000_000;
 
@@ -74,6 +83,8 @@ pub struct Snapshot {
     pub engine: Option<EngineKind>,
     /// Why this engine.
     pub reason: String,
+    /// The present rate.
+    pub pace: Pace,
 }
 
 /// A handle of one run, for other threads.
@@ -90,6 +101,8 @@ pub struct RunHandle {
     report: Mutex<Option<RunReport>>,
     ended: Condvar,
     has_ended: AtomicBool,
+    /// Set before the end of a run that was ready too late.
+    ready_late_ns: OnceLock<u64>,
     on_end: Mutex<Option<Arc<Event>>>,
 }
 
@@ -155,6 +168,11 @@ impl RunHandle {
         if self.is_changed.swap(false, Relaxed) { lock(&self.new_terms).take() } else { None }
     }
 
+    /// How much too late for its start it was ready; `None` for a run that has not ended so.
+    pub fn ready_late_ns(&self) -> Option<u64> {
+        self.ready_late_ns.get().copied()
+    }
+
     /// Notifies `event` once the run has ended.
     pub fn notify_end(&self, event: &Arc<Event>) {
         *lock(&self.on_end) = Some(Arc::clone(event));
@@ -175,6 +193,10 @@ impl RunHandle {
         lock(&self.snapshot).cursor.clone_from(&report.cursor);
         // The end may have found sent frames lost.
         self.progress.set(&report.total);
+        if let End::Failed(EngineError::ReadyTooLate { late_ns }) = &report.end {
+            // A run ends once.
+            let _ = self.ready_late_ns.set(*late_ns);
+        }
         let mut place = lock(&self.report);
         *place = Some(report);
         // Release: who sees the end also sees the last counts.
@@ -197,6 +219,12 @@ impl RunHandle {
             total: self.progress.total(),
             ..RunReport::failed(EngineError::ThreadLost, now_ns, snapshot.cursor)
         }
+    }
+
+    fn show_request(&self, request: &Request) {
+        let mut snapshot = lock(&self.snapshot);
+        snapshot.cursor.clone_from(&request.cursor);
+        snapshot.pace = request.limits.pace;
     }
 
     fn show_choice(&self, chosen: &Chosen) {
@@ -265,7 +293,20 @@ impl Worker {
             if is_good {
                 let (clock, shared) = (HybridClock::default(), ThreadShared::default());
                 let (orders, active) = (VecDeque::new(), Vec::new());
-                Scheduler { cpu, inbox, quit, clock, shared, orders, active, next_turn: 0 }.serve();
+                let (next_turn, next_look_ns, turn_ns) = (0, 0, BURST_NS);
+                Scheduler {
+                    cpu,
+                    inbox,
+                    quit,
+                    clock,
+                    shared,
+                    orders,
+                    active,
+                    next_turn,
+                    next_look_ns,
+                    turn_ns,
+                }
+                .serve();
             }
         };
         let failed =
@@ -330,7 +371,14 @@ impl Workers {
     /// built. Returns one handle per request, in the same order. A request for a CPU without a
     /// worker fails. The runs also end when `stop` is set: the workers read it themselves, so that
     /// a signal handler which sets it on one of these threads ends the run within microseconds.
-    pub fn start(&self, requests: Vec<(u32, Request)>, stop: Option<Arc<AtomicBool>>) -> Vec<Arc<RunHandle>> {
+    /// With `start_at` they start at that time; if the engines are not ready before, all runs fail
+    /// with [`EngineError::ReadyTooLate`].
+    pub fn start(
+        &self,
+        requests: Vec<(u32, Request)>,
+        stop: Option<Arc<AtomicBool>>,
+        start_at: Option<StartTime>,
+    ) -> Vec<Arc<RunHandle>> {
         let (mut handles, mut orders) = (Vec::new(), BTreeMap::<u32, Vec<WaitingRun>>::new());
         for (cpu, request) in requests {
             let handle = Arc::new(RunHandle { stop_too: stop.clone(), ..RunHandle::default() });
@@ -342,7 +390,7 @@ impl Workers {
             }
             handles.push(handle);
         }
-        let barrier = Arc::new(StartBarrier::new(orders.len()));
+        let barrier = Arc::new(StartBarrier::new(orders.len(), start_at));
         for worker in &self.0 {
             if let Some(order) = orders.remove(&worker.cpu) {
                 worker.order(order, Some(Arc::clone(&barrier)));
@@ -391,6 +439,10 @@ struct Scheduler {
     active: Vec<Active>,
     /// Index of the run that has the next turn.
     next_turn: usize,
+    /// When to look for stops and changes of many runs again.
+    next_look_ns: u64,
+    /// Target duration of the bursts of each run.
+    turn_ns: u64,
 }
 
 /// The runs of one order, as sent by the channel.
@@ -414,10 +466,12 @@ struct WaitingRun {
     ordered_ns: u64,
 }
 
-/// A run and its handle.
+/// A run and its handle. With thousands of them, all wakes are read for each frame, and the others
+/// move when one ends: so what is large is on the heap.
 struct Active {
-    run: Run,
-    request: Request,
+    wake: Wake,
+    run: Box<Run>,
+    request: Box<Request>,
     handle: ReportOnDrop,
     shown_ns: u64,
     /// Engines that sent nothing, and why.
@@ -463,7 +517,9 @@ impl Scheduler {
     fn prepare(&mut self) {
         let Some(order) = self.orders.front_mut() else { return };
         if let Some(waiting) = order.waiting.pop_front() {
-            let built = build(&need(&waiting.request, &[], self.cpu), &mut self.shared);
+            let is_one_of_several = order.len() > 0 || !self.active.is_empty();
+            let need = need(&waiting.request, &[], self.cpu, is_one_of_several);
+            let built = build(&need, &mut self.shared);
             order.built.push((waiting, built));
             return;
         }
@@ -472,9 +528,22 @@ impl Scheduler {
             std::thread::sleep(timeout);
             return;
         }
-        let Some(start_ns) = order.ticket.wait(timeout) else { return };
+        let Some(start) = order.ticket.wait(timeout) else { return };
+        let start_ns = match start {
+            GroupStart::Ready(start_ns) => Ok(start_ns),
+            GroupStart::TooLate(late_ns) => Err(late_ns),
+            GroupStart::At(time) => match time.approach(timeout) {
+                Some(start_ns) => Ok(start_ns),
+                None => return,
+            },
+        };
         for (waiting, built) in self.orders.pop_front().into_iter().flat_map(|order| order.built) {
-            self.begin(waiting, built, start_ns);
+            match start_ns {
+                Ok(start_ns) => self.begin(waiting, built, start_ns),
+                Err(late_ns) => {
+                    self.begin(waiting, Err(EngineError::ReadyTooLate { late_ns }), self.clock.now_ns());
+                }
+            }
         }
         self.divide_time();
     }
@@ -490,7 +559,15 @@ impl Scheduler {
                     run.goes_on_at(next_ns);
                 }
                 handle.show(&run);
-                self.active.push(Active { run, request, handle, shown_ns: start_ns, ruled_out: Vec::new() });
+                run.set_turn_ns(self.turn_ns);
+                self.active.push(Active {
+                    wake: run.wake(),
+                    run: Box::new(run),
+                    request: Box::new(request),
+                    handle,
+                    shown_ns: start_ns,
+                    ruled_out: Vec::new(),
+                });
             }
         }
     }
@@ -504,9 +581,12 @@ impl Scheduler {
         let turn_ns = match self.active.len() {
             0 | 1 => BURST_NS,
             _ if self.active.iter().any(is_paced) => TURN_MIN_NS,
-            count => (BURST_NS / count as u64).max(TURN_MIN_NS),
+            count => (BURST_NS / count as u64).max(TURN_MIN_UNPACED_NS),
         };
-        self.active.iter_mut().for_each(|active| active.run.set_turn_ns(turn_ns));
+        if turn_ns != self.turn_ns {
+            self.turn_ns = turn_ns;
+            self.active.iter_mut().for_each(|active| active.run.set_turn_ns(turn_ns));
+        }
     }
 
     /// One step of one run.
@@ -518,7 +598,9 @@ impl Scheduler {
         };
         let is_alone = self.active.len() == 1;
         let active = &mut self.active[index];
-        match active.run.step(&self.clock, &active.handle.progress) {
+        let step = active.run.step(&self.clock, &active.handle.progress);
+        active.wake = active.run.wake();
+        match step {
             Step::Sent => active.show_sometimes(&self.clock),
             Step::Full(rest_ns) => {
                 if is_alone {
@@ -543,7 +625,7 @@ impl Scheduler {
     /// Which of several runs takes the next step.
     fn choose(&mut self) -> usize {
         let now_ns = self.clock.now_ns();
-        let wakes = self.active.iter().map(|active| active.run.wake_ns(now_ns));
+        let wakes = self.active.iter().map(|active| active.wake.at_ns(now_ns));
         let index = choose(wakes, self.next_turn, now_ns);
         self.next_turn = index + 1;
         index
@@ -552,21 +634,24 @@ impl Scheduler {
     /// Restarts the run with the next engine, because the first frames failed for a reason that
     /// could not be queried before. Those frames reached no wire, so the plan restarts as well.
     fn try_another(&mut self, index: usize, error: &EngineError) {
+        let is_one_of_several = self.active.len() > 1;
         let active = &mut self.active[index];
         active.ruled_out.push((active.run.engine_kind(), error.in_one_line()));
-        match build(&need(&active.request, &active.ruled_out, self.cpu), &mut self.shared) {
+        let need = need(&active.request, &active.ruled_out, self.cpu, is_one_of_several);
+        match build(&need, &mut self.shared) {
             Err(error) => self.end(index, End::Failed(error)),
             Ok(chosen) => {
                 active.handle.show_choice(&chosen);
                 let started_ns = active.run.started_ns();
                 // Its first frame was due already.
                 let limits = Limits { start_delay_ns: 0, ..active.request.limits };
-                active.run = Run::new(chosen.engine, limits, self.clock.now_ns());
+                *active.run = Run::new(chosen.engine, limits, self.clock.now_ns());
+                active.run.set_turn_ns(self.turn_ns);
                 active.run.backdate(started_ns);
                 if let Some(next_ns) = active.request.next_ns {
                     active.run.goes_on_at(next_ns);
                 }
-                self.divide_time();
+                active.wake = active.run.wake();
             }
         }
     }
@@ -581,6 +666,14 @@ impl Scheduler {
 
     /// Handles stops and changes since the last turn.
     fn apply_changes(&mut self) {
+        let waiting: usize = self.orders.iter().map(RunGroup::len).sum();
+        if self.active.len() + waiting > LOOKED_AT_MAX {
+            let now_ns = self.clock.now_ns();
+            if now_ns < self.next_look_ns {
+                return;
+            }
+            self.next_look_ns = now_ns + LOOK_NS;
+        }
         for index in (0..self.active.len()).rev() {
             let active = &mut self.active[index];
             if active.handle.is_stopped() {
@@ -589,6 +682,8 @@ impl Scheduler {
             } else if let Some(limits) = active.handle.take_terms() {
                 active.request.limits = limits;
                 active.run.set_limits(limits, self.clock.now_ns());
+                active.wake = active.run.wake();
+                lock(&active.handle.snapshot).pace = limits.pace;
                 self.divide_time();
             }
         }
@@ -602,7 +697,14 @@ impl Scheduler {
         for order in &mut self.orders {
             for waiting in order.waiting.iter_mut().chain(order.built.iter_mut().map(|(waiting, _)| waiting))
             {
-                waiting.request.limits = waiting.handle.take_terms().unwrap_or(waiting.request.limits);
+                if let Some(limits) = waiting.handle.take_terms() {
+                    waiting.request.limits = limits;
+                    lock(&waiting.handle.snapshot).pace = limits.pace;
+                }
+            }
+            if !order.waiting.iter().chain(order.built.iter().map(|(run, _)| run)).any(WaitingRun::is_stopped)
+            {
+                continue;
             }
             let waiting = std::mem::take(&mut order.waiting);
             let (stopped, waiting): (VecDeque<_>, _) = waiting.into_iter().partition(WaitingRun::is_stopped);
@@ -633,16 +735,21 @@ pub(crate) fn choose(wakes: impl Iterator<Item = u64>, next_turn: usize, now_ns:
 }
 
 impl RunGroup {
-    /// True while the engine of a single fast run is not at full speed. A spinning real-time thread
-    /// would prevent the kernel from getting it there.
+    /// True while the engine of a fast run is not at full speed. A spinning real-time thread would
+    /// prevent the kernel from getting it there. With a requested time all engines get there
+    /// before.
     fn is_slow(&mut self) -> bool {
         self.quiet = None;
-        match &mut self.built[..] {
-            [(run, Ok(chosen))] if run.request.limits.pace.gap_ns() < FAST_GAP_NS => {
-                !chosen.engine.is_ready()
-            }
-            _ => false,
-        }
+        let has_start_time = self.ticket.has_start_time();
+        self.built.iter_mut().any(|(run, built)| {
+            let is_fast = has_start_time || run.request.limits.pace.gap_ns() < FAST_GAP_NS;
+            is_fast && built.as_mut().is_ok_and(|chosen| !chosen.engine.is_ready())
+        })
+    }
+
+    /// Number of its runs.
+    fn len(&self) -> usize {
+        self.waiting.len() + self.built.len()
     }
 
     fn new((waiting, ticket): Ordered) -> Self {
@@ -656,7 +763,7 @@ impl RunGroup {
 
 impl WaitingRun {
     fn new(request: Request, handle: &Arc<RunHandle>) -> Self {
-        lock(&handle.snapshot).cursor.clone_from(&request.cursor);
+        handle.show_request(&request);
         Self { request, handle: ReportOnDrop(Arc::clone(handle)), ordered_ns: SystemClock.now_ns() }
     }
 
@@ -699,7 +806,8 @@ impl Active {
 
     fn show_sometimes(&mut self, clock: &impl Clock) {
         let now_ns = clock.now_ns();
-        if now_ns - self.shown_ns >= SNAPSHOT_NS {
+        // The first frame of a requested start may be due later.
+        if now_ns.saturating_sub(self.shown_ns) >= SNAPSHOT_NS {
             self.handle.show(&self.run);
             self.shown_ns = now_ns;
         }
@@ -710,6 +818,7 @@ pub(crate) fn need<'a>(
     request: &'a Request,
     ruled_out: &'a [(EngineKind, String)],
     cpu: u32,
+    is_one_of_several: bool,
 ) -> Requirements<'a> {
     Requirements {
         ifname: &request.ifname,
@@ -721,6 +830,7 @@ pub(crate) fn need<'a>(
         ruled_out,
         batch: request.batch,
         cpu,
+        is_one_of_several,
     }
 }
 

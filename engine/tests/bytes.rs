@@ -84,7 +84,7 @@ fn timed_plan(has_many_fields: bool) -> (Plan, Cursor) {
         let (offset, start, end) = (14, 14, len);
         let (pseudo_header, kind) = (PseudoHeader::None, SumKind::Internet);
         let sum = ChecksumField { offset, start, end, pseudo_header, kind, is_wrong: false };
-        FrameSpec { template, fields, checksums: vec![sum], cpus: None }
+        FrameSpec { template, fields, checksums: vec![sum], ..FrameSpec::default() }
     };
     let general = GeneralPlan::new(&[spec(90), spec(91)], PacketOrder::RoundRobin);
     Plan::of_packets(general, &DeviceFacts::default())

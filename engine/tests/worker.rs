@@ -3,7 +3,7 @@
 use engine::{
     End, EngineError, EngineKind, Limits, Pace, Request, RunHandle, StartBarrier, TxOptions, Worker, Workers,
 };
-use host::{Lab, LabOptions, VethEnd};
+use host::{Lab, LabOptions, StartTime, VethEnd};
 use packet::{Config, Cursor, MacAddr, Plan, XmitMode};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -89,7 +89,7 @@ fn a_stop_flag_ends_its_run_and_no_other() {
     let Some((lab, _turn)) = lab() else { return };
     let workers = Workers::from_iter(Worker::spawn(0, lab.tx.netns()));
     let stop = Arc::new(AtomicBool::new(false));
-    let start = |stop| workers.start(vec![(0, request(lab.tx.ifname, 0, SOME))], stop).remove(0);
+    let start = |stop| workers.start(vec![(0, request(lab.tx.ifname, 0, SOME))], stop, None).remove(0);
     let (flagged, other) = (start(Some(Arc::clone(&stop))), start(None));
     until_sent(&flagged);
     until_sent(&other);
@@ -105,10 +105,46 @@ fn a_request_for_a_cpu_without_a_worker_fails_alone_and_mem_needs_no_device() {
     let cpu = host::CpuList::allowed().expect("the CPUs").iter().next().expect("one");
     let workers = Workers::from_iter(Worker::spawn(cpu, &netns));
     let dry = || Request { engine: Some(EngineKind::Mem), ..request("no-such-device", 10, Pace::Unpaced) };
-    let runs = workers.start(vec![(1023, dry()), (cpu, dry())], None);
+    let runs = workers.start(vec![(1023, dry()), (cpu, dry())], None, None);
     let [lost, good] = [&runs[0], &runs[1]].map(|run| run.wait(TIMEOUT).expect("it ends"));
     assert!(matches!(lost.end, End::Failed(EngineError::NoWorker { cpu: 1023 })), "{:?}", lost.end);
     assert_eq!((good.total.sent, good.engine), (10, Some(EngineKind::Mem)));
+}
+
+/// No bound on how late a run is: a loaded machine decides that.
+#[test]
+fn a_requested_start_is_waited_for_and_a_stop_ends_the_wait() {
+    let netns = host::Netns::current().expect("this namespace");
+    let cpu = host::CpuList::allowed().expect("the CPUs").iter().next().expect("one");
+    let workers = Workers::from_iter(Worker::spawn(cpu, &netns));
+    let begin = |unix_ns| {
+        let dry = Request { engine: Some(EngineKind::Mem), ..request("none", 10, Pace::Unpaced) };
+        workers.start(vec![(cpu, dry)], None, Some(StartTime { unix_ns })).remove(0)
+    };
+    let start_ns = host::realtime_ns() + 30_000_000;
+    let report = begin(start_ns).wait(TIMEOUT).expect("it ends");
+    if !matches!(report.end, End::Failed(EngineError::ReadyTooLate { .. })) {
+        assert!(host::realtime_ns() >= start_ns && report.total.sent == 10, "{report:?}");
+        assert!(report.first_late_ns.is_some(), "{report:?}");
+    }
+    let late = begin(1);
+    let report = late.wait(TIMEOUT).expect("it ends");
+    assert!(matches!(report.end, End::Failed(EngineError::ReadyTooLate { .. })), "{report:?}");
+    assert_eq!((report.total.sent, report.first_late_ns), (0, None));
+    assert!(late.ready_late_ns().is_some());
+    let mut took: Vec<Duration> = (0..9)
+        .map(|_| {
+            let run = begin(host::realtime_ns() + 3_600_000_000_000);
+            let stopped = Instant::now();
+            run.stop();
+            let report = run.wait(TIMEOUT).expect("it ends");
+            assert!(matches!(report.end, End::Stopped) && report.total.sent == 0, "{report:?}");
+            stopped.elapsed()
+        })
+        .collect();
+    took.sort_unstable();
+    println!("stops take effect after {took:?}");
+    assert!(took[0] < Duration::from_millis(10), "{took:?}");
 }
 
 #[test]
@@ -204,7 +240,7 @@ fn a_paced_run_that_is_cut_again_and_again_keeps_its_deadlines() {
 fn a_thread_that_panics_ends_its_runs_and_keeps_no_other_waiting() {
     let Some((lab, _turn)) = lab() else { return };
     let workers = [0, 1].map(|cpu| Worker::spawn(cpu, lab.tx.netns()).expect("two CPUs"));
-    let barrier = Some(Arc::new(StartBarrier::new(2)));
+    let barrier = Some(Arc::new(StartBarrier::new(2, None)));
     let mut bad = request(lab.tx.ifname, 10, Pace::Unpaced);
     bad.plan.header.resize(4000, 0);
     let good = workers[1].start_all(vec![request(lab.tx.ifname, 10, Pace::Unpaced)], barrier.clone());
@@ -223,7 +259,7 @@ fn an_order_that_is_stopped_before_it_begins_keeps_no_thread_waiting() {
     let Some((lab, _turn)) = lab() else { return };
     let workers = [0, 1].map(|cpu| Worker::spawn(cpu, lab.tx.netns()).expect("two CPUs"));
     let one = || vec![request(lab.tx.ifname, 10, Pace::Unpaced)];
-    let barrier = Arc::new(StartBarrier::new(3));
+    let barrier = Arc::new(StartBarrier::new(3, None));
     let [stopped, goes_on] =
         [&workers[0], &workers[1]].map(|worker| worker.start_all(one(), Some(Arc::clone(&barrier))));
     stopped[0].stop();

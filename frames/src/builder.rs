@@ -362,10 +362,12 @@ impl PacketBuilder {
         for checksum in &checksums {
             checksum.write(&mut self.bytes);
         }
-        if self.fields.is_empty() {
+        // Ranges that cover each other have no right checksums that could follow a change.
+        if self.fields.is_empty() && !is_stable(&self.bytes, &checksums) {
             checksums.clear();
         }
-        Ok(FrameSpec { template: self.bytes, fields: self.fields, checksums, cpus })
+        let payload_at = self.layers.last().map_or(0, |layer| layer.offset + layer.len);
+        Ok(FrameSpec { template: self.bytes, fields: self.fields, checksums, cpus, payload_at })
     }
 
     /// The checksum of header `index`, unless it was given.
@@ -535,6 +537,13 @@ fn inner_first(mut checksums: Vec<ChecksumField>) -> Vec<ChecksumField> {
         ordered.push(checksums.remove(ready));
     }
     ordered
+}
+
+/// True if the checksums in `bytes` are those that would be computed again.
+fn is_stable(bytes: &[u8], checksums: &[ChecksumField]) -> bool {
+    let mut again = bytes.to_vec();
+    checksums.iter().for_each(|checksum| checksum.write(&mut again));
+    again == bytes
 }
 
 #[cfg(test)]

@@ -22,11 +22,14 @@ pub struct ParseSettings {
     pub seed: u64,
     /// Source addresses that are not given.
     pub device: DeviceAddresses,
+    /// Zeros follow a packet that is shorter, and belong to its payload: lengths and checksums
+    /// count them.
+    pub frame_len_min: usize,
 }
 
 impl std::default::Default for ParseSettings {
     fn default() -> Self {
-        Self { seed: 0, device: DeviceAddresses::NONE }
+        Self { seed: 0, device: DeviceAddresses::NONE, frame_len_min: 0 }
     }
 }
 
@@ -59,7 +62,7 @@ pub fn parse(
     captures: &mut dyn CaptureFrames,
 ) -> Result<Vec<FrameSpec>, ConfigError> {
     let scanner = Scanner::new(text);
-    let mut parser = Parser { scanner, rng: Rng(settings.seed), device: settings.device, captures };
+    let mut parser = Parser { scanner, rng: Rng(settings.seed), settings: *settings, captures };
     let mut packets = Vec::new();
     let mut total = 0;
     loop {
@@ -80,7 +83,7 @@ pub fn parse(
 struct Parser<'a> {
     scanner: Scanner<'a>,
     rng: Rng,
-    device: DeviceAddresses,
+    settings: ParseSettings,
     captures: &'a mut dyn CaptureFrames,
 }
 
@@ -98,7 +101,7 @@ impl Parser<'_> {
         let cpus = if self.scanner.peek_word()? == "cpu" { Some(self.cpus()?) } else { None };
         self.scanner.expect(b'{', "'{' or cpu(")?;
         let start = self.scanner.place() - 1;
-        let mut builder = PacketBuilder::new(self.device);
+        let mut builder = PacketBuilder::new(self.settings.device);
         self.scanner.eat(b',')?;
         while !self.scanner.eat(b'}')? {
             if self.scanner.peek().is_none() {
@@ -110,6 +113,8 @@ impl Parser<'_> {
         if builder.len() == 0 {
             return Err(self.scanner.error_at(start, "this packet is empty: expected at least one byte"));
         }
+        let missing = self.settings.frame_len_min.saturating_sub(builder.len());
+        builder.fill(0, missing).map_err(|why| self.scanner.error_at(start, why))?;
         builder.finish(cpus).map_err(|(place, why)| self.scanner.error_at(place, why))
     }
 

@@ -35,6 +35,7 @@ mod rtnl_write;
 pub mod sample;
 mod stack;
 mod stamp_config;
+mod start_time;
 #[expect(unsafe_code, reason = "the ioctls of drivers and a socket, and nothing else")]
 mod sys;
 mod xdp;
@@ -68,4 +69,5 @@ pub use route::NextHop;
 pub use rtnl_write::VethEnd;
 pub use stack::{LinkId, Stack};
 pub use stamp_config::StampConfig;
+pub use start_time::{ClockQuality, StartTime};
 pub use xdp::XdpFeatures;

@@ -138,6 +138,8 @@ pub struct Machine {
     pub has_packet_sockets: bool,
     /// `/dev/fuse` exists.
     pub has_fuse: bool,
+    /// TCP ports on which programs listen in this network namespace.
+    pub listening: BTreeSet<u16>,
     /// An IOMMU is active.
     pub has_iommu: bool,
     /// Capabilities that this process lacks.
@@ -181,6 +183,11 @@ impl Machine {
             has_xdp_sockets: sys::knows_sockets(libc::AF_XDP),
             has_packet_sockets: sys::knows_sockets(libc::AF_PACKET),
             has_fuse: Path::new("/dev/fuse").exists(),
+            listening: ["/proc/net/tcp", "/proc/net/tcp6"]
+                .into_iter()
+                .filter_map(word)
+                .flat_map(|text| listening(&text))
+                .collect(),
             has_iommu: fs::read_dir("/sys/class/iommu").is_ok_and(|mut units| units.next().is_some()),
             missing_rights: word("/proc/self/status")
                 .map(|text| missing_rights(&text, in_user_namespace()))
@@ -201,6 +208,17 @@ fn setting(key: &str) -> Setting {
         Err(error) if error.kind() == ErrorKind::NotFound => Setting::Missing,
         Err(_) => Setting::Hidden,
     }
+}
+
+/// The ports of sockets in the state LISTEN (10), from the rows of `/proc/net/tcp`.
+fn listening(rows: &str) -> Vec<u16> {
+    let port = |row: &str| {
+        let mut fields = row.split_whitespace().skip(1);
+        let (_, port) = fields.next()?.rsplit_once(':')?;
+        let state = fields.nth(1)?;
+        (state == "0A").then(|| u16::from_str_radix(port, 16).ok())?
+    };
+    rows.lines().skip(1).filter_map(port).collect()
 }
 
 fn governors() -> BTreeSet<String> {
@@ -303,6 +321,16 @@ mod tests {
         assert_eq!(missing_rights("", false), Right::ALL);
         let old = 1u64 << 12 | 1 << 13 | 1 << 21;
         assert_eq!(missing_rights(&format!("CapEff:\t{old:016x}"), false), [Right::IpcLock]);
+    }
+
+    #[test]
+    fn ports_of_listening_sockets() {
+        let rows = "  sl  local_address rem_address   st tx_queue\n\
+               0: 0100007F:20FB 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0\n\
+               1: 0100007F:20FC 0100007F:1234 01 00000000:00000000 00:00000000 00000000 0\n\
+               2: 00000000000000000000000001000000:9C73 00000000000000000000000000000000:0000 0A x\n";
+        assert_eq!(listening(rows), [8443, 40051]);
+        assert_eq!(listening(""), []);
     }
 
     #[test]

@@ -26,6 +26,17 @@ pub(crate) fn knows_sockets(family: i32) -> bool {
     true
 }
 
+/// State, status and maximum error in microseconds of `CLOCK_REALTIME` (adjtimex(2)); the state is
+/// -1 if the kernel refuses.
+pub(crate) fn clock_state() -> (i32, i32, u64) {
+    // SAFETY: `struct timex` is plain integers, for which zeros are valid.
+    let mut timex: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: with `modes` 0 the call changes nothing; it writes one `struct timex`, which `timex`
+    // is; it is ours alone and outlives the call.
+    let state = unsafe { libc::adjtimex(&raw mut timex) };
+    (state, timex.status, u64::try_from(timex.maxerror).unwrap_or(0))
+}
+
 /// `struct ethtool_drvinfo`.
 #[repr(C)]
 pub(crate) struct DriverInfo {

@@ -47,7 +47,7 @@ impl Figures {
             reordered: sum(|line| line.reordered.into()),
             held_max: totals.held_max(),
             too_old: sum(|line| line.too_old.into()),
-            missing: spanned(options, lines, totals).saturating_sub(unique),
+            missing: missing(options, lines, totals),
             latency: latency(options, lines, totals, histogram, unique),
             broken: Vec::new(),
         };
@@ -79,6 +79,11 @@ impl Figures {
             self.broken.push(format!("stamped <= unique: {} and {}", totals.stamped, self.unique));
         }
     }
+}
+
+/// Numbers below the highest ones that have not arrived, over all flows.
+pub fn missing(options: &MeterOptions, lines: &[FlowLine], totals: &Totals) -> u64 {
+    spanned(options, lines, totals).saturating_sub(lines.iter().map(FlowLine::unique).sum())
 }
 
 /// Numbers from the first to the highest one, over all flows.

@@ -10,15 +10,17 @@ mod latency;
 mod line;
 mod loss;
 mod meter;
+mod order;
 mod signature;
 mod totals;
 mod unwrap;
 
-pub use figures::{Figures, FlowFigures, flow_figures};
+pub use figures::{Figures, FlowFigures, flow_figures, missing};
 pub use latency::{HISTOGRAM_LEN, HistogramLog, Latency, PERCENTILES, histogram_index, octaves};
 pub use line::{FlowDetail, FlowLine, Transit, WINDOW_LEN};
 pub use loss::Loss;
 pub use meter::{Arrival, Meter, MeterOptions};
+pub use order::{Arrivals, FramesAt, OrderFigures};
 pub use signature::{
     AnnouncedEnd, END_MARK_LEN, FULL_LEN, FullFields, HEADER_LEN, Mark, SHORT_LEN, Signature, find_signature,
     is_stamped,

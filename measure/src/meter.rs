@@ -3,9 +3,11 @@
 
 use crate::latency::{HISTOGRAM_LEN, histogram_index};
 use crate::line::{FlowDetail, FlowLine};
-use crate::signature::{AnnouncedEnd, Found, Mark, Signature, find, is_stamped};
+use crate::order::Arrivals;
+use crate::signature::{AnnouncedEnd, Found, Mark, Signature, find, find_in_start, is_stamped};
 use crate::totals::{STREAMS_MAX, Totals};
 use crate::unwrap::{NUMBER_START, first_number, unwrap_number};
+use std::collections::HashMap;
 
 /// Bits of the time in a mark.
 const MARK_TIME_MASK: u64 = (1 << 48) - 1;
@@ -56,7 +58,11 @@ pub struct Arrival {
 pub struct Meter {
     options: MeterOptions,
     lines: Vec<FlowLine>,
+    /// By line, if the order is kept in full.
+    arrivals: Option<HashMap<usize, Arrivals>>,
     details: Vec<FlowDetail>,
+    /// False if the times of marks cannot be compared with those of arrivals.
+    has_boot_clock: bool,
     totals: Totals,
     histogram: Vec<u64>,
     stream_at: [u64; STREAMS_MAX],
@@ -81,7 +87,9 @@ impl Meter {
         Self {
             options,
             lines: vec![FlowLine::default(); options.line_count()],
+            arrivals: None,
             details: vec![FlowDetail::default(); options.line_count()],
+            has_boot_clock: true,
             totals: Totals::default(),
             histogram: vec![0; HISTOGRAM_LEN],
             stream_at: [0; STREAMS_MAX],
@@ -89,21 +97,51 @@ impl Meter {
         }
     }
 
+    /// Keeps all numbers of each flow, for [`Self::arrivals`].
+    #[must_use]
+    pub fn with_arrivals(self) -> Self {
+        Self { arrivals: Some(HashMap::new()), ..self }
+    }
+
+    /// For arrivals of which only the wall clock is known: marks have no latency.
+    #[must_use]
+    pub fn without_boot_clock(self) -> Self {
+        Self { has_boot_clock: false, ..self }
+    }
+
     /// Counts an Ethernet frame without FCS.
     pub fn receive(&mut self, frame: &[u8], arrival: Arrival) {
+        self.take(find(frame), frame.len(), arrival);
+    }
+
+    /// Counts a frame of `frame_len` bytes of which only those at the `start` are known. Returns
+    /// false, and counts nothing, if the others decide what it is.
+    pub fn receive_start(&mut self, start: &[u8], frame_len: usize, arrival: Arrival) -> bool {
+        let found = find_in_start(start, frame_len);
+        let is_known = found.is_some();
+        if is_known {
+            self.take(found, frame_len, arrival);
+        }
+        is_known
+    }
+
+    fn take(&mut self, found: Option<Found>, frame_len: usize, arrival: Arrival) {
         self.totals.frames += 1;
-        self.totals.frame_bytes += frame.len() as u64;
-        let measured = match find(frame) {
+        self.totals.frame_bytes += frame_len as u64;
+        let measured = match found {
             None => {
                 self.totals.foreign += 1;
                 return;
             }
             Some(Found::Front(signature)) => self.front(&signature, arrival),
             Some(Found::End(mark)) => self.end(mark, arrival),
-            Some(Found::Announced(end)) => return self.take_end(end, frame.len()),
+            Some(Found::Announced(end)) => return self.take_end(end, frame_len),
         };
         if let Some(measured) = measured {
-            self.details[measured.line].receive(frame.len(), arrival.time_ns);
+            self.details[measured.line].receive(frame_len, arrival.time_ns);
+            if let Some(arrivals) = &mut self.arrivals {
+                arrivals.entry(measured.line).or_default().receive(measured.number);
+            }
             self.count(&measured, arrival);
         }
     }
@@ -157,7 +195,7 @@ impl Meter {
         };
         let latency = arrival.time_ns.wrapping_sub(mark.time_ns) & MARK_TIME_MASK;
         let latency = if latency >= MARK_TIME_HALF { latency | !MARK_TIME_MASK } else { latency };
-        let latency = (mark.time_ns != 0).then_some(latency);
+        let latency = (mark.time_ns != 0 && self.has_boot_clock).then_some(latency);
         Some(Measured { line, number, latency, stamp_number: mark.seq_num })
     }
 
@@ -181,8 +219,15 @@ impl Meter {
         let is_stamped = is_stamped(measured.stamp_number, self.options.stamp_shift);
         let latency = measured.latency.filter(|_| is_stamped).map(u64::cast_signed);
         let latency_ns = latency.map(|latency| latency.max(0) as u64);
-        let transit = self.lines[measured.line].receive(measured.number, arrival.cpu, latency_ns);
+        let line = &mut self.lines[measured.line];
+        if !line.is_empty() && measured.number > line.high {
+            totals.after_gap = totals.after_gap.max(measured.number);
+        }
+        let transit = line.receive(measured.number, arrival.cpu, latency_ns);
         totals.moves += u64::from(transit.is_moved);
+        if let Some(latency_ns) = latency {
+            totals.latency(latency_ns);
+        }
         if transit.held > 0 {
             totals.held[transit.held as usize] += 1;
         }
@@ -209,6 +254,11 @@ impl Meter {
     /// Bytes and times of each flow of [`Self::lines`].
     pub fn details(&self) -> &[FlowDetail] {
         &self.details
+    }
+
+    /// The numbers of each flow that has frames, in any order, if they are kept.
+    pub fn arrivals(&self) -> Option<impl Iterator<Item = &Arrivals>> {
+        self.arrivals.as_ref().map(HashMap::values)
     }
 
     /// The numbers that were sent, once the sender has announced the end of its run.

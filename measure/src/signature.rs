@@ -230,6 +230,22 @@ pub(crate) fn find(frame: &[u8]) -> Option<Found> {
         .or_else(|| announced().map(Found::Announced))
 }
 
+/// What [`find`] finds in a frame of `frame_len` bytes, if its first bytes decide that: a mark is
+/// at the end, and a signature may be longer than what is known of it.
+pub(crate) fn find_in_start(start: &[u8], frame_len: usize) -> Option<Found> {
+    let known = |at: usize| start.len() - at >= FULL_LEN.min(frame_len.saturating_sub(at));
+    for at in FRONT_AT.step_by(2) {
+        let rest = start.get(at..)?;
+        if let Some(signature) = Signature::parse(rest) {
+            return known(at).then_some(Found::Front(signature));
+        }
+        if let Some(end) = AnnouncedEnd::parse(rest) {
+            return Some(Found::Announced(end));
+        }
+    }
+    None
+}
+
 /// True if a frame gets a time stamp when 1 in 2^`shift` frames do. Sender and receiver share this
 /// rule. It is a hash of the number, because multiples would pick the same flows in each cycle.
 pub fn is_stamped(seq_num: u32, shift: u32) -> bool {
@@ -320,6 +336,21 @@ mod tests {
         assert_eq!(find(&frame), Some(Found::End(mark)));
         frame.push(9);
         assert_eq!(find(&frame), None);
+    }
+
+    #[test]
+    fn first_bytes_decide_if_they_have_the_whole_signature() {
+        let mut frame = vec![0; 80];
+        signature().emit(&mut frame[42..74]);
+        assert_eq!(find_in_start(&frame[..74], 80), find(&frame));
+        assert_eq!(find_in_start(&frame[..73], 80), None, "the run is cut");
+        assert_eq!(find_in_start(&frame[..60], 80), None, "it would pass for a short one");
+        signature().emit(&mut frame[42..60]);
+        assert_eq!(find_in_start(&frame[..60], 60), find(&frame[..60]), "nothing is missing");
+        let end = AnnouncedEnd { run: None, sent: 9 };
+        let frame = [&[0; 42][..], &end.emit()].concat();
+        assert_eq!(find_in_start(&frame, 400), Some(Found::Announced(end)));
+        assert_eq!(find_in_start(&[0; 60], 80), None, "a mark may be at the end");
     }
 
     #[test]

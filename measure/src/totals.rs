@@ -42,10 +42,19 @@ pub struct Totals {
     /// Highest difference between neighbours, relative to `IPDV_ZERO`; 0 is none.
     #[serde(skip)]
     pub ipdv_max: u64,
+    /// Highest number of a frame that came before its predecessor in its flow; 0 is none.
+    #[serde(skip)]
+    pub after_gap: u64,
+    /// Lowest latency with its sign, as complement relative to `LATENCY_ZERO`; 0 is none. In the
+    /// kernel, only reflectors have it.
+    #[serde(skip)]
+    pub latency_min_inverted: u64,
 }
 
 /// Differences are kept as unsigned numbers above this.
 const IPDV_ZERO: u64 = 1 << 32;
+/// Latencies with their signs are kept as unsigned numbers relative to this.
+const LATENCY_ZERO: u64 = 1 << 63;
 
 impl Default for Totals {
     fn default() -> Self {
@@ -64,6 +73,8 @@ impl Default for Totals {
             lowest_inverted: [0; STREAMS_MAX],
             ipdv_min_inverted: 0,
             ipdv_max: 0,
+            after_gap: 0,
+            latency_min_inverted: 0,
         }
     }
 }
@@ -88,6 +99,20 @@ impl Totals {
             .for_each(|(lowest, other)| *lowest = (*lowest).max(other));
         self.ipdv_min_inverted = self.ipdv_min_inverted.max(other.ipdv_min_inverted);
         self.ipdv_max = self.ipdv_max.max(other.ipdv_max);
+        self.after_gap = self.after_gap.max(other.after_gap);
+        self.latency_min_inverted = self.latency_min_inverted.max(other.latency_min_inverted);
+    }
+
+    /// Enters a latency, which is negative if the clock of the receiver is behind the sender's.
+    pub(crate) fn latency(&mut self, latency_ns: i64) {
+        self.latency_min_inverted =
+            self.latency_min_inverted.max(!LATENCY_ZERO.wrapping_add_signed(latency_ns));
+    }
+
+    /// The lowest latency with its sign, of a reflector or a [`crate::Meter`].
+    pub fn latency_min_ns(&self) -> Option<i64> {
+        let above = (self.latency_min_inverted != 0).then_some(!self.latency_min_inverted)?;
+        Some(above.wrapping_sub(LATENCY_ZERO).cast_signed())
     }
 
     /// Enters a difference between neighbours.
@@ -128,8 +153,13 @@ mod tests {
         other.lowest_inverted[1] = !4;
         other.received = 4;
         other.held[2] = 1;
+        other.after_gap = 8;
         one.add(&other);
         assert_eq!((one.received, one.ipdv_bounds(), one.held_max()), (7, Some((-70, 5)), 2));
+        assert_eq!(one.after_gap, 8);
         assert_eq!((one.lowest(0), one.lowest(1)), (None, Some(4)));
+        assert_eq!(one.latency_min_ns(), None);
+        [40, -30, 20].into_iter().for_each(|latency_ns| one.latency(latency_ns));
+        assert_eq!(one.latency_min_ns(), Some(-30));
     }
 }

@@ -1,8 +1,8 @@
-//! The window against RFC 4737 by definition: every frame compared with all frames before it.
+//! Order against RFC 4737 and RFC 5236 by definition: every frame compared with all others.
 
-use measure::FlowLine;
+use measure::{Arrivals, FlowLine, FramesAt, OrderFigures};
 use proptest::prelude::*;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Counts of a stream by the definitions of RFC 4737.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -71,5 +71,93 @@ proptest! {
         let (counted, too_old) = by_window(&arrived, start);
         prop_assert_eq!(too_old, 0);
         prop_assert_eq!(counted, by_definition(&arrived));
+    }
+}
+
+/// The first copies, in the order of arrival.
+fn first_copies(arrived: &[u64]) -> Vec<u64> {
+    let mut seen = HashSet::new();
+    arrived.iter().copied().filter(|number| seen.insert(*number)).collect()
+}
+
+/// Counts of values, those beyond 64 at 65.
+fn counted(values: impl Iterator<Item = i64>) -> Vec<FramesAt> {
+    let mut counts = BTreeMap::new();
+    values.for_each(|value| *counts.entry(value.clamp(-65, 65)).or_default() += 1);
+    counts.into_iter().map(|(value, frames)| FramesAt { value, frames }).collect()
+}
+
+/// All figures of the order by their definitions, in quadratic time.
+fn order_by_definition(arrived: &[u64]) -> OrderFigures {
+    let order = &first_copies(arrived)[..];
+    let before = |place: usize| order[..place].iter().map(move |other| *other > order[place]);
+    let extents: Vec<i64> = (0..order.len())
+        .filter_map(|place| before(place).position(|above| above).map(|at| (place - at) as i64))
+        .collect();
+    let is_reordered_by =
+        |place: usize, n: usize| place >= n && before(place).rev().take(n).all(|above| above);
+    let n_reordered =
+        (1..=64).map(|n| (n, (0..order.len()).filter(|place| is_reordered_by(*place, n)).count()));
+    let sent: BTreeSet<u64> = order.iter().copied().collect();
+    let displacement = |(place, number): (usize, &u64)| {
+        sent.iter().nth(place).map(|index| index.cast_signed() - number.cast_signed())
+    };
+    // The numbers that are there and above the first one that is not.
+    let held = |place: usize| {
+        let there: HashSet<u64> = order[..=place].iter().copied().collect();
+        let first_absent = sent.iter().find(|number| !there.contains(number));
+        there.iter().filter(|number| first_absent.is_some_and(|absent| *number > absent)).count() as i64
+    };
+    OrderFigures {
+        unique: order.len() as u64,
+        duplicate: (arrived.len() - order.len()) as u64,
+        reordered: extents.len() as u64,
+        extent_max: extents.iter().max().map_or(0, |extent| extent.cast_unsigned()),
+        extent_mean: (!extents.is_empty()).then(|| extents.iter().sum::<i64>() as f64 / extents.len() as f64),
+        extents: counted(extents.iter().copied()),
+        n_reordered: n_reordered
+            .filter(|(_, frames)| *frames > 0)
+            .map(|(n, frames)| FramesAt { value: n as i64, frames: frames as u64 })
+            .collect(),
+        density: counted(order.iter().enumerate().filter_map(displacement)),
+        buffer_density: counted((0..order.len()).map(held)),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn order_in_full_is_that_of_the_definitions(arrived in stream(), start in 0u64..1 << 40) {
+        let arrived: Vec<u64> = arrived.iter().map(|number| start + number).collect();
+        let mut arrivals = Arrivals::default();
+        let unique: Vec<u64> = arrived.iter().copied().filter(|number| arrivals.receive(*number)).collect();
+        prop_assert_eq!(unique, first_copies(&arrived));
+        prop_assert_eq!(OrderFigures::new([&arrivals]), order_by_definition(&arrived));
+    }
+
+    /// Any order at all, with all displacements and copies at any distance.
+    #[test]
+    fn order_in_full_holds_for_any_numbers(arrived in proptest::collection::vec(0u64..120, 0..150)) {
+        let mut arrivals = Arrivals::default();
+        for number in &arrived {
+            arrivals.receive(*number);
+        }
+        prop_assert_eq!(OrderFigures::new([&arrivals]), order_by_definition(&arrived));
+    }
+
+    /// What the receiver counts with its window is what the capture shows.
+    #[test]
+    fn window_and_full_order_agree(arrived in stream(), start in 64u64..1 << 40) {
+        let (counted, _) = by_window(&arrived, start);
+        let mut arrivals = Arrivals::default();
+        for number in &arrived {
+            arrivals.receive(*number);
+        }
+        let full = OrderFigures::new([&arrivals]);
+        prop_assert_eq!(
+            (full.unique, full.duplicate, full.reordered),
+            (counted.unique, counted.duplicate.into(), counted.reordered.into())
+        );
     }
 }

@@ -112,6 +112,9 @@ families! {
     /// Waits for the file.
     REPLAY_STARVED = "wirerate_replay_starved_total", Counter, DEVICE,
         "Times that the sender waited for the file";
+    /// Position in the files.
+    REPLAY_POSITION = "wirerate_replay_position_ratio", Gauge, DEVICE,
+        "Part of the files before the next frame of this loop; absent for standard input";
 
     /// Frames of a capture.
     CAPTURE_FRAMES = "wirerate_capture_frames_total", Counter, &["device", "netns", "fate"],
@@ -132,6 +135,12 @@ families! {
     /// Frames of a receiver.
     RECEIVE_FRAMES = "wirerate_receive_frames_total", Counter, DEVICE,
         "Frames that count, sink, receive or measure counted";
+    /// Frames of a receiver or a capture by CPU.
+    RECEIVE_CPU_FRAMES = "wirerate_receive_cpu_frames_total", Counter, &["device", "netns", "cpu"],
+        "Frames that a receiver or a capture received, by CPU; ring number for rings that belong to no CPU";
+    /// Numbers that have not arrived.
+    RECEIVE_MISSING = "wirerate_receive_missing_frames", Gauge, DEVICE,
+        "Numbers below the highest one received that have not arrived; late frames make it fall";
     /// Frames of flows.
     FLOW_FRAMES = "wirerate_flow_frames_total", Counter, &["device", "netns", "flow", "fate"],
         "Frames with a signature, by flow and by what they were; flow other has all flows beyond the first";

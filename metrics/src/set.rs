@@ -88,6 +88,35 @@ impl MetricSet {
         }
     }
 
+    /// The values of a counter, with the values of its labels.
+    pub fn counts(&self, family: &MetricFamily) -> impl Iterator<Item = (&[String], u64)> {
+        self.samples(family).filter_map(|(labels, value)| match value {
+            MetricValue::Count(count) => Some((labels, *count)),
+            MetricValue::Number(_) | MetricValue::Histogram { .. } => None,
+        })
+    }
+
+    /// The values of a gauge, with the values of its labels.
+    pub fn gauges(&self, family: &MetricFamily) -> impl Iterator<Item = (&[String], f64)> {
+        self.samples(family).filter_map(|(labels, value)| match value {
+            MetricValue::Number(value) => Some((labels, *value)),
+            MetricValue::Count(_) | MetricValue::Histogram { .. } => None,
+        })
+    }
+
+    /// The buckets of a histogram, with the values of its labels.
+    pub fn histograms(&self, family: &MetricFamily) -> impl Iterator<Item = (&[String], &[u64])> {
+        self.samples(family).filter_map(|(labels, value)| match value {
+            MetricValue::Histogram { buckets, .. } => Some((labels, buckets.as_slice())),
+            MetricValue::Count(_) | MetricValue::Number(_) => None,
+        })
+    }
+
+    fn samples(&self, family: &MetricFamily) -> impl Iterator<Item = (&[String], &MetricValue)> {
+        let samples = self.values.get(&place_of(family));
+        samples.into_iter().flatten().map(|(labels, value)| (labels.as_slice(), value))
+    }
+
     /// The families that have values, with these.
     pub(crate) fn families(
         &self,
@@ -105,11 +134,15 @@ impl MetricSet {
         labels: &[&str],
     ) -> std::collections::btree_map::Entry<'_, Vec<String>, MetricValue> {
         assert_eq!(family.labels.len(), labels.len(), "labels of {}", family.name);
-        let place = FAMILIES.iter().position(|other| other.name == family.name);
-        let place = place.expect("every family is in the table");
         let labels = labels.iter().map(|&label| label.to_owned()).collect();
-        self.values.entry(place).or_default().entry(labels)
+        self.values.entry(place_of(family)).or_default().entry(labels)
     }
+}
+
+/// The place of `family` in [`FAMILIES`].
+fn place_of(family: &MetricFamily) -> usize {
+    let place = FAMILIES.iter().position(|other| other.name == family.name);
+    place.expect("every family is in the table")
 }
 
 #[cfg(test)]
@@ -127,6 +160,22 @@ mod tests {
         expected.count(&RECEIVE_FRAMES, &["b", ""], 5);
         expected.count(&RECEIVE_FRAMES, &["a", ""], 7);
         assert_eq!(set, expected);
+    }
+
+    #[test]
+    fn values_are_read_by_family() {
+        let mut set = MetricSet::default();
+        set.count(&RECEIVE_FRAMES, &["a", "lab"], 3);
+        set.gauge(&SEND_TARGET, &["a", ""], 1e6);
+        set.histogram(&SEND_GAP_ERROR, &["a", ""], &[1; 20], 0.5);
+        let counts: Vec<_> = set.counts(&RECEIVE_FRAMES).collect();
+        assert_eq!(counts, [(&["a".to_owned(), "lab".to_owned()][..], 3)]);
+        assert_eq!(set.gauges(&SEND_TARGET).map(|(_, value)| value).collect::<Vec<_>>(), [1e6]);
+        assert_eq!(
+            set.histograms(&SEND_GAP_ERROR).map(|(_, buckets)| buckets.len()).collect::<Vec<_>>(),
+            [20]
+        );
+        assert_eq!(set.counts(&SEND_TARGET).count(), 0, "it is no counter");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use crate::request::RequestRefusal;
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 fn invalid(error: impl Into<String>) -> RequestRefusal {
     RequestRefusal::Invalid(vec![error.into()])
@@ -36,10 +37,13 @@ pub fn update(config: &Value, update: &Value) -> Result<Value, RequestRefusal> {
     if properties.is_empty() {
         return Err(invalid("flows.property_names: name rate or size"));
     }
+    let flows = flows(&mut config);
+    let places: BTreeMap<String, usize> =
+        flows.iter().enumerate().map(|(place, flow)| (name_of(flow).to_owned(), place)).collect();
     for change in list(changes, "flows") {
         let name = name_of(change);
-        let flow = flows(&mut config).iter_mut().find(|flow| name_of(flow) == name);
-        let flow = flow.ok_or_else(|| invalid(format!("there is no flow named {name}")))?;
+        let place = places.get(name).ok_or_else(|| invalid(format!("there is no flow named {name}")))?;
+        let flow = &mut flows[*place];
         for property in &properties {
             match change.get(property) {
                 Some(value) => flow[*property] = value.clone(),
@@ -68,13 +72,16 @@ pub fn append(config: &Value, append: &Value) -> Result<Value, RequestRefusal> {
 /// Unknown flows.
 pub fn delete(config: &Value, delete: &Value) -> Result<Value, RequestRefusal> {
     let mut config = config.clone();
+    let flows = flows(&mut config);
+    let mut left: BTreeSet<String> = flows.iter().map(|flow| name_of(flow).to_owned()).collect();
     for resource in list(delete, "config_delete_list") {
         for name in list(resource, "flows").iter().filter_map(Value::as_str) {
-            let flows = flows(&mut config);
-            let found = flows.iter().position(|flow| name_of(flow) == name);
-            flows.remove(found.ok_or_else(|| invalid(format!("there is no flow named {name}")))?);
+            if !left.remove(name) {
+                return Err(invalid(format!("there is no flow named {name}")));
+            }
         }
     }
+    flows.retain(|flow| left.contains(name_of(flow)));
     Ok(config)
 }
 

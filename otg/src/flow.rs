@@ -6,9 +6,9 @@ use crate::pattern::Pattern;
 use crate::payload::Payload;
 use crate::schedule::{FlowRate, FlowSchedule};
 use crate::size::Sizes;
-use crate::stack::{FCS_LEN, FlowMark, HeaderStack, MARK_LEN};
+use crate::stack::{FCS_LEN, HeaderStack};
 use crate::topology::{SPEED_DEFAULT, Topology};
-use packet::general::{FrameSpec, PacketOrder};
+use packet::general::{FrameMark, FrameSpec, MARK_LEN, MarkCount, PacketOrder};
 
 /// A flow of a configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -133,7 +133,8 @@ impl FlowConfig {
     ) -> Result<(Vec<FrameSpec>, PacketOrder), Vec<String>> {
         let (sizes, order) = self.sizes.packets(sizes_max);
         let lens: Vec<usize> = sizes.into_iter().map(|size| size - FCS_LEN).collect();
-        let mark = mark.map(|(flow, run)| FlowMark { flow, run, has_time: self.metrics.latency });
+        let (has_time, counts) = (self.metrics.latency, MarkCount::Run);
+        let mark = mark.map(|(flow, run)| FrameMark { flow, run, has_time, counts });
         let mut packets = self.stack.packets(&lens, &self.payload, mark)?;
         if let (Some(_), Some(mac)) = (&self.gateway_of, gateway) {
             // No checksum covers it.

@@ -31,5 +31,4 @@ pub use flow::{FlowConfig, FlowMetrics};
 pub use request::{CaptureQuery, ControlRequest, MetricsQuery, RequestRefusal, TransmitState};
 pub use resolution::AddressResolution;
 pub use schedule::{FlowDuration, FlowRate, FlowSchedule, Gap};
-pub use stack::MARK_LEN;
 pub use topology::{PortConfig, SPEED_DEFAULT};

@@ -158,7 +158,9 @@ fn byte_rate(counts: &TrafficCounts) -> f64 {
 
 fn only(row: Value, columns: &[String], always: &[&str]) -> Value {
     let Value::Object(fields) = row else { return row };
-    let is_asked =
-        |name: &String| columns.is_empty() || columns.contains(name) || always.contains(&&name[..]);
+    if columns.is_empty() {
+        return Value::Object(fields);
+    }
+    let is_asked = |name: &String| columns.contains(name) || always.contains(&&name[..]);
     Value::Object(fields.into_iter().filter(|(name, _)| is_asked(name)).collect::<Map<_, _>>())
 }

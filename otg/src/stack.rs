@@ -6,24 +6,11 @@
 
 use crate::header::{ChecksumChoice, FlowHeader, HeaderKind, PlacedPattern};
 use crate::payload::Payload;
-use packet::general::{ChecksumField, Field, FieldMode, FrameSpec, PseudoHeader, SumKind};
+use packet::general::{ChecksumField, Field, FrameMark, FrameSpec, PseudoHeader, SumKind};
 use std::ops::Range;
 
-/// First bytes of the mark at the end of the payload.
-const MARK_MAGIC: u32 = 0x5752_4f54;
-/// Bytes of the mark at the end of the payload.
-pub const MARK_LEN: usize = 18;
 /// Bytes of a frame check sequence.
 pub(crate) const FCS_LEN: usize = 4;
-
-/// The mark at the end of the payload: flow, run, number, time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FlowMark {
-    pub(crate) flow: u16,
-    pub(crate) run: u16,
-    /// Frames carry their time, which costs a reading of the clock; without it, the time is 0.
-    pub(crate) has_time: bool,
-}
 
 /// The headers of a flow, in order of the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +58,7 @@ impl HeaderStack {
         &self,
         frame_lens: &[usize],
         payload: &Payload,
-        mark: Option<FlowMark>,
+        mark: Option<FrameMark>,
     ) -> Result<Vec<FrameSpec>, Vec<String>> {
         let fields = self.moving_fields()?;
         Ok(frame_lens.iter().map(|frame_len| self.packet(*frame_len, payload, mark, &fields)).collect())
@@ -95,7 +82,7 @@ impl HeaderStack {
         &self,
         frame_len: usize,
         payload: &Payload,
-        mark: Option<FlowMark>,
+        mark: Option<FrameMark>,
         fields: &[Field],
     ) -> FrameSpec {
         let mut spec = FrameSpec { template: vec![0; frame_len], ..FrameSpec::default() };
@@ -120,7 +107,6 @@ impl HeaderStack {
         }
         if spec.fields.is_empty() {
             spec.checksums.iter().for_each(|checksum| checksum.write(&mut spec.template));
-            spec.checksums.clear();
         }
         spec
     }
@@ -190,26 +176,6 @@ impl HeaderStack {
                 PseudoHeader::Ipv4 { header: self.start(ip), protocol }
             }
             Some(ip) => PseudoHeader::Ipv6 { header: self.start(ip), protocol },
-        }
-    }
-}
-
-impl FlowMark {
-    /// Writes the mark into the template, before byte `end`, and adds the fields that change.
-    fn add(self, end: usize, spec: &mut FrameSpec) {
-        let start = end - MARK_LEN;
-        let mark = &mut spec.template[start..end];
-        mark.fill(0);
-        mark[..4].copy_from_slice(&MARK_MAGIC.to_be_bytes());
-        mark[4..6].copy_from_slice(&self.flow.to_be_bytes());
-        mark[6..8].copy_from_slice(&self.run.to_be_bytes());
-        let field = |offset: usize, width: usize, mode| {
-            let mask = u64::MAX >> (64 - 8 * width);
-            Field { offset: start + offset, width, mask, shift: 0, mode }
-        };
-        spec.fields.push(field(8, 4, FieldMode::Number));
-        if self.has_time {
-            spec.fields.push(field(12, 6, FieldMode::Time));
         }
     }
 }

@@ -270,6 +270,11 @@ impl<R: Read> Reader<R> {
         Ok(Some(Record { time_ns, frame_len, data: &self.input.item()[RECORD_HEADER_LEN..] }))
     }
 
+    /// Where the record that [`Self::next_record`] gave last begins in the input.
+    pub fn offset(&self) -> u64 {
+        self.input.offset()
+    }
+
     /// The bytes of the record that [`Self::next_record`] gave last.
     pub fn data(&self) -> &[u8] {
         self.input.item().get(RECORD_HEADER_LEN..).unwrap_or_default()

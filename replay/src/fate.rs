@@ -80,6 +80,11 @@ impl Fates {
 
     /// Adds the records of `other`.
     pub fn merge(&mut self, other: &Self) {
+        self.merge_times(other, 1);
+    }
+
+    /// Adds the records of `other` several times.
+    pub fn merge_times(&mut self, other: &Self, times: u64) {
         for (fate, count) in [
             (Fate::Sent, other.sent),
             (Fate::NotWanted, other.not_wanted),
@@ -90,7 +95,7 @@ impl Fates {
             (Fate::AfterEnd, other.after_end),
             (Fate::Error, other.errors),
         ] {
-            self.add(fate, count);
+            self.add(fate, count * times);
         }
     }
 

@@ -6,12 +6,15 @@ use crate::headers::is_tagged;
 use crate::link_type::{LinkType, TargetKind, UnusableLink};
 use crate::per_loop::PerLoop;
 use crate::record::Record;
+use crate::segment::SuperFrame;
 use crate::selection::Selection;
 use crate::split::{OutputPort, SplitRule};
 use packet::{FRAME_LEN_MIN, MacAddr};
 
 const ETHERNET_LEN: u32 = 14;
 const TAG_LEN: u32 = 4;
+/// The longest TCP packet with its link header.
+const SUPER_FRAME_LEN_MAX: u32 = 65_535 + 32;
 
 /// What happens to records of which the file has only the first bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +38,8 @@ pub enum LongPolicy {
     Skip,
     /// They end the run.
     Fail,
+    /// Those of TCP are sent as several segments, the others are not sent.
+    Segment,
 }
 
 /// Everything that decides the bytes of a frame.
@@ -133,6 +138,8 @@ pub struct FrameMaker {
     /// Time of the first record of this loop.
     start_ns: Option<u64>,
     frame: Vec<u8>,
+    /// A frame of which segments are left, and its port.
+    segmented: Option<(SuperFrame, OutputPort)>,
 }
 
 impl FrameMaker {
@@ -146,6 +153,7 @@ impl FrameMaker {
             has_edits,
             start_ns: None,
             frame: Vec::new(),
+            segmented: None,
         }
     }
 
@@ -167,11 +175,35 @@ impl FrameMaker {
         &self.frame
     }
 
+    /// The next segment of the record that [`Self::make`] got last; nothing behind the last one.
+    pub fn next_segment(&mut self) -> Option<MadeFrame<'_>> {
+        let (whole, port) = self.segmented.as_mut()?;
+        let port = *port;
+        if !whole.next(&mut self.frame) {
+            self.segmented = None;
+            return None;
+        }
+        let is_padded_short = self.pad_short();
+        let bytes = &self.frame;
+        Some(MadeFrame { bytes, port, is_as_recorded: false, is_padded_cut: false, is_padded_short })
+    }
+
+    /// Fills a short Ethernet frame up with zeros; true if it was short.
+    fn pad_short(&mut self) -> bool {
+        let is_ethernet = self.settings.target == TargetKind::Ethernet;
+        let is_short = is_ethernet && self.frame.len() < FRAME_LEN_MIN as usize;
+        if is_short {
+            self.frame.resize(FRAME_LEN_MIN as usize, 0);
+        }
+        is_short
+    }
+
     /// The frame of a record; the inner `Err` says why it is not sent.
     ///
     /// # Errors
     /// [`StopCause`] if the settings end the run here.
     pub fn make<'a>(&'a mut self, record: &Record<'a>) -> Result<Result<MadeFrame<'a>, Fate>, StopCause> {
+        self.segmented = None;
         let start_ns = *self.start_ns.get_or_insert(record.time_ns);
         if !self.settings.selection.contains(record, start_ns) {
             return Ok(Err(Fate::NotWanted));
@@ -197,12 +229,12 @@ impl FrameMaker {
         let padded_len = (padded_len + reheader.header().len()).saturating_sub(reheader.strip);
         let claimed_len = padded_len.max(reheader.header().len() + record.data.len() - reheader.strip);
         // A damaged length may claim 4 GiB.
-        if claimed_len > packet::FRAME_LEN_MAX as usize {
-            return self.too_long(
-                number,
-                u32::try_from(claimed_len).unwrap_or(u32::MAX),
-                packet::FRAME_LEN_MAX,
-            );
+        let len_max = match settings.long {
+            LongPolicy::Segment => SUPER_FRAME_LEN_MAX,
+            LongPolicy::Skip | LongPolicy::Fail => packet::FRAME_LEN_MAX,
+        };
+        if claimed_len > len_max as usize {
+            return self.too_long(number, u32::try_from(claimed_len).unwrap_or(u32::MAX), len_max);
         }
         let is_ethernet = settings.target == TargetKind::Ethernet;
         let is_edited = self.has_edits && settings.target != TargetKind::Monitor;
@@ -227,26 +259,45 @@ impl FrameMaker {
         let frame_len = self.frame.len() as u32;
         let frame_len_max = self.frame_len_max(&self.frame);
         if frame_len > frame_len_max {
-            return self.too_long(number, frame_len, frame_len_max);
+            let whole = std::mem::take(&mut self.frame);
+            return self.segment(number, &whole, port, frame_len_max);
         }
-        let is_padded_short = is_ethernet && frame_len < FRAME_LEN_MIN;
-        if is_padded_short {
-            self.frame.resize(FRAME_LEN_MIN as usize, 0);
-        }
+        let is_padded_short = self.pad_short();
         let bytes = &self.frame;
         Ok(Ok(MadeFrame { bytes, port, is_as_recorded: false, is_padded_cut, is_padded_short }))
     }
 
     /// A record whose bytes are those of the frame: they are not copied.
-    fn as_recorded<'a>(&'a self, record: &Record<'a>) -> Result<Result<MadeFrame<'a>, Fate>, StopCause> {
+    fn as_recorded<'a>(&'a mut self, record: &Record<'a>) -> Result<Result<MadeFrame<'a>, Fate>, StopCause> {
         let bytes = record.data;
         let (frame_len, frame_len_max) = (bytes.len() as u32, self.frame_len_max(bytes));
-        if frame_len > frame_len_max {
-            return self.too_long(record.number, frame_len, frame_len_max);
-        }
         let port = self.port(record, bytes);
+        if frame_len > frame_len_max {
+            return self.segment(record.number, bytes, port, frame_len_max);
+        }
         let is_as_recorded = true;
         Ok(Ok(MadeFrame { bytes, port, is_as_recorded, is_padded_cut: false, is_padded_short: false }))
+    }
+
+    /// The first segment of a frame that is too long, if it can be cut.
+    fn segment<'a>(
+        &'a mut self,
+        number: u64,
+        frame: &[u8],
+        port: OutputPort,
+        frame_len_max: u32,
+    ) -> Result<Result<MadeFrame<'a>, Fate>, StopCause> {
+        let is_ethernet = self.settings.target == TargetKind::Ethernet;
+        let may_cut =
+            self.settings.long == LongPolicy::Segment && self.settings.target != TargetKind::Monitor;
+        let whole = may_cut.then(|| SuperFrame::new(frame, is_ethernet, frame_len_max)).flatten();
+        match whole {
+            Some(whole) => {
+                self.segmented = Some((whole, port));
+                Ok(Ok(self.next_segment().expect("a super-frame has payload")))
+            }
+            None => self.too_long(number, frame.len() as u32, frame_len_max),
+        }
     }
 
     fn port(&self, record: &Record<'_>, frame: &[u8]) -> OutputPort {
@@ -271,7 +322,7 @@ impl FrameMaker {
         frame_len_max: u32,
     ) -> Result<Result<MadeFrame<'a>, Fate>, StopCause> {
         match self.settings.long {
-            LongPolicy::Skip => Ok(Err(Fate::TooLong)),
+            LongPolicy::Skip | LongPolicy::Segment => Ok(Err(Fate::TooLong)),
             LongPolicy::Fail => Err(StopCause::TooLong { number, frame_len, frame_len_max }),
         }
     }
@@ -350,6 +401,30 @@ mod tests {
         assert!(made(with(LongPolicy::Skip), &record(1, 1518, &tagged)).is_ok());
         // The same for a length that the file only claims.
         assert_eq!(made(with(LongPolicy::Skip), &record(1, u32::MAX, &bytes)), Err(Fate::TooLong));
+    }
+
+    #[test]
+    fn a_long_tcp_frame_becomes_segments_and_others_stay_too_long() {
+        let settings = || FrameSettings { mtu: 1500, long: LongPolicy::Segment, ..FrameSettings::default() };
+        let link = || etherparse::PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([1; 4], [2; 4], 64);
+        let (mut tcp, mut udp) = (Vec::new(), Vec::new());
+        link().tcp(1, 2, 3, 4).write(&mut tcp, &[7; 65_000]).unwrap();
+        link().udp(1, 2).write(&mut udp, &[7; 3000]).unwrap();
+        for edits in [Edits::default(), Edits { ttl: Some(9), ..Edits::default() }] {
+            let mut maker = FrameMaker::new(FrameSettings { edits, ..settings() });
+            let made = maker.make(&record(1, tcp.len() as u32, &tcp)).unwrap().unwrap();
+            let (mut payload, mut count) = (made.bytes.len() - 54, 1);
+            while let Some(segment) = maker.next_segment() {
+                assert!(segment.bytes.len() <= 1514);
+                (payload, count) = (payload + segment.bytes.len() - 54, count + 1);
+            }
+            assert_eq!((payload, count), (65_000, 65_000_usize.div_ceil(1460)));
+            assert_eq!(maker.make(&record(1, udp.len() as u32, &udp)).unwrap(), Err(Fate::TooLong));
+            assert!(maker.next_segment().is_none());
+            let short = maker.make(&record(1, 100, &tcp[..100])).unwrap().unwrap();
+            assert_eq!(short.bytes.len(), 100);
+            assert!(maker.next_segment().is_none());
+        }
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Captured records as frames to send: link types, cut records, rewriting, splitting, times.
 //!
-//! [`FrameMaker`] turns one [`Record`] into the bytes of one frame, or names the [`Fate`] of a
-//! record that is not sent. [`Fates`] counts all records: read = the sum of all fates. [`Timing`]
-//! gives each frame its due time. No I/O, no clock; the caller reads the files and sends.
+//! [`FrameMaker`] turns one [`Record`] into the bytes of one frame or of several segments, or names
+//! the [`Fate`] of a record that is not sent. [`Fates`] counts all records: read = the sum of all
+//! fates. [`Timing`] gives each frame its due time. [`Comparison`] compares what arrived with what
+//! was sent. No I/O, no clock; the caller reads the files and sends.
 #![forbid(unsafe_code)]
 
 mod checksum;
+mod comparison;
 mod edit;
 mod fate;
 mod frame_maker;
@@ -14,10 +16,12 @@ mod link_type;
 mod per_loop;
 mod prefix;
 mod record;
+mod segment;
 mod selection;
 mod split;
 mod timing;
 
+pub use comparison::{Comparison, ComparisonResult, FrameDigest, queue_of};
 pub use edit::{Edits, VlanEdit};
 pub use fate::{Fate, Fates};
 pub use frame_maker::{CutPolicy, FrameMaker, FrameSettings, LongPolicy, MadeFrame, StopCause};

@@ -45,7 +45,7 @@ pub enum InterfaceChoice {
 
 impl InterfaceChoice {
     /// True if the record is of this interface.
-    pub(crate) fn is_of(&self, record: &Record<'_>) -> bool {
+    pub fn is_of(&self, record: &Record<'_>) -> bool {
         match self {
             Self::Number(number) => record.interface == *number,
             Self::Name(name) => record.interface_name == Some(name),

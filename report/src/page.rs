@@ -138,7 +138,10 @@ fn size_row(size: &SizeRecord) -> SizeRow {
             size.back_to_back.map(|burst| format!("{} ± {} frames", burst.mean_frames, burst.sd_frames)),
         ),
         buffer: or_dash(size.back_to_back.map(|burst| units::time_ns(burst.corrected_buffer_ns as f64))),
-        recovery: or_dash(size.recovery.map(|recovery| units::time_ns(recovery.mean_ns as f64))),
+        recovery: or_dash(size.recovery.map(|recovery| {
+            let least = if recovery.unrecovered > 0 { "at least " } else { "" };
+            format!("{least}{}", units::time_ns(recovery.mean_ns as f64))
+        })),
     }
 }
 

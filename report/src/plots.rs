@@ -4,16 +4,24 @@ use crate::axis::{Axis, Scale, Unit};
 use crate::plot::{Plot, PlotMark, Series, steps};
 use crate::results::{Results, shape_name};
 use crate::units;
-use search::record::{BoundsRecord, SearchRecord, SizeRecord, TrialRecord};
+use search::record::{BoundsRecord, SearchRecord, SizeRecord, TrafficShape, TrialRecord};
 use search::{GoalEnd, LatencyFigures, Verdict};
+use std::collections::BTreeSet;
 
 /// Colours of the style sheet, `c0` to `c7`.
 const COLOURS: usize = 8;
 
 /// All plots of a file, in the order of the page.
 pub(crate) fn of(results: &Results) -> Vec<Plot> {
-    let mut plots: Vec<Plot> =
-        [over_size(results), over_flows(results), loss_over_load(results)].into_iter().flatten().collect();
+    let flows = ("Throughput over flows", "number of flows", Scale::Log);
+    let threads = ("Throughput over sending threads", "threads", Scale::Linear);
+    let first = [
+        over_size(results),
+        over(results, flows, |shape| shape.flows.take()),
+        over(results, threads, |shape| shape.threads.take()),
+        loss_over_load(results),
+    ];
+    let mut plots: Vec<Plot> = first.into_iter().flatten().collect();
     plots.extend(results.searches.iter().filter_map(|search| history(results, search)));
     plots.extend(percentiles(results));
     plots.extend(latency_over_time(results));
@@ -53,7 +61,11 @@ fn over_size(results: &Results) -> Option<Plot> {
         Some((size.shape.frame_size? as f64, size.throughput_pps? as f64, size.medium_pps))
     };
     let mut points: Vec<_> = tables.filter_map(of_table).collect();
-    points.extend(results.searches.iter().filter_map(|search| {
+    // Of several numbers of flows or threads, the first.
+    let sizeless = |shape: &TrafficShape| TrafficShape { frame_size: None, ..shape.clone() };
+    let first = results.searches.first().map(|search| sizeless(&search.shape));
+    let alike = results.searches.iter().filter(|search| Some(sizeless(&search.shape)) == first);
+    points.extend(alike.filter_map(|search| {
         let lower = search.goals.first()?.lower_pps?;
         Some((search.shape.frame_size? as f64, lower as f64, search.medium_pps))
     }));
@@ -78,29 +90,37 @@ fn over_size(results: &Results) -> Option<Plot> {
     })
 }
 
-/// Throughput over the number of flows: one series for each frame size with several numbers.
-fn over_flows(results: &Results) -> Option<Plot> {
-    let mut sizes: Vec<Option<u64>> = results.searches.iter().map(|search| search.shape.frame_size).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
+/// Throughput over the number of flows or of sending threads, which `value` takes from a shape: one
+/// series for each shape with several numbers.
+fn over(
+    results: &Results,
+    (title, unit, scale): (&str, &'static str, Scale),
+    value: fn(&mut TrafficShape) -> Option<u64>,
+) -> Option<Plot> {
+    let split = |search: &SearchRecord| {
+        let mut shape = search.shape.clone();
+        let value = value(&mut shape);
+        (shape, value)
+    };
+    let shapes: BTreeSet<TrafficShape> = results.searches.iter().map(|search| split(search).0).collect();
     let mut all = Vec::new();
-    for size in sizes {
-        let searches = results.searches.iter().filter(|search| search.shape.frame_size == size);
+    for shape in shapes {
         let point = |search: &SearchRecord| {
-            Some((search.shape.flows? as f64, search.goals.first()?.lower_pps? as f64))
+            let (of_search, value) = split(search);
+            let throughput = search.goals.first()?.lower_pps?;
+            (of_search == shape).then_some((value? as f64, throughput as f64))
         };
-        let mut values: Vec<_> = searches.filter_map(point).collect();
+        let mut values: Vec<_> = results.searches.iter().filter_map(point).collect();
         values.sort_by(|a, b| a.0.total_cmp(&b.0));
         values.dedup_by(|a, b| a.0.total_cmp(&b.0).is_eq());
         if values.len() >= 2 {
-            let name = size.map_or("mixed sizes".to_owned(), |size| format!("{size} bytes"));
-            all.push(series(name, colour(all.len()), PlotMark::Line, values));
+            all.push(series(shape_name(&shape), colour(all.len()), PlotMark::Line, values));
         }
     }
     (!all.is_empty()).then(|| Plot {
-        title: "Throughput over flows".to_owned(),
+        title: title.to_owned(),
         note: "",
-        x: axis("number of flows", (Scale::Log, Unit::Count), &all, x),
+        x: axis(unit, (scale, Unit::Count), &all, x),
         y: axis("frames per second", (Scale::Linear, Unit::Count), &all, y),
         series: all,
     })

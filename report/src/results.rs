@@ -1,5 +1,6 @@
 //! Result files: JSON lines to trials, searches and tables.
 
+use crate::human::quantity_of;
 use search::record::{ResultLine, Rfc2544Record, SearchRecord, TrafficShape, TrialRecord};
 
 /// A result file as the caller read it.
@@ -76,11 +77,10 @@ impl Results {
 /// A frame size and number of flows in words.
 pub(crate) fn shape_name(shape: &TrafficShape) -> String {
     let size = shape.frame_size.map_or("mixed sizes".to_owned(), |size| format!("{size} bytes"));
-    match shape.flows {
-        Some(1) => format!("{size}, 1 flow"),
-        Some(flows) => format!("{size}, {flows} flows"),
-        None => size,
-    }
+    let counted = |count: Option<u64>, noun: &str| count.map(|count| quantity_of(count, noun));
+    let both = shape.is_bidirectional.then(|| "sum of both directions".to_owned());
+    let words = [Some(size), counted(shape.flows, "flow"), counted(shape.threads, "thread"), both];
+    words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -52,12 +52,14 @@ pub(crate) struct Attempts {
     repeats: u32,
     /// Highest rate of the sender in the repeats of one trial that was behind.
     reached_pps: u64,
+    /// Highest rate of the sender in any trial.
+    fastest_pps: u64,
     log: Vec<LoggedTrial>,
 }
 
 impl Attempts {
     pub(crate) fn new(limits: TesterLimits, repeats_max: u32) -> Self {
-        Self { limits, repeats_max, repeats: 0, reached_pps: 0, log: Vec::new() }
+        Self { limits, repeats_max, repeats: 0, reached_pps: 0, fastest_pps: 0, log: Vec::new() }
     }
 
     pub(crate) fn log(&self) -> &[LoggedTrial] {
@@ -88,6 +90,7 @@ impl Attempts {
         };
         let is_behind = disturbances.contains(&Disturbance::Behind);
         let sent_pps = rate_pps(result.sent, request.sending_ns());
+        self.fastest_pps = self.fastest_pps.max(sent_pps);
         let is_counted = request.purpose != Purpose::WarmUp && verdict != Verdict::Disturbed;
         let is_warm_up = request.purpose == Purpose::WarmUp;
         self.log.push(LoggedTrial { request, result, verdict, disturbances, is_counted });
@@ -107,8 +110,9 @@ impl Attempts {
         Settled::GivenUp
     }
 
-    /// The highest rate of the sender, if it was behind in several repeats of the trial due.
-    /// The count of repeats starts anew.
+    /// The highest rate of the sender, if it was behind in several repeats of the trial due. A
+    /// sender that has sent twice as fast before was stopped by something else. The count of
+    /// repeats starts anew.
     pub(crate) fn take_reached_pps(&mut self) -> Option<u64> {
         let is_behind = |trial: &LoggedTrial| {
             trial.verdict == Verdict::Disturbed && trial.disturbances.contains(&Disturbance::Behind)
@@ -118,7 +122,8 @@ impl Attempts {
             return None;
         }
         let request = self.log.last()?.request;
-        if !last.clone().all(|trial| trial.request == request) {
+        let is_fast_enough = self.fastest_pps / 2 >= request.load_pps;
+        if is_fast_enough || !last.clone().all(|trial| trial.request == request) {
             return None;
         }
         self.repeats = 0;
@@ -179,6 +184,18 @@ mod tests {
             Settled::Counts(TrialLoss { lost: 11, whole: 100 })
         );
         assert_eq!(attempts.log()[1].verdict, Verdict::Lossy);
+    }
+
+    #[test]
+    fn a_sender_that_was_twice_as_fast_is_not_too_slow() {
+        let mut attempts = Attempts::new(TesterLimits::default(), 10);
+        let behind = |sent| TrialResult { sent, unique: sent, ..TrialResult::default() };
+        let fast = TrialRequest::new(Purpose::MaxLoad, 1000, crate::BILLION);
+        attempts.settle(fast, behind(200), 0);
+        for _ in 0..5 {
+            assert_eq!(attempts.settle(request(), behind(99), 0), Settled::Unused);
+            assert_eq!(attempts.take_reached_pps(), None);
+        }
     }
 
     #[test]

@@ -17,4 +17,9 @@ pub trait Procedure {
 
     /// The trial whose result was recorded last.
     fn last_trial(&self) -> Option<&LoggedTrial>;
+
+    /// An estimate of the time of the trials that are left; `None` without one.
+    fn time_left_ns(&self) -> Option<u64> {
+        None
+    }
 }

@@ -37,8 +37,14 @@ pub enum ResultLine {
 pub struct TrafficShape {
     /// Frame size with FCS, as RFC 2544 counts; `None` for a mix of sizes.
     pub frame_size: Option<u64>,
-    /// Number of flows.
+    /// Number of flows; `None` if the options of the frames decide.
     pub flows: Option<u64>,
+    /// Number of sending threads; `None` if the options of the frames decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u64>,
+    /// True if all loads and counts are sums of both directions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_bidirectional: bool,
 }
 
 /// The bounds of one goal after a trial.
@@ -217,7 +223,7 @@ mod tests {
     #[test]
     fn lines_are_read_back_as_they_were_written() {
         let search = search();
-        let shape = TrafficShape { frame_size: Some(64), flows: Some(1) };
+        let shape = TrafficShape { frame_size: Some(64), flows: Some(1), ..TrafficShape::default() };
         let trial = TrialRecord::new(1, shape.clone(), &search.log()[0], &search.results());
         assert_eq!((trial.lost, trial.loss_ppb), (500_000, 500_000_000));
         let record = SearchRecord::new(Provenance::default(), Method::Quick, shape, Some(1_488_095), &search);

@@ -1,5 +1,6 @@
 //! System recovery (RFC 2544 section 26.5): how long a device loses frames after an overload.
 
+use crate::BILLION;
 use crate::attempts::{Attempts, LoggedTrial, Settled};
 use crate::procedure::Procedure;
 use crate::trial::{Purpose, SecondPhase, TesterLimits, TrialRequest, TrialResult};
@@ -32,6 +33,9 @@ pub struct RecoverySummary {
     pub min_ns: u64,
     /// Longest.
     pub max_ns: u64,
+    /// Tests in which the last frame of all was lost: their recovery takes at least their time.
+    #[serde(default)]
+    pub unrecovered: u32,
 }
 
 /// Trials of 110 % of the throughput, then half of that.
@@ -39,6 +43,7 @@ pub struct RecoverySummary {
 pub struct Recovery {
     settings: RecoverySettings,
     times_ns: Vec<u64>,
+    unrecovered: u32,
     /// Tests without a result: all repeats were disturbed.
     abandoned: u32,
     attempts: Attempts,
@@ -51,6 +56,7 @@ impl Recovery {
         Self {
             settings,
             times_ns: Vec::new(),
+            unrecovered: 0,
             abandoned: 0,
             attempts: Attempts::new(TesterLimits::default(), 3),
         }
@@ -68,7 +74,8 @@ impl Recovery {
         let (min_ns, max_ns) = (*self.times_ns.iter().min()?, *self.times_ns.iter().max()?);
         let sum: u64 = self.times_ns.iter().sum();
         let tests = self.times_ns.len() as u64;
-        Some(RecoverySummary { tests: tests as u32, mean_ns: sum / tests, min_ns, max_ns })
+        let (tests, mean_ns) = (tests as u32, sum / tests);
+        Some(RecoverySummary { tests, mean_ns, min_ns, max_ns, unrecovered: self.unrecovered })
     }
 }
 
@@ -94,9 +101,15 @@ impl Procedure for Recovery {
         // The RFC's text subtracts the other way round, which gives negative times.
         let switched_ns = result.switched_ns.unwrap_or(request.duration_ns);
         let time_ns = result.last_lost_ns.map_or(0, |last| last.saturating_sub(switched_ns));
+        let interval_ns = BILLION.div_ceil(request.then.map_or(1, |phase| phase.load_pps));
+        let is_at_end = |last: u64| last.saturating_add(interval_ns) >= request.sending_ns();
+        let is_unrecovered = result.last_lost_ns.is_some_and(is_at_end);
         match self.attempts.settle(request, result, 0) {
             Settled::Unused => {}
-            Settled::Counts(_) => self.times_ns.push(time_ns),
+            Settled::Counts(_) => {
+                self.times_ns.push(time_ns);
+                self.unrecovered += u32::from(is_unrecovered);
+            }
             Settled::GivenUp => self.abandoned += 1,
         }
     }
@@ -105,7 +118,6 @@ impl Procedure for Recovery {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::BILLION;
 
     const SETTINGS: RecoverySettings = RecoverySettings {
         throughput_pps: 1000,
@@ -138,10 +150,19 @@ mod tests {
     }
 
     #[test]
+    fn loss_until_the_end_is_no_recovery() {
+        let mut test = Recovery::new(RecoverySettings { tests: 1, ..SETTINGS });
+        let last_lost_ns = Some(70 * BILLION - BILLION / 525);
+        test.record(TrialResult { sent: 68_250, unique: 60_000, last_lost_ns, ..TrialResult::default() });
+        assert_eq!(test.summary().map(|summary| summary.unrecovered), Some(1));
+    }
+
+    #[test]
     fn loss_during_the_overload_alone_is_no_recovery_time() {
         let mut test = Recovery::new(RecoverySettings { tests: 1, ..SETTINGS });
         let last_lost_ns = Some(59 * BILLION);
         test.record(TrialResult { sent: 68_250, unique: 60_000, last_lost_ns, ..TrialResult::default() });
-        assert_eq!(test.summary().map(|summary| summary.mean_ns), Some(0));
+        let summary = test.summary().expect("one test");
+        assert_eq!((summary.mean_ns, summary.unrecovered), (0, 0));
     }
 }

@@ -288,6 +288,27 @@ impl ThroughputSearch {
         self.settings.max_load_pps = load_pps.clamp(self.settings.min_load_pps, self.settings.max_load_pps);
     }
 
+    /// Loads that a search for this goal still has to decide, if it halves its interval each time.
+    fn loads_left(&self, goal: &GoalResult) -> u64 {
+        if matches!(goal.end, GoalEnd::Regular | GoalEnd::MaxLoadReached | GoalEnd::BelowMinLoad) {
+            return 0;
+        }
+        // The bounds of a coarser target are decided once more, with more trials.
+        let is_known = !goal.is_coarse && goal.lower_pps.is_some() && goal.upper_pps.is_some();
+        let mut loads = if is_known { 0 } else { 2 };
+        let upper = goal.upper_pps.unwrap_or(self.settings.max_load_pps);
+        let mut lower = goal.lower_pps.unwrap_or(self.settings.min_load_pps);
+        if self.settings.start == Start::ForwardingRate {
+            // The first trials find an interval as narrow as that of the first target.
+            lower = lower.max(upper - share(upper, goal.goal.ladder()[0].width_ppb, 0).min(upper));
+        }
+        while !(Bounds { lower_pps: Some(lower), upper_pps: Some(upper) }).are_within(goal.goal.width_ppb) {
+            lower = middle(lower, upper);
+            loads += 1;
+        }
+        loads
+    }
+
     /// Highest load of the search: as set, or below the rate that the sender reached.
     #[must_use]
     pub const fn max_load_pps(&self) -> u64 {
@@ -322,6 +343,20 @@ impl ThroughputSearch {
 impl Procedure for ThroughputSearch {
     fn last_trial(&self) -> Option<&LoggedTrial> {
         self.log().last()
+    }
+
+    /// For each goal, the loads that are left, with the trials that decide each without a fault.
+    fn time_left_ns(&self) -> Option<u64> {
+        self.next_trial()?;
+        let of_goal = |goal: &GoalResult| {
+            let Goal { duration_sum_ns, exceed_ratio_ppb, trial_ns, .. } = goal.goal;
+            let share = u128::from(duration_sum_ns) * u128::from(BILLION - exceed_ratio_ppb);
+            let load_ns = ((share / u128::from(BILLION)) as u64).max(trial_ns);
+            self.loads_left(goal).saturating_mul(load_ns)
+        };
+        let left_ns: u64 = self.results().iter().map(of_goal).sum();
+        let budget_ns = self.settings.budget_ns.map(|budget| budget.saturating_sub(self.elapsed_ns()));
+        Some(left_ns.min(budget_ns.unwrap_or(u64::MAX)))
     }
 
     fn next_trial(&self) -> Option<TrialRequest> {

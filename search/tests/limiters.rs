@@ -188,6 +188,32 @@ fn the_budget_ends_a_search_with_the_bounds_so_far() {
 }
 
 #[test]
+fn the_estimate_of_the_time_left_falls_with_the_search() {
+    for method in Method::ALL {
+        let mut settings = SearchSettings::new(vec![method.goal(0)], 1000, 14_880_952);
+        if method == Method::Binary {
+            settings.start = Start::Range;
+        }
+        let mut search = ThroughputSearch::new(settings).expect("valid");
+        let mut estimates = Vec::new();
+        while let Some(request) = search.next_trial() {
+            estimates.push((search.elapsed_ns(), search.time_left_ns().expect("a trial is due")));
+            search.record(counted(&request, CountCap(3_000_007).passes(&request)));
+        }
+        assert_eq!(search.time_left_ns(), None);
+        let whole_ns = search.elapsed_ns();
+        let half_way = estimates.iter().filter(|(elapsed_ns, _)| *elapsed_ns * 2 <= whole_ns);
+        for (elapsed_ns, left_ns) in half_way {
+            let truth_ns = whole_ns - elapsed_ns;
+            let is_near = *left_ns <= 3 * truth_ns && truth_ns <= 3 * left_ns;
+            assert!(is_near, "{}: {left_ns} ns left of {truth_ns}", method.name());
+        }
+        let last = estimates.last().expect("a trial").1;
+        assert!(last > 0 && last <= estimates[0].1, "{}: {last}", method.name());
+    }
+}
+
+#[test]
 fn a_warm_up_is_logged_and_not_counted() {
     let settings = SearchSettings { warm_up_ns: SECOND, ..mlr(&[0]) };
     let (results, log) = run(settings, &CountCap(1_000_000), |number, result| {

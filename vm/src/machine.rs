@@ -12,6 +12,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -59,8 +60,8 @@ pub struct Boot<'a> {
     pub init: &'a Path,
     /// More words for the command line of its kernel.
     pub parameters: &'a str,
-    /// The machine ends after so long, whatever it does.
-    pub timeout: Duration,
+    /// The machine is ended when it writes nothing for so long.
+    pub silence: Duration,
     /// The machine ends when this says so.
     pub stop: &'a AtomicBool,
 }
@@ -77,7 +78,7 @@ impl Boot<'_> {
             self.qemu(&archive, cases, &format!("{}={}", guest::CASES_PARAMETER, names.join(",")));
         command.args(devices(cases));
         command.args(["-display", "none", "-serial", "stdio"]);
-        let said = watch(command.stdin(Stdio::null()), self.timeout, self.stop)?;
+        let said = watch(command.stdin(Stdio::null()), self.silence, self.stop)?;
         Ok(golden::check(&self.kernel.name, judge(cases, &said)))
     }
 
@@ -143,17 +144,18 @@ pub(crate) fn start(command: &mut Command, kernel: &Kernel, archive: &File, word
     command.args(["-append", &format!("{common} {words}")]);
 }
 
-/// What the machine wrote until it ended, or until timeout did.
-pub(crate) fn watch(command: &mut Command, timeout: Duration, stop: &AtomicBool) -> Result<String> {
+/// What the machine wrote until it ended. One that writes nothing for the time `silence` is ended:
+/// a machine on a busy host may take long, but its cases end one by one.
+pub(crate) fn watch(command: &mut Command, silence: Duration, stop: &AtomicBool) -> Result<String> {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = Guarded(child.context("cannot start QEMU by setpriv")?);
-    let readers = [reader(child.0.stdout.take()), reader(child.0.stderr.take())];
-    let deadline = Instant::now() + timeout;
+    let last = Arc::new(Mutex::new(Instant::now()));
+    let readers = [reader(child.0.stdout.take(), &last), reader(child.0.stderr.take(), &last)];
     let mut ending = String::new();
     while child.0.try_wait()?.is_none() {
         ensure!(!stop.load(Ordering::Relaxed), "stopped");
-        if Instant::now() > deadline {
-            ending = format!("the machine was ended: it took more than {timeout:?}\n");
+        if last.lock().unwrap_or_else(PoisonError::into_inner).elapsed() > silence {
+            ending = format!("the machine was ended: it wrote nothing for {silence:?}\n");
             child.0.kill()?;
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -188,11 +190,17 @@ impl Drop for Guarded {
     }
 }
 
-fn reader(from: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
+/// Collects all that comes, and keeps in `last` when something came.
+fn reader(from: Option<impl Read + Send + 'static>, last: &Arc<Mutex<Instant>>) -> JoinHandle<String> {
+    let last = Arc::clone(last);
     std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        // What came before an error is all there is to tell.
-        let _ = from.map(|mut from| from.read_to_end(&mut bytes));
+        let (mut bytes, mut chunk) = (Vec::new(), [0; 4096]);
+        let Some(mut from) = from else { return String::new() };
+        // An error ends it like the end does: what came before is all there is to tell.
+        while let Ok(count @ 1..) = from.read(&mut chunk) {
+            bytes.extend_from_slice(&chunk[..count]);
+            *last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        }
         String::from_utf8_lossy(&bytes).into_owned()
     })
 }

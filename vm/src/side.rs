@@ -19,8 +19,8 @@ pub struct MachineRun<'a> {
     pub init: PathBuf,
     /// More words for the command line of each kernel.
     pub parameters: String,
-    /// No machine takes longer.
-    pub timeout: Duration,
+    /// A machine is ended when it writes nothing for so long.
+    pub silence: Duration,
     /// All machines end when this says so.
     pub stop: &'a AtomicBool,
 }
@@ -36,8 +36,8 @@ impl MachineRun<'_> {
     /// A machine of this run.
     #[must_use]
     pub fn boot<'a>(&'a self, kernel: &'a Kernel, machine: MachineType) -> Boot<'a> {
-        let Self { lab, wirerate, init, timeout, parameters, stop } = self;
-        Boot { lab, kernel, machine, wirerate, init, parameters, timeout: *timeout, stop }
+        let Self { lab, wirerate, init, silence, parameters, stop } = self;
+        Boot { lab, kernel, machine, wirerate, init, parameters, silence: *silence, stop }
     }
 
     /// Runs the cases on each kernel, `at_once` machines at a time, and tells `said` of each

@@ -24,8 +24,8 @@ pub struct Small<'a> {
     pub programs: &'a [&'a str],
     /// Modules, which it finds in [`MODULES`](crate::MODULES) with all that they need.
     pub modules: &'a [&'a str],
-    /// The machine ends after so long, whatever it does.
-    pub timeout: Duration,
+    /// The machine is ended when it writes nothing for so long.
+    pub silence: Duration,
 }
 
 impl Small<'_> {
@@ -46,6 +46,6 @@ impl Small<'_> {
         let mut command = machine::qemu(&lab, &[], CPU, 1);
         machine::start(&mut command, kernel, &archive, "");
         command.args(["-display", "none", "-serial", "stdio"]).stdin(Stdio::null());
-        machine::watch(&mut command, self.timeout, &AtomicBool::new(false))
+        machine::watch(&mut command, self.silence, &AtomicBool::new(false))
     }
 }

@@ -3,7 +3,9 @@
 //! Each subcommand has a module under `cmd`. They share the modules here: [`units`] parses and
 //! prints quantities, [`habits`] and [`bad_usage`] answer words that no command has, [`outcome`]
 //! turns errors into text and exit codes, [`stop`] handles Ctrl-C, [`term`] shows progress, [`out`]
-//! writes the data, [`rows`] prints a line of numbers per second, [`monitor`] serves the counters.
+//! writes the data, [`rows`] prints a line of numbers per second, [`monitor`] serves the counters,
+//! [`tui`] shows them on a full screen, [`run_control`] changes a run that sends, [`start_at`] is
+//! the time that a run may have to start at.
 #![forbid(unsafe_code)]
 
 pub mod bad_usage;
@@ -13,9 +15,13 @@ pub mod log;
 pub mod monitor;
 pub mod out;
 pub mod outcome;
+pub mod raw_terminal;
 pub mod rows;
+pub mod run_control;
+pub mod start_at;
 pub mod stop;
 pub mod term;
+pub mod tui;
 pub mod units;
 
 use clap::error::ErrorKind;

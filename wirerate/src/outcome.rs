@@ -4,9 +4,11 @@
 //! wirerate: cannot start the xdp engine: driver foonic of eth0 cannot transmit from XDP
 //!   try: --engine af-packet (slower, any driver)
 //! ```
-//! 0 success, 1 completed with loss or a failed check, 2 usage error, 3 refused by host or device.
+//! 0 success, 1 completed with loss, a failed check or not ready in time, 2 usage error, 3 refused
+//! by host or device.
 
 use crate::term::{Paint, painted};
+use crate::units::human_duration;
 use capture::CaptureError;
 use engine::EngineError;
 use host::CommandPlace;
@@ -31,6 +33,8 @@ pub enum FailureCause {
     Usage,
     /// The host or the device refused (exit code 3).
     Refused,
+    /// The time to start had passed before all was ready (exit code 1).
+    TooLate,
     /// The reader of the output is gone (exit code 0, no message: `wirerate ... | head`).
     BrokenPipe,
 }
@@ -63,6 +67,14 @@ impl Failure {
         }
     }
 
+    /// The time to start was `late_ns` ago. `act` is what cannot be done ("send on eth0").
+    pub fn too_late(act: impl fmt::Display, late_ns: u64) -> Self {
+        let late = human_duration(late_ns);
+        let text = format!("wirerate: cannot {act}: the time to start was {late} ago, nothing was sent\n");
+        Self { cause: FailureCause::TooLate, text, tries: Vec::new() }
+            .try_this("--start-at +2s, or another time that leaves time to get ready")
+    }
+
     /// The host refused, and says what to try where it can.
     pub fn host(act: impl fmt::Display, why: host::HostError) -> Self {
         let advice = why.advice();
@@ -73,6 +85,9 @@ impl Failure {
     /// An engine could not do it, and says what to try where it can. `netns` is the namespace of
     /// the device, as the user named it.
     pub fn engine(act: impl fmt::Display, why: EngineError, netns: Option<&str>) -> Self {
+        if let EngineError::ReadyTooLate { late_ns } = why {
+            return Self::too_late(act, late_ns);
+        }
         let cure = why.advice_in(&CommandPlace::of(netns));
         let doctor = match &why {
             _ if why.is_denied() => None,
@@ -179,6 +194,7 @@ fn code(ended: &Result<Outcome, Failure>) -> u8 {
             FailureCause::BrokenPipe => 0,
             FailureCause::Usage => 2,
             FailureCause::Refused => 3,
+            FailureCause::TooLate => 1,
         },
     }
 }
@@ -195,6 +211,7 @@ mod tests {
         assert_eq!(code(&Ok(Outcome::Status(137))), 137);
         assert_eq!(code(&Err(Failure::usage("x", "y"))), 2);
         assert_eq!(code(&Err(Failure::refused("x", io::Error::other("y")))), 3);
+        assert_eq!(code(&Err(Failure::engine("x", EngineError::ReadyTooLate { late_ns: 1 }, None))), 1);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! serialized row, with the same numbers.
 
 use crate::out::{self, OutError};
+use crate::term::is_progress_elsewhere;
 use crate::units::{clock_time, human_bps, human_count, human_pps, utc_time};
 use serde::Serialize;
 use std::fmt::Write;
@@ -41,7 +42,7 @@ impl RowFormat {
 /// True if a command whose rows are its progress prints them: asked for, or for people at a
 /// terminal.
 pub fn are_wanted(is_asked_for: bool, format: RowFormat) -> bool {
-    let is_watched = format == RowFormat::Text && io::stdout().is_terminal();
+    let is_watched = format == RowFormat::Text && io::stdout().is_terminal() && !is_progress_elsewhere();
     is_asked_for || is_watched || format == RowFormat::Csv
 }
 

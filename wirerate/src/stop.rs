@@ -4,6 +4,7 @@
 //! timeout(1) signals the process and then its group, and a terminal and a script may signal at the
 //! same time: two signals within half a second count as one.
 
+use crate::raw_terminal;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::{flag, low_level};
@@ -53,8 +54,10 @@ impl Stop {
         let failed = |signal| move |source| SignalError { signal, source };
         let (woken, waker) = UnixStream::pair().map_err(failed(SIGINT))?;
         let quits = Arc::new(AtomicBool::new(false));
+        let has_come = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             flag::register_conditional_shutdown(signal, STATUS_QUIT, Arc::clone(&quits))
+                .and_then(|_| flag::register(signal, Arc::clone(&has_come)))
                 .map_err(failed(signal))?;
         }
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -77,7 +80,7 @@ impl Stop {
                 // Waiting needs none, and giving up is always allowed.
                 let _ = host::keep_capabilities(&[]);
             }
-            set_later(woken, &quits);
+            set_later(woken, &quits, &has_come);
         };
         thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(failed(SIGINT))?;
         Ok(stop)
@@ -99,12 +102,22 @@ impl Stop {
     }
 }
 
-/// Sets `quits` when the moment of the first signal is over.
-fn set_later(mut woken: UnixStream, quits: &AtomicBool) {
+/// Sets `quits` when the moment of the first signal is over. A full screen is given back first, so
+/// the second signal, which sets `has_come` again, is waited for then.
+fn set_later(mut woken: UnixStream, quits: &AtomicBool, has_come: &AtomicBool) {
     // Every signal writes a byte; an error or an end there is not, as the handlers keep the other
     // end open.
     if woken.read_exact(&mut [0]).is_ok() {
         thread::sleep(ONE_SIGNAL);
+        if raw_terminal::is_taken() {
+            has_come.store(false, Ordering::Relaxed);
+            while woken.read_exact(&mut [0]).is_ok() {
+                if has_come.load(Ordering::Relaxed) {
+                    raw_terminal::give_back();
+                    low_level::exit(STATUS_QUIT);
+                }
+            }
+        }
         quits.store(true, Ordering::Relaxed);
         // Refused, others hear it, unless they are stuck.
         let _ = stops().thread_unblock();

@@ -67,6 +67,7 @@ const PAGES: &[&str] = &[
     "docs/capture.md",
     "docs/measure.md",
     "docs/replay.md",
+    "docs/start-at.md",
     "docs/streams.md",
     "docs/search.md",
     "docs/doctor.md",
@@ -268,6 +269,12 @@ fn the_dashboard_and_the_page_name_metrics_that_there_are() {
         let names = metric_names(expression);
         assert!(!names.is_empty() && names.iter().all(|name| is_known(name)), "{expression}");
     }
+    // Names of recording rules end otherwise.
+    let rules = read("wirerate.rules.yml");
+    let used =
+        metric_names(&rules).into_iter().filter(|name| name.ends_with("_total") || name.ends_with("_second"));
+    let used: Vec<&str> = used.collect();
+    assert!(used.len() >= 5 && used.iter().all(|name| is_known(name)), "{used:?}");
     // What it leaves out is no curve: facts about the process and its run.
     let shown: Vec<&str> = expressions.iter().flat_map(|expression| metric_names(expression)).collect();
     for family in metrics::FAMILIES.iter().filter(|family| family.labels.contains(&"device")) {

@@ -19,6 +19,7 @@ struct wr_abi {
 	struct wr_packet packet;
 	struct wr_general general;
 	struct wr_cursor cursor;
+	struct wr_stream_choice stream_choice;
 	struct wr_skb_run skb_run;
 	struct wr_prebuilt written;
 	struct wr_prebuilt_run written_run;
@@ -32,6 +33,7 @@ struct wr_abi {
 	struct wr_receive_cpu receive_cpu;
 	struct wr_receive_control receive_control;
 	struct wr_histogram histogram;
+	struct wr_reflect_counts reflect_counts;
 	struct wr_faults faults;
 	struct wr_fault_counts fault_counts;
 } wr_abi;

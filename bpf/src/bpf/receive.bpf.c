@@ -19,6 +19,9 @@ const volatile __u32 wr_line_count = WR_STREAMS_MAX;
 const volatile bool wr_is_shared = false;      /* several CPUs receive frames of one flow */
 const volatile bool wr_has_details = false;    /* bytes and times of each flow */
 const volatile bool wr_has_test_clock = false; /* the time is in the control page */
+const volatile bool wr_counts_up = false;      /* the next run has the next number, for benchmarks */
+const volatile bool wr_is_reflector = false;   /* frames go back, whatever the verdict */
+const volatile __u8 wr_own_mac[6] = {};	       /* of the device, for a reflector */
 
 #define SIGNATURE_MAGIC bpf_htonl(0xbe9be955)
 #define SIGNATURE_TAG bpf_htons(0x5752)
@@ -36,6 +39,18 @@ const volatile bool wr_has_test_clock = false; /* the time is in the control pag
 #define UNIQUE_BITS 48
 #define AFTER_REORDERED 0x80000000u
 #define IPDV_ZERO (1ull << 32)
+#define LATENCY_ZERO (1ull << 63)
+#define ETHERNET_LEN 14
+#define VLAN_LEN 4
+#define IPV4_LEN 20
+#define IPV6_LEN 40
+#define TYPE_IPV4 bpf_htons(0x0800)
+#define TYPE_IPV6 bpf_htons(0x86dd)
+#define TYPE_VLAN bpf_htons(0x8100)
+#define TYPE_QINQ bpf_htons(0x88a8)
+#define FRAGMENT_OFFSET bpf_htons(0x1fff)
+#define PROTOCOL_TCP 6
+#define PROTOCOL_UDP 17
 #define REFERENCE_STEP (1ull << 24) /* numbers between two updates of stream_at */
 
 #define SHARED_ARRAY(name, entry)                  \
@@ -304,6 +319,7 @@ struct transit {
 	__u32 held;
 	bool is_unique;
 	bool is_moved;
+	bool is_after_gap;
 	bool has_ipdv;
 	__s64 ipdv_ns;
 };
@@ -368,6 +384,7 @@ static __always_inline void enter(struct wr_flow_line *line, __u64 number, __u32
 {
 	__u64 unique_cpu;
 
+	result->is_after_gap = line->high && number > line->high;
 	if (!place(line, number, &result->held))
 		return;
 	unique_cpu = line->unique_cpu;
@@ -430,6 +447,14 @@ static __always_inline void count(const struct wr_receive_control *control, stru
 			enter_detail(detail, len, now_ns);
 	}
 	own->moves += result.is_moved;
+	if (result.is_after_gap && frame->number > own->after_gap)
+		own->after_gap = frame->number;
+	if (wr_is_reflector && frame->has_latency) {
+		__u64 above = LATENCY_ZERO + frame->latency_ns;
+
+		if (~above > own->latency_min_inverted)
+			own->latency_min_inverted = ~above;
+	}
 	if (result.held)
 		own->held[result.held & (WR_WINDOW_LEN - 1)]++;
 	if (frame->has_latency && result.is_unique) {
@@ -447,7 +472,8 @@ static __always_inline void count(const struct wr_receive_control *control, stru
 	}
 }
 
-static __always_inline int receive(struct xdp_md *ctx, __u64 len)
+/* False for a frame without a signature, which the host gets. */
+static __always_inline bool measure(struct xdp_md *ctx, __u64 len)
 {
 	__u32 zero = 0, cpu = bpf_get_smp_processor_id();
 	struct wr_receive_control *control = bpf_map_lookup_elem(&wr_receive_page, &zero);
@@ -460,7 +486,7 @@ static __always_inline int receive(struct xdp_md *ctx, __u64 len)
 	bool is_ours;
 
 	if (!control || !own)
-		return XDP_PASS; /* cannot be counted, so the host gets the frame */
+		return false; /* it cannot be counted */
 	if (!control->stamp_shift || wr_has_details)
 		now_ns = clock_ns(control);
 	own->frames++;
@@ -479,16 +505,16 @@ static __always_inline int receive(struct xdp_md *ctx, __u64 len)
 		end = find_end(data, data_end);
 		if (end) {
 			take_end(end, control, own, len);
-			return wr_receive_verdict;
+			return true;
 		}
 		own->foreign++;
-		return XDP_PASS;
+		return false;
 	}
 	if (!is_ours)
-		return wr_receive_verdict;
+		return true;
 	line = bpf_map_lookup_elem(&wr_flow_lines, &frame.line);
 	if (!line)
-		return wr_receive_verdict;
+		return true;
 	if (control->stamp_shift) {
 		if (!is_stamped(frame.seq_num, control->stamp_shift))
 			frame.has_latency = false;
@@ -502,7 +528,98 @@ static __always_inline int receive(struct xdp_md *ctx, __u64 len)
 		frame.latency_ns = (__s64)((__u64)frame.latency_ns << 16) >> 16;
 	}
 	count(control, own, cpu, &frame, line, len, now_ns);
-	return wr_receive_verdict;
+	return true;
+}
+
+static __always_inline void swap_16(__be16 *one, __be16 *other)
+{
+	__be16 kept = *one;
+
+	*one = *other;
+	*other = kept;
+}
+
+static __always_inline void swap_32(__be32 *one, __be32 *other)
+{
+	__be32 kept = *one;
+
+	*one = *other;
+	*other = kept;
+}
+
+/* Swaps the addresses and ports behind the Ethernet header and its tags. Checksums stay right, as
+ * they are sums of what is swapped. */
+static __always_inline void turn_packet(__u8 *packet, __u8 *data_end, __be16 type)
+{
+	__u8 protocol, *ports;
+
+	if (type == TYPE_IPV4) {
+		if (packet + IPV4_LEN > data_end)
+			return;
+		swap_32((__be32 *)(packet + 12), (__be32 *)(packet + 16));
+		if (*(__be16 *)(packet + 6) & FRAGMENT_OFFSET)
+			return;
+		protocol = packet[9];
+		ports = packet + (packet[0] & 0xf) * 4;
+	} else if (type == TYPE_IPV6) {
+		if (packet + IPV6_LEN > data_end)
+			return;
+		for (int at = 8; at < 24; at += 4)
+			swap_32((__be32 *)(packet + at), (__be32 *)(packet + at + 16));
+		protocol = packet[6];
+		ports = packet + IPV6_LEN;
+	} else {
+		return;
+	}
+	if ((protocol == PROTOCOL_UDP || protocol == PROTOCOL_TCP) && ports + 4 <= data_end)
+		swap_16((__be16 *)ports, (__be16 *)(ports + 2));
+}
+
+/* Makes the frame one to its sender. */
+static __always_inline int turn(struct xdp_md *ctx)
+{
+	__u8 *data = (__u8 *)(long)ctx->data, *data_end = (__u8 *)(long)ctx->data_end;
+	__u8 *packet = data + ETHERNET_LEN;
+	bool is_multicast;
+	__be16 type;
+
+	if (packet > data_end)
+		return XDP_DROP;
+	is_multicast = data[0] & 1;
+	for (int at = 0; at < 6; at += 2)
+		swap_16((__be16 *)(data + at), (__be16 *)(data + at + 6));
+	if (is_multicast) {
+		for (int at = 0; at < 6; at++)
+			data[6 + at] = wr_own_mac[at];
+	}
+	type = *(__be16 *)(data + 12);
+	for (int tag = 0; tag < 2 && (type == TYPE_VLAN || type == TYPE_QINQ); tag++) {
+		if (packet + VLAN_LEN > data_end)
+			return XDP_TX;
+		type = *(__be16 *)(packet + 2);
+		packet += VLAN_LEN;
+	}
+	turn_packet(packet, data_end, type);
+	return XDP_TX;
+}
+
+/* Increments the number in the frame. */
+static __always_inline void count_up(struct xdp_md *ctx)
+{
+	__u8 *data = (__u8 *)(long)ctx->data, *data_end = (__u8 *)(long)ctx->data_end;
+	__be32 *seq_num = (__be32 *)(data + WR_COUNTED_UP_AT);
+
+	if ((__u8 *)(seq_num + 1) <= data_end)
+		*seq_num = bpf_htonl(bpf_ntohl(*seq_num) + 1);
+}
+
+static __always_inline int receive(struct xdp_md *ctx, __u64 len)
+{
+	if (!measure(ctx, len))
+		return XDP_PASS;
+	if (wr_counts_up)
+		count_up(ctx);
+	return wr_is_reflector ? turn(ctx) : wr_receive_verdict;
 }
 
 SEC("xdp")

@@ -14,7 +14,9 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* Set before load. */
 const volatile __u32 wr_replay_len_max = 0; /* length that live frames begin with */
 
-struct wr_replay_state replay SEC(".data.replay");
+struct wr_replay_state replay SEC(".data.replay") = {
+    .loop_len = WR_REPLAY_RECORDS,
+};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -92,13 +94,20 @@ static __always_inline int fill(struct xdp_md *ctx, const struct wr_replay_recor
 	return bpf_xdp_store_bytes(ctx, 0, bytes + offset, frame_len);
 }
 
+/* The worker sets the times before each call, so that no product overflows. */
+static __always_inline __u64 clock_ns(__u64 due_ns)
+{
+	return replay.clock_ns + ((due_ns - replay.due_ns) * replay.scale >> WR_REPLAY_SCALE_BITS);
+}
+
 static __always_inline int send(struct xdp_md *ctx, int is_timed)
 {
-	__u32 index = replay.next & (WR_REPLAY_RECORDS - 1);
+	__u32 index = replay.place < replay.loop_len ? replay.place : 0;
 	const struct wr_replay_record *record = bpf_map_lookup_elem(&wr_records, &index);
 
 	/* Also a frame that cannot be sent is behind us, so that the next one is another. */
 	replay.next++;
+	replay.place = index + 1;
 	if (!record || fill(ctx, record)) {
 		replay.malformed++;
 		return XDP_ABORTED;
@@ -107,7 +116,7 @@ static __always_inline int send(struct xdp_md *ctx, int is_timed)
 	if (record->port)
 		replay.second_port++;
 	if (is_timed)
-		wait(replay.start_ns + record->due_ns);
+		wait(clock_ns(record->due_ns));
 	return bpf_redirect_map(&wr_ports, record->port, 0);
 }
 

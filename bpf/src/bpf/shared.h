@@ -30,13 +30,16 @@ enum wr_limit {
 	WR_OFFSET_MASK = 0xfff,
 	/* Threads of one process that can send from XDP at a time. */
 	WR_TX_SLOTS_MAX = 1024,
+	/* Streams of one thread that share a program. */
+	WR_SWITCH_MAX = 16384,
 	/* replay.bpf.c: frames and bytes of the ring, a power of two; what must follow the start of a
-	   frame in the ring; devices; buckets of lateness. */
-	WR_REPLAY_RECORDS = 65536,
+	   frame in the ring; devices; buckets of lateness; fraction bits of the scale. */
+	WR_REPLAY_RECORDS = 131072,
 	WR_REPLAY_BYTES = 16777216,
 	WR_REPLAY_LEN_MAX = 4096,
 	WR_REPLAY_PORTS = 2,
 	WR_REPLAY_OCTAVES = 40,
+	WR_REPLAY_SCALE_BITS = 20,
 	/* Readings of the clock while a frame waits: 2 ms and more. */
 	WR_REPLAY_SPINS_MAX = 131072,
 };
@@ -246,6 +249,12 @@ struct wr_cursor {
 	__u64 imix_counts[WR_IMIX_MAX];
 };
 
+/* stream_switch.bpf.c: the stream of one call. */
+struct wr_stream_choice {
+	__u32 stream; /* place of its program; set by the worker */
+	__u32 missed; /* frames for which there was no program; never sent */
+};
+
 /* What a device or queueing discipline returns (linux/netdevice.h); a receive path returns 0 or 1.
  */
 #define NET_XMIT_DROP 1
@@ -300,13 +309,17 @@ struct wr_replay_record {
 	__u32 offset;	 /* of its bytes */
 	__u16 frame_len; /* 1 to WR_REPLAY_LEN_MAX */
 	__u16 port;	 /* entry of the device map */
-	__u64 due_ns;	 /* after start_ns */
+	__u64 due_ns;	 /* a time of the run, see struct wr_replay_state */
 };
 
 /* Progress of the program. */
 struct wr_replay_state {
 	__u64 next;		       /* number of the next frame, from 0 on */
-	__u64 start_ns;		       /* CLOCK_MONOTONIC; set by the worker */
+	__u32 place;		       /* its record, unless it is loop_len */
+	__u32 loop_len;		       /* records after which the program begins again */
+	__u64 due_ns;		       /* frames with this time are due */
+	__u64 clock_ns;		       /* at this one of CLOCK_MONOTONIC; set by the worker */
+	__u64 scale;		       /* nanoseconds of the clock for 2^-WR_REPLAY_SCALE_BITS later ones */
 	__u64 frame_bytes;	       /* of all frames */
 	__u64 second_port;	       /* frames for port 1 */
 	__u64 malformed;	       /* records that the program cannot send */
@@ -416,6 +429,7 @@ enum wr_receive_limit {
 	WR_WINDOW_LEN = 64,		/* numbers in the window of a flow */
 	WR_HISTOGRAM_LEN = 3840,	/* HdrHistogram, 2 digits, up to 2^36 ns */
 	WR_HISTOGRAM_BITS = 7,		/* 2^7 buckets for each power of two */
+	WR_COUNTED_UP_AT = 46,		/* the number in a frame of a benchmark: UDP over IPv4 */
 	WR_ANY_RUN = 0x10000,		/* wr_receive_control.run: frames of every run count */
 	WR_TRANSIT_MAX = 0x7fffffff,	/* longest latency in wr_flow_line.transit_ns */
 	WR_DIFFERENCE_MAX = 0x0fffffff, /* longest difference in wr_flow_line.jitter16 */
@@ -460,8 +474,10 @@ struct wr_receive_cpu {
 	__u64 with_flow;
 	__u64 ipdv_min_inverted;
 	__u64 ipdv_max;
-	__u64 front_at; /* where the signature of the last frame started */
-	__u64 pad0[3];
+	__u64 front_at;	 /* where the signature of the last frame started */
+	__u64 after_gap; /* highest number of a frame that came before its predecessor; 0 is none */
+	__u64 latency_min_inverted; /* with its sign; of a reflector */
+	__u64 pad0;
 	__u64 held[WR_WINDOW_LEN];
 	__u64 lowest_inverted[WR_STREAMS_MAX];
 };
@@ -484,6 +500,13 @@ struct wr_histogram {
 	__u64 count[WR_HISTOGRAM_LEN];
 };
 
+/* ---- reflector ---- */
+
+/* Written by the programs of reflect.bpf.c. */
+struct wr_reflect_counts {
+	__u64 not_sent; /* frames that the driver did not send back */
+};
+
 /* ---- fault box, for tests ---- */
 
 /* Faults of fault.bpf.c; 0 is none. */
@@ -492,11 +515,14 @@ struct wr_faults {
 	__u32 lose_above;   /* frames with higher numbers */
 	__u32 lose_share;   /* at random: of 2^32 */
 	__u32 swap_every;   /* of every Nth pair of numbers */
+	__u32 repeat_every; /* frames whose number is a multiple of it become copies of the one before */
 	__u32 shift_every;  /* frames whose number is a multiple of it */
 	__u32 shift_usec;   /* taken off their time */
 	__u32 bucket_pps;   /* token bucket: frames a second, 0 for none */
 	__u32 bucket_depth; /* frames that pass at once */
-	__u32 hold_usec;    /* time without forwarding after the bucket was empty */
+	__u32 hold_usec;    /* time without forwarding after the last frame above the rate */
+	__u32 clock_pps;    /* time by the number of each frame, at this rate; 0 for the real time */
+	__u32 clone_every;  /* every Nth frame leaves twice; no other fault then */
 };
 
 /* Written by the program. */
@@ -504,8 +530,11 @@ struct wr_fault_counts {
 	__u64 received;
 	__u64 lost;
 	__u64 swapped;
+	__u64 repeated;
 	__u64 shifted;
 	__u64 forwarded;
+	__u64 last_lost; /* number of the frame that was lost last */
+	__u64 cloned;
 	__u64 full_at_ns;   /* own state: the bucket is full again */
 	__u64 hold_till_ns; /* own state */
 };

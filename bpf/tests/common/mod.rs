@@ -4,6 +4,9 @@
 pub(crate) const XDP_DROP: u32 = 1;
 /// The frame goes on to the host.
 pub(crate) const XDP_PASS: u32 = 2;
+/// The frame leaves by the device that it came from.
+#[allow(dead_code, reason = "not every test program has such frames")]
+pub(crate) const XDP_TX: u32 = 3;
 
 /// True when this process may load programs; if not, the calling test is skipped.
 pub(crate) fn may_load() -> bool {

@@ -63,6 +63,8 @@ impl Sim {
                     PgctrlCommand::Start => self.run_all(),
                     PgctrlCommand::Stop => {}
                     PgctrlCommand::Reset => drop(self.tree.reset()),
+                    // The kernel does not have it.
+                    PgctrlCommand::StartAt { .. } => {}
                 }
                 Ok(bytes.len())
             }

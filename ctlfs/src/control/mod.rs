@@ -15,9 +15,9 @@ mod tests;
 pub use interfaces::{HostInterfaces, Interfaces, LiveInterface};
 
 use crate::tree::{Cancel, Errno, REFUSED, Tree, lock};
-use command::{PgctrlCommand, Refusal, ThreadCommand, TreeFile, VERSION_LINE, interface_of};
-use engine::{EngineError, EngineKind, Event, Pace, Request, RunHandle, Worker, Workers};
-use host::{CpuList, HostError, Netns};
+use command::{Fault, PgctrlCommand, Refusal, ThreadCommand, TreeFile, VERSION_LINE, interface_of};
+use engine::{EngineError, EngineKind, Event, Request, RunHandle, Worker, Workers};
+use host::{CpuList, HostError, Netns, StartTime};
 use state::ControlState;
 use std::ffi::{OsStr, OsString};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,9 +32,9 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Characters of a refused write that are logged at most.
 const REFUSED_LEN_MAX: usize = 80;
 
-/// Begins runs, each on the thread of its CPU, all at the same instant. Returns one handle per
-/// request.
-pub type StartRuns = dyn Fn(Vec<(u32, Request)>) -> Vec<Arc<RunHandle>> + Send + Sync;
+/// Begins runs, each on the thread of its CPU, all at the same instant, at the given time if there
+/// is one. Returns one handle per request.
+pub type StartRuns = dyn Fn(Vec<(u32, Request)>, Option<StartTime>) -> Vec<Arc<RunHandle>> + Send + Sync;
 
 /// A run that has been started.
 #[derive(Clone, Debug)]
@@ -43,8 +43,6 @@ pub struct StartedRun {
     pub cpu: u32,
     /// Its device.
     pub ifname: String,
-    /// Its pace at the start.
-    pub pace: Pace,
     /// The run.
     pub handle: Arc<RunHandle>,
 }
@@ -70,7 +68,7 @@ impl Control {
     pub fn new(
         cpus: Vec<u32>,
         links: impl Interfaces,
-        start_runs: impl Fn(Vec<(u32, Request)>) -> Vec<Arc<RunHandle>> + Send + Sync + 'static,
+        start_runs: impl Fn(Vec<(u32, Request)>, Option<StartTime>) -> Vec<Arc<RunHandle>> + Send + Sync + 'static,
     ) -> Self {
         let changed = Arc::new(Event::default());
         links.notify_changes(Arc::clone(&changed));
@@ -99,21 +97,15 @@ impl Control {
         let cpus: Vec<u32> = CpuList::online()?.iter().collect();
         let links = HostInterfaces::here()?;
         let workers = workers(&cpus, links.netns())?;
-        Ok(Self::new(cpus, links, move |mut requests| {
+        Ok(Self::new(cpus, links, move |mut requests, start_at| {
             requests.iter_mut().for_each(|(_, request)| request.engine = engine);
-            let started =
-                |(cpu, request): &(u32, Request)| (*cpu, request.ifname.clone(), request.limits.pace);
+            let started = |(cpu, request): &(u32, Request)| (*cpu, request.ifname.clone());
             let started: Vec<_> = requests.iter().map(started).collect();
-            let handles = workers.start(requests, None);
+            let handles = workers.start(requests, None, start_at);
             let runs = started.into_iter().zip(&handles);
             watch(
-                runs.map(|((cpu, ifname, pace), handle)| StartedRun {
-                    cpu,
-                    ifname,
-                    pace,
-                    handle: Arc::clone(handle),
-                })
-                .collect(),
+                runs.map(|((cpu, ifname), handle)| StartedRun { cpu, ifname, handle: Arc::clone(handle) })
+                    .collect(),
             );
             handles
         }))
@@ -144,7 +136,8 @@ impl Control {
 
     fn write_pgctrl(&self, bytes: &[u8], cancel: &Cancel) -> Result<(), Refusal> {
         match PgctrlCommand::parse(bytes)? {
-            PgctrlCommand::Start => self.start(cancel),
+            PgctrlCommand::Start => self.start(cancel, None)?,
+            PgctrlCommand::StartAt { unix_ns } => self.start(cancel, Some(StartTime { unix_ns }))?,
             PgctrlCommand::Stop => self.stop(),
             PgctrlCommand::Reset => self.remove(None)?,
         }
@@ -181,7 +174,8 @@ impl Control {
             let facts = indexes.first().map(|index| self.links.device_facts(*index)).unwrap_or_default();
             run.wait_for_end(END_TIMEOUT);
             let write = (name, bytes);
-            let written = self.state().write_paused(&*self.links, &*self.start_runs, write, &run, &facts);
+            let start_runs = |requests| (self.start_runs)(requests, None);
+            let written = self.state().write_paused(&*self.links, &start_runs, write, &run, &facts);
             self.changed.notify();
             if let Some(written) = written {
                 return written;
@@ -189,27 +183,36 @@ impl Control {
         }
     }
 
-    /// Runs everything and waits for the end; a signal to the writer ends all runs.
-    fn start(&self, cancel: &Cancel) {
+    /// Runs everything, from `start_at` on if that is given, and waits for the end; a signal to the
+    /// writer ends all runs.
+    fn start(&self, cancel: &Cancel, start_at: Option<StartTime>) -> Result<(), Refusal> {
+        let refusal = |late_ns| Refusal { fault: Fault::TooLate { late_ns }, span: 0..0 };
+        if let Some(late_ns) = start_at.and_then(StartTime::late_ns) {
+            return Err(refusal(late_ns));
+        }
         let ticket = self.starts_asked.fetch_add(1, Ordering::Relaxed) + 1;
         let mut served = lock(&self.starts_served);
-        // Of several writers that wait here the first begins the runs of all.
+        let mut runs = Vec::new();
+        // Of several writers that wait here the first begins the runs of all, at its own time.
         if *served < ticket && !self.is_closed.load(Ordering::Relaxed) {
             *served = self.starts_asked.load(Ordering::Relaxed);
             self.end_runs(None);
             let indexes = self.current().indexes(None);
             let facts = indexes.into_iter().map(|index| (index, self.links.device_facts(index))).collect();
-            self.state().start(&facts, &*self.links, &*self.start_runs);
+            let start_runs = |requests| (self.start_runs)(requests, start_at);
+            runs = self.state().start(&facts, &*self.links, &start_runs);
         }
         drop(served);
         cancel.notify(&self.changed);
         loop {
             let seen = self.changed.times();
             if !self.current().is_running() {
-                return;
+                let late_ns = runs.iter().find_map(|run| run.ready_late_ns());
+                return late_ns.map_or(Ok(()), |late_ns| Err(refusal(late_ns)));
             }
             if cancel.is_fired() {
-                return self.stop();
+                self.stop();
+                return Ok(());
             }
             self.changed.wait(seen, Duration::MAX);
         }

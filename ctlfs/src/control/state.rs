@@ -3,16 +3,18 @@
 //! Nothing here waits. The only query to the kernel is that for security associations, which
 //! [`super::Control`] makes while it does not hold the lock.
 
-use super::StartRuns;
 use super::instance::{InstanceRun, over};
 use super::interfaces::{Interfaces, LiveInterface};
 use command::{ControlTree, Device, Facts, Refusal, Touches};
-use engine::{End, Event, RunHandle};
+use engine::{End, Event, Request, RunHandle};
 use host::{HostError, monotonic_ns};
 use packet::{DeviceFacts, Plan};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+
+/// Begins runs, one handle per request.
+type BeginRuns<'a> = dyn Fn(Vec<(u32, Request)>) -> Vec<Arc<RunHandle>> + 'a;
 
 /// Unread results of removed device instances that are kept at most; `serve` removes and never
 /// reports.
@@ -122,13 +124,13 @@ impl ControlState {
     }
 
     /// Starts every device instance from the beginning, with what `facts` has of its interface; no
-    /// run goes on.
+    /// run goes on. Returns the runs.
     pub(super) fn start(
         &mut self,
         facts: &HashMap<u32, DeviceFacts>,
         links: &dyn Interfaces,
-        start_runs: &StartRuns,
-    ) {
+        start_runs: &BeginRuns<'_>,
+    ) -> Vec<Arc<RunHandle>> {
         let (mut names, mut plans, mut requests) = (Vec::new(), Vec::new(), Vec::new());
         for (cpu, name) in self.places(None) {
             let Some(instance) = self.instances.get(&name) else { continue };
@@ -154,12 +156,14 @@ impl ControlState {
                 self.changed.notify();
             }
         }
-        for ((name, plan), run) in names.iter().zip(plans).zip(start_runs(requests)) {
+        let runs = start_runs(requests);
+        for ((name, plan), run) in names.iter().zip(plans).zip(&runs) {
             run.notify_end(&self.changed);
             if let Some((device, instance)) = self.both(name) {
-                instance.begun(device, plan, true, run);
+                instance.begun(device, plan, true, Arc::clone(run));
             }
         }
+        runs
     }
 
     /// Asks all runs to end.
@@ -225,7 +229,7 @@ impl ControlState {
     pub(super) fn write_paused(
         &mut self,
         links: &dyn Interfaces,
-        start_runs: &StartRuns,
+        start_runs: &BeginRuns<'_>,
         (name, bytes): (&str, &[u8]),
         run: &Arc<RunHandle>,
         facts: &DeviceFacts,
@@ -271,7 +275,13 @@ impl ControlState {
         Some((self.tree.device_mut(name)?, self.instances.get_mut(name)?))
     }
 
-    fn resume(&mut self, links: &dyn Interfaces, start_runs: &StartRuns, name: &str, facts: &DeviceFacts) {
+    fn resume(
+        &mut self,
+        links: &dyn Interfaces,
+        start_runs: &BeginRuns<'_>,
+        name: &str,
+        facts: &DeviceFacts,
+    ) {
         let (cpu, changed) = (self.cpu_of(name), Arc::clone(&self.changed));
         let Some((device, instance)) = self.both(name).filter(|(device, _)| device.is_running) else {
             return;

@@ -4,7 +4,7 @@ use super::*;
 use crate::Cancel;
 use ::command::{Facts, LinkState};
 use engine::RunReport;
-use host::HostError;
+use host::{HostError, StartTime};
 use packet::ipsec::{Association, Associations, SecurityAssociation, Transform};
 use packet::{DeviceFacts, MacAddr};
 use std::collections::HashMap;
@@ -119,14 +119,14 @@ struct TestTree {
 fn tree() -> TestTree {
     let cpu = CpuList::allowed().unwrap().iter().next().unwrap();
     let workers = Workers::from_iter(Worker::spawn(cpu, &Netns::current().unwrap()));
-    tree_with(move |requests| {
+    tree_with(move |requests, start_at| {
         let dry = |(_, request)| (cpu, Request { engine: Some(EngineKind::Mem), ..request });
-        workers.start(requests.into_iter().map(dry).collect(), None)
+        workers.start(requests.into_iter().map(dry).collect(), None, start_at)
     })
 }
 
 fn tree_with(
-    start_runs: impl Fn(Vec<(u32, Request)>) -> Vec<Arc<RunHandle>> + Send + Sync + 'static,
+    start_runs: impl Fn(Vec<(u32, Request)>, Option<StartTime>) -> Vec<Arc<RunHandle>> + Send + Sync + 'static,
 ) -> TestTree {
     let table = TestInterfaces::default();
     table.set(2, "eth0", true);
@@ -436,7 +436,7 @@ fn no_command_is_lost_and_nothing_hangs_with_many_at_once() {
 }
 
 /// The reports of runs that no engine can do.
-fn refuse(requests: Vec<(u32, Request)>) -> Vec<Arc<RunHandle>> {
+fn refuse(requests: Vec<(u32, Request)>, _: Option<StartTime>) -> Vec<Arc<RunHandle>> {
     let refused = |(_, request): (u32, Request)| {
         let error =
             EngineError::NoEngine { ifname: request.ifname, reasons: "none".to_owned(), is_denied: false };
@@ -451,6 +451,38 @@ fn what_no_engine_can_do_is_said_in_the_result() {
     tree.add("eth0", &["count 5"]);
     tree.write("pgctrl", "start");
     assert_eq!(tree.result("eth0"), "ERROR: no engine can send this to eth0: none");
+}
+
+/// The pause between the write and the first frame is at least the time that was left.
+#[test]
+fn start_at_runs_from_then_on_and_refuses_a_time_that_has_passed() {
+    let tree = tree();
+    tree.add("eth0", &["count 5"]);
+    let start_at = |unix_ns: u64| tree.try_write("pgctrl", &format!("start_at {unix_ns}\n"));
+    let later_ns = host::realtime_ns() + 50_000_000;
+    assert_eq!(start_at(later_ns), Ok(()));
+    assert!(host::realtime_ns() >= later_ns);
+    assert_eq!(tree.sofar("eth0"), 5);
+    tree.write("eth0", "count 7");
+    assert_eq!(start_at(host::realtime_ns() - 1), Err(Errno::ETIME));
+    assert_eq!(tree.sofar("eth0"), 5, "the run before is the last one");
+}
+
+#[test]
+fn engines_that_are_ready_too_late_refuse_the_write_and_send_nothing() {
+    let late = |requests: Vec<(u32, Request)>, _| {
+        let end = |(_, request): (u32, Request)| {
+            let error = EngineError::ReadyTooLate { late_ns: 300_000_000 };
+            RunHandle::ended(RunReport::failed(error, host::monotonic_ns(), request.cursor))
+        };
+        requests.into_iter().map(end).collect()
+    };
+    let tree = tree_with(late);
+    tree.add("eth0", &["count 5"]);
+    let later_ns = host::realtime_ns() + 3_600_000_000_000;
+    assert_eq!(tree.try_write("pgctrl", &format!("start_at {later_ns}")), Err(Errno::ETIME));
+    assert_eq!(tree.result("eth0"), "ERROR: everything was ready 0.300 s too late");
+    assert_eq!(tree.sofar("eth0"), 0);
 }
 
 #[test]
@@ -540,7 +572,7 @@ impl SlowInterfaces {
 fn slow_tree() -> (TestTree, Arc<SlowInterfaces>, JoinHandle<Result<(), Errno>>) {
     let slow = Arc::new(SlowInterfaces::default());
     let start = Arc::clone(&slow);
-    let tree = tree_with(move |requests| start.start(requests));
+    let tree = tree_with(move |requests, _| start.start(requests));
     tree.add("eth0", &["count 0"]);
     let (writer, _) = tree.start();
     tree.wait_until("it runs", |tree| tree.read("kpktgend_0").starts_with("Running: eth0 "));

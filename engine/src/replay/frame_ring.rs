@@ -1,21 +1,21 @@
-//! Places of frames in the ring: one thread fills, one sends.
+//! Places of frames in the rings: one thread fills all, one thread sends each.
 //!
 //! The filler owns places from `tail` on until it moves `head` over them, the sender those from
 //! `head` back to `tail`.
 
-use super::{ReplayFrame, ReplaySource};
+use super::{ReplayFrame, ReplaySource, ReplayStep};
 use bpf::{REPLAY_BYTES, REPLAY_LEN_MAX, REPLAY_RECORDS, ReplayRecord, ReplayRing};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Frames that become visible to the sender at once, so that the two CPUs share lines rarely.
-const PUBLISH_EVERY: u64 = 64;
 /// Pause of a filler with a full ring: a small part of the time that the ring lasts at top speed.
 const PAUSE: Duration = Duration::from_micros(50);
+/// The filler checks this often whether the run has ended.
+const CHECK_EVERY: u64 = 64;
 /// Frames begin on a word.
 const ALIGN: u32 = 8;
 
-/// Progress of both threads.
+/// Progress of a ring, for both threads.
 #[derive(Debug, Default)]
 pub(super) struct RingState {
     /// Frames that are complete.
@@ -24,10 +24,8 @@ pub(super) struct RingState {
     tail: AtomicU64,
     /// The source is over.
     is_over: AtomicBool,
-    /// The sender has ended.
-    is_closed: AtomicBool,
-    /// The sender waits for frames: each becomes visible at once.
-    is_starved: AtomicBool,
+    /// With a number, the ring keeps so many frames and the sender begins again behind them.
+    loop_len: AtomicU64,
 }
 
 impl RingState {
@@ -43,16 +41,36 @@ impl RingState {
         self.tail.store(tail, Ordering::Release);
     }
 
-    /// Sets whether the sender waits for frames.
-    pub(super) fn set_starved(&self, is_starved: bool) {
-        if self.is_starved.load(Ordering::Relaxed) != is_starved {
-            self.is_starved.store(is_starved, Ordering::Relaxed);
-        }
+    /// Frames of one loop, once the ring keeps them. Read after [`Self::head`].
+    pub(super) fn loop_len(&self) -> Option<u64> {
+        Some(self.loop_len.load(Ordering::Relaxed)).filter(|frames| *frames > 0)
     }
 
+    /// The `frames` frames of the ring come again, `more` of them.
+    fn repeat(&self, frames: u64, more: u64) {
+        self.loop_len.store(frames, Ordering::Relaxed);
+        self.head.store(frames.saturating_add(more), Ordering::Release);
+    }
+}
+
+/// The thread that fills, as the senders see it.
+#[derive(Debug, Default)]
+pub(super) struct FillerState {
+    /// The senders have ended.
+    is_closed: AtomicBool,
+    /// It waits for space in one of the rings: an empty ring does not wait for the source.
+    is_blocked: AtomicBool,
+}
+
+impl FillerState {
     /// Ends the filler.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
+    }
+
+    /// True while a ring is full.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.is_blocked.load(Ordering::Relaxed)
     }
 }
 
@@ -101,51 +119,88 @@ impl Places {
         self.number += 1;
         Some(offset)
     }
+
+    /// True if all frames so far are still in the ring, from its start on.
+    fn keep_all(&self) -> bool {
+        self.number <= REPLAY_RECORDS && self.given == u64::from(self.offset)
+    }
 }
 
-/// Fills the ring from `source` until it is over or the ring is closed. `due` has the due time of
-/// each frame for the sender. Returns the number of frames that the source gave.
-pub(super) fn fill(
-    ring: &mut ReplayRing,
-    state: &RingState,
-    due: &[AtomicU64],
-    source: &mut dyn ReplaySource,
-) -> u64 {
-    let mut places = Places::new();
-    let mut number = 0;
-    while let Some(ReplayFrame { due_ns, is_second }) = source.advance() {
-        let bytes = source.bytes();
+/// One ring, for the thread that fills it.
+pub(super) struct FilledRing<'a> {
+    ring: ReplayRing,
+    state: &'a RingState,
+    /// The due time of each frame, for the sender.
+    due: &'a [AtomicU64],
+    places: Places,
+    /// Frames that the source gave.
+    given: u64,
+}
+
+impl<'a> FilledRing<'a> {
+    pub(super) fn new(ring: ReplayRing, state: &'a RingState, due: &'a [AtomicU64]) -> Self {
+        Self { ring, state, due, places: Places::new(), given: 0 }
+    }
+
+    /// Adds a frame, once there is space for it; false if the run ended before.
+    fn add(&mut self, frame: ReplayFrame, bytes: &[u8], filler: &FillerState) -> bool {
+        let ReplayFrame { due_ns, is_second, .. } = frame;
         let frame_len = bytes.len() as u32;
+        let number = self.given;
+        self.given += 1;
         let offset = loop {
-            if let Some(offset) = places.take(frame_len) {
+            if let Some(offset) = self.places.take(frame_len) {
                 break offset;
             }
             // Only now: the sender writes the tail, and each look costs a cache line of its CPU.
-            let tail = state.tail.load(Ordering::Acquire);
-            if tail > places.tail {
-                places.free(tail);
+            let tail = self.state.tail.load(Ordering::Acquire);
+            if tail > self.places.tail {
+                self.places.free(tail);
                 continue;
             }
-            state.head.store(number, Ordering::Release);
-            if state.is_closed.load(Ordering::Acquire) {
-                return number + 1;
+            if filler.is_closed.load(Ordering::Acquire) {
+                return false;
             }
+            filler.is_blocked.store(true, Ordering::Relaxed);
             std::thread::sleep(PAUSE);
+            filler.is_blocked.store(false, Ordering::Relaxed);
         };
         let record = ReplayRecord { offset, frame_len: frame_len as u16, port: u16::from(is_second), due_ns };
-        ring.write(number, &record, bytes);
-        due[(number % REPLAY_RECORDS) as usize].store(due_ns, Ordering::Relaxed);
-        number += 1;
-        if number.is_multiple_of(PUBLISH_EVERY) || state.is_starved.load(Ordering::Relaxed) {
-            state.head.store(number, Ordering::Release);
-            if state.is_closed.load(Ordering::Acquire) {
-                return number;
+        self.ring.write(number, &record, bytes);
+        self.due[(number % REPLAY_RECORDS) as usize].store(due_ns, Ordering::Relaxed);
+        self.state.head.store(number + 1, Ordering::Release);
+        true
+    }
+}
+
+/// Fills the rings from `source` until it is over or the run has ended. Returns the number of
+/// frames that the source gave for each ring.
+pub(super) fn fill(
+    mut rings: Vec<FilledRing<'_>>,
+    filler: &FillerState,
+    source: &mut dyn ReplaySource,
+) -> Vec<u64> {
+    let mut frames = 0_u64;
+    loop {
+        let frame = match (source.advance(), &rings[..]) {
+            (ReplayStep::Frame(frame), _) => frame,
+            (ReplayStep::Repeat(more), [ring]) if ring.places.keep_all() => {
+                ring.state.repeat(ring.given, more);
+                break;
             }
+            (ReplayStep::Repeat(_), _) => continue,
+            (ReplayStep::End, _) => break,
+        };
+        let queue = usize::from(frame.queue) % rings.len();
+        let is_added = rings[queue].add(frame, source.bytes(), filler);
+        frames += 1;
+        let is_checked = frames.is_multiple_of(CHECK_EVERY);
+        if !is_added || (is_checked && filler.is_closed.load(Ordering::Acquire)) {
+            break;
         }
     }
-    state.head.store(number, Ordering::Release);
-    state.is_over.store(true, Ordering::Release);
-    number
+    rings.iter().for_each(|ring| ring.state.is_over.store(true, Ordering::Release));
+    rings.iter().map(|ring| ring.given).collect()
 }
 
 #[cfg(test)]

@@ -6,15 +6,18 @@
 
 mod frame_ring;
 mod packet;
+mod timeline;
 mod xdp;
 
-use crate::clock::Clock;
+pub use timeline::{ReplayControl, SPEED_ONE};
+
+use crate::clock::{Clock, HybridClock};
 use crate::engine::Burst;
 use crate::progress::Progress;
 use crate::{EngineError, EngineKind};
-use host::Netns;
+use host::{Netns, StartTime};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Buckets of [`ReplayResult::late`]: frames below 2^N ns.
@@ -27,15 +30,34 @@ pub struct ReplayFrame {
     pub due_ns: u64,
     /// It leaves by the other device.
     pub is_second: bool,
+    /// The sending thread, modulo their number. Frames of one thread keep their order.
+    pub queue: u16,
+}
+
+/// The next step of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplayStep {
+    /// A frame, whose bytes [`ReplaySource::bytes`] has.
+    Frame(ReplayFrame),
+    /// All frames so far come again and again, this many more; all are due at once. An engine that
+    /// has kept them sends them without the source and calls [`ReplaySource::repeated`]. Otherwise
+    /// it goes on as usual.
+    Repeat(u64),
+    /// There are no more frames.
+    End,
 }
 
 /// Frames, one after another.
 pub trait ReplaySource: Send {
-    /// The next frame; `None` at the end.
-    fn advance(&mut self) -> Option<ReplayFrame>;
+    /// The next step.
+    fn advance(&mut self) -> ReplayStep;
 
     /// The bytes of that frame.
     fn bytes(&self) -> &[u8];
+
+    /// This many of the frames of [`ReplayStep::Repeat`] were offered. The source is not used any
+    /// more.
+    fn repeated(&mut self, _frames: u64) {}
 }
 
 /// What to do with the frames.
@@ -55,25 +77,38 @@ pub struct ReplayRequest {
     pub is_timed: bool,
     /// Time after which it ends, 0 for no limit.
     pub duration_ns: u64,
-    /// The CPU to send from.
-    pub cpu: u32,
-    /// While it is not 0, no frame is sent; the due times of the others move by that time.
-    pub pause: Arc<AtomicUsize>,
+    /// The CPUs to send from, with a thread each; af_packet uses the first.
+    pub cpus: Vec<u32>,
+    /// When the first frame is due; `None` for as soon as it is ready.
+    pub start_at: Option<StartTime>,
+    /// Pauses and changes of the speed.
+    pub control: Arc<ReplayControl>,
     /// Counts so far, for other threads.
     pub progress: Arc<ReplayProgress>,
 }
 
 /// Counts of a replay that other threads read while it runs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ReplayProgress {
-    offered: Progress,
+    /// Of each sending thread.
+    offered: Vec<Progress>,
     starved: AtomicU64,
+}
+
+impl Default for ReplayProgress {
+    fn default() -> Self {
+        let offered = (0..REPLAY_CPUS_MAX).map(|_| Progress::default()).collect();
+        Self { offered, starved: AtomicU64::new(0) }
+    }
 }
 
 impl ReplayProgress {
     /// Frames offered to the driver so far.
     pub fn total(&self) -> Burst {
-        self.offered.total()
+        self.offered.iter().fold(Burst::default(), |mut sum, thread| {
+            sum.add(&thread.total());
+            sum
+        })
     }
 
     /// Times so far that the sender waited for the source.
@@ -81,41 +116,57 @@ impl ReplayProgress {
         self.starved.load(Relaxed)
     }
 
-    fn set(&self, total: &Burst, starved: u64) {
-        self.offered.set(total);
-        self.starved.store(starved, Relaxed);
+    /// Sets the total of thread `queue`.
+    fn set(&self, queue: usize, total: &Burst) {
+        self.offered[queue].set(total);
+    }
+
+    /// A thread waits for the source.
+    fn add_starved(&self) {
+        self.starved.fetch_add(1, Relaxed);
     }
 }
 
 impl ReplayRequest {
-    fn is_paused(&self) -> bool {
-        self.pause.load(Relaxed) != 0
-    }
-
-    /// Waits until the pause is over or a stop comes; gives the time that it took.
-    fn pause_ns(&self, clock: &impl Clock, stop: &AtomicBool) -> u64 {
-        let began_ns = clock.now_ns();
-        while self.is_paused() && !is_stopped(stop) {
-            std::thread::sleep(PAUSE_POLL);
+    /// `CLOCK_MONOTONIC` at which the first frame is due: soon, or the requested time, which this
+    /// waits for until it is near. `None` if a stop came before.
+    ///
+    /// # Errors
+    /// The requested time has passed.
+    fn start_ns(&self, clock: &impl Clock, stop: &AtomicBool) -> Result<Option<u64>, EngineError> {
+        let Some(start_at) = self.start_at else { return Ok(Some(clock.now_ns() + START_DELAY_NS)) };
+        if let Some(late_ns) = start_at.late_ns() {
+            return Err(EngineError::ReadyTooLate { late_ns });
         }
-        clock.now_ns() - began_ns
+        while !is_stopped(stop) {
+            if let Some(start_ns) = start_at.approach(STOP_POLL) {
+                return Ok(Some(start_ns));
+            }
+        }
+        Ok(None)
     }
 }
 
-/// Interval of checks whether a pause is over: the signal may interrupt any thread.
-const PAUSE_POLL: Duration = Duration::from_millis(1);
+/// Time from the start of a run to its first frame.
+const START_DELAY_NS: u64 = 1_000_000;
+/// Interval of checks for a stop while a run waits for its start.
+const STOP_POLL: Duration = Duration::from_millis(4);
 
 /// What became of the frames.
 #[derive(Debug)]
 pub struct ReplayResult {
     /// Frames offered to the driver.
     pub burst: Burst,
+    /// Frames offered to the driver of the first device by each thread.
+    pub offered: Vec<u64>,
     /// Offered frames for the other device.
     pub second: u64,
     /// Frames that the source gave and that were not offered.
     pub after_end: u64,
     /// From the first frame to the last, without pauses.
     pub duration_ns: u64,
+    /// From the time at which the first frame was due until the call that sent it returned.
+    pub first_late_ns: Option<u64>,
     /// Pauses.
     pub pauses: u64,
     /// Time of all pauses.
@@ -138,9 +189,11 @@ impl ReplayResult {
     fn new(engine: EngineKind) -> Self {
         Self {
             burst: Burst::default(),
+            offered: Vec::new(),
             second: 0,
             after_end: 0,
             duration_ns: 0,
+            first_late_ns: None,
             pauses: 0,
             paused_ns: 0,
             starved: 0,
@@ -153,6 +206,8 @@ impl ReplayResult {
     }
 }
 
+/// Most sending threads.
+pub const REPLAY_CPUS_MAX: usize = 64;
 /// Longest frame of the xdp engine.
 pub const REPLAY_XDP_LEN_MAX: u32 = crate::xdp::FRAME_LEN_MAX;
 
@@ -186,6 +241,9 @@ fn send(
             Err(why) => Some(format!("not {}: {}", EngineKind::Xdp, why.in_one_line())),
         },
     };
+    let [_] = request.cpus[..] else {
+        return unable(EngineKind::AfPacket, "several CPUs: only the xdp engine does");
+    };
     let result = packet::run(request, source, stop)?;
     Ok(ReplayResult { note, ..result })
 }
@@ -193,6 +251,17 @@ fn send(
 /// The bucket of a lateness.
 fn octave(late_ns: u64) -> usize {
     ((u64::BITS - late_ns.leading_zeros()) as usize).min(LATE_OCTAVES - 1)
+}
+
+/// Waits until `due_ns`; false if a stop came before.
+fn wait_until(clock: &HybridClock, due_ns: u64, stop: &AtomicBool) -> bool {
+    while clock.now_ns() < due_ns {
+        if is_stopped(stop) {
+            return false;
+        }
+        clock.wait_until(due_ns);
+    }
+    true
 }
 
 fn is_stopped(stop: &AtomicBool) -> bool {

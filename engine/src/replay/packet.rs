@@ -1,12 +1,14 @@
 //! Replay by a packet socket: any device, one system call per frame when timed.
 
-use super::{ReplayFrame, ReplayRequest, ReplayResult, ReplaySource, is_stopped, octave};
+use super::timeline::{OwnTimeline, SharedTimeline};
+use super::{ReplayFrame, ReplayRequest, ReplayResult, ReplaySource, ReplayStep, is_stopped, octave};
 use crate::af_packet::replay_ring;
 use crate::clock::{Clock, HybridClock};
 use crate::device::OutputDevice;
 use crate::userspace::TxRing;
 use crate::{EngineError, EngineKind};
 use host::Stack;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -16,7 +18,6 @@ const BATCH: usize = 64;
 const CHECK_NS: u64 = 10_000_000;
 /// Pause while the device is full: the kernel has no event that is not a system call per frame.
 const PAUSE: Duration = Duration::from_micros(20);
-const START_DELAY_NS: u64 = 1_000_000;
 
 /// Sends all frames of `source`.
 pub(super) fn run(
@@ -32,46 +33,46 @@ pub(super) fn run(
             return Err(trouble);
         }
         let ring = replay_ring(&device, BATCH, request.frame_len_max as usize)?;
-        ports.push(PacketPort { device, ring, first: 0, pending: 0 });
+        ports.push(PacketPort { device, ring, first: 0, pending: 0, sent: 0 });
     }
-    host::pin_thread(request.cpu)?;
+    host::pin_thread(request.cpus[0])?;
     let clock = HybridClock::default();
     let mut result = ReplayResult::new(EngineKind::AfPacket);
-    let mut start_ns = clock.now_ns() + START_DELAY_NS;
+    let shared = SharedTimeline::new(Arc::clone(&request.control));
+    // The first frame is read before the clock starts.
+    let mut next = next_frame(source);
+    let start_ns = request.start_ns(&clock, stop)?.unwrap_or_else(|| clock.now_ns());
+    shared.start(start_ns);
+    let mut timeline = OwnTimeline::new(&shared);
     let mut first_ns = None;
-    while let Some(ReplayFrame { due_ns, is_second }) = source.advance() {
+    while let Some(ReplayFrame { due_ns, is_second, .. }) = next {
         let port = &mut ports[usize::from(is_second)];
-        loop {
-            if request.is_timed && !wait_until(&clock, start_ns + due_ns, stop) {
-                result.is_stopped = true;
-            }
-            if !request.is_paused() || is_stopped(stop) {
-                break;
-            }
-            let paused_ns = request.pause_ns(&clock, stop);
-            start_ns += paused_ns;
-            result.pauses += 1;
-            result.paused_ns += paused_ns;
-        }
+        let due_ns = if request.is_timed { due_ns } else { 0 };
+        result.is_stopped = !wait_until_due(&mut timeline, due_ns, &clock, stop);
         let now_ns = clock.now_ns();
-        let is_late = request.duration_ns > 0 && now_ns >= start_ns + request.duration_ns;
-        if result.is_stopped || is_late || is_stopped(stop) {
+        let own = timeline.now(now_ns);
+        let end_ns = start_ns.saturating_add(request.duration_ns + own.pause_sum_ns);
+        let is_late = request.duration_ns > 0 && now_ns >= end_ns;
+        if result.is_stopped || is_late {
             result.is_stopped = !is_late;
             result.after_end = 1;
             break;
         }
         first_ns.get_or_insert(now_ns);
         if request.is_timed {
-            result.late[octave(now_ns.saturating_sub(start_ns + due_ns))] += 1;
+            result.late[octave(now_ns.saturating_sub(own.clock_ns(due_ns)))] += 1;
         }
         let added = port.add(source.bytes(), stop, &mut result, &clock).and_then(|is_added| {
-            let is_full = !request.is_timed && port.pending < BATCH;
+            // The first frame goes alone, so that its time is known.
+            let is_full = !request.is_timed && port.pending < BATCH && result.first_late_ns.is_some();
             if is_full || !is_added { Ok(is_added) } else { port.flush(stop, &mut result, &clock) }
         });
-        result.second += u64::from(is_second);
-        request.progress.set(&result.burst, 0);
+        request.progress.set(0, &result.burst);
         match added {
-            Ok(true) => {}
+            Ok(true) => {
+                result.first_late_ns.get_or_insert_with(|| clock.now_ns().saturating_sub(start_ns));
+                next = next_frame(source);
+            }
             Ok(false) => {
                 result.is_stopped = true;
                 break;
@@ -92,19 +93,44 @@ pub(super) fn run(
         result.after_end += port.pending as u64;
     }
     let now_ns = clock.now_ns();
+    let timeline = shared.at_end(now_ns);
+    (result.pauses, result.paused_ns) = (timeline.pauses, timeline.pause_sum_ns);
+    result.second = ports.get(1).map_or(0, |other| other.sent);
+    result.offered = vec![ports[0].sent];
     result.duration_ns = (now_ns - first_ns.unwrap_or(now_ns)).saturating_sub(result.paused_ns);
     Ok(result)
 }
 
-/// False if a stop came before the time.
-fn wait_until(clock: &HybridClock, due_ns: u64, stop: &AtomicBool) -> bool {
-    while clock.now_ns() < due_ns {
+/// The next frame of a source that is not repeated here.
+fn next_frame(source: &mut dyn ReplaySource) -> Option<ReplayFrame> {
+    loop {
+        match source.advance() {
+            ReplayStep::Frame(frame) => return Some(frame),
+            ReplayStep::Repeat(_) => {}
+            ReplayStep::End => return None,
+        }
+    }
+}
+
+/// Waits until a frame is due and the run is not paused; false if a stop came before.
+fn wait_until_due(
+    timeline: &mut OwnTimeline<'_>,
+    due_ns: u64,
+    clock: &HybridClock,
+    stop: &AtomicBool,
+) -> bool {
+    loop {
+        timeline.wait_for_resume(clock, stop);
         if is_stopped(stop) {
             return false;
         }
-        clock.wait_until(due_ns);
+        let now_ns = clock.now_ns();
+        let at_ns = timeline.now(now_ns).clock_ns(due_ns);
+        if now_ns >= at_ns {
+            return true;
+        }
+        clock.wait_until(at_ns);
     }
-    true
 }
 
 /// A device and its ring.
@@ -113,6 +139,8 @@ struct PacketPort<R> {
     ring: R,
     first: usize,
     pending: usize,
+    /// Frames that the driver accepted.
+    sent: u64,
 }
 
 impl<R: TxRing> PacketPort<R> {
@@ -157,6 +185,7 @@ impl<R: TxRing> PacketPort<R> {
                     let bytes: usize = frames.map(|index| self.ring.frame(index % slots).len()).sum();
                     result.burst.frame_bytes += bytes as u64;
                     result.burst.sent += accepted.count as u64;
+                    self.sent += accepted.count as u64;
                     self.first = (self.first + accepted.count) % slots;
                     self.pending -= accepted.count;
                 }

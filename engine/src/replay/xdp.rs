@@ -1,15 +1,20 @@
-//! Replay by live frames: the ring, the thread that fills it, and the calls of the program.
+//! Replay by live frames: the rings, the thread that fills them, and the threads that send.
 
-use super::frame_ring::{RingState, fill};
-use super::{LATE_OCTAVES, ReplayRequest, ReplayResult, ReplaySource, is_stopped};
+use super::frame_ring::{FilledRing, FillerState, RingState, fill};
+use super::timeline::{OwnTimeline, SharedTimeline};
+use super::{
+    LATE_OCTAVES, REPLAY_CPUS_MAX, ReplayRequest, ReplayResult, ReplaySource, is_stopped, wait_until,
+};
 use crate::clock::{Clock, HybridClock};
 use crate::device::OutputDevice;
+use crate::engine::Burst;
 use crate::select::ThreadShared;
-use crate::xdp::{BATCH_DEFAULT, DispatcherSlot, FRAME_LEN_MAX, sorted};
+use crate::xdp::{BATCH_DEFAULT, DispatcherSlot, FRAME_LEN_MAX, MemIdThrottle, sorted};
 use crate::{EngineError, EngineKind, SystemClock};
-use bpf::{REPLAY_RECORDS, ReplayRing, ReplaySender, TxCounts, TxSlot};
+use bpf::{REPLAY_RECORDS, ReplayRing, ReplaySender, ReplayTimes};
 use host::Stack;
-use std::rc::Rc;
+use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -28,35 +33,71 @@ const GATHER_FRAMES: u64 = 1024;
 const GATHER_NS: u64 = 1_000_000;
 /// With this many frames overdue, they go in batches; each frame is flushed by itself otherwise.
 const OVERDUE_BATCH_MIN: u64 = 16;
-/// Time from the start of the run to its first frame.
-const START_DELAY_NS: u64 = 1_000_000;
 /// Interval of checks whether the driver still accepts frames.
 const CHECK_NS: u64 = 100_000_000;
-/// Pause while the ring is empty or the program is being attached.
+/// Pause while a ring is empty or a program is being attached.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// One program for one run.
+/// One program and ring for each sending thread.
 pub(super) struct XdpReplay {
     device: OutputDevice,
+    queues: Vec<ReplayQueue>,
+}
+
+/// The program of one thread.
+struct ReplayQueue {
     sender: ReplaySender,
     ring: ReplayRing,
-    tx_slot: Rc<TxSlot>,
     dispatcher_slot: DispatcherSlot,
 }
 
-/// The sending side of a run.
-struct SendProgress<'a> {
+/// What all sending threads share.
+struct SharedRun<'a> {
+    request: &'a ReplayRequest,
+    /// Pages return within a call.
+    is_prompt: bool,
+    timeline: SharedTimeline,
+    filler: FillerState,
+    stop: &'a AtomicBool,
+    /// A thread has failed: the others end as well.
+    has_failed: AtomicBool,
+}
+
+/// What one thread has sent.
+#[derive(Debug, Default)]
+struct QueueResult {
+    burst: Burst,
+    offered: u64,
+    second: u64,
+    late: Vec<u64>,
+    starved: u64,
+    /// When the first call began and the last one ended.
+    span_ns: Option<(u64, u64)>,
+    first_late_ns: Option<u64>,
+    is_stopped: bool,
+    error: Option<EngineError>,
+}
+
+/// The sending side of one thread.
+struct QueueRun<'a> {
+    shared: &'a SharedRun<'a>,
+    /// Number of the thread.
+    number: usize,
+    /// For its state; a device belongs to one thread.
+    device: OutputDevice,
+    sender: &'a ReplaySender,
     state: &'a RingState,
     due: &'a [AtomicU64],
-    request: &'a ReplayRequest,
-    start_ns: u64,
+    timeline: OwnTimeline<'a>,
+    mem_ids: MemIdThrottle,
     starved: u64,
     /// Since when it waits for frames.
     starved_ns: Option<u64>,
-    pauses: u64,
-    paused_ns: u64,
-    first_ns: Option<u64>,
-    last_ns: u64,
+    span_ns: Option<(u64, u64)>,
+    /// From the start until its first frame was sent.
+    first_late_ns: Option<u64>,
+    /// The ring keeps its frames and the program begins again behind them.
+    is_repeating: bool,
     /// When the device is checked, and frames accepted at the last check.
     check_ns: u64,
     accepted: u64,
@@ -66,6 +107,10 @@ impl XdpReplay {
     pub(super) fn new(request: &ReplayRequest) -> Result<Self, EngineError> {
         if !request.is_ethernet {
             return Err(EngineError::NotEthernet { ifname: request.ifname.clone() });
+        }
+        if request.cpus.len() > REPLAY_CPUS_MAX {
+            let what = format!("more than {REPLAY_CPUS_MAX} CPUs in a replay");
+            return Err(EngineError::unable(EngineKind::Xdp, what));
         }
         let open = |name: &str| -> Result<OutputDevice, EngineError> {
             let device = OutputDevice::new(Stack::here()?, name)?;
@@ -79,117 +124,237 @@ impl XdpReplay {
         let other = request.other.as_deref().map(open).transpose()?;
         let ports: Vec<u32> = std::iter::once(&device).chain(&other).map(OutputDevice::ifindex).collect();
         let frame_len_max = request.frame_len_max.min(FRAME_LEN_MAX);
-        let (sender, ring) = ReplaySender::load(&ports, frame_len_max, request.is_timed)?;
-        let failed = |source| EngineError::Syscall { call: "dup", ifname: device.name(), source };
-        let dispatcher_slot = DispatcherSlot::of(sender.attachable().map_err(failed)?)?;
-        let tx_slot = ThreadShared::default().claim()?;
-        Ok(Self { device, sender, ring, tx_slot, dispatcher_slot })
+        let queue = |_: &u32| -> Result<ReplayQueue, EngineError> {
+            let (sender, ring) = ReplaySender::load(&ports, frame_len_max, request.is_timed)?;
+            let failed = |source| EngineError::Syscall { call: "dup", ifname: device.name(), source };
+            let dispatcher_slot = DispatcherSlot::of(sender.attachable().map_err(failed)?)?;
+            Ok(ReplayQueue { sender, ring, dispatcher_slot })
+        };
+        let queues = request.cpus.iter().map(queue).collect::<Result<_, _>>()?;
+        // Whether the sent frames can be counted decides about the engine as well.
+        ThreadShared::default().claim()?;
+        Ok(Self { device, queues })
     }
 
     pub(super) fn run(
-        mut self,
+        self,
         request: &ReplayRequest,
         source: &mut dyn ReplaySource,
         stop: &AtomicBool,
     ) -> Result<ReplayResult, EngineError> {
-        while !self.dispatcher_slot.is_ready()? {
-            std::thread::sleep(PAUSE);
+        let (mut senders, mut rings, mut slots) = (Vec::new(), Vec::new(), Vec::new());
+        for queue in self.queues {
+            senders.push(queue.sender);
+            rings.push(queue.ring);
+            slots.push(queue.dispatcher_slot);
         }
-        let Self { device, sender, mut ring, tx_slot, dispatcher_slot: _slot } = self;
-        let state = RingState::default();
-        let due: Vec<AtomicU64> = (0..REPLAY_RECORDS).map(|_| AtomicU64::new(0)).collect();
-        let before = tx_slot.counts();
-        let mut result = ReplayResult::new(EngineKind::Xdp);
-        let (filled, filled_rest) = (&state, &due);
-        let made = std::thread::scope(|scope| {
+        for slot in &mut slots {
+            while !slot.is_ready()? {
+                std::thread::sleep(PAUSE);
+            }
+        }
+        let device = self.device;
+        let states: Vec<RingState> = senders.iter().map(|_| RingState::default()).collect();
+        let due_times = || (0..REPLAY_RECORDS).map(|_| AtomicU64::new(0)).collect();
+        let due: Vec<Vec<AtomicU64>> = senders.iter().map(|_| due_times()).collect();
+        let rings = rings.into_iter().zip(states.iter().zip(&due));
+        let rings: Vec<_> = rings.map(|(ring, (state, due))| FilledRing::new(ring, state, due)).collect();
+        let shared = SharedRun {
+            request,
+            is_prompt: device.is_kind("veth")?,
+            timeline: SharedTimeline::new(Arc::clone(&request.control)),
+            filler: FillerState::default(),
+            stop,
+            has_failed: AtomicBool::new(false),
+        };
+        let failed = |source| EngineError::Syscall { call: "clone", ifname: device.name(), source };
+        let queue = |number: usize| shared.queue(number, &senders[number], &states[number], &due[number]);
+        let queue = &queue;
+        let (made, ended) = std::thread::scope(|scope| {
+            let (run, filled) = (&shared, &mut *source);
             let filler = std::thread::Builder::new()
                 .name("replay-fill".to_owned())
-                .spawn_scoped(scope, move || fill(&mut ring, filled, filled_rest, source))
-                .map_err(|source| EngineError::Syscall { call: "clone", ifname: device.name(), source })?;
+                .spawn_scoped(scope, move || fill(rings, &run.filler, filled))
+                .map_err(failed)?;
             // After the start of the filler, which would inherit the CPU.
-            let pinned = host::pin_thread(request.cpu);
-            let mut progress = SendProgress::new(&state, &due, request);
-            let ended = pinned
-                .map_err(EngineError::from)
-                .and_then(|()| progress.send_all(&sender, &device, (&tx_slot, &before), stop));
-            state.close();
-            result.starved = progress.starved;
-            (result.pauses, result.paused_ns) = (progress.pauses, progress.paused_ns);
-            let first_ns = progress.first_ns.unwrap_or(progress.last_ns);
-            result.duration_ns = progress.last_ns.saturating_sub(first_ns).saturating_sub(progress.paused_ns);
-            match ended {
-                Ok(is_stopped) => result.is_stopped = is_stopped,
-                Err(error) => result.error = Some(error),
-            }
-            Ok::<u64, EngineError>(filler.join().expect("the source does not panic"))
+            let others: Result<Vec<_>, _> = (1..senders.len())
+                .map(|number| {
+                    let thread = std::thread::Builder::new().name(format!("replay-send-{number}"));
+                    thread.spawn_scoped(scope, move || queue(number)).map_err(failed)
+                })
+                .collect();
+            let others = others.inspect_err(|_| {
+                shared.fail();
+                shared.filler.close();
+            })?;
+            let started = shared.start(&states).inspect_err(|_| shared.fail());
+            let mut ended = vec![queue(0)];
+            ended[0].error = ended[0].error.take().or(started.err());
+            ended.extend(others.into_iter().map(|other| other.join().expect("a sender does not panic")));
+            shared.filler.close();
+            let made = filler.join().expect("the source does not panic");
+            Ok::<_, EngineError>((made, ended))
         })?;
-        let counters = sender.state();
-        let offered = counters.next;
-        result.burst = sorted(offered, &tx_slot.counts().since(&before));
-        result.burst.frame_bytes = counters.frame_bytes;
-        result.second = counters.second_port;
-        result.after_end = made - offered;
-        for (count, found) in result.late.iter_mut().zip(&counters.late) {
-            *count = *found;
+        if let ([queue], Some(loop_len)) = (&ended[..], states[0].loop_len()) {
+            source.repeated(queue.offered.saturating_sub(loop_len));
         }
-        if result.error.is_none() && result.burst.errors.is_serious() {
-            result.error = device.trouble(true)?.or(device.xdp_trouble()?);
+        let timeline = shared.timeline.at_end(SystemClock.now_ns());
+        joined(&device, &made, ended, (timeline.pauses, timeline.pause_sum_ns))
+    }
+}
+
+/// The result of all threads; the source gave `made` frames for each.
+fn joined(
+    device: &OutputDevice,
+    made: &[u64],
+    ended: Vec<QueueResult>,
+    (pauses, paused_ns): (u64, u64),
+) -> Result<ReplayResult, EngineError> {
+    let mut result = ReplayResult { pauses, paused_ns, ..ReplayResult::new(EngineKind::Xdp) };
+    let spans = || ended.iter().filter_map(|queue| queue.span_ns);
+    let first_ns = spans().map(|(first_ns, _)| first_ns).min().unwrap_or(0);
+    let last_ns = spans().map(|(_, last_ns)| last_ns).max().unwrap_or(0);
+    result.duration_ns = last_ns.saturating_sub(first_ns).saturating_sub(paused_ns);
+    for (queue, made) in ended.into_iter().zip(made) {
+        result.burst.add(&queue.burst);
+        result.offered.push(queue.offered - queue.second);
+        result.second += queue.second;
+        result.after_end += made.saturating_sub(queue.offered);
+        result.starved += queue.starved;
+        result.late.iter_mut().zip(&queue.late).for_each(|(count, found)| *count += found);
+        result.first_late_ns = [result.first_late_ns, queue.first_late_ns].into_iter().flatten().min();
+        result.is_stopped |= queue.is_stopped;
+        result.error = result.error.or(queue.error);
+    }
+    if result.error.is_none() && result.burst.errors.is_serious() {
+        result.error = device.trouble(true)?.or(device.xdp_trouble()?);
+    }
+    Ok(result)
+}
+
+impl SharedRun<'_> {
+    /// Sets the start once the first frames are there.
+    ///
+    /// # Errors
+    /// The requested time has passed.
+    fn start(&self, states: &[RingState]) -> Result<(), EngineError> {
+        let is_empty = |state: &RingState| state.head() == (0, false);
+        while states.iter().all(is_empty) && !self.is_over() {
+            std::thread::sleep(PAUSE);
+        }
+        if let Some(start_ns) = self.request.start_ns(&SystemClock, self.stop)? {
+            self.timeline.start(start_ns);
+        }
+        Ok(())
+    }
+
+    fn fail(&self) {
+        self.has_failed.store(true, Relaxed);
+    }
+
+    fn is_over(&self) -> bool {
+        is_stopped(self.stop) || self.has_failed.load(Relaxed)
+    }
+
+    /// Sends the frames of one ring on the calling thread.
+    fn queue(
+        &self,
+        number: usize,
+        sender: &ReplaySender,
+        state: &RingState,
+        due: &[AtomicU64],
+    ) -> QueueResult {
+        self.try_queue(number, sender, state, due).unwrap_or_else(|error| {
+            self.fail();
+            QueueResult { error: Some(error), offered: sender.handled(), ..QueueResult::default() }
+        })
+    }
+
+    fn try_queue(
+        &self,
+        number: usize,
+        sender: &ReplaySender,
+        state: &RingState,
+        due: &[AtomicU64],
+    ) -> Result<QueueResult, EngineError> {
+        host::pin_thread(self.request.cpus[number])?;
+        let tx_slot = ThreadShared::default().claim()?;
+        while !self.timeline.is_started() && !self.is_over() {
+            std::thread::sleep(PAUSE);
+        }
+        let before = tx_slot.counts();
+        let total = || {
+            let answers = sorted(sender.handled(), &tx_slot.counts().since(&before));
+            Burst { frame_bytes: sender.frame_bytes(), ..answers }
+        };
+        let timeline = OwnTimeline::new(&self.timeline);
+        let mut run = QueueRun {
+            shared: self,
+            number,
+            device: OutputDevice::new(Stack::here()?, &self.request.ifname)?,
+            sender,
+            state,
+            due,
+            timeline,
+            mem_ids: MemIdThrottle::new(self.is_prompt),
+            starved: 0,
+            starved_ns: None,
+            span_ns: None,
+            first_late_ns: None,
+            is_repeating: false,
+            check_ns: 0,
+            accepted: 0,
+        };
+        let ended = run.send_all(&total);
+        let counters = sender.state();
+        let mut result = QueueResult {
+            burst: total(),
+            offered: counters.next,
+            second: counters.second_port,
+            late: counters.late.to_vec(),
+            starved: run.starved,
+            span_ns: run.span_ns,
+            first_late_ns: run.first_late_ns,
+            ..QueueResult::default()
+        };
+        match ended {
+            Ok(is_stopped) => result.is_stopped = is_stopped,
+            Err(error) => {
+                self.fail();
+                result.error = Some(error);
+            }
         }
         Ok(result)
     }
 }
 
-impl<'a> SendProgress<'a> {
-    fn new(state: &'a RingState, due: &'a [AtomicU64], request: &'a ReplayRequest) -> Self {
-        Self {
-            state,
-            due,
-            request,
-            start_ns: 0,
-            starved: 0,
-            starved_ns: None,
-            pauses: 0,
-            paused_ns: 0,
-            first_ns: None,
-            last_ns: 0,
-            check_ns: 0,
-            accepted: 0,
-        }
-    }
-
-    /// Sends until the source is over; true if a stop ended it.
-    fn send_all(
-        &mut self,
-        sender: &ReplaySender,
-        device: &OutputDevice,
-        (tx_slot, before): (&TxSlot, &TxCounts),
-        stop: &AtomicBool,
-    ) -> Result<bool, EngineError> {
+impl QueueRun<'_> {
+    /// Sends until the source is over; true if a stop ended it. `total` has what the driver
+    /// answered.
+    fn send_all(&mut self, total: &impl Fn() -> Burst) -> Result<bool, EngineError> {
         let clock = HybridClock::default();
-        // The first frames are there before the clock starts.
-        while self.state.head() == (0, false) && !is_stopped(stop) {
-            std::thread::sleep(PAUSE);
+        let request = self.shared.request;
+        let start_ns = self.timeline.now(clock.now_ns()).clock_ns(0);
+        let waits = request.start_at.is_some() && !request.is_timed;
+        if waits && !wait_until(&clock, start_ns, self.shared.stop) {
+            return Ok(true);
         }
-        self.start_ns = clock.now_ns() + START_DELAY_NS;
-        sender.set_start_ns(self.start_ns);
         loop {
-            if is_stopped(stop) {
+            if self.shared.is_over() {
                 return Ok(true);
             }
-            if self.request.is_paused() {
-                self.pauses += 1;
-                let paused_ns = self.request.pause_ns(&clock, stop);
-                self.paused_ns += paused_ns;
-                self.start_ns += paused_ns;
-                sender.set_start_ns(self.start_ns);
+            if self.timeline.wait_for_resume(&clock, self.shared.stop) {
                 continue;
             }
             let now_ns = clock.now_ns();
-            let duration_ns = self.request.duration_ns;
-            if duration_ns > 0 && now_ns >= self.start_ns.saturating_add(duration_ns) {
+            // The duration does not contain pauses.
+            let pause_sum_ns = self.timeline.now(now_ns).pause_sum_ns;
+            if request.duration_ns > 0
+                && now_ns >= start_ns.saturating_add(request.duration_ns + pause_sum_ns)
+            {
                 return Ok(false);
             }
-            let sent = sender.handled();
+            let sent = self.sender.handled();
             let (head, is_over) = self.state.head();
             if head == sent && is_over {
                 return Ok(false);
@@ -198,43 +363,64 @@ impl<'a> SendProgress<'a> {
                 std::thread::sleep(PAUSE);
                 continue;
             }
-            let (frames, batch) = match self.request.is_timed {
+            self.begin_repeating();
+            let (frames, batch) = match request.is_timed {
                 true => match self.timed_call(sent, head, now_ns, &clock) {
                     Some(call) => call,
                     None => continue,
                 },
                 false => ((head - sent).min(CALL_FRAMES_MAX), BATCH_DEFAULT),
             };
-            self.check(device, tx_slot, now_ns)?;
-            self.first_ns.get_or_insert_with(|| clock.now_ns());
-            let ran = sender.run_live(frames as u32, batch.min(frames as u32));
-            let handled = sender.handled();
+            // The first frame goes alone, so that its time is known.
+            let (frames, batch) = if self.first_late_ns.is_none() { (1, 1) } else { (frames, batch) };
+            self.check(total, now_ns)?;
+            let called_ns = self.mem_ids.wait(&clock);
+            let (first_ns, _) = *self.span_ns.get_or_insert((called_ns, called_ns));
+            let ran = self.sender.run_live(frames as u32, batch.min(frames as u32));
+            let handled = self.sender.handled();
             self.state.free(handled);
-            self.last_ns = SystemClock.now_ns();
-            let total = sorted(handled, &tx_slot.counts().since(before));
-            self.request.progress.set(&total, self.starved);
-            if let Err(source) = ran
-                && handled == sent
-            {
-                let ifname = device.name();
-                return Err(EngineError::Syscall { call: "bpf(BPF_PROG_RUN)", ifname, source });
+            let ended_ns = SystemClock.now_ns();
+            self.span_ns = Some((first_ns, ended_ns));
+            if handled > 0 {
+                self.first_late_ns.get_or_insert(ended_ns.saturating_sub(start_ns));
             }
+            request.progress.set(self.number, &total());
+            match ran {
+                Ok(()) => self.mem_ids.succeeded(),
+                // The next call reports what keeps these frames from being sent.
+                Err(_) if handled > sent => {}
+                Err(source) => self.refused(source)?,
+            }
+        }
+    }
+
+    /// The kernel accepted none of the frames of a call. Pauses if other calls have all memory ids.
+    fn refused(&mut self, source: io::Error) -> Result<(), EngineError> {
+        let ifname = self.device.name();
+        match source.raw_os_error() {
+            Some(libc::ENOSPC) => self.mem_ids.exhausted(&SystemClock, &ifname),
+            _ => Err(EngineError::Syscall { call: "bpf(BPF_PROG_RUN)", ifname, source }),
+        }
+    }
+
+    /// The program begins again behind the last frame of a ring that keeps its frames.
+    fn begin_repeating(&mut self) {
+        if let Some(loop_len) = self.state.loop_len().filter(|_| !self.is_repeating) {
+            self.sender.set_loop_len(loop_len as u32);
+            self.is_repeating = true;
         }
     }
 
     /// True if a call has to wait for the filler, which has `frames` complete frames.
     fn is_starved(&mut self, frames: u64, now_ns: u64) -> bool {
-        let wanted = if self.request.is_timed { 1 } else { GATHER_FRAMES };
+        let wanted = if self.shared.request.is_timed { 1 } else { GATHER_FRAMES };
         if frames >= wanted {
             self.starved_ns = None;
-            if frames >= GATHER_FRAMES {
-                self.state.set_starved(false);
-            }
             return false;
         }
-        if self.starved_ns.is_none() {
+        if self.starved_ns.is_none() && !self.shared.filler.is_blocked() {
             self.starved += 1;
-            self.state.set_starved(true);
+            self.shared.request.progress.add_starved();
         }
         let since_ns = *self.starved_ns.get_or_insert(now_ns);
         let has_waited = now_ns - since_ns >= GATHER_NS;
@@ -246,26 +432,34 @@ impl<'a> SendProgress<'a> {
 
     /// Ends the run if the driver accepted no frame since the last check because the device cannot
     /// send any more.
-    fn check(&mut self, device: &OutputDevice, tx_slot: &TxSlot, now_ns: u64) -> Result<(), EngineError> {
+    fn check(&mut self, total: &impl Fn() -> Burst, now_ns: u64) -> Result<(), EngineError> {
         if now_ns < self.check_ns {
             return Ok(());
         }
         self.check_ns = now_ns + CHECK_NS;
-        let accepted = tx_slot.counts().sent;
+        let accepted = total().sent;
         let has_stalled = std::mem::replace(&mut self.accepted, accepted) == accepted;
-        let trouble = if has_stalled { device.trouble(true)? } else { None };
+        let trouble = if has_stalled { self.device.trouble(true)? } else { None };
         trouble.map_or(Ok(()), Err)
     }
 
     /// Frames and batch of the next call; `None` after a wait, which may have ended early.
-    fn timed_call(&self, sent: u64, head: u64, now_ns: u64, clock: &HybridClock) -> Option<(u64, u32)> {
-        let due_ns = |number: u64| self.start_ns + self.due[(number % REPLAY_RECORDS) as usize].load(Relaxed);
+    fn timed_call(&mut self, sent: u64, head: u64, now_ns: u64, clock: &HybridClock) -> Option<(u64, u32)> {
+        let due = |number: u64| self.due[(number % REPLAY_RECORDS) as usize].load(Relaxed);
+        let timeline = self.timeline.now(now_ns);
+        let due_ns = |number: u64| timeline.clock_ns(due(number));
         let first_ns = due_ns(sent);
-        let lead_ns = if self.first_ns.is_none() { LEAD_FIRST_NS } else { LEAD_NS };
+        let lead_ns = if self.span_ns.is_none() { LEAD_FIRST_NS } else { LEAD_NS };
         if first_ns > now_ns + lead_ns {
             clock.wait_until(first_ns - lead_ns);
             return None;
         }
+        let times = ReplayTimes {
+            clock_ns: first_ns,
+            due_ns: due(sent),
+            scale: timeline.scale(ReplayTimes::SCALE_BITS),
+        };
+        self.sender.set_times(times);
         let frames = sent..head.min(sent + CALL_FRAMES_MAX);
         let overdue = frames.clone().take_while(|number| due_ns(*number) <= now_ns).count() as u64;
         if overdue >= OVERDUE_BATCH_MIN {

@@ -4,15 +4,15 @@
 //! one when no slot is free. Otherwise a call with several frames takes a free slot and returns it,
 //! which is two RCU grace periods (24 ms each). So each program is attached to the loopback device
 //! of an empty namespace, which keeps its slot. While there are runs without a slot, the slots of
-//! finished runs stay taken.
+//! finished runs stay taken. The streams of a thread share one program (`attachment.rs`).
 //!
 //! A call with one frame does not use the dispatcher, so a run sends single frames until its
 //! program is attached. Attaching waits for RCU and holds the RTNL lock. One thread does it for all
 //! runs, when no engine is being built, and only for runs that send several frames at once.
 
 use crate::EngineError;
+use bpf::Attachable;
 use bpf::xdp::XdpLink;
-use bpf::{Attachable, Sender};
 use host::Netns;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -41,8 +41,7 @@ struct Attaching {
     attached: OnceLock<Result<(), String>>,
 }
 
-/// Keeps the dispatcher slot of the program of one engine, from the first burst of several frames
-/// on.
+/// Keeps the dispatcher slot of a program, from the first burst of several frames on.
 #[derive(Debug)]
 pub(crate) struct DispatcherSlot {
     /// Until it is passed to the attaching thread.
@@ -52,15 +51,6 @@ pub(crate) struct DispatcherSlot {
 }
 
 impl DispatcherSlot {
-    /// For the program of `sender`, which is not attached yet.
-    ///
-    /// # Errors
-    /// When this process cannot create namespaces or has no file descriptors left.
-    pub(super) fn new(sender: &Sender) -> Result<Self, EngineError> {
-        let failed = |source| EngineError::Syscall { call: "dup", ifname: "a program".to_owned(), source };
-        Self::of(sender.attachable().map_err(failed)?)
-    }
-
     /// For a program that is not attached yet.
     ///
     /// # Errors

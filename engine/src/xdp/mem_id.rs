@@ -20,7 +20,7 @@ const TIMEOUT_NS: u64 = 1_900_000_000;
 
 /// Throttle of one engine.
 #[derive(Debug)]
-pub(super) struct MemIdThrottle {
+pub(crate) struct MemIdThrottle {
     gap_ns: u64,
     next_ns: u64,
     /// Time since which there is no id.
@@ -29,12 +29,12 @@ pub(super) struct MemIdThrottle {
 
 impl MemIdThrottle {
     /// `is_prompt`: pages usually return within the call, as with a veth.
-    pub(super) fn new(is_prompt: bool) -> Self {
+    pub(crate) fn new(is_prompt: bool) -> Self {
         Self { gap_ns: if is_prompt { 0 } else { GAP_NS }, next_ns: 0, without_ns: None }
     }
 
     /// Waits until the next call is allowed; returns the time.
-    pub(super) fn wait(&mut self, clock: &dyn Clock) -> u64 {
+    pub(crate) fn wait(&mut self, clock: &dyn Clock) -> u64 {
         clock.wait_until(self.next_ns);
         let now_ns = clock.now_ns();
         self.next_ns = now_ns + self.gap_ns;
@@ -42,7 +42,7 @@ impl MemIdThrottle {
     }
 
     /// A call succeeded.
-    pub(super) fn succeeded(&mut self) {
+    pub(crate) fn succeeded(&mut self) {
         self.without_ns = None;
     }
 
@@ -50,7 +50,7 @@ impl MemIdThrottle {
     ///
     /// # Errors
     /// After the timeout.
-    pub(super) fn exhausted(&mut self, clock: &dyn Clock, ifname: &str) -> Result<(), EngineError> {
+    pub(crate) fn exhausted(&mut self, clock: &dyn Clock, ifname: &str) -> Result<(), EngineError> {
         self.gap_ns = GAP_CAREFUL_NS;
         let now_ns = clock.now_ns();
         if now_ns - *self.without_ns.get_or_insert(now_ns) > TIMEOUT_NS {

@@ -4,6 +4,7 @@
 //! Accepted frames are read from the transmit statistics. The return value of `BPF_PROG_RUN`
 //! includes frames that a device dropped.
 
+mod attachment;
 mod dispatcher;
 mod mem_id;
 mod slow_calls;
@@ -13,13 +14,15 @@ use crate::device::OutputDevice;
 use crate::dummy_program::DummyProgram;
 use crate::engine::{Burst, Engine, Errors};
 use crate::engine_kind::EngineKind;
-use crate::requirements::{BuildOptions, QueueMap, TxOptions};
+use crate::requirements::{BuildOptions, QueueMap, Requirements, TxOptions};
 use crate::{EngineError, SystemClock, translate, translate_general};
+use attachment::SharedAttachment;
+pub(crate) use attachment::SharedProgram;
 use bpf::{Sender, TxCounts, TxSlot};
 pub(crate) use dispatcher::{AttachPause, DispatcherSlot};
-use mem_id::MemIdThrottle;
+pub(crate) use mem_id::MemIdThrottle;
 use packet::{Cursor, Plan, XmitMode};
-use slow_calls::{SlowCalls, sleeps_of_this_thread};
+use std::cell::RefCell;
 use std::io;
 use std::num::NonZeroU32;
 use std::rc::Rc;
@@ -52,40 +55,40 @@ pub(crate) struct XdpEngine {
     /// The kernel reports that the driver accepts frames.
     is_capability_known: bool,
     mem_ids: MemIdThrottle,
-    slow_calls: SlowCalls,
-    /// More than one if the first got no dispatcher slot. They are dropped together: detaching the
-    /// first alone would free the slot of the second, because the kernel counts attachments per
-    /// program.
-    dispatcher_slots: Vec<DispatcherSlot>,
+    attachment: Rc<RefCell<SharedAttachment>>,
     /// Lets the driver accept the frames, if it needs an attached program.
     dummy_program: Option<DummyProgram>,
 }
 
 impl XdpEngine {
-    /// Loads the program for `plan`. The calling thread is in the namespace of the device, has the
-    /// transmit slot, and sends the frames.
+    /// Loads the program of a run, which is called through `shared_program` if there is one. The
+    /// calling thread is in the namespace of the device, has the transmit slot, and sends the
+    /// frames.
     ///
     /// # Errors
     /// When this engine does not support the plan, the device would drop the frames, or the kernel
     /// rejects the program.
     pub(crate) fn new(
         device: OutputDevice,
-        mode: XmitMode,
-        plan: &Plan,
-        cursor: Cursor,
+        need: &Requirements<'_>,
         options: &BuildOptions,
+        shared_program: Option<&mut SharedProgram>,
         tx_slot: impl FnOnce() -> Result<Rc<TxSlot>, EngineError>,
         dummy_program: Option<DummyProgram>,
     ) -> Result<Self, EngineError> {
-        let receive = mode == XmitMode::NetifReceive;
-        check_ability(plan, mode, options)?;
+        let (plan, cursor) = (need.plan, need.cursor.clone());
+        let receive = need.mode == XmitMode::NetifReceive;
+        check_ability(plan, need.mode, options)?;
         if let Some(trouble) = trouble(&device, !receive)? {
             return Err(trouble);
         }
         let is_capability_known = device.reports_xdp()?;
         let mem_ids = MemIdThrottle::new(receive || device.is_kind("veth")?);
-        let sender = load(plan, &cursor, device.ifindex(), receive)?;
-        let pin = DispatcherSlot::new(&sender)?;
+        let mut sender = load(plan, &cursor, device.ifindex(), receive)?;
+        let attachment = match shared_program {
+            Some(shared) => shared.add(&mut sender)?,
+            None => SharedAttachment::own(&sender)?,
+        };
         let tx_slot = if receive { None } else { Some(tx_slot()?) };
         Ok(Self {
             device,
@@ -98,8 +101,7 @@ impl XdpEngine {
             clock_sharing: 1,
             is_capability_known,
             mem_ids,
-            slow_calls: SlowCalls::default(),
-            dispatcher_slots: vec![pin],
+            attachment,
             dummy_program,
         })
     }
@@ -124,18 +126,9 @@ impl XdpEngine {
         }
     }
 
-    /// Attaches the program again if its calls wait for the dispatcher, because a slot became free
-    /// since the first time.
-    fn check_for_slow_calls(&mut self, started_ns: u64, ended_ns: u64) {
-        if self.slow_calls.add(started_ns, ended_ns, sleeps_of_this_thread) {
-            // If the kernel rejects it, the run stays slow, and the next slow calls retry it.
-            self.dispatcher_slots.extend(DispatcherSlot::new(&self.sender));
-        }
-    }
-
-    /// True once its program is attached, if it has to be.
-    fn is_attached(&mut self) -> Result<bool, EngineError> {
-        self.dispatcher_slots.last_mut().map_or(Ok(true), DispatcherSlot::is_ready)
+    /// True once the program that is called is attached, if it has to be.
+    fn is_attached(&self) -> Result<bool, EngineError> {
+        self.attachment.borrow_mut().is_ready()
     }
 
     fn tx_counts(&self) -> Option<TxCounts> {
@@ -213,7 +206,7 @@ impl Engine for XdpEngine {
         self.sender.state().set_clock(clock.wall_ns().wrapping_sub(clock.now_ns()), self.clock_sharing);
         let called_ns = self.mem_ids.wait(&clock);
         let ran = self.sender.run_live(&self.page, frames, self.batch.min(frames));
-        self.check_for_slow_calls(called_ns, clock.now_ns());
+        self.attachment.borrow_mut().add_call(called_ns, clock.now_ns());
         assert_eq!(self.sender.state().malformed(), 0, "a live frame came without the requested memory");
         let offered = self.sender.state().offered() - offered;
         match ran {
@@ -257,7 +250,7 @@ impl Engine for XdpEngine {
     fn note(&self) -> Option<String> {
         let text = "the XDP dispatcher of the kernel (48 programs) was full when the run began, and calls took 24 ms and more \
                     each when a slot became free, until the program was attached again";
-        (self.dispatcher_slots.len() > 1).then(|| text.to_owned())
+        self.attachment.borrow().was_attached_again().then(|| text.to_owned())
     }
 
     fn is_ready(&mut self) -> bool {

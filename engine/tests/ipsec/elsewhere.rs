@@ -8,7 +8,7 @@ use vm::Small;
 /// The oldest: the case `candidates` shows what is done where a kernel cannot do everything.
 const KERNEL: &str = "6.1";
 /// It takes some 20 seconds when it has a processor for itself.
-const TIMEOUT: Duration = Duration::from_secs(400);
+const SILENCE: Duration = Duration::from_secs(400);
 /// Those that ESP, AH and the wire need; the kernel has the others built in.
 const WANTED_MODULES: &[&str] = &[
     "ah4",
@@ -36,7 +36,7 @@ const WANTED_MODULES: &[&str] = &[
 pub(crate) fn run() -> Result<HashMap<String, Option<String>>, String> {
     let init = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let machine =
-        Small { kernel: KERNEL, init: &init, programs: &["ip"], modules: WANTED_MODULES, timeout: TIMEOUT };
+        Small { kernel: KERNEL, init: &init, programs: &["ip"], modules: WANTED_MODULES, silence: SILENCE };
     Ok(read(&machine.run().map_err(|error| format!("{error:#}"))?))
 }
 

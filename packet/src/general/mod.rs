@@ -4,6 +4,7 @@
 //! constant part, computed once, and the bytes that a frame adds to it. The same prepared numbers
 //! drive [`GeneralPlan::emit`] and the BPF programs (`bpf/src/bpf/general.h`).
 
+mod mark;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
 mod spec;
@@ -11,6 +12,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
+pub use mark::{FrameMark, MARK_LEN, MarkCount};
 pub use spec::{ChecksumField, Field, FieldMode, FrameSpec, PseudoHeader, SumKind, read_bits, write_bits};
 pub use sums::{SumPlan, SumSource};
 
@@ -70,12 +72,7 @@ impl PacketPlan {
 impl GeneralPlan {
     /// Prepares packets. Without packets, it yields no frames.
     pub fn new(specs: &[FrameSpec], order: PacketOrder) -> Self {
-        let mut field_count = 0;
-        let first_state = |spec: &FrameSpec| {
-            field_count += spec.fields.len();
-            field_count - spec.fields.len()
-        };
-        Self::of(specs, order, first_state)
+        Self::of_packet_lengths(specs, specs.len(), order)
     }
 
     /// Prepares packets that are one flow in different lengths: they share the states of their
@@ -84,21 +81,35 @@ impl GeneralPlan {
     /// # Panics
     /// When packets differ in the modes of their fields.
     pub fn of_lengths(specs: &[FrameSpec], order: PacketOrder) -> Self {
-        let modes =
-            |spec: &'_ FrameSpec| spec.fields.iter().map(|field| field.mode.clone()).collect::<Vec<_>>();
-        let is_same = |pair: &[FrameSpec]| modes(&pair[0]) == modes(&pair[1]);
-        assert!(specs.windows(2).all(is_same), "packets that share their states have the same fields");
-        Self::of(specs, order, |_| 0)
+        Self::of_packet_lengths(specs, 1, order)
     }
 
-    fn of(specs: &[FrameSpec], order: PacketOrder, mut first_state: impl FnMut(&FrameSpec) -> usize) -> Self {
-        let packets = specs.iter().map(|spec| PacketPlan {
-            template: spec.template.clone(),
-            fields: spec.fields.clone(),
-            sums: SumPlan::of(spec),
-            first_state: first_state(spec),
+    /// Prepares `packet_count` packets in several lengths: all packets in the first length, then in
+    /// the next one. A packet has the same states in all lengths.
+    ///
+    /// # Panics
+    /// When the lengths of a packet differ in the modes of their fields.
+    pub fn of_packet_lengths(specs: &[FrameSpec], packet_count: usize, order: PacketOrder) -> Self {
+        let modes = |spec: &FrameSpec| spec.fields.iter().map(|field| field.mode.clone()).collect::<Vec<_>>();
+        let first: Vec<_> = specs.iter().take(packet_count).map(modes).collect();
+        let mut field_count = 0;
+        let first_state = first.iter().map(|modes| {
+            field_count += modes.len();
+            field_count - modes.len()
         });
-        let packets: Vec<PacketPlan> = packets.collect();
+        let first_state: Vec<usize> = first_state.collect();
+        let prepare = |(index, spec): (usize, &FrameSpec)| {
+            let number = index % packet_count;
+            assert_eq!(modes(spec), first[number], "packets that share their states have the same fields");
+            PacketPlan {
+                template: spec.first_template(),
+                fields: spec.fields.clone(),
+                // Nothing moves the checksums of a packet without fields: its template has them.
+                sums: if spec.fields.is_empty() { Vec::new() } else { SumPlan::of(spec) },
+                first_state: first_state[number],
+            }
+        };
+        let packets: Vec<PacketPlan> = specs.iter().enumerate().map(prepare).collect();
         let frame_len_max = packets.iter().map(|packet| packet.template.len()).max().unwrap_or(0);
         Self { packets, order, frame_len_max }
     }

@@ -33,7 +33,7 @@ pub fn frame_spec(rng: &mut Rng, len_max: usize) -> FrameSpec {
     let template = (0..len).map(|_| rng.next_u32() as u8).collect();
     let fields = (0..rng.below(6)).map(|_| field(rng, len)).collect::<Vec<_>>();
     let checksums = (0..rng.below(4)).filter_map(|_| checksum(rng, len)).collect();
-    FrameSpec { template, fields, checksums, cpus: None }
+    FrameSpec { template, fields, checksums, ..FrameSpec::default() }
 }
 
 fn below(rng: &mut Rng, bound: usize) -> usize {

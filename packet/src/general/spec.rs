@@ -11,8 +11,10 @@ pub struct FrameSpec {
     pub template: Vec<u8>,
     /// Applied in order, once per frame of this packet.
     pub fields: Vec<Field>,
-    /// Computed in order after the fields. Empty if no frame changes: then `template` has them.
+    /// Computed in order after the fields.
     pub checksums: Vec<ChecksumField>,
+    /// First byte behind the headers that the description of the packet names; 0 if it names none.
+    pub payload_at: usize,
     /// The CPUs that send this packet; all if `None`.
     pub cpus: Option<RangeInclusive<u32>>,
 }
@@ -79,6 +81,17 @@ pub enum FieldMode {
     },
 }
 
+impl FrameSpec {
+    /// The template; with its checksums if no frame changes.
+    pub(super) fn first_template(&self) -> Vec<u8> {
+        let mut template = self.template.clone();
+        if self.fields.is_empty() {
+            self.checksums.iter().for_each(|checksum| checksum.write(&mut template));
+        }
+        template
+    }
+}
+
 impl FieldMode {
     /// The state before the first frame: a value, or an index into the list.
     pub fn start(&self) -> u64 {
@@ -126,6 +139,15 @@ fn random_below(rng: &mut Rng, bound: u64) -> u64 {
 }
 
 impl Field {
+    /// Takes the bytes of `range` out of the mask.
+    pub(super) fn spare(&mut self, range: Range<usize>) {
+        for (index, byte) in (self.offset..self.offset + self.width).enumerate() {
+            if range.contains(&byte) {
+                self.mask &= !(0xff << (8 * (self.width - 1 - index)));
+            }
+        }
+    }
+
     /// Writes `value` into the bits of the field.
     pub fn write(&self, frame: &mut [u8], value: u64) {
         write_bits(&mut frame[self.offset..self.offset + self.width], self.mask, value << self.shift);

@@ -98,8 +98,8 @@ fn constant_bytes_are_added_once_and_moving_ones_per_frame() {
         kind: SumKind::Udp,
         is_wrong: false,
     };
-    let spec =
-        FrameSpec { template: vec![0x11; 10], fields: vec![field], checksums: vec![checksum], cpus: None };
+    let (fields, checksums) = (vec![field], vec![checksum]);
+    let spec = FrameSpec { template: vec![0x11; 10], fields, checksums, ..FrameSpec::default() };
     let [sum] = &SumPlan::of(&spec)[..] else { panic!("one checksum") };
     assert_eq!(sum.base, 0x1100 + 0x0011);
     let sources: Vec<_> = sum.sources.iter().map(|from| (from.offset, from.width, from.is_odd)).collect();

@@ -58,7 +58,7 @@ fn passed(request: &TrialRequest, cap: u64) -> TrialResult {
 }
 
 fn shape(size: u64, flows: u64) -> TrafficShape {
-    TrafficShape { frame_size: Some(size), flows: Some(flows) }
+    TrafficShape { frame_size: Some(size), flows: Some(flows), ..TrafficShape::default() }
 }
 
 /// A quick search of one size.
@@ -160,6 +160,12 @@ fn size_record(size: u64) -> SizeRecord {
             implied_buffer_ns: 840_000,
             corrected_buffer_ns: 490_000,
         }),
-        recovery: Some(RecoverySummary { tests: 5, mean_ns: 200_000_000, min_ns: 1, max_ns: 300_000_000 }),
+        recovery: Some(RecoverySummary {
+            tests: 5,
+            mean_ns: 200_000_000,
+            min_ns: 1,
+            max_ns: 300_000_000,
+            unrecovered: 0,
+        }),
     }
 }

@@ -19,6 +19,14 @@ pub(super) const CASES: &[Case] = &[
         run: measure_pktgen,
     },
     Case {
+        name: "analyze_pktgen",
+        what: "a capture of 5,000 frames of the kernel's pktgen has one flow, none lost, each in order",
+        modules: &["pktgen"],
+        devices: &[],
+        machine: MachineType::Common,
+        run: analyze_pktgen,
+    },
+    Case {
         name: "measure_signatures",
         what: "each level of the signature by each engine is measured: none lost, the end is announced",
         modules: &[],
@@ -74,6 +82,34 @@ fn measure_pktgen(finding: &mut CaseReport) -> Result<()> {
     check(&receipt, 1)?;
     ensure!(receipt["latency"]["stamped"] == FRAMES, "{receipt}");
     finding.note("pktgen", "measured");
+    Ok(())
+}
+
+fn analyze_pktgen(finding: &mut CaseReport) -> Result<()> {
+    const FRAMES: u64 = 5000;
+    let _pair = Pair::new("on")?;
+    load("pktgen", "")?;
+    let text = sh(&format!(
+        "rm -f /tmp/said
+         wirerate capture rx0 --netns rx --mode drop --count {FRAMES} -w /tmp/k.pcapng >/tmp/said 2>&1 &
+         pid=$!
+         for i in $(seq 600); do grep -q capturing /tmp/said && break; sleep 0.1; done
+         ip netns exec tx sh -ec 'cd /proc/net/pktgen
+             echo add_device tx0 > kpktgend_1
+             echo count {FRAMES} > tx0; echo pkt_size 60 > tx0; echo delay 100000 > tx0
+             echo dst 198.18.0.2 > tx0; echo dst_mac 02:00:00:00:00:02 > tx0
+             echo start > pgctrl'
+         wait $pid
+         wirerate analyze /tmp/k.pcapng --sent {FRAMES} --expect lost=0 --json"
+    ))?;
+    unload("pktgen")?;
+    let line = text.lines().find(|line| line.contains("wirerate.measure/1")).unwrap_or_default();
+    let analysis: Value = serde_json::from_str(line).with_context(|| text.clone())?;
+    let wanted = [("unique", FRAMES), ("duplicate", 0), ("reordered", 0), ("flows", 1), ("stamped", FRAMES)];
+    for (name, count) in wanted {
+        ensure!(analysis[name] == count, "{name} is not {count}: {analysis}");
+    }
+    finding.note("pktgen", "analyzed");
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 mod engines;
 mod measure;
+mod netem;
 mod nics;
 pub mod oracle;
 mod queues;
@@ -113,6 +114,7 @@ pub fn all() -> Vec<&'static Case> {
     [
         engines::CASES,
         measure::CASES,
+        netem::CASES,
         wireless::CASES,
         nics::CASES,
         queues::CASES,

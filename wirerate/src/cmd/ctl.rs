@@ -1,4 +1,4 @@
-//! `wirerate ctl DEV COMMAND`: commands to a running capture.
+//! `wirerate ctl DEV COMMAND`: commands to a running capture or replay.
 
 use crate::out;
 use crate::outcome::{Failure, Outcome};
@@ -8,10 +8,11 @@ use host::Netns;
 /// Arguments of `wirerate ctl`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Device of the capture
+    /// Device of the capture or replay
     #[arg(value_name = "DEV")]
     pub device: String,
-    /// `mode mirror`, `mode drop`, `stats` (one line of JSON, docs/json.md) or `stop`
+    /// To a capture: `mode mirror`, `mode drop`, `stats` (one line of JSON, docs/json.md), `stop`;
+    /// to a replay: `pause`, `resume`, `speed X` (times the speed that it began with)
     #[arg(value_name = "COMMAND", required = true)]
     pub command: Vec<String>,
     /// Network namespace of the device
@@ -24,12 +25,13 @@ pub struct Args {
 /// # Errors
 /// Bad usage for an unknown command; refused if no capture runs there or if it rejects the command.
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
-    let act = || format!("send `{}` to the capture on {}", args.command.join(" "), args.device);
+    let act = || format!("send `{}` to {}", args.command.join(" "), args.device);
     let command: ControlCommand =
         args.command.join(" ").parse().map_err(|why| reversed(args, Failure::usage(act(), why)))?;
     let netns = args.netns.as_deref().map_or_else(Netns::current, Netns::named);
     let netns = netns.map_err(|why| Failure::host(act(), why))?;
-    let answer = control::send(&netns, &args.device, command).map_err(|why| failure(args, act(), why))?;
+    let answer = control::send(&netns, &args.device, command);
+    let answer = answer.map_err(|why| failure(args, act(), command, why))?;
     if !answer.is_empty() {
         out::text(&format!("{answer}\n"))?;
     }
@@ -40,7 +42,9 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
 fn reversed(args: &Args, refused: Failure) -> Failure {
     let (device, words) = match &args.command[..] {
         [device] => (device, args.device.clone()),
-        [mode, device] if args.device == "mode" => (device, format!("mode {mode}")),
+        [value, device] if ["mode", "speed"].contains(&args.device.as_str()) => {
+            (device, format!("{} {value}", args.device))
+        }
         _ => return refused.try_this("wirerate ctl --help"),
     };
     let netns = args.netns.iter().map(|netns| format!(" --netns {netns}")).collect::<String>();
@@ -50,17 +54,17 @@ fn reversed(args: &Args, refused: Failure) -> Failure {
     }
 }
 
-fn failure(args: &Args, act: String, why: ControlError) -> Failure {
-    let has_no_capture = matches!(why, ControlError::NoCapture { .. });
+fn failure(args: &Args, act: String, command: ControlCommand, why: ControlError) -> Failure {
+    let is_not_running = matches!(why, ControlError::NotRunning { .. });
     let is_denied = matches!(why, ControlError::Denied { .. });
     let failure = Failure::refused(act, why);
     if is_denied {
-        return failure.try_this("the same as root, or as the user who started the capture");
+        return failure.try_this("the same as root, or as the user who started it");
     }
     match &args.netns {
-        _ if !has_no_capture => failure,
+        _ if !is_not_running => failure,
         None => failure.try_this("--netns NAME if the device is in another namespace"),
-        Some(_) => failure.try_this(format!("ls {}", control::FOLDER)),
+        Some(_) => failure.try_this(format!("ls {}", command.target().folder().display())),
     }
 }
 
@@ -74,7 +78,9 @@ mod tests {
         for (words, to_try) in [
             ("stats eth0", "wirerate ctl eth0 stats"),
             ("mode drop eth0", "wirerate ctl eth0 mode drop"),
-            ("eth0 pause", "wirerate ctl --help"),
+            ("eth0 halt", "wirerate ctl --help"),
+            ("pause eth0", "wirerate ctl eth0 pause"),
+            ("speed 2 eth0", "wirerate ctl eth0 speed 2"),
             ("eth0 mode", "wirerate ctl --help"),
         ] {
             let mut words = words.split(' ').map(str::to_owned);

@@ -1,5 +1,6 @@
 //! The subcommands: one enum, one file each.
 
+pub mod analyze;
 pub mod bench;
 pub mod capture;
 pub mod completions;
@@ -15,6 +16,7 @@ pub mod mgcap;
 pub mod mgdump;
 pub mod otg;
 pub mod receive;
+pub mod reflect;
 pub mod replay;
 pub mod report;
 pub mod rfc2544;
@@ -70,6 +72,23 @@ Examples:\n  \
 wirerate measure --tx eth1 --rx eth2 -- --dst 198.18.0.2 --count 1M --pps 100k\n  \
 wirerate measure --tx veth0 --rx veth1@lab --expect lost=0 -- --dst 198.18.0.2 --count 1M";
 
+const REFLECT_HELP: &str = "\
+Swaps MAC addresses, IP addresses and ports of frames with a signature, and sends them back by XDP.\n\
+The host receives all others. The sender measures round trips on the device that it sends on. Run\n\
+one reflector on a path: two would send the frames to and fro.\n\n\
+Examples:\n  \
+wirerate reflect eth2\n  \
+wirerate measure --tx eth1 --rx eth1 -- --dst 198.18.0.2 --count 1M --pps 100k";
+
+const ANALYZE_HELP: &str = "\
+Files are pcap or pcapng, plain or compressed (gzip, zstd, lz4, xz). The frames are those of `send`\n\
+and of the kernel's pktgen, captured anywhere on their way. The docs explain each result\n\
+(docs/measure.md).\n\n\
+Examples:\n  \
+wirerate analyze capture.pcapng\n  \
+wirerate analyze capture.pcapng.zst --sent 1M --expect lost=0\n  \
+tcpdump -i eth1 -w - udp port 9 | wirerate analyze -";
+
 const BENCH_HELP: &str = "\
 The counter of the receiving device decides. No other program should use the two devices meanwhile.\n\n\
 Examples:\n  \
@@ -82,7 +101,8 @@ Clients name a port by its device: eth1, or lab/eth1 in the namespace lab. Ctrl-
 lets the devices go.\n\n\
 Examples:\n  \
 wirerate otg\n  \
-wirerate otg --listen 127.0.0.1:8443 --port localhost:5555=eth1@lab";
+wirerate otg --listen 127.0.0.1:8443 --port localhost:5555=eth1@lab\n  \
+wirerate otg run config.json --expect lost=0";
 
 const REPORT_HELP: &str = "\
 The page has no scripts and needs no network. Several files are compared with the first one.\n\n\
@@ -119,6 +139,12 @@ pub enum Command {
     /// Send through a device under test, and measure what comes back
     #[command(after_help = MEASURE_HELP)]
     Measure(Box<Monitored<measure::Args>>),
+    /// Send measured frames back, so that their sender measures round trips
+    #[command(after_help = REFLECT_HELP)]
+    Reflect(Box<Monitored<reflect::Args>>),
+    /// Measure loss, duplicates, order and latency of the frames in capture files
+    #[command(after_help = ANALYZE_HELP)]
+    Analyze(Box<analyze::Args>),
     /// Let a device stamp the frames that it receives, and show what it can do
     Timestamp(timestamp::Args),
     /// Send ten million frames between devices made for it, capture them, and account for each
@@ -128,7 +154,7 @@ pub enum Command {
     Bench(bench::Args),
     /// Find the highest load that passes between two devices without loss
     Search(Box<Monitored<search::Args>>),
-    /// Run the tests of RFC 2544: throughput, latency, frame loss rate, back-to-back frames
+    /// Run the tests of RFC 2544: throughput, latency, loss, back-to-back frames, recovery
     #[command(name = "rfc2544")]
     Rfc2544(Box<Monitored<rfc2544::Args>>),
     /// Render result files as one HTML page and compare them
@@ -212,6 +238,11 @@ impl Command {
                 let subject = subject("measure", device, netns);
                 command.run(subject, stop, |args| measure::run(args, stop))
             }
+            Self::Reflect(command) => {
+                let subject = subject("reflect", &command.args.device, command.args.netns.as_deref());
+                command.run(subject, stop, |args| reflect::run(args, stop))
+            }
+            Self::Analyze(args) => analyze::run(&args, stop),
             Self::Timestamp(args) => timestamp::run(&args),
             Self::Demo(args) => demo::run(&args, stop),
             Self::Bench(args) => bench::run(&args, stop),

@@ -61,14 +61,14 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
         // With --netns the process itself is in the namespace.
         let (runs, named, netns) = (runs.clone(), named.clone(), Netns::current()?);
         build(dry_run, move |started| {
-            for StartedRun { cpu, ifname, pace, handle } in started {
+            for StartedRun { cpu, ifname, handle } in started {
                 // A thread of the control files is named after its CPU.
-                let run = SendSource { thread: cpu as usize, cpu, pace, handle };
+                let run = SendSource { thread: cpu as usize, cpu, handle };
                 let labels = match &named {
                     Some(name) => DeviceLabels::new(&ifname, Some(name)),
                     None => DeviceLabels::in_netns(&ifname, &netns),
                 };
-                runs.begin(labels, run);
+                runs.begin(&labels, [run]);
             }
         })
     };

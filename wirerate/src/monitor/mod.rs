@@ -1,34 +1,43 @@
-//! `--metrics ADDR`: the counters of a running command for Prometheus.
+//! `--metrics`, `--metrics-file` and `--tui`: the counters of a running command for Prometheus, in
+//! a file, and on a screen.
 //!
 //! [`Monitored`] adds the options to a command. What counts registers itself by [`count_in`];
-//! counters are read when a server scrapes. [`sources`] turns the counters of runs, captures and
-//! receivers into metrics.
+//! counters are read when a server scrapes and when the screen is drawn. [`sources`] turns the
+//! counters of runs, captures and receivers into metrics.
 
 mod address;
 mod registry;
 pub mod sources;
+mod textfile;
 
 pub use address::MetricsAddress;
 pub use registry::{Counted, count_in};
 
 use crate::outcome::{Failure, Outcome};
 use crate::stop::{BlockedSignals, Stop};
+use crate::tui::Tui;
 use crate::units::Nanos;
 use host::{Machine, OwnProcess};
-use metrics::MetricSet;
+use live::ScreenHead;
 use metrics::families::{
     BUILD_INFO, PROCESS_CPU, PROCESS_FDS, PROCESS_MEMORY, PROCESS_START, RUN_INFO, RUN_START, RUN_STATE,
 };
+use metrics::{MetricSet, TextFormat};
 use server::MetricsServer;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
+use textfile::TextFile;
 
 /// Number of the run in this process: each command is one.
 const RUN: &str = "1";
 /// The states of a run.
-const STATES: [&str; 3] = ["starting", "running", "ended"];
+const STATES: [&str; 3] = [STARTING, RUNNING, ENDED];
+const STARTING: &str = "starting";
+const RUNNING: &str = "running";
+const ENDED: &str = "ended";
 /// Interval at which a command that has ended looks whether its counts were scraped.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -41,6 +50,12 @@ pub struct MetricsArgs {
     /// Stay after the end until the last counts were scraped, at most this long
     #[arg(long, value_name = "TIME", requires = "metrics")]
     pub metrics_linger: Option<Nanos>,
+    /// Write counters to FILE, such as x.prom, each second: for node_exporter's textfile collector
+    #[arg(long, value_name = "FILE")]
+    pub metrics_file: Option<PathBuf>,
+    /// Show rates, losses and latency on a full screen, with keys to pause, stop and set the rate
+    #[arg(long)]
+    pub tui: bool,
 }
 
 /// The arguments of a command, and how its counters are served.
@@ -76,18 +91,41 @@ impl<A: clap::Args> Monitored<A> {
         stop: &Stop,
         command: impl FnOnce(&A) -> Result<Outcome, Failure>,
     ) -> Result<Outcome, Failure> {
-        let Some(address) = self.metrics.metrics else { return command(&self.args) };
-        let monitor = Monitor::start(address, subject)?;
-        let outcome = command(&self.args)?;
-        monitor.end(self.metrics.metrics_linger.map_or(0, |time| time.0), stop);
-        Ok(outcome)
+        let MetricsArgs { metrics, metrics_linger, metrics_file, tui } = &self.metrics;
+        let tui = tui.then(|| start_tui(&subject)).transpose()?;
+        let monitor = match (metrics, metrics_file) {
+            (None, None) => None,
+            (address, file) => Some(Monitor::start(*address, file.as_deref(), subject)?),
+        };
+        let outcome = command(&self.args);
+        // Prints the report.
+        drop(tui);
+        if let Some(monitor) = monitor {
+            // A command that has failed is not waited for.
+            let linger = metrics_linger.filter(|_| outcome.is_ok());
+            monitor.end(linger.map_or(0, |time| time.0), stop);
+        }
+        outcome
     }
 }
 
-/// The server of the process.
+/// Starts the full-screen view of a command.
+fn start_tui(subject: &RunSubject) -> Result<Tui, Failure> {
+    registry::enable();
+    let RunSubject { command, device, netns } = subject;
+    let head = ScreenHead { command: (*command).to_owned(), device: device.clone(), netns: netns.clone() };
+    let read = || {
+        let (set, is_counting) = registry::read();
+        (set, if is_counting { RUNNING } else { STARTING })
+    };
+    Tui::start(head, Box::new(read)).map_err(|why| Failure::refused("start the view of --tui", why))
+}
+
+/// The server of the process, and the file of its counters.
 struct Monitor {
     facts: Arc<RunFacts>,
-    _server: MetricsServer,
+    server: Option<MetricsServer>,
+    file: Option<TextFile>,
 }
 
 /// What is the same at each scrape, and the end of the run.
@@ -103,10 +141,13 @@ struct RunFacts {
 }
 
 impl Monitor {
-    fn start(address: MetricsAddress, subject: RunSubject) -> Result<Self, Failure> {
-        let act = || format!("serve metrics at {address}");
+    fn start(
+        address: Option<MetricsAddress>,
+        file: Option<&Path>,
+        subject: RunSubject,
+    ) -> Result<Self, Failure> {
         registry::enable();
-        let own = OwnProcess::read().map_err(|why| Failure::refused(act(), why))?;
+        let own = OwnProcess::read().map_err(|why| Failure::refused("count metrics", why))?;
         let facts = Arc::new(RunFacts {
             subject,
             kernel: Machine::read().kernel,
@@ -115,19 +156,22 @@ impl Monitor {
             has_ended: AtomicBool::new(false),
             is_scraped: AtomicBool::new(false),
         });
-        let read = Arc::clone(&facts);
         // Signals go to the threads that send.
         let _blocked = BlockedSignals::begin();
-        let server = MetricsServer::start(address.0, Arc::new(move || read.scrape()));
-        let server =
-            server.map_err(|why| Failure::refused(act(), why).try_this("--metrics 0, for any free port"))?;
-        eprintln!("wirerate: metrics at http://{}/metrics", server.address());
-        Ok(Self { facts, _server: server })
+        let read = Arc::clone(&facts);
+        let file = file.map(|path| TextFile::start(path, move || read.text_for_file())).transpose()?;
+        let server = address.map(|address| serve(address, &facts)).transpose()?;
+        Ok(Self { facts, server, file })
     }
 
     /// The run has ended: waits up to `linger_ns` until a scrape has read its last counts.
     fn end(self, linger_ns: u64, stop: &Stop) {
         self.facts.has_ended.store(true, SeqCst);
+        // Its last counts need no wait.
+        drop(self.file);
+        if self.server.is_none() {
+            return;
+        }
         let until = Instant::now() + Duration::from_nanos(linger_ns);
         // A signal sets a flag and wakes nothing.
         while !self.facts.is_scraped.load(SeqCst) && Instant::now() < until && !stop.is_set() {
@@ -136,23 +180,23 @@ impl Monitor {
     }
 }
 
+/// Starts the server.
+fn serve(address: MetricsAddress, facts: &Arc<RunFacts>) -> Result<MetricsServer, Failure> {
+    let read = Arc::clone(facts);
+    let server = MetricsServer::start(address.0, Arc::new(move || read.scrape())).map_err(|why| {
+        Failure::refused(format!("serve metrics at {address}"), why)
+            .try_this("--metrics 0, for any free port")
+    })?;
+    eprintln!("wirerate: metrics at http://{}/metrics", server.address());
+    Ok(server)
+}
+
 impl RunFacts {
+    /// The counters, those of the process as well. After the end, they count as scraped.
     fn scrape(&self) -> MetricSet {
         // Before the counters: what is read after the end is the last.
         let has_ended = self.has_ended.load(SeqCst);
-        let (mut set, is_counting) = registry::read();
-        let RunSubject { command, device, netns } = &self.subject;
-        set.gauge(&BUILD_INFO, &[env!("CARGO_PKG_VERSION"), &self.kernel], 1.0);
-        set.gauge(&RUN_INFO, &[RUN, command, device, netns], 1.0);
-        set.gauge(&RUN_START, &[RUN], self.run_start);
-        let state = match (has_ended, is_counting) {
-            (true, _) => "ended",
-            (false, true) => "running",
-            (false, false) => "starting",
-        };
-        for name in STATES {
-            set.gauge(&RUN_STATE, &[RUN, name], f64::from(u8::from(name == state)));
-        }
+        let mut set = self.read(has_ended);
         set.count_seconds(&PROCESS_CPU, &[], host::process_cpu_time().as_secs_f64());
         set.gauge(&PROCESS_START, &[], self.process_start);
         // Unknown is absent.
@@ -162,6 +206,29 @@ impl RunFacts {
         }
         if has_ended {
             self.is_scraped.store(true, SeqCst);
+        }
+        set
+    }
+
+    /// The counters of the run. node_exporter has metrics of its own process, and refuses others
+    /// with their names.
+    fn text_for_file(&self) -> String {
+        self.read(self.has_ended.load(SeqCst)).text(TextFormat::Prometheus)
+    }
+
+    fn read(&self, has_ended: bool) -> MetricSet {
+        let (mut set, is_counting) = registry::read();
+        let RunSubject { command, device, netns } = &self.subject;
+        set.gauge(&BUILD_INFO, &[env!("CARGO_PKG_VERSION"), &self.kernel], 1.0);
+        set.gauge(&RUN_INFO, &[RUN, command, device, netns], 1.0);
+        set.gauge(&RUN_START, &[RUN], self.run_start);
+        let state = match (has_ended, is_counting) {
+            (true, _) => ENDED,
+            (false, true) => RUNNING,
+            (false, false) => STARTING,
+        };
+        for name in STATES {
+            set.gauge(&RUN_STATE, &[RUN, name], f64::from(u8::from(name == state)));
         }
         set
     }

@@ -1,18 +1,19 @@
 //! Counters of runs, captures and receivers as metrics.
 
 use capture::{CountObserver, ReceiveObserver, SessionObserver};
-use engine::{Errors, Pace, ReplayProgress, RunHandle};
+use engine::{Errors, ReplayProgress, RunHandle};
 use host::Netns;
 use measure::FlowLine;
 use metrics::MetricSet;
 use metrics::families::{
     CAPTURE_BYTES, CAPTURE_FILE_BYTES, CAPTURE_FRAMES, CAPTURE_RING_USED, CAPTURE_TIME, FLOW_FRAMES,
-    FLOW_LATENCY, RECEIVE_FRAMES, REPLAY_FRAMES, REPLAY_LOOPS, REPLAY_STARVED, SEND_BYTES, SEND_ERRORS,
-    SEND_FRAMES, SEND_GAP_ERROR, SEND_OFFERED, SEND_RETRIES, SEND_TARGET,
+    FLOW_LATENCY, RECEIVE_CPU_FRAMES, RECEIVE_FRAMES, RECEIVE_MISSING, REPLAY_FRAMES, REPLAY_LOOPS,
+    REPLAY_POSITION, REPLAY_STARVED, SEND_BYTES, SEND_ERRORS, SEND_FRAMES, SEND_GAP_ERROR, SEND_OFFERED,
+    SEND_RETRIES, SEND_TARGET,
 };
 use metrics::{FamilyKind, MetricFamily};
 use replay::{Fate, Fates};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Flows with a label of their own; the others are `other` together.
@@ -55,8 +56,6 @@ pub struct SendSource {
     pub thread: usize,
     /// Its CPU.
     pub cpu: u32,
-    /// The requested pace.
-    pub pace: Pace,
     /// The run.
     pub handle: Arc<RunHandle>,
 }
@@ -68,11 +67,12 @@ pub fn send(labels: DeviceLabels, runs: Vec<SendSource>) -> impl Fn(&mut MetricS
 
 impl SendSource {
     fn read(&self, labels: &DeviceLabels, set: &mut MetricSet) {
-        if let Some(rate) = self.pace.frames_per_second() {
+        let snapshot = self.handle.snapshot();
+        if let Some(rate) = snapshot.pace.frames_per_second() {
             set.add_gauge(&SEND_TARGET, &labels.pair(), rate);
         }
         // Before that nothing was sent.
-        let Some(engine) = self.handle.snapshot().engine else { return };
+        let Some(engine) = snapshot.engine else { return };
         let total = self.handle.progress().total();
         let [device, netns] = labels.pair();
         let (thread, cpu) = (self.thread.to_string(), self.cpu.to_string());
@@ -84,8 +84,8 @@ impl SendSource {
         for (cause, count) in causes(&total.errors) {
             set.count(&SEND_ERRORS, &[device, netns, cause], count);
         }
-        if self.pace.uniform_gap_ns().is_some() {
-            let (octaves, sum_ns) = self.handle.progress().gap_errors();
+        let (octaves, sum_ns) = self.handle.progress().gap_errors();
+        if snapshot.pace.uniform_gap_ns().is_some() || octaves.iter().any(|count| *count > 0) {
             set.histogram(&SEND_GAP_ERROR, &labels.pair(), &octaves, sum_ns as f64 / 1e9);
         }
     }
@@ -114,11 +114,11 @@ struct Runs {
 }
 
 impl RunList {
-    /// A run has been started.
-    pub fn begin(&self, labels: DeviceLabels, run: SendSource) {
+    /// Runs have been started on a device.
+    pub fn begin(&self, labels: &DeviceLabels, started: impl IntoIterator<Item = SendSource>) {
         let mut runs = self.lock();
         runs.settle();
-        runs.live.push((labels, run));
+        runs.live.extend(started.into_iter().map(|run| (labels.clone(), run)));
     }
 
     /// Counters of all runs.
@@ -149,15 +149,48 @@ impl Runs {
     }
 }
 
+/// Frames between two positions that are kept.
+pub const POSITION_EVERY: u64 = 64;
+/// Positions that are kept: those of the frames that wait in the ring of the engine, twice.
+const POSITIONS: u64 = 2048;
+
 /// Counters of a replay: those of the engine and of the files, and the last ones of the report.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ReplayCounts {
     /// Frames offered to the driver.
     pub sending: Arc<ReplayProgress>,
     /// Packets without a frame, by [`Fate`].
     fates: [AtomicU64; Fate::ALL.len()],
     loops: AtomicU64,
-    last: OnceLock<(Fates, u64, u64)>,
+    /// Frames of a loop, if the engine repeats it by itself.
+    loop_len: AtomicU64,
+    /// Positions in the files of one in [`POSITION_EVERY`] frames, as the bits of an `f64`.
+    positions: Vec<AtomicU64>,
+    has_position: AtomicBool,
+    last: OnceLock<ReplayMoment>,
+}
+
+/// The counts of a replay at one moment.
+#[derive(Clone, Copy, Debug)]
+struct ReplayMoment {
+    fates: Fates,
+    loops: u64,
+    starved: u64,
+    position: Option<f64>,
+}
+
+impl Default for ReplayCounts {
+    fn default() -> Self {
+        Self {
+            sending: Arc::default(),
+            fates: Default::default(),
+            loops: AtomicU64::new(0),
+            loop_len: AtomicU64::new(0),
+            positions: (0..POSITIONS).map(|_| AtomicU64::new(0)).collect(),
+            has_position: AtomicBool::new(false),
+            last: OnceLock::new(),
+        }
+    }
 }
 
 impl ReplayCounts {
@@ -171,29 +204,61 @@ impl ReplayCounts {
         self.loops.store(loops, Relaxed);
     }
 
-    /// The run has ended with these packets, loops, and waits for the file.
-    pub fn end(&self, fates: &Fates, loops: u64, starved: u64) {
-        // A run ends once.
-        let _ = self.last.set((*fates, loops, starved));
+    /// The engine repeats a loop of this many frames by itself.
+    pub fn set_loop_len(&self, frames: u64) {
+        self.loop_len.store(frames, Relaxed);
     }
 
-    fn read(&self) -> (Fates, u64, u64) {
+    /// Sets the part of the files before frame `number`, from 0 on, a multiple of
+    /// [`POSITION_EVERY`].
+    pub fn set_position(&self, number: u64, position: f64) {
+        self.positions[(number / POSITION_EVERY % POSITIONS) as usize].store(position.to_bits(), Relaxed);
+        self.has_position.store(true, Relaxed);
+    }
+
+    /// The run has ended with these packets, loops, and waits for the file.
+    pub fn end(&self, fates: &Fates, loops: u64, starved: u64) {
+        let position = self.position(fates.sent + fates.errors);
+        // A run ends once.
+        let _ = self.last.set(ReplayMoment { fates: *fates, loops, starved, position });
+    }
+
+    /// The part of the files before frame `number`, which is in the ring or was just sent.
+    fn position(&self, number: u64) -> Option<f64> {
+        let bits = self.positions[(number / POSITION_EVERY % POSITIONS) as usize].load(Relaxed);
+        self.has_position.load(Relaxed).then(|| f64::from_bits(bits))
+    }
+
+    fn read(&self) -> ReplayMoment {
         if let Some(last) = self.last.get() {
             return *last;
         }
         let total = self.sending.total();
         let mut fates = Fates { sent: total.sent, errors: total.errors.total(), ..Fates::default() };
+        // Before the engine repeats a loop, the counts are those of one.
+        let (loop_len, offered) = (self.loop_len.load(Relaxed), total.offered());
+        let loops = offered.checked_div(loop_len);
         for fate in Fate::ALL {
-            fates.add(fate, self.fates[fate as usize].load(Relaxed));
+            fates.add(fate, self.fates[fate as usize].load(Relaxed) * loops.map_or(1, |loops| loops.max(1)));
         }
-        (fates, self.loops.load(Relaxed), self.sending.starved())
+        if let Some(loops) = loops {
+            let position = Some((offered % loop_len) as f64 / loop_len as f64);
+            return ReplayMoment { fates, loops, starved: self.sending.starved(), position };
+        }
+        ReplayMoment {
+            fates,
+            loops: self.loops.load(Relaxed),
+            starved: self.sending.starved(),
+            position: self.position(offered),
+        }
     }
 }
 
 /// Counters of a replay.
 pub fn replay(counts: Arc<ReplayCounts>, labels: DeviceLabels) -> impl Fn(&mut MetricSet) + Send {
     move |set| {
-        let ([device, netns], (fates, loops, starved)) = (labels.pair(), counts.read());
+        let [device, netns] = labels.pair();
+        let ReplayMoment { fates, loops, starved, position } = counts.read();
         for (fate, count) in [
             ("sent", fates.sent),
             ("not_wanted", fates.not_wanted),
@@ -208,6 +273,9 @@ pub fn replay(counts: Arc<ReplayCounts>, labels: DeviceLabels) -> impl Fn(&mut M
         }
         set.count(&REPLAY_LOOPS, &labels.pair(), loops);
         set.count(&REPLAY_STARVED, &labels.pair(), starved);
+        if let Some(position) = position {
+            set.gauge(&REPLAY_POSITION, &labels.pair(), position);
+        }
     }
 }
 
@@ -238,13 +306,31 @@ pub fn capture(session: SessionObserver, netns: Option<&str>) -> impl Fn(&mut Me
                 set.gauge(&CAPTURE_RING_USED, &labels, used);
             }
         }
+        for ring in &stats.rings {
+            let device = ifnames.get(ring.device).map_or("", String::as_str);
+            count_of_cpu(set, device, &netns, ring.cpu, ring.counts.received);
+        }
         set.count(&CAPTURE_FILE_BYTES, &[&ifnames.join(","), &netns], stats.output_bytes);
     }
 }
 
 /// Counters of `count` and `sink`.
 pub fn count(counting: CountObserver, labels: DeviceLabels) -> impl Fn(&mut MetricSet) + Send {
-    move |set| set.count(&RECEIVE_FRAMES, &labels.pair(), counting.received())
+    move |set| {
+        set.count(&RECEIVE_FRAMES, &labels.pair(), counting.received());
+        count_cpus(set, &labels, counting.received_per_cpu());
+    }
+}
+
+/// Frames of each CPU that received some.
+fn count_cpus(set: &mut MetricSet, labels: &DeviceLabels, cpus: impl Iterator<Item = u64>) {
+    (0..).zip(cpus).for_each(|(cpu, count)| count_of_cpu(set, &labels.device, &labels.netns, cpu, count));
+}
+
+fn count_of_cpu(set: &mut MetricSet, device: &str, netns: &str, cpu: u32, count: u64) {
+    if count > 0 {
+        set.count(&RECEIVE_CPU_FRAMES, &[device, netns, &cpu.to_string()], count);
+    }
 }
 
 /// Frames of a receiver without its flows.
@@ -256,11 +342,16 @@ pub fn receive_total(receiving: ReceiveObserver, labels: DeviceLabels) -> impl F
 pub fn receive(receiving: ReceiveObserver, labels: DeviceLabels) -> impl Fn(&mut MetricSet) + Send {
     move |set| {
         set.count(&RECEIVE_FRAMES, &labels.pair(), receiving.received());
+        count_cpus(set, &labels, receiving.received_per_cpu().into_iter());
         let mut latency_sum_ns = 0.0;
-        for (number, line) in receiving.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
+        let lines: Vec<FlowLine> = receiving.lines().collect();
+        if lines.iter().any(|line| !line.is_empty()) {
+            set.gauge(&RECEIVE_MISSING, &labels.pair(), receiving.missing(&lines) as f64);
+        }
+        for (number, line) in lines.iter().enumerate().filter(|(_, line)| !line.is_empty()) {
             latency_sum_ns += line.latency_sum_ns as f64;
             let flow = if number < FLOWS_NAMED { number.to_string() } else { "other".to_owned() };
-            for (fate, count) in fates(&line) {
+            for (fate, count) in fates(line) {
                 set.count(&FLOW_FRAMES, &[&labels.device, &labels.netns, &flow, fate], count);
             }
         }

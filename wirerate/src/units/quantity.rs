@@ -74,6 +74,22 @@ const FRAMES: QuantityKind = QuantityKind {
     accepted: "frames per second: a whole number, or a number and k, M or G, such as 1000, 1e6 or 14.88M",
 };
 
+const FRAME_RATE: QuantityKind = QuantityKind {
+    name: "packet rate",
+    units: &[
+        ("G", 1_000_000_000_000_000),
+        ("M", 1_000_000_000_000),
+        ("k", 1_000_000_000),
+        ("", 1_000_000),
+        ("pps", 1_000_000),
+        ("kpps", 1_000_000_000),
+        ("Mpps", 1_000_000_000_000),
+        ("Gpps", 1_000_000_000_000_000),
+    ],
+    exact_case: false,
+    accepted: "frames per second: a number, perhaps with k, M or G, such as 1000, 0.5, 1e6 or 14.88M",
+};
+
 const COUNT: QuantityKind = QuantityKind {
     name: "count",
     units: &[("G", 1_000_000_000), ("M", 1_000_000), ("k", 1_000), ("", 1)],
@@ -267,6 +283,49 @@ quantity!(
     SIZE
 );
 
+/// Frames per million seconds, written as frames per second with up to six decimal places: `1000`,
+/// `1234.5`, `0.5`, `14.88M`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FrameRate(pub u64);
+
+impl FromStr for FrameRate {
+    type Err = BadText;
+
+    fn from_str(text: &str) -> Result<Self, BadText> {
+        FRAME_RATE.parse(text).map(Self)
+    }
+}
+
+impl fmt::Display for FrameRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.whole_pps() {
+            Some(whole) => whole.fmt(f),
+            None => {
+                let text = format!("{}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000);
+                f.write_str(text.trim_end_matches('0'))
+            }
+        }
+    }
+}
+
+impl FrameRate {
+    /// Frames per second, if that is a whole number.
+    pub fn whole_pps(self) -> Option<Pps> {
+        self.0.is_multiple_of(1_000_000).then_some(Pps(self.0 / 1_000_000))
+    }
+
+    /// Frames per second.
+    pub fn pps(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+}
+
+impl From<Pps> for FrameRate {
+    fn from(rate: Pps) -> Self {
+        Self(rate.0.saturating_mul(1_000_000))
+    }
+}
+
 /// A time with its unit: a number alone would be seconds in one tool and nanoseconds in another.
 ///
 /// # Errors
@@ -324,6 +383,18 @@ mod tests {
         {
             assert_eq!(text.parse(), Ok(Pps(pps)), "{text}");
         }
+        for (text, micropps) in [
+            ("1M", 1_000_000_000_000),
+            ("1234.5", 1_234_500_000),
+            ("0.5", 500_000),
+            ("0.000001pps", 1),
+            ("1.5e3", 1_500_000_000),
+            ("14.8809523Mpps", 14_880_952_300_000),
+        ] {
+            assert_eq!(text.parse(), Ok(FrameRate(micropps)), "{text}");
+        }
+        let bad = "0.0000001".parse::<FrameRate>().unwrap_err().to_string();
+        assert!(bad.contains("too fine a fraction in a packet rate"), "{bad}");
     }
 
     #[test]
@@ -351,6 +422,7 @@ mod tests {
             prop_assert_eq!(Nanos(n).to_string().parse(), Ok(Nanos(n)));
             prop_assert_eq!(BitRate(n).to_string().parse(), Ok(BitRate(n)));
             prop_assert_eq!(Pps(n).to_string().parse(), Ok(Pps(n)));
+            prop_assert_eq!(FrameRate(n).to_string().parse(), Ok(FrameRate(n)));
             prop_assert_eq!(Count(n).to_string().parse(), Ok(Count(n)));
             prop_assert_eq!(Size(n).to_string().parse(), Ok(Size(n)));
         }

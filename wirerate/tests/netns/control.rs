@@ -382,6 +382,7 @@ fn sharing() -> TestResult {
     assert_eq!(started.len(), 5, "{text}");
     let begun = |line: &&str| number(line, "started:");
     assert!(started.iter().all(|line| begun(line) == begun(&started[0])), "{text}");
+    assert!(text.contains("attached: 2\n"), "one XDP program for each of the two threads: {text}");
     Ok(())
 }
 
@@ -400,6 +401,7 @@ fn until_all_send(add: &str) -> String {
         pg pgctrl start &
         all() {{ for file in $P/tx0@*; do grep -q 'pkts-sofar: [0-9][0-9][0-9][0-9][0-9]' $file || return 1; done; }}
         for try in $(seq 3000); do if all; then break; fi; sleep 0.02; done
+        echo attached: $(grep -lx 'link_type:.xdp' /proc/$PPID/fdinfo/* 2>/dev/null | wc -l)
         pg pgctrl stop; wait; all; grep -h started: $P/tx0@*"
     )
 }

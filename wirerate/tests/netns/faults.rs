@@ -3,11 +3,12 @@
 //! Frames go from tx0 to rx0, where the box redirects them to out0, and return at back0.
 
 use crate::lab::{Lab, Peer, RX_DEV, TX_DEV};
-use crate::program::{run, wirerate_run};
+use crate::program::{TIME_LIMIT, run, wirerate_run, wirerate_start};
 use crate::{Case, TestResult, case};
 use bpf::FaultBox;
 use bpf::abi::{FaultCounts, Faults};
 use host::{Netns, Stack};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs;
 
@@ -19,6 +20,9 @@ pub(crate) const CASES: &[Case] = &[
     case("faults::swapped_neighbours_are_reordered", &[], swapped_neighbours_are_reordered),
     case("faults::added_latency_is_measured", &[], added_latency_is_measured),
     case("faults::alternating_latency_is_jitter", &[], alternating_latency_is_jitter),
+    case("faults::copies_are_the_count_of_the_box", &[], copies_are_the_count_of_the_box),
+    case("faults::a_shaper_loses_what_it_dropped", &["tc"], shaper_loses_what_it_dropped),
+    case("faults::a_capture_shows_what_the_receiver_counted", &[], capture_shows_what_was_counted),
 ];
 
 /// A lab with a box in it.
@@ -29,6 +33,21 @@ pub(crate) struct FaultyLab {
 
 impl FaultyLab {
     pub(crate) fn new(faults: Faults) -> Self {
+        let lab = Self::cabled();
+        let faults = Self::attach(&lab, faults);
+        Self { lab, faults }
+    }
+
+    /// The same lab with another box.
+    pub(crate) fn with(self, faults: Faults) -> Self {
+        let Self { lab, faults: before } = self;
+        drop(before);
+        let faults = Self::attach(&lab, faults);
+        Self { lab, faults }
+    }
+
+    /// The way from tx0 by the device under test to back0; nothing forwards yet.
+    pub(crate) fn cabled() -> Lab {
         let lab = Lab::new(Peer::Gro);
         let (dut, home) = (&lab.rx_netns, &lab.tx_netns);
         run(&[
@@ -36,13 +55,16 @@ impl FaultyLab {
         ]);
         run(&["ip", "-n", dut, "link", "set", "out0", "up"]);
         run(&["ip", "-n", home, "link", "set", "back0", "up"]);
+        lab
+    }
+
+    fn attach(lab: &Lab, faults: Faults) -> FaultBox {
         let attach = || {
             let stack = Stack::here().expect("a socket");
             let [rx, out] = [RX_DEV, "out0"].map(|name| stack.link(name).expect("it was made"));
             FaultBox::attach(rx.index, RX_DEV, out.index, faults).expect("the box can be attached")
         };
-        let faults = Netns::named(dut).and_then(|dut| dut.run(attach)).expect("the namespace is there");
-        Self { lab, faults }
+        Netns::named(&lab.rx_netns).and_then(|dut| dut.run(attach)).expect("the namespace is there")
     }
 
     /// Sends `count` frames through the box. Returns the report and the counts of the box.
@@ -154,5 +176,112 @@ fn alternating_latency_is_jitter() -> TestResult {
     assert!((jitter_ns - 2e8).abs() < 4e6, "{jitter_ns}");
     let ipdv = |name: &str| report["latency"][name].as_i64().expect("IPDV");
     assert!(ipdv("ipdv_min_ns") < -190_000_000 && ipdv("ipdv_max_ns") > 190_000_000, "{report}");
+    Ok(())
+}
+
+/// Check 6: every 50th frame leaves the box twice.
+fn copies_are_the_count_of_the_box() -> TestResult {
+    let faulty = FaultyLab::new(Faults { clone_every: 50, ..Faults::default() });
+    let (report, counts) = faulty.measure(100_000, "");
+    assert_eq!((counts.cloned, number(&report, "/duplicate")), (2000, 2000), "{report}");
+    assert_eq!(
+        [number(&report, "/unique"), number(&report, "/loss/lost_max"), number(&report, "/reordered")],
+        [100_000, 0, 0],
+        "{report}"
+    );
+    Ok(())
+}
+
+/// Check 13: a router whose way out has a token bucket (TBF) of 100 Mbit/s and a queue of 100 kB.
+fn shaper_loses_what_it_dropped() -> TestResult {
+    const LIMIT_BYTES: u64 = 100_000;
+    const BYTES_PER_S: u64 = 12_500_000;
+    let lab = Lab::new(Peer::Gro);
+    let (dut, home) = (&lab.rx_netns, &lab.tx_netns);
+    for words in [
+        &["ip", "-n", dut, "link", "add", "out0", "type", "veth", "peer", "name", "back0", "netns", home][..],
+        &["ip", "-n", dut, "address", "add", "10.9.0.1/24", "dev", "out0"],
+        &["ip", "-n", dut, "link", "set", "out0", "up"],
+        &["ip", "-n", home, "link", "set", "back0", "up"],
+        &["ip", "-n", dut, "neighbour", "add", "10.9.0.2", "lladdr", "02:00:00:00:00:09", "dev", "out0"],
+        &["ip", "netns", "exec", dut, "sysctl", "-qw", "net.ipv4.ip_forward=1"],
+        &["ip", "netns", "exec", dut, "sysctl", "-qw", "net.ipv4.conf.all.rp_filter=0"],
+    ] {
+        run(words);
+    }
+    let tc = |words: &str| {
+        let words = format!("tc -n {dut} {words}");
+        run(&words.split_whitespace().collect::<Vec<_>>())
+    };
+    let mut overloaded = 0;
+    for pps in [10_000, 12_000, 13_000, 14_000, 20_000] {
+        tc(&format!("qdisc replace dev out0 root tbf rate 100mbit burst 20000 limit {LIMIT_BYTES}"));
+        let outcome = wirerate_run(&format!(
+            "measure --tx {TX_DEV}@{home} --rx back0@{home} --json -- --dst 10.9.0.2 \
+             --dst-mac 02:00:00:00:00:02 --size 1000 --count 3000 --pps {pps} --catch-up 1"
+        ));
+        let report: Value = serde_json::from_str(outcome.stdout.lines().last().expect("JSON")).expect("JSON");
+        let counts: Value = serde_json::from_str(&tc("-s -j qdisc show dev out0 root")).expect("JSON");
+        let dropped = number(&counts, "/0/drops");
+        check_loss(&report, dropped);
+        if dropped > 0 {
+            overloaded += 1;
+            // The last frame of a full queue waits for all before it. A busy machine adds to that.
+            let full_ns = LIMIT_BYTES * 1_000_000_000 / BYTES_PER_S;
+            assert!(number(&report, "/latency/max_ns") > full_ns * 97 / 100, "{pps}: {report}");
+        }
+        tc("qdisc del dev out0 root");
+    }
+    assert!(overloaded > 0, "20,000 frames per second are more than the rate");
+    Ok(())
+}
+
+/// A capture beside the receiver gives the same counts of each flow, for the same frames.
+fn capture_shows_what_was_counted() -> TestResult {
+    let faults = Faults { lose_share: u32::MAX / 100, swap_every: 20, ..Faults::default() };
+    let faulty = FaultyLab::new(faults);
+    let home = &faulty.lab.tx_netns;
+    let [file, counted, shown] =
+        ["back.pcapng", "counted.csv", "shown.csv"].map(|name| faulty.lab.file(name));
+    let capture = wirerate_start(&format!(
+        "capture back0 --netns {home} --source tpacket -w {} --json",
+        file.display()
+    ));
+    capture.until_it_says("capturing");
+    let options = format!("--flows 16 --mirror --flows-out {}", counted.display());
+    let (measured, counts) = faulty.measure(20_000, &options);
+    capture.signal(Signal::SIGINT);
+    let captured = capture.wait(TIME_LIMIT).expect_code(0).stdout;
+    assert!(counts.lost > 0 && counts.swapped > 0, "{captured}");
+    let outcome = wirerate_run(&format!(
+        "analyze {} --flows 16 --sent 20000 --json --flows-out {}",
+        file.display(),
+        shown.display()
+    ));
+    let analyzed: Value = serde_json::from_str(&outcome.expect_code(1).stdout).expect("JSON");
+    for name in [
+        "/received",
+        "/unique",
+        "/duplicate",
+        "/reordered",
+        "/held_max",
+        "/too_old",
+        "/missing",
+        "/flows",
+        "/stamped",
+        "/damaged",
+        "/stale",
+        "/loss/lost_min",
+        "/loss/lost_max",
+    ] {
+        assert_eq!(number(&analyzed, name), number(&measured, name), "{name}: {captured}");
+    }
+    // Without the columns of latency, which each program measures by its own clock.
+    let flows = |path| {
+        let text = fs::read_to_string(path).expect("the file is there");
+        text.lines().map(|line| line.splitn(8, ',').take(7).collect::<Vec<_>>().join(",")).collect::<Vec<_>>()
+    };
+    assert_eq!(flows(&shown), flows(&counted));
+    assert_eq!(flows(&shown).len(), 17);
     Ok(())
 }

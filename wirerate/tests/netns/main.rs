@@ -11,6 +11,7 @@ mod capture_files;
 mod capture_rights;
 mod completions;
 mod control;
+mod cookbook;
 mod count;
 mod demo;
 mod doctor;
@@ -19,12 +20,15 @@ mod faults;
 mod first_hour;
 mod hardware;
 mod lab;
+mod live;
 mod metrics;
 mod mgcap;
 mod otg;
 mod program;
 mod readers;
 mod receive;
+mod receive_disturbed;
+mod reflect;
 mod replay;
 mod round_trip;
 mod scripts;
@@ -32,6 +36,7 @@ mod search;
 mod send;
 mod send_refused;
 mod sources;
+mod start_at;
 mod streams;
 mod timestamp;
 mod trafgen;
@@ -65,6 +70,7 @@ const CASES: &[&[Case]] = &[
     search::CASES,
     send::CASES,
     send_refused::CASES,
+    start_at::CASES,
     streams::CASES,
     trafgen::CASES,
     capture::CASES,
@@ -73,11 +79,15 @@ const CASES: &[&[Case]] = &[
     capture_rights::CASES,
     sources::CASES,
     completions::CASES,
+    cookbook::CASES,
     count::CASES,
     receive::CASES,
+    receive_disturbed::CASES,
+    reflect::CASES,
     faults::CASES,
     first_hour::CASES,
     hardware::CASES,
+    live::CASES,
     metrics::CASES,
     mgcap::CASES,
     otg::CASES,

@@ -21,12 +21,15 @@ pub(crate) const CASES: &[Case] = &[
     case("metrics::promtool_has_no_complaint", &[PROMTOOL], promtool_has_no_complaint),
     case("metrics::prometheus_has_the_numbers_of_the_report", &[PROMETHEUS], prometheus_has_the_numbers),
     case("metrics::every_panel_of_the_dashboard_has_data", &[PROMETHEUS], every_panel_has_data),
+    case("metrics::node_exporter_reads_the_file", &[NODE_EXPORTER], node_exporter_reads_the_file),
+    case("metrics::alerts_fire", &[PROMTOOL], alerts_fire),
     case("metrics::an_address_in_use_is_refused", &[], an_address_in_use_is_refused),
 ];
 
 /// Debian's programs, unpacked by `make test`.
 const PROMETHEUS: &str = "/var/cache/wirerate/prometheus/usr/bin/prometheus";
 const PROMTOOL: &str = "/var/cache/wirerate/prometheus/usr/bin/promtool";
+const NODE_EXPORTER: &str = "/var/cache/wirerate/prometheus/usr/bin/prometheus-node-exporter";
 
 /// The end waits this long for the last scrape.
 const LINGER: &str = "--metrics 0 --metrics-linger 2min --json";
@@ -157,7 +160,8 @@ fn a_capture_is_scraped() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let file = lab.file("frames.pcapng");
     let words = format!(
-        "capture {RX_DEV} --netns {} --mode drop --count 50k -w {} {LINGER} udp dst port 9",
+        "capture {RX_DEV} --netns {} --mode drop --snaplen 96 --ring 65536 --count 50k -w {} {LINGER} \
+         udp dst port 9",
         lab.rx_netns,
         file.display()
     );
@@ -271,14 +275,17 @@ fn a_replay_is_scraped() -> TestResult {
         let fate = |read: &Exposition, fate: &str| {
             read.sum("wirerate_replay_frames_total", &[labels[0], ("fate", fate)])
         };
-        let (mut last, mut seen) = (0, 0);
+        let (mut last, mut seen, mut inside) = (0, 0, 0);
         let (read, _) = scrape_to_the_end(at, |read| {
             let sent = fate(read, "sent").unwrap_or(0);
             assert!((last..=20_000).contains(&sent), "{sent} after {last}");
             seen += u64::from(sent > last);
             last = sent;
+            let positions = read.values("wirerate_replay_position_ratio", &labels);
+            assert!(positions.iter().all(|position| (0.0..=1.0).contains(position)), "{positions:?}");
+            inside += positions.iter().filter(|position| (0.0..1.0).contains(*position)).count();
         });
-        assert!(seen > 3, "{engine}: {seen}");
+        assert!(seen > 3 && inside > 3, "{engine}: {seen}, {inside}");
         let report = report(&running.wait(TIME_LIMIT).expect_code(0).stdout, "wirerate.replay/1");
         for name in ["sent", "not_wanted", "cut", "too_long", "link_type", "damaged", "after_end"] {
             assert_eq!(fate(&read, name), report[name].as_u64(), "{name}: {report}");
@@ -364,9 +371,7 @@ impl Prometheus {
             pages.join(", ")
         );
         std::fs::write(&config, text).expect("the folder can be written");
-        // A port that was free a moment ago.
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let address = free.expect("there is a free port");
+        let address = free_address();
         let mut command = Command::new(PROMETHEUS);
         command.arg(format!("--config.file={}", config.display()));
         command.arg(format!("--storage.tsdb.path={}", scratch.file("data").display()));
@@ -413,6 +418,54 @@ fn prometheus_has_the_numbers() -> TestResult {
     }
     let ended = "last_over_time(wirerate_run_state{state=\"ended\"}[10m])";
     assert_eq!(prometheus.query(ended), [1.0]);
+    Ok(())
+}
+
+/// A port that was free a moment ago.
+fn free_address() -> SocketAddr {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    free.expect("there is a free port")
+}
+
+/// The last counts of a run that is over when the server scrapes.
+fn node_exporter_reads_the_file() -> TestResult {
+    let lab = Lab::new(Peer::Sink);
+    let file = lab.file("run.prom");
+    wirerate_run(&sends(&lab, &format!("--count 1000 --metrics-file {}", file.display()))).expect_code(0);
+    let folder = file.parent().expect("it is in a folder");
+    let parts = std::fs::read_dir(folder)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    assert!(!parts.into_iter().any(|name| name.starts_with("run.prom.")), "a part of the file is left");
+    let at = free_address();
+    let mut command = Command::new(NODE_EXPORTER);
+    command.args(["--collector.disable-defaults", "--collector.textfile"]);
+    command.arg(format!("--collector.textfile.directory={}", folder.display()));
+    command.arg(format!("--web.listen-address={at}"));
+    let running = Running::start(command);
+    until("node_exporter listens", || TcpStream::connect(at).is_ok());
+    let text = get(at, "/metrics", "*/*");
+    let labels = format!("device=\"{TX_DEV}\",engine=");
+    let is_sent = |line: &&str| line.starts_with("wirerate_send_frames_total{") && line.contains(&labels);
+    let sent = text.lines().find(is_sent).unwrap_or_else(|| panic!("{text}"));
+    assert!(sent.ends_with(" 1000"), "{sent}");
+    assert!(text.contains("node_textfile_scrape_error 0\n"), "{text}");
+    assert!(text.contains("wirerate_run_state{run=\"1\",state=\"ended\"} 1\n"), "{text}");
+    drop(running);
+    let refused = wirerate_run(&sends(&lab, "--metrics-file run.txt")).expect_code(2);
+    refused.says(&["cannot write metrics to run.txt: ", "try: --metrics-file run.txt.prom"]);
+    Ok(())
+}
+
+fn alerts_fire() -> TestResult {
+    let scratch = Scratch::new();
+    let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/wirerate.rules.yml");
+    let cases = include_str!("../golden/rules_test.yml").replace("[RULES]", &format!("[{rules}]"));
+    let file = scratch.file("rules_test.yml");
+    std::fs::write(&file, cases)?;
+    for words in [["check", "rules", rules], ["test", "rules", &file.display().to_string()]] {
+        let output = Command::new(PROMTOOL).args(words).output()?;
+        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+    }
     Ok(())
 }
 

@@ -6,8 +6,11 @@ use crate::{Case, TestResult, case};
 use serde_json::{Value, json};
 use std::process::Command;
 
-/// Where `tools/install.sh test` puts the package.
+/// Where `tools/install.sh test` puts the package, and the version that is before it.
 const PYTHON: &str = "/var/cache/wirerate/python/bin/python";
+const PYTHON_1_58: &str = "/var/cache/wirerate/python-snappi-1.58/bin/python";
+/// And the program in `otg/gosnappi`.
+const GOSNAPPI: &str = "/var/cache/wirerate/go/gosnappi";
 
 /// Tests of the API.
 pub(crate) const CASES: &[Case] = &[
@@ -34,11 +37,26 @@ pub(crate) const CASES: &[Case] = &[
     case("otg::thousands_of_flows_with_equal_headers", &[], thousands),
     case("otg::a_removed_device_is_named", &[], removed),
     case("otg::a_killed_server_leaves_nothing", &[], killed),
+    case("otg::transports_agree", &[], transports),
+    case("otg::snappi_of_another_version_sees_the_same", &[], versions),
+    case("otg::gosnappi_sees_the_same", &[], gosnappi),
+    case("otg::curl_sees_the_same", &[], other_client),
+    case("otg::flows_come_and_go_while_others_are_sent", &[], append_delete),
+    case("otg::line_speed_and_mtu_bound_flows", &[], layer1),
+    case("otg::bursts_and_delays_are_on_the_wire", &[], bursts),
+    case("otg::a_million_frames_have_their_rate", &[], speed),
+    case("otg::the_page_measures_a_router", &[], router),
+    case("otg::run_checks_what_it_measures", &[], run_config),
 ];
 
 /// The server, listening on a port that the system chose, and that port.
 fn serve() -> (Running, String) {
-    let server = wirerate_start("otg --listen 127.0.0.1:0 --metrics 0");
+    serve_with("")
+}
+
+/// The same, with more options.
+fn serve_with(options: &str) -> (Running, String) {
+    let server = wirerate_start(&format!("otg --listen 127.0.0.1:0 --metrics 0{options}"));
     // The whole line: it may be written in parts.
     server.until_it_says("(http, https, gRPC)");
     let said = server.said();
@@ -48,7 +66,11 @@ fn serve() -> (Running, String) {
 }
 
 fn has_snappi() -> bool {
-    let is_there = Command::new(PYTHON).args(["-c", "import snappi"]).output();
+    has_snappi_in(PYTHON)
+}
+
+fn has_snappi_in(python: &str) -> bool {
+    let is_there = Command::new(python).args(["-c", "import snappi"]).output();
     if is_there.is_ok_and(|output| output.status.success()) {
         return true;
     }
@@ -72,18 +94,30 @@ fn script_in(lab: &Lab, name: &str, transport: &str) -> Value {
 
 /// What a function of the script saw of the server at `location`.
 fn script_at(lab: &Lab, location: &str, name: &str, transport: &str) -> Value {
-    let [tx, rx] = [format!("{}/{TX_DEV}", lab.tx_netns), format!("{}/{RX_DEV}", lab.rx_netns)];
+    script_of(PYTHON, lab, location, name, transport)
+}
+
+fn script_of(python: &str, lab: &Lab, location: &str, name: &str, transport: &str) -> Value {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/netns/otg/script.py");
-    let output = Command::new(PYTHON).args([path, name, location, transport, &tx, &rx]).output();
-    let output = output.expect("python runs");
+    seen_by(Command::new(python).args([path, name]), lab, location, transport)
+}
+
+/// What a client printed that gets a location, a transport and two ports.
+fn seen_by(client: &mut Command, lab: &Lab, location: &str, transport: &str) -> Value {
+    let [tx, rx] = [format!("{}/{TX_DEV}", lab.tx_netns), format!("{}/{RX_DEV}", lab.rx_netns)];
+    let output = client.args([location, transport, &tx, &rx]).output().expect("the client runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("a line of JSON")
 }
 
+/// The rows of the flows of `counts`.
+fn counted() -> Value {
+    json!({"there": [1000, 1000, 64_000, 64_000, 0.0], "back": [7, 7, 1400, 1400, 0.0]})
+}
+
 fn counts(transport: &str) -> TestResult {
     let Some(seen) = script("counts", transport) else { return Ok(()) };
-    let once = json!({"there": [1000, 1000, 64_000, 64_000, 0.0], "back": [7, 7, 1400, 1400, 0.0]});
-    assert_eq!(seen, json!({"warnings": [], "seen": [once, once], "port": [1000, 7]}));
+    assert_eq!(seen, json!({"warnings": [], "seen": [counted(), counted()], "port": [1000, 7]}));
     Ok(())
 }
 
@@ -312,15 +346,18 @@ fn thousands() -> TestResult {
         return Ok(());
     }
     let lab = Lab::new(Peer::Gro);
-    let (_server, address) = serve();
+    let (server, address) = serve();
     let flow = |number: u32| {
         let (tx, rx) = if number.is_multiple_of(2) { ("tx", "rx") } else { ("rx", "tx") };
         json!({"name": format!("f{number}"), "tx_rx": {"port": {"tx_name": tx, "rx_names": [rx]}},
             "packet": [{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}], "size": {"fixed": 100}, "rate": {"pps": 10},
-            "duration": {"fixed_packets": {"packets": 5}}, "metrics": {"enable": true}})
+            "duration": {"fixed_packets": {"packets": 10}}, "metrics": {"enable": true}})
     };
     let config = json!({"ports": ports_of(&lab), "flows": (0..FLOWS).map(flow).collect::<Vec<_>>()});
+    let begun = std::time::Instant::now();
     assert_eq!(post(&lab, &address, "/config", &config), (200, json!({"warnings": []})));
+    // 0.3 s on an idle machine.
+    assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
     assert_eq!(post(&lab, &address, "/control/state", &start()), (200, json!({"warnings": []})));
     let rows = || {
         let (_, answer) = post(&lab, &address, "/monitor/metrics", &json!({"choice": "flow"}));
@@ -329,8 +366,11 @@ fn thousands() -> TestResult {
     until("all flows to be stopped", || rows().iter().all(|row| row["transmit"] == "stopped"));
     let rows = rows();
     assert_eq!(rows.len(), FLOWS as usize);
-    let wrong = rows.iter().find(|row| row["frames_tx"] != 5 || row["frames_rx"] != 5);
+    let wrong = rows.iter().find(|row| row["frames_tx"] != 10 || row["frames_rx"] != 10);
     assert_eq!(wrong, None);
+    // Runs share what they need of the host, instead of some descriptors each.
+    let descriptors = std::fs::read_dir(format!("/proc/{}/fd", server.id()))?.count();
+    assert!(descriptors < 500, "{descriptors} open files");
     Ok(())
 }
 
@@ -379,5 +419,240 @@ fn killed() -> TestResult {
         server.wait(std::time::Duration::from_secs(30));
         until("the receiver's program to go", || !lab.has_xdp());
     }
+    Ok(())
+}
+
+fn transports() -> TestResult {
+    if !has_snappi() {
+        return Ok(());
+    }
+    let lab = Lab::new(Peer::Gro);
+    let (_server, address) = serve();
+    let seen = script_at(&lab, &address, "transports", "http");
+    let seen = seen.as_array().expect("an answer per transport");
+    assert_eq!((seen.len(), seen[0]["frames"].as_array().map(Vec::len)), (4, Some(5)), "{seen:?}");
+    let same = json!({"config": true, "counts": {"few": true, "many": true}, "few": [5, 640], "many": true,
+        "frames": seen[0]["frames"]});
+    seen.iter().for_each(|seen| assert_eq!(*seen, same));
+    Ok(())
+}
+
+/// snappi 1.58; and a client of version 2, which refuses the server by itself.
+fn versions() -> TestResult {
+    if !has_snappi() || !has_snappi_in(PYTHON_1_58) {
+        return Ok(());
+    }
+    let lab = Lab::new(Peer::Gro);
+    let (_server, address) = serve();
+    for (transport, location) in [("http", format!("http://{address}")), ("grpc", address.clone())] {
+        let seen = script_of(PYTHON_1_58, &lab, &location, "counts", transport);
+        assert_eq!(seen["seen"], json!([counted(), counted()]), "{seen}");
+    }
+    assert_eq!(script_at(&lab, &format!("https://{address}"), "other_version", "http"), json!(true));
+    Ok(())
+}
+
+fn gosnappi() -> TestResult {
+    if !std::path::Path::new(GOSNAPPI).exists() {
+        testkit::skip("needs the client in otg/gosnappi (tools/install.sh test)");
+        return Ok(());
+    }
+    let lab = Lab::new(Peer::Gro);
+    let (_server, address) = serve();
+    let mut expected = json!({"warnings": 0, "rows": counted()});
+    for row in expected["rows"].as_object_mut().expect("rows").values_mut() {
+        // Its loss is a whole number in JSON; the last column says that the latency can be true.
+        row[4] = json!(0);
+        row.as_array_mut().expect("columns").push(json!(true));
+    }
+    let locations = [("http", "http://"), ("http", "https://"), ("grpc", "")];
+    for (transport, scheme) in locations {
+        let seen = seen_by(&mut Command::new(GOSNAPPI), &lab, &format!("{scheme}{address}"), transport);
+        assert_eq!(seen, expected, "{scheme}");
+    }
+    Ok(())
+}
+
+/// What one client has sent, snappi and curl see alike.
+fn other_client() -> TestResult {
+    if !has_snappi() || !has_curl() {
+        return Ok(());
+    }
+    let lab = Lab::new(Peer::Gro);
+    let (_server, address) = serve();
+    let location = format!("http://{address}");
+    script_at(&lab, &location, "counts", "http");
+    let (status, answer) = post(&lab, &address, "/monitor/metrics", &json!({"choice": "flow"}));
+    let columns = ["frames_tx", "frames_rx", "bytes_tx", "bytes_rx", "loss"];
+    let row = |row: &Value| {
+        let cells: Vec<Value> = columns.iter().map(|column| row[*column].clone()).collect();
+        (row["name"].as_str().expect("a name").to_owned(), Value::from(cells))
+    };
+    let rows: serde_json::Map<String, Value> =
+        answer["flow_metrics"].as_array().expect("rows").iter().map(row).collect();
+    assert_eq!((status, Value::from(rows)), (200, counted()));
+    assert_eq!(script_at(&lab, &location, "rows_of_counts", "http"), counted());
+    Ok(())
+}
+
+fn append_delete() -> TestResult {
+    let Some(seen) = script("append_delete", "http") else { return Ok(()) };
+    let refused =
+        json!([["flows[2].name: the name b is used by flows[1].name too"], ["there is no flow named nope"]]);
+    let expected = json!({"warnings": [], "waits": "stopped", "seen": [["a", "b"], true, ["a"], true],
+        "b": [100, 100], "refused": refused, "last": true});
+    assert_eq!(seen, expected);
+    Ok(())
+}
+
+fn layer1() -> TestResult {
+    let Some(seen) = script("layer1", "http") else { return Ok(()) };
+    assert_eq!(seen["counts"], json!([[50, 50], [500, 500], [5000, 5000]]), "{seen}");
+    assert_eq!(
+        seen["refused"],
+        json!(["flows[0].size: 9000 bytes are more than the 1518 of tx0 (MTU 1500)"])
+    );
+    let warned = "ports[0]: MTU 9200 is above the 1500 of tx0, which is not changed";
+    assert_eq!((&seen["warned"], &seen["warnings"]), (&json!([warned]), &json!([])));
+    assert_eq!(seen["jumbo"], json!([20, 20, 180_000]));
+    Ok(())
+}
+
+/// Groups of five frames 0.1 ms apart, 200 ms between groups. A starved machine is late now and
+/// then, so half of the times may be anything.
+fn bursts() -> TestResult {
+    let Some(seen) = script("bursts", "http") else { return Ok(()) };
+    let all = json!([15, 15]);
+    assert_eq!(
+        seen["counts"],
+        json!({"bytes": all, "nanoseconds": all, "microseconds": all, "late": [3, 3]})
+    );
+    for unit in ["bytes", "nanoseconds", "microseconds"] {
+        let [within, between] = [0, 1].map(|place| seen["medians"][unit][place].as_f64().expect("seconds"));
+        assert!(within < 0.1 && (0.1..0.3).contains(&between), "{unit}: {seen}");
+    }
+    assert!(seen["delay"].as_f64().is_some_and(|delay| (0.05..10.0).contains(&delay)), "{seen}");
+    Ok(())
+}
+
+/// Beside other work the last frame may be late, the rate is never above its own.
+fn speed() -> TestResult {
+    let Some(seen) = script("speed", "grpc") else { return Ok(()) };
+    assert_eq!(seen["counts"], json!([1_000_000, 1_000_000, 0.0]), "{seen}");
+    let seconds = seen["seconds"].as_f64().expect("seconds");
+    assert!((1.96..200.0).contains(&seconds), "{seen}");
+    assert!(seen["latency_ns"].as_f64().is_some_and(|ns| 0.0 < ns && ns < 1e8), "{seen}");
+    Ok(())
+}
+
+/// The blocks of docs/otg.md with an indent, in order.
+fn blocks() -> Vec<String> {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/otg.md"));
+    let mut blocks = vec![String::new()];
+    for line in page.expect("the page is there").lines() {
+        let last = blocks.last_mut().expect("there is one");
+        match line.strip_prefix("    ") {
+            Some(code) => last.extend([code, "\n"]),
+            None if last.is_empty() => {}
+            None => blocks.push(String::new()),
+        }
+    }
+    blocks
+}
+
+/// A block of docs/otg.md that has these words, in a file.
+fn block(lab: &Lab, name: &str, words: &str) -> std::path::PathBuf {
+    let found = blocks().into_iter().find(|block| block.contains(words));
+    let file = lab.file(name);
+    std::fs::write(&file, found.expect("the page has it")).expect("the lab's folder can be written");
+    file
+}
+
+/// Makes the receiving namespace a router between `rx0` and `r2`, whose other end is `out0` beside
+/// `tx0`. The addresses are those of docs/otg.md.
+fn make_router(lab: &Lab) {
+    let of_router = |words: &str| {
+        let words: Vec<&str> = ["ip", "-n", &lab.rx_netns].into_iter().chain(words.split(' ')).collect();
+        run(&words);
+    };
+    of_router(&format!("link add r2 type veth peer name out0 netns {}", lab.tx_netns));
+    run(&["ip", "-n", &lab.tx_netns, "link", "set", "out0", "up"]);
+    of_router("link set r2 up");
+    of_router("link set rx0 arp on");
+    of_router("address add 198.18.1.1/24 dev rx0");
+    of_router("address add 198.18.2.1/24 dev r2");
+    let router = host::Netns::named(&lab.rx_netns).expect("the lab has it");
+    router.set_sysctl("ipv4/ip_forward", "1").expect("root may forward");
+}
+
+fn router() -> TestResult {
+    if !has_snappi() {
+        return Ok(());
+    }
+    let lab = Lab::new(Peer::Gro);
+    make_router(&lab);
+    let ports = format!(" --port eth1=tx0@{0} --port eth2=out0@{0}", lab.tx_netns);
+    let config = block(&lab, "router.yaml", "ports:");
+    let (server, address) = serve_with(&ports);
+    let python = block(&lab, "router.py", "deserialize");
+    let script = std::fs::read_to_string(&python)?;
+    assert_eq!(script.lines().count(), 10, "{script}");
+    std::fs::write(&python, script.replace("localhost:8443", &address))?;
+    let output = Command::new(PYTHON).arg(&python).current_dir(lab.file("")).output()?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8(output.stdout)?;
+    let words: Vec<f64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let [sent, received, loss, latency_us] = words[..] else { panic!("{said}") };
+    assert_eq!((sent, received, loss), (10_000.0, 10_000.0, 0.0), "{said}");
+    assert!(0.0 < latency_us && latency_us < 1e6, "{said}");
+    drop(server);
+    // The same file without a server, once the devices are free.
+    until("the receiver's program to go", || {
+        !run(&["ip", "-n", &lab.tx_netns, "link", "show", "dev", "out0"]).contains("xdp")
+    });
+    let words = format!("otg run {} --expect lost=0 --expect max<10s --json{ports}", config.display());
+    let outcome = wirerate_start(&words).wait(std::time::Duration::from_secs(60)).expect_code(0);
+    let lines: Vec<Value> = outcome.stdout.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+    let [flow, report] = &lines[..] else { panic!("{}", outcome.stdout) };
+    assert_eq!((&flow["schema"], &flow["frames_rx"]), (&json!("wirerate.otg-flow/1"), &json!(10_000)));
+    assert_eq!((&report["schema"], &report["device"]), (&json!("wirerate.measure/1"), &json!("out0")));
+    assert_eq!((&report["loss"]["sent"], &report["loss"]["lost_max"]), (&json!(10_000), &json!(0)));
+    assert_eq!(report["stamped"], json!(10_000), "{report}");
+    Ok(())
+}
+
+/// Exit codes: a flow whose frames go elsewhere, a check that fails, a configuration that is wrong.
+fn run_config() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let file = lab.file("config.json");
+    let run_with = |flow: &Value, options: &str, code: i32| {
+        let config = json!({"ports": ports_of(&lab), "flows": [flow]});
+        std::fs::write(&file, config.to_string()).expect("the lab's folder can be written");
+        let words = format!("otg run {}{options}", file.display());
+        wirerate_start(&words).wait(std::time::Duration::from_secs(60)).expect_code(code)
+    };
+    let mut flow = json!({"name": "f", "tx_rx": {"port": {"tx_name": "tx", "rx_names": ["rx"]}},
+        "packet": [{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}], "rate": {"pps": 2000},
+        "duration": {"fixed_packets": {"packets": 500}}, "metrics": {"enable": true}});
+    let outcome = run_with(&flow, "", 0);
+    for text in
+        ["flow f: tx to rx, 500 frames sent, 500 received", "  unique     500", "  lost         0  0.0000 %"]
+    {
+        assert!(outcome.stdout.contains(text), "no {text:?} in {}", outcome.stdout);
+    }
+    let outcome = run_with(&flow, " --expect received<500", 1);
+    assert!(outcome.stdout.contains("check received<500 failed: it is 500"), "{}", outcome.stdout);
+    flow["duration"] = json!({"continuous": {}});
+    let outcome = run_with(&flow, " --duration 200ms --expect lost=0", 0);
+    assert!(outcome.stdout.contains("flow f: tx to rx, "), "{}", outcome.stdout);
+    flow["tx_rx"]["port"]["rx_names"] = json!(["tx"]);
+    let outcome = run_with(&flow, " --duration 100ms", 1);
+    assert!(outcome.stdout.contains("100.0000 %"), "{}", outcome.stdout);
+    flow["tx_rx"]["port"]["rx_names"] = json!(["elsewhere"]);
+    run_with(&flow, "", 2)
+        .says(&["config.json: flows[0].tx_rx.port.rx_names[0]: there is no port named elsewhere"]);
+    flow["tx_rx"]["port"]["rx_names"] = json!([]);
+    run_with(&flow, " --expect lost=0", 2).says(&["no flow has metrics.enable and rx_names"]);
+    assert!(!lab.has_xdp());
     Ok(())
 }

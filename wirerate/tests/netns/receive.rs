@@ -17,6 +17,10 @@ pub(crate) const CASES: &[Case] = &[
     case("receive::two_cpus_share_a_flow_under_a_lock", &[], two_cpus_share_a_flow_under_a_lock),
     case("receive::writes_a_line_per_flow_and_a_histogram", &[], writes_a_line_per_flow_and_a_histogram),
     case("receive::measure_joins_sender_and_receiver", &[], measure_joins_sender_and_receiver),
+    case("receive::frames_of_any_kind_are_measured_by_their_mark", &[], frames_of_any_kind),
+    case("receive::packet_sockets_count_the_same", &[], packet_sockets_count_the_same),
+    case("receive::each_stream_has_its_loss_and_latency", &[], each_stream_has_its_loss),
+    case("receive::both_directions_are_measured_at_once", &[], both_directions_at_once),
     case("receive::flows_of_several_threads_are_read_from_frames", &[], flows_of_several_threads),
     case("receive::frames_of_another_run_are_stale", &[], frames_of_another_run_are_stale),
     case("receive::ends_with_the_sender_and_knows_what_it_sent", &[], ends_with_the_sender),
@@ -173,6 +177,149 @@ fn measure_joins_sender_and_receiver() -> TestResult {
     Ok(())
 }
 
+/// Words that measure from `tx0` to `rx0`.
+fn measure_words(lab: &Lab) -> String {
+    format!("measure --tx {TX_DEV}@{} --rx {RX_DEV}@{}", lab.tx_netns, lab.rx_netns)
+}
+
+/// Headers of any kind, by every engine that builds them in its own way.
+fn frames_of_any_kind() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let file = lab.file("two.cfg");
+    let udp = "eth(da=02:00:00:00:00:02), ipv4(sa=drnd(), da=198.18.0.2), udp(dp=9)";
+    fs::write(&file, format!("{{ {udp}, fill(0, 18) }} {{ {udp}, \"of the user\", fill(0x41, 40) }}"))?;
+    let two = format!("--frames {} --threads 2", file.display());
+    let measure = |send: &str| {
+        let words = format!("{} --json --expect lost=0 -- --count 2000 {send}", measure_words(&lab));
+        report(&wirerate_run(&words).expect_code(0).stdout)
+    };
+    for (send, flows) in [
+        ("--dst 198.18.0.2 --tcp --size 100 --engine xdp", 1),
+        ("--dst 198.18.0.2-198.18.0.9 --dst-mac 02:00:00:00:00:02 --tcp --size 100 --engine skb", 1),
+        ("--dst 198.18.0.2 --icmp echo --size 60 --engine af_packet", 1),
+        ("--dst 198.18.0.2 --vxlan 7 --size 300", 1),
+        ("--dst 198.18.0.2 --arp --size 60", 1),
+        (&two, 4),
+    ] {
+        let report = measure(send);
+        // Numbers of frames that the driver rejected are missing, but not lost.
+        let kinds = ["unique", "flows", "duplicate", "stale", "damaged", "foreign"];
+        assert_eq!(counts(&report, kinds), [2000, flows, 0, 0, 0, 0], "{send}");
+        assert_eq!(counts(&report["latency"], ["stamped"]), [2000], "{send}");
+    }
+    for (send, says) in [
+        (
+            "--dst 198.18.0.2 --tcp",
+            "a mark takes 18 bytes behind the headers, and there are 0; frames of 72 bytes have them\n  try: --size 72\n",
+        ),
+        ("--dst 198.18.0.2 --tcp --signature none", "frames without a signature cannot be measured"),
+    ] {
+        wirerate_run(&format!("{} -- {send}", measure_words(&lab))).expect_code(2).says(&[says]);
+    }
+    // `send` sends them without a mark and says so.
+    let words = format!("send {TX_DEV} --netns {} --dst 198.18.0.2 --tcp --count 3", lab.tx_netns);
+    let text = wirerate_run(&words).expect_code(0).stdout;
+    assert!(text.contains("the frames are not marked for `wirerate receive`: "), "{text}");
+    Ok(())
+}
+
+/// Where XDP cannot be had: duplicates, numbers and latencies by the same rules.
+fn packet_sockets_count_the_same() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let words = format!("{} --source tpacket --json --expect lost=0", measure_words(&lab));
+    for (send, unique, duplicate, flows) in [
+        ("--size 74 --udp-dst 1-5 --pps 50k", 2000, 0, 5),
+        ("--size 60 --clone-skb 2 --pps 50k", 1000, 1000, 1),
+        ("--tcp --size 90 --vlan 5 --pps 50k --engine af_packet", 2000, 0, 1),
+    ] {
+        // The count decides when the run ends, however late a loaded machine is.
+        let words = format!("{words} -- --dst 198.18.0.2 --count 2000 --catch-up max {send}");
+        let report = report(&wirerate_run(&words).stdout);
+        let kinds = ["unique", "duplicate", "flows", "reordered", "lost_ring"];
+        assert_eq!(counts(&report, kinds), [unique, duplicate, flows, 0, 0], "{send}: {report}");
+        assert_eq!(counts(&report["latency"], ["stamped"]), [unique], "{send}");
+        assert_eq!((&report["mode"], &report["failed_checks"]), (&"mirror".into(), &Value::Array(vec![])));
+        let source = report["source"].as_str().unwrap_or_default();
+        assert_eq!(source, "TPACKET_V3; times of the kernel's receive path", "{send}");
+        if send.contains("vlan") {
+            assert_eq!(counts(&report, ["frame_bytes"]), [2000 * 90], "the tag counts");
+        }
+    }
+    assert!(!lab.has_xdp());
+    Ok(())
+}
+
+/// Streams with marks, with long and with short signatures.
+fn each_stream_has_its_loss() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let file = lab.file("streams.json");
+    let dst = r#""dst": "198.18.0.2", "dst-mac": "02:00:00:00:00:02""#;
+    let frame = "{ eth(da=02:00:00:00:00:02), ipv4(da=198.18.0.2), tcp(sp=dinc()), fill(0, 20) }";
+    let streams = [
+        format!(r#"{{"name": "own", "frame": "{frame}", "count": 300}}"#),
+        format!(r#"{{"name": "short", {dst}, "count": 200, "udp-dst": "1-9"}}"#),
+        format!(r#"{{"name": "full", {dst}, "count": 100, "size": 90}}"#),
+        format!(r#"{{"name": "tcp", {dst}, "count": 50, "tcp": true, "size": 90}}"#),
+    ];
+    fs::write(&file, format!("[{}]", streams.join(",")))?;
+    let words = format!("{} --expect lost=0", measure_words(&lab));
+    let words = |more: &str| format!("{words} {more} -- --streams {}", file.display());
+    let measured = report(&wirerate_run(&words("--json")).expect_code(0).stdout);
+    assert_eq!(counts(&measured, ["unique", "flows", "reordered", "foreign"]), [650, 4, 0, 0]);
+    let rows: Vec<_> = measured["streams"].as_array().expect("streams").iter().collect();
+    let names: Vec<_> = rows.iter().map(|row| row["name"].as_str().unwrap_or_default()).collect();
+    assert_eq!(names, ["own", "short", "full", "tcp"]);
+    let kinds = ["sent", "unique", "lost_max", "duplicate"];
+    let figures: Vec<_> = rows.iter().map(|row| counts(row, kinds)).collect();
+    assert_eq!(figures, [[300, 300, 0, 0], [200, 200, 0, 0], [100, 100, 0, 0], [50, 50, 0, 0]]);
+    assert!(rows.iter().all(|row| counts(row, ["latency_mean_ns"])[0] > 0), "{measured}");
+    let text = wirerate_run(&words("")).expect_code(0).stdout;
+    assert!(text.contains("stream") && text.contains("full: lost 0 of 100, latency mean "), "{text}");
+    Ok(())
+}
+
+/// Two senders and two receivers on one pair of devices.
+fn both_directions_at_once() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    let flows = lab.file("flows.csv");
+    let words =
+        format!("{} --bidirectional --expect lost=0 --flows-out {}", measure_words(&lab), flows.display());
+    let send = "--dst-mac 02:00:00:00:00:02 --size 74 --udp-dst 1-4 --count 3000";
+    let outcome = wirerate_run(&format!("{words} --json -- {send}")).expect_code(0);
+    let lines: Vec<Value> =
+        outcome.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let named: Vec<_> = lines
+        .iter()
+        .map(|line| [&line["schema"], &line["device"]].map(|word| word.as_str().unwrap_or_default()))
+        .collect();
+    assert_eq!(
+        named,
+        [
+            ["wirerate.send/1", TX_DEV],
+            ["wirerate.measure/1", RX_DEV],
+            ["wirerate.send/1", RX_DEV],
+            ["wirerate.measure/1", TX_DEV],
+            ["wirerate.measure-total/1", "2 directions together"],
+        ]
+    );
+    let kinds = ["unique", "flows", "duplicate", "stale"];
+    assert_eq!(
+        [1, 3, 4].map(|line: usize| counts(&lines[line], kinds)),
+        [[3000, 4, 0, 0], [3000, 4, 0, 0], [6000, 8, 0, 0]]
+    );
+    assert_eq!(counts(&lines[4]["loss"], ["sent", "lost_max"]), [6000, 0]);
+    assert_eq!(lines[4]["broken"].as_array().map(Vec::len), Some(0));
+    for number in [1, 2] {
+        let file = lab.file(&format!("flows-{number}.csv"));
+        assert_eq!(fs::read_to_string(&file)?.lines().count(), 5, "{}", file.display());
+    }
+    wirerate_run(&format!("{words} -- --streams none.json"))
+        .expect_code(2)
+        .says(&["frames of --streams have the addresses of one direction"]);
+    assert!(!lab.has_xdp());
+    Ok(())
+}
+
 /// Every engine writes flow and number; threads have flows of their own.
 fn flows_of_several_threads() -> TestResult {
     let lab = Lab::new(Peer::Gro);
@@ -217,6 +364,7 @@ fn ends_with_the_sender() -> TestResult {
         ("--signature full --size 74 --udp-dst 1-7 --threads 2", [1000, 0, 14]),
         ("--signature short --udp-checksum --vlan 5 --size 64", [1000, 0, 1]),
         ("--end-frames 3 --clone-skb 2", [500, 0, 1]),
+        ("--tcp --signature mark --size 90", [1000, 0, 1]),
     ] {
         let running = receive(&lab, 0, "--json --expect lost=0");
         send(&lab, 1000, more);

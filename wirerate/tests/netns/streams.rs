@@ -1,9 +1,10 @@
 //! `send --streams`: several streams on one device, counted one by one.
 
 use crate::lab::{Lab, Peer, TX_DEV};
-use crate::program::{Running, TIME_LIMIT, wirerate};
+use crate::program::{Running, TIME_LIMIT, until, wirerate};
 use crate::readers::on_the_wire;
 use crate::{Case, TestResult, case};
+use nix::sys::signal::Signal;
 use std::path::Path;
 
 /// Tests of streams.
@@ -61,18 +62,46 @@ fn every_engine_sends_the_frames_of_each_stream() -> TestResult {
     Ok(())
 }
 
-/// More than the kernel's XDP dispatcher has slots for.
+/// More than the kernel's XDP dispatcher has slots for: they share a program, which is attached.
 fn sixty_four_streams() -> TestResult {
     let lab = Lab::new(Peer::Sink);
     let file = lab.file("streams.json");
-    let stream = |index: u64| {
-        let count = 100 + index;
-        format!(r#"{{"dst": "198.18.0.{}", "dst-mac": "02:00:00:00:00:02", "count": {count}}}"#, index + 2)
+    let stream = |count: &dyn Fn(u64) -> u64, index: u64| {
+        let (host, count) = (index + 2, count(index));
+        let more = if index.is_multiple_of(3) { ", \"tcp\": true, \"size\": \"60-90\"" } else { "" };
+        format!(r#"{{"dst": "198.18.0.{host}", "dst-mac": "02:00:00:00:00:02", "count": {count}{more}}}"#)
     };
-    std::fs::write(&file, format!("[{}]", (0..64).map(stream).collect::<Vec<_>>().join(",")))?;
+    let streams = |count: &dyn Fn(u64) -> u64| {
+        let streams: Vec<String> = (0..64).map(|index| stream(count, index)).collect();
+        std::fs::write(&file, format!("[{}]", streams.join(",")))
+    };
+    streams(&|index| 100 + index)?;
     let report = send(&lab, &file, &["--engine", "xdp"]).wait(TIME_LIMIT).expect_code(0).stdout;
     assert_eq!(numbers(&report, "sent"), (100..164).collect::<Vec<u64>>(), "{report}");
+    let first: u64 = (100..164).sum();
+    assert_eq!(lab.received_at_last(first), first);
+    streams(&|_| 0)?;
+    let running = send(&lab, &file, &["--engine", "xdp", "--threads", "1"]);
+    until("many frames arrive", || lab.received() > 100_000);
+    assert_eq!(attached_programs(running.id())?, 1, "one for all streams");
+    running.signal(Signal::SIGINT);
+    let report = running.wait(TIME_LIMIT).expect_code(0).stdout;
+    let sent = numbers(&report, "sent");
+    assert!(sent.len() == 64 && sent.iter().all(|sent| *sent > 0), "{report}");
+    let all = first + sent.iter().sum::<u64>();
+    assert_eq!(lab.received_at_last(all), all, "{report}");
     Ok(())
+}
+
+/// XDP programs that a process has attached, to any device.
+fn attached_programs(id: u32) -> Result<usize, Box<dyn std::error::Error>> {
+    let mut count = 0;
+    for file in std::fs::read_dir(format!("/proc/{id}/fdinfo"))? {
+        // A descriptor may be closed meanwhile.
+        let text = std::fs::read_to_string(file?.path()).unwrap_or_default();
+        count += usize::from(text.lines().any(|line| line == "link_type:\txdp"));
+    }
+    Ok(count)
 }
 
 /// A queue takes one socket.

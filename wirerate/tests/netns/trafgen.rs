@@ -1,9 +1,10 @@
 //! `trafgen -o DEV`: each engine sends the frames that `trafgen -o FILE.pcap` writes.
 
-use crate::lab::{Lab, Peer, TX_DEV};
+use crate::lab::{Lab, Peer, RX_DEV, TX_DEV};
 use crate::program::{Running, TIME_LIMIT, run, wirerate};
 use crate::readers::{Frame, frames, on_the_wire};
 use crate::{Case, TestResult, case};
+use std::collections::BTreeSet;
 
 /// Tests of packets in trafgen's language on a device.
 pub(crate) const CASES: &[Case] = &[
@@ -14,7 +15,7 @@ pub(crate) const CASES: &[Case] = &[
     ),
     case(
         "trafgen::send_sends_the_frames_that_its_dry_run_writes",
-        &["dumpcap", "editcap"],
+        &["dumpcap", "editcap", "tshark"],
         send_sends_what_its_dry_run_writes,
     ),
     case(
@@ -31,6 +32,11 @@ pub(crate) const CASES: &[Case] = &[
         "trafgen::configurations_from_the_wild_run_unchanged",
         &["dumpcap", "editcap", "trafgen", "cpp", "man", "gzip"],
         configurations_from_the_wild,
+    ),
+    case(
+        "trafgen::long_frames_are_the_same_by_every_engine",
+        &["dumpcap", "editcap", "tshark"],
+        long_frames_are_the_same_by_every_engine,
     ),
     case("trafgen::packets_of_other_cpus_are_not_sent", &["dumpcap", "editcap"], packets_of_other_cpus),
     case("trafgen::a_frame_beyond_the_mtu_says_so", &[], a_frame_beyond_the_mtu),
@@ -87,28 +93,83 @@ fn every_engine_sends_the_frames_of_the_file() -> TestResult {
     Ok(())
 }
 
+/// Sends a packet by an engine; `words` also describe it.
+fn send(lab: &Lab, packets: &str, words: &[&str]) {
+    let mut command = wirerate();
+    // A mark has the time at which its frame was built.
+    let words = [&["--seed", "7", "--signature", "none", "--frame", packets][..], words].concat();
+    command.args(["send", TX_DEV, "--netns", &lab.tx_netns]).args(words);
+    Running::start(command).wait(TIME_LIMIT).expect_code(0);
+}
+
+/// Each of `engines` sends the first `count` frames that the dry run writes, which are returned.
+fn expect_frames_of_dry_run(
+    lab: &Lab,
+    packets: &str,
+    sizes: &[&str],
+    count: usize,
+    engines: &[&str],
+) -> Vec<Vec<u8>> {
+    let path = lab.file("expected.pcapng");
+    let (number, file) = (count.to_string(), path.display().to_string());
+    let words = |more: &[&'static str]| [sizes, &["--count", &number], more].concat();
+    send(lab, packets, &[&words(&["--dry-run=60", "--quiet"])[..], &["--write", &file]].concat());
+    let written: Vec<_> = frames(&path).into_iter().map(|frame| frame.bytes).collect();
+    assert_eq!(written.len(), count, "{packets}");
+    for engine in engines {
+        let seen =
+            on_the_wire(lab, count, || send(lab, packets, &[&words(&["--engine"])[..], &[engine]].concat()));
+        let seen: Vec<_> = seen.into_iter().map(|frame| frame.bytes).collect();
+        let place = seen.iter().zip(&written).position(|(seen, written)| seen != written);
+        assert_eq!((seen.len(), place), (count, None), "{engine}: {packets} {sizes:?}");
+    }
+    written
+}
+
+/// Options for the lengths of a packet: from 60 to 1514 bytes.
+const SIZED: &[(&str, &[&str])] = &[
+    (CONFIGS[0], &["--size", "60-1514", "--random", "size"]),
+    (CONFIGS[1], &["--imix", "120:7,594:4,1514:1"]),
+];
+
 fn send_sends_what_its_dry_run_writes() -> TestResult {
     let lab = Lab::new(Peer::Gro);
-    let path = lab.file("expected.pcapng");
-    let netns = lab.tx_netns.as_str();
-    let send = |config: &str, words: &[&str]| {
-        let mut command = wirerate();
-        command.args(["send", TX_DEV, "--netns", netns, "--count", "60", "--seed", "7", "--frame", config]);
-        command.args(words);
-        Running::start(command).wait(TIME_LIMIT).expect_code(0)
-    };
+    let engines = ["xdp", "skb", "af_packet", "af_xdp"];
     for config in CONFIGS {
-        send(config, &["--dry-run=60", "--write", &path.display().to_string()]);
-        let written: Vec<_> = frames(&path).into_iter().map(|frame| frame.bytes).collect();
-        assert_eq!(written.len(), 60);
-        for engine in ["xdp", "skb", "af_packet", "af_xdp"] {
-            let seen = on_the_wire(&lab, 60, || {
-                send(config, &["--engine", engine]);
-            });
-            let seen: Vec<_> = seen.into_iter().map(|frame| frame.bytes).collect();
-            let place = seen.iter().zip(&written).position(|(seen, written)| seen != written);
-            assert_eq!((seen.len(), place), (60, None), "{engine}: {config}");
-        }
+        expect_frames_of_dry_run(&lab, config, &[], 60, &engines);
+    }
+    for (config, sizes) in SIZED {
+        let written = expect_frames_of_dry_run(&lab, config, sizes, 60, &engines);
+        let lens: BTreeSet<usize> = written.iter().map(Vec::len).collect();
+        assert!(lens.len() > 2 && lens.iter().all(|len| (60..=1514).contains(len)), "{sizes:?}: {lens:?}");
+        // The IP length counts the frame, and tshark finds no wrong checksum.
+        let ip_len = |frame: &Vec<u8>| usize::from(u16::from_be_bytes([frame[16], frame[17]]));
+        assert!(written.iter().all(|frame| ip_len(frame) + 14 == frame.len()), "{sizes:?}");
+        assert_eq!(protocols(&lab.file("expected.pcapng")).len(), 60, "{sizes:?}");
+    }
+    Ok(())
+}
+
+/// Bytes that move at the end of a long frame are in its checksums.
+fn long_frames_are_the_same_by_every_engine() -> TestResult {
+    let lab = Lab::new(Peer::Gro);
+    for (netns, dev) in [(&lab.tx_netns, TX_DEV), (&lab.rx_netns, RX_DEV)] {
+        run(&["ip", "-n", netns, "link", "set", "dev", dev, "mtu", "65535"]);
+    }
+    let packet = |len: usize| {
+        format!(
+            "{{ eth(sa=02:00:00:00:00:01, da=02:00:00:00:00:02), ipv4(sa=198.18.0.1, da=198.18.0.2, ttl=9, id=dinc()), \
+             udp(sp=4000, dp=drnd()), fill(0x41, {}), drnd(8) }}",
+            len - 50
+        )
+    };
+    // Newer kernels take 112 bytes of the page of a live frame for themselves.
+    let cases: [(usize, &[&str]); 3] =
+        [(3400, &["xdp"]), (3500, &["skb", "af_packet", "af_xdp"]), (65_535, &["af_packet", "af_xdp"])];
+    for (len, engines) in cases {
+        let written = expect_frames_of_dry_run(&lab, &packet(len), &[], 6, engines);
+        assert!(written.iter().all(|frame| frame.len() == len), "{len}");
+        assert_eq!(protocols(&lab.file("expected.pcapng")).len(), 6, "{len}");
     }
     Ok(())
 }

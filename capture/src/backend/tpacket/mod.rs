@@ -12,7 +12,9 @@ use crate::backend::hwtstamp::Hardware;
 use crate::backend::{Backend, RingCounts, SourceFacts, TpacketFacts};
 use crate::reader::AttachedRing;
 use crate::sys::packet_socket::{CaptureSocket, PacketRingShape, ReceiveRing};
-use crate::{CaptureDirection, CaptureError, ClockMode, Fanout, Mode, Options, cpus, describe, sys};
+use crate::{
+    CaptureDirection, CaptureError, ClockMode, Fanout, Mode, Options, SNAPLEN_WHOLE, cpus, describe, sys,
+};
 use ::filter::{Classic, Instruction};
 use consumer::{SocketTally, TpacketConsumer};
 use host::Link;
@@ -81,6 +83,7 @@ pub(crate) struct PacketOptions {
     needs_time: bool,
     /// Queues that frames are to be told apart by.
     queues: Option<u32>,
+    rings: u32,
 }
 
 impl PacketOptions {
@@ -103,7 +106,26 @@ impl PacketOptions {
             wants_time: hardware.clock.is_some(),
             needs_time: options.clock == ClockMode::Phc,
             queues: queues_untold(link, options),
+            rings: ring_count()?,
         })
+    }
+
+    /// One ring of the whole frames that arrive, with the kernel's times.
+    pub(crate) fn of_one_ring(link: &Link) -> Self {
+        let options = Options { snaplen: SNAPLEN_WHOLE, ..Options::new(&link.name) };
+        Self {
+            mode: Mode::Mirror,
+            filter: None,
+            snaplen: options.snaplen,
+            kept_len: options.kept_len(link.mtu),
+            shape: shape(&options, link.mtu, 1, sys::memory_size_bytes()),
+            direction: CaptureDirection::In,
+            fanout: options.fanout,
+            wants_time: false,
+            needs_time: false,
+            queues: None,
+            rings: 1,
+        }
     }
 }
 
@@ -126,8 +148,7 @@ impl TpacketBackend {
         }
         let failed =
             |act| move |source| CaptureError::PacketSocket { ifname: link.name.clone(), act, source };
-        let rings = ring_count()?;
-        let PacketOptions { fanout, direction, shape, .. } = options;
+        let PacketOptions { fanout, direction, shape, rings, .. } = options;
         let is_filtered = options.filter.is_some();
         let classic = options.filter.unwrap_or_else(|| Classic::keep(options.snaplen));
         let mut group = Group::new(fanout, direction);
@@ -370,7 +391,6 @@ impl Group {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SNAPLEN_WHOLE;
 
     #[test]
     fn rings_hold_as_many_frames_as_asked_within_reason() {

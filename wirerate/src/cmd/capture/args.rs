@@ -6,6 +6,7 @@ use super::source::SourceArgs;
 use crate::cmd::rx_args::RxArgs;
 use crate::units::{Count, Nanos};
 use capture::{Mode, SNAPLEN_WHOLE};
+use host::StartTime;
 use std::path::PathBuf;
 
 /// Arguments of `wirerate capture`.
@@ -44,6 +45,9 @@ pub struct Args {
     /// End after this time, such as 10s
     #[arg(short = 't', long, value_name = "TIME")]
     pub duration: Option<Nanos>,
+    /// Count the time of the run from this time on, and be ready before (docs/start-at.md)
+    #[arg(long, value_name = "TIME", value_parser = crate::units::start_time)]
+    pub start_at: Option<StartTime>,
     /// dumpcap's limits: duration:SECONDS or packets:N
     #[arg(short = 'a', long = "autostop", value_name = "LIMIT", hide = true)]
     pub autostop: Vec<Autostop>,

@@ -2,6 +2,7 @@
 
 use crate::cmd::rx_stats::RxHead;
 use crate::out;
+use crate::start_at::StartReport;
 use crate::units::{human_count, human_duration, quantity_of};
 use capture::{Counts, PhcFacts};
 use serde::Serialize;
@@ -59,6 +60,9 @@ pub struct Report {
     /// See [`RxHead`].
     #[serde(flatten)]
     pub head: RxHead,
+    /// The requested start, if there was one.
+    #[serde(flatten)]
+    pub start: Option<StartReport>,
     /// The filter.
     pub filter: Option<String>,
     /// Frames on the wire: `received` and `lost_nic`; `null` if the device does not count what it
@@ -215,6 +219,9 @@ impl fmt::Display for Report {
             table.text("no stamps", refusal);
         }
         self.clocks.iter().for_each(|clock| table.text("clock", &clock.to_string()));
+        if let Some(start) = &self.start {
+            table.text("start", &start.to_string());
+        }
         table.text("source", &self.head.source_text(self.promiscuous));
         write!(f, "{table}")
     }

@@ -8,10 +8,11 @@ use crate::monitor::{count_in, sources};
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Outcome};
 use crate::rows::{Row, RowFormat, RowPrinter};
+use crate::start_at::{StartReport, left, refuse_if_late};
 use crate::stop::Stop;
 use crate::term::{LiveLine, REDRAW};
 use crate::units::{human_count, human_pps, per_second};
-use capture::control::{ControlCommand, ControlServer};
+use capture::control::{ControlCommand, ControlServer, ControlTarget};
 use capture::{CaptureError, Mode, OnError, Options, Output, RunAs, SNAPLEN_WHOLE, Session, Stats};
 use host::{Capability, Netns, Stack};
 use std::fs::File;
@@ -37,10 +38,15 @@ struct CaptureJob<'a> {
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     refuse_output(args)?;
     let job = &CaptureJob { args, targets: args.rx.targets("capture")? };
+    let act = || args.rx.act("capture", &job.targets.devices.join(" and "));
+    refuse_if_late(args.start_at, act)?;
     let options = options(job, stop)?;
     // Before capabilities are dropped: the folder of the sockets needs one.
     let server = server(job);
     let session = Session::start(options).map_err(|why| failure(job, why))?;
+    refuse_if_late(args.start_at, act)?;
+    // Time of the session until that of the run begins.
+    let before = args.start_at.map_or(Duration::ZERO, |_| session.stats().elapsed + left(args.start_at));
     // From here on this thread ends things that are open already, and removes its socket.
     let _ = host::keep_capabilities(&[Capability::DacOverride, Capability::Fowner]);
     if !args.rx.quiet {
@@ -59,9 +65,10 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let _counted = count_in(sources::capture(session.observer(), args.rx.netns.as_deref()));
     let mut server = server.ok();
     let mut mode = args.mode;
-    let watched = watch(&session, args, stop, &mut server, &mut mode);
+    let watched = watch(&session, args, (before, stop), &mut server, &mut mode);
     drop(server);
-    let ended = session.stop();
+    let mut ended = session.stop();
+    ended.stats.elapsed = ended.stats.elapsed.saturating_sub(before);
     for device in ended.devices.iter().filter(|device| device.is_gone) {
         eprintln!("wirerate: {} went away", device.link.name);
     }
@@ -191,7 +198,7 @@ fn server(job: &CaptureJob<'_>) -> io::Result<ControlServer> {
     // By their own names; a device that is not there is an error of the capture.
     let name = |given: &String| stack.link(given.as_str()).map(|link| link.name).map_err(io::Error::other);
     let names = targets.devices.iter().map(name).collect::<io::Result<Vec<String>>>()?;
-    ControlServer::open(&netns, &names)
+    ControlServer::open(ControlTarget::Capture, &netns, &names)
 }
 
 /// Executes a command.
@@ -200,7 +207,7 @@ fn execute(
     session: &Session,
     mode: &mut Mode,
     is_over: &mut bool,
-    ticker: &mut Ticker,
+    (before, ticker): (Duration, &mut Ticker),
 ) -> Result<String, String> {
     match command {
         ControlCommand::Mode(wanted) => {
@@ -209,12 +216,15 @@ fn execute(
             Ok(String::new())
         }
         ControlCommand::Stats => {
-            let row = ticker.next_of_capture(&session.stats());
+            let row = ticker.next_of_capture(&stats(session, before));
             Ok(out::json_line(row.schema(), &row))
         }
         ControlCommand::Stop => {
             *is_over = true;
             Ok(String::new())
+        }
+        ControlCommand::Pause | ControlCommand::Resume | ControlCommand::Speed(_) => {
+            Err("this is a capture".to_owned())
         }
     }
 }
@@ -223,16 +233,17 @@ fn execute(
 fn watch(
     session: &Session,
     args: &Args,
-    stop: &Stop,
+    (before, stop): (Duration, &Stop),
     server: &mut Option<ControlServer>,
     mode: &mut Mode,
 ) -> Result<(), OutError> {
     let is_wanted = !args.json && !args.has_rows() && !args.rx.quiet;
     let mut printer = RowPrinter::new(RowFormat::of(args.json, args.csv));
     let progress = LiveLine::new(is_wanted, args.frames_max().unwrap_or(0));
-    let (started, mut ticker, mut redrawn) = (Instant::now(), Ticker::default(), Duration::ZERO);
+    let started = Instant::now() + left(args.start_at);
+    let (mut ticker, mut redrawn) = (Ticker::default(), Duration::ZERO);
     let end = args.duration_ns().map(|duration_ns| started + Duration::from_nanos(duration_ns));
-    let mut before = session.stats();
+    let mut last = stats(session, before);
     let (mut is_over, mut stats_ticker) = (false, Ticker::default());
     while !is_over && !stop.is_set() && !session.is_finished() && end.is_none_or(|end| Instant::now() < end) {
         let left = end.map_or(POLL_INTERVAL, |end| end.saturating_duration_since(Instant::now()));
@@ -240,21 +251,29 @@ fn watch(
             None => thread::sleep(POLL_INTERVAL.min(left)),
             Some(server) => {
                 server.wait(POLL_INTERVAL.min(left));
-                server.serve(|command| execute(command, session, mode, &mut is_over, &mut stats_ticker));
+                server.serve(|command| {
+                    execute(command, session, mode, &mut is_over, (before, &mut stats_ticker))
+                });
             }
         }
         let elapsed = started.elapsed();
         if args.has_rows() && ticker.is_due(elapsed) {
-            let row = ticker.next_of_capture(&session.stats());
+            let row = ticker.next_of_capture(&stats(session, before));
             if is_stdout(args) { printer.print_aside(&row) } else { printer.print(&row)? }
         }
         if progress.is_visible() && elapsed >= redrawn + REDRAW {
-            let now = session.stats();
-            progress.show(now.total().written, &live_text(&before, &now));
-            (before, redrawn) = (now, elapsed);
+            let now = stats(session, before);
+            progress.show(now.total().written, &live_text(&last, &now));
+            (last, redrawn) = (now, elapsed);
         }
     }
     Ok(())
+}
+
+/// The counts of a session, whose run began `before` after its start.
+fn stats(session: &Session, before: Duration) -> Stats {
+    let stats = session.stats();
+    Stats { elapsed: stats.elapsed.saturating_sub(before), ..stats }
 }
 
 fn live_text(before: &Stats, now: &Stats) -> String {
@@ -279,6 +298,7 @@ fn report(job: &CaptureJob<'_>, mode: Mode, ended: &capture::SessionReport) -> R
             source: sources.join("; "),
             duration_ns: ended.stats.elapsed.as_nanos() as u64,
         },
+        start: args.start_at.map(|start_at| StartReport::new(start_at, None)),
         filter: job.targets.filter.clone(),
         counts: total,
         offered: ended.stats.lost_nic().map(|lost_nic| total.received + lost_nic),

@@ -82,8 +82,10 @@ fn run_in(lab: &Lab, args: &Args, stop: &Stop) -> Result<Report, Failure> {
         next_hop: None,
         config: config(lab, args.count.0),
         packets: None,
+        stream: 0,
         pace: Rate::LineRate,
         duration_ns: 0,
+        start_at: None,
         engine: None,
         batch: None,
     };
@@ -203,8 +205,10 @@ mod tests {
             next_hop: None,
             config: Config { min_pkt_size: 1000, max_pkt_size: 1000, dst_mac: OTHER_MAC, ..config(&lab, 0) },
             packets: None,
+            stream: 0,
             pace: Rate::LineRate,
             duration_ns: 60_000_000_000,
+            start_at: None,
             engine: Some(engine::EngineKind::Xdp),
             batch: None,
         };

@@ -1,6 +1,7 @@
 //! Checks of the machine: one pure function each, from its facts to a finding.
 
 use super::finding::{About, Finding, Severity};
+use crate::cmd::otg::OTG_PORTS;
 use crate::units::human_count;
 use host::{Machine, Right, Setting};
 
@@ -17,6 +18,7 @@ const CHECKS: &[HostCheck] = &[
     xdp_sockets,
     packet_sockets,
     fuse,
+    otg_ports,
     mitigations,
     governor,
     smt,
@@ -159,6 +161,23 @@ fn fuse(machine: &Machine) -> Option<Finding> {
     }
     let why = "exec and serve do not work; sending and capturing do not need it";
     Some(note("fuse", "/dev/fuse is missing", why).try_this("modprobe fuse"))
+}
+
+fn otg_ports(machine: &Machine) -> Option<Finding> {
+    let taken: Vec<_> = OTG_PORTS.iter().filter(|port| machine.listening.contains(port)).collect();
+    let [first, second] = OTG_PORTS;
+    let [taken] = taken[..] else {
+        return match taken.is_empty() {
+            true => ok("otg_ports", format!("TCP ports {first} and {second} are free for otg")),
+            // A program that has both is most likely otg itself.
+            false => {
+                ok("otg_ports", format!("a program serves TCP ports {first} and {second}, those of otg"))
+            }
+        };
+    };
+    let why = "otg does not start without --listen";
+    let what = format!("a program listens on TCP port {taken}, where clients look for otg");
+    Some(note("otg_ports", what, why).try_this("`wirerate otg --listen 127.0.0.1:8444`"))
 }
 
 /// A vulnerability, a word of its mitigation in `/sys`, and the cost.
@@ -338,6 +357,7 @@ pub(super) mod tests {
             has_xdp_sockets: true,
             has_packet_sockets: true,
             has_fuse: true,
+            listening: [22].into(),
             has_iommu: false,
             missing_rights: Vec::new(),
             in_user_namespace: false,
@@ -365,6 +385,7 @@ pub(super) mod tests {
         (|m| m.has_xdp_sockets = false, "xdp_sockets", Severity::Note, "CONFIG_XDP_SOCKETS"),
         (|m| m.has_packet_sockets = false, "packet_sockets", Severity::Problem, "modprobe af_packet"),
         (|m| m.has_fuse = false, "fuse", Severity::Note, "modprobe fuse"),
+        (|m| m.listening = [8443].into(), "otg_ports", Severity::Note, "otg --listen 127.0.0.1:8444"),
         (
             |m| flaw(m, "spectre_v2", "Mitigation: Retpolines; IBPB: conditional"),
             "mitigations",

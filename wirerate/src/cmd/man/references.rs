@@ -57,7 +57,9 @@ const ALL: &[(&str, References)] = &[
         },
     ),
     ("count", References { files: &[], see_also: &["wirerate-sink(1)", "wirerate-capture(1)"] }),
+    ("analyze", References { files: &[], see_also: &["wirerate-receive(1)", "wirerate-capture(1)"] }),
     ("measure", References { files: &[], see_also: &["wirerate-send(1)", "wirerate-receive(1)"] }),
+    ("reflect", References { files: &[], see_also: &["wirerate-measure(1)", "wirerate-receive(1)"] }),
     ("receive", References { files: &[], see_also: &["wirerate-send(1)", "wirerate-count(1)"] }),
     ("sink", References { files: &[], see_also: &["wirerate-send(1)", "wirerate-count(1)"] }),
     (

@@ -1,8 +1,11 @@
-//! `wirerate measure --tx DEV --rx DEV`: sender and receiver in one process, and their reports.
+//! `wirerate measure --tx DEV --rx DEV`: senders and receivers in one process, and their reports.
 
+mod direction;
 mod run;
+mod sender;
+mod total;
 
-pub use run::run;
+pub use run::{Drain, run};
 
 use crate::bad_usage;
 use crate::cmd::receive::ReceiverArgs;
@@ -11,17 +14,22 @@ use crate::cmd::send;
 use crate::outcome::Failure;
 use crate::units::Nanos;
 use clap::Parser;
+use direction::{DevicePlace, MeasuredPath};
+use host::StartTime;
 use std::ffi::OsString;
 
 /// Arguments of `wirerate measure`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// The device to send on, with its network namespace
-    #[arg(long, value_name = "DEV[@NETNS]")]
-    pub tx: String,
+    /// The device to send on, with its network namespace. May be repeated, each with a --rx
+    #[arg(long, value_name = "DEV[@NETNS]", required = true)]
+    pub tx: Vec<String>,
     /// The device to receive on
-    #[arg(long, value_name = "DEV[@NETNS]")]
-    pub rx: String,
+    #[arg(long, value_name = "DEV[@NETNS]", required = true)]
+    pub rx: Vec<String>,
+    /// Measure from --rx to --tx at the same time, with addresses and ports exchanged
+    #[arg(long)]
+    pub bidirectional: bool,
     /// Network namespace of the sending device
     #[arg(long, value_name = "NAME", hide = true)]
     pub tx_netns: Option<String>,
@@ -34,6 +42,9 @@ pub struct Args {
     /// How long to wait for a frame after sending has ended, before all others count as lost
     #[arg(long, value_name = "TIME", default_value = "200ms")]
     pub settle: Nanos,
+    /// Start sending at this time, with everything ready before (docs/start-at.md)
+    #[arg(long, value_name = "TIME", value_parser = crate::units::start_time)]
+    pub start_at: Option<StartTime>,
     /// Options of send: frames, rate, count, duration
     #[arg(last = true, value_name = "OPTIONS OF SEND")]
     pub send: Vec<OsString>,
@@ -48,24 +59,50 @@ struct SendLine {
 }
 
 impl Args {
-    /// The sending device and its namespace.
+    /// The first sending device and its namespace.
     pub fn transmitter(&self) -> (&str, Option<&str>) {
-        let (device, netns) = split_netns(&self.tx);
+        let (device, netns) = split_netns(&self.tx[0]);
         (device, self.tx_netns.as_deref().or(netns))
     }
 
-    /// The receiving device and its namespace.
-    fn receiver(&self) -> (&str, Option<&str>) {
-        let (device, netns) = split_netns(&self.rx);
-        (device, self.rx_netns.as_deref().or(netns))
+    /// All directions: those of each pair, and back.
+    ///
+    /// # Errors
+    /// Bad usage if the numbers of devices differ, or two receivers are the same.
+    fn directions(&self) -> Result<Vec<MeasuredPath>, Failure> {
+        let (senders, receivers) = (self.tx.len(), self.rx.len());
+        if senders != receivers {
+            let why = format!("there are {senders} devices to send on and {receivers} to receive on");
+            return Err(Failure::usage("pair --tx and --rx", why)
+                .try_this("wirerate measure --tx DEV1 --rx DEV2 --tx DEV3 --rx DEV4"));
+        }
+        let place = |device: &str, given: &Option<String>| {
+            let (name, netns) = split_netns(device);
+            DevicePlace { device: name.to_owned(), netns: given.as_deref().or(netns).map(str::to_owned) }
+        };
+        let mut directions = Vec::new();
+        for (tx, rx) in self.tx.iter().zip(&self.rx) {
+            let (from, to) = (place(tx, &self.tx_netns), place(rx, &self.rx_netns));
+            let forward = MeasuredPath { from, to, is_back: false };
+            let back = MeasuredPath { from: forward.to.clone(), to: forward.from.clone(), is_back: true };
+            directions.push(forward);
+            directions.extend(self.bidirectional.then_some(back));
+        }
+        for (index, direction) in directions.iter().enumerate() {
+            if directions[..index].iter().any(|other| other.to == direction.to) {
+                let why = "a device has one receiver";
+                return Err(Failure::usage(format!("receive on {} twice", direction.to), why));
+            }
+        }
+        Ok(directions)
     }
 
-    /// The arguments of the sender.
-    fn sender(&self) -> Result<send::Args, Failure> {
-        let (device, netns) = self.transmitter();
-        let netns = netns.into_iter().flat_map(|netns| ["--netns", netns]).map(OsString::from);
-        let json = self.options.json.then(|| OsString::from("--json"));
-        let words = [OsString::from("send"), OsString::from(device)].into_iter().chain(netns).chain(json);
+    /// The arguments of the sender of a direction.
+    fn sender(&self, from: &DevicePlace) -> Result<send::Args, Failure> {
+        let netns = from.netns.iter().flat_map(|netns| ["--netns", netns]).map(OsString::from);
+        let json = self.options.results.json.then(|| OsString::from("--json"));
+        let device = OsString::from(&from.device);
+        let words = [OsString::from("send"), device].into_iter().chain(netns).chain(json);
         let words: Vec<OsString> = words.chain(self.send.iter().cloned()).collect();
         let line = SendLine::try_parse_from(&words).map_err(|error| {
             bad_usage::explain(&error, &[OsString::from("wirerate"), OsString::from("send")])
@@ -85,31 +122,50 @@ mod tests {
     }
 
     fn parsed(words: &str) -> Args {
-        Line::try_parse_from(format!("measure --tx a0 --rx b0 {words}").split_whitespace()).unwrap().args
+        Line::try_parse_from(format!("measure {words}").split_whitespace()).unwrap().args
     }
 
     #[test]
     fn options_after_the_dashes_are_those_of_send() {
-        let args = parsed("--tx-netns lab --expect lost=0 -- --dst 198.18.0.2 --count 10");
-        let sender = args.sender().unwrap();
+        let args = parsed("--tx a0 --rx b0 --tx-netns lab --expect lost=0 -- --dst 198.18.0.2 --count 10");
+        let [direction] = &args.directions().unwrap()[..] else { panic!("one direction") };
+        let sender = args.sender(&direction.from).unwrap();
         assert_eq!((sender.device.as_str(), sender.netns.as_deref()), ("a0", Some("lab")));
         assert_eq!(sender.count.map(|count| count.0), Some(10));
-        assert_eq!(parsed("--rx-netns lab").receiver(), ("b0", Some("lab")));
-        assert!(!sender.json && parsed("--json").sender().unwrap().json);
+        assert_eq!(direction.to.to_string(), "b0");
+        let json = parsed("--tx a0 --rx b0 --json");
+        assert!(!sender.json && json.sender(&direction.from).unwrap().json);
     }
 
     /// `measure --tx DEV@NETNS`, as `search` takes it, said that there was no device DEV@NETNS.
     #[test]
     fn devices_have_their_namespaces_as_for_search() {
-        let line = Line::try_parse_from(["measure", "--tx", "a0@lab", "--rx", "b0@far"]).unwrap().args;
-        let sender = line.sender().unwrap();
-        assert_eq!((sender.device.as_str(), sender.netns.as_deref()), ("a0", Some("lab")));
-        assert_eq!(line.receiver(), ("b0", Some("far")));
+        let args = parsed("--tx a0@lab --rx b0@far --tx a1 --rx b1 --bidirectional");
+        let directions = args.directions().unwrap();
+        let names: Vec<String> =
+            directions.iter().map(|direction| format!("{} > {}", direction.from, direction.to)).collect();
+        assert_eq!(names, ["a0@lab > b0@far", "b0@far > a0@lab", "a1 > b1", "b1 > a1"]);
+        let back: Vec<bool> = directions.iter().map(|direction| direction.is_back).collect();
+        assert_eq!(back, [false, true, false, true]);
+        assert_eq!(args.transmitter(), ("a0", Some("lab")));
+    }
+
+    #[test]
+    fn each_sender_has_a_receiver_of_its_own() {
+        for (words, why) in [
+            ("--tx a --tx b --rx c", "there are 2 devices to send on and 1 to receive on"),
+            ("--tx a --rx c --tx b --rx c", "cannot receive on c twice"),
+            ("--tx a --rx b --tx b --rx a --bidirectional", "cannot receive on a twice"),
+        ] {
+            let refusal = parsed(words).directions().unwrap_err().to_string();
+            assert!(refusal.contains(why), "{words}: {refusal}");
+        }
     }
 
     #[test]
     fn an_option_that_send_does_not_have_is_bad_usage() {
-        let failure = parsed("-- --no-such 1").sender().unwrap_err().to_string();
+        let place = DevicePlace { device: "a0".into(), netns: None };
+        let failure = parsed("--tx a0 --rx b0 -- --no-such 1").sender(&place).unwrap_err().to_string();
         assert!(failure.starts_with("wirerate: cannot use --no-such with send: "), "{failure}");
     }
 }

@@ -1,14 +1,22 @@
-//! A run of `wirerate measure`: receiver, sender, drain, both reports.
+//! A run of `wirerate measure`: receivers, senders, drain, all reports.
 
-use super::Args;
-use crate::cmd::receive::ReceiverArgs;
-use crate::cmd::receive::{self, Receipt};
+use super::direction::{MeasuredPath, turn_back};
+use super::sender::MeasureSender;
+use super::{Args, total};
+use crate::cmd::receive::{self, Receipt, ReceiverArgs, RunBegin, StreamSent};
 use crate::cmd::send;
-use crate::cmd::send::run::{STREAMS, flows_per_thread};
+use crate::cmd::send::device::TxDevice;
+use crate::cmd::send::report::Report;
+use crate::monitor::Counted;
+use crate::out;
 use crate::outcome::{Failure, Outcome};
+use crate::start_at::refuse_if_late;
 use crate::stop::Stop;
+use crate::units::CpuSequence;
 use capture::Receiving;
-use packet::{Config, SignatureLevel};
+use engine::EngineError;
+use host::CpuList;
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,84 +24,172 @@ use std::time::{Duration, Instant};
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Runs have numbers of 12 bits.
 const RUN_MASK: u64 = 0xfff;
-/// Flows that a receiver has memory for: 64 MB.
-const FLOWS_MAX: u32 = 1 << 20;
 /// The wait for late frames ends after this even if frames still arrive.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
 
-/// Sends, receives, and prints both reports. The exit code is that of the worse one.
+/// A direction with its receiver at work.
+struct PathRun {
+    direction: MeasuredPath,
+    options: ReceiverArgs,
+    sender_args: send::Args,
+    copies: u64,
+    source: String,
+    begin: RunBegin,
+    receiving: Receiving,
+    _counted: Counted,
+}
+
+/// What a sender did.
+type SendOutcome = Result<(Report, Option<EngineError>), Failure>;
+
+/// Sends, receives, and prints the reports. The exit code is that of the worst one.
 ///
 /// # Errors
 /// Bad usage, or refused by the host or a device.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
-    let mut sender = args.sender()?;
-    // The report of the sender is at hand.
-    sender.end_frames.get_or_insert(0);
-    let mut config = send::config::config(&sender)?;
-    let pace = send::rate::Rate::of(&sender)?;
-    if sender.signature.is_none() {
-        send::config::sign_in_full(&mut config);
+    let directions = args.directions()?;
+    let count = directions.len();
+    let run = args.options.meter.run.map_or_else(send::fresh_seed, u64::from);
+    let mut planned = Vec::new();
+    for (index, direction) in directions.into_iter().enumerate() {
+        let mut sender_args = args.sender(&direction.from)?;
+        sender_args.start_at = args.start_at.or(sender_args.start_at);
+        refuse_if_late(sender_args.start_at, || format!("send on {}", direction.from))?;
+        if count > 1 {
+            spread(&mut sender_args, index)?;
+        }
+        if direction.is_back {
+            let origin = TxDevice::find(direction.to.netns.as_deref(), &direction.to.device);
+            let origin = origin.map_err(|why| Failure::host(format!("receive on {}", direction.to), why))?;
+            turn_back(&mut sender_args, &origin.facts)?;
+        }
+        // A switch may deliver the frames of one direction to the receiver of another.
+        let run = sender_args.run.map_or(run, u64::from).wrapping_add(index as u64) & RUN_MASK;
+        planned.push((direction, sender_args, run as u16));
     }
-    let options = &join(&args.options, &sender, &mut config)?;
-    let copies = config.clone_skb.max(1) as u64;
-    let (device, netns) = args.receiver();
-    let receiving = receive::start(device, netns, options)?;
-    let _counted = receive::count_frames(&receiving, device, netns);
-    let source = receiving.xdp().to_string();
-    let (report, error) = send::run::transmit(&sender, config, pace, stop)?;
-    // Each number is sent as often as there are copies.
-    let numbers = report.sent.div_ceil(copies);
-    drain(&receiving, Drain::new(report.sent, numbers, Duration::from_nanos(args.settle.0)));
-    let result = receiving.stop();
-    let print = |report: &_| send::run::print(&sender, report);
-    let sent_well = send::run::conclude(&sender.device, sender.netns.as_deref(), &report, error, print)?;
-    let receipt = Receipt { device, netns, options, source, sent: Some(numbers), is_report_on_stderr: false };
-    let received_well = receipt.conclude(&result)?;
-    Ok(if sent_well == Outcome::Done { received_well } else { sent_well })
+    let mut ready = Vec::new();
+    for (index, (direction, sender_args, run)) in planned.into_iter().enumerate() {
+        let (sender, options) = MeasureSender::prepare(sender_args, &args.options, run)?;
+        ready.push((direction, sender, if count > 1 { numbered(options, index) } else { options }));
+    }
+    let (mut measured, mut senders) = (Vec::new(), Vec::new());
+    for (direction, sender, options) in ready {
+        let (device, netns) = (&direction.to.device, direction.to.netns.as_deref());
+        let receiving = receive::start(device, netns, &options)?;
+        measured.push(PathRun {
+            _counted: receive::count_frames(&receiving, device, netns),
+            source: receive::source_text(&receiving),
+            begin: RunBegin::of(&receiving, sender.args.start_at),
+            sender_args: sender.args.clone(),
+            copies: sender.copies,
+            direction,
+            options,
+            receiving,
+        });
+        senders.push(sender);
+    }
+    let sent = transmit(senders, stop);
+    for (measured, sent) in measured.iter().zip(&sent) {
+        if let Ok((report, _)) = sent {
+            let numbers = report.sent.div_ceil(measured.copies);
+            let drained = Drain::new(report.sent, numbers, Duration::from_nanos(args.settle.0));
+            drain(&measured.receiving, drained);
+        }
+    }
+    conclude(measured, sent)
 }
 
-/// Options of the receiver for what the sender sends.
-///
-/// # Errors
-/// Bad usage for a run that cannot be measured.
-fn join(options: &ReceiverArgs, sender: &send::Args, config: &mut Config) -> Result<ReceiverArgs, Failure> {
-    let act = "measure this run";
-    if sender.dry_run.is_some() {
-        return Err(Failure::usage(act, "a dry run sends nothing").try_this("wirerate send --dry-run"));
+/// Options of one of several senders: its threads are on CPUs of their own, as far as there are
+/// enough.
+fn spread(sender: &mut send::Args, index: usize) -> Result<(), Failure> {
+    if sender.every_second || sender.csv {
+        let why = "several senders would print rows that do not name them";
+        return Err(Failure::usage("use --every-second with several directions", why)
+            .try_this("`wirerate receive --every-second` for each device"));
     }
-    if sender.streams.is_some() {
-        let why = "the frames of streams have no flow numbers";
-        return Err(Failure::usage(act, why).try_this("wirerate send --streams"));
+    let threads = sender.threads.unwrap_or(1) as usize;
+    let allowed = CpuList::allowed().map_err(|why| Failure::host("choose CPUs to send from", why))?;
+    let cpus: Vec<u32> = allowed.iter().collect();
+    if sender.cpus.is_none() && threads <= cpus.len() {
+        // The last ones first, because the first ones often serve interrupts.
+        let chosen = cpus.iter().rev().cycle().skip(index * threads).take(threads).copied();
+        sender.cpus = Some(CpuSequence(chosen.collect()));
     }
-    let thread_count = match &sender.cpus {
-        Some(cpus) => cpus.0.len() as u32,
-        None => sender.threads.unwrap_or(1),
+    Ok(())
+}
+
+/// Files of one of several directions: `flows.csv` becomes `flows-1.csv`.
+fn numbered(mut options: ReceiverArgs, index: usize) -> ReceiverArgs {
+    let name = |path: PathBuf| {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let end = path.extension().map(|end| format!(".{}", end.to_string_lossy())).unwrap_or_default();
+        path.with_file_name(format!("{stem}-{}{end}", index + 1))
     };
-    let level = config.signature.level;
-    if level == SignatureLevel::None {
-        return Err(Failure::usage(act, "frames without a signature cannot be measured")
-            .try_this("--signature pktgen"));
+    let results = &mut options.results;
+    results.flows_out = results.flows_out.take().map(name);
+    results.hgrm = results.hgrm.take().map(name);
+    options
+}
+
+/// All senders at once. If one cannot start, the others end.
+fn transmit(senders: Vec<MeasureSender>, stop: &Stop) -> Vec<SendOutcome> {
+    let is_alone = senders.len() == 1;
+    thread::scope(|scope| {
+        let send = |sender: MeasureSender| {
+            scope.spawn(move || {
+                let sent = sender.transmit(is_alone, stop);
+                if sent.is_err() {
+                    stop.set();
+                }
+                sent
+            })
+        };
+        let threads: Vec<_> = senders.into_iter().map(send).collect();
+        let join = |sender: thread::ScopedJoinHandle<'_, SendOutcome>| {
+            sender.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().map(join).collect()
+    })
+}
+
+/// Stops the receivers and prints all reports.
+fn conclude(measured: Vec<PathRun>, sent: Vec<SendOutcome>) -> Result<Outcome, Failure> {
+    let sent: Vec<(Report, Option<EngineError>)> = sent.into_iter().collect::<Result<_, _>>()?;
+    let json = measured.iter().any(|measured| measured.options.results.json);
+    let (mut outcomes, mut parts) = (Vec::new(), Vec::new());
+    for (measured, (report, error)) in measured.into_iter().zip(sent) {
+        let PathRun { direction, options, sender_args, copies, source, begin, receiving, .. } = measured;
+        let mode = options.mode_name(receiving.mode());
+        let result = receiving.stop();
+        let print = |report: &_| send::run::print(&sender_args, report);
+        let netns = sender_args.netns.as_deref();
+        outcomes.push(send::run::conclude(&sender_args.device, netns, &report, error, print)?);
+        let streams = report.streams.iter();
+        let numbers = report.sent.div_ceil(copies);
+        let receipt = Receipt {
+            device: &direction.to.device,
+            netns: direction.to.netns.as_deref(),
+            results: &options.results,
+            is_round_trip: direction.from == direction.to,
+            round_trip_ns: None,
+            capture: None,
+            source,
+            mode,
+            sent: Some(numbers),
+            begin,
+            streams: streams
+                .map(|stream| StreamSent { name: stream.name.clone(), sent: stream.sent })
+                .collect(),
+            is_report_on_stderr: false,
+        };
+        outcomes.push(receipt.conclude(&result)?);
+        parts.push((result, numbers));
     }
-    if thread_count > 1 && level == SignatureLevel::Pktgen {
-        let why =
-            "the numbers of several threads overlap in time, and pktgen's header does not name the thread";
-        return Err(Failure::usage(act, why).try_this("--size 60, or --threads 1"));
+    if parts.len() > 1 {
+        let total = total::of(parts);
+        out::text(&if json { total.total_line() } else { format!("\n{total}") })?;
     }
-    if thread_count > STREAMS {
-        return Err(Failure::usage(act, format!("a signature names one of {STREAMS} threads"))
-            .try_this(format!("--threads {STREAMS}")));
-    }
-    let mut options = options.clone();
-    if level == SignatureLevel::Full {
-        // Each run has a number of its own, so frames of the run before are told apart.
-        let run = options.run.or(sender.run).unwrap_or_else(|| (send::fresh_seed() & RUN_MASK) as u16);
-        (options.run, config.signature.run) = (Some(run), run);
-        if flows_per_thread(config).saturating_mul(thread_count) > FLOWS_MAX {
-            config.signature.flow_count = 1;
-        }
-        options.carried_flows = Some(flows_per_thread(config) * thread_count);
-    }
-    Ok(options)
+    Ok(outcomes.into_iter().find(|outcome| *outcome != Outcome::Done).unwrap_or(Outcome::Done))
 }
 
 /// Waits for late frames.
@@ -107,7 +203,7 @@ fn drain(receiving: &Receiving, mut drain: Drain) {
 /// The wait for late frames: until the first copy of each number has arrived, or no frame has for
 /// the time `settle`.
 #[derive(Debug)]
-struct Drain {
+pub struct Drain {
     sent: u64,
     numbers: u64,
     settle: Duration,
@@ -117,13 +213,13 @@ struct Drain {
 
 impl Drain {
     /// After `sent` frames with so many different `numbers`.
-    fn new(sent: u64, numbers: u64, settle: Duration) -> Self {
+    pub fn new(sent: u64, numbers: u64, settle: Duration) -> Self {
         Self { sent, numbers, settle, last: None }
     }
 
     /// True if it is over at `now`, after its start. `unique` counts first copies, which takes long
     /// with many flows: it is called only if enough frames have arrived, once for each new count.
-    fn is_over(&mut self, received: u64, unique: impl FnOnce() -> u64, now: Duration) -> bool {
+    pub fn is_over(&mut self, received: u64, unique: impl FnOnce() -> u64, now: Duration) -> bool {
         let since = match self.last {
             Some((last, since)) if last == received => since,
             _ => {

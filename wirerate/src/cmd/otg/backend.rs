@@ -54,7 +54,7 @@ impl ApiBackend for OtgBackend {
         let changes =
             |edit: fn(&Value, &Value) -> Result<Value, RequestRefusal>| self.change_config(&body, edit);
         match operation {
-            Operation::SetConfig => self.set_config(body),
+            Operation::SetConfig => self.set_config(body).map(warned),
             Operation::GetConfig => Ok(ApiReply::Json(lock(&self.state).as_set())),
             Operation::UpdateConfig => changes(edit::update),
             Operation::AppendConfig => changes(edit::append),
@@ -86,15 +86,25 @@ impl OtgBackend {
         *lock(&self.state) = ActiveState::default();
     }
 
-    fn all_flows(&self) -> Vec<usize> {
+    /// The indexes of all flows.
+    pub(super) fn all_flows(&self) -> Vec<usize> {
         (0..lock(&self.state).flows.len()).collect()
     }
 
-    fn set_config(&self, body: Value) -> Result<ApiReply, ApiError> {
+    /// Reads or writes the state.
+    pub(super) fn with_state<T>(&self, act: impl FnOnce(&mut ActiveState) -> T) -> T {
+        act(&mut lock(&self.state))
+    }
+
+    /// Puts a configuration in force. Returns warnings.
+    ///
+    /// # Errors
+    /// All that is wrong with it; or the host refused.
+    pub(super) fn set_config(&self, body: Value) -> Result<Vec<String>, ApiError> {
         let _change = lock(&self.change);
         let checked = state::check(body, &self.locations, self.allows_default_route)?;
         self.end_flows(&self.all_flows(), false);
-        lock(&self.state).take(checked).map(warned)
+        lock(&self.state).take(checked)
     }
 
     /// Changes flows; unchanged flows continue.
@@ -146,7 +156,11 @@ impl OtgBackend {
         Ok(warned(warnings))
     }
 
-    fn start(&self, flows: &[usize]) -> Result<Vec<String>, ApiError> {
+    /// Starts flows from frame 0. Returns warnings.
+    ///
+    /// # Errors
+    /// Gateways that do not answer, and runs that failed.
+    pub(super) fn start(&self, flows: &[usize]) -> Result<Vec<String>, ApiError> {
         self.resolve(flows)?;
         self.end_flows(flows, false);
         {
@@ -234,7 +248,7 @@ impl OtgBackend {
     }
 
     /// Ends flows and waits for their last frames. Returns why runs failed.
-    fn stop(&self, flows: &[usize], pauses: bool) -> Vec<String> {
+    pub(super) fn stop(&self, flows: &[usize], pauses: bool) -> Vec<String> {
         self.end_flows(flows, pauses);
         loop {
             let mut state = lock(&self.state);

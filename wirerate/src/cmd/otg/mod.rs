@@ -1,4 +1,5 @@
-//! `wirerate otg`: the API of the Open Traffic Generator, over HTTP and gRPC.
+//! `wirerate otg`: the API of the Open Traffic Generator, over HTTP and gRPC; `wirerate otg run`: a
+//! configuration of it without a server.
 //!
 //! `server` has the transports, `otg` the model. This module carries out the calls with the workers
 //! of `engine`, and with the receivers and captures of `capture`.
@@ -9,33 +10,47 @@ mod flow;
 mod location;
 mod neighbours;
 mod port;
+mod run_config;
 mod setup;
 mod state;
 
-use crate::monitor::count_in;
 use crate::monitor::sources::RunList;
+use crate::monitor::{Monitored, RunSubject, count_in};
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use anyhow::anyhow;
 use backend::OtgBackend;
 pub use location::PortLocation;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use run_config::RunArgs;
 use server::{Server, ServerConfig, TlsFiles};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where clients of the API look by default: HTTP on the first, gRPC on the second. Each address
-/// takes both.
-const LISTEN_DEFAULT: [&str; 2] = ["127.0.0.1:8443", "127.0.0.1:40051"];
+/// The TCP ports at which clients of the API look by default: HTTP on the first, gRPC on the
+/// second. Each takes both.
+pub const OTG_PORTS: [u16; 2] = [8443, 40051];
+
+const RUN_HELP: &str = "\
+The configuration is that of SetConfig, as snappi writes it by config.serialize(). Flows with\n\
+metrics.enable are measured; captures need the server.\n\n\
+Exit codes: 0 success; 1 frames were lost, or a check failed; 2 the configuration is refused;\n\
+3 refused by the host or a device.\n\n\
+Examples:\n  \
+wirerate otg run config.json\n  \
+wirerate otg run config.yaml --expect lost=0 --expect 'p99<1ms' --json";
 
 /// Interval at which the server checks whether it is stopped.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Arguments of `wirerate otg`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub struct Args {
+    #[command(subcommand)]
+    command: Option<OtgCommand>,
     /// Address to listen on, for HTTP, HTTPS and gRPC; may be repeated [default: 127.0.0.1:8443 and
     /// 127.0.0.1:40051]
     #[arg(long, value_name = "ADDR:PORT")]
@@ -46,6 +61,21 @@ pub struct Args {
     /// Ask clients for this token, as `Authorization: Bearer TOKEN`
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
+    #[command(flatten)]
+    devices: OtgDeviceArgs,
+}
+
+/// What to do instead of serving the API.
+#[derive(Clone, Debug, clap::Subcommand)]
+enum OtgCommand {
+    /// Send the flows of a configuration, and print what was measured
+    #[command(after_help = RUN_HELP)]
+    Run(Box<Monitored<RunArgs>>),
+}
+
+/// Which devices may be used.
+#[derive(Clone, Debug, clap::Args)]
+pub struct OtgDeviceArgs {
     /// Device of a port location; without it a location is DEV or NETNS/DEV. May be repeated
     #[arg(long = "port", value_name = "LOCATION=DEV[@NETNS]")]
     ports: Vec<PortLocation>,
@@ -57,7 +87,7 @@ pub struct Args {
 impl Args {
     fn server(&self) -> ServerConfig {
         let addresses = match self.listen.is_empty() {
-            true => LISTEN_DEFAULT.iter().filter_map(|address| address.parse().ok()).collect(),
+            true => OTG_PORTS.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port))).to_vec(),
             false => self.listen.clone(),
         };
         let tls = self.tls.as_deref().and_then(|files| match files {
@@ -68,8 +98,8 @@ impl Args {
     }
 }
 
-/// Each flow that is sent holds some descriptors, and the usual limit of 1024 is for programs that
-/// use select(2).
+/// Engines at full speed and rings hold some descriptors each, and so do clients. The usual limit
+/// of 1024 is for programs that use select(2).
 fn raise_file_limit() {
     let raised = getrlimit(Resource::RLIMIT_NOFILE)
         .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
@@ -78,17 +108,28 @@ fn raise_file_limit() {
     }
 }
 
-/// Serves until a signal.
+/// Runs a configuration, or serves until a signal.
 ///
 /// # Errors
-/// When an address is in use or open to other hosts without a token.
+/// Those of `otg run`; when an address is in use or open to other hosts without a token.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
+    raise_file_limit();
+    match &args.command {
+        Some(OtgCommand::Run(command)) => {
+            let subject = RunSubject { command: "otg run", device: String::new(), netns: String::new() };
+            command.run(subject, stop, |args| run_config::run(args, stop))
+        }
+        None => serve(args, stop),
+    }
+}
+
+fn serve(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let act = "serve the Open Traffic Generator API";
     let failed = |error: std::io::Error| Failure::refused(act, anyhow!("{error}"));
-    raise_file_limit();
     let runs = RunList::default();
     let _counted = count_in(runs.source());
-    let backend = Arc::new(OtgBackend::new(args.ports.clone(), args.allow_default_route, runs));
+    let backend =
+        Arc::new(OtgBackend::new(args.devices.ports.clone(), args.devices.allow_default_route, runs));
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).thread_name("otg-server").enable_all().build().map_err(failed)?;
     let served = runtime.block_on(async {

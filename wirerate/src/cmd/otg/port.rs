@@ -5,7 +5,7 @@ use super::neighbours::PortNeighbours;
 use crate::cmd::send::device::TxDevice;
 use crate::monitor::sources::{self, DeviceLabels};
 use crate::monitor::{Counted, count_in};
-use capture::{Mode, ReceiveOptions, Receiving, XdpModeChoice};
+use capture::{Mode, ReceiveOptions, ReceiveResult, Receiving, SourceKind, XdpModeChoice};
 use engine::Worker;
 use measure::{FlowDetail, FlowLine, MeterOptions};
 use otg::metrics::TrafficCounts;
@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 pub(super) const FLOW_NUMBERS: u32 = 1 << 16;
 /// Shortest time from one sample of the counts to the next.
 const SAMPLE_TIME: Duration = Duration::from_millis(50);
+/// Tries to read counts of one moment: a frame may arrive in between.
+const READ_TRIES: usize = 8;
 
 /// A port.
 pub(super) struct Port {
@@ -26,6 +28,7 @@ pub(super) struct Port {
     /// Bits per second of its line.
     pub(super) speed: u64,
     pub(super) worker: Worker,
+    mode: Mode,
     receiver: Receiving,
     /// Its frames are scraped.
     _counted: Counted,
@@ -61,11 +64,13 @@ impl Port {
         let own_speed = device.stack.speed_bps(device.link.index).ok().flatten();
         let speed = config.speed.or(own_speed).unwrap_or(otg::SPEED_DEFAULT);
         let worker = Worker::spawn(cpu, &device.netns).map_err(|error| error.in_one_line())?;
+        // The host's stack sees measured frames only where packet sockets capture them.
+        let mode = if has_capture { Mode::Mirror } else { Mode::Drop };
         let options = ReceiveOptions {
             ifname: device.link.name.clone(),
             netns: Some(device.netns.clone()),
-            // The host's stack sees measured frames only where packet sockets capture them.
-            mode: if has_capture { Mode::Mirror } else { Mode::Drop },
+            mode,
+            source: SourceKind::Xdp,
             xdp: XdpModeChoice::Best,
             meter: MeterOptions {
                 flow_count: FLOW_NUMBERS,
@@ -75,6 +80,7 @@ impl Port {
             },
             is_shared: true,
             has_details: true,
+            reflects: false,
         };
         let receiver = Receiving::start(&options).map_err(|error| error.to_string())?;
         let neighbours = PortNeighbours::start(interfaces, &config.name, &device)?.map(Arc::new);
@@ -89,6 +95,7 @@ impl Port {
             device,
             speed,
             worker,
+            mode,
             receiver,
             capture: None,
             neighbours,
@@ -113,6 +120,24 @@ impl Port {
     /// Bytes and times of a flow.
     pub(super) fn detail(&self, number: u32) -> FlowDetail {
         self.receiver.detail(number as usize).unwrap_or_default()
+    }
+
+    /// What becomes of measured frames.
+    pub(super) fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// How frames are measured.
+    pub(super) fn source(&self) -> String {
+        self.receiver.source().to_string()
+    }
+
+    /// All that was measured.
+    pub(super) fn result(&self) -> ReceiveResult {
+        let results = std::iter::repeat_with(|| self.receiver.snapshot());
+        let mut results = results.take(READ_TRIES);
+        let last = results.by_ref().find(|result| result.figures().broken.is_empty());
+        last.unwrap_or_else(|| self.receiver.snapshot())
     }
 
     /// Frames and bytes with FCS that the device received since the counts were cleared.

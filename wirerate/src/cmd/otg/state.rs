@@ -9,7 +9,7 @@ use super::setup::{FAST_FLOWS_MAX, FlowSetup, RING_FLOWS_MAX};
 use crate::cmd::send::device::TxDevice;
 use crate::monitor::sources::{RunList, SendSource};
 use crate::units::time_of_day_ns;
-use engine::{EngineKind, Pace, Request};
+use engine::{EngineKind, Request};
 use host::CpuList;
 use measure::FlowDetail;
 use otg::metrics::{FlowCounts, FlowState, PortCounts};
@@ -18,7 +18,7 @@ use packet::DeviceFacts;
 use packet::general::FrameSpec;
 use serde_json::{Value, json};
 use server::ApiError;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Most sizes of a flow whose size is random, and of all such flows: each is a packet in memory.
@@ -33,12 +33,21 @@ pub(super) struct ActiveState {
     pub(super) config: OtgConfig,
     pub(super) ports: Vec<Port>,
     pub(super) flows: Vec<FlowRun>,
+    /// Where the frames of each flow leave and arrive.
+    ends: Vec<FlowPorts>,
     /// The run in the marks of this configuration.
     run: u16,
     /// The next number of a flow in marks.
     next_number: u32,
     /// All runs of flows, for metrics.
     pub(super) runs: RunList,
+}
+
+/// The ports of a flow, as indexes.
+struct FlowPorts {
+    tx: usize,
+    /// Without doubles.
+    rx: Vec<usize>,
 }
 
 /// A configuration that passed all checks, and its devices.
@@ -149,34 +158,39 @@ impl ActiveState {
             }
         }
         self.flows = config.flows.iter().map(|_| FlowRun::default()).collect();
-        (self.json, self.config) = (Some(json), config);
+        self.set(json, config);
         Ok(warnings)
+    }
+
+    /// Sets the configuration of these ports and flows.
+    fn set(&mut self, json: Value, config: OtgConfig) {
+        let index = |name: &str| config.ports.iter().position(|port| port.name == name).unwrap_or_default();
+        let ends = |flow: &FlowConfig| {
+            let rx: BTreeSet<usize> = flow.rx_ports.iter().map(|name| index(name)).collect();
+            FlowPorts { tx: index(&flow.tx_port), rx: rx.into_iter().collect() }
+        };
+        self.ends = config.flows.iter().map(ends).collect();
+        (self.json, self.config) = (Some(json), config);
     }
 
     /// Puts other flows on the same ports in force: flows of the same name continue.
     pub(super) fn change_flows(&mut self, json: Value, config: OtgConfig) {
-        let mut before: Vec<(String, FlowRun)> = self
-            .config
-            .flows
-            .iter()
-            .map(|flow| flow.name.clone())
-            .zip(std::mem::take(&mut self.flows))
-            .collect();
-        let take = |flow: &FlowConfig| {
-            let at = before.iter().position(|(name, _)| *name == flow.name)?;
-            Some(before.swap_remove(at).1)
-        };
-        self.flows = config.flows.iter().map(take).map(Option::unwrap_or_default).collect();
-        (self.json, self.config) = (Some(json), config);
+        let names = self.config.flows.iter().map(|flow| &flow.name[..]);
+        let mut before: HashMap<&str, FlowRun> = names.zip(std::mem::take(&mut self.flows)).collect();
+        let continued = |flow: &FlowConfig| before.remove(&flow.name[..]).unwrap_or_default();
+        self.flows = config.flows.iter().map(continued).collect();
+        self.set(json, config);
     }
 
     /// Flows that `config` does not have, and running flows that it changes.
     pub(super) fn differences(&self, config: &OtgConfig) -> (Vec<usize>, Vec<usize>) {
         let (mut gone, mut changed) = (Vec::new(), Vec::new());
+        let others: HashMap<&str, &FlowConfig> =
+            config.flows.iter().map(|flow| (&flow.name[..], flow)).collect();
         for (index, flow) in self.config.flows.iter().enumerate() {
-            match config.flows.iter().find(|other| other.name == flow.name) {
+            match others.get(&flow.name[..]) {
                 None => gone.push(index),
-                Some(other) if other != flow && self.flows[index].is_sending() => changed.push(index),
+                Some(other) if *other != flow && self.flows[index].is_sending() => changed.push(index),
                 Some(_) => {}
             }
         }
@@ -187,13 +201,9 @@ impl ActiveState {
         self.config.ports.iter().position(|port| port.name == name).unwrap_or_default()
     }
 
-    /// The ports on which a flow is counted, without doubles.
-    fn rx_ports(&self, flow: usize) -> Vec<usize> {
-        let mut ports: Vec<usize> =
-            self.config.flows[flow].rx_ports.iter().map(|name| self.port_index(name)).collect();
-        ports.sort_unstable();
-        ports.dedup();
-        ports
+    /// The ports on which a flow is counted.
+    fn rx_ports(&self, flow: usize) -> impl Iterator<Item = &Port> {
+        self.ends[flow].rx.iter().map(|port| &self.ports[*port])
     }
 
     /// Frames of a flow that were received.
@@ -202,12 +212,21 @@ impl ActiveState {
             return 0;
         }
         let number = self.flows[flow].number;
-        let received = |port: usize| self.ports[port].line(number).received();
-        self.rx_ports(flow).into_iter().map(received).sum()
+        self.rx_ports(flow).map(|port| port.line(number).received()).sum()
+    }
+
+    /// Ports on which a flow is counted.
+    pub(super) fn rx_count(&self, flow: usize) -> usize {
+        self.ends[flow].rx.len()
+    }
+
+    /// True if frames of the flow are counted on this port.
+    pub(super) fn counts(&self, flow: usize, port: usize) -> bool {
+        self.config.flows[flow].metrics.enable && self.ends[flow].rx.contains(&port)
     }
 
     /// True if frames of the flow are counted somewhere.
-    fn waits(&self, flow: usize) -> bool {
+    pub(super) fn waits(&self, flow: usize) -> bool {
         let config = &self.config.flows[flow];
         config.metrics.enable && !config.rx_ports.is_empty()
     }
@@ -242,8 +261,7 @@ impl ActiveState {
         }
         for &flow in flows {
             let sent = self.flows[flow].sent(0);
-            let port = self.port_index(&self.config.flows[flow].tx_port);
-            let before = &mut self.ports[port].sent_before;
+            let before = &mut self.ports[self.ends[flow].tx].sent_before;
             before.frames += sent.frames;
             before.bytes += sent.bytes + 4 * sent.frames;
             self.flows[flow].start(self.next_number);
@@ -261,7 +279,7 @@ impl ActiveState {
         let mut orders: Vec<Vec<(usize, Request)>> = self.ports.iter().map(|_| Vec::new()).collect();
         for (rank, &flow) in flows.iter().enumerate() {
             let config = &self.config.flows[flow];
-            let port = self.port_index(&config.tx_port);
+            let port = self.ends[flow].tx;
             let stagger = rank as f64 / flows.len() as f64;
             let setup = self.setup(flow, port, flows.len())?;
             let gap_ns = 1e9 / config.pps(self.ports[port].speed);
@@ -270,11 +288,11 @@ impl ActiveState {
         }
         for (thread, (port, orders)) in self.ports.iter().zip(orders).enumerate() {
             let (flows, requests): (Vec<usize>, Vec<Request>) = orders.into_iter().unzip();
-            let paces: Vec<Pace> = requests.iter().map(|request| request.limits.pace).collect();
             let handles = port.worker.start_all(requests, None);
-            for ((flow, handle), pace) in flows.into_iter().zip(handles).zip(paces) {
-                let run = SendSource { thread, cpu: port.worker.cpu(), pace, handle: Arc::clone(&handle) };
-                self.runs.begin(port.labels(), run);
+            let cpu = port.worker.cpu();
+            let sources = handles.iter().map(|handle| SendSource { thread, cpu, handle: Arc::clone(handle) });
+            self.runs.begin(&port.labels(), sources);
+            for (flow, handle) in flows.into_iter().zip(handles) {
                 self.flows[flow].runs(handle);
             }
         }
@@ -309,7 +327,7 @@ impl ActiveState {
     /// What resolves the gateway of a flow, and the interface that has the gateway.
     pub(super) fn gateway(&self, flow: usize) -> Option<(&Arc<PortNeighbours>, &str)> {
         let config = &self.config.flows[flow];
-        let neighbours = self.ports[self.port_index(&config.tx_port)].neighbours.as_ref()?;
+        let neighbours = self.ports[self.ends[flow].tx].neighbours.as_ref()?;
         Some((neighbours, config.gateway_of.as_deref()?))
     }
 
@@ -352,7 +370,7 @@ impl ActiveState {
             return FlowDetail::default();
         }
         let number = self.flows[flow].number;
-        let details = self.rx_ports(flow).into_iter().map(|port| self.ports[port].detail(number));
+        let details = self.rx_ports(flow).map(|port| port.detail(number));
         let details: Vec<FlowDetail> = details.filter(|detail| detail.first_ns > 0).collect();
         FlowDetail {
             frame_bytes: details.iter().map(|detail| detail.frame_bytes).sum(),
@@ -364,7 +382,7 @@ impl ActiveState {
     /// Lowest, highest and mean latency over the receiving ports.
     fn latency(&self, flow: usize) -> (f64, f64, f64) {
         let number = self.flows[flow].number;
-        let lines = self.rx_ports(flow).into_iter().map(|port| self.ports[port].line(number));
+        let lines = self.rx_ports(flow).map(|port| port.line(number));
         let lines: Vec<_> = lines.filter(|line| line.stamped > 0).collect();
         let count: f64 = lines.iter().map(|line| line.stamped_count(false) as f64).sum();
         if count == 0.0 {
@@ -378,12 +396,9 @@ impl ActiveState {
 
     /// The row of a port.
     pub(super) fn port_row(&mut self, port: usize, columns: &[String]) -> Value {
-        let flows: Vec<usize> = (0..self.flows.len())
-            .filter(|flow| self.port_index(&self.config.flows[*flow].tx_port) == port)
-            .collect();
         let mut is_sending = false;
         let mut tx = self.ports[port].sent_before;
-        for flow in flows {
+        for flow in (0..self.flows.len()).filter(|flow| self.ends[*flow].tx == port).collect::<Vec<_>>() {
             is_sending |= self.settle(flow) == FlowState::Started;
             let received = self.received(flow);
             let sent = self.flows[flow].sent(received);

@@ -6,13 +6,19 @@ mod report;
 mod run;
 
 pub use expect::{Expectation, Metric};
-pub use report::Report;
+pub(crate) use report::StreamSent;
+pub use report::{CaptureFigures, ReflectFigures, Report};
 pub use run::run;
-pub(crate) use run::{Receipt, count_frames, start};
+pub(crate) use run::{Receipt, RunBegin, count_frames, source_text, start};
 
 use crate::units::{Count, Nanos};
-use capture::Mode;
+use capture::{Mode, SourceKind};
+use host::StartTime;
+use measure::{MeterOptions, STREAMS_MAX};
 use std::path::PathBuf;
+
+/// Lines of all streams: 64 MB.
+pub(crate) const LINES_MAX: u32 = 1 << 20;
 
 /// Arguments of `wirerate receive`.
 #[derive(Clone, Debug, clap::Args)]
@@ -29,6 +35,9 @@ pub struct Args {
     /// Time to receive for, such as 10s
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Nanos>,
+    /// Count the time of the run from this time on, and be ready before (docs/start-at.md)
+    #[arg(long, value_name = "TIME", value_parser = crate::units::start_time)]
+    pub start_at: Option<StartTime>,
     /// Frames that were sent; the report then has the loss
     #[arg(long, value_name = "N")]
     pub sent: Option<Count>,
@@ -46,24 +55,66 @@ pub struct Args {
 /// Options of `receive` and `measure`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ReceiverArgs {
-    /// Flows, where frames do not carry theirs: the flow is the number modulo N
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
-    pub flows: u32,
+    /// See [`MeterArgs`]
+    #[command(flatten)]
+    pub meter: MeterArgs,
     /// Flows of frames that carry their flow, if it is known
     #[arg(skip)]
     pub carried_flows: Option<u32>,
-    /// Count frames of other runs as stale (frames that carry their run)
-    #[arg(long, value_name = "RUN")]
-    pub run: Option<u16>,
-    /// Measure the latency of one in N frames: 1, 2, 4, ... 65536
-    #[arg(long, value_name = "N", default_value = "1", value_parser = stamp_shift)]
-    pub stamp_one_in: StampShift,
+    /// Send the frames back
+    #[arg(skip)]
+    pub reflection: Option<Reflection>,
+    /// How frames are taken: xdp, or tpacket (a packet socket) [default: xdp if possible]
+    #[arg(long, value_enum, hide_possible_values = true)]
+    pub source: Option<SourceKind>,
     /// Let the host receive the frames as well
     #[arg(long)]
     pub mirror: bool,
     /// Several CPUs receive frames of one flow: take a lock for each frame
     #[arg(long)]
     pub shared_flows: bool,
+    /// See [`ResultArgs`]
+    #[command(flatten)]
+    pub results: ResultArgs,
+}
+
+/// What a reflector must know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reflection {
+    /// The lowest round trip, as its sender measured it.
+    pub round_trip_ns: Option<u64>,
+}
+
+/// What the frames of the sender do not say.
+#[derive(Clone, Debug, clap::Args)]
+pub struct MeterArgs {
+    /// Flows, where frames do not carry theirs: the flow is the number modulo N
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    pub flows: u32,
+    /// Count frames of other runs as stale (frames that carry their run)
+    #[arg(long, value_name = "RUN")]
+    pub run: Option<u16>,
+    /// Measure the latency of one in N frames: 1, 2, 4, ... 65536
+    #[arg(long, value_name = "N", default_value = "1", value_parser = stamp_shift)]
+    pub stamp_one_in: StampShift,
+}
+
+impl MeterArgs {
+    /// What a receiver must know. `carried_flows` are the flows that frames may carry.
+    pub(crate) fn options(&self, carried_flows: u32) -> MeterOptions {
+        MeterOptions {
+            flow_count: self.flows,
+            stream_count: (LINES_MAX / self.flows).clamp(1, STREAMS_MAX as u32),
+            carried_flows,
+            run: self.run,
+            stamp_shift: self.stamp_one_in.0,
+        }
+    }
+}
+
+/// What becomes of the results.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ResultArgs {
     /// Check a result, such as lost=0 or 'p99<50us'; exit code 1 if it fails. May be repeated
     #[arg(long, value_name = "CHECK")]
     pub expect: Vec<Expectation>,
@@ -82,6 +133,11 @@ impl ReceiverArgs {
     /// What becomes of a measured frame.
     pub(crate) fn mode(&self) -> Mode {
         if self.mirror { Mode::Mirror } else { Mode::Drop }
+    }
+
+    /// What became of them, as a word; `mode` is that of the receiver.
+    pub(crate) fn mode_name(&self, mode: Mode) -> &'static str {
+        if self.reflection.is_some() { "reflect" } else { mode.name() }
     }
 }
 

@@ -1,15 +1,23 @@
-//! The report of `wirerate receive`: a table, or JSON as `wirerate.measure/1`.
+//! The report of `receive`, `measure` and `analyze`: a table, or JSON as `wirerate.measure/1`.
 
 use crate::cmd::rx_stats::{Cpu, RxHead};
 use crate::out;
 use crate::rows::{Cell, Row, RowTime};
-use crate::units::{Table, human_duration};
-use measure::{Figures, Latency, Loss};
+use crate::start_at::StartReport;
+use crate::units::{Table, human_count, human_duration, quantity_of};
+use capture::{ReceiveResult, Reflected};
+use measure::{Figures, FlowLine, Latency, Loss, OrderFigures};
 use serde::Serialize;
 use std::fmt;
 
 /// Name and version of the report as JSON.
 const SCHEMA: &str = "wirerate.measure/1";
+/// n-reordering is shown for n up to this.
+const N_SHOWN: usize = 3;
+/// That of the sums of several directions.
+const TOTAL_SCHEMA: &str = "wirerate.measure-total/1";
+/// Streams in the text; the others are in JSON.
+const STREAMS_SHOWN: usize = 16;
 
 /// Everything measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -17,20 +25,191 @@ pub struct Report {
     /// See [`RxHead`].
     #[serde(flatten)]
     pub head: RxHead,
+    /// The requested start, if there was one.
+    #[serde(flatten)]
+    pub start: Option<StartReport>,
     /// Loss; `null` if the number of sent frames is unknown.
     pub loss: Option<Loss>,
     /// The results.
     #[serde(flatten)]
     pub figures: Figures,
+    /// True if the latency is that of the way there and back.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_round_trip: bool,
+    /// Frames that went back to their sender.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reflected: Option<ReflectFigures>,
+    /// What only a capture file shows.
+    #[serde(flatten)]
+    pub capture: Option<CaptureFigures>,
+    /// Frames that the receiver itself lost, because the ring of its packet socket was full.
+    pub lost_ring: u64,
     /// Maximum error of the receiver's wall clock against its monotonic clock.
     pub clock_uncertainty_ns: u64,
     /// Each CPU that received frames.
     pub cpus: Vec<Cpu>,
+    /// The streams of the sender, if it is `measure --streams`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<StreamFigures>,
     /// Checks that failed.
     pub failed_checks: Vec<String>,
 }
 
+/// Figures of `wirerate analyze` beyond those of a receiver.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CaptureFigures {
+    /// The order in full.
+    pub order: OrderFigures,
+    /// Frames that were not measured, because the file does not have all of their bytes.
+    pub cut: u64,
+}
+
+/// Figures of `wirerate reflect` beyond those of a receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ReflectFigures {
+    /// Frames that were to go back.
+    pub frames: u64,
+    /// Of these, frames that the driver did not send; `null` if that is unknown.
+    pub not_sent: Option<u64>,
+    /// Lowest latency of the way here: the delay, and the clock here minus that of the sender.
+    pub forward_min_ns: Option<i64>,
+    /// Least and most that the clock here can be ahead of that of the sender.
+    pub clock_ahead_ns: Option<[i64; 2]>,
+}
+
+impl ReflectFigures {
+    /// The delay of the way here is between 0 and the lowest round trip, so the difference of the
+    /// clocks is between that of both latencies and the latency of the way here.
+    pub(crate) fn new(reflected: Reflected, forward_min_ns: Option<i64>, round_trip_ns: Option<u64>) -> Self {
+        let bounds = |(forward_ns, round_trip_ns): (i64, u64)| {
+            [forward_ns.saturating_sub_unsigned(round_trip_ns), forward_ns]
+        };
+        Self {
+            frames: reflected.frames,
+            not_sent: reflected.not_sent,
+            forward_min_ns,
+            clock_ahead_ns: forward_min_ns.zip(round_trip_ns).map(bounds),
+        }
+    }
+
+    fn rows(&self, table: &mut Table) {
+        let remark = match self.not_sent {
+            None => "sent back; the kernel does not say whether the driver sent all",
+            Some(_) => "sent back",
+        };
+        table.count("reflected", self.frames - self.not_sent.unwrap_or(0), remark);
+        if let Some(not_sent) = self.not_sent.filter(|not_sent| *not_sent > 0) {
+            table.count("not sent", not_sent, "the driver dropped them, or the peer of a veth device did");
+        }
+        if let Some(ns) = self.forward_min_ns {
+            table.text("forward", &format!("min {}, which has the difference of the clocks", signed(ns)));
+        }
+        if let Some([least, most]) = self.clock_ahead_ns {
+            let text = format!("{} to {} ahead of that of the sender", signed(least), signed(most));
+            table.text("this clock", &text);
+        }
+    }
+}
+
+/// A time with its sign.
+fn signed(ns: i64) -> String {
+    format!("{}{}", if ns < 0 { "-" } else { "+" }, human_duration(ns.unsigned_abs()))
+}
+
+/// A stream that was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StreamSent {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its frames.
+    pub(crate) sent: u64,
+}
+
+/// The results of one stream.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StreamFigures {
+    /// Its name.
+    pub name: String,
+    /// Frames sent and lost.
+    #[serde(flatten)]
+    pub loss: Loss,
+    /// First copies.
+    pub unique: u64,
+    /// Further copies.
+    pub duplicate: u32,
+    /// Reordered first copies.
+    pub reordered: u32,
+    /// Frames below the window.
+    pub too_old: u32,
+    /// Lowest latency.
+    pub latency_min_ns: Option<u64>,
+    /// Mean latency.
+    pub latency_mean_ns: Option<u64>,
+    /// Highest latency.
+    pub latency_max_ns: Option<u64>,
+    /// Jitter (RFC 3550).
+    pub jitter_ns: Option<f64>,
+}
+
+impl StreamFigures {
+    /// Joins what was sent of a stream with the line of its flow.
+    pub(crate) fn new(stream: StreamSent, line: &FlowLine, is_sampled: bool) -> Self {
+        let bounds = line.latency_bounds_ns();
+        Self {
+            name: stream.name,
+            loss: Loss::new(stream.sent, line.unique(), line.too_old.into()),
+            unique: line.unique(),
+            duplicate: line.duplicate,
+            reordered: line.reordered,
+            too_old: line.too_old,
+            latency_min_ns: bounds.map(|(min_ns, _)| min_ns),
+            latency_mean_ns: line.latency_sum_ns.checked_div(line.stamped_count(is_sampled)),
+            latency_max_ns: bounds.map(|(_, max_ns)| max_ns),
+            jitter_ns: line.jitter_ns(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let Self { name, loss, duplicate, reordered, .. } = self;
+        let mut text = format!("{name}: lost {} of {}", human_count(loss.lost_max), human_count(loss.sent));
+        for (kind, count) in [("duplicate", duplicate), ("reordered", reordered)] {
+            if *count > 0 {
+                text += &format!(", {kind} {}", human_count((*count).into()));
+            }
+        }
+        if let (Some(mean_ns), Some(max_ns)) = (self.latency_mean_ns, self.latency_max_ns) {
+            text += &format!(", latency mean {}, max {}", human_duration(mean_ns), human_duration(max_ns));
+        }
+        text
+    }
+}
+
 impl Report {
+    /// The sums of several directions as one line of JSON.
+    pub(crate) fn total_line(&self) -> String {
+        out::json_line(TOTAL_SCHEMA, self)
+    }
+
+    /// Of a result. `sent` is how many numbers were sent, if that is known.
+    pub fn new(head: RxHead, result: &ReceiveResult, sent: Option<u64>) -> Self {
+        let figures = result.figures();
+        let cpus = (0..).zip(&result.cpus).map(|(cpu, received)| Cpu { cpu, received: *received });
+        Self {
+            head,
+            start: None,
+            loss: sent.map(|sent| Loss::new(sent, figures.unique, figures.too_old)),
+            figures,
+            is_round_trip: false,
+            reflected: None,
+            capture: None,
+            lost_ring: result.lost_ring,
+            clock_uncertainty_ns: result.clock_uncertainty_ns,
+            cpus: cpus.filter(|cpu| cpu.received > 0).collect(),
+            streams: Vec::new(),
+            failed_checks: Vec::new(),
+        }
+    }
+
     /// The report as one line of JSON.
     pub fn json_line(&self) -> String {
         out::json_line(SCHEMA, self)
@@ -82,34 +261,77 @@ impl fmt::Display for Report {
             ("stale", totals.stale, "frames of another run"),
             ("damaged", totals.damaged, "impossible values in the signature"),
             ("foreign", totals.foreign, "frames without a signature"),
+            ("lost here", self.lost_ring, "the ring of the packet socket was full; part of lost"),
             ("moved", totals.moves, "frames of a flow on another CPU than before: try --shared-flows"),
         ];
         others.into_iter().filter(|row| row.1 > 0).for_each(|row| table.count(row.0, row.1, row.2));
+        if let Some(reflected) = &self.reflected {
+            reflected.rows(&mut table);
+        }
+        if let Some(capture) = &self.capture {
+            capture_rows(&mut table, capture);
+        }
         if let Some(latency) = &figures.latency {
-            latency_rows(&mut table, latency);
+            let name = if self.is_round_trip { "round trip" } else { "latency" };
+            latency_rows(&mut table, name, latency);
+            if self.is_round_trip {
+                let half = human_duration(latency.min_ns / 2);
+                table.text("one way", &format!("about {half}: half of the lowest round trip"));
+            }
             if totals.negative > 0 {
                 table.count("negative", totals.negative, "received before sent: the clocks differ");
             }
         }
-        table.text("source", &format!("{}, {} mode", self.head.source, self.head.mode));
+        if let Some(start) = &self.start {
+            table.text("start", &start.to_string());
+        }
+        for stream in self.streams.iter().take(STREAMS_SHOWN) {
+            table.text("stream", &stream.text());
+        }
+        if let Some(rest) = self.streams.len().checked_sub(STREAMS_SHOWN).filter(|rest| *rest > 0) {
+            table.text("", &format!("{} more (--json has all)", quantity_of(rest as u64, "stream")));
+        }
+        match self.head.mode {
+            _ if self.head.source.is_empty() => {}
+            _ if self.capture.is_some() => table.text("source", &self.head.source),
+            mode => table.text("source", &format!("{}, {mode} mode", self.head.source)),
+        }
         figures.broken.iter().for_each(|rule| table.text("wrong sum", rule));
         self.failed_checks.iter().for_each(|check| table.text("failed", check));
         write!(f, "{table}")
     }
 }
 
-fn latency_rows(table: &mut Table, latency: &Latency) {
+fn capture_rows(table: &mut Table, capture: &CaptureFigures) {
+    let order = &capture.order;
+    if let Some(mean) = order.extent_mean {
+        table.text("extent", &format!("mean {mean:.1}, max {} places (RFC 4737)", order.extent_max));
+        let n_reordered = order.n_reordered.iter().take(N_SHOWN);
+        let n_reordered: Vec<_> =
+            n_reordered.map(|row| format!("{}: {}", row.value, human_count(row.frames))).collect();
+        table.text("n-reordered", &format!("{} frames (RFC 4737; TCP resends at 3)", n_reordered.join(", ")));
+        let place =
+            |value: i64| order.density.iter().find(|row| row.value == value).map_or(0, |row| row.frames);
+        let early: u64 = order.density.iter().filter(|row| row.value < 0).map(|row| row.frames).sum();
+        let late = order.unique - early - place(0);
+        let [early, late] = [early, late].map(human_count);
+        table.text("displaced", &format!("{early} early, {late} late (RFC 5236)"));
+    }
+    if capture.cut > 0 {
+        table.count("cut", capture.cut, "not measured: the file does not have all bytes of them");
+    }
+}
+
+fn latency_rows(table: &mut Table, name: &str, latency: &Latency) {
     let at = |percentile| latency.at(percentile).unwrap_or_default();
     let [min, p50, p99, p999, max] =
         [latency.min_ns, at(50.0), at(99.0), at(99.9), latency.max_ns].map(human_duration);
-    table.text("latency", &format!("min {min}, p50 {p50}, p99 {p99}, p99.9 {p999}, max {max}"));
+    table.text(name, &format!("min {min}, p50 {p50}, p99 {p99}, p99.9 {p999}, max {max}"));
     if latency.stamped_share < 1.0 {
         table.count("stamped", latency.stamped, "frames with a latency");
     }
     table.text("PDV", &format!("{} (p99.9 - min, RFC 5481)", human_duration(latency.pdv_p999_ns)));
     if let (Some(min_ns), Some(max_ns)) = (latency.ipdv_min_ns, latency.ipdv_max_ns) {
-        let signed =
-            |ns: i64| format!("{}{}", if ns < 0 { "-" } else { "+" }, human_duration(ns.unsigned_abs()));
         table.text("IPDV", &format!("{} to {}", signed(min_ns), signed(max_ns)));
     }
     if let (Some(mean_ns), Some(max_ns)) = (latency.jitter_mean_ns, latency.jitter_max_ns) {
@@ -180,10 +402,16 @@ pub(crate) fn sample() -> Report {
             source: "XDP, native".into(),
             duration_ns: 1_000_000_000,
         },
+        start: None,
         loss: Some(Loss::new(1020, figures.unique, figures.too_old)),
         figures,
+        is_round_trip: false,
+        reflected: None,
+        capture: None,
+        lost_ring: 0,
         clock_uncertainty_ns: 20,
         cpus: vec![Cpu { cpu: 0, received: 1010 }],
+        streams: Vec::new(),
         failed_checks: Vec::new(),
     }
 }
@@ -229,6 +457,47 @@ mod tests {
         report.loss = None;
         let text = report.to_string();
         assert!(text.contains("missing") && text.contains("--sent N") && !text.contains("lost"), "{text}");
+    }
+
+    #[test]
+    fn round_trip_and_forward_latency_give_the_difference_of_the_clocks() {
+        let mut report = sample();
+        let reflected = Reflected { frames: 1010, not_sent: Some(4) };
+        report.reflected = Some(ReflectFigures::new(reflected, Some(-6_000_000), Some(10_000)));
+        let text = report.to_string();
+        for says in
+            ["reflected   1,006", "not sent        4", "-6.010 ms to -6.000 ms ahead of that of the sender"]
+        {
+            assert!(text.contains(says), "{says}: {text}");
+        }
+        assert!(report.json_line().contains("\"clock_ahead_ns\":[-6010000,-6000000]"));
+        report.reflected = Some(ReflectFigures::new(reflected, Some(5), None));
+        assert!(!report.to_string().contains("this clock"));
+        report.is_round_trip = true;
+        assert!(report.to_string().contains("one way     about 2.000 µs"), "{report}");
+    }
+
+    #[test]
+    fn a_stream_is_a_row() {
+        let mut line = FlowLine::default();
+        [(0, 4000), (2, 5000), (1, 9000), (1, 9000)].into_iter().for_each(|(number, latency_ns)| {
+            line.receive(number, 0, Some(latency_ns));
+        });
+        let sent = StreamSent { name: "voice".to_owned(), sent: 1005 };
+        let stream = StreamFigures::new(sent, &line, false);
+        assert_eq!(
+            stream.text(),
+            "voice: lost 1,002 of 1,005, duplicate 1, reordered 1, latency mean 6.000 µs, max 9.000 µs"
+        );
+        let report = Report { streams: vec![stream; 18], ..sample() };
+        let text = report.to_string();
+        assert_eq!(text.matches("voice: lost").count(), STREAMS_SHOWN, "{text}");
+        assert!(text.contains("2 streams more (--json has all)"), "{text}");
+        let object: serde_json::Value = serde_json::from_str(&report.json_line()).unwrap();
+        assert_eq!(
+            (&object["streams"][17]["lost_max"], &object["loss"]["lost_max"]),
+            (&1002.into(), &10.into())
+        );
     }
 
     #[test]

@@ -1,18 +1,19 @@
 //! A run of `wirerate receive`: start, rows if requested, end, report, files.
 
-use super::report::Second;
-use super::{Args, ReceiverArgs, Report, files};
-use crate::cmd::rx_stats::{Cpu, RxHead};
+use super::report::{Second, StreamFigures, StreamSent};
+use super::{Args, CaptureFigures, ReceiverArgs, ReflectFigures, Report, ResultArgs, files};
+use crate::cmd::rx_stats::RxHead;
 use crate::monitor::sources::{self, DeviceLabels};
 use crate::monitor::{Counted, count_in};
 use crate::out;
 use crate::outcome::{Failure, Outcome};
 use crate::rows::{self, PERIOD, RowFormat, RowPrinter, RowTime};
+use crate::start_at::{StartReport, left, refuse_if_late};
 use crate::stop::Stop;
 use crate::units::{per_second, time_of_day_ns};
-use capture::{ReceiveOptions, ReceiveResult, Receiving, XdpModeChoice};
-use host::{Netns, Stack};
-use measure::{Loss, MeterOptions, STREAMS_MAX};
+use capture::{ReceiveOptions, ReceiveResult, Receiving, SourceFacts, XdpModeChoice};
+use host::{Netns, Stack, StartTime};
+use measure::Loss;
 use std::thread;
 use std::time::Duration;
 
@@ -22,22 +23,26 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 const CARRIED_FLOWS: u32 = 65_536;
 /// Frames that arrive after this time without any are lost, once the sender has ended.
 const SETTLE: Duration = Duration::from_millis(200);
-/// Lines of all streams: 64 MB.
-const LINES_MAX: u32 = 1 << 20;
 
 /// Measures until a limit, a signal or the end of the device, and prints the report.
 ///
 /// # Errors
 /// Bad usage for a check that cannot be made; refused by the host or the device.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
+    let act = || format!("receive on {}", args.device);
+    refuse_if_late(args.start_at, act)?;
     let receiving = start(&args.device, args.netns.as_deref(), &args.options)?;
-    let source = receiving.xdp().to_string();
-    eprintln!("wirerate: measuring frames of {} ({source})", args.device);
+    refuse_if_late(args.start_at, act)?;
+    let begin = RunBegin::of(&receiving, args.start_at);
+    let (source, mode) = (source_text(&receiving), args.options.mode_name(receiving.mode()));
+    let reflection = args.options.reflection;
+    let act = if reflection.is_some() { "reflecting" } else { "measuring" };
+    eprintln!("wirerate: {act} frames of {} ({source})", args.device);
     if !receiving.device().is_up() {
         eprintln!("wirerate: {} is down: nothing can arrive until it is up", args.device);
     }
     let _counted = count_frames(&receiving, &args.device, args.netns.as_deref());
-    let watched = watch(&receiving, args, stop);
+    let watched = watch(&receiving, args, begin, stop);
     let result = receiving.stop();
     if result.is_device_gone {
         eprintln!("wirerate: {} went away: measuring ends here", args.device);
@@ -46,9 +51,15 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let receipt = Receipt {
         device: &args.device,
         netns: args.netns.as_deref(),
-        options: &args.options,
+        results: &args.options.results,
+        mode,
+        is_round_trip: false,
+        round_trip_ns: reflection.and_then(|reflection| reflection.round_trip_ns),
         source,
+        capture: None,
         sent: args.sent.map(|sent| sent.0).or(result.announced),
+        begin,
+        streams: Vec::new(),
         is_report_on_stderr: args.csv,
     };
     receipt.conclude(&result)
@@ -59,15 +70,55 @@ pub(crate) fn count_frames(receiving: &Receiving, device: &str, netns: Option<&s
     count_in(sources::receive(receiving.observer(), DeviceLabels::new(device, netns)))
 }
 
+/// When the time of a run begins; the default is with its first event.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RunBegin {
+    start_at: Option<StartTime>,
+    /// Time from attaching until then.
+    after: Duration,
+}
+
+impl RunBegin {
+    /// Of a receiver that is ready.
+    pub(crate) fn of(receiving: &Receiving, start_at: Option<StartTime>) -> Self {
+        let after = if start_at.is_some() { receiving.elapsed() + left(start_at) } else { Duration::ZERO };
+        Self { start_at, after }
+    }
+
+    /// Time of the run at `elapsed` after attaching.
+    fn time(self, elapsed: Duration) -> Duration {
+        elapsed.saturating_sub(self.after)
+    }
+}
+
+/// How frames are taken, and which time stamps they get.
+pub(crate) fn source_text(receiving: &Receiving) -> String {
+    match receiving.source() {
+        SourceFacts::Tpacket(facts) => format!("{facts}; times of the kernel's receive path"),
+        facts => facts.to_string(),
+    }
+}
+
 /// What the report of a receiver has besides its figures.
 #[derive(Debug)]
 pub(crate) struct Receipt<'a> {
     pub(crate) device: &'a str,
     pub(crate) netns: Option<&'a str>,
-    pub(crate) options: &'a ReceiverArgs,
+    pub(crate) results: &'a ResultArgs,
+    /// What became of the frames.
+    pub(crate) mode: &'static str,
     pub(crate) source: String,
+    /// The receiver is the sender: latencies are those of the way there and back.
+    pub(crate) is_round_trip: bool,
+    /// The lowest round trip, as the sender of a reflector measured it.
+    pub(crate) round_trip_ns: Option<u64>,
+    /// What only a capture file shows.
+    pub(crate) capture: Option<CaptureFigures>,
     /// Numbers that were sent, if known.
     pub(crate) sent: Option<u64>,
+    pub(crate) begin: RunBegin,
+    /// Streams that were sent, if known; their flows have the same order.
+    pub(crate) streams: Vec<StreamSent>,
     /// Standard output has rows of CSV.
     pub(crate) is_report_on_stderr: bool,
 }
@@ -75,7 +126,7 @@ pub(crate) struct Receipt<'a> {
 impl Receipt<'_> {
     /// Prints the report and writes the files. Returns the outcome.
     pub(crate) fn conclude(self, result: &ReceiveResult) -> Result<Outcome, Failure> {
-        let (options, is_report_on_stderr) = (self.options, self.is_report_on_stderr);
+        let (options, is_report_on_stderr) = (self.results, self.is_report_on_stderr);
         let mut report = self.report(result);
         report.failed_checks = options.expect.iter().filter_map(|check| check.failure(&report)).collect();
         match (options.json, is_report_on_stderr) {
@@ -90,27 +141,35 @@ impl Receipt<'_> {
             files::write_hgrm(path, result)?;
         }
         let is_lossy = report.loss.is_some_and(|loss| options.expect.is_empty() && loss.lost_max > 0);
+        let not_sent = report.reflected.and_then(|reflected| reflected.not_sent).unwrap_or(0);
+        let is_lossy = is_lossy || not_sent > 0;
         let is_good = report.is_good() && !is_lossy && !result.is_device_gone;
         Ok(if is_good { Outcome::Done } else { Outcome::No })
     }
 
     fn report(self, result: &ReceiveResult) -> Report {
-        let figures = result.figures();
-        let cpus = (0..).zip(&result.cpus).map(|(cpu, received)| Cpu { cpu, received: *received });
-        Report {
-            head: RxHead {
-                device: self.device.to_owned(),
-                netns: self.netns.map(str::to_owned),
-                mode: self.options.mode().name(),
-                source: self.source,
-                duration_ns: result.elapsed.as_nanos() as u64,
-            },
-            loss: self.sent.map(|sent| Loss::new(sent, figures.unique, figures.too_old)),
-            figures,
-            clock_uncertainty_ns: result.clock_uncertainty_ns,
-            cpus: cpus.filter(|cpu| cpu.received > 0).collect(),
-            failed_checks: Vec::new(),
+        let head = RxHead {
+            device: self.device.to_owned(),
+            netns: self.netns.map(str::to_owned),
+            mode: self.mode,
+            source: self.source,
+            duration_ns: self.begin.time(result.elapsed).as_nanos() as u64,
+        };
+        let mut report = Report::new(head, result, self.sent);
+        report.start = self.begin.start_at.map(|start_at| StartReport::new(start_at, None));
+        report.is_round_trip = self.is_round_trip;
+        report.reflected = result
+            .reflected
+            .map(|counts| ReflectFigures::new(counts, result.totals.latency_min_ns(), self.round_trip_ns));
+        let is_sampled = result.options.stamp_shift > 0;
+        let streams = self.streams.into_iter().zip(&result.lines);
+        report.streams = streams.map(|(sent, line)| StreamFigures::new(sent, line, is_sampled)).collect();
+        if let Some(capture) = self.capture {
+            // A capture tells first copies from duplicates at any distance.
+            report.loss = self.sent.map(|sent| Loss::new(sent, capture.order.unique, 0));
+            report.capture = Some(capture);
         }
+        report
     }
 }
 
@@ -133,36 +192,33 @@ pub(crate) fn start(device: &str, netns: Option<&str>, options: &ReceiverArgs) -
         ifname: device.to_owned(),
         netns,
         mode: options.mode(),
+        source: options.source.unwrap_or_default(),
         xdp: XdpModeChoice::Best,
-        meter: MeterOptions {
-            flow_count: options.flows,
-            stream_count: (LINES_MAX / options.flows).clamp(1, STREAMS_MAX as u32),
-            carried_flows: options.carried_flows.unwrap_or(CARRIED_FLOWS),
-            run: options.run,
-            stamp_shift: options.stamp_one_in.0,
-        },
+        meter: options.meter.options(options.carried_flows.unwrap_or(CARRIED_FLOWS)),
         is_shared: options.shared_flows,
         has_details: false,
+        reflects: options.reflection.is_some(),
     };
-    Receiving::start(&receive).map_err(|why| match why.busy_advice(false) {
+    Receiving::start(&receive).map_err(|why| match why.busy_advice(options.reflection.is_none()) {
         Some(busy) => Failure::refused(act(), why).try_this(busy),
         None => Failure::capture(act(), why),
     })
 }
 
 /// Prints the requested rows until the run ends.
-fn watch(receiving: &Receiving, args: &Args, stop: &Stop) -> Result<(), Failure> {
+fn watch(receiving: &Receiving, args: &Args, begin: RunBegin, stop: &Stop) -> Result<(), Failure> {
     let wanted = args.count.map(|count| count.0).filter(|count| *count > 0);
     let duration = args.duration.map(|duration| Duration::from_nanos(duration.0));
-    let format = RowFormat::of(args.options.json, args.csv);
+    let format = RowFormat::of(args.options.results.json, args.csv);
     let has_rows = rows::are_wanted(args.every_second, format);
     let mut printer = RowPrinter::new(format);
     let (mut last, mut last_received) = (Duration::ZERO, 0);
     let mut late = LateFrames::default();
     loop {
-        let elapsed = receiving.elapsed();
+        let elapsed = begin.time(receiving.elapsed());
         if has_rows && elapsed >= last + PERIOD {
-            let row = second(&receiving.snapshot(), last, last_received);
+            let now = receiving.snapshot();
+            let row = second(&ReceiveResult { elapsed: begin.time(now.elapsed), ..now }, last, last_received);
             printer.print(&row)?;
             (last, last_received) = (Duration::from_secs(elapsed.as_secs()), row.received);
         }

@@ -4,6 +4,7 @@ use super::fields::{LoopStep, SetField};
 use crate::cmd::send::args::EngineName;
 use crate::units::{BitRate, Count, CpuSequence, Nanos, Pps};
 use clap::ValueEnum;
+use host::StartTime;
 use packet::MacAddr;
 use replay::{AddressMap, InterfaceChoice, NumberSet, SplitRule};
 use std::path::PathBuf;
@@ -42,6 +43,9 @@ pub enum Long {
     Skip,
     /// End the run
     Fail,
+    /// Send those of TCP as segments of the longest length, as a network card does (TSO); do not
+    /// send the others
+    Segment,
 }
 
 impl From<Long> for replay::LongPolicy {
@@ -49,6 +53,7 @@ impl From<Long> for replay::LongPolicy {
         match long {
             Long::Skip => Self::Skip,
             Long::Fail => Self::Fail,
+            Long::Segment => Self::Segment,
         }
     }
 }
@@ -90,7 +95,8 @@ impl FromStr for Speed {
     next_line_help = false,
     after_help = "Files are pcap or pcapng, plain or compressed (gzip, zstd, lz4, xz). Without --speed, --rate, --pps and --delay \
                   the gaps between packets are those of the file. \
-                  SIGUSR1 pauses a run, SIGCONT resumes it.\n\n\
+                  `wirerate ctl DEV` pauses and resumes a run and changes its speed; so do SIGUSR1 and SIGCONT for \
+                  pauses.\n\n\
                   Examples:\n  \
                   wirerate replay eth1 capture.pcapng\n  \
                   wirerate replay eth1 capture.pcap --speed top --loop 100\n  \
@@ -188,8 +194,16 @@ pub struct Args {
     /// Time to send for, such as 10s
     #[arg(long, value_name = "TIME", help_heading = "Run")]
     pub duration: Option<Nanos>,
-    /// CPU to send from; the files are read on another one
-    #[arg(long, value_name = "CPU", help_heading = "Run")]
+    /// Start at this time, with everything ready before: 2026-11-23T19:00:00Z, 19:00:00, +5s, or
+    /// @SECONDS since 1970 (docs/start-at.md)
+    #[arg(long, value_name = "TIME", value_parser = crate::units::start_time, conflicts_with = "dry_run", help_heading = "Run")]
+    pub start_at: Option<StartTime>,
+    /// Number of sending threads, each on its own CPU and queue; frames of a flow leave by one of
+    /// them, in order [default: 1]
+    #[arg(long, value_name = "N", conflicts_with = "cpus", value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Run")]
+    pub threads: Option<u32>,
+    /// CPUs to send from, each with a thread and queue; the files are read on another one
+    #[arg(long, value_name = "LIST", help_heading = "Run")]
     pub cpus: Option<CpuSequence>,
     /// Network namespace of the device
     #[arg(long, value_name = "NAME", help_heading = "Run")]
@@ -201,6 +215,10 @@ pub struct Args {
     #[arg(long, help_heading = "Run")]
     pub allow_default_route: bool,
 
+    /// Receive on this device and compare what arrives with what was sent; exit code 1 if it
+    /// differs
+    #[arg(long, value_name = "DEV[@NETNS]", conflicts_with = "dry_run", help_heading = "Output")]
+    pub verify: Option<String>,
     /// Go through the files without sending: report what would be sent; needs no privileges and no
     /// device
     #[arg(long, help_heading = "Output")]
@@ -208,9 +226,15 @@ pub struct Args {
     /// With --dry-run, write the frames with their due times to a pcapng file
     #[arg(long, value_name = "FILE.pcapng", requires = "dry_run", help_heading = "Output")]
     pub write: Option<PathBuf>,
-    /// Print the report as one line of JSON (docs/json.md)
+    /// Print a row per second: time of day, frames sent, rate, errors
+    #[arg(long, conflicts_with = "dry_run", help_heading = "Output")]
+    pub every_second: bool,
+    /// Print the report, and rows of --every-second, as lines of JSON (docs/json.md)
     #[arg(long, help_heading = "Output")]
     pub json: bool,
+    /// Print a row per second as CSV; the report goes to standard error
+    #[arg(long, conflicts_with_all = ["json", "dry_run"], help_heading = "Output")]
+    pub csv: bool,
 }
 
 #[cfg(test)]

@@ -1,21 +1,27 @@
 //! A live replay: the player as the source of an engine, and the report of what was sent.
 
 use super::args::{Args, Speed};
+use super::orders::ReplayOrders;
 use super::pause;
-use super::player::{NextFrame, Player};
+use super::player::{NextFrame, Player, PlayerStep};
 use super::report::{GapErrors, ReplayCause, ReplayEnd, ReplayReport};
 use super::target;
+use super::verify::{SharedComparison, Verifier, VerifyReport};
+use super::watch::watched;
+use crate::cmd::send::args::EngineName;
 use crate::cmd::send::device::TxDevice;
 use crate::cmd::send::run::nearest_cpus;
 use crate::monitor::count_in;
 use crate::monitor::sources::{self, DeviceLabels};
 use crate::outcome::Failure;
+use crate::run_control::{self, NewRate, RunControl};
+use crate::start_at::{StartReport, announce, refuse_if_late};
 use crate::stop::Stop;
 use crate::units::Nanos;
-use engine::{EngineKind, ReplayFrame, ReplayRequest, ReplayResult, ReplaySource};
+use engine::{EngineKind, ReplayControl, ReplayFrame, ReplayRequest, ReplayResult, ReplaySource, ReplayStep};
 use host::{CpuList, HostError};
 use packet::FRAME_LEN_MAX;
-use replay::{Fates, OutputPort, TargetKind};
+use replay::{Fates, OutputPort, TargetKind, queue_of};
 use std::sync::Arc;
 
 /// Bytes of an Ethernet header with one VLAN tag, which the MTU excludes.
@@ -24,25 +30,42 @@ const HEADER_LEN: u32 = 18;
 /// A player whose first failure ends the frames.
 struct PlayerSource {
     player: Player,
+    /// Sending threads, each with a queue.
+    queues: u16,
+    /// Compares the frames of the first device with those that arrive.
+    comparison: Option<SharedComparison>,
     failure: Option<Failure>,
 }
 
 impl ReplaySource for PlayerSource {
-    fn advance(&mut self) -> Option<ReplayFrame> {
-        match self.player.advance() {
-            Ok(next) => next.map(|NextFrame { due_ns, port }| ReplayFrame {
-                due_ns,
-                is_second: port == OutputPort::Second,
-            }),
-            Err(failure) => {
-                self.failure = Some(failure);
-                None
+    fn advance(&mut self) -> ReplayStep {
+        let step = self.player.step().unwrap_or_else(|failure| {
+            self.failure = Some(failure);
+            PlayerStep::End
+        });
+        match step {
+            PlayerStep::Frame(NextFrame { due_ns, port }) => {
+                let (frame, is_second) = (self.player.frame(), port == OutputPort::Second);
+                if let (Some(comparison), false) = (&self.comparison, is_second) {
+                    comparison.expect(frame);
+                }
+                ReplayStep::Frame(ReplayFrame { due_ns, is_second, queue: queue_of(frame, self.queues) })
             }
+            // Each frame has to be compared.
+            PlayerStep::Repeat(_) if self.comparison.is_some() => self.advance(),
+            PlayerStep::Repeat(more) => ReplayStep::Repeat(more),
+            PlayerStep::End => ReplayStep::End,
         }
     }
 
     fn bytes(&self) -> &[u8] {
         self.player.frame()
+    }
+
+    fn repeated(&mut self, frames: u64) {
+        if let Err(failure) = self.player.repeated(frames) {
+            self.failure = Some(failure);
+        }
     }
 }
 
@@ -52,6 +75,7 @@ impl ReplaySource for PlayerSource {
 /// Refused by the host or the device before the first frame.
 pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
     let act = || format!("replay on {}", args.device);
+    refuse_if_late(args.start_at, act)?;
     let find = |name: &str| {
         let device = TxDevice::find(args.netns.as_deref(), name).map_err(|why| Failure::host(act(), why))?;
         if !args.allow_default_route {
@@ -69,17 +93,20 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
     if let Some(other) = &other {
         facts.mtu = facts.mtu.min(other.link.mtu);
     }
-    let cpu = match &args.cpus {
-        Some(list) => list.0[0],
-        None => nearest_cpus(&device, None, 1)?[0],
+    let cpus = match &args.cpus {
+        Some(list) => list.0.clone(),
+        None => nearest_cpus(&device, None, args.threads.unwrap_or(1) as usize)?,
     };
     let online = CpuList::online().map_err(|why| Failure::host(act(), why))?;
-    if !online.contains(cpu) {
+    if let Some(cpu) = cpus.iter().copied().find(|cpu| !online.contains(*cpu)) {
         let why = HostError::NoCpu { cpu, online: online.to_string() };
         return Err(Failure::host(format!("send from CPU {cpu}"), why));
     }
+    refuse_many(args, &cpus, kind)?;
+    let queues = cpus.len() as u16;
     let player = Player::new(args, &facts, stop)?;
     let counts = player.counts();
+    let control = Arc::new(ReplayControl::new(pause::on_signals()?));
     let request = ReplayRequest {
         ifname: args.device.clone(),
         other: args.other.clone(),
@@ -88,17 +115,30 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
         is_ethernet: kind == TargetKind::Ethernet,
         is_timed: is_timed(args),
         duration_ns: args.duration.map_or(0, |duration| duration.0),
-        cpu,
-        pause: pause::on_signals()?,
+        cpus,
+        start_at: args.start_at,
+        control: Arc::clone(&control),
         progress: Arc::clone(&counts.sending),
     };
     let labels = DeviceLabels::new(&args.device, args.netns.as_deref());
     let _counted = count_in(sources::replay(Arc::clone(&counts), labels));
-    let mut source = PlayerSource { player, failure: None };
-    let result = engine::replay(&device.netns, &request, &mut source, &stop.flag())
-        .map_err(|why| Failure::engine(act(), why, args.netns.as_deref()))?;
+    let verifier = args.verify.as_deref().map(|verify| Verifier::start(verify, queues, stop)).transpose()?;
+    let comparison = verifier.as_ref().map(Verifier::comparison);
+    let mut source = PlayerSource { player, queues, comparison, failure: None };
+    let run = || engine::replay(&device.netns, &request, &mut source, &stop.flag());
+    let orders = ReplayOrders::open(args, &device.netns, &control, request.is_timed);
+    announce(args.start_at);
+    let offered = run_control::offer(Arc::new(KeyControl(control)));
+    let (result, watch) = watched(args, &counts.sending, orders, stop, run)?;
+    drop(offered);
+    let result = result.map_err(|why| Failure::engine(act(), why, args.netns.as_deref()))?;
+    watch.finish(&counts.sending, result.duration_ns)?;
+    let verify = verifier.map(|verifier| {
+        let offered: u64 = result.offered.iter().sum();
+        verifier.finish(&result.offered, offered.saturating_sub(result.burst.errors.total()))
+    });
     let is_long_for_xdp = result.engine == EngineKind::Xdp && facts.mtu + HEADER_LEN > len_max;
-    let mut report = sum_up(args, &request, result, act).with_files(source.player.finish());
+    let mut report = sum_up(args, &request, result, verify, act).with_files(source.player.finish());
     counts.end(&report.fates, report.loops, report.starved);
     if let Some(failure) = source.failure {
         eprint!("{failure}");
@@ -112,16 +152,69 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
     })
 }
 
+/// The pause of a replay by a key, beside signals and `wirerate ctl`.
+struct KeyControl(Arc<ReplayControl>);
+
+impl RunControl for KeyControl {
+    fn toggle_pause(&self) -> String {
+        let is_paused = self.0.toggle_pause();
+        if is_paused { "paused".to_owned() } else { "sending goes on".to_owned() }
+    }
+
+    fn set_rate(&self, _: NewRate) -> Result<String, String> {
+        Err("a replay keeps its rate; p pauses it".to_owned())
+    }
+
+    fn is_paused(&self) -> bool {
+        self.0.is_paused()
+    }
+}
+
+/// Refuses several CPUs where one thread sends.
+fn refuse_many(args: &Args, cpus: &[u32], kind: TargetKind) -> Result<(), Failure> {
+    let is_one_by_one = args.engine == Some(EngineName::AfPacket) || kind != TargetKind::Ethernet;
+    let cpu = match cpus {
+        [] | [_] => return Ok(()),
+        [cpu, ..] if cpus.len() <= engine::REPLAY_CPUS_MAX => cpu,
+        _ => {
+            let why = format!("at most {} CPUs send", engine::REPLAY_CPUS_MAX);
+            return Err(Failure::usage(format!("send from {} CPUs", cpus.len()), why));
+        }
+    };
+    let mut sorted = cpus.to_vec();
+    sorted.sort_unstable();
+    if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(Failure::usage(format!("send twice from CPU {}", twice[0]), "each thread needs a CPU"));
+    }
+    match is_one_by_one {
+        true => {
+            Err(Failure::usage(format!("send from {} CPUs by af_packet", cpus.len()), "it has one thread")
+                .try_this(format!("--cpus {cpu}")))
+        }
+        false => Ok(()),
+    }
+}
+
 /// True if frames may have to wait: at top speed only those behind a gap between loops.
 fn is_timed(args: &Args) -> bool {
     let is_top = matches!(args.speed, Some(Speed::Top)) || args.delay == Some(Nanos(0));
     !is_top || args.loop_gap.is_some_and(|gap| gap.0 > 0)
 }
 
+/// What several threads mean for the order of the frames.
+fn order_note(request: &ReplayRequest) -> Option<String> {
+    let note = match request.is_timed {
+        true => "flows are on one CPU each; frames of different flows keep their order by their times",
+        false => "order kept within flows: flows are on one CPU each",
+    };
+    (request.cpus.len() > 1).then(|| note.to_owned())
+}
+
 fn sum_up(
     args: &Args,
     request: &ReplayRequest,
     result: ReplayResult,
+    verify: Option<VerifyReport>,
     act: impl Fn() -> String,
 ) -> ReplayReport {
     let errors = result.burst.errors;
@@ -158,12 +251,15 @@ fn sum_up(
         sent_other: result.second,
         frame_bytes: result.burst.frame_bytes,
         duration_ns: result.duration_ns,
+        start: args.start_at.map(|start_at| StartReport::new(start_at, result.first_late_ns)),
         pauses: result.pauses,
         paused_ns: result.paused_ns,
         starved: result.starved,
         gap_error: if request.is_timed { GapErrors::of(&result.late) } else { None },
         engine: Some(result.engine.name()),
-        notes: result.note.into_iter().collect(),
+        verify,
+        cpus: request.cpus.clone(),
+        notes: result.note.into_iter().chain(order_note(request)).collect(),
         ..ReplayReport::default()
     }
 }

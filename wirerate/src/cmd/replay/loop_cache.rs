@@ -34,6 +34,8 @@ pub struct FrameFacts {
     pub is_padded_cut: bool,
     /// It was padded to 60 bytes.
     pub is_padded_short: bool,
+    /// It is a segment of a packet that gave other frames before.
+    pub is_next_segment: bool,
 }
 
 /// All packets of a loop, frames packed one behind the other.
@@ -78,6 +80,11 @@ impl LoopCache {
         Some((*packet, bytes))
     }
 
+    /// The part of the loop before `place`.
+    pub fn position(&self, place: CachePlace) -> Option<f64> {
+        (!self.packets.is_empty()).then(|| place.packet as f64 / self.packets.len() as f64)
+    }
+
     /// Bytes that [`Self::next`] named.
     pub fn bytes(&self, place: Range<usize>) -> &[u8] {
         &self.bytes[place]
@@ -103,6 +110,7 @@ mod tests {
             port,
             is_padded_cut: false,
             is_padded_short: false,
+            is_next_segment: false,
         })
     }
 

@@ -6,6 +6,7 @@ pub mod fields;
 pub mod input;
 pub mod live;
 pub mod loop_cache;
+pub mod orders;
 pub mod pause;
 pub mod player;
 pub mod playlist;
@@ -13,11 +14,14 @@ pub mod records;
 pub mod report;
 pub mod target;
 pub mod tcpreplay;
+pub mod verify;
+pub mod watch;
 
 pub use args::Args;
 
 use crate::out;
 use crate::outcome::{Failure, Outcome};
+use crate::rows::RowFormat;
 use crate::stop::Stop;
 use std::path::Path;
 
@@ -28,7 +32,11 @@ use std::path::Path;
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     refuse_reversed(args)?;
     let report = if args.dry_run { dry_run::run(args, stop)? } else { live::run(args, stop)? };
-    out::text(&if args.json { report.json_line() } else { report.to_string() })?;
+    match RowFormat::of(args.json, args.csv) {
+        RowFormat::Json => out::text(&report.json_line())?,
+        RowFormat::Csv => eprint!("{report}"),
+        RowFormat::Text => out::text(&report.to_string())?,
+    }
     Ok(if report.is_good() { Outcome::Done } else { Outcome::No })
 }
 

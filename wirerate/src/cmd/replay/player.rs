@@ -3,7 +3,7 @@
 use super::args::{Args, Speed};
 use super::loop_cache::{CachePlace, FrameFacts, LoopCache, PacketOutcome};
 use super::playlist::{Played, Playlist};
-use crate::monitor::sources::ReplayCounts;
+use crate::monitor::sources::{POSITION_EVERY, ReplayCounts};
 use crate::outcome::Failure;
 use crate::stop::Stop;
 use crate::units::{BitRate, Nanos, Pps};
@@ -41,6 +41,18 @@ pub struct NextFrame {
     pub port: OutputPort,
 }
 
+/// What a run does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlayerStep {
+    /// A frame, whose bytes [`Player::frame`] has.
+    Frame(NextFrame),
+    /// All frames so far come again, this many more; [`Player::repeated`] counts those that the
+    /// caller plays by itself.
+    Repeat(u64),
+    /// Nothing.
+    End,
+}
+
 /// What comes next.
 enum NextPacket {
     Packet(PacketOutcome),
@@ -67,6 +79,12 @@ pub struct Player {
     maker: FrameMaker,
     timing: Timing,
     target: TargetKind,
+    /// All loops are alike and without gaps, so they can be played without the player.
+    may_repeat: bool,
+    /// The repetition was offered to the caller.
+    has_offered: bool,
+    /// Other threads see the counts of the end, not those on the way to it.
+    is_silent: bool,
     count_max: u64,
     due_ns_max: u64,
     frames: u64,
@@ -78,6 +96,10 @@ pub struct Player {
     backwards: u64,
     padded_cut: u64,
     padded_short: u64,
+    /// Frames beyond one of each packet.
+    next_segments: u64,
+    /// Time of the packet at hand, for its segments.
+    packet_time_ns: u64,
     first_time_ns: Option<u64>,
     /// The packets of the first loop, if all loops have the same frames and the memory suffices.
     cache: Option<LoopCache>,
@@ -141,13 +163,23 @@ impl Player {
         let filter = args.filter.as_ref().map(compile).transpose();
         let filter = filter.map_err(|why| Failure::capture("filter the packets", why))?;
         let (gap_ns_max, loop_gap_ns) = (args.max_gap.map(|gap| gap.0), args.loop_gap.map_or(0, |gap| gap.0));
-        let timing = Timing::new(timing_rule(args)?, gap_ns_max, loop_gap_ns);
+        let rule = timing_rule(args)?;
+        let is_alike = args.loops != 1 && args.each_loop.is_empty();
+        let timing = Timing::new(rule, gap_ns_max, loop_gap_ns);
         Ok(Self {
-            playlist: Playlist::open(args.files.clone(), &args.device, args.merge, args.loops)?,
+            may_repeat: is_alike && rule == TimingRule::Top && loop_gap_ns == 0,
+            playlist: Playlist::open(
+                args.files.clone(),
+                &format!("replay {}", args.device),
+                args.merge,
+                args.loops,
+            )?,
             filter,
             maker: FrameMaker::new(settings(args, facts)),
             timing,
             target: facts.kind,
+            has_offered: false,
+            is_silent: false,
             count_max: args.count.map_or(0, |count| count.0),
             due_ns_max: args.duration.map_or(0, |duration| duration.0),
             frames: 0,
@@ -157,8 +189,10 @@ impl Player {
             backwards: 0,
             padded_cut: 0,
             padded_short: 0,
+            next_segments: 0,
+            packet_time_ns: 0,
             first_time_ns: None,
-            cache: (args.loops != 1 && args.each_loop.is_empty()).then(LoopCache::default),
+            cache: is_alike.then(LoopCache::default),
             cache_place: None,
             bytes: FrameBytes::default(),
             refused_links: BTreeMap::new(),
@@ -171,8 +205,25 @@ impl Player {
     /// # Errors
     /// Refused when a file of the next loop cannot be opened.
     pub fn advance(&mut self) -> Result<Option<NextFrame>, Failure> {
+        loop {
+            match self.step()? {
+                PlayerStep::Frame(frame) => return Ok(Some(frame)),
+                PlayerStep::Repeat(_) => {}
+                PlayerStep::End => return Ok(None),
+            }
+        }
+    }
+
+    /// The next step.
+    ///
+    /// # Errors
+    /// Refused when a file of the next loop cannot be opened.
+    pub fn step(&mut self) -> Result<PlayerStep, Failure> {
+        if std::mem::take(&mut self.has_offered) {
+            self.counts.set_loop_len(0);
+        }
         if self.stopped_by.is_some() || (self.count_max > 0 && self.frames == self.count_max) {
-            return Ok(None);
+            return Ok(PlayerStep::End);
         }
         loop {
             let next = match self.cache_place {
@@ -181,11 +232,14 @@ impl Player {
             };
             let facts = match next {
                 // Without an end to the loops this would never return.
-                NextPacket::NextLoop if self.loop_frames == 0 => return Ok(None),
-                NextPacket::End => return Ok(None),
+                NextPacket::NextLoop if self.loop_frames == 0 => return Ok(PlayerStep::End),
+                NextPacket::End => return Ok(PlayerStep::End),
                 NextPacket::NextLoop => {
                     self.begin_loop();
-                    continue;
+                    match self.repeat() {
+                        Some(more) => return Ok(PlayerStep::Repeat(more)),
+                        None => continue,
+                    }
                 }
                 NextPacket::Packet(PacketOutcome::Missing { fate, link_type }) => {
                     if fate == Fate::LinkType {
@@ -193,7 +247,7 @@ impl Player {
                     }
                     self.count(fate);
                     if self.stopped_by.is_some() {
-                        return Ok(None);
+                        return Ok(PlayerStep::End);
                     }
                     continue;
                 }
@@ -202,15 +256,29 @@ impl Player {
             let due = self.timing.next(facts.time_ns, facts.frame_len);
             if self.due_ns_max > 0 && due.ns >= self.due_ns_max {
                 self.count(Fate::AfterEnd);
-                return Ok(None);
+                return Ok(PlayerStep::End);
             }
             self.backwards += u64::from(due.is_backwards);
             self.padded_cut += u64::from(facts.is_padded_cut);
             self.padded_short += u64::from(facts.is_padded_short);
+            self.next_segments += u64::from(facts.is_next_segment);
             self.first_time_ns.get_or_insert(facts.time_ns);
+            if self.frames.is_multiple_of(POSITION_EVERY)
+                && let Some(position) = self.position()
+            {
+                self.counts.set_position(self.frames, position);
+            }
             self.frames += 1;
             self.loop_frames += 1;
-            return Ok(Some(NextFrame { due_ns: due.ns, port: facts.port }));
+            return Ok(PlayerStep::Frame(NextFrame { due_ns: due.ns, port: facts.port }));
+        }
+    }
+
+    /// The part of the files that this loop has read.
+    fn position(&self) -> Option<f64> {
+        match (self.cache_place, &self.cache) {
+            (Some(place), Some(cache)) => cache.position(place),
+            _ => self.playlist.position(),
         }
     }
 
@@ -222,7 +290,9 @@ impl Player {
     /// Counts a packet without a frame.
     fn count(&mut self, fate: Fate) {
         self.fates.count(fate);
-        self.counts.count(fate);
+        if !self.is_silent {
+            self.counts.count(fate);
+        }
     }
 
     fn begin_loop(&mut self) {
@@ -233,6 +303,45 @@ impl Player {
         if self.cache.is_some() {
             self.cache_place.get_or_insert_default();
         }
+    }
+
+    /// Frames that come if all loops are as the one that has ended; nothing if they are not.
+    fn repeat(&mut self) -> Option<u64> {
+        self.cache.as_ref()?;
+        if !std::mem::take(&mut self.may_repeat) {
+            return None;
+        }
+        self.has_offered = true;
+        self.counts.set_loop_len(self.frames);
+        let loops = self.playlist.loops_to_come();
+        let frames = loops.map_or(u64::MAX, |loops| loops.saturating_mul(self.frames));
+        Some(if self.count_max > 0 { frames.min(self.count_max - self.frames) } else { frames })
+    }
+
+    /// The caller has played this many frames of [`PlayerStep::Repeat`] by itself.
+    ///
+    /// # Errors
+    /// As [`Self::step`].
+    pub fn repeated(&mut self, frames: u64) -> Result<(), Failure> {
+        (self.has_offered, self.is_silent) = (false, true);
+        let loop_len = self.frames;
+        // A run that ends by its count does not go on to the end of the loop.
+        let ends_by_count = self.count_max > 0 && self.frames + frames == self.count_max;
+        let loops = frames.saturating_sub(u64::from(ends_by_count)) / loop_len;
+        let rest = frames - loops * loop_len;
+        // Until now there was one loop, so all counts are those of a loop.
+        let fates = self.fates;
+        self.fates.merge_times(&fates, loops);
+        let counts = [&mut self.backwards, &mut self.padded_cut, &mut self.padded_short];
+        for count in counts.into_iter().chain([&mut self.next_segments, &mut self.frames]) {
+            *count += *count * loops;
+        }
+        self.refused_links.values_mut().for_each(|count| *count += *count * loops);
+        self.playlist.skip_loops(loops);
+        for _ in 0..rest {
+            self.advance()?;
+        }
+        Ok(())
     }
 
     /// The next packet of a loop after the first.
@@ -252,11 +361,14 @@ impl Player {
 
     /// The next packet of the files, which is kept for further loops.
     fn read(&mut self) -> Result<NextPacket, Failure> {
-        let packet = match self.playlist.advance()? {
-            Played::End => return Ok(NextPacket::End),
-            Played::NextLoop => return Ok(NextPacket::NextLoop),
-            Played::Damaged => PacketOutcome::Missing { fate: Fate::Damaged, link_type: 0 },
-            Played::Packet => self.make()?,
+        let packet = match self.next_segment() {
+            Some(segment) => segment,
+            None => match self.playlist.advance()? {
+                Played::End => return Ok(NextPacket::End),
+                Played::NextLoop => return Ok(NextPacket::NextLoop),
+                Played::Damaged => PacketOutcome::Missing { fate: Fate::Damaged, link_type: 0 },
+                Played::Packet => self.make()?,
+            },
         };
         if let Some(mut cache) = self.cache.take() {
             let frame = if matches!(packet, PacketOutcome::Frame(_)) { self.frame() } else { &[] };
@@ -265,6 +377,20 @@ impl Player {
             }
         }
         Ok(NextPacket::Packet(packet))
+    }
+
+    /// The next segment of the packet at hand.
+    fn next_segment(&mut self) -> Option<PacketOutcome> {
+        let segment = self.maker.next_segment()?;
+        self.bytes = FrameBytes::Made;
+        Some(PacketOutcome::Frame(FrameFacts {
+            time_ns: self.packet_time_ns,
+            frame_len: segment.bytes.len() as u32,
+            port: segment.port,
+            is_padded_cut: false,
+            is_padded_short: segment.is_padded_short,
+            is_next_segment: true,
+        }))
     }
 
     /// The frame of the packet at hand.
@@ -287,6 +413,7 @@ impl Player {
                 }
             }
         }
+        self.packet_time_ns = record.time_ns;
         match self.maker.make(&record) {
             Ok(Ok(made)) => {
                 self.bytes = if made.is_as_recorded { FrameBytes::Recorded } else { FrameBytes::Made };
@@ -296,6 +423,7 @@ impl Player {
                     port: made.port,
                     is_padded_cut: made.is_padded_cut,
                     is_padded_short: made.is_padded_short,
+                    is_next_segment: false,
                 }))
             }
             Ok(Err(fate)) => Ok(missing(fate)),
@@ -339,6 +467,7 @@ impl Player {
             fates: self.fates,
             padded_cut,
             padded_short: self.padded_short,
+            next_segments: self.next_segments,
             backwards: self.backwards,
             is_damaged: self.playlist.is_damaged(),
             stopped_by: self.stopped_by,
@@ -359,6 +488,8 @@ pub struct FileReport {
     pub padded_cut: u64,
     /// Short frames that were padded.
     pub padded_short: u64,
+    /// Frames beyond one of each packet.
+    pub next_segments: u64,
     /// Packets with a time before that of an earlier packet.
     pub backwards: u64,
     /// A file is damaged or ends too early.

@@ -1,6 +1,6 @@
 //! All packets of a run: several files one after another or merged by time, in one or more loops.
 
-use super::input::is_stdin;
+use super::input::{file_len, is_stdin};
 use super::records::{Advance, FileRecords};
 use crate::outcome::{Failure, Refused};
 use replay::Record;
@@ -9,8 +9,8 @@ use std::path::PathBuf;
 /// The files of a run, from the first packet on.
 pub struct Playlist {
     files: Vec<PathBuf>,
-    /// The device, for messages.
-    device: String,
+    /// The command with what stands before the files, for messages.
+    command: String,
     merges: bool,
     /// Loops left after this one; `None` for no end.
     loops_left: Option<u64>,
@@ -19,6 +19,8 @@ pub struct Playlist {
     open: Vec<FileRecords>,
     /// Number of the next file to open.
     next_file: usize,
+    /// Length of each file in bytes; nothing if one of them is a stream.
+    file_lens: Option<Vec<u64>>,
     /// Place in `open` of the file of the packet at hand.
     current: Option<usize>,
     /// Packets of this loop.
@@ -46,11 +48,12 @@ pub enum Played {
 const TROUBLES_MAX: usize = 5;
 
 impl Playlist {
-    /// Opens the first file, or all to be merged. `loops` 0 has no end.
+    /// Opens the first file, or all to be merged. `loops` 0 has no end. `command` is that of the
+    /// user up to the files, such as `replay eth1`.
     ///
     /// # Errors
     /// Refused when a file cannot be opened; bad usage for several loops of standard input.
-    pub fn open(files: Vec<PathBuf>, device: &str, merges: bool, loops: u64) -> Result<Self, Failure> {
+    pub fn open(files: Vec<PathBuf>, command: &str, merges: bool, loops: u64) -> Result<Self, Failure> {
         if loops != 1 && files.iter().any(|file| is_stdin(file)) {
             let why = "it cannot be read again";
             return Err(Failure::usage("send standard input several times", why)
@@ -60,9 +63,11 @@ impl Playlist {
         for file in files.iter().filter(|file| !is_stdin(file)) {
             std::fs::metadata(file).refused(format!("read {}", file.display()))?;
         }
+        let file_lens = files.iter().map(|file| file_len(file)).collect();
         let mut playlist = Self {
+            file_lens,
             files,
-            device: device.to_owned(),
+            command: command.to_owned(),
             merges,
             loops_left: loops.checked_sub(1),
             loops_done: 0,
@@ -80,6 +85,15 @@ impl Playlist {
     /// Loops that are complete.
     pub fn loops_done(&self) -> u64 {
         self.loops_done
+    }
+
+    /// The part of the files that was read in this loop; nothing for streams.
+    pub fn position(&self) -> Option<f64> {
+        let lens = self.file_lens.as_ref()?;
+        let opened: u64 = lens.iter().take(self.next_file).sum();
+        let left: Option<u64> = self.open.iter().map(FileRecords::bytes_left).sum();
+        let all: u64 = lens.iter().sum();
+        (all > 0).then_some(opened.saturating_sub(left?) as f64 / all as f64)
     }
 
     /// What is wrong with the files.
@@ -148,6 +162,17 @@ impl Playlist {
         Played::NextLoop
     }
 
+    /// Loops left from the present one on; nothing without an end.
+    pub fn loops_to_come(&self) -> Option<u64> {
+        self.loops_left.map(|left| left + 1)
+    }
+
+    /// Counts loops that the caller played without the files, after the start of a loop.
+    pub fn skip_loops(&mut self, loops: u64) {
+        self.loops_done += loops;
+        self.loops_left = self.loops_left.map(|left| left.saturating_sub(loops));
+    }
+
     fn found(&mut self, place: usize) -> Played {
         self.current = Some(place);
         self.number += 1;
@@ -191,11 +216,9 @@ impl Playlist {
             let is_bzip2 = why.to_string().contains("compressed by bzip2");
             let failure = Failure::refused(act(), why);
             match is_bzip2 {
-                true => failure.try_this(format!(
-                    "bzip2 -dc {} | wirerate replay {} -",
-                    path.display(),
-                    self.device
-                )),
+                true => {
+                    failure.try_this(format!("bzip2 -dc {} | wirerate {} -", path.display(), self.command))
+                }
                 false => failure.try_this(format!(
                     "pcap and pcapng files, also compressed; `file {}` shows what it is",
                     path.display()

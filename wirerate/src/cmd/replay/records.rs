@@ -1,10 +1,12 @@
 //! The packets of one capture file, one at a time.
 
-use super::input::{self, ByteStream};
+use super::input::{self, ByteStream, OpenedFile};
 use pcapng::{Block, ReadError, pcap};
 use replay::{Direction, Record};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// One interface of a pcapng file.
 #[derive(Clone, Debug)]
@@ -33,6 +35,9 @@ struct RecordHead {
 pub struct FileRecords {
     path: PathBuf,
     reader: FileReader,
+    /// Bytes that were read of a compressed file.
+    compressed: Option<Arc<AtomicU64>>,
+    file_len: Option<u64>,
     head: RecordHead,
     /// The bytes of the packet at hand of a pcapng file.
     data: Vec<u8>,
@@ -61,7 +66,7 @@ impl FileRecords {
     /// # Errors
     /// When it cannot be read, or is neither.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
-        let mut bytes = input::open(path)?;
+        let OpenedFile { mut bytes, file_len, compressed } = input::open(path)?;
         let mut magic = Vec::new();
         bytes.by_ref().take(4).read_to_end(&mut magic)?;
         let is_pcapng = magic == [0x0a, 0x0d, 0x0d, 0x0a];
@@ -71,7 +76,7 @@ impl FileRecords {
             false => FileReader::Pcap(pcap::Reader::new(whole)?),
         };
         let (head, data) = (RecordHead::default(), Vec::new());
-        Ok(Self { path: path.to_owned(), reader, head, data, count: 0, skipped: 0 })
+        Ok(Self { path: path.to_owned(), reader, compressed, file_len, head, data, count: 0, skipped: 0 })
     }
 
     /// Reads the next packet.
@@ -108,6 +113,16 @@ impl FileRecords {
         }
         self.skipped += 1;
         Advance::Damaged(why)
+    }
+
+    /// Bytes of the file that are behind the packet at hand; nothing for a stream.
+    pub fn bytes_left(&self) -> Option<u64> {
+        let done = match (&self.compressed, &self.reader) {
+            (Some(count), _) => count.load(Relaxed),
+            (None, FileReader::Pcap(reader)) => reader.offset() + reader.data().len() as u64,
+            (None, FileReader::Pcapng(reader, _)) => reader.offset(),
+        };
+        Some(self.file_len?.saturating_sub(done))
     }
 
     /// Time of the packet at hand.

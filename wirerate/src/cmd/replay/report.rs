@@ -1,7 +1,9 @@
 //! The report of a replay: text or one line of JSON.
 
 use super::player::FileReport;
+use super::verify::VerifyReport;
 use crate::out;
+use crate::start_at::StartReport;
 use crate::units::{Table, human_bps, human_count, human_duration, human_pps, per_second};
 use packet::WIRE_OVERHEAD;
 use replay::Fates;
@@ -110,6 +112,9 @@ pub struct ReplayReport {
     pub padded_cut: u64,
     /// Short frames that were padded to 60 bytes.
     pub padded_short: u64,
+    /// Frames beyond one of each packet, with `--long segment`: `read` and these are the sum of all
+    /// fates.
+    pub segments: u64,
     /// Packets with a time before that of an earlier packet; they did not wait.
     pub backwards: u64,
     /// Frames of `fates.sent` that left by the other device.
@@ -118,11 +123,14 @@ pub struct ReplayReport {
     pub frame_bytes: u64,
     /// Time from the first frame to the last; of a dry run, the due time of the last.
     pub duration_ns: u64,
+    /// The requested start, if there was one.
+    #[serde(flatten)]
+    pub start: Option<StartReport>,
     /// Frames sent per second.
     pub rate_pps: f64,
     /// Bits sent per second with FCS, preamble and gap.
     pub wire_bps: f64,
-    /// Pauses by SIGUSR1.
+    /// Pauses by `ctl` or SIGUSR1.
     pub pauses: u64,
     /// Time of all pauses, which `duration_ns` does not contain.
     pub paused_ns: u64,
@@ -130,6 +138,10 @@ pub struct ReplayReport {
     pub starved: u64,
     /// How late frames were; absent at top speed.
     pub gap_error: Option<GapErrors>,
+    /// What arrived, with `--verify`.
+    pub verify: Option<VerifyReport>,
+    /// CPUs that frames were sent from.
+    pub cpus: Vec<u32>,
     /// The engine.
     pub engine: Option<&'static str>,
     /// What is wrong with the files.
@@ -143,7 +155,8 @@ impl ReplayReport {
     #[must_use]
     pub fn with_files(mut self, files: FileReport) -> Self {
         self.fates.merge(&files.fates);
-        self.read = self.fates.total();
+        self.segments = files.next_segments;
+        self.read = self.fates.total() - self.segments;
         (self.loops, self.backwards) = (files.loops, files.backwards);
         (self.padded_cut, self.padded_short) = (files.padded_cut, files.padded_short);
         if files.stopped_by.is_some() {
@@ -168,7 +181,8 @@ impl ReplayReport {
     /// False if the files or the device fell short: exit code 1.
     pub fn is_good(&self) -> bool {
         let is_whole = !matches!(self.end, ReplayEnd::Failed | ReplayEnd::Packet);
-        is_whole && !self.fates.fell_short() && self.troubles.is_empty()
+        let is_same = self.verify.as_ref().is_none_or(|verify| verify.counts.is_good());
+        is_whole && is_same && !self.fates.fell_short() && self.troubles.is_empty()
     }
 
     /// The report as one line of JSON.
@@ -225,6 +239,7 @@ impl fmt::Display for ReplayReport {
         for (name, count, meaning) in [
             ("padded", self.padded_cut, "packets that the file cuts short, with zeros"),
             ("padded", self.padded_short, "frames shorter than 60 bytes, with zeros"),
+            ("segments", self.segments, "frames beyond one of each packet"),
             ("backwards", self.backwards, "packets with a time before an earlier one; they did not wait"),
             ("starved", self.starved, "times the sender waited for the file"),
         ] {
@@ -239,9 +254,15 @@ impl fmt::Display for ReplayReport {
         if self.duration_ns > 0 {
             table.text("wire", &format!("{} (with FCS, preamble and gap)", human_bps(self.wire_bps)));
         }
+        if let Some(start) = &self.start {
+            table.text("start", &start.to_string());
+        }
         if let Some(errors) = &self.gap_error {
             let [p50, p90, p99] = [errors.p50_ns, errors.p90_ns, errors.p99_ns].map(human_duration);
             table.text("late by", &format!("p50 < {p50}, p90 < {p90}, p99 < {p99} after the due time"));
+        }
+        if let Some(verify) = &self.verify {
+            verify.add_rows(&mut table);
         }
         if let Some(engine) = self.engine {
             table.text("engine", engine);

@@ -1,6 +1,7 @@
 //! The arguments of `wirerate rfc2544`.
 
 use crate::cmd::search::{FrameSize, PathArgs};
+use crate::units::Pps;
 use search::{BILLION, Method};
 
 /// Arguments of `wirerate rfc2544`.
@@ -24,9 +25,12 @@ pub struct Args {
         long,
         value_name = "TEST,...",
         value_delimiter = ',',
-        default_value = "throughput,latency,loss,back-to-back"
+        default_value = "throughput,latency,loss,back-to-back,recovery"
     )]
     pub tests: Vec<Rfc2544Test>,
+    /// Throughput of the one frame size from an earlier run, instead of a search for it
+    #[arg(long, value_name = "PPS")]
+    pub throughput: Option<Pps>,
     /// Short trials and few repeats: minutes instead of hours
     #[arg(long)]
     pub quick: bool,
@@ -43,6 +47,8 @@ pub enum Rfc2544Test {
     Loss,
     /// Section 26.4, by RFC 9004
     BackToBack,
+    /// Section 26.5: system recovery
+    Recovery,
 }
 
 /// Durations and repeats of all tests.
@@ -54,6 +60,8 @@ pub(super) struct Effort {
     pub(super) loss_ns: u64,
     pub(super) burst_ns_max: u64,
     pub(super) burst_tests: u32,
+    pub(super) overload_ns: u64,
+    pub(super) recovery_tests: u32,
 }
 
 impl Args {
@@ -67,6 +75,8 @@ impl Args {
                 loss_ns: BILLION,
                 burst_ns_max: BILLION / 2,
                 burst_tests: 3,
+                overload_ns: BILLION,
+                recovery_tests: 1,
             }
         } else {
             Effort {
@@ -76,6 +86,8 @@ impl Args {
                 loss_ns: 60 * BILLION,
                 burst_ns_max: 2 * BILLION,
                 burst_tests: 50,
+                overload_ns: 60 * BILLION,
+                recovery_tests: 5,
             }
         }
     }

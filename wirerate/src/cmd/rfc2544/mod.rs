@@ -1,20 +1,21 @@
-//! `wirerate rfc2544 --tx A --rx B`: throughput, latency, frame loss rate and back-to-back frames
-//! for each frame size.
+//! `wirerate rfc2544 --tx A --rx B`: throughput, latency, frame loss rate, back-to-back frames and
+//! system recovery for each frame size.
 
 mod args;
 mod table;
 
 pub use args::Args;
 
-use crate::cmd::search::{FrameSize, RFC2544_SIZES, Tester, TrialRunner, deviations, json_line};
+use crate::cmd::search::{FrameSize, RFC2544_SIZES, Tester, Traffic, TrialRunner, deviations, json_line};
 use crate::out;
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
-use crate::units::time_of_day_ns;
+use crate::units::{Pps, time_of_day_ns};
 use args::{Effort, Rfc2544Test};
 use search::record::{Provenance, ResultLine, Rfc2544Record, SearchRecord, SizeRecord};
 use search::{
-    BackToBack, BurstSettings, LatencyAtLoads, LatencySettings, LossCurve, SearchSettings, ThroughputSearch,
+    BackToBack, BurstSettings, LatencyAtLoads, LatencySettings, LossCurve, Recovery, RecoverySettings,
+    SearchSettings, ThroughputSearch,
 };
 
 /// Runs the tests and prints their results.
@@ -22,13 +23,16 @@ use search::{
 /// # Errors
 /// What the host or a device refused.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
+    check(args)?;
     let start_ns = time_of_day_ns();
     let mut runner = TrialRunner::new(&args.path, stop)?;
     let mut record = Rfc2544Record { provenance: Provenance::default(), sizes: Vec::new() };
     let mut is_complete = true;
     for size in sizes(args) {
-        let tester = runner.tester(Some(size))?;
-        record.provenance = tester.provenance(start_ns, all_deviations(args));
+        let tester = runner.tester(Traffic { size: Some(size), ..Traffic::default() })?;
+        let mut deviations = all_deviations(args);
+        deviations.extend(tester.deviations());
+        record.provenance = tester.provenance(start_ns, deviations);
         let mut tests = SizeTests { args, tester, runner: &mut runner, record: SizeRecord::default() };
         is_complete &= tests.run()?;
         record.sizes.push(tests.record);
@@ -38,6 +42,18 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     }
     out::text(&if args.path.json { json_line(&ResultLine::Rfc2544(record)) } else { table::text(&record) })?;
     Ok(if is_complete { Outcome::Done } else { Outcome::No })
+}
+
+/// A throughput is that of one frame size.
+fn check(args: &Args) -> Result<(), Failure> {
+    match args.throughput {
+        Some(Pps(0)) => Err(Failure::usage("test at --throughput 0", "no frame would be sent")),
+        Some(_) if args.sizes.len() != 1 => {
+            Err(Failure::usage("take --throughput as known", "it is that of one frame size")
+                .try_this("--sizes 64 --throughput PPS"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn sizes(args: &Args) -> Vec<FrameSize> {
@@ -58,10 +74,14 @@ impl SizeTests<'_, '_> {
         self.record.shape = self.tester.shape();
         self.record.medium_pps = self.tester.medium_pps();
         let effort = self.args.effort();
-        let (mut is_complete, max_load_pps) = self.throughput(effort)?;
         let wants = |test| self.args.tests.contains(&test);
-        let [latency, loss, bursts] =
-            [Rfc2544Test::Latency, Rfc2544Test::Loss, Rfc2544Test::BackToBack].map(wants);
+        let [latency, loss, bursts, recovery] =
+            [Rfc2544Test::Latency, Rfc2544Test::Loss, Rfc2544Test::BackToBack, Rfc2544Test::Recovery]
+                .map(wants);
+        if recovery {
+            self.tester.check_one_thread("time the recovery")?;
+        }
+        let (mut is_complete, max_load_pps) = self.throughput(effort)?;
         if loss && is_complete {
             let mut curve = LossCurve::new(max_load_pps, effort.loss_ns, 10);
             is_complete &= self.runner.run(&self.tester, &mut curve, |_| Vec::new())?;
@@ -89,12 +109,27 @@ impl SizeTests<'_, '_> {
             is_complete &= self.runner.run(&self.tester, &mut test, |_| Vec::new())?;
             self.record.back_to_back = test.summary();
         }
+        if recovery && is_complete {
+            let mut test = Recovery::new(RecoverySettings {
+                throughput_pps,
+                max_load_pps,
+                overload_ns: effort.overload_ns,
+                reduced_ns: effort.overload_ns,
+                tests: effort.recovery_tests,
+            });
+            is_complete &= self.runner.run(&self.tester, &mut test, |_| Vec::new())?;
+            self.record.recovery = test.summary();
+        }
         Ok(is_complete)
     }
 
     /// Searches for the throughput, which the other tests need. Returns whether it was found, and
     /// the highest load that the sender reaches.
     fn throughput(&mut self, effort: Effort) -> Result<(bool, u64), Failure> {
+        if let Some(Pps(known)) = self.args.throughput {
+            self.record.throughput_pps = Some(known);
+            return Ok((true, self.tester.max_load_pps()));
+        }
         let goals = vec![effort.method.goal(0)];
         let settings = SearchSettings::new(goals, self.args.path.min_pps.0, self.tester.max_load_pps());
         let search = ThroughputSearch::new(settings);
@@ -124,6 +159,7 @@ fn all_deviations(args: &Args) -> Vec<String> {
             "Latency: 3 trials of 1 s instead of 20 of 120 s (section 26.2).",
             "Frame loss rate: trials of 1 s (section 26.3).",
             "Back-to-back: 3 tests of bursts up to 0.5 s instead of 50 of at least 2 s (section 26.4).",
+            "System recovery: one test with an overload of 1 s instead of 60 s (section 26.5).",
         ],
         false => &[],
     };
@@ -132,9 +168,15 @@ fn all_deviations(args: &Args) -> Vec<String> {
          in the driver of the receiving device.",
         "Without a rate of the medium, the highest load is the rate that the sender reaches.",
         "Trials that the tester disturbed are repeated.",
-        "System recovery and reset are not tested (sections 26.5 and 26.6).",
-        "Traffic is sent in one direction (section 14).",
+        "System recovery is the time from the change of the load to the time at which the last lost frame \
+         was due. Frames that were overtaken count as lost in it (section 26.5).",
+        "Reset is not tested (section 26.6).",
     ];
+    let is_known = args.throughput.is_some();
+    let given = is_known.then_some("The throughput was given, not searched for (section 26.1).");
     let common = deviations(args.effort().method);
-    common.into_iter().chain(of_quick.iter().chain(&always).map(|text| (*text).to_owned())).collect()
+    common
+        .into_iter()
+        .chain(of_quick.iter().chain(&given).chain(&always).map(|text| (*text).to_owned()))
+        .collect()
 }

@@ -1,6 +1,7 @@
 //! The results of `wirerate rfc2544` as text.
 
-use crate::units::{human_count, human_duration, human_pps};
+use crate::cmd::search::shape_text;
+use crate::units::{human_count, human_duration, human_pps, quantity_of};
 use search::record::{Rfc2544Record, SizeRecord};
 use std::fmt::Write;
 
@@ -19,8 +20,7 @@ pub(super) fn text(record: &Rfc2544Record) -> String {
 
 // Writing to a string does not fail.
 fn add_size(text: &mut String, size: &SizeRecord) {
-    let name =
-        size.shape.frame_size.map_or("mixed sizes".to_owned(), |size| format!("{size} bytes with FCS"));
+    let name = shape_text(&size.shape);
     let throughput = size.throughput_pps.map_or("unknown".to_owned(), |pps| human_pps(pps as f64));
     let share = size.throughput_pps.zip(size.medium_pps).map_or(String::new(), |(pps, medium)| {
         format!(", {:.2} % of the medium", pps as f64 * 100.0 / medium.max(1) as f64)
@@ -49,5 +49,14 @@ fn add_size(text: &mut String, size: &SizeRecord) {
             human_count(burst.max_frames),
             burst.tests
         );
+    }
+    if let Some(recovery) = &size.recovery {
+        let [mean, min, max] = [recovery.mean_ns, recovery.min_ns, recovery.max_ns].map(human_duration);
+        let least = match recovery.unrecovered {
+            0 => "",
+            _ => ", at least: frames were lost until the end",
+        };
+        let tests = quantity_of(recovery.tests.into(), "test");
+        let _ = writeln!(text, "  recovery      {mean} ({min} to {max}, {tests}){least}");
     }
 }

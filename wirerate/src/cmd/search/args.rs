@@ -1,7 +1,7 @@
 //! The arguments of `wirerate search`.
 
 use super::frame_size::FrameSize;
-use crate::units::{Nanos, Pps};
+use crate::units::{Count, Nanos, Pps};
 use search::{BILLION, Method};
 use std::path::PathBuf;
 
@@ -20,6 +20,10 @@ pub struct PathArgs {
     /// Lowest load
     #[arg(long, value_name = "PPS", default_value = "1000")]
     pub min_pps: Pps,
+    /// Also send from --rx to --tx at once. The value has the options of `wirerate send` for these
+    /// frames. Loads and results are sums of both directions, and each direction has half
+    #[arg(long, value_name = "SEND OPTIONS", allow_hyphen_values = true)]
+    pub bidirectional: Option<String>,
     /// Keep each trial in this folder, and do not repeat those that it has
     #[arg(long, value_name = "DIR")]
     pub resume: Option<PathBuf>,
@@ -37,6 +41,7 @@ pub struct PathArgs {
     Examples:\n  \
     wirerate search --tx eth1 --rx eth2 --loss 0 --loss 0.5% -- --dst 198.18.0.1 --dst-mac 02:00:00:00:00:01\n  \
     wirerate search --tx eth1 --rx eth2 --size 64,512,1518,imix --resume results -- --dst 198.18.0.1\n  \
+    wirerate search --tx eth1 --rx eth2 --size 64,512 --flows 1,1k,1M -- --dst 198.18.0.1\n  \
     wirerate search --tx veth0@a --rx veth1@b --method quick --json > results.jsonl")]
 pub struct Args {
     /// The devices and the frames
@@ -51,6 +56,14 @@ pub struct Args {
     /// Frame sizes with FCS, or imix; a search for each [default: that of send's options]
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',')]
     pub size: Vec<FrameSize>,
+    /// Numbers of flows (combinations of UDP ports), such as 1,1k,1M; a search for each [default:
+    /// that of send's options]
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    pub flows: Vec<Count>,
+    /// Numbers of sending threads, each on its own CPU, such as 1,2; a search for each [default:
+    /// that of send's options]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub threads: Vec<u32>,
     /// Time after which each search ends with the bounds so far, such as 5m
     #[arg(long, value_name = "TIME")]
     pub budget: Option<Nanos>,

@@ -1,18 +1,21 @@
 //! `wirerate search --tx A --rx B`: the throughput of what lies between two devices.
 
 mod args;
+mod flow_ports;
 mod frame_size;
 mod journal;
 mod report;
 mod runner;
 mod tester;
+mod traffic;
 
 pub use args::{Args, PathArgs};
 pub use frame_size::FrameSize;
 pub(crate) use frame_size::RFC2544_SIZES;
-pub(crate) use report::deviations;
+pub(crate) use report::{deviations, shape_text};
 pub(crate) use runner::{TrialRunner, json_line};
 pub(crate) use tester::{Tester, split_netns};
+pub(crate) use traffic::Traffic;
 
 use crate::out;
 use crate::outcome::{Failure, Outcome};
@@ -21,24 +24,23 @@ use crate::units::time_of_day_ns;
 use search::record::{ResultLine, SearchRecord};
 use search::{GoalEnd, Method, SearchSettings, Start, ThroughputSearch};
 
-/// Searches for each frame size and prints the bounds.
+/// Searches for each frame size, number of flows and number of threads, and prints the bounds.
 ///
 /// # Errors
 /// What the host or a device refused.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let mut runner = TrialRunner::new(&args.path, stop)?;
-    let sizes: Vec<Option<FrameSize>> = match args.size.is_empty() {
-        true => vec![None],
-        false => args.size.iter().copied().map(Some).collect(),
-    };
     let mut is_answered = true;
-    for size in sizes {
-        let tester = runner.tester(size)?;
+    let mut records = Vec::new();
+    for traffic in traffic::all(&args.size, &args.flows, &args.threads) {
+        let tester = runner.tester(traffic)?;
         let start_ns = time_of_day_ns();
         let mut search = searcher(args, &tester)?;
         is_answered &= runner.run(&tester, &mut search, ThroughputSearch::results)?;
+        let mut deviations = deviations(args.method.0);
+        deviations.extend(tester.deviations());
         let record = SearchRecord::new(
-            tester.provenance(start_ns, deviations(args.method.0)),
+            tester.provenance(start_ns, deviations),
             args.method.0,
             tester.shape(),
             tester.medium_pps(),
@@ -47,14 +49,18 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         let is_open =
             |goal: &search::GoalResult| matches!(goal.end, GoalEnd::Unfinished | GoalEnd::Disturbed);
         is_answered &= !record.goals.iter().any(is_open);
-        out::text(&if args.path.json {
-            json_line(&ResultLine::Search(record))
+        if args.path.json {
+            out::text(&json_line(&ResultLine::Search(record)))?;
         } else {
-            report::summary(&record)
-        })?;
+            out::text(&report::summary(&record))?;
+            records.push(record);
+        }
         if stop.is_set() {
             break;
         }
+    }
+    if records.len() > 1 {
+        out::text(&report::table(&records))?;
     }
     Ok(if is_answered { Outcome::Done } else { Outcome::No })
 }

@@ -1,20 +1,21 @@
 //! What a search prints: a line per trial, and the bounds at its end.
 
-use crate::units::{human_duration, human_pps};
+use crate::units::{human_count, human_duration, human_pps, quantity_of};
 use search::record::{SearchRecord, TrafficShape};
-use search::{GoalEnd, GoalResult, LoggedTrial, Method, Verdict};
+use search::{BILLION, GoalEnd, GoalResult, LoggedTrial, Method, Verdict};
 use std::fmt::Write;
 
 fn bound(pps: Option<u64>) -> String {
     pps.map_or("unknown".to_owned(), |pps| human_pps(pps as f64))
 }
 
-/// One trial, and the bounds of the first goal after it.
+/// One trial, the bounds of the first goal after it, and the time left until the end of the search.
 pub(super) fn trial_line(
     number: u64,
     shape: &TrafficShape,
     trial: &LoggedTrial,
     results: &[GoalResult],
+    left_ns: Option<u64>,
 ) -> String {
     let size = shape.frame_size.map_or("mixed".to_owned(), |size| format!("{size} B"));
     let verdict = match (trial.verdict, trial.is_counted) {
@@ -23,19 +24,59 @@ pub(super) fn trial_line(
         (Verdict::Disturbed, _) => "disturbed",
     };
     let load = human_pps(trial.request.load_pps as f64);
-    let loss = trial.result.loss(trial.request.frames).ppb() as f64 / 1e7;
+    let loss = trial.result.loss(trial.request.all_frames()).ppb() as f64 / 1e7;
     let bounds = results
         .first()
         .map_or(String::new(), |goal| format!("{} to {}", bound(goal.lower_pps), bound(goal.upper_pps)));
-    format!("trial {number:>3}  {size:>6}  {load:>11}  loss {loss:>9.5} %  {verdict:<20} {bounds}")
+    let left = left_ns.map_or(String::new(), |ns| format!(", about {} left", whole_time(ns)));
+    format!("trial {number:>3}  {size:>6}  {load:>11}  loss {loss:>9.5} %  {verdict:<10} {bounds}{left}")
+}
+
+/// Whole seconds, or minutes from two on.
+fn whole_time(ns: u64) -> String {
+    match ns.div_ceil(BILLION) {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds.div_ceil(60)),
+    }
+}
+
+/// The bounds of all searches, one row for each goal.
+pub(super) fn table(records: &[SearchRecord]) -> String {
+    let or_dash = |value: Option<u64>| value.map_or("-".to_owned(), human_count);
+    let head = ["size", "flows", "threads", "loss goal", "lower bound", "upper bound"].map(str::to_owned);
+    let mut rows = vec![head];
+    for record in records {
+        for goal in &record.goals {
+            let TrafficShape { frame_size, flows, threads, .. } = record.shape;
+            rows.push([
+                frame_size.map_or("mixed".to_owned(), human_count),
+                or_dash(flows),
+                or_dash(threads),
+                format!("{} %", goal.goal.loss_ratio_ppb as f64 / 1e7),
+                bound(goal.lower_pps),
+                bound(goal.upper_pps),
+            ]);
+        }
+    }
+    let line = |row: &[String; 6]| {
+        let [size, flows, threads, loss, lower, upper] = row;
+        format!("{size:>6}  {flows:>9}  {threads:>7}  {loss:>9}  {lower:>11}  {upper:>11}\n")
+    };
+    rows.iter().map(line).collect()
+}
+
+/// What was sent, in words.
+pub(crate) fn shape_text(shape: &TrafficShape) -> String {
+    let size = shape.frame_size.map_or("mixed sizes".to_owned(), |size| format!("{size} bytes with FCS"));
+    let counted = |count: Option<u64>, noun: &str| count.map(|count| quantity_of(count, noun));
+    let both = shape.is_bidirectional.then(|| "sum of both directions, which have half each".to_owned());
+    let words = [Some(size), counted(shape.flows, "flow"), counted(shape.threads, "thread"), both];
+    words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// The bounds of each goal.
 pub(super) fn summary(record: &SearchRecord) -> String {
-    let mut text = match record.shape.frame_size {
-        Some(size) => format!("{size} bytes with FCS\n"),
-        None => "mixed sizes\n".to_owned(),
-    };
+    let mut text = shape_text(&record.shape) + "\n";
     for goal in &record.goals {
         let name = match goal.goal.loss_ratio_ppb {
             0 => "no loss".to_owned(),
@@ -71,4 +112,41 @@ pub(crate) fn deviations(method: Method) -> Vec<String> {
         "There is no rest of 5 s between trials (section 23 e).",
     ];
     duration.into_iter().chain(fixed).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sweep_has_a_row_for_each_search() {
+        let goal = GoalResult {
+            goal: Method::Quick.goal(0),
+            end: GoalEnd::Regular,
+            lower_pps: Some(995_000),
+            upper_pps: Some(1_000_000),
+            conditional_pps: None,
+            is_coarse: false,
+        };
+        let record = |flows| SearchRecord {
+            provenance: search::record::Provenance::default(),
+            method: Method::Quick,
+            shape: TrafficShape { frame_size: Some(64), flows: Some(flows), ..TrafficShape::default() },
+            medium_pps: None,
+            trials: 9,
+            disturbed: 0,
+            elapsed_ns: BILLION,
+            goals: vec![goal],
+        };
+        let text = table(&[record(1), record(1_000_000)]);
+        let last = text.lines().last().expect("a row");
+        assert_eq!(text.lines().count(), 3, "{text}");
+        assert_eq!(last, "    64  1,000,000        -        0 %   995.0 kpps   1.000 Mpps");
+    }
+
+    #[test]
+    fn time_left_is_whole() {
+        let texts = [0, 1, 119 * BILLION, 120 * BILLION, 3601 * BILLION].map(whole_time);
+        assert_eq!(texts, ["0 s", "1 s", "119 s", "2 min", "61 min"]);
+    }
 }

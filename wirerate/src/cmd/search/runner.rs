@@ -1,17 +1,17 @@
 //! Runs the trials of a procedure: prints each, keeps it for `--resume`, and ends on a stop.
 
 use super::args::PathArgs;
-use super::frame_size::FrameSize;
 use super::journal::Journal;
 use super::report;
 use super::tester::Tester;
+use super::traffic::Traffic;
 use crate::out;
 use crate::outcome::Failure;
 use crate::stop::Stop;
 use search::record::{ResultLine, TrafficShape, TrialRecord};
 use search::{GoalResult, Procedure};
 
-/// The trials of one command, for one frame size after the other.
+/// The trials of one command, for one frame size, number of flows and so on after the other.
 pub(crate) struct TrialRunner<'a> {
     args: &'a PathArgs,
     stop: &'a Stop,
@@ -29,12 +29,12 @@ impl<'a> TrialRunner<'a> {
         Ok(Self { args, stop, journal, number: 0 })
     }
 
-    /// The tester for frames of one size.
+    /// The tester for this traffic.
     ///
     /// # Errors
     /// As [`Tester::new`].
-    pub(crate) fn tester(&self, size: Option<FrameSize>) -> Result<Tester, Failure> {
-        Tester::new(self.args, size)
+    pub(crate) fn tester(&self, traffic: Traffic) -> Result<Tester, Failure> {
+        Tester::new(self.args, traffic)
     }
 
     /// Runs trials until the procedure has its answer or the command is stopped. Returns true in
@@ -90,7 +90,8 @@ impl<'a> TrialRunner<'a> {
         if self.args.json {
             out::text(&line)?;
         } else {
-            eprintln!("{}", report::trial_line(self.number, shape, trial, results));
+            let left_ns = procedure.time_left_ns();
+            eprintln!("{}", report::trial_line(self.number, shape, trial, results, left_ns));
         }
         Ok(())
     }

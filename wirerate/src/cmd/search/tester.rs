@@ -1,21 +1,23 @@
 //! One trial: a receiver on one device, a run on the other, and the counts of both.
 
 use super::args::PathArgs;
-use super::frame_size::FrameSize;
+use super::traffic::Traffic;
 use crate::cmd::receive;
 use crate::cmd::send::device::TxDevice;
 use crate::cmd::send::{self, config, rate::Rate};
 use crate::outcome::Failure;
 use crate::stop::Stop;
-use crate::units::{Count, Nanos, Pps};
-use capture::{Mode, ReceiveOptions, Receiving, XdpModeChoice};
+use crate::units::{Count, CpuSequence, Nanos, Pps};
+use capture::{Mode, ReceiveOptions, ReceiveResult, Receiving, SourceKind, XdpModeChoice};
 use clap::{Args as _, FromArgMatches};
+use engine::Ramp;
 use host::{CpuTicks, Link, LinkCounters, Machine, Netns, Stack};
-use measure::MeterOptions;
-use packet::wire_len;
+use measure::{Latency, MeterOptions, first_number};
+use packet::{Config, SignatureLevel, wire_len};
 use search::record::{Provenance, TrafficShape};
-use search::{LatencyFigures, TesterLimits, TrialRequest, TrialResult};
+use search::{LatencyFigures, SecondPhase, TesterLimits, TrialRequest, TrialResult};
 use std::collections::BTreeMap;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -30,14 +32,23 @@ const DRAIN_MAX: Duration = Duration::from_secs(2);
 
 /// The devices and the frames of a search.
 pub(crate) struct Tester {
+    /// One, or one each way.
+    directions: Vec<TestedPath>,
+    wire_len: Option<u64>,
+    speed_bps: Option<u64>,
+    max_pps: Option<u64>,
+    traffic: Traffic,
+    facts: BTreeMap<String, String>,
+}
+
+/// A sending device, its frames, and a receiving device.
+struct TestedPath {
     send: send::Args,
     receive: ReceiveOptions,
     rx_netns: Option<String>,
     rx: RxDrops,
     wire_len: Option<u64>,
     speed_bps: Option<u64>,
-    max_pps: Option<u64>,
-    facts: BTreeMap<String, String>,
 }
 
 /// The name and the namespace of `DEV[@NETNS]`.
@@ -45,29 +56,24 @@ pub(crate) fn split_netns(device: &str) -> (&str, Option<&str>) {
     device.split_once('@').map_or((device, None), |(name, netns)| (name, Some(netns)))
 }
 
-impl Tester {
-    /// Finds the devices and reads send's options; `size` comes from the search's own.
-    ///
-    /// # Errors
-    /// Bad options, no such device, or the device with the default route.
-    pub(super) fn new(args: &PathArgs, size: Option<FrameSize>) -> Result<Self, Failure> {
-        let (tx, tx_netns) = split_netns(&args.tx);
-        let (rx, rx_netns) = split_netns(&args.rx);
-        let own = size.into_iter().flat_map(FrameSize::send_options);
-        let options: Vec<String> = args.send.iter().cloned().chain(own).collect();
-        let mut send = send_args(tx, &options)?;
+impl TestedPath {
+    /// Finds the devices, which are named `DEV[@NETNS]`, and reads send's options.
+    fn new(tx: &str, rx: &str, options: &[String]) -> Result<Self, Failure> {
+        let (tx, tx_netns) = split_netns(tx);
+        let (rx, rx_netns) = split_netns(rx);
+        let mut send = send_args(tx, options)?;
         send.netns = tx_netns.map(str::to_owned);
         send.quiet = true;
+        // The receiver is at hand.
+        send.end_frames = Some(0);
         let failed = |why| Failure::host(format!("send on {tx}"), why);
         let device = TxDevice::find(tx_netns, tx).map_err(failed)?;
         let netns = rx_netns.map(Netns::named).transpose();
         let netns = netns.map_err(|why| Failure::host(format!("receive on {rx}"), why))?;
         let drops = || RxDrops::new(netns.as_ref(), rx);
         let drops = drops().map_err(|why| Failure::host(format!("receive on {rx}"), why))?;
-        let settings = config::config(&send)?;
+        let settings = signed(&send)?;
         let is_one_size = settings.min_pkt_size == settings.max_pkt_size && settings.imix.is_empty();
-        let wire_len = is_one_size.then(|| wire_len(settings.min_pkt_size.max(60)).into());
-        let facts = [("kernel", Machine::read().kernel), ("tx", args.tx.clone()), ("rx", args.rx.clone())];
         Ok(Self {
             send,
             rx_netns: rx_netns.map(str::to_owned),
@@ -76,31 +82,113 @@ impl Tester {
                 ifname: rx.to_owned(),
                 netns,
                 mode: Mode::Drop,
+                source: SourceKind::Xdp,
                 xdp: XdpModeChoice::Best,
                 meter: MeterOptions::default(),
                 is_shared: false,
                 has_details: false,
+                reflects: false,
             },
-            wire_len,
+            wire_len: is_one_size.then(|| wire_len(settings.min_pkt_size.max(60)).into()),
             speed_bps: device.stack.speed_bps(&device.link).ok().flatten(),
+        })
+    }
+
+    fn threads(&self) -> usize {
+        let of_list = self.send.cpus.as_ref().map(|cpus| cpus.0.len());
+        of_list.unwrap_or(self.send.threads.unwrap_or(1) as usize)
+    }
+
+    /// Sends one of `parts` of a trial's frames.
+    fn send(
+        &self,
+        request: &TrialRequest,
+        (part, parts): (u64, u64),
+        stop: &Stop,
+    ) -> Result<send::report::Report, Failure> {
+        let share = |whole: u64| whole / parts + u64::from(part < whole % parts);
+        let mut send = self.send.clone();
+        let sending_ns = request.sending_ns();
+        send.count = Some(Count(share(request.all_frames())));
+        send.ramp = request.then.map(|then| two_loads(request, then));
+        send.pps = Some(Pps(share(request.load_pps).max(1)).into());
+        send.duration = Some(Nanos(sending_ns + (sending_ns / 1000).max(LATE_NS_MIN)));
+        let (report, error) = send::run::transmit(&send, signed(&send)?, Rate::of(&send)?, stop)?;
+        match error {
+            Some(error) => {
+                Err(Failure::engine(format!("send on {}", send.device), error, send.netns.as_deref()))
+            }
+            None => Ok(report),
+        }
+    }
+}
+
+impl Tester {
+    /// Finds the devices and reads send's options; `traffic` comes from the search's own.
+    ///
+    /// # Errors
+    /// Bad options, no such device, or the device with the default route.
+    pub(super) fn new(args: &PathArgs, traffic: Traffic) -> Result<Self, Failure> {
+        let own = traffic.send_options()?;
+        let with_own = |options: Vec<String>| options.into_iter().chain(own.clone()).collect::<Vec<_>>();
+        let mut directions = vec![TestedPath::new(&args.tx, &args.rx, &with_own(args.send.clone()))?];
+        if let Some(options) = &args.bidirectional {
+            let options = with_own(options.split_whitespace().map(str::to_owned).collect());
+            directions.push(TestedPath::new(&args.rx, &args.tx, &options)?);
+            part_cpus(&mut directions)?;
+        }
+        let facts = [("kernel", Machine::read().kernel), ("tx", args.tx.clone()), ("rx", args.rx.clone())];
+        let lens: Vec<Option<u64>> = directions.iter().map(|direction| direction.wire_len).collect();
+        if lens.windows(2).any(|pair| pair[0] != pair[1]) {
+            let why = "their frames have different sizes";
+            return Err(Failure::usage("send in both directions", why).try_this("--size 64"));
+        }
+        Ok(Self {
+            wire_len: lens[0],
+            // Both directions have the medium for themselves.
+            speed_bps: directions.iter().map(|direction| direction.speed_bps).sum(),
             max_pps: args.max_pps.map(|pps| pps.0),
+            traffic,
+            directions,
             facts: facts.map(|(name, value)| (name.to_owned(), value)).into(),
         })
     }
 
     /// Frame size with FCS, none for a mix.
     pub(crate) fn shape(&self) -> TrafficShape {
-        TrafficShape { frame_size: self.wire_len.map(|wire_len| wire_len - 20), flows: None }
+        TrafficShape {
+            frame_size: self.wire_len.map(|wire_len| wire_len - 20),
+            flows: self.traffic.flows,
+            threads: self.traffic.threads.map(u64::from),
+            is_bidirectional: self.is_bidirectional(),
+        }
     }
 
-    /// Highest rate of the medium for this frame size.
+    fn is_bidirectional(&self) -> bool {
+        self.directions.len() > 1
+    }
+
+    /// Highest rate of the medium for this frame size, of all directions together.
     pub(crate) fn medium_pps(&self) -> Option<u64> {
         Some(self.speed_bps? / (self.wire_len? * 8))
     }
 
     /// The highest load of the user, the rate of the medium, or what one thread reaches.
     pub(crate) fn max_load_pps(&self) -> u64 {
-        self.max_pps.or(self.medium_pps()).unwrap_or(MAX_LOAD_PPS)
+        let fastest = MAX_LOAD_PPS * self.directions.len() as u64;
+        self.max_pps.or(self.medium_pps()).unwrap_or(fastest)
+    }
+
+    /// Where the directions differ from RFC 2544.
+    pub(crate) fn deviations(&self) -> Vec<String> {
+        let text = match self.is_bidirectional() {
+            true => {
+                "Loads, counts and rates are sums of both directions, which have half each. They start \
+                 within some tens of milliseconds of each other (section 14)."
+            }
+            false => "Traffic is sent in one direction (section 14).",
+        };
+        vec![text.to_owned()]
     }
 
     /// The command, its start and the host, for the report.
@@ -109,60 +197,169 @@ impl Tester {
         Provenance { command, start_ns, host: self.facts.clone(), deviations }
     }
 
+    /// Refuses several sending threads, whose frames have numbers of their own.
+    ///
+    /// # Errors
+    /// Bad usage with the `act` that needs one thread.
+    pub(crate) fn check_one_thread(&self, act: &str) -> Result<(), Failure> {
+        match self.directions.as_slice() {
+            [one] if one.threads() <= 1 => Ok(()),
+            [_] => Err(Failure::usage(act, "several threads send").try_this("-- --threads 1")),
+            _ => Err(Failure::usage(act, "both directions send")
+                .try_this("--tests throughput,latency,loss,back-to-back")),
+        }
+    }
+
     /// Runs a trial. Frames that did not leave within its duration are not sent.
     ///
     /// # Errors
     /// What the host refused.
     pub(super) fn run(&self, request: &TrialRequest, stop: &Stop) -> Result<TrialResult, Failure> {
-        let act = format!("receive on {}", self.receive.ifname);
-        let receiving = Receiving::start(&self.receive).map_err(|why| Failure::refused(act, why))?;
-        let _counted = receive::count_frames(&receiving, &self.receive.ifname, self.rx_netns.as_deref());
-        let mut send = self.send.clone();
-        send.count = Some(Count(request.frames));
-        send.pps = Some(Pps(request.load_pps));
-        send.duration = Some(Nanos(request.duration_ns + (request.duration_ns / 1000).max(LATE_NS_MIN)));
-        let (started, dropped, ticks) = (Instant::now(), self.rx.count(), CpuTicks::read());
-        let settings = config::config(&send)?;
-        let (report, error) = send::run::transmit(&send, settings, Rate::of(&send)?, stop)?;
-        if let Some(error) = error {
-            return Err(Failure::engine(format!("send on {}", send.device), error, send.netns.as_deref()));
+        let mut receivers = Vec::new();
+        let mut counted = Vec::new();
+        for TestedPath { receive: options, rx_netns, .. } in &self.directions {
+            let act = format!("receive on {}", options.ifname);
+            let receiving = Receiving::start(options).map_err(|why| Failure::refused(act, why))?;
+            counted.push(receive::count_frames(&receiving, &options.ifname, rx_netns.as_deref()));
+            receivers.push(receiving);
         }
-        drain(&receiving, report.sent);
+        let dropped = || self.directions.iter().map(|direction| direction.rx.count()).sum::<u64>();
+        let (started, dropped_before, ticks) = (Instant::now(), dropped(), CpuTicks::read());
+        let reports = self.send(request, stop)?;
+        receivers.iter().zip(&reports).for_each(|(receiving, report)| drain(receiving, report.sent));
         let elapsed_ns = started.elapsed().as_nanos() as u64;
-        let figures = receiving.stop().figures();
-        let receiver_dropped = self.rx.count().saturating_sub(dropped);
+        let received = together(receivers.into_iter().map(Receiving::stop));
+        let figures = received.figures();
         let steal_ppb = CpuTicks::read().zip(ticks).map_or(0, |(now, earlier)| now.steal_ppb_since(&earlier));
         let pause_ns = TesterLimits::default().pause_ns(request);
-        let latency = figures.latency.map(|latency| LatencyFigures {
-            min_ns: latency.min_ns,
-            mean_ns: latency.mean_ns,
-            p50_ns: latency.at(50.0).unwrap_or_default(),
-            p99_ns: latency.at(99.0).unwrap_or_default(),
-            p99_9_ns: latency.at(99.9).unwrap_or_default(),
-            max_ns: latency.max_ns,
-            frames: latency.stamped,
-            curve: latency
-                .percentiles
-                .iter()
-                .map(|row| ((row.percentile * 1e7) as u64, row.latency_ns))
-                .collect(),
-            seconds: Vec::new(),
-        });
+        let gaps = || reports.iter().filter_map(|report| report.gaps.as_ref());
+        let sent = reports.iter().map(|report| report.sent).sum();
+        let ramp = request.then.map(|then| two_loads(request, then));
         Ok(TrialResult {
-            sent: report.sent,
-            refused: report.errors,
+            sent,
+            refused: reports.iter().map(|report| report.errors).sum(),
             unique: figures.unique,
             duplicate: figures.duplicate,
             too_old: figures.too_old,
-            receiver_dropped,
+            receiver_dropped: dropped().saturating_sub(dropped_before),
             elapsed_ns,
-            paused_ns: report.gaps.as_ref().map_or(0, |gaps| pauses(&gaps.lengths, pause_ns)),
+            // Each direction pauses for its part of the frames.
+            paused_ns: gaps().map(|gaps| pauses(&gaps.lengths, pause_ns)).sum::<u64>()
+                / self.directions.len() as u64,
             steal_ppb,
-            gap_ns_max: report.gaps.map_or(0, |gaps| gaps.max_ns),
-            latency,
+            gap_ns_max: gaps().map(|gaps| gaps.max_ns).max().unwrap_or(0),
+            latency: figures.latency.as_ref().map(latency_figures),
+            last_lost_ns: ramp.zip(last_lost(&received, sent)).map(|(ramp, index)| due_ns(&ramp, index)),
+            switched_ns: ramp.map(|ramp| due_ns(&ramp, request.frames)),
             ..TrialResult::default()
         })
     }
+
+    /// Sends in all directions at once.
+    fn send(&self, request: &TrialRequest, stop: &Stop) -> Result<Vec<send::report::Report>, Failure> {
+        let parts = self.directions.len() as u64;
+        let numbered = || self.directions.iter().zip(0..);
+        if parts == 1 {
+            return numbered()
+                .map(|(direction, part)| direction.send(request, (part, parts), stop))
+                .collect();
+        }
+        thread::scope(|scope| {
+            let start = |(direction, part)| {
+                scope.spawn(move || TestedPath::send(direction, request, (part, parts), stop))
+            };
+            let threads: Vec<_> = numbered().map(start).collect();
+            let join = |thread: thread::ScopedJoinHandle<'_, _>| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            threads.into_iter().map(join).collect()
+        })
+    }
+}
+
+/// Settings with a signature that tells the threads apart, if the frame has space for it.
+fn signed(send: &send::Args) -> Result<Config, Failure> {
+    if send.signature.is_some() {
+        let why = "a search chooses the signature of its frames";
+        return Err(Failure::usage("use --signature here", why).try_this("leave --signature out"));
+    }
+    let mut settings = config::config(send)?;
+    config::sign(&mut settings, SignatureLevel::Short);
+    let threads = send.cpus.as_ref().map_or(send.threads.unwrap_or(1), |cpus| cpus.0.len() as u32);
+    if threads > 1 && settings.signature.level < SignatureLevel::Short {
+        let why = "the frames are too short for the number of their thread";
+        return Err(Failure::usage("send from several threads", why).try_this("a longer --size"));
+    }
+    Ok(settings)
+}
+
+/// Gives the directions different CPUs, if there are enough and the user chose none.
+fn part_cpus(directions: &mut [TestedPath]) -> Result<(), Failure> {
+    if directions.iter().any(|direction| direction.send.cpus.is_some()) {
+        return Ok(());
+    }
+    let threads: usize = directions.iter().map(TestedPath::threads).sum();
+    let first = &directions[0].send;
+    let failed = |why| Failure::host(format!("send on {}", first.device), why);
+    let device = TxDevice::find(first.netns.as_deref(), &first.device).map_err(failed)?;
+    let Ok(cpus) = send::run::nearest_cpus(&device, first.node, threads) else { return Ok(()) };
+    let mut rest = cpus.as_slice();
+    for direction in directions {
+        let (own, others) = rest.split_at(direction.threads());
+        (direction.send.cpus, direction.send.threads) = (Some(CpuSequence(own.to_vec())), None);
+        rest = others;
+    }
+    Ok(())
+}
+
+/// The results of all receivers as one.
+fn together(results: impl Iterator<Item = ReceiveResult>) -> ReceiveResult {
+    results.reduce(ReceiveResult::and).expect("a search has a direction")
+}
+
+fn latency_figures(latency: &Latency) -> LatencyFigures {
+    LatencyFigures {
+        min_ns: latency.min_ns,
+        mean_ns: latency.mean_ns,
+        p50_ns: latency.at(50.0).unwrap_or_default(),
+        p99_ns: latency.at(99.0).unwrap_or_default(),
+        p99_9_ns: latency.at(99.9).unwrap_or_default(),
+        max_ns: latency.max_ns,
+        frames: latency.stamped,
+        curve: latency
+            .percentiles
+            .iter()
+            .map(|row| ((row.percentile * 1e7) as u64, row.latency_ns))
+            .collect(),
+        seconds: Vec::new(),
+    }
+}
+
+/// The load of a trial, then the second one without a pause.
+fn two_loads(request: &TrialRequest, then: SecondPhase) -> Ramp {
+    let positive = |value| NonZeroU64::new(value).unwrap_or(NonZeroU64::MIN);
+    Ramp {
+        from_pps: positive(request.load_pps),
+        to_pps: positive(then.load_pps),
+        step_ns: positive(request.duration_ns),
+        steps: NonZeroU32::MIN.saturating_add(1),
+    }
+}
+
+/// When the frame with this index is due, from the first frame on.
+fn due_ns(ramp: &Ramp, index: u64) -> u64 {
+    u64::try_from(ramp.time_of(index)).unwrap_or(u64::MAX)
+}
+
+/// The index of the lost frame that was sent last, from 0 on, if one thread sent all. A frame that
+/// came late counts as lost. Frames before the first one that arrived are passed over.
+fn last_lost(received: &ReceiveResult, sent: u64) -> Option<u64> {
+    let first = first_number(1, 1);
+    let behind_highest = received.lines.iter().map(|line| line.high).max().unwrap_or(0);
+    if behind_highest < first + sent {
+        return sent.checked_sub(1);
+    }
+    received.totals.after_gap.checked_sub(first + 1)
 }
 
 /// Frames that the receiving device did not give to its program.
@@ -212,7 +409,7 @@ fn drain(receiving: &Receiving, sent: u64) {
 }
 
 /// The options after `--`, read as those of `wirerate send`.
-fn send_args(device: &str, options: &[String]) -> Result<send::Args, Failure> {
+pub(super) fn send_args(device: &str, options: &[String]) -> Result<send::Args, Failure> {
     let words = ["send", device].into_iter().chain(options.iter().map(String::as_str));
     let parser = send::Args::augment_args(clap::Command::new("send"));
     let matches = parser.try_get_matches_from(words);

@@ -1,8 +1,9 @@
 //! The arguments of `wirerate send`.
 
-use crate::units::{Addresses, BitRate, Count, CpuSequence, Interval, Labels, Mix, Nanos, Pps, Queues};
+use crate::units::{Addresses, BitRate, Count, CpuSequence, FrameRate, Interval, Labels, Mix, Nanos, Queues};
 use clap::ValueEnum;
 use engine::{CatchUp, Ramp};
+use host::StartTime;
 use packet::MacAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -116,15 +117,20 @@ pub enum SignatureName {
     Short,
     /// 32 bytes: as `short`, and the flow, the number in the flow and the run
     Full,
+    /// 18 bytes at the end of frames that are not pktgen's: flow, run, number and time
+    Mark,
 }
 
-impl From<SignatureName> for packet::SignatureLevel {
-    fn from(level: SignatureName) -> Self {
-        match level {
-            SignatureName::None => Self::None,
-            SignatureName::Pktgen => Self::Pktgen,
-            SignatureName::Short => Self::Short,
-            SignatureName::Full => Self::Full,
+impl SignatureName {
+    /// That of pktgen's frames; `None` for a mark, which they do not have.
+    pub fn level(self) -> Option<packet::SignatureLevel> {
+        use packet::SignatureLevel;
+        match self {
+            Self::None => Some(SignatureLevel::None),
+            Self::Pktgen => Some(SignatureLevel::Pktgen),
+            Self::Short => Some(SignatureLevel::Short),
+            Self::Full => Some(SignatureLevel::Full),
+            Self::Mark => None,
         }
     }
 }
@@ -254,17 +260,19 @@ pub struct Args {
     #[arg(long, alias = "clone", value_name = "N", conflicts_with = "imix", help_heading = "Frames",
           value_parser = clap::value_parser!(i32).range(1..))]
     pub clone_skb: Option<i32>,
-    /// What each frame carries for a receiver (docs/measure.md) [default: pktgen]
+    /// What each frame carries for a receiver (docs/measure.md) [default: pktgen; a mark in the
+    /// zeros at the end of other frames]
     #[arg(long, value_enum, value_name = "LEVEL", help_heading = "Frames")]
     pub signature: Option<SignatureName>,
-    /// Run number in full signatures, 0 to 4095; `receive --run` counts other runs as stale
+    /// Run number in full signatures and marks, 0 to 4095; `receive --run` counts other runs as
+    /// stale
     #[arg(long, value_name = "N", help_heading = "Frames", value_parser = clap::value_parser!(u16).range(0..=4095))]
     pub run: Option<u16>,
     /// Extra frames after the run that carry the number of sent frames for `receive`. Neither side
-    /// counts them [default: 5 with --signature short or full, else 0]
+    /// counts them [default: 5 with --signature short, full or mark, else 0]
     #[arg(long, value_name = "N", help_heading = "Frames", value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub end_frames: Option<u32>,
-    /// Set the time in the pktgen header to zero
+    /// Set the time in the pktgen header or the mark to zero
     #[arg(long, help_heading = "Frames")]
     pub no_timestamp: bool,
     /// Seed for all random values, which makes a run repeatable [default: a new seed per run]
@@ -332,12 +340,16 @@ pub struct Args {
     /// Time to send for, such as 10s; a number alone is seconds
     #[arg(long, short = 't', alias = "time", value_name = "TIME", help_heading = "Run")]
     pub duration: Option<Nanos>,
+    /// Start at this time, with everything ready before: 2026-11-23T19:00:00Z, 19:00:00, +5s, or
+    /// @SECONDS since 1970 (docs/start-at.md)
+    #[arg(long, value_name = "TIME", value_parser = crate::units::start_time, conflicts_with = "dry_run", help_heading = "Run")]
+    pub start_at: Option<StartTime>,
     /// Bits per second on the wire, such as 1Gbit, with FCS (4 bytes), preamble (8) and gap (12)
     #[arg(long, short = 'b', aliases = ["bitrate", "bandwidth"], value_name = "RATE", group = "pace", help_heading = "Run")]
     pub rate: Option<BitRate>,
-    /// Frames per second, such as 14.88M
+    /// Frames per second, such as 14.88M or 0.5
     #[arg(long, value_name = "PPS", group = "pace", help_heading = "Run")]
-    pub pps: Option<Pps>,
+    pub pps: Option<FrameRate>,
     /// Time from the start of one frame to the start of the next, such as 10us
     #[arg(long, value_name = "TIME", group = "pace", help_heading = "Run", value_parser = crate::units::time_with_unit)]
     pub delay: Option<Nanos>,
@@ -407,6 +419,15 @@ pub struct Args {
     /// Send UDP, as always (iperf3)
     #[arg(long, short, hide = true)]
     pub udp: bool,
+}
+
+impl Args {
+    /// True if frames are to carry a signature that only pktgen's frames have.
+    pub fn has_front_signature(&self) -> bool {
+        self.signature
+            .and_then(SignatureName::level)
+            .is_some_and(|level| level != packet::SignatureLevel::None)
+    }
 }
 
 fn catch_up(text: &str) -> Result<CatchUp, String> {

@@ -4,7 +4,7 @@
 //! random ranges, so one is added there. A setting that pktgen cannot express is rejected with the
 //! option to use instead.
 
-use super::args::{Args, Entry, RandomField};
+use super::args::{Args, Entry, RandomField, SignatureName};
 use crate::outcome::Failure;
 use crate::units::{Addresses, Interval, Nanos, Queues};
 use packet::{
@@ -29,7 +29,7 @@ const FLOWS_IN_TURN_MAX: u64 = 1 << 20;
 /// Bad usage when arguments exclude each other or pktgen has no setting for them.
 pub fn config(args: &Args) -> Result<Config, Failure> {
     if args.has_own_frames() {
-        let why = "only `wirerate send` sends them: they carry no numbers that could be measured";
+        let why = "only `wirerate send` and `wirerate measure` send them";
         return Err(Failure::usage(format!("use {} here", args.own_frames_option()), why));
     }
     let mut config = Config { seed: args.seed, ..Config::default() };
@@ -370,7 +370,11 @@ fn set_sizes(config: &mut Config, args: &Args) -> Result<(), Failure> {
 
 /// The signature of the frames, without its flows.
 fn set_signature(config: &mut Config, args: &Args) -> Result<(), Failure> {
-    config.signature.level = args.signature.map_or_else(SignatureLevel::default, Into::into);
+    let level = args.signature.map_or_else(|| Some(SignatureLevel::default()), SignatureName::level);
+    config.signature.level = level.ok_or_else(|| {
+        let why = "the mark is for frames of --frame and options such as --tcp; pktgen's have a header";
+        Failure::usage("use --signature mark with pktgen's frames", why).try_this("--signature full")
+    })?;
     config.signature.run = args.run.unwrap_or(0);
     match args.run {
         Some(run) if config.signature.level < SignatureLevel::Full && args.signature.is_some() => {
@@ -385,10 +389,11 @@ fn set_signature(config: &mut Config, args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Sets the longest signature that the shortest frame has space for.
-pub fn sign_in_full(config: &mut Config) {
+/// Sets the longest signature up to `longest` that the shortest frame has space for.
+pub fn sign(config: &mut Config, longest: SignatureLevel) {
     let shortest = config.imix.iter().map(|entry| entry.size).min().unwrap_or(config.min_pkt_size);
-    for level in [SignatureLevel::Full, SignatureLevel::Short, SignatureLevel::Pktgen] {
+    let levels = [SignatureLevel::Full, SignatureLevel::Short, SignatureLevel::Pktgen];
+    for level in levels.into_iter().filter(|level| *level <= longest) {
         config.signature.level = level;
         if shortest_frame(config) <= shortest {
             return;
@@ -435,7 +440,7 @@ fn flows_in_turn(config: &Config) -> u32 {
 }
 
 /// The greatest common divisor.
-fn greatest_divisor(one: u64, other: u64) -> u64 {
+pub(super) fn greatest_divisor(one: u64, other: u64) -> u64 {
     if other == 0 { one } else { greatest_divisor(other, one % other) }
 }
 
@@ -718,11 +723,13 @@ mod tests {
         assert_eq!(ask("--dst 10.0.0.1 --signature full").unwrap().min_pkt_size, 74);
         assert_eq!(ask("--dst 10.0.0.1 --signature none --size 42").unwrap().min_pkt_size, 42);
         assert!(refusal("--dst 10.0.0.1 --signature full --size 60").contains("74 bytes"));
+        assert!(refusal("--dst 10.0.0.1 --signature mark").contains("try: --signature full"));
+        assert!(refusal("--frame {}").contains("only `wirerate send` and `wirerate measure` send them"));
         assert!(refusal("--dst 10.0.0.1 --signature short --run 5").contains("try: --signature full"));
         assert_eq!(ask("--dst 10.0.0.1 --run 5").unwrap().signature.run, 5);
         let measured = |words: &str| {
             let mut config = ask(words).unwrap();
-            sign_in_full(&mut config);
+            sign(&mut config, SignatureLevel::Full);
             config.signature.level
         };
         assert_eq!(measured("--dst 10.0.0.1"), SignatureLevel::Short);

@@ -21,7 +21,8 @@ const RATE_PPS: u64 = 100;
 /// # Errors
 /// Bad usage where none can be sent.
 pub fn count(args: &Args) -> Result<u32, Failure> {
-    let is_signed = matches!(args.signature, Some(SignatureName::Short | SignatureName::Full));
+    let is_signed =
+        matches!(args.signature, Some(SignatureName::Short | SignatureName::Full | SignatureName::Mark));
     let obstacle = match () {
         () if args.ipsec => "a receiver could not read them: IPsec hides payloads",
         () if args.xmit_mode == Entry::NetifReceive => "they are sent, and these frames are received here",
@@ -50,14 +51,29 @@ pub fn announce(device: &TxDevice, cpu: u32, config: &Config, sent: u64, count: 
     config.max_pkt_size = config.min_pkt_size;
     let facts = DeviceFacts { cpu, ..device.facts };
     let (plan, mut cursor) = super::plan(&mut config, &facts, 0, &Arc::<Associations>::default())?;
-    let frame = FrameSpec { template: plan.end_frame(&mut cursor, sent), ..FrameSpec::default() };
+    send(device, cpu, plan.end_frame(&mut cursor, sent), count)
+}
+
+/// No packet of the user's can announce the end.
+pub fn no_frame(count: u32) -> Failure {
+    let why = "no packet has a mark, or its headers are longer than 252 bytes";
+    Failure::usage(format!("announce the end in {count} frames"), why).try_this("--signature mark")
+}
+
+/// Sends `frame` `count` times.
+///
+/// # Errors
+/// Refused by the host.
+pub fn send(device: &TxDevice, cpu: u32, frame: Vec<u8>, count: u32) -> Result<(), Failure> {
+    let frame = FrameSpec { template: frame, ..FrameSpec::default() };
+    let facts = DeviceFacts { cpu, ..device.facts };
     let (plan, cursor) = Plan::of_packets(GeneralPlan::new(&[frame], PacketOrder::default()), &facts);
     let request = Request {
         ifname: device.link.name.clone(),
         plan,
         cursor,
         mode: XmitMode::StartXmit,
-        options: TxOptions::of(&config),
+        options: TxOptions::default(),
         limits: Limits {
             count: count.into(),
             pace: Pace::FrameRate { rate_pps: RATE_PPS },
@@ -69,7 +85,7 @@ pub fn announce(device: &TxDevice, cpu: u32, config: &Config, sent: u64, count: 
     };
     // A run that a signal ended announces its end as well; a second signal ends the program.
     let stop = Stop::default();
-    let done = WorkerSet::start(&device.netns, vec![(cpu, request)], &stop)?.finish(&stop, |_| ());
+    let done = WorkerSet::start(&device.netns, vec![(cpu, request)], &stop, None)?.finish(&stop, |_| ());
     match super::report::failure(done) {
         Some(why) => Err(Failure::engine(format!("announce the end on {}", device.link.name), why, None)),
         None => Ok(()),

@@ -6,9 +6,11 @@
 use super::decode::{Checksum, SignatureFields};
 use etherparse::checksum::Sum16BitWords;
 use packet::MacAddr;
+use packet::general::{ChecksumField, PseudoHeader, SumKind};
 use serde::Serialize;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 
 /// Rows of payload that are shown.
 const ROWS_MAX: usize = 4;
@@ -152,28 +154,20 @@ enum NextLayer {
     Ethernet,
     EtherType(u16),
     Mpls,
-    Ip { protocol: u8, addresses: (IpAddr, IpAddr) },
+    /// `header` is the first byte of the IP header.
+    Ip {
+        protocol: u8,
+        addresses: (IpAddr, IpAddr),
+        header: usize,
+    },
     UdpPort(u16),
     Nothing,
 }
 
 /// The layers of a frame.
 pub fn layers(frame: &[u8]) -> Vec<FrameLayer> {
-    let mut walk = LayerWalk { layers: Vec::new(), end: frame.len(), padding: 0 };
-    let mut at = 0;
-    let mut next = NextLayer::Ethernet;
-    while walk.layers.len() < LAYERS_MAX
-        && let Some((taken, then)) = walk.layer(frame, at, next)
-    {
-        at += taken;
-        next = then;
-    }
-    if at < walk.end
-        && !matches!(
-            walk.layers.last(),
-            Some(FrameLayer::Pktgen { .. } | FrameLayer::Esp { .. } | FrameLayer::Ah { .. })
-        )
-    {
+    let (mut walk, at) = LayerWalk::of(frame);
+    if at < walk.end && !walk.ends_itself() {
         walk.layers.push(FrameLayer::Payload { offset: at, len: walk.end - at });
     }
     if walk.padding > 0 {
@@ -182,11 +176,43 @@ pub fn layers(frame: &[u8]) -> Vec<FrameLayer> {
     walk.layers
 }
 
+/// The end of a frame, behind all headers that are known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrameTail {
+    /// The payload or, if there is any, Ethernet's padding behind the packet.
+    pub bytes: Range<usize>,
+    /// The transport checksums that are right, those of inner packets first.
+    pub checksums: Vec<ChecksumField>,
+    /// True if a known protocol of an IP packet comes before it, or ARP.
+    pub is_known: bool,
+}
+
+/// The end of a frame, for a mark.
+pub fn tail(frame: &[u8]) -> FrameTail {
+    let (mut walk, at) = LayerWalk::of(frame);
+    let start = match (walk.layers.last(), walk.padding) {
+        // A receiver finds pktgen's header first.
+        (Some(FrameLayer::Pktgen { .. }), _) => frame.len(),
+        (_, 0) => at,
+        _ => walk.end,
+    };
+    walk.sums.reverse();
+    let is_link = |layer: &FrameLayer| {
+        let is_tag = matches!(layer, FrameLayer::Vlan { .. } | FrameLayer::Mpls { .. });
+        is_tag || matches!(layer, FrameLayer::Ethernet { .. })
+    };
+    let is_ip = |layer: &FrameLayer| matches!(layer, FrameLayer::Ipv4 { .. } | FrameLayer::Ipv6 { .. });
+    let is_known = walk.layers.last().is_some_and(|last| !is_link(last) && !is_ip(last));
+    FrameTail { bytes: start..frame.len(), checksums: walk.sums, is_known }
+}
+
 struct LayerWalk {
     layers: Vec<FrameLayer>,
     /// Where the packet ends: behind it is Ethernet's padding.
     end: usize,
     padding: usize,
+    /// Transport checksums that are right, in order of their headers.
+    sums: Vec<ChecksumField>,
 }
 
 fn word(bytes: &[u8], at: usize) -> u16 {
@@ -238,6 +264,32 @@ fn is_sctp_right(packet: &[u8]) -> bool {
 }
 
 impl LayerWalk {
+    /// All headers of a frame, and the first byte behind them.
+    fn of(frame: &[u8]) -> (Self, usize) {
+        let mut walk = Self { layers: Vec::new(), end: frame.len(), padding: 0, sums: Vec::new() };
+        let mut at = 0;
+        let mut next = NextLayer::Ethernet;
+        while walk.layers.len() < LAYERS_MAX
+            && let Some((taken, then)) = walk.layer(frame, at, next)
+        {
+            at += taken;
+            next = then;
+        }
+        (walk, at.min(frame.len()))
+    }
+
+    /// True if the last header names what is behind it.
+    fn ends_itself(&self) -> bool {
+        let last = self.layers.last();
+        matches!(last, Some(FrameLayer::Pktgen { .. } | FrameLayer::Esp { .. } | FrameLayer::Ah { .. }))
+    }
+
+    /// Notes a checksum that is right.
+    fn noted(&mut self, sum: ChecksumField, checksum: Checksum) -> Checksum {
+        self.sums.extend((checksum == Checksum::Right).then_some(sum));
+        checksum
+    }
+
     /// Adds the header at `at`. Returns its bytes and how those behind it are to be read; `None`
     /// for what is payload.
     fn layer(&mut self, frame: &[u8], at: usize, next: NextLayer) -> Option<(usize, NextLayer)> {
@@ -268,7 +320,9 @@ impl LayerWalk {
                     if is_last { NextLayer::EtherType(by_version(&rest[4..])) } else { NextLayer::Mpls },
                 ))
             }
-            NextLayer::Ip { protocol, addresses } => self.behind_ip(rest, protocol, addresses),
+            NextLayer::Ip { protocol, addresses, header } => {
+                self.behind_ip((rest, at), protocol, addresses, header)
+            }
             NextLayer::UdpPort(port) => self.behind_udp(rest, port),
         }
     }
@@ -320,7 +374,7 @@ impl LayerWalk {
         if total_len >= header_len {
             self.ends_at(at + total_len);
         }
-        let behind = NextLayer::Ip { protocol: next, addresses: (src.into(), dst.into()) };
+        let behind = NextLayer::Ip { protocol: next, addresses: (src.into(), dst.into()), header: at };
         Some((header_len, if fragment { NextLayer::Nothing } else { behind }))
     }
 
@@ -335,16 +389,26 @@ impl LayerWalk {
         let class = (word(header, 0) >> 4) as u8;
         self.layers.push(FrameLayer::Ipv6 { src, dst, class, hop_limit, next });
         self.ends_at(at + 40 + usize::from(word(header, 4)));
-        Some((40, NextLayer::Ip { protocol: next, addresses: (src.into(), dst.into()) }))
+        Some((40, NextLayer::Ip { protocol: next, addresses: (src.into(), dst.into()), header: at }))
     }
 
     fn behind_ip(
         &mut self,
-        rest: &[u8],
+        (rest, at): (&[u8], usize),
         protocol: u8,
         addresses: (IpAddr, IpAddr),
+        header: usize,
     ) -> Option<(usize, NextLayer)> {
+        let pseudo_header = match addresses.0 {
+            IpAddr::V4(_) => PseudoHeader::Ipv4 { header, protocol },
+            IpAddr::V6(_) => PseudoHeader::Ipv6 { header, protocol },
+        };
         let sum = || verdict(sums_up_with(addresses, protocol, rest));
+        let (start, end) = (at, at + rest.len());
+        let field = |offset, pseudo_header| {
+            let (offset, kind) = (at + offset, SumKind::Internet);
+            ChecksumField { offset, start, end, pseudo_header, kind, is_wrong: false }
+        };
         let (layer, taken, next) = match protocol {
             1 | 58 => {
                 let is_short = protocol == 58 && (4..8).contains(&rest.len());
@@ -352,15 +416,31 @@ impl LayerWalk {
                 let (kind, code) = (header[0], header[1]);
                 let (id, seq) = if is_short { (0, 0) } else { (word(header, 4), word(header, 6)) };
                 let layer = match protocol {
-                    1 => FrameLayer::Icmp { kind, code, id, seq, checksum: verdict(sums_up(rest)) },
-                    _ => FrameLayer::Icmpv6 { kind, code, id, seq, checksum: sum() },
+                    1 => FrameLayer::Icmp {
+                        kind,
+                        code,
+                        id,
+                        seq,
+                        checksum: self.noted(field(2, PseudoHeader::None), verdict(sums_up(rest))),
+                    },
+                    _ => FrameLayer::Icmpv6 {
+                        kind,
+                        code,
+                        id,
+                        seq,
+                        checksum: self.noted(field(2, pseudo_header), sum()),
+                    },
                 };
                 (layer, header.len(), NextLayer::Nothing)
             }
             2 => {
                 let group = Ipv4Addr::from_bits(long(rest.get(..8)?, 4));
                 (
-                    FrameLayer::Igmp { kind: rest[0], group, checksum: verdict(sums_up(rest)) },
+                    FrameLayer::Igmp {
+                        kind: rest[0],
+                        group,
+                        checksum: self.noted(field(2, PseudoHeader::None), verdict(sums_up(rest))),
+                    },
                     8,
                     NextLayer::Nothing,
                 )
@@ -378,11 +458,11 @@ impl LayerWalk {
                     seq: long(header, 4),
                     ack: long(header, 8),
                     window: word(header, 14),
-                    checksum: sum(),
+                    checksum: self.noted(field(16, pseudo_header), sum()),
                 };
                 (layer, header_len.clamp(20, rest.len()), NextLayer::Nothing)
             }
-            17 => return self.udp(rest, addresses),
+            17 => return self.udp(rest, addresses, field(6, pseudo_header)),
             47 => return self.gre(rest),
             50 | 51 => {
                 let at = if protocol == 50 { 0 } else { 4 };
@@ -397,7 +477,10 @@ impl LayerWalk {
                     src_port: word(header, 0),
                     dst_port: word(header, 2),
                     tag: long(header, 4),
-                    checksum: verdict(is_sctp_right(rest)),
+                    checksum: self.noted(
+                        ChecksumField { kind: SumKind::Crc32c, ..field(8, PseudoHeader::None) },
+                        verdict(is_sctp_right(rest)),
+                    ),
                 };
                 (layer, 12, NextLayer::Nothing)
             }
@@ -407,7 +490,12 @@ impl LayerWalk {
         Some((taken, next))
     }
 
-    fn udp(&mut self, rest: &[u8], addresses: (IpAddr, IpAddr)) -> Option<(usize, NextLayer)> {
+    fn udp(
+        &mut self,
+        rest: &[u8],
+        addresses: (IpAddr, IpAddr),
+        sum: ChecksumField,
+    ) -> Option<(usize, NextLayer)> {
         let header = rest.get(..8)?;
         // A length that contradicts the IP header makes the checksum wrong.
         let datagram = rest.get(..usize::from(word(header, 4))).unwrap_or(rest);
@@ -415,6 +503,8 @@ impl LayerWalk {
             0 => Checksum::None,
             _ => verdict(datagram.len() >= 8 && sums_up_with(addresses, 17, datagram)),
         };
+        let end = sum.start + datagram.len();
+        let checksum = self.noted(ChecksumField { end, kind: SumKind::Udp, ..sum }, checksum);
         let (src_port, dst_port) = (word(header, 0), word(header, 2));
         self.layers.push(FrameLayer::Udp { src_port, dst_port, checksum });
         if let Some(signature) = SignatureFields::parse(&rest[8..]) {
@@ -761,6 +851,27 @@ mod tests {
             assert!(!text(&bytes).contains("WRONG"), "{packet}");
             bytes[offset] ^= 1;
             assert!(text(&bytes).contains("checksum WRONG"), "{packet}\n{}", text(&bytes));
+        }
+    }
+
+    #[test]
+    fn the_tail_of_a_frame_is_its_payload_or_padding_with_the_checksums_that_cover_it() {
+        for (packet, bytes, sums, is_known) in [
+            ("{ ipv4(sa=10.0.0.1) udp(sp=1) fill(7, 20) }", 42..62, vec![40], true),
+            ("{ ipv4(sa=10.0.0.1) udp(csum=0) fill(7, 20) }", 42..62, vec![], true),
+            ("{ ipv4(sa=10.0.0.1) tcp(syn) }", 54..54, vec![50], true),
+            ("{ eth() arp(request) fill(0, 18) }", 42..60, vec![], true),
+            ("{ vxlan(vni=3) eth() ipv4(sa=10.0.0.1) udp(sp=1) 1 2 }", 92..94, vec![90, 40], true),
+            ("{ eth(type=0x88b5) fill(1, 70) }", 14..84, vec![], false),
+            ("{ ipv4(mf, id=3) udp() }", 34..42, vec![], false),
+            ("{ ipv4() sctp(sp=1) 1 2 3 4 }", 46..50, vec![42], true),
+        ] {
+            let found = tail(&frame(packet));
+            let offsets: Vec<usize> = found.checksums.iter().map(|sum| sum.offset).collect();
+            assert_eq!((found.bytes, offsets, found.is_known), (bytes, sums, is_known), "{packet}");
+            let (mut again, whole) = (frame(packet), frame(packet));
+            found.checksums.iter().for_each(|sum| sum.write(&mut again));
+            assert_eq!(again, whole, "{packet}");
         }
     }
 

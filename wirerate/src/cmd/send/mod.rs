@@ -3,6 +3,7 @@
 pub mod args;
 pub mod capture_frames;
 pub mod config;
+pub mod control;
 pub mod decode;
 pub mod device;
 pub mod dry_run;
@@ -11,6 +12,7 @@ pub mod layers;
 pub mod next_hop;
 pub mod own_frames;
 pub mod packet_options;
+pub mod packet_sizes;
 pub mod packets;
 pub mod rate;
 pub mod raw_frame;
@@ -38,10 +40,9 @@ use std::sync::Arc;
 /// What could not be done, ready to be printed.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     if let Some(path) = &args.streams {
-        let entries = streams::read(path, args)?;
         return match args.dry_run {
-            Some(frame_count) => show_streams(args, entries, frame_count),
-            None => streams::send(args, entries, stop),
+            Some(frame_count) => show_streams(args, streams::read(path, args)?, frame_count),
+            None => streams::send(args, path, stop),
         };
     }
     if args.has_own_frames() {
@@ -84,7 +85,7 @@ fn show_streams(
         shown::for_show(args.netns.as_deref(), &args.device, &mut config, &config::destinations(args))?;
     shown.notes.iter().for_each(|note| eprintln!("wirerate: {note}"));
     let seed = args.seed.unwrap_or_else(fresh_seed);
-    let streams = streams::prepare(entries, args, &shown.facts, seed)?;
+    let streams = streams::prepare(entries, args, &shown.facts, seed, None)?;
     streams::show(&streams, args, &shown.facts, frame_count)
 }
 

@@ -1,20 +1,25 @@
 //! `wirerate send DEV` with frames in trafgen's language: those of `--frame` and `--frames`, and
 //! those that options such as `--tcp` describe.
 
-use super::args::Args;
+use super::args::{Args, RandomField, SignatureName};
 use super::device::TxDevice;
 use super::dry_run::{self, Preview};
+use super::end_frames;
 use super::next_hop::{self, NextHopMac};
 use super::packet_options;
-use super::packets::Packets;
+use super::packet_sizes::PacketSizes;
+use super::packets::{MarkWanted, Marking, Packets, Unmarked};
 use super::rate::Rate;
+use super::report::Report;
 use super::run::{self, CATCH_UP_DEFAULT, Job};
 use super::watch::View;
 use super::{config, fresh_seed, shown};
 use crate::outcome::{Failure, Outcome, Refused};
 use crate::stop::Stop;
 use crate::units::time_of_day_ns;
-use engine::EngineKind;
+use engine::{EngineError, EngineKind};
+use measure::AnnouncedEnd;
+use packet::general::MARK_LEN;
 use packet::{Config, DeviceFacts, MacAddr, Plan, Rng, XmitMode};
 use std::fs;
 
@@ -23,27 +28,30 @@ use std::fs;
 /// # Errors
 /// Bad usage with the position of the error in the text; refused by the host or the device.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
-    config::check_duration(args)?;
-    check(args)?;
-    let pace = Rate::of(args)?;
-    let seed = args.seed.unwrap_or_else(fresh_seed);
-    match args.dry_run {
-        Some(frame_count) => show(args, pace, seed, frame_count),
-        None => send(args, pace, seed, stop),
+    if let Some(frame_count) = args.dry_run {
+        return show(args, frame_count);
     }
+    let (report, error) = OwnFrames::prepare(args)?.transmit(args, stop)?;
+    run::conclude(&args.device, args.netns.as_deref(), &report, error, |report| run::print(args, report))
 }
 
 /// An option that does not combine with packets of the user's, why, and what to write instead.
 type Obstacle = (bool, &'static str, &'static str, &'static str);
 
-/// `--frame` and `--frames` describe whole frames, so no other option does.
 fn check(args: &Args) -> Result<(), Failure> {
-    let given = match () {
-        () if args.frame.is_some() => "--frame",
-        () if args.frames.is_some() => "--frames",
-        () => return Ok(()),
-    };
-    let signed = "only pktgen's frames carry a signature";
+    match () {
+        () if args.frame.is_some() => check_options(args, "--frame"),
+        () if args.frames.is_some() => check_options(args, "--frames"),
+        () => Ok(()),
+    }
+}
+
+/// The packets of `given` are whole frames, so only their lengths can be options.
+///
+/// # Errors
+/// Bad usage for an option that describes frames.
+pub fn check_options(args: &Args, given: &str) -> Result<(), Failure> {
+    let signed = "only pktgen's frames carry this signature";
     let pktgen = "it is for pktgen's frames";
     let packet = "the packets have headers of their own";
     let obstacles: &[Obstacle] = &[
@@ -58,15 +66,8 @@ fn check(args: &Args) -> Result<(), Failure> {
         (args.tos.is_some(), "--tos", packet, "ipv4(tos=184)"),
         (args.ttl.is_some(), "--ttl", packet, "ipv4(ttl=64)"),
         (args.has_packet_options(), args.packet_option(), packet, "`wirerate send --help`"),
-        (args.size.is_some(), "--size", "the packets have lengths of their own", "fill(0, 100)"),
         (
-            args.imix.is_some(),
-            "--imix",
-            "the packets have lengths of their own",
-            "several packets: { ... } { ... }",
-        ),
-        (
-            !args.random.is_empty(),
+            args.random.iter().any(|field| *field != RandomField::Size),
             "--random",
             "a field is random where the packet says so",
             "ipv4(sa=drnd())",
@@ -78,10 +79,7 @@ fn check(args: &Args) -> Result<(), Failure> {
         (args.clone_skb.is_some(), "--clone-skb", pktgen, "the packet several times: { ... } { ... }"),
         (args.node.is_some(), "--node", pktgen, "--cpus 0 (a CPU of the node)"),
         (args.queues.is_some(), "--queues", "these frames have one queue", "--engine xdp"),
-        (args.signature.is_some(), "--signature", signed, "`wirerate measure --help`"),
-        (args.run.is_some(), "--run", signed, "`wirerate measure --help`"),
-        (args.end_frames.is_some(), "--end-frames", signed, "`wirerate measure --help`"),
-        (args.no_timestamp, "--no-timestamp", signed, "`wirerate measure --help`"),
+        (args.has_front_signature(), "--signature", signed, "--signature mark"),
     ];
     let found = obstacles.iter().find(|(is_given, ..)| *is_given);
     found.map_or(Ok(()), |(_, option, why, instead)| {
@@ -89,14 +87,60 @@ fn check(args: &Args) -> Result<(), Failure> {
     })
 }
 
+/// Gives the packets the mark that `args` ask for. A `stream` has a number, which is that of its
+/// flow, and a name.
+///
+/// # Errors
+/// Bad usage for `--signature mark` and a packet that has no space for it.
+pub fn mark(
+    packets: &mut Packets,
+    args: &Args,
+    thread_count: usize,
+    stream: Option<(u16, &str)>,
+) -> Result<(), Failure> {
+    let wanted = match args.signature {
+        Some(SignatureName::None) => return Ok(()),
+        Some(SignatureName::Mark) => MarkWanted::Always,
+        _ => MarkWanted::OverZeros,
+    };
+    packets.mark(Marking {
+        wanted,
+        flow_first: stream.map_or(0, |(number, _)| number),
+        run: args.run.unwrap_or(0),
+        has_time: !args.no_timestamp,
+        thread_count,
+        is_one_flow: stream.is_some(),
+    });
+    let unmarked = packets.unmarked().filter(|_| wanted == MarkWanted::Always);
+    unmarked.map_or(Ok(()), |(number, why)| Err(cannot_mark(args, number, why, stream)))
+}
+
+fn cannot_mark(args: &Args, number: usize, why: Unmarked, stream: Option<(u16, &str)>) -> Failure {
+    let act = match stream {
+        Some((_, name)) => format!("mark packet {number} of stream {name}"),
+        None => format!("mark packet {number}"),
+    };
+    let failure = Failure::usage(act, why);
+    match why {
+        Unmarked::Short { needed, .. } if args.has_packet_options() => {
+            failure.try_this(stream.map_or(format!("--size {needed}"), |_| format!("\"size\": {needed}")))
+        }
+        Unmarked::Short { needed, free } => {
+            failure.try_this(format!("fill(0, {}) at its end, for {needed} bytes", MARK_LEN - free))
+        }
+        Unmarked::InUse | Unmarked::Unknown => failure,
+    }
+}
+
 /// The packets for `dst_mac`, with a note about what they leave out.
 fn packets(args: &Args, dst_mac: MacAddr, facts: &DeviceFacts, seed: u64) -> Result<Packets, Failure> {
+    let sizes = PacketSizes::of(args)?;
     let packets = match (&args.frame, &args.frames) {
-        (Some(text), _) => Packets::parse(text, "--frame", facts, seed)?,
+        (Some(text), _) => Packets::parse(text, "--frame", (facts, seed), &sizes)?,
         (None, Some(path)) => {
             let name = path.display().to_string();
             let text = fs::read_to_string(path).refused(format!("read {name}"))?;
-            Packets::parse(&text, &name, facts, seed)?
+            Packets::parse(&text, &name, (facts, seed), &sizes)?
         }
         (None, None) => return packet_options::packets(args, dst_mac, facts, seed),
     };
@@ -126,38 +170,92 @@ pub fn next_hop(args: &Args, device: &TxDevice) -> Result<(MacAddr, Option<NextH
     Ok((config.dst_mac, found))
 }
 
-fn send(args: &Args, pace: Rate, seed: u64, stop: &Stop) -> Result<Outcome, Failure> {
-    let xmit_mode = config::xmit_mode(args);
-    let device = run::find(args, xmit_mode)?;
-    let cpus = run::cpus(args, &device)?;
-    if args.engine.map(EngineKind::from) == Some(EngineKind::AfXdp) && cpus.len() > 1 {
-        let act = format!("send these frames from {} threads by af_xdp", cpus.len());
-        let why = "a queue takes one thread, and these frames have one queue";
-        return Err(Failure::usage(act, why).try_this("--threads 1"));
+/// Frames in trafgen's language for a device that was found.
+#[derive(Debug)]
+pub struct OwnFrames {
+    device: TxDevice,
+    next_hop: Option<NextHopMac>,
+    packets: Packets,
+    config: Config,
+    cpus: Vec<u32>,
+    pace: Rate,
+}
+
+impl OwnFrames {
+    /// Finds the device and the next hop and reads the packets.
+    ///
+    /// # Errors
+    /// Bad usage with the position of the error in the text; refused by the host or the device.
+    pub fn prepare(args: &Args) -> Result<Self, Failure> {
+        config::check_duration(args)?;
+        check(args)?;
+        let pace = Rate::of(args)?;
+        let seed = args.seed.unwrap_or_else(fresh_seed);
+        let xmit_mode = config::xmit_mode(args);
+        let device = run::find(args, xmit_mode)?;
+        let cpus = run::cpus(args, &device)?;
+        if args.engine.map(EngineKind::from) == Some(EngineKind::AfXdp) && cpus.len() > 1 {
+            let act = format!("send these frames from {} threads by af_xdp", cpus.len());
+            let why = "a queue takes one thread, and these frames have one queue";
+            return Err(Failure::usage(act, why).try_this("--threads 1"));
+        }
+        let (dst_mac, next_hop) = next_hop(args, &device)?;
+        let mut packets = packets(args, dst_mac, &device.facts, seed)?;
+        mark(&mut packets, args, cpus.len(), None)?;
+        let mut config = packets.config(config::count(args), xmit_mode, seed);
+        config.skb_priority = args.skb_priority.unwrap_or(0);
+        Ok(Self { device, next_hop, packets, config, cpus, pace })
     }
-    let (dst_mac, next_hop) = next_hop(args, &device)?;
-    let packets = packets(args, dst_mac, &device.facts, seed)?;
-    let mut config = packets.config(config::count(args), xmit_mode, seed);
-    config.skb_priority = args.skb_priority.unwrap_or(0);
-    let job = Job {
-        cpus,
-        device: &device,
-        netns: args.netns.clone(),
-        next_hop,
-        config,
-        packets: Some(packets),
-        pace,
-        catch_up: args.catch_up.unwrap_or(CATCH_UP_DEFAULT),
-        duration_ns: args.duration_ns(),
-        engine: args.engine.map(Into::into),
-        batch: args.batch,
-    };
-    let (report, error) = job.run(stop, View::of(args))?;
-    run::conclude(&args.device, args.netns.as_deref(), &report, error, |report| run::print(args, report))
+
+    /// Flows that the marks of the frames name; 0 without marks.
+    pub fn flow_count(&self) -> u32 {
+        self.packets.flow_count()
+    }
+
+    /// Sends the frames. An error is returned beside the report of what was sent before it.
+    ///
+    /// # Errors
+    /// Refused by the host or the device before the first frame.
+    pub fn transmit(self, args: &Args, stop: &Stop) -> Result<(Report, Option<EngineError>), Failure> {
+        let end_frames = end_frames::count(args)?;
+        let cpu = self.cpus.first().copied().unwrap_or(0);
+        let packets = self.packets.clone();
+        let job = Job {
+            cpus: self.cpus,
+            device: &self.device,
+            netns: args.netns.clone(),
+            next_hop: self.next_hop,
+            config: self.config,
+            packets: Some(self.packets),
+            stream: 0,
+            pace: self.pace,
+            catch_up: args.catch_up.unwrap_or(CATCH_UP_DEFAULT),
+            duration_ns: args.duration_ns(),
+            start_at: args.start_at,
+            engine: args.engine.map(Into::into),
+            batch: args.batch,
+        };
+        let (report, error) = job.run(stop, View::of(args))?;
+        if end_frames > 0 && error.is_none() {
+            let end = AnnouncedEnd { run: Some(args.run.unwrap_or(0)), sent: report.sent };
+            let announced = match packets.end_frame(&end.emit()) {
+                Some(frame) => end_frames::send(&self.device, cpu, frame, end_frames),
+                None => Err(end_frames::no_frame(end_frames)),
+            };
+            if let Err(why) = announced {
+                eprint!("{why}");
+            }
+        }
+        Ok((report, error))
+    }
 }
 
 /// The dry run shows what the first thread sends.
-fn show(args: &Args, pace: Rate, seed: u64, frame_count: u64) -> Result<Outcome, Failure> {
+fn show(args: &Args, frame_count: u64) -> Result<Outcome, Failure> {
+    config::check_duration(args)?;
+    check(args)?;
+    let pace = Rate::of(args)?;
+    let seed = args.seed.unwrap_or_else(fresh_seed);
     let is_described = args.frame.is_none() && args.frames.is_none();
     if is_described {
         packet_options::text(args, MacAddr::ZERO)?;
@@ -172,9 +270,12 @@ fn show(args: &Args, pace: Rate, seed: u64, frame_count: u64) -> Result<Outcome,
     let shown = shown::for_show(args.netns.as_deref(), &args.device, &mut to_resolve, &to)?;
     shown.notes.iter().for_each(|note| eprintln!("wirerate: {note}"));
     if is_described && !args.quiet {
-        eprintln!("wirerate: --frame '{}'", packet_options::text(args, to_resolve.dst_mac)?);
+        let text = packet_options::text(args, to_resolve.dst_mac)?;
+        eprintln!("wirerate: --frame '{text}'{}", PacketSizes::text(args));
     }
-    let packets = packets(args, to_resolve.dst_mac, &shown.facts, seed)?;
+    let mut packets = packets(args, to_resolve.dst_mac, &shown.facts, seed)?;
+    mark(&mut packets, args, 1, None)?;
+    packets.notes().iter().filter(|_| !args.quiet).for_each(|note| eprintln!("wirerate: {note}"));
     let config = packets.config(config::count(args), config::xmit_mode(args), seed);
     let general = packets.of_thread(0).ok_or_else(|| {
         Failure::usage("show the frames of the first thread", "all packets are for other threads")

@@ -4,6 +4,7 @@
 
 use super::args::{Args, IcmpKind, PayloadText, RandomField};
 use super::config;
+use super::packet_sizes::PacketSizes;
 use super::packets::Packets;
 use crate::outcome::{Failure, Refused};
 use crate::units::{Addresses, Interval};
@@ -62,29 +63,36 @@ impl Args {
 /// The packets that the options describe, for `dst_mac`. A zero address is left out.
 ///
 /// # Errors
-/// Bad usage for options that have no meaning together.
+/// Bad usage for options that have no meaning together, or a length that is too short.
 pub fn packets(args: &Args, dst_mac: MacAddr, facts: &DeviceFacts, seed: u64) -> Result<Packets, Failure> {
-    Packets::parse(&text(args, dst_mac)?, "the packet of these options", facts, seed)
+    let sizes = PacketSizes::of(args)?;
+    Packets::parse(&text(args, dst_mac)?, "the packet of these options", (facts, seed), &sizes)
 }
 
-/// The packet in trafgen's language.
+/// The packet in trafgen's language, as long as its headers and payload.
 ///
 /// # Errors
 /// Bad usage for options that have no meaning together; refused when the payload cannot be read.
 pub fn text(args: &Args, dst_mac: MacAddr) -> Result<String, Failure> {
     check(args)?;
-    let packet = |padding: usize| headers(args, dst_mac, padding);
-    let shortest = packet(0)?;
-    let Some(size) = args.size else { return Ok(shortest) };
-    let len =
-        Packets::parse(&shortest, "the packet of these options", &DeviceFacts::default(), 0)?.mean_len();
-    match (size.first as usize).checked_sub(len) {
-        Some(padding) => packet(padding),
-        None => {
-            Err(Failure::usage(format!("use --size {size}"), format!("headers and payload have {len} bytes"))
-                .try_this(format!("--size {len}")))
+    let mut parts = vec![ethernet(args, dst_mac)?];
+    parts.extend(tags(args));
+    if args.arp {
+        parts.push(arp(args)?);
+    } else {
+        let dst = config::destinations(args);
+        parts.push(ip(
+            args,
+            ("dst", dst, args.is_random(RandomField::Dst)),
+            ("src", args.src, args.is_random(RandomField::Src)),
+        )?);
+        if args.is_tunnel() {
+            parts.extend(tunnel(args)?);
         }
+        parts.push(transport(args));
+        parts.extend(payload(args)?);
     }
+    Ok(format!("{{ {} }}", parts.join(", ")))
 }
 
 /// An option that is given, why it has no meaning, and what to use instead.
@@ -96,7 +104,6 @@ fn check(args: &Args) -> Result<(), Failure> {
     let has_ports = args.udp_dst.is_some() || args.udp_src.is_some();
     let is_ip = !args.arp;
     let carries = "an ARP message is no IP packet";
-    let one_len = "these frames have one length";
     let unsigned = "these frames carry no pktgen header";
     let is_inner_random = args.is_random(RandomField::InnerDst) || args.is_random(RandomField::InnerSrc);
     let has_inner = args.inner_dst.is_some() || args.inner_src.is_some() || is_inner_random;
@@ -108,9 +115,6 @@ fn check(args: &Args) -> Result<(), Failure> {
         (args.tos.is_some() && !is_ip, "--tos", carries, None),
         (args.mpls.is_some() && !is_ip, "--mpls", carries, Some("--vlan 5")),
         (args.is_tunnel() && !is_ip, "--vxlan or --gre", carries, None),
-        (args.size.is_some_and(|size| !size.is_one()), "a range of --size", one_len, Some("--size 512")),
-        (args.imix.is_some(), "--imix", one_len, Some("--size 512")),
-        (args.is_random(RandomField::Size), "--random size", one_len, Some("--size 512")),
         (args.is_random(RandomField::Mpls), "--random mpls", "labels are fixed here", None),
         (args.is_random(RandomField::Svlan), "--random svlan", "the outer tag is fixed here", None),
         (args.is_random(RandomField::Queue), "--random queue", "these frames have one queue", None),
@@ -120,10 +124,7 @@ fn check(args: &Args) -> Result<(), Failure> {
         (args.frags.is_some(), "--frags", "fragments are those of pktgen's frames", None),
         (args.clone_skb.is_some(), "--clone-skb", "each of these frames is sent once", None),
         (args.node.is_some(), "--node", "memory of a node is for pktgen's frames", None),
-        (args.signature.is_some(), "--signature", unsigned, Some("`wirerate measure --help`")),
-        (args.run.is_some(), "--run", unsigned, None),
-        (args.end_frames.is_some_and(|count| count > 0), "--end-frames", unsigned, None),
-        (args.no_timestamp, "--no-timestamp", unsigned, None),
+        (args.has_front_signature(), "--signature", unsigned, Some("--signature mark")),
     ];
     for (is_given, what, why, advice) in obstacles {
         if *is_given {
@@ -149,31 +150,6 @@ fn check(args: &Args) -> Result<(), Failure> {
         ));
     }
     Ok(())
-}
-
-/// All headers, the payload and `padding` zeros behind it.
-fn headers(args: &Args, dst_mac: MacAddr, padding: usize) -> Result<String, Failure> {
-    let mut parts = vec![ethernet(args, dst_mac)?];
-    parts.extend(tags(args));
-    if args.arp {
-        parts.push(arp(args)?);
-    } else {
-        let dst = config::destinations(args);
-        parts.push(ip(
-            args,
-            ("dst", dst, args.is_random(RandomField::Dst)),
-            ("src", args.src, args.is_random(RandomField::Src)),
-        )?);
-        if args.is_tunnel() {
-            parts.extend(tunnel(args)?);
-        }
-        parts.push(transport(args));
-        parts.extend(payload(args)?);
-    }
-    if padding > 0 {
-        parts.push(format!("fill(0, {padding})"));
-    }
-    Ok(format!("{{ {} }}", parts.join(", ")))
 }
 
 fn ethernet(args: &Args, dst_mac: MacAddr) -> Result<String, Failure> {
@@ -388,6 +364,8 @@ fn payload(args: &Args) -> Result<Option<String>, Failure> {
 mod tests {
     use super::*;
     use clap::Parser;
+    use packet::{Rng, checksum};
+    use std::collections::BTreeSet;
 
     #[derive(Parser)]
     struct Line {
@@ -421,7 +399,7 @@ mod tests {
             ),
             (
                 "--arp --dst 10.0.0.0/30 --src 10.0.0.9 --size 60",
-                "{ eth(da=ff:ff:ff:ff:ff:ff), arp(request, sip=10.0.0.9, tip=dinc(0xa000000, 0xa000003)), fill(0, 18) }",
+                "{ eth(da=ff:ff:ff:ff:ff:ff), arp(request, sip=10.0.0.9, tip=dinc(0xa000000, 0xa000003)) }",
             ),
             (
                 "--vxlan 42 --dst 10.0.0.2 --tcp --inner-dst fd00::2 --tos 0xb8",
@@ -440,7 +418,28 @@ mod tests {
         }
     }
 
-    /// Each packet is a frame of the language, and has the size that was asked for.
+    fn made(words: &str) -> Result<Packets, Failure> {
+        let line = ["send", "veth0", "--dst", "10.0.0.2"].into_iter().chain(words.split_whitespace());
+        let args = Line::try_parse_from(line).unwrap_or_else(|bad| panic!("{bad}")).args;
+        packets(&args, MacAddr([2, 0, 0, 0, 0, 9]), &DeviceFacts::default(), 0)
+    }
+
+    /// The length of each frame, and of its IP packet and TCP segment as the headers say.
+    fn lens(words: &str, count: usize) -> Vec<[usize; 3]> {
+        let plan = made(words).unwrap_or_else(|why| panic!("{words}: {why}")).of_thread(0).unwrap();
+        let (mut cursor, mut rng, mut out) = (plan.start(), Rng(1), vec![0; plan.frame_len_max()]);
+        let mut next = || {
+            let len = plan.emit(&mut cursor, &mut rng, 0, &mut out);
+            let sum = |bytes: &[u8], start| checksum::finish(checksum::add(start, bytes));
+            let (ip_len, tcp_len) = (usize::from(u16::from_be_bytes([out[16], out[17]])), len - 34);
+            assert_eq!(sum(&out[14..34], 0), 0, "the IP checksum of {words}");
+            let addresses = checksum::add(6 + tcp_len as u64, &out[26..34]);
+            assert_eq!(sum(&out[34..len], addresses), 0, "the TCP checksum of {words}");
+            [len, ip_len, tcp_len]
+        };
+        (0..count).map(|_| next()).collect()
+    }
+
     #[test]
     fn sizes_count_the_whole_frame() {
         for words in [
@@ -451,17 +450,30 @@ mod tests {
             "--payload a\"b",
             "--arp",
         ] {
-            let text =
-                written(&format!("{words} --dst 10.0.0.2 --size 300")).unwrap_or_else(|why| panic!("{why}"));
-            let packets =
-                Packets::parse(&text, "it", &DeviceFacts::default(), 0).unwrap_or_else(|why| panic!("{why}"));
-            assert_eq!(packets.mean_len(), 300, "{text}");
+            let packets = made(&format!("{words} --size 300")).unwrap_or_else(|why| panic!("{words}: {why}"));
+            assert_eq!(packets.mean_len(), 300, "{words}");
         }
-        let refusal = written("--tcp --dst 10.0.0.2 --size 50").unwrap_err().to_string();
+        let refusal = made("--tcp --size 50-90").unwrap_err().to_string();
         assert_eq!(
             refusal,
-            "wirerate: cannot use --size 50: headers and payload have 54 bytes\n  try: --size 54\n"
+            "wirerate: cannot use a frame length of 50: headers and payload have 54 bytes\n  try: --size 54\n"
         );
+    }
+
+    #[test]
+    fn lengths_and_checksums_follow_the_size_of_each_frame() {
+        let of_len = |len: usize| [len, len - 14, len - 34];
+        let counted = lens("--tcp --size 60-62 --src 10.1.0.0/24", 5);
+        assert_eq!(counted, [60, 61, 62, 60, 61].map(of_len));
+        let drawn = lens("--tcp --size 60-69 --random size --src 10.1.0.0/24 --random src", 500);
+        let seen: BTreeSet<usize> = drawn.iter().map(|[len, ..]| *len).collect();
+        assert_eq!(seen, (60..=69).collect());
+        assert!(drawn.iter().all(|lens| *lens == of_len(lens[0])));
+        let mixed = lens("--tcp --imix 60:14,594:8,1514:2", 6000);
+        let share = |len: usize| mixed.iter().filter(|lens| **lens == of_len(len)).count();
+        let [short, middle, long] = [60, 594, 1514].map(share);
+        assert_eq!(short + middle + long, 6000);
+        assert!((3200..3800).contains(&short) && (1700..2300).contains(&middle), "{short} {middle} {long}");
     }
 
     #[test]
@@ -470,8 +482,6 @@ mod tests {
             ("--icmp echo --dport 80", "cannot use ports with --icmp: ICMP has none"),
             ("--arp --payload x", "cannot use --payload with --arp: an ARP message is no IP packet"),
             ("--arp --ttl 3", "cannot use --ttl with --arp"),
-            ("--tcp --imix 60:1,1514:1", "cannot use --imix with --tcp: these frames have one length"),
-            ("--tcp --size 60-90", "cannot use a range of --size with --tcp"),
             ("--payload x --inner-dst 10.0.0.9", "cannot use addresses in a tunnel: there is no tunnel"),
             (
                 "--tcp --signature full",

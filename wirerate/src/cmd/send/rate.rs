@@ -3,7 +3,7 @@
 
 use super::args::Args;
 use crate::outcome::Failure;
-use crate::units::{BitRate, Nanos, Pps, human_bps, human_duration, human_pps};
+use crate::units::{BitRate, FrameRate, Nanos, Pps, human_bps, human_duration, human_pps};
 use engine::Ramp;
 use packet::{Config, wire_len};
 use std::fmt;
@@ -20,6 +20,8 @@ pub enum Rate {
     BitRate(BitRate),
     /// Frames per second.
     PacketRate(Pps),
+    /// A rate that is no whole number of frames per second.
+    Fine(FrameRate),
     /// Time from frame to frame.
     Interval(Nanos),
     /// Frames per second that change over time.
@@ -83,9 +85,12 @@ impl Rate {
         }
         match (args.rate, args.pps, args.delay) {
             (Some(BitRate(0)), ..) => Err(zero("--rate")),
-            (_, Some(Pps(0)), _) => Err(zero("--pps")),
+            (_, Some(FrameRate(0)), _) => Err(zero("--pps")),
             (Some(rate), ..) => Ok(Self::BitRate(rate)),
-            (_, Some(pps), _) => Ok(Self::PacketRate(pps)),
+            (_, Some(rate), _) => Ok(match rate.whole_pps() {
+                Some(pps) => Self::PacketRate(pps),
+                None => Self::Fine(rate),
+            }),
             (.., Some(Nanos(0))) | (None, None, None) => Ok(Self::LineRate),
             (.., Some(delay)) => Ok(Self::Interval(delay)),
         }
@@ -98,6 +103,7 @@ impl Rate {
             Self::LineRate => None,
             Self::Interval(delay) => pps(1e9 / delay.0 as f64),
             Self::PacketRate(rate) => pps(rate.0 as f64),
+            Self::Fine(rate) => pps(rate.pps()),
             Self::Ramp(ramp) => Some(Asked { pps: mean_pps(&ramp), wire_bps: None, ramp: Some(ramp) }),
             Self::BitRate(rate) => {
                 let (bytes, frames) = mean_wire_len(config);
@@ -117,6 +123,7 @@ impl Rate {
             Self::LineRate => 0,
             Self::Interval(delay) => u128::from(delay.0) * 1000,
             Self::PacketRate(pps) => SECOND_PS / u128::from(pps.0),
+            Self::Fine(rate) => SECOND_PS * 1_000_000 / u128::from(rate.0),
             Self::Ramp(ramp) => (SECOND_PS as f64 / mean_pps(&ramp)) as u128,
             Self::BitRate(rate) => {
                 let (bytes, frames) = mean_wire_len(config);
@@ -133,6 +140,7 @@ impl fmt::Display for Rate {
             Self::LineRate => write!(f, "as fast as possible"),
             Self::BitRate(rate) => write!(f, "{} on the wire", human_bps(rate.0 as f64)),
             Self::PacketRate(pps) => write!(f, "{}", human_pps(pps.0 as f64)),
+            Self::Fine(rate) => write!(f, "{}", human_pps(rate.pps())),
             Self::Interval(delay) => write!(f, "a frame each {delay}"),
             Self::Ramp(ramp) => {
                 let [from, to] = [ramp.from_pps, ramp.to_pps].map(|pps| human_pps(pps.get() as f64));
@@ -182,6 +190,7 @@ mod tests {
         let gigabit = Rate::BitRate(BitRate(1_000_000_000));
         assert_eq!(gigabit.interval_ps(&sizes(60, 60)), 672_000);
         assert_eq!(Rate::PacketRate(Pps(14_880_952)).interval_ps(&sizes(60, 60)), 67_200);
+        assert_eq!(Rate::Fine(FrameRate(500_000)).interval_ps(&sizes(60, 60)), 2_000_000_000_000);
         assert_eq!(Rate::Interval(Nanos(10)).interval_ps(&sizes(60, 60)), 10_000);
         assert_eq!(Rate::LineRate.interval_ps(&sizes(60, 60)), 0);
     }

@@ -1,11 +1,14 @@
 //! The report of a run: from the results of the workers to a text or one line of JSON.
 
+use super::control::RateChange;
 use super::next_hop::NextHopMac;
 use super::rate::Asked;
 use super::workers::WorkerResult;
 use crate::out;
+use crate::start_at::StartReport;
 use crate::units::{Table, human_bps, human_count, human_duration, human_pps, per_second, quantity_of};
 use engine::{Burst, EngineError};
+use host::StartTime;
 use packet::{FRAME_LEN_MIN, WIRE_OVERHEAD};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -153,6 +156,9 @@ pub struct Report {
     pub argv: Vec<String>,
     /// When the run began, in UTC.
     pub start_time: String,
+    /// The requested start, if there was one.
+    #[serde(flatten)]
+    pub start: Option<StartReport>,
     /// The neighbour whose MAC address the frames have; `None` if it was given or is not needed.
     pub next_hop: Option<NextHopMac>,
     /// Why it ended.
@@ -189,6 +195,10 @@ pub struct Report {
     pub gaps: Option<Gaps>,
     /// How late it was; `None` if never more than 10 ms.
     pub late: Option<Late>,
+    /// Pauses and changes of rate. With one, the requested rate, what was reached of it, and the
+    /// gaps are `None`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<RateChange>,
     /// CPU time used, in CPUs (1.0 is one CPU all the time).
     pub cpus_busy: f64,
     /// The threads.
@@ -278,12 +288,18 @@ impl fmt::Display for Report {
         if let Some(asked) = self.asked() {
             table.text("asked", &asked);
         }
+        for (index, change) in self.changes.iter().enumerate() {
+            table.text(if index == 0 { "changed" } else { "" }, &change.to_string());
+        }
         if let Some(gaps) = &self.gaps {
             table.text("gaps", &gaps.means());
             table.text("", &gaps.quantiles());
         }
         if let Some(late) = &self.late {
             table.text("late", &late.to_string());
+        }
+        if let Some(start) = &self.start {
+            table.text("start", &start.to_string());
         }
         let cpus: Vec<_> = self.threads.iter().map(|thread| thread.cpu.to_string()).collect();
         let s = if cpus.len() == 1 { "" } else { "s" };
@@ -371,6 +387,8 @@ pub struct RunInfo {
     pub next_hop: Option<NextHopMac>,
     /// When the run began, in UTC.
     pub start_time: String,
+    /// The requested start, if there was one.
+    pub start_at: Option<StartTime>,
     /// The command line.
     pub argv: Vec<String>,
     /// Mean time between frames that was asked for, in picoseconds; 0 for none.
@@ -385,13 +403,19 @@ pub struct RunInfo {
     pub streams: Vec<StreamInfo>,
 }
 
-/// Adds up the results of the workers. `cpus_busy` is the CPU time that the process used, in CPUs.
-pub fn sum_up(info: RunInfo, done: &[WorkerResult], cpus_busy: f64) -> Report {
+/// Adds up the results of the workers. `cpus_busy` is the CPU time that the process used, in CPUs;
+/// `changes` are those of the rate while frames were sent.
+pub fn sum_up(mut info: RunInfo, done: &[WorkerResult], cpus_busy: f64, changes: Vec<RateChange>) -> Report {
+    if !changes.is_empty() {
+        info.asked = None;
+        info.streams.iter_mut().for_each(|stream| stream.asked = None);
+    }
     let mut total = Burst::default();
     done.iter().for_each(|done| total.add(&done.run.total));
     let started_ns = done.iter().map(|done| done.run.started_ns).min().unwrap_or(0);
     let stopped_ns = done.iter().map(|done| done.run.stopped_ns).max().unwrap_or(0);
     let duration_ns = stopped_ns.saturating_sub(started_ns);
+    let first_late_ns = done.iter().filter_map(|done| done.run.first_late_ns).min();
     let streams: Vec<_> = info.streams.iter().zip(done).map(stream).collect();
     let frame_bytes = share_of(total.frame_bytes, total.sent, total.offered());
     let rate = |bytes: u64| per_second(bytes.saturating_mul(8), duration_ns);
@@ -404,6 +428,7 @@ pub fn sum_up(info: RunInfo, done: &[WorkerResult], cpus_busy: f64) -> Report {
         version: env!("CARGO_PKG_VERSION"),
         argv: info.argv,
         start_time: info.start_time,
+        start: info.start_at.map(|start_at| StartReport::new(start_at, first_late_ns)),
         next_hop: info.next_hop,
         end: end(done),
         offered: total.offered(),
@@ -421,8 +446,9 @@ pub fn sum_up(info: RunInfo, done: &[WorkerResult], cpus_busy: f64) -> Report {
         reached_percent: info.asked.map(|asked| asked.reached(total.sent, duration_ns) * 100.0),
         rate_missed,
         // Gaps between frames of different streams are not those of any.
-        gaps: if streams.is_empty() { gaps(done, info.interval_ps) } else { None },
+        gaps: if streams.is_empty() && changes.is_empty() { gaps(done, info.interval_ps) } else { None },
         late: late(done),
+        changes,
         cpus_busy,
         threads: threads(done),
         streams,
@@ -591,6 +617,7 @@ mod tests {
             version: "1.0.0",
             argv: ["wirerate", "send", "veth0"].map(str::to_owned).into(),
             start_time: "2026-11-22T02:15:00.000Z".into(),
+            start: None,
             next_hop: None,
             end: EndReason::Count,
             offered: 10_000_000,
@@ -609,6 +636,7 @@ mod tests {
             rate_missed: false,
             gaps: None,
             late: None,
+            changes: Vec::new(),
             cpus_busy: 1.02,
             threads: vec![ThreadReport {
                 cpu: 1,
@@ -689,6 +717,7 @@ mod tests {
             total: Burst { sent, errors, frame_bytes, retries: sent / 100 },
             started_ns: 1_000_000_000,
             stopped_ns,
+            first_late_ns: (sent > 0).then_some(1_000),
             idle_ns: 0,
             gaps: None,
             note: None,
@@ -708,6 +737,7 @@ mod tests {
             netns: None,
             next_hop: None,
             start_time: String::new(),
+            start_at: None,
             argv: Vec::new(),
             interval_ps: 0,
             asked,
@@ -718,7 +748,7 @@ mod tests {
     }
 
     fn add_up(done: &[WorkerResult]) -> Report {
-        sum_up(info(None), done, 1.5)
+        sum_up(info(None), done, 1.5, Vec::new())
     }
 
     #[test]
@@ -745,12 +775,35 @@ mod tests {
     fn a_rate_that_was_not_reached_is_said() {
         let asked = Asked { pps: 1000.0, wire_bps: Some(400e9), ramp: None };
         let done = [done(0, run(engine::End::Duration, 70, Errors::default(), 2_000_000_000))];
-        let report = sum_up(info(Some(asked)), &done, 1.0);
+        let report = sum_up(info(Some(asked)), &done, 1.0, Vec::new());
         assert!(report.rate_missed && report.notes == [MISSED], "{report:?}");
         assert_eq!(report.reached_percent.map(f64::round), Some(7.0));
         let text = report.to_string();
         assert!(text.contains("asked    400.0 Gbit/s, reached 69.44 kbit/s (7 %)"), "{text}");
-        assert!(!sum_up(info(None), &done, 1.0).rate_missed);
+        assert!(!sum_up(info(None), &done, 1.0, Vec::new()).rate_missed);
+    }
+
+    /// A pause is no missed rate, and the gap of a pause is no gap between frames.
+    #[test]
+    fn a_run_whose_rate_was_changed_lists_the_changes_only() {
+        let asked = Asked { pps: 1000.0, wire_bps: None, ramp: None };
+        let done = [done(0, run(engine::End::Duration, 70, Errors::default(), 2_000_000_000))];
+        let change = |elapsed_ns, paused, asked_pps| RateChange {
+            elapsed_ns,
+            paused,
+            asked_pps,
+            asked_wire_bps: None,
+        };
+        let changes = vec![change(500_000_000, true, Some(1000.0)), change(900_000_000, false, Some(1100.0))];
+        let report = sum_up(info(Some(asked)), &done, 1.0, changes);
+        assert!(!report.rate_missed && report.notes.is_empty() && report.gaps.is_none(), "{report:?}");
+        let text = report.to_string();
+        assert!(
+            text.contains("  changed  paused from 500.0 ms on\n           1.100 kpps from 900.0 ms on\n"),
+            "{text}"
+        );
+        assert!(!text.contains("asked"), "{text}");
+        assert!(report.json_line().contains("\"changes\":[{\"elapsed_ns\":500000000,\"paused\":true,"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::args::Args;
 use super::config;
+use super::control::SendControl;
 use super::device::TxDevice;
 use super::end_frames;
 use super::next_hop::{self, NextHopMac};
@@ -15,14 +16,17 @@ use crate::monitor::count_in;
 use crate::monitor::sources::{self, DeviceLabels};
 use crate::out;
 use crate::outcome::{Failure, Outcome};
+use crate::run_control;
+use crate::start_at::{announce, left, refuse_if_late};
 use crate::stop::Stop;
 use crate::units::{Interval, Queues, quantity_of, time_of_day_ns, utc_time};
 use anyhow::anyhow;
-use engine::{CatchUp, EngineError, EngineKind, Limits, Pace, Request, TxOptions};
-use host::CpuList;
+use engine::{CatchUp, EngineError, EngineKind, Limits, Request, TxOptions};
+use host::{CpuList, StartTime};
 use packet::{Config, DeviceFacts, Flags, Plan, XmitMode};
 use std::collections::HashMap;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Twice the rate: a policer with a margin of 100 % passes a late run.
@@ -69,9 +73,11 @@ pub fn transmit(
         next_hop,
         config,
         packets: None,
+        stream: 0,
         pace,
         catch_up: args.catch_up.unwrap_or(CATCH_UP_DEFAULT),
         duration_ns: args.duration_ns(),
+        start_at: args.start_at,
         engine: args.engine.map(Into::into),
         batch: args.batch,
     };
@@ -89,8 +95,9 @@ pub fn transmit(
 /// Finds the device, which can send and may be sent on.
 ///
 /// # Errors
-/// There is none, it is down, or it carries the default route.
+/// There is none, it is down, or it carries the default route; or the time to start has passed.
 pub fn find(args: &Args, xmit_mode: XmitMode) -> Result<TxDevice, Failure> {
+    refuse_if_late(args.start_at, || format!("send on {}", args.device))?;
     let device = TxDevice::find(args.netns.as_deref(), &args.device)
         .map_err(|why| Failure::host(format!("send on {}", args.device), why))?;
     if !args.allow_default_route {
@@ -118,19 +125,26 @@ pub fn drive(
     view: View,
 ) -> Result<(Report, Option<EngineError>), Failure> {
     let (started, cpu_time) = (Instant::now(), host::process_cpu_time());
-    let paces: Vec<Pace> = requests.iter().map(|(_, request)| request.limits.pace).collect();
-    let workers = WorkerSet::start(&device.netns, requests, stop)?;
+    let limits = requests.iter().map(|(_, request)| request.limits).collect();
+    announce(info.start_at);
+    let left = left(info.start_at);
+    let workers = WorkerSet::start(&device.netns, requests, stop, info.start_at)?;
     let labels = DeviceLabels::new(&info.device, info.netns.as_deref());
-    let _counted = count_in(sources::send(labels, workers.sources(&paces)));
+    let _counted = count_in(sources::send(labels, workers.sources()));
+    let control = Arc::new(workers.control(limits));
+    let offered = run_control::offer(Arc::<SendControl>::clone(&control));
     let mut watch = Watch::new(view, count);
     let done = workers.finish(stop, |totals| {
         if !watch.see(totals, Instant::now()) {
             stop.set();
         }
     });
-    // Both include building and removing the engines, which matters in a short run.
-    let cpus_busy = (host::process_cpu_time() - cpu_time).div_duration_f64(started.elapsed());
-    let report = report::sum_up(info, &done, cpus_busy);
+    drop(offered);
+    // Both include building and removing the engines, which matters in a short run, but not the
+    // wait for a requested time.
+    let elapsed = started.elapsed().checked_sub(left).unwrap_or_else(|| started.elapsed());
+    let cpus_busy = (host::process_cpu_time() - cpu_time).div_duration_f64(elapsed);
+    let report = report::sum_up(info, &done, cpus_busy, control.changes());
     watch.finish(SentTotals::of(&done), Duration::from_nanos(report.duration_ns))?;
     Ok((report, report::failure(done)))
 }
@@ -285,12 +299,16 @@ pub struct Job<'a> {
     pub config: Config,
     /// The frames, if they are not those of `config`.
     pub packets: Option<Packets>,
+    /// The number of the stream in signatures, if there are several.
+    pub stream: u32,
     /// How fast.
     pub pace: Rate,
     /// How fast when it is late.
     pub catch_up: CatchUp,
     /// How long, in nanoseconds; 0 for no end.
     pub duration_ns: u64,
+    /// When the first frame is due; `None` for as soon as all is ready.
+    pub start_at: Option<StartTime>,
     /// The CPUs to send from, one thread each.
     pub cpus: Vec<u32>,
     /// The requested engine.
@@ -317,12 +335,13 @@ impl Job<'_> {
             device: self.device.link.name.clone(),
             netns: self.netns,
             next_hop: self.next_hop,
-            start_time: utc_time(time_ns),
+            start_time: utc_time(self.start_at.map_or(time_ns, |start_at| start_at.unix_ns)),
+            start_at: self.start_at,
             argv: argv(),
             interval_ps: self.pace.interval_ps(&self.config),
             asked: self.pace.asked(&self.config),
             seed,
-            notes: notes(&self.config),
+            notes: notes(&self.config, self.packets.as_ref()),
             streams: Vec::new(),
         }
     }
@@ -338,7 +357,7 @@ impl Job<'_> {
         let mut requests = Vec::new();
         for (index, (share, cpu)) in shares.into_iter().zip(&self.cpus).enumerate() {
             let facts = DeviceFacts { cpu: *cpu, ..self.device.facts };
-            sign_thread(&mut self.config, index as u32);
+            sign_thread(&mut self.config, self.stream + index as u32);
             let (plan, mut cursor) = match &self.packets {
                 Some(packets) => match packets.of_thread(index as u32) {
                     Some(general) => Plan::of_packets(general, &facts),
@@ -384,7 +403,7 @@ pub fn flows_per_thread(config: &Config) -> u32 {
 }
 
 /// What may be unexpected about a configuration.
-fn notes(config: &Config) -> Vec<String> {
+fn notes(config: &Config, packets: Option<&Packets>) -> Vec<String> {
     let drawn = config.flags.has(Flags::IPV6) && !config.dst6_min.is_unspecified();
     let asked = config.flags.has(Flags::IPDST_RND);
     let seals = config.asks_for_ipsec();
@@ -399,6 +418,7 @@ fn notes(config: &Config) -> Vec<String> {
     .into_iter()
     .filter(|(applies, _)| *applies)
     .map(|(_, note)| note.to_owned())
+    .chain(packets.into_iter().flat_map(Packets::notes))
     .collect()
 }
 

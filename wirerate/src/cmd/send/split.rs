@@ -65,6 +65,7 @@ fn rate_of(rate: Rate) -> Option<u64> {
     match rate {
         Rate::LineRate | Rate::Interval(_) | Rate::Ramp(_) => None,
         Rate::PacketRate(rate) => Some(rate.0),
+        Rate::Fine(rate) => Some(rate.0),
         Rate::BitRate(rate) => Some(rate.0),
     }
 }
@@ -75,6 +76,7 @@ fn pace_of(rate: Rate, threads: u64, thread: u64, share: u64) -> engine::Pace {
         Rate::LineRate => engine::Pace::Unpaced,
         Rate::Interval(delay) => engine::Pace::Delay { delay_ns: delay.0.saturating_mul(threads) },
         Rate::PacketRate(_) => engine::Pace::FrameRate { rate_pps: share },
+        Rate::Fine(_) => engine::Pace::FineRate { rate_micropps: share },
         Rate::BitRate(_) => engine::Pace::WireRate { rate_bps: share },
         Rate::Ramp(ramp) => {
             let part = |whole: NonZeroU64| {
@@ -88,7 +90,7 @@ fn pace_of(rate: Rate, threads: u64, thread: u64, share: u64) -> engine::Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{BitRate, Nanos, Pps};
+    use crate::units::{BitRate, FrameRate, Nanos, Pps};
     use proptest::prelude::*;
 
     #[test]
@@ -131,6 +133,8 @@ mod tests {
     fn delays_grow_and_rates_shrink() {
         let paces = |pace| shares(0, pace, 7, 2).iter().map(|share| share.pace).collect::<Vec<_>>();
         assert_eq!(paces(Rate::Interval(Nanos(10))), [engine::Pace::Delay { delay_ns: 20 }; 2]);
+        let fine = |rate_micropps| engine::Pace::FineRate { rate_micropps };
+        assert_eq!(paces(Rate::Fine(FrameRate(500_001))), [fine(250_001), fine(250_000)]);
         let wire = |rate_bps| engine::Pace::WireRate { rate_bps };
         assert_eq!(paces(Rate::BitRate(BitRate(5))), [wire(3), wire(2)]);
         let ramp = |text| crate::units::ramp(text).unwrap();

@@ -10,6 +10,7 @@ use crate::rows::{Cell, PERIOD, Row, RowFormat, RowPrinter, RowTime};
 use crate::term::{LiveLine, REDRAW};
 use crate::units::{human_bps, human_count, human_pps, per_second, quantity_of, time_of_day_ns};
 use serde::Serialize;
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// What to show.
@@ -22,6 +23,11 @@ pub struct View {
 }
 
 impl View {
+    /// False if nothing is shown.
+    pub fn is_visible(&self) -> bool {
+        self.rows.is_some() || (self.progress && std::io::stderr().is_terminal())
+    }
+
     /// As `args` say.
     pub fn of(args: &Args) -> Self {
         Self {
@@ -67,12 +73,12 @@ impl Row for SendSecond {
 
 /// Totals at a moment since the first frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sample {
+struct SendSample {
     elapsed: Duration,
     totals: SentTotals,
 }
 
-impl Sample {
+impl SendSample {
     /// Frames per second and bits per second on the wire since `earlier`.
     fn rates_since(&self, earlier: &Self) -> (f64, f64) {
         let passed_ns = self.elapsed.saturating_sub(earlier.elapsed).as_nanos() as u64;
@@ -105,10 +111,10 @@ pub struct Watch {
     /// When the first frames were seen: the time to build an engine does not count.
     first: Option<Instant>,
     /// The last row, or the totals when the first frames were seen.
-    row: Sample,
+    row: SendSample,
     has_rows: bool,
     /// The last two updates of the progress line.
-    line: [Sample; 2],
+    line: [SendSample; 2],
     error: Option<OutError>,
 }
 
@@ -120,9 +126,9 @@ impl Watch {
             progress: LiveLine::new(view.progress && printer.is_none(), count),
             printer,
             first: None,
-            row: Sample::default(),
+            row: SendSample::default(),
             has_rows: false,
-            line: [Sample::default(); 2],
+            line: [SendSample::default(); 2],
             error: None,
         }
     }
@@ -147,34 +153,34 @@ impl Watch {
     /// When a row could not be printed.
     pub fn finish(mut self, totals: SentTotals, duration: Duration) -> Result<(), OutError> {
         if !self.has_rows {
-            self.row = Sample::default();
+            self.row = SendSample::default();
         }
         if !self.has_rows || totals != self.row.totals {
-            self.print(Sample { elapsed: duration.max(self.row.elapsed), totals });
+            self.print(SendSample { elapsed: duration.max(self.row.elapsed), totals });
         }
         self.error.map_or(Ok(()), Err)
     }
 
-    fn sample(&mut self, totals: SentTotals, now: Instant) -> Option<Sample> {
+    fn sample(&mut self, totals: SentTotals, now: Instant) -> Option<SendSample> {
         if totals == SentTotals::default() {
             return None;
         }
         let is_first = self.first.is_none();
         let elapsed = now.duration_since(*self.first.get_or_insert(now));
-        let sample = Sample { elapsed, totals };
+        let sample = SendSample { elapsed, totals };
         if is_first {
             (self.row, self.line) = (sample, [sample; 2]);
         }
         Some(sample)
     }
 
-    fn print(&mut self, sample: Sample) {
+    fn print(&mut self, sample: SendSample) {
         let Some(printer) = &mut self.printer else { return };
         self.error = self.error.take().or(printer.print(&sample.row(&self.row)).err());
         (self.row, self.has_rows) = (sample, true);
     }
 
-    fn redraw(&mut self, sample: Sample) {
+    fn redraw(&mut self, sample: SendSample) {
         if sample.elapsed >= self.line[1].elapsed + REDRAW {
             self.line = [self.line[1], sample];
             self.progress.show(sample.totals.sent, &sample.line(&self.line[0]));
@@ -186,9 +192,9 @@ impl Watch {
 mod tests {
     use super::*;
 
-    fn sample(ms: u64, sent: u64, errors: u64) -> Sample {
+    fn sample(ms: u64, sent: u64, errors: u64) -> SendSample {
         let frame_bytes = (sent + errors) * 60;
-        Sample { elapsed: Duration::from_millis(ms), totals: SentTotals { sent, errors, frame_bytes } }
+        SendSample { elapsed: Duration::from_millis(ms), totals: SentTotals { sent, errors, frame_bytes } }
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! The threads of one run: started together, watched, stopped together.
 
+use super::control::SendControl;
 use crate::monitor::sources::SendSource;
 use crate::outcome::Failure;
 use crate::stop::{BlockedSignals, Stop};
-use engine::{Burst, Pace, Request, RunHandle, RunReport, Worker, Workers};
-use host::Netns;
+use engine::{Burst, Limits, Request, RunHandle, RunReport, Worker, Workers};
+use host::{Netns, StartTime};
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -51,6 +52,11 @@ impl SentTotals {
         done.iter().fold(Self::default(), |sum, done| sum.plus(&done.run.total))
     }
 
+    /// Of one burst.
+    pub fn of_burst(total: &Burst) -> Self {
+        Self::default().plus(total)
+    }
+
     fn plus(self, total: &Burst) -> Self {
         Self {
             sent: self.sent + total.sent,
@@ -68,11 +74,16 @@ impl SentTotals {
 
 impl WorkerSet {
     /// Starts a worker in `netns` for each CPU of the requests. Frames are sent once all engines
-    /// are built. `stop` ends all runs.
+    /// are built, at `start_at` if that is given. `stop` ends all runs.
     ///
     /// # Errors
     /// Refused when a thread cannot be started; the others are ended.
-    pub fn start(netns: &Netns, requests: Vec<(u32, Request)>, stop: &Stop) -> Result<Self, Failure> {
+    pub fn start(
+        netns: &Netns,
+        requests: Vec<(u32, Request)>,
+        stop: &Stop,
+        start_at: Option<StartTime>,
+    ) -> Result<Self, Failure> {
         let cpus: Vec<u32> = requests.iter().map(|(cpu, _)| *cpu).collect();
         let spawn = |cpu: &u32| {
             Worker::spawn(*cpu, netns)
@@ -80,22 +91,27 @@ impl WorkerSet {
         };
         let unique: BTreeSet<u32> = cpus.iter().copied().collect();
         let workers: Workers = unique.iter().map(spawn).collect::<Result<_, _>>()?;
-        let handles = workers.start(requests, Some(stop.flag()));
+        let handles = workers.start(requests, Some(stop.flag()), start_at);
         Ok(Self { runs: cpus.into_iter().zip(handles).collect(), _workers: workers })
     }
 
-    /// The runs as sources of metrics; `paces` are those of the requests.
-    pub fn sources(&self, paces: &[Pace]) -> Vec<SendSource> {
+    /// The runs as sources of metrics.
+    pub fn sources(&self) -> Vec<SendSource> {
         let mut threads: Vec<u32> = Vec::new();
-        let source = |((cpu, handle), pace): (&(u32, Arc<RunHandle>), &Pace)| {
+        let source = |(cpu, handle): &(u32, Arc<RunHandle>)| {
             let known = threads.iter().position(|other| other == cpu);
             let thread = known.unwrap_or_else(|| {
                 threads.push(*cpu);
                 threads.len() - 1
             });
-            SendSource { thread, cpu: *cpu, pace: *pace, handle: Arc::clone(handle) }
+            SendSource { thread, cpu: *cpu, handle: Arc::clone(handle) }
         };
-        self.runs.iter().zip(paces).map(source).collect()
+        self.runs.iter().map(source).collect()
+    }
+
+    /// The controls of the runs; `limits` are those of the requests.
+    pub fn control(&self, limits: Vec<Limits>) -> SendControl {
+        SendControl::new(self.runs.iter().map(|(_, handle)| Arc::clone(handle)).zip(limits).collect())
     }
 
     /// Totals so far.

@@ -45,9 +45,11 @@ pub(super) fn send(
         next_hop: None,
         pace: pace(args, packets.mean_len()),
         packets: Some(packets),
+        stream: 0,
         config,
         catch_up: CATCH_UP_DEFAULT,
         duration_ns: 0,
+        start_at: None,
         engine: args.engine.map(Into::into),
         batch: None,
     };

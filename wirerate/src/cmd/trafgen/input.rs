@@ -17,7 +17,7 @@ const NETSNIFF_NG: &str = "/etc/netsniff-ng";
 
 /// Reads the packets.
 pub(super) fn packets(args: &Args, seed: u64, device: DeviceAddresses) -> Result<Vec<FrameSpec>, Failure> {
-    let settings = ParseSettings { seed, device };
+    let settings = ParseSettings { seed, device, ..ParseSettings::default() };
     let (name, text) = match &args.input {
         None if args.packet.is_empty() => {
             return Err(Failure::usage("write frames", "name a configuration with --in, or give a packet")

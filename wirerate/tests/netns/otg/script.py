@@ -3,7 +3,9 @@
 script.py NAME LOCATION TRANSPORT TX RX
 """
 import json
+import statistics
 import struct
+import subprocess
 import sys
 import time
 
@@ -15,9 +17,9 @@ NAME, LOCATION, TRANSPORT, TX, RX = sys.argv[1:]
 SECONDS_MAX = 60
 
 
-def connect():
-    api = snappi.api(location=LOCATION, transport=TRANSPORT, verify=False, version_check=True)
-    if TRANSPORT == "grpc":
+def connect(location=LOCATION, transport=TRANSPORT):
+    api = snappi.api(location=location, transport=transport, verify=False, version_check=True)
+    if transport == "grpc":
         api.request_timeout = SECONDS_MAX
     return api
 
@@ -589,7 +591,222 @@ def hostile():
     return {"statuses": sorted(answers), "counts": counts}
 
 
+def transports():
+    """One configuration by each transport: the same read back, the same counts, the same frames. Where
+    messages are streamed, configuration and capture are longer than a chunk.
+    """
+    seen = []
+    for location, transport, streams in (
+            ("http://" + LOCATION, "http", False), ("https://" + LOCATION, "http", False),
+            (LOCATION, "grpc", False), (LOCATION, "grpc", True)):
+        api = connect(location, transport)
+        if streams:
+            # Its own least is 1 MiB, of which snappi makes YAML for its log.
+            api.enable_grpc_streaming, api._chunk_size = True, 1 << 16
+        cfg = config(api)
+        cfg.captures.add(name="cap", port_names=["rx"])
+        few = flow(cfg, "few", 5, size=128)
+        _, ip, _ = udp(few)
+        ip.src.values = ["198.18.0.%d" % (index + 1) for index in range(4)]
+        # The payload is zeros, however long its pattern is.
+        few.payload.fixed.pattern = "00" * (50000 if streams else 1)
+        udp(flow(cfg, "many", 1000 if streams else 10, size=1518, pps=20000))
+        api.set_config(cfg)
+        is_same = api.get_config().serialize("dict") == cfg.serialize("dict")
+        capture(api, "start")
+        transmit(api, "start")
+        rows = stopped(api)
+        found = frames(api)
+        seen.append({
+            "config": is_same,
+            "counts": {name: row.frames_tx == row.frames_rx for name, row in rows.items()},
+            "few": [rows["few"].frames_rx, rows["few"].bytes_rx],
+            "many": len([frame for frame in found if len(frame) == 1518]) == rows["many"].frames_tx,
+            # Without the mark, which has the numbers of flow and run, and the checksum that covers it.
+            "frames": [(frame[:40] + frame[42:-22]).hex() for frame in found if len(frame) == 128],
+        })
+    return seen
+
+
+def other_version():
+    """A client of another major version refuses this server by itself."""
+    api = connect()
+    api.get_local_version().api_spec_version = "2.0.0"
+    try:
+        api.set_config(config(api))
+    except Exception as error:
+        return "2.0.0" in str(error)
+    return False
+
+
+def append_delete():
+    """A flow is added, started and removed while another one is sent, which goes on."""
+    api = connect()
+    cfg = config(api)
+    udp(flow(cfg, "a", None, pps=2000))
+    api.set_config(cfg)
+    transmit(api, "start")
+    until("frames", lambda: rows(api)["a"].frames_rx > 100)
+
+    def added(name):
+        append, more = api.config_append(), config(api)
+        udp(flow(more, name, 100))
+        append.config_append_list.add().flows.append(more.flows[0])
+        return api.append_config(append)
+
+    def removed(name):
+        delete = api.config_delete()
+        delete.config_delete_list.add().flows = [name]
+        return api.delete_config(delete)
+
+    def refusal(change, name):
+        try:
+            change(name)
+        except Exception as error:
+            return list(api.from_exception(error).errors)
+        return None
+
+    def names():
+        return [flow.name for flow in api.get_config().flows]
+
+    def goes_on(frames):
+        """The first flow is sent, and its counts are not below those of before."""
+        row = until("more frames", lambda: (row := rows(api)["a"]).frames_rx > frames and row)
+        return row.transmit == "started" and row.frames_rx > frames
+
+    before = rows(api)["a"].frames_rx
+    warnings = list(added("b").warnings)
+    waits = rows(api)["b"].transmit
+    seen = [names(), goes_on(before)]
+    transmit(api, "start", ["b"])
+    row = until("the end of b", lambda: (row := rows(api)["b"]).transmit == "stopped" and row)
+    before = rows(api)["a"].frames_rx
+    refused = [refusal(added, "b"), refusal(removed, "nope")]
+    removed("b")
+    seen += [names(), goes_on(before)]
+    transmit(api, "stop")
+    last = rows(api)["a"]
+    return {"warnings": warnings, "waits": waits, "seen": seen, "b": [row.frames_tx, row.frames_rx],
+            "refused": refused, "last": last.frames_tx == last.frames_rx}
+
+
+def layer1():
+    """A share of the line depends on its speed, the longest frame on the MTU."""
+    api = connect()
+
+    def refusal(cfg):
+        try:
+            return list(api.set_config(cfg).warnings)
+        except Exception as error:
+            return list(api.from_exception(error).errors)
+
+    counts = []
+    for speed in ("speed_1_gbps", "speed_10_gbps", "speed_100_gbps"):
+        cfg = config(api)
+        cfg.layer1.add(name="line", port_names=["tx"], speed=speed)
+        # 125 bytes on the line, so 1 Gbit/s has a million of them per second.
+        one = flow(cfg, "f", None, size=105)
+        udp(one)
+        one.rate.percentage = 0.01
+        one.duration.fixed_seconds.seconds = 0.5
+        api.set_config(cfg)
+        transmit(api, "start")
+        row = stopped(api)["f"]
+        counts.append([row.frames_tx, row.frames_rx])
+
+    def jumbo(mtu):
+        cfg = config(api)
+        if mtu:
+            cfg.layer1.add(name="line", port_names=["tx"], mtu=mtu)
+        udp(flow(cfg, "f", 20, size=9000))
+        return cfg
+
+    refused = refusal(jumbo(None))
+    short = config(api)
+    short.layer1.add(name="line", port_names=["tx"], mtu=9200)
+    warned = refusal(short)
+    # Programs of receivers bound the MTU of a veth.
+    api.set_config(api.config())
+    for port in (TX, RX):
+        netns, device = port.split("/")
+        subprocess.run(["ip", "-n", netns, "link", "set", device, "mtu", "9200"], check=True)
+    warnings = refusal(jumbo(9200))
+    transmit(api, "start")
+    row = stopped(api)["f"]
+    return {"counts": counts, "refused": refused, "warned": warned, "warnings": warnings,
+            "jumbo": [row.frames_tx, row.frames_rx, row.bytes_rx]}
+
+
+def bursts():
+    """Frames come in groups, with the gap in bytes, nanoseconds or microseconds between them; a flow
+    with a delay begins later.
+    """
+    api = connect()
+    cfg = config(api)
+    cfg.layer1.add(name="line", port_names=["tx"], speed="speed_1_gbps")
+    cfg.captures.add(name="cap", port_names=["rx"])
+    # 200 ms each.
+    gaps = {"bytes": 25000000, "nanoseconds": 2e8, "microseconds": 2e5}
+    for index, (unit, gap) in enumerate(gaps.items()):
+        one = flow(cfg, unit, None, pps=10000)
+        udp(one)[2].dst_port.value = index
+        burst = one.duration.burst
+        burst.bursts, burst.packets = 3, 5
+        setattr(burst.inter_burst_gap, unit, gap)
+    late = flow(cfg, "late", 3, pps=10000)
+    udp(late)[2].dst_port.value = 3
+    late.duration.fixed_packets.delay.microseconds = 2e5
+    api.set_config(cfg)
+    seen = None
+    # A machine that gives the sender no time spoils a run, not each one.
+    for _ in range(5):
+        seen = burst_times(api, list(gaps))
+        if all(within < 0.02 and 0.18 < between < 0.22 for within, between in seen["medians"].values()):
+            break
+    return seen
+
+
+def burst_times(api, units):
+    """Counts of flows of bursts, and half of their waits within and between bursts."""
+    capture(api, "start")
+    transmit(api, "start")
+    counts = {name: [row.frames_tx, row.frames_rx] for name, row in stopped(api).items()}
+    times = {index: [] for index in range(len(units) + 1)}
+    for time_s, frame in timed_frames(api):
+        times[int.from_bytes(frame[36:38], "big")].append(time_s)
+    medians = {}
+    for index, unit in enumerate(units):
+        waits = [after - before for before, after in zip(times[index], times[index][1:])]
+        between = [waits[place] for place in range(4, len(waits), 5)]
+        within = [wait for place, wait in enumerate(waits) if place % 5 != 4]
+        medians[unit] = [statistics.median(within), statistics.median(between)]
+    first, late = min(times[index][0] for index in range(len(units))), times[len(units)][0]
+    return {"counts": counts, "medians": medians, "delay": late - first}
+
+
+def speed():
+    """A million frames of 64 bytes at half a million per second."""
+    api = connect()
+    cfg = config(api)
+    one = flow(cfg, "f", 1000000, pps=500000)
+    udp(one)
+    one.metrics.timestamps, one.metrics.latency.enable = True, True
+    api.set_config(cfg)
+    transmit(api, "start")
+    row = stopped(api)["f"]
+    times = row.timestamps
+    return {"counts": [row.frames_tx, row.frames_rx, row.loss], "latency_ns": row.latency.average_ns,
+            "seconds": (times.last_timestamp_ns - times.first_timestamp_ns) / 1e9}
+
+
+def rows_of_counts():
+    """The rows of the flows of `counts`, as another client sees them."""
+    return {name: [row.frames_tx, row.frames_rx, row.bytes_tx, row.bytes_rx, row.loss]
+            for name, row in rows(connect()).items()}
+
+
 print(json.dumps({function.__name__: function for function in (
     counts, captured, control, mesh, sizes, update, devices, host, times, link,
     several, asking, convoys, final, leaves, returns, replaced, two_clients, hostile,
-    sends_one, sends_ten)}[NAME]()))
+    sends_one, sends_ten, transports, other_version, append_delete, layer1, bursts, speed,
+    rows_of_counts)}[NAME]()))

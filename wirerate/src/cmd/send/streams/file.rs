@@ -184,7 +184,7 @@ mod tests {
             {"frame": "{ eth() }", "weight": 3}]}"#;
         let [web, other] = &parse(text, &run()).unwrap()[..] else { panic!("two streams") };
         assert_eq!((web.name.as_str(), web.start_ns, web.weight), ("web", 2_000_000, None));
-        assert_eq!((web.args.count, web.args.pps), (Some(Count(5)), Some(Pps(10_000))));
+        assert_eq!((web.args.count, web.args.pps), (Some(Count(5)), Some(Pps(10_000).into())));
         assert!(web.args.udp_checksum && web.args.random.len() == 2);
         assert_eq!(web.burst, Some(Bursts { frames: NonZeroU32::new(4).unwrap(), gap_ns: 1_000_000 }));
         assert_eq!((other.name.as_str(), other.frame.as_deref()), ("2", Some("{ eth() }")));

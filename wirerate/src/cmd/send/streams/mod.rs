@@ -10,21 +10,23 @@ mod order;
 pub use file::{Bursts, StreamEntry, read};
 pub use order::show;
 
-use super::args::Args;
+use super::args::{Args, SignatureName};
 use super::device::TxDevice;
+use super::packet_sizes::PacketSizes;
 use super::packets::Packets;
 use super::rate::{Asked, Rate};
-use super::report::{RunInfo, StreamInfo};
-use super::run::{CATCH_UP_DEFAULT, Job, argv, conclude, cpus, drive, find, print};
+use super::report::{Report, RunInfo, StreamInfo};
+use super::run::{CATCH_UP_DEFAULT, Job, STREAMS, argv, conclude, cpus, drive, find, print};
 use super::watch::View;
 use super::{config, next_hop, own_frames, packet_options};
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
-use crate::units::{BitRate, Pps, time_of_day_ns, utc_time};
+use crate::units::{BitRate, FrameRate, Pps, time_of_day_ns, utc_time};
 use anyhow::anyhow;
-use engine::{EngineKind, Pace, Request};
-use packet::{Config, DeviceFacts, MacAddr, Range, Rng, Walk};
+use engine::{EngineError, EngineKind, Pace, Request};
+use packet::{Config, DeviceFacts, MacAddr, Range, Rng, SignatureLevel, Walk};
 use std::num::NonZeroU64;
+use std::path::Path;
 
 /// One stream, ready to be sent or shown.
 #[derive(Clone, Debug)]
@@ -39,9 +41,14 @@ pub struct Stream {
     pub packets: Option<Packets>,
     /// Seed of its random values.
     pub seed: u64,
+    /// Its number, from 0 on; that of its flow in signatures.
+    pub index: u32,
+    /// A receiver measures it.
+    pub is_measured: bool,
 }
 
-/// Prepares the streams of a run for a device with these `facts`.
+/// Prepares the streams of a run for a device with these `facts`. Streams that are measured carry
+/// `measured`, the number of the run.
 ///
 /// # Errors
 /// Bad usage in one of the streams, which is named.
@@ -50,21 +57,24 @@ pub fn prepare(
     run: &Args,
     facts: &DeviceFacts,
     seed: u64,
+    measured: Option<u16>,
 ) -> Result<Vec<Stream>, Failure> {
     let paces = paces(&entries, Rate::of(run)?)?;
-    let prepare = |(index, (entry, pace)): (usize, (StreamEntry, Rate))| {
+    let prepare = |(index, (mut entry, pace)): (usize, (StreamEntry, Rate))| {
+        let is_own = entry.frame.is_some() || entry.args.has_packet_options();
+        if let Some(run) = measured {
+            sign(&mut entry, is_own, run)?;
+        }
         let seed = match index {
             0 => seed,
             index => Rng::for_worker(seed, index as u64).0,
         };
         let seed = entry.args.seed.unwrap_or(seed);
         let packets = match &entry.frame {
-            Some(_) if entry.args.has_packet_options() => {
-                let act = format!("use --frame with {} in stream {}", entry.args.packet_option(), entry.name);
-                return Err(Failure::usage(act, "the packets have headers of their own"));
-            }
             Some(text) => {
-                Some(Packets::parse(text, &format!("the frame of stream {}", entry.name), facts, seed)?)
+                let name = format!("the frame of stream {}", entry.name);
+                own_frames::check_options(&entry.args, &name)?;
+                Some(Packets::parse(text, &name, (facts, seed), &PacketSizes::of(&entry.args)?)?)
             }
             // The next hop is not known yet.
             None if entry.args.has_packet_options() => {
@@ -72,11 +82,20 @@ pub fn prepare(
             }
             None => None,
         };
-        let config = match &packets {
+        let mut config = match &packets {
             None => config::config(&entry.args)?,
             Some(packets) => packets.config(config::count(&entry.args), config::xmit_mode(run), seed),
         };
-        Ok(Stream { entry, pace, config, packets, seed })
+        // A stream is a flow.
+        config.signature.flow_count = 1;
+        let (index, is_measured) = (index as u32, measured.is_some());
+        let stream = Stream { entry, pace, config, packets: None, seed, index, is_measured };
+        let packets = packets.map(|packets| stream.marked(packets)).transpose()?;
+        let mut stream = Stream { packets, ..stream };
+        if let Some(run) = measured.filter(|_| !is_own) {
+            stream.sign_front(run)?;
+        }
+        Ok(stream)
     };
     entries.into_iter().zip(paces).enumerate().map(prepare).collect()
 }
@@ -98,8 +117,8 @@ fn paces(entries: &[StreamEntry], of_run: Rate) -> Result<Vec<Rate>, Failure> {
             return Err(Failure::usage(act(), "its weight is a part of the rate of the run, which has none")
                 .try_this("--pps 1M, or another rate for all streams"));
         }
-        if entry.burst.is_some() && matches!(own, Rate::BitRate(_) | Rate::Ramp(_)) {
-            return Err(Failure::usage(act(), "bursts have a rate in frames per second")
+        if entry.burst.is_some() && matches!(own, Rate::BitRate(_) | Rate::Ramp(_) | Rate::Fine(_)) {
+            return Err(Failure::usage(act(), "bursts have a rate in whole frames per second")
                 .try_this("\"pps\" instead of \"rate\""));
         }
         paces.push(own);
@@ -117,10 +136,11 @@ fn paces(entries: &[StreamEntry], of_run: Rate) -> Result<Vec<Rate>, Failure> {
         let after = before + weight(entry);
         *pace = match of_run {
             Rate::PacketRate(Pps(whole)) => Rate::PacketRate(Pps(part(whole, before, after))),
+            Rate::Fine(FrameRate(whole)) => Rate::Fine(FrameRate(part(whole, before, after))),
             Rate::BitRate(BitRate(whole)) => Rate::BitRate(BitRate(part(whole, before, after))),
             _ => continue,
         };
-        if matches!(pace, Rate::PacketRate(Pps(0)) | Rate::BitRate(BitRate(0))) {
+        if matches!(pace, Rate::PacketRate(Pps(0)) | Rate::Fine(FrameRate(0)) | Rate::BitRate(BitRate(0))) {
             return Err(Failure::usage(format!("send stream {}", entry.name), "its part of the rate is 0"));
         }
         before = after;
@@ -128,14 +148,64 @@ fn paces(entries: &[StreamEntry], of_run: Rate) -> Result<Vec<Rate>, Failure> {
     Ok(paces)
 }
 
+/// Lets a stream that is measured carry a mark, if its frames are not pktgen's.
+fn sign(entry: &mut StreamEntry, is_own: bool, run: u16) -> Result<(), Failure> {
+    let act = || format!("measure stream {}", entry.name);
+    if entry.args.signature == Some(SignatureName::None) {
+        return Err(Failure::usage(act(), "frames without a signature cannot be measured"));
+    }
+    if entry.args.clone_skb.is_some_and(|copies| copies > 1) {
+        return Err(Failure::usage(act(), "its frames are repeated, and copies are duplicates"));
+    }
+    if entry.args.flows.is_some() {
+        return Err(Failure::usage(act(), "each stream is one flow, and it has flows of its own"));
+    }
+    if is_own {
+        (entry.args.signature, entry.args.run) = (Some(SignatureName::Mark), Some(run));
+    }
+    Ok(())
+}
+
 impl Stream {
+    /// Its packets with the marks that its options ask for.
+    ///
+    /// # Errors
+    /// Bad usage for a packet that has no space for its mark.
+    pub fn marked(&self, mut packets: Packets) -> Result<Packets, Failure> {
+        let number = u16::try_from(self.index).map_err(|_| {
+            Failure::usage(format!("send stream {}", self.entry.name), "marks name one of 65,536 streams")
+        })?;
+        own_frames::mark(&mut packets, &self.entry.args, 1, Some((number, &self.entry.name)))?;
+        Ok(packets)
+    }
+
+    /// Gives frames of pktgen's the longest signature that they have space for. It names the
+    /// stream.
+    fn sign_front(&mut self, run: u16) -> Result<(), Failure> {
+        config::sign(&mut self.config, SignatureLevel::Full);
+        self.config.signature.run = run;
+        let act = || format!("measure stream {}", self.entry.name);
+        match self.config.signature.level {
+            SignatureLevel::Full => Ok(()),
+            SignatureLevel::Short if self.index < STREAMS => Ok(()),
+            SignatureLevel::Short => {
+                let why = format!("frames as short as these name one of {STREAMS} streams");
+                Err(Failure::usage(act(), why).try_this("\"size\": 74, or 94 for IPv6"))
+            }
+            SignatureLevel::Pktgen | SignatureLevel::None => {
+                let why = "frames as short as these do not name their stream";
+                Err(Failure::usage(act(), why).try_this("\"size\": 60, or 80 for IPv6"))
+            }
+        }
+    }
+
     /// The pace of its frames.
     fn engine_pace(&self, paced: Pace) -> Pace {
         let Some(Bursts { frames, gap_ns }) = self.entry.burst else { return paced };
         let rate_pps = match self.pace {
             Rate::PacketRate(rate) => NonZeroU64::new(rate.0),
             Rate::Interval(delay) => NonZeroU64::new(1_000_000_000 / delay.0.max(1)),
-            Rate::LineRate | Rate::BitRate(_) | Rate::Ramp(_) => None,
+            Rate::LineRate | Rate::BitRate(_) | Rate::Fine(_) | Rate::Ramp(_) => None,
         };
         match rate_pps {
             Some(rate_pps) => Pace::Bursts { frames, rate_pps, gap_ns },
@@ -157,6 +227,12 @@ impl Stream {
         StreamInfo { name: self.entry.name.clone(), asked: self.asked() }
     }
 
+    /// What the report says about its marks.
+    fn note(&self) -> Option<String> {
+        let note = self.packets.as_ref()?.notes().pop()?;
+        Some(format!("stream {}: {note}", self.entry.name))
+    }
+
     /// Its run on a thread of `cpu`.
     fn request(&self, run: &Args, device: &TxDevice, cpu: u32) -> Result<(u32, Request), Failure> {
         let mut config = self.config.clone();
@@ -166,7 +242,8 @@ impl Stream {
             next_hop::fill_in(device, &mut config, &config::destinations(&self.entry.args), true)?;
         } else if self.entry.frame.is_none() {
             let (dst_mac, _) = own_frames::next_hop(&self.entry.args, device)?;
-            packets = Some(packet_options::packets(&self.entry.args, dst_mac, &device.facts, self.seed)?);
+            let resolved = packet_options::packets(&self.entry.args, dst_mac, &device.facts, self.seed)?;
+            packets = Some(self.marked(resolved)?);
         }
         let duration_ns = self.entry.args.duration.map_or(0, |duration| duration.0);
         // The run ends for all streams at once.
@@ -178,9 +255,12 @@ impl Stream {
             next_hop: None,
             config,
             packets,
+            stream: self.index,
             pace: self.pace,
             catch_up: run.catch_up.unwrap_or(CATCH_UP_DEFAULT),
             duration_ns: if run.duration.is_some() { duration_ns.min(left_ns) } else { duration_ns },
+            // That of the run, for all streams.
+            start_at: None,
             cpus: vec![cpu],
             engine: run.engine.map(Into::into),
             batch: run.batch,
@@ -190,6 +270,10 @@ impl Stream {
         })?;
         request.limits.start_delay_ns = self.entry.start_ns;
         request.limits.pace = self.engine_pace(request.limits.pace);
+        if self.is_measured {
+            // Missing numbers count from 0 on, as in longer signatures and marks.
+            request.cursor.seq_num = 0;
+        }
         // Streams keep their offsets to each other.
         request.limits.starts_with_first_frame = false;
         Ok((cpu, request))
@@ -229,28 +313,63 @@ fn part_queues(requests: &mut [(u32, Request)], device: &TxDevice) -> Result<(),
     Ok(())
 }
 
+/// Streams for a device that was found.
+#[derive(Debug)]
+pub struct StreamSet {
+    device: TxDevice,
+    streams: Vec<Stream>,
+    requests: Vec<(u32, Request)>,
+    seed: u64,
+}
+
+impl StreamSet {
+    /// Finds the device and the next hops. Streams that are measured carry `measured`, the number
+    /// of the run.
+    ///
+    /// # Errors
+    /// Bad usage in one of the streams; refused by the host or the device.
+    pub fn prepare(args: &Args, path: &Path, measured: Option<u16>) -> Result<Self, Failure> {
+        let entries = read(path, args)?;
+        let device = find(args, config::xmit_mode(args))?;
+        let seed = args.seed.unwrap_or_else(super::fresh_seed);
+        let streams = prepare(entries, args, &device.facts, seed, measured)?;
+        let requests = requests(&streams, args, &device, &cpus(args, &device)?)?;
+        Ok(Self { device, streams, requests, seed })
+    }
+
+    /// The flows of all streams: each is one, with the number of the stream.
+    pub fn flow_count(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Sends them. An error is returned beside the report of what was sent before it.
+    ///
+    /// # Errors
+    /// Refused by the host or the device before the first frame.
+    pub fn transmit(self, args: &Args, stop: &Stop) -> Result<(Report, Option<EngineError>), Failure> {
+        let info = RunInfo {
+            device: self.device.link.name.clone(),
+            netns: args.netns.clone(),
+            next_hop: None,
+            start_time: utc_time(args.start_at.map_or_else(time_of_day_ns, |start_at| start_at.unix_ns)),
+            start_at: args.start_at,
+            argv: argv(),
+            interval_ps: 0,
+            asked: None,
+            seed: self.seed,
+            notes: self.streams.iter().filter_map(Stream::note).collect(),
+            streams: self.streams.iter().map(Stream::info).collect(),
+        };
+        drive(&self.device, self.requests, info, count(&self.streams), stop, View::of(args))
+    }
+}
+
 /// Sends several streams and prints the report.
 ///
 /// # Errors
 /// Refused by the host or the device before the first frame.
-pub fn send(args: &Args, entries: Vec<StreamEntry>, stop: &Stop) -> Result<Outcome, Failure> {
-    let device = find(args, config::xmit_mode(args))?;
-    let seed = args.seed.unwrap_or_else(super::fresh_seed);
-    let streams = prepare(entries, args, &device.facts, seed)?;
-    let requests = requests(&streams, args, &device, &cpus(args, &device)?)?;
-    let info = RunInfo {
-        device: device.link.name.clone(),
-        netns: args.netns.clone(),
-        next_hop: None,
-        start_time: utc_time(time_of_day_ns()),
-        argv: argv(),
-        interval_ps: 0,
-        asked: None,
-        seed,
-        notes: Vec::new(),
-        streams: streams.iter().map(Stream::info).collect(),
-    };
-    let (report, error) = drive(&device, requests, info, count(&streams), stop, View::of(args))?;
+pub fn send(args: &Args, path: &Path, stop: &Stop) -> Result<Outcome, Failure> {
+    let (report, error) = StreamSet::prepare(args, path, None)?.transmit(args, stop)?;
     conclude(&args.device, args.netns.as_deref(), &report, error, |report| print(args, report))
 }
 
@@ -274,7 +393,12 @@ mod tests {
     fn streams(text: &str, words: &[&str]) -> Result<Vec<Stream>, Failure> {
         let run = RunWords::parse_from([&["wirerate", "veth0"], words].concat()).args;
         let entries = file::parse(text, &run).expect("a good list");
-        prepare(entries, &run, &DeviceFacts::default(), 7)
+        prepare(entries, &run, &DeviceFacts::default(), 7, None)
+    }
+
+    fn measured(text: &str) -> Result<Vec<Stream>, Failure> {
+        let run = RunWords::parse_from(["wirerate", "veth0"]).args;
+        prepare(file::parse(text, &run).expect("a good list"), &run, &DeviceFacts::default(), 7, Some(5))
     }
 
     fn entries(members: &[&str]) -> String {
@@ -298,6 +422,42 @@ mod tests {
         let streams = streams(&entries(&[r#", "count": 3"#, r#", "seed": 9"#]), &[]).unwrap();
         assert_eq!((streams[0].config.count, streams[1].config.count, count(&streams)), (3, 1000, 1003));
         assert_eq!((streams[0].seed, streams[1].seed), (7, 9));
+    }
+
+    #[test]
+    fn packets_of_a_stream_have_lengths_and_no_other_options() {
+        let packets = r#"[{"frame": "{ eth(), ipv4(), udp() }", "size": "60-62", "random": ["size"]}]"#;
+        let streams = streams(packets, &[]).unwrap();
+        assert_eq!(streams[0].packets.as_ref().map(Packets::mean_len), Some(61));
+        let text = r#"[{"frame": "{ eth() }", "dst": "198.18.0.2"}]"#;
+        let refusal = self::streams(text, &[]).unwrap_err().to_string();
+        assert!(refusal.starts_with("wirerate: cannot use --dst with the frame of stream 1"), "{refusal}");
+    }
+
+    #[test]
+    fn each_measured_stream_is_a_flow_of_the_run() {
+        let text = r#"[{"dst": "198.18.0.2", "size": 74, "udp-dst": "1-9"}, {"dst": "198.18.0.2"},
+                       {"tcp": true, "dst": "198.18.0.2", "size": 72}]"#;
+        let [full, short, own] = &measured(text).expect("three streams")[..] else { panic!("three streams") };
+        let signature = full.config.signature;
+        assert_eq!((signature.level, signature.flow_count, signature.run), (SignatureLevel::Full, 1, 5));
+        assert_eq!((short.config.signature.level, short.index), (SignatureLevel::Short, 1));
+        let plan = own.packets.as_ref().and_then(|packets| packets.of_thread(0)).expect("packets");
+        let template = &plan.packets()[0].template;
+        assert_eq!(template[54..62], [0x57, 0x52, 0x4f, 0x54, 0, 2, 0, 5]);
+        for (members, why) in [
+            (
+                r#""tcp": true"#,
+                "cannot mark packet 1 of stream 1: a mark takes 18 bytes behind the headers, and there are 0",
+            ),
+            (r#""size": 58"#, "do not name their stream\n  try: \"size\": 60"),
+            (r#""signature": "none""#, "frames without a signature"),
+            (r#""clone-skb": 2"#, "copies are duplicates"),
+        ] {
+            let text = format!(r#"[{{"dst": "198.18.0.2", {members}}}]"#);
+            let refusal = measured(&text).expect_err("cannot be measured").to_string();
+            assert!(refusal.contains(why), "{members}: {refusal}");
+        }
     }
 
     #[test]

@@ -117,7 +117,7 @@ fn prepare<'a>(
         Some(_) if stream.entry.frame.is_none() => {
             config.dst_mac = stream.entry.args.dst_mac.map_or(config.dst_mac, |given| given.first);
             show(&mut config)?;
-            Some(packet_options::packets(&stream.entry.args, config.dst_mac, facts, seed)?)
+            Some(stream.marked(packet_options::packets(&stream.entry.args, config.dst_mac, facts, seed)?)?)
         }
         packets => packets.clone(),
     };

@@ -1,0 +1,172 @@
+//! The receiver on a packet socket, where XDP cannot be had: one ring, one thread, and the rules of
+//! `measure::Meter`, which are those of the XDP program.
+//!
+//! One ring keeps the order of arrival. The host receives every frame as well. Times are those of
+//! the kernel's receive path, behind the driver.
+
+use crate::CaptureError;
+use crate::backend::tpacket::{PacketOptions, TpacketBackend};
+use crate::backend::{Backend, SourceFacts};
+use crate::reader::DynRingConsumer;
+use crate::record::ring::{RingRecord, VlanTag};
+use host::{ClockOffset, Link};
+use measure::{Arrival, Meter, MeterOptions};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// The kernel fills a block for up to 10 ms, and a look costs a wake-up.
+const LOOK_INTERVAL: Duration = Duration::from_millis(2);
+/// Bytes of frames in a look; the ring has more only after a pause of this thread.
+const LOOK_BYTES: usize = 1 << 20;
+/// Bytes of the MAC addresses: a tag that the kernel took off stands behind them.
+const TAG_AT: usize = 12;
+
+/// The counts, shared with the thread that makes them.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedMeter(Arc<Mutex<Meter>>);
+
+impl SharedMeter {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Meter> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// See the top of the file. Dropping it ends its thread.
+pub(crate) struct SocketReceiver {
+    backend: TpacketBackend,
+    meter: SharedMeter,
+    ends: Arc<AtomicBool>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for SocketReceiver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SocketReceiver").field("meter", &self.meter).finish_non_exhaustive()
+    }
+}
+
+impl SocketReceiver {
+    /// Starts to count the frames of a device of the calling thread's namespace. `why` says why it
+    /// is not XDP.
+    ///
+    /// # Errors
+    /// [`CaptureError::PacketSocket`].
+    pub(crate) fn start(
+        link: &Link,
+        options: MeterOptions,
+        clock: ClockOffset,
+        why: Option<String>,
+    ) -> Result<Self, CaptureError> {
+        let mut backend = TpacketBackend::open(link, PacketOptions::of_one_ring(link), why)?;
+        let ring = backend.attach()?.pop().expect("there is one ring").source;
+        let (meter, ends) = (SharedMeter(Arc::new(Mutex::new(Meter::new(options)))), Arc::default());
+        let reader = Reader { meter: meter.clone(), ends: Arc::clone(&ends), offset_ns: clock.offset_ns };
+        let thread = thread::Builder::new().name("receive-socket".to_owned());
+        let reader = thread.spawn(move || reader.run(ring)).map_err(|source| {
+            let ifname = link.name.clone();
+            CaptureError::PacketSocket { ifname, act: "start the reader of", source }
+        })?;
+        Ok(Self { backend, meter, ends, reader: Some(reader) })
+    }
+
+    /// How frames are taken.
+    pub(crate) fn facts(&self) -> SourceFacts {
+        self.backend.facts()
+    }
+
+    /// The counts.
+    pub(crate) fn meter(&self) -> &SharedMeter {
+        &self.meter
+    }
+
+    /// Frames that found the ring full.
+    pub(crate) fn lost(&self) -> u64 {
+        self.backend.counts().iter().map(|ring| ring.lost_ring).sum()
+    }
+
+    /// True when the device was deleted, or left its namespace.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.backend.is_gone()
+    }
+
+    /// Takes no more frames, and counts those in the ring.
+    pub(crate) fn end(&mut self) {
+        self.backend.detach();
+        self.ends.store(true, Ordering::Release);
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }
+    }
+}
+
+impl Drop for SocketReceiver {
+    fn drop(&mut self) {
+        if self.reader.is_some() && !thread::panicking() {
+            self.end();
+        }
+    }
+}
+
+/// The thread that empties the ring.
+struct Reader {
+    meter: SharedMeter,
+    ends: Arc<AtomicBool>,
+    /// Wall clock minus monotonic clock.
+    offset_ns: i64,
+}
+
+impl Reader {
+    fn run(self, mut ring: Box<dyn DynRingConsumer>) {
+        loop {
+            let ends = self.ends.load(Ordering::Acquire);
+            let mut taken = 0;
+            {
+                let mut meter = self.meter.lock();
+                ring.take(LOOK_BYTES, &mut |record| {
+                    taken += 1;
+                    self.count(&mut meter, &record);
+                });
+            }
+            match taken {
+                0 if ends => return,
+                0 => thread::sleep(LOOK_INTERVAL),
+                _ => {}
+            }
+        }
+    }
+
+    fn count(&self, meter: &mut Meter, record: &RingRecord<'_>) {
+        let arrival = Arrival {
+            time_ns: record.time_ns.wrapping_add_signed(self.offset_ns.wrapping_neg()),
+            wall_offset_ns: self.offset_ns.cast_unsigned(),
+            cpu: 0,
+        };
+        match record.vlan {
+            None => meter.receive(record.data, arrival),
+            Some(tag) => meter.receive(&with_tag(record.data, tag), arrival),
+        };
+    }
+}
+
+/// The frame as it was on the wire.
+fn with_tag(data: &[u8], tag: VlanTag) -> Vec<u8> {
+    let (addresses, rest) = data.split_at(TAG_AT.min(data.len()));
+    [addresses, &tag.tpid.to_be_bytes(), &tag.tci.to_be_bytes(), rest].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_stands_behind_the_addresses_again() {
+        let data: Vec<u8> = (0..20).collect();
+        let frame = with_tag(&data, VlanTag { tpid: 0x8100, tci: 0x0005 });
+        assert_eq!(frame[10..18], [10, 11, 0x81, 0, 0, 5, 12, 13]);
+        assert_eq!(frame.len(), 24);
+        assert_eq!(with_tag(&data[..3], VlanTag { tpid: 0x8100, tci: 5 }).len(), 7);
+    }
+}

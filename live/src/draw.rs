@@ -1,0 +1,319 @@
+//! Draws a screen: a head, graphs, a table or a histogram, messages, and the keys.
+
+use crate::figures::LiveFigures;
+use crate::help::{KEY_LINE, KEYS};
+use crate::history::{GraphPoint, History};
+use crate::octaves::Octaves;
+use crate::screen::{InputPrompt, Screen};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Borders, Clear, Paragraph, RenderDirection, Sparkline};
+use report::human::{human_bps, human_count, human_duration, human_pps};
+use std::time::Duration;
+
+/// Below this size nothing useful fits.
+const SIZE_MIN: (u16, u16) = (40, 10);
+/// From this width on two graphs stand side by side.
+const WIDE: u16 = 120;
+/// Rows of a graph at most, with its title.
+const GRAPH_ROWS_MAX: u16 = 9;
+/// Columns of the bars of a histogram at most.
+const BAR_COLUMNS: usize = 40;
+
+/// A graph: its title and its points, the newest first.
+struct Graph {
+    title: String,
+    points: Vec<Option<u64>>,
+    /// Always this high, where the height has a meaning.
+    max: Option<u64>,
+    colour: Color,
+}
+
+fn draw(screen: &Screen, frame: &mut Frame<'_>) {
+    let area = frame.area();
+    if area.width < SIZE_MIN.0 || area.height < SIZE_MIN.1 {
+        frame.render_widget(Paragraph::new("the terminal is too small: 80x24 is enough"), area);
+        return;
+    }
+    let shown = screen.shown();
+    let graphs = graphs(&shown.history);
+    let columns = if area.width >= WIDE { 2 } else { 1 };
+    let graph_lines = graphs.len().div_ceil(columns) as u16;
+    let message_rows = (area.height / 12).clamp(1, 5);
+    let graph_rows = ((area.height - 2 - message_rows) * 3 / 5 / graph_lines.max(1)).clamp(2, GRAPH_ROWS_MAX);
+    let rows = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(graph_rows * graph_lines),
+        Constraint::Fill(1),
+        Constraint::Length(message_rows),
+        Constraint::Length(1),
+    ]);
+    let [head, graph_area, tables, messages, keys] = rows.areas(area);
+    frame.render_widget(head_line(screen), head);
+    for (index, graph) in graphs.iter().enumerate() {
+        let width = graph_area.width / columns as u16;
+        let (row, column) = ((index / columns) as u16, (index % columns) as u16);
+        // One column apart.
+        let gap = u16::from(column == 0 && columns > 1);
+        let corner = (graph_area.x + column * width, graph_area.y + row * graph_rows);
+        let place = Rect::new(corner.0, corner.1, width - gap, graph_rows);
+        draw_graph(screen, graph, place, frame);
+    }
+    if screen.has_histogram {
+        draw_histogram(screen, tables, frame)
+    } else {
+        draw_table(screen, tables, frame)
+    }
+    draw_messages(screen, messages, frame);
+    frame.render_widget(last_line(screen), keys);
+    if screen.has_help {
+        draw_help(screen, area, frame);
+    }
+}
+
+impl Screen {
+    /// Draws the screen.
+    pub fn draw(&self, frame: &mut Frame<'_>) {
+        draw(self, frame);
+    }
+
+    /// The numbers of the screen as one line, for an output that is not a terminal: the titles of
+    /// all graphs.
+    pub fn line(&self) -> String {
+        let titles = graphs(&self.history).into_iter().map(|graph| graph.title);
+        let time = clock(self.elapsed);
+        format!("{time} {}: {}", self.state, titles.collect::<Vec<_>>().join("; "))
+    }
+
+    /// `colour`, unless the screen has none.
+    fn painted(&self, colour: Color) -> Style {
+        if self.has_colours { Style::new().fg(colour) } else { Style::new() }
+    }
+
+    fn state_colour(&self) -> Color {
+        match self.shown().state.as_str() {
+            "running" => Color::Green,
+            "paused" => Color::Yellow,
+            _ => Color::Cyan,
+        }
+    }
+
+    fn place(&self) -> String {
+        match (self.head.device.as_str(), self.head.netns.as_str()) {
+            ("", _) => String::new(),
+            (device, "") => format!("  {device}"),
+            (device, netns) => format!("  {device} in {netns}"),
+        }
+    }
+}
+
+/// The place comes last, because the name of a namespace may be long.
+fn head_line(screen: &Screen) -> Line<'_> {
+    let shown = screen.shown();
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    let target = shown.history.now().target_pps.map(|pps| format!("  {} requested", human_pps(pps)));
+    let frozen = if screen.is_frozen() { "  (screen frozen, space goes on)" } else { "" };
+    Line::from(vec![
+        Span::styled(screen.head.command.clone(), bold),
+        Span::raw("  "),
+        Span::styled(shown.state.clone(), screen.painted(screen.state_colour()).add_modifier(Modifier::BOLD)),
+        Span::raw(format!("  {}", clock(shown.elapsed))),
+        Span::raw(target.unwrap_or_default()),
+        Span::styled(frozen, screen.painted(Color::Yellow)),
+        Span::raw(screen.place()),
+    ])
+}
+
+/// `00:01:23`.
+fn clock(elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs();
+    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+/// The graphs of what is counted.
+fn graphs(history: &History) -> Vec<Graph> {
+    let points = |of: fn(&GraphPoint) -> Option<u64>| history.points().map(of).collect::<Vec<_>>();
+    let now = history.now();
+    let mut graphs = Vec::new();
+    if now.sent.is_some() {
+        let title = counted(history, "sent", |figures| figures.sent, |figures| figures.sent_bits);
+        graphs.push(Graph { title, points: points(|point| point.sent_pps), max: None, colour: Color::Green });
+    }
+    if now.received.is_some() {
+        let title = counted(history, "received", |figures| figures.received, |figures| figures.received_bits);
+        graphs.push(Graph {
+            title,
+            points: points(|point| point.received_pps),
+            max: None,
+            colour: Color::Cyan,
+        });
+    }
+    graphs.push(Graph {
+        title: lost(history),
+        points: points(|point| point.lost_pps),
+        max: None,
+        colour: Color::Red,
+    });
+    if now.latency.is_some() {
+        let title = times(history, "latency", |figures| figures.latency.as_ref());
+        let points = points(|point| point.latency_p99_ns.map(drawn));
+        graphs.push(Graph { title, points, max: None, colour: Color::Yellow });
+    } else if now.gap_error.is_some() {
+        let title = times(history, "gap error", |figures| figures.gap_error.as_ref());
+        let points = points(|point| point.gap_error_p99_ns.map(drawn));
+        graphs.push(Graph { title, points, max: None, colour: Color::Yellow });
+    }
+    if let Some(milli) = now.ring_milli {
+        let title = format!("ring {:.1} % used", milli as f64 / 10.0);
+        let points = points(|point| point.ring_milli);
+        graphs.push(Graph { title, points, max: Some(1000), colour: Color::Yellow });
+    }
+    graphs
+}
+
+/// Times differ by powers of two, so each octave is one step of the graph.
+fn drawn(bound_ns: u64) -> u64 {
+    u64::from(u64::BITS - bound_ns.leading_zeros())
+}
+
+/// `sent 12,000  1.000 Mpps  672.0 Mbit/s  highest 1.100 Mpps`.
+fn counted(
+    history: &History,
+    name: &str,
+    count: fn(&LiveFigures) -> Option<u64>,
+    bits: fn(&LiveFigures) -> Option<u64>,
+) -> String {
+    let mut title = format!("{name} {}", human_count(history.count(count).unwrap_or(0)));
+    if let Some(pps) = history.rate(count) {
+        title += &format!("  {}", human_pps(pps));
+    }
+    if let Some(bps) = history.rate(bits) {
+        title += &format!("  {}", human_bps(bps));
+    }
+    title
+}
+
+/// `lost 3  1.000 pps  ring_full 2, refused 1`.
+fn lost(history: &History) -> String {
+    let lost = history.lost();
+    let total: u64 = lost.iter().map(|(_, count)| count).sum();
+    if total == 0 {
+        return "lost 0".to_owned();
+    }
+    let reasons: Vec<_> =
+        lost.iter().map(|(reason, count)| format!("{reason} {}", human_count(*count))).collect();
+    let rate = history.rate(|figures| Some(figures.lost_total())).unwrap_or(0.0);
+    format!("lost {}  {}  {}", human_count(total), human_pps(rate), reasons.join(", "))
+}
+
+/// `latency p50 <= 16.38 µs  p99 <= 65.54 µs  p99.9 <= 65.54 µs`.
+fn times(history: &History, name: &str, which: fn(&LiveFigures) -> Option<&Octaves>) -> String {
+    let octaves = history.octaves(which).unwrap_or_default();
+    let at =
+        |(name, share): (&str, f64)| octaves.quantile_ns(share).map(|ns| format!("  {name} {}", bound(ns)));
+    let shares = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
+    name.to_owned() + &shares.into_iter().filter_map(at).collect::<String>()
+}
+
+/// A bound of a histogram.
+fn bound(ns: u64) -> String {
+    if ns == u64::MAX { "above all bounds".to_owned() } else { format!("<= {}", human_duration(ns)) }
+}
+
+fn titled(screen: &Screen, title: String, colour: Color) -> Block<'_> {
+    let style = screen.painted(colour).add_modifier(Modifier::BOLD);
+    Block::new().borders(Borders::TOP).title(Line::styled(format!(" {title} "), style))
+}
+
+fn draw_graph(screen: &Screen, graph: &Graph, area: Rect, frame: &mut Frame<'_>) {
+    let sparkline = Sparkline::default()
+        .block(titled(screen, graph.title.clone(), graph.colour))
+        .direction(RenderDirection::RightToLeft)
+        .style(screen.painted(graph.colour))
+        .absent_value_symbol(" ")
+        .data(graph.points.iter().copied().take(usize::from(area.width)));
+    let sparkline = match graph.max {
+        Some(max) => sparkline.max(max),
+        None => sparkline,
+    };
+    frame.render_widget(sparkline, area);
+}
+
+fn draw_table(screen: &Screen, area: Rect, frame: &mut Frame<'_>) {
+    let history = &screen.shown().history;
+    let table_count = history.now().tables.len();
+    let index = screen.table.index.min(table_count.saturating_sub(1));
+    let Some((table, rates)) = history.table(index) else {
+        let block = titled(screen, "no frames yet".to_owned(), Color::Reset);
+        frame.render_widget(block, area);
+        return;
+    };
+    let block = titled(screen, screen.table.title(&table, table_count), Color::Reset);
+    let lines = screen.table.lines(&table, &rates, usize::from(area.height.saturating_sub(1)));
+    let dim = Style::new().add_modifier(Modifier::DIM);
+    let style = |index: usize| if index == 0 { dim } else { Style::new() };
+    let lines = lines.into_iter().enumerate().map(|(index, line)| Line::styled(line, style(index)));
+    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(block), area);
+}
+
+/// The histogram of the latency, else of the gap error.
+fn draw_histogram(screen: &Screen, area: Rect, frame: &mut Frame<'_>) {
+    let history = &screen.shown().history;
+    let latency = history.octaves(|figures| figures.latency.as_ref()).map(|octaves| ("latency", octaves));
+    let gap_error =
+        || history.octaves(|figures| figures.gap_error.as_ref()).map(|octaves| ("gap error", octaves));
+    let Some((name, octaves)) = latency.or_else(gap_error) else {
+        let title = "no histogram: it needs a constant rate, or a receiver of frames with time stamps";
+        frame.render_widget(titled(screen, title.to_owned(), Color::Reset), area);
+        return;
+    };
+    let block = titled(screen, format!("{name} of {} frames", human_count(octaves.total())), Color::Yellow);
+    let mut used = octaves.used();
+    // The highest are the ones to worry about.
+    used.drain(..used.len().saturating_sub(usize::from(area.height.saturating_sub(1))));
+    let most = used.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
+    let line = |(ns, count): &(u64, u64)| {
+        let bar = "█".repeat((u128::from(*count) * BAR_COLUMNS as u128).div_ceil(u128::from(most)) as usize);
+        let share = *count as f64 * 100.0 / octaves.total().max(1) as f64;
+        Line::from(format!("{:>16} {:>15} {share:>6.2} % {bar}", bound(*ns), human_count(*count)))
+    };
+    let lines: Vec<Line<'_>> = used.iter().map(line).collect();
+    frame.render_widget(Paragraph::new(lines).block(block), area);
+}
+
+fn draw_messages(screen: &Screen, area: Rect, frame: &mut Frame<'_>) {
+    let skipped = screen.messages.len().saturating_sub(usize::from(area.height));
+    let lines: Vec<Line<'_>> =
+        screen.messages.iter().skip(skipped).map(|line| Line::raw(line.as_str())).collect();
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+/// The keys, or the text that is being typed.
+fn last_line(screen: &Screen) -> Line<'_> {
+    let reversed = Style::new().add_modifier(Modifier::REVERSED);
+    match &screen.typed {
+        None => Line::styled(KEY_LINE, reversed),
+        Some((InputPrompt::Rate, text)) => Line::styled(
+            format!("rate, such as 1.5M or 2Gbit (enter sets it, esc does not): {text}_"),
+            reversed,
+        ),
+        Some((InputPrompt::Filter, text)) => {
+            Line::styled(format!("show rows with (enter sets it, esc does not): {text}_"), reversed)
+        }
+    }
+}
+
+fn draw_help(screen: &Screen, area: Rect, frame: &mut Frame<'_>) {
+    let (width, height) = (area.width.min(78), area.height.min(KEYS.len() as u16 + 2));
+    let place = Rect::new((area.width - width) / 2, (area.height - height) / 2, width, height);
+    let bold = screen.painted(Color::Cyan).add_modifier(Modifier::BOLD);
+    let line = |(key, meaning): &(&'static str, &'static str)| {
+        Line::from(vec![Span::styled(format!("{key:>8}  "), bold), Span::raw(*meaning)])
+    };
+    let lines: Vec<Line<'_>> = KEYS.iter().map(line).collect();
+    let block = Block::new().borders(Borders::ALL).title(" Keys (any key ends the help) ");
+    frame.render_widget(Clear, place);
+    frame.render_widget(Paragraph::new(lines).block(block), place);
+}

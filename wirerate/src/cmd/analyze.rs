@@ -1,0 +1,143 @@
+//! `wirerate analyze FILE...`: loss, duplicates, order and latency of the frames in capture files.
+
+use crate::cmd::receive::{CaptureFigures, LINES_MAX, MeterArgs, Receipt, ResultArgs, RunBegin};
+use crate::cmd::replay::playlist::{Played, Playlist};
+use crate::outcome::{Failure, Outcome};
+use crate::stop::Stop;
+use crate::units::{Count, quantity_of};
+use capture::ReceiveResult;
+use host::ClockOffset;
+use measure::{Arrival, Meter, OrderFigures};
+use replay::{InterfaceChoice, Record};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Arguments of `wirerate analyze`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Capture files, one after another; - for standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// Merge the files by the times of their packets
+    #[arg(long)]
+    pub merge: bool,
+    /// Only packets of these interfaces of a pcapng file, by number or name
+    #[arg(long, value_name = "IF,...", value_delimiter = ',')]
+    pub interface: Vec<InterfaceChoice>,
+    /// Frames that were sent; the report then has the loss
+    #[arg(long, value_name = "N")]
+    pub sent: Option<Count>,
+    /// This host sent the frames since its last boot: measure the latency of marks, whose times
+    /// count from there
+    #[arg(long)]
+    pub sent_here: bool,
+    /// See [`MeterArgs`]
+    #[command(flatten)]
+    pub meter: MeterArgs,
+    /// See [`ResultArgs`]
+    #[command(flatten)]
+    pub results: ResultArgs,
+}
+
+/// Reads the files and prints the report.
+///
+/// # Errors
+/// A file that cannot be read, or files that cannot be written.
+pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
+    let mut playlist = Playlist::open(args.files.clone(), "analyze", args.merge, 1)?;
+    let mut analysis = Analysis::new(args);
+    while !stop.is_set() {
+        match playlist.advance()? {
+            Played::Packet => analysis.receive(&playlist.record()),
+            Played::Damaged => {}
+            Played::NextLoop | Played::End => break,
+        }
+    }
+    playlist.troubles().iter().for_each(|why| eprintln!("wirerate: {why}"));
+    let is_whole = !playlist.is_damaged();
+    let outcome = analysis.conclude(args)?;
+    Ok(if is_whole { outcome } else { Outcome::No })
+}
+
+/// Everything measured so far.
+struct Analysis<'a> {
+    interfaces: &'a [InterfaceChoice],
+    meter: Meter,
+    clock: Option<ClockOffset>,
+    packets: u64,
+    cut: u64,
+    first_ns: Option<u64>,
+    last_ns: u64,
+}
+
+impl<'a> Analysis<'a> {
+    fn new(args: &'a Args) -> Self {
+        let meter = Meter::new(args.meter.options(LINES_MAX)).with_arrivals();
+        Self {
+            interfaces: &args.interface,
+            meter: if args.sent_here { meter } else { meter.without_boot_clock() },
+            clock: args.sent_here.then(ClockOffset::measure),
+            packets: 0,
+            cut: 0,
+            first_ns: None,
+            last_ns: 0,
+        }
+    }
+
+    fn receive(&mut self, record: &Record<'_>) {
+        if !self.interfaces.is_empty() && !self.interfaces.iter().any(|choice| choice.is_of(record)) {
+            return;
+        }
+        self.packets += 1;
+        self.first_ns.get_or_insert(record.time_ns);
+        self.last_ns = self.last_ns.max(record.time_ns);
+        let wall_offset_ns = self.clock.map_or(0, |clock| clock.offset_ns.cast_unsigned());
+        let time_ns = record.time_ns.wrapping_sub(wall_offset_ns);
+        let arrival = Arrival { time_ns, wall_offset_ns, cpu: 0 };
+        if !record.is_cut() {
+            self.meter.receive(record.data, arrival);
+        } else if !self.meter.receive_start(record.data, record.frame_len as usize, arrival) {
+            self.cut += 1;
+        }
+    }
+
+    fn conclude(self, args: &Args) -> Result<Outcome, Failure> {
+        let meter = &self.meter;
+        if self.clock.is_none() && meter.totals().with_flow > 0 && meter.totals().stamped == 0 {
+            eprintln!(
+                "wirerate: no latency: the times in marks count from the boot of the sender \
+                 (--sent-here measures the latency if this host sent them)"
+            );
+        }
+        let order = OrderFigures::new(meter.arrivals().into_iter().flatten());
+        let result = ReceiveResult {
+            options: *meter.options(),
+            lines: meter.lines().to_vec(),
+            totals: meter.totals().clone(),
+            histogram: meter.histogram().to_vec(),
+            cpus: Vec::new(),
+            lost_ring: 0,
+            announced: meter.announced(),
+            reflected: None,
+            clock_uncertainty_ns: self.clock.map_or(0, |clock| clock.uncertainty_ns),
+            elapsed: Duration::from_nanos(self.last_ns.saturating_sub(self.first_ns.unwrap_or(self.last_ns))),
+            is_device_gone: false,
+        };
+        let files: Vec<String> = args.files.iter().map(|path| path.display().to_string()).collect();
+        let receipt = Receipt {
+            device: &files.join(", "),
+            netns: None,
+            results: &args.results,
+            mode: "file",
+            is_round_trip: false,
+            round_trip_ns: None,
+            source: quantity_of(self.packets, "captured packet"),
+            capture: Some(CaptureFigures { order, cut: self.cut }),
+            sent: args.sent.map(|sent| sent.0).or(result.announced),
+            begin: RunBegin::default(),
+            streams: Vec::new(),
+            is_report_on_stderr: false,
+        };
+        receipt.conclude(&result)
+    }
+}

@@ -1,0 +1,150 @@
+//! The sender of a direction: it announces nothing, because its report is at hand, and its frames
+//! carry what the receiver needs.
+
+use crate::cmd::receive::{MeterArgs, ReceiverArgs};
+use crate::cmd::send;
+use crate::cmd::send::args::SignatureName;
+use crate::cmd::send::own_frames::OwnFrames;
+use crate::cmd::send::rate::Rate;
+use crate::cmd::send::report::Report;
+use crate::cmd::send::run::{STREAMS, flows_per_thread};
+use crate::cmd::send::streams::StreamSet;
+use crate::outcome::Failure;
+use crate::stop::Stop;
+use engine::EngineError;
+use packet::{Config, SignatureLevel};
+
+/// Flows that a receiver has memory for: 64 MB.
+const FLOWS_MAX: u32 = 1 << 20;
+/// What cannot be done.
+const ACT: &str = "measure this run";
+
+/// A sender that is ready.
+#[derive(Debug)]
+pub(super) struct MeasureSender {
+    /// Its options.
+    pub(super) args: send::Args,
+    frames: MeasuredFrames,
+    /// Frames with the same number.
+    pub(super) copies: u64,
+}
+
+/// What is sent.
+#[derive(Debug)]
+enum MeasuredFrames {
+    Pktgen { config: Box<Config>, pace: Rate },
+    Own(Box<OwnFrames>),
+    Streams(Box<StreamSet>),
+}
+
+impl MeasureSender {
+    /// Prepares the sender of run number `run`, and returns the options of its receiver.
+    ///
+    /// # Errors
+    /// Bad usage for a run that cannot be measured; refused by the host or the device.
+    pub(super) fn prepare(
+        mut args: send::Args,
+        options: &ReceiverArgs,
+        run: u16,
+    ) -> Result<(Self, ReceiverArgs), Failure> {
+        if args.dry_run.is_some() {
+            let failure = Failure::usage(ACT, "a dry run sends nothing");
+            return Err(failure.try_this("wirerate send --dry-run"));
+        }
+        args.end_frames.get_or_insert(0);
+        let marked = |flows: u32| ReceiverArgs {
+            meter: MeterArgs { run: Some(run), ..options.meter.clone() },
+            carried_flows: Some(flows),
+            // Packets of one flow can have different addresses, which receive queues are chosen by.
+            shared_flows: true,
+            ..options.clone()
+        };
+        if let Some(path) = args.streams.clone() {
+            let streams = StreamSet::prepare(&args, &path, Some(run))?;
+            let options = marked(streams.flow_count() as u32);
+            return Ok((
+                Self { args, frames: MeasuredFrames::Streams(Box::new(streams)), copies: 1 },
+                options,
+            ));
+        }
+        if args.has_own_frames() {
+            match args.signature {
+                Some(SignatureName::None) => return Err(unsigned("--signature mark")),
+                None => args.signature = Some(SignatureName::Mark),
+                Some(_) => {}
+            }
+            args.run = Some(run);
+            let frames = OwnFrames::prepare(&args)?;
+            let options = marked(frames.flow_count());
+            return Ok((Self { args, frames: MeasuredFrames::Own(Box::new(frames)), copies: 1 }, options));
+        }
+        let mut config = send::config::config(&args)?;
+        let pace = Rate::of(&args)?;
+        if args.signature.is_none() {
+            send::config::sign(&mut config, SignatureLevel::Full);
+        }
+        let options = join(options, &args, &mut config, run)?;
+        let copies = config.clone_skb.max(1) as u64;
+        Ok((
+            Self { args, frames: MeasuredFrames::Pktgen { config: Box::new(config), pace }, copies },
+            options,
+        ))
+    }
+
+    /// Sends. An error is returned beside the report of what was sent before it. Without `shows`,
+    /// no progress is shown.
+    ///
+    /// # Errors
+    /// Refused by the host or the device before the first frame.
+    pub(super) fn transmit(self, shows: bool, stop: &Stop) -> Result<(Report, Option<EngineError>), Failure> {
+        let args = send::Args { quiet: self.args.quiet || !shows, ..self.args };
+        match self.frames {
+            MeasuredFrames::Pktgen { config, pace } => send::run::transmit(&args, *config, pace, stop),
+            MeasuredFrames::Own(frames) => frames.transmit(&args, stop),
+            MeasuredFrames::Streams(streams) => streams.transmit(&args, stop),
+        }
+    }
+}
+
+fn unsigned(advice: &str) -> Failure {
+    Failure::usage(ACT, "frames without a signature cannot be measured").try_this(advice)
+}
+
+/// Options of the receiver for pktgen's frames.
+///
+/// # Errors
+/// Bad usage for a run that cannot be measured.
+fn join(
+    options: &ReceiverArgs,
+    sender: &send::Args,
+    config: &mut Config,
+    run: u16,
+) -> Result<ReceiverArgs, Failure> {
+    let thread_count = match &sender.cpus {
+        Some(cpus) => cpus.0.len() as u32,
+        None => sender.threads.unwrap_or(1),
+    };
+    let level = config.signature.level;
+    if level == SignatureLevel::None {
+        return Err(unsigned("--signature pktgen"));
+    }
+    if thread_count > 1 && level == SignatureLevel::Pktgen {
+        let why =
+            "the numbers of several threads overlap in time, and pktgen's header does not name the thread";
+        return Err(Failure::usage(ACT, why).try_this("--size 60, or --threads 1"));
+    }
+    if thread_count > STREAMS {
+        return Err(Failure::usage(ACT, format!("a signature names one of {STREAMS} threads"))
+            .try_this(format!("--threads {STREAMS}")));
+    }
+    let mut options = options.clone();
+    if level == SignatureLevel::Full {
+        // Each run has a number of its own, so frames of the run before are told apart.
+        (options.meter.run, config.signature.run) = (Some(run), run);
+        if flows_per_thread(config).saturating_mul(thread_count) > FLOWS_MAX {
+            config.signature.flow_count = 1;
+        }
+        options.carried_flows = Some(flows_per_thread(config) * thread_count);
+    }
+    Ok(options)
+}

@@ -1,0 +1,77 @@
+//! The sums of several directions as one report.
+
+use crate::cmd::receive::Report;
+use crate::cmd::rx_stats::RxHead;
+use capture::ReceiveResult;
+use measure::{Figures, Loss};
+
+/// The report of all directions; each was sent so many numbers.
+pub(super) fn of(parts: Vec<(ReceiveResult, u64)>) -> Report {
+    let figures: Vec<Figures> = parts.iter().map(|(result, _)| result.figures()).collect();
+    let losses = figures.iter().zip(&parts);
+    let losses: Vec<Loss> =
+        losses.map(|(figures, (_, sent))| Loss::new(*sent, figures.unique, figures.too_old)).collect();
+    let count = |count: fn(&Loss) -> u64| losses.iter().map(count).sum();
+    let loss = Loss {
+        sent: count(|loss| loss.sent),
+        lost_min: count(|loss| loss.lost_min),
+        lost_max: count(|loss| loss.lost_max),
+        excess: count(|loss| loss.excess),
+    };
+    // Numbers of different directions are no sequence.
+    let missing = figures.iter().map(|figures| figures.missing).sum();
+    let head = RxHead { device: format!("{} directions together", parts.len()), ..RxHead::default() };
+    let sum = parts.into_iter().map(|(result, _)| result).reduce(ReceiveResult::and);
+    let sum = sum.expect("there are directions");
+    let head = RxHead { duration_ns: sum.elapsed.as_nanos() as u64, ..head };
+    let total = Report::new(head, &sum, None);
+    Report { loss: Some(loss), figures: Figures { missing, ..total.figures.clone() }, ..total }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cmd::rx_stats::Cpu;
+    use measure::{Arrival, Meter, MeterOptions, Signature};
+    use std::time::Duration;
+
+    /// `count` frames of `latency_ns`, each second one lost.
+    fn part(count: u32, latency_ns: u64) -> (ReceiveResult, u64) {
+        let mut meter = Meter::new(MeterOptions::default());
+        for number in (0..2 * count).step_by(2) {
+            let mut frame = [0; 60];
+            Signature { seq_num: number, sec: 1, usec: number, ..Signature::default() }
+                .emit(&mut frame[42..]);
+            let time_ns = 1_000_000_000 + u64::from(number) * 1000 + latency_ns;
+            meter.receive(&frame, Arrival { time_ns, ..Arrival::default() });
+        }
+        let result = ReceiveResult {
+            options: *meter.options(),
+            lines: meter.lines().to_vec(),
+            totals: meter.totals().clone(),
+            histogram: meter.histogram().to_vec(),
+            cpus: vec![0, u64::from(count)],
+            lost_ring: 0,
+            reflected: None,
+            announced: None,
+            clock_uncertainty_ns: 20,
+            elapsed: Duration::from_secs(1),
+            is_device_gone: false,
+        };
+        (result, u64::from(2 * count))
+    }
+
+    #[test]
+    fn the_total_is_the_sum_of_its_directions() {
+        let total = of(vec![part(100, 5000), part(50, 9000)]);
+        assert_eq!((total.figures.unique, total.figures.missing, &total.figures.broken), (150, 148, &vec![]));
+        assert_eq!(total.loss, Some(Loss { sent: 300, lost_min: 150, lost_max: 150, excess: 0 }));
+        let latency = total.figures.latency.as_ref().expect("time stamps");
+        assert_eq!((latency.stamped, latency.min_ns, latency.max_ns), (150, 5000, 9000));
+        assert_eq!(total.cpus, [Cpu { cpu: 1, received: 150 }]);
+        let text = total.to_string();
+        assert!(text.starts_with("2 directions together: 150 frames received in 1.000 s\n"), "{text}");
+        assert!(!text.contains("source"), "{text}");
+        assert!(total.total_line().starts_with("{\"schema\":\"wirerate.measure-total/1\""));
+    }
+}

@@ -1,0 +1,147 @@
+//! docs/cookbook.md: every line runs as printed, and prints what the page shows.
+
+use crate::lab::Scratch;
+use crate::program::{Running, wirerate};
+use crate::{Case, TestResult, case};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// Tests of the pages.
+pub(crate) const CASES: &[Case] = &[case(
+    "cookbook::every_line_runs_and_prints_what_the_page_shows",
+    &["unshare", "tshark", "jq"],
+    every_line_runs_and_prints_what_the_page_shows,
+)];
+
+/// Programs that begin a line of the page; an indented block that begins otherwise is output.
+const PROGRAMS: &[&str] = &["wirerate", "printf", "ip", "kill"];
+
+/// Stands before the output of each block.
+const MARK: &str = "\u{1e}";
+
+/// Lines that are typed, and what they print: each shown line is the beginning of a printed one, in
+/// this order.
+#[derive(Debug, Default)]
+struct Job {
+    title: String,
+    typed: String,
+    shown: Vec<String>,
+}
+
+/// The indented blocks of a page, with the title above each.
+fn blocks(page: &str) -> Vec<(String, String)> {
+    let (mut title, mut found) = (String::new(), Vec::<(String, String)>::new());
+    let mut is_open = false;
+    for line in page.lines() {
+        if let Some(text) = line.strip_prefix("    ") {
+            if !is_open {
+                found.push((title.clone(), String::new()));
+            }
+            found.last_mut().unwrap().1.extend([text, "\n"]);
+        } else if line.starts_with('#') {
+            line.clone_into(&mut title);
+        }
+        is_open = line.starts_with("    ");
+    }
+    found
+}
+
+fn jobs(page: &str) -> Vec<Job> {
+    let mut jobs = Vec::<Job>::new();
+    for (title, block) in blocks(page) {
+        if PROGRAMS.contains(&block.split(' ').next().unwrap_or_default()) {
+            jobs.push(Job { title, typed: block, shown: Vec::new() });
+        } else {
+            let job = jobs.last_mut().expect("a command comes before its output");
+            assert_eq!(job.title, title, "output without a command:\n{block}");
+            job.shown.extend(block.lines().map(str::to_owned));
+        }
+    }
+    jobs
+}
+
+/// A quantity that differs between machines: it has a decimal point or a unit of time behind it.
+fn is_measured(word: &str, next: Option<&&str>) -> bool {
+    let trimmed = |word: &str| word.trim_end_matches([',', ')']).to_owned();
+    let is_number = word.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c));
+    let has_point = trimmed(word).replace(',', "").parse::<f64>().is_ok() && word.contains('.');
+    let unit = next.map(|next| trimmed(next)).unwrap_or_default();
+    is_number && (has_point || ["ns", "µs", "ms", "s", "usec"].contains(&unit.as_str()))
+}
+
+fn is_unit(word: &str) -> bool {
+    let word = word.trim_end_matches([',', ')']);
+    ["ns", "µs", "ms", "s"].contains(&word) || word.ends_with("pps") || word.ends_with("bit/s")
+}
+
+fn is_mac(word: &str) -> bool {
+    word.trim_matches(['(', ')', ',']).split(':').filter(|byte| byte.len() == 2).count() == 6
+}
+
+/// Whether `line` begins with the words of `shown`, but for measured quantities and MAC addresses.
+fn agrees(shown: &str, line: &str) -> bool {
+    let (shown, line): (Vec<_>, Vec<_>) =
+        (shown.split_whitespace().collect(), line.split_whitespace().collect());
+    shown.len() <= line.len()
+        && shown.iter().zip(&line).enumerate().all(|(at, (a, b))| {
+            *a == b.trim_end_matches(',')
+                || a == b
+                || (is_measured(a, shown.get(at + 1)) && is_measured(b, line.get(at + 1)))
+                || (is_unit(a) && is_unit(b))
+                || (is_mac(a) && is_mac(b))
+        })
+}
+
+/// A shell script with the jobs. Its namespaces `tx` and `rx` exist only in its mount namespace.
+fn script(jobs: &[Job], set_up: &str, folder: &Path) -> String {
+    let mut script = format!(
+        "mkdir -p /run/netns && mount -t tmpfs tmpfs /run/netns && cd {} || exit 1\n{set_up}",
+        folder.display()
+    );
+    for job in jobs {
+        script += &format!("printf '\\n{MARK}'\n{}", job.typed);
+    }
+    script
+}
+
+fn every_line_runs_and_prints_what_the_page_shows() -> TestResult {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let page = std::fs::read_to_string(docs.join("cookbook.md"))?;
+    let tutorial = std::fs::read_to_string(docs.join("tutorial.md"))?;
+    let (_, set_up) = blocks(&tutorial).into_iter().next().expect("the tutorial begins with the devices");
+    let jobs = jobs(&page);
+    let numbers = jobs.iter().filter(|job| job.title.starts_with("### ")).map(|job| &job.title);
+    assert_eq!(numbers.collect::<std::collections::BTreeSet<_>>().len(), 40);
+
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.file("work"))?;
+    let file = scratch.file("jobs.sh");
+    std::fs::write(&file, script(&jobs, &set_up, &scratch.file("work")))?;
+    // The program under test has the name that the page calls it by.
+    std::os::unix::fs::symlink(wirerate().get_program(), scratch.file("wirerate"))?;
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "bash", "-c", "exec bash \"$0\" 2>&1"]).arg(&file);
+    command.env("PATH", format!("{}:{path}", scratch.file("").display()));
+    let outcome = Running::start(command).wait(Duration::from_secs(600));
+
+    let printed: Vec<_> = outcome.stdout.split(MARK).skip(1).collect();
+    assert_eq!(printed.len(), jobs.len(), "{}\n{}", outcome.stdout, outcome.stderr);
+    let mut missing = String::new();
+    for (job, printed) in jobs.iter().zip(printed) {
+        let mut lines = printed.lines();
+        for shown in &job.shown {
+            if !lines.any(|line| agrees(shown, line)) {
+                missing += &format!("{}\n{}shows {shown:?}, and prints:\n{printed}\n", job.title, job.typed);
+                break;
+            }
+        }
+        // A command that was refused names what to try.
+        if printed.contains("  try: wirerate") {
+            missing += &format!("{}\n{}was refused:\n{printed}\n", job.title, job.typed);
+        }
+    }
+    assert!(missing.is_empty(), "docs/cookbook.md is not what happens:\n{missing}");
+    Ok(())
+}
