@@ -359,6 +359,14 @@ fn a_reflector_swaps_addresses_and_ports_of_measured_frames() {
         let foreign = [&DST[..], &SRC, &header(1, 2), &[0; 32]].concat();
         assert_eq!(reflected(&receiver, &foreign), (foreign, XDP_PASS), "{name}");
     }
+    // An IPv4 header shorter than 5 words is none: nothing in it is swapped.
+    for words in 0..5 {
+        let mut header = ipv4(0, 17, 0, 1, 2);
+        header[0] = 0x40 | words;
+        let rest = [&[8, 0][..], &header, &ports(1, 2), &payload].concat();
+        let (frame, back) = ([&DST[..], &SRC, &rest].concat(), [&SRC[..], &DST, &rest].concat());
+        assert_eq!(reflected(&receiver, &frame), (back, XDP_TX), "{words} words");
+    }
     // A header that is cut by the signature is left as it is.
     for len in (0..20).step_by(2) {
         let frame = [&DST[..], &SRC, &[8, 0], &ipv4(0, 17, 0, 1, 2)[..len], &payload].concat();

@@ -2,6 +2,7 @@
 
 use crate::latency::{HistogramLog, Latency, PERCENTILES, Percentile};
 use crate::line::FlowLine;
+use crate::loss::Loss;
 use crate::meter::MeterOptions;
 use crate::totals::{STREAMS_MAX, Totals};
 use crate::unwrap::NUMBER_START;
@@ -25,7 +26,8 @@ pub struct Figures {
     pub held_max: u32,
     /// Frames below the window, which can be first copies or duplicates.
     pub too_old: u64,
-    /// Numbers between the first and the highest one that were not received.
+    /// Numbers between the first and the highest one that were not received, without those of
+    /// [`Self::exclude_unsent`].
     pub missing: u64,
     /// Latency; `None` without time stamps.
     pub latency: Option<Latency>,
@@ -53,6 +55,16 @@ impl Figures {
         };
         figures.check(options, lines, histogram);
         figures
+    }
+
+    /// Takes numbers that were never sent out of `missing`, as the sender knows them, and compares
+    /// the others with the loss. Those beyond the highest received number are taken out as well, so
+    /// `missing` is then at most the loss.
+    pub fn exclude_unsent(&mut self, unsent: u64, loss: Loss) {
+        self.missing = self.missing.saturating_sub(unsent);
+        if loss.excess == 0 && self.missing > loss.lost_max {
+            self.broken.push(format!("missing <= lost: {} and {}", self.missing, loss.lost_max));
+        }
     }
 
     /// Compares the sums that must agree.
@@ -167,17 +179,21 @@ pub struct FlowFigures {
     pub jitter_ns: Option<f64>,
 }
 
-/// The flows with frames.
+/// The flows with frames. Where frames carry their flow, it is the place of the line.
 pub fn flow_figures<'a>(
     options: &MeterOptions,
     lines: &'a [FlowLine],
+    totals: &Totals,
 ) -> impl Iterator<Item = FlowFigures> + 'a {
-    let (flow_count, is_sampled) = (options.flow_count, options.stamp_shift > 0);
+    let (is_sampled, is_carried) = (options.stamp_shift > 0, totals.with_flow > 0);
+    let flow_count = options.flow_count;
+    let place = move |line: u32| if is_carried { (0, line) } else { (line / flow_count, line % flow_count) };
     (0u32..).zip(lines).filter(|(_, line)| !line.is_empty()).map(move |(index, line)| {
         let bounds = line.latency_bounds_ns();
+        let (stream, flow) = place(index);
         FlowFigures {
-            stream: index / flow_count,
-            flow: index % flow_count,
+            stream,
+            flow,
             received: line.received(),
             unique: line.unique(),
             duplicate: line.duplicate,

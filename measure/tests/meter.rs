@@ -72,8 +72,31 @@ fn loss_of_every_hundredth_frame_is_found_in_its_flow() {
     assert_eq!(Loss::new(10_000, figures.unique, figures.too_old).lost_max, 100);
     assert_eq!(figures.missing, 99, "the last frame shows no gap");
     let lost: Vec<u64> =
-        flow_figures(meter.options(), meter.lines()).map(|flow| 1250 - flow.unique).collect();
+        flow_figures(meter.options(), meter.lines(), meter.totals()).map(|flow| 1250 - flow.unique).collect();
     assert_eq!(lost, [0, 0, 0, 50, 0, 0, 0, 50]);
+}
+
+/// The number of a flow that frames carry was in the column of the stream.
+#[test]
+fn a_flow_in_frames_is_no_stream() {
+    for (flow_count, expected) in [(1, [(0, 5), (0, 40)]), (8, [(0, 5), (0, 40)])] {
+        let options = MeterOptions { flow_count, carried_flows: 100, ..MeterOptions::default() };
+        let mut meter = Meter::new(options);
+        for flow in [5, 40] {
+            let (plain, arrival) = timed(0, 500);
+            let full = Some(FullFields { flow, number: 0, run: 7 });
+            meter.receive(&frame(&Signature { full, ..plain }, 32), arrival);
+        }
+        let places = |meter: &Meter| -> Vec<(u32, u32)> {
+            let flows = flow_figures(meter.options(), meter.lines(), meter.totals());
+            flows.map(|flow| (flow.stream, flow.flow)).collect()
+        };
+        assert_eq!(places(&meter), expected, "{flow_count}");
+        let mut scheduled = Meter::new(options);
+        let (plain, arrival) = timed(3, 500);
+        scheduled.receive(&frame(&Signature { stream: 2, ..plain }, SHORT_LEN), arrival);
+        assert_eq!(places(&scheduled), [(2, 3 % flow_count)]);
+    }
 }
 
 #[test]

@@ -43,6 +43,7 @@ const volatile __u8 wr_own_mac[6] = {};	       /* of the device, for a reflector
 #define ETHERNET_LEN 14
 #define VLAN_LEN 4
 #define IPV4_LEN 20
+#define IPV4_WORDS_MIN 5
 #define IPV6_LEN 40
 #define TYPE_IPV4 bpf_htons(0x0800)
 #define TYPE_IPV6 bpf_htons(0x86dd)
@@ -554,7 +555,7 @@ static __always_inline void turn_packet(__u8 *packet, __u8 *data_end, __be16 typ
 	__u8 protocol, *ports;
 
 	if (type == TYPE_IPV4) {
-		if (packet + IPV4_LEN > data_end)
+		if (packet + IPV4_LEN > data_end || (packet[0] & 0xf) < IPV4_WORDS_MIN)
 			return;
 		swap_32((__be32 *)(packet + 12), (__be32 *)(packet + 16));
 		if (*(__be16 *)(packet + 6) & FRAGMENT_OFFSET)

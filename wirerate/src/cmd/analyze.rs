@@ -134,6 +134,7 @@ impl<'a> Analysis<'a> {
             source: quantity_of(self.packets, "captured packet"),
             capture: Some(CaptureFigures { order, cut: self.cut }),
             sent: args.sent.map(|sent| sent.0).or(result.announced),
+            sender: None,
             begin: RunBegin::default(),
             streams: Vec::new(),
             is_report_on_stderr: false,

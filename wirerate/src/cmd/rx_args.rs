@@ -156,9 +156,11 @@ impl RxArgs {
     fn refuse_other_programs(&self, verb: &str) -> Result<(), Failure> {
         let TcpdumpArgs { read, list, verbose, ascii, hex_ascii, hex, link_headers, .. } = &self.tcpdump;
         if let Some(file) = read {
-            let refused =
-                Failure::usage(format!("read {file}"), "wirerate captures, and reads no capture files");
-            return Err(refused.try_this(format!("`tcpdump -n -r {file}` or `tshark -r {file}`")));
+            let why = format!("`wirerate {verb}` receives from a device and reads no files");
+            return Err(Failure::usage(format!("read {file}"), why).try_this(format!(
+                "`tcpdump -n -r {file}` to print it, `wirerate analyze {file}` to measure it, or `wirerate \
+                 replay DEV {file}` to send it"
+            )));
         }
         if *list {
             let list = CommandPlace::of(self.netns.as_deref()).ip("-br link");
@@ -265,7 +267,16 @@ mod tests {
             ("-i any", "`any` cannot stand for all", "  try: `wirerate capture "),
             ("", "no device is named", "  try: `wirerate capture "),
             ("udp port 9", "there is no device udp", "udp port 9`"),
-            ("-r x.pcap", "reads no capture files", "`tcpdump -n -r x.pcap` or `tshark -r x.pcap`"),
+            (
+                "-r x.pcap",
+                "`wirerate capture` receives from a device and reads no files",
+                "`tcpdump -n -r x.pcap`",
+            ),
+            (
+                "-r x.pcap",
+                "cannot read x.pcap",
+                "`wirerate analyze x.pcap` to measure it, or `wirerate replay DEV x.pcap`",
+            ),
             ("-D", "takes the name of one", "`ip -br link`"),
             ("eth1 -vv", "print frames (-v)", "`wirerate capture eth1 -w - | tcpdump -n -v -r -`"),
             ("-i eth1 -X", "print frames (-X)", "`wirerate capture eth1 -w - | tcpdump -n -X -r -`"),

@@ -243,9 +243,9 @@ fn frames_of_any_kind() -> TestResult {
         (&two, 4),
     ] {
         let report = measure(send);
-        // Numbers of frames that the driver rejected are missing, but not lost.
-        let kinds = ["unique", "flows", "duplicate", "stale", "damaged", "foreign"];
-        assert_eq!(counts(&report, kinds), [2000, flows, 0, 0, 0, 0], "{send}");
+        // Numbers of frames that the driver rejected are neither lost nor missing.
+        let kinds = ["unique", "flows", "duplicate", "stale", "damaged", "foreign", "missing"];
+        assert_eq!(counts(&report, kinds), [2000, flows, 0, 0, 0, 0, 0], "{send}");
         assert_eq!(counts(&report["latency"], ["stamped"]), [2000], "{send}");
     }
     for (send, says) in [

@@ -3,7 +3,7 @@
 use super::direction::{MeasuredPath, turn_back};
 use super::sender::MeasureSender;
 use super::{Args, total};
-use crate::cmd::receive::{self, Receipt, ReceiverArgs, RunBegin, StreamSent};
+use crate::cmd::receive::{self, Receipt, ReceiverArgs, RunBegin, SenderCounts, StreamSent};
 use crate::cmd::send;
 use crate::cmd::send::device::TxDevice;
 use crate::cmd::send::report::Report;
@@ -165,7 +165,11 @@ fn conclude(measured: Vec<PathRun>, sent: Vec<SendOutcome>) -> Result<Outcome, F
         let netns = sender_args.netns.as_deref();
         outcomes.push(send::run::conclude(&sender_args.device, netns, &report, error, print)?);
         let streams = report.streams.iter();
-        let numbers = report.sent.div_ceil(copies);
+        let sender = SenderCounts {
+            numbers: report.sent.div_ceil(copies),
+            offered: report.offered,
+            rejected: report.errors,
+        };
         let receipt = Receipt {
             device: &direction.to.device,
             netns: direction.to.netns.as_deref(),
@@ -175,7 +179,8 @@ fn conclude(measured: Vec<PathRun>, sent: Vec<SendOutcome>) -> Result<Outcome, F
             capture: None,
             source,
             mode,
-            sent: Some(numbers),
+            sent: None,
+            sender: Some(sender),
             begin,
             streams: streams
                 .map(|stream| StreamSent { name: stream.name.clone(), sent: stream.sent })
@@ -183,7 +188,7 @@ fn conclude(measured: Vec<PathRun>, sent: Vec<SendOutcome>) -> Result<Outcome, F
             is_report_on_stderr: false,
         };
         outcomes.push(receipt.conclude(&result)?);
-        parts.push((result, numbers));
+        parts.push((result, sender));
     }
     if parts.len() > 1 {
         let total = total::of(parts);

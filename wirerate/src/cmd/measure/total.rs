@@ -1,17 +1,20 @@
 //! The sums of several directions as one report.
 
-use crate::cmd::receive::Report;
+use crate::cmd::receive::{Report, SenderCounts};
 use crate::cmd::rx_stats::RxHead;
 use capture::ReceiveResult;
 use measure::{Figures, Loss};
 
-/// The report of all directions; each was sent so many numbers.
-pub(super) fn of(parts: Vec<(ReceiveResult, u64)>) -> Report {
-    let figures: Vec<Figures> = parts.iter().map(|(result, _)| result.figures()).collect();
-    let losses = figures.iter().zip(&parts);
-    let losses: Vec<Loss> =
-        losses.map(|(figures, (_, sent))| Loss::new(*sent, figures.unique, figures.too_old)).collect();
-    let count = |count: fn(&Loss) -> u64| losses.iter().map(count).sum();
+/// The report of all directions, each with the counts of its sender.
+pub(super) fn of(parts: Vec<(ReceiveResult, SenderCounts)>) -> Report {
+    let report = |(result, sender): &(ReceiveResult, SenderCounts)| {
+        let mut report = Report::new(RxHead::default(), result, None);
+        report.join(*sender);
+        report
+    };
+    let reports: Vec<Report> = parts.iter().map(report).collect();
+    let count =
+        |count: fn(&Loss) -> u64| reports.iter().filter_map(|report| report.loss.as_ref()).map(count).sum();
     let loss = Loss {
         sent: count(|loss| loss.sent),
         lost_min: count(|loss| loss.lost_min),
@@ -19,13 +22,14 @@ pub(super) fn of(parts: Vec<(ReceiveResult, u64)>) -> Report {
         excess: count(|loss| loss.excess),
     };
     // Numbers of different directions are no sequence.
-    let missing = figures.iter().map(|figures| figures.missing).sum();
+    let missing = reports.iter().map(|report| report.figures.missing).sum();
+    let rejected = reports.iter().map(|report| report.rejected).sum();
     let head = RxHead { device: format!("{} directions together", parts.len()), ..RxHead::default() };
     let sum = parts.into_iter().map(|(result, _)| result).reduce(ReceiveResult::and);
     let sum = sum.expect("there are directions");
     let head = RxHead { duration_ns: sum.elapsed.as_nanos() as u64, ..head };
     let total = Report::new(head, &sum, None);
-    Report { loss: Some(loss), figures: Figures { missing, ..total.figures.clone() }, ..total }
+    Report { loss: Some(loss), rejected, figures: Figures { missing, ..total.figures.clone() }, ..total }
 }
 
 #[cfg(test)]
@@ -35,8 +39,8 @@ mod tests {
     use measure::{Arrival, Meter, MeterOptions, Signature};
     use std::time::Duration;
 
-    /// `count` frames of `latency_ns`, each second one lost.
-    fn part(count: u32, latency_ns: u64) -> (ReceiveResult, u64) {
+    /// `count` frames of `latency_ns`, each second one lost except 10 that the driver rejected.
+    fn part(count: u32, latency_ns: u64) -> (ReceiveResult, SenderCounts) {
         let mut meter = Meter::new(MeterOptions::default());
         for number in (0..2 * count).step_by(2) {
             let mut frame = [0; 60];
@@ -58,14 +62,16 @@ mod tests {
             elapsed: Duration::from_secs(1),
             is_device_gone: false,
         };
-        (result, u64::from(2 * count))
+        let offered = u64::from(2 * count);
+        (result, SenderCounts { numbers: offered - 10, offered, rejected: 10 })
     }
 
     #[test]
     fn the_total_is_the_sum_of_its_directions() {
         let total = of(vec![part(100, 5000), part(50, 9000)]);
-        assert_eq!((total.figures.unique, total.figures.missing, &total.figures.broken), (150, 148, &vec![]));
-        assert_eq!(total.loss, Some(Loss { sent: 300, lost_min: 150, lost_max: 150, excess: 0 }));
+        assert_eq!((total.figures.unique, total.figures.missing, &total.figures.broken), (150, 128, &vec![]));
+        assert_eq!(total.loss, Some(Loss { sent: 280, lost_min: 130, lost_max: 130, excess: 0 }));
+        assert_eq!(total.rejected, Some(20));
         let latency = total.figures.latency.as_ref().expect("time stamps");
         assert_eq!((latency.stamped, latency.min_ns, latency.max_ns), (150, 5000, 9000));
         assert_eq!(total.cpus, [Cpu { cpu: 1, received: 150 }]);

@@ -24,7 +24,7 @@ pub(crate) fn write_flows(path: &Path, result: &ReceiveResult) -> Result<(), Fai
         if is_csv {
             writeln!(file, "{CSV_HEADER}")?;
         }
-        for flow in flow_figures(&result.options, &result.lines) {
+        for flow in flow_figures(&result.options, &result.lines, &result.totals) {
             let line = if is_csv { csv_line(&flow) } else { out::json_line(SCHEMA, &flow) };
             file.write_all(line.as_bytes())?;
         }

@@ -6,8 +6,8 @@ mod report;
 mod run;
 
 pub use expect::{Expectation, Metric};
-pub(crate) use report::StreamSent;
 pub use report::{CaptureFigures, ReflectFigures, Report};
+pub(crate) use report::{SenderCounts, StreamSent};
 pub use run::run;
 pub(crate) use run::{Receipt, RunBegin, count_frames, source_text, start};
 

@@ -30,6 +30,10 @@ pub struct Report {
     pub start: Option<StartReport>,
     /// Loss; `null` if the number of sent frames is unknown.
     pub loss: Option<Loss>,
+    /// Frames that the driver of the sender did not accept, if that is known. They are neither sent
+    /// nor lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rejected: Option<u64>,
     /// The results.
     #[serde(flatten)]
     pub figures: Figures,
@@ -116,6 +120,17 @@ fn signed(ns: i64) -> String {
     format!("{}{}", if ns < 0 { "-" } else { "+" }, human_duration(ns.unsigned_abs()))
 }
 
+/// The counts of a sender that runs in this process. Each offered frame takes a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SenderCounts {
+    /// Different frames that the driver accepted: the copies of `--clone-skb` are one.
+    pub(crate) numbers: u64,
+    /// Frames that the engine tried to send.
+    pub(crate) offered: u64,
+    /// Of these, frames that the driver did not accept.
+    pub(crate) rejected: u64,
+}
+
 /// A stream that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StreamSent {
@@ -198,6 +213,7 @@ impl Report {
             head,
             start: None,
             loss: sent.map(|sent| Loss::new(sent, figures.unique, figures.too_old)),
+            rejected: None,
             figures,
             is_round_trip: false,
             reflected: None,
@@ -208,6 +224,13 @@ impl Report {
             streams: Vec::new(),
             failed_checks: Vec::new(),
         }
+    }
+
+    /// Joins the counts of the sender.
+    pub(crate) fn join(&mut self, sender: SenderCounts) {
+        let loss = Loss::new(sender.numbers, self.figures.unique, self.figures.too_old);
+        self.figures.exclude_unsent(sender.offered - sender.numbers, loss);
+        (self.loss, self.rejected) = (Some(loss), Some(sender.rejected));
     }
 
     /// The report as one line of JSON.
@@ -224,6 +247,9 @@ impl Report {
         match self.loss {
             Some(loss) => {
                 table.count("sent", loss.sent, "");
+                if let Some(rejected) = self.rejected.filter(|rejected| *rejected > 0) {
+                    table.count("rejected", rejected, "by the driver of the sender: not sent, not lost");
+                }
                 let ratio = format!("{:.4} %", loss.ratio() * 100.0);
                 let remark = match loss.lost_min == loss.lost_max {
                     true => ratio,
@@ -404,6 +430,7 @@ pub(crate) fn sample() -> Report {
         },
         start: None,
         loss: Some(Loss::new(1020, figures.unique, figures.too_old)),
+        rejected: None,
         figures,
         is_round_trip: false,
         reflected: None,
@@ -498,6 +525,28 @@ mod tests {
             (&object["streams"][17]["lost_max"], &object["loss"]["lost_max"]),
             (&1002.into(), &10.into())
         );
+    }
+
+    /// Numbers of rejected frames counted as missing, although the sender knew of them.
+    #[test]
+    fn rejected_frames_are_named_and_not_missing() {
+        let mut report = sample();
+        report.figures.missing = 15;
+        report.join(SenderCounts { numbers: 1020, offered: 1026, rejected: 6 });
+        assert_eq!((report.figures.missing, report.rejected), (9, Some(6)));
+        assert_eq!(report.loss.map(|loss| loss.lost_max), Some(10), "the last one shows no gap");
+        let text = report.to_string();
+        assert!(text.contains("\n  rejected       6  by the driver of the sender: not sent"), "{text}");
+        assert!(report.json_line().contains("\"rejected\":6,"), "{}", report.json_line());
+        assert!(report.is_good());
+        // Each second number is a copy, and is not in any frame.
+        report.figures.missing = 1009;
+        report.join(SenderCounts { numbers: 1010, offered: 2020, rejected: 0 });
+        assert_eq!((report.figures.missing, report.is_good()), (0, true));
+        report.figures.missing = 30;
+        report.join(SenderCounts { numbers: 1020, offered: 1026, rejected: 6 });
+        assert_eq!(report.figures.broken, ["missing <= lost: 24 and 10"]);
+        assert!(!report.is_good());
     }
 
     #[test]

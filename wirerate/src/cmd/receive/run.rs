@@ -1,6 +1,6 @@
 //! A run of `wirerate receive`: start, rows if requested, end, report, files.
 
-use super::report::{Second, StreamFigures, StreamSent};
+use super::report::{Second, SenderCounts, StreamFigures, StreamSent};
 use super::{Args, CaptureFigures, ReceiverArgs, ReflectFigures, Report, ResultArgs, files};
 use crate::cmd::rx_stats::RxHead;
 use crate::monitor::sources::{self, DeviceLabels};
@@ -58,6 +58,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         source,
         capture: None,
         sent: args.sent.map(|sent| sent.0).or(result.announced),
+        sender: None,
         begin,
         streams: Vec::new(),
         is_report_on_stderr: args.csv,
@@ -116,6 +117,8 @@ pub(crate) struct Receipt<'a> {
     pub(crate) capture: Option<CaptureFigures>,
     /// Numbers that were sent, if known.
     pub(crate) sent: Option<u64>,
+    /// The sender, if it ran in this process: its counts replace `sent`.
+    pub(crate) sender: Option<SenderCounts>,
     pub(crate) begin: RunBegin,
     /// Streams that were sent, if known; their flows have the same order.
     pub(crate) streams: Vec<StreamSent>,
@@ -156,6 +159,9 @@ impl Receipt<'_> {
             duration_ns: self.begin.time(result.elapsed).as_nanos() as u64,
         };
         let mut report = Report::new(head, result, self.sent);
+        if let Some(sender) = self.sender {
+            report.join(sender);
+        }
         report.start = self.begin.start_at.map(|start_at| StartReport::new(start_at, None));
         report.is_round_trip = self.is_round_trip;
         report.reflected = result
