@@ -40,8 +40,8 @@ pub(crate) enum Settled {
     Unused,
     /// It counts.
     Counts(TrialLoss),
-    /// Every repeat was disturbed, and none is used.
-    GivenUp,
+    /// Every repeat was disturbed, and none is used. The loss is that of the last one.
+    GivenUp(TrialLoss),
 }
 
 /// The log of a procedure, and how often the trial that is due was repeated.
@@ -107,7 +107,7 @@ impl Attempts {
             return Settled::Unused;
         }
         self.repeats = 0;
-        Settled::GivenUp
+        Settled::GivenUp(loss)
     }
 
     /// The highest rate of the sender, if it was behind in several repeats of the trial due. A
@@ -152,7 +152,7 @@ mod tests {
         let mut attempts = Attempts::new(TesterLimits::default(), 3);
         let spoilt = TrialResult { sent: 90, refused: 10, unique: 90, ..TrialResult::default() };
         let settled: Vec<Settled> = (0..5).map(|_| attempts.settle(request(), spoilt.clone(), 0)).collect();
-        let (unused, given_up) = (Settled::Unused, Settled::GivenUp);
+        let (unused, given_up) = (Settled::Unused, Settled::GivenUp(TrialLoss { lost: 10, whole: 100 }));
         assert_eq!(settled, [unused, unused, unused, given_up, unused]);
         assert!(attempts.log().iter().all(|trial| trial.verdict == Verdict::Disturbed && !trial.is_counted));
     }

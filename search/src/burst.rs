@@ -139,7 +139,7 @@ impl Procedure for BackToBack {
         let loss = match self.attempts.settle(request, result, 0) {
             Settled::Unused => return,
             Settled::Counts(loss) => loss,
-            Settled::GivenUp => return self.abandon_test(),
+            Settled::GivenUp(_) => return self.abandon_test(),
         };
         if loss.lost > 0 && self.losses < self.settings.verifications {
             self.losses += 1;

@@ -127,7 +127,7 @@ impl Procedure for LatencyAtLoads {
         match self.attempts.settle(request, result, 0) {
             Settled::Unused => {}
             Settled::Counts(_) => self.figures.push(latency),
-            Settled::GivenUp => self.figures.push(None),
+            Settled::GivenUp(_) => self.figures.push(None),
         }
     }
 }

@@ -89,7 +89,7 @@ impl Procedure for LossCurve {
                 let loss_ppb = loss.ppb();
                 self.points.push(LossPoint { share_ppb, load_pps: request.load_pps, loss_ppb });
             }
-            Settled::GivenUp => self.skipped += 1,
+            Settled::GivenUp(_) => self.skipped += 1,
         }
     }
 }

@@ -110,7 +110,7 @@ impl Procedure for Recovery {
                 self.times_ns.push(time_ns);
                 self.unrecovered += u32::from(is_unrecovered);
             }
-            Settled::GivenUp => self.abandoned += 1,
+            Settled::GivenUp(_) => self.abandoned += 1,
         }
     }
 }

@@ -13,6 +13,11 @@ use crate::procedure::Procedure;
 use crate::trial::{Purpose, TesterLimits, TrialRequest, TrialResult};
 use serde::{Deserialize, Serialize};
 
+/// The search ends when it could not decide more loads than this.
+const UNDECIDED_MAX: usize = 4;
+/// A load beside an undecided one is nearer than the width of the target doubled so often.
+const WIDENINGS_MAX: u32 = 8;
+
 /// Where a search begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -45,7 +50,7 @@ pub struct SearchSettings {
 }
 
 impl SearchSettings {
-    /// The defaults for these goals and loads: no warm-up, no budget, ten repeats.
+    /// The defaults for these goals and loads: no warm-up, no budget, five repeats.
     #[must_use]
     pub fn new(goals: Vec<Goal>, min_load_pps: u64, max_load_pps: u64) -> Self {
         Self {
@@ -55,7 +60,7 @@ impl SearchSettings {
             warm_up_ns: 0,
             start: Start::ForwardingRate,
             budget_ns: None,
-            repeats_max: 10,
+            repeats_max: 5,
             limits: TesterLimits::default(),
         }
     }
@@ -73,7 +78,7 @@ pub enum GoalEnd {
     BelowMinLoad,
     /// The search ended before the bounds were close enough.
     Unfinished,
-    /// All repeats of a trial were disturbed: the bounds so far.
+    /// All repeats at some loads were disturbed: the bounds that other loads gave.
     Disturbed,
 }
 
@@ -118,7 +123,9 @@ pub struct ThroughputSearch {
     first_loads: Vec<u64>,
     /// The first trials are done; the interval they suggest.
     first_interval: Option<(u64, u64)>,
-    /// All repeats of a trial were disturbed.
+    /// Loads at which all repeats of a trial were disturbed. No further trial runs there.
+    undecided: Vec<u64>,
+    /// The sender does not reach the lowest load, or too many loads are undecided.
     is_given_up: bool,
     attempts: Attempts,
 }
@@ -147,6 +154,7 @@ impl ThroughputSearch {
             is_warm: settings.warm_up_ns == 0,
             first_loads: Vec::new(),
             first_interval: (settings.start == Start::Range).then_some(range),
+            undecided: Vec::new(),
             is_given_up: false,
             attempts: Attempts::new(settings.limits, settings.repeats_max),
             settings,
@@ -180,7 +188,7 @@ impl ThroughputSearch {
             GoalEnd::MaxLoadReached
         } else if bounds.upper_pps == Some(self.settings.min_load_pps) {
             GoalEnd::BelowMinLoad
-        } else if self.is_given_up {
+        } else if self.is_given_up || !self.undecided.is_empty() {
             GoalEnd::Disturbed
         } else {
             GoalEnd::Unfinished
@@ -235,10 +243,28 @@ impl ThroughputSearch {
         None
     }
 
-    /// The next load for one target; `None` when it has its bounds.
+    /// The next load for one target; `None` when it has its bounds, or when no load is left that
+    /// the tester has not given up.
     fn nominate_for(&self, goal: usize, step: usize) -> Option<(Purpose, u64)> {
         let target = &self.ladders[goal][step];
         let bounds = self.trials.bounds(&target.goal);
+        let (purpose, load_pps) = self.next_load(goal, step, bounds)?;
+        if !self.undecided.contains(&load_pps) {
+            return Some((purpose, load_pps));
+        }
+        // A load farther from the truth loses more than the tester explains, or nothing.
+        let lowest = bounds.lower_pps.map_or(self.settings.min_load_pps, |lower| lower + 1);
+        let highest = bounds.upper_pps.map_or(self.settings.max_load_pps, |upper| upper - 1);
+        let beside = |times| {
+            let distance = share(load_pps, target.width_ppb, times);
+            [load_pps.saturating_add(distance), load_pps.saturating_sub(distance)]
+        };
+        let is_possible = |load: &u64| (lowest..=highest).contains(load) && !self.undecided.contains(load);
+        Some((purpose, (0..=WIDENINGS_MAX).flat_map(beside).find(is_possible)?))
+    }
+
+    fn next_load(&self, goal: usize, step: usize, bounds: Bounds) -> Option<(Purpose, u64)> {
+        let target = &self.ladders[goal][step];
         let (start_lower, start_upper) = self.start_of(goal, step);
         let (min_load, max_load) = (self.settings.min_load_pps, self.settings.max_load_pps);
         let extensions = self.extensions[goal][step];
@@ -378,11 +404,22 @@ impl Procedure for ThroughputSearch {
         if let Some(reached_pps) = self.attempts.take_reached_pps() {
             return self.lower_max_load(reached_pps);
         }
-        let Settled::Counts(loss) = settled else {
-            self.is_given_up = settled == Settled::GivenUp;
-            return;
+        let loss = match settled {
+            Settled::Unused => return,
+            Settled::Counts(loss) => {
+                self.trials.add(request.load_pps, request.duration_ns, loss);
+                loss
+            }
+            Settled::GivenUp(loss) => {
+                self.undecided.push(request.load_pps);
+                self.is_given_up |= self.undecided.len() > UNDECIDED_MAX;
+                if nomination.target.is_some() {
+                    return;
+                }
+                // What arrived is a good enough guess of where to go on.
+                loss
+            }
         };
-        self.trials.add(request.load_pps, request.duration_ns, loss);
         let Some((goal, step)) = nomination.target else {
             return self.follow_first_trial(request.load_pps, loss);
         };

@@ -146,6 +146,33 @@ fn one_spoilt_trial_in_ten_changes_nothing_and_is_listed() {
     }
 }
 
+/// The tester pauses in each trial for the time of 300 frames, so no load less than 300 frames per
+/// second above the truth is decided.
+#[test]
+fn a_load_that_the_tester_cannot_decide_is_passed_over() {
+    let pause = |_: usize, result: &mut TrialResult| result.gap_ns_max = 3_000_000;
+    let (results, log) = run(mlr(&[0]), &CountCap(100_000), pause);
+    let (lower, upper) = (results[0].lower_pps.expect("lower"), results[0].upper_pps.expect("upper"));
+    assert!(lower <= 100_000 && 100_000 < upper, "{:?}", results[0]);
+    assert!(upper - lower < 1500, "{:?}", results[0]);
+    assert!(matches!(results[0].end, GoalEnd::Regular | GoalEnd::Disturbed));
+    assert!(log.len() < 100, "{} trials", log.len());
+    println!("{:?}, {} trials", results[0], log.len());
+}
+
+/// A tester that is disturbed whenever a frame is lost never finds an upper bound, and gives up.
+#[test]
+fn a_tester_that_is_always_disturbed_gives_up() {
+    let stopped = |_: usize, result: &mut TrialResult| result.gap_ns_max = SECOND;
+    let (results, log) = run(mlr(&[0, 5_000_000]), &CountCap(100_000), stopped);
+    for result in &results {
+        assert_eq!((result.end, result.upper_pps), (GoalEnd::Disturbed, None));
+        assert!(result.lower_pps.is_none_or(|lower| lower <= truth_of(100_000, 5_000_000)), "{result:?}");
+    }
+    assert!(log.len() < 60, "{} trials", log.len());
+    println!("{results:?}, {} trials", log.len());
+}
+
 #[test]
 fn spoilt_trials_that_the_tester_did_not_see_are_outvoted() {
     let spoil = |number: usize, result: &mut TrialResult| {
