@@ -202,8 +202,16 @@ fn loops_merging_selection_and_two_devices_keep_the_count_of_packets() {
     assert_eq!((read(&report), report["loops"].as_u64()), (300, Some(0)));
     let report = json(&["a", "--duration", "50ms"]);
     assert_eq!((report["sent"].as_u64(), report["after_end"].as_u64()), (Some(50), Some(1)));
-    let report = json(&["a", "--speed", "2"]);
-    assert_eq!(report["duration_ns"].as_u64(), Some((FRAMES - 1) * GAP_NS / 2));
+    for (words, duration_ns) in [
+        (&["--speed", "0.5"][..], (FRAMES - 1) * GAP_NS * 2),
+        (&["--speed", "2"], (FRAMES - 1) * GAP_NS / 2),
+        (&["--speed", "10"], (FRAMES - 1) * GAP_NS / 10),
+        (&["--pps", "1k", "--loop", "3"], (3 * FRAMES - 1) * 1_000_000),
+        (&["--loop", "3", "--loop-gap", "7ms"], 3 * (FRAMES - 1) * GAP_NS + 2 * 7_000_000),
+    ] {
+        let report = json(&[&["a"], words].concat());
+        assert_eq!(report["duration_ns"].as_u64(), Some(duration_ns), "{words:?}");
+    }
 
     let frames = written(&folder, &["a", "b", "--merge"]);
     let times: Vec<u64> = frames.iter().map(|(_, time_ns, _)| *time_ns).collect();

@@ -237,6 +237,10 @@ fn send(
         }
         wanted => match xdp::XdpReplay::new(request) {
             Ok(xdp) => return xdp.run(request, source, stop),
+            // A packet socket sends whatever the device sends.
+            Err(why @ EngineError::NotEthernet { .. }) if wanted.is_none() => {
+                Some(format!("not {}: {}", EngineKind::Xdp, why.in_one_line()))
+            }
             Err(why) if wanted.is_some() || why.concerns_all_engines() => return Err(why),
             Err(why) => Some(format!("not {}: {}", EngineKind::Xdp, why.in_one_line())),
         },
