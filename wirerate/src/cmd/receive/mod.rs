@@ -89,7 +89,7 @@ pub struct Reflection {
 #[derive(Clone, Debug, clap::Args)]
 pub struct MeterArgs {
     /// Flows, where frames do not carry theirs: the flow is the number modulo N
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = flow_count)]
     pub flows: u32,
     /// Count frames of other runs as stale (frames that carry their run)
     #[arg(long, value_name = "RUN")]
@@ -145,10 +145,32 @@ impl ReceiverArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StampShift(pub u32);
 
+fn flow_count(text: &str) -> Result<u32, String> {
+    let Count(flows) = text.parse().map_err(|bad| format!("{bad}"))?;
+    match u32::try_from(flows) {
+        Ok(flows @ 1..=LINES_MAX) => Ok(flows),
+        _ => Err(format!("not in 1 to {LINES_MAX}")),
+    }
+}
+
 fn stamp_shift(text: &str) -> Result<StampShift, String> {
     let frames: u32 = text.parse().map_err(|_| "not a number".to_owned())?;
     match frames.is_power_of_two() && frames <= 1 << 16 {
         true => Ok(StampShift(frames.trailing_zeros())),
         false => Err("not one of 1, 2, 4, ... 65536".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_are_written_as_other_counts() {
+        assert_eq!(flow_count("1M"), Ok(1_000_000));
+        assert_eq!(flow_count("1048576"), Ok(LINES_MAX));
+        for wrong in ["0", "2M", "many"] {
+            assert!(flow_count(wrong).is_err(), "{wrong}");
+        }
     }
 }
