@@ -76,6 +76,7 @@ impl Receiver {
             program: loaded.program,
         };
         receiver.set_run(None);
+        receiver.set_deadline_ns(None);
         Ok(receiver)
     }
 
@@ -101,6 +102,12 @@ impl Receiver {
     /// One in 2^`shift` frames has a time stamp.
     pub fn set_stamp_shift(&self, shift: u32) {
         self.control.set_half_word(0, offset_of!(abi::ReceiveControl, stamp_shift), shift);
+    }
+
+    /// First copies with a longer latency are late; none are without a deadline.
+    pub fn set_deadline_ns(&self, deadline_ns: Option<u64>) {
+        let at = offset_of!(abi::ReceiveControl, deadline_ns);
+        self.control.set_word(0, at, deadline_ns.unwrap_or(u64::MAX));
     }
 
     /// Wall clock minus CLOCK_MONOTONIC.
@@ -202,6 +209,7 @@ impl From<abi::ReceiveCpu> for Totals {
             damaged: cpu.damaged,
             stamped: cpu.stamped,
             negative: cpu.negative,
+            late: cpu.late,
             moves: cpu.moves,
             with_flow: cpu.with_flow,
             held: cpu.held,

@@ -24,6 +24,8 @@ const PARAMS: ReceiverParams = ReceiverParams {
 };
 const WALL_OFFSET_NS: u64 = 1_800_000_000_000_000_000;
 const START_S: u32 = 1_800_000_000;
+/// Some frames of the tests are late.
+const DEADLINE_NS: u64 = 1_000_000;
 
 /// The program in the kernel and the meter in Rust, which receive the same frames.
 struct Pair {
@@ -39,8 +41,16 @@ impl Pair {
         receiver.set_run(run);
         receiver.set_stamp_shift(stamp_shift);
         receiver.set_wall_offset_ns(WALL_OFFSET_NS);
+        receiver.set_deadline_ns(Some(DEADLINE_NS));
         let ReceiverParams { flow_count, stream_count, carried_flows, has_details, .. } = params;
-        let meter = Meter::new(MeterOptions { flow_count, stream_count, run, stamp_shift, carried_flows });
+        let meter = Meter::new(MeterOptions {
+            flow_count,
+            stream_count,
+            run,
+            stamp_shift,
+            carried_flows,
+            deadline_ns: Some(DEADLINE_NS),
+        });
         Self { receiver, meter, has_details, time_ns: 5_000_000_000 }
     }
 
@@ -70,18 +80,21 @@ impl Pair {
             (totals.stale, totals.foreign, totals.damaged, totals.with_flow),
             (expected.stale, expected.foreign, expected.damaged, expected.with_flow)
         );
-        assert_eq!((totals.stamped, totals.negative), (expected.stamped, expected.negative));
+        assert_eq!(
+            (totals.stamped, totals.negative, totals.late),
+            (expected.stamped, expected.negative, expected.late)
+        );
         assert_eq!(totals.held, expected.held, "held");
         assert_eq!(totals.lowest_inverted, expected.lowest_inverted, "lowest");
         assert_eq!(totals.ipdv_max, expected.ipdv_max, "highest IPDV");
         assert_eq!(totals.after_gap, expected.after_gap, "after a gap");
         assert_eq!(totals.ipdv_min_inverted, expected.ipdv_min_inverted, "lowest IPDV");
         assert_eq!(self.receiver.histogram(), self.meter.histogram());
-        for (index, (mut found, expected)) in self.receiver.lines().zip(self.meter.lines()).enumerate() {
+        for (index, mut found) in self.receiver.lines().enumerate() {
             found.unique_cpu = found.unique();
-            assert_eq!(found, *expected, "line {index}");
+            assert_eq!(found, self.meter.line(index), "line {index}");
             let detail = self.receiver.detail(index);
-            assert_eq!(detail, self.has_details.then(|| self.meter.details()[index]), "detail {index}");
+            assert_eq!(detail, self.has_details.then(|| self.meter.detail(index)), "detail {index}");
         }
     }
 }
@@ -130,10 +143,18 @@ fn each_branch_counts_as_the_meter_does() {
         pair.receive(&front(&signature(seq_num), 42, 18));
     }
     // Latencies in every power of two, and beyond the histogram and the line.
+    let late = pair.meter.totals().late;
     for bit in 0..40 {
         pair.time_ns = 4_999_000_000 + (1 << bit);
         pair.receive(&front(&signature(500 + bit), 42, 18));
     }
+    // From 2^20 ns on.
+    assert_eq!(pair.meter.totals().late, late + 20);
+    for (number, latency_ns) in [(600, DEADLINE_NS), (601, DEADLINE_NS + 1)] {
+        pair.time_ns = 4_999_000_000 + latency_ns;
+        pair.receive(&front(&signature(number), 42, 18));
+    }
+    assert_eq!(pair.meter.totals().late, late + 21);
     pair.check();
 }
 

@@ -90,7 +90,8 @@ enum Counter {
 pub struct ReceiveResult {
     /// What the receiver knew of the sender.
     pub options: MeterOptions,
-    /// The flows: those of stream 0, then those of stream 1.
+    /// The flows: those of stream 0, then those of stream 1. The last ones may be left out if they
+    /// have no frames.
     pub lines: Vec<FlowLine>,
     /// Counts of all CPUs.
     pub totals: Totals,
@@ -184,6 +185,7 @@ impl Receiving {
         let clock = ClockOffset::measure();
         receiver.set_run(meter.run);
         receiver.set_stamp_shift(meter.stamp_shift);
+        receiver.set_deadline_ns(meter.deadline_ns);
         receiver.set_wall_offset_ns(clock.offset_ns.cast_unsigned());
         let link = receiver.attach(device.index, &device.name, options.xdp)?;
         let (receiver, attached) = (Arc::new(receiver), Attached::new(link, device));
@@ -264,7 +266,7 @@ impl Receiving {
     pub fn line(&self, index: usize) -> FlowLine {
         match &self.counter {
             Counter::Xdp { receiver, .. } => receiver.line(index),
-            Counter::Socket { receiver, .. } => receiver.meter().lock().lines()[index],
+            Counter::Socket { receiver, .. } => receiver.meter().lock().line(index),
         }
     }
 
@@ -273,7 +275,7 @@ impl Receiving {
     pub fn detail(&self, index: usize) -> Option<FlowDetail> {
         let detail = match &self.counter {
             Counter::Xdp { receiver, .. } => receiver.detail(index)?,
-            Counter::Socket { receiver, .. } => receiver.meter().lock().details()[index],
+            Counter::Socket { receiver, .. } => receiver.meter().lock().detail(index),
         };
         let wall_ns = |time_ns: u64| match time_ns {
             0 => 0,

@@ -29,6 +29,9 @@ pub struct Figures {
     /// Numbers between the first and the highest one that were not received, without those of
     /// [`Self::exclude_unsent`].
     pub missing: u64,
+    /// First copies with a latency above the deadline; `None` without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late: Option<u64>,
     /// Latency; `None` without time stamps.
     pub latency: Option<Latency>,
     /// Sums that do not agree; empty unless wirerate has a bug or frames were still arriving.
@@ -50,6 +53,7 @@ impl Figures {
             held_max: totals.held_max(),
             too_old: sum(|line| line.too_old.into()),
             missing: missing(options, lines, totals),
+            late: options.deadline_ns.map(|_| totals.late),
             latency: latency(options, lines, totals, histogram, unique),
             broken: Vec::new(),
         };
@@ -87,6 +91,9 @@ impl Figures {
         ];
         let broken = rows.into_iter().filter(|(_, left, right)| left != right);
         self.broken = broken.map(|(rule, left, right)| format!("{rule}: {left} and {right}")).collect();
+        if totals.late > totals.stamped {
+            self.broken.push(format!("late <= stamped: {} and {}", totals.late, totals.stamped));
+        }
         if totals.stamped > self.unique {
             self.broken.push(format!("stamped <= unique: {} and {}", totals.stamped, self.unique));
         }

@@ -17,7 +17,7 @@ const VALUE_MAX: u64 = (1 << 36) - 1;
 const DIGITS: u8 = 2;
 
 /// Percentiles in a report.
-pub const PERCENTILES: [f64; 7] = [25.0, 50.0, 75.0, 90.0, 99.0, 99.9, 99.99];
+pub const PERCENTILES: [f64; 8] = [25.0, 50.0, 75.0, 90.0, 99.0, 99.9, 99.99, 99.999];
 
 /// The bucket of a latency in nanoseconds, as in HdrHistogram.
 pub fn histogram_index(latency_ns: u64) -> usize {

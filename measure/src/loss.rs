@@ -23,6 +23,12 @@ impl Loss {
         Self { sent, lost_min, lost_max, excess: unique.saturating_sub(sent) }
     }
 
+    /// With so many late frames, which are lost as well (RFC 2680).
+    #[must_use]
+    pub fn with_late(self, late: u64) -> Self {
+        Self { lost_min: self.lost_min + late, lost_max: self.lost_max + late, ..self }
+    }
+
     /// Most frames that can be lost, as part of those sent.
     pub fn ratio(&self) -> f64 {
         if self.sent == 0 { 0.0 } else { self.lost_max as f64 / self.sent as f64 }
@@ -38,6 +44,8 @@ mod tests {
         assert_eq!(Loss::new(100, 97, 0), Loss { sent: 100, lost_min: 3, lost_max: 3, excess: 0 });
         assert_eq!(Loss::new(100, 97, 0).ratio(), 0.03);
         assert_eq!(Loss::new(0, 0, 0).ratio(), 0.0);
+        let late = Loss::new(100, 97, 0).with_late(5);
+        assert_eq!(late, Loss { sent: 100, lost_min: 8, lost_max: 8, excess: 0 });
     }
 
     #[test]

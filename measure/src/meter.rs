@@ -27,11 +27,20 @@ pub struct MeterOptions {
     pub stamp_shift: u32,
     /// Flows that frames may carry themselves, if more than those of all streams.
     pub carried_flows: u32,
+    /// A first copy with a longer latency is late.
+    pub deadline_ns: Option<u64>,
 }
 
 impl Default for MeterOptions {
     fn default() -> Self {
-        Self { flow_count: 1, stream_count: STREAMS_MAX as u32, run: None, stamp_shift: 0, carried_flows: 0 }
+        Self {
+            flow_count: 1,
+            stream_count: STREAMS_MAX as u32,
+            run: None,
+            stamp_shift: 0,
+            carried_flows: 0,
+            deadline_ns: None,
+        }
     }
 }
 
@@ -57,6 +66,7 @@ pub struct Arrival {
 #[derive(Clone, Debug)]
 pub struct Meter {
     options: MeterOptions,
+    /// Up to the highest one with frames, as the details are.
     lines: Vec<FlowLine>,
     /// By line, if the order is kept in full.
     arrivals: Option<HashMap<usize, Arrivals>>,
@@ -86,9 +96,9 @@ impl Meter {
         assert!(options.line_count() > 0 && options.stream_count as usize <= STREAMS_MAX, "{options:?}");
         Self {
             options,
-            lines: vec![FlowLine::default(); options.line_count()],
+            lines: Vec::new(),
             arrivals: None,
-            details: vec![FlowDetail::default(); options.line_count()],
+            details: Vec::new(),
             has_boot_clock: true,
             totals: Totals::default(),
             histogram: vec![0; HISTOGRAM_LEN],
@@ -138,6 +148,10 @@ impl Meter {
             Some(Found::Announced(end)) => return self.take_end(end, frame_len),
         };
         if let Some(measured) = measured {
+            if measured.line >= self.lines.len() {
+                self.lines.resize(measured.line + 1, FlowLine::default());
+                self.details.resize(measured.line + 1, FlowDetail::default());
+            }
             self.details[measured.line].receive(frame_len, arrival.time_ns);
             if let Some(arrivals) = &mut self.arrivals {
                 arrivals.entry(measured.line).or_default().receive(measured.number);
@@ -189,7 +203,7 @@ impl Meter {
 
     fn end(&mut self, mark: Mark, arrival: Arrival) -> Option<Measured> {
         let line = self.flow_of_run(u32::from(mark.flow), mark.run)?;
-        let number = match self.lines[line].high {
+        let number = match self.line(line).high {
             0 => first_number(mark.seq_num, 1),
             high => unwrap_number(high - 1, mark.seq_num),
         };
@@ -205,7 +219,7 @@ impl Meter {
             self.totals.stale += 1;
             return None;
         }
-        if flow as usize >= self.lines.len() {
+        if flow as usize >= self.options.line_count() {
             self.totals.damaged += 1;
             return None;
         }
@@ -234,6 +248,7 @@ impl Meter {
         if let (Some(latency_ns), true) = (latency_ns, transit.is_unique) {
             totals.stamped += 1;
             totals.negative += u64::from(latency.is_some_and(|latency| latency < 0));
+            totals.late += u64::from(self.options.deadline_ns.is_some_and(|deadline| latency_ns > deadline));
             self.histogram[histogram_index(latency_ns)] += 1;
         }
         if let Some(difference_ns) = transit.ipdv_ns.filter(|_| self.options.stamp_shift == 0) {
@@ -246,14 +261,19 @@ impl Meter {
         &self.options
     }
 
-    /// The flows: those of stream 0, then those of stream 1.
+    /// The flows up to the last one with frames: those of stream 0, then those of stream 1.
     pub fn lines(&self) -> &[FlowLine] {
         &self.lines
     }
 
-    /// Bytes and times of each flow of [`Self::lines`].
-    pub fn details(&self) -> &[FlowDetail] {
-        &self.details
+    /// A flow, by its place among the flows of all streams.
+    pub fn line(&self, index: usize) -> FlowLine {
+        self.lines.get(index).copied().unwrap_or_default()
+    }
+
+    /// Bytes and times of a flow, by its place among the flows of all streams.
+    pub fn detail(&self, index: usize) -> FlowDetail {
+        self.details.get(index).copied().unwrap_or_default()
     }
 
     /// The numbers of each flow that has frames, in any order, if they are kept.

@@ -26,6 +26,9 @@ pub struct Totals {
     pub stamped: u64,
     /// Of these, frames that were received before they were sent, by the two clocks.
     pub negative: u64,
+    /// First copies with a latency above the deadline; 0 without one.
+    #[serde(skip)]
+    pub late: u64,
     /// Frames of a flow that were received on another CPU than the frame before.
     pub moves: u64,
     /// Frames with all fields of the signature, or the mark at the end.
@@ -67,6 +70,7 @@ impl Default for Totals {
             damaged: 0,
             stamped: 0,
             negative: 0,
+            late: 0,
             moves: 0,
             with_flow: 0,
             held: [0; HELD_LEN],
@@ -90,6 +94,7 @@ impl Totals {
         self.damaged += other.damaged;
         self.stamped += other.stamped;
         self.negative += other.negative;
+        self.late += other.late;
         self.moves += other.moves;
         self.with_flow += other.with_flow;
         self.held.iter_mut().zip(other.held).for_each(|(sum, count)| *sum += count);

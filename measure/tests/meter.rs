@@ -99,6 +99,23 @@ fn a_flow_in_frames_is_no_stream() {
     }
 }
 
+/// A million flows took 90 MB, whatever was received.
+#[test]
+fn lines_grow_with_the_flows_seen() {
+    let options = MeterOptions { carried_flows: 1 << 20, ..MeterOptions::default() };
+    let mut meter = Meter::new(options);
+    assert_eq!(meter.lines(), []);
+    let (plain, arrival) = timed(0, 500);
+    let full = Some(FullFields { flow: 5, number: 0, run: 7 });
+    meter.receive(&frame(&Signature { full, ..plain }, 32), arrival);
+    assert_eq!((meter.lines().len(), meter.line(5).unique(), meter.line(6).unique()), (6, 1, 0));
+    assert_eq!((meter.detail(5).frame_bytes, meter.detail(6).frame_bytes), (42 + 32, 0));
+    let full = Some(FullFields { flow: 1 << 20, number: 0, run: 7 });
+    meter.receive(&frame(&Signature { full, ..plain }, 32), arrival);
+    assert_eq!((meter.lines().len(), meter.totals().damaged), (6, 1));
+    assert_eq!((figures(&meter).unique, figures(&meter).missing), (1, 0));
+}
+
 #[test]
 fn threads_with_ranges_of_their_own_are_measured_apart() {
     let mut meter = Meter::new(MeterOptions::default());
@@ -126,6 +143,47 @@ fn latency_has_the_percentiles_of_what_was_received() {
     assert_eq!(latency.pdv_p999_ns, 160_000);
     let jitter_ns = latency.jitter_mean_ns.unwrap();
     assert!((jitter_ns - 160_000.0).abs() < 1600.0, "{jitter_ns}");
+}
+
+/// Check 10: 5 ms more for every frame are 5 ms more in every figure.
+#[test]
+fn added_latency_moves_every_figure() {
+    const ADDED_NS: u64 = 5_000_000;
+    let latency = |added_ns: u64| {
+        let mut meter = Meter::new(MeterOptions::default());
+        for number in 0..10_000 {
+            let (signature, arrival) = timed(number, 3000 + u64::from(number * 7919 % 1000) + added_ns);
+            meter.receive(&frame(&signature, HEADER_LEN), arrival);
+        }
+        figures(&meter).latency.expect("frames have times")
+    };
+    let (plain, moved) = (latency(0), latency(ADDED_NS));
+    assert_eq!(moved.min_ns, plain.min_ns + ADDED_NS);
+    assert_eq!(moved.mean_ns, plain.mean_ns + ADDED_NS);
+    assert_eq!(moved.max_ns, plain.max_ns + ADDED_NS);
+    for (plain, moved) in plain.percentiles.iter().zip(&moved.percentiles) {
+        let exact_ns = plain.latency_ns + ADDED_NS;
+        let width_ns = exact_ns * 78 / 10_000;
+        assert!(moved.latency_ns.abs_diff(exact_ns) <= width_ns, "{moved:?}, not {exact_ns}");
+    }
+}
+
+/// Check 17: numbers of runs have 12 bits, so the run after 4095 is 0.
+#[test]
+fn frames_of_the_run_before_the_wrap_are_stale() {
+    let mut meter = Meter::new(MeterOptions { run: Some(0), ..MeterOptions::default() });
+    let receive = |meter: &mut Meter, run| {
+        for number in 0..10 {
+            let (plain, arrival) = timed(number, 500);
+            let full = Some(FullFields { flow: 3, number: number.into(), run });
+            meter.receive(&frame(&Signature { full, ..plain }, 32), arrival);
+        }
+        figures(meter)
+    };
+    let before = receive(&mut meter, 0);
+    let after = receive(&mut meter, 0xfff);
+    assert_eq!((after.totals.stale, after.unique, after.duplicate), (10, 10, 0));
+    assert_eq!((after.too_old, after.missing, after.latency), (0, 0, before.latency));
 }
 
 #[test]

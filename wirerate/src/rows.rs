@@ -88,6 +88,11 @@ impl Cell {
         count.map_or(unknown, |count| Self::count(name, count))
     }
 
+    /// A word that tells rows apart, in the column `name`.
+    pub fn word(name: &'static str, word: &str) -> Self {
+        Self { name, csv_name: name, width: 13, text: word.to_owned(), csv: word.to_owned() }
+    }
+
     /// The same with a narrower column, for counts that are usually small.
     #[must_use]
     pub fn narrow(self) -> Self {

@@ -461,6 +461,7 @@ static __always_inline void count(const struct wr_receive_control *control, stru
 	if (frame->has_latency && result.is_unique) {
 		own->stamped++;
 		own->negative += frame->latency_ns < 0;
+		own->late += (__u64)latency_ns > control->deadline_ns;
 		enter_histogram(cpu, latency_ns);
 	}
 	if (result.has_ipdv && !control->stamp_shift) {

@@ -477,7 +477,7 @@ struct wr_receive_cpu {
 	__u64 front_at;	 /* where the signature of the last frame started */
 	__u64 after_gap; /* highest number of a frame that came before its predecessor; 0 is none */
 	__u64 latency_min_inverted; /* with its sign; of a reflector */
-	__u64 pad0;
+	__u64 late;		    /* first copies with a latency above the deadline */
 	__u64 held[WR_WINDOW_LEN];
 	__u64 lowest_inverted[WR_STREAMS_MAX];
 };
@@ -491,7 +491,8 @@ struct wr_receive_control {
 	__u32 stamp_shift; /* one in 2^n frames has a time stamp */
 	__u64 end_sent;	   /* announced by the sender; written by the program */
 	__u64 end_count;   /* end frames */
-	__u64 pad0[11];
+	__u64 deadline_ns; /* a first copy with a longer latency is late */
+	__u64 pad0[10];
 	__u64 stream_at[WR_STREAMS_MAX]; /* a recent number of each stream, in 64 bits */
 };
 

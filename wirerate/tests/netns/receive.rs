@@ -80,7 +80,7 @@ fn received_without_errors(lab: &Lab, count: u32, receive_more: &str, send_more:
 /// The outcome of the words of `measure --json`.
 fn measured_without_errors(words: &str) -> Outcome {
     run_without_errors(|| {
-        let outcome = wirerate_run(words).expect_code(0);
+        let outcome = wirerate_run(words).expect_paced();
         let errors = errors(&outcome.stdout);
         (outcome, errors)
     })
@@ -198,7 +198,8 @@ fn measure_joins_sender_and_receiver() -> TestResult {
         let devices = format!("--tx {TX_DEV} --tx-netns {tx} --rx {RX_DEV} --rx-netns {rx}");
         format!("measure {devices} {options} -- --dst 198.18.0.2 {send}")
     };
-    let outcome = measured_without_errors(&measure("--flows 16 --expect lost=0 --json", "--count 100k"));
+    let options = "--flows 16 --expect lost=0 --deadline 1ns --expect late>90k --json";
+    let outcome = measured_without_errors(&measure(options, "--count 100k"));
     let sent: Value = serde_json::from_str(outcome.stdout.lines().next().expect("a line")).expect("JSON");
     assert_eq!((&sent["schema"], &sent["sent"]), (&"wirerate.send/1".into(), &100_000.into()));
     let report = report(&outcome.stdout);
@@ -208,6 +209,15 @@ fn measure_joins_sender_and_receiver() -> TestResult {
     let copied = self::report(&outcome.stdout);
     assert_eq!(counts(&copied, ["unique", "duplicate"]), [500, 500]);
     assert_eq!(copied["loss"]["lost_max"], 0);
+    // Rows of the receivers on standard output, and the reports beside them.
+    let outcome = wirerate_run(&measure("--csv", "--count 10")).expect_code(0);
+    outcome.says(&["10 frames received"]);
+    let rows: Vec<&str> = outcome.stdout.lines().collect();
+    assert!(rows[0].starts_with("time,elapsed_s,device,received,rate_pps,missing,"), "{rows:?}");
+    assert!(rows[rows.len() - 1].contains(&format!(",{RX_DEV}@{},10,", lab.rx_netns)), "{rows:?}");
+    wirerate_run(&measure("--every-second", "--count 10 --csv"))
+        .expect_code(2)
+        .says(&["cannot use --csv behind `--`: ", " --csv`, with all other options as they are"]);
     wirerate_run(&measure("", "--count 10 --threads 2 --size 58"))
         .expect_code(2)
         .says(&["\n  try: --size 60, or --threads 1\n"]);
@@ -326,9 +336,14 @@ fn both_directions_at_once() -> TestResult {
     let words =
         format!("{} --bidirectional --expect lost=0 --flows-out {}", measure_words(&lab), flows.display());
     let send = "--dst-mac 02:00:00:00:00:02 --size 74 --udp-dst 1-4 --count 3000";
-    let outcome = wirerate_run(&format!("{words} --json -- {send}")).expect_code(0);
-    let lines: Vec<Value> =
-        outcome.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let outcome = wirerate_run(&format!("{words} --json --every-second -- {send}")).expect_code(0);
+    let lines = outcome.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON"));
+    let (rows, lines): (Vec<Value>, Vec<Value>) =
+        lines.partition(|line: &Value| line["schema"] == "wirerate.measure-second/1");
+    let last: Vec<_> = rows[rows.len() - 2..].iter().map(|row| (&row["device"], &row["received"])).collect();
+    let devices = [(RX_DEV, &lab.rx_netns), (TX_DEV, &lab.tx_netns)];
+    let devices = devices.map(|(device, netns)| Value::from(format!("{device}@{netns}")));
+    assert_eq!(last, [(&devices[0], &3000.into()), (&devices[1], &3000.into())]);
     let named: Vec<_> = lines
         .iter()
         .map(|line| [&line["schema"], &line["device"]].map(|word| word.as_str().unwrap_or_default()))

@@ -1,6 +1,7 @@
 //! `wirerate measure --tx DEV --rx DEV`: senders and receivers in one process, and their reports.
 
 mod direction;
+mod rows;
 mod run;
 mod sender;
 mod total;
@@ -45,6 +46,12 @@ pub struct Args {
     /// Start sending at this time, with everything ready before (docs/start-at.md)
     #[arg(long, value_name = "TIME", value_parser = crate::units::start_time)]
     pub start_at: Option<StartTime>,
+    /// Print a row for each receiver each second and at the end, with --json as JSON
+    #[arg(long)]
+    pub every_second: bool,
+    /// Print these rows as CSV; the reports go to standard error
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
     /// Options of send: frames, rate, count, duration
     #[arg(last = true, value_name = "OPTIONS OF SEND")]
     pub send: Vec<OsString>,
@@ -59,6 +66,11 @@ struct SendLine {
 }
 
 impl Args {
+    /// True if rows are printed while the run lasts.
+    fn has_rows(&self) -> bool {
+        self.every_second || self.csv
+    }
+
     /// The first sending device and its namespace.
     pub fn transmitter(&self) -> (&str, Option<&str>) {
         let (device, netns) = split_netns(&self.tx[0]);

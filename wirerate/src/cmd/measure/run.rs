@@ -1,22 +1,26 @@
 //! A run of `wirerate measure`: receivers, senders, drain, all reports.
 
 use super::direction::{MeasuredPath, turn_back};
+use super::rows::ReceiverRows;
 use super::sender::MeasureSender;
 use super::{Args, total};
-use crate::cmd::receive::{self, Receipt, ReceiverArgs, RunBegin, SenderCounts, StreamSent};
+use crate::cmd::receive::{self, Receipt, ReceiverArgs, RunBegin, Seconds, SenderCounts, StreamSent};
 use crate::cmd::send;
 use crate::cmd::send::device::TxDevice;
 use crate::cmd::send::report::Report;
 use crate::monitor::Counted;
 use crate::out;
 use crate::outcome::{Failure, Outcome};
+use crate::rows::RowFormat;
 use crate::start_at::refuse_if_late;
 use crate::stop::Stop;
 use crate::units::CpuSequence;
 use capture::Receiving;
 use engine::EngineError;
 use host::CpuList;
+use std::convert::Infallible;
 use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -55,6 +59,14 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         let mut sender_args = args.sender(&direction.from)?;
         sender_args.start_at = args.start_at.or(sender_args.start_at);
         refuse_if_late(sender_args.start_at, || format!("send on {}", direction.from))?;
+        if (count > 1 || args.has_rows()) && (sender_args.every_second || sender_args.csv) {
+            let why = "the rows of the senders would be between others, and do not name them";
+            let option = if sender_args.csv { "--csv" } else { "--every-second" };
+            let (from, to) = (&direction.from, &direction.to);
+            return Err(Failure::usage(format!("use {option} behind `--`"), why).try_this(format!(
+                "`wirerate measure --tx {from} --rx {to} {option}`, with all other options as they are"
+            )));
+        }
         if count > 1 {
             spread(&mut sender_args, index)?;
         }
@@ -80,7 +92,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
             _counted: receive::count_frames(&receiving, device, netns),
             source: receive::source_text(&receiving),
             begin: RunBegin::of(&receiving, sender.args.start_at),
-            sender_args: sender.args.clone(),
+            sender_args: send::Args { csv: args.csv || sender.args.csv, ..sender.args.clone() },
             copies: sender.copies,
             direction,
             options,
@@ -88,7 +100,20 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         });
         senders.push(sender);
     }
-    let sent = transmit(senders, stop);
+    let mut rows = args.has_rows().then(|| {
+        let seconds = |run: &PathRun| Seconds::of(Some(run.direction.to.to_string()), run.begin);
+        let receivers = measured.iter().map(|run| (&run.receiving, seconds(run))).collect();
+        ReceiverRows::new(RowFormat::of(args.options.results.json, args.csv), receivers)
+    });
+    let shows = count == 1 && rows.is_none();
+    let mut printed = Ok(());
+    let sent = transmit(senders, shows, stop, |senders| {
+        printed = rows.as_mut().map_or(Ok(()), |rows| rows.print_until_closed(senders));
+        if printed.is_err() {
+            stop.set();
+        }
+    });
+    printed?;
     for (measured, sent) in measured.iter().zip(&sent) {
         if let Ok((report, _)) = sent {
             let numbers = report.sent.div_ceil(measured.copies);
@@ -96,17 +121,15 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
             drain(&measured.receiving, drained);
         }
     }
-    conclude(measured, sent)
+    if let Some(mut rows) = rows {
+        rows.print()?;
+    }
+    conclude(measured, sent, args.csv)
 }
 
 /// Options of one of several senders: its threads are on CPUs of their own, as far as there are
 /// enough.
 fn spread(sender: &mut send::Args, index: usize) -> Result<(), Failure> {
-    if sender.every_second || sender.csv {
-        let why = "several senders would print rows that do not name them";
-        return Err(Failure::usage("use --every-second with several directions", why)
-            .try_this("`wirerate receive --every-second` for each device"));
-    }
     let threads = sender.threads.unwrap_or(1) as usize;
     let allowed = CpuList::allowed().map_err(|why| Failure::host("choose CPUs to send from", why))?;
     let cpus: Vec<u32> = allowed.iter().collect();
@@ -131,20 +154,30 @@ fn numbered(mut options: ReceiverArgs, index: usize) -> ReceiverArgs {
     options
 }
 
-/// All senders at once. If one cannot start, the others end.
-fn transmit(senders: Vec<MeasureSender>, stop: &Stop) -> Vec<SendOutcome> {
-    let is_alone = senders.len() == 1;
+/// All senders at once. If one cannot start, the others end. Meanwhile, `watch` gets a channel that
+/// they close.
+fn transmit(
+    senders: Vec<MeasureSender>,
+    shows: bool,
+    stop: &Stop,
+    watch: impl FnOnce(&Receiver<Infallible>),
+) -> Vec<SendOutcome> {
     thread::scope(|scope| {
+        let (is_sending, channel) = mpsc::channel();
         let send = |sender: MeasureSender| {
+            let is_sending = is_sending.clone();
             scope.spawn(move || {
-                let sent = sender.transmit(is_alone, stop);
+                let sent = sender.transmit(shows, stop);
                 if sent.is_err() {
                     stop.set();
                 }
+                drop(is_sending);
                 sent
             })
         };
         let threads: Vec<_> = senders.into_iter().map(send).collect();
+        drop(is_sending);
+        watch(&channel);
         let join = |sender: thread::ScopedJoinHandle<'_, SendOutcome>| {
             sender.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
@@ -153,9 +186,14 @@ fn transmit(senders: Vec<MeasureSender>, stop: &Stop) -> Vec<SendOutcome> {
 }
 
 /// Stops the receivers and prints all reports.
-fn conclude(measured: Vec<PathRun>, sent: Vec<SendOutcome>) -> Result<Outcome, Failure> {
+fn conclude(
+    measured: Vec<PathRun>,
+    sent: Vec<SendOutcome>,
+    is_report_on_stderr: bool,
+) -> Result<Outcome, Failure> {
     let sent: Vec<(Report, Option<EngineError>)> = sent.into_iter().collect::<Result<_, _>>()?;
     let json = measured.iter().any(|measured| measured.options.results.json);
+    let late_is_lost = measured.iter().any(|measured| measured.options.results.late_is_lost);
     let (mut outcomes, mut parts) = (Vec::new(), Vec::new());
     for (measured, (report, error)) in measured.into_iter().zip(sent) {
         let PathRun { direction, options, sender_args, copies, source, begin, receiving, .. } = measured;
@@ -185,14 +223,18 @@ fn conclude(measured: Vec<PathRun>, sent: Vec<SendOutcome>) -> Result<Outcome, F
             streams: streams
                 .map(|stream| StreamSent { name: stream.name.clone(), sent: stream.sent })
                 .collect(),
-            is_report_on_stderr: false,
+            is_report_on_stderr,
         };
         outcomes.push(receipt.conclude(&result)?);
         parts.push((result, sender));
     }
     if parts.len() > 1 {
-        let total = total::of(parts);
-        out::text(&if json { total.total_line() } else { format!("\n{total}") })?;
+        let total = total::of(parts, late_is_lost);
+        match (json, is_report_on_stderr) {
+            (true, _) => out::text(&total.total_line())?,
+            (false, true) => eprint!("\n{total}"),
+            (false, false) => out::text(&format!("\n{total}"))?,
+        }
     }
     Ok(outcomes.into_iter().find(|outcome| *outcome != Outcome::Done).unwrap_or(Outcome::Done))
 }

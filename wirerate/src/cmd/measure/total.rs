@@ -6,10 +6,13 @@ use capture::ReceiveResult;
 use measure::{Figures, Loss};
 
 /// The report of all directions, each with the counts of its sender.
-pub(super) fn of(parts: Vec<(ReceiveResult, SenderCounts)>) -> Report {
+pub(super) fn of(parts: Vec<(ReceiveResult, SenderCounts)>, late_is_lost: bool) -> Report {
     let report = |(result, sender): &(ReceiveResult, SenderCounts)| {
         let mut report = Report::new(RxHead::default(), result, None);
         report.join(*sender);
+        if late_is_lost {
+            report.lose_late();
+        }
         report
     };
     let reports: Vec<Report> = parts.iter().map(report).collect();
@@ -68,7 +71,7 @@ mod tests {
 
     #[test]
     fn the_total_is_the_sum_of_its_directions() {
-        let total = of(vec![part(100, 5000), part(50, 9000)]);
+        let total = of(vec![part(100, 5000), part(50, 9000)], false);
         assert_eq!((total.figures.unique, total.figures.missing, &total.figures.broken), (150, 128, &vec![]));
         assert_eq!(total.loss, Some(Loss { sent: 280, lost_min: 130, lost_max: 130, excess: 0 }));
         assert_eq!(total.rejected, Some(20));

@@ -6,8 +6,8 @@ use measure::PERCENTILES;
 use std::fmt;
 use std::str::FromStr;
 
-/// Reads a count from a report.
-type CountOf = fn(&Report) -> u64;
+/// Reads a count from a report; `None` if it was not counted.
+type CountOf = fn(&Report) -> Option<u64>;
 /// Reads a latency in nanoseconds; `None` if it is unknown.
 type TimeOf = fn(&measure::Latency) -> Option<u64>;
 /// Compares a value with a limit.
@@ -27,16 +27,18 @@ pub enum Metric {
 }
 
 /// Counts by name.
-const COUNTS: [(&str, CountOf); 9] = [
-    ("received", |report| report.figures.totals.received),
-    ("unique", |report| report.figures.unique),
-    ("missing", |report| report.figures.missing),
-    ("duplicate", |report| report.figures.duplicate),
-    ("reordered", |report| report.figures.reordered),
-    ("too-old", |report| report.figures.too_old),
-    ("stale", |report| report.figures.totals.stale),
-    ("damaged", |report| report.figures.totals.damaged),
-    ("flows", |report| report.figures.flows),
+const COUNTS: [(&str, CountOf); 11] = [
+    ("received", |report| Some(report.figures.totals.received)),
+    ("unique", |report| Some(report.figures.unique)),
+    ("missing", |report| Some(report.figures.missing)),
+    ("duplicate", |report| Some(report.figures.duplicate)),
+    ("reordered", |report| Some(report.figures.reordered)),
+    ("too-old", |report| Some(report.figures.too_old)),
+    ("stale", |report| Some(report.figures.totals.stale)),
+    ("damaged", |report| Some(report.figures.totals.damaged)),
+    ("late", |report| report.figures.late),
+    ("rejected", |report| report.rejected),
+    ("flows", |report| Some(report.figures.flows)),
 ];
 
 /// Latencies by name.
@@ -123,7 +125,7 @@ impl Expectation {
         let latency = report.figures.latency.as_ref();
         let found = match self.metric {
             Metric::Lost => report.loss.map(|loss| (loss.lost_min, loss.lost_max)),
-            Metric::Counted(of) => exactly(Some(of(report))),
+            Metric::Counted(of) => exactly(of(report)),
             Metric::Time(of) => exactly(latency.and_then(of)),
             Metric::Percentile(percentile) => exactly(latency.and_then(|latency| latency.at(percentile))),
         };
@@ -216,6 +218,10 @@ mod tests {
         report.figures.latency = None;
         let check: Expectation = "p50<1s".parse().unwrap();
         assert_eq!(check.failure(&report).as_deref(), Some("check p50<1s failed: it was not measured"));
+        let check_late: Expectation = "late=0".parse().unwrap();
+        assert_eq!(check_late.failure(&report).as_deref(), Some("check late=0 failed: it was not measured"));
+        report.figures.late = Some(0);
+        assert_eq!(check_late.failure(&report), None);
         assert!(!check.needs_sent() && "lost=0".parse::<Expectation>().unwrap().needs_sent());
     }
 }

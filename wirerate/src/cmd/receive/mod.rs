@@ -9,7 +9,7 @@ pub use expect::{Expectation, Metric};
 pub use report::{CaptureFigures, ReflectFigures, Report};
 pub(crate) use report::{SenderCounts, StreamSent};
 pub use run::run;
-pub(crate) use run::{Receipt, RunBegin, count_frames, source_text, start};
+pub(crate) use run::{Receipt, RunBegin, Seconds, count_frames, source_text, start};
 
 use crate::units::{Count, Nanos};
 use capture::{Mode, SourceKind};
@@ -97,6 +97,9 @@ pub struct MeterArgs {
     /// Measure the latency of one in N frames: 1, 2, 4, ... 65536
     #[arg(long, value_name = "N", default_value = "1", value_parser = stamp_shift)]
     pub stamp_one_in: StampShift,
+    /// Count frames with a longer latency than this as late
+    #[arg(long, value_name = "TIME")]
+    pub deadline: Option<Nanos>,
 }
 
 impl MeterArgs {
@@ -108,6 +111,7 @@ impl MeterArgs {
             carried_flows,
             run: self.run,
             stamp_shift: self.stamp_one_in.0,
+            deadline_ns: self.deadline.map(|deadline| deadline.0),
         }
     }
 }
@@ -118,6 +122,9 @@ pub struct ResultArgs {
     /// Check a result, such as lost=0 or 'p99<50us'; exit code 1 if it fails. May be repeated
     #[arg(long, value_name = "CHECK")]
     pub expect: Vec<Expectation>,
+    /// Count late frames as lost, too (RFC 2680)
+    #[arg(long, requires = "deadline", conflicts_with = "stamp_one_in")]
+    pub late_is_lost: bool,
     /// Write a line per flow: FILE.csv, or JSON lines under any other name
     #[arg(long, value_name = "FILE")]
     pub flows_out: Option<PathBuf>,

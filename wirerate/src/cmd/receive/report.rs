@@ -233,6 +233,11 @@ impl Report {
         (self.loss, self.rejected) = (Some(loss), Some(sender.rejected));
     }
 
+    /// Counts late frames as lost.
+    pub(crate) fn lose_late(&mut self) {
+        self.loss = self.loss.map(|loss| loss.with_late(self.figures.late.unwrap_or(0)));
+    }
+
     /// The report as one line of JSON.
     pub fn json_line(&self) -> String {
         out::json_line(SCHEMA, self)
@@ -304,6 +309,9 @@ impl fmt::Display for Report {
                 let half = human_duration(latency.min_ns / 2);
                 table.text("one way", &format!("about {half}: half of the lowest round trip"));
             }
+            if let Some(late) = figures.late {
+                table.count("late", late, "with a latency above the deadline (RFC 2680)");
+            }
             if totals.negative > 0 {
                 table.count("negative", totals.negative, "received before sent: the clocks differ");
             }
@@ -371,6 +379,9 @@ fn latency_rows(table: &mut Table, name: &str, latency: &Latency) {
 pub(crate) struct Second {
     #[serde(flatten)]
     pub(crate) time: RowTime,
+    /// The receiver, if there can be several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) device: Option<String>,
     pub(crate) received: u64,
     pub(crate) rate_pps: f64,
     pub(crate) missing: u64,
@@ -391,7 +402,8 @@ impl Row for Second {
     }
 
     fn cells(&self) -> Vec<Cell> {
-        vec![
+        let device = self.device.iter().map(|device| Cell::word("device", device));
+        let figures = [
             Cell::count("received", self.received),
             Cell::pps(self.rate_pps),
             Cell::count("missing", self.missing).narrow(),
@@ -400,7 +412,8 @@ impl Row for Second {
             Cell::count("too_old", self.too_old).narrow(),
             Cell::maybe("latency_p50_ns", self.latency_p50_ns).narrow(),
             Cell::maybe("latency_p99_ns", self.latency_p99_ns).narrow(),
-        ]
+        ];
+        device.chain(figures).collect()
     }
 }
 
@@ -476,6 +489,18 @@ mod tests {
         assert_eq!(object["loss"]["lost_max"], 10);
         assert_eq!((&object["unique"], &object["received"]), (&1010.into(), &1010.into()));
         assert_eq!(object["latency"]["percentiles"][1]["percentile"], 50.0);
+    }
+
+    #[test]
+    fn late_frames_are_lost_on_request() {
+        let mut report = sample();
+        report.figures.late = Some(7);
+        let text = report.to_string();
+        assert!(text.contains("\n  late           7  with a latency above the deadline"), "{text}");
+        assert_eq!(report.loss.map(|loss| loss.lost_max), Some(10));
+        report.lose_late();
+        assert_eq!(report.loss.map(|loss| (loss.lost_min, loss.lost_max)), Some((17, 17)));
+        assert!(report.json_line().contains("\"late\":7,"), "{}", report.json_line());
     }
 
     #[test]

@@ -168,12 +168,17 @@ impl Receipt<'_> {
             .reflected
             .map(|counts| ReflectFigures::new(counts, result.totals.latency_min_ns(), self.round_trip_ns));
         let is_sampled = result.options.stamp_shift > 0;
-        let streams = self.streams.into_iter().zip(&result.lines);
-        report.streams = streams.map(|(sent, line)| StreamFigures::new(sent, line, is_sampled)).collect();
+        let streams = (0..).zip(self.streams);
+        let line = |index: usize| result.lines.get(index).copied().unwrap_or_default();
+        report.streams =
+            streams.map(|(index, sent)| StreamFigures::new(sent, &line(index), is_sampled)).collect();
         if let Some(capture) = self.capture {
             // A capture tells first copies from duplicates at any distance.
             report.loss = self.sent.map(|sent| Loss::new(sent, capture.order.unique, 0));
             report.capture = Some(capture);
+        }
+        if self.results.late_is_lost {
+            report.lose_late();
         }
         report
     }
@@ -218,15 +223,12 @@ fn watch(receiving: &Receiving, args: &Args, begin: RunBegin, stop: &Stop) -> Re
     let format = RowFormat::of(args.options.results.json, args.csv);
     let has_rows = rows::are_wanted(args.every_second, format);
     let mut printer = RowPrinter::new(format);
-    let (mut last, mut last_received) = (Duration::ZERO, 0);
+    let mut seconds = Seconds::of(None, begin);
     let mut late = LateFrames::default();
     loop {
         let elapsed = begin.time(receiving.elapsed());
-        if has_rows && elapsed >= last + PERIOD {
-            let now = receiving.snapshot();
-            let row = second(&ReceiveResult { elapsed: begin.time(now.elapsed), ..now }, last, last_received);
-            printer.print(&row)?;
-            (last, last_received) = (Duration::from_secs(elapsed.as_secs()), row.received);
+        if has_rows && seconds.is_due(elapsed) {
+            printer.print(&seconds.next(receiving))?;
         }
         let is_enough = wanted.is_some_and(|wanted| receiving.received() >= wanted);
         let is_late = duration.is_some_and(|duration| elapsed >= duration);
@@ -262,20 +264,50 @@ impl LateFrames {
     }
 }
 
-fn second(result: &ReceiveResult, last: Duration, last_received: u64) -> Second {
-    let figures = result.figures();
-    let received = figures.totals.received;
-    let passed_ns = result.elapsed.saturating_sub(last).as_nanos() as u64;
-    let at = |percentile| figures.latency.as_ref().and_then(|latency| latency.at(percentile));
-    Second {
-        time: RowTime { time_ns: time_of_day_ns(), elapsed_ns: result.elapsed.as_nanos() as u64 },
-        received,
-        rate_pps: per_second(received.saturating_sub(last_received), passed_ns),
-        missing: figures.missing,
-        duplicate: figures.duplicate,
-        reordered: figures.reordered,
-        too_old: figures.too_old,
-        latency_p50_ns: at(50.0),
-        latency_p99_ns: at(99.0),
+/// The rows of a receiver, each with the rate since the one before.
+#[derive(Debug)]
+pub(crate) struct Seconds {
+    device: Option<String>,
+    begin: RunBegin,
+    last: Duration,
+    last_received: u64,
+}
+
+impl Seconds {
+    /// Of a receiver, which the rows name if there can be several.
+    pub(crate) fn of(device: Option<String>, begin: RunBegin) -> Self {
+        Self { device, begin, last: Duration::ZERO, last_received: 0 }
+    }
+
+    /// True if a second of the run has passed since the last row.
+    fn is_due(&self, elapsed: Duration) -> bool {
+        elapsed >= Duration::from_secs(self.last.as_secs()) + PERIOD
+    }
+
+    /// The row for now.
+    pub(crate) fn next(&mut self, receiving: &Receiving) -> Second {
+        let now = receiving.snapshot();
+        self.row(&ReceiveResult { elapsed: self.begin.time(now.elapsed), ..now })
+    }
+
+    fn row(&mut self, result: &ReceiveResult) -> Second {
+        let figures = result.figures();
+        let received = figures.totals.received;
+        let passed_ns = result.elapsed.saturating_sub(self.last).as_nanos() as u64;
+        let at = |percentile| figures.latency.as_ref().and_then(|latency| latency.at(percentile));
+        let rate_pps = per_second(received.saturating_sub(self.last_received), passed_ns);
+        (self.last, self.last_received) = (result.elapsed, received);
+        Second {
+            time: RowTime { time_ns: time_of_day_ns(), elapsed_ns: result.elapsed.as_nanos() as u64 },
+            device: self.device.clone(),
+            received,
+            rate_pps,
+            missing: figures.missing,
+            duplicate: figures.duplicate,
+            reordered: figures.reordered,
+            too_old: figures.too_old,
+            latency_p50_ns: at(50.0),
+            latency_p99_ns: at(99.0),
+        }
     }
 }
