@@ -22,6 +22,7 @@ mod resolution;
 mod schedule;
 mod size;
 mod stack;
+mod table;
 mod topology;
 
 pub use capture::{BitMatch, CaptureConfig, CaptureFormat};

@@ -1,10 +1,11 @@
-//! Rows of metrics, as messages of the model.
+//! Rows of metrics, and the columns that the model has for them.
 //!
-//! A row has all its fields, also those that are 0, unless the request names columns: clients read
-//! fields that are absent as errors.
+//! A row has all its columns, also those that are 0, unless the request names columns: clients read
+//! columns that are absent as errors.
 
-use crate::flow::FlowConfig;
-use serde_json::{Map, Value, json};
+use crate::flow::{FlowConfig, FlowMetrics};
+use crate::table::{self, Cell, Column, MetricsRow};
+use serde::ser::{Serialize, Serializer};
 
 /// What a flow does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,94 +74,175 @@ impl FlowState {
     }
 }
 
-fn on_off(is_on: bool, on: &'static str, off: &'static str) -> &'static str {
-    if is_on { on } else { off }
-}
-
-/// A rate with three digits behind the point: clients read more as text.
-fn rounded(rate: f64) -> f64 {
-    (rate * 1e3).round() / 1e3
-}
-
-/// The row of a flow; `columns` names those asked for, all if empty.
-pub fn flow_row(flow: &FlowConfig, counts: &FlowCounts, columns: &[String]) -> Value {
-    let FlowCounts { state, tx, rx, .. } = counts;
-    let mut row = json!({
-        "name": flow.name,
-        "port_tx": flow.tx_port,
-        "port_rx": flow.rx_ports.join(","),
-        "transmit": state.name(),
-        "frames_tx": tx.frames,
-        "frames_rx": rx.frames,
-        "bytes_tx": tx.bytes,
-        "bytes_rx": rx.bytes,
-        "frames_tx_rate": rounded(tx.rate),
-        "frames_rx_rate": rounded(rx.rate),
-    });
-    let fields = row.as_object_mut().expect("a row is an object");
-    for (side, counts) in [("tx", tx), ("rx", rx)] {
-        let mean = if counts.frames == 0 { 0.0 } else { counts.bytes as f64 / counts.frames as f64 };
-        let bytes = counts.rate * mean;
-        let mut put = |name: String, rate: f64| fields.insert(name, json!(rounded(rate)));
-        put(format!("{side}_l1_rate_bps"), 8.0 * (bytes + 20.0 * counts.rate));
-        put(format!("{side}_rate_bytes"), bytes);
-        put(format!("{side}_rate_bps"), 8.0 * bytes);
-        put(format!("{side}_rate_kbps"), 8e-3 * bytes);
-        put(format!("{side}_rate_mbps"), 8e-6 * bytes);
-    }
-    if flow.metrics.loss {
-        let lost = tx.frames.saturating_sub(rx.frames);
-        let loss = if tx.frames == 0 { 0.0 } else { 100.0 * lost as f64 / tx.frames as f64 };
-        fields.insert("loss".to_owned(), json!(loss));
-    }
-    if flow.metrics.latency {
-        let (minimum, maximum, average) = counts.latency_ns;
-        let latency = json!({
-            "minimum_ns": minimum.round(), "maximum_ns": maximum.round(), "average_ns": average.round()
-        });
-        fields.insert("latency".to_owned(), latency);
-    }
-    if flow.metrics.timestamps {
-        let (first, last) = counts.first_last_ns;
-        let times = json!({"first_timestamp_ns": first as f64, "last_timestamp_ns": last as f64});
-        fields.insert("timestamps".to_owned(), times);
-    }
-    only(row, columns, &["name", "port_tx", "port_rx"])
+/// The row of a flow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowRow {
+    name: String,
+    tx_port: String,
+    rx_ports: String,
+    shown: FlowMetrics,
+    counts: FlowCounts,
 }
 
 /// The row of a port.
-pub fn port_row(name: &str, location: &str, counts: &PortCounts, columns: &[String]) -> Value {
-    let PortCounts { tx, rx, .. } = counts;
-    let row = json!({
-        "name": name,
-        "location": location,
-        "link": on_off(counts.is_up, "up", "down"),
-        "capture": on_off(counts.is_capturing, "started", "stopped"),
-        "transmit": on_off(counts.is_sending, "started", "stopped"),
-        "frames_tx": tx.frames,
-        "frames_rx": rx.frames,
-        "bytes_tx": tx.bytes,
-        "bytes_rx": rx.bytes,
-        "frames_tx_rate": rounded(tx.rate),
-        "frames_rx_rate": rounded(rx.rate),
-        "bytes_tx_rate": rounded(byte_rate(tx)),
-        "bytes_rx_rate": rounded(byte_rate(rx)),
-        "last_change": counts.last_change_ns,
-        // The model has kilobytes per second.
-        "speed": counts.speed / 8000,
-    });
-    only(row, columns, &["name"])
+#[derive(Clone, Debug, PartialEq)]
+pub struct PortRow {
+    name: String,
+    location: String,
+    counts: PortCounts,
 }
 
-fn byte_rate(counts: &TrafficCounts) -> f64 {
-    if counts.frames == 0 { 0.0 } else { counts.rate * counts.bytes as f64 / counts.frames as f64 }
-}
-
-fn only(row: Value, columns: &[String], always: &[&str]) -> Value {
-    let Value::Object(fields) = row else { return row };
-    if columns.is_empty() {
-        return Value::Object(fields);
+impl FlowRow {
+    /// What was measured of a flow.
+    pub fn new(flow: &FlowConfig, counts: FlowCounts) -> Self {
+        let FlowConfig { name, tx_port, rx_ports, metrics, .. } = flow;
+        let (name, tx_port) = (name.clone(), tx_port.clone());
+        Self { name, tx_port, rx_ports: rx_ports.join(","), shown: *metrics, counts }
     }
-    let is_asked = |name: &String| columns.contains(name) || always.contains(&&name[..]);
-    Value::Object(fields.into_iter().filter(|(name, _)| is_asked(name)).collect::<Map<_, _>>())
+
+    /// Lost frames in percent.
+    fn loss(&self) -> f64 {
+        let FlowCounts { tx, rx, .. } = &self.counts;
+        let lost = tx.frames.saturating_sub(rx.frames);
+        if tx.frames == 0 { 0.0 } else { 100.0 * lost as f64 / tx.frames as f64 }
+    }
+
+    fn latency(&self) -> Cell<'_> {
+        let (minimum, maximum, average) = self.counts.latency_ns;
+        let names = &["minimum_ns", "maximum_ns", "average_ns"];
+        Cell::Numbers(names, [minimum.round(), maximum.round(), average.round()])
+    }
+
+    fn timestamps(&self) -> Cell<'_> {
+        let (first, last) = self.counts.first_last_ns;
+        Cell::Numbers(&["first_timestamp_ns", "last_timestamp_ns"], [first as f64, last as f64, 0.0])
+    }
+}
+
+impl PortRow {
+    /// What was counted on a port.
+    pub fn new(name: &str, location: &str, counts: PortCounts) -> Self {
+        Self { name: name.to_owned(), location: location.to_owned(), counts }
+    }
+}
+
+/// Rows of flows or ports, with some of their columns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetricsTable {
+    rows: Rows,
+    columns: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Rows {
+    Flows(Vec<FlowRow>),
+    Ports(Vec<PortRow>),
+}
+
+impl MetricsTable {
+    /// Rows of flows; `columns` names those asked for, all if empty.
+    pub fn of_flows(rows: Vec<FlowRow>, columns: Vec<String>) -> Self {
+        Self { rows: Rows::Flows(rows), columns }
+    }
+
+    /// Rows of ports, likewise.
+    pub fn of_ports(rows: Vec<PortRow>, columns: Vec<String>) -> Self {
+        Self { rows: Rows::Ports(rows), columns }
+    }
+
+    /// The model's `MetricsResponse` in protobuf.
+    pub fn encode(&self) -> Vec<u8> {
+        match &self.rows {
+            Rows::Flows(rows) => table::encode(rows, &self.columns),
+            Rows::Ports(rows) => table::encode(rows, &self.columns),
+        }
+    }
+}
+
+/// The model's `MetricsResponse` in JSON.
+impl Serialize for MetricsTable {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.rows {
+            Rows::Flows(rows) => table::serialize(rows, &self.columns, serializer),
+            Rows::Ports(rows) => table::serialize(rows, &self.columns, serializer),
+        }
+    }
+}
+
+impl TrafficCounts {
+    /// Bytes per second.
+    fn byte_rate(&self) -> f64 {
+        if self.frames == 0 { 0.0 } else { self.rate * self.bytes as f64 / self.frames as f64 }
+    }
+
+    /// Bits per second with preamble and gap.
+    fn l1_bps(&self) -> f64 {
+        8.0 * (self.byte_rate() + 20.0 * self.rate)
+    }
+}
+
+impl MetricsRow for FlowRow {
+    const FIELD: &'static str = "flow_metrics";
+    const KEYS: usize = 3;
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column { name: "name", cell: |row| Cell::Text(&row.name) },
+        Column { name: "port_tx", cell: |row| Cell::Text(&row.tx_port) },
+        Column { name: "port_rx", cell: |row| Cell::Text(&row.rx_ports) },
+        Column { name: "transmit", cell: |row| Cell::Text(row.counts.state.name()) },
+        Column { name: "frames_tx", cell: |row| Cell::Count(row.counts.tx.frames) },
+        Column { name: "frames_rx", cell: |row| Cell::Count(row.counts.rx.frames) },
+        Column { name: "bytes_tx", cell: |row| Cell::Count(row.counts.tx.bytes) },
+        Column { name: "bytes_rx", cell: |row| Cell::Count(row.counts.rx.bytes) },
+        Column { name: "frames_tx_rate", cell: |row| rate(row.counts.tx.rate) },
+        Column { name: "frames_rx_rate", cell: |row| rate(row.counts.rx.rate) },
+        Column { name: "loss", cell: |row| shown(row.shown.loss, || Cell::Number(row.loss())) },
+        Column { name: "timestamps", cell: |row| shown(row.shown.timestamps, || row.timestamps()) },
+        Column { name: "latency", cell: |row| shown(row.shown.latency, || row.latency()) },
+        Column { name: "tx_l1_rate_bps", cell: |row| rate(row.counts.tx.l1_bps()) },
+        Column { name: "rx_l1_rate_bps", cell: |row| rate(row.counts.rx.l1_bps()) },
+        Column { name: "tx_rate_bytes", cell: |row| rate(row.counts.tx.byte_rate()) },
+        Column { name: "rx_rate_bytes", cell: |row| rate(row.counts.rx.byte_rate()) },
+        Column { name: "tx_rate_bps", cell: |row| rate(8.0 * row.counts.tx.byte_rate()) },
+        Column { name: "rx_rate_bps", cell: |row| rate(8.0 * row.counts.rx.byte_rate()) },
+        Column { name: "tx_rate_kbps", cell: |row| rate(8e-3 * row.counts.tx.byte_rate()) },
+        Column { name: "rx_rate_kbps", cell: |row| rate(8e-3 * row.counts.rx.byte_rate()) },
+        Column { name: "tx_rate_mbps", cell: |row| rate(8e-6 * row.counts.tx.byte_rate()) },
+        Column { name: "rx_rate_mbps", cell: |row| rate(8e-6 * row.counts.rx.byte_rate()) },
+    ];
+}
+
+impl MetricsRow for PortRow {
+    const FIELD: &'static str = "port_metrics";
+    const KEYS: usize = 1;
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column { name: "name", cell: |row| Cell::Text(&row.name) },
+        Column { name: "location", cell: |row| Cell::Text(&row.location) },
+        Column { name: "link", cell: |row| on_off(row.counts.is_up, "up", "down") },
+        Column { name: "capture", cell: |row| on_off(row.counts.is_capturing, "started", "stopped") },
+        Column { name: "transmit", cell: |row| on_off(row.counts.is_sending, "started", "stopped") },
+        Column { name: "frames_tx", cell: |row| Cell::Count(row.counts.tx.frames) },
+        Column { name: "frames_rx", cell: |row| Cell::Count(row.counts.rx.frames) },
+        Column { name: "bytes_tx", cell: |row| Cell::Count(row.counts.tx.bytes) },
+        Column { name: "bytes_rx", cell: |row| Cell::Count(row.counts.rx.bytes) },
+        Column { name: "frames_tx_rate", cell: |row| rate(row.counts.tx.rate) },
+        Column { name: "frames_rx_rate", cell: |row| rate(row.counts.rx.rate) },
+        Column { name: "bytes_tx_rate", cell: |row| rate(row.counts.tx.byte_rate()) },
+        Column { name: "bytes_rx_rate", cell: |row| rate(row.counts.rx.byte_rate()) },
+        Column { name: "last_change", cell: |row| Cell::Count(row.counts.last_change_ns) },
+        // The model has kilobytes per second.
+        Column { name: "speed", cell: |row| Cell::Count(row.counts.speed / 8000) },
+    ];
+}
+
+fn on_off(is_on: bool, on: &'static str, off: &'static str) -> Cell<'static> {
+    Cell::Text(if is_on { on } else { off })
+}
+
+/// A rate with three digits behind the point: clients read more as text.
+fn rate(rate: f64) -> Cell<'static> {
+    Cell::Number((rate * 1e3).round() / 1e3)
+}
+
+fn shown<'a>(is_shown: bool, cell: impl FnOnce() -> Cell<'a>) -> Cell<'a> {
+    if is_shown { cell() } else { Cell::Absent }
 }

@@ -3,8 +3,9 @@
 //! JSON and protobuf are checked against all of it. So an unknown field is told apart from one that
 //! wirerate does not support.
 
+use prost_reflect::prost::encoding::{WireType, encode_key, encode_varint};
 use prost_reflect::{
-    DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, SerializeOptions,
+    DescriptorPool, DeserializeOptions, DynamicMessage, FieldDescriptor, MessageDescriptor, SerializeOptions,
 };
 use serde_json::Value;
 use std::sync::LazyLock;
@@ -29,6 +30,22 @@ pub fn message(name: &str) -> MessageDescriptor {
         .unwrap_or_else(|| panic!("the model has no message {name}"))
 }
 
+/// The field of that name.
+///
+/// # Panics
+/// If the message has none.
+pub fn field(message: &MessageDescriptor, name: &str) -> FieldDescriptor {
+    let field = message.get_field_by_name(name);
+    field.unwrap_or_else(|| panic!("{} has no field {name}", message.full_name()))
+}
+
+/// Writes field `number` of a message, which is a text, bytes, or a message itself.
+pub fn put_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
+    encode_key(number, WireType::LengthDelimited, out);
+    encode_varint(bytes.len() as u64, out);
+    out.extend_from_slice(bytes);
+}
+
 /// JSON text to a message.
 ///
 /// # Errors
@@ -46,6 +63,14 @@ pub fn parse_json(descriptor: MessageDescriptor, text: &[u8]) -> Result<DynamicM
     })?;
     json.end().map_err(|error| error.to_string())?;
     Ok(parsed)
+}
+
+/// JSON to a message.
+///
+/// # Errors
+/// Unknown fields, values of the wrong type.
+pub fn from_json(descriptor: MessageDescriptor, json: Value) -> Result<DynamicMessage, String> {
+    DynamicMessage::deserialize(descriptor, json).map_err(|error| error.to_string())
 }
 
 /// A message as JSON: names as in the model, numbers as numbers, only the fields that are set.

@@ -1,10 +1,12 @@
 //! Requests beside configurations, and answers that fit the model.
 
-use otg::metrics::{FlowCounts, FlowState, PortCounts, TrafficCounts, flow_row, port_row};
+use otg::metrics::{FlowCounts, FlowRow, FlowState, MetricsTable, PortCounts, PortRow, TrafficCounts};
 use otg::{
-    CaptureQuery, ControlRequest, EmulatedInterface, MetricsQuery, OtgConfig, RequestRefusal, TransmitState,
-    model,
+    CaptureQuery, ControlRequest, EmulatedInterface, FlowConfig, MetricsQuery, OtgConfig, RequestRefusal,
+    TransmitState, model,
 };
+use prost_reflect::DynamicMessage;
+use prost_reflect::prost::Message;
 use serde_json::{Value, json};
 
 fn config() -> OtgConfig {
@@ -96,23 +98,50 @@ fn neighbours_have_the_addresses_that_were_resolved() {
     assert_eq!(none["ipv6_neighbors"], json!([]));
 }
 
+/// A table as its JSON text gives it. Its protobuf must say the same.
+fn shown(table: &MetricsTable) -> Value {
+    let text = serde_json::to_string(table).unwrap();
+    let response = model::message("MetricsResponse");
+    let message = model::parse_json(response.clone(), text.as_bytes()).unwrap();
+    let decoded = DynamicMessage::decode(response, &table.encode()[..]).unwrap();
+    assert_eq!(decoded.unknown_fields().count(), 0);
+    assert_eq!(model::to_json(&decoded), model::to_json(&message));
+    // Fields that are 0 are there as well.
+    assert_eq!(decoded.encoded_len(), table.encode().len());
+    serde_json::from_str(&text).unwrap()
+}
+
 #[test]
 fn rows_fit_the_model_and_have_all_fields_or_those_asked_for() {
-    let config = config();
+    let mut flow = config().flows[0].clone();
     let tx = TrafficCounts { frames: 10, bytes: 640, rate: 10.0 };
     let rx = TrafficCounts { frames: 9, bytes: 576, rate: 9.0 };
     let counts = FlowCounts { state: FlowState::Paused, tx, rx, ..FlowCounts::default() };
-    let row = flow_row(&config.flows[0], &counts, &[]);
+    let table = |flow: &FlowConfig, counts, columns: &[&str]| {
+        let columns = columns.iter().map(|name| (*name).to_owned()).collect();
+        shown(&MetricsTable::of_flows(vec![FlowRow::new(flow, counts)], columns))["flow_metrics"][0].clone()
+    };
+    let row = table(&flow, counts, &[]);
     assert_eq!(
-        (&row["loss"], &row["tx_rate_bps"], &row["rx_l1_rate_bps"]),
-        (&json!(10.0), &json!(5120.0), &json!(6048.0))
+        (&row["loss"], &row["tx_rate_bps"], &row["rx_l1_rate_bps"], &row["transmit"]),
+        (&json!(10.0), &json!(5120.0), &json!(6048.0), &json!("paused"))
     );
-    let response = json!({"choice": "flow_metrics", "flow_metrics": [row]});
-    model::parse_json(model::message("MetricsResponse"), response.to_string().as_bytes()).unwrap();
-    let few = flow_row(&config.flows[0], &counts, &["frames_rx".to_owned()]);
+    assert_eq!((row.get("latency"), row.get("timestamps")), (None, None));
+    let few = table(&flow, counts, &["frames_rx"]);
     assert_eq!(few, json!({"name": "a", "port_tx": "p", "port_rx": "q", "frames_rx": 9}));
-    let port = port_row("p", "eth1", &PortCounts { speed: 1_000_000_000, ..PortCounts::default() }, &[]);
-    assert_eq!(port["speed"], 125_000);
-    let response = json!({"choice": "port_metrics", "port_metrics": [port]});
-    model::parse_json(model::message("MetricsResponse"), response.to_string().as_bytes()).unwrap();
+    let zero = table(&flow, FlowCounts::default(), &[]);
+    assert_eq!((&zero["frames_tx"], &zero["rx_rate_mbps"]), (&json!(0), &json!(0.0)));
+    (flow.metrics.latency, flow.metrics.timestamps) = (true, true);
+    let times =
+        FlowCounts { latency_ns: (1.4, 3.0, 2.0), first_last_ns: (1 << 60, (1 << 60) + 256), ..counts };
+    let row = table(&flow, times, &[]);
+    assert_eq!(row["latency"], json!({"minimum_ns": 1.0, "maximum_ns": 3.0, "average_ns": 2.0}));
+    assert_eq!(row["timestamps"]["last_timestamp_ns"], json!(((1_u64 << 60) + 256) as f64));
+    let counts = PortCounts { speed: 1_000_000_000, is_up: true, ..PortCounts::default() };
+    let port = shown(&MetricsTable::of_ports(vec![PortRow::new("p", "eth1", counts)], Vec::new()));
+    let port = &port["port_metrics"][0];
+    assert_eq!(
+        (&port["speed"], &port["link"], &port["frames_tx"]),
+        (&json!(125_000), &json!("up"), &json!(0))
+    );
 }

@@ -8,7 +8,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use otg::model;
 use prost_reflect::prost::Message;
-use prost_reflect::{DynamicMessage, MessageDescriptor, ReflectMessage};
+use prost_reflect::{DynamicMessage, ReflectMessage};
 use serde_json::{Value, json};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,6 +18,9 @@ use tonic::{Status, Streaming};
 
 /// Bytes of a message of a streamed response.
 const CHUNK_SIZE: usize = 1 << 20;
+
+/// Most bytes in front of the body in a message: its number and its length.
+const LENGTH_MAX: usize = 16;
 
 /// What clients call, up to the name.
 const SERVICE: &str = "/otg.Openapi/";
@@ -63,7 +66,7 @@ impl Decoder for Raw {
 impl From<ApiError> for Status {
     fn from(error: ApiError) -> Self {
         let code = error.grpc_code();
-        Self::new(code, to_text(&error.json(code as i32)))
+        Self::new(code, String::from_utf8_lossy(&to_text(&error.json(code as i32))))
     }
 }
 
@@ -78,19 +81,22 @@ struct Handler {
 }
 
 impl Handler {
-    /// Carries out the call: `message` is the body, or the request that holds it.
-    async fn carry_out(self, message: Bytes, is_bare: bool) -> Result<ApiReply, Status> {
-        let body = self.body(message, is_bare)?;
-        let Self { backend, call } = self;
-        let done = tokio::task::spawn_blocking(move || backend.call(call.operation, body)).await;
-        let done = done.unwrap_or_else(|error| Err(ApiError::internal(format!("{}: {error}", call.name))));
+    /// Carries out the call. A bare message is the body, others hold it.
+    async fn carry_out(self, message: Bytes, is_bare: bool, responds_bare: bool) -> Result<Bytes, Status> {
+        let name = self.call.name;
+        let carry_out = move || {
+            let body = self.body(message, is_bare)?;
+            self.response(self.backend.call(self.call.operation, body)?, responds_bare)
+        };
+        let done = tokio::task::spawn_blocking(carry_out).await;
+        let done = done.unwrap_or_else(|error| Err(ApiError::internal(format!("{name}: {error}"))));
         Ok(done?)
     }
 
-    fn body(&self, message: Bytes, is_bare: bool) -> Result<Value, Status> {
+    fn body(&self, message: Bytes, is_bare: bool) -> Result<Value, ApiError> {
         let Some((request, field)) = self.call.request() else { return Ok(Value::Null) };
         let descriptor = if is_bare { body_of(&request, field) } else { Some(request) };
-        let descriptor = descriptor.ok_or_else(|| Status::internal("the model has no such message"))?;
+        let descriptor = descriptor.ok_or_else(|| ApiError::internal("the model has no such message"))?;
         let decoded = DynamicMessage::decode(descriptor, message);
         let decoded = decoded.map_err(|error| ApiError::invalid(error.to_string()))?;
         check_known(&decoded)?;
@@ -102,22 +108,24 @@ impl Handler {
     }
 
     /// The response message, or its body alone.
-    fn response(&self, reply: ApiReply, is_bare: bool) -> Result<Bytes, Status> {
-        let (descriptor, field) = self.call.response();
-        let value = match reply {
-            ApiReply::Json(value) => value,
-            ApiReply::Bytes(bytes) if is_bare => return Ok(bytes.into()),
-            ApiReply::Bytes(bytes) => {
-                let mut message = DynamicMessage::new(descriptor);
-                message.set_field_by_name(field, prost_reflect::Value::Bytes(bytes.into()));
-                return Ok(message.encode_to_vec().into());
+    fn response(&self, reply: ApiReply, is_bare: bool) -> Result<Bytes, ApiError> {
+        let (response, name) = self.call.response();
+        let field = model::field(&response, name);
+        let body = match reply {
+            ApiReply::Bytes(bytes) => bytes,
+            ApiReply::Metrics(table) => table.encode(),
+            ApiReply::Json(json) => {
+                let body = body_of(&response, name)
+                    .ok_or_else(|| ApiError::internal(format!("{name} is not a message")))?;
+                model::from_json(body, json).map_err(ApiError::internal)?.encode_to_vec()
             }
         };
-        let (descriptor, value) = match body_of(&descriptor, field) {
-            Some(body) if is_bare => (body, value),
-            _ => (descriptor, json!({field: value})),
-        };
-        encode(descriptor, &value)
+        if is_bare {
+            return Ok(body.into());
+        }
+        let mut message = Vec::with_capacity(body.len() + LENGTH_MAX);
+        model::put_bytes(field.number(), &body, &mut message);
+        Ok(message.into())
     }
 }
 
@@ -132,12 +140,6 @@ fn check_known(message: &DynamicMessage) -> Result<(), ApiError> {
     }
 }
 
-fn encode(descriptor: MessageDescriptor, value: &Value) -> Result<Bytes, Status> {
-    let text = value.to_string();
-    let message = model::parse_json(descriptor, text.as_bytes()).map_err(Status::internal)?;
-    Ok(message.encode_to_vec().into())
-}
-
 struct Unary(Handler);
 
 impl tonic::server::UnaryService<Bytes> for Unary {
@@ -147,8 +149,7 @@ impl tonic::server::UnaryService<Bytes> for Unary {
     fn call(&mut self, request: tonic::Request<Bytes>) -> Self::Future {
         let handler = self.0.clone();
         Box::pin(async move {
-            let reply = handler.clone().carry_out(request.into_inner(), false).await?;
-            Ok(tonic::Response::new(handler.response(reply, false)?))
+            Ok(tonic::Response::new(handler.carry_out(request.into_inner(), false, false).await?))
         })
     }
 }
@@ -174,8 +175,7 @@ impl tonic::server::ClientStreamingService<Bytes> for RequestStream {
                     return Err(Status::resource_exhausted(format!("more than {BODY_MAX} bytes")));
                 }
             }
-            let reply = handler.clone().carry_out(body.into(), true).await?;
-            Ok(tonic::Response::new(handler.response(reply, false)?))
+            Ok(tonic::Response::new(handler.carry_out(body.into(), true, false).await?))
         })
     }
 }
@@ -190,8 +190,7 @@ impl tonic::server::ServerStreamingService<Bytes> for ResponseStream {
     fn call(&mut self, request: tonic::Request<Bytes>) -> Self::Future {
         let handler = self.0.clone();
         Box::pin(async move {
-            let reply = handler.clone().carry_out(request.into_inner(), false).await?;
-            let body = handler.response(reply, true)?;
+            let body = handler.carry_out(request.into_inner(), false, true).await?;
             let chunks: Vec<Result<Bytes, Status>> =
                 body.chunks(CHUNK_SIZE).map(|chunk| Ok(data(chunk))).collect();
             Ok(tonic::Response::new(Box::pin(tokio_stream::iter(chunks)) as Chunks))

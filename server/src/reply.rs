@@ -1,7 +1,9 @@
 //! Answers and errors, as JSON.
 
 use http::StatusCode;
+use otg::metrics::MetricsTable;
 use serde::Serialize;
+use serde_json::ser::{CompactFormatter, Formatter};
 use serde_json::{Value, json};
 use std::io;
 
@@ -10,6 +12,8 @@ use std::io;
 pub enum ApiReply {
     /// A message of the model, as JSON.
     Json(Value),
+    /// Metrics.
+    Metrics(MetricsTable),
     /// A capture file.
     Bytes(Vec<u8>),
 }
@@ -74,19 +78,24 @@ impl ApiError {
 }
 
 /// JSON text in which numbers have no exponent: clients read answers as YAML, where `1e16` is text.
-pub(crate) fn to_text(value: &Value) -> String {
+pub(crate) fn to_text(message: &impl Serialize) -> Vec<u8> {
     let mut text = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut text, WithoutExponent);
-    value.serialize(&mut serializer).expect("a value has a JSON form");
-    String::from_utf8(text).expect("JSON is UTF-8")
+    message.serialize(&mut serializer).expect("a message has a JSON form");
+    text
 }
 
 struct WithoutExponent;
 
-impl serde_json::ser::Formatter for WithoutExponent {
+impl Formatter for WithoutExponent {
     fn write_f64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
-        // A float without a fraction stays a float for the reader.
-        if value.fract() == 0.0 { write!(writer, "{value:.1}") } else { write!(writer, "{value}") }
+        match value.abs() {
+            // The fast way writes no exponent here.
+            0.0 | 0.001..1e15 => CompactFormatter.write_f64(writer, value),
+            // A float without a fraction stays a float for the reader.
+            _ if value.fract() == 0.0 => write!(writer, "{value:.1}"),
+            _ => write!(writer, "{value}"),
+        }
     }
 }
 
@@ -96,7 +105,9 @@ mod tests {
 
     #[test]
     fn numbers_have_no_exponent() {
-        let value = json!([1e16, 1e-6, 0.5, 3.0, 7, u64::MAX]);
-        assert_eq!(to_text(&value), "[10000000000000000.0,0.000001,0.5,3.0,7,18446744073709551615]");
+        let value = json!([1e16, 1e-6, 0.0, 0.001, -0.5, 3.0, 999999999999999.9, 7, u64::MAX]);
+        let expected =
+            b"[10000000000000000.0,0.000001,0.0,0.001,-0.5,3.0,999999999999999.9,7,18446744073709551615]";
+        assert_eq!(to_text(&value), expected);
     }
 }

@@ -10,6 +10,8 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
+const JSON: &str = "application/json";
+
 pub(crate) async fn answer(
     backend: Arc<dyn ApiBackend>,
     request: Request<Incoming>,
@@ -24,13 +26,18 @@ pub(crate) async fn answer(
     };
     let body = body.to_bytes();
     // A call may wait for frames; other connections are served meanwhile.
-    let done = tokio::task::spawn_blocking(move || carry_out(&*backend, call, &body)).await;
-    match done.unwrap_or_else(|error| Err(ApiError::internal(format!("{}: {error}", call.name)))) {
-        Ok(ApiReply::Json(value)) => respond(StatusCode::OK, "application/json", to_text(&value).into()),
-        Ok(ApiReply::Bytes(bytes)) => respond(StatusCode::OK, "application/octet-stream", bytes.into()),
+    let done = tokio::task::spawn_blocking(move || respond_to(carry_out(&*backend, call, &body))).await;
+    done.unwrap_or_else(|error| respond_to(Err(ApiError::internal(format!("{}: {error}", call.name)))))
+}
+
+fn respond_to(done: Result<ApiReply, ApiError>) -> Response<Full<Bytes>> {
+    match done {
+        Ok(ApiReply::Json(value)) => respond(StatusCode::OK, JSON, to_text(&value)),
+        Ok(ApiReply::Metrics(table)) => respond(StatusCode::OK, JSON, to_text(&table)),
+        Ok(ApiReply::Bytes(bytes)) => respond(StatusCode::OK, "application/octet-stream", bytes),
         Err(error) => {
             let status = error.status();
-            respond(status, "application/json", to_text(&error.json(status.as_u16().into())).into())
+            respond(status, JSON, to_text(&error.json(status.as_u16().into())))
         }
     }
 }
@@ -60,10 +67,10 @@ fn carry_out(backend: &dyn ApiBackend, call: &ApiCall, body: &[u8]) -> Result<Ap
 
 pub(crate) fn refuse(status: StatusCode, error: String) -> Response<Full<Bytes>> {
     let body = json!({"code": status.as_u16(), "kind": "validation", "errors": [error]});
-    respond(status, "application/json", to_text(&body).into())
+    respond(status, JSON, to_text(&body))
 }
 
-fn respond(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Full<Bytes>> {
+fn respond(status: StatusCode, content_type: &'static str, body: Vec<u8>) -> Response<Full<Bytes>> {
     let response = Response::builder().status(status).header(header::CONTENT_TYPE, content_type);
-    response.body(Full::new(body)).expect("status and content type are valid")
+    response.body(Full::new(body.into())).expect("status and content type are valid")
 }

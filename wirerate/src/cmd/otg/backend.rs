@@ -6,7 +6,7 @@
 use super::location::PortLocation;
 use super::state::{self, ActiveState, CheckedConfig};
 use crate::monitor::sources::RunList;
-use otg::metrics::FlowState;
+use otg::metrics::{FlowState, MetricsTable};
 use otg::{ControlRequest, MetricsQuery, RequestRefusal, TransmitState, edit};
 use serde_json::{Value, json};
 use server::{ApiBackend, ApiError, ApiReply, ErrorKind, Operation};
@@ -213,20 +213,24 @@ impl OtgBackend {
     /// Waits until the engines of all runs are built. Returns why runs failed.
     fn wait_for_start(&self, flows: &[usize]) -> Result<Vec<String>, ApiError> {
         let deadline = Instant::now() + BUILD_MAX;
-        let handles: Vec<_> = {
+        let mut waiting: Vec<_> = {
             let state = lock(&self.state);
             flows.iter().filter_map(|flow| state.flows[*flow].handle().cloned()).collect()
         };
-        let has_started =
-            |handle: &engine::RunHandle| handle.has_ended() || handle.snapshot().started_ns != 0;
-        while Instant::now() < deadline && !handles.iter().all(|handle| has_started(handle)) {
-            thread::sleep(POLL_INTERVAL);
+        while let Some(handle) = waiting.last()
+            && Instant::now() < deadline
+        {
+            if handle.has_ended() || handle.snapshot().started_ns != 0 {
+                waiting.pop();
+            } else {
+                thread::sleep(POLL_INTERVAL);
+            }
         }
         let failures = self.failures(flows);
-        let mut state = lock(&self.state);
+        let (mut state, now) = (lock(&self.state), Instant::now());
         for &flow in flows {
             let received = state.received(flow);
-            state.flows[flow].has_started(received);
+            state.flows[flow].has_started(&received, now);
         }
         if failures.is_empty() {
             Ok(Vec::new())
@@ -272,22 +276,25 @@ impl OtgBackend {
         }
         let mut state = lock(&self.state);
         for &flow in flows {
-            let received = state.received(flow);
+            let received = state.received(flow).frames;
             state.flows[flow].take_end(received, pauses, Duration::ZERO);
         }
     }
 
     fn metrics(&self, body: &Value) -> Result<ApiReply, ApiError> {
         let mut state = lock(&self.state);
-        let (name, rows): (_, Vec<Value>) = match state.config.metrics_query(body).map_err(refused)? {
+        let now = Instant::now();
+        let table = match state.config.metrics_query(body).map_err(refused)? {
             MetricsQuery::Ports(ports, columns) => {
-                ("port_metrics", ports.into_iter().map(|port| state.port_row(port, &columns)).collect())
+                let rows = ports.into_iter().map(|port| state.port_row(port, now)).collect();
+                MetricsTable::of_ports(rows, columns)
             }
             MetricsQuery::Flows(flows, columns) => {
-                ("flow_metrics", flows.into_iter().map(|flow| state.flow_row(flow, &columns)).collect())
+                let rows = flows.into_iter().map(|flow| state.flow_row(flow, now)).collect();
+                MetricsTable::of_flows(rows, columns)
             }
         };
-        Ok(ApiReply::Json(json!({"choice": name, name: rows})))
+        Ok(ApiReply::Metrics(table))
     }
 
     fn captured(&self, body: &Value) -> Result<ApiReply, ApiError> {

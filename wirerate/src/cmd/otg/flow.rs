@@ -1,5 +1,6 @@
 //! A flow of the configuration in force: its run, its counts, and its state.
 
+use super::reading::FlowReading;
 use super::setup::FlowSetup;
 use engine::{End, Request, RunHandle};
 use otg::metrics::{FlowState, TrafficCounts};
@@ -126,28 +127,32 @@ impl FlowRun {
         self.failure.take()
     }
 
-    /// Frames accepted by the driver since the start. Frames that were received were sent, also if
-    /// the burst that sent them is not counted yet.
-    pub(super) fn sent(&self, received: u64) -> SentFrames {
+    /// Frames accepted by the driver since the start, as far as the worker has counted them.
+    pub(super) fn counted(&self) -> SentFrames {
         let Some(handle) = &self.handle else { return self.past };
         let total = handle.progress().total();
-        let (frames, bytes) = (total.sent, total.sent_bytes());
-        let counted = SentFrames { frames: self.past.frames + frames, bytes: self.past.bytes + bytes };
-        match counted.frames {
-            0 => counted,
-            _ if received <= counted.frames => counted,
-            frames => SentFrames { frames: received, bytes: share(counted.bytes, received, frames) },
+        SentFrames { frames: self.past.frames + total.sent, bytes: self.past.bytes + total.sent_bytes() }
+    }
+
+    /// Frames accepted by the driver since the start. Frames that were received were sent, also if
+    /// the worker has not counted their burst yet.
+    pub(super) fn sent(&self, received: &FlowReading) -> SentFrames {
+        let (counted, frames) = (self.counted(), received.first_copies);
+        if self.handle.is_none() || frames <= counted.frames {
+            return counted;
         }
+        let arrived = SentFrames { frames: received.frames, bytes: received.bytes };
+        let mean = if counted.frames == 0 { arrived } else { counted };
+        SentFrames { frames, bytes: share(mean.bytes, frames, mean.frames) }
     }
 
     /// What it does, now that `received` frames have arrived. `waits`: frames are counted
     /// somewhere.
-    pub(super) fn settle(&mut self, received: u64, waits: bool) -> FlowState {
+    pub(super) fn settle(&mut self, received: u64, waits: bool, now: Instant) -> FlowState {
         if self.is_sending() && self.handle.as_ref().is_some_and(|handle| handle.has_ended()) {
             self.take_end(received, false, Duration::ZERO);
         }
         if let Phase::Draining(drain) = &mut self.phase {
-            let now = Instant::now();
             if received != drain.received {
                 (drain.received, drain.changed) = (received, now);
             }
@@ -164,14 +169,14 @@ impl FlowRun {
     }
 
     /// Its engine sends now: rates count from here.
-    pub(super) fn has_started(&mut self, received: u64) {
+    pub(super) fn has_started(&mut self, received: &FlowReading, now: Instant) {
         let sent = self.sent(received).frames;
-        self.samples = VecDeque::from([CountSample { at: Instant::now(), sent, received }]);
+        self.samples = VecDeque::from([CountSample { at: now, sent, received: received.frames }]);
     }
 
     /// Frames per second sent and received, over the last second.
-    pub(super) fn rates(&mut self, sent: u64, received: u64) -> (f64, f64) {
-        let sample = CountSample { at: Instant::now(), sent, received };
+    pub(super) fn rates(&mut self, sent: u64, received: u64, now: Instant) -> (f64, f64) {
+        let sample = CountSample { at: now, sent, received };
         let first = *self.samples.front().unwrap_or(&sample);
         if self.samples.back().is_none_or(|last| sample.at - last.at >= SAMPLE_TIME) {
             self.samples.push_back(sample);
@@ -197,5 +202,24 @@ impl SentFrames {
     /// As the model counts them: with FCS.
     pub(super) fn counts(self, rate: f64) -> TrafficCounts {
         TrafficCounts { frames: self.frames, bytes: self.bytes + 4 * self.frames, rate }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_that_was_received_was_sent_before_the_worker_counts_it() {
+        let running = FlowRun { handle: Some(Arc::default()), ..FlowRun::default() };
+        let one = FlowReading { frames: 1, first_copies: 1, bytes: 60, ..FlowReading::default() };
+        assert_eq!(running.sent(&one), SentFrames { frames: 1, bytes: 60 });
+        // Each frame arrived at two ports, or twice.
+        let twice = FlowReading { frames: 2, bytes: 120, ..one };
+        assert_eq!(running.sent(&twice), SentFrames { frames: 1, bytes: 60 });
+        let resumed = FlowRun { past: SentFrames { frames: 10, bytes: 1000 }, ..running };
+        assert_eq!(resumed.sent(&one), resumed.past);
+        let more = FlowReading { first_copies: 11, ..one };
+        assert_eq!(resumed.sent(&more), SentFrames { frames: 11, bytes: 1100 });
     }
 }

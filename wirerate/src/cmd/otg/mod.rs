@@ -10,6 +10,7 @@ mod flow;
 mod location;
 mod neighbours;
 mod port;
+mod reading;
 mod run_config;
 mod setup;
 mod state;

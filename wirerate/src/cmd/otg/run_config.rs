@@ -11,7 +11,7 @@ use crate::out;
 use crate::outcome::{Failure, Outcome};
 use crate::stop::Stop;
 use crate::units::{Nanos, human_count, human_duration};
-use otg::metrics::FlowState;
+use otg::metrics::{FlowState, MetricsTable};
 use serde_json::Value;
 use server::{ApiError, ErrorKind};
 use std::fmt::Write;
@@ -113,11 +113,13 @@ fn carry_out(args: &RunArgs, config: Value, backend: &OtgBackend, stop: &Stop) -
     }
     let failures = backend.stop(&flows, false);
     failures.iter().for_each(|failure| eprintln!("wirerate: {failure}"));
-    let (rows, reports) = backend.with_state(|state| {
-        let rows: Vec<Value> = flows.iter().map(|flow| state.flow_row(*flow, &[])).collect();
-        (rows, reports(args, state))
+    let (table, reports) = backend.with_state(|state| {
+        let now = Instant::now();
+        let rows = flows.iter().map(|flow| state.flow_row(*flow, now)).collect();
+        (MetricsTable::of_flows(rows, Vec::new()), reports(args, state))
     });
-    print(args, &rows, &reports)?;
+    let table = serde_json::to_value(table).expect("a table of metrics has a JSON form");
+    print(args, table["flow_metrics"].as_array().map_or(&[], |rows| rows), &reports)?;
     let has_lost =
         |report: &Report| report.loss.is_some_and(|loss| args.expect.is_empty() && loss.lost_max > 0);
     let is_good = failures.is_empty() && reports.iter().all(|report| report.is_good() && !has_lost(report));
@@ -160,7 +162,7 @@ fn reports(args: &RunArgs, state: &ActiveState) -> Vec<Report> {
         }
         // Frames of a flow with several ports may have gone to another one.
         let is_sent_here = counted.iter().all(|flow| state.rx_count(*flow) == 1);
-        let sent = counted.iter().map(|flow| state.flows[*flow].sent(0).frames).sum();
+        let sent = counted.iter().map(|flow| state.flows[*flow].counted().frames).sum();
         let result = port.result();
         let head = RxHead {
             device: port.device.link.name.clone(),

@@ -1,18 +1,18 @@
 //! The configuration in force, and its ports and flows.
 
 use super::capture::PortCapture;
-use super::flow::FlowRun;
+use super::flow::{FlowRun, SentFrames};
 use super::location::{self, PortLocation};
 use super::neighbours::PortNeighbours;
 use super::port::{FLOW_NUMBERS, Port};
+use super::reading::FlowReading;
 use super::setup::{FAST_FLOWS_MAX, FlowSetup, RING_FLOWS_MAX};
 use crate::cmd::send::device::TxDevice;
 use crate::monitor::sources::{RunList, SendSource};
 use crate::units::time_of_day_ns;
 use engine::{EngineKind, Request};
 use host::CpuList;
-use measure::FlowDetail;
-use otg::metrics::{FlowCounts, FlowState, PortCounts};
+use otg::metrics::{FlowCounts, FlowRow, FlowState, PortCounts, PortRow};
 use otg::{CaptureQuery, FlowConfig, OtgConfig, RequestRefusal};
 use packet::DeviceFacts;
 use packet::general::FrameSpec;
@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use server::ApiError;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Most sizes of a flow whose size is random, and of all such flows: each is a packet in memory.
 const SIZES_OF_FLOW_MAX: usize = 2048;
@@ -206,13 +207,12 @@ impl ActiveState {
         self.ends[flow].rx.iter().map(|port| &self.ports[*port])
     }
 
-    /// Frames of a flow that were received.
-    pub(super) fn received(&self, flow: usize) -> u64 {
+    /// What was received of a flow.
+    pub(super) fn received(&self, flow: usize) -> FlowReading {
         if !self.config.flows[flow].metrics.enable {
-            return 0;
+            return FlowReading::default();
         }
-        let number = self.flows[flow].number;
-        self.rx_ports(flow).map(|port| port.line(number).received()).sum()
+        FlowReading::of(self.rx_ports(flow), self.flows[flow].number)
     }
 
     /// Ports on which a flow is counted.
@@ -233,8 +233,17 @@ impl ActiveState {
 
     /// What a flow does now.
     pub(super) fn settle(&mut self, flow: usize) -> FlowState {
+        self.read(flow, Instant::now()).0
+    }
+
+    /// What a flow does, and what was received and sent of it, in this order: a frame is sent
+    /// before it is received.
+    fn read(&mut self, flow: usize, now: Instant) -> (FlowState, FlowReading, SentFrames) {
         let (received, waits) = (self.received(flow), self.waits(flow));
-        self.flows[flow].settle(received, waits)
+        let run = &mut self.flows[flow];
+        let state = run.settle(received.frames, waits, now);
+        let sent = run.sent(&received);
+        (state, received, sent)
     }
 
     /// Restarts flows. If all flows restart, the counts of ports start at 0 too.
@@ -260,7 +269,7 @@ impl ActiveState {
             return Err(ApiError::internal(text));
         }
         for &flow in flows {
-            let sent = self.flows[flow].sent(0);
+            let sent = self.flows[flow].counted();
             let before = &mut self.ports[self.ends[flow].tx].sent_before;
             before.frames += sent.frames;
             before.bytes += sent.bytes + 4 * sent.frames;
@@ -348,61 +357,23 @@ impl ActiveState {
     }
 
     /// The row of a flow.
-    pub(super) fn flow_row(&mut self, flow: usize, columns: &[String]) -> Value {
-        let state = self.settle(flow);
-        let received = self.received(flow);
-        let sent = self.flows[flow].sent(received);
-        let (tx_rate, rx_rate) = self.flows[flow].rates(sent.frames, received);
-        let tx = sent.counts(tx_rate);
-        let mut counts = FlowCounts { state, tx, ..FlowCounts::default() };
-        let detail = self.detail(flow);
-        // With FCS.
-        let bytes = detail.frame_bytes + 4 * received;
-        counts.rx = otg::metrics::TrafficCounts { frames: received, bytes, rate: rx_rate };
-        counts.latency_ns = self.latency(flow);
-        counts.first_last_ns = (detail.first_ns, detail.last_ns);
-        otg::metrics::flow_row(&self.config.flows[flow], &counts, columns)
-    }
-
-    /// Bytes without FCS, first and last time over the receiving ports.
-    fn detail(&self, flow: usize) -> FlowDetail {
-        if !self.config.flows[flow].metrics.enable {
-            return FlowDetail::default();
-        }
-        let number = self.flows[flow].number;
-        let details = self.rx_ports(flow).map(|port| port.detail(number));
-        let details: Vec<FlowDetail> = details.filter(|detail| detail.first_ns > 0).collect();
-        FlowDetail {
-            frame_bytes: details.iter().map(|detail| detail.frame_bytes).sum(),
-            first_ns: details.iter().map(|detail| detail.first_ns).min().unwrap_or(0),
-            last_ns: details.iter().map(|detail| detail.last_ns).max().unwrap_or(0),
-        }
-    }
-
-    /// Lowest, highest and mean latency over the receiving ports.
-    fn latency(&self, flow: usize) -> (f64, f64, f64) {
-        let number = self.flows[flow].number;
-        let lines = self.rx_ports(flow).map(|port| port.line(number));
-        let lines: Vec<_> = lines.filter(|line| line.stamped > 0).collect();
-        let count: f64 = lines.iter().map(|line| line.stamped_count(false) as f64).sum();
-        if count == 0.0 {
-            return (0.0, 0.0, 0.0);
-        }
-        let lowest = lines.iter().map(|line| !line.latency_min_inverted).min().unwrap_or(0);
-        let highest = lines.iter().map(|line| line.latency_max_ns).max().unwrap_or(0);
-        let sum: f64 = lines.iter().map(|line| line.latency_sum_ns as f64).sum();
-        (f64::from(lowest), f64::from(highest), sum / count)
+    pub(super) fn flow_row(&mut self, flow: usize, now: Instant) -> FlowRow {
+        let (state, received, sent) = self.read(flow, now);
+        let (tx_rate, rx_rate) = self.flows[flow].rates(sent.frames, received.frames, now);
+        let arrived = SentFrames { frames: received.frames, bytes: received.bytes };
+        let FlowReading { latency_ns, first_last_ns, .. } = received;
+        let (tx, rx) = (sent.counts(tx_rate), arrived.counts(rx_rate));
+        FlowRow::new(&self.config.flows[flow], FlowCounts { state, tx, rx, latency_ns, first_last_ns })
     }
 
     /// The row of a port.
-    pub(super) fn port_row(&mut self, port: usize, columns: &[String]) -> Value {
+    pub(super) fn port_row(&mut self, port: usize, now: Instant) -> PortRow {
         let mut is_sending = false;
         let mut tx = self.ports[port].sent_before;
         for flow in (0..self.flows.len()).filter(|flow| self.ends[*flow].tx == port).collect::<Vec<_>>() {
-            is_sending |= self.settle(flow) == FlowState::Started;
-            let received = self.received(flow);
-            let sent = self.flows[flow].sent(received);
-            let counts = sent.counts(self.flows[flow].rates(sent.frames, received).0);
+            let (state, received, sent) = self.read(flow, now);
+            is_sending |= state == FlowState::Started;
+            let counts = sent.counts(self.flows[flow].rates(sent.frames, received.frames, now).0);
             tx.frames += counts.frames;
             tx.bytes += counts.bytes;
             tx.rate += counts.rate;
@@ -417,7 +388,7 @@ impl ActiveState {
             last_change_ns: port.last_change_ns,
             speed: port.speed,
         };
-        otg::metrics::port_row(&port.name, &port.location, &counts, columns)
+        PortRow::new(&port.name, &port.location, counts)
     }
 
     /// Starts or stops captures. Returns warnings.

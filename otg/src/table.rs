@@ -1,0 +1,153 @@
+//! Tables of metrics, to JSON and to protobuf.
+//!
+//! Tables of thousands of rows are written from their counts, without a value in memory per cell.
+//! The numbers of protobuf are those of the model's descriptor.
+
+use crate::model;
+use prost_reflect::prost::encoding::{WireType, encode_key, encode_varint};
+use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+/// The value of a row in a column.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cell<'a> {
+    /// A text, or the name of one of several values.
+    Text(&'a str),
+    Count(u64),
+    Number(f64),
+    /// A message of numbers: their names, and as many numbers.
+    Numbers(&'static [&'static str], [f64; 3]),
+    /// The row has no value here.
+    Absent,
+}
+
+/// A column of rows `R`.
+pub(crate) struct Column<R> {
+    pub(crate) name: &'static str,
+    pub(crate) cell: fn(&R) -> Cell<'_>,
+}
+
+/// A kind of rows.
+pub(crate) trait MetricsRow: Sized + 'static {
+    /// Their field in the model's `MetricsResponse`.
+    const FIELD: &'static str;
+    /// Their columns.
+    const COLUMNS: &'static [Column<Self>];
+    /// The first columns, which all answers have.
+    const KEYS: usize;
+}
+
+/// The columns of an answer.
+fn chosen<R: MetricsRow>(asked: &[String]) -> Vec<&'static Column<R>> {
+    let is_chosen = |(index, column): &(usize, &Column<R>)| {
+        asked.is_empty() || *index < R::KEYS || asked.iter().any(|name| name == column.name)
+    };
+    R::COLUMNS.iter().enumerate().filter(is_chosen).map(|(_, column)| column).collect()
+}
+
+/// The model's `MetricsResponse` in JSON, with the columns asked for.
+pub(crate) fn serialize<R: MetricsRow, S: Serializer>(
+    rows: &[R],
+    asked: &[String],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut response = serializer.serialize_map(Some(2))?;
+    response.serialize_entry("choice", R::FIELD)?;
+    response.serialize_entry(R::FIELD, &ChosenCells { rows, columns: &chosen(asked) })?;
+    response.end()
+}
+
+/// A list of rows.
+struct ChosenCells<'a, R: 'static> {
+    rows: &'a [R],
+    columns: &'a [&'static Column<R>],
+}
+
+impl<R> Serialize for ChosenCells<'_, R> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.rows.iter().map(|row| RowCells { row, columns: self.columns }))
+    }
+}
+
+struct RowCells<'a, R: 'static> {
+    row: &'a R,
+    columns: &'a [&'static Column<R>],
+}
+
+impl<R> Serialize for RowCells<'_, R> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let cells = self.columns.iter().map(|column| (column.name, (column.cell)(self.row)));
+        serializer.collect_map(cells.filter(|(_, cell)| !matches!(cell, Cell::Absent)))
+    }
+}
+
+impl Serialize for Cell<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::Count(count) => serializer.serialize_u64(*count),
+            Self::Number(number) => serializer.serialize_f64(*number),
+            Self::Numbers(names, numbers) => serializer.collect_map(names.iter().zip(numbers)),
+            Self::Absent => serializer.serialize_unit(),
+        }
+    }
+}
+
+/// The same in protobuf.
+pub(crate) fn encode<R: MetricsRow>(rows: &[R], asked: &[String]) -> Vec<u8> {
+    let response = model::message("MetricsResponse");
+    let list = model::field(&response, R::FIELD);
+    let columns: Vec<(&Column<R>, FieldDescriptor)> = match list.kind() {
+        Kind::Message(row) => {
+            chosen(asked).into_iter().map(|column| (column, model::field(&row, column.name))).collect()
+        }
+        kind => unreachable!("{} is {kind:?}", R::FIELD),
+    };
+    let (mut message, mut bytes) = (Vec::new(), Vec::new());
+    put(&model::field(&response, "choice"), Cell::Text(R::FIELD), &mut message);
+    for row in rows {
+        bytes.clear();
+        columns.iter().for_each(|(column, field)| put(field, (column.cell)(row), &mut bytes));
+        model::put_bytes(list.number(), &bytes, &mut message);
+    }
+    message
+}
+
+/// Writes a field; also one that is 0, because the model's fields are optional.
+fn put(field: &FieldDescriptor, cell: Cell, out: &mut Vec<u8>) {
+    let number = field.number();
+    match (cell, field.kind()) {
+        (Cell::Absent, _) => {}
+        (Cell::Text(text), Kind::String) => model::put_bytes(number, text.as_bytes(), out),
+        (Cell::Text(text), Kind::Enum(names)) => {
+            let value = names.get_value_by_name(text).expect("the model has the name");
+            put_count(number, value.number() as u64, out);
+        }
+        (Cell::Count(count), Kind::Uint64) => put_count(number, count, out),
+        (Cell::Number(value), Kind::Float) => {
+            encode_key(number, WireType::ThirtyTwoBit, out);
+            out.extend((value as f32).to_le_bytes());
+        }
+        (Cell::Number(value), Kind::Double) => {
+            encode_key(number, WireType::SixtyFourBit, out);
+            out.extend(value.to_le_bytes());
+        }
+        (Cell::Numbers(names, numbers), Kind::Message(message)) => {
+            model::put_bytes(number, &encode_numbers(&message, names, &numbers), out);
+        }
+        (cell, kind) => unreachable!("{} is {kind:?}, not {cell:?}", field.full_name()),
+    }
+}
+
+fn put_count(number: u32, count: u64, out: &mut Vec<u8>) {
+    encode_key(number, WireType::Varint, out);
+    encode_varint(count, out);
+}
+
+fn encode_numbers(message: &MessageDescriptor, names: &[&str], numbers: &[f64]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(32);
+    for (name, value) in names.iter().zip(numbers) {
+        put(&model::field(message, name), Cell::Number(*value), &mut bytes);
+    }
+    bytes
+}
