@@ -86,8 +86,9 @@ int wr_fault(struct xdp_md *ctx)
 		counts->last_lost = seq_num;
 		return XDP_DROP;
 	}
-	/* Numbers 2n and 2n + 1 change places in every swap_every-th pair. */
-	if (wr_faults_set.swap_every && seq_num / 2 % wr_faults_set.swap_every == 0) {
+	/* Numbers 2n and 2n + 1 change places in every swap_every-th pair. Runs begin with number 1, so
+	 * 0 and 1 are no pair: a frame would get a number that was not sent. */
+	if (wr_faults_set.swap_every && seq_num > 1 && seq_num / 2 % wr_faults_set.swap_every == 0) {
 		counts->swapped++;
 		header->seq_num = bpf_htonl(seq_num ^ 1);
 	}
