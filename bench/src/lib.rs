@@ -34,6 +34,8 @@ mod programs;
 mod prompt;
 mod receive;
 mod records;
+#[cfg(feature = "page")]
+mod replay;
 mod report;
 #[cfg(feature = "page")]
 mod results;

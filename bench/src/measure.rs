@@ -10,9 +10,9 @@ use crate::settings::{BenchSettings, Deadline, FULL, QUICK, TINY};
 use crate::stop::StopFlag;
 use crate::table::{BenchPlan, BenchSize};
 use crate::testbed::{LinkEnds, Testbed};
-#[cfg(feature = "page")]
-use crate::throughput;
 use crate::{generate, growth, pacing, prompt, receive};
+#[cfg(feature = "page")]
+use crate::{replay, throughput};
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use serde::Serialize;
@@ -53,6 +53,9 @@ pub(crate) enum BenchCase {
     Growth,
     /// The measuring receiver beside a program that only drops
     Receive,
+    #[cfg(feature = "page")]
+    /// Gap errors of a replay with the times of a file, and the rate of a file larger than memory
+    ReplayFile,
     #[cfg(feature = "page")]
     /// Time and error of throughput searches of a device whose limit is known
     Throughput,
@@ -118,6 +121,10 @@ fn cases(
     }
     if wants(BenchCase::Receive) {
         receive::run(bed, programs, &plan, deadline, report)?;
+    }
+    #[cfg(feature = "page")]
+    if wants(BenchCase::ReplayFile) {
+        replay::run(bed, programs, &plan, deadline, report)?;
     }
     #[cfg(feature = "page")]
     if wants(BenchCase::Throughput) {

@@ -8,8 +8,7 @@ use crate::facts::Ticks;
 use crate::gaps::{self, GapStats};
 use crate::generate::{Entrant, frames_file, installed};
 use crate::generators::SendJob;
-use crate::process::Tool;
-use crate::programs::{Programs, ToolProgram, netns, owned};
+use crate::programs::{Programs, ToolProgram};
 use crate::report::BenchReport;
 use crate::running::Running;
 use crate::samples::rate_pps;
@@ -19,7 +18,7 @@ use crate::testbed::Testbed;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 const CASE: &str = "pacing";
@@ -31,8 +30,6 @@ const GOAL: f64 = 0.001;
 const OUT_OF_REACH: f64 = 0.05;
 /// Frames of one capture: what fits into memory.
 const CAPTURED_MAX: u64 = 3_000_000;
-/// Slots of its ring.
-const RING_SLOTS: &str = "262144";
 
 /// One rate of one tool.
 #[derive(Debug, Serialize)]
@@ -65,9 +62,13 @@ impl Paced<'_> {
         let us = |ns: u64| format!("{:.2} us", ns as f64 / 1e3);
         let gaps = match self.gaps {
             None => "no gaps seen".to_owned(),
-            Some(GapStats { p50_ns, p99_ns, p999_ns, max_ns, off_mean_ns }) => {
+            Some(gaps) => {
+                let GapStats { p50_ns, p99_ns, p999_ns, max_ns, off_mean_ns, off_p50_ns, off_p90_ns } = gaps;
                 let [p50, p99, p999, max, off] = [p50_ns, p99_ns, p999_ns, max_ns, off_mean_ns].map(us);
-                format!("{p50:>11}  {p99:>11}  {p999:>12}  {max:>12}  {off:>12}")
+                let [off_p50, off_p90] = [off_p50_ns, off_p90_ns].map(us);
+                format!(
+                    "{p50:>11}  {p99:>11}  {p999:>12}  {max:>12}  {off:>12}  {off_p50:>11}  {off_p90:>11}"
+                )
             }
         };
         let Self { tool, asked_pps, rate_pps, .. } = self;
@@ -99,7 +100,7 @@ pub(crate) fn run(
         GOAL * 100.0
     ))?;
     report.say(
-        "  tool            asked pps    counted pps      off by       p50 gap      p99 gap     p99.9 gap   longest gap      gaps off",
+        "  tool            asked pps    counted pps      off by       p50 gap      p99 gap     p99.9 gap   longest gap      gaps off      off p50      off p90",
     )?;
     let wirerate = programs.find(ToolProgram::Wirerate).context("there is no wirerate to measure")?;
     let ground = PacingTrials { bed, times, wirerate };
@@ -126,7 +127,7 @@ impl PacingTrials<'_> {
     /// Starts it, counts in mid-flight, stops it, and reads what the receiver kept of it.
     fn measure<'a>(&self, entrant: &'a Entrant, asked_pps: u64) -> Result<Paced<'a>> {
         let (bed, file) = (self.bed, self.bed.file("paced.pcapng"));
-        let capture = self.capture(&file)?;
+        let capture = gaps::capture(bed, &self.wirerate, &file)?;
         let before = bed.settled()?;
         let frames = frames_file(bed, &entrant.contender, FRAME_LEN, 0)?;
         let (cpus, work) = ([bed.generator_cpu], entrant.contender.work);
@@ -161,17 +162,6 @@ impl PacingTrials<'_> {
             busy: shares.busy,
             steal: shares.steal,
         })
-    }
-
-    /// Takes all frames off the receiver, with their times.
-    fn capture(&self, file: &Path) -> Result<Tool> {
-        let (end, cpu) = (self.bed.rx(), self.bed.capture_cpu);
-        let file = file.to_str().expect("our own names are UTF-8");
-        let words = ["capture", end.ifname, "--mode", "drop", "--snaplen", "64"];
-        let words = [&words[..], &["--ring", RING_SLOTS, "--clock", "system", "--write", file]].concat();
-        let tool = Tool::start(&self.wirerate, &[owned(&words), netns(end)].concat(), end.netns(), cpu)?;
-        tool.until_it_says("capturing on", &self.bed.stop)?;
-        Ok(tool)
     }
 
     fn watch(&self, asked_pps: u64) -> Duration {

@@ -45,6 +45,9 @@ pub(crate) struct SizeTimes {
     settle_ms: u64,
     window_ms: u64,
     pace_ms: u64,
+    replay_ms: u64,
+    /// Length of the file that is larger than memory.
+    pub(crate) replay_bytes: u64,
     /// Rounds of starts and stops.
     pub(crate) prompt_rounds: usize,
     /// Lengths of runs.
@@ -66,6 +69,11 @@ impl SizeTimes {
     /// A measurement of a rate.
     pub(crate) fn window(&self) -> Duration {
         Duration::from_millis(self.window_ms)
+    }
+
+    /// Length of a file with times.
+    pub(crate) fn replay(&self) -> Duration {
+        Duration::from_millis(self.replay_ms)
     }
 
     /// How long a pace is watched.

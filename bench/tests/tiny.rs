@@ -134,6 +134,23 @@ fn every_tool_is_paced_at_every_rate_and_its_gaps_are_the_receivers() {
 }
 
 #[test]
+fn a_file_is_replayed_with_its_gaps_and_at_top_speed() {
+    if skips(missing()) {
+        return;
+    }
+    let (said, rows) = bench("replay", &["--only", "replay-file"]);
+    // A capture on a busy machine may lose frames, and a small file may be too fast for a rate.
+    assert!(said.contains("gaps of 1 us to 1 ms") && said.contains("  a file of "), "{said}");
+    for row in of(&rows, "replayed", "replay-file") {
+        assert!(number(row, "error_p50_ns") <= number(row, "error_max_ns"), "{row}");
+        assert!(number(row, "frames") > 100.0, "{row}");
+    }
+    for row in of(&rows, "streamed", "replay-file") {
+        assert!(number(row, "memory_bytes") > 1e6, "{row}");
+    }
+}
+
+#[test]
 fn starts_stops_and_counts_are_measured() {
     if skips(missing()) {
         return;
