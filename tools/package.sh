@@ -55,7 +55,7 @@ install_debian() {
 	install -d "$doc/docs" "$root/DEBIAN"
 	install --mode=644 packaging/copyright "$doc/copyright"
 	install --mode=644 README.md "$doc/README.md"
-	install --mode=644 docs/*.md docs/grafana.json "$doc/docs"
+	find docs -type f -exec install -D --mode=644 {} "$doc/{}" \;
 	gzip -9n <<-END >"$doc/changelog.gz"
 		wirerate ($version) unstable; urgency=medium
 
