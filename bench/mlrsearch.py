@@ -1,7 +1,7 @@
 """PyPI MLRsearch with `wirerate measure` as its measurer: prints the bounds as one JSON object.
 
-Arguments: wirerate, DEV[@NETNS], lowest load, highest load, duration sum in seconds, options of
-send.
+Arguments: wirerate, sending and receiving DEV[@NETNS], lowest load, highest load, duration of a
+trial and duration sum in seconds, options of send.
 """
 
 import json
@@ -10,22 +10,24 @@ import sys
 
 from MLRsearch import AbstractMeasurer, Config, MeasurementResult, MultipleLossRatioSearch, SearchGoal
 
-wirerate, device = sys.argv[1:3]
-min_load, max_load, duration_sum = (float(word) for word in sys.argv[3:6])
-options = sys.argv[6:]
+wirerate, sender, receiver = sys.argv[1:4]
+min_load, max_load, trial_duration, duration_sum = (float(word) for word in sys.argv[4:8])
+options = sys.argv[8:]
 
 
 class Wirerate(AbstractMeasurer):
     trials = 0
+    lost = 0
 
     def measure(self, intended_duration, intended_load):
         frames = round(intended_duration * intended_load)
-        words = ["measure", "--tx", device, "--rx", device, "--json", "--", *options]
+        words = ["measure", "--tx", sender, "--rx", receiver, "--json", "--", *options]
         words += ["--count", str(frames), "--pps", str(round(intended_load))]
         # The exit code is 1 if a frame is lost.
         said = subprocess.run([wirerate, *words], stdout=subprocess.PIPE, text=True).stdout
         received = json.loads(said.splitlines()[-1])
         self.trials += 1
+        self.lost += frames - received["unique"]
         return MeasurementResult(
             intended_duration=intended_duration,
             intended_load=intended_load,
@@ -38,8 +40,8 @@ goal = SearchGoal(
     loss_ratio=0.0,
     exceed_ratio=0.5,
     relative_width=0.005,
-    initial_trial_duration=1.0,
-    final_trial_duration=1.0,
+    initial_trial_duration=trial_duration,
+    final_trial_duration=trial_duration,
     duration_sum=duration_sum,
     preceding_targets=2,
     expansion_coefficient=2,
@@ -52,4 +54,4 @@ measurer = Wirerate()
 result = MultipleLossRatioSearch(config=config).search(measurer=measurer, debug=lambda text: None)[goal]
 bounds = {"lower_pps": result.relevant_lower_bound, "upper_pps": result.relevant_upper_bound}
 goals = [{name: bound and float(bound) for name, bound in bounds.items()}]
-print(json.dumps({"goals": goals, "trials": measurer.trials}))
+print(json.dumps({"goals": goals, "trials": measurer.trials, "lost": measurer.lost}))

@@ -33,7 +33,7 @@ for n in 0 1; do
 done
 search() { # NAME
 	ip netns exec $tester "$wirerate" search --tx t0 --rx t1 --size 64,512,1518 --method quick \
-		--loss 0 --loss 0.5% --budget 55s --min-pps 500 --max-pps 60k --json -- --dst 198.18.0.2 --dst-mac 02:00:00:00:00:99 >"$work/$1.jsonl" ||
+		--loss 0 --loss 0.5% --budget 45s --min-pps 500 --max-pps 60k --json -- --dst 198.18.0.2 --dst-mac 02:00:00:00:00:99 >"$work/$1.jsonl" ||
 		[ $? = 1 ] # some bounds are open
 	(cd "$work" && "$wirerate" report "$1.jsonl" -o "$dir/$1.html")
 	echo "$dir/$1.html: $(grep -o '"end":"[a-z_]*"' "$work/$1.jsonl" | sort | uniq -c | xargs)"

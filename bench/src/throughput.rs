@@ -166,7 +166,11 @@ fn measure<'a>(
         }
         SearchProgram::Package(sum_s) => {
             let wirerate = programs.wirerate.display();
-            let words = format!("{} {wirerate} {device} {min} {max} {sum_s} {frames}", script.display());
+            let words = format!(
+                "{} {wirerate} {device} {device} {min} {max} {} {sum_s} {frames}",
+                script.display(),
+                tool.trial_s
+            );
             (Path::new(PYTHON), words)
         }
     };

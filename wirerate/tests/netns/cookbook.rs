@@ -1,18 +1,27 @@
-//! docs/cookbook.md: every line runs as printed, and prints what the page shows.
+//! docs/cookbook.md: every line runs as printed, and prints what the page shows. The example of
+//! docs/search.md leads to a report.
 
 use crate::lab::Scratch;
 use crate::program::{Running, wirerate};
 use crate::{Case, TestResult, case};
+use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 /// Tests of the pages.
-pub(crate) const CASES: &[Case] = &[case(
-    "cookbook::every_line_runs_and_prints_what_the_page_shows",
-    &["unshare", "tshark", "jq"],
-    every_line_runs_and_prints_what_the_page_shows,
-)];
+pub(crate) const CASES: &[Case] = &[
+    case(
+        "cookbook::every_line_runs_and_prints_what_the_page_shows",
+        &["unshare", "tshark", "jq"],
+        every_line_runs_and_prints_what_the_page_shows,
+    ),
+    case(
+        "cookbook::the_router_of_the_search_page_gets_a_report",
+        &["unshare", "tc"],
+        the_router_of_the_search_page_gets_a_report,
+    ),
+];
 
 /// Programs that begin a line of the page; an indented block that begins otherwise is output.
 const PROGRAMS: &[&str] = &["wirerate", "printf", "ip", "kill"];
@@ -105,6 +114,24 @@ fn script(jobs: &[Job], set_up: &str, folder: &Path) -> String {
     script
 }
 
+/// Runs the jobs in the folder `work` of `scratch`. Returns what each printed.
+#[track_caller]
+fn printed_by(jobs: &[Job], set_up: &str, scratch: &Scratch) -> Vec<String> {
+    std::fs::create_dir(scratch.file("work")).expect("the folder is new");
+    let file = scratch.file("jobs.sh");
+    std::fs::write(&file, script(jobs, set_up, &scratch.file("work"))).expect("the script is written");
+    // The program under test has the name that the page calls it by.
+    std::os::unix::fs::symlink(wirerate().get_program(), scratch.file("wirerate")).expect("a link");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "bash", "-c", "exec bash \"$0\" 2>&1"]).arg(&file);
+    command.env("PATH", format!("{}:{path}", scratch.file("").display()));
+    let outcome = Running::start(command).wait(Duration::from_secs(600));
+    let printed: Vec<_> = outcome.stdout.split(MARK).skip(1).map(str::to_owned).collect();
+    assert_eq!(printed.len(), jobs.len(), "{}\n{}", outcome.stdout, outcome.stderr);
+    printed
+}
+
 fn every_line_runs_and_prints_what_the_page_shows() -> TestResult {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
     let page = std::fs::read_to_string(docs.join("cookbook.md"))?;
@@ -115,21 +142,9 @@ fn every_line_runs_and_prints_what_the_page_shows() -> TestResult {
     assert_eq!(numbers.collect::<std::collections::BTreeSet<_>>().len(), 40);
 
     let scratch = Scratch::new();
-    std::fs::create_dir(scratch.file("work"))?;
-    let file = scratch.file("jobs.sh");
-    std::fs::write(&file, script(&jobs, &set_up, &scratch.file("work")))?;
-    // The program under test has the name that the page calls it by.
-    std::os::unix::fs::symlink(wirerate().get_program(), scratch.file("wirerate"))?;
-    let path = std::env::var("PATH").unwrap_or_default();
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "bash", "-c", "exec bash \"$0\" 2>&1"]).arg(&file);
-    command.env("PATH", format!("{}:{path}", scratch.file("").display()));
-    let outcome = Running::start(command).wait(Duration::from_secs(600));
-
-    let printed: Vec<_> = outcome.stdout.split(MARK).skip(1).collect();
-    assert_eq!(printed.len(), jobs.len(), "{}\n{}", outcome.stdout, outcome.stderr);
+    let printed = printed_by(&jobs, &set_up, &scratch);
     let mut missing = String::new();
-    for (job, printed) in jobs.iter().zip(printed) {
+    for (job, printed) in jobs.iter().zip(&printed) {
         let mut lines = printed.lines();
         for shown in &job.shown {
             if !lines.any(|line| agrees(shown, line)) {
@@ -143,5 +158,29 @@ fn every_line_runs_and_prints_what_the_page_shows() -> TestResult {
         }
     }
     assert!(missing.is_empty(), "docs/cookbook.md is not what happens:\n{missing}");
+    Ok(())
+}
+
+/// The lines of the page, with a budget that leaves time for the first trials only.
+fn the_router_of_the_search_page_gets_a_report() -> TestResult {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let page = std::fs::read_to_string(docs.join("search.md"))?;
+    let is_example = |(title, _): &(String, String)| title.contains("a Linux router");
+    let short = |typed: &str| typed.replace("--method quick", "--method quick --budget 2s");
+    let job = |(title, typed): (String, String)| {
+        let typed = format!("{}cat results.jsonl\n", short(&typed));
+        Job { title, typed, shown: Vec::new() }
+    };
+    let jobs: Vec<Job> = blocks(&page).into_iter().filter(is_example).map(job).collect();
+    assert_eq!(jobs.len(), 2, "a router and a bridge");
+    let scratch = Scratch::new();
+    for printed in printed_by(&jobs, "", &scratch) {
+        let lines = printed.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let trials: Vec<Value> = lines.filter(|line| line["schema"] == "wirerate.trial/1").collect();
+        let passed = |trial: &Value| trial["unique"].as_u64() > Some(100);
+        assert!(!trials.is_empty() && trials.iter().all(passed), "{printed}");
+    }
+    let report = std::fs::read_to_string(scratch.file("work").join("report.html"))?;
+    assert!(report.contains("<svg") && report.contains("1518 bytes"), "{report}");
     Ok(())
 }
