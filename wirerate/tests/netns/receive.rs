@@ -204,6 +204,8 @@ fn measure_joins_sender_and_receiver() -> TestResult {
     assert_eq!((&sent["schema"], &sent["sent"]), (&"wirerate.send/1".into(), &100_000.into()));
     let report = report(&outcome.stdout);
     assert_eq!(counts(&report, ["unique", "flows", "missing"]), [100_000, 16, 0]);
+    // HdrHistogram's compressed format begins so in base64.
+    assert!(report["histogram"].as_str().is_some_and(|text| text.starts_with("HISTF")), "{report}");
     // Copies are duplicates and not lost.
     let outcome = measured_without_errors(&measure("--json", "--count 1000 --clone-skb 2"));
     let copied = self::report(&outcome.stdout);

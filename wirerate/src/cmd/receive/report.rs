@@ -6,7 +6,7 @@ use crate::rows::{Cell, Row, RowTime};
 use crate::start_at::StartReport;
 use crate::units::{Table, human_count, human_duration, quantity_of};
 use capture::{ReceiveResult, Reflected};
-use measure::{Figures, FlowLine, Latency, Loss, OrderFigures};
+use measure::{Figures, FlowLine, HistogramLog, Latency, Loss, OrderFigures};
 use serde::Serialize;
 use std::fmt;
 
@@ -37,6 +37,9 @@ pub struct Report {
     /// The results.
     #[serde(flatten)]
     pub figures: Figures,
+    /// The latencies in HdrHistogram's format V2, in base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub histogram: Option<String>,
     /// True if the latency is that of the way there and back.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_round_trip: bool,
@@ -208,6 +211,7 @@ impl Report {
     /// Of a result. `sent` is how many numbers were sent, if that is known.
     pub fn new(head: RxHead, result: &ReceiveResult, sent: Option<u64>) -> Self {
         let figures = result.figures();
+        let is_timed = figures.latency.is_some();
         let cpus = (0..).zip(&result.cpus).map(|(cpu, received)| Cpu { cpu, received: *received });
         Self {
             head,
@@ -215,6 +219,7 @@ impl Report {
             loss: sent.map(|sent| Loss::new(sent, figures.unique, figures.too_old)),
             rejected: None,
             figures,
+            histogram: is_timed.then(|| HistogramLog::new(&result.histogram).v2_base64()),
             is_round_trip: false,
             reflected: None,
             capture: None,
@@ -445,6 +450,7 @@ pub(crate) fn sample() -> Report {
         loss: Some(Loss::new(1020, figures.unique, figures.too_old)),
         rejected: None,
         figures,
+        histogram: None,
         is_round_trip: false,
         reflected: None,
         capture: None,
