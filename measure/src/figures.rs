@@ -159,15 +159,9 @@ fn latency(
     })
 }
 
-/// The results of one flow.
+/// The results of one flow, or of a stream that is one flow.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct FlowFigures {
-    /// The sending thread; 0 if frames carry their flow.
-    pub stream: u32,
-    /// The flow, within its stream.
-    pub flow: u32,
-    /// Frames.
-    pub received: u64,
     /// First copies.
     pub unique: u64,
     /// Further copies.
@@ -186,22 +180,11 @@ pub struct FlowFigures {
     pub jitter_ns: Option<f64>,
 }
 
-/// The flows with frames. Where frames carry their flow, it is the place of the line.
-pub fn flow_figures<'a>(
-    options: &MeterOptions,
-    lines: &'a [FlowLine],
-    totals: &Totals,
-) -> impl Iterator<Item = FlowFigures> + 'a {
-    let (is_sampled, is_carried) = (options.stamp_shift > 0, totals.with_flow > 0);
-    let flow_count = options.flow_count;
-    let place = move |line: u32| if is_carried { (0, line) } else { (line / flow_count, line % flow_count) };
-    (0u32..).zip(lines).filter(|(_, line)| !line.is_empty()).map(move |(index, line)| {
+impl FlowFigures {
+    /// The results of a line. `is_sampled` is true if not each frame has a time stamp.
+    pub fn new(line: &FlowLine, is_sampled: bool) -> Self {
         let bounds = line.latency_bounds_ns();
-        let (stream, flow) = place(index);
-        FlowFigures {
-            stream,
-            flow,
-            received: line.received(),
+        Self {
             unique: line.unique(),
             duplicate: line.duplicate,
             reordered: line.reordered,
@@ -211,5 +194,34 @@ pub fn flow_figures<'a>(
             latency_max_ns: bounds.map(|(_, max_ns)| max_ns),
             jitter_ns: line.jitter_ns(),
         }
+    }
+}
+
+/// A flow and its results.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct FlowRow {
+    /// The sending thread; 0 if frames carry their flow.
+    pub stream: u32,
+    /// The flow, within its stream.
+    pub flow: u32,
+    /// Frames.
+    pub received: u64,
+    /// Its results.
+    #[serde(flatten)]
+    pub figures: FlowFigures,
+}
+
+/// The flows with frames. Where frames carry their flow, it is the place of the line.
+pub fn flow_rows<'a>(
+    options: &MeterOptions,
+    lines: &'a [FlowLine],
+    totals: &Totals,
+) -> impl Iterator<Item = FlowRow> + 'a {
+    let (is_sampled, is_carried) = (options.stamp_shift > 0, totals.with_flow > 0);
+    let flow_count = options.flow_count;
+    let place = move |line: u32| if is_carried { (0, line) } else { (line / flow_count, line % flow_count) };
+    (0u32..).zip(lines).filter(|(_, line)| !line.is_empty()).map(move |(index, line)| {
+        let (stream, flow) = place(index);
+        FlowRow { stream, flow, received: line.received(), figures: FlowFigures::new(line, is_sampled) }
     })
 }

@@ -15,7 +15,7 @@ mod signature;
 mod totals;
 mod unwrap;
 
-pub use figures::{Figures, FlowFigures, flow_figures, missing};
+pub use figures::{Figures, FlowFigures, FlowRow, flow_rows, missing};
 pub use latency::{HISTOGRAM_LEN, HistogramLog, Latency, PERCENTILES, histogram_index, octaves};
 pub use line::{FlowDetail, FlowLine, Transit, WINDOW_LEN};
 pub use loss::Loss;

@@ -2,7 +2,7 @@
 
 use measure::{
     Arrival, Figures, FullFields, HEADER_LEN, Loss, Mark, Meter, MeterOptions, SHORT_LEN, Signature,
-    flow_figures,
+    flow_rows,
 };
 
 const START_S: u32 = 1_800_000_000;
@@ -71,8 +71,9 @@ fn loss_of_every_hundredth_frame_is_found_in_its_flow() {
     let figures = figures(&meter);
     assert_eq!(Loss::new(10_000, figures.unique, figures.too_old).lost_max, 100);
     assert_eq!(figures.missing, 99, "the last frame shows no gap");
-    let lost: Vec<u64> =
-        flow_figures(meter.options(), meter.lines(), meter.totals()).map(|flow| 1250 - flow.unique).collect();
+    let lost: Vec<u64> = flow_rows(meter.options(), meter.lines(), meter.totals())
+        .map(|flow| 1250 - flow.figures.unique)
+        .collect();
     assert_eq!(lost, [0, 0, 0, 50, 0, 0, 0, 50]);
 }
 
@@ -88,7 +89,7 @@ fn a_flow_in_frames_is_no_stream() {
             meter.receive(&frame(&Signature { full, ..plain }, 32), arrival);
         }
         let places = |meter: &Meter| -> Vec<(u32, u32)> {
-            let flows = flow_figures(meter.options(), meter.lines(), meter.totals());
+            let flows = flow_rows(meter.options(), meter.lines(), meter.totals());
             flows.map(|flow| (flow.stream, flow.flow)).collect()
         };
         assert_eq!(places(&meter), expected, "{flow_count}");

@@ -15,7 +15,6 @@ mod loss_curve;
 mod procedure;
 pub mod record;
 mod recovery;
-mod sweep;
 mod tally;
 mod throughput;
 mod trial;
@@ -28,7 +27,6 @@ pub use latency::{LatencyAtLoads, LatencySettings, LatencySummary};
 pub use loss_curve::{LossCurve, LossPoint};
 pub use procedure::Procedure;
 pub use recovery::{Recovery, RecoverySettings, RecoverySummary};
-pub use sweep::{ScaleSweep, SweepPoint};
 pub use tally::{LoadClass, classify};
 pub use throughput::{GoalEnd, GoalResult, SearchSettings, Start, ThroughputSearch};
 pub use trial::{

@@ -39,11 +39,24 @@ impl RowFormat {
     }
 }
 
-/// True if a command whose rows are its progress prints them: asked for, or for people at a
-/// terminal.
-pub fn are_wanted(is_asked_for: bool, format: RowFormat) -> bool {
-    let is_watched = format == RowFormat::Text && io::stdout().is_terminal() && !is_progress_elsewhere();
-    is_asked_for || is_watched || format == RowFormat::Csv
+/// Options of a command whose rows are its progress.
+#[derive(Clone, Debug, clap::Args)]
+pub struct RowArgs {
+    /// Print a row each second, with --json as JSON; done without it on a terminal
+    #[arg(long)]
+    pub every_second: bool,
+    /// Print a row each second as CSV; the report goes to standard error
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+}
+
+impl RowArgs {
+    /// A printer, if rows are asked for or people watch at a terminal.
+    pub fn printer(&self, json: bool) -> Option<RowPrinter> {
+        let format = RowFormat::of(json, self.csv);
+        let is_watched = format == RowFormat::Text && io::stdout().is_terminal() && !is_progress_elsewhere();
+        (self.every_second || self.csv || is_watched).then(|| RowPrinter::new(format))
+    }
 }
 
 /// When a row was made.

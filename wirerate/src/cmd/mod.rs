@@ -230,7 +230,7 @@ impl Command {
                 command.run(subject, stop, |args| count::run(count::CountKind::Sink, args, stop))
             }
             Self::Receive(command) => {
-                let subject = subject("receive", &command.args.device, command.args.netns.as_deref());
+                let subject = subject("receive", &command.args.run.device, command.args.run.netns.as_deref());
                 command.run(subject, stop, |args| receive::run(args, stop))
             }
             Self::Measure(command) => {
@@ -239,7 +239,7 @@ impl Command {
                 command.run(subject, stop, |args| measure::run(args, stop))
             }
             Self::Reflect(command) => {
-                let subject = subject("reflect", &command.args.device, command.args.netns.as_deref());
+                let subject = subject("reflect", &command.args.run.device, command.args.run.netns.as_deref());
                 command.run(subject, stop, |args| reflect::run(args, stop))
             }
             Self::Analyze(args) => analyze::run(&args, stop),

@@ -8,6 +8,7 @@ pub use report::Report;
 pub use run::{CountKind, run};
 
 use crate::cmd::rx_args::RxArgs;
+use crate::rows::RowArgs;
 use crate::units::{Count, Nanos};
 
 /// Arguments of both commands.
@@ -22,14 +23,10 @@ pub struct Args {
     /// Time to count for, such as 10s
     #[arg(short = 't', long, value_name = "TIME")]
     pub duration: Option<Nanos>,
-    /// Print a row each second; done without it on a terminal
-    #[arg(long)]
-    pub every_second: bool,
-    /// Print the report as one line of JSON, and one each second with --every-second
-    /// (docs/json.md)
+    /// See [`RowArgs`]
+    #[command(flatten)]
+    pub rows: RowArgs,
+    /// Print the report as one line of JSON (docs/json.md)
     #[arg(long)]
     pub json: bool,
-    /// Print a row each second as CSV; the report goes to standard error
-    #[arg(long, conflicts_with = "json")]
-    pub csv: bool,
 }

@@ -7,7 +7,7 @@ use crate::monitor::count_in;
 use crate::monitor::sources::{self, DeviceLabels};
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Outcome};
-use crate::rows::{self, RowFormat, RowPrinter};
+use crate::rows::RowFormat;
 use crate::stop::Stop;
 use capture::{CountOptions, Counting, CpuCount, Mode, XdpModeChoice};
 use std::thread;
@@ -89,7 +89,7 @@ pub fn run(kind: CountKind, args: &Args, stop: &Stop) -> Result<Outcome, Failure
         received_bytes: ended.cpus.iter().map(|cpu| cpu.frame_bytes).sum(),
         cpus: cpu_rows(&ended.cpus),
     };
-    match RowFormat::of(args.json, args.csv) {
+    match RowFormat::of(args.json, args.rows.csv) {
         RowFormat::Json => out::text(&report.json_line())?,
         RowFormat::Csv => eprint!("{report}"),
         RowFormat::Text => out::report(&report.to_string())?,
@@ -139,13 +139,11 @@ fn watch(counting: &Counting, args: &Args, stop: &Stop) -> Result<(), OutError> 
     let wanted = args.count.map(|count| count.0).filter(|count| *count > 0);
     let duration = args.duration.map(|duration| Duration::from_nanos(duration.0));
     let mut ticker = Ticker::default();
-    let format = RowFormat::of(args.json, args.csv);
-    let has_rows = rows::are_wanted(args.every_second, format);
-    let mut printer = RowPrinter::new(format);
+    let mut printer = args.rows.printer(args.json);
     loop {
         let (cpus, elapsed) = (counting.cpus(), counting.elapsed());
         let received: u64 = cpus.iter().map(|cpu| cpu.frames).sum();
-        if has_rows && ticker.is_due(elapsed) {
+        if let Some(printer) = printer.as_mut().filter(|_| ticker.is_due(elapsed)) {
             let bytes = cpus.iter().map(|cpu| cpu.frame_bytes).sum();
             printer.print(&ticker.next(elapsed, bytes, cpu_rows(&cpus)))?;
         }

@@ -3,10 +3,8 @@
 use super::report::Report;
 use crate::cmd::capture::files::format_of;
 use crate::cmd::send::device::TxDevice;
-use crate::cmd::send::rate::Rate;
 use crate::cmd::send::report as send;
-use crate::cmd::send::run::Job;
-use crate::cmd::send::run::nearest_cpus;
+use crate::cmd::send::run::{Job, nearest_cpus};
 use crate::cmd::send::watch::View;
 use crate::out;
 use crate::outcome::{Failure, Outcome, Refused};
@@ -74,21 +72,8 @@ fn run_in(lab: &Lab, args: &Args, stop: &Stop) -> Result<Report, Failure> {
         TxDevice::find_in(tx.netns().clone(), tx.ifname).map_err(|why| Failure::host("find tx0", why))?;
     let before = dropped(lab)?;
     let session = start_capture(lab, args)?;
-    let job = Job {
-        catch_up: engine::CatchUp::default(),
-        cpus: nearest_cpus(&device, None, 1)?,
-        device: &device,
-        netns: Some(tx.netns_name.clone()),
-        next_hop: None,
-        config: config(lab, args.count.0),
-        packets: None,
-        stream: 0,
-        pace: Rate::LineRate,
-        duration_ns: 0,
-        start_at: None,
-        engine: None,
-        batch: None,
-    };
+    let cpus = nearest_cpus(&device, None, 1)?;
+    let job = Job::new(&device, Some(&tx.netns_name), cpus, config(lab, args.count.0));
     let (sent, error) = job.run(stop, View { progress: !args.json, rows: None })?;
     if let Some(error) = error {
         return Err(Failure::engine(format!("send on {}", tx.ifname), error, Some(&tx.netns_name)));
@@ -197,20 +182,12 @@ mod tests {
         );
         let tx = &lab.tx;
         let device = TxDevice::find_in(tx.netns().clone(), tx.ifname).expect("there is a device");
+        let cpus = nearest_cpus(&device, None, 1).expect("there is a CPU");
+        let config = Config { min_pkt_size: 1000, max_pkt_size: 1000, dst_mac: OTHER_MAC, ..config(&lab, 0) };
         let job = Job {
-            catch_up: engine::CatchUp::default(),
-            cpus: nearest_cpus(&device, None, 1).expect("there is a CPU"),
-            device: &device,
-            netns: Some(tx.netns_name.clone()),
-            next_hop: None,
-            config: Config { min_pkt_size: 1000, max_pkt_size: 1000, dst_mac: OTHER_MAC, ..config(&lab, 0) },
-            packets: None,
-            stream: 0,
-            pace: Rate::LineRate,
             duration_ns: 60_000_000_000,
-            start_at: None,
             engine: Some(engine::EngineKind::Xdp),
-            batch: None,
+            ..Job::new(&device, Some(&tx.netns_name), cpus, config)
         };
         let shell = std::process::Command::new("timeout").args(["50", "sh", "-c", &script]).spawn();
         let (sent, error) =

@@ -112,7 +112,7 @@ impl Args {
     /// The arguments of the sender of a direction.
     fn sender(&self, from: &DevicePlace) -> Result<send::Args, Failure> {
         let netns = from.netns.iter().flat_map(|netns| ["--netns", netns]).map(OsString::from);
-        let json = self.options.results.json.then(|| OsString::from("--json"));
+        let json = self.options.counting.results.json.then(|| OsString::from("--json"));
         let device = OsString::from(&from.device);
         let words = [OsString::from("send"), device].into_iter().chain(netns).chain(json);
         let words: Vec<OsString> = words.chain(self.send.iter().cloned()).collect();

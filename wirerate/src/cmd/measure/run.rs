@@ -53,7 +53,7 @@ type SendOutcome = Result<(Report, Option<EngineError>), Failure>;
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let directions = args.directions()?;
     let count = directions.len();
-    let run = args.options.meter.run.map_or_else(send::fresh_seed, u64::from);
+    let run = args.options.counting.meter.run.map_or_else(send::fresh_seed, u64::from);
     let mut planned = Vec::new();
     for (index, direction) in directions.into_iter().enumerate() {
         let mut sender_args = args.sender(&direction.from)?;
@@ -103,7 +103,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     let mut rows = args.has_rows().then(|| {
         let seconds = |run: &PathRun| Seconds::of(Some(run.direction.to.to_string()), run.begin);
         let receivers = measured.iter().map(|run| (&run.receiving, seconds(run))).collect();
-        ReceiverRows::new(RowFormat::of(args.options.results.json, args.csv), receivers)
+        ReceiverRows::new(RowFormat::of(args.options.counting.results.json, args.csv), receivers)
     });
     let shows = count == 1 && rows.is_none();
     let mut printed = Ok(());
@@ -148,7 +148,7 @@ fn numbered(mut options: ReceiverArgs, index: usize) -> ReceiverArgs {
         let end = path.extension().map(|end| format!(".{}", end.to_string_lossy())).unwrap_or_default();
         path.with_file_name(format!("{stem}-{}{end}", index + 1))
     };
-    let results = &mut options.results;
+    let results = &mut options.counting.results;
     results.flows_out = results.flows_out.take().map(name);
     results.hgrm = results.hgrm.take().map(name);
     options
@@ -192,8 +192,8 @@ fn conclude(
     is_report_on_stderr: bool,
 ) -> Result<Outcome, Failure> {
     let sent: Vec<(Report, Option<EngineError>)> = sent.into_iter().collect::<Result<_, _>>()?;
-    let json = measured.iter().any(|measured| measured.options.results.json);
-    let late_is_lost = measured.iter().any(|measured| measured.options.results.late_is_lost);
+    let json = measured.iter().any(|measured| measured.options.counting.results.json);
+    let late_is_lost = measured.iter().any(|measured| measured.options.counting.results.late_is_lost);
     let (mut outcomes, mut parts) = (Vec::new(), Vec::new());
     for (measured, (report, error)) in measured.into_iter().zip(sent) {
         let PathRun { direction, options, sender_args, copies, source, begin, receiving, .. } = measured;
@@ -211,7 +211,7 @@ fn conclude(
         let receipt = Receipt {
             device: &direction.to.device,
             netns: direction.to.netns.as_deref(),
-            results: &options.results,
+            results: &options.counting.results,
             is_round_trip: direction.from == direction.to,
             round_trip_ns: None,
             capture: None,

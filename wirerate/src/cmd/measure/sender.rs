@@ -1,7 +1,7 @@
 //! The sender of a direction: it announces nothing, because its report is at hand, and its frames
 //! carry what the receiver needs.
 
-use crate::cmd::receive::{MeterArgs, ReceiverArgs};
+use crate::cmd::receive::{CountingArgs, MeterArgs, ReceiverArgs};
 use crate::cmd::send;
 use crate::cmd::send::args::SignatureName;
 use crate::cmd::send::own_frames::OwnFrames;
@@ -53,10 +53,13 @@ impl MeasureSender {
         }
         args.end_frames.get_or_insert(0);
         let marked = |flows: u32| ReceiverArgs {
-            meter: MeterArgs { run: Some(run), ..options.meter.clone() },
             carried_flows: Some(flows),
-            // Packets of one flow can have different addresses, which receive queues are chosen by.
-            shared_flows: true,
+            counting: CountingArgs {
+                meter: MeterArgs { run: Some(run), ..options.counting.meter.clone() },
+                // Packets of one flow can have different addresses, which decide the receive queue.
+                shared_flows: true,
+                ..options.counting.clone()
+            },
             ..options.clone()
         };
         if let Some(path) = args.streams.clone() {
@@ -140,7 +143,7 @@ fn join(
     let mut options = options.clone();
     if level == SignatureLevel::Full {
         // Each run has a number of its own, so frames of the run before are told apart.
-        (options.meter.run, config.signature.run) = (Some(run), run);
+        (options.counting.meter.run, config.signature.run) = (Some(run), run);
         if flows_per_thread(config).saturating_mul(thread_count) > FLOWS_MAX {
             config.signature.flow_count = 1;
         }

@@ -3,7 +3,7 @@
 use crate::out;
 use crate::outcome::{Failure, Refused};
 use capture::ReceiveResult;
-use measure::{FlowFigures, HistogramLog, flow_figures};
+use measure::{FlowFigures, FlowRow, HistogramLog, flow_rows};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -24,7 +24,7 @@ pub(crate) fn write_flows(path: &Path, result: &ReceiveResult) -> Result<(), Fai
         if is_csv {
             writeln!(file, "{CSV_HEADER}")?;
         }
-        for flow in flow_figures(&result.options, &result.lines, &result.totals) {
+        for flow in flow_rows(&result.options, &result.lines, &result.totals) {
             let line = if is_csv { csv_line(&flow) } else { out::json_line(SCHEMA, &flow) };
             file.write_all(line.as_bytes())?;
         }
@@ -33,12 +33,14 @@ pub(crate) fn write_flows(path: &Path, result: &ReceiveResult) -> Result<(), Fai
     write().refused(format!("write {}", path.display()))
 }
 
-fn csv_line(flow: &FlowFigures) -> String {
+fn csv_line(row: &FlowRow) -> String {
     let maybe = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
-    let FlowFigures { stream, flow: number, received, unique, duplicate, reordered, too_old, .. } = flow;
-    let jitter = flow.jitter_ns.map(|ns| format!("{ns:.1}")).unwrap_or_default();
-    let latency = [flow.latency_min_ns, flow.latency_mean_ns, flow.latency_max_ns].map(maybe).join(",");
-    format!("{stream},{number},{received},{unique},{duplicate},{reordered},{too_old},{latency},{jitter}\n")
+    let FlowRow { stream, flow, received, figures } = row;
+    let FlowFigures { unique, duplicate, reordered, too_old, .. } = figures;
+    let jitter = figures.jitter_ns.map(|ns| format!("{ns:.1}")).unwrap_or_default();
+    let latency =
+        [figures.latency_min_ns, figures.latency_mean_ns, figures.latency_max_ns].map(maybe).join(",");
+    format!("{stream},{flow},{received},{unique},{duplicate},{reordered},{too_old},{latency},{jitter}\n")
 }
 
 /// Writes HdrHistogram's text.
@@ -56,10 +58,7 @@ mod tests {
 
     #[test]
     fn a_flow_is_a_line_of_the_columns_of_the_header() {
-        let flow = FlowFigures {
-            stream: 1,
-            flow: 2,
-            received: 30,
+        let figures = FlowFigures {
             unique: 29,
             duplicate: 1,
             reordered: 4,
@@ -69,15 +68,16 @@ mod tests {
             latency_max_ns: Some(900),
             jitter_ns: Some(12.34),
         };
+        let flow = FlowRow { stream: 1, flow: 2, received: 30, figures };
         assert_eq!(csv_line(&flow), "1,2,30,29,1,4,0,500,700,900,12.3\n");
         let untimed = FlowFigures {
             latency_min_ns: None,
             latency_mean_ns: None,
             latency_max_ns: None,
             jitter_ns: None,
-            ..flow
+            ..figures
         };
-        assert_eq!(csv_line(&untimed), "1,2,30,29,1,4,0,,,,\n");
+        assert_eq!(csv_line(&FlowRow { figures: untimed, ..flow }), "1,2,30,29,1,4,0,,,,\n");
         assert_eq!(CSV_HEADER.split(',').count(), csv_line(&flow).split(',').count());
     }
 }

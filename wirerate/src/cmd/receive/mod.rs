@@ -11,6 +11,7 @@ pub(crate) use report::{SenderCounts, StreamSent};
 pub use run::run;
 pub(crate) use run::{Receipt, RunBegin, Seconds, count_frames, source_text, start};
 
+use crate::rows::RowArgs;
 use crate::units::{Count, Nanos};
 use capture::{Mode, SourceKind};
 use host::StartTime;
@@ -23,6 +24,20 @@ pub(crate) const LINES_MAX: u32 = 1 << 20;
 /// Arguments of `wirerate receive`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
+    /// See [`ReceiveRunArgs`]
+    #[command(flatten)]
+    pub run: ReceiveRunArgs,
+    /// Count the time of the run from this time on, and be ready before (docs/start-at.md)
+    #[arg(long, value_name = "TIME", value_parser = crate::units::start_time)]
+    pub start_at: Option<StartTime>,
+    /// See [`ReceiverArgs`]
+    #[command(flatten)]
+    pub options: ReceiverArgs,
+}
+
+/// Options of `receive` and `reflect`: the device, and when a run ends.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ReceiveRunArgs {
     /// The device to receive on
     #[arg(value_name = "DEV")]
     pub device: String,
@@ -35,29 +50,17 @@ pub struct Args {
     /// Time to receive for, such as 10s
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Nanos>,
-    /// Count the time of the run from this time on, and be ready before (docs/start-at.md)
-    #[arg(long, value_name = "TIME", value_parser = crate::units::start_time)]
-    pub start_at: Option<StartTime>,
     /// Frames that were sent; the report then has the loss
     #[arg(long, value_name = "N")]
     pub sent: Option<Count>,
-    /// See [`ReceiverArgs`]
+    /// See [`RowArgs`]
     #[command(flatten)]
-    pub options: ReceiverArgs,
-    /// Print a row each second, with --json as JSON; done without it on a terminal
-    #[arg(long)]
-    pub every_second: bool,
-    /// Print a row each second as CSV; the report goes to standard error
-    #[arg(long, conflicts_with = "json")]
-    pub csv: bool,
+    pub rows: RowArgs,
 }
 
 /// Options of `receive` and `measure`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ReceiverArgs {
-    /// See [`MeterArgs`]
-    #[command(flatten)]
-    pub meter: MeterArgs,
     /// Flows of frames that carry their flow, if it is known
     #[arg(skip)]
     pub carried_flows: Option<u32>,
@@ -70,6 +73,17 @@ pub struct ReceiverArgs {
     /// Let the host receive the frames as well
     #[arg(long)]
     pub mirror: bool,
+    /// See [`CountingArgs`]
+    #[command(flatten)]
+    pub counting: CountingArgs,
+}
+
+/// Options of all that count frames: their flows, and what becomes of the results.
+#[derive(Clone, Debug, clap::Args)]
+pub struct CountingArgs {
+    /// See [`MeterArgs`]
+    #[command(flatten)]
+    pub meter: MeterArgs,
     /// Several CPUs receive frames of one flow: take a lock for each frame
     #[arg(long)]
     pub shared_flows: bool,

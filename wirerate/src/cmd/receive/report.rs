@@ -6,7 +6,7 @@ use crate::rows::{Cell, Row, RowTime};
 use crate::start_at::StartReport;
 use crate::units::{Table, human_count, human_duration, quantity_of};
 use capture::{ReceiveResult, Reflected};
-use measure::{Figures, FlowLine, HistogramLog, Latency, Loss, OrderFigures};
+use measure::{Figures, FlowFigures, FlowLine, HistogramLog, Latency, Loss, OrderFigures};
 use serde::Serialize;
 use std::fmt;
 
@@ -151,51 +151,30 @@ pub struct StreamFigures {
     /// Frames sent and lost.
     #[serde(flatten)]
     pub loss: Loss,
-    /// First copies.
-    pub unique: u64,
-    /// Further copies.
-    pub duplicate: u32,
-    /// Reordered first copies.
-    pub reordered: u32,
-    /// Frames below the window.
-    pub too_old: u32,
-    /// Lowest latency.
-    pub latency_min_ns: Option<u64>,
-    /// Mean latency.
-    pub latency_mean_ns: Option<u64>,
-    /// Highest latency.
-    pub latency_max_ns: Option<u64>,
-    /// Jitter (RFC 3550).
-    pub jitter_ns: Option<f64>,
+    /// What arrived.
+    #[serde(flatten)]
+    pub figures: FlowFigures,
 }
 
 impl StreamFigures {
     /// Joins what was sent of a stream with the line of its flow.
     pub(crate) fn new(stream: StreamSent, line: &FlowLine, is_sampled: bool) -> Self {
-        let bounds = line.latency_bounds_ns();
         Self {
             name: stream.name,
             loss: Loss::new(stream.sent, line.unique(), line.too_old.into()),
-            unique: line.unique(),
-            duplicate: line.duplicate,
-            reordered: line.reordered,
-            too_old: line.too_old,
-            latency_min_ns: bounds.map(|(min_ns, _)| min_ns),
-            latency_mean_ns: line.latency_sum_ns.checked_div(line.stamped_count(is_sampled)),
-            latency_max_ns: bounds.map(|(_, max_ns)| max_ns),
-            jitter_ns: line.jitter_ns(),
+            figures: FlowFigures::new(line, is_sampled),
         }
     }
 
     fn text(&self) -> String {
-        let Self { name, loss, duplicate, reordered, .. } = self;
+        let Self { name, loss, figures } = self;
         let mut text = format!("{name}: lost {} of {}", human_count(loss.lost_max), human_count(loss.sent));
-        for (kind, count) in [("duplicate", duplicate), ("reordered", reordered)] {
-            if *count > 0 {
-                text += &format!(", {kind} {}", human_count((*count).into()));
+        for (kind, count) in [("duplicate", figures.duplicate), ("reordered", figures.reordered)] {
+            if count > 0 {
+                text += &format!(", {kind} {}", human_count(count.into()));
             }
         }
-        if let (Some(mean_ns), Some(max_ns)) = (self.latency_mean_ns, self.latency_max_ns) {
+        if let (Some(mean_ns), Some(max_ns)) = (figures.latency_mean_ns, figures.latency_max_ns) {
             text += &format!(", latency mean {}, max {}", human_duration(mean_ns), human_duration(max_ns));
         }
         text

@@ -7,7 +7,7 @@ use crate::monitor::sources::{self, DeviceLabels};
 use crate::monitor::{Counted, count_in};
 use crate::out;
 use crate::outcome::{Failure, Outcome};
-use crate::rows::{self, PERIOD, RowFormat, RowPrinter, RowTime};
+use crate::rows::{PERIOD, RowTime};
 use crate::start_at::{StartReport, left, refuse_if_late};
 use crate::stop::Stop;
 use crate::units::{per_second, time_of_day_ns};
@@ -29,39 +29,39 @@ const SETTLE: Duration = Duration::from_millis(200);
 /// # Errors
 /// Bad usage for a check that cannot be made; refused by the host or the device.
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
-    let act = || format!("receive on {}", args.device);
+    let act = || format!("receive on {}", args.run.device);
     refuse_if_late(args.start_at, act)?;
-    let receiving = start(&args.device, args.netns.as_deref(), &args.options)?;
+    let receiving = start(&args.run.device, args.run.netns.as_deref(), &args.options)?;
     refuse_if_late(args.start_at, act)?;
     let begin = RunBegin::of(&receiving, args.start_at);
     let (source, mode) = (source_text(&receiving), args.options.mode_name(receiving.mode()));
     let reflection = args.options.reflection;
     let act = if reflection.is_some() { "reflecting" } else { "measuring" };
-    eprintln!("wirerate: {act} frames of {} ({source})", args.device);
+    eprintln!("wirerate: {act} frames of {} ({source})", args.run.device);
     if !receiving.device().is_up() {
-        eprintln!("wirerate: {} is down: nothing can arrive until it is up", args.device);
+        eprintln!("wirerate: {} is down: nothing can arrive until it is up", args.run.device);
     }
-    let _counted = count_frames(&receiving, &args.device, args.netns.as_deref());
+    let _counted = count_frames(&receiving, &args.run.device, args.run.netns.as_deref());
     let watched = watch(&receiving, args, begin, stop);
     let result = receiving.stop();
     if result.is_device_gone {
-        eprintln!("wirerate: {} went away: measuring ends here", args.device);
+        eprintln!("wirerate: {} went away: measuring ends here", args.run.device);
     }
     watched?;
     let receipt = Receipt {
-        device: &args.device,
-        netns: args.netns.as_deref(),
-        results: &args.options.results,
+        device: &args.run.device,
+        netns: args.run.netns.as_deref(),
+        results: &args.options.counting.results,
         mode,
         is_round_trip: false,
         round_trip_ns: reflection.and_then(|reflection| reflection.round_trip_ns),
         source,
         capture: None,
-        sent: args.sent.map(|sent| sent.0).or(result.announced),
+        sent: args.run.sent.map(|sent| sent.0).or(result.announced),
         sender: None,
         begin,
         streams: Vec::new(),
-        is_report_on_stderr: args.csv,
+        is_report_on_stderr: args.run.rows.csv,
     };
     receipt.conclude(&result)
 }
@@ -205,8 +205,8 @@ pub(crate) fn start(device: &str, netns: Option<&str>, options: &ReceiverArgs) -
         mode: options.mode(),
         source: options.source.unwrap_or_default(),
         xdp: XdpModeChoice::Best,
-        meter: options.meter.options(options.carried_flows.unwrap_or(CARRIED_FLOWS)),
-        is_shared: options.shared_flows,
+        meter: options.counting.meter.options(options.carried_flows.unwrap_or(CARRIED_FLOWS)),
+        is_shared: options.counting.shared_flows,
         has_details: false,
         reflects: options.reflection.is_some(),
     };
@@ -218,16 +218,14 @@ pub(crate) fn start(device: &str, netns: Option<&str>, options: &ReceiverArgs) -
 
 /// Prints the requested rows until the run ends.
 fn watch(receiving: &Receiving, args: &Args, begin: RunBegin, stop: &Stop) -> Result<(), Failure> {
-    let wanted = args.count.map(|count| count.0).filter(|count| *count > 0);
-    let duration = args.duration.map(|duration| Duration::from_nanos(duration.0));
-    let format = RowFormat::of(args.options.results.json, args.csv);
-    let has_rows = rows::are_wanted(args.every_second, format);
-    let mut printer = RowPrinter::new(format);
+    let wanted = args.run.count.map(|count| count.0).filter(|count| *count > 0);
+    let duration = args.run.duration.map(|duration| Duration::from_nanos(duration.0));
+    let mut printer = args.run.rows.printer(args.options.counting.results.json);
     let mut seconds = Seconds::of(None, begin);
     let mut late = LateFrames::default();
     loop {
         let elapsed = begin.time(receiving.elapsed());
-        if has_rows && seconds.is_due(elapsed) {
+        if let Some(printer) = printer.as_mut().filter(|_| seconds.is_due(elapsed)) {
             printer.print(&seconds.next(receiving))?;
         }
         let is_enough = wanted.is_some_and(|wanted| receiving.received() >= wanted);

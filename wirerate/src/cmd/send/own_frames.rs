@@ -11,7 +11,7 @@ use super::packet_sizes::PacketSizes;
 use super::packets::{MarkWanted, Marking, Packets, Unmarked};
 use super::rate::Rate;
 use super::report::Report;
-use super::run::{self, CATCH_UP_DEFAULT, Job};
+use super::run::{self, Job};
 use super::watch::View;
 use super::{config, fresh_seed, shown};
 use crate::outcome::{Failure, Outcome, Refused};
@@ -221,19 +221,10 @@ impl OwnFrames {
         let cpu = self.cpus.first().copied().unwrap_or(0);
         let packets = self.packets.clone();
         let job = Job {
-            cpus: self.cpus,
-            device: &self.device,
-            netns: args.netns.clone(),
             next_hop: self.next_hop,
-            config: self.config,
             packets: Some(self.packets),
-            stream: 0,
             pace: self.pace,
-            catch_up: args.catch_up.unwrap_or(CATCH_UP_DEFAULT),
-            duration_ns: args.duration_ns(),
-            start_at: args.start_at,
-            engine: args.engine.map(Into::into),
-            batch: args.batch,
+            ..Job::of(args, &self.device, self.cpus, self.config)
         };
         let (report, error) = job.run(stop, View::of(args))?;
         if end_frames > 0 && error.is_none() {

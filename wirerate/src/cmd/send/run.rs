@@ -66,21 +66,7 @@ pub fn transmit(
     let next_hop = next_hop::fill_in(&device, &mut config, &config::destinations(args), true)?;
     let end_frames = end_frames::count(args)?;
     let (announced, cpu) = (config.clone(), cpus.first().copied().unwrap_or(0));
-    let job = Job {
-        cpus,
-        device: &device,
-        netns: args.netns.clone(),
-        next_hop,
-        config,
-        packets: None,
-        stream: 0,
-        pace,
-        catch_up: args.catch_up.unwrap_or(CATCH_UP_DEFAULT),
-        duration_ns: args.duration_ns(),
-        start_at: args.start_at,
-        engine: args.engine.map(Into::into),
-        batch: args.batch,
-    };
+    let job = Job { next_hop, pace, ..Job::of(args, &device, cpus, config) };
     let (report, error) = job.run(stop, View::of(args))?;
     if end_frames > 0 && error.is_none() {
         // Each number is sent as often as there are copies.
@@ -317,7 +303,38 @@ pub struct Job<'a> {
     pub batch: Option<u32>,
 }
 
-impl Job<'_> {
+impl<'a> Job<'a> {
+    /// A job at top speed, with nothing else requested.
+    pub fn new(device: &'a TxDevice, netns: Option<&str>, cpus: Vec<u32>, config: Config) -> Self {
+        Self {
+            device,
+            netns: netns.map(str::to_owned),
+            next_hop: None,
+            config,
+            packets: None,
+            stream: 0,
+            pace: Rate::LineRate,
+            catch_up: CATCH_UP_DEFAULT,
+            duration_ns: 0,
+            start_at: None,
+            cpus,
+            engine: None,
+            batch: None,
+        }
+    }
+
+    /// A job as `args` say, except for the frames and their rate.
+    pub fn of(args: &Args, device: &'a TxDevice, cpus: Vec<u32>, config: Config) -> Self {
+        Self {
+            catch_up: args.catch_up.unwrap_or(CATCH_UP_DEFAULT),
+            duration_ns: args.duration_ns(),
+            start_at: args.start_at,
+            engine: args.engine.map(Into::into),
+            batch: args.batch,
+            ..Self::new(device, args.netns.as_deref(), cpus, config)
+        }
+    }
+
     /// Sends until the count, the duration or a stop ends the run. An error is returned beside the
     /// report of what was sent before it.
     ///

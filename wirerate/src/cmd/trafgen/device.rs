@@ -5,7 +5,7 @@ use super::output::FileRate;
 use crate::cmd::send::device::TxDevice;
 use crate::cmd::send::packets::Packets;
 use crate::cmd::send::rate::Rate;
-use crate::cmd::send::run::{CATCH_UP_DEFAULT, Job, conclude};
+use crate::cmd::send::run::{Job, conclude};
 use crate::cmd::send::watch::View;
 use crate::out;
 use crate::outcome::{Failure, Outcome};
@@ -39,19 +39,10 @@ pub(super) fn send(
     let xmit_mode = if args.device.qdisc_path { XmitMode::QueueXmit } else { XmitMode::StartXmit };
     let config = packets.config(args.num, xmit_mode, seed);
     let job = Job {
-        cpus: cpus(args)?,
-        device,
-        netns: args.netns.clone(),
-        next_hop: None,
         pace: pace(args, packets.mean_len()),
         packets: Some(packets),
-        stream: 0,
-        config,
-        catch_up: CATCH_UP_DEFAULT,
-        duration_ns: 0,
-        start_at: None,
         engine: args.engine.map(Into::into),
-        batch: None,
+        ..Job::new(device, args.netns.as_deref(), cpus(args)?, config)
     };
     let view = View { progress: !args.json, rows: None };
     let (report, error) = job.run(stop, view)?;

@@ -16,7 +16,7 @@ use super::packet_sizes::PacketSizes;
 use super::packets::Packets;
 use super::rate::{Asked, Rate};
 use super::report::{Report, RunInfo, StreamInfo};
-use super::run::{CATCH_UP_DEFAULT, Job, STREAMS, argv, conclude, cpus, drive, find, print};
+use super::run::{Job, STREAMS, argv, conclude, cpus, drive, find, print};
 use super::watch::View;
 use super::{config, next_hop, own_frames, packet_options};
 use crate::outcome::{Failure, Outcome};
@@ -250,20 +250,13 @@ impl Stream {
         let left_ns = |run_ns: u64| run_ns.saturating_sub(self.entry.start_ns).max(1);
         let left_ns = run.duration.map_or(u64::MAX, |duration| left_ns(duration.0));
         let mut job = Job {
-            device,
-            netns: run.netns.clone(),
-            next_hop: None,
-            config,
             packets,
             stream: self.index,
             pace: self.pace,
-            catch_up: run.catch_up.unwrap_or(CATCH_UP_DEFAULT),
             duration_ns: if run.duration.is_some() { duration_ns.min(left_ns) } else { duration_ns },
             // That of the run, for all streams.
             start_at: None,
-            cpus: vec![cpu],
-            engine: run.engine.map(Into::into),
-            batch: run.batch,
+            ..Job::of(run, device, vec![cpu], config)
         };
         let (cpu, mut request) = job.requests(self.seed)?.pop().ok_or_else(|| {
             Failure::usage(act(), "its packets are for other CPUs").try_this("packets without cpu()")
