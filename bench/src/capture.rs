@@ -6,13 +6,14 @@
 
 use crate::capturers::{CAPTURERS, Capturer, Flood, Take, WHOLE, cut_program, paced};
 use crate::process::Tool;
-use crate::programs::{Programs, ToolProgram};
+use crate::programs::ToolProgram;
 use crate::records::{self, RecordShape};
-use crate::report::{BenchReport, ResultRow, mpps};
+use crate::report::{ResultRow, mpps};
+use crate::rig::Rig;
 use crate::samples::{CounterSample, steady_pps, whole_pps};
 use crate::schedule::{Rounds, Turn};
 use crate::search::{Search, Trial};
-use crate::settings::{BenchSettings, Deadline};
+use crate::settings::BenchSettings;
 use crate::stats::Estimate;
 use crate::testbed::Testbed;
 use anyhow::{Context, Result, ensure};
@@ -107,10 +108,9 @@ struct ProvenTool {
 
 /// What all trials have in common.
 struct Trials<'a> {
-    bed: &'a Testbed,
+    rig: Rig<'a>,
     sender: PathBuf,
     settings: &'a BenchSettings,
-    deadline: Deadline,
     load: Load,
     /// Name of the rows, without the output.
     case: String,
@@ -179,14 +179,8 @@ struct LossRow<'a> {
 }
 
 /// Measures all installed tools with all loads.
-pub(crate) fn run(
-    loads: &Loads,
-    bed: &Testbed,
-    programs: &Programs,
-    settings: &BenchSettings,
-    deadline: Deadline,
-    report: &mut BenchReport,
-) -> Result<()> {
+pub(crate) fn run(rig: Rig<'_>, loads: &Loads, settings: &BenchSettings) -> Result<()> {
+    let Rig { bed, report, .. } = rig;
     report.say(&format!(
         "\ncapture: whole frames or {} bytes kept of each, sender and receive path on CPU {}, capture on CPU {}; \
          highest rate without loss in trials of {} ms, {} rounds",
@@ -205,18 +199,18 @@ pub(crate) fn run(
         let each = |frame_len| loads.snaplens.iter().map(move |&snaplen| (frame_len, snaplen));
         for (frame_len, snaplen) in loads.frame_lens.iter().copied().flat_map(each) {
             let load = Load { frame_len, queues, snaplen };
-            let mut trials = Trials::new(bed, programs, settings, deadline, load)?;
-            let tools = trials.tools(programs, settings.all_captures, report)?;
+            let mut trials = Trials::new(rig, settings, load)?;
+            let tools = trials.tools()?;
             let all: Vec<&ProvenTool> = tools.iter().collect();
             if std::mem::take(&mut is_first) {
-                trials.noise(all[0], report)?;
+                trials.noise(all[0])?;
             }
             for output in CaptureOutput::ALL {
-                trials.compare(output, &all, report)?;
+                trials.compare(output, &all)?;
             }
             // What a tool says of its losses does not depend on the bytes that it keeps.
             if snaplen == loads.snaplens[0] {
-                trials.losses(&all, report)?;
+                trials.losses(&all)?;
             }
         }
     }
@@ -229,15 +223,9 @@ fn cut_file(bed: &Testbed) -> PathBuf {
 
 impl<'a> Trials<'a> {
     /// For one load.
-    fn new(
-        bed: &'a Testbed,
-        programs: &Programs,
-        settings: &'a BenchSettings,
-        deadline: Deadline,
-        load: Load,
-    ) -> Result<Self> {
-        let sender = programs.find(ToolProgram::Wirerate).context("there is no wirerate")?;
-        fs::write(cut_file(bed), cut_program(load.snaplen)).context("cannot write a filter")?;
+    fn new(rig: Rig<'a>, settings: &'a BenchSettings, load: Load) -> Result<Self> {
+        let sender = rig.programs.find(ToolProgram::Wirerate).context("there is no wirerate")?;
+        fs::write(cut_file(rig.bed), cut_program(load.snaplen)).context("cannot write a filter")?;
         let case = match load {
             Load { frame_len: 128, queues: 1, .. } => "capture".to_owned(),
             Load { frame_len, queues, .. } => format!("capture, {frame_len} bytes, queues: {queues},"),
@@ -246,7 +234,7 @@ impl<'a> Trials<'a> {
             WHOLE => format!("{} of whole frames", case.trim_end_matches(',')),
             _ => case,
         };
-        Ok(Self { bed, sender, settings, deadline, load, case, known_pps: HashMap::new() })
+        Ok(Self { rig, sender, settings, load, case, known_pps: HashMap::new() })
     }
 
     /// Name of the rows.
@@ -255,16 +243,17 @@ impl<'a> Trials<'a> {
     }
 
     /// Those that are installed and asked for, after each has shown that it captures.
-    fn tools(&self, programs: &Programs, all: bool, report: &mut BenchReport) -> Result<Vec<ProvenTool>> {
+    fn tools(&self) -> Result<Vec<ProvenTool>> {
+        let Rig { programs, report, .. } = self.rig;
         let mut found = Vec::new();
         // Who is named takes part in any size.
         let is_in = |tool: &&Capturer| {
-            let in_size = tool.in_quick || all || !programs.only.is_empty();
+            let in_size = tool.in_quick || self.settings.all_captures || !programs.only.is_empty();
             in_size && programs.wants(tool.name, tool.program)
         };
         for tool in CAPTURERS.iter().filter(is_in) {
             match programs.find(tool.program) {
-                Some(program) => found.push(self.prove(tool, program, report)?),
+                Some(program) => found.push(self.prove(tool, program)?),
                 None => report.warn(&format!("{} is not installed, so it is left out", tool.title))?,
             }
         }
@@ -272,49 +261,44 @@ impl<'a> Trials<'a> {
     }
 
     fn start(&self, tool: &Capturer, program: &Path, file: &Path) -> Result<Tool> {
-        let end = self.bed.rx();
-        let cpu = (self.load.queues == 1).then_some(self.bed.capture_cpu);
-        let cut = &cut_file(self.bed);
+        let end = self.rig.bed.rx();
+        let cpu = (self.load.queues == 1).then_some(self.rig.bed.capture_cpu);
+        let cut = &cut_file(self.rig.bed);
         let take = Take { end, cpu, snaplen: self.load.snaplen, file, cut };
         let started = Tool::start_on(program, &(tool.words)(&take), end.netns(), cpu)?;
-        started.until_it_says(tool.ready, &self.bed.stop)?;
+        started.until_it_says(tool.ready, &self.rig.bed.stop)?;
         Ok(started)
     }
 
     /// Offers frames until the count or the time is over; readings of the receiver's counter
     /// meanwhile.
     fn offer(&self, count: u64, rate_pps: f64, time: Option<Duration>) -> Result<Vec<CounterSample>> {
-        let (end, cpu) = (self.bed.tx(), self.bed.generator_cpu);
+        let (end, cpu) = (self.rig.bed.tx(), self.rig.bed.generator_cpu);
         // The capture's CPU is the second one of the sender, when two queues are wanted.
-        let other_cpu = if self.load.queues == 1 { cpu } else { self.bed.capture_cpu };
+        let other_cpu = if self.load.queues == 1 { cpu } else { self.rig.bed.capture_cpu };
         let flood = Flood { end, cpu, other_cpu, frame_len: self.load.frame_len, count };
-        let mut samples = vec![self.bed.settled()?];
+        let mut samples = vec![self.rig.bed.settled()?];
         let pin = (other_cpu == cpu).then_some(cpu);
         let sender = Tool::start_on(&self.sender, &paced(&flood, rate_pps, time), end.netns(), pin)?;
         while !sender.has_ended()? {
-            self.bed.stop.sleep(SAMPLE_EVERY)?;
-            samples.push(self.bed.sample()?);
+            self.rig.bed.stop.sleep(SAMPLE_EVERY)?;
+            samples.push(self.rig.bed.sample()?);
         }
-        let ended = sender.wait(TIMEOUT, &self.bed.stop)?;
+        let ended = sender.wait(TIMEOUT, &self.rig.bed.stop)?;
         ensure!(ended.is_good(), "the generator ended with {}: {}", ended.status, ended.said.trim());
-        samples.push(self.bed.settled()?);
+        samples.push(self.rig.bed.settled()?);
         Ok(samples)
     }
 
     /// Lets a tool capture a number of frames into a file, reads the file, and learns the length of
     /// a record.
-    fn prove(
-        &self,
-        tool: &'static Capturer,
-        program: PathBuf,
-        report: &mut BenchReport,
-    ) -> Result<ProvenTool> {
+    fn prove(&self, tool: &'static Capturer, program: PathBuf) -> Result<ProvenTool> {
         let asked = self.settings.proof_frames;
-        let file = CaptureOutput::File.path(self.bed);
+        let file = CaptureOutput::File.path(self.rig.bed);
         let capture = self.start(tool, &program, &file)?;
         let samples = self.offer(asked, PROOF_PPS, None)?;
-        self.bed.stop.sleep(tool.drain)?;
-        let ended = capture.stop(&self.bed.stop)?;
+        self.rig.bed.stop.sleep(tool.drain)?;
+        let ended = capture.stop(&self.rig.bed.stop)?;
         let name = tool.name;
         let shape = records::learn(&file, asked);
         let shape =
@@ -322,12 +306,12 @@ impl<'a> Trials<'a> {
         let received = received(&samples);
         let kept = shape.records(ended.file_bytes);
         let record_bytes = shape.record_bytes;
-        report.row(
+        self.rig.report.row(
             "proof",
             &CaptureProof { case: &self.case, tool: name, asked, received, kept, record_bytes },
         )?;
         if (received, kept) != (asked, asked) {
-            report.warn(&format!(
+            self.rig.report.warn(&format!(
                 "{name} was offered {asked} frames: {received} were received, {kept} written by the kernel's count"
             ))?;
         }
@@ -336,34 +320,31 @@ impl<'a> Trials<'a> {
     }
 
     /// One tool against itself.
-    fn noise(&mut self, contender: &ProvenTool, report: &mut BenchReport) -> Result<()> {
+    fn noise(&mut self, contender: &ProvenTool) -> Result<()> {
         let twice = [contender, contender];
         let rounds = self.settings.capture_noise_rounds;
         if rounds == 0 {
             return Ok(());
         }
-        self.scout(CaptureOutput::Null, &twice[..1], report)?;
-        let found = self.rounds(CaptureOutput::Null, &twice, "noise", rounds, report)?;
+        self.scout(CaptureOutput::Null, &twice[..1])?;
+        let found = self.rounds(CaptureOutput::Null, &twice, "noise", rounds)?;
         if let Some(ratio) = Estimate::of_ratios(found.rates.of(0), found.rates.of(1)) {
-            report.say(&format!("  {ratio} x  {} against itself: the noise", contender.tool.title))?;
+            self.rig
+                .report
+                .say(&format!("  {ratio} x  {} against itself: the noise", contender.tool.title))?;
         }
         Ok(())
     }
 
-    fn compare(
-        &mut self,
-        output: CaptureOutput,
-        contenders: &[&ProvenTool],
-        report: &mut BenchReport,
-    ) -> Result<()> {
+    fn compare(&mut self, output: CaptureOutput, contenders: &[&ProvenTool]) -> Result<()> {
         let case = self.case(output);
         let case = case.as_str();
-        self.scout(output, contenders, report)?;
+        self.scout(output, contenders)?;
         let wanted = self.settings.capture_rounds;
-        let found = self.rounds(output, contenders, "rounds", wanted, report)?;
-        report.say(&format!("  {case}"))?;
+        let found = self.rounds(output, contenders, "rounds", wanted)?;
+        self.rig.report.say(&format!("  {case}"))?;
         if found.rates.whole() < wanted {
-            report.say(&format!("  time is up after {} of {wanted} rounds", found.rates.whole()))?;
+            self.rig.report.say(&format!("  time is up after {} of {wanted} rounds", found.rates.whole()))?;
         }
         for (index, contender) in contenders.iter().enumerate() {
             let Some(rate) = Estimate::of(found.rates.of(index)) else { continue };
@@ -371,8 +352,8 @@ impl<'a> Trials<'a> {
                 0 => String::new(),
                 limited => format!(" (at least: in {limited} rounds no more arrived)"),
             };
-            report.say(&format!("  {:>18}  {}{limit}", mpps(rate), contender.tool.title))?;
-            report.row("result", &ResultRow::rate(case, contender.tool.name, rate))?;
+            self.rig.report.say(&format!("  {:>18}  {}{limit}", mpps(rate), contender.tool.title))?;
+            self.rig.report.row("result", &ResultRow::rate(case, contender.tool.name, rate))?;
         }
         // Peers leave the frame to the host, so they are compared with mirror mode.
         let mirror = contenders.iter().position(|contender| contender.tool.name == MIRROR).unwrap_or(0);
@@ -382,19 +363,16 @@ impl<'a> Trials<'a> {
             let Some(ratio) = Estimate::of_ratios(found.rates.of(own), found.rates.of(index)) else {
                 continue;
             };
-            report.say(&format!("  {}: {ratio} x of {}", ours.title, rival.tool.title))?;
-            report.row("result", &ResultRow::ratio(case, ours.name, rival.tool.name, ratio, None))?;
+            self.rig.report.say(&format!("  {}: {ratio} x of {}", ours.title, rival.tool.title))?;
+            self.rig
+                .report
+                .row("result", &ResultRow::ratio(case, ours.name, rival.tool.name, ratio, None))?;
         }
         Ok(())
     }
 
     /// Finds out roughly where each of them ends; the rounds begin there.
-    fn scout(
-        &mut self,
-        output: CaptureOutput,
-        contenders: &[&ProvenTool],
-        report: &mut BenchReport,
-    ) -> Result<()> {
+    fn scout(&mut self, output: CaptureOutput, contenders: &[&ProvenTool]) -> Result<()> {
         let turn = Turn { round: 0, contender: 0 };
         for contender in contenders {
             let known = |output: CaptureOutput| self.known_pps.get(&(output, contender.tool.name));
@@ -405,7 +383,7 @@ impl<'a> Trials<'a> {
                 known(CaptureOutput::Null).map_or(self.settings.start_pps, |pps| pps * BEGIN_FILE);
             let mut search = Search::new(start_pps, GROWTH_FAR, self.settings.trials_first);
             while let Some(rate_pps) = search.next_pps() {
-                search.learn(&self.trial(output, contender, "scout", turn, rate_pps, report)?);
+                search.learn(&self.trial(output, contender, "scout", turn, rate_pps)?);
             }
             self.learn(output, contender, search.found().pps);
         }
@@ -428,12 +406,11 @@ impl<'a> Trials<'a> {
         contenders: &[&ProvenTool],
         part: &str,
         count: usize,
-        report: &mut BenchReport,
     ) -> Result<Best> {
         let case = self.case(output);
         let mut best = Best { rates: Rounds::new(contenders.len()), limited: vec![0; contenders.len()] };
         for round in 0..count {
-            if round > 0 && self.deadline.is_over() {
+            if round > 0 && self.rig.deadline.is_over() {
                 break;
             }
             let mut searches: Vec<Search> =
@@ -442,13 +419,13 @@ impl<'a> Trials<'a> {
                 for (index, search) in searches.iter_mut().enumerate() {
                     let Some(rate_pps) = search.next_pps() else { continue };
                     let turn = Turn { round, contender: index };
-                    search.learn(&self.trial(output, contenders[index], part, turn, rate_pps, report)?);
+                    search.learn(&self.trial(output, contenders[index], part, turn, rate_pps)?);
                 }
             }
             for (index, (search, contender)) in searches.iter().zip(contenders).enumerate() {
                 let found = search.found();
                 let (tool, at_limit) = (contender.tool.name, found.at_limit);
-                report.row(
+                self.rig.report.row(
                     "search",
                     &LimitRow { case: &case, part, round, tool, lossless_pps: found.pps, at_limit },
                 )?;
@@ -479,13 +456,12 @@ impl<'a> Trials<'a> {
         part: &str,
         turn: Turn,
         asked_pps: f64,
-        report: &mut BenchReport,
     ) -> Result<Trial> {
         let name = contender.tool.name;
         let tried = self.try_rate(output, contender, asked_pps, false)?;
         let OfferedRate { arrived, arrived_pps, kept, .. } = tried;
         if kept > arrived {
-            report.warn(&format!("{name} kept {kept} of {arrived} frames that arrived"))?;
+            self.rig.report.warn(&format!("{name} kept {kept} of {arrived} frames that arrived"))?;
         }
         let lost = arrived.saturating_sub(kept);
         let row = TrialRow {
@@ -502,7 +478,7 @@ impl<'a> Trials<'a> {
             lost,
             cpu_ns_per_frame: tried.cpu_ns as f64 / kept.max(1) as f64,
         };
-        report.row("trial", &row)?;
+        self.rig.report.row("trial", &row)?;
         Ok(Trial { asked_pps, arrived_pps, lost })
     }
 
@@ -526,7 +502,7 @@ impl<'a> Trials<'a> {
         asked_pps: f64,
         counts: bool,
     ) -> Result<OfferedRate> {
-        let (bed, tool, shape) = (self.bed, contender.tool, contender.shape);
+        let (bed, tool, shape) = (self.rig.bed, contender.tool, contender.shape);
         let needed = asked_pps * self.settings.trial.as_secs_f64() * shape.record_bytes as f64;
         let file = output.path(bed);
         if output == CaptureOutput::File {
@@ -565,10 +541,10 @@ impl<'a> Trials<'a> {
 
     /// Offers more than a tool keeps and compares the real loss with the loss that the tool
     /// reports.
-    fn losses(&self, contenders: &[&ProvenTool], report: &mut BenchReport) -> Result<()> {
+    fn losses(&self, contenders: &[&ProvenTool]) -> Result<()> {
         let output = CaptureOutput::File;
         let case = format!("losses {}", output.title());
-        report.say(&format!("  {case}, and what is said of them"))?;
+        self.rig.report.say(&format!("  {case}, and what is said of them"))?;
         for contender in contenders {
             let Some(best_pps) = self.known_pps.get(&(output, contender.tool.name)) else { continue };
             for factor in LOSS_FACTORS {
@@ -591,9 +567,9 @@ impl<'a> Trials<'a> {
                     told_lost,
                     is_true,
                 };
-                report.row("loss", &row)?;
+                self.rig.report.row("loss", &row)?;
                 let told = told_lost.map_or("nothing".to_owned(), |told| told.to_string());
-                report.say(&format!(
+                self.rig.report.say(&format!(
                     "  {factor} x: of {arrived} at {:.2} Mpps {lost} lost, it says {told}  {}",
                     arrived_pps / 1e6,
                     contender.tool.title

@@ -6,14 +6,13 @@
 use crate::facts::Ticks;
 use crate::frame;
 use crate::generators::{Contender, STREAMS, SendJob, Work, stream_file};
-use crate::programs::Programs;
-use crate::report::{self, BenchReport, LoadPoint, ResultRow, mpps};
+use crate::report::{self, LoadPoint, ResultRow, mpps};
+use crate::rig::Rig;
 use crate::running::Running;
 use crate::samples::rate_pps;
 use crate::schedule::{Rounds, interleaved};
-use crate::settings::Deadline;
 use crate::stats::Estimate;
-use crate::table::{BenchPlan, SizeTimes, Sweep};
+use crate::table::Sweep;
 use crate::testbed::{AttachedSink, Testbed};
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -34,8 +33,7 @@ pub(crate) struct Entrant {
 
 /// Everyone at one frame length on one number of CPUs.
 struct SenderComparison<'a> {
-    bed: &'a Testbed,
-    times: &'a SizeTimes,
+    rig: Rig<'a>,
     case: &'a str,
     cell: LoadPoint,
     cpus: Vec<u32>,
@@ -90,13 +88,8 @@ pub(crate) struct LeftOut<'a> {
 }
 
 /// Measures all sweeps of the plan, with those that are installed.
-pub(crate) fn run(
-    bed: &Testbed,
-    programs: &Programs,
-    plan: &BenchPlan,
-    deadline: Deadline,
-    report: &mut BenchReport,
-) -> Result<()> {
+pub(crate) fn run(rig: Rig<'_>) -> Result<()> {
+    let Rig { bed, plan, deadline, report, .. } = rig;
     let times = &plan.times;
     report.say(&format!(
         "\ngenerate: from CPU {}, XDP_DROP at the receiver; {} rounds of {} ms, counted at the receiver",
@@ -107,7 +100,7 @@ pub(crate) fn run(
     let sink = bed.sink()?;
     let mut is_first = true;
     for sweep in &plan.generate {
-        let entrants = installed(&sweep.name, sweep.contenders()?, bed, programs, report)?;
+        let entrants = installed(rig, &sweep.name, sweep.contenders()?)?;
         for (frame_len, cpus) in sweep.cells() {
             let name = &sweep.name;
             if deadline.is_over() {
@@ -119,27 +112,22 @@ pub(crate) fn run(
                 report.say(&format!("  {name} on {cpus} CPUs is left out: there are fewer"))?;
                 continue;
             };
-            let contest = SenderComparison { bed, times, case: name, cell, cpus };
+            let contest = SenderComparison { rig, case: name, cell, cpus };
             for entrant in &entrants {
-                contest.prove(&sink, entrant, report)?;
+                contest.prove(&sink, entrant)?;
             }
             if std::mem::take(&mut is_first) {
-                contest.noise(&entrants[0], deadline, report)?;
+                contest.noise(&entrants[0])?;
             }
-            contest.compare(sweep, &entrants, deadline, report)?;
+            contest.compare(sweep, &entrants)?;
         }
     }
     Ok(())
 }
 
 /// Those of `contenders` that can take part here; for the others it is said why not.
-pub(crate) fn installed(
-    case: &str,
-    contenders: Vec<Contender>,
-    bed: &Testbed,
-    programs: &Programs,
-    report: &mut BenchReport,
-) -> Result<Vec<Entrant>> {
+pub(crate) fn installed(rig: Rig<'_>, case: &str, contenders: Vec<Contender>) -> Result<Vec<Entrant>> {
+    let Rig { bed, programs, report, .. } = rig;
     let mut found = Vec::new();
     for contender in contenders.into_iter().filter(|contender| contender.tool.takes_part(programs)) {
         let left_out = |why| LeftOut { case, tool: &contender.name, why };
@@ -217,9 +205,9 @@ pub(crate) fn frames_file(
 
 impl SenderComparison<'_> {
     fn start(&self, entrant: &Entrant, count: u64) -> Result<Running> {
-        let frames = frames_file(self.bed, &entrant.contender, self.cell.frame_len, count)?;
+        let frames = frames_file(self.rig.bed, &entrant.contender, self.cell.frame_len, count)?;
         let work = entrant.contender.work;
-        let plain = SendJob::plain(self.bed.tx(), &self.cpus, self.cell.frame_len);
+        let plain = SendJob::plain(self.rig.bed.tx(), &self.cpus, self.cell.frame_len);
         Running::start(
             &entrant.program,
             &entrant.contender,
@@ -228,53 +216,53 @@ impl SenderComparison<'_> {
     }
 
     /// Lets it send a number of frames, which must arrive, all and no more.
-    fn prove(&self, sink: &AttachedSink, entrant: &Entrant, report: &mut BenchReport) -> Result<()> {
-        let (bed, asked, tool) = (self.bed, self.times.proof_frames, entrant.contender.name.as_str());
+    fn prove(&self, sink: &AttachedSink, entrant: &Entrant) -> Result<()> {
+        let (bed, asked, tool) =
+            (self.rig.bed, self.rig.plan.times.proof_frames, entrant.contender.name.as_str());
         let (before, dropped_before) = (bed.settled()?, sink.frames());
         let proved = self.start(entrant, asked)?.wait(&bed.stop);
         proved.with_context(|| format!("{tool} does not send {asked} frames"))?;
         let received = bed.settled()?.frames - before.frames;
         let sink = sink.frames() - dropped_before;
-        report.row("proof", &SendProof { case: self.case, tool, cell: self.cell, asked, received, sink })?;
+        self.rig
+            .report
+            .row("proof", &SendProof { case: self.case, tool, cell: self.cell, asked, received, sink })?;
         if (received, sink) != (asked, asked) {
-            report.warn(&format!(
+            self.rig.report.warn(&format!(
                 "{tool} was asked for {asked} frames: {received} were received, {sink} dropped by the sink"
             ))?;
         }
         Ok(())
     }
 
-    fn noise(&self, entrant: &Entrant, deadline: Deadline, report: &mut BenchReport) -> Result<()> {
+    fn noise(&self, entrant: &Entrant) -> Result<()> {
         let twice = [entrant, entrant];
-        let noise = self.rounds(&twice, "noise", self.times.noise_rounds, deadline, report)?;
+        let noise = self.rounds(&twice, "noise", self.rig.plan.times.noise_rounds)?;
         if let Some(ratio) = Estimate::of_ratios(noise.rates.of(0), noise.rates.of(1)) {
             let name = &entrant.contender.name;
-            report.say(&format!("  {ratio} x  {} against itself: the noise", entrant.contender.title()))?;
-            report.row("result", &ResultRow::ratio("noise", name, name, ratio, None).at(self.cell))?;
+            self.rig
+                .report
+                .say(&format!("  {ratio} x  {} against itself: the noise", entrant.contender.title()))?;
+            self.rig
+                .report
+                .row("result", &ResultRow::ratio("noise", name, name, ratio, None).at(self.cell))?;
         }
         Ok(())
     }
 
     /// Everyone in turn, as often as asked for or as time allows.
-    fn rounds(
-        &self,
-        entrants: &[&Entrant],
-        part: &str,
-        count: usize,
-        deadline: Deadline,
-        report: &mut BenchReport,
-    ) -> Result<MeasuredRun> {
+    fn rounds(&self, entrants: &[&Entrant], part: &str, count: usize) -> Result<MeasuredRun> {
         let mut measured =
             MeasuredRun { rates: Rounds::new(entrants.len()), costs: Rounds::new(entrants.len()) };
         for turn in interleaved(entrants.len(), count) {
-            if turn.contender == 0 && turn.round > 0 && deadline.is_over() {
+            if turn.contender == 0 && turn.round > 0 && self.rig.deadline.is_over() {
                 break;
             }
             let entrant = entrants[turn.contender];
             let name = &entrant.contender.name;
             let run = self.measure(entrant).with_context(|| format!("cannot measure {name}"))?;
             let run = RunRow { part, round: turn.round, ..run };
-            report.row("run", &run)?;
+            self.rig.report.row("run", &run)?;
             measured.rates.push(turn, run.rate_pps);
             measured.costs.push(turn, run.cpu_ns_per_frame);
         }
@@ -283,13 +271,13 @@ impl SenderComparison<'_> {
 
     /// Starts it, measures in mid-flight, stops it.
     fn measure<'a>(&'a self, entrant: &'a Entrant) -> Result<RunRow<'a>> {
-        let bed = self.bed;
+        let bed = self.rig.bed;
         let before = bed.settled()?;
         let running = self.start(entrant, entrant.contender.tool.plenty)?;
         running.until_frames_come(bed, before)?;
-        bed.stop.sleep(self.times.settle())?;
+        bed.stop.sleep(self.rig.plan.times.settle())?;
         let (ticks, from) = (Ticks::read()?, bed.sample()?);
-        bed.stop.sleep(self.times.window())?;
+        bed.stop.sleep(self.rig.plan.times.window())?;
         let to = bed.sample()?;
         let shares = Ticks::read()?.since(ticks);
         running.still_runs()?;
@@ -311,29 +299,27 @@ impl SenderComparison<'_> {
     }
 
     /// All rounds, the medians of all, and the ratios of ours to theirs.
-    fn compare(
-        &self,
-        sweep: &Sweep,
-        entrants: &[Entrant],
-        deadline: Deadline,
-        report: &mut BenchReport,
-    ) -> Result<()> {
+    fn compare(&self, sweep: &Sweep, entrants: &[Entrant]) -> Result<()> {
         let all: Vec<&Entrant> = entrants.iter().collect();
-        let measured = self.rounds(&all, "rounds", self.times.rounds, deadline, report)?;
+        let measured = self.rounds(&all, "rounds", self.rig.plan.times.rounds)?;
         let LoadPoint { frame_len, cpus } = self.cell;
         let of_cpus = if cpus == 1 { "one CPU".to_owned() } else { format!("{cpus} CPUs") };
-        report.say(&format!("  {}, {frame_len} bytes, {of_cpus}:", self.case))?;
-        if measured.rates.whole() < self.times.rounds {
-            report.say(&format!("  time is up after {} rounds", measured.rates.whole()))?;
+        self.rig.report.say(&format!("  {}, {frame_len} bytes, {of_cpus}:", self.case))?;
+        if measured.rates.whole() < self.rig.plan.times.rounds {
+            self.rig.report.say(&format!("  time is up after {} rounds", measured.rates.whole()))?;
         }
         for (index, entrant) in all.iter().enumerate() {
             let values = (Estimate::of(measured.rates.of(index)), Estimate::of(measured.costs.of(index)));
             let (Some(rate), Some(cost)) = values else { continue };
             let Contender { name, .. } = &entrant.contender;
             let cost_text = format!("{cost} ns of CPU a frame");
-            report.say(&format!("  {:>18}  {cost_text:>29}  {}", mpps(rate), entrant.contender.title()))?;
-            report.row("result", &ResultRow::rate(self.case, name, rate).at(self.cell))?;
-            report.row("result", &ResultRow::cost(self.case, name, cost).at(self.cell))?;
+            self.rig.report.say(&format!(
+                "  {:>18}  {cost_text:>29}  {}",
+                mpps(rate),
+                entrant.contender.title()
+            ))?;
+            self.rig.report.row("result", &ResultRow::rate(self.case, name, rate).at(self.cell))?;
+            self.rig.report.row("result", &ResultRow::cost(self.case, name, cost).at(self.cell))?;
         }
         for (ours, entrant) in all.iter().enumerate().filter(|(_, entrant)| entrant.contender.is_ours()) {
             for (theirs, rival) in all.iter().enumerate() {
@@ -341,7 +327,7 @@ impl SenderComparison<'_> {
                 if is_rival {
                     let goal = sweep.goal(ours, &entrant.contender.name, &rival.contender.name);
                     let pair = ((ours, &entrant.contender), (theirs, &rival.contender));
-                    self.ratio(pair.0, pair.1, goal, &measured, report)?;
+                    self.ratio(pair.0, pair.1, goal, &measured)?;
                 }
             }
         }
@@ -354,7 +340,6 @@ impl SenderComparison<'_> {
         (theirs, their): (usize, &Contender),
         goal: Option<f64>,
         measured: &MeasuredRun,
-        report: &mut BenchReport,
     ) -> Result<()> {
         let rate = Estimate::of_ratios(measured.rates.of(ours), measured.rates.of(theirs));
         // The other way round: less is better.
@@ -364,10 +349,10 @@ impl SenderComparison<'_> {
         if ours == 0 || their.is_ours() || goal.is_some() {
             let goal_text = report::goal(goal);
             let (us, them) = (our.title(), their.title());
-            report.say(&format!("  {us}: {rate} x of {them}{goal_text} ({cost} x by CPU time)"))?;
+            self.rig.report.say(&format!("  {us}: {rate} x of {them}{goal_text} ({cost} x by CPU time)"))?;
         }
         let (case, us, them) = (self.case, &our.name, &their.name);
-        report.row("result", &ResultRow::ratio(case, us, them, rate, goal).at(self.cell))?;
-        report.row("result", &ResultRow::cost_ratio(case, us, them, cost).at(self.cell))
+        self.rig.report.row("result", &ResultRow::ratio(case, us, them, rate, goal).at(self.cell))?;
+        self.rig.report.row("result", &ResultRow::cost_ratio(case, us, them, cost).at(self.cell))
     }
 }

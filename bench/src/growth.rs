@@ -5,13 +5,13 @@
 use crate::capturers::{Flood, paced};
 use crate::generators::{Contender, SendJob};
 use crate::process::Tool;
-use crate::programs::{Programs, ToolProgram, netns, owned};
-use crate::report::{BenchReport, mpps};
+use crate::programs::{ToolProgram, netns, owned};
+use crate::report::mpps;
+use crate::rig::Rig;
 use crate::running::Running;
 use crate::samples::rate_pps;
-use crate::settings::Deadline;
 use crate::stats::Estimate;
-use crate::table::{BenchPlan, SizeTimes};
+use crate::table::SizeTimes;
 use crate::testbed::Testbed;
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
@@ -46,13 +46,8 @@ struct GrowthTrials<'a> {
 }
 
 /// Measures all of it.
-pub(crate) fn run(
-    bed: &Testbed,
-    programs: &Programs,
-    plan: &BenchPlan,
-    deadline: Deadline,
-    report: &mut BenchReport,
-) -> Result<()> {
+pub(crate) fn run(rig: Rig<'_>) -> Result<()> {
+    let Rig { bed, programs, plan, deadline, report, .. } = rig;
     let wirerate = programs.find(ToolProgram::Wirerate).context("there is no wirerate to measure")?;
     let cpus = bed.cpus(2).or_else(|| bed.cpus(1)).context("there is no CPU")?;
     report.say(&format!("\n{CASE}: {FRAME_LEN}-byte frames; rate at the receiver, memory at its highest"))?;

@@ -39,6 +39,7 @@ mod replay;
 mod report;
 #[cfg(feature = "page")]
 mod results;
+mod rig;
 mod running;
 mod samples;
 mod schedule;

@@ -6,6 +6,7 @@ use crate::facts::{Host, Shares, Ticks};
 use crate::priority::HighPriority;
 use crate::programs::Programs;
 use crate::report::BenchReport;
+use crate::rig::Rig;
 use crate::settings::{BenchSettings, Deadline, FULL, QUICK, TINY};
 use crate::stop::StopFlag;
 use crate::table::{BenchPlan, BenchSize};
@@ -41,25 +42,29 @@ pub(crate) struct BenchOptions {
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BenchCase {
-    /// Generators
+    /// Frames a second of each engine: lengths, CPUs, fields that move
     Generate,
-    /// Captures
+    /// The highest rate that a capture keeps without loss
     Capture,
-    /// How well each generator keeps a pace, from a thousand frames per second to a million
+    /// How well a pace is kept, with gaps at the receiver
     Pacing,
-    /// How soon generators begin and end, and whether they send what they are asked for
+    /// How soon the first frame comes, and the last after Ctrl-C; whether counts are exact
     Prompt,
     /// What more time, more instances and more captured frames cost
     Growth,
-    /// The measuring receiver beside a program that only drops
+    /// How much of the rate the measuring receiver leaves, by its stamps
     Receive,
     #[cfg(feature = "page")]
     /// Gap errors of a replay with the times of a file, and the rate of a file larger than memory
+    #[value(hide = true)]
     ReplayFile,
     #[cfg(feature = "page")]
     /// Time and error of throughput searches of a device whose limit is known
+    #[value(hide = true)]
     Throughput,
 }
+
+type CaseRun = fn(Rig<'_>) -> Result<()>;
 
 #[derive(Serialize)]
 struct RunHeader<'a> {
@@ -78,13 +83,13 @@ pub(crate) fn measure(options: &BenchOptions, stop: StopFlag) -> Result<BenchRep
     };
     ensure!(nix::unistd::geteuid().is_root(), "needs root: it makes namespaces and devices");
     let time_s = host::realtime_ns() / 1_000_000_000;
-    let mut report = BenchReport::create(&options.out, time_s)?;
+    let report = BenchReport::create(&options.out, time_s)?;
     let host = Host::read(&options.programs.wirerate)?;
     let bed = Testbed::new(GENERATOR_CPU, stop, options.wire.as_ref())?;
     introduce(&report, &settings, &host, &bed)?;
     report.row("host", &RunHeader { time_s, size: settings.name, host })?;
     let ticks = Ticks::read()?;
-    cases(options, &settings, &bed, &mut report)?;
+    cases(options, &settings, &bed, &report)?;
     let shares = Ticks::read()?.since(ticks);
     report.row("end", &shares)?;
     say_busy(&report, shares)?;
@@ -96,42 +101,36 @@ fn cases(
     options: &BenchOptions,
     settings: &BenchSettings,
     bed: &Testbed,
-    report: &mut BenchReport,
+    report: &BenchReport,
 ) -> Result<()> {
-    let BenchOptions { programs, only, .. } = options;
-    let plan = BenchPlan::built_in(options.size)?;
-    let deadline = Deadline::after(settings.budget);
+    let rig = Rig {
+        bed,
+        programs: &options.programs,
+        size: options.size,
+        plan: &BenchPlan::built_in(options.size)?,
+        deadline: Deadline::after(settings.budget),
+        report,
+    };
     // The tiny size measures nothing. A high priority of a whole session would keep threads of the
     // kernel from the CPUs, where other processes of the session are busy (tests beside other
     // work).
     let is_measured = options.size != BenchSize::Tiny;
     let _priority = is_measured.then(HighPriority::begin).transpose()?;
-    let wants = |case| only.is_none_or(|only| only == case);
-    if wants(BenchCase::Generate) {
-        generate::run(bed, programs, &plan, deadline, report)?;
-    }
-    if wants(BenchCase::Pacing) {
-        pacing::run(bed, programs, &plan, deadline, report)?;
-    }
-    if wants(BenchCase::Prompt) {
-        prompt::run(bed, programs, &plan, deadline, report)?;
-    }
-    if wants(BenchCase::Growth) {
-        growth::run(bed, programs, &plan, deadline, report)?;
-    }
-    if wants(BenchCase::Receive) {
-        receive::run(bed, programs, &plan, deadline, report)?;
-    }
-    #[cfg(feature = "page")]
-    if wants(BenchCase::ReplayFile) {
-        replay::run(bed, programs, &plan, deadline, report)?;
-    }
-    #[cfg(feature = "page")]
-    if wants(BenchCase::Throughput) {
-        throughput::run(bed, programs, options.size, deadline, report)?;
-    }
+    let runs: [(BenchCase, CaseRun); _] = [
+        (BenchCase::Generate, generate::run),
+        (BenchCase::Pacing, pacing::run),
+        (BenchCase::Prompt, prompt::run),
+        (BenchCase::Growth, growth::run),
+        (BenchCase::Receive, receive::run),
+        #[cfg(feature = "page")]
+        (BenchCase::ReplayFile, replay::run),
+        #[cfg(feature = "page")]
+        (BenchCase::Throughput, throughput::run),
+    ];
+    let wants = |case| options.only.is_none_or(|only| only == case);
+    runs.into_iter().filter(|(case, _)| wants(*case)).try_for_each(|(_, run)| run(rig))?;
     if wants(BenchCase::Capture) {
-        capture::run(&options.loads, bed, programs, settings, deadline, report)?;
+        capture::run(rig, &options.loads, settings)?;
     }
     Ok(())
 }

@@ -7,7 +7,6 @@ use crate::stop::{StopFlag, Stopped};
 use crate::table::BenchSize;
 use crate::testbed::{DeviceAt, LinkEnds};
 use anyhow::{Context, Result};
-use clap::ValueEnum;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 pub struct Args {
     /// Measure only this
     #[arg(long, value_enum)]
-    only: Option<UserCase>,
+    only: Option<BenchCase>,
     /// More rounds, longer, every engine: up to three quarters of an hour instead of five minutes
     #[arg(long)]
     full: bool,
@@ -34,36 +33,6 @@ pub struct Args {
     /// Folder for the rows (JSON lines)
     #[arg(long, value_name = "DIR", default_value = "wirerate-bench")]
     rows: PathBuf,
-}
-
-/// What a user may measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum UserCase {
-    /// Frames a second of each engine: lengths, CPUs, fields that move
-    Generate,
-    /// The highest rate that a capture keeps without loss
-    Capture,
-    /// How well a pace is kept, with gaps at the receiver
-    Pacing,
-    /// How soon the first frame comes, and the last after Ctrl-C; whether counts are exact
-    Prompt,
-    /// What more time, more instances and more captured frames cost
-    Growth,
-    /// How much of the rate the measuring receiver leaves, by its stamps
-    Receive,
-}
-
-impl From<UserCase> for BenchCase {
-    fn from(part: UserCase) -> Self {
-        match part {
-            UserCase::Generate => Self::Generate,
-            UserCase::Capture => Self::Capture,
-            UserCase::Pacing => Self::Pacing,
-            UserCase::Prompt => Self::Prompt,
-            UserCase::Growth => Self::Growth,
-            UserCase::Receive => Self::Receive,
-        }
-    }
 }
 
 /// How it ended.
@@ -90,7 +59,7 @@ pub fn run(args: &Args, stop: Arc<AtomicBool>) -> Result<BenchEnd> {
     };
     let options = BenchOptions {
         size,
-        only: args.only.map(BenchCase::from),
+        only: args.only,
         out: args.rows.clone(),
         programs: Programs {
             own: wirerate.clone(),

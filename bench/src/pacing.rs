@@ -8,12 +8,11 @@ use crate::facts::Ticks;
 use crate::gaps::{self, GapStats};
 use crate::generate::{Entrant, frames_file, installed};
 use crate::generators::SendJob;
-use crate::programs::{Programs, ToolProgram};
-use crate::report::BenchReport;
+use crate::programs::ToolProgram;
+use crate::rig::Rig;
 use crate::running::Running;
 use crate::samples::rate_pps;
-use crate::settings::Deadline;
-use crate::table::{BenchPlan, SizeTimes};
+use crate::table::SizeTimes;
 use crate::testbed::Testbed;
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -85,13 +84,8 @@ struct PacingTrials<'a> {
 }
 
 /// Measures every rate of every tool.
-pub(crate) fn run(
-    bed: &Testbed,
-    programs: &Programs,
-    plan: &BenchPlan,
-    deadline: Deadline,
-    report: &mut BenchReport,
-) -> Result<()> {
+pub(crate) fn run(rig: Rig<'_>) -> Result<()> {
+    let Rig { bed, programs, plan, deadline, report, .. } = rig;
     let times = &plan.times;
     report.say(&format!(
         "\n{CASE}: {FRAME_LEN}-byte frames from CPU {}, {} s each, mean and gaps at the receiver; goal {} %",
@@ -105,7 +99,7 @@ pub(crate) fn run(
     let wirerate = programs.find(ToolProgram::Wirerate).context("there is no wirerate to measure")?;
     let ground = PacingTrials { bed, times, wirerate };
     for sweep in &plan.pace {
-        let entrants = installed(CASE, sweep.contenders()?, bed, programs, report)?;
+        let entrants = installed(rig, CASE, sweep.contenders()?)?;
         for asked_pps in &sweep.rates_pps {
             for entrant in &entrants {
                 if deadline.is_over() {

@@ -7,12 +7,11 @@
 
 use crate::generate::{Entrant, frames_file, installed};
 use crate::generators::{STARTS, SendJob};
-use crate::programs::Programs;
-use crate::report::{BenchReport, ResultRow};
+use crate::report::ResultRow;
+use crate::rig::Rig;
 use crate::running::{Running, TIMEOUT};
 use crate::samples::CounterSample;
 use crate::schedule::{Rounds, interleaved};
-use crate::settings::Deadline;
 use crate::stats::Estimate;
 use crate::table::BenchPlan;
 use crate::testbed::Testbed;
@@ -48,20 +47,15 @@ struct CountCheck<'a> {
 }
 
 /// Measures all of it.
-pub(crate) fn run(
-    bed: &Testbed,
-    programs: &Programs,
-    plan: &BenchPlan,
-    deadline: Deadline,
-    report: &mut BenchReport,
-) -> Result<()> {
+pub(crate) fn run(rig: Rig<'_>) -> Result<()> {
+    let Rig { bed, plan, deadline, report, .. } = rig;
     let rounds = plan.times.prompt_rounds;
     report.say(&format!(
         "\n{CASE}: {FRAME_LEN}-byte frames from CPU {}, {rounds} rounds; until the receiver\nhas the first frame \
          after the start, and the last one after Ctrl-C",
         bed.generator_cpu
     ))?;
-    let entrants = installed(CASE, plan.prompt.contenders()?, bed, programs, report)?;
+    let entrants = installed(rig, CASE, plan.prompt.contenders()?)?;
     let _sink = bed.sink()?;
     let (mut starts, mut stops) = (Rounds::new(entrants.len()), Rounds::new(entrants.len()));
     for turn in interleaved(entrants.len(), rounds) {
@@ -82,7 +76,7 @@ pub(crate) fn run(
         else {
             continue;
         };
-        let wrong = count(bed, plan, entrant, report)?;
+        let wrong = count(rig, entrant)?;
         let tool = &entrant.contender.name;
         report.row("result", &ResultRow::time(CASE, tool, "start_ns", start))?;
         report.row("result", &ResultRow::time(CASE, tool, "stop_ns", stop))?;
@@ -157,12 +151,8 @@ fn told_start_ns(said: &str) -> Option<u64> {
 }
 
 /// Asks for each count of the table; words for those that came out otherwise.
-fn count(
-    bed: &Testbed,
-    plan: &BenchPlan,
-    entrant: &Entrant,
-    report: &mut BenchReport,
-) -> Result<Vec<String>> {
+fn count(rig: Rig<'_>, entrant: &Entrant) -> Result<Vec<String>> {
+    let Rig { bed, plan, report, .. } = rig;
     let (tool, mut wrong) = (&entrant.contender.name, Vec::new());
     for &asked in &plan.prompt.counts {
         let before = bed.settled()?;

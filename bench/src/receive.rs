@@ -3,14 +3,14 @@
 //! window of numbers.
 
 use crate::generators::{Contender, SendJob};
-use crate::programs::{Programs, ToolProgram};
+use crate::programs::ToolProgram;
 use crate::report::{self, BenchReport, LoadPoint, ResultRow, mpps};
+use crate::rig::Rig;
 use crate::running::Running;
 use crate::samples::rate_pps;
 use crate::schedule::{Rounds, interleaved};
-use crate::settings::Deadline;
 use crate::stats::Estimate;
-use crate::table::{BenchPlan, SizeTimes};
+use crate::table::SizeTimes;
 use crate::testbed::Testbed;
 use anyhow::{Context, Result, ensure};
 use bpf::sys::{ProgRun, prog_run};
@@ -146,13 +146,8 @@ struct ReceiveTrials<'a> {
 }
 
 /// Measures all contenders in turn.
-pub(crate) fn run(
-    bed: &Testbed,
-    programs: &Programs,
-    plan: &BenchPlan,
-    deadline: Deadline,
-    report: &mut BenchReport,
-) -> Result<()> {
+pub(crate) fn run(rig: Rig<'_>) -> Result<()> {
+    let Rig { bed, programs, plan, deadline, report, .. } = rig;
     let times = &plan.times;
     report.say(&format!(
         "\n{CASE}: {FRAME_LEN}-byte frames of {FLOWS} flows, sender and receiver on one CPU; {} rounds",
@@ -190,7 +185,7 @@ pub(crate) fn run(
 }
 
 /// What each program costs by itself, above the one that drops.
-fn programs_alone(rounds: usize, report: &mut BenchReport) -> Result<()> {
+fn programs_alone(rounds: usize, report: &BenchReport) -> Result<()> {
     let mut costs = Rounds::new(CONTENDERS.len());
     for turn in interleaved(CONTENDERS.len(), rounds) {
         costs.push(turn, program_ns(&CONTENDERS[turn.contender])?);

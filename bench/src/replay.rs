@@ -11,11 +11,12 @@ use crate::generators::{SendJob, Work};
 use crate::process::{Tool, ToolEnd};
 use crate::programs::{Programs, ToolProgram, netns, owned};
 use crate::report::BenchReport;
+use crate::rig::Rig;
 use crate::samples::{CounterSample, steady_pps};
 use crate::schedule::interleaved;
 use crate::settings::Deadline;
 use crate::stats::median;
-use crate::table::{BenchPlan, SizeTimes};
+use crate::table::SizeTimes;
 use crate::testbed::Testbed;
 use anyhow::{Context, Result, ensure};
 use packet::Rng;
@@ -73,13 +74,8 @@ struct Streamed<'a> {
 }
 
 /// Measures both.
-pub(crate) fn run(
-    bed: &Testbed,
-    programs: &Programs,
-    plan: &BenchPlan,
-    deadline: Deadline,
-    report: &mut BenchReport,
-) -> Result<()> {
+pub(crate) fn run(rig: Rig<'_>) -> Result<()> {
+    let Rig { bed, programs, plan, deadline, report, .. } = rig;
     let wirerate = programs.find(ToolProgram::Wirerate).context("there is no wirerate to measure")?;
     let trials = ReplayTrials { bed, times: &plan.times, wirerate };
     trials.gaps(programs, deadline, report)?;
@@ -93,7 +89,7 @@ struct ReplayTrials<'a> {
 }
 
 impl ReplayTrials<'_> {
-    fn gaps(&self, programs: &Programs, deadline: Deadline, report: &mut BenchReport) -> Result<()> {
+    fn gaps(&self, programs: &Programs, deadline: Deadline, report: &BenchReport) -> Result<()> {
         let [p50, p90, end] = GOALS_NS;
         report.say(&format!(
             "\n{CASE}: gaps of 1 us to 1 ms, {} s; difference to the file at the receiver; goals: p50 {p50} ns, p90 {p90} ns, end {end} ns",
@@ -150,7 +146,7 @@ impl ReplayTrials<'_> {
         Ok((seen_ns.len() == times_ns.len()).then(|| compared(tool, times_ns, &seen_ns)))
     }
 
-    fn streams(&self, deadline: Deadline, report: &mut BenchReport) -> Result<()> {
+    fn streams(&self, deadline: Deadline, report: &BenchReport) -> Result<()> {
         if deadline.is_over() {
             return report.warn("time is up");
         }

@@ -7,6 +7,7 @@
 use crate::stats::Estimate;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ pub(crate) struct BenchReport {
     rows: File,
     path: PathBuf,
     /// Things that should have been otherwise; the answer of the bench is then no.
-    warnings: u32,
+    warnings: Cell<u32>,
 }
 
 #[derive(Serialize)]
@@ -115,7 +116,7 @@ impl BenchReport {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let path = folder.join(format!("{time_s}.jsonl"));
         let rows = File::create(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Self { rows, path, warnings: 0 })
+        Ok(Self { rows, path, warnings: Cell::new(0) })
     }
 
     /// The file of rows.
@@ -124,9 +125,9 @@ impl BenchReport {
     }
 
     /// Writes a row of that kind.
-    pub(crate) fn row(&mut self, kind: &str, fields: &impl Serialize) -> Result<()> {
+    pub(crate) fn row(&self, kind: &str, fields: &impl Serialize) -> Result<()> {
         let line = serde_json::to_string(&RowLine { schema: SCHEMA, row: kind, fields })?;
-        writeln!(self.rows, "{line}").with_context(|| format!("cannot write to {}", self.path.display()))
+        writeln!(&self.rows, "{line}").with_context(|| format!("cannot write to {}", self.path.display()))
     }
 
     /// A line for people.
@@ -135,14 +136,14 @@ impl BenchReport {
     }
 
     /// A warning.
-    pub(crate) fn warn(&mut self, line: &str) -> Result<()> {
-        self.warnings += 1;
+    pub(crate) fn warn(&self, line: &str) -> Result<()> {
+        self.warnings.update(|count| count + 1);
         self.say(&format!("  !  {line}"))
     }
 
     /// True when there was nothing to warn about.
     pub(crate) fn is_good(&self) -> bool {
-        self.warnings == 0
+        self.warnings.get() == 0
     }
 }
 
@@ -163,7 +164,7 @@ mod tests {
     #[test]
     fn rows_are_objects_with_schema_and_kind_first() {
         let folder = testkit::Folder::new("bench-report");
-        let mut report = BenchReport::create(&folder, 7).unwrap();
+        let report = BenchReport::create(&folder, 7).unwrap();
         let estimate = Estimate { median: 12.5, spread: 0.5, count: 3 };
         report.row("result", &ResultRow::ratio("generate", "a", "b", estimate, Some(12.0))).unwrap();
         let text = fs::read_to_string(folder.join("7.jsonl")).unwrap();

@@ -5,11 +5,8 @@
 
 use crate::generate::LeftOut;
 use crate::process::{Tool, find_json};
-use crate::programs::Programs;
-use crate::report::BenchReport;
-use crate::settings::Deadline;
+use crate::rig::Rig;
 use crate::table::BenchSize;
-use crate::testbed::Testbed;
 use anyhow::{Context, Result};
 use bpf::FaultBox;
 use bpf::abi::Faults;
@@ -107,13 +104,8 @@ struct ThroughputRow<'a> {
 }
 
 /// Runs each search once, on devices of the bench.
-pub(crate) fn run(
-    bed: &Testbed,
-    programs: &Programs,
-    size: BenchSize,
-    deadline: Deadline,
-    report: &mut BenchReport,
-) -> Result<()> {
+pub(crate) fn run(rig: Rig<'_>) -> Result<()> {
+    let Rig { bed, size, deadline, report, .. } = rig;
     if !bed.is_ours() {
         return Ok(());
     }
@@ -135,21 +127,15 @@ pub(crate) fn run(
             report.say(&format!("  {}: not installed", tool.name))?;
             continue;
         }
-        let row = measure(bed, programs, size, tool, &script)
-            .with_context(|| format!("cannot measure {}", tool.name))?;
+        let row = measure(rig, tool, &script).with_context(|| format!("cannot measure {}", tool.name))?;
         report.row(CASE, &row)?;
         report.say(&line(&row))?;
     }
     Ok(())
 }
 
-fn measure<'a>(
-    bed: &Testbed,
-    programs: &Programs,
-    size: BenchSize,
-    tool: &SearchTool,
-    script: &Path,
-) -> Result<ThroughputRow<'a>> {
+fn measure<'a>(rig: Rig<'_>, tool: &SearchTool, script: &Path) -> Result<ThroughputRow<'a>> {
+    let Rig { bed, programs, size, .. } = rig;
     let end = bed.tx();
     let device = end.ifname;
     let frames = "--dst 198.18.0.2 --dst-mac 02:00:00:00:00:02";
