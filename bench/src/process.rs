@@ -255,9 +255,7 @@ mod tests {
 
     #[test]
     fn the_kernel_counts_what_goes_into_the_file_and_not_what_is_said() {
-        if !may_enter() {
-            return;
-        }
+        testkit::needs!(may_enter());
         let tool = start("echo hello; echo world >&2; exec head -c 100000 /dev/zero > /dev/null");
         let ended = tool.wait(TIMEOUT, &StopFlag::default()).unwrap();
         assert!(ended.status.success() && ended.said.len() == 12, "{ended:?}");
@@ -266,9 +264,7 @@ mod tests {
 
     #[test]
     fn is_stopped_politely_and_the_stubborn_are_killed() {
-        if !may_enter() {
-            return;
-        }
+        testkit::needs!(may_enter());
         let polite = start("trap 'echo bye; exit 0' INT; echo up; while :; do sleep 0.01; done");
         polite.until_it_says("up", &StopFlag::default()).unwrap();
         assert!(polite.memory_peak_bytes().unwrap() > 4096);
@@ -286,9 +282,7 @@ mod tests {
     /// Killed by the kernel with the thread that started it, which for a bench is its main thread.
     #[test]
     fn no_tool_outlives_a_bench_that_is_killed() {
-        if !may_enter() {
-            return;
-        }
+        testkit::needs!(may_enter());
         let pid = std::thread::scope(|scope| {
             let starter = scope.spawn(|| {
                 let tool = start("echo up; exec sleep 60");
@@ -305,9 +299,7 @@ mod tests {
 
     #[test]
     fn a_tool_that_ends_early_is_quoted() {
-        if !may_enter() {
-            return;
-        }
+        testkit::needs!(may_enter());
         let error = start("echo no such device").until_it_says("ready", &StopFlag::default()).unwrap_err();
         assert!(error.to_string().contains("no such device"), "{error}");
         assert_eq!(find_tool("wirerate-bench-no-such-tool"), None);

@@ -21,9 +21,7 @@ fn ip(words: &str) {
 
 /// A pair `b0`, `b1` in a namespace that only this thread is in; false where that cannot be had.
 fn enter_lab() -> bool {
-    if !common::may_load() {
-        return false;
-    }
+    testkit::needs!(common::may_load(), false);
     // SAFETY: numbers only; the calling thread alone moves to a new namespace, which ends with it.
     let moved = unsafe { libc::unshare(libc::CLONE_NEWNET) };
     assert_eq!(moved, 0, "a namespace can be made");
@@ -124,9 +122,7 @@ fn monotonic_ns() -> u64 {
 
 #[test]
 fn a_tag_that_the_device_took_off_is_noted_and_time_zero_is_no_time() {
-    if !enter_lab() {
-        return;
-    }
+    testkit::needs!(enter_lab());
     ip("address add 198.18.0.1/24 dev b0");
     ip("neighbour add 198.18.0.2 lladdr 02:00:00:00:00:02 dev b0");
     let metadata = Metadata { ifindex: index("b1"), time: true, vlan: true };
@@ -173,9 +169,7 @@ fn a_tag_that_the_device_took_off_is_noted_and_time_zero_is_no_time() {
 /// A child between fork and exec has a descriptor of all that its parent has.
 #[test]
 fn a_program_goes_with_its_link_whoever_has_a_descriptor_of_it() {
-    if !enter_lab() {
-        return;
-    }
+    testkit::needs!(enter_lab());
     let sink = bpf::Sink::load().expect("it loads");
     let lo = index("lo");
     let link = sink.attach(lo, "lo", XdpModeChoice::Best).expect("the program can be attached");
@@ -188,9 +182,7 @@ fn a_program_goes_with_its_link_whoever_has_a_descriptor_of_it() {
 
 #[test]
 fn without_driver_metadata_the_plain_program_is_used() {
-    if !enter_lab() {
-        return;
-    }
+    testkit::needs!(enter_lab());
     ip("link set lo up");
     let metadata = Metadata { ifindex: index("lo"), time: true, vlan: true };
     let program =

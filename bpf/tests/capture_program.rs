@@ -86,9 +86,7 @@ fn slot(program: &CaptureProgram, index: usize) -> (Slot, Vec<u8>) {
 
 #[test]
 fn every_length_against_every_snaplen_keeps_the_right_bytes() {
-    if !may_load() {
-        return;
-    }
+    testkit::needs!(may_load());
     let frame_lens =
         [14, 15, 16, 31, 32, 33, 47, 59, 60, 63, 64, 65, 94, 95, 96, 97, 127, 128, 129, 1514, 3000];
     for snaplen in [1, 13, 32, 64, 95, 96, 97, 128, 256, 1514, 4000, 65_535] {
@@ -114,9 +112,7 @@ fn every_length_against_every_snaplen_keeps_the_right_bytes() {
 
 #[test]
 fn frames_in_several_pieces_keep_the_right_bytes() {
-    if !may_load() {
-        return;
-    }
+    testkit::needs!(may_load());
     let program = load(65_535, 16);
     let Some(frags) = program.frags_program() else {
         return testkit::skip("needs Linux 5.18");
@@ -134,9 +130,7 @@ fn frames_in_several_pieces_keep_the_right_bytes() {
 
 #[test]
 fn short_snaplens_of_frames_in_several_pieces() {
-    if !may_load() {
-        return;
-    }
+    testkit::needs!(may_load());
     let program = load(96, 16);
     let Some(frags) = program.frags_program() else { return };
     for (index, len) in [14, 31, 64, 96, 9_014].into_iter().enumerate() {
@@ -150,9 +144,7 @@ fn short_snaplens_of_frames_in_several_pieces() {
 
 #[test]
 fn record_has_time_and_no_flags() {
-    if !may_load() {
-        return;
-    }
+    testkit::needs!(may_load());
     let program = load(96, 8);
     let before_ns = monotonic_ns();
     receive(&program, &frame(60));
@@ -172,9 +164,7 @@ fn monotonic_ns() -> u64 {
 
 #[test]
 fn full_ring_counts_each_lost_frame_and_the_next_record_tells() {
-    if !may_load() {
-        return;
-    }
+    testkit::needs!(may_load());
     let program = load(96, 4);
     for _ in 0..7 {
         assert_eq!(receive(&program, &frame(60)), XDP_PASS);
@@ -194,9 +184,7 @@ fn full_ring_counts_each_lost_frame_and_the_next_record_tells() {
 
 #[test]
 fn ring_wraps_for_many_laps() {
-    if !may_load() {
-        return;
-    }
+    testkit::needs!(may_load());
     let program = load(96, 4);
     for i in 0..50 {
         receive(&program, &frame(60 + i));
@@ -211,9 +199,7 @@ fn ring_wraps_for_many_laps() {
 
 #[test]
 fn mode_decides_the_verdict_from_the_next_frame_on() {
-    if !may_load() {
-        return;
-    }
+    testkit::needs!(may_load());
     let program = load(96, 2);
     assert_eq!(receive(&program, &frame(60)), XDP_PASS);
     set_mode(&program, CaptureMode::WR_CAPTURE_DROP.0);
@@ -226,9 +212,7 @@ fn mode_decides_the_verdict_from_the_next_frame_on() {
 
 #[test]
 fn cpu_without_a_ring_counts_its_frames_as_lost() {
-    if !may_load() {
-        return;
-    }
+    testkit::needs!(may_load());
     let program = load(96, 4);
     if program.geometry().cpus < 2 {
         return testkit::skip("needs two CPUs");

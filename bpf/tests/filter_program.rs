@@ -45,9 +45,7 @@ fn sum(program: &CaptureProgram, field: usize) -> u64 {
 
 #[test]
 fn random_filters_pass_the_verifier_and_say_what_the_classic_ones_say() {
-    if !may_load() {
-        return;
-    }
+    testkit::needs!(may_load());
     let mut wanted_ever = 0;
     for seed in 0..60 {
         let mut numbers = SplitMix::new(seed);
@@ -74,9 +72,7 @@ fn random_filters_pass_the_verifier_and_say_what_the_classic_ones_say() {
 
 #[test]
 fn long_filters_pass_the_verifier() {
-    if !may_load() {
-        return;
-    }
+    testkit::needs!(may_load());
     // Four hundred ports: a frame is compared with one after the other.
     let one = |code, jt, jf, k| Instruction { code, jt, jf, k };
     let mut program = vec![one(0xb1, 0, 0, 14), one(0x48, 0, 0, 16)];

@@ -24,9 +24,7 @@ const LOADS: Fate = Ok("loads");
 
 #[test]
 fn every_program_loads_or_another_takes_its_place() {
-    if !common::may_load() {
-        return;
-    }
+    testkit::needs!(common::may_load());
     let ifindex = device();
     let all =
         [senders(), prebuilt(ifindex), sinks(), captures(), with_metadata(ifindex), tx_stats(), switch()];

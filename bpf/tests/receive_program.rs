@@ -113,9 +113,7 @@ fn signature(seq_num: u32) -> Signature {
 
 #[test]
 fn each_branch_counts_as_the_meter_does() {
-    if !may_load() {
-        return;
-    }
+    testkit::needs!(may_load());
     let mut pair = Pair::new(PARAMS, Some(7), 0);
     let full = |flow, number, run| Some(FullFields { flow, number, run });
     // The front: every level, behind headers of every length, and cut anywhere.
@@ -160,9 +158,7 @@ fn each_branch_counts_as_the_meter_does() {
 
 #[test]
 fn marks_at_the_end_count_as_the_meter_does() {
-    if !may_load() {
-        return;
-    }
+    testkit::needs!(may_load());
     for (stamp_shift, has_details) in [(0, true), (0, false), (2, true), (2, false)] {
         let mut pair = Pair::new(ReceiverParams { has_details, ..PARAMS }, Some(2), stamp_shift);
         for (seq_num, run, behind) in
@@ -189,9 +185,7 @@ fn marks_at_the_end_count_as_the_meter_does() {
 
 #[test]
 fn an_announced_end_is_noted_and_not_counted() {
-    if !may_load() {
-        return;
-    }
+    testkit::needs!(may_load());
     let mut pair = Pair::new(PARAMS, Some(7), 0);
     let mut known = None;
     // That of another run is not taken, that without a run is.
@@ -209,9 +203,7 @@ fn an_announced_end_is_noted_and_not_counted() {
 
 #[test]
 fn long_frames_in_pieces_are_measured() {
-    if !may_load() {
-        return;
-    }
+    testkit::needs!(may_load());
     let mut pair = Pair::new(PARAMS, None, 0);
     let program = pair.receiver.frags_program().expect("this kernel supports multi-buffer");
     let program = program.try_clone_to_owned().expect("descriptors are left");
@@ -230,9 +222,7 @@ fn long_frames_in_pieces_are_measured() {
 
 #[test]
 fn the_verdict_can_leave_the_frames_to_the_host() {
-    if !may_load() {
-        return;
-    }
+    testkit::needs!(may_load());
     let receiver = Receiver::load(&ReceiverParams { verdict: SinkVerdict::Pass, ..PARAMS });
     let receiver = receiver.expect("the program loads");
     for frame in [front(&signature(1), 42, 18), vec![0; 60]] {
@@ -245,9 +235,7 @@ fn the_verdict_can_leave_the_frames_to_the_host() {
 
 #[test]
 fn repeated_runs_can_count_up() {
-    if !may_load() {
-        return;
-    }
+    testkit::needs!(may_load());
     let params = ReceiverParams { counts_up: true, flow_count: 100, stream_count: 1, ..PARAMS };
     let receiver = Receiver::load(&params).expect("the program loads");
     let frame = front(&signature(7), 42, 18);
@@ -259,9 +247,7 @@ fn repeated_runs_can_count_up() {
 /// Checks 15 and 16: loss, displacement, copies, several flows and streams, across the wrap.
 #[test]
 fn random_streams_give_the_lines_of_the_meter() {
-    if !may_load() {
-        return;
-    }
+    testkit::needs!(may_load());
     let fates = prop::collection::vec((0u32..100, 0u32..1000, 0u32..100, 0u64..3_000_000), 1..120);
     let shape = (
         prop::sample::select(vec![1u32, 3, 64]),
@@ -356,9 +342,7 @@ const HEADERS: [(&str, Header); 9] = [
 
 #[test]
 fn a_reflector_swaps_addresses_and_ports_of_measured_frames() {
-    if !may_load() {
-        return;
-    }
+    testkit::needs!(may_load());
     let receiver = Receiver::load(&ReceiverParams { reflect_as: Some(OWN), ..PARAMS }).expect("it loads");
     receiver.set_wall_offset_ns(WALL_OFFSET_NS);
     receiver.set_test_time(5_000_000_000);

@@ -10,9 +10,7 @@ use std::os::fd::AsFd;
 
 #[test]
 fn every_frame_is_counted_and_dropped() {
-    if !may_load() {
-        return;
-    }
+    testkit::needs!(may_load());
     let sink = Sink::load().expect("the program loads");
     assert_eq!(sink.total(), SinkCount::default());
     for len in [14, 60, 1514, 3000] {
@@ -28,9 +26,7 @@ fn every_frame_is_counted_and_dropped() {
 
 #[test]
 fn a_frame_in_pieces_is_counted_whole_and_can_go_on() {
-    if !may_load() {
-        return;
-    }
+    testkit::needs!(may_load());
     for (verdict, answer) in [(SinkVerdict::Drop, XDP_DROP), (SinkVerdict::Pass, XDP_PASS)] {
         let sink = Sink::load_with(verdict).expect("the program loads");
         let program = sink.frags_program().expect("this kernel supports multi-buffer");
@@ -44,9 +40,7 @@ fn a_frame_in_pieces_is_counted_whole_and_can_go_on() {
 
 #[test]
 fn frames_that_do_not_match_the_filter_are_counted_apart_and_reach_the_host() {
-    if !may_load() {
-        return;
-    }
+    testkit::needs!(may_load());
     // Frames whose first byte is 0x02.
     let first_byte = |k| [(0x30, 0, 0, 0), (0x15, 0, 1, k), (0x06, 0, 0, 1), (0x06, 0, 0, 0)];
     let instruction = |(code, jt, jf, k)| Instruction { code, jt, jf, k };

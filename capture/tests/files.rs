@@ -98,9 +98,7 @@ const LONG_WINDOW: Order = Order::Time { window_ns: 300_000_000 };
 
 #[test]
 fn rotation_under_load_loses_nothing_and_keeps_the_order() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     const COUNT: u32 = 60_000;
     let (lab, folder) = (Lab::new(2), Folder::new("rotation"));
     let policy = RotatePolicy { size_max_bytes: size(1_000_000), ..RotatePolicy::default() };
@@ -131,9 +129,7 @@ fn rotation_under_load_loses_nothing_and_keeps_the_order() {
 
 #[test]
 fn an_order_that_nobody_asked_for_is_not_made_and_loses_nothing() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     const COUNT: u32 = 20_000;
     let (lab, folder) = (Lab::new(2), Folder::new("unordered"));
     let path = folder.join("x.pcapng");
@@ -146,9 +142,7 @@ fn an_order_that_nobody_asked_for_is_not_made_and_loses_nothing() {
 
 #[test]
 fn each_cpu_has_a_file_of_its_own_and_together_they_have_everything() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     const COUNT: u32 = 5_000;
     let (lab, folder) = (Lab::new(2), Folder::new("per-cpu"));
     let path = folder.join("output.pcap");
@@ -165,9 +159,7 @@ fn each_cpu_has_a_file_of_its_own_and_together_they_have_everything() {
 
 #[test]
 fn the_file_of_a_cpu_tells_its_own_frames_and_not_those_of_all() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let (lab, folder) = (Lab::new(2), Folder::new("per-cpu-counts"));
     let path = folder.join("x.pcapng");
     let session = Session::start(Options { order: Order::FilePerRing, ..roomy(&lab, &path) }).unwrap();
@@ -182,9 +174,7 @@ fn the_file_of_a_cpu_tells_its_own_frames_and_not_those_of_all() {
 
 #[test]
 fn files_of_an_interval_have_its_time_in_their_names_and_end_on_an_idle_line() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let (lab, folder) = (Lab::new(1), Folder::new("interval"));
     let interval = FileInterval { length_ns: NonZeroU64::new(200_000_000).unwrap(), is_aligned: true };
     let options = Options {
@@ -213,9 +203,7 @@ fn files_of_an_interval_have_its_time_in_their_names_and_end_on_an_idle_line() {
 
 #[test]
 fn a_ring_of_files_and_a_quota_hold_and_each_file_has_its_command() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     const COUNT: u32 = 20_000;
     let (lab, folder) = (Lab::new(1), Folder::new("ring"));
     let (files, told) = (folder.join("files"), folder.join("told"));
@@ -261,9 +249,7 @@ fn can_be_direct(folder: &Path) -> bool {
 
 #[test]
 fn every_kind_of_file_is_read_by_every_tool() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     const COUNT: u32 = 3_000;
     let (lab, folder) = (Lab::new(2), Folder::new("kinds"));
     let is_possible = can_be_direct(&folder);
@@ -315,9 +301,7 @@ fn check_with_every_tool(path: &Path, count: u32) {
 
 #[test]
 fn queues_can_be_interfaces_and_packets_can_have_ids() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     const COUNT: u32 = 500;
     let (lab, folder) = (Lab::new(4), Folder::new("per-queue"));
     let path = folder.join("x.pcapng");
@@ -354,9 +338,7 @@ fn queues_can_be_interfaces_and_packets_can_have_ids() {
 
 #[test]
 fn ten_megabytes_of_disk_are_filled_and_what_is_in_them_is_read() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let (lab, folder) = (Lab::new(1), SmallFileSystem::new("ten", "10m"));
     let written = fill(&lab, 100_000, 100, roomy(&lab, &folder.join("x.pcapng")));
     assert!(written > 60_000, "{written}");
@@ -364,9 +346,7 @@ fn ten_megabytes_of_disk_are_filled_and_what_is_in_them_is_read() {
 
 #[test]
 fn a_disk_that_is_written_past_the_page_cache_is_filled_to_the_last_record() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     // More than one step of allocation, and no space for a second one.
     let (lab, folder) = (Lab::new(1), SmallFileSystem::new("direct", "70m"));
     if !can_be_direct(&folder) {
@@ -404,9 +384,7 @@ fn fill(lab: &Lab, count: u32, len: usize, options: Options) -> u64 {
 /// file.
 #[test]
 fn a_full_disk_on_a_slow_line_leaves_a_file_with_its_statistics() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     for (on_error, more) in [(OnError::Stop, 0), (OnError::GoOn, 100)] {
         let (lab, folder) = (Lab::new(1), SmallFileSystem::new("slow", "16k"));
         let path = folder.join("x.pcapng");
@@ -438,9 +416,7 @@ fn a_full_disk_on_a_slow_line_leaves_a_file_with_its_statistics() {
 
 #[test]
 fn a_disk_that_was_full_for_a_while_is_outlived() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     const COUNT: u32 = 5_000;
     let (lab, folder) = (Lab::new(1), SmallFileSystem::new("goon", "1m"));
     let (path, filler) = (folder.join("x.pcapng"), folder.join("filler"));
@@ -469,9 +445,7 @@ fn a_disk_that_was_full_for_a_while_is_outlived() {
 
 #[test]
 fn a_compressed_file_on_a_full_disk_has_what_was_counted() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     const COUNT: u32 = 100_000;
     let (lab, folder) = (Lab::new(1), SmallFileSystem::new("packed", "500k"));
     let path = folder.join("x.pcapng.zst");
@@ -499,9 +473,7 @@ fn length(number: u32) -> usize {
 
 #[test]
 fn frames_of_14_to_9000_bytes_are_kept_whole() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     const COUNT: u32 = 2_000;
     let (lab, folder) = (Lab::with_mtu(1, 9_000), Folder::new("lengths"));
     let path = folder.join("x.pcapng");
@@ -538,9 +510,7 @@ fn frames_of_14_to_9000_bytes_are_kept_whole() {
 
 #[test]
 fn the_only_file_can_be_read_while_it_grows() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let (lab, folder) = (Lab::new(1), Folder::new("live"));
     let path = folder.join("x.pcapng");
     let session = Session::start(roomy(&lab, &path)).unwrap();
@@ -571,9 +541,7 @@ impl std::io::Write for Stuck {
 
 #[test]
 fn what_a_stuck_disk_costs_is_lost_at_the_disk_and_not_in_the_ring() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     const COUNT: u32 = 30_000;
     let lab = Lab::new(1);
     let (let_go, held) = std::sync::mpsc::channel();
@@ -595,9 +563,7 @@ fn what_a_stuck_disk_costs_is_lost_at_the_disk_and_not_in_the_ring() {
 
 #[test]
 fn a_count_is_written_though_the_disk_was_stuck_for_a_while() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     const COUNT: u32 = 20_000;
     let lab = Lab::new(1);
     let (let_go, held) = std::sync::mpsc::channel();

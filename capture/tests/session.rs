@@ -55,9 +55,7 @@ fn whole(count: u32) -> Counts {
 
 #[test]
 fn mirror_mode_writes_every_frame_and_the_host_sees_it_too() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     const COUNT: u32 = 10_007;
     let (lab, folder) = (Lab::new(1), Folder::new("mirror"));
     let file = folder.join("x.pcapng");
@@ -117,9 +115,7 @@ fn epoch_ns(text: &str) -> u64 {
 
 #[test]
 fn drop_mode_writes_every_frame_and_the_host_sees_none() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     const COUNT: u32 = 3_000;
     let (lab, folder) = (Lab::new(1), Folder::new("drop"));
     let file = folder.join("x.pcapng");
@@ -134,9 +130,7 @@ fn drop_mode_writes_every_frame_and_the_host_sees_none() {
 
 #[test]
 fn switching_the_mode_under_load_loses_nothing() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     const COUNT: u32 = 100_000;
     let lab = Lab::new(1);
     // Space for all of them: how fast a busy machine lets the writer run is not the question here.
@@ -160,9 +154,7 @@ fn switching_the_mode_under_load_loses_nothing() {
 
 #[test]
 fn exactly_the_limit_is_written_and_the_rest_is_counted() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let (lab, folder) = (Lab::new(2), Folder::new("limit"));
     for limit in [1_u32, 2, 63, 64, 65, 1000] {
         let file = folder.join(format!("{limit}.pcapng"));
@@ -202,9 +194,7 @@ impl Write for Slow {
 
 #[test]
 fn frames_lost_in_a_full_ring_are_counted_and_told_in_the_file() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     const COUNT: u32 = 20_000;
     let (lab, folder) = (Lab::new(1), Folder::new("full"));
     let bytes = Arc::default();
@@ -235,9 +225,7 @@ fn frames_lost_in_a_full_ring_are_counted_and_told_in_the_file() {
 
 #[test]
 fn full_disk_is_an_error_that_names_the_file_and_counts_what_it_cost() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     const COUNT: u32 = 5_000;
     let (lab, folder) = (Lab::new(1), SmallFileSystem::new("enospc", "100k"));
     let file = folder.join("x.pcapng");
@@ -262,9 +250,7 @@ fn full_disk_is_an_error_that_names_the_file_and_counts_what_it_cost() {
 
 #[test]
 fn disk_without_room_for_anything_is_refused_at_the_start() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let (lab, folder) = (Lab::new(1), SmallFileSystem::new("zero", "4k"));
     std::fs::write(folder.join("other"), [0; 4096]).unwrap();
     let file = folder.join("x.pcapng");
@@ -276,9 +262,7 @@ fn disk_without_room_for_anything_is_refused_at_the_start() {
 
 #[test]
 fn device_with_a_program_is_refused_by_its_name_and_the_file_is_not_touched() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let (lab, folder) = (Lab::new(1), Folder::new("busy"));
     let file = folder.join("x.pcapng");
     std::fs::write(&file, "precious").unwrap();
@@ -295,9 +279,7 @@ fn device_with_a_program_is_refused_by_its_name_and_the_file_is_not_touched() {
 
 #[test]
 fn missing_device_is_named_with_its_namespace() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let lab = Lab::new(1);
     let error = Session::start(Options { ifnames: vec!["rx7".to_owned()], ..lab.options(Output::Nowhere) })
         .err()
@@ -307,9 +289,7 @@ fn missing_device_is_named_with_its_namespace() {
 
 #[test]
 fn generic_mode_captures_on_devices_that_know_nothing_of_xdp() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let netns = Netns::anonymous().unwrap();
     Stack::of(&netns).unwrap().set_up("lo").unwrap();
     let options = Options { netns: Some(netns.clone()), source: SourceKind::Xdp, ..Options::new("lo") };
@@ -343,9 +323,7 @@ fn generic_mode_captures_on_devices_that_know_nothing_of_xdp() {
 
 #[test]
 fn every_queue_is_captured_and_named() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     const COUNT: u32 = 2_000;
     let (lab, folder) = (Lab::new(4), Folder::new("queues"));
     let file = folder.join("x.pcapng");
@@ -362,9 +340,7 @@ fn every_queue_is_captured_and_named() {
 
 #[test]
 fn jumbo_frames_are_captured_whole_and_native() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let (lab, folder) = (Lab::with_mtu(1, 9000), Folder::new("jumbo"));
     let file = folder.join("x.pcapng");
     let options = Options { snaplen: 65_535, ..lab.options(Output::File(file.clone())) };
@@ -386,9 +362,7 @@ fn jumbo_frames_are_captured_whole_and_native() {
 
 #[test]
 fn device_that_is_deleted_ends_the_capture() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let (lab, folder) = (Lab::new(1), Folder::new("gone"));
     let file = folder.join("x.pcapng");
     let session = Session::start(lab.options(Output::File(file.clone()))).unwrap();
@@ -404,9 +378,7 @@ fn device_that_is_deleted_ends_the_capture() {
 
 #[test]
 fn snaplen_up_to_the_whole_frame_keeps_the_right_bytes() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let (lab, folder) = (Lab::with_mtu(1, 3400), Folder::new("snaplen"));
     for snaplen in [14, 60, 200, 1514, 65_535] {
         let file = folder.join(format!("{snaplen}.pcapng"));

@@ -17,9 +17,7 @@ fn parse(bytes: &[u8]) -> Vec<(u16, i64, Vec<u8>)> {
 
 #[test]
 fn frames_are_slots_once_each_and_losses_are_counted() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let lab = Lab::new(1);
     let capture = lab.rx.run(|| SlotCapture::start(RX_DEV)).unwrap().unwrap();
     let listener = lab.listener();
@@ -64,9 +62,7 @@ fn frames_are_slots_once_each_and_losses_are_counted() {
 
 #[test]
 fn a_reader_of_one_cpu_gets_what_came_there() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let lab = Lab::new(1);
     let capture = lab.rx.run(|| SlotCapture::start(RX_DEV)).unwrap().unwrap();
     let sender = lab.sender();

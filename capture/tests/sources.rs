@@ -73,9 +73,7 @@ fn tpacket(options: Options) -> Options {
 
 #[test]
 fn a_filter_on_xdp_counts_what_it_turns_away_and_leaves_it_to_the_host() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     const COUNT: u32 = 3_000;
     let lab = Lab::new(1);
     let filter = Some("udp dst port 9".to_owned());
@@ -91,9 +89,7 @@ fn a_filter_on_xdp_counts_what_it_turns_away_and_leaves_it_to_the_host() {
 
 #[test]
 fn the_file_names_the_filter() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let lab = Lab::new(1);
     let filter = Some("vlan 5 or udp".to_owned());
     let capture = Capture::start(&lab, "names", |options| Options { filter, ..options });
@@ -105,9 +101,7 @@ fn the_file_names_the_filter() {
 
 #[test]
 fn a_wrong_filter_is_refused_before_the_file_is_touched() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let (lab, folder) = (Lab::new(1), Folder::new("wrong"));
     let file = folder.join("x.pcapng");
     std::fs::write(&file, "precious").unwrap();
@@ -123,9 +117,7 @@ fn a_wrong_filter_is_refused_before_the_file_is_touched() {
 
 #[test]
 fn packet_sockets_write_every_frame_with_its_tag() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     const COUNT: u32 = 5_000;
     for fanout in [Fanout::Cpu, Fanout::Hash] {
         let lab = Lab::new(1);
@@ -153,9 +145,7 @@ fn packet_sockets_write_every_frame_with_its_tag() {
 
 #[test]
 fn a_filter_on_packet_sockets_leaves_the_rest_unknown() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let lab = Lab::new(1);
     let filter = Some("udp dst port 9".to_owned());
     let capture = Capture::start(&lab, "pfilter", |options| tpacket(Options { filter, ..options }));
@@ -167,9 +157,7 @@ fn a_filter_on_packet_sockets_leaves_the_rest_unknown() {
 
 #[test]
 fn directions_are_told_apart() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     for (direction, ins, outs) in
         [(CaptureDirection::In, 200, 0), (CaptureDirection::Out, 0, 100), (CaptureDirection::Both, 200, 100)]
     {
@@ -193,9 +181,7 @@ fn directions_are_told_apart() {
 
 #[test]
 fn loopback_is_captured_once_by_packet_sockets() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let (lab, folder) = (Lab::new(1), Folder::new("lo"));
     Stack::of(&lab.rx).unwrap().set_up("lo").unwrap();
     for direction in [CaptureDirection::In, CaptureDirection::Both] {
@@ -222,9 +208,7 @@ fn loopback_is_captured_once_by_packet_sockets() {
 
 #[test]
 fn a_device_whose_xdp_is_taken_is_captured_by_packet_sockets_and_it_is_said() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let lab = Lab::new(1);
     let first = Session::start(lab.options(Output::Nowhere)).unwrap();
     let capture = Capture::start(&lab, "taken", |options| options);
@@ -238,9 +222,7 @@ fn a_device_whose_xdp_is_taken_is_captured_by_packet_sockets_and_it_is_said() {
 /// Every frame was said to have come by queue 0.
 #[test]
 fn packet_sockets_do_not_make_up_queues() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let per_queue = |options| Options { per_queue: true, ..options };
     let lab = Lab::new(4);
     let refused = |change: Options| Session::start(per_queue(change)).err().unwrap();
@@ -263,9 +245,7 @@ fn packet_sockets_do_not_make_up_queues() {
 
 #[test]
 fn what_a_source_cannot_do_is_refused_with_what_to_type() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let lab = Lab::new(1);
     let start = |options| Session::start(options).err().unwrap();
     let error = start(tpacket(Options { mode: Mode::Drop, ..lab.options(Output::Nowhere) }));
@@ -314,9 +294,7 @@ impl Write for Gate {
 
 #[test]
 fn packet_rings_that_are_full_lose_what_they_say() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     const COUNT: u32 = 60_000;
     let lab = Lab::new(1);
     // Eight blocks of 256 KiB hold fewer frames of 1514 bytes than that, and no reader empties them
@@ -339,9 +317,7 @@ fn packet_rings_that_are_full_lose_what_they_say() {
 
 #[test]
 fn several_devices_go_into_one_file_with_an_interface_each() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let lab = Lab::new(1);
     let end = |name| VethEnd { name, mac: None, queues: 1, mtu: None };
     let (tx, rx) = (Stack::of(&lab.tx).unwrap(), Stack::of(&lab.rx).unwrap());
@@ -365,9 +341,7 @@ fn several_devices_go_into_one_file_with_an_interface_each() {
 /// The second one went by packet sockets, and every frame was in the file twice.
 #[test]
 fn a_device_that_is_named_twice_is_refused() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let lab = Lab::new(1);
     let ifnames = vec![RX_DEV.to_owned(); 2];
     let error = Session::start(Options { ifnames, ..lab.options(Output::Nowhere) }).err().unwrap();
@@ -377,9 +351,7 @@ fn a_device_that_is_named_twice_is_refused() {
 
 #[test]
 fn random_lengths_from_14_to_9000_are_captured_whole() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     const COUNT: usize = 3_000;
     const LEN_MAX: u32 = 9_000;
     for source in [SourceKind::Xdp, SourceKind::Tpacket] {
@@ -431,9 +403,7 @@ fn packets(file: &std::path::Path) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_deleted_device_ends_a_capture_by_packet_sockets() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let lab = Lab::new(1);
     let session = Session::start(tpacket(lab.options(Output::Nowhere))).unwrap();
     lab.send((0..10).map(|number| frame(number, 60)));
@@ -447,9 +417,7 @@ fn a_deleted_device_ends_a_capture_by_packet_sockets() {
 
 #[test]
 fn a_mode_that_one_device_cannot_have_none_has() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let lab = Lab::new(1);
     Stack::of(&lab.rx).unwrap().set_up("lo").unwrap();
     let ifnames = vec![RX_DEV.to_owned(), "lo".to_owned()];
@@ -463,9 +431,7 @@ fn a_mode_that_one_device_cannot_have_none_has() {
 
 #[test]
 fn datagrams_as_long_as_they_can_be() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     // Of 65,507 bytes the frame is longer than a capture keeps.
     const LENS: [usize; 5] = [1, 1_472, 9_000, 40_000, 65_507];
     for source in [SourceKind::Xdp, SourceKind::Tpacket] {
@@ -501,9 +467,7 @@ fn datagrams_as_long_as_they_can_be() {
 
 #[test]
 fn nothing_is_left_when_the_second_device_does_not_exist() {
-    if !can_run() {
-        return;
-    }
+    testkit::needs!(can_run());
     let lab = Lab::new(1);
     let ifnames = vec![RX_DEV.to_owned(), "rx9".to_owned()];
     let error = Session::start(Options { ifnames, ..lab.options(Output::Nowhere) }).err().unwrap();

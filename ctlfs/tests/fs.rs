@@ -76,9 +76,7 @@ struct Lab {
 
 /// A mounted slate with `ctrl` and `lo@0`, or `None` where it cannot be mounted.
 fn lab(test: &str, shape: TreeShape) -> Option<Lab> {
-    if !testkit::can_mount_fuse() {
-        return None;
-    }
+    testkit::needs!(testkit::can_mount_fuse(), None);
     let slate = Arc::new(Slate::default());
     slate.write(OsStr::new("ctrl"), b"-", &Cancel::new()).unwrap();
     slate.write(OsStr::new("lo@0"), b"0", &Cancel::new()).unwrap();

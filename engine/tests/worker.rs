@@ -15,9 +15,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// A lab, and the right to CPU 0: the meter of a process knows one thread a CPU.
 fn lab() -> Option<(Lab, MutexGuard<'static, ()>)> {
     static TURN: Mutex<()> = Mutex::new(());
-    if !testkit::is_root("CAP_NET_ADMIN, CAP_BPF") {
-        return None;
-    }
+    testkit::needs!(testkit::is_root("CAP_NET_ADMIN, CAP_BPF"), None);
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let lab = Lab::new(&LabOptions { rx_gro: true, ..LabOptions::default() }).expect("a lab can be made");
     Some((lab, turn))

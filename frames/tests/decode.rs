@@ -65,9 +65,7 @@ impl CaptureFrames for OneFrame {
 
 #[test]
 fn tshark_finds_no_fault_in_one_frame_of_each_protocol() {
-    if !testkit::has_program("tshark") {
-        return;
-    }
+    testkit::needs!(testkit::has_program("tshark"));
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("decode-{}.pcap", std::process::id()));
     let file = std::fs::File::create(&path).expect("the file can be written");
     let mut writer = Writer::new(file, &Header::default()).expect("a header");

@@ -77,9 +77,7 @@ mod tests {
 
     #[test]
     fn a_change_is_there_when_the_call_that_made_it_returns() {
-        if !testkit::is_root("CAP_NET_ADMIN") {
-            return;
-        }
+        testkit::needs!(testkit::is_root("CAP_NET_ADMIN"));
         let netns = Netns::anonymous().expect("a namespace");
         let stack = Stack::of(&netns).expect("its stack");
         let events = netns.run(LinkEvents::here).expect("a thread").expect("a socket");

@@ -16,9 +16,7 @@ fn names_of(lab: &Lab) -> [String; 2] {
 
 #[test]
 fn frames_cross_and_nothing_else_does() {
-    if !may_make_namespaces() {
-        return;
-    }
+    testkit::needs!(may_make_namespaces());
     let lab = Lab::new(&LabOptions { queues: 3, mtu: 3000, ..LabOptions::default() }).unwrap();
     let (tx, rx) = (lab.tx.link().unwrap(), lab.rx.link().unwrap());
     assert_eq!((tx.tx_queues, rx.rx_queues, rx.mtu, tx.mac), (3, 3, 3000, Some(lab.tx.mac)));
@@ -44,9 +42,7 @@ fn frames_cross_and_nothing_else_does() {
 
 #[test]
 fn addresses_of_version_6_and_gro_come_when_asked_for() {
-    if !may_make_namespaces() {
-        return;
-    }
+    testkit::needs!(may_make_namespaces());
     let lab = Lab::new(&LabOptions { rx_gro: true, ipv6: true, ..LabOptions::default() }).unwrap();
     let (v6, index) = (lab.rx.v6.unwrap(), lab.tx.index);
     assert_eq!(lab.tx.stack.next_hop(index, v6.into()).unwrap().mac, Some(lab.rx.mac));
@@ -73,9 +69,7 @@ fn addresses_of_version_6_and_gro_come_when_asked_for() {
 
 #[test]
 fn it_is_removed_on_drop_and_on_panic() {
-    if !may_make_namespaces() {
-        return;
-    }
+    testkit::needs!(may_make_namespaces());
     let dropped = Lab::new(&LabOptions::default()).unwrap();
     let names = names_of(&dropped);
     assert!(names.iter().all(|name| Netns::exists(name)));
@@ -98,9 +92,7 @@ fn it_is_removed_on_drop_and_on_panic() {
 
 #[test]
 fn the_next_lab_removes_what_a_killed_one_left_and_spares_the_living() {
-    if !may_make_namespaces() {
-        return;
-    }
+    testkit::needs!(may_make_namespaces());
     let living = Lab::new(&LabOptions::default()).unwrap();
     // The name that a program with this pid would have used, had it been started at another time.
     let mut parts: Vec<&str> = living.tx.netns_name.split('-').collect();
@@ -114,9 +106,7 @@ fn the_next_lab_removes_what_a_killed_one_left_and_spares_the_living() {
 
 #[test]
 fn a_lab_that_cannot_be_made_leaves_nothing() {
-    if !may_make_namespaces() {
-        return;
-    }
+    testkit::needs!(may_make_namespaces());
     let ours = format!("-{}-", std::process::id());
     // Other tests of this process come and go; only a number that never became a lab may not stay.
     let error = Lab::new(&LabOptions { queues: 1_000_000, ..LabOptions::default() }).unwrap_err();

@@ -49,9 +49,7 @@ fn pair() -> (Stack, Stack) {
 
 #[test]
 fn a_named_namespace_can_be_found_entered_and_removed() {
-    if !may_make_namespaces() {
-        return;
-    }
+    testkit::needs!(may_make_namespaces());
     let (named, netns) = Named::new("named");
     assert_eq!(Netns::named(&named.0).unwrap(), netns);
     assert!(Netns::exists(&named.0) && Netns::names().unwrap().contains(&named.0));
@@ -76,9 +74,7 @@ fn count_of_links(netns: &Netns) -> usize {
 
 #[test]
 fn ip_netns_sees_what_we_made_and_we_see_what_it_made() {
-    if !may_make_namespaces() {
-        return;
-    }
+    testkit::needs!(may_make_namespaces());
     let Ok(listing) = std::process::Command::new("ip").args(["netns", "list"]).output() else {
         return skip("needs the program ip");
     };
@@ -97,9 +93,7 @@ fn ip_netns_sees_what_we_made_and_we_see_what_it_made() {
 
 #[test]
 fn a_veth_pair_has_what_was_asked_for_and_knows_its_peer() {
-    if !may_make_namespaces() {
-        return;
-    }
+    testkit::needs!(may_make_namespaces());
     let (near, far) = (Netns::anonymous().unwrap(), Netns::anonymous().unwrap());
     let (near, far) = (Stack::of(&near).unwrap(), Stack::of(&far).unwrap());
     let mac = MacAddr([2, 0, 0, 0, 0, 0x0a]);
@@ -126,9 +120,7 @@ fn a_veth_pair_has_what_was_asked_for_and_knows_its_peer() {
 
 #[test]
 fn a_veth_pair_inside_one_namespace_has_a_peer_without_number() {
-    if !may_make_namespaces() {
-        return;
-    }
+    testkit::needs!(may_make_namespaces());
     let stack = Stack::of(&Netns::anonymous().unwrap()).unwrap();
     stack.create_veth(&end("a"), &end("b"), stack.netns()).unwrap();
     let a = stack.link("a").unwrap();
@@ -138,9 +130,7 @@ fn a_veth_pair_inside_one_namespace_has_a_peer_without_number() {
 
 #[test]
 fn a_device_can_be_changed_renamed_and_deleted() {
-    if !may_make_namespaces() {
-        return;
-    }
+    testkit::needs!(may_make_namespaces());
     let (near, far) = pair();
     let a = near.link("a").unwrap();
     near.set_mtu("a", 1400).unwrap();
@@ -157,9 +147,7 @@ fn a_device_can_be_changed_renamed_and_deleted() {
 
 #[test]
 fn refusals_say_what_the_kernel_said() {
-    if !may_make_namespaces() {
-        return;
-    }
+    testkit::needs!(may_make_namespaces());
     let (near, far) = pair();
     let error = near.create_veth(&end("a"), &end("b"), far.netns()).unwrap_err();
     assert_eq!(error.errno(), Some(libc::EEXIST), "{error}");
@@ -172,9 +160,7 @@ fn refusals_say_what_the_kernel_said() {
 
 #[test]
 fn gro_at_one_end_makes_the_other_accept_xdp_frames() {
-    if !may_make_namespaces() {
-        return;
-    }
+    testkit::needs!(may_make_namespaces());
     let (near, far) = pair();
     let Some(before) = near.xdp_features("a").unwrap() else {
         return skip("needs a kernel with the netdev family (6.3)");
@@ -191,9 +177,7 @@ fn gro_at_one_end_makes_the_other_accept_xdp_frames() {
 /// What an engine asks where the kernel does not tell of drivers (before 6.3).
 #[test]
 fn the_far_end_of_a_veth_is_asked_whether_it_polls_where_its_namespace_has_a_name() {
-    if !may_make_namespaces() {
-        return;
-    }
+    testkit::needs!(may_make_namespaces());
     let (near, far) = pair();
     assert_eq!(near.peer_polls(&near.link("a").unwrap()).unwrap(), None, "it has no name");
     assert_eq!(near.peer_polls(&near.link("lo").unwrap()).unwrap(), None, "no veth");
@@ -214,9 +198,7 @@ fn the_far_end_of_a_veth_is_asked_whether_it_polls_where_its_namespace_has_a_nam
 
 #[test]
 fn drivers_tell_who_they_are_and_what_they_counted() {
-    if !may_make_namespaces() {
-        return;
-    }
+    testkit::needs!(may_make_namespaces());
     let (near, far) = (Netns::anonymous().unwrap(), Netns::anonymous().unwrap());
     let (near, far) = (Stack::of(&near).unwrap(), Stack::of(&far).unwrap());
     near.create_veth(&VethEnd { queues: 3, ..end("a") }, &end("b"), far.netns()).unwrap();
@@ -253,9 +235,7 @@ fn drivers_tell_who_they_are_and_what_they_counted() {
 
 #[test]
 fn features_that_cannot_change_are_an_error() {
-    if !may_make_namespaces() {
-        return;
-    }
+    testkit::needs!(may_make_namespaces());
     let (near, _far) = pair();
     near.set_feature("a", "tx-checksum-ip-generic", false).unwrap();
     assert!(!near.features("a").unwrap().is_on("tx-checksum-ip-generic"));
@@ -269,9 +249,7 @@ fn features_that_cannot_change_are_an_error() {
 
 #[test]
 fn addresses_are_listed_in_order_and_make_the_facts() {
-    if !may_make_namespaces() {
-        return;
-    }
+    testkit::needs!(may_make_namespaces());
     let (near, far) = (Netns::anonymous().unwrap(), Netns::anonymous().unwrap());
     let (near, far) = (Stack::of(&near).unwrap(), Stack::of(&far).unwrap());
     near.netns().set_sysctl("ipv6/conf/default/addr_gen_mode", "1").unwrap();
@@ -302,9 +280,7 @@ fn add_route(stack: &Stack, route: &str) {
 
 #[test]
 fn the_next_hop_comes_from_routes_and_neighbours() {
-    if !may_make_namespaces() {
-        return;
-    }
+    testkit::needs!(may_make_namespaces());
     let (near, _far) = pair();
     near.add_address("a", ip("198.18.0.1"), 24).unwrap();
     near.add_address("a", ip("2001:2::1"), 64).unwrap();
@@ -335,9 +311,7 @@ fn the_next_hop_comes_from_routes_and_neighbours() {
 
 #[test]
 fn the_kernel_asks_a_neighbour_for_us() {
-    if !may_make_namespaces() {
-        return;
-    }
+    testkit::needs!(may_make_namespaces());
     let (near, far) = pair();
     near.add_address("a", ip("198.18.0.1"), 24).unwrap();
     far.add_address("b", ip("198.18.0.2"), 24).unwrap();
@@ -353,9 +327,7 @@ fn the_kernel_asks_a_neighbour_for_us() {
 
 #[test]
 fn the_device_of_the_default_route_is_known() {
-    if !may_make_namespaces() {
-        return;
-    }
+    testkit::needs!(may_make_namespaces());
     for (address, prefix_len, all) in [("198.18.0.1", 24, "0.0.0.0/0"), ("2001:2::1", 64, "::/0")] {
         let (near, _far) = pair();
         near.add_address("a", ip(address), prefix_len).unwrap();
@@ -369,9 +341,7 @@ fn the_device_of_the_default_route_is_known() {
 
 #[test]
 fn the_state_of_a_device_of_another_namespace_is_read_whole() {
-    if !may_make_namespaces() {
-        return;
-    }
+    testkit::needs!(may_make_namespaces());
     let (named, netns) = Named::new("state");
     let stack = Stack::of(&netns).unwrap();
     stack.create_veth(&end("a"), &end("b"), &netns).unwrap();

@@ -9,9 +9,7 @@ use testkit::skip;
 
 #[test]
 fn a_new_namespace_has_no_associations() {
-    if !may_make_namespaces() {
-        return;
-    }
+    testkit::needs!(may_make_namespaces());
     let stack = Stack::of(&Netns::anonymous().unwrap()).unwrap();
     match stack.associations() {
         Ok(none) => assert!(none.usable().is_empty()),

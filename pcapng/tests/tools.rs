@@ -103,9 +103,7 @@ fn pcapng_file() -> Vec<u8> {
 
 #[test]
 fn capinfos_counts_what_was_written() {
-    if !has_program("capinfos") {
-        return;
-    }
+    testkit::needs!(has_program("capinfos"));
     let folder = Folder::new("capinfos");
     let path = write(&folder, "file.pcapng", &pcapng_file());
     let text = run("capinfos", &["-M"], &[&path]);
@@ -133,9 +131,7 @@ fn capinfos_counts_what_was_written() {
 
 #[test]
 fn tshark_sees_every_field() {
-    if !has_program("tshark") {
-        return;
-    }
+    testkit::needs!(has_program("tshark"));
     let folder = Folder::new("tshark");
     let path = write(&folder, "file.pcapng", &pcapng_file());
     let fields = [
@@ -179,9 +175,7 @@ fn tshark_sees_every_field() {
 
 #[test]
 fn tshark_reads_a_cut_file_up_to_its_last_block() {
-    if !has_program("tshark") {
-        return;
-    }
+    testkit::needs!(has_program("tshark"));
     let folder = Folder::new("cut");
     let whole = pcapng_file();
     // Within the last packet, of 65,535 bytes.
@@ -223,9 +217,7 @@ fn records_of(path: &Path) -> Vec<PacketBuf> {
 
 #[test]
 fn editcap_keeps_everything_there_and_back() {
-    if !has_program("editcap") {
-        return;
-    }
+    testkit::needs!(has_program("editcap"));
     let folder = Folder::new("editcap");
     let path = write(&folder, "file.pcapng", &pcapng_file());
     for (format, unit_ns) in [("pcapng", 1), ("nsecpcap", 1), ("pcap", 1_000)] {
@@ -241,9 +233,7 @@ fn editcap_keeps_everything_there_and_back() {
 
 #[test]
 fn editcap_writes_interfaces_as_we_read_them() {
-    if !has_program("editcap") {
-        return;
-    }
+    testkit::needs!(has_program("editcap"));
     let folder = Folder::new("editcap-blocks");
     let path = write(&folder, "file.pcapng", &pcapng_file());
     let copy = folder.join("copy.pcapng");
@@ -267,9 +257,7 @@ fn pcap_file() -> Vec<u8> {
 
 #[test]
 fn tcpdump_copies_our_pcap_byte_for_byte() {
-    if !has_program("tcpdump") {
-        return;
-    }
+    testkit::needs!(has_program("tcpdump"));
     let folder = Folder::new("tcpdump");
     let path = write(&folder, "file.pcap", &pcap_file());
     let copy = folder.join("copy.pcap");
@@ -285,9 +273,7 @@ fn tcpdump_copies_our_pcap_byte_for_byte() {
 
 #[test]
 fn tcpdump_reads_our_pcapng() {
-    if !has_program("tcpdump") {
-        return;
-    }
+    testkit::needs!(has_program("tcpdump"));
     let folder = Folder::new("tcpdump-ng");
     // libpcap wants one snaplen and one resolution for all interfaces, and does not know filters
     // and names.
@@ -302,9 +288,7 @@ fn tcpdump_reads_our_pcapng() {
 
 #[test]
 fn a_pipe_into_dumpcap_comes_out_the_same() {
-    if !has_program("dumpcap") {
-        return;
-    }
+    testkit::needs!(has_program("dumpcap"));
     let folder = Folder::new("dumpcap");
     let copy = folder.join("copy.pcapng");
     let input = write(&folder, "file.pcap", &pcap_file());
@@ -323,9 +307,7 @@ fn a_pipe_into_dumpcap_comes_out_the_same() {
 
 #[test]
 fn a_stream_of_ours_can_be_piped_into_tshark() {
-    if !has_program("tshark") {
-        return;
-    }
+    testkit::needs!(has_program("tshark"));
     let folder = Folder::new("pipe");
     let path = write(&folder, "file.pcapng", &pcapng_file());
     let output = Command::new("tshark")

@@ -46,6 +46,17 @@ pub fn skip(why: impl Display) {
     record(&format!("{test}: {why}"));
 }
 
+/// Returns from the calling test if a check such as [`is_root`] skipped it. A test that returns
+/// something names that as well.
+#[macro_export]
+macro_rules! needs {
+    ($is_given:expr $(, $value:expr)?) => {
+        if !$is_given {
+            return $($value)?;
+        }
+    };
+}
+
 /// [`skip`] for a trial of `libtest_mimic`, which counts it as ignored.
 ///
 /// # Errors

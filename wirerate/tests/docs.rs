@@ -161,9 +161,7 @@ fn recipes(cookbook: &str) -> Vec<Recipe> {
 /// Each line of the cookbook makes the frame that the page shows, and tshark finds no fault in it.
 #[test]
 fn tshark_shows_what_the_cookbook_of_frames_says() {
-    if !testkit::has_program("tshark") {
-        return;
-    }
+    testkit::needs!(testkit::has_program("tshark"));
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/frames.md");
     let text = fs::read_to_string(&page).expect("the page is there");
     let (before, rest) = text.split_once("<!-- cookbook -->\n").expect("it has a cookbook");

@@ -353,9 +353,7 @@ fn trafgen_reads_the_frames_that_it_wrote() {
 
 #[test]
 fn trafgen_passes_a_configuration_through_cpp() {
-    if !testkit::has_program("cpp") {
-        return;
-    }
+    testkit::needs!(testkit::has_program("cpp"));
     let folder = Folder::new("cpp");
     let path = folder.file("x.cfg");
     let text = "#include <stddef.h>\n{ fill(BYTE, ETH_ALEN), c16(ETH_P_IP | TCP_FLAG_SYN) }\n";

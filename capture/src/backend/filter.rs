@@ -132,9 +132,7 @@ mod tests {
 
     #[test]
     fn libpcap_and_our_reading_of_its_programs_agree() {
-        if !has_libpcap() {
-            return;
-        }
+        testkit::needs!(has_libpcap());
         let udp4 = frame(0x800, &[(14, 0x45), (23, 17), (37, 9)]);
         let udp6 = frame(0x86dd, &[(14, 0x60), (20, 17), (57, 9)]);
         let tcp4 = frame(0x800, &[(14, 0x45), (23, 6), (37, 80), (47, 2)]);
@@ -160,9 +158,7 @@ mod tests {
 
     #[test]
     fn a_wrong_expression_is_refused_in_libpcaps_words() {
-        if !has_libpcap() {
-            return;
-        }
+        testkit::needs!(has_libpcap());
         let error = compile("udp prot 9", ETHERNET, 96).unwrap_err();
         assert!(error.to_string().starts_with("the filter \"udp prot 9\" is not understood: "), "{error}");
         let CaptureError::Filter { reason, .. } = error else { panic!("{error}") };
@@ -172,9 +168,7 @@ mod tests {
 
     #[test]
     fn loops_are_refused_with_words() {
-        if !has_libpcap() {
-            return;
-        }
+        testkit::needs!(has_libpcap());
         let error = compile("ip6 protochain 17", ETHERNET, 96).unwrap_err();
         let CaptureError::FilterProgram { source, .. } = error else { panic!("{error}") };
         assert!(source.to_string().contains("protochain"), "{source}");
@@ -182,9 +176,7 @@ mod tests {
 
     #[test]
     fn frames_without_a_link_header_begin_with_ip() {
-        if !has_libpcap() {
-            return;
-        }
+        testkit::needs!(has_libpcap());
         let mut packet = vec![0; 40];
         (packet[0], packet[9], packet[23]) = (0x45, 17, 9);
         assert_eq!(compile("udp port 9", LINK_TYPE_RAW, 96).unwrap().run(&packet), 96);

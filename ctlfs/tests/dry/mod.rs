@@ -4,9 +4,7 @@ use std::process::{Child, Command};
 
 /// The example, or `None` where FUSE file systems cannot be mounted.
 pub(crate) fn command() -> Option<Command> {
-    if !testkit::can_mount_fuse() {
-        return None;
-    }
+    testkit::needs!(testkit::can_mount_fuse(), None);
     let here = std::env::current_exe().unwrap();
     let path = here.parent().unwrap().with_file_name("examples").join("dry");
     assert!(path.exists(), "{} is missing: `cargo build -p ctlfs --examples` makes it", path.display());

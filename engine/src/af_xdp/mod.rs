@@ -402,9 +402,7 @@ mod tests {
     /// An invalid descriptor is counted separately, not as sent or as a full ring.
     #[test]
     fn what_the_kernel_finds_invalid_is_an_error_of_its_own() {
-        if !testkit::is_root("CAP_NET_ADMIN, CAP_NET_RAW") {
-            return;
-        }
+        testkit::needs!(testkit::is_root("CAP_NET_ADMIN, CAP_NET_RAW"));
         let lab = Lab::new(&LabOptions::default()).expect("a lab can be made");
         let run = || {
             let device = OutputDevice::new(Stack::here()?, lab.tx.ifname)?;

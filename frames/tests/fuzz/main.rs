@@ -58,9 +58,7 @@ fn no_text_does_harm() {
 
 #[test]
 fn frames_are_those_of_the_installed_trafgen() {
-    if !testkit::has_program("trafgen") {
-        return;
-    }
+    testkit::needs!(testkit::has_program("trafgen"));
     testkit::fuzz("frames_are_those_of_the_installed_trafgen", |seed| {
         compare(seed);
     });
@@ -69,9 +67,7 @@ fn frames_are_those_of_the_installed_trafgen() {
 /// The same for configurations that are the same in each run.
 #[test]
 fn a_hundred_configurations_give_the_frames_of_the_installed_trafgen() {
-    if !testkit::has_program("trafgen") {
-        return;
-    }
+    testkit::needs!(testkit::has_program("trafgen"));
     let compared = (0..110).filter(|seed| compare(*seed)).count();
     assert!(compared >= 100, "trafgen hangs or crashes on {} of 110", 110 - compared);
 }

@@ -171,9 +171,7 @@ mod tests {
     /// way.
     #[test]
     fn what_the_driver_did_not_take_is_not_lost_behind_it() {
-        if !testkit::is_root("CAP_NET_ADMIN") {
-            return;
-        }
+        testkit::needs!(testkit::is_root("CAP_NET_ADMIN"));
         let lab = Lab::new(&LabOptions { rx_gro: true, ..LabOptions::default() }).expect("a lab can be made");
         let (netns, rx) = (&lab.rx.netns_name, lab.rx.ifname);
         let script = format!(
