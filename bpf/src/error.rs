@@ -6,68 +6,26 @@ use std::io;
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum BpfError {
     /// libbpf or the verifier rejected an object.
     #[error("cannot load the BPF object {object}: {reason}{log}", log = LogTail(log))]
-    Load {
-        /// Name of the `*.bpf.c` file without its extension.
-        object: &'static str,
-        /// What libbpf returned.
-        reason: String,
-        /// Output of libbpf and the verifier; may be long.
-        log: String,
-    },
+    Load { object: &'static str, reason: String, log: String },
     /// The CPUs of the machine could not be counted.
     #[error("cannot count the CPUs of this machine: {reason}")]
-    Cpus {
-        /// What libbpf returned.
-        reason: String,
-    },
+    Cpus { reason: String },
     /// A map of a loaded object could not be mapped.
     #[error("cannot map {bytes} bytes of the BPF map {map}")]
-    MapMemory {
-        /// Name of the map.
-        map: &'static str,
-        /// Requested length.
-        bytes: usize,
-        /// Error of mmap(2).
-        #[source]
-        source: io::Error,
-    },
+    MapMemory { map: &'static str, bytes: usize, source: io::Error },
     /// The programs of a device could not be queried.
     #[error("cannot query the XDP programs of {ifname}")]
-    XdpQuery {
-        /// Name of the device.
-        ifname: String,
-        /// Error of the kernel.
-        #[source]
-        source: io::Error,
-    },
+    XdpQuery { ifname: String, source: io::Error },
     /// The device already has a program.
     #[error("{ifname} already runs the XDP program {name} (id {id}, {mode})")]
-    XdpBusy {
-        /// Name of the device.
-        ifname: String,
-        /// Name of that program, `?` if it could not be read.
-        name: String,
-        /// Id of that program, for `bpftool prog show id`.
-        id: u32,
-        /// How it is attached.
-        mode: XdpMode,
-    },
+    XdpBusy { ifname: String, name: String, id: u32, mode: XdpMode },
     /// Neither the driver nor the generic hook accepted the program.
     #[error("cannot attach an XDP program to {ifname} (native: {native}; generic: {generic})")]
-    XdpAttach {
-        /// Name of the device.
-        ifname: String,
-        /// Error of the driver, or that it was not tried.
-        native: String,
-        /// Error of the generic hook, or that it was not tried.
-        generic: String,
-        /// The last of the two.
-        #[source]
-        source: io::Error,
-    },
+    XdpAttach { ifname: String, native: String, generic: String, source: io::Error },
 }
 
 impl BpfError {

@@ -155,44 +155,20 @@ fn millionths(text: &str) -> Option<u64> {
 /// Why a capture or replay did not execute a command.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum ControlError {
     /// None listens.
     #[error("no {target} runs on {ifname} here")]
-    NotRunning {
-        /// What the command is for.
-        target: ControlTarget,
-        /// Name of the device.
-        ifname: String,
-    },
+    NotRunning { target: ControlTarget, ifname: String },
     /// Its socket is for another user.
     #[error("the {target} on {ifname} takes commands from its own user only")]
-    Denied {
-        /// What the command is for.
-        target: ControlTarget,
-        /// Name of the device.
-        ifname: String,
-    },
+    Denied { target: ControlTarget, ifname: String },
     /// The connection was closed or timed out.
     #[error("the {target} on {ifname} does not answer")]
-    Silent {
-        /// What the command is for.
-        target: ControlTarget,
-        /// Name of the device.
-        ifname: String,
-        /// The error of the system.
-        #[source]
-        source: io::Error,
-    },
+    Silent { target: ControlTarget, ifname: String, source: io::Error },
     /// It refused.
     #[error("the {target} on {ifname} refuses: {reason}")]
-    Refused {
-        /// What the command is for.
-        target: ControlTarget,
-        /// Name of the device.
-        ifname: String,
-        /// In its own words.
-        reason: String,
-    },
+    Refused { target: ControlTarget, ifname: String, reason: String },
 }
 
 /// Sends a command to the capture or replay on `ifname`, a device of `netns`, and gives what it

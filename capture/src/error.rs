@@ -11,17 +11,11 @@ use std::path::Path;
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum CaptureError {
     /// An option makes no sense.
     #[error("{what} is {value}, but must be {must}")]
-    BadOption {
-        /// The option.
-        what: &'static str,
-        /// What was given.
-        value: u64,
-        /// What it may be.
-        must: String,
-    },
+    BadOption { what: &'static str, value: u64, must: String },
     /// The device or its namespace.
     #[error(transparent)]
     Host(#[from] HostError),
@@ -30,199 +24,84 @@ pub enum CaptureError {
     Bpf(#[from] BpfError),
     /// Frames of this device do not begin as a capture file would have to say.
     #[error("{ifname} has frames of a kind that cannot be captured ({layer:?})")]
-    LinkLayer {
-        /// Name of the device.
-        ifname: String,
-        /// What its frames begin with.
-        layer: LinkLayer,
-    },
+    LinkLayer { ifname: String, layer: LinkLayer },
     /// A device is to be captured twice, perhaps by two of its names.
     #[error("{ifname} is named twice: each of its frames would come twice")]
-    NamedTwice {
-        /// Name of the device.
-        ifname: String,
-    },
+    NamedTwice { ifname: String },
     /// Drop mode was asked of packet sockets, which only get copies.
     #[error("packet sockets cannot keep frames of {ifname} from the host: drop mode needs XDP")]
-    DropNeedsXdp {
-        /// Name of the device.
-        ifname: String,
-    },
+    DropNeedsXdp { ifname: String },
     /// An interface for each receive queue was asked of packet sockets.
     #[error("packet sockets cannot tell the {queues} receive queues of {ifname} apart")]
-    QueuesUntold {
-        /// Name of the device.
-        ifname: String,
-        /// How many it has.
-        queues: u32,
-    },
+    QueuesUntold { ifname: String, queues: u32 },
     /// Frames that the host sends were asked of XDP.
     #[error("XDP on {ifname} sees incoming frames only")]
-    OnlyIncoming {
-        /// Name of the device.
-        ifname: String,
-    },
+    OnlyIncoming { ifname: String },
     /// A packet socket could not be made or used.
     #[error("cannot {act} {ifname}")]
-    PacketSocket {
-        /// Name of the device.
-        ifname: String,
-        /// What was tried with it, ending so that the name fits.
-        act: &'static str,
-        /// The error of the system.
-        #[source]
-        source: io::Error,
-    },
+    PacketSocket { ifname: String, act: &'static str, source: io::Error },
     /// A filter needs libpcap, which is not here.
     #[error("filters are compiled by libpcap, which cannot be loaded: {reason}")]
-    NoLibpcap {
-        /// What the dynamic linker said.
-        reason: String,
-    },
+    NoLibpcap { reason: String },
     /// libpcap does not understand a filter.
     #[error("the filter {expression:?} is not understood: {reason}")]
-    Filter {
-        /// The expression.
-        expression: String,
-        /// What libpcap said.
-        reason: String,
-    },
+    Filter { expression: String, reason: String },
     /// libpcap understands a filter, but no kernel could run it.
     #[error("the filter {expression:?} cannot be applied to a running capture")]
-    FilterProgram {
-        /// The expression.
-        expression: String,
-        /// Why.
-        #[source]
-        source: FilterError,
-    },
+    FilterProgram { expression: String, source: FilterError },
     /// libpcap needs too much time for a filter.
     #[error("the filter {expression:?} is too long: libpcap needs too much time to compile it")]
-    FilterTakesLong {
-        /// The beginning of the expression.
-        expression: String,
-    },
+    FilterTakesLong { expression: String },
     /// The user has asked to end before the first frame.
     #[error("it was told to end while {during}")]
-    Interrupted {
-        /// What was being done.
-        during: &'static str,
-    },
+    Interrupted { during: &'static str },
     /// The capture file could not be made.
     #[error("cannot create the capture file {name}")]
-    Create {
-        /// Path of the file.
-        name: String,
-        /// The error of the system.
-        #[source]
-        source: io::Error,
-    },
+    Create { name: String, source: io::Error },
     /// The capture file did not take more. It ends with the last whole block.
     #[error("cannot write to {name} after {len} bytes")]
-    Write {
-        /// Path of the file, or what stands for it.
-        name: String,
-        /// Bytes of whole blocks that are in it.
-        len: u64,
-        /// The error of the system.
-        #[source]
-        source: io::Error,
-    },
+    Write { name: String, len: u64, source: io::Error },
     /// A complete file could not be given its name.
     #[error("cannot rename {part} to {name}")]
-    Rename {
-        /// What it is called while it is written, and still.
-        part: String,
-        /// What it should be called.
-        name: String,
-        /// The error of the system.
-        #[source]
-        source: io::Error,
-    },
+    Rename { part: String, name: String, source: io::Error },
     /// An old file of a ring of files could not be removed.
     #[error("cannot remove {name}")]
-    Remove {
-        /// The file.
-        name: String,
-        /// The error of the system.
-        #[source]
-        source: io::Error,
-    },
+    Remove { name: String, source: io::Error },
     /// The name of the files is no pattern.
     #[error(transparent)]
     Name(#[from] PatternError),
     /// The name of a file is not text, so nothing can be put into it.
     #[error("the name {name} is no text that a number could be put into")]
-    NotText {
-        /// The name, as far as it can be shown.
-        name: String,
-    },
+    NotText { name: String },
     /// Options for files that contradict each other.
     #[error(transparent)]
     Rotate(#[from] PolicyError),
     /// Options of which only one is possible.
     #[error("{what} cannot be combined with {other}")]
-    Contradiction {
-        /// One option.
-        what: &'static str,
-        /// The other.
-        other: &'static str,
-    },
+    Contradiction { what: &'static str, other: &'static str },
     /// The device could stamp frames, and does not.
     #[error("{device} stamps no received frames now")]
-    NotStamping {
-        /// Its name.
-        device: String,
-    },
+    NotStamping { device: String },
     /// The device stamps frames, and XDP programs do not get to know.
     #[error("XDP does not get the time stamps of {ifname}: {why}")]
-    NoStampsByXdp {
-        /// Name of the device.
-        ifname: String,
-        /// Who does not hand them over.
-        why: String,
-    },
+    NoStampsByXdp { ifname: String, why: String },
     /// The clock of a device cannot be read.
     #[error("cannot read the clock /dev/ptp{index}")]
-    PhcRead {
-        /// N of `/dev/ptpN`.
-        index: u32,
-        /// The error of the system.
-        #[source]
-        source: io::Error,
-    },
+    PhcRead { index: u32, source: io::Error },
     /// The UTC cannot be stored in a capture file.
     #[error(
         "the system clock is outside of the years 1970 to 2262 ({seconds} s since 1970), which capture files hold"
     )]
-    TimeOfDay {
-        /// What the clock says.
-        seconds: i64,
-    },
+    TimeOfDay { seconds: i64 },
     /// There is no such user.
     #[error("there is no user {name} here")]
-    NoUser {
-        /// Its name.
-        name: String,
-    },
+    NoUser { name: String },
     /// The process may not become another user.
     #[error("cannot become the user {name}")]
-    RunAs {
-        /// Its name.
-        name: String,
-        /// The error of the system.
-        #[source]
-        source: io::Error,
-    },
+    RunAs { name: String, source: io::Error },
     /// No thread for a part of the work.
     #[error("cannot start a thread for {what}")]
-    Thread {
-        /// What it was for.
-        what: String,
-        /// The error of the system.
-        #[source]
-        source: io::Error,
-    },
+    Thread { what: String, source: io::Error },
 }
 
 /// An error and what caused it.

@@ -34,149 +34,81 @@ impl Errno {
 /// What is wrong with a command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum Fault {
     /// A write of no bytes.
     #[error("an empty write is no command")]
     Empty,
     /// Not a word of the table for this file.
     #[error("\"{word}\" is not a {file} command (`wirerate help commands` lists them)")]
-    UnknownCommand {
-        /// The kind of file written to.
-        file: &'static str,
-        /// The word, as far as it was read.
-        word: String,
-    },
+    UnknownCommand { file: &'static str, word: String },
     /// Not a time to start at.
     #[error("start_at: \"{text}\" is not a time in nanoseconds since 1970 (`date +%s%N` prints the present)")]
-    NotATime {
-        /// The value.
-        text: String,
-    },
+    NotATime { text: String },
     /// The time to start had passed before all was ready.
     #[error("start_at: that was {:.3} s too late, and nothing was sent", *late_ns as f64 / 1e9)]
-    TooLate {
-        /// Time since then.
-        late_ns: u64,
-    },
+    TooLate { late_ns: u64 },
     /// Not an IPv4 address.
     #[error("{setting}: \"{text}\" is not an IPv4 address")]
-    NotIpv4 {
-        /// The command.
-        setting: &'static str,
-        /// Its value.
-        text: String,
-    },
+    NotIpv4 { setting: &'static str, text: String },
     /// Not an IPv6 address.
     #[error("{setting}: \"{text}\" is not an IPv6 address")]
-    NotIpv6 {
-        /// The command.
-        setting: &'static str,
-        /// Its value.
-        text: String,
-    },
+    NotIpv6 { setting: &'static str, text: String },
     /// Not a MAC address.
     #[error(
         "{setting}: \"{text}\" is not a MAC address (six pairs of hex digits, such as 02:00:00:00:00:01)"
     )]
-    NotMac {
-        /// The command.
-        setting: &'static str,
-        /// Its value.
-        text: String,
-    },
+    NotMac { setting: &'static str, text: String },
     /// A rate of zero; there is no time between frames for that.
     #[error("{setting} must be 1 or more (`delay 2147483647` is for never)")]
-    ZeroRate {
-        /// The command.
-        setting: &'static str,
-    },
+    ZeroRate { setting: &'static str },
     /// A seed beyond 64 bits.
     #[error("seed: \"{text}\" does not fit into 64 bits")]
-    SeedTooLarge {
-        /// Its value.
-        text: String,
-    },
+    SeedTooLarge { text: String },
     /// Something other than `SIZE,WEIGHT` in an internet mix.
     #[error(
         "imix_weights: entry {entry} is not SIZE,WEIGHT with a weight of 1 or more (one space between entries)"
     )]
-    BadImix {
-        /// Which, from 1.
-        entry: usize,
-    },
+    BadImix { entry: usize },
     /// An internet mix together with `clone_skb`.
     #[error("imix_weights and clone_skb exclude each other (`clone_skb 0` first)")]
     ImixWithClones,
     /// More entries than the table holds.
     #[error("{setting}: at most {max} entries")]
-    TooMany {
-        /// The command.
-        setting: &'static str,
-        /// The most there can be.
-        max: usize,
-    },
+    TooMany { setting: &'static str, max: usize },
     /// A label missing at the end of the write.
     #[error("mpls: a label is missing (`mpls 0` turns MPLS off)")]
     NoLabel,
     /// The device does not let one packet be sent twice.
     #[error("{setting}: loopback does not send one frame more than once; try another device")]
-    NotShareable {
-        /// The command.
-        setting: &'static str,
-    },
+    NotShareable { setting: &'static str },
     /// The mode does not do that.
     #[error("{setting} does not go with xmit_mode {mode}")]
-    NotInMode {
-        /// The command.
-        setting: &'static str,
-        /// The mode, as a word of `xmit_mode`.
-        mode: &'static str,
-    },
+    NotInMode { setting: &'static str, mode: &'static str },
     /// Flag SHARED is off.
     #[error("{setting} needs flag SHARED")]
-    NeedsShared {
-        /// The command.
-        setting: &'static str,
-    },
+    NeedsShared { setting: &'static str },
     /// Flag SHARED is needed.
     #[error("flag !SHARED: clone_skb or burst still need it (`clone_skb 0`, `burst 1` first)")]
     SharedInUse,
     /// The tree has no such thread.
     #[error("there is no thread for CPU {cpu}")]
-    NoThread {
-        /// The CPU asked for.
-        cpu: u32,
-    },
+    NoThread { cpu: u32 },
     /// The name is in use, on whatever thread.
     #[error("{name} is already on a thread")]
-    NameTaken {
-        /// The name.
-        name: String,
-    },
+    NameTaken { name: String },
     /// No such interface.
     #[error("there is no device \"{name}\" in this network namespace")]
-    NoInterface {
-        /// The name, as written.
-        name: String,
-    },
+    NoInterface { name: String },
     /// Not Ethernet and not loopback.
     #[error("{name} is neither Ethernet nor loopback")]
-    NotEthernet {
-        /// The name, as written.
-        name: String,
-    },
+    NotEthernet { name: String },
     /// Not up.
     #[error("{name} is down (`ip link set DEV up` first)")]
-    InterfaceDown {
-        /// The name, as written.
-        name: String,
-    },
+    InterfaceDown { name: String },
     /// No file can have that name.
     #[error("\"{name}\" cannot be the name of a control file")]
-    NotAFileName {
-        /// The name, as written.
-        name: String,
-    },
+    NotAFileName { name: String },
 }
 
 impl Fault {

@@ -60,6 +60,7 @@ pub struct CommandEnd {
 /// Why CMD did not run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum ExecError {
     /// The network namespace cannot be entered.
     #[error(transparent)]
@@ -75,47 +76,19 @@ pub enum ExecError {
     Build(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Another `exec` has the name.
     #[error("process {pid} is named {name} already")]
-    Named {
-        /// The name.
-        name: String,
-        /// Its owner.
-        pid: u32,
-    },
+    Named { name: String, pid: u32 },
     /// There is no such `exec` to join.
     #[error("{}", not_running(.target))]
-    NotRunning {
-        /// A name, or the number of a process.
-        target: String,
-    },
+    NotRunning { target: String },
     /// The namespaces of a running `exec` cannot be entered.
     #[error("cannot {step} the namespaces of process {pid}")]
-    Join {
-        /// What was tried.
-        step: &'static str,
-        /// A process in them.
-        pid: u32,
-        /// What the kernel answered.
-        #[source]
-        source: io::Error,
-    },
+    Join { step: &'static str, pid: u32, source: io::Error },
     /// CMD cannot be started; a shell would exit with 127 (not found) or 126.
     #[error("cannot run {program:?}")]
-    Spawn {
-        /// The command.
-        program: OsString,
-        /// What the kernel answered.
-        #[source]
-        source: io::Error,
-    },
+    Spawn { program: OsString, source: io::Error },
     /// Signals cannot be queued, or CMD cannot be waited for.
     #[error("cannot {step}")]
-    Wait {
-        /// What was tried.
-        step: &'static str,
-        /// What the kernel answered.
-        #[source]
-        source: io::Error,
-    },
+    Wait { step: &'static str, source: io::Error },
 }
 
 impl ExecError {

@@ -35,6 +35,7 @@ pub enum TreeShape {
 /// Why a tree could not be mounted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum MountError {
     /// The threads of the server could not be started.
     #[error("cannot start the threads of the control tree")]
@@ -44,13 +45,7 @@ pub enum MountError {
     NoFuse(#[source] io::Error),
     /// The kernel refused the mount.
     #[error("cannot mount the control tree on {path}")]
-    Mount {
-        /// The directory.
-        path: PathBuf,
-        /// What the kernel answered.
-        #[source]
-        source: io::Error,
-    },
+    Mount { path: PathBuf, source: io::Error },
 }
 
 impl MountError {

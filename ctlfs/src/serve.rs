@@ -40,34 +40,17 @@ pub struct Serve {
 /// Why the daemon could not start, or ended badly.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum ServeError {
     /// Another daemon has the directory.
     #[error("{path} is already served by process {pid}{}", if *.answers { "" } else { ", which does not answer" })]
-    Owned {
-        /// The directory.
-        path: PathBuf,
-        /// Its owner.
-        pid: u32,
-        /// False when the owner hangs.
-        answers: bool,
-    },
+    Owned { path: PathBuf, pid: u32, answers: bool },
     /// There are files at the mount point that the tree would hide.
     #[error("{path} is not empty")]
-    NotEmpty {
-        /// The directory.
-        path: PathBuf,
-    },
+    NotEmpty { path: PathBuf },
     /// The directory or the queue of signals cannot be prepared.
     #[error("cannot {step} {path}")]
-    Prepare {
-        /// What was tried.
-        step: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// What the kernel answered.
-        #[source]
-        source: io::Error,
-    },
+    Prepare { step: &'static str, path: PathBuf, source: io::Error },
     /// The network namespace cannot be entered.
     #[error(transparent)]
     Netns(#[from] HostError),
@@ -79,16 +62,10 @@ pub enum ServeError {
     Build(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Another file system was mounted over ours.
     #[error("cannot unmount {path}: another file system is mounted over it")]
-    Covered {
-        /// The directory.
-        path: PathBuf,
-    },
+    Covered { path: PathBuf },
     /// Another process unmounted the directory while it was served.
     #[error("{path} was unmounted by another process")]
-    Unmounted {
-        /// The directory.
-        path: PathBuf,
-    },
+    Unmounted { path: PathBuf },
 }
 
 impl ServeError {

@@ -8,6 +8,7 @@ use std::io;
 /// Errors of this crate. `Display` names act and object; [`EngineError::advice`] is what to try.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum EngineError {
     /// An error of the host that concerns every engine.
     #[error(transparent)]
@@ -18,69 +19,37 @@ pub enum EngineError {
     /// The program of the xdp engine could not be attached, so that each call would take two RCU
     /// grace periods.
     #[error("the xdp engine cannot attach its program to a device of its own")]
-    XdpAttach {
-        /// Error of the kernel.
-        #[source]
-        source: HostError,
-    },
+    XdpAttach { source: HostError },
     /// A system call of an engine failed.
     #[error("{call} for {ifname} failed")]
-    Syscall {
-        /// The call.
-        call: &'static str,
-        /// The device.
-        ifname: String,
-        /// Error of the kernel.
-        #[source]
-        source: io::Error,
-    },
+    Syscall { call: &'static str, ifname: String, source: io::Error },
     /// The thread of a run panicked, which is a bug.
     #[error("the sending thread panicked")]
     ThreadLost,
     /// The engines were ready only after the requested time, so nothing was sent.
     #[error("everything was ready {:.3} s too late", *late_ns as f64 / 1e9)]
-    ReadyTooLate {
-        /// Time from the requested start until then.
-        late_ns: u64,
-    },
+    ReadyTooLate { late_ns: u64 },
     /// No worker is pinned to this CPU.
     #[error("there is no thread on CPU {cpu}: this process may not use it")]
-    NoWorker {
-        /// The CPU.
-        cpu: u32,
-    },
+    NoWorker { cpu: u32 },
     /// The device no longer exists.
     #[error("{ifname} is gone")]
-    Gone {
-        /// The device.
-        ifname: String,
-    },
+    Gone { ifname: String },
     /// The device does not carry Ethernet frames.
     #[error("frames on {ifname} have no Ethernet header")]
-    NotEthernet {
-        /// The device.
-        ifname: String,
-    },
+    NotEthernet { ifname: String },
     /// The device is down.
     #[error("{ifname} is down")]
-    Down {
-        /// The device.
-        ifname: String,
-    },
+    Down { ifname: String },
     /// The device is up without carrier.
     #[error("{ifname} has no carrier")]
-    NoCarrier {
-        /// The device.
-        ifname: String,
-    },
+    NoCarrier { ifname: String },
     /// The peer of a veth does not accept frames from XDP, and the kernel would silently drop them.
     #[error(
         "{peer}, the peer of {ifname}, does not accept frames from XDP: it has neither an XDP program nor GRO"
     )]
     PeerTakesNoXdp {
-        /// The device.
         ifname: String,
-        /// The peer.
         peer: String,
         /// Where commands for the peer run.
         peer_place: CommandPlace,
@@ -91,86 +60,42 @@ pub enum EngineError {
         "GRO of {peer}, the peer of {ifname}, has no effect on XDP: it was switched on before the device was up"
     )]
     PeerGroUnnoticed {
-        /// The device.
         ifname: String,
-        /// The peer.
         peer: String,
         /// Where commands for the peer run.
         peer_place: CommandPlace,
     },
     /// The driver has no XDP transmit.
     #[error("the driver of {ifname} ({driver}) cannot transmit from XDP")]
-    NoXdpTransmit {
-        /// The device.
-        ifname: String,
-        /// Its kind or driver.
-        driver: String,
-    },
+    NoXdpTransmit { ifname: String, driver: String },
     /// Frames beyond the MTU.
     #[error("frames of {frame_len} bytes are too long for {ifname}: its MTU is {mtu}")]
-    LongerThanMtu {
-        /// The device.
-        ifname: String,
-        /// Length of the longest frame, in bytes without FCS.
-        frame_len: u32,
-        /// Largest layer 3 packet in bytes.
-        mtu: u32,
-    },
+    LongerThanMtu { ifname: String, frame_len: u32, mtu: u32 },
     /// The driver rejects frames, and the state of the device does not explain it.
     #[error("the driver of {ifname} rejects frames")]
-    Refused {
-        /// The device.
-        ifname: String,
-        /// Its error.
-        #[source]
-        source: io::Error,
-    },
+    Refused { ifname: String, source: io::Error },
     /// The device accepted no frame for some time.
     #[error("{ifname} has accepted no frame for {seconds} s: its ring stays full")]
-    Stalled {
-        /// The device.
-        ifname: String,
-        /// How long.
-        seconds: u64,
-    },
+    Stalled { ifname: String, seconds: u64 },
     /// Earlier frames still use all memory ids of XDP.
     #[error("the kernel has no XDP memory id left: earlier frames for {ifname} are still in flight")]
-    NoXdpMemory {
-        /// The device.
-        ifname: String,
-    },
+    NoXdpMemory { ifname: String },
     /// The redirect lost frames for an unknown reason.
     #[error("frames for {ifname} were lost before its driver, for an unknown reason")]
-    Swallowed {
-        /// The device.
-        ifname: String,
-    },
+    Swallowed { ifname: String },
     /// The engine does not support the plan or an option.
     #[error("the {engine} engine does not support {what}")]
-    Unable {
-        /// The engine.
-        engine: &'static str,
-        /// The unsupported setting, by its pktgen name if there is one.
-        what: String,
-    },
+    Unable { engine: &'static str, what: String },
     /// The kernel rejected descriptors, which is a bug.
     #[error("the kernel rejects descriptors of frames for {ifname} as invalid")]
-    Invalid {
-        /// The device.
-        ifname: String,
-    },
+    Invalid { ifname: String },
     /// A frame without security association, which must not be sent in clear.
     #[error("the {engine} engine cannot encrypt a frame: its flow has no security association")]
-    NoAssociation {
-        /// The engine.
-        engine: &'static str,
-    },
+    NoAssociation { engine: &'static str },
     /// No engine can be used.
     #[error("no engine can send this to {ifname}: {reasons}")]
     NoEngine {
-        /// The device.
         ifname: String,
-        /// The reason of each engine.
         reasons: String,
         /// At least one could not be tested without more capabilities.
         is_denied: bool,

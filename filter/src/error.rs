@@ -3,68 +3,33 @@
 /// Errors of this crate. Places count instructions from 0, as `tcpdump -d` numbers them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum FilterError {
     /// No instructions, or more than a socket takes.
     #[error("a filter of {count} instructions: the kernel takes 1 to {max}")]
-    Length {
-        /// Instructions given.
-        count: usize,
-        /// Most that are possible.
-        max: usize,
-    },
+    Length { count: usize, max: usize },
     /// A code that is no instruction.
     #[error("instruction {at} of the filter is unknown (code {code:#06x})")]
-    Unknown {
-        /// Its place.
-        at: usize,
-        /// Its code.
-        code: u16,
-    },
+    Unknown { at: usize, code: u16 },
     /// A jump to an earlier instruction: `ip6 protochain` and `icmp6 protochain` walk headers in a
     /// loop.
     #[error(
         "the filter loops (instruction {at}), as `protochain` does, and the kernel runs no filter with a loop"
     )]
-    Loop {
-        /// Place of the jump.
-        at: usize,
-    },
+    Loop { at: usize },
     /// A jump past the end, or an end that is no return.
     #[error("the filter runs past its end (instruction {at})")]
-    PastEnd {
-        /// The last instruction before that.
-        at: usize,
-    },
+    PastEnd { at: usize },
     /// A division by the constant 0, or a shift by 32 or more.
     #[error("instruction {at} of the filter divides by zero or shifts by 32 or more ({value})")]
-    Constant {
-        /// Its place.
-        at: usize,
-        /// The constant.
-        value: u32,
-    },
+    Constant { at: usize, value: u32 },
     /// There are 16 words of memory.
     #[error("instruction {at} of the filter uses word {word} of 16 words of memory")]
-    Memory {
-        /// Its place.
-        at: usize,
-        /// The word.
-        word: u32,
-    },
+    Memory { at: usize, word: u32 },
     /// A load of something that is no byte of the frame: the kernel's extensions.
     #[error("instruction {at} of the filter loads {offset:#010x}, which is no place in a frame")]
-    Extension {
-        /// Its place.
-        at: usize,
-        /// The offset asked for.
-        offset: u32,
-    },
+    Extension { at: usize, offset: u32 },
     /// The translation has jumps that are longer than an instruction can say.
     #[error("the filter is too long for XDP ({count} instructions become {translated})")]
-    TooLong {
-        /// Instructions of the filter.
-        count: usize,
-        /// Instructions of its translation.
-        translated: usize,
-    },
+    TooLong { count: usize, translated: usize },
 }

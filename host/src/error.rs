@@ -36,104 +36,44 @@ impl From<io::Error> for KernelError {
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum HostError {
     /// The kernel rejected an act.
     #[error("cannot {act} {object}")]
-    Refused {
-        /// The act: "open", "set the MTU of".
-        act: &'static str,
-        /// The object.
-        object: String,
-        /// The error of the kernel.
-        #[source]
-        source: KernelError,
-    },
+    Refused { act: &'static str, object: String, source: KernelError },
     /// No namespace of that name.
     #[error("there is no network namespace named {name}")]
-    NoNetns {
-        /// The name.
-        name: String,
-    },
+    NoNetns { name: String },
     /// No device of that name or index.
     #[error("there is no device {link} in {netns}")]
-    NoLink {
-        /// Name or `number N`.
-        link: String,
-        /// The namespace.
-        netns: String,
-    },
+    NoLink { link: String, netns: String },
     /// An invalid name.
     #[error("\"{name}\" cannot be the name of a {what}: {why}")]
-    BadName {
-        /// The kind of object.
-        what: &'static str,
-        /// The name.
-        name: String,
-        /// The rule it breaks.
-        why: &'static str,
-    },
+    BadName { what: &'static str, name: String, why: &'static str },
     /// An answer of the kernel that cannot be parsed.
     #[error("cannot {act} {object}: cannot parse the answer of the kernel: {why}")]
-    Unreadable {
-        /// The act.
-        act: &'static str,
-        /// The object.
-        object: String,
-        /// The parse error.
-        why: String,
-    },
+    Unreadable { act: &'static str, object: String, why: String },
     /// A device did not apply a feature change.
     #[error("{object} keeps {feature} {}", if *.on { "off" } else { "on" })]
-    FeatureFixed {
-        /// Device and namespace.
-        object: String,
-        /// ethtool's name of the feature.
-        feature: String,
-        /// The requested state.
-        on: bool,
-    },
+    FeatureFixed { object: String, feature: String, on: bool },
     /// The device has no hardware timestamps.
     #[error("{object} has no clock of its own that stamps received frames")]
-    NoStamps {
-        /// Device and namespace.
-        object: String,
-    },
+    NoStamps { object: String },
     /// The device cannot timestamp these frames.
     #[error("{object} cannot stamp the frames of the filter {filter}; it offers {}", offers.join(", "))]
-    NoStampFilter {
-        /// Device and namespace.
-        object: String,
-        /// Requested filter, by its ethtool name.
-        filter: &'static str,
-        /// Supported filters.
-        offers: Vec<String>,
-    },
+    NoStampFilter { object: String, filter: &'static str, offers: Vec<String> },
     /// The kernel does not have this interface.
     #[error("cannot {act} {object}: this kernel has no {what}")]
-    Missing {
-        /// The act.
-        act: &'static str,
-        /// The object.
-        object: String,
-        /// The interface.
-        what: &'static str,
-    },
+    Missing { act: &'static str, object: String, what: &'static str },
     /// A device that was not running in time.
     #[error("{object} is not running: it or its peer is down")]
-    NotRunning {
-        /// Device and namespace.
-        object: String,
-    },
+    NotRunning { object: String },
     /// Text that is not a list of CPUs.
     #[error("\"{text}\" is not a list of CPUs")]
-    BadCpuList {
-        /// The text.
-        text: String,
-    },
+    BadCpuList { text: String },
     /// A CPU that does not exist or is not available to this process.
     #[error("CPU {cpu} cannot be used here")]
     NoCpu {
-        /// Its number.
         cpu: u32,
         /// Online CPUs.
         online: String,

@@ -3,42 +3,19 @@
 /// Why a block was not written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum WriteError {
     /// The output refused the bytes.
     #[error("writing the {block} block of {len} bytes at byte {offset} failed")]
-    Io {
-        /// Which block.
-        block: &'static str,
-        /// Its length in bytes.
-        len: usize,
-        /// Bytes written before it.
-        offset: u64,
-        /// What the output said.
-        #[source]
-        source: std::io::Error,
-    },
+    Io { block: &'static str, len: usize, offset: u64, source: std::io::Error },
     /// A packet or statistics block names an interface that the section does not have.
     #[error(
         "a {block} block is for interface {interface}, but the section has {count} (add_interface comes first)"
     )]
-    NoSuchInterface {
-        /// Which block.
-        block: &'static str,
-        /// The number it names.
-        interface: u32,
-        /// Interfaces of the section so far.
-        count: usize,
-    },
+    NoSuchInterface { block: &'static str, interface: u32, count: usize },
     /// The time does not fit the file's field.
     #[error("the time {time_ns} ns of a {block} block does not fit: {limit}")]
-    TimeOutOfRange {
-        /// Which block or record.
-        block: &'static str,
-        /// The time, in nanoseconds since 1970.
-        time_ns: u64,
-        /// What it would have to obey.
-        limit: &'static str,
-    },
+    TimeOutOfRange { block: &'static str, time_ns: u64, limit: &'static str },
 }
 
 /// Why a file, or one block of it, could not be read. `offset` is the place in the file, in bytes
@@ -48,105 +25,38 @@ pub enum WriteError {
 /// reader goes on with the next block.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum ReadError {
     /// The input failed.
     #[error("reading at byte {offset} failed")]
-    Io {
-        /// Where.
-        offset: u64,
-        /// What the input said.
-        #[source]
-        source: std::io::Error,
-    },
+    Io { offset: u64, source: std::io::Error },
     /// The file ends within a block or a record. All before it was whole.
     #[error("the file ends within the {what} at byte {offset}: {needed} bytes expected, {found} found")]
-    Truncated {
-        /// Where the block or record begins.
-        offset: u64,
-        /// Which part of it is cut.
-        what: &'static str,
-        /// How many bytes that part has.
-        needed: u64,
-        /// How many of them are there.
-        found: u64,
-    },
+    Truncated { offset: u64, what: &'static str, needed: u64, found: u64 },
     /// The file is of another format.
     #[error("byte {offset}: {expected} expected, {found:#010x} found")]
-    Magic {
-        /// Where.
-        offset: u64,
-        /// What should be there.
-        expected: &'static str,
-        /// What is there, as a little-endian number.
-        found: u32,
-    },
+    Magic { offset: u64, expected: &'static str, found: u32 },
     /// A newer format than this reader knows.
     #[error("byte {offset}: version {expected} expected, {major}.{minor} found")]
-    Version {
-        /// Where.
-        offset: u64,
-        /// What this reader knows.
-        expected: &'static str,
-        /// Major version found.
-        major: u16,
-        /// Minor version found.
-        minor: u16,
-    },
+    Version { offset: u64, expected: &'static str, major: u16, minor: u16 },
     /// A length that cannot be.
     #[error("byte {offset}: the length of the {what} should be {expected}, {found} found")]
-    Length {
-        /// Where the length stands.
-        offset: u64,
-        /// Of what.
-        what: &'static str,
-        /// What would do.
-        expected: Expected,
-        /// What the file says.
-        found: u64,
-    },
+    Length { offset: u64, what: &'static str, expected: Expected, found: u64 },
     /// A block is too short for one of its fields.
     #[error("byte {offset}: {needed} bytes of {what} expected, the block has {found} left")]
-    Field {
-        /// Where the field begins.
-        offset: u64,
-        /// Which field.
-        what: &'static str,
-        /// Its length in bytes.
-        needed: u64,
-        /// Bytes left in the block.
-        found: u64,
-    },
+    Field { offset: u64, what: &'static str, needed: u64, found: u64 },
     /// A block is for an interface that was not described before it, or whose description could not
     /// be read.
     #[error(
         "byte {offset}: one of the {count} interfaces described so far expected, number {interface} found"
     )]
-    NoSuchInterface {
-        /// Where the block begins.
-        offset: u64,
-        /// The number it names.
-        interface: u32,
-        /// Readable interface descriptions of the section so far.
-        count: usize,
-    },
+    NoSuchInterface { offset: u64, interface: u32, count: usize },
     /// More interfaces than this reader will keep.
     #[error("byte {offset}: at most {limit} interfaces expected in a section")]
-    TooManyInterfaces {
-        /// Where the block begins.
-        offset: u64,
-        /// Most interfaces of a section.
-        limit: usize,
-    },
+    TooManyInterfaces { offset: u64, limit: usize },
     /// A time before 1970 or after 2554.
     #[error("byte {offset}: a time from 1970 to 2554 expected, {units} units found at {scale}")]
-    TimeOutOfRange {
-        /// Where the time stands.
-        offset: u64,
-        /// The time as the file has it.
-        units: u64,
-        /// What a unit is, and from when they count.
-        scale: crate::time::TimeScale,
-    },
+    TimeOutOfRange { offset: u64, units: u64, scale: crate::time::TimeScale },
 }
 
 impl ReadError {

@@ -14,23 +14,14 @@ pub struct ResultFile {
 
 /// A report that cannot be made.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum ReportError {
     /// A line is not one of a result file.
     #[error("{file}, line {line}: not a result line: {source}")]
-    Line {
-        /// The file.
-        file: String,
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong with it.
-        source: serde_json::Error,
-    },
+    Line { file: String, line: usize, source: serde_json::Error },
     /// A file without any line of a known schema.
     #[error("{file} has no line of wirerate.trial/1, wirerate.search/1 or wirerate.rfc2544/1")]
-    Empty {
-        /// The file.
-        file: String,
-    },
+    Empty { file: String },
     /// A template failed, which is a mistake of this crate.
     #[error("the page could not be rendered: {0}")]
     Page(#[from] askama::Error),

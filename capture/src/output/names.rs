@@ -51,29 +51,19 @@ pub const CONVERSIONS: &[(char, &str)] = &[
 /// Why a pattern is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum PatternError {
     /// A conversion that is not known.
     #[error(
         "%{conversion} in the file name {pattern} is unknown: try %Y%m%d_%H%M%S, or %% for a percent sign"
     )]
-    Unknown {
-        /// The letter behind the percent sign.
-        conversion: char,
-        /// The whole pattern.
-        pattern: String,
-    },
+    Unknown { conversion: char, pattern: String },
     /// The pattern ends with a percent sign.
     #[error("the file name {pattern} ends in the middle of a conversion: try %% for a percent sign")]
-    Unfinished {
-        /// The whole pattern.
-        pattern: String,
-    },
+    Unfinished { pattern: String },
     /// There is no name in it.
     #[error("a file name is missing in {pattern:?}")]
-    Empty {
-        /// The whole pattern.
-        pattern: String,
-    },
+    Empty { pattern: String },
 }
 
 /// A file name, or a path, with conversions such as `%H`.

@@ -51,21 +51,14 @@ pub enum Reason {
 /// Why a policy is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum PolicyError {
     /// Files would never end, so none could be removed.
     #[error("a ring of {ring_files} files needs a size or an interval at which files end")]
-    RingWithoutEnd {
-        /// Files asked for.
-        ring_files: NonZeroU32,
-    },
+    RingWithoutEnd { ring_files: NonZeroU32 },
     /// One file may be larger than all of them.
     #[error("files of up to {size_max_bytes} bytes do not fit a quota of {quota_bytes} bytes")]
-    SizeOverQuota {
-        /// Most bytes of a file.
-        size_max_bytes: NonZeroU64,
-        /// Most bytes of all files.
-        quota_bytes: NonZeroU64,
-    },
+    SizeOverQuota { size_max_bytes: NonZeroU64, quota_bytes: NonZeroU64 },
 }
 
 impl RotatePolicy {

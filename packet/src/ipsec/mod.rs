@@ -73,21 +73,14 @@ impl Association {
 /// An association that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum BadAssociation {
     /// No such key.
     #[error("a key of {key_len} bytes does not fit its algorithm")]
-    KeyLen {
-        /// Its length.
-        key_len: usize,
-    },
+    KeyLen { key_len: usize },
     /// No such check.
     #[error("{algorithm} has no integrity check of {icv_len} bytes")]
-    IcvLen {
-        /// The algorithm.
-        algorithm: &'static str,
-        /// The length asked for.
-        icv_len: usize,
-    },
+    IcvLen { algorithm: &'static str, icv_len: usize },
 }
 
 /// An association with its keys prepared. Clones share its sequence numbers: no two frames of any
