@@ -216,8 +216,7 @@ fn load(
     frags: bool,
     metadata: Option<Metadata>,
 ) -> Result<LoadedCapture, BpfError> {
-    let (loaded, log) = log::collect(|| load_fds(geometry, filter, frags, metadata));
-    loaded.map_err(|error| BpfError::Load { object: OBJECT, reason: error.to_string(), log })?
+    log::loading(OBJECT, || load_fds(geometry, filter, frags, metadata))?
 }
 
 /// The inner error is that of the filter.

@@ -30,14 +30,10 @@ impl FaultBox {
         out_ifindex: u32,
         faults: abi::Faults,
     ) -> Result<Self, BpfError> {
-        let (loaded, log) = log::collect(|| load_fds(out_ifindex, faults));
-        let failed =
-            |error: libbpf_rs::Error, log| BpfError::Load { object: OBJECT, reason: error.to_string(), log };
-        let FaultFds { in_driver, in_tc, counts } = loaded.map_err(|error| failed(error, log))?;
+        let FaultFds { in_driver, in_tc, counts } = log::loading(OBJECT, || load_fds(out_ifindex, faults))?;
         let counts = SharedArray::new(counts.as_fd(), "wr_fault_page", 1)?;
         if faults.clone_every > 0 {
-            let (attached, log) = log::collect(|| attach_in_tc(in_tc.as_fd(), ifindex));
-            attached.map_err(|error| failed(error, log))?;
+            log::loading(OBJECT, || attach_in_tc(in_tc.as_fd(), ifindex))?;
             return Ok(Self { _link: None, counts });
         }
         let link = xdp::attach(&[in_driver.as_fd()], ifindex, ifname, XdpModeChoice::Native)?;

@@ -29,8 +29,7 @@ pub struct GeneralProgram {
 /// Program, cursor, due times and field states. The descriptors keep them alive after the libbpf
 /// object is closed.
 pub(crate) fn load(general: &GeneralProgram) -> Result<[OwnedFd; 4], BpfError> {
-    let (loaded, printed) = log::collect(|| load_fds(general));
-    loaded.map_err(|error| BpfError::Load { object: OBJECT, reason: error.to_string(), log: printed })
+    log::loading(OBJECT, || load_fds(general))
 }
 
 fn load_fds(general: &GeneralProgram) -> libbpf_rs::Result<[OwnedFd; 4]> {

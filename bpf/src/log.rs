@@ -3,6 +3,7 @@
 //! libbpf has one print function per process and calls it on the loading thread, so the lines are
 //! kept per thread.
 
+use crate::error::BpfError;
 use std::cell::RefCell;
 use std::sync::Once;
 
@@ -10,16 +11,19 @@ thread_local! {
     static LINES: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Runs `work` and returns its result with the output of libbpf on this thread.
-pub fn collect<T>(work: impl FnOnce() -> T) -> (T, String) {
+/// Loads or attaches `object`. An error has the output of libbpf on this thread.
+///
+/// # Errors
+/// [`BpfError::Load`].
+pub fn loading<T>(object: &'static str, work: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, BpfError> {
     static INSTALL: Once = Once::new();
     INSTALL.call_once(|| {
         libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, keep)));
     });
     LINES.with_borrow_mut(|lines| *lines = Some(String::new()));
     let result = work();
-    let printed = LINES.with_borrow_mut(Option::take).unwrap_or_default();
-    (result, printed)
+    let log = LINES.with_borrow_mut(Option::take).unwrap_or_default();
+    result.map_err(|error| BpfError::Load { object, reason: error.to_string(), log })
 }
 
 fn keep(_level: libbpf_rs::PrintLevel, text: String) {

@@ -41,12 +41,7 @@ impl PrebuiltSender {
     /// [`BpfError::Load`] if the verifier rejects it (EPERM without CAP_BPF and CAP_NET_ADMIN,
     /// EINVAL before Linux 5.17, which has no `bpf_loop`), [`BpfError::MapMemory`].
     pub fn load(ifindex: u32, receive: bool, slots: u32) -> Result<Self, BpfError> {
-        let (loaded, printed) = log::collect(|| load_fds(ifindex, receive, slots));
-        let [program, frames, run] = loaded.map_err(|error| BpfError::Load {
-            object: OBJECT,
-            reason: error.to_string(),
-            log: printed,
-        })?;
+        let [program, frames, run] = log::loading(OBJECT, || load_fds(ifindex, receive, slots))?;
         let slots = slots as usize;
         let bytes = slots * size_of::<abi::Prebuilt>();
         let frames = OwnValues::new(frames, bytes).map_err(|source| BpfError::MapMemory {

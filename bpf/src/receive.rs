@@ -60,11 +60,9 @@ impl Receiver {
     /// [`BpfError::MapMemory`].
     pub fn load(params: &ReceiverParams) -> Result<Self, BpfError> {
         // Kernels before 5.18 reject multi-buffer programs.
-        let (loaded, log) = log::collect(|| {
+        let loaded = log::loading(OBJECT, || {
             load_fds(params, true).or_else(|error| load_fds(params, false).map_err(|_| error))
-        });
-        let loaded =
-            loaded.map_err(|error| BpfError::Load { object: OBJECT, reason: error.to_string(), log })?;
+        })?;
         let line_count = line_count(params) as usize;
         let details = || SharedArray::new(loaded.details.as_fd(), "wr_flow_details", line_count);
         let receiver = Self {

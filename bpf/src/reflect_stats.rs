@@ -22,9 +22,7 @@ impl ReflectStats {
     /// # Errors
     /// [`BpfError::Load`] (EPERM without CAP_BPF and CAP_PERFMON), [`BpfError::MapMemory`].
     pub fn attach(ifindex: u32, netns_inode: u32) -> Result<Self, BpfError> {
-        let (loaded, log) = log::collect(|| load_and_attach(ifindex, netns_inode));
-        let (links, counts) =
-            loaded.map_err(|error| BpfError::Load { object: OBJECT, reason: error.to_string(), log })?;
+        let (links, counts) = log::loading(OBJECT, || load_and_attach(ifindex, netns_inode))?;
         Ok(Self { counts: SharedArray::new(counts.as_fd(), "wr_reflect_page", 1)?, _links: links })
     }
 

@@ -72,12 +72,8 @@ impl ReplaySender {
     /// # Errors
     /// [`BpfError::Load`] if the verifier rejects it, [`BpfError::MapMemory`].
     pub fn load(ports: &[u32], frame_len_max: u32, is_timed: bool) -> Result<(Self, ReplayRing), BpfError> {
-        let (loaded, printed) = log::collect(|| load_fds(ports, frame_len_max, is_timed));
-        let [program, state, records, bytes] = loaded.map_err(|error| BpfError::Load {
-            object: OBJECT,
-            reason: error.to_string(),
-            log: printed,
-        })?;
+        let [program, state, records, bytes] =
+            log::loading(OBJECT, || load_fds(ports, frame_len_max, is_timed))?;
         let map = |fd: &OwnedFd, map: &'static str, bytes: usize| {
             MapMemory::new(fd.as_fd(), bytes, true).map_err(|source| BpfError::MapMemory {
                 map,

@@ -34,12 +34,7 @@ impl Sender {
     /// [`BpfError::Load`] if the verifier rejects it (EPERM without CAP_BPF and CAP_NET_ADMIN),
     /// [`BpfError::MapMemory`].
     pub fn load(plan: &abi::Plan) -> Result<Self, BpfError> {
-        let (loaded, printed) = log::collect(|| load_fds(plan));
-        let [program, cursor, due_times, flows] = loaded.map_err(|error| BpfError::Load {
-            object: OBJECT,
-            reason: error.to_string(),
-            log: printed,
-        })?;
+        let [program, cursor, due_times, flows] = log::loading(OBJECT, || load_fds(plan))?;
         Ok(Self {
             program,
             state: State::map(plan, cursor.as_fd(), flows.as_fd())?,

@@ -132,8 +132,7 @@ struct LoadedSink {
 }
 
 fn load(verdict: SinkVerdict, filter: Option<&[Ebpf]>, frags: bool) -> Result<LoadedSink, BpfError> {
-    let (loaded, log) = log::collect(|| load_fds(verdict, filter, frags));
-    loaded.map_err(|error| BpfError::Load { object: OBJECT, reason: error.to_string(), log })?
+    log::loading(OBJECT, || load_fds(verdict, filter, frags))?
 }
 
 /// The inner error is that of the filter.

@@ -50,12 +50,7 @@ impl SkbSender {
     /// [`BpfError::Load`] if the verifier rejects it (EPERM without CAP_BPF and CAP_NET_ADMIN,
     /// EINVAL before Linux 5.17, which has no `bpf_loop`), [`BpfError::MapMemory`].
     pub fn load(plan: &abi::Plan) -> Result<Self, BpfError> {
-        let (loaded, printed) = log::collect(|| load_fds(plan));
-        let [program, cursor, flows, run] = loaded.map_err(|error| BpfError::Load {
-            object: OBJECT,
-            reason: error.to_string(),
-            log: printed,
-        })?;
+        let [program, cursor, flows, run] = log::loading(OBJECT, || load_fds(plan))?;
         let state = State::map(plan, cursor.as_fd(), flows.as_fd())?;
         Ok(Self { program, state, run: SharedArray::new(run.as_fd(), "run", 1)? })
     }

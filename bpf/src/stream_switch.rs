@@ -28,12 +28,7 @@ impl StreamSwitch {
     /// # Errors
     /// [`BpfError::Load`], [`BpfError::MapMemory`].
     pub fn load() -> Result<Self, BpfError> {
-        let (loaded, printed) = log::collect(load);
-        let (program, choice, programs) = loaded.map_err(|error| BpfError::Load {
-            object: OBJECT,
-            reason: error.to_string(),
-            log: printed,
-        })?;
+        let (program, choice, programs) = log::loading(OBJECT, load)?;
         let free = (0..abi::Limit::WR_SWITCH_MAX.0).rev().collect();
         let choice = SharedArray::new(choice.as_fd(), "choice", 1)?;
         Ok(Self { program, choice, programs, free: RefCell::new(free) })
@@ -53,11 +48,8 @@ impl StreamSwitch {
         // Returned by its drop if the kernel rejects the program.
         let place = StreamPlace { switch: Rc::clone(self), index };
         let descriptor = program.as_raw_fd().to_ne_bytes();
-        let (added, log) =
-            log::collect(|| self.programs.update(&index.to_ne_bytes(), &descriptor, MapFlags::ANY));
-        let failed =
-            |error: libbpf_rs::Error| BpfError::Load { object: OBJECT, reason: error.to_string(), log };
-        added.map(|()| Some(place)).map_err(failed)
+        log::loading(OBJECT, || self.programs.update(&index.to_ne_bytes(), &descriptor, MapFlags::ANY))?;
+        Ok(Some(place))
     }
 }
 

@@ -57,12 +57,7 @@ impl TxStats {
     /// # Errors
     /// [`BpfError::Load`] (EPERM without CAP_BPF and CAP_PERFMON), [`BpfError::MapMemory`].
     pub fn attach() -> Result<Arc<Self>, BpfError> {
-        let (loaded, printed) = log::collect(load_and_attach);
-        let loaded = loaded.map_err(|error| BpfError::Load {
-            object: OBJECT,
-            reason: error.to_string(),
-            log: printed,
-        })?;
+        let loaded = log::loading(OBJECT, load_and_attach)?;
         Ok(Arc::new(Self {
             slots: SharedArray::new(loaded.slots.as_fd(), "wr_tx_slots", TX_SLOTS_MAX as usize)?,
             threads: loaded.threads,
