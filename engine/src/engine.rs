@@ -104,7 +104,9 @@ pub trait Engine {
 
     /// Why frames were rejected, queried from the kernel after a burst with serious errors; `None`
     /// if the device looks able to send.
-    fn explain(&mut self, errors: &Errors) -> Option<EngineError>;
+    fn explain(&mut self, _errors: &Errors) -> Option<EngineError> {
+        None
+    }
 
     /// Waits up to a timeout for frames on their way to the wire, which would be lost when the
     /// engine is dropped. Returns the number of frames of `sent` that are lost.
@@ -150,4 +152,34 @@ pub trait TimedEngine {
     /// # Errors
     /// As [`Engine::send_burst`].
     fn send_at(&mut self, due_ns: &[u64], sent_ns: &mut Vec<u64>) -> Result<Burst, EngineError>;
+}
+
+#[cfg(test)]
+pub(crate) mod fake {
+    use super::{Burst, Engine};
+    use crate::EngineError;
+    use crate::engine_kind::EngineKind;
+    use packet::Cursor;
+    use std::num::NonZeroU32;
+
+    /// An engine of one function, which takes the budget.
+    pub(crate) struct FakeEngine<F>(pub(crate) F);
+
+    impl<F: FnMut(u32) -> Burst> Engine for FakeEngine<F> {
+        fn kind(&self) -> EngineKind {
+            EngineKind::Mem
+        }
+
+        fn device_name(&self) -> String {
+            "fake".to_owned()
+        }
+
+        fn send_burst(&mut self, budget: NonZeroU32) -> Result<Burst, EngineError> {
+            Ok((self.0)(budget.get()))
+        }
+
+        fn cursor(&self) -> Cursor {
+            Cursor::default()
+        }
+    }
 }

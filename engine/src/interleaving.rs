@@ -2,10 +2,11 @@
 //! over an engine that rejects frames.
 
 use crate::clock::fake::FakeClock;
-use crate::engine::{Burst, Engine, Errors};
+use crate::engine::Burst;
+use crate::engine::fake::FakeEngine;
 use crate::worker::{TURN_MIN_NS, choose};
-use crate::{CatchUp, Clock, EngineError, EngineKind, Limits, Pace, Progress, Run, Step};
-use packet::{Cursor, Rng};
+use crate::{CatchUp, Clock, Limits, Pace, Progress, Run, Step};
+use packet::Rng;
 use std::cell::RefCell;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::rc::Rc;
@@ -17,51 +18,6 @@ const START_NS: u64 = 5_000_000;
 /// Maximum lateness that the turns of all other streams explain.
 const LATE_MAX_NS: u64 = 3_000_000;
 const SEEDS: u64 = 120;
-
-/// Rejects one frame in `rejects_each` and notes when it accepted each of the others.
-struct Rejecting {
-    clock: Rc<FakeClock>,
-    rejects_each: u64,
-    /// Time of a call beside its frames.
-    call_ns: u64,
-    offered: u64,
-    sent_ns: Rc<RefCell<Vec<u64>>>,
-}
-
-impl Engine for Rejecting {
-    fn kind(&self) -> EngineKind {
-        EngineKind::Mem
-    }
-
-    fn device_name(&self) -> String {
-        "rejecting".to_owned()
-    }
-
-    fn send_burst(&mut self, budget: NonZeroU32) -> Result<Burst, EngineError> {
-        let mut burst = Burst::default();
-        let called_ns = self.clock.0.get();
-        for _ in 0..budget.get() {
-            self.offered += 1;
-            burst.frame_bytes += 60;
-            if self.offered.is_multiple_of(self.rejects_each) {
-                burst.errors.ring_full += 1;
-            } else {
-                burst.sent += 1;
-                self.sent_ns.borrow_mut().push(called_ns);
-            }
-        }
-        self.clock.0.set(called_ns + self.call_ns + FRAME_NS * u64::from(budget.get()));
-        Ok(burst)
-    }
-
-    fn explain(&mut self, _: &Errors) -> Option<EngineError> {
-        None
-    }
-
-    fn cursor(&self) -> Cursor {
-        Cursor::default()
-    }
-}
 
 /// One stream and what is known about it.
 struct Stream {
@@ -112,15 +68,25 @@ fn due_ns(pace: Pace, index: u64) -> u64 {
     }
 }
 
+/// A stream over an engine that rejects one frame in `rejects_each` and notes when it accepted each
+/// of the others. `call_ns` is the time of a call beside its frames.
 fn stream(limits: Limits, rejects_each: u64, call_ns: u64, clock: &Rc<FakeClock>) -> Stream {
-    let sent_ns = Rc::default();
-    let engine = Rejecting {
-        clock: Rc::clone(clock),
-        rejects_each,
-        call_ns,
-        offered: 0,
-        sent_ns: Rc::clone(&sent_ns),
-    };
+    let sent_ns = Rc::<RefCell<Vec<u64>>>::default();
+    let (clock, accepted_ns, mut offered) = (Rc::clone(clock), Rc::clone(&sent_ns), 0_u64);
+    let engine = FakeEngine(move |budget: u32| {
+        let mut burst = Burst { frame_bytes: 60 * u64::from(budget), ..Burst::default() };
+        for _ in 0..budget {
+            offered += 1;
+            if offered.is_multiple_of(rejects_each) {
+                burst.errors.ring_full += 1;
+            } else {
+                burst.sent += 1;
+                accepted_ns.borrow_mut().push(clock.now_ns());
+            }
+        }
+        clock.rest(call_ns + FRAME_NS * u64::from(budget));
+        burst
+    });
     let mut run = Run::new(Box::new(engine), limits, START_NS);
     run.set_turn_ns(TURN_MIN_NS);
     Stream { run: Some(run), limits, progress: Progress::default(), sent_ns }

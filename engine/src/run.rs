@@ -510,57 +510,27 @@ mod tests {
     use super::*;
     use crate::TimedEngine;
     use crate::clock::fake::FakeClock;
-    use std::cell::Cell;
+    use crate::engine::fake::FakeEngine;
+    use std::cell::{Cell, RefCell};
     use std::rc::Rc;
 
-    /// Takes 10 ns per frame, and rejects frames by its script.
-    struct Scripted {
-        clock: Rc<FakeClock>,
-        /// Per frame: accepted, or the ring was full.
-        accepts: fn(u64) -> bool,
-        offered: Rc<Cell<u64>>,
-        largest: Rc<Cell<u32>>,
-    }
-
-    impl Engine for Scripted {
-        fn kind(&self) -> EngineKind {
-            EngineKind::Mem
-        }
-
-        fn device_name(&self) -> String {
-            "script".to_owned()
-        }
-
-        fn send_burst(&mut self, budget: NonZeroU32) -> Result<Burst, EngineError> {
-            self.clock.0.set(self.clock.0.get() + 10 * u64::from(budget.get()));
-            self.largest.set(self.largest.get().max(budget.get()));
-            let mut burst = Burst { frame_bytes: 60 * u64::from(budget.get()), ..Burst::default() };
-            for _ in 0..budget.get() {
-                let is_sent = (self.accepts)(self.offered.replace(self.offered.get() + 1));
+    /// Runs an engine that takes 10 ns per frame. `accepts` tells for each frame if the ring has
+    /// space. Returns the report, the offered frames, and the largest burst.
+    fn finish(limits: Limits, accepts: fn(u64) -> bool) -> (RunReport, u64, u32) {
+        let clock = Rc::new(FakeClock::default());
+        let (offered, largest) = (Rc::new(Cell::new(0_u64)), Rc::new(Cell::new(0_u32)));
+        let (engine_clock, total, longest) = (Rc::clone(&clock), Rc::clone(&offered), Rc::clone(&largest));
+        let engine = FakeEngine(move |budget: u32| {
+            engine_clock.rest(10 * u64::from(budget));
+            longest.set(budget.max(longest.get()));
+            let mut burst = Burst { frame_bytes: 60 * u64::from(budget), ..Burst::default() };
+            for _ in 0..budget {
+                let is_sent = accepts(total.replace(total.get() + 1));
                 burst.sent += u64::from(is_sent);
                 burst.errors.ring_full += u64::from(!is_sent);
             }
-            Ok(burst)
-        }
-
-        fn explain(&mut self, _: &Errors) -> Option<EngineError> {
-            None
-        }
-
-        fn cursor(&self) -> Cursor {
-            Cursor::default()
-        }
-    }
-
-    fn finish(limits: Limits, accepts: fn(u64) -> bool) -> (RunReport, u64, u32) {
-        let clock = Rc::new(FakeClock::default());
-        let (offered, largest) = (Rc::default(), Rc::default());
-        let engine = Scripted {
-            clock: Rc::clone(&clock),
-            accepts,
-            offered: Rc::clone(&offered),
-            largest: Rc::clone(&largest),
-        };
+            burst
+        });
         let mut run = Run::new(Box::new(engine), limits, 0);
         let progress = Progress::default();
         loop {
@@ -627,7 +597,7 @@ mod tests {
     fn lateness_does_not_add_up() {
         for rate_pps in [1_000, 10_000, 99_999, 1_000_000, 5_000_000] {
             let clock = Rc::new(FakeClock::default());
-            let stolen = Stolen { clock: Rc::clone(&clock), calls: 0 };
+            let stolen = stolen(Rc::clone(&clock));
             let limits = Limits { pace: Pace::FrameRate { rate_pps }, ..Limits::default() };
             let mut run = Run::new(Box::new(stolen), limits, 0);
             let progress = Progress::default();
@@ -660,70 +630,27 @@ mod tests {
 
     /// Takes 20 ns per frame and 1 µs per call; each 100th call is 3 ms late; one frame in 500
     /// meets a full ring.
-    struct Stolen {
-        clock: Rc<FakeClock>,
-        calls: u64,
-    }
-
-    impl Engine for Stolen {
-        fn kind(&self) -> EngineKind {
-            EngineKind::Mem
-        }
-
-        fn device_name(&self) -> String {
-            "stolen".to_owned()
-        }
-
-        fn send_burst(&mut self, budget: NonZeroU32) -> Result<Burst, EngineError> {
-            self.calls += 1;
-            let pause_ns = if self.calls.is_multiple_of(100) { 3_000_000 } else { 0 };
-            let frames = u64::from(budget.get());
-            self.clock.0.set(self.clock.0.get() + 1_000 + 20 * frames + pause_ns);
+    fn stolen(clock: Rc<FakeClock>) -> impl Engine {
+        let mut calls = 0_u64;
+        FakeEngine(move |budget: u32| {
+            calls += 1;
+            let pause_ns = if calls.is_multiple_of(100) { 3_000_000 } else { 0 };
+            let frames = u64::from(budget);
+            clock.rest(1_000 + 20 * frames + pause_ns);
             let ring_full = (frames / 500).min(frames - 1);
             let errors = Errors { ring_full, ..Errors::default() };
-            Ok(Burst { sent: frames - ring_full, errors, frame_bytes: 60 * frames, ..Burst::default() })
-        }
-
-        fn explain(&mut self, _: &Errors) -> Option<EngineError> {
-            None
-        }
-
-        fn cursor(&self) -> Cursor {
-            Cursor::default()
-        }
+            Burst { sent: frames - ring_full, errors, frame_bytes: 60 * frames, ..Burst::default() }
+        })
     }
 
     /// Its first call takes 28 ms, as the first frame of a cold engine on a busy machine.
-    struct SlowStart {
-        clock: Rc<FakeClock>,
-        budgets: Rc<std::cell::RefCell<Vec<u32>>>,
-    }
-
-    impl Engine for SlowStart {
-        fn kind(&self) -> EngineKind {
-            EngineKind::Mem
-        }
-
-        fn device_name(&self) -> String {
-            "slow".to_owned()
-        }
-
-        fn send_burst(&mut self, budget: NonZeroU32) -> Result<Burst, EngineError> {
-            let mut budgets = self.budgets.borrow_mut();
-            let call_ns = if budgets.is_empty() { 28_000_000 } else { 100 };
-            self.clock.0.set(self.clock.0.get() + call_ns);
-            budgets.push(budget.get());
-            let sent = u64::from(budget.get());
-            Ok(Burst { sent, frame_bytes: 60 * sent, ..Burst::default() })
-        }
-
-        fn explain(&mut self, _: &Errors) -> Option<EngineError> {
-            None
-        }
-
-        fn cursor(&self) -> Cursor {
-            Cursor::default()
-        }
+    fn slow_start(clock: Rc<FakeClock>, budgets: Rc<RefCell<Vec<u32>>>) -> impl Engine {
+        FakeEngine(move |budget: u32| {
+            clock.rest(if budgets.borrow().is_empty() { 28_000_000 } else { 100 });
+            budgets.borrow_mut().push(budget);
+            let sent = u64::from(budget);
+            Burst { sent, frame_bytes: 60 * sent, ..Burst::default() }
+        })
     }
 
     #[test]
@@ -731,7 +658,7 @@ mod tests {
         for starts_with_first_frame in [false, true] {
             let clock = Rc::new(FakeClock::default());
             let budgets = Rc::default();
-            let engine = SlowStart { clock: Rc::clone(&clock), budgets: Rc::clone(&budgets) };
+            let engine = slow_start(Rc::clone(&clock), Rc::clone(&budgets));
             let pace = Pace::FrameRate { rate_pps: 10_000 };
             let limits = Limits { count: 5000, pace, starts_with_first_frame, ..Limits::default() };
             let mut run = Run::new(Box::new(engine), limits, 0);
