@@ -166,8 +166,8 @@ pub(crate) fn watch(command: &mut Command, silence: Duration, stop: &AtomicBool)
 
 /// Arguments for the devices of these cases, each device once.
 fn devices<'a>(cases: &'a [&Case]) -> impl Iterator<Item = &'static str> + 'a {
-    let sets: BTreeSet<&'static [&'static str]> = cases.iter().map(|case| case.devices).collect();
-    sets.into_iter().flatten().copied()
+    let sets: BTreeSet<&'static str> = cases.iter().map(|case| case.devices).collect();
+    sets.into_iter().flat_map(str::split_whitespace)
 }
 
 /// A file that is gone when we are, however we end.

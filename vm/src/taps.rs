@@ -21,8 +21,8 @@ ip link set join up
 exec "$@""#;
 
 /// True for QEMU's arguments that name them.
-pub(crate) fn are_in(devices: &[&str]) -> bool {
-    devices.iter().any(|argument| argument.starts_with("tap,"))
+pub(crate) fn are_in(devices: &str) -> bool {
+    devices.split_whitespace().any(|argument| argument.starts_with("tap,"))
 }
 
 /// Why there can be none here, found by making them.

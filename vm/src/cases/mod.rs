@@ -93,7 +93,7 @@ pub struct Case {
     /// Kernel modules that it loads.
     pub modules: &'static [&'static str],
     /// Arguments of QEMU for the devices that it needs; cases that name the same ones share them.
-    pub devices: &'static [&'static str],
+    pub devices: &'static str,
     /// In which machine.
     pub machine: MachineType,
     /// Runs it, in the machine.

@@ -14,7 +14,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 const fn case(name: &'static str, what: &'static str, run: fn(&mut CaseReport) -> Result<()>) -> Case {
-    Case { name, what, modules: &["sch_netem"], devices: &[], machine: MachineType::Common, run }
+    Case { name, what, modules: &["sch_netem"], devices: "", machine: MachineType::Common, run }
 }
 
 /// Sender, router and receiver, gone when dropped.

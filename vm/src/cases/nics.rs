@@ -50,7 +50,7 @@ pub(super) struct CardKind {
     /// Which bring its driver.
     pub(super) modules: &'static [&'static str],
     /// Two of them, joined.
-    pub(super) devices: &'static [&'static str],
+    pub(super) devices: &'static str,
     /// The addresses of both.
     pub(super) macs: [&'static str; 2],
 }
@@ -58,16 +58,9 @@ pub(super) struct CardKind {
 pub(super) const VIRTIO: CardKind = CardKind {
     name: "nic_virtio",
     modules: &["virtio_pci", "virtio_net"],
-    devices: &[
-        "-netdev",
-        "hubport,id=virtio0,hubid=1",
-        "-netdev",
-        "hubport,id=virtio1,hubid=1",
-        "-device",
-        "virtio-net-pci,netdev=virtio0,mac=02:00:00:00:01:00",
-        "-device",
-        "virtio-net-pci,netdev=virtio1,mac=02:00:00:00:01:01",
-    ],
+    devices: "-netdev hubport,id=virtio0,hubid=1 -netdev hubport,id=virtio1,hubid=1 \
+              -device virtio-net-pci,netdev=virtio0,mac=02:00:00:00:01:00 \
+              -device virtio-net-pci,netdev=virtio1,mac=02:00:00:00:01:01",
     macs: ["02:00:00:00:01:00", "02:00:00:00:01:01"],
 };
 
@@ -76,16 +69,9 @@ pub(super) const VIRTIO: CardKind = CardKind {
 pub(super) const VIRTIO_DIRECT: CardKind = CardKind {
     // What they are called afterwards, beside the other two.
     name: "nic_direct",
-    devices: &[
-        "-netdev",
-        "hubport,id=virtio2,hubid=5",
-        "-netdev",
-        "hubport,id=virtio3,hubid=5",
-        "-device",
-        "virtio-net-pci,netdev=virtio2,mac=02:00:00:00:05:00,iommu_platform=on,disable-legacy=on",
-        "-device",
-        "virtio-net-pci,netdev=virtio3,mac=02:00:00:00:05:01,iommu_platform=on,disable-legacy=on",
-    ],
+    devices: "-netdev hubport,id=virtio2,hubid=5 -netdev hubport,id=virtio3,hubid=5 \
+              -device virtio-net-pci,netdev=virtio2,mac=02:00:00:00:05:00,iommu_platform=on,disable-legacy=on \
+              -device virtio-net-pci,netdev=virtio3,mac=02:00:00:00:05:01,iommu_platform=on,disable-legacy=on",
     macs: ["02:00:00:00:05:00", "02:00:00:00:05:01"],
     ..VIRTIO
 };
@@ -94,36 +80,20 @@ pub(super) const IGB: CardKind = CardKind {
     name: "nic_igb",
     modules: &["igb"],
     // Each needs a port of its own: it has virtual functions.
-    devices: &[
-        "-netdev",
-        "hubport,id=igb0,hubid=2",
-        "-netdev",
-        "hubport,id=igb1,hubid=2",
-        "-device",
-        "pcie-root-port,id=port0,chassis=1,slot=1",
-        "-device",
-        "pcie-root-port,id=port1,chassis=2,slot=2",
-        "-device",
-        "igb,netdev=igb0,bus=port0,mac=02:00:00:00:02:00",
-        "-device",
-        "igb,netdev=igb1,bus=port1,mac=02:00:00:00:02:01",
-    ],
+    devices: "-netdev hubport,id=igb0,hubid=2 -netdev hubport,id=igb1,hubid=2 \
+              -device pcie-root-port,id=port0,chassis=1,slot=1 \
+              -device pcie-root-port,id=port1,chassis=2,slot=2 \
+              -device igb,netdev=igb0,bus=port0,mac=02:00:00:00:02:00 \
+              -device igb,netdev=igb1,bus=port1,mac=02:00:00:00:02:01",
     macs: ["02:00:00:00:02:00", "02:00:00:00:02:01"],
 };
 
 pub(super) const E1000E: CardKind = CardKind {
     name: "nic_e1000e",
     modules: &["e1000e"],
-    devices: &[
-        "-netdev",
-        "hubport,id=e1000e0,hubid=3",
-        "-netdev",
-        "hubport,id=e1000e1,hubid=3",
-        "-device",
-        "e1000e,netdev=e1000e0,mac=02:00:00:00:03:00",
-        "-device",
-        "e1000e,netdev=e1000e1,mac=02:00:00:00:03:01",
-    ],
+    devices: "-netdev hubport,id=e1000e0,hubid=3 -netdev hubport,id=e1000e1,hubid=3 \
+              -device e1000e,netdev=e1000e0,mac=02:00:00:00:03:00 \
+              -device e1000e,netdev=e1000e1,mac=02:00:00:00:03:01",
     macs: ["02:00:00:00:03:00", "02:00:00:00:03:01"],
 };
 

@@ -27,16 +27,10 @@ const CARD: CardKind = CardKind {
     name: "nic_virtio_queues",
     modules: &["virtio_pci", "virtio_net"],
     // The taps are those of `taps`.
-    devices: &[
-        "-netdev",
-        "tap,id=queues0,ifname=wrtap0,script=no,downscript=no,vhost=off,queues=4",
-        "-netdev",
-        "tap,id=queues1,ifname=wrtap1,script=no,downscript=no,vhost=off,queues=4",
-        "-device",
-        "virtio-net-pci,netdev=queues0,mq=on,vectors=10,mac=02:00:00:00:04:00",
-        "-device",
-        "virtio-net-pci,netdev=queues1,mq=on,vectors=10,mac=02:00:00:00:04:01",
-    ],
+    devices: "-netdev tap,id=queues0,ifname=wrtap0,script=no,downscript=no,vhost=off,queues=4 \
+              -netdev tap,id=queues1,ifname=wrtap1,script=no,downscript=no,vhost=off,queues=4 \
+              -device virtio-net-pci,netdev=queues0,mq=on,vectors=10,mac=02:00:00:00:04:00 \
+              -device virtio-net-pci,netdev=queues1,mq=on,vectors=10,mac=02:00:00:00:04:01",
     macs: ["02:00:00:00:04:00", "02:00:00:00:04:01"],
 };
 

@@ -15,7 +15,7 @@ pub(super) const CASES: &[Case] = &[
         what: "the page of the kernel's documentation: 10,000 frames through mac80211 from wlan1 to wlan0; kpps and ratio are \
                the medians of five turns",
         modules: MODULES,
-        devices: &[],
+        devices: "",
         machine: MachineType::Common,
         run: open,
     },
@@ -24,7 +24,7 @@ pub(super) const CASES: &[Case] = &[
         what: "`wirerate send wlan1`, captured on wlan0 and, with its radiotap header, on hwsim0; without an access point \
                nothing is sent, in words",
         modules: MODULES,
-        devices: &[],
+        devices: "",
         machine: MachineType::Common,
         run: capture,
     },
@@ -32,7 +32,7 @@ pub(super) const CASES: &[Case] = &[
         name: "wireless_wpa2",
         what: "the same page with WPA2, the station in a namespace of its own",
         modules: MODULES,
-        devices: &[],
+        devices: "",
         machine: MachineType::Common,
         run: wpa2,
     },
