@@ -67,12 +67,6 @@ impl BackToBack {
         Self { settings, bursts: Vec::new(), abandoned: 0, lower: 0, upper: None, losses: 0, attempts }
     }
 
-    /// All trials so far.
-    #[must_use]
-    pub fn log(&self) -> &[LoggedTrial] {
-        self.attempts.log()
-    }
-
     /// The summary of the finished tests; `None` before the first.
     #[must_use]
     pub fn summary(&self) -> Option<BurstSummary> {
@@ -123,8 +117,8 @@ impl BackToBack {
 }
 
 impl Procedure for BackToBack {
-    fn last_trial(&self) -> Option<&LoggedTrial> {
-        self.log().last()
+    fn log(&self) -> &[LoggedTrial] {
+        self.attempts.log()
     }
 
     fn next_trial(&self) -> Option<TrialRequest> {

@@ -67,12 +67,6 @@ impl LatencyAtLoads {
         Self { settings, figures: Vec::new(), attempts: Attempts::new(TesterLimits::default(), 3) }
     }
 
-    /// All trials so far.
-    #[must_use]
-    pub fn log(&self) -> &[LoggedTrial] {
-        self.attempts.log()
-    }
-
     fn load(&self, percent: u64) -> u64 {
         (u128::from(self.settings.throughput_pps) * u128::from(percent) / 100).max(1) as u64
     }
@@ -111,8 +105,8 @@ fn median(values: impl Iterator<Item = u64>) -> u64 {
 }
 
 impl Procedure for LatencyAtLoads {
-    fn last_trial(&self) -> Option<&LoggedTrial> {
-        self.log().last()
+    fn log(&self) -> &[LoggedTrial] {
+        self.attempts.log()
     }
 
     fn next_trial(&self) -> Option<TrialRequest> {

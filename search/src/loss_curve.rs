@@ -52,12 +52,6 @@ impl LossCurve {
         &self.points
     }
 
-    /// All trials so far.
-    #[must_use]
-    pub fn log(&self) -> &[LoggedTrial] {
-        self.attempts.log()
-    }
-
     fn next_share(&self) -> Option<u64> {
         let is_lossless =
             self.points.len() >= 2 && self.points.iter().rev().take(2).all(|point| point.loss_ppb == 0);
@@ -71,8 +65,8 @@ impl LossCurve {
 }
 
 impl Procedure for LossCurve {
-    fn last_trial(&self) -> Option<&LoggedTrial> {
-        self.log().last()
+    fn log(&self) -> &[LoggedTrial] {
+        self.attempts.log()
     }
 
     fn next_trial(&self) -> Option<TrialRequest> {

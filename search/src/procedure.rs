@@ -15,8 +15,13 @@ pub trait Procedure {
     /// When no trial is due.
     fn record(&mut self, result: TrialResult);
 
+    /// All trials so far.
+    fn log(&self) -> &[LoggedTrial];
+
     /// The trial whose result was recorded last.
-    fn last_trial(&self) -> Option<&LoggedTrial>;
+    fn last_trial(&self) -> Option<&LoggedTrial> {
+        self.log().last()
+    }
 
     /// An estimate of the time of the trials that are left; `None` without one.
     fn time_left_ns(&self) -> Option<u64> {

@@ -8,6 +8,7 @@ use crate::burst::BurstSummary;
 use crate::goal::Method;
 use crate::latency::LatencySummary;
 use crate::loss_curve::LossPoint;
+use crate::procedure::Procedure;
 use crate::recovery::RecoverySummary;
 use crate::throughput::{GoalResult, ThroughputSearch};
 use crate::trial::{Disturbance, TrialRequest, TrialResult};
@@ -207,7 +208,6 @@ pub struct SizeRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::procedure::Procedure;
     use crate::throughput::SearchSettings;
 
     fn search() -> ThroughputSearch {

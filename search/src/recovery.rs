@@ -62,12 +62,6 @@ impl Recovery {
         }
     }
 
-    /// All trials so far.
-    #[must_use]
-    pub fn log(&self) -> &[LoggedTrial] {
-        self.attempts.log()
-    }
-
     /// The summary of the finished tests; `None` before the first.
     #[must_use]
     pub fn summary(&self) -> Option<RecoverySummary> {
@@ -80,8 +74,8 @@ impl Recovery {
 }
 
 impl Procedure for Recovery {
-    fn last_trial(&self) -> Option<&LoggedTrial> {
-        self.log().last()
+    fn log(&self) -> &[LoggedTrial] {
+        self.attempts.log()
     }
 
     fn next_trial(&self) -> Option<TrialRequest> {

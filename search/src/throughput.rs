@@ -161,12 +161,6 @@ impl ThroughputSearch {
         })
     }
 
-    /// All trials so far, in the order in which they ran.
-    #[must_use]
-    pub fn log(&self) -> &[LoggedTrial] {
-        self.attempts.log()
-    }
-
     /// Time of all trials so far.
     #[must_use]
     pub fn elapsed_ns(&self) -> u64 {
@@ -367,8 +361,8 @@ impl ThroughputSearch {
 }
 
 impl Procedure for ThroughputSearch {
-    fn last_trial(&self) -> Option<&LoggedTrial> {
-        self.log().last()
+    fn log(&self) -> &[LoggedTrial] {
+        self.attempts.log()
     }
 
     /// For each goal, the loads that are left, with the trials that decide each without a fault.

@@ -271,6 +271,13 @@ impl Command {
     }
 }
 
+/// Arguments of a command, from the words behind its name.
+#[cfg(test)]
+pub(crate) fn args_of<A: clap::Args>(words: &str) -> Result<A, clap::Error> {
+    let words = ["wirerate"].into_iter().chain(words.split_whitespace());
+    A::from_arg_matches(&A::augment_args(clap::Command::new("wirerate")).try_get_matches_from(words)?)
+}
+
 fn subject(command: &'static str, device: &str, netns: Option<&str>) -> RunSubject {
     RunSubject { command, device: device.to_owned(), netns: netns.unwrap_or_default().to_owned() }
 }

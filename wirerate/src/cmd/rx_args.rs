@@ -216,16 +216,10 @@ fn up(stack: &Stack) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        rx: RxArgs,
-    }
+    use crate::cmd::args_of;
 
     fn parsed(words: &str) -> RxArgs {
-        Line::parse_from(["capture"].into_iter().chain(words.split_whitespace())).rx
+        args_of(words).unwrap()
     }
 
     /// `capture eth1 udp port 9` said that there was no device udp.

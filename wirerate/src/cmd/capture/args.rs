@@ -110,16 +110,10 @@ fn snaplen(text: &str) -> Result<u32, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: Args,
-    }
+    use crate::cmd::args_of;
 
     fn parsed(words: &str) -> Args {
-        Line::parse_from(["capture"].into_iter().chain(words.split_whitespace())).args
+        args_of(words).unwrap()
     }
 
     /// Each frame was cut to 96 bytes, and `-s 0` was refused.
@@ -142,6 +136,6 @@ mod tests {
         let args = parsed("-i eth0 -w f -a duration:10 -a packets:7");
         assert_eq!((args.duration_ns(), args.frames_max()), (Some(10_000_000_000), Some(7)));
         assert_eq!(parsed("eth0 -t 3s").duration_ns(), Some(3_000_000_000));
-        assert!(Line::try_parse_from(["capture", "-i", "eth0", "-a", "filesize:100"]).is_err());
+        assert!(args_of::<Args>("-i eth0 -a filesize:100").is_err());
     }
 }

@@ -87,18 +87,12 @@ pub(super) fn turn_back(sender: &mut send::Args, origin: &DeviceFacts) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
+    use crate::cmd::args_of;
     use packet::MacAddr;
     use std::net::Ipv4Addr;
 
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: send::Args,
-    }
-
     fn args(words: &str) -> send::Args {
-        Line::parse_from(["send", "b0"].into_iter().chain(words.split_whitespace())).args
+        args_of(&format!("b0 {words}")).unwrap()
     }
 
     fn turned(words: &str) -> Result<send::Args, Failure> {

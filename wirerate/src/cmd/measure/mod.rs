@@ -127,14 +127,8 @@ impl Args {
 mod tests {
     use super::*;
 
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: Args,
-    }
-
     fn parsed(words: &str) -> Args {
-        Line::try_parse_from(format!("measure {words}").split_whitespace()).unwrap().args
+        crate::cmd::args_of(words).unwrap()
     }
 
     #[test]

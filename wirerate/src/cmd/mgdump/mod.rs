@@ -183,16 +183,8 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Cli {
-        #[command(flatten)]
-        args: Args,
-    }
-
     fn args(words: &str) -> Args {
-        Cli::parse_from(["mgdump"].into_iter().chain(words.split(' '))).args
+        crate::cmd::args_of(words).unwrap()
     }
 
     #[test]

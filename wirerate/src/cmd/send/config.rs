@@ -547,19 +547,12 @@ pub fn set_memory(config: &mut Config, args: &Args) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
+    use crate::cmd::args_of;
     use proptest::prelude::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: Args,
-    }
 
     /// What `wirerate send veth0 WORDS` asks for.
     fn ask(words: &str) -> Result<Config, Failure> {
-        let line = ["send", "veth0"].into_iter().chain(words.split_whitespace());
-        config(&Line::try_parse_from(line).unwrap_or_else(|bad| panic!("{bad}")).args)
+        config(&args_of(&format!("veth0 {words}")).unwrap())
     }
 
     fn v4(text: &str) -> Option<Ipv4Addr> {

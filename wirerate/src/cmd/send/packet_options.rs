@@ -363,20 +363,12 @@ fn payload(args: &Args) -> Result<Option<String>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
+    use crate::cmd::args_of;
     use packet::{Rng, checksum};
     use std::collections::BTreeSet;
 
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: Args,
-    }
-
     fn written(words: &str) -> Result<String, Failure> {
-        let line = ["send", "veth0"].into_iter().chain(words.split_whitespace());
-        let args = Line::try_parse_from(line).unwrap_or_else(|bad| panic!("{bad}")).args;
-        text(&args, MacAddr([2, 0, 0, 0, 0, 9]))
+        text(&args_of(&format!("veth0 {words}")).unwrap(), MacAddr([2, 0, 0, 0, 0, 9]))
     }
 
     #[test]
@@ -419,8 +411,7 @@ mod tests {
     }
 
     fn made(words: &str) -> Result<Packets, Failure> {
-        let line = ["send", "veth0", "--dst", "10.0.0.2"].into_iter().chain(words.split_whitespace());
-        let args = Line::try_parse_from(line).unwrap_or_else(|bad| panic!("{bad}")).args;
+        let args = args_of(&format!("veth0 --dst 10.0.0.2 {words}")).unwrap();
         packets(&args, MacAddr([2, 0, 0, 0, 0, 9]), &DeviceFacts::default(), 0)
     }
 

@@ -375,22 +375,16 @@ pub fn count(streams: &[Stream]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct RunWords {
-        #[command(flatten)]
-        args: Args,
-    }
+    use crate::cmd::args_of;
 
     fn streams(text: &str, words: &[&str]) -> Result<Vec<Stream>, Failure> {
-        let run = RunWords::parse_from([&["wirerate", "veth0"], words].concat()).args;
+        let run = args_of(&format!("veth0 {}", words.join(" "))).unwrap();
         let entries = file::parse(text, &run).expect("a good list");
         prepare(entries, &run, &DeviceFacts::default(), 7, None)
     }
 
     fn measured(text: &str) -> Result<Vec<Stream>, Failure> {
-        let run = RunWords::parse_from(["wirerate", "veth0"]).args;
+        let run = args_of("veth0").unwrap();
         prepare(file::parse(text, &run).expect("a good list"), &run, &DeviceFacts::default(), 7, Some(5))
     }
 
