@@ -63,7 +63,8 @@ impl SocketReceiver {
         let mut backend = TpacketBackend::open(link, PacketOptions::of_one_ring(link), why)?;
         let ring = backend.attach()?.pop().expect("there is one ring").source;
         let (meter, ends) = (SharedMeter(Arc::new(Mutex::new(Meter::new(options)))), Arc::default());
-        let reader = Reader { meter: meter.clone(), ends: Arc::clone(&ends), offset_ns: clock.offset_ns };
+        let reader =
+            SocketReader { meter: meter.clone(), ends: Arc::clone(&ends), offset_ns: clock.offset_ns };
         let thread = thread::Builder::new().name("receive-socket".to_owned());
         let reader = thread.spawn(move || reader.run(ring)).map_err(|source| {
             let ifname = link.name.clone();
@@ -111,14 +112,14 @@ impl Drop for SocketReceiver {
 }
 
 /// The thread that empties the ring.
-struct Reader {
+struct SocketReader {
     meter: SharedMeter,
     ends: Arc<AtomicBool>,
     /// Wall clock minus monotonic clock.
     offset_ns: i64,
 }
 
-impl Reader {
+impl SocketReader {
     fn run(self, mut ring: Box<dyn DynRingConsumer>) {
         loop {
             let ends = self.ends.load(Ordering::Acquire);
