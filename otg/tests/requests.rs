@@ -85,6 +85,33 @@ fn captures_by_port_and_slice() {
 }
 
 #[test]
+fn capture_filters_follow_the_headers_of_a_frame() {
+    let field = |value: &str, mask: &str| json!({"value": value, "mask": mask});
+    let filters = json!([
+        {"choice": "ethernet", "ethernet": {"ether_type": field("8100", "ffff")}},
+        {"choice": "vlan", "vlan": {"id": field("02a", "fff")}},
+        {"choice": "ipv4", "ipv4": {"src": field("c6120001", "ffffffff"), "dst": field("0x0", "0")}},
+        {"choice": "custom", "custom": {"offset": 16, "bit_length": 16, "value": "1b58", "mask": "ffff"}},
+    ]);
+    let capture = json!({"name": "cap", "port_names": ["p"], "packet_size": 60, "filters": filters});
+    let json = json!({"ports": [{"name": "p", "location": "eth1"}], "captures": [capture]});
+    let capture = OtgConfig::read(&json, 1).unwrap().0.captures.remove(0);
+    assert_eq!((capture.overwrite, capture.packet_size), (true, Some(60)));
+    let matches = |frame: &[u8]| capture.filter.iter().all(|filter| filter.matches(frame));
+    let mut frame = [0; 64];
+    for (at, bytes) in [(12, &[0x81, 0, 0xe0, 0x2a][..]), (30, &[198, 18, 0, 1]), (40, &[0x1b, 0x58])] {
+        frame[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    assert!(matches(&frame));
+    for at in [12, 15, 33, 41] {
+        let mut other = frame;
+        other[at] ^= 1;
+        assert!(!matches(&other), "byte {at}");
+    }
+    assert!(!matches(&frame[..41]));
+}
+
+#[test]
 fn neighbours_have_the_addresses_that_were_resolved() {
     let known = |interface: &EmulatedInterface| (interface.name == "i1").then_some([2, 0, 0, 0, 0, 2]);
     let states = config().states(&json!({"ipv4_neighbors": {"ethernet_names": []}}), known).unwrap();

@@ -216,4 +216,54 @@ mod tests {
     fn fcs_of_the_check_string() {
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
     }
+
+    /// A stopped capture that was given frames of these lengths; the bytes of frame i are i.
+    fn capture(overwrite: bool, format: CaptureFormat, lens: &[usize]) -> PortCapture {
+        let filter = CaptureConfig {
+            name: "cap".to_owned(),
+            ports: Vec::new(),
+            filter: Vec::new(),
+            overwrite,
+            packet_size: Some(60),
+            format,
+        };
+        let (frames, header) = (VecDeque::new(), Vec::new());
+        let mut kept = KeptFrames { frames, bytes: 0, filter, dropped: 0, header };
+        for (index, len) in lens.iter().enumerate() {
+            kept.add(KeptFrame { time_ns: 1_000_000 * index as u64, bytes: vec![index as u8; *len] });
+        }
+        PortCapture { frames: CapturedFrames(Arc::new(Mutex::new(kept))), session: None }
+    }
+
+    #[test]
+    fn a_full_capture_keeps_the_first_or_the_last_frames() {
+        for (overwrite, expected, dropped) in [(true, [1, 2], 0), (false, [0, 1], 1)] {
+            let capture = capture(overwrite, CaptureFormat::Pcap, &[BYTES_MAX / 2; 3]);
+            let kept = capture.frames.lock();
+            let first_bytes: Vec<u8> = kept.frames.iter().map(|frame| frame.bytes[0]).collect();
+            assert_eq!((&first_bytes[..], kept.dropped), (&expected[..], dropped));
+        }
+    }
+
+    #[test]
+    fn files_have_the_frames_asked_for_cut_with_their_lengths() {
+        let lens = [150, 50, 152, 153];
+        let file = capture(true, CaptureFormat::Pcap, &lens).file(Some((1, 2))).unwrap();
+        let mut reader = pcap::Reader::new(&file[..]).unwrap();
+        let mut found = Vec::new();
+        while let Some(record) = reader.next_record().unwrap() {
+            found.push((record.time_ns, record.frame_len, record.data.to_vec()));
+        }
+        let expected = [(1_000_000, 50, vec![1; 50]), (2_000_000, 152, vec![2; 60])];
+        assert_eq!(found, expected);
+        let file = capture(true, CaptureFormat::Pcapng, &lens).file(Some((1, 2))).unwrap();
+        let mut reader = pcapng::Reader::new(&file[..]);
+        let mut found = Vec::new();
+        while let Some(block) = reader.next_block().unwrap() {
+            if let pcapng::Block::Packet(packet) = block {
+                found.push((packet.time_ns, packet.frame_len, packet.data.to_vec()));
+            }
+        }
+        assert_eq!(found, expected);
+    }
 }
