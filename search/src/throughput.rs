@@ -14,7 +14,7 @@ use crate::trial::{Purpose, TesterLimits, TrialRequest, TrialResult};
 use serde::{Deserialize, Serialize};
 
 /// The search ends when it could not decide more loads than this.
-const UNDECIDED_MAX: usize = 4;
+const UNDECIDED_MAX: usize = 2;
 /// A load beside an undecided one is nearer than the width of the target doubled so often.
 const WIDENINGS_MAX: u32 = 8;
 
