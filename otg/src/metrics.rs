@@ -4,7 +4,7 @@
 //! columns that are absent as errors.
 
 use crate::flow::{FlowConfig, FlowMetrics};
-use crate::table::{self, Cell, Column, MetricsRow};
+use crate::table::{self, Column, ColumnValue, MetricsRow};
 use serde::ser::{Serialize, Serializer};
 
 /// What a flow does.
@@ -76,7 +76,7 @@ impl FlowState {
 
 /// The row of a flow.
 #[derive(Clone, Debug, PartialEq)]
-pub struct FlowRow {
+pub struct FlowMetricsRow {
     name: String,
     tx_port: String,
     rx_ports: String,
@@ -92,7 +92,7 @@ pub struct PortRow {
     counts: PortCounts,
 }
 
-impl FlowRow {
+impl FlowMetricsRow {
     /// What was measured of a flow.
     pub fn new(flow: &FlowConfig, counts: FlowCounts) -> Self {
         let FlowConfig { name, tx_port, rx_ports, metrics, .. } = flow;
@@ -107,15 +107,15 @@ impl FlowRow {
         if tx.frames == 0 { 0.0 } else { 100.0 * lost as f64 / tx.frames as f64 }
     }
 
-    fn latency(&self) -> Cell<'_> {
+    fn latency(&self) -> ColumnValue<'_> {
         let (minimum, maximum, average) = self.counts.latency_ns;
         let names = &["minimum_ns", "maximum_ns", "average_ns"];
-        Cell::Numbers(names, [minimum.round(), maximum.round(), average.round()])
+        ColumnValue::Numbers(names, [minimum.round(), maximum.round(), average.round()])
     }
 
-    fn timestamps(&self) -> Cell<'_> {
+    fn timestamps(&self) -> ColumnValue<'_> {
         let (first, last) = self.counts.first_last_ns;
-        Cell::Numbers(&["first_timestamp_ns", "last_timestamp_ns"], [first as f64, last as f64, 0.0])
+        ColumnValue::Numbers(&["first_timestamp_ns", "last_timestamp_ns"], [first as f64, last as f64, 0.0])
     }
 }
 
@@ -135,13 +135,13 @@ pub struct MetricsTable {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Rows {
-    Flows(Vec<FlowRow>),
+    Flows(Vec<FlowMetricsRow>),
     Ports(Vec<PortRow>),
 }
 
 impl MetricsTable {
     /// Rows of flows; `columns` names those asked for, all if empty.
-    pub fn of_flows(rows: Vec<FlowRow>, columns: Vec<String>) -> Self {
+    pub fn of_flows(rows: Vec<FlowMetricsRow>, columns: Vec<String>) -> Self {
         Self { rows: Rows::Flows(rows), columns }
     }
 
@@ -181,21 +181,21 @@ impl TrafficCounts {
     }
 }
 
-impl MetricsRow for FlowRow {
+impl MetricsRow for FlowMetricsRow {
     const FIELD: &'static str = "flow_metrics";
     const KEYS: usize = 3;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column { name: "name", cell: |row| Cell::Text(&row.name) },
-        Column { name: "port_tx", cell: |row| Cell::Text(&row.tx_port) },
-        Column { name: "port_rx", cell: |row| Cell::Text(&row.rx_ports) },
-        Column { name: "transmit", cell: |row| Cell::Text(row.counts.state.name()) },
-        Column { name: "frames_tx", cell: |row| Cell::Count(row.counts.tx.frames) },
-        Column { name: "frames_rx", cell: |row| Cell::Count(row.counts.rx.frames) },
-        Column { name: "bytes_tx", cell: |row| Cell::Count(row.counts.tx.bytes) },
-        Column { name: "bytes_rx", cell: |row| Cell::Count(row.counts.rx.bytes) },
+        Column { name: "name", cell: |row| ColumnValue::Text(&row.name) },
+        Column { name: "port_tx", cell: |row| ColumnValue::Text(&row.tx_port) },
+        Column { name: "port_rx", cell: |row| ColumnValue::Text(&row.rx_ports) },
+        Column { name: "transmit", cell: |row| ColumnValue::Text(row.counts.state.name()) },
+        Column { name: "frames_tx", cell: |row| ColumnValue::Count(row.counts.tx.frames) },
+        Column { name: "frames_rx", cell: |row| ColumnValue::Count(row.counts.rx.frames) },
+        Column { name: "bytes_tx", cell: |row| ColumnValue::Count(row.counts.tx.bytes) },
+        Column { name: "bytes_rx", cell: |row| ColumnValue::Count(row.counts.rx.bytes) },
         Column { name: "frames_tx_rate", cell: |row| rate(row.counts.tx.rate) },
         Column { name: "frames_rx_rate", cell: |row| rate(row.counts.rx.rate) },
-        Column { name: "loss", cell: |row| shown(row.shown.loss, || Cell::Number(row.loss())) },
+        Column { name: "loss", cell: |row| shown(row.shown.loss, || ColumnValue::Number(row.loss())) },
         Column { name: "timestamps", cell: |row| shown(row.shown.timestamps, || row.timestamps()) },
         Column { name: "latency", cell: |row| shown(row.shown.latency, || row.latency()) },
         Column { name: "tx_l1_rate_bps", cell: |row| rate(row.counts.tx.l1_bps()) },
@@ -215,34 +215,34 @@ impl MetricsRow for PortRow {
     const FIELD: &'static str = "port_metrics";
     const KEYS: usize = 1;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column { name: "name", cell: |row| Cell::Text(&row.name) },
-        Column { name: "location", cell: |row| Cell::Text(&row.location) },
+        Column { name: "name", cell: |row| ColumnValue::Text(&row.name) },
+        Column { name: "location", cell: |row| ColumnValue::Text(&row.location) },
         Column { name: "link", cell: |row| on_off(row.counts.is_up, "up", "down") },
         Column { name: "capture", cell: |row| on_off(row.counts.is_capturing, "started", "stopped") },
         Column { name: "transmit", cell: |row| on_off(row.counts.is_sending, "started", "stopped") },
-        Column { name: "frames_tx", cell: |row| Cell::Count(row.counts.tx.frames) },
-        Column { name: "frames_rx", cell: |row| Cell::Count(row.counts.rx.frames) },
-        Column { name: "bytes_tx", cell: |row| Cell::Count(row.counts.tx.bytes) },
-        Column { name: "bytes_rx", cell: |row| Cell::Count(row.counts.rx.bytes) },
+        Column { name: "frames_tx", cell: |row| ColumnValue::Count(row.counts.tx.frames) },
+        Column { name: "frames_rx", cell: |row| ColumnValue::Count(row.counts.rx.frames) },
+        Column { name: "bytes_tx", cell: |row| ColumnValue::Count(row.counts.tx.bytes) },
+        Column { name: "bytes_rx", cell: |row| ColumnValue::Count(row.counts.rx.bytes) },
         Column { name: "frames_tx_rate", cell: |row| rate(row.counts.tx.rate) },
         Column { name: "frames_rx_rate", cell: |row| rate(row.counts.rx.rate) },
         Column { name: "bytes_tx_rate", cell: |row| rate(row.counts.tx.byte_rate()) },
         Column { name: "bytes_rx_rate", cell: |row| rate(row.counts.rx.byte_rate()) },
-        Column { name: "last_change", cell: |row| Cell::Count(row.counts.last_change_ns) },
+        Column { name: "last_change", cell: |row| ColumnValue::Count(row.counts.last_change_ns) },
         // The model has kilobytes per second.
-        Column { name: "speed", cell: |row| Cell::Count(row.counts.speed / 8000) },
+        Column { name: "speed", cell: |row| ColumnValue::Count(row.counts.speed / 8000) },
     ];
 }
 
-fn on_off(is_on: bool, on: &'static str, off: &'static str) -> Cell<'static> {
-    Cell::Text(if is_on { on } else { off })
+fn on_off(is_on: bool, on: &'static str, off: &'static str) -> ColumnValue<'static> {
+    ColumnValue::Text(if is_on { on } else { off })
 }
 
 /// A rate with three digits behind the point: clients read more as text.
-fn rate(rate: f64) -> Cell<'static> {
-    Cell::Number((rate * 1e3).round() / 1e3)
+fn rate(rate: f64) -> ColumnValue<'static> {
+    ColumnValue::Number((rate * 1e3).round() / 1e3)
 }
 
-fn shown<'a>(is_shown: bool, cell: impl FnOnce() -> Cell<'a>) -> Cell<'a> {
-    if is_shown { cell() } else { Cell::Absent }
+fn shown<'a>(is_shown: bool, cell: impl FnOnce() -> ColumnValue<'a>) -> ColumnValue<'a> {
+    if is_shown { cell() } else { ColumnValue::Absent }
 }

@@ -10,7 +10,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// The value of a row in a column.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Cell<'a> {
+pub(crate) enum ColumnValue<'a> {
     /// A text, or the name of one of several values.
     Text(&'a str),
     Count(u64),
@@ -24,7 +24,7 @@ pub(crate) enum Cell<'a> {
 /// A column of rows `R`.
 pub(crate) struct Column<R> {
     pub(crate) name: &'static str,
-    pub(crate) cell: fn(&R) -> Cell<'_>,
+    pub(crate) cell: fn(&R) -> ColumnValue<'_>,
 }
 
 /// A kind of rows.
@@ -77,11 +77,11 @@ struct RowCells<'a, R: 'static> {
 impl<R> Serialize for RowCells<'_, R> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let cells = self.columns.iter().map(|column| (column.name, (column.cell)(self.row)));
-        serializer.collect_map(cells.filter(|(_, cell)| !matches!(cell, Cell::Absent)))
+        serializer.collect_map(cells.filter(|(_, cell)| !matches!(cell, ColumnValue::Absent)))
     }
 }
 
-impl Serialize for Cell<'_> {
+impl Serialize for ColumnValue<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Text(text) => serializer.serialize_str(text),
@@ -104,7 +104,7 @@ pub(crate) fn encode<R: MetricsRow>(rows: &[R], asked: &[String]) -> Vec<u8> {
         kind => unreachable!("{} is {kind:?}", R::FIELD),
     };
     let (mut message, mut bytes) = (Vec::new(), Vec::new());
-    put(&model::field(&response, "choice"), Cell::Text(R::FIELD), &mut message);
+    put(&model::field(&response, "choice"), ColumnValue::Text(R::FIELD), &mut message);
     for row in rows {
         bytes.clear();
         columns.iter().for_each(|(column, field)| put(field, (column.cell)(row), &mut bytes));
@@ -114,25 +114,25 @@ pub(crate) fn encode<R: MetricsRow>(rows: &[R], asked: &[String]) -> Vec<u8> {
 }
 
 /// Writes a field; also one that is 0, because the model's fields are optional.
-fn put(field: &FieldDescriptor, cell: Cell, out: &mut Vec<u8>) {
+fn put(field: &FieldDescriptor, cell: ColumnValue, out: &mut Vec<u8>) {
     let number = field.number();
     match (cell, field.kind()) {
-        (Cell::Absent, _) => {}
-        (Cell::Text(text), Kind::String) => model::put_bytes(number, text.as_bytes(), out),
-        (Cell::Text(text), Kind::Enum(names)) => {
+        (ColumnValue::Absent, _) => {}
+        (ColumnValue::Text(text), Kind::String) => model::put_bytes(number, text.as_bytes(), out),
+        (ColumnValue::Text(text), Kind::Enum(names)) => {
             let value = names.get_value_by_name(text).expect("the model has the name");
             put_count(number, value.number() as u64, out);
         }
-        (Cell::Count(count), Kind::Uint64) => put_count(number, count, out),
-        (Cell::Number(value), Kind::Float) => {
+        (ColumnValue::Count(count), Kind::Uint64) => put_count(number, count, out),
+        (ColumnValue::Number(value), Kind::Float) => {
             encode_key(number, WireType::ThirtyTwoBit, out);
             out.extend((value as f32).to_le_bytes());
         }
-        (Cell::Number(value), Kind::Double) => {
+        (ColumnValue::Number(value), Kind::Double) => {
             encode_key(number, WireType::SixtyFourBit, out);
             out.extend(value.to_le_bytes());
         }
-        (Cell::Numbers(names, numbers), Kind::Message(message)) => {
+        (ColumnValue::Numbers(names, numbers), Kind::Message(message)) => {
             model::put_bytes(number, &encode_numbers(&message, names, &numbers), out);
         }
         (cell, kind) => unreachable!("{} is {kind:?}, not {cell:?}", field.full_name()),
@@ -147,7 +147,7 @@ fn put_count(number: u32, count: u64, out: &mut Vec<u8>) {
 fn encode_numbers(message: &MessageDescriptor, names: &[&str], numbers: &[f64]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(32);
     for (name, value) in names.iter().zip(numbers) {
-        put(&model::field(message, name), Cell::Number(*value), &mut bytes);
+        put(&model::field(message, name), ColumnValue::Number(*value), &mut bytes);
     }
     bytes
 }

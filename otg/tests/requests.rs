@@ -1,6 +1,6 @@
 //! Requests beside configurations, and answers that fit the model.
 
-use otg::metrics::{FlowCounts, FlowRow, FlowState, MetricsTable, PortCounts, PortRow, TrafficCounts};
+use otg::metrics::{FlowCounts, FlowMetricsRow, FlowState, MetricsTable, PortCounts, PortRow, TrafficCounts};
 use otg::{
     CaptureQuery, ControlRequest, EmulatedInterface, FlowConfig, MetricsQuery, OtgConfig, RequestRefusal,
     TransmitState, model,
@@ -146,7 +146,8 @@ fn rows_fit_the_model_and_have_all_fields_or_those_asked_for() {
     let counts = FlowCounts { state: FlowState::Paused, tx, rx, ..FlowCounts::default() };
     let table = |flow: &FlowConfig, counts, columns: &[&str]| {
         let columns = columns.iter().map(|name| (*name).to_owned()).collect();
-        shown(&MetricsTable::of_flows(vec![FlowRow::new(flow, counts)], columns))["flow_metrics"][0].clone()
+        shown(&MetricsTable::of_flows(vec![FlowMetricsRow::new(flow, counts)], columns))["flow_metrics"][0]
+            .clone()
     };
     let row = table(&flow, counts, &[]);
     assert_eq!(

@@ -12,7 +12,7 @@ use crate::monitor::sources::{RunList, SendSource};
 use crate::units::time_of_day_ns;
 use engine::{EngineKind, Request};
 use host::CpuList;
-use otg::metrics::{FlowCounts, FlowRow, FlowState, PortCounts, PortRow};
+use otg::metrics::{FlowCounts, FlowMetricsRow, FlowState, PortCounts, PortRow};
 use otg::{CaptureQuery, FlowConfig, OtgConfig, RequestRefusal};
 use packet::DeviceFacts;
 use packet::general::FrameSpec;
@@ -357,13 +357,13 @@ impl ActiveState {
     }
 
     /// The row of a flow.
-    pub(super) fn flow_row(&mut self, flow: usize, now: Instant) -> FlowRow {
+    pub(super) fn flow_row(&mut self, flow: usize, now: Instant) -> FlowMetricsRow {
         let (state, received, sent) = self.read(flow, now);
         let (tx_rate, rx_rate) = self.flows[flow].rates(sent.frames, received.frames, now);
         let arrived = SentFrames { frames: received.frames, bytes: received.bytes };
         let FlowReading { latency_ns, first_last_ns, .. } = received;
         let (tx, rx) = (sent.counts(tx_rate), arrived.counts(rx_rate));
-        FlowRow::new(&self.config.flows[flow], FlowCounts { state, tx, rx, latency_ns, first_last_ns })
+        FlowMetricsRow::new(&self.config.flows[flow], FlowCounts { state, tx, rx, latency_ns, first_last_ns })
     }
 
     /// The row of a port.
