@@ -244,7 +244,7 @@ fn repeated_runs_can_count_up() {
     assert!(receiver.lines().all(|line| (line.unique(), line.duplicate, line.reordered) == (10, 0, 0)));
 }
 
-/// Checks 15 and 16: loss, displacement, copies, several flows and streams, across the wrap.
+/// Loss, displacement, copies, several flows and streams, across the wrap.
 #[test]
 fn random_streams_give_the_lines_of_the_meter() {
     testkit::needs!(may_load());

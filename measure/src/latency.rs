@@ -163,7 +163,7 @@ mod tests {
     use super::*;
     use hdrhistogram::serialization::Deserializer;
 
-    /// Check 14: the index equals HdrHistogram's for 200,000 values.
+    /// The index equals HdrHistogram's for 200,000 values.
     #[test]
     fn buckets_are_those_of_hdrhistogram() {
         let reference = Histogram::<u64>::new_with_bounds(1, VALUE_MAX, DIGITS).unwrap();
@@ -211,7 +211,7 @@ mod tests {
         }
     }
 
-    /// Check 14: who reads the exported histograms finds the percentiles of the report.
+    /// A reader of the exported histograms finds the percentiles of the report.
     #[test]
     fn exported_histograms_have_the_same_percentiles() {
         let mut counts = vec![0; HISTOGRAM_LEN];

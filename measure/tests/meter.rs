@@ -146,7 +146,7 @@ fn latency_has_the_percentiles_of_what_was_received() {
     assert!((jitter_ns - 160_000.0).abs() < 1600.0, "{jitter_ns}");
 }
 
-/// Check 10: 5 ms more for every frame are 5 ms more in every figure.
+/// 5 ms more for every frame are 5 ms more in every figure.
 #[test]
 fn added_latency_moves_every_figure() {
     const ADDED_NS: u64 = 5_000_000;
@@ -169,7 +169,7 @@ fn added_latency_moves_every_figure() {
     }
 }
 
-/// Check 17: numbers of runs have 12 bits, so the run after 4095 is 0.
+/// Numbers of runs have 12 bits, so the run after 4095 is 0.
 #[test]
 fn frames_of_the_run_before_the_wrap_are_stale() {
     let mut meter = Meter::new(MeterOptions { run: Some(0), ..MeterOptions::default() });

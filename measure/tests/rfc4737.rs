@@ -65,7 +65,7 @@ fn stream() -> impl Strategy<Value = Vec<u64>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Check 15; and check 16, as the numbers may start anywhere.
+    /// The numbers may start anywhere.
     #[test]
     fn window_gives_the_counts_of_the_definition(arrived in stream(), start in 64u64..1 << 40) {
         let (counted, too_old) = by_window(&arrived, start);

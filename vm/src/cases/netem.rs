@@ -102,7 +102,6 @@ fn is_share(found: u64, frames: u64, share: f64) -> bool {
     (found - frames * share).abs() <= 4.0 * (frames * share * (1.0 - share)).sqrt()
 }
 
-/// Check 5.
 fn loss(finding: &mut CaseReport) -> Result<()> {
     let (_, report, netem) = Router::new()?.measure("loss 1%", "--count 10000 --pps 10k")?;
     check(
@@ -119,7 +118,6 @@ fn loss(finding: &mut CaseReport) -> Result<()> {
     Ok(())
 }
 
-/// Check 6.
 fn duplicate(finding: &mut CaseReport) -> Result<()> {
     let (_, report, netem) = Router::new()?.measure("duplicate 2%", "--count 10000 --pps 10k")?;
     let copies = netem.packets.saturating_sub(10_000);
@@ -129,7 +127,7 @@ fn duplicate(finding: &mut CaseReport) -> Result<()> {
     Ok(())
 }
 
-/// Check 11: compared with the same way without netem's delay.
+/// Compared with the same way without netem's delay.
 fn delay(finding: &mut CaseReport) -> Result<()> {
     let router = Router::new()?;
     let (_, base, _) = router.measure("delay 0ms", "--count 1000 --pps 1k")?;
@@ -148,7 +146,7 @@ fn delay(finding: &mut CaseReport) -> Result<()> {
     Ok(())
 }
 
-/// Check 9. Frames leave each 8 ms and take 10 ms, so an early one overtakes the one before it.
+/// Frames leave each 8 ms and take 10 ms, so an early one overtakes the one before it.
 fn reorder(finding: &mut CaseReport) -> Result<()> {
     const FRAMES: u64 = 500;
     let router = Router::new()?;

@@ -102,7 +102,7 @@ fn check_loss(report: &Value, lost: u64) {
     }
 }
 
-/// Check 2: with the list of flows.
+/// With the list of flows.
 fn every_hundredth_frame_is_lost() -> TestResult {
     let faulty = FaultyLab::new(Faults { lose_every: 100, ..Faults::default() });
     let flows = faulty.lab.file("flows.csv");
@@ -120,7 +120,6 @@ fn every_hundredth_frame_is_lost() -> TestResult {
     Ok(())
 }
 
-/// Check 3.
 fn random_loss_is_the_count_of_the_box() -> TestResult {
     let faulty = FaultyLab::new(Faults { lose_share: u32::MAX / 100, ..Faults::default() });
     let (report, counts) = faulty.measure(200_000, "");
@@ -130,7 +129,6 @@ fn random_loss_is_the_count_of_the_box() -> TestResult {
     Ok(())
 }
 
-/// Check 4.
 fn last_frames_are_lost_without_a_gap() -> TestResult {
     let faulty = FaultyLab::new(Faults { lose_above: 49_500, ..Faults::default() });
     let (report, counts) = faulty.measure(50_000, "");
@@ -140,7 +138,6 @@ fn last_frames_are_lost_without_a_gap() -> TestResult {
     Ok(())
 }
 
-/// Check 8.
 fn swapped_neighbours_are_reordered() -> TestResult {
     let faulty = FaultyLab::new(Faults { swap_every: 20, ..Faults::default() });
     // The last pair is whole, as are all others.
@@ -152,7 +149,6 @@ fn swapped_neighbours_are_reordered() -> TestResult {
     Ok(())
 }
 
-/// Check 10.
 fn added_latency_is_measured() -> TestResult {
     let faulty = FaultyLab::new(Faults { shift_every: 1, shift_usec: 500_000, ..Faults::default() });
     let (report, counts) = faulty.measure(20_000, "");
@@ -165,7 +161,6 @@ fn added_latency_is_measured() -> TestResult {
     Ok(())
 }
 
-/// Check 12.
 fn alternating_latency_is_jitter() -> TestResult {
     let faulty = FaultyLab::new(Faults { shift_every: 2, shift_usec: 200_000, ..Faults::default() });
     let (report, _) = faulty.measure(20_000, "");
@@ -180,7 +175,7 @@ fn alternating_latency_is_jitter() -> TestResult {
     Ok(())
 }
 
-/// Check 6: every 50th frame leaves the box twice.
+/// Every 50th frame leaves the box twice.
 fn copies_are_the_count_of_the_box() -> TestResult {
     let faulty = FaultyLab::new(Faults { clone_every: 50, ..Faults::default() });
     let (report, counts) = faulty.measure(100_000, "");
@@ -193,7 +188,7 @@ fn copies_are_the_count_of_the_box() -> TestResult {
     Ok(())
 }
 
-/// Check 13: a router whose way out has a token bucket (TBF) of 100 Mbit/s and a queue of 100 kB.
+/// A router whose way out has a token bucket (TBF) of 100 Mbit/s and a queue of 100 kB.
 fn shaper_loses_what_it_dropped() -> TestResult {
     const LIMIT_BYTES: u64 = 100_000;
     const BYTES_PER_S: u64 = 12_500_000;

@@ -100,7 +100,7 @@ fn counts<const N: usize>(report: &Value, names: [&str; N]) -> [u64; N] {
     names.map(|name| report[name].as_u64().unwrap_or_else(|| panic!("{name}: {report}")))
 }
 
-/// Check 1: nothing is lost, and each flow has its share.
+/// Nothing is lost, and each flow has its share.
 fn measures_each_of_65536_flows() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let flows = lab.file("flows.csv");
@@ -116,7 +116,7 @@ fn measures_each_of_65536_flows() -> TestResult {
     Ok(())
 }
 
-/// Check 7. A copy takes a number as well, so every second one does not arrive.
+/// A copy takes a number as well, so every second one does not arrive.
 fn second_copies_are_duplicates() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let report = received_without_errors(&lab, 200_000, "--json", "--clone-skb 2");
@@ -160,7 +160,7 @@ fn frames_of_others_go_to_the_host() -> TestResult {
     Ok(())
 }
 
-/// Check 18: two threads send frames of one flow; the sums stay exact.
+/// Two threads send frames of one flow; the sums stay exact.
 fn two_cpus_share_a_flow_under_a_lock() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let running = receive(&lab, 200_000, "--shared-flows --json");
@@ -401,7 +401,7 @@ fn flows_of_several_threads() -> TestResult {
     Ok(())
 }
 
-/// Check 17. A receiver that is alone has space for the flows of the frames.
+/// A receiver that is alone has space for the flows of the frames.
 fn frames_of_another_run_are_stale() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let full = "--size 74 --udp-dst 1-1000 --signature full";

@@ -94,7 +94,7 @@ fn napi_threads(lab: &Lab) -> Vec<Pid> {
     names.filter(|name| is_of_device(name)).filter_map(|name| name.parse().ok().map(Pid::from_raw)).collect()
 }
 
-/// Check 1, at top speed. With `--count 10M` the same holds; it takes too long beside other load.
+/// At top speed. With `--count 10M` the same holds; it takes too long beside other load.
 fn millions_of_frames() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     for (addresses, flows) in [("10.0.0.1", 1), ("10.0.0.0/16", 65_536), ("10.0.0.0-10.15.66.63", 1_000_000)]
@@ -107,7 +107,7 @@ fn millions_of_frames() -> TestResult {
     Ok(())
 }
 
-/// Check 18: two threads use two queues; each flow stays on its CPU.
+/// Two threads use two queues; each flow stays on its CPU.
 fn two_queues_count_as_one() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let send = "--dst 10.0.0.0-10.0.127.255 --size 74 --count 500k --src 198.18.0.1 --threads 2";
@@ -118,7 +118,7 @@ fn two_queues_count_as_one() -> TestResult {
     Ok(())
 }
 
-/// Check 18: the frames of one flow take two queues in turn, each with a thread of its own.
+/// The frames of one flow take two queues in turn, each with a thread of its own.
 fn two_cpus_receive_one_flow() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let running = start(

@@ -121,7 +121,7 @@ fn bounds_of(end: &Value) -> (Option<u64>, Option<u64>) {
     (bound("lower_pps"), bound("upper_pps"))
 }
 
-/// Check 19: no clock is involved, so the truth is exact on any machine. The tester is stopped for
+/// No clock is involved, so the truth is exact on any machine. The tester is stopped for
 /// the whole of its fourth trial, so one of ten trials is spoilt.
 fn a_count_cap_lies_between_the_bounds() -> TestResult {
     const SPOILT: usize = 3;
@@ -183,7 +183,7 @@ fn mlrsearch_agrees(faulty: FaultyLab, end: &Value) {
     println!("the machine disturbed each search of MLRsearch");
 }
 
-/// Check 19 beside eight busy loops: the bounds hold, and disturbed trials are listed.
+/// Beside eight busy loops: the bounds hold, and disturbed trials are listed.
 fn disturbed_trials_are_listed() -> TestResult {
     let busy = || {
         let mut shell = Command::new("sh");
@@ -247,7 +247,7 @@ fn both_directions_are_summed_for_each_number_of_flows() -> TestResult {
     Ok(())
 }
 
-/// Check 19: R + D / T for trials of T = 1 s.
+/// R + D / T for trials of T = 1 s.
 fn a_token_bucket_lies_between_the_bounds() -> TestResult {
     let faults = Faults { bucket_pps: 20_000, bucket_depth: 1000, ..Faults::default() };
     let (end, trials) = search_box(faults, "--method quick --max-pps 60k --budget 120s");
@@ -341,7 +341,7 @@ fn count(line: &Value, name: &str) -> u64 {
     line[name].as_u64().unwrap_or_else(|| panic!("{name}: {line}"))
 }
 
-/// Check 20: a bucket of D frames at rate R: the loss is 1 - R / load - D / frames, and bursts of
+/// A bucket of D frames at rate R: the loss is 1 - R / load - D / frames, and bursts of
 /// about D L / (L - R) frames pass at load L. After an overload the device drops all for 200 ms.
 fn rfc2544_finds_what_the_box_does() -> TestResult {
     let bucket = Faults { bucket_pps: 20_000, bucket_depth: 1000, ..Faults::default() };
