@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::iterators::IterationValue;
-use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -18,6 +18,9 @@ const HALF_BITS: u32 = 7;
 const VALUE_MAX: u64 = (1 << 36) - 1;
 /// Significant decimal digits.
 const DIGITS: u8 = 2;
+
+/// Longest text of a histogram that is read: all counts differ.
+const V2_LEN_MAX: usize = 1 << 17;
 
 /// Percentiles in a report.
 pub const PERCENTILES: [f64; 8] = [25.0, 50.0, 75.0, 90.0, 99.0, 99.9, 99.99, 99.999];
@@ -110,6 +113,39 @@ impl HistogramLog {
         Self { histogram }
     }
 
+    /// Reads what [`Self::v2_base64`] returns.
+    ///
+    /// # Errors
+    /// It is something else, or a histogram with other bounds or digits.
+    pub fn from_v2_base64(text: &str) -> Result<Self, String> {
+        if text.len() > V2_LEN_MAX {
+            return Err(format!("a histogram of {} characters: at most {V2_LEN_MAX} are read", text.len()));
+        }
+        let bytes = STANDARD.decode(text).map_err(|why| format!("no base64: {why}"))?;
+        let read = Deserializer::new().deserialize(&mut bytes.as_slice());
+        let histogram: Histogram<u64> = read.map_err(|why| format!("no histogram: {why}"))?;
+        let bounds = (histogram.low(), histogram.high(), histogram.sigfig());
+        match bounds == (1, VALUE_MAX, DIGITS) {
+            true => Ok(Self { histogram }),
+            false => Err(format!("a histogram with other bounds: {bounds:?}")),
+        }
+    }
+
+    /// Adds the frames of another one: percentiles are then those of all frames together.
+    pub fn add(&mut self, other: &Self) {
+        self.histogram.add(&other.histogram).expect("all have the same bounds");
+    }
+
+    /// The lowest latency, to the bucket.
+    pub fn min_ns(&self) -> u64 {
+        self.histogram.min()
+    }
+
+    /// The highest latency, to the bucket.
+    pub fn max_ns(&self) -> u64 {
+        self.histogram.max()
+    }
+
     /// Frames in it.
     pub fn len(&self) -> u64 {
         self.histogram.len()
@@ -184,6 +220,17 @@ mod tests {
         for index in 0..HISTOGRAM_LEN {
             assert_eq!(histogram_index(lowest_of(index)), index);
         }
+    }
+
+    #[test]
+    fn a_sum_of_histograms_is_the_histogram_of_all_frames() {
+        let counts = |seed: u64| (0..HISTOGRAM_LEN as u64).map(|index| index * seed % 11).collect::<Vec<_>>();
+        let all: Vec<u64> = counts(3).iter().zip(counts(7)).map(|(one, other)| one + other).collect();
+        let mut sum = HistogramLog::from_v2_base64(&HistogramLog::new(&counts(3)).v2_base64()).unwrap();
+        sum.add(&HistogramLog::new(&counts(7)));
+        assert_eq!(sum.v2_base64(), HistogramLog::new(&all).v2_base64());
+        assert_eq!(HistogramLog::new(&all).v2_base64().len().max(V2_LEN_MAX), V2_LEN_MAX);
+        assert!(HistogramLog::from_v2_base64("AAAA").is_err() && HistogramLog::from_v2_base64("?").is_err());
     }
 
     #[test]

@@ -1,0 +1,267 @@
+//! A run as an agent has it: armed, counting down, running, draining, reported. The caller does
+//! what [`AgentRun::step`] returns, and gives it the time and what the workers do.
+
+use crate::message::{Go, Prepare, RunEnd};
+use crate::name::Name;
+
+/// A start must be this far away when it is requested: the answer has to arrive before it.
+const GO_LEAD_NS: u64 = 50_000_000;
+/// Receivers wait at most this much longer than the time to settle, if frames still arrive.
+const DRAIN_MAX_NS: u64 = 2_000_000_000;
+
+/// What a run does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgentState {
+    /// All is ready; it has no time to start at.
+    Armed,
+    /// It starts at a time.
+    Counting,
+    /// Frames are sent, or arrive.
+    Running,
+    /// Nothing more is sent; late frames are waited for.
+    Draining,
+    /// It has ended, and its last counts are to be delivered.
+    Reported,
+}
+
+/// What the caller does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunStep {
+    /// Nothing.
+    Wait,
+    /// Publish the counts.
+    Count,
+    /// Stop the senders.
+    StopSending,
+    /// Stop all, read the last counts, and publish them until the hub has them.
+    Report(RunEnd),
+}
+
+/// Why a start is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GoRefusal {
+    /// The time is too near, or has passed.
+    #[error("late: the time to start is {0} ms away, and at least {min} ms are needed", min = GO_LEAD_NS / 1_000_000)]
+    Late(i64),
+    /// The run is not armed.
+    #[error("not_armed: run {0} is not armed here")]
+    NotArmed(Name),
+}
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct AgentRun {
+    duration_ns: u64,
+    settle_ns: u64,
+    lease_ns: u64,
+    stat_ns: u64,
+    state: AgentState,
+    /// Monotonic time of the last sign of life of the controller.
+    heard_ns: u64,
+    /// Monotonic time of the start.
+    start_ns: u64,
+    next_stat_ns: u64,
+    /// Why it ends.
+    end: Option<RunEnd>,
+    /// Frames received so far, and since when.
+    quiet: (u64, u64),
+    draining_ns: u64,
+}
+
+impl AgentRun {
+    /// A run that is ready at the monotonic time `now_ns`.
+    pub fn new(prepare: &Prepare, now_ns: u64) -> Self {
+        Self {
+            duration_ns: prepare.duration_ns,
+            settle_ns: prepare.settle_ms * 1_000_000,
+            lease_ns: prepare.lease_ms * 1_000_000,
+            stat_ns: prepare.stat_ms * 1_000_000,
+            state: AgentState::Armed,
+            heard_ns: now_ns,
+            start_ns: 0,
+            next_stat_ns: 0,
+            end: None,
+            quiet: (0, 0),
+            draining_ns: 0,
+        }
+    }
+
+    /// What it does.
+    pub fn state(&self) -> AgentState {
+        self.state
+    }
+
+    /// Takes the time to start at. `wall_ns` is the time of day, `now_ns` the monotonic time.
+    ///
+    /// # Errors
+    /// The time is too near, or the run already has one.
+    pub fn go(&mut self, go: &Go, wall_ns: u64, now_ns: u64) -> Result<(), GoRefusal> {
+        if self.state != AgentState::Armed {
+            return Err(GoRefusal::NotArmed(go.run.clone()));
+        }
+        let left_ns = i128::from(go.start_at_ns) - i128::from(wall_ns);
+        if left_ns < i128::from(GO_LEAD_NS) {
+            return Err(GoRefusal::Late((left_ns / 1_000_000) as i64));
+        }
+        self.heard_ns = now_ns;
+        self.start_ns = now_ns.saturating_add(left_ns as u64);
+        self.next_stat_ns = self.start_ns.saturating_add(self.stat_ns);
+        self.state = AgentState::Counting;
+        Ok(())
+    }
+
+    /// The controller lives.
+    pub fn lease(&mut self, now_ns: u64) {
+        self.heard_ns = self.heard_ns.max(now_ns);
+    }
+
+    /// The order to end.
+    pub fn stop(&mut self) {
+        let end = if self.has_started() { RunEnd::Stopped } else { RunEnd::Aborted };
+        self.end.get_or_insert(end);
+    }
+
+    /// The order to forget a run that has not started. A run that has started goes on.
+    pub fn abort(&mut self) {
+        if !self.has_started() {
+            self.end.get_or_insert(RunEnd::Aborted);
+        }
+    }
+
+    /// It cannot go on, or was not ready in time.
+    pub fn fail(&mut self, end: RunEnd) {
+        self.end.get_or_insert(end);
+    }
+
+    fn has_started(&self) -> bool {
+        !matches!(self.state, AgentState::Armed | AgentState::Counting)
+    }
+
+    /// What to do at the monotonic time `now_ns`. `has_sent_all`: no sender sends any more (always
+    /// true without senders). `received`: frames that have arrived.
+    pub fn step(&mut self, now_ns: u64, has_sent_all: bool, received: u64) -> RunStep {
+        if self.state == AgentState::Reported {
+            return RunStep::Wait;
+        }
+        if now_ns.saturating_sub(self.heard_ns) >= self.lease_ns {
+            self.end.get_or_insert(RunEnd::Orphaned);
+        }
+        if self.state == AgentState::Counting && now_ns >= self.start_ns {
+            self.state = AgentState::Running;
+        }
+        if !self.has_started() {
+            return match self.end {
+                Some(end) => self.report(end),
+                None => RunStep::Wait,
+            };
+        }
+        let is_over = now_ns >= self.start_ns.saturating_add(self.duration_ns);
+        if self.state == AgentState::Running && (self.end.is_some() || is_over) {
+            self.state = AgentState::Draining;
+            self.draining_ns = now_ns;
+            self.quiet = (received, now_ns);
+            return RunStep::StopSending;
+        }
+        if self.state == AgentState::Draining {
+            if self.quiet.0 != received {
+                self.quiet = (received, now_ns);
+            }
+            let is_quiet = now_ns - self.quiet.1 >= self.settle_ns;
+            let is_long = now_ns - self.draining_ns >= self.settle_ns + DRAIN_MAX_NS;
+            if has_sent_all && (is_quiet || is_long) {
+                return self.report(self.end.unwrap_or(RunEnd::Done));
+            }
+        }
+        if now_ns >= self.next_stat_ns {
+            let behind = (now_ns - self.next_stat_ns) / self.stat_ns;
+            self.next_stat_ns += (behind + 1) * self.stat_ns;
+            return RunStep::Count;
+        }
+        RunStep::Wait
+    }
+
+    fn report(&mut self, end: RunEnd) -> RunStep {
+        self.state = AgentState::Reported;
+        RunStep::Report(end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn run() -> AgentRun {
+        let prepare = Prepare {
+            run: "r".parse().unwrap(),
+            mark: 0,
+            flows: Vec::new(),
+            duration_ns: 3000 * MS,
+            settle_ms: 200,
+            lease_ms: 4000,
+            stat_ms: 1000,
+            seed: 0,
+        };
+        AgentRun::new(&prepare, 0)
+    }
+
+    fn go(start_at_ms: u64) -> Go {
+        Go { run: "r".parse().unwrap(), start_at_ns: start_at_ms * MS }
+    }
+
+    #[test]
+    fn a_run_counts_each_second_drains_and_reports() {
+        let mut run = run();
+        assert_eq!(run.step(10 * MS, false, 0), RunStep::Wait);
+        run.go(&go(100_500), 100_000 * MS, 500 * MS).unwrap();
+        assert_eq!(run.go(&go(200_000), 0, 0), Err(GoRefusal::NotArmed("r".parse().unwrap())));
+        assert_eq!((run.step(999 * MS, false, 0), run.state()), (RunStep::Wait, AgentState::Counting));
+        assert_eq!((run.step(1000 * MS, false, 0), run.state()), (RunStep::Wait, AgentState::Running));
+        assert_eq!(run.step(2001 * MS, false, 5), RunStep::Count);
+        run.lease(2001 * MS);
+        assert_eq!(run.step(2002 * MS, false, 5), RunStep::Wait);
+        assert_eq!(run.step(4000 * MS, true, 5), RunStep::StopSending);
+        assert_eq!(run.step(4100 * MS, true, 6), RunStep::Count);
+        assert_eq!(run.step(4299 * MS, true, 6), RunStep::Wait);
+        assert_eq!(run.step(4300 * MS, true, 6), RunStep::Report(RunEnd::Done));
+        assert_eq!((run.step(9999 * MS, true, 6), run.state()), (RunStep::Wait, AgentState::Reported));
+    }
+
+    #[test]
+    fn without_a_controller_it_ends() {
+        let mut armed = run();
+        assert_eq!(armed.step(3999 * MS, true, 0), RunStep::Wait);
+        assert_eq!(armed.step(4000 * MS, true, 0), RunStep::Report(RunEnd::Orphaned), "before the start");
+        let mut running = AgentRun { duration_ns: 100_000 * MS, ..run() };
+        running.go(&go(1000), 0, 0).unwrap();
+        running.step(1000 * MS, false, 0);
+        assert_eq!(running.step(4000 * MS, false, 0), RunStep::StopSending);
+        assert_eq!(running.step(4300 * MS, true, 0), RunStep::Report(RunEnd::Orphaned));
+    }
+
+    #[test]
+    fn a_stop_before_the_start_aborts_and_an_abort_after_it_does_nothing() {
+        let mut armed = run();
+        armed.stop();
+        assert_eq!(armed.step(1, true, 0), RunStep::Report(RunEnd::Aborted));
+        let mut running = run();
+        running.go(&go(100), 0, 0).unwrap();
+        running.step(100 * MS, false, 0);
+        running.abort();
+        assert_eq!((running.step(200 * MS, false, 0), running.state()), (RunStep::Wait, AgentState::Running));
+        running.stop();
+        assert_eq!(running.step(201 * MS, false, 0), RunStep::StopSending);
+        assert_eq!(running.step(600 * MS, true, 0), RunStep::Report(RunEnd::Stopped));
+    }
+
+    #[test]
+    fn a_start_that_is_too_near_is_refused() {
+        let refusal = run().go(&go(1000), 960 * MS, 0).unwrap_err();
+        assert_eq!(
+            refusal.to_string(),
+            "late: the time to start is 40 ms away, and at least 50 ms are needed"
+        );
+        assert_eq!(run().go(&go(1000), 1300 * MS, 0), Err(GoRefusal::Late(-300)));
+    }
+}

@@ -1,0 +1,524 @@
+//! The messages between agents and controllers: JSON objects, with the name and version of their
+//! schema in the first field.
+//!
+//! Counts are those since the start of the run, never differences: of several messages of a host,
+//! the one with the highest number is enough.
+
+use crate::name::{Name, PortPlace};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// Most flows of a host in one run.
+pub(crate) const FLOWS_MAX: usize = 1024;
+/// Most words of `wirerate send` for one flow.
+const WORDS_MAX: usize = 64;
+/// Longest word.
+const WORD_LEN_MAX: usize = 1024;
+/// Flows have numbers of 16 bits in their frames.
+const NUMBERS: u32 = 1 << 16;
+/// Runs have numbers of 12 bits in their frames.
+const MARKS: u16 = 1 << 12;
+/// Longest run: 30 days.
+const DURATION_NS_MAX: u64 = 30 * 24 * 3600 * 1_000_000_000;
+/// Longest lease: an hour.
+const LEASE_MS_MAX: u64 = 3_600_000;
+
+/// A message that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum MessageError {
+    /// It is longer than its schema allows.
+    #[error("a {schema} of {len} bytes: at most {len_max} are read")]
+    TooLong {
+        /// The expected schema.
+        schema: &'static str,
+        /// Its length.
+        len: usize,
+        /// The longest that is read.
+        len_max: usize,
+    },
+    /// It has another schema, such as that of another version.
+    #[error("expected a {expected}, got {got:?}: do both sides have the same version of wirerate?")]
+    Schema {
+        /// The expected schema.
+        expected: &'static str,
+        /// The one it has.
+        got: String,
+    },
+    /// It is not JSON of this schema.
+    #[error("this is no {schema}: {source}")]
+    Json {
+        /// The expected schema.
+        schema: &'static str,
+        /// Where and why.
+        source: serde_json::Error,
+    },
+    /// A value is not allowed.
+    #[error("this is no good {schema}: {why}")]
+    Value {
+        /// The expected schema.
+        schema: &'static str,
+        /// Which value, and why.
+        why: String,
+    },
+}
+
+/// A message with a schema.
+pub trait Message: Serialize + DeserializeOwned {
+    /// Name and version.
+    const SCHEMA: &'static str;
+    /// Longest message that is read, in bytes.
+    const LEN_MAX: usize = 1 << 20;
+
+    /// Checks values that have their type, but cannot be.
+    ///
+    /// # Errors
+    /// Which one, and why.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[derive(Serialize)]
+struct Envelope<'a, T> {
+    schema: &'static str,
+    #[serde(flatten)]
+    body: &'a T,
+}
+
+#[derive(Deserialize)]
+struct Head {
+    schema: String,
+}
+
+/// A message as JSON.
+pub fn encode<M: Message>(message: &M) -> Vec<u8> {
+    let bytes = serde_json::to_vec(&Envelope { schema: M::SCHEMA, body: message });
+    bytes.expect("our own messages have string keys and finite numbers")
+}
+
+/// Reads a message.
+///
+/// # Errors
+/// It is none, or one of another version, or has values that cannot be.
+pub fn decode<M: Message>(bytes: &[u8]) -> Result<M, MessageError> {
+    let schema = M::SCHEMA;
+    if bytes.len() > M::LEN_MAX {
+        return Err(MessageError::TooLong { schema, len: bytes.len(), len_max: M::LEN_MAX });
+    }
+    let json = |source| MessageError::Json { schema, source };
+    let head: Head = serde_json::from_slice(bytes).map_err(json)?;
+    if head.schema != schema {
+        let got = head.schema.chars().take(64).collect();
+        return Err(MessageError::Schema { expected: schema, got });
+    }
+    let message: M = serde_json::from_slice(bytes).map_err(json)?;
+    message.check().map_err(|why| MessageError::Value { schema, why })?;
+    Ok(message)
+}
+
+/// How well the clock of a host is synchronized, as its kernel says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostClock {
+    /// A daemon keeps it synchronized.
+    pub is_synchronized: bool,
+    /// Maximum error against UTC.
+    pub bound_ns: u64,
+}
+
+/// A port of a host, as its agent sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortStatus {
+    /// Its name.
+    pub name: Name,
+    /// Its device.
+    pub device: String,
+    /// The namespace of the device, if the agent's file names one.
+    pub netns: Option<String>,
+    /// MAC address of the device.
+    pub mac: Option<String>,
+    /// Its first IPv4 address.
+    pub address: Option<String>,
+    /// Its driver.
+    pub driver: Option<String>,
+    /// Bits per second of its line, if the driver knows them.
+    pub speed_bps: Option<u64>,
+    /// `up`, `down`, `missing`, or `dry` for a port without a device.
+    pub state: String,
+    /// It carries the default route, so nothing is sent on it.
+    pub is_default_route: bool,
+    /// The run that has it.
+    pub run: Option<Name>,
+}
+
+/// A host, as its agent announces it every two seconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostStatus {
+    /// Its name.
+    pub host: Name,
+    /// Version of wirerate.
+    pub version: String,
+    /// Identifies the running kernel: hosts with the same one share a clock.
+    pub boot_id: String,
+    /// Time of day.
+    pub time_ns: u64,
+    /// Its clock.
+    pub clock: HostClock,
+    /// Its ports.
+    pub ports: Vec<PortStatus>,
+}
+
+impl Message for HostStatus {
+    const SCHEMA: &'static str = "wirerate.host/1";
+}
+
+/// What a host does for a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FlowRole {
+    /// It sends.
+    Send,
+    /// It receives.
+    Receive,
+}
+
+/// A flow, for one of its hosts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowOrder {
+    /// Its number in the plan.
+    pub id: u32,
+    /// What the host does.
+    pub role: FlowRole,
+    /// The port of the host.
+    pub port: Name,
+    /// Its number in the frames, which differs from those of other flows to the same port.
+    pub number: u32,
+    /// Words of `wirerate send`.
+    pub send: Vec<String>,
+}
+
+/// The request to get ready for a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prepare {
+    /// The run.
+    pub run: Name,
+    /// Its number in the frames.
+    pub mark: u16,
+    /// What to send and receive.
+    pub flows: Vec<FlowOrder>,
+    /// How long the senders send at most, in nanoseconds.
+    pub duration_ns: u64,
+    /// How long receivers wait for late frames after the end of the run.
+    pub settle_ms: u64,
+    /// The agent ends the run when it has heard no controller for this time.
+    pub lease_ms: u64,
+    /// Time from one message with counts to the next.
+    pub stat_ms: u64,
+    /// Seed of random values in frames.
+    pub seed: u64,
+}
+
+impl Message for Prepare {
+    const SCHEMA: &'static str = "wirerate.prepare/1";
+
+    fn check(&self) -> Result<(), String> {
+        let within = |name: &str, value: u64, min: u64, max: u64| match (min..=max).contains(&value) {
+            true => Ok(()),
+            false => Err(format!("{name} {value} is not in {min} to {max}")),
+        };
+        within("flows", self.flows.len() as u64, 1, FLOWS_MAX as u64)?;
+        within("mark", self.mark.into(), 0, u64::from(MARKS) - 1)?;
+        within("duration_ns", self.duration_ns, 1_000_000, DURATION_NS_MAX)?;
+        within("settle_ms", self.settle_ms, 0, 60_000)?;
+        within("lease_ms", self.lease_ms, 1000, LEASE_MS_MAX)?;
+        within("stat_ms", self.stat_ms, 100, 60_000)?;
+        let (mut ids, mut numbers) = (BTreeSet::new(), BTreeSet::new());
+        for flow in &self.flows {
+            within("number", flow.number.into(), 0, u64::from(NUMBERS) - 1)?;
+            let is_receiver = flow.role == FlowRole::Receive;
+            if !ids.insert((flow.id, is_receiver)) {
+                return Err(format!("flow {} twice", flow.id));
+            }
+            if is_receiver && !numbers.insert((&flow.port, flow.number)) {
+                return Err(format!("two flows to {} have the number {}", flow.port, flow.number));
+            }
+            within("words of a flow", flow.send.len() as u64, 0, WORDS_MAX as u64)?;
+            let is_bad = |word: &&String| word.len() > WORD_LEN_MAX || word.chars().any(char::is_control);
+            if let Some(word) = flow.send.iter().find(is_bad) {
+                return Err(format!(
+                    "flow {} has the word {:?}",
+                    flow.id,
+                    word.chars().take(64).collect::<String>()
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The request to start a prepared run at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Go {
+    /// The run.
+    pub run: Name,
+    /// When, in nanoseconds since 1970.
+    pub start_at_ns: u64,
+}
+
+impl Message for Go {
+    const SCHEMA: &'static str = "wirerate.go/1";
+    const LEN_MAX: usize = 4096;
+}
+
+/// What an agent answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerState {
+    /// Ready: the run can start.
+    Armed,
+    /// It will start at the time.
+    Counting,
+    /// No.
+    Refused,
+}
+
+/// The answer to [`Prepare`] and [`Go`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentAnswer {
+    /// The host.
+    pub host: Name,
+    /// Yes or no.
+    pub state: AnswerState,
+    /// Why not.
+    pub why: Option<String>,
+    /// What to try.
+    pub tries: Vec<String>,
+    /// Its clock.
+    pub clock: HostClock,
+    /// Identifies the running kernel.
+    pub boot_id: String,
+    /// Time of day when the request arrived.
+    pub request_ns: u64,
+    /// Time of day of the answer.
+    pub time_ns: u64,
+}
+
+impl Message for AgentAnswer {
+    const SCHEMA: &'static str = "wirerate.answer/1";
+    const LEN_MAX: usize = 1 << 16;
+}
+
+/// Counts of a flow at one of its hosts, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowCounts {
+    /// Its number in the plan.
+    pub id: u32,
+    /// Frames that the driver accepted; `None` of a receiver.
+    pub sent: Option<u64>,
+    /// Frames that the driver rejected.
+    pub errors: Option<u64>,
+    /// Frames that arrived, without duplicates; `None` of a sender.
+    pub received: Option<u64>,
+    /// Further copies.
+    pub duplicate: Option<u64>,
+    /// First copies that arrived after a later frame.
+    pub reordered: Option<u64>,
+    /// Frames that came too late to tell a first copy from a duplicate.
+    pub too_old: Option<u64>,
+}
+
+/// What a receiving port counts besides flows, since the start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiverFigures {
+    /// The port.
+    pub port: Name,
+    /// Frames of this run, duplicates included.
+    pub received: u64,
+    /// Frames of other runs.
+    pub stale: u64,
+    /// Frames that the receiver itself lost.
+    pub lost_ring: u64,
+    /// Latencies: HdrHistogram's format V2, compressed, in base64.
+    pub hdr: Option<String>,
+}
+
+/// Why a run ended on a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunEnd {
+    /// All was sent, or the time was over.
+    Done,
+    /// By the order of a controller.
+    Stopped,
+    /// The agent heard no controller for the time of its lease.
+    Orphaned,
+    /// It could not go on.
+    Failed,
+    /// It was not ready at its time: nothing was sent.
+    Late,
+    /// It ended before its start, by the order of a controller.
+    Aborted,
+}
+
+impl RunEnd {
+    /// As a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Stopped => "stopped",
+            Self::Orphaned => "orphaned",
+            Self::Failed => "failed",
+            Self::Late => "late",
+            Self::Aborted => "aborted",
+        }
+    }
+}
+
+/// The counts of a host, since the start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stat {
+    /// The run.
+    pub run: Name,
+    /// The host.
+    pub host: Name,
+    /// From 1 on.
+    pub number: u32,
+    /// Time of day on the host.
+    pub time_ns: u64,
+    /// From the requested time until the first frame had been sent, by the host's own clock: of the
+    /// sender that was last. `None` before, and of hosts that only receive.
+    pub released_late_ns: Option<u64>,
+    /// Its flows.
+    pub flows: Vec<FlowCounts>,
+    /// Its receiving ports.
+    pub receivers: Vec<ReceiverFigures>,
+    /// No more messages follow.
+    pub is_last: bool,
+    /// Why it ended; in the last message.
+    pub end: Option<RunEnd>,
+    /// Why it failed.
+    pub why: Option<String>,
+    /// The reports of its senders (`wirerate.send/1`) and receivers (`wirerate.measure/1`); in the
+    /// last message.
+    pub reports: Vec<serde_json::Value>,
+}
+
+impl Message for Stat {
+    const SCHEMA: &'static str = "wirerate.fleet-stat/1";
+
+    fn check(&self) -> Result<(), String> {
+        match (self.is_last, self.end) {
+            (true, None) => Err("a last message without an end".to_owned()),
+            (false, Some(_)) => Err("an end before the last message".to_owned()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A flow of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedFlow {
+    /// Its name.
+    pub name: String,
+    /// Where it is sent.
+    pub from: PortPlace,
+    /// Where it is received.
+    pub to: PortPlace,
+    /// Words of `wirerate send`.
+    pub send: Vec<String>,
+    /// Frames that are sent at most, if the words say so.
+    pub count: Option<u64>,
+}
+
+/// A host of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostOrder {
+    /// The host.
+    pub host: Name,
+    /// True if it was ready and was told to start.
+    pub is_armed: bool,
+    /// Its clock when it was ready.
+    pub clock: Option<HostClock>,
+    /// Identifies its kernel.
+    pub boot_id: Option<String>,
+}
+
+/// A run that was started, as the stream keeps it: with it and the counts, a report needs no
+/// controller.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunPlan {
+    /// The run.
+    pub run: Name,
+    /// When it started, in nanoseconds since 1970.
+    pub start_at_ns: u64,
+    /// How long the senders send at most.
+    pub duration_ns: u64,
+    /// Its flows; the number of a flow is its index.
+    pub flows: Vec<PlannedFlow>,
+    /// Its hosts.
+    pub hosts: Vec<HostOrder>,
+}
+
+impl Message for RunPlan {
+    const SCHEMA: &'static str = "wirerate.fleet-plan/1";
+    const LEN_MAX: usize = 1 << 23;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prepare() -> Prepare {
+        let flow = FlowOrder {
+            id: 3,
+            role: FlowRole::Receive,
+            port: "eth1".parse().unwrap(),
+            number: 0,
+            send: vec!["--pps".into(), "1k".into()],
+        };
+        Prepare {
+            run: "r1".parse().unwrap(),
+            mark: 7,
+            flows: vec![flow],
+            duration_ns: 1_000_000_000,
+            settle_ms: 200,
+            lease_ms: 5000,
+            stat_ms: 1000,
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn the_schema_is_the_first_field_and_is_checked() {
+        let bytes = encode(&prepare());
+        assert!(bytes.starts_with(b"{\"schema\":\"wirerate.prepare/1\","));
+        assert_eq!(decode::<Prepare>(&bytes).unwrap(), prepare());
+        let refusal = decode::<Go>(&bytes).unwrap_err().to_string();
+        assert!(refusal.starts_with("expected a wirerate.go/1, got \"wirerate.prepare/1\""), "{refusal}");
+        assert!(matches!(decode::<Go>(&[b' '; 5000]), Err(MessageError::TooLong { len: 5000, .. })));
+        assert!(matches!(decode::<Go>(b"{"), Err(MessageError::Json { .. })));
+    }
+
+    #[test]
+    fn values_that_cannot_be_are_refused() {
+        let refused = |change: &dyn Fn(&mut Prepare)| {
+            let mut bad = prepare();
+            change(&mut bad);
+            decode::<Prepare>(&encode(&bad)).unwrap_err().to_string()
+        };
+        for (why, change) in [
+            ("flows 0", &(|bad: &mut Prepare| bad.flows.clear()) as &dyn Fn(&mut Prepare)),
+            ("mark 4096", &|bad| bad.mark = 4096),
+            ("lease_ms 1", &|bad| bad.lease_ms = 1),
+            ("flow 3 twice", &|bad| bad.flows.push(bad.flows[0].clone())),
+            ("flow 3 has the word \"a\\n\"", &|bad| bad.flows[0].send = vec!["a\n".into()]),
+            ("number 65536", &|bad| bad.flows[0].number = 65_536),
+            ("two flows to eth1", &|bad| bad.flows.push(FlowOrder { id: 4, ..bad.flows[0].clone() })),
+        ] {
+            let refusal = refused(change);
+            assert!(refusal.contains(why), "{why}: {refusal}");
+        }
+        let text = String::from_utf8(encode(&prepare())).unwrap().replace("\"r1\"", "\"../r1\"");
+        assert!(decode::<Prepare>(text.as_bytes()).unwrap_err().to_string().contains("is not a name"));
+    }
+}

@@ -1,0 +1,70 @@
+//! Subjects of the messages, and the names of what the hub keeps.
+
+use crate::name::Name;
+
+/// The bucket of [`crate::HostStatus`], by host.
+pub const HOSTS_BUCKET: &str = "wr_hosts";
+/// The stream that keeps plans and counts of runs.
+pub const RUNS_STREAM: &str = "wr_runs";
+/// The subjects that this stream keeps.
+pub const KEPT: [&str; 2] = ["wr.run.*.plan", "wr.run.*.stat.*"];
+
+/// Requests to prepare a run.
+pub fn prepare(host: &Name) -> String {
+    format!("wr.host.{host}.prepare")
+}
+
+/// Requests to start at a time.
+pub fn go(host: &Name) -> String {
+    format!("wr.host.{host}.go")
+}
+
+/// Signs of life of a controller.
+pub fn lease(run: &Name) -> String {
+    format!("wr.run.{run}.lease")
+}
+
+/// The order to end a run.
+pub fn stop(run: &Name) -> String {
+    format!("wr.run.{run}.stop")
+}
+
+/// The order to forget a run that has not started.
+pub fn abort(run: &Name) -> String {
+    format!("wr.run.{run}.abort")
+}
+
+/// The plan of a run.
+pub fn plan(run: &Name) -> String {
+    format!("wr.run.{run}.plan")
+}
+
+/// The counts of a host.
+pub fn stat(run: &Name, host: &Name) -> String {
+    format!("wr.run.{run}.stat.{host}")
+}
+
+/// The counts of all hosts.
+pub fn stats(run: &Name) -> String {
+    format!("wr.run.{run}.stat.*")
+}
+
+/// The run of a subject of this module, if there is one.
+pub fn run_of(subject: &str) -> Option<Name> {
+    subject.strip_prefix("wr.run.")?.split('.').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_run_of_a_subject_is_its_third_word() {
+        let run: Name = "r1".parse().unwrap();
+        for subject in [lease(&run), stop(&run), abort(&run), plan(&run), stats(&run)] {
+            assert_eq!(run_of(&subject), Some(run.clone()), "{subject}");
+        }
+        assert_eq!(run_of("wr.host.r1.go"), None);
+        assert_eq!(run_of("wr.run.a b.lease"), None);
+    }
+}

@@ -1,0 +1,138 @@
+//! Bytes of any kind as messages: each is read or refused with words, and what is read has no text
+//! that a subject, a path or a shell would interpret.
+
+use fleet::{
+    AgentAnswer, FlowOrder, FlowRole, Go, HostStatus, LastWords, Message, Prepare, RunPlan, Stat, decode,
+    encode,
+};
+use packet::Rng;
+
+fn good(rng: &mut Rng) -> Vec<u8> {
+    let name = || "h1".parse().expect("a name");
+    let flow = FlowOrder {
+        id: rng.below(9),
+        role: if rng.below(2) == 0 { FlowRole::Send } else { FlowRole::Receive },
+        port: name(),
+        number: rng.below(70_000),
+        send: vec!["--pps".to_owned(), "1k".to_owned()],
+    };
+    let prepare = Prepare {
+        run: name(),
+        mark: rng.below(5000) as u16,
+        flows: vec![flow],
+        duration_ns: u64::from(rng.below(u32::MAX)),
+        settle_ms: 200,
+        lease_ms: u64::from(rng.below(9000)),
+        stat_ms: 1000,
+        seed: 7,
+    };
+    match rng.below(3) {
+        0 => encode(&prepare),
+        1 => encode(&Go { run: name(), start_at_ns: u64::from(rng.below(u32::MAX)) }),
+        _ => {
+            let text = r#"{"schema":"wirerate.fleet-stat/1","run":"r","host":"h1","number":1,"time_ns":2,
+                "released_late_ns":null,"flows":[{"id":0,"sent":5}],"receivers":[{"port":"p","received":5,"stale":0,
+                "lost_ring":0,"hdr":"HISTFAAAAB4="}],"is_last":false,"end":null,"why":null,"reports":[]}"#;
+            text.as_bytes().to_vec()
+        }
+    }
+}
+
+/// Changes, cuts and doubles bytes.
+fn spoil(rng: &mut Rng, bytes: &mut Vec<u8>) {
+    const WORDS: [&str; 9] = [
+        "\"../x\"",
+        "\"; rm\"",
+        "\"a.*\"",
+        "-1",
+        "1e99",
+        "null",
+        "[]",
+        "\"\\u0000\"",
+        "18446744073709551616",
+    ];
+    for _ in 0..rng.below(4) {
+        let at = rng.below(bytes.len().max(1) as u32) as usize;
+        match rng.below(5) {
+            0 if !bytes.is_empty() => bytes[at] = rng.below(256) as u8,
+            1 => bytes.truncate(at),
+            2 => bytes.extend_from_within(at..),
+            _ => {
+                // A whole value, so that the JSON often stays JSON.
+                let text = String::from_utf8_lossy(bytes).into_owned();
+                let from = text[floor(&text, at)..].find(':').map(|found| floor(&text, at) + found + 1);
+                let to = from.and_then(|from| text[from..].find([',', '}']).map(|found| from + found));
+                if let (Some(from), Some(to)) = (from, to) {
+                    let word = WORDS[rng.below(WORDS.len() as u32) as usize];
+                    *bytes = format!("{}{word}{}", &text[..from], &text[to..]).into_bytes();
+                }
+            }
+        }
+    }
+}
+
+fn floor(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+fn read<M: Message>(bytes: &[u8]) -> Option<M> {
+    match decode(bytes) {
+        Ok(message) => Some(message),
+        Err(why) => {
+            assert!(!why.to_string().is_empty());
+            None
+        }
+    }
+}
+
+fn is_safe(name: &fleet::Name) -> bool {
+    let name = name.as_str();
+    !name.is_empty()
+        && !name.starts_with('-')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+}
+
+#[test]
+fn a_message_is_read_or_refused() {
+    testkit::fuzz("a_message_is_read_or_refused", |seed| {
+        let rng = &mut Rng(seed);
+        let mut bytes = match rng.below(8) {
+            0 => (0..rng.below(200)).map(|_| rng.below(256) as u8).collect(),
+            _ => good(rng),
+        };
+        spoil(rng, &mut bytes);
+        if let Some(prepare) = read::<Prepare>(&bytes) {
+            assert!(is_safe(&prepare.run) && prepare.flows.iter().all(|flow| is_safe(&flow.port)));
+            let words = prepare.flows.iter().flat_map(|flow| &flow.send);
+            assert!(words.flat_map(|word| word.chars()).all(|letter| !letter.is_control()));
+            assert_eq!(read::<Prepare>(&encode(&prepare)).as_ref(), Some(&prepare));
+        }
+        if let Some(go) = read::<Go>(&bytes) {
+            assert!(is_safe(&go.run));
+        }
+        if let Some(stat) = read::<Stat>(&bytes) {
+            assert!(is_safe(&stat.run) && is_safe(&stat.host));
+            let histograms = stat.receivers.iter().filter_map(|receiver| receiver.hdr.as_deref());
+            histograms.for_each(|text| drop(measure::HistogramLog::from_v2_base64(text)));
+            LastWords::default().hear(stat);
+        }
+        let _ = (read::<HostStatus>(&bytes), read::<AgentAnswer>(&bytes), read::<RunPlan>(&bytes));
+    });
+}
+
+#[test]
+fn a_histogram_is_read_or_refused() {
+    testkit::fuzz("a_histogram_is_read_or_refused", |seed| {
+        let rng = &mut Rng(seed);
+        let counts: Vec<u64> = (0..measure::HISTOGRAM_LEN).map(|_| u64::from(rng.below(3))).collect();
+        let mut text = measure::HistogramLog::new(&counts).v2_base64().into_bytes();
+        for _ in 0..rng.below(3) {
+            let at = rng.below(text.len() as u32) as usize;
+            text[at] = b"ABCDwxyz0189+/="[rng.below(15) as usize];
+        }
+        let text = String::from_utf8(text).expect("letters of base64");
+        if let Ok(histogram) = measure::HistogramLog::from_v2_base64(&text) {
+            assert!(!histogram.is_empty() || histogram.max_ns() == 0);
+        }
+    });
+}
