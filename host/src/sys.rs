@@ -282,7 +282,7 @@ unsafe fn device_ioctl(
         return Err(io::Error::from_raw_os_error(libc::ENODEV));
     }
     for (to, from) in request.ifr_name.iter_mut().zip(ifname.bytes()) {
-        *to = from.cast_signed();
+        *to = libc::c_char::from_ne_bytes([from]);
     }
     request.ifr_ifru.ifru_data = argument;
     // SAFETY: `request` is a whole `struct ifreq` with a terminated name, ours for the time of the
