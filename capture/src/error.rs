@@ -40,9 +40,9 @@ pub enum CaptureError {
     /// A packet socket could not be made or used.
     #[error("cannot {act} {ifname}")]
     PacketSocket { ifname: String, act: &'static str, source: io::Error },
-    /// A filter needs libpcap, which is not here.
-    #[error("filters are compiled by libpcap, which cannot be loaded: {reason}")]
-    NoLibpcap { reason: String },
+    /// A filter needs libpcap or tcpdump, and neither is here.
+    #[error("filters are compiled by libpcap or tcpdump, and neither is here: {reason}")]
+    NoFilterCompiler { reason: String },
     /// libpcap does not understand a filter.
     #[error("the filter {expression:?} is not understood: {reason}")]
     Filter { expression: String, reason: String },
@@ -139,7 +139,11 @@ impl CaptureError {
                 libc::ENOMEM => Some("a smaller --ring".to_owned()),
                 _ => None,
             },
-            Self::NoLibpcap { .. } => Some(
+            // A static program loads no libraries.
+            Self::NoFilterCompiler { .. } if cfg!(target_feature = "crt-static") => {
+                Some("install tcpdump, which compiles filters for this static build".to_owned())
+            }
+            Self::NoFilterCompiler { .. } => Some(
                 "install it: `apt-get install libpcap0.8` on Debian and Ubuntu, `libpcap` elsewhere"
                     .to_owned(),
             ),

@@ -22,7 +22,7 @@ impl FileFilter {
     /// Compiles the expression for Ethernet, or for 802.11 if it has no meaning on Ethernet.
     ///
     /// # Errors
-    /// [`CaptureError::NoLibpcap`], or what is wrong with the expression.
+    /// [`CaptureError::NoFilterCompiler`], or what is wrong with the expression.
     pub fn new(expression: &str, interrupted: Arc<AtomicBool>) -> Result<Self, CaptureError> {
         let mut filter = Self { expression: expression.to_owned(), interrupted, programs: Vec::new() };
         match filter.program(LINK_TYPE_ETHERNET) {
@@ -64,7 +64,7 @@ mod tests {
     /// A filter; `None` without libpcap, where the calling test is skipped.
     fn filter(expression: &str) -> Option<FileFilter> {
         match FileFilter::new(expression, Arc::default()) {
-            Err(CaptureError::NoLibpcap { reason }) => {
+            Err(CaptureError::NoFilterCompiler { reason }) => {
                 testkit::skip(format_args!("needs libpcap: {reason}"));
                 None
             }

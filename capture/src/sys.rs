@@ -47,6 +47,16 @@ pub(crate) fn cpu_time_of<T>(thread: &std::thread::JoinHandle<T>) -> std::time::
     now.map_or(std::time::Duration::ZERO, std::time::Duration::from)
 }
 
+/// The kernel ends `child` once it has taken so much CPU time.
+pub(crate) fn limit_cpu_time_s(child: &std::process::Child, limit_s: u64) {
+    let limit = libc::rlimit64 { rlim_cur: limit_s, rlim_max: limit_s };
+    // SAFETY: `limit` is ours and lives during the call; nothing is written. The child has not been
+    // waited for, so its process ID is not used again. If it has ended, its limit does not matter.
+    unsafe {
+        libc::prlimit64(child.id().cast_signed(), libc::RLIMIT_CPU, &raw const limit, std::ptr::null_mut())
+    };
+}
+
 /// Bytes of memory of this machine; 0 if the kernel does not report it.
 pub(crate) fn memory_size_bytes() -> u64 {
     nix::sys::sysinfo::sysinfo().map_or(0, |info| info.ram_total())

@@ -1,9 +1,11 @@
-//! Capture filters: expressions like `udp port 9`, compiled by libpcap.
+//! Capture filters: expressions like `udp port 9`, compiled by libpcap, or by tcpdump where libpcap
+//! cannot be loaded.
 //!
-//! libpcap compiles without a live device, so that the result looks at the bytes of frames alone:
+//! They compile without a live device, so that the result looks at the bytes of frames alone:
 //! it fits XDP and packet sockets alike. The price: a VLAN tag that the hardware took off is not
 //! seen by `vlan` in the expression.
 
+use super::tcpdump;
 use crate::sys::{
     self,
     pcap::{self, CompileError},
@@ -24,7 +26,7 @@ const DLT_RAW: i32 = 12;
 /// the first `snaplen` bytes of frames that match.
 ///
 /// # Errors
-/// [`CaptureError::NoLibpcap`], [`CaptureError::Filter`] with what libpcap says,
+/// [`CaptureError::NoFilterCompiler`], [`CaptureError::Filter`] with what libpcap says,
 /// [`CaptureError::FilterProgram`] for what the kernel could not run,
 /// [`CaptureError::FilterTakesLong`]; [`CaptureError::Interrupted`] once the user has asked to end.
 pub(crate) fn compile(
@@ -35,11 +37,22 @@ pub(crate) fn compile(
 ) -> Result<Classic, CaptureError> {
     let dlt = if link_type == LINK_TYPE_RAW { DLT_RAW } else { link_type.into() };
     let said = |failure| match failure {
-        CompileError::Missing(reason) => CaptureError::NoLibpcap { reason },
+        CompileError::Missing(reason) => CaptureError::NoFilterCompiler { reason },
         CompileError::Refused(reason) => CaptureError::Filter { expression: expression.to_owned(), reason },
+        CompileError::TakesLong => CaptureError::FilterTakesLong { expression: shortened(expression) },
     };
     let text = pcap::c_string(expression).map_err(said)?;
-    let program = within_limit(expression, interrupted, move || pcap::compile(&text, dlt, snaplen as i32))?;
+    let words = expression.to_owned();
+    let work = move || match pcap::compile(&text, dlt, snaplen as i32) {
+        Err(CompileError::Missing(no_library)) => match tcpdump::compile(&words, dlt, snaplen) {
+            Err(CompileError::Missing(no_program)) => {
+                Err(CompileError::Missing(format!("{no_library}; {no_program}")))
+            }
+            compiled => compiled,
+        },
+        compiled => compiled,
+    };
+    let program = within_limit(expression, interrupted, work)?;
     Classic::new(program.map_err(said)?)
         .map_err(|source| CaptureError::FilterProgram { expression: shortened(expression), source })
 }
@@ -115,7 +128,7 @@ mod tests {
     /// True when libpcap is installed. Without it the calling test is skipped.
     fn has_libpcap() -> bool {
         match compile("ip", ETHERNET, 96) {
-            Err(CaptureError::NoLibpcap { reason }) => {
+            Err(CaptureError::NoFilterCompiler { reason }) => {
                 testkit::skip(format_args!("needs libpcap: {reason}"));
                 false
             }

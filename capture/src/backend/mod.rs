@@ -9,6 +9,7 @@ pub(crate) mod hwtstamp;
 pub(crate) mod nic_stats;
 pub(crate) mod quiesce;
 pub(crate) mod select;
+mod tcpdump;
 pub(crate) mod tpacket;
 mod xdp;
 

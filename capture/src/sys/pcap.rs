@@ -22,10 +22,12 @@ struct CompiledProgram {
 /// Why there is no program.
 #[derive(Debug)]
 pub(crate) enum CompileError {
-    /// No libpcap, in the words of the dynamic linker.
+    /// No compiler: what could not be loaded or run, and why.
     Missing(String),
-    /// libpcap does not understand the expression, in its own words.
+    /// The compiler does not understand the expression, in its own words.
     Refused(String),
+    /// The compiler was ended because it took too long.
+    TakesLong,
 }
 
 type OpenDead = unsafe extern "C" fn(c_int, c_int) -> *mut c_void;
