@@ -4,7 +4,7 @@
 use super::{Case, CaseReport, MachineType};
 use crate::guest::{Background, load, sh, try_sh, unload};
 use anyhow::{Context, Result, ensure};
-use pcapng::{Block, Reader};
+use pcapng::{Block, Reader, pcap};
 use serde_json::Value;
 use std::fs::File;
 use std::io::BufReader;
@@ -27,6 +27,15 @@ pub(super) const CASES: &[Case] = &[
         devices: "",
         machine: MachineType::Common,
         run: capture,
+    },
+    Case {
+        name: "wireless_replay",
+        what: "`wirerate replay` of beacons and data frames, with and without radiotap, by one monitor device; tcpdump at the \
+               other reads them",
+        modules: MODULES,
+        devices: "",
+        machine: MachineType::Common,
+        run: replay,
     },
     Case {
         name: "wireless_wpa2",
@@ -228,6 +237,109 @@ fn capture(finding: &mut CaseReport) -> Result<()> {
         finding.note(&format!("{device} by {source}"), format!("link type {link_type}"));
     }
     Ok(())
+}
+
+/// Frames of each kind in a file.
+const REPLAYED: u8 = 40;
+/// A radiotap header without fields.
+const RADIOTAP_EMPTY: [u8; 8] = [0, 0, 8, 0, 0, 0, 0, 0];
+const BARE_80211: u16 = 105;
+const BROADCAST: [u8; 6] = [0xff; 6];
+const SENDER: [u8; 6] = [2, 0, 0, 0, 0, 7];
+
+/// An 802.11 frame; `frame_control` is its first byte.
+fn air_frame(frame_control: u8, body: &[u8]) -> Vec<u8> {
+    [&[frame_control, 0, 0, 0][..], &BROADCAST, &SENDER, &SENDER, &[0, 0], body].concat()
+}
+
+/// A beacon of the network `wirerate-N`.
+fn beacon(number: u8) -> Vec<u8> {
+    let name = format!("wirerate-{number:02}");
+    let fixed = [[0; 8].as_slice(), &[100, 0], &[1, 0]].concat();
+    let elements = [&[0, name.len() as u8][..], name.as_bytes(), &[1, 1, 0x82]].concat();
+    air_frame(0x80, &[fixed, elements].concat())
+}
+
+/// A data frame with an IPv4 header in LLC and SNAP, which says its number.
+fn data_frame(number: u8) -> Vec<u8> {
+    let snap = [0xaa, 0xaa, 3, 0, 0, 0, 8, 0];
+    air_frame(
+        0x08,
+        &[&snap[..], &[0x45, 0, 0, 20, 0, number, 0, 0, 64, 99, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]].concat(),
+    )
+}
+
+/// Two monitor devices on one channel; what `mon0` sends, tcpdump captures at `mon1`.
+fn replay(finding: &mut CaseReport) -> Result<()> {
+    unload("mac80211_hwsim")?;
+    load("mac80211_hwsim", "radios=2")?;
+    sh("for n in 0 1; do
+            iw dev wlan$n interface add mon$n type monitor && ip link set mon$n up && iw dev mon$n set channel 1 || exit 1
+        done")?;
+    let frames = |number: u8| [beacon(number), data_frame(number)];
+    for (link_type, header) in [(RADIOTAP, &RADIOTAP_EMPTY[..]), (BARE_80211, &[])] {
+        let mut writer =
+            pcap::Writer::new(Vec::new(), &pcap::Header { link_type, ..pcap::Header::default() })?;
+        for number in 0..REPLAYED {
+            for frame in frames(number) {
+                let data = [header, &frame].concat();
+                let time_ns = u64::from(number) * 2_000_000;
+                writer.record(&pcap::Record { time_ns, frame_len: data.len() as u32, data: &data })?;
+            }
+        }
+        std::fs::write("/tmp/air.pcap", writer.finish()?)?;
+        let tcpdump = Background::start(
+            "exec tcpdump -Z root -i mon1 -B 8192 --immediate-mode -U -w /tmp/heard.pcap 2>/tmp/tcpdump",
+        )?;
+        sh("until grep -q 'listening on' /tmp/tcpdump; do sleep 0.1; done")?;
+        let text = sh("wirerate replay mon0 /tmp/air.pcap --json")?;
+        let report: Value = serde_json::from_str(text.trim()).with_context(|| text.clone())?;
+        ensure!(report["sent"] == 2 * u64::from(REPLAYED) && report["engine"] == "af_packet", "{report}");
+        let last = format!("wirerate-{:02}", REPLAYED - 1);
+        let reads = "tcpdump -Z root -nn -r /tmp/heard.pcap 2>/dev/null";
+        sh(&format!(
+            "for i in $(seq 100); do {reads} | grep -q {last} && break; sleep 0.1; done; sleep 0.2"
+        ))?;
+        tcpdump.interrupt()?;
+        let beacons = sh(&format!("{reads} | grep -o 'Beacon (wirerate-[0-9]*)'"))?;
+        let expected: String =
+            (0..REPLAYED).map(|number| format!("Beacon (wirerate-{number:02})\n")).collect();
+        ensure!(beacons == expected, "tcpdump reads these beacons:\n{beacons}");
+        let heard = heard("/tmp/heard.pcap")?;
+        let data: Vec<&Vec<u8>> = heard.iter().filter(|frame| frame[0] == 0x08).collect();
+        ensure!(data.len() == usize::from(REPLAYED), "{} data frames", data.len());
+        for (number, frame) in data.iter().enumerate() {
+            // The stack numbers the frames, and a receiver may append a checksum.
+            let expected = data_frame(number as u8);
+            let is_same =
+                frame.get(..22) == expected.get(..22) && frame.get(24..expected.len()) == expected.get(24..);
+            ensure!(is_same, "data frame {number}: {frame:02x?}, not {expected:02x?}");
+        }
+        finding.note(&format!("link type {link_type}"), format!("{} frames", heard.len()));
+    }
+    // Without radiotap there is no form for a frame of Ethernet.
+    sh("wirerate send lo --dst 127.0.0.1 --dry-run=5 --write /tmp/ethernet.pcapng")?;
+    let refused = try_sh("wirerate replay mon0 /tmp/ethernet.pcapng --json")?;
+    let report: Value = serde_json::from_slice(&refused.stdout).context("a report")?;
+    ensure!(refused.status.code() == Some(1) && report["link_type"] == 5 && report["sent"] == 0, "{report}");
+    unload("mac80211_hwsim")
+}
+
+/// The 802.11 frames of `SENDER` in a file, without their radiotap headers.
+fn heard(path: &str) -> Result<Vec<Vec<u8>>> {
+    let file = std::fs::read(path)?;
+    let mut reader = pcap::Reader::new(&file[..])?;
+    ensure!(reader.header().link_type == RADIOTAP, "link type {}", reader.header().link_type);
+    let mut frames = Vec::new();
+    while let Some(record) = reader.next_record()? {
+        let radiotap_len =
+            record.data.get(2..4).map_or(0, |len| usize::from(u16::from_le_bytes([len[0], len[1]])));
+        let frame = record.data.get(radiotap_len..).unwrap_or_default();
+        if frame.get(10..16) == Some(&SENDER[..]) {
+            frames.push(frame.to_vec());
+        }
+    }
+    Ok(frames)
 }
 
 /// Captures while `send` sends; the report.
