@@ -41,6 +41,7 @@ impl ReplayTimes {
 pub struct ReplaySender {
     program: OwnedFd,
     state: SharedArray<abi::ReplayState>,
+    ports: MapHandle,
     page: Vec<u8>,
 }
 
@@ -66,14 +67,14 @@ impl ReplayRing {
 }
 
 impl ReplaySender {
-    /// Loads the program for frames of up to `frame_len_max` bytes to these devices of the caller's
-    /// network namespace. A timed program waits until each frame is due.
+    /// Loads the program for frames of up to `frame_len_max` bytes; [`Self::set_port`] sets its
+    /// devices. A timed program waits until each frame is due.
     ///
     /// # Errors
     /// [`BpfError::Load`] if the verifier rejects it, [`BpfError::MapMemory`].
-    pub fn load(ports: &[u32], frame_len_max: u32, is_timed: bool) -> Result<(Self, ReplayRing), BpfError> {
-        let [program, state, records, bytes] =
-            log::loading(OBJECT, || load_fds(ports, frame_len_max, is_timed))?;
+    pub fn load(frame_len_max: u32, is_timed: bool) -> Result<(Self, ReplayRing), BpfError> {
+        let ([program, state, records, bytes], ports) =
+            log::loading(OBJECT, || load_fds(frame_len_max, is_timed))?;
         let map = |fd: &OwnedFd, map: &'static str, bytes: usize| {
             MapMemory::new(fd.as_fd(), bytes, true).map_err(|source| BpfError::MapMemory {
                 map,
@@ -87,7 +88,15 @@ impl ReplaySender {
             bytes: map(&bytes, "wr_bytes", REPLAY_BYTES as usize)?,
         };
         let state = SharedArray::new(state.as_fd(), "replay", 1)?;
-        Ok((Self { program, state, page: vec![0; frame_len_max as usize] }, ring))
+        Ok((Self { program, state, ports, page: vec![0; frame_len_max as usize] }, ring))
+    }
+
+    /// Sets the device of `port`, by its index in the network namespace of the caller.
+    ///
+    /// # Errors
+    /// [`BpfError::Load`] if the kernel refuses it.
+    pub fn set_port(&self, port: u32, ifindex: u32) -> Result<(), BpfError> {
+        log::loading(OBJECT, || self.ports.update(&port.to_ne_bytes(), &ifindex.to_ne_bytes(), MapFlags::ANY))
     }
 
     /// A handle with which another thread attaches the program.
@@ -143,8 +152,8 @@ impl ReplaySender {
     }
 }
 
-/// Program, state, records and bytes. The descriptors keep them alive; the program keeps the ports.
-fn load_fds(ports: &[u32], frame_len_max: u32, is_timed: bool) -> libbpf_rs::Result<[OwnedFd; 4]> {
+/// Program, state, records and bytes, and the map of ports. The descriptors keep them alive.
+fn load_fds(frame_len_max: u32, is_timed: bool) -> libbpf_rs::Result<([OwnedFd; 4], MapHandle)> {
     let mut storage = MaybeUninit::uninit();
     let mut open = skel::replay::ReplaySkelBuilder::default().open(&mut storage)?;
     let settings = open.maps.rodata_data.as_deref_mut().expect("the program has settings");
@@ -152,15 +161,13 @@ fn load_fds(ports: &[u32], frame_len_max: u32, is_timed: bool) -> libbpf_rs::Res
     open.progs.wr_replay_top.set_autoload(!is_timed);
     open.progs.wr_replay_timed.set_autoload(is_timed);
     let skel = open.load()?;
-    let devices = MapHandle::try_from(&skel.maps.wr_ports)?;
-    for (port, ifindex) in ports.iter().enumerate() {
-        devices.update(&(port as u32).to_ne_bytes(), &ifindex.to_ne_bytes(), MapFlags::ANY)?;
-    }
+    let ports = MapHandle::try_from(&skel.maps.wr_ports)?;
     let program = if is_timed { &skel.progs.wr_replay_timed } else { &skel.progs.wr_replay_top };
-    Ok([
+    let fds = [
         program.as_fd().try_clone_to_owned()?,
         skel.maps.data_replay.as_fd().try_clone_to_owned()?,
         skel.maps.wr_records.as_fd().try_clone_to_owned()?,
         skel.maps.wr_bytes.as_fd().try_clone_to_owned()?,
-    ])
+    ];
+    Ok((fds, ports))
 }

@@ -14,6 +14,7 @@ use nix::sys::stat::{Mode as Permissions, fchmod};
 use std::fmt;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -21,8 +22,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Highest speed, in millionths.
-const SPEED_MAX: u64 = 1_000_000_000;
+/// Speeds of a replay, in millionths.
+pub const SPEEDS: RangeInclusive<u64> = 1000..=1_000_000_000;
 
 /// Longest line that is an command.
 const LINE_LEN_MAX: usize = 64;
@@ -149,7 +150,7 @@ fn millionths(text: &str) -> Option<u64> {
     }
     let fraction: u64 = format!("{fraction:0<6}").parse().ok()?;
     let millionths = whole.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(fraction)?;
-    (1000..=SPEED_MAX).contains(&millionths).then_some(millionths)
+    SPEEDS.contains(&millionths).then_some(millionths)
 }
 
 /// Why a capture or replay did not execute a command.

@@ -51,8 +51,9 @@ pub use probe::{Probed, probe};
 pub use progress::{GAP_ERROR_OCTAVES, Progress};
 pub use ramp::Ramp;
 pub use replay::{
-    LATE_OCTAVES, REPLAY_CPUS_MAX, REPLAY_XDP_LEN_MAX, ReplayControl, ReplayFrame, ReplayProgress,
-    ReplayRequest, ReplayResult, ReplaySource, ReplayStep, SPEED_ONE, replay,
+    LATE_OCTAVES, OtherDevice, REPLAY_CPUS_MAX, REPLAY_SKB_LEN_MAX, REPLAY_XDP_LEN_MAX, ReplayChange,
+    ReplayControl, ReplayFrame, ReplayProgress, ReplayRequest, ReplayResult, ReplaySource, ReplayStep,
+    SPEED_ONE, replay,
 };
 pub use requirements::TxOptions;
 pub use run::{End, Limits, Run, RunReport, Step};

@@ -16,7 +16,9 @@ use crate::userspace::{Accepted, FrameSource, TxLink, TxRing, UserspaceEngine};
 use packet::{Cursor, Plan, XmitMode};
 use std::io;
 use std::rc::{Rc, Weak};
-use sys::{PacketRing, RingOptions, SendSocket};
+use sys::{RingOptions, SendSocket};
+
+pub(crate) use sys::PacketRing;
 
 /// Default number of frames per call; more gain nothing.
 const BATCH_DEFAULT: u32 = 64;

@@ -1,24 +1,30 @@
 //! Sends frames that a [`ReplaySource`] gives, at their due times or as fast as possible.
 //!
 //! `xdp` sends them out of a ring that a thread of its own fills, so that reading files costs the
-//! sending CPU nothing. `packet` sends them by a packet socket, on any device. The ring has a fixed
-//! size, so memory does not grow with the file.
+//! sending CPU nothing. `tx_ring` sends them by the skb engine, through the queueing discipline, or
+//! by a packet socket, on any device. The rings have a fixed size, so memory does not grow with the
+//! file.
 
 mod frame_ring;
-mod packet;
 mod timeline;
+mod tx_ring;
 mod xdp;
 
-pub use timeline::{ReplayControl, SPEED_ONE};
+pub use timeline::{ReplayChange, ReplayControl, SPEED_ONE};
 
+use crate::af_packet::{self, PacketRing};
 use crate::clock::{Clock, HybridClock};
+use crate::device::OutputDevice;
 use crate::engine::Burst;
 use crate::progress::Progress;
+use crate::skb::{self, PrebuiltRing};
 use crate::{EngineError, EngineKind};
-use host::{Netns, StartTime};
+use host::{Netns, Stack, StartTime};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
+use tx_ring::{BATCH, RingPort};
+use xdp::XdpReplay;
 
 /// Buckets of [`ReplayResult::late`]: frames below 2^N ns.
 pub const LATE_OCTAVES: usize = 40;
@@ -60,13 +66,22 @@ pub trait ReplaySource: Send {
     fn repeated(&mut self, _frames: u64) {}
 }
 
+/// The second device of a replay.
+#[derive(Clone, Debug)]
+pub struct OtherDevice {
+    /// Its name.
+    pub ifname: String,
+    /// Its namespace.
+    pub netns: Netns,
+}
+
 /// What to do with the frames.
 #[derive(Clone, Debug)]
 pub struct ReplayRequest {
     /// The device.
     pub ifname: String,
-    /// The other device, in the same namespace.
-    pub other: Option<String>,
+    /// The other device, which may be in another namespace.
+    pub other: Option<OtherDevice>,
     /// The requested engine.
     pub engine: Option<EngineKind>,
     /// Length of the longest frame.
@@ -77,7 +92,7 @@ pub struct ReplayRequest {
     pub is_timed: bool,
     /// Time after which it ends, 0 for no limit.
     pub duration_ns: u64,
-    /// The CPUs to send from, with a thread each; af_packet uses the first.
+    /// The CPUs to send from, with a thread each; only the xdp engine takes several.
     pub cpus: Vec<u32>,
     /// When the first frame is due; `None` for as soon as it is ready.
     pub start_at: Option<StartTime>,
@@ -128,6 +143,43 @@ impl ReplayProgress {
 }
 
 impl ReplayRequest {
+    /// All devices, the first one first.
+    ///
+    /// # Errors
+    /// When one does not exist.
+    fn devices(&self) -> Result<Vec<OutputDevice>, EngineError> {
+        let names = std::iter::once(&self.ifname).chain(self.other.iter().map(|other| &other.ifname));
+        let open = |name| OutputDevice::new(Stack::here()?, name);
+        names.enumerate().map(|(place, name)| self.in_netns_of(place, || open(name))).collect()
+    }
+
+    /// All devices, once they can send.
+    ///
+    /// # Errors
+    /// When one does not exist, or why one cannot send.
+    fn ready_devices(&self) -> Result<Vec<OutputDevice>, EngineError> {
+        let devices = self.devices()?;
+        devices.iter().try_for_each(OutputDevice::wait_for_carrier)?;
+        trouble_of(&devices)?.map_or(Ok(devices), Err)
+    }
+
+    /// Acts in the namespace of a device, on a thread that is in that of the first one.
+    ///
+    /// # Errors
+    /// That of `act`, or when the thread may not enter the namespace.
+    fn in_netns_of<T>(
+        &self,
+        place: usize,
+        act: impl FnOnce() -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        let Some(other) = self.other.as_ref().filter(|_| place > 0) else { return act() };
+        let own = Netns::current()?;
+        other.netns.enter()?;
+        let done = act();
+        own.enter()?;
+        done
+    }
+
     /// `CLOCK_MONOTONIC` at which the first frame is due: soon, or the requested time, which this
     /// waits for until it is near. `None` if a stop came before.
     ///
@@ -171,6 +223,8 @@ pub struct ReplayResult {
     pub pauses: u64,
     /// Time of all pauses.
     pub paused_ns: u64,
+    /// Pauses, their ends and other speeds, in order of time.
+    pub changes: Vec<ReplayChange>,
     /// Times that the sender waited for the source.
     pub starved: u64,
     /// Timed frames by their lateness: bucket N has those below 2^N ns.
@@ -196,6 +250,7 @@ impl ReplayResult {
             first_late_ns: None,
             pauses: 0,
             paused_ns: 0,
+            changes: Vec::new(),
             starved: 0,
             late: [0; LATE_OCTAVES],
             engine,
@@ -210,6 +265,8 @@ impl ReplayResult {
 pub const REPLAY_CPUS_MAX: usize = 64;
 /// Longest frame of the xdp engine.
 pub const REPLAY_XDP_LEN_MAX: u32 = crate::xdp::FRAME_LEN_MAX;
+/// Longest frame of the skb engine.
+pub const REPLAY_SKB_LEN_MAX: u32 = skb::REPLAY_LEN_MAX;
 
 /// Sends all frames of `source` in the namespace `netns`, until `stop` is set.
 ///
@@ -224,32 +281,92 @@ pub fn replay(
     netns.run(|| send(request, source, stop))?
 }
 
+/// Engines, as `send` prefers them.
+const PREFERENCE: [EngineKind; 3] = [EngineKind::Xdp, EngineKind::Skb, EngineKind::AfPacket];
+
+/// An engine that can send to the devices of a request.
+enum ReplayEngine {
+    Xdp(XdpReplay),
+    Skb(Vec<RingPort<PrebuiltRing>>),
+    AfPacket(Vec<RingPort<PacketRing>>),
+}
+
+impl ReplayEngine {
+    fn new(kind: EngineKind, request: &ReplayRequest) -> Result<Self, EngineError> {
+        let unable = |what: &str| Err(EngineError::unable(kind, what));
+        let frame_len_max = request.frame_len_max as usize;
+        match kind {
+            EngineKind::Xdp => XdpReplay::new(request).map(Self::Xdp),
+            EngineKind::Skb | EngineKind::AfPacket if request.cpus.len() > 1 => {
+                unable("several CPUs: only the xdp engine does")
+            }
+            EngineKind::Skb => {
+                // A test run of a program sends in the namespace of its caller.
+                let own = Netns::current()?;
+                if request.other.as_ref().is_some_and(|other| other.netns != own) {
+                    return unable("devices in two namespaces");
+                }
+                let open = |device: &_| skb::replay_ring(device, BATCH, frame_len_max);
+                tx_ring::open(request, open).map(Self::Skb)
+            }
+            EngineKind::AfPacket => {
+                let open = |device: &_| af_packet::replay_ring(device, BATCH, frame_len_max);
+                tx_ring::open(request, open).map(Self::AfPacket)
+            }
+            EngineKind::AfXdp | EngineKind::Mem => unable("replay: xdp, skb and af_packet do"),
+        }
+    }
+
+    fn run(
+        self,
+        request: &ReplayRequest,
+        source: &mut dyn ReplaySource,
+        stop: &AtomicBool,
+    ) -> Result<ReplayResult, EngineError> {
+        match self {
+            Self::Xdp(xdp) => xdp.run(request, source, stop),
+            Self::Skb(ports) => tx_ring::run(ports, request, source, stop),
+            Self::AfPacket(ports) => tx_ring::run(ports, request, source, stop),
+        }
+    }
+}
+
 fn send(
     request: &ReplayRequest,
     source: &mut dyn ReplaySource,
     stop: &AtomicBool,
 ) -> Result<ReplayResult, EngineError> {
-    let unable = |kind, what: &str| Err(EngineError::unable(kind, what));
-    let note = match request.engine {
-        Some(EngineKind::AfPacket) => None,
-        Some(kind @ (EngineKind::Skb | EngineKind::AfXdp | EngineKind::Mem)) => {
-            return unable(kind, "replay: xdp and af_packet do");
-        }
-        wanted => match xdp::XdpReplay::new(request) {
-            Ok(xdp) => return xdp.run(request, source, stop),
-            // A packet socket sends whatever the device sends.
-            Err(why @ EngineError::NotEthernet { .. }) if wanted.is_none() => {
-                Some(format!("not {}: {}", EngineKind::Xdp, why.in_one_line()))
+    if let Some(kind) = request.engine {
+        return ReplayEngine::new(kind, request)?.run(request, source, stop);
+    }
+    let mut refusals = Vec::new();
+    for kind in PREFERENCE {
+        match ReplayEngine::new(kind, request) {
+            Ok(engine) => {
+                let note = (!refusals.is_empty()).then(|| refusals.join("; "));
+                return Ok(ReplayResult { note, ..engine.run(request, source, stop)? });
             }
-            Err(why) if wanted.is_some() || why.concerns_all_engines() => return Err(why),
-            Err(why) => Some(format!("not {}: {}", EngineKind::Xdp, why.in_one_line())),
-        },
-    };
-    let [_] = request.cpus[..] else {
-        return unable(EngineKind::AfPacket, "several CPUs: only the xdp engine does");
-    };
-    let result = packet::run(request, source, stop)?;
-    Ok(ReplayResult { note, ..result })
+            // A packet socket sends whatever the device sends.
+            Err(why @ EngineError::NotEthernet { .. }) => refusals.push(refusal(kind, &why)),
+            Err(why) if why.concerns_all_engines() || kind == EngineKind::AfPacket => return Err(why),
+            Err(why) => refusals.push(refusal(kind, &why)),
+        }
+    }
+    unreachable!("the last engine is used or its error returned")
+}
+
+fn refusal(kind: EngineKind, why: &EngineError) -> String {
+    format!("not {kind}: {}", why.in_one_line())
+}
+
+/// Why one of the devices cannot send; `None` if nothing prevents it.
+fn trouble_of(devices: &[OutputDevice]) -> Result<Option<EngineError>, EngineError> {
+    for device in devices {
+        if let Some(trouble) = device.trouble(true)? {
+            return Ok(Some(trouble));
+        }
+    }
+    Ok(None)
 }
 
 /// The bucket of a lateness.

@@ -48,8 +48,13 @@ impl ReplayControl {
         self.speed.store(millionths, Ordering::Relaxed);
     }
 
+    /// The speed in millionths, as [`Self::set_speed`] set it.
+    pub fn speed(&self) -> u64 {
+        self.speed.load(Ordering::Relaxed)
+    }
+
     fn wanted(&self) -> Wanted {
-        Wanted { is_paused: self.is_paused(), speed: self.speed.load(Ordering::Relaxed) }
+        Wanted { is_paused: self.is_paused(), speed: self.speed() }
     }
 }
 
@@ -57,6 +62,17 @@ impl ReplayControl {
 struct Wanted {
     is_paused: bool,
     speed: u64,
+}
+
+/// A pause, its end, or another speed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplayChange {
+    /// Time since the first frame was due.
+    pub elapsed_ns: u64,
+    /// No frame was sent from then on.
+    pub is_paused: bool,
+    /// The speed from then on, in millionths.
+    pub speed: u64,
 }
 
 /// When frames are due, until the next change.
@@ -119,11 +135,25 @@ fn scaled(value: u64, times: u64, per: u64) -> u64 {
     u64::try_from(u128::from(value) * u128::from(times) / u128::from(per)).unwrap_or(u64::MAX)
 }
 
+/// A timeline and how it came about.
+#[derive(Debug)]
+struct ChangedTimeline {
+    start_ns: u64,
+    timeline: Timeline,
+    changes: Vec<ReplayChange>,
+}
+
+impl ChangedTimeline {
+    fn new(start_ns: u64) -> Self {
+        Self { start_ns, timeline: Timeline::new(start_ns), changes: Vec::new() }
+    }
+}
+
 /// The timeline of all threads of a run.
 #[derive(Debug)]
 pub(super) struct SharedTimeline {
     control: Arc<ReplayControl>,
-    timeline: Mutex<Timeline>,
+    timeline: Mutex<ChangedTimeline>,
     is_started: AtomicBool,
     /// Grows with each change.
     version: AtomicU64,
@@ -131,13 +161,13 @@ pub(super) struct SharedTimeline {
 
 impl SharedTimeline {
     pub(super) fn new(control: Arc<ReplayControl>) -> Self {
-        let timeline = Mutex::new(Timeline::new(0));
+        let timeline = Mutex::new(ChangedTimeline::new(0));
         Self { control, timeline, is_started: AtomicBool::new(false), version: AtomicU64::new(0) }
     }
 
     /// Due times count from `start_ns` of the clock.
     pub(super) fn start(&self, start_ns: u64) {
-        *self.lock() = Timeline::new(start_ns);
+        *self.lock() = ChangedTimeline::new(start_ns);
         self.is_started.store(true, Ordering::Release);
     }
 
@@ -148,22 +178,30 @@ impl SharedTimeline {
 
     /// The timeline as it is now. A pause that goes on counts up to `now_ns`.
     pub(super) fn at_end(&self, now_ns: u64) -> Timeline {
-        let mut timeline = self.lock();
+        let mut timeline = self.lock().timeline;
         let wanted = Wanted { is_paused: false, ..timeline.wanted };
         timeline.set(wanted, now_ns);
-        *timeline
+        timeline
     }
 
-    fn lock(&self) -> MutexGuard<'_, Timeline> {
+    /// All changes since the start.
+    pub(super) fn changes(&self) -> Vec<ReplayChange> {
+        self.lock().changes.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ChangedTimeline> {
         self.timeline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn apply(&self, now_ns: u64) {
-        let mut timeline = self.lock();
+        let mut shared = self.lock();
         // Under the lock: a thread that comes late does not bring back what is no longer wanted.
         let wanted = self.control.wanted();
-        if wanted != timeline.wanted {
-            timeline.set(wanted, now_ns);
+        if wanted != shared.timeline.wanted {
+            shared.timeline.set(wanted, now_ns);
+            let Wanted { is_paused, speed } = wanted;
+            let elapsed_ns = now_ns.saturating_sub(shared.start_ns);
+            shared.changes.push(ReplayChange { elapsed_ns, is_paused, speed });
             self.version.fetch_add(1, Ordering::Release);
         }
     }
@@ -180,7 +218,7 @@ pub(super) struct OwnTimeline<'a> {
 impl<'a> OwnTimeline<'a> {
     pub(super) fn new(shared: &'a SharedTimeline) -> Self {
         let version = shared.version.load(Ordering::Acquire);
-        Self { shared, version, timeline: *shared.lock() }
+        Self { shared, version, timeline: shared.lock().timeline }
     }
 
     /// The timeline from `now_ns` on.
@@ -188,7 +226,7 @@ impl<'a> OwnTimeline<'a> {
         loop {
             let version = self.shared.version.load(Ordering::Acquire);
             if version != self.version {
-                (self.version, self.timeline) = (version, *self.shared.lock());
+                (self.version, self.timeline) = (version, self.shared.lock().timeline);
             }
             if self.shared.control.wanted() == self.timeline.wanted {
                 return &self.timeline;
@@ -266,6 +304,9 @@ mod tests {
         assert_eq!(one.now(5000).clock_ns(0), 1200);
         control.set_paused(true);
         one.now(6000);
-        assert_eq!((shared.at_end(6500).pauses, shared.at_end(9000).pause_sum_ns), (2, 700));
+        assert_eq!((shared.at_end(6500).pauses, shared.at_end(6500).pause_sum_ns), (2, 700));
+        let times =
+            shared.changes().iter().map(|change| (change.elapsed_ns, change.is_paused)).collect::<Vec<_>>();
+        assert_eq!(times, [(100, true), (300, false), (5000, true)]);
     }
 }

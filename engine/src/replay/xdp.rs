@@ -3,7 +3,8 @@
 use super::frame_ring::{FilledRing, FillerState, RingState, fill};
 use super::timeline::{OwnTimeline, SharedTimeline};
 use super::{
-    LATE_OCTAVES, REPLAY_CPUS_MAX, ReplayRequest, ReplayResult, ReplaySource, is_stopped, wait_until,
+    LATE_OCTAVES, REPLAY_CPUS_MAX, ReplayRequest, ReplayResult, ReplaySource, is_stopped, trouble_of,
+    wait_until,
 };
 use crate::clock::{Clock, HybridClock};
 use crate::device::OutputDevice;
@@ -12,7 +13,6 @@ use crate::select::ThreadShared;
 use crate::xdp::{BATCH_DEFAULT, DispatcherSlot, FRAME_LEN_MAX, MemIdThrottle, sorted};
 use crate::{EngineError, EngineKind, SystemClock};
 use bpf::{REPLAY_RECORDS, ReplayRing, ReplaySender, ReplayTimes};
-use host::Stack;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -40,7 +40,7 @@ const PAUSE: Duration = Duration::from_micros(50);
 
 /// One program and ring for each sending thread.
 pub(super) struct XdpReplay {
-    device: OutputDevice,
+    devices: Vec<OutputDevice>,
     queues: Vec<ReplayQueue>,
 }
 
@@ -83,8 +83,8 @@ struct QueueRun<'a> {
     shared: &'a SharedRun<'a>,
     /// Number of the thread.
     number: usize,
-    /// For its state; a device belongs to one thread.
-    device: OutputDevice,
+    /// For their state; a device belongs to one thread.
+    devices: Vec<OutputDevice>,
     sender: &'a ReplaySender,
     state: &'a RingState,
     due: &'a [AtomicU64],
@@ -112,20 +112,18 @@ impl XdpReplay {
             let what = format!("more than {REPLAY_CPUS_MAX} CPUs in a replay");
             return Err(EngineError::unable(EngineKind::Xdp, what));
         }
-        let open = |name: &str| -> Result<OutputDevice, EngineError> {
-            let device = OutputDevice::new(Stack::here()?, name)?;
-            device.wait_for_carrier()?;
-            match device.trouble(true)?.map_or_else(|| device.xdp_trouble(), |trouble| Ok(Some(trouble)))? {
-                Some(trouble) => Err(trouble),
-                None => Ok(device),
-            }
-        };
-        let device = open(&request.ifname)?;
-        let other = request.other.as_deref().map(open).transpose()?;
-        let ports: Vec<u32> = std::iter::once(&device).chain(&other).map(OutputDevice::ifindex).collect();
+        let devices = request.ready_devices()?;
+        for device in &devices {
+            device.xdp_trouble()?.map_or(Ok(()), Err)?;
+        }
+        let device = &devices[0];
         let frame_len_max = request.frame_len_max.min(FRAME_LEN_MAX);
         let queue = |_: &u32| -> Result<ReplayQueue, EngineError> {
-            let (sender, ring) = ReplaySender::load(&ports, frame_len_max, request.is_timed)?;
+            let (sender, ring) = ReplaySender::load(frame_len_max, request.is_timed)?;
+            for (place, device) in devices.iter().enumerate() {
+                let set = || Ok(sender.set_port(place as u32, device.ifindex())?);
+                request.in_netns_of(place, set)?;
+            }
             let failed = |source| EngineError::Syscall { call: "dup", ifname: device.name(), source };
             let dispatcher_slot = DispatcherSlot::of(sender.attachable().map_err(failed)?)?;
             Ok(ReplayQueue { sender, ring, dispatcher_slot })
@@ -133,7 +131,7 @@ impl XdpReplay {
         let queues = request.cpus.iter().map(queue).collect::<Result<_, _>>()?;
         // Whether the sent frames can be counted decides about the engine as well.
         ThreadShared::default().claim()?;
-        Ok(Self { device, queues })
+        Ok(Self { devices, queues })
     }
 
     pub(super) fn run(
@@ -153,7 +151,7 @@ impl XdpReplay {
                 std::thread::sleep(PAUSE);
             }
         }
-        let device = self.device;
+        let devices = self.devices;
         let states: Vec<RingState> = senders.iter().map(|_| RingState::default()).collect();
         let due_times = || (0..REPLAY_RECORDS).map(|_| AtomicU64::new(0)).collect();
         let due: Vec<Vec<AtomicU64>> = senders.iter().map(|_| due_times()).collect();
@@ -161,13 +159,14 @@ impl XdpReplay {
         let rings: Vec<_> = rings.map(|(ring, (state, due))| FilledRing::new(ring, state, due)).collect();
         let shared = SharedRun {
             request,
-            is_prompt: device.is_kind("veth")?,
+            is_prompt: devices[0].is_kind("veth")?,
             timeline: SharedTimeline::new(Arc::clone(&request.control)),
             filler: FillerState::default(),
             stop,
             has_failed: AtomicBool::new(false),
         };
-        let failed = |source| EngineError::Syscall { call: "clone", ifname: device.name(), source };
+        let ifname = devices[0].name();
+        let failed = |source| EngineError::Syscall { call: "clone", ifname: ifname.clone(), source };
         let queue = |number: usize| shared.queue(number, &senders[number], &states[number], &due[number]);
         let queue = &queue;
         let (made, ended) = std::thread::scope(|scope| {
@@ -199,13 +198,14 @@ impl XdpReplay {
             source.repeated(queue.offered.saturating_sub(loop_len));
         }
         let timeline = shared.timeline.at_end(SystemClock.now_ns());
-        joined(&device, &made, ended, (timeline.pauses, timeline.pause_sum_ns))
+        let result = joined(&devices, &made, ended, (timeline.pauses, timeline.pause_sum_ns))?;
+        Ok(ReplayResult { changes: shared.timeline.changes(), ..result })
     }
 }
 
 /// The result of all threads; the source gave `made` frames for each.
 fn joined(
-    device: &OutputDevice,
+    devices: &[OutputDevice],
     made: &[u64],
     ended: Vec<QueueResult>,
     (pauses, paused_ns): (u64, u64),
@@ -227,7 +227,10 @@ fn joined(
         result.error = result.error.or(queue.error);
     }
     if result.error.is_none() && result.burst.errors.is_serious() {
-        result.error = device.trouble(true)?.or(device.xdp_trouble()?);
+        result.error = match trouble_of(devices)? {
+            None => devices[0].xdp_trouble()?,
+            trouble => trouble,
+        };
     }
     Ok(result)
 }
@@ -291,7 +294,7 @@ impl SharedRun<'_> {
         let mut run = QueueRun {
             shared: self,
             number,
-            device: OutputDevice::new(Stack::here()?, &self.request.ifname)?,
+            devices: self.request.devices()?,
             sender,
             state,
             due,
@@ -396,7 +399,7 @@ impl QueueRun<'_> {
 
     /// The kernel accepted none of the frames of a call. Pauses if other calls have all memory ids.
     fn refused(&mut self, source: io::Error) -> Result<(), EngineError> {
-        let ifname = self.device.name();
+        let ifname = self.devices[0].name();
         match source.raw_os_error() {
             Some(libc::ENOSPC) => self.mem_ids.exhausted(&SystemClock, &ifname),
             _ => Err(EngineError::Syscall { call: "bpf(BPF_PROG_RUN)", ifname, source }),
@@ -439,7 +442,7 @@ impl QueueRun<'_> {
         self.check_ns = now_ns + CHECK_NS;
         let accepted = total().sent;
         let has_stalled = std::mem::replace(&mut self.accepted, accepted) == accepted;
-        let trouble = if has_stalled { self.device.trouble(true)? } else { None };
+        let trouble = if has_stalled { trouble_of(&self.devices)? } else { None };
         trouble.map_or(Ok(()), Err)
     }
 

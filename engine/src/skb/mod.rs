@@ -19,7 +19,7 @@ use packet::{Cursor, Plan, XmitMode};
 use std::io;
 use std::num::NonZeroU32;
 
-pub(crate) use prebuilt::open as open_prebuilt;
+pub(crate) use prebuilt::{PrebuiltRing, REPLAY_LEN_MAX, open as open_prebuilt, replay_ring};
 
 /// Default number of frames per program run. Softirqs run between two runs, and the frames of a run
 /// must fit into the backlog of the receive path (1,000 frames by default).

@@ -1,7 +1,7 @@
-//! ESP, AH and general plans in the skb engine: frames built by the plan in memory of a BPF
-//! program, which sends clones of one skb.
+//! Frames that user space built in the skb engine: those of ESP, AH and general plans, and those of
+//! a replay. They are in memory of a BPF program, which sends clones of one skb.
 
-use super::{BATCH_DEFAULT, BATCH_MAX, check_ability, params, start};
+use super::{BATCH_DEFAULT, BATCH_MAX, FRAME_LEN_MAX, check_ability, params, start};
 use crate::EngineError;
 use crate::device::OutputDevice;
 use crate::engine_kind::EngineKind;
@@ -13,6 +13,11 @@ use std::io;
 
 /// Slots per frame of a batch. A batch that wraps around takes two calls.
 const SLOTS_EACH: u32 = 4;
+const ETHERNET_LEN: usize = 14;
+/// Of the EtherType.
+const PROTOCOL_AT: usize = 12;
+/// Longest frame of a replay.
+pub(crate) const REPLAY_LEN_MAX: u32 = FRAME_LEN_MAX;
 
 /// The slots of a program and its call parameters.
 #[derive(Debug)]
@@ -55,6 +60,40 @@ pub(crate) fn open(
     Ok(UserspaceEngine::new(ring, TxLink { device, transmits }, source, batch))
 }
 
+/// Slots for frames of any kind with an Ethernet header, which leave by one queue in order.
+///
+/// # Errors
+/// When the frames are too long, or the kernel rejects the program.
+pub(crate) fn replay_ring(
+    device: &OutputDevice,
+    batch: usize,
+    frame_len_max: usize,
+) -> Result<PrebuiltRing, EngineError> {
+    if let Some(trouble) = device.layer_trouble() {
+        return Err(trouble);
+    }
+    let batch = batch as u32;
+    let frame_len_max = frame_len_max.min(REPLAY_LEN_MAX as usize);
+    Ok(PrebuiltRing {
+        sender: PrebuiltSender::load(device.ifindex(), false, SLOTS_EACH * batch)?,
+        start: vec![0; frame_len_max],
+        params: SkbParams { batch, priority: 0, queue: None },
+        is_mapped: true,
+    })
+}
+
+impl PrebuiltRing {
+    /// The stack takes the protocol of all frames of a call from the first one. Returns how many
+    /// of `count` frames from slot `first` on have that protocol, and sets it.
+    fn of_one_protocol(&mut self, first: usize, count: usize) -> usize {
+        let header = &self.sender.frame(first)[..ETHERNET_LEN];
+        self.start[..ETHERNET_LEN].copy_from_slice(header);
+        let protocol = &header[PROTOCOL_AT..];
+        let is_other = |index: &usize| self.sender.frame(*index)[PROTOCOL_AT..ETHERNET_LEN] != *protocol;
+        (first..first + count).find(is_other).map_or(count, |other| other - first)
+    }
+}
+
 impl TxRing for PrebuiltRing {
     const KIND: EngineKind = EngineKind::Skb;
     const CALL: &'static str = "bpf_clone_redirect";
@@ -80,7 +119,7 @@ impl TxRing for PrebuiltRing {
     }
 
     fn send(&mut self, first: usize, count: usize) -> io::Result<Accepted> {
-        let count = count.min(self.sender.slots() - first);
+        let count = self.of_one_protocol(first, count.min(self.sender.slots() - first));
         let result = self.sender.run(&self.start, first, count, &self.params)?;
         match (result.accepted, result.errno) {
             // ENETDOWN is the result when a driver without a queue is busy.

@@ -268,7 +268,7 @@ fn other_commands_have_a_view() -> TestResult {
     terminal.until_shows("  0 pps");
     terminal.until_shows(" paused ");
     terminal.keys("+");
-    terminal.until_shows("a replay keeps its rate");
+    terminal.until_shows("2.200 kpps");
     terminal.keys("pq");
     terminal.until_it_ends(&MISSED);
     // Sender and receiver together.

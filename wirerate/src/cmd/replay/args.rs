@@ -158,8 +158,8 @@ pub struct Args {
     #[arg(long, value_name = "MAC", help_heading = "Rewriting")]
     pub src_mac: Option<MacAddr>,
 
-    /// A second device, for a part of the frames
-    #[arg(long, value_name = "DEV", requires = "split", help_heading = "Two devices")]
+    /// A second device, for a part of the frames; it may be in another network namespace
+    #[arg(long, value_name = "DEV[@NETNS]", requires = "split", help_heading = "Two devices")]
     pub other: Option<String>,
     /// Frames for DEV: sources=PREFIX,..., macs=MAC,..., interface=IF, port (those to the lower
     /// port), direction (those that were sent); the others are for --other
@@ -208,7 +208,7 @@ pub struct Args {
     /// Network namespace of the device
     #[arg(long, value_name = "NAME", help_heading = "Run")]
     pub netns: Option<String>,
-    /// Method to send frames: xdp or af_packet [default: the first that works]
+    /// Method to send frames: xdp, skb or af_packet [default: the first that works]
     #[arg(long, value_enum, value_name = "ENGINE", hide_possible_values = true, help_heading = "Run")]
     pub engine: Option<EngineName>,
     /// Send even if the device carries the default route of this host
@@ -235,6 +235,14 @@ pub struct Args {
     /// Print a row per second as CSV; the report goes to standard error
     #[arg(long, conflicts_with_all = ["json", "dry_run"], help_heading = "Output")]
     pub csv: bool,
+}
+
+impl Args {
+    /// True if frames may have to wait: at top speed only those behind a gap between loops.
+    pub fn is_timed(&self) -> bool {
+        let is_top = matches!(self.speed, Some(Speed::Top)) || self.delay == Some(Nanos(0));
+        !is_top || self.loop_gap.is_some_and(|gap| gap.0 > 0)
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A live replay: the player as the source of an engine, and the report of what was sent.
 
-use super::args::{Args, Speed};
+use super::args::Args;
+use super::control::KeyControl;
 use super::orders::ReplayOrders;
 use super::pause;
 use super::player::{NextFrame, Player, PlayerStep};
@@ -8,17 +9,20 @@ use super::report::{GapErrors, ReplayCause, ReplayEnd, ReplayReport};
 use super::target;
 use super::verify::{SharedComparison, Verifier, VerifyReport};
 use super::watch::watched;
+use crate::cmd::search::split_netns;
 use crate::cmd::send::args::EngineName;
 use crate::cmd::send::device::TxDevice;
 use crate::cmd::send::run::nearest_cpus;
 use crate::monitor::count_in;
 use crate::monitor::sources::{self, DeviceLabels};
 use crate::outcome::Failure;
-use crate::run_control::{self, NewRate, RunControl};
+use crate::run_control;
 use crate::start_at::{StartReport, announce, refuse_if_late};
 use crate::stop::Stop;
-use crate::units::Nanos;
-use engine::{EngineKind, ReplayControl, ReplayFrame, ReplayRequest, ReplayResult, ReplaySource, ReplayStep};
+use engine::{
+    EngineKind, OtherDevice, ReplayControl, ReplayFrame, ReplayRequest, ReplayResult, ReplaySource,
+    ReplayStep,
+};
 use host::{CpuList, HostError};
 use packet::FRAME_LEN_MAX;
 use replay::{Fates, OutputPort, TargetKind, queue_of};
@@ -76,19 +80,25 @@ impl ReplaySource for PlayerSource {
 pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
     let act = || format!("replay on {}", args.device);
     refuse_if_late(args.start_at, act)?;
-    let find = |name: &str| {
-        let device = TxDevice::find(args.netns.as_deref(), name).map_err(|why| Failure::host(act(), why))?;
+    let find = |name: &str, netns: Option<&str>| {
+        let netns = netns.or(args.netns.as_deref());
+        let device = TxDevice::find(netns, name).map_err(|why| Failure::host(act(), why))?;
         if !args.allow_default_route {
             device.spare_default_route()?;
         }
         Ok::<TxDevice, Failure>(device)
     };
-    let device = find(&args.device)?;
-    let other = args.other.as_deref().map(find).transpose()?;
+    let device = find(&args.device, None)?;
+    let other = args.other.as_deref().map(split_netns);
+    let other = other.map(|(name, netns)| find(name, netns)).transpose()?;
     let engine = args.engine.map(EngineKind::from);
     let kind = target::kind_of(&device.link)?;
-    let uses_xdp = engine != Some(EngineKind::AfPacket) && kind == TargetKind::Ethernet;
-    let len_max = if uses_xdp { engine::REPLAY_XDP_LEN_MAX } else { FRAME_LEN_MAX };
+    let len_max = match engine {
+        _ if kind != TargetKind::Ethernet => FRAME_LEN_MAX,
+        Some(EngineKind::AfPacket) => FRAME_LEN_MAX,
+        Some(EngineKind::Skb) => engine::REPLAY_SKB_LEN_MAX,
+        _ => engine::REPLAY_XDP_LEN_MAX,
+    };
     let mut facts = target::facts_of(&device, len_max)?;
     if let Some(other) = &other {
         facts.mtu = facts.mtu.min(other.link.mtu);
@@ -109,11 +119,11 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
     let control = Arc::new(ReplayControl::new(pause::on_signals()?));
     let request = ReplayRequest {
         ifname: args.device.clone(),
-        other: args.other.clone(),
+        other: other.map(|other| OtherDevice { ifname: other.link.name, netns: other.netns }),
         engine,
         frame_len_max: (facts.mtu + HEADER_LEN).clamp(packet::FRAME_LEN_MIN, len_max),
         is_ethernet: kind == TargetKind::Ethernet,
-        is_timed: is_timed(args),
+        is_timed: args.is_timed(),
         duration_ns: args.duration.map_or(0, |duration| duration.0),
         cpus,
         start_at: args.start_at,
@@ -128,7 +138,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
     let run = || engine::replay(&device.netns, &request, &mut source, &stop.flag());
     let orders = ReplayOrders::open(args, &device.netns, &control, request.is_timed);
     announce(args.start_at);
-    let offered = run_control::offer(Arc::new(KeyControl(control)));
+    let offered = run_control::offer(Arc::new(KeyControl::new(args, control)));
     let (result, watch) = watched(args, &counts.sending, orders, stop, run)?;
     drop(offered);
     let result = result.map_err(|why| Failure::engine(act(), why, args.netns.as_deref()))?;
@@ -137,42 +147,26 @@ pub fn run(args: &Args, stop: &Stop) -> Result<ReplayReport, Failure> {
         let offered: u64 = result.offered.iter().sum();
         verifier.finish(&result.offered, offered.saturating_sub(result.burst.errors.total()))
     });
-    let is_long_for_xdp = result.engine == EngineKind::Xdp && facts.mtu + HEADER_LEN > len_max;
+    let is_long = result.engine != EngineKind::AfPacket && facts.mtu + HEADER_LEN > len_max;
+    let name = result.engine.name();
     let mut report = sum_up(args, &request, result, verify, act).with_files(source.player.finish());
     counts.end(&report.fates, report.loops, report.starved);
     if let Some(failure) = source.failure {
         eprint!("{failure}");
         report.end = ReplayEnd::Failed;
     }
-    Ok(match is_long_for_xdp && report.fates.too_long > 0 {
+    Ok(match is_long && report.fates.too_long > 0 {
         true => report.with_note(format!(
-            "the xdp engine sends at most {len_max} bytes: --engine af_packet sends more"
+            "the {name} engine sends at most {len_max} bytes: --engine af_packet sends more"
         )),
         false => report,
     })
 }
 
-/// The pause of a replay by a key, beside signals and `wirerate ctl`.
-struct KeyControl(Arc<ReplayControl>);
-
-impl RunControl for KeyControl {
-    fn toggle_pause(&self) -> String {
-        let is_paused = self.0.toggle_pause();
-        if is_paused { "paused".to_owned() } else { "sending goes on".to_owned() }
-    }
-
-    fn set_rate(&self, _: NewRate) -> Result<String, String> {
-        Err("a replay keeps its rate; p pauses it".to_owned())
-    }
-
-    fn is_paused(&self) -> bool {
-        self.0.is_paused()
-    }
-}
-
 /// Refuses several CPUs where one thread sends.
 fn refuse_many(args: &Args, cpus: &[u32], kind: TargetKind) -> Result<(), Failure> {
-    let is_one_by_one = args.engine == Some(EngineName::AfPacket) || kind != TargetKind::Ethernet;
+    let slower = args.engine.filter(|engine| *engine != EngineName::Xdp);
+    let is_one_by_one = slower.is_some() || kind != TargetKind::Ethernet;
     let cpu = match cpus {
         [] | [_] => return Ok(()),
         [cpu, ..] if cpus.len() <= engine::REPLAY_CPUS_MAX => cpu,
@@ -188,17 +182,12 @@ fn refuse_many(args: &Args, cpus: &[u32], kind: TargetKind) -> Result<(), Failur
     }
     match is_one_by_one {
         true => {
-            Err(Failure::usage(format!("send from {} CPUs by af_packet", cpus.len()), "it has one thread")
-                .try_this(format!("--cpus {cpu}")))
+            let engine = slower.map_or(EngineKind::AfPacket, EngineKind::from);
+            let act = format!("send from {} CPUs by {engine}", cpus.len());
+            Err(Failure::usage(act, "it has one thread").try_this(format!("--cpus {cpu}")))
         }
         false => Ok(()),
     }
-}
-
-/// True if frames may have to wait: at top speed only those behind a gap between loops.
-fn is_timed(args: &Args) -> bool {
-    let is_top = matches!(args.speed, Some(Speed::Top)) || args.delay == Some(Nanos(0));
-    !is_top || args.loop_gap.is_some_and(|gap| gap.0 > 0)
 }
 
 /// What several threads mean for the order of the frames.
@@ -222,6 +211,7 @@ fn sum_up(
         ("ring_full", errors.ring_full),
         ("refused", errors.refused),
         ("not_handed_over", errors.not_handed_over),
+        ("qdisc_dropped", errors.qdisc_dropped),
     ];
     let end = match (&result.error, result.is_stopped) {
         (Some(_), _) => ReplayEnd::Failed,
@@ -254,6 +244,7 @@ fn sum_up(
         start: args.start_at.map(|start_at| StartReport::new(start_at, result.first_late_ns)),
         pauses: result.pauses,
         paused_ns: result.paused_ns,
+        changes: result.changes.into_iter().map(Into::into).collect(),
         starved: result.starved,
         gap_error: if request.is_timed { GapErrors::of(&result.late) } else { None },
         engine: Some(result.engine.name()),

@@ -1,6 +1,7 @@
 //! `wirerate replay DEV FILE...`: sends the packets of capture files.
 
 pub mod args;
+pub mod control;
 pub mod dry_run;
 pub mod fields;
 pub mod input;

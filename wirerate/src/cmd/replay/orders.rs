@@ -23,7 +23,9 @@ impl ReplayOrders {
     /// Listens for commands to the run. Without the sockets the run goes on, and a warning is
     /// printed.
     pub fn open(args: &Args, netns: &Netns, control: &Arc<ReplayControl>, is_timed: bool) -> Self {
-        let names: Vec<String> = std::iter::once(&args.device).chain(&args.other).cloned().collect();
+        // A device of another namespace is not in the directory of this one.
+        let other = args.other.iter().filter(|other| !other.contains('@'));
+        let names: Vec<String> = std::iter::once(&args.device).chain(other).cloned().collect();
         let server = ControlServer::open(ControlTarget::Replay, netns, &names);
         if let Err(error) = &server {
             let why = match error.kind() {

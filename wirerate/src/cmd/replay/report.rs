@@ -1,5 +1,6 @@
 //! The report of a replay: text or one line of JSON.
 
+use super::control::SpeedChange;
 use super::player::FileReport;
 use super::verify::VerifyReport;
 use crate::out;
@@ -134,6 +135,8 @@ pub struct ReplayReport {
     pub pauses: u64,
     /// Time of all pauses, which `duration_ns` does not contain.
     pub paused_ns: u64,
+    /// Each pause, its end, and each other speed.
+    pub changes: Vec<SpeedChange>,
     /// Times that the sender waited for the file.
     pub starved: u64,
     /// How late frames were; absent at top speed.
@@ -251,6 +254,7 @@ impl fmt::Display for ReplayReport {
             let time = format!("for {}", human_duration(self.paused_ns));
             table.count("pauses", self.pauses, &time);
         }
+        self.changes.iter().for_each(|change| table.text("change", &change.to_string()));
         if self.duration_ns > 0 {
             table.text("wire", &format!("{} (with FCS, preamble and gap)", human_bps(self.wire_bps)));
         }

@@ -1,43 +1,49 @@
-//! Replay by a packet socket: any device, one system call per frame when timed.
+//! Replay by the ring of a packet socket or the slots of the skb engine: one system call per frame
+//! when timed.
 
 use super::timeline::{OwnTimeline, SharedTimeline};
 use super::{ReplayFrame, ReplayRequest, ReplayResult, ReplaySource, ReplayStep, is_stopped, octave};
-use crate::af_packet::replay_ring;
+use crate::EngineError;
 use crate::clock::{Clock, HybridClock};
 use crate::device::OutputDevice;
-use crate::userspace::TxRing;
-use crate::{EngineError, EngineKind};
-use host::Stack;
+use crate::userspace::{Accepted, TxRing};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Frames of one call at top speed.
-const BATCH: usize = 64;
-/// Time after which a device that takes no frame is asked for its state.
+pub(super) const BATCH: usize = 64;
+/// Interval at which the state of a device that takes no frames is queried.
 const CHECK_NS: u64 = 10_000_000;
 /// Pause while the device is full: the kernel has no event that is not a system call per frame.
 const PAUSE: Duration = Duration::from_micros(20);
 
+/// The rings of all devices, opened by `open` in the namespace of each.
+///
+/// # Errors
+/// When a device cannot send, or the kernel refuses a ring.
+pub(super) fn open<R: TxRing>(
+    request: &ReplayRequest,
+    open: impl Fn(&OutputDevice) -> Result<R, EngineError>,
+) -> Result<Vec<RingPort<R>>, EngineError> {
+    let devices = request.ready_devices()?.into_iter().enumerate();
+    let port = |(place, device): (usize, OutputDevice)| {
+        let ring = request.in_netns_of(place, || open(&device))?;
+        Ok(RingPort { device, ring, first: 0, pending: 0, sent: 0, checked_ns: 0 })
+    };
+    devices.map(port).collect()
+}
+
 /// Sends all frames of `source`.
-pub(super) fn run(
+pub(super) fn run<R: TxRing>(
+    mut ports: Vec<RingPort<R>>,
     request: &ReplayRequest,
     source: &mut dyn ReplaySource,
     stop: &AtomicBool,
 ) -> Result<ReplayResult, EngineError> {
-    let mut ports = Vec::new();
-    for name in std::iter::once(&request.ifname).chain(&request.other) {
-        let device = OutputDevice::new(Stack::here()?, name)?;
-        device.wait_for_carrier()?;
-        if let Some(trouble) = device.trouble(true)? {
-            return Err(trouble);
-        }
-        let ring = replay_ring(&device, BATCH, request.frame_len_max as usize)?;
-        ports.push(PacketPort { device, ring, first: 0, pending: 0, sent: 0 });
-    }
     host::pin_thread(request.cpus[0])?;
     let clock = HybridClock::default();
-    let mut result = ReplayResult::new(EngineKind::AfPacket);
+    let mut result = ReplayResult::new(R::KIND);
     let shared = SharedTimeline::new(Arc::clone(&request.control));
     // The first frame is read before the clock starts.
     let mut next = next_frame(source);
@@ -95,6 +101,7 @@ pub(super) fn run(
     let now_ns = clock.now_ns();
     let timeline = shared.at_end(now_ns);
     (result.pauses, result.paused_ns) = (timeline.pauses, timeline.pause_sum_ns);
+    result.changes = shared.changes();
     result.second = ports.get(1).map_or(0, |other| other.sent);
     result.offered = vec![ports[0].sent];
     result.duration_ns = (now_ns - first_ns.unwrap_or(now_ns)).saturating_sub(result.paused_ns);
@@ -134,16 +141,18 @@ fn wait_until_due(
 }
 
 /// A device and its ring.
-struct PacketPort<R> {
+pub(super) struct RingPort<R> {
     device: OutputDevice,
     ring: R,
     first: usize,
     pending: usize,
-    /// Frames that the driver accepted.
+    /// Frames that left the ring.
     sent: u64,
+    /// When the state of the device was queried last.
+    checked_ns: u64,
 }
 
-impl<R: TxRing> PacketPort<R> {
+impl<R: TxRing> RingPort<R> {
     /// Puts a frame into the ring; false if a stop came before.
     fn add(
         &mut self,
@@ -153,18 +162,19 @@ impl<R: TxRing> PacketPort<R> {
         clock: &HybridClock,
     ) -> Result<bool, EngineError> {
         let index = (self.first + self.pending) % self.ring.slots();
-        let mut asked_ns = clock.now_ns();
         loop {
             if let Some(slot) = self.ring.slot(index) {
                 slot[..frame.len()].copy_from_slice(frame);
                 break;
             }
-            if !self.pause(stop, result, clock, &mut asked_ns)? {
+            if !self.pause(stop, result, clock)? {
                 result.after_end += 1;
                 return Ok(false);
             }
         }
         self.ring.set_frame_len(index, frame.len());
+        // Those that a queue can be chosen for leave by one, in order.
+        self.ring.set_queue(index, 0);
         self.pending += 1;
         Ok(true)
     }
@@ -176,30 +186,33 @@ impl<R: TxRing> PacketPort<R> {
         result: &mut ReplayResult,
         clock: &HybridClock,
     ) -> Result<bool, EngineError> {
-        let mut asked_ns = clock.now_ns();
         while self.pending > 0 {
             match self.ring.send(self.first, self.pending) {
-                Ok(accepted) => {
-                    let frames = self.first..self.first + accepted.count;
+                Ok(Accepted { count, congested }) => {
+                    let frames = self.first..self.first + count;
                     let slots = self.ring.slots();
                     let bytes: usize = frames.map(|index| self.ring.frame(index % slots).len()).sum();
                     result.burst.frame_bytes += bytes as u64;
-                    result.burst.sent += accepted.count as u64;
-                    self.sent += accepted.count as u64;
-                    self.first = (self.first + accepted.count) % slots;
-                    self.pending -= accepted.count;
+                    result.burst.sent += (count - congested) as u64;
+                    result.burst.errors.qdisc_dropped += congested as u64;
+                    self.sent += count as u64;
+                    self.first = (self.first + count) % slots;
+                    self.pending -= count;
+                    if congested > 0 {
+                        // A device that is down has a queueing discipline that drops all frames.
+                        self.check(clock)?;
+                    }
                 }
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EINTR) => {}
                     Some(libc::ENOBUFS | libc::EAGAIN | libc::ENOMEM) => {
-                        if !self.pause(stop, result, clock, &mut asked_ns)? {
+                        if !self.pause(stop, result, clock)? {
                             return Ok(false);
                         }
                     }
                     _ => {
                         let ifname = self.device.name();
-                        let failed =
-                            EngineError::Syscall { call: "sendto(AF_PACKET)", ifname, source: error };
+                        let failed = EngineError::Syscall { call: R::CALL, ifname, source: error };
                         return Err(self.device.trouble(true)?.unwrap_or(failed));
                     }
                 },
@@ -210,23 +223,30 @@ impl<R: TxRing> PacketPort<R> {
 
     /// Waits for a full device; false if a stop came.
     fn pause(
-        &self,
+        &mut self,
         stop: &AtomicBool,
         result: &mut ReplayResult,
         clock: &HybridClock,
-        asked_ns: &mut u64,
     ) -> Result<bool, EngineError> {
         if is_stopped(stop) {
             return Ok(false);
         }
         result.burst.retries += 1;
-        if clock.now_ns().saturating_sub(*asked_ns) > CHECK_NS {
-            *asked_ns = clock.now_ns();
-            if let Some(trouble) = self.device.trouble(true)? {
-                return Err(trouble);
-            }
-        }
+        self.check(clock)?;
         std::thread::sleep(PAUSE);
         Ok(true)
+    }
+
+    /// Queries the state of the device, if the last query is long ago.
+    ///
+    /// # Errors
+    /// Why it cannot send.
+    fn check(&mut self, clock: &HybridClock) -> Result<(), EngineError> {
+        let now_ns = clock.now_ns();
+        if now_ns.saturating_sub(self.checked_ns) < CHECK_NS {
+            return Ok(());
+        }
+        self.checked_ns = now_ns;
+        self.device.trouble(true)?.map_or(Ok(()), Err)
     }
 }
