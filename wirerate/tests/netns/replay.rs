@@ -17,7 +17,11 @@ pub(crate) const CASES: &[Case] = &[
     case("replay::loops_count_and_duration_end_the_run", &[], loops_and_limits),
     case("replay::frames_over_the_mtu_are_refused_with_their_count", &[], over_the_mtu),
     case("replay::two_devices_get_their_shares", &[], two_devices),
+    case("replay::devices_in_two_namespaces_send_in_the_order_of_the_file", &[], two_namespaces),
+    case("replay::ten_files_arrive_byte_for_byte", &[], ten_files),
+    case("replay::frames_of_several_protocols_leave_by_the_skb_engine", &["python3"], skb_protocols),
     case("replay::ctrl_c_ends_it_and_counts_are_exact", &[], ctrl_c),
+    case("replay::ctrl_c_takes_effect_within_ten_milliseconds", &[], prompt_stop),
     case("replay::sigusr1_pauses_it_and_sigcont_resumes_it", &[], pause),
     case("replay::verify_finds_lost_repeated_swapped_and_changed_frames", &[], verify_finds_faults),
     case("replay::verify_is_content_with_each_frame_once_and_in_order", &[], verify_is_content),
@@ -28,6 +32,7 @@ pub(crate) const CASES: &[Case] = &[
     case("replay::tcp_super_frames_become_segments", &[], super_frames),
     case("replay::memory_does_not_grow_with_the_file", &[], memory),
     case("replay::a_device_that_goes_down_is_named", &[], device_goes_down),
+    case("replay::a_device_that_is_removed_is_named", &[], device_is_removed),
     case("replay::a_tun_device_gets_the_packets_without_headers", &["python3"], tun_device),
 ];
 
@@ -136,7 +141,12 @@ fn same_bytes_in_order() -> TestResult {
     let lab = Lab::new(Peer::Deaf);
     let path = file(&lab, 3000, 10_000);
     let expected: Vec<Vec<u8>> = (0..3000).map(frame).collect();
-    for words in ["--pps 20k --engine xdp", "--speed 1 --engine xdp", "--pps 20k --engine af_packet"] {
+    for words in [
+        "--pps 20k --engine xdp",
+        "--speed 1 --engine xdp",
+        "--pps 20k --engine skb",
+        "--pps 20k --engine af_packet",
+    ] {
         let seen = capture(&lab, || {
             let outcome = wirerate_run(&command(&lab, &path, words));
             let report = report(&outcome);
@@ -159,7 +169,7 @@ fn same_bytes_in_order() -> TestResult {
 fn gaps_are_kept() -> TestResult {
     let lab = Lab::new(Peer::Deaf);
     let path = file(&lab, 40, 5_000_000);
-    for engine in ["xdp", "af_packet"] {
+    for engine in ["xdp", "skb", "af_packet"] {
         let mut late_ns = 0;
         let seen = capture(&lab, || {
             let report = replay(&lab, &path, &format!("--speed 0.5 --engine {engine}"));
@@ -199,7 +209,7 @@ fn over_the_mtu() -> TestResult {
     let path = file(&lab, 40, 1000);
     run(&["ip", "-n", &lab.tx_netns, "link", "set", "dev", TX_DEV, "mtu", "1000"]);
     let long = (0..40).filter(|number| frame(*number).len() > 1014).count() as u64;
-    for engine in ["xdp", "af_packet"] {
+    for engine in ["xdp", "skb", "af_packet"] {
         let outcome = wirerate_run(&command(&lab, &path, &format!("--engine {engine}"))).expect_code(1);
         let report = report(&outcome);
         assert_eq!((number(&report, "too_long"), number(&report, "sent")), (long, 40 - long), "{engine}");
@@ -225,6 +235,125 @@ fn two_devices() -> TestResult {
         assert_eq!((number(&report, "sent"), number(&report, "sent_other")), (100, 50), "{report}");
         assert_eq!(lab.received_at_last(before + 50), before + 50);
     }
+    Ok(())
+}
+
+/// Captures at both devices of the receiver's namespace and replays; the payloads' numbers by time.
+fn seen_by_both(lab: &Lab, path: &Path, count: u64, words: &str, source: &str) -> Vec<Vec<u8>> {
+    let seen = lab.file("seen.pcapng");
+    let capture = wirerate_start(&format!(
+        "capture {RX_DEV} back0 --netns {} {source} --count {count} -w {} --json",
+        lab.rx_netns,
+        seen.display()
+    ));
+    capture.until_it_says("capturing");
+    let report = replay(lab, path, words);
+    assert_eq!((number(&report, "sent"), number(&report, "sent_other")), (count, count / 2), "{report}");
+    capture.wait(TIME_LIMIT).expect_code(0);
+    let mut frames = captured(&seen);
+    frames.sort_by_key(|(time_ns, _)| *time_ns);
+    frames.into_iter().map(|(_, bytes)| bytes).collect()
+}
+
+fn two_namespaces() -> TestResult {
+    const COUNT: u64 = 100;
+    let lab = Lab::new(Peer::Deaf);
+    run(&["ip", "-n", &lab.rx_netns, "link", "add", "other0", "type", "veth", "peer", "name", "back0"]);
+    for name in ["other0", "back0"] {
+        let sysctl = format!("net.ipv6.conf.{name}.disable_ipv6=1");
+        run(&["ip", "netns", "exec", &lab.rx_netns, "sysctl", "-qw", &sysctl]);
+        run(&["ip", "-n", &lab.rx_netns, "link", "set", "dev", name, "up"]);
+    }
+    let path = file(&lab, COUNT, 1_000_000);
+    let expected: Vec<Vec<u8>> = (0..COUNT).map(frame).collect();
+    let words = format!("--other other0@{} --split sources=10.0.0.0/24", lab.rx_netns);
+    // The stack stamps frames of both devices when they are sent. XDP programs stamp them when the
+    // softirq of each device runs, which a busy CPU may delay: some run must be without delay.
+    for (engine, source, attempts) in [("af_packet", "--source tpacket", 1), ("xdp", "--mode drop", 10)] {
+        let words = format!("{words} --engine {engine}");
+        let mut seen = Vec::new();
+        for _ in 0..attempts {
+            seen = seen_by_both(&lab, &path, COUNT, &words, source);
+            if seen == expected {
+                break;
+            }
+        }
+        assert!(seen == expected, "{engine}: the order differs");
+    }
+    let refused = wirerate_run(&command(&lab, &path, &format!("{words} --engine skb"))).expect_code(3);
+    refused.says(&["does not support devices in two namespaces"]);
+    Ok(())
+}
+
+/// Options of `wirerate send` for the frames of ten files.
+const KINDS: [&str; 10] = [
+    "--dst 198.18.0.2 --imix 60:7,594:4,1514:1",
+    "--dst fd00::2 --size 78-1514",
+    "--dst 198.18.0.2 --vlan 7 --size 300",
+    "--dst 198.18.0.2 --svlan 8 --vlan 7",
+    "--dst 198.18.0.2 --mpls 16,17",
+    "--dst 198.18.0.2 --tcp --syn",
+    "--dst 198.18.0.2 --icmp echo",
+    "--dst 198.18.0.2 --arp",
+    "--dst 198.18.0.2 --vxlan 5",
+    "--dst 198.18.0.2 --gre",
+];
+
+fn ten_files() -> TestResult {
+    let lab = Lab::new(Peer::Deaf);
+    let engines = ["xdp", "skb", "af_packet"];
+    for (place, kind) in KINDS.iter().enumerate() {
+        let path = lab.file("kind.pcapng");
+        let netns = &lab.tx_netns;
+        wirerate_run(&format!(
+            "send {TX_DEV} --netns {netns} --dst-mac 02:00:00:00:00:02 {kind} --dry-run=300 --write {}",
+            path.display()
+        ))
+        .expect_code(0);
+        let engine = engines[place % engines.len()];
+        let words = format!("--pps 10k --engine {engine} --verify {RX_DEV}@{}", lab.rx_netns);
+        let outcome = wirerate_run(&command(&lab, &path, &words)).expect_code(0);
+        let report: Value = serde_json::from_str(outcome.stdout.trim()).expect("a report");
+        let verify = &report["verify"];
+        assert_eq!((number(&report, "sent"), number(verify, "identical")), (300, 300), "{kind}: {report}");
+        assert_eq!((number(verify, "reordered"), number(verify, "unexpected")), (0, 0), "{kind}: {report}");
+    }
+    Ok(())
+}
+
+/// Prints the EtherType of each frame that leaves, and the protocol that the stack has for it.
+const PROTOCOLS: &str = "
+import socket, sys
+ETH_P_ALL, OUTGOING = 3, 4
+tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+tap.bind(('tx0', ETH_P_ALL))
+print('ready', file=sys.stderr, flush=True)
+while True:
+    data, (_, protocol, kind, *_) = tap.recvfrom(4096)
+    if kind == OUTGOING:
+        print(data[12:14].hex(), format(protocol, '04x'), flush=True)
+";
+
+/// The stack must see the protocol of each frame, not that of the first one of a call.
+fn skb_protocols() -> TestResult {
+    let lab = Lab::new(Peer::Deaf);
+    let path = file_of(&lab, 60, 1000, |number| {
+        let mut out = frame(number);
+        let protocol: [u8; 2] = [[8, 0], [0x86, 0xdd], [8, 6]][number as usize / 2 % 3];
+        out[12..14].copy_from_slice(&protocol);
+        out
+    });
+    let mut script = in_netns(&lab.tx_netns, "python3");
+    script.args(["-c", PROTOCOLS]);
+    let script = Running::start(script);
+    script.until_it_says("ready");
+    let words = format!("--speed top --engine skb --verify {RX_DEV}@{}", lab.rx_netns);
+    let report = replay(&lab, &path, &words);
+    assert_eq!((&report["engine"], number(&report["verify"], "identical")), (&"skb".into(), 60), "{report}");
+    until("all frames are seen", || script.printed().lines().count() >= 60);
+    let expected =
+        ["0800 0800\n", "86dd 86dd\n", "0806 0806\n"].map(|line| line.repeat(2)).concat().repeat(10);
+    assert_eq!(script.printed(), expected);
     Ok(())
 }
 
@@ -266,6 +395,39 @@ fn pause() -> TestResult {
         assert!(number(&report, "paused_ns") >= 300_000_000, "{words}: {report}");
         let sent = number(&report, "sent");
         assert_eq!(lab.received_at_last(before + sent), before + sent, "{words}");
+    }
+    Ok(())
+}
+
+fn prompt_stop() -> TestResult {
+    /// Frames of ten milliseconds.
+    const FRAMES_MAX: u64 = 100;
+    let lab = Lab::new(Peer::Sink);
+    let path = file(&lab, 1000, 100_000);
+    for engine in ["xdp", "skb", "af_packet"] {
+        // A busy CPU delays the signal and what follows from it: some run must be without delay.
+        let mut most = Vec::new();
+        while most.iter().all(|frames| *frames > FRAMES_MAX) {
+            assert!(most.len() < 20, "{engine}: frames after the signal: {most:?}");
+            let before = lab.received();
+            let running = wirerate_start(&command(&lab, &path, &format!("--loop 0 --engine {engine}")));
+            until("frames arrive", || lab.received() > before);
+            let at_signal = lab.received();
+            running.signal(Signal::SIGINT);
+            let report = report(&running.wait(TIME_LIMIT));
+            assert_eq!(report["end"], "stopped", "{engine}");
+            most.push(before + number(&report, "sent") - at_signal);
+        }
+    }
+    // A frame that is due in an hour.
+    let path = file(&lab, 2, 3_600_000_000_000);
+    for engine in ["xdp", "skb", "af_packet"] {
+        let before = lab.received();
+        let running = wirerate_start(&command(&lab, &path, &format!("--engine {engine}")));
+        until("a frame arrives", || lab.received() > before);
+        running.signal(Signal::SIGINT);
+        let report = report(&running.wait(TIME_LIMIT));
+        assert_eq!((number(&report, "sent"), number(&report, "after_end")), (1, 1), "{engine}: {report}");
     }
     Ok(())
 }
@@ -479,7 +641,7 @@ fn memory() -> TestResult {
 fn device_goes_down() -> TestResult {
     let lab = Lab::new(Peer::Sink);
     let path = file(&lab, 1000, 1_000_000);
-    for engine in ["xdp", "af_packet"] {
+    for engine in ["xdp", "skb", "af_packet"] {
         let before = lab.received();
         let running = wirerate_start(&command(&lab, &path, &format!("--loop 0 --engine {engine}")));
         until("frames arrive", || lab.received() > before);
@@ -488,6 +650,21 @@ fn device_goes_down() -> TestResult {
         assert_eq!(report(&outcome)["end"], "failed", "{engine}");
         outcome.says(&["down"]);
         run(&["ip", "-n", &lab.tx_netns, "link", "set", "dev", TX_DEV, "up"]);
+    }
+    Ok(())
+}
+
+fn device_is_removed() -> TestResult {
+    for engine in ["xdp", "skb", "af_packet"] {
+        let lab = Lab::new(Peer::Sink);
+        let path = file(&lab, 1000, 1_000_000);
+        let before = lab.received();
+        let running = wirerate_start(&command(&lab, &path, &format!("--loop 0 --engine {engine}")));
+        until("frames arrive", || lab.received() > before);
+        run(&["ip", "-n", &lab.tx_netns, "link", "del", "dev", TX_DEV]);
+        let outcome = running.wait(TIME_LIMIT).expect_code(1);
+        assert_eq!(report(&outcome)["end"], "failed", "{engine}");
+        outcome.says(&["is gone"]);
     }
     Ok(())
 }
