@@ -13,6 +13,14 @@ pub struct Loss {
     pub lost_max: u64,
     /// First copies beyond the number of sent frames: not all frames are of this run.
     pub excess: u64,
+    /// Of the lost frames, those that arrived late ([`Self::with_late`]).
+    #[serde(skip_serializing_if = "is_zero")]
+    pub late: u64,
+}
+
+/// True for a count that is left out.
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Loss {
@@ -20,13 +28,13 @@ impl Loss {
     pub fn new(sent: u64, unique: u64, too_old: u64) -> Self {
         let lost_max = sent.saturating_sub(unique);
         let lost_min = lost_max.saturating_sub(too_old);
-        Self { sent, lost_min, lost_max, excess: unique.saturating_sub(sent) }
+        Self { sent, lost_min, lost_max, excess: unique.saturating_sub(sent), late: 0 }
     }
 
     /// With so many late frames, which are lost as well (RFC 2680).
     #[must_use]
     pub fn with_late(self, late: u64) -> Self {
-        Self { lost_min: self.lost_min + late, lost_max: self.lost_max + late, ..self }
+        Self { lost_min: self.lost_min + late, lost_max: self.lost_max + late, late, ..self }
     }
 
     /// Most frames that can be lost, as part of those sent.
@@ -41,21 +49,21 @@ mod tests {
 
     #[test]
     fn loss_is_what_did_not_arrive() {
-        assert_eq!(Loss::new(100, 97, 0), Loss { sent: 100, lost_min: 3, lost_max: 3, excess: 0 });
+        assert_eq!(Loss::new(100, 97, 0), Loss { sent: 100, lost_min: 3, lost_max: 3, excess: 0, late: 0 });
         assert_eq!(Loss::new(100, 97, 0).ratio(), 0.03);
         assert_eq!(Loss::new(0, 0, 0).ratio(), 0.0);
         let late = Loss::new(100, 97, 0).with_late(5);
-        assert_eq!(late, Loss { sent: 100, lost_min: 8, lost_max: 8, excess: 0 });
+        assert_eq!(late, Loss { sent: 100, lost_min: 8, lost_max: 8, excess: 0, late: 5 });
     }
 
     #[test]
     fn frames_below_the_window_make_it_an_interval() {
-        assert_eq!(Loss::new(100, 90, 4), Loss { sent: 100, lost_min: 6, lost_max: 10, excess: 0 });
-        assert_eq!(Loss::new(100, 99, 4), Loss { sent: 100, lost_min: 0, lost_max: 1, excess: 0 });
+        assert_eq!(Loss::new(100, 90, 4), Loss { sent: 100, lost_min: 6, lost_max: 10, excess: 0, late: 0 });
+        assert_eq!(Loss::new(100, 99, 4), Loss { sent: 100, lost_min: 0, lost_max: 1, excess: 0, late: 0 });
     }
 
     #[test]
     fn more_frames_than_were_sent_are_an_excess() {
-        assert_eq!(Loss::new(5, 8, 0), Loss { sent: 5, lost_min: 0, lost_max: 0, excess: 3 });
+        assert_eq!(Loss::new(5, 8, 0), Loss { sent: 5, lost_min: 0, lost_max: 0, excess: 3, late: 0 });
     }
 }

@@ -140,7 +140,7 @@ families! {
         "Frames that a receiver or a capture received, by CPU; ring number for rings that belong to no CPU";
     /// Numbers that have not arrived.
     RECEIVE_MISSING = "wirerate_receive_missing_frames", Gauge, DEVICE,
-        "Numbers below the highest one received that have not arrived; late frames make it fall";
+        "Numbers below the highest one received that have not arrived, in measure without those of frames that its driver rejected; late frames make it fall";
     /// Frames of flows.
     FLOW_FRAMES = "wirerate_flow_frames_total", Counter, &["device", "netns", "flow", "fate"],
         "Frames with a signature, by flow and by what they were; flow other has all flows beyond the first";

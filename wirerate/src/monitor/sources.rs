@@ -338,15 +338,20 @@ pub fn receive_total(receiving: ReceiveObserver, labels: DeviceLabels) -> impl F
     move |set| set.count(&RECEIVE_FRAMES, &labels.pair(), receiving.received())
 }
 
-/// Counters of a receiver.
-pub fn receive(receiving: ReceiveObserver, labels: DeviceLabels) -> impl Fn(&mut MetricSet) + Send {
+/// Counters of a receiver. `unsent` returns how many numbers its sender did not send so far.
+pub fn receive(
+    receiving: ReceiveObserver,
+    labels: DeviceLabels,
+    unsent: impl Fn() -> u64 + Send,
+) -> impl Fn(&mut MetricSet) + Send {
     move |set| {
         set.count(&RECEIVE_FRAMES, &labels.pair(), receiving.received());
         count_cpus(set, &labels, receiving.received_per_cpu().into_iter());
         let mut latency_sum_ns = 0.0;
         let lines: Vec<FlowLine> = receiving.lines().collect();
         if lines.iter().any(|line| !line.is_empty()) {
-            set.gauge(&RECEIVE_MISSING, &labels.pair(), receiving.missing(&lines) as f64);
+            let missing = receiving.missing(&lines).saturating_sub(unsent());
+            set.gauge(&RECEIVE_MISSING, &labels.pair(), missing as f64);
         }
         for (number, line) in lines.iter().enumerate().filter(|(_, line)| !line.is_empty()) {
             latency_sum_ns += line.latency_sum_ns as f64;

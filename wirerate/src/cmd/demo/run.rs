@@ -74,7 +74,7 @@ fn run_in(lab: &Lab, args: &Args, stop: &Stop) -> Result<Report, Failure> {
     let session = start_capture(lab, args)?;
     let cpus = nearest_cpus(&device, None, 1)?;
     let job = Job::new(&device, Some(&tx.netns_name), cpus, config(lab, args.count.0));
-    let (sent, error) = job.run(stop, View { progress: !args.json, rows: None })?;
+    let (sent, error) = job.run(stop, View { progress: !args.json, ..View::default() })?;
     if let Some(error) = error {
         return Err(Failure::engine(format!("send on {}", tx.ifname), error, Some(&tx.netns_name)));
     }
@@ -188,8 +188,7 @@ mod tests {
             ..Job::new(&device, Some(&tx.netns_name), cpus, config)
         };
         let shell = std::process::Command::new("timeout").args(["50", "sh", "-c", &script]).spawn();
-        let (sent, error) =
-            job.run(&Stop::default(), View { progress: false, rows: None }).expect("it begins");
+        let (sent, error) = job.run(&Stop::default(), View::default()).expect("it begins");
         assert!(shell.expect("there is a shell").wait().expect("it ends").success());
         assert!(error.is_some() && sent.sent > 0 && sent.errors > 0, "{sent:?}");
         let counted = lab.rx.link().expect("there is a link").counters.rx_dropped;

@@ -1,5 +1,6 @@
 //! Rows of `measure --every-second`: one per receiver each second, and a last one at the end.
 
+use super::sender::UnsentNumbers;
 use crate::cmd::receive::Seconds;
 use crate::out::OutError;
 use crate::rows::{PERIOD, RowFormat, RowPrinter};
@@ -11,11 +12,14 @@ use std::time::Instant;
 /// Prints the rows of several receivers.
 pub(super) struct ReceiverRows<'a> {
     printer: RowPrinter,
-    receivers: Vec<(&'a Receiving, Seconds)>,
+    receivers: Vec<(&'a Receiving, Seconds, &'a UnsentNumbers)>,
 }
 
 impl<'a> ReceiverRows<'a> {
-    pub(super) fn new(format: RowFormat, receivers: Vec<(&'a Receiving, Seconds)>) -> Self {
+    pub(super) fn new(
+        format: RowFormat,
+        receivers: Vec<(&'a Receiving, Seconds, &'a UnsentNumbers)>,
+    ) -> Self {
         Self { printer: RowPrinter::new(format), receivers }
     }
 
@@ -40,7 +44,9 @@ impl<'a> ReceiverRows<'a> {
     /// When standard output is closed or full.
     pub(super) fn print(&mut self) -> Result<(), OutError> {
         let printer = &mut self.printer;
-        let mut rows = self.receivers.iter_mut().map(|(receiving, seconds)| seconds.next(receiving));
-        rows.try_for_each(|row| printer.print(&row))
+        let mut rows = self.receivers.iter_mut();
+        rows.try_for_each(|(receiving, seconds, unsent)| {
+            printer.print(&seconds.next(receiving, unsent.count()))
+        })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::direction::{MeasuredPath, turn_back};
 use super::rows::ReceiverRows;
-use super::sender::MeasureSender;
+use super::sender::{MeasureSender, UnsentNumbers};
 use super::{Args, total};
 use crate::cmd::receive::{self, Receipt, ReceiverArgs, RunBegin, Seconds, SenderCounts, StreamSent};
 use crate::cmd::send;
@@ -37,6 +37,7 @@ struct PathRun {
     options: ReceiverArgs,
     sender_args: send::Args,
     copies: u64,
+    unsent: UnsentNumbers,
     source: String,
     begin: RunBegin,
     receiving: Receiving,
@@ -88,8 +89,10 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     for (direction, sender, options) in ready {
         let (device, netns) = (&direction.to.device, direction.to.netns.as_deref());
         let receiving = receive::start(device, netns, &options)?;
+        let (unsent, unsent_live) = (sender.unsent(), sender.unsent());
         measured.push(PathRun {
-            _counted: receive::count_frames(&receiving, device, netns),
+            _counted: receive::count_frames(&receiving, device, netns, move || unsent_live.count()),
+            unsent,
             source: receive::source_text(&receiving),
             begin: RunBegin::of(&receiving, sender.args.start_at),
             sender_args: send::Args { csv: args.csv || sender.args.csv, ..sender.args.clone() },
@@ -102,7 +105,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     }
     let mut rows = args.has_rows().then(|| {
         let seconds = |run: &PathRun| Seconds::of(Some(run.direction.to.to_string()), run.begin);
-        let receivers = measured.iter().map(|run| (&run.receiving, seconds(run))).collect();
+        let receivers = measured.iter().map(|run| (&run.receiving, seconds(run), &run.unsent)).collect();
         ReceiverRows::new(RowFormat::of(args.options.counting.results.json, args.csv), receivers)
     });
     let shows = count == 1 && rows.is_none();

@@ -9,6 +9,7 @@ use crate::cmd::send::rate::Rate;
 use crate::cmd::send::report::Report;
 use crate::cmd::send::run::{STREAMS, flows_per_thread};
 use crate::cmd::send::streams::StreamSet;
+use crate::cmd::send::workers::StartedRuns;
 use crate::outcome::Failure;
 use crate::stop::Stop;
 use engine::EngineError;
@@ -35,6 +36,20 @@ enum MeasuredFrames {
     Pktgen { config: Box<Config>, pace: Rate },
     Own(Box<OwnFrames>),
     Streams(Box<StreamSet>),
+}
+
+/// Numbers that a sender took and did not send so far.
+#[derive(Clone, Debug)]
+pub(super) struct UnsentNumbers {
+    runs: StartedRuns,
+    copies: u64,
+}
+
+impl UnsentNumbers {
+    /// How many there are so far.
+    pub(super) fn count(&self) -> u64 {
+        self.runs.totals().unsent(self.copies)
+    }
 }
 
 impl MeasureSender {
@@ -92,6 +107,11 @@ impl MeasureSender {
             Self { args, frames: MeasuredFrames::Pktgen { config: Box::new(config), pace }, copies },
             options,
         ))
+    }
+
+    /// The numbers that are not sent, also while it sends.
+    pub(super) fn unsent(&self) -> UnsentNumbers {
+        UnsentNumbers { runs: self.args.started.clone(), copies: self.copies }
     }
 
     /// Sends. An error is returned beside the report of what was sent before it. Without `shows`,

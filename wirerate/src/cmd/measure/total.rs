@@ -23,6 +23,7 @@ pub(super) fn of(parts: Vec<(ReceiveResult, SenderCounts)>, late_is_lost: bool) 
         lost_min: count(|loss| loss.lost_min),
         lost_max: count(|loss| loss.lost_max),
         excess: count(|loss| loss.excess),
+        late: count(|loss| loss.late),
     };
     // Numbers of different directions are no sequence.
     let missing = reports.iter().map(|report| report.figures.missing).sum();
@@ -73,7 +74,7 @@ mod tests {
     fn the_total_is_the_sum_of_its_directions() {
         let total = of(vec![part(100, 5000), part(50, 9000)], false);
         assert_eq!((total.figures.unique, total.figures.missing, &total.figures.broken), (150, 128, &vec![]));
-        assert_eq!(total.loss, Some(Loss { sent: 280, lost_min: 130, lost_max: 130, excess: 0 }));
+        assert_eq!(total.loss, Some(Loss { sent: 280, lost_min: 130, lost_max: 130, excess: 0, late: 0 }));
         assert_eq!(total.rejected, Some(20));
         let latency = total.figures.latency.as_ref().expect("time stamps");
         assert_eq!((latency.stamped, latency.min_ns, latency.max_ns), (150, 5000, 9000));

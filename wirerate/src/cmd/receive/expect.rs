@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn a_check_of_a_loss_that_is_an_interval_holds_for_all_of_it_or_fails() {
         let mut report = sample();
-        report.loss = Some(measure::Loss { sent: 100, lost_min: 6, lost_max: 10, excess: 0 });
+        report.loss = Some(measure::Loss { sent: 100, lost_min: 6, lost_max: 10, excess: 0, late: 0 });
         let failure = |text: &str| text.parse::<Expectation>().expect(text).failure(&report);
         for holds in ["lost<=10", "lost<11", "lost>=6", "lost>5", "lost!=5", "lost!=11"] {
             assert_eq!(failure(holds), None, "{holds}");

@@ -239,11 +239,13 @@ impl Report {
                 if let Some(rejected) = self.rejected.filter(|rejected| *rejected > 0) {
                     table.count("rejected", rejected, "by the driver of the sender: not sent, not lost");
                 }
-                let ratio = format!("{:.4} %", loss.ratio() * 100.0);
-                let remark = match loss.lost_min == loss.lost_max {
-                    true => ratio,
-                    false => format!("{ratio}; at least {}, as frames arrived too old", loss.lost_min),
-                };
+                let mut remark = format!("{:.4} %", loss.ratio() * 100.0);
+                if loss.late > 0 {
+                    remark += &format!("; {} of them arrived late", human_count(loss.late));
+                }
+                if loss.lost_min < loss.lost_max {
+                    remark += &format!("; at least {}, as frames arrived too old", loss.lost_min);
+                }
                 table.count("lost", loss.lost_max, &remark);
                 if loss.excess > 0 {
                     table.count("excess", loss.excess, "more frames than were sent");
@@ -485,6 +487,8 @@ mod tests {
         assert_eq!(report.loss.map(|loss| loss.lost_max), Some(10));
         report.lose_late();
         assert_eq!(report.loss.map(|loss| (loss.lost_min, loss.lost_max)), Some((17, 17)));
+        let text = report.to_string();
+        assert!(text.contains("\n  lost          17  1.6667 %; 7 of them arrived late\n"), "{text}");
         assert!(report.json_line().contains("\"late\":7,"), "{}", report.json_line());
     }
 

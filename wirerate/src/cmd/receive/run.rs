@@ -41,7 +41,7 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     if !receiving.device().is_up() {
         eprintln!("wirerate: {} is down: nothing can arrive until it is up", args.run.device);
     }
-    let _counted = count_frames(&receiving, &args.run.device, args.run.netns.as_deref());
+    let _counted = count_frames(&receiving, &args.run.device, args.run.netns.as_deref(), || 0);
     let watched = watch(&receiving, args, begin, stop);
     let result = receiving.stop();
     if result.is_device_gone {
@@ -66,9 +66,15 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     receipt.conclude(&result)
 }
 
-/// Serves the counts of a receiver until the result is dropped.
-pub(crate) fn count_frames(receiving: &Receiving, device: &str, netns: Option<&str>) -> Counted {
-    count_in(sources::receive(receiving.observer(), DeviceLabels::new(device, netns)))
+/// Serves the counts of a receiver until the result is dropped. `unsent` returns how many numbers
+/// its sender did not send so far.
+pub(crate) fn count_frames(
+    receiving: &Receiving,
+    device: &str,
+    netns: Option<&str>,
+    unsent: impl Fn() -> u64 + Send + 'static,
+) -> Counted {
+    count_in(sources::receive(receiving.observer(), DeviceLabels::new(device, netns), unsent))
 }
 
 /// When the time of a run begins; the default is with its first event.
@@ -226,7 +232,7 @@ fn watch(receiving: &Receiving, args: &Args, begin: RunBegin, stop: &Stop) -> Re
     loop {
         let elapsed = begin.time(receiving.elapsed());
         if let Some(printer) = printer.as_mut().filter(|_| seconds.is_due(elapsed)) {
-            printer.print(&seconds.next(receiving))?;
+            printer.print(&seconds.next(receiving, 0))?;
         }
         let is_enough = wanted.is_some_and(|wanted| receiving.received() >= wanted);
         let is_late = duration.is_some_and(|duration| elapsed >= duration);
@@ -282,10 +288,11 @@ impl Seconds {
         elapsed >= Duration::from_secs(self.last.as_secs()) + PERIOD
     }
 
-    /// The row for now.
-    pub(crate) fn next(&mut self, receiving: &Receiving) -> Second {
+    /// The row for now, without `unsent` numbers that the sender did not send.
+    pub(crate) fn next(&mut self, receiving: &Receiving, unsent: u64) -> Second {
         let now = receiving.snapshot();
-        self.row(&ReceiveResult { elapsed: self.begin.time(now.elapsed), ..now })
+        let row = self.row(&ReceiveResult { elapsed: self.begin.time(now.elapsed), ..now });
+        Second { missing: row.missing.saturating_sub(unsent), ..row }
     }
 
     fn row(&mut self, result: &ReceiveResult) -> Second {

@@ -35,7 +35,7 @@ pub fn watched<R>(
     run: impl FnOnce() -> R,
 ) -> Result<(R, RunWatch), Failure> {
     let rows = (args.every_second || args.csv).then(|| RowFormat::of(args.json, args.csv));
-    let view = View { progress: !args.json && rows.is_none(), rows };
+    let view = View { progress: !args.json && rows.is_none(), rows, ..View::default() };
     let interval = if view.is_visible() { INTERVAL } else { INTERVAL_UNSEEN };
     let (woken, waker) = UnixStream::pair().refused("take commands")?;
     let is_over = AtomicBool::new(false);

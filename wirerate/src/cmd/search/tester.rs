@@ -220,7 +220,7 @@ impl Tester {
         for TestedPath { receive: options, rx_netns, .. } in &self.directions {
             let act = format!("receive on {}", options.ifname);
             let receiving = Receiving::start(options).map_err(|why| Failure::refused(act, why))?;
-            counted.push(receive::count_frames(&receiving, &options.ifname, rx_netns.as_deref()));
+            counted.push(receive::count_frames(&receiving, &options.ifname, rx_netns.as_deref(), || 0));
             receivers.push(receiving);
         }
         let dropped = || self.directions.iter().map(|direction| direction.rx.count()).sum::<u64>();

@@ -1,5 +1,6 @@
 //! The arguments of `wirerate send`.
 
+use super::workers::StartedRuns;
 use crate::units::{Addresses, BitRate, Count, CpuSequence, FrameRate, Interval, Labels, Mix, Nanos, Queues};
 use clap::ValueEnum;
 use engine::{CatchUp, Ramp};
@@ -161,6 +162,9 @@ impl From<EngineName> for engine::EngineKind {
                   wirerate send eth1 --dst 198.18.0.1 --tcp --syn --dport 80 --src 10.0.0.0/8 --random src"
 )]
 pub struct Args {
+    /// The runs, for a command that sends as a part of its work
+    #[arg(skip)]
+    pub started: StartedRuns,
     /// The device to send on
     #[arg(value_name = "DEV")]
     pub device: String,

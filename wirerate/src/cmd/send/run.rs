@@ -115,6 +115,7 @@ pub fn drive(
     announce(info.start_at);
     let left = left(info.start_at);
     let workers = WorkerSet::start(&device.netns, requests, stop, info.start_at)?;
+    workers.share(&view.started);
     let labels = DeviceLabels::new(&info.device, info.netns.as_deref());
     let _counted = count_in(sources::send(labels, workers.sources()));
     let control = Arc::new(workers.control(limits));

@@ -4,7 +4,7 @@
 
 use super::args::Args;
 use super::report::wire_bytes;
-use super::workers::SentTotals;
+use super::workers::{SentTotals, StartedRuns};
 use crate::out::OutError;
 use crate::rows::{Cell, PERIOD, Row, RowFormat, RowPrinter, RowTime};
 use crate::term::{LiveLine, REDRAW};
@@ -14,12 +14,14 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// What to show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct View {
     /// A progress line, where standard error is a terminal.
     pub progress: bool,
     /// A row per second on standard output.
     pub rows: Option<RowFormat>,
+    /// Where the runs are shown besides.
+    pub started: StartedRuns,
 }
 
 impl View {
@@ -33,6 +35,7 @@ impl View {
         Self {
             progress: !(args.json || args.quiet),
             rows: (args.every_second || args.csv).then(|| RowFormat::of(args.json, args.csv)),
+            started: args.started.clone(),
         }
     }
 }

@@ -8,7 +8,7 @@ use engine::{Burst, Limits, Request, RunHandle, RunReport, Worker, Workers};
 use host::{Netns, StartTime};
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Interval of the progress line.
@@ -22,6 +22,17 @@ pub struct WorkerSet {
     /// Each run with its CPU.
     runs: Vec<(u32, Arc<RunHandle>)>,
     _workers: Workers,
+}
+
+/// The runs of a sender for another part of the command: empty until they start.
+#[derive(Clone, Debug, Default)]
+pub struct StartedRuns(Arc<OnceLock<Vec<Arc<RunHandle>>>>);
+
+impl StartedRuns {
+    /// Totals so far.
+    pub fn totals(&self) -> SentTotals {
+        self.0.get().map_or_else(SentTotals::default, SentTotals::of_runs)
+    }
 }
 
 /// The result of one worker.
@@ -55,6 +66,17 @@ impl SentTotals {
     /// Of one burst.
     pub fn of_burst(total: &Burst) -> Self {
         Self::default().plus(total)
+    }
+
+    /// Numbers that were taken and not sent, where `copies` frames have the same number: copies have
+    /// none of their own, and frames that the driver rejected leave theirs out.
+    pub fn unsent(&self, copies: u64) -> u64 {
+        self.sent + self.errors - self.sent.div_ceil(copies)
+    }
+
+    /// Of runs so far.
+    fn of_runs<'a>(runs: impl IntoIterator<Item = &'a Arc<RunHandle>>) -> Self {
+        runs.into_iter().fold(Self::default(), |sum, run| sum.plus(&run.progress().total()))
     }
 
     fn plus(self, total: &Burst) -> Self {
@@ -116,7 +138,12 @@ impl WorkerSet {
 
     /// Totals so far.
     pub fn totals(&self) -> SentTotals {
-        self.runs.iter().fold(SentTotals::default(), |sum, (_, handle)| sum.plus(&handle.progress().total()))
+        SentTotals::of_runs(self.runs.iter().map(|(_, handle)| handle))
+    }
+
+    /// Makes the runs known to the holders of `started`, once.
+    pub fn share(&self, started: &StartedRuns) {
+        started.0.get_or_init(|| self.runs.iter().map(|(_, handle)| Arc::clone(handle)).collect());
     }
 
     /// True once all runs have ended.
@@ -188,6 +215,13 @@ fn wait<R>(mut ended: impl FnMut(Duration) -> Option<R>, is_stopped: impl Fn() -
 mod tests {
     use super::*;
     use std::cell::Cell;
+
+    #[test]
+    fn rejected_frames_and_copies_leave_numbers_out() {
+        let totals = |sent, errors| SentTotals { sent, errors, ..SentTotals::default() };
+        assert_eq!([totals(10, 3).unsent(1), totals(10, 0).unsent(1), totals(0, 0).unsent(1)], [3, 0, 0]);
+        assert_eq!(totals(9, 1).unsent(2), 5, "5 numbers of 10 were sent");
+    }
 
     #[test]
     fn a_stop_does_not_wait_for_the_next_look() {

@@ -44,7 +44,7 @@ pub(super) fn send(
         engine: args.engine.map(Into::into),
         ..Job::new(device, args.netns.as_deref(), cpus(args)?, config)
     };
-    let view = View { progress: !args.json, rows: None };
+    let view = View { progress: !args.json, ..View::default() };
     let (report, error) = job.run(stop, view)?;
     conclude(&device.link.name, args.netns.as_deref(), &report, error, |report| match args.json {
         true => Ok(out::text(&report.json_line())?),
