@@ -36,6 +36,7 @@ pub(crate) const CASES: &[Case] = &[
     case("otg::wrong_configurations_are_answered", &[], hostile),
     case("otg::thousands_of_flows_with_equal_headers", &[], thousands),
     case("otg::a_removed_device_is_named", &[], removed),
+    case("otg::a_link_that_goes_down_ends_the_flow", &[], link_down_in_a_run),
     case("otg::a_killed_server_leaves_nothing", &[], killed),
     case("otg::transports_agree", &[], transports),
     case("otg::snappi_of_another_version_sees_the_same", &[], versions),
@@ -335,8 +336,9 @@ fn ports_of(lab: &Lab) -> Value {
     ])
 }
 
-fn start() -> Value {
-    json!({"choice": "traffic", "traffic": {"choice": "flow_transmit", "flow_transmit": {"state": "start"}}})
+/// The body of a call that starts or stops all flows.
+fn transmit(state: &str) -> Value {
+    json!({"choice": "traffic", "traffic": {"choice": "flow_transmit", "flow_transmit": {"state": state}}})
 }
 
 /// 2,048 flows in each direction.
@@ -358,7 +360,7 @@ fn thousands() -> TestResult {
     assert_eq!(post(&lab, &address, "/config", &config), (200, json!({"warnings": []})));
     // 0.3 s on an idle machine.
     assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
-    assert_eq!(post(&lab, &address, "/control/state", &start()), (200, json!({"warnings": []})));
+    assert_eq!(post(&lab, &address, "/control/state", &transmit("start")), (200, json!({"warnings": []})));
     let rows = || {
         let (_, answer) = post(&lab, &address, "/monitor/metrics", &json!({"choice": "flow"}));
         answer["flow_metrics"].as_array().expect("rows").clone()
@@ -381,20 +383,76 @@ fn removed() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let (_server, address) = serve();
     let flow = json!({"name": "f", "tx_rx": {"port": {"tx_name": "tx", "rx_names": ["rx"]}},
-        "metrics": {"enable": true}, "rate": {"pps": 1000}});
+        "metrics": {"enable": true, "loss": true}, "rate": {"pps": 1000}});
     let config = json!({"ports": ports_of(&lab), "flows": [flow]});
     assert_eq!(post(&lab, &address, "/config", &config).0, 200);
-    assert_eq!(post(&lab, &address, "/control/state", &start()).0, 200);
+    assert_eq!(post(&lab, &address, "/control/state", &transmit("start")).0, 200);
+    until("frames to arrive", || flow_row(&lab, &address)["frames_rx"].as_u64() > Some(100));
     run(&["ip", "-n", &lab.tx_netns, "link", "delete", TX_DEV]);
-    let row =
-        || post(&lab, &address, "/monitor/metrics", &json!({"choice": "flow"})).1["flow_metrics"][0].clone();
-    until("the run to end", || row()["transmit"] == "stopped");
-    let (status, answer) = post(&lab, &address, "/control/state", &start());
+    check_loss(&ended_row(&lab, &address));
+    let (status, answer) = post(&lab, &address, "/control/state", &transmit("start"));
     assert_eq!(status, 500, "{answer}");
     assert!(answer["errors"][0].as_str().is_some_and(|error| error.contains("is gone")), "{answer}");
     let (status, answer) = post(&lab, &address, "/config", &config);
     assert_eq!((status, &answer["kind"]), (400, &json!("validation")), "{answer}");
     assert_eq!(post(&lab, &address, "/config", &json!({})), (200, json!({"warnings": []})));
+    Ok(())
+}
+
+/// The row of the only flow.
+fn flow_row(lab: &Lab, address: &str) -> Value {
+    post(lab, address, "/monitor/metrics", &json!({"choice": "flow"})).1["flow_metrics"][0].clone()
+}
+
+/// The same, once the flow has stopped by itself.
+fn ended_row(lab: &Lab, address: &str) -> Value {
+    until("the run to end", || flow_row(lab, address)["transmit"] == "stopped");
+    flow_row(lab, address)
+}
+
+/// Of a flow whose device or link went away: frames that left meanwhile are lost, and no others.
+#[track_caller]
+fn check_loss(row: &Value) {
+    let count = |name: &str| row[name].as_u64().expect("a number");
+    let [tx, rx] = [count("frames_tx"), count("frames_rx")];
+    assert!(rx > 100 && tx >= rx && tx - rx < 50, "{row}");
+    let loss = row["loss"].as_f64().expect("a number");
+    assert!((loss - (tx - rx) as f64 * 100.0 / tx as f64).abs() < 0.001, "{row}");
+}
+
+/// At either end; the counts are those of the frames before, and the next start begins at 0.
+fn link_down_in_a_run() -> TestResult {
+    if !has_curl() {
+        return Ok(());
+    }
+    let lab = Lab::new(Peer::Gro);
+    let (_server, address) = serve();
+    let flow = json!({"name": "f", "tx_rx": {"port": {"tx_name": "tx", "rx_names": ["rx"]}},
+        "metrics": {"enable": true, "loss": true}, "rate": {"pps": 1000}});
+    let config = json!({"ports": ports_of(&lab), "flows": [flow]});
+    assert_eq!(post(&lab, &address, "/config", &config).0, 200);
+    let set = |state: &str| post(&lab, &address, "/control/state", &transmit(state));
+    let set_link = |port: &str, state: &str| {
+        let link = json!({"port_names": [port], "state": state});
+        let request = json!({"choice": "port", "port": {"choice": "link", "link": link}});
+        assert_eq!(post(&lab, &address, "/control/state", &request).0, 200);
+        until("the link to follow", || {
+            let (_, answer) = post(&lab, &address, "/monitor/metrics", &json!({"choice": "port"}));
+            let rows = answer["port_metrics"].as_array().expect("rows").clone();
+            rows.iter().any(|row| row["name"] == port && row["link"] == state)
+        });
+    };
+    for (port, why) in [("tx", "tx0 is down"), ("rx", "tx0 has no carrier")] {
+        assert_eq!(set("start").0, 200);
+        until("frames to arrive", || flow_row(&lab, &address)["frames_rx"].as_u64() > Some(100));
+        set_link(port, "down");
+        let row = ended_row(&lab, &address);
+        check_loss(&row);
+        set_link(port, "up");
+        let (status, answer) = set("stop");
+        assert_eq!((status, answer), (200, json!({"warnings": [format!("flow f: {why}")]})), "{port}");
+        assert_eq!(flow_row(&lab, &address)["frames_tx"], row["frames_tx"], "nothing was sent since");
+    }
     Ok(())
 }
 
@@ -416,7 +474,10 @@ fn killed() -> TestResult {
         };
         assert_eq!(post(&lab, &address, "/config", &config), (200, json!({"warnings": []})));
         assert_eq!((&row()["frames_tx"], &row()["frames_rx"]), (&json!(0), &json!(0)));
-        assert_eq!(post(&lab, &address, "/control/state", &start()), (200, json!({"warnings": []})));
+        assert_eq!(
+            post(&lab, &address, "/control/state", &transmit("start")),
+            (200, json!({"warnings": []}))
+        );
         until("frames", || row()["frames_rx"].as_u64().is_some_and(|frames| frames > 10));
         assert!(lab.has_xdp());
         server.signal(nix::sys::signal::Signal::SIGKILL);
