@@ -7,10 +7,10 @@
 use bytemuck::{Pod, Zeroable};
 
 pub use crate::skel::abi::types::{
-    wr_capture_cpu as CaptureCpu, wr_capture_mode as CaptureMode, wr_cursor as Cursor,
-    wr_fault_counts as FaultCounts, wr_faults as Faults, wr_field as Field, wr_field_mode as FieldMode,
-    wr_flow as Flow, wr_flow_detail as FlowDetail, wr_flow_line as FlowLine, wr_general as General,
-    wr_general_flag as GeneralFlag, wr_histogram as Histogram, wr_limit as Limit,
+    wr_capture_cpu as CaptureCpu, wr_capture_mode as CaptureMode, wr_clock_line as ClockLine,
+    wr_cursor as Cursor, wr_fault_counts as FaultCounts, wr_faults as Faults, wr_field as Field,
+    wr_field_mode as FieldMode, wr_flow as Flow, wr_flow_detail as FlowDetail, wr_flow_line as FlowLine,
+    wr_general as General, wr_general_flag as GeneralFlag, wr_histogram as Histogram, wr_limit as Limit,
     wr_metadata_flag as MetadataFlag, wr_packet as Packet, wr_plan as Plan, wr_plan_flag as PlanFlag,
     wr_prebuilt as Prebuilt, wr_prebuilt_run as PrebuiltRun, wr_range as Range,
     wr_receive_control as ReceiveControl, wr_receive_cpu as ReceiveCpu, wr_receive_limit as ReceiveLimit,

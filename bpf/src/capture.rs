@@ -76,8 +76,6 @@ impl Metadata {
 #[derive(Debug)]
 pub struct CaptureProgram {
     program: LoadedProgram,
-    /// The same two, bound to one device and reading its metadata.
-    bound: Vec<OwnedFd>,
     metadata_refusal: Option<String>,
     geometry: Geometry,
     /// One [`CaptureCpu`] per CPU.
@@ -131,7 +129,7 @@ impl CaptureProgram {
             Ok(loaded) => (loaded, None),
             Err(refusal) => (None, Some(refusal.to_string())),
         };
-        let LoadedCapture { program, bound, cpus, rings } = match bound_load {
+        let LoadedCapture { program, cpus, rings } = match bound_load {
             Some(loaded) => loaded,
             // Kernels before 5.18 reject multi-buffer programs.
             None => load(&geometry, filter, true, None)
@@ -141,7 +139,6 @@ impl CaptureProgram {
         let rings_bytes = geometry.rings as usize * geometry.ring_size_bytes();
         Ok(Self {
             program,
-            bound,
             metadata_refusal,
             geometry,
             cpus: map(&cpus, "wr_capture_cpus", cpus_bytes, true)?,
@@ -168,14 +165,6 @@ impl CaptureProgram {
         for cpu in 0..self.geometry.cpus as usize {
             let place = cpu * size_of::<CaptureCpu>() + offset_of!(CaptureCpu, ifindex);
             self.cpus.atomic_u32(place).store(ifindex, Relaxed);
-        }
-        let bound: Vec<BorrowedFd<'_>> = self.bound.iter().map(AsFd::as_fd).collect();
-        // The generic hook rejects bound programs.
-        if !bound.is_empty()
-            && mode != XdpModeChoice::Generic
-            && let Ok(link) = xdp::attach(&bound, ifindex, ifname, XdpModeChoice::Native)
-        {
-            return Ok(link.with_metadata());
         }
         self.program.attach(ifindex, ifname, mode)
     }
@@ -205,7 +194,6 @@ pub fn possible_cpus() -> Result<u32, BpfError> {
 /// Descriptors of a loaded object. They keep it alive after the libbpf object is closed.
 struct LoadedCapture {
     program: LoadedProgram,
-    bound: Vec<OwnedFd>,
     cpus: OwnedFd,
     rings: OwnedFd,
 }
@@ -235,29 +223,23 @@ fn load_fds(
     settings.wr_metadata = metadata.map_or(0, |metadata| metadata.bits());
     open.progs.wr_capture_frags.set_autoload(frags);
     for bound in [&mut open.progs.wr_capture_hw, &mut open.progs.wr_capture_hwf] {
-        bound.set_autoload(metadata.is_some());
-        if let Some(metadata) = metadata {
-            bound.set_ifindex(metadata.ifindex);
-            bound.set_flags(libbpf_sys::BPF_F_XDP_DEV_BOUND_ONLY);
-        }
+        xdp::bind(bound, metadata.map(|metadata| metadata.ifindex));
     }
     open.maps.wr_capture_cpus.set_max_entries(geometry.cpus)?;
     shape_rings(&mut open.maps.wr_capture_rings, geometry)?;
     let skel = open.load()?;
     let keep = |fd: BorrowedFd<'_>| fd.try_clone_to_owned();
-    let bound = match metadata {
-        None => Vec::new(),
-        Some(_) => vec![keep(skel.progs.wr_capture_hw.as_fd())?, keep(skel.progs.wr_capture_hwf.as_fd())?],
-    };
     let mut loaded = LoadedCapture {
         program: LoadedProgram::keep(
             skel.progs.wr_capture.as_fd(),
             frags.then(|| skel.progs.wr_capture_frags.as_fd()),
         )?,
-        bound,
         cpus: keep(skel.maps.wr_capture_cpus.as_fd())?,
         rings: keep(skel.maps.wr_capture_rings.as_fd())?,
     };
+    if metadata.is_some() {
+        loaded.program.keep_bound([skel.progs.wr_capture_hw.as_fd(), skel.progs.wr_capture_hwf.as_fd()])?;
+    }
     let Some(filter) = filter else { return Ok(Ok(loaded)) };
     let plain = [skel.progs.wr_capture.insns(), skel.progs.wr_capture_frags.insns()];
     let bound_programs = [skel.progs.wr_capture_hw.insns(), skel.progs.wr_capture_hwf.insns()];
@@ -281,7 +263,7 @@ impl LoadedCapture {
         let one = LoadOptions { object: FILTERED, name: c"wr_capture_hw", frags: false, bound_to };
         let all = LoadOptions { object: FILTERED, name: c"wr_capture_hwf", frags: true, bound_to };
         let loaded = [(program, one), (frags, all)];
-        self.bound = loaded
+        self.program.bound = loaded
             .into_iter()
             .map(|(program, options)| crate::filter::load(program, filter, options))
             .collect::<Result<_, _>>()?;

@@ -1,12 +1,13 @@
 //! `receive.bpf.c`: a receiver that measures loss, order and latency of every flow in the driver.
 
 use crate::shared::SharedArray;
-use crate::xdp::{LoadedProgram, XdpLink, XdpModeChoice};
+use crate::xdp::{self, LoadedProgram, XdpLink, XdpModeChoice};
 use crate::{BpfError, SinkVerdict, abi, log, skel};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use measure::{FlowDetail, FlowLine, Totals};
 use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{Ordering::Release, fence};
 
 const OBJECT: &str = "receive";
 
@@ -28,6 +29,10 @@ pub struct ReceiverParams {
     pub is_shared: bool,
     /// True if bytes and times of each flow are kept: [`Receiver::detail`].
     pub has_details: bool,
+    /// The device, in the network namespace of the calling thread, whose driver gives the times at
+    /// which it stamped frames (Linux 6.3); [`Receiver::set_clock_line`] converts them. `None` for
+    /// the time of the kernel.
+    pub stamps_of: Option<u32>,
     /// True if the time is that of [`Receiver::set_test_time`].
     pub has_test_clock: bool,
     /// True if each run of the program increments the number in its frame, UDP over IPv4. So
@@ -39,6 +44,7 @@ pub struct ReceiverParams {
 #[derive(Debug)]
 pub struct Receiver {
     program: LoadedProgram,
+    stamps_refusal: Option<String>,
     lines: SharedArray<abi::FlowLine>,
     details: Option<SharedArray<abi::FlowDetail>>,
     cpus: SharedArray<abi::ReceiveCpu>,
@@ -53,16 +59,26 @@ impl AsFd for Receiver {
 }
 
 impl Receiver {
-    /// Loads the program. It accepts every run and stamps every frame.
+    /// Loads the program. It accepts every run and stamps every frame. If kernel or driver do not
+    /// give time stamps, it is loaded without; see [`Self::stamps_refusal`].
     ///
     /// # Errors
     /// [`BpfError::Load`] (EPERM without CAP_BPF and CAP_NET_ADMIN, ENOMEM with too many flows),
     /// [`BpfError::MapMemory`].
     pub fn load(params: &ReceiverParams) -> Result<Self, BpfError> {
-        // Kernels before 5.18 reject multi-buffer programs.
-        let loaded = log::loading(OBJECT, || {
-            load_fds(params, true).or_else(|error| load_fds(params, false).map_err(|_| error))
-        })?;
+        let plain = ReceiverParams { stamps_of: None, ..*params };
+        let bound = params.stamps_of.map(|_| log::loading(OBJECT, || load_fds(params, true))).transpose();
+        let (bound, stamps_refusal) = match bound {
+            Ok(loaded) => (loaded, None),
+            Err(refusal) => (None, Some(refusal.to_string())),
+        };
+        let loaded = match bound {
+            Some(loaded) => loaded,
+            // Kernels before 5.18 reject multi-buffer programs.
+            None => log::loading(OBJECT, || {
+                load_fds(&plain, true).or_else(|error| load_fds(&plain, false).map_err(|_| error))
+            })?,
+        };
         let line_count = line_count(params) as usize;
         let details = || SharedArray::new(loaded.details.as_fd(), "wr_flow_details", line_count);
         let receiver = Self {
@@ -72,10 +88,16 @@ impl Receiver {
             histograms: SharedArray::new(loaded.histograms.as_fd(), "wr_histograms", loaded.cpu_count)?,
             control: SharedArray::new(loaded.control.as_fd(), "wr_receive_page", 1)?,
             program: loaded.program,
+            stamps_refusal,
         };
         receiver.set_run(None);
         receiver.set_deadline_ns(None);
         Ok(receiver)
+    }
+
+    /// Why the program does not read the time stamps of the driver: the error of the verifier.
+    pub fn stamps_refusal(&self) -> Option<&str> {
+        self.stamps_refusal.as_deref()
     }
 
     /// The program for multi-buffer frames, if loaded.
@@ -113,9 +135,30 @@ impl Receiver {
         self.control.set_word(0, offset_of!(abi::ReceiveControl, wall_offset_ns), offset_ns);
     }
 
-    /// The time of a program with a test clock.
-    pub fn set_test_time(&self, time_ns: u64) {
+    /// CLOCK_MONOTONIC as a function of the clock of the device: `offset_ns` more than its time
+    /// `at_ns`, and `drift` / 2^32 more with each nanosecond. One thread sets it, at most once in
+    /// the time that a frame takes in the program.
+    pub fn set_clock_line(&self, at_ns: i64, offset_ns: i64, drift: i64) {
+        let in_force = offset_of!(abi::ReceiveControl, clock_line);
+        let next = self.control.counter(0, in_force).wrapping_add(1);
+        let line =
+            offset_of!(abi::ReceiveControl, clock_lines) + (next % 2) as usize * size_of::<abi::ClockLine>();
+        for (place, value) in [
+            (offset_of!(abi::ClockLine, at_ns), at_ns),
+            (offset_of!(abi::ClockLine, offset_ns), offset_ns),
+            (offset_of!(abi::ClockLine, drift), drift),
+        ] {
+            self.control.set_word(0, line + place, value.cast_unsigned());
+        }
+        // The program must not see the number before the line.
+        fence(Release);
+        self.control.set_word(0, in_force, next);
+    }
+
+    /// The time of a program with a test clock, and that of the device, 0 for none.
+    pub fn set_test_time(&self, time_ns: u64, hardware_ns: u64) {
         self.control.set_word(0, offset_of!(abi::ReceiveControl, test_time_ns), time_ns);
+        self.control.set_word(0, offset_of!(abi::ReceiveControl, test_hardware_ns), hardware_ns);
     }
 
     /// All flows: those of stream 0, then those of stream 1. A line whose flow receives frames
@@ -208,6 +251,7 @@ impl From<abi::ReceiveCpu> for Totals {
             stamped: cpu.stamped,
             negative: cpu.negative,
             late: cpu.late,
+            hardware_time: cpu.hardware_time,
             moves: cpu.moves,
             with_flow: cpu.with_flow,
             held: cpu.held,
@@ -251,6 +295,9 @@ fn load_fds(params: &ReceiverParams, frags: bool) -> libbpf_rs::Result<ReceiverF
     settings.wr_has_details = params.has_details;
     settings.wr_has_test_clock = params.has_test_clock;
     open.progs.wr_receive_frags.set_autoload(frags);
+    for bound in [&mut open.progs.wr_receive_hw, &mut open.progs.wr_receive_hwf] {
+        xdp::bind(bound, params.stamps_of);
+    }
     open.maps.wr_flow_lines.set_max_entries(line_count(params))?;
     let entries = |is_used| if is_used { line_count(params) } else { 1 };
     open.maps.wr_flow_locks.set_max_entries(entries(params.is_shared))?;
@@ -259,11 +306,13 @@ fn load_fds(params: &ReceiverParams, frags: bool) -> libbpf_rs::Result<ReceiverF
     open.maps.wr_histograms.set_max_entries(cpu_count as u32)?;
     let skel = open.load()?;
     let keep = |fd: BorrowedFd<'_>| fd.try_clone_to_owned();
+    let linear = skel.progs.wr_receive.as_fd();
+    let mut program = LoadedProgram::keep(linear, frags.then(|| skel.progs.wr_receive_frags.as_fd()))?;
+    if params.stamps_of.is_some() {
+        program.keep_bound([skel.progs.wr_receive_hw.as_fd(), skel.progs.wr_receive_hwf.as_fd()])?;
+    }
     Ok(ReceiverFds {
-        program: LoadedProgram::keep(
-            skel.progs.wr_receive.as_fd(),
-            frags.then(|| skel.progs.wr_receive_frags.as_fd()),
-        )?,
+        program,
         lines: keep(skel.maps.wr_flow_lines.as_fd())?,
         details: keep(skel.maps.wr_flow_details.as_fd())?,
         cpus: keep(skel.maps.wr_receive_cpus.as_fd())?,

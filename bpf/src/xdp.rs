@@ -6,6 +6,7 @@
 use crate::filter::{self, LoadOptions};
 use crate::{BpfError, sys};
 use ::filter::Ebpf;
+use libbpf_rs::OpenProgramMut;
 use libbpf_sys::bpf_insn;
 use std::ffi::CStr;
 use std::io;
@@ -47,11 +48,6 @@ pub struct XdpLink {
 }
 
 impl XdpLink {
-    /// Marks the link as that of a program that reads metadata.
-    pub(crate) fn with_metadata(self) -> Self {
-        Self { uses_metadata: true, ..self }
-    }
-
     /// The descriptor of the link.
     pub(crate) fn into_fd(mut self) -> OwnedFd {
         self.link.0.take().expect("it is taken once")
@@ -111,13 +107,22 @@ pub(crate) struct LoadedProgram {
     pub(crate) linear: OwnedFd,
     /// For multi-buffer frames, if the kernel supports them (Linux 5.18).
     pub(crate) frags: Option<OwnedFd>,
+    /// The same two, bound to one device and reading metadata of its driver; empty if that was not
+    /// requested.
+    pub(crate) bound: Vec<OwnedFd>,
 }
 
 impl LoadedProgram {
     /// Keeps the programs of a libbpf object, which is closed after this.
     pub(crate) fn keep(linear: BorrowedFd<'_>, frags: Option<BorrowedFd<'_>>) -> io::Result<Self> {
         let frags = frags.map(|frags| frags.try_clone_to_owned()).transpose()?;
-        Ok(Self { linear: linear.try_clone_to_owned()?, frags })
+        Ok(Self { linear: linear.try_clone_to_owned()?, frags, bound: Vec::new() })
+    }
+
+    /// Keeps programs that are bound to a device, too.
+    pub(crate) fn keep_bound(&mut self, programs: [BorrowedFd<'_>; 2]) -> io::Result<()> {
+        self.bound = programs.iter().map(BorrowedFd::try_clone_to_owned).collect::<Result<_, _>>()?;
+        Ok(())
     }
 
     /// Loads both forms again, with a filter in place of `wr_filter`.
@@ -140,15 +145,33 @@ impl LoadedProgram {
         self.frags.as_ref().map(AsFd::as_fd)
     }
 
-    /// See [`attach`].
+    /// See [`attach`]. Programs that are bound to this device are tried first.
     pub(crate) fn attach(
         &self,
         ifindex: u32,
         ifname: &str,
         mode: XdpModeChoice,
     ) -> Result<XdpLink, BpfError> {
+        let bound: Vec<BorrowedFd<'_>> = self.bound.iter().map(AsFd::as_fd).collect();
+        // The generic hook rejects bound programs.
+        if !bound.is_empty()
+            && mode != XdpModeChoice::Generic
+            && let Ok(link) = attach(&bound, ifindex, ifname, XdpModeChoice::Native)
+        {
+            return Ok(XdpLink { uses_metadata: true, ..link });
+        }
         let forms: Vec<_> = [Some(self.linear.as_fd()), self.frags()].into_iter().flatten().collect();
         attach(&forms, ifindex, ifname, mode)
+    }
+}
+
+/// Before load: binds a program to a device so that it may read metadata of its driver (Linux 6.3),
+/// or leaves it out.
+pub(crate) fn bind(program: &mut OpenProgramMut<'_>, ifindex: Option<u32>) {
+    program.set_autoload(ifindex.is_some());
+    if let Some(ifindex) = ifindex {
+        program.set_ifindex(ifindex);
+        program.set_flags(libbpf_sys::BPF_F_XDP_DEV_BOUND_ONLY);
     }
 }
 

@@ -1,4 +1,5 @@
-//! The capture program bound to a device, which reads timestamps and VLAN tags from the driver.
+//! The capture program and the receiver bound to a device, which read timestamps and VLAN tags from
+//! the driver.
 //! Needs root; a veth in a namespace of its own is the device. What veth answers (6.18): 0 as the
 //! time of every frame that came as an skb, and the tag that the sender left to the device.
 
@@ -8,6 +9,8 @@ mod common;
 use bpf::abi::{CaptureCpu, SlotFlag};
 use bpf::capture::{CaptureProgram, Geometry, Metadata, possible_cpus};
 use bpf::xdp::{XdpMode, XdpModeChoice};
+use bpf::{Receiver, ReceiverParams, SinkVerdict};
+use measure::Signature;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::process::Command;
@@ -164,6 +167,47 @@ fn a_tag_that_the_device_took_off_is_noted_and_time_zero_is_no_time() {
     );
     let after_ns = monotonic_ns();
     assert!(found.iter().all(|slot| (before_ns..after_ns).contains(&slot.4)), "{found:?}");
+}
+
+/// A frame that no device has stamped gets the time of the kernel.
+#[test]
+fn a_bound_receiver_measures_and_time_zero_is_no_time() {
+    testkit::needs!(enter_lab());
+    ip("address add 198.18.0.1/24 dev b0");
+    ip("neighbour add 198.18.0.2 lladdr 02:00:00:00:00:02 dev b0");
+    let params = |ifname| ReceiverParams {
+        verdict: SinkVerdict::Drop,
+        reflect_as: None,
+        flow_count: 1,
+        stream_count: 64,
+        carried_flows: 0,
+        is_shared: false,
+        has_details: false,
+        stamps_of: Some(index(ifname)),
+        has_test_clock: false,
+        counts_up: false,
+    };
+    let refused = Receiver::load(&params("lo")).expect("it loads all the same");
+    assert!(refused.stamps_refusal().is_some(), "the loopback device has no driver");
+    let receiver = Receiver::load(&params("b1")).expect("the program loads");
+    assert_eq!(receiver.stamps_refusal(), None);
+    // Times by this line would be far in the future.
+    receiver.set_clock_line(0, i64::MAX / 2, 0);
+    let link = receiver.attach(index("b1"), "b1", XdpModeChoice::Best).expect("it can be attached");
+    assert!(link.uses_metadata() && link.mode() == XdpMode::Native);
+    let mut payload = [0; 18];
+    Signature { sec: 1, ..Signature::default() }.emit(&mut payload);
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").expect("a socket");
+    assert_eq!(socket.send_to(&payload, "198.18.0.2:9").expect("it can be sent"), 18);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while receiver.totals().received == 0 {
+        assert!(Instant::now() < deadline, "never came: {:?}", receiver.totals());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let totals = receiver.totals();
+    assert_eq!((totals.stamped, totals.hardware_time, totals.negative), (1, 0, 0), "{totals:?}");
+    let (least_ns, _) = receiver.line(0).latency_bounds_ns().expect("a time stamp");
+    assert!(least_ns < u64::from(u32::MAX) && monotonic_ns() > 1_000_000_000, "{least_ns}");
 }
 
 /// A child between fork and exec has a descriptor of all that its parent has.

@@ -19,11 +19,16 @@ const PARAMS: ReceiverParams = ReceiverParams {
     carried_flows: 0,
     is_shared: false,
     has_details: true,
+    stamps_of: None,
     has_test_clock: true,
     counts_up: false,
 };
 const WALL_OFFSET_NS: u64 = 1_800_000_000_000_000_000;
 const START_S: u32 = 1_800_000_000;
+/// The clock of the device: it gains 2^-12 seconds per second, and is ahead of CLOCK_MONOTONIC.
+const CLOCK_AT_NS: i64 = 60_000_000_000;
+const CLOCK_OFFSET_NS: i64 = -55_000_000_000;
+const CLOCK_DRIFT: i64 = -(1 << 20);
 /// Some frames of the tests are late.
 const DEADLINE_NS: u64 = 1_000_000;
 
@@ -33,6 +38,8 @@ struct Pair {
     meter: Meter,
     has_details: bool,
     time_ns: u64,
+    /// Times of the device instead, by its clock.
+    is_hardware: bool,
 }
 
 impl Pair {
@@ -42,6 +49,7 @@ impl Pair {
         receiver.set_stamp_shift(stamp_shift);
         receiver.set_wall_offset_ns(WALL_OFFSET_NS);
         receiver.set_deadline_ns(Some(DEADLINE_NS));
+        receiver.set_clock_line(CLOCK_AT_NS, CLOCK_OFFSET_NS, CLOCK_DRIFT);
         let ReceiverParams { flow_count, stream_count, carried_flows, has_details, .. } = params;
         let meter = Meter::new(MeterOptions {
             flow_count,
@@ -51,7 +59,7 @@ impl Pair {
             carried_flows,
             deadline_ns: Some(DEADLINE_NS),
         });
-        Self { receiver, meter, has_details, time_ns: 5_000_000_000 }
+        Self { receiver, meter, has_details, time_ns: 5_000_000_000, is_hardware: false }
     }
 
     fn receive(&mut self, frame: &[u8]) {
@@ -59,12 +67,14 @@ impl Pair {
     }
 
     fn receive_by(&mut self, program: Option<BorrowedFd<'_>>, frame: &[u8]) {
-        self.receiver.set_test_time(self.time_ns);
+        let hardware_ns = if self.is_hardware { hardware_ns(self.time_ns) } else { 0 };
+        self.receiver.set_test_time(self.time_ns, hardware_ns);
         let mut run = ProgRun { data_in: frame, ..Default::default() };
         let program = program.unwrap_or_else(|| self.receiver.as_fd());
         let verdict = prog_run(program, &mut run).expect("the program runs").return_value;
         let foreign = self.meter.totals().foreign;
-        let arrival = Arrival { time_ns: self.time_ns, wall_offset_ns: WALL_OFFSET_NS, cpu: 0 };
+        let (time_ns, is_hardware) = (self.time_ns, self.is_hardware);
+        let arrival = Arrival { time_ns, wall_offset_ns: WALL_OFFSET_NS, cpu: 0, is_hardware };
         self.meter.receive(frame, arrival);
         let is_foreign = self.meter.totals().foreign > foreign;
         assert_eq!(verdict, if is_foreign { XDP_PASS } else { XDP_DROP }, "foreign: {is_foreign}");
@@ -81,8 +91,8 @@ impl Pair {
             (expected.stale, expected.foreign, expected.damaged, expected.with_flow)
         );
         assert_eq!(
-            (totals.stamped, totals.negative, totals.late),
-            (expected.stamped, expected.negative, expected.late)
+            (totals.stamped, totals.negative, totals.late, totals.hardware_time),
+            (expected.stamped, expected.negative, expected.late, expected.hardware_time)
         );
         assert_eq!(totals.held, expected.held, "held");
         assert_eq!(totals.lowest_inverted, expected.lowest_inverted, "lowest");
@@ -97,6 +107,18 @@ impl Pair {
             assert_eq!(detail, self.has_details.then(|| self.meter.detail(index)), "detail {index}");
         }
     }
+}
+
+/// The time of the device at which CLOCK_MONOTONIC is `time_ns`, which is found by trying.
+fn hardware_ns(time_ns: u64) -> u64 {
+    let monotonic_ns =
+        |device_ns: i64| device_ns + CLOCK_OFFSET_NS + (((device_ns - CLOCK_AT_NS) * CLOCK_DRIFT) >> 32);
+    let time_ns = time_ns.cast_signed();
+    let mut device_ns = time_ns - CLOCK_OFFSET_NS;
+    while monotonic_ns(device_ns) != time_ns {
+        device_ns += time_ns - monotonic_ns(device_ns);
+    }
+    device_ns.cast_unsigned()
 }
 
 fn front(signature: &Signature, at: usize, len: usize) -> Vec<u8> {
@@ -280,6 +302,7 @@ fn random_streams_give_the_lines_of_the_meter() {
                 let stream = (number % stream_count) as u8;
                 let signature = Signature { stream, ..signature(start.wrapping_add(number / stream_count)) };
                 pair.time_ns = 4_999_000_000 + latency_ns;
+                pair.is_hardware = number % 3 == 0;
                 pair.receive(&front(&signature, 42, 18));
             }
             pair.check();
@@ -345,7 +368,7 @@ fn a_reflector_swaps_addresses_and_ports_of_measured_frames() {
     testkit::needs!(may_load());
     let receiver = Receiver::load(&ReceiverParams { reflect_as: Some(OWN), ..PARAMS }).expect("it loads");
     receiver.set_wall_offset_ns(WALL_OFFSET_NS);
-    receiver.set_test_time(5_000_000_000);
+    receiver.set_test_time(5_000_000_000, 0);
     let mut payload = [0; 18];
     signature(1).emit(&mut payload);
     let mark = Mark { flow: 1, run: 2, seq_num: 3, time_ns: 4 }.emit();

@@ -23,6 +23,7 @@ mod output;
 mod promiscuous;
 mod reader;
 mod receive;
+mod receive_clock;
 mod record;
 mod run_as;
 mod session;

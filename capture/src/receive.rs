@@ -5,8 +5,9 @@ use crate::attached::Attached;
 use crate::backend::SourceFacts;
 use crate::error::first_line;
 use crate::options::{Mode, SourceKind};
+use crate::receive_clock::{ReceiveClock, Stamps};
 use crate::socket_receiver::{SharedMeter, SocketReceiver};
-use crate::{CaptureError, XdpModeChoice};
+use crate::{CaptureError, PhcFacts, XdpModeChoice};
 use bpf::{BpfError, Receiver, ReceiverParams, ReflectStats};
 use host::{ClockOffset, Link, Netns, Stack};
 use measure::{Figures, FlowDetail, FlowLine, MeterOptions, Totals};
@@ -44,6 +45,7 @@ pub struct Receiving {
     mode: Mode,
     options: MeterOptions,
     clock: ClockOffset,
+    stamps: Stamps,
     reflector: Option<Reflector>,
 }
 
@@ -81,7 +83,7 @@ pub struct Reflected {
 /// What counts the frames.
 #[derive(Debug)]
 enum Counter {
-    Xdp { receiver: Arc<Receiver>, attached: Attached },
+    Xdp { receiver: Arc<Receiver>, attached: Attached, _clock: Option<ReceiveClock> },
     Socket { receiver: Box<SocketReceiver>, device: Link, started: Instant },
 }
 
@@ -105,7 +107,8 @@ pub struct ReceiveResult {
     pub announced: Option<u64>,
     /// Frames that went back, of a reflector.
     pub reflected: Option<Reflected>,
-    /// Maximum error of the offset between wall clock and monotonic clock.
+    /// Maximum error of the offset between wall clock and monotonic clock, and of that to the clock
+    /// of the device if it stamps frames.
     pub clock_uncertainty_ns: u64,
     /// Time from attaching to detaching.
     pub elapsed: Duration,
@@ -171,6 +174,7 @@ impl Receiving {
         // Before the program, so that no frame is missed.
         let reflector = options.reflects.then(|| Reflector::new(&device)).transpose()?;
         let own_mac = device.mac.map_or([0; 6], |mac| mac.0);
+        let mut stamps = Stamps::of_programs(&Stack::here()?, &device)?;
         let receiver = Receiver::load(&ReceiverParams {
             verdict: options.mode.verdict(),
             reflect_as: options.reflects.then_some(own_mac),
@@ -179,6 +183,7 @@ impl Receiving {
             carried_flows: meter.carried_flows,
             is_shared: options.is_shared,
             has_details: options.has_details,
+            stamps_of: stamps.clock().map(|_| device.index),
             has_test_clock: false,
             counts_up: false,
         })?;
@@ -187,19 +192,37 @@ impl Receiving {
         receiver.set_stamp_shift(meter.stamp_shift);
         receiver.set_deadline_ns(meter.deadline_ns);
         receiver.set_wall_offset_ns(clock.offset_ns.cast_unsigned());
+        if let Some(refusal) = receiver.stamps_refusal() {
+            stamps = Stamps::Kernel(Some(first_line(refusal)));
+        }
+        let receiver = Arc::new(receiver);
+        let start_clock = |phc: &Arc<_>| {
+            ReceiveClock::start(Arc::clone(phc), Arc::clone(&receiver))
+                .map_err(|source| CaptureError::Thread { what: "the clock of a receiver".to_owned(), source })
+        };
+        let mut device_clock = stamps.clock().map(start_clock).transpose()?;
         let link = receiver.attach(device.index, &device.name, options.xdp)?;
-        let (receiver, attached) = (Arc::new(receiver), Attached::new(link, device));
-        let counter = Counter::Xdp { receiver, attached };
-        Ok(Self { counter, mode: options.mode, options: meter, clock, reflector })
+        if device_clock.is_some() && !link.uses_metadata() {
+            let why = "the program that reads them could not be attached".to_owned();
+            (stamps, device_clock) = (Stamps::Kernel(Some(why)), None);
+        }
+        let attached = Attached::new(link, device);
+        let counter = Counter::Xdp { receiver, attached, _clock: device_clock };
+        Ok(Self { counter, mode: options.mode, options: meter, clock, stamps, reflector })
     }
 
     fn start_socket(options: &ReceiveOptions, why: Option<String>) -> Result<Self, CaptureError> {
         let start_here = || {
-            let device = Stack::here()?.link(options.ifname.as_str())?;
+            let stack = Stack::here()?;
+            let device = stack.link(options.ifname.as_str())?;
             let clock = ClockOffset::measure();
-            let receiver = Box::new(SocketReceiver::start(&device, options.meter, clock, why)?);
-            let counter = Counter::Socket { receiver, device, started: Instant::now() };
-            Ok(Self { counter, mode: Mode::Mirror, options: options.meter, clock, reflector: None })
+            let mut stamps = Stamps::of_sockets(&stack, &device)?;
+            let receiver = SocketReceiver::start(&device, options.meter, clock, &stamps, why)?;
+            if let Some(refusal) = receiver.stamps_refusal() {
+                stamps = Stamps::Kernel(Some(refusal));
+            }
+            let counter = Counter::Socket { receiver: Box::new(receiver), device, started: Instant::now() };
+            Ok(Self { counter, mode: Mode::Mirror, options: options.meter, clock, stamps, reflector: None })
         };
         match &options.netns {
             Some(netns) => netns.run(start_here)?,
@@ -221,6 +244,16 @@ impl Receiving {
             Counter::Xdp { attached, .. } => SourceFacts::Xdp(attached.xdp.clone()),
             Counter::Socket { receiver, .. } => receiver.facts(),
         }
+    }
+
+    /// The clock of the device, if frames get its time stamps.
+    pub fn device_clock(&self) -> Option<PhcFacts> {
+        self.stamps.clock().map(|clock| clock.facts())
+    }
+
+    /// Why frames get the kernel's time stamps only, although the device makes some.
+    pub fn stamps_refusal(&self) -> Option<&str> {
+        self.stamps.refusal()
     }
 
     /// What becomes of a measured frame: packet sockets drop none.
@@ -310,7 +343,7 @@ impl Receiving {
     pub fn stop(mut self) -> ReceiveResult {
         let (elapsed, is_device_gone) = (self.elapsed(), self.is_device_gone());
         match &mut self.counter {
-            Counter::Xdp { receiver, attached } => {
+            Counter::Xdp { receiver, attached, .. } => {
                 attached.detach(|| receiver.per_cpu().map(|cpu| cpu.frames).sum());
             }
             Counter::Socket { receiver, .. } => receiver.end(),
@@ -319,7 +352,8 @@ impl Receiving {
     }
 
     fn read(&self, elapsed: Duration, is_device_gone: bool) -> ReceiveResult {
-        let (options, clock_uncertainty_ns) = (self.options, self.clock.uncertainty_ns);
+        let device_ns = self.device_clock().map_or(0, |facts| facts.uncertainty_ns);
+        let (options, clock_uncertainty_ns) = (self.options, self.clock.uncertainty_ns + device_ns);
         match &self.counter {
             Counter::Xdp { receiver, .. } => {
                 let totals = receiver.totals();

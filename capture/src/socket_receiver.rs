@@ -2,13 +2,16 @@
 //! `measure::Meter`, which are those of the XDP program.
 //!
 //! One ring keeps the order of arrival. The host receives every frame as well. Times are those of
-//! the kernel's receive path, behind the driver.
+//! the kernel's receive path, behind the driver, unless the device stamps frames.
 
 use crate::CaptureError;
 use crate::backend::tpacket::{PacketOptions, TpacketBackend};
 use crate::backend::{Backend, SourceFacts};
 use crate::reader::DynRingConsumer;
-use crate::record::ring::{RingRecord, VlanTag};
+use crate::receive_clock::Stamps;
+use crate::record::ring::{RingRecord, TimeSource, VlanTag};
+use crate::time::phc::{ClockLine, PhcClock};
+use crate::time::utc::monotonic_now_ns;
 use host::{ClockOffset, Link};
 use measure::{Arrival, Meter, MeterOptions};
 use std::fmt;
@@ -49,8 +52,8 @@ impl fmt::Debug for SocketReceiver {
 }
 
 impl SocketReceiver {
-    /// Starts to count the frames of a device of the calling thread's namespace. `why` says why it
-    /// is not XDP.
+    /// Starts to count the frames of a device of the calling thread's namespace. `why` is the
+    /// reason why it is not XDP.
     ///
     /// # Errors
     /// [`CaptureError::PacketSocket`].
@@ -58,13 +61,16 @@ impl SocketReceiver {
         link: &Link,
         options: MeterOptions,
         clock: ClockOffset,
+        stamps: &Stamps,
         why: Option<String>,
     ) -> Result<Self, CaptureError> {
-        let mut backend = TpacketBackend::open(link, PacketOptions::of_one_ring(link), why)?;
+        let phc = stamps.clock().cloned();
+        let packet_options = PacketOptions::of_one_ring(link, phc.is_some());
+        let mut backend = TpacketBackend::open(link, packet_options, why)?;
         let ring = backend.attach()?.pop().expect("there is one ring").source;
         let (meter, ends) = (SharedMeter(Arc::new(Mutex::new(Meter::new(options)))), Arc::default());
         let reader =
-            SocketReader { meter: meter.clone(), ends: Arc::clone(&ends), offset_ns: clock.offset_ns };
+            SocketReader { meter: meter.clone(), ends: Arc::clone(&ends), offset_ns: clock.offset_ns, phc };
         let thread = thread::Builder::new().name("receive-socket".to_owned());
         let reader = thread.spawn(move || reader.run(ring)).map_err(|source| {
             let ifname = link.name.clone();
@@ -81,6 +87,11 @@ impl SocketReceiver {
     /// The counts.
     pub(crate) fn meter(&self) -> &SharedMeter {
         &self.meter
+    }
+
+    /// What the kernel said to the request for the stamps of the device.
+    pub(crate) fn stamps_refusal(&self) -> Option<String> {
+        self.backend.stamps_refusal()
     }
 
     /// Frames that found the ring full.
@@ -117,6 +128,8 @@ struct SocketReader {
     ends: Arc<AtomicBool>,
     /// Wall clock minus monotonic clock.
     offset_ns: i64,
+    /// The clock of the device, if it stamps frames.
+    phc: Option<Arc<PhcClock>>,
 }
 
 impl SocketReader {
@@ -124,11 +137,12 @@ impl SocketReader {
         loop {
             let ends = self.ends.load(Ordering::Acquire);
             let mut taken = 0;
+            let line = self.phc.as_ref().map(|phc| phc.line(monotonic_now_ns())).unwrap_or_default();
             {
                 let mut meter = self.meter.lock();
                 ring.take(LOOK_BYTES, &mut |record| {
                     taken += 1;
-                    self.count(&mut meter, &record);
+                    self.count(&mut meter, &record, &line);
                 });
             }
             match taken {
@@ -139,11 +153,14 @@ impl SocketReader {
         }
     }
 
-    fn count(&self, meter: &mut Meter, record: &RingRecord<'_>) {
+    fn count(&self, meter: &mut Meter, record: &RingRecord<'_>, line: &ClockLine) {
+        let is_hardware = record.time_source == TimeSource::Hardware;
+        let utc_ns = if is_hardware { line.utc_ns(record.time_ns) } else { record.time_ns };
         let arrival = Arrival {
-            time_ns: record.time_ns.wrapping_add_signed(self.offset_ns.wrapping_neg()),
+            time_ns: utc_ns.wrapping_add_signed(self.offset_ns.wrapping_neg()),
             wall_offset_ns: self.offset_ns.cast_unsigned(),
             cpu: 0,
+            is_hardware,
         };
         match record.vlan {
             None => meter.receive(record.data, arrival),

@@ -26,6 +26,8 @@ pub struct Totals {
     pub stamped: u64,
     /// Of these, frames that were received before they were sent, by the two clocks.
     pub negative: u64,
+    /// Of the stamped, those whose arrival the device stamped.
+    pub hardware_time: u64,
     /// First copies with a latency above the deadline; 0 without one.
     #[serde(skip)]
     pub late: u64,
@@ -70,6 +72,7 @@ impl Default for Totals {
             damaged: 0,
             stamped: 0,
             negative: 0,
+            hardware_time: 0,
             late: 0,
             moves: 0,
             with_flow: 0,
@@ -95,6 +98,7 @@ impl Totals {
         self.stamped += other.stamped;
         self.negative += other.negative;
         self.late += other.late;
+        self.hardware_time += other.hardware_time;
         self.moves += other.moves;
         self.with_flow += other.with_flow;
         self.held.iter_mut().zip(other.held).for_each(|(sum, count)| *sum += count);

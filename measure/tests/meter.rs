@@ -19,7 +19,7 @@ fn timed(seq_num: u32, latency_ns: u64) -> (Signature, Arrival) {
     let signature =
         Signature { seq_num, sec: START_S, usec: (sent_ns / 1000) as u32, ..Signature::default() };
     let wall_offset_ns = u64::from(START_S) * 1_000_000_000;
-    (signature, Arrival { time_ns: sent_ns + latency_ns, wall_offset_ns, cpu: 0 })
+    (signature, Arrival { time_ns: sent_ns + latency_ns, wall_offset_ns, ..Arrival::default() })
 }
 
 fn figures(meter: &Meter) -> Figures {

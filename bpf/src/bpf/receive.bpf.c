@@ -54,6 +54,9 @@ const volatile __u8 wr_own_mac[6] = {};	       /* of the device, for a reflector
 #define PROTOCOL_UDP 17
 #define REFERENCE_STEP (1ull << 24) /* numbers between two updates of stream_at */
 
+/* Linux 6.3. The verifier accepts it in device-bound programs only; the driver implements it. */
+extern int bpf_xdp_metadata_rx_timestamp(const struct xdp_md *ctx, __u64 *timestamp) __ksym __weak;
+
 #define SHARED_ARRAY(name, entry)                  \
 	struct {                                   \
 		__uint(type, BPF_MAP_TYPE_ARRAY);  \
@@ -98,11 +101,31 @@ struct measured {
 	__s64 latency_ns;
 	bool has_latency;
 	bool is_mark;
+	bool is_hardware; /* the device stamped its arrival */
 };
 
 static __always_inline __u64 clock_ns(const struct wr_receive_control *control)
 {
 	return wr_has_test_clock ? control->test_time_ns : bpf_ktime_get_ns();
+}
+
+/* The time at which the device stamped the frame, in CLOCK_MONOTONIC; 0 if it did not. */
+static __always_inline __u64 hardware_time_ns(struct xdp_md *ctx, const struct wr_receive_control *control,
+					      bool is_bound)
+{
+	const struct wr_clock_line *line = &control->clock_lines[control->clock_line & 1];
+	__u64 time_ns = 0;
+	__s64 since_ns;
+
+	if (wr_has_test_clock)
+		time_ns = control->test_hardware_ns;
+	else if (!is_bound || !bpf_ksym_exists(bpf_xdp_metadata_rx_timestamp) ||
+		 bpf_xdp_metadata_rx_timestamp(ctx, &time_ns))
+		return 0;
+	if (!time_ns)
+		return 0; /* veth returns 0 for frames that no device has stamped */
+	since_ns = time_ns - line->at_ns;
+	return time_ns + line->offset_ns + ((since_ns * line->drift) >> 32);
 }
 
 /* measure::is_stamped. */
@@ -460,6 +483,7 @@ static __always_inline void count(const struct wr_receive_control *control, stru
 		own->held[result.held & (WR_WINDOW_LEN - 1)]++;
 	if (frame->has_latency && result.is_unique) {
 		own->stamped++;
+		own->hardware_time += frame->is_hardware;
 		own->negative += frame->latency_ns < 0;
 		own->late += (__u64)latency_ns > control->deadline_ns;
 		enter_histogram(cpu, latency_ns);
@@ -475,7 +499,7 @@ static __always_inline void count(const struct wr_receive_control *control, stru
 }
 
 /* False for a frame without a signature, which the host gets. */
-static __always_inline bool measure(struct xdp_md *ctx, __u64 len)
+static __always_inline bool measure(struct xdp_md *ctx, __u64 len, bool is_bound)
 {
 	__u32 zero = 0, cpu = bpf_get_smp_processor_id();
 	struct wr_receive_control *control = bpf_map_lookup_elem(&wr_receive_page, &zero);
@@ -484,12 +508,14 @@ static __always_inline bool measure(struct xdp_md *ctx, __u64 len)
 	struct mark mark = {};
 	struct wr_flow_line *line;
 	const __u8 *data, *data_end;
-	__u64 now_ns = 0;
+	__u64 now_ns;
 	bool is_ours;
 
 	if (!control || !own)
 		return false; /* it cannot be counted */
-	if (!control->stamp_shift || wr_has_details)
+	now_ns = hardware_time_ns(ctx, control, is_bound);
+	frame.is_hardware = now_ns != 0;
+	if (!now_ns && (!control->stamp_shift || wr_has_details))
 		now_ns = clock_ns(control);
 	own->frames++;
 	own->frame_bytes += len;
@@ -520,7 +546,7 @@ static __always_inline bool measure(struct xdp_md *ctx, __u64 len)
 	if (control->stamp_shift) {
 		if (!is_stamped(frame.seq_num, control->stamp_shift))
 			frame.has_latency = false;
-		else if (!wr_has_details)
+		else if (!now_ns)
 			frame.latency_ns += clock_ns(control);
 	}
 	if (frame.is_mark) {
@@ -615,9 +641,10 @@ static __always_inline void count_up(struct xdp_md *ctx)
 		*seq_num = bpf_htonl(bpf_ntohl(*seq_num) + 1);
 }
 
-static __always_inline int receive(struct xdp_md *ctx, __u64 len)
+/* is_bound: the program may read the time stamp of the driver. */
+static __always_inline int receive(struct xdp_md *ctx, __u64 len, bool is_bound)
 {
-	if (!measure(ctx, len))
+	if (!measure(ctx, len, is_bound))
 		return XDP_PASS;
 	if (wr_counts_up)
 		count_up(ctx);
@@ -627,12 +654,25 @@ static __always_inline int receive(struct xdp_md *ctx, __u64 len)
 SEC("xdp")
 int wr_receive(struct xdp_md *ctx)
 {
-	return receive(ctx, (long)ctx->data_end - (long)ctx->data);
+	return receive(ctx, (long)ctx->data_end - (long)ctx->data, false);
 }
 
 /* For multi-buffer frames (Linux 5.18): drivers with a large MTU reject other programs. */
 SEC("xdp.frags")
 int wr_receive_frags(struct xdp_md *ctx)
 {
-	return receive(ctx, bpf_xdp_get_buff_len(ctx));
+	return receive(ctx, bpf_xdp_get_buff_len(ctx), false);
+}
+
+/* The same two, bound to one device, with the time stamps of its driver. */
+SEC("xdp")
+int wr_receive_hw(struct xdp_md *ctx)
+{
+	return receive(ctx, (long)ctx->data_end - (long)ctx->data, true);
+}
+
+SEC("xdp.frags")
+int wr_receive_hwf(struct xdp_md *ctx)
+{
+	return receive(ctx, bpf_xdp_get_buff_len(ctx), true);
 }

@@ -478,10 +478,19 @@ struct wr_receive_cpu {
 	__u64 after_gap; /* highest number of a frame that came before its predecessor; 0 is none */
 	__u64 latency_min_inverted; /* with its sign; of a reflector */
 	__u64 late;		    /* first copies with a latency above the deadline */
+	__u64 hardware_time;	    /* of stamped: those with the time of the device */
+	__u64 pad0[15];
 	__u64 held[WR_WINDOW_LEN];
 	__u64 lowest_inverted[WR_STREAMS_MAX];
 };
-_Static_assert(sizeof(struct wr_receive_cpu) == 9 * WR_LINE, "whole lines");
+_Static_assert(sizeof(struct wr_receive_cpu) == 10 * WR_LINE, "whole lines");
+
+/* CLOCK_MONOTONIC as a function of the clock of the device. */
+struct wr_clock_line {
+	__u64 at_ns;	 /* a time of the device */
+	__u64 offset_ns; /* CLOCK_MONOTONIC minus the clock of the device, then */
+	__s64 drift;	 /* how much more that is with each nanosecond, in units of 2^-32 */
+};
 
 /* Written by user space; stream_at also by the program. */
 struct wr_receive_control {
@@ -492,7 +501,10 @@ struct wr_receive_control {
 	__u64 end_sent;	   /* announced by the sender; written by the program */
 	__u64 end_count;   /* end frames */
 	__u64 deadline_ns; /* a first copy with a longer latency is late */
-	__u64 pad0[10];
+	__u64 test_hardware_ns; /* time of the device, of a program with a test clock; 0 is none */
+	__u64 clock_line;	/* the line in force, modulo 2: user space writes the other one */
+	struct wr_clock_line clock_lines[2];
+	__u64 pad0[2];
 	__u64 stream_at[WR_STREAMS_MAX]; /* a recent number of each stream, in 64 bits */
 };
 

@@ -43,6 +43,12 @@ impl ClockLine {
         phc_ns.wrapping_add_signed(self.offset_ns).wrapping_add_signed(drifted_ns as i64)
     }
 
+    /// A time of the card's clock, what to add to it then for the UTC, and how much more that is
+    /// with each nanosecond, in units of 2^-32.
+    pub(crate) fn parts(&self) -> (i64, i64, i64) {
+        (self.at_ns, self.offset_ns, self.drift)
+    }
+
     /// Time of day minus the card's clock, at a time of the latter.
     fn offset_at(&self, phc_ns: i64) -> i64 {
         self.utc_ns(phc_ns.cast_unsigned()).cast_signed().wrapping_sub(phc_ns)

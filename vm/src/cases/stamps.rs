@@ -24,6 +24,14 @@ pub(super) const CASES: &[Case] = &[
         run: igb,
     },
     Case {
+        name: "stamps_igb_receiver",
+        what: "the latency of the frame that igb stamped ends at the card's time, that of others at the kernel's",
+        modules: IGB.modules,
+        devices: IGB.devices,
+        machine: MachineType::Cards,
+        run: igb_receiver,
+    },
+    Case {
         name: "stamps_e1000e",
         what: "e1000e grants stamps and makes none: all frames have the kernel's time, and the report says so",
         modules: E1000E.modules,
@@ -102,6 +110,40 @@ fn igb(finding: &mut CaseReport) -> Result<()> {
         ensure!(others.iter().all(|other| all.holds(other.time_ns)), "not in {all:?}: {others:?}");
         finding.note(clock, format!("1 of {} frames by the card", SYNCS + OTHERS));
     }
+    Ok(())
+}
+
+/// The driver gives its stamps to packet sockets only. Sync messages with a mark at their end are
+/// measured; the card's clock is far behind the system's.
+fn igb_receiver(finding: &mut CaseReport) -> Result<()> {
+    let pair = CardPair::new(&IGB)?;
+    std::fs::write("/tmp/sync", SYNC)?;
+    sh("wirerate timestamp rx0 --netns rx on --filter ptp")?;
+    sh("ip -n rx link set rx0 down; ip -n rx link set rx0 up")?;
+    pair.wait_for_carrier()?;
+    sh(&format!("date -s @$(($(date +%s) + {AHEAD_S})) >/dev/null"))?;
+    sh(&format!(
+        "rm -f /tmp/receipt
+         wirerate receive rx0 --netns rx --source tpacket --count {SYNCS} --json >/tmp/receipt 2>/tmp/said &
+         for i in $(seq 600); do grep -q measuring /tmp/said && exit 0; sleep 0.1; done; cat /tmp/said; exit 1"
+    ))?;
+    pair.wait_for_carrier()?;
+    // Exit code 1: a slow machine may miss the rate.
+    sh(&format!(
+        "wirerate send tx0 --netns tx --frames /tmp/sync --signature mark --end-frames 0 --count {SYNCS} \
+         --pps 20 || [ $? = 1 ]"
+    ))?;
+    let text = sh("for i in $(seq 600); do [ -s /tmp/receipt ] && break; sleep 0.1; done
+                   cat /tmp/receipt /tmp/said")?;
+    sh(&format!("date -s @$(($(date +%s) - {AHEAD_S})) >/dev/null"))?;
+    let line = text.lines().find(|line| line.contains("wirerate.measure/1")).unwrap_or_default();
+    let receipt: serde_json::Value = serde_json::from_str(line).with_context(|| text.clone())?;
+    ensure!(receipt["stamped"] == SYNCS && receipt["hardware_time"] == 1, "{text}");
+    ensure!(receipt["source"].as_str().is_some_and(|source| source.contains("times of /dev/ptp")), "{text}");
+    // A time of the card that was not converted would be long before the frame was sent.
+    let max_ns = receipt["latency"]["max_ns"].as_u64().context("no latency")?;
+    ensure!(receipt["negative"] == 0 && max_ns < AHEAD_NS / 100, "{text}");
+    finding.note("igb", format!("1 of {SYNCS} latencies by the card"));
     Ok(())
 }
 

@@ -93,7 +93,7 @@ impl<'a> Analysis<'a> {
         self.last_ns = self.last_ns.max(record.time_ns);
         let wall_offset_ns = self.clock.map_or(0, |clock| clock.offset_ns.cast_unsigned());
         let time_ns = record.time_ns.wrapping_sub(wall_offset_ns);
-        let arrival = Arrival { time_ns, wall_offset_ns, cpu: 0 };
+        let arrival = Arrival { time_ns, wall_offset_ns, ..Arrival::default() };
         if !record.is_cut() {
             self.meter.receive(record.data, arrival);
         } else if !self.meter.receive_start(record.data, record.frame_len as usize, arrival) {

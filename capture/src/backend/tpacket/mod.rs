@@ -110,8 +110,8 @@ impl PacketOptions {
         })
     }
 
-    /// One ring of the whole frames that arrive, with the kernel's times.
-    pub(crate) fn of_one_ring(link: &Link) -> Self {
+    /// One ring of the whole frames that arrive, with the kernel's times, or those of the device.
+    pub(crate) fn of_one_ring(link: &Link, wants_time: bool) -> Self {
         let options = Options { snaplen: SNAPLEN_WHOLE, ..Options::new(&link.name) };
         Self {
             mode: Mode::Mirror,
@@ -121,7 +121,7 @@ impl PacketOptions {
             shape: shape(&options, link.mtu, 1, sys::memory_size_bytes()),
             direction: CaptureDirection::In,
             fanout: options.fanout,
-            wants_time: false,
+            wants_time,
             needs_time: false,
             queues: None,
             rings: 1,

@@ -298,6 +298,16 @@ impl fmt::Display for Report {
             if let Some(late) = figures.late {
                 table.count("late", late, "with a latency above the deadline (RFC 2680)");
             }
+            match totals.hardware_time {
+                0 => {}
+                frames if frames == totals.stamped => {
+                    table.count("hardware", frames, "latencies end at the time stamp of the device");
+                }
+                frames => {
+                    let remark = "latencies end at the time stamp of the device, the others in the kernel";
+                    table.count("hardware", frames, remark);
+                }
+            }
             if totals.negative > 0 {
                 table.count("negative", totals.negative, "received before sent: the clocks differ");
             }

@@ -100,9 +100,10 @@ impl RunBegin {
 
 /// How frames are taken, and which time stamps they get.
 pub(crate) fn source_text(receiving: &Receiving) -> String {
-    match receiving.source() {
-        SourceFacts::Tpacket(facts) => format!("{facts}; times of the kernel's receive path"),
-        facts => facts.to_string(),
+    match (receiving.source(), receiving.device_clock()) {
+        (facts, Some(clock)) => format!("{facts}; times of /dev/ptp{}", clock.index),
+        (SourceFacts::Tpacket(facts), None) => format!("{facts}; times of the kernel's receive path"),
+        (facts, None) => facts.to_string(),
     }
 }
 
@@ -216,10 +217,15 @@ pub(crate) fn start(device: &str, netns: Option<&str>, options: &ReceiverArgs) -
         has_details: false,
         reflects: options.reflection.is_some(),
     };
-    Receiving::start(&receive).map_err(|why| match why.busy_advice(options.reflection.is_none()) {
-        Some(busy) => Failure::refused(act(), why).try_this(busy),
-        None => Failure::capture(act(), why),
-    })
+    let receiving =
+        Receiving::start(&receive).map_err(|why| match why.busy_advice(options.reflection.is_none()) {
+            Some(busy) => Failure::refused(act(), why).try_this(busy),
+            None => Failure::capture(act(), why),
+        })?;
+    if let Some(refusal) = receiving.stamps_refusal() {
+        eprintln!("wirerate: latencies on {device} end at the time stamp of the kernel: {refusal}");
+    }
+    Ok(receiving)
 }
 
 /// Prints the requested rows until the run ends.

@@ -68,8 +68,8 @@ impl SentTotals {
         Self::default().plus(total)
     }
 
-    /// Numbers that were taken and not sent, where `copies` frames have the same number: copies have
-    /// none of their own, and frames that the driver rejected leave theirs out.
+    /// Numbers that were taken and not sent, where `copies` frames have the same number: copies
+    /// have none of their own, and frames that the driver rejected leave theirs out.
     pub fn unsent(&self, copies: u64) -> u64 {
         self.sent + self.errors - self.sent.div_ceil(copies)
     }
