@@ -4,7 +4,7 @@
 #
 # usage: tools/example-reports.sh DIR     (as root; WIRERATE is the program, else that of the PATH)
 # It takes two to six minutes. On a machine with other load, bounds stay open: it prints how each
-# search ended.
+# search ended. `chrt -f 5` before it lets the sender go before all other work.
 set -euo pipefail
 dir=$(realpath "${1:?folder for the reports}")
 mkdir -p "$dir"
