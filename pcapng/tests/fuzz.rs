@@ -46,38 +46,6 @@ fn good_pcap(rng: &mut Rng) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// Does to a file what disks, networks and enemies do.
-fn spoil(rng: &mut Rng, file: &mut Vec<u8>) {
-    for _ in 0..below(rng, 6) {
-        if file.is_empty() {
-            return;
-        }
-        let at = below(rng, file.len());
-        match below(rng, 7) {
-            0 => file[at] ^= 1 << below(rng, 8),
-            1 => file[at] = rng.next_u32() as u8,
-            2 => file.truncate(at),
-            3 => {
-                let end = (at + below(rng, 64)).min(file.len());
-                file.drain(at..end);
-            }
-            4 => {
-                let piece = file[at..(at + below(rng, 200)).min(file.len())].to_vec();
-                let to = below(rng, file.len());
-                file.splice(to..to, piece);
-            }
-            5 => {
-                // Lengths and counts at their ends.
-                let number = [0, 1, 3, 0xffff, 0x7fff_ffff, u32::MAX][below(rng, 6)];
-                let at = at & !3;
-                let end = (at + 4).min(file.len());
-                file[at..end].copy_from_slice(&number.to_le_bytes()[..end - at]);
-            }
-            _ => file.extend((0..below(rng, 100)).map(|_| rng.next_u32() as u8)),
-        }
-    }
-}
-
 /// What was read from a block is written and read again.
 fn read_all(file: &[u8]) {
     let mut reader = Reader::new(file);
@@ -101,7 +69,7 @@ fn pcapng_reader_survives_everything() {
         let rng = &mut Rng(seed);
         let mut file = good_file(rng);
         read_all(&file);
-        spoil(rng, &mut file);
+        testkit::spoil(&mut file, |end| below(rng, end));
         read_all(&file);
     });
 }
@@ -111,7 +79,7 @@ fn pcap_reader_survives_everything() {
     testkit::fuzz("pcap_reader_survives_everything", |seed| {
         let rng = &mut Rng(seed);
         let mut file = good_pcap(rng);
-        spoil(rng, &mut file);
+        testkit::spoil(&mut file, |end| below(rng, end));
         let Ok(mut reader) = pcap::Reader::new(&file[..]) else { return };
         let mut count = 0;
         while let Ok(Some(record)) = reader.next_record() {

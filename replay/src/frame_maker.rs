@@ -301,7 +301,8 @@ impl FrameMaker {
     }
 
     fn port(&self, record: &Record<'_>, frame: &[u8]) -> OutputPort {
-        self.settings.split.as_ref().map_or(OutputPort::First, |rule| rule.port(record, frame))
+        let is_ethernet = self.settings.target == TargetKind::Ethernet;
+        self.settings.split.as_ref().map_or(OutputPort::First, |rule| rule.port(record, frame, is_ethernet))
     }
 
     /// The longest frame that device and engine accept, for a frame like this one.

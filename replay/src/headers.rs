@@ -169,7 +169,18 @@ pub struct FlowKey {
 
 /// The flow of an Ethernet frame; nothing if it is not IP.
 pub fn flow_key(frame: &[u8]) -> Option<FlowKey> {
-    let headers = Headers::of(frame, true).filter(|headers| headers.network != Network::Arp)?;
+    flow_key_of(frame, true)
+}
+
+/// The flags of a TCP header, if the frame has one.
+pub(crate) fn tcp_flags(frame: &[u8], is_ethernet: bool) -> Option<u8> {
+    let transport = Headers::of(frame, is_ethernet)?.transport.filter(|found| found.protocol == TCP)?;
+    frame.get(transport.at + 13).copied()
+}
+
+/// The flow of a frame that begins with an Ethernet header, or of an IP packet.
+pub(crate) fn flow_key_of(frame: &[u8], is_ethernet: bool) -> Option<FlowKey> {
+    let headers = Headers::of(frame, is_ethernet).filter(|headers| headers.network != Network::Arp)?;
     let (src_at, dst_at, len) = headers.addresses();
     let address = |at: usize| -> Option<IpAddr> {
         let bytes = frame.get(at..at + len)?;

@@ -1,10 +1,12 @@
 //! Which of two ports a frame leaves by.
 
-use crate::headers::{flow_key, word};
+use crate::headers::{flow_key_of, word};
 use crate::prefix::Prefix;
 use crate::record::{Direction, Record};
 use crate::selection::InterfaceChoice;
 use packet::MacAddr;
+use std::collections::HashSet;
+use std::net::IpAddr;
 
 /// One of the two ports of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,14 +18,16 @@ pub enum OutputPort {
     Second,
 }
 
-/// How frames are divided between the two ports. Each rule needs the frame alone, so no pass over
-/// the file comes first.
+/// How frames are divided between the two ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SplitRule {
     /// Frames with a source address in one of these blocks leave by the first port.
     Sources(Vec<Prefix>),
     /// Frames with one of these source MAC addresses leave by the first port.
     SourceMacs(Vec<MacAddr>),
+    /// Frames with one of these source addresses leave by the second port: a
+    /// [`HostRoles`](crate::HostRoles) found them in the file.
+    Servers(HashSet<IpAddr>),
     /// Frames to the lower port of TCP or UDP leave by the first port: they go to the server.
     Ports,
     /// Frames of this interface of the file leave by the first port.
@@ -35,14 +39,19 @@ pub enum SplitRule {
 impl SplitRule {
     /// The port of a frame, whose bytes are those of the file. Frames that the rule does not know,
     /// such as ARP for [`SplitRule::Ports`], leave by the first port.
-    pub(crate) fn port(&self, record: &Record<'_>, frame: &[u8]) -> OutputPort {
+    pub(crate) fn port(&self, record: &Record<'_>, frame: &[u8], is_ethernet: bool) -> OutputPort {
+        let flow = || flow_key_of(frame, is_ethernet);
+        let sender = || {
+            let of_arp = if is_ethernet { source_of_arp(frame) } else { None };
+            of_arp.or_else(|| flow().map(|key| key.src))
+        };
         let is_first = match self {
             Self::Sources(blocks) => {
-                let sender = source_of_arp(frame).or_else(|| flow_key(frame).map(|key| key.src));
-                sender.is_none_or(|sender| blocks.iter().any(|block| block.contains(sender)))
+                sender().is_none_or(|sender| blocks.iter().any(|block| block.contains(sender)))
             }
+            Self::Servers(servers) => sender().is_none_or(|sender| !servers.contains(&sender)),
             Self::SourceMacs(macs) => macs.iter().any(|mac| frame.get(6..12) == Some(&mac.0[..])),
-            Self::Ports => flow_key(frame).is_none_or(|key| key.dst_port <= key.src_port),
+            Self::Ports => flow().is_none_or(|key| key.dst_port <= key.src_port),
             Self::Interface(choice) => choice.is_of(record),
             Self::Direction => record.direction != Some(Direction::Inbound),
         };
@@ -50,7 +59,7 @@ impl SplitRule {
     }
 }
 
-fn source_of_arp(frame: &[u8]) -> Option<std::net::IpAddr> {
+fn source_of_arp(frame: &[u8]) -> Option<IpAddr> {
     if word(frame, 12) != Some(0x0806) {
         return None;
     }
@@ -77,7 +86,11 @@ mod tests {
             interface_name: None,
             direction,
         };
-        rule.port(&record, &frame)
+        let port = rule.port(&record, &frame, true);
+        if !matches!(rule, SplitRule::SourceMacs(_)) {
+            assert_eq!(rule.port(&record, &frame[14..], false), port, "an IP packet");
+        }
+        port
     }
 
     #[test]
@@ -86,6 +99,9 @@ mod tests {
         let sources = SplitRule::Sources(vec!["10.0.0.0/8".parse().unwrap()]);
         assert_eq!(port(&sources, [10, 1, 1, 1], (1, 2), None), First);
         assert_eq!(port(&sources, [11, 1, 1, 1], (1, 2), None), Second);
+        let servers = SplitRule::Servers([[9, 9, 9, 9].into(), [1; 4].into()].into());
+        assert_eq!(port(&servers, [1; 4], (1, 2), None), Second);
+        assert_eq!(port(&servers, [2; 4], (1, 2), None), First);
         assert_eq!(port(&SplitRule::Ports, [1; 4], (40_000, 80), None), First);
         assert_eq!(port(&SplitRule::Ports, [1; 4], (80, 40_000), None), Second);
         let macs = SplitRule::SourceMacs(vec![MacAddr([2; 6])]);

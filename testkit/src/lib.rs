@@ -1,5 +1,5 @@
-//! Test support for all crates: skips, temporary folders, golden files, fuzz rounds, a strict
-//! reader of metrics.
+//! Test support for all crates: skips, temporary folders, golden files, fuzz rounds, damaged
+//! files, a strict reader of metrics.
 //!
 //! A skip is printed to standard error past the test harness, which hides the output of tests that
 //! pass, and is written to the file that `WIRERATE_SKIPS` names. `make test` prints that list at
@@ -11,11 +11,13 @@ mod exposition;
 mod folder;
 mod fuzz;
 mod golden;
+mod spoil;
 
 pub use exposition::{Exposition, Sample};
 pub use folder::Folder;
 pub use fuzz::fuzz;
 pub use golden::{compare, golden};
+pub use spoil::spoil;
 
 use libtest_mimic::{Completion, Failed};
 use std::fmt::Display;

@@ -1,6 +1,7 @@
 //! `wirerate replay --dry-run` on odd files, compared with `tests/golden/replay_odd_files.txt`, and
 //! the frames that it writes.
 
+use packet::Rng;
 use pcapng::{Interface, Packet, Section, Writer, pcap};
 use std::io::Write;
 use std::path::Path;
@@ -72,6 +73,12 @@ fn xz(bytes: &[u8]) -> Vec<u8> {
     out.finish().unwrap()
 }
 
+fn lz4(bytes: &[u8]) -> Vec<u8> {
+    let mut out = lz4_flex::frame::FrameEncoder::new(Vec::new());
+    out.write_all(bytes).unwrap();
+    out.finish().unwrap()
+}
+
 /// Runs the program in `folder` without a device.
 fn replay(folder: &Path, args: &[&str]) -> (String, i32) {
     let output = Command::new(env!("CARGO_BIN_EXE_wirerate"))
@@ -123,12 +130,13 @@ fn odd_files_are_played_or_named_with_their_exit_code() {
         writer.finish().unwrap()
     };
     let long = |number: u64| (9000, [frame(number), vec![0; 8900]].concat());
-    let files: [(&str, Vec<u8>); 19] = [
+    let files: [(&str, Vec<u8>); 21] = [
         ("one-interface.pcapng", pcapng_of(&[1])),
         ("two-link-types.pcapng", pcapng_of(&[1, 101])),
         ("gzip.pcap.gz", gzip(&whole)),
         ("zstd.pcap.zst", zstd::stream::encode_all(&whole[..], 1).unwrap()),
         ("xz.pcap.xz", xz(&whole)),
+        ("lz4.pcap.lz4", lz4(&whole)),
         ("bzip2.pcap.bz2", b"BZh91AY".to_vec()),
         ("cut-at-96.pcap", pcap_of(1, |number| (1000, frame(number)[..96].to_vec()))),
         ("ends-inside-a-frame.pcap", whole[..whole.len() - 50].to_vec()),
@@ -137,6 +145,7 @@ fn odd_files_are_played_or_named_with_their_exit_code() {
         ("sll.pcap", with_header(113, &sll)),
         ("sll2.pcap", with_header(276, &sll2)),
         ("null.pcap", with_header(0, &[2, 0, 0, 0])),
+        ("loop.pcap", with_header(108, &[0, 0, 0, 2])),
         ("radiotap.pcap", with_header(127, &[0, 0, 8, 0, 0, 0, 0, 0])),
         ("ppp.pcap", with_header(9, &[])),
         ("nine-thousand.pcap", pcap_of(1, long)),
@@ -149,6 +158,17 @@ fn odd_files_are_played_or_named_with_their_exit_code() {
         std::fs::write(folder.join(name), bytes).unwrap();
         let (said, code) = replay(&folder, &[name]);
         text += &format!("$ wirerate replay no-device --dry-run {name}\n{said}exit code {code}\n\n");
+    }
+    for words in [
+        "--strict one-interface.pcapng",
+        "--strict ends-inside-a-frame.pcap",
+        "--cut short cut-at-96.pcap",
+        "--cut skip cut-at-96.pcap",
+        "--cut fail cut-at-96.pcap",
+        "--other no-device-2 --split auto raw-ip.pcap",
+    ] {
+        let (said, code) = replay(&folder, &words.split(' ').collect::<Vec<_>>());
+        text += &format!("$ wirerate replay no-device --dry-run {words}\n{said}exit code {code}\n\n");
     }
     testkit::golden("replay_odd_files.txt", &text);
 }
@@ -217,6 +237,23 @@ fn loops_merging_selection_and_two_devices_keep_the_count_of_packets() {
     let times: Vec<u64> = frames.iter().map(|(_, time_ns, _)| *time_ns).collect();
     let twice: Vec<u64> = (0..FRAMES).flat_map(|number| [number * GAP_NS; 2]).collect();
     assert_eq!(times, twice);
+
+    let both = pcap_of(1, |number| {
+        let mut data = frame(number);
+        if number % 2 == 1 {
+            // The answer: addresses and ports change places.
+            let header = data[26..38].to_vec();
+            data[26..38]
+                .copy_from_slice(&[&header[4..8], &header[..4], &header[10..], &header[8..10]].concat());
+        }
+        (data.len() as u32, data)
+    });
+    std::fs::write(folder.join("both"), both).unwrap();
+    let two = ["both", "--other", "no-device-2", "--split", "auto"];
+    let ports: Vec<u32> = written(&folder, &two).iter().map(|(interface, ..)| *interface).collect();
+    assert_eq!(ports, (0..FRAMES as u32).map(|number| number % 2).collect::<Vec<_>>());
+    let (said, code) = replay(&folder, &["-", "--other", "no-device-2", "--split", "auto"]);
+    assert!(code == 2 && said.contains("it cannot be read again"), "{said}");
 
     let two = ["a", "--other", "no-device-2", "--split", "sources=10.0.0.0/8"];
     assert!(written(&folder, &two).iter().all(|(interface, ..)| *interface == 0));
@@ -319,4 +356,80 @@ fn each_loop_has_the_frames_and_the_counts_of_the_first() {
         assert_eq!((count(&three), count(&stepped)), (3 * count(&one), 3 * count(&one)), "{field}");
     }
     assert_eq!(three["loops"], 3);
+}
+
+/// Options that change what becomes of a packet.
+const FUZZED: [&str; 12] = [
+    "--loop 3",
+    "--loop 2 --each-loop src+=256 --each-loop vlan+=1",
+    "--cut short",
+    "--cut skip --long segment",
+    "--long segment --loop 2",
+    "--set vlan=7 --set dst=10.9.9.9 --set tos=4",
+    "--set vlan=none --map-ip 10.0.0.0/8=198.18.0.0/16 --map-port 53=5353",
+    "--merge --pps 1k",
+    "--strict",
+    "--other no-device-2 --split auto",
+    "--other no-device-2 --split port --packets 2-9",
+    "--from 1ms --to 9ms --rate 1Mbit --count 5",
+];
+const LINK_TYPES: [u16; 9] = [0, 1, 9, 101, 105, 108, 113, 127, 276];
+
+/// One file of packets of a few kinds, which is damaged and perhaps compressed.
+fn damaged_file(rng: &mut Rng) -> Vec<u8> {
+    let mut below = |end: usize| rng.below(end.max(1) as u32) as usize;
+    let link_types = [LINK_TYPES[below(9)], LINK_TYPES[below(9)]];
+    let head = vec![0; below(24)];
+    let mut file = if below(2) == 0 { pcapng_of(&link_types) } else { with_header(link_types[0], &head) };
+    // Most of the packets are alike.
+    file.truncate(below(file.len()));
+    testkit::spoil(&mut file, &mut below);
+    match below(8) {
+        0 => gzip(&file),
+        1 => lz4(&file),
+        2 => zstd::stream::encode_all(&file[..], 1).unwrap(),
+        3 => {
+            let mut packed = lz4(&file);
+            testkit::spoil(&mut packed, &mut below);
+            packed
+        }
+        _ => file,
+    }
+}
+
+#[derive(clap::Parser)]
+struct Called {
+    #[command(flatten)]
+    args: wirerate::cmd::replay::Args,
+}
+
+#[test]
+fn fuzzed_files_become_frames_or_a_sentence() {
+    let folder = Folder::new("replay-fuzz");
+    testkit::fuzz("fuzzed_files_become_frames_or_a_sentence", |seed| {
+        let rng = &mut Rng(seed);
+        for name in ["a", "b"] {
+            std::fs::write(folder.join(name), damaged_file(rng)).unwrap();
+        }
+        let words = FUZZED[rng.below(FUZZED.len() as u32) as usize];
+        let files = ["a", "b"].map(|name| folder.file(name)).join(" ");
+        let line = format!("replay no-device --dst-mac 02:00:00:00:00:02 --dry-run {words} {files}");
+        let Called { args } = clap::Parser::try_parse_from(line.split(' ')).unwrap();
+        match wirerate::cmd::replay::dry_run::run(&args, &wirerate::stop::Stop::default()) {
+            Ok(report) => {
+                let packets_max = u64::from(u32::MAX);
+                assert!(report.read <= packets_max && report.fates.sent <= report.read + report.segments);
+                let shortest = report.fates.sent * if words.contains("short") { 0 } else { 60 };
+                assert!(report.frame_bytes >= shortest, "{line}: {report}");
+                assert!(report.is_good() || report.to_string().lines().count() > 3, "{line}: {report}");
+            }
+            Err(failure) => {
+                let text = failure.to_string();
+                assert!(
+                    text.starts_with("wirerate: cannot ") && text.contains("\n  try: "),
+                    "{line}: {text}"
+                );
+            }
+        }
+    });
 }

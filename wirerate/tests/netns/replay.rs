@@ -216,6 +216,12 @@ fn over_the_mtu() -> TestResult {
     }
     let report = report(&wirerate_run(&command(&lab, &path, "--long fail")).expect_code(1));
     assert_eq!(report["end"], "packet");
+    let words = format!("replay {TX_DEV} {} --netns {}", path.display(), lab.tx_netns);
+    let text = wirerate_run(&words).expect_code(1).stdout;
+    let row = format!("too long  {long}  longer than the device accepts");
+    let rows: Vec<String> =
+        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert!(rows.contains(&row.split_whitespace().collect::<Vec<_>>().join(" ")), "{row:?} in {text}");
     Ok(())
 }
 

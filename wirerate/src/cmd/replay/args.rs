@@ -1,12 +1,12 @@
 //! The arguments of `wirerate replay`.
 
-use super::fields::{LoopStep, SetField};
+use super::fields::{LoopStep, SetField, SplitChoice};
 use crate::cmd::send::args::EngineName;
 use crate::units::{BitRate, Count, CpuSequence, Nanos, Pps};
 use clap::ValueEnum;
 use host::StartTime;
 use packet::MacAddr;
-use replay::{AddressMap, InterfaceChoice, NumberSet, SplitRule};
+use replay::{AddressMap, InterfaceChoice, NumberSet};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -136,6 +136,9 @@ pub struct Args {
     /// Frames that are longer than the device accepts
     #[arg(long, value_enum, value_name = "POLICY", default_value = "skip", help_heading = "Packets")]
     pub long: Long,
+    /// Read all files before the first frame is sent, and send nothing if one is damaged
+    #[arg(long, help_heading = "Packets")]
+    pub strict: bool,
 
     /// Set a field in every frame: dst-mac, src-mac, dst, src, dst-port, src-port, vlan (an id or
     /// none), ttl, tos
@@ -161,11 +164,11 @@ pub struct Args {
     /// A second device, for a part of the frames; it may be in another network namespace
     #[arg(long, value_name = "DEV[@NETNS]", requires = "split", help_heading = "Two devices")]
     pub other: Option<String>,
-    /// Frames for DEV: sources=PREFIX,..., macs=MAC,..., interface=IF, port (those to the lower
-    /// port), direction (those that were sent); the others are for --other
-    #[arg(long, value_name = "RULE", requires = "other", value_parser = super::fields::split_rule,
-          help_heading = "Two devices")]
-    pub split: Option<SplitRule>,
+    /// Frames for DEV: auto (those of clients, which a first pass over the files finds),
+    /// sources=PREFIX,..., macs=MAC,..., interface=IF, port (those to the lower port), direction
+    /// (those that were sent); the others are for --other
+    #[arg(long, value_name = "RULE", requires = "other", help_heading = "Two devices")]
+    pub split: Option<SplitChoice>,
 
     /// Speed of the file's times: a factor, or top for as fast as possible
     #[arg(long, value_name = "X|top", group = "pace", help_heading = "Run")]

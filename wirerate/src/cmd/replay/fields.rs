@@ -148,8 +148,24 @@ pub fn port_map(text: &str) -> Result<(u16, u16), String> {
     Ok((value(from)?, value(to)?))
 }
 
-/// The rule that divides frames between two devices.
-pub fn split_rule(text: &str) -> Result<SplitRule, String> {
+/// How frames are divided between two devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SplitChoice {
+    /// By the roles of the hosts, which a first pass over the files finds.
+    Auto,
+    /// By a rule.
+    Rule(SplitRule),
+}
+
+impl FromStr for SplitChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "auto" { Ok(Self::Auto) } else { split_rule(text).map(Self::Rule) }
+    }
+}
+
+fn split_rule(text: &str) -> Result<SplitRule, String> {
     let (rule, list) = text.split_once('=').unwrap_or((text, ""));
     match rule {
         "sources" => Ok(SplitRule::Sources(list.split(',').map(value::<Prefix>).collect::<Result<_, _>>()?)),
@@ -157,7 +173,9 @@ pub fn split_rule(text: &str) -> Result<SplitRule, String> {
         "interface" if !list.is_empty() => Ok(SplitRule::Interface(value::<InterfaceChoice>(list)?)),
         "port" if list.is_empty() => Ok(SplitRule::Ports),
         "direction" if list.is_empty() => Ok(SplitRule::Direction),
-        _ => Err("sources=PREFIX,..., macs=MAC,..., interface=IF, port or direction expected".to_owned()),
+        _ => {
+            Err("auto, sources=PREFIX,..., macs=MAC,..., interface=IF, port or direction expected".to_owned())
+        }
     }
 }
 
@@ -203,7 +221,9 @@ mod tests {
                 .map(|rule| matches!(rule, SplitRule::Sources(list) if list.len() == 2)),
             Ok(true)
         );
-        for bad in ["auto", "port=1", "sources", "macs=x", "interface"] {
+        assert_eq!("auto".parse(), Ok(SplitChoice::Auto));
+        assert_eq!("port".parse(), Ok(SplitChoice::Rule(SplitRule::Ports)));
+        for bad in ["auto=1", "port=1", "sources", "macs=x", "interface"] {
             assert!(split_rule(bad).is_err(), "{bad}");
         }
         assert_eq!(port_map("80=8080"), Ok((80, 8080)));

@@ -4,6 +4,7 @@ pub mod args;
 pub mod control;
 pub mod dry_run;
 pub mod fields;
+pub mod first_pass;
 pub mod input;
 pub mod live;
 pub mod loop_cache;

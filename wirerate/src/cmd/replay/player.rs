@@ -1,6 +1,8 @@
 //! The frames of a run with their due times, and the fate of each packet that gives none.
 
 use super::args::{Args, Speed};
+use super::fields::SplitChoice;
+use super::first_pass::{first_pass, role_note};
 use super::loop_cache::{CachePlace, FrameFacts, LoopCache, PacketOutcome};
 use super::playlist::{Played, Playlist};
 use crate::monitor::sources::{POSITION_EVERY, ReplayCounts};
@@ -9,8 +11,8 @@ use crate::stop::Stop;
 use crate::units::{BitRate, Nanos, Pps};
 use capture::FileFilter;
 use replay::{
-    Edits, Fate, Fates, FrameMaker, FrameSettings, LinkType, OutputPort, PerLoop, Selection, TargetKind,
-    Timing, TimingRule,
+    Edits, Fate, Fates, FrameMaker, FrameSettings, HostRoles, LinkType, OutputPort, PerLoop, Selection,
+    SplitRule, TargetKind, Timing, TimingRule,
 };
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -109,6 +111,8 @@ pub struct Player {
     /// Link types without a form on the device, and packets of each.
     refused_links: BTreeMap<u16, u64>,
     stopped_by: Option<String>,
+    /// What `--split auto` found.
+    role_note: Option<String>,
 }
 
 /// The timing of the arguments.
@@ -126,7 +130,7 @@ fn timing_rule(args: &Args) -> Result<TimingRule, Failure> {
     }
 }
 
-fn settings(args: &Args, facts: &TargetFacts) -> FrameSettings {
+fn settings(args: &Args, facts: &TargetFacts, roles: Option<&HostRoles>) -> FrameSettings {
     let mut edits =
         Edits { address_maps: args.map_ip.clone(), port_maps: args.map_port.clone(), ..Edits::default() };
     args.set.iter().for_each(|field| field.apply(&mut edits));
@@ -149,7 +153,10 @@ fn settings(args: &Args, facts: &TargetFacts) -> FrameSettings {
         },
         edits,
         per_loop,
-        split: args.split.clone(),
+        split: match (&args.split, roles) {
+            (Some(SplitChoice::Rule(rule)), _) => Some(rule.clone()),
+            (_, roles) => roles.map(|roles| SplitRule::Servers(roles.servers())),
+        },
     }
 }
 
@@ -166,6 +173,7 @@ impl Player {
         let rule = timing_rule(args)?;
         let is_alike = args.loops != 1 && args.each_loop.is_empty();
         let timing = Timing::new(rule, gap_ns_max, loop_gap_ns);
+        let roles = first_pass(args, facts, stop)?;
         Ok(Self {
             may_repeat: is_alike && rule == TimingRule::Top && loop_gap_ns == 0,
             playlist: Playlist::open(
@@ -175,7 +183,8 @@ impl Player {
                 args.loops,
             )?,
             filter,
-            maker: FrameMaker::new(settings(args, facts)),
+            maker: FrameMaker::new(settings(args, facts, roles.as_ref())),
+            role_note: roles.map(|roles| role_note(args, &roles)),
             timing,
             target: facts.kind,
             has_offered: false,
@@ -472,7 +481,10 @@ impl Player {
             is_damaged: self.playlist.is_damaged(),
             stopped_by: self.stopped_by,
             troubles: self.playlist.troubles().to_vec(),
-            notes: refused_links.chain((padded_cut > 0).then(|| note.to_owned())).collect(),
+            notes: refused_links
+                .chain((padded_cut > 0).then(|| note.to_owned()))
+                .chain(self.role_note)
+                .collect(),
         }
     }
 }

@@ -47,6 +47,18 @@ pub enum Played {
 /// Troubles beyond this number are counted only.
 const TROUBLES_MAX: usize = 5;
 
+/// Refuses to read standard input twice.
+///
+/// # Errors
+/// Bad usage, if it is one of the files.
+pub fn refuse_stdin(files: &[PathBuf], act: &str) -> Result<(), Failure> {
+    if !files.iter().any(|file| is_stdin(file)) {
+        return Ok(());
+    }
+    let why = "it cannot be read again";
+    Err(Failure::usage(act, why).try_this("write it to a file first: cat > FILE"))
+}
+
 impl Playlist {
     /// Opens the first file, or all to be merged. `loops` 0 has no end. `command` is that of the
     /// user up to the files, such as `replay eth1`.
@@ -54,10 +66,8 @@ impl Playlist {
     /// # Errors
     /// Refused when a file cannot be opened; bad usage for several loops of standard input.
     pub fn open(files: Vec<PathBuf>, command: &str, merges: bool, loops: u64) -> Result<Self, Failure> {
-        if loops != 1 && files.iter().any(|file| is_stdin(file)) {
-            let why = "it cannot be read again";
-            return Err(Failure::usage("send standard input several times", why)
-                .try_this("write it to a file first: cat > FILE"));
+        if loops != 1 {
+            refuse_stdin(&files, "send standard input several times")?;
         }
         // A file that is missing is reported before the first frame is sent, not after hours.
         for file in files.iter().filter(|file| !is_stdin(file)) {

@@ -1,0 +1,62 @@
+//! What has to be known before the first frame: which hosts are servers (`--split auto`), and
+//! whether the files are whole (`--strict`).
+
+use super::args::Args;
+use super::fields::SplitChoice;
+use super::player::TargetFacts;
+use super::playlist::{Played, Playlist, refuse_stdin};
+use crate::outcome::Failure;
+use crate::stop::Stop;
+use anyhow::anyhow;
+use replay::{FrameMaker, FrameSettings, HostRoles, TargetKind};
+
+/// Reads all files once, if an option needs that. Returns the roles of the hosts for `--split
+/// auto`.
+///
+/// # Errors
+/// Bad usage for standard input; refused for a file that cannot be read, or with `--strict` is
+/// damaged.
+pub fn first_pass(args: &Args, facts: &TargetFacts, stop: &Stop) -> Result<Option<HostRoles>, Failure> {
+    let is_auto = args.split == Some(SplitChoice::Auto);
+    let option = match (args.strict, is_auto) {
+        (true, _) => "--strict",
+        (_, true) => "--split auto",
+        _ => return Ok(None),
+    };
+    refuse_stdin(&args.files, &format!("read standard input before the first frame, for {option}"))?;
+    let mut playlist = Playlist::open(args.files.clone(), &format!("replay {}", args.device), false, 1)?;
+    // The bytes of the file without edits, with an Ethernet header where the device has one.
+    let settings = FrameSettings { target: facts.kind, dst_mac: Some(facts.mac), ..FrameSettings::default() };
+    let mut maker = FrameMaker::new(settings);
+    let mut roles = HostRoles::default();
+    while !stop.is_set() {
+        match playlist.advance()? {
+            Played::End | Played::NextLoop => break,
+            Played::Packet if is_auto => {
+                if let Ok(Ok(made)) = maker.make(&playlist.record()) {
+                    roles.see(made.bytes, facts.kind == TargetKind::Ethernet);
+                }
+            }
+            Played::Packet | Played::Damaged => {}
+        }
+    }
+    match playlist.troubles() {
+        [why, ..] if args.strict => {
+            let failure = Failure::refused("send damaged files", anyhow!("{why}"));
+            Err(failure.try_this("without --strict, to send the packets that are whole"))
+        }
+        _ => Ok(is_auto.then_some(roles)),
+    }
+}
+
+/// What `--split auto` found, for the report.
+pub fn role_note(args: &Args, roles: &HostRoles) -> String {
+    let (device, servers) = (&args.device, roles.servers().len());
+    let clients = roles.hosts() - servers;
+    match &args.other {
+        Some(other) if servers > 0 => {
+            format!("hosts for {device} (clients): {clients}; hosts for {other} (servers): {servers}")
+        }
+        _ => format!("no host is a server by its connections or ports: all frames are for {device}"),
+    }
+}
