@@ -1,9 +1,9 @@
 //! `wirerate replay --dry-run`: everything that a run decides, without a device.
 
 use super::args::Args;
-use super::player::{Player, TargetFacts};
+use super::player::Player;
 use super::report::{ReplayEnd, ReplayReport};
-use super::target;
+use super::target::{self, TargetFacts};
 use crate::outcome::{Failure, Refused};
 use crate::stop::Stop;
 use replay::OutputPort;

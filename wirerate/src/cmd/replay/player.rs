@@ -5,6 +5,7 @@ use super::fields::SplitChoice;
 use super::first_pass::{first_pass, role_note};
 use super::loop_cache::{CachePlace, FrameFacts, LoopCache, PacketOutcome};
 use super::playlist::{Played, Playlist};
+use super::target::TargetFacts;
 use crate::monitor::sources::{POSITION_EVERY, ReplayCounts};
 use crate::outcome::Failure;
 use crate::stop::Stop;
@@ -20,19 +21,6 @@ use std::sync::Arc;
 
 /// Picoseconds in a second.
 const SECOND_PS: u64 = 1_000_000_000_000;
-
-/// What the device determines.
-#[derive(Clone, Copy, Debug)]
-pub struct TargetFacts {
-    /// What it sends.
-    pub kind: TargetKind,
-    /// Its MTU, 0 if unknown.
-    pub mtu: u32,
-    /// Its MAC address.
-    pub mac: packet::MacAddr,
-    /// Longest frame of the engine.
-    pub frame_len_max: u32,
-}
 
 /// The next frame, whose bytes [`Player::frame`] has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

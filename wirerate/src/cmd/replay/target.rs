@@ -1,7 +1,6 @@
 //! The device of a replay: what it sends, its MTU and MAC address.
 
 use super::args::Args;
-use super::player::TargetFacts;
 use crate::cmd::send::device::TxDevice;
 use crate::outcome::Failure;
 use host::{HostError, Link, LinkLayer};
@@ -13,6 +12,19 @@ const MAC_MADE_UP: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0x01]);
 /// LINKTYPE_ numbers of what a device sends.
 const LINK_TYPE_RAW: u16 = 101;
 const LINK_TYPE_RADIOTAP: u16 = 127;
+
+/// What the device determines.
+#[derive(Clone, Copy, Debug)]
+pub struct TargetFacts {
+    /// What it sends.
+    pub kind: TargetKind,
+    /// Its MTU, 0 if unknown.
+    pub mtu: u32,
+    /// Its MAC address.
+    pub mac: MacAddr,
+    /// Longest frame of the engine.
+    pub frame_len_max: u32,
+}
 
 /// What the device sends.
 ///
