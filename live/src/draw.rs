@@ -1,17 +1,14 @@
 //! Draws a screen: a head, graphs, a table or a histogram, messages, and the keys.
 
-use crate::figures::LiveFigures;
+use crate::graphs::{Graph, GraphKind, bound, clock, graphs, histogram};
 use crate::help::{KEY_LINE, KEYS};
-use crate::history::{GraphPoint, History};
-use crate::octaves::Octaves;
 use crate::screen::{InputPrompt, Screen};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Clear, Paragraph, RenderDirection, Sparkline};
-use report::human::{human_bps, human_count, human_duration, human_pps};
-use std::time::Duration;
+use report::human::{human_count, human_pps};
 
 /// Below this size nothing useful fits.
 const SIZE_MIN: (u16, u16) = (40, 10);
@@ -21,15 +18,6 @@ const WIDE: u16 = 120;
 const GRAPH_ROWS_MAX: u16 = 9;
 /// Columns of the bars of a histogram at most.
 const BAR_COLUMNS: usize = 40;
-
-/// A graph: its title and its points, the newest first.
-struct Graph {
-    title: String,
-    points: Vec<Option<u64>>,
-    /// Always this high, where the height has a meaning.
-    max: Option<u64>,
-    colour: Color,
-}
 
 fn draw(screen: &Screen, frame: &mut Frame<'_>) {
     let area = frame.area();
@@ -126,119 +114,34 @@ fn head_line(screen: &Screen) -> Line<'_> {
     ])
 }
 
-/// `00:01:23`.
-fn clock(elapsed: Duration) -> String {
-    let seconds = elapsed.as_secs();
-    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
-}
-
-/// The graphs of what is counted.
-fn graphs(history: &History) -> Vec<Graph> {
-    let points = |of: fn(&GraphPoint) -> Option<u64>| history.points().map(of).collect::<Vec<_>>();
-    let now = history.now();
-    let mut graphs = Vec::new();
-    if now.sent.is_some() {
-        let title = counted(history, "sent", |figures| figures.sent, |figures| figures.sent_bits);
-        graphs.push(Graph { title, points: points(|point| point.sent_pps), max: None, colour: Color::Green });
-    }
-    if now.received.is_some() {
-        let title = counted(history, "received", |figures| figures.received, |figures| figures.received_bits);
-        graphs.push(Graph {
-            title,
-            points: points(|point| point.received_pps),
-            max: None,
-            colour: Color::Cyan,
-        });
-    }
-    graphs.push(Graph {
-        title: lost(history),
-        points: points(|point| point.lost_pps),
-        max: None,
-        colour: Color::Red,
-    });
-    if now.latency.is_some() {
-        let title = times(history, "latency", |figures| figures.latency.as_ref());
-        let points = points(|point| point.latency_p99_ns.map(drawn));
-        graphs.push(Graph { title, points, max: None, colour: Color::Yellow });
-    } else if now.gap_error.is_some() {
-        let title = times(history, "gap error", |figures| figures.gap_error.as_ref());
-        let points = points(|point| point.gap_error_p99_ns.map(drawn));
-        graphs.push(Graph { title, points, max: None, colour: Color::Yellow });
-    }
-    if let Some(milli) = now.ring_milli {
-        let title = format!("ring {:.1} % used", milli as f64 / 10.0);
-        let points = points(|point| point.ring_milli);
-        graphs.push(Graph { title, points, max: Some(1000), colour: Color::Yellow });
-    }
-    graphs
-}
-
-/// Times differ by powers of two, so each octave is one step of the graph.
-fn drawn(bound_ns: u64) -> u64 {
-    u64::from(u64::BITS - bound_ns.leading_zeros())
-}
-
-/// `sent 12,000  1.000 Mpps  672.0 Mbit/s  highest 1.100 Mpps`.
-fn counted(
-    history: &History,
-    name: &str,
-    count: fn(&LiveFigures) -> Option<u64>,
-    bits: fn(&LiveFigures) -> Option<u64>,
-) -> String {
-    let mut title = format!("{name} {}", human_count(history.count(count).unwrap_or(0)));
-    if let Some(pps) = history.rate(count) {
-        title += &format!("  {}", human_pps(pps));
-    }
-    if let Some(bps) = history.rate(bits) {
-        title += &format!("  {}", human_bps(bps));
-    }
-    title
-}
-
-/// `lost 3  1.000 pps  ring_full 2, refused 1`.
-fn lost(history: &History) -> String {
-    let lost = history.lost();
-    let total: u64 = lost.iter().map(|(_, count)| count).sum();
-    if total == 0 {
-        return "lost 0".to_owned();
-    }
-    let reasons: Vec<_> =
-        lost.iter().map(|(reason, count)| format!("{reason} {}", human_count(*count))).collect();
-    let rate = history.rate(|figures| Some(figures.lost_total())).unwrap_or(0.0);
-    format!("lost {}  {}  {}", human_count(total), human_pps(rate), reasons.join(", "))
-}
-
-/// `latency p50 <= 16.38 µs  p99 <= 65.54 µs  p99.9 <= 65.54 µs`.
-fn times(history: &History, name: &str, which: fn(&LiveFigures) -> Option<&Octaves>) -> String {
-    let octaves = history.octaves(which).unwrap_or_default();
-    let at =
-        |(name, share): (&str, f64)| octaves.quantile_ns(share).map(|ns| format!("  {name} {}", bound(ns)));
-    let shares = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
-    name.to_owned() + &shares.into_iter().filter_map(at).collect::<String>()
-}
-
-/// A bound of a histogram.
-fn bound(ns: u64) -> String {
-    if ns == u64::MAX { "above all bounds".to_owned() } else { format!("<= {}", human_duration(ns)) }
-}
-
 fn titled(screen: &Screen, title: String, colour: Color) -> Block<'_> {
     let style = screen.painted(colour).add_modifier(Modifier::BOLD);
     Block::new().borders(Borders::TOP).title(Line::styled(format!(" {title} "), style))
 }
 
 fn draw_graph(screen: &Screen, graph: &Graph, area: Rect, frame: &mut Frame<'_>) {
+    let (colour, history) = (colour(graph.kind), &screen.shown().history);
+    let points = history.points().map(|point| graph.kind.height(point));
     let sparkline = Sparkline::default()
-        .block(titled(screen, graph.title.clone(), graph.colour))
+        .block(titled(screen, graph.title.clone(), colour))
         .direction(RenderDirection::RightToLeft)
-        .style(screen.painted(graph.colour))
+        .style(screen.painted(colour))
         .absent_value_symbol(" ")
-        .data(graph.points.iter().copied().take(usize::from(area.width)));
-    let sparkline = match graph.max {
+        .data(points.take(usize::from(area.width)));
+    let sparkline = match graph.kind.height_max() {
         Some(max) => sparkline.max(max),
         None => sparkline,
     };
     frame.render_widget(sparkline, area);
+}
+
+fn colour(kind: GraphKind) -> Color {
+    match kind {
+        GraphKind::Sent => Color::Green,
+        GraphKind::Received => Color::Cyan,
+        GraphKind::Lost => Color::Red,
+        GraphKind::Latency | GraphKind::GapError | GraphKind::Ring => Color::Yellow,
+    }
 }
 
 fn draw_table(screen: &Screen, area: Rect, frame: &mut Frame<'_>) {
@@ -261,10 +164,7 @@ fn draw_table(screen: &Screen, area: Rect, frame: &mut Frame<'_>) {
 /// The histogram of the latency, else of the gap error.
 fn draw_histogram(screen: &Screen, area: Rect, frame: &mut Frame<'_>) {
     let history = &screen.shown().history;
-    let latency = history.octaves(|figures| figures.latency.as_ref()).map(|octaves| ("latency", octaves));
-    let gap_error =
-        || history.octaves(|figures| figures.gap_error.as_ref()).map(|octaves| ("gap error", octaves));
-    let Some((name, octaves)) = latency.or_else(gap_error) else {
+    let Some((name, octaves)) = histogram(history) else {
         let title = "no histogram: it needs a constant rate, or a receiver of frames with time stamps";
         frame.render_widget(titled(screen, title.to_owned(), Color::Reset), area);
         return;

@@ -29,6 +29,8 @@ pub(crate) struct History {
     /// The reading of the last point.
     mark: Option<(Duration, LiveFigures)>,
     points: VecDeque<GraphPoint>,
+    /// Points so far, with those that are no longer kept.
+    point_count: u64,
     /// Counts are shown from this reading on.
     base: LiveFigures,
 }
@@ -39,6 +41,7 @@ impl History {
         let (marked, before) = self.mark.get_or_insert_with(|| (now, figures.clone()));
         if now >= *marked + PERIOD {
             self.points.push_back(point(before, &figures, now - *marked));
+            self.point_count += 1;
             self.points.drain(..self.points.len().saturating_sub(POINTS_MAX));
             self.mark = Some((now, figures.clone()));
         }
@@ -119,8 +122,13 @@ impl History {
     }
 
     /// The points, the newest first.
-    pub(crate) fn points(&self) -> impl Iterator<Item = &GraphPoint> {
+    pub(crate) fn points(&self) -> impl DoubleEndedIterator<Item = &GraphPoint> {
         self.points.iter().rev()
+    }
+
+    /// Number of points so far, with those that are no longer kept.
+    pub(crate) fn point_count(&self) -> u64 {
+        self.point_count
     }
 }
 

@@ -51,8 +51,7 @@ impl TableView {
         // The last line may be that of the rows that do not fit.
         let fitting = lines_max.saturating_sub(1);
         let shown = if left > fitting { fitting.saturating_sub(1) } else { left };
-        let header = table.keys.iter().chain(&table.counts[..1]).chain(&["rate"]).chain(&table.counts[1..]);
-        let mut grid = vec![header.map(|name| (*name).to_owned()).collect::<Vec<String>>()];
+        let mut grid = vec![header(table)];
         grid.extend(rows[skipped..skipped + shown].iter().map(|(row, rate)| cells(row, *rate)));
         let mut lines = in_columns(&grid, table.keys.len());
         lines.truncate(lines_max);
@@ -63,7 +62,15 @@ impl TableView {
     }
 }
 
-fn cells(row: &CountRow, rate: f64) -> Vec<String> {
+/// The names of the columns: keys, the first count, its rate, the other counts.
+pub(crate) fn header(table: &CountTable) -> Vec<String> {
+    let (first, others) = table.counts.split_at(1);
+    let names = table.keys.iter().chain(first).chain(&["rate"]).chain(others);
+    names.map(|name| (*name).to_owned()).collect()
+}
+
+/// The texts of a row below [`header`].
+pub(crate) fn cells(row: &CountRow, rate: f64) -> Vec<String> {
     let count = |count: &Option<u64>| count.map_or_else(|| "-".to_owned(), human_count);
     let (first, others) = row.counts.split_at(1);
     let counts = first.iter().map(count).chain([human_pps(rate)]).chain(others.iter().map(count));

@@ -1,4 +1,5 @@
-//! Result files to one HTML page: tables, SVG plots, and the comparison of several runs.
+//! Result files to one HTML page: tables, SVG plots, and the comparison of several runs. Also the
+//! page of one run with its curves over time ([`render_run`]).
 //!
 //! The page needs no script and no network, follows the light or dark setting of the reader, and
 //! contains the lines that it was made from. [`render`] takes and returns text; the caller reads
@@ -12,7 +13,9 @@ mod page;
 mod plot;
 mod plots;
 mod results;
+mod run_page;
 mod units;
 
 pub use page::render;
 pub use results::{ReportError, ResultFile};
+pub use run_page::{CurveUnit, RunCurve, RunReport, RunTable, render_run};

@@ -1,21 +1,27 @@
-//! The API of the Open Traffic Generator, over HTTP and gRPC on one TCP port, and the page of
-//! metrics.
+//! The API of the Open Traffic Generator, over HTTP and gRPC on one TCP port; the page of metrics;
+//! and the web page of a running command.
 //!
-//! This crate knows transports and the model's messages. What a call does is behind [`ApiBackend`].
-//! what is counted behind [`ReadMetrics`]. The first bytes of a connection distinguish TLS from
-//! plain text, and HTTP/2 from HTTP/1.
+//! This crate knows transports and the model's messages. What a call does is behind [`ApiBackend`],
+//! what is counted behind [`ReadMetrics`], what a web page shows behind [`PageBackend`]. The first
+//! bytes of a connection distinguish TLS from plain text, and HTTP/2 from HTTP/1.
 #![forbid(unsafe_code)]
 
 mod call;
+mod event_log;
 mod grpc;
+mod http_thread;
 mod listen;
 mod metrics_server;
+mod page_server;
 mod reply;
 mod rest;
+mod token;
 
 pub use call::{ApiCall, Operation};
+pub use event_log::EventLog;
 pub use listen::{Server, ServerConfig, TlsFiles};
 pub use metrics_server::{MetricsServer, ReadMetrics};
+pub use page_server::{PageBackend, PageConfig, PageOrder, PageServer};
 pub use reply::{ApiError, ApiReply, ErrorKind};
 
 use serde_json::Value;

@@ -1,5 +1,6 @@
 //! Connections: TLS or plain text, HTTP or gRPC, and who may call.
 
+use crate::token::has_token;
 use crate::{ApiBackend, grpc, rest};
 use http::{Request, Response, StatusCode, header};
 use hyper::body::Incoming;
@@ -169,17 +170,11 @@ impl Connections {
         if !peer.ip().is_loopback() && !is_tls {
             return Err("use https: this server answers other hosts by TLS only");
         }
-        let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        match given.and_then(|value| value.strip_prefix("Bearer ")) {
-            Some(given) if is_equal(given.as_bytes(), token.as_bytes()) => Ok(()),
-            _ => Err("the header \"Authorization: Bearer TOKEN\" with the server's token is missing"),
+        match has_token(request.headers(), token) {
+            true => Ok(()),
+            false => Err("the header \"Authorization: Bearer TOKEN\" with the server's token is missing"),
         }
     }
-}
-
-/// Compares in constant time.
-fn is_equal(left: &[u8], right: &[u8]) -> bool {
-    left.len() == right.len() && left.iter().zip(right).fold(0, |diff, (a, b)| diff | (a ^ b)) == 0
 }
 
 fn tls_config(files: Option<&TlsFiles>) -> io::Result<tokio_rustls::rustls::ServerConfig> {

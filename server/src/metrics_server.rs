@@ -1,36 +1,22 @@
 //! The page of metrics: `GET /metrics` over HTTP/1.1, in the format that the scraper accepts.
 
+use crate::http_thread::HttpThread;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use metrics::{MetricSet, TextFormat};
-use std::convert::Infallible;
+use std::future::ready;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread::JoinHandle;
-use std::time::Duration;
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
-
-/// A client that sends no complete request for this time is disconnected.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Pause after a failed accept: without file descriptors the next one fails at once.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Reads the present values.
 pub type ReadMetrics = dyn Fn() -> MetricSet + Send + Sync;
 
 /// A server on a thread of its own, until it is dropped.
 #[derive(Debug)]
-pub struct MetricsServer {
-    address: SocketAddr,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
+pub struct MetricsServer(HttpThread);
 
 impl MetricsServer {
     /// Listens on `address` in the network namespace of the caller. `read` is called for each
@@ -39,63 +25,13 @@ impl MetricsServer {
     /// # Errors
     /// The address is in use or not of this host; no thread.
     pub fn start(address: SocketAddr, read: Arc<ReadMetrics>) -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let listener = runtime.block_on(TcpListener::bind(address))?;
-        let address = listener.local_addr()?;
-        let (stop, stopped) = oneshot::channel();
-        let serve = move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    () = accept(listener, read) => {}
-                    _ = stopped => {}
-                }
-            });
-        };
-        let thread = std::thread::Builder::new().name("metrics".to_owned()).spawn(serve)?;
-        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
+        let answer = move |request: Request<Incoming>| ready(answer(&request, &*read));
+        HttpThread::start(address, "metrics", ready(()), answer).map(Self)
     }
 
     /// The address, with the port that the system chose.
     pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-}
-
-impl Drop for MetricsServer {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            // A panic was already printed.
-            let _ = thread.join();
-        }
-    }
-}
-
-async fn accept(listener: TcpListener, read: Arc<ReadMetrics>) {
-    loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!("accept: {error}");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
-        // The answer is short: it leaves at once.
-        let _ = stream.set_nodelay(true);
-        let read = Arc::clone(&read);
-        let service = service_fn(move |request| {
-            let answer = answer(&request, &*read);
-            async move { Ok::<_, Infallible>(answer) }
-        });
-        let mut builder = hyper::server::conn::http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-        let connection = builder.serve_connection(TokioIo::new(stream), service);
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!("metrics: {error}");
-            }
-        });
+        self.0.address()
     }
 }
 
@@ -103,9 +39,8 @@ fn answer(request: &Request<Incoming>, read: &ReadMetrics) -> Response<Full<Byte
     let is_read = [Method::GET, Method::HEAD].contains(request.method());
     let (status, content_type, body) = match (request.uri().path(), is_read) {
         ("/metrics", true) => {
-            let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
-            let format = TextFormat::accepted(accept);
-            (StatusCode::OK, format.content_type(), read().text(format))
+            let (content_type, text) = metrics_text(request, &read());
+            (StatusCode::OK, content_type, text)
         }
         ("/metrics", false) => (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "use GET\n".to_owned()),
         _ => (StatusCode::NOT_FOUND, PLAIN, "metrics are at /metrics\n".to_owned()),
@@ -115,7 +50,14 @@ fn answer(request: &Request<Incoming>, read: &ReadMetrics) -> Response<Full<Byte
     response.body(Full::new(body.into())).expect("status and headers are valid")
 }
 
-const PLAIN: &str = "text/plain; charset=utf-8";
+/// The values in the format that the client accepts, and its media type.
+pub(crate) fn metrics_text(request: &Request<Incoming>, set: &MetricSet) -> (&'static str, String) {
+    let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    let format = TextFormat::accepted(accept);
+    (format.content_type(), set.text(format))
+}
+
+pub(crate) const PLAIN: &str = "text/plain; charset=utf-8";
 
 #[cfg(test)]
 mod tests {

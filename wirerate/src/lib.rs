@@ -4,12 +4,14 @@
 //! prints quantities, [`habits`] and [`bad_usage`] answer words that no command has, [`outcome`]
 //! turns errors into text and exit codes, [`stop`] handles Ctrl-C, [`term`] shows progress, [`out`]
 //! writes the data, [`rows`] prints a line of numbers per second, [`monitor`] serves the counters,
-//! [`tui`] shows them on a full screen, [`run_control`] changes a run that sends, [`start_at`] is
-//! the time that a run may have to start at.
+//! [`tui`] shows them on a full screen, [`web`] on a page, [`events`] holds the rows for programs
+//! that follow a command, [`run_control`] and [`run_orders`] change a run that sends, [`start_at`]
+//! is the time that a run may have to start at.
 #![forbid(unsafe_code)]
 
 pub mod bad_usage;
 pub mod cmd;
+pub mod events;
 pub mod habits;
 pub mod log;
 pub mod monitor;
@@ -18,11 +20,13 @@ pub mod outcome;
 pub mod raw_terminal;
 pub mod rows;
 pub mod run_control;
+pub mod run_orders;
 pub mod start_at;
 pub mod stop;
 pub mod term;
 pub mod tui;
 pub mod units;
+pub mod web;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};

@@ -3,6 +3,7 @@
 //! A row type lists its cells once ([`Row::cells`]); text and CSV are made from them. JSON is the
 //! serialized row, with the same numbers.
 
+use crate::events;
 use crate::out::{self, OutError};
 use crate::term::is_progress_elsewhere;
 use crate::units::{clock_time, human_bps, human_count, human_pps, utc_time};
@@ -51,11 +52,12 @@ pub struct RowArgs {
 }
 
 impl RowArgs {
-    /// A printer, if rows are asked for or people watch at a terminal.
+    /// A printer, if rows are asked for, people watch at a terminal, or programs follow the run.
     pub fn printer(&self, json: bool) -> Option<RowPrinter> {
         let format = RowFormat::of(json, self.csv);
         let is_watched = format == RowFormat::Text && io::stdout().is_terminal() && !is_progress_elsewhere();
-        (self.every_second || self.csv || is_watched).then(|| RowPrinter::new(format))
+        let is_printed = self.every_second || self.csv || is_watched;
+        RowPrinter::new(is_printed.then_some(format), events::are_followed())
     }
 }
 
@@ -135,18 +137,21 @@ pub trait Row: Serialize {
     fn cells(&self) -> Vec<Cell>;
 }
 
-/// Prints rows, below a header line where the format has one.
+/// Prints rows, below a header line where the format has one, and adds them to the events.
 #[derive(Debug)]
 pub struct RowPrinter {
-    format: RowFormat,
+    /// `None` if rows are events only.
+    format: Option<RowFormat>,
     offset_s: i32,
     has_header: bool,
 }
 
 impl RowPrinter {
-    /// A printer to standard output. Text shows local time.
-    pub fn new(format: RowFormat) -> Self {
-        Self { format, offset_s: capture::local_utc_offset_s(), has_header: false }
+    /// A printer to standard output, if there is a format or the rows are events. Text shows local
+    /// time.
+    pub fn new(format: Option<RowFormat>, are_events: bool) -> Option<Self> {
+        let is_needed = format.is_some() || are_events;
+        is_needed.then(|| Self { format, offset_s: capture::local_utc_offset_s(), has_header: false })
     }
 
     /// Prints `row`.
@@ -162,17 +167,19 @@ impl RowPrinter {
         eprint!("{}", self.lines(row));
     }
 
-    /// The header line if it is due, and the line of `row`.
+    /// The header line if it is due, and the line of `row`. Adds the row to the events.
     fn lines(&mut self, row: &impl Row) -> String {
+        events::add(|| out::json_line(row.schema(), row));
+        let Some(format) = self.format else { return String::new() };
         let cells = row.cells();
-        let header = match (self.format, std::mem::replace(&mut self.has_header, true)) {
+        let header = match (format, std::mem::replace(&mut self.has_header, true)) {
             (RowFormat::Json, _) | (_, true) => String::new(),
             (RowFormat::Text, false) => columns("time", &cells, |cell| cell.name),
             (RowFormat::Csv, false) => fields("time,elapsed_s", &cells, |cell| cell.csv_name),
         };
         let RowTime { time_ns, elapsed_ns } = row.time();
         header
-            + &match self.format {
+            + &match format {
                 RowFormat::Json => out::json_line(row.schema(), row),
                 RowFormat::Text => columns(&clock_time(time_ns, self.offset_s), &cells, |cell| &cell.text),
                 RowFormat::Csv => {
@@ -181,6 +188,21 @@ impl RowPrinter {
                 }
             }
     }
+}
+
+/// Prints the report of a command, and adds it to the events. With rows of CSV it goes to standard
+/// error.
+///
+/// # Errors
+/// When standard output is closed or full.
+pub fn print_report(format: RowFormat, json_lines: &str, text: &str) -> Result<(), OutError> {
+    events::add_report(json_lines, text);
+    match format {
+        RowFormat::Json => return out::text(json_lines),
+        RowFormat::Csv => eprint!("{text}"),
+        RowFormat::Text => return out::report(text),
+    }
+    Ok(())
 }
 
 fn columns<'a>(time: &str, cells: &'a [Cell], text: impl Fn(&'a Cell) -> &'a str) -> String {
@@ -235,7 +257,7 @@ mod tests {
     }
 
     fn printed(format: RowFormat) -> String {
-        let mut printer = RowPrinter { format, offset_s: 0, has_header: false };
+        let mut printer = RowPrinter { format: Some(format), offset_s: 0, has_header: false };
         let time = RowTime { time_ns: 1_795_313_700_250_000_000, elapsed_ns: 1_000_400_000 };
         let first = Sample { time, sent: 1_200_000, rate_pps: 1.2e6, wire_bps: 806.4e6, lost: Some(3) };
         let second = Sample { lost: None, ..first };

@@ -1,6 +1,6 @@
 //! What a user may change about a run that sends: pause it, or set another rate.
 //!
-//! A command that sends offers its control; the full-screen view uses it.
+//! A command that sends offers its control; the full-screen view and the web page use it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,7 +18,7 @@ pub enum NewRate {
 /// The controls of a run.
 pub trait RunControl: Send + Sync {
     /// Pauses the run, or lets it go on. Returns what was done.
-    fn toggle_pause(&self) -> String;
+    fn set_pause(&self, is_paused: bool) -> String;
 
     /// Sets another rate. Returns what was done.
     ///

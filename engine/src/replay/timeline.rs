@@ -28,11 +28,6 @@ impl ReplayControl {
         self.pause.store(usize::from(is_paused), Ordering::Relaxed);
     }
 
-    /// Begins a pause, or ends it. True if it began.
-    pub fn toggle_pause(&self) -> bool {
-        self.pause.fetch_xor(1, Ordering::Relaxed) == 0
-    }
-
     /// True during a pause.
     pub fn is_paused(&self) -> bool {
         self.pause.load(Ordering::Relaxed) != 0

@@ -1,14 +1,14 @@
-//! Where metrics are served.
+//! Where metrics and the web page are served.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
-/// The address of the metrics server. A port alone is one of 127.0.0.1.
+/// The address of a server. A port alone is one of 127.0.0.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MetricsAddress(pub SocketAddr);
+pub struct MonitorAddress(pub SocketAddr);
 
-impl FromStr for MetricsAddress {
+impl FromStr for MonitorAddress {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -21,7 +21,7 @@ impl FromStr for MetricsAddress {
     }
 }
 
-impl fmt::Display for MetricsAddress {
+impl fmt::Display for MonitorAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn a_port_alone_is_on_loopback() {
-        let parsed = |text: &str| text.parse::<MetricsAddress>().map(|address| address.to_string());
+        let parsed = |text: &str| text.parse::<MonitorAddress>().map(|address| address.to_string());
         assert_eq!(parsed("9464").as_deref(), Ok("127.0.0.1:9464"));
         assert_eq!(parsed("0").as_deref(), Ok("127.0.0.1:0"));
         assert_eq!(parsed("0.0.0.0:9464").as_deref(), Ok("0.0.0.0:9464"));

@@ -1,22 +1,24 @@
-//! `--metrics`, `--metrics-file` and `--tui`: the counters of a running command for Prometheus, in
-//! a file, and on a screen.
+//! `--metrics`, `--metrics-file`, `--tui` and `--web`: the counters of a running command for
+//! Prometheus, in a file, on a screen, and on a page.
 //!
 //! [`Monitored`] adds the options to a command. What counts registers itself by [`count_in`];
-//! counters are read when a server scrapes and when the screen is drawn. [`sources`] turns the
-//! counters of runs, captures and receivers into metrics.
+//! counters are read when a server scrapes, and four times per second for a screen or a page.
+//! [`sources`] turns the counters of runs, captures and receivers into metrics.
 
 mod address;
 mod registry;
 pub mod sources;
 mod textfile;
 
-pub use address::MetricsAddress;
+pub use address::MonitorAddress;
 pub use registry::{Counted, count_in};
 
 use crate::outcome::{Failure, Outcome};
+use crate::run_control;
 use crate::stop::{BlockedSignals, Stop};
 use crate::tui::Tui;
 use crate::units::Nanos;
+use crate::web::{Web, WebSource};
 use host::{Machine, OwnProcess};
 use live::ScreenHead;
 use metrics::families::{
@@ -24,7 +26,7 @@ use metrics::families::{
 };
 use metrics::{MetricSet, TextFormat};
 use server::MetricsServer;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
@@ -37,16 +39,21 @@ const RUN: &str = "1";
 const STATES: [&str; 3] = [STARTING, RUNNING, ENDED];
 const STARTING: &str = "starting";
 const RUNNING: &str = "running";
+/// For people; metrics count a pause as running.
+const PAUSED: &str = "paused";
 const ENDED: &str = "ended";
 /// Interval at which a command that has ended looks whether its counts were scraped.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The port of the page where none is given.
+const WEB_PORT: &str = "9465";
 
 /// Options of a command that runs for a while.
 #[derive(Clone, Debug, clap::Args)]
 pub struct MetricsArgs {
     /// Serve counters to Prometheus at http://ADDR/metrics: a port of 127.0.0.1, or ADDR:PORT
     #[arg(long, value_name = "[ADDR:]PORT")]
-    pub metrics: Option<MetricsAddress>,
+    pub metrics: Option<MonitorAddress>,
     /// Stay after the end until the last counts were scraped, at most this long
     #[arg(long, value_name = "TIME", requires = "metrics")]
     pub metrics_linger: Option<Nanos>,
@@ -56,6 +63,9 @@ pub struct MetricsArgs {
     /// Show rates, losses and latency on a full screen, with keys to pause, stop and set the rate
     #[arg(long)]
     pub tui: bool,
+    /// Show and control the run on a web page [default: port 9465 of 127.0.0.1] (docs/web.md)
+    #[arg(long, value_name = "[ADDR:]PORT", num_args = 0..=1, default_missing_value = WEB_PORT)]
+    pub web: Option<MonitorAddress>,
 }
 
 /// The arguments of a command, and how its counters are served.
@@ -91,12 +101,10 @@ impl<A: clap::Args> Monitored<A> {
         stop: &Stop,
         command: impl FnOnce(&A) -> Result<Outcome, Failure>,
     ) -> Result<Outcome, Failure> {
-        let MetricsArgs { metrics, metrics_linger, metrics_file, tui } = &self.metrics;
+        let MetricsArgs { metrics, metrics_linger, metrics_file, tui, web } = &self.metrics;
+        let is_monitored = metrics.is_some() || metrics_file.is_some() || web.is_some();
         let tui = tui.then(|| start_tui(&subject)).transpose()?;
-        let monitor = match (metrics, metrics_file) {
-            (None, None) => None,
-            (address, file) => Some(Monitor::start(*address, file.as_deref(), subject)?),
-        };
+        let monitor = is_monitored.then(|| Monitor::start(&self.metrics, subject)).transpose()?;
         let outcome = command(&self.args);
         // Prints the report.
         drop(tui);
@@ -112,18 +120,33 @@ impl<A: clap::Args> Monitored<A> {
 /// Starts the full-screen view of a command.
 fn start_tui(subject: &RunSubject) -> Result<Tui, Failure> {
     registry::enable();
-    let RunSubject { command, device, netns } = subject;
-    let head = ScreenHead { command: (*command).to_owned(), device: device.clone(), netns: netns.clone() };
-    let read = || {
-        let (set, is_counting) = registry::read();
-        (set, if is_counting { RUNNING } else { STARTING })
-    };
-    Tui::start(head, Box::new(read)).map_err(|why| Failure::refused("start the view of --tui", why))
+    Tui::start(subject.head(), Box::new(read_state))
+        .map_err(|why| Failure::refused("start the view of --tui", why))
 }
 
-/// The server of the process, and the file of its counters.
+/// The metrics of the run, and its state before its end.
+fn read_state() -> (MetricSet, &'static str) {
+    let (set, is_counting) = registry::read();
+    let is_paused = || run_control::present().is_some_and(|control| control.is_paused());
+    let state = match is_counting {
+        false => STARTING,
+        true if is_paused() => PAUSED,
+        true => RUNNING,
+    };
+    (set, state)
+}
+
+impl RunSubject {
+    fn head(&self) -> ScreenHead {
+        let Self { command, device, netns } = self;
+        ScreenHead { command: (*command).to_owned(), device: device.clone(), netns: netns.clone() }
+    }
+}
+
+/// The servers of the process, and the file of its counters.
 struct Monitor {
     facts: Arc<RunFacts>,
+    web: Option<Web>,
     server: Option<MetricsServer>,
     file: Option<TextFile>,
 }
@@ -141,12 +164,9 @@ struct RunFacts {
 }
 
 impl Monitor {
-    fn start(
-        address: Option<MetricsAddress>,
-        file: Option<&Path>,
-        subject: RunSubject,
-    ) -> Result<Self, Failure> {
+    fn start(args: &MetricsArgs, subject: RunSubject) -> Result<Self, Failure> {
         registry::enable();
+        let head = subject.head();
         let own = OwnProcess::read().map_err(|why| Failure::refused("count metrics", why))?;
         let facts = Arc::new(RunFacts {
             subject,
@@ -159,16 +179,18 @@ impl Monitor {
         // Signals go to the threads that send.
         let _blocked = BlockedSignals::begin();
         let read = Arc::clone(&facts);
+        let file = args.metrics_file.as_deref();
         let file = file.map(|path| TextFile::start(path, move || read.text_for_file())).transpose()?;
-        let server = address.map(|address| serve(address, &facts)).transpose()?;
-        Ok(Self { facts, server, file })
+        let server = args.metrics.map(|address| serve(address, &facts)).transpose()?;
+        let web = args.web.map(|address| start_web(address, head, &facts)).transpose()?;
+        Ok(Self { facts, web, server, file })
     }
 
     /// The run has ended: waits up to `linger_ns` until a scrape has read its last counts.
     fn end(self, linger_ns: u64, stop: &Stop) {
         self.facts.has_ended.store(true, SeqCst);
-        // Its last counts need no wait.
-        drop(self.file);
+        // Their last counts need no scrape.
+        drop((self.file, self.web));
         if self.server.is_none() {
             return;
         }
@@ -181,9 +203,9 @@ impl Monitor {
 }
 
 /// Starts the server.
-fn serve(address: MetricsAddress, facts: &Arc<RunFacts>) -> Result<MetricsServer, Failure> {
+fn serve(address: MonitorAddress, facts: &Arc<RunFacts>) -> Result<MetricsServer, Failure> {
     let read = Arc::clone(facts);
-    let server = MetricsServer::start(address.0, Arc::new(move || read.scrape())).map_err(|why| {
+    let server = MetricsServer::start(address.0, Arc::new(move || read.all())).map_err(|why| {
         Failure::refused(format!("serve metrics at {address}"), why)
             .try_this("--metrics 0, for any free port")
     })?;
@@ -191,12 +213,34 @@ fn serve(address: MetricsAddress, facts: &Arc<RunFacts>) -> Result<MetricsServer
     Ok(server)
 }
 
+/// Starts the page.
+fn start_web(address: MonitorAddress, head: ScreenHead, facts: &Arc<RunFacts>) -> Result<Web, Failure> {
+    let web = Web::start(address.0, head, Arc::<RunFacts>::clone(facts)).map_err(|why| {
+        Failure::refused(format!("serve the page of --web at {address}"), why)
+            .try_this("--web 0, for any free port")
+    })?;
+    eprintln!("wirerate: page at {}", web.url());
+    Ok(web)
+}
+
+impl WebSource for RunFacts {
+    fn read(&self) -> (MetricSet, &'static str) {
+        let has_ended = self.has_ended.load(SeqCst);
+        let (set, state) = read_state();
+        (set, if has_ended { ENDED } else { state })
+    }
+
+    fn scrape(&self) -> MetricSet {
+        self.all()
+    }
+}
+
 impl RunFacts {
     /// The counters, those of the process as well. After the end, they count as scraped.
-    fn scrape(&self) -> MetricSet {
+    fn all(&self) -> MetricSet {
         // Before the counters: what is read after the end is the last.
         let has_ended = self.has_ended.load(SeqCst);
-        let mut set = self.read(has_ended);
+        let mut set = self.of_run(has_ended);
         set.count_seconds(&PROCESS_CPU, &[], host::process_cpu_time().as_secs_f64());
         set.gauge(&PROCESS_START, &[], self.process_start);
         // Unknown is absent.
@@ -213,10 +257,10 @@ impl RunFacts {
     /// The counters of the run. node_exporter has metrics of its own process, and refuses others
     /// with their names.
     fn text_for_file(&self) -> String {
-        self.read(self.has_ended.load(SeqCst)).text(TextFormat::Prometheus)
+        self.of_run(self.has_ended.load(SeqCst)).text(TextFormat::Prometheus)
     }
 
-    fn read(&self, has_ended: bool) -> MetricSet {
+    fn of_run(&self, has_ended: bool) -> MetricSet {
         let (mut set, is_counting) = registry::read();
         let RunSubject { command, device, netns } = &self.subject;
         set.gauge(&BUILD_INFO, &[env!("CARGO_PKG_VERSION"), &self.kernel], 1.0);

@@ -4,7 +4,6 @@
 //! kept, and lines on standard error are its messages; both follow when the terminal is back.
 //! Without a terminal on standard output there is a line per second on standard error instead.
 
-mod orders;
 mod readable;
 mod stderr_lines;
 mod view;

@@ -1,9 +1,9 @@
 //! The thread of the view: readings and keys in, screens or lines out.
 
-use super::orders;
 use super::readable::{is_readable, readable};
 use super::stderr_lines::StderrLines;
-use crate::{raw_terminal, run_control};
+use crate::raw_terminal;
+use crate::run_orders::{self, RunOrder};
 use live::{AnsiBackend, Screen, ScreenAction, ScreenHead, keys_of};
 use metrics::MetricSet;
 use ratatui::Terminal;
@@ -50,8 +50,6 @@ impl TuiView {
 
     fn read(&mut self) {
         let (set, state) = (self.read)();
-        let is_paused = run_control::present().is_some_and(|control| control.is_paused());
-        let state = if is_paused && state == "running" { "paused" } else { state };
         self.screen.add(self.started.elapsed(), state, &set);
     }
 
@@ -123,9 +121,9 @@ impl TuiView {
             Ok(0) => return false,
             Ok(count) => {
                 for key in keys_of(&bytes[..count]) {
-                    let action: Option<ScreenAction> = self.screen.key(key);
-                    if let Some(action) = action {
-                        self.screen.message(&orders::carry_out(&action, &self.command));
+                    if let Some(action) = self.screen.key(key) {
+                        let done = run_orders::carry_out(&order(action), &self.command);
+                        self.screen.message(&done.unwrap_or_else(|why| why));
                     }
                 }
             }
@@ -133,6 +131,15 @@ impl TuiView {
             Err(_) => return false,
         }
         true
+    }
+}
+
+fn order(action: ScreenAction) -> RunOrder {
+    match action {
+        ScreenAction::TogglePause => RunOrder::TogglePause,
+        ScreenAction::ChangeRate(percent) => RunOrder::ChangeRate(percent),
+        ScreenAction::SetRate(text) => RunOrder::SetRate(text),
+        ScreenAction::Stop => RunOrder::Stop,
     }
 }
 

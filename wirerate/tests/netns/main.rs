@@ -5,6 +5,7 @@
 //! shown as ignored with its reason; with `CI=true` in the environment it fails instead. `WIRERATE`
 //! names the binary to test, by default the one that cargo built along with these tests.
 
+mod browser;
 mod capture;
 mod capture_ends;
 mod capture_files;
@@ -42,6 +43,7 @@ mod timestamp;
 mod trafgen;
 #[path = "../tries/mod.rs"]
 mod tries;
+mod web;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -98,6 +100,7 @@ const CASES: &[&[Case]] = &[
     demo::CASES,
     doctor::CASES,
     scripts::CASES,
+    web::CASES,
 ];
 
 fn main() {

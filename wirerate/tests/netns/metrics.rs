@@ -45,7 +45,7 @@ fn address(running: &Running) -> SocketAddr {
 
 /// The body of a page.
 #[track_caller]
-fn get(address: SocketAddr, path: &str, accept: &str) -> String {
+pub(crate) fn get(address: SocketAddr, path: &str, accept: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("the server listens");
     let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\nAccept: {accept}\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("the server reads");
@@ -58,7 +58,7 @@ fn get(address: SocketAddr, path: &str, accept: &str) -> String {
 
 /// A scrape that keeps all rules.
 #[track_caller]
-fn scrape(address: SocketAddr, is_open_metrics: bool) -> Exposition {
+pub(crate) fn scrape(address: SocketAddr, is_open_metrics: bool) -> Exposition {
     let accept = if is_open_metrics { "application/openmetrics-text;version=1.0.0" } else { "*/*" };
     let text = get(address, "/metrics", accept);
     let read = Exposition::read(&text, is_open_metrics).unwrap_or_else(|rule| panic!("{rule}\n{text}"));

@@ -4,10 +4,11 @@ use super::args::Args;
 use super::report::{ClockReport, CpuResult, Report};
 use crate::cmd::rx_args::Targets;
 use crate::cmd::rx_stats::{RxHead, Ticker};
+use crate::events;
 use crate::monitor::{count_in, sources};
 use crate::out::{self, OutError};
 use crate::outcome::{Failure, Outcome};
-use crate::rows::{Row, RowFormat, RowPrinter};
+use crate::rows::{Row, RowFormat, RowPrinter, print_report};
 use crate::start_at::{StartReport, left, refuse_if_late};
 use crate::stop::Stop;
 use crate::term::{LiveLine, REDRAW};
@@ -238,7 +239,8 @@ fn watch(
     mode: &mut Mode,
 ) -> Result<(), OutError> {
     let is_wanted = !args.json && !args.has_rows() && !args.rx.quiet;
-    let mut printer = RowPrinter::new(RowFormat::of(args.json, args.csv));
+    let format = args.has_rows().then(|| RowFormat::of(args.json, args.csv));
+    let mut printer = RowPrinter::new(format, events::are_followed());
     let progress = LiveLine::new(is_wanted, args.frames_max().unwrap_or(0));
     let started = Instant::now() + left(args.start_at);
     let (mut ticker, mut redrawn) = (Ticker::default(), Duration::ZERO);
@@ -257,7 +259,7 @@ fn watch(
             }
         }
         let elapsed = started.elapsed();
-        if args.has_rows() && ticker.is_due(elapsed) {
+        if let Some(printer) = printer.as_mut().filter(|_| ticker.is_due(elapsed)) {
             let row = ticker.next_of_capture(&stats(session, before));
             if is_stdout(args) { printer.print_aside(&row) } else { printer.print(&row)? }
         }
@@ -347,13 +349,8 @@ fn conclude(
     ended: capture::SessionReport,
 ) -> Result<Outcome, Failure> {
     let args = job.args;
-    if is_stdout(args) || args.csv {
-        eprint!("{report}");
-    } else if args.json {
-        out::text(&report.json_line())?;
-    } else {
-        out::report(&report.to_string())?;
-    }
+    let format = RowFormat::of(args.json, is_stdout(args) || args.csv);
+    print_report(format, &report.json_line(), &report.to_string())?;
     match ended.output_error {
         // The reader of the pipe closed it: an end like Ctrl-C.
         Some(error) if error.is_closed_pipe() => Ok(Outcome::Done),

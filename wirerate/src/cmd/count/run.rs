@@ -5,9 +5,9 @@ use crate::cmd::rx_args::Targets;
 use crate::cmd::rx_stats::{Cpu, RxHead, Ticker};
 use crate::monitor::count_in;
 use crate::monitor::sources::{self, DeviceLabels};
-use crate::out::{self, OutError};
+use crate::out::OutError;
 use crate::outcome::{Failure, Outcome};
-use crate::rows::RowFormat;
+use crate::rows::{RowFormat, print_report};
 use crate::stop::Stop;
 use capture::{CountOptions, Counting, CpuCount, Mode, XdpModeChoice};
 use std::thread;
@@ -89,11 +89,7 @@ pub fn run(kind: CountKind, args: &Args, stop: &Stop) -> Result<Outcome, Failure
         received_bytes: ended.cpus.iter().map(|cpu| cpu.frame_bytes).sum(),
         cpus: cpu_rows(&ended.cpus),
     };
-    match RowFormat::of(args.json, args.rows.csv) {
-        RowFormat::Json => out::text(&report.json_line())?,
-        RowFormat::Csv => eprint!("{report}"),
-        RowFormat::Text => out::report(&report.to_string())?,
-    }
+    print_report(RowFormat::of(args.json, args.rows.csv), &report.json_line(), &report.to_string())?;
     Ok(if ended.is_device_gone { Outcome::No } else { Outcome::Done })
 }
 

@@ -3,7 +3,7 @@
 use super::sender::UnsentNumbers;
 use crate::cmd::receive::Seconds;
 use crate::out::OutError;
-use crate::rows::{PERIOD, RowFormat, RowPrinter};
+use crate::rows::{PERIOD, RowPrinter};
 use capture::Receiving;
 use std::convert::Infallible;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -17,10 +17,10 @@ pub(super) struct ReceiverRows<'a> {
 
 impl<'a> ReceiverRows<'a> {
     pub(super) fn new(
-        format: RowFormat,
+        printer: RowPrinter,
         receivers: Vec<(&'a Receiving, Seconds, &'a UnsentNumbers)>,
     ) -> Self {
-        Self { printer: RowPrinter::new(format), receivers }
+        Self { printer, receivers }
     }
 
     /// Prints rows each second until `senders` has no sender left.

@@ -8,10 +8,10 @@ use crate::cmd::receive::{self, Receipt, ReceiverArgs, RunBegin, Seconds, Sender
 use crate::cmd::send;
 use crate::cmd::send::device::TxDevice;
 use crate::cmd::send::report::Report;
+use crate::events;
 use crate::monitor::Counted;
-use crate::out;
 use crate::outcome::{Failure, Outcome};
-use crate::rows::RowFormat;
+use crate::rows::{RowFormat, RowPrinter, print_report};
 use crate::start_at::refuse_if_late;
 use crate::stop::Stop;
 use crate::units::CpuSequence;
@@ -103,12 +103,14 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         });
         senders.push(sender);
     }
-    let mut rows = args.has_rows().then(|| {
+    let format = RowFormat::of(args.options.counting.results.json, args.csv);
+    let printer = RowPrinter::new(args.has_rows().then_some(format), events::are_followed());
+    let mut rows = printer.map(|printer| {
         let seconds = |run: &PathRun| Seconds::of(Some(run.direction.to.to_string()), run.begin);
         let receivers = measured.iter().map(|run| (&run.receiving, seconds(run), &run.unsent)).collect();
-        ReceiverRows::new(RowFormat::of(args.options.counting.results.json, args.csv), receivers)
+        ReceiverRows::new(printer, receivers)
     });
-    let shows = count == 1 && rows.is_none();
+    let shows = count == 1 && !args.has_rows();
     let mut printed = Ok(());
     let sent = transmit(senders, shows, stop, |senders| {
         printed = rows.as_mut().map_or(Ok(()), |rows| rows.print_until_closed(senders));
@@ -233,11 +235,8 @@ fn conclude(
     }
     if parts.len() > 1 {
         let total = total::of(parts, late_is_lost);
-        match (json, is_report_on_stderr) {
-            (true, _) => out::text(&total.total_line())?,
-            (false, true) => eprint!("\n{total}"),
-            (false, false) => out::text(&format!("\n{total}"))?,
-        }
+        let format = RowFormat::of(json, is_report_on_stderr && !json);
+        print_report(format, &total.total_line(), &format!("\n{total}"))?;
     }
     Ok(outcomes.into_iter().find(|outcome| *outcome != Outcome::Done).unwrap_or(Outcome::Done))
 }

@@ -120,7 +120,7 @@ impl MeasureSender {
     /// # Errors
     /// Refused by the host or the device before the first frame.
     pub(super) fn transmit(self, shows: bool, stop: &Stop) -> Result<(Report, Option<EngineError>), Failure> {
-        let args = send::Args { quiet: self.args.quiet || !shows, ..self.args };
+        let args = send::Args { quiet: self.args.quiet || !shows, is_measured: true, ..self.args };
         match self.frames {
             MeasuredFrames::Pktgen { config, pace } => send::run::transmit(&args, *config, pace, stop),
             MeasuredFrames::Own(frames) => frames.transmit(&args, stop),

@@ -9,6 +9,7 @@ use crate::monitor::count_in;
 use crate::monitor::sources::RunList;
 use crate::out;
 use crate::outcome::{Failure, Outcome};
+use crate::rows::{RowFormat, print_report};
 use crate::stop::Stop;
 use crate::units::{Nanos, human_count, human_duration};
 use otg::metrics::{FlowState, MetricsTable};
@@ -179,12 +180,12 @@ fn reports(args: &RunArgs, state: &ActiveState) -> Vec<Report> {
 }
 
 fn print(args: &RunArgs, rows: &[Value], reports: &[Report]) -> Result<(), Failure> {
-    if args.json {
-        rows.iter().try_for_each(|row| out::json(FLOW_SCHEMA, row))?;
-        return Ok(reports.iter().try_for_each(|report| out::text(&report.json_line()))?);
-    }
-    out::text(&flow_lines(rows))?;
-    Ok(reports.iter().try_for_each(|report| out::text(&report.to_string()))?)
+    let format = RowFormat::of(args.json, false);
+    let json_lines: String = rows.iter().map(|row| out::json_line(FLOW_SCHEMA, row)).collect();
+    print_report(format, &json_lines, &flow_lines(rows))?;
+    Ok(reports
+        .iter()
+        .try_for_each(|report| print_report(format, &report.json_line(), &report.to_string()))?)
 }
 
 /// A line for each flow.

@@ -5,9 +5,8 @@ use super::{Args, CaptureFigures, ReceiverArgs, ReflectFigures, Report, ResultAr
 use crate::cmd::rx_stats::RxHead;
 use crate::monitor::sources::{self, DeviceLabels};
 use crate::monitor::{Counted, count_in};
-use crate::out;
 use crate::outcome::{Failure, Outcome};
-use crate::rows::{PERIOD, RowTime};
+use crate::rows::{PERIOD, RowFormat, RowTime, print_report};
 use crate::start_at::{StartReport, left, refuse_if_late};
 use crate::stop::Stop;
 use crate::units::{per_second, time_of_day_ns};
@@ -139,11 +138,8 @@ impl Receipt<'_> {
         let (options, is_report_on_stderr) = (self.results, self.is_report_on_stderr);
         let mut report = self.report(result);
         report.failed_checks = options.expect.iter().filter_map(|check| check.failure(&report)).collect();
-        match (options.json, is_report_on_stderr) {
-            (true, _) => out::text(&report.json_line())?,
-            (false, true) => eprint!("{report}"),
-            (false, false) => out::text(&report.to_string())?,
-        }
+        let format = RowFormat::of(options.json, is_report_on_stderr && !options.json);
+        print_report(format, &report.json_line(), &report.to_string())?;
         if let Some(path) = &options.flows_out {
             files::write_flows(path, result)?;
         }

@@ -1,4 +1,5 @@
-//! Pauses and changes of the speed of a replay by keys, and the list of them for the report.
+//! Pauses and changes of the speed of a replay by keys or the web page, and the list of them for
+//! the report.
 
 use super::args::{Args, Speed};
 use crate::run_control::{NewRate, RunControl};
@@ -95,8 +96,8 @@ impl KeyControl {
 }
 
 impl RunControl for KeyControl {
-    fn toggle_pause(&self) -> String {
-        let is_paused = self.control.toggle_pause();
+    fn set_pause(&self, is_paused: bool) -> String {
+        self.control.set_paused(is_paused);
         if is_paused { "paused".to_owned() } else { "sending goes on".to_owned() }
     }
 

@@ -21,9 +21,8 @@ pub mod watch;
 
 pub use args::Args;
 
-use crate::out;
 use crate::outcome::{Failure, Outcome};
-use crate::rows::RowFormat;
+use crate::rows::{RowFormat, print_report};
 use crate::stop::Stop;
 use std::path::Path;
 
@@ -34,11 +33,7 @@ use std::path::Path;
 pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
     refuse_reversed(args)?;
     let report = if args.dry_run { dry_run::run(args, stop)? } else { live::run(args, stop)? };
-    match RowFormat::of(args.json, args.csv) {
-        RowFormat::Json => out::text(&report.json_line())?,
-        RowFormat::Csv => eprint!("{report}"),
-        RowFormat::Text => out::text(&report.to_string())?,
-    }
+    print_report(RowFormat::of(args.json, args.csv), &report.json_line(), &report.to_string())?;
     Ok(if report.is_good() { Outcome::Done } else { Outcome::No })
 }
 

@@ -4,6 +4,7 @@ use super::args::Args;
 use super::orders::ReplayOrders;
 use crate::cmd::send::watch::{View, Watch};
 use crate::cmd::send::workers::SentTotals;
+use crate::events;
 use crate::out::OutError;
 use crate::outcome::{Failure, Refused};
 use crate::rows::RowFormat;
@@ -35,7 +36,12 @@ pub fn watched<R>(
     run: impl FnOnce() -> R,
 ) -> Result<(R, RunWatch), Failure> {
     let rows = (args.every_second || args.csv).then(|| RowFormat::of(args.json, args.csv));
-    let view = View { progress: !args.json && rows.is_none(), rows, ..View::default() };
+    let view = View {
+        progress: !args.json && rows.is_none(),
+        rows,
+        are_events: events::are_followed(),
+        ..View::default()
+    };
     let interval = if view.is_visible() { INTERVAL } else { INTERVAL_UNSEEN };
     let (woken, waker) = UnixStream::pair().refused("take commands")?;
     let is_over = AtomicBool::new(false);

@@ -7,8 +7,10 @@ mod table;
 pub use args::Args;
 
 use crate::cmd::search::{FrameSize, RFC2544_SIZES, Tester, Traffic, TrialRunner, deviations, json_line};
+use crate::events;
 use crate::out;
 use crate::outcome::{Failure, Outcome};
+use crate::rows::{RowFormat, print_report};
 use crate::stop::Stop;
 use crate::units::{Pps, time_of_day_ns};
 use args::{Effort, Rfc2544Test};
@@ -40,7 +42,8 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
             break;
         }
     }
-    out::text(&if args.path.json { json_line(&ResultLine::Rfc2544(record)) } else { table::text(&record) })?;
+    let text = table::text(&record);
+    print_report(RowFormat::of(args.path.json, false), &json_line(&ResultLine::Rfc2544(record)), &text)?;
     Ok(if is_complete { Outcome::Done } else { Outcome::No })
 }
 
@@ -137,7 +140,7 @@ impl SizeTests<'_, '_> {
         let is_done = self.runner.run(&self.tester, &mut search, ThroughputSearch::results)?;
         let goal = search.results().into_iter().next();
         self.record.throughput_pps = goal.and_then(|goal| goal.lower_pps.filter(|_| !goal.is_coarse));
-        if self.args.path.json {
+        if self.args.path.json || events::are_followed() {
             let record = SearchRecord::new(
                 Provenance::default(),
                 effort.method,
@@ -145,7 +148,11 @@ impl SizeTests<'_, '_> {
                 self.tester.medium_pps(),
                 &search,
             );
-            out::text(&json_line(&ResultLine::Search(record)))?;
+            let line = json_line(&ResultLine::Search(record));
+            events::add(|| line.clone());
+            if self.args.path.json {
+                out::text(&line)?;
+            }
         }
         Ok((is_done && self.record.throughput_pps.is_some(), search.max_load_pps()))
     }

@@ -19,6 +19,7 @@ pub(crate) use traffic::Traffic;
 
 use crate::out;
 use crate::outcome::{Failure, Outcome};
+use crate::rows::{RowFormat, print_report};
 use crate::stop::Stop;
 use crate::units::time_of_day_ns;
 use search::record::{ResultLine, SearchRecord};
@@ -49,10 +50,10 @@ pub fn run(args: &Args, stop: &Stop) -> Result<Outcome, Failure> {
         let is_open =
             |goal: &search::GoalResult| matches!(goal.end, GoalEnd::Unfinished | GoalEnd::Disturbed);
         is_answered &= !record.goals.iter().any(is_open);
-        if args.path.json {
-            out::text(&json_line(&ResultLine::Search(record)))?;
-        } else {
-            out::text(&report::summary(&record))?;
+        let format = RowFormat::of(args.path.json, false);
+        let summary = report::summary(&record);
+        print_report(format, &json_line(&ResultLine::Search(record.clone())), &summary)?;
+        if format == RowFormat::Text {
             records.push(record);
         }
         if stop.is_set() {

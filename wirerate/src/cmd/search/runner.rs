@@ -5,6 +5,7 @@ use super::journal::Journal;
 use super::report;
 use super::tester::Tester;
 use super::traffic::Traffic;
+use crate::events;
 use crate::out;
 use crate::outcome::Failure;
 use crate::stop::Stop;
@@ -87,6 +88,7 @@ impl<'a> TrialRunner<'a> {
         if let Some(journal) = self.journal.as_mut().filter(|_| is_new) {
             journal.add(&line)?;
         }
+        events::add(|| line.clone());
         if self.args.json {
             out::text(&line)?;
         } else {

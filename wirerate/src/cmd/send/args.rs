@@ -408,6 +408,9 @@ pub struct Args {
     /// Print a row per second: time of day, frames sent, rate, errors
     #[arg(long, help_heading = "Output")]
     pub every_second: bool,
+    /// True for a sender of `measure`, whose receivers have the rows.
+    #[arg(skip)]
+    pub is_measured: bool,
     /// Print the report, and rows of --every-second, as lines of JSON (docs/json.md)
     #[arg(long, short = 'J', help_heading = "Output")]
     pub json: bool,

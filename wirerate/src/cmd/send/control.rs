@@ -99,9 +99,12 @@ fn sum(paces: &[Pace], of: impl Fn(Pace) -> Option<f64>) -> Option<f64> {
 }
 
 impl RunControl for SendControl {
-    fn toggle_pause(&self) -> String {
+    fn set_pause(&self, is_paused: bool) -> String {
         let mut state = self.lock();
-        state.is_paused = !state.is_paused;
+        if state.is_paused == is_paused {
+            return if is_paused { "it is paused already" } else { "it is not paused" }.to_owned();
+        }
+        state.is_paused = is_paused;
         match self.apply(&mut state) {
             change if change.paused => change.to_string(),
             change => format!("sending goes on: {change}"),
@@ -130,7 +133,7 @@ fn new_paces(paces: &[Pace], rate: NewRate) -> Result<Vec<Pace>, String> {
     };
     match rate {
         NewRate::Times(times) => {
-            scaled(times).ok_or_else(|| "there is no constant rate to change; r sets one".to_owned())
+            scaled(times).ok_or_else(|| "there is no constant rate to change: set a rate first".to_owned())
         }
         NewRate::FramesPerSecond(pps) => {
             let present = sum(paces, Pace::frames_per_second).filter(|present| *present > 0.0);
@@ -167,7 +170,7 @@ mod tests {
     #[test]
     fn a_run_as_fast_as_possible_has_no_rate_to_change() {
         let why = new_paces(&[Pace::Unpaced], NewRate::Times(0.9)).unwrap_err();
-        assert_eq!(why, "there is no constant rate to change; r sets one");
+        assert_eq!(why, "there is no constant rate to change: set a rate first");
     }
 
     #[test]
@@ -175,13 +178,14 @@ mod tests {
         let handle = Arc::new(RunHandle::default());
         let limits = Limits { count: 7, pace: Pace::FrameRate { rate_pps: 1000 }, ..Limits::default() };
         let control = SendControl::new(vec![(handle, limits)]);
-        assert!(control.toggle_pause().starts_with("paused from "));
+        assert!(control.set_pause(true).starts_with("paused from "));
+        assert_eq!(control.set_pause(true), "it is paused already");
         assert!(control.is_paused());
         assert!(
             control.set_rate(NewRate::Times(2.0)).unwrap().starts_with("paused from "),
             "it stays paused"
         );
-        assert!(control.toggle_pause().starts_with("sending goes on: 2.000 kpps from "));
+        assert!(control.set_pause(false).starts_with("sending goes on: 2.000 kpps from "));
         let changes = control.changes();
         assert_eq!(changes.iter().map(|change| change.paused).collect::<Vec<_>>(), [true, true, false]);
         assert_eq!(changes[2].asked_pps, Some(2000.0));

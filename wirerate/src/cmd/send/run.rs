@@ -12,10 +12,11 @@ use super::report::{self, EndReason, Report, RunInfo};
 use super::split::shares;
 use super::watch::{View, Watch};
 use super::workers::{SentTotals, WorkerSet};
+use crate::events;
 use crate::monitor::count_in;
 use crate::monitor::sources::{self, DeviceLabels};
-use crate::out;
 use crate::outcome::{Failure, Outcome};
+use crate::rows::{RowFormat, print_report};
 use crate::run_control;
 use crate::start_at::{announce, left, refuse_if_late};
 use crate::stop::Stop;
@@ -220,14 +221,12 @@ pub fn conclude(
 /// # Errors
 /// When standard output is closed.
 pub fn print(args: &Args, report: &Report) -> Result<(), Failure> {
-    let text = || if args.histogram { report.to_string() + &report.histogram() } else { report.to_string() };
-    match (args.json, args.csv, args.quiet) {
-        (true, ..) => out::text(&report.json_line())?,
-        (_, _, true) => {}
-        (_, true, _) => eprint!("{}", text()),
-        _ => out::report(&text())?,
+    let text = if args.histogram { report.to_string() + &report.histogram() } else { report.to_string() };
+    if args.quiet && !args.json {
+        events::add_report(&report.json_line(), &text);
+        return Ok(());
     }
-    Ok(())
+    Ok(print_report(RowFormat::of(args.json, args.csv && !args.json), &report.json_line(), &text)?)
 }
 
 /// A full ring is normal for a fast sender with a slow driver. All other errors are failures, and

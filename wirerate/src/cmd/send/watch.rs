@@ -5,6 +5,7 @@
 use super::args::Args;
 use super::report::wire_bytes;
 use super::workers::{SentTotals, StartedRuns};
+use crate::events;
 use crate::out::OutError;
 use crate::rows::{Cell, PERIOD, Row, RowFormat, RowPrinter, RowTime};
 use crate::term::{LiveLine, REDRAW};
@@ -22,12 +23,14 @@ pub struct View {
     pub rows: Option<RowFormat>,
     /// Where the runs are shown besides.
     pub started: StartedRuns,
+    /// Rows are events, also where none is printed.
+    pub are_events: bool,
 }
 
 impl View {
     /// False if nothing is shown.
     pub fn is_visible(&self) -> bool {
-        self.rows.is_some() || (self.progress && std::io::stderr().is_terminal())
+        self.rows.is_some() || self.are_events || (self.progress && std::io::stderr().is_terminal())
     }
 
     /// As `args` say.
@@ -36,6 +39,7 @@ impl View {
             progress: !(args.json || args.quiet),
             rows: (args.every_second || args.csv).then(|| RowFormat::of(args.json, args.csv)),
             started: args.started.clone(),
+            are_events: events::are_followed() && !args.is_measured,
         }
     }
 }
@@ -124,10 +128,9 @@ pub struct Watch {
 impl Watch {
     /// Of a run of `count` frames, 0 for no end.
     pub fn new(view: View, count: u64) -> Self {
-        let printer = view.rows.map(RowPrinter::new);
         Self {
-            progress: LiveLine::new(view.progress && printer.is_none(), count),
-            printer,
+            progress: LiveLine::new(view.progress && view.rows.is_none(), count),
+            printer: RowPrinter::new(view.rows, view.are_events),
             first: None,
             row: SendSample::default(),
             has_rows: false,

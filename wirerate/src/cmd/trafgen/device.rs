@@ -7,8 +7,9 @@ use crate::cmd::send::packets::Packets;
 use crate::cmd::send::rate::Rate;
 use crate::cmd::send::run::{Job, conclude};
 use crate::cmd::send::watch::View;
-use crate::out;
+use crate::events;
 use crate::outcome::{Failure, Outcome};
+use crate::rows::{RowFormat, print_report};
 use crate::stop::Stop;
 use crate::units::{Nanos, Pps};
 use host::CpuList;
@@ -44,11 +45,10 @@ pub(super) fn send(
         engine: args.engine.map(Into::into),
         ..Job::new(device, args.netns.as_deref(), cpus(args)?, config)
     };
-    let view = View { progress: !args.json, ..View::default() };
+    let view = View { progress: !args.json, are_events: events::are_followed(), ..View::default() };
     let (report, error) = job.run(stop, view)?;
-    conclude(&device.link.name, args.netns.as_deref(), &report, error, |report| match args.json {
-        true => Ok(out::text(&report.json_line())?),
-        false => Ok(out::report(&report.to_string())?),
+    conclude(&device.link.name, args.netns.as_deref(), &report, error, |report| {
+        Ok(print_report(RowFormat::of(args.json, false), &report.json_line(), &report.to_string())?)
     })
 }
 
