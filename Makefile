@@ -1,7 +1,7 @@
 # The same lines on a laptop and in CI. `make` alone lists them; each first installs what it misses.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build install uninstall package package-test demo check test netns vm bench lint fmt clean
+.PHONY: help build install uninstall package package-test demo check test netns vm bench lint fmt docs clean
 
 WIRERATE := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/wirerate
 export WIRERATE
@@ -94,6 +94,10 @@ bench: build ## against trafgen, tcpreplay, tcpdump and others, in five minutes 
 lint: ## formatting, clippy, docs, licences and sources, shell scripts
 	@tools/install.sh lint
 	tools/lint.sh
+
+docs: ## the documents as one HTML site, in target/book, with its links checked
+	@tools/install.sh docs
+	tools/docs.sh $$(command -v mdbook || echo /var/cache/wirerate/mdbook/bin/mdbook)
 
 fmt: ## let rustfmt and clang-format lay out the code
 	cargo fmt --all

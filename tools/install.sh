@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what `make` needs and this machine does not have yet (Debian 12 and its kin).
 #
-#   tools/install.sh build|package|package-test|netns|vm|test|lint|bench
+#   tools/install.sh build|package|package-test|netns|vm|test|lint|docs|bench
 #
 # What is there already costs nothing: no network, no privilege, no output. Exit 3 when something is
 # missing and cannot be installed, with the line to type.
@@ -72,8 +72,9 @@ packages_for() {
 		clang-format     clang-format
 		shellcheck       shellcheck
 	END
+	docs) echo "perl perl" ;;
 	*)
-		echo "tools/install.sh: \"$1\" is not a set (build, package, package-test, netns, vm, test, lint, bench)" >&2
+		echo "tools/install.sh: \"$1\" is not a set (build, package, package-test, netns, vm, test, lint, docs, bench)" >&2
 		exit 2
 		;;
 	esac
@@ -137,6 +138,14 @@ install_cargo_deny() {
 	cargo install --quiet --locked cargo-deny --version '^0.20'
 }
 
+# mdbook makes the site of `make docs`. Debian does not have it.
+install_mdbook() {
+	local folder=/var/cache/wirerate/mdbook
+	! command -v mdbook >/dev/null && [ ! -x "$folder/bin/mdbook" ] || return 0
+	echo "building mdbook in $folder (a few minutes, once)" >&2
+	cargo install --quiet --locked mdbook --version '^0.5' --no-default-features --features search --root "$folder"
+}
+
 # Python packages that tests compare with or use as clients, in an environment of its own. Without
 # them these tests say that they are skipped, or fail with CI=true.
 install_python_packages() {
@@ -197,7 +206,7 @@ install_prometheus() {
 	done
 }
 
-set_name=${1:?"which set: build, package, package-test, netns, vm, test, lint or bench"}
+set_name=${1:?"which set: build, package, package-test, netns, vm, test, lint, docs or bench"}
 wanted=$(packages_for "$set_name")
 mapfile -t missing < <(missing_packages <<<"$wanted" | sort --unique)
 if [ "${#missing[@]}" -gt 0 ]; then
@@ -215,6 +224,7 @@ test)
 	install_prometheus || true
 	;;
 bench) install_python_packages || true ;;
+docs) install_mdbook ;;
 esac
 if [ "$set_name" = lint ]; then
 	need_rust cargo-fmt cargo-clippy

@@ -1,6 +1,9 @@
 //! The documents say what is so: every test that docs/differences.md names is in the source, and
 //! docs/scripts.md knows every command and flag of a device file, and only options that there are.
 
+mod links;
+mod options;
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;

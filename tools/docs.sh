@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Makes one HTML site of the documents, in target/book, with the table of the README as its contents.
+#
+#   tools/docs.sh [MDBOOK]
+#
+# The pages keep their paths, so links between them work in the site as in the repository. Exit 1 if
+# a link of the site leads nowhere.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+mdbook=${1:-mdbook}
+source=target/book-src
+rm -rf -- "$source" target/book
+mkdir -p "$source"
+# What pages link to and show.
+git ls-files -z -- '*.md' LICENSE 'LICENSE-*' 'docs/*' 'bench/*' 'vm/tests/golden/*' |
+	grep --null-data --invert-match '\.rs$' | xargs -0 cp --parents --target-directory="$source"
+
+# Rows of the table are "| question | [page](page) |"; a row may have several pages.
+{
+	printf '# Contents\n\n[wirerate](README.md)\n\n'
+	perl -ne 'next unless /^\| (.*?) \| (\[.*) \|$/; my ($question, $pages) = ($1, $2);
+		my @pages = grep { !/:/ } $pages =~ /\]\(([^)]+\.md)\)/g;
+		print "- [", (@pages > 1 ? $_ : $question), "]($_)\n" for @pages' README.md
+} >"$source/SUMMARY.md"
+
+"$mdbook" build
+perl tools/dead-links.pl target/book
+echo "open target/book/index.html"

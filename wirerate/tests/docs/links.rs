@@ -1,0 +1,113 @@
+//! Links between the pages lead to files and titles that exist, and the README leads to every page.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn read(page: &str) -> String {
+    fs::read_to_string(root().join(page)).unwrap_or_else(|why| panic!("{page}: {why}"))
+}
+
+/// All pages, by their paths in the repository.
+fn pages() -> Vec<String> {
+    let mut pages: Vec<String> = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "bench/RESULTS.md",
+        "oracle/README.md",
+    ]
+    .map(str::to_owned)
+    .into();
+    for entry in fs::read_dir(root().join("docs")).expect("the folder is there").flatten() {
+        let name = entry.file_name().into_string().expect("a plain name");
+        pages.extend(name.ends_with(".md").then(|| format!("docs/{name}")));
+    }
+    pages.sort();
+    pages
+}
+
+/// The targets of the links and pictures of a page.
+fn links(text: &str) -> Vec<String> {
+    let prose = text.lines().filter(|line| !line.starts_with("    ")).collect::<Vec<_>>().join("\n");
+    let in_brackets = prose.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let in_quotes = ["src=\"", "srcset=\""].map(|name| prose.split(name).skip(1));
+    let in_quotes = in_quotes.into_iter().flatten().filter_map(|rest| rest.split('"').next());
+    in_brackets.chain(in_quotes).map(str::to_owned).collect()
+}
+
+/// The anchor of a title, as code hosts and mdbook make it.
+fn anchor(title: &str) -> String {
+    let letters = title.trim_start_matches('#').trim().to_lowercase();
+    let letters = letters.chars().map(|c| if c == ' ' { '-' } else { c });
+    letters.filter(|c| c.is_alphanumeric() || ['-', '_'].contains(c)).collect()
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut checked = 0;
+    for page in pages() {
+        let folder = root().join(&page);
+        let folder = folder.parent().expect("it is a file");
+        for link in links(&read(&page)).iter().filter(|link| !link.contains("://")) {
+            let (path, title) = link.split_once('#').unwrap_or((link, ""));
+            let target = if path.is_empty() { root().join(&page) } else { folder.join(path) };
+            assert!(target.exists(), "{page}: {link} leads nowhere");
+            if !title.is_empty() {
+                let text = fs::read_to_string(&target).expect("a page");
+                let is_there = text.lines().any(|line| line.starts_with('#') && anchor(line) == title);
+                assert!(is_there, "{page}: {link}: no such title");
+            }
+            checked += 1;
+        }
+    }
+    assert!(checked > 150, "{checked}");
+}
+
+#[test]
+fn the_readme_leads_to_every_page() {
+    let readme = read("README.md");
+    let (_, table) = readme.split_once("## Where to go next").expect("the table has its title");
+    // It is the contents of the site of `make docs`, too.
+    let linked: BTreeSet<String> = links(table).into_iter().collect();
+    for page in pages().iter().filter(|page| *page != "README.md") {
+        assert!(linked.contains(page), "{page} is not in the table of the README");
+    }
+}
+
+/// The fifteen jobs of a newcomer: the page where each is found, and words of its command.
+const JOBS: [(&str, &str, &[&str]); 15] = [
+    ("install it", "README.md", &["## Install", "make install", "make package"]),
+    ("send a million frames to an address", "README.md", &["--dst 198.18.0.2 --count 1M"]),
+    ("send 1 Gbit/s for 10 s", "README.md", &["--rate 1Gbit --duration 10s"]),
+    ("use it in a namespace or a container", "docs/install.md", &["container"]),
+    ("spread flows over receive queues", "docs/cookbook.md", &["(RSS)", "--random udp-src"]),
+    ("see how many frames arrive", "README.md", &["wirerate sink eth1", "`wirerate count DEV`"]),
+    ("measure loss from end to end", "README.md", &["wirerate measure --tx eth1 --rx eth2"]),
+    ("capture whole frames for Wireshark", "docs/cookbook.md", &["Capture whole frames for Wireshark"]),
+    ("capture with a filter", "README.md", &["-w web.pcapng tcp port 80"]),
+    ("watch live in tshark", "docs/cookbook.md", &["Watch live in tshark"]),
+    ("keep a ring of files", "docs/capture.md", &["--rotate-every 10min", "--files"]),
+    ("run a pktgen script", "README.md", &["wirerate exec -- ./pktgen_sample03"]),
+    ("find out why it is slow", "README.md", &["wirerate doctor", "docs/doctor.md"]),
+    ("use the numbers in CI", "README.md", &["--json", "Exit codes:", "--expect lost=0"]),
+    ("send TCP, ICMP and bytes of one's own", "docs/cookbook.md", &["TCP SYNs", "pings", "your own payload"]),
+];
+
+#[test]
+fn the_jobs_of_a_newcomer_are_found_from_the_readme() {
+    let readme = read("README.md");
+    for (job, page, words) in JOBS {
+        assert!(page == "README.md" || links(&readme).iter().any(|link| link == page), "{job}: {page}");
+        let text = read(page);
+        for word in words {
+            assert!(text.contains(word), "{job}: no {word:?} in {page}");
+        }
+    }
+}
