@@ -17,7 +17,7 @@ pub use crate::skel::abi::types::{
     wr_reflect_counts as ReflectCounts, wr_replay_record as ReplayRecord, wr_replay_state as ReplayState,
     wr_sink_cpu as SinkCpu, wr_skb_run as SkbRun, wr_slot as Slot, wr_slot_flag as SlotFlag,
     wr_stream_choice as StreamChoice, wr_sum_kind as SumOpKind, wr_sum_op as SumOp, wr_tx_stats as TxStats,
-    wr_walk as Walk,
+    wr_walk as Walk, wr_wide_window as WideWindow,
 };
 
 /// Two cache lines; x86 fetches lines in pairs.

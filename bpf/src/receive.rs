@@ -27,6 +27,9 @@ pub struct ReceiverParams {
     pub carried_flows: u32,
     /// True if several CPUs receive frames of one flow: each flow has a lock.
     pub is_shared: bool,
+    /// True if the window of each flow has [`measure::WIDE_WINDOW_LEN`] numbers, which takes 128
+    /// bytes more.
+    pub has_wide_window: bool,
     /// True if bytes and times of each flow are kept: [`Receiver::detail`].
     pub has_details: bool,
     /// The device, in the network namespace of the calling thread, whose driver gives the times at
@@ -255,6 +258,7 @@ impl From<abi::ReceiveCpu> for Totals {
             moves: cpu.moves,
             with_flow: cpu.with_flow,
             held: cpu.held,
+            held_max: cpu.held_max,
             lowest_inverted: cpu.lowest_inverted,
             ipdv_min_inverted: cpu.ipdv_min_inverted,
             ipdv_max: cpu.ipdv_max,
@@ -293,6 +297,7 @@ fn load_fds(params: &ReceiverParams, frags: bool) -> libbpf_rs::Result<ReceiverF
     settings.wr_line_count = line_count(params);
     settings.wr_is_shared = params.is_shared;
     settings.wr_has_details = params.has_details;
+    settings.wr_has_wide_window = params.has_wide_window;
     settings.wr_has_test_clock = params.has_test_clock;
     open.progs.wr_receive_frags.set_autoload(frags);
     for bound in [&mut open.progs.wr_receive_hw, &mut open.progs.wr_receive_hwf] {
@@ -302,6 +307,7 @@ fn load_fds(params: &ReceiverParams, frags: bool) -> libbpf_rs::Result<ReceiverF
     let entries = |is_used| if is_used { line_count(params) } else { 1 };
     open.maps.wr_flow_locks.set_max_entries(entries(params.is_shared))?;
     open.maps.wr_flow_details.set_max_entries(entries(params.has_details))?;
+    open.maps.wr_wide_windows.set_max_entries(entries(params.has_wide_window))?;
     open.maps.wr_receive_cpus.set_max_entries(cpu_count as u32)?;
     open.maps.wr_histograms.set_max_entries(cpu_count as u32)?;
     let skel = open.load()?;

@@ -183,6 +183,7 @@ impl Receiving {
             carried_flows: meter.carried_flows,
             is_shared: options.is_shared,
             has_details: options.has_details,
+            has_wide_window: meter.has_wide_window,
             stamps_of: stamps.clock().map(|_| device.index),
             has_test_clock: false,
             counts_up: false,

@@ -24,6 +24,9 @@ pub struct Figures {
     pub reordered: u64,
     /// Most frames with higher numbers that were there before a reordered one.
     pub held_max: u32,
+    /// True if the window had [`crate::WIDE_WINDOW_LEN`] numbers.
+    #[serde(skip)]
+    pub has_wide_window: bool,
     /// Frames below the window, which can be first copies or duplicates.
     pub too_old: u64,
     /// Numbers between the first and the highest one that were not received, without those of
@@ -50,7 +53,8 @@ impl Figures {
             unique,
             duplicate: sum(|line| line.duplicate.into()),
             reordered: sum(|line| line.reordered.into()),
-            held_max: totals.held_max(),
+            held_max: totals.held_max as u32,
+            has_wide_window: options.has_wide_window,
             too_old: sum(|line| line.too_old.into()),
             missing: missing(options, lines, totals),
             late: options.deadline_ns.map(|_| totals.late),

@@ -14,6 +14,7 @@ mod order;
 mod signature;
 mod totals;
 mod unwrap;
+mod wide_window;
 
 pub use figures::{Figures, FlowFigures, FlowRow, flow_rows, missing};
 pub use latency::{HISTOGRAM_LEN, HistogramLog, Latency, PERCENTILES, histogram_index, octaves};
@@ -27,3 +28,4 @@ pub use signature::{
 };
 pub use totals::{HELD_LEN, STREAMS_MAX, Totals};
 pub use unwrap::{first_number, unwrap_number};
+pub use wide_window::{WIDE_WINDOW_LEN, WideWindow};

@@ -3,6 +3,8 @@
 //! Definitions are those of RFC 4737: a first copy with a number below the next expected one is
 //! reordered, and only first copies enter order and latency. Jitter is that of RFC 3550.
 
+use crate::wide_window::{WIDE_WINDOW_LEN, WideWindow};
+
 /// Numbers below the highest one for which a first copy can be told from a duplicate.
 pub const WINDOW_LEN: u64 = 64;
 
@@ -84,7 +86,24 @@ pub struct Transit {
 impl FlowLine {
     /// Counts a frame with this number, received on `cpu`; `latency_ns` if it has a time stamp.
     pub fn receive(&mut self, number: u64, cpu: u16, latency_ns: Option<u64>) -> Transit {
-        let held = match self.place(number) {
+        let place = self.place(number);
+        self.enter(place, cpu, latency_ns)
+    }
+
+    /// The same with a window over more numbers, beside the line.
+    pub fn receive_wide(
+        &mut self,
+        wide: &mut WideWindow,
+        number: u64,
+        cpu: u16,
+        latency_ns: Option<u64>,
+    ) -> Transit {
+        let place = self.place_wide(wide, number);
+        self.enter(place, cpu, latency_ns)
+    }
+
+    fn enter(&mut self, place: Place, cpu: u16, latency_ns: Option<u64>) -> Transit {
+        let held = match place {
             Place::Duplicate | Place::TooOld => return Transit::default(),
             Place::InOrder => 0,
             Place::Reordered { held } => held,
@@ -104,24 +123,60 @@ impl FlowLine {
 
     /// Finds the place of `number` in the window and notes it there.
     fn place(&mut self, number: u64) -> Place {
-        let ahead = (number + 1).wrapping_sub(self.high).cast_signed();
-        if ahead > 0 {
-            self.window = self.window.checked_shl(ahead.min(64) as u32).unwrap_or(0) | 1;
-            self.high = number + 1;
-            return Place::InOrder;
-        }
-        let back = ahead.unsigned_abs();
+        let back = match self.ahead(number) {
+            ahead @ 1.. => return self.advance(number, ahead),
+            ahead => ahead.unsigned_abs(),
+        };
         if back >= WINDOW_LEN {
-            self.too_old = self.too_old.wrapping_add(1);
-            return Place::TooOld;
+            return self.reject();
         }
         let bit = 1 << back;
-        if self.window & bit != 0 {
+        let held = (self.window & bit == 0).then(|| (self.window & (bit - 1)).count_ones());
+        self.window |= bit;
+        self.place_below(held)
+    }
+
+    /// The same by the wide window. The line keeps its own for the nearest numbers.
+    fn place_wide(&mut self, wide: &mut WideWindow, number: u64) -> Place {
+        let back = match self.ahead(number) {
+            ahead @ 1.. => {
+                wide.advance(self.high, number);
+                return self.advance(number, ahead);
+            }
+            ahead => ahead.unsigned_abs(),
+        };
+        if back >= WIDE_WINDOW_LEN {
+            return self.reject();
+        }
+        if back < WINDOW_LEN {
+            self.window |= 1 << back;
+        }
+        let held = wide.note(number, self.high - 1);
+        self.place_below(held)
+    }
+
+    /// How far `number` is above the highest one.
+    fn ahead(&self, number: u64) -> i64 {
+        (number + 1).wrapping_sub(self.high).cast_signed()
+    }
+
+    fn advance(&mut self, number: u64, ahead: i64) -> Place {
+        self.window = self.window.checked_shl(ahead.min(64) as u32).unwrap_or(0) | 1;
+        self.high = number + 1;
+        Place::InOrder
+    }
+
+    fn reject(&mut self) -> Place {
+        self.too_old = self.too_old.wrapping_add(1);
+        Place::TooOld
+    }
+
+    /// Of a number below the highest one; `held` is `None` for a further copy.
+    fn place_below(&mut self, held: Option<u32>) -> Place {
+        let Some(held) = held else {
             self.duplicate = self.duplicate.wrapping_add(1);
             return Place::Duplicate;
-        }
-        let held = (self.window & (bit - 1)).count_ones();
-        self.window |= bit;
+        };
         self.reordered = self.reordered.wrapping_add(1);
         Place::Reordered { held }
     }

@@ -7,6 +7,7 @@ use crate::order::Arrivals;
 use crate::signature::{AnnouncedEnd, Found, Mark, Signature, find, find_in_start, is_stamped};
 use crate::totals::{STREAMS_MAX, Totals};
 use crate::unwrap::{NUMBER_START, first_number, unwrap_number};
+use crate::wide_window::WideWindow;
 use std::collections::HashMap;
 
 /// Bits of the time in a mark.
@@ -29,6 +30,9 @@ pub struct MeterOptions {
     pub carried_flows: u32,
     /// A first copy with a longer latency is late.
     pub deadline_ns: Option<u64>,
+    /// The window of each flow has [`crate::WIDE_WINDOW_LEN`] numbers instead of
+    /// [`crate::WINDOW_LEN`].
+    pub has_wide_window: bool,
 }
 
 impl Default for MeterOptions {
@@ -40,6 +44,7 @@ impl Default for MeterOptions {
             stamp_shift: 0,
             carried_flows: 0,
             deadline_ns: None,
+            has_wide_window: false,
         }
     }
 }
@@ -70,6 +75,8 @@ pub struct Meter {
     options: MeterOptions,
     /// Up to the highest one with frames, as the details are.
     lines: Vec<FlowLine>,
+    /// As many, if the options have wide windows.
+    wide_windows: Vec<WideWindow>,
     /// By line, if the order is kept in full.
     arrivals: Option<HashMap<usize, Arrivals>>,
     details: Vec<FlowDetail>,
@@ -99,6 +106,7 @@ impl Meter {
         Self {
             options,
             lines: Vec::new(),
+            wide_windows: Vec::new(),
             arrivals: None,
             details: Vec::new(),
             has_boot_clock: true,
@@ -152,6 +160,9 @@ impl Meter {
         if let Some(measured) = measured {
             if measured.line >= self.lines.len() {
                 self.lines.resize(measured.line + 1, FlowLine::default());
+                if self.options.has_wide_window {
+                    self.wide_windows.resize(measured.line + 1, WideWindow::default());
+                }
                 self.details.resize(measured.line + 1, FlowDetail::default());
             }
             self.details[measured.line].receive(frame_len, arrival.time_ns);
@@ -239,13 +250,16 @@ impl Meter {
         if !line.is_empty() && measured.number > line.high {
             totals.after_gap = totals.after_gap.max(measured.number);
         }
-        let transit = line.receive(measured.number, arrival.cpu, latency_ns);
+        let transit = match self.wide_windows.get_mut(measured.line) {
+            Some(wide) => line.receive_wide(wide, measured.number, arrival.cpu, latency_ns),
+            None => line.receive(measured.number, arrival.cpu, latency_ns),
+        };
         totals.moves += u64::from(transit.is_moved);
         if let Some(latency_ns) = latency {
             totals.latency(latency_ns);
         }
         if transit.held > 0 {
-            totals.held[transit.held as usize] += 1;
+            totals.reordered(transit.held);
         }
         if let (Some(latency_ns), true) = (latency_ns, transit.is_unique) {
             totals.stamped += 1;

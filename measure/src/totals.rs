@@ -4,7 +4,8 @@ use serde::Serialize;
 
 /// Sending threads that can be told apart.
 pub const STREAMS_MAX: usize = 64;
-/// Counts of reordered frames by the number of frames that a receiver would have held.
+/// Counts of reordered frames by the number of frames that a receiver would have held. The last one
+/// has all above, too.
 pub const HELD_LEN: usize = 64;
 
 /// Counts of one CPU, or of all; `struct wr_receive_cpu` in the kernel.
@@ -38,6 +39,9 @@ pub struct Totals {
     /// Reordered frames by the number of frames held.
     #[serde(skip)]
     pub held: [u64; HELD_LEN],
+    /// Most frames held by a reordered one.
+    #[serde(skip)]
+    pub held_max: u64,
     /// Lowest number of each stream, as complement, so that 0 is none.
     #[serde(skip)]
     pub lowest_inverted: [u64; STREAMS_MAX],
@@ -77,6 +81,7 @@ impl Default for Totals {
             moves: 0,
             with_flow: 0,
             held: [0; HELD_LEN],
+            held_max: 0,
             lowest_inverted: [0; STREAMS_MAX],
             ipdv_min_inverted: 0,
             ipdv_max: 0,
@@ -102,6 +107,7 @@ impl Totals {
         self.moves += other.moves;
         self.with_flow += other.with_flow;
         self.held.iter_mut().zip(other.held).for_each(|(sum, count)| *sum += count);
+        self.held_max = self.held_max.max(other.held_max);
         self.lowest_inverted
             .iter_mut()
             .zip(other.lowest_inverted)
@@ -142,9 +148,10 @@ impl Totals {
         (self.lowest_inverted[stream] != 0).then(|| !self.lowest_inverted[stream])
     }
 
-    /// Most frames held by a reordered one.
-    pub(crate) fn held_max(&self) -> u32 {
-        self.held.iter().rposition(|count| *count > 0).unwrap_or(0) as u32
+    /// Enters a reordered frame.
+    pub(crate) fn reordered(&mut self, held: u32) {
+        self.held[(held as usize).min(HELD_LEN - 1)] += 1;
+        self.held_max = self.held_max.max(held.into());
     }
 }
 
@@ -161,11 +168,12 @@ mod tests {
         one.lowest_inverted[1] = !9;
         other.lowest_inverted[1] = !4;
         other.received = 4;
-        other.held[2] = 1;
+        other.reordered(2);
+        other.reordered(700);
         other.after_gap = 8;
         one.add(&other);
-        assert_eq!((one.received, one.ipdv_bounds(), one.held_max()), (7, Some((-70, 5)), 2));
-        assert_eq!(one.after_gap, 8);
+        assert_eq!((one.received, one.ipdv_bounds(), one.held_max), (7, Some((-70, 5)), 700));
+        assert_eq!((one.after_gap, one.held[2], one.held[63]), (8, 1, 1));
         assert_eq!((one.lowest(0), one.lowest(1)), (None, Some(4)));
         assert_eq!(one.latency_min_ns(), None);
         [40, -30, 20].into_iter().for_each(|latency_ns| one.latency(latency_ns));

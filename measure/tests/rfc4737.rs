@@ -1,6 +1,6 @@
 //! Order against RFC 4737 and RFC 5236 by definition: every frame compared with all others.
 
-use measure::{Arrivals, FlowLine, FramesAt, OrderFigures};
+use measure::{Arrivals, FlowLine, FramesAt, OrderFigures, WIDE_WINDOW_LEN, WideWindow};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -41,6 +41,15 @@ fn by_window(arrived: &[u64], start: u64) -> (Definition, u32) {
     (Definition { unique: line.unique(), duplicate, reordered, held }, too_old)
 }
 
+/// The same with the wide window.
+fn by_wide_window(arrived: &[u64], start: u64) -> (Definition, u32) {
+    let (mut line, mut wide) = (FlowLine::default(), WideWindow::default());
+    let held = arrived.iter().map(|number| line.receive_wide(&mut wide, start + number, 0, None).held);
+    let held = held.filter(|held| *held > 0).collect();
+    let FlowLine { duplicate, reordered, too_old, .. } = line;
+    (Definition { unique: line.unique(), duplicate, reordered, held }, too_old)
+}
+
 /// Numbers from 0 on: some lost, some late by less than `displaced` places, some twice.
 fn stream() -> impl Strategy<Value = Vec<u64>> {
     let fate = (0u32..100, 0u32..1000, 0u32..100, 0u64..10);
@@ -71,6 +80,35 @@ proptest! {
         let (counted, too_old) = by_window(&arrived, start);
         prop_assert_eq!(too_old, 0);
         prop_assert_eq!(counted, by_definition(&arrived));
+    }
+
+    /// Frames that are late by almost the whole window, which the narrow one could not tell.
+    #[test]
+    fn wide_window_gives_the_counts_of_the_definition(
+        arrived in stream(),
+        stretch in 1u64..5,
+        start in 64u64..1 << 40,
+    ) {
+        let far: Vec<u64> = arrived.iter().map(|number| number * stretch).collect();
+        let (counted, too_old) = by_wide_window(&far, start);
+        prop_assert_eq!(too_old, 0);
+        prop_assert_eq!(counted, by_definition(&far));
+    }
+}
+
+#[test]
+fn the_wide_window_ends_behind_its_last_number() {
+    for start in [0, 63, 64, 1 << 20] {
+        let (mut line, mut wide) = (FlowLine::default(), WideWindow::default());
+        let mut receive = |number| line.receive_wide(&mut wide, start + number, 0, None);
+        receive(0);
+        receive(WIDE_WINDOW_LEN);
+        assert_eq!(receive(1).held, 1, "the lowest number in the window");
+        assert!(!receive(1).is_unique && !receive(0).is_unique);
+        // A jump leaves nothing of the window before.
+        receive(10_000);
+        assert_eq!(receive(10_001 - WIDE_WINDOW_LEN).held, 1);
+        assert_eq!((line.unique(), line.duplicate, line.too_old), (5, 1, 1), "{start}");
     }
 }
 

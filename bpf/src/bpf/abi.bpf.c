@@ -30,6 +30,7 @@ struct wr_abi {
 	enum wr_receive_limit receive_limit;
 	struct wr_flow_line flow_line;
 	struct wr_flow_detail flow_detail;
+	struct wr_wide_window wide_window;
 	struct wr_receive_cpu receive_cpu;
 	struct wr_receive_control receive_control;
 	struct wr_histogram histogram;

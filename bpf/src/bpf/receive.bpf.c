@@ -16,12 +16,13 @@ const volatile __u32 wr_receive_verdict = XDP_DROP; /* or XDP_PASS; frames of ot
 const volatile __u32 wr_flow_count = 1;		    /* flows of a stream, where frames do not carry theirs */
 const volatile __u32 wr_stream_count = WR_STREAMS_MAX;
 const volatile __u32 wr_line_count = WR_STREAMS_MAX;
-const volatile bool wr_is_shared = false;      /* several CPUs receive frames of one flow */
-const volatile bool wr_has_details = false;    /* bytes and times of each flow */
-const volatile bool wr_has_test_clock = false; /* the time is in the control page */
-const volatile bool wr_counts_up = false;      /* the next run has the next number, for benchmarks */
-const volatile bool wr_is_reflector = false;   /* frames go back, whatever the verdict */
-const volatile __u8 wr_own_mac[6] = {};	       /* of the device, for a reflector */
+const volatile bool wr_is_shared = false;	/* several CPUs receive frames of one flow */
+const volatile bool wr_has_details = false;	/* bytes and times of each flow */
+const volatile bool wr_has_wide_window = false; /* of numbers, beside the line of each flow */
+const volatile bool wr_has_test_clock = false;	/* the time is in the control page */
+const volatile bool wr_counts_up = false;	/* the next run has the next number, for benchmarks */
+const volatile bool wr_is_reflector = false;	/* frames go back, whatever the verdict */
+const volatile __u8 wr_own_mac[6] = {};		/* of the device, for a reflector */
 
 #define SIGNATURE_MAGIC bpf_htonl(0xbe9be955)
 #define SIGNATURE_TAG bpf_htons(0x5752)
@@ -68,6 +69,7 @@ extern int bpf_xdp_metadata_rx_timestamp(const struct xdp_md *ctx, __u64 *timest
 
 SHARED_ARRAY(wr_flow_lines, struct wr_flow_line);     /* wr_line_count entries */
 SHARED_ARRAY(wr_flow_details, struct wr_flow_detail); /* wr_line_count entries if wr_has_details */
+SHARED_ARRAY(wr_wide_windows, struct wr_wide_window); /* wr_line_count entries if wr_has_wide_window */
 SHARED_ARRAY(wr_receive_cpus, struct wr_receive_cpu); /* one for each possible CPU */
 SHARED_ARRAY(wr_histograms, struct wr_histogram);     /* one for each possible CPU */
 SHARED_ARRAY(wr_receive_page, struct wr_receive_control);
@@ -348,21 +350,59 @@ struct transit {
 	__s64 ipdv_ns;
 };
 
+/* measure::WideWindow::advance. */
+static __always_inline void advance_wide(struct wr_wide_window *wide, __u64 high, __u64 number)
+{
+	__u64 word = number / 64, entered = high ? word - (high - 1) / 64 : WR_WIDE_WORDS;
+
+	for (__u32 back = 0; back < WR_WIDE_WORDS && back < entered; back++)
+		wide->words[(word - back) & (WR_WIDE_WORDS - 1)] = 0;
+	wide->words[word & (WR_WIDE_WORDS - 1)] |= 1ull << (number & 63);
+}
+
+/* measure::WideWindow::note. False if the number was there. */
+static __always_inline bool note_wide(struct wr_wide_window *wide, __u64 number, __u64 highest, __u32 *held)
+{
+	__u64 word = number / 64, bit = 1ull << (number & 63);
+	__u64 bits = wide->words[word & (WR_WIDE_WORDS - 1)];
+
+	if (bits & bit)
+		return false;
+	wide->words[word & (WR_WIDE_WORDS - 1)] = bits | bit;
+	*held = ones(bits & ~(bit | (bit - 1)));
+	for (__u32 above = 1; above < WR_WIDE_WORDS && word + above <= highest / 64; above++)
+		*held += ones(wide->words[(word + above) & (WR_WIDE_WORDS - 1)]);
+	return true;
+}
+
 /* Finds the place of a number in the window and notes it there. False for a frame that is not a
- * first copy. */
-static __always_inline bool place(struct wr_flow_line *line, __u64 number, __u32 *held)
+ * first copy. wide is NULL without a wide window. */
+static __always_inline bool place(struct wr_flow_line *line, struct wr_wide_window *wide, __u64 number,
+				  __u32 *held)
 {
 	__s64 ahead = number + 1 - line->high;
 	__u64 bit;
 
 	if (ahead > 0) {
+		if (wide)
+			advance_wide(wide, line->high, number);
 		line->window = (ahead < WR_WINDOW_LEN ? line->window << ahead : 0) | 1;
 		line->high = number + 1;
 		return true;
 	}
-	if (ahead <= -WR_WINDOW_LEN) {
+	if (ahead <= (wide ? -WR_WIDE_WINDOW_LEN : -WR_WINDOW_LEN)) {
 		line->too_old++;
 		return false;
+	}
+	if (wide) {
+		if (ahead > -WR_WINDOW_LEN)
+			line->window |= 1ull << -ahead;
+		if (!note_wide(wide, number, line->high - 1, held)) {
+			line->duplicate++;
+			return false;
+		}
+		line->reordered++;
+		return true;
 	}
 	bit = 1ull << -ahead;
 	if (line->window & bit) {
@@ -403,13 +443,13 @@ static __always_inline void time_line(struct wr_flow_line *line, __u64 latency_n
 }
 
 /* measure::FlowLine::receive. */
-static __always_inline void enter(struct wr_flow_line *line, __u64 number, __u32 cpu, bool has_latency,
-				  __u64 latency_ns, struct transit *result)
+static __always_inline void enter(struct wr_flow_line *line, struct wr_wide_window *wide, __u64 number,
+				  __u32 cpu, bool has_latency, __u64 latency_ns, struct transit *result)
 {
 	__u64 unique_cpu;
 
 	result->is_after_gap = line->high && number > line->high;
-	if (!place(line, number, &result->held))
+	if (!place(line, wide, number, &result->held))
 		return;
 	unique_cpu = line->unique_cpu;
 	result->is_unique = true;
@@ -446,6 +486,7 @@ static __always_inline void count(const struct wr_receive_control *control, stru
 				  __u64 now_ns)
 {
 	struct wr_flow_detail *detail = NULL;
+	struct wr_wide_window *wide = NULL;
 	struct transit result = {};
 	__s64 latency_ns = frame->latency_ns < 0 ? 0 : frame->latency_ns;
 
@@ -455,18 +496,23 @@ static __always_inline void count(const struct wr_receive_control *control, stru
 		if (!detail)
 			return;
 	}
+	if (wr_has_wide_window) {
+		wide = bpf_map_lookup_elem(&wr_wide_windows, &frame->line);
+		if (!wide)
+			return;
+	}
 	if (wr_is_shared) {
 		struct flow_lock *lock = bpf_map_lookup_elem(&wr_flow_locks, &frame->line);
 
 		if (!lock)
 			return;
 		bpf_spin_lock(&lock->lock);
-		enter(line, frame->number, cpu, frame->has_latency, latency_ns, &result);
+		enter(line, wide, frame->number, cpu, frame->has_latency, latency_ns, &result);
 		if (wr_has_details)
 			enter_detail(detail, len, now_ns);
 		bpf_spin_unlock(&lock->lock);
 	} else {
-		enter(line, frame->number, cpu, frame->has_latency, latency_ns, &result);
+		enter(line, wide, frame->number, cpu, frame->has_latency, latency_ns, &result);
 		if (wr_has_details)
 			enter_detail(detail, len, now_ns);
 	}
@@ -479,8 +525,11 @@ static __always_inline void count(const struct wr_receive_control *control, stru
 		if (~above > own->latency_min_inverted)
 			own->latency_min_inverted = ~above;
 	}
-	if (result.held)
-		own->held[result.held & (WR_WINDOW_LEN - 1)]++;
+	if (result.held) {
+		own->held[result.held < WR_WINDOW_LEN ? result.held : WR_WINDOW_LEN - 1]++;
+		if (result.held > own->held_max)
+			own->held_max = result.held;
+	}
 	if (frame->has_latency && result.is_unique) {
 		own->stamped++;
 		own->hardware_time += frame->is_hardware;

@@ -425,9 +425,11 @@ _Static_assert(sizeof(struct wr_sink_cpu) == WR_LINE, "one line");
 /* ---- receive ---- */
 
 enum wr_receive_limit {
-	WR_STREAMS_MAX = 64,		/* sending threads that can be told apart */
-	WR_WINDOW_LEN = 64,		/* numbers in the window of a flow */
-	WR_HISTOGRAM_LEN = 3840,	/* HdrHistogram, 2 digits, up to 2^36 ns */
+	WR_STREAMS_MAX = 64,	  /* sending threads that can be told apart */
+	WR_WINDOW_LEN = 64,	  /* numbers in the window of a flow */
+	WR_HISTOGRAM_LEN = 3840,  /* HdrHistogram, 2 digits, up to 2^36 ns */
+	WR_WIDE_WINDOW_LEN = 960, /* numbers that a wide window always has */
+	WR_WIDE_WORDS = 16,
 	WR_HISTOGRAM_BITS = 7,		/* 2^7 buckets for each power of two */
 	WR_COUNTED_UP_AT = 46,		/* the number in a frame of a benchmark: UDP over IPv4 */
 	WR_ANY_RUN = 0x10000,		/* wr_receive_control.run: frames of every run count */
@@ -451,6 +453,11 @@ struct wr_flow_line {
 	__u32 latency_max_ns;
 };
 _Static_assert(sizeof(struct wr_flow_line) == 64, "one cache line");
+
+/* One per flow, if requested: measure::WideWindow. Number n is bit n % 64 of word n / 64 % 16. */
+struct wr_wide_window {
+	__u64 words[WR_WIDE_WORDS];
+};
 
 /* One per flow, if asked for: measure::FlowDetail. Of all frames, duplicates included. */
 struct wr_flow_detail {
@@ -479,8 +486,9 @@ struct wr_receive_cpu {
 	__u64 latency_min_inverted; /* with its sign; of a reflector */
 	__u64 late;		    /* first copies with a latency above the deadline */
 	__u64 hardware_time;	    /* of stamped: those with the time of the device */
-	__u64 pad0[15];
-	__u64 held[WR_WINDOW_LEN];
+	__u64 held_max;		    /* most frames held by a reordered one */
+	__u64 pad0[14];
+	__u64 held[WR_WINDOW_LEN]; /* the last one has all above, too */
 	__u64 lowest_inverted[WR_STREAMS_MAX];
 };
 _Static_assert(sizeof(struct wr_receive_cpu) == 10 * WR_LINE, "whole lines");
@@ -497,10 +505,10 @@ struct wr_receive_control {
 	__u64 wall_offset_ns; /* wall clock minus CLOCK_MONOTONIC */
 	__u64 test_time_ns;   /* the time of a program with a test clock */
 	__u32 run;
-	__u32 stamp_shift; /* one in 2^n frames has a time stamp */
-	__u64 end_sent;	   /* announced by the sender; written by the program */
-	__u64 end_count;   /* end frames */
-	__u64 deadline_ns; /* a first copy with a longer latency is late */
+	__u32 stamp_shift;	/* one in 2^n frames has a time stamp */
+	__u64 end_sent;		/* announced by the sender; written by the program */
+	__u64 end_count;	/* end frames */
+	__u64 deadline_ns;	/* a first copy with a longer latency is late */
 	__u64 test_hardware_ns; /* time of the device, of a program with a test clock; 0 is none */
 	__u64 clock_line;	/* the line in force, modulo 2: user space writes the other one */
 	struct wr_clock_line clock_lines[2];

@@ -123,7 +123,7 @@ fn two_cpus_receive_one_flow() -> TestResult {
     let lab = Lab::new(Peer::Gro);
     let running = start(
         &lab,
-        "--shared-flows",
+        "--shared-flows --wide-window",
         "--dst 198.18.0.2 --size 74 --count 10k --pps 10k --catch-up 1 --engine skb --queues 0-1",
     );
     until("the receiver is attached", || lab.has_xdp());

@@ -87,6 +87,9 @@ pub struct CountingArgs {
     /// Several CPUs receive frames of one flow: take a lock for each frame
     #[arg(long)]
     pub shared_flows: bool,
+    /// Tell first copies from duplicates among 960 numbers of a flow instead of 64
+    #[arg(long)]
+    pub wide_window: bool,
     /// See [`ResultArgs`]
     #[command(flatten)]
     pub results: ResultArgs,
@@ -126,6 +129,7 @@ impl MeterArgs {
             run: self.run,
             stamp_shift: self.stamp_one_in.0,
             deadline_ns: self.deadline.map(|deadline| deadline.0),
+            has_wide_window: false,
         }
     }
 }

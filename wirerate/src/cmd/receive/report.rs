@@ -273,8 +273,13 @@ impl fmt::Display for Report {
             held => format!("held at most {held} frames (RFC 4737)"),
         };
         table.count("reordered", figures.reordered, &held);
+        let too_old = match figures.has_wide_window {
+            true => "first copy or duplicate: below the window of 960 numbers",
+            false if self.capture.is_some() => "first copy or duplicate: below the window of 64 numbers",
+            false => "first copy or duplicate: below the window of 64 numbers; try --wide-window",
+        };
         let others = [
-            ("too old", figures.too_old, "first copy or duplicate: below the window of 64 numbers"),
+            ("too old", figures.too_old, too_old),
             ("stale", totals.stale, "frames of another run"),
             ("damaged", totals.damaged, "impossible values in the signature"),
             ("foreign", totals.foreign, "frames without a signature"),

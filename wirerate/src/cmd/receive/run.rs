@@ -12,7 +12,7 @@ use crate::stop::Stop;
 use crate::units::{per_second, time_of_day_ns};
 use capture::{ReceiveOptions, ReceiveResult, Receiving, SourceFacts, XdpModeChoice};
 use host::{Netns, Stack, StartTime};
-use measure::Loss;
+use measure::{Loss, MeterOptions};
 use std::thread;
 use std::time::Duration;
 
@@ -208,7 +208,10 @@ pub(crate) fn start(device: &str, netns: Option<&str>, options: &ReceiverArgs) -
         mode: options.mode(),
         source: options.source.unwrap_or_default(),
         xdp: XdpModeChoice::Best,
-        meter: options.counting.meter.options(options.carried_flows.unwrap_or(CARRIED_FLOWS)),
+        meter: MeterOptions {
+            has_wide_window: options.counting.wide_window,
+            ..options.counting.meter.options(options.carried_flows.unwrap_or(CARRIED_FLOWS))
+        },
         is_shared: options.counting.shared_flows,
         has_details: false,
         reflects: options.reflection.is_some(),
