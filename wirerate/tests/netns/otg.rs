@@ -35,6 +35,7 @@ pub(crate) const CASES: &[Case] = &[
     case("otg::one_client_polls_while_another_starts_and_stops", &[], two_clients),
     case("otg::wrong_configurations_are_answered", &[], hostile),
     case("otg::thousands_of_flows_with_equal_headers", &[], thousands),
+    case("otg::three_flows_have_six_ports", &[], six_ports),
     case("otg::a_removed_device_is_named", &[], removed),
     case("otg::a_link_that_goes_down_ends_the_flow", &[], link_down_in_a_run),
     case("otg::a_killed_server_leaves_nothing", &[], killed),
@@ -334,6 +335,43 @@ fn ports_of(lab: &Lab) -> Value {
         {"name": "tx", "location": format!("{}/{TX_DEV}", lab.tx_netns)},
         {"name": "rx", "location": format!("{}/{RX_DEV}", lab.rx_netns)},
     ])
+}
+
+/// One flow for each pair of ports: each is counted at its own.
+fn six_ports() -> TestResult {
+    if !has_curl() {
+        return Ok(());
+    }
+    let labs = [(); 3].map(|()| Lab::new(Peer::Gro));
+    let (_server, address) = serve();
+    let ports = labs.iter().enumerate().flat_map(|(pair, lab)| {
+        let Value::Array(ports) = ports_of(lab) else { unreachable!("a list") };
+        ports.into_iter().map(move |port| {
+            let name = format!("{}{pair}", port["name"].as_str().expect("a name"));
+            json!({"name": name, "location": port["location"]})
+        })
+    });
+    let flow = |pair: usize| {
+        json!({"name": format!("f{pair}"), "packet": [{"ethernet": {}}, {"ipv4": {}}],
+            "tx_rx": {"port": {"tx_name": format!("tx{pair}"), "rx_names": [format!("rx{pair}")]}},
+            "rate": {"pps": 200}, "duration": {"fixed_packets": {"packets": 100 + pair}},
+            "metrics": {"enable": true, "loss": true}})
+    };
+    let config = json!({"ports": ports.collect::<Vec<_>>(), "flows": (0..3).map(flow).collect::<Vec<_>>()});
+    assert_eq!(post(&labs[0], &address, "/config", &config), (200, json!({"warnings": []})));
+    assert_eq!(post(&labs[0], &address, "/control/state", &transmit("start")).0, 200);
+    let rows = |kind: &str| {
+        let (_, answer) = post(&labs[0], &address, "/monitor/metrics", &json!({"choice": kind}));
+        answer[format!("{kind}_metrics")].as_array().expect("rows").clone()
+    };
+    until("all flows to be stopped", || rows("flow").iter().all(|row| row["transmit"] == "stopped"));
+    let counts = |kind: &str| -> Vec<[u64; 2]> {
+        let count = |row: &Value, name: &str| row[name].as_u64().expect("a number");
+        rows(kind).iter().map(|row| [count(row, "frames_tx"), count(row, "frames_rx")]).collect()
+    };
+    assert_eq!(counts("flow"), [[100, 100], [101, 101], [102, 102]]);
+    assert_eq!(counts("port"), [[100, 0], [0, 100], [101, 0], [0, 101], [102, 0], [0, 102]]);
+    Ok(())
 }
 
 /// The body of a call that starts or stops all flows.
