@@ -39,7 +39,8 @@ pub(crate) fn cpu_time_of<T>(thread: &std::thread::JoinHandle<T>) -> std::time::
     let mut clock = 0;
     // SAFETY: the handle is not joined while it is borrowed, so the thread's id is good even after
     // its end; `clock` is ours and lives during the call.
-    let result = unsafe { libc::pthread_getcpuclockid(thread.as_pthread_t(), &raw mut clock) };
+    let result =
+        unsafe { libc::pthread_getcpuclockid(thread.as_pthread_t() as libc::pthread_t, &raw mut clock) };
     if result != 0 {
         return std::time::Duration::ZERO;
     }
